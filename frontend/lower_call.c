@@ -133,11 +133,19 @@ static bool check_input(Lower *l, const Instance *m, const InputDecl *in,
 
 /* ---- calling a module ---------------------------------------------------- */
 
+/* "wq_out"; of the model itself: "out" */
+static const char *module_value(const Lower *l, const Instance *m,
+                                const char *what)
+{
+    return *m->name ? arena_printf(l->arena, "%s_%s", m->name, what) : what;
+}
+
 static Datum add_boundary(Lower *l, const Instance *m, Datum d,
-                          const char *side, int *port, const char *hint)
+                          const char *side, int *port, const char *what)
 {
     if (d.kind != DATUM_TENSOR)
         return d;
+    const char *hint = module_value(l, m, what);
     const char *name = arena_printf(l->arena, "%s%d", side, (*port)++);
     Value *v = lower_import(l, l->level, d.tensor);
     Attr attr[MAX_ATTRS] = {{.s = m->path}, {.s = name}, {.i = false}};
@@ -148,14 +156,14 @@ static Datum add_boundary(Lower *l, const Instance *m, Datum d,
     return r;
 }
 
-/* The result of a prelude module takes the user's name for the module (wq), not
- * the prelude's name (y). */
+/* The result of a prelude module takes the user's name for the module (wq_out),
+ * not the prelude's name (y). */
 static void name_result(Lower *l, const Instance *m, Datum d)
 {
     if (m->decl->name.loc.file == l->prelude->source &&
         d.kind == DATUM_TENSOR && d.tensor->def &&
         d.tensor->def->kind != OP_boundary)
-        d.tensor->name = ir_unique_name(l->p, m->name);
+        d.tensor->name = ir_unique_name(l->p, module_value(l, m, "out"));
 }
 
 static Datum module_result(Lower *l, Instance *m, Datum d)
@@ -165,10 +173,10 @@ static Datum module_result(Lower *l, Instance *m, Datum d)
     if (d.kind == DATUM_TUPLE) {
         Datum *item = NEW_ARRAY(l->arena, Datum, d.nitems);
         for (int i = 0; i < d.nitems; i++)
-            item[i] = add_boundary(l, m, d.item[i], "out", &port, m->name);
+            item[i] = add_boundary(l, m, d.item[i], "out", &port, "out");
         d.item = item;
     } else {
-        d = add_boundary(l, m, d, "out", &port, m->name);
+        d = add_boundary(l, m, d, "out", &port, "out");
     }
     l->p->module.at[m->module].nout = port;
     m->called = true;

@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 # Files of emitted programs, of other projects, and placeholders.
-known="train.c model.c kernels.c launch.c images.c llm.c name.c lex.c"
+known="train.c model.c model.h kernels.c launch.c images.c llm.c name.c lex.c"
 known="$known kernels.h prelude_text.c runtime_text.c transformer.h"
 # Headers of libraries.
 known="$known nccl.h nvtx3/nvtxDetail/nvtxTypes.h dnnl.h stdlib.h"

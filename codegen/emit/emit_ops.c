@@ -1,7 +1,6 @@
 /* emit_ops.c: emits the statement of an op: the calls of fused kernels,
  * attention, embeddings and random keys. emit_matmul.c emits einsums,
- * emit_moves.c copies and collectives. A value's variable is declared at its
- * first use in a function.
+ * emit_moves.c copies and collectives.
  */
 #include "codegen/emit/emitter.h"
 #include "codegen/cpu/cpu_kernel.h"
@@ -10,18 +9,6 @@
 #include "base/bug.h"
 
 #include <string.h>
-
-static void declare(Emitter *e, Value *v)
-{
-    v = value_root(v);
-    if (e->declared[v->id])
-        return;
-    e->declared[v->id] = true;
-    e->uses_arena = true;
-    const char *type = c_type(v->type.dtype);
-    out_code(e->o, "%s *%s = (%s *)(A + %s);", type, value_variable(e, v),
-             type, value_offset(e, v));
-}
 
 /* An embedding_add that accumulates in place uses only the result's
  * variable. */

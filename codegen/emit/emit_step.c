@@ -1,55 +1,49 @@
-/* emit_step.c: emits the functions of train.c that compute a step.
+/* emit_step.c: emits train.c's functions, which compute a step.
  *
- *   init_constants   runs once: creates the descriptors of matmuls, computes
- *                    constants (the ops of the phase init)
  *   forward, backward, optimizer   the phases of a step
  *   step             calls the phases in order
+ *   init_constants   runs once: creates the descriptors of matmuls, computes
+ *                    constants (the ops of the phase init)
+ *   forward_attention, …   the parts of the phases (emit_parts.c)
  *   eval_init, eval_begin, eval_run   the functions of a forward program
- *                    (ParcEval)
+ *                    (ParcEval), and the parts of eval_run
  *
  * emit_region (emit_streams.c) emits the statements, waits, records and barriers
  * of a region in their order.
  */
 #include "codegen/emit/emitter.h"
 
-#include <string.h>
-
-/* Emits a function's statements: those of a phase if it `runs`, and the
- * creation of descriptors. They are printed first to a separate buffer: the
- * arena pointer A is declared only if a statement uses it. */
-static void function_body(Emitter *e, Phase phase, bool runs, bool matmuls)
+/* Emits "void name(ParcRt *rt)" and declares it in model.h. */
+static void function_named(Emitter *e, Function *f, const char *name)
 {
-    Out *o = e->o, body;
-    out_init(&body, e->p->arena);
-    e->o = &body;
-    body.indent = 4;
-    e->uses_arena = false;
-    if (matmuls)
-        emit_matmuls(e, e->p->step);
-    if (matmuls && e->cuda)
-        emit_attentions(e, e->p->step);
-    if (runs)
-        emit_region(e, e->p->step, &phase);
-    body.indent = 0;
-    e->o = o;
-    o->indent = 4;
-    if (e->uses_arena)
-        out_line(o, "char *A = parc_arena(rt);");
-    else if (!body.size)
-        out_line(o, "(void)rt;");
-    o->indent = 0;
-    out_bytes(o, body.text, body.size);
+    const char *head = arena_printf(e->p->arena, "void %s(ParcRt *rt)", name);
+    out_line(f->caller, "");
+    function_end(e, f, head, f->caller);
+    out_line(&e->files->model_h, "%s;", head);
 }
 
-static void function(Emitter *e, const char *name, Phase phase, bool runs,
-                     bool matmuls)
+/* The statements of a phase; its parts follow in e->parts. */
+static void phase_function(Emitter *e, const char *name, Phase phase)
 {
-    memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
-    out_line(e->o, "");
-    out_line(e->o, "static void %s(ParcRt *rt)", name);
-    out_line(e->o, "{");
-    function_body(e, phase, runs, matmuls);
-    out_line(e->o, "}");
+    Function f;
+    function_begin(e, &f);
+    emit_region(e, e->p->step, &phase);
+    function_named(e, &f, name);
+}
+
+/* What runs once: the creation of descriptors and, if `constants`, the ops of
+ * the phase init. */
+static void init_function(Emitter *e, const char *name, bool constants)
+{
+    static const Phase init = PH_INIT;
+    Function f;
+    function_begin(e, &f);
+    emit_matmuls(e, e->p->step);
+    if (e->cuda)
+        emit_attentions(e, e->p->step);
+    if (constants)
+        emit_region(e, e->p->step, &init);
+    function_named(e, &f, name);
 }
 
 /* The functions of a forward program. */
@@ -60,28 +54,23 @@ static void forward_functions(Emitter *e)
         [FOR_OUTPUTS] = "The model's outputs for one microbatch."};
     Arena *a = e->p->arena;
     const char *word = emitter_word(e);
+    Out parts;
+    out_init(&parts, a);
     out_line(e->o, "");
     out_line(e->o, "/* ---- %s ---- */", meaning[e->p->purpose]);
-    function(e, arena_printf(a, "%s_init", word), PH_INIT, false, true);
-    function(e, arena_printf(a, "%s_begin", word), PH_INIT, true, false);
-    function(e, arena_printf(a, "%s_run", word), PH_FORWARD, true, false);
+    e->parts = &parts;
+    phase_function(e, arena_printf(a, "%s_run", word), PH_FORWARD);
+    e->parts = NULL;
+    init_function(e, arena_printf(a, "%s_init", word), false);
+    phase_function(e, arena_printf(a, "%s_begin", word), PH_INIT);
+    out_bytes(e->o, parts.text, parts.size);
 }
 
-void emit_step_functions(Emitter *e)
+static void step_function(Emitter *e)
 {
     Out *o = e->o;
-    int nmatmuls = numbers_all(e->p).matmuls;
-    if (nmatmuls) {
-        out_line(o, "");
-        out_line(o, "/* Descriptors, made once; a call sets the addresses. */");
-        out_line(o, "static ParcMatmul *matmul[%d];", nmatmuls);
-    }
-    function(e, "init_constants", PH_INIT, true, true);
-    function(e, "forward", PH_FORWARD, true, false);
-    function(e, "backward", PH_BACKWARD, true, false);
-    function(e, "optimizer", PH_OPTIMIZER, true, false);
     out_line(o, "");
-    out_line(o, "static void step(ParcRt *rt)");
+    out_line(o, "void step(ParcRt *rt)");
     out_line(o, "{");
     out_line(o, "    forward(rt);");
     out_line(o, "    backward(rt);");
@@ -89,6 +78,28 @@ void emit_step_functions(Emitter *e)
         out_line(o, "    if (parc_goes_on(rt)) /* the loss is finite */");
     out_line(o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
     out_line(o, "}");
+    out_line(&e->files->model_h, "void step(ParcRt *rt);");
+}
+
+void emit_step_functions(Emitter *e)
+{
+    int nmatmuls = numbers_all(e->p).matmuls;
+    Out parts;
+    out_init(&parts, e->p->arena);
+    if (nmatmuls) {
+        out_line(e->o, "");
+        out_line(e->o,
+                 "/* Descriptors, made once; a call sets the addresses. */");
+        out_line(e->o, "static ParcMatmul *matmul[%d];", nmatmuls);
+    }
+    e->parts = &parts;
+    phase_function(e, "forward", PH_FORWARD);
+    phase_function(e, "backward", PH_BACKWARD);
+    phase_function(e, "optimizer", PH_OPTIMIZER);
+    e->parts = NULL;
+    step_function(e);
+    init_function(e, "init_constants", true);
+    out_bytes(e->o, parts.text, parts.size);
     for (Emitter *f = e->next; f; f = f->next)
         forward_functions(f);
 }

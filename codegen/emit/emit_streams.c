@@ -161,12 +161,10 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration);
  * its own variables. */
 static void emit_block(Emitter *e, const Op *early, const char *iteration)
 {
-    size_t size = e->p->nvalues * sizeof *e->declared;
-    bool *outside = arena_copy(e->p->arena, e->declared, size);
-    memset(e->declared, 0, size);
+    scope_begin(e);
     for (const Op *op = early->body->first; op; op = op->next)
         emit_op(e, op, iteration);
-    memcpy(e->declared, outside, size);
+    scope_end(e);
     e->o->indent -= 4;
     out_line(e->o, "}");
 }
@@ -255,7 +253,12 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration)
 void emit_region(Emitter *e, const Region *r, const Phase *phase)
 {
     const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
-    for (const Op *op = r->first; op; op = op->next)
-        if (!phase || op->phase == *phase)
-            emit_op(e, op, iteration);
+    parts_begin(e, r->owner);
+    for (const Op *op = r->first; op; op = op->next) {
+        if (phase && op->phase != *phase)
+            continue;
+        parts_at(e, op);
+        emit_op(e, op, iteration);
+    }
+    parts_end(e);
 }

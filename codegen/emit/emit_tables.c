@@ -1,7 +1,8 @@
-/* emit_tables.c: emits the tables of train.c that describe the program to the
+/* emit_tables.c: emits the tables of model.c that describe the program to the
  * runtime: parameters, inputs, collectives, kernels, and the ParcModel that
  * refers to all of them. emit_work.c emits the table of statements. */
 #include "codegen/emit/emitter.h"
+#include "base/hash.h"
 #include "ir/analysis/flops.h"
 #include "runtime/parc_rt.h"
 
@@ -326,14 +327,6 @@ static void kernel_rows(Emitter *e)
     out_line(e->o, ".image = images, .nimages = %d,", e->cuda->nimages);
 }
 
-static uint64_t hash(const char *text)
-{
-    uint64_t h = 14695981039346656037u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return h;
-}
-
 /* The offset of a scalar of the step by name; "-1" if the step has none. */
 static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
 {
@@ -386,7 +379,7 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".source = \"%s\", .info = info,",
              c_escaped(a, e->options->source));
     out_line(o, ".plan_hash = 0x%016llxu,",
-             (unsigned long long)hash(plan_text));
+             (unsigned long long)hash_text(plan_text));
     out_line(o, ".naxes = %d,", p->mesh.n);
     out(o, "    .axis = {");
     for (int i = 0; i < p->mesh.n; i++)

@@ -1,4 +1,4 @@
-/* emit_work.c: emits work[], the table of a step's statements in train.c: name,
+/* emit_work.c: emits work[], the table of a step's statements in model.c: name,
  * source location, bytes, flops and results. The runtime reads it for --trace,
  * for messages and to check results (PARC_NANCHECK). codegen/work/work.c lists
  * the statements. */

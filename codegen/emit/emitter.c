@@ -7,95 +7,20 @@
 
 #include <string.h>
 
-/* Names that emitted code or the C library uses. */
-static bool is_taken(const char *name)
+/* Names the variables of loops: no two of a program have one name, since a
+ * statement of one loop may be started in another. */
+static void name_loops(Emitter *e, const Region *r, CNames *s)
 {
-    static const char *const word[] = {
-        "A",          "rt",         "init_constants", "forward", "backward",
-        "optimizer",  "step",       "param",          "input",   "model",
-        "matmul",     "collective", "info",           "errno",
-        "work",       "kernel",     "image",          "images",
-        "eval_init",  "eval_begin", "eval_run",       "outputs_init",
-        "outputs_begin", "outputs_run",
-        "exp",        "log",        "sqrt",           "tanh",    "erf",
-        "sin",        "cos",        "pow",            "abs",     "index",
-        "y0",         "y1",         "j0",             "j1",      "stdin",
-        "stdout",     "stderr",     "signal",         "time",    "read",
-        "write",
-    };
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        if (!strcmp(name, word[i]))
-            return true;
-    return !strncmp(name, "AT_", 3) || !strncmp(name, "AXIS_", 5) ||
-           !strncmp(name, "SHARED_", 7) || name[0] == '_' ||
-           (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
-}
-
-/* A PDL or IR name as a C identifier; "v_" is prefixed to a reserved name. */
-static const char *c_identifier(Arena *a, const char *text)
-{
-    const char *name = c_clean(a, text);
-    if (c_is_keyword(name) || is_taken(name))
-        return arena_printf(a, "v_%s", name);
-    return name;
-}
-
-/* ---- unique names -------------------------------------------------------- */
-
-/* The names in use: a hash table with open addressing. */
-typedef struct NameSet NameSet;
-struct NameSet {
-    Arena *arena;
-    const char **slot;
-    size_t room;
-};
-
-static bool name_add(NameSet *s, const char *name)
-{
-    size_t h = 14695981039346656037u;
-    for (const char *c = name; *c; c++)
-        h = (h ^ (unsigned char)*c) * 1099511628211u;
-    for (size_t i = h % s->room;; i = (i + 1) % s->room) {
-        if (!s->slot[i]) {
-            s->slot[i] = name;
-            return true;
-        }
-        if (!strcmp(s->slot[i], name))
-            return false;
-    }
-}
-
-static const char *name_unique(NameSet *s, const char *text)
-{
-    const char *base = c_identifier(s->arena, text), *name = base;
-    for (int i = 2; !name_add(s, name); i++)
-        name = arena_printf(s->arena, "%s_%d", base, i);
-    return name;
-}
-
-static NameSet name_set(Arena *a, size_t names)
-{
-    NameSet s = {.arena = a, .room = 4 * names + 64};
-    s.slot = NEW_ARRAY(a, const char *, s.room);
-    return s;
-}
-
-static void name_values(Emitter *e, const Region *r, NameSet *s)
-{
-    for (int i = 0; i < r->nargs; i++)
-        e->value_name[r->arg[i]->id] = name_unique(s, r->arg[i]->name);
     for (const Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nouts; i++)
-            e->value_name[op->out[i]->id] = name_unique(s, op->out[i]->name);
         if (op->kind != OP_loop)
             continue;
         const char *turn = loop_is_microbatches(e->p, op) ? "micro"
                            : work_goes_both_ways(op)      ? "chunk"
                                                           : "layer";
-        e->loop_name[op->id] = name_unique(s, turn);
+        e->loop_name[op->id] = c_name_unique(s, turn);
         if (e->t->streams > 1)
-            e->next_name[op->id] = name_unique(s, "next");
-        name_values(e, op->body, s);
+            e->next_name[op->id] = c_name_unique(s, "next");
+        name_loops(e, op->body, s);
     }
 }
 
@@ -122,11 +47,11 @@ static void name_blocks(Emitter *e, const Emitter *training)
         if (training && b->training)
             e->block_name[i] = training->block_name[b->training - 1];
         else if (training)
-            e->block_name[i] = name_unique(
-                e->names,
+            e->block_name[i] = c_name(
+                e->block_names,
                 arena_printf(a, "%s_%s", emitter_word(e), b->name));
         else
-            e->block_name[i] = name_unique(e->names, b->name);
+            e->block_name[i] = c_name(e->block_names, b->name);
     }
 }
 
@@ -142,21 +67,21 @@ static void init_one(Emitter *e, const Emitter *training)
     e->memory = p->memory;
     e->first = numbers_first(p);
     e->collective = collectives_of(p, &e->ncollectives);
-    e->value_name = NEW_ARRAY(a, const char *, p->nvalues);
     e->block_name = NEW_ARRAY(a, const char *, e->memory->nblocks + 1);
     e->loop_name = NEW_ARRAY(a, const char *, p->nops);
     e->next_name = NEW_ARRAY(a, const char *, p->nops);
     e->collective_of = NEW_ARRAY(a, int, p->nops);
     e->work_of = NEW_ARRAY(a, int, p->nops);
     e->number = NEW_ARRAY(a, int, p->nops);
-    e->declared = NEW_ARRAY(a, bool, p->nvalues);
-    NameSet values = name_set(a, p->nvalues + 2 * p->nops);
-    name_values(e, p->step, &values);
+    e->variable = NEW_ARRAY(a, const char *, p->nvalues);
+    e->scope_of = NEW_ARRAY(a, int, p->nvalues);
+    CNames loops = c_names(a);
+    name_loops(e, p->step, &loops);
     name_blocks(e, training);
-    NameSet axes = name_set(a, MAX_AXES);
+    CNames axes = c_names(a);
     e->axis_name = NEW_ARRAY(a, const char *, MAX_AXES);
     for (int i = 0; i < p->mesh.n; i++)
-        e->axis_name[i] = name_unique(&axes, p->mesh.name[i]);
+        e->axis_name[i] = c_name(&axes, p->mesh.name[i]);
     Numbers next = e->first;
     number_ops(e, p->step, &next);
     for (int i = 0; i < e->ncollectives; i++)
@@ -166,39 +91,30 @@ static void init_one(Emitter *e, const Emitter *training)
         e->work_of[e->work[i].op->id] = i;
 }
 
-static void count_blocks(const Program *p, void *context)
+void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
+                  const TargetInfo *t, const EmitOptions *options,
+                  const CudaProgram *cuda)
 {
-    *(size_t *)context += (size_t)p->memory->nblocks;
-}
-
-void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
-                  const EmitOptions *options, const CudaProgram *cuda)
-{
-    size_t blocks = 0;
-    programs_each(p, count_blocks, &blocks);
-    NameSet *names = NEW(p->arena, NameSet);
-    *names = name_set(p->arena, blocks);
-    *e = (Emitter){.o = o, .p = p, .t = t, .options = options, .cuda = cuda,
-                   .names = names};
+    CNames *names = NEW_ARRAY(p->arena, CNames, 2);
+    names[0] = names[1] = c_names(p->arena);
+    *e = (Emitter){.files = files, .p = p, .t = t, .options = options,
+                   .cuda = cuda, .block_names = &names[0],
+                   .function_names = &names[1]};
+    const Emitter shared = *e;
     init_one(e, NULL);
     Emitter **next = &e->next;
     for (int k = 0; k < PURPOSES; k++) {
         if (!p->forward[k])
             continue;
         *next = NEW(p->arena, Emitter);
-        **next = (Emitter){.o = o, .p = p->forward[k], .t = t,
-                           .options = options, .cuda = cuda, .names = names};
+        **next = shared;
+        (*next)->p = p->forward[k];
         init_one(*next, e);
         next = &(*next)->next;
     }
 }
 
 /* ---- addresses ----------------------------------------------------------- */
-
-const char *value_variable(const Emitter *e, Value *v)
-{
-    return e->value_name[value_root(v)->id];
-}
 
 const char *value_row_offset(const Emitter *e, Value *v)
 {

@@ -1,5 +1,5 @@
-/* emitter.h: declares the Emitter, the state of writing train.c, and the
- * functions of the files that write a part of it.
+/* emitter.h: declares the Emitter, the state of writing train.c, model.c and
+ * model.h, and the functions of the files that write a part of them.
  *
  * Names: a value keeps its name from the model, converted to a C identifier;
  * views have no variable and use their root's. Addresses: every block of the
@@ -9,6 +9,7 @@
 #define PARC_CODEGEN_EMIT_EMITTER_H
 
 #include "codegen/c_text.h"
+#include "codegen/emit/c_names.h"
 #include "codegen/numbers.h"
 #include "codegen/emit/train_c.h"
 #include "codegen/work/work.h"
@@ -16,22 +17,25 @@
 #include "ir/analysis/alias.h"
 #include "ir/plan/user_axes.h"
 
-struct NameSet;
+/* A function, or a block inside of one, that declares its own variables. */
+typedef struct Scope Scope;
+/* A phase's statements of one module: emit_parts.c. */
+typedef struct Part Part;
 
 typedef struct Emitter Emitter;
 struct Emitter {
-    Out *o;
+    Out *o;          /* where the next line is written */
+    SourceFiles *files;
     const Program *p;
     Emitter *next;   /* of the next forward program; NULL: none */
-    Numbers first;   /* of collectives, kernels, … in the tables of train.c */
-    struct NameSet *names; /* of blocks, of all programs */
+    Numbers first;   /* of collectives, kernels, … in the tables of model.c */
+    CNames *block_names, *function_names; /* of all programs */
     const TargetInfo *t;
     const MemoryPlan *memory;
     const EmitOptions *options;
     const CudaProgram *cuda; /* NULL: for the CPU */
     CollectiveInfo *collective;
     int ncollectives;
-    const char **value_name; /* by value id */
     const char **block_name; /* by block */
     const char **axis_name;  /* by mesh axis: AXIS_dp */
     const char **loop_name;  /* by op id: the variable of a loop */
@@ -42,24 +46,29 @@ struct Emitter {
     int *collective_of;      /* by op id: index in collective; -1: none */
     int *work_of;            /* by op id: index in work; -1: none */
     int *number;             /* by op id: number of the kernel or matmul */
-    bool *declared;          /* by value id: the function being written has
-                              * declared its variable */
+    Scope *scope;            /* of the statement being written */
+    int nscopes;             /* number of scopes so far */
+    const char **variable;   /* by value id: in the newest scope that declares
+                              * it, the scope scope_of */
+    int *scope_of;           /* by value id: a scope's number; 0: none */
     bool uses_arena;         /* the function being written uses A, the address
                               * of the arena */
+    Out *parts;              /* receives the functions of parts; NULL: a
+                              * phase's statements are not divided */
+    Part *part;              /* of the innermost loop; NULL: outside a phase */
     const Op *headed;        /* the op whose first part precedes its barriers;
                               * NULL: none */
 };
 
 /* Makes the emitter of a training step, and those of its forward programs. */
-void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
-                  const EmitOptions *options, const CudaProgram *cuda);
+void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
+                  const TargetInfo *t, const EmitOptions *options,
+                  const CudaProgram *cuda);
 /* The first word of a forward program's functions and tables: "eval",
  * "outputs". */
 const char *emitter_word(const Emitter *e);
 
-/* The variable that holds v's address; its byte offset in the arena as a C
- * expression: "AT_wq + layer * 4096". */
-const char *value_variable(const Emitter *e, Value *v);
+/* v's byte offset in the arena as a C expression: "AT_wq + layer * 4096". */
 const char *value_offset(const Emitter *e, Value *v);
 /* value_is_inside: whether v is a parameter's shard that is stored in place
  * inside the gathered parameter, which stays resident. value_row_offset: the
@@ -74,6 +83,30 @@ const char *emitter_segment_name(const Emitter *e, const Segment *s);
 
 /* A set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);
+
+/* emit_function.c. A scope has names of its own. declare: emits the
+ * declaration of the variable that holds v's address, unless the scope has one;
+ * value_variable: its name. */
+void scope_begin(Emitter *e);
+void scope_end(Emitter *e);
+void declare(Emitter *e, Value *v);
+const char *value_variable(const Emitter *e, Value *v);
+/* A function's statements are written between function_begin and function_end,
+ * which writes the function to `to`. `head`: "void forward(ParcRt *rt)". They
+ * nest: inside of a function, another one may be written. */
+typedef struct Function {
+    Out *caller, body;
+    bool uses_arena; /* the caller uses A */
+} Function;
+void function_begin(Emitter *e, Function *f);
+void function_end(Emitter *e, Function *f, const char *head, Out *to);
+
+/* emit_parts.c: divides a phase into functions, one for each module in turn.
+ * The statements of `loop`, NULL: those outside of loops, are written between
+ * parts_begin and parts_end; parts_at precedes each op. */
+void parts_begin(Emitter *e, const Op *loop);
+void parts_at(Emitter *e, const Op *op);
+void parts_end(Emitter *e);
 
 /* emit_step.c: the functions init_constants, forward, backward, optimizer and
  * step; those of forward programs. */
@@ -108,6 +141,9 @@ void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
 
 /* emit_work.c: the table of statements (ParcWork). */
 void emit_work(Emitter *e);
+
+/* emit_map.c: the mesh axes and the memory map. */
+void emit_map(Emitter *e);
 
 /* emit_tables.c: all tables that describe the program to the runtime
  * (ParcParam, ParcInput, ParcWork, ParcModel). */

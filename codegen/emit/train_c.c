@@ -1,10 +1,6 @@
-/* train_c.c: writes the C files of an emitted program: train.c and, for the
- * CPU, kernels.c and kernels.h.
- *
- * train.c has, in this order: a comment with the command that made it and the
- * list of collectives, the memory map, the functions of a step, the tables that
- * describe the program to the runtime, and main. emit_*.c write the functions
- * and the tables, cpu_kernel*.c the kernels.
+/* train_c.c: writes the C files of an emitted program. emit_step.c writes the
+ * functions of train.c, emit_map.c the memory map of model.h, emit_tables.c the
+ * tables of model.c, cpu_kernel*.c the kernels.
  */
 #include "codegen/emit/train_c.h"
 #include "codegen/cpu_level.h"
@@ -12,10 +8,11 @@
 #include "codegen/emit/emitter.h"
 #include "codegen/kernel/kernel_text.h"
 #include "codegen/numbers.h"
-#include "passes/schedule/liveness.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
+
+/* ---- train.c, model.h, model.c ------------------------------------------- */
 
 /* Prints the words of a comment, in lines of at most 72 columns. */
 static void wrapped_comment(Out *o, const char *text)
@@ -33,35 +30,40 @@ static void wrapped_comment(Out *o, const char *text)
     }
 }
 
-static void header(Emitter *e)
+/* "Mesh: dp=2 tp=4", or "Mesh: none". */
+static void mesh_line(Out *o, const Mesh *m)
 {
-    Out *o = e->o;
+    out(o, " * Mesh:");
+    for (int i = 0; i < m->n; i++)
+        out(o, " %s=%lld", c_comment(o->arena, m->name[i]),
+            (long long)m->size[i]);
+    out(o, "%s\n", m->n ? "" : " none");
+}
+
+static void train_head(Emitter *e)
+{
+    Out *o = &e->files->train_c;
     Arena *a = e->p->arena;
-    const Program *p = e->p;
-    out_line(o, "/* train.c: one training step of %s",
-             c_comment(a, p->model));
+    out_line(o, "/* train.c: one training step of %s", c_comment(a, e->p->model));
     out_line(o, " *");
     out_line(o, " * Written by parc 0.1.0 from %s:",
              c_comment(a, e->options->source));
     wrapped_comment(o, c_comment(a, e->options->command));
     out_line(o, " * Edit it freely; the next run of parc overwrites it.");
     out_line(o, " *");
-    out(o, " * Mesh:");
-    for (int i = 0; i < p->mesh.n; i++)
-        out(o, " %s=%lld", c_comment(a, p->mesh.name[i]),
-            (long long)p->mesh.size[i]);
-    out(o, "%s\n *\n", p->mesh.n ? "" : " none");
-    out_line(o, " * Collectives: calls per step x bytes per call on each rank:");
-    for (int i = 0; i < e->ncollectives; i++) {
-        const CollectiveInfo *c = &e->collective[i];
-        out_line(o, " *   %-5s %-14s over %-6s %4lld x %12lld  %s%s", c->label,
-                 c->kind, c_comment(a, c->axis), (long long)c->count,
-                 (long long)c->bytes, c_comment(a, c->tensor),
-                 c->in_place ? "; in place, no data moves" : "");
-    }
-    if (!e->ncollectives)
-        out_line(o, " *   none");
+    mesh_line(o, &e->p->mesh);
     out_line(o, " */");
+    out_line(o, "#include \"model.h\"");
+}
+
+static void model_h_head(Emitter *e)
+{
+    Out *o = &e->files->model_h;
+    out_line(o, "/* model.h: the memory map of %s, and the functions of train.c. */",
+             c_comment(e->p->arena, e->p->model));
+    out_line(o, "#ifndef MODEL_H");
+    out_line(o, "#define MODEL_H");
+    out_line(o, "");
     out_line(o, "#include \"kernels.h\"");
     if (e->t->cpu)
         out_line(o, "#include \"parc_cpu.h\"");
@@ -74,128 +76,29 @@ static void header(Emitter *e)
     out_line(o, "#endif");
 }
 
-static void axes(Emitter *e)
+static void model_c_head(Emitter *e)
 {
-    if (!e->p->mesh.n)
-        return;
-    out_line(e->o, "");
-    out_line(e->o, "/* Sets of mesh axes. */");
-    out_line(e->o, "enum {");
-    for (int i = 0; i < e->p->mesh.n; i++)
-        out_line(e->o, "    AXIS_%s = 1 << %d,", e->axis_name[i], i);
-    out_line(e->o, "};");
-}
-
-/* Prints the offsets of the segments that ranks share. They are aligned to the
- * largest page size of any machine. */
-static void segments(Emitter *e)
-{
-    int64_t at = e->memory->own;
-    for (int i = 0; i < e->memory->nsegments; i++) {
-        const Segment *s = &e->memory->segment[i];
-        at = (at + PARC_SHARED_ALIGN - 1) / PARC_SHARED_ALIGN *
-             PARC_SHARED_ALIGN;
-        out_line(e->o, "/* %lld bytes that the ranks along %s share. */",
-                 (long long)s->bytes,
-                 c_comment(e->p->arena, user_axes_text(e->p, s->axes)));
-        out_line(e->o, "#define %s INT64_C(%lld)", emitter_segment_name(e, s),
-                 (long long)at);
-        at += s->bytes;
+    Out *o = &e->files->model_c;
+    Arena *a = e->p->arena;
+    out_line(o, "/* model.c: describes %s to the runtime.",
+             c_comment(a, e->p->model));
+    out_line(o, " *");
+    out_line(o, " * Collectives: calls per step x bytes per call on each rank:");
+    for (int i = 0; i < e->ncollectives; i++) {
+        const CollectiveInfo *c = &e->collective[i];
+        out_line(o, " *   %-5s %-14s over %-6s %4lld x %12lld  %s%s", c->label,
+                 c->kind, c_comment(a, c->axis), (long long)c->count,
+                 (long long)c->bytes, c_comment(a, c->tensor),
+                 c->in_place ? "; in place, no data moves" : "");
     }
+    if (!e->ncollectives)
+        out_line(o, " *   none");
+    out_line(o, " */");
+    out_line(o, "#include \"model.h\"");
 }
 
-/* The live range of a block, by the numbers of parc_mark: "marks 4 to 31". The
- * statements of init_constants have no mark. */
-static const char *live_marks(const Emitter *e, const Liveness *l,
-                              const Block *b)
+static void main_function(Out *o, const TargetInfo *t)
 {
-    if (b->first == 0 && b->last == l->end - 1)
-        return "the whole run";
-    int first = 0, last = e->nwork - 1;
-    while (first < e->nwork && l->begin[e->work[first].op->id] < b->first)
-        first++;
-    while (last >= 0 && l->begin[e->work[last].op->id] > b->last)
-        last--;
-    if (last < 0)
-        return "init_constants";
-    if (first > last) /* a statement without a mark, between two marks */
-        return arena_printf(e->p->arena, "after mark %d", e->first.work + last);
-    if (first == last)
-        return arena_printf(e->p->arena, "mark %d", e->first.work + first);
-    return arena_printf(e->p->arena, "marks %d to %d", e->first.work + first,
-                        e->first.work + last);
-}
-
-static void blocks(Emitter *e, const Liveness *l, bool host)
-{
-    Out *o = e->o;
-    for (int i = 0; i < e->memory->nblocks; i++) {
-        const Block *b = &e->memory->block[i];
-        if (b->host != host || b->training) /* the training step's block */
-            continue;
-        out_line(o, "/* %lld bytes, %s, %s */", (long long)b->bytes,
-                 memory_class_words[b->class], live_marks(e, l, b));
-        const Segment *s = emitter_segment(e, b);
-        if (s)
-            out_line(o, "#define AT_%s (%s + INT64_C(%lld))", e->block_name[i],
-                     emitter_segment_name(e, s),
-                     (long long)(b->offset - s->offset));
-        else
-            out_line(o, "#define AT_%s INT64_C(%lld)", e->block_name[i],
-                     (long long)b->offset);
-    }
-}
-
-/* Prints the buffers of a forward program. */
-static void forward_map(Emitter *f)
-{
-    Liveness l;
-    live_analyse(f->p, &l);
-    out_line(f->o, "");
-    out_line(f->o, "/* Buffers of %s_run, after what the training step keeps. */",
-             emitter_word(f));
-    blocks(f, &l, false);
-}
-
-/* Prints the memory map as #defines: an offset may be too large for an enum. */
-static void memory_map(Emitter *e)
-{
-    Out *o = e->o;
-    const MemoryPlan *m = e->memory;
-    Liveness l;
-    live_analyse(e->p, &l);
-    out_line(o, "");
-    out_line(o, "/* The offset of each buffer in a rank's arena. The comment "
-                "above an offset has");
-    out_line(o, " * the buffer's bytes, its category, and its live range: the "
-                "parc_mark numbers of");
-    out_line(o, " * the first and last statement that need it. Buffers may "
-                "share addresses if their");
-    out_line(o, " * live ranges do not overlap. */");
-    out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->own);
-    segments(e);
-    blocks(e, &l, false);
-    for (Emitter *f = e->next; f; f = f->next)
-        forward_map(f);
-    if (!m->host)
-        return;
-    out_line(o, "");
-    out_line(o, "/* Buffers in host memory; their offsets begin at the arena's "
-                "end. */");
-    out_line(o, "#define HOST_BYTES INT64_C(%lld)", (long long)m->host);
-    blocks(e, &l, true);
-}
-
-void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
-                  const EmitOptions *options, const CudaProgram *cuda)
-{
-    Emitter e;
-    emitter_init(&e, o, p, t, options, cuda);
-    header(&e);
-    axes(&e);
-    memory_map(&e);
-    emit_step_functions(&e);
-    emit_tables(&e);
     out_line(o, "");
     out_line(o, "int main(int argc, char **argv)");
     out_line(o, "{");
@@ -204,6 +107,37 @@ void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
                     "PARC_CPU_FEATURES});", t->cpu->name);
     out_line(o, "    return parc_main(argc, argv, &model);");
     out_line(o, "}");
+}
+
+/* Lets a program's functions or tables be written to a file. */
+static void write_to(Emitter *e, Out *o)
+{
+    for (; e; e = e->next)
+        e->o = o;
+}
+
+void train_c_emit(SourceFiles *files, const Program *p, const TargetInfo *t,
+                  const EmitOptions *options, const CudaProgram *cuda)
+{
+    Emitter e;
+    out_init(&files->train_c, p->arena);
+    out_init(&files->model_h, p->arena);
+    out_init(&files->model_c, p->arena);
+    emitter_init(&e, files, p, t, options, cuda);
+    model_h_head(&e);
+    write_to(&e, &files->model_h);
+    emit_map(&e);
+    out_line(&files->model_h, "");
+    out_line(&files->model_h, "/* Functions of train.c. */");
+    train_head(&e);
+    write_to(&e, &files->train_c);
+    emit_step_functions(&e);
+    out_line(&files->model_h, "");
+    out_line(&files->model_h, "#endif");
+    model_c_head(&e);
+    write_to(&e, &files->model_c);
+    emit_tables(&e);
+    main_function(&files->model_c, t);
 }
 
 /* ---- kernels.c, kernels.h ------------------------------------------------ */

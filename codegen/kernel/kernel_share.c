@@ -9,6 +9,7 @@
  *   fused op    %y = fused{name="silu"} %x : f32[8/dp, 16] { … sigmoid, mul }
  *   signature   0: f32[8/dp, 16] 0 | sigmoid 0 : f32[8/dp, 16] | mul 0 1 : …
  */
+#include "base/hash.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/numbers.h"
 
@@ -90,9 +91,7 @@ static const char *signature_of(const Program *p, const Op *fused)
 /* The entry of a signature; its name is NULL if it is new. */
 static Known *find(Sharing *s, const char *signature)
 {
-    size_t h = 14695981039346656037u;
-    for (const char *c = signature; *c; c++)
-        h = (h ^ (unsigned char)*c) * 1099511628211u;
+    size_t h = hash_text(signature);
     Known *k = &s->slot[h % s->nslots];
     while (k->signature && strcmp(k->signature, signature) != 0)
         k = &s->slot[++h % s->nslots];

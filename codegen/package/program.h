@@ -1,7 +1,9 @@
 /* program.h: writes the training program as a source tree (-S), as a binary
  * (-o), or both. The source tree has these files:
  *
- *   train.c     the code specific to the model, readable from top to bottom
+ *   train.c     the functions of a step, readable from top to bottom
+ *   model.h     the memory map; prototypes of train.c's functions
+ *   model.c     tables that describe the model to the runtime, and main
  *   kernels.c   the fused kernels, kernels.h their prototypes; for GPUs
  *               kernels.cu, its compiled form, and launch.c, which launches
  *               the kernels (program_cuda.c)

@@ -13,7 +13,7 @@ static const char *const flags[] = {
 #endif
     NULL};
 static const char *const include[] = {"-Iruntime", NULL};
-static const char *const sources[] = {"train.c", "kernels.c", NULL};
+static const char *const sources[] = {"train.c", "model.c", "kernels.c", NULL};
 static const char *const libraries[] = {"-ldnnl", "-lm", NULL};
 #define BASELINE "runtime/cpu/rt_cpu_check.c"
 const Recipe cpu_recipe = {"cpu/",  NULL,     flags,    include,
@@ -26,10 +26,11 @@ static void makefile_text(Out *o, const TargetInfo *t)
     out_line(o, "RUNTIME = $(filter-out " BASELINE ", \\");
     out_line(o, "    $(wildcard runtime/*.c runtime/*/*.c))");
     out_line(o, "");
-    out_line(o, "train: train.c kernels.c kernels.h cpu_check.o \\");
+    out_line(o, "SOURCES = train.c model.c kernels.c");
+    out_line(o, "");
+    out_line(o, "train: $(SOURCES) model.h kernels.h cpu_check.o \\");
     out_line(o, "    $(wildcard runtime/*.[ch] runtime/*/*)");
-    out_line(o, "\t$(CC) $(CFLAGS) $(CPU) -o $@ train.c kernels.c cpu_check.o "
-                "\\");
+    out_line(o, "\t$(CC) $(CFLAGS) $(CPU) -o $@ $(SOURCES) cpu_check.o \\");
     out_line(o, "\t    $(RUNTIME) -ldnnl -lm");
     out_line(o, "");
     out_line(o, "# The check of the CPU's features, compiled to run on every "
@@ -46,18 +47,21 @@ static void makefile_text(Out *o, const TargetInfo *t)
 const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
                      const EmitOptions *options)
 {
-    Out train, kernels, header, make;
-    Out *const all[] = {&train, &kernels, &header, &make};
-    static const char *const name[] = {"train.c", "kernels.c", "kernels.h",
-                                       "Makefile"};
-    for (int i = 0; i < 4; i++)
-        out_init(all[i], tree->arena);
-    train_c_emit(&train, p, t, options, NULL);
+    SourceFiles files;
+    Out kernels, header, make;
+    train_c_emit(&files, p, t, options, NULL);
+    out_init(&kernels, tree->arena);
+    out_init(&header, tree->arena);
+    out_init(&make, tree->arena);
     kernels_c_emit(&kernels, p);
     kernels_h_emit(&header, p);
     makefile_text(&make, t);
-    for (int i = 0; i < 4; i++)
-        tree_add_out(tree, name[i], all[i]);
+    tree_add_out(tree, "train.c", &files.train_c);
+    tree_add_out(tree, "model.h", &files.model_h);
+    tree_add_out(tree, "model.c", &files.model_c);
+    tree_add_out(tree, "kernels.c", &kernels);
+    tree_add_out(tree, "kernels.h", &header);
+    tree_add_out(tree, "Makefile", &make);
     tree_add_runtime(tree, cpu_recipe.folder);
     return NULL;
 }

@@ -1,7 +1,7 @@
 /* program_cuda.c: builds the source tree of a program for GPUs in memory,
  * compiles its kernels, and holds the flags with which its C code is compiled.
  *
- *   train.c    the step, as for the CPU
+ *   train.c, model.h, model.c   the step, as for the CPU
  *   launch.c   a C function for each fused op that launches its kernels
  *   kernels.cu the kernels; kernels.h their prototypes for train.c and launch.c
  *   kernels.sm_90a.cubin, …   the images: the compiled kernels, a file for each
@@ -31,7 +31,8 @@ static const char *const flags[] = {
 #endif
     NULL};
 static const char *const include[] = {"-Iruntime", "-Iruntime/cuda", NULL};
-static const char *const sources[] = {"train.c", "launch.c", "images.c", NULL};
+static const char *const sources[] = {"train.c", "model.c", "launch.c",
+                                      "images.c", NULL};
 static const char *const libraries[] = {"-ldl", "-lm", NULL};
 const Recipe cuda_recipe = {"cuda/", "libparc_rt_cuda.a", flags,
                           include, sources, NULL, libraries};
@@ -95,9 +96,10 @@ static void makefile_text(Out *o, const NvrtcResult *r)
     out_line(o, "NVCC ?= nvcc");
     out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime -Iruntime/cuda");
     out_line(o, "");
-    out_line(o, "SOURCES = train.c launch.c images.c \\");
+    out_line(o, "SOURCES = train.c model.c launch.c images.c \\");
     out_line(o, "          $(wildcard runtime/*.c runtime/*/*.c)");
-    out_line(o, "HEADERS = kernels.h $(wildcard runtime/*.h runtime/*/*.h)");
+    out_line(o, "HEADERS = model.h kernels.h \\");
+    out_line(o, "          $(wildcard runtime/*.h runtime/*/*.h)");
     out_line(o, "DEVICE = kernels.cu runtime/parc_random.h $(filter-out "
                 "runtime/cuda/rt_%%, \\");
     out_line(o, "         $(wildcard runtime/cuda/*.h runtime/cuda/*.cuh))");
@@ -182,8 +184,9 @@ const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
     Arena *a = tree->arena;
     CudaKernels kernels = {.arena = a};
     NvrtcResult result;
-    Out train, launch, cu, header, images, make;
-    Out *const all[] = {&train, &launch, &cu, &header, &images, &make};
+    SourceFiles files;
+    Out launch, cu, header, images, make;
+    Out *const all[] = {&launch, &cu, &header, &images, &make};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         out_init(all[i], a);
     cuda_launch_emit(&launch, p, &kernels);
@@ -193,11 +196,13 @@ const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
     if (failure)
         return failure;
     CudaProgram cuda = {&kernels, result.image.n};
-    train_c_emit(&train, p, t, options, &cuda);
+    train_c_emit(&files, p, t, options, &cuda);
     cuda_prototypes_emit(&header, p);
     images_text(&images, &result);
     makefile_text(&make, &result);
-    tree_add_out(tree, "train.c", &train);
+    tree_add_out(tree, "train.c", &files.train_c);
+    tree_add_out(tree, "model.h", &files.model_h);
+    tree_add_out(tree, "model.c", &files.model_c);
     tree_add_out(tree, "launch.c", &launch);
     tree_add_out(tree, "kernels.h", &header);
     tree_add_out(tree, "kernels.cu", &cu);

@@ -27,7 +27,7 @@ static Value *finish(Frame *f, int param, Value *d)
     f->b.phase = PH_BACKWARD;
     f->b.loc = at->loc;
     f->b.path = module_path(p->arena, at->name);
-    const char *hint = arena_printf(p->arena, "d%s", at->value->name);
+    const char *hint = arena_printf(p->arena, "d_%s", at->value->name);
     return ir_value(&f->b, OP_finish_grad, 1, &d, attr, hint);
 }
 

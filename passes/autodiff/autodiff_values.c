@@ -151,7 +151,7 @@ void autodiff_name(Frame *f, Value *d, const Value *of)
         return;
     const char *plain = op_info(d->def->kind)->name;
     if (strncmp(d->name, plain, strlen(plain)) == 0)
-        d->name = ir_unique_name(p, arena_printf(p->arena, "d%s", of->name));
+        d->name = ir_unique_name(p, arena_printf(p->arena, "d_%s", of->name));
 }
 
 /* Whether v is a parameter cast to the compute type. */

@@ -49,6 +49,7 @@ for case in toy:f32 llama:bf16; do
         -D precision="${case#*:}" -S "$at"
     check "$case compiles for Arm" \
         clean -O3 -march=armv8-a -fopenmp -ffp-contract=fast \
-        -fno-math-errno -Wno-overlength-strings -I"$at/runtime" "$at/train.c" "$at/kernels.c"
+        -fno-math-errno -Wno-overlength-strings -I"$at/runtime" \
+        "$at/train.c" "$at/model.c" "$at/kernels.c"
 done
 finish

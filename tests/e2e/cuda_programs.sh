@@ -82,7 +82,7 @@ check "a model with packed rows is emitted" \
     both llama $small -D batch=40 --mesh 1x2
 check "packed rows have staging buffers" \
     grep -q "^static const ParcRoom collective_room" \
-    "$work/llama/train.c"
+    "$work/llama/model.c"
 for order in early late; do
     check "packed rows, $order" trains llama STANDIN_ORDER=$order
 done

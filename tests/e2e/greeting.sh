@@ -99,7 +99,7 @@ check "a host name is printed without its escape sequence" \
 check "the plan is emitted" \
     "$PARC" examples/toy.pdl --mesh 2x2 --threads 1 --target cpu \
     -S "$work/tree"
-plan=$(sed -n 's/.*plan_hash = \(0x[0-9a-f]*\)u,.*/\1/p' "$work/tree/train.c")
+plan=$(sed -n 's/.*plan_hash = \(0x[0-9a-f]*\)u,.*/\1/p' "$work/tree/model.c")
 between() { stranger hello "plan=$plan" rank=3; }
 check "a rank that left and rejoins ends no run" job PARC_TIMEOUT=20
 check "the rank that left had joined before" gets joined

@@ -141,7 +141,15 @@ builds() { # builds DIR COMPILER OPTIONS…
 }
 parses() { # parses DIR: compiles without a warning
     (cd "$1" && ${CC:-cc} -fsyntax-only -Wall -Wextra -Werror -std=c11 \
-        -fopenmp -D_GNU_SOURCE -Iruntime train.c kernels.c)
+        -fopenmp -D_GNU_SOURCE -Iruntime train.c model.c kernels.c)
+}
+# The four functions end within the first 150 lines of train.c.
+step_comes_first() { # step_comes_first DIR
+    for name in forward backward optimizer step; do
+        head -n 150 "$1/train.c" |
+            sed -n "/^void $name(ParcRt \\*rt)\$/,/^}/p" | grep -q '^}' ||
+            { echo "no $name"; return 1; }
+    done
 }
 have_clang() { # whether there is a clang with OpenMP
     printf '#include <omp.h>\nint main(void) { return 0; }\n' >"$work/omp.c"
@@ -153,6 +161,8 @@ for case in toy:2x2 feedforward:2x2 llama:2x2 llama:1x1; do
     check "$case builds" builds "$at" "${CC:-cc}"
     check "$case runs" "$at/train" --steps 2
 done
+check "train.c begins with the step" \
+    step_comes_first "$work/sources-llama-2x2"
 # After a loop over microbatches the backward pass has only collectives.
 at=$work/sources-accumulate
 check "accumulate is emitted" parc_on llama 2x2 -D accumulate=2 -S "$at"
@@ -192,7 +202,7 @@ large() { # large DIR MESH LAYERS
 check "160 layers are emitted" large "$work/base" 2x2 160
 check "640 layers are emitted" large "$work/deep" 2x2 640
 check "16 ranks are emitted" large "$work/wide" 8x2 160
-for file in train.c kernels.c; do
+for file in train.c model.c model.h kernels.c; do
     check "$file has the same length for more layers" lines "$work/base/$file" \
         "$work/deep/$file"
     check "$file has the same length for more ranks" lines "$work/base/$file" \
@@ -208,7 +218,7 @@ no_more() { # no_more FILE FILE: the second has at most 5% more lines
     a=$(wc -l <"$1") b=$(wc -l <"$2")
     [ $((b * 100)) -le $((a * 105)) ] || { echo "$a and $b lines"; return 1; }
 }
-for file in train.c kernels.c; do
+for file in train.c model.c model.h kernels.c; do
     check "$file does not grow" no_more "$work/small-2x2-4/$file" \
         "$work/small-2x2-40/$file"
     check "$file does not grow with ranks" no_more "$work/small-2x2-4/$file" \

@@ -12,7 +12,7 @@ tree() { # tree DIR MODEL.pdl OPTIONS…: writes sources, and DIR.log with messa
 
 # The log has a line for each kernel and architecture, and no kernel spills.
 no_spills() { # no_spills DIR ARCHITECTURES
-    kernels=$(sed -n 's/.*\.nkernels = \([0-9]*\).*/\1/p' "$1/train.c")
+    kernels=$(sed -n 's/.*\.nkernels = \([0-9]*\).*/\1/p' "$1/model.c")
     reports=$(grep -c ' registers, ' "$1.log")
     [ "$reports" -ge $((kernels * $2)) ] || {
         echo "$reports reports of $kernels kernels"

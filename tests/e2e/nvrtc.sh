@@ -13,7 +13,7 @@ nvcc=$(command -v nvcc || echo "$toolkit/bin/nvcc")
 
 # Compiles loops, conditions and launches with strict warnings.
 c_is_clean() { # c_is_clean DIR
-    for file in train.c launch.c images.c; do
+    for file in train.c model.c launch.c images.c; do
         ${CC:-cc} -std=c11 -Wall -Wextra -Werror -Wa,-I"$1" \
             -I"$1/runtime" -c -o "$work/object.o" "$1/$file" || return 1
     done
@@ -194,7 +194,7 @@ large() { # large DIR MESH LAYERS
 check "16 layers are emitted" large "$work/base" 2x2 16
 check "64 layers are emitted" large "$work/deep" 2x2 64
 check "16 ranks are emitted" large "$work/wide" 8x2 16
-for file in train.c launch.c kernels.cu; do
+for file in train.c model.c launch.c kernels.cu; do
     check "$file has the same length for more layers" lines "$work/base/$file" \
         "$work/deep/$file"
     check "$file does not grow with ranks" no_more "$work/base/$file" \

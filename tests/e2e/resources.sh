@@ -102,7 +102,7 @@ little_scratch() {
         >small/little.c
     cmp -s small/train.c small/little.c && return 1
     ${CC:-cc} -std=c11 -D_GNU_SOURCE -fopenmp -Ismall/runtime -o little \
-        small/little.c small/kernels.c "$BUILD/libparc_rt.a" -ldnnl -lm
+        small/little.c small/model.c small/kernels.c "$BUILD/libparc_rt.a" -ldnnl -lm
 }
 if [ -z "${CHECK_ASAN-}" ]; then
     check "a program with too little scratch" little_scratch

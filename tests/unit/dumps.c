@@ -70,16 +70,16 @@ typedef struct Case {
 } Case;
 
 typedef struct Sources {
-    Out train, kernels, header;
+    SourceFiles files;
+    Out kernels, header;
 } Sources;
 
 static void emit(Arena *a, Sources *s, Program *p, const TargetInfo *t)
 {
     Out plan;
     out_init(&plan, a);
-    Out *const all[] = {&s->train, &s->kernels, &s->header};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        out_init(all[i], a);
+    out_init(&s->kernels, a);
+    out_init(&s->header, a);
     for (int k = 0; k < PURPOSES; k++)
         if (p->forward[k] && forward_differs(p->forward[k]))
             p->forward[k] = NULL;
@@ -90,7 +90,7 @@ static void emit(Arena *a, Sources *s, Program *p, const TargetInfo *t)
     if (t->target == TARGET_CPU) {
         kernels_c_emit(&s->kernels, p);
         kernels_h_emit(&s->header, p);
-        train_c_emit(&s->train, p, t, &options, NULL);
+        train_c_emit(&s->files, p, t, &options, NULL);
         return;
     }
     CudaKernels kernels = {.arena = a};
@@ -98,7 +98,7 @@ static void emit(Arena *a, Sources *s, Program *p, const TargetInfo *t)
     cuda_launch_emit(&s->header, p, &kernels);
     cuda_kernels_emit(&s->kernels, p);
     cuda_instances_emit(&s->kernels, p, &kernels);
-    train_c_emit(&s->train, p, t, &options, &cuda);
+    train_c_emit(&s->files, p, t, &options, &cuda);
 }
 
 static Program *lowered(const Case *k, Arena *a, Diag *d)
@@ -140,10 +140,15 @@ static const char *other_sources(const Case *k, Arena *a, Program *p,
 {
     Sources s;
     emit(a, &s, p, &k->target);
-    const char *fault = difference(a, &direct->train, &s.train);
-    if (!fault)
-        fault = difference(a, &direct->kernels, &s.kernels);
-    return fault ? fault : difference(a, &direct->header, &s.header);
+    const Out *const one[] = {&direct->files.train_c, &direct->files.model_h,
+                              &direct->files.model_c, &direct->kernels,
+                              &direct->header};
+    const Out *const other[] = {&s.files.train_c, &s.files.model_h,
+                                &s.files.model_c, &s.kernels, &s.header};
+    const char *fault = NULL;
+    for (size_t i = 0; i < sizeof one / sizeof *one && !fault; i++)
+        fault = difference(a, one[i], other[i]);
+    return fault;
 }
 
 /* ---- references to values ------------------------------------------------ */

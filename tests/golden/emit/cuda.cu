@@ -5,119 +5,14 @@
  * Edit it freely; the next run of parc overwrites it.
  *
  * Mesh: dp=2 tp=2
- *
- * Collectives: calls per step x bytes per call on each rank:
- *   ag0   all_gather     over dp        4 x        32768  layers.*
- *   ar1   all_reduce     over tp        4 x         1024  down
- *   ar2   all_reduce     over dp        1 x            4  scale
- *   ar3   all_reduce     over tp        4 x         1024  dx.2
- *   ag4   all_gather     over dp        4 x        32768  layers.*
- *   rs5   reduce_scatter over dp        4 x        65536  layers.*
- *   ar6   all_reduce     over dp,tp     1 x            4  add.3
  */
-#include "kernels.h"
-
-#include <stddef.h>
-
-#if PARC_RT_VERSION != 9
-#error "the runtime is of another version of parc; rerun parc"
-#endif
-
-/* Sets of mesh axes. */
-enum {
-    AXIS_dp = 1 << 0,
-    AXIS_tp = 1 << 1,
-};
-
-/* The offset of each buffer in a rank's arena. The comment above an offset has
- * the buffer's bytes, its category, and its live range: the parc_mark numbers of
- * the first and last statement that need it. Buffers may share addresses if their
- * live ranges do not overlap. */
-#define ARENA_BYTES INT64_C(541696)
-/* 65536 bytes, params, the whole run */
-#define AT_layers_up_weight INT64_C(0)
-/* 65536 bytes, params, the whole run */
-#define AT_layers_down_weight INT64_C(65536)
-/* 32768 bytes, params, the whole run */
-#define AT_layers_up_weight_bf16 INT64_C(131072)
-/* 32768 bytes, params, the whole run */
-#define AT_layers_down_weight_bf16 INT64_C(163840)
-/* 1024 bytes, activations, marks 0 to 18 */
-#define AT_x INT64_C(539392)
-/* 8192 bytes, activations, marks 0 to 18 */
-#define AT_x_3 INT64_C(525056)
-/* 4096 bytes, activations, marks 0 to 18 */
-#define AT_x_11 INT64_C(533248)
-/* 32768 bytes, gathered, marks 0 to 6 */
-#define AT_up_weight_bf16_3 INT64_C(197376)
-/* 32768 bytes, gathered, marks 0 to 6 */
-#define AT_down_weight_bf16_3 INT64_C(230144)
-/* 2048 bytes, activations, marks 2 to 3 */
-#define AT_up INT64_C(262912)
-/* 1024 bytes, activations, marks 4 to 6 */
-#define AT_down INT64_C(262912)
-/* 256 bytes, activations, marks 7 to 22 */
-#define AT_scale INT64_C(541440)
-/* 65536 bytes, grads, marks 11 to 20 */
-#define AT_dup_weight_2 INT64_C(197376)
-/* 65536 bytes, grads, marks 11 to 19 */
-#define AT_ddown_weight_2 INT64_C(262912)
-/* 1024 bytes, activations, marks 11 to 14 */
-#define AT_dx_4 INT64_C(540416)
-/* 32768 bytes, gathered, marks 7 to 18 */
-#define AT_up_weight_bf16_4 INT64_C(459520)
-/* 32768 bytes, gathered, marks 7 to 18 */
-#define AT_down_weight_bf16_4 INT64_C(492288)
-/* 2048 bytes, activations, marks 13 to 17 */
-#define AT_dx_5 INT64_C(537344)
-/* 65536 bytes, grads, marks 11 to 19 */
-#define AT_ddown_weight INT64_C(328448)
-/* 65536 bytes, grads, marks 11 to 19 */
-#define AT_dup_weight INT64_C(393984)
-/* 256 bytes, activations, the whole run */
-#define AT_lr INT64_C(196608)
-/* 256 bytes, activations, the whole run */
-#define AT_bias1 INT64_C(196864)
-/* 256 bytes, activations, the whole run */
-#define AT_bias2 INT64_C(197120)
-/* 256 bytes, activations, marks 19 to 20 */
-#define AT_sumsq_2 INT64_C(459520)
-/* 256 bytes, workspace, mark 19 */
-#define AT_sumsq_2_2 INT64_C(459776)
-/* 256 bytes, activations, marks 20 to 22 */
-#define AT_add_3 INT64_C(262912)
-/* 256 bytes, workspace, mark 20 */
-#define AT_add_3_2 INT64_C(263168)
+#include "model.h"
 
 /* Descriptors, made once; a call sets the addresses. */
 static ParcMatmul *matmul[6];
 
-static void init_constants(ParcRt *rt)
+void forward(ParcRt *rt)
 {
-    matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "up", .batch = 1,
-        .m = 8, .n = 128, .k = 64, .sa = {0, 64, 1}, .sb = {0, 1, 64}, .sc = {0,
-        128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
-    matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "down",
-        .batch = 1, .m = 8, .n = 64, .k = 128, .sa = {0, 128, 1}, .sb = {0, 1,
-        128}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
-    matmul[2] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "dx_5",
-        .batch = 1, .m = 8, .n = 128, .k = 64, .sa = {0, 64, 1}, .sb = {0, 128,
-        1}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
-    matmul[3] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "ddown_weight",
-        .batch = 1, .m = 64, .n = 128, .k = 8, .sa = {0, 1, 64}, .sb = {0, 128,
-        1}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
-    matmul[4] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "dx_9",
-        .batch = 1, .m = 8, .n = 64, .k = 128, .sa = {0, 128, 1}, .sb = {0, 64,
-        1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16},
-        .epilogue = PARC_ADD});
-    matmul[5] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "dup_weight",
-        .batch = 1, .m = 128, .n = 64, .k = 8, .sa = {0, 1, 128}, .sb = {0, 64,
-        1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
-}
-
-static void forward(ParcRt *rt)
-{
-    char *A = parc_arena(rt);
     parc_record(rt, PARC_COMPUTE, 0);
     {
         const int64_t layer = 0;
@@ -138,64 +33,131 @@ static void forward(ParcRt *rt)
     }
 
     for (int64_t layer = 0; layer <= 3; layer++) {
-        parc_bf16 *x_4 = (parc_bf16 *)(A + AT_x);
-        parc_bf16 *x_8 = (parc_bf16 *)(A + AT_x_11 + layer * 1024);
-        parc_mark(rt, 0, layer);
-        parc_move(rt, x_8, x_4, 1024);
-        if (layer + 1 <= 3) {
-            const int64_t next = layer + 1;
-            parc_wait(rt, PARC_DATA, 3); /* after: read of down.weight.bf16.3 */
-            parc_mark(rt, 1, next);
-            /* ag0 all_gather over dp: layers.*
-             * parameters of unit layers.*
-             * 32.00 KiB, cuda.pdl:24:22 */
-            parc_all_gather(rt, 0, AXIS_dp, 2, (ParcPart[]){
-                {.src = AT_layers_up_weight_bf16 + next * 8192,
-                    .dst = AT_up_weight_bf16_3 + next % 2 * 16384, .outer = 1,
-                    .inner = 4096, .type = PARC_BF16},
-                {.src = AT_layers_down_weight_bf16 + next * 8192,
-                    .dst = AT_down_weight_bf16_3 + next % 2 * 16384, .outer = 1,
-                    .inner = 4096, .type = PARC_BF16},
-            });
-            parc_record(rt, PARC_DATA, 1 + next % 2);
-        }
-        /* after: up.weight.bf16.3 */
-        parc_wait(rt, PARC_COMPUTE, 1 + layer % 2);
-        parc_bf16 *up_weight_bf16_3 =
-            (parc_bf16 *)(A + AT_up_weight_bf16_3 + layer % 2 * 16384);
-        parc_bf16 *up = (parc_bf16 *)(A + AT_up);
-        parc_mark(rt, 2, layer);
-        /* layers.*.up: einsum ak,fk->af (cuda.pdl:7:39)
-         * bf16[16/dp, 256/tp] */
-        parc_matmul(rt, matmul[0], x_4, up_weight_bf16_3, up);
-        parc_bf16 *relu = (parc_bf16 *)(A + AT_x_3 + layer * 2048);
-        parc_mark(rt, 3, layer);
-        k00_layers_relu(rt, relu, up);
-        parc_bf16 *down_weight_bf16_3 =
-            (parc_bf16 *)(A + AT_down_weight_bf16_3 + layer % 2 * 16384);
-        parc_bf16 *down = (parc_bf16 *)(A + AT_down);
-        parc_mark(rt, 4, layer);
-        /* layers.*.down: einsum ak,fk->af (cuda.pdl:7:29)
-         * bf16[16/dp, 64]+tp */
-        parc_matmul(rt, matmul[1], relu, down_weight_bf16_3, down);
-        parc_record(rt, PARC_COMPUTE, 3);
-        parc_wait(rt, PARC_TENSOR, 3); /* after: down */
-        parc_mark(rt, 5, layer);
-        /* ar1 all_reduce over tp: down
-         * RowwiseParallel on layers.*.down: tp P -> R
-         * 1.00 KiB, cuda.pdl:22:24 */
-        parc_all_reduce(rt, 1, AXIS_tp, PARC_SUM, 1, (ParcPart[]){
-            {.src = AT_down, .dst = AT_down, .outer = 1, .inner = 512,
-                .type = PARC_BF16},
-        });
-        parc_record(rt, PARC_TENSOR, 4);
-        parc_wait(rt, PARC_COMPUTE, 4); /* after: down.2 */
-        parc_bf16 *down_2 = (parc_bf16 *)(A + AT_down);
-        parc_bf16 *add = (parc_bf16 *)(A + AT_x);
-        parc_mark(rt, 6, layer);
-        k01_layers_add(rt, add, x_4, down_2);
+        forward_up(rt, layer);
+        forward_down(rt, layer);
     }
 
+    forward_Net(rt);
+}
+
+void backward(ParcRt *rt)
+{
+    backward_Net(rt);
+
+    for (int64_t layer_2 = 3; layer_2 >= 0; layer_2--) {
+        backward_down(rt, layer_2);
+        backward_up(rt, layer_2);
+    }
+}
+
+void optimizer(ParcRt *rt)
+{
+    optimizer_layers(rt);
+}
+
+void step(ParcRt *rt)
+{
+    forward(rt);
+    backward(rt);
+    optimizer(rt);
+}
+
+void init_constants(ParcRt *rt)
+{
+    matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "up_out",
+        .batch = 1, .m = 8, .n = 128, .k = 64, .sa = {0, 64, 1}, .sb = {0, 1,
+        64}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
+    matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "down_out",
+        .batch = 1, .m = 8, .n = 64, .k = 128, .sa = {0, 128, 1}, .sb = {0, 1,
+        128}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
+    matmul[2] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_down_x",
+        .batch = 1, .m = 8, .n = 128, .k = 64, .sa = {0, 64, 1}, .sb = {0, 128,
+        1}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
+    matmul[3] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_down.weight",
+        .batch = 1, .m = 64, .n = 128, .k = 8, .sa = {0, 1, 64}, .sb = {0, 128,
+        1}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
+    matmul[4] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_layers_x",
+        .batch = 1, .m = 8, .n = 64, .k = 128, .sa = {0, 128, 1}, .sb = {0, 64,
+        1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16},
+        .epilogue = PARC_ADD});
+    matmul[5] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_up.weight",
+        .batch = 1, .m = 128, .n = 64, .k = 8, .sa = {0, 1, 128}, .sb = {0, 64,
+        1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
+}
+
+/* layers.*.up */
+void forward_up(ParcRt *rt, int64_t layer)
+{
+    char *A = parc_arena(rt);
+    parc_bf16 *x = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *x_2 = (parc_bf16 *)(A + AT_up_x_2 + layer * 1024);
+    parc_mark(rt, 0, layer);
+    parc_move(rt, x_2, x, 1024);
+    if (layer + 1 <= 3) {
+        const int64_t next = layer + 1;
+        parc_wait(rt, PARC_DATA, 3); /* after: read of down.weight.bf16.3 */
+        parc_mark(rt, 1, next);
+        /* ag0 all_gather over dp: layers.*
+         * parameters of unit layers.*
+         * 32.00 KiB, cuda.pdl:24:22 */
+        parc_all_gather(rt, 0, AXIS_dp, 2, (ParcPart[]){
+            {.src = AT_layers_up_weight_bf16 + next * 8192,
+                .dst = AT_up_weight_bf16_3 + next % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+            {.src = AT_layers_down_weight_bf16 + next * 8192,
+                .dst = AT_down_weight_bf16_3 + next % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+        });
+        parc_record(rt, PARC_DATA, 1 + next % 2);
+    }
+    parc_wait(rt, PARC_COMPUTE, 1 + layer % 2); /* after: up.weight.bf16.3 */
+    parc_bf16 *up_weight_bf16 =
+        (parc_bf16 *)(A + AT_up_weight_bf16_3 + layer % 2 * 16384);
+    parc_bf16 *up_out = (parc_bf16 *)(A + AT_up_out);
+    parc_mark(rt, 2, layer);
+    /* layers.*.up: einsum ak,fk->af (cuda.pdl:7:39)
+     * bf16[16/dp, 256/tp] */
+    parc_matmul(rt, matmul[0], x, up_weight_bf16, up_out);
+    parc_bf16 *relu = (parc_bf16 *)(A + AT_down_x_2 + layer * 2048);
+    parc_mark(rt, 3, layer);
+    k00_layers_relu(rt, relu, up_out);
+}
+
+/* layers.*.down */
+void forward_down(ParcRt *rt, int64_t layer)
+{
+    char *A = parc_arena(rt);
+    parc_bf16 *relu = (parc_bf16 *)(A + AT_down_x_2 + layer * 2048);
+    parc_bf16 *down_weight_bf16 =
+        (parc_bf16 *)(A + AT_down_weight_bf16_3 + layer % 2 * 16384);
+    parc_bf16 *down_out = (parc_bf16 *)(A + AT_down_out);
+    parc_mark(rt, 4, layer);
+    /* layers.*.down: einsum ak,fk->af (cuda.pdl:7:29)
+     * bf16[16/dp, 64]+tp */
+    parc_matmul(rt, matmul[1], relu, down_weight_bf16, down_out);
+    parc_record(rt, PARC_COMPUTE, 3);
+    parc_wait(rt, PARC_TENSOR, 3); /* after: down_out */
+    parc_mark(rt, 5, layer);
+    /* ar1 all_reduce over tp: down_out
+     * RowwiseParallel on layers.*.down: tp P -> R
+     * 1.00 KiB, cuda.pdl:22:24 */
+    parc_all_reduce(rt, 1, AXIS_tp, PARC_SUM, 1, (ParcPart[]){
+        {.src = AT_down_out, .dst = AT_down_out, .outer = 1, .inner = 512,
+            .type = PARC_BF16},
+    });
+    parc_record(rt, PARC_TENSOR, 4);
+    parc_wait(rt, PARC_COMPUTE, 4); /* after: down_out.2 */
+    parc_bf16 *x = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *down_out_2 = (parc_bf16 *)(A + AT_down_out);
+    parc_bf16 *add = (parc_bf16 *)(A + AT_x);
+    parc_mark(rt, 6, layer);
+    k01_layers_add(rt, add, x, down_out_2);
+}
+
+/* Net */
+void forward_Net(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
     {
         const int64_t layer_2 = 3;
         parc_mark(rt, 12, layer_2);
@@ -212,10 +174,10 @@ static void forward(ParcRt *rt)
         });
         parc_record(rt, PARC_DATA, 5 + layer_2 % 2);
     }
-    parc_bf16 *x_10 = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *x = (parc_bf16 *)(A + AT_x);
     float *scale = (float *)(A + AT_scale);
     parc_mark(rt, 7, 0);
-    k02_mul_sum_scale(rt, scale, x_10);
+    k02_mul_sum_scale(rt, scale, x);
     parc_record(rt, PARC_COMPUTE, 7);
     parc_wait(rt, PARC_DATA, 7); /* after: scale */
     parc_mark(rt, 8, 0);
@@ -227,129 +189,140 @@ static void forward(ParcRt *rt)
     });
 }
 
-static void backward(ParcRt *rt)
+/* Net */
+void backward_Net(ParcRt *rt)
 {
     char *A = parc_arena(rt);
-    parc_bf16 *x_10 = (parc_bf16 *)(A + AT_x);
-    parc_bf16 *dx = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *x = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *d_x = (parc_bf16 *)(A + AT_x);
     parc_mark(rt, 9, 0);
-    k03_scale_cast_mul_grad(rt, dx, x_10);
+    k03_scale_cast_mul_grad(rt, d_x, x);
     parc_mark(rt, 10, 0);
-    /* take_share: dx.2 is carried to the next iteration: tp R -> P */
+    /* take_share: d_x.2 is carried to the next iteration: tp R -> P */
     parc_take_share(rt, AXIS_tp, &(ParcPart){.src = AT_x, .dst = AT_x,
         .outer = 1, .inner = 512, .type = PARC_BF16});
     parc_record(rt, PARC_COMPUTE, 8);
-
-    for (int64_t layer_2 = 3; layer_2 >= 0; layer_2--) {
-        /* after: dx.12 */
-        if (layer_2 == 3)
-            parc_wait(rt, PARC_TENSOR, 8);
-        parc_wait(rt, PARC_TENSOR, 10); /* after: dx.9 */
-        parc_mark(rt, 11, layer_2);
-        /* ar3 all_reduce over tp: dx.2
-         * gradient of RowwiseParallel on layers.*.down: tp P -> R
-         * 1.00 KiB, cuda.pdl:22:24 */
-        parc_all_reduce(rt, 3, AXIS_tp, PARC_SUM, 1, (ParcPart[]){
-            {.src = AT_x, .dst = AT_dx_4, .outer = 1, .inner = 512,
-                .type = PARC_BF16},
-        });
-        parc_record(rt, PARC_TENSOR, 9);
-        if (layer_2 >= 1) {
-            const int64_t next_2 = layer_2 - 1;
-            parc_mark(rt, 12, next_2);
-            /* ag4 all_gather over dp: layers.*
-             * parameters of unit layers.*
-             * 32.00 KiB, cuda.pdl:24:22 */
-            parc_all_gather(rt, 4, AXIS_dp, 2, (ParcPart[]){
-                {.src = AT_layers_up_weight_bf16 + next_2 * 8192,
-                    .dst = AT_up_weight_bf16_4 + next_2 % 2 * 16384, .outer = 1,
-                    .inner = 4096, .type = PARC_BF16},
-                {.src = AT_layers_down_weight_bf16 + next_2 * 8192,
-                    .dst = AT_down_weight_bf16_4 + next_2 % 2 * 16384, .outer =
-                    1, .inner = 4096, .type = PARC_BF16},
-            });
-            parc_record(rt, PARC_DATA, 5 + next_2 % 2);
-        }
-        parc_wait(rt, PARC_COMPUTE, 9); /* after: dx.4 */
-        /* after: down.weight.bf16.4 */
-        parc_wait(rt, PARC_COMPUTE, 5 + layer_2 % 2);
-        parc_bf16 *dx_4 = (parc_bf16 *)(A + AT_dx_4);
-        parc_bf16 *down_weight_bf16_4 =
-            (parc_bf16 *)(A + AT_down_weight_bf16_4 + layer_2 % 2 * 16384);
-        parc_bf16 *dx_5 = (parc_bf16 *)(A + AT_dx_5);
-        parc_mark(rt, 13, layer_2);
-        /* layers.*.down: einsum af,fk->ak (cuda.pdl:7:29)
-         * bf16[16/dp, 256/tp] */
-        parc_matmul(rt, matmul[2], dx_4, down_weight_bf16_4, dx_5);
-        parc_bf16 *x_9 = (parc_bf16 *)(A + AT_x_3 + layer_2 * 2048);
-        float *ddown_weight =
-            (float *)(A + AT_ddown_weight + layer_2 % 2 * 32768);
-        parc_mark(rt, 14, layer_2);
-        /* layers.*.down: einsum af,ak->fk (cuda.pdl:7:29)
-         * f32[64, 256/tp]+dp */
-        parc_matmul(rt, matmul[3], dx_4, x_9, ddown_weight);
-        parc_bf16 *dup = (parc_bf16 *)(A + AT_dx_5);
-        parc_mark(rt, 15, layer_2);
-        k04_layers_relu_grad(rt, dup, x_9, dx_5);
-        parc_bf16 *up_weight_bf16_4 =
-            (parc_bf16 *)(A + AT_up_weight_bf16_4 + layer_2 % 2 * 16384);
-        parc_bf16 *dx_2 = (parc_bf16 *)(A + AT_x);
-        parc_bf16 *dx_9 = (parc_bf16 *)(A + AT_x);
-        parc_mark(rt, 16, layer_2);
-        /* layers.*.up: einsum_add af,fk,ak->ak (cuda.pdl:7:39)
-         * bf16[16/dp, 64]+tp */
-        parc_matmul_with(rt, matmul[4], dup, up_weight_bf16_4, dx_9, NULL,
-            dx_2);
-        parc_record(rt, PARC_COMPUTE, 10);
-        parc_bf16 *x_12 = (parc_bf16 *)(A + AT_x_11 + layer_2 * 1024);
-        float *dup_weight = (float *)(A + AT_dup_weight + layer_2 % 2 * 32768);
-        parc_mark(rt, 17, layer_2);
-        /* layers.*.up: einsum af,ak->fk (cuda.pdl:7:39)
-         * f32[256/tp, 64]+dp */
-        parc_matmul(rt, matmul[5], dup, x_12, dup_weight);
-        parc_record(rt, PARC_COMPUTE, 11);
-        parc_wait(rt, PARC_DATA, 11); /* after: dup.weight */
-        parc_mark(rt, 18, layer_2);
-        /* rs5 reduce_scatter over dp: layers.*
-         * gradients of unit layers.*
-         * 64.00 KiB, cuda.pdl:24:22 */
-        parc_reduce_scatter(rt, 5, AXIS_dp, 2, (ParcPart[]){
-            {.src = AT_dup_weight + layer_2 % 2 * 32768,
-                .dst = AT_dup_weight_2 + layer_2 * 16384, .outer = 1, .inner =
-                4096},
-            {.src = AT_ddown_weight + layer_2 % 2 * 32768,
-                .dst = AT_ddown_weight_2 + layer_2 * 16384, .outer = 1, .inner =
-                4096},
-        });
-        parc_record(rt, PARC_DATA, 12);
-    }
-
 }
 
-static void optimizer(ParcRt *rt)
+/* layers.*.down */
+void backward_down(ParcRt *rt, int64_t layer_2)
 {
     char *A = parc_arena(rt);
-    parc_wait(rt, PARC_COMPUTE, 12); /* after: ddown.weight.4 */
-    float *ddown_weight_2 = (float *)(A + AT_ddown_weight_2);
+    /* after: d_x.5 */
+    if (layer_2 == 3)
+        parc_wait(rt, PARC_TENSOR, 8);
+    parc_wait(rt, PARC_TENSOR, 10); /* after: d_layers_x */
+    parc_mark(rt, 11, layer_2);
+    /* ar3 all_reduce over tp: d_x.2
+     * gradient of RowwiseParallel on layers.*.down: tp P -> R
+     * 1.00 KiB, cuda.pdl:22:24 */
+    parc_all_reduce(rt, 3, AXIS_tp, PARC_SUM, 1, (ParcPart[]){
+        {.src = AT_x, .dst = AT_d_x_4, .outer = 1, .inner = 512,
+            .type = PARC_BF16},
+    });
+    parc_record(rt, PARC_TENSOR, 9);
+    if (layer_2 >= 1) {
+        const int64_t next_2 = layer_2 - 1;
+        parc_mark(rt, 12, next_2);
+        /* ag4 all_gather over dp: layers.*
+         * parameters of unit layers.*
+         * 32.00 KiB, cuda.pdl:24:22 */
+        parc_all_gather(rt, 4, AXIS_dp, 2, (ParcPart[]){
+            {.src = AT_layers_up_weight_bf16 + next_2 * 8192,
+                .dst = AT_up_weight_bf16_4 + next_2 % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+            {.src = AT_layers_down_weight_bf16 + next_2 * 8192,
+                .dst = AT_down_weight_bf16_4 + next_2 % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+        });
+        parc_record(rt, PARC_DATA, 5 + next_2 % 2);
+    }
+    parc_wait(rt, PARC_COMPUTE, 9); /* after: d_x.4 */
+    /* after: down.weight.bf16.4 */
+    parc_wait(rt, PARC_COMPUTE, 5 + layer_2 % 2);
+    parc_bf16 *d_x = (parc_bf16 *)(A + AT_d_x_4);
+    parc_bf16 *down_weight_bf16 =
+        (parc_bf16 *)(A + AT_down_weight_bf16_4 + layer_2 % 2 * 16384);
+    parc_bf16 *d_down_x = (parc_bf16 *)(A + AT_d_down_x);
+    parc_mark(rt, 13, layer_2);
+    /* layers.*.down: einsum af,fk->ak (cuda.pdl:7:29)
+     * bf16[16/dp, 256/tp] */
+    parc_matmul(rt, matmul[2], d_x, down_weight_bf16, d_down_x);
+    parc_bf16 *down_x = (parc_bf16 *)(A + AT_down_x_2 + layer_2 * 2048);
+    float *d_down_weight =
+        (float *)(A + AT_d_down_weight + layer_2 % 2 * 32768);
+    parc_mark(rt, 14, layer_2);
+    /* layers.*.down: einsum af,ak->fk (cuda.pdl:7:29)
+     * f32[64, 256/tp]+dp */
+    parc_matmul(rt, matmul[3], d_x, down_x, d_down_weight);
+    parc_bf16 *d_up_out = (parc_bf16 *)(A + AT_d_down_x);
+    parc_mark(rt, 15, layer_2);
+    k04_layers_relu_grad(rt, d_up_out, down_x, d_down_x);
+}
+
+/* layers.*.up */
+void backward_up(ParcRt *rt, int64_t layer_2)
+{
+    char *A = parc_arena(rt);
+    parc_bf16 *d_up_out = (parc_bf16 *)(A + AT_d_down_x);
+    parc_bf16 *up_weight_bf16 =
+        (parc_bf16 *)(A + AT_up_weight_bf16_4 + layer_2 % 2 * 16384);
+    parc_bf16 *d_x = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *d_layers_x = (parc_bf16 *)(A + AT_x);
+    parc_mark(rt, 16, layer_2);
+    /* layers.*.up: einsum_add af,fk,ak->ak (cuda.pdl:7:39)
+     * bf16[16/dp, 64]+tp */
+    parc_matmul_with(rt, matmul[4], d_up_out, up_weight_bf16, d_layers_x, NULL,
+        d_x);
+    parc_record(rt, PARC_COMPUTE, 10);
+    parc_bf16 *up_x = (parc_bf16 *)(A + AT_up_x_2 + layer_2 * 1024);
+    float *d_up_weight = (float *)(A + AT_d_up_weight + layer_2 % 2 * 32768);
+    parc_mark(rt, 17, layer_2);
+    /* layers.*.up: einsum af,ak->fk (cuda.pdl:7:39)
+     * f32[256/tp, 64]+dp */
+    parc_matmul(rt, matmul[5], d_up_out, up_x, d_up_weight);
+    parc_record(rt, PARC_COMPUTE, 11);
+    parc_wait(rt, PARC_DATA, 11); /* after: d_up.weight */
+    parc_mark(rt, 18, layer_2);
+    /* rs5 reduce_scatter over dp: layers.*
+     * gradients of unit layers.*
+     * 64.00 KiB, cuda.pdl:24:22 */
+    parc_reduce_scatter(rt, 5, AXIS_dp, 2, (ParcPart[]){
+        {.src = AT_d_up_weight + layer_2 % 2 * 32768,
+            .dst = AT_d_up_weight_2 + layer_2 * 16384, .outer = 1, .inner =
+            4096},
+        {.src = AT_d_down_weight + layer_2 % 2 * 32768,
+            .dst = AT_d_down_weight_2 + layer_2 * 16384, .outer = 1, .inner =
+            4096},
+    });
+    parc_record(rt, PARC_DATA, 12);
+}
+
+/* layers.* */
+void optimizer_layers(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    parc_wait(rt, PARC_COMPUTE, 12); /* after: d_down.weight.4 */
+    float *d_down_weight = (float *)(A + AT_d_down_weight_2);
     float *lr = (float *)(A + AT_lr);
     float *down_weight = (float *)(A + AT_layers_down_weight);
-    float *sumsq_2 = (float *)(A + AT_sumsq_2);
+    float *sumsq = (float *)(A + AT_sumsq_2);
     float *down_weight_new = (float *)(A + AT_layers_down_weight);
     parc_bf16 *down_weight_bf16_5_new =
         (parc_bf16 *)(A + AT_layers_down_weight_bf16);
     parc_mark(rt, 19, 0);
-    k05_sgd_layers_down_weight(rt, sumsq_2, down_weight_new,
-        down_weight_bf16_5_new, ddown_weight_2, lr, down_weight,
+    k05_sgd_layers_down_weight(rt, sumsq, down_weight_new,
+        down_weight_bf16_5_new, d_down_weight, lr, down_weight,
         (float *)(A + AT_sumsq_2_2));
-    float *dup_weight_2 = (float *)(A + AT_dup_weight_2);
+    float *d_up_weight = (float *)(A + AT_d_up_weight_2);
     float *up_weight = (float *)(A + AT_layers_up_weight);
-    float *add_3 = (float *)(A + AT_add_3);
+    float *add = (float *)(A + AT_add_3);
     float *up_weight_new = (float *)(A + AT_layers_up_weight);
     parc_bf16 *up_weight_bf16_5_new =
         (parc_bf16 *)(A + AT_layers_up_weight_bf16);
     parc_mark(rt, 20, 0);
-    k06_sgd_layers_up_weight(rt, add_3, up_weight_new, up_weight_bf16_5_new,
-        dup_weight_2, sumsq_2, lr, up_weight, (float *)(A + AT_add_3_2));
+    k06_sgd_layers_up_weight(rt, add, up_weight_new, up_weight_bf16_5_new,
+        d_up_weight, sumsq, lr, up_weight, (float *)(A + AT_add_3_2));
     parc_record(rt, PARC_COMPUTE, 13);
     parc_wait(rt, PARC_TENSOR, 13); /* after: add.3 */
     parc_mark(rt, 21, 0);
@@ -366,13 +339,18 @@ static void optimizer(ParcRt *rt)
     parc_mark(rt, 22, 0);
     k07_sqrt(rt, grad_norm, add_2);
 }
-
-static void step(ParcRt *rt)
-{
-    forward(rt);
-    backward(rt);
-    optimizer(rt);
-}
+/* model.c: describes Net to the runtime.
+ *
+ * Collectives: calls per step x bytes per call on each rank:
+ *   ag0   all_gather     over dp        4 x        32768  layers.*
+ *   ar1   all_reduce     over tp        4 x         1024  down_out
+ *   ar2   all_reduce     over dp        1 x            4  scale
+ *   ar3   all_reduce     over tp        4 x         1024  d_x.2
+ *   ag4   all_gather     over dp        4 x        32768  layers.*
+ *   rs5   reduce_scatter over dp        4 x        65536  layers.*
+ *   ar6   all_reduce     over dp,tp     1 x            4  add.3
+ */
+#include "model.h"
 
 static const ParcParam param[] = {
     {.name = "layers.*.up.weight",
@@ -416,9 +394,9 @@ static const ParcInput input[] = {
 /* The names of collectives in messages. */
 static const char *const collective[] = {
     "ag0 all_gather over dp: layers.* (cuda.pdl:24:22)",
-    "ar1 all_reduce over tp: down (cuda.pdl:22:24)",
+    "ar1 all_reduce over tp: down_out (cuda.pdl:22:24)",
     "ar2 all_reduce over dp: scale (cuda.pdl:13:5)",
-    "ar3 all_reduce over tp: dx.2 (cuda.pdl:22:24)",
+    "ar3 all_reduce over tp: d_x.2 (cuda.pdl:22:24)",
     "ag4 all_gather over dp: layers.* (cuda.pdl:24:22)",
     "rs5 reduce_scatter over dp: layers.* (cuda.pdl:24:22)",
     "ar6 all_reduce over dp,tp: add.3 (cuda.pdl:27:1)",
@@ -449,13 +427,13 @@ static const uint32_t collective_axes[] = {
 
 /* The statements, by the number in parc_mark: for --trace, messages, PARC_NANCHECK. */
 static const ParcWork work[] = {
-    [0] = {.id = "x.8", .kind = "copy", .phase = "forward",
+    [0] = {.id = "x.7", .kind = "copy", .phase = "forward",
      .path = "", .source = "cuda.pdl:13:5",
      .bytes = 2048, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "x.8",
-          .offset = AT_x_11, .elements = 512, .type = PARC_BF16, .stride = {1024}}},
+         {.name = "x.7",
+          .offset = AT_up_x_2, .elements = 512, .type = PARC_BF16, .stride = {1024}}},
      .nresults = 1},
     [1] = {.id = "ag0", .kind = "collective", .phase = "forward",
      .path = "", .source = "cuda.pdl:24:22",
@@ -468,14 +446,14 @@ static const ParcWork work[] = {
          {.name = "down.weight.bf16.3",
           .offset = AT_down_weight_bf16_3, .elements = 8192, .type = PARC_BF16, .stride = {16384}, .modulo = {2}}},
      .nresults = 2},
-    [2] = {.id = "up", .kind = "matmul", .phase = "forward",
+    [2] = {.id = "up_out", .kind = "matmul", .phase = "forward",
      .path = "layers.*.up", .source = "cuda.pdl:7:39",
      .detail = "ak,fk->af",
      .bytes = 19456, .flops = 131072, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "up",
-          .offset = AT_up, .elements = 1024, .type = PARC_BF16}},
+         {.name = "up_out",
+          .offset = AT_up_out, .elements = 1024, .type = PARC_BF16}},
      .nresults = 1},
     [3] = {.id = "k00_layers_relu", .kind = "kernel", .phase = "forward",
      .path = "layers.*", .source = "cuda.pdl:7:34",
@@ -483,25 +461,25 @@ static const ParcWork work[] = {
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
          {.name = "relu",
-          .offset = AT_x_3, .elements = 1024, .type = PARC_BF16, .stride = {2048}}},
+          .offset = AT_down_x_2, .elements = 1024, .type = PARC_BF16, .stride = {2048}}},
      .nresults = 1},
-    [4] = {.id = "down", .kind = "matmul", .phase = "forward",
+    [4] = {.id = "down_out", .kind = "matmul", .phase = "forward",
      .path = "layers.*.down", .source = "cuda.pdl:7:29",
      .detail = "ak,fk->af",
      .bytes = 19456, .flops = 131072, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "down",
-          .offset = AT_down, .elements = 512, .type = PARC_BF16}},
+         {.name = "down_out",
+          .offset = AT_down_out, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
     [5] = {.id = "ar1", .kind = "collective", .phase = "forward",
      .path = "layers.*.down", .source = "cuda.pdl:22:24",
-     .detail = "all_reduce over tp: down",
+     .detail = "all_reduce over tp: down_out",
      .bytes = 1024, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "down.2",
-          .offset = AT_down, .elements = 512, .type = PARC_BF16}},
+         {.name = "down_out.2",
+          .offset = AT_down_out, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
     [6] = {.id = "k01_layers_add", .kind = "kernel", .phase = "forward",
      .path = "layers.*", .source = "cuda.pdl:7:27",
@@ -530,24 +508,24 @@ static const ParcWork work[] = {
      .path = "", .source = "cuda.pdl:15:23",
      .bytes = 2048, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
-         {.name = "dx",
+         {.name = "d_x",
           .offset = AT_x, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [10] = {.id = "dx.12", .kind = "copy", .phase = "backward",
+    [10] = {.id = "d_x.5", .kind = "copy", .phase = "backward",
      .path = "", .source = "cuda.pdl:14:9",
      .bytes = 2048, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
-         {.name = "dx.12",
+         {.name = "d_x.5",
           .offset = AT_x, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
     [11] = {.id = "ar3", .kind = "collective", .phase = "backward",
      .path = "layers.*.down", .source = "cuda.pdl:22:24",
-     .detail = "all_reduce over tp: dx.2",
+     .detail = "all_reduce over tp: d_x.2",
      .bytes = 1024, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "dx.4",
-          .offset = AT_dx_4, .elements = 512, .type = PARC_BF16}},
+         {.name = "d_x.4",
+          .offset = AT_d_x_4, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
     [12] = {.id = "ag4", .kind = "collective", .phase = "backward",
      .path = "", .source = "cuda.pdl:24:22",
@@ -560,49 +538,49 @@ static const ParcWork work[] = {
          {.name = "down.weight.bf16.4",
           .offset = AT_down_weight_bf16_4, .elements = 8192, .type = PARC_BF16, .stride = {16384}, .modulo = {2}}},
      .nresults = 2},
-    [13] = {.id = "dx.5", .kind = "matmul", .phase = "backward",
+    [13] = {.id = "d_down_x", .kind = "matmul", .phase = "backward",
      .path = "layers.*.down", .source = "cuda.pdl:7:29",
      .detail = "af,fk->ak",
      .bytes = 19456, .flops = 131072, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "dx.5",
-          .offset = AT_dx_5, .elements = 1024, .type = PARC_BF16}},
+         {.name = "d_down_x",
+          .offset = AT_d_down_x, .elements = 1024, .type = PARC_BF16}},
      .nresults = 1},
-    [14] = {.id = "ddown.weight", .kind = "matmul", .phase = "backward",
+    [14] = {.id = "d_down.weight", .kind = "matmul", .phase = "backward",
      .path = "layers.*.down", .source = "cuda.pdl:7:29",
      .detail = "af,ak->fk",
      .bytes = 35840, .flops = 131072, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "ddown.weight",
-          .offset = AT_ddown_weight, .elements = 8192, .stride = {32768}, .modulo = {2}}},
+         {.name = "d_down.weight",
+          .offset = AT_d_down_weight, .elements = 8192, .stride = {32768}, .modulo = {2}}},
      .nresults = 1},
     [15] = {.id = "k04_layers_relu_grad", .kind = "kernel", .phase = "backward",
      .path = "layers.*", .source = "cuda.pdl:7:34",
      .bytes = 6144, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "dup",
-          .offset = AT_dx_5, .elements = 1024, .type = PARC_BF16}},
+         {.name = "d_up_out",
+          .offset = AT_d_down_x, .elements = 1024, .type = PARC_BF16}},
      .nresults = 1},
-    [16] = {.id = "dx.9", .kind = "einsum_add", .phase = "backward",
+    [16] = {.id = "d_layers_x", .kind = "einsum_add", .phase = "backward",
      .path = "layers.*.up", .source = "cuda.pdl:7:39",
      .detail = "af,fk,ak->ak with add",
      .bytes = 20480, .flops = 131072, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "dx.9",
+         {.name = "d_layers_x",
           .offset = AT_x, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [17] = {.id = "dup.weight", .kind = "matmul", .phase = "backward",
+    [17] = {.id = "d_up.weight", .kind = "matmul", .phase = "backward",
      .path = "layers.*.up", .source = "cuda.pdl:7:39",
      .detail = "af,ak->fk",
      .bytes = 35840, .flops = 131072, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "dup.weight",
-          .offset = AT_dup_weight, .elements = 8192, .stride = {32768}, .modulo = {2}}},
+         {.name = "d_up.weight",
+          .offset = AT_d_up_weight, .elements = 8192, .stride = {32768}, .modulo = {2}}},
      .nresults = 1},
     [18] = {.id = "rs5", .kind = "collective", .phase = "backward",
      .path = "", .source = "cuda.pdl:24:22",
@@ -610,10 +588,10 @@ static const ParcWork work[] = {
      .bytes = 65536, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "dup.weight.4",
-          .offset = AT_dup_weight_2, .elements = 4096, .stride = {16384}},
-         {.name = "ddown.weight.4",
-          .offset = AT_ddown_weight_2, .elements = 4096, .stride = {16384}}},
+         {.name = "d_up.weight.4",
+          .offset = AT_d_up_weight_2, .elements = 4096, .stride = {16384}},
+         {.name = "d_down.weight.4",
+          .offset = AT_d_down_weight_2, .elements = 4096, .stride = {16384}}},
      .nresults = 2},
     [19] = {.id = "k05_sgd_layers_down_weight", .kind = "kernel", .phase = "optimizer",
      .path = "layers.*.down", .source = "cuda.pdl:5:11",
@@ -702,12 +680,12 @@ static const char info[] =
     " forward\n"
     "  ag0   all_gather     dp       4 x 32.00 KiB   layers.*\n"
     "        parameters of unit layers.*, in bf16  (cuda.pdl:24:22)\n"
-    "  ar1   all_reduce     tp       4 x 1.00 KiB    down\n"
+    "  ar1   all_reduce     tp       4 x 1.00 KiB    down_out\n"
     "        RowwiseParallel on layers.*.down: tp P -> R, in bf16  (cuda.pdl:22:24)\n"
     "  ar2   all_reduce     dp       1 x 4 B         scale\n"
     "        result loss: dp P -> R  (cuda.pdl:13:5)\n"
     " backward\n"
-    "  ar3   all_reduce     tp       4 x 1.00 KiB    dx.2\n"
+    "  ar3   all_reduce     tp       4 x 1.00 KiB    d_x.2\n"
     "        gradient of RowwiseParallel on layers.*.down: tp P -> R, in bf16  (cuda.pdl:22:24)\n"
     "  ag4   all_gather     dp       4 x 32.00 KiB   layers.*\n"
     "        parameters of unit layers.*, in bf16  (cuda.pdl:24:22)\n"
@@ -724,17 +702,17 @@ static const char info[] =
     "\n"
     "Streams: compute, tensor, data (15 events)\n"
     "  ag0   data    after: step start, read of down.weight.bf16.3; prefetched 1 iteration ahead\n"
-    "                first issued before x.13\n"
-    "                before: up\n"
-    "  ar1   tensor  after: down\n"
+    "                first issued before x.8\n"
+    "                before: up_out\n"
+    "  ar1   tensor  after: down_out\n"
     "                before: add\n"
     "  ar2   data    after: scale\n"
-    "  ar3   tensor  after: dx.12, dx.9\n"
-    "                before: dx.5\n"
+    "  ar3   tensor  after: d_x.5, d_layers_x\n"
+    "                before: d_down_x\n"
     "  ag4   data    issued immediately; prefetched 1 iteration ahead\n"
     "                first issued before scale\n"
-    "                before: dx.5\n"
-    "  rs5   data    after: dup.weight\n"
+    "                before: d_down_x\n"
+    "  rs5   data    after: d_up.weight\n"
     "                before: sumsq.2\n"
     "  ar6   tensor  after: add.3\n"
     "                before: grad_norm\n"
@@ -744,18 +722,18 @@ static const char info[] =
     "  layers.*.down.weight             bf16[4 x 64, 256/tp]~dp            32.00 KiB\n"
     "\n"
     "Saved by the forward pass for the backward pass (bytes per rank)\n"
-    "  x.10                         bf16[16/dp, 64]                    1.00 KiB\n"
-    "  x.3                          bf16[4 x 16/dp, 256/tp]            8.00 KiB\n"
-    "  x.11                         bf16[4 x 16/dp, 64]                4.00 KiB\n"
+    "  x.5                          bf16[16/dp, 64]                    1.00 KiB\n"
+    "  down_x.2                     bf16[4 x 16/dp, 256/tp]            8.00 KiB\n"
+    "  up_x.2                       bf16[4 x 16/dp, 64]                4.00 KiB\n"
     "\n"
     "Matmuls (calls per step x minimum bytes per call, on each rank; m x n x k; result;\n"
     "epilogue)\n"
-    "     4 x 19.00 KiB   8 x 128 x 64             up\n"
-    "     4 x 19.00 KiB   8 x 64 x 128             down\n"
-    "     4 x 19.00 KiB   8 x 128 x 64             dx.5\n"
-    "     4 x 35.00 KiB   64 x 128 x 8             ddown.weight\n"
-    "     4 x 20.00 KiB   8 x 64 x 128             dx.9  with add\n"
-    "     4 x 35.00 KiB   128 x 64 x 8             dup.weight\n"
+    "     4 x 19.00 KiB   8 x 128 x 64             up_out\n"
+    "     4 x 19.00 KiB   8 x 64 x 128             down_out\n"
+    "     4 x 19.00 KiB   8 x 128 x 64             d_down_x\n"
+    "     4 x 35.00 KiB   64 x 128 x 8             d_down.weight\n"
+    "     4 x 20.00 KiB   8 x 64 x 128             d_layers_x  with add\n"
+    "     4 x 35.00 KiB   128 x 64 x 8             d_up.weight\n"
     "\n"
     "Kernels (calls per step x bytes read, bytes written, minimum of their sum, per call on\n"
     "each rank; where a row is kept between two loops over it; 0 calls: runs once, before\n"
@@ -773,20 +751,20 @@ static const char info[] =
     "  4 B          sumsq.2, from k05 to sgd_layers_up_weight\n"
     "\n"
     "Live at the memory peak, largest first (bytes per rank)\n"
-    "   64.00 KiB  grads       ddown.weight               cuda.pdl:7:29\n"
-    "   64.00 KiB  grads       ddown.weight.2             cuda.pdl:7:29\n"
-    "   64.00 KiB  grads       dup.weight                 cuda.pdl:7:39\n"
-    "   64.00 KiB  grads       dup.weight.2               cuda.pdl:7:39\n"
+    "   64.00 KiB  grads       d_down.weight              cuda.pdl:7:29\n"
+    "   64.00 KiB  grads       d_down.weight.2            cuda.pdl:7:29\n"
+    "   64.00 KiB  grads       d_up.weight                cuda.pdl:7:39\n"
+    "   64.00 KiB  grads       d_up.weight.2              cuda.pdl:7:39\n"
     "   64.00 KiB  params      layers.*.down.weight       cuda.pdl:5:11\n"
     "   64.00 KiB  params      layers.*.up.weight         cuda.pdl:4:9\n"
     "   32.00 KiB  gathered    down.weight.bf16.4         cuda.pdl:7:29\n"
     "   32.00 KiB  params      layers.*.down.weight.bf16  cuda.pdl:5:11\n"
     "   32.00 KiB  params      layers.*.up.weight.bf16    cuda.pdl:4:9\n"
     "   32.00 KiB  gathered    up.weight.bf16.4           cuda.pdl:7:39\n"
-    "    8.00 KiB  activations x.3                        cuda.pdl:7:29\n"
-    "    4.00 KiB  activations x.11                       cuda.pdl:7:39\n"
-    "    2.00 KiB  activations dx.5                       cuda.pdl:7:29\n"
-    "    1.00 KiB  activations dx.4                       cuda.pdl:7:29\n"
+    "    8.00 KiB  activations down_x.2                   cuda.pdl:7:29\n"
+    "    4.00 KiB  activations up_x.2                     cuda.pdl:7:39\n"
+    "    2.00 KiB  activations d_down_x                   cuda.pdl:7:29\n"
+    "    1.00 KiB  activations d_x.4                      cuda.pdl:7:29\n"
     "    1.00 KiB  activations x                          cuda.pdl:13:13\n"
     "       256 B  activations bias1                      cuda.pdl:27:1\n"
     "       768 B  in 3 smaller buffers\n";
@@ -795,7 +773,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0x398174b7645c2055u,
+    .plan_hash = 0xe98349a0bc5acc76u,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,
@@ -824,56 +802,149 @@ int main(int argc, char **argv)
 {
     return parc_main(argc, argv, &model);
 }
+/* model.h: the memory map of Net, and the functions of train.c. */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "kernels.h"
+
+#include <stddef.h>
+
+#if PARC_RT_VERSION != 9
+#error "the runtime is of another version of parc; rerun parc"
+#endif
+
+/* Sets of mesh axes. */
+enum {
+    AXIS_dp = 1 << 0,
+    AXIS_tp = 1 << 1,
+};
+
+/* The offset of each buffer in a rank's arena. The comment above an offset has
+ * the buffer's bytes, its category, and its live range: the parc_mark numbers of
+ * the first and last statement that need it. Buffers may share addresses if their
+ * live ranges do not overlap. */
+#define ARENA_BYTES INT64_C(541696)
+/* 65536 bytes, params, the whole run */
+#define AT_layers_up_weight INT64_C(0)
+/* 65536 bytes, params, the whole run */
+#define AT_layers_down_weight INT64_C(65536)
+/* 32768 bytes, params, the whole run */
+#define AT_layers_up_weight_bf16 INT64_C(131072)
+/* 32768 bytes, params, the whole run */
+#define AT_layers_down_weight_bf16 INT64_C(163840)
+/* 1024 bytes, activations, marks 0 to 18 */
+#define AT_x INT64_C(539392)
+/* 8192 bytes, activations, marks 0 to 18 */
+#define AT_down_x_2 INT64_C(525056)
+/* 4096 bytes, activations, marks 0 to 18 */
+#define AT_up_x_2 INT64_C(533248)
+/* 32768 bytes, gathered, marks 0 to 6 */
+#define AT_up_weight_bf16_3 INT64_C(197376)
+/* 32768 bytes, gathered, marks 0 to 6 */
+#define AT_down_weight_bf16_3 INT64_C(230144)
+/* 2048 bytes, activations, marks 2 to 3 */
+#define AT_up_out INT64_C(262912)
+/* 1024 bytes, activations, marks 4 to 6 */
+#define AT_down_out INT64_C(262912)
+/* 256 bytes, activations, marks 7 to 22 */
+#define AT_scale INT64_C(541440)
+/* 65536 bytes, grads, marks 11 to 20 */
+#define AT_d_up_weight_2 INT64_C(197376)
+/* 65536 bytes, grads, marks 11 to 19 */
+#define AT_d_down_weight_2 INT64_C(262912)
+/* 1024 bytes, activations, marks 11 to 14 */
+#define AT_d_x_4 INT64_C(540416)
+/* 32768 bytes, gathered, marks 7 to 18 */
+#define AT_up_weight_bf16_4 INT64_C(459520)
+/* 32768 bytes, gathered, marks 7 to 18 */
+#define AT_down_weight_bf16_4 INT64_C(492288)
+/* 2048 bytes, activations, marks 13 to 17 */
+#define AT_d_down_x INT64_C(537344)
+/* 65536 bytes, grads, marks 11 to 19 */
+#define AT_d_down_weight INT64_C(328448)
+/* 65536 bytes, grads, marks 11 to 19 */
+#define AT_d_up_weight INT64_C(393984)
+/* 256 bytes, activations, the whole run */
+#define AT_lr INT64_C(196608)
+/* 256 bytes, activations, the whole run */
+#define AT_bias1 INT64_C(196864)
+/* 256 bytes, activations, the whole run */
+#define AT_bias2 INT64_C(197120)
+/* 256 bytes, activations, marks 19 to 20 */
+#define AT_sumsq_2 INT64_C(459520)
+/* 256 bytes, workspace, mark 19 */
+#define AT_sumsq_2_2 INT64_C(459776)
+/* 256 bytes, activations, marks 20 to 22 */
+#define AT_add_3 INT64_C(262912)
+/* 256 bytes, workspace, mark 20 */
+#define AT_add_3_2 INT64_C(263168)
+
+/* Functions of train.c. */
+void forward_up(ParcRt *rt, int64_t layer);
+void forward_down(ParcRt *rt, int64_t layer);
+void forward_Net(ParcRt *rt);
+void forward(ParcRt *rt);
+void backward_Net(ParcRt *rt);
+void backward_down(ParcRt *rt, int64_t layer_2);
+void backward_up(ParcRt *rt, int64_t layer_2);
+void backward(ParcRt *rt);
+void optimizer_layers(ParcRt *rt);
+void optimizer(ParcRt *rt);
+void step(ParcRt *rt);
+void init_constants(ParcRt *rt);
+
+#endif
 /* launch.c: the functions of kernels.h, which launch the kernels of kernels.cu. */
 #include "kernels.h"
 
-void k00_layers_relu(ParcRt *rt, parc_bf16 *relu, const parc_bf16 *up)
+void k00_layers_relu(ParcRt *rt, parc_bf16 *relu, const parc_bf16 *up_out)
 {
-    parc_launch(rt, 0, 1, 128, 0, (void *[]){&relu, &up});
+    parc_launch(rt, 0, 1, 128, 0, (void *[]){&relu, &up_out});
 }
 
-void k01_layers_add(ParcRt *rt, parc_bf16 *add, const parc_bf16 *x_4,
-                    const parc_bf16 *down_2)
+void k01_layers_add(ParcRt *rt, parc_bf16 *add, const parc_bf16 *x_2,
+                    const parc_bf16 *down_out_2)
 {
-    parc_launch(rt, 1, 1, 64, 0, (void *[]){&add, &x_4, &down_2});
+    parc_launch(rt, 1, 1, 64, 0, (void *[]){&add, &x_2, &down_out_2});
 }
 
-void k02_mul_sum_scale(ParcRt *rt, float *scale, const parc_bf16 *x_10)
+void k02_mul_sum_scale(ParcRt *rt, float *scale, const parc_bf16 *x_5)
 {
-    parc_launch(rt, 2, 1, 64, 0, (void *[]){&scale, &x_10});
+    parc_launch(rt, 2, 1, 64, 0, (void *[]){&scale, &x_5});
 }
 
-void k03_scale_cast_mul_grad(ParcRt *rt, parc_bf16 *dx, const parc_bf16 *x_10)
+void k03_scale_cast_mul_grad(ParcRt *rt, parc_bf16 *d_x, const parc_bf16 *x_5)
 {
-    parc_launch(rt, 3, 1, 64, 0, (void *[]){&dx, &x_10});
+    parc_launch(rt, 3, 1, 64, 0, (void *[]){&d_x, &x_5});
 }
 
-void k04_layers_relu_grad(ParcRt *rt, parc_bf16 *dup, const parc_bf16 *x_9,
-                          const parc_bf16 *dx_5)
+void k04_layers_relu_grad(ParcRt *rt, parc_bf16 *d_up_out,
+                          const parc_bf16 *down_x_3, const parc_bf16 *d_down_x)
 {
-    parc_launch(rt, 4, 1, 128, 0, (void *[]){&dup, &x_9, &dx_5});
+    parc_launch(rt, 4, 1, 128, 0, (void *[]){&d_up_out, &down_x_3, &d_down_x});
 }
 
 void k05_sgd_layers_down_weight(ParcRt *rt, float *sumsq_2,
                                 float *down_weight_new,
                                 parc_bf16 *down_weight_bf16_5_new,
-                                const float *ddown_weight_2, const float *lr,
+                                const float *d_down_weight_2, const float *lr,
                                 const float *down_weight_2, float *workspace)
 {
     parc_launch(rt, 5, 2, 512, 0, (void *[]){&down_weight_new,
-        &down_weight_bf16_5_new, &ddown_weight_2, &lr, &down_weight_2,
+        &down_weight_bf16_5_new, &d_down_weight_2, &lr, &down_weight_2,
         &workspace});
     parc_launch(rt, 6, 1, 32, 0, (void *[]){&sumsq_2, &workspace});
 }
 
 void k06_sgd_layers_up_weight(ParcRt *rt, float *add_3, float *up_weight_new,
                               parc_bf16 *up_weight_bf16_5_new,
-                              const float *dup_weight_2, const float *sumsq_2,
+                              const float *d_up_weight_2, const float *sumsq_2,
                               const float *lr, const float *up_weight_2,
                               float *workspace)
 {
     parc_launch(rt, 7, 2, 512, 0, (void *[]){&up_weight_new,
-        &up_weight_bf16_5_new, &dup_weight_2, &lr, &up_weight_2, &workspace});
+        &up_weight_bf16_5_new, &d_up_weight_2, &lr, &up_weight_2, &workspace});
     parc_launch(rt, 8, 1, 32, 0, (void *[]){&add_3, &sumsq_2, &workspace});
 }
 
@@ -893,17 +964,17 @@ void k07_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
  * from     cuda.pdl:7
  * fused    relu
  * writes   relu: [8, 128] of bf16[16/dp, 256/tp]
- * reads    up: [8, 128] of bf16[16/dp, 256/tp]
+ * reads    up_out: [8, 128] of bf16[16/dp, 256/tp]
  * moves    4.0 KiB
  * launch   1 block of 128, vectors of 8
  */
 PARC_KERNEL(128, 1)
-k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up)
+k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up_out)
 {
     const int at = thread_index();
     const int j = at * 8;
     float in0[8];
-    parc_read_bf16(in0, up + j, 8);
+    parc_read_bf16(in0, up_out + j, 8);
     float out0[8];
     PARC_UNROLL
     for (int e = 0; e < 8; e++) {
@@ -918,20 +989,21 @@ k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up)
  * from     cuda.pdl:7
  * fused    add
  * writes   add: [8, 64] of bf16[16/dp, 64]
- * reads    x_4: [8, 64] of bf16[16/dp, 64]
- * reads    down_2: [8, 64] of bf16[16/dp, 64]
+ * reads    x_2: [8, 64] of bf16[16/dp, 64]
+ * reads    down_out_2: [8, 64] of bf16[16/dp, 64]
  * moves    3.0 KiB
  * launch   1 block of 64, vectors of 8
  */
 PARC_KERNEL(64, 1)
-k01_layers_add(parc_bf16 *add, const parc_bf16 *x_4, const parc_bf16 *down_2)
+k01_layers_add(parc_bf16 *add, const parc_bf16 *x_2,
+               const parc_bf16 *down_out_2)
 {
     const int at = thread_index();
     const int j = at * 8;
     float in0[8];
-    parc_read_bf16(in0, x_4 + j, 8);
+    parc_read_bf16(in0, x_2 + j, 8);
     float in1[8];
-    parc_read_bf16(in1, down_2 + j, 8);
+    parc_read_bf16(in1, down_out_2 + j, 8);
     float out0[8];
     PARC_UNROLL
     for (int e = 0; e < 8; e++) {
@@ -947,13 +1019,12 @@ k01_layers_add(parc_bf16 *add, const parc_bf16 *x_4, const parc_bf16 *down_2)
  * from     cuda.pdl:15
  * fused    mul, sum, scale
  * writes   scale: [] of f32[]+dp
- * reads    x_10: [8, 64] of bf16[16/dp, 64]
+ * reads    x_5: [8, 64] of bf16[16/dp, 64]
  * moves    1.0 KiB
  * launch   1 block of 64, vectors of 8, rows in registers
  */
 PARC_KERNEL(64)
-k02_mul_sum_scale(float *__restrict__ scale,
-                  const parc_bf16 *__restrict__ x_10)
+k02_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x_5)
 {
     PARC_SHARED float sum2[32];
     const int t = thread_index();
@@ -961,7 +1032,7 @@ k02_mul_sum_scale(float *__restrict__ scale,
     {
         const int j = t * 8;
         float in0[8];
-        parc_read_bf16(in0, x_10 + j, 8);
+        parc_read_bf16(in0, x_5 + j, 8);
         PARC_UNROLL
         for (int e = 0; e < 8; e++) {
             const float t0 = in0[e];
@@ -981,19 +1052,19 @@ k02_mul_sum_scale(float *__restrict__ scale,
 /* k03_scale_cast_mul_grad
  * from     cuda.pdl:13-15
  * fused    full, scale, cast, reshape, broadcast, mul, scale
- * writes   dx: [8, 64] of bf16[16/dp, 64]
- * reads    x_10: [8, 64] of bf16[16/dp, 64]
+ * writes   d_x: [8, 64] of bf16[16/dp, 64]
+ * reads    x_5: [8, 64] of bf16[16/dp, 64]
  * moves    2.0 KiB
  * launch   1 block of 64, vectors of 8
  */
 PARC_KERNEL(64, 1)
-k03_scale_cast_mul_grad(parc_bf16 *dx, const parc_bf16 *x_10)
+k03_scale_cast_mul_grad(parc_bf16 *d_x, const parc_bf16 *x_5)
 {
     const int at = thread_index();
     const int j = at * 8;
     const float r1 = 1.0f * 0.0009765625f; /* cuda.pdl:15 scale */
     float in2[8];
-    parc_read_bf16(in2, x_10 + j, 8);
+    parc_read_bf16(in2, x_5 + j, 8);
     float out0[8];
     PARC_UNROLL
     for (int e = 0; e < 8; e++) {
@@ -1002,28 +1073,28 @@ k03_scale_cast_mul_grad(parc_bf16 *dx, const parc_bf16 *x_10)
         const float t4 = t3 * 2.0f; /* cuda.pdl:15 scale */
         out0[e] = t4;
     }
-    parc_write_bf16(dx + j, out0, 8);
+    parc_write_bf16(d_x + j, out0, 8);
 }
 
 /* k04_layers_relu_grad
  * from     cuda.pdl:7
  * fused    step, mul
- * writes   dup: [8, 128] of bf16[16/dp, 256/tp]
- * reads    x_9: [8, 128] of bf16[16/dp, 256/tp]
- * reads    dx_5: [8, 128] of bf16[16/dp, 256/tp]
+ * writes   d_up_out: [8, 128] of bf16[16/dp, 256/tp]
+ * reads    down_x_3: [8, 128] of bf16[16/dp, 256/tp]
+ * reads    d_down_x: [8, 128] of bf16[16/dp, 256/tp]
  * moves    6.0 KiB
  * launch   1 block of 128, vectors of 8
  */
 PARC_KERNEL(128, 1)
-k04_layers_relu_grad(parc_bf16 *dup, const parc_bf16 *x_9,
-                     const parc_bf16 *dx_5)
+k04_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
+                     const parc_bf16 *d_down_x)
 {
     const int at = thread_index();
     const int j = at * 8;
     float in2[8];
-    parc_read_bf16(in2, dx_5 + j, 8);
+    parc_read_bf16(in2, d_down_x + j, 8);
     float in0[8];
-    parc_read_bf16(in0, x_9 + j, 8);
+    parc_read_bf16(in0, down_x_3 + j, 8);
     float out0[8];
     PARC_UNROLL
     for (int e = 0; e < 8; e++) {
@@ -1034,7 +1105,7 @@ k04_layers_relu_grad(parc_bf16 *dup, const parc_bf16 *x_9,
         const float t3 = t2 * t1; /* cuda.pdl:7 mul */
         out0[e] = t3;
     }
-    parc_write_bf16(dup + j, out0, 8);
+    parc_write_bf16(d_up_out + j, out0, 8);
 }
 
 /* k05_sgd_layers_down_weight
@@ -1043,7 +1114,7 @@ k04_layers_relu_grad(parc_bf16 *dup, const parc_bf16 *x_9,
  * writes   sumsq_2: [] of f32[]+dp+tp
  * writes   down_weight_new: [4, 4096] of f32[4 x 64, 256/tp]~dp
  * writes   down_weight_bf16_5_new: [4, 4096] of bf16[4 x 64, 256/tp]~dp
- * reads    ddown_weight_2: [4, 4096] of f32[4 x 64, 256/tp]~dp
+ * reads    d_down_weight_2: [4, 4096] of f32[4 x 64, 256/tp]~dp
  * reads    lr: [] of f32[]
  * reads    down_weight_2: [4, 4096] of f32[4 x 64, 256/tp]~dp
  * moves    224.0 KiB
@@ -1052,7 +1123,7 @@ k04_layers_relu_grad(parc_bf16 *dup, const parc_bf16 *x_9,
 PARC_KERNEL(512, 2)
 k05_sgd_layers_down_weight(float *down_weight_new,
                            parc_bf16 *__restrict__ down_weight_bf16_5_new,
-                           const float *ddown_weight_2,
+                           const float *d_down_weight_2,
                            const float *__restrict__ lr,
                            const float *down_weight_2,
                            float *__restrict__ workspace)
@@ -1064,7 +1135,7 @@ k05_sgd_layers_down_weight(float *down_weight_new,
     for (int at = (int)part * 512 + thread_index(); at < 2048; at += 1024) {
         const int j = at * 8;
         float in0[8];
-        parc_read_f32(in0, ddown_weight_2 + j, 8);
+        parc_read_f32(in0, d_down_weight_2 + j, 8);
         float in6[8];
         parc_read_f32(in6, down_weight_2 + j, 8);
         float out1[8];
@@ -1110,7 +1181,7 @@ k05_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
  * writes   add_3: [] of f32[]+dp+tp
  * writes   up_weight_new: [4, 4096] of f32[4 x 256/tp, 64]~dp
  * writes   up_weight_bf16_5_new: [4, 4096] of bf16[4 x 256/tp, 64]~dp
- * reads    dup_weight_2: [4, 4096] of f32[4 x 256/tp, 64]~dp
+ * reads    d_up_weight_2: [4, 4096] of f32[4 x 256/tp, 64]~dp
  * reads    sumsq_2: [] of f32[]+dp+tp
  * reads    lr: [] of f32[]
  * reads    up_weight_2: [4, 4096] of f32[4 x 256/tp, 64]~dp
@@ -1120,7 +1191,7 @@ k05_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
 PARC_KERNEL(512, 2)
 k06_sgd_layers_up_weight(float *up_weight_new,
                          parc_bf16 *__restrict__ up_weight_bf16_5_new,
-                         const float *dup_weight_2,
+                         const float *d_up_weight_2,
                          const float *__restrict__ lr,
                          const float *up_weight_2,
                          float *__restrict__ workspace)
@@ -1132,7 +1203,7 @@ k06_sgd_layers_up_weight(float *up_weight_new,
     for (int at = (int)part * 512 + thread_index(); at < 2048; at += 1024) {
         const int j = at * 8;
         float in0[8];
-        parc_read_f32(in0, dup_weight_2 + j, 8);
+        parc_read_f32(in0, d_up_weight_2 + j, 8);
         float in8[8];
         parc_read_f32(in8, up_weight_2 + j, 8);
         float out1[8];

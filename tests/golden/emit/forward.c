@@ -1,38 +1,40 @@
-/* Buffers of eval_run, after what the training step keeps. */
-#define AT_eval_x INT64_C(1536)
-#define AT_eval_labels INT64_C(1792)
-#define AT_eval_scale_3 INT64_C(1856)
-#define AT_eval_y INT64_C(1664)
-#define AT_eval_y_3 INT64_C(1920)
-#define AT_eval_scale_5 INT64_C(1664)
-#define AT_eval_scale_5_2 INT64_C(1728)
-/* Buffers of outputs_run, after what the training step keeps. */
-#define AT_outputs_x INT64_C(1664)
-#define AT_outputs_y INT64_C(1536)
-#define AT_outputs_y_3 INT64_C(1664)
-static void eval_init(ParcRt *rt)
-static void eval_begin(ParcRt *rt)
-static void eval_run(ParcRt *rt)
+void eval_run(ParcRt *rt)
+    eval_Forward(rt);
+        eval_wide(rt, micro);
+        eval_head(rt, micro);
+    eval_Forward_2(rt);
+void eval_init(ParcRt *rt)
+void eval_begin(ParcRt *rt)
+void eval_Forward(ParcRt *rt)
+    float *scale = (float *)(A + AT_eval_scale_3);
+void eval_wide(ParcRt *rt, int64_t micro)
+    float *x = (float *)(A + AT_eval_x + micro * 64);
+    float *y = (float *)(A + AT_eval_y);
+    float *relu = (float *)(A + AT_eval_y);
+void eval_head(ParcRt *rt, int64_t micro)
+    float *relu = (float *)(A + AT_eval_y);
+    float *y = (float *)(A + AT_eval_y_3);
+    int32_t *labels = (int32_t *)(A + AT_eval_labels + micro * 8);
+    float *scale = (float *)(A + AT_eval_scale_3);
+    float *scale_2 = (float *)(A + AT_eval_scale_5);
+        (float *)(A + AT_eval_scale_5_2));
     float *scale_3 = (float *)(A + AT_eval_scale_3);
-        float *x_2 = (float *)(A + AT_eval_x + micro * 64);
-        float *y = (float *)(A + AT_eval_y);
-        float *relu = (float *)(A + AT_eval_y);
-        float *y_3 = (float *)(A + AT_eval_y_3);
-        int32_t *labels_2 = (int32_t *)(A + AT_eval_labels + micro * 8);
-        float *scale_4 = (float *)(A + AT_eval_scale_3);
-        float *scale_5 = (float *)(A + AT_eval_scale_5);
-            (float *)(A + AT_eval_scale_5_2));
-        float *scale_9 = (float *)(A + AT_eval_scale_3);
+void eval_Forward_2(ParcRt *rt)
         {.src = AT_eval_scale_3, .dst = AT_eval_scale_3, .outer = 1,
 /* ---- The model's outputs for one microbatch. ---- */
-static void outputs_init(ParcRt *rt)
-static void outputs_begin(ParcRt *rt)
-static void outputs_run(ParcRt *rt)
+void outputs_run(ParcRt *rt)
+    outputs_wide(rt);
+    outputs_head(rt);
+void outputs_init(ParcRt *rt)
+void outputs_begin(ParcRt *rt)
+void outputs_wide(ParcRt *rt)
     float *x = (float *)(A + AT_outputs_x);
     float *y = (float *)(A + AT_outputs_y);
     float *relu = (float *)(A + AT_outputs_y);
-    float *y_3 = (float *)(A + AT_outputs_y_3);
-    float *head = (float *)(A + AT_outputs_y_3);
+void outputs_head(ParcRt *rt)
+    float *relu = (float *)(A + AT_outputs_y);
+    float *y = (float *)(A + AT_outputs_y_3);
+    float *head_out = (float *)(A + AT_outputs_y_3);
     [31] = {.id = "scale.3", .kind = "fill", .phase = "evaluation",
           .offset = AT_eval_scale_3, .elements = 1}},
     [32] = {.id = "ag4", .kind = "collective", .phase = "evaluation",
@@ -79,3 +81,27 @@ static const ParcEval outputs = {
     .output = outputs_output, .noutputs = 1,
     .eval = &eval,
     .outputs = &outputs,
+/* Buffers of eval_run, after what the training step keeps. */
+#define AT_eval_x INT64_C(1536)
+#define AT_eval_labels INT64_C(1792)
+#define AT_eval_scale_3 INT64_C(1856)
+#define AT_eval_y INT64_C(1664)
+#define AT_eval_y_3 INT64_C(1920)
+#define AT_eval_scale_5 INT64_C(1664)
+#define AT_eval_scale_5_2 INT64_C(1728)
+/* Buffers of outputs_run, after what the training step keeps. */
+#define AT_outputs_x INT64_C(1664)
+#define AT_outputs_y INT64_C(1536)
+#define AT_outputs_y_3 INT64_C(1664)
+void eval_Forward(ParcRt *rt);
+void eval_wide(ParcRt *rt, int64_t micro);
+void eval_head(ParcRt *rt, int64_t micro);
+void eval_Forward_2(ParcRt *rt);
+void eval_run(ParcRt *rt);
+void eval_init(ParcRt *rt);
+void eval_begin(ParcRt *rt);
+void outputs_wide(ParcRt *rt);
+void outputs_head(ParcRt *rt);
+void outputs_run(ParcRt *rt);
+void outputs_init(ParcRt *rt);
+void outputs_begin(ParcRt *rt);

@@ -1,5 +1,5 @@
             for (int b = 0; b < 10000; b += PARC_AHEAD) {
-                parc_read_ahead(output_row + b, sizeof *output_row);
+                parc_read_ahead(output_out_row + b, sizeof *output_out_row);
                 const int end = b + PARC_AHEAD < 10000 ? b + PARC_AHEAD : 10000;
                 #pragma omp simd reduction(max : r1_key)
                 for (int j = b; j < end; j++) {

@@ -5,70 +5,47 @@
  * Edit it freely; the next run of parc overwrites it.
  *
  * Mesh: fsdp=2 tp=2
- *
- * Collectives: calls per step x bytes per call on each rank:
- *   ag0   all_gather     over fsdp      1 x          288  net1; in place, no data moves
- *   ar1   all_reduce     over fsdp,tp    1 x            4  scale
- *   rs2   reduce_scatter over fsdp      1 x          288  net1
- *   ar3   all_reduce     over fsdp,tp    1 x            4  sumsq
  */
-#include "kernels.h"
-#include "parc_cpu.h"
-
-#include <stddef.h>
-
-#if PARC_RT_VERSION != 9
-#error "the runtime is of another version of parc; rerun parc"
-#endif
-
-/* Sets of mesh axes. */
-enum {
-    AXIS_fsdp = 1 << 0,
-    AXIS_tp = 1 << 1,
-};
-
-/* The offset of each buffer in a rank's arena. The comment above an offset has
- * the buffer's bytes, its category, and its live range: the parc_mark numbers of
- * the first and last statement that need it. Buffers may share addresses if their
- * live ranges do not overlap. */
-#define ARENA_BYTES INT64_C(1472)
-/* 384 bytes that the ranks along fsdp share. */
-#define SHARED_fsdp INT64_C(2097152)
-/* 384 bytes, params, the whole run */
-#define AT_net1_weight (SHARED_fsdp + INT64_C(0))
-/* 576 bytes, activations, marks 0 to 5 */
-#define AT_x INT64_C(192)
-/* 320 bytes, activations, marks 1 to 5 */
-#define AT_net1 INT64_C(768)
-/* 64 bytes, activations, marks 2 to 10 */
-#define AT_scale INT64_C(1408)
-/* 320 bytes, grads, marks 5 to 6 */
-#define AT_dnet1_weight INT64_C(1088)
-/* 192 bytes, grads, marks 6 to 10 */
-#define AT_dnet1_weight_3 INT64_C(192)
-/* 64 bytes, activations, marks 7 to 10 */
-#define AT_sumsq INT64_C(384)
-/* 64 bytes, activations, the whole run */
-#define AT_lr INT64_C(0)
-/* 64 bytes, activations, the whole run */
-#define AT_bias1 INT64_C(64)
-/* 64 bytes, activations, the whole run */
-#define AT_bias2 INT64_C(128)
+#include "model.h"
 
 /* Descriptors, made once; a call sets the addresses. */
 static ParcMatmul *matmul[2];
 
-static void init_constants(ParcRt *rt)
+void forward(ParcRt *rt)
 {
-    matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "net1",
+    forward_net1(rt);
+}
+
+void backward(ParcRt *rt)
+{
+    backward_net1(rt);
+}
+
+void optimizer(ParcRt *rt)
+{
+    optimizer_net1(rt);
+}
+
+void step(ParcRt *rt)
+{
+    forward(rt);
+    backward(rt);
+    if (parc_goes_on(rt)) /* the loss is finite */
+        optimizer(rt);
+}
+
+void init_constants(ParcRt *rt)
+{
+    matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "net1_out",
         .batch = 1, .m = 12, .n = 6, .k = 12, .sa = {0, 12, 1}, .sb = {0, 1,
         12}, .sc = {0, 6, 1}});
-    matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "dnet1_weight",
+    matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_net1.weight",
         .batch = 1, .m = 6, .n = 12, .k = 12, .sa = {0, 1, 6}, .sb = {0, 12, 1},
         .sc = {0, 12, 1}});
 }
 
-static void forward(ParcRt *rt)
+/* net1 */
+void forward_net1(ParcRt *rt)
 {
     char *A = parc_arena(rt);
     parc_mark(rt, 0, 0);
@@ -78,15 +55,15 @@ static void forward(ParcRt *rt)
     /* barrier: all ranks have written net1.weight */
     parc_meet(rt, 0, AXIS_fsdp);
     float *x = (float *)(A + AT_x);
-    float *net1_weight_2 = (float *)(A + AT_net1_weight);
-    float *net1 = (float *)(A + AT_net1);
+    float *net1_weight = (float *)(A + AT_net1_weight);
+    float *net1_out = (float *)(A + AT_net1_out);
     parc_mark(rt, 1, 0);
     /* net1: einsum ak,fk->af (toy.pdl:7:26)
      * f32[24/fsdp, 12/tp] */
-    parc_matmul(rt, matmul[0], x, net1_weight_2, net1);
+    parc_matmul(rt, matmul[0], x, net1_weight, net1_out);
     float *scale = (float *)(A + AT_scale);
     parc_mark(rt, 2, 0);
-    k00_relu(rt, scale, net1);
+    k00_relu(rt, scale, net1_out);
     parc_mark(rt, 3, 0);
     /* ar1 all_reduce over fsdp,tp: scale
      * result loss: fsdp P -> R, tp P -> R
@@ -96,36 +73,38 @@ static void forward(ParcRt *rt)
     });
 }
 
-static void backward(ParcRt *rt)
+/* net1 */
+void backward_net1(ParcRt *rt)
 {
     char *A = parc_arena(rt);
-    float *net1 = (float *)(A + AT_net1);
-    float *dnet1 = (float *)(A + AT_net1);
+    float *net1_out = (float *)(A + AT_net1_out);
+    float *d_net1_out = (float *)(A + AT_net1_out);
     parc_mark(rt, 4, 0);
-    k01_relu_grad(rt, dnet1, net1);
+    k01_relu_grad(rt, d_net1_out, net1_out);
     float *x = (float *)(A + AT_x);
-    float *dnet1_weight = (float *)(A + AT_dnet1_weight);
+    float *d_net1_weight = (float *)(A + AT_d_net1_weight);
     parc_mark(rt, 5, 0);
     /* net1: einsum af,ak->fk (toy.pdl:7:26)
      * f32[12/tp, 12]+fsdp */
-    parc_matmul(rt, matmul[1], dnet1, x, dnet1_weight);
+    parc_matmul(rt, matmul[1], d_net1_out, x, d_net1_weight);
     parc_mark(rt, 6, 0);
     /* rs2 reduce_scatter over fsdp: net1
      * gradients of unit net1
      * 288 B, toy.pdl:15:24 */
     parc_reduce_scatter(rt, 2, AXIS_fsdp, 1, (ParcPart[]){
-        {.src = AT_dnet1_weight, .dst = AT_dnet1_weight_3, .outer = 1,
+        {.src = AT_d_net1_weight, .dst = AT_d_net1_weight_3, .outer = 1,
             .inner = 36},
     });
 }
 
-static void optimizer(ParcRt *rt)
+/* net1 */
+void optimizer_net1(ParcRt *rt)
 {
     char *A = parc_arena(rt);
-    float *dnet1_weight_3 = (float *)(A + AT_dnet1_weight_3);
+    float *d_net1_weight = (float *)(A + AT_d_net1_weight_3);
     float *sumsq = (float *)(A + AT_sumsq);
     parc_mark(rt, 7, 0);
-    k02_sumsq(rt, sumsq, dnet1_weight_3);
+    k02_sumsq(rt, sumsq, d_net1_weight);
     parc_mark(rt, 8, 0);
     /* ar3 all_reduce over fsdp,tp: sumsq
      * operand 0 of sqrt: fsdp P -> R, tp P -> R; it needs the whole sum
@@ -143,16 +122,17 @@ static void optimizer(ParcRt *rt)
     float *net1_weight_new = (float *)(A + AT_net1_weight + parc_index(rt,
         AXIS_fsdp) * 144);
     parc_mark(rt, 10, 0);
-    k04_sgd_net1_weight(rt, net1_weight_new, dnet1_weight_3, lr, net1_weight);
+    k04_sgd_net1_weight(rt, net1_weight_new, d_net1_weight, lr, net1_weight);
 }
-
-static void step(ParcRt *rt)
-{
-    forward(rt);
-    backward(rt);
-    if (parc_goes_on(rt)) /* the loss is finite */
-        optimizer(rt);
-}
+/* model.c: describes Toy to the runtime.
+ *
+ * Collectives: calls per step x bytes per call on each rank:
+ *   ag0   all_gather     over fsdp      1 x          288  net1; in place, no data moves
+ *   ar1   all_reduce     over fsdp,tp    1 x            4  scale
+ *   rs2   reduce_scatter over fsdp      1 x          288  net1
+ *   ar3   all_reduce     over fsdp,tp    1 x            4  sumsq
+ */
+#include "model.h"
 
 static const ParcParam param[] = {
     {.name = "net1.weight",
@@ -190,13 +170,13 @@ static const ParcWork work[] = {
          {.name = "net1.weight.2",
           .offset = AT_net1_weight, .elements = 72}},
      .nresults = 1},
-    [1] = {.id = "net1", .kind = "matmul", .phase = "forward",
+    [1] = {.id = "net1_out", .kind = "matmul", .phase = "forward",
      .path = "net1", .source = "toy.pdl:7:26",
      .detail = "ak,fk->af",
      .bytes = 1152, .flops = 1728, .count = 1,
      .result = (const ParcResult[]){
-         {.name = "net1",
-          .offset = AT_net1, .elements = 72}},
+         {.name = "net1_out",
+          .offset = AT_net1_out, .elements = 72}},
      .nresults = 1},
     [2] = {.id = "k00_relu", .kind = "kernel", .phase = "forward",
      .path = "", .source = "toy.pdl:7:16",
@@ -217,24 +197,24 @@ static const ParcWork work[] = {
      .path = "", .source = "toy.pdl:7:21",
      .bytes = 576, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
-         {.name = "dnet1",
-          .offset = AT_net1, .elements = 72}},
+         {.name = "d_net1_out",
+          .offset = AT_net1_out, .elements = 72}},
      .nresults = 1},
-    [5] = {.id = "dnet1.weight", .kind = "matmul", .phase = "backward",
+    [5] = {.id = "d_net1.weight", .kind = "matmul", .phase = "backward",
      .path = "net1", .source = "toy.pdl:7:26",
      .detail = "af,ak->fk",
      .bytes = 1152, .flops = 1728, .count = 1,
      .result = (const ParcResult[]){
-         {.name = "dnet1.weight",
-          .offset = AT_dnet1_weight, .elements = 72}},
+         {.name = "d_net1.weight",
+          .offset = AT_d_net1_weight, .elements = 72}},
      .nresults = 1},
     [6] = {.id = "rs2", .kind = "collective", .phase = "backward",
      .path = "", .source = "toy.pdl:15:24",
      .detail = "reduce_scatter over fsdp: net1",
      .bytes = 288, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
-         {.name = "dnet1.weight.3",
-          .offset = AT_dnet1_weight_3, .elements = 36}},
+         {.name = "d_net1.weight.3",
+          .offset = AT_d_net1_weight_3, .elements = 36}},
      .nresults = 1},
     [7] = {.id = "k02_sumsq", .kind = "kernel", .phase = "optimizer",
      .path = "", .source = "toy.pdl:18:1",
@@ -306,23 +286,23 @@ static const char info[] =
     "  fsdp,tp  1 group of 4: {0-3}\n"
     "\n"
     "Saved by the forward pass for the backward pass (bytes per rank)\n"
-    "  net1                         f32[24/fsdp, 12/tp]                288 B\n"
+    "  net1_out                     f32[24/fsdp, 12/tp]                288 B\n"
     "\n"
     "Live at the memory peak, largest first (bytes per rank)\n"
-    "       576 B  activations x             toy.pdl:6:13\n"
-    "       320 B  grads       dnet1.weight  toy.pdl:7:26\n"
-    "       320 B  activations net1          toy.pdl:7:26\n"
-    "       192 B  params      net1.weight   toy.pdl:4:11\n"
-    "        64 B  activations bias1         toy.pdl:18:1\n"
-    "        64 B  activations bias2         toy.pdl:18:1\n"
-    "        64 B  activations lr            toy.pdl:18:1\n"
-    "        64 B  activations scale         toy.pdl:7:16\n";
+    "       576 B  activations x              toy.pdl:6:13\n"
+    "       320 B  grads       d_net1.weight  toy.pdl:7:26\n"
+    "       320 B  activations net1_out       toy.pdl:7:26\n"
+    "       192 B  params      net1.weight    toy.pdl:4:11\n"
+    "        64 B  activations bias1          toy.pdl:18:1\n"
+    "        64 B  activations bias2          toy.pdl:18:1\n"
+    "        64 B  activations lr             toy.pdl:18:1\n"
+    "        64 B  activations scale          toy.pdl:7:16\n";
 
 static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0xe5d218bb1a3f946bu,
+    .plan_hash = 0x012fcd3dca28c978u,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,
@@ -350,6 +330,64 @@ int main(int argc, char **argv)
     parc_cpu_check(argv[0], &(ParcCpu){"x86-64-v3", PARC_CPU_FEATURES});
     return parc_main(argc, argv, &model);
 }
+/* model.h: the memory map of Toy, and the functions of train.c. */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "kernels.h"
+#include "parc_cpu.h"
+
+#include <stddef.h>
+
+#if PARC_RT_VERSION != 9
+#error "the runtime is of another version of parc; rerun parc"
+#endif
+
+/* Sets of mesh axes. */
+enum {
+    AXIS_fsdp = 1 << 0,
+    AXIS_tp = 1 << 1,
+};
+
+/* The offset of each buffer in a rank's arena. The comment above an offset has
+ * the buffer's bytes, its category, and its live range: the parc_mark numbers of
+ * the first and last statement that need it. Buffers may share addresses if their
+ * live ranges do not overlap. */
+#define ARENA_BYTES INT64_C(1472)
+/* 384 bytes that the ranks along fsdp share. */
+#define SHARED_fsdp INT64_C(2097152)
+/* 384 bytes, params, the whole run */
+#define AT_net1_weight (SHARED_fsdp + INT64_C(0))
+/* 576 bytes, activations, marks 0 to 5 */
+#define AT_x INT64_C(192)
+/* 320 bytes, activations, marks 1 to 5 */
+#define AT_net1_out INT64_C(768)
+/* 64 bytes, activations, marks 2 to 10 */
+#define AT_scale INT64_C(1408)
+/* 320 bytes, grads, marks 5 to 6 */
+#define AT_d_net1_weight INT64_C(1088)
+/* 192 bytes, grads, marks 6 to 10 */
+#define AT_d_net1_weight_3 INT64_C(192)
+/* 64 bytes, activations, marks 7 to 10 */
+#define AT_sumsq INT64_C(384)
+/* 64 bytes, activations, the whole run */
+#define AT_lr INT64_C(0)
+/* 64 bytes, activations, the whole run */
+#define AT_bias1 INT64_C(64)
+/* 64 bytes, activations, the whole run */
+#define AT_bias2 INT64_C(128)
+
+/* Functions of train.c. */
+void forward_net1(ParcRt *rt);
+void forward(ParcRt *rt);
+void backward_net1(ParcRt *rt);
+void backward(ParcRt *rt);
+void optimizer_net1(ParcRt *rt);
+void optimizer(ParcRt *rt);
+void step(ParcRt *rt);
+void init_constants(ParcRt *rt);
+
+#endif
 /* kernels.c: the fused kernels of Toy, written by parc 0.1.0.
  *
  * Each is a group of elementwise ops and reductions that accesses memory once.
@@ -363,16 +401,17 @@ int main(int argc, char **argv)
  * from     toy.pdl:7
  * fused    relu, sum, scale
  * writes   scale: [] of f32[]+fsdp+tp
- * reads    net1: [12, 6] of f32[24/fsdp, 12/tp]
+ * reads    net1_out: [12, 6] of f32[24/fsdp, 12/tp]
  * moves    292 bytes
  */
-void k00_relu(ParcRt *rt, float *restrict scale, const float *restrict net1)
+void k00_relu(ParcRt *rt, float *restrict scale,
+              const float *restrict net1_out)
 {
     (void)rt;
     float r2 = 0.0f;
     #pragma omp simd reduction(+ : r2)
     for (int j = 0; j < 72; j++) {
-        const float t0 = net1[j];
+        const float t0 = net1_out[j];
         const float t1 = parc_max(t0, 0.0f); /* toy.pdl:7 relu */
         r2 += t1; /* toy.pdl:7 sum */
     }
@@ -383,22 +422,22 @@ void k00_relu(ParcRt *rt, float *restrict scale, const float *restrict net1)
 /* k01_relu_grad
  * from     toy.pdl:6-7
  * fused    full, scale, reshape, broadcast, relu, step, mul
- * writes   dnet1: [12, 6] of f32[24/fsdp, 12/tp]
- * reads    net1: [12, 6] of f32[24/fsdp, 12/tp]
+ * writes   d_net1_out: [12, 6] of f32[24/fsdp, 12/tp]
+ * reads    net1_out: [12, 6] of f32[24/fsdp, 12/tp]
  * moves    576 bytes
  */
-void k01_relu_grad(ParcRt *rt, float *dnet1, const float *net1)
+void k01_relu_grad(ParcRt *rt, float *d_net1_out, const float *net1_out)
 {
     (void)rt;
     const float r1 = 1.0f * 0.00347222225f; /* toy.pdl:7 scale */
     #pragma omp simd
     for (int j = 0; j < 72; j++) {
-        const float t2 = net1[j];
+        const float t2 = net1_out[j];
         const float t3 = parc_max(t2, 0.0f); /* toy.pdl:7 relu */
         /* toy.pdl:7 step */
         const float t4 = parc_select(t3 > 0.0f, 1.0f, 0.0f);
         const float t5 = r1 * t4; /* toy.pdl:7 mul */
-        dnet1[j] = t5;
+        d_net1_out[j] = t5;
     }
 }
 
@@ -406,17 +445,17 @@ void k01_relu_grad(ParcRt *rt, float *dnet1, const float *net1)
  * from     toy.pdl:18
  * fused    sumsq
  * writes   sumsq: [] of f32[]+fsdp+tp
- * reads    dnet1_weight_3: [36] of f32[12/tp, 12]~fsdp
+ * reads    d_net1_weight_3: [36] of f32[12/tp, 12]~fsdp
  * moves    148 bytes
  */
 void k02_sumsq(ParcRt *rt, float *restrict sumsq,
-               const float *restrict dnet1_weight_3)
+               const float *restrict d_net1_weight_3)
 {
     (void)rt;
     float r2 = 0.0f;
     #pragma omp simd reduction(+ : r2)
     for (int j = 0; j < 36; j++) {
-        const float t0 = dnet1_weight_3[j];
+        const float t0 = d_net1_weight_3[j];
         const float t1 = t0 * t0; /* toy.pdl:18 sumsq */
         r2 += t1; /* toy.pdl:18 sumsq */
     }
@@ -442,21 +481,21 @@ void k03_sqrt(ParcRt *rt, float *grad_norm, const float *sumsq_2)
  * from     toy.pdl:4
  * fused    mul, sub
  * writes   net1_weight_new: [36] of f32[12/tp, 12]~fsdp
- * reads    dnet1_weight_3: [36] of f32[12/tp, 12]~fsdp
+ * reads    d_net1_weight_3: [36] of f32[12/tp, 12]~fsdp
  * reads    lr: [] of f32[]
  * reads    net1_weight_2: [36] of f32[12/tp, 12]~fsdp
  * moves    436 bytes
  */
 void k04_sgd_net1_weight(ParcRt *rt, float *net1_weight_new,
-                         const float *dnet1_weight_3, const float *restrict lr,
-                         const float *net1_weight_2)
+                         const float *d_net1_weight_3,
+                         const float *restrict lr, const float *net1_weight_2)
 {
     (void)rt;
     const float r1 = lr[0];
     #pragma omp simd
     for (int j = 0; j < 36; j++) {
         const float t3 = net1_weight_2[j];
-        const float t0 = dnet1_weight_3[j];
+        const float t0 = d_net1_weight_3[j];
         const float t2 = t0 * r1; /* toy.pdl:4 mul */
         const float t4 = t3 - t2; /* toy.pdl:4 sub */
         net1_weight_new[j] = t4;

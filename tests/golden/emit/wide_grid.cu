@@ -1,10 +1,10 @@
-    parc_launch(rt, 0, 2147483648, 256, 0, (void *[]){&y_2, &up});
-    parc_launch(rt, 1, 1, 32, 0, (void *[]){&scale_3, &down});
-    parc_launch(rt, 2, 1, 32, 0, (void *[]){&ddown, &down});
-    parc_launch(rt, 3, 2147483648, 256, 0, (void *[]){&y, &dup_3, &up, &dx});
-    parc_launch(rt, 4, 264, 512, 0, (void *[]){&down_weight_new, &ddown_weight,
+    parc_launch(rt, 0, 2147483648, 256, 0, (void *[]){&y_2, &up_out});
+    parc_launch(rt, 1, 1, 32, 0, (void *[]){&scale_3, &down_out});
+    parc_launch(rt, 2, 1, 32, 0, (void *[]){&d_down_out, &down_out});
+    parc_launch(rt, 3, 2147483648, 256, 0, (void *[]){&y, &d_up_out_3, &up_out,
+    parc_launch(rt, 4, 264, 512, 0, (void *[]){&down_weight_new, &d_down_weight,
     parc_launch(rt, 5, 1, 32, 0, (void *[]){&sumsq_2, &workspace});
-    parc_launch(rt, 6, 264, 512, 0, (void *[]){&up_weight_new, &dup_weight, &lr,
+    parc_launch(rt, 6, 264, 512, 0, (void *[]){&up_weight_new, &d_up_weight,
     parc_launch(rt, 7, 1, 32, 0, (void *[]){&grad_norm, &sumsq_2, &workspace});
     const int64_t block = wide_block_index();
     if (block >= 2147483648)

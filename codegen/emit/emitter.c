@@ -91,12 +91,27 @@ static void init_one(Emitter *e, const Emitter *training)
         e->work_of[e->work[i].op->id] = i;
 }
 
+/* The names of functions and tables that every program has. */
+static void reserve_names(CNames *names)
+{
+    static const char *const word[] = {
+        "forward",      "backward",      "optimizer",   "step",
+        "eval_init",    "eval_begin",    "eval_run",    "eval_input",
+        "eval_output",  "outputs_init",  "outputs_begin", "outputs_run",
+        "outputs_input", "outputs_output", "init_constants",
+    };
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        c_name_unique(names, word[i]);
+}
+
 void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
                   const TargetInfo *t, const EmitOptions *options,
                   const CudaProgram *cuda)
 {
     CNames *names = NEW_ARRAY(p->arena, CNames, 2);
-    names[0] = names[1] = c_names(p->arena);
+    names[0] = c_names(p->arena);
+    names[1] = c_names(p->arena);
+    reserve_names(&names[1]);
     *e = (Emitter){.files = files, .p = p, .t = t, .options = options,
                    .cuda = cuda, .block_names = &names[0],
                    .function_names = &names[1]};

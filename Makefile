@@ -54,12 +54,12 @@ LDLIBS = -ldnnl -fopenmp -lm -ldl
 DIRS = base frontend ir passes codegen report driver
 SRC = $(foreach d,$(DIRS),$(wildcard $(d)/*.c $(d)/*/*.c))
 # Parts of the runtime that every target links.
-RT_DIRS = runtime runtime/checkpoint runtime/data runtime/eval runtime/log
-RT_SHARED = $(wildcard $(addsuffix /*.c,$(RT_DIRS)))
+RT_DIRS = $(filter-out runtime/cpu/ runtime/cuda/,$(wildcard runtime/*/))
+RT_SHARED = $(wildcard $(addsuffix *.c,$(RT_DIRS)))
 RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
-RT_FILES = $(sort $(wildcard $(foreach d,$(RT_DIRS) runtime/cpu runtime/cuda,\
-             $(addprefix $(d)/*.,c h cuh))))
-CUDA_SRC = $(RT_SHARED) $(wildcard runtime/cuda/*.c)
+RT_FILES = $(sort $(foreach t,c h cuh,$(wildcard \
+             runtime/*.$(t) runtime/*/*.$(t) runtime/*/*/*.$(t))))
+CUDA_SRC = $(RT_SHARED) $(wildcard runtime/cuda/*.c runtime/cuda/*/*.c)
 CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
 # Tests compare our declarations of CUDA with the toolkit's if it is installed.
 CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
@@ -178,13 +178,8 @@ $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/obj/tests/unit/random_follow.o \
-$(BUILD)/obj/tests/unit/runtime_split.o \
-$(BUILD)/obj/tests/unit/runtime_views.o \
-$(BUILD)/obj/tests/unit/runtime_params.o \
-$(BUILD)/obj/tests/unit/runtime_pieces.o: PARC_CFLAGS += -Iruntime
-$(BUILD)/obj/tests/unit/cuda_%.o: \
-    PARC_CFLAGS += -Iruntime $(CUDA_INCLUDE:%=-isystem %)
+$(BUILD)/obj/tests/unit/%.o: PARC_CFLAGS += -Iruntime
+$(BUILD)/obj/tests/unit/cuda_%.o: PARC_CFLAGS += $(CUDA_INCLUDE:%=-isystem %)
 
 $(BUILD)/obj/%.o: %.c
 	$(call say,CC,$<)

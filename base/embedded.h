@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 typedef struct EmbeddedFile {
-    const char *name; /* relative to runtime/: "rt_main.c", "cpu/rt_copy.c" */
+    const char *name; /* relative to runtime/: "rt.h", "cpu/rt_copy.c" */
     const char *text; /* terminated */
     size_t size;
 } EmbeddedFile;

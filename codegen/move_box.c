@@ -3,7 +3,7 @@
  * of its packing buffer. */
 #include "codegen/move_box.h"
 
-#include "runtime/cuda/rt_staging.h"
+#include "runtime/cuda/core/rt_staging.h"
 
 /* Product of local dims first … last-1 of a value. */
 static int64_t product(const Program *p, const Type *t, int first, int last)

@@ -27,7 +27,7 @@ MoveBox move_box(const Program *p, const Op *op, int i);
 bool move_is_minor(const Op *op);
 
 /* Bytes of staging memory for a collective whose layout NCCL supports only
- * packed (runtime/cuda/rt_staging.h). */
+ * packed (runtime/cuda/core/rt_staging.h). */
 int64_t move_staging(const Program *p, const Op *op);
 
 #endif

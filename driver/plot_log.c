@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "driver/plot.h"
-#include "runtime/rt_json.h"
+#include "runtime/common/json.h"
 
 enum { NAME_BYTES = 64, LINE_FIELDS = 64 };
 

@@ -8,7 +8,7 @@
 #include "codegen/cuda/cuda_kernel.h"
 #include "report/report.h"
 #include "ir/analysis/uses.h"
-#include "runtime/cuda/rt_block_memory.h"
+#include "runtime/cuda/core/rt_block_memory.h"
 
 #include <string.h>
 

@@ -122,7 +122,7 @@ typedef struct ParcInput {
     ParcType type;          /* i32 or a float type */
 } ParcInput;
 
-/* The schedule of the learning rate (rt_schedule.c). */
+/* The schedule of the learning rate (options/schedule.c). */
 typedef enum ParcScheduleKind {
     PARC_CONSTANT, PARC_LINEAR, PARC_COSINE,
 } ParcScheduleKind;

@@ -35,9 +35,9 @@ for dir in $order; do
         *" $used "*) ;;
         *) case $dir/$used in # tables of the program; the reader of JSON;
                               # limits of the CUDA runtime
-            codegen/runtime | codegen/runtime/cuda | codegen/*/runtime | \
-                codegen/*/runtime/cuda | \
-                report/runtime | report/runtime/cuda | driver/runtime) ;;
+            codegen*/runtime | codegen*/runtime/cuda/core | \
+                codegen*/runtime/cuda/attention | report/runtime | \
+                report/runtime/cuda/core | driver/runtime/common) ;;
             *) complain "$dir includes $used" ;;
             esac ;;
         esac
@@ -50,9 +50,27 @@ for dir in $(echo "$compiler" | sed 's,/[^/]*$,,' | sort -u); do
     esac
 done
 sh scripts/cycles.sh >&2 || complain "a cycle"
-grep -n '#include "[a-z]*/' runtime/*.[ch] runtime/*/*.[ch] |
-    grep -vE '"(checkpoint|data|eval|log)/[a-z0-9_]*\.h"' &&
-    complain "runtime includes another directory"
+# The runtime's directories, in the same way. Headers of runtime/ itself are the
+# shared state of a run, for all.
+order="common launch params trace options data log eval checkpoint run cpu
+    cuda/api cuda/device cuda/core cuda/attention cuda/matmul cuda/collectives cuda"
+allowed=
+for dir in $order; do
+    allowed="$allowed $dir"
+    for used in $(sed -n 's/^#include "\([a-z/]*\)\/.*/\1/p' runtime/"$dir"/*.[ch] \
+        2>/dev/null | sort -u); do
+        case " $allowed " in
+        *" $used "*) ;;
+        *) complain "runtime/$dir includes $used" ;;
+        esac
+    done
+done
+for dir in $(find runtime/* -type d); do
+    case " $(echo $order) " in
+    *" ${dir#runtime/} "*) ;;
+    *) complain "directory $dir has no place in the order of includes" ;;
+    esac
+done
 
 # The plan's patterns are matched by lowering, and by items.c only.
 echo "$compiler" | grep -v '^frontend/' |

@@ -18,8 +18,8 @@
 #include "codegen/contraction.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/numbers.h"
-#include "runtime/cuda/rt_attention_plan.h"
-#include "runtime/cuda/rt_instances.h"
+#include "runtime/cuda/attention/rt_attention_plan.h"
+#include "runtime/cuda/core/rt_instances.h"
 
 typedef struct Macro {
     const char *name, *value;

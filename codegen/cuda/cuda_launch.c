@@ -24,7 +24,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
-#include "runtime/cuda/rt_block_memory.h"
+#include "runtime/cuda/core/rt_block_memory.h"
 
 typedef struct Entry {
     const Op *op;

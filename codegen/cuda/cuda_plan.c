@@ -38,7 +38,7 @@
 #include "codegen/cuda/cuda_kernel.h"
 
 #include "base/bug.h"
-#include "runtime/cuda/rt_block_memory.h"
+#include "runtime/cuda/core/rt_block_memory.h"
 
 /* Sizes for a current GPU: 132 multiprocessors with 2 blocks or 1024 threads
  * each. */

@@ -24,7 +24,7 @@ static void makefile_text(Out *o, const TargetInfo *t)
     out_line(o, "# Builds ./train from the sources that parc wrote.");
     makefile_head(o, &cpu_recipe, t->cpu);
     out_line(o, "RUNTIME = $(filter-out " BASELINE ", \\");
-    out_line(o, "    $(wildcard runtime/*.c runtime/*/*.c))");
+    out_line(o, "    $(wildcard runtime/*/*.c))");
     out_line(o, "");
     out_line(o, "SOURCES = train.c model.c kernels.c");
     out_line(o, "");

@@ -30,7 +30,7 @@ static const char *const flags[] = {
     "-fsanitize=address,undefined", "-g",
 #endif
     NULL};
-static const char *const include[] = {"-Iruntime", "-Iruntime/cuda", NULL};
+static const char *const include[] = {"-Iruntime", NULL};
 static const char *const sources[] = {"train.c", "model.c", "launch.c",
                                       "images.c", NULL};
 static const char *const libraries[] = {"-ldl", "-lm", NULL};
@@ -94,15 +94,16 @@ static void makefile_text(Out *o, const NvrtcResult *r)
                 "newer.");
     makefile_head(o, &cuda_recipe, NULL);
     out_line(o, "NVCC ?= nvcc");
-    out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime -Iruntime/cuda");
+    out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime "
+                "-Iruntime/cuda/device");
     out_line(o, "");
     out_line(o, "SOURCES = train.c model.c launch.c images.c \\");
-    out_line(o, "          $(wildcard runtime/*.c runtime/*/*.c)");
+    out_line(o, "          $(wildcard runtime/*/*.c runtime/*/*/*.c)");
     out_line(o, "HEADERS = model.h kernels.h \\");
-    out_line(o, "          $(wildcard runtime/*.h runtime/*/*.h)");
-    out_line(o, "DEVICE = kernels.cu runtime/parc_random.h $(filter-out "
-                "runtime/cuda/rt_%%, \\");
-    out_line(o, "         $(wildcard runtime/cuda/*.h runtime/cuda/*.cuh))");
+    out_line(o, "          $(wildcard runtime/*.h runtime/*/*.h "
+                "runtime/*/*/*.h)");
+    out_line(o, "DEVICE = kernels.cu runtime/parc_random.h "
+                "$(wildcard runtime/cuda/device/*)");
     out(o, "IMAGES =");
     for (int i = 0; i < r->image.n; i++)
         out(o, " %s", image_file(o->arena, r->image.at[i].arch));
@@ -169,7 +170,7 @@ static const char *compile(Arena *a, const Out *kernels,
 {
     const NvrtcText source = {"kernels.cu", kernels->text};
     Headers header = {0};
-    add_headers(a, &header, "cuda/");
+    add_headers(a, &header, "cuda/device/");
     add_headers(a, &header, "");
     const char *failure =
         nvrtc_compile(a, &source, header.at, header.n, options->arch, result);

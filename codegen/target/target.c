@@ -16,7 +16,7 @@
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/move_box.h"
 #include "ir/analysis/alias.h"
-#include "runtime/cuda/rt_attention_room.h"
+#include "runtime/cuda/attention/rt_attention_room.h"
 
 static int64_t matmul_scratch(const Program *p, const Op *op,
                               const TargetInfo *t)

@@ -30,8 +30,13 @@
  * rt_agree returns the same value on all ranks.
  */
 #include "checkpoint/agree.h"
-#include "rt_job.h"
-#include "rt_run.h"
+#include "common/message.h"
+#include "launch/job.h"
+#include "launch/signals.h"
+#include "launch/world.h"
+#include "options/options.h"
+#include "rt.h"
+#include "run.h"
 
 /* Seconds between messages, and the most points between them. */
 static const double INTERVAL = 0.1;

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "checkpoint/config.h"
-#include "rt.h"
-#include "rt_json.h"
+#include "common/files.h"
+#include "common/json.h"
 
 enum { MOST_ENTRIES = 256, MOST_NOTES = 8 };
 

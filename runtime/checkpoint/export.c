@@ -17,7 +17,12 @@
 #include "checkpoint/export.h"
 #include "checkpoint/names.h"
 #include "checkpoint/view.h"
-#include "rt_type.h"
+#include "common/files.h"
+#include "common/message.h"
+#include "common/type.h"
+#include "options/options.h"
+#include "params/params.h"
+#include "rt.h"
 
 /* ---- the list ------------------------------------------------------------ */
 

@@ -4,6 +4,8 @@
 #ifndef PARC_CHECKPOINT_EXPORT_H
 #define PARC_CHECKPOINT_EXPORT_H
 
+#include "common/files.h"
+#include "options/options.h"
 #include "rt.h"
 
 /* Where --export writes. Zero-initialize; rt_export_prepare sets it. */

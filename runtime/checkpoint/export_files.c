@@ -26,6 +26,10 @@
 #include "checkpoint/export.h"
 #include "checkpoint/names.h"
 #include "checkpoint/source.h"
+#include "common/files.h"
+#include "common/message.h"
+#include "options/options.h"
+#include "rt.h"
 
 enum { MOST_NAME = 320 };
 #define DEFAULT_FILE_BYTES INT64_C(5000000000)

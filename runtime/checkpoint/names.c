@@ -8,6 +8,7 @@
  *   "model.layers.5.up.weight"
  */
 #include "checkpoint/names.h"
+#include "params/params.h"
 
 #include <stdio.h>
 #include <string.h>

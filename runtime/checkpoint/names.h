@@ -2,7 +2,8 @@
 #ifndef PARC_CHECKPOINT_NAMES_H
 #define PARC_CHECKPOINT_NAMES_H
 
-#include "rt.h"
+#include "params/params.h"
+
 
 /* Whether the model has a block `names hf`. */
 bool rt_has_file_names(const ParcModel *m);

@@ -9,6 +9,9 @@
  * batches and random numbers cannot change when a run is resumed.
  */
 #include "checkpoint/open.h"
+#include "common/message.h"
+#include "options/options.h"
+#include "rt.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 #ifndef PARC_CHECKPOINT_OPEN_H
 #define PARC_CHECKPOINT_OPEN_H
 
-#include "rt_run.h"
+#include "rt.h"
+#include "run.h"
 
 /* RtRun.resume_step: `auto` has found no checkpoint. */
 enum { RT_NO_CHECKPOINT = -2 };

@@ -16,6 +16,8 @@
  *               offset [3, 0] extent [1, 2]
  */
 #include "checkpoint/pieces.h"
+#include "launch/world.h"
+#include "params/params.h"
 
 #include <string.h>
 

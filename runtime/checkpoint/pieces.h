@@ -3,8 +3,8 @@
 #ifndef PARC_RT_PIECES_H
 #define PARC_RT_PIECES_H
 
-#include "rt.h"
-#include "rt_box.h"
+#include "params/box.h"
+#include "params/params.h"
 
 /* A rectangular block of the elements that a rank stores of one layer, without
  * padding. */

@@ -19,6 +19,9 @@
 #include <sys/stat.h>
 
 #include "checkpoint/save.h"
+#include "common/files.h"
+#include "common/message.h"
+#include "params/params.h"
 
 enum { ERROR_LIMIT = 5 };
 

@@ -6,6 +6,7 @@
 
 #include "checkpoint/pieces.h"
 #include "checkpoint/state.h"
+#include "rt.h"
 
 /* A block of a tensor in a file. */
 typedef struct RtSavedPiece {

@@ -16,9 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/save.h"
+#include "common/crc32c.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "common/message.h"
+#include "params/params.h"
 
 enum { FILE_NAME = 128 };
 

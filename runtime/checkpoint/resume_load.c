@@ -20,9 +20,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/save.h"
+#include "common/crc32c.h"
+#include "common/files.h"
+#include "common/message.h"
+#include "launch/world.h"
+#include "params/params.h"
+#include "rt.h"
 
 enum { BUFFER = 4 << 20 };
 

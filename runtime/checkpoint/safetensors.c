@@ -15,8 +15,10 @@
 #include <string.h>
 
 #include "checkpoint/safetensors.h"
-#include "rt.h"
-#include "rt_json.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "common/message.h"
+#include "params/params.h"
 
 enum { LENGTH_BYTES = 8, MAX_HEADER = 100 * 1000 * 1000 };
 

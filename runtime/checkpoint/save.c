@@ -18,7 +18,13 @@
 #include <string.h>
 
 #include "checkpoint/save.h"
-#include "rt_run.h"
+#include "common/files.h"
+#include "common/message.h"
+#include "launch/job.h"
+#include "launch/world.h"
+#include "params/params.h"
+#include "rt.h"
+#include "run.h"
 
 enum { MOST_FAILURES = 3 };
 

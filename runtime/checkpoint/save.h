@@ -12,6 +12,7 @@
 
 #include "checkpoint/pieces.h"
 #include "checkpoint/source.h"
+#include "rt.h"
 
 struct RtRun;
 

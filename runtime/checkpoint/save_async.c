@@ -36,8 +36,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rt_device.h"
-#include "rt_run.h"
+#include "common/message.h"
+#include "device.h"
+#include "launch/job.h"
+#include "launch/world.h"
+#include "params/params.h"
+#include "rt.h"
+#include "run.h"
 
 enum { NICE = 10, POLL_MS = 2 };
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "checkpoint/save.h"
+#include "rt.h"
 
 /* The staging buffer and the writer thread of one rank. */
 typedef struct RtAsync {

@@ -25,6 +25,8 @@
 #include <unistd.h>
 
 #include "checkpoint/save.h"
+#include "common/files.h"
+#include "common/message.h"
 
 #define STEP "step-"
 #define TEMPORARY ".tmp-"

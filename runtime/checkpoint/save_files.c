@@ -22,8 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/save.h"
+#include "common/crc32c.h"
+#include "common/files.h"
+#include "common/message.h"
+#include "params/params.h"
 
 /* STAGE: bytes that are collected for one write. NEAR: bytes that stay in the
  * cache from the copy to the checksum. FLUSH: the kernel is asked to begin

@@ -27,9 +27,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/save.h"
-#include "rt_json.h"
+#include "common/crc32c.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "common/message.h"
+#include "params/params.h"
+#include "rt.h"
 
 /* The list of a rank's pieces. */
 typedef struct List {

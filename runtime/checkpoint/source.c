@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 #include "checkpoint/source.h"
-#include "rt.h"
-#include "rt_json.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "common/message.h"
+#include "params/params.h"
 
 enum { MOST_FILES = 10000 };
 
@@ -32,15 +34,6 @@ bool rt_is_file_name(const char *name)
 {
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 &&
            strcmp(name, "..") != 0;
-}
-
-char *rt_path_join(const char *directory, const char *name)
-{
-    size_t n = strlen(directory), room = n + strlen(name) + 2;
-    bool slash = n > 0 && directory[n - 1] != '/';
-    char *path = rt_allocate(room);
-    snprintf(path, room, "%s%s%s", directory, slash ? "/" : "", name);
-    return path;
 }
 
 char *rt_copy_text(const char *text, size_t n)

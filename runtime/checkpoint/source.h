@@ -33,8 +33,6 @@ RtTensor *rt_source_find(const RtSource *s, const char *name);
 bool rt_is_index(const char *path);
 /* The first n characters, allocated. */
 char *rt_copy_text(const char *text, size_t n);
-/* "directory/name", allocated. */
-char *rt_path_join(const char *directory, const char *name);
 /* Whether `name` is the name of a file within a directory: no '/', neither "."
  * nor "..", not empty. */
 bool rt_is_file_name(const char *name);

@@ -15,7 +15,11 @@
 #include <string.h>
 
 #include "checkpoint/save.h"
-#include "rt_run.h"
+#include "common/json.h"
+#include "options/options.h"
+#include "options/settings.h"
+#include "rt.h"
+#include "run.h"
 
 void rt_state_print(const ParcRt *rt, const RtRun *run, int64_t step, FILE *to)
 {

@@ -2,8 +2,10 @@
 #ifndef PARC_RT_STATE_H
 #define PARC_RT_STATE_H
 
+#include "common/json.h"
 #include "data/data.h"
-#include "rt_settings.h"
+#include "options/settings.h"
+#include "rt.h"
 
 /* The state in the index of a checkpoint. */
 typedef struct RtRunState {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "checkpoint/view.h"
-#include "rt_type.h"
+#include "common/type.h"
 
 /* `rows` rows of `n` consecutive elements of a layer each. Element (r, c) is
  * element at + r * row_stride + c * stride of the tensor. */

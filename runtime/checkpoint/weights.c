@@ -18,6 +18,11 @@
 #include "checkpoint/names.h"
 #include "checkpoint/view.h"
 #include "checkpoint/weights.h"
+#include "common/files.h"
+#include "common/message.h"
+#include "options/options.h"
+#include "params/params.h"
+#include "rt.h"
 
 enum { ERROR_LIMIT = 5, LISTED = 3 };
 

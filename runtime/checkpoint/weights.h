@@ -4,6 +4,7 @@
 #define PARC_CHECKPOINT_WEIGHTS_H
 
 #include "checkpoint/source.h"
+#include "options/options.h"
 #include "rt.h"
 
 /* The tensor from which a layer of a parameter is read. */

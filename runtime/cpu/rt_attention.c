@@ -16,10 +16,10 @@
 #include <omp.h>
 #include <string.h>
 
+#include "cpu/rt_attention.h"
+#include "cpu/rt_tile.h"
 #include "parc_math.h"
 #include "rt.h"
-#include "rt_attention.h"
-#include "rt_tile.h"
 
 /* The scratch of a thread, in floats. */
 typedef struct Forward {

@@ -10,11 +10,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/type.h"
+#include "cpu/rt_tile.h"
 #include "parc_math.h"
 #include "parc_random.h"
 #include "parc_rt.h"
-#include "rt_tile.h"
-#include "rt_type.h"
 
 /* KEY_ROW is rt_row(KEYS). */
 enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };

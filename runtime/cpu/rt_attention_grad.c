@@ -14,10 +14,10 @@
 #include <omp.h>
 #include <string.h>
 
+#include "cpu/rt_attention.h"
+#include "cpu/rt_tile.h"
 #include "parc_math.h"
 #include "rt.h"
-#include "rt_attention.h"
-#include "rt_tile.h"
 
 /* The scratch of a thread, in floats. Rows of d and e are rt_row long. */
 typedef struct Backward {

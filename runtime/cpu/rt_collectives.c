@@ -17,9 +17,11 @@
  */
 #include <string.h>
 
+#include "common/type.h"
+#include "cpu/rt_stream.h"
+#include "launch/world.h"
 #include "rt.h"
-#include "rt_stream.h"
-#include "rt_type.h"
+#include "trace/trace.h"
 
 enum {
     TILE = 2048,      /* elements that are summed at a time, in cache */

@@ -3,8 +3,8 @@
  * One loop iterates over the indices of the result, an inner one over the
  * contracted indices. Each element of the result is a sum in double, in order.
  */
+#include "common/type.h"
 #include "rt.h"
-#include "rt_type.h"
 
 enum { MAX_LETTERS = 2 * PARC_MAX_DIMS, C = 1, A = 2, B = 3 };
 

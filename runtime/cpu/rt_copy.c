@@ -10,9 +10,9 @@
  */
 #include <string.h>
 
+#include "common/type.h"
+#include "params/box.h"
 #include "rt.h"
-#include "rt_box.h"
-#include "rt_type.h"
 
 enum { TILE = 32, GRAIN = 1 << 14 };
 

@@ -1,11 +1,11 @@
 /* rt_device.c: implements the functions that the runtime requires of a target
- * (rt_device.h) for the CPU: memory, threads, and execution of a step.
+ * (device.h) for the CPU: memory, threads, and execution of a step.
  *
- * A rank's arena on the CPU is its host mirror (rt_device.h): the memory in
+ * A rank's arena on the CPU is its host mirror (device.h): the memory in
  * which the host writes inputs and reads results, shared by all ranks of the
  * node. Uploads and downloads therefore do nothing.
  */
-#include "rt_device.h"
+#include "device.h"
 
 #include <errno.h>
 #include <linux/mman.h>
@@ -15,7 +15,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rt_threads.h"
+#include "common/message.h"
+#include "cpu/rt_threads.h"
+#include "launch/world.h"
+#include "rt.h"
+#include "trace/trace.h"
 
 const RtVariable rt_device_variables[] = {{NULL, NULL}};
 
@@ -187,7 +191,7 @@ void rt_device_results(ParcRt *rt)
 
 void rt_device_print(const ParcRt *rt)
 {
-    (void)rt; /* rt_main.c prints ranks and threads */
+    (void)rt; /* run/main.c prints ranks and threads */
 }
 
 void rt_device_close(ParcRt *rt)

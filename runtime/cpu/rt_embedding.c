@@ -8,8 +8,8 @@
  */
 #include <string.h>
 
+#include "common/type.h"
 #include "rt.h"
-#include "rt_type.h"
 
 enum { LINE = 16, GRAIN = 1 << 14, TILE = 256, CLEARED = 1 << 20 };
 

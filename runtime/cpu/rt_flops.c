@@ -4,7 +4,9 @@
  */
 #include <stdio.h>
 
-#include "rt_device.h"
+#include "device.h"
+#include "launch/world.h"
+#include "rt.h"
 
 #if defined(__AVX512F__)
 enum { FLOPS_A_CYCLE = 64 };

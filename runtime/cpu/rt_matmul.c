@@ -19,11 +19,13 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "common/message.h"
+#include "common/type.h"
+#include "cpu/rt_matmul.h"
+#include "cpu/rt_matmul_primitive.h"
+#include "cpu/rt_threads.h"
+#include "launch/world.h"
 #include "rt.h"
-#include "rt_matmul.h"
-#include "rt_matmul_primitive.h"
-#include "rt_threads.h"
-#include "rt_type.h"
 
 enum { SCRATCH = DST + 1, NMEMORIES };
 

@@ -22,8 +22,8 @@
  * ensures: the scratch is enough for `wide` in every case. At run time choose()
  *          takes the fastest implementation that fits (rt_matmul.c).
  */
-#include "rt_matmul.h"
-#include "rt_type.h"
+#include "common/type.h"
+#include "cpu/rt_matmul.h"
 
 typedef struct Bound {
     int64_t f32, bf16; /* caps of brg in bytes; 0: the level has no brg */

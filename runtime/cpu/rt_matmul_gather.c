@@ -9,8 +9,8 @@
  */
 #include <string.h>
 
-#include "rt_matmul.h"
-#include "rt_type.h"
+#include "common/type.h"
+#include "cpu/rt_matmul.h"
 
 enum { ALIGN = 64, THREADS_FROM = 1 << 16 /* bytes */ };
 

@@ -4,7 +4,7 @@
  * The operands are exchanged if that makes the result contiguous by rows, and
  * strides of dims of size 1 get the values that oneDNN reads as a plain layout.
  */
-#include "rt_matmul.h"
+#include "cpu/rt_matmul.h"
 
 static View transposed(View v)
 {

@@ -4,7 +4,7 @@
  * kernels require each operand to be contiguous along one of its last two
  * dims, and the result along its last dim.
  */
-#include "rt_matmul_primitive.h"
+#include "cpu/rt_matmul_primitive.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include "rt_matmul.h"
+#include "cpu/rt_matmul.h"
 
 /* The scratch bytes that a description (oneDNN's primitive_desc) requests. */
 int64_t rt_description_scratch(const_dnnl_primitive_desc_t description);

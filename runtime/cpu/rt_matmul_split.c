@@ -18,9 +18,9 @@
  */
 #include <string.h>
 
-#include "rt_matmul.h"
-#include "rt_split.h"
-#include "rt_stream.h"
+#include "cpu/rt_matmul.h"
+#include "cpu/rt_split.h"
+#include "cpu/rt_stream.h"
 
 enum {
     WIDE = 512,       /* maximum columns of a block */

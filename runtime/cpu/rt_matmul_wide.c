@@ -18,8 +18,8 @@
  */
 #include <oneapi/dnnl/dnnl.h>
 
-#include "rt_matmul.h"
-#include "rt_type.h"
+#include "common/type.h"
+#include "cpu/rt_matmul.h"
 
 enum { ROWS = 512, COLUMNS = 512, SUMMED = 1024, KEPT = 2048, ALIGN = 16 };
 

@@ -5,10 +5,9 @@
  * together, word by word, which the compiler vectorizes. Numbers before the
  * first whole block and after the last one are drawn block by block.
  */
+#include "params/philox.h"
 #include "parc_random.h"
-
 #include "rt.h"
-#include "rt_philox.h"
 
 enum { LANES = RT_LANES_OF_BLOCKS };
 

@@ -4,7 +4,7 @@
  * 32 rows (of a) or columns (of b), its edges, becomes tiles of 16 edges x 32
  * contracted indices. rt_split.h describes the layout and the accuracy.
  */
-#include "rt_split.h"
+#include "cpu/rt_split.h"
 
 #if RT_HAS_TILES
 

@@ -1,6 +1,6 @@
 /* rt_split_tiles.c: multiplies a packed strip of 32 rows of a by a packed strip
  * of 32 columns of b with the AMX tile instructions (rt_split.h). */
-#include "rt_split.h"
+#include "cpu/rt_split.h"
 
 #if RT_HAS_TILES
 

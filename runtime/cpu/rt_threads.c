@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "rt_threads.h"
+#include "common/message.h"
+#include "cpu/rt_threads.h"
+#include "launch/world.h"
+#include "rt.h"
 
 /* ---- wait policy --------------------------------------------------------- */
 

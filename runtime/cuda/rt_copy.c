@@ -8,11 +8,11 @@
  */
 #include <stdio.h>
 
+#include "common/type.h"
+#include "cuda/core/rt_cuda_launch.h"
+#include "cuda/core/rt_instances.h"
+#include "params/box.h"
 #include "rt.h"
-#include "rt_box.h"
-#include "rt_cuda_launch.h"
-#include "rt_instances.h"
-#include "rt_type.h"
 
 enum { MOST_DIMS = 6, TURN_DIMS = 4, THREADS = 256, TILE = 32 };
 

@@ -9,10 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt_cudnn.h"
-#include "rt_job.h"
-#include "rt_nccl.h"
-#include "rt_nvtx.h"
+#include "common/message.h"
+#include "common/statement.h"
+#include "cuda/attention/rt_cudnn.h"
+#include "cuda/core/rt_nccl.h"
+#include "cuda/core/rt_nvtx.h"
+#include "device.h"
+#include "launch/job.h"
+#include "launch/world.h"
+#include "rt.h"
 
 const RtVariable rt_device_variables[] = {
     {"PARC_GRAPH=0", "run every step call by call, without a CUDA graph"},

@@ -2,7 +2,7 @@
  * step(), captures them as a graph once and replays it. It also implements the
  * events and marks that train.c uses.
  *
- * The same holds for the forward programs (rt_forward.h), each of which has a
+ * The same holds for the forward programs (eval/forward.h), each of which has a
  * graph of its own.
  *
  * The first step is enqueued call by call: libraries load kernels, connect and
@@ -19,8 +19,11 @@
  */
 #include <stdio.h>
 
-#include "rt_cuda.h"
-#include "rt_nvtx.h"
+#include "cuda/core/rt_cuda.h"
+#include "cuda/core/rt_nvtx.h"
+#include "device.h"
+#include "rt.h"
+#include "trace/trace.h"
 
 /* A program to execute: the training step or a forward program. */
 typedef struct Executed {

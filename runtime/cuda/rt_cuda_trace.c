@@ -4,14 +4,17 @@
  * statement. Its statements run one after another on any stream, so each time
  * is that of the statement alone; work that overlaps in other steps does not
  * overlap here. After the step, events become marks in the rank's list
- * (rt_trace.c). The device's clock is aligned with the host's at the start of
+ * (trace/trace.c). The device's clock is aligned with the host's at the start of
  * the step.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "rt_cuda.h"
+#include "common/message.h"
+#include "cuda/core/rt_cuda.h"
+#include "rt.h"
+#include "trace/trace.h"
 
 static int64_t now_ns(void)
 {

@@ -4,9 +4,10 @@
  * columns that it sums, which depend on the alignment of a row. */
 #include <stdio.h>
 
-#include "rt_cuda_launch.h"
-#include "rt_instances.h"
-#include "rt_type.h"
+#include "common/type.h"
+#include "cuda/core/rt_cuda_launch.h"
+#include "cuda/core/rt_instances.h"
+#include "rt.h"
 
 enum { THREADS = 256, MOST_ROWS = 128, LEAST_ROWS = 8, WANTED_BLOCKS = 528 };
 

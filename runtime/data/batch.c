@@ -25,9 +25,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/type.h"
 #include "data/samples.h"
-#include "rt_device.h"
-#include "rt_type.h"
+#include "device.h"
+#include "launch/world.h"
+#include "params/random.h"
+#include "rt.h"
 
 typedef struct Part {
     int64_t first, rows; /* rows of the global batch */

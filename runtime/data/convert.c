@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/type.h"
 #include "data/samples.h"
-#include "rt_type.h"
 
 bool rt_can_convert(const ParcInput *in, RtElement type)
 {

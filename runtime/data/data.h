@@ -3,8 +3,9 @@
 #ifndef PARC_RT_DATA_H
 #define PARC_RT_DATA_H
 
+#include "common/json.h"
+#include "options/options.h"
 #include "rt.h"
-#include "rt_json.h"
 
 typedef struct RtFeed RtFeed; /* data/samples.h */
 
@@ -51,7 +52,7 @@ void rt_data_describe(const RtData *d, const ParcModel *model);
  * files. */
 const char *rt_data_file(const RtData *d, int number);
 /* Checks that the run does not write a file that it also reads or writes for
- * another option; false after a message (rt_input.c). */
+ * another option; false after a message (common/input.c). */
 bool rt_files_apart(const RtOptions *o, const RtData *d);
 
 /* The position in every source, as a checkpoint has it (position.c). */

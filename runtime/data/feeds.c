@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/message.h"
 #include "data/samples.h"
 
 /* The length of the "NAME=" that the text begins with; 0: none. */

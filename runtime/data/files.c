@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/message.h"
 #include "data/samples.h"
 
 static const struct {

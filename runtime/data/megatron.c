@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/files.h"
+#include "common/message.h"
 #include "data/samples.h"
 
 static const char magic[9] = "MMIDIDX\0";

@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/message.h"
 #include "data/samples.h"
+#include "params/random.h"
 
 enum { BLOCK = 1024 };
 #define ONE ((uint64_t)1 << 32)

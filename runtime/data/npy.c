@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/message.h"
 #include "data/samples.h"
 
 enum { MAGIC_BYTES = 6, VERSION_AT = 6, LENGTH_AT = 8, MAX_HEADER = 1 << 16 };

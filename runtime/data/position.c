@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
+#include "common/message.h"
 #include "data/samples.h"
 
 /* Elements of a sample of the input that decides the order. */

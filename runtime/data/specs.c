@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/message.h"
 #include "data/samples.h"
 
 static bool is_sequence(const ParcInput *in, const ParcModel *m)

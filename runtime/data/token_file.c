@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/files.h"
+#include "common/message.h"
 #include "data/samples.h"
 
 enum { HEADER_BYTES = 1024, TEXT_SAMPLE = 4096, RAW_BYTES = 2 };

@@ -11,7 +11,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/message.h"
 #include "eval/sample.h"
+#include "params/random.h"
 
 static int64_t largest(const float *logit, int64_t n)
 {

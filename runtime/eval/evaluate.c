@@ -19,8 +19,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rt_device.h"
-#include "rt_forward.h"
+#include "common/message.h"
+#include "device.h"
+#include "eval/forward.h"
+#include "launch/world.h"
+#include "options/options.h"
+#include "params/random.h"
+#include "rt.h"
 
 /* The step of the key of random numbers that a forward pass draws itself.
  * Training steps count from 1. */

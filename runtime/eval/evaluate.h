@@ -2,7 +2,8 @@
 #ifndef PARC_RT_EVALUATE_H
 #define PARC_RT_EVALUATE_H
 
-#include "rt_run.h"
+#include "rt.h"
+#include "run.h"
 
 /* Opens the validation data and checks the options; false after a message. */
 bool rt_evaluate_open(RtRun *run);

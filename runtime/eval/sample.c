@@ -22,9 +22,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt_device.h"
-#include "rt_forward.h"
-#include "rt_type.h"
+#include "common/message.h"
+#include "common/type.h"
+#include "device.h"
+#include "eval/forward.h"
+#include "launch/job.h"
+#include "launch/world.h"
+#include "options/options.h"
+#include "rt.h"
 
 enum { BYTES = 256, LOGIT_DIMS = 3, MOST_TOKENS = 1 << 30 };
 

@@ -3,7 +3,8 @@
 #ifndef PARC_RT_SAMPLE_H
 #define PARC_RT_SAMPLE_H
 
-#include "rt_run.h"
+#include "rt.h"
+#include "run.h"
 
 /* Reads the prompt and checks that the model can continue it; false after a
  * message. Sets run->prompt; without --sample and --sample-ids it does

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/json.h"
 #include "log/report.h"
-#include "rt_json.h"
 
 /* Whether a line is the object of a step up to `step`. */
 static bool is_kept(const unsigned char *line, int64_t n, int64_t step)

@@ -17,7 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/files.h"
+#include "common/message.h"
+#include "launch/world.h"
 #include "log/report.h"
+#include "rt.h"
 
 /* Locks and truncates a regular file: several runs may write one pipe or
  * device. Returns NULL or an error. On a file system without locks, O_APPEND

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/message.h"
 #include "log/report.h"
 
 enum { LINES = 10, LINE_SECONDS = 30 };

@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt_device.h"
+#include "common/message.h"
+#include "device.h"
+#include "options/options.h"
+#include "rt.h"
 
 #define AT(name) offsetof(RtRecord, name)
 const RtField rt_fields[] = {

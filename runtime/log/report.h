@@ -4,6 +4,7 @@
 #ifndef PARC_RT_REPORT_H
 #define PARC_RT_REPORT_H
 
+#include "options/options.h"
 #include "rt.h"
 
 /* The results of one step. A value that is not known is NAN. */

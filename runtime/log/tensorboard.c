@@ -30,8 +30,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "checkpoint/crc32c.h"
+#include "common/crc32c.h"
+#include "common/message.h"
+#include "launch/world.h"
 #include "log/report.h"
+#include "rt.h"
 
 enum { HEAD = 12, MOST_DATA = 1024, HOST_NAME = 64 };
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */

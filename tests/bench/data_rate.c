@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "data/data.h"
+#include "rt.h"
 
 enum { MOST = 8, WARM = 2 };
 

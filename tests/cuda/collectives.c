@@ -7,10 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/cuda/rt_cuda.h"
-#include "runtime/rt_device.h"
-#include "runtime/rt_job.h"
-#include "runtime/rt_type.h"
+#include "runtime/common/type.h"
+#include "runtime/cuda/core/rt_cuda.h"
+#include "runtime/device.h"
+#include "runtime/launch/job.h"
+#include "runtime/launch/world.h"
+#include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
 enum {

@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt_attention_room.h"
-#include "rt_cudnn_attention.h"
+#include "cuda/attention/rt_attention_room.h"
+#include "cuda/attention/rt_cudnn_attention.h"
 
 enum { SKIPPED = 77 };
 
 static CudaDnn call;
 #define CALL(result, name, symbol, arguments) symbol,
 static const char *const symbols[] = {
-#include "calls_cudnn.h"
+#include "cuda/api/calls_cudnn.h"
 };
 
 /* ---- devices ------------------------------------------------------------- */

@@ -7,7 +7,7 @@ export BUILD
 lib=$BUILD/standin
 check "the stand-ins build" tests/standin/build
 check "the test links" \
-    ${CC:-cc} -std=c11 -D_GNU_SOURCE -g -I. -Iruntime -Iruntime/cuda \
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -g -I. -Iruntime -Iruntime/cuda/device \
     tests/cuda/collectives.c "$BUILD/libparc_cuda.a" -o "$work/collectives" \
     -fopenmp -lm -ldl
 # The test launches no kernels, but the stand-in needs a library of some.

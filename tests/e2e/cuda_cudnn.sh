@@ -6,7 +6,7 @@
 # run, and --dry-run prints the reason.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
-cc="${CC:-cc} -std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda"
+cc="${CC:-cc} -std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda/device"
 
 # ---- the real library: plans ----
 real=$(ldconfig -p 2>/dev/null | sed -n 's/.*libcudnn\.so\.9 .*=> //p' | head -n 1)
@@ -34,10 +34,11 @@ fi
 
 # ---- the stand-in: numbers ----
 objects=
-for name in rt_cudnn rt_cudnn_graph rt_cudnn_attention rt_cuda_load; do
+for name in attention/rt_cudnn attention/rt_cudnn_graph core/rt_cuda_load \
+    attention/rt_cudnn_attention; do
     # shellcheck disable=SC2086
-    $cc -c -o "$work/$name.o" "runtime/cuda/$name.c" || exit 1
-    objects="$objects $work/$name.o"
+    $cc -c -o "$work/$(basename $name).o" "runtime/cuda/$name.c" || exit 1
+    objects="$objects $work/$(basename $name).o"
 done
 # shellcheck disable=SC2086
 check "the test of descriptors builds" "$standin/build" -program -fopenmp \

@@ -5,13 +5,13 @@
 . "$(dirname "$0")/lib.sh"
 standin=tests/standin
 export BUILD
-flags="-std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda"
+flags="-std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda/device"
 objects=
-for name in rt_attention rt_contract rt_copy rt_embedding; do
+for name in attention/rt_attention matmul/rt_contract rt_copy rt_embedding; do
     # shellcheck disable=SC2086
     ${CC:-cc} $flags -include $standin/device_names.h \
-        -c -o "$work/$name.o" "runtime/cuda/$name.c" || exit 1
-    objects="$objects $work/$name.o"
+        -c -o "$work/$(basename $name).o" "runtime/cuda/$name.c" || exit 1
+    objects="$objects $work/$(basename $name).o"
 done
 "$BUILD/unit/instances" --text >"$work/device.cu"
 # shellcheck disable=SC2086

@@ -136,8 +136,11 @@ builds() { # builds DIR COMPILER OPTIONS…
     at=$1
     shift
     unset MAKEFLAGS MFLAGS # the flags of `make check` must not apply here
+    # Sanitizers make gcc warn of null pointers that cannot occur.
+    strict=-Werror
+    grep -q fsanitize "$at/Makefile" && strict=
     make -C "$at" clean >/dev/null &&
-        make -C "$at" CC="$* -Wall -Wextra -Werror"
+        make -C "$at" CC="$* -Wall -Wextra $strict"
 }
 parses() { # parses DIR: compiles without a warning
     (cd "$1" && ${CC:-cc} -fsyntax-only -Wall -Wextra -Werror -std=c11 \

@@ -71,7 +71,7 @@ if command -v nvcc >/dev/null && "$PARC" examples/llama.pdl --mesh 8x8 \
     --target cuda -S "$work/tree" >"$work/log" 2>&1; then
     spills() {
         nvcc -arch=sm_90a -cubin -I"$work/tree/runtime" \
-            -I"$work/tree/runtime/cuda" -I"$work/tree" -Xptxas -v \
+            -I"$work/tree/runtime/cuda/device" -I"$work/tree" -Xptxas -v \
             -o "$work/kernels.cubin" "$work/tree/kernels.cu" 2>"$work/ptxas" ||
             cat "$work/ptxas"
         grep -q 'bytes stack frame' "$work/ptxas" &&

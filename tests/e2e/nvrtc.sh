@@ -20,7 +20,7 @@ c_is_clean() { # c_is_clean DIR
 }
 nvcc_is_quiet() { # nvcc_is_quiet DIR
     [ ! "$nvcc" ] || "$nvcc" -std=c++17 -Werror all-warnings -arch=sm_90a \
-        -cubin -I"$1/runtime" -I"$1/runtime/cuda" -o "$work/cubin" \
+        -cubin -I"$1/runtime" -I"$1/runtime/cuda/device" -o "$work/cubin" \
         "$1/kernels.cu"
 }
 archs=sm_80,sm_90a,sm_100

@@ -1,5 +1,5 @@
 /* calls_loopback.h: lists the calls of the CUDA driver that loopback.c makes
- * and the runtime does not, like runtime/cuda/calls_driver.h.
+ * and the runtime does not, like runtime/cuda/api/calls_driver.h.
  */
 CALL(CuResult, cuMemHostRegister, "cuMemHostRegister_v2",
      (void *at, size_t bytes, unsigned int flags))

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "cuda/api/api.h"
 
 #define CALL(result, name, symbol, arguments) result(*name) arguments;
 typedef struct Driver {
-#include "calls_driver.h"
+#include "cuda/api/calls_driver.h"
 #define CALL(result, name, symbol, arguments) result(*name) arguments;
 #include "calls_loopback.h"
 } Driver;
@@ -23,7 +23,7 @@ static inline void driver_open(Driver *cu, const char *program)
 {
     static const char *const symbols[] = {
 #define CALL(result, name, symbol, arguments) symbol,
-#include "calls_driver.h"
+#include "cuda/api/calls_driver.h"
 #define CALL(result, name, symbol, arguments) symbol,
 #include "calls_loopback.h"
     };

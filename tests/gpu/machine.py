@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 
-LIBRARIES = (  # as runtime/cuda/rt_cuda_load.c names them
+LIBRARIES = (  # as runtime/cuda/core/rt_cuda_load.c names them
     ("cuBLASLt", ("libcublasLt.so.13", "libcublasLt.so.12"),
      "cublasLtGetVersion"),
     ("cuDNN", ("libcudnn.so.9",), "cudnnGetVersion"),

@@ -404,8 +404,7 @@ def compilation(run, tree):
     """The command of a tree's Makefile, for a machine without make."""
     flags = re.search(r"^CFLAGS = (.*)$", (tree / "Makefile").read_text(),
                       re.MULTILINE).group(1).split()
-    sources = [*tree.glob("*.c"), *tree.glob("runtime/*.c"),
-               *tree.glob("runtime/*/*.c")]
+    sources = [*tree.glob("*.c"), *tree.glob("runtime/**/*.c")]
     return [run.programs.env["CC"], *flags, "-o", "train", *sources, "-ldl",
             "-lm"]
 

@@ -1,5 +1,5 @@
 /* blas.c: implements libcublasLt.so.13 for tests: the calls of
- * runtime/cuda/calls_blas.h. Matrices are column-major.
+ * runtime/cuda/api/calls_blas.h. Matrices are column-major.
  *
  * The stand-in is as strict as the library's documentation: calls that it
  * forbids are errors, and an algorithm that was requested for an alignment
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "cuda/api/api.h"
 #include "blas_product.h"
 #include "engine.h"
 #include "hazard.h"
@@ -19,7 +19,7 @@
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
-#include "calls_blas.h"
+#include "cuda/api/calls_blas.h"
 
 enum {
     NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13,
@@ -574,5 +574,5 @@ BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
 #define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 extern void (*const standin_blas_calls[])(void);
 void (*const standin_blas_calls[])(void) = {
-#include "calls_blas.h"
+#include "cuda/api/calls_blas.h"
 };

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "cuda/api/api.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
-#include "calls_driver.h"
+#include "cuda/api/calls_driver.h"
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
-#include "calls_blas.h"
+#include "cuda/api/calls_blas.h"
 
 enum { M = 16, N = 6, K = 10 }; /* column-major: d [M, N] */
 

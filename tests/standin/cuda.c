@@ -1,5 +1,5 @@
 /* cuda.c: implements libcuda.so.1 for tests: the calls of
- * runtime/cuda/calls_driver.h and tests/gpu/calls_loopback.h on the host's
+ * runtime/cuda/api/calls_driver.h and tests/gpu/calls_loopback.h on the host's
  * memory. Kernels come from the object that STANDIN_KERNELS names; work is
  * queued as queue.h describes.
  *
@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "cuda/api/api.h"
 #include "engine.h"
 #include "hazard.h"
 #include "queue.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
-#include "calls_driver.h"
+#include "cuda/api/calls_driver.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
@@ -854,7 +854,7 @@ CuResult cuLaunchHostFunc(CuStream stream, void (*call)(void *), void *with)
 #define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 extern void (*const standin_driver_calls[])(void);
 void (*const standin_driver_calls[])(void) = {
-#include "calls_driver.h"
+#include "cuda/api/calls_driver.h"
 
 #define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 #include "calls_loopback.h"

@@ -1,5 +1,5 @@
 /* cudnn.c: implements libcudnn.so.9 for tests: the calls of
- * runtime/cuda/calls_cudnn.h.
+ * runtime/cuda/api/calls_cudnn.h.
  *
  * This file has the descriptors, which store their attributes. An attribute of
  * the wrong kind or type is an error. cudnn_plan.c makes and runs plans.
@@ -287,5 +287,5 @@ DnnStatus cudnnBackendFinalize(DnnDescriptor descriptor)
 #define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 extern void (*const standin_cudnn_calls[])(void);
 void (*const standin_cudnn_calls[])(void) = {
-#include "calls_cudnn.h"
+#include "cuda/api/calls_cudnn.h"
 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api_cudnn.h"
+#include "cuda/api/api_cudnn.h"
 #include "parc_math.h"
 
 /* ---- elements ------------------------------------------------------------ */

@@ -2,12 +2,12 @@
 #ifndef STANDIN_CUDNN_OBJECT_H
 #define STANDIN_CUDNN_OBJECT_H
 
-#include "api_cudnn.h"
+#include "cuda/api/api_cudnn.h"
 #include "cudnn_graph.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
-#include "calls_cudnn.h"
+#include "cuda/api/calls_cudnn.h"
 
 enum {
     BAD_PARAM = 2000, NOT_FINALIZED = 2004, NOT_SUPPORTED = 3000,

@@ -9,14 +9,14 @@
 #include <string.h>
 
 #include "engine.h"
-#include "rt_attention_room.h"
-#include "rt_cudnn.h"
-#include "rt_nvtx.h"
+#include "cuda/attention/rt_attention_room.h"
+#include "cuda/attention/rt_cudnn.h"
+#include "cuda/core/rt_nvtx.h"
 #include "test_numbers.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
-#include "calls_driver.h"
+#include "cuda/api/calls_driver.h"
 
 static int passed, failed, queued;
 

@@ -17,9 +17,9 @@
 #include "device_cases.h"
 #include "engine.h"
 #include "rt.h"
-#include "rt_attention_plan.h"
-#include "rt_cuda_launch.h"
-#include "rt_type.h"
+#include "cuda/attention/rt_attention_plan.h"
+#include "cuda/core/rt_cuda_launch.h"
+#include "common/type.h"
 #include "test_numbers.h"
 
 /* runtime/cuda is compiled with -include device_names.h. */

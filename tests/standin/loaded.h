@@ -8,7 +8,7 @@
 #ifndef STANDIN_LOADED_H
 #define STANDIN_LOADED_H
 
-#include "api.h"
+#include "cuda/api/api.h"
 
 /* The bytes of `key` identify a kernel. A launch on the stream loads it. False,
  * with an error message, if the stream is being captured and the kernel has not

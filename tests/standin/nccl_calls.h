@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "api.h"
+#include "cuda/api/api.h"
 #include "nccl_plan.h"
 
 typedef enum Result {

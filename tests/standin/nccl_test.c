@@ -13,7 +13,7 @@
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
-#include "calls_driver.h"
+#include "cuda/api/calls_driver.h"
 
 enum { RANKS = 4, N = 96 };
 

@@ -1,6 +1,6 @@
 /* parc_device_host.h: implements the device language on the host, for tests.
  *
- * runtime/cuda/parc_device.h includes this file if no CUDA compiler reads it. A
+ * runtime/cuda/device/parc_device.h includes this file if no CUDA compiler reads it. A
  * kernel becomes a C function that a thread of the block runs from start to
  * end. Operations of several threads (barriers, shuffles, matrix products,
  * asynchronous copies) call the engine (engine.h), which runs the block's

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api.h"
+#include "cuda/api/api.h"
 
 /* Codes of the driver that the runtime does not define. */
 enum {

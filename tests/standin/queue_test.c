@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api.h"
+#include "cuda/api/api.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
-#include "calls_driver.h"
+#include "cuda/api/calls_driver.h"
 
 enum { N = 256, X = 5, LATER = 7 };
 

@@ -8,7 +8,7 @@
 
 #include "engine.h"
 #include "parc_rt.h"
-#include "rt_type.h"
+#include "common/type.h"
 #include "unit/value_of.h"
 
 /* n numbers, rounded to the type; seed 0: all NaN, as in unwritten memory. */

@@ -8,7 +8,7 @@ greeting.py PORT hello [OPTION…]   introduces itself as a rank; prints the ans
 greeting.py PORT serve             plays rank 0 without the key: answers
                                    JOINED to every peer and prints its message
 
-The environment names the job, as in runtime/rt_key.c; runtime/rt_greeting.h
+The environment names the job, as in runtime/launch/key.c; runtime/launch/greeting.h
 defines the messages.
 """
 import hashlib

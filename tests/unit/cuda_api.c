@@ -1,5 +1,5 @@
 /* cuda_api.c: compares parc's declarations of CUDA's libraries
- * (runtime/cuda/api.h, tests/gpu/calls_loopback.h) with the toolkit's headers,
+ * (runtime/cuda/api/api.h, tests/gpu/calls_loopback.h) with the toolkit's headers,
  * where these are installed: the types of every call (compared by the
  * compiler), constants, and the structs that are passed. It also checks the
  * messages of rt_cuda_load about missing and incomplete libraries.
@@ -68,7 +68,7 @@ typedef cudaStream_t DnnStream;
 #define PARC_CUDNN_TYPES
 #endif
 
-#include "runtime/cuda/api_cudnn.h"
+#include "runtime/cuda/api/api_cudnn.h"
 
 #ifdef HAVE_TOOLKIT
 #define SAME_TYPE(table, name)                                                 \
@@ -77,16 +77,16 @@ typedef cudaStream_t DnnStream;
                    "another signature than the toolkit's")
 
 #define CALL(result, name, symbol, arguments) SAME_TYPE(CudaDriver, name);
-#include "runtime/cuda/calls_driver.h"
+#include "runtime/cuda/api/calls_driver.h"
 #define CALL(result, name, symbol, arguments) SAME_TYPE(CudaBlas, name);
-#include "runtime/cuda/calls_blas.h"
+#include "runtime/cuda/api/calls_blas.h"
 #define CALL(result, name, symbol, arguments) SAME_TYPE(CudaNccl, name);
-#include "runtime/cuda/calls_nccl.h"
+#include "runtime/cuda/api/calls_nccl.h"
 #define CALL(result, name, symbol, arguments) SAME_TYPE(CudaNcclWindow, name);
-#include "runtime/cuda/calls_nccl_window.h"
+#include "runtime/cuda/api/calls_nccl_window.h"
 #ifdef HAVE_CUDNN
 #define CALL(result, name, symbol, arguments) SAME_TYPE(CudaDnn, name);
-#include "runtime/cuda/calls_cudnn.h"
+#include "runtime/cuda/api/calls_cudnn.h"
 #endif
 
 /* Further calls that tests/gpu/loopback.c makes. It uses the capture state in
@@ -112,9 +112,9 @@ typedef struct Symbol {
 
 #define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
 static const Symbol symbols[] = {
-#include "runtime/cuda/calls_driver.h"
+#include "runtime/cuda/api/calls_driver.h"
 #define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
-#include "runtime/cuda/calls_blas.h"
+#include "runtime/cuda/api/calls_blas.h"
 #define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
 #include "tests/gpu/calls_loopback.h"
 };

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "runtime/cuda/rt_attention_room.h"
-#include "runtime/cuda/rt_cuda_launch.h"
-#include "runtime/cuda/rt_cuda_matmul.h"
+#include "runtime/cuda/attention/rt_attention_room.h"
+#include "runtime/cuda/core/rt_cuda_launch.h"
+#include "runtime/cuda/matmul/rt_cuda_matmul.h"
 
 /* ---- images -------------------------------------------------------------- */
 

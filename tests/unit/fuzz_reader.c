@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/checkpoint/crc32c.h"
+#include "runtime/common/crc32c.h"
+#include "runtime/rt.h"
 #include "tests/unit/fuzz_run.h"
 #include "tests/unit/runtime_tools.h"
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/cuda/rt_attention_plan.h"
+#include "runtime/cuda/attention/rt_attention_plan.h"
 #include "tests/standin/device_cases.h"
 #include "tests/unit/check.h"
 

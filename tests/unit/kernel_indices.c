@@ -46,7 +46,7 @@ static void *load(Arena *a, const char *text)
     }
     const char *const argv[] = {
         "cc",      "-std=c11",       "-w",      "-O1",  "-fwrapv",
-        "-shared", "-fPIC",          "-Iruntime", "-Iruntime/cuda",
+        "-shared", "-fPIC",          "-Iruntime", "-Iruntime/cuda/device",
         "-Itests/standin", "-o", object, source, "-lm", NULL};
     char *errors = NULL;
     if (process_run(a, argv, NULL, &errors))

@@ -22,7 +22,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/target/target.h"
-#include "runtime/cuda/rt_block_memory.h"
+#include "runtime/cuda/core/rt_block_memory.h"
 #include "tests/standin/engine.h"
 #include "tests/unit/fuse_tools.h"
 #include "tests/unit/kernel_numbers.h"

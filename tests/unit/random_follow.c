@@ -14,7 +14,10 @@
 #include "base/file.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/data.h"
-#include "runtime/rt_settings.h"
+#include "runtime/options/settings.h"
+#include "runtime/params/params.h"
+#include "runtime/params/random.h"
+#include "runtime/rt.h"
 #include "tests/unit/random.h"
 
 /* Tolerances by compute type. `number`: a share of a number's own magnitude.

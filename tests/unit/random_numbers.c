@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "ir/interp/interp_impl.h"
+#include "runtime/params/random.h"
+#include "runtime/parc_rt.h"
 #include "runtime/parc_random.h"
-#include "runtime/rt.h"
 #include "tests/unit/check.h"
 
 enum { N = 300 };

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <omp.h>
 
-#include "runtime/rt_type.h"
+#include "runtime/common/message.h"
+#include "runtime/common/type.h"
 #include "runtime/parc_random.h"
+#include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
 typedef struct Sizes {

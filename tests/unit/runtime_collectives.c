@@ -7,8 +7,10 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "runtime/rt_device.h"
-#include "runtime/rt_type.h"
+#include "runtime/common/type.h"
+#include "runtime/device.h"
+#include "runtime/launch/world.h"
+#include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
 enum { ROOM = 1 << 24, SRC = 0, DST = ROOM / 2 };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/rt_hmac.h"
+#include "runtime/launch/hmac.h"
 #include "tests/unit/check.h"
 
 static const char *text_of(const unsigned char digest[RT_DIGEST])

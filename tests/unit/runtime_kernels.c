@@ -5,7 +5,9 @@
 #include <math.h>
 #include <omp.h>
 
-#include "runtime/rt_type.h"
+#include "runtime/common/message.h"
+#include "runtime/common/type.h"
+#include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
 enum { ROOM = 1 << 16 };

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "runtime/rt.h"
+#include "runtime/run/nonfinite.h"
 #include "tests/unit/check.h"
 
 static ParcRt start(ParcModel *m, double scale)

@@ -7,6 +7,11 @@
 
 #include "runtime/checkpoint/export.h"
 #include "runtime/checkpoint/weights.h"
+#include "runtime/launch/world.h"
+#include "runtime/options/options.h"
+#include "runtime/params/params.h"
+#include "runtime/params/random.h"
+#include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
 /* ---- random numbers ---- */

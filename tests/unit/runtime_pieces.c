@@ -7,6 +7,10 @@
 
 #include "runtime/checkpoint/resume.h"
 #include "runtime/checkpoint/save.h"
+#include "runtime/common/files.h"
+#include "runtime/launch/world.h"
+#include "runtime/params/params.h"
+#include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
 enum { MOST = 4096, CASES = 3000, AXES = 3 };

@@ -1,8 +1,7 @@
 /* runtime_schedule.c: tests learning rates step by step. */
 #include <math.h>
 
-#include "runtime/rt.h"
-#include "runtime/rt_settings.h"
+#include "runtime/options/settings.h"
 #include "tests/unit/check.h"
 
 static const struct {

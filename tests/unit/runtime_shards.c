@@ -7,7 +7,7 @@
 
 #include "runtime/parc_rt.h"
 #include "runtime/rt.h"
-#include "runtime/rt_type.h"
+#include "runtime/common/type.h"
 #include "tests/unit/check.h"
 #include "tests/unit/runtime_tools.h"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "runtime/launch/world.h"
 #include "runtime/rt.h"
 #include "tests/unit/check.h"
 #include "tests/unit/value_of.h"

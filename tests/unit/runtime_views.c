@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/checkpoint/view.h"
-#include "runtime/rt_type.h"
+#include "runtime/common/type.h"
 #include "tests/unit/check.h"
 #include "tests/unit/random.h"
 

@@ -1,0 +1,101 @@
+/* input.c: maps the files that a run reads, and compares paths.
+ *
+ * A mapped file needs no read buffer, and ranks share its pages. Truncating a
+ * mapped file would kill the run with SIGBUS, hence the check. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/files.h"
+#include "common/message.h"
+
+/* O_NONBLOCK: opening a pipe without a writer must not block before the pipe
+ * can be refused. It has no effect on a regular file. */
+const unsigned char *rt_input_map(const char *path, int64_t *size,
+                                  const char *program)
+{
+    struct stat st;
+    void *map = MAP_FAILED;
+    if (strcmp(path, "-") == 0) {
+        rt_error(program, "cannot read '-': standard input cannot be mapped; "
+                          "name a file (./- for a file of that name)");
+        return NULL;
+    }
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 || fstat(file, &st) != 0) {
+        rt_error(program, "cannot read '%s': %s", path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        rt_error(program, "cannot read '%s': it is not a regular file", path);
+    } else if (st.st_size == 0) {
+        rt_say("%s: byte 0: error: the file is empty", path);
+    } else {
+        *size = st.st_size;
+        map = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (map == MAP_FAILED) {
+            rt_error(program, "cannot read '%s': %s", path, strerror(errno));
+        }
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return map == MAP_FAILED ? NULL : map;
+}
+
+void rt_input_unmap(const unsigned char *map, int64_t size)
+{
+    if (map) {
+        munmap((void *)(uintptr_t)map, (size_t)size);
+    }
+}
+
+bool rt_is_regular(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Whether both paths name one entry of one directory, existing or not. */
+static bool is_same_entry(const char *a, const char *b)
+{
+    const char *path[2] = {a, b}, *name[2];
+    struct stat folder[2];
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(path[i], '/');
+        size_t n = slash ? (size_t)(slash - path[i]) + 1 : 0;
+        char *parent = n ? strndup(path[i], n) : strdup(".");
+        bool found = parent && stat(parent, &folder[i]) == 0;
+        free(parent);
+        if (!found) {
+            return false;
+        }
+        name[i] = path[i] + n;
+    }
+    return folder[0].st_dev == folder[1].st_dev &&
+           folder[0].st_ino == folder[1].st_ino && strcmp(name[0], name[1]) == 0;
+}
+
+/* Several outputs may write to one device or pipe. */
+bool rt_is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (rt_output_is_stdout(a) || rt_output_is_stdout(b)) {
+        return strcmp(a, b) == 0;
+    }
+    if (stat(a, &x) != 0 || stat(b, &y) != 0) {
+        return strcmp(a, b) == 0 || is_same_entry(a, b);
+    }
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+char *rt_path_join(const char *directory, const char *name)
+{
+    size_t n = strlen(directory), room = n + strlen(name) + 2;
+    bool slash = n > 0 && directory[n - 1] != '/';
+    char *path = rt_allocate(room);
+    snprintf(path, room, "%s%s%s", directory, slash ? "/" : "", name);
+    return path;
+}

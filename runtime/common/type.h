@@ -1,0 +1,48 @@
+/* common/type.h: declares operations on tensors of any element type.
+ *
+ * Copies count bytes and ignore the type. Computations convert a piece to f32
+ * ("widen"), compute in f32 and round the result ("narrow").
+ */
+#ifndef PARC_RT_TYPE_H
+#define PARC_RT_TYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "parc_rt.h"
+
+static inline int64_t rt_type_size(ParcType type)
+{
+    static const int8_t size[] = {[PARC_F32] = 4, [PARC_BF16] = 2,
+                                  [PARC_F16] = 2, [PARC_I32] = 4,
+                                  [PARC_I64] = 8};
+    return size[type];
+}
+
+/* The address of element i. */
+static inline const void *rt_element(ParcType type, const void *base, int64_t i)
+{
+    return (const char *)base + i * rt_type_size(type);
+}
+
+static inline void *rt_element_out(ParcType type, void *base, int64_t i)
+{
+    return (char *)base + i * rt_type_size(type);
+}
+
+/* Convert n elements of a float type to f32 and back, to nearest, ties to
+ * even. The buffers must not overlap. */
+void rt_widen(float *to, ParcType type, const void *from, int64_t n);
+void rt_narrow(ParcType type, void *to, const float *from, int64_t n);
+
+/* n elements as f32: `from` itself if it has f32, else converted in `room`. */
+static inline const float *rt_as_floats(ParcType type, const void *from,
+                                        int64_t n, float *room)
+{
+    if (type == PARC_F32)
+        return from;
+    rt_widen(room, type, from, n);
+    return room;
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* rt_attention_plan.h: chooses the kernels of attention.cuh and
+ * attention_grad.cuh for a call, their tiles, symbols and shared memory. parc
+ * uses it to write kernels.cu, the runtime to launch them.
+ *
+ * A block owns rows of one side, the queries or the keys, and loops over the
+ * other side. Tiles are tuned for an H100: with head sizes up to 128, two
+ * blocks of 4 warps fit a multiprocessor, with 255 registers per thread and no
+ * spills. A warp of 32 rows uses each fragment of the other side twice, which
+ * halves its reads of shared memory. All tiles fit RT_BLOCK_MOST. A kernel that
+ * does not fit RT_BLOCK_LEAST has a low-shared-memory variant with smaller
+ * tiles (`_tight`).
+ */
+#ifndef PARC_RT_ATTENTION_PLAN_H
+#define PARC_RT_ATTENTION_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "../core/rt_block_memory.h"
+
+/* A block owns rows * warps rows of one side and loops over the other side by
+ * `step`. Sums that do not fit in registers are split in `parts`, with a block
+ * each. */
+typedef struct AttentionTiles {
+    int rows, warps;
+    int blocks; /* number of blocks that fit a multiprocessor's registers */
+    int step, parts;
+} AttentionTiles;
+
+enum { ATTENTION_FORWARD, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_KERNELS };
+
+/* Each warp of the kernel that computes delta processes a row of o. */
+enum {
+    ATTENTION_DELTA_ROWS = 8,
+    ATTENTION_DELTA_THREADS = 32 * ATTENTION_DELTA_ROWS
+};
+
+typedef struct AttentionPlan {
+    char suffix[48]; /* suffix of symbols: "bf16_d128_e128_causal" */
+    AttentionTiles tiles[ATTENTION_KERNELS];
+    int64_t shared[ATTENTION_KERNELS]; /* bytes */
+    bool tight[ATTENTION_KERNELS];     /* the low-shared-memory variant */
+} AttentionPlan;
+
+/* Columns of a tile with its padding, in elements: ORDER attention-tiles. */
+static inline int64_t rt_attention_columns(bool half, int64_t width,
+                                           int64_t parts)
+{
+    int64_t step = half ? 16 : 4, part = (width + parts - 1) / parts;
+    return (part + step - 1) / step * step * parts;
+}
+
+/* Bytes of a tile's row: an odd number of 16-byte units. */
+static inline int64_t rt_attention_row(bool half, int64_t width, int64_t parts)
+{
+    int64_t columns = rt_attention_columns(half, width, parts);
+    return half ? (columns + 8) * 2 : (columns / 4 | 1) * 16;
+}
+
+static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
+                                          bool half, int64_t d, int64_t e)
+{
+    int64_t k = rt_attention_row(half, d, t.parts);
+    int64_t v = rt_attention_row(half, e, t.parts);
+    int64_t own = (int64_t)t.rows * t.warps, bytes;
+    if (kernel == ATTENTION_FORWARD) {
+        bytes = own * (k > v ? k : v) + t.step * (k + v);
+    } else {
+        bytes = (own + 2 * t.step) * (k + v);
+    }
+    bytes += kernel == ATTENTION_KEY ? 16 * t.step : 0;
+    return bytes + (half ? 0 : own * (t.step + 4) * 4);
+}
+
+/* Bytes of delta, f32 [b, heads, s], which the kernels of the backward pass
+ * share. */
+static inline int64_t rt_attention_delta_bytes(int64_t b, int64_t heads,
+                                               int64_t s)
+{
+    return b * heads * s * (int64_t)sizeof(float);
+}
+
+/* The tiles of the low-shared-memory variants. Only the backward pass has
+ * some; the forward pass always fits. */
+static inline AttentionTiles rt_attention_tight(int kernel, bool half,
+                                                bool wide)
+{
+    static const AttentionTiles tiles[2][2][2] = {
+        {{{8, 7, 2, 16, 1}, {8, 7, 2, 16, 1}},
+         {{4, 4, 2, 16, 1}, {4, 4, 2, 16, 1}}},
+        {{{32, 4, 2, 16, 1}, {16, 8, 1, 16, 1}},
+         {{16, 4, 2, 16, 1}, {16, 3, 2, 16, 2}}},
+    };
+    return tiles[half][wide][kernel == ATTENTION_KEY];
+}
+
+/* "attention_key_tight_bf16_d128_e128_causal" */
+static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
+                                       const AttentionPlan *p)
+{
+    static const char *const name[] = {"forward", "query", "key"};
+    snprintf(symbol, size, "attention_%s%s_%s", name[kernel],
+             p->tight[kernel] ? "_tight" : "", p->suffix);
+}
+
+/* The plan for a device whose blocks can have `room` bytes of shared memory,
+ * at least RT_BLOCK_LEAST. `half`: 16-bit elements; `type_name`: "bf16". */
+static inline void rt_attention_plan(AttentionPlan *p, bool half,
+                                     const char *type_name, int64_t d,
+                                     int64_t e, bool causal, bool drop,
+                                     int64_t room)
+{
+    /* By head size: up to 64, up to 128, larger. */
+    static const AttentionTiles tiles[2][3][ATTENTION_KERNELS] = {
+        {{{8, 8, 2, 64, 1}, {8, 8, 2, 32, 1}, {8, 8, 2, 32, 1}},
+         {{8, 8, 2, 32, 1}, {8, 8, 2, 16, 1}, {8, 8, 2, 16, 1}},
+         {{4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}}},
+        {{{32, 4, 2, 64, 1}, {32, 4, 2, 48, 1}, {32, 4, 2, 32, 1}},
+         {{32, 4, 2, 48, 1}, {32, 4, 2, 16, 1}, {16, 8, 1, 48, 1}},
+         {{16, 4, 2, 32, 1}, {16, 4, 2, 32, 1}, {16, 4, 2, 32, 2}}},
+    };
+    /* Smaller steps with dropout, because the random numbers need registers. */
+    static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};
+    int64_t wide = d > e ? d : e;
+    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s", type_name, (int)d,
+             (int)e, causal ? "_causal" : "", drop ? "_drop" : "");
+    for (int i = 0; i < ATTENTION_KERNELS; i++) {
+        AttentionTiles *t = &p->tiles[i];
+        *t = tiles[half][wide <= 64 ? 0 : wide <= 128 ? 1 : 2][i];
+        if (half && drop && wide <= 128) {
+            t->step = less[wide > 64][i];
+        }
+        p->shared[i] = rt_attention_shared(i, *t, half, d, e);
+        p->tight[i] = i != ATTENTION_FORWARD && p->shared[i] > room;
+        if (p->tight[i]) {
+            *t = rt_attention_tight(i, half, wide > 128);
+            p->shared[i] = rt_attention_shared(i, *t, half, d, e);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,405 @@
+/* rt_cudnn_graph.c: creates cuDNN's descriptors from the tables of a graph,
+ * and chooses an engine.
+ *
+ * Every call returns a status. The first failure ends the creation of a plan,
+ * with the library's message as its reason. Descriptors are freed together
+ * with the plan, because the documentation does not say that a plan can
+ * outlive them.
+ */
+#include "common/message.h"
+#include "cuda/attention/rt_cudnn_graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+enum { MADE = 256, CONFIGS = 16 };
+
+struct DnnPlan {
+    const DnnContext *context;
+    const CudaDnn *call;
+    DnnHandle handle;
+    DnnStatus status;
+    char *reason; /* message of the first failure */
+    DnnDescriptor made[MADE];
+    int nmade;
+    DnnDescriptor plan;
+    int64_t workspace, engine;
+    int64_t name[DNN_TENSORS]; /* names of tensors whose addresses a run
+                                  passes */
+    int nnames;
+};
+
+/* ---- calls that stop at the first failure -------------------------------- */
+
+static bool check(DnnPlan *p, DnnStatus status, const char *what)
+{
+    if (p->status != RT_DNN_SUCCESS || status == RT_DNN_SUCCESS) {
+        return p->status == RT_DNN_SUCCESS;
+    }
+    char says[DNN_REASON / 2] = "";
+    p->status = status;
+    p->call->cudnnGetLastErrorString(says, sizeof says);
+    says[sizeof says - 1] = 0;
+    says[strcspn(says, "\n")] = 0;
+    snprintf(p->reason, DNN_REASON, "%s: %s%s%s", what,
+             p->call->cudnnGetErrorString(status), *says ? ": " : "", says);
+    return false;
+}
+
+static DnnDescriptor make(DnnPlan *p, DnnKind kind, const char *what)
+{
+    DnnDescriptor d = NULL;
+    if (p->status != RT_DNN_SUCCESS) {
+        return NULL;
+    }
+    if (p->nmade == MADE) {
+        check(p, (DnnStatus)-1, "too many descriptors");
+        return NULL;
+    }
+    if (check(p, p->call->cudnnBackendCreateDescriptor(kind, &d), what)) {
+        p->made[p->nmade++] = d;
+    }
+    return d;
+}
+
+static void set(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
+                DnnValue type, int64_t n, const void *value)
+{
+    char what[32];
+    if (p->status == RT_DNN_SUCCESS) {
+        snprintf(what, sizeof what, "attribute %u", (unsigned)attribute);
+        check(p,
+              p->call->cudnnBackendSetAttribute(d, attribute, type, n, value),
+              what);
+    }
+}
+
+/* Sets an enumeration's value, which has 32 bits. */
+static void set_mode(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
+                     DnnValue type, int64_t value)
+{
+    int32_t small = (int32_t)value;
+    set(p, d, attribute, type, 1, &small);
+}
+
+static void set_descriptor(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
+                           DnnDescriptor value)
+{
+    set(p, d, attribute, RT_DNN_OF_DESCRIPTOR, 1, &value);
+}
+
+static bool finish(DnnPlan *p, DnnDescriptor d, const char *what)
+{
+    return p->status == RT_DNN_SUCCESS &&
+           check(p, p->call->cudnnBackendFinalize(d), what);
+}
+
+/* ---- tensors ------------------------------------------------------------- */
+
+static int64_t name_of(int tensor)
+{
+    return tensor + 1;
+}
+
+static DnnDescriptor make_tensor(DnnPlan *p, const DnnTensor *t, int number)
+{
+    enum { ALIGNMENT = 16 }; /* bytes: the alignment of all tensors in the
+                                arena */
+    DnnDescriptor d = make(p, RT_DNN_TENSOR, "a tensor");
+    int64_t alignment = ALIGNMENT, name = name_of(number);
+    bool inner = t->place == DNN_INNER, by_value = t->place == DNN_NUMBER;
+    set_mode(p, d, RT_DNN_TENSOR_TYPE, RT_DNN_OF_TYPE, t->type);
+    set(p, d, RT_DNN_TENSOR_SIZES, RT_DNN_OF_INT64, DNN_DIMS, t->dim);
+    set(p, d, RT_DNN_TENSOR_STRIDES, RT_DNN_OF_INT64, DNN_DIMS, t->stride);
+    set(p, d, RT_DNN_TENSOR_NAME, RT_DNN_OF_INT64, 1, &name);
+    set(p, d, RT_DNN_TENSOR_ALIGNMENT, RT_DNN_OF_INT64, 1, &alignment);
+    set(p, d, RT_DNN_TENSOR_VIRTUAL, RT_DNN_OF_BOOL, 1, &inner);
+    set(p, d, RT_DNN_TENSOR_BY_VALUE, RT_DNN_OF_BOOL, 1, &by_value);
+    finish(p, d, "a tensor");
+    if (!inner) {
+        p->name[p->nnames++] = name;
+    }
+    return d;
+}
+
+/* ---- operations ---------------------------------------------------------- */
+
+/* Descriptors and attributes of each kind of operation: ORDER DnnOperation. */
+static const struct {
+    const char *what;
+    DnnKind does, operation; /* `does`: the computation without its tensors */
+    DnnAttribute mode, type, of, in[3], out;
+    DnnValue mode_type;
+} kinds[] = {
+    {"a pointwise operation", RT_DNN_POINTWISE, RT_DNN_OPERATION_POINTWISE,
+     RT_DNN_POINTWISE_MODE, RT_DNN_POINTWISE_TYPE,
+     RT_DNN_OPERATION_POINTWISE_DOES,
+     {RT_DNN_OPERATION_POINTWISE_X, RT_DNN_OPERATION_POINTWISE_B,
+      RT_DNN_OPERATION_POINTWISE_T},
+     RT_DNN_OPERATION_POINTWISE_Y, RT_DNN_OF_POINTWISE_MODE},
+    {"a product", RT_DNN_MATMUL, RT_DNN_OPERATION_MATMUL, 0,
+     RT_DNN_MATMUL_TYPE, RT_DNN_OPERATION_MATMUL_DOES,
+     {RT_DNN_OPERATION_MATMUL_A, RT_DNN_OPERATION_MATMUL_B, 0},
+     RT_DNN_OPERATION_MATMUL_C, 0},
+    {"a reduction", RT_DNN_REDUCTION, RT_DNN_OPERATION_REDUCTION,
+     RT_DNN_REDUCTION_MODE, RT_DNN_REDUCTION_TYPE,
+     RT_DNN_OPERATION_REDUCTION_DOES, {RT_DNN_OPERATION_REDUCTION_X, 0, 0},
+     RT_DNN_OPERATION_REDUCTION_Y, RT_DNN_OF_REDUCTION_MODE},
+    {"a reshape", 0, RT_DNN_OPERATION_RESHAPE, 0, 0, 0,
+     {RT_DNN_OPERATION_RESHAPE_X, 0, 0}, RT_DNN_OPERATION_RESHAPE_Y, 0},
+};
+
+/* Operations compute in f32, comparisons in bool. */
+static DnnDescriptor make_does(DnnPlan *p, const DnnNode *n)
+{
+    DnnDescriptor d = make(p, kinds[n->kind].does, kinds[n->kind].what);
+    bool compares =
+        n->kind == DNN_POINTWISE && n->mode == RT_DNN_GREATER_EQUAL;
+    int64_t axis = n->axis;
+    if (kinds[n->kind].mode_type) {
+        set_mode(p, d, kinds[n->kind].mode, kinds[n->kind].mode_type, n->mode);
+    }
+    set_mode(p, d, kinds[n->kind].type, RT_DNN_OF_TYPE,
+             compares ? RT_DNN_BOOL : RT_DNN_F32);
+    if (n->kind == DNN_POINTWISE && n->mode == RT_DNN_INDEX) {
+        set(p, d, RT_DNN_POINTWISE_AXIS, RT_DNN_OF_INT64, 1, &axis);
+    }
+    finish(p, d, kinds[n->kind].what);
+    return d;
+}
+
+static DnnDescriptor make_node(DnnPlan *p, const DnnNode *n,
+                               const DnnDescriptor *tensor)
+{
+    DnnDescriptor does = n->kind == DNN_RESHAPE ? NULL : make_does(p, n);
+    DnnDescriptor d = make(p, kinds[n->kind].operation, kinds[n->kind].what);
+    if (does) {
+        set_descriptor(p, d, kinds[n->kind].of, does);
+    }
+    for (int i = 0; i < 3 && n->in[i] != DNN_NONE; i++) {
+        set_descriptor(p, d, kinds[n->kind].in[i], tensor[n->in[i]]);
+    }
+    set_descriptor(p, d, kinds[n->kind].out, tensor[n->out]);
+    finish(p, d, kinds[n->kind].what);
+    return d;
+}
+
+static DnnDescriptor make_graph(DnnPlan *p, const DnnGraph *g)
+{
+    DnnDescriptor tensor[DNN_TENSORS] = {0}, node[DNN_NODES] = {0};
+    for (int i = 0; i < g->ntensors; i++) {
+        if (g->tensor[i].place != DNN_NOWHERE) {
+            tensor[i] = make_tensor(p, &g->tensor[i], i);
+        }
+    }
+    for (int i = 0; i < g->nnodes; i++) {
+        node[i] = make_node(p, &g->node[i], tensor);
+    }
+    DnnDescriptor d = make(p, RT_DNN_OPERATION_GRAPH, "the graph");
+    set(p, d, RT_DNN_GRAPH_OPERATIONS, RT_DNN_OF_DESCRIPTOR, g->nnodes, node);
+    if (p->handle) {
+        set(p, d, RT_DNN_GRAPH_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
+    }
+    finish(p, d, "the graph");
+    return d;
+}
+
+/* ---- engines ------------------------------------------------------------- */
+
+/* Requests engines from the library, best first; returns their number. */
+static int propose(DnnPlan *p, DnnDescriptor graph, int mode,
+                   DnnDescriptor config[CONFIGS])
+{
+    int64_t n = 0;
+    DnnDescriptor d = make(p, RT_DNN_HEURISTICS, "heuristics");
+    set_descriptor(p, d, RT_DNN_HEURISTICS_GRAPH, graph);
+    set_mode(p, d, RT_DNN_HEURISTICS_MODE, RT_DNN_OF_HEURISTICS_MODE, mode);
+    if (p->context->device) {
+        set_descriptor(p, d, RT_DNN_HEURISTICS_DEVICE, p->context->device);
+    }
+    if (!finish(p, d, "no engine for it")) {
+        return 0;
+    }
+    for (int i = 0; i < CONFIGS; i++) {
+        config[i] = make(p, RT_DNN_ENGINE_CONFIG, "an engine");
+    }
+    if (p->status != RT_DNN_SUCCESS ||
+        !check(p,
+               p->call->cudnnBackendGetAttribute(
+                   d, RT_DNN_HEURISTICS_RESULTS, RT_DNN_OF_DESCRIPTOR, CONFIGS,
+                   &n, config),
+               "heuristics")) {
+        return 0;
+    }
+    return n < CONFIGS ? (int)n : CONFIGS;
+}
+
+/* Reads an engine's number, and whether it computes the same bits in every
+ * run. */
+static bool look_at(DnnPlan *p, DnnDescriptor config, bool *repeats)
+{
+    const CudaDnn *l = p->call;
+    DnnDescriptor engine = make(p, RT_DNN_ENGINE, "an engine");
+    int32_t note[RT_DNN_NOTES] = {0};
+    int64_t n = 0, one = 0;
+    *repeats = true;
+    if (p->status != RT_DNN_SUCCESS ||
+        !check(p,
+               l->cudnnBackendGetAttribute(config, RT_DNN_CONFIG_ENGINE,
+                                           RT_DNN_OF_DESCRIPTOR, 1, &one,
+                                           &engine),
+               "an engine's config") ||
+        !check(p,
+               l->cudnnBackendGetAttribute(engine, RT_DNN_ENGINE_INDEX,
+                                           RT_DNN_OF_INT64, 1, &one,
+                                           &p->engine),
+               "an engine's number") ||
+        !check(p,
+               l->cudnnBackendGetAttribute(engine, RT_DNN_ENGINE_NOTES,
+                                           RT_DNN_OF_NUMERICAL_NOTE,
+                                           RT_DNN_NOTES, &n, note),
+               "an engine's notes")) {
+        return false;
+    }
+    for (int i = 0; i < n && i < RT_DNN_NOTES; i++) {
+        *repeats = *repeats && note[i] != RT_DNN_NOT_DETERMINISTIC;
+    }
+    return true;
+}
+
+static void clear(DnnPlan *p)
+{
+    p->status = RT_DNN_SUCCESS;
+}
+
+/* Whether `config` gives a plan; else sets `reason`. */
+static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
+                       bool may_vary)
+{
+    bool repeats = false;
+    int64_t n = 0;
+    if (!look_at(p, config, &repeats)) {
+        return false;
+    }
+    if (!repeats && !may_vary) {
+        snprintf(p->reason, DNN_REASON,
+                 "engine %lld: its sums are not in a fixed order",
+                 (long long)p->engine);
+        return false;
+    }
+    DnnDescriptor d = make(p, RT_DNN_PLAN, "a plan");
+    set_descriptor(p, d, RT_DNN_PLAN_CONFIG, config);
+    if (p->handle) {
+        set(p, d, RT_DNN_PLAN_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
+    }
+    if (!finish(p, d, "a plan") ||
+        !check(p,
+               p->call->cudnnBackendGetAttribute(d, RT_DNN_PLAN_WORKSPACE,
+                                                 RT_DNN_OF_INT64, 1, &n,
+                                                 &p->workspace),
+               "a plan's workspace")) {
+        return false;
+    }
+    if (p->workspace > room) {
+        snprintf(p->reason, DNN_REASON,
+                 "engine %lld: it needs %lld bytes of workspace, and %lld are "
+                 "planned",
+                 (long long)p->engine, (long long)p->workspace,
+                 (long long)room);
+        return false;
+    }
+    p->plan = d;
+    return true;
+}
+
+static bool choose(DnnPlan *p, DnnDescriptor graph, int64_t room,
+                   bool may_vary)
+{
+    static const int mode[] = {RT_DNN_MODE_A, RT_DNN_MODE_FALLBACK};
+    DnnDescriptor config[CONFIGS];
+    for (int m = 0; m < 2; m++) {
+        int n = propose(p, graph, mode[m], config);
+        clear(p);
+        for (int i = 0; i < n; i++) {
+            if (try_config(p, config[i], room, may_vary)) {
+                return true;
+            }
+            clear(p);
+        }
+    }
+    return false;
+}
+
+DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
+                       char reason[DNN_REASON])
+{
+    DnnPlan *p = rt_allocate(sizeof *p);
+    p->context = c;
+    p->call = c->call;
+    p->handle = c->handle;
+    p->reason = reason;
+    snprintf(reason, DNN_REASON, "no engine for it");
+    DnnDescriptor graph = make_graph(p, g);
+    if (p->status == RT_DNN_SUCCESS && choose(p, graph, room, g->may_vary)) {
+        p->context = NULL;
+        p->reason = NULL;
+        return p;
+    }
+    rt_cudnn_plan_free(p);
+    return NULL;
+}
+
+void rt_cudnn_plan_free(DnnPlan *p)
+{
+    while (p && p->nmade > 0) {
+        p->call->cudnnBackendDestroyDescriptor(p->made[--p->nmade]);
+    }
+    free(p);
+}
+
+int64_t rt_cudnn_plan_workspace(const DnnPlan *p)
+{
+    return p->workspace;
+}
+
+int64_t rt_cudnn_plan_engine(const DnnPlan *p)
+{
+    return p->engine;
+}
+
+/* ---- run ----------------------------------------------------------------- */
+
+DnnStatus rt_cudnn_run(DnnPlan *p, void *const at[DNN_TENSORS], void *workspace)
+{
+    const CudaDnn *l = p->call;
+    void *address[DNN_TENSORS] = {0};
+    DnnDescriptor pack = NULL;
+    for (int i = 0; i < p->nnames; i++) {
+        address[i] = at[p->name[i] - name_of(0)];
+    }
+    DnnStatus s = l->cudnnBackendCreateDescriptor(RT_DNN_PACK, &pack);
+    if (s == RT_DNN_SUCCESS) {
+        s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_NAMES,
+                                        RT_DNN_OF_INT64, p->nnames, p->name);
+    }
+    if (s == RT_DNN_SUCCESS) {
+        s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_POINTERS,
+                                        RT_DNN_OF_POINTER, p->nnames, address);
+    }
+    if (s == RT_DNN_SUCCESS) {
+        s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_WORKSPACE,
+                                        RT_DNN_OF_POINTER, 1, &workspace);
+    }
+    if (s == RT_DNN_SUCCESS) {
+        s = l->cudnnBackendFinalize(pack);
+    }
+    if (s == RT_DNN_SUCCESS) {
+        s = l->cudnnBackendExecute(p->handle, p->plan, pack);
+    }
+    if (pack) {
+        l->cudnnBackendDestroyDescriptor(pack);
+    }
+    return s;
+}

@@ -1,0 +1,415 @@
+/* rt_cuda_collectives.c: implements collectives between devices with NCCL.
+ *
+ * All parts of a statement are one group of NCCL calls, on the stream of the
+ * schedule, so that NCCL can fuse them to one kernel. A tensor that is split
+ * in an inner dim consists of rows. A few rows are one call each; more rows
+ * are packed to a buffer in which each rank's part is contiguous
+ * (rt_staging.h). Padded runs are transferred with their exact sizes, by a
+ * broadcast or a reduce per rank, and nothing is written beyond `valid`.
+ *
+ * Two differences from the CPU. Sums of bf16 and f16 are rounded at each step
+ * of NCCL's ring or tree, in NCCL's order, which is the same in each run. The
+ * maximum of a number and NaN is the number.
+ */
+#include "common/type.h"
+#include "cuda/core/rt_nccl.h"
+#include "cuda/core/rt_staging.h"
+#include "launch/world.h"
+#include "rt.h"
+
+/* Devices communicate over their own links, so processes of a launcher need no
+ * shared memory. */
+bool rt_collectives_share(void)
+{
+    return false;
+}
+
+/* A collective, and the communicator and stream that it uses. */
+typedef struct Work {
+    ParcRt *rt;
+    const RtGroup *group;
+    NcclComm comm;
+    int id, stream;
+    CuStream queue;
+} Work;
+
+static NcclElement type_of(ParcType type)
+{
+    static const int8_t types[] = {
+        [PARC_F32] = RT_NCCL_F32, [PARC_BF16] = RT_NCCL_BF16,
+        [PARC_F16] = RT_NCCL_F16, [PARC_I32] = RT_NCCL_I32,
+        [PARC_I64] = RT_NCCL_I64};
+    return types[type];
+}
+
+static const char *name_of(const Work *w)
+{
+    return rt_collective_name(w->rt->model, w->id);
+}
+
+static Work begin(ParcRt *rt, int id, uint32_t axes)
+{
+    RtDevice *d = rt->device;
+    const int8_t *streams = rt->model->collective_stream;
+    Work w = {.rt = rt, .group = &rt->group[axes], .id = id,
+              .stream = streams ? streams[id] : PARC_COMPUTE};
+    w.queue = d->stream[w.stream];
+    w.comm = w.group->n > 1 ? d->comms->comm[axes] : NULL;
+    atomic_store(&rt->world->slot[rt->rank].collective, id);
+    if (w.comm) {
+        rt_cuda_progress_begin(rt, w.stream, id);
+    }
+    return w;
+}
+
+/* With PARC_SYNC, waits for the collective and names it on failure. */
+static void end(const Work *w)
+{
+    if (w->comm) {
+        rt_cuda_progress_end(w->rt, w->stream);
+    }
+    rt_cuda_queued(w->rt, w->stream, name_of(w));
+}
+
+static void group_start(const Work *w)
+{
+    NCCL(w->rt, w->id, ncclGroupStart());
+}
+
+static void group_end(const Work *w)
+{
+    NCCL(w->rt, w->id, ncclGroupEnd());
+}
+
+static bool by_rows(const ParcPart *p)
+{
+    return rt_moves_by_rows(p->outer, p->inner * rt_type_size(p->type));
+}
+
+/* Moves the parts that are transferred row by row, in one group of calls. */
+static void few_rows(const Work *w, int n, const ParcPart *part,
+                     void (*move)(const Work *w, const ParcPart *p))
+{
+    if (!w->comm) {
+        return;
+    }
+    group_start(w);
+    for (int i = 0; i < n; i++) {
+        if (by_rows(&part[i])) {
+            move(w, &part[i]);
+        }
+    }
+    group_end(w);
+}
+
+static char *at(const Work *w, int64_t offset)
+{
+    return parc_arena(w->rt) + offset;
+}
+
+static int64_t valid_run(const ParcPart *p, int64_t j)
+{
+    int64_t left = p->valid - j * p->inner;
+    return p->valid == 0 || left > p->inner ? p->inner : left < 0 ? 0 : left;
+}
+
+static int64_t whole_row(const ParcPart *p, int64_t ranks)
+{
+    return p->valid == 0 || p->inside ? ranks * p->inner : p->valid;
+}
+
+/* Whether the gathered rows exclude the padding of the last run. */
+static bool is_ragged(const Work *w, const ParcPart *p)
+{
+    return whole_row(p, w->group->n) != w->group->n * p->inner;
+}
+
+/* Copies `rows` rows of `width` bytes. */
+static void copy_rows(const Work *w, const void *to, int64_t to_row,
+                      const void *from, int64_t from_row, int64_t rows,
+                      int64_t width)
+{
+    ParcRt *rt = w->rt;
+    CuAddress dst = rt_cuda_address(to), src = rt_cuda_address(from);
+    if (dst == src || rows == 0 || width == 0) {
+        return;
+    }
+    if (rows == 1 || (to_row == width && from_row == width)) {
+        CU(rt, cuMemcpyDtoDAsync(dst, src, (size_t)(rows * width), w->queue));
+        return;
+    }
+    CuCopy2D c = {.from = {.type = RT_CU_MEMORY_DEVICE, .at = src,
+                           .pitch = (size_t)from_row},
+                  .to = {.type = RT_CU_MEMORY_DEVICE, .at = dst,
+                         .pitch = (size_t)to_row},
+                  .width = (size_t)width, .height = (size_t)rows};
+    CU(rt, cuMemcpy2DAsync(&c, w->queue));
+}
+
+static char *room(const Work *w, int64_t bytes)
+{
+    const ParcModel *m = w->rt->model;
+    const ParcRoom *r = m->collective_room ? &m->collective_room[w->id] : NULL;
+    if (!r || r->bytes < bytes) {
+        rt_fail(w->rt, "'%s' needs %lld bytes to pack its rows, and its plan "
+                       "has %lld: run parc again", name_of(w),
+                (long long)bytes, (long long)(r ? r->bytes : 0));
+    }
+    return at(w, r->offset);
+}
+
+/* ---- all_gather ---------------------------------------------------------- */
+
+/* The address of row o of this rank's source. */
+static char *own_row(const Work *w, const ParcPart *p, int64_t o)
+{
+    int64_t size = rt_type_size(p->type), k = w->group->n;
+    return at(w, p->src) +
+           (p->inside ? o * whole_row(p, k) + w->group->index * p->inner
+                      : o * p->inner) * size;
+}
+
+/* Gathers row by row, within a group of calls. */
+static void gather_rows(const Work *w, const ParcPart *p)
+{
+    int64_t size = rt_type_size(p->type), row = whole_row(p, w->group->n);
+    bool ragged = is_ragged(w, p);
+    for (int64_t o = 0; o < p->outer; o++) {
+        char *to = at(w, p->dst) + o * row * size;
+        const char *from = own_row(w, p, o);
+        if (!ragged) {
+            NCCL(w->rt, w->id,
+                 ncclAllGather(from, to, (size_t)(p->inner * size),
+                               RT_NCCL_BYTES, w->comm, w->queue));
+            continue;
+        }
+        for (int j = 0; j < w->group->n; j++) {
+            size_t bytes = (size_t)(valid_run(p, j) * size);
+            if (bytes > 0) {
+                NCCL(w->rt, w->id,
+                     ncclBroadcast(from, to + j * p->inner * size, bytes,
+                                   RT_NCCL_BYTES, j, w->comm, w->queue));
+            }
+        }
+    }
+}
+
+/* Gathers the whole block of each rank to the packing buffer, then copies the
+ * rows to their positions. */
+static void gather_packed(const Work *w, const ParcPart *p)
+{
+    int64_t size = rt_type_size(p->type), k = w->group->n;
+    int64_t box = p->outer * p->inner * size, row = whole_row(p, k) * size;
+    int64_t run = p->inner * size;
+    char *all = room(w, k * box), *own = all + w->group->index * box;
+    copy_rows(w, own, run, own_row(w, p, 0), p->inside ? row : run, p->outer,
+              run);
+    NCCL(w->rt, w->id,
+         ncclAllGather(own, all, (size_t)box, RT_NCCL_BYTES, w->comm,
+                       w->queue));
+    for (int j = 0; j < k; j++) {
+        copy_rows(w, at(w, p->dst) + j * run, row, all + j * box, run, p->outer,
+                  valid_run(p, j) * size);
+    }
+}
+
+void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
+                     const ParcPart *part)
+{
+    Work w = begin(rt, id, axes);
+    few_rows(&w, n, part, gather_rows);
+    for (int i = 0; i < n; i++) {
+        const ParcPart *p = &part[i];
+        int64_t size = rt_type_size(p->type);
+        if (!w.comm) {
+            copy_rows(&w, at(&w, p->dst), whole_row(p, 1) * size,
+                      at(&w, p->src), p->inner * size, p->outer,
+                      valid_run(p, 0) * size);
+        } else if (!by_rows(p)) {
+            gather_packed(&w, p);
+        }
+    }
+    end(&w);
+}
+
+/* ---- reduce_scatter ------------------------------------------------------ */
+
+static void reduce_rows(const Work *w, const ParcPart *p)
+{
+    int64_t size = rt_type_size(p->type), row = whole_row(p, w->group->n);
+    bool ragged = is_ragged(w, p);
+    for (int64_t o = 0; o < p->outer; o++) {
+        const char *from = at(w, p->src) + o * row * size;
+        char *to = at(w, p->dst) + o * p->inner * size;
+        if (!ragged) {
+            NCCL(w->rt, w->id,
+                 ncclReduceScatter(from, to, (size_t)p->inner, type_of(p->type),
+                                   RT_NCCL_SUM, w->comm, w->queue));
+            continue;
+        }
+        for (int j = 0; j < w->group->n; j++) {
+            int64_t count = valid_run(p, j);
+            if (count > 0) {
+                NCCL(w->rt, w->id,
+                     ncclReduce(from + j * p->inner * size, to, (size_t)count,
+                                type_of(p->type), RT_NCCL_SUM, j, w->comm,
+                                w->queue));
+            }
+        }
+    }
+}
+
+/* Copies the part of each rank to the packing buffer and reduces there.
+ * Parts of short runs are cleared first, so that the padding of the result
+ * is zero. */
+static void reduce_packed(const Work *w, const ParcPart *p)
+{
+    int64_t size = rt_type_size(p->type), k = w->group->n;
+    int64_t box = p->outer * p->inner * size, run = p->inner * size;
+    char *all = room(w, k * box);
+    for (int j = 0; j < k; j++) {
+        ParcRt *rt = w->rt;
+        if (valid_run(p, j) < p->inner) {
+            CU(rt, cuMemsetD8Async(rt_cuda_address(all + j * box), 0,
+                                   (size_t)box, w->queue));
+        }
+        copy_rows(w, all + j * box, run, at(w, p->src) + j * run,
+                  whole_row(p, k) * size, p->outer, valid_run(p, j) * size);
+    }
+    NCCL(w->rt, w->id,
+         ncclReduceScatter(all, at(w, p->dst), (size_t)(p->outer * p->inner),
+                           type_of(p->type), RT_NCCL_SUM, w->comm, w->queue));
+}
+
+/* Clears the padding of the rank's run. */
+static void clear_padding(const Work *w, const ParcPart *p)
+{
+    ParcRt *rt = w->rt;
+    int64_t size = rt_type_size(p->type), n = valid_run(p, w->group->index);
+    for (int64_t o = 0; n < p->inner && o < p->outer; o++) {
+        char *to = at(w, p->dst) + (o * p->inner + n) * size;
+        CU(rt, cuMemsetD8Async(rt_cuda_address(to), 0,
+                               (size_t)((p->inner - n) * size), w->queue));
+    }
+}
+
+void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
+                         const ParcPart *part)
+{
+    Work w = begin(rt, id, axes);
+    few_rows(&w, n, part, reduce_rows);
+    for (int i = 0; i < n; i++) {
+        const ParcPart *p = &part[i];
+        int64_t size = rt_type_size(p->type);
+        if (!w.comm) {
+            copy_rows(&w, at(&w, p->dst), p->inner * size, at(&w, p->src),
+                      whole_row(p, 1) * size, p->outer, valid_run(p, 0) * size);
+        } else if (!by_rows(p)) {
+            reduce_packed(&w, p);
+        }
+        if (!w.comm || by_rows(p)) {
+            clear_padding(&w, p);
+        }
+    }
+    end(&w);
+}
+
+/* ---- all_reduce ---------------------------------------------------------- */
+
+void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
+                     const ParcPart *part)
+{
+    Work w = begin(rt, id, axes);
+    NcclReduction how = op == PARC_MAX ? RT_NCCL_MAX : RT_NCCL_SUM;
+    if (w.comm) {
+        group_start(&w);
+    }
+    for (int i = 0; i < n; i++) {
+        const ParcPart *p = &part[i];
+        int64_t count = p->outer * p->inner;
+        if (w.comm) {
+            NCCL(rt, id,
+                 ncclAllReduce(at(&w, p->src), at(&w, p->dst), (size_t)count,
+                               type_of(p->type), how, w.comm, w.queue));
+        } else {
+            int64_t bytes = count * rt_type_size(p->type);
+            copy_rows(&w, at(&w, p->dst), bytes, at(&w, p->src), bytes, 1,
+                      bytes);
+        }
+    }
+    if (w.comm) {
+        group_end(&w);
+    }
+    end(&w);
+}
+
+/* ---- all_to_all ---------------------------------------------------------- */
+
+/* One side of the exchange: for each peer j, `rows` runs of `width` bytes,
+ * which are k * width apart. All runs of a peer are one message. */
+typedef struct Side {
+    int64_t rows, width;
+    char *base, *packed; /* packed: buffer if there is more than one row */
+} Side;
+
+static Side side_of(const Work *w, const ParcPart *p, int64_t offset,
+                    bool inner_rows)
+{
+    int64_t size = rt_type_size(p->type);
+    Side s = {.rows = p->outer, .width = p->middle * p->inner * size,
+              .base = at(w, offset)};
+    if (inner_rows) {
+        s.rows = p->outer * p->middle;
+        s.width = p->inner * size;
+    }
+    return s;
+}
+
+static char *message(const Side *s, int64_t j)
+{
+    return s->packed ? s->packed + j * s->rows * s->width
+                     : s->base + j * s->width;
+}
+
+static void swap_messages(const Work *w, const Side *from, const Side *to)
+{
+    size_t bytes = (size_t)(from->rows * from->width);
+    group_start(w);
+    for (int j = 0; j < w->group->n; j++) {
+        NCCL(w->rt, w->id, ncclSend(message(from, j), bytes, RT_NCCL_BYTES, j,
+                                    w->comm, w->queue));
+        NCCL(w->rt, w->id, ncclRecv(message(to, j), bytes, RT_NCCL_BYTES, j,
+                                    w->comm, w->queue));
+    }
+    group_end(w);
+}
+
+void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
+                     const ParcPart *part)
+{
+    Work w = begin(rt, id, axes);
+    int64_t k = w.group->n;
+    Side from = side_of(&w, part, part->src, minor);
+    Side to = side_of(&w, part, part->dst, !minor);
+    int64_t all = k * from.rows * from.width;
+    if (!w.comm) {
+        copy_rows(&w, to.base, all, from.base, all, 1, all);
+        end(&w);
+        return;
+    }
+    int64_t give = rt_staging_side(k, from.rows, from.width);
+    int64_t take = rt_staging_side(k, to.rows, to.width);
+    char *space = give + take > 0 ? room(&w, give + take) : NULL;
+    from.packed = give > 0 ? space : NULL;
+    to.packed = take > 0 ? space + give : NULL;
+    for (int64_t j = 0; from.packed && j < k; j++) {
+        copy_rows(&w, message(&from, j), from.width, from.base + j * from.width,
+                  k * from.width, from.rows, from.width);
+    }
+    swap_messages(&w, &from, &to);
+    for (int64_t j = 0; to.packed && j < k; j++) {
+        copy_rows(&w, to.base + j * to.width, k * to.width, message(&to, j),
+                  to.width, to.rows, to.width);
+    }
+    end(&w);
+}

@@ -1,0 +1,199 @@
+/* rt_nccl.c: creates one communicator for each set of axes, and checks them.
+ *
+ * Rank 0 creates an id, all ranks join a communicator of the whole mesh and
+ * split it for each set of axes, in ascending order of the masks. A split is a
+ * collective, so all ranks need the same order. A set that covers the whole
+ * mesh uses the first communicator.
+ *
+ * Two streams cannot deadlock. Every rank issues the same collectives in the
+ * same order, that of train.c's statements, and a graph replays it. But two
+ * communicators may be in flight on two streams, and devices may start them in
+ * different orders. A collective's kernel has at most a quarter as many blocks
+ * as the device has multiprocessors (config_of), and no other kernel waits for
+ * a peer. Hence the kernels of two streams always fit on a device together.
+ *
+ * NCCL allocates device memory (buffers of channels and protocols) when it
+ * first needs it. Communicators are therefore created, and used once, before
+ * the arena is allocated: a lack of memory is then detected at the start.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/message.h"
+#include "cuda/core/rt_nccl.h"
+#include "launch/world.h"
+#include "rt.h"
+
+/* ---- open ---------------------------------------------------------------- */
+
+static void open_library(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    char error[1024];
+    int version = 0;
+    c->library =
+        rt_cuda_load(&rt_cuda_nccl_library, &c->call, error, sizeof error);
+    if (!c->library) {
+        rt_fail(rt, "%s", error);
+    }
+    NCCL(rt, RT_AT_START, ncclGetVersion(&version));
+    if (version < RT_NCCL_LEAST_VERSION) {
+        rt_fail(rt, "NCCL is of version %d.%d.%d, and this program needs "
+                    "%d.%d.%d or newer: install a newer NCCL",
+                version / 10000, version / 100 % 100, version % 100,
+                RT_NCCL_LEAST_VERSION / 10000,
+                RT_NCCL_LEAST_VERSION / 100 % 100,
+                RT_NCCL_LEAST_VERSION % 100);
+    }
+}
+
+/* Limits the blocks of a collective: two collectives run at the same time. */
+static NcclConfig config_of(const ParcRt *rt)
+{
+    enum { MOST = 32, UNDEFINED = INT_MIN };
+    int quarter = rt->device->sms / 4;
+    return (NcclConfig){
+        .size = sizeof(NcclConfig),
+        .magic = (unsigned)RT_NCCL_CONFIG_MAGIC,
+        .version = RT_NCCL_LEAST_VERSION,
+        .blocking = UNDEFINED,
+        .cluster = UNDEFINED,
+        .least_blocks = UNDEFINED,
+        .most_blocks = quarter < 1 ? 1 : quarter < MOST ? quarter : MOST,
+        .shares = UNDEFINED};
+}
+
+/* Creates the communicator of all ranks. */
+static void join_world(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    NcclId id;
+    memset(&id, 0, sizeof id);
+    if (rt->rank == 0) {
+        NCCL(rt, RT_AT_START, ncclGetUniqueId(&id));
+    }
+    rt_share(rt, RT_AT_START, &id, sizeof id);
+    NcclConfig config = config_of(rt);
+    NCCL(rt, RT_AT_START, ncclCommInitRankConfig(&c->world, rt->nranks, id,
+                                                 rt->rank, &config));
+}
+
+/* The lowest rank of a group is the group's color. */
+static void split(ParcRt *rt, uint32_t axes)
+{
+    CudaComms *c = rt->device->comms;
+    const RtGroup *g = &rt->group[axes];
+    if (g->n == rt->nranks) {
+        c->comm[axes] = c->world;
+    } else if (g->n > 1) {
+        NcclConfig config = config_of(rt);
+        NCCL(rt, RT_AT_START,
+             ncclCommSplit(c->world, g->member[0], g->index, &c->comm[axes],
+                           &config));
+    }
+}
+
+/* Runs collectives in place over `n` elements per rank; all ranks of the
+ * communicator call it. */
+static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *room,
+                     size_t n)
+{
+    CuStream queue = rt->device->stream[PARC_COMPUTE];
+    float *own = room + (size_t)g->index * n;
+    NCCL(rt, RT_AT_START,
+         ncclAllReduce(room, room, n * (size_t)g->n, RT_NCCL_F32, RT_NCCL_SUM,
+                       comm, queue));
+    NCCL(rt, RT_AT_START, ncclReduceScatter(room, own, n, RT_NCCL_F32,
+                                            RT_NCCL_SUM, comm, queue));
+    NCCL(rt, RT_AT_START,
+         ncclAllGather(own, room, n, RT_NCCL_F32, comm, queue));
+}
+
+/* Bytes of the warm-up's long messages: the model's longest message, as far as
+ * rank 0's memory allows, so that NCCL allocates the buffers of its algorithms
+ * for that size. Free memory differs between ranks, and a collective needs the
+ * same size on all of them. */
+static size_t message_bytes(ParcRt *rt)
+{
+    const ParcModel *m = rt->model;
+    const size_t least = (size_t)1 << 20, most = (size_t)256 << 20;
+    size_t bytes = least, room = 0, total = 0;
+    CU(rt, cuMemGetInfo(&room, &total));
+    for (int i = 0; i < m->nwork; i++) {
+        bool is_collective = strcmp(m->work[i].kind, "collective") == 0;
+        size_t its = is_collective ? (size_t)m->work[i].bytes : 0;
+        bytes = its > bytes ? its : bytes;
+    }
+    bytes = bytes < most ? bytes : most;
+    bytes = bytes < room / 4 ? bytes : room / 4;
+    bytes = bytes > least ? bytes : least;
+    rt_share(rt, RT_AT_START, &bytes, sizeof bytes);
+    return bytes;
+}
+
+static void warm_up(ParcRt *rt)
+{
+    const CudaComms *c = rt->device->comms;
+    CuStream queue = rt->device->stream[PARC_COMPUTE];
+    size_t ranks = (size_t)rt->nranks;
+    size_t all = message_bytes(rt) / sizeof(float) / ranks * ranks;
+    CuAddress at = 0;
+    all = all ? all : ranks;
+    CU(rt, cuMemAlloc(&at, all * sizeof(float)));
+    CU(rt, cuMemsetD8Async(at, 0, all * sizeof(float), queue));
+    for (int axes = 0; axes < RT_GROUPS; axes++) {
+        const RtGroup *g = &rt->group[axes];
+        if (c->comm[axes]) {
+            float *room = (float *)(uintptr_t)at;
+            use_once(rt, c->comm[axes], g, room, 1);
+            use_once(rt, c->comm[axes], g, room, all / (size_t)g->n);
+        }
+    }
+    rt_cuda_wait_stream(rt, PARC_COMPUTE, "the first collectives");
+    CU(rt, cuMemFree(at));
+}
+
+void rt_nccl_open(ParcRt *rt)
+{
+    const ParcModel *m = rt->model;
+    bool used[RT_GROUPS] = {false};
+    bool any = false;
+    for (int i = 0; i < m->ncollectives; i++) {
+        uint32_t axes = m->collective_axes[i];
+        used[axes] = rt->group[axes].n > 1;
+        any |= used[axes];
+    }
+    if (!any) {
+        return;
+    }
+    rt->device->comms = rt_allocate(sizeof *rt->device->comms);
+    open_library(rt);
+    rt_cuda_progress_open(rt);
+    join_world(rt);
+    for (uint32_t axes = 0; axes < RT_GROUPS; axes++) {
+        if (used[axes]) {
+            split(rt, axes);
+        }
+    }
+    warm_up(rt);
+}
+
+/* ---- close --------------------------------------------------------------- */
+
+void rt_nccl_close(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    if (!c) {
+        return;
+    }
+    for (int i = 0; i < RT_GROUPS; i++) {
+        if (c->comm[i] && c->comm[i] != c->world) {
+            NCCL(rt, RT_AT_END, ncclCommDestroy(c->comm[i]));
+        }
+    }
+    NCCL(rt, RT_AT_END, ncclCommDestroy(c->world));
+    rt_cuda_progress_close(rt);
+    free(c);
+    rt->device->comms = NULL;
+}

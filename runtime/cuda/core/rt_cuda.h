@@ -1,0 +1,238 @@
+/* rt_cuda.h: declares the types and functions that the files of the CUDA
+ * runtime share.
+ *
+ * A rank has one device with its primary context, one arena, four streams
+ * (PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_HOST), and pinned host memory
+ * for tensors that the plan keeps there. Calls of train.c are enqueued on the
+ * streams; the host waits only when it reads a result.
+ */
+#ifndef PARC_RT_CUDA_H
+#define PARC_RT_CUDA_H
+
+#include "common/statement.h"
+#include "cuda/api/api.h"
+#include "device.h"
+#include "rt.h"
+
+/* How a step is executed. */
+typedef struct CudaMode {
+    bool eager;     /* no graph: PARC_GRAPH=0, or one of the modes below */
+    bool sync;      /* PARC_SYNC=1: wait after each call, so an error names its
+                       statement */
+    bool tf32;      /* PARC_TF32=1: products of f32 may round operands */
+} CudaMode;
+
+/* The precision whose peak rate the log's mfu uses: CUDA_HALF if a product has
+ * 16-bit operands, else CUDA_TF32 with PARC_TF32=1, else CUDA_SINGLE. */
+typedef enum CudaPrecision {
+    CUDA_SINGLE, CUDA_TF32, CUDA_HALF,
+} CudaPrecision;
+
+/* The programs that the device executes. */
+typedef enum CudaProgram {
+    CUDA_STEP, CUDA_EVAL, CUDA_OUTPUTS, CUDA_PROGRAMS,
+} CudaProgram;
+
+/* Pinned staging memory for all copies, in two halves: the host fills one
+ * while the device reads the other. */
+enum { RT_STAGES = 2 };
+typedef struct CudaStage {
+    char *half[RT_STAGES];
+    size_t room, used; /* bytes of a half; bytes in use of the current half */
+    CuEvent read[RT_STAGES]; /* recorded after the device's read */
+    bool busy[RT_STAGES];    /* `read` has not been waited for */
+    int at;
+} CudaStage;
+
+/* The buffer for scalar results of a step. */
+typedef struct CudaResults {
+    float *value; /* pinned, RT_RESULTS */
+    int64_t offset[RT_RESULTS];
+    int n;
+    CuEvent there;
+} CudaResults;
+
+/* Bytes that every step copies from the host. They must stay unchanged,
+ * because a copy in a graph reads them in each replay. */
+typedef struct CudaConstant {
+    struct CudaConstant *next;
+    const void *to;
+    size_t bytes;
+    void *host;
+} CudaConstant;
+
+/* A kernel of the module, by its number in the model. */
+typedef struct CudaKernel {
+    CuFunction function;
+    int64_t own_shared;   /* bytes of static shared memory */
+    int64_t shared_bytes; /* bytes of dynamic shared memory that it may use so
+                             far */
+} CudaKernel;
+
+/* An event of a traced step, and the statement or mark that begins there. */
+typedef struct CudaMark {
+    CuEvent event;
+    int32_t what; /* statement or event, as RtMark.what */
+    int64_t turn;
+} CudaMark;
+typedef struct CudaTrace {
+    CudaMark *mark;
+    int n, room;
+    int64_t begin_ns; /* time of the first event on the host's clock */
+} CudaTrace;
+
+typedef struct RtDevice {
+    CudaDriver cu;
+    CudaBlas blas;
+    void *driver_library, *blas_library;
+    CudaMode mode;
+
+    CuDevice device;
+    int ordinal;
+    char name[128]; /* "NVIDIA H200" */
+    int numa_node; /* the host memory node nearest to the device; -1: any */
+    int major, minor, sms;
+    int64_t shared_most; /* maximum shared memory of a block, bytes */
+    CuContext context;
+    size_t free_before; /* free bytes of the device before the program
+                           allocated any */
+    size_t nccl_bytes;  /* bytes that NCCL has allocated */
+
+    CuAddress arena;
+    char *host; /* the model's host_bytes, pinned; NULL: none */
+    CuStream stream[PARC_STREAMS];
+    CuEvent *event; /* the model's events, by number */
+    int64_t *recorded; /* for each event: the step (`queued`) that last
+                          recorded it; 0: none */
+    int64_t queued; /* number of enqueued steps, captured or eager */
+    CuEvent fork, join[PARC_STREAMS];
+    CuModule module;
+    CudaKernel *kernel;
+    CudaStage stage;
+    CudaResults results;
+    CudaConstant *constants;
+    CuGraphExec graph[CUDA_PROGRAMS]; /* NULL: not captured yet */
+    bool ran[CUDA_PROGRAMS]; /* has been enqueued once */
+
+    struct CudaComms *comms; /* NULL: no collective has more than one rank */
+
+    BlasHandle blas_handle; /* NULL: no product has been created */
+    CudaPrecision precision; /* for the log's mfu */
+    ParcMatmul *matmuls;
+    bool is_warm; /* the device has been busy for long enough to measure
+                     (rt_cuda_choose.c) */
+    struct CudaCache *cache; /* cache of kernel choices; rank 0 only */
+
+    struct Cudnn *cudnn; /* NULL: no call of attention that cuDNN supports */
+
+    CudaTrace trace;
+    int32_t work; /* the latest parc_mark; -1: none in this step */
+    int64_t turn;
+} RtDevice;
+
+/* Converts a pointer of emitted code to a device address. */
+static inline CuAddress rt_cuda_address(const void *p)
+{
+    return (CuAddress)(uintptr_t)p;
+}
+
+/* ---- errors (rt_cuda_error.c) ---- */
+
+/* Calls a function of the driver. On failure ends the run with a message that
+ * names the call, the rank and the statement of the step. */
+#define CU(rt, call) rt_cuda_check((rt), (rt)->device->cu.call, #call)
+#define BLAS(rt, call) rt_blas_check((rt), (rt)->device->blas.call, #call)
+void rt_cuda_check(ParcRt *rt, CuResult result, const char *call);
+void rt_blas_check(ParcRt *rt, BlasStatus status, const char *call);
+/* rt_work_where of the latest parc_mark; "" outside a step. */
+const char *rt_cuda_where(const ParcRt *rt, char text[RT_WHERE]);
+/* "out of memory (CUDA_ERROR_OUT_OF_MEMORY)" */
+const char *rt_cuda_reason(const RtDevice *d, CuResult result,
+                           char text[RT_WHERE]);
+
+/* ---- waiting (rt_cuda_wait.c) ---- */
+
+/* Waits until all work that was enqueued on `stream` (or before `event`) has
+ * run; ends the run after the time limit. `what`: the work, for messages:
+ * "step 3". */
+void rt_cuda_wait_stream(ParcRt *rt, int stream, const char *what);
+void rt_cuda_wait_event(ParcRt *rt, CuEvent event, const char *what);
+/* Called after work was enqueued on `stream`: with PARC_SYNC, waits for it and
+ * reports an error of it. `what`: "k07_norm", "ag3". */
+void rt_cuda_queued(ParcRt *rt, int stream, const char *what);
+
+/* ---- progress of the device (rt_cuda_progress.c, rt_cuda_stuck.c) ---- */
+
+/* Enqueues the start of a program on the compute stream: no collective has
+ * begun. */
+void rt_cuda_progress_step(ParcRt *rt, CudaProgram program);
+/* Called before `stream` waits, or before another stream waits for all of
+ * it. */
+void rt_cuda_progress_settle(ParcRt *rt, int stream);
+/* publish: copies the device's progress to the rank's slot, while the host
+ * waits. forget: clears the progress of the previous step. */
+void rt_cuda_progress_publish(ParcRt *rt);
+void rt_cuda_progress_forget(ParcRt *rt);
+/* Ends the run because the device does not finish, with the state of its
+ * collectives and of the ranks that they wait for. `what`: as for
+ * rt_cuda_wait_stream. */
+_Noreturn void rt_cuda_stuck(ParcRt *rt, const char *what);
+
+/* ---- modules (rt_cuda_module.c) ---- */
+
+/* Loads the best image for the device and looks up its kernels. */
+void rt_cuda_module_open(ParcRt *rt);
+/* The number of a kernel for parc_launch, by its symbol. */
+int rt_cuda_kernel(ParcRt *rt, const char *symbol);
+/* The index of the best image for a device of this compute capability; -1:
+ * none can run. */
+int rt_cuda_best_image(const ParcImage *image, int n, int major, int minor);
+
+/* ---- copies (rt_cuda_copy.c) ---- */
+
+void rt_cuda_stage_open(ParcRt *rt);
+void rt_cuda_stage_close(ParcRt *rt);
+
+/* ---- host memory of tensors (rt_cuda_host.c) ---- */
+
+/* Allocates the model's host_bytes, filled with zeros, and counts them. */
+void rt_cuda_host_open(ParcRt *rt);
+void rt_cuda_host_close(ParcRt *rt);
+/* Copies bytes of the mirror, at `offset` after the arena's end, to or from
+ * that memory, after all previously enqueued work. */
+void rt_cuda_host_copy(ParcRt *rt, int64_t offset, int64_t bytes, bool upload);
+
+/* ---- the device's NUMA node (rt_cuda_numa.c) ---- */
+
+/* Places memory that this process touches first on the NUMA node of the device
+ * while that node has free memory. No effect on a machine with one node or
+ * without that information. */
+void rt_cuda_numa_open(ParcRt *rt);
+
+/* ---- steps (rt_cuda_step.c) ---- */
+
+void rt_cuda_step_close(ParcRt *rt);
+
+/* ---- traced steps (rt_cuda_trace.c) ---- */
+
+/* begin and end enclose a traced step, in which rt->ring is set; mark records
+ * an event before each statement, on the compute stream. */
+void rt_cuda_trace_begin(ParcRt *rt);
+void rt_cuda_trace_mark(ParcRt *rt, int32_t what, int64_t turn);
+void rt_cuda_trace_end(ParcRt *rt);
+void rt_cuda_trace_close(ParcRt *rt);
+
+/* ---- products (rt_cuda_matmul.c, …) ---- */
+
+/* All products have been created: saves the measured choices for the next
+ * run. */
+void rt_cuda_matmul_ready(ParcRt *rt);
+void rt_cuda_matmul_close(ParcRt *rt);
+
+/* ---- rates (rt_cuda_rates.c) ---- */
+
+/* Peak dense flops per second of one device; 0: unknown. */
+double rt_cuda_peak_flops(const char *device, int major, int minor,
+                          CudaPrecision precision);
+
+#endif

@@ -1,0 +1,151 @@
+/* rt_cuda_load.c: opens the CUDA libraries at run time.
+ *
+ * A function table is a struct of function pointers only. Its members and the
+ * list of symbols have the same order, because both are generated from the
+ * same list.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/api/api_cudnn.h"
+
+#define CALL(result, name, symbol, arguments) symbol,
+static const char *const driver_symbols[] = {
+#include "cuda/api/calls_driver.h"
+};
+
+#define CALL(result, name, symbol, arguments) symbol,
+static const char *const blas_symbols[] = {
+#include "cuda/api/calls_blas.h"
+};
+
+#define CALL(result, name, symbol, arguments) symbol,
+static const char *const nccl_symbols[] = {
+#include "cuda/api/calls_nccl.h"
+};
+
+#define CALL(result, name, symbol, arguments) symbol,
+static const char *const cudnn_symbols[] = {
+#include "cuda/api/calls_cudnn.h"
+};
+
+/* POSIX guarantees that function pointers convert to object pointers. */
+typedef void (*Function)(void);
+_Static_assert(sizeof(Function) == sizeof(void *), "dlsym");
+_Static_assert(sizeof(CudaDriver) ==
+                   sizeof driver_symbols / sizeof *driver_symbols *
+                       sizeof(Function),
+               "a member for each symbol");
+_Static_assert(sizeof(CudaBlas) == sizeof blas_symbols / sizeof *blas_symbols *
+                                       sizeof(Function),
+               "a member for each symbol");
+_Static_assert(sizeof(CudaNccl) == sizeof nccl_symbols / sizeof *nccl_symbols *
+                                       sizeof(Function),
+               "a member for each symbol");
+_Static_assert(sizeof(CudaDnn) ==
+                   sizeof cudnn_symbols / sizeof *cudnn_symbols *
+                       sizeof(Function),
+               "a member for each symbol");
+
+const CudaLibrary rt_cuda_driver_library = {
+    .what = "the CUDA driver",
+    .names = {"libcuda.so.1"},
+    .advice = "it comes with NVIDIA's driver, which this machine needs to run "
+              "a program built for CUDA; in a container, pass the GPUs on "
+              "(docker run --gpus all)",
+    .symbol = driver_symbols,
+    .nsymbols = sizeof driver_symbols / sizeof *driver_symbols,
+};
+
+const CudaLibrary rt_cuda_blas_library = {
+    .what = "cuBLASLt",
+    .names = {"libcublasLt.so.13", "libcublasLt.so.12"},
+    .advice = "install the CUDA libraries (package libcublas, or pip's "
+              "nvidia-cublas) and put their directory into LD_LIBRARY_PATH",
+    .symbol = blas_symbols,
+    .nsymbols = sizeof blas_symbols / sizeof *blas_symbols,
+};
+
+const CudaLibrary rt_cuda_nccl_library = {
+    .what = "NCCL",
+    .names = {"libnccl.so.2"},
+    .advice = "install it (package libnccl2, or pip's nvidia-nccl) and put its "
+              "directory into LD_LIBRARY_PATH; a program of one rank needs none",
+    .symbol = nccl_symbols,
+    .nsymbols = sizeof nccl_symbols / sizeof *nccl_symbols,
+};
+
+const CudaLibrary rt_cudnn_library = {
+    .what = "cuDNN",
+    .names = {"libcudnn.so.9"},
+    .advice = "nothing needs it; attention is faster with it",
+    .symbol = cudnn_symbols,
+    .nsymbols = sizeof cudnn_symbols / sizeof *cudnn_symbols,
+};
+
+static bool is_listed(const CudaLibrary *library, int i)
+{
+    int most = (int)(sizeof library->names / sizeof *library->names);
+    return i < most && library->names[i];
+}
+
+/* Opens the first name that can be opened; else composes why each one
+ * cannot. */
+static void *open_library(const CudaLibrary *library, const char **name,
+                          char *error, size_t room)
+{
+    size_t n = (size_t)snprintf(error, room, "%s is missing:", library->what);
+    for (int i = 0; is_listed(library, i); i++) {
+        *name = library->names[i];
+        void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+        if (handle) {
+            return handle;
+        }
+        const char *why = dlerror();
+        if (n < room) {
+            n += (size_t)snprintf(error + n, room - n, "%s %s", i ? ";" : "",
+                                  why ? why : *name);
+        }
+    }
+    if (n < room) {
+        snprintf(error + n, room - n, "; %s", library->advice);
+    }
+    return NULL;
+}
+
+/* The path of the opened file. */
+static const char *file_of(void *address, const char *name)
+{
+    Dl_info info;
+    return address && dladdr(address, &info) && info.dli_fname ? info.dli_fname
+                                                               : name;
+}
+
+void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
+                   size_t room)
+{
+    const char *name = NULL, *lacks = NULL;
+    int missing = 0;
+    void *known = NULL, *handle = open_library(library, &name, error, room);
+    for (int i = 0; handle && i < library->nsymbols; i++) {
+        void *address = dlsym(handle, library->symbol[i]);
+        memcpy((char *)table + (size_t)i * sizeof address, &address,
+               sizeof address);
+        if (address) {
+            known = address;
+        } else {
+            missing++;
+            lacks = lacks ? lacks : library->symbol[i];
+        }
+    }
+    if (!missing) {
+        return handle;
+    }
+    snprintf(error, room,
+             "%s (%s) is too old or incomplete: it lacks %s%s; %s",
+             library->what, file_of(known, name), lacks,
+             missing > 1 ? " and others" : "", library->advice);
+    dlclose(handle);
+    return NULL;
+}

@@ -1,0 +1,217 @@
+/* rt_cuda_module.c: loads the compiled kernels and launches them.
+ *
+ * A binary contains an image for each architecture that it was built for:
+ * machine code ("sm_90a"), and PTX ("compute_90") for newer devices, which the
+ * driver compiles when it loads it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/message.h"
+#include "common/statement.h"
+#include "cuda/core/rt_cuda.h"
+#include "cuda/core/rt_cuda_launch.h"
+#include "launch/world.h"
+#include "rt.h"
+
+/* ---- choice of an image -------------------------------------------------- */
+
+/* "sm_90a": 9, 0 and 'a'. */
+typedef struct Arch {
+    bool ptx;
+    int major, minor;
+    char suffix; /* 'a': only this architecture; 'f': its family; else 0 */
+} Arch;
+
+static bool read_arch(const char *text, Arch *a)
+{
+    int number, length = 0;
+    a->ptx = strncmp(text, "compute_", 8) == 0;
+    if (!a->ptx && strncmp(text, "sm_", 3) != 0) {
+        return false;
+    }
+    text += a->ptx ? 8 : 3;
+    if (sscanf(text, "%d%n", &number, &length) != 1 || number < 10) {
+        return false;
+    }
+    a->major = number / 10;
+    a->minor = number % 10;
+    a->suffix = text[length];
+    return true;
+}
+
+/* A score of an image for a device; 0: cannot run. Machine code of the
+ * device's own architecture is best, then that of an older one with the same
+ * major number, then the newest PTX. */
+static int fitness(const Arch *a, int major, int minor)
+{
+    enum { OWN = 1 << 16, MACHINE = 1 << 12, SPECIAL = 1 };
+    bool same = a->major == major && a->minor == minor;
+    bool family = a->major == major && a->minor <= minor;
+    bool runs = a->suffix == 'a'             ? same
+                : a->suffix == 'f' || !a->ptx ? family
+                                              : a->major < major || family;
+    if (!runs) {
+        return 0;
+    }
+    return (same ? OWN : 0) * !a->ptx + (a->ptx ? 0 : MACHINE) +
+           (a->major * 10 + a->minor) * 2 + (a->suffix ? SPECIAL : 0);
+}
+
+int rt_cuda_best_image(const ParcImage *image, int n, int major, int minor)
+{
+    int best = -1, most = 0;
+    for (int i = 0; i < n; i++) {
+        Arch a;
+        int fits = read_arch(image[i].arch, &a) ? fitness(&a, major, minor) : 0;
+        if (fits > most) {
+            most = fits;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* "sm_80, sm_90a, compute_90" */
+static const char *list_images(const ParcModel *m, char text[RT_WHERE])
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (int i = 0; i < m->nimages && n < RT_WHERE; i++) {
+        n += (size_t)snprintf(text + n, RT_WHERE - n, "%s%s", i ? ", " : "",
+                              m->image[i].arch);
+    }
+    return m->nimages ? text : "no GPU";
+}
+
+static const ParcImage *choose(ParcRt *rt)
+{
+    const RtDevice *d = rt->device;
+    const ParcModel *m = rt->model;
+    char text[RT_WHERE];
+    int i = rt_cuda_best_image(m->image, m->nimages, d->major, d->minor);
+    if (i < 0) {
+        rt_fail(rt,
+                "GPU %d is a %s (sm_%d%d), and this program was built for %s: "
+                "build it again with parc --arch sm_%d%d",
+                d->ordinal, d->name, d->major, d->minor, list_images(m, text),
+                d->major, d->minor);
+    }
+    return &m->image[i];
+}
+
+/* Bytes of shared memory that every block has by default. */
+enum { GRANTED = 48 * 1024 };
+
+/* ---- load ---------------------------------------------------------------- */
+
+static void load(ParcRt *rt, const ParcImage *image)
+{
+    RtDevice *d = rt->device;
+    char log[2048] = "", why[RT_WHERE];
+    CuJitOption option[] = {RT_CU_JIT_ERROR_LOG, RT_CU_JIT_ERROR_LOG_BYTES};
+    void *value[] = {log, (void *)(uintptr_t)sizeof log};
+    CuResult r =
+        d->cu.cuModuleLoadDataEx(&d->module, image->data, 2, option, value);
+    if (r != RT_CU_SUCCESS) {
+        rt_fail(rt, "GPU %d (%s, sm_%d%d): cannot load the kernels for %s: "
+                    "%s%s%s",
+                d->ordinal, d->name, d->major, d->minor, image->arch,
+                rt_cuda_reason(d, r, why), *log ? ": " : "", log);
+    }
+}
+
+void rt_cuda_module_open(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    const ParcModel *m = rt->model;
+    if (m->nkernels == 0) {
+        return;
+    }
+    const ParcImage *image = choose(rt);
+    load(rt, image);
+    d->kernel = rt_allocate((size_t)m->nkernels * sizeof *d->kernel);
+    for (int i = 0; i < m->nkernels; i++) {
+        CuResult r = d->cu.cuModuleGetFunction(&d->kernel[i].function,
+                                               d->module, m->kernel[i]);
+        if (r == RT_CU_NOT_FOUND) {
+            rt_fail(rt, "the kernels for %s lack '%s', which train.c calls: "
+                        "compile kernels.cu again",
+                    image->arch, m->kernel[i]);
+        }
+        rt_cuda_check(rt, r, m->kernel[i]);
+        int own = 0;
+        CU(rt, cuFuncGetAttribute(&own, RT_CU_FUNCTION_STATIC_SHARED,
+                                  d->kernel[i].function));
+        d->kernel[i].own_shared = own;
+        d->kernel[i].shared_bytes = GRANTED - own;
+    }
+}
+
+int rt_cuda_kernel(ParcRt *rt, const char *symbol)
+{
+    const ParcModel *m = rt->model;
+    for (int i = 0; i < m->nkernels; i++) {
+        if (strcmp(m->kernel[i], symbol) == 0) {
+            return i;
+        }
+    }
+    rt_fail(rt, "train.c lists no kernel '%s', which the runtime launches: "
+                "run parc again", symbol);
+}
+
+/* ---- launch -------------------------------------------------------------- */
+
+bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared_bytes)
+{
+    const RtDevice *d = rt->device;
+    return shared_bytes + d->kernel[kernel].own_shared <= d->shared_most;
+}
+
+static void grant_shared(ParcRt *rt, int kernel, int64_t bytes)
+{
+    const RtDevice *d = rt->device;
+    CudaKernel *k = &d->kernel[kernel];
+    if (!parc_block_has(rt, kernel, bytes)) {
+        rt_fail(rt,
+                "'%s' needs %lld bytes of shared memory, but a block of GPU "
+                "%d (%s) has %lld: build it again with parc --arch sm_%d%d",
+                rt->model->kernel[kernel],
+                (long long)(bytes + k->own_shared), d->ordinal,
+                d->name, (long long)d->shared_most, d->major, d->minor);
+    }
+    CU(rt, cuFuncSetAttribute(k->function, RT_CU_FUNCTION_DYNAMIC_SHARED,
+                              (int)bytes));
+    k->shared_bytes = bytes;
+}
+
+void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
+                 int64_t shared_bytes, void **args)
+{
+    const RtDevice *d = rt->device;
+    char where[RT_WHERE], why[RT_WHERE];
+    CudaKernel *k = &d->kernel[kernel];
+    const char *symbol = rt->model->kernel[kernel];
+    unsigned columns, rows;
+    if (!rt_cuda_grid(grid, &columns, &rows)) {
+        rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to "
+                    "2^46: split the batch over more ranks",
+                symbol, (long long)grid);
+    }
+    if (shared_bytes > k->shared_bytes) {
+        grant_shared(rt, kernel, shared_bytes);
+    }
+    CuResult r = d->cu.cuLaunchKernel(
+        k->function, columns, rows, 1, (unsigned)block, 1, 1,
+        (unsigned)shared_bytes, d->stream[PARC_COMPUTE], args, NULL);
+    if (r != RT_CU_SUCCESS) {
+        rt_fail(rt,
+                "rank %d: launching '%s' (%lld blocks of %d threads, %lld "
+                "bytes of shared memory)%s: %s",
+                rt->rank, symbol, (long long)grid, block,
+                (long long)shared_bytes, rt_cuda_where(rt, where),
+                rt_cuda_reason(d, r, why));
+    }
+    rt_cuda_queued(rt, PARC_COMPUTE, symbol);
+}

@@ -1,0 +1,165 @@
+/* rt_cuda_progress.c: records which collective each stream of the device
+ * executes.
+ *
+ * A graph runs without the host, so the device itself reports its progress:
+ * before and after each collective the stream writes a word of pinned memory.
+ * Collective i of a stream in a step has begun if the word is 2 i + 1, and has
+ * ended if it is 2 i + 2; 0 means that none has begun. All ranks enqueue the
+ * same collectives in the same order, so one rank's table explains the words
+ * of the others. A forward program's collectives continue the numbers of the
+ * programs that were enqueued before it.
+ *
+ * The word is written by a memset node, which graphs support in every driver
+ * and which can write pinned memory. (cuStreamWriteValue32 is cheaper, but
+ * drivers of CUDA 12 refuse it if the kernel module was loaded without stream
+ * memory operations.) It costs about a microsecond before a collective. The
+ * word after a collective is written after the event that other streams wait
+ * for. It is omitted if the stream's next collective follows without a wait,
+ * because the begin of that one implies it.
+ */
+#include <stdlib.h>
+
+#include "common/message.h"
+#include "cuda/core/rt_nccl.h"
+#include "rt.h"
+
+/* Words are in separate cache lines. */
+enum { APART = 16, FIRST_ROOM = 64 };
+
+void rt_cuda_progress_open(ParcRt *rt)
+{
+    CudaProgress *p = &rt->device->comms->progress;
+    void *words = NULL;
+    CU(rt, cuMemHostAlloc(&words, PARC_STREAMS * APART * sizeof *p->word,
+                          RT_CU_HOST_PORTABLE));
+    p->word = words;
+    for (int i = 0; i < PARC_STREAMS * APART; i++) {
+        atomic_init(&p->word[i], 0);
+    }
+}
+
+void rt_cuda_progress_close(ParcRt *rt)
+{
+    CudaProgress *p = &rt->device->comms->progress;
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        free(p->place[i]);
+    }
+    if (p->word) {
+        CU(rt, cuMemFreeHost((void *)p->word));
+    }
+}
+
+static void say(ParcRt *rt, int stream, uint32_t word)
+{
+    const RtDevice *d = rt->device;
+    CU(rt, cuMemsetD32Async(
+               rt_cuda_address((void *)&d->comms->progress.word[stream * APART]),
+               word, 1, d->stream[stream]));
+}
+
+void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
+{
+    const RtDevice *d = rt->device;
+    if (!d->comms) {
+        return;
+    }
+    CudaProgress *p = &d->comms->progress;
+    CU(rt, cuMemsetD32Async(rt_cuda_address((void *)p->word), 0,
+                            PARC_STREAMS * APART, d->stream[PARC_COMPUTE]));
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        if (!p->placed[program]) {
+            p->first[program][i] = p->known[i];
+        }
+        p->n[i] = p->first[program][i];
+        p->owed[i] = false;
+    }
+    p->placed[program] = true;
+}
+
+/* Appends an entry for the stream's next collective. */
+static CudaPlace *next_place(CudaProgress *p, int stream)
+{
+    uint32_t i = p->n[stream]++;
+    if (i == p->room[stream]) {
+        uint32_t room = i ? 2 * i : FIRST_ROOM;
+        CudaPlace *more = rt_allocate(room * sizeof *more);
+        for (uint32_t k = 0; k < i; k++) {
+            more[k] = p->place[stream][k];
+        }
+        free(p->place[stream]);
+        p->place[stream] = more;
+        p->room[stream] = room;
+    }
+    if (p->known[stream] <= i) {
+        p->known[stream] = i + 1;
+    }
+    return &p->place[stream][i];
+}
+
+void rt_cuda_progress_begin(ParcRt *rt, int stream, int id)
+{
+    const RtDevice *d = rt->device;
+    CudaProgress *p = &d->comms->progress;
+    *next_place(p, stream) =
+        (CudaPlace){.id = id, .work = d->work, .turn = d->turn};
+    p->owed[stream] = false;
+    say(rt, stream, 2 * p->n[stream] - 1);
+}
+
+void rt_cuda_progress_settle(ParcRt *rt, int stream)
+{
+    const CudaComms *c = rt->device->comms;
+    if (c && c->progress.owed[stream]) {
+        rt->device->comms->progress.owed[stream] = false;
+        say(rt, stream, 2 * c->progress.n[stream]);
+    }
+}
+
+/* On the compute stream kernels follow, which write no word; so the end is
+ * written immediately. */
+void rt_cuda_progress_end(ParcRt *rt, int stream)
+{
+    rt->device->comms->progress.owed[stream] = true;
+    if (stream == PARC_COMPUTE || rt->device->mode.sync) {
+        rt_cuda_progress_settle(rt, stream);
+    }
+}
+
+const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
+                                        uint32_t word)
+{
+    const CudaProgress *p = &rt->device->comms->progress;
+    uint32_t i = (word - 1) / 2;
+    return word > 0 && i < p->known[stream] ? &p->place[stream][i] : NULL;
+}
+
+/* Stores the current or latest collective of any stream. */
+static void note(RtSlot *slot, const CudaPlace *place, bool in)
+{
+    if (place) {
+        atomic_store(&slot->collective, place->id);
+        atomic_store(&slot->state, in ? RT_MOVING : RT_COMPUTING);
+    }
+}
+
+void rt_cuda_progress_publish(ParcRt *rt)
+{
+    const CudaComms *c = rt->device->comms;
+    RtSlot *slot = &rt->world->slot[rt->rank];
+    for (int i = 0; c && i < PARC_STREAMS; i++) {
+        uint32_t word = atomic_load(&c->progress.word[i * APART]);
+        if (word != atomic_load(&slot->begun[i])) {
+            atomic_store(&slot->begun[i], word);
+            note(slot, rt_cuda_progress_place(rt, i, word), word % 2 == 1);
+        }
+    }
+}
+
+void rt_cuda_progress_forget(ParcRt *rt)
+{
+    RtSlot *slot = &rt->world->slot[rt->rank];
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        atomic_store(&slot->begun[i], 0);
+    }
+    atomic_store(&slot->state, RT_COMPUTING);
+}

@@ -1,0 +1,77 @@
+/* rt_nccl.h: declares what the files that use NCCL share: communicators, the
+ * arena as a window (rt_nccl_window.c), and the progress of collectives
+ * (rt_cuda_progress.c). */
+#ifndef PARC_RT_NCCL_H
+#define PARC_RT_NCCL_H
+
+#include "cuda/core/rt_cuda.h"
+#include "rt.h"
+
+/* A collective of a step, and the statement in which train.c enqueued it. */
+typedef struct CudaPlace {
+    int32_t id, work; /* work: -1 without a parc_mark */
+    int64_t turn;
+} CudaPlace;
+
+/* The progress of collectives (rt_cuda_progress.c), by stream. */
+typedef struct CudaProgress {
+    _Atomic uint32_t *word; /* pinned: the device writes them */
+    CudaPlace *place[PARC_STREAMS];
+    uint32_t n[PARC_STREAMS];     /* the number of the next collective */
+    uint32_t first[CUDA_PROGRAMS][PARC_STREAMS]; /* number of each program's
+                                                    first collective */
+    bool placed[CUDA_PROGRAMS];   /* `first` is known */
+    uint32_t known[PARC_STREAMS]; /* valid entries of place[], from any step */
+    uint32_t room[PARC_STREAMS];
+    bool owed[PARC_STREAMS]; /* the end of the last collective has not been
+                                written */
+} CudaProgress;
+
+typedef struct CudaComms {
+    CudaNccl call;
+    void *library;
+    NcclComm comm[RT_GROUPS]; /* by mask of mesh axes; NULL: not used */
+    NcclComm world;           /* parent of the others; may be one of them */
+    CudaProgress progress;
+    CudaNcclWindow window_call;
+    NcclWindow window[RT_GROUPS]; /* windows of the arena; NULL: none */
+    int nwindows;
+    bool owns_arena; /* ncclMemAlloc has allocated it */
+} CudaComms;
+
+/* Calls NCCL; ends the run with a message on failure. */
+#define NCCL(rt, id, call_) \
+    rt_nccl_check((rt), (id), (rt)->device->comms->call.call_, #call_)
+void rt_nccl_check(ParcRt *rt, int id, NcclResult result, const char *call);
+
+/* Creates the communicators of all sets of axes that the model's collectives
+ * use. All ranks call it; a run of one rank needs no library. */
+void rt_nccl_open(ParcRt *rt);
+void rt_nccl_close(ParcRt *rt);
+/* Called while the host waits: ends the run if a communicator has failed. */
+void rt_nccl_watch(ParcRt *rt);
+/* ---- rt_nccl_window.c ---- */
+
+/* Allocates NCCL memory on all ranks; false: NCCL provides none, on any
+ * rank. */
+bool rt_nccl_alloc(ParcRt *rt, CuAddress *to, size_t bytes);
+/* Frees it; false: NCCL has not allocated it. */
+bool rt_nccl_free(ParcRt *rt, CuAddress arena);
+/* Registers the arena as a window of each communicator, if NCCL has allocated
+ * it. */
+void rt_nccl_register(ParcRt *rt);
+void rt_nccl_unregister(ParcRt *rt);
+
+/* ---- rt_cuda_progress.c ---- */
+
+void rt_cuda_progress_open(ParcRt *rt);
+void rt_cuda_progress_close(ParcRt *rt);
+/* Called before and after a collective on its stream. */
+void rt_cuda_progress_begin(ParcRt *rt, int stream, int id);
+void rt_cuda_progress_end(ParcRt *rt, int stream);
+/* The collective that a stream's word denotes; NULL: none. */
+const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
+                                        uint32_t word);
+
+
+#endif

@@ -1,0 +1,332 @@
+/* rt_cuda_choose.c: chooses the cuBLASLt kernel of each product.
+ *
+ * The library proposes candidates. Rank 0 measures them before the first step,
+ * and all ranks use the fastest: values that must be equal on several ranks
+ * need equal kernels. A file saves the choices, so the next run starts
+ * immediately.
+ *
+ * An idle GPU has a low clock rate, which rises while candidates run.
+ * Therefore the device runs for WARM_MS before the first measurement of a
+ * process, and candidates are measured alternately in ROUNDS rounds; the
+ * minimum of each one counts.
+ *
+ * The measurements use the arena as operands, since it holds no data at that
+ * time, and fill it with zeros afterwards.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/message.h"
+#include "cuda/core/rt_cuda_cache.h"
+#include "cuda/matmul/rt_cuda_matmul.h"
+#include "launch/world.h"
+#include "rt.h"
+
+enum {
+    CANDIDATES = 8,
+    ROUNDS = 5,
+    WARM_MS = 100,
+    ROUND_US = 300, /* time of a candidate in a round */
+    MOST_RUNS = 20, /* maximum runs of a candidate in a round */
+};
+
+/* ---- candidates ---------------------------------------------------------- */
+
+static void prefer(ParcRt *rt, BlasPreference p,
+                   BlasPreferenceAttribute attribute, uint32_t value)
+{
+    BLAS(rt, cublasLtMatmulPreferenceSetAttribute(p, attribute, &value,
+                                                  sizeof value));
+}
+
+/* Requests up to `wanted` candidates for operands of this alignment, best
+ * first. Returns their number, at least one. */
+static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
+                   BlasCandidate *candidate)
+{
+    const RtDevice *d = rt->device;
+    BlasPreference p = NULL;
+    uint64_t workspace = (uint64_t)mm->spec.scratch_bytes;
+    int found = 0;
+    BLAS(rt, cublasLtMatmulPreferenceCreate(&p));
+    BLAS(rt, cublasLtMatmulPreferenceSetAttribute(p, RT_BLAS_MAX_WORKSPACE,
+                                                  &workspace,
+                                                  sizeof workspace));
+    /* Partial sums must not be rounded to 16 bits. */
+    prefer(rt, p, RT_BLAS_REDUCTION_MASK, RT_BLAS_REDUCE_IN_COMPUTE_TYPE);
+    for (BlasPreferenceAttribute a = RT_BLAS_ALIGNMENT_A;
+         a <= RT_BLAS_ALIGNMENT_D; a++) {
+        prefer(rt, p, a, 1u << alignment);
+    }
+    char *aligned_so = parc_arena(rt) + ((ptrdiff_t)1 << alignment);
+    rt_cuda_epilogue_point(rt, mm,
+                           rt_cuda_vector_bytes(&mm->spec) ? aligned_so : NULL,
+                           rt_cuda_tensor_bytes(&mm->spec) ? aligned_so : NULL);
+    BlasStatus status = d->blas.cublasLtMatmulAlgoGetHeuristic(
+        d->blas_handle, mm->product, mm->layout[CUDA_B], mm->layout[CUDA_A],
+        mm->layout[CUDA_C], mm->layout[CUDA_C], p, wanted, candidate, &found);
+    BLAS(rt, cublasLtMatmulPreferenceDestroy(p));
+    if (status == RT_BLAS_SUCCESS && found > 0) {
+        return found;
+    }
+    const ParcMatmulSpec *s = &mm->spec;
+    const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
+    rt_fail(rt,
+            "cuBLASLt %zu has no kernel for '%s' (%lld x [%lld, %lld] [%lld, "
+            "%lld]%s%s, operands aligned to %d bytes) on %s: %s%s",
+            d->blas.cublasLtGetVersion(), s->name, (long long)s->batch,
+            (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
+            *epilogue ? " with " : "", epilogue, 1 << alignment, d->name,
+            d->blas.cublasLtGetStatusString(status),
+            *epilogue ? "; compile the program with -D epilogues=none" : "");
+}
+
+void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment)
+{
+    BlasCandidate first;
+    propose(rt, mm, alignment, 1, &first);
+    mm->choice[alignment] =
+        (CudaChoice){.known = true, .algorithm = first.algorithm};
+}
+
+/* ---- measurement --------------------------------------------------------- */
+
+/* Operands in the arena for a measurement. */
+typedef struct Ground {
+    CudaOperands at;
+    int64_t bytes; /* total size */
+} Ground;
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static char *take(ParcRt *rt, Ground *g, int64_t bytes)
+{
+    char *at = bytes ? parc_arena(rt) + g->bytes : NULL;
+    g->bytes += aligned(bytes);
+    return at;
+}
+
+/* Places the operands; false if the arena is too small, which is possible for
+ * a product that runs in a loop over parts of its operands. */
+static bool lay_out(ParcRt *rt, const ParcMatmulSpec *s, Ground *g)
+{
+    g->bytes = 0;
+    g->at.a = take(rt, g, rt_cuda_operand_bytes(s, CUDA_A));
+    g->at.b = take(rt, g, rt_cuda_operand_bytes(s, CUDA_B));
+    g->at.c = take(rt, g, rt_cuda_operand_bytes(s, CUDA_C));
+    g->at.vector = take(rt, g, rt_cuda_vector_bytes(s));
+    g->at.tensor = take(rt, g, rt_cuda_tensor_bytes(s));
+    g->at.workspace = parc_arena(rt) + g->bytes;
+    g->bytes += s->scratch_bytes;
+    return g->bytes <= rt->model->arena_bytes;
+}
+
+static BlasStatus run_once(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                           const BlasCandidate *c)
+{
+    return rt_cuda_product(rt, mm, &c->algorithm, &g->at);
+}
+
+/* The mean milliseconds of `runs` runs; negative if the kernel cannot run. */
+static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                     const BlasCandidate *c, int runs, const CuEvent event[2])
+{
+    const RtDevice *d = rt->device;
+    CuStream stream = d->stream[PARC_COMPUTE];
+    float ms = 0;
+    CU(rt, cuEventRecord(event[0], stream));
+    for (int i = 0; i < runs; i++) {
+        if (run_once(rt, mm, g, c) != RT_BLAS_SUCCESS) {
+            return -1;
+        }
+    }
+    CU(rt, cuEventRecord(event[1], stream));
+    rt_cuda_wait_event(rt, event[1], mm->spec.name);
+    CU(rt, cuEventElapsedTime(&ms, event[0], event[1]));
+    return ms / (float)runs;
+}
+
+/* Measured milliseconds of a candidate; least: -1 if it cannot run. */
+typedef struct Measured {
+    float cold, least;
+    int runs; /* runs per round */
+} Measured;
+
+/* Runs each candidate once, because the first run may load its kernel. */
+static void run_first(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                      const BlasCandidate *candidate, int n, Measured *m,
+                      const CuEvent event[2])
+{
+    for (int i = 0; i < n; i++) {
+        m[i].cold = m[i].least =
+            time_of(rt, mm, g, &candidate[i], 1, event);
+        float runs = m[i].cold > 0 ? ROUND_US / 1e3f / m[i].cold : MOST_RUNS;
+        m[i].runs = runs < 1 ? 1 : runs > MOST_RUNS ? MOST_RUNS : (int)runs;
+    }
+}
+
+/* Runs candidates until the clock rate has risen, once per process. */
+static void warm_up(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                    const BlasCandidate *candidate, int n, const Measured *m,
+                    const CuEvent event[2])
+{
+    RtDevice *d = rt->device;
+    double begin = rt_now();
+    for (int i = 0; i < n && !d->is_warm; i++) {
+        while (m[i].least >= 0 && !d->is_warm) {
+            time_of(rt, mm, g, &candidate[i], m[i].runs, event);
+            d->is_warm = rt_now() - begin > WARM_MS / 1e3;
+        }
+    }
+}
+
+static int measure_rounds(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                          const BlasCandidate *candidate, int n, Measured *m,
+                          const CuEvent event[2])
+{
+    int best = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < n; i++) {
+            float ms = m[i].least < 0 ? -1
+                                      : time_of(rt, mm, g, &candidate[i],
+                                                m[i].runs, event);
+            bool better = ms >= 0 && (round == 0 || ms < m[i].least);
+            m[i].least = better || ms < 0 ? ms : m[i].least;
+        }
+    }
+    for (int i = 1; i < n; i++) {
+        bool better = m[best].least < 0 || m[i].least < m[best].least;
+        best = m[i].least >= 0 && better ? i : best;
+    }
+    return best;
+}
+
+/* PARC_TIMES=FILE: appends one line of JSON for each product. */
+static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
+                      const Measured *m, int best)
+{
+    const ParcMatmulSpec *s = &mm->spec;
+    const char *path = getenv("PARC_TIMES");
+    FILE *f = path && *path ? fopen(path, "a") : NULL;
+    if (!path || !*path) {
+        return;
+    }
+    if (!f) {
+        rt_fail(rt, "cannot write PARC_TIMES '%s': %s", path, strerror(errno));
+    }
+    double flops = 2.0 * (double)s->batch * (double)s->m * (double)s->n *
+                   (double)s->k;
+    fprintf(f,
+            "{\"name\": \"%s\", \"batch\": %lld, \"m\": %lld, \"n\": %lld, "
+            "\"k\": %lld, \"flops\": %.9g, \"chosen\": %d, \"cold_ms\": [",
+            s->name, (long long)s->batch, (long long)s->m, (long long)s->n,
+            (long long)s->k, flops, best);
+    for (int i = 0; i < n; i++) {
+        fprintf(f, "%s%.6f", i ? ", " : "", (double)m[i].cold);
+    }
+    fputs("], \"ms\": [", f);
+    for (int i = 0; i < n; i++) {
+        fprintf(f, "%s%.6f", i ? ", " : "", (double)m[i].least);
+    }
+    fputs("]}\n", f);
+    fclose(f);
+}
+
+static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                   const BlasCandidate *candidate, int n)
+{
+    /* This byte gives normal numbers in every type: bf16 and f32 0.011, f16
+     * 1.06. */
+    enum { FILLING = 0x3c };
+    const RtDevice *d = rt->device;
+    CuStream stream = d->stream[PARC_COMPUTE];
+    CuAddress begin = rt_cuda_address(g->at.a);
+    CuEvent event[2];
+    Measured measured[CANDIDATES];
+    for (int i = 0; i < 2; i++) {
+        CU(rt, cuEventCreate(&event[i], RT_CU_EVENT_DEFAULT));
+    }
+    CU(rt, cuMemsetD8Async(begin, FILLING, (size_t)g->bytes, stream));
+    run_first(rt, mm, g, candidate, n, measured, event);
+    warm_up(rt, mm, g, candidate, n, measured, event);
+    int best = measure_rounds(rt, mm, g, candidate, n, measured, event);
+    log_times(rt, mm, n, measured, best);
+    CU(rt, cuMemsetD8Async(begin, 0, (size_t)g->bytes, stream));
+    for (int i = 0; i < 2; i++) {
+        CU(rt, cuEventDestroy(event[i]));
+    }
+    return best;
+}
+
+/* ---- choice -------------------------------------------------------------- */
+
+/* The key contains all that a choice depends on, except device and library. */
+static void write_key(const ParcRt *rt, const ParcMatmul *mm,
+                      char key[CUDA_KEY])
+{
+    static const char *const name[] = {[PARC_F32] = "f32", [PARC_BF16] = "bf16",
+                                       [PARC_F16] = "f16"};
+    const ParcMatmulSpec *s = &mm->spec;
+    const int64_t *of[] = {s->sa, s->sb, s->sc};
+    const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
+    int n = snprintf(key, CUDA_KEY, "%s %s %s%s%s%s batch %lld m %lld n %lld k "
+                                    "%lld workspace %lld strides",
+                     name[s->type.a], name[s->type.b], name[s->type.c],
+                     rt->device->mode.tf32 ? " tf32" : "",
+                     *epilogue ? " " : "", epilogue, (long long)s->batch,
+                     (long long)s->m, (long long)s->n, (long long)s->k,
+                     (long long)s->scratch_bytes);
+    for (int i = 0; i < CUDA_OPERANDS && n < CUDA_KEY; i++) {
+        n += snprintf(key + n, CUDA_KEY - (size_t)n, " %lld,%lld,%lld",
+                      (long long)of[i][0], (long long)of[i][1],
+                      (long long)of[i][2]);
+    }
+}
+
+/* Reads a choice of an earlier run, if the library still accepts it. */
+static bool recall(ParcRt *rt, const ParcMatmul *mm, const char *key,
+                   BlasAlgorithm *algorithm)
+{
+    const RtDevice *d = rt->device;
+    BlasCandidate c;
+    if (!rt_cuda_cache_find(d->cache, key, algorithm)) {
+        return false;
+    }
+    return d->blas.cublasLtMatmulAlgoCheck(
+               d->blas_handle, mm->product, mm->layout[CUDA_B],
+               mm->layout[CUDA_A], mm->layout[CUDA_C], mm->layout[CUDA_C],
+               algorithm, &c) == RT_BLAS_SUCCESS &&
+           c.workspace_bytes <= (size_t)mm->spec.scratch_bytes;
+}
+
+static void decide(ParcRt *rt, const ParcMatmul *mm, BlasAlgorithm *algorithm)
+{
+    BlasCandidate candidate[CANDIDATES];
+    char key[CUDA_KEY];
+    Ground ground;
+    write_key(rt, mm, key);
+    if (recall(rt, mm, key, algorithm)) {
+        return;
+    }
+    int n = propose(rt, mm, CUDA_ALIGNED, CANDIDATES, candidate), best = 0;
+    if (n > 1 && lay_out(rt, &mm->spec, &ground)) {
+        best = fastest(rt, mm, &ground, candidate, n);
+    }
+    *algorithm = candidate[best].algorithm;
+    rt_cuda_cache_add(rt->device->cache, key, algorithm);
+}
+
+void rt_cuda_choose(ParcRt *rt, ParcMatmul *mm)
+{
+    CudaChoice *c = &mm->choice[CUDA_ALIGNED];
+    if (rt->rank == 0) {
+        decide(rt, mm, &c->algorithm);
+    }
+    rt_share(rt, RT_AT_MATMULS, &c->algorithm, sizeof c->algorithm);
+    c->known = true;
+}

@@ -1,0 +1,71 @@
+/* rt_cuda_matmul.h: declares the types and functions that the files of matrix
+ * products share.
+ *
+ * cuBLASLt's matrices are column-major, hence parc's rows are its columns: c =
+ * a b by rows is c' = b' a' by columns. The library's first operand is parc's
+ * b, its second a.
+ */
+#ifndef PARC_RT_CUDA_MATMUL_H
+#define PARC_RT_CUDA_MATMUL_H
+
+#include "cuda/core/rt_cuda.h"
+#include "rt.h"
+
+enum { CUDA_A, CUDA_B, CUDA_C, CUDA_OPERANDS }; /* parc's operands */
+
+/* The operands of a product; vector and tensor depend on its epilogue. */
+typedef struct CudaOperands {
+    const void *a, *b;
+    void *c, *vector, *tensor, *workspace;
+} CudaOperands;
+
+/* Addresses are multiples of 1 << alignment bytes. No kernel requires more
+ * than 16 bytes. */
+enum { CUDA_ALIGNED = 4, CUDA_ALIGNMENTS = CUDA_ALIGNED + 1 };
+
+typedef struct CudaChoice {
+    bool known;
+    BlasAlgorithm algorithm;
+} CudaChoice;
+
+struct ParcMatmul {
+    ParcMatmulSpec spec;
+    BlasProduct product;
+    BlasLayout layout[CUDA_OPERANDS];
+    CudaChoice choice[CUDA_ALIGNMENTS];
+    struct ParcMatmul *next;
+};
+
+/* Bytes from the start of an operand's first element to the end of its last. */
+int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand);
+/* Enqueues the product with an algorithm and operands. */
+BlasStatus rt_cuda_product(ParcRt *rt, const ParcMatmul *mm,
+                           const BlasAlgorithm *algorithm,
+                           const CudaOperands *at);
+
+/* ---- epilogues (rt_cuda_epilogue.c) ---- */
+
+/* Sets all attributes except addresses. */
+void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm);
+/* Sets the addresses: before each run, and before the library proposes
+ * kernels, because that depends on their alignment. */
+void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
+                            void *tensor);
+/* Whether the epilogue adds its tensor to the product. */
+bool rt_cuda_epilogue_adds(ParcEpilogue e);
+/* The bytes of the epilogue's vector and tensor; 0: none. */
+int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s);
+int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s);
+/* "bias", for messages and keys; "" for none. */
+const char *rt_cuda_epilogue_name(ParcEpilogue e);
+
+/* ---- choice of a kernel (rt_cuda_choose.c) ---- */
+
+/* Chooses the fastest kernel for operands aligned to 16 bytes, from rank 0's
+ * measurement or cache. All ranks call it before the first step. */
+void rt_cuda_choose(ParcRt *rt, ParcMatmul *mm);
+/* Chooses, for other alignments, the library's first proposal, equal on all
+ * ranks. */
+void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment);
+
+#endif

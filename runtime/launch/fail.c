@@ -1,0 +1,73 @@
+/* fail.c: ends the run from within a rank, and reads flags of the environment.
+ *
+ * Many ranks usually fail for the same reason (all ranks of a tensor-parallel
+ * group read the same invalid token): only the first one prints.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/message.h"
+#include "launch/job.h"
+#include "launch/world.h"
+#include "rt.h"
+
+/* Exits without atexit handlers: a rank must not flush buffers that it
+ * inherited from its parent, nor wait for oneDNN's threads. */
+_Noreturn static void leave(void)
+{
+    fflush(stdout);
+    _exit(1);
+}
+
+/* Clears the progress line, which has no newline yet. */
+static void clear_line(void)
+{
+    if (isatty(STDERR_FILENO)) {
+        rt_put("\r\033[K");
+    }
+}
+
+__attribute__((format(printf, 3, 0))) _Noreturn static void
+fail(ParcRt *rt, const char *program, const char *fmt, va_list ap)
+{
+    char text[RT_MESSAGE];
+    rt_message_text(text, program, "error", fmt, ap);
+    if (rt->world->store) {
+        rt_job_fail(rt->world->store, text);
+    }
+    if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
+        clear_line();
+        rt_put(text);
+    }
+    leave();
+}
+
+void rt_fail(ParcRt *rt, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fail(rt, rt->world->program, fmt, ap);
+}
+
+void rt_fail_at(ParcRt *rt, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fail(rt, NULL, fmt, ap);
+}
+
+bool rt_flag(ParcRt *rt, const char *name, bool otherwise)
+{
+    const char *text = getenv(name);
+    if (!text || !*text) {
+        return otherwise;
+    }
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
+        rt_fail(rt, "%s is '%s' in the environment; it takes 0 or "
+                    "1", name, text);
+    }
+    return *text == '1';
+}

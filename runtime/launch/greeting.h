@@ -1,0 +1,70 @@
+/* launch/greeting.h: defines the messages of the handshake between rank 0 and a
+ * process that connects to it, the client, and declares the handshake's
+ * functions (launch/key.c, launch/store.c, launch/reception.c).
+ *
+ *   rank 0  -> Challenge   a nonce
+ *   client  -> Hello       its rank and host, its own nonce, and a code over both
+ *   rank 0  -> Reply       an answer, and a code over it and both nonces
+ *
+ * A code is an HMAC under the job's key (launch/key.c). It proves that its sender
+ * has the key, for this connection only: a recorded code is not valid on
+ * another connection, and neither the key nor the token is ever sent.
+ */
+#ifndef PARC_RT_GREETING_H
+#define PARC_RT_GREETING_H
+
+#include "launch/job.h"
+#include "rt.h"
+
+enum { RT_NONCE = 16, RT_GREETING_VERSION = 2, RT_GREETING_SECONDS = 10 };
+
+typedef enum RtAnswer {
+    RT_JOINED = 1,
+    RT_OTHER_JOB,
+    RT_OTHER_TOKEN,
+    RT_OTHER_SIZE,
+    RT_OTHER_PLAN,
+    RT_TAKEN,
+    RT_NO_RANK,
+    RT_SILENT, /* never sent: the client's Hello was not complete */
+    RT_ANSWERS,
+} RtAnswer;
+
+typedef struct RtChallenge {
+    char magic[8];
+    unsigned char nonce[RT_NONCE];
+} RtChallenge;
+
+typedef struct RtHello {
+    char magic[8];
+    uint32_t version, life; /* life: whether the connection is the lifeline */
+    int32_t rank, size;
+    uint64_t job, plan;
+    char host[64];
+    unsigned char nonce[RT_NONCE];
+    unsigned char code[RT_DIGEST]; /* code over all members before it */
+} RtHello;
+
+typedef struct RtReply {
+    uint32_t answer, pad;
+    unsigned char code[RT_DIGEST];
+} RtReply;
+
+extern const char rt_greeting_magic[8];
+
+/* Fills a nonce with random bytes. */
+void rt_nonce(unsigned char nonce[RT_NONCE]);
+void rt_hello_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
+                   unsigned char code[RT_DIGEST]);
+void rt_reply_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
+                   uint32_t answer, unsigned char code[RT_DIGEST]);
+
+/* The addresses of rank 0; NULL and *error where its host is not known. The
+ * caller frees the list. */
+struct addrinfo *rt_store_addresses(const RtLaunch *l, const char **error);
+void rt_store_tune(int socket);
+
+/* Rank 0: receives all others (launch/reception.c); false after a message. */
+bool rt_reception(RtStore *s);
+
+#endif

@@ -1,0 +1,159 @@
+/* launch/job.h: declares how ranks that a launcher started synchronize; each is a
+ * separate process.
+ *
+ * Without a launcher a program forks its ranks on this node, and they share
+ * memory. Under a launcher each process is one rank: launch/launcher.c finds its
+ * number, launch/store.c connects it to rank 0, and launch/job.c implements over these
+ * connections the synchronization that forked ranks do in shared memory.
+ */
+#ifndef PARC_RT_JOB_H
+#define PARC_RT_JOB_H
+
+#include <pthread.h>
+
+#include "launch/hmac.h"
+#include "rt.h"
+
+enum { RT_HOST = 256 };
+
+/* The description of this process in the environment. */
+struct RtLaunch {
+    const char *by; /* "torchrun", "mpirun", "srun"; NULL: no launcher */
+    int rank, size;
+    int local;          /* index among the ranks of this node */
+    int neighbours;     /* number of ranks on this node; 1 if the launcher does
+                           not set it */
+    char host[RT_HOST]; /* where rank 0 listens */
+    int port;
+    uint64_t job; /* hash of the job: equal in the processes of one job, almost
+                     surely different for two jobs */
+    unsigned char key[RT_DIGEST]; /* the job's key: launch/key.c */
+    bool secret;  /* the key includes a token */
+};
+
+/* Reads the environment. l->by stays NULL if no launcher started this process,
+ * or if the job has only this process. False after a message if the
+ * environment is inconsistent. */
+bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program);
+
+/* Sets job, key and secret; false after a message. */
+bool rt_key(RtLaunch *l, const char *program);
+
+/* The two connections of a rank to rank 0. The line carries expected messages:
+ * synchronization points, and bytes that rank 0 sends or requests. The
+ * lifeline reports a failure or the end of a rank; a separate thread reads it
+ * at all times. */
+typedef struct RtLink {
+    int line, life;
+    bool done;     /* the rank has sent RT_SAY_DONE */
+    bool arrived;  /* the rank is at the synchronization point that rank 0 is
+                      at or will reach next */
+    int32_t where; /* id of this synchronization point */
+    char box[64];  /* host name of the rank's node */
+} RtLink;
+
+struct RtStore {
+    const RtLaunch *launch;
+    RtWorld *world;
+    double limit;  /* seconds */
+    int64_t zero;  /* ns: start of the run on this node's clock */
+    RtLink *link;  /* rank 0: by rank; others: one, to rank 0 */
+    _Atomic int32_t failed; /* a thread of this process is ending the run */
+    _Atomic int32_t ending; /* the run has ended well: other ranks may close
+                               their connections */
+    _Atomic int32_t asker;  /* rank 0: the rank that requests the states of all
+                               others, +1; 0: none */
+    _Atomic int32_t heard;  /* number of answers that this rank has received */
+    pthread_t watcher;
+    bool watched;
+    int bell[2];   /* a pipe that wakes the watcher: a byte 0 ends it, another
+                      byte is a signal to forward */
+};
+
+/* The kinds of messages. A frame is followed by `bytes` more. Both ends run
+ * the same program, hence the same byte order and layout. */
+enum {
+    RT_SAY_ARRIVE = 1, /* the rank has reached synchronization point `id` */
+    RT_SAY_GO,         /* all ranks have reached it and may continue */
+    RT_SAY_READ,       /* rank 0 requests `b` bytes at offset `a` of memory `id`
+                          (RT_OF_…) */
+    RT_SAY_DATA,       /* the bytes follow */
+    RT_SAY_FAIL, /* the run fails; the reason follows unless it was printed */
+    RT_SAY_DONE, /* the rank ends without an error */
+    RT_SAY_WHERE, /* request for the states of all other ranks; id: the rank
+                     that asks */
+    RT_SAY_PLACE, /* the state of rank id; a: the rank that asked */
+    RT_SAY_SAVED, /* the rank has ended its part of save `a`; id: an errno */
+    RT_SAY_SIGNAL, /* signal `id` has reached the rank */
+};
+enum { RT_OF_ARENA, RT_OF_TRACE, RT_OF_SAVE }; /* RT_OF_SAVE: save_error */
+typedef struct RtFrame {
+    uint32_t say;
+    int32_t id;
+    int64_t a, b;
+    uint64_t bytes;
+} RtFrame;
+
+/* Connects the ranks of a job; false after a message. Rank 0 listens; the
+ * others retry until the limit. A process of another job or plan is refused
+ * with a reason. */
+bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch,
+                   double limit);
+void rt_store_close(RtStore *s);
+
+/* Transfer all `n` bytes within `limit` seconds. On failure false and errno;
+ * errno is 0 if the other end has closed the connection. */
+bool rt_store_send(int socket, const void *data, size_t n, double limit);
+bool rt_store_receive(int socket, void *data, size_t n, double limit);
+
+/* The name of another rank of the job for messages: "rank 3 on node7". */
+const char *rt_store_name(const RtStore *s, int rank, char text[96]);
+
+/* ---- launch/join.c ---- */
+
+/* Connects this process with the others; false after a message. */
+bool rt_join(RtWorld *w, const RtLaunch *launch);
+/* An unnamed file in memory, filled with zeros; -1 if the system cannot create
+ * one. */
+int rt_memory_file(size_t bytes);
+/* An unnamed file that all ranks of the job open; -1 after a message. */
+int rt_join_file(const RtWorld *w, size_t bytes);
+
+/* ---- launch/job.c: each function ends the run on failure ---- */
+
+/* rt_job_watch starts the thread that reads lifelines; false after a message.
+ * rt_job_goodbye: the run has ended well on this rank; the others may
+ * continue. */
+bool rt_job_watch(RtStore *s);
+void rt_job_goodbye(RtStore *s);
+/* Reports the rank's part of asynchronous save `count` to rank 0; `error`: an
+ * errno, or 0. Any thread may call it. */
+void rt_job_saved(RtStore *s, int32_t error, uint32_t count);
+/* Sends a signal that this process has received to rank 0, from the watcher
+ * thread. Signal handlers may call it. */
+void rt_job_forward(RtStore *s, int signal);
+
+void rt_job_meet(RtStore *s, int id);
+/* Copies rank 0's bytes to all ranks at synchronization point `id`. Rank 0 does
+ * not wait for the others. */
+void rt_job_broadcast(RtStore *s, int id, void *data, size_t bytes);
+/* Copies bytes of another rank's memory to rank 0. Rank 0 calls it while the
+ * others are at, or will reach, a synchronization point. */
+void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
+                 void *to);
+/* ---- launch/places.c: states of ranks, for messages ---- */
+
+void rt_places_asked(RtStore *s, const RtFrame *f);
+/* rt_places_gather for callers without a ParcRt. */
+void rt_places_ask(RtStore *s);
+/* False if the answer is incomplete. */
+bool rt_places_told(RtStore *s, int link, const RtFrame *f);
+
+/* Ends the run because of this rank, with the reason `text`; NULL: the reason
+ * has been printed. Only one rank's reason is printed. */
+_Noreturn void rt_job_fail(RtStore *s, const char *text);
+
+/* Adds `ns` to the times of all marks of a ring. */
+void rt_marks_shift(RtRing *ring, int64_t ns);
+
+#endif

@@ -1,0 +1,155 @@
+/* launch/key.c: computes the key of a job and the authentication codes of the
+ * handshake (launch/greeting.h).
+ *
+ * The key is a hash of the job's identity, as the launcher sets it in the
+ * environment, and of the token, from PARC_TOKEN or the file that
+ * PARC_TOKEN_FILE names. Without a token anyone who knows the job's identity
+ * can compute the key: it only prevents accidents, and rank 0 then does not
+ * end the run because of a client's message.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/message.h"
+#include "launch/greeting.h"
+#include "launch/job.h"
+#include "rt.h"
+
+enum { LEAST_TOKEN = 16, MOST_TOKEN = 4096 };
+
+const char rt_greeting_magic[8] = "parcrank";
+
+/* Variables that identify a job; they are equal in all of its processes. */
+static const char *const job_variable[] = {
+    "PARC_MASTER",    "TORCHELASTIC_RUN_ID", "MASTER_PORT",
+    "PMIX_NAMESPACE", "SLURM_JOB_ID",        "SLURM_STEP_ID"};
+enum { VARIABLES = sizeof job_variable / sizeof *job_variable };
+
+static const char *value_of(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+
+/* FNV-1a over the values. */
+static uint64_t job_hash(void)
+{
+    uint64_t h = 14695981039346656037u;
+    for (int i = 0; i < VARIABLES; i++) {
+        for (const char *c = value_of(job_variable[i]); *c; c++) {
+            h = (h ^ (unsigned char)*c) * 1099511628211u;
+        }
+        h = (h ^ 255) * 1099511628211u;
+    }
+    return h;
+}
+
+/* The file's text; false after a message. */
+static bool read_file(const char *path, char token[MOST_TOKEN + 2],
+                      const char *program)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = file < 0 ? -1 : read(file, token, MOST_TOKEN + 1);
+    if (n < 0) {
+        rt_error(program, "cannot read '%s', which PARC_TOKEN_FILE names: %s",
+                 path, strerror(errno));
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    token[n < 0 ? 0 : n] = 0;
+    token[strcspn(token, "\r\n")] = 0;
+    return n >= 0;
+}
+
+static bool read_token(char token[MOST_TOKEN + 2], const char *program)
+{
+    const char *text = value_of("PARC_TOKEN");
+    const char *path = value_of("PARC_TOKEN_FILE");
+    if (*text && *path) {
+        rt_error(program, "PARC_TOKEN and PARC_TOKEN_FILE are both set in the "
+                          "environment: set one of them");
+        return false;
+    }
+    snprintf(token, MOST_TOKEN + 2, "%s", text);
+    if (*path && !read_file(path, token, program)) {
+        return false;
+    }
+    size_t n = strlen(token);
+    if ((!*text && !*path) || (n >= LEAST_TOKEN && n <= MOST_TOKEN)) {
+        return true;
+    }
+    rt_error(program,
+             "the token in %s has %s%zu characters; it takes %d to %d, for "
+             "example the output of 'openssl rand -hex 16'",
+             *path ? "the file that PARC_TOKEN_FILE names" : "PARC_TOKEN",
+             n > MOST_TOKEN ? "more than " : "",
+             n > MOST_TOKEN ? (size_t)MOST_TOKEN : n, LEAST_TOKEN, MOST_TOKEN);
+    return false;
+}
+
+bool rt_key(RtLaunch *l, const char *program)
+{
+    char token[MOST_TOKEN + 2];
+    RtHash h;
+    l->job = job_hash();
+    if (!read_token(token, program)) {
+        return false;
+    }
+    rt_hash_begin(&h);
+    for (int i = 0; i < VARIABLES; i++) {
+        const char *value = value_of(job_variable[i]);
+        rt_hash_add(&h, value, strlen(value) + 1);
+    }
+    rt_hash_add(&h, token, strlen(token));
+    rt_hash_end(&h, l->key);
+    l->secret = token[0] != 0;
+    return true;
+}
+
+void rt_nonce(unsigned char nonce[RT_NONCE])
+{
+    size_t have = 0;
+    while (have < RT_NONCE) {
+        ssize_t n = getrandom(nonce + have, RT_NONCE - have, 0);
+        if (n > 0) {
+            have += (size_t)n;
+        } else if (errno != EINTR) {
+            abort(); /* available since Linux 3.17 */
+        }
+    }
+}
+
+/* `who` is "rank" or "root": a code of one end is never valid as a code of the
+ * other. */
+static void begin(RtHmac *m, const RtLaunch *l, const char *who,
+                  const RtChallenge *c)
+{
+    rt_hmac_begin(m, l->key, sizeof l->key);
+    rt_hmac_add(m, who, 4);
+    rt_hmac_add(m, c->nonce, sizeof c->nonce);
+}
+
+void rt_hello_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
+                   unsigned char code[RT_DIGEST])
+{
+    RtHmac m;
+    begin(&m, l, "rank", c);
+    rt_hmac_add(&m, h, offsetof(RtHello, code));
+    rt_hmac_end(&m, code);
+}
+
+void rt_reply_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
+                   uint32_t answer, unsigned char code[RT_DIGEST])
+{
+    RtHmac m;
+    begin(&m, l, "root", c);
+    rt_hmac_add(&m, h->nonce, sizeof h->nonce);
+    rt_hmac_add(&m, &answer, sizeof answer);
+    rt_hmac_end(&m, code);
+}

@@ -1,0 +1,241 @@
+/* launch/late.c: finds the rank that the others wait for, and describes its state.
+ *
+ * The rank whose wait times out is seldom at fault, and the rank that it waits
+ * for may be waiting itself. Each rank publishes its state in shared memory, in
+ * its slot (RtSlot). The slots give a chain: from a rank that waits to one of
+ * its group that has not reached the same barrier, until a rank waits for no
+ * other. The message names that rank, its statement and the state of its
+ * process, which may be stopped.
+ *
+ *   rank 3 did not reach 'ar3 tp h (llama.pdl:28)', layer 5, within 300 s; it is
+ *   still computing in step 7, in 'k07_norm' (llama.pdl:28:5, layer 4); rank 0
+ *   waited for it
+ *
+ * A rank that was stopped while it slept in a barrier has not noticed that the
+ * barrier has been passed: its slot names the phase that it waits for.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/statement.h"
+#include "launch/job.h"
+#include "launch/world.h"
+#include "rt.h"
+
+/* A message that is being composed; longer text is truncated. */
+typedef struct Text {
+    char *at;
+    size_t n;
+} Text;
+
+__attribute__((format(printf, 2, 3))) static void add(Text *t, const char *fmt,
+                                                      ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(t->at + t->n, RT_LATE - t->n, fmt, ap);
+    va_end(ap);
+    t->n += n > 0 ? (size_t)n : 0;
+    t->n = t->n < RT_LATE ? t->n : RT_LATE - 1;
+}
+
+/* ---- which rank waits for which ---------------------------------------------- */
+
+/* Whether a rank is at a barrier in shared memory that is not passed yet. */
+static bool is_at_barrier(const RtWorld *w, const RtSlot *s)
+{
+    uint32_t barrier = atomic_load(&s->barrier);
+    return barrier > 0 && atomic_load(&s->phase) ==
+                              atomic_load(&w->barrier[barrier - 1].phase);
+}
+
+/* Whether a rank is at a synchronization point of a job (rt_job_meet). */
+static bool is_at_point(const RtWorld *w, const RtSlot *s)
+{
+    return w->store && atomic_load(&s->state) == RT_WAITING &&
+           atomic_load(&s->collective) < 0;
+}
+
+/* Whether a rank waits for a decision of rank 0 (checkpoint/agree.c). */
+static bool is_at_decision(const RtSlot *s)
+{
+    return atomic_load(&s->state) == RT_WAITING &&
+           atomic_load(&s->collective) == RT_AT_DECISION;
+}
+
+static bool is_waiting(const RtWorld *w, const RtSlot *s)
+{
+    return is_at_barrier(w, s) || is_at_point(w, s) || is_at_decision(s);
+}
+
+/* Whether a rank is among those that another one, which is at a barrier or
+ * point, waits for. */
+static bool is_awaited(const RtWorld *w, int waiter, int rank)
+{
+    uint32_t barrier = atomic_load(&w->slot[waiter].barrier);
+    uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
+    if (is_at_decision(&w->slot[waiter])) {
+        return rank == 0;
+    }
+    for (int a = 0; a < w->model->naxes; a++) {
+        if (!(axes >> a & 1) && rt_coord(w->model, waiter, a) !=
+                                    rt_coord(w->model, rank, a)) {
+            return false;
+        }
+    }
+    return rank != waiter;
+}
+
+static bool has_reached(const RtWorld *w, const RtSlot *waiter, const RtSlot *s)
+{
+    if (is_at_barrier(w, waiter)) {
+        return is_at_barrier(w, s) &&
+               atomic_load(&s->barrier) == atomic_load(&waiter->barrier);
+    }
+    return is_at_point(w, s) &&
+           atomic_load(&s->collective) == atomic_load(&waiter->collective);
+}
+
+/* "T": stopped, "R": running, … as proc(5) has it; 0: not known. */
+static char process_state(const RtSlot *s)
+{
+    char path[64], text[512];
+    int32_t process = atomic_load(&s->process);
+    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    FILE *f = process > 0 ? fopen(path, "r") : NULL;
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    text[n] = 0;
+    if (f) {
+        fclose(f);
+    }
+    const char *end = strrchr(text, ')'); /* the name may hold ')' */
+    return end && end[1] == ' ' ? end[2] : 0;
+}
+
+static bool is_stopped(const RtSlot *s)
+{
+    char state = process_state(s);
+    return state == 'T' || state == 't';
+}
+
+/* A rank that a waiting rank waits for, preferably a stopped one; -1: no rank
+ * is late. A rank that was stopped between two writes to its slot seems to
+ * have arrived, hence a stopped rank counts if no other is late. */
+static int late_for(const RtWorld *w, int waiter)
+{
+    int late = -1, stopped = -1;
+    for (int r = w->nranks - 1; r >= 0; r--) {
+        const RtSlot *s = &w->slot[r];
+        if (!is_awaited(w, waiter, r)) {
+            continue;
+        }
+        bool stands_still = is_stopped(s);
+        stopped = stands_still ? r : stopped;
+        if (!has_reached(w, &w->slot[waiter], s) &&
+            (late < 0 || stands_still || !is_stopped(&w->slot[late]))) {
+            late = r;
+        }
+    }
+    return late >= 0 ? late : stopped;
+}
+
+/* ---- the message -------------------------------------------------------- */
+
+static void add_loops(Text *t, const RtWorld *w, const RtSlot *s)
+{
+    int32_t i = atomic_load(&s->work) - 1;
+    int64_t at[PARC_MAX_LOOPS];
+    if (i < 0 || i >= w->model->nwork || atomic_load(&s->collective) < 0) {
+        return;
+    }
+    const ParcWork *work = &w->model->work[i];
+    rt_work_turns(work, atomic_load(&s->turn), at);
+    for (int k = 0; k < work->nloops; k++) {
+        add(t, ", %s %lld", work->loop[k].name, (long long)at[k]);
+    }
+    if (work->nloops > 0) {
+        add(t, ",");
+    }
+}
+
+/* "in step 7, in 'k07' (llama.pdl:28:5, layer 5)" */
+static void add_place(Text *t, const RtWorld *w, const RtSlot *s)
+{
+    char where[RT_WHERE];
+    int64_t step = atomic_load(&s->step);
+    int32_t i = atomic_load(&s->work) - 1;
+    if (step > 0) {
+        add(t, " in step %lld,", (long long)step);
+    }
+    if (i >= 0 && i < w->model->nwork) {
+        add(t, "%s", rt_work_where(&w->model->work[i], atomic_load(&s->turn),
+                                   where));
+    } else {
+        int state = atomic_load(&s->state);
+        add(t, " %s '%s'",
+            state == RT_WAITING || state == RT_MOVING ? "in" : "after",
+            rt_collective_name(w->model, atomic_load(&s->collective)));
+    }
+}
+
+static void add_state(Text *t, const RtWorld *w, const RtSlot *s)
+{
+    int state = atomic_load(&s->state), process = atomic_load(&s->process);
+    if (state == RT_STARTING) {
+        add(t, w->mapped == w->nranks ? "it is still starting"
+                                      : "it does not answer");
+        return;
+    }
+    if (state == RT_DONE) {
+        add(t, "it has ended its run");
+        return;
+    }
+    switch (process_state(s)) {
+    case 'T':
+    case 't':
+        add(t, "it is stopped (process %d; 'kill -CONT %d' continues it)",
+            process, process);
+        break;
+    case 'D':
+        add(t, "it waits for a disk or for swapped memory (process %d)",
+            process);
+        break;
+    default:
+        add(t, is_waiting(w, s) ? "it waits for other ranks"
+                                : "it is still computing");
+    }
+    add_place(t, w, s);
+}
+
+const char *rt_late_text(const RtWorld *w, int rank, int first,
+                         char text[RT_LATE])
+{
+    Text t = {.at = text};
+    int waiter = rank, late = first >= 0 ? first : late_for(w, rank);
+    for (int i = 0; i < w->nranks && late >= 0; i++) {
+        const RtSlot *s = &w->slot[late];
+        int next = is_waiting(w, s) ? late_for(w, late) : -1;
+        if (next < 0 || next == rank || is_stopped(s)) {
+            break;
+        }
+        waiter = late;
+        late = next;
+    }
+    const RtSlot *s = &w->slot[waiter];
+    int32_t id = atomic_load(&s->collective);
+    const char *name = rt_collective_name(w->model, id);
+    if (late < 0) {
+        add(&t, "rank %d waited %d s in '%s', which all ranks have reached",
+            rank, w->timeout_seconds, name);
+        return text;
+    }
+    bool in = atomic_load(&w->slot[late].state) == RT_MOVING &&
+              atomic_load(&w->slot[late].collective) == id;
+    add(&t, "rank %d did not %s '%s'", late, in ? "finish" : "reach", name);
+    add_loops(&t, w, s);
+    add(&t, " within %d s; ", w->timeout_seconds);
+    add_state(&t, w, &w->slot[late]);
+    add(&t, "; rank %d waited for it; PARC_TIMEOUT sets the limit", waiter);
+    return text;
+}

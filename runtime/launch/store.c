@@ -1,0 +1,265 @@
+/* launch/store.c: connects the processes of a job.
+ *
+ * Rank 0 listens at the address from the launcher (launch/reception.c). Every
+ * other rank opens two connections and proves that it belongs to the job
+ * (launch/greeting.h). The line carries synchronization and data; the lifeline
+ * reports a failure or the end of a rank. Rank 0 may start last, so the others
+ * retry until the limit. This file also sends and receives bytes within a time
+ * limit, for both ends.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/message.h"
+#include "launch/greeting.h"
+#include "launch/job.h"
+#include "rt.h"
+
+enum { RETRY_MS = 50 };
+
+static const char *answer_text(uint32_t answer)
+{
+    static const char *const text[RT_ANSWERS] = {
+        [RT_OTHER_JOB] = "that is the rank 0 of another job",
+        [RT_OTHER_TOKEN] = "rank 0 has another token: PARC_TOKEN or "
+                           "PARC_TOKEN_FILE has to be the same for all ranks",
+        [RT_OTHER_SIZE] = "rank 0 has another number of ranks",
+        [RT_OTHER_PLAN] = "rank 0 was built from another plan: start the same "
+                          "program on all ranks",
+        [RT_TAKEN] = "another process has joined as this rank",
+        [RT_NO_RANK] = "rank 0 has no such rank in its mesh"};
+    return answer < RT_ANSWERS && text[answer] ? text[answer]
+                                               : "another program listens "
+                                                 "there";
+}
+
+const char *rt_store_name(const RtStore *s, int rank, char text[96])
+{
+    const RtLink *l = &s->link[s->launch->rank == 0 ? rank : 0];
+    snprintf(text, 96, "rank %d%s%s", rank, l->box[0] ? " on " : "", l->box);
+    return text;
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+/* Waits until the socket is ready and subtracts the time from *left. Each wait
+ * of one second counts as at most one second: time in which the process is
+ * stopped does not count. */
+static bool wait_for(int socket, short events, double *left)
+{
+    struct pollfd p = {.fd = socket, .events = events};
+    while (*left > 0) {
+        double slice = *left < 1 ? *left : 1, begin = rt_now();
+        int n = poll(&p, 1, (int)(slice * 1e3) + 1);
+        if (n > 0) {
+            return true;
+        }
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        double waited = rt_now() - begin;
+        *left -= waited < slice ? waited : slice;
+    }
+    errno = ETIMEDOUT;
+    return false;
+}
+
+static bool try_again(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+bool rt_store_send(int socket, const void *data, size_t n, double limit)
+{
+    const char *p = data;
+    while (n > 0) {
+        ssize_t did = send(socket, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (did > 0) {
+            p += did;
+            n -= (size_t)did;
+        } else if (!try_again() || !wait_for(socket, POLLOUT, &limit)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool rt_store_receive(int socket, void *data, size_t n, double limit)
+{
+    char *p = data;
+    while (n > 0) {
+        ssize_t did = recv(socket, p, n, MSG_DONTWAIT);
+        if (did > 0) {
+            p += did;
+            n -= (size_t)did;
+        } else if (did == 0) {
+            errno = 0;
+            return false;
+        } else if (!try_again() || !wait_for(socket, POLLIN, &limit)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct addrinfo *rt_store_addresses(const RtLaunch *l, const char **error)
+{
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    char port[16];
+    snprintf(port, sizeof port, "%d", l->port);
+    int how = getaddrinfo(l->host, port, &want, &found);
+    *error = how == 0 ? NULL : gai_strerror(how);
+    return how == 0 ? found : NULL;
+}
+
+void rt_store_tune(int socket)
+{
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
+}
+
+/* ---- the other ranks ----------------------------------------------------- */
+
+/* Exchanges the greeting. Only an answer with a valid code is trusted; without
+ * one, rank 0 belongs to another job or has another token. */
+static uint32_t greet(const RtStore *s, int fd, RtHello *h, double limit)
+{
+    const RtLaunch *l = s->launch;
+    RtChallenge c;
+    RtReply r;
+    unsigned char code[RT_DIGEST];
+    if (!rt_store_receive(fd, &c, sizeof c, limit)) {
+        return RT_SILENT;
+    }
+    rt_nonce(h->nonce);
+    rt_hello_code(l, &c, h, h->code);
+    if (memcmp(c.magic, rt_greeting_magic, sizeof c.magic) != 0 ||
+        !rt_store_send(fd, h, sizeof *h, limit) ||
+        !rt_store_receive(fd, &r, sizeof r, limit)) {
+        return RT_SILENT;
+    }
+    rt_reply_code(l, &c, h, r.answer, code);
+    return rt_digest_equal(code, r.code)   ? r.answer
+           : r.answer == RT_OTHER_JOB ? RT_OTHER_JOB
+                                      : RT_OTHER_TOKEN;
+}
+
+/* Connects the socket; false and errno on failure. */
+static bool reach(int fd, const struct addrinfo *a, double limit)
+{
+    socklen_t n = sizeof(int);
+    int how = 0;
+    return fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
+                       (errno == EINPROGRESS && wait_for(fd, POLLOUT, &limit) &&
+                        getsockopt(fd, SOL_SOCKET, SO_ERROR, &how, &n) == 0 &&
+                        (errno = how) == 0));
+}
+
+/* Why the attempts to connect failed. An answer from one address counts more
+ * than an error of another: a name may have addresses without rank 0. */
+typedef struct Failure {
+    const char *error;
+    bool answered, final; /* final: a retry cannot succeed */
+} Failure;
+
+/* Tries to open a connection that rank 0 accepts; -1 and *why on failure. An
+ * attempt that hangs ends after some seconds, because another program may
+ * listen there until rank 0 starts. */
+static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
+                       double until, Failure *why)
+{
+    double left = until - rt_now();
+    double limit = left < RT_GREETING_SECONDS ? left : RT_GREETING_SECONDS;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    uint32_t answer = 0;
+    if (!reach(fd, a, limit)) {
+        why->error = why->answered ? why->error : strerror(errno);
+    } else if ((answer = greet(s, fd, h, limit)) == RT_JOINED) {
+        rt_store_tune(fd);
+        return fd;
+    } else {
+        why->error = answer_text(answer);
+        why->answered = true;
+        why->final = answer == RT_OTHER_PLAN || answer == RT_OTHER_SIZE ||
+                     answer == RT_NO_RANK;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return -1;
+}
+
+static int join(const RtStore *s, bool life)
+{
+    const RtLaunch *l = s->launch;
+    RtHello h = {.version = RT_GREETING_VERSION, .life = life,
+                 .rank = l->rank, .size = l->size, .job = l->job,
+                 .plan = s->world->model->plan_hash};
+    Failure why = {.error = "no process answers"};
+    double until = rt_now() + s->limit;
+    memcpy(h.magic, rt_greeting_magic, sizeof h.magic);
+    gethostname(h.host, sizeof h.host - 1);
+    while (!why.final && rt_now() < until) {
+        const char *unknown;
+        struct addrinfo *list = rt_store_addresses(l, &unknown);
+        why.error = unknown ? unknown : why.error;
+        why.answered = false;
+        for (struct addrinfo *a = list; a && !why.final; a = a->ai_next) {
+            int fd = try_address(s, a, &h, until, &why);
+            if (fd >= 0) {
+                freeaddrinfo(list);
+                return fd;
+            }
+        }
+        if (list) {
+            freeaddrinfo(list);
+        }
+        usleep(RETRY_MS * 1000);
+    }
+    rt_error(s->world->program,
+             "rank %d cannot join rank 0 at %s:%d%s: %s", l->rank, l->host,
+             l->port, why.final ? "" : " in time", why.error);
+    return -1;
+}
+
+bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch, double limit)
+{
+    int n = launch->rank == 0 ? launch->size : 1;
+    memset(s, 0, sizeof *s);
+    s->launch = launch;
+    s->world = w;
+    s->limit = limit;
+    s->bell[0] = s->bell[1] = -1;
+    s->link = rt_allocate((size_t)n * sizeof *s->link);
+    for (int i = 0; i < n; i++) {
+        s->link[i].line = s->link[i].life = -1;
+    }
+    if (launch->rank == 0) {
+        return rt_reception(s);
+    }
+    s->link[0].line = join(s, false);
+    s->link[0].life = s->link[0].line >= 0 ? join(s, true) : -1;
+    return s->link[0].life >= 0;
+}
+
+void rt_store_close(RtStore *s)
+{
+    int n = s->launch->rank == 0 ? s->launch->size : 1;
+    for (int i = 0; i < n; i++) {
+        int fd[] = {s->link[i].line, s->link[i].life};
+        for (int k = 0; k < 2; k++) {
+            if (fd[k] >= 0) {
+                close(fd[k]);
+            }
+        }
+    }
+    free(s->link);
+    s->link = NULL;
+}

@@ -1,0 +1,321 @@
+/* launch/world.c: maps the memory that the ranks of a node share, and computes the
+ * coordinates and group sizes of ranks in the mesh.
+ *
+ *   control block | rank states | barriers | arena of rank 0 | of rank 1 | …
+ *
+ * Segments that ranks share (ParcShared) are memory of the group's first rank.
+ * They are also mapped in the arenas of the other ranks: an offset addresses
+ * the same bytes in each of them.
+ *
+ * The memory is mapped before the ranks are forked. An arena therefore has the
+ * same address in all ranks, which read the shards of peers in place. Pages
+ * are not reserved: memory that is never accessed costs nothing. Processes
+ * that a launcher started map rank 0's file if collectives read peers in place
+ * (launch/join.c), else each maps only its own arena.
+ *
+ * The shared memory is an unnamed file. Unlike shared anonymous memory, its
+ * pages can be collapsed to large pages (rt_device_open) whatever the system's
+ * setting for shared memory is, if file and mapping are aligned.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/message.h"
+#include "device.h"
+#include "launch/job.h"
+#include "launch/memory.h"
+#include "launch/world.h"
+#include "rt.h"
+
+/* Aligns arenas to large pages. */
+enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
+
+/* More than any address space; sums of fewer bytes do not overflow. */
+static const double MOST_BYTES = 0x1p60;
+
+int64_t rt_nranks(const ParcModel *model)
+{
+    int64_t n = 1;
+    for (int i = 0; i < model->naxes; i++) {
+        if (__builtin_mul_overflow(n, model->axis[i].size, &n)) {
+            return INT64_MAX;
+        }
+    }
+    return n;
+}
+
+const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH])
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (int a = 0; a < m->naxes && n < RT_MESH - 56; a++) {
+        n += (size_t)snprintf(text + n, RT_MESH - n, "%s%s=%lld", a ? " x " : "",
+                              m->axis[a].name, (long long)m->axis[a].size);
+    }
+    return text;
+}
+
+bool rt_ranks_check(const ParcModel *model, const char *program)
+{
+    char mesh[RT_MESH];
+    int64_t n = rt_nranks(model);
+    if (n >= 1 && n <= RT_MOST_RANKS) {
+        return true;
+    }
+    rt_error(program,
+             "the mesh (%s) has %s%lld ranks, and a program runs on 1 to %d: "
+             "run parc again with a smaller --mesh",
+             rt_mesh_text(model, mesh), n == INT64_MAX ? "more than " : "",
+             (long long)n, RT_MOST_RANKS);
+    return false;
+}
+
+int64_t rt_group_size(const ParcModel *model, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < model->naxes; a++) {
+        n *= axes >> a & 1 ? model->axis[a].size : 1;
+    }
+    return n;
+}
+
+int64_t rt_coord(const ParcModel *model, int rank, int axis)
+{
+    int64_t rest = rank;
+    for (int i = model->naxes - 1; i > axis; i--) {
+        rest /= model->axis[i].size;
+    }
+    return rest % model->axis[axis].size;
+}
+
+const char *rt_collective_name(const ParcModel *model, int id)
+{
+    static const char *const own[] = {"start of the run", "end of the run",
+                                      "writing of the trace",
+                                      "check of the gradients",
+                                      "choice of matmul kernels",
+                                      "decision after a step",
+                                      "evaluation between steps",
+                                      "save of a checkpoint",
+                                      "read of a checkpoint",
+                                      "sampling"};
+    if (id < 0 && id >= RT_AT_LEAST) {
+        return own[-id - 1];
+    }
+    return id < model->ncollectives ? model->collective[id]
+                                    : "unknown collective";
+}
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+int rt_cores(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? n : 1;
+}
+
+/* Reads PARC_TIMEOUT, in seconds; false, after a message, if it is invalid. */
+static bool read_timeout(RtWorld *w)
+{
+    const char *text = getenv("PARC_TIMEOUT");
+    w->timeout_seconds = DEFAULT_TIMEOUT;
+    if (!text || !*text) {
+        return true;
+    }
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (*end || n < 1 || n > MOST_SECONDS) {
+        rt_error(w->program,
+                 "PARC_TIMEOUT is '%s' in the environment; it takes seconds, 1 "
+                 "to %d", text,
+                 MOST_SECONDS);
+        return false;
+    }
+    w->timeout_seconds = (int)n;
+    return true;
+}
+
+/* The file that ranks share; -1 if no file is needed, or if it cannot be
+ * created. In a job of a launcher a message has then been printed. */
+static int shared_file(const RtWorld *w, size_t bytes)
+{
+    if (w->mapped == 1) {
+        return -1;
+    }
+    return w->launch ? rt_join_file(w, bytes) : rt_memory_file(bytes);
+}
+
+/* The rank of the group whose coordinates over `axes` are 0. */
+static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
+{
+    int stride = 1, first = rank;
+    for (int a = model->naxes - 1; a >= 0; a--) {
+        if (axes >> a & 1) {
+            first -= (int)rt_coord(model, rank, a) * stride;
+        }
+        stride *= (int)model->axis[a].size;
+    }
+    return first;
+}
+
+/* Maps `bytes` of shared memory at `from` also at `to`. Without a file (-1),
+ * mremap(2) with an old size of 0 duplicates the mapping; user-mode emulators
+ * lack that. */
+static bool map_again(char *base, char *from, char *to, size_t bytes, int file)
+{
+    void *at = file < 0 ? mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                                 to)
+                        : mmap(to, bytes, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file,
+                               from - base);
+    return at != MAP_FAILED;
+}
+
+/* Maps shared segments into the arena of each rank of the group. `base` is the
+ * address of the world, `at` of the arenas. */
+static bool map_segments(const RtWorld *w, char *base, char *at, int file)
+{
+    const ParcModel *m = w->model;
+    for (int r = 0; r < w->mapped; r++) {
+        for (int i = 0; i < m->nshared; i++) {
+            const ParcShared *s = &m->shared[i];
+            size_t first = (size_t)first_of_group(m, r, s->axes);
+            char *from = at + first * w->arena_stride + s->offset;
+            char *to = at + (size_t)r * w->arena_stride + s->offset;
+            if (to != from &&
+                !map_again(base, from, to, (size_t)s->bytes, file)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Maps zeros at a multiple of ALIGN, shared with ranks that are forked later
+ * or that a launcher started. NULL with errno on failure; map_bytes is 0 if a
+ * message has been printed. */
+static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
+{
+    bool shared = w->mapped > 1;
+    int file = shared_file(w, bytes);
+    if (file < 0 && shared && w->launch) {
+        w->map_bytes = 0;
+        return NULL;
+    }
+    w->map_bytes = bytes + ALIGN;
+    w->map = mmap(NULL, w->map_bytes, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *base = NULL;
+    if (w->map != MAP_FAILED) {
+        base = (char *)w->map + -(uintptr_t)w->map % ALIGN;
+        void *at = mmap(base, bytes, PROT_READ | PROT_WRITE,
+                        MAP_FIXED | MAP_NORESERVE |
+                            (shared ? MAP_SHARED : MAP_PRIVATE) |
+                            (file < 0 ? MAP_ANONYMOUS : 0),
+                        file, 0);
+        if (at == MAP_FAILED || !map_segments(w, base, base + arenas, file)) {
+            base = NULL;
+        }
+    }
+    int error = errno;
+    if (file >= 0) {
+        close(file);
+    }
+    errno = error;
+    return base;
+}
+
+int rt_world_rank(const RtWorld *w)
+{
+    return w->launch ? w->launch->rank : 0;
+}
+
+/* One process of each node checks the memory for all its ranks. */
+static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
+{
+    const RtLaunch *l = w->launch;
+    bool all_here = !l || rt_collectives_share();
+    if (all_here ? rt_world_rank(w) != 0 : l->local != 0) {
+        return true;
+    }
+    return rt_memory_check(w, all_here ? w->nranks : l->neighbours, runs,
+                           staging);
+}
+
+static void cannot_map(const RtWorld *w, double bytes, int error)
+{
+    char text[32];
+    rt_error(w->program, "cannot map %s of memory: %s; 'ulimit -v' is a limit "
+                         "to the address space",
+             rt_size_text(bytes, text), strerror(error));
+}
+
+bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
+                   int threads, const RtLaunch *launch, bool runs,
+                   int64_t staging)
+{
+    memset(w, 0, sizeof *w);
+    w->model = model;
+    w->program = program;
+    w->nranks = (int)rt_nranks(model); /* fits: rt_ranks_check */
+    w->threads = threads;
+    sched_getaffinity(0, sizeof w->cpus, &w->cpus);
+    w->crowded = (int64_t)w->nranks * threads > rt_cores();
+    w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
+    w->first = w->mapped == w->nranks ? 0 : launch->rank;
+    if (!read_timeout(w) || (launch && !rt_join(w, launch)) ||
+        !check_memory(w, runs, staging)) {
+        return false;
+    }
+    size_t n = (size_t)w->nranks;
+    size_t slots = round_up(sizeof(RtControl), 64);
+    size_t barriers = slots + n * round_up(sizeof(RtSlot), 64);
+    size_t end = barriers + RT_GROUPS * n * sizeof(RtBarrier);
+    size_t last = (size_t)rt_arena_end(model);
+    size_t align = w->mapped > 1 && last < ALIGN ? 4096 : ALIGN;
+    size_t arenas = round_up(end, align);
+    w->arena_stride = round_up(last + 1, align);
+    double all = (double)arenas + (double)w->mapped * (double)w->arena_stride;
+    if (all >= MOST_BYTES) {
+        cannot_map(w, all, ENOMEM);
+        return false;
+    }
+    size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
+    char *base = map_world(w, bytes, arenas);
+    if (!base && w->map_bytes == 0) {
+        return false; /* a message has been printed */
+    }
+    if (!base) {
+        cannot_map(w, (double)bytes, errno);
+        return false;
+    }
+    w->control = (void *)base;
+    w->slot = (void *)(base + slots);
+    w->barrier = (void *)(base + barriers);
+    w->arenas = base + arenas;
+    return true;
+}
+
+void rt_world_close(RtWorld *w)
+{
+    if (w->store) {
+        rt_job_goodbye(w->store);
+        rt_store_close(w->store);
+        free(w->store);
+        w->store = NULL;
+    }
+    if (w->map_bytes > 0) {
+        munmap(w->map, w->map_bytes);
+        w->map_bytes = 0;
+    }
+}

@@ -1,0 +1,89 @@
+/* world.h: declares the world of a run: its ranks, their arenas, synchronization,
+ * and how a rank ends the run. */
+#ifndef PARC_RT_WORLD_H
+#define PARC_RT_WORLD_H
+
+#include "rt.h"
+
+const char *rt_collective_name(const ParcModel *model, int id);
+
+/* rt_nranks: the number of ranks of the mesh, INT64_MAX on overflow.
+ * rt_ranks_check: whether the runtime supports this number; false after a
+ * message. */
+int64_t rt_nranks(const ParcModel *model);
+bool rt_ranks_check(const ParcModel *model, const char *program);
+enum { RT_MOST_RANKS = 1 << 20 };
+/* Text of the mesh for messages: "dp=2 x tp=4". */
+enum { RT_MESH = 256 };
+const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH]);
+/* The number of ranks that differ only in `axes`. */
+int64_t rt_group_size(const ParcModel *model, uint32_t axes);
+int64_t rt_coord(const ParcModel *model, int rank, int axis);
+
+/* Checks that enough memory is available and maps the world: for all ranks
+ * that this process will fork, or with `launch` for its own rank of a job,
+ * whose processes connect here. `runs`: the run executes steps. `staging`: bytes
+ * of host memory that a rank needs for --save-async. False after a message. */
+bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
+                   int threads, const RtLaunch *launch, bool runs,
+                   int64_t staging);
+void rt_world_close(RtWorld *w);
+/* The rank of this process; 0 before ranks are forked. */
+int rt_world_rank(const RtWorld *w);
+/* Whether collectives of this target read the arenas of peers in place. All
+ * ranks must then be on one node. */
+bool rt_collectives_share(void);
+
+/* Runs `body` on every rank, each in its own process (a single rank runs in
+ * this process). Returns the exit status of the run. */
+typedef int RtBody(ParcRt *rt, void *context);
+int rt_ranks_run(RtWorld *w, RtBody *body, void *context);
+
+int rt_cores(void); /* number of CPUs that this process may use */
+
+/* rt_arena_take: sets the rank's arena and counts its bytes (launch/arena.c).
+ * rt_count: counts further bytes that a target allocates for tensors. */
+void rt_arena_take(ParcRt *rt);
+void rt_count(ParcRt *rt, int64_t bytes);
+/* The size of the mirror, including shared segments or host memory; and the
+ * bytes that one rank counts of it: shared segments count in equal parts. */
+int64_t rt_arena_end(const ParcModel *model);
+int64_t rt_arena_counted(const ParcModel *model);
+
+/* rt_barrier: barrier of a group whose ranks share memory. rt_meet:
+ * synchronization point of all ranks, on any nodes. */
+void rt_barrier(ParcRt *rt, uint32_t axes);
+void rt_meet(ParcRt *rt, int id);
+/* rt_wait_change: waits while the word in shared memory has this value; ends
+ * the run after the time limit, `late`: the rank that is late, or -1 to search
+ * for it. rt_wake: the word has changed. */
+void rt_wait_change(ParcRt *rt, _Atomic uint32_t *word, uint32_t value,
+                    int late);
+void rt_wake(_Atomic uint32_t *word);
+/* Copies rank 0's `bytes` at `data` to all ranks (launch/share.c). */
+void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
+
+/* Why the wait of `rank` timed out: names the rank that the others wait for,
+ * and its state (launch/late.c). `first`: a rank that is known to be late, or
+ * -1. */
+enum { RT_LATE = 1536 };
+const char *rt_late_text(const RtWorld *w, int rank, int first,
+                         char text[RT_LATE]);
+
+/* Requests the state of the ranks that share no memory with this one, and
+ * stores it in their slots, for messages. Slots without an answer keep
+ * RT_STARTING (launch/places.c). */
+void rt_places_gather(ParcRt *rt);
+
+/* Ends the run from within a rank. Only the first rank that fails prints its
+ * message, because the others usually fail for the same reason. rt_fail
+ * prefixes the message with "train: error: ", rt_fail_at does not. */
+_Noreturn void rt_fail(ParcRt *rt, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+_Noreturn void rt_fail_at(ParcRt *rt, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The value of an environment variable that is 0 or 1; `otherwise` if it is
+ * not set. Any other value ends the run. */
+bool rt_flag(ParcRt *rt, const char *name, bool otherwise);
+
+#endif

@@ -1,0 +1,231 @@
+/* options/settings.c: changes settings of a run without a new program.
+ *
+ *   --set optimizer.lr=1e-4 --set schedule.warmup=100 --set clip=0.5
+ *
+ * The names are those of the `train` block. A setting belongs here if the
+ * program reads its value from memory in each step: the runtime computes the
+ * learning rate, and `clip` is a scalar of the step. All other settings shape
+ * the program, and parc -D sets them. A checkpoint stores the changed settings,
+ * and a resumed run continues with them.
+ */
+#include "common/json.h"
+#include "common/message.h"
+#include "options/options.h"
+#include "options/settings.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Setting {
+    const char *name;
+    size_t at;  /* in RtSettings */
+    bool whole; /* an int64_t from 0; else a double */
+    bool zero;  /* 0 is a value */
+} Setting;
+
+#define AT(field) offsetof(RtSettings, field)
+static const Setting settings[] = {
+    {"optimizer.lr", AT(lr), false, true},
+    {"clip", AT(clip), false, false},
+    {"schedule.warmup", AT(schedule.warmup), true, true},
+    {"schedule.steps", AT(schedule.steps), true, true},
+    {"schedule.min_lr", AT(schedule.min_lr), false, true},
+};
+enum { SETTINGS = sizeof settings / sizeof settings[0], NAME = 64 };
+
+void rt_settings_init(RtSettings *s, const ParcModel *model)
+{
+    *s = (RtSettings){.lr = model->lr, .clip = model->clip,
+                      .schedule = model->schedule};
+}
+
+static int find(const char *name, size_t n)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        if (strlen(settings[i].name) == n &&
+            strncmp(settings[i].name, name, n) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static double value_of(const RtSettings *s, int i)
+{
+    const char *at = (const char *)s + settings[i].at;
+    return settings[i].whole ? (double)*(const int64_t *)(const void *)at
+                             : *(const double *)(const void *)at;
+}
+
+/* Whether the value is one that the setting can have. */
+static bool store(RtSettings *s, int i, double value)
+{
+    char *at = (char *)s + settings[i].at;
+    const double most = 0x1p53; /* whole numbers are exact up to here */
+    float stored = (float)value; /* the program computes with f32 */
+    if (!isfinite(stored) || value < 0 || (value > 0 && stored <= 0) ||
+        (value == 0 && !settings[i].zero) ||
+        (settings[i].whole && (value != floor(value) || value > most))) {
+        return false;
+    }
+    if (settings[i].whole) {
+        *(int64_t *)(void *)at = (int64_t)value;
+    } else {
+        *(double *)(void *)at = value;
+    }
+    s->changed |= 1u << i;
+    return true;
+}
+
+/* Whether the program reads the setting. */
+static bool is_read(int i, const ParcModel *model)
+{
+    if (settings[i].at == AT(clip)) {
+        return model->clip_offset >= 0;
+    }
+    return model->schedule.kind != PARC_CONSTANT ||
+           (settings[i].at != AT(schedule.steps) &&
+            settings[i].at != AT(schedule.min_lr));
+}
+
+void rt_settings_adopt(RtSettings *s, const RtSettings *from,
+                       const ParcModel *model)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        if (from->changed >> i & 1 && is_read(i, model)) {
+            store(s, i, value_of(from, i));
+        }
+    }
+}
+
+static bool refuse_name(const char *name, size_t n, const char *program)
+{
+    const char *names[SETTINGS];
+    char word[NAME];
+    snprintf(word, sizeof word, "%.*s", n < NAME ? (int)n : NAME - 1, name);
+    for (int i = 0; i < SETTINGS; i++) {
+        names[i] = settings[i].name;
+    }
+    const char *near = rt_near_miss(word, names, SETTINGS);
+    if (near) {
+        rt_error(program, "--set: unknown setting '%s'; did you mean '%s'?",
+                 word, near);
+    } else {
+        rt_error(program,
+                 "--set: '%s' is a part of the program: compile again with -D "
+                 "%s=VALUE. A run can set optimizer.lr, clip, schedule.warmup, "
+                 "schedule.steps and schedule.min_lr",
+                 word, word);
+    }
+    return false;
+}
+
+static bool set(RtSettings *s, const char *text, const ParcModel *model,
+                const char *program)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || !equals[1]) {
+        rt_error(program, "--set takes NAME=VALUE, not '%s'", text);
+        return false;
+    }
+    size_t n = (size_t)(equals - text);
+    int i = find(text, n);
+    if (i < 0) {
+        return refuse_name(text, n, program);
+    }
+    if (!is_read(i, model)) {
+        if (settings[i].at == AT(clip)) {
+            rt_error(program, "--set %s: the program does not clip gradients: "
+                              "compile again with -D %s", text, text);
+        } else {
+            rt_error(program,
+                     "--set %s: the program's learning rate is constant after "
+                     "the warm-up: compile again with another schedule", text);
+        }
+        return false;
+    }
+    char *end;
+    double value = strtod(equals + 1, &end);
+    if (*end || !store(s, i, value)) {
+        rt_error(program, "--set %s takes a %s number%s, not '%s'",
+                 settings[i].name, settings[i].whole ? "whole" : "finite",
+                 settings[i].zero ? " from 0" : " above 0", equals + 1);
+        return false;
+    }
+    return true;
+}
+
+/* The changed settings fit together: the same conditions as in the compiler
+ * (lower_check_schedule in frontend/lower_optimizer.c). */
+static bool check_schedule(const RtSettings *s, const char *program)
+{
+    const ParcSchedule *of = &s->schedule;
+    if (!s->changed || of->kind == PARC_CONSTANT) {
+        return true;
+    }
+    if (of->steps > 0 && of->warmup >= of->steps) {
+        rt_error(program,
+                 "--set: no steps remain for the decay: schedule.warmup=%lld, "
+                 "schedule.steps=%lld; schedule.steps includes the warm-up",
+                 (long long)of->warmup, (long long)of->steps);
+        return false;
+    }
+    if (of->min_lr > s->lr) {
+        rt_error(program,
+                 "--set: the schedule ends at schedule.min_lr=%.9g, above "
+                 "optimizer.lr=%.9g; set schedule.min_lr as well",
+                 of->min_lr, s->lr);
+        return false;
+    }
+    return true;
+}
+
+bool rt_settings_set(RtSettings *s, const RtTexts *texts,
+                     const ParcModel *model, const char *program)
+{
+    for (int i = 0; i < texts->n; i++) {
+        if (!set(s, texts->at[i], model, program)) {
+            return false;
+        }
+    }
+    return check_schedule(s, program);
+}
+
+void rt_settings_print_json(const RtSettings *s, FILE *to)
+{
+    const char *comma = "";
+    fprintf(to, "{");
+    for (int i = 0; i < SETTINGS; i++) {
+        if (s->changed >> i & 1) {
+            fprintf(to, "%s\"%s\": %.17g", comma, settings[i].name,
+                    value_of(s, i));
+            comma = ", ";
+        }
+    }
+    fprintf(to, "}");
+}
+
+void rt_settings_print(const RtSettings *s, FILE *to)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        if (s->changed >> i & 1) {
+            fprintf(to, " %s=%.9g", settings[i].name, value_of(s, i));
+        }
+    }
+}
+
+void rt_settings_read(RtSettings *s, RtJson *j)
+{
+    char key[NAME];
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        int i = find(key, strlen(key));
+        if (i < 0) {
+            rt_json_skip(j);
+        } else if (!store(s, i, rt_json_number(j))) {
+            rt_json_fail(j, "the setting cannot have this value");
+        }
+    }
+}

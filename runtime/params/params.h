@@ -1,0 +1,71 @@
+/* params.h: declares what a rank stores of each parameter, its names and initial
+ * values. */
+#ifndef PARC_RT_PARAMS_H
+#define PARC_RT_PARAMS_H
+
+#include "rt.h"
+
+/* The part of a parameter that one rank stores, for each layer of its stack:
+ * the local block [begin, begin+part) of the global tensor. Under flat axes
+ * the rank stores only elements first … first+run-1 of the flattened block. */
+typedef struct RtShard {
+    const ParcParam *param;
+    int64_t layers, global; /* global: elements of a whole layer */
+    int64_t part[PARC_MAX_DIMS], begin[PARC_MAX_DIMS];
+    int64_t held[PARC_MAX_DIMS]; /* part without padding */
+    int64_t box;        /* elements of the local block */
+    int64_t first, run; /* run: stored elements, padding included */
+    int64_t row;        /* distance in elements between two layers */
+    int64_t inside;     /* offset of the run in a layer's buffer, in elements */
+    bool owner;         /* no rank with a lower number stores the same
+                           elements */
+} RtShard;
+
+void rt_shard(RtShard *s, const ParcModel *model, int rank,
+              const ParcParam *param);
+/* The address of a layer's part that a rank stores; the rank must be mapped
+ * here. */
+float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer);
+/* A layer's part of any rank, to read. If the rank is not mapped here, its
+ * bytes are copied to `room`, which the caller frees. Rank 0 calls it while the
+ * others wait at a synchronization point. */
+typedef struct RtRoom {
+    void *at;
+    size_t bytes;
+} RtRoom;
+const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
+                           int64_t layer, RtRoom *room);
+/* The next contiguous run of elements without padding at or after stored
+ * element *i of a layer. Sets *i to its first element and *global to the index
+ * of that element in the global layer. Returns its length; 0 if only padding
+ * is left. */
+int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global);
+/* The number of stored elements of a layer without padding. */
+int64_t rt_shard_elements(const RtShard *s);
+/* Checks the layouts of train.c against the mesh and arena; false after a
+ * message. */
+bool rt_params_check(const ParcModel *model, const char *program);
+
+/* "layers.3.attention.wq.weight"; `layer` is one index over all stack dims. */
+enum { RT_NAME = 512 };
+void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
+                   char text[RT_NAME]);
+/* The numbers in that name, one for each stack dim. */
+void rt_param_numbers(const ParcParam *param, int64_t layer,
+                      int64_t number[PARC_MAX_STACK]);
+/* Whether --export, --init and --print-shards include the parameter: it is not
+ * an optimizer state, and the rank stores it. */
+bool rt_param_is_weight(const ParcParam *param);
+int64_t rt_param_layers(const ParcParam *param);
+int64_t rt_param_layer_elements(const ParcParam *param);
+void rt_params_init(ParcRt *rt, int64_t seed);
+/* The initial value of one element of a layer, by its global index. */
+float rt_param_value(const ParcParam *param, int64_t seed, int64_t layer,
+                     int64_t element);
+/* Copies between the mirror and the device. rt_param_upload: all that the rank
+ * stores of a parameter, and its low-precision copy, which it converts first.
+ * rt_params_download: all parameters; `states`: also the optimizer states. */
+void rt_param_upload(ParcRt *rt, const RtShard *s);
+void rt_params_download(ParcRt *rt, bool states);
+
+#endif

@@ -1,0 +1,213 @@
+/* params/shard.c: computes which elements of a parameter a rank stores.
+ *
+ * A layout splits a parameter in two steps, as in the plan. Tensor parallelism
+ * splits dims: a rank has the block [begin, begin+part) of each layer, where
+ * the last blocks may end with padding. Storage sharding flattens that block
+ * and cuts it into equal runs, the last one padded. Initialization, files and
+ * printing use rt_shard_run, which iterates over the stored elements in runs
+ * that are also contiguous in the global tensor.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/message.h"
+#include "common/type.h"
+#include "launch/job.h"
+#include "launch/world.h"
+#include "params/params.h"
+#include "rt.h"
+
+bool rt_param_is_weight(const ParcParam *param)
+{
+    return !param->state && param->offset >= 0;
+}
+
+int64_t rt_param_layers(const ParcParam *param)
+{
+    int64_t n = 1;
+    for (int i = 0; i < param->nstack; i++) {
+        n *= param->stack[i];
+    }
+    return n;
+}
+
+int64_t rt_param_layer_elements(const ParcParam *param)
+{
+    int64_t n = 1;
+    for (int d = 0; d < param->ndim; d++) {
+        n *= param->dim[d];
+    }
+    return n;
+}
+
+/* The rank's index among the parts of several axes, in the given order. */
+typedef struct Cut {
+    int64_t parts, index;
+} Cut;
+
+static void cut_by(Cut *c, const ParcModel *model, int rank, int axis)
+{
+    c->parts *= model->axis[axis].size;
+    c->index = c->index * model->axis[axis].size + rt_coord(model, rank, axis);
+}
+
+void rt_shard(RtShard *s, const ParcModel *model, int rank,
+              const ParcParam *param)
+{
+    uint32_t used = param->flat_axes;
+    Cut flat = {1, 0};
+    memset(s, 0, sizeof *s);
+    s->param = param;
+    s->layers = rt_param_layers(param);
+    s->global = rt_param_layer_elements(param);
+    s->box = 1;
+    for (int d = 0; d < param->ndim; d++) {
+        Cut c = {1, 0};
+        for (int i = 0; i < PARC_MAX_AXES && param->split[d][i] >= 0; i++) {
+            cut_by(&c, model, rank, param->split[d][i]);
+            used |= 1u << param->split[d][i];
+        }
+        s->part[d] = (param->dim[d] + param->pad[d]) / c.parts;
+        s->begin[d] = s->part[d] * c.index;
+        int64_t left = param->dim[d] - s->begin[d];
+        s->held[d] = left < 0 ? 0 : left < s->part[d] ? left : s->part[d];
+        s->box *= s->part[d];
+    }
+    for (int a = 0; a < model->naxes; a++) {
+        if (param->flat_axes >> a & 1) {
+            cut_by(&flat, model, rank, a);
+        }
+    }
+    s->run = (s->box + flat.parts - 1) / flat.parts;
+    s->first = s->run * flat.index;
+    s->row = param->inside ? s->run * flat.parts : s->run;
+    s->inside = param->inside ? s->first : 0;
+    s->owner = true;
+    for (int a = 0; a < model->naxes; a++) {
+        s->owner &= (used >> a & 1) || rt_coord(model, rank, a) == 0;
+    }
+}
+
+float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer)
+{
+    void *arena = rt_peer(rt, rank) + s->param->offset;
+    return (float *)arena + layer * s->row + s->inside;
+}
+
+const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
+                           int64_t layer, RtRoom *room)
+{
+    const RtWorld *w = rt->world;
+    if (rank >= w->first && rank < w->first + w->mapped) {
+        return rt_shard_layer(rt, rank, s, layer);
+    }
+    size_t bytes = (size_t)s->run * sizeof(float);
+    int64_t from = s->param->offset +
+                   (layer * s->row + s->inside) * (int64_t)sizeof(float);
+    if (bytes > room->bytes) {
+        free(room->at);
+        room->at = rt_allocate(bytes);
+        room->bytes = bytes;
+    }
+    rt_job_read(w->store, rank, RT_OF_ARENA, from, (int64_t)bytes, room->at);
+    return room->at;
+}
+
+/* The index in the global layer of element `at` of the local block. -1 for
+ * padding; *next is then the first element after it. */
+static int64_t global_of(const RtShard *s, int64_t at, int64_t *next)
+{
+    const ParcParam *p = s->param;
+    int64_t global = 0, block = 1, stride = 1;
+    bool padding = false;
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        int64_t index = at / block % s->part[d];
+        block *= s->part[d];
+        if (index >= s->held[d]) {
+            padding = true;
+            *next = (at / block + 1) * block;
+        }
+        global += (s->begin[d] + index) * stride;
+        stride *= p->dim[d];
+    }
+    return padding ? -1 : global;
+}
+
+int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global)
+{
+    const ParcParam *p = s->param;
+    int64_t at = s->first + *i;
+    while (at < s->box && (*global = global_of(s, at, &at)) < 0) {
+    }
+    *i = at - s->first;
+    if (*i >= s->run || at >= s->box) {
+        return 0;
+    }
+    /* Inner dims that are not split form one contiguous run with the next
+     * outer dim. */
+    int64_t inner = 1;
+    int d = p->ndim - 1;
+    for (; d > 0 && s->part[d] == p->dim[d]; d--) {
+        inner *= s->part[d];
+    }
+    int64_t n = d < 0 ? 1 : inner * s->held[d] - at % (inner * s->part[d]);
+    return n < s->run - *i ? n : s->run - *i;
+}
+
+int64_t rt_shard_elements(const RtShard *s)
+{
+    int64_t all = 0, global, n;
+    for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
+        all += n;
+    }
+    return all;
+}
+
+static bool check_split(const ParcModel *model, const ParcParam *param,
+                        uint32_t *used)
+{
+    for (int d = 0; d < param->ndim; d++) {
+        int64_t parts = 1;
+        for (int i = 0; i < PARC_MAX_AXES && param->split[d][i] >= 0; i++) {
+            int a = param->split[d][i];
+            if (a >= model->naxes || *used >> a & 1) {
+                return false;
+            }
+            *used |= 1u << a;
+            parts *= model->axis[a].size;
+        }
+        if (param->dim[d] <= 0 || param->pad[d] < 0 ||
+            (param->dim[d] + param->pad[d]) % parts != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool rt_params_check(const ParcModel *model, const char *program)
+{
+    for (int i = 0; i < model->nparams; i++) {
+        const ParcParam *p = &model->param[i];
+        if (p->offset < 0) {
+            continue;
+        }
+        uint32_t used = p->flat_axes;
+        RtShard s;
+        bool good =
+            p->flat_axes >> model->naxes == 0 && check_split(model, p, &used);
+        if (good) {
+            rt_shard(&s, model, 0, p);
+            int64_t n = s.layers * s.row;
+            good = s.layers * s.run == p->local_elements &&
+                   p->offset + n * rt_type_size(p->type) <= rt_arena_end(model);
+        }
+        if (!good) {
+            rt_error(program,
+                     "internal: the layout of '%s' does not fit the mesh or "
+                     "the arena: run parc again",
+                     p->name);
+            return false;
+        }
+    }
+    return true;
+}

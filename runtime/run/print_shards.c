@@ -1,0 +1,303 @@
+/* run/print_shards.c: prints which rank owns which elements of a parameter
+ * (--print-shards).
+ *
+ * One process prints everything: it computes layouts, and initializes or reads
+ * only the values that it prints. It maps no arena and starts no rank, so it
+ * can print the shards of any mesh on any machine.
+ *
+ *   net1.weight: f32[12, 12], fsdp=flat tp=S(0), on a mesh of fsdp=2 tp=4
+ *   rank 0: fsdp=0 {0, 4} tp=0 {0, 1, 2, 3}: 18 elements: [0, 0] .. [1, 5]
+ *       values 101, 102, 103, 104, … 118
+ *
+ * Each coordinate is followed by the ranks of the rank's group along that
+ * axis. A shard is printed as rows if it consists of whole rows, as begin:end
+ * of each dim if it is rectangular, else as the first and last element of each
+ * contiguous run.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/weights.h"
+#include "common/message.h"
+#include "launch/world.h"
+#include "options/options.h"
+#include "params/params.h"
+#include "run/print_shards.h"
+
+enum { MAX_PIECES = 4, MAX_VALUES = 4 };
+
+/* The source of the values. */
+typedef struct Source {
+    const ParcModel *model;
+    const RtWeights *weights; /* layers without a file: initial values */
+    int64_t seed;
+} Source;
+
+/* Whether `asked` is the name or a module that contains it. '*' in `asked`
+ * matches any part between two dots. */
+static bool covers(const char *asked, const char *name)
+{
+    while (*asked && *name) {
+        size_t n = strcspn(asked, "."), k = strcspn(name, ".");
+        bool any = n == 1 && *asked == '*';
+        if (!any && (n != k || memcmp(asked, name, n) != 0)) {
+            return false;
+        }
+        asked += n + (asked[n] == '.');
+        name += k + (name[k] == '.');
+    }
+    return *asked == 0;
+}
+
+static bool asked_for(const char *asked, const ParcParam *p, int64_t layer)
+{
+    char name[RT_NAME];
+    rt_param_name(p->name, p, layer, name);
+    if (covers(asked, p->name) || covers(asked, name)) {
+        return true;
+    }
+    for (int i = 0; i < p->nalias; i++) {
+        rt_param_name(p->alias[i], p, layer, name);
+        if (covers(asked, p->alias[i]) || covers(asked, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_found(const ParcModel *model, const char *asked)
+{
+    for (int i = 0; i < model->nparams; i++) {
+        const ParcParam *p = &model->param[i];
+        for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
+             l++) {
+            if (asked_for(asked, p, l)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* As in a plan, "model" is the model itself, unless a parameter's name begins
+ * with it. */
+static const char *pattern_of(const ParcModel *model, const char *asked)
+{
+    bool whole = strcmp(asked, "model") == 0 && !is_found(model, asked);
+    return whole ? "" : asked;
+}
+
+int rt_shards_check(const ParcModel *model, const RtOptions *o)
+{
+    const char **names =
+        rt_allocate(((size_t)model->nparams + 1) * sizeof *names);
+    int n = 0;
+    for (int i = 0; i < model->nparams; i++) {
+        if (rt_param_is_weight(&model->param[i])) {
+            names[n++] = model->param[i].name;
+        }
+    }
+    bool found = is_found(model, pattern_of(model, o->print_shards));
+    if (!found) {
+        const char *near = rt_near_miss(o->print_shards, names, n);
+        if (near) {
+            rt_error(o->program, "no parameter '%s'; did you mean '%s'?",
+                     o->print_shards, near);
+        } else {
+            rt_error(o->program,
+                     "no parameter or module '%s'; the first parameter is "
+                     "'%s', and 'model' prints all",
+                     o->print_shards, n ? names[0] : "none");
+        }
+    }
+    free(names);
+    return found ? 0 : 1;
+}
+
+/* The ranks that differ from `rank` only along one axis are `stride` apart. */
+static void print_groups(const ParcModel *m, int rank)
+{
+    int64_t stride = rt_nranks(m);
+    for (int a = 0; a < m->naxes; a++) {
+        int64_t coord = rt_coord(m, rank, a);
+        stride /= m->axis[a].size;
+        printf(" %s=%" PRId64 " {", m->axis[a].name, coord);
+        for (int64_t i = 0; i < m->axis[a].size; i++) {
+            printf("%s%" PRId64, i ? ", " : "", rank + (i - coord) * stride);
+        }
+        printf("}");
+    }
+}
+
+static void print_index(const ParcParam *p, int64_t at)
+{
+    int64_t stride = 1;
+    for (int d = 0; d < p->ndim; d++) {
+        stride *= p->dim[d];
+    }
+    printf("[");
+    for (int d = 0; d < p->ndim; d++) {
+        stride /= p->dim[d];
+        printf("%s%" PRId64, d ? ", " : "", at / stride);
+        at %= stride;
+    }
+    printf("]");
+}
+
+/* Prints rows if only the outermost dim is split, else begin:end of each
+ * dim. */
+static void print_box(const RtShard *s)
+{
+    const ParcParam *p = s->param;
+    bool rows = p->ndim > 0;
+    for (int d = 1; d < p->ndim; d++) {
+        rows &= s->part[d] == p->dim[d];
+    }
+    if (rows) {
+        printf("%s %" PRId64 " .. %" PRId64, p->ndim > 1 ? "rows" : "elements",
+               s->begin[0], s->begin[0] + s->held[0] - 1);
+        return;
+    }
+    printf("[");
+    for (int d = 0; d < p->ndim; d++) {
+        printf("%s%" PRId64 ":%" PRId64, d ? ", " : "", s->begin[d],
+               s->begin[d] + s->held[d]);
+    }
+    printf("]");
+}
+
+/* Prints a flat shard that consists of whole rows of an otherwise unsplit
+ * matrix; false if it does not. */
+static bool print_flat_rows(const RtShard *s, int64_t elements)
+{
+    const ParcParam *p = s->param;
+    int64_t row = 1, first, at = 0;
+    for (int d = 1; d < p->ndim; d++) {
+        if (s->part[d] != p->dim[d]) {
+            return false;
+        }
+        row *= p->dim[d];
+    }
+    if (p->ndim < 2 || s->first % row || elements % row ||
+        rt_shard_run(s, &at, &first) == 0) {
+        return false;
+    }
+    printf("rows %" PRId64 " .. %" PRId64, first / row,
+           (first + elements) / row - 1);
+    return true;
+}
+
+static void print_pieces(const RtShard *s)
+{
+    int pieces = 0;
+    int64_t more = 0;
+    int64_t global, n;
+    for (int64_t i = 0; (n = rt_shard_run(s, &i, &global)) > 0; i += n) {
+        if (pieces++ < MAX_PIECES) {
+            printf("%s", pieces > 1 ? ", " : "");
+            print_index(s->param, global);
+            printf(" .. ");
+            print_index(s->param, global + n - 1);
+        } else {
+            more++;
+        }
+    }
+    if (more > 0) {
+        printf(" and %" PRId64 " more", more);
+    }
+}
+
+static double value_of(const Source *from, const ParcParam *p, int64_t layer,
+                       int64_t element)
+{
+    const RtWeights *w = from->weights;
+    return (double)(rt_weights_has(w, p, layer)
+                        ? rt_weights_value(w, p, layer, element)
+                        : rt_param_value(p, from->seed, layer, element));
+}
+
+/* Prints the first stored values of a rank, and the last. */
+static void print_values(const Source *from, const RtShard *s, int64_t layer)
+{
+    int64_t seen = 0, global, n, last = 0;
+    printf("    values");
+    for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
+        for (int64_t i = 0; i < n && seen + i < MAX_VALUES; i++) {
+            printf("%s %.9g", seen + i > 0 ? "," : "",
+                   value_of(from, s->param, layer, global + i));
+        }
+        last = global + n - 1;
+        seen += n;
+    }
+    if (seen > MAX_VALUES) {
+        printf("%s %.9g", seen > MAX_VALUES + 1 ? ", …" : ",",
+               value_of(from, s->param, layer, last));
+    }
+    printf("\n");
+}
+
+static void print_rank(const Source *from, const ParcParam *p, int rank,
+                       int64_t layer)
+{
+    RtShard s;
+    rt_shard(&s, from->model, rank, p);
+    int64_t n = rt_shard_elements(&s), held = 1;
+    for (int d = 0; d < p->ndim; d++) {
+        held *= s.held[d];
+    }
+    printf("rank %d:", rank);
+    print_groups(from->model, rank);
+    printf(": %" PRId64 " element%s", n, n == 1 ? "" : "s");
+    if (n < s.run) {
+        printf(" and %" PRId64 " of padding", s.run - n);
+    }
+    if (n > 0) {
+        printf(": ");
+        if (n == held) {
+            print_box(&s);
+        } else if (!print_flat_rows(&s, n)) {
+            print_pieces(&s);
+        }
+    }
+    printf("\n");
+    if (n > 0) {
+        print_values(from, &s, layer);
+    }
+}
+
+static void print_layer(const Source *from, const ParcParam *p, int64_t layer)
+{
+    const ParcModel *m = from->model;
+    char name[RT_NAME];
+    rt_param_name(p->name, p, layer, name);
+    printf("%s: f32[", name);
+    for (int d = 0; d < p->ndim; d++) {
+        printf("%s%" PRId64, d ? ", " : "", p->dim[d]);
+    }
+    printf("], %s, on a mesh of", p->placement);
+    for (int a = 0; a < m->naxes; a++) {
+        printf(" %s=%" PRId64, m->axis[a].name, m->axis[a].size);
+    }
+    printf("\n");
+    for (int r = 0; r < rt_nranks(m); r++) {
+        print_rank(from, p, r, layer);
+    }
+}
+
+void rt_shards_print(const ParcModel *m, const RtOptions *o,
+                     const RtWeights *weights)
+{
+    Source from = {.model = m, .weights = weights, .seed = o->seed};
+    const char *asked = pattern_of(m, o->print_shards);
+    for (int i = 0; i < m->nparams; i++) {
+        const ParcParam *p = &m->param[i];
+        for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
+             l++) {
+            if (asked_for(asked, p, l)) {
+                print_layer(&from, p, l);
+            }
+        }
+    }
+}

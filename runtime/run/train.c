@@ -1,0 +1,233 @@
+/* run/train.c: executes the training steps of a rank.
+ *
+ * Each step: read the batch and set the scalars, execute the step, check loss
+ * and gradients, write the log. All ranks execute the same steps; the values
+ * that they decide by (loss, gradient norm) are equal on all ranks.
+ */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/files.h"
+#include "common/message.h"
+#include "device.h"
+#include "eval/evaluate.h"
+#include "launch/world.h"
+#include "options/options.h"
+#include "options/settings.h"
+#include "params/random.h"
+#include "rt.h"
+#include "run.h"
+#include "run/nonfinite.h"
+#include "trace/trace.h"
+
+static void set_scalar(ParcRt *rt, int64_t offset, double value)
+{
+    if (offset >= 0) {
+        *rt_floats(rt, offset) = (float)value;
+        rt_device_upload(rt, offset, sizeof(float));
+    }
+}
+
+/* Sets the key of the random numbers of step t (from 1). */
+static void set_key(ParcRt *rt, int64_t t, int64_t seed)
+{
+    int64_t at = rt->model->random_offset, key = rt_step_key(seed, t);
+    if (at >= 0) {
+        memcpy(rt->arena + at, &key, sizeof key);
+        rt_device_upload(rt, at, sizeof key);
+    }
+}
+
+/* Sets the scalars that the optimizer reads in step t (from 1). */
+static void set_scalars(ParcRt *rt, const RtRun *run, int64_t t)
+{
+    const ParcModel *m = rt->model;
+    rt->lr = rt_schedule_lr(&run->settings, t, run->options.steps);
+    set_scalar(rt, m->lr_offset, rt->lr);
+    set_scalar(rt, m->clip_offset, run->settings.clip);
+    double updates = (double)(rt->updates + 1);
+    set_scalar(rt, m->bias1_offset, 1 - pow(m->beta1, updates));
+    set_scalar(rt, m->bias2_offset, 1 - pow(m->beta2, updates));
+    rt->scale.used = rt->scale.scale;
+    if (rt->scale.scale > 0) {
+        set_scalar(rt, m->loss_scale_offset, rt->scale.scale);
+    }
+}
+
+/* Requests the results of a step that the model computes. */
+static void ask_for_results(ParcRt *rt)
+{
+    const int64_t at[RT_RESULTS] = {rt->model->loss_offset,
+                                    rt->model->grad_norm_offset};
+    for (int i = 0; i < RT_RESULTS; i++) {
+        if (at[i] >= 0) {
+            rt_device_ask(rt, at[i]);
+        }
+    }
+}
+
+static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
+{
+    rt_batch(rt, &run->data, step - 1, batch);
+    set_scalars(rt, run, step);
+    set_key(rt, step, run->options.seed);
+}
+
+static bool is_finite(ParcRt *rt, int64_t offset)
+{
+    return offset < 0 || isfinite(*rt_floats(rt, offset));
+}
+
+/* Checks the loss, which is equal on all ranks. If it is not finite and has no
+ * loss scale, the step has updated no parameter on the CPU (parc_goes_on): it
+ * is executed a second time with a check of each result. With a loss scale,
+ * check_gradients skips the step if the gradients are not finite either. */
+static void check_loss(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
+{
+    int64_t at = rt->model->loss_offset;
+    bool skipped = rt->scale.scale > 0 &&
+                   !is_finite(rt, rt->model->grad_norm_offset);
+    if (is_finite(rt, at) || skipped) {
+        return;
+    }
+    bool nan = isnan(*rt_floats(rt, at));
+    if (rt_device_repeats(rt) && rt->scale.scale == 0 && !rt->nan_check) {
+        rt->nan_check = true;
+        batch->made = 0;
+        begin_step(rt, run, step, batch);
+        rt_device_step(rt);
+    }
+    rt_fail(rt, "step %lld: the loss is %s%s", (long long)step,
+            nan ? "not a number" : "infinite",
+            rt->nan_check ? "" : "; with PARC_NANCHECK=1 the run names the "
+                                 "first tensor that is not finite");
+}
+
+/* Called when all ranks have finished the traced steps. */
+static void write_trace(ParcRt *rt, const RtRun *run)
+{
+    rt_meet(rt, RT_AT_TRACE);
+    if (rt->rank == 0) {
+        rt_trace_gather(rt);
+        const char *error = rt_trace_write(rt->world, run->options.trace,
+                                           run->trace_temporary);
+        if (error) {
+            unlink(run->trace_temporary);
+            rt_fail(rt, "cannot write '%s': %s",
+                    rt_output_name(run->options.trace), error);
+        }
+    }
+    rt_meet(rt, RT_AT_TRACE); /* until then rank 0 may request marks */
+}
+
+/* Checks the norm, which is equal on all ranks; hence all ranks decide
+ * alike. */
+static void check_gradients(ParcRt *rt, RtRun *run, int64_t step)
+{
+    int64_t at = rt->model->grad_norm_offset;
+    double norm = at >= 0 ? (double)*rt_floats(rt, at) : 0;
+    double scale = rt->scale.scale;
+    if (scale > 0 && !rt_scale_step(rt, step, norm)) {
+        if (rt->rank == 0) {
+            rt_report_skip(&run->report, step, scale, rt->scale.scale);
+        }
+        return;
+    }
+    if (!isfinite(norm)) {
+        rt_nonfinite(rt, step, norm);
+    }
+    rt->updates++;
+}
+
+/* Without --data the loss does not show whether the model learns. */
+static void note_noise(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    if (!o->data && o->steps > 0) {
+        rt_note(o->program, "no --data: training on synthetic noise%s",
+                rt_takes_tokens(run->model)
+                    ? "; --data FILE trains on a file of tokens"
+                    : "; --data NAME=FILE,... trains on a file for each input");
+    }
+}
+
+static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
+{
+    bool evaluates = rt_evaluate_is_due(run, step);
+    atomic_store(&rt->world->slot[rt->rank].step, step);
+    rt_report_step_begin(&run->report);
+    rt_trace_begin(rt, step);
+    begin_step(rt, run, step, batch);
+    rt_device_step(rt);
+    ask_for_results(rt);
+    if (step < run->options.steps && !evaluates) {
+        rt_batch_prefetch(rt, &run->data, step, batch);
+    }
+    rt_device_results(rt);
+    rt_trace_end(rt);
+    check_loss(rt, run, step, batch);
+    check_gradients(rt, run, step);
+    RtRecord record = rt_report_record(&run->report, rt, step);
+    if (evaluates) { /* overwrites the results of the step */
+        record.val_loss = rt_evaluate(rt, run);
+    }
+    if (rt->rank == 0) {
+        rt_report_step(&run->report, rt, &record);
+    }
+    if (run->options.trace && step == rt->world->trace.last) {
+        write_trace(rt, run);
+    }
+}
+
+/* Saves the state after the latest step. */
+static void save(ParcRt *rt, RtRun *run)
+{
+    if (run->async.memory) {
+        rt_async_save(rt, run, run->done);
+    } else {
+        rt_checkpoint_save(rt, run, run->done);
+    }
+    rt_agree_saved(run);
+}
+
+/* Saves if this is due or agreed, and returns whether there is a step to
+ * execute; equal on all ranks. */
+static bool goes_on(ParcRt *rt, RtRun *run)
+{
+    bool more = run->done < run->options.steps;
+    int agreed = more ? rt_agree(rt, run) : 0;
+    if (rt_save_is_due(run, run->done) ||
+        (agreed & RT_SAVE && run->saver.saved != run->done)) {
+        save(rt, run);
+        agreed |= more ? rt_agree(rt, run) : 0; /* a signal during the save */
+    }
+    if (agreed & RT_SAVE) {
+        rt_agree_saved(run);
+    }
+    return more && !(agreed & RT_STOP);
+}
+
+void rt_train(ParcRt *rt, RtRun *run)
+{
+    RtBatch batch = {0};
+    if (rt->rank == 0) {
+        note_noise(run);
+        rt_report_start(&run->report, rt, run->options.steps);
+    }
+    if (run->done < run->options.steps) {
+        if (run->options.save_async) {
+            rt_async_open(rt, run);
+        }
+        rt_agree_start(run);
+    }
+    while (goes_on(rt, run)) {
+        train_step(rt, run, run->done + 1, &batch);
+        run->done++;
+        rt_async_check(rt, run);
+    }
+    rt_async_close(rt, run);
+    if (rt->rank == 0) {
+        rt_report_end(&run->report, rt, run->done);
+    }
+}

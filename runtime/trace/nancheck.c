@@ -1,0 +1,95 @@
+/* trace/nancheck.c: finds the first result that is not finite (PARC_NANCHECK=1).
+ * It also reads environment variables that are 0 or 1.
+ *
+ * After each statement of a step it checks all results of the statement,
+ * before their buffers are reused. It therefore names the statement that
+ * produces a NaN, not a later one that propagates it. The results are copied
+ * to the host, which is slow but needs no support by the target.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/statement.h"
+#include "common/type.h"
+#include "device.h"
+#include "launch/world.h"
+#include "rt.h"
+#include "trace/trace.h"
+
+enum { PIECE = 4096 };
+
+void rt_nan_open(ParcRt *rt)
+{
+    rt->nan_check = rt_flag(rt, "PARC_NANCHECK", false);
+    rt->nan_work = -1;
+}
+
+static int64_t offset_of(const ParcRt *rt, const ParcWork *w,
+                         const ParcResult *r, int64_t turn)
+{
+    int64_t at[PARC_MAX_LOOPS], offset = r->offset;
+    rt_work_turns(w, turn, at);
+    for (int i = 0; i < w->nloops; i++) {
+        int64_t slot = r->modulo[i] > 0 ? at[i] % r->modulo[i] : at[i];
+        offset += slot * r->stride[i];
+    }
+    return offset + parc_index(rt, r->cut) * r->run;
+}
+
+/* The index of the first element that is not finite, and its *value; -1:
+ * none. */
+static int64_t first_bad(ParcType type, const void *from, int64_t n,
+                         float *value)
+{
+    float x[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        int64_t count = n - at < PIECE ? n - at : PIECE;
+        rt_widen(x, type, rt_element(type, from, at), count);
+        for (int64_t i = 0; i < count; i++) {
+            if (!isfinite(x[i])) {
+                *value = x[i];
+                return at + i;
+            }
+        }
+    }
+    return -1;
+}
+
+static _Noreturn void report(ParcRt *rt, const ParcWork *w, int64_t turn,
+                             const ParcResult *r, int64_t element, float value)
+{
+    char where[RT_WHERE];
+    rt_fail(rt,
+            "step %lld, rank %d:%s, element %lld of %lld of '%s' is %s; all "
+            "results before it are finite",
+            (long long)atomic_load(&rt->world->slot[rt->rank].step), rt->rank,
+            rt_work_where(w, turn, where), (long long)element,
+            (long long)r->elements, r->name,
+            isnan(value) ? "not a number" : "infinite");
+}
+
+static void check(ParcRt *rt, const ParcWork *w, int64_t turn)
+{
+    for (int i = 0; i < w->nresults; i++) {
+        const ParcResult *r = &w->result[i];
+        int64_t offset = offset_of(rt, w, r, turn);
+        int64_t bytes = r->elements * (r->type == PARC_F32 ? 4 : 2);
+        float value;
+        rt_device_download(rt, offset, bytes);
+        int64_t bad = first_bad(r->type, rt->arena + offset, r->elements,
+                                &value);
+        if (bad >= 0) {
+            report(rt, w, turn, r, bad, value);
+        }
+    }
+}
+
+void rt_nan_mark(ParcRt *rt, int work, int64_t turn)
+{
+    if (rt->nan_work >= 0) {
+        check(rt, &rt->model->work[rt->nan_work], rt->nan_turn);
+    }
+    rt->nan_work = work;
+    rt->nan_turn = turn;
+}

@@ -1,0 +1,309 @@
+/* trace/trace_file.c: writes the timeline of a run in Chrome's trace format.
+ *
+ *   {"traceEvents": [
+ *     {"ph": "M", "pid": 0, …}                      names of the rows
+ *     {"ph": "X", "name": "ag0", "cat": "collective", "pid": 0, "tid": 0,
+ *      "ts": 12.5, "dur": 80.1, "args": {…}}, …]}
+ *
+ * Perfetto (ui.perfetto.dev) and chrome://tracing load it. A rank is a process
+ * with one row of nested slices: a step, its phases, and their statements. A
+ * collective contains `wait` and `move`; another statement contains `wait` if
+ * ranks synchronize before it. Times are in microseconds since the first mark
+ * of any rank, on one clock. Text is written through a buffer of fixed size.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/files.h"
+#include "launch/world.h"
+#include "rt.h"
+#include "trace/trace.h"
+
+typedef struct Text {
+    RtOutput file;
+    size_t n;
+    const char *separator; /* text before the next event */
+    char buffer[16384];
+} Text;
+
+static void flush(Text *t)
+{
+    rt_output_put(&t->file, t->buffer, t->n);
+    t->n = 0;
+}
+
+/* Appends text that is shorter than the buffer; longer text would be lost. */
+__attribute__((format(printf, 2, 3))) static void put(Text *t, const char *fmt,
+                                                      ...)
+{
+    for (int attempt = 0; attempt < 2; attempt++) {
+        size_t room = sizeof t->buffer - t->n;
+        va_list ap;
+        va_start(ap, fmt);
+        int did = vsnprintf(t->buffer + t->n, room, fmt, ap);
+        va_end(ap);
+        if ((size_t)did < room) {
+            t->n += (size_t)did;
+            return;
+        }
+        flush(t);
+    }
+}
+
+static void put_string(Text *t, const char *text)
+{
+    put(t, "\"");
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') {
+            put(t, "\\%c", c);
+        } else if (c < 0x20) {
+            put(t, "\\u%04x", c);
+        } else {
+            put(t, "%c", c);
+        }
+    }
+    put(t, "\"");
+}
+
+/* ---- slices -------------------------------------------------------------- */
+
+/* The open slices of a rank, and its last marks. */
+typedef struct Row {
+    Text *text;
+    const ParcModel *model;
+    int rank;
+    int64_t zero; /* ns: the first mark of all ranks */
+    int64_t step, step_begin;
+    const char *phase; /* NULL: no phase is open */
+    int64_t phase_begin;
+    const RtMark *work; /* the statement that runs; NULL: none */
+    int64_t part_begin; /* start of the current wait or move */
+    bool moving, collective;
+    int64_t waited, moved;
+} Row;
+
+/* Writes an event up to the start of its args. */
+static void open_event(Row *r, const char *name, const char *category,
+                       int64_t begin, int64_t end)
+{
+    Text *t = r->text;
+    put(t, "%s{\"ph\": \"X\", \"name\": ", t->separator);
+    t->separator = ",\n";
+    put_string(t, name);
+    put(t, ", \"cat\": \"%s\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, "
+           "\"dur\": %.3f, \"args\": {",
+        category, r->rank, (double)(begin - r->zero) * 1e-3,
+        (double)(end - begin) * 1e-3);
+}
+
+static void close_event(Row *r)
+{
+    put(r->text, "}}");
+}
+
+/* Writes "layer": 3 for each loop around the statement. */
+static void turns(Text *t, const ParcWork *w, int64_t turn)
+{
+    for (int i = w->nloops - 1; i >= 0; i--) {
+        int64_t trips = w->loop[i].trips;
+        put(t, ", \"%s\": %" PRId64, w->loop[i].name, turn % trips);
+        turn /= trips;
+    }
+}
+
+static void text_field(Text *t, const char *name, const char *value)
+{
+    if (value && *value) {
+        put(t, ", \"%s\": ", name);
+        put_string(t, value);
+    }
+}
+
+static void work_event(Row *r, int64_t end)
+{
+    const ParcWork *w = &r->model->work[r->work->what];
+    Text *t = r->text;
+    double seconds = (double)(end - r->work->ns) * 1e-9;
+    open_event(r, w->id, w->kind, r->work->ns, end);
+    put(t, "\"phase\": \"%s\"", w->phase);
+    turns(t, w, r->work->turn);
+    text_field(t, "module", w->path);
+    text_field(t, "source", w->source);
+    text_field(t, "what", w->detail);
+    put(t, ", \"bytes\": %" PRId64, w->bytes);
+    if (r->collective) {
+        put(t, ", \"wait_us\": %.3f, \"move_us\": %.3f",
+            (double)r->waited * 1e-3, (double)r->moved * 1e-3);
+        seconds = (double)r->moved * 1e-9;
+    } else if (r->waited > 0) {
+        put(t, ", \"wait_us\": %.3f", (double)r->waited * 1e-3);
+        seconds -= (double)r->waited * 1e-9;
+    }
+    if (w->flops > 0) {
+        put(t, ", \"flops\": %.0f", w->flops);
+    }
+    if (seconds > 0 && w->flops > 0) {
+        put(t, ", \"Gflop/s\": %.1f", w->flops / seconds * 1e-9);
+    } else if (seconds > 0) {
+        put(t, ", \"GB/s\": %.2f", (double)w->bytes / seconds * 1e-9);
+    }
+    close_event(r);
+}
+
+/* Ends a wait or move. */
+static void close_part(Row *r, int64_t now)
+{
+    int64_t time = now - r->part_begin;
+    open_event(r, r->moving ? "move" : "wait", r->moving ? "move" : "wait",
+               r->part_begin, now);
+    put(r->text, "\"of\": ");
+    put_string(r->text, r->model->work[r->work->what].id);
+    close_event(r);
+    *(r->moving ? &r->moved : &r->waited) += time;
+    r->part_begin = now;
+}
+
+static void close_work(Row *r, int64_t now)
+{
+    if (!r->work) {
+        return;
+    }
+    if (r->collective) {
+        close_part(r, now);
+    }
+    work_event(r, now);
+    r->work = NULL;
+}
+
+static void close_phase(Row *r, int64_t now)
+{
+    if (r->phase) {
+        open_event(r, r->phase, "phase", r->phase_begin, now);
+        close_event(r);
+        r->phase = NULL;
+    }
+}
+
+static void open_work(Row *r, const RtMark *m)
+{
+    const ParcWork *w = &r->model->work[m->what];
+    if (!r->phase || strcmp(r->phase, w->phase) != 0) {
+        if (!r->phase) {
+            open_event(r, "input", "input", r->step_begin, m->ns);
+            close_event(r);
+        }
+        close_phase(r, m->ns);
+        r->phase = w->phase;
+        r->phase_begin = m->ns;
+    }
+    r->work = m;
+    r->collective = r->moving = false;
+    r->part_begin = m->ns;
+    r->waited = r->moved = 0;
+}
+
+static void close_step(Row *r, int64_t now)
+{
+    char name[32];
+    close_phase(r, now);
+    snprintf(name, sizeof name, "step %" PRId64, r->step);
+    open_event(r, name, "step", r->step_begin, now);
+    close_event(r);
+}
+
+static void follow(Row *r, const RtMark *m)
+{
+    switch (m->what) {
+    case RT_MARK_STEP:
+        r->step = m->turn;
+        r->step_begin = m->ns;
+        return;
+    case RT_MARK_MOVE:
+        if (r->work) {
+            const char *kind = r->model->work[r->work->what].kind;
+            r->moving = false;
+            close_part(r, m->ns);
+            r->collective = r->moving = strcmp(kind, "collective") == 0;
+        }
+        return;
+    case RT_MARK_WAIT:
+        if (r->work && r->collective) {
+            close_part(r, m->ns);
+            r->moving = false;
+        }
+        return;
+    case RT_MARK_END:
+        close_work(r, m->ns);
+        close_step(r, m->ns);
+        return;
+    default:
+        close_work(r, m->ns);
+        open_work(r, m);
+    }
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static void name_rows(Text *t, const RtWorld *w)
+{
+    const ParcModel *m = w->model;
+    for (int r = 0; r < w->nranks; r++) {
+        put(t, "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
+               "\"args\": {\"name\": \"rank %d",
+            t->separator, r, r);
+        for (int a = 0; a < m->naxes; a++) {
+            put(t, " %s=%" PRId64, m->axis[a].name, rt_coord(m, r, a));
+        }
+        put(t, "\"}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", "
+               "\"pid\": %d, \"args\": {\"sort_index\": %d}},\n",
+            r, r);
+        put(t, "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, "
+               "\"tid\": 0, \"args\": {\"name\": \"step\"}}",
+            r);
+        t->separator = ",\n";
+    }
+}
+
+static int64_t first_mark(const RtWorld *w)
+{
+    int64_t first = INT64_MAX;
+    for (int r = 0; r < w->nranks; r++) {
+        const RtRing *ring = rt_trace_ring(w, r);
+        if (ring->n > 0 && ring->mark[0].ns < first) {
+            first = ring->mark[0].ns;
+        }
+    }
+    return first;
+}
+
+const char *rt_trace_write(const RtWorld *w, const char *path,
+                           const char *temporary)
+{
+    Text t = {.separator = ""};
+    int64_t zero = first_mark(w), lost = 0;
+    rt_output_open(&t.file, path, temporary);
+    put(&t, "{\"traceEvents\": [\n");
+    name_rows(&t, w);
+    for (int rank = 0; rank < w->nranks; rank++) {
+        const RtRing *ring = rt_trace_ring(w, rank);
+        Row r = {.text = &t, .model = w->model, .rank = rank, .zero = zero};
+        for (int64_t i = 0; i < ring->n; i++) {
+            follow(&r, &ring->mark[i]);
+        }
+        lost += ring->lost;
+    }
+    put(&t, "\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"model\": ");
+    put_string(&t, w->model->name);
+    put(&t, ", \"source\": ");
+    put_string(&t, w->model->source);
+    put(&t, ", \"parc\": \"%s\", \"plan_hash\": \"%016" PRIx64
+            "\", \"ranks\": %d, \"threads\": %d, \"marks_lost\": %" PRId64
+            "}}\n",
+        w->model->parc_version, w->model->plan_hash, w->nranks, w->threads,
+        lost);
+    flush(&t);
+    return rt_output_close(&t.file);
+}

@@ -16,6 +16,7 @@
 #include "checkpoint/config.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/message.h"
 
 enum { MOST_ENTRIES = 256, MOST_NOTES = 8 };
 

@@ -4,6 +4,7 @@
  * mapped file would kill the run with SIGBUS, hence the check. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

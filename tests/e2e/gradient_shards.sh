@@ -113,7 +113,7 @@ check "a dump with a shard over other axes is refused" \
     refused '/einsum_shard/s/axes={dp}/axes={tp}/' \
     "no reduce_scatter over its axes"
 check "a dump without the product of a shard is refused" \
-    refused '/einsum_shard.*f32.1536, 384/d' "dc_fc"
+    refused '/einsum_shard.*f32.1536, 384/d' "d_c_fc"
 other_target() {
     ! "$PARC" --target cuda --start-after fuse_scatter "$work/shards.ir" \
         --emit plan 2>"$work/said" &&
@@ -124,7 +124,7 @@ no_rows() { # an einsum that the pass does not fuse: 511 rows on two ranks
         -D vocab=511 -D dim=64 -D n_layers=1 -D n_heads=4 -D n_kv_heads=4 \
         -D hidden=64 -D batch=4 -D seq=8 $f32 --stop-after fuse_scatter \
         --emit ir >"$work/llama.ir"
-    sed '/%doutput.weight = einsum{/{s/einsum{/einsum_shard{/
+    sed '/%d_output.weight = einsum{/{s/einsum{/einsum_shard{/
         s/type=f32/type=f32, axes={dp}/}' "$work/llama.ir" >"$work/other.ir"
     grep -q einsum_shard "$work/other.ir" &&
         ! "$PARC" --target cpu --threads 1 --start-after fuse_scatter \
@@ -137,8 +137,8 @@ check "a dump with a 16-bit shard is refused" \
     refused '/einsum_shard/s/type=f32/type=bf16/' "bf16"
 
 check "--explain of the collective" explained rs4 \
-    "%dc_fc.weight.3 : f32[1536, 384]+dp -> f32[1536, 384]~dp, computed as a shard"
-check "--explain of the value" explained dc_fc.weight.3 \
+    "%d_c_fc.weight.3 : f32[1536, 384]+dp -> f32[1536, 384]~dp, computed as a shard"
+check "--explain of the value" explained d_c_fc.weight.3 \
     "as a shard, f32[1536, 384]~dp: "
 check "--explain of a gather in place" explained ag3 "in place, no data moves"
 

@@ -158,7 +158,7 @@ others"
     check "the message has the NaN's line and step" \
         grep -qE "error: step 1, rank [01]: in \
 'k[0-9]+_last_relu_grad' \(edge.pdl:4:13\), element [0-9]+ of \
-$((64 / mesh)) of 'dy' is not a number; all results before it are finite" \
+$((64 / mesh)) of 'd_y' is not a number; all results before it are finite" \
         "$work/said"
     check "edge with a loss scale compiles" "$PARC" "$work/edge.pdl" \
         --target cpu --threads 1 --mesh $mesh -D loss_scale=8 -o "$work/edge"

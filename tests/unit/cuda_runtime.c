@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "runtime/cuda/core/rt_cuda_cache.h"
 #include "runtime/cuda/attention/rt_attention_room.h"
 #include "runtime/cuda/core/rt_cuda_launch.h"
 #include "runtime/cuda/matmul/rt_cuda_matmul.h"

@@ -63,7 +63,7 @@ static const char *tensor_letters(const char *spec, int i, int *n)
 static void read_spec(const Program *p, const Op *op, Contraction *c)
 {
     char name[MAX_LETTERS];
-    const char *spec = op->attr[0].s;
+    const char *spec = op_spec(op);
     /* The result's letters come first: they are the outer loops of a plain
      * nest. */
     const struct {

@@ -41,7 +41,7 @@ MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,
 
 bool move_is_minor(const Op *op)
 {
-    uint32_t axes = (uint32_t)op->attr[0].i;
+    uint32_t axes = op_axes(op);
     return split_dim(&op->out[0]->type, axes) >=
            split_dim(&op->arg[0]->type, axes);
 }
@@ -50,7 +50,7 @@ bool move_is_minor(const Op *op)
 static MoveBox swap_box(const Program *p, const Op *op)
 {
     const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
-    uint32_t axes = (uint32_t)op->attr[0].i;
+    uint32_t axes = op_axes(op);
     int whole = split_dim(dst, axes), split = split_dim(src, axes);
     int64_t stack = type_layers(src);
     if (!move_is_minor(op))
@@ -65,7 +65,7 @@ static MoveBox swap_box(const Program *p, const Op *op)
 MoveBox move_box(const Program *p, const Op *op, int i)
 {
     const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
-    uint32_t axes = (uint32_t)op->attr[0].i;
+    uint32_t axes = op_axes(op);
     switch ((int)op->kind) {
     case OP_all_gather: return move_box_of(p, from, to, axes);
     case OP_reduce_scatter: return move_box_of(p, to, from, axes);
@@ -77,7 +77,7 @@ MoveBox move_box(const Program *p, const Op *op, int i)
 int64_t move_staging(const Program *p, const Op *op)
 {
     int64_t most = 0;
-    int64_t ranks = mesh_group(&p->mesh, (uint32_t)op->attr[0].i);
+    int64_t ranks = mesh_group(&p->mesh, op_axes(op));
     for (int i = 0; i < op->nargs; i++) {
         MoveBox b = move_box(p, op, i);
         int64_t row = b.inner * dtype_size(op->arg[i]->type.dtype);

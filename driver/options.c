@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/out.h"
+#include "base/version.h"
 #include "codegen/cuda_arch.h"
 #include "driver/help.h"
 #include "frontend/check.h"

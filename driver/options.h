@@ -7,8 +7,6 @@
 #include "codegen/cpu_level.h"
 #include "driver/pipeline.h"
 
-#define PARC_VERSION "0.1.0"
-
 /* An option's value and its location in the command line. */
 typedef struct Argument {
     const char *text; /* NULL: not given */

@@ -466,7 +466,7 @@ static const char *infer_unfold(Infer *in)
 static const char *infer_output(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    const char *name = in->attr[0].s;
+    const char *name = in->attr[op_attr_index(OP_output, "name")].s;
     for (int i = 0; name && i < in->p->output.n && t->nstack == 0; i++)
         if (!strcmp(in->p->output.at[i].name, name))
             return NULL;

@@ -499,8 +499,27 @@ int op_attr_index(OpKind kind, const char *name);
 #define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
 /* Whether op is the loop over microbatches, which runs the whole model. */
 bool loop_is_microbatches(const Program *p, const Op *op);
-static inline int64_t loop_trips(const Op *op) { return op->attr[0].i; }
-static inline bool loop_reverse(const Op *op) { return op->attr[1].i; }
+static inline int64_t loop_trips(const Op *op) { return op_attr(op, "n").i; }
+static inline bool loop_reverse(const Op *op)
+{
+    return op_attr(op, "reverse").i;
+}
+/* Attributes of ops that have them: the mesh axes of a conversion; the index of
+ * the parameter; the dim; the specification of an einsum; the FSDP unit of a
+ * gather or reduce-scatter ("": none), and how many units or iterations early a
+ * gather or fetch begins. */
+static inline uint32_t op_axes(const Op *op)
+{
+    return (uint32_t)op_attr(op, "axes").i;
+}
+static inline int op_param(const Op *op) { return (int)op_attr(op, "param").i; }
+static inline int op_dim(const Op *op) { return (int)op_attr(op, "dim").i; }
+static inline const char *op_spec(const Op *op) { return op_attr(op, "spec").s; }
+static inline const char *op_unit(const Op *op) { return op_attr(op, "unit").s; }
+static inline int64_t op_prefetch(const Op *op)
+{
+    return op_attr(op, "prefetch").i;
+}
 bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(OpKind kind); /* collectives, take_part, take_share */
 bool op_is_elementwise(OpKind kind); /* rule "=" */

@@ -30,7 +30,7 @@ const char *report_forward_name(const Program *f)
 static const Type *output_type(const Program *f, const Output *of)
 {
     for (const Op *op = f->step->first; op; op = op->next)
-        if (op->kind == OP_output && !strcmp(op->attr[0].s, of->name))
+        if (op->kind == OP_output && !strcmp(op_attr(op, "name").s, of->name))
             return &op->arg[0]->type;
     return NULL;
 }

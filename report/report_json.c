@@ -4,6 +4,7 @@
  * the unit of measurement of each number. A stack of layers is one entry with
  * the number of layers as `count`, so that the output does not grow with depth.
  */
+#include "base/version.h"
 #include "codegen/cpu_level.h"
 #include "report/report.h"
 #include "ir/analysis/flops.h"
@@ -274,7 +275,7 @@ static void warnings(Out *o, const Program *p)
 
 void report_json(Out *o, const Program *p, const TargetInfo *t)
 {
-    out(o, "{\n  \"parc\": \"0.1.0\",\n  ");
+    out(o, "{\n  \"parc\": \"" PARC_VERSION "\",\n  ");
     field(o, "model", p->model);
     out(o, ",\n  ");
     field(o, "plan", p->plan.name);

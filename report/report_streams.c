@@ -107,7 +107,7 @@ static const char *loop_text(const Op *loop)
 {
     for (const Op *op = loop->body->first; op; op = op->next)
         if (op_is_unit_gather(op))
-            return op->attr[1].s;
+            return op_unit(op);
     return *loop->path ? loop->path : "the loop";
 }
 

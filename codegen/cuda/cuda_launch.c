@@ -22,6 +22,7 @@
  */
 #include <string.h>
 
+#include "base/version.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "runtime/cuda/core/rt_block_memory.h"
@@ -160,7 +161,8 @@ static Page page_of(const Program *p)
 void cuda_kernels_emit(Out *cu, const Program *p)
 {
     Page page = page_of(p);
-    out_line(cu, "/* kernels.cu: the kernels of %s, written by parc 0.1.0.",
+    out_line(cu, "/* kernels.cu: the kernels of %s, written by parc "
+                 PARC_VERSION ".",
              c_comment(p->arena, p->model));
     out_line(cu, " *");
     out_line(cu, " * Each fused kernel is a group of elementwise ops and "

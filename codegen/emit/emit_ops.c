@@ -64,8 +64,8 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
         (long long)(type_local_dim(q, m, 2) / kv),
         (long long)type_local_dim(q, m, 3),
         (long long)type_local_dim(v, m, 3),
-        op->attr[0].i ? "true" : "false",
-        c_float(e->p->arena, op->attr[1].f));
+        op_attr(op, "causal").i ? "true" : "false",
+        c_float(e->p->arena, op_attr(op, "scale").f));
     if (e->cuda && op_is_attention_grad(op->kind) &&
         target_repeats_attention(e->p, op))
         out(&o, ", .deterministic = true");
@@ -178,7 +178,7 @@ static void emit_base(Emitter *e, const Op *op)
                   : mine;
     }
     int64_t turns = type_elements(t) / t->dim[0];
-    int64_t part = op->attr[0].i / type_elements(t);
+    int64_t part = op_attr(op, "size").i / type_elements(t);
     out_code(e->o, "parc_set_index(rt, %s, %lld, %lld, %s, %lld);",
              value_variable(e, op->out[0]), (long long)turns,
              (long long)t->dim[0], index, (long long)part);

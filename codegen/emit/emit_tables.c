@@ -3,6 +3,7 @@
  * refers to all of them. emit_work.c emits the table of statements. */
 #include "codegen/emit/emitter.h"
 #include "base/hash.h"
+#include "base/version.h"
 #include "ir/analysis/flops.h"
 #include "runtime/parc_rt.h"
 
@@ -331,7 +332,7 @@ static void kernel_rows(Emitter *e)
 static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
 {
     for (const Op *op = e->p->step->first; op; op = op->next)
-        if (op->kind == kind && !strcmp(op->attr[0].s, name))
+        if (op->kind == kind && !strcmp(op_attr(op, "name").s, name))
             return value_offset(e, kind == OP_output ? op->arg[0]
                                                      : op->out[0]);
     return "-1";
@@ -374,7 +375,8 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, "static const ParcModel model = {");
     o->indent = 4;
     out_line(o, ".rt_version = PARC_RT_VERSION,");
-    out_line(o, ".name = \"%s\", .parc_version = \"0.1.0\",",
+    out_line(o, ".name = \"%s\", .parc_version = \""
+                PARC_VERSION "\",",
              c_escaped(a, p->model));
     out_line(o, ".source = \"%s\", .info = info,",
              c_escaped(a, e->options->source));
@@ -452,7 +454,7 @@ static void model_row(Emitter *e, const char *plan_text)
 static Value *output_value(const Program *p, const char *name)
 {
     for (const Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_output && !strcmp(op->attr[0].s, name))
+        if (op->kind == OP_output && !strcmp(op_attr(op, "name").s, name))
             return op->arg[0];
     return NULL;
 }

@@ -2,6 +2,7 @@
  * functions of train.c, emit_map.c the memory map of model.h, emit_tables.c the
  * tables of model.c, cpu_kernel*.c the kernels.
  */
+#include "base/version.h"
 #include "codegen/emit/train_c.h"
 #include "codegen/cpu_level.h"
 
@@ -46,7 +47,7 @@ static void train_head(Emitter *e)
     Arena *a = e->p->arena;
     out_line(o, "/* train.c: one training step of %s", c_comment(a, e->p->model));
     out_line(o, " *");
-    out_line(o, " * Written by parc 0.1.0 from %s:",
+    out_line(o, " * Written by parc " PARC_VERSION " from %s:",
              c_comment(a, e->options->source));
     wrapped_comment(o, c_comment(a, e->options->command));
     out_line(o, " * Edit it freely; the next run of parc overwrites it.");
@@ -167,7 +168,7 @@ static void walk_random(const Program *p, void *context)
 void kernels_c_emit(Out *o, const Program *p)
 {
     out_line(o, "/* kernels.c: the fused kernels of %s, written by parc "
-                "0.1.0.", c_comment(p->arena, p->model));
+                PARC_VERSION ".", c_comment(p->arena, p->model));
     out_line(o, " *");
     out_line(o, " * Each is a group of elementwise ops and reductions that "
                 "accesses memory once.");

@@ -58,9 +58,9 @@ static ParcAttention attention_of(const Program *p, const Op *op)
         .b = type_local_dim(q, m, 0), .s = type_local_dim(q, m, 1),
         .t = type_local_dim(k, m, 1), .kv = kv,
         .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
-        .e = type_local_dim(v, m, 3), .causal = op->attr[0].i != 0,
+        .e = type_local_dim(v, m, 3), .causal = op_attr(op, "causal").i != 0,
         .deterministic = grad && target_repeats_attention(p, op),
-        .scale = (float)op->attr[1].f, .type = runtime_type(q->dtype),
+        .scale = (float)op_attr(op, "scale").f, .type = runtime_type(q->dtype),
         .drop = drops ? (float)op_attr(op, "rate").f : 0};
 }
 
@@ -207,7 +207,7 @@ static bool cuda_in_place(const Program *p, const Op *op, int out, int arg)
 bool target_can_make_shards(const Program *p, const Op *einsum,
                             const Op *scatter, int i)
 {
-    int64_t ranks = mesh_group(&p->mesh, (uint32_t)scatter->attr[0].i);
+    int64_t ranks = mesh_group(&p->mesh, op_axes(scatter));
     MoveBox box = move_box(p, scatter, i);
     Contraction c;
     contraction_whole(p, einsum, &c);
@@ -232,7 +232,7 @@ static bool cpu_makes_shards(const Program *p, const Op *einsum,
     Contraction c;
     contraction_of(p, einsum, &c);
     const ParcMatmulSpec *s = &c.spec;
-    int64_t ranks = mesh_group(&p->mesh, (uint32_t)scatter->attr[0].i);
+    int64_t ranks = mesh_group(&p->mesh, op_axes(scatter));
     int64_t rows = s->m / ranks;
     return rows >= ROWS && rows * s->n >= FAR &&
            WORTH * ranks * s->k * (rows + s->n) <= s->m * s->n;

@@ -51,11 +51,9 @@ static int64_t full_bytes(const Program *p, const Op *op)
  * names of its tensors: "a, b, c and 2 more". */
 static const char *tensor_text(const Program *p, const Op *op)
 {
-    int unit = op->kind == OP_all_gather      ? op_attr_index(op->kind, "unit")
-               : op->kind == OP_reduce_scatter ? op_attr_index(op->kind, "unit")
-                                               : -1;
-    if (unit >= 0 && op->attr[unit].s && op->attr[unit].s[0])
-        return op->attr[unit].s;
+    bool units = op->kind == OP_all_gather || op->kind == OP_reduce_scatter;
+    if (units && op_unit(op) && op_unit(op)[0])
+        return op_unit(op);
     const char *text = op->arg[0]->name;
     for (int i = 1; i < op->nargs && i < 3; i++)
         text = arena_printf(p->arena, "%s, %s", text, op->arg[i]->name);
@@ -77,7 +75,7 @@ typedef VEC(CollectiveInfo) Found;
 static CollectiveInfo describe(const Program *p, const Op *op, int id)
 {
     const KindName *k = kind_name(op->kind);
-    uint32_t axes = (uint32_t)op->attr[0].i;
+    uint32_t axes = op_axes(op);
     return (CollectiveInfo){
         .op = op, .id = id, .kind = k->name,
         .label = arena_printf(p->arena, "%s%d", k->label, id),

@@ -125,10 +125,10 @@ static const char *einsum_detail(const Program *p, const Op *op)
     const char *with = epilogue_info(c.spec.epilogue)->name;
     if (op->kind == OP_einsum_shard)
         return arena_printf(p->arena, "%s, a shard of the sum over %s",
-                            op->attr[0].s,
-                            user_axes_text(p, (uint32_t)op->attr[2].i));
-    return *with ? arena_printf(p->arena, "%s with %s", op->attr[0].s, with)
-                 : op->attr[0].s;
+                            op_spec(op),
+                            user_axes_text(p, op_axes(op)));
+    return *with ? arena_printf(p->arena, "%s with %s", op_spec(op), with)
+                 : op_spec(op);
 }
 
 typedef struct Walk {

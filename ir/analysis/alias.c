@@ -25,7 +25,7 @@ static bool is_kept(const Program *p, const Value *v)
             return false;
         v = loop->arg[v->index];
     }
-    return v->def->kind == OP_param && p->param.at[v->def->attr[0].i].kept &&
+    return v->def->kind == OP_param && p->param.at[op_param(v->def)].kept &&
            type_is_flat(&v->type, &p->mesh);
 }
 
@@ -89,7 +89,7 @@ bool program_has_shards(const Program *p)
 
 bool op_is_unit_gather(const Op *op)
 {
-    return op->kind == OP_all_gather && op->attr[1].s && op->attr[1].s[0];
+    return op->kind == OP_all_gather && op_unit(op) && op_unit(op)[0];
 }
 
 /* The parameter that a result of a loop or of the step is assigned to. */
@@ -98,7 +98,7 @@ static const Param *assigned(const Program *p, const Value *v)
     const Op *loop = v->region->owner;
     for (const Op *op = v->region->first; op; op = op->next)
         if (op->kind == OP_assign && op->arg[0] == v)
-            return &p->param.at[op->attr[0].i];
+            return &p->param.at[op_param(op)];
     for (int i = loop ? loop->ncarry : 0; loop && i < loop->nouts; i++)
         if (loop->body->yield[i] == v)
             return assigned(p, loop->out[i]);
@@ -112,7 +112,7 @@ const Param *transfer_param(const Program *p, const Op *transfer)
     const Value *v = transfer->arg[0];
     while (!v->def)
         v = v->region->owner->arg[v->index];
-    return &p->param.at[v->def->attr[0].i];
+    return &p->param.at[op_param(v->def)];
 }
 
 /* Whether op reads v, directly or through other ops of the region. */

@@ -272,8 +272,10 @@ static void parse_body(Parser *s, Op *op, Draft *d, int depth)
 static void note_value(Parser *s, const Op *op)
 {
     Program *p = s->p;
-    int64_t i = op->attr[0].i;
-    if (op->nouts != 1 || i < 0)
+    if (op->nouts != 1 || (op->kind != OP_param && op->kind != OP_input))
+        return;
+    int64_t i = op_attr(op, op->kind == OP_param ? "param" : "input").i;
+    if (i < 0)
         return;
     if (op->kind == OP_param && i < p->param.n)
         p->param.at[i].value = op->out[0];

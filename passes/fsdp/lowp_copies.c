@@ -170,7 +170,7 @@ static void assign_copy(Program *p, Op *assign, const Value *copy)
     cast->name =
         ir_unique_name(p, arena_printf(p->arena, "%s.new", copy->name));
     memcpy(cast->why, assign->arg[0]->why, sizeof cast->why);
-    Attr attr[MAX_ATTRS] = {{.i = copy->def->attr[0].i}};
+    Attr attr[MAX_ATTRS] = {{.i = op_param(copy->def)}};
     ir_op(&b, OP_assign, 1, &cast, attr, NULL);
 }
 

@@ -82,7 +82,7 @@ static bool is_stacked_apart(const Value *v)
 static void look_at_gather(Gathers *g, const Op *gather, int i)
 {
     g->any = true;
-    g->inside &= (uint32_t)gather->attr[0].i == g->axes &&
+    g->inside &= op_axes(gather) == g->axes &&
                  (!g->padded || is_stacked_apart(gather->out[i]));
 }
 

@@ -211,7 +211,7 @@ static void split_sum(Program *p, Op *op)
     first->why = op->why;
     memcpy(first->out[0]->why, op->out[0]->why, sizeof op->out[0]->why);
     op->arg[0] = first->out[0];
-    op->attr[0].i = rest;
+    op_attr(op, "axes").i = rest;
 }
 
 /* ---- groups -------------------------------------------------------------- */

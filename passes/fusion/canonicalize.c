@@ -134,7 +134,7 @@ static bool is_matmul(const Program *p, const TargetInfo *t, const Op *op,
     }
     probe.arg = arg;
     probe.out = out;
-    probe.attr[0].s = spec_of(p->arena, f);
+    op_attr(&probe, "spec").s = spec_of(p->arena, f);
     return t->is_matmul(p, &probe);
 }
 

@@ -63,8 +63,8 @@ static void fold(const Turns *t, Value *v)
 {
     Op *op = v->def;
     op->kind = OP_fold;
-    op->attr[0].i = v->type.place.ax[t->axis].dim;
-    op->attr[1].i = t->n;
+    op_attr(op, "dim").i = v->type.place.ax[t->axis].dim;
+    op_attr(op, "n").i = t->n;
     v->type = turns_stack(t, v->type);
     v->why[t->axis] = (Why){0};
 }
@@ -74,7 +74,7 @@ static void fold(const Turns *t, Value *v)
 static void unfold(Op *gather, int dim, Value *stack)
 {
     gather->kind = OP_unfold;
-    gather->attr[0].i = dim;
+    op_attr(gather, "dim").i = dim;
     gather->arg[0] = stack;
 }
 

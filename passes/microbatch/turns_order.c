@@ -4,7 +4,7 @@
 
 bool turns_over(const Op *op, int axis)
 {
-    return op_is_conversion(op->kind) && (op->attr[0].i >> axis & 1);
+    return op_is_conversion(op->kind) && (op_axes(op) >> axis & 1);
 }
 
 bool turns_differs(const Value *v, int axis)

@@ -233,7 +233,7 @@ static bool reads_result(const Op *op, const Op *of)
 
 int64_t issue_gather_slots(const Op *gather)
 {
-    int64_t ahead = gather->attr[2].i, units = 0, during = 0, seen = 0;
+    int64_t ahead = op_prefetch(gather), units = 0, during = 0, seen = 0;
     for (const Op *op = gather->region->first; op; op = op->next)
         units += op_is_unit_gather(op);
     for (const Op *op = gather->next; op; op = op->next) {

@@ -51,7 +51,7 @@ bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead)
 
 static bool same_unit(const Op *x, const Op *y)
 {
-    return strcmp(x->attr[1].s, y->attr[1].s) == 0;
+    return strcmp(op_unit(x), op_unit(y)) == 0;
 }
 
 /* ---- tables -------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static void find_first(Finder *f, const Op *loop)
                 continue;
             Lead lead = {.gather = op, .kind = ISSUE_FIRST,
                          .turns = (int)turn};
-            int64_t ahead = op->attr[2].i - (turn * units + number++);
+            int64_t ahead = op_prefetch(op) - (turn * units + number++);
             if (f->ahead->gather[op->id] != op ||
                 f->ahead->turns[op->id] <= turn)
                 continue;
@@ -243,7 +243,7 @@ static void find_in(Finder *f, const Region *r)
             f->ahead->leads[op->id] == op ? f->reader[op->id] : NULL;
         if (reader)
             add_lead(f, (Lead){.gather = op, .kind = ISSUE_HERE}, reader,
-                     unit_prefetch_of(f->p, op->attr[1].s,
+                     unit_prefetch_of(f->p, op_unit(op),
                                    f->t->default_prefetch));
     }
 }

@@ -62,8 +62,8 @@ static void insert_start(const Order *o, Region *r, Op *before, Op *op)
 static Region *early_region(Order *o, const Op *op, When t)
 {
     Op *last = o->before ? o->before->prev : o->region->last;
-    if (last && last->kind == OP_early && last->attr[0].i == t.distance &&
-        last->attr[1].i == t.iteration && last->attr[2].i == t.remaining &&
+    if (last && last->kind == OP_early && op_attr(last, "distance").i == t.distance &&
+        op_attr(last, "iteration").i == t.iteration && op_attr(last, "remaining").i == t.remaining &&
         op_attr(last->body->last, "op").o->region == op->region)
         return last->body;
     Attr attr[] = {{.i = t.distance}, {.i = t.iteration}, {.i = t.remaining}};

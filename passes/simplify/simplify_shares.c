@@ -68,7 +68,7 @@ static bool is_share(const Shares *s, const Value *v)
 
 static bool same_share(const Value *v, const Value *w)
 {
-    return v->def->attr[0].i == w->def->attr[0].i &&
+    return op_axes(v->def) == op_axes(w->def) &&
            type_equal(&v->def->arg[0]->type, &w->def->arg[0]->type);
 }
 

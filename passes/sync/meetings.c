@@ -155,7 +155,7 @@ static void meet_before(Walk *w, const Act *act)
         if (&found->at[i] != w->ignored && (act->first || !found->at[i].first))
             meet(w, found->at[i].axes);
     if (op_is_collective(op->kind) && !gather_in_place(op))
-        meet(w, (uint32_t)op->attr[0].i);
+        meet(w, op_axes(op));
 }
 
 /* ---- simulation ---------------------------------------------------------- */
@@ -243,7 +243,7 @@ static bool find_fault(Walk *w, Fault *f)
                 return true;
             const Op *op = w->trace.act[i].op;
             if (moves(op))
-                meet_at(w, (uint32_t)op->attr[0].i, w->now + 1);
+                meet_at(w, op_axes(op), w->now + 1);
         }
     return false;
 }

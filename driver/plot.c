@@ -102,19 +102,18 @@ static void read_options(Plot *p, int argc, char **argv)
         const char *name = equals ? arena_strndup(p->arena, arg,
                                                   (size_t)(equals - arg))
                                   : arg;
-        if (ended || arg[0] != '-' || !arg[1]) {
+        if (ended || arg[0] != '-' || !arg[1])
             vec_push(p->arena, &p->o.log, arg);
-        } else if (!strcmp(arg, "--")) {
+        else if (!strcmp(arg, "--"))
             ended = true;
-        } else if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
+        else if (!strcmp(arg, "--help") || !strcmp(arg, "-h"))
             p->o.help = true;
-        } else if (!strcmp(arg, "--log-y")) {
+        else if (!strcmp(arg, "--log-y"))
             p->o.style.log_y = true;
-        } else if (valued(p, name, equals ? equals + 1 : argv[i + 1])) {
+        else if (valued(p, name, equals ? equals + 1 : argv[i + 1]))
             i += !equals && i + 1 < argc;
-        } else {
+        else
             fail(p, "unknown option '%s'; see 'parc plot --help'", arg);
-        }
     }
     if (!p->o.log.n && !p->o.help)
         fail(p, "parc plot needs a log: parc plot log.jsonl");

@@ -106,11 +106,10 @@ static void check_dim(Sight *s, const Expr *dim)
 
 static void check_ignored(Sight *s, const InputDecl *in)
 {
-    if (strcmp(in->ignored_name.name, "ignore") != 0) {
+    if (strcmp(in->ignored_name.name, "ignore") != 0)
         diag_error(s->check->diag, in->ignored_name.loc,
                    "int() has no argument '%s', only a bound and ignore=, such "
                    "as int(classes, ignore=-100)", in->ignored_name.name);
-    }
     check_expr(s, in->ignored);
 }
 

@@ -128,15 +128,14 @@ static void add_child(Lower *l, Instance *m, const Member *mb)
     const Instance *above = m;
     while (above && above->decl != c.decl)
         above = above->parent;
-    if (!c.decl) {
+    if (!c.decl)
         lower_error(l, call->loc, NULL, "unknown module '%s'", call->name);
-    } else if (above) {
+    else if (above)
         lower_error(l, c.decl->name.loc, NULL, "module '%s' contains itself",
                     call->name);
-    } else if (array_length(l, m, mb, &c.length) &&
-               child_formals(l, c.decl, call, &c.formals)) {
+    else if (array_length(l, m, mb, &c.length) &&
+               child_formals(l, c.decl, call, &c.formals))
         d = add_instances(l, m, &c);
-    }
     if (d.kind == DATUM_POISON)
         vec_push(l->arena, &l->broken, c.path);
     m->members = bind_name(l, m->members, mb->name.name, mb->name.loc, d);

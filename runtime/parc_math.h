@@ -40,9 +40,8 @@ enum { PARC_AHEAD = 256, PARC_LINE = 64 };
 PARC_MATH void parc_read_ahead(const void *at, uint64_t size)
 {
     uintptr_t next = (uintptr_t)at + PARC_AHEAD * size;
-    for (uintptr_t i = 0; i < PARC_AHEAD * size; i += PARC_LINE) {
+    for (uintptr_t i = 0; i < PARC_AHEAD * size; i += PARC_LINE)
         __builtin_prefetch((const void *)(next + i));
-    }
 }
 
 PARC_MATH float parc_from_bits(int32_t i)

@@ -88,9 +88,8 @@ static Decision judge(RtRun *run)
     Decision d = {0};
     uint32_t saves = atomic_load(&s->saves);
     int stop = atomic_load(&s->stop);
-    if (a->pending & RT_STOP) {
+    if (a->pending & RT_STOP)
         return d;
-    }
     if (stop || (o->max_time > 0 &&
                  rt_now() - run->begin >= (double)o->max_time)) {
         d.verdict = RT_STOP | (o->save ? RT_SAVE : 0);
@@ -120,9 +119,8 @@ static uint32_t next_point(RtAgree *a)
 static void adopt(RtRun *run, const Decision *d)
 {
     run->agree.pending |= d->verdict;
-    if (d->verdict & RT_STOP) {
+    if (d->verdict & RT_STOP)
         atomic_store(&run->world.control->agreement.status, d->status);
-    }
 }
 
 static void agree_in_memory(ParcRt *rt, RtRun *run)
@@ -152,9 +150,8 @@ static void agree_in_memory(ParcRt *rt, RtRun *run)
         atomic_store(&slot->collective, before); /* named in messages */
         atomic_store(&slot->state, RT_COMPUTING);
     }
-    if (atomic_load(&c->point) == point) {
+    if (atomic_load(&c->point) == point)
         run->agree.pending |= atomic_load(&c->verdict);
-    }
 }
 
 static void agree_over_connections(ParcRt *rt, RtRun *run)
@@ -162,9 +159,8 @@ static void agree_over_connections(ParcRt *rt, RtRun *run)
     RtAgree *a = &run->agree;
     RtSlot *slot = &rt->world->slot[rt->rank];
     Decision d = {0};
-    if (a->point != a->next) {
+    if (a->point != a->next)
         return;
-    }
     if (rt->rank == 0) {
         d = judge(run);
         d.next = next_point(a);
@@ -188,11 +184,10 @@ void rt_agree_start(RtRun *run)
 int rt_agree(ParcRt *rt, RtRun *run)
 {
     run->agree.point++;
-    if (is_shared(rt->world)) {
+    if (is_shared(rt->world))
         agree_in_memory(rt, run);
-    } else {
+    else
         agree_over_connections(rt, run);
-    }
     return run->agree.pending;
 }
 

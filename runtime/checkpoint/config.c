@@ -40,9 +40,8 @@ static bool is_ignored(const char *key)
         "bos_token_id", "eos_token_id", "max_position_embeddings",
         "resid_pdrop",  "embd_pdrop",   "attn_pdrop"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (strcmp(key, keys[i]) == 0) {
+        if (strcmp(key, keys[i]) == 0)
             return true;
-        }
     }
     return false;
 }
@@ -81,9 +80,8 @@ static void read_entries(RtJson *j, Config *c, bool outer)
             rt_json_skip(j);
         } else {
             read_value(j, &e);
-            if (c->n < MOST_ENTRIES) {
+            if (c->n < MOST_ENTRIES)
                 c->entry[c->n++] = e;
-            }
         }
         e = (Entry){0};
     }
@@ -92,9 +90,8 @@ static void read_entries(RtJson *j, Config *c, bool outer)
 static const Entry *find(const Config *c, const char *key)
 {
     for (int i = 0; i < c->n; i++) {
-        if (strcmp(c->entry[i].key, key) == 0) {
+        if (strcmp(c->entry[i].key, key) == 0)
             return &c->entry[i];
-        }
     }
     return NULL;
 }
@@ -114,10 +111,9 @@ static void note_scaling(const char *path, const Config *own,
     const Entry *e = find(other, "rope_type");
     e = e ? e : find(other, "type");
     if (e && strcmp(e->text, "default") != 0 && find(own, "rope_theta") &&
-        !find(own, "rope_type")) {
+        !find(own, "rope_type"))
         rt_say("%s: note: rotary embeddings are scaled ('%s'); the program "
                "does not scale them", path, e->text);
-    }
 }
 
 static void note_differences(const char *path, const Config *own,
@@ -138,25 +134,22 @@ static void note_differences(const char *path, const Config *own,
 void rt_config_compare(const char *path, const ParcModel *model)
 {
     int64_t size;
-    if (!model->file_config || access(path, R_OK) != 0) {
+    if (!model->file_config || access(path, R_OK) != 0)
         return;
-    }
     const unsigned char *map = rt_input_map(path, &size, model->name);
-    if (!map) {
+    if (!map)
         return;
-    }
     Config *config = rt_allocate(2 * sizeof *config);
     RtJson own = {.text = (const unsigned char *)model->file_config,
                   .end = (int64_t)strlen(model->file_config)};
     RtJson other = {.text = map, .end = size};
     read_entries(&own, &config[0], true);
     read_entries(&other, &config[1], true);
-    if (other.error) {
+    if (other.error)
         rt_say("%s: byte %lld: note: %s", path, (long long)other.at,
                other.error);
-    } else {
+    else
         note_differences(path, &config[0], &config[1]);
-    }
     free(config);
     rt_input_unmap(map, size);
 }

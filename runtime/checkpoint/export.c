@@ -48,10 +48,9 @@ static int by_order(const void *a, const void *b)
 static int count_pieces(const ParcModel *m)
 {
     int64_t n = 0;
-    for (int i = 0; i < m->nparams; i++) {
+    for (int i = 0; i < m->nparams; i++)
         n += rt_param_is_weight(&m->param[i]) ? rt_param_layers(&m->param[i])
                                               : 0;
-    }
     return (int)n;
 }
 
@@ -64,11 +63,10 @@ static void name_pieces(Named *to, const ParcModel *m, bool foreign)
              l++) {
             char name[RT_NAME];
             bool other = foreign && p->nfile > 0;
-            if (other) {
+            if (other)
                 rt_file_name(&p->file[0], p, l, name);
-            } else {
+            else
                 rt_param_name(p->name, p, l, name);
-            }
             to[n] = (Named){{p, l, other ? &p->file[0] : NULL}, NULL, n};
             to[n].name = rt_allocate(strlen(name) + 1);
             memcpy(to[n].name, name, strlen(name));
@@ -83,9 +81,8 @@ static void group_pieces(Named *piece, int n)
 {
     qsort(piece, (size_t)n, sizeof *piece, by_name);
     for (int i = 1; i < n; i++) {
-        if (strcmp(piece[i].name, piece[i - 1].name) == 0) {
+        if (strcmp(piece[i].name, piece[i - 1].name) == 0)
             piece[i].order = piece[i - 1].order;
-        }
     }
     qsort(piece, (size_t)n, sizeof *piece, by_order);
 }
@@ -95,9 +92,8 @@ static void describe_tensor(RtExportTensor *t, const RtPiece *p)
     t->ndim = p->view ? p->view->ndim : p->param->ndim;
     t->dim = p->view ? p->view->dim : p->param->dim;
     t->elements = 1;
-    for (int d = 0; d < t->ndim; d++) {
+    for (int d = 0; d < t->ndim; d++)
         t->elements *= t->dim[d];
-    }
 }
 
 int64_t rt_export_bytes(const RtExportList *l, const RtExportTensor *t)
@@ -153,9 +149,8 @@ void rt_export_list(RtExportList *l, const ParcModel *model,
 
 void rt_export_list_free(RtExportList *l)
 {
-    for (int i = 0; i < l->n; i++) {
+    for (int i = 0; i < l->n; i++)
         free(l->tensor[i].name);
-    }
     free(l->piece);
     free(l->tensor);
 }
@@ -166,9 +161,8 @@ static void put_header(RtOutput *w, const char *text, size_t n)
 {
     unsigned char length[8];
     size_t padded = (n + 7) / 8 * 8; /* aligns the data */
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         length[i] = (unsigned char)((uint64_t)padded >> (8 * i));
-    }
     rt_output_put(w, length, sizeof length);
     rt_output_put(w, text, n);
     rt_output_put(w, "       ", padded - n);
@@ -183,9 +177,8 @@ static void describe(FILE *f, const RtExportList *l, const RtExportTensor *t,
     int64_t bytes = rt_export_bytes(l, t);
     fprintf(f, ", \"%s\": {\"dtype\": \"%s\", \"shape\": [", t->name,
             dtype[l->type]);
-    for (int d = 0; d < t->ndim; d++) {
+    for (int d = 0; d < t->ndim; d++)
         fprintf(f, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
-    }
     fprintf(f, "], \"data_offsets\": [%lld, %lld]}", (long long)*offset,
             (long long)(*offset + bytes));
     *offset += bytes;
@@ -207,16 +200,14 @@ static void write_header(RtOutput *w, const RtExportList *l, int file)
             l->model->parc_version, l->model->name,
             l->foreign ? "hf" : "parc");
     for (int i = 0; i < l->n; i++) {
-        if (l->tensor[i].file == file) {
+        if (l->tensor[i].file == file)
             describe(f, l, &l->tensor[i], &offset);
-        }
     }
     fprintf(f, "}");
-    if (fclose(f) != 0) {
+    if (fclose(f) != 0)
         w->error = errno;
-    } else {
+    else
         put_header(w, text, n);
-    }
     free(text);
 }
 
@@ -227,15 +218,13 @@ static void assemble(ParcRt *rt, const ParcParam *p, int64_t layer, float *to,
     for (int r = 0; r < rt->nranks; r++) {
         RtShard s;
         rt_shard(&s, rt->model, r, p);
-        if (!s.owner) {
+        if (!s.owner)
             continue;
-        }
         const float *from = rt_shard_read(rt, r, &s, layer, room);
         int64_t global, n;
         for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
-             at += n) {
+             at += n)
             memcpy(to + global, from + at, (size_t)n * sizeof *to);
-        }
     }
 }
 
@@ -295,9 +284,8 @@ void rt_export_file(RtOutput *w, ParcRt *rt, const RtExportList *l, int file)
     Buffers b = {0};
     write_header(w, l, file);
     for (int i = 0; i < l->n && !w->error; i++) {
-        if (l->tensor[i].file == file) {
+        if (l->tensor[i].file == file)
             write_tensor(w, rt, l, &l->tensor[i], &b);
-        }
     }
     free(b.tensor.at);
     free(b.layer.at);

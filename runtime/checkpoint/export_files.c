@@ -72,9 +72,8 @@ static void parse_path(RtExportTo *to)
         return;
     }
     if (slash || is_directory(to->path)) {
-        while (n > 1 && to->path[n - 1] == '/') {
+        while (n > 1 && to->path[n - 1] == '/')
             n--;
-        }
         to->directory = rt_copy_text(to->path, n);
         to->stem = rt_copy_text("model", 5);
     }
@@ -117,9 +116,8 @@ bool rt_export_prepare(RtExportTo *to, const RtOptions *o,
         return false;
     }
     parse_path(to);
-    if (to->directory) {
+    if (to->directory)
         return probe_directory(to, o->program);
-    }
     if (o->export_shard_bytes) {
         rt_error(o->program, "--export-shard-size: '%s' is one file; name a "
                  "directory: --export %s/", to->path, to->path);
@@ -142,12 +140,11 @@ void rt_export_release(RtExportTo *to)
 static void shard_name(const RtExportTo *to, const RtExportList *l, int file,
                        char name[MOST_NAME])
 {
-    if (l->nfiles == 1 && !to->index) {
+    if (l->nfiles == 1 && !to->index)
         snprintf(name, MOST_NAME, "%.200s.safetensors", to->stem);
-    } else {
+    else
         snprintf(name, MOST_NAME, "%.200s-%05d-of-%05d.safetensors", to->stem,
                  file + 1, l->nfiles);
-    }
 }
 
 static void index_name(const RtExportTo *to, char name[MOST_NAME])
@@ -171,11 +168,10 @@ static const char *write_file(ParcRt *rt, const RtExportTo *to,
     RtOutput w;
     sprintf(part, "%s.part", path);
     rt_output_open(&w, path, part);
-    if (!w.error && text) {
+    if (!w.error && text)
         rt_output_put(&w, text, strlen(text));
-    } else if (!w.error) {
+    else if (!w.error)
         rt_export_file(&w, rt, l, file);
-    }
     const char *error = rt_output_close(&w);
     free(part);
     free(path);
@@ -188,12 +184,10 @@ static char *index_text(const RtExportTo *to, const RtExportList *l)
     size_t n = 0;
     int64_t bytes = 0;
     FILE *f = open_memstream(&text, &n);
-    if (!f) {
+    if (!f)
         return NULL;
-    }
-    for (int i = 0; i < l->n; i++) {
+    for (int i = 0; i < l->n; i++)
         bytes += rt_export_bytes(l, &l->tensor[i]);
-    }
     fprintf(f, "{\n  \"metadata\": {\"total_size\": %" PRId64 "},\n"
                "  \"weight_map\": {", bytes);
     for (int i = 0; i < l->n; i++) {
@@ -218,9 +212,8 @@ static const char *write_files(ParcRt *rt, const RtExportTo *to,
         shard_name(to, l, i, name);
         error = write_file(rt, to, l, name, NULL, i);
     }
-    if (!error && l->foreign && rt->model->file_config) {
+    if (!error && l->foreign && rt->model->file_config)
         error = write_file(rt, to, l, "config.json", rt->model->file_config, 0);
-    }
     if (!error && indexed) {
         char *text = index_text(to, l);
         index_name(to, name);
@@ -269,26 +262,22 @@ static const char *move_files(const RtExportTo *to, const RtExportList *l,
     index_name(to, index);
     if (indexed) {
         remove_file(to, index);
-        if (!to->index) {
+        if (!to->index)
             remove_file(to, RT_SINGLE_FILE);
-        }
         sync_directory(to->directory);
     }
     for (int i = 0; i < l->nfiles && !error; i++) {
         shard_name(to, l, i, name);
         error = move_file(to, name);
     }
-    if (!error && config) {
+    if (!error && config)
         error = move_file(to, "config.json");
-    }
-    if (!error && indexed) {
+    if (!error && indexed)
         error = move_file(to, index);
-    } else if (!error) {
+    else if (!error)
         remove_file(to, index);
-    }
-    if (!error) {
+    if (!error)
         error = rmdir(to->temporary) != 0 ? strerror(errno) : NULL;
-    }
     return error;
 }
 
@@ -298,24 +287,20 @@ static const char *export_directory(ParcRt *rt, const RtExportTo *to,
     bool indexed = l->nfiles > 1 || to->index;
     bool config = l->foreign && rt->model->file_config;
     const char *error;
-    if (mkdir(to->temporary, 0777) != 0) {
+    if (mkdir(to->temporary, 0777) != 0)
         return strerror(errno);
-    }
     int lock = open(to->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock >= 0) {
+    if (lock >= 0)
         flock(lock, LOCK_EX | LOCK_NB); /* see rt_output_remove_stale */
-    }
     error = write_files(rt, to, l, indexed);
     sync_directory(to->temporary);
-    if (!error && is_directory(to->directory)) {
+    if (!error && is_directory(to->directory))
         error = move_files(to, l, indexed, config);
-    } else if (!error && rename(to->temporary, to->directory) != 0) {
+    else if (!error && rename(to->temporary, to->directory) != 0)
         error = strerror(errno);
-    }
     sync_directory(to->directory);
-    if (lock >= 0) {
+    if (lock >= 0)
         close(lock);
-    }
     return error;
 }
 
@@ -331,9 +316,8 @@ const char *rt_export(ParcRt *rt, const RtExportTo *to, const RtOptions *o)
     } else {
         RtOutput w;
         rt_output_open(&w, to->path, to->temporary);
-        if (!w.error) {
+        if (!w.error)
             rt_export_file(&w, rt, &l, 0);
-        }
         error = rt_output_close(&w);
     }
     rt_export_list_free(&l);

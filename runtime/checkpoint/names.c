@@ -16,9 +16,8 @@
 bool rt_has_file_names(const ParcModel *m)
 {
     for (int i = 0; i < m->nparams; i++) {
-        if (m->param[i].nfile > 0) {
+        if (m->param[i].nfile > 0)
             return true;
-        }
     }
     return false;
 }
@@ -31,12 +30,11 @@ void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
     size_t n = 0;
     rt_param_numbers(p, layer, number);
     for (const char *c = f->name; *c && n < RT_NAME - 24; c++) {
-        if (*c == '*' && stack < p->nstack) {
+        if (*c == '*' && stack < p->nstack)
             n += (size_t)snprintf(text + n, RT_NAME - n, "%lld",
                                   (long long)number[stack++]);
-        } else {
+        else
             text[n++] = *c;
-        }
     }
     text[n] = 0;
 }

@@ -25,13 +25,12 @@ static bool check_later(const RtRun *run)
     int64_t *steps = NULL;
     int n = is_in && run->resume.newest ? 0 : rt_steps_list(o->save, &steps);
     bool good = n <= 0 || steps[0] <= run->start;
-    if (!good) {
+    if (!good)
         rt_error(o->program,
                  "--save: '%s' has a checkpoint of step %lld, after step %lld "
                  "at which this run starts; --resume %s continues it, "
                  "or save to another directory",
                  o->save, (long long)steps[0], (long long)run->start, o->save);
-    }
     free(steps);
     return good;
 }
@@ -40,15 +39,14 @@ static bool check_later(const RtRun *run)
  * --trace. */
 static bool check_no_step(const RtRun *run, const RtOptions *o)
 {
-    if (o->trace) {
+    if (o->trace)
         rt_error(o->program, "--trace: there is no step to trace: the "
                              "checkpoint is of step %lld",
                  (long long)run->start);
-    } else if (run->launch.rank == 0) {
+    else if (run->launch.rank == 0)
         rt_note(o->program, "--steps %lld counts from the start of the run: the "
                             "checkpoint is of step %lld, and no step is left",
                 (long long)o->steps, (long long)run->start);
-    }
     return !o->trace;
 }
 
@@ -73,13 +71,11 @@ static bool adopt_state(RtRun *run)
     }
     o->seed = own_seed ? o->seed : s->seed;
     o->shuffle = s->shuffle;
-    if (!o->data && s->data.spec && strcmp(s->data.spec, "synthetic") != 0) {
+    if (!o->data && s->data.spec && strcmp(s->data.spec, "synthetic") != 0)
         o->data = s->data.spec;
-    }
     run->start = run->done = s->step;
-    if (o->steps > 0 && o->steps <= s->step) {
+    if (o->steps > 0 && o->steps <= s->step)
         return check_no_step(run, o);
-    }
     return true;
 }
 
@@ -91,18 +87,15 @@ bool rt_checkpoints_open(RtRun *run)
     bool first = run->launch.rank == 0;
     *s = (RtSaver){.directory = o->save, .lock = -1, .every = o->save_every,
                    .keep = o->keep, .saved = -1};
-    if (o->save && first && !rt_saver_open(s, o->program)) {
+    if (o->save && first && !rt_saver_open(s, o->program))
         return false;
-    }
     if (o->resume && run->resume_step != RT_NO_CHECKPOINT &&
         (!rt_resume_open(&run->resume, o->resume, o->save, run->resume_step,
                          run->model, o->program) ||
-         (run->resume.path && !adopt_state(run)))) {
+         (run->resume.path && !adopt_state(run))))
         return false;
-    }
-    if (o->save && run->resume.path && rt_resume_is_in(&run->resume, o->save)) {
+    if (o->save && run->resume.path && rt_resume_is_in(&run->resume, o->save))
         s->saved = run->start;
-    }
     return !o->save || !first || check_later(run);
 }
 
@@ -114,9 +107,8 @@ void rt_checkpoints_restore(ParcRt *rt, RtRun *run)
     rt_data_resume(&run->data, run->model, &c->state.data, c->state.step,
                    c->state.tokens);
     rt->updates = c->state.updates;
-    if (rt->scale.scale > 0 && c->state.scale.scale > 0) {
+    if (rt->scale.scale > 0 && c->state.scale.scale > 0)
         rt->scale = c->state.scale;
-    }
     rt_resume_load(rt, c);
 }
 

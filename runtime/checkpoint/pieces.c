@@ -25,9 +25,8 @@
 static int64_t inner_of(const RtShard *s, int d)
 {
     int64_t n = 1;
-    for (int i = d + 1; i < s->param->ndim; i++) {
+    for (int i = d + 1; i < s->param->ndim; i++)
         n *= s->part[i];
-    }
     return n;
 }
 
@@ -39,16 +38,14 @@ static int64_t longest(const RtShard *s, int64_t local, int64_t end,
 {
     int rank = s->param->ndim, dim = 0;
     while (dim < rank - 1 && (local % inner_of(s, dim) != 0 ||
-                              local + inner_of(s, dim) > end)) {
+                              local + inner_of(s, dim) > end))
         dim++;
-    }
     for (int d = 0; d < rank; d++) {
         index[d] = local / inner_of(s, d) % s->part[d];
         extent[d] = d < dim ? 1 : s->part[d];
     }
-    if (rank == 0) {
+    if (rank == 0)
         return 1;
-    }
     int64_t inner = inner_of(s, dim), rows = (end - local) / inner;
     int64_t left = s->part[dim] - index[dim];
     extent[dim] = rows < left ? rows : left;
@@ -70,9 +67,8 @@ bool rt_block_next(const RtShard *s, int64_t *at, int64_t end, RtBlock *block)
                                                        : block->extent[d];
             empty |= block->extent[d] <= 0;
         }
-        if (!empty) {
+        if (!empty)
             return true;
-        }
     }
     return false;
 }
@@ -80,9 +76,8 @@ bool rt_block_next(const RtShard *s, int64_t *at, int64_t end, RtBlock *block)
 int64_t rt_block_elements(const RtShard *s, const RtBlock *block)
 {
     int64_t n = 1;
-    for (int d = 0; d < s->param->ndim; d++) {
+    for (int d = 0; d < s->param->ndim; d++)
         n *= block->extent[d];
-    }
     return n;
 }
 
@@ -94,9 +89,8 @@ RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
     uint32_t used = p->flat_axes;
     int64_t ranks = 1, index = 0;
     for (int d = 0; d < p->ndim; d++) {
-        for (int i = 0; i < PARC_MAX_AXES && p->split[d][i] >= 0; i++) {
+        for (int i = 0; i < PARC_MAX_AXES && p->split[d][i] >= 0; i++)
             used |= 1u << p->split[d][i];
-        }
     }
     for (int a = 0; a < model->naxes; a++) {
         if (!(used >> a & 1)) {
@@ -127,17 +121,15 @@ bool rt_block_common(const RtShard *s, const RtBlock *block,
         int64_t end = block->begin[d] + block->extent[d];
         end = end < begin[d] + extent[d] ? end : begin[d] + extent[d];
         dim[d] = end - low;
-        if (dim[d] <= 0) {
+        if (dim[d] <= 0)
             return false;
-        }
         stride[d] = row;
         *from += (low - begin[d]) * row;
         *to += (low - block->begin[d]) * inner_of(s, d);
         row *= extent[d];
     }
-    for (int d = 0; d < rank; d++) {
+    for (int d = 0; d < rank; d++)
         rt_box_add(copy, dim[d], inner_of(s, d), stride[d]);
-    }
     return true;
 }
 
@@ -151,9 +143,8 @@ static void copy_dim(const RtBox *c, int d, float *to, const float *from)
         memcpy(to, from, (size_t)c->dim[d] * sizeof *to);
         return;
     }
-    for (int64_t i = 0; i < c->dim[d]; i++) {
+    for (int64_t i = 0; i < c->dim[d]; i++)
         copy_dim(c, d + 1, to + i * c->dst[d], from + i * c->src[d]);
-    }
 }
 
 void rt_block_copy(const RtBox *c, float *to, const float *from)
@@ -172,9 +163,8 @@ static void put_dim(const RtBox *c, int d, const float *from, RtPut *put,
         put(context, from, c->dim[d]);
         return;
     }
-    for (int64_t i = 0; i < c->dim[d]; i++) {
+    for (int64_t i = 0; i < c->dim[d]; i++)
         put_dim(c, d + 1, from + i * c->dst[d], put, context);
-    }
 }
 
 void rt_block_runs(const RtShard *s, const RtBlock *block, const float *layer,
@@ -183,7 +173,6 @@ void rt_block_runs(const RtShard *s, const RtBlock *block, const float *layer,
     RtBox copy;
     int64_t to, from;
     if (rt_block_common(s, block, block->begin, block->extent, &copy, &to,
-                        &from)) {
+                        &from))
         put_dim(&copy, 0, layer + to, put, context);
-    }
 }

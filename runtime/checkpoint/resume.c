@@ -30,10 +30,9 @@ enum { ERROR_LIMIT = 5 };
 static void print_shape(int ndim, const int64_t *dim, char text[128])
 {
     size_t n = (size_t)snprintf(text, 128, "[");
-    for (int d = 0; d < ndim && n < 100; d++) {
+    for (int d = 0; d < ndim && n < 100; d++)
         n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
                               (long long)dim[d]);
-    }
     snprintf(text + n, 128 - n, "]");
 }
 
@@ -56,9 +55,8 @@ static bool check_layer(const RtResume *c, const ParcModel *m,
         return false;
     }
     bool same = t->ndim == p->ndim;
-    for (int d = 0; same && d < p->ndim; d++) {
+    for (int d = 0; same && d < p->ndim; d++)
         same = t->dim[d] == p->dim[d];
-    }
     if (!same) {
         print_shape(t->ndim, t->dim, has);
         print_shape(p->ndim, p->dim, wants);
@@ -78,22 +76,19 @@ static int by_text(const void *a, const void *b)
  * tensors, and the checkpoint all of them. */
 static bool check_extra(const RtResume *c, const ParcModel *m, int64_t n)
 {
-    if (n == c->ntensors) {
+    if (n == c->ntensors)
         return true;
-    }
     char(*names)[RT_NAME] = rt_allocate((size_t)n * RT_NAME + 1);
     int64_t count = 0, i = 0;
     for (int k = 0; k < m->nparams; k++) {
         const ParcParam *p = &m->param[k];
         int64_t layers = rt_param_is_saved(p) ? rt_param_layers(p) : 0;
-        for (int64_t l = 0; l < layers; l++) {
+        for (int64_t l = 0; l < layers; l++)
             rt_param_name(p->name, p, l, names[count++]);
-        }
     }
     qsort(names, (size_t)n, RT_NAME, by_text);
-    while (i < n && strcmp(names[i], c->tensor[i].name) == 0) {
+    while (i < n && strcmp(names[i], c->tensor[i].name) == 0)
         i++; /* both are sorted */
-    }
     rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: the program has no '%s': "
            "the checkpoint is of another model or optimizer (%s)",
            c->path, (long long)c->tensor[i].at, c->tensor[i].name,
@@ -110,9 +105,8 @@ static bool compare(const RtResume *c, const ParcModel *m)
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *p = &m->param[i];
         int64_t layers = rt_param_is_saved(p) ? rt_param_layers(p) : 0;
-        for (int64_t l = 0; l < layers && errors < ERROR_LIMIT; l++, n++) {
+        for (int64_t l = 0; l < layers && errors < ERROR_LIMIT; l++, n++)
             errors += !check_layer(c, m, p, l);
-        }
     }
     return errors == 0 && check_extra(c, m, n);
 }
@@ -123,17 +117,14 @@ static bool compare(const RtResume *c, const ParcModel *m)
 static int64_t step_of_path(const char *path)
 {
     size_t n = strlen(path);
-    while (n > 0 && path[n - 1] == '/') {
+    while (n > 0 && path[n - 1] == '/')
         n--;
-    }
     size_t begin = n;
-    while (begin > 0 && path[begin - 1] != '/') {
+    while (begin > 0 && path[begin - 1] != '/')
         begin--;
-    }
     char name[RT_SAVE_NAME];
-    if (n - begin >= sizeof name) {
+    if (n - begin >= sizeof name)
         return -1;
-    }
     memcpy(name, path + begin, n - begin);
     name[n - begin] = 0;
     return rt_step_of(name);
@@ -176,26 +167,23 @@ static bool open_directory(RtResume *c, const char *directory, bool optional,
 {
     if (step >= 0) {
         bool good = open_step(c, directory, step);
-        if (!good) {
+        if (!good)
             rt_say("%s", c->why);
-        }
         return good;
     }
     int64_t *steps = NULL;
     int n = rt_steps_list(directory, &steps), error = errno;
     bool good = n > 0 && open_newest(c, directory, steps, n, program);
     free(steps);
-    if (good || (optional && (n == 0 || (n < 0 && error == ENOENT)))) {
+    if (good || (optional && (n == 0 || (n < 0 && error == ENOENT))))
         return true;
-    }
-    if (n < 0) {
+    if (n < 0)
         rt_error(program, "--resume: cannot read '%s': %s", directory,
                  strerror(error));
-    } else {
+    else
         rt_error(program, "--resume: '%s' has no %scheckpoint: a directory "
                           "step-<number> with index.json",
                  directory, n > 0 ? "whole " : "");
-    }
     return false;
 }
 
@@ -206,9 +194,8 @@ bool rt_resume_open(RtResume *c, const char *option, const char *saves,
     const char *directory = automatic ? saves : option;
     if (!automatic && step_of_path(option) >= 0) {
         good = rt_resume_read(c, option);
-        if (!good) {
+        if (!good)
             rt_say("%s", c->why);
-        }
     } else {
         good = open_directory(c, directory, automatic, step, program);
     }

@@ -38,9 +38,8 @@ static int file_number(RtResume *c, const char *name, int64_t last)
 {
     for (int64_t i = 0; i < c->nfiles; i++) {
         int64_t at = (last + i) % c->nfiles;
-        if (strcmp(c->file[at].name, name) == 0) {
+        if (strcmp(c->file[at].name, name) == 0)
             return (int)at;
-        }
     }
     c->file = rt_grow(c->file, c->nfiles, &c->files_room, sizeof *c->file);
     c->file[c->nfiles] = (RtSavedFile){.name = copy_text(name)};
@@ -58,9 +57,8 @@ static void read_fields(RtJson *j, RtResume *c, RtSavedPiece *p, int ndim)
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
         int i = 0;
-        while (i < NAMES && strcmp(key, names[i]) != 0) {
+        while (i < NAMES && strcmp(key, names[i]) != 0)
             i++;
-        }
         bool good = true;
         seen |= 1u << i;
         if (i == 0) {
@@ -83,13 +81,11 @@ static void read_fields(RtJson *j, RtResume *c, RtSavedPiece *p, int ndim)
         } else {
             rt_json_skip(j);
         }
-        if (!good) {
+        if (!good)
             rt_json_fail(j, "the piece's file, range or block is not valid");
-        }
     }
-    if ((seen & ((1u << NAMES) - 1)) != (1u << NAMES) - 1) {
+    if ((seen & ((1u << NAMES) - 1)) != (1u << NAMES) - 1)
         rt_json_fail(j, "a piece needs file, bytes, offset, extent and crc32c");
-    }
 }
 
 /* Whether the block is in the tensor and has the bytes of its range. */
@@ -98,9 +94,8 @@ static bool fits(const RtSavedPiece *p, const RtSavedTensor *t)
     int64_t n = 1;
     for (int d = 0; d < t->ndim; d++) {
         if (p->extent[d] < 1 || p->extent[d] > t->dim[d] ||
-            p->offset[d] > t->dim[d] - p->extent[d]) {
+            p->offset[d] > t->dim[d] - p->extent[d])
             return false;
-        }
         n *= p->extent[d];
     }
     return p->begin % (int64_t)sizeof(float) == 0 && p->end >= p->begin &&
@@ -158,20 +153,18 @@ static void read_tensor(RtJson *j, RtResume *c, RtSavedTensor *t)
                     elements -= (p->end - p->begin) / (int64_t)sizeof(float);
                     t->n++;
                 }
-                if (elements < 0) {
+                if (elements < 0)
                     rt_json_fail(j, "the pieces have more elements than the "
                                     "tensor");
-                }
             }
         } else {
             rt_json_fail(j, "expected dtype, shape and pieces, each once");
         }
     }
-    if (strcmp(dtype, "F32") != 0) {
+    if (strcmp(dtype, "F32") != 0)
         rt_json_fail(j, "the dtype is not F32");
-    } else if (elements != 0) {
+    else if (elements != 0)
         rt_json_fail(j, "the pieces do not have all elements of the tensor");
-    }
 }
 
 static void read_tensors(RtJson *j, RtResume *c)
@@ -181,9 +174,8 @@ static void read_tensors(RtJson *j, RtResume *c)
     while (rt_json_key(j, name, sizeof name)) {
         RtSavedTensor t = {.first = c->npieces, .at = j->key_at};
         read_tensor(j, c, &t);
-        if (j->error) {
+        if (j->error)
             return;
-        }
         t.name = copy_text(name);
         c->tensor = rt_grow(c->tensor, c->ntensors, &c->tensors_room,
                          sizeof *c->tensor);
@@ -252,17 +244,14 @@ const RtSavedTensor *rt_saved_find(const RtResume *c, const char *name)
 static int64_t sort_tensors(RtResume *c)
 {
     int64_t twice = -1;
-    if (c->ntensors > 0) {
+    if (c->ntensors > 0)
         qsort(c->tensor, (size_t)c->ntensors, sizeof *c->tensor, by_name);
-    }
     for (int64_t i = 0; i < c->ntensors; i++) {
         const RtSavedTensor *t = &c->tensor[i];
-        if (i > 0 && strcmp(t->name, c->tensor[i - 1].name) == 0) {
+        if (i > 0 && strcmp(t->name, c->tensor[i - 1].name) == 0)
             twice = t->at;
-        }
-        for (int64_t k = 0; k < t->n; k++) {
+        for (int64_t k = 0; k < t->n; k++)
             c->piece[t->first + k].tensor = (int)i;
-        }
     }
     return twice;
 }
@@ -290,20 +279,18 @@ static bool check_files(RtResume *c, const char *directory)
     for (int64_t i = 0; i < c->npieces; i++) {
         const RtSavedPiece *p = &c->piece[i];
         const RtSavedFile *f = &c->file[p->file];
-        if (f->size >= p->end) {
+        if (f->size >= p->end)
             continue;
-        }
         int n = snprintf(c->why, sizeof c->why, "%s/%s: ", directory, f->name);
         n = n < RT_RESUME_WHY ? n : RT_RESUME_WHY;
-        if (f->error) {
+        if (f->error)
             n += snprintf(c->why + n, sizeof c->why - (size_t)n,
                           "error: the file cannot be read: %s",
                           strerror(f->error));
-        } else {
+        else
             n += snprintf(c->why + n, sizeof c->why - (size_t)n,
                           "byte %lld: error: the file is truncated",
                           (long long)f->size);
-        }
         n = n < RT_RESUME_WHY ? n : RT_RESUME_WHY;
         snprintf(c->why + n, sizeof c->why - (size_t)n,
                  "; bytes %lld to %lld are part of '%s'", (long long)p->begin,
@@ -330,9 +317,8 @@ static const unsigned char *map_index(RtResume *c, const char *path,
         map = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, file, 0);
         error = map == MAP_FAILED ? strerror(errno) : NULL;
     }
-    if (file >= 0) {
+    if (file >= 0)
         close(file);
-    }
     if (error) {
         snprintf(c->why, sizeof c->why, "%s: error: the index cannot be read: "
                  "%s", path, error);
@@ -356,10 +342,9 @@ bool rt_resume_read(RtResume *c, const char *directory)
             j.at = twice;
             rt_json_fail(&j, "a second tensor of the same name");
         }
-        if (j.error) {
+        if (j.error)
             snprintf(c->why, sizeof c->why, "%s: byte %lld: error: %s", path,
                      (long long)j.at, j.error);
-        }
         munmap((void *)(uintptr_t)map, (size_t)size);
         good = !j.error && check_files(c, directory);
     }
@@ -369,12 +354,10 @@ bool rt_resume_read(RtResume *c, const char *directory)
 
 void rt_resume_close(RtResume *c)
 {
-    for (int64_t i = 0; i < c->ntensors; i++) {
+    for (int64_t i = 0; i < c->ntensors; i++)
         free(c->tensor[i].name);
-    }
-    for (int64_t i = 0; i < c->nfiles; i++) {
+    for (int64_t i = 0; i < c->nfiles; i++)
         free(c->file[i].name);
-    }
     free(c->tensor);
     free(c->piece);
     free(c->file);

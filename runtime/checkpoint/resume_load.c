@@ -53,12 +53,10 @@ static int checksum(int file, const RtSavedPiece *p, char *buffer,
     for (int64_t at = p->begin; at < p->end;) {
         int64_t n = p->end - at < BUFFER ? p->end - at : BUFFER;
         ssize_t did = pread(file, buffer, (size_t)n, (off_t)at);
-        if (did < 0 && errno == EINTR) {
+        if (did < 0 && errno == EINTR)
             continue;
-        }
-        if (did <= 0) {
+        if (did <= 0)
             return did < 0 ? errno : EIO;
-        }
         *crc = rt_crc32c(*crc, buffer, (size_t)did);
         at += did;
     }
@@ -110,21 +108,18 @@ static void verify_pieces(ParcRt *rt, const RtResume *c,
     for (int64_t i = 0, k; i < n; i = k) {
         int error;
         k = i;
-        while (k < n && piece[k]->file == piece[i]->file) {
+        while (k < n && piece[k]->file == piece[i]->file)
             k++;
-        }
         char *path = rt_path_join(c->path, c->file[piece[i]->file].name);
         int file = open(path, O_RDONLY | O_CLOEXEC);
         free(path);
-        if (file < 0) {
+        if (file < 0)
             fail_piece(rt, c, piece[i], errno);
-        }
         posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
         const RtSavedPiece *bad = verify_file(file, piece + i, k - i, &error);
         close(file);
-        if (bad) {
+        if (bad)
             fail_piece(rt, c, bad, error);
-        }
     }
 }
 
@@ -160,17 +155,15 @@ static void map_file(ParcRt *rt, const RtResume *c, Maps *m,
                      const RtSavedPiece *p)
 {
     const RtSavedFile *f = &c->file[p->file];
-    if (m->at[p->file]) {
+    if (m->at[p->file])
         return;
-    }
     char *path = rt_path_join(c->path, f->name);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     void *map = file < 0 ? MAP_FAILED
                          : mmap(NULL, (size_t)f->size, PROT_READ, MAP_PRIVATE,
                                 file, 0);
-    if (map == MAP_FAILED) {
+    if (map == MAP_FAILED)
         fail_piece(rt, c, p, errno);
-    }
     m->at[p->file] = map;
     close(file);
     free(path);
@@ -179,9 +172,8 @@ static void map_file(ParcRt *rt, const RtResume *c, Maps *m,
 static void unmap_files(const RtResume *c, Maps *m)
 {
     for (int64_t i = 0; i < c->nfiles; i++) {
-        if (m->at[i]) {
+        if (m->at[i])
             munmap((void *)(uintptr_t)m->at[i], (size_t)c->file[i].size);
-        }
     }
     free(m->at);
 }
@@ -205,9 +197,8 @@ static void map_layer(ParcRt *rt, const RtResume *c, Maps *m, const RtShard *s,
         for (int64_t i = t->first; i < t->first + t->n; i++) {
             const RtSavedPiece *p = &c->piece[i];
             if (rt_block_common(s, &block, p->offset, p->extent, &copy, &to,
-                                &from)) {
+                                &from))
                 map_file(rt, c, m, p);
-            }
         }
     }
 }
@@ -219,9 +210,8 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
     RtBlock block;
     int64_t wanted = 0, copied = 0, to, from;
     RtBox copy;
-    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);) {
+    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         wanted += rt_block_elements(s, &block);
-    }
     if (wanted < s->run) { /* padding is 0 */
         memset(layer, 0, (size_t)s->run * sizeof *layer);
     }
@@ -245,9 +235,8 @@ static void load_param(ParcRt *rt, const RtResume *c, Maps *m,
     RtShard s;
     int64_t incomplete = -1;
     rt_shard(&s, rt->model, rt->rank, p);
-    for (int64_t l = 0; l < s.layers; l++) {
+    for (int64_t l = 0; l < s.layers; l++)
         map_layer(rt, c, m, &s, tensor_of(c, p, l));
-    }
 #pragma omp parallel for schedule(dynamic) if (s.layers > 1)
     for (int64_t l = 0; l < s.layers; l++) {
         if (!copy_layer(c, m, &s, tensor_of(c, p, l),
@@ -272,9 +261,8 @@ void rt_resume_load(ParcRt *rt, const RtResume *c)
     verify(rt, c);
     rt_meet(rt, RT_AT_RESUME);
     for (int i = 0; i < rt->model->nparams; i++) {
-        if (rt_param_is_saved(&rt->model->param[i])) {
+        if (rt_param_is_saved(&rt->model->param[i]))
             load_param(rt, c, &m, &rt->model->param[i]);
-        }
     }
     unmap_files(c, &m);
 }

@@ -39,11 +39,10 @@ static void metadata(RtJson *j, RtTensorFile *f)
     char key[8], skipped[2];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
-        if (strcmp(key, "names") == 0) {
+        if (strcmp(key, "names") == 0)
             rt_json_string(j, f->names, sizeof f->names);
-        } else {
+        else
             rt_json_string(j, skipped, sizeof skipped);
-        }
     }
 }
 
@@ -90,9 +89,8 @@ static void tensor_fields(RtJson *j, RtTensor *t)
         int64_t key_at = j->at;
         rt_json_string(j, key, sizeof key);
         rt_json_expect(j, ':', "expected ':'");
-        while (field < 3 && strcmp(key, names[field]) != 0) {
+        while (field < 3 && strcmp(key, names[field]) != 0)
             field++;
-        }
         if (!j->error && (field == 3 || seen >> field & 1)) {
             j->at = key_at;
             rt_json_fail(j, "expected dtype, shape and data_offsets, each once");
@@ -111,9 +109,8 @@ static void tensor_fields(RtJson *j, RtTensor *t)
         }
     } while (!j->error && rt_json_take(j, ','));
     rt_json_expect(j, '}', "expected ',' or '}'");
-    if (seen != 7) {
+    if (seen != 7)
         rt_json_fail(j, "a tensor needs dtype, shape and data_offsets");
-    }
 }
 
 static RtTensor *new_tensor(RtTensorFile *f)
@@ -121,9 +118,8 @@ static RtTensor *new_tensor(RtTensorFile *f)
     if (f->n == f->room) {
         int room = f->room ? 2 * f->room : 64;
         RtTensor *more = rt_allocate((size_t)room * sizeof *more);
-        if (f->n > 0) {
+        if (f->n > 0)
             memcpy(more, f->tensor, (size_t)f->n * sizeof *more);
-        }
         free(f->tensor);
         f->tensor = more;
         f->room = room;
@@ -140,9 +136,8 @@ static void entry(RtJson *j, RtTensorFile *f)
     int64_t at = j->at;
     rt_json_string(j, name, sizeof name);
     rt_json_expect(j, ':', "expected ':'");
-    if (j->error) {
+    if (j->error)
         return;
-    }
     if (strcmp(name, "__metadata__") == 0) {
         metadata(j, f);
         return;
@@ -152,9 +147,8 @@ static void entry(RtJson *j, RtTensorFile *f)
     memcpy(t->name, name, strlen(name));
     t->at = at;
     tensor_fields(j, t);
-    if (!j->error) {
+    if (!j->error)
         check_tensor(j, t, j->end, f->size);
-    }
 }
 
 static int by_name(const void *a, const void *b)
@@ -166,9 +160,8 @@ static int by_name(const void *a, const void *b)
 
 static void sort(RtJson *j, RtTensorFile *f)
 {
-    if (f->n > 0) {
+    if (f->n > 0)
         qsort(f->tensor, (size_t)f->n, sizeof f->tensor[0], by_name);
-    }
     for (int i = 1; i < f->n && !j->error; i++) {
         if (strcmp(f->tensor[i - 1].name, f->tensor[i].name) == 0) {
             j->at = f->tensor[i].at;
@@ -181,19 +174,16 @@ const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
 {
     uint64_t n = 0;
     *at = f->size;
-    if (f->size < LENGTH_BYTES) {
+    if (f->size < LENGTH_BYTES)
         return "the file ends within the length of its header";
-    }
-    for (int i = 0; i < LENGTH_BYTES; i++) {
+    for (int i = 0; i < LENGTH_BYTES; i++)
         n |= (uint64_t)f->map[i] << (8 * i);
-    }
     if (n > MAX_HEADER) {
         *at = 0;
         return "this is not a safetensors file (its header would be too long)";
     }
-    if ((int64_t)n > f->size - LENGTH_BYTES) {
+    if ((int64_t)n > f->size - LENGTH_BYTES)
         return "the file is truncated: it ends within its header";
-    }
     RtJson j = {
         .text = f->map, .at = LENGTH_BYTES, .end = LENGTH_BYTES + (int64_t)n};
     rt_json_expect(&j, '{', "expected '{': this is not a safetensors file");
@@ -213,9 +203,8 @@ const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
 
 void rt_safetensors_free(RtTensorFile *f)
 {
-    for (int i = 0; i < f->n; i++) {
+    for (int i = 0; i < f->n; i++)
         free(f->tensor[i].name);
-    }
     free(f->tensor);
     f->tensor = NULL;
     f->n = f->room = 0;
@@ -228,9 +217,8 @@ bool rt_tensor_file_open(RtTensorFile *f, const char *path,
     *f = (RtTensorFile){.path = path};
     f->map = rt_input_map(path, &f->size, program);
     const char *error = f->map ? rt_safetensors_header(f, &at) : NULL;
-    if (error) {
+    if (error)
         rt_say("%s: byte %lld: error: %s", path, (long long)at, error);
-    }
     return f->map && !error;
 }
 
@@ -247,9 +235,8 @@ RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name)
     while (low < high) {
         int middle = (low + high) / 2;
         int order = strcmp(name, f->tensor[middle].name);
-        if (order == 0) {
+        if (order == 0)
             return &f->tensor[middle];
-        }
         low = order > 0 ? middle + 1 : low;
         high = order > 0 ? high : middle;
     }

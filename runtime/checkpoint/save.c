@@ -54,9 +54,8 @@ static int failed_rank(ParcRt *rt, int *error)
     int rank = -1;
     for (int r = 0; r < rt->nranks; r++) {
         int32_t e = atomic_load(&w->slot[r].save_error);
-        if (r < w->first || r >= w->first + w->mapped) {
+        if (r < w->first || r >= w->first + w->mapped)
             rt_job_read(w->store, r, RT_OF_SAVE, 0, sizeof e, &e);
-        }
         if (e != 0 && rank < 0) {
             rank = r;
             *error = e;
@@ -91,9 +90,8 @@ RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
     RtSaved done = {.error = save->error};
     if (!save->error) {
         done = complete(rt, s, save, state, failed, error);
-        if (done.error) {
+        if (done.error)
             rt_save_discard(s, save->name);
-        }
     }
     return done;
 }
@@ -108,13 +106,12 @@ bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved)
     }
     rt_step_name(step, name);
     s->failures++;
-    if (s->failures == MOST_FAILURES) {
+    if (s->failures == MOST_FAILURES)
         rt_fail(rt,
                 "cannot save '%s/%s'%s%s: %s; the last %d saves failed; older "
                 "checkpoints are unchanged",
                 s->directory, name, *what ? ", " : "", what,
                 strerror(saved->error), MOST_FAILURES);
-    }
     rt_note(rt->world->program,
             "cannot save '%s/%s'%s%s: %s; the run continues, older checkpoints "
             "are unchanged",
@@ -126,9 +123,8 @@ bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved)
 RtSave rt_save_start(ParcRt *rt, RtRun *run, int64_t step)
 {
     RtSave save = {.step = step};
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         save.error = rt_save_begin(&run->saver, step, save.name);
-    }
     rt_share(rt, RT_AT_SAVE, &save, sizeof save);
     return save;
 }

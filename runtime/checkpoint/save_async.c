@@ -64,9 +64,8 @@ static void describe(RtAsync *a, const ParcModel *model)
     size_t bytes = (size_t)model->nparams * sizeof *a->param;
     a->model = *model;
     a->param = rt_allocate(bytes);
-    if (bytes > 0) {
+    if (bytes > 0)
         memcpy(a->param, model->param, bytes);
-    }
     a->model.param = a->param;
     for (int i = 0; i < model->nparams; i++) {
         ParcParam *p = &a->param[i];
@@ -98,9 +97,8 @@ typedef struct Copy {
 
 static void enqueue(ParcRt *rt, RtAsync *a, Copy *c)
 {
-    if (c->bytes > 0) {
+    if (c->bytes > 0)
         rt_device_stage(rt, a->memory + c->to, c->from, c->bytes);
-    }
     c->bytes = 0;
 }
 
@@ -123,9 +121,8 @@ static void copy_state(ParcRt *rt, RtAsync *a)
     Copy c = {0};
     for (int i = 0; i < a->model.nparams; i++) {
         RtShard s;
-        if (!rt_param_is_saved(&a->param[i])) {
+        if (!rt_param_is_saved(&a->param[i]))
             continue;
-        }
         rt_shard(&s, rt->model, rt->rank, &rt->model->param[i]);
         for (int64_t l = 0; l < s.layers; l++, tensor++) {
             RtRange r = rt_write_range(rt->model, rt->rank, &s, tensor);
@@ -133,9 +130,8 @@ static void copy_state(ParcRt *rt, RtAsync *a)
             Copy next = {.to = a->param[i].offset + (l * s.run + r.begin) * width,
                          .from = s.param->offset + from * width,
                          .bytes = (r.end - r.begin) * width};
-            if (next.bytes > 0) {
+            if (next.bytes > 0)
                 add(rt, a, &c, &next);
-            }
         }
     }
     enqueue(rt, a, &c);
@@ -159,9 +155,8 @@ static void tell(const RtAsync *a, int32_t error)
     RtSlot *slot = &w->slot[a->rt->rank];
     atomic_store(&slot->save_error, error);
     atomic_store(&slot->saves, a->count);
-    if (w->mapped < w->nranks && a->rt->rank > 0) {
+    if (w->mapped < w->nranks && a->rt->rank > 0)
         rt_job_saved(w->store, error, a->count);
-    }
 }
 
 /* Rank 0: waits for the parts of all ranks. A rank that is lost ends the run.
@@ -189,10 +184,9 @@ static void *write_save(void *context)
     const ParcRt *rt = a->rt;
     give_way(rt->world);
     int error = a->save.error;
-    if (!error) {
+    if (!error)
         error = rt_save_part(&a->saver, &a->save, &a->model, rt->rank,
                              a->memory, &a->pace);
-    }
     tell(a, error);
     if (rt->rank == 0) {
         int first_error = 0, failed = wait_for_parts(a, &first_error);
@@ -207,9 +201,8 @@ static void *write_save(void *context)
 static bool join(ParcRt *rt, RtRun *run)
 {
     RtAsync *a = &run->async;
-    if (!a->busy) {
+    if (!a->busy)
         return true;
-    }
     atomic_store(&a->pace.hurry, true);
     pthread_join(a->thread, NULL);
     a->busy = false;
@@ -234,27 +227,24 @@ void rt_async_save(ParcRt *rt, RtRun *run, int64_t step)
     atomic_store(&a->ready, false);
     atomic_store(&a->pace.hurry, a->late);
     int error = pthread_create(&a->thread, NULL, write_save, a);
-    if (error) {
+    if (error)
         rt_fail(rt, "cannot start a thread: %s; 'ulimit -u' is a limit to their "
                     "number", strerror(error));
-    }
     a->busy = true;
     run->saver.saved = step; /* if it fails, a later save may succeed */
 }
 
 void rt_async_check(ParcRt *rt, RtRun *run)
 {
-    if (run->async.busy && atomic_load(&run->async.ready)) {
+    if (run->async.busy && atomic_load(&run->async.ready))
         join(rt, run);
-    }
 }
 
 void rt_async_close(ParcRt *rt, RtRun *run)
 {
     RtAsync *a = &run->async;
-    if (!a->memory) {
+    if (!a->memory)
         return;
-    }
     bool good = join(rt, run);
     rt_share(rt, RT_AT_SAVE, &good, sizeof good);
     run->saver.saved = good ? run->saver.saved : -1;

@@ -41,9 +41,8 @@ void rt_step_name(int64_t step, char name[RT_SAVE_NAME])
 static int64_t parse_step(const char *name, const char **rest)
 {
     size_t n = strlen(STEP);
-    if (strncmp(name, STEP, n) != 0) {
+    if (strncmp(name, STEP, n) != 0)
         return -1;
-    }
     size_t digits = strspn(name + n, "0123456789");
     *rest = name + n + digits;
     bool good = digits >= DIGITS && digits <= MOST_DIGITS &&
@@ -77,21 +76,18 @@ int rt_steps_list(const char *directory, int64_t **steps)
     int64_t room = 0;
     *steps = NULL;
     DIR *d = opendir(directory);
-    if (!d) {
+    if (!d)
         return -1;
-    }
     for (struct dirent *e; (e = readdir(d));) {
         int64_t step = rt_step_of(e->d_name);
-        if (step < 0) {
+        if (step < 0)
             continue;
-        }
         *steps = rt_grow(*steps, n, &room, sizeof **steps);
         (*steps)[n++] = step;
     }
     closedir(d);
-    if (n > 0) {
+    if (n > 0)
         qsort(*steps, (size_t)n, sizeof **steps, newest_first);
-    }
     return n;
 }
 
@@ -107,9 +103,8 @@ static void remove_temporaries(const char *directory)
             free(path);
         }
     }
-    if (d) {
+    if (d)
         closedir(d);
-    }
 }
 
 /* Locks the file. The ranks of a run that was killed hold its lock for a short
@@ -117,9 +112,8 @@ static void remove_temporaries(const char *directory)
 static bool take_lock(int file)
 {
     for (int i = 0; i < TRIES; i++) {
-        if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+        if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
             return true;
-        }
         nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
     }
     return false;
@@ -200,9 +194,8 @@ static int sync_directory(const char *path)
 {
     int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int error = file < 0 || (fsync(file) != 0 && errno != EINVAL) ? errno : 0;
-    if (file >= 0) {
+    if (file >= 0)
         close(file);
-    }
     return error;
 }
 
@@ -214,9 +207,8 @@ static void remove_checkpoint(const RtSaver *s, int64_t step)
     temporary_name(step, temporary);
     char *from = rt_path_join(s->directory, name);
     char *to = rt_path_join(s->directory, temporary);
-    if (rename(from, to) == 0) {
+    if (rename(from, to) == 0)
         rt_output_discard(to);
-    }
     free(from);
     free(to);
 }
@@ -240,15 +232,13 @@ static void prune(const RtSaver *s)
     int64_t *steps, kept = 0;
     int n = s->keep > 0 ? rt_steps_list(s->directory, &steps) : 0;
     for (int i = 0; i < n; i++) {
-        if (kept >= s->keep) {
+        if (kept >= s->keep)
             remove_checkpoint(s, steps[i]);
-        } else {
+        else
             kept += has_index(s, steps[i]);
-        }
     }
-    if (n > 0) {
+    if (n > 0)
         free(steps);
-    }
 }
 
 int rt_save_commit(RtSaver *s, int64_t step, const char *temporary)

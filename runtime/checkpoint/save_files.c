@@ -41,12 +41,11 @@ bool rt_param_is_saved(const ParcParam *p)
 
 void rt_piece_file(int rank, int file, char name[RT_SAVE_NAME])
 {
-    if (file == 0) {
+    if (file == 0)
         snprintf(name, RT_SAVE_NAME, "rank-%05d.safetensors", rank);
-    } else {
+    else
         snprintf(name, RT_SAVE_NAME, "rank-%05d-%d.safetensors", rank,
                  file + 1);
-    }
 }
 
 void rt_pieces_name(int rank, char name[RT_SAVE_NAME])
@@ -86,9 +85,8 @@ void rt_pieces_list(RtPieces *p, const ParcModel *model, int rank,
     for (int i = 0; i < model->nparams; i++) {
         const ParcParam *param = &model->param[i];
         RtShard s;
-        if (!rt_param_is_saved(param)) {
+        if (!rt_param_is_saved(param))
             continue;
-        }
         rt_shard(&s, model, rank, param);
         for (int64_t l = 0; l < s.layers; l++, tensor++) {
             RtWritten like = {.tensor = tensor, .param = i, .layer = l};
@@ -186,16 +184,14 @@ static void write_waiting(Writer *w, bool end)
 /* Adds bytes to those that wait: in place if they follow them in memory. */
 static void add(Writer *w, const char *p, size_t n)
 {
-    if (w->n == 0) {
+    if (w->n == 0)
         w->at = (uintptr_t)p % ALIGN == 0 ? p : w->stage;
-    }
     if (w->at != w->stage && w->at + w->n != p) {
         memcpy(w->stage, w->at, w->n);
         w->at = w->stage;
     }
-    if (w->at == w->stage) {
+    if (w->at == w->stage)
         memcpy(w->stage + w->n, p, n);
-    }
     w->n += n;
 }
 
@@ -208,9 +204,8 @@ static void put_bytes(Writer *w, const char *p, size_t left)
         add(w, p, part);
         p += part;
         left -= part;
-        if (w->n == STAGE) {
+        if (w->n == STAGE)
             write_waiting(w, false);
-        }
     }
 }
 
@@ -221,9 +216,8 @@ static void put(void *context, const float *from, int64_t n)
 
 static void print_numbers(FILE *f, const int64_t *n, int count)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         fprintf(f, "%s%lld", i ? ", " : "", (long long)n[i]);
-    }
 }
 
 /* An entry of a safetensors header. A piece that is a part of its tensor is named
@@ -234,13 +228,11 @@ static void describe(FILE *f, const RtWritten *p, const ParcParam *param)
     bool whole = true;
     rt_param_name(param->name, param, p->layer, name);
     fprintf(f, ", \"%s", name);
-    for (int d = 0; d < param->ndim; d++) {
+    for (int d = 0; d < param->ndim; d++)
         whole &= p->block.extent[d] == param->dim[d];
-    }
-    for (int d = 0; d < param->ndim && !whole; d++) {
+    for (int d = 0; d < param->ndim && !whole; d++)
         fprintf(f, "%s%lld:%lld", d ? ", " : "[", (long long)p->block.begin[d],
                 (long long)(p->block.begin[d] + p->block.extent[d]));
-    }
     fprintf(f, "%s\": {\"dtype\": \"F32\", \"shape\": [", whole ? "" : "]");
     print_numbers(f, p->block.extent, param->ndim);
     fprintf(f, "], \"data_offsets\": [%lld, %lld]}", (long long)p->begin,
@@ -255,27 +247,23 @@ static char *make_header(const RtPieces *p, const ParcModel *m, int number,
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
-    if (!f) {
+    if (!f)
         return NULL;
-    }
     fprintf(f, "01234567{\"__metadata__\": {\"format\": \"parc-pieces\"}");
     for (int64_t i = 0; i < p->n; i++) {
-        if (p->at[i].file == number) {
+        if (p->at[i].file == number)
             describe(f, &p->at[i], &m->param[p->at[i].param]);
-        }
     }
     fputc('}', f);
-    while (ftell(f) % ALIGN != 0 && !ferror(f)) {
+    while (ftell(f) % ALIGN != 0 && !ferror(f))
         fputc(' ', f);
-    }
     bool failed = ferror(f) != 0;
     if (fclose(f) != 0 || failed) {
         free(text);
         return NULL;
     }
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         text[i] = (char)((uint64_t)(n - 8) >> (8 * i));
-    }
     *size = n;
     return text;
 }
@@ -286,9 +274,8 @@ static void write_pieces(Writer *w, RtPieces *p, const ParcModel *m, int number,
     for (int64_t i = 0; i < p->n && !w->output.error; i++) {
         RtWritten *piece = &p->at[i];
         RtShard s;
-        if (piece->file != number) {
+        if (piece->file != number)
             continue;
-        }
         rt_shard(&s, m, p->rank, &m->param[piece->param]);
         const float *layer =
             (const float *)(const void *)(memory + s.param->offset) +
@@ -305,9 +292,8 @@ static void write_pieces(Writer *w, RtPieces *p, const ParcModel *m, int number,
 static int64_t data_bytes(const RtPieces *p, int number)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < p->n; i++) {
+    for (int64_t i = 0; i < p->n; i++)
         n = p->at[i].file == number ? p->at[i].end : n;
-    }
     return n;
 }
 
@@ -316,9 +302,8 @@ static int64_t data_bytes(const RtPieces *p, int number)
 static void reserve(Writer *w, int64_t bytes)
 {
     if (fallocate(w->output.file, 0, 0, bytes) != 0 && errno != EOPNOTSUPP &&
-        errno != ENOSYS && errno != EINTR) {
+        errno != ENOSYS && errno != EINTR)
         w->output.error = errno;
-    }
 }
 
 static int write_file(RtPieces *p, const ParcModel *m, int number,
@@ -328,9 +313,8 @@ static int write_file(RtPieces *p, const ParcModel *m, int number,
     size_t size;
     Writer w = {.stage = stage, .pace = pace};
     char *header = make_header(p, m, number, &size);
-    if (!header) {
+    if (!header)
         return errno ? errno : ENOMEM;
-    }
     w.output.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w.output.file < 0) {
         w.output.error = errno;
@@ -340,12 +324,10 @@ static int write_file(RtPieces *p, const ParcModel *m, int number,
         set_direct(&w, bytes >= STAGE);
         put_bytes(&w, header, size);
         write_pieces(&w, p, m, number, memory, (int64_t)size);
-        if (!w.output.error && fsync(w.output.file) != 0) {
+        if (!w.output.error && fsync(w.output.file) != 0)
             w.output.error = errno;
-        }
-        if (close(w.output.file) != 0 && !w.output.error) {
+        if (close(w.output.file) != 0 && !w.output.error)
             w.output.error = errno;
-        }
     }
     free(header);
     return w.output.error;
@@ -376,15 +358,12 @@ static int write_list(const RtPieces *p, const ParcModel *m,
     FILE *f = fopen(path, "wxe");
     int error = f ? 0 : errno;
     free(path);
-    for (int64_t i = 0; f && i < p->n; i++) {
+    for (int64_t i = 0; f && i < p->n; i++)
         print_piece(f, p, &p->at[i], m->param[p->at[i].param].ndim);
-    }
-    if (f && (fflush(f) != 0 || ferror(f))) {
+    if (f && (fflush(f) != 0 || ferror(f)))
         error = errno;
-    }
-    if (f && fclose(f) != 0 && !error) {
+    if (f && fclose(f) != 0 && !error)
         error = errno;
-    }
     return error;
 }
 
@@ -393,9 +372,8 @@ int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
 {
     int error = 0;
     void *stage = NULL;
-    if (posix_memalign(&stage, LARGE_PAGE, STAGE) != 0) {
+    if (posix_memalign(&stage, LARGE_PAGE, STAGE) != 0)
         return ENOMEM;
-    }
     madvise(stage, STAGE, MADV_HUGEPAGE); /* one range of memory for a disk */
     for (int i = 0; i < p->files && p->n > 0 && !error; i++) {
         char name[RT_SAVE_NAME];

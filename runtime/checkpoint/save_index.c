@@ -57,9 +57,8 @@ static int open_list(List *l, const char *directory, int rank)
         l->text = error ? NULL : at;
         l->size = error ? 0 : (size_t)st.st_size;
     }
-    if (file >= 0) {
+    if (file >= 0)
         close(file);
-    }
     unlink(path);
     free(path);
     return error;
@@ -68,9 +67,8 @@ static int open_list(List *l, const char *directory, int rank)
 static void close_lists(List *list, int n)
 {
     for (int r = 0; r < n; r++) {
-        if (list[r].text) {
+        if (list[r].text)
             munmap((void *)(uintptr_t)list[r].text, list[r].size);
-        }
     }
     free(list);
 }
@@ -94,9 +92,8 @@ static void merge(FILE *f, List *l, int64_t number, bool *first)
     while (l->size - l->at > n && memcmp(l->text + l->at, begin, n) == 0) {
         const char *line = l->text + l->at + n;
         const char *end = memchr(line, '\n', l->size - l->at - n);
-        if (!end) {
+        if (!end)
             return;
-        }
         fprintf(f, "%s\n%.*s", *first ? "" : ",", (int)(end - line), line);
         *first = false;
         l->at = (size_t)(end + 1 - l->text);
@@ -109,9 +106,8 @@ static void print_tensor(FILE *f, const ParcParam *p, int64_t layer)
     rt_param_name(p->name, p, layer, name);
     rt_json_print(f, name);
     fprintf(f, ": {\"dtype\": \"F32\", \"shape\": [");
-    for (int d = 0; d < p->ndim; d++) {
+    for (int d = 0; d < p->ndim; d++)
         fprintf(f, "%s%lld", d ? ", " : "", (long long)p->dim[d]);
-    }
     fprintf(f, "], \"pieces\": [");
 }
 
@@ -125,9 +121,8 @@ static void print_tensors(FILE *f, const ParcRt *rt, List *list)
             bool first = true;
             fprintf(f, "%s\n", number > 0 ? "," : "");
             print_tensor(f, p, l);
-            for (int r = 0; r < rt->nranks; r++) {
+            for (int r = 0; r < rt->nranks; r++)
                 merge(f, &list[r], number, &first);
-            }
             fprintf(f, "]}");
         }
     }
@@ -152,10 +147,9 @@ static void print_index(FILE *f, const ParcRt *rt, const char *state,
     print_text(f, "source", m->source);
     print_text(f, "optimizer", m->optimizer);
     fprintf(f, "\"mesh\": {");
-    for (int a = 0; a < m->naxes; a++) {
+    for (int a = 0; a < m->naxes; a++)
         fprintf(f, "%s\"%s\": %lld", a ? ", " : "", m->axis[a].name,
                 (long long)m->axis[a].size);
-    }
     fprintf(f, "},\n");
     print_text(f, "plan", m->info);
     fprintf(f, "\"tensors\": {");
@@ -169,9 +163,8 @@ static int print_checksum(FILE *f)
     long n = fflush(f) == 0 ? ftell(f) : -1;
     void *text = n < 0 ? MAP_FAILED : mmap(NULL, (size_t)n, PROT_READ,
                                            MAP_SHARED, fileno(f), 0);
-    if (text == MAP_FAILED) {
+    if (text == MAP_FAILED)
         return errno;
-    }
     fprintf(f, "\"crc32c\": %lu\n}\n",
             (unsigned long)rt_crc32c(0, text, (size_t)n));
     munmap(text, (size_t)n);
@@ -187,9 +180,8 @@ int rt_index_write(const ParcRt *rt, const char *state, const char *directory)
     if (f) {
         print_index(f, rt, state, list);
         error = print_checksum(f);
-        if (fclose(f) != 0 && !error) {
+        if (fclose(f) != 0 && !error)
             error = errno;
-        }
     } else {
         error = error ? error : errno;
     }

@@ -65,9 +65,8 @@ typedef struct Index {
 static int file_number(Index *x, const char *name, int64_t at)
 {
     for (int i = x->nfiles - 1; i >= 0; i--) {
-        if (strcmp(x->file[i], name) == 0) {
+        if (strcmp(x->file[i], name) == 0)
             return i;
-        }
     }
     if (!rt_is_file_name(name) || x->nfiles == MOST_FILES) {
         x->j.at = at;
@@ -86,9 +85,8 @@ static void add_entry(Index *x, const char *name, int file)
     if (x->n == x->room) {
         int room = x->room ? 2 * x->room : 256;
         Entry *more = rt_allocate((size_t)room * sizeof *more);
-        if (x->n > 0) {
+        if (x->n > 0)
             memcpy(more, x->entry, (size_t)x->n * sizeof *more);
-        }
         free(x->entry);
         x->entry = more;
         x->room = room;
@@ -106,9 +104,8 @@ static void read_map(Index *x)
         int64_t at = x->j.at;
         rt_json_string(&x->j, file, sizeof file);
         int number = x->j.error ? -1 : file_number(x, file, at);
-        if (number >= 0) {
+        if (number >= 0)
             add_entry(x, name, number);
-        }
     }
 }
 
@@ -135,12 +132,10 @@ static void read_index(Index *x)
     if (!x->j.error && rt_json_peek(&x->j) >= 0) {
         rt_json_fail(&x->j, "something follows the last '}'");
     }
-    if (!found || x->n == 0) {
+    if (!found || x->n == 0)
         rt_json_fail(&x->j, "the index has no \"weight_map\" with tensors");
-    }
-    if (x->n > 0) {
+    if (x->n > 0)
         qsort(x->entry, (size_t)x->n, sizeof x->entry[0], by_name);
-    }
     for (int i = 1; i < x->n && !x->j.error; i++) {
         if (strcmp(x->entry[i - 1].name, x->entry[i].name) == 0) {
             x->j.at = x->entry[i].at;
@@ -151,12 +146,10 @@ static void read_index(Index *x)
 
 static void free_index(Index *x)
 {
-    for (int i = 0; i < x->n; i++) {
+    for (int i = 0; i < x->n; i++)
         free(x->entry[i].name);
-    }
-    for (int i = 0; i < x->nfiles; i++) {
+    for (int i = 0; i < x->nfiles; i++)
         free(x->file[i]);
-    }
     free(x->entry);
     free(x->file);
 }
@@ -178,10 +171,9 @@ static bool open_files(RtSource *s, char *const *name, int n,
         s->file_path[i] = rt_path_join(directory, name[i]);
         s->nfiles++;
         good = access(s->file_path[i], F_OK) == 0;
-        if (!good) {
+        if (!good)
             rt_say("%s: error: the file '%s' of this index does not exist",
                    s->path, s->file_path[i]);
-        }
         good = good && rt_tensor_file_open(&s->file[i], s->file_path[i],
                                            program);
     }
@@ -210,16 +202,14 @@ static bool open_index(RtSource *s, const char *program)
 {
     int64_t size;
     const unsigned char *map = rt_input_map(s->path, &size, program);
-    if (!map) {
+    if (!map)
         return false;
-    }
     Index x = {.j = {.text = map, .end = size}, .path = s->path};
     x.file = rt_allocate(MOST_FILES * sizeof *x.file);
     read_index(&x);
-    if (x.j.error) {
+    if (x.j.error)
         rt_say("%s: byte %lld: error: %s", s->path, (long long)x.j.at,
                x.j.error);
-    }
     bool good = !x.j.error && open_files(s, x.file, x.nfiles, program) &&
                 take_listed(s, &x);
     free_index(&x);
@@ -231,14 +221,12 @@ static bool open_single(RtSource *s, const char *program)
 {
     s->file = rt_allocate(sizeof *s->file);
     s->nfiles = 1;
-    if (!rt_tensor_file_open(&s->file[0], s->path, program)) {
+    if (!rt_tensor_file_open(&s->file[0], s->path, program))
         return false;
-    }
     s->n = s->file[0].n;
     s->tensor = rt_allocate(((size_t)s->n + 1) * sizeof(RtTensor *));
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; i < s->n; i++)
         s->tensor[i] = &s->file[0].tensor[i];
-    }
     return true;
 }
 
@@ -249,9 +237,8 @@ static char *in_directory(const char *directory, const char *program)
     static const char *const names[] = {RT_SINGLE_FILE, RT_INDEX_FILE};
     for (int i = 0; i < 2; i++) {
         char *path = rt_path_join(directory, names[i]);
-        if (access(path, F_OK) == 0) {
+        if (access(path, F_OK) == 0)
             return path;
-        }
         free(path);
     }
     rt_error(program, "cannot read '%s': the directory has neither %s nor %s; "
@@ -266,9 +253,8 @@ bool rt_source_open(RtSource *s, const char *path, const char *program)
     *s = (RtSource){0};
     s->path = directory ? in_directory(path, program)
                      : rt_copy_text(path, strlen(path));
-    if (!s->path) {
+    if (!s->path)
         return false;
-    }
     if (directory || rt_is_index(s->path)) {
         const char *slash = strrchr(s->path, '/');
         s->directory = slash ? rt_copy_text(s->path, (size_t)(slash - s->path))
@@ -282,9 +268,8 @@ void rt_source_close(RtSource *s)
 {
     for (int i = 0; i < s->nfiles; i++) {
         rt_tensor_file_close(&s->file[i]);
-        if (s->file_path) {
+        if (s->file_path)
             free(s->file_path[i]);
-        }
     }
     free(s->file);
     free(s->file_path);
@@ -300,9 +285,8 @@ RtTensor *rt_source_find(const RtSource *s, const char *name)
     while (low < high) {
         int middle = (low + high) / 2;
         int order = strcmp(name, s->tensor[middle]->name);
-        if (order == 0) {
+        if (order == 0)
             return s->tensor[middle];
-        }
         low = order > 0 ? middle + 1 : low;
         high = order > 0 ? high : middle;
     }

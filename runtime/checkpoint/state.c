@@ -50,9 +50,8 @@ char *rt_state_text(const ParcRt *rt, const RtRun *run, int64_t step)
     if (f) {
         rt_state_print(rt, run, step, f);
         bool failed = ferror(f) != 0;
-        if (fclose(f) == 0 && !failed) {
+        if (fclose(f) == 0 && !failed)
             return text;
-        }
     }
     free(text);
     return NULL;
@@ -63,19 +62,17 @@ static void read_scale(RtScale *s, RtJson *j)
     char key[16];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
-        if (strcmp(key, "scale") == 0) {
+        if (strcmp(key, "scale") == 0)
             s->scale = rt_json_number(j);
-        } else if (strcmp(key, "good") == 0) {
+        else if (strcmp(key, "good") == 0)
             s->good = rt_json_integer(j);
-        } else if (strcmp(key, "bad") == 0) {
+        else if (strcmp(key, "bad") == 0)
             s->bad = rt_json_integer(j);
-        } else {
+        else
             rt_json_skip(j);
-        }
     }
-    if (!(s->scale > 0 && s->scale <= 0x1p127)) {
+    if (!(s->scale > 0 && s->scale <= 0x1p127))
         rt_json_fail(j, "the loss scale is not a positive number");
-    }
 }
 
 void rt_state_read(RtRunState *s, RtJson *j)
@@ -88,28 +85,25 @@ void rt_state_read(RtRunState *s, RtJson *j)
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
         int i = 0;
-        while (i < NUMBERS && strcmp(key, names[i]) != 0) {
+        while (i < NUMBERS && strcmp(key, names[i]) != 0)
             i++;
-        }
         seen |= i < NUMBERS ? 1u << i : 0;
-        if (i < NUMBERS) {
+        if (i < NUMBERS)
             *value[i] = rt_json_signed(j);
-        } else if (strcmp(key, "shuffle") == 0) {
+        else if (strcmp(key, "shuffle") == 0)
             s->shuffle = rt_json_boolean(j);
-        } else if (strcmp(key, "loss_scale") == 0) {
+        else if (strcmp(key, "loss_scale") == 0)
             read_scale(&s->scale, j);
-        } else if (strcmp(key, "settings") == 0) {
+        else if (strcmp(key, "settings") == 0)
             rt_settings_read(&s->settings, j);
-        } else if (strcmp(key, "data") == 0) {
+        else if (strcmp(key, "data") == 0)
             rt_data_read(&s->data, j);
-        } else {
+        else
             rt_json_skip(j);
-        }
     }
     if (seen != ALL || s->step < 0 || s->tokens < 0 || s->updates < 0 ||
-        s->updates > s->step) {
+        s->updates > s->step)
         rt_json_fail(j, "the state needs step, tokens, updates and seed");
-    }
 }
 
 void rt_state_free(RtRunState *s)

@@ -71,17 +71,14 @@ static void gather(float *to, const RtTensor *t, const unsigned char *from,
     int64_t width = rt_dtype_size(t->dtype);
     for (int64_t c = 0; c < b->n; c++) {
         const unsigned char *at = from + c * b->stride * width;
-        for (int64_t r = 0; r < b->rows; r++, at += b->row_stride * width) {
+        for (int64_t r = 0; r < b->rows; r++, at += b->row_stride * width)
             memcpy(t->dtype == RT_F32 ? (void *)&part[r] : (void *)&half[r],
                    at, (size_t)width);
-        }
-        if (t->dtype != RT_F32) {
+        if (t->dtype != RT_F32)
             rt_widen(part, t->dtype == RT_BF16 ? PARC_BF16 : PARC_F16, half,
                      b->rows);
-        }
-        for (int64_t r = 0; r < b->rows; r++) {
+        for (int64_t r = 0; r < b->rows; r++)
             to[r * b->n + c] = part[r];
-        }
     }
 }
 
@@ -96,11 +93,10 @@ void rt_view_read(float *to, const RtTensor *t, const ParcFileTensor *view,
     }
     while (n > 0) {
         Block b = next_block(view, global, n);
-        if (b.stride == 1) {
+        if (b.stride == 1)
             widen(to, t->dtype, data + b.at * width, b.n);
-        } else {
+        else
             gather(to, t, data + b.at * width, &b);
-        }
         to += b.rows * b.n;
         global += b.rows * b.n;
         n -= b.rows * b.n;
@@ -113,14 +109,12 @@ void rt_view_write(float *tensor, const ParcFileTensor *view,
     for (int64_t global = 0; global < n;) {
         Block b = next_block(view, global, n - global);
         for (int64_t c = 0; b.stride != 1 && c < b.n; c++) {
-            for (int64_t r = 0; r < b.rows; r++) {
+            for (int64_t r = 0; r < b.rows; r++)
                 tensor[b.at + r * b.row_stride + c * b.stride] =
                     layer[global + r * b.n + c];
-            }
         }
-        if (b.stride == 1) {
+        if (b.stride == 1)
             memcpy(tensor + b.at, layer + global, (size_t)b.n * sizeof *layer);
-        }
         global += b.rows * b.n;
     }
 }

@@ -65,18 +65,16 @@ static int matches(RtSource *s, const ParcModel *m, bool foreign)
 {
     int n = 0, name;
     s->foreign = foreign;
-    for (int i = 0; i < m->nparams; i++) {
+    for (int i = 0; i < m->nparams; i++)
         n += rt_param_is_weight(&m->param[i]) &&
              tensor_of(s, m, &m->param[i], 0, &name);
-    }
     return n;
 }
 
 static void choose_names(RtSource *s, const ParcModel *m)
 {
-    if (!rt_has_file_names(m)) {
+    if (!rt_has_file_names(m))
         return;
-    }
     const char *stated = s->nfiles > 0 ? s->file[0].names : "";
     s->foreign = *stated ? strcmp(stated, "hf") == 0
                          : matches(s, m, true) >= matches(s, m, false);
@@ -87,10 +85,9 @@ static void choose_names(RtSource *s, const ParcModel *m)
 static const char *shape_text(int ndim, const int64_t *dim, char text[128])
 {
     size_t n = (size_t)snprintf(text, 128, "[");
-    for (int d = 0; d < ndim && n < 100; d++) {
+    for (int d = 0; d < ndim && n < 100; d++)
         n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
                               (long long)dim[d]);
-    }
     snprintf(text + n, 128 - n, "]");
     return text;
 }
@@ -111,9 +108,8 @@ static bool check_ties(const RtSource *s, const ParcModel *m,
 {
     for (int i = 0; i < names_of(s, p); i++) {
         RtTensor *other = tensor_called(s, m, p, layer, i);
-        if (!other || other == t) {
+        if (!other || other == t)
             continue;
-        }
         other->used = true;
         if (!is_equal(t, other)) {
             rt_say("%s: byte %lld: error: '%s' is not equal to '%s', and the "
@@ -133,9 +129,8 @@ static bool check_tensor(const RtTensor *t, const ParcParam *p,
     int ndim = view ? view->ndim : p->ndim;
     const int64_t *dim = view ? view->dim : p->dim;
     bool same = t->ndim == ndim;
-    for (int d = 0; same && d < ndim; d++) {
+    for (int d = 0; same && d < ndim; d++)
         same = t->dim[d] == dim[d];
-    }
     if (!same) {
         rt_say("%s: byte %lld: error: '%s' is %s; the model's is %s",
                t->file->path, (long long)t->at, t->name,
@@ -158,14 +153,12 @@ static bool find_layer(RtWeights *w, const ParcParam *p, int64_t layer,
         const RtSource *s = &w->source[i];
         int name = 0;
         RtTensor *t = tensor_of(s, m, p, layer, &name);
-        if (!t) {
+        if (!t)
             continue;
-        }
         const ParcFileTensor *view = s->foreign ? &p->file[name] : NULL;
         t->used = true;
-        if (!check_tensor(t, p, view) || !check_ties(s, m, p, layer, t)) {
+        if (!check_tensor(t, p, view) || !check_ties(s, m, p, layer, t))
             return false;
-        }
         *found = (RtFound){t, view};
     }
     return true;
@@ -175,20 +168,18 @@ static bool find_layer(RtWeights *w, const ParcParam *p, int64_t layer,
 static void missing_name(const RtWeights *w, const ParcParam *p, int64_t layer,
                          char name[RT_NAME])
 {
-    if (w->source[0].foreign) {
+    if (w->source[0].foreign)
         rt_file_name(&p->file[0], p, layer, name);
-    } else {
+    else
         rt_param_name(p->name, p, layer, name);
-    }
 }
 
 static void report_missing(const RtWeights *w, const char *name)
 {
     const RtSource *s = &w->source[0];
     const char **names = rt_allocate(((size_t)s->n + 1) * sizeof *names);
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; i < s->n; i++)
         names[i] = s->tensor[i]->name;
-    }
     const char *near = rt_near_miss(name, names, s->n);
     rt_say("%s: %serror: the %s no tensor '%s'%s%s%s", s->path,
            w->nsources == 1 && s->nfiles == 1 ? "byte 8: " : "",
@@ -209,14 +200,13 @@ static void note_missing(const RtWeights *w, const RtOptions *o, bool quiet,
         snprintf(text + at, sizeof text - at, "%s'%s'", i ? ", " : "",
                  listed[i]);
     }
-    if (missing == all) {
+    if (missing == all)
         rt_error(o->program, "--init-partial: '%s' has none of the model's %d "
                  "tensors, such as '%s'", w->source[0].path, all, listed[0]);
-    } else if (!quiet) {
+    else if (!quiet)
         rt_note(o->program, "--init-partial: %d of %d tensors are missing and "
                 "keep their initial values: %s%s", missing, all, text,
                 missing > n ? ", …" : "");
-    }
 }
 
 static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
@@ -242,9 +232,8 @@ static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
             }
         }
     }
-    if (missing && !errors) {
+    if (missing && !errors)
         note_missing(w, o, quiet, missing, all, listed);
-    }
     return errors == 0 && (missing == 0 || missing < all);
 }
 
@@ -255,18 +244,15 @@ static void note_unused(const RtSource *s)
     const RtTensor *first = NULL;
     for (int i = 0; i < s->n; i++) {
         const RtTensor *t = s->tensor[i];
-        if (t->used) {
+        if (t->used)
             continue;
-        }
         unused++;
-        if (!first || (t->file == first->file && t->at < first->at)) {
+        if (!first || (t->file == first->file && t->at < first->at))
             first = t;
-        }
     }
-    if (unused) {
+    if (unused)
         rt_say("%s: note: %d tensor%s not in the model; the first is '%s'",
                s->path, unused, unused == 1 ? " is" : "s are", first->name);
-    }
 }
 
 /* Allocates an entry for each layer of each parameter. */
@@ -303,18 +289,15 @@ bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
     w->source = rt_allocate(((size_t)o->init.n + 1) * sizeof *w->source);
     for (int i = 0; i < o->init.n; i++) {
         w->nsources++;
-        if (!rt_source_open(&w->source[i], o->init.at[i], o->program)) {
+        if (!rt_source_open(&w->source[i], o->init.at[i], o->program))
             return false;
-        }
         choose_names(&w->source[i], model);
     }
     allocate_found(w);
-    if (!find_all(w, o, quiet)) {
+    if (!find_all(w, o, quiet))
         return false;
-    }
-    if (!quiet) {
+    if (!quiet)
         print_notes(w);
-    }
     return true;
 }
 
@@ -337,9 +320,8 @@ bool rt_weights_apart(const RtWeights *w, const RtOptions *o)
 
 void rt_weights_close(RtWeights *w)
 {
-    for (int i = 0; i < w->nsources; i++) {
+    for (int i = 0; i < w->nsources; i++)
         rt_source_close(&w->source[i]);
-    }
     free(w->source);
     free(w->found);
     free(w->first);
@@ -372,9 +354,8 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w)
 {
     for (int i = 0; i < rt->model->nparams; i++) {
         const ParcParam *p = &rt->model->param[i];
-        if (!rt_param_is_weight(p)) {
+        if (!rt_param_is_weight(p))
             continue;
-        }
         RtShard s;
         rt_shard(&s, rt->model, rt->rank, p);
         for (int64_t l = 0; l < s.layers; l++) {
@@ -383,9 +364,8 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w)
             int64_t global, n;
             for (int64_t at = 0;
                  f->tensor && (n = rt_shard_run(&s, &at, &global)) > 0;
-                 at += n) {
+                 at += n)
                 rt_view_read(to + at, f->tensor, f->view, global, n);
-            }
         }
         rt_param_upload(rt, &s);
     }

@@ -46,9 +46,8 @@ uint32_t rt_crc32c_portable(uint32_t crc, const void *data, size_t n)
 {
     const unsigned char *p = data;
     crc = ~crc;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         crc = crc >> 8 ^ table[(crc ^ p[i]) & 0xFF];
-    }
     return ~crc;
 }
 
@@ -108,12 +107,10 @@ HARDWARE static uint32_t hardware(uint32_t crc, const unsigned char *p,
         second ^= multiply(AFTER_LANE, crc);
         crc = third ^ multiply(AFTER_LANE, second);
     }
-    for (; n >= 8; n -= 8, p += 8) {
+    for (; n >= 8; n -= 8, p += 8)
         crc = ADD_8(crc, word_at(p));
-    }
-    for (; n > 0; n--, p++) {
+    for (; n > 0; n--, p++)
         crc = ADD_1(crc, *p);
-    }
     return ~crc;
 }
 

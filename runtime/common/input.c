@@ -36,21 +36,18 @@ const unsigned char *rt_input_map(const char *path, int64_t *size,
     } else {
         *size = st.st_size;
         map = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (map == MAP_FAILED) {
+        if (map == MAP_FAILED)
             rt_error(program, "cannot read '%s': %s", path, strerror(errno));
-        }
     }
-    if (file >= 0) {
+    if (file >= 0)
         close(file);
-    }
     return map == MAP_FAILED ? NULL : map;
 }
 
 void rt_input_unmap(const unsigned char *map, int64_t size)
 {
-    if (map) {
+    if (map)
         munmap((void *)(uintptr_t)map, (size_t)size);
-    }
 }
 
 bool rt_is_regular(const char *path)
@@ -70,9 +67,8 @@ static bool is_same_entry(const char *a, const char *b)
         char *parent = n ? strndup(path[i], n) : strdup(".");
         bool found = parent && stat(parent, &folder[i]) == 0;
         free(parent);
-        if (!found) {
+        if (!found)
             return false;
-        }
         name[i] = path[i] + n;
     }
     return folder[0].st_dev == folder[1].st_dev &&
@@ -83,12 +79,10 @@ static bool is_same_entry(const char *a, const char *b)
 bool rt_is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
-    if (rt_output_is_stdout(a) || rt_output_is_stdout(b)) {
+    if (rt_output_is_stdout(a) || rt_output_is_stdout(b))
         return strcmp(a, b) == 0;
-    }
-    if (stat(a, &x) != 0 || stat(b, &y) != 0) {
+    if (stat(a, &x) != 0 || stat(b, &y) != 0)
         return strcmp(a, b) == 0 || is_same_entry(a, b);
-    }
     return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 

@@ -25,37 +25,32 @@ enum { MAX_DEPTH = 64, MAX_NUMBER = 64 };
 
 void rt_json_fail(RtJson *j, const char *error)
 {
-    if (!j->error) {
+    if (!j->error)
         j->error = error;
-    }
 }
 
 int rt_json_peek(RtJson *j)
 {
-    if (j->error) {
+    if (j->error)
         return -1;
-    }
     while (j->at < j->end && j->text[j->at] &&
-           strchr(" \t\r\n", j->text[j->at])) {
+           strchr(" \t\r\n", j->text[j->at]))
         j->at++;
-    }
     return j->at < j->end ? j->text[j->at] : -1;
 }
 
 bool rt_json_take(RtJson *j, int c)
 {
-    if (rt_json_peek(j) != c) {
+    if (rt_json_peek(j) != c)
         return false;
-    }
     j->at++;
     return true;
 }
 
 void rt_json_expect(RtJson *j, int c, const char *error)
 {
-    if (!rt_json_take(j, c)) {
+    if (!rt_json_take(j, c))
         rt_json_fail(j, error);
-    }
 }
 
 /* The four hexadecimal digits of a Unicode escape. */
@@ -108,9 +103,8 @@ static size_t character(RtJson *j, char *to)
         return 1;
     }
     c = j->at < j->end ? j->text[j->at++] : 0;
-    if (c == 'u') {
+    if (c == 'u')
         return put_utf8(to, hex4(j));
-    }
     const char *found = c ? strchr(plain, c) : NULL;
     if (!found) {
         j->at--;
@@ -164,16 +158,14 @@ int64_t rt_json_signed(RtJson *j)
     bool negative = rt_json_take(j, '-');
     int c = rt_json_peek(j);
     int64_t value = 0;
-    if (c < '0' || c > '9') {
+    if (c < '0' || c > '9')
         rt_json_fail(j, "expected a whole number");
-    }
     while (!j->error && j->at < j->end && j->text[j->at] >= '0' &&
            j->text[j->at] <= '9') {
         int digit = j->text[j->at++] - '0';
         if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, negative ? -digit : digit, &value)) {
+            __builtin_add_overflow(value, negative ? -digit : digit, &value))
             rt_json_fail(j, "a number is too large");
-        }
     }
     return j->error ? 0 : value;
 }
@@ -182,9 +174,8 @@ int rt_json_integers(RtJson *j, int64_t *to, int room)
 {
     int n = 0;
     rt_json_expect(j, '[', "expected '['");
-    if (rt_json_take(j, ']')) {
+    if (rt_json_take(j, ']'))
         return 0;
-    }
     do {
         int64_t value = rt_json_integer(j);
         if (n == room) {
@@ -223,21 +214,18 @@ bool rt_json_word(RtJson *j, const char *word)
     size_t n = strlen(word);
     rt_json_peek(j);
     if (j->error || (size_t)(j->end - j->at) < n ||
-        memcmp(j->text + j->at, word, n) != 0) {
+        memcmp(j->text + j->at, word, n) != 0)
         return false;
-    }
     j->at += (int64_t)n;
     return true;
 }
 
 bool rt_json_boolean(RtJson *j)
 {
-    if (rt_json_word(j, "true")) {
+    if (rt_json_word(j, "true"))
         return true;
-    }
-    if (!rt_json_word(j, "false")) {
+    if (!rt_json_word(j, "false"))
         rt_json_fail(j, "expected true or false");
-    }
     return false;
 }
 
@@ -252,20 +240,17 @@ static bool has_next(RtJson *j, int close, const char *error)
 {
     bool first = j->first;
     j->first = false;
-    if (rt_json_take(j, close)) {
+    if (rt_json_take(j, close))
         return false;
-    }
-    if (!first) {
+    if (!first)
         rt_json_expect(j, ',', error);
-    }
     return !j->error;
 }
 
 bool rt_json_key(RtJson *j, char *to, size_t room)
 {
-    if (!has_next(j, '}', "expected ',' or '}'")) {
+    if (!has_next(j, '}', "expected ',' or '}'"))
         return false;
-    }
     rt_json_peek(j);
     j->key_at = j->at;
     rt_json_string(j, to, room);
@@ -292,14 +277,12 @@ static void skip(RtJson *j, int depth)
         rt_json_fail(j, "values are nested too deeply");
     } else if (c == '{') {
         rt_json_object(j);
-        while (rt_json_key(j, ignored, sizeof ignored)) {
+        while (rt_json_key(j, ignored, sizeof ignored))
             skip(j, depth + 1);
-        }
     } else if (c == '[') {
         rt_json_list(j);
-        while (rt_json_next(j)) {
+        while (rt_json_next(j))
             skip(j, depth + 1);
-        }
     } else if (c == '"') {
         rt_json_string(j, ignored, sizeof ignored);
     } else if (!rt_json_word(j, "true") && !rt_json_word(j, "false") &&
@@ -317,15 +300,14 @@ void rt_json_print(FILE *to, const char *text)
 {
     fputc('"', to);
     for (const char *c = text; *c; c++) {
-        if (*c == '"' || *c == '\\') {
+        if (*c == '"' || *c == '\\')
             fprintf(to, "\\%c", *c);
-        } else if (*c == '\n') {
+        else if (*c == '\n')
             fputs("\\n", to);
-        } else if ((unsigned char)*c < ' ') {
+        else if ((unsigned char)*c < ' ')
             fprintf(to, "\\u%04x", (unsigned)*c);
-        } else {
+        else
             fputc(*c, to);
-        }
     }
     fputc('"', to);
 }

@@ -19,9 +19,8 @@ static void put(const char *text, size_t n)
 {
     while (n > 0) {
         ssize_t did = write(STDERR_FILENO, text, n);
-        if (did <= 0) {
+        if (did <= 0)
             return;
-        }
         text += did;
         n -= (size_t)did;
     }
@@ -31,13 +30,11 @@ void rt_message_text(char text[RT_MESSAGE], const char *program,
                      const char *kind, const char *fmt, va_list ap)
 {
     int n = 0;
-    if (program) {
+    if (program)
         n = snprintf(text, RT_MESSAGE, "%.255s: %s: ", program, kind);
-    }
     n += vsnprintf(text + n, (size_t)(RT_MESSAGE - n), fmt, ap);
-    if (n > RT_MESSAGE - 2) {
+    if (n > RT_MESSAGE - 2)
         n = RT_MESSAGE - 2;
-    }
     text[n] = '\n';
     text[n + 1] = 0;
 }
@@ -105,14 +102,12 @@ void *rt_allocate(size_t bytes)
 
 void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size)
 {
-    if (n < *capacity) {
+    if (n < *capacity)
         return array;
-    }
     *capacity = *capacity ? 2 * *capacity : 64;
     char *more = rt_allocate((size_t)*capacity * size);
-    if (n > 0) {
+    if (n > 0)
         memcpy(more, array, (size_t)n * size);
-    }
     free(array);
     return more;
 }

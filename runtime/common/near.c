@@ -21,12 +21,10 @@ static int smallest(int a, int b, int c)
 static int distance(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b), row[LONGEST + 1];
-    if (n > LONGEST || m > LONGEST) {
+    if (n > LONGEST || m > LONGEST)
         return LONGEST;
-    }
-    for (int j = 0; j <= m; j++) {
+    for (int j = 0; j <= m; j++)
         row[j] = j;
-    }
     for (int i = 1; i <= n; i++) {
         int corner = row[0];
         row[0] = i;

@@ -23,9 +23,8 @@
 void rt_streams_prepare(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
-        if (fcntl(fd, F_GETFD) < 0) {
+        if (fcntl(fd, F_GETFD) < 0)
             open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-        }
     }
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -61,14 +60,12 @@ static bool is_stale(const char *path, const char *rest)
     long pid = strtol(rest, &end, 10);
     if (rest[0] < '1' || rest[0] > '9' || pid > INT_MAX ||
         strcmp(end, ".tmp") != 0 ||
-        (pid != getpid() && (kill((pid_t)pid, 0) == 0 || errno != ESRCH))) {
+        (pid != getpid() && (kill((pid_t)pid, 0) == 0 || errno != ESRCH)))
         return false;
-    }
     int file = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     bool stale = file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
-    if (file >= 0) {
+    if (file >= 0)
         close(file);
-    }
     return stale;
 }
 
@@ -83,23 +80,20 @@ void rt_output_remove_stale(const char *stem)
     for (struct dirent *e; d && (e = readdir(d));) {
         if (strncmp(e->d_name, name, n) == 0 && e->d_name[n] == '.') {
             char *path = rt_path_join(parent, e->d_name);
-            if (is_stale(path, e->d_name + n + 1)) {
+            if (is_stale(path, e->d_name + n + 1))
                 rt_output_discard(path);
-            }
             free(path);
         }
     }
-    if (d) {
+    if (d)
         closedir(d);
-    }
     free(parent);
 }
 
 char *rt_output_probe(const char *path, const char *program)
 {
-    if (rt_output_is_stdout(path)) {
+    if (rt_output_is_stdout(path))
         return rt_allocate(1); /* "": no temporary file */
-    }
     char *real = resolve(path);
     size_t room = strlen(real) + 32;
     char *temporary = rt_allocate(room);
@@ -132,16 +126,13 @@ char *rt_output_probe(const char *path, const char *program)
 void rt_output_discard(const char *temporary)
 {
     if (!temporary || !*temporary || unlink(temporary) == 0 ||
-        errno != EISDIR) {
+        errno != EISDIR)
         return;
-    }
     DIR *directory = opendir(temporary);
-    for (struct dirent *e; directory && (e = readdir(directory));) {
+    for (struct dirent *e; directory && (e = readdir(directory));)
         unlinkat(dirfd(directory), e->d_name, 0);
-    }
-    if (directory) {
+    if (directory)
         closedir(directory);
-    }
     rmdir(temporary);
 }
 
@@ -154,9 +145,8 @@ void rt_output_open(RtOutput *o, const char *path, const char *temporary)
                   ? dup(STDOUT_FILENO)
                   : open(direct ? path : temporary, flags, 0666);
     o->error = o->file < 0 ? errno : 0;
-    if (!direct && o->file >= 0) {
+    if (!direct && o->file >= 0)
         flock(o->file, LOCK_EX | LOCK_NB); /* see is_stale */
-    }
 }
 
 void rt_output_put(RtOutput *o, const void *data, size_t n)
@@ -164,9 +154,8 @@ void rt_output_put(RtOutput *o, const void *data, size_t n)
     const char *p = data;
     while (n > 0 && !o->error) {
         ssize_t did = write(o->file, p, n);
-        if (did < 0 && errno == EINTR) {
+        if (did < 0 && errno == EINTR)
             continue;
-        }
         if (did <= 0) {
             o->error = did < 0 ? errno : ENOSPC;
             return;
@@ -178,12 +167,10 @@ void rt_output_put(RtOutput *o, const void *data, size_t n)
 
 const char *rt_output_close(RtOutput *o)
 {
-    if (!o->error && fsync(o->file) != 0 && errno != EINVAL) {
+    if (!o->error && fsync(o->file) != 0 && errno != EINVAL)
         o->error = errno;
-    }
-    if (o->file >= 0 && close(o->file) != 0 && !o->error) {
+    if (o->file >= 0 && close(o->file) != 0 && !o->error)
         o->error = errno;
-    }
     if (!o->error && o->temporary[0]) {
         char *real = resolve(o->path);
         o->error = rename(o->temporary, real) != 0 ? errno : 0;

@@ -24,12 +24,10 @@ const char *rt_work_where(const ParcWork *w, int64_t turn,
     size_t n = (size_t)snprintf(text, RT_WHERE, " in '%s' (%s", w->id,
                                 w->source);
     rt_work_turns(w, turn, at);
-    for (int i = 0; i < w->nloops && n < RT_WHERE; i++) {
+    for (int i = 0; i < w->nloops && n < RT_WHERE; i++)
         n += (size_t)snprintf(text + n, RT_WHERE - n, ", %s %lld",
                               w->loop[i].name, (long long)at[i]);
-    }
-    if (n < RT_WHERE) {
+    if (n < RT_WHERE)
         snprintf(text + n, RT_WHERE - n, ")");
-    }
     return text;
 }

@@ -14,14 +14,12 @@ void rt_widen(float *restrict to, ParcType type, const void *restrict from,
         memcpy(to, from, (size_t)n * sizeof *to);
     } else if (type == PARC_BF16) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i] = parc_from_bf16(half[i]);
-        }
     } else {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i] = parc_from_f16(half[i]);
-        }
     }
 }
 
@@ -33,13 +31,11 @@ void rt_narrow(ParcType type, void *restrict to, const float *restrict from,
         memcpy(to, from, (size_t)n * sizeof *from);
     } else if (type == PARC_BF16) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             half[i] = parc_to_bf16(from[i]);
-        }
     } else {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             half[i] = parc_to_f16(from[i]);
-        }
     }
 }

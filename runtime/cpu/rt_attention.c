@@ -101,11 +101,10 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
 {
     float top[RT_QUERIES], shrink[RT_QUERIES];
     int columns = (int)rt_padded(keys);
-    for (int64_t i = first; i < queries; i++) {
+    for (int64_t i = first; i < queries; i++)
         top[i] = row_top(f->score + i * RT_KEYS,
                          (int)rt_seen(a, query + i, key, keys), columns,
                          a->scale, f->top[i]);
-    }
 #pragma omp simd
     for (int64_t i = first; i < queries; i++) {
         shrink[i] = parc_exp(f->top[i] - top[i]);
@@ -119,9 +118,8 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
                                  columns, a->scale, top[i]);
         if (by != 1) {
 #pragma omp simd
-            for (int64_t x = 0; x < a->e; x++) {
+            for (int64_t x = 0; x < a->e; x++)
                 out[x] *= by;
-            }
         }
     }
 }
@@ -166,9 +164,8 @@ static void store_output(const ParcAttention *a, const Forward *f, void *o,
     for (int64_t i = 0; i < queries; i++) {
         float over = 1 / f->sum[i];
         float *restrict out = f->out + i * rt_row(a->e);
-        for (int64_t x = 0; x < a->e; x++) {
+        for (int64_t x = 0; x < a->e; x++)
             out[x] *= over;
-        }
         rt_narrow(a->type, rt_element_out(a->type, o, (query + i) * row), out,
                   a->e);
         lse[query + i] = f->top[i] + parc_log(f->sum[i]);
@@ -192,9 +189,8 @@ static void forward_task(const ParcAttention *a, float *scratch, void *o,
         f.top[i] = -INFINITY;
         f.sum[i] = 0;
     }
-    for (int64_t key = 0; key < end; key += RT_KEYS) {
+    for (int64_t key = 0; key < end; key += RT_KEYS)
         forward_block(a, &f, block, k, v, query, queries, key);
-    }
     store_output(a, &f, o, lse, query, queries);
 }
 

@@ -40,12 +40,10 @@ static inline void rt_copy_row(float *restrict to, const float *restrict from,
                                int64_t n)
 {
     int64_t x = 0;
-    for (; x + RT_LANES <= n; x += RT_LANES) {
+    for (; x + RT_LANES <= n; x += RT_LANES)
         *(RtUnaligned *)(to + x) = *(const RtUnaligned *)(from + x);
-    }
-    for (; x < n; x++) {
+    for (; x < n; x++)
         to[x] = from[x];
-    }
 }
 
 /* A scalar in the arena; 0 if `at` is NULL. */
@@ -71,18 +69,16 @@ static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
     float drop = a->drop, grow = 1 / (1 - drop);
     parc_random_row(keep, rt_number(a->key), a->site, row * wide + key, columns);
 #pragma omp simd
-    for (int64_t j = 0; j < columns; j++) {
+    for (int64_t j = 0; j < columns; j++)
         keep[j] = parc_select(keep[j] < drop, 0.0f, grow);
-    }
 }
 
 static inline void rt_scale_row(float *restrict x, const float *restrict by,
                                 int64_t n)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         x[i] *= by[i];
-    }
 }
 
 /* Packs rows of n elements, `stride` apart, to to[rows, row(n)]. */
@@ -92,14 +88,12 @@ static inline void rt_pack(float *to, ParcType type, const void *from,
     int64_t wide = rt_padded(n), row = rt_row(n);
     for (int64_t i = 0; i < rows; i++) {
         const void *line = rt_element(type, from, i * stride);
-        if (type == PARC_F32) {
+        if (type == PARC_F32)
             rt_copy_row(to + i * row, line, n);
-        } else {
+        else
             rt_widen(to + i * row, type, line, n);
-        }
-        for (int64_t x = n; x < wide; x++) {
+        for (int64_t x = n; x < wide; x++)
             to[i * row + x] = 0;
-        }
     }
 }
 
@@ -154,18 +148,15 @@ static inline void rt_pack_transposed(float *restrict to, RtRows rows_of,
     int64_t stride = rows_of.stride;
     int64_t wide = rt_padded(rows), fours = rows / 4 * 4, done = n / 4 * 4;
     for (int64_t i = 0; i < fours; i += 4) {
-        for (int64_t x = 0; x < done; x += 4) {
+        for (int64_t x = 0; x < done; x += 4)
             rt_transpose_four(to + x * RT_KEY_ROW + i, RT_KEY_ROW,
                               from + i * stride + x, stride);
-        }
     }
     for (int64_t x = 0; x < n; x++) {
-        for (int64_t i = x < done ? fours : 0; i < rows; i++) {
+        for (int64_t i = x < done ? fours : 0; i < rows; i++)
             to[x * RT_KEY_ROW + i] = from[i * stride + x];
-        }
-        for (int64_t i = rows; i < wide; i++) {
+        for (int64_t i = rows; i < wide; i++)
             to[x * RT_KEY_ROW + i] = 0;
-        }
     }
 }
 

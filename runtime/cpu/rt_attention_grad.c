@@ -93,9 +93,8 @@ static void sum_rows(const Task *t)
                 a->type, rt_element(a->type, t->o, at), a->e, t->w.dout);
             float sum = 0;
 #pragma omp simd reduction(+ : sum)
-            for (int64_t c = 0; c < a->e; c++) {
+            for (int64_t c = 0; c < a->e; c++)
                 sum += x[c] * y[c];
-            }
             t->w.sums[h * a->s + i] = sum;
         }
     }
@@ -125,9 +124,8 @@ static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
         float *restrict to = t->sum + (query + i) * t->sum_row + h * a->d;
         const float *restrict from = t->w.dquery + i * d;
 #pragma omp simd
-        for (int64_t x = 0; x < a->d; x++) {
+        for (int64_t x = 0; x < a->d; x++)
             to[x] += from[x];
-        }
     }
 }
 
@@ -161,9 +159,8 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
         }
         weights_row(t, i, (int)rt_seen(a, query + i, key, keys), (int)columns,
                     t->lse[row], w->sums[row]);
-        if (a->drop > 0) {
+        if (a->drop > 0)
             rt_scale_row(w->weight + i * RT_KEYS, keep, columns);
-        }
     }
     rt_tile(&(RtTile){keys, rt_padded(a->e), queries, w->weight, 1, RT_KEYS,
                       w->dout, e, w->dvalues, e, true});
@@ -180,10 +177,9 @@ static void store_rows(ParcType type, void *to, int64_t at, int64_t stride,
                        const float *from, int64_t from_row, int64_t rows,
                        int64_t n)
 {
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++)
         rt_narrow(type, rt_element_out(type, to, at + i * stride),
                   from + i * from_row, n);
-    }
 }
 
 static void key_block(const Task *t, int64_t key)
@@ -205,9 +201,8 @@ static void key_block(const Task *t, int64_t key)
     memset(w->dkeys, 0, (size_t)(keys * d) * sizeof *w->dkeys);
     memset(w->dvalues, 0, (size_t)(keys * e) * sizeof *w->dvalues);
     for (int64_t h = 0; h < a->g; h++) {
-        for (int64_t i = first; i < a->s; i += RT_QUERIES) {
+        for (int64_t i = first; i < a->s; i += RT_QUERIES)
             tile(t, h, i, key, keys);
-        }
     }
     store_rows(a->type, t->dk, key * k_row, k_row, w->dkeys, d, keys, a->d);
     store_rows(a->type, t->dv, key * v_row, v_row, w->dvalues, e, keys, a->e);
@@ -220,18 +215,15 @@ static void backward_task(Task *t)
     bool direct = a->type == PARC_F32;
     t->sum = direct ? t->dq : t->w.query_sums;
     t->sum_row = direct ? row : a->g * a->d;
-    for (int64_t i = 0; i < a->s; i++) {
+    for (int64_t i = 0; i < a->s; i++)
         memset(t->sum + i * t->sum_row, 0,
                (size_t)(a->g * a->d) * sizeof *t->sum);
-    }
     sum_rows(t);
-    for (int64_t key = 0; key < a->t; key += RT_KEYS) {
+    for (int64_t key = 0; key < a->t; key += RT_KEYS)
         key_block(t, key);
-    }
-    if (!direct) {
+    if (!direct)
         store_rows(a->type, t->dq, 0, row, t->sum, t->sum_row, a->s,
                    a->g * a->d);
-    }
 }
 
 void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,

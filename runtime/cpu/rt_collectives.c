@@ -52,19 +52,17 @@ static void enter(ParcRt *rt, int id, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
     RtSlot *slot = rt->world->slot, *own = &slot[rt->rank];
-    if (g->n == 1) {
+    if (g->n == 1)
         return;
-    }
     atomic_store(&own->collective, id);
     atomic_store(&own->state, RT_WAITING);
     rt_barrier(rt, axes);
     int32_t other = atomic_load(&slot[g->member[0]].collective);
-    if (other != id) {
+    if (other != id)
         rt_fail(rt, "rank %d is in '%s' while rank %d is in '%s': start the "
                     "same program on all ranks", rt->rank,
                 rt_collective_name(rt->model, id), g->member[0],
                 rt_collective_name(rt->model, other));
-    }
     atomic_store(&own->state, RT_MOVING);
     rt_mark(rt, RT_MARK_MOVE);
 }
@@ -106,9 +104,8 @@ static int64_t whole_row(const ParcPart *p, int64_t ranks)
 /* Clears the padding of the rank's run. */
 static void clear_padding(char *dst, const ParcPart *p, int64_t valid)
 {
-    for (int64_t o = 0; valid < p->inner && o < p->outer; o++) {
+    for (int64_t o = 0; valid < p->inner && o < p->outer; o++)
         memset(dst + o * p->inner + valid, 0, (size_t)(p->inner - valid));
-    }
 }
 
 /* Copies `rows` rows of `n` bytes between two strides, with all threads. */
@@ -116,9 +113,8 @@ static void copy_rows(ParcRt *rt, char *dst, int64_t dst_stride,
                       const char *src, int64_t src_stride, int64_t rows,
                       int64_t n)
 {
-    if (dst == src || n == 0) {
+    if (dst == src || n == 0)
         return;
-    }
     int64_t chunks = larger(1, smaller(rt->threads, n / COPY_GRAIN));
     int64_t step = (n + chunks - 1) / chunks;
     bool wide = rows * n > COPY_GRAIN, far = rows * n >= RT_FAR;
@@ -128,11 +124,10 @@ static void copy_rows(ParcRt *rt, char *dst, int64_t dst_stride,
             int64_t from = c * step, count = smaller(step, n - from);
             char *to = dst + i * dst_stride + from;
             const char *at = src + i * src_stride + from;
-            if (far && count >= TILE) {
+            if (far && count >= TILE)
                 rt_copy_far(to, at, count);
-            } else if (count > 0) {
+            else if (count > 0)
                 memcpy(to, at, (size_t)count);
-            }
         }
     }
 }
@@ -159,12 +154,11 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
     for (int i = 0; i < n; i++) {
         ParcPart p = in_bytes(&part[i]);
         int64_t row = whole_row(&p, g->n);
-        for (int j = 0; j < g->n; j++) {
+        for (int j = 0; j < g->n; j++)
             copy_rows(rt, rt->arena + p.dst + j * p.inner, row,
                       rt_peer(rt, g->member[j]) + p.src +
                           (p.inside ? j * p.inner : 0),
                       p.inside ? row : p.inner, p.outer, valid_run(&p, j));
-        }
     }
     leave(rt, axes);
 }
@@ -174,16 +168,14 @@ static void combine(float *restrict to, const float *restrict from, int64_t n,
 {
     if (op == PARC_SUM) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i] += from[i];
-        }
         return;
     }
     /* NaN must propagate, because checks of the results rely on it. */
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         to[i] = from[i] > to[i] || from[i] != from[i] ? from[i] : to[i];
-    }
 }
 
 /* Reduces elements [at, at+n) of a part's source over all ranks, in order. */
@@ -194,11 +186,10 @@ static void reduce_tile(const ParcRt *rt, const RtGroup *g, float *sum,
     for (int j = 0; j < g->n; j++) {
         const void *from =
             rt_element(p->type, rt_peer(rt, g->member[j]) + p->src, at);
-        if (j == 0) {
+        if (j == 0)
             rt_widen(sum, p->type, from, n);
-        } else {
+        else
             combine(sum, rt_as_floats(p->type, from, n, room), n, op);
-        }
     }
 }
 
@@ -206,11 +197,10 @@ static void reduce_tile(const ParcRt *rt, const RtGroup *g, float *sum,
 static void put_sums(const ParcPart *p, void *to, const float *sum, int64_t n,
                      bool far)
 {
-    if (far && p->type == PARC_F32) {
+    if (far && p->type == PARC_F32)
         rt_copy_far(to, sum, n * (int64_t)sizeof *sum);
-    } else {
+    else
         rt_narrow(p->type, to, sum, n);
-    }
 }
 
 /* Sums elements [at, at+n) of a part's source over all ranks and stores them
@@ -219,10 +209,9 @@ static void sum_far(const ParcRt *rt, const RtGroup *g, const ParcPart *p,
                     float *to, int64_t at, int64_t n)
 {
     const float *from[MOST_FAR] = {NULL};
-    for (int j = 0; j < g->n; j++) {
+    for (int j = 0; j < g->n; j++)
         from[j] = (const float *)(const void *)(rt_peer(rt, g->member[j]) +
                                                 p->src) + at;
-    }
     rt_sum_far(to, from, g->n, n);
 }
 
@@ -257,9 +246,8 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
                          const ParcPart *part)
 {
     enter(rt, id, axes);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         reduce_part(rt, &rt->group[axes], &part[i]);
-    }
     leave(rt, axes);
 }
 
@@ -314,14 +302,13 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
         const char *src = rt_peer(rt, g->member[j]) + part->src;
         for (int64_t o = 0; o < part->outer; o++) {
             int64_t whole = o * k * box;
-            if (minor) {
+            if (minor)
                 copy_rows(rt, dst + whole + j * box, row,
                           src + whole + g->index * row, k * row, part->middle,
                           row);
-            } else {
+            else
                 copy_rows(rt, dst + whole + j * row, k * row,
                           src + whole + g->index * box, row, part->middle, row);
-            }
         }
     }
     leave(rt, axes);
@@ -341,9 +328,8 @@ void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     int64_t n = part->outer * in_bytes(part).inner;
     char *dst = rt->arena + part->dst;
-    if (rt->group[axes].index == 0) {
+    if (rt->group[axes].index == 0)
         copy_rows(rt, dst, n, rt->arena + part->src, n, 1, n);
-    } else {
+    else
         memset(dst, 0, (size_t)n);
-    }
 }

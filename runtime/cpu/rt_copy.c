@@ -43,10 +43,9 @@ move_tile(char *restrict dst, int64_t dst_stride, const char *restrict src,
           int64_t src_stride, int64_t rows, int64_t columns, int size)
 {
     for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j++) {
+        for (int64_t j = 0; j < columns; j++)
             memcpy(dst + (i * dst_stride + j) * size,
                    src + (j * src_stride + i) * size, (size_t)size);
-        }
     }
 }
 
@@ -54,23 +53,21 @@ static void copy_tile(const Copy *c, char *dst, int64_t dst_stride,
                       const char *src, int64_t src_stride, int64_t rows,
                       int64_t columns)
 {
-    if (c->size == 2) {
+    if (c->size == 2)
         move_tile(dst, dst_stride, src, src_stride, rows, columns, 2);
-    } else if (c->size == 4) {
+    else if (c->size == 4)
         move_tile(dst, dst_stride, src, src_stride, rows, columns, 4);
-    } else {
+    else
         move_tile(dst, dst_stride, src, src_stride, rows, columns, 8);
-    }
 }
 
 static void copy_line(const Copy *c, char *dst, const char *src, int64_t n,
                       int64_t src_stride)
 {
-    if (src_stride == 1) {
+    if (src_stride == 1)
         memcpy(dst, src, (size_t)(n * c->size));
-    } else {
+    else
         copy_tile(c, dst, n, src, src_stride, 1, n);
-    }
 }
 
 static void copy_lines(const Copy *c, char *dst, const char *src,
@@ -110,13 +107,12 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
         for (int64_t t = 0; t < down; t++) {
             int64_t from, to, i = t * TILE;
             locate(c, inner, last, p, &from, &to);
-            for (int64_t j = 0; j < columns; j += TILE) {
+            for (int64_t j = 0; j < columns; j += TILE)
                 copy_tile(c, dst + (to + i * c->box.dst[inner] + j) * c->size,
                           c->box.dst[inner],
                           src + (from + i + j * c->box.src[last]) * c->size,
                           c->box.src[last], at_most(rows - i),
                           at_most(columns - j));
-            }
         }
     }
 }
@@ -128,17 +124,14 @@ void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
     int64_t elements = rt_box_elements(&c.box);
     int inner = -1;
     (void)rt;
-    for (int d = 0; d < c.box.n; d++) {
+    for (int d = 0; d < c.box.n; d++)
         inner = c.box.src[d] == 1 ? d : inner;
-    }
-    if (elements == 0) {
+    if (elements == 0)
         return;
-    }
-    if (inner < 0 || inner == c.box.n - 1) {
+    if (inner < 0 || inner == c.box.n - 1)
         copy_lines(&c, dst, src, elements);
-    } else {
+    else
         copy_tiles(&c, inner, dst, src, elements);
-    }
 }
 
 void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
@@ -148,10 +141,9 @@ void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
     size_t bytes = (size_t)(width * rt_type_size(type));
     (void)rt;
 #pragma omp parallel for schedule(static) if (rows * width > GRAIN)
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++)
         memcpy(rt_element_out(type, dst, i * dst_row),
                rt_element(type, src, i * src_row), bytes);
-    }
 }
 
 void parc_move(ParcRt *rt, void *to, const void *from, int64_t bytes)
@@ -175,7 +167,6 @@ void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
                     int64_t index, int64_t part)
 {
     (void)rt;
-    for (int64_t i = 0; i < turns; i++) {
+    for (int64_t i = 0; i < turns; i++)
         to[i] = (i * dim + index) * part;
-    }
 }

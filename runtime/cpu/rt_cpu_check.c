@@ -47,9 +47,8 @@ static unsigned saved_state(void)
     const unsigned OSXSAVE = 1u << 27;
     unsigned r[4] = {0}, low = 0, high = 0;
     if (!__get_cpuid_count(1, 0, &r[EAX], &r[EBX], &r[ECX], &r[EDX]) ||
-        !(r[ECX] & OSXSAVE)) {
+        !(r[ECX] & OSXSAVE))
         return 0;
-    }
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
 }
@@ -63,9 +62,8 @@ uint64_t parc_cpu_machine(void)
         unsigned r[4] = {0};
         if (__get_cpuid_count(f->leaf, f->subleaf, &r[EAX], &r[EBX], &r[ECX],
                               &r[EDX]) &&
-            (r[f->in] >> f->bit & 1) && (saved & f->state) == f->state) {
+            (r[f->in] >> f->bit & 1) && (saved & f->state) == f->state)
             has |= UINT64_C(1) << i;
-        }
     }
     return has;
 }
@@ -78,9 +76,8 @@ static const char *level_of(uint64_t has)
                                        [PARC_IN_AMX] = "amx"};
     int level = PARC_IN_NO_LEVEL;
     for (int i = 0; i < PARC_CPU_COUNT; i++) {
-        if (!(has >> i & 1) && feature[i].level < level) {
+        if (!(has >> i & 1) && feature[i].level < level)
             level = feature[i].level;
-        }
     }
     return level > 0 ? name[level - 1] : NULL;
 }
@@ -141,9 +138,8 @@ void parc_cpu_check(const char *program, const ParcCpu *cpu)
 {
     uint64_t machine = parc_cpu_machine();
     uint64_t lacks = (cpu->features | parc_cpu_library) & ~machine;
-    if (!lacks) {
+    if (!lacks)
         return;
-    }
     const char *slash = program ? strrchr(program, '/') : NULL;
     fprintf(stderr,
             "%s: error: compiled with --cpu %s, but this machine lacks",

@@ -46,12 +46,10 @@ void rt_device_place(const RtWorld *w, int rank)
 static void join_pages(char *from, int64_t pages)
 {
 #if defined(MADV_COLLAPSE)
-    for (int64_t i = 0; i < pages; i++) {
+    for (int64_t i = 0; i < pages; i++)
         (void)*(volatile char *)(from + i * RT_LARGE_PAGE);
-    }
-    if (pages > 0) {
+    if (pages > 0)
         madvise(from, (size_t)pages * RT_LARGE_PAGE, MADV_COLLAPSE);
-    }
 #else
     (void)from, (void)pages;
 #endif
@@ -62,9 +60,8 @@ static void join_pages(char *from, int64_t pages)
 void rt_device_open(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
-    if (rt->nranks == 1) {
+    if (rt->nranks == 1)
         return;
-    }
     join_pages(rt->arena, m->arena_bytes / RT_LARGE_PAGE);
     for (int i = 0; i < m->nshared; i++) {
         const ParcShared *s = &m->shared[i];
@@ -94,10 +91,9 @@ char *rt_device_staging(ParcRt *rt, int64_t bytes)
     char size[32];
     void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
+    if (at == MAP_FAILED)
         rt_fail(rt, "--save-async: a rank needs %s for the staging buffer: %s",
                 rt_size_text((double)bytes, size), strerror(errno));
-    }
     madvise(at, (size_t)bytes, MADV_HUGEPAGE);
     memset(at, 0, (size_t)bytes);
     return at;
@@ -133,12 +129,10 @@ void parc_mark(ParcRt *rt, int i, int64_t turn)
     RtSlot *slot = &rt->world->slot[rt->rank];
     atomic_store_explicit(&slot->turn, turn, memory_order_relaxed);
     atomic_store_explicit(&slot->work, i + 1, memory_order_relaxed);
-    if (rt->ring) {
+    if (rt->ring)
         rt_trace_add(rt->ring, i, turn);
-    }
-    if (rt->nan_check) {
+    if (rt->nan_check)
         rt_nan_mark(rt, i, turn);
-    }
 }
 
 bool parc_goes_on(ParcRt *rt)
@@ -157,9 +151,8 @@ static void execute(ParcRt *rt, void (*program)(ParcRt *))
 {
     program(rt);
     atomic_store(&rt->world->slot[rt->rank].work, 0);
-    if (rt->nan_check) {
+    if (rt->nan_check)
         rt_nan_mark(rt, -1, 0);
-    }
 }
 
 void rt_device_step(ParcRt *rt)

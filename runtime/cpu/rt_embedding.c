@@ -24,11 +24,10 @@ void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
     for (int64_t i = 0; i < n; i++) {
         int64_t row = ids[i] - first;
         void *to = rt_element_out(type, out, i * width);
-        if (row >= 0 && row < rows) {
+        if (row >= 0 && row < rows)
             memcpy(to, rt_element(type, table, row * width), bytes);
-        } else {
+        else
             memset(to, 0, bytes);
-        }
     }
 }
 
@@ -38,9 +37,8 @@ static void add_piece(float *restrict sum, ParcType type, const void *dy,
     float room[TILE];
     const float *restrict y = rt_as_floats(type, dy, n, room);
 #pragma omp simd
-    for (int64_t c = 0; c < n; c++) {
+    for (int64_t c = 0; c < n; c++)
         sum[c] += y[c];
-    }
 }
 
 /* Adds columns [from, to) of all positions. */
@@ -50,14 +48,12 @@ static void add_columns(float *grad, ParcType type, const void *dy,
 {
     for (int64_t i = 0; i < n; i++) {
         int64_t row = ids[i] - base;
-        if (row < 0 || row >= rows) {
+        if (row < 0 || row >= rows)
             continue;
-        }
-        for (int64_t c = from; c < to; c += TILE) {
+        for (int64_t c = from; c < to; c += TILE)
             add_piece(grad + row * width + c, type,
                       rt_element(type, dy, i * width + c),
                       to - c < TILE ? to - c : TILE);
-        }
     }
 }
 
@@ -72,9 +68,8 @@ void parc_embedding_add(ParcRt *rt, ParcType type, float *grad, const void *dy,
 #pragma omp parallel for schedule(static) if (n * width > GRAIN)
     for (int64_t p = 0; p < parts; p++) {
         int64_t from = p * step, to = from + step < width ? from + step : width;
-        if (from < to) {
+        if (from < to)
             add_columns(grad, type, dy, ids, n, rows, width, first, from, to);
-        }
     }
 }
 

@@ -24,20 +24,17 @@ static double clock_hz(void)
     FILE *f =
         fopen("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "r");
     if (f) {
-        if (fscanf(f, "%lf", &value) == 1) {
+        if (fscanf(f, "%lf", &value) == 1)
             best = value * 1e3;
-        }
         fclose(f);
     }
     f = best > 0 ? NULL : fopen("/proc/cpuinfo", "r");
     while (f && fgets(line, sizeof line, f)) {
-        if (sscanf(line, "cpu MHz : %lf", &value) == 1 && value * 1e6 > best) {
+        if (sscanf(line, "cpu MHz : %lf", &value) == 1 && value * 1e6 > best)
             best = value * 1e6;
-        }
     }
-    if (f) {
+    if (f)
         fclose(f);
-    }
     return best;
 }
 

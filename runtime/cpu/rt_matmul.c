@@ -50,9 +50,8 @@ static bool may_split(Plan *p, int threads, int64_t capacity)
 {
     Plan one = rt_plan_one_by_one(p);
     if (!rt_is_all_f32(&one) || !rt_split_takes(&one) ||
-        rt_split_scratch(&one, threads) > capacity) {
+        rt_split_scratch(&one, threads) > capacity)
         return false;
-    }
     *p = one;
     return true;
 }
@@ -63,9 +62,8 @@ static bool is_countable(const Plan *p)
     for (int i = 0; i <= DST; i++) {
         const View *v = &p->view[i];
         if (v->rows > INT32_MAX || v->columns > INT32_MAX ||
-            v->stride[1] > INT32_MAX || v->stride[2] > INT32_MAX) {
+            v->stride[1] > INT32_MAX || v->stride[2] > INT32_MAX)
             return false;
-        }
     }
     return true;
 }
@@ -81,9 +79,8 @@ static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
         *way = SPLIT;
         return dnnl_success;
     }
-    if (p->segments > 1) {
+    if (p->segments > 1)
         *p = rt_gathered(p);
-    }
     capacity -= rt_gathered_all(p);
     if (!is_countable(p)) {
         *p = rt_plan_one_by_one(p);
@@ -92,15 +89,13 @@ static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
                                                        : dnnl_out_of_memory;
     }
     *way = PRIMITIVE;
-    if (rt_describe_fast(p, capacity, engine, description) == dnnl_success) {
+    if (rt_describe_fast(p, capacity, engine, description) == dnnl_success)
         return dnnl_success;
-    }
     if (p->batch > 1) {
         *p = rt_plan_one_by_one(p);
         if (rt_describe_fast(p, capacity, engine, description) ==
-            dnnl_success) {
+            dnnl_success)
             return dnnl_success;
-        }
     }
     bool fits = rt_wide_scratch(p, threads) <= capacity;
     if (fits && !rt_is_all_f32(p)) {
@@ -118,9 +113,8 @@ static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
 static int64_t scratch_of(const Plan *p, Way way, int threads,
                           const_dnnl_primitive_desc_t description)
 {
-    if (way == SPLIT) {
+    if (way == SPLIT)
         return rt_split_scratch(p, threads);
-    }
     return rt_gathered_all(p) + (way == WIDE
                                      ? rt_wide_scratch(p, threads)
                                      : rt_description_scratch(description));
@@ -135,16 +129,14 @@ static int64_t requested(const ParcMatmulSpec *spec, int threads)
     Way way;
     int64_t bytes = 0;
     int before = omp_get_max_threads();
-    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) {
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
         return 0;
-    }
     omp_set_num_threads(threads);
     if (choose(&p, spec, threads, INT64_MAX, engine, &way, &description) ==
         dnnl_success) {
         bytes = scratch_of(&p, way, threads, description);
-        if (way == PRIMITIVE) {
+        if (way == PRIMITIVE)
             dnnl_primitive_desc_destroy(description);
-        }
     }
     omp_set_num_threads(before);
     dnnl_engine_destroy(engine);
@@ -160,14 +152,13 @@ int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
 
 static void check(ParcRt *rt, const ParcMatmulSpec *spec, dnnl_status_t s)
 {
-    if (s != dnnl_success) {
+    if (s != dnnl_success)
         rt_fail(rt,
                 "oneDNN refuses matmul '%s' (%lld x [%lld, %lld] [%lld, "
                 "%lld]): status %d",
                 spec->name, (long long)spec->batch, (long long)spec->m,
                 (long long)spec->k, (long long)spec->k, (long long)spec->n,
                 (int)s);
-    }
 }
 
 /* oneDNN allocates buffers for packed operands in every call. With mmap each
@@ -215,11 +206,10 @@ static void make_memories(ParcRt *rt, ParcMatmul *mm,
         mm->argument[i] = (dnnl_exec_arg_t){part[i].argument, mm->memory[i]};
     }
     int64_t gathered = rt_gathered_all(&mm->plan);
-    if (mm->scratch_bytes > gathered) {
+    if (mm->scratch_bytes > gathered)
         check(rt, spec,
               dnnl_memory_set_data_handle(mm->memory[SCRATCH],
                                           rt->arena + mm->scratch + gathered));
-    }
 }
 
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
@@ -231,13 +221,12 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     dnnl_status_t chosen =
         choose(&mm->plan, spec, rt->threads, spec->scratch_bytes, rt->engine,
                &mm->way, &mm->description);
-    if (chosen == dnnl_unimplemented || chosen == dnnl_iterator_ends) {
+    if (chosen == dnnl_unimplemented || chosen == dnnl_iterator_ends)
         rt_fail(rt,
                 "no implementation of matmul '%s' on this machine takes at "
                 "most %lld bytes of scratch, as planned: build the program on "
                 "this machine, or with parc --cpu LEVEL",
                 spec->name, (long long)spec->scratch_bytes);
-    }
     check(rt, spec, chosen);
     mm->slice = spec->slice;
     mm->scratch = spec->scratch;
@@ -260,9 +249,8 @@ static void execute(ParcRt *rt, ParcMatmul *mm, const void *src,
     dnnl_memory_set_data_handle(mm->memory[DST], dst);
     dnnl_status_t s = dnnl_primitive_execute(mm->primitive, rt->stream,
                                              NMEMORIES, mm->argument);
-    if (s != dnnl_success) {
+    if (s != dnnl_success)
         rt_fail(rt, "oneDNN failed in a matmul: status %d", (int)s);
-    }
 }
 
 /* dst = the sum of the segments' products. */
@@ -284,12 +272,11 @@ static void multiply(ParcRt *rt, ParcMatmul *mm, const void *const *src,
             scratch += rt_gathered_bytes(p, i);
         }
     }
-    if (mm->way == WIDE) {
+    if (mm->way == WIDE)
         rt_wide_product(p, operand[SRC], operand[WEIGHTS], dst, scratch,
                         rt->threads);
-    } else {
+    else
         execute(rt, mm, operand[SRC], operand[WEIGHTS], dst);
-    }
 }
 
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
@@ -334,9 +321,8 @@ void rt_matmul_close(ParcRt *rt)
     while (rt->matmuls) {
         ParcMatmul *mm = rt->matmuls;
         rt->matmuls = mm->next;
-        for (int i = 0; i < NMEMORIES && mm->way == PRIMITIVE; i++) {
+        for (int i = 0; i < NMEMORIES && mm->way == PRIMITIVE; i++)
             dnnl_memory_destroy(mm->memory[i]);
-        }
         if (mm->way == PRIMITIVE) {
             dnnl_primitive_destroy(mm->primitive);
             dnnl_primitive_desc_destroy(mm->description);

@@ -63,12 +63,10 @@ int64_t rt_matmul_bound(const ParcMatmulSpec *spec, int threads,
     const Bound *b = &bound_of[level];
     Plan p = rt_plan_of(spec), one = rt_plan_one_by_one(&p);
     int64_t split = 0;
-    if (b->tiles && rt_is_all_f32(&one) && rt_split_pays(&one)) {
+    if (b->tiles && rt_is_all_f32(&one) && rt_split_pays(&one))
         split = rt_split_scratch(&one, threads);
-    }
-    if (one.segments > 1) {
+    if (one.segments > 1)
         one = rt_gathered(&one);
-    }
     int64_t rest = larger(rt_wide_scratch(&one, threads),
                           library_bound(&one, threads, b));
     return larger(split, rt_gathered_all(&one) + rest);

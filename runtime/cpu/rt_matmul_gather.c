@@ -71,11 +71,10 @@ void rt_gather(const Plan *p, int operand, const void *const *from, void *to)
 #pragma omp parallel for collapse(2)                                           \
     schedule(static) if (p->segments * lines * bytes > THREADS_FROM)
     for (int64_t j = 0; j < p->segments; j++) {
-        for (int64_t i = 0; i < lines; i++) {
+        for (int64_t i = 0; i < lines; i++)
             memcpy(rt_element_out(v->type, to,
                                   j * segment + i * v->stride[line]),
                    rt_element(v->type, from[j], i * part.stride[line]),
                    (size_t)bytes);
-        }
     }
 }

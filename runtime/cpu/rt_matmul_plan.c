@@ -23,9 +23,8 @@ static void tidy(View *v)
         s[2] = 1;
         s[1] = v->rows == 1 ? 1 : s[1];
     }
-    if (v->rows == 1 && s[2] == 1) {
+    if (v->rows == 1 && s[2] == 1)
         s[1] = v->columns;
-    }
 }
 
 Plan rt_plan_of(const ParcMatmulSpec *spec)
@@ -51,9 +50,8 @@ Plan rt_plan_one_by_one(const Plan *p)
     Plan one = *p;
     one.loops = p->batch;
     one.batch = 1;
-    for (int i = 0; i <= DST; i++) {
+    for (int i = 0; i <= DST; i++)
         one.step[i] = p->view[i].stride[0];
-    }
     return one;
 }
 

@@ -75,9 +75,8 @@ int64_t rt_description_scratch(const_dnnl_primitive_desc_t description)
  * are, if the machine has the instructions, which oneDNN otherwise emulates. */
 static bool is_fast(const Plan *p, const char *name)
 {
-    if (rt_is_all_f32(p)) {
+    if (rt_is_all_f32(p))
         return strncmp(name, "ref", 3) != 0;
-    }
     return (!is_bf16(p) || knows_bf16()) &&
            (strncmp(name, "brg", 3) == 0 ||
             (is_large(p) && strcmp(name, PACKING) == 0));
@@ -123,9 +122,8 @@ static dnnl_status_t first_kernel(const Plan *p, const Wanted *wanted,
     dnnl_primitive_desc_iterator_t it;
     dnnl_status_t s = dnnl_primitive_desc_iterator_create(
         &it, matmul, attributes, engine, NULL);
-    if (s != dnnl_success) {
+    if (s != dnnl_success)
         return s;
-    }
     do {
         *description = dnnl_primitive_desc_iterator_fetch(it);
         const char *name = name_of(*description);
@@ -150,9 +148,8 @@ static dnnl_status_t describe(const Plan *p, bool fast, int64_t capacity,
     dnnl_primitive_attr_t attributes;
     dnnl_status_t s = describe_views(p, &matmul);
     if (s != dnnl_success ||
-        (s = dnnl_primitive_attr_create(&attributes)) != dnnl_success) {
+        (s = dnnl_primitive_attr_create(&attributes)) != dnnl_success)
         return s;
-    }
     dnnl_primitive_attr_set_scratchpad_mode(attributes,
                                             dnnl_scratchpad_mode_user);
     Wanted wanted = {is_large(p) ? PACKING : NULL, fast, capacity};

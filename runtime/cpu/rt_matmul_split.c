@@ -185,11 +185,10 @@ static void pack(const float *from, int64_t along_edges, int64_t along_depth,
 {
     int64_t deep = along_depth == 1 ? depth : RT_STEP;
     for (int64_t k = 0; k < depth; k += deep, to += RT_STEP_SIZE) {
-        for (int64_t i = 0; i < edges; i += RT_STRIP) {
+        for (int64_t i = 0; i < edges; i += RT_STRIP)
             rt_split_pack(from + i * along_edges + k * along_depth, along_edges,
                           along_depth, edges - i, rt_least(deep, depth - k),
                           pairs, soon, to + i / RT_STRIP * strip);
-        }
     }
 }
 
@@ -255,17 +254,15 @@ static void write_row(const float *sums, int64_t row, int64_t columns,
     float line[WIDE];
     const float *from = sums + row / HALF * 2 * TILE_SUMS + row % HALF * HALF;
     int64_t bytes = columns * (int64_t)sizeof *to, at = 0;
-    for (int64_t j = 0; j < columns; j += HALF) {
+    for (int64_t j = 0; j < columns; j += HALF)
         memcpy(line + j,
                from + j / RT_STRIP * RT_SUMS + j / HALF % 2 * TILE_SUMS,
                HALF * sizeof *to);
-    }
     if (far) {
         at = rt_stream_head(to, bytes);
         memcpy(to, line, (size_t)at);
-        for (; at + RT_FAR_LINE <= bytes; at += RT_FAR_LINE) {
+        for (; at + RT_FAR_LINE <= bytes; at += RT_FAR_LINE)
             rt_stream_line((char *)to + at, (const char *)line + at);
-        }
     }
     memcpy((char *)to + at, (const char *)line + at, (size_t)(bytes - at));
 }
@@ -278,15 +275,13 @@ static void multiply_strip(const Work *w, const Block *x, int64_t row,
     bool last = x->k + x->depth == w->depth;
     float *sums =
         w->sums + (w->share->whole ? 0 : row * w->share->block_columns);
-    for (int64_t j = 0; j < x->columns; j += RT_STRIP) {
+    for (int64_t j = 0; j < x->columns; j += RT_STRIP)
         rt_tiles_multiply(strip, w->panel + j / RT_STRIP * steps * RT_STEP_SIZE,
                           steps, sums + j * RT_STRIP, x->k == 0, ahead);
-    }
     int64_t rows = last ? rt_least(RT_STRIP, x->rows - row) : 0;
     float *to = w->to + (x->row + row) * w->c->stride[1] + x->column;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++)
         write_row(sums, i, x->columns, to + i * w->c->stride[1], w->far);
-    }
 }
 
 /* Computes a block. `next` is the block after it, which is prefetched. */

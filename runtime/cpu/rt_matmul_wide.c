@@ -105,9 +105,8 @@ static Block widened(const View *v, const void *base, int64_t row,
         b.line = line;
         return b;
     }
-    for (int64_t i = 0; i < lines; i++) {
+    for (int64_t i = 0; i < lines; i++)
         rt_widen(room + i * n, v->type, rt_element(v->type, from, i * line), n);
-    }
     return b;
 }
 
@@ -145,9 +144,8 @@ static void product_block(const Plan *p, const void *src, const void *weights,
                        sum + y * line, line);
         }
     }
-    if (c->type != PARC_F32) {
+    if (c->type != PARC_F32)
         narrowed(c, dst, i, j, rows, columns, sum);
-    }
 }
 
 void rt_wide_product(const Plan *p, const void *src, const void *weights,
@@ -164,11 +162,10 @@ void rt_wide_product(const Plan *p, const void *src, const void *weights,
         int64_t to_row = rt_least(row + s.rows, c->rows);
         int64_t to_column = rt_least(column + s.columns, c->columns);
         for (int64_t i = row; i < to_row; i += KEPT) {
-            for (int64_t j = column; j < to_column; j += COLUMNS) {
+            for (int64_t j = column; j < to_column; j += COLUMNS)
                 product_block(p, src, weights, dst, room, i, j,
                               rt_least(KEPT, to_row - i),
                               rt_least(COLUMNS, to_column - j));
-            }
         }
     }
 }

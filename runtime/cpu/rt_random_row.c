@@ -17,9 +17,8 @@ static void draw_lanes(float *restrict to, int64_t key, uint32_t site,
 {
     uint32_t x[LANES], y[LANES], z[LANES], w[LANES];
     uint32_t low = (uint32_t)block, high = (uint32_t)((uint64_t)block >> 32);
-    for (uint32_t i = 0; i < LANES; i++) {
+    for (uint32_t i = 0; i < LANES; i++)
         x[i] = low + i, y[i] = high, z[i] = site, w[i] = 0;
-    }
     rt_philox_lanes(x, y, z, w, (uint32_t)key,
                     (uint32_t)((uint64_t)key >> 32));
 #pragma omp simd
@@ -46,9 +45,8 @@ void parc_random_row(float *to, int64_t key, uint32_t site, int64_t first,
         }
         uint32_t c[4];
         parc_random_block(c, key, site, block);
-        for (; word < 4 && at < n; word++) {
+        for (; word < 4 && at < n; word++)
             to[at++] = parc_unit(c[word]);
-        }
     }
 }
 
@@ -56,7 +54,6 @@ void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
                     int64_t step, int64_t n)
 {
     (void)rt;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         to[i] = parc_layer_key(*from, first + i * step);
-    }
 }

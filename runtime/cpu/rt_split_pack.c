@@ -76,12 +76,10 @@ RT_TILES static inline void store(__m512i part[RT_PARTS][LINES], bool turned,
                                   uint16_t *to)
 {
     for (int p = 0; p < RT_PARTS; p++) {
-        if (turned) {
+        if (turned)
             transpose(part[p]);
-        }
-        for (int i = 0; i < LINES; i++) {
+        for (int i = 0; i < LINES; i++)
             _mm512_store_si512(to + 2 * p * RT_TILE + i * RT_STEP, part[p][i]);
-        }
     }
 }
 
@@ -101,9 +99,8 @@ RT_TILES static inline void pack_tiles(const float *at, int64_t stride,
     int64_t apart = rows ? LINES : LINES * stride;
     for (int i = 0; i < LINES; i++) {
         __m512 l = _mm512_setzero_ps(), h = l;
-        if (i < lows) {
+        if (i < lows)
             l = _mm512_maskz_loadu_ps(low, at + i * stride);
-        }
         if (i < highs && high) { /* the element exists */
             h = _mm512_maskz_loadu_ps(high, at + i * stride + apart);
         }
@@ -134,9 +131,8 @@ RT_TILES void rt_split_pack(const float *at, int64_t along_edges,
     int64_t stride = rows ? along_edges : along_depth;
     for (int64_t k = 0; k < depth; k += RT_STEP, to += RT_STEP_SIZE) {
         const float *step = at + k * along_depth;
-        if (soon) {
+        if (soon)
             fetch(step, soon, stride);
-        }
         for (int64_t e = 0; e < RT_STRIP; e += LINES) {
             int64_t some = edges - e;
             /* If no edges remain, pack_tiles reads nothing; `from` stays

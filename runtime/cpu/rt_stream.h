@@ -22,10 +22,9 @@ static inline void rt_stream_line(char *to, const char *from)
 #if defined(__AVX512F__)
     _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
 #elif defined(__SSE2__)
-    for (int i = 0; i < RT_FAR_LINE; i += 16) {
+    for (int i = 0; i < RT_FAR_LINE; i += 16)
         _mm_stream_si128((void *)(to + i),
                          _mm_loadu_si128((const void *)(from + i)));
-    }
 #else
     memcpy(to, from, RT_FAR_LINE);
 #endif
@@ -57,13 +56,11 @@ static inline void rt_copy_far(void *to, const void *from, int64_t n)
     memcpy(dst, src, (size_t)at);
     int64_t run = (n - at) / (RUNS * RT_FAR_LINE) * RT_FAR_LINE;
     for (int64_t i = at; i < at + run; i += RT_FAR_LINE) {
-        for (int64_t r = 0; r < RUNS; r++) {
+        for (int64_t r = 0; r < RUNS; r++)
             rt_stream_line(dst + i + r * run, src + i + r * run);
-        }
     }
-    for (at += RUNS * run; at + RT_FAR_LINE <= n; at += RT_FAR_LINE) {
+    for (at += RUNS * run; at + RT_FAR_LINE <= n; at += RT_FAR_LINE)
         rt_stream_line(dst + at, src + at);
-    }
     memcpy(dst + at, src + at, (size_t)(n - at));
     rt_stream_end();
 }
@@ -77,9 +74,8 @@ static inline void rt_sum(float *to, const float *const *from, int parts,
     memcpy(to, from[0] + at, (size_t)n * sizeof *to);
     for (int j = 1; j < parts; j++) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i] += from[j][at + i];
-        }
     }
 }
 

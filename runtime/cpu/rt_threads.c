@@ -36,9 +36,8 @@ void rt_threads_wait(char **argv, const ParcModel *model, int64_t wanted)
     bool fewer = wanted > 0 && wanted < model->threads;
     int threads = fewer ? (int)wanted : model->threads;
     bool crowded = rt_nranks(model) * threads > rt_cores();
-    if (threads < 2 || user_sets_waiting()) {
+    if (threads < 2 || user_sets_waiting())
         return;
-    }
     if (setenv("OMP_WAIT_POLICY", "passive", 1) == 0 &&
         (crowded || setenv("GOMP_SPINCOUNT", SPIN_COUNT, 1) == 0)) {
         fflush(NULL);
@@ -63,9 +62,8 @@ static int topology(int cpu, const char *what)
              cpu, what);
     FILE *f = fopen(path, "r");
     if (f) {
-        if (fscanf(f, "%d", &value) != 1) {
+        if (fscanf(f, "%d", &value) != 1)
             value = -1;
-        }
         fclose(f);
     }
     return value;
@@ -74,9 +72,8 @@ static int topology(int cpu, const char *what)
 static int by_place(const void *x, const void *y)
 {
     const Cpu *a = x, *b = y;
-    if (a->sibling != b->sibling) {
+    if (a->sibling != b->sibling)
         return a->sibling - b->sibling;
-    }
     return a->package != b->package ? a->package - b->package
                                     : a->number - b->number;
 }
@@ -86,15 +83,13 @@ static int places(const cpu_set_t *set, Cpu *cpu)
 {
     int n = 0;
     for (int c = 0; c < CPU_SETSIZE; c++) {
-        if (!CPU_ISSET(c, set)) {
+        if (!CPU_ISSET(c, set))
             continue;
-        }
         cpu[n] = (Cpu){c, topology(c, "physical_package_id"),
                        topology(c, "core_id"), 0};
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n; i++)
             cpu[n].sibling += cpu[n].core >= 0 && cpu[i].core == cpu[n].core &&
                               cpu[i].package == cpu[n].package;
-        }
         n++;
     }
     qsort(cpu, (size_t)n, sizeof *cpu, by_place);
@@ -115,9 +110,8 @@ void rt_threads_place(const RtWorld *w, int rank)
     omp_set_num_threads(w->threads);
     bool small = 2 * all <= rt_cores();
     if (w->crowded || small || user_sets_places() ||
-        sched_getaffinity(0, sizeof have, &have) != 0) {
+        sched_getaffinity(0, sizeof have, &have) != 0)
         return;
-    }
     Cpu *cpu = rt_allocate(CPU_SETSIZE * sizeof *cpu);
     int n = places(&have, cpu);
 #pragma omp parallel num_threads(w->threads)

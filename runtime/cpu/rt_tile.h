@@ -81,25 +81,22 @@ rt_tile_kernel(const RtTile *t, int64_t i, int64_t j, int rows, int vectors)
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             sum[r][v] = (RtVector){0};
-            if (t->add) {
+            if (t->add)
                 sum[r][v] =
                     *(const RtUnaligned *)(c + r * t->c_row + v * RT_LANES);
-            }
         }
     }
     for (int64_t x = 0; x < t->k; x++) {
         RtVector from[2];
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) {
+        for (int v = 0; v < vectors; v++)
             from[v] = *(const RtUnaligned *)(b + v * RT_LANES);
-        }
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             float one = a[r * a_row];
 #pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++) {
+            for (int v = 0; v < vectors; v++)
                 sum[r][v] = rt_fused(one, from[v], sum[r][v]);
-            }
         }
         a += a_column;
         b += b_row;
@@ -107,9 +104,8 @@ rt_tile_kernel(const RtTile *t, int64_t i, int64_t j, int rows, int vectors)
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) {
+        for (int v = 0; v < vectors; v++)
             *(RtUnaligned *)(c + r * t->c_row + v * RT_LANES) = sum[r][v];
-        }
     }
 }
 
@@ -119,26 +115,21 @@ __attribute__((always_inline)) static inline void
 rt_tile_columns(const RtTile *t, int64_t j, int vectors)
 {
     int64_t i = 0;
-    for (; i + RT_TILE_ROWS <= t->m; i += RT_TILE_ROWS) {
+    for (; i + RT_TILE_ROWS <= t->m; i += RT_TILE_ROWS)
         rt_tile_kernel(t, i, j, RT_TILE_ROWS, vectors);
-    }
-    for (; i + 2 <= t->m; i += 2) {
+    for (; i + 2 <= t->m; i += 2)
         rt_tile_kernel(t, i, j, 2, vectors);
-    }
-    if (i < t->m) {
+    if (i < t->m)
         rt_tile_kernel(t, i, j, 1, vectors);
-    }
 }
 
 static inline void rt_tile(const RtTile *t)
 {
     int64_t j = 0;
-    for (; j + 2 * RT_LANES <= t->n; j += 2 * RT_LANES) {
+    for (; j + 2 * RT_LANES <= t->n; j += 2 * RT_LANES)
         rt_tile_columns(t, j, 2);
-    }
-    for (; j < t->n; j += RT_LANES) {
+    for (; j < t->n; j += RT_LANES)
         rt_tile_columns(t, j, 1);
-    }
 }
 
 #endif

@@ -33,9 +33,8 @@ static void box_arguments(const RtBox *b, int dims, int64_t *argument)
 {
     for (int i = 0; i < dims; i++) {
         int d = i - (dims - b->n);
-        if (i > 0) {
+        if (i > 0)
             argument[i - 1] = d >= 0 ? b->dim[d] : 1;
-        }
         argument[dims - 1 + i] = d >= 0 ? b->dst[d] : 0;
         argument[2 * dims - 1 + i] = d >= 0 ? b->src[d] : 0;
     }
@@ -46,14 +45,12 @@ static void box_arguments(const RtBox *b, int dims, int64_t *argument)
 static int widen(RtBox *b, const void *dst, const void *src, int size)
 {
     int last = b->n - 1;
-    if (b->dst[last] != 1 || b->src[last] != 1) {
+    if (b->dst[last] != 1 || b->src[last] != 1)
         return size;
-    }
     int64_t all =
         rt_pointer_bits(dst) | rt_pointer_bits(src) | b->dim[last] * size;
-    for (int d = 0; d < last; d++) {
+    for (int d = 0; d < last; d++)
         all |= b->dst[d] * size | b->src[d] * size;
-    }
     int unit = rt_instance_unit(all), many = unit / size;
     b->dim[last] /= many;
     for (int d = 0; d < last; d++) {
@@ -68,10 +65,9 @@ static void copy_box(ParcRt *rt, RtBox b, int size, char *dst, const char *src)
     if (b.n > MOST_DIMS) {
         RtBox inner = b;
         box_remove(&inner, 0);
-        for (int64_t i = 0; i < b.dim[0]; i++) {
+        for (int64_t i = 0; i < b.dim[0]; i++)
             copy_box(rt, inner, size, dst + i * b.dst[0] * size,
                      src + i * b.src[0] * size);
-        }
         return;
     }
     char symbol[RT_SYMBOL];
@@ -111,19 +107,16 @@ void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
 {
     RtBox b = rt_box(ndim, dim, src_stride);
     int size = (int)rt_type_size(type), inner = -1, last = b.n - 1;
-    for (int d = 0; d < last; d++) {
+    for (int d = 0; d < last; d++)
         inner = b.src[d] == 1 ? d : inner;
-    }
-    if (rt_box_elements(&b) == 0) {
+    if (rt_box_elements(&b) == 0)
         return;
-    }
-    if (b.n == 1 && b.src[0] == 1) {
+    if (b.n == 1 && b.src[0] == 1)
         parc_move(rt, dst, src, b.dim[0] * size);
-    } else if (inner >= 0 && b.src[last] != 1 && b.n <= TURN_DIMS + 2) {
+    else if (inner >= 0 && b.src[last] != 1 && b.n <= TURN_DIMS + 2)
         copy_turn(rt, b, inner, size, dst, src);
-    } else {
+    else
         copy_box(rt, b, size, dst, src);
-    }
 }
 
 void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
@@ -132,16 +125,14 @@ void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
 {
     RtBox b = {0};
     int size = (int)rt_type_size(type);
-    if (rows == 0 || width == 0) {
+    if (rows == 0 || width == 0)
         return;
-    }
     rt_box_add(&b, rows, dst_row, src_row);
     rt_box_add(&b, width, 1, 1);
-    if (b.n == 0 || (b.n == 1 && b.dst[0] == 1 && b.src[0] == 1)) {
+    if (b.n == 0 || (b.n == 1 && b.dst[0] == 1 && b.src[0] == 1))
         parc_move(rt, dst, src, rows * width * size);
-    } else {
+    else
         copy_box(rt, b, size, dst, src);
-    }
 }
 
 /* The rank's padding, from `valid` on, is zero. */
@@ -154,23 +145,20 @@ void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
     int64_t count = left < 0 ? 0 : left < n ? left : n;
     char *arena = parc_arena(rt), *dst = arena + part->dst;
     const char *src = arena + part->src + g->index * n * size;
-    if (count < n) {
+    if (count < n)
         parc_zero(rt, dst, part->outer * n * size);
-    }
-    if (dst != src) {
+    if (dst != src)
         parc_copy_rows(rt, part->type, dst, n, src, row, part->outer, count);
-    }
 }
 
 void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     int64_t bytes = part->outer * part->inner * rt_type_size(part->type);
     char *arena = parc_arena(rt), *dst = arena + part->dst;
-    if (rt->group[axes].index != 0) {
+    if (rt->group[axes].index != 0)
         parc_zero(rt, dst, bytes);
-    } else if (part->dst != part->src) {
+    else if (part->dst != part->src)
         parc_move(rt, dst, arena + part->src, bytes);
-    }
 }
 
 void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,

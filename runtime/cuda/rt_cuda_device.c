@@ -71,24 +71,21 @@ static void open_driver(ParcRt *rt)
     int version = 0;
     d->driver_library =
         rt_cuda_load(&rt_cuda_driver_library, &d->cu, error, sizeof error);
-    if (!d->driver_library) {
+    if (!d->driver_library)
         rt_fail(rt, "%s", error);
-    }
     CuResult r = d->cu.cuDriverGetVersion(&version);
-    if (r == RT_CU_SUCCESS && version < RT_CU_LEAST_DRIVER) {
+    if (r == RT_CU_SUCCESS && version < RT_CU_LEAST_DRIVER)
         rt_fail(rt,
                 "the CUDA driver is of CUDA %d.%d, and this program needs %d.%d "
                 "or newer: update NVIDIA's driver",
                 version / 1000, version % 1000 / 10, RT_CU_LEAST_DRIVER / 1000,
                 RT_CU_LEAST_DRIVER % 1000 / 10);
-    }
     r = d->cu.cuInit(0);
-    if (r != RT_CU_SUCCESS) {
+    if (r != RT_CU_SUCCESS)
         rt_fail(rt,
                 "the CUDA driver cannot start: %s; nvidia-smi shows the GPUs "
                 "that it sees, CUDA_VISIBLE_DEVICES can hide them",
                 rt_cuda_reason(d, r, why));
-    }
 }
 
 /* ---- the device ---------------------------------------------------------- */
@@ -105,14 +102,12 @@ static int shared_device(ParcRt *rt, int count)
 {
     const char *text = getenv("PARC_DEVICE");
     char *end = NULL;
-    if (!text || !*text) {
+    if (!text || !*text)
         return -1;
-    }
     long n = strtol(text, &end, 10);
-    if (*end || n < 0 || n >= count) {
+    if (*end || n < 0 || n >= count)
         rt_fail(rt, "PARC_DEVICE is '%s'; it takes the number of one of the "
                     "%d GPUs that the driver shows, from 0 on", text, count);
-    }
     return (int)n;
 }
 
@@ -126,19 +121,17 @@ static void choose_ordinal(ParcRt *rt)
     int count = 0;
     CU(rt, cuDeviceGetCount(&count));
     d->ordinal = shared_device(rt, count);
-    if (d->ordinal >= 0) {
+    if (d->ordinal >= 0)
         return;
-    }
     d->ordinal = launched && count == 1 ? 0 : rt->local;
     int needed = launched ? d->ordinal + 1 : rt->nranks;
-    if (count < needed) {
+    if (count < needed)
         rt_fail(rt,
                 "this program runs on %d GPUs%s, one for each rank; the "
                 "driver shows %d%s%s%s",
                 needed, launched ? " or more of this machine" : "", count,
                 visible ? " (CUDA_VISIBLE_DEVICES=" : "",
                 visible ? visible : "", visible ? ")" : "");
-    }
 }
 
 static void choose_device(ParcRt *rt)
@@ -183,13 +176,11 @@ _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t room,
     char need[32], have[32], all[32], lack[32], tell[32], text[32];
     char nccl[64] = "", which[64] = "a rank needs";
     double bytes = (double)ranks * (double)rt->model->arena_bytes;
-    if (ranks > 1) {
+    if (ranks > 1)
         snprintf(which, sizeof which, "%zu ranks that share a GPU need", ranks);
-    }
-    if (d->nccl_bytes > 0) {
+    if (d->nccl_bytes > 0)
         snprintf(nccl, sizeof nccl, " (and %s in use by NCCL)",
                  rt_size_text((double)d->nccl_bytes, text));
-    }
     rt_fail(rt,
             "%s %s; GPU %d (%s) has %s free of %s%s, %s too little. "
             "parc --device-memory %s says what would make it fit",
@@ -207,9 +198,8 @@ static void open_nccl(ParcRt *rt)
     RtDevice *d = rt->device;
     size_t room = 0, total = 0, ranks = sharing(rt);
     CU(rt, cuMemGetInfo(&d->free_before, &total));
-    if ((size_t)rt->model->arena_bytes > d->free_before / ranks) {
+    if ((size_t)rt->model->arena_bytes > d->free_before / ranks)
         does_not_fit(rt, ranks, d->free_before, total);
-    }
     rt_nccl_open(rt);
     CU(rt, cuMemGetInfo(&room, &total));
     d->nccl_bytes = room < d->free_before ? d->free_before - room : 0;
@@ -221,13 +211,11 @@ static void take_arena(ParcRt *rt)
     RtDevice *d = rt->device;
     size_t bytes = (size_t)rt->model->arena_bytes, room = 0, total = 0;
     CU(rt, cuMemGetInfo(&room, &total));
-    if (bytes > room) {
+    if (bytes > room)
         does_not_fit(rt, 1, room, total);
-    }
     CuResult r = RT_CU_SUCCESS;
-    if (!bytes || !rt_nccl_alloc(rt, &d->arena, bytes)) {
+    if (!bytes || !rt_nccl_alloc(rt, &d->arena, bytes))
         r = d->cu.cuMemAlloc(&d->arena, bytes ? bytes : 1);
-    }
     if (r == RT_CU_OUT_OF_MEMORY) {
         CU(rt, cuMemGetInfo(&room, &total));
         does_not_fit(rt, 1, room < bytes ? room : bytes, total);
@@ -257,17 +245,15 @@ static void make_streams(ParcRt *rt)
     d->event = rt_allocate((size_t)(m->nevents + 1) * sizeof *d->event);
     d->recorded =
         rt_allocate((size_t)(m->nevents + 1) * sizeof *d->recorded);
-    for (int i = 0; i < m->nevents; i++) {
+    for (int i = 0; i < m->nevents; i++)
         CU(rt, cuEventCreate(&d->event[i], RT_CU_EVENT_DISABLE_TIMING));
-    }
 }
 
 static void destroy_streams(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    for (int i = 0; i < rt->model->nevents; i++) {
+    for (int i = 0; i < rt->model->nevents; i++)
         CU(rt, cuEventDestroy(d->event[i]));
-    }
     free(d->event);
     free(d->recorded);
     CU(rt, cuEventDestroy(d->fork));
@@ -298,23 +284,20 @@ void rt_device_open(ParcRt *rt)
 void rt_device_close(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    if (!d) {
+    if (!d)
         return;
-    }
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "the run");
     rt_cuda_step_close(rt);
     rt_nccl_unregister(rt);
-    if (!rt_nccl_free(rt, d->arena)) {
+    if (!rt_nccl_free(rt, d->arena))
         CU(rt, cuMemFree(d->arena));
-    }
     rt_nccl_close(rt);
     rt_cudnn_close(rt);
     rt_cuda_matmul_close(rt);
     rt_cuda_stage_close(rt);
     rt_cuda_host_close(rt);
-    if (d->module) {
+    if (d->module)
         CU(rt, cuModuleUnload(d->module));
-    }
     free(d->kernel);
     destroy_streams(rt);
     CU(rt, cuDevicePrimaryCtxRelease(d->device));
@@ -325,9 +308,8 @@ void rt_device_close(ParcRt *rt)
 double rt_device_peak_flops(const ParcRt *rt)
 {
     const RtDevice *d = rt->device;
-    if (!d) {
+    if (!d)
         return 0; /* no step is executed */
-    }
     return rt->nranks *
            rt_cuda_peak_flops(d->name, d->major, d->minor, d->precision);
 }
@@ -339,9 +321,8 @@ void rt_device_print(const ParcRt *rt)
     char size[32];
     printf("device    GPU %d: %s (sm_%d%d), %d units\n", d->ordinal, d->name,
            d->major, d->minor, d->sms);
-    if (d->numa_node >= 0) {
+    if (d->numa_node >= 0)
         printf("          host memory of NUMA node %d\n", d->numa_node);
-    }
     if (d->cu.cuMemGetInfo(&room, &total) == RT_CU_SUCCESS) {
         double arena = (double)rt->model->arena_bytes;
         double other = (double)d->free_before - (double)room - arena -
@@ -349,13 +330,11 @@ void rt_device_print(const ParcRt *rt)
         printf("other     %s on the GPU: kernels, graphs, libraries\n",
                rt_size_text(other > 0 ? other : 0, size));
     }
-    if (d->comms) {
+    if (d->comms)
         printf("nccl      %s on the GPU beside the plan\n",
                rt_size_text((double)d->nccl_bytes, size));
-    }
-    if (d->comms && d->comms->nwindows > 0) {
+    if (d->comms && d->comms->nwindows > 0)
         printf("          the arena is a symmetric window of %d communicators\n",
                d->comms->nwindows);
-    }
     rt_cudnn_print(rt);
 }

@@ -58,12 +58,10 @@ void parc_wait(ParcRt *rt, int stream, int event)
  * streams. */
 static void look_at_results(ParcRt *rt, int next, int64_t turn)
 {
-    for (int i = 0; rt->nan_check && i < PARC_STREAMS; i++) {
+    for (int i = 0; rt->nan_check && i < PARC_STREAMS; i++)
         rt_cuda_wait_stream(rt, i, "a statement");
-    }
-    if (rt->nan_check) {
+    if (rt->nan_check)
         rt_nan_mark(rt, next, turn);
-    }
 }
 
 /* The other streams begin after the work that is now enqueued on the compute
@@ -72,9 +70,8 @@ static void fork_streams(ParcRt *rt)
 {
     const RtDevice *d = rt->device;
     CU(rt, cuEventRecord(d->fork, d->stream[PARC_COMPUTE]));
-    for (int i = PARC_COMPUTE + 1; i < PARC_STREAMS; i++) {
+    for (int i = PARC_COMPUTE + 1; i < PARC_STREAMS; i++)
         CU(rt, cuStreamWaitEvent(d->stream[i], d->fork, 0));
-    }
 }
 
 /* The compute stream continues after all other streams. */
@@ -104,9 +101,8 @@ void parc_mark(ParcRt *rt, int i, int64_t turn)
 
 static void queue_program(ParcRt *rt, const Executed *x)
 {
-    if (rt->ring) {
+    if (rt->ring)
         rt_cuda_trace_begin(rt);
-    }
     rt->device->queued++;
     rt_cuda_progress_step(rt, x->number);
     fork_streams(rt);
@@ -115,9 +111,8 @@ static void queue_program(ParcRt *rt, const Executed *x)
     rt_nvtx_mark(rt->model, rt->device->work, -1);
     rt->device->work = -1;
     join_streams(rt);
-    if (rt->ring) {
+    if (rt->ring)
         rt_cuda_trace_end(rt);
-    }
 }
 
 /* ---- the graph ----------------------------------------------------------- */
@@ -143,9 +138,8 @@ static void run_program(ParcRt *rt, const Executed *x)
     RtDevice *d = rt->device;
     bool first = !d->ran[x->number];
     rt_cuda_progress_forget(rt);
-    if (d->queued == 0) {
+    if (d->queued == 0)
         rt_cuda_matmul_ready(rt);
-    }
     d->ran[x->number] = true;
     if (first || d->mode.eager || rt->ring) {
         queue_program(rt, x);
@@ -195,9 +189,8 @@ bool rt_device_repeats(const ParcRt *rt)
 void rt_cuda_step_close(ParcRt *rt)
 {
     for (int i = 0; i < CUDA_PROGRAMS; i++) {
-        if (rt->device->graph[i]) {
+        if (rt->device->graph[i])
             CU(rt, cuGraphExecDestroy(rt->device->graph[i]));
-        }
     }
     rt_cuda_trace_close(rt);
 }

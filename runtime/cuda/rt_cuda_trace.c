@@ -30,17 +30,15 @@ static CudaMark *next_mark(ParcRt *rt)
     if (t->n == t->room) {
         int room = t->room > 0 ? 2 * t->room : 256;
         CudaMark *more = rt_allocate((size_t)room * sizeof *more);
-        if (t->room > 0) {
+        if (t->room > 0)
             memcpy(more, t->mark, (size_t)t->room * sizeof *more);
-        }
         free(t->mark);
         t->mark = more;
         t->room = room;
     }
     CudaMark *m = &t->mark[t->n++];
-    if (!m->event) {
+    if (!m->event)
         CU(rt, cuEventCreate(&m->event, RT_CU_EVENT_DEFAULT));
-    }
     return m;
 }
 
@@ -81,9 +79,8 @@ void rt_cuda_trace_close(ParcRt *rt)
 {
     CudaTrace *t = &rt->device->trace;
     for (int i = 0; i < t->room; i++) {
-        if (t->mark[i].event) {
+        if (t->mark[i].event)
             CU(rt, cuEventDestroy(t->mark[i].event));
-        }
     }
     free(t->mark);
 }

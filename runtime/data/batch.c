@@ -53,9 +53,8 @@ static Part part_of(const ParcRt *rt, const ParcInput *in, int64_t m)
 static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
 {
     int64_t n = microbatches(in) * part_of(rt, in, 0).rows;
-    for (int d = 1; d < in->ndim; d++) {
+    for (int d = 1; d < in->ndim; d++)
         n *= in->dim[d];
-    }
     return n * rt_type_size(in->type);
 }
 
@@ -85,9 +84,8 @@ static const RtFeed *feed_of(const RtData *d, const ParcInput *in, bool *later)
 {
     *later = false;
     for (int i = 0; i < d->nfeeds; i++) {
-        if (strcmp(d->feed[i].row.input->name, in->name) == 0) {
+        if (strcmp(d->feed[i].row.input->name, in->name) == 0)
             return d->feed[i].nsources > 0 ? &d->feed[i] : NULL;
-        }
     }
     for (int i = 0; i < d->nfeeds && in->is_labels; i++) {
         if (d->feed[i].row.shifted && d->feed[i].nsources > 0) {
@@ -131,15 +129,13 @@ static bool from_files(ParcRt *rt, const RtData *d, const RtFeed *feed,
         for (int64_t row = 0; row < p.rows; row++) {
             RtSample s = sample_at(d, feed, number + row);
             if (!rt_convert(in, s.file, s.first + later, feed->row.n, to,
-                            b->why)) {
+                            b->why))
                 return false;
-            }
             to = rt_element_out(in->type, to, feed->row.n);
         }
     }
-    if (!later && (d->shuffle || d->nshares > 1)) {
+    if (!later && (d->shuffle || d->nshares > 1))
         prefetch(rt, d, feed, in, step + 1);
-    }
     return true;
 }
 
@@ -162,9 +158,8 @@ static void synthetic(ParcRt *rt, const RtData *d, const ParcInput *in,
                       int64_t step)
 {
     int64_t row = 1;
-    for (int k = 1; k < in->ndim; k++) {
+    for (int k = 1; k < in->ndim; k++)
         row *= in->dim[k];
-    }
     bool ints = in->type == PARC_I32;
     bool stream = ints && in->ndim == 2 && row == rt->model->seq;
     void *to = rt->arena + in->offset;
@@ -190,16 +185,14 @@ bool rt_batch_inputs(ParcRt *rt, const RtData *d, const ParcInput *input,
     b->why[0] = 0;
     for (int i = 0; i < ninputs; i++) {
         const ParcInput *in = &input[i];
-        if (in->offset < 0) {
+        if (in->offset < 0)
             continue; /* the program does not read this input */
-        }
         bool later;
         const RtFeed *feed = feed_of(d, in, &later);
-        if (!feed) {
+        if (!feed)
             synthetic(rt, d, in, step);
-        } else if (!from_files(rt, d, feed, later, in, step, b)) {
+        else if (!from_files(rt, d, feed, later, in, step, b))
             return false;
-        }
         rt_device_upload(rt, in->offset, part_bytes(rt, in));
     }
     return true;
@@ -208,20 +201,17 @@ bool rt_batch_inputs(ParcRt *rt, const RtData *d, const ParcInput *input,
 void rt_batch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b)
 {
     const ParcModel *m = rt->model;
-    if (b->made != step + 1) {
+    if (b->made != step + 1)
         rt_batch_inputs(rt, d, m->input, m->ninputs, step, b);
-    }
-    if (b->why[0]) {
+    if (b->why[0])
         rt_fail_at(rt, "%s", b->why);
-    }
 }
 
 void rt_batch_prefetch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b)
 {
     const ParcModel *m = rt->model;
-    if (rt_device_runs_beside(rt)) {
+    if (rt_device_runs_beside(rt))
         rt_batch_inputs(rt, d, m->input, m->ninputs, step, b);
-    }
 }
 
 int64_t rt_data_batches(const RtData *d, const ParcModel *model)

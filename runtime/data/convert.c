@@ -22,9 +22,8 @@ bool rt_can_convert(const ParcInput *in, RtElement type)
 static int64_t integer(const unsigned char *p, RtElement type)
 {
     uint64_t value = 0;
-    for (int b = 0; b < type.width; b++) {
+    for (int b = 0; b < type.width; b++)
         value |= (uint64_t)p[b] << (8 * b);
-    }
     int unused = 64 - 8 * type.width;
     return type.is_signed ? (int64_t)(value << unused) >> unused
                           : (int64_t)value;
@@ -79,19 +78,18 @@ static bool integers(const ParcInput *in, int32_t *to, const unsigned char *p,
 static void explain(const ParcInput *in, const RtDataFile *f, int64_t value,
                     char *to, size_t size)
 {
-    if (value < 0 && in->is_labels && !in->has_ignored) {
+    if (value < 0 && in->is_labels && !in->has_ignored)
         snprintf(to, size, "is negative; labels that the loss ignores are "
                            "declared '%s: int(%lld, ignore=%lld)'",
                  in->name, (long long)bound(in), (long long)value);
-    } else if (value < 0) {
+    else if (value < 0)
         snprintf(to, size, "is negative");
-    } else if (f->is_array) {
+    else if (f->is_array)
         snprintf(to, size, "does not fit '%s', which takes integers below %lld",
                  in->name, (long long)bound(in));
-    } else {
+    else
         snprintf(to, size, "is beyond the vocabulary of %lld",
                  (long long)bound(in));
-    }
 }
 
 static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
@@ -104,9 +102,8 @@ static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
             const char *what = f->is_array ? "value" : "token";
             int used = snprintf(why, RT_WHY, "%s: byte %lld: error: %s %lld ",
                                 f->path, (long long)at, what, (long long)value);
-            if (used < RT_WHY) {
+            if (used < RT_WHY)
                 explain(in, f, value, why + used, (size_t)(RT_WHY - used));
-            }
             return false;
         }
     }
@@ -129,9 +126,8 @@ static bool floats(const ParcInput *in, float *to, const unsigned char *p,
                    RtElement type, int64_t n)
 {
     if (!type.is_float) {
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i] = p[i];
-        }
         return true;
     }
     uint32_t limit = least_infinite(in->type), bad = 0;
@@ -154,9 +150,8 @@ static bool refuse_float(const ParcInput *in, const RtDataFile *f,
         char stored[sizeof rounded];
         rt_narrow(in->type, stored, &value[i], 1);
         rt_widen(&rounded, in->type, stored, 1);
-        if (!isfinite(rounded)) {
+        if (!isfinite(rounded))
             break;
-        }
     }
     snprintf(why, RT_WHY,
              "%s: byte %lld: error: element %lld of '%s' is %g, %s",
@@ -172,16 +167,14 @@ bool rt_convert(const ParcInput *in, const RtDataFile *f, int64_t first,
                 int64_t n, void *to, char why[RT_WHY])
 {
     const unsigned char *p = f->map + f->first + first * f->type.width;
-    if (in->type == PARC_I32) {
+    if (in->type == PARC_I32)
         return integers(in, to, p, f->type, n) ||
                refuse_integer(in, f, first, n, why);
-    }
     for (int64_t at = 0; at < n; at += PIECE) {
         float piece[PIECE];
         int64_t count = n - at < PIECE ? n - at : PIECE;
-        if (!floats(in, piece, p + at * f->type.width, f->type, count)) {
+        if (!floats(in, piece, p + at * f->type.width, f->type, count))
             return refuse_float(in, f, first + at, piece, count, why);
-        }
         rt_narrow(in->type, rt_element_out(in->type, to, at), piece, count);
     }
     return true;

@@ -33,12 +33,10 @@ bool rt_names_inputs(const char *spec)
 static char *split(char *text)
 {
     char *comma = strchr(text, ',');
-    while (comma && !rt_names_inputs(comma + 1)) {
+    while (comma && !rt_names_inputs(comma + 1))
         comma = strchr(comma + 1, ',');
-    }
-    if (comma) {
+    if (comma)
         *comma = 0;
-    }
     return comma ? comma + 1 : NULL;
 }
 
@@ -51,13 +49,11 @@ const char *rt_input_names(const ParcModel *m, char to[RT_WHY])
         at += (size_t)snprintf(to + at, RT_WHY - at, "%s%s: %s[",
                                i ? ", " : "", in->name,
                                in->type == PARC_I32 ? "int" : "float");
-        for (int d = 0; d < in->ndim && at < RT_WHY; d++) {
+        for (int d = 0; d < in->ndim && at < RT_WHY; d++)
             at += (size_t)snprintf(to + at, RT_WHY - at, "%s%lld",
                                    d ? ", " : "", (long long)in->dim[d]);
-        }
-        if (at < RT_WHY) {
+        if (at < RT_WHY)
             at += (size_t)snprintf(to + at, RT_WHY - at, "]");
-        }
     }
     return to;
 }
@@ -65,26 +61,23 @@ const char *rt_input_names(const ParcModel *m, char to[RT_WHY])
 static int find_input(const ParcModel *m, const char *name)
 {
     int i = 0;
-    while (i < m->ninputs && strcmp(m->input[i].name, name) != 0) {
+    while (i < m->ninputs && strcmp(m->input[i].name, name) != 0)
         i++;
-    }
     return i;
 }
 
 static int find_feed(const RtData *d, const char *name)
 {
     int i = 0;
-    while (i < d->nfeeds && strcmp(d->feed[i].row.input->name, name) != 0) {
+    while (i < d->nfeeds && strcmp(d->feed[i].row.input->name, name) != 0)
         i++;
-    }
     return i;
 }
 
 bool rt_feed_open(RtFeed *f, const char *spec, const char *program)
 {
-    if (strcmp(spec, "synthetic") == 0) {
+    if (strcmp(spec, "synthetic") == 0)
         return true;
-    }
     char *text = strdup(spec), *next = text;
     bool mixture = rt_is_mixture(spec), good = text != NULL;
     while (good && next) {
@@ -103,18 +96,16 @@ bool rt_feed_open(RtFeed *f, const char *spec, const char *program)
         good = rt_files_open(s, source, &f->row, program);
         s->weight = weight;
     }
-    if (!text || (!good && f->nsources == 0)) {
+    if (!text || (!good && f->nsources == 0))
         rt_error(program, "no memory for the sources of '%s'", spec);
-    }
     free(text);
     return good;
 }
 
 void rt_feed_close(RtFeed *f)
 {
-    for (int i = 0; i < f->nsources; i++) {
+    for (int i = 0; i < f->nsources; i++)
         rt_files_close(&f->source[i]);
-    }
     free(f->source);
     *f = (RtFeed){0};
 }
@@ -140,9 +131,8 @@ static const char *add_feed(RtData *d, char *part, const ParcModel *m,
     const ParcInput *in = &m->input[i];
     RtFeed *f = &d->feed[d->nfeeds++];
     *f = (RtFeed){.row = {.input = in, .n = 1}};
-    for (int k = 1; k < in->ndim; k++) {
+    for (int k = 1; k < in->ndim; k++)
         f->row.n *= in->dim[k];
-    }
     return spec;
 }
 
@@ -164,13 +154,11 @@ static bool lend_tokens(RtData *d, const ParcInput *labels, const ParcModel *m)
             ntokens++;
         }
     }
-    if (ntokens != 1 || !is_tokens(tokens, labels)) {
+    if (ntokens != 1 || !is_tokens(tokens, labels))
         return false;
-    }
     int i = find_feed(d, tokens->name);
-    if (i < d->nfeeds) {
+    if (i < d->nfeeds)
         d->feed[i].row.shifted = true;
-    }
     return i < d->nfeeds;
 }
 
@@ -179,9 +167,8 @@ static bool check_named(RtData *d, const ParcModel *m, const char *program)
     for (int i = 0; i < m->ninputs; i++) {
         const ParcInput *in = &m->input[i];
         if (find_feed(d, in->name) < d->nfeeds ||
-            (in->is_labels && lend_tokens(d, in, m))) {
+            (in->is_labels && lend_tokens(d, in, m)))
             continue;
-        }
         char names[RT_WHY];
         rt_error(program,
                  "data '%s': the input '%s' has no data; write %s=FILE (or "
@@ -206,19 +193,16 @@ bool rt_feeds_open(RtData *d, char *text, const ParcModel *model,
     for (char *part = text; part;) {
         char *next = split(part);
         const char *source = add_feed(d, part, model, program);
-        if (!source) {
+        if (!source)
             return false;
-        }
         spec[d->nfeeds - 1] = source;
         part = next;
     }
-    if (!check_named(d, model, program)) {
+    if (!check_named(d, model, program))
         return false;
-    }
     for (int i = 0; i < d->nfeeds; i++) {
-        if (!rt_feed_open(&d->feed[i], spec[i], program)) {
+        if (!rt_feed_open(&d->feed[i], spec[i], program))
             return false;
-        }
     }
     return true;
 }

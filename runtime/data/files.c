@@ -44,20 +44,17 @@ static bool add_files(RtSource *s, const char *path, RtElement type,
                           "FILE, or FILE;FILE");
         return false;
     }
-    if (!strpbrk(path, "*?[") || access(path, F_OK) == 0) {
+    if (!strpbrk(path, "*?[") || access(path, F_OK) == 0)
         return add_file(s, path, type, row, program);
-    }
     glob_t found = {0};
     int status = glob(path, GLOB_ERR, NULL, &found);
     bool good = status == 0;
-    if (!good) {
+    if (!good)
         rt_error(program, "cannot read '%s': %s", path,
                  status == GLOB_NOMATCH ? "no file matches"
                                         : "a directory cannot be read");
-    }
-    for (size_t i = 0; good && i < found.gl_pathc; i++) {
+    for (size_t i = 0; good && i < found.gl_pathc; i++)
         good = add_file(s, found.gl_pathv[i], type, row, program);
-    }
     globfree(&found);
     return good;
 }
@@ -92,9 +89,8 @@ bool rt_files_open(RtSource *s, const char *spec, const RtRow *row,
 
 void rt_files_close(RtSource *s)
 {
-    for (int i = 0; i < s->nfiles; i++) {
+    for (int i = 0; i < s->nfiles; i++)
         rt_data_file_close(&s->file[i]);
-    }
     free(s->file);
     free(s->text);
     *s = (RtSource){0};
@@ -105,11 +101,10 @@ RtSample rt_files_sample(const RtSource *s, int64_t at, const RtRow *row)
     int low = 0, high = s->nfiles;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        if (s->file[middle].before <= at) {
+        if (s->file[middle].before <= at)
             low = middle;
-        } else {
+        else
             high = middle;
-        }
     }
     const RtDataFile *f = &s->file[low];
     return (RtSample){f, (at - f->before) * row->n};

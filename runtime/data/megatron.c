@@ -40,9 +40,8 @@ static const RtElement types[] = {
 static int64_t number(const unsigned char *p, int bytes)
 {
     uint64_t n = 0;
-    for (int b = 0; b < bytes; b++) {
+    for (int b = 0; b < bytes; b++)
         n |= (uint64_t)p[b] << (8 * b);
-    }
     return (int64_t)n;
 }
 
@@ -52,9 +51,8 @@ static bool has_magic(const char *path)
     FILE *f = fopen(path, "rbe");
     bool found = f && fread(text, 1, sizeof text, f) == sizeof text &&
                  memcmp(text, magic, sizeof magic) == 0;
-    if (f) {
+    if (f)
         fclose(f);
-    }
     return found;
 }
 
@@ -71,9 +69,8 @@ void rt_megatron_find(const char *path, char **bin, char **index)
     size_t n = strlen(path);
     bool suffixed = n > 4 && (strcmp(path + n - 4, ".bin") == 0 ||
                               strcmp(path + n - 4, ".idx") == 0);
-    if (!suffixed && access(path, F_OK) == 0) {
+    if (!suffixed && access(path, F_OK) == 0)
         return;
-    }
     size_t stem = suffixed ? n - 4 : n;
     *index = join(path, stem, ".idx");
     if (!rt_is_regular(*index) || !has_magic(*index)) {
@@ -103,16 +100,14 @@ static bool read_sequences(RtDataFile *f, const Index *x, int64_t n)
     int width = f->type.width;
     for (int64_t i = 0; i < n; i++) {
         int64_t length = number(x->map + TABLES_AT + 4 * i, 4);
-        if (number(x->map + offsets + 8 * i, 8) != end) {
+        if (number(x->map + offsets + 8 * i, 8) != end)
             return refuse(x, offsets + 8 * i,
                           "the sequence does not begin where the previous one "
                           "ends; write the data set again without gaps");
-        }
-        if (length > INT32_MAX || length * width > f->size - end) {
+        if (length > INT32_MAX || length * width > f->size - end)
             return refuse(x, TABLES_AT + 4 * i,
                           "the sequence does not fit the file of tokens; copy "
                           "both files of the data set again");
-        }
         end += length * width;
     }
     if (end != f->size) {
@@ -127,26 +122,22 @@ static bool read_sequences(RtDataFile *f, const Index *x, int64_t n)
 
 static bool read_index(RtDataFile *f, const Index *x)
 {
-    if (x->size < TABLES_AT) {
+    if (x->size < TABLES_AT)
         return refuse(x, x->size, "the file ends within its header of 34 bytes");
-    }
-    if (number(x->map + VERSION_AT, 8) != 1) {
+    if (number(x->map + VERSION_AT, 8) != 1)
         return refuse(x, VERSION_AT, "the version of the index is not 1");
-    }
     size_t code = x->map[TYPE_AT];
-    if (code >= sizeof types / sizeof types[0] || types[code].width == 0) {
+    if (code >= sizeof types / sizeof types[0] || types[code].width == 0)
         return refuse(x, TYPE_AT, "the tokens are not integers of 1, 2, 4 or 8 "
                                   "bytes");
-    }
     f->type = types[code];
     int64_t n = number(x->map + COUNTS_AT, 8);
     int64_t documents = number(x->map + COUNTS_AT + 8, 8);
     int64_t tables = x->size - TABLES_AT;
     if (n < 0 || n > tables / 12 || documents < 0 ||
-        documents > (tables - 12 * n) / 8) {
+        documents > (tables - 12 * n) / 8)
         return refuse(x, x->size, "the file ends within the tables that its "
                                   "header announces");
-    }
     return read_sequences(f, x, n);
 }
 

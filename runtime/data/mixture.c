@@ -40,9 +40,8 @@ static const char *find_plus(const char *text)
 {
     double weight;
     const char *plus = strchr(text, '+');
-    while (plus && !after_weight(plus + 1, &weight)) {
+    while (plus && !after_weight(plus + 1, &weight))
         plus = strchr(plus + 1, '+');
-    }
     return plus;
 }
 
@@ -58,9 +57,8 @@ char *rt_mixture_split(char *text, double *weight, char **source)
     const char *first = after_weight(text, weight);
     *source = text + (first - text);
     const char *plus = find_plus(first);
-    if (!plus) {
+    if (!plus)
         return NULL;
-    }
     text[plus - text] = 0;
     return text + (plus - text) + 1;
 }
@@ -85,9 +83,8 @@ static bool check_weights(const RtFeed *f, double *sum, const char *program)
 bool rt_mixture_set(RtData *d, const RtFeed *f, const char *program)
 {
     double sum;
-    if (!check_weights(f, &sum, program)) {
+    if (!check_weights(f, &sum, program))
         return false;
-    }
     d->share = calloc((size_t)f->nsources + 1, sizeof *d->share);
     if (!d->share) {
         rt_error(program, "no memory for the sources of '%s'", d->path);
@@ -155,15 +152,12 @@ int64_t rt_mixture_used(const RtData *d, int64_t n, int i)
     int64_t left = n - d->origin, used, unused;
     int64_t whole = d->nshares > 1 ? left - left % BLOCK : left;
     used = whole;
-    for (int k = 0; k < i; k++) {
+    for (int k = 0; k < i; k++)
         used -= part(used, d->share[k].rest);
-    }
-    if (i < d->nshares - 1) {
+    if (i < d->nshares - 1)
         used = part(used, d->share[i].rest);
-    }
-    for (int64_t k = whole; k < left; k++) {
+    for (int64_t k = whole; k < left; k++)
         used += choose(d, k, &unused) == i;
-    }
     return d->share[i].begin + used;
 }
 

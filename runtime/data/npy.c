@@ -53,25 +53,20 @@ static bool find_text(Header *h)
     const RtDataFile *f = h->f;
     int version = f->size > LENGTH_AT ? f->map[VERSION_AT] : 0;
     int width = version == 1 ? 2 : 4;
-    if (f->size < LENGTH_AT + width) {
+    if (f->size < LENGTH_AT + width)
         return refuse(f, f->size, "the file ends within NumPy's header");
-    }
-    if (version < 1 || version > 3) {
+    if (version < 1 || version > 3)
         return refuse(f, VERSION_AT,
                       "the version of NumPy's format is not 1, 2 or 3");
-    }
     int64_t n = 0;
-    for (int i = 0; i < width; i++) {
+    for (int i = 0; i < width; i++)
         n |= (int64_t)f->map[LENGTH_AT + i] << (8 * i);
-    }
     h->offset = LENGTH_AT + width;
-    if (n > MAX_HEADER || n > f->size - h->offset) {
+    if (n > MAX_HEADER || n > f->size - h->offset)
         return refuse(f, LENGTH_AT, "the file ends within NumPy's header");
-    }
     h->text = malloc((size_t)n + 1);
-    if (!h->text) {
+    if (!h->text)
         return refuse(f, LENGTH_AT, "no memory for NumPy's header");
-    }
     memcpy(h->text, f->map + h->offset, (size_t)n);
     h->text[n] = 0;
     h->length = n;
@@ -100,10 +95,9 @@ static bool read_string(Header *h, char *to, size_t size)
     const char *end =
         quote == '\'' || quote == '"' ? strchr(h->at + 1, quote) : NULL;
     size_t n = end ? (size_t)(end - h->at - 1) : size;
-    if (n >= size) {
+    if (n >= size)
         return refuse_header(h, "NumPy's header has no short text here; arrays "
                                 "with fields or of objects cannot be read");
-    }
     memcpy(to, h->at + 1, n);
     to[n] = 0;
     h->at = end + 1;
@@ -128,24 +122,21 @@ static bool read_order(Header *h)
 
 static bool read_shape(Header *h)
 {
-    if (!accept(h, '(')) {
+    if (!accept(h, '('))
         return refuse_header(h, "the shape is not a tuple");
-    }
     for (h->ndim = 0; !accept(h, ')'); h->ndim++) {
         char *end;
         skip_space(h);
         bool digit = *h->at >= '0' && *h->at <= '9';
         long long n = digit ? strtoll(h->at, &end, 10) : -1;
-        if (n < 0 || n >= INT64_MAX || h->ndim == PARC_MAX_DIMS) {
+        if (n < 0 || n >= INT64_MAX || h->ndim == PARC_MAX_DIMS)
             return refuse_header(h, "the shape is not a tuple of a few sizes");
-        }
         h->dim[h->ndim] = n;
         h->at = end;
         if (!accept(h, ',')) {
             skip_space(h);
-            if (*h->at != ')') {
+            if (*h->at != ')')
                 return refuse_header(h, "the shape is not a tuple of sizes");
-            }
         }
     }
     h->has_shape = true;
@@ -155,12 +146,10 @@ static bool read_shape(Header *h)
 static bool read_entry(Header *h)
 {
     char key[16];
-    if (!read_string(h, key, sizeof key)) {
+    if (!read_string(h, key, sizeof key))
         return false;
-    }
-    if (!accept(h, ':')) {
+    if (!accept(h, ':'))
         return refuse_header(h, "NumPy's header is not a dictionary");
-    }
     return strcmp(key, "descr") == 0 ? read_string(h, h->type, sizeof h->type)
            : strcmp(key, "fortran_order") == 0 ? read_order(h)
            : strcmp(key, "shape") == 0
@@ -170,22 +159,18 @@ static bool read_entry(Header *h)
 
 static bool read_entries(Header *h)
 {
-    if (!accept(h, '{')) {
+    if (!accept(h, '{'))
         return refuse_header(h, "NumPy's header is not a dictionary");
-    }
     while (!accept(h, '}')) {
-        if (!read_entry(h)) {
+        if (!read_entry(h))
             return false;
-        }
         skip_space(h);
-        if (!accept(h, ',') && *h->at != '}') {
+        if (!accept(h, ',') && *h->at != '}')
             return refuse_header(h, "NumPy's header is not a dictionary");
-        }
     }
-    if (!h->type[0] || !h->has_order || !h->has_shape) {
+    if (!h->type[0] || !h->has_order || !h->has_shape)
         return refuse_header(h, "NumPy's header needs descr, fortran_order and "
                                 "shape");
-    }
     return true;
 }
 
@@ -218,10 +203,9 @@ static void shape_text(int ndim, const int64_t *dim, char *to, size_t size)
 {
     size_t at = 0;
     to[0] = 0;
-    for (int i = 0; i < ndim && at < size; i++) {
+    for (int i = 0; i < ndim && at < size; i++)
         at += (size_t)snprintf(to + at, size - at, "%s%lld", i ? ", " : "",
                                (long long)dim[i]);
-    }
 }
 
 /* Dims after the first are those of the input, and the file has as many bytes
@@ -231,9 +215,8 @@ static bool check_shape(const Header *h, const RtRow *row)
     const ParcInput *in = row->input;
     RtDataFile *f = h->f;
     bool same = h->ndim == in->ndim && h->dim[0] > 0;
-    for (int i = 1; i < h->ndim && same; i++) {
+    for (int i = 1; i < h->ndim && same; i++)
         same = h->dim[i] == in->dim[i];
-    }
     if (!same) {
         char have[192], want[192];
         shape_text(h->ndim, h->dim, have, sizeof have);
@@ -261,9 +244,8 @@ static bool check_shape(const Header *h, const RtRow *row)
 
 static bool check_type(const Header *h, const ParcInput *in)
 {
-    if (rt_can_convert(in, h->f->type)) {
+    if (rt_can_convert(in, h->f->type))
         return true;
-    }
     rt_say("%s: byte %lld: error: the elements have type '%s'; '%s' takes %s",
            h->f->path, (long long)h->offset, h->type, in->name,
            in->type == PARC_I32 ? "integers" : "float32 or uint8");
@@ -275,10 +257,9 @@ bool rt_npy_read(RtDataFile *f, const RtRow *row)
     Header h = {.f = f};
     f->is_array = true;
     bool good = find_text(&h) && read_entries(&h);
-    if (good && h.is_fortran) {
+    if (good && h.is_fortran)
         good = refuse_header(&h, "the array is in Fortran order; write "
                                  "np.save(file, np.ascontiguousarray(x))");
-    }
     good = good && set_type(&h) && check_type(&h, row->input);
     if (good) {
         f->first = h.offset + h.length;

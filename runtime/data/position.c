@@ -24,9 +24,8 @@
 static int64_t sample_size(const RtData *d)
 {
     int i = 0;
-    while (i < d->nfeeds && d->feed[i].nsources == 0) {
+    while (i < d->nfeeds && d->feed[i].nsources == 0)
         i++;
-    }
     return i < d->nfeeds ? d->feed[i].row.n : 1;
 }
 
@@ -64,17 +63,16 @@ static void read_source(RtDataState *s, RtJson *j)
     char key[16];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
-        if (strcmp(key, "source") == 0) {
+        if (strcmp(key, "source") == 0)
             rt_json_string(j, one->text, MOST_TEXT);
-        } else if (strcmp(key, "rest") == 0) {
+        else if (strcmp(key, "rest") == 0)
             one->rest = rt_json_integer(j);
-        } else if (strcmp(key, "begin") == 0) {
+        else if (strcmp(key, "begin") == 0)
             one->begin = rt_json_integer(j);
-        } else if (strcmp(key, "used") == 0) {
+        else if (strcmp(key, "used") == 0)
             one->used = rt_json_integer(j);
-        } else {
+        else
             rt_json_skip(j);
-        }
     }
 }
 
@@ -105,23 +103,20 @@ void rt_data_read(RtDataState *s, RtJson *j)
             s->sample = rt_json_integer(j);
         } else if (strcmp(key, "sources") == 0) {
             rt_json_list(j);
-            while (rt_json_next(j)) {
+            while (rt_json_next(j))
                 read_source(s, j);
-            }
         } else {
             rt_json_skip(j);
         }
     }
-    if (!is_possible(s)) {
+    if (!is_possible(s))
         rt_json_fail(j, "the position in the data is not possible");
-    }
 }
 
 void rt_data_state_free(RtDataState *s)
 {
-    for (int i = 0; i < s->nsources; i++) {
+    for (int i = 0; i < s->nsources; i++)
         free(s->source[i].text);
-    }
     free(s->source);
     free(s->spec);
     *s = (RtDataState){0};
@@ -135,10 +130,9 @@ static bool is_same_source(const RtData *d, int i, const RtDataState *s, int k)
 static bool is_same_mixture(const RtData *d, const RtDataState *s)
 {
     bool same = d->nshares == s->nsources && s->sample == sample_size(d);
-    for (int i = 0; i < d->nshares && same; i++) {
+    for (int i = 0; i < d->nshares && same; i++)
         same = is_same_source(d, i, s, i) &&
                (int64_t)d->share[i].rest == s->source[i].rest;
-    }
     return same;
 }
 
@@ -147,13 +141,11 @@ static bool is_same_mixture(const RtData *d, const RtDataState *s)
 static const struct RtSourceState *find_source(const RtData *d,
                                                const RtDataState *s, int i)
 {
-    if (i < s->nsources && is_same_source(d, i, s, i)) {
+    if (i < s->nsources && is_same_source(d, i, s, i))
         return &s->source[i];
-    }
     for (int k = 0; k < s->nsources; k++) {
-        if (is_same_source(d, i, s, k)) {
+        if (is_same_source(d, i, s, k))
             return &s->source[k];
-        }
     }
     return i < s->nsources && d->nshares == s->nsources ? &s->source[i] : NULL;
 }

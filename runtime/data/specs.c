@@ -26,9 +26,8 @@ static const ParcInput *only_tokens(const ParcModel *m)
     const ParcInput *tokens = NULL;
     for (int i = 0; i < m->ninputs; i++) {
         const ParcInput *in = &m->input[i];
-        if (!is_sequence(in, m) || (!in->is_labels && tokens)) {
+        if (!is_sequence(in, m) || (!in->is_labels && tokens))
             return NULL;
-        }
         tokens = in->is_labels ? tokens : in;
     }
     return tokens;
@@ -102,9 +101,8 @@ static bool set_order(RtData *d, const char *program)
         const RtFeed *f = &d->feed[i];
         if (f->nsources > 0 && !first) {
             first = f;
-            if (!rt_mixture_set(d, f, program)) {
+            if (!rt_mixture_set(d, f, program))
                 return false;
-            }
         } else if (f->nsources > 0 && !check_order(f, first, program)) {
             return false;
         }
@@ -116,9 +114,8 @@ static int64_t bytes_of(const RtFeed *f)
 {
     int64_t size = 0;
     for (int i = 0; i < f->nsources; i++) {
-        for (int k = 0; k < f->source[i].nfiles; k++) {
+        for (int k = 0; k < f->source[i].nfiles; k++)
             size += f->source[i].file[k].size;
-        }
     }
     return size;
 }
@@ -127,9 +124,8 @@ bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
                   const ParcModel *model, const char *program)
 {
     *d = (RtData){.shuffle = shuffle, .seed = seed};
-    if (!spec || strcmp(spec, "synthetic") == 0) {
+    if (!spec || strcmp(spec, "synthetic") == 0)
         return true;
-    }
     d->path = spec;
     bool good;
     if (rt_names_inputs(spec)) {
@@ -140,9 +136,8 @@ bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
         good = open_unnamed(d, spec, model, program);
     }
     good = good && set_order(d, program);
-    for (int i = 0; i < d->nfeeds; i++) {
+    for (int i = 0; i < d->nfeeds; i++)
         d->size += bytes_of(&d->feed[i]);
-    }
     d->samples = rt_mixture_samples(d);
     return good;
 }
@@ -155,9 +150,8 @@ void rt_data_describe(const RtData *d, const ParcModel *model)
         const RtFeed *f = d->feed;
         int64_t tokens = 0;
         for (int i = 0; i < f->nsources; i++) {
-            for (int k = 0; k < f->source[i].nfiles; k++) {
+            for (int k = 0; k < f->source[i].nfiles; k++)
                 tokens += f->source[i].file[k].elements;
-            }
         }
         printf("data      %s: %lld tokens, %lld sequences of %lld%s\n", d->path,
                (long long)tokens, (long long)d->samples, (long long)model->seq,
@@ -173,9 +167,8 @@ const char *rt_data_file(const RtData *d, int number)
     for (int k = 0; k < d->nfeeds; k++) {
         for (int i = 0; i < d->feed[k].nsources; i++) {
             const RtSource *s = &d->feed[k].source[i];
-            if (number < s->nfiles) {
+            if (number < s->nfiles)
                 return s->file[number].path;
-            }
             number -= s->nfiles;
         }
     }
@@ -184,9 +177,8 @@ const char *rt_data_file(const RtData *d, int number)
 
 void rt_data_close(RtData *d)
 {
-    for (int i = 0; i < d->nfeeds; i++) {
+    for (int i = 0; i < d->nfeeds; i++)
         rt_feed_close(&d->feed[i]);
-    }
     free(d->feed);
     free(d->share);
     *d = (RtData){0};

@@ -46,9 +46,8 @@ static int64_t character(const unsigned char *p, int64_t n)
     bool control = (*p < ' ' && *p != '\t' && *p != '\n' && *p != '\r' &&
                     *p != '\f') || *p == 0x7F;
     for (int64_t i = 1; i < size && i < n; i++) {
-        if (p[i] >> 6 != 2) {
+        if (p[i] >> 6 != 2)
             return 0;
-        }
     }
     return control ? 0 : size;
 }
@@ -58,9 +57,8 @@ static bool is_text(const RtDataFile *f)
     int64_t end = f->size < TEXT_SAMPLE ? f->size : TEXT_SAMPLE, at = 0;
     while (at < end) {
         int64_t n = character(f->map + at, end - at);
-        if (n == 0) {
+        if (n == 0)
             return false;
-        }
         at += n;
     }
     return true;
@@ -68,9 +66,8 @@ static bool is_text(const RtDataFile *f)
 
 static bool refuse_text(const RtDataFile *f)
 {
-    if (!is_text(f)) {
+    if (!is_text(f))
         return true;
-    }
     rt_say("%s: byte 0: error: the file is text, not 16-bit tokens; --data "
            "bytes:%s takes each byte as a token, u16:%s takes it as 16-bit "
            "tokens anyway",
@@ -83,9 +80,8 @@ static bool refuse_text(const RtDataFile *f)
 static bool read_header(RtDataFile *f)
 {
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
-        if (f->size < 4 || word(f->map) != headers[i].magic) {
+        if (f->size < 4 || word(f->map) != headers[i].magic)
             continue;
-        }
         if (f->size < HEADER_BYTES) {
             rt_say("%s: byte %lld: error: the file ends within its header of "
                    "%d bytes",
@@ -142,9 +138,8 @@ static bool count_tokens(RtDataFile *f, const RtRow *row)
 /* Tokens feed inputs of integers. */
 static bool check_tokens(const RtDataFile *f, const RtRow *row)
 {
-    if (rt_can_convert(row->input, f->type)) {
+    if (rt_can_convert(row->input, f->type))
         return true;
-    }
     rt_say("%s: byte 0: error: '%s' takes floats, and the file is not an array "
            "of NumPy; write it with np.save(file, x.astype('float32'))",
            f->path, row->input->name);
@@ -161,13 +156,12 @@ static bool open_any(RtDataFile *f, const char *path, const RtRow *row,
     f->map = f->path ? rt_input_map(f->path, &f->size, program) : NULL;
     f->type = (RtElement){.width = RAW_BYTES, .is_signed = false};
     bool good = f->map, array = good && !index && rt_npy_is(f);
-    if (array) {
+    if (array)
         good = rt_npy_read(f, row);
-    } else if (good && index) {
+    else if (good && index)
         good = rt_megatron_read(f, index, program);
-    } else if (good) {
+    else if (good)
         good = check_tokens(f, row) && refuse_text(f) && read_header(f);
-    }
     free(index);
     return good && (array || (check_tokens(f, row) && count_tokens(f, row)));
 }
@@ -176,9 +170,8 @@ bool rt_data_file_open(RtDataFile *f, const char *path, RtElement type,
                        const RtRow *row, const char *program)
 {
     *f = (RtDataFile){.type = type};
-    if (type.width == 0) {
+    if (type.width == 0)
         return open_any(f, path, row, program);
-    }
     f->path = strdup(path);
     f->map = f->path ? rt_input_map(f->path, &f->size, program) : NULL;
     return f->map && check_tokens(f, row) && count_tokens(f, row);

@@ -19,9 +19,8 @@ static int64_t largest(const float *logit, int64_t n)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++) {
-        if (logit[i] > logit[best]) {
+        if (logit[i] > logit[best])
             best = i;
-        }
     }
     return best;
 }
@@ -36,9 +35,8 @@ static int descending(const void *a, const void *b)
 static float threshold(const float *logit, int64_t n, int64_t k)
 {
     float *sorted = rt_allocate((size_t)n * sizeof *sorted);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         sorted[i] = logit[i];
-    }
     qsort(sorted, (size_t)n, sizeof *sorted, descending);
     float least = sorted[k - 1];
     free(sorted);
@@ -59,9 +57,8 @@ static double random_number(int64_t seed, int64_t position)
 static double weight(float logit, float least, float top, double temperature,
                      int64_t *ties)
 {
-    if (logit < least || (logit == least && (*ties)-- <= 0)) {
+    if (logit < least || (logit == least && (*ties)-- <= 0))
         return 0;
-    }
     return exp(((double)logit - (double)top) / temperature);
 }
 
@@ -70,30 +67,26 @@ int64_t rt_sample_choose(const float *logit, int64_t n, const RtChoice *choice,
 {
     int64_t best = largest(logit, n), ties = n, above = 0;
     float top = logit[best], least = -INFINITY;
-    if (choice->temperature == 0) {
+    if (choice->temperature == 0)
         return best;
-    }
     if (choice->top_k > 0 && choice->top_k < n) {
         least = threshold(logit, n, choice->top_k);
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             above += logit[i] > least;
-        }
         ties = choice->top_k - above;
     }
     double sum = 0, part = 0;
     int64_t left = ties, last = best;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         sum += weight(logit[i], least, top, choice->temperature, &left);
-    }
     double at = random_number(choice->seed, position) * sum;
     left = ties;
     for (int64_t i = 0; i < n; i++) {
         double w = weight(logit[i], least, top, choice->temperature, &left);
         part += w;
         last = w > 0 ? i : last;
-        if (at < part) {
+        if (at < part)
             return i;
-        }
     }
     return last; /* rounding: `at` is the sum */
 }

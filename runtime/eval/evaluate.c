@@ -48,24 +48,19 @@ static bool refuse(const RtRun *run, const char *what)
 bool rt_evaluate_open(RtRun *run)
 {
     const RtOptions *o = &run->options;
-    if (!o->val) {
+    if (!o->val)
         return true;
-    }
-    if (!run->model->eval) {
+    if (!run->model->eval)
         return refuse(run, "--val: the program cannot evaluate; compile it again "
                            "without --no-eval");
-    }
     if (!rt_data_open(&run->val, o->val, false, o->seed, run->model,
-                      o->program)) {
+                      o->program))
         return false;
-    }
-    if (batches(run) > 0) {
+    if (batches(run) > 0)
         return true;
-    }
-    if (run->val.nshares == 0) {
+    if (run->val.nshares == 0)
         return refuse(run, "--val synthetic has no end; --val-steps N evaluates "
                            "N batches");
-    }
     rt_say("%s: byte %lld: error: the file ends before the first batch of %lld "
            "%s is complete: it has %lld",
            run->val.path, (long long)run->val.size,
@@ -95,9 +90,8 @@ static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)
 {
     const ParcEval *e = rt->model->eval;
     RtBatch b = {0};
-    if (!rt_batch_inputs(rt, &run->val, e->input, e->ninputs, number, &b)) {
+    if (!rt_batch_inputs(rt, &run->val, e->input, e->ninputs, number, &b))
         rt_fail_at(rt, "%s", b.why);
-    }
     rt_forward_run(rt, e);
     rt_device_ask(rt, e->loss_offset);
     rt_device_results(rt);
@@ -132,12 +126,10 @@ void rt_evaluate_only(ParcRt *rt, RtRun *run)
     double begin = rt_now(), loss = rt_evaluate(rt, run);
     int64_t n = batches(run), tokens = n * run->report.tokens_a_step;
     char text[32] = "null"; /* JSON has no NaN */
-    if (rt->rank != 0) {
+    if (rt->rank != 0)
         return;
-    }
-    if (isfinite(loss)) {
+    if (isfinite(loss))
         snprintf(text, sizeof text, "%.9g", loss);
-    }
     rt_say("val_loss %.4f: %lld batch%s, %lld %s, %.2f s", loss,
            (long long)n, n == 1 ? "" : "es", (long long)tokens,
            run->report.unit, rt_now() - begin);

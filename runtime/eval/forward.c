@@ -14,9 +14,8 @@ void rt_forward_init(ParcRt *rt)
 {
     const ParcEval *const program[] = {rt->model->eval, rt->model->outputs};
     for (int i = 0; i < 2; i++) {
-        if (program[i]) {
+        if (program[i])
             program[i]->init(rt);
-        }
     }
 }
 

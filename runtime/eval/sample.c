@@ -107,9 +107,8 @@ static bool read_text(RtRun *run)
         return false;
     }
     for (const char *c = o->sample; *c; c++) {
-        if (!add_token(run, (unsigned char)*c, "--sample")) {
+        if (!add_token(run, (unsigned char)*c, "--sample"))
             return false;
-        }
     }
     return true;
 }
@@ -122,9 +121,8 @@ static bool read_ids(RtRun *run)
     for (;;) {
         char *end;
         text += strspn(text, ", \t\n");
-        if (!*text) {
+        if (!*text)
             return true;
-        }
         errno = 0;
         long long id = strtoll(text, &end, 10);
         if (end == text || errno || (*end && !strchr(", \t\n", *end))) {
@@ -132,9 +130,8 @@ static bool read_ids(RtRun *run)
                                  "not '%s'", text);
             return false;
         }
-        if (!add_token(run, id, "--sample-ids")) {
+        if (!add_token(run, id, "--sample-ids"))
             return false;
-        }
         text = end;
     }
 }
@@ -143,12 +140,10 @@ bool rt_sample_open(RtRun *run)
 {
     const RtOptions *o = &run->options;
     const char *text = o->sample ? o->sample : o->sample_ids;
-    if (!text) {
+    if (!text)
         return true;
-    }
-    if (!check_outputs(run) || !text_input(run)) {
+    if (!check_outputs(run) || !text_input(run))
         return false;
-    }
     if (o->tokens > MOST_TOKENS) {
         rt_error(o->program, "--tokens takes at most %d, not %lld",
                  MOST_TOKENS, (long long)o->tokens);
@@ -156,13 +151,11 @@ bool rt_sample_open(RtRun *run)
     }
     size_t most = strlen(text) + (size_t)o->tokens;
     run->prompt = rt_allocate((most + 1) * sizeof *run->prompt);
-    if (!(o->sample ? read_text(run) : read_ids(run))) {
+    if (!(o->sample ? read_text(run) : read_ids(run)))
         return false;
-    }
-    if (run->nprompt == 0) {
+    if (run->nprompt == 0)
         rt_error(o->program, "%s needs at least one token to continue",
                  o->sample ? "--sample" : "--sample-ids");
-    }
     return run->nprompt > 0;
 }
 
@@ -180,16 +173,14 @@ static void fill_input(ParcRt *rt, const RtRun *run, const ParcInput *in,
                        bool is_text)
 {
     int64_t row = 1, rows = in->dim[0] / rt->group[in->batch_axes].n;
-    for (int d = 1; d < in->ndim; d++) {
+    for (int d = 1; d < in->ndim; d++)
         row *= in->dim[d];
-    }
     int64_t bytes = rows * row * rt_type_size(in->type);
     int64_t n = run->nprompt < row ? run->nprompt : row;
     memset(rt->arena + in->offset, 0, (size_t)bytes);
-    for (int64_t r = 0; is_text && r < rows; r++) {
+    for (int64_t r = 0; is_text && r < rows; r++)
         memcpy(rt_element_out(in->type, rt->arena + in->offset, r * row),
                run->prompt + run->nprompt - n, (size_t)n * sizeof(int32_t));
-    }
     rt_device_upload(rt, in->offset, bytes);
 }
 
@@ -218,14 +209,12 @@ static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
         size[d] = (o->dim[d] + o->pad[d]) / parts;
     }
     Part p = {.first = index[2] * size[2], .n = size[2], .held = true};
-    if (p.first + p.n > o->dim[2]) {
+    if (p.first + p.n > o->dim[2])
         p.n = p.first < o->dim[2] ? o->dim[2] - p.first : 0;
-    }
     p.offset = o->offset +
                position % size[1] * size[2] * rt_type_size(o->type);
-    for (int a = 0; a < m->naxes; a++) {
+    for (int a = 0; a < m->naxes; a++)
         p.held &= (used >> a & 1) || rt_coord(m, rank, a) == 0;
-    }
     p.held &= index[0] == 0 && index[1] == position / size[1] && p.n > 0;
     return p;
 }
@@ -253,15 +242,13 @@ static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,
                           float *logit)
 {
     Part own = part_of(rt->model, o, rt->rank, position);
-    if (own.held) {
+    if (own.held)
         rt_device_download(rt, own.offset, own.n * rt_type_size(o->type));
-    }
     rt_meet(rt, RT_AT_SAMPLE);
     for (int r = 0; rt->rank == 0 && r < rt->nranks; r++) {
         Part p = part_of(rt->model, o, r, position);
-        if (p.held) {
+        if (p.held)
             read_part(rt, o, r, &p, logit);
-        }
     }
     rt_meet(rt, RT_AT_SAMPLE); /* until then rank 0 may request parts */
 }
@@ -272,9 +259,8 @@ static bool have_choice(const float *logit, int64_t n)
 {
     bool some = false;
     for (int64_t i = 0; i < n; i++) {
-        if (isnan(logit[i]) || logit[i] == INFINITY) {
+        if (isnan(logit[i]) || logit[i] == INFINITY)
             return false;
-        }
         some |= isfinite(logit[i]) != 0;
     }
     return some;
@@ -289,17 +275,15 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
                              run->options.seed};
     int64_t n = run->nprompt < o->dim[1] ? run->nprompt : o->dim[1], token = 0;
     for (int i = 0; i < e->ninputs; i++) {
-        if (e->input[i].offset >= 0) {
+        if (e->input[i].offset >= 0)
             fill_input(rt, run, &e->input[i], &e->input[i] == text);
-        }
     }
     rt_forward_run(rt, e);
     gather_logits(rt, o, n - 1, logit);
     if (rt->rank == 0) {
-        if (!have_choice(logit, o->dim[2])) {
+        if (!have_choice(logit, o->dim[2]))
             rt_fail(rt, "cannot sample token %lld: '%s' is not finite",
                     (long long)run->nprompt, o->name);
-        }
         token = rt_sample_choose(logit, o->dim[2], &choice, run->nprompt);
     }
     rt_share(rt, RT_AT_SAMPLE, &token, sizeof token);
@@ -311,15 +295,13 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
 static void print_tokens(ParcRt *rt, const RtRun *run, int64_t from, int64_t to)
 {
     for (int64_t i = from; i < to; i++) {
-        if (run->options.sample) {
+        if (run->options.sample)
             putchar(run->prompt[i]);
-        } else {
+        else
             printf("%s%d", i == 0 ? "" : " ", run->prompt[i]);
-        }
     }
-    if (fflush(stdout) != 0) {
+    if (fflush(stdout) != 0)
         rt_fail(rt, "cannot write standard output: %s", strerror(errno));
-    }
 }
 
 void rt_sample(ParcRt *rt, RtRun *run)
@@ -329,21 +311,18 @@ void rt_sample(ParcRt *rt, RtRun *run)
     float *logit = rt_allocate(bytes);
     int64_t end = run->nprompt + run->options.tokens;
     bool stopped = false;
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         print_tokens(rt, run, 0, run->nprompt);
-    }
     rt_forward_begin(rt, e);
     while (run->nprompt < end && !stopped) {
         run->prompt[run->nprompt] = (int32_t)next_token(rt, run, logit);
         run->nprompt++;
-        if (rt->rank == 0) {
+        if (rt->rank == 0)
             print_tokens(rt, run, run->nprompt - 1, run->nprompt);
-        }
         stopped = run->agree.next > 0 && (rt_agree(rt, run) & RT_STOP);
     }
     rt_forward_end(rt, e);
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         putchar('\n');
-    }
     free(logit);
 }

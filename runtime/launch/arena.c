@@ -14,9 +14,8 @@
 void rt_count(ParcRt *rt, int64_t bytes)
 {
     rt->bytes += bytes;
-    if (rt->peak_bytes < rt->bytes) {
+    if (rt->peak_bytes < rt->bytes)
         rt->peak_bytes = rt->bytes;
-    }
 }
 
 int64_t rt_arena_end(const ParcModel *model)
@@ -29,10 +28,9 @@ int64_t rt_arena_end(const ParcModel *model)
 int64_t rt_arena_counted(const ParcModel *model)
 {
     int64_t bytes = model->arena_bytes;
-    for (int i = 0; i < model->nshared; i++) {
+    for (int i = 0; i < model->nshared; i++)
         bytes += model->shared[i].bytes /
                  rt_group_size(model, model->shared[i].axes);
-    }
     return bytes;
 }
 

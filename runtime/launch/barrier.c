@@ -54,27 +54,24 @@ void rt_wait_change(ParcRt *rt, _Atomic uint32_t *word, uint32_t value,
     double left = rt->world->timeout_seconds;
     char text[RT_LATE];
     int looks = rt->world->crowded ? 0 : LOOKS;
-    while (looks-- > 0 && atomic_load(word) == value) {
+    while (looks-- > 0 && atomic_load(word) == value)
         relax();
-    }
     while (atomic_load(word) == value) {
         double slice = left < LONGEST_SLEEP ? left : LONGEST_SLEEP;
         double begin = rt_now();
         futex_wait(word, value, slice);
         double slept = rt_now() - begin;
         left -= slept < slice ? slept : slice;
-        if (left <= 0 && atomic_load(word) == value) {
+        if (left <= 0 && atomic_load(word) == value)
             rt_fail(rt, "%s", rt_late_text(rt->world, rt->rank, late, text));
-        }
     }
 }
 
 void rt_barrier(ParcRt *rt, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
-    if (g->n == 1) {
+    if (g->n == 1)
         return;
-    }
     uint32_t number = axes * (uint32_t)rt->nranks + (uint32_t)g->member[0];
     RtBarrier *b = &rt->world->barrier[number];
     RtSlot *slot = &rt->world->slot[rt->rank];
@@ -96,10 +93,9 @@ void rt_meet(ParcRt *rt, int id)
     RtSlot *slot = &rt->world->slot[rt->rank];
     atomic_store(&slot->collective, id);
     atomic_store(&slot->state, RT_WAITING);
-    if (rt->world->store) {
+    if (rt->world->store)
         rt_job_meet(rt->world->store, id);
-    } else {
+    else
         rt_barrier(rt, (1u << rt->model->naxes) - 1);
-    }
     atomic_store(&slot->state, RT_COMPUTING);
 }

@@ -25,9 +25,8 @@ _Noreturn static void leave(void)
 /* Clears the progress line, which has no newline yet. */
 static void clear_line(void)
 {
-    if (isatty(STDERR_FILENO)) {
+    if (isatty(STDERR_FILENO))
         rt_put("\r\033[K");
-    }
 }
 
 __attribute__((format(printf, 3, 0))) _Noreturn static void
@@ -35,9 +34,8 @@ fail(ParcRt *rt, const char *program, const char *fmt, va_list ap)
 {
     char text[RT_MESSAGE];
     rt_message_text(text, program, "error", fmt, ap);
-    if (rt->world->store) {
+    if (rt->world->store)
         rt_job_fail(rt->world->store, text);
-    }
     if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
         clear_line();
         rt_put(text);
@@ -62,12 +60,10 @@ void rt_fail_at(ParcRt *rt, const char *fmt, ...)
 bool rt_flag(ParcRt *rt, const char *name, bool otherwise)
 {
     const char *text = getenv(name);
-    if (!text || !*text) {
+    if (!text || !*text)
         return otherwise;
-    }
-    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
         rt_fail(rt, "%s is '%s' in the environment; it takes 0 or "
                     "1", name, text);
-    }
     return *text == '1';
 }

@@ -53,9 +53,8 @@ static void add_block(RtHash *h, const unsigned char *block)
         s[4] += t;
         s[0] = t + u;
     }
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         h->state[i] += s[i];
-    }
 }
 
 void rt_hash_begin(RtHash *h)
@@ -72,9 +71,8 @@ void rt_hash_add(RtHash *h, const void *data, size_t n)
     const unsigned char *p = data;
     for (size_t i = 0; i < n; i++) {
         h->block[h->bytes++ % RT_HASH_BLOCK] = p[i];
-        if (h->bytes % RT_HASH_BLOCK == 0) {
+        if (h->bytes % RT_HASH_BLOCK == 0)
             add_block(h, h->block);
-        }
     }
 }
 
@@ -82,17 +80,14 @@ void rt_hash_end(RtHash *h, unsigned char digest[RT_DIGEST])
 {
     uint64_t bits = h->bytes * 8;
     unsigned char length[8];
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         length[i] = (unsigned char)(bits >> (56 - 8 * i));
-    }
     rt_hash_add(h, "\x80", 1);
-    while (h->bytes % RT_HASH_BLOCK != RT_HASH_BLOCK - sizeof length) {
+    while (h->bytes % RT_HASH_BLOCK != RT_HASH_BLOCK - sizeof length)
         rt_hash_add(h, "", 1);
-    }
     rt_hash_add(h, length, sizeof length);
-    for (int i = 0; i < RT_DIGEST; i++) {
+    for (int i = 0; i < RT_DIGEST; i++)
         digest[i] = (unsigned char)(h->state[i / 4] >> (24 - 8 * (i % 4)));
-    }
 }
 
 void rt_hmac_begin(RtHmac *m, const void *key, size_t n)
@@ -128,8 +123,7 @@ void rt_hmac_end(RtHmac *m, unsigned char digest[RT_DIGEST])
 bool rt_digest_equal(const unsigned char *a, const unsigned char *b)
 {
     volatile unsigned char different = 0;
-    for (int i = 0; i < RT_DIGEST; i++) {
+    for (int i = 0; i < RT_DIGEST; i++)
         different |= a[i] ^ b[i];
-    }
     return different == 0;
 }

@@ -48,9 +48,8 @@ static RtLink *link_to(RtStore *s, int rank)
 _Noreturn static void leave(const RtStore *s)
 {
     const RtWorld *w = s->world;
-    for (int i = 0; s->launch->rank == 0 && i < 2; i++) {
+    for (int i = 0; s->launch->rank == 0 && i < 2; i++)
         rt_output_discard(w->temporary[i]);
-    }
     fflush(stdout);
     _exit(1);
 }
@@ -59,9 +58,8 @@ _Noreturn static void leave(const RtStore *s)
 static void claim_failure(RtStore *s)
 {
     if (atomic_exchange(&s->failed, 1) != 0) {
-        for (;;) {
+        for (;;)
             pause();
-        }
     }
 }
 
@@ -70,9 +68,8 @@ static void tell(RtStore *s, const RtFrame *f, const char *text)
 {
     for (int i = s->launch->rank == 0; i < peers(s); i++) {
         if (s->link[i].life >= 0 && !s->link[i].done &&
-            rt_store_send(s->link[i].life, f, sizeof *f, SOON) && f->bytes) {
+            rt_store_send(s->link[i].life, f, sizeof *f, SOON) && f->bytes)
             rt_store_send(s->link[i].life, text, (size_t)f->bytes, SOON);
-        }
     }
 }
 
@@ -100,9 +97,8 @@ static void drain_lifelines(RtStore *s)
         left += there;
     }
     while (left > 0 && rt_now() < end) {
-        if (poll(p, (nfds_t)n, 100) < 0 && errno != EINTR) {
+        if (poll(p, (nfds_t)n, 100) < 0 && errno != EINTR)
             break;
-        }
         for (int r = 1; r < n; r++) {
             if (p[r].fd >= 0 && p[r].revents && !discard(p[r].fd)) {
                 p[r].fd = -1;
@@ -116,9 +112,8 @@ static void drain_lifelines(RtStore *s)
 /* Rank 0: prints the reason and ends all ranks. */
 _Noreturn static void end_run(RtStore *s, const char *text)
 {
-    if (text) {
+    if (text)
         rt_put(text);
-    }
     tell(s, &(RtFrame){.say = RT_SAY_FAIL}, NULL);
     drain_lifelines(s);
     leave(s);
@@ -136,18 +131,16 @@ static bool is_claimed(RtStore *s)
 void rt_job_fail(RtStore *s, const char *text)
 {
     claim_failure(s);
-    if (s->launch->rank == 0) {
+    if (s->launch->rank == 0)
         end_run(s, text);
-    }
     RtFrame f = {.say = RT_SAY_FAIL, .bytes = text ? strlen(text) : 0};
     tell(s, &f, text);
     if (s->watched) {
         sleep(SOON); /* rank 0's answer ends this process, in the watcher
                         thread */
     }
-    if (text && !is_claimed(s)) {
+    if (text && !is_claimed(s))
         rt_put(text);
-    }
     leave(s);
 }
 
@@ -175,20 +168,17 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
 static void lost(RtStore *s, int rank)
 {
     char name[96], place[TEXT], text[TEXT + 256];
-    if (atomic_load(&s->ending)) {
+    if (atomic_load(&s->ending))
         return;
-    }
     place_text(s, rank, place);
     snprintf(text, sizeof text,
              "%s: error: %s is gone (killed, or its machine is lost): %s\n",
              s->world->program, rt_store_name(s, rank, name), place);
     claim_failure(s);
-    if (s->launch->rank == 0) {
+    if (s->launch->rank == 0)
         end_run(s, text);
-    }
-    if (!is_claimed(s)) {
+    if (!is_claimed(s))
         rt_put(text);
-    }
     leave(s);
 }
 
@@ -213,9 +203,8 @@ static void receive_message(RtStore *s, int i)
     RtLink *l = &s->link[i];
     RtFrame f;
     if (!rt_store_receive(l->life, &f, sizeof f, SOON)) {
-        if (!l->done) {
+        if (!l->done)
             lost(s, rank_of(s, i));
-        }
         l->done = true;
     } else if (f.say == RT_SAY_FAIL) {
         receive_failure(s, l, &f);
@@ -238,9 +227,8 @@ static void receive_message(RtStore *s, int i)
 static bool answer_bell(RtStore *s)
 {
     char signal = 0;
-    if (read(s->bell[0], &signal, 1) != 1 || signal == 0) {
+    if (read(s->bell[0], &signal, 1) != 1 || signal == 0)
         return false;
-    }
     tell(s, &(RtFrame){.say = RT_SAY_SIGNAL, .id = signal}, NULL);
     return true;
 }
@@ -256,16 +244,13 @@ static void *watch(void *context)
             p[i] = (struct pollfd){.fd = fd, .events = POLLIN};
         }
         p[n] = (struct pollfd){.fd = s->bell[0], .events = POLLIN};
-        if (poll(p, (nfds_t)n + 1, -1) < 0 && errno != EINTR) {
+        if (poll(p, (nfds_t)n + 1, -1) < 0 && errno != EINTR)
             break;
-        }
-        if (p[n].revents && !answer_bell(s)) {
+        if (p[n].revents && !answer_bell(s))
             break;
-        }
         for (int i = 0; i < n; i++) {
-            if (p[i].revents) {
+            if (p[i].revents)
                 receive_message(s, i);
-            }
         }
     }
     free(p);
@@ -276,11 +261,10 @@ bool rt_job_watch(RtStore *s)
 {
     int error = pipe(s->bell) != 0 ? errno : 0;
     error = error ? error : pthread_create(&s->watcher, NULL, watch, s);
-    if (error) {
+    if (error)
         rt_error(s->world->program, "cannot start a thread: %s; 'ulimit -u' is "
                                     "a limit to their number",
                  strerror(error));
-    }
     s->watched = error == 0;
     return s->watched;
 }
@@ -293,18 +277,16 @@ void rt_job_saved(RtStore *s, int32_t error, uint32_t count)
 void rt_job_forward(RtStore *s, int signal)
 {
     char byte = (char)signal;
-    if (s->watched && write(s->bell[1], &byte, 1) != 1) {
+    if (s->watched && write(s->bell[1], &byte, 1) != 1)
         return; /* the pipe is full of signals that are forwarded anyway */
-    }
 }
 
 void rt_job_goodbye(RtStore *s)
 {
     if (s->watched) {
         atomic_store(&s->ending, 1);
-        if (write(s->bell[1], "", 1) == 1) {
+        if (write(s->bell[1], "", 1) == 1)
             pthread_join(s->watcher, NULL);
-        }
         tell(s, &(RtFrame){.say = RT_SAY_DONE}, NULL);
         close(s->bell[0]);
         close(s->bell[1]);
@@ -323,9 +305,8 @@ _Noreturn static void give_up(RtStore *s, int rank, const char *what)
     char name[96], text[TEXT], late[RT_LATE];
     const RtWorld *w = s->world;
     if (errno != ETIMEDOUT) {
-        if (s->watched && !link_to(s, rank)->done) {
+        if (s->watched && !link_to(s, rank)->done)
             sleep(SOON);
-        }
         lost(s, rank);
     }
     if (!w->slot) { /* the slots of the other ranks are not mapped yet */
@@ -347,17 +328,15 @@ static void send_to(RtStore *s, int rank, const RtFrame *f, const void *data)
 {
     int line = link_to(s, rank)->line;
     if (!rt_store_send(line, f, sizeof *f, s->limit) ||
-        !rt_store_send(line, data, (size_t)f->bytes, s->limit)) {
+        !rt_store_send(line, data, (size_t)f->bytes, s->limit))
         give_up(s, rank, "sending");
-    }
 }
 
 static RtFrame next_frame(RtStore *s, int rank, int id)
 {
     RtFrame f;
-    if (!rt_store_receive(link_to(s, rank)->line, &f, sizeof f, s->limit)) {
+    if (!rt_store_receive(link_to(s, rank)->line, &f, sizeof f, s->limit))
         give_up(s, rank, rt_collective_name(s->world->model, id));
-    }
     return f;
 }
 
@@ -400,9 +379,8 @@ static void hand_out(RtStore *s, const RtFrame *f, int id)
                    : f->id == RT_OF_SAVE ? (int64_t)sizeof(int32_t)
                                          : rt_arena_end(w->model);
     if (f->a < 0 || f->b < 0 || f->b > room || f->a > room - f->b ||
-        (trace && !w->trace.rings)) {
+        (trace && !w->trace.rings))
         fail_mismatch(s, 0, id);
-    }
     if (trace) { /* relative to the start of the run: rt_trace_gather */
         rt_marks_shift(rt_trace_ring(w, own), -s->zero);
     }
@@ -417,12 +395,10 @@ static void wait_at_point(RtStore *s, int id)
     send_to(s, 0, &(RtFrame){.say = RT_SAY_ARRIVE, .id = id}, NULL);
     for (;;) {
         RtFrame f = next_frame(s, 0, id);
-        if (f.say == RT_SAY_GO && f.id == id) {
+        if (f.say == RT_SAY_GO && f.id == id)
             return;
-        }
-        if (f.say != RT_SAY_READ) {
+        if (f.say != RT_SAY_READ)
             fail_mismatch(s, 0, id);
-        }
         hand_out(s, &f, id);
     }
 }
@@ -433,12 +409,10 @@ static void coordinate_point(RtStore *s, int id)
     int n = s->launch->size;
     for (int r = 1; r < n; r++) {
         RtLink *l = &s->link[r];
-        while (!l->arrived) {
+        while (!l->arrived)
             frame_of(s, r, id);
-        }
-        if (l->where != id) {
+        if (l->where != id)
             fail_mismatch(s, r, id);
-        }
         l->arrived = false;
     }
     for (int r = 1; r < n; r++) {
@@ -448,14 +422,12 @@ static void coordinate_point(RtStore *s, int id)
 
 void rt_job_meet(RtStore *s, int id)
 {
-    if (s->launch->rank == 0) {
+    if (s->launch->rank == 0)
         coordinate_point(s, id);
-    } else {
+    else
         wait_at_point(s, id);
-    }
-    if (s->zero == 0) {
+    if (s->zero == 0)
         s->zero = (int64_t)(rt_now() * 1e9);
-    }
 }
 
 static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)
@@ -464,16 +436,14 @@ static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)
     do {
         f = frame_of(s, rank, id);
     } while (s->launch->rank == 0 && f.say == RT_SAY_ARRIVE);
-    if (f.say != RT_SAY_DATA || f.bytes != bytes) {
+    if (f.say != RT_SAY_DATA || f.bytes != bytes)
         fail_mismatch(s, rank, id);
-    }
     char *at = to;
     for (size_t left = bytes; left > 0;) { /* the time limit applies to each
                                               piece */
         size_t n = left < PIECE ? left : PIECE;
-        if (!rt_store_receive(link_to(s, rank)->line, at, n, s->limit)) {
+        if (!rt_store_receive(link_to(s, rank)->line, at, n, s->limit))
             give_up(s, rank, rt_collective_name(s->world->model, id));
-        }
         at += n;
         left -= n;
     }
@@ -486,9 +456,8 @@ void rt_job_broadcast(RtStore *s, int id, void *data, size_t bytes)
         receive_data(s, 0, data, bytes, id);
         return;
     }
-    for (int r = 1; r < s->launch->size; r++) {
+    for (int r = 1; r < s->launch->size; r++)
         send_to(s, r, &f, data);
-    }
 }
 
 void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
@@ -501,7 +470,6 @@ void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
 
 void rt_marks_shift(RtRing *ring, int64_t ns)
 {
-    for (int64_t i = 0; i < ring->n; i++) {
+    for (int64_t i = 0; i < ring->n; i++)
         ring->mark[i].ns += ns;
-    }
 }

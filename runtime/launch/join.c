@@ -44,9 +44,8 @@ static int find_file(const Share *share, size_t bytes)
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)share->process,
              (long long)share->file);
     int file = open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0) {
+    if (file < 0)
         return -1;
-    }
     if (share->bytes != bytes || fstat(file, &st) != 0 ||
         st.st_size != (off_t)bytes ||
         pread(file, &token, sizeof token, offsetof(RtControl, token)) !=
@@ -68,18 +67,16 @@ int rt_join_file(const RtWorld *w, size_t bytes)
     share.token = w->launch->job ^ (uint64_t)(rt_now() * 1e9);
     if (file >= 0 &&
         pwrite(file, &share.token, sizeof share.token,
-               offsetof(RtControl, token)) != (ssize_t)sizeof share.token) {
+               offsetof(RtControl, token)) != (ssize_t)sizeof share.token)
         share.file = -1;
-    }
     int error = errno;
     rt_job_broadcast(w->store, RT_AT_START, &share, sizeof share);
     if (!first) {
         file = find_file(&share, bytes);
         error = errno;
     }
-    if (share.file < 0 && !first) {
+    if (share.file < 0 && !first)
         return -1; /* rank 0 prints the reason */
-    }
     if (share.file < 0 || file < 0) {
         char box[64] = "";
         gethostname(box, sizeof box - 1);

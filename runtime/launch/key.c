@@ -41,9 +41,8 @@ static uint64_t job_hash(void)
 {
     uint64_t h = 14695981039346656037u;
     for (int i = 0; i < VARIABLES; i++) {
-        for (const char *c = value_of(job_variable[i]); *c; c++) {
+        for (const char *c = value_of(job_variable[i]); *c; c++)
             h = (h ^ (unsigned char)*c) * 1099511628211u;
-        }
         h = (h ^ 255) * 1099511628211u;
     }
     return h;
@@ -55,13 +54,11 @@ static bool read_file(const char *path, char token[MOST_TOKEN + 2],
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = file < 0 ? -1 : read(file, token, MOST_TOKEN + 1);
-    if (n < 0) {
+    if (n < 0)
         rt_error(program, "cannot read '%s', which PARC_TOKEN_FILE names: %s",
                  path, strerror(errno));
-    }
-    if (file >= 0) {
+    if (file >= 0)
         close(file);
-    }
     token[n < 0 ? 0 : n] = 0;
     token[strcspn(token, "\r\n")] = 0;
     return n >= 0;
@@ -77,13 +74,11 @@ static bool read_token(char token[MOST_TOKEN + 2], const char *program)
         return false;
     }
     snprintf(token, MOST_TOKEN + 2, "%s", text);
-    if (*path && !read_file(path, token, program)) {
+    if (*path && !read_file(path, token, program))
         return false;
-    }
     size_t n = strlen(token);
-    if ((!*text && !*path) || (n >= LEAST_TOKEN && n <= MOST_TOKEN)) {
+    if ((!*text && !*path) || (n >= LEAST_TOKEN && n <= MOST_TOKEN))
         return true;
-    }
     rt_error(program,
              "the token in %s has %s%zu characters; it takes %d to %d, for "
              "example the output of 'openssl rand -hex 16'",
@@ -98,9 +93,8 @@ bool rt_key(RtLaunch *l, const char *program)
     char token[MOST_TOKEN + 2];
     RtHash h;
     l->job = job_hash();
-    if (!read_token(token, program)) {
+    if (!read_token(token, program))
         return false;
-    }
     rt_hash_begin(&h);
     for (int i = 0; i < VARIABLES; i++) {
         const char *value = value_of(job_variable[i]);
@@ -117,11 +111,10 @@ void rt_nonce(unsigned char nonce[RT_NONCE])
     size_t have = 0;
     while (have < RT_NONCE) {
         ssize_t n = getrandom(nonce + have, RT_NONCE - have, 0);
-        if (n > 0) {
+        if (n > 0)
             have += (size_t)n;
-        } else if (errno != EINTR) {
+        else if (errno != EINTR)
             abort(); /* available since Linux 3.17 */
-        }
     }
 }
 

@@ -75,24 +75,21 @@ static bool is_awaited(const RtWorld *w, int waiter, int rank)
 {
     uint32_t barrier = atomic_load(&w->slot[waiter].barrier);
     uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
-    if (is_at_decision(&w->slot[waiter])) {
+    if (is_at_decision(&w->slot[waiter]))
         return rank == 0;
-    }
     for (int a = 0; a < w->model->naxes; a++) {
         if (!(axes >> a & 1) && rt_coord(w->model, waiter, a) !=
-                                    rt_coord(w->model, rank, a)) {
+                                    rt_coord(w->model, rank, a))
             return false;
-        }
     }
     return rank != waiter;
 }
 
 static bool has_reached(const RtWorld *w, const RtSlot *waiter, const RtSlot *s)
 {
-    if (is_at_barrier(w, waiter)) {
+    if (is_at_barrier(w, waiter))
         return is_at_barrier(w, s) &&
                atomic_load(&s->barrier) == atomic_load(&waiter->barrier);
-    }
     return is_at_point(w, s) &&
            atomic_load(&s->collective) == atomic_load(&waiter->collective);
 }
@@ -106,9 +103,8 @@ static char process_state(const RtSlot *s)
     FILE *f = process > 0 ? fopen(path, "r") : NULL;
     size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     text[n] = 0;
-    if (f) {
+    if (f)
         fclose(f);
-    }
     const char *end = strrchr(text, ')'); /* the name may hold ')' */
     return end && end[1] == ' ' ? end[2] : 0;
 }
@@ -127,15 +123,13 @@ static int late_for(const RtWorld *w, int waiter)
     int late = -1, stopped = -1;
     for (int r = w->nranks - 1; r >= 0; r--) {
         const RtSlot *s = &w->slot[r];
-        if (!is_awaited(w, waiter, r)) {
+        if (!is_awaited(w, waiter, r))
             continue;
-        }
         bool stands_still = is_stopped(s);
         stopped = stands_still ? r : stopped;
         if (!has_reached(w, &w->slot[waiter], s) &&
-            (late < 0 || stands_still || !is_stopped(&w->slot[late]))) {
+            (late < 0 || stands_still || !is_stopped(&w->slot[late])))
             late = r;
-        }
     }
     return late >= 0 ? late : stopped;
 }
@@ -146,17 +140,14 @@ static void add_loops(Text *t, const RtWorld *w, const RtSlot *s)
 {
     int32_t i = atomic_load(&s->work) - 1;
     int64_t at[PARC_MAX_LOOPS];
-    if (i < 0 || i >= w->model->nwork || atomic_load(&s->collective) < 0) {
+    if (i < 0 || i >= w->model->nwork || atomic_load(&s->collective) < 0)
         return;
-    }
     const ParcWork *work = &w->model->work[i];
     rt_work_turns(work, atomic_load(&s->turn), at);
-    for (int k = 0; k < work->nloops; k++) {
+    for (int k = 0; k < work->nloops; k++)
         add(t, ", %s %lld", work->loop[k].name, (long long)at[k]);
-    }
-    if (work->nloops > 0) {
+    if (work->nloops > 0)
         add(t, ",");
-    }
 }
 
 /* "in step 7, in 'k07' (llama.pdl:28:5, layer 5)" */
@@ -165,9 +156,8 @@ static void add_place(Text *t, const RtWorld *w, const RtSlot *s)
     char where[RT_WHERE];
     int64_t step = atomic_load(&s->step);
     int32_t i = atomic_load(&s->work) - 1;
-    if (step > 0) {
+    if (step > 0)
         add(t, " in step %lld,", (long long)step);
-    }
     if (i >= 0 && i < w->model->nwork) {
         add(t, "%s", rt_work_where(&w->model->work[i], atomic_load(&s->turn),
                                    where));
@@ -216,9 +206,8 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
     for (int i = 0; i < w->nranks && late >= 0; i++) {
         const RtSlot *s = &w->slot[late];
         int next = is_waiting(w, s) ? late_for(w, late) : -1;
-        if (next < 0 || next == rank || is_stopped(s)) {
+        if (next < 0 || next == rank || is_stopped(s))
             break;
-        }
         waiter = late;
         late = next;
     }

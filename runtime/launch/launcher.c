@@ -69,9 +69,8 @@ static bool number(const char *program, const char *name, int64_t least,
 
 static bool take_host(RtLaunch *l, const char *text, size_t n)
 {
-    if (n == 0 || n >= sizeof l->host) {
+    if (n == 0 || n >= sizeof l->host)
         return false;
-    }
     memcpy(l->host, text, n);
     l->host[n] = 0;
     return true;
@@ -106,9 +105,8 @@ static bool take_first_node(RtLaunch *l, const char *list)
             continue;
         }
         list++;
-        while (*list >= '0' && *list <= '9' && n + 1 < sizeof l->host) {
+        while (*list >= '0' && *list <= '9' && n + 1 < sizeof l->host)
             l->host[n++] = *list++;
-        }
         list += strcspn(list, "]");
         list += *list == ']';
     }
@@ -127,9 +125,8 @@ static int neighbours(const RtLaunch *l)
     for (size_t i = 0; i < sizeof local_size / sizeof *local_size; i++) {
         const char *text = variable(local_size[i]);
         long n = text ? strtol(text, NULL, 10) : 0;
-        if (n >= 1 && n <= l->size) {
+        if (n >= 1 && n <= l->size)
             return (int)n;
-        }
     }
     return nodes && strcmp(nodes, "1") == 0 && strcmp(l->by, "srun") == 0
                ? l->size
@@ -141,9 +138,8 @@ static int neighbours(const RtLaunch *l)
 static bool take_address(RtLaunch *l, const char *program, const char *host)
 {
     const char *taken = variable("TORCHELASTIC_USE_AGENT_STORE");
-    if (!number(program, "MASTER_PORT", 1, 65534, &l->port)) {
+    if (!number(program, "MASTER_PORT", 1, 65534, &l->port))
         return false;
-    }
     l->port += taken && strcmp(taken, "True") == 0;
     if (!take_host(l, host, strlen(host))) {
         rt_error(program, "MASTER_ADDR is too long for the name of a host; set "
@@ -159,12 +155,10 @@ static bool find_master(RtLaunch *l, const char *program)
     const char *port = variable("MASTER_PORT");
     const char *nodes = variable("SLURM_STEP_NODELIST");
     nodes = nodes ? nodes : variable("SLURM_JOB_NODELIST");
-    if (own) {
+    if (own)
         return take_master(l, program, own);
-    }
-    if (host && port) {
+    if (host && port)
         return take_address(l, program, host);
-    }
     if (host || port) {
         rt_error(program, "%s is set in the environment, but %s is not: %s "
                           "needs both, or PARC_MASTER=host:port",
@@ -173,12 +167,10 @@ static bool find_master(RtLaunch *l, const char *program)
         return false;
     }
     l->port = (int)(FIRST_PORT + l->job % PORTS);
-    if (l->neighbours == l->size) {
+    if (l->neighbours == l->size)
         return take_host(l, "127.0.0.1", 9);
-    }
-    if (nodes && take_first_node(l, nodes)) {
+    if (nodes && take_first_node(l, nodes))
         return true;
-    }
     rt_error(program,
              "%s does not say where rank 0 is: set PARC_MASTER=host:port to "
              "the node of rank 0 and a free port, on all nodes",
@@ -193,12 +185,10 @@ static bool find_master(RtLaunch *l, const char *program)
 static int started_by(const Launcher *a, const char *program)
 {
     bool rank = variable(a->rank) != NULL, size = variable(a->size) != NULL;
-    if ((a->needs && !variable(a->needs)) || (!rank && !size)) {
+    if ((a->needs && !variable(a->needs)) || (!rank && !size))
         return 0;
-    }
-    if (rank && size) {
+    if (rank && size)
         return 1;
-    }
     rt_error(program,
              "%s is set in the environment, but %s is not: %s sets both; "
              "PARC_LAUNCHER=none starts all ranks on this machine",
@@ -225,9 +215,8 @@ static bool check_size(const RtLaunch *l, const Launcher *a,
 {
     int wanted = (int)rt_nranks(m); /* fits: rt_ranks_check */
     char mesh[RT_MESH], start[128];
-    if (l->size == wanted) {
+    if (l->size == wanted)
         return true;
-    }
     if (l->rank == 0) {
         snprintf(start, sizeof start, a->start, wanted);
         rt_error(program,
@@ -244,9 +233,8 @@ bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program)
     const char *choice = variable("PARC_LAUNCHER");
     const Launcher *a = NULL;
     memset(l, 0, sizeof *l);
-    if (choice && strcmp(choice, "none") == 0) {
+    if (choice && strcmp(choice, "none") == 0)
         return true;
-    }
     if (choice) {
         rt_error(program, "PARC_LAUNCHER is '%s'; its only value, 'none', "
                           "starts all ranks on this machine",
@@ -255,21 +243,17 @@ bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program)
     }
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers && !a; i++) {
         int found = started_by(&launchers[i], program);
-        if (found < 0) {
+        if (found < 0)
             return false;
-        }
         a = found ? &launchers[i] : NULL;
     }
-    if (!a) {
+    if (!a)
         return true;
-    }
     if (!number(program, a->size, 1, RT_MOST_RANKS, &l->size) ||
-        !number(program, a->rank, 0, l->size - 1, &l->rank)) {
+        !number(program, a->rank, 0, l->size - 1, &l->rank))
         return false;
-    }
-    if (l->size == 1 && (a->one_forks || rt_nranks(model) == 1)) {
+    if (l->size == 1 && (a->one_forks || rt_nranks(model) == 1))
         return true;
-    }
     l->by = a->name;
     l->neighbours = neighbours(l);
     return rt_key(l, program) && check_size(l, a, model, program) && find_local(l, a, program) &&

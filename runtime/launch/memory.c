@@ -44,9 +44,8 @@ static bool read_text(const char *path, char text[CONTENT])
     FILE *f = fopen(path, "r");
     size_t n = f ? fread(text, 1, CONTENT - 1, f) : 0;
     text[n] = 0;
-    if (f) {
+    if (f)
         fclose(f);
-    }
     return n > 0;
 }
 
@@ -56,9 +55,8 @@ static double number_after(const char *text, const char *key)
     size_t n = strlen(key);
     for (const char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncmp(line, key, n) == 0 && (line[n] == ' ' || line[n] == ':')) {
+        if (strncmp(line, key, n) == 0 && (line[n] == ' ' || line[n] == ':'))
             return strtod(line + n + 1, NULL);
-        }
     }
     return -1;
 }
@@ -87,9 +85,8 @@ static void read_group(RtMemory *m, const Interface *i, const char *dir,
 {
     char path[PATH + 64], stat[CONTENT], what[RT_MEMORY_SOURCE], size[32];
     double limit = number_in(dir, i->limit), used = number_in(dir, i->usage);
-    if (limit < 0 || used < 0) {
+    if (limit < 0 || used < 0)
         return;
-    }
     snprintf(path, sizeof path, "%s/memory.stat", dir);
     double cache = read_text(path, stat) ? number_after(stat, i->cache) : 0;
     cache = cache < 0 ? 0 : cache > used ? used : cache;
@@ -105,9 +102,8 @@ static void read_groups(RtMemory *m, const Interface *i, const char *root,
     char dir[PATH];
     int n = snprintf(dir, sizeof dir, "%s%s", root, i->mount);
     size_t mount = (size_t)n;
-    if (n < 0 || mount + strlen(path) >= sizeof dir) {
+    if (n < 0 || mount + strlen(path) >= sizeof dir)
         return;
-    }
     memcpy(dir + mount, path, strlen(path) + 1);
     for (size_t end = strlen(dir); end >= mount; end--) {
         if (end == mount || (dir[end] == 0 && dir[end - 1] != '/') ||
@@ -122,15 +118,13 @@ static void read_groups(RtMemory *m, const Interface *i, const char *root,
 static bool lists(const char *list, size_t n, const char *controller)
 {
     size_t k = strlen(controller);
-    if (k == 0 || n == 0) {
+    if (k == 0 || n == 0)
         return k == n;
-    }
     for (size_t at = 0; at + k <= n; at++) {
         if ((at == 0 || list[at - 1] == ',') &&
             strncmp(list + at, controller, k) == 0 &&
-            (at + k == n || list[at + k] == ',')) {
+            (at + k == n || list[at + k] == ','))
             return true;
-        }
     }
     return false;
 }
@@ -140,14 +134,12 @@ static void read_line(RtMemory *m, const char *root, char *line)
 {
     char *list = strchr(line, ':');
     char *path = list ? strchr(list + 1, ':') : NULL;
-    if (!path) {
+    if (!path)
         return;
-    }
     size_t n = (size_t)(path - list) - 1;
     for (size_t i = 0; i < sizeof interfaces / sizeof *interfaces; i++) {
-        if (lists(list + 1, n, interfaces[i].controller)) {
+        if (lists(list + 1, n, interfaces[i].controller))
             read_groups(m, &interfaces[i], root, path + 1);
-        }
     }
 }
 
@@ -157,20 +149,17 @@ void rt_memory_available(RtMemory *m, const char *root)
     *m = (RtMemory){.bytes = INFINITY, .source = "unlimited"};
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
     double kib = read_text(path, text) ? number_after(text, "MemAvailable") : -1;
-    if (kib >= 0) {
+    if (kib >= 0)
         take_least(m, kib * 1024, "the machine's available memory");
-    } else {
+    else
         take_least(m, (double)sysconf(_SC_PHYS_PAGES) *
                           (double)sysconf(_SC_PAGESIZE),
                    "the machine's memory");
-    }
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    if (!read_text(path, text)) {
+    if (!read_text(path, text))
         return;
-    }
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         read_line(m, root, line);
-    }
 }
 
 /* Reads PARC_MEMCHECK; 0 disables the check, for example because of swap.
@@ -194,10 +183,9 @@ static void report(const char *program, const RtNeed *need, const RtMemory *m)
 {
     char all[32], one[32], have[32], per_rank[64] = "", advice[128];
     double ranks = (double)need->ranks;
-    if (need->ranks > 1) {
+    if (need->ranks > 1)
         snprintf(per_rank, sizeof per_rank, " (%s each)",
                  rt_size_text(need->each, one));
-    }
     snprintf(advice, sizeof advice,
              "parc --device-memory %.0fM says what would make the program fit",
              fmax(1, floor(m->bytes / ranks / (1 << 20))));
@@ -214,16 +202,13 @@ bool rt_memory_fits(const char *program, const RtNeed *need, const char *root)
 {
     RtMemory m;
     bool on;
-    if (!read_switch(program, &on)) {
+    if (!read_switch(program, &on))
         return false;
-    }
-    if (!on) {
+    if (!on)
         return true;
-    }
     rt_memory_available(&m, root);
-    if ((double)need->ranks * need->each <= m.bytes) {
+    if ((double)need->ranks * need->each <= m.bytes)
         return true;
-    }
     report(program, need, &m);
     return false;
 }
@@ -234,9 +219,8 @@ static double weights_bytes(const ParcModel *m)
     double bytes = 0;
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *p = &m->param[i];
-        if (p->offset >= 0 && !p->state) {
+        if (p->offset >= 0 && !p->state)
             bytes += (double)p->local_elements * (double)rt_type_size(p->type);
-        }
     }
     return bytes;
 }

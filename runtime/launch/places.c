@@ -39,13 +39,11 @@ static void ask(const RtStore *s, int link, int32_t asker)
 static void ask_all(RtStore *s, int32_t asker)
 {
     int32_t nobody = 0;
-    if (!atomic_compare_exchange_strong(&s->asker, &nobody, asker + 1)) {
+    if (!atomic_compare_exchange_strong(&s->asker, &nobody, asker + 1))
         return;
-    }
     for (int r = 1; r < s->launch->size; r++) {
-        if (r != asker && !s->link[r].done) {
+        if (r != asker && !s->link[r].done)
             ask(s, r, asker);
-        }
     }
 }
 
@@ -58,9 +56,8 @@ static Place own_place(const RtStore *s, int32_t asker)
                .step = atomic_load(&slot->step),
                .state = atomic_load(&slot->state),
                .collective = atomic_load(&slot->collective)};
-    for (int i = 0; i < PARC_STREAMS; i++) {
+    for (int i = 0; i < PARC_STREAMS; i++)
         p.begun[i] = atomic_load(&slot->begun[i]);
-    }
     return p;
 }
 
@@ -68,16 +65,14 @@ static Place own_place(const RtStore *s, int32_t asker)
 static void take(RtStore *s, const Place *p)
 {
     int32_t rank = p->frame.id;
-    if (rank < 0 || rank >= s->launch->size || rank == s->launch->rank) {
+    if (rank < 0 || rank >= s->launch->size || rank == s->launch->rank)
         return;
-    }
     RtSlot *slot = &s->world->slot[rank];
     atomic_store(&slot->step, p->step);
     atomic_store(&slot->state, p->state);
     atomic_store(&slot->collective, p->collective);
-    for (int i = 0; i < PARC_STREAMS; i++) {
+    for (int i = 0; i < PARC_STREAMS; i++)
         atomic_store(&slot->begun[i], p->begun[i]);
-    }
     atomic_fetch_add(&s->heard, 1);
 }
 
@@ -86,14 +81,12 @@ void rt_places_asked(RtStore *s, const RtFrame *f)
     int own = s->launch->rank;
     int32_t asker = f->id;
     if (!s->world->slot || asker < 0 || asker >= s->launch->size ||
-        asker == own) {
+        asker == own)
         return;
-    }
     if (own == 0) {
         ask_all(s, asker);
-        if (atomic_load(&s->asker) != asker + 1) {
+        if (atomic_load(&s->asker) != asker + 1)
             return;
-        }
     }
     Place p = own_place(s, asker);
     rt_store_send(s->link[own == 0 ? asker : 0].life, &p, sizeof p, PATIENCE);
@@ -105,29 +98,25 @@ bool rt_places_told(RtStore *s, int link, const RtFrame *f)
     int own = s->launch->rank;
     if (f->bytes != BODY || !rt_store_receive(s->link[link].life,
                                               (char *)&p + sizeof p.frame,
-                                              BODY, PATIENCE)) {
+                                              BODY, PATIENCE))
         return false;
-    }
-    if (f->a == own) {
+    if (f->a == own)
         take(s, &p);
-    } else if (own == 0 && f->a > 0 && f->a < s->launch->size) {
+    else if (own == 0 && f->a > 0 && f->a < s->launch->size)
         rt_store_send(s->link[f->a].life, &p, sizeof p, PATIENCE);
-    }
     return true;
 }
 
 void rt_places_ask(RtStore *s)
 {
     const RtLaunch *l = s->launch;
-    if (s->world->mapped == l->size) {
+    if (s->world->mapped == l->size)
         return; /* ranks share their slots */
-    }
     double until = rt_now() + PATIENCE;
-    if (l->rank == 0) {
+    if (l->rank == 0)
         ask_all(s, 0);
-    } else {
+    else
         ask(s, 0, l->rank);
-    }
     while (atomic_load(&s->heard) < l->size - 1 && rt_now() < until) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -135,7 +124,6 @@ void rt_places_ask(RtStore *s)
 
 void rt_places_gather(ParcRt *rt)
 {
-    if (rt->world->store) {
+    if (rt->world->store)
         rt_places_ask(rt->world->store);
-    }
 }

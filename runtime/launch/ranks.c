@@ -36,10 +36,9 @@ static void make_group(ParcRt *rt, uint32_t axes)
     g->member = rt_allocate((size_t)rt->nranks * sizeof(int));
     for (int r = 0; r < rt->nranks; r++) {
         bool same = true;
-        for (int a = 0; a < m->naxes; a++) {
+        for (int a = 0; a < m->naxes; a++)
             same &= (axes >> a & 1) ||
                     rt_coord(m, r, a) == rt_coord(m, rt->rank, a);
-        }
         if (same) {
             g->index = r == rt->rank ? g->n : g->index;
             g->member[g->n++] = r;
@@ -56,23 +55,20 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
                  .threads = w->threads,
                  .local = w->launch ? w->launch->local : rank};
     rt_device_place(w, rank);
-    for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++) {
+    for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++)
         make_group(&rt, axes);
-    }
     rt_arena_take(&rt);
     w->slot[rank].plan_hash = w->model->plan_hash;
     atomic_store(&w->slot[rank].process, (int32_t)getpid());
     atomic_store(&w->slot[rank].state, RT_COMPUTING);
     rt_meet(&rt, RT_AT_START);
-    if (!w->store && w->slot[0].plan_hash != w->model->plan_hash) {
+    if (!w->store && w->slot[0].plan_hash != w->model->plan_hash)
         rt_fail(&rt, "rank %d was built from another plan than rank 0: start "
                      "the same program on all ranks", rank);
-    }
     int status = body(&rt, context);
     atomic_store(&w->slot[rank].state, RT_DONE);
-    for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++) {
+    for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++)
         free(rt.group[axes].member);
-    }
     rt_device_close(&rt);
     return status;
 }
@@ -83,9 +79,8 @@ static void report_killed(const RtWorld *w, int rank, int how)
     const RtSlot *s = &w->slot[rank];
     int state = atomic_load(&s->state), sig = WTERMSIG(how);
     bool in = state == RT_WAITING || state == RT_MOVING;
-    if (atomic_exchange(&w->control->failed, 1) != 0) {
+    if (atomic_exchange(&w->control->failed, 1) != 0)
         return;
-    }
     rt_error(w->program,
              "rank %d was killed by signal %d (%s) in step %lld, %s '%s'%s",
              rank, sig, strsignal(sig), (long long)atomic_load(&s->step),
@@ -98,9 +93,8 @@ static void report_killed(const RtWorld *w, int rank, int how)
 static void kill_all(const pid_t *pid, int n)
 {
     for (int r = 0; r < n; r++) {
-        if (pid[r] > 0) {
+        if (pid[r] > 0)
             kill(pid[r], SIGKILL);
-        }
     }
 }
 
@@ -119,15 +113,12 @@ static int supervise(const RtWorld *w, pid_t *pid, int started)
         int how;
         pid_t gone = waitpid(-1, &how, 0);
         int rank = 0;
-        if (gone < 0 && errno == EINTR) {
+        if (gone < 0 && errno == EINTR)
             continue;
-        }
-        while (rank < started && pid[rank] != gone) {
+        while (rank < started && pid[rank] != gone)
             rank++;
-        }
-        if (gone < 0 || rank == started) {
+        if (gone < 0 || rank == started)
             continue; /* a child process that is not a rank */
-        }
         pid[rank] = 0;
         left--;
         if (how != 0 && status == 0) {
@@ -152,9 +143,8 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
         cpu_set_t before;
         bool known = sched_getaffinity(0, sizeof before, &before) == 0;
         int status = run_rank(w, rt_world_rank(w), body, context);
-        if (known) {
+        if (known)
             sched_setaffinity(0, sizeof before, &before);
-        }
         return status;
     }
     pid_t *pid = rt_allocate((size_t)w->nranks * sizeof *pid);
@@ -165,9 +155,8 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
         pid_t p = fork();
         if (p == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() != parent) {
+            if (getppid() != parent)
                 _exit(1);
-            }
             int status = run_rank(w, started, body, context);
             fflush(NULL);
             _exit(status);
@@ -183,9 +172,8 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
         pid[started] = p;
     }
     int status = supervise(w, pid, started);
-    for (int i = 0; status != 0 && i < 2; i++) {
+    for (int i = 0; status != 0 && i < 2; i++)
         rt_output_discard(w->temporary[i]);
-    }
     free(pid);
     return status;
 }

@@ -74,12 +74,10 @@ static bool is_loopback(const struct sockaddr *a)
 static bool is_same_everywhere(const char *host)
 {
     struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST}, *found = NULL;
-    if (strcmp(host, "localhost") == 0) {
+    if (strcmp(host, "localhost") == 0)
         return true;
-    }
-    if (getaddrinfo(host, NULL, &numeric, &found) != 0) {
+    if (getaddrinfo(host, NULL, &numeric, &found) != 0)
         return false;
-    }
     freeaddrinfo(found);
     return true;
 }
@@ -88,16 +86,14 @@ static int listen_at(const void *address, socklen_t n)
 {
     int family = ((const struct sockaddr *)address)->sa_family;
     int s = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s < 0) {
+    if (s < 0)
         return -1;
-    }
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
     if (family == AF_INET6) {
         setsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int));
     }
-    if (bind(s, address, n) == 0 && listen(s, SOMAXCONN) == 0) {
+    if (bind(s, address, n) == 0 && listen(s, SOMAXCONN) == 0)
         return s;
-    }
     int error = errno;
     close(s);
     errno = error;
@@ -125,11 +121,10 @@ static int open_door(const RtStore *s)
     struct addrinfo *list = rt_store_addresses(l, &error);
     bool may_be_local = is_same_everywhere(l->host);
     int door = -1;
-    for (struct addrinfo *a = list; a && door < 0; a = a->ai_next) {
+    for (struct addrinfo *a = list; a && door < 0; a = a->ai_next)
         door = may_be_local && is_loopback(a->ai_addr)
                    ? listen_at(a->ai_addr, a->ai_addrlen)
                    : listen_everywhere(l->port);
-    }
     if (door < 0) {
         bool used = !error && errno == EADDRINUSE;
         rt_error(s->world->program,
@@ -138,9 +133,8 @@ static int open_door(const RtStore *s)
                  used ? "; name a free port: PARC_MASTER=host:port"
                       : "");
     }
-    if (list) {
+    if (list)
         freeaddrinfo(list);
-    }
     return door;
 }
 
@@ -164,9 +158,8 @@ static void clean(char host[64])
 {
     host[63] = 0;
     for (char *c = host; *c; c++) {
-        if (!isalnum((unsigned char)*c) && !strchr("-._", *c)) {
+        if (!isalnum((unsigned char)*c) && !strchr("-._", *c))
             *c = '?';
-        }
     }
 }
 
@@ -175,15 +168,13 @@ static void count_refused(Reception *r, const Guest *g, RtAnswer why)
     Tally *t = &r->tally[why];
     t->n++;
     memcpy(t->from, g->from, sizeof t->from);
-    if (why != RT_SILENT) {
+    if (why != RT_SILENT)
         snprintf(t->who, sizeof t->who, ", as rank %d on %s", g->hello.rank,
                  g->hello.host);
-    }
-    if (t->n == 1 && why != RT_SILENT && why != RT_TAKEN) {
+    if (t->n == 1 && why != RT_SILENT && why != RT_TAKEN)
         rt_note(r->store->world->program,
                 "rank 0 refused a process %s, from %s%s", reason(why), t->from,
                 t->who);
-    }
 }
 
 /* Whether the process of a connection has closed it: it gave up waiting for the
@@ -200,12 +191,10 @@ static bool is_taken(Reception *r, const RtHello *h)
 {
     RtLink *link = &r->store->link[h->rank];
     int *fd = h->life ? &link->life : &link->line;
-    if (*fd < 0) {
+    if (*fd < 0)
         return false;
-    }
-    if (!has_left(*fd)) {
+    if (!has_left(*fd))
         return true;
-    }
     close(*fd);
     *fd = -1;
     r->missing++;
@@ -218,18 +207,14 @@ static RtAnswer judge(Reception *r, const Guest *g)
     const RtHello *h = &g->hello;
     unsigned char code[RT_DIGEST];
     rt_hello_code(l, &g->challenge, h, code);
-    if (h->job != l->job) {
+    if (h->job != l->job)
         return RT_OTHER_JOB;
-    }
-    if (!rt_digest_equal(code, h->code)) {
+    if (!rt_digest_equal(code, h->code))
         return RT_OTHER_TOKEN;
-    }
-    if (h->size != l->size) {
+    if (h->size != l->size)
         return RT_OTHER_SIZE;
-    }
-    if (h->rank < 1 || h->rank >= l->size) {
+    if (h->rank < 1 || h->rank >= l->size)
         return RT_NO_RANK;
-    }
     return h->plan != r->store->world->model->plan_hash ? RT_OTHER_PLAN
            : is_taken(r, h)                             ? RT_TAKEN
                                                         : RT_JOINED;
@@ -274,11 +259,10 @@ static void welcome(Reception *r, Guest *g)
         return;
     }
     close(g->socket);
-    if (answer == RT_OTHER_PLAN && r->store->launch->secret) {
+    if (answer == RT_OTHER_PLAN && r->store->launch->secret)
         refuse_plan(r, h);
-    } else if (answer != RT_JOINED) {
+    else if (answer != RT_JOINED)
         count_refused(r, g, answer);
-    }
 }
 
 /* Receives a part of the Hello; whether the client stays connected for more. */
@@ -291,9 +275,8 @@ static bool listen_to(Reception *r, Guest *g)
         welcome(r, g);
         return false;
     }
-    if (n > 0 || (later && rt_now() < g->until)) {
+    if (n > 0 || (later && rt_now() < g->until))
         return true;
-    }
     count_refused(r, g, RT_SILENT);
     close(g->socket);
     return false;
@@ -304,9 +287,8 @@ static void drop_oldest(Reception *r)
 {
     int oldest = 0;
     for (int i = 1; i < r->guests; i++) {
-        if (r->guest[i].until < r->guest[oldest].until) {
+        if (r->guest[i].until < r->guest[oldest].until)
             oldest = i;
-        }
     }
     count_refused(r, &r->guest[oldest], RT_SILENT);
     close(r->guest[oldest].socket);
@@ -318,31 +300,26 @@ static void let_in(Reception *r, int door)
     struct sockaddr_storage from = {0};
     socklen_t size = sizeof from;
     int s = accept4(door, (void *)&from, &size, SOCK_CLOEXEC);
-    if (s < 0) {
+    if (s < 0)
         return;
-    }
-    if (r->guests == GUESTS) {
+    if (r->guests == GUESTS)
         drop_oldest(r);
-    }
     Guest *g = &r->guest[r->guests];
     *g = (Guest){.socket = s, .until = rt_now() + RT_GREETING_SECONDS};
     if (getnameinfo((void *)&from, size, g->from, sizeof g->from, NULL, 0,
-                    NI_NUMERICHOST) != 0) {
+                    NI_NUMERICHOST) != 0)
         snprintf(g->from, sizeof g->from, "an unknown address");
-    }
     static const char mapped[] = "::ffff:"; /* IPv4 on a socket of IPv6 */
     size_t skipped = strlen(mapped), n = strlen(g->from);
-    if (strncmp(g->from, mapped, skipped) == 0) {
+    if (strncmp(g->from, mapped, skipped) == 0)
         memmove(g->from, g->from + skipped, n - skipped + 1);
-    }
     memcpy(g->challenge.magic, rt_greeting_magic, sizeof g->challenge.magic);
     rt_nonce(g->challenge.nonce);
     rt_store_tune(s);
-    if (rt_store_send(s, &g->challenge, sizeof g->challenge, 0)) {
+    if (rt_store_send(s, &g->challenge, sizeof g->challenge, 0))
         r->guests++;
-    } else {
+    else
         close(s);
-    }
 }
 
 /* "; refused: 3 connections with another token …, the last from 10.0.0.5" */
@@ -352,13 +329,12 @@ static void add_refusals(const Reception *r, char *text, size_t size)
     text[0] = 0;
     for (int i = 0; i < RT_ANSWERS && n < size; i++) {
         const Tally *t = &r->tally[i];
-        if (t->n > 0) {
+        if (t->n > 0)
             n += (size_t)snprintf(text + n, size - n,
                                   "; refused %d connection%s %s, the last from "
                                   "%s%s",
                                   t->n, t->n == 1 ? "" : "s", reason(i),
                                   t->from, t->who);
-        }
     }
 }
 
@@ -387,9 +363,8 @@ static bool receive_all(Reception *r, int door)
     r->until = rt_now() + r->store->limit;
     while (r->missing > 0) {
         struct pollfd p[GUESTS + 1];
-        if (rt_now() > r->until) {
+        if (rt_now() > r->until)
             return !r->refused && report_missing(r);
-        }
         p[0] = (struct pollfd){.fd = door, .events = POLLIN};
         for (int i = 0; i < r->guests; i++) {
             p[i + 1] =
@@ -402,13 +377,11 @@ static bool receive_all(Reception *r, int door)
             return false;
         }
         for (int i = r->guests - 1; i >= 0; i--) {
-            if (!listen_to(r, &r->guest[i])) {
+            if (!listen_to(r, &r->guest[i]))
                 r->guest[i] = r->guest[--r->guests];
-            }
         }
-        if (p[0].revents & POLLIN) {
+        if (p[0].revents & POLLIN)
             let_in(r, door);
-        }
     }
     return !r->refused;
 }
@@ -420,13 +393,11 @@ static bool allow_connections(const RtStore *s)
     enum { OTHER_FILES = 64 };
     struct rlimit most;
     rlim_t needed = 2 * (rlim_t)s->launch->size + OTHER_FILES;
-    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= needed) {
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= needed)
         return true;
-    }
     most.rlim_cur = most.rlim_max;
-    if (most.rlim_max >= needed && setrlimit(RLIMIT_NOFILE, &most) == 0) {
+    if (most.rlim_max >= needed && setrlimit(RLIMIT_NOFILE, &most) == 0)
         return true;
-    }
     rt_error(s->world->program,
              "rank 0 has two connections to each of %d ranks and needs %lld "
              "open files; 'ulimit -Hn' allows %lld",
@@ -436,20 +407,17 @@ static bool allow_connections(const RtStore *s)
 
 bool rt_reception(RtStore *s)
 {
-    if (!allow_connections(s)) {
+    if (!allow_connections(s))
         return false;
-    }
     Reception *r = rt_allocate(sizeof *r);
     int door = open_door(s);
     r->store = s;
     r->missing = 2 * (s->launch->size - 1);
     bool good = door >= 0 && receive_all(r, door);
-    for (int i = 0; i < r->guests; i++) {
+    for (int i = 0; i < r->guests; i++)
         close(r->guest[i].socket);
-    }
-    if (door >= 0) {
+    if (door >= 0)
         close(door);
-    }
     free(r);
     return good;
 }

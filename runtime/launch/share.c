@@ -21,13 +21,11 @@ void rt_share(ParcRt *rt, int id, void *data, size_t bytes)
         size_t left = bytes - done;
         size_t piece = left < sizeof c->board ? left : sizeof c->board;
         char *at = (char *)data + done;
-        if (rt->rank == 0) {
+        if (rt->rank == 0)
             memcpy(c->board, at, piece);
-        }
         rt_meet(rt, id);
-        if (rt->rank != 0) {
+        if (rt->rank != 0)
             memcpy(at, c->board, piece);
-        }
         rt_meet(rt, id); /* rank 0 may write the next piece */
         done += piece;
     }

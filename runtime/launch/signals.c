@@ -58,9 +58,8 @@ void rt_signals_record(RtSignals *s, int signal)
     int64_t none = 0;
     int32_t zero = 0;
     if (signal == SIGUSR1) {
-        if (counts(&s->save_ns)) {
+        if (counts(&s->save_ns))
             atomic_fetch_add(&s->saves, 1);
-        }
     } else if (atomic_compare_exchange_strong(&s->stop_ns, &none, now_ns())) {
         atomic_compare_exchange_strong(&s->stop, &zero, signal);
     }
@@ -71,9 +70,8 @@ void rt_signals_record(RtSignals *s, int signal)
 static void end_now(struct RtWorld *w, int signal_number)
 {
     for (int i = 0; w && rt_world_rank(w) == 0 && i < 2; i++) {
-        if (w->temporary[i] && w->temporary[i][0]) {
+        if (w->temporary[i] && w->temporary[i][0])
             unlink(w->temporary[i]);
-        }
     }
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -109,14 +107,12 @@ void rt_signals_open(void)
     static const int handled[] = {SIGINT, SIGTERM, SIGUSR1};
     struct sigaction a = {.sa_handler = handle, .sa_flags = SA_RESTART}, old;
     sigemptyset(&a.sa_mask);
-    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
+    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++)
         sigaddset(&a.sa_mask, handled[i]);
-    }
     for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
         if (sigaction(handled[i], NULL, &old) == 0 &&
-            old.sa_handler != SIG_IGN) {
+            old.sa_handler != SIG_IGN)
             sigaction(handled[i], &a, NULL);
-        }
     }
 }
 

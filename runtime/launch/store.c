@@ -58,12 +58,10 @@ static bool wait_for(int socket, short events, double *left)
     while (*left > 0) {
         double slice = *left < 1 ? *left : 1, begin = rt_now();
         int n = poll(&p, 1, (int)(slice * 1e3) + 1);
-        if (n > 0) {
+        if (n > 0)
             return true;
-        }
-        if (n < 0 && errno != EINTR) {
+        if (n < 0 && errno != EINTR)
             return false;
-        }
         double waited = rt_now() - begin;
         *left -= waited < slice ? waited : slice;
     }
@@ -135,16 +133,14 @@ static uint32_t greet(const RtStore *s, int fd, RtHello *h, double limit)
     RtChallenge c;
     RtReply r;
     unsigned char code[RT_DIGEST];
-    if (!rt_store_receive(fd, &c, sizeof c, limit)) {
+    if (!rt_store_receive(fd, &c, sizeof c, limit))
         return RT_SILENT;
-    }
     rt_nonce(h->nonce);
     rt_hello_code(l, &c, h, h->code);
     if (memcmp(c.magic, rt_greeting_magic, sizeof c.magic) != 0 ||
         !rt_store_send(fd, h, sizeof *h, limit) ||
-        !rt_store_receive(fd, &r, sizeof r, limit)) {
+        !rt_store_receive(fd, &r, sizeof r, limit))
         return RT_SILENT;
-    }
     rt_reply_code(l, &c, h, r.answer, code);
     return rt_digest_equal(code, r.code)   ? r.answer
            : r.answer == RT_OTHER_JOB ? RT_OTHER_JOB
@@ -190,9 +186,8 @@ static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
         why->final = answer == RT_OTHER_PLAN || answer == RT_OTHER_SIZE ||
                      answer == RT_NO_RANK;
     }
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     return -1;
 }
 
@@ -218,9 +213,8 @@ static int join(const RtStore *s, bool life)
                 return fd;
             }
         }
-        if (list) {
+        if (list)
             freeaddrinfo(list);
-        }
         usleep(RETRY_MS * 1000);
     }
     rt_error(s->world->program,
@@ -238,12 +232,10 @@ bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch, double limit)
     s->limit = limit;
     s->bell[0] = s->bell[1] = -1;
     s->link = rt_allocate((size_t)n * sizeof *s->link);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         s->link[i].line = s->link[i].life = -1;
-    }
-    if (launch->rank == 0) {
+    if (launch->rank == 0)
         return rt_reception(s);
-    }
     s->link[0].line = join(s, false);
     s->link[0].life = s->link[0].line >= 0 ? join(s, true) : -1;
     return s->link[0].life >= 0;
@@ -255,9 +247,8 @@ void rt_store_close(RtStore *s)
     for (int i = 0; i < n; i++) {
         int fd[] = {s->link[i].line, s->link[i].life};
         for (int k = 0; k < 2; k++) {
-            if (fd[k] >= 0) {
+            if (fd[k] >= 0)
                 close(fd[k]);
-            }
         }
     }
     free(s->link);

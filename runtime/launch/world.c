@@ -43,9 +43,8 @@ int64_t rt_nranks(const ParcModel *model)
 {
     int64_t n = 1;
     for (int i = 0; i < model->naxes; i++) {
-        if (__builtin_mul_overflow(n, model->axis[i].size, &n)) {
+        if (__builtin_mul_overflow(n, model->axis[i].size, &n))
             return INT64_MAX;
-        }
     }
     return n;
 }
@@ -54,10 +53,9 @@ const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH])
 {
     size_t n = 0;
     text[0] = 0;
-    for (int a = 0; a < m->naxes && n < RT_MESH - 56; a++) {
+    for (int a = 0; a < m->naxes && n < RT_MESH - 56; a++)
         n += (size_t)snprintf(text + n, RT_MESH - n, "%s%s=%lld", a ? " x " : "",
                               m->axis[a].name, (long long)m->axis[a].size);
-    }
     return text;
 }
 
@@ -65,9 +63,8 @@ bool rt_ranks_check(const ParcModel *model, const char *program)
 {
     char mesh[RT_MESH];
     int64_t n = rt_nranks(model);
-    if (n >= 1 && n <= RT_MOST_RANKS) {
+    if (n >= 1 && n <= RT_MOST_RANKS)
         return true;
-    }
     rt_error(program,
              "the mesh (%s) has %s%lld ranks, and a program runs on 1 to %d: "
              "run parc again with a smaller --mesh",
@@ -79,18 +76,16 @@ bool rt_ranks_check(const ParcModel *model, const char *program)
 int64_t rt_group_size(const ParcModel *model, uint32_t axes)
 {
     int64_t n = 1;
-    for (int a = 0; a < model->naxes; a++) {
+    for (int a = 0; a < model->naxes; a++)
         n *= axes >> a & 1 ? model->axis[a].size : 1;
-    }
     return n;
 }
 
 int64_t rt_coord(const ParcModel *model, int rank, int axis)
 {
     int64_t rest = rank;
-    for (int i = model->naxes - 1; i > axis; i--) {
+    for (int i = model->naxes - 1; i > axis; i--)
         rest /= model->axis[i].size;
-    }
     return rest % model->axis[axis].size;
 }
 
@@ -105,9 +100,8 @@ const char *rt_collective_name(const ParcModel *model, int id)
                                       "save of a checkpoint",
                                       "read of a checkpoint",
                                       "sampling"};
-    if (id < 0 && id >= RT_AT_LEAST) {
+    if (id < 0 && id >= RT_AT_LEAST)
         return own[-id - 1];
-    }
     return id < model->ncollectives ? model->collective[id]
                                     : "unknown collective";
 }
@@ -129,9 +123,8 @@ static bool read_timeout(RtWorld *w)
 {
     const char *text = getenv("PARC_TIMEOUT");
     w->timeout_seconds = DEFAULT_TIMEOUT;
-    if (!text || !*text) {
+    if (!text || !*text)
         return true;
-    }
     char *end;
     long n = strtol(text, &end, 10);
     if (*end || n < 1 || n > MOST_SECONDS) {
@@ -149,9 +142,8 @@ static bool read_timeout(RtWorld *w)
  * created. In a job of a launcher a message has then been printed. */
 static int shared_file(const RtWorld *w, size_t bytes)
 {
-    if (w->mapped == 1) {
+    if (w->mapped == 1)
         return -1;
-    }
     return w->launch ? rt_join_file(w, bytes) : rt_memory_file(bytes);
 }
 
@@ -160,9 +152,8 @@ static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
 {
     int stride = 1, first = rank;
     for (int a = model->naxes - 1; a >= 0; a--) {
-        if (axes >> a & 1) {
+        if (axes >> a & 1)
             first -= (int)rt_coord(model, rank, a) * stride;
-        }
         stride *= (int)model->axis[a].size;
     }
     return first;
@@ -193,9 +184,8 @@ static bool map_segments(const RtWorld *w, char *base, char *at, int file)
             char *from = at + first * w->arena_stride + s->offset;
             char *to = at + (size_t)r * w->arena_stride + s->offset;
             if (to != from &&
-                !map_again(base, from, to, (size_t)s->bytes, file)) {
+                !map_again(base, from, to, (size_t)s->bytes, file))
                 return false;
-            }
         }
     }
     return true;
@@ -223,14 +213,12 @@ static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
                             (shared ? MAP_SHARED : MAP_PRIVATE) |
                             (file < 0 ? MAP_ANONYMOUS : 0),
                         file, 0);
-        if (at == MAP_FAILED || !map_segments(w, base, base + arenas, file)) {
+        if (at == MAP_FAILED || !map_segments(w, base, base + arenas, file))
             base = NULL;
-        }
     }
     int error = errno;
-    if (file >= 0) {
+    if (file >= 0)
         close(file);
-    }
     errno = error;
     return base;
 }
@@ -245,9 +233,8 @@ static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
 {
     const RtLaunch *l = w->launch;
     bool all_here = !l || rt_collectives_share();
-    if (all_here ? rt_world_rank(w) != 0 : l->local != 0) {
+    if (all_here ? rt_world_rank(w) != 0 : l->local != 0)
         return true;
-    }
     return rt_memory_check(w, all_here ? w->nranks : l->neighbours, runs,
                            staging);
 }
@@ -274,9 +261,8 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
     w->first = w->mapped == w->nranks ? 0 : launch->rank;
     if (!read_timeout(w) || (launch && !rt_join(w, launch)) ||
-        !check_memory(w, runs, staging)) {
+        !check_memory(w, runs, staging))
         return false;
-    }
     size_t n = (size_t)w->nranks;
     size_t slots = round_up(sizeof(RtControl), 64);
     size_t barriers = slots + n * round_up(sizeof(RtSlot), 64);
@@ -292,9 +278,8 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     }
     size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
     char *base = map_world(w, bytes, arenas);
-    if (!base && w->map_bytes == 0) {
+    if (!base && w->map_bytes == 0)
         return false; /* a message has been printed */
-    }
     if (!base) {
         cannot_map(w, (double)bytes, errno);
         return false;

@@ -27,11 +27,10 @@ static bool is_kept(const unsigned char *line, int64_t n, int64_t step)
     int64_t has = INT64_MAX;
     rt_json_object(&j);
     while (rt_json_key(&j, key, sizeof key)) {
-        if (strcmp(key, "step") == 0) {
+        if (strcmp(key, "step") == 0)
             has = rt_json_integer(&j);
-        } else {
+        else
             rt_json_skip(&j);
-        }
     }
     return !j.error && rt_json_peek(&j) < 0 && has <= step;
 }
@@ -41,9 +40,8 @@ static int64_t kept_bytes(const unsigned char *text, int64_t size, int64_t step)
     int64_t at = 0;
     while (at < size) {
         const unsigned char *end = memchr(text + at, '\n', (size_t)(size - at));
-        if (!end || !is_kept(text + at, end - (text + at), step)) {
+        if (!end || !is_kept(text + at, end - (text + at), step))
             break;
-        }
         at = end + 1 - text;
     }
     return at;
@@ -58,12 +56,10 @@ int64_t rt_log_kept(const char *path, int64_t step)
         void *map = st.st_size > 0 ? mmap(NULL, (size_t)st.st_size, PROT_READ,
                                           MAP_PRIVATE, file, 0)
                                    : NULL;
-        if (map != MAP_FAILED) {
+        if (map != MAP_FAILED)
             kept = map ? kept_bytes(map, st.st_size, step) : 0;
-        }
-        if (map != MAP_FAILED && map) {
+        if (map != MAP_FAILED && map)
             munmap(map, (size_t)st.st_size);
-        }
     }
     if (file >= 0) {
         int error = errno;

@@ -29,15 +29,12 @@
 static const char *take_file(int file, const char *path, int64_t done)
 {
     struct stat st;
-    if (fstat(file, &st) != 0) {
+    if (fstat(file, &st) != 0)
         return strerror(errno);
-    }
-    if (!S_ISREG(st.st_mode)) {
+    if (!S_ISREG(st.st_mode))
         return NULL;
-    }
-    if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return "another run is writing it; give each run a --log of its own";
-    }
     int64_t kept = done > 0 ? rt_log_kept(path, done) : 0;
     return kept < 0 || ftruncate(file, kept) != 0 ? strerror(errno) : NULL;
 }
@@ -52,9 +49,8 @@ bool rt_log_open(RtLog *l, const char *path, int64_t done, const char *program)
     const char *why = l->file < 0 ? strerror(errno)
                       : is_stdout ? NULL
                                   : take_file(l->file, path, done);
-    if (why) {
+    if (why)
         rt_error(program, "cannot write '%s': %s", rt_output_name(path), why);
-    }
     return !why;
 }
 
@@ -64,9 +60,8 @@ static size_t put_field(char *to, size_t size, const RtField *f,
 {
     double value = rt_field_value(f, r);
     const char *comma = f == rt_fields ? "" : ", ";
-    if (f->optional && (isnan(value) || value == 0)) {
+    if (f->optional && (isnan(value) || value == 0))
         return 0;
-    }
     int n = f->whole ? snprintf(to, size, "%s\"%s\": %.0f", comma, f->name,
                                 value)
             : isfinite(value)
@@ -80,26 +75,22 @@ void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r)
     enum { LINE = 768 };
     char text[LINE];
     size_t n = 0;
-    if (l->file < 0) {
+    if (l->file < 0)
         return;
-    }
     text[n++] = '{';
-    for (const RtField *f = rt_fields; f->name; f++) {
+    for (const RtField *f = rt_fields; f->name; f++)
         n += put_field(text + n, sizeof text - n, f, r);
-    }
     n += (size_t)snprintf(text + n, sizeof text - n, "}\n");
     ssize_t did = write(l->file, text, n);
-    if (did != (ssize_t)n) {
+    if (did != (ssize_t)n)
         rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),
                 strerror(did < 0 ? errno : ENOSPC));
-    }
 }
 
 void rt_log_close(RtLog *l, ParcRt *rt)
 {
-    if (l->file >= 0 && close(l->file) != 0) {
+    if (l->file >= 0 && close(l->file) != 0)
         rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),
                 strerror(errno));
-    }
     l->file = -1;
 }

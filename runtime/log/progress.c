@@ -28,20 +28,18 @@ void rt_progress_start(RtProgress *p, int64_t done, int64_t steps,
 static const char *duration(double seconds, char text[32])
 {
     long long s = (long long)(seconds + 0.5);
-    if (s >= 3600) {
+    if (s >= 3600)
         snprintf(text, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-    } else {
+    else
         snprintf(text, 32, "%lld:%02lld", s / 60, s % 60);
-    }
     return text;
 }
 
 static bool line_is_due(const RtProgress *p, const RtRecord *r, double now)
 {
     int64_t step = r->step;
-    if (step == p->first + 1 || step == p->steps || !isnan(r->val_loss)) {
+    if (step == p->first + 1 || step == p->steps || !isnan(r->val_loss))
         return true;
-    }
     return p->terminal
                ? now - p->last_line > redraw_seconds
                : step * LINES / p->steps != (step - 1) * LINES / p->steps ||
@@ -54,9 +52,8 @@ static void show(RtProgress *p, const RtRecord *r, double now)
     double did = (double)(r->step - p->first);
     double rest = (now - p->begin) / did * (double)(p->steps - r->step);
     bool ends = r->step == p->steps;
-    if (!isnan(r->val_loss)) {
+    if (!isnan(r->val_loss))
         snprintf(val, sizeof val, "  val_loss %.4f", r->val_loss);
-    }
     int n = snprintf(text, sizeof text,
                      "%sstep %lld/%lld  loss %.4f%s  %.0f %s/s  %s left%s",
                      p->terminal ? "\r" : "", (long long)r->step,
@@ -66,33 +63,29 @@ static void show(RtProgress *p, const RtRecord *r, double now)
                      !p->terminal           ? "\n"
                      : ends || val[0] != 0  ? "\033[K\n"
                                             : "\033[K");
-    if (write(STDERR_FILENO, text, (size_t)n) < 0) {
+    if (write(STDERR_FILENO, text, (size_t)n) < 0)
         return; /* standard error is closed */
-    }
     p->last_line = now;
 }
 
 void rt_progress_step(RtProgress *p, const RtRecord *r)
 {
     double now = rt_now();
-    if (r->step == p->first + 1) {
+    if (r->step == p->first + 1)
         p->first_loss = r->loss;
-    }
     p->last_loss = r->loss;
-    if (line_is_due(p, r, now)) {
+    if (line_is_due(p, r, now))
         show(p, r, now);
-    }
 }
 
 void rt_progress_end(const RtProgress *p, int64_t done)
 {
     int64_t did = done - p->first;
-    if (did > 0) {
+    if (did > 0)
         rt_say("%s%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f %s/s, "
                "%.1f ms per step",
                p->terminal && done < p->steps ? "\r\033[K" : "",
                (long long)did, did == 1 ? "" : "s", p->seconds, p->first_loss,
                p->last_loss, (double)p->tokens / p->seconds, p->unit,
                p->seconds * 1e3 / (double)did);
-    }
 }

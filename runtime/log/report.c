@@ -78,9 +78,8 @@ bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model,
     r->log.file = r->events.file = -1;
     r->tokens_a_step = model->batch * (model->seq > 0 ? model->seq : 1);
     r->unit = model->seq > 1 ? "tokens" : "samples";
-    if (o->dry_run) {
+    if (o->dry_run)
         return true;
-    }
     return (!o->log || rt_log_open(&r->log, o->log, done, o->program)) &&
            (!o->tensorboard ||
             rt_events_open(&r->events, o->tensorboard, o->program));

@@ -58,9 +58,8 @@ static void put(Message *m, const void *data, size_t n)
 /* The low `n` bytes of a number, little-endian. */
 static void put_bytes(Message *m, uint64_t value, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         m->data[m->n++] = (unsigned char)(value >> (8 * i));
-    }
 }
 
 static void put_varint(Message *m, uint64_t value)
@@ -139,9 +138,8 @@ static int put_version(const RtEvents *e)
 
 static void fail(ParcRt *rt, const RtEvents *e, int error)
 {
-    if (error) {
+    if (error)
         rt_fail(rt, "cannot write '%s': %s", e->path, strerror(error));
-    }
 }
 
 bool rt_events_open(RtEvents *e, const char *directory, const char *program)
@@ -160,18 +158,16 @@ bool rt_events_open(RtEvents *e, const char *directory, const char *program)
     }
     e->file = open(e->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     error = e->file < 0 ? errno : put_version(e);
-    if (error) {
+    if (error)
         rt_error(program, "cannot write '%s': %s", e->path, strerror(error));
-    }
     return error == 0;
 }
 
 void rt_events_start(RtEvents *e, ParcRt *rt, int64_t done)
 {
     Message event, session = {0};
-    if (e->file < 0) {
+    if (e->file < 0)
         return;
-    }
     put_key(&session, SESSION_STATUS, VARINT);
     put_varint(&session, SESSION_START);
     begin_event(&event, done + 1);
@@ -182,14 +178,12 @@ void rt_events_start(RtEvents *e, ParcRt *rt, int64_t done)
 void rt_events_write(RtEvents *e, ParcRt *rt, const RtRecord *r)
 {
     Message event, summary = {0};
-    if (e->file < 0) {
+    if (e->file < 0)
         return;
-    }
     for (const RtField *f = rt_fields; f->name; f++) {
         double value = rt_field_value(f, r);
-        if (f->curve && isfinite(value) && !(f->optional && value == 0)) {
+        if (f->curve && isfinite(value) && !(f->optional && value == 0))
             put_value(&summary, f->name, value);
-        }
     }
     begin_event(&event, r->step);
     put_field(&event, SUMMARY, summary.data, summary.n);
@@ -198,9 +192,8 @@ void rt_events_write(RtEvents *e, ParcRt *rt, const RtRecord *r)
 
 void rt_events_close(RtEvents *e, ParcRt *rt)
 {
-    if (e->file >= 0 && close(e->file) != 0) {
+    if (e->file >= 0 && close(e->file) != 0)
         fail(rt, e, errno);
-    }
     free(e->path);
     e->path = NULL;
     e->file = -1;

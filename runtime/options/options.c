@@ -156,9 +156,8 @@ static void print_row(const char *left, const char *help)
 
 static void print_variables(const RtVariable *v)
 {
-    for (; v->name; v++) {
+    for (; v->name; v++)
         print_row(v->name, v->help);
-    }
 }
 
 void rt_usage(const RtOptions *o, const ParcModel *model)
@@ -185,17 +184,14 @@ static int usage_error(const RtOptions *o)
 
 static const Option *find(const char *arg, size_t n)
 {
-    if (n == 2 && strncmp(arg, "-h", n) == 0) {
+    if (n == 2 && strncmp(arg, "-h", n) == 0)
         return find("--help", strlen("--help"));
-    }
-    if (n == 2 && strncmp(arg, "-V", n) == 0) {
+    if (n == 2 && strncmp(arg, "-V", n) == 0)
         return find("--version", strlen("--version"));
-    }
     for (int i = 0; i < NOPTIONS; i++) {
         if (strlen(options[i].name) == n &&
-            strncmp(options[i].name, arg, n) == 0) {
+            strncmp(options[i].name, arg, n) == 0)
             return &options[i];
-        }
     }
     return NULL;
 }
@@ -206,18 +202,16 @@ static int unknown(const RtOptions *o, const char *arg, size_t n)
     int nnames = 0;
     char name[64];
     snprintf(name, sizeof name, "%.*s", n < 63 ? (int)n : 63, arg);
-    for (int i = 0; i < NOPTIONS; i++) {
+    for (int i = 0; i < NOPTIONS; i++)
         names[nnames++] = options[i].name + 2; /* without "--" */
-    }
     const char *near = rt_near_miss(name + strspn(name, "-"), names, nnames);
-    if (arg[0] != '-') {
+    if (arg[0] != '-')
         rt_error(o->program, "unexpected argument '%s'", arg);
-    } else if (near) {
+    else if (near)
         rt_error(o->program, "unknown option '%s'; did you mean '--%s'?", name,
                  near);
-    } else {
+    else
         rt_error(o->program, "unknown option '%s'", name);
-    }
     return usage_error(o);
 }
 
@@ -402,21 +396,17 @@ int rt_options(RtOptions *o, int argc, char **argv)
         const char *equals = strchr(argv[i], '=');
         size_t n = equals ? (size_t)(equals - argv[i]) : strlen(argv[i]);
         const Option *p = find(argv[i], n);
-        if (!p) {
+        if (!p)
             return unknown(o, argv[i], n);
-        }
         const char *value = equals ? equals + 1 : NULL;
-        if (p->kind != FLAG && !equals && i + 1 < argc) {
+        if (p->kind != FLAG && !equals && i + 1 < argc)
             value = argv[++i];
-        }
         int status = set(o, p, value);
-        if (status >= 0) {
+        if (status >= 0)
             return status;
-        }
     }
     bool only_reads = o->eval || o->sample || o->sample_ids;
-    if (o->eval || o->steps < 0) {
+    if (o->eval || o->steps < 0)
         o->steps = only_reads ? 0 : DEFAULT_STEPS;
-    }
     return check_rules(o);
 }

@@ -24,15 +24,12 @@ double rt_schedule_lr(const RtSettings *settings, int64_t step, int64_t steps)
     int64_t n = s->steps > 0 ? s->steps : steps;
     int64_t first = s->warmup > 1 ? s->warmup : 1;
     double lr = settings->lr;
-    if (step <= s->warmup) {
+    if (step <= s->warmup)
         return lr * (double)step / (double)s->warmup;
-    }
-    if (s->kind == PARC_CONSTANT || step <= first) {
+    if (s->kind == PARC_CONSTANT || step <= first)
         return lr;
-    }
-    if (step >= n) {
+    if (step >= n)
         return s->min_lr;
-    }
     double x = (double)(step - first) / (double)(n - first);
     double share = s->kind == PARC_LINEAR ? 1 - x : (1 + cos(pi * x)) / 2;
     return s->min_lr + (lr - s->min_lr) * share;

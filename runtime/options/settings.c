@@ -45,9 +45,8 @@ static int find(const char *name, size_t n)
 {
     for (int i = 0; i < SETTINGS; i++) {
         if (strlen(settings[i].name) == n &&
-            strncmp(settings[i].name, name, n) == 0) {
+            strncmp(settings[i].name, name, n) == 0)
             return i;
-        }
     }
     return -1;
 }
@@ -67,14 +66,12 @@ static bool store(RtSettings *s, int i, double value)
     float stored = (float)value; /* the program computes with f32 */
     if (!isfinite(stored) || value < 0 || (value > 0 && stored <= 0) ||
         (value == 0 && !settings[i].zero) ||
-        (settings[i].whole && (value != floor(value) || value > most))) {
+        (settings[i].whole && (value != floor(value) || value > most)))
         return false;
-    }
-    if (settings[i].whole) {
+    if (settings[i].whole)
         *(int64_t *)(void *)at = (int64_t)value;
-    } else {
+    else
         *(double *)(void *)at = value;
-    }
     s->changed |= 1u << i;
     return true;
 }
@@ -82,9 +79,8 @@ static bool store(RtSettings *s, int i, double value)
 /* Whether the program reads the setting. */
 static bool is_read(int i, const ParcModel *model)
 {
-    if (settings[i].at == AT(clip)) {
+    if (settings[i].at == AT(clip))
         return model->clip_offset >= 0;
-    }
     return model->schedule.kind != PARC_CONSTANT ||
            (settings[i].at != AT(schedule.steps) &&
             settings[i].at != AT(schedule.min_lr));
@@ -94,9 +90,8 @@ void rt_settings_adopt(RtSettings *s, const RtSettings *from,
                        const ParcModel *model)
 {
     for (int i = 0; i < SETTINGS; i++) {
-        if (from->changed >> i & 1 && is_read(i, model)) {
+        if (from->changed >> i & 1 && is_read(i, model))
             store(s, i, value_of(from, i));
-        }
     }
 }
 
@@ -105,20 +100,18 @@ static bool refuse_name(const char *name, size_t n, const char *program)
     const char *names[SETTINGS];
     char word[NAME];
     snprintf(word, sizeof word, "%.*s", n < NAME ? (int)n : NAME - 1, name);
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         names[i] = settings[i].name;
-    }
     const char *near = rt_near_miss(word, names, SETTINGS);
-    if (near) {
+    if (near)
         rt_error(program, "--set: unknown setting '%s'; did you mean '%s'?",
                  word, near);
-    } else {
+    else
         rt_error(program,
                  "--set: '%s' is a part of the program: compile again with -D "
                  "%s=VALUE. A run can set optimizer.lr, clip, schedule.warmup, "
                  "schedule.steps and schedule.min_lr",
                  word, word);
-    }
     return false;
 }
 
@@ -132,18 +125,16 @@ static bool set(RtSettings *s, const char *text, const ParcModel *model,
     }
     size_t n = (size_t)(equals - text);
     int i = find(text, n);
-    if (i < 0) {
+    if (i < 0)
         return refuse_name(text, n, program);
-    }
     if (!is_read(i, model)) {
-        if (settings[i].at == AT(clip)) {
+        if (settings[i].at == AT(clip))
             rt_error(program, "--set %s: the program does not clip gradients: "
                               "compile again with -D %s", text, text);
-        } else {
+        else
             rt_error(program,
                      "--set %s: the program's learning rate is constant after "
                      "the warm-up: compile again with another schedule", text);
-        }
         return false;
     }
     char *end;
@@ -162,9 +153,8 @@ static bool set(RtSettings *s, const char *text, const ParcModel *model,
 static bool check_schedule(const RtSettings *s, const char *program)
 {
     const ParcSchedule *of = &s->schedule;
-    if (!s->changed || of->kind == PARC_CONSTANT) {
+    if (!s->changed || of->kind == PARC_CONSTANT)
         return true;
-    }
     if (of->steps > 0 && of->warmup >= of->steps) {
         rt_error(program,
                  "--set: no steps remain for the decay: schedule.warmup=%lld, "
@@ -186,9 +176,8 @@ bool rt_settings_set(RtSettings *s, const RtTexts *texts,
                      const ParcModel *model, const char *program)
 {
     for (int i = 0; i < texts->n; i++) {
-        if (!set(s, texts->at[i], model, program)) {
+        if (!set(s, texts->at[i], model, program))
             return false;
-        }
     }
     return check_schedule(s, program);
 }
@@ -210,9 +199,8 @@ void rt_settings_print_json(const RtSettings *s, FILE *to)
 void rt_settings_print(const RtSettings *s, FILE *to)
 {
     for (int i = 0; i < SETTINGS; i++) {
-        if (s->changed >> i & 1) {
+        if (s->changed >> i & 1)
             fprintf(to, " %s=%.9g", settings[i].name, value_of(s, i));
-        }
     }
 }
 
@@ -222,10 +210,9 @@ void rt_settings_read(RtSettings *s, RtJson *j)
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
         int i = find(key, strlen(key));
-        if (i < 0) {
+        if (i < 0)
             rt_json_skip(j);
-        } else if (!store(s, i, rt_json_number(j))) {
+        else if (!store(s, i, rt_json_number(j)))
             rt_json_fail(j, "the setting cannot have this value");
-        }
     }
 }

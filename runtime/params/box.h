@@ -22,9 +22,8 @@ typedef struct RtBox {
 static inline void rt_box_add(RtBox *b, int64_t dim, int64_t dst, int64_t src)
 {
     int last = b->n - 1;
-    if (dim == 1) {
+    if (dim == 1)
         return;
-    }
     if (last >= 0 && b->src[last] == src * dim && b->dst[last] == dst * dim) {
         b->dim[last] *= dim;
     } else {
@@ -42,9 +41,8 @@ static inline RtBox rt_box(int ndim, const int64_t *dim,
 {
     RtBox b = {0};
     int64_t dst = 1;
-    for (int d = 0; d < ndim; d++) {
+    for (int d = 0; d < ndim; d++)
         dst *= dim[d];
-    }
     for (int d = 0; d < ndim && dst > 0; d++) {
         dst /= dim[d];
         rt_box_add(&b, dim[d], dst, src_stride[d]);
@@ -60,9 +58,8 @@ static inline RtBox rt_box(int ndim, const int64_t *dim,
 static inline int64_t rt_box_elements(const RtBox *b)
 {
     int64_t n = 1;
-    for (int d = 0; d < b->n; d++) {
+    for (int d = 0; d < b->n; d++)
         n *= b->dim[d];
-    }
     return n;
 }
 

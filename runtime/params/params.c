@@ -23,16 +23,13 @@ static int64_t layer_number(const char *segment, int64_t index, size_t *size)
     char *end;
     long long first, step = 1;
     *size = *segment == '*';
-    if (*segment < '0' || *segment > '9') {
+    if (*segment < '0' || *segment > '9')
         return index;
-    }
     first = strtoll(segment, &end, 10);
-    if (*end == '-') {
+    if (*end == '-')
         (void)strtoll(end + 1, &end, 10);
-    }
-    if (*end == ':') {
+    if (*end == ':')
         step = strtoll(end + 1, &end, 10);
-    }
     *size = (size_t)(end - segment);
     return first + index * step;
 }
@@ -55,9 +52,8 @@ void rt_param_numbers(const ParcParam *param, int64_t layer,
     for (const char *s = param->name; s && stack < param->nstack;) {
         size_t size;
         int64_t n = layer_number(s, number[stack], &size);
-        if (size > 0) {
+        if (size > 0)
             number[stack++] = n;
-        }
         s = strchr(s, '.');
         s = s ? s + 1 : NULL;
     }
@@ -99,9 +95,8 @@ static void draw(float *to, const ParcParam *p, int64_t seed, uint32_t key,
     case PARC_COPY:
         break; /* rt_params_init handles them */
     case PARC_ONES:
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i] = 1;
-        }
         break;
     case PARC_NORMAL:
         rt_random_normal(to, seed, RT_STREAM_INIT, key, first, n, p->a);
@@ -110,9 +105,8 @@ static void draw(float *to, const ParcParam *p, int64_t seed, uint32_t key,
         rt_random_uniform(to, seed, RT_STREAM_INIT, key, first, n, p->a, p->b);
         break;
     case PARC_ARANGE:
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i] = (float)(p->a + (double)(first + i));
-        }
         break;
     }
 }
@@ -144,9 +138,8 @@ static void move(ParcRt *rt, const RtShard *s,
         hook(rt, first, s->layers * row);
         return;
     }
-    for (int64_t l = 0; l < s->layers; l++) {
+    for (int64_t l = 0; l < s->layers; l++)
         hook(rt, first + l * row, s->run * width);
-    }
 }
 
 static void make_copy(ParcRt *rt, const RtShard *s, const ParcParam *copy)
@@ -175,9 +168,8 @@ void rt_param_upload(ParcRt *rt, const RtShard *s)
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *copy = &m->param[i];
         if (copy->init == PARC_COPY && copy->offset >= 0 &&
-            &m->param[copy->copy_of] == s->param) {
+            &m->param[copy->copy_of] == s->param)
             make_copy(rt, s, copy);
-        }
     }
     move(rt, s, rt_device_upload);
 }
@@ -212,9 +204,8 @@ void rt_params_init(ParcRt *rt, int64_t seed)
         /* A new arena is filled with zeros. On the CPU the memory of optimizer
          * states is then allocated in the first step, near the threads that
          * access it. */
-        if (p->offset < 0 || p->init == PARC_ZEROS || p->init == PARC_COPY) {
+        if (p->offset < 0 || p->init == PARC_ZEROS || p->init == PARC_COPY)
             continue;
-        }
         RtShard s;
         rt_shard(&s, rt->model, rt->rank, p);
         for (int64_t l = 0; l < s.layers; l++) {

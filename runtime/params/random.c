@@ -17,9 +17,8 @@
 void rt_philox(uint32_t out[4], const uint32_t counter[4],
                const uint32_t key[2])
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         out[i] = counter[i];
-    }
     parc_philox(out, key[0], key[1]);
 }
 
@@ -27,9 +26,8 @@ void rt_philox(uint32_t out[4], const uint32_t counter[4],
 uint32_t rt_hash(const char *name)
 {
     uint32_t h = 2166136261u;
-    for (; *name; name++) {
+    for (; *name; name++)
         h = (h ^ (unsigned char)*name) * 16777619u;
-    }
     return h;
 }
 
@@ -74,10 +72,9 @@ void rt_random_below(int32_t *to, int64_t seed, int stream, uint32_t key,
         uint32_t word[4];
         rt_random_block(word, seed, stream, key, (uint64_t)block);
         for (int i = 0; i < 4; i++) {
-            if (at + i >= 0 && at + i < n) {
+            if (at + i >= 0 && at + i < n)
                 to[at + i] =
                     (int32_t)(((uint64_t)word[i] * (uint64_t)below) >> 32);
-            }
         }
     }
 }
@@ -97,9 +94,8 @@ int64_t rt_permute(int64_t seed, uint32_t key, int64_t n, int64_t i)
 {
     enum { ROUNDS = 6 };
     int half = 1;
-    while (((uint64_t)1 << (2 * half)) < (uint64_t)n) {
+    while (((uint64_t)1 << (2 * half)) < (uint64_t)n)
         half++;
-    }
     uint64_t mask = ((uint64_t)1 << half) - 1, x = (uint64_t)i;
     do {
         uint64_t left = x >> half, right = x & mask;

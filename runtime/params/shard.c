@@ -25,18 +25,16 @@ bool rt_param_is_weight(const ParcParam *param)
 int64_t rt_param_layers(const ParcParam *param)
 {
     int64_t n = 1;
-    for (int i = 0; i < param->nstack; i++) {
+    for (int i = 0; i < param->nstack; i++)
         n *= param->stack[i];
-    }
     return n;
 }
 
 int64_t rt_param_layer_elements(const ParcParam *param)
 {
     int64_t n = 1;
-    for (int d = 0; d < param->ndim; d++) {
+    for (int d = 0; d < param->ndim; d++)
         n *= param->dim[d];
-    }
     return n;
 }
 
@@ -74,18 +72,16 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
         s->box *= s->part[d];
     }
     for (int a = 0; a < model->naxes; a++) {
-        if (param->flat_axes >> a & 1) {
+        if (param->flat_axes >> a & 1)
             cut_by(&flat, model, rank, a);
-        }
     }
     s->run = (s->box + flat.parts - 1) / flat.parts;
     s->first = s->run * flat.index;
     s->row = param->inside ? s->run * flat.parts : s->run;
     s->inside = param->inside ? s->first : 0;
     s->owner = true;
-    for (int a = 0; a < model->naxes; a++) {
+    for (int a = 0; a < model->naxes; a++)
         s->owner &= (used >> a & 1) || rt_coord(model, rank, a) == 0;
-    }
 }
 
 float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer)
@@ -98,9 +94,8 @@ const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
                            int64_t layer, RtRoom *room)
 {
     const RtWorld *w = rt->world;
-    if (rank >= w->first && rank < w->first + w->mapped) {
+    if (rank >= w->first && rank < w->first + w->mapped)
         return rt_shard_layer(rt, rank, s, layer);
-    }
     size_t bytes = (size_t)s->run * sizeof(float);
     int64_t from = s->param->offset +
                    (layer * s->row + s->inside) * (int64_t)sizeof(float);
@@ -140,16 +135,14 @@ int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global)
     while (at < s->box && (*global = global_of(s, at, &at)) < 0) {
     }
     *i = at - s->first;
-    if (*i >= s->run || at >= s->box) {
+    if (*i >= s->run || at >= s->box)
         return 0;
-    }
     /* Inner dims that are not split form one contiguous run with the next
      * outer dim. */
     int64_t inner = 1;
     int d = p->ndim - 1;
-    for (; d > 0 && s->part[d] == p->dim[d]; d--) {
+    for (; d > 0 && s->part[d] == p->dim[d]; d--)
         inner *= s->part[d];
-    }
     int64_t n = d < 0 ? 1 : inner * s->held[d] - at % (inner * s->part[d]);
     return n < s->run - *i ? n : s->run - *i;
 }
@@ -157,9 +150,8 @@ int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global)
 int64_t rt_shard_elements(const RtShard *s)
 {
     int64_t all = 0, global, n;
-    for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
+    for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n)
         all += n;
-    }
     return all;
 }
 
@@ -170,16 +162,14 @@ static bool check_split(const ParcModel *model, const ParcParam *param,
         int64_t parts = 1;
         for (int i = 0; i < PARC_MAX_AXES && param->split[d][i] >= 0; i++) {
             int a = param->split[d][i];
-            if (a >= model->naxes || *used >> a & 1) {
+            if (a >= model->naxes || *used >> a & 1)
                 return false;
-            }
             *used |= 1u << a;
             parts *= model->axis[a].size;
         }
         if (param->dim[d] <= 0 || param->pad[d] < 0 ||
-            (param->dim[d] + param->pad[d]) % parts != 0) {
+            (param->dim[d] + param->pad[d]) % parts != 0)
             return false;
-        }
     }
     return true;
 }
@@ -188,9 +178,8 @@ bool rt_params_check(const ParcModel *model, const char *program)
 {
     for (int i = 0; i < model->nparams; i++) {
         const ParcParam *p = &model->param[i];
-        if (p->offset < 0) {
+        if (p->offset < 0)
             continue;
-        }
         uint32_t used = p->flat_axes;
         RtShard s;
         bool good =

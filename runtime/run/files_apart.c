@@ -14,9 +14,8 @@ static bool are_apart(const RtOptions *o, Named output, Named other,
                       bool is_input)
 {
     if (!output.path || !other.path ||
-        !rt_is_same_file(output.path, other.path)) {
+        !rt_is_same_file(output.path, other.path))
         return true;
-    }
     rt_error(o->program,
              is_input ? "%s would overwrite what %s reads, '%s'"
                       : "%s and %s would both write '%s'",
@@ -32,15 +31,13 @@ bool rt_files_apart(const RtOptions *o, const RtData *d)
     enum { OUTPUTS = sizeof output / sizeof output[0] };
     for (int i = 0; i < OUTPUTS; i++) {
         for (int j = i + 1; j < OUTPUTS; j++) {
-            if (!are_apart(o, output[i], output[j], false)) {
+            if (!are_apart(o, output[i], output[j], false))
                 return false;
-            }
         }
         const char *path;
         for (int f = 0; (path = rt_data_file(d, f)); f++) {
-            if (!are_apart(o, output[i], (Named){"--data", path}, true)) {
+            if (!are_apart(o, output[i], (Named){"--data", path}, true))
                 return false;
-            }
         }
     }
     return true;

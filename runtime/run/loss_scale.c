@@ -33,12 +33,11 @@ bool rt_scale_step(ParcRt *rt, int64_t step, double norm)
     }
     s->good = 0;
     s->scale /= 2;
-    if (++s->bad == PATIENCE) {
+    if (++s->bad == PATIENCE)
         rt_fail(rt,
                 "step %lld: the gradients of %d steps in a row were not "
                 "finite, down to a loss scale of %g; try a lower learning rate "
                 "or precision=bf16",
                 (long long)step, PATIENCE, s->scale * 2);
-    }
     return false;
 }

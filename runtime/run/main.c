@@ -36,31 +36,27 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
     char size[32];
     printf("model     %s (%s, parc %s)\nmesh     ", m->name, m->source,
            m->parc_version);
-    for (int a = 0; a < m->naxes; a++) {
+    for (int a = 0; a < m->naxes; a++)
         printf(" %s=%lld", m->axis[a].name, (long long)m->axis[a].size);
-    }
     printf("\nranks     %d, %d thread%s each\nmemory    %lld bytes per rank "
            "(%s)\n",
            rt->nranks, rt->threads, rt->threads == 1 ? "" : "s",
            (long long)rt->peak_bytes,
            rt_size_text((double)rt->peak_bytes, size));
-    if (rt->host_bytes > 0) {
+    if (rt->host_bytes > 0)
         printf("host      %lld bytes per rank (%s), pinned\n",
                (long long)rt->host_bytes,
                rt_size_text((double)rt->host_bytes, size));
-    }
     rt_device_print(rt);
     printf("weights  ");
-    for (int i = 0; i < o->init.n; i++) {
+    for (int i = 0; i < o->init.n; i++)
         printf("%s %s", i ? "," : "", o->init.at[i]);
-    }
     printf("%s\n", run->resume.path  ? " of the checkpoint"
                    : o->init.n == 0 ? " drawn from the seed"
                                     : "");
-    if (run->resume.path) {
+    if (run->resume.path)
         printf("resume    %s, after step %lld, read in %.3f s\n",
                run->resume.path, (long long)run->start, run->resume_seconds);
-    }
     rt_data_describe(&run->data, m);
     printf("seed      %lld\nsteps     %lld of %lld %s, %s\n",
            (long long)o->seed, (long long)o->steps, (long long)m->batch,
@@ -70,22 +66,19 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
         rt_settings_print(&run->settings, stdout);
         printf("\n");
     }
-    if (o->export_to) {
+    if (o->export_to)
         printf("export    %s\n", rt_output_name(o->export_to));
-    }
-    if (o->save) {
+    if (o->save)
         printf("save      %s\n", o->save);
-    }
     if (o->save_async) {
         int64_t bytes = rt_staging_bytes(m);
         printf("staging   %lld bytes per rank (%s) of host memory\n",
                (long long)bytes, rt_size_text((double)bytes, size));
     }
-    if (o->trace) {
+    if (o->trace)
         printf("trace     steps %lld to %lld, to %s\n",
                (long long)rt->world->trace.first,
                (long long)rt->world->trace.last, rt_output_name(o->trace));
-    }
 }
 
 /* One rank writes the file while the others wait. */
@@ -103,9 +96,8 @@ static void export_weights(ParcRt *rt, const RtRun *run)
 
 static void finish_output(ParcRt *rt)
 {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if (fflush(stdout) != 0 || ferror(stdout))
         rt_fail(rt, "cannot write standard output: %s", strerror(errno));
-    }
 }
 
 /* Whether the ranks execute programs; otherwise they only move weights. */
@@ -119,30 +111,24 @@ static bool computes(const RtRun *run)
 static void note_untrained(const RtRun *run)
 {
     const RtOptions *o = &run->options;
-    if ((o->eval || run->prompt) && run->done == 0 && o->init.n == 0) {
+    if ((o->eval || run->prompt) && run->done == 0 && o->init.n == 0)
         rt_note(o->program, "the weights are initial values: the model is not "
                             "trained; --resume or --init reads trained ones");
-    }
 }
 
 /* What follows the training steps, unless a signal has stopped them. */
 static void read_model(ParcRt *rt, RtRun *run)
 {
-    if (rt_agree_status(rt->world) != 0) {
+    if (rt_agree_status(rt->world) != 0)
         return;
-    }
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         note_untrained(run);
-    }
-    if (run->options.eval) {
+    if (run->options.eval)
         rt_evaluate_only(rt, run);
-    }
-    if (run->prompt) {
+    if (run->prompt)
         rt_sample(rt, run);
-    }
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         finish_output(rt);
-    }
 }
 
 static int rank_main(ParcRt *rt, void *context)
@@ -164,9 +150,8 @@ static int rank_main(ParcRt *rt, void *context)
     } else {
         rt_params_init(rt, o->seed);
     }
-    if (o->init.n > 0) {
+    if (o->init.n > 0)
         rt_weights_load(rt, &run->weights);
-    }
     if (o->dry_run) {
         rt_meet(rt, RT_AT_END);
         if (rt->rank == 0) {
@@ -183,9 +168,8 @@ static int rank_main(ParcRt *rt, void *context)
     read_model(rt, run);
     bool whole = run->done == o->steps || rt_agree_status(rt->world) == 0;
     bool exports = o->export_to && whole;
-    if (exports) {
+    if (exports)
         rt_params_download(rt, false);
-    }
     rt_meet(rt, RT_AT_END);
     if (exports) {
         export_weights(rt, run);
@@ -199,24 +183,20 @@ static bool prepare_files(RtRun *run)
 {
     const RtOptions *o = &run->options;
     RtWorld *w = &run->world;
-    if (rt_world_rank(w) != 0) {
+    if (rt_world_rank(w) != 0)
         return !o->trace ||
                rt_trace_open(w, o->trace_steps, run->start, o->steps);
-    }
     if (!rt_files_apart(o, &run->data) ||
-        !rt_weights_apart(&run->weights, o)) {
+        !rt_weights_apart(&run->weights, o))
         return false;
-    }
     if (o->export_to) {
-        if (!rt_export_prepare(&run->export_to, o, run->model)) {
+        if (!rt_export_prepare(&run->export_to, o, run->model))
             return false;
-        }
         w->temporary[0] = run->export_to.temporary;
     }
-    if (o->trace) {
+    if (o->trace)
         w->temporary[1] = run->trace_temporary =
             rt_output_probe(o->trace, o->program);
-    }
     return !o->trace ||
            (run->trace_temporary &&
             rt_trace_open(w, o->trace_steps, run->start, o->steps));
@@ -276,9 +256,8 @@ static int prepare_launched(RtRun *run, int threads)
     if (!rt_world_open(w, run->model, o->program, threads, &run->launch,
                        computes(run) || o->sample || o->sample_ids,
                        staging_bytes(run))) {
-        if (w->store) {
+        if (w->store)
             rt_job_fail(w->store, NULL);
-        }
         return 1;
     }
     if (run->launch.rank == 0) {
@@ -289,9 +268,8 @@ static int prepare_launched(RtRun *run, int threads)
     rt_job_broadcast(w->store, RT_AT_START, &first, sizeof first);
     if (first.good && run->launch.rank != 0) {
         run->resume_step = first.step;
-        if (!prepare_run(run, threads)) {
+        if (!prepare_run(run, threads))
             rt_job_fail(w->store, NULL);
-        }
     }
     return first.good ? 0 : 1;
 }
@@ -316,12 +294,10 @@ static int prepare(RtRun *run)
                              "--steps 1 or more");
         return 2;
     }
-    if (!rt_launcher(&run->launch, m, o->program)) {
+    if (!rt_launcher(&run->launch, m, o->program))
         return 1;
-    }
-    if (run->launch.by) {
+    if (run->launch.by)
         return prepare_launched(run, threads);
-    }
     return prepare_run(run, threads) ? 0 : 1;
 }
 
@@ -353,16 +329,15 @@ static int finish_about(const RtOptions *o)
 /* Prints --help, --version or --info; -1 if none of them is set. */
 static int print_about(const RtOptions *o, const ParcModel *model)
 {
-    if (o->help) {
+    if (o->help)
         rt_usage(o, model);
-    } else if (o->version) {
+    else if (o->version)
         printf("%s, built from %s by parc %s\n", model->name, model->source,
                model->parc_version);
-    } else if (o->info) {
+    else if (o->info)
         fputs(model->info, stdout);
-    } else {
+    else
         return -1;
-    }
     return finish_about(o);
 }
 
@@ -379,15 +354,12 @@ static int print_shards(RtRun *run)
         return 2;
     }
     if (!rt_params_check(m, o->program) || rt_shards_check(m, o) != 0 ||
-        !rt_launcher(&run->launch, m, o->program)) {
+        !rt_launcher(&run->launch, m, o->program))
         return 1;
-    }
-    if (run->launch.rank != 0) {
+    if (run->launch.rank != 0)
         return 0;
-    }
-    if (!open_weights(run)) {
+    if (!open_weights(run))
         return 1;
-    }
     rt_shards_print(m, o, &run->weights);
     return finish_about(o);
 }
@@ -399,12 +371,10 @@ int parc_main(int argc, char **argv, const ParcModel *model)
     rt_streams_prepare();
     rt_signals_open();
     int status = rt_options(&run.options, argc, argv);
-    if (status < 0) {
+    if (status < 0)
         status = print_about(&run.options, model);
-    }
-    if (status >= 0) {
+    if (status >= 0)
         return status;
-    }
     rt_device_begin(argv, model, run.options.threads);
     if (model->rt_version != PARC_RT_VERSION) {
         rt_error(run.options.program,
@@ -413,9 +383,8 @@ int parc_main(int argc, char **argv, const ParcModel *model)
                  model->rt_version, PARC_RT_VERSION);
         return 1;
     }
-    if (!rt_ranks_check(model, run.options.program)) {
+    if (!rt_ranks_check(model, run.options.program))
         return 1;
-    }
     status = run.options.print_shards ? print_shards(&run) : prepare(&run);
     if (status == 0 && !run.options.print_shards) {
         rt_signals_attach(&run.world);

@@ -35,9 +35,8 @@ static bool layer_is_finite(ParcRt *rt, const ParcParam *p,
         RtShard s;
         rt_shard(&s, rt->model, rank, p);
         const float *x = rt_shard_read(rt, rank, &s, layer, &room);
-        for (int64_t i = 0; i < s.run && finite; i++) {
+        for (int64_t i = 0; i < s.run && finite; i++)
             finite = isfinite(x[i]);
-        }
     }
     free(room.at);
     return finite;
@@ -55,9 +54,8 @@ static bool update_is_finite(ParcRt *rt, const ParcParam *p,
     const ParcModel *m = rt->model;
     for (int i = 0; i < m->nparams; i++) {
         if (is_of(&m->param[i], p) &&
-            !layer_is_finite(rt, &m->param[i], layer)) {
+            !layer_is_finite(rt, &m->param[i], layer))
             return false;
-        }
     }
     return true;
 }
@@ -68,9 +66,8 @@ static size_t array_length(const char *name)
 {
     for (const char *part = name; part; part = strchr(part, '.')) {
         part += *part == '.';
-        if (*part == '*' || (*part >= '0' && *part <= '9')) {
+        if (*part == '*' || (*part >= '0' && *part <= '9'))
             return (size_t)(part - name) + strcspn(part, ".");
-        }
     }
     return 0;
 }
@@ -96,13 +93,11 @@ static Culprit find(ParcRt *rt)
     Culprit c = {NULL, 0, 0};
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *p = &m->param[i];
-        if (p->state || p->offset < 0) {
+        if (p->state || p->offset < 0)
             continue;
-        }
         for (int64_t layer = 0; layer < rt_param_layers(p); layer++) {
-            if (update_is_finite(rt, p, layer)) {
+            if (update_is_finite(rt, p, layer))
                 continue;
-            }
             c.count++;
             if (is_nearer(&c, p, layer)) {
                 c.param = p;
@@ -118,18 +113,16 @@ static _Noreturn void report(ParcRt *rt, int64_t step, double norm)
     char name[RT_NAME], rest[64] = "";
     Culprit c = find(rt);
     const char *what = isnan(norm) ? "not a number" : "infinite";
-    if (!c.param) {
+    if (!c.param)
         rt_fail(rt,
                 "step %lld: the norm of the gradients is %s, although each "
                 "of them is finite: the sum of their squares is too large; "
                 "try a lower learning rate",
                 (long long)step, what);
-    }
     rt_param_name(c.param->name, c.param, c.layer, name);
-    if (c.count > 1) {
+    if (c.count > 1)
         snprintf(rest, sizeof rest, ", nor are those of %lld others",
                  (long long)(c.count - 1));
-    }
     rt_fail(rt,
             "step %lld: the norm of the gradients is %s: the gradient of "
             "'%s' is not finite%s%s",
@@ -142,10 +135,8 @@ void rt_nonfinite(ParcRt *rt, int64_t step, double norm)
 {
     rt_params_download(rt, true);
     rt_meet(rt, RT_AT_GRADIENTS);
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         report(rt, step, norm);
-    }
-    for (;;) {
+    for (;;)
         rt_meet(rt, RT_AT_GRADIENTS); /* ends when rank 0 ends the run */
-    }
 }

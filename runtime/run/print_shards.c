@@ -42,9 +42,8 @@ static bool covers(const char *asked, const char *name)
     while (*asked && *name) {
         size_t n = strcspn(asked, "."), k = strcspn(name, ".");
         bool any = n == 1 && *asked == '*';
-        if (!any && (n != k || memcmp(asked, name, n) != 0)) {
+        if (!any && (n != k || memcmp(asked, name, n) != 0))
             return false;
-        }
         asked += n + (asked[n] == '.');
         name += k + (name[k] == '.');
     }
@@ -55,14 +54,12 @@ static bool asked_for(const char *asked, const ParcParam *p, int64_t layer)
 {
     char name[RT_NAME];
     rt_param_name(p->name, p, layer, name);
-    if (covers(asked, p->name) || covers(asked, name)) {
+    if (covers(asked, p->name) || covers(asked, name))
         return true;
-    }
     for (int i = 0; i < p->nalias; i++) {
         rt_param_name(p->alias[i], p, layer, name);
-        if (covers(asked, p->alias[i]) || covers(asked, name)) {
+        if (covers(asked, p->alias[i]) || covers(asked, name))
             return true;
-        }
     }
     return false;
 }
@@ -73,9 +70,8 @@ static bool is_found(const ParcModel *model, const char *asked)
         const ParcParam *p = &model->param[i];
         for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
              l++) {
-            if (asked_for(asked, p, l)) {
+            if (asked_for(asked, p, l))
                 return true;
-            }
         }
     }
     return false;
@@ -95,22 +91,20 @@ int rt_shards_check(const ParcModel *model, const RtOptions *o)
         rt_allocate(((size_t)model->nparams + 1) * sizeof *names);
     int n = 0;
     for (int i = 0; i < model->nparams; i++) {
-        if (rt_param_is_weight(&model->param[i])) {
+        if (rt_param_is_weight(&model->param[i]))
             names[n++] = model->param[i].name;
-        }
     }
     bool found = is_found(model, pattern_of(model, o->print_shards));
     if (!found) {
         const char *near = rt_near_miss(o->print_shards, names, n);
-        if (near) {
+        if (near)
             rt_error(o->program, "no parameter '%s'; did you mean '%s'?",
                      o->print_shards, near);
-        } else {
+        else
             rt_error(o->program,
                      "no parameter or module '%s'; the first parameter is "
                      "'%s', and 'model' prints all",
                      o->print_shards, n ? names[0] : "none");
-        }
     }
     free(names);
     return found ? 0 : 1;
@@ -124,9 +118,8 @@ static void print_groups(const ParcModel *m, int rank)
         int64_t coord = rt_coord(m, rank, a);
         stride /= m->axis[a].size;
         printf(" %s=%" PRId64 " {", m->axis[a].name, coord);
-        for (int64_t i = 0; i < m->axis[a].size; i++) {
+        for (int64_t i = 0; i < m->axis[a].size; i++)
             printf("%s%" PRId64, i ? ", " : "", rank + (i - coord) * stride);
-        }
         printf("}");
     }
 }
@@ -134,9 +127,8 @@ static void print_groups(const ParcModel *m, int rank)
 static void print_index(const ParcParam *p, int64_t at)
 {
     int64_t stride = 1;
-    for (int d = 0; d < p->ndim; d++) {
+    for (int d = 0; d < p->ndim; d++)
         stride *= p->dim[d];
-    }
     printf("[");
     for (int d = 0; d < p->ndim; d++) {
         stride /= p->dim[d];
@@ -152,19 +144,17 @@ static void print_box(const RtShard *s)
 {
     const ParcParam *p = s->param;
     bool rows = p->ndim > 0;
-    for (int d = 1; d < p->ndim; d++) {
+    for (int d = 1; d < p->ndim; d++)
         rows &= s->part[d] == p->dim[d];
-    }
     if (rows) {
         printf("%s %" PRId64 " .. %" PRId64, p->ndim > 1 ? "rows" : "elements",
                s->begin[0], s->begin[0] + s->held[0] - 1);
         return;
     }
     printf("[");
-    for (int d = 0; d < p->ndim; d++) {
+    for (int d = 0; d < p->ndim; d++)
         printf("%s%" PRId64 ":%" PRId64, d ? ", " : "", s->begin[d],
                s->begin[d] + s->held[d]);
-    }
     printf("]");
 }
 
@@ -175,15 +165,13 @@ static bool print_flat_rows(const RtShard *s, int64_t elements)
     const ParcParam *p = s->param;
     int64_t row = 1, first, at = 0;
     for (int d = 1; d < p->ndim; d++) {
-        if (s->part[d] != p->dim[d]) {
+        if (s->part[d] != p->dim[d])
             return false;
-        }
         row *= p->dim[d];
     }
     if (p->ndim < 2 || s->first % row || elements % row ||
-        rt_shard_run(s, &at, &first) == 0) {
+        rt_shard_run(s, &at, &first) == 0)
         return false;
-    }
     printf("rows %" PRId64 " .. %" PRId64, first / row,
            (first + elements) / row - 1);
     return true;
@@ -204,9 +192,8 @@ static void print_pieces(const RtShard *s)
             more++;
         }
     }
-    if (more > 0) {
+    if (more > 0)
         printf(" and %" PRId64 " more", more);
-    }
 }
 
 static double value_of(const Source *from, const ParcParam *p, int64_t layer,
@@ -224,17 +211,15 @@ static void print_values(const Source *from, const RtShard *s, int64_t layer)
     int64_t seen = 0, global, n, last = 0;
     printf("    values");
     for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
-        for (int64_t i = 0; i < n && seen + i < MAX_VALUES; i++) {
+        for (int64_t i = 0; i < n && seen + i < MAX_VALUES; i++)
             printf("%s %.9g", seen + i > 0 ? "," : "",
                    value_of(from, s->param, layer, global + i));
-        }
         last = global + n - 1;
         seen += n;
     }
-    if (seen > MAX_VALUES) {
+    if (seen > MAX_VALUES)
         printf("%s %.9g", seen > MAX_VALUES + 1 ? ", …" : ",",
                value_of(from, s->param, layer, last));
-    }
     printf("\n");
 }
 
@@ -244,27 +229,23 @@ static void print_rank(const Source *from, const ParcParam *p, int rank,
     RtShard s;
     rt_shard(&s, from->model, rank, p);
     int64_t n = rt_shard_elements(&s), held = 1;
-    for (int d = 0; d < p->ndim; d++) {
+    for (int d = 0; d < p->ndim; d++)
         held *= s.held[d];
-    }
     printf("rank %d:", rank);
     print_groups(from->model, rank);
     printf(": %" PRId64 " element%s", n, n == 1 ? "" : "s");
-    if (n < s.run) {
+    if (n < s.run)
         printf(" and %" PRId64 " of padding", s.run - n);
-    }
     if (n > 0) {
         printf(": ");
-        if (n == held) {
+        if (n == held)
             print_box(&s);
-        } else if (!print_flat_rows(&s, n)) {
+        else if (!print_flat_rows(&s, n))
             print_pieces(&s);
-        }
     }
     printf("\n");
-    if (n > 0) {
+    if (n > 0)
         print_values(from, &s, layer);
-    }
 }
 
 static void print_layer(const Source *from, const ParcParam *p, int64_t layer)
@@ -273,17 +254,14 @@ static void print_layer(const Source *from, const ParcParam *p, int64_t layer)
     char name[RT_NAME];
     rt_param_name(p->name, p, layer, name);
     printf("%s: f32[", name);
-    for (int d = 0; d < p->ndim; d++) {
+    for (int d = 0; d < p->ndim; d++)
         printf("%s%" PRId64, d ? ", " : "", p->dim[d]);
-    }
     printf("], %s, on a mesh of", p->placement);
-    for (int a = 0; a < m->naxes; a++) {
+    for (int a = 0; a < m->naxes; a++)
         printf(" %s=%" PRId64, m->axis[a].name, m->axis[a].size);
-    }
     printf("\n");
-    for (int r = 0; r < rt_nranks(m); r++) {
+    for (int r = 0; r < rt_nranks(m); r++)
         print_rank(from, p, r, layer);
-    }
 }
 
 void rt_shards_print(const ParcModel *m, const RtOptions *o,
@@ -295,9 +273,8 @@ void rt_shards_print(const ParcModel *m, const RtOptions *o,
         const ParcParam *p = &m->param[i];
         for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
              l++) {
-            if (asked_for(asked, p, l)) {
+            if (asked_for(asked, p, l))
                 print_layer(&from, p, l);
-            }
         }
     }
 }

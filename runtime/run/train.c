@@ -50,9 +50,8 @@ static void set_scalars(ParcRt *rt, const RtRun *run, int64_t t)
     set_scalar(rt, m->bias1_offset, 1 - pow(m->beta1, updates));
     set_scalar(rt, m->bias2_offset, 1 - pow(m->beta2, updates));
     rt->scale.used = rt->scale.scale;
-    if (rt->scale.scale > 0) {
+    if (rt->scale.scale > 0)
         set_scalar(rt, m->loss_scale_offset, rt->scale.scale);
-    }
 }
 
 /* Requests the results of a step that the model computes. */
@@ -61,9 +60,8 @@ static void ask_for_results(ParcRt *rt)
     const int64_t at[RT_RESULTS] = {rt->model->loss_offset,
                                     rt->model->grad_norm_offset};
     for (int i = 0; i < RT_RESULTS; i++) {
-        if (at[i] >= 0) {
+        if (at[i] >= 0)
             rt_device_ask(rt, at[i]);
-        }
     }
 }
 
@@ -88,9 +86,8 @@ static void check_loss(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     int64_t at = rt->model->loss_offset;
     bool skipped = rt->scale.scale > 0 &&
                    !is_finite(rt, rt->model->grad_norm_offset);
-    if (is_finite(rt, at) || skipped) {
+    if (is_finite(rt, at) || skipped)
         return;
-    }
     bool nan = isnan(*rt_floats(rt, at));
     if (rt_device_repeats(rt) && rt->scale.scale == 0 && !rt->nan_check) {
         rt->nan_check = true;
@@ -129,14 +126,12 @@ static void check_gradients(ParcRt *rt, RtRun *run, int64_t step)
     double norm = at >= 0 ? (double)*rt_floats(rt, at) : 0;
     double scale = rt->scale.scale;
     if (scale > 0 && !rt_scale_step(rt, step, norm)) {
-        if (rt->rank == 0) {
+        if (rt->rank == 0)
             rt_report_skip(&run->report, step, scale, rt->scale.scale);
-        }
         return;
     }
-    if (!isfinite(norm)) {
+    if (!isfinite(norm))
         rt_nonfinite(rt, step, norm);
-    }
     rt->updates++;
 }
 
@@ -144,12 +139,11 @@ static void check_gradients(ParcRt *rt, RtRun *run, int64_t step)
 static void note_noise(const RtRun *run)
 {
     const RtOptions *o = &run->options;
-    if (!o->data && o->steps > 0) {
+    if (!o->data && o->steps > 0)
         rt_note(o->program, "no --data: training on synthetic noise%s",
                 rt_takes_tokens(run->model)
                     ? "; --data FILE trains on a file of tokens"
                     : "; --data NAME=FILE,... trains on a file for each input");
-    }
 }
 
 static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
@@ -161,9 +155,8 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     begin_step(rt, run, step, batch);
     rt_device_step(rt);
     ask_for_results(rt);
-    if (step < run->options.steps && !evaluates) {
+    if (step < run->options.steps && !evaluates)
         rt_batch_prefetch(rt, &run->data, step, batch);
-    }
     rt_device_results(rt);
     rt_trace_end(rt);
     check_loss(rt, run, step, batch);
@@ -172,22 +165,19 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     if (evaluates) { /* overwrites the results of the step */
         record.val_loss = rt_evaluate(rt, run);
     }
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         rt_report_step(&run->report, rt, &record);
-    }
-    if (run->options.trace && step == rt->world->trace.last) {
+    if (run->options.trace && step == rt->world->trace.last)
         write_trace(rt, run);
-    }
 }
 
 /* Saves the state after the latest step. */
 static void save(ParcRt *rt, RtRun *run)
 {
-    if (run->async.memory) {
+    if (run->async.memory)
         rt_async_save(rt, run, run->done);
-    } else {
+    else
         rt_checkpoint_save(rt, run, run->done);
-    }
     rt_agree_saved(run);
 }
 
@@ -202,9 +192,8 @@ static bool goes_on(ParcRt *rt, RtRun *run)
         save(rt, run);
         agreed |= more ? rt_agree(rt, run) : 0; /* a signal during the save */
     }
-    if (agreed & RT_SAVE) {
+    if (agreed & RT_SAVE)
         rt_agree_saved(run);
-    }
     return more && !(agreed & RT_STOP);
 }
 
@@ -216,9 +205,8 @@ void rt_train(ParcRt *rt, RtRun *run)
         rt_report_start(&run->report, rt, run->options.steps);
     }
     if (run->done < run->options.steps) {
-        if (run->options.save_async) {
+        if (run->options.save_async)
             rt_async_open(rt, run);
-        }
         rt_agree_start(run);
     }
     while (goes_on(rt, run)) {
@@ -227,7 +215,6 @@ void rt_train(ParcRt *rt, RtRun *run)
         rt_async_check(rt, run);
     }
     rt_async_close(rt, run);
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         rt_report_end(&run->report, rt, run->done);
-    }
 }

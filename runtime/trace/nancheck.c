@@ -79,17 +79,15 @@ static void check(ParcRt *rt, const ParcWork *w, int64_t turn)
         rt_device_download(rt, offset, bytes);
         int64_t bad = first_bad(r->type, rt->arena + offset, r->elements,
                                 &value);
-        if (bad >= 0) {
+        if (bad >= 0)
             report(rt, w, turn, r, bad, value);
-        }
     }
 }
 
 void rt_nan_mark(ParcRt *rt, int work, int64_t turn)
 {
-    if (rt->nan_work >= 0) {
+    if (rt->nan_work >= 0)
         check(rt, &rt->model->work[rt->nan_work], rt->nan_turn);
-    }
     rt->nan_work = work;
     rt->nan_turn = turn;
 }

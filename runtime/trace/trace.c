@@ -48,9 +48,8 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
                    .each = (double)steps * (double)marks * sizeof(RtMark),
                    .what = "the trace",
                    .advice = "a smaller --trace-steps takes less"};
-    if (!rt_memory_fits(w->program, &need, "")) {
+    if (!rt_memory_fits(w->program, &need, ""))
         return false;
-    }
     int64_t room = steps * marks;
     size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
     t->stride = (ring + 4095) / 4096 * 4096;
@@ -67,9 +66,8 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
     }
     t->rings = map;
     memset(rt_trace_ring(w, rt_world_rank(w)), 0, t->stride);
-    for (int r = 0; r < w->nranks; r++) {
+    for (int r = 0; r < w->nranks; r++)
         rt_trace_ring(w, r)->room = room;
-    }
     return true;
 }
 
@@ -127,8 +125,7 @@ void rt_trace_end(ParcRt *rt)
 {
     const RtRing *ring = rt->ring;
     /* A device has already marked the end. */
-    if (ring && (ring->n == 0 || ring->mark[ring->n - 1].what != RT_MARK_END)) {
+    if (ring && (ring->n == 0 || ring->mark[ring->n - 1].what != RT_MARK_END))
         rt_mark(rt, RT_MARK_END);
-    }
     rt->ring = NULL;
 }

@@ -17,9 +17,8 @@ void rt_trace_add(RtRing *ring, int32_t what, int64_t turn);
 void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn);
 static inline void rt_mark(ParcRt *rt, int32_t what)
 {
-    if (rt->ring) {
+    if (rt->ring)
         rt_trace_add(rt->ring, what, 0);
-    }
 }
 /* Copies the marks of ranks that share no memory with rank 0 to it. Rank 0
  * calls it while the others wait at a synchronization point. */

@@ -57,13 +57,12 @@ static void put_string(Text *t, const char *text)
     put(t, "\"");
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
+        if (c == '"' || c == '\\')
             put(t, "\\%c", c);
-        } else if (c < 0x20) {
+        else if (c < 0x20)
             put(t, "\\u%04x", c);
-        } else {
+        else
             put(t, "%c", c);
-        }
     }
     put(t, "\"");
 }
@@ -142,14 +141,12 @@ static void work_event(Row *r, int64_t end)
         put(t, ", \"wait_us\": %.3f", (double)r->waited * 1e-3);
         seconds -= (double)r->waited * 1e-9;
     }
-    if (w->flops > 0) {
+    if (w->flops > 0)
         put(t, ", \"flops\": %.0f", w->flops);
-    }
-    if (seconds > 0 && w->flops > 0) {
+    if (seconds > 0 && w->flops > 0)
         put(t, ", \"Gflop/s\": %.1f", w->flops / seconds * 1e-9);
-    } else if (seconds > 0) {
+    else if (seconds > 0)
         put(t, ", \"GB/s\": %.2f", (double)w->bytes / seconds * 1e-9);
-    }
     close_event(r);
 }
 
@@ -168,12 +165,10 @@ static void close_part(Row *r, int64_t now)
 
 static void close_work(Row *r, int64_t now)
 {
-    if (!r->work) {
+    if (!r->work)
         return;
-    }
-    if (r->collective) {
+    if (r->collective)
         close_part(r, now);
-    }
     work_event(r, now);
     r->work = NULL;
 }
@@ -254,9 +249,8 @@ static void name_rows(Text *t, const RtWorld *w)
         put(t, "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
                "\"args\": {\"name\": \"rank %d",
             t->separator, r, r);
-        for (int a = 0; a < m->naxes; a++) {
+        for (int a = 0; a < m->naxes; a++)
             put(t, " %s=%" PRId64, m->axis[a].name, rt_coord(m, r, a));
-        }
         put(t, "\"}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", "
                "\"pid\": %d, \"args\": {\"sort_index\": %d}},\n",
             r, r);
@@ -272,9 +266,8 @@ static int64_t first_mark(const RtWorld *w)
     int64_t first = INT64_MAX;
     for (int r = 0; r < w->nranks; r++) {
         const RtRing *ring = rt_trace_ring(w, r);
-        if (ring->n > 0 && ring->mark[0].ns < first) {
+        if (ring->n > 0 && ring->mark[0].ns < first)
             first = ring->mark[0].ns;
-        }
     }
     return first;
 }
@@ -290,9 +283,8 @@ const char *rt_trace_write(const RtWorld *w, const char *path,
     for (int rank = 0; rank < w->nranks; rank++) {
         const RtRing *ring = rt_trace_ring(w, rank);
         Row r = {.text = &t, .model = w->model, .rank = rank, .zero = zero};
-        for (int64_t i = 0; i < ring->n; i++) {
+        for (int64_t i = 0; i < ring->n; i++)
             follow(&r, &ring->mark[i]);
-        }
         lost += ring->lost;
     }
     put(&t, "\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"model\": ");

@@ -58,9 +58,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: data_rate STEPS SPEC SHUFFLE INPUT…\n");
         return 2;
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         bytes += parse(&input[i], argv[4 + i], bytes);
-    }
     ParcModel model = {.name = "model", .input = input, .ninputs = n,
                        .batch = input[0].dim[0],
                        .seq = input[0].ndim == 2 ? input[0].dim[1] : 1};
@@ -71,9 +70,8 @@ int main(int argc, char **argv)
     double *ms = calloc((size_t)steps, sizeof *ms);
     if (!rt.arena || !ms ||
         !rt_data_open(&data, argv[2], atoi(argv[3]) != 0, 1, &model,
-                      "data_rate")) {
+                      "data_rate"))
         return 1;
-    }
     for (int s = -WARM; s < steps; s++) {
         RtBatch batch = {0};
         double begin = now();
@@ -81,9 +79,8 @@ int main(int argc, char **argv)
             fprintf(stderr, "%s\n", batch.why);
             return 1;
         }
-        if (s >= 0) {
+        if (s >= 0)
             ms[s] = now() - begin;
-        }
     }
     qsort(ms, (size_t)steps, sizeof *ms, by_size);
     printf("%.4f\n", ms[steps / 2]);

@@ -39,9 +39,8 @@ static char *memory(size_t bytes)
 {
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
+    if (at == MAP_FAILED)
         fail("storage_rate");
-    }
     madvise(at, bytes, MADV_HUGEPAGE);
     memset(at, 1, bytes);
     return at;
@@ -59,14 +58,12 @@ static void write_file(const char *path, int64_t bytes, int direct)
     for (int64_t at = 0; at < bytes;) {
         int64_t n = bytes - at < PIECE ? bytes - at : PIECE;
         ssize_t did = write(file, from + at, (size_t)n);
-        if (did <= 0) {
+        if (did <= 0)
             fail(path);
-        }
         at += did;
     }
-    if (fsync(file) != 0 || close(file) != 0) {
+    if (fsync(file) != 0 || close(file) != 0)
         fail(path);
-    }
     printf("%.4f\n", now() - begin);
 }
 
@@ -74,9 +71,8 @@ static void drop(const char *path)
 {
     int file = open(path, O_RDONLY);
     if (file < 0 || fsync(file) != 0 ||
-        posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) != 0) {
+        posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) != 0)
         fail(path);
-    }
     close(file);
 }
 
@@ -85,17 +81,15 @@ static void read_file(const char *path)
 {
     struct stat st;
     int file = open(path, O_RDONLY);
-    if (file < 0 || fstat(file, &st) != 0) {
+    if (file < 0 || fstat(file, &st) != 0)
         fail(path);
-    }
     char *to = memory((size_t)st.st_size);
     double begin = now();
     for (int64_t at = 0; at < st.st_size;) {
         int64_t n = st.st_size - at < PIECE ? st.st_size - at : PIECE;
         ssize_t did = read(file, to + at, (size_t)n);
-        if (did <= 0) {
+        if (did <= 0)
             fail(path);
-        }
         at += did;
     }
     printf("%.4f\n", now() - begin);
@@ -107,9 +101,8 @@ static void copy(int64_t bytes, int n)
     size_t part = (size_t)(bytes / n);
     int start[2];
     char byte;
-    if (pipe(start) != 0) {
+    if (pipe(start) != 0)
         fail("pipe");
-    }
     double *end = mmap(NULL, sizeof *end * (size_t)(n + 1),
                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
                        0);
@@ -127,18 +120,16 @@ static void copy(int64_t bytes, int n)
         }
     }
     for (int i = 0; i < n; i++) {
-        while (*(volatile double *)&end[i] == 0) {
+        while (*(volatile double *)&end[i] == 0)
             usleep(1000);
-        }
     }
     close(start[0]);
     close(start[1]);
     double most = 0;
     while (wait(NULL) > 0) {
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         most = end[i] > most ? end[i] : most;
-    }
     printf("%.4f\n", most);
 }
 
@@ -146,9 +137,8 @@ static void stamp(int n)
 {
     char line[1 << 16];
     setvbuf(stdout, NULL, _IOLBF, 0);
-    while (n-- > 0 && fgets(line, sizeof line, stdin)) {
+    while (n-- > 0 && fgets(line, sizeof line, stdin))
         printf("%.6f\n", now());
-    }
 }
 
 int main(int argc, char **argv)
@@ -161,9 +151,8 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "read") == 0 && argc == 3) {
         read_file(argv[2]);
     } else if (strcmp(what, "drop") == 0) {
-        for (int i = 2; i < argc; i++) {
+        for (int i = 2; i < argc; i++)
             drop(argv[i]);
-        }
     } else if (strcmp(what, "copy") == 0 && argc == 4) {
         copy(atoll(argv[2]), atoi(argv[3]));
     } else if (strcmp(what, "stamp") == 0 && argc == 3) {

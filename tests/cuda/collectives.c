@@ -37,9 +37,8 @@ static float number(int rank, int64_t i)
 static float get(ParcRt *rt, ParcType type, int64_t offset, int64_t i)
 {
     float x = 0;
-    if (type == PARC_I32) {
+    if (type == PARC_I32)
         return (float)((const int32_t *)(const void *)(rt->arena + offset))[i];
-    }
     rt_widen(&x, type, rt_element(type, rt->arena + offset, i), 1);
     return x;
 }
@@ -49,11 +48,10 @@ static void fill(ParcRt *rt, ParcType type, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         float x = number(rt->rank, i);
         int32_t whole = (int32_t)x;
-        if (type == PARC_I32) {
+        if (type == PARC_I32)
             memcpy(rt->arena + SRC + 4 * i, &whole, sizeof whole);
-        } else {
+        else
             rt_narrow(type, rt_element_out(type, rt->arena + SRC, i), &x, 1);
-        }
     }
     memset(rt->arena + DST, UNTOUCHED, ROOM - DST);
     rt_device_upload(rt, 0, ROOM);
@@ -62,9 +60,8 @@ static void fill(ParcRt *rt, ParcType type, int64_t n)
 
 static void fetch(ParcRt *rt)
 {
-    for (int i = 0; i < PARC_STREAMS; i++) {
+    for (int i = 0; i < PARC_STREAMS; i++)
         rt_cuda_wait_stream(rt, i, "a collective");
-    }
     rt_device_download(rt, 0, ROOM);
 }
 
@@ -73,9 +70,8 @@ static bool ends_at(ParcRt *rt, ParcType type, int64_t n)
 {
     int64_t from = DST + n * rt_type_size(type);
     for (int64_t i = from; i < from + 64; i++) {
-        if (rt->arena[i] != UNTOUCHED) {
+        if (rt->arena[i] != UNTOUCHED)
             return false;
-        }
     }
     return true;
 }
@@ -83,9 +79,8 @@ static bool ends_at(ParcRt *rt, ParcType type, int64_t n)
 static float sum_of(const RtGroup *g, int64_t i)
 {
     float sum = 0;
-    for (int j = 0; j < g->n; j++) {
+    for (int j = 0; j < g->n; j++)
         sum += number(g->member[j], i);
-    }
     return sum;
 }
 
@@ -135,10 +130,9 @@ static void inside(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     fill(rt, type, 2 * half);
     parc_all_gather(rt, (int)axes, axes, 2, p);
     fetch(rt);
-    for (int64_t i = 0; i < 2 * half; i++) {
+    for (int64_t i = 0; i < 2 * half; i++)
         good &= i % row >= valid ||
                 get(rt, type, SRC, i) == number(g->member[i % row / run], i);
-    }
     CHECK(c, good);
 }
 
@@ -152,18 +146,16 @@ static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     fill(rt, type, n);
     parc_all_reduce(rt, (int)axes, axes, PARC_SUM, 1, &to);
     fetch(rt);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         sum &= get(rt, type, DST, i) == sum_of(g, i);
-    }
     CHECK(c, sum);
     CHECK(c, ends_at(rt, type, n));
     parc_all_reduce(rt, (int)axes, axes, PARC_MAX, 1, &place);
     fetch(rt);
     for (int64_t i = 0; i < n; i++) {
         float top = 0;
-        for (int j = 0; j < g->n; j++) {
+        for (int j = 0; j < g->n; j++)
             top = fmaxf(top, number(g->member[j], i));
-        }
         most &= get(rt, type, SRC, i) == top;
     }
     CHECK(c, most);
@@ -222,9 +214,8 @@ static int every(ParcRt *rt, void *context)
             inside(rt, &c, type, axes, 3, 10 * k - 1);
             all_reduce(rt, &c, type, axes, 700);
         }
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < 8; i++)
             all_to_all(rt, &c, types[i % 3], axes, i % 2, 1 + i / 2, 4 - i / 2);
-        }
     }
     rt_device_close(rt);
     hand_over(rt, &c);
@@ -256,9 +247,8 @@ static int run_mesh(int naxes, const int64_t *size, SharedCheck *shared,
     m.collective_axes = masks;
     m.collective_stream = streams;
     RtWorld w;
-    if (!rt_world_open(&w, &m, "collectives", 1, launch, true, 0)) {
+    if (!rt_world_open(&w, &m, "collectives", 1, launch, true, 0))
         return 1;
-    }
     int status = rt_ranks_run(&w, every, shared);
     rt_world_close(&w);
     return status;
@@ -274,12 +264,10 @@ int main(void)
     RtLaunch launch;
     ParcModel four = bare_model(2, square, ROOM);
     CHECK(&c, rt_launcher(&launch, &four, "collectives"));
-    if (launch.by) {
+    if (launch.by)
         CHECK(&c, run_mesh(2, square, shared, &launch) == 0);
-    }
-    for (int i = 0; !launch.by && i < 6; i++) {
+    for (int i = 0; !launch.by && i < 6; i++)
         CHECK(&c, run_mesh(axes[i], mesh[i], shared, NULL) == 0);
-    }
     c.passed += shared->passed;
     c.failed += shared->failed;
     return check_end(&c);

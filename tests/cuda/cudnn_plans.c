@@ -54,9 +54,8 @@ static DnnDescriptor describe(const struct Device *d)
     if (call.cudnnBackendCreateDescriptor(RT_DNN_DEVICE, &to) ||
         call.cudnnBackendSetAttribute(to, RT_DNN_DEVICE_JSON, RT_DNN_OF_CHAR, n,
                                       text) ||
-        call.cudnnBackendFinalize(to)) {
+        call.cudnnBackendFinalize(to))
         return NULL;
-    }
     return to;
 }
 
@@ -138,10 +137,9 @@ int main(int argc, char **argv)
             return SKIPPED;
         }
         for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
-            for (int k = 0; k < 6; k++) {
+            for (int k = 0; k < 6; k++)
                 try(&c, &shapes[j], k & 1 ? PARC_F16 : PARC_BF16, k > 1, k > 3,
                     devices[i].name);
-            }
         }
         call.cudnnBackendDestroyDescriptor(c.device);
     }

@@ -49,9 +49,8 @@ static void check(bool fine, const char *what)
 {
     test.passed += fine;
     test.failed += !fine;
-    if (!fine) {
+    if (!fine)
         printf("FAILED %s\n", what);
-    }
 }
 
 int64_t rt_cuda_block_memory(const ParcRt *rt)
@@ -69,9 +68,8 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                        .shared_bytes = shared_bytes};
     (void)rt;
     for (int i = 0; i < test.module->nkernels; i++) {
-        if (strcmp(test.module->kernel[i].name, symbol) == 0) {
+        if (strcmp(test.module->kernel[i].name, symbol) == 0)
             l.kernel = &test.module->kernel[i];
-        }
     }
     if (!l.kernel || l.kernel->nargs != n || block > l.kernel->threads ||
         shared_bytes > test.block_memory) {
@@ -81,9 +79,8 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
     }
     memcpy(l.arg, argument, sizeof *argument * (size_t)n);
     test.errors += standin_launch(&l);
-    if (test.nlaunches < MOST_LAUNCHES) {
+    if (test.nlaunches < MOST_LAUNCHES)
         test.launch[test.nlaunches++] = l;
-    }
 }
 
 /* ---- numbers ------------------------------------------------------------- */
@@ -194,10 +191,9 @@ static void embedding(const EmbeddingCase *c)
     char what[100];
     *base = c->rows / 2;
     const int64_t *at = c->base ? base : NULL;
-    for (int64_t i = 0; i < c->n; i++) {
+    for (int64_t i = 0; i < c->n; i++)
         ids[i] =
             (int32_t)((uint32_t)(i * 2654435761u + 7) % (uint64_t)c->below);
-    }
     snprintf(what, sizeof what, "embedding %d", (int)(c - embedding_cases));
     parc_embedding(&rt, type, should, table, ids, c->n, c->rows, c->width, at);
     parc_embedding_grad(&rt, type, expected, dy, ids, c->n, c->rows, c->width,
@@ -332,12 +328,10 @@ static void keys(void)
 
 static void small(void)
 {
-    for (int i = 0; i < EMBEDDING_CASES; i++) {
+    for (int i = 0; i < EMBEDDING_CASES; i++)
         embedding(&embedding_cases[i]);
-    }
-    for (size_t i = 0; i < sizeof copy_cases / sizeof *copy_cases; i++) {
+    for (size_t i = 0; i < sizeof copy_cases / sizeof *copy_cases; i++)
         copy(&copy_cases[i]);
-    }
     rows(PARC_F32, 8, 12, 5, 8);
     rows(PARC_BF16, 9, 9, 5, 9);
     rows(PARC_BF16, 7, 300, 300, 6);
@@ -347,9 +341,8 @@ static void small(void)
     parts(5, 4, 0);
     parts(2, 5, 11);
     parts(1, 4, 3);
-    for (int i = 0; i < CONTRACT_CASES; i++) {
+    for (int i = 0; i < CONTRACT_CASES; i++)
         contract(&contract_cases[i]);
-    }
     keys();
 }
 
@@ -371,10 +364,9 @@ static void barriers(void)
         bool raced = false;
         char text[200];
         standin_skip_site(i);
-        for (int j = 0; j < test.nlaunches && !raced; j++) {
+        for (int j = 0; j < test.nlaunches && !raced; j++)
             raced = test.launch[j].kernel == site[i].kernel &&
                     standin_launch(&test.launch[j]) > 0;
-        }
         standin_skip_site(-1);
         snprintf(text, sizeof text,
                  "%s: nothing needs the %s barrier at 0x%llx",
@@ -394,9 +386,8 @@ int main(int argc, char **argv)
     }
     omp_set_num_threads(1);
     int only = argc > 2 ? atoi(argv[2]) : -1;
-    if (only < 0) {
+    if (only < 0)
         small();
-    }
     for (int i = 0; i < ATTENTION_CASES; i++) {
         if (only < 0 || i == only) {
             attention(&attention_cases[i], RT_BLOCK_MOST);

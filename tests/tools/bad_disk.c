@@ -25,14 +25,12 @@ static int fails(const char *call, const char *path)
     const char *rule = getenv("BAD_DISK");
     char part[PATH_MAX];
     size_t n = strlen(call);
-    if (!rule || strncmp(rule, call, n) != 0 || rule[n] != ':') {
+    if (!rule || strncmp(rule, call, n) != 0 || rule[n] != ':')
         return 0;
-    }
     const char *from = rule + n + 1, *end = strrchr(from, ':');
     snprintf(part, sizeof part, "%.*s", end ? (int)(end - from) : 0, from);
-    if (!end || !strstr(path, part)) {
+    if (!end || !strstr(path, part))
         return 0;
-    }
     errno = atoi(end + 1);
     return 1;
 }

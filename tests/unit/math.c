@@ -168,18 +168,16 @@ static void half_type(Check *c, const Half *h)
             continue;
         }
         back &= h->to(x) == i;
-        if (size + 1 >= h->infinity) {
+        if (size + 1 >= h->infinity)
             continue;
-        }
         float y = h->from((uint16_t)(i + 1)), middle = x + (y - x) / 2;
         nearest &= h->to(middle) == (i & 1 ? i + 1 : i);
         nearest &= h->to(nextafterf(middle, x)) == i;
         nearest &= h->to(nextafterf(middle, y)) == i + 1;
     }
-    if (!back || !nearest || !nan) {
+    if (!back || !nearest || !nan)
         printf("%s: back %d, nearest %d, NaN %d\n", h->name, back, nearest,
                nan);
-    }
     CHECK(c, back && nearest && nan);
     CHECK(c, h->to(INFINITY) == h->infinity);
     CHECK(c, h->to(-FLT_MAX) == (h->infinity | 0x8000));
@@ -193,9 +191,8 @@ static void half_types(Check *c)
         {"f16", parc_from_f16, parc_to_f16, 0x7c00},
     };
     int exact = 1;
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         half_type(c, &types[i]);
-    }
     for (uint32_t i = 0; i < 0x10000; i++) {
         double x = (double)parc_from_f16((uint16_t)i);
         double y = f16_value((uint16_t)i);

@@ -25,9 +25,8 @@ static Sizes sizes_of(const ParcAttention *a)
 static float *numbers(int64_t n, int64_t seed)
 {
     float *x = rt_allocate((size_t)n * sizeof *x);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         x[i] = value_of(seed, i) * 0.25f;
-    }
     return x;
 }
 
@@ -55,9 +54,8 @@ static double kept(const ParcAttention *a, int64_t b, int64_t h, int64_t i,
     int64_t first = number(a->first_kv) * a->groups + number(a->first_g);
     int64_t row = ((number(a->first_b) + b) * a->heads + first + h) * a->s + i;
     int64_t at = row * ((a->t + 63) / 64 * 64) + j;
-    if (a->drop <= 0) {
+    if (a->drop <= 0)
         return 1;
-    }
     return parc_random_at(number(a->key), a->site, at) < a->drop
                ? 0
                : 1 / (1 - (double)a->drop);
@@ -74,9 +72,8 @@ static void plain_row(Plain *x, int64_t b, int64_t h, int64_t i)
     for (int64_t j = 0; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
         double s = 0;
-        for (int64_t c = 0; c < a->d; c++) {
+        for (int64_t c = 0; c < a->d; c++)
             s += (double)x->q[qi * a->d + c] * (double)x->k[kj * a->d + c];
-        }
         x->p[j] = exp(s * (double)a->scale);
         sum += x->p[j];
     }
@@ -185,10 +182,9 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
     Plain x = {a, q, k, v, d_o, zeros(n.o), zeros(n.lse), zeros(n.q),
                zeros(n.k), zeros(n.v), zeros(a->t), zeros(a->t)};
     ParcRt one = {.threads = 1}, two = {.threads = 2};
-    for (int64_t i = 0; i < a->b * a->kv * a->g * a->s; i++) {
+    for (int64_t i = 0; i < a->b * a->kv * a->g * a->s; i++)
         plain_row(&x, i / (a->kv * a->g * a->s), i / a->s % (a->kv * a->g),
                   i % a->s);
-    }
     Results r = run(&one, a, in), again = run(&two, a, in);
     double e = rounded[type];
     CHECK(c, distance(r.o, x.o, n.o) < 2e-6 + e);
@@ -204,9 +200,8 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
     free_results(&again);
     void *all[] = {x.o,   x.lse, x.dq,  x.dk,  x.dv, x.p, x.dp, in[0],
                    in[1], in[2], in[3], q,     k,    v,   d_o};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
-    }
 }
 
 #define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0

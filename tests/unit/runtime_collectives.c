@@ -51,9 +51,8 @@ static float sum_of(ParcType type, const RtGroup *g, int64_t i)
 {
     uint64_t room;
     float sum = number(type, g->member[0], i);
-    for (int j = 1; j < g->n; j++) {
+    for (int j = 1; j < g->n; j++)
         sum += number(type, g->member[j], i);
-    }
     rt_narrow(type, &room, &sum, 1);
     rt_widen(&sum, type, &room, 1);
     return sum;
@@ -130,11 +129,10 @@ static void flat(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     rt_meet(rt, 0);
     for (int taken = 0; taken < 2; taken++) {
         fill(rt, type, rows * g->n * run);
-        if (taken) {
+        if (taken)
             parc_take_part(rt, axes, &p);
-        } else {
+        else
             parc_reduce_scatter(rt, 0, axes, 1, &p);
-        }
         good = 1;
         for (int64_t i = 0; i < rows * run; i++) {
             int64_t j = g->index * run + i % run, from = i / run * valid + j;
@@ -155,9 +153,8 @@ static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     fill(rt, type, n);
     parc_all_reduce(rt, 0, axes, PARC_SUM, 1,
                     &(ParcPart){SRC, DST, 1, n, 0, 0, type, false});
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         good &= result(rt, type, i) == sum_of(type, g, i);
-    }
     CHECK(c, good);
     parc_all_reduce(rt, 1, axes, PARC_SUM, 1,
                     &(ParcPart){SRC, SRC, n, 1, 0, 0, type, false});
@@ -221,10 +218,9 @@ static void take(ParcRt *rt, Check *c, ParcType type, uint32_t axes)
     }
     CHECK(c, part);
     parc_take_share(rt, axes, &p);
-    for (int64_t i = 0; i < 12; i++) {
+    for (int64_t i = 0; i < 12; i++)
         share &= result(rt, type, i) ==
                  (g->index == 0 ? number(type, rt->rank, i) : 0);
-    }
     CHECK(c, share);
     CHECK(c, parc_index(rt, axes) == g->index);
 }
@@ -296,13 +292,11 @@ static int late_ranks(ParcRt *rt, void *context)
 {
     Check c = {0};
     for (int round = 0; round < 12; round++) {
-        if (rt->rank == round % 4) {
+        if (rt->rank == round % 4)
             usleep(3000);
-        }
         gather_and_scatter(rt, &c, PARC_F32, 1u + (uint32_t)round % 3, 2, 5);
-        if (rt->rank == (round * 3 + 1) % 4) {
+        if (rt->rank == (round * 3 + 1) % 4)
             usleep(2000);
-        }
         all_reduce(rt, &c, PARC_F32, 1u + (uint32_t)round % 3, 37);
     }
     shared_check_add(context, &c);
@@ -357,9 +351,8 @@ static int one_dies(ParcRt *rt, void *context)
     (void)context;
     parc_all_reduce(rt, 0, 1, PARC_SUM, 1,
                     &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
-    if (rt->rank == 2) {
+    if (rt->rank == 2)
         raise(SIGKILL);
-    }
     parc_all_reduce(rt, 1, 1, PARC_SUM, 1,
                     &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
     return 0;
@@ -368,9 +361,8 @@ static int one_dies(ParcRt *rt, void *context)
 static int one_hangs(ParcRt *rt, void *context)
 {
     (void)context;
-    while (rt->rank == 1) {
+    while (rt->rank == 1)
         sleep(100);
-    }
     parc_all_reduce(rt, 1, 1, PARC_SUM, 1,
                     &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
     return 0;

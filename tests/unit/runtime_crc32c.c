@@ -13,9 +13,8 @@ static uint32_t bit_by_bit(const unsigned char *p, size_t n)
     uint32_t crc = ~0u;
     for (size_t i = 0; i < n; i++) {
         crc ^= p[i];
-        for (int b = 0; b < 8; b++) {
+        for (int b = 0; b < 8; b++)
             crc = crc >> 1 ^ (0x82F63B78u & -(crc & 1));
-        }
     }
     return ~crc;
 }
@@ -58,12 +57,10 @@ int main(void)
     }
     known(&c);
     for (size_t align = 0; data && align < 8; align++) {
-        for (size_t n = 0; n <= 300; n++) {
+        for (size_t n = 0; n <= 300; n++)
             compare(&c, data + align, n);
-        }
-        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
             compare(&c, data + align, lengths[i]);
-        }
     }
     free(data);
     return check_end(&c);

@@ -9,9 +9,8 @@
 static const char *text_of(const unsigned char digest[RT_DIGEST])
 {
     static char text[2 * RT_DIGEST + 1];
-    for (int i = 0; i < RT_DIGEST; i++) {
+    for (int i = 0; i < RT_DIGEST; i++)
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
-    }
     return text;
 }
 
@@ -21,9 +20,8 @@ static void hashes_to(Check *c, const char *data, size_t n, const char *want)
     unsigned char digest[RT_DIGEST];
     RtHash h;
     rt_hash_begin(&h);
-    for (size_t piece = 1, at = 0; at < n; at += piece++) {
+    for (size_t piece = 1, at = 0; at < n; at += piece++)
         rt_hash_add(&h, data + at, piece < n - at ? piece : n - at);
-    }
     rt_hash_end(&h, digest);
     CHECK_TEXT(c, text_of(digest), want);
 }

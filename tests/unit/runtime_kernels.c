@@ -17,9 +17,8 @@ static float buffer[4][ROOM];
 static void fill(void)
 {
     for (int b = 0; b < 4; b++) {
-        for (int i = 0; i < ROOM; i++) {
+        for (int i = 0; i < ROOM; i++)
             buffer[b][i] = value_of(b, i) * 0.25f;
-        }
     }
 }
 
@@ -62,24 +61,21 @@ static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *shape,
     for (int64_t x = 0; x < s.batch * s.m * s.n; x++) {
         int64_t b = x / s.m / s.n, i = x / s.n % s.m, j = x % s.n;
         double sum = 0;
-        for (int64_t k = 0; k < s.k; k++) {
+        for (int64_t k = 0; k < s.k; k++)
             sum += (double)buffer[0][b * s.sa[0] + i * s.sa[1] + k * s.sa[2]] *
                    (double)buffer[1][b * s.sb[0] + k * s.sb[1] + j * s.sb[2]];
-        }
         int64_t to = b * s.sc[0] + i * s.sc[1] + j * s.sc[2];
         rt_widen(&after, type.c, rt_element(type.c, typed[2], to), 1);
         double d = fabs((double)after - sum) - rounding(type.c, sum);
         worst = d > worst || d != d ? d : worst;
         written = to > written ? to : written;
     }
-    if (worst > 3e-5) {
+    if (worst > 3e-5)
         printf("matmul '%s' of types %d, %d -> %d at level %d: off by %g\n",
                s.name, type.a, type.b, type.c, (int)level, worst);
-    }
     int beyond = 0;
-    for (int i = 0; i < GUARD; i++) {
+    for (int i = 0; i < GUARD; i++)
         beyond += end[i] != MARK;
-    }
     CHECK(c, beyond == 0);
     CHECK(c, worst <= 3e-5);
     rt_widen(&after, type.c, rt_element(type.c, typed[2], written + 1), 1);
@@ -92,9 +88,8 @@ static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *shape,
 
 static size_t bytes_in_use_after(ParcRt *rt, ParcMatmul *mm, int calls)
 {
-    for (int i = 0; i < calls; i++) {
+    for (int i = 0; i < calls; i++)
         parc_matmul(rt, mm, buffer[0], buffer[1], buffer[2]);
-    }
     return mallinfo2().uordblks;
 }
 
@@ -141,9 +136,8 @@ static void matmuls(ParcRt *rt, Check *c)
     };
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-            for (int level = 0; level <= PARC_CPU_AARCH64; level++) {
+            for (int level = 0; level <= PARC_CPU_AARCH64; level++)
                 matmul(rt, c, &specs[i], types[t], (ParcCpuLevel)level);
-            }
         }
     }
 }
@@ -157,9 +151,8 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
     int good = 1;
     fill();
     narrow(in, buffer[0], type);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         ids[i] = (int32_t)((i * i + 3 * i) % (2 * rows));
-    }
     parc_embedding(rt, type, out, in, ids, n, rows, width, &base);
     rt_widen(buffer[1], type, out, n * width);
     for (int64_t i = 0; i < n * width; i++) {
@@ -172,9 +165,8 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
     memset(expected, 0, (size_t)(rows * width) * sizeof *expected);
     for (int64_t i = 0; i < n * width; i++) {
         int64_t row = ids[i / width] - base;
-        if (row >= 0 && row < rows) {
+        if (row >= 0 && row < rows)
             expected[row * width + i % width] += buffer[0][i];
-        }
     }
     parc_embedding_grad(rt, type, buffer[2], in, ids, n, rows, width, &base);
     CHECK(c, memcmp(buffer[2], expected,
@@ -182,9 +174,8 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
     /* Adds to the existing contents: each id once more. */
     for (int64_t i = 0; i < n * width; i++) {
         int64_t row = ids[i / width] - base;
-        if (row >= 0 && row < rows) {
+        if (row >= 0 && row < rows)
             expected[row * width + i % width] += buffer[0][i];
-        }
     }
     parc_embedding_add(rt, type, buffer[2], in, ids, n, rows, width, &base);
     CHECK(c, memcmp(buffer[2], expected,
@@ -201,9 +192,8 @@ static void copy(ParcRt *rt, Check *c, ParcType type, int n,
     int64_t elements = 1;
     int good = 1;
     fill();
-    for (int d = 0; d < n; d++) {
+    for (int d = 0; d < n; d++)
         elements *= dim[d];
-    }
     char behind[8];
     memcpy(behind, dst + (size_t)elements * size, size);
     parc_copy(rt, type, buffer[1], buffer[0], n, dim, stride);
@@ -245,17 +235,15 @@ static void copies(ParcRt *rt, Check *c)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         copy(rt, c, PARC_F32, cases[i].n, cases[i].dim, cases[i].stride);
         copy(rt, c, PARC_BF16, cases[i].n, cases[i].dim, cases[i].stride);
-        if (cases[i].dim[0] < 200) {
+        if (cases[i].dim[0] < 200)
             copy(rt, c, PARC_I64, cases[i].n, cases[i].dim, cases[i].stride);
-        }
     }
     fill();
     parc_copy_rows(rt, PARC_F32, buffer[1], 7, buffer[0], 11, 3, 5);
     int good = 1;
-    for (int i = 0; i < 15; i++) {
+    for (int i = 0; i < 15; i++)
         good &= buffer[1][i / 5 * 7 + i % 5] ==
                 buffer[0][i / 5 * 11 + i % 5];
-    }
     CHECK(c, good);
     CHECK(c, buffer[1][5] == value_of(1, 5) * 0.25f);
 }

@@ -32,15 +32,12 @@ static float *at(ParcRt *rt, int offset)
 static double learn(const float *row, float *grad, int label, float weight)
 {
     double top = -1e30, sum = 0;
-    for (int j = 0; j < VOCAB; j++) {
+    for (int j = 0; j < VOCAB; j++)
         top = (double)row[j] > top ? (double)row[j] : top;
-    }
-    for (int j = 0; j < VOCAB; j++) {
+    for (int j = 0; j < VOCAB; j++)
         sum += exp((double)row[j] - top);
-    }
-    for (int j = 0; j < VOCAB; j++) {
+    for (int j = 0; j < VOCAB; j++)
         grad[j] += weight * (float)(exp((double)row[j] - top) / sum);
-    }
     grad[label] -= weight;
     return log(sum) + top - (double)row[label];
 }
@@ -80,16 +77,14 @@ static void step(ParcRt *rt)
 static void bad_step(ParcRt *rt)
 {
     step(rt);
-    if (atomic_load(&rt->world->slot[rt->rank].step) == 3) {
+    if (atomic_load(&rt->world->slot[rt->rank].step) == 3)
         *at(rt, LOSS) = NAN;
-    }
 }
 
 static void fatal_step(ParcRt *rt)
 {
-    if (rt->rank == 1) {
+    if (rt->rank == 1)
         raise(SIGSEGV);
-    }
     step(rt);
 }
 
@@ -98,9 +93,8 @@ static void late_step(ParcRt *rt)
 {
     parc_mark(rt, 0, 5);
     while (rt->rank == 1 &&
-           atomic_load(&rt->world->slot[rt->rank].step) == 2) {
+           atomic_load(&rt->world->slot[rt->rank].step) == 2)
         sleep(1);
-    }
     step(rt);
 }
 
@@ -150,9 +144,8 @@ static int train(int ranks, void (*how)(ParcRt *), char **argv)
     m.nwork = 1;
     m.init = no_init;
     m.step = how;
-    while (argv[argc]) {
+    while (argv[argc])
         argc++;
-    }
     return parc_main(argc, argv, &m);
 }
 
@@ -168,9 +161,8 @@ static size_t slurp(const char *path, char *to, size_t room)
     FILE *f = fopen(path, "rb");
     size_t n = f ? fread(to, 1, room - 1, f) : 0;
     to[n] = 0;
-    if (f) {
+    if (f)
         fclose(f);
-    }
     return n;
 }
 
@@ -191,15 +183,13 @@ static const Said *run(int ranks, void (*how)(ParcRt *), const char *command)
     char text[512], *argv[32] = {"./train"};
     int argc = 1, how_it_went = 0;
     snprintf(text, sizeof text, "%s", command);
-    for (char *w = strtok(text, " "); w; w = strtok(NULL, " ")) {
+    for (char *w = strtok(text, " "); w; w = strtok(NULL, " "))
         argv[argc++] = w;
-    }
     fflush(NULL);
     pid_t p = fork();
     if (p == 0) {
-        if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr)) {
+        if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
             _exit(99);
-        }
         exit(train(ranks, how, argv));
     }
     waitpid(p, &how_it_went, 0);
@@ -253,9 +243,8 @@ static void trains(Check *c)
     static const char *const keys[] = {"grad_norm", "lr", "tokens",
                                        "tokens_per_s", "step_ms", "mfu",
                                        "peak_bytes"};
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 7; i++)
         CHECK(c, strstr(text, keys[i]));
-    }
     char peak[64];
     snprintf(peak, sizeof peak, "\"peak_bytes\": %d}\n", ARENA);
     CHECK(c, strstr(text, peak));
@@ -349,9 +338,8 @@ static void refuses(Check *c, int ranks, const char *command, int status,
                     const char *message)
 {
     const Said *s = run(ranks, step, command);
-    if (s->status != status || !strstr(s->err, message)) {
+    if (s->status != status || !strstr(s->err, message))
         printf("'%s': status %d\n%s", command, s->status, s->err);
-    }
     CHECK(c, s->status == status);
     CHECK(c, strstr(s->err, message));
     CHECK(c, s->out[0] == 0);

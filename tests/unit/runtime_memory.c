@@ -43,9 +43,8 @@ static void is(Check *c, double bytes, const char *source)
 {
     RtMemory m;
     rt_memory_available(&m, root);
-    if (m.bytes != bytes) {
+    if (m.bytes != bytes)
         printf("%s: %.0f available, %.0f expected\n", root, m.bytes, bytes);
-    }
     CHECK(c, m.bytes == bytes);
     CHECK(c, strstr(m.source, source));
 }
@@ -129,9 +128,8 @@ static void message(Check *c)
     new_machine("0::/\n");
     limit_v2("", "1048576\n");
     RtNeed need = {.ranks = 4, .each = 212144, .what = "the plan"};
-    if (!freopen("said", "w", stderr)) {
+    if (!freopen("said", "w", stderr))
         exit(1);
-    }
     CHECK(c, rt_memory_fits("train", &need, root));
     need.each++;
     CHECK(c, !rt_memory_fits("train", &need, root));
@@ -141,9 +139,8 @@ static void message(Check *c)
     CHECK(c, !rt_memory_fits("train", &need, root));
     FILE *f = fopen("said", "r");
     text[f ? fread(text, 1, sizeof text - 1, f) : 0] = 0;
-    if (f) {
+    if (f)
         fclose(f);
-    }
     CHECK_TEXT(c, text,
                "train: error: 4 ranks need 828.7 KiB (207.2 KiB each) of "
                "memory for the plan, and 828.7 KiB is available: the control "

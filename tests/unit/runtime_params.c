@@ -135,9 +135,8 @@ static void make(Meshed *x, int64_t a, int64_t b)
     x->model.param = x->param;
     x->model.nparams = NPARAMS;
     int64_t offset = 0;
-    for (int i = 0; i < NPARAMS; i++) {
+    for (int i = 0; i < NPARAMS; i++)
         offset = place(&x->model, &x->param[i], offset);
-    }
 }
 
 /* Exactly one rank owns each element of each layer. */
@@ -154,14 +153,12 @@ static void one_owner(Check *c, const Meshed *x)
             rt_shard(&s, &x->model, r, &x->param[i]);
             for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
                  at += n) {
-                for (int64_t j = 0; j < n; j++) {
+                for (int64_t j = 0; j < n; j++)
                     owners[global + j] += s.owner;
-                }
             }
         }
-        for (int64_t j = 0; j < elements; j++) {
+        for (int64_t j = 0; j < elements; j++)
             good += owners[j] == 1;
-        }
         CHECK(c, good == elements);
     }
 }
@@ -173,9 +170,8 @@ static void export_to(ParcRt *rt, const char *path)
     RtExportTo to = {.path = path, .temporary = temporary};
     RtOptions o = {0};
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    if (rt->rank == 0 && rt_export(rt, &to, &o)) {
+    if (rt->rank == 0 && rt_export(rt, &to, &o))
         rt_fail(rt, "export");
-    }
     rt_meet(rt, 0);
 }
 
@@ -198,9 +194,8 @@ static int load_and_export(ParcRt *rt, void *context)
 {
     Meshed *x = context;
     RtWeights w;
-    if (!open_weights(&w, x->path, rt->model)) {
+    if (!open_weights(&w, x->path, rt->model))
         rt_fail(rt, "open");
-    }
     memset(rt->arena, 0x11, ARENA);
     rt_weights_load(rt, &w);
     rt_weights_close(&w);
@@ -216,9 +211,8 @@ static char *contents(const char *path, size_t *n)
     FILE *f = fopen(path, "rb");
     char *to = text[turn ^= 1];
     *n = f ? fread(to, 1, sizeof text[0], f) : 0;
-    if (f) {
+    if (f)
         fclose(f);
-    }
     return to;
 }
 
@@ -285,10 +279,9 @@ static const char *read_header(const char *header, int data, int64_t *at,
     static unsigned char file[4096];
     size_t n = strlen(header);
     RtTensorFile w = {.map = file, .size = 8 + (int64_t)n + data};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         file[i] = (unsigned char)((uint64_t)(claim < 0 ? (int64_t)n : claim) >>
                                   (8 * i));
-    }
     memcpy(file + 8, header, n);
     const char *error = rt_safetensors_header(&w, at);
     rt_safetensors_free(&w);
@@ -332,9 +325,8 @@ static void headers(Check *c)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK_TEXT(c, read_header(cases[i].header, cases[i].data, &at, -1),
                    cases[i].error);
-        if (at != cases[i].at) {
+        if (at != cases[i].at)
             printf("header %zu: byte %lld\n", i, (long long)at);
-        }
         CHECK(c, at == cases[i].at);
     }
     CHECK(c, read_header("{}", 0, &at, 3) && at == 10);

@@ -36,17 +36,15 @@ static void layout(ParcParam *p, const ParcModel *m)
         } else if (how == 1 && p->ndim > 0) {
             int64_t d = below(p->ndim);
             int i = 0;
-            while (p->split[d][i] >= 0) {
+            while (p->split[d][i] >= 0)
                 i++;
-            }
             p->split[d][i] = (int8_t)a;
         }
     }
     for (int d = 0; d < p->ndim; d++) {
         int64_t parts = 1;
-        for (int i = 0; i < PARC_MAX_AXES && p->split[d][i] >= 0; i++) {
+        for (int i = 0; i < PARC_MAX_AXES && p->split[d][i] >= 0; i++)
             parts *= m->axis[p->split[d][i]].size;
-        }
         p->pad[d] = (parts - p->dim[d] % parts) % parts;
     }
 }
@@ -54,18 +52,16 @@ static void layout(ParcParam *p, const ParcModel *m)
 static void random_tensor(ParcModel *m, ParcParam *p)
 {
     int64_t sizes[AXES], elements = 1;
-    for (int a = 0; a < AXES; a++) {
+    for (int a = 0; a < AXES; a++)
         sizes[a] = 1 + below(3);
-    }
     *m = bare_model(AXES, sizes, 0);
     *p = (ParcParam){.name = "p", .ndim = (int)below(5)};
     for (int d = 0; d < p->ndim; d++) {
         p->dim[d] = 1 + below(7);
         elements *= p->dim[d];
     }
-    if (elements > MOST) {
+    if (elements > MOST)
         p->ndim = 3;
-    }
     layout(p, m);
 }
 
@@ -86,9 +82,8 @@ static void fill(const RtShard *s, float *layer)
     int64_t global, n;
     memset(layer, 0, (size_t)s->run * sizeof *layer);
     for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             layer[at + i] = (float)(global + i + 1);
-        }
     }
 }
 
@@ -111,17 +106,15 @@ static void cut(Check *c, const RtShard *s, const float *layer)
     RtBlock b;
     int64_t begin = below(s->run + 1), end = begin + below(s->run - begin + 1);
     int64_t wanted = 0, found = 0, blocks = 0, wrong = 0;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = begin; i < end; i++)
         wanted += layer[i] != 0;
-    }
     for (int64_t at = begin; rt_block_next(s, &at, end, &b); blocks++) {
         int64_t n = rt_block_elements(s, &b);
         f.n = 0;
         rt_block_runs(s, &b, layer, append, &f);
         wrong += f.n != n;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             wrong += f.data[i] != (float)(index_of(s->param, &b, i) + 1);
-        }
         found += n;
     }
     int most = s->param->ndim > 0 ? 2 * s->param->ndim - 1 : 1;
@@ -161,31 +154,27 @@ static void reshard(Check *c, const ParcModel *m, const ParcParam *p)
     int64_t number = below(9), read = 0, wrong = 0;
     layout(&other, m);
     rt_shard(&to, m, (int)below(rt_nranks(m)), &other);
-    if (to.run > MOST) {
+    if (to.run > MOST)
         return;
-    }
     fill(&to, want);
     memset(have, 0, sizeof have);
     memset(times, 0, sizeof times);
     for (int r = 0; r < rt_nranks(m); r++) {
         rt_shard(&s, m, r, p);
-        if (s.run > MOST) {
+        if (s.run > MOST)
             return;
-        }
         fill(&s, layer);
         RtRange range = rt_write_range(m, r, &s, number);
         for (int64_t at = range.begin; rt_block_next(&s, &at, range.end, &b);) {
             f.n = 0;
             rt_block_runs(&s, &b, layer, append, &f);
-            for (int64_t i = 0; i < f.n; i++) {
+            for (int64_t i = 0; i < f.n; i++)
                 times[index_of(p, &b, i)]++;
-            }
             read += read_piece(&to, have, &b, f.data);
         }
     }
-    for (int64_t i = 0; i < rt_param_layer_elements(p); i++) {
+    for (int64_t i = 0; i < rt_param_layer_elements(p); i++)
         wrong += times[i] != 1;
-    }
     CHECK(c, wrong == 0);
     CHECK(c, read == rt_shard_elements(&to));
     CHECK(c, memcmp(have, want, (size_t)to.run * sizeof *have) == 0);
@@ -233,9 +222,8 @@ static int write_and_read(ParcRt *rt, void *context)
     RtResume c;
     RtShard s;
     rt_shard(&s, rt->model, rt->rank, &rt->model->param[0]);
-    for (int64_t l = 0; l < s.layers; l++) {
+    for (int64_t l = 0; l < s.layers; l++)
         fill(&s, rt_shard_layer(rt, rt->rank, &s, l));
-    }
     memcpy(before, rt->arena, bytes);
     rt_pieces_list(&pieces, rt->model, rt->rank, LIMIT);
     bool good = pieces.files > 1 &&
@@ -243,18 +231,15 @@ static int write_and_read(ParcRt *rt, void *context)
                                 NULL) == 0;
     rt_pieces_free(&pieces);
     rt_meet(rt, RT_AT_SAVE);
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         good &= rt_index_write(rt, state_text, directory) == 0;
-    }
     rt_meet(rt, RT_AT_SAVE);
     memset(rt->arena, 0x11, bytes);
     good &= rt_resume_read(&c, directory);
-    for (int64_t i = 0; good && i < c.nfiles; i++) {
+    for (int64_t i = 0; good && i < c.nfiles; i++)
         good = c.file[i].size <= 4096 + LIMIT;
-    }
-    if (good) {
+    if (good)
         rt_resume_load(rt, &c);
-    }
     good &= memcmp(before, rt->arena, bytes) == 0;
     rt_resume_close(&c);
     free(before);

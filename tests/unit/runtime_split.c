@@ -44,9 +44,8 @@ static Matrix matrix(int seed, int64_t rows, int64_t columns, bool turned,
     int64_t n = line * (turned ? columns : rows) + MARGIN;
     Matrix x = {{rows, columns, {0, turned ? 1 : line, turned ? line : 1},
                  PARC_F32}, allocate((size_t)n * sizeof(float)), n};
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         x.at[i] = number(seed, i);
-    }
     return x;
 }
 
@@ -88,10 +87,9 @@ static void exactness(Check *c, const Matrix *a, const Matrix *b,
     }
     /* The mean of a few numbers is not reliable. */
     double ratio = count < FEW ? 0 : sqrt(is.squares / plain.squares);
-    if (!(is.worst <= 0x1p-21 && ratio < 1)) {
+    if (!(is.worst <= 0x1p-21 && ratio < 1))
         printf("%s: off by %g, in the mean by %g of what f32 is\n", what,
                is.worst, ratio);
-    }
     CHECK(c, is.worst <= 0x1p-21);
     CHECK(c, ratio < 1);
 }
@@ -102,9 +100,8 @@ static bool is_whole(const Matrix *x, int seed)
     const int64_t *s = x->view.stride;
     for (int64_t i = 0; i < x->floats; i++) {
         bool inside = i / s[1] < x->view.rows && i % s[1] < x->view.columns;
-        if (!inside && x->at[i] != number(seed, i)) {
+        if (!inside && x->at[i] != number(seed, i))
             return false;
-        }
     }
     return true;
 }
@@ -130,9 +127,8 @@ static void product(Check *c, Sizes s, bool a_turned, bool b_turned,
                          to.at, scratch, threads);
         CHECK(c, is_whole(&to, 3));
         int untouched = 1;
-        for (size_t i = room; i < room + 64; i++) {
+        for (size_t i = room; i < room + 64; i++)
             untouched &= scratch[i] == (char)0xff;
-        }
         CHECK(c, untouched);
         if (threads == 1) {
             exactness(c, &a, &b, &to, what);

@@ -71,9 +71,8 @@ static void one_type(Check *c, Rng *r, const ParcFileTensor *v, int64_t n,
         int64_t from = rng_below(r, n);
         int64_t some = 1 + rng_below(r, (n - from));
         rt_view_read(to, &t, v, k ? from : 0, k ? some : n);
-        for (int64_t i = 0; i < (k ? some : n); i++) {
+        for (int64_t i = 0; i < (k ? some : n); i++)
             wrong += to[i] != value[place_of(v, (k ? from : 0) + i)];
-        }
     }
     CHECK(c, wrong == 0);
 }
@@ -99,13 +98,11 @@ int main(void)
     for (int i = 0; i < CASES;) {
         ParcFileTensor v;
         int64_t tensor, n = draw_view(&r, &v, &tensor);
-        if (n > MOST || tensor > 8 * MOST) {
+        if (n > MOST || tensor > 8 * MOST)
             continue;
-        }
         i++;
-        for (int type = RT_F32; type <= RT_F16; type++) {
+        for (int type = RT_F32; type <= RT_F16; type++)
             one_type(&c, &r, &v, n, tensor, (RtDtype)type);
-        }
         one_write(&c, &v, n, tensor);
     }
     return check_end(&c);

@@ -32,9 +32,8 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
     const AttentionTiles *t = &p->tiles[kernel];
     int64_t argument[24] = {0}, *shape = argument + npointers;
     char symbol[RT_SYMBOL];
-    for (int i = 0; i < npointers; i++) {
+    for (int i = 0; i < npointers; i++)
         argument[i] = rt_pointer_bits(pointer[i]);
-    }
     const int64_t own[SHAPE] = {a->s,
                                 a->t,
                                 a->kv,

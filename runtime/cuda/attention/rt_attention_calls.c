@@ -17,22 +17,20 @@ void rt_cudnn_own(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
 {
     void *const *at = c->at;
     float *scratch = (float *)(void *)c->scratch;
-    if (u->backward) {
+    if (u->backward)
         rt_attention_grad_kernels(rt, &u->shape, at[DNN_DQ], at[DNN_DK],
                                   at[DNN_DV], at[DNN_DO], at[DNN_Q], at[DNN_K],
                                   at[DNN_V], at[DNN_O], at[DNN_LSE], scratch);
-    } else {
+    else
         rt_attention_kernels(rt, &u->shape, at[DNN_O], at[DNN_LSE], at[DNN_Q],
                              at[DNN_K], at[DNN_V], scratch);
-    }
 }
 
 void parc_attention_ready(ParcRt *rt, const ParcAttention *a, bool backward,
                           int64_t scratch_bytes)
 {
-    if (rt_attention_library(a) && !rt_cudnn_find(rt, a, backward)) {
+    if (rt_attention_library(a) && !rt_cudnn_find(rt, a, backward))
         rt_cudnn_choose(rt, rt_cudnn_use(rt, a, backward, scratch_bytes));
-    }
 }
 
 void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
@@ -45,11 +43,10 @@ void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
                         [DNN_O] = o,
                         [DNN_LSE] = lse},
                  .scratch = (char *)scratch};
-    if (u && rt_cudnn_takes(u, &c)) {
+    if (u && rt_cudnn_takes(u, &c))
         rt_cudnn_call(rt, u, &c);
-    } else {
+    else
         rt_attention_kernels(rt, a, o, lse, q, k, v, scratch);
-    }
 }
 
 void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
@@ -68,10 +65,9 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
                         [DNN_DK] = dk,
                         [DNN_DV] = dv},
                  .scratch = (char *)scratch};
-    if (u && rt_cudnn_takes(u, &c)) {
+    if (u && rt_cudnn_takes(u, &c))
         rt_cudnn_call(rt, u, &c);
-    } else {
+    else
         rt_attention_grad_kernels(rt, a, dq, dk, dv, d_o, q, k, v, o, lse,
                                   scratch);
-    }
 }

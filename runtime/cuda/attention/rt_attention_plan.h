@@ -64,11 +64,10 @@ static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
     int64_t k = rt_attention_row(half, d, t.parts);
     int64_t v = rt_attention_row(half, e, t.parts);
     int64_t own = (int64_t)t.rows * t.warps, bytes;
-    if (kernel == ATTENTION_FORWARD) {
+    if (kernel == ATTENTION_FORWARD)
         bytes = own * (k > v ? k : v) + t.step * (k + v);
-    } else {
+    else
         bytes = (own + 2 * t.step) * (k + v);
-    }
     bytes += kernel == ATTENTION_KEY ? 16 * t.step : 0;
     return bytes + (half ? 0 : own * (t.step + 4) * 4);
 }
@@ -128,9 +127,8 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][wide <= 64 ? 0 : wide <= 128 ? 1 : 2][i];
-        if (half && drop && wide <= 128) {
+        if (half && drop && wide <= 128)
             t->step = less[wide > 64][i];
-        }
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         p->tight[i] = i != ATTENTION_FORWARD && p->shared[i] > room;
         if (p->tight[i]) {

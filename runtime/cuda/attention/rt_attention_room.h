@@ -78,9 +78,8 @@ static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
 static inline int64_t rt_attention_divisor_below(int64_t n, int64_t most)
 {
     int64_t d = most - 1;
-    while (d > 0 && n % d) {
+    while (d > 0 && n % d)
         d--;
-    }
     return d;
 }
 
@@ -102,9 +101,8 @@ static inline AttentionPiece rt_attention_piece(const ParcAttention *a,
                                                 int64_t bytes)
 {
     AttentionPiece p = {a->b, a->kv};
-    while (p.b > 0 && rt_attention_piece_bytes(a, p.b * p.kv) > bytes) {
+    while (p.b > 0 && rt_attention_piece_bytes(a, p.b * p.kv) > bytes)
         p = rt_attention_smaller(a, p);
-    }
     return p;
 }
 
@@ -141,13 +139,11 @@ static inline int64_t rt_attention_own_bytes(const ParcAttention *a,
 static inline int64_t rt_attention_bytes(const ParcAttention *a, bool backward)
 {
     int64_t own = rt_attention_own_bytes(a, backward);
-    if (!rt_attention_library(a)) {
+    if (!rt_attention_library(a))
         return own;
-    }
     own = rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
-    if (!backward) {
+    if (!backward)
         return own + ATTENTION_OWN_ROOM;
-    }
     AttentionPiece p = rt_attention_planned_piece(a);
     int64_t room = rt_attention_piece_bytes(a, p.b * p.kv);
     return own + (room <= ATTENTION_LIMIT_ROOM ? room : 0);

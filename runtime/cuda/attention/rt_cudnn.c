@@ -41,9 +41,8 @@ static void open_handle(ParcRt *rt, Cudnn *x)
         return;
     }
     DnnStatus s = x->call.cudnnCreate(&x->handle);
-    if (s == RT_DNN_SUCCESS) {
+    if (s == RT_DNN_SUCCESS)
         s = x->call.cudnnSetStream(x->handle, d->stream[PARC_COMPUTE]);
-    }
     if (s != RT_DNN_SUCCESS) {
         snprintf(x->reason, sizeof x->reason, "cuDNN cannot start: %s",
                  x->call.cudnnGetErrorString(s));
@@ -54,9 +53,8 @@ static void open_handle(ParcRt *rt, Cudnn *x)
 static Cudnn *open_library(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    if (d->cudnn) {
+    if (d->cudnn)
         return d->cudnn;
-    }
     Cudnn *x = d->cudnn = rt_allocate(sizeof *x);
     x->last = &x->first;
     x->context.call = &x->call;
@@ -104,10 +102,9 @@ static int64_t piece_room(const CudnnUse *u)
 static const char *known_fault(const Cudnn *x, const CudnnUse *u)
 {
     if (u->backward && x->version <= LAST_THAT_PADS_WRONG &&
-        u->shape.t % ATTENTION_ROWS) {
+        u->shape.t % ATTENTION_ROWS)
         return "this version's gradients are wrong unless the keys are a "
                "multiple of 128";
-    }
     return NULL;
 }
 
@@ -117,14 +114,12 @@ static void make_plan(const Cudnn *x, CudnnUse *u)
     const char *fault = x->handle ? known_fault(x, u) : x->reason;
     AttentionPiece p = {u->shape.b, u->shape.kv};
     DnnGraph g;
-    if (u->backward) {
+    if (u->backward)
         p = rt_attention_piece(&u->shape, piece_room(u));
-    }
     u->piece_b = p.b;
     u->piece_kv = p.kv;
-    if (!fault && p.b == 0) {
+    if (!fault && p.b == 0)
         fault = "the plan has no workspace for it";
-    }
     if (fault) {
         snprintf(u->reason, sizeof u->reason, "%.*s", DNN_REASON - 1, fault);
         return;
@@ -156,9 +151,8 @@ CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward)
 {
     const Cudnn *x = rt->device->cudnn;
     CudnnUse *u = x ? x->first : NULL;
-    while (u && (u->backward != backward || !same_shape(&u->shape, a))) {
+    while (u && (u->backward != backward || !same_shape(&u->shape, a)))
         u = u->next;
-    }
     return u;
 }
 
@@ -172,9 +166,8 @@ static int64_t offset_of(const ParcAttention *a, int tensor, int64_t b,
     bool wide = tensor == DNN_Q || tensor == DNN_K || tensor == DNN_DQ ||
                 tensor == DNN_DK;
     int64_t heads = keys ? a->kv : a->kv * a->g, head = keys ? kv : kv * a->g;
-    if (tensor == DNN_LSE || tensor == DNN_DELTA) {
+    if (tensor == DNN_LSE || tensor == DNN_DELTA)
         return (b * heads + head) * a->s * 4;
-    }
     return (b * (keys ? a->t : a->s) * heads + head) * (wide ? a->d : a->e) * 2;
 }
 
@@ -186,12 +179,10 @@ bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c)
     uint64_t bits = 0;
     for (int i = 0; i < DNN_NAMED; i++) {
         bits |= (uint64_t)(uintptr_t)c->at[i];
-        if (u->piece_b < a->b) {
+        if (u->piece_b < a->b)
             bits |= (uint64_t)offset_of(a, i, u->piece_b, 0);
-        }
-        if (u->piece_kv < a->kv) {
+        if (u->piece_kv < a->kv)
             bits |= (uint64_t)offset_of(a, i, 0, u->piece_kv);
-        }
     }
     return u->plan && bits % ALIGNMENT == 0;
 }
@@ -210,10 +201,9 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
     for (int64_t b = 0; b < a->b; b += u->piece_b) {
         for (int64_t kv = 0; kv < a->kv; kv += u->piece_kv) {
             void *at[DNN_TENSORS] = {0};
-            for (int i = 0; i < DNN_NAMED; i++) {
+            for (int i = 0; i < DNN_NAMED; i++)
                 at[i] = base[i] ? (char *)base[i] + offset_of(a, i, b, kv)
                                 : NULL;
-            }
             at[DNN_DQ_SUM] = room;
             at[DNN_SCALE] = &scale;
             at[DNN_LEAST] = &least;
@@ -270,9 +260,8 @@ static void print_pass(const Cudnn *x, const CudnnUse *u)
 void rt_cudnn_print(const ParcRt *rt)
 {
     const Cudnn *x = rt->device->cudnn;
-    for (const CudnnUse *u = x ? x->first : NULL; u; u = u->next) {
+    for (const CudnnUse *u = x ? x->first : NULL; u; u = u->next)
         print_pass(x, u);
-    }
 }
 
 void rt_cudnn_close(ParcRt *rt)
@@ -284,9 +273,8 @@ void rt_cudnn_close(ParcRt *rt)
         rt_cudnn_plan_free(u->plan);
         free(u);
     }
-    if (x && x->handle) {
+    if (x && x->handle)
         x->call.cudnnDestroy(x->handle);
-    }
     free(x);
     rt->device->cudnn = NULL;
 }

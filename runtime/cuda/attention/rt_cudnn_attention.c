@@ -242,19 +242,16 @@ void rt_cudnn_attention_graph(DnnGraph *g, const ParcAttention *a, int64_t b,
     g->ntensors = TENSORS;
     g->may_vary = backward && !a->deterministic;
     for (int i = 0; i < TENSORS; i++) {
-        if (tensors[i].place != DNN_NOWHERE && holds(a, tensors[i].when)) {
+        if (tensors[i].place != DNN_NOWHERE && holds(a, tensors[i].when))
             g->tensor[i] = tensor_of(a, b, kv, &tensors[i]);
-        }
     }
     for (size_t i = 0; i < n / sizeof *nodes; i++) {
-        if (!holds(a, nodes[i].when)) {
+        if (!holds(a, nodes[i].when))
             continue;
-        }
         DnnNode *to = &g->node[g->nnodes++];
         *to = nodes[i].node;
-        for (int j = 0; j < 3; j++) {
+        for (int j = 0; j < 3; j++)
             to->in[j] = tensor_for(a, tensors, to->in[j]);
-        }
         to->out = tensor_for(a, tensors, to->out);
     }
 }

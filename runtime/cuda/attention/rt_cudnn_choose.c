@@ -69,11 +69,10 @@ static int64_t lay_out(ParcRt *rt, const CudnnUse *u, DnnCall *c)
 static void run_once(ParcRt *rt, const CudnnUse *u, const DnnCall *c,
                      bool library)
 {
-    if (library) {
+    if (library)
         rt_cudnn_call(rt, u, c);
-    } else {
+    else
         rt_cudnn_own(rt, u, c);
-    }
 }
 
 static float time_of(ParcRt *rt, const CudnnUse *u, const DnnCall *c,
@@ -83,19 +82,16 @@ static float time_of(ParcRt *rt, const CudnnUse *u, const DnnCall *c,
     CuStream stream = d->stream[PARC_COMPUTE];
     CuEvent event[2];
     float ms = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         CU(rt, cuEventCreate(&event[i], RT_CU_EVENT_DEFAULT));
-    }
     CU(rt, cuEventRecord(event[0], stream));
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < RUNS; i++)
         run_once(rt, u, c, library);
-    }
     CU(rt, cuEventRecord(event[1], stream));
     rt_cuda_wait_event(rt, event[1], "attention");
     CU(rt, cuEventElapsedTime(&ms, event[0], event[1]));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         CU(rt, cuEventDestroy(event[i]));
-    }
     return ms / RUNS;
 }
 
@@ -109,9 +105,8 @@ static bool measure(ParcRt *rt, const CudnnUse *u)
     CuStream stream = d->stream[PARC_COMPUTE];
     DnnCall c;
     int64_t bytes = lay_out(rt, u, &c);
-    if (bytes < 0) {
+    if (bytes < 0)
         return true;
-    }
     CuAddress begin = rt_cuda_address(parc_arena(rt));
     CU(rt, cuMemsetD8Async(begin, FILLING, (size_t)bytes, stream));
     float least[2] = {INFINITY, INFINITY};
@@ -149,18 +144,15 @@ static bool library_is_faster(ParcRt *rt, const CudnnUse *u)
     CudaCache *cache = rt->device->cache;
     BlasAlgorithm words;
     char key[CUDA_KEY];
-    if (rt->device->cudnn->always) {
+    if (rt->device->cudnn->always)
         return true;
-    }
     write_key(rt, u, key);
-    if (cache && rt_cuda_cache_find(cache, key, &words)) {
+    if (cache && rt_cuda_cache_find(cache, key, &words))
         return words.data[0] == 1;
-    }
     memset(&words, 0, sizeof words);
     words.data[0] = measure(rt, u);
-    if (cache) {
+    if (cache)
         rt_cuda_cache_add(cache, key, &words);
-    }
     return words.data[0] == 1;
 }
 
@@ -176,9 +168,8 @@ static void follow(ParcRt *rt, CudnnUse *u, const Decision *d)
 {
     const Cudnn *x = rt->device->cudnn;
     if (!d->library) {
-        if (u->plan) {
+        if (u->plan)
             forget(u, "as rank 0");
-        }
         return;
     }
     int64_t engine = u->plan ? rt_cudnn_plan_engine(u->plan) : -1;
@@ -202,12 +193,10 @@ void rt_cudnn_choose(ParcRt *rt, CudnnUse *u)
         d = (Decision){library_is_faster(rt, u),
                        (int64_t)rt->device->cudnn->version,
                        rt_cudnn_plan_engine(u->plan)};
-        if (!d.library) {
+        if (!d.library)
             forget(u, "they are faster here");
-        }
     }
     rt_share(rt, RT_AT_MATMULS, &d, sizeof d);
-    if (rt->rank != 0) {
+    if (rt->rank != 0)
         follow(rt, u, &d);
-    }
 }

@@ -35,9 +35,8 @@ struct DnnPlan {
 
 static bool check(DnnPlan *p, DnnStatus status, const char *what)
 {
-    if (p->status != RT_DNN_SUCCESS || status == RT_DNN_SUCCESS) {
+    if (p->status != RT_DNN_SUCCESS || status == RT_DNN_SUCCESS)
         return p->status == RT_DNN_SUCCESS;
-    }
     char says[DNN_REASON / 2] = "";
     p->status = status;
     p->call->cudnnGetLastErrorString(says, sizeof says);
@@ -51,16 +50,14 @@ static bool check(DnnPlan *p, DnnStatus status, const char *what)
 static DnnDescriptor make(DnnPlan *p, DnnKind kind, const char *what)
 {
     DnnDescriptor d = NULL;
-    if (p->status != RT_DNN_SUCCESS) {
+    if (p->status != RT_DNN_SUCCESS)
         return NULL;
-    }
     if (p->nmade == MADE) {
         check(p, (DnnStatus)-1, "too many descriptors");
         return NULL;
     }
-    if (check(p, p->call->cudnnBackendCreateDescriptor(kind, &d), what)) {
+    if (check(p, p->call->cudnnBackendCreateDescriptor(kind, &d), what))
         p->made[p->nmade++] = d;
-    }
     return d;
 }
 
@@ -118,9 +115,8 @@ static DnnDescriptor make_tensor(DnnPlan *p, const DnnTensor *t, int number)
     set(p, d, RT_DNN_TENSOR_VIRTUAL, RT_DNN_OF_BOOL, 1, &inner);
     set(p, d, RT_DNN_TENSOR_BY_VALUE, RT_DNN_OF_BOOL, 1, &by_value);
     finish(p, d, "a tensor");
-    if (!inner) {
+    if (!inner)
         p->name[p->nnames++] = name;
-    }
     return d;
 }
 
@@ -158,14 +154,12 @@ static DnnDescriptor make_does(DnnPlan *p, const DnnNode *n)
     bool compares =
         n->kind == DNN_POINTWISE && n->mode == RT_DNN_GREATER_EQUAL;
     int64_t axis = n->axis;
-    if (kinds[n->kind].mode_type) {
+    if (kinds[n->kind].mode_type)
         set_mode(p, d, kinds[n->kind].mode, kinds[n->kind].mode_type, n->mode);
-    }
     set_mode(p, d, kinds[n->kind].type, RT_DNN_OF_TYPE,
              compares ? RT_DNN_BOOL : RT_DNN_F32);
-    if (n->kind == DNN_POINTWISE && n->mode == RT_DNN_INDEX) {
+    if (n->kind == DNN_POINTWISE && n->mode == RT_DNN_INDEX)
         set(p, d, RT_DNN_POINTWISE_AXIS, RT_DNN_OF_INT64, 1, &axis);
-    }
     finish(p, d, kinds[n->kind].what);
     return d;
 }
@@ -175,12 +169,10 @@ static DnnDescriptor make_node(DnnPlan *p, const DnnNode *n,
 {
     DnnDescriptor does = n->kind == DNN_RESHAPE ? NULL : make_does(p, n);
     DnnDescriptor d = make(p, kinds[n->kind].operation, kinds[n->kind].what);
-    if (does) {
+    if (does)
         set_descriptor(p, d, kinds[n->kind].of, does);
-    }
-    for (int i = 0; i < 3 && n->in[i] != DNN_NONE; i++) {
+    for (int i = 0; i < 3 && n->in[i] != DNN_NONE; i++)
         set_descriptor(p, d, kinds[n->kind].in[i], tensor[n->in[i]]);
-    }
     set_descriptor(p, d, kinds[n->kind].out, tensor[n->out]);
     finish(p, d, kinds[n->kind].what);
     return d;
@@ -190,18 +182,15 @@ static DnnDescriptor make_graph(DnnPlan *p, const DnnGraph *g)
 {
     DnnDescriptor tensor[DNN_TENSORS] = {0}, node[DNN_NODES] = {0};
     for (int i = 0; i < g->ntensors; i++) {
-        if (g->tensor[i].place != DNN_NOWHERE) {
+        if (g->tensor[i].place != DNN_NOWHERE)
             tensor[i] = make_tensor(p, &g->tensor[i], i);
-        }
     }
-    for (int i = 0; i < g->nnodes; i++) {
+    for (int i = 0; i < g->nnodes; i++)
         node[i] = make_node(p, &g->node[i], tensor);
-    }
     DnnDescriptor d = make(p, RT_DNN_OPERATION_GRAPH, "the graph");
     set(p, d, RT_DNN_GRAPH_OPERATIONS, RT_DNN_OF_DESCRIPTOR, g->nnodes, node);
-    if (p->handle) {
+    if (p->handle)
         set(p, d, RT_DNN_GRAPH_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
-    }
     finish(p, d, "the graph");
     return d;
 }
@@ -216,23 +205,19 @@ static int propose(DnnPlan *p, DnnDescriptor graph, int mode,
     DnnDescriptor d = make(p, RT_DNN_HEURISTICS, "heuristics");
     set_descriptor(p, d, RT_DNN_HEURISTICS_GRAPH, graph);
     set_mode(p, d, RT_DNN_HEURISTICS_MODE, RT_DNN_OF_HEURISTICS_MODE, mode);
-    if (p->context->device) {
+    if (p->context->device)
         set_descriptor(p, d, RT_DNN_HEURISTICS_DEVICE, p->context->device);
-    }
-    if (!finish(p, d, "no engine for it")) {
+    if (!finish(p, d, "no engine for it"))
         return 0;
-    }
-    for (int i = 0; i < CONFIGS; i++) {
+    for (int i = 0; i < CONFIGS; i++)
         config[i] = make(p, RT_DNN_ENGINE_CONFIG, "an engine");
-    }
     if (p->status != RT_DNN_SUCCESS ||
         !check(p,
                p->call->cudnnBackendGetAttribute(
                    d, RT_DNN_HEURISTICS_RESULTS, RT_DNN_OF_DESCRIPTOR, CONFIGS,
                    &n, config),
-               "heuristics")) {
+               "heuristics"))
         return 0;
-    }
     return n < CONFIGS ? (int)n : CONFIGS;
 }
 
@@ -260,12 +245,10 @@ static bool look_at(DnnPlan *p, DnnDescriptor config, bool *repeats)
                l->cudnnBackendGetAttribute(engine, RT_DNN_ENGINE_NOTES,
                                            RT_DNN_OF_NUMERICAL_NOTE,
                                            RT_DNN_NOTES, &n, note),
-               "an engine's notes")) {
+               "an engine's notes"))
         return false;
-    }
-    for (int i = 0; i < n && i < RT_DNN_NOTES; i++) {
+    for (int i = 0; i < n && i < RT_DNN_NOTES; i++)
         *repeats = *repeats && note[i] != RT_DNN_NOT_DETERMINISTIC;
-    }
     return true;
 }
 
@@ -280,9 +263,8 @@ static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
 {
     bool repeats = false;
     int64_t n = 0;
-    if (!look_at(p, config, &repeats)) {
+    if (!look_at(p, config, &repeats))
         return false;
-    }
     if (!repeats && !may_vary) {
         snprintf(p->reason, DNN_REASON,
                  "engine %lld: its sums are not in a fixed order",
@@ -291,17 +273,15 @@ static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
     }
     DnnDescriptor d = make(p, RT_DNN_PLAN, "a plan");
     set_descriptor(p, d, RT_DNN_PLAN_CONFIG, config);
-    if (p->handle) {
+    if (p->handle)
         set(p, d, RT_DNN_PLAN_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
-    }
     if (!finish(p, d, "a plan") ||
         !check(p,
                p->call->cudnnBackendGetAttribute(d, RT_DNN_PLAN_WORKSPACE,
                                                  RT_DNN_OF_INT64, 1, &n,
                                                  &p->workspace),
-               "a plan's workspace")) {
+               "a plan's workspace"))
         return false;
-    }
     if (p->workspace > room) {
         snprintf(p->reason, DNN_REASON,
                  "engine %lld: it needs %lld bytes of workspace, and %lld are "
@@ -323,9 +303,8 @@ static bool choose(DnnPlan *p, DnnDescriptor graph, int64_t room,
         int n = propose(p, graph, mode[m], config);
         clear(p);
         for (int i = 0; i < n; i++) {
-            if (try_config(p, config[i], room, may_vary)) {
+            if (try_config(p, config[i], room, may_vary))
                 return true;
-            }
             clear(p);
         }
     }
@@ -353,9 +332,8 @@ DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
 
 void rt_cudnn_plan_free(DnnPlan *p)
 {
-    while (p && p->nmade > 0) {
+    while (p && p->nmade > 0)
         p->call->cudnnBackendDestroyDescriptor(p->made[--p->nmade]);
-    }
     free(p);
 }
 
@@ -376,30 +354,23 @@ DnnStatus rt_cudnn_run(DnnPlan *p, void *const at[DNN_TENSORS], void *workspace)
     const CudaDnn *l = p->call;
     void *address[DNN_TENSORS] = {0};
     DnnDescriptor pack = NULL;
-    for (int i = 0; i < p->nnames; i++) {
+    for (int i = 0; i < p->nnames; i++)
         address[i] = at[p->name[i] - name_of(0)];
-    }
     DnnStatus s = l->cudnnBackendCreateDescriptor(RT_DNN_PACK, &pack);
-    if (s == RT_DNN_SUCCESS) {
+    if (s == RT_DNN_SUCCESS)
         s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_NAMES,
                                         RT_DNN_OF_INT64, p->nnames, p->name);
-    }
-    if (s == RT_DNN_SUCCESS) {
+    if (s == RT_DNN_SUCCESS)
         s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_POINTERS,
                                         RT_DNN_OF_POINTER, p->nnames, address);
-    }
-    if (s == RT_DNN_SUCCESS) {
+    if (s == RT_DNN_SUCCESS)
         s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_WORKSPACE,
                                         RT_DNN_OF_POINTER, 1, &workspace);
-    }
-    if (s == RT_DNN_SUCCESS) {
+    if (s == RT_DNN_SUCCESS)
         s = l->cudnnBackendFinalize(pack);
-    }
-    if (s == RT_DNN_SUCCESS) {
+    if (s == RT_DNN_SUCCESS)
         s = l->cudnnBackendExecute(p->handle, p->plan, pack);
-    }
-    if (pack) {
+    if (pack)
         l->cudnnBackendDestroyDescriptor(pack);
-    }
     return s;
 }

@@ -56,18 +56,16 @@ static Work begin(ParcRt *rt, int id, uint32_t axes)
     w.queue = d->stream[w.stream];
     w.comm = w.group->n > 1 ? d->comms->comm[axes] : NULL;
     atomic_store(&rt->world->slot[rt->rank].collective, id);
-    if (w.comm) {
+    if (w.comm)
         rt_cuda_progress_begin(rt, w.stream, id);
-    }
     return w;
 }
 
 /* With PARC_SYNC, waits for the collective and names it on failure. */
 static void end(const Work *w)
 {
-    if (w->comm) {
+    if (w->comm)
         rt_cuda_progress_end(w->rt, w->stream);
-    }
     rt_cuda_queued(w->rt, w->stream, name_of(w));
 }
 
@@ -90,14 +88,12 @@ static bool by_rows(const ParcPart *p)
 static void few_rows(const Work *w, int n, const ParcPart *part,
                      void (*move)(const Work *w, const ParcPart *p))
 {
-    if (!w->comm) {
+    if (!w->comm)
         return;
-    }
     group_start(w);
     for (int i = 0; i < n; i++) {
-        if (by_rows(&part[i])) {
+        if (by_rows(&part[i]))
             move(w, &part[i]);
-        }
     }
     group_end(w);
 }
@@ -131,9 +127,8 @@ static void copy_rows(const Work *w, const void *to, int64_t to_row,
 {
     ParcRt *rt = w->rt;
     CuAddress dst = rt_cuda_address(to), src = rt_cuda_address(from);
-    if (dst == src || rows == 0 || width == 0) {
+    if (dst == src || rows == 0 || width == 0)
         return;
-    }
     if (rows == 1 || (to_row == width && from_row == width)) {
         CU(rt, cuMemcpyDtoDAsync(dst, src, (size_t)(rows * width), w->queue));
         return;
@@ -150,11 +145,10 @@ static char *room(const Work *w, int64_t bytes)
 {
     const ParcModel *m = w->rt->model;
     const ParcRoom *r = m->collective_room ? &m->collective_room[w->id] : NULL;
-    if (!r || r->bytes < bytes) {
+    if (!r || r->bytes < bytes)
         rt_fail(w->rt, "'%s' needs %lld bytes to pack its rows, and its plan "
                        "has %lld: run parc again", name_of(w),
                 (long long)bytes, (long long)(r ? r->bytes : 0));
-    }
     return at(w, r->offset);
 }
 
@@ -185,11 +179,10 @@ static void gather_rows(const Work *w, const ParcPart *p)
         }
         for (int j = 0; j < w->group->n; j++) {
             size_t bytes = (size_t)(valid_run(p, j) * size);
-            if (bytes > 0) {
+            if (bytes > 0)
                 NCCL(w->rt, w->id,
                      ncclBroadcast(from, to + j * p->inner * size, bytes,
                                    RT_NCCL_BYTES, j, w->comm, w->queue));
-            }
         }
     }
 }
@@ -207,10 +200,9 @@ static void gather_packed(const Work *w, const ParcPart *p)
     NCCL(w->rt, w->id,
          ncclAllGather(own, all, (size_t)box, RT_NCCL_BYTES, w->comm,
                        w->queue));
-    for (int j = 0; j < k; j++) {
+    for (int j = 0; j < k; j++)
         copy_rows(w, at(w, p->dst) + j * run, row, all + j * box, run, p->outer,
                   valid_run(p, j) * size);
-    }
 }
 
 void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
@@ -221,13 +213,12 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
         int64_t size = rt_type_size(p->type);
-        if (!w.comm) {
+        if (!w.comm)
             copy_rows(&w, at(&w, p->dst), whole_row(p, 1) * size,
                       at(&w, p->src), p->inner * size, p->outer,
                       valid_run(p, 0) * size);
-        } else if (!by_rows(p)) {
+        else if (!by_rows(p))
             gather_packed(&w, p);
-        }
     }
     end(&w);
 }
@@ -249,12 +240,11 @@ static void reduce_rows(const Work *w, const ParcPart *p)
         }
         for (int j = 0; j < w->group->n; j++) {
             int64_t count = valid_run(p, j);
-            if (count > 0) {
+            if (count > 0)
                 NCCL(w->rt, w->id,
                      ncclReduce(from + j * p->inner * size, to, (size_t)count,
                                 type_of(p->type), RT_NCCL_SUM, j, w->comm,
                                 w->queue));
-            }
         }
     }
 }
@@ -269,10 +259,9 @@ static void reduce_packed(const Work *w, const ParcPart *p)
     char *all = room(w, k * box);
     for (int j = 0; j < k; j++) {
         ParcRt *rt = w->rt;
-        if (valid_run(p, j) < p->inner) {
+        if (valid_run(p, j) < p->inner)
             CU(rt, cuMemsetD8Async(rt_cuda_address(all + j * box), 0,
                                    (size_t)box, w->queue));
-        }
         copy_rows(w, all + j * box, run, at(w, p->src) + j * run,
                   whole_row(p, k) * size, p->outer, valid_run(p, j) * size);
     }
@@ -301,15 +290,13 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
         int64_t size = rt_type_size(p->type);
-        if (!w.comm) {
+        if (!w.comm)
             copy_rows(&w, at(&w, p->dst), p->inner * size, at(&w, p->src),
                       whole_row(p, 1) * size, p->outer, valid_run(p, 0) * size);
-        } else if (!by_rows(p)) {
+        else if (!by_rows(p))
             reduce_packed(&w, p);
-        }
-        if (!w.comm || by_rows(p)) {
+        if (!w.comm || by_rows(p))
             clear_padding(&w, p);
-        }
     }
     end(&w);
 }
@@ -321,9 +308,8 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
 {
     Work w = begin(rt, id, axes);
     NcclReduction how = op == PARC_MAX ? RT_NCCL_MAX : RT_NCCL_SUM;
-    if (w.comm) {
+    if (w.comm)
         group_start(&w);
-    }
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
         int64_t count = p->outer * p->inner;
@@ -337,9 +323,8 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
                       bytes);
         }
     }
-    if (w.comm) {
+    if (w.comm)
         group_end(&w);
-    }
     end(&w);
 }
 
@@ -402,14 +387,12 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     char *space = give + take > 0 ? room(&w, give + take) : NULL;
     from.packed = give > 0 ? space : NULL;
     to.packed = take > 0 ? space + give : NULL;
-    for (int64_t j = 0; from.packed && j < k; j++) {
+    for (int64_t j = 0; from.packed && j < k; j++)
         copy_rows(&w, message(&from, j), from.width, from.base + j * from.width,
                   k * from.width, from.rows, from.width);
-    }
     swap_messages(&w, &from, &to);
-    for (int64_t j = 0; to.packed && j < k; j++) {
+    for (int64_t j = 0; to.packed && j < k; j++)
         copy_rows(&w, to.base + j * to.width, k * to.width, message(&to, j),
                   to.width, to.rows, to.width);
-    }
     end(&w);
 }

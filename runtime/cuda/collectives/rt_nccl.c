@@ -34,18 +34,16 @@ static void open_library(ParcRt *rt)
     int version = 0;
     c->library =
         rt_cuda_load(&rt_cuda_nccl_library, &c->call, error, sizeof error);
-    if (!c->library) {
+    if (!c->library)
         rt_fail(rt, "%s", error);
-    }
     NCCL(rt, RT_AT_START, ncclGetVersion(&version));
-    if (version < RT_NCCL_LEAST_VERSION) {
+    if (version < RT_NCCL_LEAST_VERSION)
         rt_fail(rt, "NCCL is of version %d.%d.%d, and this program needs "
                     "%d.%d.%d or newer: install a newer NCCL",
                 version / 10000, version / 100 % 100, version % 100,
                 RT_NCCL_LEAST_VERSION / 10000,
                 RT_NCCL_LEAST_VERSION / 100 % 100,
                 RT_NCCL_LEAST_VERSION % 100);
-    }
 }
 
 /* Limits the blocks of a collective: two collectives run at the same time. */
@@ -70,9 +68,8 @@ static void join_world(ParcRt *rt)
     CudaComms *c = rt->device->comms;
     NcclId id;
     memset(&id, 0, sizeof id);
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         NCCL(rt, RT_AT_START, ncclGetUniqueId(&id));
-    }
     rt_share(rt, RT_AT_START, &id, sizeof id);
     NcclConfig config = config_of(rt);
     NCCL(rt, RT_AT_START, ncclCommInitRankConfig(&c->world, rt->nranks, id,
@@ -164,17 +161,15 @@ void rt_nccl_open(ParcRt *rt)
         used[axes] = rt->group[axes].n > 1;
         any |= used[axes];
     }
-    if (!any) {
+    if (!any)
         return;
-    }
     rt->device->comms = rt_allocate(sizeof *rt->device->comms);
     open_library(rt);
     rt_cuda_progress_open(rt);
     join_world(rt);
     for (uint32_t axes = 0; axes < RT_GROUPS; axes++) {
-        if (used[axes]) {
+        if (used[axes])
             split(rt, axes);
-        }
     }
     warm_up(rt);
 }
@@ -184,13 +179,11 @@ void rt_nccl_open(ParcRt *rt)
 void rt_nccl_close(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
-    if (!c) {
+    if (!c)
         return;
-    }
     for (int i = 0; i < RT_GROUPS; i++) {
-        if (c->comm[i] && c->comm[i] != c->world) {
+        if (c->comm[i] && c->comm[i] != c->world)
             NCCL(rt, RT_AT_END, ncclCommDestroy(c->comm[i]));
-        }
     }
     NCCL(rt, RT_AT_END, ncclCommDestroy(c->world));
     rt_cuda_progress_close(rt);

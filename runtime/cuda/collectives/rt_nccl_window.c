@@ -30,9 +30,8 @@ static bool find_calls(CudaComms *c)
 {
     for (int i = 0; i < SYMBOLS; i++) {
         void *address = dlsym(c->library, symbols[i]);
-        if (!address) {
+        if (!address)
             return false;
-        }
         memcpy((char *)&c->window_call + (size_t)i * sizeof address, &address,
                sizeof address);
     }
@@ -44,22 +43,19 @@ bool rt_nccl_alloc(ParcRt *rt, CuAddress *to, size_t bytes)
     CudaComms *c = rt->device->comms;
     void *at = NULL;
     int32_t first = 0;
-    if (!c) {
+    if (!c)
         return false;
-    }
     bool mine = rt_flag(rt, "PARC_NCCL_WINDOW", true) && find_calls(c) &&
                 c->window_call.ncclMemAlloc(&at, bytes) == RT_NCCL_SUCCESS;
     first = mine;
     rt_share(rt, RT_AT_START, &first, sizeof first);
-    if (first && !mine) {
+    if (first && !mine)
         rt_fail(rt,
                 "rank %d: the arena is NCCL's memory on rank 0, but not here: "
                 "install the same NCCL and set PARC_NCCL_WINDOW to the same "
                 "value on all ranks", rt->rank);
-    }
-    if (mine && !first) {
+    if (mine && !first)
         c->window_call.ncclMemFree(at);
-    }
     c->owns_arena = first;
     *to = rt_cuda_address(at);
     return first;
@@ -70,9 +66,8 @@ void rt_nccl_register(ParcRt *rt)
     RtDevice *d = rt->device;
     CudaComms *c = d->comms;
     for (int i = 0; c && c->owns_arena && i < RT_GROUPS; i++) {
-        if (!c->comm[i]) {
+        if (!c->comm[i])
             continue;
-        }
         /* On failure the communicator uses NCCL's own buffers. */
         NcclResult r = c->window_call.ncclCommWindowRegister(
             c->comm[i], (void *)(uintptr_t)d->arena,
@@ -97,9 +92,8 @@ void rt_nccl_unregister(ParcRt *rt)
 bool rt_nccl_free(ParcRt *rt, CuAddress arena)
 {
     CudaComms *c = rt->device->comms;
-    if (!c || !c->owns_arena) {
+    if (!c || !c->owns_arena)
         return false;
-    }
     c->window_call.ncclMemFree((void *)(uintptr_t)arena);
     return true;
 }

@@ -44,9 +44,8 @@ struct CudaCache {
 static Entry *find(const CudaCache *c, const char *key)
 {
     Entry *e = c->first;
-    while (e && strcmp(e->key, key) != 0) {
+    while (e && strcmp(e->key, key) != 0)
         e = e->next;
-    }
     return e;
 }
 
@@ -77,9 +76,8 @@ bool rt_cuda_cache_find(const CudaCache *c, const char *key,
                         BlasAlgorithm *algorithm)
 {
     const Entry *e = find(c, key);
-    if (e) {
+    if (e)
         *algorithm = e->algorithm;
-    }
     return e != NULL;
 }
 
@@ -99,9 +97,8 @@ static int write_words(char *to, size_t room, const BlasAlgorithm *a,
                        const char *key)
 {
     int n = 0;
-    for (int i = 0; i < WORDS; i++) {
+    for (int i = 0; i < WORDS; i++)
         n += snprintf(to + n, room - (size_t)n, "%016" PRIx64 " ", a->data[i]);
-    }
     return n + snprintf(to + n, room - (size_t)n, "%s\n", key);
 }
 
@@ -110,23 +107,19 @@ static bool read_line(CudaCache *c, char *line)
 {
     BlasAlgorithm a;
     char *end, *at = line + CHECKSUM + 1;
-    if (strlen(line) < CHECKSUM + 1 + WORDS * (WORD + 1) + 2) {
+    if (strlen(line) < CHECKSUM + 1 + WORDS * (WORD + 1) + 2)
         return false;
-    }
     uint32_t sum = (uint32_t)strtoul(line, &end, 16);
-    if (end != line + CHECKSUM || *end != ' ' || sum != rt_hash(at)) {
+    if (end != line + CHECKSUM || *end != ' ' || sum != rt_hash(at))
         return false;
-    }
     for (int i = 0; i < WORDS; i++, at += WORD + 1) {
         a.data[i] = strtoull(at, &end, 16);
-        if (end != at + WORD) {
+        if (end != at + WORD)
             return false;
-        }
     }
     at[strcspn(at, "\n")] = 0;
-    if (strlen(at) >= CUDA_KEY) {
+    if (strlen(at) >= CUDA_KEY)
         return false;
-    }
     enter(c, at, &a);
     return true;
 }
@@ -136,9 +129,8 @@ static void read_file(CudaCache *c)
     char line[LINE];
     int64_t number = 1;
     FILE *f = fopen(c->path, "r");
-    if (!f) {
+    if (!f)
         return;
-    }
     bool good = fgets(line, sizeof line, f) && strcmp(line, HEADER) == 0;
     while (good && fgets(line, sizeof line, f)) {
         number++;
@@ -190,9 +182,8 @@ CudaCache *rt_cuda_cache_open(const char *device, size_t version)
     }
     size_t n = strlen(path);
     n += (size_t)snprintf(path + n, room - n, "/matmul-");
-    for (; *device && n + 1 < room; device++) {
+    for (; *device && n + 1 < room; device++)
         path[n++] = isalnum((unsigned char)*device) ? *device : '-';
-    }
     n += n < room ? (size_t)snprintf(path + n, room - n, "-%zu.txt", version)
                   : 1;
     if (n >= room) {
@@ -207,9 +198,8 @@ void rt_cuda_cache_save(CudaCache *c)
 {
     char temporary[sizeof c->path + 32], line[LINE];
     RtOutput o;
-    if (!c->changed || !c->path[0]) {
+    if (!c->changed || !c->path[0])
         return;
-    }
     c->changed = false;
     make_folders(c->path);
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", c->path,

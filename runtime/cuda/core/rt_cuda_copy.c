@@ -44,12 +44,10 @@ void rt_cuda_stage_close(ParcRt *rt)
     RtDevice *d = rt->device;
     CudaStage *s = &d->stage;
     for (int i = 0; i < RT_STAGES; i++) {
-        if (s->half[i]) {
+        if (s->half[i])
             CU(rt, cuMemFreeHost(s->half[i]));
-        }
-        if (s->read[i]) {
+        if (s->read[i])
             CU(rt, cuEventDestroy(s->read[i]));
-        }
     }
     if (d->results.value) {
         CU(rt, cuMemFreeHost(d->results.value));
@@ -84,9 +82,8 @@ static void next_half(ParcRt *rt)
 static char *stage_room(ParcRt *rt, int64_t left, size_t *piece)
 {
     CudaStage *s = &rt->device->stage;
-    if (s->used + STAGE_ALIGN > s->room) {
+    if (s->used + STAGE_ALIGN > s->room)
         next_half(rt);
-    }
     size_t free_bytes = s->room - s->used;
     *piece = (size_t)left < free_bytes ? (size_t)left : free_bytes;
     char *at = s->half[s->at] + s->used;
@@ -99,25 +96,22 @@ static char *stage_room(ParcRt *rt, int64_t left, size_t *piece)
 static void give_back(const ParcRt *rt, int64_t offset, int64_t bytes)
 {
     enum { SMALL = 1 << 20 };
-    if (bytes < SMALL) {
+    if (bytes < SMALL)
         return;
-    }
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = (uintptr_t)(rt->arena + offset);
     uintptr_t end = (begin + (uintptr_t)bytes) / page * page;
     begin = (begin + page - 1) / page * page;
-    if (begin < end) {
+    if (begin < end)
         madvise((void *)begin, end - begin,
                 rt->nranks > 1 ? MADV_REMOVE : MADV_DONTNEED);
-    }
 }
 
 void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes)
 {
     RtDevice *d = rt->device;
-    if (!d) {
+    if (!d)
         return;
-    }
     if (offset >= rt->model->arena_bytes) {
         rt_cuda_host_copy(rt, offset, bytes, true);
         give_back(rt, offset, bytes);
@@ -137,9 +131,8 @@ void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes)
 void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
 {
     RtDevice *d = rt->device;
-    if (!d) {
+    if (!d)
         return;
-    }
     if (offset >= rt->model->arena_bytes) {
         rt_cuda_host_copy(rt, offset, bytes, false);
         return;
@@ -164,13 +157,12 @@ char *rt_device_staging(ParcRt *rt, int64_t bytes)
     void *at = NULL;
     char size[32], why[RT_WHERE];
     CuResult r = d->cu.cuMemHostAlloc(&at, (size_t)bytes, RT_CU_HOST_PORTABLE);
-    if (r != RT_CU_SUCCESS) {
+    if (r != RT_CU_SUCCESS)
         rt_fail(rt,
                 "--save-async: the driver cannot pin %s for the staging buffer "
                 "of a rank: %s; 'ulimit -l' and the machine's memory are the "
                 "limits",
                 rt_size_text((double)bytes, size), rt_cuda_reason(d, r, why));
-    }
     return at;
 }
 
@@ -214,12 +206,10 @@ void rt_device_ask(ParcRt *rt, int64_t offset)
 void rt_device_results(ParcRt *rt)
 {
     CudaResults *r = &rt->device->results;
-    if (r->n > 0) {
+    if (r->n > 0)
         rt_cuda_wait_event(rt, r->there, "the step");
-    }
-    for (int i = 0; i < r->n; i++) {
+    for (int i = 0; i < r->n; i++)
         memcpy(rt->arena + r->offset[i], &r->value[i], sizeof *r->value);
-    }
     r->n = 0;
 }
 
@@ -254,9 +244,8 @@ static const void *constant(ParcRt *rt, const void *to, const void *host,
     RtDevice *d = rt->device;
     for (CudaConstant *c = d->constants; c; c = c->next) {
         if (c->to == to && c->bytes == bytes &&
-            memcmp(c->host, host, bytes) == 0) {
+            memcmp(c->host, host, bytes) == 0)
             return c->host;
-        }
     }
     CudaConstant *c = rt_allocate(sizeof *c);
     *c = (CudaConstant){.next = d->constants, .to = to, .bytes = bytes};
@@ -272,9 +261,8 @@ void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
     const RtDevice *d = rt->device;
     size_t bytes = (size_t)turns * sizeof *to;
     int64_t *values = rt_allocate(bytes);
-    for (int64_t i = 0; i < turns; i++) {
+    for (int64_t i = 0; i < turns; i++)
         values[i] = (i * dim + index) * part;
-    }
     CU(rt, cuMemcpyHtoDAsync(rt_cuda_address(to),
                              constant(rt, to, values, bytes), bytes,
                              d->stream[PARC_COMPUTE]));

@@ -23,17 +23,14 @@ const char *rt_cuda_reason(const RtDevice *d, CuResult result,
                            char text[RT_WHERE])
 {
     const char *name = NULL, *says = NULL;
-    if (d->cu.cuGetErrorName(result, &name) != RT_CU_SUCCESS) {
+    if (d->cu.cuGetErrorName(result, &name) != RT_CU_SUCCESS)
         name = NULL;
-    }
-    if (d->cu.cuGetErrorString(result, &says) != RT_CU_SUCCESS) {
+    if (d->cu.cuGetErrorString(result, &says) != RT_CU_SUCCESS)
         says = NULL;
-    }
-    if (name && says) {
+    if (name && says)
         snprintf(text, RT_WHERE, "%s (%s)", says, name);
-    } else {
+    else
         snprintf(text, RT_WHERE, "error %u", result);
-    }
     return text;
 }
 
@@ -49,9 +46,8 @@ const char *rt_cuda_where(const ParcRt *rt, char text[RT_WHERE])
 void rt_cuda_check(ParcRt *rt, CuResult result, const char *call)
 {
     char where[RT_WHERE], why[RT_WHERE];
-    if (result == RT_CU_SUCCESS) {
+    if (result == RT_CU_SUCCESS)
         return;
-    }
     const RtDevice *d = rt->device;
     rt_fail(rt, "rank %d: %s%s: %s%s", rt->rank, call, rt_cuda_where(rt, where),
             rt_cuda_reason(d, result, why),
@@ -63,9 +59,8 @@ void rt_cuda_check(ParcRt *rt, CuResult result, const char *call)
 void rt_blas_check(ParcRt *rt, BlasStatus status, const char *call)
 {
     char where[RT_WHERE];
-    if (status != RT_BLAS_SUCCESS) {
+    if (status != RT_BLAS_SUCCESS)
         rt_fail(rt, "rank %d: %s%s: %s", rt->rank, call,
                 rt_cuda_where(rt, where),
                 rt->device->blas.cublasLtGetStatusString(status));
-    }
 }

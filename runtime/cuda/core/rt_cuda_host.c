@@ -20,17 +20,15 @@ void rt_cuda_host_open(ParcRt *rt)
     size_t bytes = (size_t)rt->model->host_bytes;
     void *host = NULL;
     char size[32], why[RT_WHERE];
-    if (bytes == 0) {
+    if (bytes == 0)
         return;
-    }
     CuResult r = d->cu.cuMemHostAlloc(&host, bytes, RT_CU_HOST_PORTABLE);
-    if (r != RT_CU_SUCCESS) {
+    if (r != RT_CU_SUCCESS)
         rt_fail(rt,
                 "a rank keeps %s in host memory (the plan's 'offload'), and "
                 "the driver cannot pin that: %s; 'ulimit -l' and the machine's "
                 "memory are the limits",
                 rt_size_text((double)bytes, size), rt_cuda_reason(d, r, why));
-    }
     memset(host, 0, bytes);
     d->host = host;
     rt->host_bytes += (int64_t)bytes;
@@ -39,9 +37,8 @@ void rt_cuda_host_open(ParcRt *rt)
 void rt_cuda_host_close(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    if (d->host) {
+    if (d->host)
         CU(rt, cuMemFreeHost(d->host));
-    }
     d->host = NULL;
 }
 

@@ -19,9 +19,8 @@ bool rt_cuda_grid(int64_t blocks, unsigned *columns, unsigned *rows)
 {
     enum { MOST_ROWS = 65535 };
     int64_t n = rt_blocks(blocks, INT32_MAX);
-    if (blocks < 1 || n > MOST_ROWS) {
+    if (blocks < 1 || n > MOST_ROWS)
         return false;
-    }
     *rows = (unsigned)n;
     *columns = (unsigned)rt_blocks(blocks, n);
     return true;
@@ -31,16 +30,13 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument)
 {
     void *args[MOST];
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         args[i] = &argument[i];
-    }
-    if (grid > INT32_MAX) {
+    if (grid > INT32_MAX)
         rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to "
                     "%d: split the batch over more ranks",
                 symbol, (long long)grid, INT32_MAX);
-    }
-    if (grid > 0) {
+    if (grid > 0)
         parc_launch(rt, rt_cuda_kernel(rt, symbol), grid, block, shared_bytes,
                     args);
-    }
 }

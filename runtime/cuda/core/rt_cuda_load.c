@@ -99,18 +99,15 @@ static void *open_library(const CudaLibrary *library, const char **name,
     for (int i = 0; is_listed(library, i); i++) {
         *name = library->names[i];
         void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-        if (handle) {
+        if (handle)
             return handle;
-        }
         const char *why = dlerror();
-        if (n < room) {
+        if (n < room)
             n += (size_t)snprintf(error + n, room - n, "%s %s", i ? ";" : "",
                                   why ? why : *name);
-        }
     }
-    if (n < room) {
+    if (n < room)
         snprintf(error + n, room - n, "; %s", library->advice);
-    }
     return NULL;
 }
 
@@ -139,9 +136,8 @@ void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
             lacks = lacks ? lacks : library->symbol[i];
         }
     }
-    if (!missing) {
+    if (!missing)
         return handle;
-    }
     snprintf(error, room,
              "%s (%s) is too old or incomplete: it lacks %s%s; %s",
              library->what, file_of(known, name), lacks,

@@ -28,13 +28,11 @@ static bool read_arch(const char *text, Arch *a)
 {
     int number, length = 0;
     a->ptx = strncmp(text, "compute_", 8) == 0;
-    if (!a->ptx && strncmp(text, "sm_", 3) != 0) {
+    if (!a->ptx && strncmp(text, "sm_", 3) != 0)
         return false;
-    }
     text += a->ptx ? 8 : 3;
-    if (sscanf(text, "%d%n", &number, &length) != 1 || number < 10) {
+    if (sscanf(text, "%d%n", &number, &length) != 1 || number < 10)
         return false;
-    }
     a->major = number / 10;
     a->minor = number % 10;
     a->suffix = text[length];
@@ -52,9 +50,8 @@ static int fitness(const Arch *a, int major, int minor)
     bool runs = a->suffix == 'a'             ? same
                 : a->suffix == 'f' || !a->ptx ? family
                                               : a->major < major || family;
-    if (!runs) {
+    if (!runs)
         return 0;
-    }
     return (same ? OWN : 0) * !a->ptx + (a->ptx ? 0 : MACHINE) +
            (a->major * 10 + a->minor) * 2 + (a->suffix ? SPECIAL : 0);
 }
@@ -78,10 +75,9 @@ static const char *list_images(const ParcModel *m, char text[RT_WHERE])
 {
     size_t n = 0;
     text[0] = 0;
-    for (int i = 0; i < m->nimages && n < RT_WHERE; i++) {
+    for (int i = 0; i < m->nimages && n < RT_WHERE; i++)
         n += (size_t)snprintf(text + n, RT_WHERE - n, "%s%s", i ? ", " : "",
                               m->image[i].arch);
-    }
     return m->nimages ? text : "no GPU";
 }
 
@@ -91,13 +87,12 @@ static const ParcImage *choose(ParcRt *rt)
     const ParcModel *m = rt->model;
     char text[RT_WHERE];
     int i = rt_cuda_best_image(m->image, m->nimages, d->major, d->minor);
-    if (i < 0) {
+    if (i < 0)
         rt_fail(rt,
                 "GPU %d is a %s (sm_%d%d), and this program was built for %s: "
                 "build it again with parc --arch sm_%d%d",
                 d->ordinal, d->name, d->major, d->minor, list_images(m, text),
                 d->major, d->minor);
-    }
     return &m->image[i];
 }
 
@@ -114,32 +109,29 @@ static void load(ParcRt *rt, const ParcImage *image)
     void *value[] = {log, (void *)(uintptr_t)sizeof log};
     CuResult r =
         d->cu.cuModuleLoadDataEx(&d->module, image->data, 2, option, value);
-    if (r != RT_CU_SUCCESS) {
+    if (r != RT_CU_SUCCESS)
         rt_fail(rt, "GPU %d (%s, sm_%d%d): cannot load the kernels for %s: "
                     "%s%s%s",
                 d->ordinal, d->name, d->major, d->minor, image->arch,
                 rt_cuda_reason(d, r, why), *log ? ": " : "", log);
-    }
 }
 
 void rt_cuda_module_open(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     const ParcModel *m = rt->model;
-    if (m->nkernels == 0) {
+    if (m->nkernels == 0)
         return;
-    }
     const ParcImage *image = choose(rt);
     load(rt, image);
     d->kernel = rt_allocate((size_t)m->nkernels * sizeof *d->kernel);
     for (int i = 0; i < m->nkernels; i++) {
         CuResult r = d->cu.cuModuleGetFunction(&d->kernel[i].function,
                                                d->module, m->kernel[i]);
-        if (r == RT_CU_NOT_FOUND) {
+        if (r == RT_CU_NOT_FOUND)
             rt_fail(rt, "the kernels for %s lack '%s', which train.c calls: "
                         "compile kernels.cu again",
                     image->arch, m->kernel[i]);
-        }
         rt_cuda_check(rt, r, m->kernel[i]);
         int own = 0;
         CU(rt, cuFuncGetAttribute(&own, RT_CU_FUNCTION_STATIC_SHARED,
@@ -153,9 +145,8 @@ int rt_cuda_kernel(ParcRt *rt, const char *symbol)
 {
     const ParcModel *m = rt->model;
     for (int i = 0; i < m->nkernels; i++) {
-        if (strcmp(m->kernel[i], symbol) == 0) {
+        if (strcmp(m->kernel[i], symbol) == 0)
             return i;
-        }
     }
     rt_fail(rt, "train.c lists no kernel '%s', which the runtime launches: "
                 "run parc again", symbol);
@@ -173,14 +164,13 @@ static void grant_shared(ParcRt *rt, int kernel, int64_t bytes)
 {
     const RtDevice *d = rt->device;
     CudaKernel *k = &d->kernel[kernel];
-    if (!parc_block_has(rt, kernel, bytes)) {
+    if (!parc_block_has(rt, kernel, bytes))
         rt_fail(rt,
                 "'%s' needs %lld bytes of shared memory, but a block of GPU "
                 "%d (%s) has %lld: build it again with parc --arch sm_%d%d",
                 rt->model->kernel[kernel],
                 (long long)(bytes + k->own_shared), d->ordinal,
                 d->name, (long long)d->shared_most, d->major, d->minor);
-    }
     CU(rt, cuFuncSetAttribute(k->function, RT_CU_FUNCTION_DYNAMIC_SHARED,
                               (int)bytes));
     k->shared_bytes = bytes;
@@ -194,24 +184,21 @@ void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
     CudaKernel *k = &d->kernel[kernel];
     const char *symbol = rt->model->kernel[kernel];
     unsigned columns, rows;
-    if (!rt_cuda_grid(grid, &columns, &rows)) {
+    if (!rt_cuda_grid(grid, &columns, &rows))
         rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to "
                     "2^46: split the batch over more ranks",
                 symbol, (long long)grid);
-    }
-    if (shared_bytes > k->shared_bytes) {
+    if (shared_bytes > k->shared_bytes)
         grant_shared(rt, kernel, shared_bytes);
-    }
     CuResult r = d->cu.cuLaunchKernel(
         k->function, columns, rows, 1, (unsigned)block, 1, 1,
         (unsigned)shared_bytes, d->stream[PARC_COMPUTE], args, NULL);
-    if (r != RT_CU_SUCCESS) {
+    if (r != RT_CU_SUCCESS)
         rt_fail(rt,
                 "rank %d: launching '%s' (%lld blocks of %d threads, %lld "
                 "bytes of shared memory)%s: %s",
                 rt->rank, symbol, (long long)grid, block,
                 (long long)shared_bytes, rt_cuda_where(rt, where),
                 rt_cuda_reason(d, r, why));
-    }
     rt_cuda_queued(rt, PARC_COMPUTE, symbol);
 }

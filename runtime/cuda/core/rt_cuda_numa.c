@@ -25,12 +25,10 @@ static int node_of(const char *root, const char *pci)
     int node = -1;
     snprintf(path, sizeof path, "%s/bus/pci/devices/%s/numa_node", root, pci);
     FILE *f = fopen(path, "r");
-    if (!f) {
+    if (!f)
         return -1;
-    }
-    if (fscanf(f, "%d", &node) != 1) {
+    if (fscanf(f, "%d", &node) != 1)
         node = -1;
-    }
     fclose(f);
     return node;
 }
@@ -42,17 +40,15 @@ void rt_cuda_numa_open(ParcRt *rt)
     char pci[32] = "";
     d->numa_node = -1;
     if (d->cu.cuDeviceGetPCIBusId(pci, sizeof pci, d->device) !=
-        RT_CU_SUCCESS) {
+        RT_CU_SUCCESS)
         return;
-    }
     for (char *c = pci; *c; c++) {
         *c = (char)tolower((unsigned char)*c); /* sysfs uses lower case:
                                                   0000:1b:00.0 */
     }
     d->numa_node = node_of(root && *root ? root : "/sys", pci);
-    if (d->numa_node < 0 || d->numa_node >= (int)WORD_BITS) {
+    if (d->numa_node < 0 || d->numa_node >= (int)WORD_BITS)
         return;
-    }
     unsigned long mask = 1ul << d->numa_node;
     /* A container may forbid the call; the default placement then stays. */
     (void)syscall(SYS_set_mempolicy, MPOL_PREFERRED_MODE, &mask, WORD_BITS + 1);

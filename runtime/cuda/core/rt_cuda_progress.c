@@ -33,20 +33,17 @@ void rt_cuda_progress_open(ParcRt *rt)
     CU(rt, cuMemHostAlloc(&words, PARC_STREAMS * APART * sizeof *p->word,
                           RT_CU_HOST_PORTABLE));
     p->word = words;
-    for (int i = 0; i < PARC_STREAMS * APART; i++) {
+    for (int i = 0; i < PARC_STREAMS * APART; i++)
         atomic_init(&p->word[i], 0);
-    }
 }
 
 void rt_cuda_progress_close(ParcRt *rt)
 {
     CudaProgress *p = &rt->device->comms->progress;
-    for (int i = 0; i < PARC_STREAMS; i++) {
+    for (int i = 0; i < PARC_STREAMS; i++)
         free(p->place[i]);
-    }
-    if (p->word) {
+    if (p->word)
         CU(rt, cuMemFreeHost((void *)p->word));
-    }
 }
 
 static void say(ParcRt *rt, int stream, uint32_t word)
@@ -60,16 +57,14 @@ static void say(ParcRt *rt, int stream, uint32_t word)
 void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
 {
     const RtDevice *d = rt->device;
-    if (!d->comms) {
+    if (!d->comms)
         return;
-    }
     CudaProgress *p = &d->comms->progress;
     CU(rt, cuMemsetD32Async(rt_cuda_address((void *)p->word), 0,
                             PARC_STREAMS * APART, d->stream[PARC_COMPUTE]));
     for (int i = 0; i < PARC_STREAMS; i++) {
-        if (!p->placed[program]) {
+        if (!p->placed[program])
             p->first[program][i] = p->known[i];
-        }
         p->n[i] = p->first[program][i];
         p->owed[i] = false;
     }
@@ -83,16 +78,14 @@ static CudaPlace *next_place(CudaProgress *p, int stream)
     if (i == p->room[stream]) {
         uint32_t room = i ? 2 * i : FIRST_ROOM;
         CudaPlace *more = rt_allocate(room * sizeof *more);
-        for (uint32_t k = 0; k < i; k++) {
+        for (uint32_t k = 0; k < i; k++)
             more[k] = p->place[stream][k];
-        }
         free(p->place[stream]);
         p->place[stream] = more;
         p->room[stream] = room;
     }
-    if (p->known[stream] <= i) {
+    if (p->known[stream] <= i)
         p->known[stream] = i + 1;
-    }
     return &p->place[stream][i];
 }
 
@@ -120,9 +113,8 @@ void rt_cuda_progress_settle(ParcRt *rt, int stream)
 void rt_cuda_progress_end(ParcRt *rt, int stream)
 {
     rt->device->comms->progress.owed[stream] = true;
-    if (stream == PARC_COMPUTE || rt->device->mode.sync) {
+    if (stream == PARC_COMPUTE || rt->device->mode.sync)
         rt_cuda_progress_settle(rt, stream);
-    }
 }
 
 const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
@@ -158,8 +150,7 @@ void rt_cuda_progress_publish(ParcRt *rt)
 void rt_cuda_progress_forget(ParcRt *rt)
 {
     RtSlot *slot = &rt->world->slot[rt->rank];
-    for (int i = 0; i < PARC_STREAMS; i++) {
+    for (int i = 0; i < PARC_STREAMS; i++)
         atomic_store(&slot->begun[i], 0);
-    }
     atomic_store(&slot->state, RT_COMPUTING);
 }

@@ -54,9 +54,8 @@ static bool names(const char *device, const char *part)
     for (const char *at = device; (at = strstr(at, part)); at++) {
         bool begins = at == device || at[-1] == ' ' || at[-1] == '-';
         bool ends = !at[n] || at[n] == ' ' || at[n] == '-';
-        if (begins && ends) {
+        if (begins && ends)
             return true;
-        }
     }
     return false;
 }
@@ -73,9 +72,8 @@ static const Rate *rate_of(const char *device, int major, int minor)
         }
     }
     for (size_t i = 0; !best && i < sizeof rates / sizeof *rates; i++) {
-        if (rates[i].major == major && rates[i].minor == minor) {
+        if (rates[i].major == major && rates[i].minor == minor)
             best = &rates[i];
-        }
     }
     return best;
 }
@@ -84,9 +82,8 @@ double rt_cuda_peak_flops(const char *device, int major, int minor,
                           CudaPrecision precision)
 {
     const Rate *r = rate_of(device, major, minor);
-    if (!r) {
+    if (!r)
         return 0;
-    }
     const double of[] = {[CUDA_SINGLE] = r->single, [CUDA_TF32] = r->tf32,
                          [CUDA_HALF] = r->half};
     return of[precision] * 1e12;

@@ -43,14 +43,12 @@ static void add_place(Text *t, const ParcRt *rt, const CudaPlace *p)
 {
     int64_t at[PARC_MAX_LOOPS];
     add(t, "'%s'", rt_collective_name(rt->model, p->id));
-    if (p->work < 0 || p->work >= rt->model->nwork) {
+    if (p->work < 0 || p->work >= rt->model->nwork)
         return;
-    }
     const ParcWork *w = &rt->model->work[p->work];
     rt_work_turns(w, p->turn, at);
-    for (int i = 0; i < w->nloops; i++) {
+    for (int i = 0; i < w->nloops; i++)
         add(t, ", %s %lld", w->loop[i].name, (long long)at[i]);
-    }
 }
 
 /* Adds the collectives that the rank's device executes; false: none. */
@@ -82,16 +80,14 @@ static void add_ended(Text *t, const ParcRt *rt, const RtSlot *slot)
             any = true;
         }
     }
-    if (!any) {
+    if (!any)
         add(t, "computes, before the first collective");
-    }
 }
 
 static void add_where(Text *t, const ParcRt *rt, const RtSlot *slot)
 {
-    if (!add_begun(t, rt, slot)) {
+    if (!add_begun(t, rt, slot))
         add_ended(t, rt, slot);
-    }
 }
 
 /* Whether the rank has not started or has ended its run. */
@@ -110,9 +106,8 @@ static void add_peer(Text *t, const ParcRt *rt, const RtSlot *slot)
         return;
     }
     add(t, "it ");
-    if (step != atomic_load(&rt->world->slot[rt->rank].step)) {
+    if (step != atomic_load(&rt->world->slot[rt->rank].step))
         add(t, "is in step %lld and ", (long long)step);
-    }
     add_where(t, rt, slot);
 }
 
@@ -120,9 +115,8 @@ static void add_peer(Text *t, const ParcRt *rt, const RtSlot *slot)
 static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
 {
     for (int i = 0; i < m->naxes; i++) {
-        if (!(axes >> i & 1) && rt_coord(m, a, i) != rt_coord(m, b, i)) {
+        if (!(axes >> i & 1) && rt_coord(m, a, i) != rt_coord(m, b, i))
             return false;
-        }
     }
     return true;
 }
@@ -163,9 +157,8 @@ static Missing missing_on(const ParcRt *rt, int rank, int stream)
 static Missing missing_to(const ParcRt *rt, int rank)
 {
     Missing m = {0};
-    for (int i = 0; !m.place && i < PARC_STREAMS; i++) {
+    for (int i = 0; !m.place && i < PARC_STREAMS; i++)
         m = missing_on(rt, rank, i);
-    }
     return m;
 }
 
@@ -182,9 +175,8 @@ static int ended_on(const ParcRt *rt, int rank, int stream)
                         atomic_load(&slot[rank].step);
         if (!is_away(&slot[r]) && in_one_group(rt->model, rank, r, axes) &&
             (ahead > 0 ||
-             (ahead == 0 && atomic_load(&slot[r].begun[stream]) > word))) {
+             (ahead == 0 && atomic_load(&slot[r].begun[stream]) > word)))
             return r;
-        }
     }
     return -1;
 }
@@ -196,9 +188,8 @@ static void add_all_there(Text *t, const ParcRt *rt, int rank, bool own)
 {
     const RtSlot *slot = &rt->world->slot[rank];
     Text begun = {0};
-    if (!add_begun(&begun, rt, slot)) {
+    if (!add_begun(&begun, rt, slot))
         return;
-    }
     for (int i = 0; i < PARC_STREAMS; i++) {
         int r = ended_on(rt, rank, i);
         if (r >= 0) {
@@ -220,19 +211,17 @@ static void add_missing(Text *t, const ParcRt *rt)
     int rank = rt->rank;
     for (int i = 0; i < rt->nranks; i++) {
         Missing m = missing_to(rt, rank);
-        if (is_away(&rt->world->slot[rank])) {
+        if (is_away(&rt->world->slot[rank]))
             return;
-        }
         if (!m.place) {
             add_all_there(t, rt, rank, i == 0);
             return;
         }
         add(t, "; rank %d ", m.first);
-        if (m.n > 1) {
+        if (m.n > 1)
             add(t, "and %d more have", m.n - 1);
-        } else {
+        else
             add(t, "has");
-        }
         add(t, " not reached ");
         add_place(t, rt, m.place);
         add(t, ": ");
@@ -264,9 +253,8 @@ _Noreturn void rt_cuda_stuck(ParcRt *rt, const char *what)
     rt_places_gather(rt);
     add(&t, "rank %d waited %d s for its GPU to finish ", rt->rank,
         rt->world->timeout_seconds);
-    if (rt->device->work >= 0) {
+    if (rt->device->work >= 0)
         add(&t, "%s%s of ", what, rt_cuda_where(rt, where));
-    }
     add(&t, "step %lld, which ", (long long)atomic_load(&own->step));
     if (!add_begun(&t, rt, own)) {
         add_ended(&t, rt, own);

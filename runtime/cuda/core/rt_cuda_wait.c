@@ -28,9 +28,8 @@ _Noreturn static void give_up(ParcRt *rt, const char *what)
 {
     char where[RT_WHERE];
     if (rt->device->comms &&
-        atomic_load(&rt->world->slot[rt->rank].step) > 0) {
+        atomic_load(&rt->world->slot[rt->rank].step) > 0)
         rt_cuda_stuck(rt, what);
-    }
     rt_fail(rt,
             "rank %d waited %d s for its GPU to finish %s%s; PARC_SYNC=1 "
             "names the statement that does not end, PARC_TIMEOUT sets the "
@@ -61,9 +60,8 @@ static void wait_for(ParcRt *rt, const Awaited *a, const char *what)
             double now = rt_now(), slice = now - last;
             waited += slice < LONGEST_SLICE ? slice : LONGEST_SLICE;
             last = now;
-            if (waited > rt->world->timeout_seconds) {
+            if (waited > rt->world->timeout_seconds)
                 give_up(rt, what);
-            }
             if (waited > EAGER_SECONDS) {
                 rt_cuda_progress_publish(rt);
                 rt_nccl_watch(rt);
@@ -86,7 +84,6 @@ void rt_cuda_wait_event(ParcRt *rt, CuEvent event, const char *what)
 
 void rt_cuda_queued(ParcRt *rt, int stream, const char *what)
 {
-    if (rt->device->mode.sync) {
+    if (rt->device->mode.sync)
         rt_cuda_wait_stream(rt, stream, what);
-    }
 }

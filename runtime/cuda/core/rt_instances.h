@@ -15,9 +15,8 @@ enum { RT_SYMBOL = 80 };
 static inline int rt_instance_unit(int64_t bytes)
 {
     int unit = 16;
-    while (bytes % unit) {
+    while (bytes % unit)
         unit /= 2;
-    }
     return unit;
 }
 

@@ -23,21 +23,18 @@ static void abort_all(ParcRt *rt)
     signal(SIGALRM, SIG_DFL);
     alarm(ABORT_SECONDS);
     for (int i = 0; i < RT_GROUPS; i++) {
-        if (c->comm[i] && c->comm[i] != c->world) {
+        if (c->comm[i] && c->comm[i] != c->world)
             c->call.ncclCommAbort(c->comm[i]);
-        }
     }
-    if (c->world) {
+    if (c->world)
         c->call.ncclCommAbort(c->world);
-    }
 }
 
 void rt_nccl_check(ParcRt *rt, int id, NcclResult result, const char *call)
 {
     const CudaNccl *n = &rt->device->comms->call;
-    if (result == RT_NCCL_SUCCESS) {
+    if (result == RT_NCCL_SUCCESS)
         return;
-    }
     const char *more = n->ncclGetLastError(NULL);
     rt_fail(rt, "rank %d: '%s': %s: %s%s%s", rt->rank, name_of(rt, id), call,
             n->ncclGetErrorString(result), more && *more ? ": " : "",
@@ -52,9 +49,8 @@ void rt_nccl_watch(ParcRt *rt)
         if (!c->comm[i] ||
             (c->call.ncclCommGetAsyncError(c->comm[i], &error) ==
                  RT_NCCL_SUCCESS &&
-             (error == RT_NCCL_SUCCESS || error == RT_NCCL_IN_PROGRESS))) {
+             (error == RT_NCCL_SUCCESS || error == RT_NCCL_IN_PROGRESS)))
             continue;
-        }
         const char *more = c->call.ncclGetLastError(c->comm[i]);
         RtSlot *own = &rt->world->slot[rt->rank];
         abort_all(rt);

@@ -48,15 +48,12 @@ static Function *slot[RT_NVTX_CORE_SIZE + 1];
 
 static int module_table(int module, Function ***table, unsigned int *n)
 {
-    if (module != RT_NVTX_CORE) {
+    if (module != RT_NVTX_CORE)
         return 0;
-    }
-    if (n) {
+    if (n)
         *n = RT_NVTX_CORE_SIZE;
-    }
-    if (table) {
+    if (table)
         *table = slot;
-    }
     return 1;
 }
 
@@ -82,47 +79,38 @@ void rt_nvtx_open(void)
     Initialize *initialize = NULL;
     void *library = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
     void *symbol = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
-    for (int i = 1; i < RT_NVTX_CORE_SIZE; i++) {
+    for (int i = 1; i < RT_NVTX_CORE_SIZE; i++)
         slot[i] = &function[i];
-    }
     memcpy(&initialize, &symbol, sizeof symbol);
-    if (initialize && !initialize(export_table)) {
+    if (initialize && !initialize(export_table))
         memset(function, 0, sizeof function); /* the profiler refuses */
-    }
 }
 
 void rt_nvtx_push(const char *name)
 {
-    if (function[RT_NVTX_PUSH]) {
+    if (function[RT_NVTX_PUSH])
         ((int (*)(const char *))function[RT_NVTX_PUSH])(name);
-    }
 }
 
 void rt_nvtx_pop(void)
 {
-    if (function[RT_NVTX_POP]) {
+    if (function[RT_NVTX_POP])
         ((int (*)(void))function[RT_NVTX_POP])();
-    }
 }
 
 void rt_nvtx_mark(const ParcModel *model, int now, int next)
 {
     const ParcWork *work = model->work;
-    if (!function[RT_NVTX_PUSH]) {
+    if (!function[RT_NVTX_PUSH])
         return;
-    }
     bool same = now >= 0 && next >= 0 &&
                 strcmp(work[now].phase, work[next].phase) == 0;
-    if (now >= 0) {
+    if (now >= 0)
         rt_nvtx_pop();
-    }
-    if (now >= 0 && !same) {
+    if (now >= 0 && !same)
         rt_nvtx_pop();
-    }
-    if (next >= 0 && !same) {
+    if (next >= 0 && !same)
         rt_nvtx_push(work[next].phase);
-    }
-    if (next >= 0) {
+    if (next >= 0)
         rt_nvtx_push(work[next].id);
-    }
 }

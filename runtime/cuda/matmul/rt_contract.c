@@ -14,9 +14,8 @@ void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
                                 rt_float_name(type.c)};
     char symbol[RT_SYMBOL];
     int64_t elements = 1, terms = 1;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         *(letter[i][1] ? &elements : &terms) *= letter[i][0];
-    }
     rt_instance_contract(symbol, name, n, letter);
     RT_CUDA_LAUNCH(rt, symbol, rt_blocks(elements, THREADS), THREADS, 0,
                    rt_pointer_bits(c), rt_pointer_bits(a), rt_pointer_bits(b),

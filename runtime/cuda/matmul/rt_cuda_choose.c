@@ -57,9 +57,8 @@ static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
     /* Partial sums must not be rounded to 16 bits. */
     prefer(rt, p, RT_BLAS_REDUCTION_MASK, RT_BLAS_REDUCE_IN_COMPUTE_TYPE);
     for (BlasPreferenceAttribute a = RT_BLAS_ALIGNMENT_A;
-         a <= RT_BLAS_ALIGNMENT_D; a++) {
+         a <= RT_BLAS_ALIGNMENT_D; a++)
         prefer(rt, p, a, 1u << alignment);
-    }
     char *aligned_so = parc_arena(rt) + ((ptrdiff_t)1 << alignment);
     rt_cuda_epilogue_point(rt, mm,
                            rt_cuda_vector_bytes(&mm->spec) ? aligned_so : NULL,
@@ -68,9 +67,8 @@ static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
         d->blas_handle, mm->product, mm->layout[CUDA_B], mm->layout[CUDA_A],
         mm->layout[CUDA_C], mm->layout[CUDA_C], p, wanted, candidate, &found);
     BLAS(rt, cublasLtMatmulPreferenceDestroy(p));
-    if (status == RT_BLAS_SUCCESS && found > 0) {
+    if (status == RT_BLAS_SUCCESS && found > 0)
         return found;
-    }
     const ParcMatmulSpec *s = &mm->spec;
     const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
     rt_fail(rt,
@@ -141,9 +139,8 @@ static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     float ms = 0;
     CU(rt, cuEventRecord(event[0], stream));
     for (int i = 0; i < runs; i++) {
-        if (run_once(rt, mm, g, c) != RT_BLAS_SUCCESS) {
+        if (run_once(rt, mm, g, c) != RT_BLAS_SUCCESS)
             return -1;
-        }
     }
     CU(rt, cuEventRecord(event[1], stream));
     rt_cuda_wait_event(rt, event[1], mm->spec.name);
@@ -213,12 +210,10 @@ static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
     const ParcMatmulSpec *s = &mm->spec;
     const char *path = getenv("PARC_TIMES");
     FILE *f = path && *path ? fopen(path, "a") : NULL;
-    if (!path || !*path) {
+    if (!path || !*path)
         return;
-    }
-    if (!f) {
+    if (!f)
         rt_fail(rt, "cannot write PARC_TIMES '%s': %s", path, strerror(errno));
-    }
     double flops = 2.0 * (double)s->batch * (double)s->m * (double)s->n *
                    (double)s->k;
     fprintf(f,
@@ -226,13 +221,11 @@ static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
             "\"k\": %lld, \"flops\": %.9g, \"chosen\": %d, \"cold_ms\": [",
             s->name, (long long)s->batch, (long long)s->m, (long long)s->n,
             (long long)s->k, flops, best);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         fprintf(f, "%s%.6f", i ? ", " : "", (double)m[i].cold);
-    }
     fputs("], \"ms\": [", f);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         fprintf(f, "%s%.6f", i ? ", " : "", (double)m[i].least);
-    }
     fputs("]}\n", f);
     fclose(f);
 }
@@ -248,18 +241,16 @@ static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     CuAddress begin = rt_cuda_address(g->at.a);
     CuEvent event[2];
     Measured measured[CANDIDATES];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         CU(rt, cuEventCreate(&event[i], RT_CU_EVENT_DEFAULT));
-    }
     CU(rt, cuMemsetD8Async(begin, FILLING, (size_t)g->bytes, stream));
     run_first(rt, mm, g, candidate, n, measured, event);
     warm_up(rt, mm, g, candidate, n, measured, event);
     int best = measure_rounds(rt, mm, g, candidate, n, measured, event);
     log_times(rt, mm, n, measured, best);
     CU(rt, cuMemsetD8Async(begin, 0, (size_t)g->bytes, stream));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         CU(rt, cuEventDestroy(event[i]));
-    }
     return best;
 }
 
@@ -281,11 +272,10 @@ static void write_key(const ParcRt *rt, const ParcMatmul *mm,
                      *epilogue ? " " : "", epilogue, (long long)s->batch,
                      (long long)s->m, (long long)s->n, (long long)s->k,
                      (long long)s->scratch_bytes);
-    for (int i = 0; i < CUDA_OPERANDS && n < CUDA_KEY; i++) {
+    for (int i = 0; i < CUDA_OPERANDS && n < CUDA_KEY; i++)
         n += snprintf(key + n, CUDA_KEY - (size_t)n, " %lld,%lld,%lld",
                       (long long)of[i][0], (long long)of[i][1],
                       (long long)of[i][2]);
-    }
 }
 
 /* Reads a choice of an earlier run, if the library still accepts it. */
@@ -294,9 +284,8 @@ static bool recall(ParcRt *rt, const ParcMatmul *mm, const char *key,
 {
     const RtDevice *d = rt->device;
     BlasCandidate c;
-    if (!rt_cuda_cache_find(d->cache, key, algorithm)) {
+    if (!rt_cuda_cache_find(d->cache, key, algorithm))
         return false;
-    }
     return d->blas.cublasLtMatmulAlgoCheck(
                d->blas_handle, mm->product, mm->layout[CUDA_B],
                mm->layout[CUDA_A], mm->layout[CUDA_C], mm->layout[CUDA_C],
@@ -310,13 +299,11 @@ static void decide(ParcRt *rt, const ParcMatmul *mm, BlasAlgorithm *algorithm)
     char key[CUDA_KEY];
     Ground ground;
     write_key(rt, mm, key);
-    if (recall(rt, mm, key, algorithm)) {
+    if (recall(rt, mm, key, algorithm))
         return;
-    }
     int n = propose(rt, mm, CUDA_ALIGNED, CANDIDATES, candidate), best = 0;
-    if (n > 1 && lay_out(rt, &mm->spec, &ground)) {
+    if (n > 1 && lay_out(rt, &mm->spec, &ground))
         best = fastest(rt, mm, &ground, candidate, n);
-    }
     *algorithm = candidate[best].algorithm;
     rt_cuda_cache_add(rt->device->cache, key, algorithm);
 }
@@ -324,9 +311,8 @@ static void decide(ParcRt *rt, const ParcMatmul *mm, BlasAlgorithm *algorithm)
 void rt_cuda_choose(ParcRt *rt, ParcMatmul *mm)
 {
     CudaChoice *c = &mm->choice[CUDA_ALIGNED];
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         decide(rt, mm, &c->algorithm);
-    }
     rt_share(rt, RT_AT_MATMULS, &c->algorithm, sizeof c->algorithm);
     c->known = true;
 }

@@ -61,30 +61,26 @@ bool rt_cuda_epilogue_adds(ParcEpilogue e)
 void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm)
 {
     const struct Epilogue *e = &epilogues[mm->spec.epilogue];
-    if (!e->blas) {
+    if (!e->blas)
         return;
-    }
     BLAS(rt, cublasLtMatmulDescSetAttribute(mm->product, RT_BLAS_EPILOGUE,
                                             &e->blas, sizeof e->blas));
-    if (e->with & TENSOR) {
+    if (e->with & TENSOR)
         BLAS(rt, cublasLtMatmulDescSetAttribute(
                      mm->product, RT_BLAS_AUX_LEADING, &mm->spec.sc[1],
                      sizeof mm->spec.sc[1]));
-    }
 }
 
 void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
                             void *tensor)
 {
     const struct Epilogue *e = &epilogues[mm->spec.epilogue];
-    if (e->with & (VECTOR_M | VECTOR_N)) {
+    if (e->with & (VECTOR_M | VECTOR_N))
         BLAS(rt, cublasLtMatmulDescSetAttribute(
                      mm->product, RT_BLAS_BIAS_POINTER, &vector,
                      sizeof vector));
-    }
-    if (e->with & TENSOR) {
+    if (e->with & TENSOR)
         BLAS(rt, cublasLtMatmulDescSetAttribute(mm->product,
                                                 RT_BLAS_AUX_POINTER, &tensor,
                                                 sizeof tensor));
-    }
 }

@@ -85,9 +85,8 @@ static void make_product(ParcRt *rt, ParcMatmul *mm)
     for (int operand = CUDA_A; operand < CUDA_OPERANDS; operand++) {
         Matrix x = matrix_of(&mm->spec, operand);
         mm->layout[operand] = make_layout(rt, &x, mm->spec.batch);
-        if (operand == CUDA_C || is_by_rows(&x)) {
+        if (operand == CUDA_C || is_by_rows(&x))
             continue;
-        }
         int32_t transposed = RT_BLAS_TRANSPOSED;
         BLAS(rt, cublasLtMatmulDescSetAttribute(
                      mm->product,
@@ -103,18 +102,15 @@ static void open_library(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     char error[1024];
-    if (d->blas_handle) {
+    if (d->blas_handle)
         return;
-    }
     d->blas_library =
         rt_cuda_load(&rt_cuda_blas_library, &d->blas, error, sizeof error);
-    if (!d->blas_library) {
+    if (!d->blas_library)
         rt_fail(rt, "%s", error);
-    }
     BLAS(rt, cublasLtCreate(&d->blas_handle));
-    if (rt->rank == 0) {
+    if (rt->rank == 0)
         d->cache = rt_cuda_cache_open(d->name, d->blas.cublasLtGetVersion());
-    }
 }
 
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
@@ -125,11 +121,10 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     mm->spec = *spec;
     mm->next = d->matmuls;
     d->matmuls = mm;
-    if (spec->type.a != PARC_F32) {
+    if (spec->type.a != PARC_F32)
         d->precision = CUDA_HALF;
-    } else if (d->precision == CUDA_SINGLE && d->mode.tf32) {
+    else if (d->precision == CUDA_SINGLE && d->mode.tf32)
         d->precision = CUDA_TF32;
-    }
     make_product(rt, mm);
     rt_cuda_choose(rt, mm);
     return mm;
@@ -156,9 +151,8 @@ static int alignment_of(const CudaOperands *at)
     uintptr_t bits = (uintptr_t)at->a | (uintptr_t)at->b | (uintptr_t)at->c |
                      (uintptr_t)at->vector | (uintptr_t)at->tensor;
     int alignment = 0;
-    while (alignment < CUDA_ALIGNED && !(bits >> alignment & 1)) {
+    while (alignment < CUDA_ALIGNED && !(bits >> alignment & 1))
         alignment++;
-    }
     return alignment;
 }
 
@@ -169,9 +163,8 @@ void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                        parc_arena(rt) + mm->spec.scratch};
     int alignment = alignment_of(&at);
     CudaChoice *choice = &mm->choice[alignment];
-    if (!choice->known) {
+    if (!choice->known)
         rt_cuda_choose_unaligned(rt, mm, alignment);
-    }
     rt_blas_check(rt, rt_cuda_product(rt, mm, &choice->algorithm, &at),
                   mm->spec.name);
     rt_cuda_queued(rt, PARC_COMPUTE, mm->spec.name);
@@ -185,9 +178,8 @@ void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
 
 void rt_cuda_matmul_ready(ParcRt *rt)
 {
-    if (rt->device->cache) {
+    if (rt->device->cache)
         rt_cuda_cache_save(rt->device->cache);
-    }
 }
 
 void rt_cuda_matmul_close(ParcRt *rt)
@@ -196,9 +188,8 @@ void rt_cuda_matmul_close(ParcRt *rt)
     while (d->matmuls) {
         ParcMatmul *mm = d->matmuls;
         d->matmuls = mm->next;
-        for (int i = 0; i < CUDA_OPERANDS; i++) {
+        for (int i = 0; i < CUDA_OPERANDS; i++)
             BLAS(rt, cublasLtMatrixLayoutDestroy(mm->layout[i]));
-        }
         BLAS(rt, cublasLtMatmulDescDestroy(mm->product));
         free(mm);
     }
@@ -206,7 +197,6 @@ void rt_cuda_matmul_close(ParcRt *rt)
         rt_cuda_cache_close(d->cache);
         d->cache = NULL;
     }
-    if (d->blas_handle) {
+    if (d->blas_handle)
         BLAS(rt, cublasLtDestroy(d->blas_handle));
-    }
 }

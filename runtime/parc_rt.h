@@ -407,8 +407,8 @@ void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part);
  * the last two is 1. init creates it once. `scratch` is the offset of its
  * workspace in the arena, of `scratch_bytes`; parc_matmul_new ends the run
  * with a message if the library needs more on this machine. On the CPU,
- * products of bf16 and f16 use the machine's instructions for the type if
- * oneDNN supports them, else f32 arithmetic, block by block. */
+ * products of bf16 use the machine's instructions for the type if oneDNN
+ * supports them; other 16-bit products use f32 arithmetic, block by block. */
 typedef struct ParcMatmul ParcMatmul;
 typedef struct ParcTypes {
     ParcType a, b, c;
@@ -464,7 +464,7 @@ typedef enum ParcCpuLevel {
     PARC_CPU_AARCH64,
 } ParcCpuLevel;
 /* The scratch bytes that are planned for a matmul (used by parc). For
- * PARC_CPU_NATIVE: the number that oneDNN requests on this machine. For any
+ * PARC_CPU_NATIVE: the number that this machine's implementation needs. For any
  * other level: a bound that is a function of the arguments alone, and is large
  * enough for one implementation on every machine. */
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,

@@ -6,10 +6,9 @@
  * the result along its last dim. A result that is contiguous by columns is
  * computed as the transposed product, c' = b' a'.
  *
- * Three cases use other implementations. A batch that only oneDNN's reference
- * kernel supports is computed product by product. 16-bit types without a fast
- * kernel on this machine are multiplied in f32 (rt_matmul_wide.c). f32 is
- * multiplied as three parts of bf16 if that is faster (rt_matmul_split.c).
+ * Two cases use other implementations. f32 is multiplied as three parts of bf16
+ * if that is faster (rt_matmul_split.c). Products for which oneDNN has no fast
+ * kernel on this machine are computed by rt_matmul_vector.c.
  */
 #include <stdlib.h>
 #ifdef __GLIBC__
@@ -29,7 +28,7 @@
 
 enum { SCRATCH = DST + 1, NMEMORIES };
 
-typedef enum Way { PRIMITIVE, WIDE, SPLIT } Way;
+typedef enum Way { PRIMITIVE, VECTOR, SPLIT } Way;
 
 struct ParcMatmul {
     Plan plan;
@@ -56,88 +55,40 @@ static bool may_split(Plan *p, int threads, int64_t capacity)
     return true;
 }
 
-/* Whether sizes fit in 32 bits. Otherwise oneDNN divides by zero. */
-static bool is_countable(const Plan *p)
-{
-    for (int i = 0; i <= DST; i++) {
-        const View *v = &p->view[i];
-        if (v->rows > INT32_MAX || v->columns > INT32_MAX ||
-            v->stride[1] > INT32_MAX || v->stride[2] > INT32_MAX)
-            return false;
-    }
-    return true;
-}
-
 /* Chooses the fastest implementation whose scratch is at most `capacity`
- * bytes. Sets *description if that is a primitive. */
-static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
-                            int64_t capacity, dnnl_engine_t engine, Way *way,
-                            dnnl_primitive_desc_t *description)
+ * bytes, and the number of bytes that it uses. Sets *description if it is a
+ * primitive. */
+static Way choose(Plan *p, const ParcMatmulSpec *spec, int threads,
+                  int64_t capacity, dnnl_engine_t engine,
+                  dnnl_primitive_desc_t *description, int64_t *scratch)
 {
     *p = rt_plan_of(spec);
     if (may_split(p, threads, capacity)) {
-        *way = SPLIT;
-        return dnnl_success;
+        *scratch = rt_split_scratch(p, threads);
+        return SPLIT;
     }
-    if (p->segments > 1)
-        *p = rt_gathered(p);
-    capacity -= rt_gathered_all(p);
-    if (!is_countable(p)) {
-        *p = rt_plan_one_by_one(p);
-        *way = WIDE;
-        return rt_wide_scratch(p, threads) <= capacity ? dnnl_success
-                                                       : dnnl_out_of_memory;
+    if (rt_describe(p, capacity, engine, description)) {
+        *scratch = rt_description_scratch(*description);
+        return PRIMITIVE;
     }
-    *way = PRIMITIVE;
-    if (rt_describe_fast(p, capacity, engine, description) == dnnl_success)
-        return dnnl_success;
-    if (p->batch > 1) {
-        *p = rt_plan_one_by_one(p);
-        if (rt_describe_fast(p, capacity, engine, description) ==
-            dnnl_success)
-            return dnnl_success;
-    }
-    bool fits = rt_wide_scratch(p, threads) <= capacity;
-    if (fits && !rt_is_all_f32(p)) {
-        *way = WIDE;
-        return dnnl_success;
-    }
-    dnnl_status_t s = rt_describe(p, capacity, engine, description);
-    if (s != dnnl_success && fits) {
-        *way = WIDE;
-        s = dnnl_success;
-    }
-    return s;
+    *scratch = rt_vector_scratch(p, threads);
+    return VECTOR;
 }
 
-static int64_t scratch_of(const Plan *p, Way way, int threads,
-                          const_dnnl_primitive_desc_t description)
-{
-    if (way == SPLIT)
-        return rt_split_scratch(p, threads);
-    return rt_gathered_all(p) + (way == WIDE
-                                     ? rt_wide_scratch(p, threads)
-                                     : rt_description_scratch(description));
-}
-
-/* The scratch bytes that the library requests on this machine. */
+/* The scratch bytes of the fastest implementation on this machine. */
 static int64_t requested(const ParcMatmulSpec *spec, int threads)
 {
     dnnl_engine_t engine;
     dnnl_primitive_desc_t description = NULL;
     Plan p;
-    Way way;
     int64_t bytes = 0;
     int before = omp_get_max_threads();
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
         return 0;
     omp_set_num_threads(threads);
-    if (choose(&p, spec, threads, INT64_MAX, engine, &way, &description) ==
-        dnnl_success) {
-        bytes = scratch_of(&p, way, threads, description);
-        if (way == PRIMITIVE)
-            dnnl_primitive_desc_destroy(description);
-    }
+    if (choose(&p, spec, threads, INT64_MAX, engine, &description, &bytes) ==
+        PRIMITIVE)
+        dnnl_primitive_desc_destroy(description);
     omp_set_num_threads(before);
     dnnl_engine_destroy(engine);
     return bytes;
@@ -205,11 +156,10 @@ static void make_memories(ParcRt *rt, ParcMatmul *mm,
                                  DNNL_MEMORY_NONE));
         mm->argument[i] = (dnnl_exec_arg_t){part[i].argument, mm->memory[i]};
     }
-    int64_t gathered = rt_gathered_all(&mm->plan);
-    if (mm->scratch_bytes > gathered)
+    if (mm->scratch_bytes > 0)
         check(rt, spec,
               dnnl_memory_set_data_handle(mm->memory[SCRATCH],
-                                          rt->arena + mm->scratch + gathered));
+                                          rt->arena + mm->scratch));
 }
 
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
@@ -218,20 +168,17 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     open_engine(rt, spec);
     mm->next = rt->matmuls;
     rt->matmuls = mm;
-    dnnl_status_t chosen =
-        choose(&mm->plan, spec, rt->threads, spec->scratch_bytes, rt->engine,
-               &mm->way, &mm->description);
-    if (chosen == dnnl_unimplemented || chosen == dnnl_iterator_ends)
+    mm->way = choose(&mm->plan, spec, rt->threads, spec->scratch_bytes,
+                     rt->engine, &mm->description, &mm->scratch_bytes);
+    if (mm->scratch_bytes > spec->scratch_bytes)
         rt_fail(rt,
-                "no implementation of matmul '%s' on this machine takes at "
-                "most %lld bytes of scratch, as planned: build the program on "
-                "this machine, or with parc --cpu LEVEL",
-                spec->name, (long long)spec->scratch_bytes);
-    check(rt, spec, chosen);
+                "matmul '%s' needs %lld bytes of scratch on this machine, but "
+                "%lld are planned: build the program on this machine, or with "
+                "parc --cpu LEVEL",
+                spec->name, (long long)mm->scratch_bytes,
+                (long long)spec->scratch_bytes);
     mm->slice = spec->slice;
     mm->scratch = spec->scratch;
-    mm->scratch_bytes =
-        scratch_of(&mm->plan, mm->way, rt->threads, mm->description);
     if (mm->way == PRIMITIVE) {
         check(rt, spec, dnnl_primitive_create(&mm->primitive, mm->description));
         make_memories(rt, mm, spec);
@@ -259,24 +206,12 @@ static void multiply(ParcRt *rt, ParcMatmul *mm, const void *const *src,
 {
     const Plan *p = &mm->plan;
     char *scratch = rt->arena + mm->scratch;
-    if (mm->way == SPLIT) {
+    if (mm->way == SPLIT)
         rt_split_product(p, src, weights, dst, scratch, rt->threads);
-        return;
-    }
-    const void *operand[] = {src[0], weights[0]};
-    if (p->segments > 1) {
-        const void *const *from[] = {src, weights};
-        for (int i = SRC; i <= WEIGHTS; i++) {
-            rt_gather(p, i, from[i], scratch);
-            operand[i] = scratch;
-            scratch += rt_gathered_bytes(p, i);
-        }
-    }
-    if (mm->way == WIDE)
-        rt_wide_product(p, operand[SRC], operand[WEIGHTS], dst, scratch,
-                        rt->threads);
+    else if (mm->way == VECTOR)
+        rt_vector_product(p, src, weights, dst, scratch, rt->threads);
     else
-        execute(rt, mm, operand[SRC], operand[WEIGHTS], dst);
+        execute(rt, mm, src[0], weights[0], dst);
 }
 
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,

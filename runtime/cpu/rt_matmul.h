@@ -1,6 +1,6 @@
 /* rt_matmul.h: declares the form in which the CPU computes a matrix product (a
  * Plan: matrices with strides, batches and segments), and the implementations
- * other than oneDNN's primitive (rt_matmul_wide.c, rt_matmul_split.c). */
+ * other than oneDNN's primitive (rt_matmul_vector.c, rt_matmul_split.c). */
 #ifndef PARC_RT_MATMUL_H
 #define PARC_RT_MATMUL_H
 
@@ -26,7 +26,6 @@ typedef struct Plan {
     int64_t batch, loops, segments;
     int64_t step[DST + 1]; /* elements between two loops */
     bool swapped;          /* SRC is the spec's b, WEIGHTS its a */
-    View part[DST];        /* after rt_gathered: the original views */
 } Plan;
 
 static inline int64_t rt_least(int64_t a, int64_t b)
@@ -57,20 +56,26 @@ bool rt_is_all_f32(const Plan *p);
 int64_t rt_matmul_bound(const ParcMatmulSpec *spec, int threads,
                         ParcCpuLevel level);
 
-/* rt_gathered: the plan for segments that are copied to one contiguous
- * operand. rt_gathered_bytes: the size of that copy, a multiple of 64; 0 if
- * there is one segment. rt_gather makes the copy. */
-Plan rt_gathered(const Plan *p);
-int64_t rt_gathered_bytes(const Plan *p, int operand);
-/* The size of the copies of both operands. */
-int64_t rt_gathered_all(const Plan *p);
-void rt_gather(const Plan *p, int operand, const void *const *from, void *to);
+/* The size of the pieces if n is divided into equal pieces of at most `most`,
+ * each a multiple of `multiple`. */
+int64_t rt_evenly(int64_t n, int64_t most, int64_t multiple);
 
-/* A product in f32 of operands of any float type. `scratch` has at least
- * rt_wide_scratch bytes for `threads` threads. */
-int64_t rt_wide_scratch(const Plan *p, int threads);
-void rt_wide_product(const Plan *p, const void *src, const void *weights,
-                     void *dst, void *scratch, int threads);
+/* Rows and columns of c for each thread, multiples of a strip; the last threads
+ * may have fewer. Of all grids of threads the one that costs least, if a's
+ * strips are packed once for each `wide` columns and b's once. */
+typedef struct RtGrid {
+    int64_t rows, columns;
+} RtGrid;
+RtGrid rt_grid(const View *c, int64_t strip_a, int64_t strip_b, int64_t wide,
+               int threads);
+
+/* A product in f32 of operands of any float type, with vectors. Operands are
+ * listed by segment; there is one if batch > 1. `scratch` has at least
+ * rt_vector_scratch bytes for `threads` threads, at a multiple of 64. */
+int64_t rt_vector_scratch(const Plan *p, int threads);
+void rt_vector_product(const Plan *p, const void *const *src,
+                       const void *const *weights, void *dst, void *scratch,
+                       int threads);
 
 /* A product in f32 by AMX's tile instructions for bf16 (rt_split.h), as exact
  * as in f32. rt_split_pays: whether the matrices are large enough; equal on

@@ -5,22 +5,22 @@
  * plan wherever it is planned. The scratch of its matrix products is therefore
  * not what oneDNN requests on one machine, but a bound for each level:
  *
- *   level               f32                     both operands in bf16
- *   x86-64-v3, aarch64  0                       wide
- *   x86-64-v4           brg, 704 KiB            wide
- *   amx                 brg, 704 KiB; split     wide or brg, 2 MiB
+ *   level               f32                      both operands in bf16
+ *   x86-64-v3, aarch64  vector                   vector
+ *   x86-64-v4           vector or brg, 704 KiB   vector
+ *   amx                 vector, brg or split     vector or brg, 2 MiB
  *
- *   wide   rt_wide_scratch, the exact size for rt_matmul_wide.c
- *   split  rt_split_scratch, the exact size for rt_matmul_split.c
- *   brg    a bound for oneDNN's "brg…" kernels: threads x the smaller of the
- *          cap in the table and
- *          copies x (m k + k n) x size of an element + 4 m n + 4096
- *          bytes, where m, n and k are rounded up to multiples of 64, and
- *          copies is 1 in f32, 2 in bf16. oneDNN 2.6 requests this for most
- *          shapes
+ *   vector  rt_vector_scratch, the exact size for rt_matmul_vector.c
+ *   split   rt_split_scratch, the exact size for rt_matmul_split.c
+ *   brg     a bound for oneDNN's "brg…" kernels: threads x the smaller of the
+ *           cap in the table and
+ *           copies x (m k + k n) x size of an element + 4 m n + 4096
+ *           bytes, where m, n and k are rounded up to multiples of 64, and
+ *           copies is 1 in f32, 2 in bf16. oneDNN 2.6 requests this for most
+ *           shapes
  *
- * ensures: the scratch is enough for `wide` in every case. At run time choose()
- *          takes the fastest implementation that fits (rt_matmul.c).
+ * ensures: the scratch is enough for `vector` in every case. At run time
+ *          choose() takes the fastest implementation that fits (rt_matmul.c).
  */
 #include "common/type.h"
 #include "cpu/rt_matmul.h"
@@ -62,12 +62,9 @@ int64_t rt_matmul_bound(const ParcMatmulSpec *spec, int threads,
 {
     const Bound *b = &bound_of[level];
     Plan p = rt_plan_of(spec), one = rt_plan_one_by_one(&p);
-    int64_t split = 0;
-    if (b->tiles && rt_is_all_f32(&one) && rt_split_pays(&one))
-        split = rt_split_scratch(&one, threads);
-    if (one.segments > 1)
-        one = rt_gathered(&one);
-    int64_t rest = larger(rt_wide_scratch(&one, threads),
+    int64_t most = larger(rt_vector_scratch(&p, threads),
                           library_bound(&one, threads, b));
-    return larger(split, rt_gathered_all(&one) + rest);
+    if (b->tiles && rt_is_all_f32(&one) && rt_split_pays(&one))
+        most = larger(most, rt_split_scratch(&one, threads));
+    return most;
 }

@@ -55,6 +55,37 @@ Plan rt_plan_one_by_one(const Plan *p)
     return one;
 }
 
+int64_t rt_evenly(int64_t n, int64_t most, int64_t multiple)
+{
+    return rt_pieces(rt_pieces(n, rt_pieces(n, most)), multiple) * multiple;
+}
+
+/* The cost of `rows` by `columns` strips, in units of one product of two
+ * strips. Packing a strip costs about two units, and the strips of a are
+ * packed once for every `wide` strips of b. */
+static int64_t cost_of(int64_t rows, int64_t columns, int64_t wide)
+{
+    return rows * columns + 2 * (rows * rt_pieces(columns, wide) + columns);
+}
+
+RtGrid rt_grid(const View *c, int64_t strip_a, int64_t strip_b, int64_t wide,
+               int threads)
+{
+    int64_t down = rt_pieces(c->rows, strip_a), best = INT64_MAX;
+    int64_t across = rt_pieces(c->columns, strip_b);
+    RtGrid g = {0};
+    for (int over = 1; over <= threads; over++) {
+        int64_t rows = rt_pieces(down, over);
+        int64_t columns = rt_pieces(across, threads / over);
+        int64_t cost = cost_of(rows, columns, wide / strip_b);
+        if (threads % over == 0 && cost < best) {
+            best = cost;
+            g = (RtGrid){rows * strip_a, columns * strip_b};
+        }
+    }
+    return g;
+}
+
 bool rt_is_all_f32(const Plan *p)
 {
     return p->view[SRC].type == PARC_F32 && p->view[WEIGHTS].type == PARC_F32 &&

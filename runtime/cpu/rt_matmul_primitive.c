@@ -16,11 +16,10 @@ static dnnl_data_type_t data_type(ParcType type)
     return of[type];
 }
 
-/* Whether the machine has bf16 multiplication and oneDNN may use it. */
-static bool knows_bf16(void)
+/* Whether the machine has the instructions and oneDNN may use them. */
+static bool knows(unsigned isa)
 {
-    unsigned want = dnnl_cpu_isa_avx512_core_bf16;
-    return ((unsigned)dnnl_get_effective_cpu_isa() & want) == want;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;
 }
 
 static bool is_bf16(const Plan *p)
@@ -47,8 +46,8 @@ static const int64_t FEW_COLUMNS = 512;
 static bool is_large(const Plan *p)
 {
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS];
-    bool direct = rt_is_all_f32(p) || (is_bf16(p) && knows_bf16() &&
-                                    p->view[DST].type == PARC_F32);
+    bool direct = rt_is_all_f32(p) ||
+                  (is_bf16(p) && p->view[DST].type == PARC_F32);
     bool by_rows = rt_is_all_f32(p) && b->stride[2] == 1;
     bool few = by_rows && a->stride[2] != 1 && b->columns <= FEW_COLUMNS;
     return direct && !few && p->batch == 1 &&
@@ -71,15 +70,33 @@ int64_t rt_description_scratch(const_dnnl_primitive_desc_t description)
     return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
 }
 
-/* Whether a kernel is fast. In f32 all but the reference are. In 16 bits two
- * are, if the machine has the instructions, which oneDNN otherwise emulates. */
+/* Whether the library has fast kernels for the element types. It emulates
+ * 16-bit types without instructions, and its kernels in f32 for AVX2 are slower
+ * than rt_matmul_vector.c. */
+static bool has_kernels(const Plan *p)
+{
+    return rt_is_all_f32(p) ? knows(dnnl_cpu_isa_avx512_core)
+                            : is_bf16(p) && knows(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+/* Whether a kernel is fast. In f32 all but the reference are. */
 static bool is_fast(const Plan *p, const char *name)
 {
-    if (rt_is_all_f32(p))
-        return strncmp(name, "ref", 3) != 0;
-    return (!is_bf16(p) || knows_bf16()) &&
-           (strncmp(name, "brg", 3) == 0 ||
-            (is_large(p) && strcmp(name, PACKING) == 0));
+    return rt_is_all_f32(p) ? strncmp(name, "ref", 3) != 0
+                            : strncmp(name, "brg", 3) == 0 ||
+                                  (is_large(p) && strcmp(name, PACKING) == 0);
+}
+
+/* Whether sizes fit in 32 bits. Otherwise oneDNN divides by zero. */
+static bool is_countable(const Plan *p)
+{
+    for (int i = 0; i <= DST; i++) {
+        const View *v = &p->view[i];
+        if (v->rows > INT32_MAX || v->columns > INT32_MAX ||
+            v->stride[1] > INT32_MAX || v->stride[2] > INT32_MAX)
+            return false;
+    }
+    return true;
 }
 
 static dnnl_status_t describe_views(const Plan *p, dnnl_matmul_desc_t *matmul)
@@ -105,73 +122,61 @@ static dnnl_status_t describe_views(const Plan *p, dnnl_matmul_desc_t *matmul)
                                        NULL, &memory[DST]);
 }
 
-/* Requirements for a kernel. */
-typedef struct Wanted {
-    const char *name; /* NULL: any */
-    bool fast;
-    int64_t capacity; /* bytes of scratch */
-} Wanted;
-
-/* The first kernel of the library's list that satisfies the requirements. */
-static dnnl_status_t first_kernel(const Plan *p, const Wanted *wanted,
-                                  const dnnl_matmul_desc_t *matmul,
-                                  const_dnnl_primitive_attr_t attributes,
-                                  dnnl_engine_t engine,
-                                  dnnl_primitive_desc_t *description)
+/* The first fast kernel of the library's list, of this name (NULL: any), whose
+ * scratch fits. */
+static bool first_kernel(const Plan *p, const char *wanted, int64_t capacity,
+                         const dnnl_matmul_desc_t *matmul,
+                         const_dnnl_primitive_attr_t attributes,
+                         dnnl_engine_t engine,
+                         dnnl_primitive_desc_t *description)
 {
     dnnl_primitive_desc_iterator_t it;
     dnnl_status_t s = dnnl_primitive_desc_iterator_create(
         &it, matmul, attributes, engine, NULL);
     if (s != dnnl_success)
-        return s;
+        return false;
+    bool found = false;
     do {
         *description = dnnl_primitive_desc_iterator_fetch(it);
         const char *name = name_of(*description);
-        if ((!wanted->name || strcmp(name, wanted->name) == 0) &&
-            (!wanted->fast || is_fast(p, name)) &&
-            rt_description_scratch(*description) <= wanted->capacity) {
-            dnnl_primitive_desc_iterator_destroy(it);
-            return dnnl_success;
-        }
-        dnnl_primitive_desc_destroy(*description);
-        s = dnnl_primitive_desc_iterator_next(it);
-    } while (s == dnnl_success);
+        found = (!wanted || strcmp(name, wanted) == 0) && is_fast(p, name) &&
+                rt_description_scratch(*description) <= capacity;
+        if (!found)
+            dnnl_primitive_desc_destroy(*description);
+    } while (!found && dnnl_primitive_desc_iterator_next(it) == dnnl_success);
     dnnl_primitive_desc_iterator_destroy(it);
-    return s;
+    return found;
 }
 
-static dnnl_status_t describe(const Plan *p, bool fast, int64_t capacity,
-                              dnnl_engine_t engine,
-                              dnnl_primitive_desc_t *description)
+static bool describe(const Plan *p, int64_t capacity, dnnl_engine_t engine,
+                     dnnl_primitive_desc_t *description)
 {
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_attr_t attributes;
-    dnnl_status_t s = describe_views(p, &matmul);
-    if (s != dnnl_success ||
-        (s = dnnl_primitive_attr_create(&attributes)) != dnnl_success)
-        return s;
+    if (describe_views(p, &matmul) != dnnl_success ||
+        dnnl_primitive_attr_create(&attributes) != dnnl_success)
+        return false;
     dnnl_primitive_attr_set_scratchpad_mode(attributes,
                                             dnnl_scratchpad_mode_user);
-    Wanted wanted = {is_large(p) ? PACKING : NULL, fast, capacity};
-    s = first_kernel(p, &wanted, &matmul, attributes, engine, description);
-    if (s != dnnl_success && wanted.name) {
-        wanted.name = NULL;
-        s = first_kernel(p, &wanted, &matmul, attributes, engine, description);
-    }
+    bool found = (is_large(p) &&
+                  first_kernel(p, PACKING, capacity, &matmul, attributes,
+                               engine, description)) ||
+                 first_kernel(p, NULL, capacity, &matmul, attributes, engine,
+                              description);
     dnnl_primitive_attr_destroy(attributes);
-    return s;
+    return found;
 }
 
-dnnl_status_t rt_describe(const Plan *p, int64_t capacity,
-                          dnnl_engine_t engine,
-                          dnnl_primitive_desc_t *description)
+bool rt_describe(Plan *p, int64_t capacity, dnnl_engine_t engine,
+                 dnnl_primitive_desc_t *description)
 {
-    return describe(p, false, capacity, engine, description);
-}
-
-dnnl_status_t rt_describe_fast(const Plan *p, int64_t capacity,
-                               dnnl_engine_t engine,
-                               dnnl_primitive_desc_t *description)
-{
-    return describe(p, true, capacity, engine, description);
+    Plan one = rt_plan_one_by_one(p);
+    if (!has_kernels(p) || !is_countable(p) || p->segments > 1)
+        return false;
+    if (describe(p, capacity, engine, description))
+        return true;
+    if (p->batch == 1 || !describe(&one, capacity, engine, description))
+        return false;
+    *p = one;
+    return true;
 }

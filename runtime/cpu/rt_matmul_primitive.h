@@ -9,16 +9,11 @@
 
 /* The scratch bytes that a description (oneDNN's primitive_desc) requests. */
 int64_t rt_description_scratch(const_dnnl_primitive_desc_t description);
-/* Describes a primitive of the plan whose scratch is at most `capacity` bytes.
- * It may be the library's reference implementation if no other fits. The
- * caller destroys the description. */
-dnnl_status_t rt_describe(const Plan *p, int64_t capacity,
-                          dnnl_engine_t engine,
-                          dnnl_primitive_desc_t *description);
-/* As rt_describe, but excludes reference implementations and kernels that
- * emulate element types. */
-dnnl_status_t rt_describe_fast(const Plan *p, int64_t capacity,
-                               dnnl_engine_t engine,
-                               dnnl_primitive_desc_t *description);
+/* Describes a primitive of the plan with one of the library's fast kernels, whose
+ * scratch is at most `capacity` bytes; whether there is one. If only single
+ * products of a batch have one, the plan is changed to compute them one by one.
+ * The caller destroys the description. */
+bool rt_describe(Plan *p, int64_t capacity, dnnl_engine_t engine,
+                 dnnl_primitive_desc_t *description);
 
 #endif

@@ -40,42 +40,15 @@ typedef struct Share {
     int64_t sums;  /* size of the buffer for sums */
 } Share;
 
-/* The size of the pieces if n is divided into equal pieces of at most `most`,
- * each a multiple of 32. */
-static int64_t evenly(int64_t n, int64_t most)
-{
-    return rt_pieces(rt_pieces(n, rt_pieces(n, most)), RT_STRIP) * RT_STRIP;
-}
-
-/* The cost of `rows` by `columns` strips, in units of one product of two
- * strips. Packing a strip costs about two units, and the strips of a are
- * packed once for every block of columns. */
-static int64_t cost_of(int64_t rows, int64_t columns)
-{
-    int64_t packed = rows * rt_pieces(columns, WIDE / RT_STRIP) + columns;
-    return rows * columns + 2 * packed;
-}
-
-/* The grid of threads whose parts cost least. The last part may be smaller. */
 static Share share_of(const Plan *p, int threads)
 {
     const View *a = &p->view[SRC], *c = &p->view[DST];
-    int64_t down = rt_pieces(c->rows, RT_STRIP), best = INT64_MAX;
+    RtGrid grid = rt_grid(c, RT_STRIP, RT_STRIP, WIDE, threads);
+    Share s = {.rows = grid.rows, .columns = grid.columns};
     int64_t depth = a->columns * p->segments;
-    int64_t across = rt_pieces(c->columns, RT_STRIP);
-    Share s = {0};
-    for (int over = 1; over <= threads; over++) {
-        int64_t rows = rt_pieces(down, over);
-        int64_t columns = rt_pieces(across, threads / over);
-        if (threads % over == 0 && cost_of(rows, columns) < best) {
-            best = cost_of(rows, columns);
-            s.rows = rows * RT_STRIP;
-            s.columns = columns * RT_STRIP;
-        }
-    }
-    s.block_columns = evenly(s.columns, WIDE);
+    s.block_columns = rt_evenly(s.columns, WIDE, RT_STRIP);
     int64_t most = PACKED / s.block_columns / RT_STEP * RT_STEP;
-    s.deep = evenly(depth, rt_least(most, DEEP));
+    s.deep = rt_evenly(depth, rt_least(most, DEEP), RT_STRIP);
     s.whole = s.deep >= depth;
     int64_t kept = KEPT / s.block_columns / RT_STRIP * RT_STRIP;
     s.block_rows = s.whole ? s.rows : rt_least(s.rows, kept);
@@ -234,15 +207,15 @@ static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
 {
     const int64_t *s = w->a->stride;
     int64_t rows = rt_least(w->share->group * RT_STRIP, x->rows - row);
-    if (rows <= 0) {
+    if (rows <= 0)
         return (RtAhead){0};
-    }
     const float *base = w->from_a[x->k / w->a->columns];
     int64_t in = x->k % w->a->columns;
     const float *at = base + w->at_a + (x->row + row) * s[1] + in * s[2];
     int64_t depth = rt_least(x->depth, w->a->columns - in);
-    return s[2] == 1 ? rt_ahead(at, s[1], depth, rows, steps)
-                     : rt_ahead(at, s[2], rows, depth, steps);
+    int64_t size = sizeof *at, calls = steps * RT_FETCHES;
+    return s[2] == 1 ? rt_ahead(at, size, s[1], depth, rows, calls)
+                     : rt_ahead(at, size, s[2], rows, depth, calls);
 }
 
 /* Copies the sums of a row from their tiles to the result. `far`: past the

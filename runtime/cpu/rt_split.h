@@ -36,6 +36,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cpu/rt_ahead.h"
+
 #if defined(__x86_64__) && defined(__linux__) &&                               \
     (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
 #define RT_HAS_TILES 1
@@ -54,6 +56,7 @@ enum {
     RT_TILE = 16 * 32, /* bf16 in a tile */
     RT_STEP_SIZE = RT_PARTS * 2 * RT_TILE,
     RT_SUMS = RT_STRIP * RT_STRIP, /* the product of two strips: four tiles */
+    RT_FETCHES = 4,
 };
 
 /* Packs a strip of `edges` rows or columns (at most 32 of them) and `depth`
@@ -67,21 +70,6 @@ void rt_split_pack(const float *at, int64_t along_edges, int64_t along_depth,
                    int64_t edges, int64_t depth, bool pairs, int64_t soon,
                    uint16_t *to);
 
-/* A prefetch: `rows` rows of `bytes`, `stride` bytes apart, to the core's L2
- * cache. While tiles are multiplied, `each` lines of 64 bytes are requested
- * four times per step; more requests at a time would delay the loads of
- * tiles. */
-typedef struct RtAhead {
-    const char *at;
-    int64_t stride, bytes, rows, each;
-    int64_t row, byte; /* the next line */
-} RtAhead;
-
-/* A prefetch of `rows` rows of n floats, `stride` floats apart, within `steps`
- * steps; `steps` is at least 1. */
-RtAhead rt_ahead(const float *at, int64_t stride, int64_t n, int64_t rows,
-                 int64_t steps);
-
 /* Requests Linux's permission to use tiles in this process; whether it is
  * granted. */
 bool rt_tiles_allowed(void);
@@ -90,7 +78,7 @@ void rt_tiles_open(void);
 void rt_tiles_close(void);
 /* sums = (`fresh`) or += the product of a's strip and b's, both of `steps`
  * steps. sums is 32 x 32: tiles of 16 x 16, by rows, at a multiple of 64
- * bytes. */
+ * bytes. Each step fetches RT_FETCHES times from `ahead`. */
 void rt_tiles_multiply(const uint16_t *a, const uint16_t *b, int64_t steps,
                        float *sums, bool fresh, RtAhead *ahead);
 

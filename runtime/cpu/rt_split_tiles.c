@@ -7,8 +7,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LINE = 64, FETCHES = 4 };
-
 bool rt_tiles_allowed(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM */
@@ -38,30 +36,6 @@ RT_TILES void rt_tiles_open(void)
 RT_TILES void rt_tiles_close(void)
 {
     _tile_release();
-}
-
-RtAhead rt_ahead(const float *at, int64_t stride, int64_t n, int64_t rows,
-                 int64_t steps)
-{
-    int64_t size = sizeof *at, bytes = n * size, times = steps * FETCHES;
-    int64_t lines = (bytes + LINE - 1) / LINE * rows;
-    return (RtAhead){.at = (const char *)at,
-                     .stride = stride * size,
-                     .bytes = bytes,
-                     .rows = rows,
-                     .each = (lines + times - 1) / times};
-}
-
-static inline void fetch(RtAhead *x)
-{
-    for (int64_t i = 0; i < x->each && x->row < x->rows; i++) {
-        _mm_prefetch(x->at + x->row * x->stride + x->byte, _MM_HINT_T1);
-        x->byte += LINE;
-        if (x->byte >= x->bytes) {
-            x->byte = 0;
-            x->row++;
-        }
-    }
 }
 
 /* Tiles 4 and 5 hold a part of a's strip, 6 and 7 a part of b's strip, 0 to 3
@@ -103,16 +77,16 @@ RT_TILES void rt_tiles_multiply(const uint16_t *a, const uint16_t *b,
         MULTIPLY;
         LOAD_B(1);
         MULTIPLY;
-        fetch(ahead);
+        rt_ahead_fetch(ahead);
         LOAD_A(1);
         MULTIPLY;
-        fetch(ahead);
+        rt_ahead_fetch(ahead);
         LOAD_B(0);
         MULTIPLY;
-        fetch(ahead);
+        rt_ahead_fetch(ahead);
         LOAD_A(2);
         MULTIPLY;
-        fetch(ahead);
+        rt_ahead_fetch(ahead);
         LOAD_A(0);
         MULTIPLY;
     }

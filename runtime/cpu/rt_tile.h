@@ -1,4 +1,5 @@
-/* rt_tile.h: multiplies f32 tiles that fit in the cache, for rt_attention*.c.
+/* rt_tile.h: multiplies f32 tiles that fit in the cache, for rt_attention*.c and
+ * rt_matmul_vector.c.
  *
  * c[m, n] (+)= a[m, k] b[k, n]. b and c have contiguous rows, padded so that n
  * is a multiple of RT_PAD = 16. a has any strides, so a transposed product
@@ -86,7 +87,9 @@ rt_tile_kernel(const RtTile *t, int64_t i, int64_t j, int rows, int vectors)
                     *(const RtUnaligned *)(c + r * t->c_row + v * RT_LANES);
         }
     }
-    for (int64_t x = 0; x < t->k; x++) {
+    int64_t k = t->k;
+#pragma GCC unroll 4
+    for (int64_t x = 0; x < k; x++) {
         RtVector from[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)

@@ -38,10 +38,11 @@ void init_constants(ParcRt *rt)
 {
     matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "net1_out",
         .batch = 1, .m = 12, .n = 6, .k = 12, .sa = {0, 12, 1}, .sb = {0, 1,
-        12}, .sc = {0, 6, 1}});
+        12}, .sc = {0, 6, 1}, .scratch = AT_net1_out_2, .scratch_bytes = 2816});
     matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_net1.weight",
         .batch = 1, .m = 6, .n = 12, .k = 12, .sa = {0, 1, 6}, .sb = {0, 12, 1},
-        .sc = {0, 12, 1}});
+        .sc = {0, 12, 1}, .scratch = AT_d_net1_weight_2,
+        .scratch_bytes = 2432});
 }
 
 /* net1 */
@@ -256,10 +257,10 @@ static const char info[] =
     "batch       24, whole mesh\n"
     "optimizer   SGD, lr 0.01\n"
     "cpu         x86-64-v3, 1 thread per rank\n"
-    "memory      1.62 KiB per rank at the peak, lower bound 1.62 KiB (1.000)\n"
+    "memory      4.00 KiB per rank at the peak, lower bound 4.00 KiB (1.000)\n"
     "            params           192 B\n"
-    "            grads            320 B\n"
-    "            activations   1.12 KiB\n"
+    "            activations   1.06 KiB\n"
+    "            workspace     2.75 KiB\n"
     "            144 B per rank of staging in host memory, only with --save-async\n"
     "work        14.40 Kflop per step, whole mesh (forward 6.91 K, backward 6.91 K)\n"
     "traffic     fsdp: 1 call, 288 B per rank and step, and 1 gather in place\n"
@@ -289,20 +290,19 @@ static const char info[] =
     "  net1_out                     f32[24/fsdp, 12/tp]                288 B\n"
     "\n"
     "Live at the memory peak, largest first (bytes per rank)\n"
-    "       576 B  activations x              toy.pdl:6:13\n"
-    "       320 B  grads       d_net1.weight  toy.pdl:7:26\n"
-    "       320 B  activations net1_out       toy.pdl:7:26\n"
-    "       192 B  params      net1.weight    toy.pdl:4:11\n"
-    "        64 B  activations bias1          toy.pdl:18:1\n"
-    "        64 B  activations bias2          toy.pdl:18:1\n"
-    "        64 B  activations lr             toy.pdl:18:1\n"
-    "        64 B  activations scale          toy.pdl:7:16\n";
+    "    2.75 KiB  workspace   net1_out     toy.pdl:7:26\n"
+    "       576 B  activations x            toy.pdl:6:13\n"
+    "       320 B  activations net1_out     toy.pdl:7:26\n"
+    "       192 B  params      net1.weight  toy.pdl:4:11\n"
+    "        64 B  activations bias1        toy.pdl:18:1\n"
+    "        64 B  activations bias2        toy.pdl:18:1\n"
+    "        64 B  activations lr           toy.pdl:18:1\n";
 
 static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0x012fcd3dca28c978u,
+    .plan_hash = 0x2bcd20fbdea43522u,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,
@@ -353,19 +353,23 @@ enum {
  * the buffer's bytes, its category, and its live range: the parc_mark numbers of
  * the first and last statement that need it. Buffers may share addresses if their
  * live ranges do not overlap. */
-#define ARENA_BYTES INT64_C(1472)
+#define ARENA_BYTES INT64_C(3904)
 /* 384 bytes that the ranks along fsdp share. */
 #define SHARED_fsdp INT64_C(2097152)
 /* 384 bytes, params, the whole run */
 #define AT_net1_weight (SHARED_fsdp + INT64_C(0))
 /* 576 bytes, activations, marks 0 to 5 */
-#define AT_x INT64_C(192)
+#define AT_x INT64_C(3008)
 /* 320 bytes, activations, marks 1 to 5 */
-#define AT_net1_out INT64_C(768)
+#define AT_net1_out INT64_C(3584)
+/* 2816 bytes, workspace, mark 1 */
+#define AT_net1_out_2 INT64_C(192)
 /* 64 bytes, activations, marks 2 to 10 */
-#define AT_scale INT64_C(1408)
+#define AT_scale INT64_C(2944)
 /* 320 bytes, grads, marks 5 to 6 */
-#define AT_d_net1_weight INT64_C(1088)
+#define AT_d_net1_weight INT64_C(2624)
+/* 2432 bytes, workspace, mark 5 */
+#define AT_d_net1_weight_2 INT64_C(192)
 /* 192 bytes, grads, marks 6 to 10 */
 #define AT_d_net1_weight_3 INT64_C(192)
 /* 64 bytes, activations, marks 7 to 10 */

@@ -1,0 +1,154 @@
+/* rt_vector_pack.c: packs matrix operands for the product with vectors of f32
+ * (rt_vector.h).
+ *
+ * If memory is contiguous along the edges, a line of edges is copied to all
+ * strips at once, so whole cache lines are read. Otherwise four edges at a time
+ * are transposed. Elements in 16 bits are widened line by line.
+ */
+#include <string.h>
+
+#include "common/type.h"
+#include "cpu/rt_vector.h"
+
+enum { FOUR = 4 };
+
+typedef float Four __attribute__((vector_size(16)));
+typedef int32_t Lanes __attribute__((vector_size(16)));
+
+static const float zeros[RT_MOST_DEPTH];
+
+/* n elements that are `stride` apart, as contiguous floats. */
+static const float *line_of(ParcType type, const void *at, int64_t stride,
+                            int64_t n, float *room)
+{
+    if (stride == 1)
+        return rt_as_floats(type, at, n, room);
+    for (int64_t i = 0; i < n; i++)
+        rt_widen(room + i, type, rt_element(type, at, i * stride), 1);
+    return room;
+}
+
+static inline Four load(const float *at)
+{
+    Four x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+/* Store to[k * strip + i] = line[i][k] for two or four lines. */
+__attribute__((always_inline)) static inline void
+transpose_two(const float *const line[FOUR], int64_t n, int strip, float *to)
+{
+    enum { TWO = 2 * sizeof *to };
+    int64_t k = 0;
+    for (; k + FOUR <= n; k += FOUR, to += FOUR * strip) {
+        Four a = load(line[0] + k), b = load(line[1] + k);
+        Four first = __builtin_shuffle(a, b, (Lanes){0, 4, 1, 5});
+        Four last = __builtin_shuffle(a, b, (Lanes){2, 6, 3, 7});
+        memcpy(to, &first, TWO);
+        memcpy(to + strip, (const char *)&first + TWO, TWO);
+        memcpy(to + 2 * strip, &last, TWO);
+        memcpy(to + 3 * strip, (const char *)&last + TWO, TWO);
+    }
+    for (; k < n; k++, to += strip) {
+        to[0] = line[0][k];
+        to[1] = line[1][k];
+    }
+}
+
+__attribute__((always_inline)) static inline void
+transpose_four(const float *const line[FOUR], int64_t n, int strip, float *to)
+{
+    int64_t k = 0;
+    for (; k + FOUR <= n; k += FOUR, to += FOUR * strip) {
+        Four a = load(line[0] + k), b = load(line[1] + k);
+        Four c = load(line[2] + k), d = load(line[3] + k);
+        Four ab = __builtin_shuffle(a, b, (Lanes){0, 4, 1, 5});
+        Four cd = __builtin_shuffle(c, d, (Lanes){0, 4, 1, 5});
+        Four ab2 = __builtin_shuffle(a, b, (Lanes){2, 6, 3, 7});
+        Four cd2 = __builtin_shuffle(c, d, (Lanes){2, 6, 3, 7});
+        Four turned[FOUR] = {__builtin_shuffle(ab, cd, (Lanes){0, 1, 4, 5}),
+                             __builtin_shuffle(ab, cd, (Lanes){2, 3, 6, 7}),
+                             __builtin_shuffle(ab2, cd2, (Lanes){0, 1, 4, 5}),
+                             __builtin_shuffle(ab2, cd2, (Lanes){2, 3, 6, 7})};
+        for (int i = 0; i < FOUR; i++)
+            memcpy(to + i * strip, &turned[i], sizeof turned[i]);
+    }
+    for (; k < n; k++, to += strip)
+        for (int i = 0; i < FOUR; i++)
+            to[i] = line[i][k];
+}
+
+/* Callers pass constants for `strip`. Strips are `apart` floats apart. */
+__attribute__((always_inline)) static inline void
+pack_columns(const RtOperand *x, const void *at, int64_t edges, int64_t n,
+             int strip, int64_t apart, float *to)
+{
+    float room[FOUR][RT_MOST_DEPTH];
+    for (int64_t s = 0; s < edges; s += strip, to += apart) {
+#pragma GCC unroll 8
+        for (int e = 0; e < strip; e += FOUR) {
+            const float *line[FOUR];
+            for (int i = 0; i < FOUR; i++) {
+                bool exists = e + i < strip && s + e + i < edges;
+                int64_t from = exists ? (s + e + i) * x->along_edges : 0;
+                line[i] = !exists ? zeros
+                                  : line_of(x->type,
+                                            rt_element(x->type, at, from),
+                                            x->along_depth, n, room[i]);
+            }
+            if (strip - e < FOUR)
+                transpose_two(line, n, strip, to + e);
+            else
+                transpose_four(line, n, strip, to + e);
+        }
+    }
+}
+
+__attribute__((always_inline)) static inline void
+pack_lines(const RtOperand *x, const void *at, int64_t edges, int64_t n,
+           int strip, int64_t apart, float *to)
+{
+    float room[RT_MOST_EDGES];
+    for (int64_t k = 0; k < n; k++, to += strip) {
+        const void *from = rt_element(x->type, at, k * x->along_depth);
+        const float *line = rt_as_floats(x->type, from, edges, room);
+        float *strips = to;
+        int64_t e = 0;
+        for (; e + strip <= edges; e += strip, strips += apart)
+            memcpy(strips, line + e, (size_t)strip * sizeof *to);
+        for (int i = 0; e < edges && i < strip; i++)
+            strips[i] = e + i < edges ? line[e + i] : 0;
+    }
+}
+
+__attribute__((always_inline)) static inline void
+pack(const RtOperand *x, int64_t edge, int64_t edges, int64_t k, int64_t depth,
+     int strip, float *to)
+{
+    for (int64_t done = 0, n; done < depth; done += n) {
+        int64_t in = (k + done) % x->depth;
+        const void *at =
+            rt_element(x->type, x->segment[(k + done) / x->depth],
+                       edge * x->along_edges + in * x->along_depth);
+        n = x->depth - in < depth - done ? x->depth - in : depth - done;
+        if (x->along_edges == 1)
+            pack_lines(x, at, edges, n, strip, depth * strip,
+                       to + done * strip);
+        else
+            pack_columns(x, at, edges, n, strip, depth * strip,
+                         to + done * strip);
+    }
+}
+
+void rt_pack_a(const RtOperand *x, int64_t edge, int64_t edges, int64_t k,
+               int64_t depth, float *to)
+{
+    pack(x, edge, edges, k, depth, RT_STRIP_A, to);
+}
+
+void rt_pack_b(const RtOperand *x, int64_t edge, int64_t edges, int64_t k,
+               int64_t depth, float *to)
+{
+    pack(x, edge, edges, k, depth, RT_STRIP_B, to);
+}

@@ -121,7 +121,6 @@ typedef struct RtTrace {
 
 typedef struct RtWorld {
     const ParcModel *model;
-    const char *program;
     int nranks, threads, timeout_seconds;
     int first, mapped; /* this process maps the arenas of ranks first …
                           first+mapped-1 */

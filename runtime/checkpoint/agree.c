@@ -60,8 +60,8 @@ static int judge_save(const RtRun *run)
 {
     const RtOptions *o = &run->options;
     if (!o->save) {
-        rt_note(o->program, "SIGUSR1: the run is not saved, because it has no "
-                            "--save DIR; it continues");
+        rt_note("SIGUSR1: the run is not saved, because it has no --save DIR; "
+                "it continues");
         return 0;
     }
     return RT_SAVE;
@@ -74,8 +74,8 @@ static void report_stop(const RtRun *run, const char *why)
     int64_t current = atomic_load(&run->world.slot[0].step);
     int64_t step = current > run->done ? current : run->done;
     bool unsaved = !o->save && step < o->steps;
-    rt_note(o->program, "%s: the run stops after step %lld of %lld%s", why,
-            (long long)step, (long long)o->steps,
+    rt_note("%s: the run stops after step %lld of %lld%s", why, (long long)step,
+            (long long)o->steps,
             unsaved ? "; it is not saved, because it has no --save DIR" : "");
 }
 

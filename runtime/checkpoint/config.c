@@ -136,7 +136,7 @@ void rt_config_compare(const char *path, const ParcModel *model)
     int64_t size;
     if (!model->file_config || access(path, R_OK) != 0)
         return;
-    const unsigned char *map = rt_input_map(path, &size, model->name);
+    const unsigned char *map = rt_input_map(path, &size);
     if (!map)
         return;
     Config *config = rt_allocate(2 * sizeof *config);

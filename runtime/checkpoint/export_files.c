@@ -80,13 +80,11 @@ static void parse_path(RtExportTo *to)
 }
 
 /* Sets the name of the temporary directory, and checks that it can be made. */
-static bool probe_directory(RtExportTo *to, const char *program)
+static bool probe_directory(RtExportTo *to)
 {
-    if (access(to->directory, F_OK) == 0 && !is_directory(to->directory)) {
-        rt_error(program, "cannot write '%s': '%s' is not a directory",
-                 to->path, to->directory);
-        return false;
-    }
+    if (access(to->directory, F_OK) == 0 && !is_directory(to->directory))
+        return rt_error("cannot write '%s': '%s' is not a directory", to->path,
+                        to->directory);
     size_t room = strlen(to->directory) + 40;
     to->temporary = rt_allocate(room);
     snprintf(to->temporary, room,
@@ -96,10 +94,8 @@ static bool probe_directory(RtExportTo *to, const char *program)
     rt_output_remove_stale(to->directory);
     rt_output_remove_stale(inside);
     free(inside);
-    if (mkdir(to->temporary, 0777) != 0) {
-        rt_error(program, "cannot write '%s': %s", to->path, strerror(errno));
-        return false;
-    }
+    if (mkdir(to->temporary, 0777) != 0)
+        return rt_error("cannot write '%s': %s", to->path, strerror(errno));
     rmdir(to->temporary);
     return true;
 }
@@ -109,21 +105,17 @@ bool rt_export_prepare(RtExportTo *to, const RtOptions *o,
 {
     enum { HF = 1 };
     *to = (RtExportTo){.path = o->export_to};
-    if (o->export_names == HF && !rt_has_file_names(model)) {
-        rt_error(o->program, "--export-names hf: %s has no block 'names hf'; "
-                 "add one to %s and compile again", model->name,
-                 model->source);
-        return false;
-    }
+    if (o->export_names == HF && !rt_has_file_names(model))
+        return rt_error("--export-names hf: %s has no block 'names hf'; add "
+                        "one to %s and compile again", model->name,
+                        model->source);
     parse_path(to);
     if (to->directory)
-        return probe_directory(to, o->program);
-    if (o->export_shard_bytes) {
-        rt_error(o->program, "--export-shard-size: '%s' is one file; name a "
-                 "directory: --export %s/", to->path, to->path);
-        return false;
-    }
-    to->temporary = rt_output_probe(to->path, o->program);
+        return probe_directory(to);
+    if (o->export_shard_bytes)
+        return rt_error("--export-shard-size: '%s' is one file; name a "
+                        "directory: --export %s/", to->path, to->path);
+    to->temporary = rt_output_probe(to->path);
     return to->temporary != NULL;
 }
 

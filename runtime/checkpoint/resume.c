@@ -42,18 +42,14 @@ static bool check_layer(const RtResume *c, const ParcModel *m,
     char name[RT_NAME], has[128], wants[128];
     rt_param_name(p->name, p, layer, name);
     const RtSavedTensor *t = rt_saved_find(c, name);
-    if (!t && p->state) {
-        rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no optimizer "
-               "state '%s': it was saved with %s, and the program has %s",
-               c->path, name, c->optimizer, m->optimizer);
-        return false;
-    }
-    if (!t) {
-        rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no tensor "
-               "'%s': it is of another model",
-               c->path, name);
-        return false;
-    }
+    if (!t && p->state)
+        return rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no "
+                      "optimizer state '%s': it was saved with %s, and the "
+                      "program has %s", c->path, name, c->optimizer,
+                      m->optimizer);
+    if (!t)
+        return rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no "
+                      "tensor '%s': it is of another model", c->path, name);
     bool same = t->ndim == p->ndim;
     for (int d = 0; same && d < p->ndim; d++)
         same = t->dim[d] == p->dim[d];
@@ -147,15 +143,14 @@ static bool open_step(RtResume *c, const char *directory, int64_t step)
 
 /* Opens the newest whole checkpoint of the list, and reports the newer ones. */
 static bool open_newest(RtResume *c, const char *directory,
-                        const int64_t *steps, int n, const char *program)
+                        const int64_t *steps, int n)
 {
     for (int i = 0; i < n; i++) {
         if (open_step(c, directory, steps[i])) {
             c->newest = true;
             return true;
         }
-        rt_note(program, "--resume skips step %lld: %s", (long long)steps[i],
-                c->why);
+        rt_note("--resume skips step %lld: %s", (long long)steps[i], c->why);
         rt_resume_close(c);
     }
     return false;
@@ -163,7 +158,7 @@ static bool open_newest(RtResume *c, const char *directory,
 
 /* Selects a checkpoint of a directory. If `optional`, there may be none. */
 static bool open_directory(RtResume *c, const char *directory, bool optional,
-                           int64_t step, const char *program)
+                           int64_t step)
 {
     if (step >= 0) {
         bool good = open_step(c, directory, step);
@@ -173,22 +168,20 @@ static bool open_directory(RtResume *c, const char *directory, bool optional,
     }
     int64_t *steps = NULL;
     int n = rt_steps_list(directory, &steps), error = errno;
-    bool good = n > 0 && open_newest(c, directory, steps, n, program);
+    bool good = n > 0 && open_newest(c, directory, steps, n);
     free(steps);
     if (good || (optional && (n == 0 || (n < 0 && error == ENOENT))))
         return true;
     if (n < 0)
-        rt_error(program, "--resume: cannot read '%s': %s", directory,
-                 strerror(error));
+        rt_error("--resume: cannot read '%s': %s", directory, strerror(error));
     else
-        rt_error(program, "--resume: '%s' has no %scheckpoint: a directory "
-                          "step-<number> with index.json",
-                 directory, n > 0 ? "whole " : "");
-    return false;
+        return rt_error("--resume: '%s' has no %scheckpoint: a directory "
+                        "step-<number> with index.json", directory,
+                        n > 0 ? "whole " : "");
 }
 
 bool rt_resume_open(RtResume *c, const char *option, const char *saves,
-                    int64_t step, const ParcModel *model, const char *program)
+                    int64_t step, const ParcModel *model)
 {
     bool automatic = strcmp(option, "auto") == 0, good;
     const char *directory = automatic ? saves : option;
@@ -197,7 +190,7 @@ bool rt_resume_open(RtResume *c, const char *option, const char *saves,
         if (!good)
             rt_say("%s", c->why);
     } else {
-        good = open_directory(c, directory, automatic, step, program);
+        good = open_directory(c, directory, automatic, step);
     }
     return good && (!c->path || compare(c, model));
 }

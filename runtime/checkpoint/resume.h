@@ -56,7 +56,7 @@ const RtSavedTensor *rt_saved_find(const RtResume *c, const char *name);
  * c->path stays NULL if "auto" finds none. `step`: only this one; -1: any.
  * False after a message. */
 bool rt_resume_open(RtResume *c, const char *option, const char *saves,
-                    int64_t step, const ParcModel *model, const char *program);
+                    int64_t step, const ParcModel *model);
 /* Whether the checkpoint is one of `directory`. */
 bool rt_resume_is_in(const RtResume *c, const char *directory);
 

@@ -210,15 +210,14 @@ void rt_safetensors_free(RtTensorFile *f)
     f->n = f->room = 0;
 }
 
-bool rt_tensor_file_open(RtTensorFile *f, const char *path,
-                         const char *program)
+bool rt_tensor_file_open(RtTensorFile *f, const char *path)
 {
     int64_t at;
     *f = (RtTensorFile){.path = path};
-    f->map = rt_input_map(path, &f->size, program);
+    f->map = rt_input_map(path, &f->size);
     const char *error = f->map ? rt_safetensors_header(f, &at) : NULL;
     if (error)
-        rt_say("%s: byte %lld: error: %s", path, (long long)at, error);
+        rt_fault(path, at, "%s", error);
     return f->map && !error;
 }
 

@@ -41,8 +41,7 @@ void rt_safetensors_free(RtTensorFile *f);
 
 /* Maps a file and parses its header; false after a message. The path must stay
  * valid. */
-bool rt_tensor_file_open(RtTensorFile *f, const char *path,
-                         const char *program);
+bool rt_tensor_file_open(RtTensorFile *f, const char *path);
 void rt_tensor_file_close(RtTensorFile *f);
 /* NULL: the file has no tensor of this name. */
 RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name);

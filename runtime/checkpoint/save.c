@@ -112,10 +112,8 @@ bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved)
                 "checkpoints are unchanged",
                 s->directory, name, *what ? ", " : "", what,
                 strerror(saved->error), MOST_FAILURES);
-    rt_note(rt->world->program,
-            "cannot save '%s/%s'%s%s: %s; the run continues, older checkpoints "
-            "are unchanged",
-            s->directory, name, *what ? ", " : "", what,
+    rt_note("cannot save '%s/%s'%s%s: %s; the run continues, older checkpoints "
+            "are unchanged", s->directory, name, *what ? ", " : "", what,
             strerror(saved->error));
     return false;
 }

@@ -119,7 +119,7 @@ static bool take_lock(int file)
     return false;
 }
 
-bool rt_saver_open(RtSaver *s, const char *program)
+bool rt_saver_open(RtSaver *s)
 {
     int error = mkdir(s->directory, 0777) != 0 && errno != EEXIST ? errno : 0;
     char *path = rt_path_join(s->directory, ".lock");
@@ -128,18 +128,12 @@ bool rt_saver_open(RtSaver *s, const char *program)
         error = s->lock < 0 ? errno : 0;
     }
     free(path);
-    if (error) {
-        rt_error(program, "--save: cannot write to '%s': %s", s->directory,
-                 strerror(error));
-        return false;
-    }
-    if (!take_lock(s->lock)) {
-        rt_error(program,
-                 "--save: another run saves to '%s'; give each run a directory "
-                 "of its own",
-                 s->directory);
-        return false;
-    }
+    if (error)
+        return rt_error("--save: cannot write to '%s': %s", s->directory,
+                        strerror(error));
+    if (!take_lock(s->lock))
+        return rt_error("--save: another run saves to '%s'; give each run a "
+                        "directory of its own", s->directory);
     remove_temporaries(s->directory);
     return true;
 }

@@ -158,8 +158,7 @@ static void free_index(Index *x)
 
 /* Opens the files, whose names are relative to the directory of the source's
  * path. */
-static bool open_files(RtSource *s, char *const *name, int n,
-                       const char *program)
+static bool open_files(RtSource *s, char *const *name, int n)
 {
     const char *slash = strrchr(s->path, '/');
     size_t size = slash ? (size_t)(slash - s->path) + 1 : 0;
@@ -174,8 +173,7 @@ static bool open_files(RtSource *s, char *const *name, int n,
         if (!good)
             rt_say("%s: error: the file '%s' of this index does not exist",
                    s->path, s->file_path[i]);
-        good = good && rt_tensor_file_open(&s->file[i], s->file_path[i],
-                                           program);
+        good = good && rt_tensor_file_open(&s->file[i], s->file_path[i]);
     }
     free(directory);
     return good;
@@ -188,40 +186,37 @@ static bool take_listed(RtSource *s, const Index *x)
     for (int i = 0; i < x->n; i++) {
         const Entry *e = &x->entry[i];
         RtTensor *t = rt_tensor_find(&s->file[e->file], e->name);
-        if (!t) {
-            rt_say("%s: byte %lld: error: '%s' is not in '%s'", s->path,
-                   (long long)e->at, e->name, s->file_path[e->file]);
-            return false;
-        }
+        if (!t)
+            return rt_fault(s->path, e->at, "'%s' is not in '%s'", e->name,
+                            s->file_path[e->file]);
         s->tensor[s->n++] = t;
     }
     return true;
 }
 
-static bool open_index(RtSource *s, const char *program)
+static bool open_index(RtSource *s)
 {
     int64_t size;
-    const unsigned char *map = rt_input_map(s->path, &size, program);
+    const unsigned char *map = rt_input_map(s->path, &size);
     if (!map)
         return false;
     Index x = {.j = {.text = map, .end = size}, .path = s->path};
     x.file = rt_allocate(MOST_FILES * sizeof *x.file);
     read_index(&x);
     if (x.j.error)
-        rt_say("%s: byte %lld: error: %s", s->path, (long long)x.j.at,
-               x.j.error);
-    bool good = !x.j.error && open_files(s, x.file, x.nfiles, program) &&
-                take_listed(s, &x);
+        rt_fault(s->path, x.j.at, "%s", x.j.error);
+    bool good =
+        !x.j.error && open_files(s, x.file, x.nfiles) && take_listed(s, &x);
     free_index(&x);
     rt_input_unmap(map, size);
     return good;
 }
 
-static bool open_single(RtSource *s, const char *program)
+static bool open_single(RtSource *s)
 {
     s->file = rt_allocate(sizeof *s->file);
     s->nfiles = 1;
-    if (!rt_tensor_file_open(&s->file[0], s->path, program))
+    if (!rt_tensor_file_open(&s->file[0], s->path))
         return false;
     s->n = s->file[0].n;
     s->tensor = rt_allocate(((size_t)s->n + 1) * sizeof(RtTensor *));
@@ -232,7 +227,7 @@ static bool open_single(RtSource *s, const char *program)
 
 /* The file or index in a directory, as transformers selects it; NULL after a
  * message. */
-static char *in_directory(const char *directory, const char *program)
+static char *in_directory(const char *directory)
 {
     static const char *const names[] = {RT_SINGLE_FILE, RT_INDEX_FILE};
     for (int i = 0; i < 2; i++) {
@@ -241,18 +236,17 @@ static char *in_directory(const char *directory, const char *program)
             return path;
         free(path);
     }
-    rt_error(program, "cannot read '%s': the directory has neither %s nor %s; "
-             "name the file", directory, names[0], names[1]);
+    rt_error("cannot read '%s': the directory has neither %s nor %s; name the "
+             "file", directory, names[0], names[1]);
     return NULL;
 }
 
-bool rt_source_open(RtSource *s, const char *path, const char *program)
+bool rt_source_open(RtSource *s, const char *path)
 {
     struct stat st;
     bool directory = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     *s = (RtSource){0};
-    s->path = directory ? in_directory(path, program)
-                     : rt_copy_text(path, strlen(path));
+    s->path = directory ? in_directory(path) : rt_copy_text(path, strlen(path));
     if (!s->path)
         return false;
     if (directory || rt_is_index(s->path)) {
@@ -260,8 +254,7 @@ bool rt_source_open(RtSource *s, const char *path, const char *program)
         s->directory = slash ? rt_copy_text(s->path, (size_t)(slash - s->path))
                              : rt_copy_text(".", 1);
     }
-    return rt_is_index(s->path) ? open_index(s, program)
-                                : open_single(s, program);
+    return rt_is_index(s->path) ? open_index(s) : open_single(s);
 }
 
 void rt_source_close(RtSource *s)

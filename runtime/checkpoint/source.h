@@ -24,7 +24,7 @@ typedef struct RtSource {
 /* Opens the files of `path`; false after a message. In a directory it takes
  * model.safetensors, else model.safetensors.index.json. Of a sharded model only
  * the tensors count that the index lists, each in its file. */
-bool rt_source_open(RtSource *s, const char *path, const char *program);
+bool rt_source_open(RtSource *s, const char *path);
 void rt_source_close(RtSource *s);
 /* NULL: the source has no tensor of this name. */
 RtTensor *rt_source_find(const RtSource *s, const char *name);

@@ -111,13 +111,10 @@ static bool check_ties(const RtSource *s, const ParcModel *m,
         if (!other || other == t)
             continue;
         other->used = true;
-        if (!is_equal(t, other)) {
-            rt_say("%s: byte %lld: error: '%s' is not equal to '%s', and the "
-                   "model ties them: leave one out",
-                   other->file->path, (long long)other->at, other->name,
-                   t->name);
-            return false;
-        }
+        if (!is_equal(t, other))
+            return rt_fault(other->file->path, other->at, "'%s' is not equal "
+                            "to '%s', and the model ties them: leave one out",
+                            other->name, t->name);
     }
     return true;
 }
@@ -132,13 +129,12 @@ static bool check_tensor(const RtTensor *t, const ParcParam *p,
     for (int d = 0; same && d < ndim; d++)
         same = t->dim[d] == dim[d];
     if (!same) {
-        rt_say("%s: byte %lld: error: '%s' is %s; the model's is %s",
-               t->file->path, (long long)t->at, t->name,
-               shape_text(t->ndim, t->dim, has), shape_text(ndim, dim, wants));
+        rt_fault(t->file->path, t->at, "'%s' is %s; the model's is %s", t->name,
+                 shape_text(t->ndim, t->dim, has),
+                 shape_text(ndim, dim, wants));
     } else if (t->dtype == RT_OTHER) {
-        rt_say("%s: byte %lld: error: '%s' has dtype %s; F32, BF16 and F16 "
-               "can be read",
-               t->file->path, (long long)t->at, t->name, t->dtype_name);
+        rt_fault(t->file->path, t->at, "'%s' has dtype %s; F32, BF16 and F16 "
+                 "can be read", t->name, t->dtype_name);
         same = false;
     }
     return same;
@@ -190,8 +186,8 @@ static void report_missing(const RtWeights *w, const char *name)
 }
 
 /* Names the first layers that no file has. */
-static void note_missing(const RtWeights *w, const RtOptions *o, bool quiet,
-                         int missing, int all, char (*listed)[RT_NAME])
+static void note_missing(const RtWeights *w, bool quiet, int missing, int all,
+                         char (*listed)[RT_NAME])
 {
     int n = missing < LISTED ? missing : LISTED;
     char text[LISTED * (RT_NAME + 4)] = "";
@@ -201,11 +197,11 @@ static void note_missing(const RtWeights *w, const RtOptions *o, bool quiet,
                  listed[i]);
     }
     if (missing == all)
-        rt_error(o->program, "--init-partial: '%s' has none of the model's %d "
-                 "tensors, such as '%s'", w->source[0].path, all, listed[0]);
+        rt_error("--init-partial: '%s' has none of the model's %d tensors, "
+                 "such as '%s'", w->source[0].path, all, listed[0]);
     else if (!quiet)
-        rt_note(o->program, "--init-partial: %d of %d tensors are missing and "
-                "keep their initial values: %s%s", missing, all, text,
+        rt_note("--init-partial: %d of %d tensors are missing and keep their "
+                "initial values: %s%s", missing, all, text,
                 missing > n ? ", …" : "");
 }
 
@@ -233,7 +229,7 @@ static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
         }
     }
     if (missing && !errors)
-        note_missing(w, o, quiet, missing, all, listed);
+        note_missing(w, quiet, missing, all, listed);
     return errors == 0 && (missing == 0 || missing < all);
 }
 
@@ -289,7 +285,7 @@ bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
     w->source = rt_allocate(((size_t)o->init.n + 1) * sizeof *w->source);
     for (int i = 0; i < o->init.n; i++) {
         w->nsources++;
-        if (!rt_source_open(&w->source[i], o->init.at[i], o->program))
+        if (!rt_source_open(&w->source[i], o->init.at[i]))
             return false;
         choose_names(&w->source[i], model);
     }
@@ -308,11 +304,9 @@ bool rt_weights_apart(const RtWeights *w, const RtOptions *o)
         const RtSource *s = &w->source[i];
         for (int k = 0; k < 2 * s->nfiles; k++) {
             const char *path = written[k % 2];
-            if (path && rt_is_same_file(path, s->file[k / 2].path)) {
-                rt_error(o->program, "%s would overwrite what --init reads, "
-                         "'%s'", k % 2 ? "--trace" : "--log", path);
-                return false;
-            }
+            if (path && rt_is_same_file(path, s->file[k / 2].path))
+                return rt_error("%s would overwrite what --init reads, '%s'",
+                                k % 2 ? "--trace" : "--log", path);
         }
     }
     return true;

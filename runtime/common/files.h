@@ -18,7 +18,7 @@ bool rt_output_is_stdout(const char *path);
 const char *rt_output_name(const char *path);
 /* The name of the temporary file for `path`; "" if `path` is a device, a pipe
  * or "-"; NULL, after a message, if `path` cannot be written. */
-char *rt_output_probe(const char *path, const char *program);
+char *rt_output_probe(const char *path);
 
 /* Removes the temporary files and directories STEM.PID.tmp of processes that
  * were killed. One that another process locks, or whose process runs, stays. */
@@ -42,8 +42,7 @@ const char *rt_output_close(RtOutput *o);
 
 /* Maps a regular file and sets *size. NULL after a message; an empty file is
  * an error. */
-const unsigned char *rt_input_map(const char *path, int64_t *size,
-                                  const char *program);
+const unsigned char *rt_input_map(const char *path, int64_t *size);
 void rt_input_unmap(const unsigned char *map, int64_t size);
 bool rt_is_regular(const char *path);
 /* Whether two paths name one regular file, or one that does not exist yet. */

@@ -16,28 +16,27 @@
 
 /* O_NONBLOCK: opening a pipe without a writer must not block before the pipe
  * can be refused. It has no effect on a regular file. */
-const unsigned char *rt_input_map(const char *path, int64_t *size,
-                                  const char *program)
+const unsigned char *rt_input_map(const char *path, int64_t *size)
 {
     struct stat st;
     void *map = MAP_FAILED;
     if (strcmp(path, "-") == 0) {
-        rt_error(program, "cannot read '-': standard input cannot be mapped; "
-                          "name a file (./- for a file of that name)");
+        rt_error("cannot read '-': standard input cannot be mapped; name a "
+                 "file (./- for a file of that name)");
         return NULL;
     }
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 || fstat(file, &st) != 0) {
-        rt_error(program, "cannot read '%s': %s", path, strerror(errno));
+        rt_error("cannot read '%s': %s", path, strerror(errno));
     } else if (!S_ISREG(st.st_mode)) {
-        rt_error(program, "cannot read '%s': it is not a regular file", path);
+        rt_error("cannot read '%s': it is not a regular file", path);
     } else if (st.st_size == 0) {
-        rt_say("%s: byte 0: error: the file is empty", path);
+        rt_fault(path, 0, "the file is empty");
     } else {
         *size = st.st_size;
         map = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, file, 0);
         if (map == MAP_FAILED)
-            rt_error(program, "cannot read '%s': %s", path, strerror(errno));
+            rt_error("cannot read '%s': %s", path, strerror(errno));
     }
     if (file >= 0)
         close(file);

@@ -13,6 +13,8 @@
 
 #include "common/message.h"
 
+static const char *program = "train";
+
 /* Errors are ignored: if standard error is closed, no message can be
  * printed. */
 static void put(const char *text, size_t n)
@@ -26,11 +28,16 @@ static void put(const char *text, size_t n)
     }
 }
 
-void rt_message_text(char text[RT_MESSAGE], const char *program,
-                     const char *kind, const char *fmt, va_list ap)
+void rt_message_program(const char *name)
+{
+    program = name;
+}
+
+void rt_message_text(char text[RT_MESSAGE], const char *kind, const char *fmt,
+                     va_list ap)
 {
     int n = 0;
-    if (program)
+    if (kind)
         n = snprintf(text, RT_MESSAGE, "%.255s: %s: ", program, kind);
     n += vsnprintf(text + n, (size_t)(RT_MESSAGE - n), fmt, ap);
     if (n > RT_MESSAGE - 2)
@@ -39,42 +46,62 @@ void rt_message_text(char text[RT_MESSAGE], const char *program,
     text[n + 1] = 0;
 }
 
+void rt_error_text(char text[RT_MESSAGE], const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    rt_message_text(text, "error", fmt, ap);
+    va_end(ap);
+}
+
 void rt_put(const char *text)
 {
     fflush(stdout);
     put(text, strlen(text));
 }
 
-__attribute__((format(printf, 3, 0))) static void
-say(const char *program, const char *kind, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void
+say(const char *kind, const char *fmt, va_list ap)
 {
     char text[RT_MESSAGE];
-    rt_message_text(text, program, kind, fmt, ap);
+    rt_message_text(text, kind, fmt, ap);
     rt_put(text);
 }
 
-void rt_error(const char *program, const char *fmt, ...)
+bool rt_error(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(program, "error", fmt, ap);
+    say("error", fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+void rt_note(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("note", fmt, ap);
     va_end(ap);
 }
 
-void rt_note(const char *program, const char *fmt, ...)
+bool rt_say(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(program, "note", fmt, ap);
+    say(NULL, fmt, ap);
     va_end(ap);
+    return false;
 }
 
-void rt_say(const char *fmt, ...)
+bool rt_fault(const char *path, int64_t at, const char *fmt, ...)
 {
+    char text[RT_MESSAGE];
     va_list ap;
     va_start(ap, fmt);
-    say(NULL, NULL, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    return rt_say("%s: byte %lld: error: %s", path, (long long)at, text);
 }
 
 const char *rt_size_text(double bytes, char text[32])

@@ -90,7 +90,7 @@ void rt_output_remove_stale(const char *stem)
     free(parent);
 }
 
-char *rt_output_probe(const char *path, const char *program)
+char *rt_output_probe(const char *path)
 {
     if (rt_output_is_stdout(path))
         return rt_allocate(1); /* "": no temporary file */
@@ -116,7 +116,7 @@ char *rt_output_probe(const char *path, const char *program)
         }
     }
     if (error) {
-        rt_error(program, "cannot write '%s': %s", path, strerror(error));
+        rt_error("cannot write '%s': %s", path, strerror(error));
         free(temporary);
         return NULL;
     }

@@ -42,7 +42,7 @@ bool rt_takes_tokens(const ParcModel *model);
 /* `spec` NULL: synthetic data. False after a message; rt_data_close also
  * then. */
 bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
-                  const ParcModel *model, const char *program);
+                  const ParcModel *model);
 /* The number of whole batches; 0: synthetic data, which has no end. */
 int64_t rt_data_batches(const RtData *d, const ParcModel *model);
 void rt_data_close(RtData *d);

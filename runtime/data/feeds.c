@@ -74,7 +74,7 @@ static int find_feed(const RtData *d, const char *name)
     return i;
 }
 
-bool rt_feed_open(RtFeed *f, const char *spec, const char *program)
+bool rt_feed_open(RtFeed *f, const char *spec)
 {
     if (strcmp(spec, "synthetic") == 0)
         return true;
@@ -93,11 +93,11 @@ bool rt_feed_open(RtFeed *f, const char *spec, const char *program)
         *s = (RtSource){0};
         double weight = 1;
         next = mixture ? rt_mixture_split(next, &weight, &source) : NULL;
-        good = rt_files_open(s, source, &f->row, program);
+        good = rt_files_open(s, source, &f->row);
         s->weight = weight;
     }
     if (!text || (!good && f->nsources == 0))
-        rt_error(program, "no memory for the sources of '%s'", spec);
+        rt_error("no memory for the sources of '%s'", spec);
     free(text);
     return good;
 }
@@ -112,20 +112,18 @@ void rt_feed_close(RtFeed *f)
 
 /* Adds the feed of the part "NAME=SOURCE", without opening it. Returns the text
  * of the source, or NULL after a message. */
-static const char *add_feed(RtData *d, char *part, const ParcModel *m,
-                            const char *program)
+static const char *add_feed(RtData *d, char *part, const ParcModel *m)
 {
     char *spec = part + name_length(part), names[RT_WHY];
     spec[-1] = 0;
     int i = find_input(m, part);
     if (i == m->ninputs) {
-        rt_error(program, "data '%s': %s has no input '%s'; its inputs are %s",
-                 d->path, m->name, part, rt_input_names(m, names));
+        rt_error("data '%s': %s has no input '%s'; its inputs are %s", d->path,
+                 m->name, part, rt_input_names(m, names));
         return NULL;
     }
     if (find_feed(d, part) < d->nfeeds) {
-        rt_error(program, "data '%s': the input '%s' is named twice", d->path,
-                 part);
+        rt_error("data '%s': the input '%s' is named twice", d->path, part);
         return NULL;
     }
     const ParcInput *in = &m->input[i];
@@ -162,7 +160,7 @@ static bool lend_tokens(RtData *d, const ParcInput *labels, const ParcModel *m)
     return i < d->nfeeds;
 }
 
-static bool check_named(RtData *d, const ParcModel *m, const char *program)
+static bool check_named(RtData *d, const ParcModel *m)
 {
     for (int i = 0; i < m->ninputs; i++) {
         const ParcInput *in = &m->input[i];
@@ -170,38 +168,33 @@ static bool check_named(RtData *d, const ParcModel *m, const char *program)
             (in->is_labels && lend_tokens(d, in, m)))
             continue;
         char names[RT_WHY];
-        rt_error(program,
-                 "data '%s': the input '%s' has no data; write %s=FILE (or "
-                 "%s=synthetic); the inputs of %s are %s",
-                 d->path, in->name, in->name, in->name, m->name,
-                 rt_input_names(m, names));
-        return false;
+        return rt_error("data '%s': the input '%s' has no data; write %s=FILE "
+                        "(or %s=synthetic); the inputs of %s are %s", d->path,
+                        in->name, in->name, in->name, m->name,
+                        rt_input_names(m, names));
     }
     return true;
 }
 
-bool rt_feeds_open(RtData *d, char *text, const ParcModel *model,
-                   const char *program)
+bool rt_feeds_open(RtData *d, char *text, const ParcModel *model)
 {
     enum { MOST = 64 }; /* inputs */
     const char *spec[MOST];
     d->feed = calloc((size_t)model->ninputs + 1, sizeof *d->feed);
-    if (!d->feed || model->ninputs > MOST) {
-        rt_error(program, "no memory for the inputs of '%s'", d->path);
-        return false;
-    }
+    if (!d->feed || model->ninputs > MOST)
+        return rt_error("no memory for the inputs of '%s'", d->path);
     for (char *part = text; part;) {
         char *next = split(part);
-        const char *source = add_feed(d, part, model, program);
+        const char *source = add_feed(d, part, model);
         if (!source)
             return false;
         spec[d->nfeeds - 1] = source;
         part = next;
     }
-    if (!check_named(d, model, program))
+    if (!check_named(d, model))
         return false;
     for (int i = 0; i < d->nfeeds; i++) {
-        if (!rt_feed_open(&d->feed[i], spec[i], program))
+        if (!rt_feed_open(&d->feed[i], spec[i]))
             return false;
     }
     return true;

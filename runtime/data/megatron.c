@@ -89,8 +89,7 @@ typedef struct Index {
 
 static bool refuse(const Index *x, int64_t at, const char *why)
 {
-    rt_say("%s: byte %lld: error: %s", x->path, (long long)at, why);
-    return false;
+    return rt_fault(x->path, at, "%s", why);
 }
 
 /* Checks that the sequences follow each other, and counts their tokens. */
@@ -110,12 +109,10 @@ static bool read_sequences(RtDataFile *f, const Index *x, int64_t n)
                           "both files of the data set again");
         end += length * width;
     }
-    if (end != f->size) {
-        rt_say("%s: byte %lld: error: the file has tokens that its index '%s' "
-               "does not name; copy both files of the data set again",
-               f->path, (long long)end, x->path);
-        return false;
-    }
+    if (end != f->size)
+        return rt_fault(f->path, end, "the file has tokens that its index '%s' "
+                        "does not name; copy both files of the data set again",
+                        x->path);
     f->elements = end / width;
     return true;
 }
@@ -141,10 +138,10 @@ static bool read_index(RtDataFile *f, const Index *x)
     return read_sequences(f, x, n);
 }
 
-bool rt_megatron_read(RtDataFile *f, const char *index, const char *program)
+bool rt_megatron_read(RtDataFile *f, const char *index)
 {
     Index x = {.path = index};
-    x.map = rt_input_map(index, &x.size, program);
+    x.map = rt_input_map(index, &x.size);
     bool good = x.map && read_index(f, &x);
     rt_input_unmap(x.map, x.size);
     return good;

@@ -63,33 +63,28 @@ char *rt_mixture_split(char *text, double *weight, char **source)
     return text + (plus - text) + 1;
 }
 
-static bool check_weights(const RtFeed *f, double *sum, const char *program)
+static bool check_weights(const RtFeed *f, double *sum)
 {
     *sum = 0;
     for (int i = 0; i < f->nsources; i++) {
         const RtSource *s = &f->source[i];
-        if (!(s->weight > 0 && isfinite(s->weight))) {
-            rt_error(program,
-                     "the weight of '%s' is %g; a weight must be a positive "
-                     "number: leave out a source that is not used",
-                     s->file[0].path, s->weight);
-            return false;
-        }
+        if (!(s->weight > 0 && isfinite(s->weight)))
+            return rt_error("the weight of '%s' is %g; a weight must be a "
+                            "positive number: leave out a source that is not "
+                            "used", s->file[0].path, s->weight);
         *sum += s->weight;
     }
     return true;
 }
 
-bool rt_mixture_set(RtData *d, const RtFeed *f, const char *program)
+bool rt_mixture_set(RtData *d, const RtFeed *f)
 {
     double sum;
-    if (!check_weights(f, &sum, program))
+    if (!check_weights(f, &sum))
         return false;
     d->share = calloc((size_t)f->nsources + 1, sizeof *d->share);
-    if (!d->share) {
-        rt_error(program, "no memory for the sources of '%s'", d->path);
-        return false;
-    }
+    if (!d->share)
+        return rt_error("no memory for the sources of '%s'", d->path);
     d->nshares = f->nsources;
     double rest = sum;
     for (int i = 0; i < f->nsources; i++) {
@@ -101,11 +96,9 @@ bool rt_mixture_set(RtData *d, const RtFeed *f, const char *program)
             .text = s->text, .samples = s->samples, .weight = s->weight / sum,
             .rest = share < 1 ? (uint64_t)(share * (double)ONE + 0.5) : ONE};
         if (!isfinite(sum) || d->share[i].rest == 0 ||
-            (!last && d->share[i].rest == ONE)) {
-            rt_error(program, "data '%s': the weights differ by more than a "
-                              "factor of 4 billion", d->path);
-            return false;
-        }
+            (!last && d->share[i].rest == ONE))
+            return rt_error("data '%s': the weights differ by more than a "
+                            "factor of 4 billion", d->path);
     }
     return true;
 }

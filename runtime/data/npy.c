@@ -38,8 +38,7 @@ bool rt_npy_is(const RtDataFile *f)
 
 static bool refuse(const RtDataFile *f, int64_t at, const char *why)
 {
-    rt_say("%s: byte %lld: error: %s", f->path, (long long)at, why);
-    return false;
+    return rt_fault(f->path, at, "%s", why);
 }
 
 static bool refuse_header(const Header *h, const char *why)
@@ -191,11 +190,9 @@ static bool set_type(const Header *h)
             return true;
         }
     }
-    rt_say("%s: byte %lld: error: elements of type '%s' cannot be read; write "
-           "the array as float32, uint8, int32 or int64: "
-           "np.save(file, x.astype('float32'))",
-           h->f->path, (long long)h->offset, h->type);
-    return false;
+    return rt_fault(h->f->path, h->offset, "elements of type '%s' cannot be "
+                    "read; write the array as float32, uint8, int32 or int64: "
+                    "np.save(file, x.astype('float32'))", h->type);
 }
 
 /* "[60000, 28, 28]" */
@@ -221,22 +218,17 @@ static bool check_shape(const Header *h, const RtRow *row)
         char have[192], want[192];
         shape_text(h->ndim, h->dim, have, sizeof have);
         shape_text(in->ndim - 1, in->dim + 1, want, sizeof want);
-        rt_say("%s: byte %lld: error: the array has shape [%s]; '%s' takes "
-               "[samples%s%s], with at least one sample",
-               f->path, (long long)h->offset, have, in->name,
-               in->ndim > 1 ? ", " : "", want);
-        return false;
+        return rt_fault(f->path, h->offset, "the array has shape [%s]; '%s' "
+                        "takes [samples%s%s], with at least one sample", have,
+                        in->name, in->ndim > 1 ? ", " : "", want);
     }
     int64_t bytes = row->n * f->type.width, data = f->size - f->first;
-    if (h->dim[0] > data / bytes || h->dim[0] * bytes != data) {
-        rt_say("%s: byte %lld: error: the file has %lld samples of %lld bytes "
-               "and %lld bytes more; its header states %lld samples; "
-               "write it again",
-               f->path, (long long)f->size, (long long)(data / bytes),
-               (long long)bytes, (long long)(data % bytes),
-               (long long)h->dim[0]);
-        return false;
-    }
+    if (h->dim[0] > data / bytes || h->dim[0] * bytes != data)
+        return rt_fault(f->path, f->size, "the file has %lld samples of %lld "
+                        "bytes and %lld bytes more; its header states %lld "
+                        "samples; write it again", (long long)(data / bytes),
+                        (long long)bytes, (long long)(data % bytes),
+                        (long long)h->dim[0]);
     f->samples = h->dim[0];
     f->elements = f->samples * row->n;
     return true;
@@ -246,10 +238,9 @@ static bool check_type(const Header *h, const ParcInput *in)
 {
     if (rt_can_convert(in, h->f->type))
         return true;
-    rt_say("%s: byte %lld: error: the elements have type '%s'; '%s' takes %s",
-           h->f->path, (long long)h->offset, h->type, in->name,
-           in->type == PARC_I32 ? "integers" : "float32 or uint8");
-    return false;
+    return rt_fault(h->f->path, h->offset, "the elements have type '%s'; '%s' "
+                    "takes %s", h->type, in->name,
+                    in->type == PARC_I32 ? "integers" : "float32 or uint8");
 }
 
 bool rt_npy_read(RtDataFile *f, const RtRow *row)

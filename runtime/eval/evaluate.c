@@ -39,35 +39,26 @@ static int64_t batches(const RtRun *run)
                                                                 : all;
 }
 
-static bool refuse(const RtRun *run, const char *what)
-{
-    rt_error(run->options.program, "%s", what);
-    return false;
-}
-
 bool rt_evaluate_open(RtRun *run)
 {
     const RtOptions *o = &run->options;
     if (!o->val)
         return true;
     if (!run->model->eval)
-        return refuse(run, "--val: the program cannot evaluate; compile it again "
-                           "without --no-eval");
-    if (!rt_data_open(&run->val, o->val, false, o->seed, run->model,
-                      o->program))
+        return rt_error("--val: the program cannot evaluate; compile it again "
+                        "without --no-eval");
+    if (!rt_data_open(&run->val, o->val, false, o->seed, run->model))
         return false;
     if (batches(run) > 0)
         return true;
     if (run->val.nshares == 0)
-        return refuse(run, "--val synthetic has no end; --val-steps N evaluates "
-                           "N batches");
-    rt_say("%s: byte %lld: error: the file ends before the first batch of %lld "
-           "%s is complete: it has %lld",
-           run->val.path, (long long)run->val.size,
-           (long long)run->model->batch,
-           run->model->seq > 1 ? "sequences" : "samples",
-           (long long)run->val.samples);
-    return false;
+        return rt_error("--val synthetic has no end; --val-steps N evaluates N "
+                        "batches");
+    return rt_fault(run->val.path, run->val.size, "the file ends before the "
+                    "first batch of %lld %s is complete: it has %lld",
+                    (long long)run->model->batch,
+                    run->model->seq > 1 ? "sequences" : "samples",
+                    (long long)run->val.samples);
 }
 
 bool rt_evaluate_is_due(const RtRun *run, int64_t step)

@@ -50,8 +50,7 @@ static const ParcInput *text_input(const RtRun *run)
         }
     }
     if (n != 1) {
-        rt_error(run->options.program,
-                 "cannot sample from %s: it has %d inputs of tokens; sampling "
+        rt_error("cannot sample from %s: it has %d inputs of tokens; sampling "
                  "continues the text of one", run->model->name, n);
         return NULL;
     }
@@ -62,35 +61,26 @@ static const ParcInput *text_input(const RtRun *run)
 static bool check_outputs(const RtRun *run)
 {
     const ParcModel *m = run->model;
-    const char *program = run->options.program;
     if (!m->outputs || m->outputs->noutputs == 0) {
-        rt_error(program,
-                 "cannot sample from %s: forward returns only the loss; return "
-                 "the logits as the second value: return loss, logits",
-                 m->name);
-        return false;
+        return rt_error("cannot sample from %s: forward returns only the loss; "
+                        "return the logits as the second value: return loss, "
+                        "logits", m->name);
     }
     const ParcOutput *o = &m->outputs->output[0];
     if (o->ndim != LOGIT_DIMS || o->dim[1] != m->seq || o->type == PARC_I32 ||
-        o->type == PARC_I64) {
-        rt_error(program,
-                 "cannot sample from %s: '%s', its second value, does not have "
-                 "the shape [batch, seq, vocabulary] of logits",
-                 m->name, o->name);
-        return false;
-    }
+        o->type == PARC_I64)
+        return rt_error("cannot sample from %s: '%s', its second value, does "
+                        "not have the shape [batch, seq, vocabulary] of logits",
+                        m->name, o->name);
     return true;
 }
 
 static bool add_token(RtRun *run, int64_t token, const char *what)
 {
     const ParcOutput *o = &run->model->outputs->output[0];
-    if (token < 0 || token >= o->dim[2]) {
-        rt_error(run->options.program,
-                 "%s: token %lld is beyond the vocabulary of %lld", what,
-                 (long long)token, (long long)o->dim[2]);
-        return false;
-    }
+    if (token < 0 || token >= o->dim[2])
+        return rt_error("%s: token %lld is beyond the vocabulary of %lld", what,
+                        (long long)token, (long long)o->dim[2]);
     run->prompt[run->nprompt++] = (int32_t)token;
     return true;
 }
@@ -99,13 +89,10 @@ static bool read_text(RtRun *run)
 {
     const RtOptions *o = &run->options;
     int64_t vocabulary = run->model->outputs->output[0].dim[2];
-    if (vocabulary > BYTES) {
-        rt_error(o->program,
-                 "--sample: the model has %lld tokens, so it does not read "
-                 "bytes; --sample-ids takes token ids",
-                 (long long)vocabulary);
-        return false;
-    }
+    if (vocabulary > BYTES)
+        return rt_error("--sample: the model has %lld tokens, so it does not "
+                        "read bytes; --sample-ids takes token ids",
+                        (long long)vocabulary);
     for (const char *c = o->sample; *c; c++) {
         if (!add_token(run, (unsigned char)*c, "--sample"))
             return false;
@@ -125,11 +112,9 @@ static bool read_ids(RtRun *run)
             return true;
         errno = 0;
         long long id = strtoll(text, &end, 10);
-        if (end == text || errno || (*end && !strchr(", \t\n", *end))) {
-            rt_error(o->program, "--sample-ids takes token ids, as in 1,2,3; "
-                                 "not '%s'", text);
-            return false;
-        }
+        if (end == text || errno || (*end && !strchr(", \t\n", *end)))
+            return rt_error("--sample-ids takes token ids, as in 1,2,3; not "
+                            "'%s'", text);
         if (!add_token(run, id, "--sample-ids"))
             return false;
         text = end;
@@ -144,17 +129,15 @@ bool rt_sample_open(RtRun *run)
         return true;
     if (!check_outputs(run) || !text_input(run))
         return false;
-    if (o->tokens > MOST_TOKENS) {
-        rt_error(o->program, "--tokens takes at most %d, not %lld",
-                 MOST_TOKENS, (long long)o->tokens);
-        return false;
-    }
+    if (o->tokens > MOST_TOKENS)
+        return rt_error("--tokens takes at most %d, not %lld", MOST_TOKENS,
+                        (long long)o->tokens);
     size_t most = strlen(text) + (size_t)o->tokens;
     run->prompt = rt_allocate((most + 1) * sizeof *run->prompt);
     if (!(o->sample ? read_text(run) : read_ids(run)))
         return false;
     if (run->nprompt == 0)
-        rt_error(o->program, "%s needs at least one token to continue",
+        rt_error("%s needs at least one token to continue",
                  o->sample ? "--sample" : "--sample-ids");
     return run->nprompt > 0;
 }

@@ -30,10 +30,10 @@ static void clear_line(void)
 }
 
 __attribute__((format(printf, 3, 0))) _Noreturn static void
-fail(ParcRt *rt, const char *program, const char *fmt, va_list ap)
+fail(ParcRt *rt, const char *kind, const char *fmt, va_list ap)
 {
     char text[RT_MESSAGE];
-    rt_message_text(text, program, "error", fmt, ap);
+    rt_message_text(text, kind, fmt, ap);
     if (rt->world->store)
         rt_job_fail(rt->world->store, text);
     if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
@@ -47,7 +47,7 @@ void rt_fail(ParcRt *rt, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    fail(rt, rt->world->program, fmt, ap);
+    fail(rt, "error", fmt, ap);
 }
 
 void rt_fail_at(ParcRt *rt, const char *fmt, ...)

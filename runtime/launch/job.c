@@ -25,7 +25,7 @@
 #include "launch/world.h"
 #include "rt.h"
 
-enum { TEXT = 2048, SOON = 10, LINGER = 2, PIECE = 1 << 20 };
+enum { TEXT = RT_MESSAGE, SOON = 10, LINGER = 2, PIECE = 1 << 20 };
 
 static int peers(const RtStore *s)
 {
@@ -167,13 +167,12 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
 /* Ends the run after a connection broke before its rank sent RT_SAY_DONE. */
 static void lost(RtStore *s, int rank)
 {
-    char name[96], place[TEXT], text[TEXT + 256];
+    char name[96], place[TEXT], text[TEXT];
     if (atomic_load(&s->ending))
         return;
     place_text(s, rank, place);
-    snprintf(text, sizeof text,
-             "%s: error: %s is gone (killed, or its machine is lost): %s\n",
-             s->world->program, rt_store_name(s, rank, name), place);
+    rt_error_text(text, "%s is gone (killed, or its machine is lost): %s",
+                  rt_store_name(s, rank, name), place);
     claim_failure(s);
     if (s->launch->rank == 0)
         end_run(s, text);
@@ -262,9 +261,8 @@ bool rt_job_watch(RtStore *s)
     int error = pipe(s->bell) != 0 ? errno : 0;
     error = error ? error : pthread_create(&s->watcher, NULL, watch, s);
     if (error)
-        rt_error(s->world->program, "cannot start a thread: %s; 'ulimit -u' is "
-                                    "a limit to their number",
-                 strerror(error));
+        rt_error("cannot start a thread: %s; 'ulimit -u' is a limit to their "
+                 "number", strerror(error));
     s->watched = error == 0;
     return s->watched;
 }
@@ -310,17 +308,17 @@ _Noreturn static void give_up(RtStore *s, int rank, const char *what)
         lost(s, rank);
     }
     if (!w->slot) { /* the slots of the other ranks are not mapped yet */
-        snprintf(text, sizeof text,
-                 "%s: error: rank %d waited %.0f s in '%s' for %s; PARC_TIMEOUT "
-                 "sets the limit\n", w->program, s->launch->rank, s->limit, what,
-                 rt_store_name(s, rank, name));
+        rt_error_text(text, "rank %d waited %.0f s in '%s' for %s; "
+                      "PARC_TIMEOUT sets the limit", s->launch->rank, s->limit,
+                      what, rt_store_name(s, rank, name));
         rt_job_fail(s, text);
     }
     rt_places_ask(s);
     /* Rank 0 knows which rank is late; another rank may wait for a third
      * one. */
-    snprintf(text, sizeof text, "%s: error: %s\n", w->program,
-             rt_late_text(w, s->launch->rank, rank == 0 ? -1 : rank, late));
+    rt_error_text(
+        text, "%s",
+        rt_late_text(w, s->launch->rank, rank == 0 ? -1 : rank, late));
     rt_job_fail(s, text);
 }
 
@@ -345,11 +343,9 @@ static RtFrame next_frame(RtStore *s, int rank, int id)
 _Noreturn static void fail_mismatch(RtStore *s, int rank, int id)
 {
     char name[96], text[TEXT];
-    snprintf(text, sizeof text,
-             "%s: error: %s and rank %d do different things in '%s': start the "
-             "same program on all ranks\n",
-             s->world->program, rt_store_name(s, rank, name), s->launch->rank,
-             rt_collective_name(s->world->model, id));
+    rt_error_text(text, "%s and rank %d do different things in '%s': start the "
+                  "same program on all ranks", rt_store_name(s, rank, name),
+                  s->launch->rank, rt_collective_name(s->world->model, id));
     rt_job_fail(s, text);
 }
 

@@ -34,10 +34,10 @@ struct RtLaunch {
 /* Reads the environment. l->by stays NULL if no launcher started this process,
  * or if the job has only this process. False after a message if the
  * environment is inconsistent. */
-bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program);
+bool rt_launcher(RtLaunch *l, const ParcModel *model);
 
 /* Sets job, key and secret; false after a message. */
-bool rt_key(RtLaunch *l, const char *program);
+bool rt_key(RtLaunch *l);
 
 /* The two connections of a rank to rank 0. The line carries expected messages:
  * synchronization points, and bytes that rank 0 sends or requests. The

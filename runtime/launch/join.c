@@ -80,8 +80,7 @@ int rt_join_file(const RtWorld *w, size_t bytes)
     if (share.file < 0 || file < 0) {
         char box[64] = "";
         gethostname(box, sizeof box - 1);
-        rt_error(w->program,
-                 "rank %d on %s cannot share memory with rank 0: %s; the ranks "
+        rt_error("rank %d on %s cannot share memory with rank 0: %s; the ranks "
                  "of a CPU program run on one machine, as one user",
                  w->launch->rank, box, strerror(error));
         return -1;

@@ -49,14 +49,13 @@ static uint64_t job_hash(void)
 }
 
 /* The file's text; false after a message. */
-static bool read_file(const char *path, char token[MOST_TOKEN + 2],
-                      const char *program)
+static bool read_file(const char *path, char token[MOST_TOKEN + 2])
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = file < 0 ? -1 : read(file, token, MOST_TOKEN + 1);
     if (n < 0)
-        rt_error(program, "cannot read '%s', which PARC_TOKEN_FILE names: %s",
-                 path, strerror(errno));
+        rt_error("cannot read '%s', which PARC_TOKEN_FILE names: %s", path,
+                 strerror(errno));
     if (file >= 0)
         close(file);
     token[n < 0 ? 0 : n] = 0;
@@ -64,36 +63,33 @@ static bool read_file(const char *path, char token[MOST_TOKEN + 2],
     return n >= 0;
 }
 
-static bool read_token(char token[MOST_TOKEN + 2], const char *program)
+static bool read_token(char token[MOST_TOKEN + 2])
 {
     const char *text = value_of("PARC_TOKEN");
     const char *path = value_of("PARC_TOKEN_FILE");
-    if (*text && *path) {
-        rt_error(program, "PARC_TOKEN and PARC_TOKEN_FILE are both set in the "
-                          "environment: set one of them");
-        return false;
-    }
+    if (*text && *path)
+        return rt_error("PARC_TOKEN and PARC_TOKEN_FILE are both set in the "
+                        "environment: set one of them");
     snprintf(token, MOST_TOKEN + 2, "%s", text);
-    if (*path && !read_file(path, token, program))
+    if (*path && !read_file(path, token))
         return false;
     size_t n = strlen(token);
     if ((!*text && !*path) || (n >= LEAST_TOKEN && n <= MOST_TOKEN))
         return true;
-    rt_error(program,
-             "the token in %s has %s%zu characters; it takes %d to %d, for "
-             "example the output of 'openssl rand -hex 16'",
-             *path ? "the file that PARC_TOKEN_FILE names" : "PARC_TOKEN",
-             n > MOST_TOKEN ? "more than " : "",
-             n > MOST_TOKEN ? (size_t)MOST_TOKEN : n, LEAST_TOKEN, MOST_TOKEN);
-    return false;
+    return rt_error(
+        "the token in %s has %s%zu characters; it takes %d to %d, for example "
+        "the output of 'openssl rand -hex 16'",
+        *path ? "the file that PARC_TOKEN_FILE names" : "PARC_TOKEN",
+        n > MOST_TOKEN ? "more than " : "",
+        n > MOST_TOKEN ? (size_t)MOST_TOKEN : n, LEAST_TOKEN, MOST_TOKEN);
 }
 
-bool rt_key(RtLaunch *l, const char *program)
+bool rt_key(RtLaunch *l)
 {
     char token[MOST_TOKEN + 2];
     RtHash h;
     l->job = job_hash();
-    if (!read_token(token, program))
+    if (!read_token(token))
         return false;
     rt_hash_begin(&h);
     for (int i = 0; i < VARIABLES; i++) {

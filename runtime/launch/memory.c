@@ -164,22 +164,20 @@ void rt_memory_available(RtMemory *m, const char *root)
 
 /* Reads PARC_MEMCHECK; 0 disables the check, for example because of swap.
  * False, after a message, if the value is neither 0 nor 1. */
-static bool read_switch(const char *program, bool *on)
+static bool read_switch(bool *on)
 {
     const char *text = getenv("PARC_MEMCHECK");
     bool set = text && *text;
     *on = !set || strcmp(text, "0") != 0;
-    if (set && *on && strcmp(text, "1") != 0) {
-        rt_error(program, "PARC_MEMCHECK is '%s' in the environment; it takes 0 "
-                          "or 1", text);
-        return false;
-    }
+    if (set && *on && strcmp(text, "1") != 0)
+        return rt_error("PARC_MEMCHECK is '%s' in the environment; it takes 0 "
+                        "or 1", text);
     return true;
 }
 
 /* The advice is the caller's; the default is to ask parc for a plan that
  * fits. */
-static void report(const char *program, const RtNeed *need, const RtMemory *m)
+static void report(const RtNeed *need, const RtMemory *m)
 {
     char all[32], one[32], have[32], per_rank[64] = "", advice[128];
     double ranks = (double)need->ranks;
@@ -189,27 +187,26 @@ static void report(const char *program, const RtNeed *need, const RtMemory *m)
     snprintf(advice, sizeof advice,
              "parc --device-memory %.0fM says what would make the program fit",
              fmax(1, floor(m->bytes / ranks / (1 << 20))));
-    rt_error(program,
-             "%lld rank%s need%s %s%s of memory for %s, and %s is available: %s"
-             "; %s; PARC_MEMCHECK=0 starts the program anyway",
+    rt_error("%lld rank%s need%s %s%s of memory for %s, and %s is available: "
+             "%s; %s; PARC_MEMCHECK=0 starts the program anyway",
              (long long)need->ranks, need->ranks == 1 ? "" : "s",
              need->ranks == 1 ? "s" : "", rt_size_text(ranks * need->each, all),
              per_rank, need->what, rt_size_text(m->bytes, have), m->source,
              need->advice ? need->advice : advice);
 }
 
-bool rt_memory_fits(const char *program, const RtNeed *need, const char *root)
+bool rt_memory_fits(const RtNeed *need, const char *root)
 {
     RtMemory m;
     bool on;
-    if (!read_switch(program, &on))
+    if (!read_switch(&on))
         return false;
     if (!on)
         return true;
     rt_memory_available(&m, root);
     if ((double)need->ranks * need->each <= m.bytes)
         return true;
-    report(program, need, &m);
+    report(need, &m);
     return false;
 }
 
@@ -241,5 +238,5 @@ bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs,
         need.advice = "a mesh of fewer ranks or a machine with more memory can "
                       "hold them";
     }
-    return rt_memory_fits(w->program, &need, "");
+    return rt_memory_fits(&need, "");
 }

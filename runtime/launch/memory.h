@@ -25,7 +25,7 @@ typedef struct RtNeed {
 } RtNeed;
 
 /* Whether the need is at most the available memory; false after a message. */
-bool rt_memory_fits(const char *program, const RtNeed *need, const char *root);
+bool rt_memory_fits(const RtNeed *need, const char *root);
 
 /* Checks `ranks` ranks of a program. `runs`: steps or a dry run are executed;
  * otherwise the ranks only initialize, load and export weights. `staging`: bytes

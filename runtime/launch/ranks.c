@@ -81,13 +81,13 @@ static void report_killed(const RtWorld *w, int rank, int how)
     bool in = state == RT_WAITING || state == RT_MOVING;
     if (atomic_exchange(&w->control->failed, 1) != 0)
         return;
-    rt_error(w->program,
-             "rank %d was killed by signal %d (%s) in step %lld, %s '%s'%s",
+    rt_error("rank %d was killed by signal %d (%s) in step %lld, %s '%s'%s",
              rank, sig, strsignal(sig), (long long)atomic_load(&s->step),
              in ? "in" : "after",
              rt_collective_name(w->model, atomic_load(&s->collective)),
              sig == SIGKILL ? "; Linux kills a process so when memory runs "
-                              "out: see dmesg" : "");
+                              "out: see dmesg"
+                            : "");
 }
 
 static void kill_all(const pid_t *pid, int n)
@@ -162,10 +162,9 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
             _exit(status);
         }
         if (p < 0) {
-            rt_error(w->program, "cannot start rank %d of %d: %s; 'ulimit -u' "
-                                 "is a limit to the number of "
-                                 "processes", started,
-                     w->nranks, strerror(errno));
+            rt_error("cannot start rank %d of %d: %s; 'ulimit -u' is a limit "
+                     "to the number of processes", started, w->nranks,
+                     strerror(errno));
             kill_all(pid, started);
             break;
         }

@@ -127,11 +127,9 @@ static int open_door(const RtStore *s)
                    : listen_everywhere(l->port);
     if (door < 0) {
         bool used = !error && errno == EADDRINUSE;
-        rt_error(s->world->program,
-                 "rank 0 cannot listen at %s:%d: %s%s", l->host, l->port,
+        rt_error("rank 0 cannot listen at %s:%d: %s%s", l->host, l->port,
                  error ? error : strerror(errno),
-                 used ? "; name a free port: PARC_MASTER=host:port"
-                      : "");
+                 used ? "; name a free port: PARC_MASTER=host:port" : "");
     }
     if (list)
         freeaddrinfo(list);
@@ -172,8 +170,7 @@ static void count_refused(Reception *r, const Guest *g, RtAnswer why)
         snprintf(t->who, sizeof t->who, ", as rank %d on %s", g->hello.rank,
                  g->hello.host);
     if (t->n == 1 && why != RT_SILENT && why != RT_TAKEN)
-        rt_note(r->store->world->program,
-                "rank 0 refused a process %s, from %s%s", reason(why), t->from,
+        rt_note("rank 0 refused a process %s, from %s%s", reason(why), t->from,
                 t->who);
 }
 
@@ -227,8 +224,7 @@ static void refuse_plan(Reception *r, const RtHello *h)
 {
     if (!r->refused) {
         double soon = rt_now() + LAST_SECONDS;
-        rt_error(r->store->world->program,
-                 "rank %d on %s was built from another plan than rank 0: start "
+        rt_error("rank %d on %s was built from another plan than rank 0: start "
                  "the same program on all ranks", h->rank, h->host);
         r->until = soon < r->until ? soon : r->until;
     }
@@ -350,12 +346,10 @@ static bool report_missing(const Reception *r)
         }
     }
     add_refusals(r, refusals, sizeof refusals);
-    rt_error(s->world->program,
-             "rank 0 waited %.0f s at %s:%d for %d of %d ranks; the first that "
-             "did not join is rank %d%s",
-             s->limit, s->launch->host, s->launch->port, missing,
-             s->launch->size, first, refusals);
-    return false;
+    return rt_error("rank 0 waited %.0f s at %s:%d for %d of %d ranks; the "
+                    "first that did not join is rank %d%s", s->limit,
+                    s->launch->host, s->launch->port, missing, s->launch->size,
+                    first, refusals);
 }
 
 static bool receive_all(Reception *r, int door)
@@ -370,12 +364,9 @@ static bool receive_all(Reception *r, int door)
             p[i + 1] =
                 (struct pollfd){.fd = r->guest[i].socket, .events = POLLIN};
         }
-        if (poll(p, (nfds_t)r->guests + 1, 200) < 0 && errno != EINTR) {
-            rt_error(r->store->world->program,
-                     "rank 0 cannot wait for the other ranks: %s",
-                     strerror(errno));
-            return false;
-        }
+        if (poll(p, (nfds_t)r->guests + 1, 200) < 0 && errno != EINTR)
+            return rt_error("rank 0 cannot wait for the other ranks: %s",
+                            strerror(errno));
         for (int i = r->guests - 1; i >= 0; i--) {
             if (!listen_to(r, &r->guest[i]))
                 r->guest[i] = r->guest[--r->guests];
@@ -398,11 +389,10 @@ static bool allow_connections(const RtStore *s)
     most.rlim_cur = most.rlim_max;
     if (most.rlim_max >= needed && setrlimit(RLIMIT_NOFILE, &most) == 0)
         return true;
-    rt_error(s->world->program,
-             "rank 0 has two connections to each of %d ranks and needs %lld "
-             "open files; 'ulimit -Hn' allows %lld",
-             s->launch->size, (long long)needed, (long long)most.rlim_max);
-    return false;
+    return rt_error("rank 0 has two connections to each of %d ranks and needs "
+                    "%lld open files; 'ulimit -Hn' allows %lld",
+                    s->launch->size, (long long)needed,
+                    (long long)most.rlim_max);
 }
 
 bool rt_reception(RtStore *s)

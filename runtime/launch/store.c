@@ -217,8 +217,7 @@ static int join(const RtStore *s, bool life)
             freeaddrinfo(list);
         usleep(RETRY_MS * 1000);
     }
-    rt_error(s->world->program,
-             "rank %d cannot join rank 0 at %s:%d%s: %s", l->rank, l->host,
+    rt_error("rank %d cannot join rank 0 at %s:%d%s: %s", l->rank, l->host,
              l->port, why.final ? "" : " in time", why.error);
     return -1;
 }

@@ -59,18 +59,16 @@ const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH])
     return text;
 }
 
-bool rt_ranks_check(const ParcModel *model, const char *program)
+bool rt_ranks_check(const ParcModel *model)
 {
     char mesh[RT_MESH];
     int64_t n = rt_nranks(model);
     if (n >= 1 && n <= RT_MOST_RANKS)
         return true;
-    rt_error(program,
-             "the mesh (%s) has %s%lld ranks, and a program runs on 1 to %d: "
-             "run parc again with a smaller --mesh",
-             rt_mesh_text(model, mesh), n == INT64_MAX ? "more than " : "",
-             (long long)n, RT_MOST_RANKS);
-    return false;
+    return rt_error(
+        "the mesh (%s) has %s%lld ranks, and a program runs on 1 to %d: run "
+        "parc again with a smaller --mesh", rt_mesh_text(model, mesh),
+        n == INT64_MAX ? "more than " : "", (long long)n, RT_MOST_RANKS);
 }
 
 int64_t rt_group_size(const ParcModel *model, uint32_t axes)
@@ -127,13 +125,9 @@ static bool read_timeout(RtWorld *w)
         return true;
     char *end;
     long n = strtol(text, &end, 10);
-    if (*end || n < 1 || n > MOST_SECONDS) {
-        rt_error(w->program,
-                 "PARC_TIMEOUT is '%s' in the environment; it takes seconds, 1 "
-                 "to %d", text,
-                 MOST_SECONDS);
-        return false;
-    }
+    if (*end || n < 1 || n > MOST_SECONDS)
+        return rt_error("PARC_TIMEOUT is '%s' in the environment; it takes "
+                        "seconds, 1 to %d", text, MOST_SECONDS);
     w->timeout_seconds = (int)n;
     return true;
 }
@@ -239,21 +233,19 @@ static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
                            staging);
 }
 
-static void cannot_map(const RtWorld *w, double bytes, int error)
+static bool cannot_map(double bytes, int error)
 {
     char text[32];
-    rt_error(w->program, "cannot map %s of memory: %s; 'ulimit -v' is a limit "
-                         "to the address space",
-             rt_size_text(bytes, text), strerror(error));
+    return rt_error("cannot map %s of memory: %s; 'ulimit -v' is a limit to "
+                    "the address space", rt_size_text(bytes, text),
+                    strerror(error));
 }
 
-bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads, const RtLaunch *launch, bool runs,
-                   int64_t staging)
+bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
+                   const RtLaunch *launch, bool runs, int64_t staging)
 {
     memset(w, 0, sizeof *w);
     w->model = model;
-    w->program = program;
     w->nranks = (int)rt_nranks(model); /* fits: rt_ranks_check */
     w->threads = threads;
     sched_getaffinity(0, sizeof w->cpus, &w->cpus);
@@ -272,18 +264,14 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     size_t arenas = round_up(end, align);
     w->arena_stride = round_up(last + 1, align);
     double all = (double)arenas + (double)w->mapped * (double)w->arena_stride;
-    if (all >= MOST_BYTES) {
-        cannot_map(w, all, ENOMEM);
-        return false;
-    }
+    if (all >= MOST_BYTES)
+        return cannot_map(all, ENOMEM);
     size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
     char *base = map_world(w, bytes, arenas);
     if (!base && w->map_bytes == 0)
         return false; /* a message has been printed */
-    if (!base) {
-        cannot_map(w, (double)bytes, errno);
-        return false;
-    }
+    if (!base)
+        return cannot_map((double)bytes, errno);
     w->control = (void *)base;
     w->slot = (void *)(base + slots);
     w->barrier = (void *)(base + barriers);

@@ -11,7 +11,7 @@ const char *rt_collective_name(const ParcModel *model, int id);
  * rt_ranks_check: whether the runtime supports this number; false after a
  * message. */
 int64_t rt_nranks(const ParcModel *model);
-bool rt_ranks_check(const ParcModel *model, const char *program);
+bool rt_ranks_check(const ParcModel *model);
 enum { RT_MOST_RANKS = 1 << 20 };
 /* Text of the mesh for messages: "dp=2 x tp=4". */
 enum { RT_MESH = 256 };
@@ -24,9 +24,8 @@ int64_t rt_coord(const ParcModel *model, int rank, int axis);
  * that this process will fork, or with `launch` for its own rank of a job,
  * whose processes connect here. `runs`: the run executes steps. `staging`: bytes
  * of host memory that a rank needs for --save-async. False after a message. */
-bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads, const RtLaunch *launch, bool runs,
-                   int64_t staging);
+bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
+                   const RtLaunch *launch, bool runs, int64_t staging);
 void rt_world_close(RtWorld *w);
 /* The rank of this process; 0 before ranks are forked. */
 int rt_world_rank(const RtWorld *w);

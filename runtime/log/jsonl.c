@@ -39,7 +39,7 @@ static const char *take_file(int file, const char *path, int64_t done)
     return kept < 0 || ftruncate(file, kept) != 0 ? strerror(errno) : NULL;
 }
 
-bool rt_log_open(RtLog *l, const char *path, int64_t done, const char *program)
+bool rt_log_open(RtLog *l, const char *path, int64_t done)
 {
     bool is_stdout = rt_output_is_stdout(path);
     l->path = path;
@@ -50,7 +50,7 @@ bool rt_log_open(RtLog *l, const char *path, int64_t done, const char *program)
                       : is_stdout ? NULL
                                   : take_file(l->file, path, done);
     if (why)
-        rt_error(program, "cannot write '%s': %s", rt_output_name(path), why);
+        rt_error("cannot write '%s': %s", rt_output_name(path), why);
     return !why;
 }
 

@@ -92,8 +92,7 @@ void rt_report_release(RtReport *r);
 
 /* Opens and locks the file, and removes its lines from step done+1 on; false
  * after a message. */
-bool rt_log_open(RtLog *l, const char *path, int64_t done,
-                 const char *program);
+bool rt_log_open(RtLog *l, const char *path, int64_t done);
 /* The size of a log without its lines from the first one that is after `step`
  * or damaged; -1 and errno if it cannot be read (cut.c). */
 int64_t rt_log_kept(const char *path, int64_t step);
@@ -107,7 +106,7 @@ void rt_progress_end(const RtProgress *p, int64_t done);
 
 /* Creates the directory if it does not exist, and a file in it; false after a
  * message. */
-bool rt_events_open(RtEvents *e, const char *directory, const char *program);
+bool rt_events_open(RtEvents *e, const char *directory);
 /* TensorBoard discards points of earlier files from step done+1 on. */
 void rt_events_start(RtEvents *e, ParcRt *rt, int64_t done);
 void rt_events_write(RtEvents *e, ParcRt *rt, const RtRecord *r);

@@ -142,7 +142,7 @@ static void fail(ParcRt *rt, const RtEvents *e, int error)
         rt_fail(rt, "cannot write '%s': %s", e->path, strerror(error));
 }
 
-bool rt_events_open(RtEvents *e, const char *directory, const char *program)
+bool rt_events_open(RtEvents *e, const char *directory)
 {
     char host[HOST_NAME] = "";
     size_t size = strlen(directory) + HOST_NAME + 96;
@@ -151,15 +151,13 @@ bool rt_events_open(RtEvents *e, const char *directory, const char *program)
     snprintf(e->path, size, "%s/events.out.tfevents.%010lld.%s.%ld", directory,
              (long long)time(NULL), host, (long)getpid());
     int error = mkdir(directory, 0777) != 0 && errno != EEXIST ? errno : 0;
-    if (error) {
-        rt_error(program, "cannot make the directory '%s': %s", directory,
-                 strerror(error));
-        return false;
-    }
+    if (error)
+        return rt_error("cannot make the directory '%s': %s", directory,
+                        strerror(error));
     e->file = open(e->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     error = e->file < 0 ? errno : put_version(e);
     if (error)
-        rt_error(program, "cannot write '%s': %s", e->path, strerror(error));
+        rt_error("cannot write '%s': %s", e->path, strerror(error));
     return error == 0;
 }
 

@@ -206,12 +206,11 @@ static int unknown(const RtOptions *o, const char *arg, size_t n)
         names[nnames++] = options[i].name + 2; /* without "--" */
     const char *near = rt_near_miss(name + strspn(name, "-"), names, nnames);
     if (arg[0] != '-')
-        rt_error(o->program, "unexpected argument '%s'", arg);
+        rt_error("unexpected argument '%s'", arg);
     else if (near)
-        rt_error(o->program, "unknown option '%s'; did you mean '--%s'?", name,
-                 near);
+        rt_error("unknown option '%s'; did you mean '--%s'?", name, near);
     else
-        rt_error(o->program, "unknown option '%s'", name);
+        rt_error("unknown option '%s'", name);
     return usage_error(o);
 }
 
@@ -221,10 +220,8 @@ static int set_number(RtOptions *o, const Option *p, const char *value)
     errno = 0;
     long long n = strtoll(value, &end, 10);
     if (end == value || *end || errno || n < p->least) {
-        rt_error(o->program, "%s takes a whole number%s, not '%s'", p->name,
-                 p->least == 0   ? " from 0"
-                 : p->least == 1 ? " from 1"
-                                 : "",
+        rt_error("%s takes a whole number%s, not '%s'", p->name,
+                 p->least == 0 ? " from 0" : p->least == 1 ? " from 1" : "",
                  value);
         return usage_error(o);
     }
@@ -238,7 +235,7 @@ static int set_real(RtOptions *o, const Option *p, const char *value)
     char *end;
     double x = strtod(value, &end);
     if (end == value || *end || !isfinite(x) || x < (double)p->least) {
-        rt_error(o->program, "%s takes a number from %lld, not '%s'", p->name,
+        rt_error("%s takes a number from %lld, not '%s'", p->name,
                  (long long)p->least, value);
         return usage_error(o);
     }
@@ -259,8 +256,7 @@ static int set_word(RtOptions *o, const Option *p, const char *value)
         }
         w += size + (w[size] == '|');
     }
-    rt_error(o->program, "%s is one of %s, not '%s'", p->name, p->argument,
-             value);
+    rt_error("%s is one of %s, not '%s'", p->name, p->argument, value);
     return usage_error(o);
 }
 
@@ -290,7 +286,7 @@ static int set_units(RtOptions *o, const Option *p, const char *value)
             return -1;
         }
     }
-    rt_error(o->program, "%s takes %s, not '%s'", p->name,
+    rt_error("%s takes %s, not '%s'", p->name,
              is_time ? "a time such as 30s, 90m, 3h or 1d"
                      : "a size such as 500MB, 5GB or 2GiB",
              value);
@@ -302,7 +298,7 @@ static int add_text(RtOptions *o, const Option *p, const char *value)
     RtTexts *t = (RtTexts *)(void *)((char *)o + p->field);
     int most = sizeof t->at / sizeof t->at[0];
     if (t->n == most) {
-        rt_error(o->program, "%s is given more than %d times", p->name, most);
+        rt_error("%s is given more than %d times", p->name, most);
         return usage_error(o);
     }
     t->at[t->n++] = value;
@@ -314,15 +310,14 @@ static int set(RtOptions *o, const Option *p, const char *value)
 {
     if (p->kind == FLAG) {
         if (value) {
-            rt_error(o->program, "%s takes no value", p->name);
+            rt_error("%s takes no value", p->name);
             return usage_error(o);
         }
         memcpy((char *)o + p->field, &(bool){true}, sizeof(bool));
         return -1;
     }
     if (!value || !*value) {
-        rt_error(o->program, "%s needs a value: %s %s", p->name, p->name,
-                 p->argument);
+        rt_error("%s needs a value: %s %s", p->name, p->name, p->argument);
         return usage_error(o);
     }
     switch (p->kind) {
@@ -377,7 +372,7 @@ static int check_rules(const RtOptions *o)
     };
     for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++) {
         if (rule[i].broken) {
-            rt_error(o->program, "%s", rule[i].error);
+            rt_error("%s", rule[i].error);
             return usage_error(o);
         }
     }
@@ -389,6 +384,7 @@ int rt_options(RtOptions *o, int argc, char **argv)
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     memset(o, 0, sizeof *o);
     o->program = slash ? slash + 1 : argc > 0 ? argv[0] : "train";
+    rt_message_program(o->program);
     o->steps = -1;
     o->tokens = DEFAULT_TOKENS;
     o->trace_steps = DEFAULT_TRACE_STEPS;

@@ -95,7 +95,7 @@ void rt_settings_adopt(RtSettings *s, const RtSettings *from,
     }
 }
 
-static bool refuse_name(const char *name, size_t n, const char *program)
+static bool refuse_name(const char *name, size_t n)
 {
     const char *names[SETTINGS];
     char word[NAME];
@@ -104,82 +104,69 @@ static bool refuse_name(const char *name, size_t n, const char *program)
         names[i] = settings[i].name;
     const char *near = rt_near_miss(word, names, SETTINGS);
     if (near)
-        rt_error(program, "--set: unknown setting '%s'; did you mean '%s'?",
-                 word, near);
+        rt_error("--set: unknown setting '%s'; did you mean '%s'?", word, near);
     else
-        rt_error(program,
-                 "--set: '%s' is a part of the program: compile again with -D "
-                 "%s=VALUE. A run can set optimizer.lr, clip, schedule.warmup, "
-                 "schedule.steps and schedule.min_lr",
-                 word, word);
-    return false;
+        return rt_error("--set: '%s' is a part of the program: compile again "
+                        "with -D %s=VALUE. A run can set optimizer.lr, clip, "
+                        "schedule.warmup, schedule.steps and schedule.min_lr",
+                        word, word);
 }
 
-static bool set(RtSettings *s, const char *text, const ParcModel *model,
-                const char *program)
+static bool set(RtSettings *s, const char *text, const ParcModel *model)
 {
     const char *equals = strchr(text, '=');
-    if (!equals || !equals[1]) {
-        rt_error(program, "--set takes NAME=VALUE, not '%s'", text);
-        return false;
-    }
+    if (!equals || !equals[1])
+        return rt_error("--set takes NAME=VALUE, not '%s'", text);
     size_t n = (size_t)(equals - text);
     int i = find(text, n);
     if (i < 0)
-        return refuse_name(text, n, program);
+        return refuse_name(text, n);
     if (!is_read(i, model)) {
         if (settings[i].at == AT(clip))
-            rt_error(program, "--set %s: the program does not clip gradients: "
-                              "compile again with -D %s", text, text);
+            rt_error("--set %s: the program does not clip gradients: compile "
+                     "again with -D %s", text, text);
         else
-            rt_error(program,
-                     "--set %s: the program's learning rate is constant after "
-                     "the warm-up: compile again with another schedule", text);
-        return false;
+            return rt_error("--set %s: the program's learning rate is constant "
+                            "after the warm-up: compile again with another "
+                            "schedule", text);
     }
     char *end;
     double value = strtod(equals + 1, &end);
-    if (*end || !store(s, i, value)) {
-        rt_error(program, "--set %s takes a %s number%s, not '%s'",
-                 settings[i].name, settings[i].whole ? "whole" : "finite",
-                 settings[i].zero ? " from 0" : " above 0", equals + 1);
-        return false;
-    }
+    if (*end || !store(s, i, value))
+        return rt_error("--set %s takes a %s number%s, not '%s'",
+                        settings[i].name,
+                        settings[i].whole ? "whole" : "finite",
+                        settings[i].zero ? " from 0" : " above 0", equals + 1);
     return true;
 }
 
 /* The changed settings fit together: the same conditions as in the compiler
  * (lower_check_schedule in frontend/lower_optimizer.c). */
-static bool check_schedule(const RtSettings *s, const char *program)
+static bool check_schedule(const RtSettings *s)
 {
     const ParcSchedule *of = &s->schedule;
     if (!s->changed || of->kind == PARC_CONSTANT)
         return true;
-    if (of->steps > 0 && of->warmup >= of->steps) {
-        rt_error(program,
-                 "--set: no steps remain for the decay: schedule.warmup=%lld, "
-                 "schedule.steps=%lld; schedule.steps includes the warm-up",
-                 (long long)of->warmup, (long long)of->steps);
-        return false;
-    }
-    if (of->min_lr > s->lr) {
-        rt_error(program,
-                 "--set: the schedule ends at schedule.min_lr=%.9g, above "
-                 "optimizer.lr=%.9g; set schedule.min_lr as well",
-                 of->min_lr, s->lr);
-        return false;
-    }
+    if (of->steps > 0 && of->warmup >= of->steps)
+        return rt_error("--set: no steps remain for the decay: "
+                        "schedule.warmup=%lld, schedule.steps=%lld; "
+                        "schedule.steps includes the warm-up",
+                        (long long)of->warmup, (long long)of->steps);
+    if (of->min_lr > s->lr)
+        return rt_error("--set: the schedule ends at schedule.min_lr=%.9g, "
+                        "above optimizer.lr=%.9g; set schedule.min_lr as well",
+                        of->min_lr, s->lr);
     return true;
 }
 
 bool rt_settings_set(RtSettings *s, const RtTexts *texts,
-                     const ParcModel *model, const char *program)
+                     const ParcModel *model)
 {
     for (int i = 0; i < texts->n; i++) {
-        if (!set(s, texts->at[i], model, program))
+        if (!set(s, texts->at[i], model))
             return false;
     }
-    return check_schedule(s, program);
+    return check_schedule(s);
 }
 
 void rt_settings_print_json(const RtSettings *s, FILE *to)

@@ -24,7 +24,7 @@ void rt_settings_adopt(RtSettings *s, const RtSettings *from,
 /* Applies the texts NAME=VALUE in order, and checks that all changed settings
  * fit together; false after a message. */
 bool rt_settings_set(RtSettings *s, const RtTexts *texts,
-                     const ParcModel *model, const char *program);
+                     const ParcModel *model);
 /* The changed settings: as a JSON object, and as text "lr=0.1 clip=1". */
 void rt_settings_print_json(const RtSettings *s, FILE *to);
 void rt_settings_print(const RtSettings *s, FILE *to);

@@ -44,7 +44,7 @@ int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global);
 int64_t rt_shard_elements(const RtShard *s);
 /* Checks the layouts of train.c against the mesh and arena; false after a
  * message. */
-bool rt_params_check(const ParcModel *model, const char *program);
+bool rt_params_check(const ParcModel *model);
 
 /* "layers.3.attention.wq.weight"; `layer` is one index over all stack dims. */
 enum { RT_NAME = 512 };

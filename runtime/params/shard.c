@@ -174,7 +174,7 @@ static bool check_split(const ParcModel *model, const ParcParam *param,
     return true;
 }
 
-bool rt_params_check(const ParcModel *model, const char *program)
+bool rt_params_check(const ParcModel *model)
 {
     for (int i = 0; i < model->nparams; i++) {
         const ParcParam *p = &model->param[i];
@@ -190,13 +190,9 @@ bool rt_params_check(const ParcModel *model, const char *program)
             good = s.layers * s.run == p->local_elements &&
                    p->offset + n * rt_type_size(p->type) <= rt_arena_end(model);
         }
-        if (!good) {
-            rt_error(program,
-                     "internal: the layout of '%s' does not fit the mesh or "
-                     "the arena: run parc again",
-                     p->name);
-            return false;
-        }
+        if (!good)
+            return rt_error("internal: the layout of '%s' does not fit the "
+                            "mesh or the arena: run parc again", p->name);
     }
     return true;
 }

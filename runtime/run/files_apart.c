@@ -10,17 +10,14 @@ typedef struct Named {
 } Named;
 
 /* Whether an output and another file differ; `is_input`: it is read. */
-static bool are_apart(const RtOptions *o, Named output, Named other,
-                      bool is_input)
+static bool are_apart(Named output, Named other, bool is_input)
 {
     if (!output.path || !other.path ||
         !rt_is_same_file(output.path, other.path))
         return true;
-    rt_error(o->program,
-             is_input ? "%s would overwrite what %s reads, '%s'"
-                      : "%s and %s would both write '%s'",
-             output.option, other.option, rt_output_name(other.path));
-    return false;
+    return rt_error(is_input ? "%s would overwrite what %s reads, '%s'"
+                             : "%s and %s would both write '%s'",
+                    output.option, other.option, rt_output_name(other.path));
 }
 
 bool rt_files_apart(const RtOptions *o, const RtData *d)
@@ -31,12 +28,12 @@ bool rt_files_apart(const RtOptions *o, const RtData *d)
     enum { OUTPUTS = sizeof output / sizeof output[0] };
     for (int i = 0; i < OUTPUTS; i++) {
         for (int j = i + 1; j < OUTPUTS; j++) {
-            if (!are_apart(o, output[i], output[j], false))
+            if (!are_apart(output[i], output[j], false))
                 return false;
         }
         const char *path;
         for (int f = 0; (path = rt_data_file(d, f)); f++) {
-            if (!are_apart(o, output[i], (Named){"--data", path}, true))
+            if (!are_apart(output[i], (Named){"--data", path}, true))
                 return false;
         }
     }

@@ -112,8 +112,8 @@ static void note_untrained(const RtRun *run)
 {
     const RtOptions *o = &run->options;
     if ((o->eval || run->prompt) && run->done == 0 && o->init.n == 0)
-        rt_note(o->program, "the weights are initial values: the model is not "
-                            "trained; --resume or --init reads trained ones");
+        rt_note("the weights are initial values: the model is not trained; "
+                "--resume or --init reads trained ones");
 }
 
 /* What follows the training steps, unless a signal has stopped them. */
@@ -195,8 +195,7 @@ static bool prepare_files(RtRun *run)
         w->temporary[0] = run->export_to.temporary;
     }
     if (o->trace)
-        w->temporary[1] = run->trace_temporary =
-            rt_output_probe(o->trace, o->program);
+        w->temporary[1] = run->trace_temporary = rt_output_probe(o->trace);
     return !o->trace ||
            (run->trace_temporary &&
             rt_trace_open(w, o->trace_steps, run->start, o->steps));
@@ -221,8 +220,7 @@ static bool open_settings(RtRun *run)
     const RtOptions *o = &run->options;
     rt_settings_init(&run->settings, run->model);
     rt_settings_adopt(&run->settings, &run->resume.state.settings, run->model);
-    return rt_settings_set(&run->settings, &o->settings, run->model,
-                           o->program);
+    return rt_settings_set(&run->settings, &o->settings, run->model);
 }
 
 /* Opens the inputs and outputs of a process; output files come last. */
@@ -232,11 +230,11 @@ static bool prepare_run(RtRun *run, int threads)
     RtOptions *o = &run->options;
     bool quiet = run->launch.rank != 0;
     bool launched = run->launch.by != NULL;
-    return rt_params_check(m, o->program) && rt_checkpoints_open(run) &&
+    return rt_params_check(m) && rt_checkpoints_open(run) &&
            open_settings(run) &&
-           rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
+           rt_data_open(&run->data, o->data, o->shuffle, o->seed, m) &&
            rt_evaluate_open(run) && rt_sample_open(run) && open_weights(run) &&
-           (launched || rt_world_open(&run->world, m, o->program, threads, NULL,
+           (launched || rt_world_open(&run->world, m, threads, NULL,
                                       computes(run), staging_bytes(run))) &&
            prepare_files(run) &&
            (quiet || rt_report_open(&run->report, o, m, run->start,
@@ -253,7 +251,7 @@ static int prepare_launched(RtRun *run, int threads)
         int64_t good, step;
     } first = {.good = 1};
     /* The prompt is not read yet. */
-    if (!rt_world_open(w, run->model, o->program, threads, &run->launch,
+    if (!rt_world_open(w, run->model, threads, &run->launch,
                        computes(run) || o->sample || o->sample_ids,
                        staging_bytes(run))) {
         if (w->store)
@@ -281,8 +279,7 @@ static int prepare(RtRun *run)
     const ParcModel *m = run->model;
     RtOptions *o = &run->options;
     if (o->threads > m->threads) {
-        rt_error(o->program,
-                 "--threads %lld: the program's memory was planned for %d "
+        rt_error("--threads %lld: the program's memory was planned for %d "
                  "thread%s per rank; compile it again with parc --threads %lld",
                  (long long)o->threads, m->threads, m->threads == 1 ? "" : "s",
                  (long long)o->threads);
@@ -290,11 +287,10 @@ static int prepare(RtRun *run)
     }
     int threads = (int)(o->threads > 0 ? o->threads : m->threads);
     if (o->trace && o->steps == 0) {
-        rt_error(o->program, "--trace: there is no step to trace; give "
-                             "--steps 1 or more");
+        rt_error("--trace: there is no step to trace; give --steps 1 or more");
         return 2;
     }
-    if (!rt_launcher(&run->launch, m, o->program))
+    if (!rt_launcher(&run->launch, m))
         return 1;
     if (run->launch.by)
         return prepare_launched(run, threads);
@@ -316,14 +312,12 @@ static void release(RtRun *run)
     free(run->trace_temporary);
 }
 
-static int finish_about(const RtOptions *o)
+static int finish_about(void)
 {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        rt_error(o->program, "cannot write standard output: %s",
-                 strerror(errno));
-        return 1;
-    }
-    return 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    rt_error("cannot write standard output: %s", strerror(errno));
+    return 1;
 }
 
 /* Prints --help, --version or --info; -1 if none of them is set. */
@@ -338,7 +332,7 @@ static int print_about(const RtOptions *o, const ParcModel *model)
         fputs(model->info, stdout);
     else
         return -1;
-    return finish_about(o);
+    return finish_about();
 }
 
 /* --print-shards starts no ranks. Under a launcher rank 0 prints, and the
@@ -348,20 +342,20 @@ static int print_shards(RtRun *run)
     const ParcModel *m = run->model;
     const RtOptions *o = &run->options;
     if (o->resume) {
-        rt_error(o->program, "--print-shards does not read a checkpoint: "
-                             "--steps 0 --resume %s --export FILE writes its "
-                             "weights, which --init FILE reads", o->resume);
+        rt_error("--print-shards does not read a checkpoint: --steps 0 "
+                 "--resume %s --export FILE writes its weights, which --init "
+                 "FILE reads", o->resume);
         return 2;
     }
-    if (!rt_params_check(m, o->program) || rt_shards_check(m, o) != 0 ||
-        !rt_launcher(&run->launch, m, o->program))
+    if (!rt_params_check(m) || rt_shards_check(m, o) != 0 ||
+        !rt_launcher(&run->launch, m))
         return 1;
     if (run->launch.rank != 0)
         return 0;
     if (!open_weights(run))
         return 1;
     rt_shards_print(m, o, &run->weights);
-    return finish_about(o);
+    return finish_about();
 }
 
 int parc_main(int argc, char **argv, const ParcModel *model)
@@ -377,13 +371,11 @@ int parc_main(int argc, char **argv, const ParcModel *model)
         return status;
     rt_device_begin(argv, model, run.options.threads);
     if (model->rt_version != PARC_RT_VERSION) {
-        rt_error(run.options.program,
-                 "built for version %d of the runtime, this is version %d: "
-                 "run parc again",
-                 model->rt_version, PARC_RT_VERSION);
+        rt_error("built for version %d of the runtime, this is version %d: run "
+                 "parc again", model->rt_version, PARC_RT_VERSION);
         return 1;
     }
-    if (!rt_ranks_check(model, run.options.program))
+    if (!rt_ranks_check(model))
         return 1;
     status = run.options.print_shards ? print_shards(&run) : prepare(&run);
     if (status == 0 && !run.options.print_shards) {

@@ -98,13 +98,12 @@ int rt_shards_check(const ParcModel *model, const RtOptions *o)
     if (!found) {
         const char *near = rt_near_miss(o->print_shards, names, n);
         if (near)
-            rt_error(o->program, "no parameter '%s'; did you mean '%s'?",
-                     o->print_shards, near);
+            rt_error("no parameter '%s'; did you mean '%s'?", o->print_shards,
+                     near);
         else
-            rt_error(o->program,
-                     "no parameter or module '%s'; the first parameter is "
-                     "'%s', and 'model' prints all",
-                     o->print_shards, n ? names[0] : "none");
+            rt_error("no parameter or module '%s'; the first parameter is "
+                     "'%s', and 'model' prints all", o->print_shards,
+                     n ? names[0] : "none");
     }
     free(names);
     return found ? 0 : 1;

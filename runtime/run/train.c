@@ -140,7 +140,7 @@ static void note_noise(const RtRun *run)
 {
     const RtOptions *o = &run->options;
     if (!o->data && o->steps > 0)
-        rt_note(o->program, "no --data: training on synthetic noise%s",
+        rt_note("no --data: training on synthetic noise%s",
                 rt_takes_tokens(run->model)
                     ? "; --data FILE trains on a file of tokens"
                     : "; --data NAME=FILE,... trains on a file for each input");

@@ -48,7 +48,7 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
                    .each = (double)steps * (double)marks * sizeof(RtMark),
                    .what = "the trace",
                    .advice = "a smaller --trace-steps takes less"};
-    if (!rt_memory_fits(w->program, &need, ""))
+    if (!rt_memory_fits(&need, ""))
         return false;
     int64_t room = steps * marks;
     size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
@@ -60,9 +60,8 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
                      MAP_SHARED | MAP_ANONYMOUS | pages, -1, 0);
     if (map == MAP_FAILED) {
         char text[32];
-        rt_error(w->program, "cannot map %s of memory for the trace: %s",
-                 rt_size_text((double)t->bytes, text), strerror(errno));
-        return false;
+        return rt_error("cannot map %s of memory for the trace: %s",
+                        rt_size_text((double)t->bytes, text), strerror(errno));
     }
     t->rings = map;
     memset(rt_trace_ring(w, rt_world_rank(w)), 0, t->stride);

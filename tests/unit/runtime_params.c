@@ -143,7 +143,7 @@ static void make(Meshed *x, int64_t a, int64_t b)
 static void one_owner(Check *c, const Meshed *x)
 {
     static int owners[4096];
-    CHECK(c, rt_params_check(&x->model, "test"));
+    CHECK(c, rt_params_check(&x->model));
     for (int i = 0; i < NPARAMS; i++) {
         int64_t elements = rt_param_layer_elements(&x->param[i]), good = 0;
         memset(owners, 0, sizeof owners);
@@ -177,7 +177,7 @@ static void export_to(ParcRt *rt, const char *path)
 
 static bool open_weights(RtWeights *w, const char *path, const ParcModel *m)
 {
-    const RtOptions o = {.program = "test", .init = {{path}, 1}};
+    const RtOptions o = {.init = {{path}, 1}};
     return rt_weights_open(w, &o, false, m);
 }
 

@@ -68,7 +68,7 @@ static inline int run_ranks(const ParcModel *m, int threads, RtBody *body,
                             void *context)
 {
     RtWorld w;
-    if (!rt_world_open(&w, m, "test", threads, NULL, true, 0))
+    if (!rt_world_open(&w, m, threads, NULL, true, 0))
         return 1;
     int status = rt_ranks_run(&w, body, context);
     rt_world_close(&w);

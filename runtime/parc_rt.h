@@ -122,7 +122,7 @@ typedef struct ParcInput {
     ParcType type;          /* i32 or a float type */
 } ParcInput;
 
-/* The schedule of the learning rate (options/schedule.c). */
+/* The schedule of the learning rate (options/settings.c). */
 typedef enum ParcScheduleKind {
     PARC_CONSTANT, PARC_LINEAR, PARC_COSINE,
 } ParcScheduleKind;
@@ -299,7 +299,6 @@ int parc_main(int argc, char **argv, const ParcModel *model);
 
 /* The rank's arena: a tensor's address is this pointer plus its offset. */
 char *parc_arena(ParcRt *rt);
-int parc_rank(const ParcRt *rt);
 int parc_threads(const ParcRt *rt);
 /* The rank's index among the ranks that differ only in `axes` (bit mask), axis
  * 0 major. */

@@ -84,7 +84,8 @@ typedef struct RtAgreement {
 
 typedef struct RtControl {
     _Atomic int32_t failed; /* some rank has printed why the run ends */
-    unsigned char board[256]; /* data from rank 0 to all others: launch/share.c */
+    unsigned char
+        board[256]; /* data from rank 0 to all others: launch/barrier.c */
     uint64_t token; /* identifies the job that shares this memory */
     RtSignals signals;
     RtAgreement agreement;
@@ -146,7 +147,7 @@ typedef struct RtGroup {
     int *member;
 } RtGroup;
 
-/* The dynamic loss scale (run/loss_scale.c). */
+/* The dynamic loss scale (run/nonfinite.c). */
 typedef struct RtScale {
     double scale;  /* scale of the next step; 0: the loss is not scaled */
     double used;   /* scale of the current or latest step */
@@ -162,8 +163,7 @@ struct ParcRt {
                                   node */
     char *arena;               /* the host mirror: device.h */
     RtGroup group[RT_GROUPS];  /* by mask of axes */
-    int64_t bytes, peak_bytes; /* bytes of the arena and of the target's
-                                  tensors */
+    int64_t peak_bytes;        /* bytes of the arena */
     int64_t host_bytes;        /* bytes that the target allocates in host
                                   memory */
     double lr;                 /* learning rate of the current step */
@@ -195,6 +195,11 @@ enum {
     RT_AT_SAMPLE = -10,
     RT_AT_LEAST = RT_AT_SAMPLE,
 };
+
+static inline bool rt_is_mapped(const RtWorld *w, int rank)
+{
+    return rank >= w->first && rank < w->first + w->mapped;
+}
 
 /* The arena of a rank that is mapped in this process. */
 static inline char *rt_world_arena(const RtWorld *w, int rank)

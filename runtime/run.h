@@ -7,7 +7,6 @@
 #include "checkpoint/export.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/save.h"
-#include "checkpoint/save_async.h"
 #include "checkpoint/weights.h"
 #include "data/data.h"
 #include "launch/job.h"

@@ -32,7 +32,6 @@
 #include "checkpoint/agree.h"
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/signals.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "rt.h"
@@ -183,6 +182,8 @@ void rt_agree_start(RtRun *run)
 
 int rt_agree(ParcRt *rt, RtRun *run)
 {
+    if (run->agree.next == 0) /* not started */
+        return 0;
     run->agree.point++;
     if (is_shared(rt->world))
         agree_in_memory(rt, run);

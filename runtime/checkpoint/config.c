@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/config.h"
+#include "checkpoint/weights.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/message.h"

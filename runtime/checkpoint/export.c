@@ -15,8 +15,7 @@
 #include <string.h>
 
 #include "checkpoint/export.h"
-#include "checkpoint/names.h"
-#include "checkpoint/view.h"
+#include "checkpoint/safetensors.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "common/type.h"
@@ -67,9 +66,8 @@ static void name_pieces(Named *to, const ParcModel *m, bool foreign)
                 rt_file_name(&p->file[0], p, l, name);
             else
                 rt_param_name(p->name, p, l, name);
-            to[n] = (Named){{p, l, other ? &p->file[0] : NULL}, NULL, n};
-            to[n].name = rt_allocate(strlen(name) + 1);
-            memcpy(to[n].name, name, strlen(name));
+            to[n] = (Named){
+                {p, l, other ? &p->file[0] : NULL}, rt_format("%s", name), n};
             n++;
         }
     }
@@ -252,13 +250,7 @@ typedef struct Buffers {
 
 static float *floats(RtRoom *room, int64_t n)
 {
-    size_t bytes = (size_t)n * sizeof(float);
-    if (bytes > room->bytes) {
-        free(room->at);
-        room->at = rt_allocate(bytes);
-        room->bytes = bytes;
-    }
-    return room->at;
+    return rt_room(room, n * (int64_t)sizeof(float));
 }
 
 static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,

@@ -24,11 +24,11 @@
 #include <unistd.h>
 
 #include "checkpoint/export.h"
-#include "checkpoint/names.h"
 #include "checkpoint/source.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "options/options.h"
+#include "params/params.h"
 #include "rt.h"
 
 enum { MOST_NAME = 320 };
@@ -58,9 +58,9 @@ static void parse_index(RtExportTo *to)
         }
     }
     to->index = true;
-    to->stem = rt_copy_text(name, n);
+    to->stem = rt_format("%.*s", (int)n, name);
     n = slash && slash > to->path ? (size_t)(slash - to->path) : 1;
-    to->directory = rt_copy_text(slash ? to->path : ".", n);
+    to->directory = rt_format("%.*s", (int)n, slash ? to->path : ".");
 }
 
 static void parse_path(RtExportTo *to)
@@ -74,8 +74,8 @@ static void parse_path(RtExportTo *to)
     if (slash || is_directory(to->path)) {
         while (n > 1 && to->path[n - 1] == '/')
             n--;
-        to->directory = rt_copy_text(to->path, n);
-        to->stem = rt_copy_text("model", 5);
+        to->directory = rt_format("%.*s", (int)n, to->path);
+        to->stem = rt_format("model");
     }
 }
 
@@ -85,11 +85,9 @@ static bool probe_directory(RtExportTo *to)
     if (access(to->directory, F_OK) == 0 && !is_directory(to->directory))
         return rt_error("cannot write '%s': '%s' is not a directory", to->path,
                         to->directory);
-    size_t room = strlen(to->directory) + 40;
-    to->temporary = rt_allocate(room);
-    snprintf(to->temporary, room,
-             is_directory(to->directory) ? "%s/.parc.%ld.tmp" : "%s.%ld.tmp",
-             to->directory, (long)getpid());
+    to->temporary = rt_format(is_directory(to->directory) ? "%s/.parc.%ld.tmp"
+                                                          : "%s.%ld.tmp",
+                              to->directory, (long)getpid());
     char *inside = rt_path_join(to->directory, ".parc");
     rt_output_remove_stale(to->directory);
     rt_output_remove_stale(inside);
@@ -156,9 +154,8 @@ static const char *write_file(ParcRt *rt, const RtExportTo *to,
                               const char *text, int file)
 {
     char *path = rt_path_join(to->temporary, name);
-    char *part = rt_allocate(strlen(path) + 6);
+    char *part = rt_format("%s.part", path);
     RtOutput w;
-    sprintf(part, "%s.part", path);
     rt_output_open(&w, path, part);
     if (!w.error && text)
         rt_output_put(&w, text, strlen(text));
@@ -217,17 +214,6 @@ static const char *write_files(ParcRt *rt, const RtExportTo *to,
 
 /* ---- the directory ------------------------------------------------------- */
 
-/* Makes renames in a directory durable. Some file systems cannot sync a
- * directory; that is no error. */
-static void sync_directory(const char *path)
-{
-    int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file >= 0) {
-        fsync(file);
-        close(file);
-    }
-}
-
 static const char *move_file(const RtExportTo *to, const char *name)
 {
     char *from = rt_path_join(to->temporary, name);
@@ -256,7 +242,7 @@ static const char *move_files(const RtExportTo *to, const RtExportList *l,
         remove_file(to, index);
         if (!to->index)
             remove_file(to, RT_SINGLE_FILE);
-        sync_directory(to->directory);
+        rt_sync_directory(to->directory);
     }
     for (int i = 0; i < l->nfiles && !error; i++) {
         shard_name(to, l, i, name);
@@ -285,12 +271,12 @@ static const char *export_directory(ParcRt *rt, const RtExportTo *to,
     if (lock >= 0)
         flock(lock, LOCK_EX | LOCK_NB); /* see rt_output_remove_stale */
     error = write_files(rt, to, l, indexed);
-    sync_directory(to->temporary);
+    rt_sync_directory(to->temporary);
     if (!error && is_directory(to->directory))
         error = move_files(to, l, indexed, config);
     else if (!error && rename(to->temporary, to->directory) != 0)
         error = strerror(errno);
-    sync_directory(to->directory);
+    rt_sync_directory(to->directory);
     if (lock >= 0)
         close(lock);
     return error;

@@ -27,19 +27,10 @@ enum { ERROR_LIMIT = 5 };
 
 /* ---- the model ----------------------------------------------------------- */
 
-static void print_shape(int ndim, const int64_t *dim, char text[128])
-{
-    size_t n = (size_t)snprintf(text, 128, "[");
-    for (int d = 0; d < ndim && n < 100; d++)
-        n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
-                              (long long)dim[d]);
-    snprintf(text + n, 128 - n, "]");
-}
-
 static bool check_layer(const RtResume *c, const ParcModel *m,
                         const ParcParam *p, int64_t layer)
 {
-    char name[RT_NAME], has[128], wants[128];
+    char name[RT_NAME], has[RT_SHAPE_TEXT], wants[RT_SHAPE_TEXT];
     rt_param_name(p->name, p, layer, name);
     const RtSavedTensor *t = rt_saved_find(c, name);
     if (!t && p->state)
@@ -50,17 +41,12 @@ static bool check_layer(const RtResume *c, const ParcModel *m,
     if (!t)
         return rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no "
                       "tensor '%s': it is of another model", c->path, name);
-    bool same = t->ndim == p->ndim;
-    for (int d = 0; same && d < p->ndim; d++)
-        same = t->dim[d] == p->dim[d];
-    if (!same) {
-        print_shape(t->ndim, t->dim, has);
-        print_shape(p->ndim, p->dim, wants);
-        rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: '%s' is %s; the "
-               "model's is %s",
-               c->path, (long long)t->at, name, has, wants);
-    }
-    return same;
+    if (rt_same_shape(t->ndim, t->dim, p->ndim, p->dim))
+        return true;
+    return rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: '%s' is %s; the "
+                  "model's is %s", c->path, (long long)t->at, name,
+                  rt_shape_text(t->ndim, t->dim, has),
+                  rt_shape_text(p->ndim, p->dim, wants));
 }
 
 static int by_text(const void *a, const void *b)

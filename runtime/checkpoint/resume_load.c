@@ -17,12 +17,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "checkpoint/resume.h"
 #include "checkpoint/save.h"
-#include "common/crc32c.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "launch/world.h"
@@ -158,23 +156,17 @@ static void map_file(ParcRt *rt, const RtResume *c, Maps *m,
     if (m->at[p->file])
         return;
     char *path = rt_path_join(c->path, f->name);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    void *map = file < 0 ? MAP_FAILED
-                         : mmap(NULL, (size_t)f->size, PROT_READ, MAP_PRIVATE,
-                                file, 0);
-    if (map == MAP_FAILED)
-        fail_piece(rt, c, p, errno);
-    m->at[p->file] = map;
-    close(file);
+    int64_t size;
+    int error = rt_file_map(path, &m->at[p->file], &size);
+    if (error || size < f->size)
+        fail_piece(rt, c, p, error ? error : EIO);
     free(path);
 }
 
 static void unmap_files(const RtResume *c, Maps *m)
 {
-    for (int64_t i = 0; i < c->nfiles; i++) {
-        if (m->at[i])
-            munmap((void *)(uintptr_t)m->at[i], (size_t)c->file[i].size);
-    }
+    for (int64_t i = 0; i < c->nfiles; i++)
+        rt_input_unmap(m->at[i], c->file[i].size);
     free(m->at);
 }
 

@@ -24,14 +24,13 @@ enum { LENGTH_BYTES = 8, MAX_HEADER = 100 * 1000 * 1000 };
 
 static const struct {
     const char *name;
-    int bytes;
-    RtDtype dtype;
+    int bytes, type; /* type: a ParcType, or -1 */
 } dtypes[] = {
-    {"F32", 4, RT_F32},    {"BF16", 2, RT_BF16}, {"F16", 2, RT_F16},
-    {"F64", 8, RT_OTHER},  {"I64", 8, RT_OTHER}, {"I32", 4, RT_OTHER},
-    {"I16", 2, RT_OTHER},  {"I8", 1, RT_OTHER},  {"U8", 1, RT_OTHER},
-    {"U16", 2, RT_OTHER},  {"U32", 4, RT_OTHER}, {"U64", 8, RT_OTHER},
-    {"BOOL", 1, RT_OTHER},
+    {"F32", 4, PARC_F32}, {"BF16", 2, PARC_BF16}, {"F16", 2, PARC_F16},
+    {"F64", 8, -1},       {"I64", 8, -1},         {"I32", 4, -1},
+    {"I16", 2, -1},       {"I8", 1, -1},          {"U8", 1, -1},
+    {"U16", 2, -1},       {"U32", 4, -1},         {"U64", 8, -1},
+    {"BOOL", 1, -1},
 };
 
 static void metadata(RtJson *j, RtTensorFile *f)
@@ -54,7 +53,7 @@ static void check_tensor(RtJson *j, RtTensor *t, int64_t data, int64_t size)
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         if (strcmp(t->dtype_name, dtypes[i].name) == 0) {
             bytes = dtypes[i].bytes;
-            t->dtype = dtypes[i].dtype;
+            t->type = dtypes[i].type;
         }
     }
     for (int d = 0; d < t->ndim; d++) {
@@ -115,37 +114,21 @@ static void tensor_fields(RtJson *j, RtTensor *t)
 
 static RtTensor *new_tensor(RtTensorFile *f)
 {
-    if (f->n == f->room) {
-        int room = f->room ? 2 * f->room : 64;
-        RtTensor *more = rt_allocate((size_t)room * sizeof *more);
-        if (f->n > 0)
-            memcpy(more, f->tensor, (size_t)f->n * sizeof *more);
-        free(f->tensor);
-        f->tensor = more;
-        f->room = room;
-    }
+    f->tensor = rt_grow(f->tensor, f->n, &f->room, sizeof *f->tensor);
     RtTensor *t = &f->tensor[f->n++];
-    *t = (RtTensor){.file = f, .dtype = RT_OTHER};
+    *t = (RtTensor){.file = f, .type = -1};
     return t;
 }
 
-static void entry(RtJson *j, RtTensorFile *f)
+static void entry(RtJson *j, RtTensorFile *f, const char *name)
 {
-    char name[RT_NAME];
-    rt_json_peek(j);
-    int64_t at = j->at;
-    rt_json_string(j, name, sizeof name);
-    rt_json_expect(j, ':', "expected ':'");
-    if (j->error)
-        return;
     if (strcmp(name, "__metadata__") == 0) {
         metadata(j, f);
         return;
     }
     RtTensor *t = new_tensor(f);
-    t->name = rt_allocate(strlen(name) + 1);
-    memcpy(t->name, name, strlen(name));
-    t->at = at;
+    t->name = rt_format("%s", name);
+    t->at = j->key_at;
     tensor_fields(j, t);
     if (!j->error)
         check_tensor(j, t, j->end, f->size);
@@ -172,12 +155,11 @@ static void sort(RtJson *j, RtTensorFile *f)
 
 const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
 {
-    uint64_t n = 0;
+    char name[RT_NAME];
     *at = f->size;
     if (f->size < LENGTH_BYTES)
         return "the file ends within the length of its header";
-    for (int i = 0; i < LENGTH_BYTES; i++)
-        n |= (uint64_t)f->map[i] << (8 * i);
+    uint64_t n = rt_little(f->map, LENGTH_BYTES);
     if (n > MAX_HEADER) {
         *at = 0;
         return "this is not a safetensors file (its header would be too long)";
@@ -187,15 +169,11 @@ const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
     RtJson j = {
         .text = f->map, .at = LENGTH_BYTES, .end = LENGTH_BYTES + (int64_t)n};
     rt_json_expect(&j, '{', "expected '{': this is not a safetensors file");
-    if (!rt_json_take(&j, '}')) {
-        do {
-            entry(&j, f);
-        } while (!j.error && rt_json_take(&j, ','));
-        rt_json_expect(&j, '}', "expected ',' or '}'");
-    }
-    if (!j.error && rt_json_peek(&j) >= 0) {
+    j.first = true;
+    while (rt_json_key(&j, name, sizeof name))
+        entry(&j, f, name);
+    if (!j.error && rt_json_peek(&j) >= 0)
         rt_json_fail(&j, "something follows the header's last '}'");
-    }
     sort(&j, f);
     *at = j.at;
     return j.error;
@@ -207,7 +185,8 @@ void rt_safetensors_free(RtTensorFile *f)
         free(f->tensor[i].name);
     free(f->tensor);
     f->tensor = NULL;
-    f->n = f->room = 0;
+    f->n = 0;
+    f->room = 0;
 }
 
 bool rt_tensor_file_open(RtTensorFile *f, const char *path)
@@ -228,23 +207,15 @@ void rt_tensor_file_close(RtTensorFile *f)
     f->map = NULL;
 }
 
-RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name)
+/* Compares a name with a tensor. */
+static int compare_name(const void *name, const void *tensor)
 {
-    int low = 0, high = f->n;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        int order = strcmp(name, f->tensor[middle].name);
-        if (order == 0)
-            return &f->tensor[middle];
-        low = order > 0 ? middle + 1 : low;
-        high = order > 0 ? high : middle;
-    }
-    return NULL;
+    return strcmp(name, ((const RtTensor *)tensor)->name);
 }
 
-int64_t rt_dtype_size(RtDtype dtype)
+RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name)
 {
-    static const int8_t bytes[] = {
-        [RT_F32] = 4, [RT_BF16] = 2, [RT_F16] = 2, [RT_OTHER] = 0};
-    return bytes[dtype];
+    return f->n > 0 ? bsearch(name, f->tensor, (size_t)f->n, sizeof *f->tensor,
+                              compare_name)
+                    : NULL;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum RtDtype { RT_F32, RT_BF16, RT_F16, RT_OTHER } RtDtype;
+#include "parc_rt.h"
 
 enum { RT_MAX_RANK = 8 };
 
@@ -13,7 +13,7 @@ enum { RT_MAX_RANK = 8 };
 typedef struct RtTensor {
     const struct RtTensorFile *file;
     char *name;
-    RtDtype dtype;
+    int type; /* a ParcType; -1: elements of this type cannot be read */
     char dtype_name[8];
     int ndim;
     int64_t dim[RT_MAX_RANK];
@@ -29,7 +29,8 @@ typedef struct RtTensorFile {
     const unsigned char *map;
     int64_t size;
     RtTensor *tensor;
-    int n, room;
+    int n;
+    int64_t room;
     char names[8]; /* the entry "names" of the metadata; "" without one */
 } RtTensorFile;
 
@@ -46,7 +47,16 @@ void rt_tensor_file_close(RtTensorFile *f);
 /* NULL: the file has no tensor of this name. */
 RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name);
 
-/* Bytes of an element; 0 for RT_OTHER. */
-int64_t rt_dtype_size(RtDtype dtype);
+/* ---- copies between a layer of a parameter and the tensor of a file that
+ * holds it in another layout (view.c) ---- */
+
+/* Reads n consecutive elements of a layer (row-major), from element `global`
+ * on, as f32. `view` NULL: the tensor has the layout of the layer. */
+void rt_view_read(float *to, const RtTensor *t, const ParcFileTensor *view,
+                  int64_t global, int64_t n);
+/* Writes a whole layer of n elements to its position in `tensor`, the tensor of
+ * the file in f32. */
+void rt_view_write(float *tensor, const ParcFileTensor *view,
+                   const float *layer, int64_t n);
 
 #endif

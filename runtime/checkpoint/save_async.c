@@ -25,7 +25,7 @@
  * ensures   the checkpoint has the state after the step of rt_async_save,
  *           however many steps are executed before it is written
  */
-#include "checkpoint/save_async.h"
+#include "checkpoint/save.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -159,23 +159,15 @@ static void tell(const RtAsync *a, int32_t error)
         rt_job_saved(w->store, error, a->count);
 }
 
-/* Rank 0: waits for the parts of all ranks. A rank that is lost ends the run.
- * The first rank whose part failed, and its error; else -1. */
-static int wait_for_parts(const RtAsync *a, int *error)
+/* Rank 0: waits for the parts of all ranks. A rank that is lost ends the
+ * run. */
+static void wait_for_parts(const RtAsync *a)
 {
-    int failed = -1;
     for (int r = 0; r < a->rt->nranks; r++) {
         RtSlot *slot = &a->rt->world->slot[r];
-        while (atomic_load(&slot->saves) != a->count) {
+        while (atomic_load(&slot->saves) != a->count)
             nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
-        }
-        int part = atomic_load(&slot->save_error);
-        if (part != 0 && failed < 0) {
-            failed = r;
-            *error = part;
-        }
     }
-    return failed;
 }
 
 static void *write_save(void *context)
@@ -189,9 +181,8 @@ static void *write_save(void *context)
                              a->memory, &a->pace);
     tell(a, error);
     if (rt->rank == 0) {
-        int first_error = 0, failed = wait_for_parts(a, &first_error);
-        a->saved = rt_save_complete(rt, &a->saver, &a->save, a->state, failed,
-                                    first_error);
+        wait_for_parts(a);
+        a->saved = rt_save_complete(rt, &a->saver, &a->save, a->state);
     }
     atomic_store(&a->ready, true);
     return NULL;

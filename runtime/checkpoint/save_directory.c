@@ -183,16 +183,6 @@ void rt_save_discard(const RtSaver *s, const char *temporary)
     free(path);
 }
 
-/* File systems that cannot sync a directory return EINVAL. */
-static int sync_directory(const char *path)
-{
-    int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = file < 0 || (fsync(file) != 0 && errno != EINVAL) ? errno : 0;
-    if (file >= 0)
-        close(file);
-    return error;
-}
-
 /* Renames a checkpoint to a temporary name and deletes it. */
 static void remove_checkpoint(const RtSaver *s, int64_t step)
 {
@@ -241,7 +231,7 @@ int rt_save_commit(RtSaver *s, int64_t step, const char *temporary)
     rt_step_name(step, name);
     char *from = rt_path_join(s->directory, temporary);
     char *to = rt_path_join(s->directory, name);
-    int error = sync_directory(from);
+    int error = rt_sync_directory(from);
     if (!error && rename(from, to) != 0) {
         error = errno;
         if (error == EEXIST || error == ENOTEMPTY) {
@@ -252,7 +242,7 @@ int rt_save_commit(RtSaver *s, int64_t step, const char *temporary)
     free(from);
     free(to);
     if (!error) {
-        error = sync_directory(s->directory);
+        error = rt_sync_directory(s->directory);
         s->saved = step;
         prune(s);
     }

@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "checkpoint/save.h"
-#include "common/crc32c.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "params/params.h"

@@ -24,11 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "checkpoint/save.h"
-#include "common/crc32c.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/message.h"
@@ -37,28 +35,17 @@
 
 /* The list of a rank's pieces. */
 typedef struct List {
-    const char *text;
-    size_t at, size;
+    const unsigned char *text;
+    int64_t at, size;
 } List;
 
 /* Maps the list. An empty one is valid: a rank may own no piece. */
 static int open_list(List *l, const char *directory, int rank)
 {
     char name[RT_SAVE_NAME];
-    struct stat st;
     rt_pieces_name(rank, name);
     char *path = rt_path_join(directory, name);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    int error = file < 0 || fstat(file, &st) != 0 ? errno : 0;
-    if (!error && st.st_size > 0) {
-        void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file,
-                        0);
-        error = at == MAP_FAILED ? errno : 0;
-        l->text = error ? NULL : at;
-        l->size = error ? 0 : (size_t)st.st_size;
-    }
-    if (file >= 0)
-        close(file);
+    int error = rt_file_map(path, &l->text, &l->size);
     unlink(path);
     free(path);
     return error;
@@ -66,10 +53,8 @@ static int open_list(List *l, const char *directory, int rank)
 
 static void close_lists(List *list, int n)
 {
-    for (int r = 0; r < n; r++) {
-        if (list[r].text)
-            munmap((void *)(uintptr_t)list[r].text, list[r].size);
-    }
+    for (int r = 0; r < n; r++)
+        rt_input_unmap(list[r].text, list[r].size);
     free(list);
 }
 
@@ -87,16 +72,18 @@ static List *open_lists(const char *directory, int n, int *error)
 static void merge(FILE *f, List *l, int64_t number, bool *first)
 {
     char begin[32];
-    size_t n = (size_t)snprintf(begin, sizeof begin, "%lld ",
-                                (long long)number);
-    while (l->size - l->at > n && memcmp(l->text + l->at, begin, n) == 0) {
-        const char *line = l->text + l->at + n;
-        const char *end = memchr(line, '\n', l->size - l->at - n);
+    int n = snprintf(begin, sizeof begin, "%lld ", (long long)number);
+    while (l->size - l->at > n &&
+           memcmp(l->text + l->at, begin, (size_t)n) == 0) {
+        const unsigned char *line = l->text + l->at + n;
+        const unsigned char *end =
+            memchr(line, '\n', (size_t)(l->size - l->at - n));
         if (!end)
             return;
-        fprintf(f, "%s\n%.*s", *first ? "" : ",", (int)(end - line), line);
+        fprintf(f, "%s\n%.*s", *first ? "" : ",", (int)(end - line),
+                (const char *)line);
         *first = false;
-        l->at = (size_t)(end + 1 - l->text);
+        l->at = end + 1 - l->text;
     }
 }
 

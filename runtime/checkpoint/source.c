@@ -36,13 +36,6 @@ bool rt_is_file_name(const char *name)
            strcmp(name, "..") != 0;
 }
 
-char *rt_copy_text(const char *text, size_t n)
-{
-    char *copy = rt_allocate(n + 1);
-    memcpy(copy, text, n);
-    return copy;
-}
-
 /* ---- the index of a sharded model ---------------------------------------- */
 
 /* An entry of the weight_map: the position of the name, and the file. */
@@ -56,7 +49,8 @@ typedef struct Index {
     RtJson j;
     const char *path;
     Entry *entry;
-    int n, room;
+    int n;
+    int64_t room;
     char **file;
     int nfiles;
 } Index;
@@ -76,23 +70,14 @@ static int file_number(Index *x, const char *name, int64_t at)
                                   "directory of the index");
         return -1;
     }
-    x->file[x->nfiles] = rt_copy_text(name, strlen(name));
+    x->file[x->nfiles] = rt_format("%s", name);
     return x->nfiles++;
 }
 
 static void add_entry(Index *x, const char *name, int file)
 {
-    if (x->n == x->room) {
-        int room = x->room ? 2 * x->room : 256;
-        Entry *more = rt_allocate((size_t)room * sizeof *more);
-        if (x->n > 0)
-            memcpy(more, x->entry, (size_t)x->n * sizeof *more);
-        free(x->entry);
-        x->entry = more;
-        x->room = room;
-    }
-    x->entry[x->n++] =
-        (Entry){rt_copy_text(name, strlen(name)), file, x->j.key_at};
+    x->entry = rt_grow(x->entry, x->n, &x->room, sizeof *x->entry);
+    x->entry[x->n++] = (Entry){rt_format("%s", name), file, x->j.key_at};
 }
 
 static void read_map(Index *x)
@@ -161,8 +146,8 @@ static void free_index(Index *x)
 static bool open_files(RtSource *s, char *const *name, int n)
 {
     const char *slash = strrchr(s->path, '/');
-    size_t size = slash ? (size_t)(slash - s->path) + 1 : 0;
-    char *directory = rt_copy_text(s->path, size);
+    char *directory =
+        rt_format("%.*s", slash ? (int)(slash - s->path) + 1 : 0, s->path);
     bool good = true;
     s->file = rt_allocate((size_t)n * sizeof *s->file);
     s->file_path = rt_allocate((size_t)n * sizeof *s->file_path);
@@ -246,13 +231,14 @@ bool rt_source_open(RtSource *s, const char *path)
     struct stat st;
     bool directory = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     *s = (RtSource){0};
-    s->path = directory ? in_directory(path) : rt_copy_text(path, strlen(path));
+    s->path = directory ? in_directory(path) : rt_format("%s", path);
     if (!s->path)
         return false;
     if (directory || rt_is_index(s->path)) {
         const char *slash = strrchr(s->path, '/');
-        s->directory = slash ? rt_copy_text(s->path, (size_t)(slash - s->path))
-                             : rt_copy_text(".", 1);
+        s->directory = slash
+                           ? rt_format("%.*s", (int)(slash - s->path), s->path)
+                           : rt_format(".");
     }
     return rt_is_index(s->path) ? open_index(s) : open_single(s);
 }
@@ -272,16 +258,16 @@ void rt_source_close(RtSource *s)
     *s = (RtSource){0};
 }
 
+/* Compares a name with a tensor of the list. */
+static int compare_name(const void *name, const void *tensor)
+{
+    return strcmp(name, (*(RtTensor *const *)tensor)->name);
+}
+
 RtTensor *rt_source_find(const RtSource *s, const char *name)
 {
-    int low = 0, high = s->n;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        int order = strcmp(name, s->tensor[middle]->name);
-        if (order == 0)
-            return s->tensor[middle];
-        low = order > 0 ? middle + 1 : low;
-        high = order > 0 ? high : middle;
-    }
-    return NULL;
+    RtTensor **t = s->n > 0 ? bsearch(name, s->tensor, (size_t)s->n, sizeof *t,
+                                      compare_name)
+                            : NULL;
+    return t ? *t : NULL;
 }

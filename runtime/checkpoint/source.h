@@ -31,8 +31,6 @@ RtTensor *rt_source_find(const RtSource *s, const char *name);
 
 /* Whether a path names an index by its suffix ".index.json". */
 bool rt_is_index(const char *path);
-/* The first n characters, allocated. */
-char *rt_copy_text(const char *text, size_t n);
 /* Whether `name` is the name of a file within a directory: no '/', neither "."
  * nor "..", not empty. */
 bool rt_is_file_name(const char *name);

@@ -8,7 +8,7 @@
  * steps are skipped. Random numbers of a step depend on seed and step only, and
  * the learning rate on the step, so that nothing else decides the next step.
  */
-#include "checkpoint/state.h"
+#include "checkpoint/resume.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@
 #include "rt.h"
 #include "run.h"
 
-void rt_state_print(const ParcRt *rt, const RtRun *run, int64_t step, FILE *to)
+static void print_state(const ParcRt *rt, const RtRun *run, int64_t step,
+                        FILE *to)
 {
     const RtOptions *o = &run->options;
     const RtScale *s = &rt->scale;
@@ -48,7 +49,7 @@ char *rt_state_text(const ParcRt *rt, const RtRun *run, int64_t step)
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
     if (f) {
-        rt_state_print(rt, run, step, f);
+        print_state(rt, run, step, f);
         bool failed = ferror(f) != 0;
         if (fclose(f) == 0 && !failed)
             return text;

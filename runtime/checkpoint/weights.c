@@ -14,9 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/config.h"
-#include "checkpoint/names.h"
-#include "checkpoint/view.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/weights.h"
 #include "common/files.h"
 #include "common/message.h"
@@ -82,21 +80,10 @@ static void choose_names(RtSource *s, const ParcModel *m)
 
 /* ---- comparison with the model ------------------------------------------- */
 
-static const char *shape_text(int ndim, const int64_t *dim, char text[128])
-{
-    size_t n = (size_t)snprintf(text, 128, "[");
-    for (int d = 0; d < ndim && n < 100; d++)
-        n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
-                              (long long)dim[d]);
-    snprintf(text + n, 128 - n, "]");
-    return text;
-}
-
 static bool is_equal(const RtTensor *a, const RtTensor *b)
 {
-    return a->ndim == b->ndim && a->dtype == b->dtype &&
-           a->end - a->begin == b->end - b->begin &&
-           memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0 &&
+    return a->type == b->type && a->end - a->begin == b->end - b->begin &&
+           rt_same_shape(a->ndim, a->dim, b->ndim, b->dim) &&
            memcmp(a->file->map + a->begin, b->file->map + b->begin,
                   (size_t)(a->end - a->begin)) == 0;
 }
@@ -122,22 +109,17 @@ static bool check_ties(const RtSource *s, const ParcModel *m,
 static bool check_tensor(const RtTensor *t, const ParcParam *p,
                          const ParcFileTensor *view)
 {
-    char has[128], wants[128];
+    char has[RT_SHAPE_TEXT], wants[RT_SHAPE_TEXT];
     int ndim = view ? view->ndim : p->ndim;
     const int64_t *dim = view ? view->dim : p->dim;
-    bool same = t->ndim == ndim;
-    for (int d = 0; same && d < ndim; d++)
-        same = t->dim[d] == dim[d];
-    if (!same) {
-        rt_fault(t->file->path, t->at, "'%s' is %s; the model's is %s", t->name,
-                 shape_text(t->ndim, t->dim, has),
-                 shape_text(ndim, dim, wants));
-    } else if (t->dtype == RT_OTHER) {
-        rt_fault(t->file->path, t->at, "'%s' has dtype %s; F32, BF16 and F16 "
-                 "can be read", t->name, t->dtype_name);
-        same = false;
-    }
-    return same;
+    if (!rt_same_shape(t->ndim, t->dim, ndim, dim))
+        return rt_fault(t->file->path, t->at, "'%s' is %s; the model's is %s",
+                        t->name, rt_shape_text(t->ndim, t->dim, has),
+                        rt_shape_text(ndim, dim, wants));
+    if (t->type < 0)
+        return rt_fault(t->file->path, t->at, "'%s' has dtype %s; F32, BF16 "
+                        "and F16 can be read", t->name, t->dtype_name);
+    return true;
 }
 
 /* Finds a layer in all sources; the last one that has it takes precedence. */
@@ -191,11 +173,9 @@ static void note_missing(const RtWeights *w, bool quiet, int missing, int all,
 {
     int n = missing < LISTED ? missing : LISTED;
     char text[LISTED * (RT_NAME + 4)] = "";
-    for (int i = 0; i < n; i++) {
-        size_t at = strlen(text);
-        snprintf(text + at, sizeof text - at, "%s'%s'", i ? ", " : "",
-                 listed[i]);
-    }
+    RtText t = {.at = text, .room = sizeof text};
+    for (int i = 0; i < n; i++)
+        rt_add(&t, "%s'%s'", i ? ", " : "", listed[i]);
     if (missing == all)
         rt_error("--init-partial: '%s' has none of the model's %d tensors, "
                  "such as '%s'", w->source[0].path, all, listed[0]);

@@ -5,6 +5,7 @@
 
 #include "checkpoint/source.h"
 #include "options/options.h"
+#include "parc_rt.h"
 #include "rt.h"
 
 /* The tensor from which a layer of a parameter is read. */
@@ -37,5 +38,10 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w);
 bool rt_weights_has(const RtWeights *w, const ParcParam *param, int64_t layer);
 float rt_weights_value(const RtWeights *w, const ParcParam *param,
                        int64_t layer, int64_t element);
+
+/* Notes the entries of the file `path` that differ from those of the model's
+ * block `names hf`. A file that does not exist or cannot be read is no error:
+ * the weights do not depend on it. */
+void rt_config_compare(const char *path, const ParcModel *model);
 
 #endif

@@ -173,18 +173,15 @@ int64_t rt_json_signed(RtJson *j)
 int rt_json_integers(RtJson *j, int64_t *to, int room)
 {
     int n = 0;
-    rt_json_expect(j, '[', "expected '['");
-    if (rt_json_take(j, ']'))
-        return 0;
-    do {
+    rt_json_list(j);
+    while (rt_json_next(j)) {
         int64_t value = rt_json_integer(j);
         if (n == room) {
             rt_json_fail(j, "too many numbers in a list");
             return n;
         }
         to[n++] = value;
-    } while (!j->error && rt_json_take(j, ','));
-    rt_json_expect(j, ']', "expected ',' or ']'");
+    }
     return n;
 }
 

@@ -1,5 +1,5 @@
-/* message.h: declares messages on standard error, and helpers for sizes as text,
- * zeroed memory, the clock and similar names. */
+/* common/message.h: declares messages on standard error, and helpers for parts
+ * of messages, allocated memory and the clock. */
 #ifndef PARC_RT_MESSAGE_H
 #define PARC_RT_MESSAGE_H
 
@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "parc_rt.h"
 
 /* Sets the name of the program in messages, "train" before. */
 void rt_message_program(const char *name);
@@ -29,14 +31,40 @@ bool rt_fault(const char *path, int64_t at, const char *fmt, ...)
 /* Prints `text` as it is; it ends with a newline. */
 void rt_put(const char *text);
 /* "12.5 GiB" */
-const char *rt_size_text(double bytes, char text[32]);
+enum { RT_SIZE_TEXT = 32 };
+const char *rt_size_text(double bytes, char text[RT_SIZE_TEXT]);
+/* "[60000, 28, 28]" */
+enum { RT_SHAPE_TEXT = 192 };
+const char *rt_shape_text(int ndim, const int64_t *dim,
+                          char text[RT_SHAPE_TEXT]);
+bool rt_same_shape(int ndim, const int64_t *dim, int other_ndim,
+                   const int64_t *other_dim);
 void *rt_allocate(size_t bytes); /* zeroed; ends the process if it fails */
+/* Formats into memory that it allocates; the caller frees it. */
+char *rt_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The array of `n` elements of `size` bytes, moved if it has no space for one
  * more; *capacity is the number of elements that it has space for. */
 void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size);
 double rt_now(void);             /* seconds */
 
-/* The candidate most similar to `name`; NULL if none is similar (common/near.c). */
+/* A text that is being composed. What does not fit is left out. */
+typedef struct RtText {
+    char *at;
+    size_t n, room; /* characters; bytes of the buffer */
+} RtText;
+void rt_add(RtText *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The candidate most similar to `name`; NULL if none is similar. */
 const char *rt_near_miss(const char *name, const char *const *candidate, int n);
+
+/* Splits the joint iteration index `turn` of a statement into the indices of
+ * its loops. */
+void rt_work_turns(const ParcWork *w, int64_t turn, int64_t at[PARC_MAX_LOOPS]);
+/* Adds ", layer 3" for each loop around a statement. */
+void rt_add_loops(RtText *t, const ParcWork *w, int64_t turn);
+/* " in 'k07_norm' (llama.pdl:28:5, layer 3)" */
+enum { RT_WHERE = 512 };
+const char *rt_work_where(const ParcWork *w, int64_t turn, char text[RT_WHERE]);
 
 #endif

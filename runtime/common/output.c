@@ -44,12 +44,7 @@ const char *rt_output_name(const char *path)
 static char *resolve(const char *path)
 {
     char *real = realpath(path, NULL);
-    if (!real) {
-        size_t n = strlen(path) + 1;
-        real = rt_allocate(n);
-        memcpy(real, path, n);
-    }
-    return real;
+    return real ? real : rt_format("%s", path);
 }
 
 /* Whether no process writes STEM.PID.tmp; `rest` is "PID.tmp". The lock also
@@ -73,9 +68,9 @@ void rt_output_remove_stale(const char *stem)
 {
     const char *slash = strrchr(stem, '/');
     const char *name = slash ? slash + 1 : stem;
-    size_t n = strlen(name), before = (size_t)(name - stem);
-    char *parent = rt_allocate(before + 2);
-    memcpy(parent, slash ? stem : ".", slash ? before : 1);
+    size_t n = strlen(name);
+    char *parent =
+        slash ? rt_format("%.*s", (int)(name - stem), stem) : rt_format(".");
     DIR *d = opendir(parent);
     for (struct dirent *e; d && (e = readdir(d));) {
         if (strncmp(e->d_name, name, n) == 0 && e->d_name[n] == '.') {
@@ -95,11 +90,9 @@ char *rt_output_probe(const char *path)
     if (rt_output_is_stdout(path))
         return rt_allocate(1); /* "": no temporary file */
     char *real = resolve(path);
-    size_t room = strlen(real) + 32;
-    char *temporary = rt_allocate(room);
+    char *temporary = rt_format("%s.%ld.tmp", real, (long)getpid());
     struct stat st;
     int error = 0;
-    snprintf(temporary, room, "%s.%ld.tmp", real, (long)getpid());
     rt_output_remove_stale(real);
     free(real);
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
@@ -121,6 +114,15 @@ char *rt_output_probe(const char *path)
         return NULL;
     }
     return temporary;
+}
+
+int rt_sync_directory(const char *path)
+{
+    int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = file < 0 || (fsync(file) != 0 && errno != EINVAL) ? errno : 0;
+    if (file >= 0)
+        close(file);
+    return error;
 }
 
 void rt_output_discard(const char *temporary)

@@ -59,7 +59,7 @@ bool rt_files_apart(const RtOptions *o, const RtData *d);
 typedef struct RtDataState {
     char *spec; /* allocated; NULL: the checkpoint has none */
     int nsources;
-    int64_t origin, sample;
+    int64_t room, origin, sample;
     struct RtSourceState {
         char *text; /* allocated */
         int64_t rest, begin, used;

@@ -22,11 +22,8 @@ static const struct {
 static bool add_file(RtSource *s, const char *path, RtElement type,
                      const RtRow *row)
 {
-    RtDataFile *more = realloc(s->file, (size_t)(s->nfiles + 1) * sizeof *more);
-    if (!more)
-        return rt_error("no memory for the list of data files");
-    s->file = more;
-    RtDataFile *f = &more[s->nfiles++];
+    s->file = rt_grow(s->file, s->nfiles, &s->room, sizeof *s->file);
+    RtDataFile *f = &s->file[s->nfiles++];
     bool good = rt_data_file_open(f, path, type, row);
     f->before = s->samples;
     s->samples += good ? f->samples : 0;
@@ -57,9 +54,7 @@ static bool add_files(RtSource *s, const char *path, RtElement type,
 
 bool rt_files_open(RtSource *s, const char *spec, const RtRow *row)
 {
-    s->text = strdup(spec);
-    if (!s->text)
-        return rt_error("no memory for the list of data files");
+    s->text = rt_format("%s", spec);
     RtElement type = {0};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t n = strlen(prefixes[i].prefix);
@@ -72,8 +67,9 @@ bool rt_files_open(RtSource *s, const char *spec, const RtRow *row)
     bool good = true;
     while (good && spec) {
         const char *end = strchr(spec, ';');
-        char *path = end ? strndup(spec, (size_t)(end - spec)) : strdup(spec);
-        good = path && add_files(s, path, type, row);
+        int n = end ? (int)(end - spec) : (int)strlen(spec);
+        char *path = rt_format("%.*s", n, spec);
+        good = add_files(s, path, type, row);
         free(path);
         spec = end ? end + 1 : NULL;
     }

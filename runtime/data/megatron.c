@@ -39,10 +39,7 @@ static const RtElement types[] = {
 
 static int64_t number(const unsigned char *p, int bytes)
 {
-    uint64_t n = 0;
-    for (int b = 0; b < bytes; b++)
-        n |= (uint64_t)p[b] << (8 * b);
-    return (int64_t)n;
+    return (int64_t)rt_little(p, bytes);
 }
 
 static bool has_magic(const char *path)
@@ -56,14 +53,6 @@ static bool has_magic(const char *path)
     return found;
 }
 
-static char *join(const char *stem, size_t n, const char *suffix)
-{
-    char *path = rt_allocate(n + strlen(suffix) + 1);
-    memcpy(path, stem, n);
-    memcpy(path + n, suffix, strlen(suffix));
-    return path;
-}
-
 void rt_megatron_find(const char *path, char **bin, char **index)
 {
     size_t n = strlen(path);
@@ -71,14 +60,14 @@ void rt_megatron_find(const char *path, char **bin, char **index)
                               strcmp(path + n - 4, ".idx") == 0);
     if (!suffixed && access(path, F_OK) == 0)
         return;
-    size_t stem = suffixed ? n - 4 : n;
-    *index = join(path, stem, ".idx");
+    int stem = (int)(suffixed ? n - 4 : n);
+    *index = rt_format("%.*s.idx", stem, path);
     if (!rt_is_regular(*index) || !has_magic(*index)) {
         free(*index);
         *index = NULL;
         return;
     }
-    *bin = join(path, stem, ".bin");
+    *bin = rt_format("%.*s.bin", stem, path);
 }
 
 typedef struct Index {

@@ -82,9 +82,7 @@ bool rt_mixture_set(RtData *d, const RtFeed *f)
     double sum;
     if (!check_weights(f, &sum))
         return false;
-    d->share = calloc((size_t)f->nsources + 1, sizeof *d->share);
-    if (!d->share)
-        return rt_error("no memory for the sources of '%s'", d->path);
+    d->share = rt_allocate(((size_t)f->nsources + 1) * sizeof *d->share);
     d->nshares = f->nsources;
     double rest = sum;
     for (int i = 0; i < f->nsources; i++) {

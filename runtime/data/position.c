@@ -51,14 +51,12 @@ enum { MOST_TEXT = 1 << 16, MOST_SOURCES = 1 << 16 };
 
 static void read_source(RtDataState *s, RtJson *j)
 {
-    struct RtSourceState *more =
-        realloc(s->source, (size_t)(s->nsources + 1) * sizeof *more);
-    if (!more || s->nsources == MOST_SOURCES) {
+    if (s->nsources == MOST_SOURCES) {
         rt_json_fail(j, "too many sources of data");
         return;
     }
-    s->source = more;
-    struct RtSourceState *one = &more[s->nsources++];
+    s->source = rt_grow(s->source, s->nsources, &s->room, sizeof *s->source);
+    struct RtSourceState *one = &s->source[s->nsources++];
     *one = (struct RtSourceState){.text = rt_allocate(MOST_TEXT)};
     char key[16];
     rt_json_object(j);

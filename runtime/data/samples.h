@@ -39,15 +39,17 @@ typedef struct RtSource {
     char *text; /* its part of the SPEC, without weight; allocated */
     RtDataFile *file;
     int nfiles;
-    int64_t samples;
+    int64_t room, samples;
     double weight;
 } RtSource;
 
 /* What feeds an input: a source, or the sources of a mixture. */
 struct RtFeed {
     RtRow row;
+    char *spec; /* the text of its sources; allocated */
     RtSource *source;
     int nsources; /* 0: synthetic */
+    int64_t room;
 };
 
 /* A sample: its file, and the index in it of its first element. */
@@ -90,9 +92,9 @@ bool rt_can_convert(const ParcInput *in, RtElement type);
 bool rt_convert(const ParcInput *in, const RtDataFile *f, int64_t first,
                 int64_t n, void *to, char why[RT_WHY]);
 
-/* Opens the sources of one input: a source or a mixture. False after a
- * message. */
-bool rt_feed_open(RtFeed *f, const char *spec);
+/* Opens the sources of one input, as f->spec says, which is changed: a source
+ * or a mixture. False after a message. */
+bool rt_feed_open(RtFeed *f);
 void rt_feed_close(RtFeed *f);
 /* "x=a.npy,y=b.npy": whether the spec names inputs. */
 bool rt_names_inputs(const char *spec);

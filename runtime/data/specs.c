@@ -48,12 +48,11 @@ static bool open_unnamed(RtData *d, const char *spec, const ParcModel *model)
                         "%s: write NAME=FILE for each, separated by commas",
                         spec, model->name, rt_input_names(model, names));
     }
-    d->feed = calloc(1, sizeof *d->feed);
-    if (!d->feed)
-        return rt_error("no memory for the sources of '%s'", spec);
+    d->feed = rt_allocate(sizeof *d->feed);
     d->nfeeds = 1;
-    d->feed->row = (RtRow){tokens, tokens->dim[1], true};
-    return rt_feed_open(d->feed, spec);
+    *d->feed = (RtFeed){.row = {tokens, tokens->dim[1], true},
+                        .spec = rt_format("%s", spec)};
+    return rt_feed_open(d->feed);
 }
 
 /* Whether the sources of a feed fit the order of samples of another one. */
@@ -114,8 +113,8 @@ bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
     d->path = spec;
     bool good;
     if (rt_names_inputs(spec)) {
-        char *text = strdup(spec);
-        good = text && rt_feeds_open(d, text, model);
+        char *text = rt_format("%s", spec);
+        good = rt_feeds_open(d, text, model);
         free(text);
     } else {
         good = open_unnamed(d, spec, model);

@@ -32,8 +32,7 @@ static const struct {
 
 static uint32_t word(const unsigned char *p)
 {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-           (uint32_t)p[3] << 24;
+    return (uint32_t)rt_little(p, 4);
 }
 
 /* The size of the UTF-8 character at p, of n available bytes; 0 if the bytes
@@ -136,8 +135,8 @@ static bool open_any(RtDataFile *f, const char *path, const RtRow *row)
 {
     char *bin = NULL, *index = NULL;
     rt_megatron_find(path, &bin, &index);
-    f->path = bin ? bin : strdup(path);
-    f->map = f->path ? rt_input_map(f->path, &f->size) : NULL;
+    f->path = bin ? bin : rt_format("%s", path);
+    f->map = rt_input_map(f->path, &f->size);
     f->type = (RtElement){.width = RAW_BYTES, .is_signed = false};
     bool good = f->map, array = good && !index && rt_npy_is(f);
     if (array)
@@ -156,8 +155,8 @@ bool rt_data_file_open(RtDataFile *f, const char *path, RtElement type,
     *f = (RtDataFile){.type = type};
     if (type.width == 0)
         return open_any(f, path, row);
-    f->path = strdup(path);
-    f->map = f->path ? rt_input_map(f->path, &f->size) : NULL;
+    f->path = rt_format("%s", path);
+    f->map = rt_input_map(f->path, &f->size);
     return f->map && check_tokens(f, row) && count_tokens(f, row);
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "common/message.h"
-#include "eval/sample.h"
+#include "eval/eval.h"
 #include "params/random.h"
 
 static int64_t largest(const float *logit, int64_t n)

@@ -14,7 +14,6 @@
  * sequence. Rank 0 reads the parts, chooses the token and sends it to all
  * ranks.
  */
-#include "eval/sample.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,10 +24,10 @@
 #include "common/message.h"
 #include "common/type.h"
 #include "device.h"
-#include "eval/forward.h"
-#include "launch/job.h"
+#include "eval/eval.h"
 #include "launch/world.h"
 #include "options/options.h"
+#include "params/params.h"
 #include "rt.h"
 
 enum { BYTES = 256, LOGIT_DIMS = 3, MOST_TOKENS = 1 << 30 };
@@ -178,28 +177,18 @@ typedef struct Part {
 static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
                     int64_t position)
 {
-    int64_t index[LOGIT_DIMS], size[LOGIT_DIMS];
-    uint32_t used = 0;
-    for (int d = 0; d < LOGIT_DIMS; d++) {
-        int64_t parts = 1;
-        index[d] = 0;
-        for (int i = 0; i < PARC_MAX_AXES && o->split[d][i] >= 0; i++) {
-            int axis = o->split[d][i];
-            parts *= m->axis[axis].size;
-            index[d] = index[d] * m->axis[axis].size + rt_coord(m, rank, axis);
-            used |= 1u << axis;
-        }
-        size[d] = (o->dim[d] + o->pad[d]) / parts;
-    }
-    Part p = {.first = index[2] * size[2], .n = size[2], .held = true};
-    if (p.first + p.n > o->dim[2])
-        p.n = p.first < o->dim[2] ? o->dim[2] - p.first : 0;
-    p.offset = o->offset +
-               position % size[1] * size[2] * rt_type_size(o->type);
-    for (int a = 0; a < m->naxes; a++)
-        p.held &= (used >> a & 1) || rt_coord(m, rank, a) == 0;
-    p.held &= index[0] == 0 && index[1] == position / size[1] && p.n > 0;
-    return p;
+    ParcParam p = {.ndim = LOGIT_DIMS};
+    RtShard s;
+    memcpy(p.dim, o->dim, sizeof p.dim);
+    memcpy(p.pad, o->pad, sizeof p.pad);
+    memcpy(p.split, o->split, sizeof p.split);
+    rt_shard(&s, m, rank, &p);
+    int64_t row = position - s.begin[1];
+    return (Part){.first = s.begin[2],
+                  .n = s.held[2],
+                  .offset = o->offset + row * s.part[2] * rt_type_size(o->type),
+                  .held = s.owner && s.begin[0] == 0 && row >= 0 &&
+                          row < s.part[1] && s.held[2] > 0};
 }
 
 /* Copies a rank's part of the logits to `to`, as f32. Rank 0 calls it while
@@ -207,18 +196,11 @@ static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
 static void read_part(ParcRt *rt, const ParcOutput *o, int rank, const Part *p,
                       float *to)
 {
-    const RtWorld *w = rt->world;
+    RtRoom copy = {0};
     int64_t bytes = p->n * rt_type_size(o->type);
-    void *copy = NULL;
-    const void *from;
-    if (rank >= w->first && rank < w->first + w->mapped) {
-        from = rt_peer(rt, rank) + p->offset;
-    } else {
-        from = copy = rt_allocate((size_t)bytes);
-        rt_job_read(w->store, rank, RT_OF_ARENA, p->offset, bytes, copy);
-    }
+    const void *from = rt_arena_read(rt, rank, p->offset, bytes, &copy);
     rt_widen(to + p->first, o->type, from, p->n);
-    free(copy);
+    free(copy.at);
 }
 
 static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,
@@ -302,9 +284,9 @@ void rt_sample(ParcRt *rt, RtRun *run)
         run->nprompt++;
         if (rt->rank == 0)
             print_tokens(rt, run, run->nprompt - 1, run->nprompt);
-        stopped = run->agree.next > 0 && (rt_agree(rt, run) & RT_STOP);
+        stopped = rt_agree(rt, run) & RT_STOP;
     }
-    rt_forward_end(rt, e);
+    rt_forward_end(rt);
     if (rt->rank == 0)
         putchar('\n');
     free(logit);

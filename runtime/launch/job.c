@@ -21,7 +21,6 @@
 #include "common/files.h"
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/signals.h"
 #include "launch/world.h"
 #include "rt.h"
 

@@ -156,4 +156,21 @@ _Noreturn void rt_job_fail(RtStore *s, const char *text);
 /* Adds `ns` to the times of all marks of a ring. */
 void rt_marks_shift(RtRing *ring, int64_t ns);
 
+/* ---- launch/signals.c: requests that signals make of a run: to stop after the
+ * current step, or to save a checkpoint ---- */
+
+/* Handles SIGINT, SIGTERM and SIGUSR1 from now on, except those that the
+ * process ignores. Before rt_signals_attach SIGINT and SIGTERM end the process
+ * as without a handler, and SIGUSR1 has no effect. */
+void rt_signals_open(void);
+/* Signals are requests to the run of this world until rt_signals_detach. Called
+ * before ranks are forked, so that they inherit it. */
+void rt_signals_attach(RtWorld *w);
+void rt_signals_detach(void);
+
+/* Counts a signal that another process of the job received. */
+void rt_signals_record(RtSignals *s, int signal);
+/* "SIGTERM" */
+const char *rt_signal_name(int signal);
+
 #endif

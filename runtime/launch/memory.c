@@ -20,7 +20,7 @@
 #include "common/message.h"
 #include "common/type.h"
 #include "device.h"
-#include "launch/memory.h"
+#include "launch/world.h"
 #include "rt.h"
 
 enum { PATH = 1024, CONTENT = 16384 };

@@ -319,18 +319,14 @@ static void let_in(Reception *r, int door)
 }
 
 /* "; refused: 3 connections with another token …, the last from 10.0.0.5" */
-static void add_refusals(const Reception *r, char *text, size_t size)
+static void add_refusals(const Reception *r, RtText *text)
 {
-    size_t n = 0;
-    text[0] = 0;
-    for (int i = 0; i < RT_ANSWERS && n < size; i++) {
+    text->at[0] = 0;
+    for (int i = 0; i < RT_ANSWERS; i++) {
         const Tally *t = &r->tally[i];
         if (t->n > 0)
-            n += (size_t)snprintf(text + n, size - n,
-                                  "; refused %d connection%s %s, the last from "
-                                  "%s%s",
-                                  t->n, t->n == 1 ? "" : "s", reason(i),
-                                  t->from, t->who);
+            rt_add(text, "; refused %d connection%s %s, the last from %s%s",
+                   t->n, t->n == 1 ? "" : "s", reason(i), t->from, t->who);
     }
 }
 
@@ -345,7 +341,7 @@ static bool report_missing(const Reception *r)
             first = i;
         }
     }
-    add_refusals(r, refusals, sizeof refusals);
+    add_refusals(r, &(RtText){.at = refusals, .room = sizeof refusals});
     return rt_error("rank 0 waited %.0f s at %s:%d for %d of %d ranks; the "
                     "first that did not join is rank %d%s", s->limit,
                     s->launch->host, s->launch->port, missing, s->launch->size,

@@ -29,7 +29,6 @@
 #include <unistd.h>
 
 #include "launch/job.h"
-#include "launch/signals.h"
 #include "launch/world.h"
 #include "rt.h"
 

@@ -1,5 +1,5 @@
-/* launch/world.c: maps the memory that the ranks of a node share, and computes the
- * coordinates and group sizes of ranks in the mesh.
+/* launch/world.c: maps the memory that the ranks of a node share, and computes
+ * the coordinates and group sizes of ranks in the mesh.
  *
  *   control block | rank states | barriers | arena of rank 0 | of rank 1 | …
  *
@@ -16,6 +16,11 @@
  * The shared memory is an unnamed file. Unlike shared anonymous memory, its
  * pages can be collapsed to large pages (rt_device_open) whatever the system's
  * setting for shared memory is, if file and mapping are aligned.
+ *
+ * An arena holds all tensors of a rank, and no other code of the runtime
+ * allocates tensors except a target's device. Hence its size is the
+ * `peak_bytes` of the log. Other memory (option strings, file headers, the
+ * control block) is not counted.
  */
 #include <errno.h>
 #include <sched.h>
@@ -29,7 +34,6 @@
 #include "common/message.h"
 #include "device.h"
 #include "launch/job.h"
-#include "launch/memory.h"
 #include "launch/world.h"
 #include "rt.h"
 
@@ -51,11 +55,11 @@ int64_t rt_nranks(const ParcModel *model)
 
 const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH])
 {
-    size_t n = 0;
+    RtText t = {.at = text, .room = RT_MESH};
     text[0] = 0;
-    for (int a = 0; a < m->naxes && n < RT_MESH - 56; a++)
-        n += (size_t)snprintf(text + n, RT_MESH - n, "%s%s=%lld", a ? " x " : "",
-                              m->axis[a].name, (long long)m->axis[a].size);
+    for (int a = 0; a < m->naxes; a++)
+        rt_add(&t, "%s%s=%lld", a ? " x " : "", m->axis[a].name,
+               (long long)m->axis[a].size);
     return text;
 }
 
@@ -291,4 +295,39 @@ void rt_world_close(RtWorld *w)
         munmap(w->map, w->map_bytes);
         w->map_bytes = 0;
     }
+}
+
+int64_t rt_arena_end(const ParcModel *model)
+{
+    int n = model->nshared;
+    return n == 0 ? model->arena_bytes + model->host_bytes
+                  : model->shared[n - 1].offset + model->shared[n - 1].bytes;
+}
+
+int64_t rt_arena_counted(const ParcModel *model)
+{
+    int64_t bytes = model->arena_bytes;
+    for (int i = 0; i < model->nshared; i++)
+        bytes += model->shared[i].bytes /
+                 rt_group_size(model, model->shared[i].axes);
+    return bytes;
+}
+
+void rt_arena_take(ParcRt *rt)
+{
+    rt->arena = rt_peer(rt, rt->rank);
+    rt->peak_bytes = rt_arena_counted(rt->model);
+    /* Large pages reduce TLB misses. The system may refuse them without
+     * harm. */
+    madvise(rt->arena, rt->world->arena_stride, MADV_HUGEPAGE);
+}
+
+int parc_threads(const ParcRt *rt)
+{
+    return rt->threads;
+}
+
+int64_t parc_index(const ParcRt *rt, uint32_t axes)
+{
+    return rt->group[axes].index;
 }

@@ -40,10 +40,8 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context);
 
 int rt_cores(void); /* number of CPUs that this process may use */
 
-/* rt_arena_take: sets the rank's arena and counts its bytes (launch/arena.c).
- * rt_count: counts further bytes that a target allocates for tensors. */
+/* Sets the rank's arena and counts its bytes. */
 void rt_arena_take(ParcRt *rt);
-void rt_count(ParcRt *rt, int64_t bytes);
 /* The size of the mirror, including shared segments or host memory; and the
  * bytes that one rank counts of it: shared segments count in equal parts. */
 int64_t rt_arena_end(const ParcModel *model);
@@ -59,7 +57,7 @@ void rt_meet(ParcRt *rt, int id);
 void rt_wait_change(ParcRt *rt, _Atomic uint32_t *word, uint32_t value,
                     int late);
 void rt_wake(_Atomic uint32_t *word);
-/* Copies rank 0's `bytes` at `data` to all ranks (launch/share.c). */
+/* Copies rank 0's `bytes` at `data` to all ranks (launch/barrier.c). */
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
 
 /* Why the wait of `rank` timed out: names the rank that the others wait for,
@@ -84,5 +82,36 @@ _Noreturn void rt_fail_at(ParcRt *rt, const char *fmt, ...)
 /* The value of an environment variable that is 0 or 1; `otherwise` if it is
  * not set. Any other value ends the run. */
 bool rt_flag(ParcRt *rt, const char *name, bool otherwise);
+
+/* ---- launch/memory.c: the memory that is available on this machine, and the
+ * check before the first allocation ---- */
+
+/* Available bytes; source: which limit this is, for messages. */
+enum { RT_MEMORY_SOURCE = 448 };
+typedef struct RtMemory {
+    double bytes;
+    char source[RT_MEMORY_SOURCE];
+} RtMemory;
+
+/* `root` is a prefix of /proc and /sys: "" for this machine, a directory in
+ * tests. */
+void rt_memory_available(RtMemory *m, const char *root);
+
+/* The memory that the ranks on this machine need. */
+typedef struct RtNeed {
+    int64_t ranks;
+    double each;        /* bytes per rank */
+    const char *what;   /* use of the memory: "the plan" */
+    const char *advice; /* what to do; NULL: ask parc --device-memory */
+} RtNeed;
+
+/* Whether the need is at most the available memory; false after a message. */
+bool rt_memory_fits(const RtNeed *need, const char *root);
+
+/* Checks `ranks` ranks of a program. `runs`: steps or a dry run are executed;
+ * otherwise the ranks only initialize, load and export weights. `staging`:
+ * bytes of a rank's staging buffer. */
+bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs,
+                     int64_t staging);
 
 #endif

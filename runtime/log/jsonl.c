@@ -1,4 +1,4 @@
-/* jsonl.c: writes the log of a run: a JSON object per step (--log FILE).
+/* log/jsonl.c: writes the log of a run: a JSON object per step (--log FILE).
  *
  * The log file is locked while the run lasts: two runs with the same log file
  * would truncate it and interleave their lines.
@@ -7,6 +7,15 @@
  * for one step. `mfu` is the step's flops divided by the peak of the devices
  * in use, or null if the peak is not known. Each line is one write, so a
  * reader never sees an incomplete line.
+ *
+ * A run that was killed has logged steps after its last checkpoint. The resumed
+ * run executes these steps again: their lines are removed first. Lines from the
+ * first incomplete one on, which a killed run or a full disk leaves, are
+ * removed too.
+ *
+ * example   step 20:  {"step": 19, …}    {"step": 19, …}
+ *                     {"step": 20, …} -> {"step": 20, …}
+ *                     {"step": 21, …}
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +27,51 @@
 #include <unistd.h>
 
 #include "common/files.h"
+#include "common/json.h"
 #include "common/message.h"
 #include "launch/world.h"
 #include "log/report.h"
 #include "rt.h"
+
+/* Whether a line is the object of a step up to `step`. */
+static bool is_kept(const unsigned char *line, int64_t n, int64_t step)
+{
+    RtJson j = {.text = line, .end = n};
+    char key[16];
+    int64_t has = INT64_MAX;
+    rt_json_object(&j);
+    while (rt_json_key(&j, key, sizeof key)) {
+        if (strcmp(key, "step") == 0)
+            has = rt_json_integer(&j);
+        else
+            rt_json_skip(&j);
+    }
+    return !j.error && rt_json_peek(&j) < 0 && has <= step;
+}
+
+static int64_t kept_bytes(const unsigned char *text, int64_t size, int64_t step)
+{
+    int64_t at = 0;
+    while (at < size) {
+        const unsigned char *end = memchr(text + at, '\n', (size_t)(size - at));
+        if (!end || !is_kept(text + at, end - (text + at), step))
+            break;
+        at = end + 1 - text;
+    }
+    return at;
+}
+
+/* Sets *size to that of the log without its lines from the first one that is
+ * after `step` or damaged. Returns 0 or an errno. */
+static int find_kept(const char *path, int64_t step, int64_t *size)
+{
+    const unsigned char *text;
+    int64_t all;
+    int error = rt_file_map(path, &text, &all);
+    *size = kept_bytes(text, all, step);
+    rt_input_unmap(text, all);
+    return error;
+}
 
 /* Locks and truncates a regular file: several runs may write one pipe or
  * device. Returns NULL or an error. On a file system without locks, O_APPEND
@@ -35,8 +85,11 @@ static const char *take_file(int file, const char *path, int64_t done)
         return NULL;
     if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return "another run is writing it; give each run a --log of its own";
-    int64_t kept = done > 0 ? rt_log_kept(path, done) : 0;
-    return kept < 0 || ftruncate(file, kept) != 0 ? strerror(errno) : NULL;
+    int64_t kept = 0;
+    int error = done > 0 ? find_kept(path, done, &kept) : 0;
+    if (!error && ftruncate(file, kept) != 0)
+        error = errno;
+    return error ? strerror(error) : NULL;
 }
 
 bool rt_log_open(RtLog *l, const char *path, int64_t done)

@@ -96,11 +96,6 @@ void rt_report_start(RtReport *r, ParcRt *rt, int64_t steps)
     rt_events_start(&r->events, rt, r->done);
 }
 
-void rt_report_step_begin(RtReport *r)
-{
-    r->step_begin = rt_now();
-}
-
 void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record)
 {
     r->progress.seconds += record->step_ms / 1e3;

@@ -30,13 +30,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/crc32c.h"
+#include "common/files.h"
 #include "common/message.h"
 #include "launch/world.h"
 #include "log/report.h"
 #include "rt.h"
 
-enum { HEAD = 12, MOST_DATA = 1024, HOST_NAME = 64 };
+enum { MOST_DATA = 1024, HOST_NAME = 64 };
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */
 enum { WALL_TIME = 1, STEP = 2, FILE_VERSION = 3, SUMMARY = 5, SESSION = 7 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2 };
@@ -145,11 +145,9 @@ static void fail(ParcRt *rt, const RtEvents *e, int error)
 bool rt_events_open(RtEvents *e, const char *directory)
 {
     char host[HOST_NAME] = "";
-    size_t size = strlen(directory) + HOST_NAME + 96;
     gethostname(host, sizeof host - 1);
-    e->path = rt_allocate(size);
-    snprintf(e->path, size, "%s/events.out.tfevents.%010lld.%s.%ld", directory,
-             (long long)time(NULL), host, (long)getpid());
+    e->path = rt_format("%s/events.out.tfevents.%010lld.%s.%ld", directory,
+                        (long long)time(NULL), host, (long)getpid());
     int error = mkdir(directory, 0777) != 0 && errno != EEXIST ? errno : 0;
     if (error)
         return rt_error("cannot make the directory '%s': %s", directory,

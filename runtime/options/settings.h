@@ -33,6 +33,6 @@ void rt_settings_read(RtSettings *s, RtJson *j);
 
 /* The learning rate of a step (counted from 1) in a run of
  * `steps`. */
-double rt_schedule_lr(const RtSettings *settings, int64_t step, int64_t steps);
+double rt_schedule_lr(const RtSettings *of, int64_t step, int64_t steps);
 
 #endif

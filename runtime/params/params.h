@@ -26,13 +26,17 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
 /* The address of a layer's part that a rank stores; the rank must be mapped
  * here. */
 float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer);
-/* A layer's part of any rank, to read. If the rank is not mapped here, its
- * bytes are copied to `room`, which the caller frees. Rank 0 calls it while the
- * others wait at a synchronization point. */
+/* A buffer that grows; the caller frees `at`. */
 typedef struct RtRoom {
     void *at;
     size_t bytes;
 } RtRoom;
+void *rt_room(RtRoom *room, int64_t bytes);
+/* Bytes of the arena of any rank, and a layer's part, to read. If the rank is
+ * not mapped here, they are copied to `room`. Rank 0 calls it while the others
+ * wait at a synchronization point. */
+const void *rt_arena_read(ParcRt *rt, int rank, int64_t offset, int64_t bytes,
+                          RtRoom *room);
 const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
                            int64_t layer, RtRoom *room);
 /* The next contiguous run of elements without padding at or after stored
@@ -67,5 +71,14 @@ float rt_param_value(const ParcParam *param, int64_t seed, int64_t layer,
  * rt_params_download: all parameters; `states`: also the optimizer states. */
 void rt_param_upload(ParcRt *rt, const RtShard *s);
 void rt_params_download(ParcRt *rt, bool states);
+
+/* Whether the model has a block `names hf`. */
+bool rt_has_file_names(const ParcModel *m);
+/* The name of the tensor that holds a layer: "model.layers.3.mlp.up.weight". */
+void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
+                  char text[RT_NAME]);
+/* The name without the optional prefix of the model's files; NULL if it does
+ * not begin with one. */
+const char *rt_without_prefix(const ParcModel *m, const char *name);
 
 #endif

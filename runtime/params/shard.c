@@ -90,22 +90,33 @@ float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t laye
     return (float *)arena + layer * s->row + s->inside;
 }
 
+void *rt_room(RtRoom *room, int64_t bytes)
+{
+    if ((size_t)bytes > room->bytes) {
+        free(room->at);
+        room->at = rt_allocate((size_t)bytes);
+        room->bytes = (size_t)bytes;
+    }
+    return room->at;
+}
+
+const void *rt_arena_read(ParcRt *rt, int rank, int64_t offset, int64_t bytes,
+                          RtRoom *room)
+{
+    const RtWorld *w = rt->world;
+    if (rt_is_mapped(w, rank))
+        return rt_world_arena(w, rank) + offset;
+    rt_job_read(w->store, rank, RT_OF_ARENA, offset, bytes,
+                rt_room(room, bytes));
+    return room->at;
+}
+
 const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
                            int64_t layer, RtRoom *room)
 {
-    const RtWorld *w = rt->world;
-    if (rank >= w->first && rank < w->first + w->mapped)
-        return rt_shard_layer(rt, rank, s, layer);
-    size_t bytes = (size_t)s->run * sizeof(float);
-    int64_t from = s->param->offset +
-                   (layer * s->row + s->inside) * (int64_t)sizeof(float);
-    if (bytes > room->bytes) {
-        free(room->at);
-        room->at = rt_allocate(bytes);
-        room->bytes = bytes;
-    }
-    rt_job_read(w->store, rank, RT_OF_ARENA, from, (int64_t)bytes, room->at);
-    return room->at;
+    const int64_t width = sizeof(float);
+    int64_t from = s->param->offset + (layer * s->row + s->inside) * width;
+    return rt_arena_read(rt, rank, from, s->run * width, room);
 }
 
 /* The index in the global layer of element `at` of the local block. -1 for

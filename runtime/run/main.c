@@ -14,11 +14,8 @@
 #include "common/files.h"
 #include "common/message.h"
 #include "device.h"
-#include "eval/evaluate.h"
-#include "eval/forward.h"
-#include "eval/sample.h"
+#include "eval/eval.h"
 #include "launch/job.h"
-#include "launch/signals.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "options/settings.h"
@@ -26,7 +23,6 @@
 #include "rt.h"
 #include "run.h"
 #include "run/nonfinite.h"
-#include "run/print_shards.h"
 #include "trace/trace.h"
 
 static void print_plan_of_run(const ParcRt *rt, const RtRun *run)

@@ -5,17 +5,15 @@
  * that they decide by (loss, gradient norm) are equal on all ranks.
  */
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/files.h"
 #include "common/message.h"
 #include "device.h"
-#include "eval/evaluate.h"
+#include "eval/eval.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "options/settings.h"
-#include "params/random.h"
 #include "rt.h"
 #include "run.h"
 #include "run/nonfinite.h"
@@ -26,16 +24,6 @@ static void set_scalar(ParcRt *rt, int64_t offset, double value)
     if (offset >= 0) {
         *rt_floats(rt, offset) = (float)value;
         rt_device_upload(rt, offset, sizeof(float));
-    }
-}
-
-/* Sets the key of the random numbers of step t (from 1). */
-static void set_key(ParcRt *rt, int64_t t, int64_t seed)
-{
-    int64_t at = rt->model->random_offset, key = rt_step_key(seed, t);
-    if (at >= 0) {
-        memcpy(rt->arena + at, &key, sizeof key);
-        rt_device_upload(rt, at, sizeof key);
     }
 }
 
@@ -69,7 +57,7 @@ static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     rt_batch(rt, &run->data, step - 1, batch);
     set_scalars(rt, run, step);
-    set_key(rt, step, run->options.seed);
+    rt_set_key(rt, rt->model->random_offset, run->options.seed, step);
 }
 
 static bool is_finite(ParcRt *rt, int64_t offset)
@@ -150,7 +138,7 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     bool evaluates = rt_evaluate_is_due(run, step);
     atomic_store(&rt->world->slot[rt->rank].step, step);
-    rt_report_step_begin(&run->report);
+    run->report.step_begin = rt_now();
     rt_trace_begin(rt, step);
     begin_step(rt, run, step, batch);
     rt_device_step(rt);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/statement.h"
+#include "common/message.h"
 #include "common/type.h"
 #include "device.h"
 #include "launch/world.h"

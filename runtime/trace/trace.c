@@ -14,7 +14,6 @@
 
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/memory.h"
 #include "launch/world.h"
 #include "rt.h"
 #include "trace/trace.h"

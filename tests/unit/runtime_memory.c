@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "runtime/launch/memory.h"
+#include "runtime/launch/world.h"
 #include "tests/unit/check.h"
 
 static char root[64];

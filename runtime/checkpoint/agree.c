@@ -29,7 +29,6 @@
  * Requires that all ranks call the functions in the same order. Ensures that
  * rt_agree returns the same value on all ranks.
  */
-#include "checkpoint/agree.h"
 #include "common/message.h"
 #include "launch/job.h"
 #include "launch/world.h"

@@ -39,10 +39,9 @@ static bool is_ignored(const char *key)
     static const char *const keys[] = {
         "bos_token_id", "eos_token_id", "max_position_embeddings",
         "resid_pdrop",  "embd_pdrop",   "attn_pdrop"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
-    }
     return false;
 }
 
@@ -54,12 +53,11 @@ static void read_value(RtJson *j, Entry *e)
         rt_json_string(j, e->text, sizeof e->text);
         return;
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         if (rt_json_word(j, words[i])) {
             snprintf(e->text, sizeof e->text, "%s", words[i]);
             return;
         }
-    }
     e->is_number = true;
     e->number = rt_json_number(j);
     snprintf(e->text, sizeof e->text, "%.9g", e->number);
@@ -89,10 +87,9 @@ static void read_entries(RtJson *j, Config *c, bool outer)
 
 static const Entry *find(const Config *c, const char *key)
 {
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < c->n; i++)
         if (strcmp(c->entry[i].key, key) == 0)
             return &c->entry[i];
-    }
     return NULL;
 }
 

@@ -78,10 +78,9 @@ static void name_pieces(Named *to, const ParcModel *m, bool foreign)
 static void group_pieces(Named *piece, int n)
 {
     qsort(piece, (size_t)n, sizeof *piece, by_name);
-    for (int i = 1; i < n; i++) {
+    for (int i = 1; i < n; i++)
         if (strcmp(piece[i].name, piece[i - 1].name) == 0)
             piece[i].order = piece[i - 1].order;
-    }
     qsort(piece, (size_t)n, sizeof *piece, by_order);
 }
 
@@ -197,10 +196,9 @@ static void write_header(RtOutput *w, const RtExportList *l, int file)
             "\"model\": \"%s\", \"names\": \"%s\"}",
             l->model->parc_version, l->model->name,
             l->foreign ? "hf" : "parc");
-    for (int i = 0; i < l->n; i++) {
+    for (int i = 0; i < l->n; i++)
         if (l->tensor[i].file == file)
             describe(f, l, &l->tensor[i], &offset);
-    }
     fprintf(f, "}");
     if (fclose(f) != 0)
         w->error = errno;
@@ -275,10 +273,9 @@ void rt_export_file(RtOutput *w, ParcRt *rt, const RtExportList *l, int file)
 {
     Buffers b = {0};
     write_header(w, l, file);
-    for (int i = 0; i < l->n && !w->error; i++) {
+    for (int i = 0; i < l->n && !w->error; i++)
         if (l->tensor[i].file == file)
             write_tensor(w, rt, l, &l->tensor[i], &b);
-    }
     free(b.tensor.at);
     free(b.layer.at);
     free(b.remote.at);

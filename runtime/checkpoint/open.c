@@ -8,10 +8,10 @@
  * is one of a later step than the one at which it starts. What decides the
  * batches and random numbers cannot change when a run is resumed.
  */
-#include "checkpoint/open.h"
 #include "common/message.h"
 #include "options/options.h"
 #include "rt.h"
+#include "run.h"
 
 #include <stdlib.h>
 #include <string.h>

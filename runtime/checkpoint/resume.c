@@ -159,11 +159,11 @@ static bool open_directory(RtResume *c, const char *directory, bool optional,
     if (good || (optional && (n == 0 || (n < 0 && error == ENOENT))))
         return true;
     if (n < 0)
-        rt_error("--resume: cannot read '%s': %s", directory, strerror(error));
-    else
-        return rt_error("--resume: '%s' has no %scheckpoint: a directory "
-                        "step-<number> with index.json", directory,
-                        n > 0 ? "whole " : "");
+        return rt_error("--resume: cannot read '%s': %s", directory,
+                        strerror(error));
+    return rt_error("--resume: '%s' has no %scheckpoint: a directory "
+                    "step-<number> with index.json", directory,
+                    n > 0 ? "whole " : "");
 }
 
 bool rt_resume_open(RtResume *c, const char *option, const char *saves,

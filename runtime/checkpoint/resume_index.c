@@ -129,7 +129,7 @@ static void read_tensor(RtJson *j, RtResume *c, RtSavedTensor *t)
     char key[16], dtype[8] = "";
     int64_t elements = 0;
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "dtype") == 0) {
             rt_json_string(j, dtype, sizeof dtype);
         } else if (strcmp(key, "shape") == 0 && elements == 0) {
@@ -150,7 +150,6 @@ static void read_tensor(RtJson *j, RtResume *c, RtSavedTensor *t)
         } else {
             rt_json_fail(j, "expected dtype, shape and pieces, each once");
         }
-    }
     if (strcmp(dtype, "F32") != 0)
         rt_json_fail(j, "the dtype is not F32");
     else if (elements != 0)
@@ -180,7 +179,7 @@ static void read_index(RtJson *j, RtResume *c)
     bool state = false, tensors = false;
     int64_t sum = -1, end = 0;
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "format") == 0) {
             rt_json_string(j, format, sizeof format);
         } else if (strcmp(key, "version") == 0) {
@@ -199,7 +198,6 @@ static void read_index(RtJson *j, RtResume *c)
         } else {
             rt_json_skip(j);
         }
-    }
     if (strcmp(format, "parc-checkpoint") != 0 || !state || !tensors) {
         rt_json_fail(j, "this is not the index of a checkpoint of parc");
     } else if (version != 1) {

@@ -185,14 +185,13 @@ static void map_layer(ParcRt *rt, const RtResume *c, Maps *m, const RtShard *s,
     RtBlock block;
     RtBox copy;
     int64_t to, from;
-    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);) {
+    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         for (int64_t i = t->first; i < t->first + t->n; i++) {
             const RtSavedPiece *p = &c->piece[i];
             if (rt_block_common(s, &block, p->offset, p->extent, &copy, &to,
                                 &from))
                 map_file(rt, c, m, p);
         }
-    }
 }
 
 /* Copies a layer; false if the pieces lack some of its elements. */
@@ -204,10 +203,9 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
     RtBox copy;
     for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         wanted += rt_block_elements(s, &block);
-    if (wanted < s->run) { /* padding is 0 */
+    if (wanted < s->run) /* padding is 0 */
         memset(layer, 0, (size_t)s->run * sizeof *layer);
-    }
-    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);) {
+    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         for (int64_t i = t->first; i < t->first + t->n; i++) {
             const RtSavedPiece *p = &c->piece[i];
             if (rt_block_common(s, &block, p->offset, p->extent, &copy, &to,
@@ -217,7 +215,6 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
                 copied += rt_box_elements(&copy);
             }
         }
-    }
     return copied == wanted;
 }
 
@@ -252,9 +249,8 @@ void rt_resume_load(ParcRt *rt, const RtResume *c)
     Maps m = {rt_allocate((size_t)(c->nfiles + 1) * sizeof *m.at)};
     verify(rt, c);
     rt_meet(rt, RT_AT_RESUME);
-    for (int i = 0; i < rt->model->nparams; i++) {
+    for (int i = 0; i < rt->model->nparams; i++)
         if (rt_param_is_saved(&rt->model->param[i]))
             load_param(rt, c, &m, &rt->model->param[i]);
-    }
     unmap_files(c, &m);
 }

@@ -37,12 +37,11 @@ static void metadata(RtJson *j, RtTensorFile *f)
 {
     char key[8], skipped[2];
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "names") == 0)
             rt_json_string(j, f->names, sizeof f->names);
         else
             rt_json_string(j, skipped, sizeof skipped);
-    }
 }
 
 /* Checks that the range has the size of type and shape, and is inside the
@@ -50,12 +49,11 @@ static void metadata(RtJson *j, RtTensorFile *f)
 static void check_tensor(RtJson *j, RtTensor *t, int64_t data, int64_t size)
 {
     int64_t elements = 1, bytes = 0;
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         if (strcmp(t->dtype_name, dtypes[i].name) == 0) {
             bytes = dtypes[i].bytes;
             t->type = dtypes[i].type;
         }
-    }
     for (int d = 0; d < t->ndim; d++) {
         if (t->dim[d] > 0 && elements > (INT64_MAX >> 8) / t->dim[d]) {
             rt_json_fail(j, "the tensor is too large");
@@ -145,12 +143,11 @@ static void sort(RtJson *j, RtTensorFile *f)
 {
     if (f->n > 0)
         qsort(f->tensor, (size_t)f->n, sizeof f->tensor[0], by_name);
-    for (int i = 1; i < f->n && !j->error; i++) {
+    for (int i = 1; i < f->n && !j->error; i++)
         if (strcmp(f->tensor[i - 1].name, f->tensor[i].name) == 0) {
             j->at = f->tensor[i].at;
             rt_json_fail(j, "a second tensor of the same name");
         }
-    }
 }
 
 const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)

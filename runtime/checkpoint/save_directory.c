@@ -96,13 +96,12 @@ int rt_steps_list(const char *directory, int64_t **steps)
 static void remove_temporaries(const char *directory)
 {
     DIR *d = opendir(directory);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    for (struct dirent *e; d && (e = readdir(d));)
         if (is_temporary(e->d_name)) {
             char *path = rt_path_join(directory, e->d_name);
             rt_output_discard(path);
             free(path);
         }
-    }
     if (d)
         closedir(d);
 }
@@ -215,12 +214,11 @@ static void prune(const RtSaver *s)
 {
     int64_t *steps, kept = 0;
     int n = s->keep > 0 ? rt_steps_list(s->directory, &steps) : 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (kept >= s->keep)
             remove_checkpoint(s, steps[i]);
         else
             kept += has_index(s, steps[i]);
-    }
     if (n > 0)
         free(steps);
 }

@@ -159,9 +159,8 @@ static void keep_pace(const RtPace *pace, double begin, int64_t bytes)
 {
     enum { PER_SECOND = 512 << 20, NAP_MS = 2 };
     double due = begin + (double)bytes / PER_SECOND;
-    while (pace && !atomic_load(&pace->hurry) && rt_now() < due) {
+    while (pace && !atomic_load(&pace->hurry) && rt_now() < due)
         nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000}, NULL);
-    }
 }
 
 /* Writes what waits; the rest of a page only at the end of the file. */
@@ -249,10 +248,9 @@ static char *make_header(const RtPieces *p, const ParcModel *m, int number,
     if (!f)
         return NULL;
     fprintf(f, "01234567{\"__metadata__\": {\"format\": \"parc-pieces\"}");
-    for (int64_t i = 0; i < p->n; i++) {
+    for (int64_t i = 0; i < p->n; i++)
         if (p->at[i].file == number)
             describe(f, &p->at[i], &m->param[p->at[i].param]);
-    }
     fputc('}', f);
     while (ftell(f) % ALIGN != 0 && !ferror(f))
         fputc(' ', f);

@@ -58,10 +58,9 @@ typedef struct Index {
 /* The number of a file in the index; -1 after an error. */
 static int file_number(Index *x, const char *name, int64_t at)
 {
-    for (int i = x->nfiles - 1; i >= 0; i--) {
+    for (int i = x->nfiles - 1; i >= 0; i--)
         if (strcmp(x->file[i], name) == 0)
             return i;
-    }
     if (!rt_is_file_name(name) || x->nfiles == MOST_FILES) {
         x->j.at = at;
         rt_json_fail(&x->j, x->nfiles == MOST_FILES
@@ -106,27 +105,24 @@ static void read_index(Index *x)
     char key[16];
     bool found = false;
     rt_json_object(&x->j);
-    while (rt_json_key(&x->j, key, sizeof key)) {
+    while (rt_json_key(&x->j, key, sizeof key))
         if (strcmp(key, "weight_map") == 0 && !found) {
             read_map(x);
             found = true;
         } else {
             rt_json_skip(&x->j);
         }
-    }
-    if (!x->j.error && rt_json_peek(&x->j) >= 0) {
+    if (!x->j.error && rt_json_peek(&x->j) >= 0)
         rt_json_fail(&x->j, "something follows the last '}'");
-    }
     if (!found || x->n == 0)
         rt_json_fail(&x->j, "the index has no \"weight_map\" with tensors");
     if (x->n > 0)
         qsort(x->entry, (size_t)x->n, sizeof x->entry[0], by_name);
-    for (int i = 1; i < x->n && !x->j.error; i++) {
+    for (int i = 1; i < x->n && !x->j.error; i++)
         if (strcmp(x->entry[i - 1].name, x->entry[i].name) == 0) {
             x->j.at = x->entry[i].at;
             rt_json_fail(&x->j, "a second tensor of the same name");
         }
-    }
 }
 
 static void free_index(Index *x)

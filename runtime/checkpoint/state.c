@@ -31,11 +31,10 @@ static void print_state(const ParcRt *rt, const RtRun *run, int64_t step,
             (long long)step, (long long)rt_report_tokens(&run->report, step),
             (long long)rt->updates, (long long)o->seed,
             o->shuffle ? "true" : "false");
-    if (s->scale > 0) {
+    if (s->scale > 0)
         fprintf(to, "\"loss_scale\": {\"scale\": %.17g, \"good\": %lld, "
                     "\"bad\": %lld}, ",
                 s->scale, (long long)s->good, (long long)s->bad);
-    }
     fprintf(to, "\"settings\": ");
     rt_settings_print_json(&run->settings, to);
     fprintf(to, ", \"data\": ");
@@ -62,7 +61,7 @@ static void read_scale(RtScale *s, RtJson *j)
 {
     char key[16];
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "scale") == 0)
             s->scale = rt_json_number(j);
         else if (strcmp(key, "good") == 0)
@@ -71,7 +70,6 @@ static void read_scale(RtScale *s, RtJson *j)
             s->bad = rt_json_integer(j);
         else
             rt_json_skip(j);
-    }
     if (!(s->scale > 0 && s->scale <= 0x1p127))
         rt_json_fail(j, "the loss scale is not a positive number");
 }

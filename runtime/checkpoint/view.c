@@ -107,11 +107,10 @@ void rt_view_write(float *tensor, const ParcFileTensor *view,
 {
     for (int64_t global = 0; global < n;) {
         Block b = next_block(view, global, n - global);
-        for (int64_t c = 0; b.stride != 1 && c < b.n; c++) {
+        for (int64_t c = 0; b.stride != 1 && c < b.n; c++)
             for (int64_t r = 0; r < b.rows; r++)
                 tensor[b.at + r * b.row_stride + c * b.stride] =
                     layer[global + r * b.n + c];
-        }
         if (b.stride == 1)
             memcpy(tensor + b.at, layer + global, (size_t)b.n * sizeof *layer);
         global += b.rows * b.n;

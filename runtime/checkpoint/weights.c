@@ -277,19 +277,14 @@ bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
     return true;
 }
 
-bool rt_weights_apart(const RtWeights *w, const RtOptions *o)
+const char *rt_weights_file(const RtWeights *w, int number)
 {
-    const char *const written[] = {o->log, o->trace};
     for (int i = 0; i < w->nsources; i++) {
-        const RtSource *s = &w->source[i];
-        for (int k = 0; k < 2 * s->nfiles; k++) {
-            const char *path = written[k % 2];
-            if (path && rt_is_same_file(path, s->file[k / 2].path))
-                return rt_error("%s would overwrite what --init reads, '%s'",
-                                k % 2 ? "--trace" : "--log", path);
-        }
+        if (number < w->source[i].nfiles)
+            return w->source[i].file[number].path;
+        number -= w->source[i].nfiles;
     }
-    return true;
+    return NULL;
 }
 
 void rt_weights_close(RtWeights *w)

@@ -28,9 +28,9 @@ typedef struct RtWeights {
  * `quiet`: only errors are printed. */
 bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
                      const ParcModel *model);
-/* Checks that --log and --trace do not overwrite a file of the weights; false
- * after a message. --export may: it replaces files after they are read. */
-bool rt_weights_apart(const RtWeights *w, const RtOptions *o);
+/* The path of a file of the weights, by its number from 0; NULL: there are
+ * fewer files. */
+const char *rt_weights_file(const RtWeights *w, int number);
 void rt_weights_close(RtWeights *w);
 /* Reads the rank's part of all layers that were found. */
 void rt_weights_load(ParcRt *rt, const RtWeights *w);

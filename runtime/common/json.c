@@ -296,7 +296,7 @@ void rt_json_skip(RtJson *j)
 void rt_json_print(FILE *to, const char *text)
 {
     fputc('"', to);
-    for (const char *c = text; *c; c++) {
+    for (const char *c = text; *c; c++)
         if (*c == '"' || *c == '\\')
             fprintf(to, "\\%c", *c);
         else if (*c == '\n')
@@ -305,6 +305,5 @@ void rt_json_print(FILE *to, const char *text)
             fprintf(to, "\\u%04x", (unsigned)*c);
         else
             fputc(*c, to);
-    }
     fputc('"', to);
 }

@@ -5,6 +5,7 @@
  * A message is composed first and written in one call, which keeps the lines
  * of several ranks apart.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,11 +185,39 @@ void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size)
     return more;
 }
 
-double rt_now(void)
+const char *rt_variable(const char *name)
+{
+    const char *value = name ? getenv(name) : NULL;
+    return value && *value ? value : NULL;
+}
+
+bool rt_variable_number(const char *name, int64_t least, int64_t most, int *to)
+{
+    char *end;
+    const char *text = rt_variable(name);
+    if (!text)
+        return true;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < least || n > most)
+        return rt_error(
+            "%s is '%s' in the environment; it takes %s%lld %s %lld", name,
+            text, most > least + 1 ? "a whole number from " : "",
+            (long long)least, most > least + 1 ? "to" : "or", (long long)most);
+    *to = (int)n;
+    return true;
+}
+
+int64_t rt_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+double rt_now(void)
+{
+    return 1e-9 * (double)rt_now_ns();
 }
 
 void rt_work_turns(const ParcWork *w, int64_t turn, int64_t at[PARC_MAX_LOOPS])

@@ -45,7 +45,10 @@ char *rt_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The array of `n` elements of `size` bytes, moved if it has no space for one
  * more; *capacity is the number of elements that it has space for. */
 void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size);
-double rt_now(void);             /* seconds */
+/* The time of CLOCK_MONOTONIC, in ns and in seconds. Signal handlers may call
+ * them. */
+int64_t rt_now_ns(void);
+double rt_now(void);
 
 /* A text that is being composed. What does not fit is left out. */
 typedef struct RtText {
@@ -54,6 +57,13 @@ typedef struct RtText {
 } RtText;
 void rt_add(RtText *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The value of an environment variable; NULL if it is not set or empty, or if
+ * `name` is NULL. */
+const char *rt_variable(const char *name);
+/* Reads a whole number from the environment; *to stays as it is if the variable
+ * is not set. False, after a message, if it is not from `least` to `most`. */
+bool rt_variable_number(const char *name, int64_t least, int64_t most, int *to);
 
 /* The candidate most similar to `name`; NULL if none is similar. */
 const char *rt_near_miss(const char *name, const char *const *candidate, int n);

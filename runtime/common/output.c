@@ -22,10 +22,9 @@
 
 void rt_streams_prepare(void)
 {
-    for (int fd = 0; fd <= 2; fd++) {
+    for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0)
             open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    }
     signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -72,14 +71,13 @@ void rt_output_remove_stale(const char *stem)
     char *parent =
         slash ? rt_format("%.*s", (int)(name - stem), stem) : rt_format(".");
     DIR *d = opendir(parent);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    for (struct dirent *e; d && (e = readdir(d));)
         if (strncmp(e->d_name, name, n) == 0 && e->d_name[n] == '.') {
             char *path = rt_path_join(parent, e->d_name);
             if (is_stale(path, e->d_name + n + 1))
                 rt_output_discard(path);
             free(path);
         }
-    }
     if (d)
         closedir(d);
     free(parent);

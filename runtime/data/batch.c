@@ -83,16 +83,14 @@ static RtSample sample_at(const RtData *d, const RtFeed *feed, int64_t number)
 static const RtFeed *feed_of(const RtData *d, const ParcInput *in, bool *later)
 {
     *later = false;
-    for (int i = 0; i < d->nfeeds; i++) {
+    for (int i = 0; i < d->nfeeds; i++)
         if (strcmp(d->feed[i].row.input->name, in->name) == 0)
             return d->feed[i].nsources > 0 ? &d->feed[i] : NULL;
-    }
-    for (int i = 0; i < d->nfeeds && in->is_labels; i++) {
+    for (int i = 0; i < d->nfeeds && in->is_labels; i++)
         if (d->feed[i].row.shifted && d->feed[i].nsources > 0) {
             *later = true;
             return &d->feed[i];
         }
-    }
     return NULL;
 }
 

@@ -51,9 +51,6 @@ void rt_data_describe(const RtData *d, const ParcModel *model);
 /* The path of a file of the data, by its number from 0; NULL: there are fewer
  * files. */
 const char *rt_data_file(const RtData *d, int number);
-/* Checks that the run does not write a file that it also reads or writes for
- * another option; false after a message (common/input.c). */
-bool rt_files_apart(const RtOptions *o, const RtData *d);
 
 /* The position in every source, as a checkpoint has it (position.c). */
 typedef struct RtDataState {

@@ -132,12 +132,11 @@ static bool lend_tokens(RtData *d, const ParcInput *labels, const ParcModel *m)
 {
     const ParcInput *tokens = NULL;
     int ntokens = 0;
-    for (int i = 0; i < m->ninputs; i++) {
+    for (int i = 0; i < m->ninputs; i++)
         if (m->input[i].type == PARC_I32 && !m->input[i].is_labels) {
             tokens = &m->input[i];
             ntokens++;
         }
-    }
     if (ntokens != 1 || !is_tokens(tokens, labels))
         return false;
     int i = find_feed(d, tokens->name);
@@ -173,9 +172,8 @@ bool rt_feeds_open(RtData *d, char *text, const ParcModel *model)
     }
     if (!check_named(d, model))
         return false;
-    for (int i = 0; i < d->nfeeds; i++) {
+    for (int i = 0; i < d->nfeeds; i++)
         if (!rt_feed_open(&d->feed[i]))
             return false;
-    }
     return true;
 }

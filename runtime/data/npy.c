@@ -180,12 +180,11 @@ static bool set_type(const Header *h)
         {"<i2", {2, true, false}},  {"<u4", {4, false, false}},
         {"<i4", {4, true, false}},  {"<i8", {8, true, false}},
     };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(h->type, types[i].name) == 0) {
             h->f->type = types[i].type;
             return true;
         }
-    }
     return rt_fault(h->f->path, h->offset, "elements of type '%s' cannot be "
                     "read; write the array as float32, uint8, int32 or int64: "
                     "np.save(file, x.astype('float32'))", h->type);

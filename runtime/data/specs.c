@@ -97,10 +97,9 @@ static bool set_order(RtData *d)
 static int64_t bytes_of(const RtFeed *f)
 {
     int64_t size = 0;
-    for (int i = 0; i < f->nsources; i++) {
+    for (int i = 0; i < f->nsources; i++)
         for (int k = 0; k < f->source[i].nfiles; k++)
             size += f->source[i].file[k].size;
-    }
     return size;
 }
 
@@ -133,10 +132,9 @@ void rt_data_describe(const RtData *d, const ParcModel *model)
     } else if (d->nfeeds == 1 && d->feed->row.shifted) {
         const RtFeed *f = d->feed;
         int64_t tokens = 0;
-        for (int i = 0; i < f->nsources; i++) {
+        for (int i = 0; i < f->nsources; i++)
             for (int k = 0; k < f->source[i].nfiles; k++)
                 tokens += f->source[i].file[k].elements;
-        }
         printf("data      %s: %lld tokens, %lld sequences of %lld%s\n", d->path,
                (long long)tokens, (long long)d->samples, (long long)model->seq,
                d->shuffle ? ", shuffled" : "");
@@ -148,14 +146,13 @@ void rt_data_describe(const RtData *d, const ParcModel *model)
 
 const char *rt_data_file(const RtData *d, int number)
 {
-    for (int k = 0; k < d->nfeeds; k++) {
+    for (int k = 0; k < d->nfeeds; k++)
         for (int i = 0; i < d->feed[k].nsources; i++) {
             const RtSource *s = &d->feed[k].source[i];
             if (number < s->nfiles)
                 return s->file[number].path;
             number -= s->nfiles;
         }
-    }
     return NULL;
 }
 

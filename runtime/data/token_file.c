@@ -44,10 +44,9 @@ static int64_t character(const unsigned char *p, int64_t n)
                    : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
     bool control = (*p < ' ' && *p != '\t' && *p != '\n' && *p != '\r' &&
                     *p != '\f') || *p == 0x7F;
-    for (int64_t i = 1; i < size && i < n; i++) {
+    for (int64_t i = 1; i < size && i < n; i++)
         if (p[i] >> 6 != 2)
             return 0;
-    }
     return control ? 0 : size;
 }
 

@@ -48,10 +48,9 @@ void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step)
 void rt_forward_init(ParcRt *rt)
 {
     const ParcEval *const program[] = {rt->model->eval, rt->model->outputs};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         if (program[i])
             program[i]->init(rt);
-    }
 }
 
 void rt_forward_begin(ParcRt *rt, const ParcEval *e)

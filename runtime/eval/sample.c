@@ -60,11 +60,10 @@ static const ParcInput *text_input(const RtRun *run)
 static bool check_outputs(const RtRun *run)
 {
     const ParcModel *m = run->model;
-    if (!m->outputs || m->outputs->noutputs == 0) {
+    if (!m->outputs || m->outputs->noutputs == 0)
         return rt_error("cannot sample from %s: forward returns only the loss; "
                         "return the logits as the second value: return loss, "
                         "logits", m->name);
-    }
     const ParcOutput *o = &m->outputs->output[0];
     if (o->ndim != LOGIT_DIMS || o->dim[1] != m->seq || o->type == PARC_I32 ||
         o->type == PARC_I64)
@@ -92,10 +91,9 @@ static bool read_text(RtRun *run)
         return rt_error("--sample: the model has %lld tokens, so it does not "
                         "read bytes; --sample-ids takes token ids",
                         (long long)vocabulary);
-    for (const char *c = o->sample; *c; c++) {
+    for (const char *c = o->sample; *c; c++)
         if (!add_token(run, (unsigned char)*c, "--sample"))
             return false;
-    }
     return true;
 }
 
@@ -239,10 +237,9 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
     const RtChoice choice = {run->options.temperature, run->options.top_k,
                              run->options.seed};
     int64_t n = run->nprompt < o->dim[1] ? run->nprompt : o->dim[1], token = 0;
-    for (int i = 0; i < e->ninputs; i++) {
+    for (int i = 0; i < e->ninputs; i++)
         if (e->input[i].offset >= 0)
             fill_input(rt, run, &e->input[i], &e->input[i] == text);
-    }
     rt_forward_run(rt, e);
     gather_logits(rt, o, n - 1, logit);
     if (rt->rank == 0) {
@@ -259,12 +256,11 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
 
 static void print_tokens(ParcRt *rt, const RtRun *run, int64_t from, int64_t to)
 {
-    for (int64_t i = from; i < to; i++) {
+    for (int64_t i = from; i < to; i++)
         if (run->options.sample)
             putchar(run->prompt[i]);
         else
             printf("%s%d", i == 0 ? "" : " ", run->prompt[i]);
-    }
     if (fflush(stdout) != 0)
         rt_fail(rt, "cannot write standard output: %s", strerror(errno));
 }

@@ -59,8 +59,8 @@ void rt_fail_at(ParcRt *rt, const char *fmt, ...)
 
 bool rt_flag(ParcRt *rt, const char *name, bool otherwise)
 {
-    const char *text = getenv(name);
-    if (!text || !*text)
+    const char *text = rt_variable(name);
+    if (!text)
         return otherwise;
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
         rt_fail(rt, "%s is '%s' in the environment; it takes 0 or "

@@ -56,20 +56,18 @@ _Noreturn static void leave(const RtStore *s)
 /* Only one thread of a process may end it; other callers block. */
 static void claim_failure(RtStore *s)
 {
-    if (atomic_exchange(&s->failed, 1) != 0) {
+    if (atomic_exchange(&s->failed, 1) != 0)
         for (;;)
             pause();
-    }
 }
 
 /* Sends a frame and its text over all lifelines that are open. */
 static void tell(RtStore *s, const RtFrame *f, const char *text)
 {
-    for (int i = s->launch->rank == 0; i < peers(s); i++) {
+    for (int i = s->launch->rank == 0; i < peers(s); i++)
         if (s->link[i].life >= 0 && !s->link[i].done &&
             rt_store_send(s->link[i].life, f, sizeof *f, SOON) && f->bytes)
             rt_store_send(s->link[i].life, text, (size_t)f->bytes, SOON);
-    }
 }
 
 /* Discards received bytes of a lifeline; false at its end. */
@@ -98,12 +96,11 @@ static void drain_lifelines(RtStore *s)
     while (left > 0 && rt_now() < end) {
         if (poll(p, (nfds_t)n, 100) < 0 && errno != EINTR)
             break;
-        for (int r = 1; r < n; r++) {
+        for (int r = 1; r < n; r++)
             if (p[r].fd >= 0 && p[r].revents && !discard(p[r].fd)) {
                 p[r].fd = -1;
                 left--;
             }
-        }
     }
     free(p);
 }
@@ -134,10 +131,9 @@ void rt_job_fail(RtStore *s, const char *text)
         end_run(s, text);
     RtFrame f = {.say = RT_SAY_FAIL, .bytes = text ? strlen(text) : 0};
     tell(s, &f, text);
-    if (s->watched) {
+    if (s->watched)
         sleep(SOON); /* rank 0's answer ends this process, in the watcher
                         thread */
-    }
     if (text && !is_claimed(s))
         rt_put(text);
     leave(s);
@@ -246,10 +242,9 @@ static void *watch(void *context)
             break;
         if (p[n].revents && !answer_bell(s))
             break;
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n; i++)
             if (p[i].revents)
                 receive_message(s, i);
-        }
     }
     free(p);
     return NULL;
@@ -376,9 +371,8 @@ static void hand_out(RtStore *s, const RtFrame *f, int id)
     if (f->a < 0 || f->b < 0 || f->b > room || f->a > room - f->b ||
         (trace && !w->trace.rings))
         fail_mismatch(s, 0, id);
-    if (trace) { /* relative to the start of the run: rt_trace_gather */
+    if (trace) /* relative to the start of the run: rt_trace_gather */
         rt_marks_shift(rt_trace_ring(w, own), -s->zero);
-    }
     RtFrame data = {.say = RT_SAY_DATA, .bytes = (uint64_t)f->b};
     send_to(s, 0, &data, from + f->a);
 }
@@ -410,9 +404,8 @@ static void coordinate_point(RtStore *s, int id)
             fail_mismatch(s, r, id);
         l->arrived = false;
     }
-    for (int r = 1; r < n; r++) {
+    for (int r = 1; r < n; r++)
         send_to(s, r, &(RtFrame){.say = RT_SAY_GO, .id = id}, NULL);
-    }
 }
 
 void rt_job_meet(RtStore *s, int id)
@@ -422,7 +415,7 @@ void rt_job_meet(RtStore *s, int id)
     else
         wait_at_point(s, id);
     if (s->zero == 0)
-        s->zero = (int64_t)(rt_now() * 1e9);
+        s->zero = rt_now_ns();
 }
 
 static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)

@@ -64,7 +64,7 @@ int rt_join_file(const RtWorld *w, size_t bytes)
     Share share = {.process = getpid(), .bytes = bytes};
     int file = first ? rt_memory_file(bytes) : -1;
     share.file = file;
-    share.token = w->launch->job ^ (uint64_t)(rt_now() * 1e9);
+    share.token = w->launch->job ^ (uint64_t)rt_now_ns();
     if (file >= 0 &&
         pwrite(file, &share.token, sizeof share.token,
                offsetof(RtControl, token)) != (ssize_t)sizeof share.token)

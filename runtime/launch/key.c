@@ -30,9 +30,9 @@ static const char *const job_variable[] = {
     "PMIX_NAMESPACE", "SLURM_JOB_ID",        "SLURM_STEP_ID"};
 enum { VARIABLES = sizeof job_variable / sizeof *job_variable };
 
-static const char *value_of(const char *name)
+static const char *variable_value(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = rt_variable(name);
     return value ? value : "";
 }
 
@@ -41,7 +41,7 @@ static uint64_t job_hash(void)
 {
     uint64_t h = 14695981039346656037u;
     for (int i = 0; i < VARIABLES; i++) {
-        for (const char *c = value_of(job_variable[i]); *c; c++)
+        for (const char *c = variable_value(job_variable[i]); *c; c++)
             h = (h ^ (unsigned char)*c) * 1099511628211u;
         h = (h ^ 255) * 1099511628211u;
     }
@@ -65,8 +65,8 @@ static bool read_file(const char *path, char token[MOST_TOKEN + 2])
 
 static bool read_token(char token[MOST_TOKEN + 2])
 {
-    const char *text = value_of("PARC_TOKEN");
-    const char *path = value_of("PARC_TOKEN_FILE");
+    const char *text = variable_value("PARC_TOKEN");
+    const char *path = variable_value("PARC_TOKEN_FILE");
     if (*text && *path)
         return rt_error("PARC_TOKEN and PARC_TOKEN_FILE are both set in the "
                         "environment: set one of them");
@@ -93,7 +93,7 @@ bool rt_key(RtLaunch *l)
         return false;
     rt_hash_begin(&h);
     for (int i = 0; i < VARIABLES; i++) {
-        const char *value = value_of(job_variable[i]);
+        const char *value = variable_value(job_variable[i]);
         rt_hash_add(&h, value, strlen(value) + 1);
     }
     rt_hash_add(&h, token, strlen(token));

@@ -59,11 +59,10 @@ static bool is_awaited(const RtWorld *w, int waiter, int rank)
     uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
     if (is_at_decision(&w->slot[waiter]))
         return rank == 0;
-    for (int a = 0; a < w->model->naxes; a++) {
+    for (int a = 0; a < w->model->naxes; a++)
         if (!(axes >> a & 1) && rt_coord(w->model, waiter, a) !=
                                     rt_coord(w->model, rank, a))
             return false;
-    }
     return rank != waiter;
 }
 

@@ -9,7 +9,6 @@
  * port is a hash of the job's name, so two jobs on one node rarely use the
  * same port.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,26 +39,6 @@ static const Launcher launchers[] = {
     {"srun", "SLURM_PROCID", "SLURM_NTASKS", {"SLURM_LOCALID", NULL},
      "SLURM_STEP_ID", true, "srun --ntasks %d"},
 };
-
-static const char *variable(const char *name)
-{
-    const char *value = name ? getenv(name) : NULL;
-    return value && *value ? value : NULL;
-}
-
-static bool number(const char *name, int64_t least, int64_t most, int *to)
-{
-    char *end;
-    const char *text = variable(name);
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (end == text || *end || errno || n < least || n > most)
-        return rt_error("%s is '%s' in the environment; it takes a whole "
-                        "number from %lld to %lld", name, text,
-                        (long long)least, (long long)most);
-    *to = (int)n;
-    return true;
-}
 
 /* ---- address of rank 0 --------------------------------------------------- */
 
@@ -114,9 +93,9 @@ static int neighbours(const RtLaunch *l)
     static const char *const local_size[] = {
         "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
         "SLURM_STEP_TASKS_PER_NODE"};
-    const char *nodes = variable("SLURM_STEP_NUM_NODES");
+    const char *nodes = rt_variable("SLURM_STEP_NUM_NODES");
     for (size_t i = 0; i < sizeof local_size / sizeof *local_size; i++) {
-        const char *text = variable(local_size[i]);
+        const char *text = rt_variable(local_size[i]);
         long n = text ? strtol(text, NULL, 10) : 0;
         if (n >= 1 && n <= l->size)
             return (int)n;
@@ -130,8 +109,8 @@ static int neighbours(const RtLaunch *l)
  * port. */
 static bool take_address(RtLaunch *l, const char *host)
 {
-    const char *taken = variable("TORCHELASTIC_USE_AGENT_STORE");
-    if (!number("MASTER_PORT", 1, 65534, &l->port))
+    const char *taken = rt_variable("TORCHELASTIC_USE_AGENT_STORE");
+    if (!rt_variable_number("MASTER_PORT", 1, 65534, &l->port))
         return false;
     l->port += taken && strcmp(taken, "True") == 0;
     if (!take_host(l, host, strlen(host)))
@@ -142,10 +121,11 @@ static bool take_address(RtLaunch *l, const char *host)
 
 static bool find_master(RtLaunch *l)
 {
-    const char *own = variable("PARC_MASTER"), *host = variable("MASTER_ADDR");
-    const char *port = variable("MASTER_PORT");
-    const char *nodes = variable("SLURM_STEP_NODELIST");
-    nodes = nodes ? nodes : variable("SLURM_JOB_NODELIST");
+    const char *own = rt_variable("PARC_MASTER"),
+               *host = rt_variable("MASTER_ADDR");
+    const char *port = rt_variable("MASTER_PORT");
+    const char *nodes = rt_variable("SLURM_STEP_NODELIST");
+    nodes = nodes ? nodes : rt_variable("SLURM_JOB_NODELIST");
     if (own)
         return take_master(l, own);
     if (host && port)
@@ -171,8 +151,9 @@ static bool find_master(RtLaunch *l)
  * are incomplete (after a message). */
 static int started_by(const Launcher *a)
 {
-    bool rank = variable(a->rank) != NULL, size = variable(a->size) != NULL;
-    if ((a->needs && !variable(a->needs)) || (!rank && !size))
+    bool rank = rt_variable(a->rank) != NULL,
+         size = rt_variable(a->size) != NULL;
+    if ((a->needs && !rt_variable(a->needs)) || (!rank && !size))
         return 0;
     if (rank && size)
         return 1;
@@ -184,12 +165,12 @@ static int started_by(const Launcher *a)
 
 static bool find_local(RtLaunch *l, const Launcher *a)
 {
-    const char *name = variable(a->local[0]) ? a->local[0] : a->local[1];
-    if (!variable(name))
+    const char *name = rt_variable(a->local[0]) ? a->local[0] : a->local[1];
+    if (!rt_variable(name))
         return rt_error("%s and %s are set in the environment, but %s is not: "
                         "it numbers the ranks of a machine and chooses their "
                         "devices", a->rank, a->size, a->local[0]);
-    return number(name, 0, l->size - 1, &l->local);
+    return rt_variable_number(name, 0, l->size - 1, &l->local);
 }
 
 /* Every process detects a wrong size; only rank 0 prints the message. */
@@ -211,7 +192,7 @@ static bool check_size(const RtLaunch *l, const Launcher *a, const ParcModel *m)
 
 bool rt_launcher(RtLaunch *l, const ParcModel *model)
 {
-    const char *choice = variable("PARC_LAUNCHER");
+    const char *choice = rt_variable("PARC_LAUNCHER");
     const Launcher *a = NULL;
     memset(l, 0, sizeof *l);
     if (choice && strcmp(choice, "none") == 0)
@@ -227,8 +208,8 @@ bool rt_launcher(RtLaunch *l, const ParcModel *model)
     }
     if (!a)
         return true;
-    if (!number(a->size, 1, RT_MOST_RANKS, &l->size) ||
-        !number(a->rank, 0, l->size - 1, &l->rank))
+    if (!rt_variable_number(a->size, 1, RT_MOST_RANKS, &l->size) ||
+        !rt_variable_number(a->rank, 0, l->size - 1, &l->rank))
         return false;
     if (l->size == 1 && (a->one_forks || rt_nranks(model) == 1))
         return true;

@@ -105,13 +105,12 @@ static void read_groups(RtMemory *m, const Interface *i, const char *root,
     if (n < 0 || mount + strlen(path) >= sizeof dir)
         return;
     memcpy(dir + mount, path, strlen(path) + 1);
-    for (size_t end = strlen(dir); end >= mount; end--) {
+    for (size_t end = strlen(dir); end >= mount; end--)
         if (end == mount || (dir[end] == 0 && dir[end - 1] != '/') ||
             dir[end] == '/') {
             dir[end] = 0;
             read_group(m, i, dir, strlen(root));
         }
-    }
 }
 
 /* Whether `controller` is in the list "cpu,memory"; "" is the empty list. */
@@ -120,12 +119,11 @@ static bool lists(const char *list, size_t n, const char *controller)
     size_t k = strlen(controller);
     if (k == 0 || n == 0)
         return k == n;
-    for (size_t at = 0; at + k <= n; at++) {
+    for (size_t at = 0; at + k <= n; at++)
         if ((at == 0 || list[at - 1] == ',') &&
             strncmp(list + at, controller, k) == 0 &&
             (at + k == n || list[at + k] == ','))
             return true;
-    }
     return false;
 }
 
@@ -137,10 +135,9 @@ static void read_line(RtMemory *m, const char *root, char *line)
     if (!path)
         return;
     size_t n = (size_t)(path - list) - 1;
-    for (size_t i = 0; i < sizeof interfaces / sizeof *interfaces; i++) {
+    for (size_t i = 0; i < sizeof interfaces / sizeof *interfaces; i++)
         if (lists(list + 1, n, interfaces[i].controller))
             read_groups(m, &interfaces[i], root, path + 1);
-    }
 }
 
 void rt_memory_available(RtMemory *m, const char *root)
@@ -160,19 +157,6 @@ void rt_memory_available(RtMemory *m, const char *root)
         return;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         read_line(m, root, line);
-}
-
-/* Reads PARC_MEMCHECK; 0 disables the check, for example because of swap.
- * False, after a message, if the value is neither 0 nor 1. */
-static bool read_switch(bool *on)
-{
-    const char *text = getenv("PARC_MEMCHECK");
-    bool set = text && *text;
-    *on = !set || strcmp(text, "0") != 0;
-    if (set && *on && strcmp(text, "1") != 0)
-        return rt_error("PARC_MEMCHECK is '%s' in the environment; it takes 0 "
-                        "or 1", text);
-    return true;
 }
 
 /* The advice is the caller's; the default is to ask parc for a plan that
@@ -198,8 +182,8 @@ static void report(const RtNeed *need, const RtMemory *m)
 bool rt_memory_fits(const RtNeed *need, const char *root)
 {
     RtMemory m;
-    bool on;
-    if (!read_switch(&on))
+    int on = 1; /* 0 disables the check, for example because of swap */
+    if (!rt_variable_number("PARC_MEMCHECK", 0, 1, &on))
         return false;
     if (!on)
         return true;

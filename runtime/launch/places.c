@@ -41,10 +41,9 @@ static void ask_all(RtStore *s, int32_t asker)
     int32_t nobody = 0;
     if (!atomic_compare_exchange_strong(&s->asker, &nobody, asker + 1))
         return;
-    for (int r = 1; r < s->launch->size; r++) {
+    for (int r = 1; r < s->launch->size; r++)
         if (r != asker && !s->link[r].done)
             ask(s, r, asker);
-    }
 }
 
 static Place own_place(const RtStore *s, int32_t asker)
@@ -117,9 +116,8 @@ void rt_places_ask(RtStore *s)
         ask_all(s, 0);
     else
         ask(s, 0, l->rank);
-    while (atomic_load(&s->heard) < l->size - 1 && rt_now() < until) {
+    while (atomic_load(&s->heard) < l->size - 1 && rt_now() < until)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
 }
 
 void rt_places_gather(ParcRt *rt)

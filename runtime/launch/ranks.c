@@ -92,10 +92,9 @@ static void report_killed(const RtWorld *w, int rank, int how)
 
 static void kill_all(const pid_t *pid, int n)
 {
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n; r++)
         if (pid[r] > 0)
             kill(pid[r], SIGKILL);
-    }
 }
 
 /* Whether a second signal has ended a rank that was asked to stop. */

@@ -89,9 +89,8 @@ static int listen_at(const void *address, socklen_t n)
     if (s < 0)
         return -1;
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (family == AF_INET6) {
+    if (family == AF_INET6)
         setsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int));
-    }
     if (bind(s, address, n) == 0 && listen(s, SOMAXCONN) == 0)
         return s;
     int error = errno;
@@ -155,10 +154,9 @@ static const char *reason(RtAnswer answer)
 static void clean(char host[64])
 {
     host[63] = 0;
-    for (char *c = host; *c; c++) {
+    for (char *c = host; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("-._", *c))
             *c = '?';
-    }
 }
 
 static void count_refused(Reception *r, const Guest *g, RtAnswer why)
@@ -282,10 +280,9 @@ static bool listen_to(Reception *r, Guest *g)
 static void drop_oldest(Reception *r)
 {
     int oldest = 0;
-    for (int i = 1; i < r->guests; i++) {
+    for (int i = 1; i < r->guests; i++)
         if (r->guest[i].until < r->guest[oldest].until)
             oldest = i;
-    }
     count_refused(r, &r->guest[oldest], RT_SILENT);
     close(r->guest[oldest].socket);
     r->guest[oldest] = r->guest[--r->guests];
@@ -335,12 +332,11 @@ static bool report_missing(const Reception *r)
     const RtStore *s = r->store;
     char refusals[1200];
     int missing = 0, first = 0;
-    for (int i = s->launch->size - 1; i > 0; i--) {
+    for (int i = s->launch->size - 1; i > 0; i--)
         if (s->link[i].line < 0 || s->link[i].life < 0) {
             missing++;
             first = i;
         }
-    }
     add_refusals(r, &(RtText){.at = refusals, .room = sizeof refusals});
     return rt_error("rank 0 waited %.0f s at %s:%d for %d of %d ranks; the "
                     "first that did not join is rank %d%s", s->limit,
@@ -356,17 +352,15 @@ static bool receive_all(Reception *r, int door)
         if (rt_now() > r->until)
             return !r->refused && report_missing(r);
         p[0] = (struct pollfd){.fd = door, .events = POLLIN};
-        for (int i = 0; i < r->guests; i++) {
+        for (int i = 0; i < r->guests; i++)
             p[i + 1] =
                 (struct pollfd){.fd = r->guest[i].socket, .events = POLLIN};
-        }
         if (poll(p, (nfds_t)r->guests + 1, 200) < 0 && errno != EINTR)
             return rt_error("rank 0 cannot wait for the other ranks: %s",
                             strerror(errno));
-        for (int i = r->guests - 1; i >= 0; i--) {
+        for (int i = r->guests - 1; i >= 0; i--)
             if (!listen_to(r, &r->guest[i]))
                 r->guest[i] = r->guest[--r->guests];
-        }
         if (p[0].revents & POLLIN)
             let_in(r, door);
     }

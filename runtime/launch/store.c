@@ -245,10 +245,9 @@ void rt_store_close(RtStore *s)
     int n = s->launch->rank == 0 ? s->launch->size : 1;
     for (int i = 0; i < n; i++) {
         int fd[] = {s->link[i].line, s->link[i].life};
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 2; k++)
             if (fd[k] >= 0)
                 close(fd[k]);
-        }
     }
     free(s->link);
     s->link = NULL;

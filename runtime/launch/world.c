@@ -46,10 +46,9 @@ static const double MOST_BYTES = 0x1p60;
 int64_t rt_nranks(const ParcModel *model)
 {
     int64_t n = 1;
-    for (int i = 0; i < model->naxes; i++) {
+    for (int i = 0; i < model->naxes; i++)
         if (__builtin_mul_overflow(n, model->axis[i].size, &n))
             return INT64_MAX;
-    }
     return n;
 }
 
@@ -120,22 +119,6 @@ int rt_cores(void)
     return n > 0 ? n : 1;
 }
 
-/* Reads PARC_TIMEOUT, in seconds; false, after a message, if it is invalid. */
-static bool read_timeout(RtWorld *w)
-{
-    const char *text = getenv("PARC_TIMEOUT");
-    w->timeout_seconds = DEFAULT_TIMEOUT;
-    if (!text || !*text)
-        return true;
-    char *end;
-    long n = strtol(text, &end, 10);
-    if (*end || n < 1 || n > MOST_SECONDS)
-        return rt_error("PARC_TIMEOUT is '%s' in the environment; it takes "
-                        "seconds, 1 to %d", text, MOST_SECONDS);
-    w->timeout_seconds = (int)n;
-    return true;
-}
-
 /* The file that ranks share; -1 if no file is needed, or if it cannot be
  * created. In a job of a launcher a message has then been printed. */
 static int shared_file(const RtWorld *w, size_t bytes)
@@ -175,7 +158,7 @@ static bool map_again(char *base, char *from, char *to, size_t bytes, int file)
 static bool map_segments(const RtWorld *w, char *base, char *at, int file)
 {
     const ParcModel *m = w->model;
-    for (int r = 0; r < w->mapped; r++) {
+    for (int r = 0; r < w->mapped; r++)
         for (int i = 0; i < m->nshared; i++) {
             const ParcShared *s = &m->shared[i];
             size_t first = (size_t)first_of_group(m, r, s->axes);
@@ -185,7 +168,6 @@ static bool map_segments(const RtWorld *w, char *base, char *at, int file)
                 !map_again(base, from, to, (size_t)s->bytes, file))
                 return false;
         }
-    }
     return true;
 }
 
@@ -252,12 +234,14 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
     w->model = model;
     w->nranks = (int)rt_nranks(model); /* fits: rt_ranks_check */
     w->threads = threads;
+    w->timeout_seconds = DEFAULT_TIMEOUT;
     sched_getaffinity(0, sizeof w->cpus, &w->cpus);
     w->crowded = (int64_t)w->nranks * threads > rt_cores();
     w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
     w->first = w->mapped == w->nranks ? 0 : launch->rank;
-    if (!read_timeout(w) || (launch && !rt_join(w, launch)) ||
-        !check_memory(w, runs, staging))
+    if (!rt_variable_number("PARC_TIMEOUT", 1, MOST_SECONDS,
+                            &w->timeout_seconds) ||
+        (launch && !rt_join(w, launch)) || !check_memory(w, runs, staging))
         return false;
     size_t n = (size_t)w->nranks;
     size_t slots = round_up(sizeof(RtControl), 64);

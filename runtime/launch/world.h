@@ -6,6 +6,9 @@
 #include "rt.h"
 
 const char *rt_collective_name(const ParcModel *model, int id);
+/* "in step 7, after 'ar3'": the position of a rank, for messages. */
+enum { RT_PLACE = 640 };
+const char *rt_place_text(const RtWorld *w, int rank, char text[RT_PLACE]);
 
 /* rt_nranks: the number of ranks of the mesh, INT64_MAX on overflow.
  * rt_ranks_check: whether the runtime supports this number; false after a

@@ -40,12 +40,11 @@ static bool is_kept(const unsigned char *line, int64_t n, int64_t step)
     char key[16];
     int64_t has = INT64_MAX;
     rt_json_object(&j);
-    while (rt_json_key(&j, key, sizeof key)) {
+    while (rt_json_key(&j, key, sizeof key))
         if (strcmp(key, "step") == 0)
             has = rt_json_integer(&j);
         else
             rt_json_skip(&j);
-    }
     return !j.error && rt_json_peek(&j) < 0 && has <= step;
 }
 

@@ -41,17 +41,16 @@ void rt_settings_init(RtSettings *s, const ParcModel *model)
                       .schedule = model->schedule};
 }
 
-static int find(const char *name, size_t n)
+static int setting_index(const char *name, size_t n)
 {
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         if (strlen(settings[i].name) == n &&
             strncmp(settings[i].name, name, n) == 0)
             return i;
-    }
     return -1;
 }
 
-static double value_of(const RtSettings *s, int i)
+static double setting_value(const RtSettings *s, int i)
 {
     const char *at = (const char *)s + settings[i].at;
     return settings[i].whole ? (double)*(const int64_t *)(const void *)at
@@ -59,7 +58,7 @@ static double value_of(const RtSettings *s, int i)
 }
 
 /* Whether the value is one that the setting can have. */
-static bool store(RtSettings *s, int i, double value)
+static bool store_setting(RtSettings *s, int i, double value)
 {
     char *at = (char *)s + settings[i].at;
     const double most = 0x1p53; /* whole numbers are exact up to here */
@@ -89,10 +88,9 @@ static bool is_read(int i, const ParcModel *model)
 void rt_settings_adopt(RtSettings *s, const RtSettings *from,
                        const ParcModel *model)
 {
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         if (from->changed >> i & 1 && is_read(i, model))
-            store(s, i, value_of(from, i));
-    }
+            store_setting(s, i, setting_value(from, i));
 }
 
 static bool refuse_name(const char *name, size_t n)
@@ -104,35 +102,34 @@ static bool refuse_name(const char *name, size_t n)
         names[i] = settings[i].name;
     const char *near = rt_near_miss(word, names, SETTINGS);
     if (near)
-        rt_error("--set: unknown setting '%s'; did you mean '%s'?", word, near);
-    else
-        return rt_error("--set: '%s' is a part of the program: compile again "
-                        "with -D %s=VALUE. A run can set optimizer.lr, clip, "
-                        "schedule.warmup, schedule.steps and schedule.min_lr",
-                        word, word);
+        return rt_error("--set: unknown setting '%s'; did you mean '%s'?", word,
+                        near);
+    return rt_error("--set: '%s' is a part of the program: compile again with "
+                    "-D %s=VALUE. A run can set optimizer.lr, clip, "
+                    "schedule.warmup, schedule.steps and schedule.min_lr", word,
+                    word);
 }
 
-static bool set(RtSettings *s, const char *text, const ParcModel *model)
+static bool apply_setting(RtSettings *s, const char *text,
+                          const ParcModel *model)
 {
     const char *equals = strchr(text, '=');
     if (!equals || !equals[1])
         return rt_error("--set takes NAME=VALUE, not '%s'", text);
     size_t n = (size_t)(equals - text);
-    int i = find(text, n);
+    int i = setting_index(text, n);
     if (i < 0)
         return refuse_name(text, n);
-    if (!is_read(i, model)) {
-        if (settings[i].at == AT(clip))
-            rt_error("--set %s: the program does not clip gradients: compile "
-                     "again with -D %s", text, text);
-        else
-            return rt_error("--set %s: the program's learning rate is constant "
-                            "after the warm-up: compile again with another "
-                            "schedule", text);
-    }
+    if (!is_read(i, model) && settings[i].at == AT(clip))
+        return rt_error("--set %s: the program does not clip gradients: "
+                        "compile again with -D %s", text, text);
+    if (!is_read(i, model))
+        return rt_error("--set %s: the program's learning rate is constant "
+                        "after the warm-up: compile again with another "
+                        "schedule", text);
     char *end;
     double value = strtod(equals + 1, &end);
-    if (*end || !store(s, i, value))
+    if (*end || !store_setting(s, i, value))
         return rt_error("--set %s takes a %s number%s, not '%s'",
                         settings[i].name,
                         settings[i].whole ? "whole" : "finite",
@@ -162,10 +159,9 @@ static bool check_schedule(const RtSettings *s)
 bool rt_settings_set(RtSettings *s, const RtTexts *texts,
                      const ParcModel *model)
 {
-    for (int i = 0; i < texts->n; i++) {
-        if (!set(s, texts->at[i], model))
+    for (int i = 0; i < texts->n; i++)
+        if (!apply_setting(s, texts->at[i], model))
             return false;
-    }
     return check_schedule(s);
 }
 
@@ -173,22 +169,20 @@ void rt_settings_print_json(const RtSettings *s, FILE *to)
 {
     const char *comma = "";
     fprintf(to, "{");
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         if (s->changed >> i & 1) {
             fprintf(to, "%s\"%s\": %.17g", comma, settings[i].name,
-                    value_of(s, i));
+                    setting_value(s, i));
             comma = ", ";
         }
-    }
     fprintf(to, "}");
 }
 
 void rt_settings_print(const RtSettings *s, FILE *to)
 {
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         if (s->changed >> i & 1)
-            fprintf(to, " %s=%.9g", settings[i].name, value_of(s, i));
-    }
+            fprintf(to, " %s=%.9g", settings[i].name, setting_value(s, i));
 }
 
 void rt_settings_read(RtSettings *s, RtJson *j)
@@ -196,10 +190,10 @@ void rt_settings_read(RtSettings *s, RtJson *j)
     char key[NAME];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
-        int i = find(key, strlen(key));
+        int i = setting_index(key, strlen(key));
         if (i < 0)
             rt_json_skip(j);
-        else if (!store(s, i, rt_json_number(j)))
+        else if (!store_setting(s, i, rt_json_number(j)))
             rt_json_fail(j, "the setting cannot have this value");
     }
 }

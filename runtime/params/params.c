@@ -44,8 +44,9 @@ static void stack_indices(const ParcParam *p, int64_t layer,
     }
 }
 
-void rt_param_numbers(const ParcParam *param, int64_t layer,
-                      int64_t number[PARC_MAX_STACK])
+/* The numbers in the name of a layer, one for each stack dim. */
+static void layer_numbers(const ParcParam *param, int64_t layer,
+                          int64_t number[PARC_MAX_STACK])
 {
     int stack = 0;
     stack_indices(param, layer, number);
@@ -225,10 +226,9 @@ void rt_params_init(ParcRt *rt, int64_t seed)
 
 bool rt_has_file_names(const ParcModel *m)
 {
-    for (int i = 0; i < m->nparams; i++) {
+    for (int i = 0; i < m->nparams; i++)
         if (m->param[i].nfile > 0)
             return true;
-    }
     return false;
 }
 
@@ -238,14 +238,13 @@ void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
     int64_t number[PARC_MAX_STACK];
     int stack = 0;
     size_t n = 0;
-    rt_param_numbers(p, layer, number);
-    for (const char *c = f->name; *c && n < RT_NAME - 24; c++) {
+    layer_numbers(p, layer, number);
+    for (const char *c = f->name; *c && n < RT_NAME - 24; c++)
         if (*c == '*' && stack < p->nstack)
             n += (size_t)snprintf(text + n, RT_NAME - n, "%lld",
                                   (long long)number[stack++]);
         else
             text[n++] = *c;
-    }
     text[n] = 0;
 }
 

@@ -54,9 +54,6 @@ bool rt_params_check(const ParcModel *model);
 enum { RT_NAME = 512 };
 void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
                    char text[RT_NAME]);
-/* The numbers in that name, one for each stack dim. */
-void rt_param_numbers(const ParcParam *param, int64_t layer,
-                      int64_t number[PARC_MAX_STACK]);
 /* Whether --export, --init and --print-shards include the parameter: it is not
  * an optimizer state, and the rank stores it. */
 bool rt_param_is_weight(const ParcParam *param);

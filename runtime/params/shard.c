@@ -71,10 +71,9 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
         s->held[d] = left < 0 ? 0 : left < s->part[d] ? left : s->part[d];
         s->box *= s->part[d];
     }
-    for (int a = 0; a < model->naxes; a++) {
+    for (int a = 0; a < model->naxes; a++)
         if (param->flat_axes >> a & 1)
             cut_by(&flat, model, rank, a);
-    }
     s->run = (s->box + flat.parts - 1) / flat.parts;
     s->first = s->run * flat.index;
     s->row = param->inside ? s->run * flat.parts : s->run;

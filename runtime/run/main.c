@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/open.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "device.h"
@@ -156,10 +155,9 @@ static int rank_main(ParcRt *rt, void *context)
         }
         return 0;
     }
-    if (rt->model->nshared > 0) {
+    if (rt->model->nshared > 0)
         rt_meet(rt, RT_AT_START); /* all ranks have initialized shared
                                      parameters */
-    }
     rt_train(rt, run);
     read_model(rt, run);
     bool whole = run->done == o->steps || rt_agree_status(rt->world) == 0;
@@ -174,27 +172,65 @@ static int rank_main(ParcRt *rt, void *context)
     return rt_checkpoints_unsaved(run) ? 1 : 0;
 }
 
+typedef struct Named {
+    const char *option, *path;
+} Named;
+
+/* Whether an output and another file differ; `is_input`: it is read. */
+static bool are_apart(Named output, Named other, bool is_input)
+{
+    if (!output.path || !other.path ||
+        !rt_is_same_file(output.path, other.path))
+        return true;
+    return rt_error(is_input ? "%s would overwrite what %s reads, '%s'"
+                             : "%s and %s would both write '%s'",
+                    output.option, other.option, rt_output_name(other.path));
+}
+
+/* Checks that the run does not write a file that it also reads or writes for
+ * another option. --export may replace a file of the weights, after they are
+ * read. */
+static bool check_files(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    const Named output[] = {
+        {"--log", o->log}, {"--trace", o->trace}, {"--export", o->export_to}};
+    enum { OUTPUTS = sizeof output / sizeof output[0], EXPORT = OUTPUTS - 1 };
+    const char *path;
+    for (int i = 0; i < OUTPUTS; i++) {
+        for (int j = i + 1; j < OUTPUTS; j++)
+            if (!are_apart(output[i], output[j], false))
+                return false;
+        for (int f = 0; (path = rt_data_file(&run->data, f)); f++)
+            if (!are_apart(output[i], (Named){"--data", path}, true))
+                return false;
+        for (int f = 0; (path = rt_weights_file(&run->weights, f)); f++)
+            if (i != EXPORT &&
+                !are_apart(output[i], (Named){"--init", path}, true))
+                return false;
+    }
+    return true;
+}
+
 /* Checks that rank 0 can write the files that are written at the end. */
 static bool prepare_files(RtRun *run)
 {
     const RtOptions *o = &run->options;
     RtWorld *w = &run->world;
-    if (rt_world_rank(w) != 0)
-        return !o->trace ||
-               rt_trace_open(w, o->trace_steps, run->start, o->steps);
-    if (!rt_files_apart(o, &run->data) ||
-        !rt_weights_apart(&run->weights, o))
+    bool first = rt_world_rank(w) == 0;
+    if (first && !check_files(run))
         return false;
-    if (o->export_to) {
+    if (first && o->export_to) {
         if (!rt_export_prepare(&run->export_to, o, run->model))
             return false;
         w->temporary[0] = run->export_to.temporary;
     }
-    if (o->trace)
+    if (first && o->trace) {
         w->temporary[1] = run->trace_temporary = rt_output_probe(o->trace);
-    return !o->trace ||
-           (run->trace_temporary &&
-            rt_trace_open(w, o->trace_steps, run->start, o->steps));
+        if (!run->trace_temporary)
+            return false;
+    }
+    return !o->trace || rt_trace_open(w, o->trace_steps, run->start, o->steps);
 }
 
 static bool open_weights(RtRun *run)

@@ -54,11 +54,10 @@ static bool update_is_finite(ParcRt *rt, const ParcParam *p,
                              int64_t layer)
 {
     const ParcModel *m = rt->model;
-    for (int i = 0; i < m->nparams; i++) {
+    for (int i = 0; i < m->nparams; i++)
         if (is_of(&m->param[i], p) &&
             !layer_is_finite(rt, &m->param[i], layer))
             return false;
-    }
     return true;
 }
 

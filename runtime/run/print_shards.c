@@ -69,10 +69,9 @@ static bool is_found(const ParcModel *model, const char *asked)
     for (int i = 0; i < model->nparams; i++) {
         const ParcParam *p = &model->param[i];
         for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
-             l++) {
+             l++)
             if (asked_for(asked, p, l))
                 return true;
-        }
     }
     return false;
 }
@@ -90,10 +89,9 @@ int rt_shards_check(const ParcModel *model, const RtOptions *o)
     const char **names =
         rt_allocate(((size_t)model->nparams + 1) * sizeof *names);
     int n = 0;
-    for (int i = 0; i < model->nparams; i++) {
+    for (int i = 0; i < model->nparams; i++)
         if (rt_param_is_weight(&model->param[i]))
             names[n++] = model->param[i].name;
-    }
     bool found = is_found(model, pattern_of(model, o->print_shards));
     if (!found) {
         const char *near = rt_near_miss(o->print_shards, names, n);
@@ -181,7 +179,7 @@ static void print_pieces(const RtShard *s)
     int pieces = 0;
     int64_t more = 0;
     int64_t global, n;
-    for (int64_t i = 0; (n = rt_shard_run(s, &i, &global)) > 0; i += n) {
+    for (int64_t i = 0; (n = rt_shard_run(s, &i, &global)) > 0; i += n)
         if (pieces++ < MAX_PIECES) {
             printf("%s", pieces > 1 ? ", " : "");
             print_index(s->param, global);
@@ -190,7 +188,6 @@ static void print_pieces(const RtShard *s)
         } else {
             more++;
         }
-    }
     if (more > 0)
         printf(" and %" PRId64 " more", more);
 }
@@ -271,9 +268,8 @@ void rt_shards_print(const ParcModel *m, const RtOptions *o,
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *p = &m->param[i];
         for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
-             l++) {
+             l++)
             if (asked_for(asked, p, l))
                 print_layer(&from, p, l);
-        }
     }
 }

@@ -47,10 +47,9 @@ static void ask_for_results(ParcRt *rt)
 {
     const int64_t at[RT_RESULTS] = {rt->model->loss_offset,
                                     rt->model->grad_norm_offset};
-    for (int i = 0; i < RT_RESULTS; i++) {
+    for (int i = 0; i < RT_RESULTS; i++)
         if (at[i] >= 0)
             rt_device_ask(rt, at[i]);
-    }
 }
 
 static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
@@ -150,9 +149,8 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     check_loss(rt, run, step, batch);
     check_gradients(rt, run, step);
     RtRecord record = rt_report_record(&run->report, rt, step);
-    if (evaluates) { /* overwrites the results of the step */
+    if (evaluates) /* overwrites the results of the step */
         record.val_loss = rt_evaluate(rt, run);
-    }
     if (rt->rank == 0)
         rt_report_step(&run->report, rt, &record);
     if (run->options.trace && step == rt->world->trace.last)

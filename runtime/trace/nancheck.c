@@ -46,12 +46,11 @@ static int64_t first_bad(ParcType type, const void *from, int64_t n,
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t count = n - at < PIECE ? n - at : PIECE;
         rt_widen(x, type, rt_element(type, from, at), count);
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; i < count; i++)
             if (!isfinite(x[i])) {
                 *value = x[i];
                 return at + i;
             }
-        }
     }
     return -1;
 }

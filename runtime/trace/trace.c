@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "common/message.h"
 #include "launch/job.h"
@@ -104,10 +103,7 @@ void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn)
 
 void rt_trace_add(RtRing *ring, int32_t what, int64_t turn)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    rt_trace_add_at(ring, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec, what,
-                    turn);
+    rt_trace_add_at(ring, rt_now_ns(), what, turn);
 }
 
 void rt_trace_begin(ParcRt *rt, int64_t step)

@@ -224,8 +224,6 @@ typedef struct ParcEval {
     int ninputs;
     const ParcOutput *output;
     int noutputs;
-    int64_t peak;              /* bytes of the arena that it needs, parameters
-                                  and optimizer states included */
     double flops;              /* flops of one run, all ranks together */
 } ParcEval;
 

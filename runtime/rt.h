@@ -19,6 +19,8 @@
 #include "parc_rt.h"
 
 enum { RT_GROUPS = 1 << PARC_MAX_AXES, RT_LARGE_PAGE = PARC_SHARED_ALIGN };
+/* RT_LINE: a line of the cache. RT_NODE: the name of a node, truncated. */
+enum { RT_PAGE = 4096, RT_LINE = 64, RT_NODE = 64 };
 
 /* RtLaunch: which rank of a job a launcher made this process. RtStore: the
  * connections to the other processes of the job. */
@@ -58,7 +60,7 @@ typedef struct RtSlot {
 
 typedef struct RtBarrier {
     _Atomic uint32_t arrived, phase;
-    char pad[56];
+    char pad[RT_LINE - 2 * sizeof(uint32_t)];
 } RtBarrier;
 
 /* The requests of a run, in memory that its ranks and their parent share. Zeros

@@ -85,7 +85,7 @@ static void read_entries(RtJson *j, Config *c, bool outer)
     }
 }
 
-static const Entry *find(const Config *c, const char *key)
+static const Entry *config_entry(const Config *c, const char *key)
 {
     for (int i = 0; i < c->n; i++)
         if (strcmp(c->entry[i].key, key) == 0)
@@ -93,7 +93,7 @@ static const Entry *find(const Config *c, const char *key)
     return NULL;
 }
 
-static bool is_equal(const Entry *a, const Entry *b)
+static bool same_entry(const Entry *a, const Entry *b)
 {
     return a->is_number == b->is_number &&
            (a->is_number ? a->number == b->number
@@ -105,10 +105,10 @@ static bool is_equal(const Entry *a, const Entry *b)
 static void note_scaling(const char *path, const Config *own,
                          const Config *other)
 {
-    const Entry *e = find(other, "rope_type");
-    e = e ? e : find(other, "type");
-    if (e && strcmp(e->text, "default") != 0 && find(own, "rope_theta") &&
-        !find(own, "rope_type"))
+    const Entry *e = config_entry(other, "rope_type");
+    e = e ? e : config_entry(other, "type");
+    if (e && strcmp(e->text, "default") != 0 &&
+        config_entry(own, "rope_theta") && !config_entry(own, "rope_type"))
         rt_say("%s: note: rotary embeddings are scaled ('%s'); the program "
                "does not scale them", path, e->text);
 }
@@ -118,8 +118,8 @@ static void note_differences(const char *path, const Config *own,
 {
     int notes = 0;
     for (int i = 0; i < own->n && notes < MOST_NOTES; i++) {
-        const Entry *mine = &own->entry[i], *e = find(other, mine->key);
-        if (e && !is_ignored(e->key) && !is_equal(mine, e)) {
+        const Entry *mine = &own->entry[i], *e = config_entry(other, mine->key);
+        if (e && !is_ignored(e->key) && !same_entry(mine, e)) {
             rt_say("%s: note: %s is %s; the program has %s", path, e->key,
                    e->text, mine->text);
             notes++;

@@ -154,57 +154,32 @@ void rt_export_list_free(RtExportList *l)
 
 /* ---- one file ------------------------------------------------------------ */
 
-static void put_header(RtOutput *w, const char *text, size_t n)
-{
-    unsigned char length[8];
-    size_t padded = (n + 7) / 8 * 8; /* aligns the data */
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)((uint64_t)padded >> (8 * i));
-    rt_output_put(w, length, sizeof length);
-    rt_output_put(w, text, n);
-    rt_output_put(w, "       ", padded - n);
-}
-
 /* Names contain no characters that JSON escapes. */
-static void describe(FILE *f, const RtExportList *l, const RtExportTensor *t,
-                     int64_t *offset)
+static void write_header(RtOutput *w, const RtExportList *l, int file)
 {
     static const char *const dtype[] = {
         [PARC_F32] = "F32", [PARC_BF16] = "BF16", [PARC_F16] = "F16"};
-    int64_t bytes = rt_export_bytes(l, t);
-    fprintf(f, ", \"%s\": {\"dtype\": \"%s\", \"shape\": [", t->name,
-            dtype[l->type]);
-    for (int d = 0; d < t->ndim; d++)
-        fprintf(f, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
-    fprintf(f, "], \"data_offsets\": [%lld, %lld]}", (long long)*offset,
-            (long long)(*offset + bytes));
-    *offset += bytes;
-}
-
-static void write_header(RtOutput *w, const RtExportList *l, int file)
-{
-    char *text = NULL;
-    size_t n = 0;
-    int64_t offset = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) {
-        w->error = errno;
-        return;
+    RtHeader h;
+    int64_t begin = 0;
+    if (rt_header_begin(&h)) {
+        fprintf(h.f,
+                "\"__metadata__\": {\"format\": \"pt\", \"parc\": \"%s\", "
+                "\"model\": \"%s\", \"names\": \"%s\"}",
+                l->model->parc_version, l->model->name,
+                l->foreign ? "hf" : "parc");
+        for (int i = 0; i < l->n; i++) {
+            const RtExportTensor *t = &l->tensor[i];
+            int64_t end = begin + rt_export_bytes(l, t);
+            if (t->file != file)
+                continue;
+            rt_header_add(&h, t->name, dtype[l->type], t->ndim, t->dim, begin,
+                          end);
+            begin = end;
+        }
     }
-    fprintf(f,
-            "{\"__metadata__\": {\"format\": \"pt\", \"parc\": \"%s\", "
-            "\"model\": \"%s\", \"names\": \"%s\"}",
-            l->model->parc_version, l->model->name,
-            l->foreign ? "hf" : "parc");
-    for (int i = 0; i < l->n; i++)
-        if (l->tensor[i].file == file)
-            describe(f, l, &l->tensor[i], &offset);
-    fprintf(f, "}");
-    if (fclose(f) != 0)
-        w->error = errno;
-    else
-        put_header(w, text, n);
-    free(text);
+    w->error = rt_header_end(&h, RT_LENGTH_BYTES);
+    rt_output_put(w, h.text, h.n);
+    free(h.text);
 }
 
 /* Assembles one layer from the arenas of all ranks. */

@@ -32,7 +32,6 @@
 #include "rt.h"
 
 enum { MOST_NAME = 320 };
-#define DEFAULT_FILE_BYTES INT64_C(5000000000)
 
 /* ---- the path ------------------------------------------------------------ */
 
@@ -149,9 +148,9 @@ static void index_name(const RtExportTo *to, char name[MOST_NAME])
 
 /* Writes a file of the temporary directory: the text, or without one file
  * number `file` of the list. */
-static const char *write_file(ParcRt *rt, const RtExportTo *to,
-                              const RtExportList *l, const char *name,
-                              const char *text, int file)
+static const char *write_export_file(ParcRt *rt, const RtExportTo *to,
+                                     const RtExportList *l, const char *name,
+                                     const char *text, int file)
 {
     char *path = rt_path_join(to->temporary, name);
     char *part = rt_format("%s.part", path);
@@ -199,14 +198,16 @@ static const char *write_files(ParcRt *rt, const RtExportTo *to,
     const char *error = NULL;
     for (int i = 0; i < l->nfiles && !error; i++) {
         shard_name(to, l, i, name);
-        error = write_file(rt, to, l, name, NULL, i);
+        error = write_export_file(rt, to, l, name, NULL, i);
     }
     if (!error && l->foreign && rt->model->file_config)
-        error = write_file(rt, to, l, "config.json", rt->model->file_config, 0);
+        error = write_export_file(rt, to, l, "config.json",
+                                  rt->model->file_config, 0);
     if (!error && indexed) {
         char *text = index_text(to, l);
         index_name(to, name);
-        error = text ? write_file(rt, to, l, name, text, 0) : strerror(ENOMEM);
+        error = text ? write_export_file(rt, to, l, name, text, 0)
+                     : strerror(ENOMEM);
         free(text);
     }
     return error;
@@ -286,8 +287,8 @@ const char *rt_export(ParcRt *rt, const RtExportTo *to, const RtOptions *o)
 {
     RtExportList l;
     const char *error;
-    int64_t most = o->export_shard_bytes ? o->export_shard_bytes
-                                         : DEFAULT_FILE_BYTES;
+    int64_t most =
+        o->export_shard_bytes ? o->export_shard_bytes : RT_FILE_BYTES;
     rt_export_list(&l, rt->model, o, to->directory ? most : 0);
     if (to->directory) {
         error = export_directory(rt, to, &l);

@@ -41,7 +41,7 @@ static void read_fields(RtJson *j, RtResume *c, RtSavedPiece *p, int ndim)
     static const char *const names[] = {"file", "bytes", "offset", "extent",
                                         "crc32c"};
     enum { NAMES = 5 };
-    char key[16], name[FILE_NAME];
+    char key[RT_JSON_KEY], name[FILE_NAME];
     int64_t range[2];
     unsigned seen = 0;
     rt_json_object(j);
@@ -126,7 +126,7 @@ static int64_t read_shape(RtJson *j, RtSavedTensor *t)
 
 static void read_tensor(RtJson *j, RtResume *c, RtSavedTensor *t)
 {
-    char key[16], dtype[8] = "";
+    char key[RT_JSON_KEY], dtype[8] = "";
     int64_t elements = 0;
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key))
@@ -172,9 +172,9 @@ static void read_tensors(RtJson *j, RtResume *c)
     }
 }
 
-static void read_index(RtJson *j, RtResume *c)
+static void read_checkpoint_index(RtJson *j, RtResume *c)
 {
-    char key[16], format[32] = "";
+    char key[RT_JSON_KEY], format[32] = "";
     int64_t version = 0;
     bool state = false, tensors = false;
     int64_t sum = -1, end = 0;
@@ -198,9 +198,9 @@ static void read_index(RtJson *j, RtResume *c)
         } else {
             rt_json_skip(j);
         }
-    if (strcmp(format, "parc-checkpoint") != 0 || !state || !tensors) {
+    if (strcmp(format, RT_CHECKPOINT_FORMAT) != 0 || !state || !tensors) {
         rt_json_fail(j, "this is not the index of a checkpoint of parc");
-    } else if (version != 1) {
+    } else if (version != RT_CHECKPOINT_VERSION) {
         rt_json_fail(j, "the checkpoint has a version that this program does "
                         "not know");
     } else if (rt_json_peek(j) >= 0) {
@@ -311,7 +311,7 @@ bool rt_resume_read(RtResume *c, const char *directory)
     bool good = false;
     if (map) {
         RtJson j = {.text = map, .end = size};
-        read_index(&j, c);
+        read_checkpoint_index(&j, c);
         int64_t twice = j.error ? -1 : sort_tensors(c);
         if (twice >= 0) {
             j.at = twice;

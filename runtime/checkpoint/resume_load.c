@@ -170,8 +170,8 @@ static void unmap_files(const RtResume *c, Maps *m)
     free(m->at);
 }
 
-static const RtSavedTensor *tensor_of(const RtResume *c, const ParcParam *p,
-                                      int64_t layer)
+static const RtSavedTensor *saved_tensor_of(const RtResume *c,
+                                            const ParcParam *p, int64_t layer)
 {
     char name[RT_NAME];
     rt_param_name(p->name, p, layer, name);
@@ -225,10 +225,10 @@ static void load_param(ParcRt *rt, const RtResume *c, Maps *m,
     int64_t incomplete = -1;
     rt_shard(&s, rt->model, rt->rank, p);
     for (int64_t l = 0; l < s.layers; l++)
-        map_layer(rt, c, m, &s, tensor_of(c, p, l));
+        map_layer(rt, c, m, &s, saved_tensor_of(c, p, l));
 #pragma omp parallel for schedule(dynamic) if (s.layers > 1)
     for (int64_t l = 0; l < s.layers; l++) {
-        if (!copy_layer(c, m, &s, tensor_of(c, p, l),
+        if (!copy_layer(c, m, &s, saved_tensor_of(c, p, l),
                         rt_shard_layer(rt, rt->rank, &s, l))) {
 #pragma omp atomic write
             incomplete = l;
@@ -237,9 +237,11 @@ static void load_param(ParcRt *rt, const RtResume *c, Maps *m,
     if (incomplete >= 0) {
         char name[RT_NAME];
         rt_param_name(p->name, p, incomplete, name);
-        rt_fail_at(rt, "%s/" RT_INDEX_NAME ": byte %lld: error: the pieces of "
-                       "'%s' overlap and do not have all of its elements",
-                   c->path, (long long)tensor_of(c, p, incomplete)->at, name);
+        rt_fail_at(rt,
+                   "%s/" RT_INDEX_NAME ": byte %lld: error: the pieces of "
+                   "'%s' overlap and do not have all of its elements",
+                   c->path, (long long)saved_tensor_of(c, p, incomplete)->at,
+                   name);
     }
     rt_param_upload(rt, &s);
 }

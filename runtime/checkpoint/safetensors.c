@@ -1,4 +1,4 @@
-/* safetensors.c: parses the header of a safetensors file.
+/* safetensors.c: parses and writes the header of a safetensors file.
  *
  *   8 bytes   length of the header, little-endian
  *   JSON      {"__metadata__": {"key": "value", …},
@@ -10,6 +10,7 @@
  * every length and offset is checked before use. The first error
  * ends parsing; it is reported with its byte position.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "common/message.h"
 #include "params/params.h"
 
-enum { LENGTH_BYTES = 8, MAX_HEADER = 100 * 1000 * 1000 };
+enum { MAX_HEADER = 100 * 1000 * 1000 };
 
 static const struct {
     const char *name;
@@ -46,7 +47,7 @@ static void metadata(RtJson *j, RtTensorFile *f)
 
 /* Checks that the range has the size of type and shape, and is inside the
  * data. */
-static void check_tensor(RtJson *j, RtTensor *t, int64_t data, int64_t size)
+static void check_range(RtJson *j, RtTensor *t, int64_t data, int64_t size)
 {
     int64_t elements = 1, bytes = 0;
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
@@ -76,19 +77,20 @@ static void check_tensor(RtJson *j, RtTensor *t, int64_t data, int64_t size)
 static void tensor_fields(RtJson *j, RtTensor *t)
 {
     static const char *const names[] = {"dtype", "shape", "data_offsets"};
+    enum { FIELDS = 3, ALL_FIELDS = (1 << FIELDS) - 1 };
     unsigned seen = 0;
     int64_t range[2];
     rt_json_expect(j, '{', "expected '{'");
     do {
-        char key[16];
+        char key[RT_JSON_KEY];
         unsigned field = 0;
         rt_json_peek(j);
         int64_t key_at = j->at;
         rt_json_string(j, key, sizeof key);
         rt_json_expect(j, ':', "expected ':'");
-        while (field < 3 && strcmp(key, names[field]) != 0)
+        while (field < FIELDS && strcmp(key, names[field]) != 0)
             field++;
-        if (!j->error && (field == 3 || seen >> field & 1)) {
+        if (!j->error && (field == FIELDS || seen >> field & 1)) {
             j->at = key_at;
             rt_json_fail(j, "expected dtype, shape and data_offsets, each once");
             return;
@@ -106,7 +108,7 @@ static void tensor_fields(RtJson *j, RtTensor *t)
         }
     } while (!j->error && rt_json_take(j, ','));
     rt_json_expect(j, '}', "expected ',' or '}'");
-    if (seen != 7)
+    if (seen != ALL_FIELDS)
         rt_json_fail(j, "a tensor needs dtype, shape and data_offsets");
 }
 
@@ -129,7 +131,7 @@ static void entry(RtJson *j, RtTensorFile *f, const char *name)
     t->at = j->key_at;
     tensor_fields(j, t);
     if (!j->error)
-        check_tensor(j, t, j->end, f->size);
+        check_range(j, t, j->end, f->size);
 }
 
 static int by_name(const void *a, const void *b)
@@ -154,17 +156,18 @@ const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
 {
     char name[RT_NAME];
     *at = f->size;
-    if (f->size < LENGTH_BYTES)
+    if (f->size < RT_LENGTH_BYTES)
         return "the file ends within the length of its header";
-    uint64_t n = rt_little(f->map, LENGTH_BYTES);
+    uint64_t n = rt_little(f->map, RT_LENGTH_BYTES);
     if (n > MAX_HEADER) {
         *at = 0;
         return "this is not a safetensors file (its header would be too long)";
     }
-    if ((int64_t)n > f->size - LENGTH_BYTES)
+    if ((int64_t)n > f->size - RT_LENGTH_BYTES)
         return "the file is truncated: it ends within its header";
-    RtJson j = {
-        .text = f->map, .at = LENGTH_BYTES, .end = LENGTH_BYTES + (int64_t)n};
+    RtJson j = {.text = f->map,
+                .at = RT_LENGTH_BYTES,
+                .end = RT_LENGTH_BYTES + (int64_t)n};
     rt_json_expect(&j, '{', "expected '{': this is not a safetensors file");
     j.first = true;
     while (rt_json_key(&j, name, sizeof name))
@@ -215,4 +218,39 @@ RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name)
     return f->n > 0 ? bsearch(name, f->tensor, (size_t)f->n, sizeof *f->tensor,
                               compare_name)
                     : NULL;
+}
+
+bool rt_header_begin(RtHeader *h)
+{
+    *h = (RtHeader){0};
+    h->f = open_memstream(&h->text, &h->n);
+    if (h->f)
+        fprintf(h->f, "%*s{", RT_LENGTH_BYTES, "");
+    return h->f;
+}
+
+void rt_header_add(RtHeader *h, const char *name, const char *dtype, int ndim,
+                   const int64_t *dim, int64_t begin, int64_t end)
+{
+    char shape[RT_SHAPE_TEXT];
+    fprintf(h->f,
+            ", \"%s\": {\"dtype\": \"%s\", \"shape\": %s, "
+            "\"data_offsets\": [%lld, %lld]}",
+            name, dtype, rt_shape_text(ndim, dim, shape), (long long)begin,
+            (long long)end);
+}
+
+int rt_header_end(RtHeader *h, int align)
+{
+    if (!h->f)
+        return errno;
+    fputc('}', h->f);
+    while (ftell(h->f) % align != 0 && !ferror(h->f))
+        fputc(' ', h->f);
+    bool failed = ferror(h->f) != 0;
+    if (fclose(h->f) != 0 || failed)
+        return errno ? errno : ENOMEM;
+    for (int i = 0; i < RT_LENGTH_BYTES; i++)
+        h->text[i] = (char)((uint64_t)(h->n - RT_LENGTH_BYTES) >> (8 * i));
+    return 0;
 }

@@ -4,10 +4,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "parc_rt.h"
 
-enum { RT_MAX_RANK = 8 };
+enum { RT_MAX_RANK = 8, RT_LENGTH_BYTES = 8 };
+/* The data bytes of a file of a checkpoint, and by default of an export. */
+#define RT_FILE_BYTES INT64_C(5000000000)
 
 /* One tensor of a file. Positions are bytes from the start of the file. */
 typedef struct RtTensor {
@@ -46,6 +49,23 @@ bool rt_tensor_file_open(RtTensorFile *f, const char *path);
 void rt_tensor_file_close(RtTensorFile *f);
 /* NULL: the file has no tensor of this name. */
 RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name);
+
+/* ---- the header of a file that is written ---- */
+
+typedef struct RtHeader {
+    FILE *f;
+    char *text;
+    size_t n;
+} RtHeader;
+
+/* Begins a header: the caller prints the metadata to `f` and adds the entries
+ * of tensors. rt_header_end sets `text`, with the length before it, which the
+ * caller frees; the data after it begins at a multiple of `align` bytes.
+ * Returns 0 or an errno. */
+bool rt_header_begin(RtHeader *h);
+void rt_header_add(RtHeader *h, const char *name, const char *dtype, int ndim,
+                   const int64_t *dim, int64_t begin, int64_t end);
+int rt_header_end(RtHeader *h, int align);
 
 /* ---- copies between a layer of a parameter and the tensor of a file that
  * holds it in another layout (view.c) ---- */

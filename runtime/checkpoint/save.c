@@ -40,7 +40,7 @@ int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
 {
     RtPieces pieces;
     char *directory = rt_path_join(s->directory, save->name);
-    rt_pieces_list(&pieces, model, rank, RT_SAVE_LIMIT);
+    rt_pieces_list(&pieces, model, rank, RT_FILE_BYTES);
     int error = rt_pieces_write(&pieces, model, directory, memory, pace);
     rt_pieces_free(&pieces);
     free(directory);

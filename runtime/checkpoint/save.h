@@ -43,7 +43,6 @@ typedef struct RtPieces {
 bool rt_param_is_saved(const ParcParam *p);
 /* The pieces that a rank writes, in files of at most `limit` bytes of data. */
 enum { RT_SAVE_NAME = 64 };
-#define RT_SAVE_LIMIT INT64_C(5000000000)
 void rt_pieces_list(RtPieces *p, const ParcModel *model, int rank,
                     int64_t limit);
 void rt_pieces_free(RtPieces *p);
@@ -74,6 +73,8 @@ char *rt_state_text(const ParcRt *rt, const struct RtRun *run, int64_t step);
 /* ---- the directory of the checkpoints (save_directory.c) ---- */
 
 #define RT_INDEX_NAME "index.json"
+#define RT_CHECKPOINT_FORMAT "parc-checkpoint"
+enum { RT_CHECKPOINT_VERSION = 1 };
 
 /* DIR of --save. */
 typedef struct RtSaver {

@@ -31,6 +31,7 @@
 #define STEP "step-"
 #define TEMPORARY ".tmp-"
 enum { DIGITS = 8, MOST_DIGITS = 18, TRIES = 20 };
+enum { LOCK_NS = 50 * 1000 * 1000 };
 
 void rt_step_name(int64_t step, char name[RT_SAVE_NAME])
 {
@@ -113,7 +114,7 @@ static bool take_lock(int file)
     for (int i = 0; i < TRIES; i++) {
         if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
             return true;
-        nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_NS}, NULL);
     }
     return false;
 }

@@ -89,13 +89,11 @@ static void merge(FILE *f, List *l, int64_t number, bool *first)
 
 static void print_tensor(FILE *f, const ParcParam *p, int64_t layer)
 {
-    char name[RT_NAME];
+    char name[RT_NAME], shape[RT_SHAPE_TEXT];
     rt_param_name(p->name, p, layer, name);
     rt_json_print(f, name);
-    fprintf(f, ": {\"dtype\": \"F32\", \"shape\": [");
-    for (int d = 0; d < p->ndim; d++)
-        fprintf(f, "%s%lld", d ? ", " : "", (long long)p->dim[d]);
-    fprintf(f, "], \"pieces\": [");
+    fprintf(f, ": {\"dtype\": \"F32\", \"shape\": %s, \"pieces\": [",
+            rt_shape_text(p->ndim, p->dim, shape));
 }
 
 static void print_tensors(FILE *f, const ParcRt *rt, List *list)
@@ -126,9 +124,10 @@ static void print_index(FILE *f, const ParcRt *rt, const char *state,
                         List *list)
 {
     const ParcModel *m = rt->model;
-    fprintf(f, "{\n\"format\": \"parc-checkpoint\", \"version\": 1,\n"
-               "\"state\": %s,\n",
-            state);
+    fprintf(f,
+            "{\n\"format\": \"" RT_CHECKPOINT_FORMAT "\", "
+            "\"version\": %d,\n\"state\": %s,\n",
+            RT_CHECKPOINT_VERSION, state);
     print_text(f, "parc", m->parc_version);
     print_text(f, "model", m->name);
     print_text(f, "source", m->source);

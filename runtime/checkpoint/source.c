@@ -100,9 +100,9 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-static void read_index(Index *x)
+static void read_weight_index(Index *x)
 {
-    char key[16];
+    char key[RT_JSON_KEY];
     bool found = false;
     rt_json_object(&x->j);
     while (rt_json_key(&x->j, key, sizeof key))
@@ -183,7 +183,7 @@ static bool open_index(RtSource *s)
         return false;
     Index x = {.j = {.text = map, .end = size}, .path = s->path};
     x.file = rt_allocate(MOST_FILES * sizeof *x.file);
-    read_index(&x);
+    read_weight_index(&x);
     if (x.j.error)
         rt_fault(s->path, x.j.at, "%s", x.j.error);
     bool good =

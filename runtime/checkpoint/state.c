@@ -59,7 +59,7 @@ char *rt_state_text(const ParcRt *rt, const RtRun *run, int64_t step)
 
 static void read_scale(RtScale *s, RtJson *j)
 {
-    char key[16];
+    char key[RT_JSON_KEY];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "scale") == 0)
@@ -80,7 +80,7 @@ void rt_state_read(RtRunState *s, RtJson *j)
     int64_t *const value[] = {&s->step, &s->tokens, &s->updates, &s->seed};
     enum { NUMBERS = 4, ALL = (1 << NUMBERS) - 1 };
     unsigned seen = 0;
-    char key[16];
+    char key[RT_JSON_KEY];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
         int i = 0;

@@ -47,8 +47,8 @@ static int names_of(const RtSource *s, const ParcParam *p)
 }
 
 /* The tensor with the first of the layer's names that the source contains. */
-static RtTensor *tensor_of(const RtSource *s, const ParcModel *m,
-                           const ParcParam *p, int64_t layer, int *name)
+static RtTensor *source_tensor_of(const RtSource *s, const ParcModel *m,
+                                  const ParcParam *p, int64_t layer, int *name)
 {
     RtTensor *t = NULL;
     for (int i = 0; i < names_of(s, p) && !t; i++) {
@@ -65,7 +65,7 @@ static int matches(RtSource *s, const ParcModel *m, bool foreign)
     s->foreign = foreign;
     for (int i = 0; i < m->nparams; i++)
         n += rt_param_is_weight(&m->param[i]) &&
-             tensor_of(s, m, &m->param[i], 0, &name);
+             source_tensor_of(s, m, &m->param[i], 0, &name);
     return n;
 }
 
@@ -80,7 +80,7 @@ static void choose_names(RtSource *s, const ParcModel *m)
 
 /* ---- comparison with the model ------------------------------------------- */
 
-static bool is_equal(const RtTensor *a, const RtTensor *b)
+static bool same_tensor(const RtTensor *a, const RtTensor *b)
 {
     return a->type == b->type && a->end - a->begin == b->end - b->begin &&
            rt_same_shape(a->ndim, a->dim, b->ndim, b->dim) &&
@@ -98,7 +98,7 @@ static bool check_ties(const RtSource *s, const ParcModel *m,
         if (!other || other == t)
             continue;
         other->used = true;
-        if (!is_equal(t, other))
+        if (!same_tensor(t, other))
             return rt_fault(other->file->path, other->at, "'%s' is not equal "
                             "to '%s', and the model ties them: leave one out",
                             other->name, t->name);
@@ -106,8 +106,8 @@ static bool check_ties(const RtSource *s, const ParcModel *m,
     return true;
 }
 
-static bool check_tensor(const RtTensor *t, const ParcParam *p,
-                         const ParcFileTensor *view)
+static bool fits_param(const RtTensor *t, const ParcParam *p,
+                       const ParcFileTensor *view)
 {
     char has[RT_SHAPE_TEXT], wants[RT_SHAPE_TEXT];
     int ndim = view ? view->ndim : p->ndim;
@@ -130,12 +130,12 @@ static bool find_layer(RtWeights *w, const ParcParam *p, int64_t layer,
     for (int i = 0; i < w->nsources; i++) {
         const RtSource *s = &w->source[i];
         int name = 0;
-        RtTensor *t = tensor_of(s, m, p, layer, &name);
+        RtTensor *t = source_tensor_of(s, m, p, layer, &name);
         if (!t)
             continue;
         const ParcFileTensor *view = s->foreign ? &p->file[name] : NULL;
         t->used = true;
-        if (!check_tensor(t, p, view) || !check_ties(s, m, p, layer, t))
+        if (!fits_param(t, p, view) || !check_ties(s, m, p, layer, t))
             return false;
         *found = (RtFound){t, view};
     }

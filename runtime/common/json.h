@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* A buffer for the keys that callers compare. */
+enum { RT_JSON_KEY = 16 };
+
 /* A position in text[0 … end). Initialize text, at and end. */
 typedef struct RtJson {
     const unsigned char *text;

@@ -75,8 +75,8 @@ static bool integers(const ParcInput *in, int32_t *to, const unsigned char *p,
 }
 
 /* Continues "FILE: byte N: error: token 600 ". */
-static void explain(const ParcInput *in, const RtDataFile *f, int64_t value,
-                    char *to, size_t size)
+static void value_fault(const ParcInput *in, const RtDataFile *f, int64_t value,
+                        char *to, size_t size)
 {
     if (value < 0 && in->is_labels && !in->has_ignored)
         snprintf(to, size, "is negative; labels that the loss ignores are "
@@ -103,7 +103,7 @@ static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
             int used = snprintf(why, RT_WHY, "%s: byte %lld: error: %s %lld ",
                                 f->path, (long long)at, what, (long long)value);
             if (used < RT_WHY)
-                explain(in, f, value, why + used, (size_t)(RT_WHY - used));
+                value_fault(in, f, value, why + used, (size_t)(RT_WHY - used));
             return false;
         }
     }

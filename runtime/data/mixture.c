@@ -109,7 +109,7 @@ static int64_t part(int64_t n, uint64_t share)
 }
 
 /* The source of sample n of a mixture that begins with sample 0. */
-static int choose(const RtData *d, int64_t n, int64_t *at)
+static int choose_source(const RtData *d, int64_t n, int64_t *at)
 {
     int i = 0;
     if (d->nshares > 1) {
@@ -131,7 +131,7 @@ static int choose(const RtData *d, int64_t n, int64_t *at)
 
 int rt_mixture_choose(const RtData *d, int64_t number, int64_t *at)
 {
-    int i = choose(d, number - d->origin, at);
+    int i = choose_source(d, number - d->origin, at);
     *at += d->share[i].begin;
     return i;
 }
@@ -148,7 +148,7 @@ int64_t rt_mixture_used(const RtData *d, int64_t n, int i)
     if (i < d->nshares - 1)
         used = part(used, d->share[i].rest);
     for (int64_t k = whole; k < left; k++)
-        used += choose(d, k, &unused) == i;
+        used += choose_source(d, k, &unused) == i;
     return d->share[i].begin + used;
 }
 

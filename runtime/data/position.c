@@ -58,7 +58,7 @@ static void read_source(RtDataState *s, RtJson *j)
     s->source = rt_grow(s->source, s->nsources, &s->room, sizeof *s->source);
     struct RtSourceState *one = &s->source[s->nsources++];
     *one = (struct RtSourceState){.text = rt_allocate(MOST_TEXT)};
-    char key[16];
+    char key[RT_JSON_KEY];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "source") == 0)
@@ -88,7 +88,7 @@ static bool is_possible(const RtDataState *s)
 
 void rt_data_read(RtDataState *s, RtJson *j)
 {
-    char key[16];
+    char key[RT_JSON_KEY];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "spec") == 0 && !s->spec) {

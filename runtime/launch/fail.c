@@ -16,7 +16,7 @@
 
 /* Exits without atexit handlers: a rank must not flush buffers that it
  * inherited from its parent, nor wait for oneDNN's threads. */
-_Noreturn static void leave(void)
+_Noreturn static void exit_rank(void)
 {
     fflush(stdout);
     _exit(1);
@@ -40,7 +40,7 @@ fail(ParcRt *rt, const char *kind, const char *fmt, va_list ap)
         clear_line();
         rt_put(text);
     }
-    leave();
+    exit_rank();
 }
 
 void rt_fail(ParcRt *rt, const char *fmt, ...)

@@ -24,7 +24,13 @@
 #include "launch/world.h"
 #include "rt.h"
 
-enum { TEXT = RT_MESSAGE, SOON = 10, LINGER = 2, PIECE = 1 << 20 };
+enum {
+    TEXT = RT_MESSAGE,
+    SOON = 10,
+    LINGER = 2,
+    LOOK_MS = 100,
+    PIECE = 1 << 20
+};
 
 static int peers(const RtStore *s)
 {
@@ -44,7 +50,7 @@ static RtLink *link_to(RtStore *s, int rank)
 
 /* ---- end of a run -------------------------------------------------------- */
 
-_Noreturn static void leave(const RtStore *s)
+_Noreturn static void exit_job(const RtStore *s)
 {
     const RtWorld *w = s->world;
     for (int i = 0; s->launch->rank == 0 && i < 2; i++)
@@ -62,7 +68,7 @@ static void claim_failure(RtStore *s)
 }
 
 /* Sends a frame and its text over all lifelines that are open. */
-static void tell(RtStore *s, const RtFrame *f, const char *text)
+static void tell_node(RtStore *s, const RtFrame *f, const char *text)
 {
     for (int i = s->launch->rank == 0; i < peers(s); i++)
         if (s->link[i].life >= 0 && !s->link[i].done &&
@@ -94,7 +100,7 @@ static void drain_lifelines(RtStore *s)
         left += there;
     }
     while (left > 0 && rt_now() < end) {
-        if (poll(p, (nfds_t)n, 100) < 0 && errno != EINTR)
+        if (poll(p, (nfds_t)n, LOOK_MS) < 0 && errno != EINTR)
             break;
         for (int r = 1; r < n; r++)
             if (p[r].fd >= 0 && p[r].revents && !discard(p[r].fd)) {
@@ -110,9 +116,9 @@ _Noreturn static void end_run(RtStore *s, const char *text)
 {
     if (text)
         rt_put(text);
-    tell(s, &(RtFrame){.say = RT_SAY_FAIL}, NULL);
+    tell_node(s, &(RtFrame){.say = RT_SAY_FAIL}, NULL);
     drain_lifelines(s);
-    leave(s);
+    exit_job(s);
 }
 
 /* Whether another rank prints the reason, if the connection to rank 0 is
@@ -130,13 +136,13 @@ void rt_job_fail(RtStore *s, const char *text)
     if (s->launch->rank == 0)
         end_run(s, text);
     RtFrame f = {.say = RT_SAY_FAIL, .bytes = text ? strlen(text) : 0};
-    tell(s, &f, text);
+    tell_node(s, &f, text);
     if (s->watched)
         sleep(SOON); /* rank 0's answer ends this process, in the watcher
                         thread */
     if (text && !is_claimed(s))
         rt_put(text);
-    leave(s);
+    exit_job(s);
 }
 
 /* The position of the run when a rank was lost. The last state of the lost
@@ -162,7 +168,7 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
 /* Ends the run after a connection broke before its rank sent RT_SAY_DONE. */
 static void lost(RtStore *s, int rank)
 {
-    char name[96], place[TEXT], text[TEXT];
+    char name[RT_RANK_NAME], place[TEXT], text[TEXT];
     if (atomic_load(&s->ending))
         return;
     place_text(s, rank, place);
@@ -173,7 +179,7 @@ static void lost(RtStore *s, int rank)
         end_run(s, text);
     if (!is_claimed(s))
         rt_put(text);
-    leave(s);
+    exit_job(s);
 }
 
 /* ---- the watcher --------------------------------------------------------- */
@@ -189,7 +195,7 @@ static void receive_failure(RtStore *s, const RtLink *l, const RtFrame *f)
         claim_failure(s);
         end_run(s, whole && n > 0 ? text : NULL);
     }
-    leave(s);
+    exit_job(s);
 }
 
 static void receive_message(RtStore *s, int i)
@@ -223,7 +229,7 @@ static bool answer_bell(RtStore *s)
     char signal = 0;
     if (read(s->bell[0], &signal, 1) != 1 || signal == 0)
         return false;
-    tell(s, &(RtFrame){.say = RT_SAY_SIGNAL, .id = signal}, NULL);
+    tell_node(s, &(RtFrame){.say = RT_SAY_SIGNAL, .id = signal}, NULL);
     return true;
 }
 
@@ -263,7 +269,8 @@ bool rt_job_watch(RtStore *s)
 
 void rt_job_saved(RtStore *s, int32_t error, uint32_t count)
 {
-    tell(s, &(RtFrame){.say = RT_SAY_SAVED, .id = error, .a = count}, NULL);
+    tell_node(s, &(RtFrame){.say = RT_SAY_SAVED, .id = error, .a = count},
+              NULL);
 }
 
 void rt_job_forward(RtStore *s, int signal)
@@ -279,7 +286,7 @@ void rt_job_goodbye(RtStore *s)
         atomic_store(&s->ending, 1);
         if (write(s->bell[1], "", 1) == 1)
             pthread_join(s->watcher, NULL);
-        tell(s, &(RtFrame){.say = RT_SAY_DONE}, NULL);
+        tell_node(s, &(RtFrame){.say = RT_SAY_DONE}, NULL);
         close(s->bell[0]);
         close(s->bell[1]);
         s->watched = false;
@@ -292,9 +299,9 @@ void rt_job_goodbye(RtStore *s)
  * A line breaks whenever its rank ends; only the lifeline carries the reason.
  * Hence this thread waits for the watcher, which reads the lifeline, to end
  * the process. */
-_Noreturn static void give_up(RtStore *s, int rank, const char *what)
+_Noreturn static void end_lost_job(RtStore *s, int rank, const char *what)
 {
-    char name[96], text[TEXT], late[RT_LATE];
+    char name[RT_RANK_NAME], text[TEXT], late[RT_LATE];
     const RtWorld *w = s->world;
     if (errno != ETIMEDOUT) {
         if (s->watched && !link_to(s, rank)->done)
@@ -321,14 +328,14 @@ static void send_to(RtStore *s, int rank, const RtFrame *f, const void *data)
     int line = link_to(s, rank)->line;
     if (!rt_store_send(line, f, sizeof *f, s->limit) ||
         !rt_store_send(line, data, (size_t)f->bytes, s->limit))
-        give_up(s, rank, "sending");
+        end_lost_job(s, rank, "sending");
 }
 
 static RtFrame next_frame(RtStore *s, int rank, int id)
 {
     RtFrame f;
     if (!rt_store_receive(link_to(s, rank)->line, &f, sizeof f, s->limit))
-        give_up(s, rank, rt_collective_name(s->world->model, id));
+        end_lost_job(s, rank, rt_collective_name(s->world->model, id));
     return f;
 }
 
@@ -336,7 +343,7 @@ static RtFrame next_frame(RtStore *s, int rank, int id)
  * programs. */
 _Noreturn static void fail_mismatch(RtStore *s, int rank, int id)
 {
-    char name[96], text[TEXT];
+    char name[RT_RANK_NAME], text[TEXT];
     rt_error_text(text, "%s and rank %d do different things in '%s': start the "
                   "same program on all ranks", rt_store_name(s, rank, name),
                   s->launch->rank, rt_collective_name(s->world->model, id));
@@ -431,7 +438,7 @@ static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)
                                               piece */
         size_t n = left < PIECE ? left : PIECE;
         if (!rt_store_receive(link_to(s, rank)->line, at, n, s->limit))
-            give_up(s, rank, rt_collective_name(s->world->model, id));
+            end_lost_job(s, rank, rt_collective_name(s->world->model, id));
         at += n;
         left -= n;
     }

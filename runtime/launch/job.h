@@ -14,7 +14,7 @@
 #include "launch/hmac.h"
 #include "rt.h"
 
-enum { RT_HOST = 256 };
+enum { RT_HOST = 256, RT_RANK_NAME = 96 };
 
 /* The description of this process in the environment. */
 struct RtLaunch {
@@ -49,7 +49,7 @@ typedef struct RtLink {
     bool arrived;  /* the rank is at the synchronization point that rank 0 is
                       at or will reach next */
     int32_t where; /* id of this synchronization point */
-    char box[64];  /* host name of the rank's node */
+    char box[RT_NODE]; /* host name of the rank's node */
 } RtLink;
 
 struct RtStore {
@@ -107,7 +107,7 @@ bool rt_store_send(int socket, const void *data, size_t n, double limit);
 bool rt_store_receive(int socket, void *data, size_t n, double limit);
 
 /* The name of another rank of the job for messages: "rank 3 on node7". */
-const char *rt_store_name(const RtStore *s, int rank, char text[96]);
+const char *rt_store_name(const RtStore *s, int rank, char text[RT_RANK_NAME]);
 
 /* ---- launch/join.c ---- */
 

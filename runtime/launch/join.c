@@ -78,7 +78,7 @@ int rt_join_file(const RtWorld *w, size_t bytes)
     if (share.file < 0 && !first)
         return -1; /* rank 0 prints the reason */
     if (share.file < 0 || file < 0) {
-        char box[64] = "";
+        char box[RT_NODE] = "";
         gethostname(box, sizeof box - 1);
         rt_error("rank %d on %s cannot share memory with rank 0: %s; the ranks "
                  "of a CPU program run on one machine, as one user",

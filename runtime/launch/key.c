@@ -22,7 +22,7 @@
 
 enum { LEAST_TOKEN = 16, MOST_TOKEN = 4096 };
 
-const char rt_greeting_magic[8] = "parcrank";
+const char rt_greeting_magic[RT_MAGIC] = "parcrank";
 
 /* Variables that identify a job; they are equal in all of its processes. */
 static const char *const job_variable[] = {
@@ -36,14 +36,17 @@ static const char *variable_value(const char *name)
     return value ? value : "";
 }
 
+#define HASH_START 14695981039346656037u
+#define HASH_PRIME 1099511628211u
+
 /* FNV-1a over the values. */
 static uint64_t job_hash(void)
 {
-    uint64_t h = 14695981039346656037u;
+    uint64_t h = HASH_START;
     for (int i = 0; i < VARIABLES; i++) {
         for (const char *c = variable_value(job_variable[i]); *c; c++)
-            h = (h ^ (unsigned char)*c) * 1099511628211u;
-        h = (h ^ 255) * 1099511628211u;
+            h = (h ^ (unsigned char)*c) * HASH_PRIME;
+        h = (h ^ 255) * HASH_PRIME;
     }
     return h;
 }
@@ -116,11 +119,11 @@ void rt_nonce(unsigned char nonce[RT_NONCE])
 
 /* `who` is "rank" or "root": a code of one end is never valid as a code of the
  * other. */
-static void begin(RtHmac *m, const RtLaunch *l, const char *who,
-                  const RtChallenge *c)
+static void begin_code(RtHmac *m, const RtLaunch *l, const char *who,
+                       const RtChallenge *c)
 {
     rt_hmac_begin(m, l->key, sizeof l->key);
-    rt_hmac_add(m, who, 4);
+    rt_hmac_add(m, who, strlen(who));
     rt_hmac_add(m, c->nonce, sizeof c->nonce);
 }
 
@@ -128,7 +131,7 @@ void rt_hello_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
                    unsigned char code[RT_DIGEST])
 {
     RtHmac m;
-    begin(&m, l, "rank", c);
+    begin_code(&m, l, "rank", c);
     rt_hmac_add(&m, h, offsetof(RtHello, code));
     rt_hmac_end(&m, code);
 }
@@ -137,7 +140,7 @@ void rt_reply_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
                    uint32_t answer, unsigned char code[RT_DIGEST])
 {
     RtHmac m;
-    begin(&m, l, "root", c);
+    begin_code(&m, l, "root", c);
     rt_hmac_add(&m, h->nonce, sizeof h->nonce);
     rt_hmac_add(&m, &answer, sizeof answer);
     rt_hmac_end(&m, code);

@@ -83,7 +83,8 @@ static void take_least(RtMemory *m, double bytes, const char *what)
 static void read_group(RtMemory *m, const Interface *i, const char *dir,
                        size_t root)
 {
-    char path[PATH + 64], stat[CONTENT], what[RT_MEMORY_SOURCE], size[32];
+    char path[PATH + 64], stat[CONTENT], what[RT_MEMORY_SOURCE],
+        size[RT_SIZE_TEXT];
     double limit = number_in(dir, i->limit), used = number_in(dir, i->usage);
     if (limit < 0 || used < 0)
         return;
@@ -161,9 +162,10 @@ void rt_memory_available(RtMemory *m, const char *root)
 
 /* The advice is the caller's; the default is to ask parc for a plan that
  * fits. */
-static void report(const RtNeed *need, const RtMemory *m)
+static void report_shortage(const RtNeed *need, const RtMemory *m)
 {
-    char all[32], one[32], have[32], per_rank[64] = "", advice[128];
+    char all[RT_SIZE_TEXT], one[RT_SIZE_TEXT], have[RT_SIZE_TEXT];
+    char per_rank[64] = "", advice[128];
     double ranks = (double)need->ranks;
     if (need->ranks > 1)
         snprintf(per_rank, sizeof per_rank, " (%s each)",
@@ -190,7 +192,7 @@ bool rt_memory_fits(const RtNeed *need, const char *root)
     rt_memory_available(&m, root);
     if ((double)need->ranks * need->each <= m.bytes)
         return true;
-    report(need, &m);
+    report_shortage(need, &m);
     return false;
 }
 

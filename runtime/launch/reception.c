@@ -31,7 +31,8 @@
 #include "launch/job.h"
 #include "rt.h"
 
-enum { GUESTS = 64, LAST_SECONDS = 30, FROM = INET6_ADDRSTRLEN };
+enum { GUESTS = 64, LAST_SECONDS = 30, LOOK_MS = 200 };
+enum { FROM = INET6_ADDRSTRLEN, REFUSALS = 1200 };
 
 /* A connection with an incomplete Hello. */
 typedef struct Guest {
@@ -47,7 +48,7 @@ typedef struct Guest {
 typedef struct Tally {
     int n;
     char from[FROM]; /* address of the last connection */
-    char who[96];    /* rank and host that it claims */
+    char who[RT_RANK_NAME]; /* rank and host that it claims */
 } Tally;
 
 typedef struct Reception {
@@ -151,9 +152,9 @@ static const char *reason(RtAnswer answer)
 
 /* Replaces characters that a terminal would interpret: the host name that a
  * client sends is printed. */
-static void clean(char host[64])
+static void clean(char host[RT_NODE])
 {
-    host[63] = 0;
+    host[RT_NODE - 1] = 0;
     for (char *c = host; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("-._", *c))
             *c = '?';
@@ -182,7 +183,7 @@ static bool has_left(int fd)
 
 /* Whether a connection of this kind has joined as this rank. One whose process
  * has left does not count. */
-static bool is_taken(Reception *r, const RtHello *h)
+static bool rank_has_joined(Reception *r, const RtHello *h)
 {
     RtLink *link = &r->store->link[h->rank];
     int *fd = h->life ? &link->life : &link->line;
@@ -211,7 +212,7 @@ static RtAnswer judge(Reception *r, const Guest *g)
     if (h->rank < 1 || h->rank >= l->size)
         return RT_NO_RANK;
     return h->plan != r->store->world->model->plan_hash ? RT_OTHER_PLAN
-           : is_taken(r, h)                             ? RT_TAKEN
+           : rank_has_joined(r, h)                      ? RT_TAKEN
                                                         : RT_JOINED;
 }
 
@@ -330,7 +331,7 @@ static void add_refusals(const Reception *r, RtText *text)
 static bool report_missing(const Reception *r)
 {
     const RtStore *s = r->store;
-    char refusals[1200];
+    char refusals[REFUSALS];
     int missing = 0, first = 0;
     for (int i = s->launch->size - 1; i > 0; i--)
         if (s->link[i].line < 0 || s->link[i].life < 0) {
@@ -355,7 +356,7 @@ static bool receive_all(Reception *r, int door)
         for (int i = 0; i < r->guests; i++)
             p[i + 1] =
                 (struct pollfd){.fd = r->guest[i].socket, .events = POLLIN};
-        if (poll(p, (nfds_t)r->guests + 1, 200) < 0 && errno != EINTR)
+        if (poll(p, (nfds_t)r->guests + 1, LOOK_MS) < 0 && errno != EINTR)
             return rt_error("rank 0 cannot wait for the other ranks: %s",
                             strerror(errno));
         for (int i = r->guests - 1; i >= 0; i--)

@@ -221,7 +221,7 @@ static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
 
 static bool cannot_map(double bytes, int error)
 {
-    char text[32];
+    char text[RT_SIZE_TEXT];
     return rt_error("cannot map %s of memory: %s; 'ulimit -v' is a limit to "
                     "the address space", rt_size_text(bytes, text),
                     strerror(error));
@@ -244,17 +244,18 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
         (launch && !rt_join(w, launch)) || !check_memory(w, runs, staging))
         return false;
     size_t n = (size_t)w->nranks;
-    size_t slots = round_up(sizeof(RtControl), 64);
-    size_t barriers = slots + n * round_up(sizeof(RtSlot), 64);
+    size_t slots = round_up(sizeof(RtControl), RT_LINE);
+    size_t barriers = slots + n * round_up(sizeof(RtSlot), RT_LINE);
     size_t end = barriers + RT_GROUPS * n * sizeof(RtBarrier);
     size_t last = (size_t)rt_arena_end(model);
-    size_t align = w->mapped > 1 && last < ALIGN ? 4096 : ALIGN;
+    size_t align = w->mapped > 1 && last < ALIGN ? RT_PAGE : ALIGN;
     size_t arenas = round_up(end, align);
     w->arena_stride = round_up(last + 1, align);
     double all = (double)arenas + (double)w->mapped * (double)w->arena_stride;
     if (all >= MOST_BYTES)
         return cannot_map(all, ENOMEM);
-    size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
+    size_t bytes =
+        round_up(arenas + (size_t)w->mapped * w->arena_stride, RT_PAGE);
     char *base = map_world(w, bytes, arenas);
     if (!base && w->map_bytes == 0)
         return false; /* a message has been printed */

@@ -37,7 +37,7 @@
 static bool is_kept(const unsigned char *line, int64_t n, int64_t step)
 {
     RtJson j = {.text = line, .end = n};
-    char key[16];
+    char key[RT_JSON_KEY];
     int64_t has = INT64_MAX;
     rt_json_object(&j);
     while (rt_json_key(&j, key, sizeof key))
@@ -107,8 +107,8 @@ bool rt_log_open(RtLog *l, const char *path, int64_t done)
 }
 
 /* Appends a field; non-finite values are null, because JSON has no NaN. */
-static size_t put_field(char *to, size_t size, const RtField *f,
-                        const RtRecord *r)
+static size_t print_field(char *to, size_t size, const RtField *f,
+                          const RtRecord *r)
 {
     double value = rt_field_value(f, r);
     const char *comma = f == rt_fields ? "" : ", ";
@@ -131,7 +131,7 @@ void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r)
         return;
     text[n++] = '{';
     for (const RtField *f = rt_fields; f->name; f++)
-        n += put_field(text + n, sizeof text - n, f, r);
+        n += print_field(text + n, sizeof text - n, f, r);
     n += (size_t)snprintf(text + n, sizeof text - n, "}\n");
     ssize_t did = write(l->file, text, n);
     if (did != (ssize_t)n)

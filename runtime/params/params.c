@@ -88,8 +88,8 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
 }
 
 /* Initial values of elements [first, first+n) of the global layer. */
-static void draw(float *to, const ParcParam *p, int64_t seed, uint32_t key,
-                 int64_t first, int64_t n)
+static void draw_initial(float *to, const ParcParam *p, int64_t seed,
+                         uint32_t key, int64_t first, int64_t n)
 {
     switch (p->init) {
     case PARC_ZEROS:
@@ -122,7 +122,7 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
         memset(layer + from, 0, (size_t)zeros * sizeof *layer);
         from += zeros;
         n = n < to - from ? n : to - from;
-        draw(layer + from, s->param, seed, key, global, n);
+        draw_initial(layer + from, s->param, seed, key, global, n);
         from += n;
     }
 }
@@ -130,8 +130,8 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
 /* Calls `hook` for the bytes of a rank's part of a parameter. If a layer's
  * buffer also has the runs of other ranks, only the rank's own run is
  * copied. */
-static void move(ParcRt *rt, const RtShard *s,
-                 void (*hook)(ParcRt *, int64_t, int64_t))
+static void move_part(ParcRt *rt, const RtShard *s,
+                      void (*hook)(ParcRt *, int64_t, int64_t))
 {
     int64_t width = rt_type_size(s->param->type), row = s->row * width;
     int64_t first = s->param->offset + s->inside * width;
@@ -160,7 +160,7 @@ static void make_copy(ParcRt *rt, const RtShard *s, const ParcParam *copy)
                       layer + at, n);
         }
     }
-    move(rt, &of, rt_device_upload);
+    move_part(rt, &of, rt_device_upload);
 }
 
 void rt_param_upload(ParcRt *rt, const RtShard *s)
@@ -172,7 +172,7 @@ void rt_param_upload(ParcRt *rt, const RtShard *s)
             &m->param[copy->copy_of] == s->param)
             make_copy(rt, s, copy);
     }
-    move(rt, s, rt_device_upload);
+    move_part(rt, s, rt_device_upload);
 }
 
 void rt_params_download(ParcRt *rt, bool states)
@@ -182,7 +182,7 @@ void rt_params_download(ParcRt *rt, bool states)
         if (p->offset >= 0 && (states || !p->state)) {
             RtShard s;
             rt_shard(&s, rt->model, rt->rank, p);
-            move(rt, &s, rt_device_download);
+            move_part(rt, &s, rt_device_download);
         }
     }
 }
@@ -193,7 +193,7 @@ float rt_param_value(const ParcParam *param, int64_t seed, int64_t layer,
     char name[RT_NAME];
     float value = 0;
     rt_param_name(param->name, param, layer, name);
-    draw(&value, param, seed, rt_hash(name), element, 1);
+    draw_initial(&value, param, seed, rt_hash(name), element, 1);
     return value;
 }
 

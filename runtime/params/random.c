@@ -14,12 +14,15 @@
 #include "params/random.h"
 #include "parc_random.h"
 
+#define HASH_START 2166136261u
+#define HASH_PRIME 16777619u
+
 /* The FNV-1a hash of a name. */
 uint32_t rt_hash(const char *name)
 {
-    uint32_t h = 2166136261u;
+    uint32_t h = HASH_START;
     for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 16777619u;
+        h = (h ^ (unsigned char)*name) * HASH_PRIME;
     return h;
 }
 

@@ -28,7 +28,7 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
 {
     const ParcModel *m = rt->model;
     const RtOptions *o = &run->options;
-    char size[32];
+    char size[RT_SIZE_TEXT];
     printf("model     %s (%s, parc %s)\nmesh     ", m->name, m->source,
            m->parc_version);
     for (int a = 0; a < m->naxes; a++)

@@ -88,7 +88,7 @@ static bool is_nearer(const Culprit *c, const ParcParam *p, int64_t layer)
     return !c->param || !same_array(c->param, p) || layer >= c->layer;
 }
 
-static Culprit find(ParcRt *rt)
+static Culprit find_culprit(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
     Culprit c = {NULL, 0, 0};
@@ -109,10 +109,10 @@ static Culprit find(ParcRt *rt)
     return c;
 }
 
-static _Noreturn void report(ParcRt *rt, int64_t step, double norm)
+static _Noreturn void report_culprit(ParcRt *rt, int64_t step, double norm)
 {
     char name[RT_NAME], rest[64] = "";
-    Culprit c = find(rt);
+    Culprit c = find_culprit(rt);
     const char *what = isnan(norm) ? "not a number" : "infinite";
     if (!c.param)
         rt_fail(rt,
@@ -137,7 +137,7 @@ void rt_nonfinite(ParcRt *rt, int64_t step, double norm)
     rt_params_download(rt, true);
     rt_meet(rt, RT_AT_GRADIENTS);
     if (rt->rank == 0)
-        report(rt, step, norm);
+        report_culprit(rt, step, norm);
     for (;;)
         rt_meet(rt, RT_AT_GRADIENTS); /* ends when rank 0 ends the run */
 }

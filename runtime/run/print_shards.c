@@ -37,7 +37,7 @@ typedef struct Source {
 
 /* Whether `asked` is the name or a module that contains it. '*' in `asked`
  * matches any part between two dots. */
-static bool covers(const char *asked, const char *name)
+static bool names_param(const char *asked, const char *name)
 {
     while (*asked && *name) {
         size_t n = strcspn(asked, "."), k = strcspn(name, ".");
@@ -54,11 +54,11 @@ static bool asked_for(const char *asked, const ParcParam *p, int64_t layer)
 {
     char name[RT_NAME];
     rt_param_name(p->name, p, layer, name);
-    if (covers(asked, p->name) || covers(asked, name))
+    if (names_param(asked, p->name) || names_param(asked, name))
         return true;
     for (int i = 0; i < p->nalias; i++) {
         rt_param_name(p->alias[i], p, layer, name);
-        if (covers(asked, p->alias[i]) || covers(asked, name))
+        if (names_param(asked, p->alias[i]) || names_param(asked, name))
             return true;
     }
     return false;
@@ -121,7 +121,7 @@ static void print_groups(const ParcModel *m, int rank)
     }
 }
 
-static void print_index(const ParcParam *p, int64_t at)
+static void print_element_index(const ParcParam *p, int64_t at)
 {
     int64_t stride = 1;
     for (int d = 0; d < p->ndim; d++)
@@ -182,9 +182,9 @@ static void print_pieces(const RtShard *s)
     for (int64_t i = 0; (n = rt_shard_run(s, &i, &global)) > 0; i += n)
         if (pieces++ < MAX_PIECES) {
             printf("%s", pieces > 1 ? ", " : "");
-            print_index(s->param, global);
+            print_element_index(s->param, global);
             printf(" .. ");
-            print_index(s->param, global + n - 1);
+            print_element_index(s->param, global + n - 1);
         } else {
             more++;
         }
@@ -192,8 +192,8 @@ static void print_pieces(const RtShard *s)
         printf(" and %" PRId64 " more", more);
 }
 
-static double value_of(const Source *from, const ParcParam *p, int64_t layer,
-                       int64_t element)
+static double element_value(const Source *from, const ParcParam *p,
+                            int64_t layer, int64_t element)
 {
     const RtWeights *w = from->weights;
     return (double)(rt_weights_has(w, p, layer)
@@ -209,13 +209,13 @@ static void print_values(const Source *from, const RtShard *s, int64_t layer)
     for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
         for (int64_t i = 0; i < n && seen + i < MAX_VALUES; i++)
             printf("%s %.9g", seen + i > 0 ? "," : "",
-                   value_of(from, s->param, layer, global + i));
+                   element_value(from, s->param, layer, global + i));
         last = global + n - 1;
         seen += n;
     }
     if (seen > MAX_VALUES)
         printf("%s %.9g", seen > MAX_VALUES + 1 ? ", …" : ",",
-               value_of(from, s->param, layer, last));
+               element_value(from, s->param, layer, last));
     printf("\n");
 }
 

@@ -55,8 +55,9 @@ static int64_t first_bad(ParcType type, const void *from, int64_t n,
     return -1;
 }
 
-static _Noreturn void report(ParcRt *rt, const ParcWork *w, int64_t turn,
-                             const ParcResult *r, int64_t element, float value)
+static _Noreturn void report_nan(ParcRt *rt, const ParcWork *w, int64_t turn,
+                                 const ParcResult *r, int64_t element,
+                                 float value)
 {
     char where[RT_WHERE];
     rt_fail(rt,
@@ -68,7 +69,7 @@ static _Noreturn void report(ParcRt *rt, const ParcWork *w, int64_t turn,
             isnan(value) ? "not a number" : "infinite");
 }
 
-static void check(ParcRt *rt, const ParcWork *w, int64_t turn)
+static void check_results(ParcRt *rt, const ParcWork *w, int64_t turn)
 {
     for (int i = 0; i < w->nresults; i++) {
         const ParcResult *r = &w->result[i];
@@ -79,14 +80,14 @@ static void check(ParcRt *rt, const ParcWork *w, int64_t turn)
         int64_t bad = first_bad(r->type, rt->arena + offset, r->elements,
                                 &value);
         if (bad >= 0)
-            report(rt, w, turn, r, bad, value);
+            report_nan(rt, w, turn, r, bad, value);
     }
 }
 
 void rt_nan_mark(ParcRt *rt, int work, int64_t turn)
 {
     if (rt->nan_work >= 0)
-        check(rt, &rt->model->work[rt->nan_work], rt->nan_turn);
+        check_results(rt, &rt->model->work[rt->nan_work], rt->nan_turn);
     rt->nan_work = work;
     rt->nan_turn = turn;
 }

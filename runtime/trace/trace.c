@@ -50,14 +50,14 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
         return false;
     int64_t room = steps * marks;
     size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
-    t->stride = (ring + 4095) / 4096 * 4096;
+    t->stride = (ring + RT_PAGE - 1) / RT_PAGE * RT_PAGE;
     t->bytes = (size_t)w->nranks * t->stride;
     /* Under a launcher each process fills only its own ring. */
     int pages = w->store ? MAP_NORESERVE : MAP_POPULATE;
     void *map = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS | pages, -1, 0);
     if (map == MAP_FAILED) {
-        char text[32];
+        char text[RT_SIZE_TEXT];
         return rt_error("cannot map %s of memory for the trace: %s",
                         rt_size_text((double)t->bytes, text), strerror(errno));
     }

@@ -165,7 +165,7 @@ static void close_step(Row *r, int64_t now)
     close_event(r);
 }
 
-static void follow(Row *r, const RtMark *m)
+static void print_mark(Row *r, const RtMark *m)
 {
     switch (m->what) {
     case RT_MARK_STEP:
@@ -247,7 +247,7 @@ const char *rt_trace_write(const RtWorld *w, const char *path,
         const RtRing *ring = rt_trace_ring(w, rank);
         Row r = {.file = f, .model = w->model, .rank = rank, .zero = zero};
         for (int64_t i = 0; i < ring->n; i++)
-            follow(&r, &ring->mark[i]);
+            print_mark(&r, &ring->mark[i]);
         lost += ring->lost;
     }
     fprintf(f,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "runtime/common/message.h"
 #include "runtime/launch/world.h"
 #include "runtime/rt.h"
 #include "tests/unit/check.h"
@@ -68,6 +69,7 @@ static inline int run_ranks(const ParcModel *m, int threads, RtBody *body,
                             void *context)
 {
     RtWorld w;
+    rt_message_program("test");
     if (!rt_world_open(&w, m, threads, NULL, true, 0))
         return 1;
     int status = rt_ranks_run(&w, body, context);

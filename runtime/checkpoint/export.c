@@ -62,10 +62,7 @@ static void name_pieces(Named *to, const ParcModel *m, bool foreign)
              l++) {
             char name[RT_NAME];
             bool other = foreign && p->nfile > 0;
-            if (other)
-                rt_file_name(&p->file[0], p, l, name);
-            else
-                rt_param_name(p->name, p, l, name);
+            rt_layer_name(p, l, foreign, name);
             to[n] = (Named){
                 {p, l, other ? &p->file[0] : NULL}, rt_format("%s", name), n};
             n++;

@@ -21,7 +21,7 @@
 #include "common/message.h"
 #include "params/params.h"
 
-enum { MOST_FILES = 10000 };
+enum { MOST_FILES = 10000, FILE_NAME = 256 };
 
 bool rt_is_index(const char *path)
 {
@@ -81,7 +81,7 @@ static void add_entry(Index *x, const char *name, int file)
 
 static void read_map(Index *x)
 {
-    char name[RT_NAME], file[256];
+    char name[RT_NAME], file[FILE_NAME];
     rt_json_object(&x->j);
     while (rt_json_key(&x->j, name, sizeof name)) {
         rt_json_peek(&x->j);

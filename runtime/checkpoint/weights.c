@@ -142,16 +142,6 @@ static bool find_layer(RtWeights *w, const ParcParam *p, int64_t layer,
     return true;
 }
 
-/* The name under which a layer is missing in the first source. */
-static void missing_name(const RtWeights *w, const ParcParam *p, int64_t layer,
-                         char name[RT_NAME])
-{
-    if (w->source[0].foreign)
-        rt_file_name(&p->file[0], p, layer, name);
-    else
-        rt_param_name(p->name, p, layer, name);
-}
-
 static void report_missing(const RtWeights *w, const char *name)
 {
     const RtSource *s = &w->source[0];
@@ -189,6 +179,7 @@ static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
 {
     int errors = 0, missing = 0, all = 0;
     char listed[LISTED][RT_NAME], name[RT_NAME];
+    bool foreign = w->source[0].foreign; /* names of the first source */
     for (int i = 0; i < w->model->nparams; i++) {
         const ParcParam *p = &w->model->param[i];
         int64_t layers = rt_param_is_weight(p) ? rt_param_layers(p) : 0;
@@ -198,11 +189,11 @@ static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
             if (!find_layer(w, p, l, found)) {
                 errors++;
             } else if (!found->tensor && o->init_partial) {
-                missing_name(w, p, l,
-                             missing < LISTED ? listed[missing] : name);
+                rt_layer_name(p, l, foreign,
+                              missing < LISTED ? listed[missing] : name);
                 missing++;
             } else if (!found->tensor) {
-                missing_name(w, p, l, name);
+                rt_layer_name(p, l, foreign, name);
                 report_missing(w, name);
                 errors++;
             }

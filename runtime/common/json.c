@@ -1,4 +1,4 @@
-/* common/json.c: reads JSON text, value by value, without building a tree.
+/* json.c: reads JSON text, value by value, without building a tree.
  *
  * The caller asks for what it expects, in order. Text may be damaged or
  * malicious: nothing is read beyond its end, and nesting is limited. After the

@@ -1,4 +1,4 @@
-/* common/json.h: declares a reader of JSON text: common/json.c. */
+/* json.h: declares a reader of JSON text: common/json.c. */
 #ifndef PARC_RT_JSON_H
 #define PARC_RT_JSON_H
 

@@ -1,4 +1,4 @@
-/* common/message.c: prints messages, and composes their parts: sizes, shapes,
+/* message.c: prints messages, and composes their parts: sizes, shapes,
  * the place of a statement, the name that a user may have meant. It also has
  * the runtime's helpers for allocated memory and the clock.
  *

@@ -1,4 +1,4 @@
-/* common/message.h: declares messages on standard error, and helpers for parts
+/* message.h: declares messages on standard error, and helpers for parts
  * of messages, allocated memory and the clock. */
 #ifndef PARC_RT_MESSAGE_H
 #define PARC_RT_MESSAGE_H

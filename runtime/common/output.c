@@ -1,4 +1,4 @@
-/* common/output.c: writes files that appear whole or not at all.
+/* output.c: writes files that appear whole or not at all.
  *
  * A file is written under a temporary name in the same directory, synced, and
  * then renamed. A device, a pipe or standard output ("-") is written directly.

@@ -26,6 +26,8 @@ static bool add_file(RtSource *s, const char *path, RtElement type,
     RtDataFile *f = &s->file[s->nfiles++];
     bool good = rt_data_file_open(f, path, type, row);
     f->before = s->samples;
+    s->bytes += f->size;
+    s->elements += f->elements;
     s->samples += good ? f->samples : 0;
     return good;
 }

@@ -39,7 +39,7 @@ typedef struct RtSource {
     char *text; /* its part of the SPEC, without weight; allocated */
     RtDataFile *file;
     int nfiles;
-    int64_t room, samples;
+    int64_t room, bytes, elements, samples;
     double weight;
 } RtSource;
 

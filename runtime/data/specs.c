@@ -94,15 +94,6 @@ static bool set_order(RtData *d)
     return true;
 }
 
-static int64_t bytes_of(const RtFeed *f)
-{
-    int64_t size = 0;
-    for (int i = 0; i < f->nsources; i++)
-        for (int k = 0; k < f->source[i].nfiles; k++)
-            size += f->source[i].file[k].size;
-    return size;
-}
-
 bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
                   const ParcModel *model)
 {
@@ -119,8 +110,9 @@ bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
         good = open_unnamed(d, spec, model);
     }
     good = good && set_order(d);
-    for (int i = 0; i < d->nfeeds; i++)
-        d->size += bytes_of(&d->feed[i]);
+    for (int k = 0; k < d->nfeeds; k++)
+        for (int i = 0; i < d->feed[k].nsources; i++)
+            d->size += d->feed[k].source[i].bytes;
     d->samples = rt_mixture_samples(d);
     return good;
 }
@@ -133,8 +125,7 @@ void rt_data_describe(const RtData *d, const ParcModel *model)
         const RtFeed *f = d->feed;
         int64_t tokens = 0;
         for (int i = 0; i < f->nsources; i++)
-            for (int k = 0; k < f->source[i].nfiles; k++)
-                tokens += f->source[i].file[k].elements;
+            tokens += f->source[i].elements;
         printf("data      %s: %lld tokens, %lld sequences of %lld%s\n", d->path,
                (long long)tokens, (long long)d->samples, (long long)model->seq,
                d->shuffle ? ", shuffled" : "");

@@ -1,4 +1,4 @@
-/* eval/evaluate.c: computes the loss on validation data (--val), between
+/* evaluate.c: computes the loss on validation data (--val), between
  * training steps or as the only task of a run (--eval).
  *
  * The forward program of evaluation (ParcModel.eval) has no dropout, no

@@ -1,4 +1,4 @@
-/* launch/barrier.c: implements a barrier of a group's ranks in shared memory,
+/* barrier.c: implements a barrier of a group's ranks in shared memory,
  * and the synchronization point of all ranks (rt_meet); copies rank 0's
  * decisions to all ranks.
  *

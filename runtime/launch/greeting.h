@@ -1,4 +1,4 @@
-/* launch/greeting.h: defines the messages of the handshake between rank 0 and a
+/* greeting.h: defines the messages of the handshake between rank 0 and a
  * process that connects to it, the client, and declares the handshake's
  * functions (launch/key.c, launch/store.c, launch/reception.c).
  *

@@ -1,4 +1,4 @@
-/* launch/job.c: synchronizes the ranks that a launcher started, over connections to
+/* job.c: synchronizes the ranks that a launcher started, over connections to
  * rank 0, and ends the run when one of them fails.
  *
  * Rank 0 coordinates. At a synchronization point each other rank sends ARRIVE
@@ -155,14 +155,10 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
         snprintf(text, TEXT, "in 'start of the run'");
         return;
     }
-    const RtSlot *slot = &w->slot[known];
-    int state = atomic_load(&slot->state);
-    bool in = state == RT_WAITING || state == RT_MOVING;
-    char who[32];
+    char who[32], where[RT_PLACE];
     snprintf(who, sizeof who, "rank %d was ", known);
-    snprintf(text, TEXT, "%sin step %lld, %s '%s'", known == rank ? "" : who,
-             (long long)atomic_load(&slot->step), in ? "in" : "after",
-             rt_collective_name(w->model, atomic_load(&slot->collective)));
+    snprintf(text, TEXT, "%s%s", known == rank ? "" : who,
+             rt_place_text(w, known, where));
 }
 
 /* Ends the run after a connection broke before its rank sent RT_SAY_DONE. */

@@ -1,4 +1,4 @@
-/* launch/job.h: declares how ranks that a launcher started synchronize; each is a
+/* job.h: declares how ranks that a launcher started synchronize; each is a
  * separate process.
  *
  * Without a launcher a program forks its ranks on this node, and they share

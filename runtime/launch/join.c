@@ -1,4 +1,4 @@
-/* launch/join.c: makes a process that a launcher started a rank of its job.
+/* join.c: makes a process that a launcher started a rank of its job.
  *
  * It connects the process to the other ranks. If collectives read the memory
  * of peers in place, all ranks map one file. Rank 0 creates it; the others

@@ -1,4 +1,4 @@
-/* launch/key.c: computes the key of a job and the authentication codes of the
+/* key.c: computes the key of a job and the authentication codes of the
  * handshake (launch/greeting.h).
  *
  * The key is a hash of the job's identity, as the launcher sets it in the

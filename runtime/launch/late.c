@@ -1,4 +1,4 @@
-/* launch/late.c: finds the rank that the others wait for, and describes its state.
+/* late.c: finds the rank that the others wait for, and describes its state.
  *
  * The rank whose wait times out is seldom at fault, and the rank that it waits
  * for may be waiting itself. Each rank publishes its state in shared memory, in
@@ -59,11 +59,7 @@ static bool is_awaited(const RtWorld *w, int waiter, int rank)
     uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
     if (is_at_decision(&w->slot[waiter]))
         return rank == 0;
-    for (int a = 0; a < w->model->naxes; a++)
-        if (!(axes >> a & 1) && rt_coord(w->model, waiter, a) !=
-                                    rt_coord(w->model, rank, a))
-            return false;
-    return rank != waiter;
+    return rank != waiter && rt_in_group(w->model, waiter, rank, axes);
 }
 
 static bool has_reached(const RtWorld *w, const RtSlot *waiter, const RtSlot *s)

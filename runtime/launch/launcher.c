@@ -1,4 +1,4 @@
-/* launch/launcher.c: finds the rank of this process and the address of rank 0 in
+/* launcher.c: finds the rank of this process and the address of rank 0 in
  * the environment that a launcher sets.
  *
  * A table lists the variables of each launcher. Incomplete or invalid

@@ -1,4 +1,4 @@
-/* launch/memory.c: checks that this machine has the memory that the ranks need.
+/* memory.c: checks that this machine has the memory that the ranks need.
  *
  * The system allocates a page when it is first accessed. Without the check, a
  * program that needs too much memory would be killed during its first step,

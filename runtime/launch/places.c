@@ -1,4 +1,4 @@
-/* launch/places.c: requests the states of all ranks of a job, for the message of a
+/* places.c: requests the states of all ranks of a job, for the message of a
  * rank whose wait has timed out.
  *
  * Ranks that share memory read each other's states there (RtSlot). Ranks of a

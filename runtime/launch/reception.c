@@ -1,4 +1,4 @@
-/* launch/reception.c: accepts the connections of the other ranks of a job at rank
+/* reception.c: accepts the connections of the other ranks of a job at rank
  * 0.
  *
  * Any process that reaches the port may connect. Until it has joined as a rank

@@ -86,10 +86,8 @@ static void handle(int signal)
         end_now(w, signal);
     } else if (s) {
         rt_signals_record(s, signal);
-        if (w->store && w->first > 0) { /* rank 0's control block is not mapped
-                                           here */
+        if (w->store && w->first > 0) /* rank 0's control block is not here */
             rt_job_forward(w->store, signal);
-        }
     }
     errno = error;
 }

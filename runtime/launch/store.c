@@ -1,4 +1,4 @@
-/* launch/store.c: connects the processes of a job.
+/* store.c: connects the processes of a job.
  *
  * Rank 0 listens at the address from the launcher (launch/reception.c). Every
  * other rank opens two connections and proves that it belongs to the job

@@ -1,4 +1,4 @@
-/* launch/world.c: maps the memory that the ranks of a node share, and computes
+/* world.c: maps the memory that the ranks of a node share, and computes
  * the coordinates and group sizes of ranks in the mesh.
  *
  *   control block | rank states | barriers | arena of rank 0 | of rank 1 | …
@@ -105,6 +105,26 @@ const char *rt_collective_name(const ParcModel *model, int id)
         return own[-id - 1];
     return id < model->ncollectives ? model->collective[id]
                                     : "unknown collective";
+}
+
+const char *rt_place_text(const RtWorld *w, int rank, char text[RT_PLACE])
+{
+    const RtSlot *s = &w->slot[rank];
+    int state = atomic_load(&s->state);
+    snprintf(text, RT_PLACE, "in step %lld, %s '%s'",
+             (long long)atomic_load(&s->step),
+             state == RT_WAITING || state == RT_MOVING ? "in" : "after",
+             rt_collective_name(w->model, atomic_load(&s->collective)));
+    return text;
+}
+
+bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes)
+{
+    for (int a = 0; a < model->naxes; a++)
+        if (!(axes >> a & 1) &&
+            rt_coord(model, rank, a) != rt_coord(model, other, a))
+            return false;
+    return true;
 }
 
 static size_t round_up(size_t n, size_t to)

@@ -22,6 +22,8 @@ const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH]);
 /* The number of ranks that differ only in `axes`. */
 int64_t rt_group_size(const ParcModel *model, uint32_t axes);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
+/* Whether two ranks differ only in `axes`. */
+bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes);
 
 /* Checks that enough memory is available and maps the world: for all ranks
  * that this process will fork, or with `launch` for its own rank of a job,

@@ -1,4 +1,4 @@
-/* log/jsonl.c: writes the log of a run: a JSON object per step (--log FILE).
+/* jsonl.c: writes the log of a run: a JSON object per step (--log FILE).
  *
  * The log file is locked while the run lasts: two runs with the same log file
  * would truncate it and interleave their lines.

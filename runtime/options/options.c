@@ -1,4 +1,4 @@
-/* options/options.c: parses the command line of a training program.
+/* options.c: parses the command line of a training program.
  *
  * One table defines the names, types and help texts of all options, so --help
  * lists exactly the options that the parser accepts. */

@@ -1,4 +1,4 @@
-/* options/settings.c: changes settings of a run without a new program.
+/* settings.c: changes settings of a run without a new program.
  *
  *   --set optimizer.lr=1e-4 --set schedule.warmup=100 --set clip=0.5
  *

@@ -1,4 +1,4 @@
-/* options/settings.h: declares the settings that a run can change without a new
+/* settings.h: declares the settings that a run can change without a new
  * program (--set NAME=VALUE). */
 #ifndef PARC_RT_SETTINGS_H
 #define PARC_RT_SETTINGS_H

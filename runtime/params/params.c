@@ -1,4 +1,4 @@
-/* params/params.c: names parameters, sets their initial values and copies them to
+/* params.c: names parameters, sets their initial values and copies them to
  * and from the device.
  *
  * An initial value depends only on the seed, the name of the layer's own
@@ -14,6 +14,9 @@
 #include "params/params.h"
 #include "params/random.h"
 #include "rt.h"
+
+/* A number and its final zero. */
+enum { NUMBER_TEXT = 24 };
 
 /* The layer number of index `index` of a stack. A segment of the name says
  * which layers are stacked: '*' for 0, 1, …, "2-6:2" for 2, 4, 6. *size: the
@@ -68,7 +71,7 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
     size_t n = 0;
     bool begins = true;
     stack_indices(param, layer, index);
-    while (*name && n < RT_NAME - 24) {
+    while (*name && n < RT_NAME - NUMBER_TEXT) {
         size_t size = 0;
         if (begins && stack < param->nstack) {
             int64_t number = layer_number(name, index[stack], &size);
@@ -239,13 +242,22 @@ void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
     int stack = 0;
     size_t n = 0;
     layer_numbers(p, layer, number);
-    for (const char *c = f->name; *c && n < RT_NAME - 24; c++)
+    for (const char *c = f->name; *c && n < RT_NAME - NUMBER_TEXT; c++)
         if (*c == '*' && stack < p->nstack)
             n += (size_t)snprintf(text + n, RT_NAME - n, "%lld",
                                   (long long)number[stack++]);
         else
             text[n++] = *c;
     text[n] = 0;
+}
+
+void rt_layer_name(const ParcParam *p, int64_t layer, bool in_files,
+                   char text[RT_NAME])
+{
+    if (in_files && p->nfile > 0)
+        rt_file_name(&p->file[0], p, layer, text);
+    else
+        rt_param_name(p->name, p, layer, text);
 }
 
 const char *rt_without_prefix(const ParcModel *m, const char *name)

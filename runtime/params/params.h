@@ -74,6 +74,9 @@ bool rt_has_file_names(const ParcModel *m);
 /* The name of the tensor that holds a layer: "model.layers.3.mlp.up.weight". */
 void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
                   char text[RT_NAME]);
+/* One of the two names of a layer. */
+void rt_layer_name(const ParcParam *p, int64_t layer, bool in_files,
+                   char text[RT_NAME]);
 /* The name without the optional prefix of the model's files; NULL if it does
  * not begin with one. */
 const char *rt_without_prefix(const ParcModel *m, const char *name);

@@ -1,4 +1,4 @@
-/* params/philox.h: computes several blocks of Philox (parc_random.h) in vectors.
+/* philox.h: computes several blocks of Philox (parc_random.h) in vectors.
  *
  * Initial weights and dropout masks take many blocks; one block alone has too
  * little independent work for vectors.

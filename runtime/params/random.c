@@ -1,4 +1,4 @@
-/* params/random.c: draws random numbers, keys and permutations, none of which
+/* random.c: draws random numbers, keys and permutations, none of which
  * depends on the mesh.
  *
  * Philox (parc_random.h) turns a counter and a key into four words. The key

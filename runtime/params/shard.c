@@ -1,4 +1,4 @@
-/* params/shard.c: computes which elements of a parameter a rank stores.
+/* shard.c: computes which elements of a parameter a rank stores.
  *
  * A layout splits a parameter in two steps, as in the plan. Tensor parallelism
  * splits dims: a rank has the block [begin, begin+part) of each layer, where

@@ -1,4 +1,4 @@
-/* run/main.c: runs a training program from start to end.
+/* main.c: runs a training program from start to end.
  *
  * All checks of options, data, weights and output files run before the ranks
  * start. Then each rank initializes its arena, creates what the step needs,

@@ -1,4 +1,4 @@
-/* run/nonfinite.c: adapts the loss scale, and finds the parameter whose
+/* nonfinite.c: adapts the loss scale, and finds the parameter whose
  * gradient is not finite.
  *
  * After a step the memory of its gradients has been reused. But the update of

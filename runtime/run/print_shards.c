@@ -1,4 +1,4 @@
-/* run/print_shards.c: prints which rank owns which elements of a parameter
+/* print_shards.c: prints which rank owns which elements of a parameter
  * (--print-shards).
  *
  * One process prints everything: it computes layouts, and initializes or reads

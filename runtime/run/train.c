@@ -1,4 +1,4 @@
-/* run/train.c: executes the training steps of a rank.
+/* train.c: executes the training steps of a rank.
  *
  * Each step: read the batch and set the scalars, execute the step, check loss
  * and gradients, write the log. All ranks execute the same steps; the values

@@ -1,4 +1,4 @@
-/* trace/nancheck.c: finds the first result that is not finite (PARC_NANCHECK=1).
+/* nancheck.c: finds the first result that is not finite (PARC_NANCHECK=1).
  * It also reads environment variables that are 0 or 1.
  *
  * After each statement of a step it checks all results of the statement,

@@ -1,4 +1,4 @@
-/* trace/trace.c: records when a rank executes which statement, for --trace.
+/* trace.c: records when a rank executes which statement, for --trace.
  *
  * A rank executes one statement after another, so a timeline is a list of
  * marks: each mark starts one interval and ends the previous one. Emitted code

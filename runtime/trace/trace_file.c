@@ -1,4 +1,4 @@
-/* trace/trace_file.c: writes the timeline of a run in Chrome's trace format.
+/* trace_file.c: writes the timeline of a run in Chrome's trace format.
  *
  *   {"traceEvents": [
  *     {"ph": "M", "pid": 0, …}                      names of the rows

@@ -19,7 +19,7 @@ typedef struct RtRunState {
     RtDataState data;    /* rt_state_free */
 } RtRunState;
 
-/* Reads the JSON object; errors are those of `j`. */
+/* Reads the JSON object; errors are those of `j` (state.c). */
 void rt_state_read(RtRunState *s, RtJson *j);
 void rt_state_free(RtRunState *s);
 

@@ -41,7 +41,7 @@ float rt_weights_value(const RtWeights *w, const ParcParam *param,
 
 /* Notes the entries of the file `path` that differ from those of the model's
  * block `names hf`. A file that does not exist or cannot be read is no error:
- * the weights do not depend on it. */
+ * the weights do not depend on it (config.c). */
 void rt_config_compare(const char *path, const ParcModel *model);
 
 #endif

@@ -1,10 +1,9 @@
-/* nonfinite.h: declares the dynamic loss scale and the end of a run whose gradients
- * are not finite. */
+/* nonfinite.h: declares the dynamic loss scale, the end of a run whose gradients
+ * are not finite, and --print-shards. */
 #ifndef PARC_RT_NONFINITE_H
 #define PARC_RT_NONFINITE_H
 
 #include "options/options.h"
-#include "parc_rt.h"
 #include "rt.h"
 
 void rt_scale_start(ParcRt *rt);

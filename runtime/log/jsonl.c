@@ -106,35 +106,32 @@ bool rt_log_open(RtLog *l, const char *path, int64_t done)
     return !why;
 }
 
-/* Appends a field; non-finite values are null, because JSON has no NaN. */
-static size_t print_field(char *to, size_t size, const RtField *f,
-                          const RtRecord *r)
+/* Non-finite values are null, because JSON has no NaN. */
+static void print_field(RtText *t, const RtField *f, const RtRecord *r)
 {
     double value = rt_field_value(f, r);
-    const char *comma = f == rt_fields ? "" : ", ";
     if (f->optional && (isnan(value) || value == 0))
-        return 0;
-    int n = f->whole ? snprintf(to, size, "%s\"%s\": %.0f", comma, f->name,
-                                value)
-            : isfinite(value)
-                ? snprintf(to, size, "%s\"%s\": %.9g", comma, f->name, value)
-                : snprintf(to, size, "%s\"%s\": null", comma, f->name);
-    return (size_t)n;
+        return;
+    rt_add(t, "%s\"%s\": ", f == rt_fields ? "" : ", ", f->name);
+    if (isfinite(value))
+        rt_add(t, f->whole ? "%.0f" : "%.9g", value);
+    else
+        rt_add(t, "null");
 }
 
 void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r)
 {
     enum { LINE = 768 };
     char text[LINE];
-    size_t n = 0;
+    RtText t = {.at = text, .room = sizeof text};
     if (l->file < 0)
         return;
-    text[n++] = '{';
+    rt_add(&t, "{");
     for (const RtField *f = rt_fields; f->name; f++)
-        n += print_field(text + n, sizeof text - n, f, r);
-    n += (size_t)snprintf(text + n, sizeof text - n, "}\n");
-    ssize_t did = write(l->file, text, n);
-    if (did != (ssize_t)n)
+        print_field(&t, f, r);
+    rt_add(&t, "}\n");
+    ssize_t did = write(l->file, text, t.n);
+    if (did != (ssize_t)t.n)
         rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),
                 strerror(did < 0 ? errno : ENOSPC));
 }

@@ -1,5 +1,5 @@
-/* files.h: declares files that are written whole or not at all (output.c), files
- * that are read (input.c), and their checksum (crc32c.c). */
+/* files.h: declares files that are written whole or not at all (output.c),
+ * files that are read (input.c), and their checksum (crc32c.c). */
 #ifndef PARC_RT_FILES_H
 #define PARC_RT_FILES_H
 
@@ -67,8 +67,8 @@ static inline uint64_t rt_little(const unsigned char *p, int bytes)
 /* DIRECTORY/NAME, which the caller frees. */
 char *rt_path_join(const char *directory, const char *name);
 
-/* The checksum CRC-32C of a text followed by `n` bytes at `data`; `crc` is the checksum
- * of the text, 0 if it is empty. */
+/* The checksum CRC-32C of a text followed by `n` bytes at `data`; `crc` is the
+ * checksum of the text, 0 if it is empty. */
 uint32_t rt_crc32c(uint32_t crc, const void *data, size_t n);
 /* The same, computed without instructions for CRC-32C. */
 uint32_t rt_crc32c_portable(uint32_t crc, const void *data, size_t n);

@@ -1,5 +1,5 @@
-/* nonfinite.h: declares the dynamic loss scale, the end of a run whose gradients
- * are not finite, and --print-shards. */
+/* nonfinite.h: declares the dynamic loss scale, the end of a run whose
+ * gradients are not finite, and --print-shards. */
 #ifndef PARC_RT_NONFINITE_H
 #define PARC_RT_NONFINITE_H
 

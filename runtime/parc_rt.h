@@ -122,7 +122,7 @@ typedef struct ParcInput {
     ParcType type;          /* i32 or a float type */
 } ParcInput;
 
-/* The schedule of the learning rate (options/schedule.c). */
+/* The schedule of the learning rate (options/settings.c). */
 typedef enum ParcScheduleKind {
     PARC_CONSTANT, PARC_LINEAR, PARC_COSINE,
 } ParcScheduleKind;
@@ -224,8 +224,6 @@ typedef struct ParcEval {
     int ninputs;
     const ParcOutput *output;
     int noutputs;
-    int64_t peak;              /* bytes of the arena that it needs, parameters
-                                  and optimizer states included */
     double flops;              /* flops of one run, all ranks together */
 } ParcEval;
 
@@ -299,7 +297,6 @@ int parc_main(int argc, char **argv, const ParcModel *model);
 
 /* The rank's arena: a tensor's address is this pointer plus its offset. */
 char *parc_arena(ParcRt *rt);
-int parc_rank(const ParcRt *rt);
 int parc_threads(const ParcRt *rt);
 /* The rank's index among the ranks that differ only in `axes` (bit mask), axis
  * 0 major. */

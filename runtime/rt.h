@@ -19,6 +19,8 @@
 #include "parc_rt.h"
 
 enum { RT_GROUPS = 1 << PARC_MAX_AXES, RT_LARGE_PAGE = PARC_SHARED_ALIGN };
+/* RT_LINE: a line of the cache. RT_NODE: the name of a node, truncated. */
+enum { RT_PAGE = 4096, RT_LINE = 64, RT_NODE = 64 };
 
 /* RtLaunch: which rank of a job a launcher made this process. RtStore: the
  * connections to the other processes of the job. */
@@ -58,7 +60,7 @@ typedef struct RtSlot {
 
 typedef struct RtBarrier {
     _Atomic uint32_t arrived, phase;
-    char pad[56];
+    char pad[RT_LINE - 2 * sizeof(uint32_t)];
 } RtBarrier;
 
 /* The requests of a run, in memory that its ranks and their parent share. Zeros
@@ -84,7 +86,8 @@ typedef struct RtAgreement {
 
 typedef struct RtControl {
     _Atomic int32_t failed; /* some rank has printed why the run ends */
-    unsigned char board[256]; /* data from rank 0 to all others: launch/share.c */
+    unsigned char
+        board[256]; /* data from rank 0 to all others: launch/barrier.c */
     uint64_t token; /* identifies the job that shares this memory */
     RtSignals signals;
     RtAgreement agreement;
@@ -121,7 +124,6 @@ typedef struct RtTrace {
 
 typedef struct RtWorld {
     const ParcModel *model;
-    const char *program;
     int nranks, threads, timeout_seconds;
     int first, mapped; /* this process maps the arenas of ranks first …
                           first+mapped-1 */
@@ -147,7 +149,7 @@ typedef struct RtGroup {
     int *member;
 } RtGroup;
 
-/* The dynamic loss scale (run/loss_scale.c). */
+/* The dynamic loss scale (run/nonfinite.c). */
 typedef struct RtScale {
     double scale;  /* scale of the next step; 0: the loss is not scaled */
     double used;   /* scale of the current or latest step */
@@ -163,8 +165,7 @@ struct ParcRt {
                                   node */
     char *arena;               /* the host mirror: device.h */
     RtGroup group[RT_GROUPS];  /* by mask of axes */
-    int64_t bytes, peak_bytes; /* bytes of the arena and of the target's
-                                  tensors */
+    int64_t peak_bytes;        /* bytes of the arena */
     int64_t host_bytes;        /* bytes that the target allocates in host
                                   memory */
     double lr;                 /* learning rate of the current step */
@@ -196,6 +197,11 @@ enum {
     RT_AT_SAMPLE = -10,
     RT_AT_LEAST = RT_AT_SAMPLE,
 };
+
+static inline bool rt_is_mapped(const RtWorld *w, int rank)
+{
+    return rank >= w->first && rank < w->first + w->mapped;
+}
 
 /* The arena of a rank that is mapped in this process. */
 static inline char *rt_world_arena(const RtWorld *w, int rank)

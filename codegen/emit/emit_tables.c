@@ -502,7 +502,7 @@ static void forward_tables(Emitter *f)
     if (f->p->output.n)
         out_line(o, ".output = %s_output, .noutputs = %d,", word,
                  f->p->output.n);
-    out(o, "    .peak = %lld, .flops = ", (long long)f->memory->peak);
+    out(o, "    .flops = ");
     out_double(o, program_flops_executed(f->p));
     out(o, ",\n");
     o->indent = 0;

@@ -29,10 +29,8 @@
  * Requires that all ranks call the functions in the same order. Ensures that
  * rt_agree returns the same value on all ranks.
  */
-#include "checkpoint/agree.h"
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/signals.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "rt.h"
@@ -60,8 +58,8 @@ static int judge_save(const RtRun *run)
 {
     const RtOptions *o = &run->options;
     if (!o->save) {
-        rt_note(o->program, "SIGUSR1: the run is not saved, because it has no "
-                            "--save DIR; it continues");
+        rt_note("SIGUSR1: the run is not saved, because it has no --save DIR; "
+                "it continues");
         return 0;
     }
     return RT_SAVE;
@@ -74,8 +72,8 @@ static void report_stop(const RtRun *run, const char *why)
     int64_t current = atomic_load(&run->world.slot[0].step);
     int64_t step = current > run->done ? current : run->done;
     bool unsaved = !o->save && step < o->steps;
-    rt_note(o->program, "%s: the run stops after step %lld of %lld%s", why,
-            (long long)step, (long long)o->steps,
+    rt_note("%s: the run stops after step %lld of %lld%s", why, (long long)step,
+            (long long)o->steps,
             unsaved ? "; it is not saved, because it has no --save DIR" : "");
 }
 
@@ -183,6 +181,8 @@ void rt_agree_start(RtRun *run)
 
 int rt_agree(ParcRt *rt, RtRun *run)
 {
+    if (run->agree.next == 0) /* not started */
+        return 0;
     run->agree.point++;
     if (is_shared(rt->world))
         agree_in_memory(rt, run);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/config.h"
+#include "checkpoint/weights.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/message.h"
@@ -39,10 +39,9 @@ static bool is_ignored(const char *key)
     static const char *const keys[] = {
         "bos_token_id", "eos_token_id", "max_position_embeddings",
         "resid_pdrop",  "embd_pdrop",   "attn_pdrop"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
-    }
     return false;
 }
 
@@ -54,12 +53,11 @@ static void read_value(RtJson *j, Entry *e)
         rt_json_string(j, e->text, sizeof e->text);
         return;
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         if (rt_json_word(j, words[i])) {
             snprintf(e->text, sizeof e->text, "%s", words[i]);
             return;
         }
-    }
     e->is_number = true;
     e->number = rt_json_number(j);
     snprintf(e->text, sizeof e->text, "%.9g", e->number);
@@ -87,16 +85,15 @@ static void read_entries(RtJson *j, Config *c, bool outer)
     }
 }
 
-static const Entry *find(const Config *c, const char *key)
+static const Entry *config_entry(const Config *c, const char *key)
 {
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < c->n; i++)
         if (strcmp(c->entry[i].key, key) == 0)
             return &c->entry[i];
-    }
     return NULL;
 }
 
-static bool is_equal(const Entry *a, const Entry *b)
+static bool same_entry(const Entry *a, const Entry *b)
 {
     return a->is_number == b->is_number &&
            (a->is_number ? a->number == b->number
@@ -108,10 +105,10 @@ static bool is_equal(const Entry *a, const Entry *b)
 static void note_scaling(const char *path, const Config *own,
                          const Config *other)
 {
-    const Entry *e = find(other, "rope_type");
-    e = e ? e : find(other, "type");
-    if (e && strcmp(e->text, "default") != 0 && find(own, "rope_theta") &&
-        !find(own, "rope_type"))
+    const Entry *e = config_entry(other, "rope_type");
+    e = e ? e : config_entry(other, "type");
+    if (e && strcmp(e->text, "default") != 0 &&
+        config_entry(own, "rope_theta") && !config_entry(own, "rope_type"))
         rt_say("%s: note: rotary embeddings are scaled ('%s'); the program "
                "does not scale them", path, e->text);
 }
@@ -121,8 +118,8 @@ static void note_differences(const char *path, const Config *own,
 {
     int notes = 0;
     for (int i = 0; i < own->n && notes < MOST_NOTES; i++) {
-        const Entry *mine = &own->entry[i], *e = find(other, mine->key);
-        if (e && !is_ignored(e->key) && !is_equal(mine, e)) {
+        const Entry *mine = &own->entry[i], *e = config_entry(other, mine->key);
+        if (e && !is_ignored(e->key) && !same_entry(mine, e)) {
             rt_say("%s: note: %s is %s; the program has %s", path, e->key,
                    e->text, mine->text);
             notes++;
@@ -136,7 +133,7 @@ void rt_config_compare(const char *path, const ParcModel *model)
     int64_t size;
     if (!model->file_config || access(path, R_OK) != 0)
         return;
-    const unsigned char *map = rt_input_map(path, &size, model->name);
+    const unsigned char *map = rt_input_map(path, &size);
     if (!map)
         return;
     Config *config = rt_allocate(2 * sizeof *config);

@@ -15,8 +15,7 @@
 #include <string.h>
 
 #include "checkpoint/export.h"
-#include "checkpoint/names.h"
-#include "checkpoint/view.h"
+#include "checkpoint/safetensors.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "common/type.h"
@@ -63,13 +62,9 @@ static void name_pieces(Named *to, const ParcModel *m, bool foreign)
              l++) {
             char name[RT_NAME];
             bool other = foreign && p->nfile > 0;
-            if (other)
-                rt_file_name(&p->file[0], p, l, name);
-            else
-                rt_param_name(p->name, p, l, name);
-            to[n] = (Named){{p, l, other ? &p->file[0] : NULL}, NULL, n};
-            to[n].name = rt_allocate(strlen(name) + 1);
-            memcpy(to[n].name, name, strlen(name));
+            rt_layer_name(p, l, foreign, name);
+            to[n] = (Named){
+                {p, l, other ? &p->file[0] : NULL}, rt_format("%s", name), n};
             n++;
         }
     }
@@ -80,10 +75,9 @@ static void name_pieces(Named *to, const ParcModel *m, bool foreign)
 static void group_pieces(Named *piece, int n)
 {
     qsort(piece, (size_t)n, sizeof *piece, by_name);
-    for (int i = 1; i < n; i++) {
+    for (int i = 1; i < n; i++)
         if (strcmp(piece[i].name, piece[i - 1].name) == 0)
             piece[i].order = piece[i - 1].order;
-    }
     qsort(piece, (size_t)n, sizeof *piece, by_order);
 }
 
@@ -157,58 +151,32 @@ void rt_export_list_free(RtExportList *l)
 
 /* ---- one file ------------------------------------------------------------ */
 
-static void put_header(RtOutput *w, const char *text, size_t n)
-{
-    unsigned char length[8];
-    size_t padded = (n + 7) / 8 * 8; /* aligns the data */
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)((uint64_t)padded >> (8 * i));
-    rt_output_put(w, length, sizeof length);
-    rt_output_put(w, text, n);
-    rt_output_put(w, "       ", padded - n);
-}
-
 /* Names contain no characters that JSON escapes. */
-static void describe(FILE *f, const RtExportList *l, const RtExportTensor *t,
-                     int64_t *offset)
+static void write_header(RtOutput *w, const RtExportList *l, int file)
 {
     static const char *const dtype[] = {
         [PARC_F32] = "F32", [PARC_BF16] = "BF16", [PARC_F16] = "F16"};
-    int64_t bytes = rt_export_bytes(l, t);
-    fprintf(f, ", \"%s\": {\"dtype\": \"%s\", \"shape\": [", t->name,
-            dtype[l->type]);
-    for (int d = 0; d < t->ndim; d++)
-        fprintf(f, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
-    fprintf(f, "], \"data_offsets\": [%lld, %lld]}", (long long)*offset,
-            (long long)(*offset + bytes));
-    *offset += bytes;
-}
-
-static void write_header(RtOutput *w, const RtExportList *l, int file)
-{
-    char *text = NULL;
-    size_t n = 0;
-    int64_t offset = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) {
-        w->error = errno;
-        return;
+    RtHeader h;
+    int64_t begin = 0;
+    if (rt_header_begin(&h)) {
+        fprintf(h.f,
+                "\"__metadata__\": {\"format\": \"pt\", \"parc\": \"%s\", "
+                "\"model\": \"%s\", \"names\": \"%s\"}",
+                l->model->parc_version, l->model->name,
+                l->foreign ? "hf" : "parc");
+        for (int i = 0; i < l->n; i++) {
+            const RtExportTensor *t = &l->tensor[i];
+            int64_t end = begin + rt_export_bytes(l, t);
+            if (t->file != file)
+                continue;
+            rt_header_add(&h, t->name, dtype[l->type], t->ndim, t->dim, begin,
+                          end);
+            begin = end;
+        }
     }
-    fprintf(f,
-            "{\"__metadata__\": {\"format\": \"pt\", \"parc\": \"%s\", "
-            "\"model\": \"%s\", \"names\": \"%s\"}",
-            l->model->parc_version, l->model->name,
-            l->foreign ? "hf" : "parc");
-    for (int i = 0; i < l->n; i++) {
-        if (l->tensor[i].file == file)
-            describe(f, l, &l->tensor[i], &offset);
-    }
-    fprintf(f, "}");
-    if (fclose(f) != 0)
-        w->error = errno;
-    else
-        put_header(w, text, n);
-    free(text);
+    w->error = rt_header_end(&h, RT_LENGTH_BYTES);
+    rt_output_put(w, h.text, h.n);
+    free(h.text);
 }
 
 /* Assembles one layer from the arenas of all ranks. */
@@ -252,13 +220,7 @@ typedef struct Buffers {
 
 static float *floats(RtRoom *room, int64_t n)
 {
-    size_t bytes = (size_t)n * sizeof(float);
-    if (bytes > room->bytes) {
-        free(room->at);
-        room->at = rt_allocate(bytes);
-        room->bytes = bytes;
-    }
-    return room->at;
+    return rt_room(room, n * (int64_t)sizeof(float));
 }
 
 static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,
@@ -283,10 +245,9 @@ void rt_export_file(RtOutput *w, ParcRt *rt, const RtExportList *l, int file)
 {
     Buffers b = {0};
     write_header(w, l, file);
-    for (int i = 0; i < l->n && !w->error; i++) {
+    for (int i = 0; i < l->n && !w->error; i++)
         if (l->tensor[i].file == file)
             write_tensor(w, rt, l, &l->tensor[i], &b);
-    }
     free(b.tensor.at);
     free(b.layer.at);
     free(b.remote.at);

@@ -24,15 +24,14 @@
 #include <unistd.h>
 
 #include "checkpoint/export.h"
-#include "checkpoint/names.h"
 #include "checkpoint/source.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "options/options.h"
+#include "params/params.h"
 #include "rt.h"
 
 enum { MOST_NAME = 320 };
-#define DEFAULT_FILE_BYTES INT64_C(5000000000)
 
 /* ---- the path ------------------------------------------------------------ */
 
@@ -58,9 +57,9 @@ static void parse_index(RtExportTo *to)
         }
     }
     to->index = true;
-    to->stem = rt_copy_text(name, n);
+    to->stem = rt_format("%.*s", (int)n, name);
     n = slash && slash > to->path ? (size_t)(slash - to->path) : 1;
-    to->directory = rt_copy_text(slash ? to->path : ".", n);
+    to->directory = rt_format("%.*s", (int)n, slash ? to->path : ".");
 }
 
 static void parse_path(RtExportTo *to)
@@ -74,32 +73,26 @@ static void parse_path(RtExportTo *to)
     if (slash || is_directory(to->path)) {
         while (n > 1 && to->path[n - 1] == '/')
             n--;
-        to->directory = rt_copy_text(to->path, n);
-        to->stem = rt_copy_text("model", 5);
+        to->directory = rt_format("%.*s", (int)n, to->path);
+        to->stem = rt_format("model");
     }
 }
 
 /* Sets the name of the temporary directory, and checks that it can be made. */
-static bool probe_directory(RtExportTo *to, const char *program)
+static bool probe_directory(RtExportTo *to)
 {
-    if (access(to->directory, F_OK) == 0 && !is_directory(to->directory)) {
-        rt_error(program, "cannot write '%s': '%s' is not a directory",
-                 to->path, to->directory);
-        return false;
-    }
-    size_t room = strlen(to->directory) + 40;
-    to->temporary = rt_allocate(room);
-    snprintf(to->temporary, room,
-             is_directory(to->directory) ? "%s/.parc.%ld.tmp" : "%s.%ld.tmp",
-             to->directory, (long)getpid());
+    if (access(to->directory, F_OK) == 0 && !is_directory(to->directory))
+        return rt_error("cannot write '%s': '%s' is not a directory", to->path,
+                        to->directory);
+    to->temporary = rt_format(is_directory(to->directory) ? "%s/.parc.%ld.tmp"
+                                                          : "%s.%ld.tmp",
+                              to->directory, (long)getpid());
     char *inside = rt_path_join(to->directory, ".parc");
     rt_output_remove_stale(to->directory);
     rt_output_remove_stale(inside);
     free(inside);
-    if (mkdir(to->temporary, 0777) != 0) {
-        rt_error(program, "cannot write '%s': %s", to->path, strerror(errno));
-        return false;
-    }
+    if (mkdir(to->temporary, 0777) != 0)
+        return rt_error("cannot write '%s': %s", to->path, strerror(errno));
     rmdir(to->temporary);
     return true;
 }
@@ -109,21 +102,17 @@ bool rt_export_prepare(RtExportTo *to, const RtOptions *o,
 {
     enum { HF = 1 };
     *to = (RtExportTo){.path = o->export_to};
-    if (o->export_names == HF && !rt_has_file_names(model)) {
-        rt_error(o->program, "--export-names hf: %s has no block 'names hf'; "
-                 "add one to %s and compile again", model->name,
-                 model->source);
-        return false;
-    }
+    if (o->export_names == HF && !rt_has_file_names(model))
+        return rt_error("--export-names hf: %s has no block 'names hf'; add "
+                        "one to %s and compile again", model->name,
+                        model->source);
     parse_path(to);
     if (to->directory)
-        return probe_directory(to, o->program);
-    if (o->export_shard_bytes) {
-        rt_error(o->program, "--export-shard-size: '%s' is one file; name a "
-                 "directory: --export %s/", to->path, to->path);
-        return false;
-    }
-    to->temporary = rt_output_probe(to->path, o->program);
+        return probe_directory(to);
+    if (o->export_shard_bytes)
+        return rt_error("--export-shard-size: '%s' is one file; name a "
+                        "directory: --export %s/", to->path, to->path);
+    to->temporary = rt_output_probe(to->path);
     return to->temporary != NULL;
 }
 
@@ -159,14 +148,13 @@ static void index_name(const RtExportTo *to, char name[MOST_NAME])
 
 /* Writes a file of the temporary directory: the text, or without one file
  * number `file` of the list. */
-static const char *write_file(ParcRt *rt, const RtExportTo *to,
-                              const RtExportList *l, const char *name,
-                              const char *text, int file)
+static const char *write_export_file(ParcRt *rt, const RtExportTo *to,
+                                     const RtExportList *l, const char *name,
+                                     const char *text, int file)
 {
     char *path = rt_path_join(to->temporary, name);
-    char *part = rt_allocate(strlen(path) + 6);
+    char *part = rt_format("%s.part", path);
     RtOutput w;
-    sprintf(part, "%s.part", path);
     rt_output_open(&w, path, part);
     if (!w.error && text)
         rt_output_put(&w, text, strlen(text));
@@ -210,31 +198,22 @@ static const char *write_files(ParcRt *rt, const RtExportTo *to,
     const char *error = NULL;
     for (int i = 0; i < l->nfiles && !error; i++) {
         shard_name(to, l, i, name);
-        error = write_file(rt, to, l, name, NULL, i);
+        error = write_export_file(rt, to, l, name, NULL, i);
     }
     if (!error && l->foreign && rt->model->file_config)
-        error = write_file(rt, to, l, "config.json", rt->model->file_config, 0);
+        error = write_export_file(rt, to, l, "config.json",
+                                  rt->model->file_config, 0);
     if (!error && indexed) {
         char *text = index_text(to, l);
         index_name(to, name);
-        error = text ? write_file(rt, to, l, name, text, 0) : strerror(ENOMEM);
+        error = text ? write_export_file(rt, to, l, name, text, 0)
+                     : strerror(ENOMEM);
         free(text);
     }
     return error;
 }
 
 /* ---- the directory ------------------------------------------------------- */
-
-/* Makes renames in a directory durable. Some file systems cannot sync a
- * directory; that is no error. */
-static void sync_directory(const char *path)
-{
-    int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file >= 0) {
-        fsync(file);
-        close(file);
-    }
-}
 
 static const char *move_file(const RtExportTo *to, const char *name)
 {
@@ -264,7 +243,7 @@ static const char *move_files(const RtExportTo *to, const RtExportList *l,
         remove_file(to, index);
         if (!to->index)
             remove_file(to, RT_SINGLE_FILE);
-        sync_directory(to->directory);
+        rt_sync_directory(to->directory);
     }
     for (int i = 0; i < l->nfiles && !error; i++) {
         shard_name(to, l, i, name);
@@ -293,12 +272,12 @@ static const char *export_directory(ParcRt *rt, const RtExportTo *to,
     if (lock >= 0)
         flock(lock, LOCK_EX | LOCK_NB); /* see rt_output_remove_stale */
     error = write_files(rt, to, l, indexed);
-    sync_directory(to->temporary);
+    rt_sync_directory(to->temporary);
     if (!error && is_directory(to->directory))
         error = move_files(to, l, indexed, config);
     else if (!error && rename(to->temporary, to->directory) != 0)
         error = strerror(errno);
-    sync_directory(to->directory);
+    rt_sync_directory(to->directory);
     if (lock >= 0)
         close(lock);
     return error;
@@ -308,8 +287,8 @@ const char *rt_export(ParcRt *rt, const RtExportTo *to, const RtOptions *o)
 {
     RtExportList l;
     const char *error;
-    int64_t most = o->export_shard_bytes ? o->export_shard_bytes
-                                         : DEFAULT_FILE_BYTES;
+    int64_t most =
+        o->export_shard_bytes ? o->export_shard_bytes : RT_FILE_BYTES;
     rt_export_list(&l, rt->model, o, to->directory ? most : 0);
     if (to->directory) {
         error = export_directory(rt, to, &l);

@@ -8,10 +8,10 @@
  * is one of a later step than the one at which it starts. What decides the
  * batches and random numbers cannot change when a run is resumed.
  */
-#include "checkpoint/open.h"
 #include "common/message.h"
 #include "options/options.h"
 #include "rt.h"
+#include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,10 @@ static bool check_later(const RtRun *run)
     int n = is_in && run->resume.newest ? 0 : rt_steps_list(o->save, &steps);
     bool good = n <= 0 || steps[0] <= run->start;
     if (!good)
-        rt_error(o->program,
-                 "--save: '%s' has a checkpoint of step %lld, after step %lld "
-                 "at which this run starts; --resume %s continues it, "
-                 "or save to another directory",
-                 o->save, (long long)steps[0], (long long)run->start, o->save);
+        rt_error("--save: '%s' has a checkpoint of step %lld, after step %lld "
+                 "at which this run starts; --resume %s continues it, or save "
+                 "to another directory", o->save, (long long)steps[0],
+                 (long long)run->start, o->save);
     free(steps);
     return good;
 }
@@ -40,13 +39,12 @@ static bool check_later(const RtRun *run)
 static bool check_no_step(const RtRun *run, const RtOptions *o)
 {
     if (o->trace)
-        rt_error(o->program, "--trace: there is no step to trace: the "
-                             "checkpoint is of step %lld",
-                 (long long)run->start);
+        rt_error("--trace: there is no step to trace: the checkpoint is of "
+                 "step %lld", (long long)run->start);
     else if (run->launch.rank == 0)
-        rt_note(o->program, "--steps %lld counts from the start of the run: the "
-                            "checkpoint is of step %lld, and no step is left",
-                (long long)o->steps, (long long)run->start);
+        rt_note("--steps %lld counts from the start of the run: the checkpoint "
+                "is of step %lld, and no step is left", (long long)o->steps,
+                (long long)run->start);
     return !o->trace;
 }
 
@@ -57,18 +55,13 @@ static bool adopt_state(RtRun *run)
     RtOptions *o = &run->options;
     const RtRunState *s = &run->resume.state;
     bool own_seed = o->seed_given && o->steps == 0;
-    if (o->seed_given && !own_seed && o->seed != s->seed) {
-        rt_error(o->program,
-                 "--seed %lld: the checkpoint's run has the seed %lld, which "
-                 "cannot change; leave --seed out",
-                 (long long)o->seed, (long long)s->seed);
-        return false;
-    }
-    if (o->shuffle && !s->shuffle) {
-        rt_error(o->program, "--shuffle: the checkpoint's run does not shuffle, "
-                             "which cannot change; leave --shuffle out");
-        return false;
-    }
+    if (o->seed_given && !own_seed && o->seed != s->seed)
+        return rt_error("--seed %lld: the checkpoint's run has the seed %lld, "
+                        "which cannot change; leave --seed out",
+                        (long long)o->seed, (long long)s->seed);
+    if (o->shuffle && !s->shuffle)
+        return rt_error("--shuffle: the checkpoint's run does not shuffle, "
+                        "which cannot change; leave --shuffle out");
     o->seed = own_seed ? o->seed : s->seed;
     o->shuffle = s->shuffle;
     if (!o->data && s->data.spec && strcmp(s->data.spec, "synthetic") != 0)
@@ -87,11 +80,11 @@ bool rt_checkpoints_open(RtRun *run)
     bool first = run->launch.rank == 0;
     *s = (RtSaver){.directory = o->save, .lock = -1, .every = o->save_every,
                    .keep = o->keep, .saved = -1};
-    if (o->save && first && !rt_saver_open(s, o->program))
+    if (o->save && first && !rt_saver_open(s))
         return false;
     if (o->resume && run->resume_step != RT_NO_CHECKPOINT &&
         (!rt_resume_open(&run->resume, o->resume, o->save, run->resume_step,
-                         run->model, o->program) ||
+                         run->model) ||
          (run->resume.path && !adopt_state(run))))
         return false;
     if (o->save && run->resume.path && rt_resume_is_in(&run->resume, o->save))

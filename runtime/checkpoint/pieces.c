@@ -88,22 +88,19 @@ RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
     const ParcParam *p = s->param;
     uint32_t used = p->flat_axes;
     int64_t ranks = 1, index = 0;
-    for (int d = 0; d < p->ndim; d++) {
+    for (int d = 0; d < p->ndim; d++)
         for (int i = 0; i < PARC_MAX_AXES && p->split[d][i] >= 0; i++)
             used |= 1u << p->split[d][i];
-    }
-    for (int a = 0; a < model->naxes; a++) {
+    for (int a = 0; a < model->naxes; a++)
         if (!(used >> a & 1)) {
             ranks *= model->axis[a].size;
             index = index * model->axis[a].size + rt_coord(model, rank, a);
         }
-    }
     int64_t parts = s->run / LEAST;
     parts = parts < 1 ? 1 : parts < ranks ? parts : ranks;
     int64_t part = (index + number) % ranks;
-    if (part >= parts) {
+    if (part >= parts)
         return (RtRange){0, 0};
-    }
     return (RtRange){s->run * part / parts, s->run * (part + 1) / parts};
 }
 

@@ -27,44 +27,26 @@ enum { ERROR_LIMIT = 5 };
 
 /* ---- the model ----------------------------------------------------------- */
 
-static void print_shape(int ndim, const int64_t *dim, char text[128])
-{
-    size_t n = (size_t)snprintf(text, 128, "[");
-    for (int d = 0; d < ndim && n < 100; d++)
-        n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
-                              (long long)dim[d]);
-    snprintf(text + n, 128 - n, "]");
-}
-
 static bool check_layer(const RtResume *c, const ParcModel *m,
                         const ParcParam *p, int64_t layer)
 {
-    char name[RT_NAME], has[128], wants[128];
+    char name[RT_NAME], has[RT_SHAPE_TEXT], wants[RT_SHAPE_TEXT];
     rt_param_name(p->name, p, layer, name);
     const RtSavedTensor *t = rt_saved_find(c, name);
-    if (!t && p->state) {
-        rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no optimizer "
-               "state '%s': it was saved with %s, and the program has %s",
-               c->path, name, c->optimizer, m->optimizer);
-        return false;
-    }
-    if (!t) {
-        rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no tensor "
-               "'%s': it is of another model",
-               c->path, name);
-        return false;
-    }
-    bool same = t->ndim == p->ndim;
-    for (int d = 0; same && d < p->ndim; d++)
-        same = t->dim[d] == p->dim[d];
-    if (!same) {
-        print_shape(t->ndim, t->dim, has);
-        print_shape(p->ndim, p->dim, wants);
-        rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: '%s' is %s; the "
-               "model's is %s",
-               c->path, (long long)t->at, name, has, wants);
-    }
-    return same;
+    if (!t && p->state)
+        return rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no "
+                      "optimizer state '%s': it was saved with %s, and the "
+                      "program has %s", c->path, name, c->optimizer,
+                      m->optimizer);
+    if (!t)
+        return rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no "
+                      "tensor '%s': it is of another model", c->path, name);
+    if (rt_same_shape(t->ndim, t->dim, p->ndim, p->dim))
+        return true;
+    return rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: '%s' is %s; the "
+                  "model's is %s", c->path, (long long)t->at, name,
+                  rt_shape_text(t->ndim, t->dim, has),
+                  rt_shape_text(p->ndim, p->dim, wants));
 }
 
 static int by_text(const void *a, const void *b)
@@ -147,15 +129,14 @@ static bool open_step(RtResume *c, const char *directory, int64_t step)
 
 /* Opens the newest whole checkpoint of the list, and reports the newer ones. */
 static bool open_newest(RtResume *c, const char *directory,
-                        const int64_t *steps, int n, const char *program)
+                        const int64_t *steps, int n)
 {
     for (int i = 0; i < n; i++) {
         if (open_step(c, directory, steps[i])) {
             c->newest = true;
             return true;
         }
-        rt_note(program, "--resume skips step %lld: %s", (long long)steps[i],
-                c->why);
+        rt_note("--resume skips step %lld: %s", (long long)steps[i], c->why);
         rt_resume_close(c);
     }
     return false;
@@ -163,7 +144,7 @@ static bool open_newest(RtResume *c, const char *directory,
 
 /* Selects a checkpoint of a directory. If `optional`, there may be none. */
 static bool open_directory(RtResume *c, const char *directory, bool optional,
-                           int64_t step, const char *program)
+                           int64_t step)
 {
     if (step >= 0) {
         bool good = open_step(c, directory, step);
@@ -173,22 +154,20 @@ static bool open_directory(RtResume *c, const char *directory, bool optional,
     }
     int64_t *steps = NULL;
     int n = rt_steps_list(directory, &steps), error = errno;
-    bool good = n > 0 && open_newest(c, directory, steps, n, program);
+    bool good = n > 0 && open_newest(c, directory, steps, n);
     free(steps);
     if (good || (optional && (n == 0 || (n < 0 && error == ENOENT))))
         return true;
     if (n < 0)
-        rt_error(program, "--resume: cannot read '%s': %s", directory,
-                 strerror(error));
-    else
-        rt_error(program, "--resume: '%s' has no %scheckpoint: a directory "
-                          "step-<number> with index.json",
-                 directory, n > 0 ? "whole " : "");
-    return false;
+        return rt_error("--resume: cannot read '%s': %s", directory,
+                        strerror(error));
+    return rt_error("--resume: '%s' has no %scheckpoint: a directory "
+                    "step-<number> with index.json", directory,
+                    n > 0 ? "whole " : "");
 }
 
 bool rt_resume_open(RtResume *c, const char *option, const char *saves,
-                    int64_t step, const ParcModel *model, const char *program)
+                    int64_t step, const ParcModel *model)
 {
     bool automatic = strcmp(option, "auto") == 0, good;
     const char *directory = automatic ? saves : option;
@@ -197,7 +176,7 @@ bool rt_resume_open(RtResume *c, const char *option, const char *saves,
         if (!good)
             rt_say("%s", c->why);
     } else {
-        good = open_directory(c, directory, automatic, step, program);
+        good = open_directory(c, directory, automatic, step);
     }
     return good && (!c->path || compare(c, model));
 }

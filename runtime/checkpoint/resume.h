@@ -5,8 +5,23 @@
 #define PARC_RT_RESUME_H
 
 #include "checkpoint/pieces.h"
-#include "checkpoint/state.h"
+#include "common/json.h"
+#include "data/data.h"
+#include "options/settings.h"
 #include "rt.h"
+
+/* The state in the index of a checkpoint. */
+typedef struct RtRunState {
+    int64_t step, tokens, updates, seed;
+    bool shuffle;
+    RtScale scale;       /* scale 0: the run did not scale its loss */
+    RtSettings settings; /* those that the run has changed */
+    RtDataState data;    /* rt_state_free */
+} RtRunState;
+
+/* Reads the JSON object; errors are those of `j` (state.c). */
+void rt_state_read(RtRunState *s, RtJson *j);
+void rt_state_free(RtRunState *s);
 
 /* A block of a tensor in a file. */
 typedef struct RtSavedPiece {
@@ -56,7 +71,7 @@ const RtSavedTensor *rt_saved_find(const RtResume *c, const char *name);
  * c->path stays NULL if "auto" finds none. `step`: only this one; -1: any.
  * False after a message. */
 bool rt_resume_open(RtResume *c, const char *option, const char *saves,
-                    int64_t step, const ParcModel *model, const char *program);
+                    int64_t step, const ParcModel *model);
 /* Whether the checkpoint is one of `directory`. */
 bool rt_resume_is_in(const RtResume *c, const char *directory);
 

@@ -8,29 +8,19 @@
  * copied (resume_load.c).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "checkpoint/resume.h"
 #include "checkpoint/save.h"
-#include "common/crc32c.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/message.h"
 #include "params/params.h"
 
 enum { FILE_NAME = 128 };
-
-static char *copy_text(const char *text)
-{
-    size_t n = strlen(text) + 1;
-    return memcpy(rt_allocate(n), text, n);
-}
 
 /* The number of a file. The files of consecutive pieces are mostly the same one
  * or the next one. */
@@ -42,7 +32,7 @@ static int file_number(RtResume *c, const char *name, int64_t last)
             return (int)at;
     }
     c->file = rt_grow(c->file, c->nfiles, &c->files_room, sizeof *c->file);
-    c->file[c->nfiles] = (RtSavedFile){.name = copy_text(name)};
+    c->file[c->nfiles] = (RtSavedFile){.name = rt_format("%s", name)};
     return (int)c->nfiles++;
 }
 
@@ -51,7 +41,7 @@ static void read_fields(RtJson *j, RtResume *c, RtSavedPiece *p, int ndim)
     static const char *const names[] = {"file", "bytes", "offset", "extent",
                                         "crc32c"};
     enum { NAMES = 5 };
-    char key[16], name[FILE_NAME];
+    char key[RT_JSON_KEY], name[FILE_NAME];
     int64_t range[2];
     unsigned seen = 0;
     rt_json_object(j);
@@ -136,10 +126,10 @@ static int64_t read_shape(RtJson *j, RtSavedTensor *t)
 
 static void read_tensor(RtJson *j, RtResume *c, RtSavedTensor *t)
 {
-    char key[16], dtype[8] = "";
+    char key[RT_JSON_KEY], dtype[8] = "";
     int64_t elements = 0;
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "dtype") == 0) {
             rt_json_string(j, dtype, sizeof dtype);
         } else if (strcmp(key, "shape") == 0 && elements == 0) {
@@ -160,7 +150,6 @@ static void read_tensor(RtJson *j, RtResume *c, RtSavedTensor *t)
         } else {
             rt_json_fail(j, "expected dtype, shape and pieces, each once");
         }
-    }
     if (strcmp(dtype, "F32") != 0)
         rt_json_fail(j, "the dtype is not F32");
     else if (elements != 0)
@@ -176,21 +165,21 @@ static void read_tensors(RtJson *j, RtResume *c)
         read_tensor(j, c, &t);
         if (j->error)
             return;
-        t.name = copy_text(name);
+        t.name = rt_format("%s", name);
         c->tensor = rt_grow(c->tensor, c->ntensors, &c->tensors_room,
                          sizeof *c->tensor);
         c->tensor[c->ntensors++] = t;
     }
 }
 
-static void read_index(RtJson *j, RtResume *c)
+static void read_checkpoint_index(RtJson *j, RtResume *c)
 {
-    char key[16], format[32] = "";
+    char key[RT_JSON_KEY], format[32] = "";
     int64_t version = 0;
     bool state = false, tensors = false;
     int64_t sum = -1, end = 0;
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "format") == 0) {
             rt_json_string(j, format, sizeof format);
         } else if (strcmp(key, "version") == 0) {
@@ -209,10 +198,9 @@ static void read_index(RtJson *j, RtResume *c)
         } else {
             rt_json_skip(j);
         }
-    }
-    if (strcmp(format, "parc-checkpoint") != 0 || !state || !tensors) {
+    if (strcmp(format, RT_CHECKPOINT_FORMAT) != 0 || !state || !tensors) {
         rt_json_fail(j, "this is not the index of a checkpoint of parc");
-    } else if (version != 1) {
+    } else if (version != RT_CHECKPOINT_VERSION) {
         rt_json_fail(j, "the checkpoint has a version that this program does "
                         "not know");
     } else if (rt_json_peek(j) >= 0) {
@@ -281,20 +269,17 @@ static bool check_files(RtResume *c, const char *directory)
         const RtSavedFile *f = &c->file[p->file];
         if (f->size >= p->end)
             continue;
-        int n = snprintf(c->why, sizeof c->why, "%s/%s: ", directory, f->name);
-        n = n < RT_RESUME_WHY ? n : RT_RESUME_WHY;
+        RtText why = {.at = c->why, .room = sizeof c->why};
+        rt_add(&why, "%s/%s: ", directory, f->name);
         if (f->error)
-            n += snprintf(c->why + n, sizeof c->why - (size_t)n,
-                          "error: the file cannot be read: %s",
-                          strerror(f->error));
+            rt_add(&why, "error: the file cannot be read: %s",
+                   strerror(f->error));
         else
-            n += snprintf(c->why + n, sizeof c->why - (size_t)n,
-                          "byte %lld: error: the file is truncated",
-                          (long long)f->size);
-        n = n < RT_RESUME_WHY ? n : RT_RESUME_WHY;
-        snprintf(c->why + n, sizeof c->why - (size_t)n,
-                 "; bytes %lld to %lld are part of '%s'", (long long)p->begin,
-                 (long long)p->end, c->tensor[p->tensor].name);
+            rt_add(&why, "byte %lld: error: the file is truncated",
+                   (long long)f->size);
+        rt_add(&why, "; bytes %lld to %lld are part of '%s'",
+               (long long)p->begin, (long long)p->end,
+               c->tensor[p->tensor].name);
         return false;
     }
     return true;
@@ -304,39 +289,29 @@ static bool check_files(RtResume *c, const char *directory)
 static const unsigned char *map_index(RtResume *c, const char *path,
                                       int64_t *size)
 {
-    struct stat st;
-    void *map = MAP_FAILED;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const char *error = NULL;
-    if (file < 0 || fstat(file, &st) != 0) {
-        error = strerror(errno);
-    } else if (!S_ISREG(st.st_mode) || st.st_size == 0) {
-        error = "it is empty, or not a regular file";
-    } else {
-        *size = st.st_size;
-        map = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, file, 0);
-        error = map == MAP_FAILED ? strerror(errno) : NULL;
-    }
-    if (file >= 0)
-        close(file);
-    if (error) {
-        snprintf(c->why, sizeof c->why, "%s: error: the index cannot be read: "
-                 "%s", path, error);
-        return NULL;
-    }
+    const unsigned char *map;
+    int error = rt_file_map(path, &map, size);
+    if (!map)
+        snprintf(c->why, sizeof c->why,
+                 "%s: error: the index cannot be read: "
+                 "%s",
+                 path,
+                 error && error != EINVAL
+                     ? strerror(error)
+                     : "it is empty, or not a regular file");
     return map;
 }
 
 bool rt_resume_read(RtResume *c, const char *directory)
 {
     int64_t size = 0;
-    *c = (RtResume){.path = copy_text(directory)};
+    *c = (RtResume){.path = rt_format("%s", directory)};
     char *path = rt_path_join(directory, RT_INDEX_NAME);
     const unsigned char *map = map_index(c, path, &size);
     bool good = false;
     if (map) {
         RtJson j = {.text = map, .end = size};
-        read_index(&j, c);
+        read_checkpoint_index(&j, c);
         int64_t twice = j.error ? -1 : sort_tensors(c);
         if (twice >= 0) {
             j.at = twice;
@@ -345,7 +320,7 @@ bool rt_resume_read(RtResume *c, const char *directory)
         if (j.error)
             snprintf(c->why, sizeof c->why, "%s: byte %lld: error: %s", path,
                      (long long)j.at, j.error);
-        munmap((void *)(uintptr_t)map, (size_t)size);
+        rt_input_unmap(map, size);
         good = !j.error && check_files(c, directory);
     }
     free(path);

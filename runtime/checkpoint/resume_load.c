@@ -17,12 +17,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "checkpoint/resume.h"
 #include "checkpoint/save.h"
-#include "common/crc32c.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "launch/world.h"
@@ -158,28 +156,22 @@ static void map_file(ParcRt *rt, const RtResume *c, Maps *m,
     if (m->at[p->file])
         return;
     char *path = rt_path_join(c->path, f->name);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    void *map = file < 0 ? MAP_FAILED
-                         : mmap(NULL, (size_t)f->size, PROT_READ, MAP_PRIVATE,
-                                file, 0);
-    if (map == MAP_FAILED)
-        fail_piece(rt, c, p, errno);
-    m->at[p->file] = map;
-    close(file);
+    int64_t size;
+    int error = rt_file_map(path, &m->at[p->file], &size);
+    if (error || size < f->size)
+        fail_piece(rt, c, p, error ? error : EIO);
     free(path);
 }
 
 static void unmap_files(const RtResume *c, Maps *m)
 {
-    for (int64_t i = 0; i < c->nfiles; i++) {
-        if (m->at[i])
-            munmap((void *)(uintptr_t)m->at[i], (size_t)c->file[i].size);
-    }
+    for (int64_t i = 0; i < c->nfiles; i++)
+        rt_input_unmap(m->at[i], c->file[i].size);
     free(m->at);
 }
 
-static const RtSavedTensor *tensor_of(const RtResume *c, const ParcParam *p,
-                                      int64_t layer)
+static const RtSavedTensor *saved_tensor_of(const RtResume *c,
+                                            const ParcParam *p, int64_t layer)
 {
     char name[RT_NAME];
     rt_param_name(p->name, p, layer, name);
@@ -193,14 +185,13 @@ static void map_layer(ParcRt *rt, const RtResume *c, Maps *m, const RtShard *s,
     RtBlock block;
     RtBox copy;
     int64_t to, from;
-    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);) {
+    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         for (int64_t i = t->first; i < t->first + t->n; i++) {
             const RtSavedPiece *p = &c->piece[i];
             if (rt_block_common(s, &block, p->offset, p->extent, &copy, &to,
                                 &from))
                 map_file(rt, c, m, p);
         }
-    }
 }
 
 /* Copies a layer; false if the pieces lack some of its elements. */
@@ -212,10 +203,9 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
     RtBox copy;
     for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         wanted += rt_block_elements(s, &block);
-    if (wanted < s->run) { /* padding is 0 */
+    if (wanted < s->run) /* padding is 0 */
         memset(layer, 0, (size_t)s->run * sizeof *layer);
-    }
-    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);) {
+    for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         for (int64_t i = t->first; i < t->first + t->n; i++) {
             const RtSavedPiece *p = &c->piece[i];
             if (rt_block_common(s, &block, p->offset, p->extent, &copy, &to,
@@ -225,7 +215,6 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
                 copied += rt_box_elements(&copy);
             }
         }
-    }
     return copied == wanted;
 }
 
@@ -236,10 +225,10 @@ static void load_param(ParcRt *rt, const RtResume *c, Maps *m,
     int64_t incomplete = -1;
     rt_shard(&s, rt->model, rt->rank, p);
     for (int64_t l = 0; l < s.layers; l++)
-        map_layer(rt, c, m, &s, tensor_of(c, p, l));
+        map_layer(rt, c, m, &s, saved_tensor_of(c, p, l));
 #pragma omp parallel for schedule(dynamic) if (s.layers > 1)
     for (int64_t l = 0; l < s.layers; l++) {
-        if (!copy_layer(c, m, &s, tensor_of(c, p, l),
+        if (!copy_layer(c, m, &s, saved_tensor_of(c, p, l),
                         rt_shard_layer(rt, rt->rank, &s, l))) {
 #pragma omp atomic write
             incomplete = l;
@@ -248,9 +237,11 @@ static void load_param(ParcRt *rt, const RtResume *c, Maps *m,
     if (incomplete >= 0) {
         char name[RT_NAME];
         rt_param_name(p->name, p, incomplete, name);
-        rt_fail_at(rt, "%s/" RT_INDEX_NAME ": byte %lld: error: the pieces of "
-                       "'%s' overlap and do not have all of its elements",
-                   c->path, (long long)tensor_of(c, p, incomplete)->at, name);
+        rt_fail_at(rt,
+                   "%s/" RT_INDEX_NAME ": byte %lld: error: the pieces of "
+                   "'%s' overlap and do not have all of its elements",
+                   c->path, (long long)saved_tensor_of(c, p, incomplete)->at,
+                   name);
     }
     rt_param_upload(rt, &s);
 }
@@ -260,9 +251,8 @@ void rt_resume_load(ParcRt *rt, const RtResume *c)
     Maps m = {rt_allocate((size_t)(c->nfiles + 1) * sizeof *m.at)};
     verify(rt, c);
     rt_meet(rt, RT_AT_RESUME);
-    for (int i = 0; i < rt->model->nparams; i++) {
+    for (int i = 0; i < rt->model->nparams; i++)
         if (rt_param_is_saved(&rt->model->param[i]))
             load_param(rt, c, &m, &rt->model->param[i]);
-    }
     unmap_files(c, &m);
 }

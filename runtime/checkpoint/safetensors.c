@@ -1,4 +1,4 @@
-/* safetensors.c: parses the header of a safetensors file.
+/* safetensors.c: parses and writes the header of a safetensors file.
  *
  *   8 bytes   length of the header, little-endian
  *   JSON      {"__metadata__": {"key": "value", …},
@@ -10,6 +10,7 @@
  * every length and offset is checked before use. The first error
  * ends parsing; it is reported with its byte position.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,43 +21,40 @@
 #include "common/message.h"
 #include "params/params.h"
 
-enum { LENGTH_BYTES = 8, MAX_HEADER = 100 * 1000 * 1000 };
+enum { MAX_HEADER = 100 * 1000 * 1000 };
 
 static const struct {
     const char *name;
-    int bytes;
-    RtDtype dtype;
+    int bytes, type; /* type: a ParcType, or -1 */
 } dtypes[] = {
-    {"F32", 4, RT_F32},    {"BF16", 2, RT_BF16}, {"F16", 2, RT_F16},
-    {"F64", 8, RT_OTHER},  {"I64", 8, RT_OTHER}, {"I32", 4, RT_OTHER},
-    {"I16", 2, RT_OTHER},  {"I8", 1, RT_OTHER},  {"U8", 1, RT_OTHER},
-    {"U16", 2, RT_OTHER},  {"U32", 4, RT_OTHER}, {"U64", 8, RT_OTHER},
-    {"BOOL", 1, RT_OTHER},
+    {"F32", 4, PARC_F32}, {"BF16", 2, PARC_BF16}, {"F16", 2, PARC_F16},
+    {"F64", 8, -1},       {"I64", 8, -1},         {"I32", 4, -1},
+    {"I16", 2, -1},       {"I8", 1, -1},          {"U8", 1, -1},
+    {"U16", 2, -1},       {"U32", 4, -1},         {"U64", 8, -1},
+    {"BOOL", 1, -1},
 };
 
 static void metadata(RtJson *j, RtTensorFile *f)
 {
     char key[8], skipped[2];
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "names") == 0)
             rt_json_string(j, f->names, sizeof f->names);
         else
             rt_json_string(j, skipped, sizeof skipped);
-    }
 }
 
 /* Checks that the range has the size of type and shape, and is inside the
  * data. */
-static void check_tensor(RtJson *j, RtTensor *t, int64_t data, int64_t size)
+static void check_range(RtJson *j, RtTensor *t, int64_t data, int64_t size)
 {
     int64_t elements = 1, bytes = 0;
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         if (strcmp(t->dtype_name, dtypes[i].name) == 0) {
             bytes = dtypes[i].bytes;
-            t->dtype = dtypes[i].dtype;
+            t->type = dtypes[i].type;
         }
-    }
     for (int d = 0; d < t->ndim; d++) {
         if (t->dim[d] > 0 && elements > (INT64_MAX >> 8) / t->dim[d]) {
             rt_json_fail(j, "the tensor is too large");
@@ -79,19 +77,20 @@ static void check_tensor(RtJson *j, RtTensor *t, int64_t data, int64_t size)
 static void tensor_fields(RtJson *j, RtTensor *t)
 {
     static const char *const names[] = {"dtype", "shape", "data_offsets"};
+    enum { FIELDS = 3, ALL_FIELDS = (1 << FIELDS) - 1 };
     unsigned seen = 0;
     int64_t range[2];
     rt_json_expect(j, '{', "expected '{'");
     do {
-        char key[16];
+        char key[RT_JSON_KEY];
         unsigned field = 0;
         rt_json_peek(j);
         int64_t key_at = j->at;
         rt_json_string(j, key, sizeof key);
         rt_json_expect(j, ':', "expected ':'");
-        while (field < 3 && strcmp(key, names[field]) != 0)
+        while (field < FIELDS && strcmp(key, names[field]) != 0)
             field++;
-        if (!j->error && (field == 3 || seen >> field & 1)) {
+        if (!j->error && (field == FIELDS || seen >> field & 1)) {
             j->at = key_at;
             rt_json_fail(j, "expected dtype, shape and data_offsets, each once");
             return;
@@ -109,46 +108,30 @@ static void tensor_fields(RtJson *j, RtTensor *t)
         }
     } while (!j->error && rt_json_take(j, ','));
     rt_json_expect(j, '}', "expected ',' or '}'");
-    if (seen != 7)
+    if (seen != ALL_FIELDS)
         rt_json_fail(j, "a tensor needs dtype, shape and data_offsets");
 }
 
 static RtTensor *new_tensor(RtTensorFile *f)
 {
-    if (f->n == f->room) {
-        int room = f->room ? 2 * f->room : 64;
-        RtTensor *more = rt_allocate((size_t)room * sizeof *more);
-        if (f->n > 0)
-            memcpy(more, f->tensor, (size_t)f->n * sizeof *more);
-        free(f->tensor);
-        f->tensor = more;
-        f->room = room;
-    }
+    f->tensor = rt_grow(f->tensor, f->n, &f->room, sizeof *f->tensor);
     RtTensor *t = &f->tensor[f->n++];
-    *t = (RtTensor){.file = f, .dtype = RT_OTHER};
+    *t = (RtTensor){.file = f, .type = -1};
     return t;
 }
 
-static void entry(RtJson *j, RtTensorFile *f)
+static void entry(RtJson *j, RtTensorFile *f, const char *name)
 {
-    char name[RT_NAME];
-    rt_json_peek(j);
-    int64_t at = j->at;
-    rt_json_string(j, name, sizeof name);
-    rt_json_expect(j, ':', "expected ':'");
-    if (j->error)
-        return;
     if (strcmp(name, "__metadata__") == 0) {
         metadata(j, f);
         return;
     }
     RtTensor *t = new_tensor(f);
-    t->name = rt_allocate(strlen(name) + 1);
-    memcpy(t->name, name, strlen(name));
-    t->at = at;
+    t->name = rt_format("%s", name);
+    t->at = j->key_at;
     tensor_fields(j, t);
     if (!j->error)
-        check_tensor(j, t, j->end, f->size);
+        check_range(j, t, j->end, f->size);
 }
 
 static int by_name(const void *a, const void *b)
@@ -162,40 +145,35 @@ static void sort(RtJson *j, RtTensorFile *f)
 {
     if (f->n > 0)
         qsort(f->tensor, (size_t)f->n, sizeof f->tensor[0], by_name);
-    for (int i = 1; i < f->n && !j->error; i++) {
+    for (int i = 1; i < f->n && !j->error; i++)
         if (strcmp(f->tensor[i - 1].name, f->tensor[i].name) == 0) {
             j->at = f->tensor[i].at;
             rt_json_fail(j, "a second tensor of the same name");
         }
-    }
 }
 
 const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
 {
-    uint64_t n = 0;
+    char name[RT_NAME];
     *at = f->size;
-    if (f->size < LENGTH_BYTES)
+    if (f->size < RT_LENGTH_BYTES)
         return "the file ends within the length of its header";
-    for (int i = 0; i < LENGTH_BYTES; i++)
-        n |= (uint64_t)f->map[i] << (8 * i);
+    uint64_t n = rt_little(f->map, RT_LENGTH_BYTES);
     if (n > MAX_HEADER) {
         *at = 0;
         return "this is not a safetensors file (its header would be too long)";
     }
-    if ((int64_t)n > f->size - LENGTH_BYTES)
+    if ((int64_t)n > f->size - RT_LENGTH_BYTES)
         return "the file is truncated: it ends within its header";
-    RtJson j = {
-        .text = f->map, .at = LENGTH_BYTES, .end = LENGTH_BYTES + (int64_t)n};
+    RtJson j = {.text = f->map,
+                .at = RT_LENGTH_BYTES,
+                .end = RT_LENGTH_BYTES + (int64_t)n};
     rt_json_expect(&j, '{', "expected '{': this is not a safetensors file");
-    if (!rt_json_take(&j, '}')) {
-        do {
-            entry(&j, f);
-        } while (!j.error && rt_json_take(&j, ','));
-        rt_json_expect(&j, '}', "expected ',' or '}'");
-    }
-    if (!j.error && rt_json_peek(&j) >= 0) {
+    j.first = true;
+    while (rt_json_key(&j, name, sizeof name))
+        entry(&j, f, name);
+    if (!j.error && rt_json_peek(&j) >= 0)
         rt_json_fail(&j, "something follows the header's last '}'");
-    }
     sort(&j, f);
     *at = j.at;
     return j.error;
@@ -207,18 +185,18 @@ void rt_safetensors_free(RtTensorFile *f)
         free(f->tensor[i].name);
     free(f->tensor);
     f->tensor = NULL;
-    f->n = f->room = 0;
+    f->n = 0;
+    f->room = 0;
 }
 
-bool rt_tensor_file_open(RtTensorFile *f, const char *path,
-                         const char *program)
+bool rt_tensor_file_open(RtTensorFile *f, const char *path)
 {
     int64_t at;
     *f = (RtTensorFile){.path = path};
-    f->map = rt_input_map(path, &f->size, program);
+    f->map = rt_input_map(path, &f->size);
     const char *error = f->map ? rt_safetensors_header(f, &at) : NULL;
     if (error)
-        rt_say("%s: byte %lld: error: %s", path, (long long)at, error);
+        rt_fault(path, at, "%s", error);
     return f->map && !error;
 }
 
@@ -229,23 +207,50 @@ void rt_tensor_file_close(RtTensorFile *f)
     f->map = NULL;
 }
 
-RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name)
+/* Compares a name with a tensor. */
+static int compare_name(const void *name, const void *tensor)
 {
-    int low = 0, high = f->n;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        int order = strcmp(name, f->tensor[middle].name);
-        if (order == 0)
-            return &f->tensor[middle];
-        low = order > 0 ? middle + 1 : low;
-        high = order > 0 ? high : middle;
-    }
-    return NULL;
+    return strcmp(name, ((const RtTensor *)tensor)->name);
 }
 
-int64_t rt_dtype_size(RtDtype dtype)
+RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name)
 {
-    static const int8_t bytes[] = {
-        [RT_F32] = 4, [RT_BF16] = 2, [RT_F16] = 2, [RT_OTHER] = 0};
-    return bytes[dtype];
+    return f->n > 0 ? bsearch(name, f->tensor, (size_t)f->n, sizeof *f->tensor,
+                              compare_name)
+                    : NULL;
+}
+
+bool rt_header_begin(RtHeader *h)
+{
+    *h = (RtHeader){0};
+    h->f = open_memstream(&h->text, &h->n);
+    if (h->f)
+        fprintf(h->f, "%*s{", RT_LENGTH_BYTES, "");
+    return h->f;
+}
+
+void rt_header_add(RtHeader *h, const char *name, const char *dtype, int ndim,
+                   const int64_t *dim, int64_t begin, int64_t end)
+{
+    char shape[RT_SHAPE_TEXT];
+    fprintf(h->f,
+            ", \"%s\": {\"dtype\": \"%s\", \"shape\": %s, "
+            "\"data_offsets\": [%lld, %lld]}",
+            name, dtype, rt_shape_text(ndim, dim, shape), (long long)begin,
+            (long long)end);
+}
+
+int rt_header_end(RtHeader *h, int align)
+{
+    if (!h->f)
+        return errno;
+    fputc('}', h->f);
+    while (ftell(h->f) % align != 0 && !ferror(h->f))
+        fputc(' ', h->f);
+    bool failed = ferror(h->f) != 0;
+    if (fclose(h->f) != 0 || failed)
+        return errno ? errno : ENOMEM;
+    for (int i = 0; i < RT_LENGTH_BYTES; i++)
+        h->text[i] = (char)((uint64_t)(h->n - RT_LENGTH_BYTES) >> (8 * i));
+    return 0;
 }

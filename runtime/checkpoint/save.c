@@ -40,38 +40,37 @@ int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
 {
     RtPieces pieces;
     char *directory = rt_path_join(s->directory, save->name);
-    rt_pieces_list(&pieces, model, rank, RT_SAVE_LIMIT);
+    rt_pieces_list(&pieces, model, rank, RT_FILE_BYTES);
     int error = rt_pieces_write(&pieces, model, directory, memory, pace);
     rt_pieces_free(&pieces);
     free(directory);
     return error;
 }
 
-/* The first rank whose part failed, and its error; -1: none failed. */
-static int failed_rank(ParcRt *rt, int *error)
+/* Stores the errors of ranks that are not mapped here in their slots. */
+static void read_errors(ParcRt *rt)
 {
     const RtWorld *w = rt->world;
-    int rank = -1;
     for (int r = 0; r < rt->nranks; r++) {
-        int32_t e = atomic_load(&w->slot[r].save_error);
-        if (r < w->first || r >= w->first + w->mapped)
-            rt_job_read(w->store, r, RT_OF_SAVE, 0, sizeof e, &e);
-        if (e != 0 && rank < 0) {
-            rank = r;
-            *error = e;
-        }
+        int32_t error;
+        if (rt_is_mapped(w, r))
+            continue;
+        rt_job_read(w->store, r, RT_OF_SAVE, 0, sizeof error, &error);
+        atomic_store(&w->slot[r].save_error, error);
     }
-    return rank;
 }
 
-/* Completes the checkpoint. */
+/* Completes the checkpoint, unless the part of a rank failed. */
 static RtSaved complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
-                        const char *state, int failed, int error)
+                        const char *state)
 {
-    RtSaved done = {.error = error};
-    if (failed >= 0) {
-        rt_piece_file(failed, 0, done.what);
-        return done;
+    RtSaved done = {.error = 0};
+    for (int r = 0; r < rt->nranks; r++) {
+        done.error = atomic_load(&rt->world->slot[r].save_error);
+        if (done.error) {
+            rt_piece_file(r, 0, done.what);
+            return done;
+        }
     }
     char *directory = rt_path_join(s->directory, save->name);
     snprintf(done.what, sizeof done.what, "%s", RT_INDEX_NAME);
@@ -85,11 +84,11 @@ static RtSaved complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
 }
 
 RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
-                         const char *state, int failed, int error)
+                         const char *state)
 {
     RtSaved done = {.error = save->error};
     if (!save->error) {
-        done = complete(rt, s, save, state, failed, error);
+        done = complete(rt, s, save, state);
         if (done.error)
             rt_save_discard(s, save->name);
     }
@@ -112,10 +111,8 @@ bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved)
                 "checkpoints are unchanged",
                 s->directory, name, *what ? ", " : "", what,
                 strerror(saved->error), MOST_FAILURES);
-    rt_note(rt->world->program,
-            "cannot save '%s/%s'%s%s: %s; the run continues, older checkpoints "
-            "are unchanged",
-            s->directory, name, *what ? ", " : "", what,
+    rt_note("cannot save '%s/%s'%s%s: %s; the run continues, older checkpoints "
+            "are unchanged", s->directory, name, *what ? ", " : "", what,
             strerror(saved->error));
     return false;
 }
@@ -143,10 +140,9 @@ bool rt_checkpoint_save(ParcRt *rt, RtRun *run, int64_t step)
     atomic_store(&rt->world->slot[rt->rank].save_error, error);
     rt_meet(rt, RT_AT_SAVE);
     if (rt->rank == 0) {
-        int first_error = 0, failed = failed_rank(rt, &first_error);
+        read_errors(rt);
         char *state = rt_state_text(rt, run, step);
-        RtSaved done =
-            rt_save_complete(rt, s, &save, state, failed, first_error);
+        RtSaved done = rt_save_complete(rt, s, &save, state);
         free(state);
         good = rt_save_report(rt, s, step, &done);
     }

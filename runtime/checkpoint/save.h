@@ -8,6 +8,7 @@
 #ifndef PARC_RT_SAVE_H
 #define PARC_RT_SAVE_H
 
+#include <pthread.h>
 #include <stdio.h>
 
 #include "checkpoint/pieces.h"
@@ -42,7 +43,6 @@ typedef struct RtPieces {
 bool rt_param_is_saved(const ParcParam *p);
 /* The pieces that a rank writes, in files of at most `limit` bytes of data. */
 enum { RT_SAVE_NAME = 64 };
-#define RT_SAVE_LIMIT INT64_C(5000000000)
 void rt_pieces_list(RtPieces *p, const ParcModel *model, int rank,
                     int64_t limit);
 void rt_pieces_free(RtPieces *p);
@@ -66,15 +66,15 @@ void rt_pieces_name(int rank, char name[RT_SAVE_NAME]);
 /* Writes and syncs index.json from the state of the run and the lists of pieces
  * of all ranks, which it removes. Returns 0 or an errno. */
 int rt_index_write(const ParcRt *rt, const char *state, const char *directory);
-/* The state of the run after `step`, as a JSON object. */
-void rt_state_print(const ParcRt *rt, const struct RtRun *run, int64_t step,
-                    FILE *to);
-/* The same as text, which the caller frees; NULL if memory is short. */
+/* The state of the run after `step`, as a JSON object in text that the caller
+ * frees; NULL if memory is short. */
 char *rt_state_text(const ParcRt *rt, const struct RtRun *run, int64_t step);
 
 /* ---- the directory of the checkpoints (save_directory.c) ---- */
 
 #define RT_INDEX_NAME "index.json"
+#define RT_CHECKPOINT_FORMAT "parc-checkpoint"
+enum { RT_CHECKPOINT_VERSION = 1 };
 
 /* DIR of --save. */
 typedef struct RtSaver {
@@ -95,7 +95,7 @@ int rt_steps_list(const char *directory, int64_t **steps);
 
 /* Creates and locks DIR, and removes what runs that ended while they saved have
  * left there. False after a message. */
-bool rt_saver_open(RtSaver *s, const char *program);
+bool rt_saver_open(RtSaver *s);
 void rt_saver_close(RtSaver *s);
 /* Creates a directory step-….tmp-<random> in DIR. Returns 0 or an errno. */
 int rt_save_begin(const RtSaver *s, int64_t step, char name[RT_SAVE_NAME]);
@@ -125,18 +125,56 @@ typedef struct RtSaved {
 /* The parts of rt_checkpoint_save, which save_async.c calls from other threads:
  * rt_save_start begins a save on all ranks; rt_save_part writes the files of a
  * rank from `memory`, with the offsets of `model`, and returns 0 or an errno;
- * rt_save_complete, on rank 0 after all parts, completes or discards the
- * checkpoint, `failed`: a rank whose part failed with `error`, or -1. */
+ * rt_save_complete, on rank 0 after all parts, completes the checkpoint, or
+ * discards it if the slot of a rank has an error. */
 RtSave rt_save_start(ParcRt *rt, struct RtRun *run, int64_t step);
 int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
                  int rank, const char *memory, const RtPace *pace);
 RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
-                         const char *state, int failed, int error);
+                         const char *state);
 /* Rank 0: reports a save that has failed; the third failure in a row ends the
  * run. Whether the save has succeeded. */
 bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved);
 
 /* Whether --save-every or the end of the run asks for a save after `step`. */
 bool rt_save_is_due(const struct RtRun *run, int64_t step);
+
+/* ---- saves that a thread of each rank writes while the run continues
+ * (--save-async, save_async.c) ---- */
+
+/* The staging buffer and the writer thread of one rank. */
+typedef struct RtAsync {
+    char *memory; /* the staging buffer; NULL: saves are synchronous */
+    int64_t bytes;
+    ParcModel model;  /* the run's model, but the offsets of its parameters are
+                         those in the staging buffer */
+    ParcParam *param; /* its parameters */
+    uint32_t count;   /* number of saves that have begun */
+    bool busy;        /* the thread has not been joined yet */
+    pthread_t thread;
+    _Atomic bool ready; /* the thread has done its work */
+    RtPace pace;        /* of its writes */
+    bool late;          /* a save was not complete when the next one began */
+    /* What the thread works on. */
+    const ParcRt *rt;
+    RtSaver saver;
+    RtSave save;
+    char *state;   /* rank 0: the state of the run as text; NULL: no memory */
+    RtSaved saved; /* rank 0: the result */
+} RtAsync;
+
+/* Bytes of the staging buffer of a rank: `staging` in the plan. */
+int64_t rt_staging_bytes(const ParcModel *model);
+
+/* Allocates the staging buffer. All ranks call it before the first step. */
+void rt_async_open(ParcRt *rt, struct RtRun *run);
+/* Begins to save the state after `step`, and returns when it has been copied.
+ * Waits for the previous save first. All ranks call it after the same step. */
+void rt_async_save(ParcRt *rt, struct RtRun *run, int64_t step);
+/* Rank 0 calls it after each step: reports a save that has failed. */
+void rt_async_check(ParcRt *rt, struct RtRun *run);
+/* Waits for the latest save and frees the staging buffer; all ranks call it.
+ * run->saver.saved is -1 then if that save has failed. */
+void rt_async_close(ParcRt *rt, struct RtRun *run);
 
 #endif

@@ -25,7 +25,7 @@
  * ensures   the checkpoint has the state after the step of rt_async_save,
  *           however many steps are executed before it is written
  */
-#include "checkpoint/save_async.h"
+#include "checkpoint/save.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -58,7 +58,7 @@ int64_t rt_staging_bytes(const ParcModel *model)
 
 /* Describes the staging buffer: saved parameters in order, each layer's run
  * after the other. */
-static void describe(RtAsync *a, const ParcModel *model)
+static void lay_out_stage(RtAsync *a, const ParcModel *model)
 {
     int64_t at = 0;
     size_t bytes = (size_t)model->nparams * sizeof *a->param;
@@ -82,7 +82,7 @@ void rt_async_open(ParcRt *rt, RtRun *run)
     RtAsync *a = &run->async;
     a->bytes = rt_staging_bytes(rt->model);
     if (a->bytes > 0) {
-        describe(a, rt->model);
+        lay_out_stage(a, rt->model);
         a->rt = rt;
         a->memory = rt_device_staging(rt, a->bytes);
     }
@@ -103,7 +103,7 @@ static void enqueue(ParcRt *rt, RtAsync *a, Copy *c)
 }
 
 /* Joins adjacent ranges to one copy. */
-static void add(ParcRt *rt, RtAsync *a, Copy *c, const Copy *next)
+static void extend_copy(ParcRt *rt, RtAsync *a, Copy *c, const Copy *next)
 {
     if (c->to + c->bytes != next->to || c->from + c->bytes != next->from) {
         enqueue(rt, a, c);
@@ -131,7 +131,7 @@ static void copy_state(ParcRt *rt, RtAsync *a)
                          .from = s.param->offset + from * width,
                          .bytes = (r.end - r.begin) * width};
             if (next.bytes > 0)
-                add(rt, a, &c, &next);
+                extend_copy(rt, a, &c, &next);
         }
     }
     enqueue(rt, a, &c);
@@ -149,7 +149,7 @@ static void give_way(const RtWorld *w)
 }
 
 /* Tells rank 0 that this rank's part of save `count` has ended. */
-static void tell(const RtAsync *a, int32_t error)
+static void tell_result(const RtAsync *a, int32_t error)
 {
     const RtWorld *w = a->rt->world;
     RtSlot *slot = &w->slot[a->rt->rank];
@@ -159,23 +159,15 @@ static void tell(const RtAsync *a, int32_t error)
         rt_job_saved(w->store, error, a->count);
 }
 
-/* Rank 0: waits for the parts of all ranks. A rank that is lost ends the run.
- * The first rank whose part failed, and its error; else -1. */
-static int wait_for_parts(const RtAsync *a, int *error)
+/* Rank 0: waits for the parts of all ranks. A rank that is lost ends the
+ * run. */
+static void wait_for_parts(const RtAsync *a)
 {
-    int failed = -1;
     for (int r = 0; r < a->rt->nranks; r++) {
         RtSlot *slot = &a->rt->world->slot[r];
-        while (atomic_load(&slot->saves) != a->count) {
+        while (atomic_load(&slot->saves) != a->count)
             nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
-        }
-        int part = atomic_load(&slot->save_error);
-        if (part != 0 && failed < 0) {
-            failed = r;
-            *error = part;
-        }
     }
-    return failed;
 }
 
 static void *write_save(void *context)
@@ -187,18 +179,17 @@ static void *write_save(void *context)
     if (!error)
         error = rt_save_part(&a->saver, &a->save, &a->model, rt->rank,
                              a->memory, &a->pace);
-    tell(a, error);
+    tell_result(a, error);
     if (rt->rank == 0) {
-        int first_error = 0, failed = wait_for_parts(a, &first_error);
-        a->saved = rt_save_complete(rt, &a->saver, &a->save, a->state, failed,
-                                    first_error);
+        wait_for_parts(a);
+        a->saved = rt_save_complete(rt, &a->saver, &a->save, a->state);
     }
     atomic_store(&a->ready, true);
     return NULL;
 }
 
 /* Joins the writer. Whether the save has succeeded, known to rank 0 only. */
-static bool join(ParcRt *rt, RtRun *run)
+static bool join_writer(ParcRt *rt, RtRun *run)
 {
     RtAsync *a = &run->async;
     if (!a->busy)
@@ -218,7 +209,7 @@ void rt_async_save(ParcRt *rt, RtRun *run, int64_t step)
 {
     RtAsync *a = &run->async;
     a->late |= a->busy && !atomic_load(&a->ready);
-    join(rt, run);
+    join_writer(rt, run);
     a->saver = run->saver;
     a->save = rt_save_start(rt, run, step);
     a->state = rt->rank == 0 ? rt_state_text(rt, run, step) : NULL;
@@ -237,7 +228,7 @@ void rt_async_save(ParcRt *rt, RtRun *run, int64_t step)
 void rt_async_check(ParcRt *rt, RtRun *run)
 {
     if (run->async.busy && atomic_load(&run->async.ready))
-        join(rt, run);
+        join_writer(rt, run);
 }
 
 void rt_async_close(ParcRt *rt, RtRun *run)
@@ -245,7 +236,7 @@ void rt_async_close(ParcRt *rt, RtRun *run)
     RtAsync *a = &run->async;
     if (!a->memory)
         return;
-    bool good = join(rt, run);
+    bool good = join_writer(rt, run);
     rt_share(rt, RT_AT_SAVE, &good, sizeof good);
     run->saver.saved = good ? run->saver.saved : -1;
     rt_device_staging_free(rt, a->memory, a->bytes);

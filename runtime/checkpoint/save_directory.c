@@ -31,6 +31,7 @@
 #define STEP "step-"
 #define TEMPORARY ".tmp-"
 enum { DIGITS = 8, MOST_DIGITS = 18, TRIES = 20 };
+enum { LOCK_NS = 50 * 1000 * 1000 };
 
 void rt_step_name(int64_t step, char name[RT_SAVE_NAME])
 {
@@ -96,13 +97,12 @@ int rt_steps_list(const char *directory, int64_t **steps)
 static void remove_temporaries(const char *directory)
 {
     DIR *d = opendir(directory);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    for (struct dirent *e; d && (e = readdir(d));)
         if (is_temporary(e->d_name)) {
             char *path = rt_path_join(directory, e->d_name);
             rt_output_discard(path);
             free(path);
         }
-    }
     if (d)
         closedir(d);
 }
@@ -114,12 +114,12 @@ static bool take_lock(int file)
     for (int i = 0; i < TRIES; i++) {
         if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
             return true;
-        nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_NS}, NULL);
     }
     return false;
 }
 
-bool rt_saver_open(RtSaver *s, const char *program)
+bool rt_saver_open(RtSaver *s)
 {
     int error = mkdir(s->directory, 0777) != 0 && errno != EEXIST ? errno : 0;
     char *path = rt_path_join(s->directory, ".lock");
@@ -128,18 +128,12 @@ bool rt_saver_open(RtSaver *s, const char *program)
         error = s->lock < 0 ? errno : 0;
     }
     free(path);
-    if (error) {
-        rt_error(program, "--save: cannot write to '%s': %s", s->directory,
-                 strerror(error));
-        return false;
-    }
-    if (!take_lock(s->lock)) {
-        rt_error(program,
-                 "--save: another run saves to '%s'; give each run a directory "
-                 "of its own",
-                 s->directory);
-        return false;
-    }
+    if (error)
+        return rt_error("--save: cannot write to '%s': %s", s->directory,
+                        strerror(error));
+    if (!take_lock(s->lock))
+        return rt_error("--save: another run saves to '%s'; give each run a "
+                        "directory of its own", s->directory);
     remove_temporaries(s->directory);
     return true;
 }
@@ -189,16 +183,6 @@ void rt_save_discard(const RtSaver *s, const char *temporary)
     free(path);
 }
 
-/* File systems that cannot sync a directory return EINVAL. */
-static int sync_directory(const char *path)
-{
-    int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = file < 0 || (fsync(file) != 0 && errno != EINVAL) ? errno : 0;
-    if (file >= 0)
-        close(file);
-    return error;
-}
-
 /* Renames a checkpoint to a temporary name and deletes it. */
 static void remove_checkpoint(const RtSaver *s, int64_t step)
 {
@@ -231,12 +215,11 @@ static void prune(const RtSaver *s)
 {
     int64_t *steps, kept = 0;
     int n = s->keep > 0 ? rt_steps_list(s->directory, &steps) : 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (kept >= s->keep)
             remove_checkpoint(s, steps[i]);
         else
             kept += has_index(s, steps[i]);
-    }
     if (n > 0)
         free(steps);
 }
@@ -247,7 +230,7 @@ int rt_save_commit(RtSaver *s, int64_t step, const char *temporary)
     rt_step_name(step, name);
     char *from = rt_path_join(s->directory, temporary);
     char *to = rt_path_join(s->directory, name);
-    int error = sync_directory(from);
+    int error = rt_sync_directory(from);
     if (!error && rename(from, to) != 0) {
         error = errno;
         if (error == EEXIST || error == ENOTEMPTY) {
@@ -258,7 +241,7 @@ int rt_save_commit(RtSaver *s, int64_t step, const char *temporary)
     free(from);
     free(to);
     if (!error) {
-        error = sync_directory(s->directory);
+        error = rt_sync_directory(s->directory);
         s->saved = step;
         prune(s);
     }

@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "checkpoint/save.h"
-#include "common/crc32c.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "params/params.h"
@@ -31,8 +30,7 @@
 /* STAGE: bytes that are collected for one write. NEAR: bytes that stay in the
  * cache from the copy to the checksum. FLUSH: the kernel is asked to begin
  * writing after this many bytes, so that the final sync is short. */
-enum { STAGE = 4 << 20, NEAR = 256 << 10, FLUSH = 32 << 20, ALIGN = 4096,
-       LARGE_PAGE = 2 << 20 };
+enum { STAGE = 4 << 20, NEAR = 256 << 10, FLUSH = 32 << 20, ALIGN = 4096 };
 
 bool rt_param_is_saved(const ParcParam *p)
 {
@@ -160,9 +158,8 @@ static void keep_pace(const RtPace *pace, double begin, int64_t bytes)
 {
     enum { PER_SECOND = 512 << 20, NAP_MS = 2 };
     double due = begin + (double)bytes / PER_SECOND;
-    while (pace && !atomic_load(&pace->hurry) && rt_now() < due) {
+    while (pace && !atomic_load(&pace->hurry) && rt_now() < due)
         nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000}, NULL);
-    }
 }
 
 /* Writes what waits; the rest of a page only at the end of the file. */
@@ -182,7 +179,7 @@ static void write_waiting(Writer *w, bool end)
 }
 
 /* Adds bytes to those that wait: in place if they follow them in memory. */
-static void add(Writer *w, const char *p, size_t n)
+static void append_bytes(Writer *w, const char *p, size_t n)
 {
     if (w->n == 0)
         w->at = (uintptr_t)p % ALIGN == 0 ? p : w->stage;
@@ -201,7 +198,7 @@ static void put_bytes(Writer *w, const char *p, size_t left)
         size_t room = STAGE - w->n < NEAR ? STAGE - w->n : NEAR;
         size_t part = left < room ? left : room;
         w->crc = rt_crc32c(w->crc, p, part);
-        add(w, p, part);
+        append_bytes(w, p, part);
         p += part;
         left -= part;
         if (w->n == STAGE)
@@ -209,63 +206,39 @@ static void put_bytes(Writer *w, const char *p, size_t left)
     }
 }
 
-static void put(void *context, const float *from, int64_t n)
+static void put_run(void *context, const float *from, int64_t n)
 {
     put_bytes(context, (const char *)from, (size_t)n * sizeof *from);
 }
 
-static void print_numbers(FILE *f, const int64_t *n, int count)
+/* Adds a piece to the header of its file. One that is a part of its tensor is
+ * named "wq.weight[8:16, 0:64]". */
+static void add_piece(RtHeader *h, const RtWritten *p, const ParcParam *param)
 {
-    for (int i = 0; i < count; i++)
-        fprintf(f, "%s%lld", i ? ", " : "", (long long)n[i]);
-}
-
-/* An entry of a safetensors header. A piece that is a part of its tensor is named
- * "wq.weight[8:16, 0:64]". */
-static void describe(FILE *f, const RtWritten *p, const ParcParam *param)
-{
-    char name[RT_NAME];
-    bool whole = true;
+    char name[RT_NAME + RT_SHAPE_TEXT];
+    const RtBlock *b = &p->block;
     rt_param_name(param->name, param, p->layer, name);
-    fprintf(f, ", \"%s", name);
-    for (int d = 0; d < param->ndim; d++)
-        whole &= p->block.extent[d] == param->dim[d];
-    for (int d = 0; d < param->ndim && !whole; d++)
-        fprintf(f, "%s%lld:%lld", d ? ", " : "[", (long long)p->block.begin[d],
-                (long long)(p->block.begin[d] + p->block.extent[d]));
-    fprintf(f, "%s\": {\"dtype\": \"F32\", \"shape\": [", whole ? "" : "]");
-    print_numbers(f, p->block.extent, param->ndim);
-    fprintf(f, "], \"data_offsets\": [%lld, %lld]}", (long long)p->begin,
-            (long long)p->end);
+    RtText t = {.at = name, .n = strlen(name), .room = sizeof name};
+    if (!rt_same_shape(param->ndim, b->extent, param->ndim, param->dim)) {
+        for (int d = 0; d < param->ndim; d++)
+            rt_add(&t, "%s%lld:%lld", d ? ", " : "[", (long long)b->begin[d],
+                   (long long)(b->begin[d] + b->extent[d]));
+        rt_add(&t, "]");
+    }
+    rt_header_add(h, name, "F32", param->ndim, b->extent, p->begin, p->end);
 }
 
-/* The header of file `number`, padded such that the data is aligned; NULL and
- * errno on failure. */
-static char *make_header(const RtPieces *p, const ParcModel *m, int number,
-                         size_t *size)
+/* The header of file `number`. Returns 0 or an errno. */
+static int make_header(const RtPieces *p, const ParcModel *m, int number,
+                       RtHeader *h)
 {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (!f)
-        return NULL;
-    fprintf(f, "01234567{\"__metadata__\": {\"format\": \"parc-pieces\"}");
-    for (int64_t i = 0; i < p->n; i++) {
-        if (p->at[i].file == number)
-            describe(f, &p->at[i], &m->param[p->at[i].param]);
+    if (rt_header_begin(h)) {
+        fprintf(h->f, "\"__metadata__\": {\"format\": \"parc-pieces\"}");
+        for (int64_t i = 0; i < p->n; i++)
+            if (p->at[i].file == number)
+                add_piece(h, &p->at[i], &m->param[p->at[i].param]);
     }
-    fputc('}', f);
-    while (ftell(f) % ALIGN != 0 && !ferror(f))
-        fputc(' ', f);
-    bool failed = ferror(f) != 0;
-    if (fclose(f) != 0 || failed) {
-        free(text);
-        return NULL;
-    }
-    for (int i = 0; i < 8; i++)
-        text[i] = (char)((uint64_t)(n - 8) >> (8 * i));
-    *size = n;
-    return text;
+    return rt_header_end(h, ALIGN);
 }
 
 static void write_pieces(Writer *w, RtPieces *p, const ParcModel *m, int number,
@@ -281,7 +254,7 @@ static void write_pieces(Writer *w, RtPieces *p, const ParcModel *m, int number,
             (const float *)(const void *)(memory + s.param->offset) +
             piece->layer * s.row + s.inside;
         w->crc = 0;
-        rt_block_runs(&s, &piece->block, layer, put, w);
+        rt_block_runs(&s, &piece->block, layer, put_run, w);
         piece->crc = w->crc;
         piece->begin += data;
         piece->end += data;
@@ -306,45 +279,48 @@ static void reserve(Writer *w, int64_t bytes)
         w->output.error = errno;
 }
 
-static int write_file(RtPieces *p, const ParcModel *m, int number,
-                      const char *path, const char *memory, char *stage,
-                      const RtPace *pace)
+static int write_piece_file(RtPieces *p, const ParcModel *m, int number,
+                            const char *path, const char *memory, char *stage,
+                            const RtPace *pace)
 {
-    size_t size;
     Writer w = {.stage = stage, .pace = pace};
-    char *header = make_header(p, m, number, &size);
-    if (!header)
-        return errno ? errno : ENOMEM;
+    RtHeader h;
+    int error = make_header(p, m, number, &h);
+    if (error) {
+        free(h.text);
+        return error;
+    }
     w.output.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w.output.file < 0) {
         w.output.error = errno;
     } else {
-        int64_t bytes = (int64_t)size + data_bytes(p, number);
+        int64_t bytes = (int64_t)h.n + data_bytes(p, number);
         reserve(&w, bytes);
         set_direct(&w, bytes >= STAGE);
-        put_bytes(&w, header, size);
-        write_pieces(&w, p, m, number, memory, (int64_t)size);
+        put_bytes(&w, h.text, h.n);
+        write_pieces(&w, p, m, number, memory, (int64_t)h.n);
         if (!w.output.error && fsync(w.output.file) != 0)
             w.output.error = errno;
         if (close(w.output.file) != 0 && !w.output.error)
             w.output.error = errno;
     }
-    free(header);
+    free(h.text);
     return w.output.error;
 }
 
 static void print_piece(FILE *f, const RtPieces *p, const RtWritten *piece,
                         int ndim)
 {
-    char name[RT_SAVE_NAME];
+    char name[RT_SAVE_NAME], begin[RT_SHAPE_TEXT], extent[RT_SHAPE_TEXT];
     rt_piece_file(p->rank, piece->file, name);
-    fprintf(f, "%lld {\"file\": \"%s\", \"bytes\": [%lld, %lld], \"offset\": [",
+    fprintf(f,
+            "%lld {\"file\": \"%s\", \"bytes\": [%lld, %lld], "
+            "\"offset\": %s, \"extent\": %s, \"crc32c\": %lu}\n",
             (long long)piece->tensor, name, (long long)piece->begin,
-            (long long)piece->end);
-    print_numbers(f, piece->block.begin, ndim);
-    fprintf(f, "], \"extent\": [");
-    print_numbers(f, piece->block.extent, ndim);
-    fprintf(f, "], \"crc32c\": %lu}\n", (unsigned long)piece->crc);
+            (long long)piece->end,
+            rt_shape_text(ndim, piece->block.begin, begin),
+            rt_shape_text(ndim, piece->block.extent, extent),
+            (unsigned long)piece->crc);
 }
 
 /* The list for rank 0. It is not synced: rank 0 reads it before the
@@ -372,14 +348,14 @@ int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
 {
     int error = 0;
     void *stage = NULL;
-    if (posix_memalign(&stage, LARGE_PAGE, STAGE) != 0)
+    if (posix_memalign(&stage, RT_LARGE_PAGE, STAGE) != 0)
         return ENOMEM;
     madvise(stage, STAGE, MADV_HUGEPAGE); /* one range of memory for a disk */
     for (int i = 0; i < p->files && p->n > 0 && !error; i++) {
         char name[RT_SAVE_NAME];
         rt_piece_file(p->rank, i, name);
         char *path = rt_path_join(directory, name);
-        error = write_file(p, model, i, path, memory, stage, pace);
+        error = write_piece_file(p, model, i, path, memory, stage, pace);
         free(path);
     }
     free(stage);

@@ -24,11 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "checkpoint/save.h"
-#include "common/crc32c.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/message.h"
@@ -37,28 +35,17 @@
 
 /* The list of a rank's pieces. */
 typedef struct List {
-    const char *text;
-    size_t at, size;
+    const unsigned char *text;
+    int64_t at, size;
 } List;
 
 /* Maps the list. An empty one is valid: a rank may own no piece. */
 static int open_list(List *l, const char *directory, int rank)
 {
     char name[RT_SAVE_NAME];
-    struct stat st;
     rt_pieces_name(rank, name);
     char *path = rt_path_join(directory, name);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    int error = file < 0 || fstat(file, &st) != 0 ? errno : 0;
-    if (!error && st.st_size > 0) {
-        void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file,
-                        0);
-        error = at == MAP_FAILED ? errno : 0;
-        l->text = error ? NULL : at;
-        l->size = error ? 0 : (size_t)st.st_size;
-    }
-    if (file >= 0)
-        close(file);
+    int error = rt_file_map(path, &l->text, &l->size);
     unlink(path);
     free(path);
     return error;
@@ -66,10 +53,8 @@ static int open_list(List *l, const char *directory, int rank)
 
 static void close_lists(List *list, int n)
 {
-    for (int r = 0; r < n; r++) {
-        if (list[r].text)
-            munmap((void *)(uintptr_t)list[r].text, list[r].size);
-    }
+    for (int r = 0; r < n; r++)
+        rt_input_unmap(list[r].text, list[r].size);
     free(list);
 }
 
@@ -87,28 +72,28 @@ static List *open_lists(const char *directory, int n, int *error)
 static void merge(FILE *f, List *l, int64_t number, bool *first)
 {
     char begin[32];
-    size_t n = (size_t)snprintf(begin, sizeof begin, "%lld ",
-                                (long long)number);
-    while (l->size - l->at > n && memcmp(l->text + l->at, begin, n) == 0) {
-        const char *line = l->text + l->at + n;
-        const char *end = memchr(line, '\n', l->size - l->at - n);
+    int n = snprintf(begin, sizeof begin, "%lld ", (long long)number);
+    while (l->size - l->at > n &&
+           memcmp(l->text + l->at, begin, (size_t)n) == 0) {
+        const unsigned char *line = l->text + l->at + n;
+        const unsigned char *end =
+            memchr(line, '\n', (size_t)(l->size - l->at - n));
         if (!end)
             return;
-        fprintf(f, "%s\n%.*s", *first ? "" : ",", (int)(end - line), line);
+        fprintf(f, "%s\n%.*s", *first ? "" : ",", (int)(end - line),
+                (const char *)line);
         *first = false;
-        l->at = (size_t)(end + 1 - l->text);
+        l->at = end + 1 - l->text;
     }
 }
 
 static void print_tensor(FILE *f, const ParcParam *p, int64_t layer)
 {
-    char name[RT_NAME];
+    char name[RT_NAME], shape[RT_SHAPE_TEXT];
     rt_param_name(p->name, p, layer, name);
     rt_json_print(f, name);
-    fprintf(f, ": {\"dtype\": \"F32\", \"shape\": [");
-    for (int d = 0; d < p->ndim; d++)
-        fprintf(f, "%s%lld", d ? ", " : "", (long long)p->dim[d]);
-    fprintf(f, "], \"pieces\": [");
+    fprintf(f, ": {\"dtype\": \"F32\", \"shape\": %s, \"pieces\": [",
+            rt_shape_text(p->ndim, p->dim, shape));
 }
 
 static void print_tensors(FILE *f, const ParcRt *rt, List *list)
@@ -139,9 +124,10 @@ static void print_index(FILE *f, const ParcRt *rt, const char *state,
                         List *list)
 {
     const ParcModel *m = rt->model;
-    fprintf(f, "{\n\"format\": \"parc-checkpoint\", \"version\": 1,\n"
-               "\"state\": %s,\n",
-            state);
+    fprintf(f,
+            "{\n\"format\": \"" RT_CHECKPOINT_FORMAT "\", "
+            "\"version\": %d,\n\"state\": %s,\n",
+            RT_CHECKPOINT_VERSION, state);
     print_text(f, "parc", m->parc_version);
     print_text(f, "model", m->name);
     print_text(f, "source", m->source);

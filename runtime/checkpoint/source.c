@@ -21,7 +21,7 @@
 #include "common/message.h"
 #include "params/params.h"
 
-enum { MOST_FILES = 10000 };
+enum { MOST_FILES = 10000, FILE_NAME = 256 };
 
 bool rt_is_index(const char *path)
 {
@@ -34,13 +34,6 @@ bool rt_is_file_name(const char *name)
 {
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 &&
            strcmp(name, "..") != 0;
-}
-
-char *rt_copy_text(const char *text, size_t n)
-{
-    char *copy = rt_allocate(n + 1);
-    memcpy(copy, text, n);
-    return copy;
 }
 
 /* ---- the index of a sharded model ---------------------------------------- */
@@ -56,7 +49,8 @@ typedef struct Index {
     RtJson j;
     const char *path;
     Entry *entry;
-    int n, room;
+    int n;
+    int64_t room;
     char **file;
     int nfiles;
 } Index;
@@ -64,10 +58,9 @@ typedef struct Index {
 /* The number of a file in the index; -1 after an error. */
 static int file_number(Index *x, const char *name, int64_t at)
 {
-    for (int i = x->nfiles - 1; i >= 0; i--) {
+    for (int i = x->nfiles - 1; i >= 0; i--)
         if (strcmp(x->file[i], name) == 0)
             return i;
-    }
     if (!rt_is_file_name(name) || x->nfiles == MOST_FILES) {
         x->j.at = at;
         rt_json_fail(&x->j, x->nfiles == MOST_FILES
@@ -76,28 +69,19 @@ static int file_number(Index *x, const char *name, int64_t at)
                                   "directory of the index");
         return -1;
     }
-    x->file[x->nfiles] = rt_copy_text(name, strlen(name));
+    x->file[x->nfiles] = rt_format("%s", name);
     return x->nfiles++;
 }
 
 static void add_entry(Index *x, const char *name, int file)
 {
-    if (x->n == x->room) {
-        int room = x->room ? 2 * x->room : 256;
-        Entry *more = rt_allocate((size_t)room * sizeof *more);
-        if (x->n > 0)
-            memcpy(more, x->entry, (size_t)x->n * sizeof *more);
-        free(x->entry);
-        x->entry = more;
-        x->room = room;
-    }
-    x->entry[x->n++] =
-        (Entry){rt_copy_text(name, strlen(name)), file, x->j.key_at};
+    x->entry = rt_grow(x->entry, x->n, &x->room, sizeof *x->entry);
+    x->entry[x->n++] = (Entry){rt_format("%s", name), file, x->j.key_at};
 }
 
 static void read_map(Index *x)
 {
-    char name[RT_NAME], file[256];
+    char name[RT_NAME], file[FILE_NAME];
     rt_json_object(&x->j);
     while (rt_json_key(&x->j, name, sizeof name)) {
         rt_json_peek(&x->j);
@@ -116,32 +100,29 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-static void read_index(Index *x)
+static void read_weight_index(Index *x)
 {
-    char key[16];
+    char key[RT_JSON_KEY];
     bool found = false;
     rt_json_object(&x->j);
-    while (rt_json_key(&x->j, key, sizeof key)) {
+    while (rt_json_key(&x->j, key, sizeof key))
         if (strcmp(key, "weight_map") == 0 && !found) {
             read_map(x);
             found = true;
         } else {
             rt_json_skip(&x->j);
         }
-    }
-    if (!x->j.error && rt_json_peek(&x->j) >= 0) {
+    if (!x->j.error && rt_json_peek(&x->j) >= 0)
         rt_json_fail(&x->j, "something follows the last '}'");
-    }
     if (!found || x->n == 0)
         rt_json_fail(&x->j, "the index has no \"weight_map\" with tensors");
     if (x->n > 0)
         qsort(x->entry, (size_t)x->n, sizeof x->entry[0], by_name);
-    for (int i = 1; i < x->n && !x->j.error; i++) {
+    for (int i = 1; i < x->n && !x->j.error; i++)
         if (strcmp(x->entry[i - 1].name, x->entry[i].name) == 0) {
             x->j.at = x->entry[i].at;
             rt_json_fail(&x->j, "a second tensor of the same name");
         }
-    }
 }
 
 static void free_index(Index *x)
@@ -158,12 +139,11 @@ static void free_index(Index *x)
 
 /* Opens the files, whose names are relative to the directory of the source's
  * path. */
-static bool open_files(RtSource *s, char *const *name, int n,
-                       const char *program)
+static bool open_files(RtSource *s, char *const *name, int n)
 {
     const char *slash = strrchr(s->path, '/');
-    size_t size = slash ? (size_t)(slash - s->path) + 1 : 0;
-    char *directory = rt_copy_text(s->path, size);
+    char *directory =
+        rt_format("%.*s", slash ? (int)(slash - s->path) + 1 : 0, s->path);
     bool good = true;
     s->file = rt_allocate((size_t)n * sizeof *s->file);
     s->file_path = rt_allocate((size_t)n * sizeof *s->file_path);
@@ -174,8 +154,7 @@ static bool open_files(RtSource *s, char *const *name, int n,
         if (!good)
             rt_say("%s: error: the file '%s' of this index does not exist",
                    s->path, s->file_path[i]);
-        good = good && rt_tensor_file_open(&s->file[i], s->file_path[i],
-                                           program);
+        good = good && rt_tensor_file_open(&s->file[i], s->file_path[i]);
     }
     free(directory);
     return good;
@@ -188,40 +167,37 @@ static bool take_listed(RtSource *s, const Index *x)
     for (int i = 0; i < x->n; i++) {
         const Entry *e = &x->entry[i];
         RtTensor *t = rt_tensor_find(&s->file[e->file], e->name);
-        if (!t) {
-            rt_say("%s: byte %lld: error: '%s' is not in '%s'", s->path,
-                   (long long)e->at, e->name, s->file_path[e->file]);
-            return false;
-        }
+        if (!t)
+            return rt_fault(s->path, e->at, "'%s' is not in '%s'", e->name,
+                            s->file_path[e->file]);
         s->tensor[s->n++] = t;
     }
     return true;
 }
 
-static bool open_index(RtSource *s, const char *program)
+static bool open_index(RtSource *s)
 {
     int64_t size;
-    const unsigned char *map = rt_input_map(s->path, &size, program);
+    const unsigned char *map = rt_input_map(s->path, &size);
     if (!map)
         return false;
     Index x = {.j = {.text = map, .end = size}, .path = s->path};
     x.file = rt_allocate(MOST_FILES * sizeof *x.file);
-    read_index(&x);
+    read_weight_index(&x);
     if (x.j.error)
-        rt_say("%s: byte %lld: error: %s", s->path, (long long)x.j.at,
-               x.j.error);
-    bool good = !x.j.error && open_files(s, x.file, x.nfiles, program) &&
-                take_listed(s, &x);
+        rt_fault(s->path, x.j.at, "%s", x.j.error);
+    bool good =
+        !x.j.error && open_files(s, x.file, x.nfiles) && take_listed(s, &x);
     free_index(&x);
     rt_input_unmap(map, size);
     return good;
 }
 
-static bool open_single(RtSource *s, const char *program)
+static bool open_single(RtSource *s)
 {
     s->file = rt_allocate(sizeof *s->file);
     s->nfiles = 1;
-    if (!rt_tensor_file_open(&s->file[0], s->path, program))
+    if (!rt_tensor_file_open(&s->file[0], s->path))
         return false;
     s->n = s->file[0].n;
     s->tensor = rt_allocate(((size_t)s->n + 1) * sizeof(RtTensor *));
@@ -232,7 +208,7 @@ static bool open_single(RtSource *s, const char *program)
 
 /* The file or index in a directory, as transformers selects it; NULL after a
  * message. */
-static char *in_directory(const char *directory, const char *program)
+static char *in_directory(const char *directory)
 {
     static const char *const names[] = {RT_SINGLE_FILE, RT_INDEX_FILE};
     for (int i = 0; i < 2; i++) {
@@ -241,27 +217,26 @@ static char *in_directory(const char *directory, const char *program)
             return path;
         free(path);
     }
-    rt_error(program, "cannot read '%s': the directory has neither %s nor %s; "
-             "name the file", directory, names[0], names[1]);
+    rt_error("cannot read '%s': the directory has neither %s nor %s; name the "
+             "file", directory, names[0], names[1]);
     return NULL;
 }
 
-bool rt_source_open(RtSource *s, const char *path, const char *program)
+bool rt_source_open(RtSource *s, const char *path)
 {
     struct stat st;
     bool directory = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     *s = (RtSource){0};
-    s->path = directory ? in_directory(path, program)
-                     : rt_copy_text(path, strlen(path));
+    s->path = directory ? in_directory(path) : rt_format("%s", path);
     if (!s->path)
         return false;
     if (directory || rt_is_index(s->path)) {
         const char *slash = strrchr(s->path, '/');
-        s->directory = slash ? rt_copy_text(s->path, (size_t)(slash - s->path))
-                             : rt_copy_text(".", 1);
+        s->directory = slash
+                           ? rt_format("%.*s", (int)(slash - s->path), s->path)
+                           : rt_format(".");
     }
-    return rt_is_index(s->path) ? open_index(s, program)
-                                : open_single(s, program);
+    return rt_is_index(s->path) ? open_index(s) : open_single(s);
 }
 
 void rt_source_close(RtSource *s)
@@ -279,16 +254,16 @@ void rt_source_close(RtSource *s)
     *s = (RtSource){0};
 }
 
+/* Compares a name with a tensor of the list. */
+static int compare_name(const void *name, const void *tensor)
+{
+    return strcmp(name, (*(RtTensor *const *)tensor)->name);
+}
+
 RtTensor *rt_source_find(const RtSource *s, const char *name)
 {
-    int low = 0, high = s->n;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        int order = strcmp(name, s->tensor[middle]->name);
-        if (order == 0)
-            return s->tensor[middle];
-        low = order > 0 ? middle + 1 : low;
-        high = order > 0 ? high : middle;
-    }
-    return NULL;
+    RtTensor **t = s->n > 0 ? bsearch(name, s->tensor, (size_t)s->n, sizeof *t,
+                                      compare_name)
+                            : NULL;
+    return t ? *t : NULL;
 }

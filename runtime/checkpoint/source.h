@@ -24,15 +24,13 @@ typedef struct RtSource {
 /* Opens the files of `path`; false after a message. In a directory it takes
  * model.safetensors, else model.safetensors.index.json. Of a sharded model only
  * the tensors count that the index lists, each in its file. */
-bool rt_source_open(RtSource *s, const char *path, const char *program);
+bool rt_source_open(RtSource *s, const char *path);
 void rt_source_close(RtSource *s);
 /* NULL: the source has no tensor of this name. */
 RtTensor *rt_source_find(const RtSource *s, const char *name);
 
 /* Whether a path names an index by its suffix ".index.json". */
 bool rt_is_index(const char *path);
-/* The first n characters, allocated. */
-char *rt_copy_text(const char *text, size_t n);
 /* Whether `name` is the name of a file within a directory: no '/', neither "."
  * nor "..", not empty. */
 bool rt_is_file_name(const char *name);

@@ -8,7 +8,7 @@
  * steps are skipped. Random numbers of a step depend on seed and step only, and
  * the learning rate on the step, so that nothing else decides the next step.
  */
-#include "checkpoint/state.h"
+#include "checkpoint/resume.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@
 #include "rt.h"
 #include "run.h"
 
-void rt_state_print(const ParcRt *rt, const RtRun *run, int64_t step, FILE *to)
+static void print_state(const ParcRt *rt, const RtRun *run, int64_t step,
+                        FILE *to)
 {
     const RtOptions *o = &run->options;
     const RtScale *s = &rt->scale;
@@ -30,11 +31,10 @@ void rt_state_print(const ParcRt *rt, const RtRun *run, int64_t step, FILE *to)
             (long long)step, (long long)rt_report_tokens(&run->report, step),
             (long long)rt->updates, (long long)o->seed,
             o->shuffle ? "true" : "false");
-    if (s->scale > 0) {
+    if (s->scale > 0)
         fprintf(to, "\"loss_scale\": {\"scale\": %.17g, \"good\": %lld, "
                     "\"bad\": %lld}, ",
                 s->scale, (long long)s->good, (long long)s->bad);
-    }
     fprintf(to, "\"settings\": ");
     rt_settings_print_json(&run->settings, to);
     fprintf(to, ", \"data\": ");
@@ -48,7 +48,7 @@ char *rt_state_text(const ParcRt *rt, const RtRun *run, int64_t step)
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
     if (f) {
-        rt_state_print(rt, run, step, f);
+        print_state(rt, run, step, f);
         bool failed = ferror(f) != 0;
         if (fclose(f) == 0 && !failed)
             return text;
@@ -59,9 +59,9 @@ char *rt_state_text(const ParcRt *rt, const RtRun *run, int64_t step)
 
 static void read_scale(RtScale *s, RtJson *j)
 {
-    char key[16];
+    char key[RT_JSON_KEY];
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "scale") == 0)
             s->scale = rt_json_number(j);
         else if (strcmp(key, "good") == 0)
@@ -70,7 +70,6 @@ static void read_scale(RtScale *s, RtJson *j)
             s->bad = rt_json_integer(j);
         else
             rt_json_skip(j);
-    }
     if (!(s->scale > 0 && s->scale <= 0x1p127))
         rt_json_fail(j, "the loss scale is not a positive number");
 }
@@ -81,7 +80,7 @@ void rt_state_read(RtRunState *s, RtJson *j)
     int64_t *const value[] = {&s->step, &s->tokens, &s->updates, &s->seed};
     enum { NUMBERS = 4, ALL = (1 << NUMBERS) - 1 };
     unsigned seen = 0;
-    char key[16];
+    char key[RT_JSON_KEY];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
         int i = 0;

@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "checkpoint/view.h"
+#include "checkpoint/safetensors.h"
 #include "common/type.h"
 
 /* `rows` rows of `n` consecutive elements of a layer each. Element (r, c) is
@@ -46,19 +46,19 @@ static Block next_block(const ParcFileTensor *v, int64_t global, int64_t left)
 }
 
 /* The data of a file may begin at an odd address. */
-static void widen(float *to, RtDtype dtype, const unsigned char *from,
+static void widen(float *to, ParcType type, const unsigned char *from,
                   int64_t n)
 {
     enum { CHUNK = 1024 };
     uint16_t half[CHUNK];
-    if (dtype == RT_F32) {
+    if (type == PARC_F32) {
         memcpy(to, from, (size_t)n * sizeof *to);
         return;
     }
     for (int64_t at = 0; at < n; at += CHUNK) {
         int64_t some = n - at < CHUNK ? n - at : CHUNK;
         memcpy(half, from + 2 * at, (size_t)some * sizeof half[0]);
-        rt_widen(to + at, dtype == RT_BF16 ? PARC_BF16 : PARC_F16, half, some);
+        rt_widen(to + at, type, half, some);
     }
 }
 
@@ -68,15 +68,14 @@ static void gather(float *to, const RtTensor *t, const unsigned char *from,
 {
     float part[BLOCK_ROWS];
     uint16_t half[BLOCK_ROWS];
-    int64_t width = rt_dtype_size(t->dtype);
+    int64_t width = rt_type_size((ParcType)t->type);
     for (int64_t c = 0; c < b->n; c++) {
         const unsigned char *at = from + c * b->stride * width;
         for (int64_t r = 0; r < b->rows; r++, at += b->row_stride * width)
-            memcpy(t->dtype == RT_F32 ? (void *)&part[r] : (void *)&half[r],
+            memcpy(t->type == PARC_F32 ? (void *)&part[r] : (void *)&half[r],
                    at, (size_t)width);
-        if (t->dtype != RT_F32)
-            rt_widen(part, t->dtype == RT_BF16 ? PARC_BF16 : PARC_F16, half,
-                     b->rows);
+        if (t->type != PARC_F32)
+            rt_widen(part, (ParcType)t->type, half, b->rows);
         for (int64_t r = 0; r < b->rows; r++)
             to[r * b->n + c] = part[r];
     }
@@ -86,15 +85,15 @@ void rt_view_read(float *to, const RtTensor *t, const ParcFileTensor *view,
                   int64_t global, int64_t n)
 {
     const unsigned char *data = t->file->map + t->begin;
-    int64_t width = rt_dtype_size(t->dtype);
+    int64_t width = rt_type_size((ParcType)t->type);
     if (!view) {
-        widen(to, t->dtype, data + global * width, n);
+        widen(to, (ParcType)t->type, data + global * width, n);
         return;
     }
     while (n > 0) {
         Block b = next_block(view, global, n);
         if (b.stride == 1)
-            widen(to, t->dtype, data + b.at * width, b.n);
+            widen(to, (ParcType)t->type, data + b.at * width, b.n);
         else
             gather(to, t, data + b.at * width, &b);
         to += b.rows * b.n;
@@ -108,11 +107,10 @@ void rt_view_write(float *tensor, const ParcFileTensor *view,
 {
     for (int64_t global = 0; global < n;) {
         Block b = next_block(view, global, n - global);
-        for (int64_t c = 0; b.stride != 1 && c < b.n; c++) {
+        for (int64_t c = 0; b.stride != 1 && c < b.n; c++)
             for (int64_t r = 0; r < b.rows; r++)
                 tensor[b.at + r * b.row_stride + c * b.stride] =
                     layer[global + r * b.n + c];
-        }
         if (b.stride == 1)
             memcpy(tensor + b.at, layer + global, (size_t)b.n * sizeof *layer);
         global += b.rows * b.n;

@@ -14,9 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/config.h"
-#include "checkpoint/names.h"
-#include "checkpoint/view.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/weights.h"
 #include "common/files.h"
 #include "common/message.h"
@@ -49,8 +47,8 @@ static int names_of(const RtSource *s, const ParcParam *p)
 }
 
 /* The tensor with the first of the layer's names that the source contains. */
-static RtTensor *tensor_of(const RtSource *s, const ParcModel *m,
-                           const ParcParam *p, int64_t layer, int *name)
+static RtTensor *source_tensor_of(const RtSource *s, const ParcModel *m,
+                                  const ParcParam *p, int64_t layer, int *name)
 {
     RtTensor *t = NULL;
     for (int i = 0; i < names_of(s, p) && !t; i++) {
@@ -67,7 +65,7 @@ static int matches(RtSource *s, const ParcModel *m, bool foreign)
     s->foreign = foreign;
     for (int i = 0; i < m->nparams; i++)
         n += rt_param_is_weight(&m->param[i]) &&
-             tensor_of(s, m, &m->param[i], 0, &name);
+             source_tensor_of(s, m, &m->param[i], 0, &name);
     return n;
 }
 
@@ -82,21 +80,10 @@ static void choose_names(RtSource *s, const ParcModel *m)
 
 /* ---- comparison with the model ------------------------------------------- */
 
-static const char *shape_text(int ndim, const int64_t *dim, char text[128])
+static bool same_tensor(const RtTensor *a, const RtTensor *b)
 {
-    size_t n = (size_t)snprintf(text, 128, "[");
-    for (int d = 0; d < ndim && n < 100; d++)
-        n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
-                              (long long)dim[d]);
-    snprintf(text + n, 128 - n, "]");
-    return text;
-}
-
-static bool is_equal(const RtTensor *a, const RtTensor *b)
-{
-    return a->ndim == b->ndim && a->dtype == b->dtype &&
-           a->end - a->begin == b->end - b->begin &&
-           memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0 &&
+    return a->type == b->type && a->end - a->begin == b->end - b->begin &&
+           rt_same_shape(a->ndim, a->dim, b->ndim, b->dim) &&
            memcmp(a->file->map + a->begin, b->file->map + b->begin,
                   (size_t)(a->end - a->begin)) == 0;
 }
@@ -111,37 +98,28 @@ static bool check_ties(const RtSource *s, const ParcModel *m,
         if (!other || other == t)
             continue;
         other->used = true;
-        if (!is_equal(t, other)) {
-            rt_say("%s: byte %lld: error: '%s' is not equal to '%s', and the "
-                   "model ties them: leave one out",
-                   other->file->path, (long long)other->at, other->name,
-                   t->name);
-            return false;
-        }
+        if (!same_tensor(t, other))
+            return rt_fault(other->file->path, other->at, "'%s' is not equal "
+                            "to '%s', and the model ties them: leave one out",
+                            other->name, t->name);
     }
     return true;
 }
 
-static bool check_tensor(const RtTensor *t, const ParcParam *p,
-                         const ParcFileTensor *view)
+static bool fits_param(const RtTensor *t, const ParcParam *p,
+                       const ParcFileTensor *view)
 {
-    char has[128], wants[128];
+    char has[RT_SHAPE_TEXT], wants[RT_SHAPE_TEXT];
     int ndim = view ? view->ndim : p->ndim;
     const int64_t *dim = view ? view->dim : p->dim;
-    bool same = t->ndim == ndim;
-    for (int d = 0; same && d < ndim; d++)
-        same = t->dim[d] == dim[d];
-    if (!same) {
-        rt_say("%s: byte %lld: error: '%s' is %s; the model's is %s",
-               t->file->path, (long long)t->at, t->name,
-               shape_text(t->ndim, t->dim, has), shape_text(ndim, dim, wants));
-    } else if (t->dtype == RT_OTHER) {
-        rt_say("%s: byte %lld: error: '%s' has dtype %s; F32, BF16 and F16 "
-               "can be read",
-               t->file->path, (long long)t->at, t->name, t->dtype_name);
-        same = false;
-    }
-    return same;
+    if (!rt_same_shape(t->ndim, t->dim, ndim, dim))
+        return rt_fault(t->file->path, t->at, "'%s' is %s; the model's is %s",
+                        t->name, rt_shape_text(t->ndim, t->dim, has),
+                        rt_shape_text(ndim, dim, wants));
+    if (t->type < 0)
+        return rt_fault(t->file->path, t->at, "'%s' has dtype %s; F32, BF16 "
+                        "and F16 can be read", t->name, t->dtype_name);
+    return true;
 }
 
 /* Finds a layer in all sources; the last one that has it takes precedence. */
@@ -152,26 +130,16 @@ static bool find_layer(RtWeights *w, const ParcParam *p, int64_t layer,
     for (int i = 0; i < w->nsources; i++) {
         const RtSource *s = &w->source[i];
         int name = 0;
-        RtTensor *t = tensor_of(s, m, p, layer, &name);
+        RtTensor *t = source_tensor_of(s, m, p, layer, &name);
         if (!t)
             continue;
         const ParcFileTensor *view = s->foreign ? &p->file[name] : NULL;
         t->used = true;
-        if (!check_tensor(t, p, view) || !check_ties(s, m, p, layer, t))
+        if (!fits_param(t, p, view) || !check_ties(s, m, p, layer, t))
             return false;
         *found = (RtFound){t, view};
     }
     return true;
-}
-
-/* The name under which a layer is missing in the first source. */
-static void missing_name(const RtWeights *w, const ParcParam *p, int64_t layer,
-                         char name[RT_NAME])
-{
-    if (w->source[0].foreign)
-        rt_file_name(&p->file[0], p, layer, name);
-    else
-        rt_param_name(p->name, p, layer, name);
 }
 
 static void report_missing(const RtWeights *w, const char *name)
@@ -190,22 +158,20 @@ static void report_missing(const RtWeights *w, const char *name)
 }
 
 /* Names the first layers that no file has. */
-static void note_missing(const RtWeights *w, const RtOptions *o, bool quiet,
-                         int missing, int all, char (*listed)[RT_NAME])
+static void note_missing(const RtWeights *w, bool quiet, int missing, int all,
+                         char (*listed)[RT_NAME])
 {
     int n = missing < LISTED ? missing : LISTED;
     char text[LISTED * (RT_NAME + 4)] = "";
-    for (int i = 0; i < n; i++) {
-        size_t at = strlen(text);
-        snprintf(text + at, sizeof text - at, "%s'%s'", i ? ", " : "",
-                 listed[i]);
-    }
+    RtText t = {.at = text, .room = sizeof text};
+    for (int i = 0; i < n; i++)
+        rt_add(&t, "%s'%s'", i ? ", " : "", listed[i]);
     if (missing == all)
-        rt_error(o->program, "--init-partial: '%s' has none of the model's %d "
-                 "tensors, such as '%s'", w->source[0].path, all, listed[0]);
+        rt_error("--init-partial: '%s' has none of the model's %d tensors, "
+                 "such as '%s'", w->source[0].path, all, listed[0]);
     else if (!quiet)
-        rt_note(o->program, "--init-partial: %d of %d tensors are missing and "
-                "keep their initial values: %s%s", missing, all, text,
+        rt_note("--init-partial: %d of %d tensors are missing and keep their "
+                "initial values: %s%s", missing, all, text,
                 missing > n ? ", …" : "");
 }
 
@@ -213,6 +179,7 @@ static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
 {
     int errors = 0, missing = 0, all = 0;
     char listed[LISTED][RT_NAME], name[RT_NAME];
+    bool foreign = w->source[0].foreign; /* names of the first source */
     for (int i = 0; i < w->model->nparams; i++) {
         const ParcParam *p = &w->model->param[i];
         int64_t layers = rt_param_is_weight(p) ? rt_param_layers(p) : 0;
@@ -222,18 +189,18 @@ static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
             if (!find_layer(w, p, l, found)) {
                 errors++;
             } else if (!found->tensor && o->init_partial) {
-                missing_name(w, p, l,
-                             missing < LISTED ? listed[missing] : name);
+                rt_layer_name(p, l, foreign,
+                              missing < LISTED ? listed[missing] : name);
                 missing++;
             } else if (!found->tensor) {
-                missing_name(w, p, l, name);
+                rt_layer_name(p, l, foreign, name);
                 report_missing(w, name);
                 errors++;
             }
         }
     }
     if (missing && !errors)
-        note_missing(w, o, quiet, missing, all, listed);
+        note_missing(w, quiet, missing, all, listed);
     return errors == 0 && (missing == 0 || missing < all);
 }
 
@@ -289,7 +256,7 @@ bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
     w->source = rt_allocate(((size_t)o->init.n + 1) * sizeof *w->source);
     for (int i = 0; i < o->init.n; i++) {
         w->nsources++;
-        if (!rt_source_open(&w->source[i], o->init.at[i], o->program))
+        if (!rt_source_open(&w->source[i], o->init.at[i]))
             return false;
         choose_names(&w->source[i], model);
     }
@@ -301,21 +268,14 @@ bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
     return true;
 }
 
-bool rt_weights_apart(const RtWeights *w, const RtOptions *o)
+const char *rt_weights_file(const RtWeights *w, int number)
 {
-    const char *const written[] = {o->log, o->trace};
     for (int i = 0; i < w->nsources; i++) {
-        const RtSource *s = &w->source[i];
-        for (int k = 0; k < 2 * s->nfiles; k++) {
-            const char *path = written[k % 2];
-            if (path && rt_is_same_file(path, s->file[k / 2].path)) {
-                rt_error(o->program, "%s would overwrite what --init reads, "
-                         "'%s'", k % 2 ? "--trace" : "--log", path);
-                return false;
-            }
-        }
+        if (number < w->source[i].nfiles)
+            return w->source[i].file[number].path;
+        number -= w->source[i].nfiles;
     }
-    return true;
+    return NULL;
 }
 
 void rt_weights_close(RtWeights *w)

@@ -5,6 +5,7 @@
 
 #include "checkpoint/source.h"
 #include "options/options.h"
+#include "parc_rt.h"
 #include "rt.h"
 
 /* The tensor from which a layer of a parameter is read. */
@@ -27,9 +28,9 @@ typedef struct RtWeights {
  * `quiet`: only errors are printed. */
 bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
                      const ParcModel *model);
-/* Checks that --log and --trace do not overwrite a file of the weights; false
- * after a message. --export may: it replaces files after they are read. */
-bool rt_weights_apart(const RtWeights *w, const RtOptions *o);
+/* The path of a file of the weights, by its number from 0; NULL: there are
+ * fewer files. */
+const char *rt_weights_file(const RtWeights *w, int number);
 void rt_weights_close(RtWeights *w);
 /* Reads the rank's part of all layers that were found. */
 void rt_weights_load(ParcRt *rt, const RtWeights *w);
@@ -37,5 +38,10 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w);
 bool rt_weights_has(const RtWeights *w, const ParcParam *param, int64_t layer);
 float rt_weights_value(const RtWeights *w, const ParcParam *param,
                        int64_t layer, int64_t element);
+
+/* Notes the entries of the file `path` that differ from those of the model's
+ * block `names hf`. A file that does not exist or cannot be read is no error:
+ * the weights do not depend on it (config.c). */
+void rt_config_compare(const char *path, const ParcModel *model);
 
 #endif

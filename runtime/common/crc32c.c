@@ -16,7 +16,7 @@
  *
  * The speed is 10 to 20 GB/s with the instruction, 0.4 GB/s without it.
  */
-#include "common/crc32c.h"
+#include "common/files.h"
 
 #include <stdbool.h>
 #include <string.h>

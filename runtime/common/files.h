@@ -1,5 +1,5 @@
-/* files.h: declares files that are written whole or not at all (common/output.c) and
- * files that are read (common/input.c). */
+/* files.h: declares files that are written whole or not at all (output.c),
+ * files that are read (input.c), and their checksum (crc32c.c). */
 #ifndef PARC_RT_FILES_H
 #define PARC_RT_FILES_H
 
@@ -18,7 +18,7 @@ bool rt_output_is_stdout(const char *path);
 const char *rt_output_name(const char *path);
 /* The name of the temporary file for `path`; "" if `path` is a device, a pipe
  * or "-"; NULL, after a message, if `path` cannot be written. */
-char *rt_output_probe(const char *path, const char *program);
+char *rt_output_probe(const char *path);
 
 /* Removes the temporary files and directories STEM.PID.tmp of processes that
  * were killed. One that another process locks, or whose process runs, stays. */
@@ -27,6 +27,10 @@ void rt_output_remove_stale(const char *stem);
 /* Removes a temporary file, or a temporary directory with its files. NULL and
  * "" have no effect. */
 void rt_output_discard(const char *temporary);
+
+/* Makes renames in a directory durable. Returns 0 or an errno; a file system
+ * that cannot sync a directory is no error. */
+int rt_sync_directory(const char *path);
 
 /* A file that is being written, to its temporary name unless that is empty.
  * `error` is the first errno; later writes are skipped. */
@@ -40,16 +44,33 @@ void rt_output_put(RtOutput *o, const void *data, size_t n);
 /* Syncs the file to disk and renames it to `path`. Returns NULL or an error. */
 const char *rt_output_close(RtOutput *o);
 
+/* Maps a regular file; an empty one is NULL. Returns 0 or an errno, EINVAL for
+ * a file of another kind. rt_input_unmap unmaps it. */
+int rt_file_map(const char *path, const unsigned char **map, int64_t *size);
 /* Maps a regular file and sets *size. NULL after a message; an empty file is
  * an error. */
-const unsigned char *rt_input_map(const char *path, int64_t *size,
-                                  const char *program);
+const unsigned char *rt_input_map(const char *path, int64_t *size);
 void rt_input_unmap(const unsigned char *map, int64_t size);
 bool rt_is_regular(const char *path);
 /* Whether two paths name one regular file, or one that does not exist yet. */
 bool rt_is_same_file(const char *a, const char *b);
 
+/* A little-endian number of `bytes` bytes. */
+static inline uint64_t rt_little(const unsigned char *p, int bytes)
+{
+    uint64_t n = 0;
+    for (int b = 0; b < bytes; b++)
+        n |= (uint64_t)p[b] << (8 * b);
+    return n;
+}
+
 /* DIRECTORY/NAME, which the caller frees. */
 char *rt_path_join(const char *directory, const char *name);
+
+/* The checksum CRC-32C of a text followed by `n` bytes at `data`; `crc` is the
+ * checksum of the text, 0 if it is empty. */
+uint32_t rt_crc32c(uint32_t crc, const void *data, size_t n);
+/* The same, computed without instructions for CRC-32C. */
+uint32_t rt_crc32c_portable(uint32_t crc, const void *data, size_t n);
 
 #endif

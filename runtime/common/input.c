@@ -16,32 +16,41 @@
 
 /* O_NONBLOCK: opening a pipe without a writer must not block before the pipe
  * can be refused. It has no effect on a regular file. */
-const unsigned char *rt_input_map(const char *path, int64_t *size,
-                                  const char *program)
+int rt_file_map(const char *path, const unsigned char **map, int64_t *size)
 {
     struct stat st;
-    void *map = MAP_FAILED;
-    if (strcmp(path, "-") == 0) {
-        rt_error(program, "cannot read '-': standard input cannot be mapped; "
-                          "name a file (./- for a file of that name)");
-        return NULL;
-    }
+    void *at = NULL;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0 || fstat(file, &st) != 0) {
-        rt_error(program, "cannot read '%s': %s", path, strerror(errno));
-    } else if (!S_ISREG(st.st_mode)) {
-        rt_error(program, "cannot read '%s': it is not a regular file", path);
-    } else if (st.st_size == 0) {
-        rt_say("%s: byte 0: error: the file is empty", path);
-    } else {
-        *size = st.st_size;
-        map = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (map == MAP_FAILED)
-            rt_error(program, "cannot read '%s': %s", path, strerror(errno));
+    int error = file < 0 || fstat(file, &st) != 0 ? errno
+                : !S_ISREG(st.st_mode)            ? EINVAL
+                                                  : 0;
+    if (!error && st.st_size > 0) {
+        at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+        error = at == MAP_FAILED ? errno : 0;
     }
     if (file >= 0)
         close(file);
-    return map == MAP_FAILED ? NULL : map;
+    *map = error ? NULL : at;
+    *size = error ? 0 : st.st_size;
+    return error;
+}
+
+const unsigned char *rt_input_map(const char *path, int64_t *size)
+{
+    const unsigned char *map = NULL;
+    if (strcmp(path, "-") == 0) {
+        rt_error("cannot read '-': standard input cannot be mapped; name a "
+                 "file (./- for a file of that name)");
+        return NULL;
+    }
+    int error = rt_file_map(path, &map, size);
+    if (error)
+        rt_error(
+            "cannot read '%s': %s", path,
+            error == EINVAL ? "it is not a regular file" : strerror(error));
+    else if (*size == 0)
+        rt_fault(path, 0, "the file is empty");
+    return map;
 }
 
 void rt_input_unmap(const unsigned char *map, int64_t size)
@@ -88,9 +97,7 @@ bool rt_is_same_file(const char *a, const char *b)
 
 char *rt_path_join(const char *directory, const char *name)
 {
-    size_t n = strlen(directory), room = n + strlen(name) + 2;
+    size_t n = strlen(directory);
     bool slash = n > 0 && directory[n - 1] != '/';
-    char *path = rt_allocate(room);
-    snprintf(path, room, "%s%s%s", directory, slash ? "/" : "", name);
-    return path;
+    return rt_format("%s%s%s", directory, slash ? "/" : "", name);
 }

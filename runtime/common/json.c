@@ -1,4 +1,4 @@
-/* common/json.c: reads JSON text, value by value, without building a tree.
+/* json.c: reads JSON text, value by value, without building a tree.
  *
  * The caller asks for what it expects, in order. Text may be damaged or
  * malicious: nothing is read beyond its end, and nesting is limited. After the
@@ -173,18 +173,15 @@ int64_t rt_json_signed(RtJson *j)
 int rt_json_integers(RtJson *j, int64_t *to, int room)
 {
     int n = 0;
-    rt_json_expect(j, '[', "expected '['");
-    if (rt_json_take(j, ']'))
-        return 0;
-    do {
+    rt_json_list(j);
+    while (rt_json_next(j)) {
         int64_t value = rt_json_integer(j);
         if (n == room) {
             rt_json_fail(j, "too many numbers in a list");
             return n;
         }
         to[n++] = value;
-    } while (!j->error && rt_json_take(j, ','));
-    rt_json_expect(j, ']', "expected ',' or ']'");
+    }
     return n;
 }
 
@@ -299,7 +296,7 @@ void rt_json_skip(RtJson *j)
 void rt_json_print(FILE *to, const char *text)
 {
     fputc('"', to);
-    for (const char *c = text; *c; c++) {
+    for (const char *c = text; *c; c++)
         if (*c == '"' || *c == '\\')
             fprintf(to, "\\%c", *c);
         else if (*c == '\n')
@@ -308,6 +305,5 @@ void rt_json_print(FILE *to, const char *text)
             fprintf(to, "\\u%04x", (unsigned)*c);
         else
             fputc(*c, to);
-    }
     fputc('"', to);
 }

@@ -1,4 +1,4 @@
-/* common/json.h: declares a reader of JSON text: common/json.c. */
+/* json.h: declares a reader of JSON text: common/json.c. */
 #ifndef PARC_RT_JSON_H
 #define PARC_RT_JSON_H
 
@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* A buffer for the keys that callers compare. */
+enum { RT_JSON_KEY = 16 };
 
 /* A position in text[0 … end). Initialize text, at and end. */
 typedef struct RtJson {

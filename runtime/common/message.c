@@ -1,9 +1,11 @@
-/* message.c: prints messages. It also has the runtime's helpers for sizes as text,
- * zeroed memory and the clock.
+/* message.c: prints messages, and composes their parts: sizes, shapes,
+ * the place of a statement, the name that a user may have meant. It also has
+ * the runtime's helpers for allocated memory and the clock.
  *
  * A message is composed first and written in one call, which keeps the lines
  * of several ranks apart.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,8 @@
 #include <unistd.h>
 
 #include "common/message.h"
+
+static const char *program = "train";
 
 /* Errors are ignored: if standard error is closed, no message can be
  * printed. */
@@ -26,11 +30,16 @@ static void put(const char *text, size_t n)
     }
 }
 
-void rt_message_text(char text[RT_MESSAGE], const char *program,
-                     const char *kind, const char *fmt, va_list ap)
+void rt_message_program(const char *name)
+{
+    program = name;
+}
+
+void rt_message_text(char text[RT_MESSAGE], const char *kind, const char *fmt,
+                     va_list ap)
 {
     int n = 0;
-    if (program)
+    if (kind)
         n = snprintf(text, RT_MESSAGE, "%.255s: %s: ", program, kind);
     n += vsnprintf(text + n, (size_t)(RT_MESSAGE - n), fmt, ap);
     if (n > RT_MESSAGE - 2)
@@ -39,45 +48,65 @@ void rt_message_text(char text[RT_MESSAGE], const char *program,
     text[n + 1] = 0;
 }
 
+void rt_error_text(char text[RT_MESSAGE], const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    rt_message_text(text, "error", fmt, ap);
+    va_end(ap);
+}
+
 void rt_put(const char *text)
 {
     fflush(stdout);
     put(text, strlen(text));
 }
 
-__attribute__((format(printf, 3, 0))) static void
-say(const char *program, const char *kind, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void
+say(const char *kind, const char *fmt, va_list ap)
 {
     char text[RT_MESSAGE];
-    rt_message_text(text, program, kind, fmt, ap);
+    rt_message_text(text, kind, fmt, ap);
     rt_put(text);
 }
 
-void rt_error(const char *program, const char *fmt, ...)
+bool rt_error(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(program, "error", fmt, ap);
+    say("error", fmt, ap);
     va_end(ap);
+    return false;
 }
 
-void rt_note(const char *program, const char *fmt, ...)
+void rt_note(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(program, "note", fmt, ap);
+    say("note", fmt, ap);
     va_end(ap);
 }
 
-void rt_say(const char *fmt, ...)
+bool rt_say(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(NULL, NULL, fmt, ap);
+    say(NULL, fmt, ap);
     va_end(ap);
+    return false;
 }
 
-const char *rt_size_text(double bytes, char text[32])
+bool rt_fault(const char *path, int64_t at, const char *fmt, ...)
+{
+    char text[RT_MESSAGE];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return rt_say("%s: byte %lld: error: %s", path, (long long)at, text);
+}
+
+const char *rt_size_text(double bytes, char text[RT_SIZE_TEXT])
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     int u = 0;
@@ -85,19 +114,63 @@ const char *rt_size_text(double bytes, char text[32])
         bytes /= 1024;
         u++;
     }
-    snprintf(text, 32, u == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[u]);
+    snprintf(text, RT_SIZE_TEXT, u == 0 ? "%.0f %s" : "%.1f %s", bytes,
+             unit[u]);
     return text;
+}
+
+void rt_add(RtText *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(t->at + t->n, t->room - t->n, fmt, ap);
+    va_end(ap);
+    t->n += n > 0 ? (size_t)n : 0;
+    t->n = t->n < t->room ? t->n : t->room - 1;
+}
+
+const char *rt_shape_text(int ndim, const int64_t *dim,
+                          char text[RT_SHAPE_TEXT])
+{
+    RtText t = {.at = text, .room = RT_SHAPE_TEXT};
+    rt_add(&t, "[");
+    for (int d = 0; d < ndim; d++)
+        rt_add(&t, "%s%lld", d ? ", " : "", (long long)dim[d]);
+    rt_add(&t, "]");
+    return text;
+}
+
+bool rt_same_shape(int ndim, const int64_t *dim, int other_ndim,
+                   const int64_t *other_dim)
+{
+    return ndim == other_ndim &&
+           memcmp(dim, other_dim, (size_t)ndim * sizeof *dim) == 0;
+}
+
+_Noreturn static void end_without_memory(void)
+{
+    static const char text[] = "error: out of memory\n";
+    put(text, sizeof text - 1);
+    _exit(1);
 }
 
 void *rt_allocate(size_t bytes)
 {
     void *p = calloc(1, bytes ? bytes : 1);
-    if (!p) {
-        static const char text[] = "error: out of memory\n";
-        put(text, sizeof text - 1);
-        _exit(1);
-    }
+    if (!p)
+        end_without_memory();
     return p;
+}
+
+char *rt_format(const char *fmt, ...)
+{
+    char *text;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0)
+        end_without_memory();
+    va_end(ap);
+    return text;
 }
 
 void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size)
@@ -112,9 +185,111 @@ void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size)
     return more;
 }
 
-double rt_now(void)
+const char *rt_variable(const char *name)
+{
+    const char *value = name ? getenv(name) : NULL;
+    return value && *value ? value : NULL;
+}
+
+bool rt_variable_number(const char *name, int64_t least, int64_t most, int *to)
+{
+    char *end;
+    const char *text = rt_variable(name);
+    if (!text)
+        return true;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < least || n > most)
+        return rt_error(
+            "%s is '%s' in the environment; it takes %s%lld %s %lld", name,
+            text, most > least + 1 ? "a whole number from " : "",
+            (long long)least, most > least + 1 ? "to" : "or", (long long)most);
+    *to = (int)n;
+    return true;
+}
+
+int64_t rt_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+double rt_now(void)
+{
+    return 1e-9 * (double)rt_now_ns();
+}
+
+void rt_work_turns(const ParcWork *w, int64_t turn, int64_t at[PARC_MAX_LOOPS])
+{
+    for (int i = w->nloops - 1; i >= 0; i--) {
+        at[i] = turn % w->loop[i].trips;
+        turn /= w->loop[i].trips;
+    }
+}
+
+void rt_add_loops(RtText *t, const ParcWork *w, int64_t turn)
+{
+    int64_t at[PARC_MAX_LOOPS];
+    rt_work_turns(w, turn, at);
+    for (int i = 0; i < w->nloops; i++)
+        rt_add(t, ", %s %lld", w->loop[i].name, (long long)at[i]);
+}
+
+const char *rt_work_where(const ParcWork *w, int64_t turn, char text[RT_WHERE])
+{
+    RtText t = {.at = text, .room = RT_WHERE};
+    rt_add(&t, " in '%s' (%s", w->id, w->source);
+    rt_add_loops(&t, w, turn);
+    rt_add(&t, ")");
+    return text;
+}
+
+/* ---- similar names ----
+ *
+ * Messages about unknown options, parameters and tensors show the candidate
+ * with the smallest edit distance.
+ *
+ * example: --step -> --steps */
+
+enum { LONGEST = 255 };
+
+static int smallest(int a, int b, int c)
+{
+    int m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* The Levenshtein distance. */
+static int distance(const char *a, const char *b)
+{
+    int n = (int)strlen(a), m = (int)strlen(b), row[LONGEST + 1];
+    if (n > LONGEST || m > LONGEST)
+        return LONGEST;
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int cost = corner + (a[i - 1] != b[j - 1]);
+            corner = row[j];
+            row[j] = smallest(cost, row[j] + 1, row[j - 1] + 1);
+        }
+    }
+    return row[m];
+}
+
+const char *rt_near_miss(const char *name, const char *const *candidate, int n)
+{
+    int best = (int)strlen(name) / 3 + 2;
+    const char *found = NULL;
+    for (int i = 0; i < n; i++) {
+        int d = distance(name, candidate[i]);
+        if (d < best) {
+            best = d;
+            found = candidate[i];
+        }
+    }
+    return found;
 }

@@ -1,4 +1,4 @@
-/* common/output.c: writes files that appear whole or not at all.
+/* output.c: writes files that appear whole or not at all.
  *
  * A file is written under a temporary name in the same directory, synced, and
  * then renamed. A device, a pipe or standard output ("-") is written directly.
@@ -22,10 +22,9 @@
 
 void rt_streams_prepare(void)
 {
-    for (int fd = 0; fd <= 2; fd++) {
+    for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0)
             open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    }
     signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -44,12 +43,7 @@ const char *rt_output_name(const char *path)
 static char *resolve(const char *path)
 {
     char *real = realpath(path, NULL);
-    if (!real) {
-        size_t n = strlen(path) + 1;
-        real = rt_allocate(n);
-        memcpy(real, path, n);
-    }
-    return real;
+    return real ? real : rt_format("%s", path);
 }
 
 /* Whether no process writes STEM.PID.tmp; `rest` is "PID.tmp". The lock also
@@ -73,33 +67,30 @@ void rt_output_remove_stale(const char *stem)
 {
     const char *slash = strrchr(stem, '/');
     const char *name = slash ? slash + 1 : stem;
-    size_t n = strlen(name), before = (size_t)(name - stem);
-    char *parent = rt_allocate(before + 2);
-    memcpy(parent, slash ? stem : ".", slash ? before : 1);
+    size_t n = strlen(name);
+    char *parent =
+        slash ? rt_format("%.*s", (int)(name - stem), stem) : rt_format(".");
     DIR *d = opendir(parent);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    for (struct dirent *e; d && (e = readdir(d));)
         if (strncmp(e->d_name, name, n) == 0 && e->d_name[n] == '.') {
             char *path = rt_path_join(parent, e->d_name);
             if (is_stale(path, e->d_name + n + 1))
                 rt_output_discard(path);
             free(path);
         }
-    }
     if (d)
         closedir(d);
     free(parent);
 }
 
-char *rt_output_probe(const char *path, const char *program)
+char *rt_output_probe(const char *path)
 {
     if (rt_output_is_stdout(path))
         return rt_allocate(1); /* "": no temporary file */
     char *real = resolve(path);
-    size_t room = strlen(real) + 32;
-    char *temporary = rt_allocate(room);
+    char *temporary = rt_format("%s.%ld.tmp", real, (long)getpid());
     struct stat st;
     int error = 0;
-    snprintf(temporary, room, "%s.%ld.tmp", real, (long)getpid());
     rt_output_remove_stale(real);
     free(real);
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
@@ -116,11 +107,20 @@ char *rt_output_probe(const char *path, const char *program)
         }
     }
     if (error) {
-        rt_error(program, "cannot write '%s': %s", path, strerror(error));
+        rt_error("cannot write '%s': %s", path, strerror(error));
         free(temporary);
         return NULL;
     }
     return temporary;
+}
+
+int rt_sync_directory(const char *path)
+{
+    int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = file < 0 || (fsync(file) != 0 && errno != EINVAL) ? errno : 0;
+    if (file >= 0)
+        close(file);
+    return error;
 }
 
 void rt_output_discard(const char *temporary)

@@ -1,4 +1,4 @@
-/* common/type.c: converts between element types (common/type.h). The loops over bf16
+/* type.c: converts between element types (common/type.h). The loops over bf16
  * and f16 vectorize, because parc_math.h converts without branches. */
 #include "common/type.h"
 

@@ -1,4 +1,4 @@
-/* common/type.h: declares operations on tensors of any element type.
+/* type.h: declares operations on tensors of any element type.
  *
  * Copies count bytes and ignore the type. Computations convert a piece to f32
  * ("widen"), compute in f32 and round the result ("narrow").

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/message.h"
-#include "common/statement.h"
 #include "cuda/attention/rt_cudnn.h"
 #include "cuda/core/rt_nccl.h"
 #include "cuda/core/rt_nvtx.h"

@@ -2,7 +2,7 @@
  * step(), captures them as a graph once and replays it. It also implements the
  * events and marks that train.c uses.
  *
- * The same holds for the forward programs (eval/forward.h), each of which has a
+ * The same holds for the forward programs (eval/eval.h), each of which has a
  * graph of its own.
  *
  * The first step is enqueued call by call: libraries load kernels, connect and

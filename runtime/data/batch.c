@@ -63,6 +63,8 @@ int64_t rt_first_sample(const RtData *d, int64_t batch, int64_t step)
     return d->begin_sample + (step - d->begin_step) * batch;
 }
 
+#define GOLDEN_RATIO 0x9E3779B9u
+
 /* Where a feed's sample `number` is stored; numbers count over all epochs and
  * all sources. Each source has its own epochs. The order is that of all feeds. */
 static RtSample sample_at(const RtData *d, const RtFeed *feed, int64_t number)
@@ -72,7 +74,7 @@ static RtSample sample_at(const RtData *d, const RtFeed *feed, int64_t number)
     int64_t samples = d->share[i].samples, at = used % samples;
     if (d->shuffle) {
         uint32_t epoch = (uint32_t)(used / samples);
-        at = rt_permute(d->seed, epoch + (uint32_t)i * 0x9E3779B9u, samples,
+        at = rt_permute(d->seed, epoch + (uint32_t)i * GOLDEN_RATIO, samples,
                         at);
     }
     return rt_files_sample(&feed->source[i], at, &feed->row);
@@ -83,16 +85,14 @@ static RtSample sample_at(const RtData *d, const RtFeed *feed, int64_t number)
 static const RtFeed *feed_of(const RtData *d, const ParcInput *in, bool *later)
 {
     *later = false;
-    for (int i = 0; i < d->nfeeds; i++) {
+    for (int i = 0; i < d->nfeeds; i++)
         if (strcmp(d->feed[i].row.input->name, in->name) == 0)
             return d->feed[i].nsources > 0 ? &d->feed[i] : NULL;
-    }
-    for (int i = 0; i < d->nfeeds && in->is_labels; i++) {
+    for (int i = 0; i < d->nfeeds && in->is_labels; i++)
         if (d->feed[i].row.shifted && d->feed[i].nsources > 0) {
             *later = true;
             return &d->feed[i];
         }
-    }
     return NULL;
 }
 

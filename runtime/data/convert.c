@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/files.h"
+#include "common/message.h"
 #include "common/type.h"
 #include "data/samples.h"
 
@@ -21,9 +23,7 @@ bool rt_can_convert(const ParcInput *in, RtElement type)
 
 static int64_t integer(const unsigned char *p, RtElement type)
 {
-    uint64_t value = 0;
-    for (int b = 0; b < type.width; b++)
-        value |= (uint64_t)p[b] << (8 * b);
+    uint64_t value = rt_little(p, type.width);
     int unused = 64 - 8 * type.width;
     return type.is_signed ? (int64_t)(value << unused) >> unused
                           : (int64_t)value;
@@ -75,21 +75,21 @@ static bool integers(const ParcInput *in, int32_t *to, const unsigned char *p,
 }
 
 /* Continues "FILE: byte N: error: token 600 ". */
-static void explain(const ParcInput *in, const RtDataFile *f, int64_t value,
-                    char *to, size_t size)
+static void add_value_fault(RtText *t, const ParcInput *in, const RtDataFile *f,
+                            int64_t value)
 {
     if (value < 0 && in->is_labels && !in->has_ignored)
-        snprintf(to, size, "is negative; labels that the loss ignores are "
-                           "declared '%s: int(%lld, ignore=%lld)'",
-                 in->name, (long long)bound(in), (long long)value);
+        rt_add(t,
+               "is negative; labels that the loss ignores are declared "
+               "'%s: int(%lld, ignore=%lld)'",
+               in->name, (long long)bound(in), (long long)value);
     else if (value < 0)
-        snprintf(to, size, "is negative");
+        rt_add(t, "is negative");
     else if (f->is_array)
-        snprintf(to, size, "does not fit '%s', which takes integers below %lld",
-                 in->name, (long long)bound(in));
+        rt_add(t, "does not fit '%s', which takes integers below %lld",
+               in->name, (long long)bound(in));
     else
-        snprintf(to, size, "is beyond the vocabulary of %lld",
-                 (long long)bound(in));
+        rt_add(t, "is beyond the vocabulary of %lld", (long long)bound(in));
 }
 
 static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
@@ -99,11 +99,10 @@ static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
         int64_t at = f->first + (first + i) * f->type.width;
         int64_t value = integer(f->map + at, f->type);
         if (!is_valid(in, value)) {
-            const char *what = f->is_array ? "value" : "token";
-            int used = snprintf(why, RT_WHY, "%s: byte %lld: error: %s %lld ",
-                                f->path, (long long)at, what, (long long)value);
-            if (used < RT_WHY)
-                explain(in, f, value, why + used, (size_t)(RT_WHY - used));
+            RtText t = {.at = why, .room = RT_WHY};
+            rt_add(&t, "%s: byte %lld: error: %s %lld ", f->path, (long long)at,
+                   f->is_array ? "value" : "token", (long long)value);
+            add_value_fault(&t, in, f, value);
             return false;
         }
     }

@@ -42,7 +42,7 @@ bool rt_takes_tokens(const ParcModel *model);
 /* `spec` NULL: synthetic data. False after a message; rt_data_close also
  * then. */
 bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
-                  const ParcModel *model, const char *program);
+                  const ParcModel *model);
 /* The number of whole batches; 0: synthetic data, which has no end. */
 int64_t rt_data_batches(const RtData *d, const ParcModel *model);
 void rt_data_close(RtData *d);
@@ -51,15 +51,12 @@ void rt_data_describe(const RtData *d, const ParcModel *model);
 /* The path of a file of the data, by its number from 0; NULL: there are fewer
  * files. */
 const char *rt_data_file(const RtData *d, int number);
-/* Checks that the run does not write a file that it also reads or writes for
- * another option; false after a message (common/input.c). */
-bool rt_files_apart(const RtOptions *o, const RtData *d);
 
 /* The position in every source, as a checkpoint has it (position.c). */
 typedef struct RtDataState {
     char *spec; /* allocated; NULL: the checkpoint has none */
     int nsources;
-    int64_t origin, sample;
+    int64_t room, origin, sample;
     struct RtSourceState {
         char *text; /* allocated */
         int64_t rest, begin, used;

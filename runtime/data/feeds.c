@@ -42,18 +42,14 @@ static char *split(char *text)
 
 const char *rt_input_names(const ParcModel *m, char to[RT_WHY])
 {
-    size_t at = 0;
+    RtText t = {.at = to, .room = RT_WHY};
+    char shape[RT_SHAPE_TEXT];
     to[0] = 0;
-    for (int i = 0; i < m->ninputs && at < RT_WHY; i++) {
+    for (int i = 0; i < m->ninputs; i++) {
         const ParcInput *in = &m->input[i];
-        at += (size_t)snprintf(to + at, RT_WHY - at, "%s%s: %s[",
-                               i ? ", " : "", in->name,
-                               in->type == PARC_I32 ? "int" : "float");
-        for (int d = 0; d < in->ndim && at < RT_WHY; d++)
-            at += (size_t)snprintf(to + at, RT_WHY - at, "%s%lld",
-                                   d ? ", " : "", (long long)in->dim[d]);
-        if (at < RT_WHY)
-            at += (size_t)snprintf(to + at, RT_WHY - at, "]");
+        rt_add(&t, "%s%s: %s%s", i ? ", " : "", in->name,
+               in->type == PARC_I32 ? "int" : "float",
+               rt_shape_text(in->ndim, in->dim, shape));
     }
     return to;
 }
@@ -74,32 +70,24 @@ static int find_feed(const RtData *d, const char *name)
     return i;
 }
 
-bool rt_feed_open(RtFeed *f, const char *spec, const char *program)
+bool rt_feed_open(RtFeed *f)
 {
-    if (strcmp(spec, "synthetic") == 0)
+    if (strcmp(f->spec, "synthetic") == 0)
         return true;
-    char *text = strdup(spec), *next = text;
-    bool mixture = rt_is_mixture(spec), good = text != NULL;
-    while (good && next) {
+    bool mixture = rt_is_mixture(f->spec);
+    for (char *next = f->spec; next;) {
         char *source = next;
-        RtSource *more =
-            realloc(f->source, (size_t)(f->nsources + 1) * sizeof *more);
-        if (!more) {
-            good = false;
-            break;
-        }
-        f->source = more;
-        RtSource *s = &more[f->nsources++];
-        *s = (RtSource){0};
         double weight = 1;
+        f->source =
+            rt_grow(f->source, f->nsources, &f->room, sizeof *f->source);
+        RtSource *s = &f->source[f->nsources++];
+        *s = (RtSource){0};
         next = mixture ? rt_mixture_split(next, &weight, &source) : NULL;
-        good = rt_files_open(s, source, &f->row, program);
         s->weight = weight;
+        if (!rt_files_open(s, source, &f->row))
+            return false;
     }
-    if (!text || (!good && f->nsources == 0))
-        rt_error(program, "no memory for the sources of '%s'", spec);
-    free(text);
-    return good;
+    return true;
 }
 
 void rt_feed_close(RtFeed *f)
@@ -107,33 +95,29 @@ void rt_feed_close(RtFeed *f)
     for (int i = 0; i < f->nsources; i++)
         rt_files_close(&f->source[i]);
     free(f->source);
+    free(f->spec);
     *f = (RtFeed){0};
 }
 
-/* Adds the feed of the part "NAME=SOURCE", without opening it. Returns the text
- * of the source, or NULL after a message. */
-static const char *add_feed(RtData *d, char *part, const ParcModel *m,
-                            const char *program)
+/* Adds the feed of the part "NAME=SOURCE", without opening it; false after a
+ * message. */
+static bool add_feed(RtData *d, char *part, const ParcModel *m)
 {
     char *spec = part + name_length(part), names[RT_WHY];
     spec[-1] = 0;
     int i = find_input(m, part);
-    if (i == m->ninputs) {
-        rt_error(program, "data '%s': %s has no input '%s'; its inputs are %s",
-                 d->path, m->name, part, rt_input_names(m, names));
-        return NULL;
-    }
-    if (find_feed(d, part) < d->nfeeds) {
-        rt_error(program, "data '%s': the input '%s' is named twice", d->path,
-                 part);
-        return NULL;
-    }
+    if (i == m->ninputs)
+        return rt_error("data '%s': %s has no input '%s'; its inputs are %s",
+                        d->path, m->name, part, rt_input_names(m, names));
+    if (find_feed(d, part) < d->nfeeds)
+        return rt_error("data '%s': the input '%s' is named twice", d->path,
+                        part);
     const ParcInput *in = &m->input[i];
     RtFeed *f = &d->feed[d->nfeeds++];
-    *f = (RtFeed){.row = {.input = in, .n = 1}};
+    *f = (RtFeed){.row = {.input = in, .n = 1}, .spec = rt_format("%s", spec)};
     for (int k = 1; k < in->ndim; k++)
         f->row.n *= in->dim[k];
-    return spec;
+    return true;
 }
 
 static bool is_tokens(const ParcInput *in, const ParcInput *labels)
@@ -148,12 +132,11 @@ static bool lend_tokens(RtData *d, const ParcInput *labels, const ParcModel *m)
 {
     const ParcInput *tokens = NULL;
     int ntokens = 0;
-    for (int i = 0; i < m->ninputs; i++) {
+    for (int i = 0; i < m->ninputs; i++)
         if (m->input[i].type == PARC_I32 && !m->input[i].is_labels) {
             tokens = &m->input[i];
             ntokens++;
         }
-    }
     if (ntokens != 1 || !is_tokens(tokens, labels))
         return false;
     int i = find_feed(d, tokens->name);
@@ -162,7 +145,7 @@ static bool lend_tokens(RtData *d, const ParcInput *labels, const ParcModel *m)
     return i < d->nfeeds;
 }
 
-static bool check_named(RtData *d, const ParcModel *m, const char *program)
+static bool check_named(RtData *d, const ParcModel *m)
 {
     for (int i = 0; i < m->ninputs; i++) {
         const ParcInput *in = &m->input[i];
@@ -170,39 +153,27 @@ static bool check_named(RtData *d, const ParcModel *m, const char *program)
             (in->is_labels && lend_tokens(d, in, m)))
             continue;
         char names[RT_WHY];
-        rt_error(program,
-                 "data '%s': the input '%s' has no data; write %s=FILE (or "
-                 "%s=synthetic); the inputs of %s are %s",
-                 d->path, in->name, in->name, in->name, m->name,
-                 rt_input_names(m, names));
-        return false;
+        return rt_error("data '%s': the input '%s' has no data; write %s=FILE "
+                        "(or %s=synthetic); the inputs of %s are %s", d->path,
+                        in->name, in->name, in->name, m->name,
+                        rt_input_names(m, names));
     }
     return true;
 }
 
-bool rt_feeds_open(RtData *d, char *text, const ParcModel *model,
-                   const char *program)
+bool rt_feeds_open(RtData *d, char *text, const ParcModel *model)
 {
-    enum { MOST = 64 }; /* inputs */
-    const char *spec[MOST];
-    d->feed = calloc((size_t)model->ninputs + 1, sizeof *d->feed);
-    if (!d->feed || model->ninputs > MOST) {
-        rt_error(program, "no memory for the inputs of '%s'", d->path);
-        return false;
-    }
+    d->feed = rt_allocate(((size_t)model->ninputs + 1) * sizeof *d->feed);
     for (char *part = text; part;) {
         char *next = split(part);
-        const char *source = add_feed(d, part, model, program);
-        if (!source)
+        if (!add_feed(d, part, model))
             return false;
-        spec[d->nfeeds - 1] = source;
         part = next;
     }
-    if (!check_named(d, model, program))
+    if (!check_named(d, model))
         return false;
-    for (int i = 0; i < d->nfeeds; i++) {
-        if (!rt_feed_open(&d->feed[i], spec[i], program))
+    for (int i = 0; i < d->nfeeds; i++)
+        if (!rt_feed_open(&d->feed[i]))
             return false;
-    }
     return true;
 }

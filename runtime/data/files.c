@@ -20,53 +20,43 @@ static const struct {
 } prefixes[] = {{"u16:", 2}, {"u32:", 4}, {"bytes:", 1}, {"", 0}};
 
 static bool add_file(RtSource *s, const char *path, RtElement type,
-                     const RtRow *row, const char *program)
+                     const RtRow *row)
 {
-    RtDataFile *more = realloc(s->file, (size_t)(s->nfiles + 1) * sizeof *more);
-    if (!more) {
-        rt_error(program, "no memory for the list of data files");
-        return false;
-    }
-    s->file = more;
-    RtDataFile *f = &more[s->nfiles++];
-    bool good = rt_data_file_open(f, path, type, row, program);
+    s->file = rt_grow(s->file, s->nfiles, &s->room, sizeof *s->file);
+    RtDataFile *f = &s->file[s->nfiles++];
+    bool good = rt_data_file_open(f, path, type, row);
     f->before = s->samples;
+    s->bytes += f->size;
+    s->elements += f->elements;
     s->samples += good ? f->samples : 0;
     return good;
 }
 
 /* Adds the file `path`, or the files that match it. */
 static bool add_files(RtSource *s, const char *path, RtElement type,
-                      const RtRow *row, const char *program)
+                      const RtRow *row)
 {
-    if (!*path) {
-        rt_error(program, "data: a source has an empty file name; write "
-                          "FILE, or FILE;FILE");
-        return false;
-    }
+    if (!*path)
+        return rt_error("data: a source has an empty file name; write FILE, or "
+                        "FILE;FILE");
     if (!strpbrk(path, "*?[") || access(path, F_OK) == 0)
-        return add_file(s, path, type, row, program);
+        return add_file(s, path, type, row);
     glob_t found = {0};
     int status = glob(path, GLOB_ERR, NULL, &found);
     bool good = status == 0;
     if (!good)
-        rt_error(program, "cannot read '%s': %s", path,
+        rt_error("cannot read '%s': %s", path,
                  status == GLOB_NOMATCH ? "no file matches"
                                         : "a directory cannot be read");
     for (size_t i = 0; good && i < found.gl_pathc; i++)
-        good = add_file(s, found.gl_pathv[i], type, row, program);
+        good = add_file(s, found.gl_pathv[i], type, row);
     globfree(&found);
     return good;
 }
 
-bool rt_files_open(RtSource *s, const char *spec, const RtRow *row,
-                    const char *program)
+bool rt_files_open(RtSource *s, const char *spec, const RtRow *row)
 {
-    s->text = strdup(spec);
-    if (!s->text) {
-        rt_error(program, "no memory for the list of data files");
-        return false;
-    }
+    s->text = rt_format("%s", spec);
     RtElement type = {0};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t n = strlen(prefixes[i].prefix);
@@ -79,8 +69,9 @@ bool rt_files_open(RtSource *s, const char *spec, const RtRow *row,
     bool good = true;
     while (good && spec) {
         const char *end = strchr(spec, ';');
-        char *path = end ? strndup(spec, (size_t)(end - spec)) : strdup(spec);
-        good = path && add_files(s, path, type, row, program);
+        int n = end ? (int)(end - spec) : (int)strlen(spec);
+        char *path = rt_format("%.*s", n, spec);
+        good = add_files(s, path, type, row);
         free(path);
         spec = end ? end + 1 : NULL;
     }

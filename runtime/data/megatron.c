@@ -26,6 +26,7 @@
 
 static const char magic[9] = "MMIDIDX\0";
 enum { VERSION_AT = 9, TYPE_AT = 17, COUNTS_AT = 18, TABLES_AT = 34 };
+enum { LENGTH = 4, OFFSET = 8 }; /* widths of the tables */
 
 /* The types of tokens by their code; width 0: not of tokens. */
 static const RtElement types[] = {
@@ -37,12 +38,9 @@ static const RtElement types[] = {
     [8] = {.width = 2},
 };
 
-static int64_t number(const unsigned char *p, int bytes)
+static int64_t little_endian(const unsigned char *p, int bytes)
 {
-    uint64_t n = 0;
-    for (int b = 0; b < bytes; b++)
-        n |= (uint64_t)p[b] << (8 * b);
-    return (int64_t)n;
+    return (int64_t)rt_little(p, bytes);
 }
 
 static bool has_magic(const char *path)
@@ -56,14 +54,6 @@ static bool has_magic(const char *path)
     return found;
 }
 
-static char *join(const char *stem, size_t n, const char *suffix)
-{
-    char *path = rt_allocate(n + strlen(suffix) + 1);
-    memcpy(path, stem, n);
-    memcpy(path + n, suffix, strlen(suffix));
-    return path;
-}
-
 void rt_megatron_find(const char *path, char **bin, char **index)
 {
     size_t n = strlen(path);
@@ -71,14 +61,14 @@ void rt_megatron_find(const char *path, char **bin, char **index)
                               strcmp(path + n - 4, ".idx") == 0);
     if (!suffixed && access(path, F_OK) == 0)
         return;
-    size_t stem = suffixed ? n - 4 : n;
-    *index = join(path, stem, ".idx");
+    int stem = (int)(suffixed ? n - 4 : n);
+    *index = rt_format("%.*s.idx", stem, path);
     if (!rt_is_regular(*index) || !has_magic(*index)) {
         free(*index);
         *index = NULL;
         return;
     }
-    *bin = join(path, stem, ".bin");
+    *bin = rt_format("%.*s.bin", stem, path);
 }
 
 typedef struct Index {
@@ -89,63 +79,60 @@ typedef struct Index {
 
 static bool refuse(const Index *x, int64_t at, const char *why)
 {
-    rt_say("%s: byte %lld: error: %s", x->path, (long long)at, why);
-    return false;
+    return rt_fault(x->path, at, "%s", why);
 }
 
 /* Checks that the sequences follow each other, and counts their tokens. */
 static bool read_sequences(RtDataFile *f, const Index *x, int64_t n)
 {
-    int64_t offsets = TABLES_AT + 4 * n, end = 0;
+    int64_t offsets = TABLES_AT + LENGTH * n, end = 0;
     int width = f->type.width;
     for (int64_t i = 0; i < n; i++) {
-        int64_t length = number(x->map + TABLES_AT + 4 * i, 4);
-        if (number(x->map + offsets + 8 * i, 8) != end)
-            return refuse(x, offsets + 8 * i,
+        int64_t length = little_endian(x->map + TABLES_AT + LENGTH * i, LENGTH);
+        if (little_endian(x->map + offsets + OFFSET * i, OFFSET) != end)
+            return refuse(x, offsets + OFFSET * i,
                           "the sequence does not begin where the previous one "
                           "ends; write the data set again without gaps");
         if (length > INT32_MAX || length * width > f->size - end)
-            return refuse(x, TABLES_AT + 4 * i,
+            return refuse(x, TABLES_AT + LENGTH * i,
                           "the sequence does not fit the file of tokens; copy "
                           "both files of the data set again");
         end += length * width;
     }
-    if (end != f->size) {
-        rt_say("%s: byte %lld: error: the file has tokens that its index '%s' "
-               "does not name; copy both files of the data set again",
-               f->path, (long long)end, x->path);
-        return false;
-    }
+    if (end != f->size)
+        return rt_fault(f->path, end, "the file has tokens that its index '%s' "
+                        "does not name; copy both files of the data set again",
+                        x->path);
     f->elements = end / width;
     return true;
 }
 
-static bool read_index(RtDataFile *f, const Index *x)
+static bool read_token_index(RtDataFile *f, const Index *x)
 {
     if (x->size < TABLES_AT)
         return refuse(x, x->size, "the file ends within its header of 34 bytes");
-    if (number(x->map + VERSION_AT, 8) != 1)
+    if (little_endian(x->map + VERSION_AT, 8) != 1)
         return refuse(x, VERSION_AT, "the version of the index is not 1");
     size_t code = x->map[TYPE_AT];
     if (code >= sizeof types / sizeof types[0] || types[code].width == 0)
         return refuse(x, TYPE_AT, "the tokens are not integers of 1, 2, 4 or 8 "
                                   "bytes");
     f->type = types[code];
-    int64_t n = number(x->map + COUNTS_AT, 8);
-    int64_t documents = number(x->map + COUNTS_AT + 8, 8);
+    int64_t n = little_endian(x->map + COUNTS_AT, 8);
+    int64_t documents = little_endian(x->map + COUNTS_AT + 8, 8);
     int64_t tables = x->size - TABLES_AT;
-    if (n < 0 || n > tables / 12 || documents < 0 ||
-        documents > (tables - 12 * n) / 8)
+    if (n < 0 || n > tables / (LENGTH + OFFSET) || documents < 0 ||
+        documents > (tables - (LENGTH + OFFSET) * n) / OFFSET)
         return refuse(x, x->size, "the file ends within the tables that its "
                                   "header announces");
     return read_sequences(f, x, n);
 }
 
-bool rt_megatron_read(RtDataFile *f, const char *index, const char *program)
+bool rt_megatron_read(RtDataFile *f, const char *index)
 {
     Index x = {.path = index};
-    x.map = rt_input_map(index, &x.size, program);
-    bool good = x.map && read_index(f, &x);
+    x.map = rt_input_map(index, &x.size);
+    bool good = x.map && read_token_index(f, &x);
     rt_input_unmap(x.map, x.size);
     return good;
 }

@@ -63,33 +63,26 @@ char *rt_mixture_split(char *text, double *weight, char **source)
     return text + (plus - text) + 1;
 }
 
-static bool check_weights(const RtFeed *f, double *sum, const char *program)
+static bool check_weights(const RtFeed *f, double *sum)
 {
     *sum = 0;
     for (int i = 0; i < f->nsources; i++) {
         const RtSource *s = &f->source[i];
-        if (!(s->weight > 0 && isfinite(s->weight))) {
-            rt_error(program,
-                     "the weight of '%s' is %g; a weight must be a positive "
-                     "number: leave out a source that is not used",
-                     s->file[0].path, s->weight);
-            return false;
-        }
+        if (!(s->weight > 0 && isfinite(s->weight)))
+            return rt_error("the weight of '%s' is %g; a weight must be a "
+                            "positive number: leave out a source that is not "
+                            "used", s->file[0].path, s->weight);
         *sum += s->weight;
     }
     return true;
 }
 
-bool rt_mixture_set(RtData *d, const RtFeed *f, const char *program)
+bool rt_mixture_set(RtData *d, const RtFeed *f)
 {
     double sum;
-    if (!check_weights(f, &sum, program))
+    if (!check_weights(f, &sum))
         return false;
-    d->share = calloc((size_t)f->nsources + 1, sizeof *d->share);
-    if (!d->share) {
-        rt_error(program, "no memory for the sources of '%s'", d->path);
-        return false;
-    }
+    d->share = rt_allocate(((size_t)f->nsources + 1) * sizeof *d->share);
     d->nshares = f->nsources;
     double rest = sum;
     for (int i = 0; i < f->nsources; i++) {
@@ -101,11 +94,9 @@ bool rt_mixture_set(RtData *d, const RtFeed *f, const char *program)
             .text = s->text, .samples = s->samples, .weight = s->weight / sum,
             .rest = share < 1 ? (uint64_t)(share * (double)ONE + 0.5) : ONE};
         if (!isfinite(sum) || d->share[i].rest == 0 ||
-            (!last && d->share[i].rest == ONE)) {
-            rt_error(program, "data '%s': the weights differ by more than a "
-                              "factor of 4 billion", d->path);
-            return false;
-        }
+            (!last && d->share[i].rest == ONE))
+            return rt_error("data '%s': the weights differ by more than a "
+                            "factor of 4 billion", d->path);
     }
     return true;
 }
@@ -118,7 +109,7 @@ static int64_t part(int64_t n, uint64_t share)
 }
 
 /* The source of sample n of a mixture that begins with sample 0. */
-static int choose(const RtData *d, int64_t n, int64_t *at)
+static int choose_source(const RtData *d, int64_t n, int64_t *at)
 {
     int i = 0;
     if (d->nshares > 1) {
@@ -140,7 +131,7 @@ static int choose(const RtData *d, int64_t n, int64_t *at)
 
 int rt_mixture_choose(const RtData *d, int64_t number, int64_t *at)
 {
-    int i = choose(d, number - d->origin, at);
+    int i = choose_source(d, number - d->origin, at);
     *at += d->share[i].begin;
     return i;
 }
@@ -157,7 +148,7 @@ int64_t rt_mixture_used(const RtData *d, int64_t n, int i)
     if (i < d->nshares - 1)
         used = part(used, d->share[i].rest);
     for (int64_t k = whole; k < left; k++)
-        used += choose(d, k, &unused) == i;
+        used += choose_source(d, k, &unused) == i;
     return d->share[i].begin + used;
 }
 

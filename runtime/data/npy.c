@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/files.h"
 #include "common/message.h"
 #include "data/samples.h"
 
@@ -38,8 +39,7 @@ bool rt_npy_is(const RtDataFile *f)
 
 static bool refuse(const RtDataFile *f, int64_t at, const char *why)
 {
-    rt_say("%s: byte %lld: error: %s", f->path, (long long)at, why);
-    return false;
+    return rt_fault(f->path, at, "%s", why);
 }
 
 static bool refuse_header(const Header *h, const char *why)
@@ -58,17 +58,12 @@ static bool find_text(Header *h)
     if (version < 1 || version > 3)
         return refuse(f, VERSION_AT,
                       "the version of NumPy's format is not 1, 2 or 3");
-    int64_t n = 0;
-    for (int i = 0; i < width; i++)
-        n |= (int64_t)f->map[LENGTH_AT + i] << (8 * i);
+    int64_t n = (int64_t)rt_little(f->map + LENGTH_AT, width);
     h->offset = LENGTH_AT + width;
     if (n > MAX_HEADER || n > f->size - h->offset)
         return refuse(f, LENGTH_AT, "the file ends within NumPy's header");
-    h->text = malloc((size_t)n + 1);
-    if (!h->text)
-        return refuse(f, LENGTH_AT, "no memory for NumPy's header");
+    h->text = rt_allocate((size_t)n + 1);
     memcpy(h->text, f->map + h->offset, (size_t)n);
-    h->text[n] = 0;
     h->length = n;
     h->at = h->text;
     return true;
@@ -185,27 +180,14 @@ static bool set_type(const Header *h)
         {"<i2", {2, true, false}},  {"<u4", {4, false, false}},
         {"<i4", {4, true, false}},  {"<i8", {8, true, false}},
     };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(h->type, types[i].name) == 0) {
             h->f->type = types[i].type;
             return true;
         }
-    }
-    rt_say("%s: byte %lld: error: elements of type '%s' cannot be read; write "
-           "the array as float32, uint8, int32 or int64: "
-           "np.save(file, x.astype('float32'))",
-           h->f->path, (long long)h->offset, h->type);
-    return false;
-}
-
-/* "[60000, 28, 28]" */
-static void shape_text(int ndim, const int64_t *dim, char *to, size_t size)
-{
-    size_t at = 0;
-    to[0] = 0;
-    for (int i = 0; i < ndim && at < size; i++)
-        at += (size_t)snprintf(to + at, size - at, "%s%lld", i ? ", " : "",
-                               (long long)dim[i]);
+    return rt_fault(h->f->path, h->offset, "elements of type '%s' cannot be "
+                    "read; write the array as float32, uint8, int32 or int64: "
+                    "np.save(file, x.astype('float32'))", h->type);
 }
 
 /* Dims after the first are those of the input, and the file has as many bytes
@@ -214,29 +196,22 @@ static bool check_shape(const Header *h, const RtRow *row)
 {
     const ParcInput *in = row->input;
     RtDataFile *f = h->f;
-    bool same = h->ndim == in->ndim && h->dim[0] > 0;
-    for (int i = 1; i < h->ndim && same; i++)
-        same = h->dim[i] == in->dim[i];
-    if (!same) {
-        char have[192], want[192];
-        shape_text(h->ndim, h->dim, have, sizeof have);
-        shape_text(in->ndim - 1, in->dim + 1, want, sizeof want);
-        rt_say("%s: byte %lld: error: the array has shape [%s]; '%s' takes "
-               "[samples%s%s], with at least one sample",
-               f->path, (long long)h->offset, have, in->name,
-               in->ndim > 1 ? ", " : "", want);
-        return false;
+    if (h->dim[0] < 1 ||
+        !rt_same_shape(h->ndim - 1, h->dim + 1, in->ndim - 1, in->dim + 1)) {
+        char have[RT_SHAPE_TEXT], want[RT_SHAPE_TEXT];
+        rt_shape_text(in->ndim - 1, in->dim + 1, want);
+        return rt_fault(f->path, h->offset, "the array has shape %s; '%s' "
+                        "takes [samples%s%s, with at least one sample",
+                        rt_shape_text(h->ndim, h->dim, have), in->name,
+                        in->ndim > 1 ? ", " : "", want + 1);
     }
     int64_t bytes = row->n * f->type.width, data = f->size - f->first;
-    if (h->dim[0] > data / bytes || h->dim[0] * bytes != data) {
-        rt_say("%s: byte %lld: error: the file has %lld samples of %lld bytes "
-               "and %lld bytes more; its header states %lld samples; "
-               "write it again",
-               f->path, (long long)f->size, (long long)(data / bytes),
-               (long long)bytes, (long long)(data % bytes),
-               (long long)h->dim[0]);
-        return false;
-    }
+    if (h->dim[0] > data / bytes || h->dim[0] * bytes != data)
+        return rt_fault(f->path, f->size, "the file has %lld samples of %lld "
+                        "bytes and %lld bytes more; its header states %lld "
+                        "samples; write it again", (long long)(data / bytes),
+                        (long long)bytes, (long long)(data % bytes),
+                        (long long)h->dim[0]);
     f->samples = h->dim[0];
     f->elements = f->samples * row->n;
     return true;
@@ -246,10 +221,9 @@ static bool check_type(const Header *h, const ParcInput *in)
 {
     if (rt_can_convert(in, h->f->type))
         return true;
-    rt_say("%s: byte %lld: error: the elements have type '%s'; '%s' takes %s",
-           h->f->path, (long long)h->offset, h->type, in->name,
-           in->type == PARC_I32 ? "integers" : "float32 or uint8");
-    return false;
+    return rt_fault(h->f->path, h->offset, "the elements have type '%s'; '%s' "
+                    "takes %s", h->type, in->name,
+                    in->type == PARC_I32 ? "integers" : "float32 or uint8");
 }
 
 bool rt_npy_read(RtDataFile *f, const RtRow *row)

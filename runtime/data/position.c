@@ -51,18 +51,16 @@ enum { MOST_TEXT = 1 << 16, MOST_SOURCES = 1 << 16 };
 
 static void read_source(RtDataState *s, RtJson *j)
 {
-    struct RtSourceState *more =
-        realloc(s->source, (size_t)(s->nsources + 1) * sizeof *more);
-    if (!more || s->nsources == MOST_SOURCES) {
+    if (s->nsources == MOST_SOURCES) {
         rt_json_fail(j, "too many sources of data");
         return;
     }
-    s->source = more;
-    struct RtSourceState *one = &more[s->nsources++];
+    s->source = rt_grow(s->source, s->nsources, &s->room, sizeof *s->source);
+    struct RtSourceState *one = &s->source[s->nsources++];
     *one = (struct RtSourceState){.text = rt_allocate(MOST_TEXT)};
-    char key[16];
+    char key[RT_JSON_KEY];
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "source") == 0)
             rt_json_string(j, one->text, MOST_TEXT);
         else if (strcmp(key, "rest") == 0)
@@ -73,7 +71,6 @@ static void read_source(RtDataState *s, RtJson *j)
             one->used = rt_json_integer(j);
         else
             rt_json_skip(j);
-    }
 }
 
 /* Whether no product or sum of the positions overflows. */
@@ -91,9 +88,9 @@ static bool is_possible(const RtDataState *s)
 
 void rt_data_read(RtDataState *s, RtJson *j)
 {
-    char key[16];
+    char key[RT_JSON_KEY];
     rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
+    while (rt_json_key(j, key, sizeof key))
         if (strcmp(key, "spec") == 0 && !s->spec) {
             s->spec = rt_allocate(MOST_TEXT);
             rt_json_string(j, s->spec, MOST_TEXT);
@@ -108,7 +105,6 @@ void rt_data_read(RtDataState *s, RtJson *j)
         } else {
             rt_json_skip(j);
         }
-    }
     if (!is_possible(s))
         rt_json_fail(j, "the position in the data is not possible");
 }
@@ -143,10 +139,9 @@ static const struct RtSourceState *find_source(const RtData *d,
 {
     if (i < s->nsources && is_same_source(d, i, s, i))
         return &s->source[i];
-    for (int k = 0; k < s->nsources; k++) {
+    for (int k = 0; k < s->nsources; k++)
         if (is_same_source(d, i, s, k))
             return &s->source[k];
-    }
     return i < s->nsources && d->nshares == s->nsources ? &s->source[i] : NULL;
 }
 

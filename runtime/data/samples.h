@@ -39,15 +39,17 @@ typedef struct RtSource {
     char *text; /* its part of the SPEC, without weight; allocated */
     RtDataFile *file;
     int nfiles;
-    int64_t samples;
+    int64_t room, bytes, elements, samples;
     double weight;
 } RtSource;
 
 /* What feeds an input: a source, or the sources of a mixture. */
 struct RtFeed {
     RtRow row;
+    char *spec; /* the text of its sources; allocated */
     RtSource *source;
     int nsources; /* 0: synthetic */
+    int64_t room;
 };
 
 /* A sample: its file, and the index in it of its first element. */
@@ -60,14 +62,14 @@ typedef struct RtSample {
  * it names. `type.width` 0: the file says what it is. False after a message;
  * rt_data_file_close also then. */
 bool rt_data_file_open(RtDataFile *f, const char *path, RtElement type,
-                       const RtRow *row, const char *program);
+                       const RtRow *row);
 void rt_data_file_close(RtDataFile *f);
 
 /* If `path` names a Megatron data set, sets *bin and *index (allocated) to the
  * paths of its two files; otherwise leaves them NULL. */
 void rt_megatron_find(const char *path, char **bin, char **index);
 /* Reads the index of `f`, sets type and elements. False after a message. */
-bool rt_megatron_read(RtDataFile *f, const char *index, const char *program);
+bool rt_megatron_read(RtDataFile *f, const char *index);
 
 /* Whether the mapped file begins with the magic number of NumPy's format. */
 bool rt_npy_is(const RtDataFile *f);
@@ -77,8 +79,7 @@ bool rt_npy_read(RtDataFile *f, const RtRow *row);
 
 /* Opens the source that `spec` describes: [PREFIX:]FILE[;FILE…]. False after a
  * message; rt_files_close also then. */
-bool rt_files_open(RtSource *s, const char *spec, const RtRow *row,
-                    const char *program);
+bool rt_files_open(RtSource *s, const char *spec, const RtRow *row);
 void rt_files_close(RtSource *s);
 /* Sample `at` of the source: 0 … samples-1. */
 RtSample rt_files_sample(const RtSource *s, int64_t at, const RtRow *row);
@@ -91,16 +92,15 @@ bool rt_can_convert(const ParcInput *in, RtElement type);
 bool rt_convert(const ParcInput *in, const RtDataFile *f, int64_t first,
                 int64_t n, void *to, char why[RT_WHY]);
 
-/* Opens the sources of one input: a source or a mixture. False after a
- * message. */
-bool rt_feed_open(RtFeed *f, const char *spec, const char *program);
+/* Opens the sources of one input, as f->spec says, which is changed: a source
+ * or a mixture. False after a message. */
+bool rt_feed_open(RtFeed *f);
 void rt_feed_close(RtFeed *f);
 /* "x=a.npy,y=b.npy": whether the spec names inputs. */
 bool rt_names_inputs(const char *spec);
 /* Opens the feeds of a spec that names inputs, whose text is changed. False
  * after a message. */
-bool rt_feeds_open(RtData *d, char *text, const ParcModel *model,
-                   const char *program);
+bool rt_feeds_open(RtData *d, char *text, const ParcModel *model);
 
 /* "x: float[8, 32], labels: int[8]": the inputs of a model. Returns `to`. */
 const char *rt_input_names(const ParcModel *m, char to[RT_WHY]);
@@ -112,7 +112,7 @@ char *rt_mixture_split(char *text, double *weight, char **source);
 /* Whether the spec has at least two weights. */
 bool rt_is_mixture(const char *spec);
 /* Sets the shares of the sources of feed `f`. False after a message. */
-bool rt_mixture_set(RtData *d, const RtFeed *f, const char *program);
+bool rt_mixture_set(RtData *d, const RtFeed *f);
 /* The source of sample `number` of the run; sets *at to how many samples
  * before it that source has provided. */
 int rt_mixture_choose(const RtData *d, int64_t number, int64_t *at);

@@ -38,90 +38,64 @@ bool rt_takes_tokens(const ParcModel *model)
     return only_tokens(model) != NULL;
 }
 
-static bool open_unnamed(RtData *d, const char *spec, const ParcModel *model,
-                         const char *program)
+static bool open_unnamed(RtData *d, const char *spec, const ParcModel *model)
 {
     const ParcInput *tokens = only_tokens(model);
     if (!tokens) {
         char names[RT_WHY];
-        rt_error(program,
-                 "data '%s': a file without a name feeds one input of tokens "
-                 "of shape [batch, seq] and the labels; %s takes %s: write "
-                 "NAME=FILE for each, separated by commas",
-                 spec, model->name, rt_input_names(model, names));
-        return false;
+        return rt_error("data '%s': a file without a name feeds one input of "
+                        "tokens of shape [batch, seq] and the labels; %s takes "
+                        "%s: write NAME=FILE for each, separated by commas",
+                        spec, model->name, rt_input_names(model, names));
     }
-    d->feed = calloc(1, sizeof *d->feed);
-    if (!d->feed) {
-        rt_error(program, "no memory for the sources of '%s'", spec);
-        return false;
-    }
+    d->feed = rt_allocate(sizeof *d->feed);
     d->nfeeds = 1;
-    d->feed->row = (RtRow){tokens, tokens->dim[1], true};
-    return rt_feed_open(d->feed, spec, program);
+    *d->feed = (RtFeed){.row = {tokens, tokens->dim[1], true},
+                        .spec = rt_format("%s", spec)};
+    return rt_feed_open(d->feed);
 }
 
 /* Whether the sources of a feed fit the order of samples of another one. */
-static bool check_order(const RtFeed *f, const RtFeed *first,
-                        const char *program)
+static bool check_order(const RtFeed *f, const RtFeed *first)
 {
     const char *name = f->row.input->name, *other = first->row.input->name;
-    if (f->nsources != first->nsources) {
-        rt_error(program,
-                 "data: '%s' has %d source%s, '%s' has %d: all inputs are "
-                 "mixed in the same way", other, first->nsources,
-                 first->nsources == 1 ? "" : "s", name, f->nsources);
-        return false;
-    }
+    if (f->nsources != first->nsources)
+        return rt_error("data: '%s' has %d source%s, '%s' has %d: all inputs "
+                        "are mixed in the same way", other, first->nsources,
+                        first->nsources == 1 ? "" : "s", name, f->nsources);
     for (int i = 0; i < f->nsources; i++) {
         const RtSource *a = &first->source[i], *b = &f->source[i];
-        if (a->weight < b->weight || a->weight > b->weight) {
-            rt_error(program,
-                     "data: source %d has the weight %g for '%s' and %g for "
-                     "'%s': all inputs are mixed in the same way",
-                     i + 1, a->weight, other, b->weight, name);
-            return false;
-        }
-        if (a->samples != b->samples) {
-            rt_error(program,
-                     "data: '%s' has %lld samples for '%s', '%s' has %lld "
-                     "for '%s': every input needs the same number",
-                     a->text, (long long)a->samples, other, b->text,
-                     (long long)b->samples, name);
-            return false;
-        }
+        if (a->weight < b->weight || a->weight > b->weight)
+            return rt_error("data: source %d has the weight %g for '%s' and %g "
+                            "for '%s': all inputs are mixed in the same way",
+                            i + 1, a->weight, other, b->weight, name);
+        if (a->samples != b->samples)
+            return rt_error("data: '%s' has %lld samples for '%s', '%s' has "
+                            "%lld for '%s': every input needs the same number",
+                            a->text, (long long)a->samples, other, b->text,
+                            (long long)b->samples, name);
     }
     return true;
 }
 
-static bool set_order(RtData *d, const char *program)
+static bool set_order(RtData *d)
 {
     const RtFeed *first = NULL;
     for (int i = 0; i < d->nfeeds; i++) {
         const RtFeed *f = &d->feed[i];
         if (f->nsources > 0 && !first) {
             first = f;
-            if (!rt_mixture_set(d, f, program))
+            if (!rt_mixture_set(d, f))
                 return false;
-        } else if (f->nsources > 0 && !check_order(f, first, program)) {
+        } else if (f->nsources > 0 && !check_order(f, first)) {
             return false;
         }
     }
     return true;
 }
 
-static int64_t bytes_of(const RtFeed *f)
-{
-    int64_t size = 0;
-    for (int i = 0; i < f->nsources; i++) {
-        for (int k = 0; k < f->source[i].nfiles; k++)
-            size += f->source[i].file[k].size;
-    }
-    return size;
-}
-
 bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
-                  const ParcModel *model, const char *program)
+                  const ParcModel *model)
 {
     *d = (RtData){.shuffle = shuffle, .seed = seed};
     if (!spec || strcmp(spec, "synthetic") == 0)
@@ -129,15 +103,16 @@ bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
     d->path = spec;
     bool good;
     if (rt_names_inputs(spec)) {
-        char *text = strdup(spec);
-        good = text && rt_feeds_open(d, text, model, program);
+        char *text = rt_format("%s", spec);
+        good = rt_feeds_open(d, text, model);
         free(text);
     } else {
-        good = open_unnamed(d, spec, model, program);
+        good = open_unnamed(d, spec, model);
     }
-    good = good && set_order(d, program);
-    for (int i = 0; i < d->nfeeds; i++)
-        d->size += bytes_of(&d->feed[i]);
+    good = good && set_order(d);
+    for (int k = 0; k < d->nfeeds; k++)
+        for (int i = 0; i < d->feed[k].nsources; i++)
+            d->size += d->feed[k].source[i].bytes;
     d->samples = rt_mixture_samples(d);
     return good;
 }
@@ -149,10 +124,8 @@ void rt_data_describe(const RtData *d, const ParcModel *model)
     } else if (d->nfeeds == 1 && d->feed->row.shifted) {
         const RtFeed *f = d->feed;
         int64_t tokens = 0;
-        for (int i = 0; i < f->nsources; i++) {
-            for (int k = 0; k < f->source[i].nfiles; k++)
-                tokens += f->source[i].file[k].elements;
-        }
+        for (int i = 0; i < f->nsources; i++)
+            tokens += f->source[i].elements;
         printf("data      %s: %lld tokens, %lld sequences of %lld%s\n", d->path,
                (long long)tokens, (long long)d->samples, (long long)model->seq,
                d->shuffle ? ", shuffled" : "");
@@ -164,14 +137,13 @@ void rt_data_describe(const RtData *d, const ParcModel *model)
 
 const char *rt_data_file(const RtData *d, int number)
 {
-    for (int k = 0; k < d->nfeeds; k++) {
+    for (int k = 0; k < d->nfeeds; k++)
         for (int i = 0; i < d->feed[k].nsources; i++) {
             const RtSource *s = &d->feed[k].source[i];
             if (number < s->nfiles)
                 return s->file[number].path;
             number -= s->nfiles;
         }
-    }
     return NULL;
 }
 

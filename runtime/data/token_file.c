@@ -32,8 +32,7 @@ static const struct {
 
 static uint32_t word(const unsigned char *p)
 {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-           (uint32_t)p[3] << 24;
+    return (uint32_t)rt_little(p, 4);
 }
 
 /* The size of the UTF-8 character at p, of n available bytes; 0 if the bytes
@@ -45,10 +44,9 @@ static int64_t character(const unsigned char *p, int64_t n)
                    : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
     bool control = (*p < ' ' && *p != '\t' && *p != '\n' && *p != '\r' &&
                     *p != '\f') || *p == 0x7F;
-    for (int64_t i = 1; i < size && i < n; i++) {
+    for (int64_t i = 1; i < size && i < n; i++)
         if (p[i] >> 6 != 2)
             return 0;
-    }
     return control ? 0 : size;
 }
 
@@ -68,11 +66,9 @@ static bool refuse_text(const RtDataFile *f)
 {
     if (!is_text(f))
         return true;
-    rt_say("%s: byte 0: error: the file is text, not 16-bit tokens; --data "
-           "bytes:%s takes each byte as a token, u16:%s takes it as 16-bit "
-           "tokens anyway",
-           f->path, f->path, f->path);
-    return false;
+    return rt_fault(f->path, 0, "the file is text, not 16-bit tokens; --data "
+                    "bytes:%s takes each byte as a token, u16:%s takes it as "
+                    "16-bit tokens anyway", f->path, f->path);
 }
 
 /* Reads the header if the file has one; false, after a message, if it
@@ -82,29 +78,22 @@ static bool read_header(RtDataFile *f)
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
         if (f->size < 4 || word(f->map) != headers[i].magic)
             continue;
-        if (f->size < HEADER_BYTES) {
-            rt_say("%s: byte %lld: error: the file ends within its header of "
-                   "%d bytes",
-                   f->path, (long long)f->size, HEADER_BYTES);
-            return false;
-        }
-        if (word(f->map + 4) != headers[i].version) {
-            rt_say("%s: byte 4: error: version %u of the token format is not "
-                   "known (expected %u)",
-                   f->path, word(f->map + 4), headers[i].version);
-            return false;
-        }
+        if (f->size < HEADER_BYTES)
+            return rt_fault(f->path, f->size, "the file ends within its header "
+                            "of %d bytes", HEADER_BYTES);
+        if (word(f->map + 4) != headers[i].version)
+            return rt_fault(f->path, 4, "version %u of the token format is not "
+                            "known (expected %u)", word(f->map + 4),
+                            headers[i].version);
         f->first = HEADER_BYTES;
         f->type.width = headers[i].width;
         f->elements = word(f->map + 8);
         int64_t want = HEADER_BYTES + f->elements * f->type.width;
-        if (f->size < want) {
-            rt_say("%s: byte %lld: error: the file is truncated: its header "
-                   "states %lld tokens, the file has %lld",
-                   f->path, (long long)f->size, (long long)f->elements,
-                   (long long)((f->size - HEADER_BYTES) / f->type.width));
-            return false;
-        }
+        if (f->size < want)
+            return rt_fault(
+                f->path, f->size, "the file is truncated: its header states "
+                "%lld tokens, the file has %lld", (long long)f->elements,
+                (long long)((f->size - HEADER_BYTES) / f->type.width));
         return true;
     }
     return true;
@@ -116,22 +105,17 @@ static bool count_tokens(RtDataFile *f, const RtRow *row)
     int width = f->type.width;
     if (!counted && f->first == 0) {
         f->elements = f->size / width;
-        if (f->size % width != 0) {
-            rt_say("%s: byte %lld: error: the file is truncated: a token has "
-                   "%d bytes; --data bytes:%s takes each byte as a token",
-                   f->path, (long long)(f->elements * width), width, f->path);
-            return false;
-        }
+        if (f->size % width != 0)
+            return rt_fault(f->path, f->elements * width, "the file is "
+                            "truncated: a token has %d bytes; --data bytes:%s "
+                            "takes each byte as a token", width, f->path);
     }
     f->samples = (f->elements - row->shifted) / row->n;
-    if (f->samples < 1) {
-        rt_say("%s: byte %lld: error: the file ends after %lld token%s; a "
-               "sequence of %lld needs %lld",
-               f->path, (long long)f->size, (long long)f->elements,
-               f->elements == 1 ? "" : "s", (long long)row->n,
-               (long long)row->n + row->shifted);
-        return false;
-    }
+    if (f->samples < 1)
+        return rt_fault(f->path, f->size, "the file ends after %lld token%s; a "
+                        "sequence of %lld needs %lld", (long long)f->elements,
+                        f->elements == 1 ? "" : "s", (long long)row->n,
+                        (long long)row->n + row->shifted);
     return true;
 }
 
@@ -140,26 +124,24 @@ static bool check_tokens(const RtDataFile *f, const RtRow *row)
 {
     if (rt_can_convert(row->input, f->type))
         return true;
-    rt_say("%s: byte 0: error: '%s' takes floats, and the file is not an array "
-           "of NumPy; write it with np.save(file, x.astype('float32'))",
-           f->path, row->input->name);
-    return false;
+    return rt_fault(f->path, 0, "'%s' takes floats, and the file is not an "
+                    "array of NumPy; write it with np.save(file, "
+                    "x.astype('float32'))", row->input->name);
 }
 
 /* Maps the file and detects what it is. */
-static bool open_any(RtDataFile *f, const char *path, const RtRow *row,
-                     const char *program)
+static bool open_any(RtDataFile *f, const char *path, const RtRow *row)
 {
     char *bin = NULL, *index = NULL;
     rt_megatron_find(path, &bin, &index);
-    f->path = bin ? bin : strdup(path);
-    f->map = f->path ? rt_input_map(f->path, &f->size, program) : NULL;
+    f->path = bin ? bin : rt_format("%s", path);
+    f->map = rt_input_map(f->path, &f->size);
     f->type = (RtElement){.width = RAW_BYTES, .is_signed = false};
     bool good = f->map, array = good && !index && rt_npy_is(f);
     if (array)
         good = rt_npy_read(f, row);
     else if (good && index)
-        good = rt_megatron_read(f, index, program);
+        good = rt_megatron_read(f, index);
     else if (good)
         good = check_tokens(f, row) && refuse_text(f) && read_header(f);
     free(index);
@@ -167,13 +149,13 @@ static bool open_any(RtDataFile *f, const char *path, const RtRow *row,
 }
 
 bool rt_data_file_open(RtDataFile *f, const char *path, RtElement type,
-                       const RtRow *row, const char *program)
+                       const RtRow *row)
 {
     *f = (RtDataFile){.type = type};
     if (type.width == 0)
-        return open_any(f, path, row, program);
-    f->path = strdup(path);
-    f->map = f->path ? rt_input_map(f->path, &f->size, program) : NULL;
+        return open_any(f, path, row);
+    f->path = rt_format("%s", path);
+    f->map = rt_input_map(f->path, &f->size);
     return f->map && check_tokens(f, row) && count_tokens(f, row);
 }
 

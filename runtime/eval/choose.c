@@ -12,16 +12,15 @@
 #include <stdlib.h>
 
 #include "common/message.h"
-#include "eval/sample.h"
+#include "eval/eval.h"
 #include "params/random.h"
 
 static int64_t largest(const float *logit, int64_t n)
 {
     int64_t best = 0;
-    for (int64_t i = 1; i < n; i++) {
+    for (int64_t i = 1; i < n; i++)
         if (logit[i] > logit[best])
             best = i;
-    }
     return best;
 }
 

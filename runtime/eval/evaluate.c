@@ -1,5 +1,5 @@
-/* evaluate.c: computes the loss on validation data (--val), between training
- * steps or as the only task of a run (--eval).
+/* evaluate.c: computes the loss on validation data (--val), between
+ * training steps or as the only task of a run (--eval).
  *
  * The forward program of evaluation (ParcModel.eval) has no dropout, no
  * gradients and no optimizer, and reads the parameters where the training step
@@ -12,8 +12,14 @@
  * Requires that all ranks call it after the same step. Ensures that training
  * continues as if there had been no evaluation: batches, random numbers and
  * optimizer states of the training steps do not depend on it.
+ *
+ * It also executes forward programs for all callers. A barrier before and after
+ * each session separates it from the training steps: ranks read each other's
+ * buffers in place, and the programs use the same memory for different tensors.
+ * Between the runs of one session the program's own barriers suffice, as they
+ * do between training steps.
  */
-#include "eval/evaluate.h"
+#include "eval/eval.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +27,6 @@
 
 #include "common/message.h"
 #include "device.h"
-#include "eval/forward.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "params/random.h"
@@ -31,6 +36,42 @@
  * Training steps count from 1. */
 enum { KEY_STEP = 0 };
 
+void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step)
+{
+    int64_t key = rt_step_key(seed, step);
+    if (offset < 0)
+        return;
+    memcpy(rt->arena + offset, &key, sizeof key);
+    rt_device_upload(rt, offset, sizeof key);
+}
+
+void rt_forward_init(ParcRt *rt)
+{
+    const ParcEval *const program[] = {rt->model->eval, rt->model->outputs};
+    for (int i = 0; i < 2; i++)
+        if (program[i])
+            program[i]->init(rt);
+}
+
+void rt_forward_begin(ParcRt *rt, const ParcEval *e)
+{
+    rt_meet(rt, RT_AT_FORWARD);
+    e->begin(rt);
+}
+
+void rt_forward_run(ParcRt *rt, const ParcEval *e)
+{
+    RtRing *ring = rt->ring; /* a trace shows training steps only */
+    rt->ring = NULL;
+    rt_device_run(rt, e);
+    rt->ring = ring;
+}
+
+void rt_forward_end(ParcRt *rt)
+{
+    rt_meet(rt, RT_AT_FORWARD);
+}
+
 static int64_t batches(const RtRun *run)
 {
     const RtOptions *o = &run->options;
@@ -39,35 +80,26 @@ static int64_t batches(const RtRun *run)
                                                                 : all;
 }
 
-static bool refuse(const RtRun *run, const char *what)
-{
-    rt_error(run->options.program, "%s", what);
-    return false;
-}
-
 bool rt_evaluate_open(RtRun *run)
 {
     const RtOptions *o = &run->options;
     if (!o->val)
         return true;
     if (!run->model->eval)
-        return refuse(run, "--val: the program cannot evaluate; compile it again "
-                           "without --no-eval");
-    if (!rt_data_open(&run->val, o->val, false, o->seed, run->model,
-                      o->program))
+        return rt_error("--val: the program cannot evaluate; compile it again "
+                        "without --no-eval");
+    if (!rt_data_open(&run->val, o->val, false, o->seed, run->model))
         return false;
     if (batches(run) > 0)
         return true;
     if (run->val.nshares == 0)
-        return refuse(run, "--val synthetic has no end; --val-steps N evaluates "
-                           "N batches");
-    rt_say("%s: byte %lld: error: the file ends before the first batch of %lld "
-           "%s is complete: it has %lld",
-           run->val.path, (long long)run->val.size,
-           (long long)run->model->batch,
-           run->model->seq > 1 ? "sequences" : "samples",
-           (long long)run->val.samples);
-    return false;
+        return rt_error("--val synthetic has no end; --val-steps N evaluates N "
+                        "batches");
+    return rt_fault(run->val.path, run->val.size, "the file ends before the "
+                    "first batch of %lld %s is complete: it has %lld",
+                    (long long)run->model->batch,
+                    run->model->seq > 1 ? "sequences" : "samples",
+                    (long long)run->val.samples);
 }
 
 bool rt_evaluate_is_due(const RtRun *run, int64_t step)
@@ -75,15 +107,6 @@ bool rt_evaluate_is_due(const RtRun *run, int64_t step)
     const RtOptions *o = &run->options;
     return o->val && (step == o->steps ||
                       (o->val_every > 0 && step % o->val_every == 0));
-}
-
-static void set_key(ParcRt *rt, const ParcEval *e, int64_t seed)
-{
-    int64_t key = rt_step_key(seed, KEY_STEP);
-    if (e->random_offset >= 0) {
-        memcpy(rt->arena + e->random_offset, &key, sizeof key);
-        rt_device_upload(rt, e->random_offset, sizeof key);
-    }
 }
 
 static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)
@@ -98,13 +121,6 @@ static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)
     return (double)*rt_floats(rt, e->loss_offset);
 }
 
-/* Whether a signal or --max-time ends the run; equal on all ranks. Without
- * training steps a signal ends the run by itself. */
-static bool is_stopped(ParcRt *rt, RtRun *run)
-{
-    return run->agree.next > 0 && (rt_agree(rt, run) & RT_STOP);
-}
-
 double rt_evaluate(ParcRt *rt, RtRun *run)
 {
     const ParcEval *e = rt->model->eval;
@@ -112,12 +128,12 @@ double rt_evaluate(ParcRt *rt, RtRun *run)
     double sum = 0;
     bool stopped = false;
     rt_forward_begin(rt, e);
-    set_key(rt, e, run->options.seed);
+    rt_set_key(rt, e->random_offset, run->options.seed, KEY_STEP);
     while (done < n && !stopped) {
         sum += batch_loss(rt, run, done++);
-        stopped = is_stopped(rt, run);
+        stopped = rt_agree(rt, run) & RT_STOP;
     }
-    rt_forward_end(rt, e);
+    rt_forward_end(rt);
     return done == n ? sum / (double)n : NAN;
 }
 

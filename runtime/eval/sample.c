@@ -14,7 +14,6 @@
  * sequence. Rank 0 reads the parts, chooses the token and sends it to all
  * ranks.
  */
-#include "eval/sample.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,10 +24,10 @@
 #include "common/message.h"
 #include "common/type.h"
 #include "device.h"
-#include "eval/forward.h"
-#include "launch/job.h"
+#include "eval/eval.h"
 #include "launch/world.h"
 #include "options/options.h"
+#include "params/params.h"
 #include "rt.h"
 
 enum { BYTES = 256, LOGIT_DIMS = 3, MOST_TOKENS = 1 << 30 };
@@ -50,8 +49,7 @@ static const ParcInput *text_input(const RtRun *run)
         }
     }
     if (n != 1) {
-        rt_error(run->options.program,
-                 "cannot sample from %s: it has %d inputs of tokens; sampling "
+        rt_error("cannot sample from %s: it has %d inputs of tokens; sampling "
                  "continues the text of one", run->model->name, n);
         return NULL;
     }
@@ -62,35 +60,25 @@ static const ParcInput *text_input(const RtRun *run)
 static bool check_outputs(const RtRun *run)
 {
     const ParcModel *m = run->model;
-    const char *program = run->options.program;
-    if (!m->outputs || m->outputs->noutputs == 0) {
-        rt_error(program,
-                 "cannot sample from %s: forward returns only the loss; return "
-                 "the logits as the second value: return loss, logits",
-                 m->name);
-        return false;
-    }
+    if (!m->outputs || m->outputs->noutputs == 0)
+        return rt_error("cannot sample from %s: forward returns only the loss; "
+                        "return the logits as the second value: return loss, "
+                        "logits", m->name);
     const ParcOutput *o = &m->outputs->output[0];
     if (o->ndim != LOGIT_DIMS || o->dim[1] != m->seq || o->type == PARC_I32 ||
-        o->type == PARC_I64) {
-        rt_error(program,
-                 "cannot sample from %s: '%s', its second value, does not have "
-                 "the shape [batch, seq, vocabulary] of logits",
-                 m->name, o->name);
-        return false;
-    }
+        o->type == PARC_I64)
+        return rt_error("cannot sample from %s: '%s', its second value, does "
+                        "not have the shape [batch, seq, vocabulary] of logits",
+                        m->name, o->name);
     return true;
 }
 
 static bool add_token(RtRun *run, int64_t token, const char *what)
 {
     const ParcOutput *o = &run->model->outputs->output[0];
-    if (token < 0 || token >= o->dim[2]) {
-        rt_error(run->options.program,
-                 "%s: token %lld is beyond the vocabulary of %lld", what,
-                 (long long)token, (long long)o->dim[2]);
-        return false;
-    }
+    if (token < 0 || token >= o->dim[2])
+        return rt_error("%s: token %lld is beyond the vocabulary of %lld", what,
+                        (long long)token, (long long)o->dim[2]);
     run->prompt[run->nprompt++] = (int32_t)token;
     return true;
 }
@@ -99,17 +87,13 @@ static bool read_text(RtRun *run)
 {
     const RtOptions *o = &run->options;
     int64_t vocabulary = run->model->outputs->output[0].dim[2];
-    if (vocabulary > BYTES) {
-        rt_error(o->program,
-                 "--sample: the model has %lld tokens, so it does not read "
-                 "bytes; --sample-ids takes token ids",
-                 (long long)vocabulary);
-        return false;
-    }
-    for (const char *c = o->sample; *c; c++) {
+    if (vocabulary > BYTES)
+        return rt_error("--sample: the model has %lld tokens, so it does not "
+                        "read bytes; --sample-ids takes token ids",
+                        (long long)vocabulary);
+    for (const char *c = o->sample; *c; c++)
         if (!add_token(run, (unsigned char)*c, "--sample"))
             return false;
-    }
     return true;
 }
 
@@ -125,11 +109,9 @@ static bool read_ids(RtRun *run)
             return true;
         errno = 0;
         long long id = strtoll(text, &end, 10);
-        if (end == text || errno || (*end && !strchr(", \t\n", *end))) {
-            rt_error(o->program, "--sample-ids takes token ids, as in 1,2,3; "
-                                 "not '%s'", text);
-            return false;
-        }
+        if (end == text || errno || (*end && !strchr(", \t\n", *end)))
+            return rt_error("--sample-ids takes token ids, as in 1,2,3; not "
+                            "'%s'", text);
         if (!add_token(run, id, "--sample-ids"))
             return false;
         text = end;
@@ -144,17 +126,15 @@ bool rt_sample_open(RtRun *run)
         return true;
     if (!check_outputs(run) || !text_input(run))
         return false;
-    if (o->tokens > MOST_TOKENS) {
-        rt_error(o->program, "--tokens takes at most %d, not %lld",
-                 MOST_TOKENS, (long long)o->tokens);
-        return false;
-    }
+    if (o->tokens > MOST_TOKENS)
+        return rt_error("--tokens takes at most %d, not %lld", MOST_TOKENS,
+                        (long long)o->tokens);
     size_t most = strlen(text) + (size_t)o->tokens;
     run->prompt = rt_allocate((most + 1) * sizeof *run->prompt);
     if (!(o->sample ? read_text(run) : read_ids(run)))
         return false;
     if (run->nprompt == 0)
-        rt_error(o->program, "%s needs at least one token to continue",
+        rt_error("%s needs at least one token to continue",
                  o->sample ? "--sample" : "--sample-ids");
     return run->nprompt > 0;
 }
@@ -195,28 +175,18 @@ typedef struct Part {
 static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
                     int64_t position)
 {
-    int64_t index[LOGIT_DIMS], size[LOGIT_DIMS];
-    uint32_t used = 0;
-    for (int d = 0; d < LOGIT_DIMS; d++) {
-        int64_t parts = 1;
-        index[d] = 0;
-        for (int i = 0; i < PARC_MAX_AXES && o->split[d][i] >= 0; i++) {
-            int axis = o->split[d][i];
-            parts *= m->axis[axis].size;
-            index[d] = index[d] * m->axis[axis].size + rt_coord(m, rank, axis);
-            used |= 1u << axis;
-        }
-        size[d] = (o->dim[d] + o->pad[d]) / parts;
-    }
-    Part p = {.first = index[2] * size[2], .n = size[2], .held = true};
-    if (p.first + p.n > o->dim[2])
-        p.n = p.first < o->dim[2] ? o->dim[2] - p.first : 0;
-    p.offset = o->offset +
-               position % size[1] * size[2] * rt_type_size(o->type);
-    for (int a = 0; a < m->naxes; a++)
-        p.held &= (used >> a & 1) || rt_coord(m, rank, a) == 0;
-    p.held &= index[0] == 0 && index[1] == position / size[1] && p.n > 0;
-    return p;
+    ParcParam p = {.ndim = LOGIT_DIMS};
+    RtShard s;
+    memcpy(p.dim, o->dim, sizeof p.dim);
+    memcpy(p.pad, o->pad, sizeof p.pad);
+    memcpy(p.split, o->split, sizeof p.split);
+    rt_shard(&s, m, rank, &p);
+    int64_t row = position - s.begin[1];
+    return (Part){.first = s.begin[2],
+                  .n = s.held[2],
+                  .offset = o->offset + row * s.part[2] * rt_type_size(o->type),
+                  .held = s.owner && s.begin[0] == 0 && row >= 0 &&
+                          row < s.part[1] && s.held[2] > 0};
 }
 
 /* Copies a rank's part of the logits to `to`, as f32. Rank 0 calls it while
@@ -224,18 +194,11 @@ static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
 static void read_part(ParcRt *rt, const ParcOutput *o, int rank, const Part *p,
                       float *to)
 {
-    const RtWorld *w = rt->world;
+    RtRoom copy = {0};
     int64_t bytes = p->n * rt_type_size(o->type);
-    void *copy = NULL;
-    const void *from;
-    if (rank >= w->first && rank < w->first + w->mapped) {
-        from = rt_peer(rt, rank) + p->offset;
-    } else {
-        from = copy = rt_allocate((size_t)bytes);
-        rt_job_read(w->store, rank, RT_OF_ARENA, p->offset, bytes, copy);
-    }
+    const void *from = rt_arena_read(rt, rank, p->offset, bytes, &copy);
     rt_widen(to + p->first, o->type, from, p->n);
-    free(copy);
+    free(copy.at);
 }
 
 static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,
@@ -274,10 +237,9 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
     const RtChoice choice = {run->options.temperature, run->options.top_k,
                              run->options.seed};
     int64_t n = run->nprompt < o->dim[1] ? run->nprompt : o->dim[1], token = 0;
-    for (int i = 0; i < e->ninputs; i++) {
+    for (int i = 0; i < e->ninputs; i++)
         if (e->input[i].offset >= 0)
             fill_input(rt, run, &e->input[i], &e->input[i] == text);
-    }
     rt_forward_run(rt, e);
     gather_logits(rt, o, n - 1, logit);
     if (rt->rank == 0) {
@@ -294,12 +256,11 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
 
 static void print_tokens(ParcRt *rt, const RtRun *run, int64_t from, int64_t to)
 {
-    for (int64_t i = from; i < to; i++) {
+    for (int64_t i = from; i < to; i++)
         if (run->options.sample)
             putchar(run->prompt[i]);
         else
             printf("%s%d", i == 0 ? "" : " ", run->prompt[i]);
-    }
     if (fflush(stdout) != 0)
         rt_fail(rt, "cannot write standard output: %s", strerror(errno));
 }
@@ -319,9 +280,9 @@ void rt_sample(ParcRt *rt, RtRun *run)
         run->nprompt++;
         if (rt->rank == 0)
             print_tokens(rt, run, run->nprompt - 1, run->nprompt);
-        stopped = run->agree.next > 0 && (rt_agree(rt, run) & RT_STOP);
+        stopped = rt_agree(rt, run) & RT_STOP;
     }
-    rt_forward_end(rt, e);
+    rt_forward_end(rt);
     if (rt->rank == 0)
         putchar('\n');
     free(logit);

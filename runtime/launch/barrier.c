@@ -1,5 +1,6 @@
-/* launch/barrier.c: implements a barrier of a group's ranks in shared memory, and
- * the synchronization point of all ranks (rt_meet).
+/* barrier.c: implements a barrier of a group's ranks in shared memory,
+ * and the synchronization point of all ranks (rt_meet); copies rank 0's
+ * decisions to all ranks.
  *
  * A barrier has a counter and a phase. The last rank to arrive resets the
  * counter, increments the phase and wakes the others, which wait on the phase
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,4 +100,28 @@ void rt_meet(ParcRt *rt, int id)
     else
         rt_barrier(rt, (1u << rt->model->naxes) - 1);
     atomic_store(&slot->state, RT_COMPUTING);
+}
+
+/* A choice that depends on a measurement may differ between ranks. Values that
+ * must be equal on all ranks need equal computations, so rank 0 decides for
+ * all. */
+void rt_share(ParcRt *rt, int id, void *data, size_t bytes)
+{
+    RtControl *c = rt->world->control;
+    if (rt->world->store) {
+        rt_job_broadcast(rt->world->store, id, data, bytes);
+        return;
+    }
+    for (size_t done = 0; done < bytes && rt->nranks > 1;) {
+        size_t left = bytes - done;
+        size_t piece = left < sizeof c->board ? left : sizeof c->board;
+        char *at = (char *)data + done;
+        if (rt->rank == 0)
+            memcpy(c->board, at, piece);
+        rt_meet(rt, id);
+        if (rt->rank != 0)
+            memcpy(at, c->board, piece);
+        rt_meet(rt, id); /* rank 0 may write the next piece */
+        done += piece;
+    }
 }

@@ -16,7 +16,7 @@
 
 /* Exits without atexit handlers: a rank must not flush buffers that it
  * inherited from its parent, nor wait for oneDNN's threads. */
-_Noreturn static void leave(void)
+_Noreturn static void exit_rank(void)
 {
     fflush(stdout);
     _exit(1);
@@ -30,24 +30,24 @@ static void clear_line(void)
 }
 
 __attribute__((format(printf, 3, 0))) _Noreturn static void
-fail(ParcRt *rt, const char *program, const char *fmt, va_list ap)
+fail(ParcRt *rt, const char *kind, const char *fmt, va_list ap)
 {
     char text[RT_MESSAGE];
-    rt_message_text(text, program, "error", fmt, ap);
+    rt_message_text(text, kind, fmt, ap);
     if (rt->world->store)
         rt_job_fail(rt->world->store, text);
     if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
         clear_line();
         rt_put(text);
     }
-    leave();
+    exit_rank();
 }
 
 void rt_fail(ParcRt *rt, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    fail(rt, rt->world->program, fmt, ap);
+    fail(rt, "error", fmt, ap);
 }
 
 void rt_fail_at(ParcRt *rt, const char *fmt, ...)
@@ -59,8 +59,8 @@ void rt_fail_at(ParcRt *rt, const char *fmt, ...)
 
 bool rt_flag(ParcRt *rt, const char *name, bool otherwise)
 {
-    const char *text = getenv(name);
-    if (!text || !*text)
+    const char *text = rt_variable(name);
+    if (!text)
         return otherwise;
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
         rt_fail(rt, "%s is '%s' in the environment; it takes 0 or "

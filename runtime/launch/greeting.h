@@ -1,4 +1,4 @@
-/* launch/greeting.h: defines the messages of the handshake between rank 0 and a
+/* greeting.h: defines the messages of the handshake between rank 0 and a
  * process that connects to it, the client, and declares the handshake's
  * functions (launch/key.c, launch/store.c, launch/reception.c).
  *
@@ -16,7 +16,8 @@
 #include "launch/job.h"
 #include "rt.h"
 
-enum { RT_NONCE = 16, RT_GREETING_VERSION = 2, RT_GREETING_SECONDS = 10 };
+enum { RT_NONCE = 16, RT_MAGIC = 8 };
+enum { RT_GREETING_VERSION = 2, RT_GREETING_SECONDS = 10 };
 
 typedef enum RtAnswer {
     RT_JOINED = 1,
@@ -31,16 +32,16 @@ typedef enum RtAnswer {
 } RtAnswer;
 
 typedef struct RtChallenge {
-    char magic[8];
+    char magic[RT_MAGIC];
     unsigned char nonce[RT_NONCE];
 } RtChallenge;
 
 typedef struct RtHello {
-    char magic[8];
+    char magic[RT_MAGIC];
     uint32_t version, life; /* life: whether the connection is the lifeline */
     int32_t rank, size;
     uint64_t job, plan;
-    char host[64];
+    char host[RT_NODE];
     unsigned char nonce[RT_NONCE];
     unsigned char code[RT_DIGEST]; /* code over all members before it */
 } RtHello;
@@ -50,7 +51,7 @@ typedef struct RtReply {
     unsigned char code[RT_DIGEST];
 } RtReply;
 
-extern const char rt_greeting_magic[8];
+extern const char rt_greeting_magic[RT_MAGIC];
 
 /* Fills a nonce with random bytes. */
 void rt_nonce(unsigned char nonce[RT_NONCE]);

@@ -1,4 +1,4 @@
-/* launch/hmac.c: computes SHA-256 and HMAC-SHA-256 for the handshake of ranks.
+/* hmac.c: computes SHA-256 and HMAC-SHA-256 for the handshake of ranks.
  *
  * The processes of a job prove to each other that they know its token without
  * sending it (launch/greeting.h). No library is linked for that: the algorithm is

@@ -1,4 +1,4 @@
-/* launch/hmac.h: declares SHA-256 and HMAC-SHA-256 (FIPS 180-4, RFC 2104). */
+/* hmac.h: declares SHA-256 and HMAC-SHA-256 (FIPS 180-4, RFC 2104). */
 #ifndef PARC_RT_HMAC_H
 #define PARC_RT_HMAC_H
 

@@ -1,4 +1,4 @@
-/* launch/job.c: synchronizes the ranks that a launcher started, over connections to
+/* job.c: synchronizes the ranks that a launcher started, over connections to
  * rank 0, and ends the run when one of them fails.
  *
  * Rank 0 coordinates. At a synchronization point each other rank sends ARRIVE
@@ -21,11 +21,16 @@
 #include "common/files.h"
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/signals.h"
 #include "launch/world.h"
 #include "rt.h"
 
-enum { TEXT = 2048, SOON = 10, LINGER = 2, PIECE = 1 << 20 };
+enum {
+    TEXT = RT_MESSAGE,
+    SOON = 10,
+    LINGER = 2,
+    LOOK_MS = 100,
+    PIECE = 1 << 20
+};
 
 static int peers(const RtStore *s)
 {
@@ -45,7 +50,7 @@ static RtLink *link_to(RtStore *s, int rank)
 
 /* ---- end of a run -------------------------------------------------------- */
 
-_Noreturn static void leave(const RtStore *s)
+_Noreturn static void exit_job(const RtStore *s)
 {
     const RtWorld *w = s->world;
     for (int i = 0; s->launch->rank == 0 && i < 2; i++)
@@ -57,20 +62,18 @@ _Noreturn static void leave(const RtStore *s)
 /* Only one thread of a process may end it; other callers block. */
 static void claim_failure(RtStore *s)
 {
-    if (atomic_exchange(&s->failed, 1) != 0) {
+    if (atomic_exchange(&s->failed, 1) != 0)
         for (;;)
             pause();
-    }
 }
 
 /* Sends a frame and its text over all lifelines that are open. */
-static void tell(RtStore *s, const RtFrame *f, const char *text)
+static void tell_node(RtStore *s, const RtFrame *f, const char *text)
 {
-    for (int i = s->launch->rank == 0; i < peers(s); i++) {
+    for (int i = s->launch->rank == 0; i < peers(s); i++)
         if (s->link[i].life >= 0 && !s->link[i].done &&
             rt_store_send(s->link[i].life, f, sizeof *f, SOON) && f->bytes)
             rt_store_send(s->link[i].life, text, (size_t)f->bytes, SOON);
-    }
 }
 
 /* Discards received bytes of a lifeline; false at its end. */
@@ -97,14 +100,13 @@ static void drain_lifelines(RtStore *s)
         left += there;
     }
     while (left > 0 && rt_now() < end) {
-        if (poll(p, (nfds_t)n, 100) < 0 && errno != EINTR)
+        if (poll(p, (nfds_t)n, LOOK_MS) < 0 && errno != EINTR)
             break;
-        for (int r = 1; r < n; r++) {
+        for (int r = 1; r < n; r++)
             if (p[r].fd >= 0 && p[r].revents && !discard(p[r].fd)) {
                 p[r].fd = -1;
                 left--;
             }
-        }
     }
     free(p);
 }
@@ -114,9 +116,9 @@ _Noreturn static void end_run(RtStore *s, const char *text)
 {
     if (text)
         rt_put(text);
-    tell(s, &(RtFrame){.say = RT_SAY_FAIL}, NULL);
+    tell_node(s, &(RtFrame){.say = RT_SAY_FAIL}, NULL);
     drain_lifelines(s);
-    leave(s);
+    exit_job(s);
 }
 
 /* Whether another rank prints the reason, if the connection to rank 0 is
@@ -134,14 +136,13 @@ void rt_job_fail(RtStore *s, const char *text)
     if (s->launch->rank == 0)
         end_run(s, text);
     RtFrame f = {.say = RT_SAY_FAIL, .bytes = text ? strlen(text) : 0};
-    tell(s, &f, text);
-    if (s->watched) {
+    tell_node(s, &f, text);
+    if (s->watched)
         sleep(SOON); /* rank 0's answer ends this process, in the watcher
                         thread */
-    }
     if (text && !is_claimed(s))
         rt_put(text);
-    leave(s);
+    exit_job(s);
 }
 
 /* The position of the run when a rank was lost. The last state of the lost
@@ -154,32 +155,27 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
         snprintf(text, TEXT, "in 'start of the run'");
         return;
     }
-    const RtSlot *slot = &w->slot[known];
-    int state = atomic_load(&slot->state);
-    bool in = state == RT_WAITING || state == RT_MOVING;
-    char who[32];
+    char who[32], where[RT_PLACE];
     snprintf(who, sizeof who, "rank %d was ", known);
-    snprintf(text, TEXT, "%sin step %lld, %s '%s'", known == rank ? "" : who,
-             (long long)atomic_load(&slot->step), in ? "in" : "after",
-             rt_collective_name(w->model, atomic_load(&slot->collective)));
+    snprintf(text, TEXT, "%s%s", known == rank ? "" : who,
+             rt_place_text(w, known, where));
 }
 
 /* Ends the run after a connection broke before its rank sent RT_SAY_DONE. */
 static void lost(RtStore *s, int rank)
 {
-    char name[96], place[TEXT], text[TEXT + 256];
+    char name[RT_RANK_NAME], place[TEXT], text[TEXT];
     if (atomic_load(&s->ending))
         return;
     place_text(s, rank, place);
-    snprintf(text, sizeof text,
-             "%s: error: %s is gone (killed, or its machine is lost): %s\n",
-             s->world->program, rt_store_name(s, rank, name), place);
+    rt_error_text(text, "%s is gone (killed, or its machine is lost): %s",
+                  rt_store_name(s, rank, name), place);
     claim_failure(s);
     if (s->launch->rank == 0)
         end_run(s, text);
     if (!is_claimed(s))
         rt_put(text);
-    leave(s);
+    exit_job(s);
 }
 
 /* ---- the watcher --------------------------------------------------------- */
@@ -195,7 +191,7 @@ static void receive_failure(RtStore *s, const RtLink *l, const RtFrame *f)
         claim_failure(s);
         end_run(s, whole && n > 0 ? text : NULL);
     }
-    leave(s);
+    exit_job(s);
 }
 
 static void receive_message(RtStore *s, int i)
@@ -229,7 +225,7 @@ static bool answer_bell(RtStore *s)
     char signal = 0;
     if (read(s->bell[0], &signal, 1) != 1 || signal == 0)
         return false;
-    tell(s, &(RtFrame){.say = RT_SAY_SIGNAL, .id = signal}, NULL);
+    tell_node(s, &(RtFrame){.say = RT_SAY_SIGNAL, .id = signal}, NULL);
     return true;
 }
 
@@ -248,10 +244,9 @@ static void *watch(void *context)
             break;
         if (p[n].revents && !answer_bell(s))
             break;
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n; i++)
             if (p[i].revents)
                 receive_message(s, i);
-        }
     }
     free(p);
     return NULL;
@@ -262,16 +257,16 @@ bool rt_job_watch(RtStore *s)
     int error = pipe(s->bell) != 0 ? errno : 0;
     error = error ? error : pthread_create(&s->watcher, NULL, watch, s);
     if (error)
-        rt_error(s->world->program, "cannot start a thread: %s; 'ulimit -u' is "
-                                    "a limit to their number",
-                 strerror(error));
+        rt_error("cannot start a thread: %s; 'ulimit -u' is a limit to their "
+                 "number", strerror(error));
     s->watched = error == 0;
     return s->watched;
 }
 
 void rt_job_saved(RtStore *s, int32_t error, uint32_t count)
 {
-    tell(s, &(RtFrame){.say = RT_SAY_SAVED, .id = error, .a = count}, NULL);
+    tell_node(s, &(RtFrame){.say = RT_SAY_SAVED, .id = error, .a = count},
+              NULL);
 }
 
 void rt_job_forward(RtStore *s, int signal)
@@ -287,7 +282,7 @@ void rt_job_goodbye(RtStore *s)
         atomic_store(&s->ending, 1);
         if (write(s->bell[1], "", 1) == 1)
             pthread_join(s->watcher, NULL);
-        tell(s, &(RtFrame){.say = RT_SAY_DONE}, NULL);
+        tell_node(s, &(RtFrame){.say = RT_SAY_DONE}, NULL);
         close(s->bell[0]);
         close(s->bell[1]);
         s->watched = false;
@@ -300,9 +295,9 @@ void rt_job_goodbye(RtStore *s)
  * A line breaks whenever its rank ends; only the lifeline carries the reason.
  * Hence this thread waits for the watcher, which reads the lifeline, to end
  * the process. */
-_Noreturn static void give_up(RtStore *s, int rank, const char *what)
+_Noreturn static void end_lost_job(RtStore *s, int rank, const char *what)
 {
-    char name[96], text[TEXT], late[RT_LATE];
+    char name[RT_RANK_NAME], text[TEXT], late[RT_LATE];
     const RtWorld *w = s->world;
     if (errno != ETIMEDOUT) {
         if (s->watched && !link_to(s, rank)->done)
@@ -310,17 +305,17 @@ _Noreturn static void give_up(RtStore *s, int rank, const char *what)
         lost(s, rank);
     }
     if (!w->slot) { /* the slots of the other ranks are not mapped yet */
-        snprintf(text, sizeof text,
-                 "%s: error: rank %d waited %.0f s in '%s' for %s; PARC_TIMEOUT "
-                 "sets the limit\n", w->program, s->launch->rank, s->limit, what,
-                 rt_store_name(s, rank, name));
+        rt_error_text(text, "rank %d waited %.0f s in '%s' for %s; "
+                      "PARC_TIMEOUT sets the limit", s->launch->rank, s->limit,
+                      what, rt_store_name(s, rank, name));
         rt_job_fail(s, text);
     }
     rt_places_ask(s);
     /* Rank 0 knows which rank is late; another rank may wait for a third
      * one. */
-    snprintf(text, sizeof text, "%s: error: %s\n", w->program,
-             rt_late_text(w, s->launch->rank, rank == 0 ? -1 : rank, late));
+    rt_error_text(
+        text, "%s",
+        rt_late_text(w, s->launch->rank, rank == 0 ? -1 : rank, late));
     rt_job_fail(s, text);
 }
 
@@ -329,14 +324,14 @@ static void send_to(RtStore *s, int rank, const RtFrame *f, const void *data)
     int line = link_to(s, rank)->line;
     if (!rt_store_send(line, f, sizeof *f, s->limit) ||
         !rt_store_send(line, data, (size_t)f->bytes, s->limit))
-        give_up(s, rank, "sending");
+        end_lost_job(s, rank, "sending");
 }
 
 static RtFrame next_frame(RtStore *s, int rank, int id)
 {
     RtFrame f;
     if (!rt_store_receive(link_to(s, rank)->line, &f, sizeof f, s->limit))
-        give_up(s, rank, rt_collective_name(s->world->model, id));
+        end_lost_job(s, rank, rt_collective_name(s->world->model, id));
     return f;
 }
 
@@ -344,12 +339,10 @@ static RtFrame next_frame(RtStore *s, int rank, int id)
  * programs. */
 _Noreturn static void fail_mismatch(RtStore *s, int rank, int id)
 {
-    char name[96], text[TEXT];
-    snprintf(text, sizeof text,
-             "%s: error: %s and rank %d do different things in '%s': start the "
-             "same program on all ranks\n",
-             s->world->program, rt_store_name(s, rank, name), s->launch->rank,
-             rt_collective_name(s->world->model, id));
+    char name[RT_RANK_NAME], text[TEXT];
+    rt_error_text(text, "%s and rank %d do different things in '%s': start the "
+                  "same program on all ranks", rt_store_name(s, rank, name),
+                  s->launch->rank, rt_collective_name(s->world->model, id));
     rt_job_fail(s, text);
 }
 
@@ -381,9 +374,8 @@ static void hand_out(RtStore *s, const RtFrame *f, int id)
     if (f->a < 0 || f->b < 0 || f->b > room || f->a > room - f->b ||
         (trace && !w->trace.rings))
         fail_mismatch(s, 0, id);
-    if (trace) { /* relative to the start of the run: rt_trace_gather */
+    if (trace) /* relative to the start of the run: rt_trace_gather */
         rt_marks_shift(rt_trace_ring(w, own), -s->zero);
-    }
     RtFrame data = {.say = RT_SAY_DATA, .bytes = (uint64_t)f->b};
     send_to(s, 0, &data, from + f->a);
 }
@@ -415,9 +407,8 @@ static void coordinate_point(RtStore *s, int id)
             fail_mismatch(s, r, id);
         l->arrived = false;
     }
-    for (int r = 1; r < n; r++) {
+    for (int r = 1; r < n; r++)
         send_to(s, r, &(RtFrame){.say = RT_SAY_GO, .id = id}, NULL);
-    }
 }
 
 void rt_job_meet(RtStore *s, int id)
@@ -427,7 +418,7 @@ void rt_job_meet(RtStore *s, int id)
     else
         wait_at_point(s, id);
     if (s->zero == 0)
-        s->zero = (int64_t)(rt_now() * 1e9);
+        s->zero = rt_now_ns();
 }
 
 static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)
@@ -443,7 +434,7 @@ static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)
                                               piece */
         size_t n = left < PIECE ? left : PIECE;
         if (!rt_store_receive(link_to(s, rank)->line, at, n, s->limit))
-            give_up(s, rank, rt_collective_name(s->world->model, id));
+            end_lost_job(s, rank, rt_collective_name(s->world->model, id));
         at += n;
         left -= n;
     }

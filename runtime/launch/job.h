@@ -1,4 +1,4 @@
-/* launch/job.h: declares how ranks that a launcher started synchronize; each is a
+/* job.h: declares how ranks that a launcher started synchronize; each is a
  * separate process.
  *
  * Without a launcher a program forks its ranks on this node, and they share
@@ -14,7 +14,7 @@
 #include "launch/hmac.h"
 #include "rt.h"
 
-enum { RT_HOST = 256 };
+enum { RT_HOST = 256, RT_RANK_NAME = 96 };
 
 /* The description of this process in the environment. */
 struct RtLaunch {
@@ -34,10 +34,10 @@ struct RtLaunch {
 /* Reads the environment. l->by stays NULL if no launcher started this process,
  * or if the job has only this process. False after a message if the
  * environment is inconsistent. */
-bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program);
+bool rt_launcher(RtLaunch *l, const ParcModel *model);
 
 /* Sets job, key and secret; false after a message. */
-bool rt_key(RtLaunch *l, const char *program);
+bool rt_key(RtLaunch *l);
 
 /* The two connections of a rank to rank 0. The line carries expected messages:
  * synchronization points, and bytes that rank 0 sends or requests. The
@@ -49,7 +49,7 @@ typedef struct RtLink {
     bool arrived;  /* the rank is at the synchronization point that rank 0 is
                       at or will reach next */
     int32_t where; /* id of this synchronization point */
-    char box[64];  /* host name of the rank's node */
+    char box[RT_NODE]; /* host name of the rank's node */
 } RtLink;
 
 struct RtStore {
@@ -107,7 +107,7 @@ bool rt_store_send(int socket, const void *data, size_t n, double limit);
 bool rt_store_receive(int socket, void *data, size_t n, double limit);
 
 /* The name of another rank of the job for messages: "rank 3 on node7". */
-const char *rt_store_name(const RtStore *s, int rank, char text[96]);
+const char *rt_store_name(const RtStore *s, int rank, char text[RT_RANK_NAME]);
 
 /* ---- launch/join.c ---- */
 
@@ -155,5 +155,22 @@ _Noreturn void rt_job_fail(RtStore *s, const char *text);
 
 /* Adds `ns` to the times of all marks of a ring. */
 void rt_marks_shift(RtRing *ring, int64_t ns);
+
+/* ---- launch/signals.c: requests that signals make of a run: to stop after the
+ * current step, or to save a checkpoint ---- */
+
+/* Handles SIGINT, SIGTERM and SIGUSR1 from now on, except those that the
+ * process ignores. Before rt_signals_attach SIGINT and SIGTERM end the process
+ * as without a handler, and SIGUSR1 has no effect. */
+void rt_signals_open(void);
+/* Signals are requests to the run of this world until rt_signals_detach. Called
+ * before ranks are forked, so that they inherit it. */
+void rt_signals_attach(RtWorld *w);
+void rt_signals_detach(void);
+
+/* Counts a signal that another process of the job received. */
+void rt_signals_record(RtSignals *s, int signal);
+/* "SIGTERM" */
+const char *rt_signal_name(int signal);
 
 #endif

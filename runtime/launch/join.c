@@ -1,4 +1,4 @@
-/* launch/join.c: makes a process that a launcher started a rank of its job.
+/* join.c: makes a process that a launcher started a rank of its job.
  *
  * It connects the process to the other ranks. If collectives read the memory
  * of peers in place, all ranks map one file. Rank 0 creates it; the others
@@ -64,7 +64,7 @@ int rt_join_file(const RtWorld *w, size_t bytes)
     Share share = {.process = getpid(), .bytes = bytes};
     int file = first ? rt_memory_file(bytes) : -1;
     share.file = file;
-    share.token = w->launch->job ^ (uint64_t)(rt_now() * 1e9);
+    share.token = w->launch->job ^ (uint64_t)rt_now_ns();
     if (file >= 0 &&
         pwrite(file, &share.token, sizeof share.token,
                offsetof(RtControl, token)) != (ssize_t)sizeof share.token)
@@ -78,10 +78,9 @@ int rt_join_file(const RtWorld *w, size_t bytes)
     if (share.file < 0 && !first)
         return -1; /* rank 0 prints the reason */
     if (share.file < 0 || file < 0) {
-        char box[64] = "";
+        char box[RT_NODE] = "";
         gethostname(box, sizeof box - 1);
-        rt_error(w->program,
-                 "rank %d on %s cannot share memory with rank 0: %s; the ranks "
+        rt_error("rank %d on %s cannot share memory with rank 0: %s; the ranks "
                  "of a CPU program run on one machine, as one user",
                  w->launch->rank, box, strerror(error));
         return -1;

@@ -1,4 +1,4 @@
-/* launch/key.c: computes the key of a job and the authentication codes of the
+/* key.c: computes the key of a job and the authentication codes of the
  * handshake (launch/greeting.h).
  *
  * The key is a hash of the job's identity, as the launcher sets it in the
@@ -22,7 +22,7 @@
 
 enum { LEAST_TOKEN = 16, MOST_TOKEN = 4096 };
 
-const char rt_greeting_magic[8] = "parcrank";
+const char rt_greeting_magic[RT_MAGIC] = "parcrank";
 
 /* Variables that identify a job; they are equal in all of its processes. */
 static const char *const job_variable[] = {
@@ -30,33 +30,35 @@ static const char *const job_variable[] = {
     "PMIX_NAMESPACE", "SLURM_JOB_ID",        "SLURM_STEP_ID"};
 enum { VARIABLES = sizeof job_variable / sizeof *job_variable };
 
-static const char *value_of(const char *name)
+static const char *variable_value(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = rt_variable(name);
     return value ? value : "";
 }
+
+#define HASH_START 14695981039346656037u
+#define HASH_PRIME 1099511628211u
 
 /* FNV-1a over the values. */
 static uint64_t job_hash(void)
 {
-    uint64_t h = 14695981039346656037u;
+    uint64_t h = HASH_START;
     for (int i = 0; i < VARIABLES; i++) {
-        for (const char *c = value_of(job_variable[i]); *c; c++)
-            h = (h ^ (unsigned char)*c) * 1099511628211u;
-        h = (h ^ 255) * 1099511628211u;
+        for (const char *c = variable_value(job_variable[i]); *c; c++)
+            h = (h ^ (unsigned char)*c) * HASH_PRIME;
+        h = (h ^ 255) * HASH_PRIME;
     }
     return h;
 }
 
 /* The file's text; false after a message. */
-static bool read_file(const char *path, char token[MOST_TOKEN + 2],
-                      const char *program)
+static bool read_file(const char *path, char token[MOST_TOKEN + 2])
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = file < 0 ? -1 : read(file, token, MOST_TOKEN + 1);
     if (n < 0)
-        rt_error(program, "cannot read '%s', which PARC_TOKEN_FILE names: %s",
-                 path, strerror(errno));
+        rt_error("cannot read '%s', which PARC_TOKEN_FILE names: %s", path,
+                 strerror(errno));
     if (file >= 0)
         close(file);
     token[n < 0 ? 0 : n] = 0;
@@ -64,40 +66,37 @@ static bool read_file(const char *path, char token[MOST_TOKEN + 2],
     return n >= 0;
 }
 
-static bool read_token(char token[MOST_TOKEN + 2], const char *program)
+static bool read_token(char token[MOST_TOKEN + 2])
 {
-    const char *text = value_of("PARC_TOKEN");
-    const char *path = value_of("PARC_TOKEN_FILE");
-    if (*text && *path) {
-        rt_error(program, "PARC_TOKEN and PARC_TOKEN_FILE are both set in the "
-                          "environment: set one of them");
-        return false;
-    }
+    const char *text = variable_value("PARC_TOKEN");
+    const char *path = variable_value("PARC_TOKEN_FILE");
+    if (*text && *path)
+        return rt_error("PARC_TOKEN and PARC_TOKEN_FILE are both set in the "
+                        "environment: set one of them");
     snprintf(token, MOST_TOKEN + 2, "%s", text);
-    if (*path && !read_file(path, token, program))
+    if (*path && !read_file(path, token))
         return false;
     size_t n = strlen(token);
     if ((!*text && !*path) || (n >= LEAST_TOKEN && n <= MOST_TOKEN))
         return true;
-    rt_error(program,
-             "the token in %s has %s%zu characters; it takes %d to %d, for "
-             "example the output of 'openssl rand -hex 16'",
-             *path ? "the file that PARC_TOKEN_FILE names" : "PARC_TOKEN",
-             n > MOST_TOKEN ? "more than " : "",
-             n > MOST_TOKEN ? (size_t)MOST_TOKEN : n, LEAST_TOKEN, MOST_TOKEN);
-    return false;
+    return rt_error(
+        "the token in %s has %s%zu characters; it takes %d to %d, for example "
+        "the output of 'openssl rand -hex 16'",
+        *path ? "the file that PARC_TOKEN_FILE names" : "PARC_TOKEN",
+        n > MOST_TOKEN ? "more than " : "",
+        n > MOST_TOKEN ? (size_t)MOST_TOKEN : n, LEAST_TOKEN, MOST_TOKEN);
 }
 
-bool rt_key(RtLaunch *l, const char *program)
+bool rt_key(RtLaunch *l)
 {
     char token[MOST_TOKEN + 2];
     RtHash h;
     l->job = job_hash();
-    if (!read_token(token, program))
+    if (!read_token(token))
         return false;
     rt_hash_begin(&h);
     for (int i = 0; i < VARIABLES; i++) {
-        const char *value = value_of(job_variable[i]);
+        const char *value = variable_value(job_variable[i]);
         rt_hash_add(&h, value, strlen(value) + 1);
     }
     rt_hash_add(&h, token, strlen(token));
@@ -120,11 +119,11 @@ void rt_nonce(unsigned char nonce[RT_NONCE])
 
 /* `who` is "rank" or "root": a code of one end is never valid as a code of the
  * other. */
-static void begin(RtHmac *m, const RtLaunch *l, const char *who,
-                  const RtChallenge *c)
+static void begin_code(RtHmac *m, const RtLaunch *l, const char *who,
+                       const RtChallenge *c)
 {
     rt_hmac_begin(m, l->key, sizeof l->key);
-    rt_hmac_add(m, who, 4);
+    rt_hmac_add(m, who, strlen(who));
     rt_hmac_add(m, c->nonce, sizeof c->nonce);
 }
 
@@ -132,7 +131,7 @@ void rt_hello_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
                    unsigned char code[RT_DIGEST])
 {
     RtHmac m;
-    begin(&m, l, "rank", c);
+    begin_code(&m, l, "rank", c);
     rt_hmac_add(&m, h, offsetof(RtHello, code));
     rt_hmac_end(&m, code);
 }
@@ -141,7 +140,7 @@ void rt_reply_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
                    uint32_t answer, unsigned char code[RT_DIGEST])
 {
     RtHmac m;
-    begin(&m, l, "root", c);
+    begin_code(&m, l, "root", c);
     rt_hmac_add(&m, h->nonce, sizeof h->nonce);
     rt_hmac_add(&m, &answer, sizeof answer);
     rt_hmac_end(&m, code);

@@ -1,4 +1,4 @@
-/* launch/late.c: finds the rank that the others wait for, and describes its state.
+/* late.c: finds the rank that the others wait for, and describes its state.
  *
  * The rank whose wait times out is seldom at fault, and the rank that it waits
  * for may be waiting itself. Each rank publishes its state in shared memory, in
@@ -14,31 +14,13 @@
  * A rank that was stopped while it slept in a barrier has not noticed that the
  * barrier has been passed: its slot names the phase that it waits for.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/statement.h"
+#include "common/message.h"
 #include "launch/job.h"
 #include "launch/world.h"
 #include "rt.h"
-
-/* A message that is being composed; longer text is truncated. */
-typedef struct Text {
-    char *at;
-    size_t n;
-} Text;
-
-__attribute__((format(printf, 2, 3))) static void add(Text *t, const char *fmt,
-                                                      ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(t->at + t->n, RT_LATE - t->n, fmt, ap);
-    va_end(ap);
-    t->n += n > 0 ? (size_t)n : 0;
-    t->n = t->n < RT_LATE ? t->n : RT_LATE - 1;
-}
 
 /* ---- which rank waits for which ---------------------------------------------- */
 
@@ -77,12 +59,7 @@ static bool is_awaited(const RtWorld *w, int waiter, int rank)
     uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
     if (is_at_decision(&w->slot[waiter]))
         return rank == 0;
-    for (int a = 0; a < w->model->naxes; a++) {
-        if (!(axes >> a & 1) && rt_coord(w->model, waiter, a) !=
-                                    rt_coord(w->model, rank, a))
-            return false;
-    }
-    return rank != waiter;
+    return rank != waiter && rt_in_group(w->model, waiter, rank, axes);
 }
 
 static bool has_reached(const RtWorld *w, const RtSlot *waiter, const RtSlot *s)
@@ -136,64 +113,61 @@ static int late_for(const RtWorld *w, int waiter)
 
 /* ---- the message -------------------------------------------------------- */
 
-static void add_loops(Text *t, const RtWorld *w, const RtSlot *s)
+static void add_loops(RtText *t, const RtWorld *w, const RtSlot *s)
 {
     int32_t i = atomic_load(&s->work) - 1;
-    int64_t at[PARC_MAX_LOOPS];
     if (i < 0 || i >= w->model->nwork || atomic_load(&s->collective) < 0)
         return;
     const ParcWork *work = &w->model->work[i];
-    rt_work_turns(work, atomic_load(&s->turn), at);
-    for (int k = 0; k < work->nloops; k++)
-        add(t, ", %s %lld", work->loop[k].name, (long long)at[k]);
+    rt_add_loops(t, work, atomic_load(&s->turn));
     if (work->nloops > 0)
-        add(t, ",");
+        rt_add(t, ",");
 }
 
 /* "in step 7, in 'k07' (llama.pdl:28:5, layer 5)" */
-static void add_place(Text *t, const RtWorld *w, const RtSlot *s)
+static void add_place(RtText *t, const RtWorld *w, const RtSlot *s)
 {
     char where[RT_WHERE];
     int64_t step = atomic_load(&s->step);
     int32_t i = atomic_load(&s->work) - 1;
     if (step > 0)
-        add(t, " in step %lld,", (long long)step);
+        rt_add(t, " in step %lld,", (long long)step);
     if (i >= 0 && i < w->model->nwork) {
-        add(t, "%s", rt_work_where(&w->model->work[i], atomic_load(&s->turn),
-                                   where));
+        rt_add(t, "%s",
+               rt_work_where(&w->model->work[i], atomic_load(&s->turn), where));
     } else {
         int state = atomic_load(&s->state);
-        add(t, " %s '%s'",
-            state == RT_WAITING || state == RT_MOVING ? "in" : "after",
-            rt_collective_name(w->model, atomic_load(&s->collective)));
+        rt_add(t, " %s '%s'",
+               state == RT_WAITING || state == RT_MOVING ? "in" : "after",
+               rt_collective_name(w->model, atomic_load(&s->collective)));
     }
 }
 
-static void add_state(Text *t, const RtWorld *w, const RtSlot *s)
+static void add_state(RtText *t, const RtWorld *w, const RtSlot *s)
 {
     int state = atomic_load(&s->state), process = atomic_load(&s->process);
     if (state == RT_STARTING) {
-        add(t, w->mapped == w->nranks ? "it is still starting"
-                                      : "it does not answer");
+        rt_add(t, w->mapped == w->nranks ? "it is still starting"
+                                         : "it does not answer");
         return;
     }
     if (state == RT_DONE) {
-        add(t, "it has ended its run");
+        rt_add(t, "it has ended its run");
         return;
     }
     switch (process_state(s)) {
     case 'T':
     case 't':
-        add(t, "it is stopped (process %d; 'kill -CONT %d' continues it)",
-            process, process);
+        rt_add(t, "it is stopped (process %d; 'kill -CONT %d' continues it)",
+               process, process);
         break;
     case 'D':
-        add(t, "it waits for a disk or for swapped memory (process %d)",
-            process);
+        rt_add(t, "it waits for a disk or for swapped memory (process %d)",
+               process);
         break;
     default:
-        add(t, is_waiting(w, s) ? "it waits for other ranks"
-                                : "it is still computing");
+        rt_add(t, is_waiting(w, s) ? "it waits for other ranks"
+                                   : "it is still computing");
     }
     add_place(t, w, s);
 }
@@ -201,7 +175,7 @@ static void add_state(Text *t, const RtWorld *w, const RtSlot *s)
 const char *rt_late_text(const RtWorld *w, int rank, int first,
                          char text[RT_LATE])
 {
-    Text t = {.at = text};
+    RtText t = {.at = text, .room = RT_LATE};
     int waiter = rank, late = first >= 0 ? first : late_for(w, rank);
     for (int i = 0; i < w->nranks && late >= 0; i++) {
         const RtSlot *s = &w->slot[late];
@@ -215,16 +189,16 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
     int32_t id = atomic_load(&s->collective);
     const char *name = rt_collective_name(w->model, id);
     if (late < 0) {
-        add(&t, "rank %d waited %d s in '%s', which all ranks have reached",
-            rank, w->timeout_seconds, name);
+        rt_add(&t, "rank %d waited %d s in '%s', which all ranks have reached",
+               rank, w->timeout_seconds, name);
         return text;
     }
     bool in = atomic_load(&w->slot[late].state) == RT_MOVING &&
               atomic_load(&w->slot[late].collective) == id;
-    add(&t, "rank %d did not %s '%s'", late, in ? "finish" : "reach", name);
+    rt_add(&t, "rank %d did not %s '%s'", late, in ? "finish" : "reach", name);
     add_loops(&t, w, s);
-    add(&t, " within %d s; ", w->timeout_seconds);
+    rt_add(&t, " within %d s; ", w->timeout_seconds);
     add_state(&t, w, &w->slot[late]);
-    add(&t, "; rank %d waited for it; PARC_TIMEOUT sets the limit", waiter);
+    rt_add(&t, "; rank %d waited for it; PARC_TIMEOUT sets the limit", waiter);
     return text;
 }

@@ -1,4 +1,4 @@
-/* launch/launcher.c: finds the rank of this process and the address of rank 0 in
+/* launcher.c: finds the rank of this process and the address of rank 0 in
  * the environment that a launcher sets.
  *
  * A table lists the variables of each launcher. Incomplete or invalid
@@ -9,7 +9,6 @@
  * port is a hash of the job's name, so two jobs on one node rarely use the
  * same port.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,30 +40,6 @@ static const Launcher launchers[] = {
      "SLURM_STEP_ID", true, "srun --ntasks %d"},
 };
 
-static const char *variable(const char *name)
-{
-    const char *value = name ? getenv(name) : NULL;
-    return value && *value ? value : NULL;
-}
-
-static bool number(const char *program, const char *name, int64_t least,
-                   int64_t most, int *to)
-{
-    char *end;
-    const char *text = variable(name);
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (end == text || *end || errno || n < least || n > most) {
-        rt_error(program,
-                 "%s is '%s' in the environment; it takes a whole number from "
-                 "%lld to %lld",
-                 name, text, (long long)least, (long long)most);
-        return false;
-    }
-    *to = (int)n;
-    return true;
-}
-
 /* ---- address of rank 0 --------------------------------------------------- */
 
 static bool take_host(RtLaunch *l, const char *text, size_t n)
@@ -77,7 +52,7 @@ static bool take_host(RtLaunch *l, const char *text, size_t n)
 }
 
 /* "host:port", "[::1]:port" */
-static bool take_master(RtLaunch *l, const char *program, const char *text)
+static bool take_master(RtLaunch *l, const char *text)
 {
     const char *colon = strrchr(text, ':');
     char *end = NULL;
@@ -85,12 +60,9 @@ static bool take_master(RtLaunch *l, const char *program, const char *text)
     size_t n = colon ? (size_t)(colon - text) : 0;
     bool bracket = n > 2 && text[0] == '[' && text[n - 1] == ']';
     if (!colon || end == colon + 1 || *end || port < 1 || port > 65535 ||
-        !take_host(l, text + bracket, bracket ? n - 2 : n)) {
-        rt_error(program, "PARC_MASTER is '%s'; it takes HOST:PORT, where "
-                          "rank 0 listens",
-                 text);
-        return false;
-    }
+        !take_host(l, text + bracket, bracket ? n - 2 : n))
+        return rt_error("PARC_MASTER is '%s'; it takes HOST:PORT, where rank 0 "
+                        "listens", text);
     l->port = (int)port;
     return true;
 }
@@ -121,9 +93,9 @@ static int neighbours(const RtLaunch *l)
     static const char *const local_size[] = {
         "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
         "SLURM_STEP_TASKS_PER_NODE"};
-    const char *nodes = variable("SLURM_STEP_NUM_NODES");
+    const char *nodes = rt_variable("SLURM_STEP_NUM_NODES");
     for (size_t i = 0; i < sizeof local_size / sizeof *local_size; i++) {
-        const char *text = variable(local_size[i]);
+        const char *text = rt_variable(local_size[i]);
         long n = text ? strtol(text, NULL, 10) : 0;
         if (n >= 1 && n <= l->size)
             return (int)n;
@@ -135,83 +107,74 @@ static int neighbours(const RtLaunch *l)
 
 /* torchrun may run its own store at MASTER_PORT; parc then uses the next
  * port. */
-static bool take_address(RtLaunch *l, const char *program, const char *host)
+static bool take_address(RtLaunch *l, const char *host)
 {
-    const char *taken = variable("TORCHELASTIC_USE_AGENT_STORE");
-    if (!number(program, "MASTER_PORT", 1, 65534, &l->port))
+    const char *taken = rt_variable("TORCHELASTIC_USE_AGENT_STORE");
+    if (!rt_variable_number("MASTER_PORT", 1, 65534, &l->port))
         return false;
     l->port += taken && strcmp(taken, "True") == 0;
-    if (!take_host(l, host, strlen(host))) {
-        rt_error(program, "MASTER_ADDR is too long for the name of a host; set "
-                          "PARC_MASTER=host:port");
-        return false;
-    }
+    if (!take_host(l, host, strlen(host)))
+        return rt_error("MASTER_ADDR is too long for the name of a host; set "
+                        "PARC_MASTER=host:port");
     return true;
 }
 
-static bool find_master(RtLaunch *l, const char *program)
+static bool find_master(RtLaunch *l)
 {
-    const char *own = variable("PARC_MASTER"), *host = variable("MASTER_ADDR");
-    const char *port = variable("MASTER_PORT");
-    const char *nodes = variable("SLURM_STEP_NODELIST");
-    nodes = nodes ? nodes : variable("SLURM_JOB_NODELIST");
+    const char *own = rt_variable("PARC_MASTER"),
+               *host = rt_variable("MASTER_ADDR");
+    const char *port = rt_variable("MASTER_PORT");
+    const char *nodes = rt_variable("SLURM_STEP_NODELIST");
+    nodes = nodes ? nodes : rt_variable("SLURM_JOB_NODELIST");
     if (own)
-        return take_master(l, program, own);
+        return take_master(l, own);
     if (host && port)
-        return take_address(l, program, host);
-    if (host || port) {
-        rt_error(program, "%s is set in the environment, but %s is not: %s "
-                          "needs both, or PARC_MASTER=host:port",
-                 host ? "MASTER_ADDR" : "MASTER_PORT",
-                 host ? "MASTER_PORT" : "MASTER_ADDR", l->by);
-        return false;
-    }
+        return take_address(l, host);
+    if (host || port)
+        return rt_error("%s is set in the environment, but %s is not: %s needs "
+                        "both, or PARC_MASTER=host:port",
+                        host ? "MASTER_ADDR" : "MASTER_PORT",
+                        host ? "MASTER_PORT" : "MASTER_ADDR", l->by);
     l->port = (int)(FIRST_PORT + l->job % PORTS);
     if (l->neighbours == l->size)
         return take_host(l, "127.0.0.1", 9);
     if (nodes && take_first_node(l, nodes))
         return true;
-    rt_error(program,
-             "%s does not say where rank 0 is: set PARC_MASTER=host:port to "
-             "the node of rank 0 and a free port, on all nodes",
-             l->by);
-    return false;
+    return rt_error("%s does not say where rank 0 is: set "
+                    "PARC_MASTER=host:port to the node of rank 0 and a free "
+                    "port, on all nodes", l->by);
 }
 
 /* ---- rank of this process ------------------------------------------------ */
 
 /* 1: this launcher has started the process, 0: it has not, -1: its variables
  * are incomplete (after a message). */
-static int started_by(const Launcher *a, const char *program)
+static int started_by(const Launcher *a)
 {
-    bool rank = variable(a->rank) != NULL, size = variable(a->size) != NULL;
-    if ((a->needs && !variable(a->needs)) || (!rank && !size))
+    bool rank = rt_variable(a->rank) != NULL,
+         size = rt_variable(a->size) != NULL;
+    if ((a->needs && !rt_variable(a->needs)) || (!rank && !size))
         return 0;
     if (rank && size)
         return 1;
-    rt_error(program,
-             "%s is set in the environment, but %s is not: %s sets both; "
+    rt_error("%s is set in the environment, but %s is not: %s sets both; "
              "PARC_LAUNCHER=none starts all ranks on this machine",
              rank ? a->rank : a->size, rank ? a->size : a->rank, a->name);
     return -1;
 }
 
-static bool find_local(RtLaunch *l, const Launcher *a, const char *program)
+static bool find_local(RtLaunch *l, const Launcher *a)
 {
-    const char *name = variable(a->local[0]) ? a->local[0] : a->local[1];
-    if (!variable(name)) {
-        rt_error(program,
-                 "%s and %s are set in the environment, but %s is not: it "
-                 "numbers the ranks of a machine and chooses their devices",
-                 a->rank, a->size, a->local[0]);
-        return false;
-    }
-    return number(program, name, 0, l->size - 1, &l->local);
+    const char *name = rt_variable(a->local[0]) ? a->local[0] : a->local[1];
+    if (!rt_variable(name))
+        return rt_error("%s and %s are set in the environment, but %s is not: "
+                        "it numbers the ranks of a machine and chooses their "
+                        "devices", a->rank, a->size, a->local[0]);
+    return rt_variable_number(name, 0, l->size - 1, &l->local);
 }
 
 /* Every process detects a wrong size; only rank 0 prints the message. */
-static bool check_size(const RtLaunch *l, const Launcher *a,
-                       const ParcModel *m, const char *program)
+static bool check_size(const RtLaunch *l, const Launcher *a, const ParcModel *m)
 {
     int wanted = (int)rt_nranks(m); /* fits: rt_ranks_check */
     char mesh[RT_MESH], start[128];
@@ -219,43 +182,39 @@ static bool check_size(const RtLaunch *l, const Launcher *a,
         return true;
     if (l->rank == 0) {
         snprintf(start, sizeof start, a->start, wanted);
-        rt_error(program,
-                 "%s has started %d process%s, but the mesh (%s) has %d rank%s"
-                 ": start it with %s",
-                 l->by, l->size, l->size == 1 ? "" : "es", rt_mesh_text(m, mesh),
-                 wanted, wanted == 1 ? "" : "s", start);
+        rt_error("%s has started %d process%s, but the mesh (%s) has %d "
+                 "rank%s: start it with %s", l->by, l->size,
+                 l->size == 1 ? "" : "es", rt_mesh_text(m, mesh), wanted,
+                 wanted == 1 ? "" : "s", start);
     }
     return false;
 }
 
-bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program)
+bool rt_launcher(RtLaunch *l, const ParcModel *model)
 {
-    const char *choice = variable("PARC_LAUNCHER");
+    const char *choice = rt_variable("PARC_LAUNCHER");
     const Launcher *a = NULL;
     memset(l, 0, sizeof *l);
     if (choice && strcmp(choice, "none") == 0)
         return true;
-    if (choice) {
-        rt_error(program, "PARC_LAUNCHER is '%s'; its only value, 'none', "
-                          "starts all ranks on this machine",
-                 choice);
-        return false;
-    }
+    if (choice)
+        return rt_error("PARC_LAUNCHER is '%s'; its only value, 'none', starts "
+                        "all ranks on this machine", choice);
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers && !a; i++) {
-        int found = started_by(&launchers[i], program);
+        int found = started_by(&launchers[i]);
         if (found < 0)
             return false;
         a = found ? &launchers[i] : NULL;
     }
     if (!a)
         return true;
-    if (!number(program, a->size, 1, RT_MOST_RANKS, &l->size) ||
-        !number(program, a->rank, 0, l->size - 1, &l->rank))
+    if (!rt_variable_number(a->size, 1, RT_MOST_RANKS, &l->size) ||
+        !rt_variable_number(a->rank, 0, l->size - 1, &l->rank))
         return false;
     if (l->size == 1 && (a->one_forks || rt_nranks(model) == 1))
         return true;
     l->by = a->name;
     l->neighbours = neighbours(l);
-    return rt_key(l, program) && check_size(l, a, model, program) && find_local(l, a, program) &&
-           find_master(l, program);
+    return rt_key(l) && check_size(l, a, model) && find_local(l, a) &&
+           find_master(l);
 }

@@ -1,4 +1,4 @@
-/* launch/memory.c: checks that this machine has the memory that the ranks need.
+/* memory.c: checks that this machine has the memory that the ranks need.
  *
  * The system allocates a page when it is first accessed. Without the check, a
  * program that needs too much memory would be killed during its first step,
@@ -20,7 +20,7 @@
 #include "common/message.h"
 #include "common/type.h"
 #include "device.h"
-#include "launch/memory.h"
+#include "launch/world.h"
 #include "rt.h"
 
 enum { PATH = 1024, CONTENT = 16384 };
@@ -83,7 +83,8 @@ static void take_least(RtMemory *m, double bytes, const char *what)
 static void read_group(RtMemory *m, const Interface *i, const char *dir,
                        size_t root)
 {
-    char path[PATH + 64], stat[CONTENT], what[RT_MEMORY_SOURCE], size[32];
+    char path[PATH + 64], stat[CONTENT], what[RT_MEMORY_SOURCE],
+        size[RT_SIZE_TEXT];
     double limit = number_in(dir, i->limit), used = number_in(dir, i->usage);
     if (limit < 0 || used < 0)
         return;
@@ -105,13 +106,12 @@ static void read_groups(RtMemory *m, const Interface *i, const char *root,
     if (n < 0 || mount + strlen(path) >= sizeof dir)
         return;
     memcpy(dir + mount, path, strlen(path) + 1);
-    for (size_t end = strlen(dir); end >= mount; end--) {
+    for (size_t end = strlen(dir); end >= mount; end--)
         if (end == mount || (dir[end] == 0 && dir[end - 1] != '/') ||
             dir[end] == '/') {
             dir[end] = 0;
             read_group(m, i, dir, strlen(root));
         }
-    }
 }
 
 /* Whether `controller` is in the list "cpu,memory"; "" is the empty list. */
@@ -120,12 +120,11 @@ static bool lists(const char *list, size_t n, const char *controller)
     size_t k = strlen(controller);
     if (k == 0 || n == 0)
         return k == n;
-    for (size_t at = 0; at + k <= n; at++) {
+    for (size_t at = 0; at + k <= n; at++)
         if ((at == 0 || list[at - 1] == ',') &&
             strncmp(list + at, controller, k) == 0 &&
             (at + k == n || list[at + k] == ','))
             return true;
-    }
     return false;
 }
 
@@ -137,10 +136,9 @@ static void read_line(RtMemory *m, const char *root, char *line)
     if (!path)
         return;
     size_t n = (size_t)(path - list) - 1;
-    for (size_t i = 0; i < sizeof interfaces / sizeof *interfaces; i++) {
+    for (size_t i = 0; i < sizeof interfaces / sizeof *interfaces; i++)
         if (lists(list + 1, n, interfaces[i].controller))
             read_groups(m, &interfaces[i], root, path + 1);
-    }
 }
 
 void rt_memory_available(RtMemory *m, const char *root)
@@ -162,26 +160,12 @@ void rt_memory_available(RtMemory *m, const char *root)
         read_line(m, root, line);
 }
 
-/* Reads PARC_MEMCHECK; 0 disables the check, for example because of swap.
- * False, after a message, if the value is neither 0 nor 1. */
-static bool read_switch(const char *program, bool *on)
-{
-    const char *text = getenv("PARC_MEMCHECK");
-    bool set = text && *text;
-    *on = !set || strcmp(text, "0") != 0;
-    if (set && *on && strcmp(text, "1") != 0) {
-        rt_error(program, "PARC_MEMCHECK is '%s' in the environment; it takes 0 "
-                          "or 1", text);
-        return false;
-    }
-    return true;
-}
-
 /* The advice is the caller's; the default is to ask parc for a plan that
  * fits. */
-static void report(const char *program, const RtNeed *need, const RtMemory *m)
+static void report_shortage(const RtNeed *need, const RtMemory *m)
 {
-    char all[32], one[32], have[32], per_rank[64] = "", advice[128];
+    char all[RT_SIZE_TEXT], one[RT_SIZE_TEXT], have[RT_SIZE_TEXT];
+    char per_rank[64] = "", advice[128];
     double ranks = (double)need->ranks;
     if (need->ranks > 1)
         snprintf(per_rank, sizeof per_rank, " (%s each)",
@@ -189,27 +173,26 @@ static void report(const char *program, const RtNeed *need, const RtMemory *m)
     snprintf(advice, sizeof advice,
              "parc --device-memory %.0fM says what would make the program fit",
              fmax(1, floor(m->bytes / ranks / (1 << 20))));
-    rt_error(program,
-             "%lld rank%s need%s %s%s of memory for %s, and %s is available: %s"
-             "; %s; PARC_MEMCHECK=0 starts the program anyway",
+    rt_error("%lld rank%s need%s %s%s of memory for %s, and %s is available: "
+             "%s; %s; PARC_MEMCHECK=0 starts the program anyway",
              (long long)need->ranks, need->ranks == 1 ? "" : "s",
              need->ranks == 1 ? "s" : "", rt_size_text(ranks * need->each, all),
              per_rank, need->what, rt_size_text(m->bytes, have), m->source,
              need->advice ? need->advice : advice);
 }
 
-bool rt_memory_fits(const char *program, const RtNeed *need, const char *root)
+bool rt_memory_fits(const RtNeed *need, const char *root)
 {
     RtMemory m;
-    bool on;
-    if (!read_switch(program, &on))
+    int on = 1; /* 0 disables the check, for example because of swap */
+    if (!rt_variable_number("PARC_MEMCHECK", 0, 1, &on))
         return false;
     if (!on)
         return true;
     rt_memory_available(&m, root);
     if ((double)need->ranks * need->each <= m.bytes)
         return true;
-    report(program, need, &m);
+    report_shortage(need, &m);
     return false;
 }
 
@@ -241,5 +224,5 @@ bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs,
         need.advice = "a mesh of fewer ranks or a machine with more memory can "
                       "hold them";
     }
-    return rt_memory_fits(w->program, &need, "");
+    return rt_memory_fits(&need, "");
 }

@@ -1,4 +1,4 @@
-/* launch/places.c: requests the states of all ranks of a job, for the message of a
+/* places.c: requests the states of all ranks of a job, for the message of a
  * rank whose wait has timed out.
  *
  * Ranks that share memory read each other's states there (RtSlot). Ranks of a
@@ -27,9 +27,9 @@ typedef struct Place {
     int32_t state, collective;
     uint32_t begun[PARC_STREAMS], pad;
 } Place;
-enum { BODY = sizeof(Place) - sizeof(RtFrame) };
+enum { BODY = sizeof(Place) - sizeof(RtFrame), LOOK_NS = 1000 * 1000 };
 
-static void ask(const RtStore *s, int link, int32_t asker)
+static void ask_place(const RtStore *s, int link, int32_t asker)
 {
     RtFrame f = {.say = RT_SAY_WHERE, .id = asker};
     rt_store_send(s->link[link].life, &f, sizeof f, PATIENCE);
@@ -41,10 +41,9 @@ static void ask_all(RtStore *s, int32_t asker)
     int32_t nobody = 0;
     if (!atomic_compare_exchange_strong(&s->asker, &nobody, asker + 1))
         return;
-    for (int r = 1; r < s->launch->size; r++) {
+    for (int r = 1; r < s->launch->size; r++)
         if (r != asker && !s->link[r].done)
-            ask(s, r, asker);
-    }
+            ask_place(s, r, asker);
 }
 
 static Place own_place(const RtStore *s, int32_t asker)
@@ -62,7 +61,7 @@ static Place own_place(const RtStore *s, int32_t asker)
 }
 
 /* Stores an answer to this rank's request in the slot of the rank. */
-static void take(RtStore *s, const Place *p)
+static void store_place(RtStore *s, const Place *p)
 {
     int32_t rank = p->frame.id;
     if (rank < 0 || rank >= s->launch->size || rank == s->launch->rank)
@@ -101,7 +100,7 @@ bool rt_places_told(RtStore *s, int link, const RtFrame *f)
                                               BODY, PATIENCE))
         return false;
     if (f->a == own)
-        take(s, &p);
+        store_place(s, &p);
     else if (own == 0 && f->a > 0 && f->a < s->launch->size)
         rt_store_send(s->link[f->a].life, &p, sizeof p, PATIENCE);
     return true;
@@ -116,10 +115,9 @@ void rt_places_ask(RtStore *s)
     if (l->rank == 0)
         ask_all(s, 0);
     else
-        ask(s, 0, l->rank);
-    while (atomic_load(&s->heard) < l->size - 1 && rt_now() < until) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
+        ask_place(s, 0, l->rank);
+    while (atomic_load(&s->heard) < l->size - 1 && rt_now() < until)
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }
 
 void rt_places_gather(ParcRt *rt)

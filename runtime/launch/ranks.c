@@ -1,4 +1,4 @@
-/* launch/ranks.c: starts and supervises the ranks of a node, one process each.
+/* ranks.c: starts and supervises the ranks of a node, one process each.
  *
  * The parent forks all ranks before any library has started a thread, then
  * only waits. A rank that fails prints the reason itself; if a rank is killed,
@@ -34,16 +34,11 @@ static void make_group(ParcRt *rt, uint32_t axes)
     const ParcModel *m = rt->model;
     RtGroup *g = &rt->group[axes];
     g->member = rt_allocate((size_t)rt->nranks * sizeof(int));
-    for (int r = 0; r < rt->nranks; r++) {
-        bool same = true;
-        for (int a = 0; a < m->naxes; a++)
-            same &= (axes >> a & 1) ||
-                    rt_coord(m, r, a) == rt_coord(m, rt->rank, a);
-        if (same) {
+    for (int r = 0; r < rt->nranks; r++)
+        if (rt_in_group(m, r, rt->rank, axes)) {
             g->index = r == rt->rank ? g->n : g->index;
             g->member[g->n++] = r;
         }
-    }
 }
 
 static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
@@ -76,26 +71,22 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
 /* The parent's message about a killed rank. */
 static void report_killed(const RtWorld *w, int rank, int how)
 {
-    const RtSlot *s = &w->slot[rank];
-    int state = atomic_load(&s->state), sig = WTERMSIG(how);
-    bool in = state == RT_WAITING || state == RT_MOVING;
+    int sig = WTERMSIG(how);
+    char place[RT_PLACE];
     if (atomic_exchange(&w->control->failed, 1) != 0)
         return;
-    rt_error(w->program,
-             "rank %d was killed by signal %d (%s) in step %lld, %s '%s'%s",
-             rank, sig, strsignal(sig), (long long)atomic_load(&s->step),
-             in ? "in" : "after",
-             rt_collective_name(w->model, atomic_load(&s->collective)),
+    rt_error("rank %d was killed by signal %d (%s) %s%s", rank, sig,
+             strsignal(sig), rt_place_text(w, rank, place),
              sig == SIGKILL ? "; Linux kills a process so when memory runs "
-                              "out: see dmesg" : "");
+                              "out: see dmesg"
+                            : "");
 }
 
 static void kill_all(const pid_t *pid, int n)
 {
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n; r++)
         if (pid[r] > 0)
             kill(pid[r], SIGKILL);
-    }
 }
 
 /* Whether a second signal has ended a rank that was asked to stop. */
@@ -162,10 +153,9 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
             _exit(status);
         }
         if (p < 0) {
-            rt_error(w->program, "cannot start rank %d of %d: %s; 'ulimit -u' "
-                                 "is a limit to the number of "
-                                 "processes", started,
-                     w->nranks, strerror(errno));
+            rt_error("cannot start rank %d of %d: %s; 'ulimit -u' is a limit "
+                     "to the number of processes", started, w->nranks,
+                     strerror(errno));
             kill_all(pid, started);
             break;
         }

@@ -1,4 +1,4 @@
-/* launch/reception.c: accepts the connections of the other ranks of a job at rank
+/* reception.c: accepts the connections of the other ranks of a job at rank
  * 0.
  *
  * Any process that reaches the port may connect. Until it has joined as a rank
@@ -31,7 +31,8 @@
 #include "launch/job.h"
 #include "rt.h"
 
-enum { GUESTS = 64, LAST_SECONDS = 30, FROM = INET6_ADDRSTRLEN };
+enum { GUESTS = 64, LAST_SECONDS = 30, LOOK_MS = 200 };
+enum { FROM = INET6_ADDRSTRLEN, REFUSALS = 1200 };
 
 /* A connection with an incomplete Hello. */
 typedef struct Guest {
@@ -47,7 +48,7 @@ typedef struct Guest {
 typedef struct Tally {
     int n;
     char from[FROM]; /* address of the last connection */
-    char who[96];    /* rank and host that it claims */
+    char who[RT_RANK_NAME]; /* rank and host that it claims */
 } Tally;
 
 typedef struct Reception {
@@ -89,9 +90,8 @@ static int listen_at(const void *address, socklen_t n)
     if (s < 0)
         return -1;
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (family == AF_INET6) {
+    if (family == AF_INET6)
         setsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int));
-    }
     if (bind(s, address, n) == 0 && listen(s, SOMAXCONN) == 0)
         return s;
     int error = errno;
@@ -127,11 +127,9 @@ static int open_door(const RtStore *s)
                    : listen_everywhere(l->port);
     if (door < 0) {
         bool used = !error && errno == EADDRINUSE;
-        rt_error(s->world->program,
-                 "rank 0 cannot listen at %s:%d: %s%s", l->host, l->port,
+        rt_error("rank 0 cannot listen at %s:%d: %s%s", l->host, l->port,
                  error ? error : strerror(errno),
-                 used ? "; name a free port: PARC_MASTER=host:port"
-                      : "");
+                 used ? "; name a free port: PARC_MASTER=host:port" : "");
     }
     if (list)
         freeaddrinfo(list);
@@ -154,13 +152,12 @@ static const char *reason(RtAnswer answer)
 
 /* Replaces characters that a terminal would interpret: the host name that a
  * client sends is printed. */
-static void clean(char host[64])
+static void clean(char host[RT_NODE])
 {
-    host[63] = 0;
-    for (char *c = host; *c; c++) {
+    host[RT_NODE - 1] = 0;
+    for (char *c = host; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("-._", *c))
             *c = '?';
-    }
 }
 
 static void count_refused(Reception *r, const Guest *g, RtAnswer why)
@@ -172,8 +169,7 @@ static void count_refused(Reception *r, const Guest *g, RtAnswer why)
         snprintf(t->who, sizeof t->who, ", as rank %d on %s", g->hello.rank,
                  g->hello.host);
     if (t->n == 1 && why != RT_SILENT && why != RT_TAKEN)
-        rt_note(r->store->world->program,
-                "rank 0 refused a process %s, from %s%s", reason(why), t->from,
+        rt_note("rank 0 refused a process %s, from %s%s", reason(why), t->from,
                 t->who);
 }
 
@@ -187,7 +183,7 @@ static bool has_left(int fd)
 
 /* Whether a connection of this kind has joined as this rank. One whose process
  * has left does not count. */
-static bool is_taken(Reception *r, const RtHello *h)
+static bool rank_has_joined(Reception *r, const RtHello *h)
 {
     RtLink *link = &r->store->link[h->rank];
     int *fd = h->life ? &link->life : &link->line;
@@ -216,7 +212,7 @@ static RtAnswer judge(Reception *r, const Guest *g)
     if (h->rank < 1 || h->rank >= l->size)
         return RT_NO_RANK;
     return h->plan != r->store->world->model->plan_hash ? RT_OTHER_PLAN
-           : is_taken(r, h)                             ? RT_TAKEN
+           : rank_has_joined(r, h)                      ? RT_TAKEN
                                                         : RT_JOINED;
 }
 
@@ -227,8 +223,7 @@ static void refuse_plan(Reception *r, const RtHello *h)
 {
     if (!r->refused) {
         double soon = rt_now() + LAST_SECONDS;
-        rt_error(r->store->world->program,
-                 "rank %d on %s was built from another plan than rank 0: start "
+        rt_error("rank %d on %s was built from another plan than rank 0: start "
                  "the same program on all ranks", h->rank, h->host);
         r->until = soon < r->until ? soon : r->until;
     }
@@ -286,10 +281,9 @@ static bool listen_to(Reception *r, Guest *g)
 static void drop_oldest(Reception *r)
 {
     int oldest = 0;
-    for (int i = 1; i < r->guests; i++) {
+    for (int i = 1; i < r->guests; i++)
         if (r->guest[i].until < r->guest[oldest].until)
             oldest = i;
-    }
     count_refused(r, &r->guest[oldest], RT_SILENT);
     close(r->guest[oldest].socket);
     r->guest[oldest] = r->guest[--r->guests];
@@ -323,39 +317,32 @@ static void let_in(Reception *r, int door)
 }
 
 /* "; refused: 3 connections with another token …, the last from 10.0.0.5" */
-static void add_refusals(const Reception *r, char *text, size_t size)
+static void add_refusals(const Reception *r, RtText *text)
 {
-    size_t n = 0;
-    text[0] = 0;
-    for (int i = 0; i < RT_ANSWERS && n < size; i++) {
+    text->at[0] = 0;
+    for (int i = 0; i < RT_ANSWERS; i++) {
         const Tally *t = &r->tally[i];
         if (t->n > 0)
-            n += (size_t)snprintf(text + n, size - n,
-                                  "; refused %d connection%s %s, the last from "
-                                  "%s%s",
-                                  t->n, t->n == 1 ? "" : "s", reason(i),
-                                  t->from, t->who);
+            rt_add(text, "; refused %d connection%s %s, the last from %s%s",
+                   t->n, t->n == 1 ? "" : "s", reason(i), t->from, t->who);
     }
 }
 
 static bool report_missing(const Reception *r)
 {
     const RtStore *s = r->store;
-    char refusals[1200];
+    char refusals[REFUSALS];
     int missing = 0, first = 0;
-    for (int i = s->launch->size - 1; i > 0; i--) {
+    for (int i = s->launch->size - 1; i > 0; i--)
         if (s->link[i].line < 0 || s->link[i].life < 0) {
             missing++;
             first = i;
         }
-    }
-    add_refusals(r, refusals, sizeof refusals);
-    rt_error(s->world->program,
-             "rank 0 waited %.0f s at %s:%d for %d of %d ranks; the first that "
-             "did not join is rank %d%s",
-             s->limit, s->launch->host, s->launch->port, missing,
-             s->launch->size, first, refusals);
-    return false;
+    add_refusals(r, &(RtText){.at = refusals, .room = sizeof refusals});
+    return rt_error("rank 0 waited %.0f s at %s:%d for %d of %d ranks; the "
+                    "first that did not join is rank %d%s", s->limit,
+                    s->launch->host, s->launch->port, missing, s->launch->size,
+                    first, refusals);
 }
 
 static bool receive_all(Reception *r, int door)
@@ -366,20 +353,15 @@ static bool receive_all(Reception *r, int door)
         if (rt_now() > r->until)
             return !r->refused && report_missing(r);
         p[0] = (struct pollfd){.fd = door, .events = POLLIN};
-        for (int i = 0; i < r->guests; i++) {
+        for (int i = 0; i < r->guests; i++)
             p[i + 1] =
                 (struct pollfd){.fd = r->guest[i].socket, .events = POLLIN};
-        }
-        if (poll(p, (nfds_t)r->guests + 1, 200) < 0 && errno != EINTR) {
-            rt_error(r->store->world->program,
-                     "rank 0 cannot wait for the other ranks: %s",
-                     strerror(errno));
-            return false;
-        }
-        for (int i = r->guests - 1; i >= 0; i--) {
+        if (poll(p, (nfds_t)r->guests + 1, LOOK_MS) < 0 && errno != EINTR)
+            return rt_error("rank 0 cannot wait for the other ranks: %s",
+                            strerror(errno));
+        for (int i = r->guests - 1; i >= 0; i--)
             if (!listen_to(r, &r->guest[i]))
                 r->guest[i] = r->guest[--r->guests];
-        }
         if (p[0].revents & POLLIN)
             let_in(r, door);
     }
@@ -398,11 +380,10 @@ static bool allow_connections(const RtStore *s)
     most.rlim_cur = most.rlim_max;
     if (most.rlim_max >= needed && setrlimit(RLIMIT_NOFILE, &most) == 0)
         return true;
-    rt_error(s->world->program,
-             "rank 0 has two connections to each of %d ranks and needs %lld "
-             "open files; 'ulimit -Hn' allows %lld",
-             s->launch->size, (long long)needed, (long long)most.rlim_max);
-    return false;
+    return rt_error("rank 0 has two connections to each of %d ranks and needs "
+                    "%lld open files; 'ulimit -Hn' allows %lld",
+                    s->launch->size, (long long)needed,
+                    (long long)most.rlim_max);
 }
 
 bool rt_reception(RtStore *s)

@@ -1,10 +1,10 @@
-/* signals.c: translates SIGINT, SIGTERM and SIGUSR1 to requests that the step loop
- * serves between two steps.
+/* signals.c: translates SIGINT, SIGTERM and SIGUSR1 to requests that the step
+ * loop serves between two steps.
  *
  * A run must not end in the middle of a step, because the ranks of a group
  * would then hold states of different steps. Hence the handler only records
  * the request in memory that all ranks map (RtSignals in the control block);
- * rank 0 reads it after each step and decides for all ranks (agree.h). A signal
+ * rank 0 reads it after each step and decides for all ranks (run.h). A signal
  * to any rank, or to the parent of forked ranks, is therefore enough. A process
  * that does not map rank 0's control block wakes its watcher thread, which
  * sends the signal to rank 0 over the lifeline (launch/job.c).
@@ -16,8 +16,8 @@
  * signal ends the run immediately. After the last step the first signal has no
  * effect: the run writes its files and ends.
  *
- *   kill -TERM, in step 7       -> step 7 is finished and saved, exit status 143
- *   kill -TERM again, 5 s later -> the run ends immediately
+ *   kill -TERM, in step 7       -> step 7 is finished and saved, exit status
+ * 143 kill -TERM again, 5 s later -> the run ends immediately
  *
  * The handler calls only async-signal-safe functions. Its state is global,
  * because a handler has no argument.
@@ -25,11 +25,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/message.h"
 #include "launch/job.h"
-#include "launch/signals.h"
 #include "launch/world.h"
 #include "rt.h"
 
@@ -37,18 +36,11 @@ static const int64_t REPEAT_NS = 2000000000;
 
 static struct RtWorld *_Atomic attached;
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Sets *at to now if no signal counted within REPEAT_NS. Of several processes
  * only one succeeds. */
 static bool counts(_Atomic int64_t *at)
 {
-    int64_t now = now_ns(), before = atomic_load(at);
+    int64_t now = rt_now_ns(), before = atomic_load(at);
     return (before == 0 || now - before > REPEAT_NS) &&
            atomic_compare_exchange_strong(at, &before, now);
 }
@@ -60,7 +52,8 @@ void rt_signals_record(RtSignals *s, int signal)
     if (signal == SIGUSR1) {
         if (counts(&s->save_ns))
             atomic_fetch_add(&s->saves, 1);
-    } else if (atomic_compare_exchange_strong(&s->stop_ns, &none, now_ns())) {
+    } else if (atomic_compare_exchange_strong(&s->stop_ns, &none,
+                                              rt_now_ns())) {
         atomic_compare_exchange_strong(&s->stop, &zero, signal);
     }
 }
@@ -69,10 +62,9 @@ void rt_signals_record(RtSignals *s, int signal)
  * until the handler returns. */
 static void end_now(struct RtWorld *w, int signal_number)
 {
-    for (int i = 0; w && rt_world_rank(w) == 0 && i < 2; i++) {
+    for (int i = 0; w && rt_world_rank(w) == 0 && i < 2; i++)
         if (w->temporary[i] && w->temporary[i][0])
             unlink(w->temporary[i]);
-    }
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
@@ -82,7 +74,7 @@ static bool ends_now(const RtSignals *s)
 {
     int64_t before = atomic_load(&s->stop_ns);
     return !atomic_load(&s->runs) ||
-           (before != 0 && now_ns() - before > REPEAT_NS);
+           (before != 0 && rt_now_ns() - before > REPEAT_NS);
 }
 
 static void handle(int signal)
@@ -94,10 +86,8 @@ static void handle(int signal)
         end_now(w, signal);
     } else if (s) {
         rt_signals_record(s, signal);
-        if (w->store && w->first > 0) { /* rank 0's control block is not mapped
-                                           here */
+        if (w->store && w->first > 0) /* rank 0's control block is not here */
             rt_job_forward(w->store, signal);
-        }
     }
     errno = error;
 }
@@ -109,11 +99,10 @@ void rt_signals_open(void)
     sigemptyset(&a.sa_mask);
     for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++)
         sigaddset(&a.sa_mask, handled[i]);
-    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
+    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++)
         if (sigaction(handled[i], NULL, &old) == 0 &&
             old.sa_handler != SIG_IGN)
             sigaction(handled[i], &a, NULL);
-    }
 }
 
 void rt_signals_attach(struct RtWorld *w)

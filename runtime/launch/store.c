@@ -1,4 +1,4 @@
-/* launch/store.c: connects the processes of a job.
+/* store.c: connects the processes of a job.
  *
  * Rank 0 listens at the address from the launcher (launch/reception.c). Every
  * other rank opens two connections and proves that it belongs to the job
@@ -40,10 +40,11 @@ static const char *answer_text(uint32_t answer)
                                                  "there";
 }
 
-const char *rt_store_name(const RtStore *s, int rank, char text[96])
+const char *rt_store_name(const RtStore *s, int rank, char text[RT_RANK_NAME])
 {
     const RtLink *l = &s->link[s->launch->rank == 0 ? rank : 0];
-    snprintf(text, 96, "rank %d%s%s", rank, l->box[0] ? " on " : "", l->box);
+    snprintf(text, RT_RANK_NAME, "rank %d%s%s", rank, l->box[0] ? " on " : "",
+             l->box);
     return text;
 }
 
@@ -52,7 +53,7 @@ const char *rt_store_name(const RtStore *s, int rank, char text[96])
 /* Waits until the socket is ready and subtracts the time from *left. Each wait
  * of one second counts as at most one second: time in which the process is
  * stopped does not count. */
-static bool wait_for(int socket, short events, double *left)
+static bool poll_socket(int socket, short events, double *left)
 {
     struct pollfd p = {.fd = socket, .events = events};
     while (*left > 0) {
@@ -82,7 +83,7 @@ bool rt_store_send(int socket, const void *data, size_t n, double limit)
         if (did > 0) {
             p += did;
             n -= (size_t)did;
-        } else if (!try_again() || !wait_for(socket, POLLOUT, &limit)) {
+        } else if (!try_again() || !poll_socket(socket, POLLOUT, &limit)) {
             return false;
         }
     }
@@ -100,7 +101,7 @@ bool rt_store_receive(int socket, void *data, size_t n, double limit)
         } else if (did == 0) {
             errno = 0;
             return false;
-        } else if (!try_again() || !wait_for(socket, POLLIN, &limit)) {
+        } else if (!try_again() || !poll_socket(socket, POLLIN, &limit)) {
             return false;
         }
     }
@@ -148,14 +149,15 @@ static uint32_t greet(const RtStore *s, int fd, RtHello *h, double limit)
 }
 
 /* Connects the socket; false and errno on failure. */
-static bool reach(int fd, const struct addrinfo *a, double limit)
+static bool connect_within(int fd, const struct addrinfo *a, double limit)
 {
     socklen_t n = sizeof(int);
     int how = 0;
-    return fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
-                       (errno == EINPROGRESS && wait_for(fd, POLLOUT, &limit) &&
-                        getsockopt(fd, SOL_SOCKET, SO_ERROR, &how, &n) == 0 &&
-                        (errno = how) == 0));
+    return fd >= 0 &&
+           (connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
+            (errno == EINPROGRESS && poll_socket(fd, POLLOUT, &limit) &&
+             getsockopt(fd, SOL_SOCKET, SO_ERROR, &how, &n) == 0 &&
+             (errno = how) == 0));
 }
 
 /* Why the attempts to connect failed. An answer from one address counts more
@@ -175,7 +177,7 @@ static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
     double limit = left < RT_GREETING_SECONDS ? left : RT_GREETING_SECONDS;
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     uint32_t answer = 0;
-    if (!reach(fd, a, limit)) {
+    if (!connect_within(fd, a, limit)) {
         why->error = why->answered ? why->error : strerror(errno);
     } else if ((answer = greet(s, fd, h, limit)) == RT_JOINED) {
         rt_store_tune(fd);
@@ -191,7 +193,7 @@ static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
     return -1;
 }
 
-static int join(const RtStore *s, bool life)
+static int join_store(const RtStore *s, bool life)
 {
     const RtLaunch *l = s->launch;
     RtHello h = {.version = RT_GREETING_VERSION, .life = life,
@@ -217,8 +219,7 @@ static int join(const RtStore *s, bool life)
             freeaddrinfo(list);
         usleep(RETRY_MS * 1000);
     }
-    rt_error(s->world->program,
-             "rank %d cannot join rank 0 at %s:%d%s: %s", l->rank, l->host,
+    rt_error("rank %d cannot join rank 0 at %s:%d%s: %s", l->rank, l->host,
              l->port, why.final ? "" : " in time", why.error);
     return -1;
 }
@@ -236,8 +237,8 @@ bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch, double limit)
         s->link[i].line = s->link[i].life = -1;
     if (launch->rank == 0)
         return rt_reception(s);
-    s->link[0].line = join(s, false);
-    s->link[0].life = s->link[0].line >= 0 ? join(s, true) : -1;
+    s->link[0].line = join_store(s, false);
+    s->link[0].life = s->link[0].line >= 0 ? join_store(s, true) : -1;
     return s->link[0].life >= 0;
 }
 
@@ -246,10 +247,9 @@ void rt_store_close(RtStore *s)
     int n = s->launch->rank == 0 ? s->launch->size : 1;
     for (int i = 0; i < n; i++) {
         int fd[] = {s->link[i].line, s->link[i].life};
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 2; k++)
             if (fd[k] >= 0)
                 close(fd[k]);
-        }
     }
     free(s->link);
     s->link = NULL;

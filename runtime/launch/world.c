@@ -1,5 +1,5 @@
-/* launch/world.c: maps the memory that the ranks of a node share, and computes the
- * coordinates and group sizes of ranks in the mesh.
+/* world.c: maps the memory that the ranks of a node share, and computes
+ * the coordinates and group sizes of ranks in the mesh.
  *
  *   control block | rank states | barriers | arena of rank 0 | of rank 1 | …
  *
@@ -16,6 +16,11 @@
  * The shared memory is an unnamed file. Unlike shared anonymous memory, its
  * pages can be collapsed to large pages (rt_device_open) whatever the system's
  * setting for shared memory is, if file and mapping are aligned.
+ *
+ * An arena holds all tensors of a rank, and no other code of the runtime
+ * allocates tensors except a target's device. Hence its size is the
+ * `peak_bytes` of the log. Other memory (option strings, file headers, the
+ * control block) is not counted.
  */
 #include <errno.h>
 #include <sched.h>
@@ -29,7 +34,6 @@
 #include "common/message.h"
 #include "device.h"
 #include "launch/job.h"
-#include "launch/memory.h"
 #include "launch/world.h"
 #include "rt.h"
 
@@ -42,35 +46,32 @@ static const double MOST_BYTES = 0x1p60;
 int64_t rt_nranks(const ParcModel *model)
 {
     int64_t n = 1;
-    for (int i = 0; i < model->naxes; i++) {
+    for (int i = 0; i < model->naxes; i++)
         if (__builtin_mul_overflow(n, model->axis[i].size, &n))
             return INT64_MAX;
-    }
     return n;
 }
 
 const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH])
 {
-    size_t n = 0;
+    RtText t = {.at = text, .room = RT_MESH};
     text[0] = 0;
-    for (int a = 0; a < m->naxes && n < RT_MESH - 56; a++)
-        n += (size_t)snprintf(text + n, RT_MESH - n, "%s%s=%lld", a ? " x " : "",
-                              m->axis[a].name, (long long)m->axis[a].size);
+    for (int a = 0; a < m->naxes; a++)
+        rt_add(&t, "%s%s=%lld", a ? " x " : "", m->axis[a].name,
+               (long long)m->axis[a].size);
     return text;
 }
 
-bool rt_ranks_check(const ParcModel *model, const char *program)
+bool rt_ranks_check(const ParcModel *model)
 {
     char mesh[RT_MESH];
     int64_t n = rt_nranks(model);
     if (n >= 1 && n <= RT_MOST_RANKS)
         return true;
-    rt_error(program,
-             "the mesh (%s) has %s%lld ranks, and a program runs on 1 to %d: "
-             "run parc again with a smaller --mesh",
-             rt_mesh_text(model, mesh), n == INT64_MAX ? "more than " : "",
-             (long long)n, RT_MOST_RANKS);
-    return false;
+    return rt_error(
+        "the mesh (%s) has %s%lld ranks, and a program runs on 1 to %d: run "
+        "parc again with a smaller --mesh", rt_mesh_text(model, mesh),
+        n == INT64_MAX ? "more than " : "", (long long)n, RT_MOST_RANKS);
 }
 
 int64_t rt_group_size(const ParcModel *model, uint32_t axes)
@@ -106,6 +107,26 @@ const char *rt_collective_name(const ParcModel *model, int id)
                                     : "unknown collective";
 }
 
+const char *rt_place_text(const RtWorld *w, int rank, char text[RT_PLACE])
+{
+    const RtSlot *s = &w->slot[rank];
+    int state = atomic_load(&s->state);
+    snprintf(text, RT_PLACE, "in step %lld, %s '%s'",
+             (long long)atomic_load(&s->step),
+             state == RT_WAITING || state == RT_MOVING ? "in" : "after",
+             rt_collective_name(w->model, atomic_load(&s->collective)));
+    return text;
+}
+
+bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes)
+{
+    for (int a = 0; a < model->naxes; a++)
+        if (!(axes >> a & 1) &&
+            rt_coord(model, rank, a) != rt_coord(model, other, a))
+            return false;
+    return true;
+}
+
 static size_t round_up(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;
@@ -116,26 +137,6 @@ int rt_cores(void)
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n > 0 ? n : 1;
-}
-
-/* Reads PARC_TIMEOUT, in seconds; false, after a message, if it is invalid. */
-static bool read_timeout(RtWorld *w)
-{
-    const char *text = getenv("PARC_TIMEOUT");
-    w->timeout_seconds = DEFAULT_TIMEOUT;
-    if (!text || !*text)
-        return true;
-    char *end;
-    long n = strtol(text, &end, 10);
-    if (*end || n < 1 || n > MOST_SECONDS) {
-        rt_error(w->program,
-                 "PARC_TIMEOUT is '%s' in the environment; it takes seconds, 1 "
-                 "to %d", text,
-                 MOST_SECONDS);
-        return false;
-    }
-    w->timeout_seconds = (int)n;
-    return true;
 }
 
 /* The file that ranks share; -1 if no file is needed, or if it cannot be
@@ -177,7 +178,7 @@ static bool map_again(char *base, char *from, char *to, size_t bytes, int file)
 static bool map_segments(const RtWorld *w, char *base, char *at, int file)
 {
     const ParcModel *m = w->model;
-    for (int r = 0; r < w->mapped; r++) {
+    for (int r = 0; r < w->mapped; r++)
         for (int i = 0; i < m->nshared; i++) {
             const ParcShared *s = &m->shared[i];
             size_t first = (size_t)first_of_group(m, r, s->axes);
@@ -187,7 +188,6 @@ static bool map_segments(const RtWorld *w, char *base, char *at, int file)
                 !map_again(base, from, to, (size_t)s->bytes, file))
                 return false;
         }
-    }
     return true;
 }
 
@@ -239,51 +239,48 @@ static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
                            staging);
 }
 
-static void cannot_map(const RtWorld *w, double bytes, int error)
+static bool cannot_map(double bytes, int error)
 {
-    char text[32];
-    rt_error(w->program, "cannot map %s of memory: %s; 'ulimit -v' is a limit "
-                         "to the address space",
-             rt_size_text(bytes, text), strerror(error));
+    char text[RT_SIZE_TEXT];
+    return rt_error("cannot map %s of memory: %s; 'ulimit -v' is a limit to "
+                    "the address space", rt_size_text(bytes, text),
+                    strerror(error));
 }
 
-bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads, const RtLaunch *launch, bool runs,
-                   int64_t staging)
+bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
+                   const RtLaunch *launch, bool runs, int64_t staging)
 {
     memset(w, 0, sizeof *w);
     w->model = model;
-    w->program = program;
     w->nranks = (int)rt_nranks(model); /* fits: rt_ranks_check */
     w->threads = threads;
+    w->timeout_seconds = DEFAULT_TIMEOUT;
     sched_getaffinity(0, sizeof w->cpus, &w->cpus);
     w->crowded = (int64_t)w->nranks * threads > rt_cores();
     w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
     w->first = w->mapped == w->nranks ? 0 : launch->rank;
-    if (!read_timeout(w) || (launch && !rt_join(w, launch)) ||
-        !check_memory(w, runs, staging))
+    if (!rt_variable_number("PARC_TIMEOUT", 1, MOST_SECONDS,
+                            &w->timeout_seconds) ||
+        (launch && !rt_join(w, launch)) || !check_memory(w, runs, staging))
         return false;
     size_t n = (size_t)w->nranks;
-    size_t slots = round_up(sizeof(RtControl), 64);
-    size_t barriers = slots + n * round_up(sizeof(RtSlot), 64);
+    size_t slots = round_up(sizeof(RtControl), RT_LINE);
+    size_t barriers = slots + n * round_up(sizeof(RtSlot), RT_LINE);
     size_t end = barriers + RT_GROUPS * n * sizeof(RtBarrier);
     size_t last = (size_t)rt_arena_end(model);
-    size_t align = w->mapped > 1 && last < ALIGN ? 4096 : ALIGN;
+    size_t align = w->mapped > 1 && last < ALIGN ? RT_PAGE : ALIGN;
     size_t arenas = round_up(end, align);
     w->arena_stride = round_up(last + 1, align);
     double all = (double)arenas + (double)w->mapped * (double)w->arena_stride;
-    if (all >= MOST_BYTES) {
-        cannot_map(w, all, ENOMEM);
-        return false;
-    }
-    size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
+    if (all >= MOST_BYTES)
+        return cannot_map(all, ENOMEM);
+    size_t bytes =
+        round_up(arenas + (size_t)w->mapped * w->arena_stride, RT_PAGE);
     char *base = map_world(w, bytes, arenas);
     if (!base && w->map_bytes == 0)
         return false; /* a message has been printed */
-    if (!base) {
-        cannot_map(w, (double)bytes, errno);
-        return false;
-    }
+    if (!base)
+        return cannot_map((double)bytes, errno);
     w->control = (void *)base;
     w->slot = (void *)(base + slots);
     w->barrier = (void *)(base + barriers);
@@ -303,4 +300,39 @@ void rt_world_close(RtWorld *w)
         munmap(w->map, w->map_bytes);
         w->map_bytes = 0;
     }
+}
+
+int64_t rt_arena_end(const ParcModel *model)
+{
+    int n = model->nshared;
+    return n == 0 ? model->arena_bytes + model->host_bytes
+                  : model->shared[n - 1].offset + model->shared[n - 1].bytes;
+}
+
+int64_t rt_arena_counted(const ParcModel *model)
+{
+    int64_t bytes = model->arena_bytes;
+    for (int i = 0; i < model->nshared; i++)
+        bytes += model->shared[i].bytes /
+                 rt_group_size(model, model->shared[i].axes);
+    return bytes;
+}
+
+void rt_arena_take(ParcRt *rt)
+{
+    rt->arena = rt_peer(rt, rt->rank);
+    rt->peak_bytes = rt_arena_counted(rt->model);
+    /* Large pages reduce TLB misses. The system may refuse them without
+     * harm. */
+    madvise(rt->arena, rt->world->arena_stride, MADV_HUGEPAGE);
+}
+
+int parc_threads(const ParcRt *rt)
+{
+    return rt->threads;
+}
+
+int64_t parc_index(const ParcRt *rt, uint32_t axes)
+{
+    return rt->group[axes].index;
 }

@@ -6,12 +6,15 @@
 #include "rt.h"
 
 const char *rt_collective_name(const ParcModel *model, int id);
+/* "in step 7, after 'ar3'": the position of a rank, for messages. */
+enum { RT_PLACE = 640 };
+const char *rt_place_text(const RtWorld *w, int rank, char text[RT_PLACE]);
 
 /* rt_nranks: the number of ranks of the mesh, INT64_MAX on overflow.
  * rt_ranks_check: whether the runtime supports this number; false after a
  * message. */
 int64_t rt_nranks(const ParcModel *model);
-bool rt_ranks_check(const ParcModel *model, const char *program);
+bool rt_ranks_check(const ParcModel *model);
 enum { RT_MOST_RANKS = 1 << 20 };
 /* Text of the mesh for messages: "dp=2 x tp=4". */
 enum { RT_MESH = 256 };
@@ -19,14 +22,15 @@ const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH]);
 /* The number of ranks that differ only in `axes`. */
 int64_t rt_group_size(const ParcModel *model, uint32_t axes);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
+/* Whether two ranks differ only in `axes`. */
+bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes);
 
 /* Checks that enough memory is available and maps the world: for all ranks
  * that this process will fork, or with `launch` for its own rank of a job,
  * whose processes connect here. `runs`: the run executes steps. `staging`: bytes
  * of host memory that a rank needs for --save-async. False after a message. */
-bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads, const RtLaunch *launch, bool runs,
-                   int64_t staging);
+bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
+                   const RtLaunch *launch, bool runs, int64_t staging);
 void rt_world_close(RtWorld *w);
 /* The rank of this process; 0 before ranks are forked. */
 int rt_world_rank(const RtWorld *w);
@@ -41,10 +45,8 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context);
 
 int rt_cores(void); /* number of CPUs that this process may use */
 
-/* rt_arena_take: sets the rank's arena and counts its bytes (launch/arena.c).
- * rt_count: counts further bytes that a target allocates for tensors. */
+/* Sets the rank's arena and counts its bytes. */
 void rt_arena_take(ParcRt *rt);
-void rt_count(ParcRt *rt, int64_t bytes);
 /* The size of the mirror, including shared segments or host memory; and the
  * bytes that one rank counts of it: shared segments count in equal parts. */
 int64_t rt_arena_end(const ParcModel *model);
@@ -60,7 +62,7 @@ void rt_meet(ParcRt *rt, int id);
 void rt_wait_change(ParcRt *rt, _Atomic uint32_t *word, uint32_t value,
                     int late);
 void rt_wake(_Atomic uint32_t *word);
-/* Copies rank 0's `bytes` at `data` to all ranks (launch/share.c). */
+/* Copies rank 0's `bytes` at `data` to all ranks (launch/barrier.c). */
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
 
 /* Why the wait of `rank` timed out: names the rank that the others wait for,
@@ -85,5 +87,36 @@ _Noreturn void rt_fail_at(ParcRt *rt, const char *fmt, ...)
 /* The value of an environment variable that is 0 or 1; `otherwise` if it is
  * not set. Any other value ends the run. */
 bool rt_flag(ParcRt *rt, const char *name, bool otherwise);
+
+/* ---- launch/memory.c: the memory that is available on this machine, and the
+ * check before the first allocation ---- */
+
+/* Available bytes; source: which limit this is, for messages. */
+enum { RT_MEMORY_SOURCE = 448 };
+typedef struct RtMemory {
+    double bytes;
+    char source[RT_MEMORY_SOURCE];
+} RtMemory;
+
+/* `root` is a prefix of /proc and /sys: "" for this machine, a directory in
+ * tests. */
+void rt_memory_available(RtMemory *m, const char *root);
+
+/* The memory that the ranks on this machine need. */
+typedef struct RtNeed {
+    int64_t ranks;
+    double each;        /* bytes per rank */
+    const char *what;   /* use of the memory: "the plan" */
+    const char *advice; /* what to do; NULL: ask parc --device-memory */
+} RtNeed;
+
+/* Whether the need is at most the available memory; false after a message. */
+bool rt_memory_fits(const RtNeed *need, const char *root);
+
+/* Checks `ranks` ranks of a program. `runs`: steps or a dry run are executed;
+ * otherwise the ranks only initialize, load and export weights. `staging`:
+ * bytes of a rank's staging buffer. */
+bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs,
+                     int64_t staging);
 
 #endif

@@ -7,6 +7,15 @@
  * for one step. `mfu` is the step's flops divided by the peak of the devices
  * in use, or null if the peak is not known. Each line is one write, so a
  * reader never sees an incomplete line.
+ *
+ * A run that was killed has logged steps after its last checkpoint. The resumed
+ * run executes these steps again: their lines are removed first. Lines from the
+ * first incomplete one on, which a killed run or a full disk leaves, are
+ * removed too.
+ *
+ * example   step 20:  {"step": 19, …}    {"step": 19, …}
+ *                     {"step": 20, …} -> {"step": 20, …}
+ *                     {"step": 21, …}
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +27,50 @@
 #include <unistd.h>
 
 #include "common/files.h"
+#include "common/json.h"
 #include "common/message.h"
 #include "launch/world.h"
 #include "log/report.h"
 #include "rt.h"
+
+/* Whether a line is the object of a step up to `step`. */
+static bool is_kept(const unsigned char *line, int64_t n, int64_t step)
+{
+    RtJson j = {.text = line, .end = n};
+    char key[RT_JSON_KEY];
+    int64_t has = INT64_MAX;
+    rt_json_object(&j);
+    while (rt_json_key(&j, key, sizeof key))
+        if (strcmp(key, "step") == 0)
+            has = rt_json_integer(&j);
+        else
+            rt_json_skip(&j);
+    return !j.error && rt_json_peek(&j) < 0 && has <= step;
+}
+
+static int64_t kept_bytes(const unsigned char *text, int64_t size, int64_t step)
+{
+    int64_t at = 0;
+    while (at < size) {
+        const unsigned char *end = memchr(text + at, '\n', (size_t)(size - at));
+        if (!end || !is_kept(text + at, end - (text + at), step))
+            break;
+        at = end + 1 - text;
+    }
+    return at;
+}
+
+/* Sets *size to that of the log without its lines from the first one that is
+ * after `step` or damaged. Returns 0 or an errno. */
+static int find_kept(const char *path, int64_t step, int64_t *size)
+{
+    const unsigned char *text;
+    int64_t all;
+    int error = rt_file_map(path, &text, &all);
+    *size = kept_bytes(text, all, step);
+    rt_input_unmap(text, all);
+    return error;
+}
 
 /* Locks and truncates a regular file: several runs may write one pipe or
  * device. Returns NULL or an error. On a file system without locks, O_APPEND
@@ -35,11 +84,14 @@ static const char *take_file(int file, const char *path, int64_t done)
         return NULL;
     if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return "another run is writing it; give each run a --log of its own";
-    int64_t kept = done > 0 ? rt_log_kept(path, done) : 0;
-    return kept < 0 || ftruncate(file, kept) != 0 ? strerror(errno) : NULL;
+    int64_t kept = 0;
+    int error = done > 0 ? find_kept(path, done, &kept) : 0;
+    if (!error && ftruncate(file, kept) != 0)
+        error = errno;
+    return error ? strerror(error) : NULL;
 }
 
-bool rt_log_open(RtLog *l, const char *path, int64_t done, const char *program)
+bool rt_log_open(RtLog *l, const char *path, int64_t done)
 {
     bool is_stdout = rt_output_is_stdout(path);
     l->path = path;
@@ -50,39 +102,36 @@ bool rt_log_open(RtLog *l, const char *path, int64_t done, const char *program)
                       : is_stdout ? NULL
                                   : take_file(l->file, path, done);
     if (why)
-        rt_error(program, "cannot write '%s': %s", rt_output_name(path), why);
+        rt_error("cannot write '%s': %s", rt_output_name(path), why);
     return !why;
 }
 
-/* Appends a field; non-finite values are null, because JSON has no NaN. */
-static size_t put_field(char *to, size_t size, const RtField *f,
-                        const RtRecord *r)
+/* Non-finite values are null, because JSON has no NaN. */
+static void print_field(RtText *t, const RtField *f, const RtRecord *r)
 {
     double value = rt_field_value(f, r);
-    const char *comma = f == rt_fields ? "" : ", ";
     if (f->optional && (isnan(value) || value == 0))
-        return 0;
-    int n = f->whole ? snprintf(to, size, "%s\"%s\": %.0f", comma, f->name,
-                                value)
-            : isfinite(value)
-                ? snprintf(to, size, "%s\"%s\": %.9g", comma, f->name, value)
-                : snprintf(to, size, "%s\"%s\": null", comma, f->name);
-    return (size_t)n;
+        return;
+    rt_add(t, "%s\"%s\": ", f == rt_fields ? "" : ", ", f->name);
+    if (isfinite(value))
+        rt_add(t, f->whole ? "%.0f" : "%.9g", value);
+    else
+        rt_add(t, "null");
 }
 
 void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r)
 {
     enum { LINE = 768 };
     char text[LINE];
-    size_t n = 0;
+    RtText t = {.at = text, .room = sizeof text};
     if (l->file < 0)
         return;
-    text[n++] = '{';
+    rt_add(&t, "{");
     for (const RtField *f = rt_fields; f->name; f++)
-        n += put_field(text + n, sizeof text - n, f, r);
-    n += (size_t)snprintf(text + n, sizeof text - n, "}\n");
-    ssize_t did = write(l->file, text, n);
-    if (did != (ssize_t)n)
+        print_field(&t, f, r);
+    rt_add(&t, "}\n");
+    ssize_t did = write(l->file, text, t.n);
+    if (did != (ssize_t)t.n)
         rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),
                 strerror(did < 0 ? errno : ENOSPC));
 }

@@ -80,9 +80,8 @@ bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model,
     r->unit = model->seq > 1 ? "tokens" : "samples";
     if (o->dry_run)
         return true;
-    return (!o->log || rt_log_open(&r->log, o->log, done, o->program)) &&
-           (!o->tensorboard ||
-            rt_events_open(&r->events, o->tensorboard, o->program));
+    return (!o->log || rt_log_open(&r->log, o->log, done)) &&
+           (!o->tensorboard || rt_events_open(&r->events, o->tensorboard));
 }
 
 int64_t rt_report_tokens(const RtReport *r, int64_t step)
@@ -95,11 +94,6 @@ void rt_report_start(RtReport *r, ParcRt *rt, int64_t steps)
     r->peak_flops = rt_device_peak_flops(rt);
     rt_progress_start(&r->progress, r->done, steps, r->unit);
     rt_events_start(&r->events, rt, r->done);
-}
-
-void rt_report_step_begin(RtReport *r)
-{
-    r->step_begin = rt_now();
 }
 
 void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record)

@@ -64,7 +64,8 @@ typedef struct RtReport {
     const char *unit;      /* of what `tokens` counts: "tokens", or "samples" if
                               the model has no sequences */
     double peak_flops;
-    double step_begin;
+    double step_begin; /* the time until the record is the step's: evaluation
+                          and checkpoints between steps do not count */
 } RtReport;
 
 /* Opens the files that the options request; false after a message. No file is
@@ -75,9 +76,6 @@ bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model,
 /* Tokens of the run up to a step. */
 int64_t rt_report_tokens(const RtReport *r, int64_t step);
 void rt_report_start(RtReport *r, ParcRt *rt, int64_t steps);
-/* A training step begins. The time until its record is the step's: evaluation and
- * checkpoints between two steps do not count. */
-void rt_report_step_begin(RtReport *r);
 /* The step has ended: its record, without val_loss. */
 RtRecord rt_report_record(RtReport *r, ParcRt *rt, int64_t step);
 void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record);
@@ -92,11 +90,7 @@ void rt_report_release(RtReport *r);
 
 /* Opens and locks the file, and removes its lines from step done+1 on; false
  * after a message. */
-bool rt_log_open(RtLog *l, const char *path, int64_t done,
-                 const char *program);
-/* The size of a log without its lines from the first one that is after `step`
- * or damaged; -1 and errno if it cannot be read (cut.c). */
-int64_t rt_log_kept(const char *path, int64_t step);
+bool rt_log_open(RtLog *l, const char *path, int64_t done);
 void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r);
 void rt_log_close(RtLog *l, ParcRt *rt);
 
@@ -107,7 +101,7 @@ void rt_progress_end(const RtProgress *p, int64_t done);
 
 /* Creates the directory if it does not exist, and a file in it; false after a
  * message. */
-bool rt_events_open(RtEvents *e, const char *directory, const char *program);
+bool rt_events_open(RtEvents *e, const char *directory);
 /* TensorBoard discards points of earlier files from step done+1 on. */
 void rt_events_start(RtEvents *e, ParcRt *rt, int64_t done);
 void rt_events_write(RtEvents *e, ParcRt *rt, const RtRecord *r);

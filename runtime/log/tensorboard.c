@@ -30,13 +30,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/crc32c.h"
+#include "common/files.h"
 #include "common/message.h"
 #include "launch/world.h"
 #include "log/report.h"
 #include "rt.h"
 
-enum { HEAD = 12, MOST_DATA = 1024, HOST_NAME = 64 };
+enum { MOST_DATA = 1024, HOST_NAME = RT_NODE };
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */
 enum { WALL_TIME = 1, STEP = 2, FILE_VERSION = 3, SUMMARY = 5, SESSION = 7 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2 };
@@ -76,7 +76,7 @@ static void put_key(Message *m, int field, int wire)
     put_varint(m, (uint64_t)(field << 3 | wire));
 }
 
-static void put_field(Message *m, int field, const void *data, size_t n)
+static void put_bytes_field(Message *m, int field, const void *data, size_t n)
 {
     put_key(m, field, BYTES);
     put_varint(m, n);
@@ -103,16 +103,18 @@ static void put_value(Message *m, const char *tag, double value)
     float single = (float)value;
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
-    put_field(&v, VALUE_TAG, tag, strlen(tag));
+    put_bytes_field(&v, VALUE_TAG, tag, strlen(tag));
     put_key(&v, VALUE_SIMPLE, FIXED32);
     put_bytes(&v, bits, sizeof bits);
-    put_field(m, SUMMARY_VALUE, v.data, v.n);
+    put_bytes_field(m, SUMMARY_VALUE, v.data, v.n);
 }
+
+#define CRC_MASK 0xA282EAD8u
 
 static uint32_t masked(const void *data, size_t n)
 {
     uint32_t crc = rt_crc32c(0, data, n);
-    return (crc >> 15 | crc << 17) + 0xA282EAD8u;
+    return (crc >> 15 | crc << 17) + CRC_MASK;
 }
 
 /* Appends a record. Returns 0 or an errno. */
@@ -132,7 +134,7 @@ static int put_version(const RtEvents *e)
     static const char version[] = "brain.Event:2";
     Message event;
     begin_event(&event, 0);
-    put_field(&event, FILE_VERSION, version, sizeof version - 1);
+    put_bytes_field(&event, FILE_VERSION, version, sizeof version - 1);
     return append(e, &event);
 }
 
@@ -142,24 +144,20 @@ static void fail(ParcRt *rt, const RtEvents *e, int error)
         rt_fail(rt, "cannot write '%s': %s", e->path, strerror(error));
 }
 
-bool rt_events_open(RtEvents *e, const char *directory, const char *program)
+bool rt_events_open(RtEvents *e, const char *directory)
 {
     char host[HOST_NAME] = "";
-    size_t size = strlen(directory) + HOST_NAME + 96;
     gethostname(host, sizeof host - 1);
-    e->path = rt_allocate(size);
-    snprintf(e->path, size, "%s/events.out.tfevents.%010lld.%s.%ld", directory,
-             (long long)time(NULL), host, (long)getpid());
+    e->path = rt_format("%s/events.out.tfevents.%010lld.%s.%ld", directory,
+                        (long long)time(NULL), host, (long)getpid());
     int error = mkdir(directory, 0777) != 0 && errno != EEXIST ? errno : 0;
-    if (error) {
-        rt_error(program, "cannot make the directory '%s': %s", directory,
-                 strerror(error));
-        return false;
-    }
+    if (error)
+        return rt_error("cannot make the directory '%s': %s", directory,
+                        strerror(error));
     e->file = open(e->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     error = e->file < 0 ? errno : put_version(e);
     if (error)
-        rt_error(program, "cannot write '%s': %s", e->path, strerror(error));
+        rt_error("cannot write '%s': %s", e->path, strerror(error));
     return error == 0;
 }
 
@@ -171,7 +169,7 @@ void rt_events_start(RtEvents *e, ParcRt *rt, int64_t done)
     put_key(&session, SESSION_STATUS, VARINT);
     put_varint(&session, SESSION_START);
     begin_event(&event, done + 1);
-    put_field(&event, SESSION, session.data, session.n);
+    put_bytes_field(&event, SESSION, session.data, session.n);
     fail(rt, e, append(e, &event));
 }
 
@@ -186,7 +184,7 @@ void rt_events_write(RtEvents *e, ParcRt *rt, const RtRecord *r)
             put_value(&summary, f->name, value);
     }
     begin_event(&event, r->step);
-    put_field(&event, SUMMARY, summary.data, summary.n);
+    put_bytes_field(&event, SUMMARY, summary.data, summary.n);
     fail(rt, e, append(e, &event));
 }
 

@@ -1,4 +1,4 @@
-/* options/options.c: parses the command line of a training program.
+/* options.c: parses the command line of a training program.
  *
  * One table defines the names, types and help texts of all options, so --help
  * lists exactly the options that the parser accepts. */
@@ -182,72 +182,63 @@ static int usage_error(const RtOptions *o)
     return 2;
 }
 
-static const Option *find(const char *arg, size_t n)
+static const Option *option_named(const char *arg, size_t n)
 {
     if (n == 2 && strncmp(arg, "-h", n) == 0)
-        return find("--help", strlen("--help"));
+        return option_named("--help", strlen("--help"));
     if (n == 2 && strncmp(arg, "-V", n) == 0)
-        return find("--version", strlen("--version"));
-    for (int i = 0; i < NOPTIONS; i++) {
+        return option_named("--version", strlen("--version"));
+    for (int i = 0; i < NOPTIONS; i++)
         if (strlen(options[i].name) == n &&
             strncmp(options[i].name, arg, n) == 0)
             return &options[i];
-    }
     return NULL;
 }
 
-static int unknown(const RtOptions *o, const char *arg, size_t n)
+static bool unknown(const char *arg, size_t n)
 {
     const char *names[NOPTIONS];
     int nnames = 0;
     char name[64];
-    snprintf(name, sizeof name, "%.*s", n < 63 ? (int)n : 63, arg);
+    snprintf(name, sizeof name, "%.*s", (int)n, arg);
     for (int i = 0; i < NOPTIONS; i++)
         names[nnames++] = options[i].name + 2; /* without "--" */
     const char *near = rt_near_miss(name + strspn(name, "-"), names, nnames);
     if (arg[0] != '-')
-        rt_error(o->program, "unexpected argument '%s'", arg);
-    else if (near)
-        rt_error(o->program, "unknown option '%s'; did you mean '--%s'?", name,
-                 near);
-    else
-        rt_error(o->program, "unknown option '%s'", name);
-    return usage_error(o);
+        return rt_error("unexpected argument '%s'", arg);
+    if (near)
+        return rt_error("unknown option '%s'; did you mean '--%s'?", name,
+                        near);
+    return rt_error("unknown option '%s'", name);
 }
 
-static int set_number(RtOptions *o, const Option *p, const char *value)
+static bool set_number(RtOptions *o, const Option *p, const char *value)
 {
     char *end;
     errno = 0;
     long long n = strtoll(value, &end, 10);
-    if (end == value || *end || errno || n < p->least) {
-        rt_error(o->program, "%s takes a whole number%s, not '%s'", p->name,
-                 p->least == 0   ? " from 0"
-                 : p->least == 1 ? " from 1"
-                                 : "",
-                 value);
-        return usage_error(o);
-    }
+    if (end == value || *end || errno || n < p->least)
+        return rt_error(
+            "%s takes a whole number%s, not '%s'", p->name,
+            p->least == 0 ? " from 0" : p->least == 1 ? " from 1" : "", value);
     memcpy((char *)o + p->field, &(int64_t){n}, sizeof(int64_t));
     o->seed_given |= p->field == AT(seed);
-    return -1;
+    return true;
 }
 
-static int set_real(RtOptions *o, const Option *p, const char *value)
+static bool set_real(RtOptions *o, const Option *p, const char *value)
 {
     char *end;
     double x = strtod(value, &end);
-    if (end == value || *end || !isfinite(x) || x < (double)p->least) {
-        rt_error(o->program, "%s takes a number from %lld, not '%s'", p->name,
-                 (long long)p->least, value);
-        return usage_error(o);
-    }
+    if (end == value || *end || !isfinite(x) || x < (double)p->least)
+        return rt_error("%s takes a number from %lld, not '%s'", p->name,
+                        (long long)p->least, value);
     memcpy((char *)o + p->field, &x, sizeof x);
-    return -1;
+    return true;
 }
 
 /* Finds `value` among the words of the option's argument: "f32|bf16". */
-static int set_word(RtOptions *o, const Option *p, const char *value)
+static bool set_word(RtOptions *o, const Option *p, const char *value)
 {
     int64_t number = 1;
     size_t n = strlen(value);
@@ -255,13 +246,11 @@ static int set_word(RtOptions *o, const Option *p, const char *value)
         size_t size = strcspn(w, "|");
         if (size == n && strncmp(w, value, n) == 0) {
             memcpy((char *)o + p->field, &number, sizeof number);
-            return -1;
+            return true;
         }
         w += size + (w[size] == '|');
     }
-    rt_error(o->program, "%s is one of %s, not '%s'", p->name, p->argument,
-             value);
-    return usage_error(o);
+    return rt_error("%s is one of %s, not '%s'", p->name, p->argument, value);
 }
 
 /* A unit of a number, in bytes or seconds. */
@@ -276,55 +265,47 @@ static const Unit of_time[] = {{"", 1},      {"s", 1},     {"m", 60},
                                {"h", 3600}, {"d", 86400}, {NULL, 0}};
 
 /* "5GB" is 5000000000 bytes, "90m" 5400 seconds. */
-static int set_units(RtOptions *o, const Option *p, const char *value)
+static bool set_units(RtOptions *o, const Option *p, const char *value)
 {
     bool is_time = p->kind == TIME;
     char *end;
     errno = 0;
     long long n = strtoll(value, &end, 10);
-    for (const Unit *u = is_time ? of_time : of_bytes; u->name; u++) {
+    for (const Unit *u = is_time ? of_time : of_bytes; u->name; u++)
         if (end != value && !errno && n > 0 && strcmp(end, u->name) == 0 &&
             n <= INT64_MAX / u->size) {
             int64_t total = n * u->size;
             memcpy((char *)o + p->field, &total, sizeof total);
-            return -1;
+            return true;
         }
-    }
-    rt_error(o->program, "%s takes %s, not '%s'", p->name,
-             is_time ? "a time such as 30s, 90m, 3h or 1d"
-                     : "a size such as 500MB, 5GB or 2GiB",
-             value);
-    return usage_error(o);
+    return rt_error("%s takes %s, not '%s'", p->name,
+                    is_time ? "a time such as 30s, 90m, 3h or 1d"
+                            : "a size such as 500MB, 5GB or 2GiB",
+                    value);
 }
 
-static int add_text(RtOptions *o, const Option *p, const char *value)
+static bool add_text(RtOptions *o, const Option *p, const char *value)
 {
     RtTexts *t = (RtTexts *)(void *)((char *)o + p->field);
     int most = sizeof t->at / sizeof t->at[0];
-    if (t->n == most) {
-        rt_error(o->program, "%s is given more than %d times", p->name, most);
-        return usage_error(o);
-    }
+    if (t->n == most)
+        return rt_error("%s is given more than %d times", p->name, most);
     t->at[t->n++] = value;
-    return -1;
+    return true;
 }
 
 /* Sets one option; `value` is NULL if none was given. */
-static int set(RtOptions *o, const Option *p, const char *value)
+static bool apply_option(RtOptions *o, const Option *p, const char *value)
 {
     if (p->kind == FLAG) {
-        if (value) {
-            rt_error(o->program, "%s takes no value", p->name);
-            return usage_error(o);
-        }
+        if (value)
+            return rt_error("%s takes no value", p->name);
         memcpy((char *)o + p->field, &(bool){true}, sizeof(bool));
-        return -1;
+        return true;
     }
-    if (!value || !*value) {
-        rt_error(o->program, "%s needs a value: %s %s", p->name, p->name,
-                 p->argument);
-        return usage_error(o);
-    }
+    if (!value || !*value)
+        return rt_error("%s needs a value: %s %s", p->name, p->name,
+                        p->argument);
     switch (p->kind) {
     case NUMBER:
         return set_number(o, p, value);
@@ -342,11 +323,11 @@ static int set(RtOptions *o, const Option *p, const char *value)
         break;
     }
     memcpy((char *)o + p->field, &value, sizeof value);
-    return -1;
+    return true;
 }
 
 /* Checks that each option has the one that it needs, and excludes others. */
-static int check_rules(const RtOptions *o)
+static bool check_rules(const RtOptions *o)
 {
     bool samples = o->sample || o->sample_ids, saves = o->save != NULL;
     bool automatic = o->resume && strcmp(o->resume, "auto") == 0;
@@ -375,13 +356,10 @@ static int check_rules(const RtOptions *o)
         {o->sample && o->sample_ids, "--sample and --sample-ids exclude each "
                                      "other"},
     };
-    for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++) {
-        if (rule[i].broken) {
-            rt_error(o->program, "%s", rule[i].error);
-            return usage_error(o);
-        }
-    }
-    return -1;
+    for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++)
+        if (rule[i].broken)
+            return rt_error("%s", rule[i].error);
+    return true;
 }
 
 int rt_options(RtOptions *o, int argc, char **argv)
@@ -389,24 +367,22 @@ int rt_options(RtOptions *o, int argc, char **argv)
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     memset(o, 0, sizeof *o);
     o->program = slash ? slash + 1 : argc > 0 ? argv[0] : "train";
+    rt_message_program(o->program);
     o->steps = -1;
     o->tokens = DEFAULT_TOKENS;
     o->trace_steps = DEFAULT_TRACE_STEPS;
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         size_t n = equals ? (size_t)(equals - argv[i]) : strlen(argv[i]);
-        const Option *p = find(argv[i], n);
-        if (!p)
-            return unknown(o, argv[i], n);
+        const Option *p = option_named(argv[i], n);
         const char *value = equals ? equals + 1 : NULL;
-        if (p->kind != FLAG && !equals && i + 1 < argc)
+        if (p && p->kind != FLAG && !equals && i + 1 < argc)
             value = argv[++i];
-        int status = set(o, p, value);
-        if (status >= 0)
-            return status;
+        if (!(p ? apply_option(o, p, value) : unknown(argv[i], n)))
+            return usage_error(o);
     }
     bool only_reads = o->eval || o->sample || o->sample_ids;
     if (o->eval || o->steps < 0)
         o->steps = only_reads ? 0 : DEFAULT_STEPS;
-    return check_rules(o);
+    return check_rules(o) ? -1 : usage_error(o);
 }

@@ -1,4 +1,4 @@
-/* options/settings.c: changes settings of a run without a new program.
+/* settings.c: changes settings of a run without a new program.
  *
  *   --set optimizer.lr=1e-4 --set schedule.warmup=100 --set clip=0.5
  *
@@ -41,17 +41,16 @@ void rt_settings_init(RtSettings *s, const ParcModel *model)
                       .schedule = model->schedule};
 }
 
-static int find(const char *name, size_t n)
+static int setting_index(const char *name, size_t n)
 {
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         if (strlen(settings[i].name) == n &&
             strncmp(settings[i].name, name, n) == 0)
             return i;
-    }
     return -1;
 }
 
-static double value_of(const RtSettings *s, int i)
+static double setting_value(const RtSettings *s, int i)
 {
     const char *at = (const char *)s + settings[i].at;
     return settings[i].whole ? (double)*(const int64_t *)(const void *)at
@@ -59,7 +58,7 @@ static double value_of(const RtSettings *s, int i)
 }
 
 /* Whether the value is one that the setting can have. */
-static bool store(RtSettings *s, int i, double value)
+static bool store_setting(RtSettings *s, int i, double value)
 {
     char *at = (char *)s + settings[i].at;
     const double most = 0x1p53; /* whole numbers are exact up to here */
@@ -89,13 +88,12 @@ static bool is_read(int i, const ParcModel *model)
 void rt_settings_adopt(RtSettings *s, const RtSettings *from,
                        const ParcModel *model)
 {
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         if (from->changed >> i & 1 && is_read(i, model))
-            store(s, i, value_of(from, i));
-    }
+            store_setting(s, i, setting_value(from, i));
 }
 
-static bool refuse_name(const char *name, size_t n, const char *program)
+static bool refuse_name(const char *name, size_t n)
 {
     const char *names[SETTINGS];
     char word[NAME];
@@ -104,104 +102,87 @@ static bool refuse_name(const char *name, size_t n, const char *program)
         names[i] = settings[i].name;
     const char *near = rt_near_miss(word, names, SETTINGS);
     if (near)
-        rt_error(program, "--set: unknown setting '%s'; did you mean '%s'?",
-                 word, near);
-    else
-        rt_error(program,
-                 "--set: '%s' is a part of the program: compile again with -D "
-                 "%s=VALUE. A run can set optimizer.lr, clip, schedule.warmup, "
-                 "schedule.steps and schedule.min_lr",
-                 word, word);
-    return false;
+        return rt_error("--set: unknown setting '%s'; did you mean '%s'?", word,
+                        near);
+    return rt_error("--set: '%s' is a part of the program: compile again with "
+                    "-D %s=VALUE. A run can set optimizer.lr, clip, "
+                    "schedule.warmup, schedule.steps and schedule.min_lr", word,
+                    word);
 }
 
-static bool set(RtSettings *s, const char *text, const ParcModel *model,
-                const char *program)
+static bool apply_setting(RtSettings *s, const char *text,
+                          const ParcModel *model)
 {
     const char *equals = strchr(text, '=');
-    if (!equals || !equals[1]) {
-        rt_error(program, "--set takes NAME=VALUE, not '%s'", text);
-        return false;
-    }
+    if (!equals || !equals[1])
+        return rt_error("--set takes NAME=VALUE, not '%s'", text);
     size_t n = (size_t)(equals - text);
-    int i = find(text, n);
+    int i = setting_index(text, n);
     if (i < 0)
-        return refuse_name(text, n, program);
-    if (!is_read(i, model)) {
-        if (settings[i].at == AT(clip))
-            rt_error(program, "--set %s: the program does not clip gradients: "
-                              "compile again with -D %s", text, text);
-        else
-            rt_error(program,
-                     "--set %s: the program's learning rate is constant after "
-                     "the warm-up: compile again with another schedule", text);
-        return false;
-    }
+        return refuse_name(text, n);
+    if (!is_read(i, model) && settings[i].at == AT(clip))
+        return rt_error("--set %s: the program does not clip gradients: "
+                        "compile again with -D %s", text, text);
+    if (!is_read(i, model))
+        return rt_error("--set %s: the program's learning rate is constant "
+                        "after the warm-up: compile again with another "
+                        "schedule", text);
     char *end;
     double value = strtod(equals + 1, &end);
-    if (*end || !store(s, i, value)) {
-        rt_error(program, "--set %s takes a %s number%s, not '%s'",
-                 settings[i].name, settings[i].whole ? "whole" : "finite",
-                 settings[i].zero ? " from 0" : " above 0", equals + 1);
-        return false;
-    }
+    if (*end || !store_setting(s, i, value))
+        return rt_error("--set %s takes a %s number%s, not '%s'",
+                        settings[i].name,
+                        settings[i].whole ? "whole" : "finite",
+                        settings[i].zero ? " from 0" : " above 0", equals + 1);
     return true;
 }
 
 /* The changed settings fit together: the same conditions as in the compiler
  * (lower_check_schedule in frontend/lower_optimizer.c). */
-static bool check_schedule(const RtSettings *s, const char *program)
+static bool check_schedule(const RtSettings *s)
 {
     const ParcSchedule *of = &s->schedule;
     if (!s->changed || of->kind == PARC_CONSTANT)
         return true;
-    if (of->steps > 0 && of->warmup >= of->steps) {
-        rt_error(program,
-                 "--set: no steps remain for the decay: schedule.warmup=%lld, "
-                 "schedule.steps=%lld; schedule.steps includes the warm-up",
-                 (long long)of->warmup, (long long)of->steps);
-        return false;
-    }
-    if (of->min_lr > s->lr) {
-        rt_error(program,
-                 "--set: the schedule ends at schedule.min_lr=%.9g, above "
-                 "optimizer.lr=%.9g; set schedule.min_lr as well",
-                 of->min_lr, s->lr);
-        return false;
-    }
+    if (of->steps > 0 && of->warmup >= of->steps)
+        return rt_error("--set: no steps remain for the decay: "
+                        "schedule.warmup=%lld, schedule.steps=%lld; "
+                        "schedule.steps includes the warm-up",
+                        (long long)of->warmup, (long long)of->steps);
+    if (of->min_lr > s->lr)
+        return rt_error("--set: the schedule ends at schedule.min_lr=%.9g, "
+                        "above optimizer.lr=%.9g; set schedule.min_lr as well",
+                        of->min_lr, s->lr);
     return true;
 }
 
 bool rt_settings_set(RtSettings *s, const RtTexts *texts,
-                     const ParcModel *model, const char *program)
+                     const ParcModel *model)
 {
-    for (int i = 0; i < texts->n; i++) {
-        if (!set(s, texts->at[i], model, program))
+    for (int i = 0; i < texts->n; i++)
+        if (!apply_setting(s, texts->at[i], model))
             return false;
-    }
-    return check_schedule(s, program);
+    return check_schedule(s);
 }
 
 void rt_settings_print_json(const RtSettings *s, FILE *to)
 {
     const char *comma = "";
     fprintf(to, "{");
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         if (s->changed >> i & 1) {
             fprintf(to, "%s\"%s\": %.17g", comma, settings[i].name,
-                    value_of(s, i));
+                    setting_value(s, i));
             comma = ", ";
         }
-    }
     fprintf(to, "}");
 }
 
 void rt_settings_print(const RtSettings *s, FILE *to)
 {
-    for (int i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++)
         if (s->changed >> i & 1)
-            fprintf(to, " %s=%.9g", settings[i].name, value_of(s, i));
-    }
+            fprintf(to, " %s=%.9g", settings[i].name, setting_value(s, i));
 }
 
 void rt_settings_read(RtSettings *s, RtJson *j)
@@ -209,10 +190,40 @@ void rt_settings_read(RtSettings *s, RtJson *j)
     char key[NAME];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
-        int i = find(key, strlen(key));
+        int i = setting_index(key, strlen(key));
         if (i < 0)
             rt_json_skip(j);
-        else if (!store(s, i, rt_json_number(j)))
+        else if (!store_setting(s, i, rt_json_number(j)))
             rt_json_fail(j, "the setting cannot have this value");
     }
+}
+
+/* Steps count from 1. w is the number of warm-up steps and n the schedule's
+ * last step:
+ *
+ *   step t <= w          lr t / w
+ *   constant, or t = 1   lr
+ *   t >= n               min_lr
+ *   else                 x = (t - f) / (n - f), f = max(w, 1):
+ *     linear             lr + (min_lr - lr) x
+ *     cosine             min_lr + (lr - min_lr) (1 + cos(pi x)) / 2
+ *
+ * Step f has the rate lr; step n and all later ones have min_lr. Every rank
+ * computes the rate in double and gets the same value. */
+double rt_schedule_lr(const RtSettings *of, int64_t step, int64_t steps)
+{
+    const double pi = 3.14159265358979323846;
+    const ParcSchedule *s = &of->schedule;
+    int64_t n = s->steps > 0 ? s->steps : steps;
+    int64_t first = s->warmup > 1 ? s->warmup : 1;
+    double lr = of->lr;
+    if (step <= s->warmup)
+        return lr * (double)step / (double)s->warmup;
+    if (s->kind == PARC_CONSTANT || step <= first)
+        return lr;
+    if (step >= n)
+        return s->min_lr;
+    double x = (double)(step - first) / (double)(n - first);
+    double share = s->kind == PARC_LINEAR ? 1 - x : (1 + cos(pi * x)) / 2;
+    return s->min_lr + (lr - s->min_lr) * share;
 }

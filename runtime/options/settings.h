@@ -1,4 +1,4 @@
-/* options/settings.h: declares the settings that a run can change without a new
+/* settings.h: declares the settings that a run can change without a new
  * program (--set NAME=VALUE). */
 #ifndef PARC_RT_SETTINGS_H
 #define PARC_RT_SETTINGS_H
@@ -24,7 +24,7 @@ void rt_settings_adopt(RtSettings *s, const RtSettings *from,
 /* Applies the texts NAME=VALUE in order, and checks that all changed settings
  * fit together; false after a message. */
 bool rt_settings_set(RtSettings *s, const RtTexts *texts,
-                     const ParcModel *model, const char *program);
+                     const ParcModel *model);
 /* The changed settings: as a JSON object, and as text "lr=0.1 clip=1". */
 void rt_settings_print_json(const RtSettings *s, FILE *to);
 void rt_settings_print(const RtSettings *s, FILE *to);
@@ -33,6 +33,6 @@ void rt_settings_read(RtSettings *s, RtJson *j);
 
 /* The learning rate of a step (counted from 1) in a run of
  * `steps`. */
-double rt_schedule_lr(const RtSettings *settings, int64_t step, int64_t steps);
+double rt_schedule_lr(const RtSettings *of, int64_t step, int64_t steps);
 
 #endif

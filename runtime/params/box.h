@@ -1,4 +1,4 @@
-/* params/box.h: represents a strided copy (sizes, and strides of both sides) with
+/* box.h: represents a strided copy (sizes, and strides of both sides) with
  * as few dims as possible. The copies of both targets use it: fewer dims mean
  * longer contiguous runs and less index arithmetic.
  *

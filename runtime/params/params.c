@@ -1,4 +1,4 @@
-/* params/params.c: names parameters, sets their initial values and copies them to
+/* params.c: names parameters, sets their initial values and copies them to
  * and from the device.
  *
  * An initial value depends only on the seed, the name of the layer's own
@@ -14,6 +14,9 @@
 #include "params/params.h"
 #include "params/random.h"
 #include "rt.h"
+
+/* A number and its final zero. */
+enum { NUMBER_TEXT = 24 };
 
 /* The layer number of index `index` of a stack. A segment of the name says
  * which layers are stacked: '*' for 0, 1, …, "2-6:2" for 2, 4, 6. *size: the
@@ -44,8 +47,9 @@ static void stack_indices(const ParcParam *p, int64_t layer,
     }
 }
 
-void rt_param_numbers(const ParcParam *param, int64_t layer,
-                      int64_t number[PARC_MAX_STACK])
+/* The numbers in the name of a layer, one for each stack dim. */
+static void layer_numbers(const ParcParam *param, int64_t layer,
+                          int64_t number[PARC_MAX_STACK])
 {
     int stack = 0;
     stack_indices(param, layer, number);
@@ -67,7 +71,7 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
     size_t n = 0;
     bool begins = true;
     stack_indices(param, layer, index);
-    while (*name && n < RT_NAME - 24) {
+    while (*name && n < RT_NAME - NUMBER_TEXT) {
         size_t size = 0;
         if (begins && stack < param->nstack) {
             int64_t number = layer_number(name, index[stack], &size);
@@ -87,8 +91,8 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
 }
 
 /* Initial values of elements [first, first+n) of the global layer. */
-static void draw(float *to, const ParcParam *p, int64_t seed, uint32_t key,
-                 int64_t first, int64_t n)
+static void draw_initial(float *to, const ParcParam *p, int64_t seed,
+                         uint32_t key, int64_t first, int64_t n)
 {
     switch (p->init) {
     case PARC_ZEROS:
@@ -121,7 +125,7 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
         memset(layer + from, 0, (size_t)zeros * sizeof *layer);
         from += zeros;
         n = n < to - from ? n : to - from;
-        draw(layer + from, s->param, seed, key, global, n);
+        draw_initial(layer + from, s->param, seed, key, global, n);
         from += n;
     }
 }
@@ -129,8 +133,8 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
 /* Calls `hook` for the bytes of a rank's part of a parameter. If a layer's
  * buffer also has the runs of other ranks, only the rank's own run is
  * copied. */
-static void move(ParcRt *rt, const RtShard *s,
-                 void (*hook)(ParcRt *, int64_t, int64_t))
+static void move_part(ParcRt *rt, const RtShard *s,
+                      void (*hook)(ParcRt *, int64_t, int64_t))
 {
     int64_t width = rt_type_size(s->param->type), row = s->row * width;
     int64_t first = s->param->offset + s->inside * width;
@@ -159,7 +163,7 @@ static void make_copy(ParcRt *rt, const RtShard *s, const ParcParam *copy)
                       layer + at, n);
         }
     }
-    move(rt, &of, rt_device_upload);
+    move_part(rt, &of, rt_device_upload);
 }
 
 void rt_param_upload(ParcRt *rt, const RtShard *s)
@@ -171,7 +175,7 @@ void rt_param_upload(ParcRt *rt, const RtShard *s)
             &m->param[copy->copy_of] == s->param)
             make_copy(rt, s, copy);
     }
-    move(rt, s, rt_device_upload);
+    move_part(rt, s, rt_device_upload);
 }
 
 void rt_params_download(ParcRt *rt, bool states)
@@ -181,7 +185,7 @@ void rt_params_download(ParcRt *rt, bool states)
         if (p->offset >= 0 && (states || !p->state)) {
             RtShard s;
             rt_shard(&s, rt->model, rt->rank, p);
-            move(rt, &s, rt_device_download);
+            move_part(rt, &s, rt_device_download);
         }
     }
 }
@@ -192,7 +196,7 @@ float rt_param_value(const ParcParam *param, int64_t seed, int64_t layer,
     char name[RT_NAME];
     float value = 0;
     rt_param_name(param->name, param, layer, name);
-    draw(&value, param, seed, rt_hash(name), element, 1);
+    draw_initial(&value, param, seed, rt_hash(name), element, 1);
     return value;
 }
 
@@ -221,4 +225,43 @@ void rt_params_init(ParcRt *rt, int64_t seed)
         }
         rt_param_upload(rt, &s);
     }
+}
+
+bool rt_has_file_names(const ParcModel *m)
+{
+    for (int i = 0; i < m->nparams; i++)
+        if (m->param[i].nfile > 0)
+            return true;
+    return false;
+}
+
+void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
+                  char text[RT_NAME])
+{
+    int64_t number[PARC_MAX_STACK];
+    int stack = 0;
+    size_t n = 0;
+    layer_numbers(p, layer, number);
+    for (const char *c = f->name; *c && n < RT_NAME - NUMBER_TEXT; c++)
+        if (*c == '*' && stack < p->nstack)
+            n += (size_t)snprintf(text + n, RT_NAME - n, "%lld",
+                                  (long long)number[stack++]);
+        else
+            text[n++] = *c;
+    text[n] = 0;
+}
+
+void rt_layer_name(const ParcParam *p, int64_t layer, bool in_files,
+                   char text[RT_NAME])
+{
+    if (in_files && p->nfile > 0)
+        rt_file_name(&p->file[0], p, layer, text);
+    else
+        rt_param_name(p->name, p, layer, text);
+}
+
+const char *rt_without_prefix(const ParcModel *m, const char *name)
+{
+    size_t n = m->file_prefix ? strlen(m->file_prefix) : 0;
+    return n > 0 && strncmp(name, m->file_prefix, n) == 0 ? name + n : NULL;
 }

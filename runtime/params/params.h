@@ -26,13 +26,17 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
 /* The address of a layer's part that a rank stores; the rank must be mapped
  * here. */
 float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer);
-/* A layer's part of any rank, to read. If the rank is not mapped here, its
- * bytes are copied to `room`, which the caller frees. Rank 0 calls it while the
- * others wait at a synchronization point. */
+/* A buffer that grows; the caller frees `at`. */
 typedef struct RtRoom {
     void *at;
     size_t bytes;
 } RtRoom;
+void *rt_room(RtRoom *room, int64_t bytes);
+/* Bytes of the arena of any rank, and a layer's part, to read. If the rank is
+ * not mapped here, they are copied to `room`. Rank 0 calls it while the others
+ * wait at a synchronization point. */
+const void *rt_arena_read(ParcRt *rt, int rank, int64_t offset, int64_t bytes,
+                          RtRoom *room);
 const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
                            int64_t layer, RtRoom *room);
 /* The next contiguous run of elements without padding at or after stored
@@ -44,15 +48,12 @@ int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global);
 int64_t rt_shard_elements(const RtShard *s);
 /* Checks the layouts of train.c against the mesh and arena; false after a
  * message. */
-bool rt_params_check(const ParcModel *model, const char *program);
+bool rt_params_check(const ParcModel *model);
 
 /* "layers.3.attention.wq.weight"; `layer` is one index over all stack dims. */
 enum { RT_NAME = 512 };
 void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
                    char text[RT_NAME]);
-/* The numbers in that name, one for each stack dim. */
-void rt_param_numbers(const ParcParam *param, int64_t layer,
-                      int64_t number[PARC_MAX_STACK]);
 /* Whether --export, --init and --print-shards include the parameter: it is not
  * an optimizer state, and the rank stores it. */
 bool rt_param_is_weight(const ParcParam *param);
@@ -67,5 +68,17 @@ float rt_param_value(const ParcParam *param, int64_t seed, int64_t layer,
  * rt_params_download: all parameters; `states`: also the optimizer states. */
 void rt_param_upload(ParcRt *rt, const RtShard *s);
 void rt_params_download(ParcRt *rt, bool states);
+
+/* Whether the model has a block `names hf`. */
+bool rt_has_file_names(const ParcModel *m);
+/* The name of the tensor that holds a layer: "model.layers.3.mlp.up.weight". */
+void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
+                  char text[RT_NAME]);
+/* One of the two names of a layer. */
+void rt_layer_name(const ParcParam *p, int64_t layer, bool in_files,
+                   char text[RT_NAME]);
+/* The name without the optional prefix of the model's files; NULL if it does
+ * not begin with one. */
+const char *rt_without_prefix(const ParcModel *m, const char *name);
 
 #endif

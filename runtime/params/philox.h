@@ -1,4 +1,4 @@
-/* params/philox.h: computes several blocks of Philox (parc_random.h) in vectors.
+/* philox.h: computes several blocks of Philox (parc_random.h) in vectors.
  *
  * Initial weights and dropout masks take many blocks; one block alone has too
  * little independent work for vectors.
@@ -16,7 +16,7 @@ static inline void rt_philox_lanes(uint32_t *restrict x, uint32_t *restrict y,
                                    uint32_t *restrict z, uint32_t *restrict w,
                                    uint32_t k0, uint32_t k1)
 {
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < PARC_PHILOX_ROUNDS; round++) {
 #pragma omp simd
         for (int i = 0; i < RT_LANES_OF_BLOCKS; i++) {
             uint64_t a = (uint64_t)PARC_PHILOX_A * x[i];

@@ -1,4 +1,4 @@
-/* params/random.c: draws random numbers, keys and permutations, none of which
+/* random.c: draws random numbers, keys and permutations, none of which
  * depends on the mesh.
  *
  * Philox (parc_random.h) turns a counter and a key into four words. The key
@@ -14,20 +14,15 @@
 #include "params/random.h"
 #include "parc_random.h"
 
-void rt_philox(uint32_t out[4], const uint32_t counter[4],
-               const uint32_t key[2])
-{
-    for (int i = 0; i < 4; i++)
-        out[i] = counter[i];
-    parc_philox(out, key[0], key[1]);
-}
+#define HASH_START 2166136261u
+#define HASH_PRIME 16777619u
 
 /* The FNV-1a hash of a name. */
 uint32_t rt_hash(const char *name)
 {
-    uint32_t h = 2166136261u;
+    uint32_t h = HASH_START;
     for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 16777619u;
+        h = (h ^ (unsigned char)*name) * HASH_PRIME;
     return h;
 }
 
@@ -35,10 +30,11 @@ void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,
                      uint64_t block)
 {
     uint64_t s = (uint64_t)seed;
-    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32),
-                                 (uint32_t)stream, (uint32_t)(s >> 32)};
-    const uint32_t keys[2] = {(uint32_t)s, key};
-    rt_philox(out, counter, keys);
+    out[0] = (uint32_t)block;
+    out[1] = (uint32_t)(block >> 32);
+    out[2] = (uint32_t)stream;
+    out[3] = (uint32_t)(s >> 32);
+    parc_philox(out, (uint32_t)s, key);
 }
 
 /* Loops over the blocks that overlap the range. `at` is the index of a block's
@@ -54,13 +50,12 @@ void rt_random_uniform(float *to, int64_t seed, int stream, uint32_t key,
     {
         uint32_t word[4];
         rt_random_block(word, seed, stream, key, (uint64_t)block);
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 4; i++)
             if (at + i >= 0 && at + i < n) {
                 /* 24 bits: rounding to f32 must not give `high`. */
                 double u = (double)(word[i] >> 8) * 0x1p-24;
                 to[at + i] = (float)(low + (high - low) * u);
             }
-        }
     }
 }
 
@@ -71,11 +66,10 @@ void rt_random_below(int32_t *to, int64_t seed, int stream, uint32_t key,
     {
         uint32_t word[4];
         rt_random_block(word, seed, stream, key, (uint64_t)block);
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 4; i++)
             if (at + i >= 0 && at + i < n)
                 to[at + i] =
                     (int32_t)(((uint64_t)word[i] * (uint64_t)below) >> 32);
-        }
     }
 }
 

@@ -14,8 +14,6 @@ enum {
     RT_STREAM_STEP = 16,
 };
 
-void rt_philox(uint32_t out[4], const uint32_t counter[4],
-               const uint32_t key[2]);
 uint32_t rt_hash(const char *name);
 /* The four words of a block of a named stream. */
 void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,

@@ -1,4 +1,4 @@
-/* params/random_normal.c: draws normal random numbers for initial weights.
+/* random_normal.c: draws normal random numbers for initial weights.
  *
  * The Box-Muller method computes two normal numbers from two words
  * (params/random.c). Models have up to billions of weights, and libm's functions

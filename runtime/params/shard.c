@@ -1,4 +1,4 @@
-/* params/shard.c: computes which elements of a parameter a rank stores.
+/* shard.c: computes which elements of a parameter a rank stores.
  *
  * A layout splits a parameter in two steps, as in the plan. Tensor parallelism
  * splits dims: a rank has the block [begin, begin+part) of each layer, where
@@ -71,10 +71,9 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
         s->held[d] = left < 0 ? 0 : left < s->part[d] ? left : s->part[d];
         s->box *= s->part[d];
     }
-    for (int a = 0; a < model->naxes; a++) {
+    for (int a = 0; a < model->naxes; a++)
         if (param->flat_axes >> a & 1)
             cut_by(&flat, model, rank, a);
-    }
     s->run = (s->box + flat.parts - 1) / flat.parts;
     s->first = s->run * flat.index;
     s->row = param->inside ? s->run * flat.parts : s->run;
@@ -90,22 +89,33 @@ float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t laye
     return (float *)arena + layer * s->row + s->inside;
 }
 
+void *rt_room(RtRoom *room, int64_t bytes)
+{
+    if ((size_t)bytes > room->bytes) {
+        free(room->at);
+        room->at = rt_allocate((size_t)bytes);
+        room->bytes = (size_t)bytes;
+    }
+    return room->at;
+}
+
+const void *rt_arena_read(ParcRt *rt, int rank, int64_t offset, int64_t bytes,
+                          RtRoom *room)
+{
+    const RtWorld *w = rt->world;
+    if (rt_is_mapped(w, rank))
+        return rt_world_arena(w, rank) + offset;
+    rt_job_read(w->store, rank, RT_OF_ARENA, offset, bytes,
+                rt_room(room, bytes));
+    return room->at;
+}
+
 const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
                            int64_t layer, RtRoom *room)
 {
-    const RtWorld *w = rt->world;
-    if (rank >= w->first && rank < w->first + w->mapped)
-        return rt_shard_layer(rt, rank, s, layer);
-    size_t bytes = (size_t)s->run * sizeof(float);
-    int64_t from = s->param->offset +
-                   (layer * s->row + s->inside) * (int64_t)sizeof(float);
-    if (bytes > room->bytes) {
-        free(room->at);
-        room->at = rt_allocate(bytes);
-        room->bytes = bytes;
-    }
-    rt_job_read(w->store, rank, RT_OF_ARENA, from, (int64_t)bytes, room->at);
-    return room->at;
+    const int64_t width = sizeof(float);
+    int64_t from = s->param->offset + (layer * s->row + s->inside) * width;
+    return rt_arena_read(rt, rank, from, s->run * width, room);
 }
 
 /* The index in the global layer of element `at` of the local block. -1 for
@@ -174,7 +184,7 @@ static bool check_split(const ParcModel *model, const ParcParam *param,
     return true;
 }
 
-bool rt_params_check(const ParcModel *model, const char *program)
+bool rt_params_check(const ParcModel *model)
 {
     for (int i = 0; i < model->nparams; i++) {
         const ParcParam *p = &model->param[i];
@@ -190,13 +200,9 @@ bool rt_params_check(const ParcModel *model, const char *program)
             good = s.layers * s.run == p->local_elements &&
                    p->offset + n * rt_type_size(p->type) <= rt_arena_end(model);
         }
-        if (!good) {
-            rt_error(program,
-                     "internal: the layout of '%s' does not fit the mesh or "
-                     "the arena: run parc again",
-                     p->name);
-            return false;
-        }
+        if (!good)
+            return rt_error("internal: the layout of '%s' does not fit the "
+                            "mesh or the arena: run parc again", p->name);
     }
     return true;
 }

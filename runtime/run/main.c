@@ -1,4 +1,4 @@
-/* run/main.c: runs a training program from start to end.
+/* main.c: runs a training program from start to end.
  *
  * All checks of options, data, weights and output files run before the ranks
  * start. Then each rank initializes its arena, creates what the step needs,
@@ -10,15 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/open.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "device.h"
-#include "eval/evaluate.h"
-#include "eval/forward.h"
-#include "eval/sample.h"
+#include "eval/eval.h"
 #include "launch/job.h"
-#include "launch/signals.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "options/settings.h"
@@ -26,14 +22,13 @@
 #include "rt.h"
 #include "run.h"
 #include "run/nonfinite.h"
-#include "run/print_shards.h"
 #include "trace/trace.h"
 
 static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
 {
     const ParcModel *m = rt->model;
     const RtOptions *o = &run->options;
-    char size[32];
+    char size[RT_SIZE_TEXT];
     printf("model     %s (%s, parc %s)\nmesh     ", m->name, m->source,
            m->parc_version);
     for (int a = 0; a < m->naxes; a++)
@@ -112,8 +107,8 @@ static void note_untrained(const RtRun *run)
 {
     const RtOptions *o = &run->options;
     if ((o->eval || run->prompt) && run->done == 0 && o->init.n == 0)
-        rt_note(o->program, "the weights are initial values: the model is not "
-                            "trained; --resume or --init reads trained ones");
+        rt_note("the weights are initial values: the model is not trained; "
+                "--resume or --init reads trained ones");
 }
 
 /* What follows the training steps, unless a signal has stopped them. */
@@ -160,10 +155,9 @@ static int rank_main(ParcRt *rt, void *context)
         }
         return 0;
     }
-    if (rt->model->nshared > 0) {
+    if (rt->model->nshared > 0)
         rt_meet(rt, RT_AT_START); /* all ranks have initialized shared
                                      parameters */
-    }
     rt_train(rt, run);
     read_model(rt, run);
     bool whole = run->done == o->steps || rt_agree_status(rt->world) == 0;
@@ -178,28 +172,65 @@ static int rank_main(ParcRt *rt, void *context)
     return rt_checkpoints_unsaved(run) ? 1 : 0;
 }
 
+typedef struct Named {
+    const char *option, *path;
+} Named;
+
+/* Whether an output and another file differ; `is_input`: it is read. */
+static bool are_apart(Named output, Named other, bool is_input)
+{
+    if (!output.path || !other.path ||
+        !rt_is_same_file(output.path, other.path))
+        return true;
+    return rt_error(is_input ? "%s would overwrite what %s reads, '%s'"
+                             : "%s and %s would both write '%s'",
+                    output.option, other.option, rt_output_name(other.path));
+}
+
+/* Checks that the run does not write a file that it also reads or writes for
+ * another option. --export may replace a file of the weights, after they are
+ * read. */
+static bool check_files(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    const Named output[] = {
+        {"--log", o->log}, {"--trace", o->trace}, {"--export", o->export_to}};
+    enum { OUTPUTS = sizeof output / sizeof output[0], EXPORT = OUTPUTS - 1 };
+    const char *path;
+    for (int i = 0; i < OUTPUTS; i++) {
+        for (int j = i + 1; j < OUTPUTS; j++)
+            if (!are_apart(output[i], output[j], false))
+                return false;
+        for (int f = 0; (path = rt_data_file(&run->data, f)); f++)
+            if (!are_apart(output[i], (Named){"--data", path}, true))
+                return false;
+        for (int f = 0; (path = rt_weights_file(&run->weights, f)); f++)
+            if (i != EXPORT &&
+                !are_apart(output[i], (Named){"--init", path}, true))
+                return false;
+    }
+    return true;
+}
+
 /* Checks that rank 0 can write the files that are written at the end. */
 static bool prepare_files(RtRun *run)
 {
     const RtOptions *o = &run->options;
     RtWorld *w = &run->world;
-    if (rt_world_rank(w) != 0)
-        return !o->trace ||
-               rt_trace_open(w, o->trace_steps, run->start, o->steps);
-    if (!rt_files_apart(o, &run->data) ||
-        !rt_weights_apart(&run->weights, o))
+    bool first = rt_world_rank(w) == 0;
+    if (first && !check_files(run))
         return false;
-    if (o->export_to) {
+    if (first && o->export_to) {
         if (!rt_export_prepare(&run->export_to, o, run->model))
             return false;
         w->temporary[0] = run->export_to.temporary;
     }
-    if (o->trace)
-        w->temporary[1] = run->trace_temporary =
-            rt_output_probe(o->trace, o->program);
-    return !o->trace ||
-           (run->trace_temporary &&
-            rt_trace_open(w, o->trace_steps, run->start, o->steps));
+    if (first && o->trace) {
+        w->temporary[1] = run->trace_temporary = rt_output_probe(o->trace);
+        if (!run->trace_temporary)
+            return false;
+    }
+    return !o->trace || rt_trace_open(w, o->trace_steps, run->start, o->steps);
 }
 
 static bool open_weights(RtRun *run)
@@ -221,8 +252,7 @@ static bool open_settings(RtRun *run)
     const RtOptions *o = &run->options;
     rt_settings_init(&run->settings, run->model);
     rt_settings_adopt(&run->settings, &run->resume.state.settings, run->model);
-    return rt_settings_set(&run->settings, &o->settings, run->model,
-                           o->program);
+    return rt_settings_set(&run->settings, &o->settings, run->model);
 }
 
 /* Opens the inputs and outputs of a process; output files come last. */
@@ -232,11 +262,11 @@ static bool prepare_run(RtRun *run, int threads)
     RtOptions *o = &run->options;
     bool quiet = run->launch.rank != 0;
     bool launched = run->launch.by != NULL;
-    return rt_params_check(m, o->program) && rt_checkpoints_open(run) &&
+    return rt_params_check(m) && rt_checkpoints_open(run) &&
            open_settings(run) &&
-           rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
+           rt_data_open(&run->data, o->data, o->shuffle, o->seed, m) &&
            rt_evaluate_open(run) && rt_sample_open(run) && open_weights(run) &&
-           (launched || rt_world_open(&run->world, m, o->program, threads, NULL,
+           (launched || rt_world_open(&run->world, m, threads, NULL,
                                       computes(run), staging_bytes(run))) &&
            prepare_files(run) &&
            (quiet || rt_report_open(&run->report, o, m, run->start,
@@ -253,7 +283,7 @@ static int prepare_launched(RtRun *run, int threads)
         int64_t good, step;
     } first = {.good = 1};
     /* The prompt is not read yet. */
-    if (!rt_world_open(w, run->model, o->program, threads, &run->launch,
+    if (!rt_world_open(w, run->model, threads, &run->launch,
                        computes(run) || o->sample || o->sample_ids,
                        staging_bytes(run))) {
         if (w->store)
@@ -281,8 +311,7 @@ static int prepare(RtRun *run)
     const ParcModel *m = run->model;
     RtOptions *o = &run->options;
     if (o->threads > m->threads) {
-        rt_error(o->program,
-                 "--threads %lld: the program's memory was planned for %d "
+        rt_error("--threads %lld: the program's memory was planned for %d "
                  "thread%s per rank; compile it again with parc --threads %lld",
                  (long long)o->threads, m->threads, m->threads == 1 ? "" : "s",
                  (long long)o->threads);
@@ -290,11 +319,10 @@ static int prepare(RtRun *run)
     }
     int threads = (int)(o->threads > 0 ? o->threads : m->threads);
     if (o->trace && o->steps == 0) {
-        rt_error(o->program, "--trace: there is no step to trace; give "
-                             "--steps 1 or more");
+        rt_error("--trace: there is no step to trace; give --steps 1 or more");
         return 2;
     }
-    if (!rt_launcher(&run->launch, m, o->program))
+    if (!rt_launcher(&run->launch, m))
         return 1;
     if (run->launch.by)
         return prepare_launched(run, threads);
@@ -316,14 +344,12 @@ static void release(RtRun *run)
     free(run->trace_temporary);
 }
 
-static int finish_about(const RtOptions *o)
+static int finish_about(void)
 {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        rt_error(o->program, "cannot write standard output: %s",
-                 strerror(errno));
-        return 1;
-    }
-    return 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    rt_error("cannot write standard output: %s", strerror(errno));
+    return 1;
 }
 
 /* Prints --help, --version or --info; -1 if none of them is set. */
@@ -338,7 +364,7 @@ static int print_about(const RtOptions *o, const ParcModel *model)
         fputs(model->info, stdout);
     else
         return -1;
-    return finish_about(o);
+    return finish_about();
 }
 
 /* --print-shards starts no ranks. Under a launcher rank 0 prints, and the
@@ -348,20 +374,20 @@ static int print_shards(RtRun *run)
     const ParcModel *m = run->model;
     const RtOptions *o = &run->options;
     if (o->resume) {
-        rt_error(o->program, "--print-shards does not read a checkpoint: "
-                             "--steps 0 --resume %s --export FILE writes its "
-                             "weights, which --init FILE reads", o->resume);
+        rt_error("--print-shards does not read a checkpoint: --steps 0 "
+                 "--resume %s --export FILE writes its weights, which --init "
+                 "FILE reads", o->resume);
         return 2;
     }
-    if (!rt_params_check(m, o->program) || rt_shards_check(m, o) != 0 ||
-        !rt_launcher(&run->launch, m, o->program))
+    if (!rt_params_check(m) || rt_shards_check(m, o) != 0 ||
+        !rt_launcher(&run->launch, m))
         return 1;
     if (run->launch.rank != 0)
         return 0;
     if (!open_weights(run))
         return 1;
     rt_shards_print(m, o, &run->weights);
-    return finish_about(o);
+    return finish_about();
 }
 
 int parc_main(int argc, char **argv, const ParcModel *model)
@@ -377,13 +403,11 @@ int parc_main(int argc, char **argv, const ParcModel *model)
         return status;
     rt_device_begin(argv, model, run.options.threads);
     if (model->rt_version != PARC_RT_VERSION) {
-        rt_error(run.options.program,
-                 "built for version %d of the runtime, this is version %d: "
-                 "run parc again",
-                 model->rt_version, PARC_RT_VERSION);
+        rt_error("built for version %d of the runtime, this is version %d: run "
+                 "parc again", model->rt_version, PARC_RT_VERSION);
         return 1;
     }
-    if (!rt_ranks_check(model, run.options.program))
+    if (!rt_ranks_check(model))
         return 1;
     status = run.options.print_shards ? print_shards(&run) : prepare(&run);
     if (status == 0 && !run.options.print_shards) {

@@ -1,4 +1,5 @@
-/* run/nonfinite.c: finds the parameter whose gradient is not finite.
+/* nonfinite.c: adapts the loss scale, and finds the parameter whose
+ * gradient is not finite.
  *
  * After a step the memory of its gradients has been reused. But the update of
  * a parameter with a non-finite gradient leaves a non-finite value in the
@@ -9,6 +10,7 @@
  * The backward pass propagates a non-finite gradient to all earlier layers.
  * The message therefore names the parameter nearest to the loss.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,11 +54,10 @@ static bool update_is_finite(ParcRt *rt, const ParcParam *p,
                              int64_t layer)
 {
     const ParcModel *m = rt->model;
-    for (int i = 0; i < m->nparams; i++) {
+    for (int i = 0; i < m->nparams; i++)
         if (is_of(&m->param[i], p) &&
             !layer_is_finite(rt, &m->param[i], layer))
             return false;
-    }
     return true;
 }
 
@@ -87,7 +88,7 @@ static bool is_nearer(const Culprit *c, const ParcParam *p, int64_t layer)
     return !c->param || !same_array(c->param, p) || layer >= c->layer;
 }
 
-static Culprit find(ParcRt *rt)
+static Culprit find_culprit(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
     Culprit c = {NULL, 0, 0};
@@ -108,10 +109,10 @@ static Culprit find(ParcRt *rt)
     return c;
 }
 
-static _Noreturn void report(ParcRt *rt, int64_t step, double norm)
+static _Noreturn void report_culprit(ParcRt *rt, int64_t step, double norm)
 {
     char name[RT_NAME], rest[64] = "";
-    Culprit c = find(rt);
+    Culprit c = find_culprit(rt);
     const char *what = isnan(norm) ? "not a number" : "infinite";
     if (!c.param)
         rt_fail(rt,
@@ -136,7 +137,42 @@ void rt_nonfinite(ParcRt *rt, int64_t step, double norm)
     rt_params_download(rt, true);
     rt_meet(rt, RT_AT_GRADIENTS);
     if (rt->rank == 0)
-        report(rt, step, norm);
+        report_culprit(rt, step, norm);
     for (;;)
         rt_meet(rt, RT_AT_GRADIENTS); /* ends when rank 0 ends the run */
+}
+
+/* ---- the loss scale ----
+ *
+ * Small gradients underflow in 16 bits. The loss is therefore multiplied by a
+ * scale, and the step divides the gradients by it in f32. If a gradient
+ * overflows, the norm is not finite: the step changes no parameter, and the
+ * scale is halved. After 2000 steps without an overflow it is doubled, as in
+ * torch.cuda.amp.GradScaler. */
+
+enum { GROWTH_INTERVAL = 2000, PATIENCE = 64 };
+
+void rt_scale_start(ParcRt *rt)
+{
+    rt->scale = (RtScale){.scale = rt->model->loss_scale};
+}
+
+bool rt_scale_step(ParcRt *rt, int64_t step, double norm)
+{
+    RtScale *s = &rt->scale;
+    if (isfinite(norm)) {
+        s->bad = 0;
+        if (++s->good == GROWTH_INTERVAL) {
+            s->good = 0;
+            s->scale = s->scale * 2 < FLT_MAX ? s->scale * 2 : s->scale;
+        }
+        return true;
+    }
+    s->good = 0;
+    s->scale /= 2;
+    if (++s->bad == PATIENCE)
+        rt_fail(rt, "step %lld: the gradients of %d steps in a row were not "
+                "finite, down to a loss scale of %g; try a lower learning rate "
+                "or precision=bf16", (long long)step, PATIENCE, s->scale * 2);
+    return false;
 }

@@ -1,4 +1,4 @@
-/* run/print_shards.c: prints which rank owns which elements of a parameter
+/* print_shards.c: prints which rank owns which elements of a parameter
  * (--print-shards).
  *
  * One process prints everything: it computes layouts, and initializes or reads
@@ -24,7 +24,7 @@
 #include "launch/world.h"
 #include "options/options.h"
 #include "params/params.h"
-#include "run/print_shards.h"
+#include "run/nonfinite.h"
 
 enum { MAX_PIECES = 4, MAX_VALUES = 4 };
 
@@ -37,7 +37,7 @@ typedef struct Source {
 
 /* Whether `asked` is the name or a module that contains it. '*' in `asked`
  * matches any part between two dots. */
-static bool covers(const char *asked, const char *name)
+static bool names_param(const char *asked, const char *name)
 {
     while (*asked && *name) {
         size_t n = strcspn(asked, "."), k = strcspn(name, ".");
@@ -54,11 +54,11 @@ static bool asked_for(const char *asked, const ParcParam *p, int64_t layer)
 {
     char name[RT_NAME];
     rt_param_name(p->name, p, layer, name);
-    if (covers(asked, p->name) || covers(asked, name))
+    if (names_param(asked, p->name) || names_param(asked, name))
         return true;
     for (int i = 0; i < p->nalias; i++) {
         rt_param_name(p->alias[i], p, layer, name);
-        if (covers(asked, p->alias[i]) || covers(asked, name))
+        if (names_param(asked, p->alias[i]) || names_param(asked, name))
             return true;
     }
     return false;
@@ -69,10 +69,9 @@ static bool is_found(const ParcModel *model, const char *asked)
     for (int i = 0; i < model->nparams; i++) {
         const ParcParam *p = &model->param[i];
         for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
-             l++) {
+             l++)
             if (asked_for(asked, p, l))
                 return true;
-        }
     }
     return false;
 }
@@ -90,21 +89,19 @@ int rt_shards_check(const ParcModel *model, const RtOptions *o)
     const char **names =
         rt_allocate(((size_t)model->nparams + 1) * sizeof *names);
     int n = 0;
-    for (int i = 0; i < model->nparams; i++) {
+    for (int i = 0; i < model->nparams; i++)
         if (rt_param_is_weight(&model->param[i]))
             names[n++] = model->param[i].name;
-    }
     bool found = is_found(model, pattern_of(model, o->print_shards));
     if (!found) {
         const char *near = rt_near_miss(o->print_shards, names, n);
         if (near)
-            rt_error(o->program, "no parameter '%s'; did you mean '%s'?",
-                     o->print_shards, near);
+            rt_error("no parameter '%s'; did you mean '%s'?", o->print_shards,
+                     near);
         else
-            rt_error(o->program,
-                     "no parameter or module '%s'; the first parameter is "
-                     "'%s', and 'model' prints all",
-                     o->print_shards, n ? names[0] : "none");
+            rt_error("no parameter or module '%s'; the first parameter is "
+                     "'%s', and 'model' prints all", o->print_shards,
+                     n ? names[0] : "none");
     }
     free(names);
     return found ? 0 : 1;
@@ -124,7 +121,7 @@ static void print_groups(const ParcModel *m, int rank)
     }
 }
 
-static void print_index(const ParcParam *p, int64_t at)
+static void print_element_index(const ParcParam *p, int64_t at)
 {
     int64_t stride = 1;
     for (int d = 0; d < p->ndim; d++)
@@ -182,22 +179,21 @@ static void print_pieces(const RtShard *s)
     int pieces = 0;
     int64_t more = 0;
     int64_t global, n;
-    for (int64_t i = 0; (n = rt_shard_run(s, &i, &global)) > 0; i += n) {
+    for (int64_t i = 0; (n = rt_shard_run(s, &i, &global)) > 0; i += n)
         if (pieces++ < MAX_PIECES) {
             printf("%s", pieces > 1 ? ", " : "");
-            print_index(s->param, global);
+            print_element_index(s->param, global);
             printf(" .. ");
-            print_index(s->param, global + n - 1);
+            print_element_index(s->param, global + n - 1);
         } else {
             more++;
         }
-    }
     if (more > 0)
         printf(" and %" PRId64 " more", more);
 }
 
-static double value_of(const Source *from, const ParcParam *p, int64_t layer,
-                       int64_t element)
+static double element_value(const Source *from, const ParcParam *p,
+                            int64_t layer, int64_t element)
 {
     const RtWeights *w = from->weights;
     return (double)(rt_weights_has(w, p, layer)
@@ -213,13 +209,13 @@ static void print_values(const Source *from, const RtShard *s, int64_t layer)
     for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
         for (int64_t i = 0; i < n && seen + i < MAX_VALUES; i++)
             printf("%s %.9g", seen + i > 0 ? "," : "",
-                   value_of(from, s->param, layer, global + i));
+                   element_value(from, s->param, layer, global + i));
         last = global + n - 1;
         seen += n;
     }
     if (seen > MAX_VALUES)
         printf("%s %.9g", seen > MAX_VALUES + 1 ? ", …" : ",",
-               value_of(from, s->param, layer, last));
+               element_value(from, s->param, layer, last));
     printf("\n");
 }
 
@@ -272,9 +268,8 @@ void rt_shards_print(const ParcModel *m, const RtOptions *o,
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *p = &m->param[i];
         for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
-             l++) {
+             l++)
             if (asked_for(asked, p, l))
                 print_layer(&from, p, l);
-        }
     }
 }

@@ -1,21 +1,19 @@
-/* run/train.c: executes the training steps of a rank.
+/* train.c: executes the training steps of a rank.
  *
  * Each step: read the batch and set the scalars, execute the step, check loss
  * and gradients, write the log. All ranks execute the same steps; the values
  * that they decide by (loss, gradient norm) are equal on all ranks.
  */
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/files.h"
 #include "common/message.h"
 #include "device.h"
-#include "eval/evaluate.h"
+#include "eval/eval.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "options/settings.h"
-#include "params/random.h"
 #include "rt.h"
 #include "run.h"
 #include "run/nonfinite.h"
@@ -26,16 +24,6 @@ static void set_scalar(ParcRt *rt, int64_t offset, double value)
     if (offset >= 0) {
         *rt_floats(rt, offset) = (float)value;
         rt_device_upload(rt, offset, sizeof(float));
-    }
-}
-
-/* Sets the key of the random numbers of step t (from 1). */
-static void set_key(ParcRt *rt, int64_t t, int64_t seed)
-{
-    int64_t at = rt->model->random_offset, key = rt_step_key(seed, t);
-    if (at >= 0) {
-        memcpy(rt->arena + at, &key, sizeof key);
-        rt_device_upload(rt, at, sizeof key);
     }
 }
 
@@ -59,17 +47,16 @@ static void ask_for_results(ParcRt *rt)
 {
     const int64_t at[RT_RESULTS] = {rt->model->loss_offset,
                                     rt->model->grad_norm_offset};
-    for (int i = 0; i < RT_RESULTS; i++) {
+    for (int i = 0; i < RT_RESULTS; i++)
         if (at[i] >= 0)
             rt_device_ask(rt, at[i]);
-    }
 }
 
 static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     rt_batch(rt, &run->data, step - 1, batch);
     set_scalars(rt, run, step);
-    set_key(rt, step, run->options.seed);
+    rt_set_key(rt, rt->model->random_offset, run->options.seed, step);
 }
 
 static bool is_finite(ParcRt *rt, int64_t offset)
@@ -140,7 +127,7 @@ static void note_noise(const RtRun *run)
 {
     const RtOptions *o = &run->options;
     if (!o->data && o->steps > 0)
-        rt_note(o->program, "no --data: training on synthetic noise%s",
+        rt_note("no --data: training on synthetic noise%s",
                 rt_takes_tokens(run->model)
                     ? "; --data FILE trains on a file of tokens"
                     : "; --data NAME=FILE,... trains on a file for each input");
@@ -150,7 +137,7 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     bool evaluates = rt_evaluate_is_due(run, step);
     atomic_store(&rt->world->slot[rt->rank].step, step);
-    rt_report_step_begin(&run->report);
+    run->report.step_begin = rt_now();
     rt_trace_begin(rt, step);
     begin_step(rt, run, step, batch);
     rt_device_step(rt);
@@ -162,9 +149,8 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     check_loss(rt, run, step, batch);
     check_gradients(rt, run, step);
     RtRecord record = rt_report_record(&run->report, rt, step);
-    if (evaluates) { /* overwrites the results of the step */
+    if (evaluates) /* overwrites the results of the step */
         record.val_loss = rt_evaluate(rt, run);
-    }
     if (rt->rank == 0)
         rt_report_step(&run->report, rt, &record);
     if (run->options.trace && step == rt->world->trace.last)

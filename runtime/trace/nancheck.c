@@ -1,4 +1,4 @@
-/* trace/nancheck.c: finds the first result that is not finite (PARC_NANCHECK=1).
+/* nancheck.c: finds the first result that is not finite (PARC_NANCHECK=1).
  * It also reads environment variables that are 0 or 1.
  *
  * After each statement of a step it checks all results of the statement,
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/statement.h"
+#include "common/message.h"
 #include "common/type.h"
 #include "device.h"
 #include "launch/world.h"
@@ -46,18 +46,18 @@ static int64_t first_bad(ParcType type, const void *from, int64_t n,
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t count = n - at < PIECE ? n - at : PIECE;
         rt_widen(x, type, rt_element(type, from, at), count);
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; i < count; i++)
             if (!isfinite(x[i])) {
                 *value = x[i];
                 return at + i;
             }
-        }
     }
     return -1;
 }
 
-static _Noreturn void report(ParcRt *rt, const ParcWork *w, int64_t turn,
-                             const ParcResult *r, int64_t element, float value)
+static _Noreturn void report_nan(ParcRt *rt, const ParcWork *w, int64_t turn,
+                                 const ParcResult *r, int64_t element,
+                                 float value)
 {
     char where[RT_WHERE];
     rt_fail(rt,
@@ -69,7 +69,7 @@ static _Noreturn void report(ParcRt *rt, const ParcWork *w, int64_t turn,
             isnan(value) ? "not a number" : "infinite");
 }
 
-static void check(ParcRt *rt, const ParcWork *w, int64_t turn)
+static void check_results(ParcRt *rt, const ParcWork *w, int64_t turn)
 {
     for (int i = 0; i < w->nresults; i++) {
         const ParcResult *r = &w->result[i];
@@ -80,14 +80,14 @@ static void check(ParcRt *rt, const ParcWork *w, int64_t turn)
         int64_t bad = first_bad(r->type, rt->arena + offset, r->elements,
                                 &value);
         if (bad >= 0)
-            report(rt, w, turn, r, bad, value);
+            report_nan(rt, w, turn, r, bad, value);
     }
 }
 
 void rt_nan_mark(ParcRt *rt, int work, int64_t turn)
 {
     if (rt->nan_work >= 0)
-        check(rt, &rt->model->work[rt->nan_work], rt->nan_turn);
+        check_results(rt, &rt->model->work[rt->nan_work], rt->nan_turn);
     rt->nan_work = work;
     rt->nan_turn = turn;
 }

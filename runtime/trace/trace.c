@@ -1,4 +1,4 @@
-/* trace/trace.c: records when a rank executes which statement, for --trace.
+/* trace.c: records when a rank executes which statement, for --trace.
  *
  * A rank executes one statement after another, so a timeline is a list of
  * marks: each mark starts one interval and ends the previous one. Emitted code
@@ -10,11 +10,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/memory.h"
 #include "launch/world.h"
 #include "rt.h"
 #include "trace/trace.h"
@@ -48,21 +46,20 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
                    .each = (double)steps * (double)marks * sizeof(RtMark),
                    .what = "the trace",
                    .advice = "a smaller --trace-steps takes less"};
-    if (!rt_memory_fits(w->program, &need, ""))
+    if (!rt_memory_fits(&need, ""))
         return false;
     int64_t room = steps * marks;
     size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
-    t->stride = (ring + 4095) / 4096 * 4096;
+    t->stride = (ring + RT_PAGE - 1) / RT_PAGE * RT_PAGE;
     t->bytes = (size_t)w->nranks * t->stride;
     /* Under a launcher each process fills only its own ring. */
     int pages = w->store ? MAP_NORESERVE : MAP_POPULATE;
     void *map = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS | pages, -1, 0);
     if (map == MAP_FAILED) {
-        char text[32];
-        rt_error(w->program, "cannot map %s of memory for the trace: %s",
-                 rt_size_text((double)t->bytes, text), strerror(errno));
-        return false;
+        char text[RT_SIZE_TEXT];
+        return rt_error("cannot map %s of memory for the trace: %s",
+                        rt_size_text((double)t->bytes, text), strerror(errno));
     }
     t->rings = map;
     memset(rt_trace_ring(w, rt_world_rank(w)), 0, t->stride);
@@ -106,10 +103,7 @@ void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn)
 
 void rt_trace_add(RtRing *ring, int32_t what, int64_t turn)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    rt_trace_add_at(ring, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec, what,
-                    turn);
+    rt_trace_add_at(ring, rt_now_ns(), what, turn);
 }
 
 void rt_trace_begin(ParcRt *rt, int64_t step)

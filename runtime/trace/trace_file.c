@@ -1,4 +1,4 @@
-/* trace/trace_file.c: writes the timeline of a run in Chrome's trace format.
+/* trace_file.c: writes the timeline of a run in Chrome's trace format.
  *
  *   {"traceEvents": [
  *     {"ph": "M", "pid": 0, …}                      names of the rows
@@ -9,69 +9,25 @@
  * with one row of nested slices: a step, its phases, and their statements. A
  * collective contains `wait` and `move`; another statement contains `wait` if
  * ranks synchronize before it. Times are in microseconds since the first mark
- * of any rank, on one clock. Text is written through a buffer of fixed size.
+ * of any rank, on one clock.
  */
+#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/files.h"
+#include "common/json.h"
 #include "launch/world.h"
 #include "rt.h"
 #include "trace/trace.h"
-
-typedef struct Text {
-    RtOutput file;
-    size_t n;
-    const char *separator; /* text before the next event */
-    char buffer[16384];
-} Text;
-
-static void flush(Text *t)
-{
-    rt_output_put(&t->file, t->buffer, t->n);
-    t->n = 0;
-}
-
-/* Appends text that is shorter than the buffer; longer text would be lost. */
-__attribute__((format(printf, 2, 3))) static void put(Text *t, const char *fmt,
-                                                      ...)
-{
-    for (int attempt = 0; attempt < 2; attempt++) {
-        size_t room = sizeof t->buffer - t->n;
-        va_list ap;
-        va_start(ap, fmt);
-        int did = vsnprintf(t->buffer + t->n, room, fmt, ap);
-        va_end(ap);
-        if ((size_t)did < room) {
-            t->n += (size_t)did;
-            return;
-        }
-        flush(t);
-    }
-}
-
-static void put_string(Text *t, const char *text)
-{
-    put(t, "\"");
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            put(t, "\\%c", c);
-        else if (c < 0x20)
-            put(t, "\\u%04x", c);
-        else
-            put(t, "%c", c);
-    }
-    put(t, "\"");
-}
 
 /* ---- slices -------------------------------------------------------------- */
 
 /* The open slices of a rank, and its last marks. */
 typedef struct Row {
-    Text *text;
+    FILE *file;
     const ParcModel *model;
     int rank;
     int64_t zero; /* ns: the first mark of all ranks */
@@ -88,65 +44,65 @@ typedef struct Row {
 static void open_event(Row *r, const char *name, const char *category,
                        int64_t begin, int64_t end)
 {
-    Text *t = r->text;
-    put(t, "%s{\"ph\": \"X\", \"name\": ", t->separator);
-    t->separator = ",\n";
-    put_string(t, name);
-    put(t, ", \"cat\": \"%s\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, "
-           "\"dur\": %.3f, \"args\": {",
-        category, r->rank, (double)(begin - r->zero) * 1e-3,
-        (double)(end - begin) * 1e-3);
+    FILE *f = r->file;
+    fprintf(f, ",\n{\"ph\": \"X\", \"name\": ");
+    rt_json_print(f, name);
+    fprintf(f,
+            ", \"cat\": \"%s\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, "
+            "\"dur\": %.3f, \"args\": {",
+            category, r->rank, (double)(begin - r->zero) * 1e-3,
+            (double)(end - begin) * 1e-3);
 }
 
 static void close_event(Row *r)
 {
-    put(r->text, "}}");
+    fprintf(r->file, "}}");
 }
 
 /* Writes "layer": 3 for each loop around the statement. */
-static void turns(Text *t, const ParcWork *w, int64_t turn)
+static void turns(FILE *f, const ParcWork *w, int64_t turn)
 {
     for (int i = w->nloops - 1; i >= 0; i--) {
         int64_t trips = w->loop[i].trips;
-        put(t, ", \"%s\": %" PRId64, w->loop[i].name, turn % trips);
+        fprintf(f, ", \"%s\": %" PRId64, w->loop[i].name, turn % trips);
         turn /= trips;
     }
 }
 
-static void text_field(Text *t, const char *name, const char *value)
+static void text_field(FILE *f, const char *name, const char *value)
 {
     if (value && *value) {
-        put(t, ", \"%s\": ", name);
-        put_string(t, value);
+        fprintf(f, ", \"%s\": ", name);
+        rt_json_print(f, value);
     }
 }
 
 static void work_event(Row *r, int64_t end)
 {
     const ParcWork *w = &r->model->work[r->work->what];
-    Text *t = r->text;
+    FILE *f = r->file;
     double seconds = (double)(end - r->work->ns) * 1e-9;
     open_event(r, w->id, w->kind, r->work->ns, end);
-    put(t, "\"phase\": \"%s\"", w->phase);
-    turns(t, w, r->work->turn);
-    text_field(t, "module", w->path);
-    text_field(t, "source", w->source);
-    text_field(t, "what", w->detail);
-    put(t, ", \"bytes\": %" PRId64, w->bytes);
+    fprintf(f, "\"phase\": \"%s\"", w->phase);
+    turns(f, w, r->work->turn);
+    text_field(f, "module", w->path);
+    text_field(f, "source", w->source);
+    text_field(f, "what", w->detail);
+    fprintf(f, ", \"bytes\": %" PRId64, w->bytes);
     if (r->collective) {
-        put(t, ", \"wait_us\": %.3f, \"move_us\": %.3f",
-            (double)r->waited * 1e-3, (double)r->moved * 1e-3);
+        fprintf(f, ", \"wait_us\": %.3f, \"move_us\": %.3f",
+                (double)r->waited * 1e-3, (double)r->moved * 1e-3);
         seconds = (double)r->moved * 1e-9;
     } else if (r->waited > 0) {
-        put(t, ", \"wait_us\": %.3f", (double)r->waited * 1e-3);
+        fprintf(f, ", \"wait_us\": %.3f", (double)r->waited * 1e-3);
         seconds -= (double)r->waited * 1e-9;
     }
     if (w->flops > 0)
-        put(t, ", \"flops\": %.0f", w->flops);
+        fprintf(f, ", \"flops\": %.0f", w->flops);
     if (seconds > 0 && w->flops > 0)
-        put(t, ", \"Gflop/s\": %.1f", w->flops / seconds * 1e-9);
+        fprintf(f, ", \"Gflop/s\": %.1f", w->flops / seconds * 1e-9);
     else if (seconds > 0)
-        put(t, ", \"GB/s\": %.2f", (double)w->bytes / seconds * 1e-9);
+        fprintf(f, ", \"GB/s\": %.2f", (double)w->bytes / seconds * 1e-9);
     close_event(r);
 }
 
@@ -156,8 +112,8 @@ static void close_part(Row *r, int64_t now)
     int64_t time = now - r->part_begin;
     open_event(r, r->moving ? "move" : "wait", r->moving ? "move" : "wait",
                r->part_begin, now);
-    put(r->text, "\"of\": ");
-    put_string(r->text, r->model->work[r->work->what].id);
+    fprintf(r->file, "\"of\": ");
+    rt_json_print(r->file, r->model->work[r->work->what].id);
     close_event(r);
     *(r->moving ? &r->moved : &r->waited) += time;
     r->part_begin = now;
@@ -209,7 +165,7 @@ static void close_step(Row *r, int64_t now)
     close_event(r);
 }
 
-static void follow(Row *r, const RtMark *m)
+static void print_mark(Row *r, const RtMark *m)
 {
     switch (m->what) {
     case RT_MARK_STEP:
@@ -242,22 +198,24 @@ static void follow(Row *r, const RtMark *m)
 
 /* ---- the file ------------------------------------------------------------ */
 
-static void name_rows(Text *t, const RtWorld *w)
+static void name_rows(FILE *f, const RtWorld *w)
 {
     const ParcModel *m = w->model;
     for (int r = 0; r < w->nranks; r++) {
-        put(t, "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
-               "\"args\": {\"name\": \"rank %d",
-            t->separator, r, r);
+        fprintf(f,
+                "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
+                "\"args\": {\"name\": \"rank %d",
+                r > 0 ? ",\n" : "", r, r);
         for (int a = 0; a < m->naxes; a++)
-            put(t, " %s=%" PRId64, m->axis[a].name, rt_coord(m, r, a));
-        put(t, "\"}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", "
-               "\"pid\": %d, \"args\": {\"sort_index\": %d}},\n",
-            r, r);
-        put(t, "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, "
-               "\"tid\": 0, \"args\": {\"name\": \"step\"}}",
-            r);
-        t->separator = ",\n";
+            fprintf(f, " %s=%" PRId64, m->axis[a].name, rt_coord(m, r, a));
+        fprintf(f,
+                "\"}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", "
+                "\"pid\": %d, \"args\": {\"sort_index\": %d}},\n",
+                r, r);
+        fprintf(f,
+                "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, "
+                "\"tid\": 0, \"args\": {\"name\": \"step\"}}",
+                r);
     }
 }
 
@@ -275,27 +233,36 @@ static int64_t first_mark(const RtWorld *w)
 const char *rt_trace_write(const RtWorld *w, const char *path,
                            const char *temporary)
 {
-    Text t = {.separator = ""};
+    RtOutput o;
     int64_t zero = first_mark(w), lost = 0;
-    rt_output_open(&t.file, path, temporary);
-    put(&t, "{\"traceEvents\": [\n");
-    name_rows(&t, w);
+    rt_output_open(&o, path, temporary);
+    FILE *f = o.error ? NULL : fdopen(dup(o.file), "w");
+    if (!f) {
+        o.error = o.error ? o.error : errno;
+        return rt_output_close(&o);
+    }
+    fprintf(f, "{\"traceEvents\": [\n");
+    name_rows(f, w);
     for (int rank = 0; rank < w->nranks; rank++) {
         const RtRing *ring = rt_trace_ring(w, rank);
-        Row r = {.text = &t, .model = w->model, .rank = rank, .zero = zero};
+        Row r = {.file = f, .model = w->model, .rank = rank, .zero = zero};
         for (int64_t i = 0; i < ring->n; i++)
-            follow(&r, &ring->mark[i]);
+            print_mark(&r, &ring->mark[i]);
         lost += ring->lost;
     }
-    put(&t, "\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"model\": ");
-    put_string(&t, w->model->name);
-    put(&t, ", \"source\": ");
-    put_string(&t, w->model->source);
-    put(&t, ", \"parc\": \"%s\", \"plan_hash\": \"%016" PRIx64
+    fprintf(f,
+            "\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"model\": ");
+    rt_json_print(f, w->model->name);
+    fprintf(f, ", \"source\": ");
+    rt_json_print(f, w->model->source);
+    fprintf(f,
+            ", \"parc\": \"%s\", \"plan_hash\": \"%016" PRIx64
             "\", \"ranks\": %d, \"threads\": %d, \"marks_lost\": %" PRId64
             "}}\n",
-        w->model->parc_version, w->model->plan_hash, w->nranks, w->threads,
-        lost);
-    flush(&t);
-    return rt_output_close(&t.file);
+            w->model->parc_version, w->model->plan_hash, w->nranks, w->threads,
+            lost);
+    bool failed = ferror(f) != 0;
+    if (fclose(f) != 0 || failed)
+        o.error = errno;
+    return rt_output_close(&o);
 }

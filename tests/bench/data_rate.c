@@ -69,8 +69,7 @@ int main(int argc, char **argv)
     RtData data;
     double *ms = calloc((size_t)steps, sizeof *ms);
     if (!rt.arena || !ms ||
-        !rt_data_open(&data, argv[2], atoi(argv[3]) != 0, 1, &model,
-                      "data_rate"))
+        !rt_data_open(&data, argv[2], atoi(argv[3]) != 0, 1, &model))
         return 1;
     for (int s = -WARM; s < steps; s++) {
         RtBatch batch = {0};

@@ -247,7 +247,7 @@ static int run_mesh(int naxes, const int64_t *size, SharedCheck *shared,
     m.collective_axes = masks;
     m.collective_stream = streams;
     RtWorld w;
-    if (!rt_world_open(&w, &m, "collectives", 1, launch, true, 0))
+    if (!rt_world_open(&w, &m, 1, launch, true, 0))
         return 1;
     int status = rt_ranks_run(&w, every, shared);
     rt_world_close(&w);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/common/crc32c.h"
+#include "runtime/common/files.h"
 #include "runtime/rt.h"
 #include "tests/unit/fuzz_run.h"
 #include "tests/unit/runtime_tools.h"

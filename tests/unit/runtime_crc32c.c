@@ -3,7 +3,7 @@
  * lengths, at every alignment, whole and in two parts. */
 #include <stdlib.h>
 
-#include "runtime/common/crc32c.h"
+#include "runtime/common/files.h"
 #include "tests/unit/check.h"
 
 enum { MOST = 3 * 3 * 8192 + 64 };

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "runtime/launch/memory.h"
+#include "runtime/launch/world.h"
 #include "tests/unit/check.h"
 
 static char root[64];
@@ -130,13 +130,13 @@ static void message(Check *c)
     RtNeed need = {.ranks = 4, .each = 212144, .what = "the plan"};
     if (!freopen("said", "w", stderr))
         exit(1);
-    CHECK(c, rt_memory_fits("train", &need, root));
+    CHECK(c, rt_memory_fits(&need, root));
     need.each++;
-    CHECK(c, !rt_memory_fits("train", &need, root));
+    CHECK(c, !rt_memory_fits(&need, root));
     setenv("PARC_MEMCHECK", "0", 1);
-    CHECK(c, rt_memory_fits("train", &need, root));
+    CHECK(c, rt_memory_fits(&need, root));
     setenv("PARC_MEMCHECK", "off", 1);
-    CHECK(c, !rt_memory_fits("train", &need, root));
+    CHECK(c, !rt_memory_fits(&need, root));
     FILE *f = fopen("said", "r");
     text[f ? fread(text, 1, sizeof text - 1, f) : 0] = 0;
     if (f)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "runtime/common/message.h"
 #include "runtime/launch/world.h"
 #include "runtime/rt.h"
 #include "tests/unit/check.h"
@@ -68,7 +69,8 @@ static inline int run_ranks(const ParcModel *m, int threads, RtBody *body,
                             void *context)
 {
     RtWorld w;
-    if (!rt_world_open(&w, m, "test", threads, NULL, true, 0))
+    rt_message_program("test");
+    if (!rt_world_open(&w, m, threads, NULL, true, 0))
         return 1;
     int status = rt_ranks_run(&w, body, context);
     rt_world_close(&w);

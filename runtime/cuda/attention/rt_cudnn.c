@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "common/message.h"
-#include "common/statement.h"
 #include "cuda/attention/rt_attention_room.h"
 #include "cuda/core/rt_nvtx.h"
 #include "launch/world.h"

@@ -9,7 +9,7 @@
 #ifndef PARC_RT_CUDA_H
 #define PARC_RT_CUDA_H
 
-#include "common/statement.h"
+#include "common/message.h"
 #include "cuda/api/api.h"
 #include "device.h"
 #include "rt.h"

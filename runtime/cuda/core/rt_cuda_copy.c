@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/message.h"
-#include "common/statement.h"
 #include "cuda/core/rt_cuda.h"
 #include "device.h"
 #include "launch/world.h"

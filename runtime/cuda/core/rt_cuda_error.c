@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/statement.h"
+#include "common/message.h"
 #include "cuda/core/rt_cuda.h"
 #include "launch/world.h"
 #include "rt.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "common/message.h"
-#include "common/statement.h"
 #include "cuda/core/rt_cuda.h"
 #include "launch/world.h"
 #include "rt.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "common/message.h"
-#include "common/statement.h"
 #include "cuda/core/rt_cuda.h"
 #include "cuda/core/rt_cuda_launch.h"
 #include "launch/world.h"

@@ -17,7 +17,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "common/statement.h"
+#include "common/message.h"
 #include "cuda/core/rt_nccl.h"
 #include "launch/world.h"
 #include "rt.h"

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "common/message.h"
-#include "common/statement.h"
 #include "cuda/core/rt_nccl.h"
 #include "launch/world.h"
 #include "rt.h"

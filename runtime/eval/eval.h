@@ -1,0 +1,72 @@
+/* eval.h: declares what a rank executes beside training steps: forward programs
+ * (evaluate.c), the evaluation on validation data (evaluate.c), and the
+ * sampling of tokens (sample.c, choose.c). */
+#ifndef PARC_RT_EVAL_H
+#define PARC_RT_EVAL_H
+
+#include "rt.h"
+#include "run.h"
+
+/* ---- forward programs (ParcEval), between training steps ----
+ *
+ *   rt_forward_begin(rt, e);
+ *   for each batch: write its inputs at e->input[].offset, in the arena of the
+ *       host, and rt_device_upload them;
+ *       rt_forward_run(rt, e);
+ *       rt_device_ask(rt, e->loss_offset); rt_device_results(rt);
+ *   rt_forward_end(rt);
+ *
+ * All ranks make the same calls. A session overwrites the inputs, scalars and
+ * outputs of the training step: read its results before, and write its next
+ * batch and scalars after it. Parameters and states do not change. */
+
+/* Prepares all forward programs, once, after ParcModel.init. */
+void rt_forward_init(ParcRt *rt);
+
+void rt_forward_begin(ParcRt *rt, const ParcEval *e);
+/* May still be running on return, like rt_device_step. */
+void rt_forward_run(ParcRt *rt, const ParcEval *e);
+void rt_forward_end(ParcRt *rt);
+/* Sets the key of the random numbers of a step, unless `offset` is negative. */
+void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step);
+
+/* ---- evaluation (--val) ---- */
+
+/* Opens the validation data and checks the options; false after a message. */
+bool rt_evaluate_open(RtRun *run);
+/* Whether an evaluation follows training step `step`: every --val-every steps,
+ * and after the last one. Equal on all ranks. */
+bool rt_evaluate_is_due(const RtRun *run, int64_t step);
+/* The mean loss of the validation batches, in which the loss of each batch
+ * counts equally; NAN if a signal cut the evaluation short. All ranks call it
+ * and get the same value. Changes neither parameters nor optimizer states, but
+ * overwrites the inputs and results of the training step. */
+double rt_evaluate(ParcRt *rt, RtRun *run);
+/* --eval: evaluates; rank 0 prints the result as JSON. */
+void rt_evaluate_only(ParcRt *rt, RtRun *run);
+
+/* ---- sampling (--sample, --sample-ids) ---- */
+
+/* Reads the prompt and checks that the model can continue it; false after a
+ * message. Sets run->prompt; without --sample and --sample-ids it does
+ * nothing. */
+bool rt_sample_open(RtRun *run);
+void rt_sample_close(RtRun *run);
+/* Continues the prompt by --tokens tokens. All ranks call it; rank 0 prints the
+ * prompt and each token to standard output. */
+void rt_sample(ParcRt *rt, RtRun *run);
+
+/* How to choose a token. */
+typedef struct RtChoice {
+    double temperature; /* 0: the token with the largest logit */
+    int64_t top_k;      /* number of candidates; 0: all tokens */
+    int64_t seed;
+} RtChoice;
+
+/* The token that follows: an index into logit[0 … n). `position` counts the
+ * tokens of the text and selects the random number. The same on every machine
+ * for equal logits. */
+int64_t rt_sample_choose(const float *logit, int64_t n, const RtChoice *choice,
+                         int64_t position);
+
+#endif

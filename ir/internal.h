@@ -1,12 +1,9 @@
-/* internal.h: declares what only files of ir/ use: names, construction of ops
- * without checks, the text of sharding rules, checks of one op. */
+/* internal.h: declares what only files of ir/ use: construction of ops without
+ * checks, the text of sharding rules, checks of one op. */
 #ifndef PARC_IR_INTERNAL_H
 #define PARC_IR_INTERNAL_H
 
 #include "ir/ir.h"
-
-struct NameTable *names_new(Arena *a);
-struct NameTable *names_copy(Arena *a, const struct NameTable *t);
 
 /* Ends the compilation with an error at `loc` if the type of a new value is too
  * large: one layer of the user's model may be legal, but not all layers. */

@@ -27,6 +27,7 @@
 #define PARC_IR_IR_H
 
 #include "base/diag.h"
+#include "base/text_map.h"
 #include "ir/plan_spec.h"
 #include "ir/type.h"
 
@@ -371,7 +372,7 @@ struct Program {
     Program *forward[PURPOSES]; /* of a training step: its forward programs by
                                  * purpose; NULL: none */
     uint32_t nvalues, nops; /* ids in use: the length of tables */
-    struct NameTable *names;
+    TextMap names;       /* of values, in use */
     int streams;         /* of the target, after `schedule`; before 0 */
     struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
     const char **equal_kernel; /* of a forward program, by op id: the name of an
@@ -472,7 +473,13 @@ void ir_eliminate_dead(Program *p);
 /* Deep-copies a program (same arena, same ids and names). */
 Program *ir_copy(const Program *p);
 
-/* Walks every op, bodies after their owners, in order. */
+/* All ops of a region in order, bodies after their owners: for_ops(op, r) runs
+ * the statement after it for each; it may not remove the op. ir_next is the op
+ * after `op`, or the first if that is NULL; NULL: there are no more. */
+#define for_ops(op, r) \
+    for (Op *op = ir_next((r), NULL); op; op = ir_next((r), op))
+Op *ir_next(const Region *r, const Op *op);
+/* The same for a visitor, which may remove the op and insert others. */
 typedef void OpVisit(Op *op, void *context);
 void ir_walk(Region *r, OpVisit *visit, void *context);
 /* How many times an op runs per step: the product of the enclosing trip

@@ -18,7 +18,7 @@
 typedef struct Verify {
     const Program *p;
     const Region **where; /* by value id: the region in which it is defined */
-    Program names;        /* has the names seen so far */
+    TextMap names;        /* seen so far */
     const char *fault;
 } Verify;
 
@@ -43,7 +43,7 @@ static const char *define(Verify *w, const Value *v, const Op *def,
     if (v->def != def || v->region != r || v->index != index)
         return arena_printf(a, "%%%s has a wrong definition",
                             v->name);
-    if (!ir_claim_name(&w->names, v->name))
+    if (!text_map_add(&w->names, v->name))
         return arena_printf(a, "there are two values %%%s", v->name);
     w->where[v->id] = r;
     const char *fault = type_check(a, &v->type, &w->p->mesh);
@@ -430,7 +430,6 @@ const char *ir_verify(const Program *p)
     Verify w = {.p = p};
     w.where = NEW_ARRAY(p->arena, const Region *, p->nvalues);
     w.names.arena = p->arena;
-    w.names.names = names_new(p->arena);
     const char *fault = NULL;
     for (int i = 0; i < p->param.n && !fault; i++) {
         const Param *param = &p->param.at[i];

@@ -151,7 +151,7 @@ static void expose(Fuser *f, int g, Value *inner, Value *outer)
             f->r->yield[i] = outer;
 }
 
-static void outline(Fuser *f, int g, KernelNames *used)
+static void outline(Fuser *f, int g, TextMap *used)
 {
     ValueList args = {0}, outs = {0};
     const OpList *ops = &f->group[g].op;
@@ -176,7 +176,7 @@ static void outline(Fuser *f, int g, KernelNames *used)
         expose(f, g, outs.at[i], fused->out[i]);
 }
 
-static void outline_region(Fuser *f, KernelNames *used)
+static void outline_region(Fuser *f, TextMap *used)
 {
     int n;
     const int *order = fuse_order(f, &n);
@@ -203,7 +203,7 @@ static bool is_whole(const Region *r)
 }
 
 static void fuse_region(Program *p, Region *r, FuseTables *tables,
-                        KernelNames *used)
+                        TextMap *used)
 {
     Fuser f = {.p = p, .r = r, .arena = arena_new(), .attempt = arena_new(),
                .whole = is_whole(r), .tables = tables};
@@ -229,7 +229,8 @@ void pass_fuse(Program *p, const TargetInfo *t)
 {
     (void)t;
     FuseTables tables = {.arena = arena_new()};
-    fuse_region(p, p->step, &tables, fuse_names(tables.arena));
+    TextMap names = {.arena = p->arena};
+    fuse_region(p, p->step, &tables, &names);
     arena_free(tables.arena);
     p->stage = STAGE_FUSED;
 }

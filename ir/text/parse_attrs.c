@@ -36,9 +36,8 @@ static int64_t parse_param_name(Parser *s)
 
 static const char *parse_text(Parser *s)
 {
-    if (!parse_is_word(s, "none"))
+    if (!parse_take_word(s, "none"))
         return parse_string(s);
-    parse_next(s);
     return NULL;
 }
 

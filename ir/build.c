@@ -7,6 +7,11 @@
 
 enum { MAX_ARGS_ON_STACK = 16 };
 
+Build ir_build_at(Program *p, const Op *like, Op *before)
+{
+    return (Build){p, like->region, before, like->phase, like->loc, like->path};
+}
+
 /* ---- one op -------------------------------------------------------------- */
 
 static Op *start_op(Build *b, OpKind kind, int nargs, Value *const *args,

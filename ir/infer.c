@@ -440,12 +440,9 @@ static const char *infer_fold(Infer *in)
     int64_t d = attr_of(in, "dim")->i, n = attr_of(in, "n")->i;
     if (d < 0 || d >= t.ndim || n < 1 || t.dim[d] % n)
         return "the dim does not divide into that many parts";
-    if (t.nstack == MAX_STACK)
+    if (!type_push_stack(&t, n))
         return "stacks are nested too deep";
     t.dim[d] /= n;
-    memmove(t.stack + 1, t.stack, sizeof *t.stack * (size_t)t.nstack);
-    t.stack[0] = n;
-    t.nstack++;
     *in->out = t;
     return NULL;
 }
@@ -457,8 +454,7 @@ static const char *infer_unfold(Infer *in)
     if (d < 0 || d >= t.ndim || t.nstack < 1)
         return "operand 0 is not a stack of parts of that dim";
     t.dim[d] *= t.stack[0];
-    t.nstack--;
-    memmove(t.stack, t.stack + 1, sizeof *t.stack * (size_t)t.nstack);
+    type_pop_stack(&t);
     *in->out = t;
     return NULL;
 }
@@ -466,7 +462,7 @@ static const char *infer_unfold(Infer *in)
 static const char *infer_output(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    const char *name = in->attr[op_attr_index(OP_output, "name")].s;
+    const char *name = attr_of(in, "name")->s;
     for (int i = 0; name && i < in->p->output.n && t->nstack == 0; i++)
         if (!strcmp(in->p->output.at[i].name, name))
             return NULL;

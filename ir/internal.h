@@ -61,9 +61,6 @@ typedef struct RuleSizes {
 const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
                            int64_t rest, RuleSizes *sizes);
 
-/* The words for a placement on one axis, for messages. */
-const char *axis_place_words(Arena *a, AxisPlace p);
-
 /* ---- verification (verify_place.c) --------------------------------------- */
 
 /* Checks the placements of one op's operands and results, from

@@ -388,9 +388,8 @@ static MemoryPlan *copy_memory(Arena *a, const MemoryPlan *from)
 }
 
 /* Lets attributes name the copies of the ops that they name. */
-static void map_ops(Op *op, void *context)
+static void map_ops(const Copy *c, Op *op)
 {
-    const Copy *c = context;
     int i = 0;
     for (const char *at = op_info(op->kind)->attrs; (at = strchr(at, ':'));
          at++, i++)
@@ -420,7 +419,8 @@ Program *ir_copy(const Program *p)
     q->names = text_map_copy(&p->names);
     Copy c = {q, NEW_ARRAY(a, Value *, p->nvalues), true, PH_FORWARD};
     q->step = copy_region(&c, p->step, NULL);
-    ir_walk(q->step, map_ops, &c);
+    for_ops(op, q->step)
+        map_ops(&c, op);
     for (int i = 0; i < q->param.n; i++)
         if (q->param.at[i].value)
             q->param.at[i].value = mapped(&c, q->param.at[i].value);

@@ -395,6 +395,10 @@ typedef struct Build {
     const char *path; /* not NULL; "" for the model */
 } Build;
 
+/* Before `before`, NULL: at the end of like's region; the rest as `like` has
+ * it. */
+Build ir_build_at(Program *p, const Op *like, Op *before);
+
 /* An op with inferred result types (infer.c). Operands that do not fit end in
  * bug(): callers check user input first with ir_infer. `attr` holds the op's
  * attributes in the order of ops.def (NULL: none). Result names derive from
@@ -445,6 +449,8 @@ void ir_loop_drop_result(Program *p, Op *loop, int i);
 
 Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc);
 const char *ir_unique_name(Program *p, const char *hint);
+/* For a value that replaces another. */
+void ir_swap_names(Value *a, Value *b);
 /* Takes exactly this name; false if it is in use. For the parser. */
 bool ir_claim_name(Program *p, const char *name);
 /* Renumbers values and ops in the order of the text and frees unused names. The
@@ -527,10 +533,23 @@ static inline int64_t op_prefetch(const Op *op)
 {
     return op_attr(op, "prefetch").i;
 }
+static inline bool loop_is_stack(const Op *loop, int i) /* of its operands */
+{
+    return i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+}
+static inline bool loop_is_free(const Op *loop, int i)
+{
+    return i >= loop->ncarry + loop->nstack;
+}
 bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(OpKind kind); /* collectives, take_part, take_share */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* with or without an epilogue */
+/* Whether op is an all-gather of an FSDP unit's parameters. */
+static inline bool op_is_unit_gather(const Op *op)
+{
+    return op->kind == OP_all_gather && op_unit(op) && op_unit(op)[0];
+}
 /* The reduce_scatter after an einsum_shard, with only ops of this kind between
  * them, and the index of the operand that the einsum_shard makes; NULL: there
  * is none. */
@@ -542,8 +561,13 @@ bool op_is_view(OpKind kind);
 bool op_is_schedule(OpKind kind);
 /* Whether the op has a region: loop, fused, early. */
 bool op_has_body(OpKind kind);
-/* The innermost loop around the op; NULL: none. */
+/* The innermost loop around the op; the `early` that it is in. NULL: none. */
 Op *op_loop(const Op *op);
+Op *op_early(const Op *op);
+/* Whether an operand of the op is a result of `of`. */
+bool op_reads(const Op *op, const Op *of);
+/* Whether the op makes zeros only; false for NULL. */
+bool op_is_zero(const Op *op);
 /* Attention, with or without dropout; its gradient. */
 bool op_is_attention(OpKind kind);
 bool op_is_attention_grad(OpKind kind);

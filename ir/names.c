@@ -34,6 +34,13 @@ const char *ir_unique_name(Program *p, const char *hint)
     return text_map_unique(&p->names, base_name(p->arena, hint), '.');
 }
 
+void ir_swap_names(Value *a, Value *b)
+{
+    const char *name = a->name;
+    a->name = b->name;
+    b->name = name;
+}
+
 /* ---- renumbering --------------------------------------------------------- */
 
 static void renumber_value(Program *p, Value *v)

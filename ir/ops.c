@@ -120,6 +120,26 @@ Op *op_loop(const Op *op)
     return owner;
 }
 
+Op *op_early(const Op *op)
+{
+    Op *owner = op->region->owner;
+    return owner && owner->kind == OP_early ? owner : NULL;
+}
+
+bool op_reads(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i]->def == of)
+            return true;
+    return false;
+}
+
+bool op_is_zero(const Op *op)
+{
+    return op && (op->kind == OP_zeros ||
+                  (op->kind == OP_full && op_attr(op, "value").f == 0));
+}
+
 bool op_is_attention(OpKind kind)
 {
     return kind == OP_attention || kind == OP_attention_dropout;

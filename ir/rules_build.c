@@ -91,7 +91,7 @@ static void build_random(Builder *b)
     }
 }
 
-static bool list_has(const AttrList *l, int64_t x)
+static bool has_number(const AttrList *l, int64_t x)
 {
     for (int i = 0; i < l->n; i++)
         if (l->v[i] == x)
@@ -107,7 +107,7 @@ static void build_reduce(Builder *b)
     bool keep = op_attr(b->op, "keep").i;
     int to = 0;
     for (int d = 0; d < in->ndim; d++) {
-        bool gone = list_has(dims, d);
+        bool gone = has_number(dims, d);
         if (in->dim[d] != 1) {
             int f = new_factor(r, in->dim[d]);
             r->factor[f].by_max = gone && b->op->kind == OP_max;
@@ -158,16 +158,6 @@ static void build_along(Builder *b)
 
 /* ---- reshape ------------------------------------------------------------- */
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t c = a % b;
-        a = b;
-        b = c;
-    }
-    return a;
-}
-
 /* One side of a reshape, visited from major to minor: `rest` of dim `d` has no
  * factors yet. */
 typedef struct Side {
@@ -216,7 +206,7 @@ static void build_reshape(Builder *b)
     Side from = {0, -1, 1, tensor_type(b, 0)};
     Side to = {1, -1, 1, tensor_type(b, 1)};
     while (side_open(&from) && side_open(&to)) {
-        int64_t g = gcd(from.rest, to.rest);
+        int64_t g = common_divisor(from.rest, to.rest);
         DimFactors *df = &r->dim[0][from.d], *dt = &r->dim[1][to.d];
         /* The last factor of a dim is reserved for its rest. */
         int last = (int)sizeof df->f - 1;

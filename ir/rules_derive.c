@@ -48,12 +48,6 @@ static bool passes_max(OpKind kind)
     return table[kind];
 }
 
-static bool is_zero(const Op *op)
-{
-    return op->kind == OP_zeros ||
-           (op->kind == OP_full && op_attr(op, "value").f == 0);
-}
-
 /* ---- allowed splits ------------------------------------------------------ */
 
 static bool factor_fits(const Rule *r, int f, int64_t parts)
@@ -75,7 +69,7 @@ bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
     if (s.kind == SPLIT_PMAX)
         return passes_max(op->kind);
     if (r->nargs == 0)
-        return is_zero(op);
+        return op_is_zero(op);
     if (op->kind == OP_cast && !dtype_is_float(op->out[0]->type.dtype))
         return false; /* rounding to integers is not linear */
     return s.operand < 0 ? linear_in_all(op->kind)
@@ -101,19 +95,6 @@ AxisPlace rule_place(const Rule *r, int tensor, Split s)
         place.kind = r->factor[s.factor].by_max ? AX_PMAX : AX_P;
     }
     return place;
-}
-
-/* ---- words --------------------------------------------------------------- */
-
-const char *axis_place_words(Arena *a, AxisPlace p)
-{
-    static const char *const words[] = {[AX_R] = "Replicate",
-                                        [AX_P] = "Partial(sum)",
-                                        [AX_PMAX] = "Partial(max)",
-                                        [AX_FLAT] = "flat"};
-    if (p.kind == AX_S)
-        return arena_printf(a, "Shard(%d)", p.dim);
-    return words[p.kind];
 }
 
 /* ---- derivation ---------------------------------------------------------- */
@@ -190,7 +171,7 @@ static Split from_nothing(const Derive *d)
     const Rule *r = d->r;
     AxisPlace given = d->given.ax[d->axis];
     Split s = {SPLIT_NONE, -1, -1};
-    if (given.kind == AX_P && is_zero(d->op))
+    if (given.kind == AX_P && op_is_zero(d->op))
         s.kind = SPLIT_PARTIAL;
     if (given.kind != AX_S || given.dim >= MAX_DIMS)
         return s;

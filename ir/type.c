@@ -63,10 +63,7 @@ int64_t mesh_group(const Mesh *m, uint32_t axes)
 
 int64_t mesh_parts(const Mesh *m)
 {
-    int64_t n = 1;
-    for (int a = 0; a < m->n; a++)
-        n *= m->size[a];
-    return n;
+    return mesh_group(m, UINT32_MAX);
 }
 
 bool mesh_same_axis(const Mesh *m, int a, int b)
@@ -100,11 +97,9 @@ int64_t mesh_coord(const Mesh *m, int64_t rank, int axis)
 
 bool place_equal(const Placement *a, const Placement *b)
 {
-    for (int i = 0; i < MAX_AXES; i++) {
-        const AxisPlace *x = &a->ax[i], *y = &b->ax[i];
-        if (x->kind != y->kind || x->dim != y->dim || x->order != y->order)
+    for (int i = 0; i < MAX_AXES; i++)
+        if (!axis_place_equal(a->ax[i], b->ax[i]))
             return false;
-    }
     return true;
 }
 
@@ -204,6 +199,32 @@ bool type_is_flat(const Type *t, const Mesh *m)
         if (t->place.ax[a].kind == AX_FLAT)
             return true;
     return false;
+}
+
+uint32_t type_flat_axes(const Type *t)
+{
+    uint32_t axes = 0;
+    for (int a = 0; a < MAX_AXES; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            axes |= 1u << a;
+    return axes;
+}
+
+bool type_push_stack(Type *t, int64_t n)
+{
+    if (t->nstack == MAX_STACK)
+        return false;
+    memmove(t->stack + 1, t->stack, sizeof *t->stack * (size_t)t->nstack);
+    t->stack[0] = n;
+    t->nstack++;
+    return true;
+}
+
+void type_pop_stack(Type *t)
+{
+    t->nstack--;
+    memmove(t->stack, t->stack + 1, sizeof *t->stack * (size_t)t->nstack);
+    t->stack[t->nstack] = 0;
 }
 
 int64_t type_flat_run(const Type *t, const Mesh *m)
@@ -395,7 +416,19 @@ const char *axis_place_text(Arena *a, AxisPlace p)
 {
     static const char *const text[] = {
         [AX_R] = "R", [AX_P] = "P", [AX_PMAX] = "Pmax", [AX_FLAT] = "flat"};
-    if (p.kind == AX_S)
-        return arena_printf(a, "S(%d)", p.dim);
-    return text[p.kind];
+    return p.kind == AX_S ? arena_printf(a, "S(%d)", p.dim) : text[p.kind];
+}
+
+const char *axis_place_words(Arena *a, AxisPlace p)
+{
+    static const char *const words[] = {[AX_R] = "Replicate",
+                                        [AX_P] = "Partial(sum)",
+                                        [AX_PMAX] = "Partial(max)",
+                                        [AX_FLAT] = "flat"};
+    return p.kind == AX_S ? arena_printf(a, "Shard(%d)", p.dim) : words[p.kind];
+}
+
+int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
 }

@@ -84,6 +84,11 @@ typedef struct AxisPlace {
     uint8_t kind, dim, order;
 } AxisPlace;
 
+static inline bool axis_place_equal(AxisPlace a, AxisPlace b)
+{
+    return a.kind == b.kind && a.dim == b.dim && a.order == b.order;
+}
+
 typedef struct Placement {
     AxisPlace ax[MAX_AXES];
 } Placement;
@@ -124,6 +129,12 @@ int64_t type_flat_run(const Type *t, const Mesh *m);
 /* The length of all ranks' runs of one layer. */
 int64_t type_flat_row(const Type *t, const Mesh *m);
 bool type_is_flat(const Type *t, const Mesh *m);
+uint32_t type_flat_axes(const Type *t); /* those of AX_FLAT */
+
+/* Makes the type that of a stack of n, false: it has too many stack dims; of
+ * one layer of the stack. */
+bool type_push_stack(Type *t, int64_t n);
+void type_pop_stack(Type *t);
 
 /* Whether a tensor has more than 2^50 elements, the most that parc supports. */
 bool type_too_large(const Type *t);
@@ -138,5 +149,10 @@ void type_print(Out *o, const Type *t, const Mesh *m);
 const char *type_text(Arena *a, const Type *t, const Mesh *m);
 /* One axis as users write it: "R", "S(0)", "P", "Pmax", "flat". */
 const char *axis_place_text(Arena *a, AxisPlace p);
+/* In words, for messages: "Shard(0)". */
+const char *axis_place_words(Arena *a, AxisPlace p);
+
+/* The greatest common divisor of two positive numbers. */
+int64_t common_divisor(int64_t a, int64_t b);
 
 #endif

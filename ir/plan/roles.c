@@ -191,9 +191,8 @@ static void look_at_elementwise(Walk *w, const Op *op)
         add_bias(w, op, &w->roles.at[to->role - 1]);
 }
 
-static void look_at(Op *op, void *context)
+static void look_at(Walk *w, Op *op)
 {
-    Walk *w = context;
     if (op->phase != PH_FORWARD)
         return;
     if (op->kind == OP_boundary) {
@@ -215,7 +214,8 @@ WeightRoles weight_roles(const Program *p)
 {
     Walk w = {.p = p};
     w.origin = NEW_ARRAY(p->arena, Trail, p->nvalues + 1);
-    ir_walk(p->step, look_at, &w);
+    for_ops(op, p->step)
+        look_at(&w, op);
     return w.roles;
 }
 

@@ -45,9 +45,8 @@ static int style_of_port(const Program *p, const char *path, const char *port,
     return -1;
 }
 
-static void attach_boundary(Op *op, void *context)
+static void attach_boundary(const Program *p, Op *op)
 {
-    const Program *p = context;
     if (op->kind != OP_boundary)
         return;
     AttrList styles = {0};
@@ -113,7 +112,8 @@ static void split_parameter(Program *p, int style)
 void styles_attach(Program *p)
 {
     WeightRoles roles = weight_roles(p);
-    ir_walk(p->step, attach_boundary, p);
+    for_ops(op, p->step)
+        attach_boundary(p, op);
     for (int i = 0; i < p->param.n; i++)
         p->param.at[i].split.n = 0;
     for (int i = 0; i < p->plan.nstyles; i++)

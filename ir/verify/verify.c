@@ -127,16 +127,6 @@ static const char *differ(Verify *w, const char *what, const Value *v,
 }
 
 /* Adds the loop's stack dim. */
-static bool stacked(Type *t, int64_t n)
-{
-    if (t->nstack == MAX_STACK)
-        return false;
-    memmove(t->stack + 1, t->stack, sizeof *t->stack * (size_t)t->nstack);
-    t->stack[0] = n;
-    t->nstack++;
-    return true;
-}
-
 /* At STAGE_PLACED operands and yields of bodies may still need conversion. */
 static bool fits_body(const Verify *w, const Type *a, const Type *b)
 {
@@ -156,8 +146,8 @@ static const char *check_body_args(Verify *w, const Op *op)
         return "it never runs";
     for (int i = 0; i < op->nargs; i++) {
         Type t = body->arg[i]->type;
-        bool stack = loop && i >= op->ncarry && i < op->ncarry + op->nstack;
-        if (stack && !stacked(&t, loop_trips(op)))
+        bool stack = loop && loop_is_stack(op, i);
+        if (stack && !type_push_stack(&t, loop_trips(op)))
             return "stacks are nested too deep";
         if (!fits_body(w, &t, &op->arg[i]->type))
             return differ(w, "operand", op->arg[i], &t);
@@ -176,7 +166,7 @@ static const char *check_body_results(Verify *w, const Op *op)
         bool carry = loop && i < op->ncarry;
         if (carry && !fits_body(w, &t, &op->arg[i]->type))
             return differ(w, "yield", body->yield[i], &op->arg[i]->type);
-        if (loop && !carry && !stacked(&t, loop_trips(op)))
+        if (loop && !carry && !type_push_stack(&t, loop_trips(op)))
             return "stacks are nested too deep";
         if (!fits_body(w, &t, &op->out[i]->type))
             return differ(w, "result", op->out[i], &t);

@@ -212,9 +212,8 @@ static bool needs_place(const Op *op)
     return !op_is_view(op->kind) && op->kind != OP_loop;
 }
 
-static void check_op(Op *op, void *context)
+static void check_op(Check *c, Op *op)
 {
-    Check *c = context;
     const Op *owner = op->region->owner;
     if (owner && owner->kind == OP_fused)
         return;
@@ -255,6 +254,7 @@ const char *verify_memory(const Program *p)
     c.finish = NEW_ARRAY(p->arena, int, p->nops);
     if (number(&c, p->step, 0) != c.m->end)
         return "the times of the memory plan are those of another program";
-    ir_walk(p->step, check_op, &c);
+    for_ops(op, p->step)
+        check_op(&c, op);
     return c.fault;
 }

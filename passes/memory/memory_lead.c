@@ -9,7 +9,7 @@
  * backward pass. Where the lower bound would rise, the gather is issued after
  * that loop, as early as the bound permits.
  */
-#include "passes/memory/memory_place.h"
+#include "passes/memory/memory.h"
 
 typedef struct Holder {
     const Program *p;

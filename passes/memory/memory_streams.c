@@ -16,7 +16,7 @@
  *   }
  *   %g = fused … %dws                   reads all iterations' results: waits
  */
-#include "passes/memory/memory_place.h"
+#include "passes/memory/memory.h"
 
 typedef struct Behind {
     const Program *p;

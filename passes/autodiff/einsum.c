@@ -21,7 +21,7 @@
  */
 #include <string.h>
 
-#include "passes/autodiff/einsum.h"
+#include "passes/autodiff/gradients.h"
 #include "passes/pass.h"
 
 enum { RESULT = 2 };
@@ -150,13 +150,10 @@ Value *einsum_build(Build *b, const char *spec, DType t, Value *x, Value *y)
 static void rewrite(Program *p, Op *op)
 {
     Value *out = op->out[0];
-    Build b = {.p = p, .region = op->region, .before = op, .phase = op->phase,
-               .loc = op->loc, .path = op->path};
+    Build b = ir_build_at(p, op, op);
     Value *made = einsum_build(&b, op_attr(op, "spec").s, out->type.dtype,
                                op->arg[0], op->arg[1]);
-    const char *name = made->name;
-    made->name = out->name;
-    out->name = name;
+    ir_swap_names(made, out);
     ir_replace_uses(op->region, out, made);
     ir_remove(op);
 }

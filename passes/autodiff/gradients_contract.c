@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "passes/autodiff/einsum.h"
 #include "passes/autodiff/gradients.h"
 
 /* ---- einsum ---- */

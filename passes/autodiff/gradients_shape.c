@@ -48,11 +48,6 @@ void gradient_reshape(Gradient *g)
     gradient_give(g, 0, ir_reshape(g->b, g->d, x->ndim, x->dim));
 }
 
-void gradient_broadcast(Gradient *g)
-{
-    gradient_give(g, 0, g->d);
-}
-
 void gradient_transpose(Gradient *g)
 {
     AttrList perm = op_attr(g->op, "perm").l, inverse = {.n = perm.n};

@@ -40,8 +40,7 @@
  */
 #include "base/bug.h"
 #include "passes/fsdp/offload.h"
-#include "passes/autodiff/optimizer.h"
-#include "passes/value_map.h"
+#include "passes/autodiff/autodiff.h"
 
 #include <string.h>
 
@@ -221,12 +220,7 @@ static Op *expand(Program *p, Op *op, Shared *shared, Pending *pending)
     Value *result[MAX_RESULTS] = {NULL};
 
     u.decay = param->decay ? p->train.weight_decay : 0.0;
-    u.b = (Build){.p = p,
-                  .region = op->region,
-                  .before = op,
-                  .phase = op->phase,
-                  .loc = op->loc,
-                  .path = op->path};
+    u.b = ir_build_at(p, op, op);
     if (op->nouts > MAX_RESULTS)
         bug("an update with %d results", op->nouts);
     Op *last = op->prev;

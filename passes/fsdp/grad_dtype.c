@@ -52,10 +52,7 @@ static void follow(Reduce *r, Value *v)
     if (!op)
         return;
     if (is_reduction(op)) {
-        bool known = false;
-        for (int i = 0; i < r->reduction.n; i++)
-            known |= r->reduction.at[i] == op;
-        if (!known)
+        if (!vec_has(&r->reduction, op))
             vec_push(r->p->arena, &r->reduction, op);
         follow(r, op->arg[v->index]);
     } else if (op->kind == OP_loop) {

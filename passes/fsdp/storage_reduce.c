@@ -36,11 +36,6 @@
 
 enum { BUCKET_BYTES = 25 << 20 };
 
-static uint32_t axes_of(const Op *op)
-{
-    return (uint32_t)op_attr(op, "axes").i;
-}
-
 /* A gradient that is traced from finish_grad to its producer. */
 typedef struct Grad {
     Storage *s;
@@ -98,7 +93,7 @@ static Value *scatter_here(const Grad *g, Value *v)
 {
     uint32_t axes = g->axes, equal = 0;
     /* Skip a mask to partial whose ranks would be summed again. */
-    if (v->def && v->def->kind == OP_take_share && axes_of(v->def) == axes)
+    if (v->def && v->def->kind == OP_take_share && op_axes(v->def) == axes)
         v = v->def->arg[0];
     for (int a = 0; a < g->s->p->mesh.n; a++)
         if ((axes >> a & 1) && v->type.place.ax[a].kind == AX_R)
@@ -140,7 +135,7 @@ static Value *scatter(const Grad *g, Value *v)
         v->type = storage_type(v->type, g->axes, AX_FLAT);
         return v;
     }
-    if (def->kind == OP_all_reduce && !(axes_of(def) & g->axes))
+    if (def->kind == OP_all_reduce && !(op_axes(def) & g->axes))
         return scatter_operand(g, v, v->index);
     return scatter_here(g, v);
 }
@@ -178,15 +173,15 @@ static void sink_sum(const Grad *g, Value **slot)
         Value *v = sum->arg[(*slot)->index];
         bool partial = true;
         for (int a = 0; a < g->s->p->mesh.n; a++)
-            partial &= !(axes_of(sum) >> a & 1) ||
+            partial &= !(op_axes(sum) >> a & 1) ||
                        v->type.place.ax[a].kind == AX_P;
-        if (!(axes_of(sum) & data)) {
+        if (!(op_axes(sum) & data)) {
             slot = &sum->arg[(*slot)->index];
             continue;
         }
         if (sum->nargs != 1 || !partial)
             return;
-        *slot = sum_here(g, v, axes_of(sum));
+        *slot = sum_here(g, v, op_axes(sum));
         ir_remove(sum);
         return;
     }
@@ -198,13 +193,12 @@ static void split_sum(Program *p, Op *op)
 {
     if (op->kind != OP_all_reduce || op->nargs != 1)
         return;
-    uint32_t data = axes_of(op) & data_axes(p), rest = axes_of(op) & ~data;
+    uint32_t data = op_axes(op) & data_axes(p), rest = op_axes(op) & ~data;
     if (!data || !rest)
         return;
     Type t = op->arg[0]->type;
     t = storage_type(t, data, AX_R);
-    Build b = {.p = p, .region = op->region, .before = op,
-               .phase = op->phase, .loc = op->loc, .path = op->path};
+    Build b = ir_build_at(p, op, op);
     Attr attr[MAX_ATTRS] = {{.i = data}};
     Op *first = ir_op_typed(&b, OP_all_reduce, 1, op->arg, attr, 1, &t,
                             &op->arg[0]->name);

@@ -18,7 +18,7 @@
  */
 #include <string.h>
 
-#include "passes/fusion/canonicalize.h"
+#include "passes/fusion/epilogue.h"
 
 enum { TENSORS = 3, RESULT = 2, LETTERS = 26 };
 enum { BATCH, ROW, COLUMN, SUM, ROLES };
@@ -170,8 +170,7 @@ static AttrList permutation(const char *from, const char *to)
 static void rewrite(Program *p, Op *op, const Form *from, const Form *to,
                     int mask)
 {
-    Build b = {.p = p, .region = op->region, .before = op, .phase = op->phase,
-               .loc = op->loc, .path = op->path};
+    Build b = ir_build_at(p, op, op);
     Value *arg[2], *out = op->out[0];
     for (int i = 0; i < 2; i++) {
         arg[i] = op->arg[i];
@@ -192,9 +191,7 @@ static void rewrite(Program *p, Op *op, const Form *from, const Form *to,
         made->def->again = op->again;
     }
     memcpy(made->why, out->why, sizeof made->why);
-    const char *name = made->name;
-    made->name = out->name;
-    out->name = name;
+    ir_swap_names(made, out);
     ir_replace_uses(op->region, out, made);
     ir_remove(op);
 }

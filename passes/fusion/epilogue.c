@@ -99,9 +99,7 @@ static bool read_behind(Pass *s, const Value *v, Op *at)
 /* Replaces v by the result of `made`, which takes v's name. */
 static void replace(Pass *s, Value *v, Value *made)
 {
-    const char *name = made->name;
-    made->name = v->name;
-    v->name = name;
+    ir_swap_names(made, v);
     memcpy(made->why, v->why, sizeof v->why);
     made->loc = v->loc;
     readers_replace(s->readers, v, made);

@@ -92,14 +92,6 @@ static void expel_views(Fuser *f)
 
 typedef VEC(Value *) ValueList;
 
-static bool has_value(const ValueList *list, const Value *v)
-{
-    for (int i = 0; i < list->n; i++)
-        if (list->at[i] == v)
-            return true;
-    return false;
-}
-
 static void find_interface(Fuser *f, int g, ValueList *args, ValueList *outs)
 {
     const OpList *ops = &f->group[g].op;
@@ -111,7 +103,7 @@ static void find_interface(Fuser *f, int g, ValueList *args, ValueList *outs)
             bool inside = v->def && v->def->region == f->r &&
                           v->def->kind != OP_fused &&
                           f->group_of[v->def->id] == g;
-            if (!inside && !has_value(args, v))
+            if (!inside && !vec_has(args, v))
                 vec_push(f->arena, args, v);
         }
         if (fuse_is_stored(f, g, op->out[0]))
@@ -139,9 +131,7 @@ static void replace_args(Op *op, const Value *old, Value *with)
  * outside of the group read the result. */
 static void expose(Fuser *f, int g, Value *inner, Value *outer)
 {
-    const char *name = inner->name;
-    inner->name = outer->name;
-    outer->name = name;
+    ir_swap_names(inner, outer);
     const OpList *users = &f->users[inner->id];
     for (int i = 0; i < users->n; i++)
         if (f->group_of[users->at[i]->id] != g)

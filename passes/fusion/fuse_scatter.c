@@ -48,9 +48,7 @@ static bool is_shard(const Shards *s, const Op *scatter, int i)
 /* Whether op is the reduce_scatter of a unit's gradients. */
 static bool is_unit_scatter(const Op *op)
 {
-    const char *unit =
-        op->kind == OP_reduce_scatter ? op_attr(op, "unit").s : NULL;
-    return unit && *unit;
+    return op->kind == OP_reduce_scatter && op_unit(op) && *op_unit(op);
 }
 
 static void make_shard(Program *p, Op *scatter, int i)

@@ -26,22 +26,6 @@ typedef struct Expression {
     bool fits;
 } Expression;
 
-static bool has_value(const Value *const *at, int n, const Value *v)
-{
-    for (int i = 0; i < n; i++)
-        if (at[i] == v)
-            return true;
-    return false;
-}
-
-static bool has_op(const OpList *list, const Op *op)
-{
-    for (int i = 0; i < list->n; i++)
-        if (list->at[i] == op)
-            return true;
-    return false;
-}
-
 static bool can_repeat(const Op *op)
 {
     return op_is_elementwise(op->kind) || op->kind == OP_full ||
@@ -51,7 +35,7 @@ static bool can_repeat(const Op *op)
 
 static void collect(Fuser *f, Expression *e, int group, Op *op)
 {
-    if (has_op(&e->op, op))
+    if (vec_has(&e->op, op))
         return;
     if (!can_repeat(op) || e->op.n >= MAX_EXPRESSION) {
         e->fits = false;
@@ -62,10 +46,10 @@ static void collect(Fuser *f, Expression *e, int group, Op *op)
         Value *v = op->arg[i];
         if (fuse_maker(f, v) == group && !fuse_is_stored(f, group, v))
             collect(f, e, group, v->def);
-        else if (!has_value(e->leaf.at, e->leaf.n, v))
+        else if (!list_has(e->leaf.at, e->leaf.n, v))
             vec_push(f->arena, &e->leaf, v);
     }
-    if (!has_op(&e->op, op))
+    if (!vec_has(&e->op, op))
         vec_push(f->arena, &e->op, op);
 }
 

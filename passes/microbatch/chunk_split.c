@@ -102,8 +102,7 @@ static Value *leave(Chunk *c, Value *v)
     OpKind kind = sum ? OP_all_reduce : OP_all_gather;
     Attr attr[MAX_ATTRS] = {{.i = (int64_t)1 << c->t.axis}, {.s = ""}};
     Op *def = v->def;
-    Build b = {.p = p, .region = def->region, .before = def->next,
-               .phase = def->phase, .loc = def->loc, .path = def->path};
+    Build b = ir_build_at(p, def, def->next);
     Type t = v->type;
     t.place.ax[c->t.axis] = (AxisPlace){0};
     Op *op = ir_op_typed(&b, kind, 1, &v, attr, 1, &t, &v->name);

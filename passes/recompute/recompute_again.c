@@ -67,20 +67,9 @@ static Value *bring(Pair *r, Value *v)
 
 static Value *make_again(Pair *r, Value *v, Op *before);
 
-static void mark_again(Op *op, void *context)
-{
-    (void)context;
-    op->again = true;
-}
-
 static Build build_at(const Pair *r, const Op *op, Op *before)
 {
-    return (Build){.p = r->p,
-                   .region = r->to,
-                   .before = before,
-                   .phase = PH_BACKWARD,
-                   .loc = op->loc,
-                   .path = op->path};
+    return (Build){r->p, r->to, before, PH_BACKWARD, op->loc, op->path};
 }
 
 /* Records result i of an op as the recomputed v. */
@@ -113,9 +102,10 @@ static Op *repeat(Pair *r, Op *op, Value **args, Op *before)
         map[op->arg[i]->id] = args[i];
     Build b = build_at(r, op, before);
     Op *again = ir_clone(&b, op, map);
-    mark_again(again, NULL);
-    if (again->body != NULL)
-        ir_walk(again->body, mark_again, NULL);
+    again->again = true;
+    if (again->body)
+        for_ops(inner, again->body)
+            inner->again = true;
     for (int i = 0; i < op->nargs; i++)
         map[op->arg[i]->id] = NULL;
     for (int i = 0; i < op->nouts; i++)
@@ -165,7 +155,7 @@ static void clone_members(Pair *r, Op *op, Op *before)
 static Op *unit_gather(const Pair *r, const char *unit)
 {
     for (Op *op = r->to->first; op != NULL; op = op->next)
-        if (recompute_is_unit_gather(op) && op->phase == PH_BACKWARD &&
+        if (op_is_unit_gather(op) && op->phase == PH_BACKWARD &&
             strcmp(op_attr(op, "unit").s, unit) == 0)
             return op;
     return NULL;
@@ -220,7 +210,7 @@ static Value *make_again(Pair *r, Value *v, Op *before)
     } else {
         if (!recompute_clonable(r, v))
             bug("%%%s is neither saved nor recomputed", v->name);
-        if (recompute_is_unit_gather(v->def))
+        if (op_is_unit_gather(v->def))
             gather_again(r, v, before);
         else if (op_is_collective(v->def->kind))
             clone_members(r, v->def, before);

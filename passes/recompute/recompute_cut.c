@@ -23,11 +23,6 @@ typedef struct Cut {
     int question;
 } Cut;
 
-static bool is_cheap(const Op *op)
-{
-    return op_info(op->kind)->cheap;
-}
-
 /* The last op of the producer's phase that reads v; NULL: none. */
 static const Op *last_reader(const Cut *c, const Value *v)
 {
@@ -62,7 +57,7 @@ static bool outlives_kernel(Cut *c, const Value *v)
         }
         if (most == 0)
             continue;
-        if (!is_cheap(op))
+        if (!op_info(op->kind)->cheap)
             most = far;
         if (reads && most == far)
             return true;
@@ -78,7 +73,7 @@ static bool is_written(Cut *c, const Value *v)
 {
     const Pair *r = c->r;
 
-    if (v->def == NULL || !is_cheap(v->def) || outlives_kernel(c, v))
+    if (v->def == NULL || !op_info(v->def->kind)->cheap || outlives_kernel(c, v))
         return true;
     for (int i = 0; r->outer != NULL && i < r->forward->ncarry; i++)
         if (r->from->yield[i] == v)

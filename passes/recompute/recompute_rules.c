@@ -14,14 +14,6 @@
 #include "ir/units.h"
 #include "passes/recompute/recompute.h"
 
-bool recompute_is_unit_gather(const Op *op)
-{
-    if (op->kind != OP_all_gather)
-        return false;
-    const char *unit = op_attr(op, "unit").s;
-    return unit != NULL && unit[0] != '\0';
-}
-
 bool recompute_is_way_back(const Pair *r, const Op *op)
 {
     return r->outer != NULL || op->phase == PH_BACKWARD ||
@@ -89,7 +81,7 @@ static bool moves_over_tensor_axes(const Pair *r, const Op *op)
 static bool is_cheap(const Pair *r, const Op *op)
 {
     if (op->kind == OP_all_gather)
-        return !recompute_is_unit_gather(op) && moves_over_tensor_axes(r, op);
+        return !op_is_unit_gather(op) && moves_over_tensor_axes(r, op);
     return op_info(op->kind)->cheap && op->nouts == 1;
 }
 
@@ -129,7 +121,7 @@ bool recompute_clonable(const Pair *r, const Value *v)
 
     if (op == NULL || op_info(op->kind)->effect)
         return false;
-    if (recompute_is_unit_gather(op))
+    if (op_is_unit_gather(op))
         return !r->plain && serves_stretch(r, v);
     int stretch = r->plain ? 0 : stretch_of(r, op);
     if (stretch != 0)

@@ -61,10 +61,7 @@ typedef struct Feeders {
 
 static bool is_feeder(const Feeders *f, const Op *op)
 {
-    for (int i = 0; i < f->op.n; i++)
-        if (f->op.at[i] == op)
-            return true;
-    return op == f->gather;
+    return op == f->gather || vec_has(&f->op, op);
 }
 
 /* Whether v, or what it is computed from, is available before its iteration
@@ -223,7 +220,7 @@ int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch)
     return slots < turns ? slots : turns;
 }
 
-static bool reads_result(const Op *op, const Op *of)
+bool issue_reads(const Op *op, const Op *of)
 {
     for (int i = 0; i < op->nargs; i++)
         if (value_root(op->arg[i])->def == of)
@@ -237,7 +234,7 @@ int64_t issue_gather_slots(const Op *gather)
     for (const Op *op = gather->region->first; op; op = op->next)
         units += op_is_unit_gather(op);
     for (const Op *op = gather->next; op; op = op->next) {
-        if (reads_result(op, gather))
+        if (issue_reads(op, gather))
             during = seen;
         seen += op_is_unit_gather(op);
     }

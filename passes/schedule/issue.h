@@ -35,6 +35,9 @@ typedef struct Lead {
                         * is issued; -1: at the iteration's start */
 } Lead;
 
+/* Whether an operand of the op is a result of `of`, or a view of one. */
+bool issue_reads(const Op *op, const Op *of);
+
 /* The ops that are issued earlier than in the program: within their loop, or
  * across loops. */
 typedef struct Ahead {

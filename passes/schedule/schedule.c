@@ -78,7 +78,7 @@ static bool may_overwrite_slices(const Schedule *s, const Value *v,
     for (int i = 0; i < loop->nargs; i++) {
         if (value_root(loop->arg[i]) != old)
             continue;
-        bool slice = i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+        bool slice = loop_is_stack(loop, i);
         if (!slice || !may_overwrite(s, made, loop->body->arg[i]))
             return false;
     }
@@ -115,7 +115,7 @@ static int stack_operand(const Op *loop, const Value *old)
     for (int i = 0; i < loop->nargs; i++) {
         if (value_root(loop->arg[i]) != old)
             continue;
-        bool stack = i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+        bool stack = loop_is_stack(loop, i);
         if (!stack || found >= 0)
             return -1;
         found = i;
@@ -323,9 +323,8 @@ static void sort_phases(Region *r)
 
 /* ---- streams ------------------------------------------------------------- */
 
-static void set_stream(Op *op, void *context)
+static void set_stream(const Program *p, Op *op)
 {
-    const Program *p = context;
     op->stream = 0;
     if (op->kind == OP_fetch || op->kind == OP_store)
         op->stream = STREAM_HOST;
@@ -340,7 +339,8 @@ void pass_schedule(Program *p, const TargetInfo *t)
     sort_phases(p->step);
     p->streams = t->streams;
     if (t->streams > 1) {
-        ir_walk(p->step, set_stream, p);
+        for_ops(op, p->step)
+            set_stream(p, op);
         schedule_overlap(p);
     }
     visit_loops(p->step, &s, copy_arguments);

@@ -26,14 +26,6 @@
  */
 #include "passes/schedule/issue.h"
 
-static bool reads(const Op *op, const Op *of)
-{
-    for (int i = 0; i < op->nargs; i++)
-        if (value_root(op->arg[i])->def == of)
-            return true;
-    return false;
-}
-
 static bool is_tensor_collective(const Op *op)
 {
     return op_is_collective(op->kind) && op->stream == STREAM_TENSOR;
@@ -53,10 +45,7 @@ static bool computes(const Op *op)
  * it. */
 static bool makes_operand(const Op *op, const Op *collective)
 {
-    for (int i = 0; i < collective->nargs; i++)
-        if (collective->arg[i]->def == op)
-            return true;
-    return reads(collective, op);
+    return op_reads(collective, op) || issue_reads(collective, op);
 }
 
 static void issue_early(Op *collective)
@@ -82,7 +71,7 @@ static void issue_early(Op *collective)
 static bool is_covered(const Op *collective)
 {
     for (const Op *op = collective->next; op; op = op->next) {
-        if (reads(op, collective))
+        if (issue_reads(op, collective))
             return op_is_view(op->kind) ? false : !computes(op);
         if (computes(op))
             return true;
@@ -96,7 +85,7 @@ static bool is_free(const Op *op, const Op *at)
     if (!op_is_einsum(op->kind))
         return false;
     for (const Op *reader = op->next; reader; reader = reader->next) {
-        if (reads(reader, op))
+        if (issue_reads(reader, op))
             return false;
         if (reader == at)
             return true;

@@ -119,15 +119,6 @@ static void mark_followed(Marks *k, const Region *r)
     }
 }
 
-static void list_loss(Op *op, void *context)
-{
-    Origins *o = context;
-    if (!op->body && o->loss[op->id]) {
-        const Op *found = op;
-        vec_push(o->p->arena, &o->loss_op, found);
-    }
-}
-
 void origins_find(Origins *o, Program *p)
 {
     *o = (Origins){.p = p, .uses = uses_find(p),
@@ -140,7 +131,9 @@ void origins_find(Origins *o, Program *p)
                NEW_ARRAY(p->arena, bool, p->nvalues + 1)};
     mark_weights(&k, p->step);
     mark_followed(&k, p->step);
-    ir_walk(p->step, list_loss, o);
+    for_ops(op, p->step)
+        if (!op->body && o->loss[op->id])
+            vec_push(p->arena, &o->loss_op, op);
 }
 
 /* Whether op belongs to the loss. A backward op has the location of its forward

@@ -144,9 +144,8 @@ static void join_loop(PadClasses *c, const Op *op)
         join_values(c, body->yield[i], op->out[i]);
 }
 
-static void join_op(Op *op, void *context)
+static void join_op(PadClasses *c, Op *op)
 {
-    PadClasses *c = context;
     if (op->kind == OP_loop) {
         join_loop(c, op);
     } else if (op_info(op->kind)->rule) {
@@ -184,12 +183,12 @@ static void see_value(PadClasses *c, const Value *v)
     }
 }
 
-static void see_op(Op *op, void *context)
+static void see_op(PadClasses *c, Op *op)
 {
     for (int i = 0; i < op->nouts; i++)
-        see_value(context, op->out[i]);
+        see_value(c, op->out[i]);
     for (int i = 0; op->body && i < op->body->nargs; i++)
-        see_value(context, op->body->arg[i]);
+        see_value(c, op->body->arg[i]);
 }
 
 PadClasses *pad_classes(Program *p)
@@ -201,8 +200,10 @@ PadClasses *pad_classes(Program *p)
     c->of = NEW_ARRAY(p->arena, PadClass, n + 1);
     for (int i = 0; i < n; i++)
         c->parent[i] = i;
-    ir_walk(p->step, join_op, c);
-    ir_walk(p->step, see_op, c);
+    for_ops(op, p->step)
+        join_op(c, op);
+    for_ops(op, p->step)
+        see_op(c, op);
     for (int i = 0; i < p->param.n; i++) {
         const Type *t = &p->param.at[i].type;
         for (int d = 0; d < t->ndim; d++)

@@ -193,7 +193,7 @@ static bool need_lowest(Masking *m, Op *op, int d)
     for (const PadMask *k; (k = mask_of(m, v)); v = v->def->arg[k->arg])
         if (k->lowest && k->dim == d)
             return false;
-    Build b = {m->p, op->region, op, op->phase, op->loc, op->path};
+    Build b = ir_build_at(m->p, op, op);
     op->arg[0] = put_mask(m, &b, op->arg[0], d, true);
     return true;
 }

@@ -118,7 +118,7 @@ static bool is_free_argument(const Value *v)
 {
     const Op *loop = v->def ? NULL : v->region->owner;
     return loop && loop->kind == OP_loop &&
-           v->index >= loop->ncarry + loop->nstack;
+           loop_is_free(loop, v->index);
 }
 
 static Value *convert(Partition *c, Value *v, const Placement *to,

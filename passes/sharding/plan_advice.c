@@ -158,20 +158,6 @@ static const char *lookup(const Implied *x)
                       : "RowwiseParallel(input=Replicate)");
 }
 
-/* A search for the forward op of a module. */
-typedef struct Forward {
-    const char *path;
-    const Op *found;
-} Forward;
-
-static void find_forward(Op *op, void *context)
-{
-    Forward *f = context;
-    if (!f->found && op->phase == PH_FORWARD && op_is_einsum(op->kind) &&
-        strcmp(op->path, f->path) == 0)
-        f->found = op;
-}
-
 /* The einsum of a Linear without a style on the axis, for any einsum of its
  * forward or backward pass; else NULL. */
 static const Op *free_linear(const Program *p, const Op *op, int axis)
@@ -179,10 +165,13 @@ static const Op *free_linear(const Program *p, const Op *op, int axis)
     if (!op || !op_is_einsum(op->kind) || !has_weight(p, op) ||
         style_of_path(p, op->path, axis))
         return NULL;
-    Forward f = {op->path, op->phase == PH_FORWARD ? op : NULL};
-    if (!f.found)
-        ir_walk(p->step, find_forward, &f);
-    return f.found;
+    if (op->phase == PH_FORWARD)
+        return op;
+    for_ops(forward, p->step)
+        if (forward->phase == PH_FORWARD && op_is_einsum(forward->kind) &&
+            strcmp(forward->path, op->path) == 0)
+            return forward;
+    return NULL;
 }
 
 static const char *linear(const Implied *x)

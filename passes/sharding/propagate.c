@@ -235,23 +235,6 @@ static void sweep(Propagate *g, Region *r, bool backward, bool first)
         decide(g, op, backward, first);
 }
 
-static void find_layout(Op *op, void *context)
-{
-    Propagate *g = context;
-    if (op->kind != OP_boundary)
-        return;
-    g->layout[op->id] = NEW_ARRAY(g->p->arena, Constraint, MAX_AXES);
-    layout_of_boundary(g->p, op, g->layout[op->id]);
-}
-
-/* Records what the op's choice requires of its operands. */
-static void record_needs(Op *op, void *context)
-{
-    const Propagate *g = context;
-    if (g->choice[op->id] && op->nargs)
-        op->needs = g->choice[op->id]->want;
-}
-
 void pass_propagate(Program *p, const TargetInfo *t)
 {
     (void)t;
@@ -260,7 +243,11 @@ void pass_propagate(Program *p, const TargetInfo *t)
     g.choice = NEW_ARRAY(p->arena, Choice *, p->nops + 1);
     g.layout = NEW_ARRAY(p->arena, Constraint *, p->nops + 1);
     g.settled = NEW_ARRAY(p->arena, bool, p->nops + 1);
-    ir_walk(p->step, find_layout, &g);
+    for_ops(op, p->step)
+        if (op->kind == OP_boundary) {
+            g.layout[op->id] = NEW_ARRAY(p->arena, Constraint, MAX_AXES);
+            layout_of_boundary(p, op, g.layout[op->id]);
+        }
     propagate_find_uses(&g);
     for (int i = 0; i < MAX_SWEEPS; i++) {
         g.changed = false;
@@ -271,6 +258,8 @@ void pass_propagate(Program *p, const TargetInfo *t)
     /* A last sweep makes results consistent with the final operands. */
     sweep(&g, p->step, false, false);
     propagate_explain(&g);
-    ir_walk(p->step, record_needs, &g);
+    for_ops(op, p->step) /* what the choice requires of its operands */
+        if (g.choice[op->id] && op->nargs)
+            op->needs = g.choice[op->id]->want;
     p->stage = STAGE_PLACED;
 }

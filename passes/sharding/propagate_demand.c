@@ -23,9 +23,8 @@ static void enter(Counter *c, const Value *v, Use use)
     ++*next;
 }
 
-static void count_uses(Op *op, void *context)
+static void count_uses(Counter *c, Op *op)
 {
-    Counter *c = context;
     for (int i = 0; i < op->nargs; i++)
         enter(c, op->arg[i], (Use){op, i, false});
     for (int i = 0; op->body && i < op->body->nyields; i++)
@@ -36,7 +35,8 @@ void propagate_find_uses(Propagate *g)
 {
     Program *p = g->p;
     Counter c = {g, NEW_ARRAY(p->arena, int, p->nvalues + 1), false};
-    ir_walk(p->step, count_uses, &c);
+    for_ops(op, p->step)
+        count_uses(&c, op);
     g->first_use = NEW_ARRAY(p->arena, int, p->nvalues + 1);
     int total = 0;
     for (uint32_t i = 0; i <= p->nvalues; i++) {
@@ -46,7 +46,8 @@ void propagate_find_uses(Propagate *g)
     }
     g->use = NEW_ARRAY(p->arena, Use, total + 1);
     c.fill = true;
-    ir_walk(p->step, count_uses, &c);
+    for_ops(op, p->step)
+        count_uses(&c, op);
 }
 
 /* ---- wanted placements --------------------------------------------------- */

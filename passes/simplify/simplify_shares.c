@@ -13,6 +13,7 @@
  * The gradient norm has such sums: the squares of gradients that are equal on
  * all ranks of tp count once. The other terms of a sum keep their order.
  */
+#include "ir/analysis/uses.h"
 #include "passes/simplify/simplify.h"
 
 typedef VEC(Value *) ValueList;
@@ -22,18 +23,6 @@ typedef struct Shares {
     int *uses; /* by id, of values that existed at the start */
     uint32_t nvalues;
 } Shares;
-
-static void count_uses(Shares *s, const Region *r)
-{
-    for (const Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nargs; i++)
-            s->uses[op->arg[i]->id]++;
-        if (op->body)
-            count_uses(s, op->body);
-    }
-    for (int i = 0; i < r->nyields; i++)
-        s->uses[r->yield[i]->id]++;
-}
 
 static bool used_once(const Shares *s, const Value *v)
 {
@@ -147,8 +136,7 @@ static bool has_alike(const Shares *s, const ValueList *list)
 
 void simplify_shares(Program *p)
 {
-    Shares s = {p, NEW_ARRAY(p->arena, int, p->nvalues + 1), p->nvalues};
-    count_uses(&s, p->step);
+    Shares s = {p, uses_find(p).count, p->nvalues};
     /* Last op first: an outer sum includes its inner ones. */
     for (Op *op = p->step->last, *prev; op; op = prev) {
         prev = op->prev;
@@ -158,7 +146,7 @@ void simplify_shares(Program *p)
         summands(&s, op, &list);
         if (!has_alike(&s, &list))
             continue;
-        Build b = {p, p->step, op, op->phase, op->loc, op->path};
+        Build b = ir_build_at(p, op, op);
         Value *sum = gather_shares(&s, &b, list);
         ir_replace_uses(p->step, op->out[0], sum);
         ir_remove(op);

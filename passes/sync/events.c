@@ -46,8 +46,8 @@ static int stream_of(const EventFinder *f, int act)
 /* Attribute `name` of the `early` around the statement; -1: not given. */
 static int64_t early_attr(const Synced *s, const char *name)
 {
-    const Op *owner = s->at ? s->at->region->owner : NULL;
-    return owner && owner->kind == OP_early ? op_attr(owner, name).i : -1;
+    const Op *early = s->at ? op_early(s->at) : NULL;
+    return early ? op_attr(early, name).i : -1;
 }
 
 /* ---- dependences of an instance ------------------------------------------ */

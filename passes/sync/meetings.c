@@ -377,9 +377,8 @@ static void drop_needless(Walk *w)
 
 /* Inserts the barriers of an op before it; those of a gather that moves nothing
  * after it. */
-static void insert_barriers(Op *op, void *context)
+static void insert_barriers(const Walk *w, Op *op)
 {
-    const Walk *w = context;
     const Meetings *found = op->kind == OP_barrier ? NULL
                                                    : &w->meetings[op->id];
     Op *before = gather_in_place(op) ? op->next : op;
@@ -403,5 +402,6 @@ void meetings_find(Program *p)
     while (find_fault(&w, &f))
         add_meeting(&w, &f);
     drop_needless(&w);
-    ir_walk(p->step, insert_barriers, &w);
+    for_ops(op, p->step)
+        insert_barriers(&w, op);
 }

@@ -1,5 +1,4 @@
 /* build.c: builds ops with inferred result types and derived placements. */
-#include <string.h>
 
 #include "base/bug.h"
 #include "ir/internal.h"
@@ -20,12 +19,8 @@ static Op *start_op(Build *b, OpKind kind, int nargs, Value *const *args,
     Op *op = ir_raw_op(b->p, kind, nargs, nouts);
     for (int i = 0; i < nargs; i++)
         op->arg[i] = args[i];
-    const char *attrs = op_info(kind)->attrs;
-    int nattrs = 0;
-    for (const char *s = attrs; (s = strchr(s, ':')); s++)
-        nattrs++;
-    if (nattrs)
-        memcpy(op->attr, attr, sizeof *attr * (size_t)nattrs);
+    for (int i = 0; op_attr_at(kind, i).type; i++)
+        op->attr[i] = attr[i];
     op->phase = b->phase;
     op->loc = b->loc;
     op->path = b->path ? b->path : "";
@@ -50,7 +45,7 @@ Op *ir_op_typed(Build *b, OpKind kind, int nargs, Value *const *args,
 static void place_structural(const Program *p, Op *op)
 {
     if (op->kind == OP_param)
-        op->out[0]->type = p->param.at[op_attr(op, "param").i].type;
+        op->out[0]->type = p->param.at[op_param(op)].type;
     if (op->kind == OP_input)
         op->out[0]->type = p->input.at[op_attr(op, "input").i].type;
     if (op->kind == OP_finish_grad || op->kind == OP_fold ||

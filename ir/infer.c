@@ -521,7 +521,7 @@ static InferRule *by_kind(OpKind kind)
  * split. */
 static int base_count(const Infer *in)
 {
-    if (op_attr_find(in->kind, "of") < 0)
+    if (!attr_maybe(in->kind, in->attr, "of"))
         return rule_base_count(in->kind);
     const AttrList *of = &attr_of(in, "of")->l;
     int n = 0;

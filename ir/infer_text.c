@@ -196,14 +196,14 @@ const char *infer_by_text(Infer *in)
         bug("rule '%s': %s", rule, fault);
     if (einsum)
         fault = check_einsum(in, &text);
-    int n = op_attr_find(in->kind, "n");
-    if (!fault && n >= 0 && in->attr[n].i < 1)
+    const Attr *n = attr_maybe(in->kind, in->attr, "n");
+    if (!fault && n && n->i < 1)
         fault = "n is less than 1";
     if (!fault)
         fault = rule_text_bind(in->p->arena, &text, in->args,
-                               n >= 0 ? in->attr[n].i : 0, &sizes);
-    int of = op_attr_find(in->kind, "of");
-    if (!fault && of >= 0 && in->attr[of].l.n != text.nbases)
+                               n ? n->i : 0, &sizes);
+    const Attr *of = attr_maybe(in->kind, in->attr, "of");
+    if (!fault && of && of->l.n != text.nbases)
         fault = "'of' must have one size for each base";
     if (fault)
         return fault;

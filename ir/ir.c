@@ -390,10 +390,8 @@ static MemoryPlan *copy_memory(Arena *a, const MemoryPlan *from)
 /* Lets attributes name the copies of the ops that they name. */
 static void map_ops(const Copy *c, Op *op)
 {
-    int i = 0;
-    for (const char *at = op_info(op->kind)->attrs; (at = strchr(at, ':'));
-         at++, i++)
-        if (at[1] == 'o' && op->attr[i].o)
+    for (int i = 0; op_attr_at(op->kind, i).type; i++)
+        if (op_attr_at(op->kind, i).type == 'o' && op->attr[i].o)
             op->attr[i].o = c->map[op->attr[i].o->out[0]->id]->def;
 }
 

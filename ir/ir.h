@@ -507,6 +507,13 @@ typedef struct OpInfo {
 } OpInfo;
 const OpInfo *op_info(OpKind kind);
 OpKind op_by_name(const char *name); /* OP_COUNT: none */
+/* Attribute i of the ops of a kind; type 0: they have fewer. */
+typedef struct AttrInfo {
+    char type;
+    const char *name;
+    int length; /* of the name */
+} AttrInfo;
+AttrInfo op_attr_at(OpKind kind, int i);
 /* The position of an attribute; bug() if the op does not have it. */
 int op_attr_index(OpKind kind, const char *name);
 #define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
@@ -519,8 +526,8 @@ static inline bool loop_reverse(const Op *op)
 }
 /* Attributes of ops that have them: the mesh axes of a conversion; the index of
  * the parameter; the dim; the specification of an einsum; the FSDP unit of a
- * gather or reduce-scatter ("": none), and how many units or iterations early a
- * gather or fetch begins. */
+ * gather or reduce-scatter ("": none), and how many units early a gather or
+ * fetch begins, or iterations if it is a fetch that no gather reads. */
 static inline uint32_t op_axes(const Op *op)
 {
     return (uint32_t)op_attr(op, "axes").i;

@@ -143,7 +143,7 @@ static void build_along(Builder *b)
 {
     Rule *r = b->r;
     const Type *out = tensor_type(b, r->nargs);
-    int along = (int)op_attr(b->op, "dim").i;
+    int along = op_dim(b->op);
     for (int d = 0; d < out->ndim; d++) {
         if (d != along && out->dim[d] == 1)
             continue;
@@ -233,12 +233,12 @@ static void build_text(Builder *b)
     RuleSizes sizes;
     bool einsum = op_is_einsum(b->op->kind);
     const char *rule =
-        einsum ? op_attr(b->op, "spec").s : op_info(b->op->kind)->rule;
-    int n = op_attr_find(b->op->kind, "n");
+        einsum ? op_spec(b->op) : op_info(b->op->kind)->rule;
+    const Attr *n = attr_maybe(b->op->kind, b->op->attr, "n");
     const char *fault = rule_text_parse(rule, einsum, &text);
     if (!fault)
         fault = rule_text_bind(b->p->arena, &text, b->op->arg,
-                               n >= 0 ? b->op->attr[n].i : 0, &sizes);
+                               n ? n->i : 0, &sizes);
     if (fault)
         bug("%s '%s': %s", op_info(b->op->kind)->name, rule, fault);
     int letter[26], dots[MAX_DIMS];
@@ -253,10 +253,10 @@ static void build_text(Builder *b)
     }
     /* The attribute `of` has the sizes of the global tensor. A dim that is
      * larger than 1 there has a base, even if only 1 is left here. */
-    int of = op_attr_find(b->op->kind, "of");
+    const Attr *of = attr_maybe(b->op->kind, b->op->attr, "of");
     for (int k = 0; k < text.nbases; k++) {
         int f = letter[text.base[k] - 'a'];
-        if (of >= 0 && b->op->attr[of].l.v[k] == 1)
+        if (of && of->l.v[k] == 1)
             continue;
         if (f >= 0)
             r->factor[f].base = r->nbases;

@@ -12,8 +12,6 @@
 #include "codegen/kernel/kernel.h"
 #include "codegen/numbers.h"
 
-#include <string.h>
-
 typedef struct Sharing {
     TextMap named; /* the names of kernels by signature */
     int number;
@@ -34,12 +32,10 @@ static int index_in(const Region *body, const Value *v)
 
 static void add_attrs(Out *o, const Op *op)
 {
-    const char *at = op_info(op->kind)->attrs;
-    for (int i = 0; *at; i++) {
-        const char *colon = strchr(at, ':');
+    for (int i = 0; op_attr_at(op->kind, i).type; i++) {
         const Attr *attr = &op->attr[i];
         out(o, " ");
-        switch (colon[1]) {
+        switch (op_attr_at(op->kind, i).type) {
         case 'f':
             out_double(o, attr->f);
             break;
@@ -53,7 +49,6 @@ static void add_attrs(Out *o, const Op *op)
         default:
             out(o, "%lld", (long long)attr->i);
         }
-        at = colon + 2 + strspn(colon + 2, " ");
     }
 }
 

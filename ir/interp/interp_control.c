@@ -18,7 +18,7 @@ static void from_outside(Interp *in, const Op *op, const double *global,
 
 void interp_param_op(Interp *in, const Op *op)
 {
-    int64_t i = op_attr(op, "param").i;
+    int64_t i = op_param(op);
     from_outside(in, op, in->param[i], in->p->param.at[i].name);
 }
 
@@ -54,7 +54,7 @@ static void check_zeros(Interp *in, const Op *op, const Param *param,
 /* The assigned value must have the parameter's placement. */
 void interp_assign(Interp *in, const Op *op)
 {
-    int64_t i = op_attr(op, "param").i;
+    int64_t i = op_param(op);
     const Param *param = &in->p->param.at[i];
     const Value *v = op->arg[0];
     const Slot *slot = &in->slot[v->id];

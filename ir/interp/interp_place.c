@@ -329,7 +329,7 @@ static void move(Interp *in, const Op *op, int i)
     Move m = {.op = op,
               .from = op->arg[i],
               .to = op->out[i],
-              .axes = (uint32_t)op_attr(op, "axes").i};
+              .axes = op_axes(op)};
     if (!axes_change(in, &m))
         return;
     int64_t n = type_elements(&m.from->type), group = 0;

@@ -10,7 +10,6 @@
  *     yield %h1, %z
  *   }
  */
-#include <string.h>
 
 #include "ir/text/print.h"
 
@@ -48,16 +47,12 @@ static void print_attr(Printer *w, char type, const Attr *a)
 
 static void print_attrs(Printer *w, const Op *op)
 {
-    const char *s = op_info(op->kind)->attrs;
-    if (!*s)
+    AttrInfo a = op_attr_at(op->kind, 0);
+    if (!a.type)
         return;
-    out(w->o, "{");
-    for (int i = 0; *s; i++) {
-        const char *colon = strchr(s, ':');
-        out(w->o, "%s%.*s=", i ? ", " : "", (int)(colon - s), s);
-        print_attr(w, colon[1], &op->attr[i]);
-        s = colon + 2;
-        s += *s == ' ';
+    for (int i = 0; a.type; a = op_attr_at(op->kind, ++i)) {
+        out(w->o, "%s%.*s=", i ? ", " : "{", a.length, a.name);
+        print_attr(w, a.type, &op->attr[i]);
     }
     out(w->o, "}");
 }

@@ -95,9 +95,9 @@ static const char *check_shape_of_op(Verify *w, const Op *op)
     if (info->nouts >= 0 && op->nouts != info->nouts)
         return arena_printf(w->p->arena, "it has %d results, not %d", op->nouts,
                             info->nouts);
-    int index = 0;
-    for (const char *s = info->attrs; (s = strchr(s, ':')); s++, index++) {
-        const char *fault = check_attr(w, op, s[1], &op->attr[index]);
+    for (int i = 0; op_attr_at(op->kind, i).type; i++) {
+        const char *fault = check_attr(w, op, op_attr_at(op->kind, i).type,
+                                       &op->attr[i]);
         if (fault)
             return fault;
     }
@@ -202,7 +202,7 @@ static const char *check_types(Verify *w, const Op *op)
     }
     const Type *given = NULL;
     if (op->kind == OP_param)
-        given = &w->p->param.at[op_attr(op, "param").i].type;
+        given = &w->p->param.at[op_param(op)].type;
     if (op->kind == OP_input)
         given = &w->p->input.at[op_attr(op, "input").i].type;
     /* The pass `plan` places parameters and inputs before their values. */
@@ -259,12 +259,12 @@ static const char *check_prefetch(const Verify *w, const Op *op)
     bool gather = op->kind == OP_all_gather;
     if (!gather && op->kind != OP_fetch)
         return NULL;
-    int64_t ahead = op_attr(op, "prefetch").i;
+    int64_t ahead = op_prefetch(op);
     if (ahead < 0 || ahead > MAX_PREFETCH)
         return arena_printf(w->p->arena,
                             "its prefetch distance is not from 0 to %d",
                             MAX_PREFETCH);
-    const char *unit = gather ? op_attr(op, "unit").s : NULL;
+    const char *unit = gather ? op_unit(op) : NULL;
     if (gather && ahead > 0 && (!unit || !*unit))
         return "it is prefetched, but has no unit";
     return NULL;

@@ -178,8 +178,8 @@ void pass_lowp_copies(Program *p, const TargetInfo *t)
     int n = p->param.n;
     Op **assign = NEW_ARRAY(p->arena, Op *, n + 1);
     for (Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_assign && !assign[op_attr(op, "param").i])
-            assign[op_attr(op, "param").i] = op;
+        if (op->kind == OP_assign && !assign[op_param(op)])
+            assign[op_param(op)] = op;
     for (int i = 0; i < n; i++) {
         Value *v = p->param.at[i].value;
         const Op *cast =

@@ -358,7 +358,7 @@ static const char *top_module(Arena *a, const char *param)
 static Grad grad_of(Storage *s, const Op *finish)
 {
     Program *p = s->p;
-    int param = (int)op_attr(finish, "param").i;
+    int param = op_param(finish);
     const Param *pm = &p->param.at[param];
     const Unit *u = unit_of_param(p, param);
     return (Grad){s, u, u ? unit_axes(p, u) : 0, u ? pm->unit : top_module(p->arena, pm->name),
@@ -402,7 +402,7 @@ void storage_reduce(Storage *s)
         if (op->kind != OP_finish_grad)
             continue;
         Grad g = grad_of(s, op);
-        if (sharding_unit(p, (int)op_attr(op, "param").i))
+        if (sharding_unit(p, op_param(op)))
             op->arg[0] = scatter(&g, op->arg[0]);
         if (!turns)
             sink_sum(&g, &op->arg[0]);

@@ -41,7 +41,7 @@ static const Value *tensor_value(const Op *op, int i)
 
 static Form read_form(const Program *p, const Op *op)
 {
-    const char *at = op_attr(op, "spec").s;
+    const char *at = op_spec(op);
     Form f = {0};
     for (int i = 0; i < TENSORS; i++) {
         const Type *t = &tensor_value(op, i)->type;
@@ -232,7 +232,7 @@ static void warn(Program *p, const Op *op, LocList *warned)
     diag_warning(p->diag, op->loc,
                  "no matmul computes this einsum, '%s', because '%c' is summed "
                  "in one operand only: it is a loop nest of %.3g products per "
-                 "call", op_attr(op, "spec").s, summed_alone(&f),
+                 "call", op_spec(op), summed_alone(&f),
                  count_terms(&f));
     diag_help(p->diag, "take the sum of that operand over '%c' before the "
                        "einsum", summed_alone(&f));

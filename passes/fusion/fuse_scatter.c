@@ -55,8 +55,8 @@ static void make_shard(Program *p, Op *scatter, int i)
 {
     Op *einsum = scatter->arg[i]->def;
     const Value *old = einsum->out[0];
-    Attr attr[] = {einsum->attr[0], einsum->attr[1],
-                   {.i = op_attr(scatter, "axes").i}};
+    Attr attr[] = {{.s = op_spec(einsum)}, op_attr(einsum, "type"),
+                   {.i = op_axes(scatter)}};
     Build b = {.p = p, .region = scatter->region, .before = scatter,
                .phase = scatter->phase, .loc = einsum->loc,
                .path = einsum->path};

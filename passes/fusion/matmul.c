@@ -166,7 +166,7 @@ static void take_in_bias(Pass *s, Op *add)
         if (!is_bias(s, y, z, add))
             continue;
         Op *einsum = y->def;
-        const char *spec = op_attr(einsum, "spec").s;
+        const char *spec = op_spec(einsum);
         const char *last = spec + strlen(spec) - 1;
         Value *args[] = {einsum->arg[0], einsum->arg[1], z};
         Op *op = epilogue_make(s->readers, p, s->t, einsum, OP_einsum_bias, 3,

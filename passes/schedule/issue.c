@@ -112,11 +112,6 @@ static bool feed_nothing_else(const Feeders *f)
     return true;
 }
 
-int64_t issue_prefetch(const Op *op)
-{
-    return op->attr[op->kind == OP_fetch ? 0 : 2].i;
-}
-
 /* The gather that a fetch is numbered like. */
 static const Op *unit_of(const Op *op)
 {
@@ -138,11 +133,11 @@ int issue_unit_number(const Op *gather, int *units)
 int issue_unit(const Op *op, int *distance)
 {
     const Op *unit = unit_of(op);
-    *distance = (int)issue_prefetch(op);
+    *distance = (int)op_prefetch(op);
     if (!unit)
         return -1;
     int units, number = issue_unit_number(unit, &units);
-    int at = number - (int)issue_prefetch(op);
+    int at = number - (int)op_prefetch(op);
     *distance = 0;
     for (; at < 0; at += units)
         ++*distance;
@@ -152,7 +147,7 @@ int issue_unit(const Op *op, int *distance)
 static void look_at_fetches(const Region *r, Ahead *ahead)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind != OP_fetch || !r->owner || issue_prefetch(op) <= 0)
+        if (op->kind != OP_fetch || !r->owner || op_prefetch(op) <= 0)
             continue;
         ahead->gather[op->id] = op;
         issue_unit(op, &ahead->turns[op->id]);
@@ -165,7 +160,7 @@ static void look_at_fetches(const Region *r, Ahead *ahead)
 static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
                            Ahead *ahead)
 {
-    bool turns = gather->region->owner && issue_prefetch(gather) > 0;
+    bool turns = gather->region->owner && op_prefetch(gather) > 0;
     Feeders f = {.body = gather->region, .ahead = ahead, .gather = gather,
                  .arena = a, .uses = uses};
     for (int i = 0; i < gather->nargs; i++)

@@ -139,14 +139,14 @@ static void add_ahead(Order *o, int at)
     int64_t most = 0;
     for (const Op *op = r->first; op; op = op->next)
         if (issued_with(o->ahead->gather, op) == op &&
-            issue_prefetch(op) > most)
-            most = issue_prefetch(op);
+            op_prefetch(op) > most)
+            most = op_prefetch(op);
     for (int64_t n = 1; n <= most; n++)
         for (const Op *op = r->first; op; op = op->next) {
             When t = here;
             int turns;
             if (issued_with(o->ahead->gather, op) != op ||
-                issue_prefetch(op) != n || issue_unit(op, &turns) != at)
+                op_prefetch(op) != n || issue_unit(op, &turns) != at)
                 continue;
             t.distance = turns ? turns : -1;
             add_group(o, op, t);

@@ -375,7 +375,7 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
     Arena *a = p->arena;
     const char *change = placement_change(p, v, want);
     if (op->kind == OP_finish_grad) {
-        const Param *q = &p->param.at[op_attr(op, "param").i];
+        const Param *q = &p->param.at[op_param(op)];
         return (Why){.text = arena_printf(a, "gradient of %s: %s", q->name,
                                           change),
                      .loc = q->loc, .origin = ORIGIN_GRADIENT};

@@ -153,7 +153,7 @@ static void join_op(PadClasses *c, Op *op)
     } else if (op->kind == OP_finish_grad) {
         join_values(c, op->arg[0], op->out[0]);
     } else if (op->kind == OP_assign) {
-        const Value *v = c->p->param.at[op_attr(op, "param").i].value;
+        const Value *v = c->p->param.at[op_param(op)].value;
         join_values(c, v, op->arg[0]);
     } else if (op->kind == OP_update) {
         for (int i = 1; i < op->nargs; i++)

@@ -150,7 +150,7 @@ static void meet_before(Walk *w, const Act *act)
     const Meetings *found = w->meetings ? &w->meetings[op->id] : NULL;
     if (op->kind == OP_barrier && op != w->without &&
         (act->first || !op_attr(op, "first").i))
-        meet(w, (uint32_t)op_attr(op, "axes").i);
+        meet(w, op_axes(op));
     for (int i = 0; found && i < found->n; i++)
         if (&found->at[i] != w->ignored && (act->first || !found->at[i].first))
             meet(w, found->at[i].axes);
@@ -186,7 +186,7 @@ static bool product_is_early(const Walk *w, int i, Fault *f)
     const Op *op = w->trace.act[i].op;
     if (op->kind != OP_einsum_shard)
         return false;
-    for (int at = w->met[op_attr(op, "axes").i]; at < w->now; at++)
+    for (int at = w->met[op_axes(op)]; at < w->now; at++)
         if (writes_operand(&w->trace, at % w->trace.n, i)) {
             *f = (Fault){i, at % w->trace.n, false, -1};
             return true;
@@ -335,7 +335,7 @@ static Meeting meeting_of_product(const Act *act)
 {
     int operand;
     const Op *op = act->op;
-    return (Meeting){.axes = (uint32_t)op_attr(op, "axes").i,
+    return (Meeting){.axes = op_axes(op),
                      .by = op_scatter_of(op, &operand),
                      .why = "all ranks have computed the operands"};
 }

@@ -1,5 +1,4 @@
 /* build.c: builds ops with inferred result types and derived placements. */
-
 #include "base/bug.h"
 #include "ir/internal.h"
 #include "ir/rules.h"

@@ -241,7 +241,7 @@ static bool awaits_storage(const Derive *d)
     return u && (u->axes >> d->axis & 1);
 }
 
-static const char *check_bases(const Derive *d, Split s)
+static const char *bases_fit(const Derive *d, Split s)
 {
     for (int k = 0; d->r->nargs + k < d->op->nargs; k++) {
         int i = d->r->nargs + k;
@@ -293,7 +293,7 @@ static const char *derive_axis(Derive *d)
         return unfit(d, s.operand < 0 ? 0 : s.operand,
                      "Replicate, it is not linear there");
     }
-    const char *fault = check_bases(d, s);
+    const char *fault = bases_fit(d, s);
     for (int k = 0; k < d->r->nouts; k++)
         d->result[k].ax[d->axis] = rule_place(d->r, d->r->nargs + k, s);
     d->split[d->axis] = s;

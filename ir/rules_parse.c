@@ -66,7 +66,8 @@ static const char *parse_tensor(const char **s, bool plain, RuleTensor *t)
 }
 
 /* Parses a list of tensors up to the first other character. */
-static const char *parse_list(const char **s, bool plain, RuleText *t, int *n)
+static const char *parse_tensors(const char **s, bool plain, RuleText *t,
+                                 int *n)
 {
     *n = 0;
     for (;;) {
@@ -83,7 +84,7 @@ static const char *parse_list(const char **s, bool plain, RuleText *t, int *n)
     }
 }
 
-static const char *parse_notes(const char *s, RuleText *t)
+static const char *parse_rule_notes(const char *s, RuleText *t)
 {
     while (*(s = skip_blanks(s))) {
         if (*s++ != ';')
@@ -114,20 +115,20 @@ const char *rule_text_parse(const char *text, bool plain, RuleText *t)
     int n = 0;
     const char *fault = NULL;
     if (strncmp(s, "->", 2) != 0)
-        fault = parse_list(&s, plain, t, &n);
+        fault = parse_tensors(&s, plain, t, &n);
     if (fault)
         return fault;
     t->nargs = n;
     if (strncmp(s, "->", 2) != 0)
         return "'->' is missing";
     s += 2;
-    fault = parse_list(&s, plain, t, &n);
+    fault = parse_tensors(&s, plain, t, &n);
     if (fault)
         return fault;
     t->nouts = n;
     if (plain && *s)
         return "something follows the result";
-    return parse_notes(s, t);
+    return parse_rule_notes(s, t);
 }
 
 /* ---- sizes --------------------------------------------------------------- */

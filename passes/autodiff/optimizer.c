@@ -76,7 +76,7 @@ static Value *named(Updater *u, OpKind kind, Value *x, Value *y,
 }
 
 /* x a + y b */
-static Value *mix(Updater *u, Value *x, double a, Value *y, double b)
+static Value *weighted_sum(Updater *u, Value *x, double a, Value *y, double b)
 {
     Value *left = factor(u, OP_scale, x, a, NULL);
     Value *right = factor(u, OP_scale, y, b, NULL);
@@ -131,9 +131,10 @@ static void adam_step(Updater *u, Value *param, Value *g, Value **result)
             named(u, OP_div, arg[UPDATE_LR], arg[UPDATE_BIAS1], "step_size");
         s->root = ir_value(&u->b, OP_sqrt, 1, &arg[UPDATE_BIAS2], NULL, "root");
     }
-    Value *m = mix(u, old_state(u, 0), t->beta1, g, 1.0 - t->beta1);
+    Value *m = weighted_sum(u, old_state(u, 0), t->beta1, g, 1.0 - t->beta1);
     Value *square = ir_binary(&u->b, OP_mul, g, g);
-    Value *v = mix(u, old_state(u, 1), t->beta2, square, 1.0 - t->beta2);
+    Value *v =
+        weighted_sum(u, old_state(u, 1), t->beta2, square, 1.0 - t->beta2);
     Value *spread =
         ir_binary(&u->b, OP_div, ir_unary(&u->b, OP_sqrt, v), s->root);
     Value *divisor = factor(u, OP_offset, spread, t->eps, NULL);

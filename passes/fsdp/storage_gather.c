@@ -250,7 +250,7 @@ static Units find_units(Storage *s)
 /* ---- units that stay gathered without reshard=false ---------------------- */
 
 /* The unit's last reader of one phase in the region. */
-static Op *last_reader(const Units *u, int unit, Phase phase)
+static Op *unit_last_reader(const Units *u, int unit, Phase phase)
 {
     Op *last = NULL;
     for (int k = 0; k < u->unit[unit].n; k++) {
@@ -264,7 +264,7 @@ static Op *last_reader(const Units *u, int unit, Phase phase)
     return last;
 }
 
-static Op *first_reader(const Units *u, int unit, Phase phase)
+static Op *unit_first_reader(const Units *u, int unit, Phase phase)
 {
     Op *first = NULL;
     for (int k = 0; k < u->unit[unit].n; k++) {
@@ -278,8 +278,8 @@ static Op *first_reader(const Units *u, int unit, Phase phase)
 
 static bool follows_at_once(const Units *u, int unit)
 {
-    Op *from = last_reader(u, unit, PH_FORWARD);
-    const Op *to = first_reader(u, unit, PH_BACKWARD);
+    Op *from = unit_last_reader(u, unit, PH_FORWARD);
+    const Op *to = unit_first_reader(u, unit, PH_BACKWARD);
     for (Op *op = from ? from->next : NULL; op && op != to; op = op->next) {
         int started = u->started[op->id];
         if (op->kind == OP_loop || (started != NO_UNIT && started != unit))

@@ -274,7 +274,7 @@ static int64_t bytes_of(const Storage *s, const Move *m)
     return type_local_bytes(&m->from->type, &s->p->mesh);
 }
 
-static int place_of(const Places *at, const Move *m)
+static int position_of(const Places *at, const Move *m)
 {
     return m->from->def ? at->of_op[m->from->def->id] : 0;
 }
@@ -282,8 +282,8 @@ static int place_of(const Places *at, const Move *m)
 static void add_to_group(const Places *at, Group *g, int move)
 {
     Move *m = &at->s->reduce.at[move];
-    if (place_of(at, m) > g->last) {
-        g->last = place_of(at, m);
+    if (position_of(at, m) > g->last) {
+        g->last = position_of(at, m);
         g->after = m->from->def;
     }
     if (at->first_reader[move] < g->first)
@@ -300,7 +300,7 @@ static bool belongs(const Places *at, const Group *g, int move)
         strcmp(m->group, lead->group) != 0 ||
         m->from->type.dtype != lead->from->type.dtype)
         return false;
-    int place = place_of(at, m), last = place > g->last ? place : g->last;
+    int place = position_of(at, m), last = place > g->last ? place : g->last;
     return (m->unit || g->bytes + bytes_of(at->s, m) <= BUCKET_BYTES) &&
            g->first > last && at->first_reader[move] > last;
 }

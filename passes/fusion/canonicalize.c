@@ -140,8 +140,8 @@ static bool is_matmul(const Program *p, const TargetInfo *t, const Op *op,
 
 /* The tensors to transpose, as a mask. Transposing all makes any contraction a
  * matmul. */
-static int choose(const Program *p, const TargetInfo *t, const Op *op,
-                  const Form *f)
+static int choose_transposes(const Program *p, const TargetInfo *t,
+                             const Op *op, const Form *f)
 {
     int best = 0;
     int64_t least = 0;
@@ -201,7 +201,7 @@ static void canonicalize(Program *p, const TargetInfo *t, Op *op)
     Form f = read_form(p, op);
     if (summed_alone(&f))
         return;
-    int mask = choose(p, t, op, &f);
+    int mask = choose_transposes(p, t, op, &f);
     Form to = transposed(&f, mask);
     rewrite(p, op, &f, &to, mask);
 }

@@ -285,7 +285,7 @@ static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
 }
 
 /* Whether the op has no epilogue that excludes the sum of an operand. */
-static bool is_free(const Op *op)
+static bool takes_sum(const Op *op)
 {
     return op->kind == OP_einsum ||
            (op->kind == OP_einsum_add && op->nargs == 3);
@@ -300,7 +300,7 @@ static void take_in_bias_grad(Pass *s, Op *sum)
     int n;
     Op *const *reader = readers_of(s->readers, x, &n);
     for (int k = 0; k < n; k++)
-        for (int i = 0; i < 2 && is_free(reader[k]); i++)
+        for (int i = 0; i < 2 && takes_sum(reader[k]); i++)
             if (reader[k]->arg[i] == x &&
                 read_behind(s, sum->out[0], reader[k]) &&
                 sum_within(s, sum, reader[k], i))
@@ -311,11 +311,11 @@ static void take_in_bias_grad(Pass *s, Op *sum)
 
 typedef VEC(Op *) OpVec;
 
-static void collect(Pass *s, Region *r, OpKind kind, OpVec *all)
+static void collect_kind(Pass *s, Region *r, OpKind kind, OpVec *all)
 {
     for (Op *op = r->first; op; op = op->next) {
         if (op->body)
-            collect(s, op->body, kind, all);
+            collect_kind(s, op->body, kind, all);
         else if (op->kind == kind)
             vec_push(s->p->arena, all, op);
     }
@@ -323,10 +323,10 @@ static void collect(Pass *s, Region *r, OpKind kind, OpVec *all)
 
 /* Calls `take` for all ops of a kind. It may remove the op that it is called
  * for, but no other op of the kind. */
-static void visit(Pass *s, OpKind kind, void take(Pass *, Op *))
+static void each_of_kind(Pass *s, OpKind kind, void take(Pass *, Op *))
 {
     OpVec all = {0};
-    collect(s, s->p->step, kind, &all);
+    collect_kind(s, s->p->step, kind, &all);
     for (int i = 0; i < all.n; i++)
         take(s, all.at[i]);
 }
@@ -337,16 +337,16 @@ void pass_epilogue(Program *p, const TargetInfo *t)
     if (!t->multiplies || p->train.bare_matmuls)
         return;
     s.readers = readers_new(p);
-    visit(&s, OP_add, take_in_sum);
+    each_of_kind(&s, OP_add, take_in_sum);
     s.follow = follow_new(p);
-    visit(&s, OP_einsum_bias, take_in_gelu);
-    visit(&s, OP_einsum, take_in_gelu);
+    each_of_kind(&s, OP_einsum_bias, take_in_gelu);
+    each_of_kind(&s, OP_einsum, take_in_gelu);
     s.follow = follow_new(p);
     s.seen = NEW_ARRAY(p->arena, const Value *, p->nvalues);
-    visit(&s, OP_einsum, take_in_gelu_grad);
+    each_of_kind(&s, OP_einsum, take_in_gelu_grad);
     if (s.changed) {
         ir_eliminate_dead(p);
         s.readers = readers_new(p);
     }
-    visit(&s, OP_sum, take_in_bias_grad);
+    each_of_kind(&s, OP_sum, take_in_bias_grad);
 }

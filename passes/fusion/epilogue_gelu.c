@@ -165,7 +165,7 @@ static bool is_source(const Follow *f, const Value *v)
            f->sources[v->id].of[0] == v;
 }
 
-static void set(Follow *f, const Value *v, double number(int))
+static void set_samples(Follow *f, const Value *v, double number(int))
 {
     for (int i = 0; i < SAMPLES; i++)
         f->at[v->id][i] = number(i);
@@ -189,7 +189,7 @@ Value *follow_gelu(Follow *f, Value *x)
     double wanted[SAMPLES];
     if (!is_source(f, x))
         return NULL;
-    set(f, x, sample);
+    set_samples(f, x, sample);
     for (int i = 0; i < SAMPLES; i++)
         wanted[i] = gelu(sample(i));
     const OpVec *list = &f->single[x->id];
@@ -229,8 +229,8 @@ Value *follow_gelu_grad(Follow *f, Value *d, Value **z)
     *z = is_source(f, d) ? partner_of(f, d) : NULL;
     if (!*z)
         return NULL;
-    set(f, d, second_sample);
-    set(f, *z, sample);
+    set_samples(f, d, second_sample);
+    set_samples(f, *z, sample);
     evaluate_all(f, &f->single[d->id]);
     evaluate_all(f, &f->single[(*z)->id]);
     for (int i = 0; i < SAMPLES; i++)

@@ -156,7 +156,7 @@ static const char *identifier(Arena *a, const char *name)
     return *s ? s : "kernel";
 }
 
-static const char *choose(Program *p, const OpList *ops)
+static const char *compose_name(Program *p, const OpList *ops)
 {
     Arena *a = p->arena;
     const char *param = parameter(p, ops);
@@ -176,5 +176,6 @@ static const char *choose(Program *p, const OpList *ops)
 
 const char *fuse_name(Program *p, const OpList *ops, TextMap *used)
 {
-    return text_map_unique(used, identifier(p->arena, choose(p, ops)), '_');
+    return text_map_unique(used, identifier(p->arena, compose_name(p, ops)),
+                           '_');
 }

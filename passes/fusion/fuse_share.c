@@ -33,7 +33,7 @@ static bool can_repeat(const Op *op)
            op->kind == OP_random || op->kind == OP_reshape;
 }
 
-static void collect(Fuser *f, Expression *e, int group, Op *op)
+static void collect_expression(Fuser *f, Expression *e, int group, Op *op)
 {
     if (vec_has(&e->op, op))
         return;
@@ -45,7 +45,7 @@ static void collect(Fuser *f, Expression *e, int group, Op *op)
     for (int i = 0; i < op->nargs && e->fits; i++) {
         Value *v = op->arg[i];
         if (fuse_maker(f, v) == group && !fuse_is_stored(f, group, v))
-            collect(f, e, group, v->def);
+            collect_expression(f, e, group, v->def);
         else if (!list_has(e->leaf.at, e->leaf.n, v))
             vec_push(f->arena, &e->leaf, v);
     }
@@ -53,7 +53,7 @@ static void collect(Fuser *f, Expression *e, int group, Op *op)
         vec_push(f->arena, &e->op, op);
 }
 
-static bool reads(const Fuser *f, int group, const Value *v)
+static bool group_reads(const Fuser *f, int group, const Value *v)
 {
     const OpList *ops = &f->group[group].op;
     for (int i = 0; i < ops->n; i++)
@@ -68,7 +68,7 @@ static int64_t new_bytes(const Fuser *f, const Expression *e, int reader)
 {
     int64_t bytes = 0;
     for (int i = 0; i < e->leaf.n; i++)
-        if (!reads(f, reader, e->leaf.at[i]))
+        if (!group_reads(f, reader, e->leaf.at[i]))
             bytes += fuse_bytes(f->p, e->leaf.at[i]);
     return bytes;
 }
@@ -85,8 +85,8 @@ static bool is_kernel(Fuser *f, const Expression *e, int reader)
 }
 
 /* The groups that read v, without its own; -1: one is not a kernel. */
-static int readers_of(const Fuser *f, const Value *v, int own, int *readers,
-                      int room)
+static int reading_groups(const Fuser *f, const Value *v, int own, int *readers,
+                          int room)
 {
     int n = 0;
     const OpList *users = &f->users[v->id];
@@ -164,11 +164,11 @@ static void consider(Fuser *f, Round *round, Op *op)
     enum { MAX_READERS = 64 };
     int readers[MAX_READERS], group = f->group_of[op->id];
     const Value *v = op->out[0];
-    int n = readers_of(f, v, group, readers, MAX_READERS);
+    int n = reading_groups(f, v, group, readers, MAX_READERS);
     Expression e = {.fits = true};
     if (n <= 0 || round->leaf[v->id])
         return;
-    collect(f, &e, group, op);
+    collect_expression(f, &e, group, op);
     for (int i = 0; i < e.leaf.n; i++)
         if (round->gone[e.leaf.at[i]->id])
             return;

@@ -137,7 +137,7 @@ static bool choose_counts(const Chunk *c, Counts *n)
 /* ---- the loops ----------------------------------------------------------- */
 
 /* Builds one loop over n chunks of dim; then c->t.r is the loop's body. */
-static bool cut(Chunk *c, int dim, int64_t n)
+static bool cut_dim(Chunk *c, int dim, int64_t n)
 {
     Program *p = c->t.p;
     Mesh *m = &p->mesh;
@@ -177,7 +177,7 @@ void pass_chunk(Program *p, const TargetInfo *t)
     if (!choose_counts(&c, &n) || n.rows * n.parts == 1)
         return;
     chunk_share(&c);
-    if (!cut(&c, 0, n.rows) || !cut(&c, 1, n.parts))
+    if (!cut_dim(&c, 0, n.rows) || !cut_dim(&c, 1, n.parts))
         return;
     turns_continue(p, p->step);
     ir_eliminate_dead(p);

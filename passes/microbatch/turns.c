@@ -21,7 +21,7 @@ typedef struct Entries {
 
 /* ---- operands ------------------------------------------------------------ */
 
-static bool is_stack(const Turns *t, const Value *v)
+static bool becomes_stack(const Turns *t, const Value *v)
 {
     bool outside = v->def && (v->def->kind == OP_input ||
                               v->def->kind == OP_base);
@@ -36,7 +36,7 @@ static void find_entries(Turns *t, Entries *e)
             Value *v = op->arg[i];
             if (turns_has(t, v->def) || vec_has(&e->stack, v) || vec_has(&e->free, v))
                 continue;
-            if (is_stack(t, v))
+            if (becomes_stack(t, v))
                 vec_push(t->p->arena, &e->stack, v);
             else
                 vec_push(t->p->arena, &e->free, v);

@@ -72,7 +72,7 @@ static bool is_sum(const Op *loop, int i)
            count_yields(v) == 1;
 }
 
-static Value *add(Program *p, Value *sum, Value *x)
+static Value *add_term(Program *p, Value *sum, Value *x)
 {
     Op *def = x->def;
     Build b = ir_build_at(p, def, def->next);
@@ -116,7 +116,7 @@ Value *turns_add(Program *p, Region *r, Value *sum, Value *x, bool alone)
                   count_reads(x) == 0 && x->type.dtype == sum->type.dtype;
     if (inside && x->index < loop->ncarry) {
         if (!op_is_zero(loop->arg[x->index]->def) || !is_sum(loop, x->index))
-            return add(p, sum, x);
+            return add_term(p, sum, x);
         loop->arg[x->index] = sum;
         return x;
     }
@@ -128,5 +128,5 @@ Value *turns_add(Program *p, Region *r, Value *sum, Value *x, bool alone)
             turns_add(p, body, slice, y, count_yields(y) == 1);
         return x;
     }
-    return add(p, sum, x);
+    return add_term(p, sum, x);
 }

@@ -73,7 +73,7 @@ static Build build_at(const Pair *r, const Op *op, Op *before)
 }
 
 /* Records result i of an op as the recomputed v. */
-static void enter(Pair *r, Value *v, const Op *again, int i)
+static void record_repeated(Pair *r, Value *v, const Op *again, int i)
 {
     memcpy(again->out[i]->why, v->why, sizeof v->why);
     value_map_set(r->p, &r->made, v, again->out[i]);
@@ -121,7 +121,7 @@ static void clone_whole(Pair *r, Op *op, Op *before)
         args[i] = make_again(r, op->arg[i], before);
     Op *again = repeat(r, op, args, before);
     for (int i = 0; i < op->nouts; i++)
-        enter(r, op->out[i], again, i);
+        record_repeated(r, op->out[i], again, i);
 }
 
 /* Clones the members of a grouped collective that are recomputed. */
@@ -146,7 +146,7 @@ static void clone_members(Pair *r, Op *op, Op *before)
     again->why = op->why;
     again->again = true;
     for (int i = 0; i < n; i++)
-        enter(r, op->out[member[i]], again, i);
+        record_repeated(r, op->out[member[i]], again, i);
 }
 
 /* ---- gathers of units ---- */
@@ -195,7 +195,7 @@ static void gather_again(Pair *r, Value *v, Op *before)
         ensure_before(gather->out[0], before);
         add_member(r, gather, make_again(r, shard, gather), v);
     }
-    enter(r, v, gather, gather->nouts - 1);
+    record_repeated(r, v, gather, gather->nouts - 1);
 }
 
 static Value *make_again(Pair *r, Value *v, Op *before)
@@ -268,7 +268,7 @@ static Value *make_late(Pair *r, Value *v, Op *before)
 
 /* The forward value that an op of the backward pass reads, if it is recomputed;
  * else NULL. */
-static Value *wanted(const Pair *r, Value *v)
+static Value *wanted_value(const Pair *r, Value *v)
 {
     Value *forward = r->outer == NULL ? v : value_map_get(&r->origin, v);
 
@@ -281,7 +281,7 @@ static Value *wanted(const Pair *r, Value *v)
 /* The value that an op of the backward pass reads instead of v. */
 static Value *replacement(Pair *r, Value *v, Op *before)
 {
-    Value *forward = wanted(r, v);
+    Value *forward = wanted_value(r, v);
 
     if (forward == NULL)
         return v;

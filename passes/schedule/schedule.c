@@ -260,7 +260,8 @@ static void visit_loops(Region *r, Schedule *s,
 /* ---- assigned parameters ------------------------------------------------- */
 
 /* The last op after `assign` that reads the parameter; NULL: none. */
-static Op *last_reader(const Schedule *s, const Op *assign, const Value *old)
+static Op *last_param_reader(const Schedule *s, const Op *assign,
+                             const Value *old)
 {
     for (Op *op = assign->next; op; op = op->next)
         if (op->id < s->nops &&
@@ -282,7 +283,7 @@ static void claim_assigned(Schedule *s)
             s->claimed[root->id] = true;
             continue;
         }
-        Op *reader = last_reader(s, op, old);
+        Op *reader = last_param_reader(s, op, old);
         if (reader)
             ir_move(op, op->region, reader->next);
         op->arg[0] = copy_before(s, op->arg[0], op->region, op);

@@ -43,7 +43,7 @@ static bool computes(const Op *op)
 
 /* Whether op is the producer of an operand of the collective, or of a view of
  * it. */
-static bool makes_operand(const Op *op, const Op *collective)
+static bool makes_collective_operand(const Op *op, const Op *collective)
 {
     return op_reads(collective, op) || issue_reads(collective, op);
 }
@@ -53,14 +53,16 @@ static void issue_early(Op *collective)
     Op *before = collective;
     for (Op *op = collective->prev; op; op = op->prev) {
         if (op->phase != collective->phase || op->kind == OP_loop ||
-            is_tensor_collective(op) || makes_operand(op, collective))
+            is_tensor_collective(op) ||
+            makes_collective_operand(op, collective))
             break;
         before = op;
     }
     /* If no operand is computed in this region, the collective stays: issued
      * early, its results would be live too long. */
-    bool own = before->prev && (is_tensor_collective(before->prev) ||
-                                makes_operand(before->prev, collective));
+    bool own =
+        before->prev && (is_tensor_collective(before->prev) ||
+                         makes_collective_operand(before->prev, collective));
     if (own && before != collective)
         ir_move(collective, collective->region, before);
 }
@@ -80,7 +82,7 @@ static bool is_covered(const Op *collective)
 }
 
 /* Whether op is a matmul whose result nothing up to `at` reads. */
-static bool is_free(const Op *op, const Op *at)
+static bool is_unread_matmul(const Op *op, const Op *at)
 {
     if (!op_is_einsum(op->kind))
         return false;
@@ -94,7 +96,7 @@ static bool is_free(const Op *op, const Op *at)
 }
 
 /* Whether op overlaps with a collective already. */
-static bool covers(const Op *op)
+static bool is_overlapped(const Op *op)
 {
     const Op *before = op->prev;
     return before && is_tensor_collective(before);
@@ -111,7 +113,7 @@ static void cover(Op *collective)
             return;
         if (is_tensor_collective(op))
             passed = op;
-        if (is_free(op, collective) && !covers(op)) {
+        if (is_unread_matmul(op, collective) && !is_overlapped(op)) {
             ir_move(op, op->region, collective->next);
             return;
         }

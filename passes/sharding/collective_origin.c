@@ -175,7 +175,7 @@ static const Value *parameter_of(const Value *v)
 }
 
 /* The parameter that the op reads and a style splits on the axis, or NULL. */
-static const Value *split_parameter(const Op *op, int axis)
+static const Value *parameter_split_over(const Op *op, int axis)
 {
     for (int i = 0; i < op->nargs; i++) {
         const Value *w = parameter_of(op->arg[i]);
@@ -223,26 +223,26 @@ static bool is_seen(const Search *s, const Value *v)
     return before;
 }
 
-static void search(Search *s, const Value *v);
+static void search_value(Search *s, const Value *v);
 
 static void search_op(Search *s, const Op *op)
 {
     bool leaf = true;
     for (int i = 0; i < op->nargs; i++)
         if (is_partial(op->arg[i], s->axis)) {
-            search(s, op->arg[i]);
+            search_value(s, op->arg[i]);
             leaf = false;
         }
     if (!leaf || op->kind == OP_take_share || s->parameter)
         return;
-    s->parameter = split_parameter(op, s->axis);
+    s->parameter = parameter_split_over(op, s->axis);
     if (!s->shared)
         s->shared = shared_heads(s->o->p, op, s->axis);
     if (!s->source || s->parameter)
         s->source = op;
 }
 
-static void search(Search *s, const Value *v)
+static void search_value(Search *s, const Value *v)
 {
     const Op *op = v->def, *loop = op ? op : v->region->owner;
     if (s->parameter || is_seen(s, v) || s->budget-- <= 0 || !loop)
@@ -253,10 +253,10 @@ static void search(Search *s, const Value *v)
     }
     /* A carry starts as an operand; an argument that is not one stays it. */
     if (op || v->index < loop->ncarry)
-        search(s, loop->body->yield[v->index]);
+        search_value(s, loop->body->yield[v->index]);
     if (v->index < (op ? loop->ncarry : loop->nargs) &&
         is_partial(loop->arg[v->index], s->axis))
-        search(s, loop->arg[v->index]);
+        search_value(s, loop->arg[v->index]);
 }
 
 /* ---- reasons ------------------------------------------------------------- */
@@ -301,7 +301,7 @@ static Why why_axis(const Origins *o, Implied *x, const char *text)
     o->seen->now++;
     bool partial = is_partial(from, axis);
     if (partial)
-        search(&s, from);
+        search_value(&s, from);
     if (s.parameter)
         return by_style(o->p, &s, placement_change(o->p, from, x->to));
     if (s.shared)

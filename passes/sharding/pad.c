@@ -83,7 +83,7 @@ static bool ask(Pad *g, PadClass *k, int64_t parts)
 }
 
 /* Explains why the class keeps its size and what to change. */
-static void explain(Pad *g, const PadClass *k, int64_t parts)
+static void explain_padding(Pad *g, const PadClass *k, int64_t parts)
 {
     diag_note(g->p->diag, k->block.loc, "it cannot be padded: %s",
               k->block.why);
@@ -110,7 +110,7 @@ static void ask_param(Pad *g, const Style *s, int param, int dim)
                (long long)k->size);
     diag_note(p->diag, q->loc, "'%s' is %s", q->name,
               type_text(p->arena, &q->type, m));
-    explain(g, k, mesh_group(m, *axes | user));
+    explain_padding(g, k, mesh_group(m, *axes | user));
 }
 
 static void ask_for_params(Pad *g)
@@ -145,7 +145,7 @@ static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,
                style_text(p->arena, s));
     diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
               op_attr(op, "path").s, type_text(p->arena, t, m));
-    explain(g, k, mesh_group(m, axes[dim] | user));
+    explain_padding(g, k, mesh_group(m, axes[dim] | user));
 }
 
 static void ask_for_boundary(Pad *g, Op *op)

@@ -56,7 +56,7 @@ static void set_block(PadClasses *c, int node, const char *why, Loc loc)
         k->block = (PadBlock){why, loc};
 }
 
-static void join(PadClasses *c, int a, int b)
+static void join_classes(PadClasses *c, int a, int b)
 {
     a = find(c, a);
     b = find(c, b);
@@ -73,7 +73,7 @@ static void join(PadClasses *c, int a, int b)
 static void join_values(PadClasses *c, const Value *a, const Value *b)
 {
     for (int d = 0; d < a->type.ndim && d < b->type.ndim; d++)
-        join(c, node_of(a, d), node_of(b, d));
+        join_classes(c, node_of(a, d), node_of(b, d));
 }
 
 /* ---- ops ----------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static void join_by_rule(PadClasses *c, const Op *op)
             if (first[f] < 0)
                 first[f] = node;
             else
-                join(c, first[f], node);
+                join_classes(c, first[f], node);
         }
     }
     /* Block a factor that is alone in one dim and part of a product in

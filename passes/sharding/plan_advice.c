@@ -238,7 +238,7 @@ static bool is_linear(const Implied *x, const Op *op)
            has_weight(x->p, op);
 }
 
-static const char *rows(const Implied *x)
+static const char *rowwise(const Implied *x)
 {
     int budget = 32;
     AxisPlace at = place_of(x->from, x->axis);
@@ -299,9 +299,8 @@ static const char *residual(const Implied *x)
 }
 
 typedef const char *Case(const Implied *x);
-static Case *const cases[] = {attention, unsummed, lookup, linear,
-                              input,     rows,     features,
-                              residual};
+static Case *const cases[] = {attention, unsummed, lookup,   linear,
+                              input,     rowwise,  features, residual};
 
 /* Whether both paths have the same parent module. */
 static bool same_parent(const char *a, const char *b)

@@ -171,7 +171,7 @@ static void decide_carry(Propagate *g, Op *loop, int i)
     place_value(g, loop->out[i], &best);
 }
 
-static void place_results(Propagate *g, Op *loop)
+static void place_loop_results(Propagate *g, Op *loop)
 {
     for (int i = loop->ncarry; i < loop->nouts; i++)
         place_value(g, loop->out[i], &loop->body->yield[i]->type.place);
@@ -206,7 +206,7 @@ static void decide_loop(Propagate *g, Op *loop, bool backward, bool first)
         first = false;
         backward = false;
     }
-    place_results(g, loop);
+    place_loop_results(g, loop);
     g->changed = g->changed || outer;
 }
 

@@ -158,7 +158,7 @@ static void keep_whole(Refine *g, const Site *s)
             vec_push(g->p->arena, &g->whole, s->path[i]);
 }
 
-static void consider(Refine *g, const Site *s)
+static void consider_site(Refine *g, const Site *s)
 {
     int64_t size = g->p->mesh.size[g->axis];
     if (s->heads % size || (s->kv % size && size % s->kv)) {
@@ -243,7 +243,7 @@ static void refine_axis(Program *p, int axis)
     for_ops(op, p->step)
         find_site(&g, op);
     for (int i = 0; i < g.site.n; i++)
-        consider(&g, &g.site.at[i]);
+        consider_site(&g, &g.site.at[i]);
     if (!g.kv || diag_error_count(p->diag) > 0)
         return;
     if (g.kv > 1 && p->mesh.n == MAX_MESH_AXES) {

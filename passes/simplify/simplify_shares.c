@@ -50,7 +50,7 @@ static void summands(Shares *s, const Op *op, ValueList *list)
     }
 }
 
-static bool is_share(const Shares *s, const Value *v)
+static bool is_sole_share(const Shares *s, const Value *v)
 {
     return v->def && v->def->kind == OP_take_share && used_once(s, v);
 }
@@ -69,7 +69,7 @@ static ValueList take_alike(Shares *s, ValueList *list, const Value *lead)
     int n = 0;
     for (int i = 0; i < list->n; i++) {
         Value *v = list->at[i];
-        if (is_share(s, v) && same_share(v, lead))
+        if (is_sole_share(s, v) && same_share(v, lead))
             vec_push(s->p->arena, &alike, v);
         else
             list->at[n++] = v;
@@ -89,7 +89,7 @@ static Value *sum_up(Build *b, const ValueList *list)
 static Value *gather_shares(Shares *s, Build *b, ValueList list);
 
 /* Sums the operands of these masks and masks the sum. */
-static Value *join(Shares *s, Build *b, const ValueList *alike)
+static Value *join_shares(Shares *s, Build *b, const ValueList *alike)
 {
     const Op *lead = alike->at[0]->def;
     ValueList whole = {0};
@@ -109,7 +109,7 @@ static Value *gather_shares(Shares *s, Build *b, ValueList list)
 {
     for (int i = 0; i < list.n; i++) {
         Value *lead = list.at[i];
-        if (!is_share(s, lead))
+        if (!is_sole_share(s, lead))
             continue;
         ValueList rest = {0};
         for (int k = 0; k < list.n; k++)
@@ -117,7 +117,7 @@ static Value *gather_shares(Shares *s, Build *b, ValueList list)
         ValueList alike = take_alike(s, &rest, lead);
         if (alike.n < 2)
             continue;
-        Value *joined = join(s, b, &alike);
+        Value *joined = join_shares(s, b, &alike);
         vec_push(s->p->arena, &rest, joined);
         return gather_shares(s, b, rest);
     }
@@ -128,7 +128,8 @@ static bool has_alike(const Shares *s, const ValueList *list)
 {
     for (int i = 0; i < list->n; i++)
         for (int k = 0; k < i; k++)
-            if (is_share(s, list->at[i]) && is_share(s, list->at[k]) &&
+            if (is_sole_share(s, list->at[i]) &&
+                is_sole_share(s, list->at[k]) &&
                 same_share(list->at[i], list->at[k]))
                 return true;
     return false;

@@ -15,7 +15,7 @@
  */
 #include "passes/simplify/simplify.h"
 
-static bool is_share(const Value *v, uint32_t axes)
+static bool is_share_over(const Value *v, uint32_t axes)
 {
     return v->def && v->def->kind == OP_take_share && op_axes(v->def) == axes;
 }
@@ -29,7 +29,7 @@ static int share_of(const Op *sum, const Region *r, uint32_t axes)
         return -1;
     for (int i = 0; i < 2; i++) {
         const Type *other = &sum->arg[1 - i]->type, *t = &sum->out[0]->type;
-        if (is_share(sum->arg[i], axes) && type_same_shape(other, t) &&
+        if (is_share_over(sum->arg[i], axes) && type_same_shape(other, t) &&
             other->dtype == t->dtype)
             return i;
     }

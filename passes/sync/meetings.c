@@ -104,7 +104,7 @@ static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
 /* ---- synchronization points ---------------------------------------------- */
 
 /* Whether `axes` includes `group`; axes of size 1 do not count. */
-static bool covers(const Mesh *mesh, uint32_t axes, uint32_t group)
+static bool covers_axes(const Mesh *mesh, uint32_t axes, uint32_t group)
 {
     for (int a = 0; a < mesh->n; a++)
         if (mesh->size[a] > 1 && group >> a & 1 && !(axes >> a & 1))
@@ -119,10 +119,10 @@ static void meet_at(Walk *w, uint32_t axes, int now)
     const MemoryPlan *m = w->p->memory;
     for (int b = 0; b < m->nblocks; b++)
         if (m->block[b].shared &&
-            covers(&w->p->mesh, axes, m->block[b].shared))
+            covers_axes(&w->p->mesh, axes, m->block[b].shared))
             w->since[b] = (Since){-1, -1};
     for (uint32_t group = 0; group < 1u << MAX_AXES; group++)
-        if (covers(&w->p->mesh, axes, group))
+        if (covers_axes(&w->p->mesh, axes, group))
             w->met[group] = now;
 }
 

@@ -190,9 +190,9 @@ static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
     return period;
 }
 
-static void follow(Tracer *t, const Region *r);
+static void trace_region(Tracer *t, const Region *r);
 
-static void enter(Tracer *t, const Op *loop)
+static void push_loop(Tracer *t, const Op *loop)
 {
     if (t->depth == MAX_LOOP_DEPTH)
         ir_too_deep(t->p, loop->loc);
@@ -218,14 +218,14 @@ static void follow_loop(Tracer *t, const Op *loop)
     int64_t skip = 0;
     if (period <= LONGEST_PERIOD && trips > head + tail)
         skip = (trips - head - tail) / period * period;
-    enter(t, loop);
+    push_loop(t, loop);
     for (int64_t turn = 0; turn < trips; turn++) {
         if (turn == head)
             turn += skip;
         set_turn(t, turn);
         t->skipped[t->depth - 1] = turn == head - 1 ? skip : 0;
         t->first[t->depth - 1] = turn == 0;
-        follow(t, loop->body);
+        trace_region(t, loop->body);
     }
     t->depth--;
 }
@@ -252,7 +252,7 @@ static void follow_ahead(Tracer *t, const Op *early)
 static void follow_first(Tracer *t, const Op *early)
 {
     bool first = t->depth > 0 && t->first[t->depth - 1];
-    enter(t, op_loop(started_op(early)));
+    push_loop(t, op_loop(started_op(early)));
     set_turn(t, op_attr(early, "iteration").i);
     t->first[t->depth - 1] = first;
     follow_body(t, early);
@@ -294,7 +294,7 @@ static void follow_early(Tracer *t, const Op *early)
         follow_ahead(t, early);
 }
 
-static void follow(Tracer *t, const Region *r)
+static void trace_region(Tracer *t, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
         bool sync = op_is_schedule(op->kind);
@@ -354,7 +354,7 @@ Trace trace_step(const Program *p, const TraceSlots *slots, int more)
     Tracer t = {.p = p, .more = more};
     find_slots(&t, slots);
     add_border(&t);
-    follow(&t, p->step);
+    trace_region(&t, p->step);
     add_border(&t);
     Trace trace = {.act = t.act.at, .n = t.act.n, .access = t.access.at,
                    .naccesses = t.access.n};

@@ -21,9 +21,9 @@ typedef struct TextMap {
 
 /* The entry of a text, valid until the next call that adds one; NULL: none. */
 TextEntry *text_map_find(const TextMap *m, const char *text);
-/* Adds a text, which must live as long as the map; NULL if it is there. */
+/* Adds a text, which must live as long as the map; NULL: the map has it. */
 TextEntry *text_map_add(TextMap *m, const char *text);
-/* Adds a text, or if it is there, the text with the separator and the first
+/* Adds a text, or if the map has it, the text with the separator and the first
  * free number from 2 on: "h", "h.2". Returns what it added. */
 const char *text_map_unique(TextMap *m, const char *text, char separator);
 TextMap text_map_copy(const TextMap *m);

@@ -77,8 +77,8 @@ Op *ir_op(Build *b, OpKind kind, int nargs, Value *const *args,
           const Attr *attr, const char *hint)
 {
     Type few[MAX_ARGS_ON_STACK], *types = few;
-    if (nargs + 3 > MAX_ARGS_ON_STACK)
-        types = NEW_ARRAY(b->p->arena, Type, nargs + 3);
+    if (nargs + MAX_MORE_RESULTS > MAX_ARGS_ON_STACK)
+        types = NEW_ARRAY(b->p->arena, Type, nargs + MAX_MORE_RESULTS);
     int nouts;
     if (op_is_conversion(kind))
         bug("op %s changes placements: its results need types",

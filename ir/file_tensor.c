@@ -4,14 +4,12 @@
  */
 #include "ir/ir.h"
 
-enum { MOST_ELEMENTS_LOG2 = 50 };
-
 /* The product of sizes; 0 if one is below 1 or the product is too large. */
 static int64_t checked_product(const int64_t *size, int n)
 {
     int64_t all = 1;
     for (int i = 0; i < n; i++) {
-        if (size[i] < 1 || all > (INT64_C(1) << MOST_ELEMENTS_LOG2) / size[i])
+        if (size[i] < 1 || all > (INT64_C(1) << MAX_ELEMENTS_LOG2) / size[i])
             return 0;
         all *= size[i];
     }

@@ -276,7 +276,7 @@ static const char *infer_slice(Infer *in)
         return arena_printf(in->p->arena, "there is no dim %lld", (long long)d);
     *in->out = plain(t);
     int64_t size = t->dim[d];
-    const int64_t limit = (int64_t)1 << 40;
+    const int64_t limit = (int64_t)1 << MAX_DIM_LOG2;
     if (in->kind == OP_slice) {
         int64_t start = attr_of(in, "start")->i, n = attr_of(in, "size")->i;
         if (start < 0 || n < 1 || start > size || n > size - start)

@@ -4,6 +4,7 @@
 #define PARC_IR_INTERNAL_H
 
 #include "ir/ir.h"
+#include "ir/rules.h"
 
 /* Ends the compilation with an error at `loc` if the type of a new value is too
  * large: one layer of the user's model may be legal, but not all layers. */
@@ -21,14 +22,14 @@ void ir_set_region_arg(Region *r, int i, Value *v);
 
 /* ---- the text of sharding rules (rules_parse.c) ------------------------- */
 
+enum { MAX_TEXT_TENSORS = 12, MAX_BASES = 4 };
+
 /* One dim of a rule's tensor: letters, major first, or "...". */
 typedef struct RuleDim {
     bool dots;
     int n;
-    char letter[4];
+    char letter[MAX_DIM_FACTORS];
 } RuleDim;
-
-enum { MAX_TEXT_TENSORS = 12 };
 
 typedef struct RuleTensor {
     bool added; /* it begins with '+' */
@@ -40,8 +41,8 @@ typedef struct RuleText {
     int nargs, nouts;
     RuleTensor tensor[MAX_TEXT_TENSORS];
     int nbases;
-    char base[4]; /* letters of the base factors, in order */
-    bool whole[26], max[26];
+    char base[MAX_BASES]; /* letters of the base factors, in order */
+    bool whole[LETTERS], max[LETTERS];
 } RuleText;
 
 /* NULL, or the error in the text. `plain` accepts only einsum specs: single
@@ -50,7 +51,7 @@ const char *rule_text_parse(const char *text, bool plain, RuleText *t);
 
 /* Sizes of letters (0: not bound) and of the dims that "..." matches. */
 typedef struct RuleSizes {
-    int64_t letter[26];
+    int64_t letter[LETTERS];
     int ndots;
     int64_t dots[MAX_DIMS];
 } RuleSizes;

@@ -28,15 +28,9 @@
 
 #include "base/diag.h"
 #include "base/text_map.h"
+#include "ir/ops.h"
 #include "ir/plan_spec.h"
 #include "ir/type.h"
-
-typedef enum OpKind {
-#define OP(name, ...) OP_##name,
-#include "ir/ops.def"
-#undef OP
-    OP_COUNT
-} OpKind;
 
 /* When an op runs. INIT ops compute constants (tables of sines, for example)
  * once at start; they depend only on each other. */
@@ -399,6 +393,9 @@ typedef struct Build {
  * it. */
 Build ir_build_at(Program *p, const Op *like, Op *before);
 
+/* The most results of an op with inferred types, in addition to one for each
+ * operand. */
+enum { MAX_MORE_RESULTS = 3 };
 /* An op with inferred result types (infer.c). Operands that do not fit end in
  * bug(): callers check user input first with ir_infer. `attr` holds the op's
  * attributes in the order of ops.def (NULL: none). Result names derive from
@@ -492,30 +489,8 @@ void ir_walk(Region *r, OpVisit *visit, void *context);
  * counts. */
 int64_t ir_trip_count(const Op *op);
 
-/* ---- ops.c: the operator table ----------------------------------------- */
+/* ---- ops.c: ops, their attributes; ops.h has the kinds ------------------- */
 
-typedef struct OpInfo {
-    const char *name;
-    int nargs, nouts;    /* -1: any number */
-    const char *attrs;   /* "dims:l keep:b" */
-    const char *rule;    /* sharding rule, see rules.h; NULL: structural */
-    const char *linear;  /* the operands in which it is linear, see rules.h */
-    bool effect;         /* not removed if its results are unused */
-    bool cheap;          /* elementwise or a small reduction: may be recomputed
-                          * instead of saved */
-    const char *meaning;
-} OpInfo;
-const OpInfo *op_info(OpKind kind);
-OpKind op_by_name(const char *name); /* OP_COUNT: none */
-/* Attribute i of the ops of a kind; type 0: they have fewer. */
-typedef struct AttrInfo {
-    char type;
-    const char *name;
-    int length; /* of the name */
-} AttrInfo;
-AttrInfo op_attr_at(OpKind kind, int i);
-/* The position of an attribute; bug() if the op does not have it. */
-int op_attr_index(OpKind kind, const char *name);
 #define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
 /* Whether op is the loop over microbatches, which runs the whole model. */
 bool loop_is_microbatches(const Program *p, const Op *op);
@@ -548,10 +523,6 @@ static inline bool loop_is_free(const Op *loop, int i)
 {
     return i >= loop->ncarry + loop->nstack;
 }
-bool op_is_collective(OpKind kind); /* moves data between ranks */
-bool op_is_conversion(OpKind kind); /* collectives, take_part, take_share */
-bool op_is_elementwise(OpKind kind); /* rule "=" */
-bool op_is_einsum(OpKind kind); /* with or without an epilogue */
 /* Whether op is an all-gather of an FSDP unit's parameters. */
 static inline bool op_is_unit_gather(const Op *op)
 {
@@ -561,13 +532,6 @@ static inline bool op_is_unit_gather(const Op *op)
  * them, and the index of the operand that the einsum_shard makes; NULL: there
  * is none. */
 const Op *op_scatter_of(const Op *einsum, int *operand);
-/* Whether the result is the operand's memory: reshape, fold, unfold,
- * finish_grad. */
-bool op_is_view(OpKind kind);
-/* Ops that only say when others run: early, start, record, wait, barrier. */
-bool op_is_schedule(OpKind kind);
-/* Whether the op has a region: loop, fused, early. */
-bool op_has_body(OpKind kind);
 /* The innermost loop around the op; the `early` that it is in. NULL: none. */
 Op *op_loop(const Op *op);
 Op *op_early(const Op *op);
@@ -575,9 +539,6 @@ Op *op_early(const Op *op);
 bool op_reads(const Op *op, const Op *of);
 /* Whether the op makes zeros only; false for NULL. */
 bool op_is_zero(const Op *op);
-/* Attention, with or without dropout; its gradient. */
-bool op_is_attention(OpKind kind);
-bool op_is_attention_grad(OpKind kind);
 
 /* ---- host.c ------------------------------------------------------------- */
 

@@ -38,7 +38,7 @@ static const char *parse_dim(const char **s, bool plain, RuleDim *d)
         d->dots = true;
         c += 3;
     } else if (*c == '(') {
-        for (c++; is_letter(*c) && d->n < 4; c++)
+        for (c++; is_letter(*c) && d->n < MAX_DIM_FACTORS; c++)
             d->letter[d->n++] = *c;
         if (*c++ != ')')
             return "a group of letters has no end";
@@ -99,7 +99,7 @@ static const char *parse_rule_notes(const char *s, RuleText *t)
                 t->whole[*s - 'a'] = true;
             else if (n == 3 && memcmp(word, "max", n) == 0)
                 t->max[*s - 'a'] = true;
-            else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < 4)
+            else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < MAX_BASES)
                 t->base[t->nbases++] = *s;
             else
                 return "a note is not whole, base or max";
@@ -133,6 +133,8 @@ const char *rule_text_parse(const char *text, bool plain, RuleText *t)
 
 /* ---- sizes --------------------------------------------------------------- */
 
+enum { MANY_DIMS = 1 << 20 };
+
 /* The number of dims that "..." matches in a tensor; -1 without dots. */
 static int dots_of(const RuleTensor *t, int ndim)
 {
@@ -147,7 +149,7 @@ static const char *check_rank(Arena *a, const RuleText *t, int i, int ndim,
 {
     const RuleTensor *tensor = &t->tensor[i];
     int dots = dots_of(tensor, ndim);
-    if (dots_of(tensor, 1 << 20) < 0) {
+    if (dots_of(tensor, MANY_DIMS) < 0) {
         if (ndim != tensor->n)
             return arena_printf(a, "operand %d has %d dims, it needs %d", i,
                                 ndim, tensor->n);

@@ -16,7 +16,7 @@ static const struct {
 } dtype_table[] = {
     [DT_F32] = {"f32", 4, true, 0x1.ffffffp127, 0x1p-150},
     [DT_BF16] = {"bf16", 2, true, 0x1.ffp127, 0x1p-134},
-    [DT_F16] = {"f16", 2, true, 65520, 0x1p-25},
+    [DT_F16] = {"f16", 2, true, F16_MAX + 16, 0x1p-25},
     [DT_I32] = {"i32", 4, false, 0, 0},
     [DT_I64] = {"i64", 8, false, 0, 0},
 };
@@ -286,7 +286,7 @@ void type_normalize(Type *t, const Mesh *m)
 
 /* Far above the tensors of real programs; products of sizes stay within 64
  * bits. */
-static const int64_t element_limit = (int64_t)1 << 50;
+static const int64_t element_limit = (int64_t)1 << MAX_ELEMENTS_LOG2;
 
 bool type_too_large(const Type *t)
 {

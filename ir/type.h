@@ -25,6 +25,9 @@
 
 /* The user's mesh has at most MAX_MESH_AXES axes; passes may add others. */
 enum { MAX_AXES = 6, MAX_MESH_AXES = 4, MAX_DIMS = 6, MAX_STACK = 4 };
+/* Logarithms to base 2 of the largest size of a dim, and of the most elements of
+ * a tensor. */
+enum { MAX_DIM_LOG2 = 40, MAX_ELEMENTS_LOG2 = 50 };
 /* The most ranks of a mesh, as in the runtime (RT_MOST_RANKS). */
 enum { MAX_RANKS = 1 << 20 };
 
@@ -36,6 +39,7 @@ typedef enum DType {
     DT_I64,
 } DType;
 const char *dtype_name(DType t); /* "f32", "bf16", "f16", "i32", "i64" */
+#define F16_MAX 65504.0 /* the largest finite number of f16 */
 int dtype_size(DType t);         /* in bytes */
 bool dtype_is_float(DType t);
 /* How x rounds to a float type: 0 to a finite number, 1 to infinity or NaN, -1

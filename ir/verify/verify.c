@@ -184,8 +184,8 @@ static const char *check_types(Verify *w, const Op *op)
         return fits ? NULL : "its result is not i64[parts]";
     }
     Type few[8], *types = few;
-    if (op->nargs + 3 > 8)
-        types = NEW_ARRAY(w->p->arena, Type, op->nargs + 3);
+    if (op->nargs + MAX_MORE_RESULTS > (int)(sizeof few / sizeof *few))
+        types = NEW_ARRAY(w->p->arena, Type, op->nargs + MAX_MORE_RESULTS);
     int nouts;
     /* ir_infer only reads the program and allocates in its arena. */
     const char *fault = ir_infer((Program *)w->p, op->kind, op->nargs, op->arg,

@@ -29,7 +29,7 @@ enum { RESULT = 2 };
 typedef struct Einsum {
     char letter[3][MAX_DIMS + 1]; /* both operands, the result */
     Value *arg[2];
-    int64_t size[26];
+    int64_t size[LETTERS];
 } Einsum;
 
 static bool has(const Einsum *e, int i, char letter)

@@ -38,49 +38,6 @@
 #include "passes/forward.h"
 #include "passes/fsdp/storage.h"
 
-/* ---- functions that the files share -------------------------------------- */
-
-Type storage_type(Type t, uint32_t axes, AxisKind kind)
-{
-    for (int a = 0; a < MAX_AXES; a++)
-        if (axes >> a & 1)
-            t.place.ax[a] = (AxisPlace){.kind = (uint8_t)kind};
-    return t;
-}
-
-bool storage_is_padded(const Program *p, const Type *flat, uint32_t axes)
-{
-    Type whole = storage_type(*flat, axes, AX_R);
-    return type_flat_run(flat, &p->mesh) * mesh_group(&p->mesh, axes) !=
-           type_flat_run(&whole, &p->mesh);
-}
-
-Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
-                 const Attr *attr, const char *why)
-{
-    Program *p = s->p;
-    const Move *first = move[0];
-    Value **args = NEW_ARRAY(p->arena, Value *, n);
-    for (int i = 0; i < n; i++)
-        args[i] = move[i]->from;
-    Build b = {.p = p, .region = first->region, .phase = first->phase,
-               .before = before, .loc = first->loc, .path = ""};
-    Op *op = ir_op_typed(&b, first->kind, n, args, attr, 0, NULL, NULL);
-    op->why = (Why){.text = arena_printf(p->arena, "%s", why),
-                    .loc = first->loc,
-                    .origin = first->kind == OP_all_gather ? ORIGIN_UNIT
-                                                           : ORIGIN_GRADIENT};
-    op->nouts = n;
-    op->out = NEW_ARRAY(p->arena, Value *, n);
-    for (int i = 0; i < n; i++) {
-        op->out[i] = move[i]->to;
-        move[i]->to->def = op;
-        move[i]->to->index = i;
-        move[i]->done = true;
-    }
-    return op;
-}
-
 /* ---- the pass ------------------------------------------------------------ */
 
 /* Updates the types of ops that read the gradients' shards. */

@@ -33,7 +33,7 @@ typedef struct Storage {
     VEC(Move) reduce;
 } Storage;
 
-/* storage.c: the type with some axes placed otherwise. */
+/* storage_move.c: the type with some axes placed otherwise. */
 Type storage_type(Type t, uint32_t axes, AxisKind kind);
 /* Whether the runs of a layer are longer than the layer. */
 bool storage_is_padded(const Program *p, const Type *flat, uint32_t axes);

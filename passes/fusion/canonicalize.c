@@ -20,7 +20,7 @@
 
 #include "passes/fusion/epilogue.h"
 
-enum { TENSORS = 3, RESULT = 2, LETTERS = 26 };
+enum { TENSORS = 3, RESULT = 2 };
 enum { BATCH, ROW, COLUMN, SUM, ROLES };
 
 typedef struct Tensor {

@@ -39,18 +39,6 @@ struct Follow {
 /* Models and the library may have rounded constants to f32. */
 static const double tolerance = 1e-6;
 
-static double gelu(double x)
-{
-    return x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-
-static double gelu_grad(double x)
-{
-    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-    return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.7978845608028654 *
-                             (1 + 3 * 0.044715 * x * x);
-}
-
 /* Samples of the first operand: from -4.1 to 4.3, not equidistant. */
 static double sample(int i)
 {
@@ -191,7 +179,7 @@ Value *follow_gelu(Follow *f, Value *x)
         return NULL;
     set_samples(f, x, sample);
     for (int i = 0; i < SAMPLES; i++)
-        wanted[i] = gelu(sample(i));
+        wanted[i] = interp_gelu(sample(i));
     const OpVec *list = &f->single[x->id];
     for (int i = 0; i < list->n; i++) {
         evaluate(f, list->at[i]);
@@ -234,7 +222,7 @@ Value *follow_gelu_grad(Follow *f, Value *d, Value **z)
     evaluate_all(f, &f->single[d->id]);
     evaluate_all(f, &f->single[(*z)->id]);
     for (int i = 0; i < SAMPLES; i++)
-        wanted[i] = second_sample(i) * gelu_grad(sample(i));
+        wanted[i] = second_sample(i) * interp_gelu_grad(sample(i));
     const OpVec *list = &f->paired[d->id];
     for (int i = 0; i < list->n; i++) {
         evaluate(f, list->at[i]);

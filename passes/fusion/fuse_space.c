@@ -407,6 +407,8 @@ static void add_block_strides(Space *s, int at, int64_t size)
     }
 }
 
+enum { LEAST_BLOCKS = 4 };
+
 static bool wants_blocks(const Space *s, bool again)
 {
     if (again || s->pair >= 0 || !s->column || s->naxes == SPACE_AXES)
@@ -416,7 +418,7 @@ static bool wants_blocks(const Space *s, bool again)
         rows *= s->size[a];
     if (s->column != 1u << (s->naxes - 1))
         return false;
-    if (columns <= (rows == 1 ? SPACE_BLOCK : 4 * SPACE_BLOCK))
+    if (columns <= (rows == 1 ? SPACE_BLOCK : LEAST_BLOCKS * SPACE_BLOCK))
         return false;
     /* Either no reduction reduces the columns, or all do, together with all
      * rows that are summed; then a block is one more kept or summed row. */

@@ -315,6 +315,8 @@ static void search_orders(Search *s)
     pack(&s->placed, s->best_order, s->n, s->base, INT64_MAX);
 }
 
+static const uint32_t xorshift_seed = 2463534242u;
+
 int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
                    int64_t bound, int64_t *resident)
 {
@@ -326,7 +328,7 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
                 .base = *resident,
                 .bound = base + bound,
                 .best = INT64_MAX,
-                .state = 2463534242u};
+                .state = xorshift_seed};
     s.n = own_blocks(block, n, end, s.order);
     if (s.n == 0)
         return *resident;

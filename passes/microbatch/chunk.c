@@ -34,6 +34,9 @@
 #include "passes/microbatch/chunk.h"
 #include "passes/pass.h"
 
+/* A chunk has more than 1 / LEAST_PART of the tokens that the user asks for. */
+enum { LEAST_PART = 4 };
+
 /* ---- the head ------------------------------------------------------------ */
 
 /* Finds the last forward contraction in the region that has tokens: one operand
@@ -121,7 +124,7 @@ static bool choose_counts(const Chunk *c, Counts *n)
         larger = seq / d.below;
     }
     int64_t tokens = rows * seq / (n->rows * n->parts);
-    if (tokens * 4 > want)
+    if (tokens * LEAST_PART > want)
         return true;
     diag_error(p->diag, p->train.loc,
                "head_chunk = %lld: a rank's %lld tokens (%lld x %lld) divide "

@@ -290,6 +290,8 @@ static Why by_style(const Program *p, const Search *s, const char *change)
                  .loc = split->loc, .origin = ORIGIN_STYLE};
 }
 
+enum { BUDGET = 4096 }; /* values that a search visits */
+
 /* The reason for the change of one axis. `text` describes an implied change. */
 static Why why_axis(const Origins *o, Implied *x, const char *text)
 {
@@ -297,7 +299,7 @@ static Why why_axis(const Origins *o, Implied *x, const char *text)
     const Value *from = x->from;
     int axis = x->axis;
     Loc loc = op ? op->loc : from->loc;
-    Search s = {.o = o, .axis = axis, .budget = 4096};
+    Search s = {.o = o, .axis = axis, .budget = BUDGET};
     o->seen->now++;
     bool partial = is_partial(from, axis);
     if (partial)

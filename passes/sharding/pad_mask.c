@@ -95,7 +95,7 @@ static Value *put_mask(Masking *m, Build *b, Value *v, int d, bool lowest)
     if (!lowest && pad_fill(m->fills, v, d) == FILL_TAME) {
         y = ir_binary(b, OP_mul, v, in);
     } else {
-        double least = v->type.dtype == DT_F16 ? -65504.0 : -(double)FLT_MAX;
+        double least = v->type.dtype == DT_F16 ? -F16_MAX : -(double)FLT_MAX;
         Value *other = ir_full(b, lowest ? least : 0, v->type.dtype, 0, NULL);
         Value *args[] = {in, v, other};
         y = ir_value(b, OP_select, 3, args, NULL, v->name);

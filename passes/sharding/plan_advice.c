@@ -232,6 +232,8 @@ static const Op *reader_after(const Implied *x, const Value *v, Wanted *wanted,
     return NULL;
 }
 
+enum { BUDGET = 32 }; /* readers that a search visits */
+
 static bool is_linear(const Implied *x, const Op *op)
 {
     return op->phase == PH_FORWARD && op_is_einsum(op->kind) &&
@@ -240,7 +242,7 @@ static bool is_linear(const Implied *x, const Op *op)
 
 static const char *rowwise(const Implied *x)
 {
-    int budget = 32;
+    int budget = BUDGET;
     AxisPlace at = place_of(x->from, x->axis);
     if (!x->op || !op_is_elementwise(x->op->kind) || at.kind != AX_S ||
         at.dim + 1 != x->from->type.ndim || x->op->phase != PH_FORWARD)
@@ -279,7 +281,7 @@ static bool is_reduced(const Implied *x, const Op *op)
 
 static const char *residual(const Implied *x)
 {
-    int budget = 32;
+    int budget = BUDGET;
     Arena *a = x->p->arena;
     AxisPlace is = place_of(x->from, x->axis);
     const char *text = output_line(x, x->from, x->to->ax[x->axis]);

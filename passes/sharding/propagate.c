@@ -34,12 +34,15 @@
 
 enum { MAX_SWEEPS = 12, MAX_TURNS = 4 };
 
+static const double init_weight = 1e-3;
+static const double rounding = 1e-12; /* of a loop's modelled times */
+
 /* The number of times that an op runs in a step. Constants are computed once
  * for all steps and weigh almost nothing. */
 static double weight_of(const Op *op)
 {
     double n = (double)ir_trip_count(op);
-    return op->phase == PH_INIT ? n * 1e-3 : n;
+    return op->phase == PH_INIT ? n * init_weight : n;
 }
 
 static void place_value(Propagate *g, Value *v, const Placement *place)
@@ -151,7 +154,7 @@ static void decide_carry(Propagate *g, Op *loop, int i)
     Value *arg = loop->body->arg[i];
     Demands other = {0};
     Placement best = arg->type.place;
-    double least = carry_seconds(g, loop, i, &best) - 1e-12;
+    double least = carry_seconds(g, loop, i, &best) - rounding;
     demands_add(&other, &(Demand){UINT32_MAX, 0, loop->arg[i]->type.place});
     demands_add(&other,
                 &(Demand){UINT32_MAX, 0, loop->body->yield[i]->type.place});

@@ -366,6 +366,8 @@ static double pending_seconds(const Study *y, const Split *split,
     return seconds;
 }
 
+static const double rounding = 1e-13; /* of a sum of modelled times */
+
 /* Computes the cost of the splits, and takes them if it is lower than the best
  * so far by more than rounding. */
 static void consider_split(Study *y, const Split *split)
@@ -389,7 +391,7 @@ static void consider_split(Study *y, const Split *split)
         demanded += result_seconds(y, o, &out[o]);
     }
     seconds += fmax(demanded, pending_seconds(y, split, out));
-    if (!(seconds < best->seconds - 1e-13))
+    if (!(seconds < best->seconds - rounding))
         return;
     best->seconds = seconds;
     memcpy(best->split, split, sizeof best->split);

@@ -139,3 +139,12 @@ void *vec_grow(Arena *a, void *at, int *room, size_t element_size)
     *room = bigger;
     return p;
 }
+
+bool list_has(const void *at, int n, const void *x)
+{
+    const char *pointer = at;
+    for (int i = 0; i < n; i++, pointer += sizeof x)
+        if (memcmp(pointer, &x, sizeof x) == 0)
+            return true;
+    return false;
+}

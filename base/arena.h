@@ -8,6 +8,7 @@
 #define PARC_BASE_ARENA_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct Arena Arena;
@@ -53,6 +54,9 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
                                      sizeof *(v)->at))                      \
          : (void)0,                                                         \
      (v)->at[(v)->n++] = (x))
+/* Whether a VEC of pointers has x. */
+#define vec_has(v, x) list_has((v)->at, (v)->n, (x))
+bool list_has(const void *at, int n, const void *x);
 void *vec_grow(Arena *a, void *at, int *room, size_t element_size);
 
 #endif

@@ -1,11 +1,14 @@
 /* build.c: builds ops with inferred result types and derived placements. */
-#include <string.h>
-
 #include "base/bug.h"
 #include "ir/internal.h"
 #include "ir/rules.h"
 
 enum { MAX_ARGS_ON_STACK = 16 };
+
+Build ir_build_at(Program *p, const Op *like, Op *before)
+{
+    return (Build){p, like->region, before, like->phase, like->loc, like->path};
+}
 
 /* ---- one op -------------------------------------------------------------- */
 
@@ -15,12 +18,8 @@ static Op *start_op(Build *b, OpKind kind, int nargs, Value *const *args,
     Op *op = ir_raw_op(b->p, kind, nargs, nouts);
     for (int i = 0; i < nargs; i++)
         op->arg[i] = args[i];
-    const char *attrs = op_info(kind)->attrs;
-    int nattrs = 0;
-    for (const char *s = attrs; (s = strchr(s, ':')); s++)
-        nattrs++;
-    if (nattrs)
-        memcpy(op->attr, attr, sizeof *attr * (size_t)nattrs);
+    for (int i = 0; op_attr_at(kind, i).type; i++)
+        op->attr[i] = attr[i];
     op->phase = b->phase;
     op->loc = b->loc;
     op->path = b->path ? b->path : "";
@@ -45,7 +44,7 @@ Op *ir_op_typed(Build *b, OpKind kind, int nargs, Value *const *args,
 static void place_structural(const Program *p, Op *op)
 {
     if (op->kind == OP_param)
-        op->out[0]->type = p->param.at[op_attr(op, "param").i].type;
+        op->out[0]->type = p->param.at[op_param(op)].type;
     if (op->kind == OP_input)
         op->out[0]->type = p->input.at[op_attr(op, "input").i].type;
     if (op->kind == OP_finish_grad || op->kind == OP_fold ||
@@ -78,8 +77,8 @@ Op *ir_op(Build *b, OpKind kind, int nargs, Value *const *args,
           const Attr *attr, const char *hint)
 {
     Type few[MAX_ARGS_ON_STACK], *types = few;
-    if (nargs + 3 > MAX_ARGS_ON_STACK)
-        types = NEW_ARRAY(b->p->arena, Type, nargs + 3);
+    if (nargs + MAX_MORE_RESULTS > MAX_ARGS_ON_STACK)
+        types = NEW_ARRAY(b->p->arena, Type, nargs + MAX_MORE_RESULTS);
     int nouts;
     if (op_is_conversion(kind))
         bug("op %s changes placements: its results need types",

@@ -4,14 +4,12 @@
  */
 #include "ir/ir.h"
 
-enum { MOST_ELEMENTS_LOG2 = 50 };
-
 /* The product of sizes; 0 if one is below 1 or the product is too large. */
-static int64_t product(const int64_t *size, int n)
+static int64_t checked_product(const int64_t *size, int n)
 {
     int64_t all = 1;
     for (int i = 0; i < n; i++) {
-        if (size[i] < 1 || all > (INT64_C(1) << MOST_ELEMENTS_LOG2) / size[i])
+        if (size[i] < 1 || all > (INT64_C(1) << MAX_ELEMENTS_LOG2) / size[i])
             return 0;
         all *= size[i];
     }
@@ -20,9 +18,9 @@ static int64_t product(const int64_t *size, int n)
 
 bool file_tensor_fits(const FileTensor *f, const Type *t)
 {
-    int64_t elements = product(f->dim, f->ndim), last = f->first;
+    int64_t elements = checked_product(f->dim, f->ndim), last = f->first;
     if (elements == 0 || f->n < 1 || f->first < 0 || f->first >= elements ||
-        product(f->size, f->n) != product(t->dim, t->ndim))
+        checked_product(f->size, f->n) != checked_product(t->dim, t->ndim))
         return false;
     for (int i = 0; i < f->n; i++) {
         if (f->stride[i] < 0 || (f->size[i] > 1 && f->stride[i] >

@@ -276,7 +276,7 @@ static const char *infer_slice(Infer *in)
         return arena_printf(in->p->arena, "there is no dim %lld", (long long)d);
     *in->out = plain(t);
     int64_t size = t->dim[d];
-    const int64_t limit = (int64_t)1 << 40;
+    const int64_t limit = (int64_t)1 << MAX_DIM_LOG2;
     if (in->kind == OP_slice) {
         int64_t start = attr_of(in, "start")->i, n = attr_of(in, "size")->i;
         if (start < 0 || n < 1 || start > size || n > size - start)
@@ -440,12 +440,9 @@ static const char *infer_fold(Infer *in)
     int64_t d = attr_of(in, "dim")->i, n = attr_of(in, "n")->i;
     if (d < 0 || d >= t.ndim || n < 1 || t.dim[d] % n)
         return "the dim does not divide into that many parts";
-    if (t.nstack == MAX_STACK)
+    if (!type_push_stack(&t, n))
         return "stacks are nested too deep";
     t.dim[d] /= n;
-    memmove(t.stack + 1, t.stack, sizeof *t.stack * (size_t)t.nstack);
-    t.stack[0] = n;
-    t.nstack++;
     *in->out = t;
     return NULL;
 }
@@ -457,8 +454,7 @@ static const char *infer_unfold(Infer *in)
     if (d < 0 || d >= t.ndim || t.nstack < 1)
         return "operand 0 is not a stack of parts of that dim";
     t.dim[d] *= t.stack[0];
-    t.nstack--;
-    memmove(t.stack, t.stack + 1, sizeof *t.stack * (size_t)t.nstack);
+    type_pop_stack(&t);
     *in->out = t;
     return NULL;
 }
@@ -466,7 +462,7 @@ static const char *infer_unfold(Infer *in)
 static const char *infer_output(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    const char *name = in->attr[op_attr_index(OP_output, "name")].s;
+    const char *name = attr_of(in, "name")->s;
     for (int i = 0; name && i < in->p->output.n && t->nstack == 0; i++)
         if (!strcmp(in->p->output.at[i].name, name))
             return NULL;
@@ -525,7 +521,7 @@ static InferRule *by_kind(OpKind kind)
  * split. */
 static int base_count(const Infer *in)
 {
-    if (op_attr_find(in->kind, "of") < 0)
+    if (!attr_maybe(in->kind, in->attr, "of"))
         return rule_base_count(in->kind);
     const AttrList *of = &attr_of(in, "of")->l;
     int n = 0;

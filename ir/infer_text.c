@@ -86,7 +86,7 @@ static const char *text_dtypes(Infer *in)
     return NULL;
 }
 
-static unsigned letters_of(const RuleTensor *t)
+static unsigned letter_set(const RuleTensor *t)
 {
     unsigned all = 0;
     for (int k = 0; k < t->n; k++)
@@ -135,7 +135,7 @@ static const char *check_beside(Infer *in, const RuleText *t)
         !same_letters(result, result + 1))
         return "the results differ in letters";
     if (!fault && in->kind == OP_einsum_bias_grad &&
-        (letters_of(result + 1) & ~letters_of(&t->tensor[0])))
+        (letter_set(result + 1) & ~letter_set(&t->tensor[0])))
         return "the second result is not a sum of the first operand";
     return fault;
 }
@@ -166,7 +166,7 @@ static const char *check_einsum(Infer *in, const RuleText *t)
                             number[in->nargs],
                             nouts == 1 ? "one result" : "two results");
     for (int i = 0; i < t->nargs + t->nouts; i++) {
-        unsigned seen = letters_of(&t->tensor[i]);
+        unsigned seen = letter_set(&t->tensor[i]);
         if (__builtin_popcount(seen) != t->tensor[i].n)
             return arena_printf(in->p->arena,
                                 "a letter occurs twice in one tensor of "
@@ -196,14 +196,14 @@ const char *infer_by_text(Infer *in)
         bug("rule '%s': %s", rule, fault);
     if (einsum)
         fault = check_einsum(in, &text);
-    int n = op_attr_find(in->kind, "n");
-    if (!fault && n >= 0 && in->attr[n].i < 1)
+    const Attr *n = attr_maybe(in->kind, in->attr, "n");
+    if (!fault && n && n->i < 1)
         fault = "n is less than 1";
     if (!fault)
         fault = rule_text_bind(in->p->arena, &text, in->args,
-                               n >= 0 ? in->attr[n].i : 0, &sizes);
-    int of = op_attr_find(in->kind, "of");
-    if (!fault && of >= 0 && in->attr[of].l.n != text.nbases)
+                               n ? n->i : 0, &sizes);
+    const Attr *of = attr_maybe(in->kind, in->attr, "of");
+    if (!fault && of && of->l.n != text.nbases)
         fault = "'of' must have one size for each base";
     if (fault)
         return fault;

@@ -1,12 +1,10 @@
-/* internal.h: declares what only files of ir/ use: names, construction of ops
- * without checks, the text of sharding rules, checks of one op. */
+/* internal.h: declares what only files of ir/ use: construction of ops without
+ * checks, the text of sharding rules, checks of one op. */
 #ifndef PARC_IR_INTERNAL_H
 #define PARC_IR_INTERNAL_H
 
 #include "ir/ir.h"
-
-struct NameTable *names_new(Arena *a);
-struct NameTable *names_copy(Arena *a, const struct NameTable *t);
+#include "ir/rules.h"
 
 /* Ends the compilation with an error at `loc` if the type of a new value is too
  * large: one layer of the user's model may be legal, but not all layers. */
@@ -24,14 +22,14 @@ void ir_set_region_arg(Region *r, int i, Value *v);
 
 /* ---- the text of sharding rules (rules_parse.c) ------------------------- */
 
+enum { MAX_TEXT_TENSORS = 12, MAX_BASES = 4 };
+
 /* One dim of a rule's tensor: letters, major first, or "...". */
 typedef struct RuleDim {
     bool dots;
     int n;
-    char letter[4];
+    char letter[MAX_DIM_FACTORS];
 } RuleDim;
-
-enum { MAX_TEXT_TENSORS = 12 };
 
 typedef struct RuleTensor {
     bool added; /* it begins with '+' */
@@ -43,8 +41,8 @@ typedef struct RuleText {
     int nargs, nouts;
     RuleTensor tensor[MAX_TEXT_TENSORS];
     int nbases;
-    char base[4]; /* letters of the base factors, in order */
-    bool whole[26], max[26];
+    char base[MAX_BASES]; /* letters of the base factors, in order */
+    bool whole[LETTERS], max[LETTERS];
 } RuleText;
 
 /* NULL, or the error in the text. `plain` accepts only einsum specs: single
@@ -53,7 +51,7 @@ const char *rule_text_parse(const char *text, bool plain, RuleText *t);
 
 /* Sizes of letters (0: not bound) and of the dims that "..." matches. */
 typedef struct RuleSizes {
-    int64_t letter[26];
+    int64_t letter[LETTERS];
     int ndots;
     int64_t dots[MAX_DIMS];
 } RuleSizes;
@@ -63,9 +61,6 @@ typedef struct RuleSizes {
  * mismatch. */
 const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
                            int64_t rest, RuleSizes *sizes);
-
-/* The words for a placement on one axis, for messages. */
-const char *axis_place_words(Arena *a, AxisPlace p);
 
 /* ---- verification (verify_place.c) --------------------------------------- */
 
@@ -90,6 +85,7 @@ const char *verify_memory(const Program *p);
 
 /* The number of trailing base operands of an op whose rule has them. */
 int rule_base_count(OpKind kind);
-int op_attr_find(OpKind kind, const char *name); /* -1: none */
+/* The attribute of that name in a list; NULL: ops of the kind have none. */
+const Attr *attr_maybe(OpKind kind, const Attr *attr, const char *name);
 
 #endif

@@ -15,7 +15,7 @@ Program *ir_program(Arena *a, Diag *d)
     p->diag = d;
     p->model = "";
     p->plan.name = "";
-    p->names = names_new(a);
+    p->names.arena = a;
     p->step = ir_raw_region(p, NULL, 0);
     return p;
 }
@@ -250,6 +250,18 @@ void ir_replace_uses(Region *r, Value *old, Value *with)
     replace_in(r->yield, r->nyields, old, with);
 }
 
+Op *ir_next(const Region *r, const Op *op)
+{
+    if (!op)
+        return r->first;
+    if (op->body && op->body->first)
+        return op->body->first;
+    for (; !op->next; op = op->region->owner)
+        if (op->region == r)
+            return NULL;
+    return op->next;
+}
+
 void ir_walk(Region *r, OpVisit *visit, void *context)
 {
     /* The visitor may remove the op that it is given. */
@@ -376,13 +388,10 @@ static MemoryPlan *copy_memory(Arena *a, const MemoryPlan *from)
 }
 
 /* Lets attributes name the copies of the ops that they name. */
-static void map_ops(Op *op, void *context)
+static void map_ops(const Copy *c, Op *op)
 {
-    const Copy *c = context;
-    int i = 0;
-    for (const char *at = op_info(op->kind)->attrs; (at = strchr(at, ':'));
-         at++, i++)
-        if (at[1] == 'o' && op->attr[i].o)
+    for (int i = 0; op_attr_at(op->kind, i).type; i++)
+        if (op_attr_at(op->kind, i).type == 'o' && op->attr[i].o)
             op->attr[i].o = c->map[op->attr[i].o->out[0]->id]->def;
 }
 
@@ -405,10 +414,11 @@ Program *ir_copy(const Program *p)
     q->plan.unit = copy_array(a, p->plan.unit, p->plan.nunits, sizeof(Unit));
     q->plan.checkpoint = copy_array(a, p->plan.checkpoint,
                                     p->plan.ncheckpoints, sizeof(Checkpoint));
-    q->names = names_copy(a, p->names);
+    q->names = text_map_copy(&p->names);
     Copy c = {q, NEW_ARRAY(a, Value *, p->nvalues), true, PH_FORWARD};
     q->step = copy_region(&c, p->step, NULL);
-    ir_walk(q->step, map_ops, &c);
+    for_ops(op, q->step)
+        map_ops(&c, op);
     for (int i = 0; i < q->param.n; i++)
         if (q->param.at[i].value)
             q->param.at[i].value = mapped(&c, q->param.at[i].value);

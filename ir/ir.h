@@ -27,15 +27,10 @@
 #define PARC_IR_IR_H
 
 #include "base/diag.h"
+#include "base/text_map.h"
+#include "ir/ops.h"
 #include "ir/plan_spec.h"
 #include "ir/type.h"
-
-typedef enum OpKind {
-#define OP(name, ...) OP_##name,
-#include "ir/ops.def"
-#undef OP
-    OP_COUNT
-} OpKind;
 
 /* When an op runs. INIT ops compute constants (tables of sines, for example)
  * once at start; they depend only on each other. */
@@ -371,7 +366,7 @@ struct Program {
     Program *forward[PURPOSES]; /* of a training step: its forward programs by
                                  * purpose; NULL: none */
     uint32_t nvalues, nops; /* ids in use: the length of tables */
-    struct NameTable *names;
+    TextMap names;       /* of values, in use */
     int streams;         /* of the target, after `schedule`; before 0 */
     struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
     const char **equal_kernel; /* of a forward program, by op id: the name of an
@@ -394,6 +389,13 @@ typedef struct Build {
     const char *path; /* not NULL; "" for the model */
 } Build;
 
+/* Before `before`, NULL: at the end of like's region; the rest as `like` has
+ * it. */
+Build ir_build_at(Program *p, const Op *like, Op *before);
+
+/* The most results of an op with inferred types, in addition to one for each
+ * operand. */
+enum { MAX_MORE_RESULTS = 3 };
 /* An op with inferred result types (infer.c). Operands that do not fit end in
  * bug(): callers check user input first with ir_infer. `attr` holds the op's
  * attributes in the order of ops.def (NULL: none). Result names derive from
@@ -444,6 +446,8 @@ void ir_loop_drop_result(Program *p, Op *loop, int i);
 
 Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc);
 const char *ir_unique_name(Program *p, const char *hint);
+/* For a value that replaces another. */
+void ir_swap_names(Value *a, Value *b);
 /* Takes exactly this name; false if it is in use. For the parser. */
 bool ir_claim_name(Program *p, const char *name);
 /* Renumbers values and ops in the order of the text and frees unused names. The
@@ -472,30 +476,21 @@ void ir_eliminate_dead(Program *p);
 /* Deep-copies a program (same arena, same ids and names). */
 Program *ir_copy(const Program *p);
 
-/* Walks every op, bodies after their owners, in order. */
+/* All ops of a region in order, bodies after their owners: for_ops(op, r) runs
+ * the statement after it for each; it may not remove the op. ir_next is the op
+ * after `op`, or the first if that is NULL; NULL: there are no more. */
+#define for_ops(op, r) \
+    for (Op *op = ir_next((r), NULL); op; op = ir_next((r), op))
+Op *ir_next(const Region *r, const Op *op);
+/* The same for a visitor, which may remove the op and insert others. */
 typedef void OpVisit(Op *op, void *context);
 void ir_walk(Region *r, OpVisit *visit, void *context);
 /* How many times an op runs per step: the product of the enclosing trip
  * counts. */
 int64_t ir_trip_count(const Op *op);
 
-/* ---- ops.c: the operator table ----------------------------------------- */
+/* ---- ops.c: ops, their attributes; ops.h has the kinds ------------------- */
 
-typedef struct OpInfo {
-    const char *name;
-    int nargs, nouts;    /* -1: any number */
-    const char *attrs;   /* "dims:l keep:b" */
-    const char *rule;    /* sharding rule, see rules.h; NULL: structural */
-    const char *linear;  /* the operands in which it is linear, see rules.h */
-    bool effect;         /* not removed if its results are unused */
-    bool cheap;          /* elementwise or a small reduction: may be recomputed
-                          * instead of saved */
-    const char *meaning;
-} OpInfo;
-const OpInfo *op_info(OpKind kind);
-OpKind op_by_name(const char *name); /* OP_COUNT: none */
-/* The position of an attribute; bug() if the op does not have it. */
-int op_attr_index(OpKind kind, const char *name);
 #define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
 /* Whether op is the loop over microbatches, which runs the whole model. */
 bool loop_is_microbatches(const Program *p, const Op *op);
@@ -506,8 +501,8 @@ static inline bool loop_reverse(const Op *op)
 }
 /* Attributes of ops that have them: the mesh axes of a conversion; the index of
  * the parameter; the dim; the specification of an einsum; the FSDP unit of a
- * gather or reduce-scatter ("": none), and how many units or iterations early a
- * gather or fetch begins. */
+ * gather or reduce-scatter ("": none), and how many units early a gather or
+ * fetch begins, or iterations if it is a fetch that no gather reads. */
 static inline uint32_t op_axes(const Op *op)
 {
     return (uint32_t)op_attr(op, "axes").i;
@@ -520,26 +515,30 @@ static inline int64_t op_prefetch(const Op *op)
 {
     return op_attr(op, "prefetch").i;
 }
-bool op_is_collective(OpKind kind); /* moves data between ranks */
-bool op_is_conversion(OpKind kind); /* collectives, take_part, take_share */
-bool op_is_elementwise(OpKind kind); /* rule "=" */
-bool op_is_einsum(OpKind kind); /* with or without an epilogue */
+static inline bool loop_is_stack(const Op *loop, int i) /* of its operands */
+{
+    return i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+}
+static inline bool loop_is_free(const Op *loop, int i)
+{
+    return i >= loop->ncarry + loop->nstack;
+}
+/* Whether op is an all-gather of an FSDP unit's parameters. */
+static inline bool op_is_unit_gather(const Op *op)
+{
+    return op->kind == OP_all_gather && op_unit(op) && op_unit(op)[0];
+}
 /* The reduce_scatter after an einsum_shard, with only ops of this kind between
  * them, and the index of the operand that the einsum_shard makes; NULL: there
  * is none. */
 const Op *op_scatter_of(const Op *einsum, int *operand);
-/* Whether the result is the operand's memory: reshape, fold, unfold,
- * finish_grad. */
-bool op_is_view(OpKind kind);
-/* Ops that only say when others run: early, start, record, wait, barrier. */
-bool op_is_schedule(OpKind kind);
-/* Whether the op has a region: loop, fused, early. */
-bool op_has_body(OpKind kind);
-/* The innermost loop around the op; NULL: none. */
+/* The innermost loop around the op; the `early` that it is in. NULL: none. */
 Op *op_loop(const Op *op);
-/* Attention, with or without dropout; its gradient. */
-bool op_is_attention(OpKind kind);
-bool op_is_attention_grad(OpKind kind);
+Op *op_early(const Op *op);
+/* Whether an operand of the op is a result of `of`. */
+bool op_reads(const Op *op, const Op *of);
+/* Whether the op makes zeros only; false for NULL. */
+bool op_is_zero(const Op *op);
 
 /* ---- host.c ------------------------------------------------------------- */
 

@@ -1,91 +1,13 @@
 /* names.c: gives values unique names, and renumbers the values and ops of a
  * program in the order of the text.
- *
- * A hash table has the names in use. Each entry also stores the next number to
- * append to its name, so that finding a unique name takes constant time.
  */
 #include <string.h>
 
-#include "ir/internal.h"
-
-typedef struct Entry {
-    const char *name; /* NULL: free */
-    bool used;
-    int next; /* the next number to append */
-} Entry;
-
-struct NameTable {
-    Arena *arena;
-    Entry *entry;
-    unsigned n, room; /* `room` is a power of two */
-};
-
-struct NameTable *names_new(Arena *a)
-{
-    struct NameTable *t = NEW(a, struct NameTable);
-    t->arena = a;
-    t->room = 256;
-    t->entry = NEW_ARRAY(a, Entry, t->room);
-    return t;
-}
-
-struct NameTable *names_copy(Arena *a, const struct NameTable *t)
-{
-    struct NameTable *copy = NEW(a, struct NameTable);
-    *copy = *t;
-    copy->arena = a;
-    copy->entry = arena_copy(a, t->entry, t->room * sizeof(Entry));
-    return copy;
-}
-
-static unsigned hash(const char *s)
-{
-    unsigned h = 2166136261u;
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
-}
-
-static Entry *slot(struct NameTable *t, const char *name)
-{
-    unsigned i = hash(name) & (t->room - 1);
-    while (t->entry[i].name && strcmp(t->entry[i].name, name) != 0)
-        i = (i + 1) & (t->room - 1);
-    return &t->entry[i];
-}
-
-static void grow(struct NameTable *t)
-{
-    Entry *old = t->entry;
-    unsigned n = t->room;
-    t->room *= 2;
-    t->entry = NEW_ARRAY(t->arena, Entry, t->room);
-    for (unsigned i = 0; i < n; i++)
-        if (old[i].name)
-            *slot(t, old[i].name) = old[i];
-}
-
-/* The entry of a name, added if missing. */
-static Entry *entry_of(struct NameTable *t, const char *name)
-{
-    if (2 * t->n >= t->room)
-        grow(t);
-    Entry *e = slot(t, name);
-    if (!e->name) {
-        t->n++;
-        e->name = arena_strdup(t->arena, name);
-        e->next = 2;
-    }
-    return e;
-}
+#include "ir/ir.h"
 
 bool ir_claim_name(Program *p, const char *name)
 {
-    Entry *e = entry_of(p->names, name);
-    if (e->used)
-        return false;
-    e->used = true;
-    return true;
+    return text_map_add(&p->names, name) != NULL;
 }
 
 /* The hint with invalid characters replaced, without a number that an earlier
@@ -109,23 +31,14 @@ static char *base_name(Arena *a, const char *hint)
 
 const char *ir_unique_name(Program *p, const char *hint)
 {
-    const char *base = base_name(p->arena, hint);
-    Entry *e = entry_of(p->names, base);
-    if (!e->used) {
-        e->used = true;
-        return e->name;
-    }
-    for (int n = e->next;; n++) {
-        Entry *numbered =
-            entry_of(p->names, arena_printf(p->arena, "%s.%d", base, n));
-        if (numbered->used)
-            continue;
-        numbered->used = true;
-        const char *name = numbered->name;
-        /* The table may have been reallocated. */
-        slot(p->names, base)->next = n + 1;
-        return name;
-    }
+    return text_map_unique(&p->names, base_name(p->arena, hint), '.');
+}
+
+void ir_swap_names(Value *a, Value *b)
+{
+    const char *name = a->name;
+    a->name = b->name;
+    b->name = name;
 }
 
 /* ---- renumbering --------------------------------------------------------- */
@@ -152,6 +65,6 @@ static void renumber_region(Program *p, Region *r)
 void ir_renumber(Program *p)
 {
     p->nvalues = p->nops = 0;
-    p->names = names_new(p->arena);
+    p->names = (TextMap){.arena = p->arena};
     renumber_region(p, p->step);
 }

@@ -29,7 +29,7 @@ OpKind op_by_name(const char *name)
     return OP_COUNT;
 }
 
-int op_attr_find(OpKind kind, const char *name)
+static int op_attr_find(OpKind kind, const char *name)
 {
     size_t n = strlen(name);
     int index = 0;
@@ -41,6 +41,24 @@ int op_attr_find(OpKind kind, const char *name)
         s += *s == ' ';
     }
     return -1;
+}
+
+AttrInfo op_attr_at(OpKind kind, int i)
+{
+    for (const char *at = op_info(kind)->attrs; *at; i--) {
+        size_t n = strcspn(at, ":");
+        if (i == 0)
+            return (AttrInfo){at[n + 1], at, (int)n};
+        at += n + 2;
+        at += *at == ' ';
+    }
+    return (AttrInfo){0};
+}
+
+const Attr *attr_maybe(OpKind kind, const Attr *attr, const char *name)
+{
+    int i = op_attr_find(kind, name);
+    return i >= 0 ? &attr[i] : NULL;
 }
 
 int op_attr_index(OpKind kind, const char *name)
@@ -118,6 +136,26 @@ Op *op_loop(const Op *op)
     while (owner && owner->kind != OP_loop)
         owner = owner->region->owner;
     return owner;
+}
+
+Op *op_early(const Op *op)
+{
+    Op *owner = op->region->owner;
+    return owner && owner->kind == OP_early ? owner : NULL;
+}
+
+bool op_reads(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i]->def == of)
+            return true;
+    return false;
+}
+
+bool op_is_zero(const Op *op)
+{
+    return op && (op->kind == OP_zeros ||
+                  (op->kind == OP_full && op_attr(op, "value").f == 0));
 }
 
 bool op_is_attention(OpKind kind)

@@ -3,12 +3,14 @@
 
 #include <string.h>
 
+enum { MAX_DIGITS = 18, RANK_BITS = 10 };
+
 static bool take_number(const char **at, const char *end, int64_t *n)
 {
     const char *begin = *at;
 
     *n = 0;
-    while (*at < end && **at >= '0' && **at <= '9' && *at - begin < 18)
+    while (*at < end && **at >= '0' && **at <= '9' && *at - begin < MAX_DIGITS)
         *n = *n * 10 + (*(*at)++ - '0');
     return *at > begin;
 }
@@ -168,13 +170,13 @@ int path_numbers(const char *path)
 int path_index_rank(const char *pattern)
 {
     Kinds k = kinds_of(pattern);
-    return k.numbers << 10 | k.ranges;
+    return k.numbers << RANK_BITS | k.ranges;
 }
 
 int path_rank(const char *pattern)
 {
     Kinds k = kinds_of(pattern);
-    return path_index_rank(pattern) << 10 | (2 * k.names + k.globs);
+    return path_index_rank(pattern) << RANK_BITS | (2 * k.names + k.globs);
 }
 
 bool path_has_star(const char *pattern)

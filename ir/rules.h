@@ -23,10 +23,12 @@ typedef struct Factor {
     int base;     /* -1, or the base operand that it needs when split */
 } Factor;
 
+enum { MAX_DIM_FACTORS = 4 };
+
 /* A dim as a product of factors, major first; n = 0: a dim of size 1. */
 typedef struct DimFactors {
     int n;
-    uint8_t f[4];
+    uint8_t f[MAX_DIM_FACTORS];
 } DimFactors;
 
 typedef struct Rule {

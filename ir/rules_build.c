@@ -91,7 +91,7 @@ static void build_random(Builder *b)
     }
 }
 
-static bool list_has(const AttrList *l, int64_t x)
+static bool has_number(const AttrList *l, int64_t x)
 {
     for (int i = 0; i < l->n; i++)
         if (l->v[i] == x)
@@ -107,7 +107,7 @@ static void build_reduce(Builder *b)
     bool keep = op_attr(b->op, "keep").i;
     int to = 0;
     for (int d = 0; d < in->ndim; d++) {
-        bool gone = list_has(dims, d);
+        bool gone = has_number(dims, d);
         if (in->dim[d] != 1) {
             int f = new_factor(r, in->dim[d]);
             r->factor[f].by_max = gone && b->op->kind == OP_max;
@@ -143,7 +143,7 @@ static void build_along(Builder *b)
 {
     Rule *r = b->r;
     const Type *out = tensor_type(b, r->nargs);
-    int along = (int)op_attr(b->op, "dim").i;
+    int along = op_dim(b->op);
     for (int d = 0; d < out->ndim; d++) {
         if (d != along && out->dim[d] == 1)
             continue;
@@ -157,16 +157,6 @@ static void build_along(Builder *b)
 }
 
 /* ---- reshape ------------------------------------------------------------- */
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t c = a % b;
-        a = b;
-        b = c;
-    }
-    return a;
-}
 
 /* One side of a reshape, visited from major to minor: `rest` of dim `d` has no
  * factors yet. */
@@ -216,7 +206,7 @@ static void build_reshape(Builder *b)
     Side from = {0, -1, 1, tensor_type(b, 0)};
     Side to = {1, -1, 1, tensor_type(b, 1)};
     while (side_open(&from) && side_open(&to)) {
-        int64_t g = gcd(from.rest, to.rest);
+        int64_t g = common_divisor(from.rest, to.rest);
         DimFactors *df = &r->dim[0][from.d], *dt = &r->dim[1][to.d];
         /* The last factor of a dim is reserved for its rest. */
         int last = (int)sizeof df->f - 1;
@@ -243,18 +233,18 @@ static void build_text(Builder *b)
     RuleSizes sizes;
     bool einsum = op_is_einsum(b->op->kind);
     const char *rule =
-        einsum ? op_attr(b->op, "spec").s : op_info(b->op->kind)->rule;
-    int n = op_attr_find(b->op->kind, "n");
+        einsum ? op_spec(b->op) : op_info(b->op->kind)->rule;
+    const Attr *n = attr_maybe(b->op->kind, b->op->attr, "n");
     const char *fault = rule_text_parse(rule, einsum, &text);
     if (!fault)
         fault = rule_text_bind(b->p->arena, &text, b->op->arg,
-                               n >= 0 ? b->op->attr[n].i : 0, &sizes);
+                               n ? n->i : 0, &sizes);
     if (fault)
         bug("%s '%s': %s", op_info(b->op->kind)->name, rule, fault);
-    int letter[26], dots[MAX_DIMS];
+    int letter[LETTERS], dots[MAX_DIMS];
     for (int i = 0; i < sizes.ndots; i++)
         dots[i] = sizes.dots[i] == 1 ? -1 : new_factor(r, sizes.dots[i]);
-    for (int i = 0; i < 26; i++) {
+    for (int i = 0; i < LETTERS; i++) {
         letter[i] = sizes.letter[i] <= 1 ? -1 : new_factor(r, sizes.letter[i]);
         if (letter[i] < 0)
             continue;
@@ -263,10 +253,10 @@ static void build_text(Builder *b)
     }
     /* The attribute `of` has the sizes of the global tensor. A dim that is
      * larger than 1 there has a base, even if only 1 is left here. */
-    int of = op_attr_find(b->op->kind, "of");
+    const Attr *of = attr_maybe(b->op->kind, b->op->attr, "of");
     for (int k = 0; k < text.nbases; k++) {
         int f = letter[text.base[k] - 'a'];
-        if (of >= 0 && b->op->attr[of].l.v[k] == 1)
+        if (of && of->l.v[k] == 1)
             continue;
         if (f >= 0)
             r->factor[f].base = r->nbases;

@@ -48,12 +48,6 @@ static bool passes_max(OpKind kind)
     return table[kind];
 }
 
-static bool is_zero(const Op *op)
-{
-    return op->kind == OP_zeros ||
-           (op->kind == OP_full && op_attr(op, "value").f == 0);
-}
-
 /* ---- allowed splits ------------------------------------------------------ */
 
 static bool factor_fits(const Rule *r, int f, int64_t parts)
@@ -75,7 +69,7 @@ bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
     if (s.kind == SPLIT_PMAX)
         return passes_max(op->kind);
     if (r->nargs == 0)
-        return is_zero(op);
+        return op_is_zero(op);
     if (op->kind == OP_cast && !dtype_is_float(op->out[0]->type.dtype))
         return false; /* rounding to integers is not linear */
     return s.operand < 0 ? linear_in_all(op->kind)
@@ -101,19 +95,6 @@ AxisPlace rule_place(const Rule *r, int tensor, Split s)
         place.kind = r->factor[s.factor].by_max ? AX_PMAX : AX_P;
     }
     return place;
-}
-
-/* ---- words --------------------------------------------------------------- */
-
-const char *axis_place_words(Arena *a, AxisPlace p)
-{
-    static const char *const words[] = {[AX_R] = "Replicate",
-                                        [AX_P] = "Partial(sum)",
-                                        [AX_PMAX] = "Partial(max)",
-                                        [AX_FLAT] = "flat"};
-    if (p.kind == AX_S)
-        return arena_printf(a, "Shard(%d)", p.dim);
-    return words[p.kind];
 }
 
 /* ---- derivation ---------------------------------------------------------- */
@@ -190,7 +171,7 @@ static Split from_nothing(const Derive *d)
     const Rule *r = d->r;
     AxisPlace given = d->given.ax[d->axis];
     Split s = {SPLIT_NONE, -1, -1};
-    if (given.kind == AX_P && is_zero(d->op))
+    if (given.kind == AX_P && op_is_zero(d->op))
         s.kind = SPLIT_PARTIAL;
     if (given.kind != AX_S || given.dim >= MAX_DIMS)
         return s;
@@ -256,11 +237,11 @@ static bool awaits_storage(const Derive *d)
     const Op *def = d->op->arg[0]->def;
     if (d->p->stage > STAGE_PARTITIONED || !def || def->kind != OP_finish_grad)
         return false;
-    const Unit *u = sharding_unit(d->p, (int)op_attr(def, "param").i);
+    const Unit *u = sharding_unit(d->p, op_param(def));
     return u && (u->axes >> d->axis & 1);
 }
 
-static const char *check_bases(const Derive *d, Split s)
+static const char *bases_fit(const Derive *d, Split s)
 {
     for (int k = 0; d->r->nargs + k < d->op->nargs; k++) {
         int i = d->r->nargs + k;
@@ -312,7 +293,7 @@ static const char *derive_axis(Derive *d)
         return unfit(d, s.operand < 0 ? 0 : s.operand,
                      "Replicate, it is not linear there");
     }
-    const char *fault = check_bases(d, s);
+    const char *fault = bases_fit(d, s);
     for (int k = 0; k < d->r->nouts; k++)
         d->result[k].ax[d->axis] = rule_place(d->r, d->r->nargs + k, s);
     d->split[d->axis] = s;

@@ -38,7 +38,7 @@ static const char *parse_dim(const char **s, bool plain, RuleDim *d)
         d->dots = true;
         c += 3;
     } else if (*c == '(') {
-        for (c++; is_letter(*c) && d->n < 4; c++)
+        for (c++; is_letter(*c) && d->n < MAX_DIM_FACTORS; c++)
             d->letter[d->n++] = *c;
         if (*c++ != ')')
             return "a group of letters has no end";
@@ -66,7 +66,8 @@ static const char *parse_tensor(const char **s, bool plain, RuleTensor *t)
 }
 
 /* Parses a list of tensors up to the first other character. */
-static const char *parse_list(const char **s, bool plain, RuleText *t, int *n)
+static const char *parse_tensors(const char **s, bool plain, RuleText *t,
+                                 int *n)
 {
     *n = 0;
     for (;;) {
@@ -83,7 +84,7 @@ static const char *parse_list(const char **s, bool plain, RuleText *t, int *n)
     }
 }
 
-static const char *parse_notes(const char *s, RuleText *t)
+static const char *parse_rule_notes(const char *s, RuleText *t)
 {
     while (*(s = skip_blanks(s))) {
         if (*s++ != ';')
@@ -98,7 +99,7 @@ static const char *parse_notes(const char *s, RuleText *t)
                 t->whole[*s - 'a'] = true;
             else if (n == 3 && memcmp(word, "max", n) == 0)
                 t->max[*s - 'a'] = true;
-            else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < 4)
+            else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < MAX_BASES)
                 t->base[t->nbases++] = *s;
             else
                 return "a note is not whole, base or max";
@@ -114,23 +115,25 @@ const char *rule_text_parse(const char *text, bool plain, RuleText *t)
     int n = 0;
     const char *fault = NULL;
     if (strncmp(s, "->", 2) != 0)
-        fault = parse_list(&s, plain, t, &n);
+        fault = parse_tensors(&s, plain, t, &n);
     if (fault)
         return fault;
     t->nargs = n;
     if (strncmp(s, "->", 2) != 0)
         return "'->' is missing";
     s += 2;
-    fault = parse_list(&s, plain, t, &n);
+    fault = parse_tensors(&s, plain, t, &n);
     if (fault)
         return fault;
     t->nouts = n;
     if (plain && *s)
         return "something follows the result";
-    return parse_notes(s, t);
+    return parse_rule_notes(s, t);
 }
 
 /* ---- sizes --------------------------------------------------------------- */
+
+enum { MANY_DIMS = 1 << 20 };
 
 /* The number of dims that "..." matches in a tensor; -1 without dots. */
 static int dots_of(const RuleTensor *t, int ndim)
@@ -146,7 +149,7 @@ static const char *check_rank(Arena *a, const RuleText *t, int i, int ndim,
 {
     const RuleTensor *tensor = &t->tensor[i];
     int dots = dots_of(tensor, ndim);
-    if (dots_of(tensor, 1 << 20) < 0) {
+    if (dots_of(tensor, MANY_DIMS) < 0) {
         if (ndim != tensor->n)
             return arena_printf(a, "operand %d has %d dims, it needs %d", i,
                                 ndim, tensor->n);

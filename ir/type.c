@@ -16,7 +16,7 @@ static const struct {
 } dtype_table[] = {
     [DT_F32] = {"f32", 4, true, 0x1.ffffffp127, 0x1p-150},
     [DT_BF16] = {"bf16", 2, true, 0x1.ffp127, 0x1p-134},
-    [DT_F16] = {"f16", 2, true, 65520, 0x1p-25},
+    [DT_F16] = {"f16", 2, true, F16_MAX + 16, 0x1p-25},
     [DT_I32] = {"i32", 4, false, 0, 0},
     [DT_I64] = {"i64", 8, false, 0, 0},
 };
@@ -63,10 +63,7 @@ int64_t mesh_group(const Mesh *m, uint32_t axes)
 
 int64_t mesh_parts(const Mesh *m)
 {
-    int64_t n = 1;
-    for (int a = 0; a < m->n; a++)
-        n *= m->size[a];
-    return n;
+    return mesh_group(m, UINT32_MAX);
 }
 
 bool mesh_same_axis(const Mesh *m, int a, int b)
@@ -100,11 +97,9 @@ int64_t mesh_coord(const Mesh *m, int64_t rank, int axis)
 
 bool place_equal(const Placement *a, const Placement *b)
 {
-    for (int i = 0; i < MAX_AXES; i++) {
-        const AxisPlace *x = &a->ax[i], *y = &b->ax[i];
-        if (x->kind != y->kind || x->dim != y->dim || x->order != y->order)
+    for (int i = 0; i < MAX_AXES; i++)
+        if (!axis_place_equal(a->ax[i], b->ax[i]))
             return false;
-    }
     return true;
 }
 
@@ -206,6 +201,32 @@ bool type_is_flat(const Type *t, const Mesh *m)
     return false;
 }
 
+uint32_t type_flat_axes(const Type *t)
+{
+    uint32_t axes = 0;
+    for (int a = 0; a < MAX_AXES; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            axes |= 1u << a;
+    return axes;
+}
+
+bool type_push_stack(Type *t, int64_t n)
+{
+    if (t->nstack == MAX_STACK)
+        return false;
+    memmove(t->stack + 1, t->stack, sizeof *t->stack * (size_t)t->nstack);
+    t->stack[0] = n;
+    t->nstack++;
+    return true;
+}
+
+void type_pop_stack(Type *t)
+{
+    t->nstack--;
+    memmove(t->stack, t->stack + 1, sizeof *t->stack * (size_t)t->nstack);
+    t->stack[t->nstack] = 0;
+}
+
 int64_t type_flat_run(const Type *t, const Mesh *m)
 {
     int64_t n = 1, parts = 1;
@@ -265,7 +286,7 @@ void type_normalize(Type *t, const Mesh *m)
 
 /* Far above the tensors of real programs; products of sizes stay within 64
  * bits. */
-static const int64_t element_limit = (int64_t)1 << 50;
+static const int64_t element_limit = (int64_t)1 << MAX_ELEMENTS_LOG2;
 
 bool type_too_large(const Type *t)
 {
@@ -395,7 +416,19 @@ const char *axis_place_text(Arena *a, AxisPlace p)
 {
     static const char *const text[] = {
         [AX_R] = "R", [AX_P] = "P", [AX_PMAX] = "Pmax", [AX_FLAT] = "flat"};
-    if (p.kind == AX_S)
-        return arena_printf(a, "S(%d)", p.dim);
-    return text[p.kind];
+    return p.kind == AX_S ? arena_printf(a, "S(%d)", p.dim) : text[p.kind];
+}
+
+const char *axis_place_words(Arena *a, AxisPlace p)
+{
+    static const char *const words[] = {[AX_R] = "Replicate",
+                                        [AX_P] = "Partial(sum)",
+                                        [AX_PMAX] = "Partial(max)",
+                                        [AX_FLAT] = "flat"};
+    return p.kind == AX_S ? arena_printf(a, "Shard(%d)", p.dim) : words[p.kind];
+}
+
+int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
 }

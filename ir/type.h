@@ -25,6 +25,9 @@
 
 /* The user's mesh has at most MAX_MESH_AXES axes; passes may add others. */
 enum { MAX_AXES = 6, MAX_MESH_AXES = 4, MAX_DIMS = 6, MAX_STACK = 4 };
+/* Logarithms to base 2 of the largest size of a dim, and of the most elements of
+ * a tensor. */
+enum { MAX_DIM_LOG2 = 40, MAX_ELEMENTS_LOG2 = 50 };
 /* The most ranks of a mesh, as in the runtime (RT_MOST_RANKS). */
 enum { MAX_RANKS = 1 << 20 };
 
@@ -36,6 +39,7 @@ typedef enum DType {
     DT_I64,
 } DType;
 const char *dtype_name(DType t); /* "f32", "bf16", "f16", "i32", "i64" */
+#define F16_MAX 65504.0 /* the largest finite number of f16 */
 int dtype_size(DType t);         /* in bytes */
 bool dtype_is_float(DType t);
 /* How x rounds to a float type: 0 to a finite number, 1 to infinity or NaN, -1
@@ -84,6 +88,11 @@ typedef struct AxisPlace {
     uint8_t kind, dim, order;
 } AxisPlace;
 
+static inline bool axis_place_equal(AxisPlace a, AxisPlace b)
+{
+    return a.kind == b.kind && a.dim == b.dim && a.order == b.order;
+}
+
 typedef struct Placement {
     AxisPlace ax[MAX_AXES];
 } Placement;
@@ -124,6 +133,12 @@ int64_t type_flat_run(const Type *t, const Mesh *m);
 /* The length of all ranks' runs of one layer. */
 int64_t type_flat_row(const Type *t, const Mesh *m);
 bool type_is_flat(const Type *t, const Mesh *m);
+uint32_t type_flat_axes(const Type *t); /* those of AX_FLAT */
+
+/* Makes the type that of a stack of n, false: it has too many stack dims; of
+ * one layer of the stack. */
+bool type_push_stack(Type *t, int64_t n);
+void type_pop_stack(Type *t);
 
 /* Whether a tensor has more than 2^50 elements, the most that parc supports. */
 bool type_too_large(const Type *t);
@@ -138,5 +153,10 @@ void type_print(Out *o, const Type *t, const Mesh *m);
 const char *type_text(Arena *a, const Type *t, const Mesh *m);
 /* One axis as users write it: "R", "S(0)", "P", "Pmax", "flat". */
 const char *axis_place_text(Arena *a, AxisPlace p);
+/* In words, for messages: "Shard(0)". */
+const char *axis_place_words(Arena *a, AxisPlace p);
+
+/* The greatest common divisor of two positive numbers. */
+int64_t common_divisor(int64_t a, int64_t b);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "ir/ir.h"
 
+#include <string.h>
+
 typedef struct ValueMap {
     Value **at;
     uint32_t n;
@@ -15,6 +17,18 @@ static inline Value *value_map_get(const ValueMap *m, const Value *v)
     return v->id < m->n ? m->at[v->id] : NULL;
 }
 
-void value_map_set(Program *p, ValueMap *m, const Value *v, Value *to);
+static inline void value_map_set(Program *p, ValueMap *m, const Value *v,
+                                 Value *to)
+{
+    if (v->id >= m->n) {
+        uint32_t n = p->nvalues + p->nvalues / 4 + 64;
+        Value **grown = NEW_ARRAY(p->arena, Value *, n);
+        if (m->n > 0)
+            memcpy(grown, m->at, m->n * sizeof *grown);
+        m->at = grown;
+        m->n = n;
+    }
+    m->at[v->id] = to;
+}
 
 #endif

@@ -1,8 +1,6 @@
-/* c_names.c: see c_names.h. */
-#include "codegen/emit/c_names.h"
-
-#include "base/hash.h"
-#include "codegen/c_text.h"
+/* c_names.c: gives the things of a program C names: a name of the model becomes
+ * an identifier, with a number if it is in use: wq_weight, wq_weight_2. */
+#include "codegen/emit/emitter.h"
 
 #include <string.h>
 
@@ -42,57 +40,11 @@ static bool is_taken(const char *name)
            (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
 }
 
-/* The slot that has the name, or the empty one where it belongs. */
-static const char **find(const CNames *s, const char *name)
-{
-    size_t i = hash_text(name) % s->room;
-    while (s->slot[i] && strcmp(s->slot[i], name) != 0)
-        i = (i + 1) % s->room;
-    return &s->slot[i];
-}
-
-static void grow(CNames *s)
-{
-    const CNames old = *s;
-    s->room = 2 * old.room;
-    s->slot = NEW_ARRAY(s->arena, const char *, s->room);
-    for (size_t i = 0; i < old.room; i++)
-        if (old.slot[i])
-            *find(s, old.slot[i]) = old.slot[i];
-}
-
-static bool add(CNames *s, const char *name)
-{
-    if (2 * s->n >= s->room)
-        grow(s);
-    const char **slot = find(s, name);
-    if (*slot)
-        return false;
-    *slot = name;
-    s->n++;
-    return true;
-}
-
-CNames c_names(Arena *a)
-{
-    CNames s = {.arena = a, .room = 64};
-    s.slot = NEW_ARRAY(a, const char *, s.room);
-    return s;
-}
-
-const char *c_name_unique(CNames *s, const char *base)
-{
-    const char *name = base;
-    for (int i = 2; !add(s, name); i++)
-        name = arena_printf(s->arena, "%s_%d", base, i);
-    return name;
-}
-
 /* "v_" is prefixed to a reserved name. */
-const char *c_name(CNames *s, const char *text)
+const char *c_name(TextMap *s, const char *text)
 {
     const char *name = c_clean(s->arena, text);
     if (c_is_keyword(name) || is_taken(name) || is_loop_variable(name))
         name = arena_printf(s->arena, "v_%s", name);
-    return c_name_unique(s, name);
+    return text_map_unique(s, name, '_');
 }

@@ -22,7 +22,7 @@ typedef struct Hidden {
 struct Scope {
     Scope *outer;
     int number; /* 1: the first, outermost */
-    CNames names;
+    TextMap names;
     VEC(Hidden) hidden;
 };
 
@@ -33,7 +33,7 @@ void scope_begin(Emitter *e)
     Scope *s = NEW(e->p->arena, Scope);
     s->outer = e->scope;
     s->number = ++e->nscopes;
-    s->names = c_names(e->p->arena);
+    s->names = (TextMap){.arena = e->p->arena};
     e->scope = s;
 }
 

@@ -145,7 +145,7 @@ static void close_part(Emitter *e)
     Part *p = e->part;
     if (!p->name)
         return;
-    const char *name = c_name_unique(e->function_names, p->name);
+    const char *name = text_map_unique(e->function_names, p->name, '_');
     const char *head =
         arena_printf(e->p->arena, "void %s(ParcRt *rt%s)", name,
                      loop_variables(e, p->loop, "int64_t "));

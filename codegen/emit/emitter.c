@@ -9,7 +9,7 @@
 
 /* Names the variables of loops: no two of a program have one name, since a
  * statement of one loop may be started in another. */
-static void name_loops(Emitter *e, const Region *r, CNames *s)
+static void name_loops(Emitter *e, const Region *r, TextMap *s)
 {
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind != OP_loop)
@@ -17,9 +17,9 @@ static void name_loops(Emitter *e, const Region *r, CNames *s)
         const char *turn = loop_is_microbatches(e->p, op) ? "micro"
                            : work_goes_both_ways(op)      ? "chunk"
                                                           : "layer";
-        e->loop_name[op->id] = c_name_unique(s, turn);
+        e->loop_name[op->id] = text_map_unique(s, turn, '_');
         if (e->t->streams > 1)
-            e->next_name[op->id] = c_name_unique(s, "next");
+            e->next_name[op->id] = text_map_unique(s, "next", '_');
         name_loops(e, op->body, s);
     }
 }
@@ -75,10 +75,10 @@ static void init_one(Emitter *e, const Emitter *training)
     e->number = NEW_ARRAY(a, int, p->nops);
     e->variable = NEW_ARRAY(a, const char *, p->nvalues);
     e->scope_of = NEW_ARRAY(a, int, p->nvalues);
-    CNames loops = c_names(a);
+    TextMap loops = {.arena = a};
     name_loops(e, p->step, &loops);
     name_blocks(e, training);
-    CNames axes = c_names(a);
+    TextMap axes = {.arena = a};
     e->axis_name = NEW_ARRAY(a, const char *, MAX_AXES);
     for (int i = 0; i < p->mesh.n; i++)
         e->axis_name[i] = c_name(&axes, p->mesh.name[i]);
@@ -92,7 +92,7 @@ static void init_one(Emitter *e, const Emitter *training)
 }
 
 /* The names of functions and tables that every program has. */
-static void reserve_names(CNames *names)
+static void reserve_names(TextMap *names)
 {
     static const char *const word[] = {
         "forward",      "backward",      "optimizer",   "step",
@@ -101,16 +101,15 @@ static void reserve_names(CNames *names)
         "outputs_input", "outputs_output", "init_constants",
     };
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        c_name_unique(names, word[i]);
+        text_map_add(names, word[i]);
 }
 
 void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
                   const TargetInfo *t, const EmitOptions *options,
                   const CudaProgram *cuda)
 {
-    CNames *names = NEW_ARRAY(p->arena, CNames, 2);
-    names[0] = c_names(p->arena);
-    names[1] = c_names(p->arena);
+    TextMap *names = NEW_ARRAY(p->arena, TextMap, 2);
+    names[0].arena = names[1].arena = p->arena;
     reserve_names(&names[1]);
     *e = (Emitter){.files = files, .p = p, .t = t, .options = options,
                    .cuda = cuda, .block_names = &names[0],

@@ -9,7 +9,6 @@
 #define PARC_CODEGEN_EMIT_EMITTER_H
 
 #include "codegen/c_text.h"
-#include "codegen/emit/c_names.h"
 #include "codegen/numbers.h"
 #include "codegen/emit/train_c.h"
 #include "codegen/work/work.h"
@@ -29,7 +28,7 @@ struct Emitter {
     const Program *p;
     Emitter *next;   /* of the next forward program; NULL: none */
     Numbers first;   /* of collectives, kernels, … in the tables of model.c */
-    CNames *block_names, *function_names; /* of all programs */
+    TextMap *block_names, *function_names; /* of all programs */
     const TargetInfo *t;
     const MemoryPlan *memory;
     const EmitOptions *options;
@@ -83,6 +82,10 @@ const char *emitter_segment_name(const Emitter *e, const Segment *s);
 
 /* A set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);
+
+/* c_names.c: the C name for a name of PDL or of the IR, which is in use from now
+ * on. It is no name that emitted code or the C library uses. */
+const char *c_name(TextMap *s, const char *text);
 
 /* emit_function.c. A scope has names of its own. declare: emits the
  * declaration of the variable that holds v's address, unless the scope has one;

@@ -9,20 +9,11 @@
  *   fused op    %y = fused{name="silu"} %x : f32[8/dp, 16] { … sigmoid, mul }
  *   signature   0: f32[8/dp, 16] 0 | sigmoid 0 : f32[8/dp, 16] | mul 0 1 : …
  */
-#include "base/hash.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/numbers.h"
 
-#include <string.h>
-
-typedef struct Known {
-    const char *signature, *name;
-} Known;
-
 typedef struct Sharing {
-    Arena *arena;
-    Known *slot; /* a hash table with open addressing */
-    size_t nslots;
+    TextMap named; /* the names of kernels by signature */
     int number;
 } Sharing;
 
@@ -41,12 +32,10 @@ static int index_in(const Region *body, const Value *v)
 
 static void add_attrs(Out *o, const Op *op)
 {
-    const char *at = op_info(op->kind)->attrs;
-    for (int i = 0; *at; i++) {
-        const char *colon = strchr(at, ':');
+    for (int i = 0; op_attr_at(op->kind, i).type; i++) {
         const Attr *attr = &op->attr[i];
         out(o, " ");
-        switch (colon[1]) {
+        switch (op_attr_at(op->kind, i).type) {
         case 'f':
             out_double(o, attr->f);
             break;
@@ -60,7 +49,6 @@ static void add_attrs(Out *o, const Op *op)
         default:
             out(o, "%lld", (long long)attr->i);
         }
-        at = colon + 2 + strspn(colon + 2, " ");
     }
 }
 
@@ -88,17 +76,6 @@ static const char *signature_of(const Program *p, const Op *fused)
     return o.text;
 }
 
-/* The entry of a signature; its name is NULL if it is new. */
-static Known *find(Sharing *s, const char *signature)
-{
-    size_t h = hash_text(signature);
-    Known *k = &s->slot[h % s->nslots];
-    while (k->signature && strcmp(k->signature, signature) != 0)
-        k = &s->slot[++h % s->nslots];
-    k->signature = signature;
-    return k;
-}
-
 static void share_region(Sharing *s, const Program *p, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
@@ -106,12 +83,13 @@ static void share_region(Sharing *s, const Program *p, const Region *r)
             share_region(s, p, op->body);
         if (op->kind != OP_fused)
             continue;
-        Known *k = find(s, signature_of(p, op));
-        int number = s->number++;
-        if (!k->name)
-            k->name = kernel_name(p, op, number);
+        const char *signature = signature_of(p, op);
+        const TextEntry *known = text_map_find(&s->named, signature);
+        const char *name = kernel_name(p, op, s->number++);
+        if (!known)
+            text_map_add(&s->named, signature)->value = (void *)name;
         else if (p->training)
-            p->equal_kernel[op->id] = k->name;
+            p->equal_kernel[op->id] = known->value;
     }
 }
 
@@ -122,17 +100,14 @@ static void share(const Program *p, void *context)
 
 void kernels_share(Program *p)
 {
-    int n = 0;
+    Sharing s = {.named = {.arena = p->arena}};
+    bool any = false;
     for (int k = 0; k < PURPOSES; k++) {
         Program *q = p->forward[k];
         if (q)
             q->equal_kernel = NEW_ARRAY(q->arena, const char *, q->nops);
-        n += q != NULL;
+        any |= q != NULL;
     }
-    if (!n)
-        return;
-    Sharing s = {.arena = p->arena};
-    s.nslots = 2 * (size_t)numbers_all(p).kernels + 1;
-    s.slot = NEW_ARRAY(p->arena, Known, s.nslots);
-    programs_each(p, share, &s);
+    if (any)
+        programs_each(p, share, &s);
 }

@@ -75,21 +75,12 @@ bool operand_is_shard(const Op *scatter, int i)
     return def && def->kind == OP_einsum_shard;
 }
 
-static void look_for_shard(Op *op, void *context)
-{
-    *(bool *)context |= op->kind == OP_einsum_shard;
-}
-
 bool program_has_shards(const Program *p)
 {
-    bool has = false;
-    ir_walk(p->step, look_for_shard, &has);
-    return has;
-}
-
-bool op_is_unit_gather(const Op *op)
-{
-    return op->kind == OP_all_gather && op_unit(op) && op_unit(op)[0];
+    for_ops(op, p->step)
+        if (op->kind == OP_einsum_shard)
+            return true;
+    return false;
 }
 
 /* The parameter that a result of a loop or of the step is assigned to. */

@@ -39,9 +39,6 @@ Value *value_kept_shard(const Program *p, Value *v);
  * any operand in the program is. */
 bool operand_is_shard(const Op *scatter, int i);
 bool program_has_shards(const Program *p);
-
-/* Whether op is an all-gather of an FSDP unit's parameters. */
-bool op_is_unit_gather(const Op *op);
 /* The gather that a fetch in its region supplies an operand to; NULL: there is
  * none, and its prefetch distance counts iterations, not units. */
 const Op *fetch_gather(const Op *fetch);

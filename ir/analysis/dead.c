@@ -65,12 +65,6 @@ static void mark_needs(Marks *m, Value *v)
         mark_value(m, op->arg[v->index]);
 }
 
-static void mark_effects(Op *op, void *context)
-{
-    if (op_info(op->kind)->effect)
-        mark_op(context, op);
-}
-
 /* ---- sweeping ------------------------------------------------------------ */
 
 /* Compacts two parallel lists to the entries whose first value is marked. */
@@ -126,7 +120,9 @@ void ir_eliminate_dead(Program *p)
     Marks m = {.p = p};
     m.value = NEW_ARRAY(p->arena, bool, p->nvalues);
     m.op = NEW_ARRAY(p->arena, bool, p->nops);
-    ir_walk(p->step, mark_effects, &m);
+    for_ops(op, p->step)
+        if (op_info(op->kind)->effect)
+            mark_op(&m, op);
     while (m.work.n) {
         Value *v = m.work.at[--m.work.n];
         mark_needs(&m, v);

@@ -35,6 +35,9 @@ static double update_flops(const Op *op)
     return arithmetic ? (double)type_elements(&op->out[0]->type) : 0;
 }
 
+/* The matrix products of attention, and of its gradient. */
+enum { FORWARD_PRODUCTS = 2, GRADIENT_PRODUCTS = 5 };
+
 double op_flops(const Program *p, const Op *op)
 {
     if (op->phase == PH_OPTIMIZER)
@@ -45,15 +48,17 @@ double op_flops(const Program *p, const Op *op)
         return attention_flops(op, &op->arg[0]->type, &op->arg[1]->type,
                                &op->arg[2]->type);
     if (op_is_attention_grad(op->kind))
-        return 2.5 * attention_flops(op, &op->arg[1]->type, &op->arg[2]->type,
-                                     &op->arg[3]->type);
+        return attention_flops(op, &op->arg[1]->type, &op->arg[2]->type,
+                               &op->arg[3]->type) *
+               GRADIENT_PRODUCTS / FORWARD_PRODUCTS;
     return 0;
 }
 
-/* One of the five products of attention's gradient recomputes the scores. */
+/* One of the products of attention's gradient recomputes the scores. */
 static double repeated_flops(const Program *p, const Op *op)
 {
-    return op_is_attention_grad(op->kind) ? op_flops(p, op) / 5 : 0;
+    return op_is_attention_grad(op->kind) ? op_flops(p, op) / GRADIENT_PRODUCTS
+                                          : 0;
 }
 
 /* The flops of an op that a total includes. */

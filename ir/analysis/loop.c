@@ -15,20 +15,15 @@ static Type layer_type(const Type *t)
     Type r = *t;
     if (r.nstack == 0)
         bug("a stack argument of a loop is no stack");
-    r.nstack--;
-    memmove(r.stack, r.stack + 1, sizeof *r.stack * (size_t)r.nstack);
-    r.stack[r.nstack] = 0;
+    type_pop_stack(&r);
     return r;
 }
 
 static Type stack_type(const Program *p, const Op *loop, const Type *t)
 {
     Type r = *t;
-    if (r.nstack == MAX_STACK)
+    if (!type_push_stack(&r, loop_trips(loop)))
         ir_too_deep(p, loop->loc);
-    memmove(r.stack + 1, r.stack, sizeof *r.stack * (size_t)r.nstack);
-    r.stack[0] = loop_trips(loop);
-    r.nstack++;
     return r;
 }
 

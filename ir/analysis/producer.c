@@ -16,9 +16,11 @@ const Value *value_before_loops(const Value *v)
     return v;
 }
 
+enum { MAX_STEPS = 10000 };
+
 const Op *producer_of(const Value *v)
 {
-    for (int steps = 0; steps < 10000; steps++) {
+    for (int steps = 0; steps < MAX_STEPS; steps++) {
         v = value_before_loops(v);
         const Op *op = v->def;
         if (!op || op->nargs == 0 || op_contracts(op))

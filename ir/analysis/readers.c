@@ -47,7 +47,7 @@ static void grow(Readers *r)
     }
 }
 
-static void number(Readers *r, const Region *region)
+static void space_out_ops(Readers *r, const Region *region)
 {
     int64_t at = 0;
     for (const Op *op = region->first; op; op = op->next)
@@ -62,7 +62,7 @@ static void see_operands(Readers *r, Op *op)
 
 static void see_region(Readers *r, const Region *region)
 {
-    number(r, region);
+    space_out_ops(r, region);
     for (Op *op = region->first; op; op = op->next) {
         see_operands(r, op);
         if (op->body)
@@ -89,10 +89,10 @@ void readers_enter(Readers *r, Op *op)
     int64_t high = op->next ? r->order[op->next->id] : low + 2 * (int64_t)GAP;
     r->order[op->id] = low + (high - low) / 2;
     if (high - low < 2)
-        number(r, op->region);
+        space_out_ops(r, op->region);
 }
 
-static int reads(const Op *op, const Value *v)
+static int count_operand(const Op *op, const Value *v)
 {
     int n = 0;
     for (int i = 0; i < op->nargs; i++)
@@ -108,7 +108,7 @@ Op *const *readers_of(Readers *r, const Value *v, int *n)
     OpVec *list = &r->of[v->id];
     for (int i = 0; i < list->n; i++) {
         Op *op = list->at[i];
-        if (op->region != v->region || !reads(op, v))
+        if (op->region != v->region || !count_operand(op, v))
             continue;
         int at = *n;
         while (at > 0 && readers_precedes(r, op, list->at[at - 1]))
@@ -129,7 +129,7 @@ int readers_count(Readers *r, const Value *v)
     int n, count = v->id < r->nvalues ? r->yields[v->id] : 0;
     Op *const *op = readers_of(r, v, &n);
     for (int i = 0; i < n; i++)
-        count += reads(op[i], v);
+        count += count_operand(op[i], v);
     return count;
 }
 

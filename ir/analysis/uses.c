@@ -50,3 +50,16 @@ Uses uses_find(const Program *p)
     see_region(&store, p->step);
     return u;
 }
+
+void uses_replace(const Uses *u, const Value *old, Value *with)
+{
+    int n;
+    Op *const *reader = uses_readers(u, old, &n);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < reader[k]->nargs; i++)
+            if (reader[k]->arg[i] == old)
+                reader[k]->arg[i] = with;
+    for (int i = 0; i < old->region->nyields; i++)
+        if (old->region->yield[i] == old)
+            old->region->yield[i] = with;
+}

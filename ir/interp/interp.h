@@ -49,6 +49,10 @@ const double *interp_value(Interp *in, const char *name, Type *type);
  * operand. */
 double interp_element(const Op *op, const double *x);
 
+/* GELU in its tanh form, and its derivative. */
+double interp_gelu(double e);
+double interp_gelu_grad(double e);
+
 /* ---- observing a run ---- */
 
 /* All ranks' parts of a value as computed last: rank r's *n numbers begin at r

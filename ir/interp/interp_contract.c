@@ -62,8 +62,8 @@ void interp_product(Interp *in, const Op *op, int64_t rank, int result)
     Local b = interp_local(in, op->arg[1], rank);
     Local out = interp_local(in, op->out[result], rank);
     Letters l;
-    if (!read_spec(op_attr(op, "spec").s, a.shape, b.shape, out.shape, &l)) {
-        interp_fail(in, op, "operands do not fit '%s'", op_attr(op, "spec").s);
+    if (!read_spec(op_spec(op), a.shape, b.shape, out.shape, &l)) {
+        interp_fail(in, op, "operands do not fit '%s'", op_spec(op));
         return;
     }
     /* The last letter is the inner loop. */

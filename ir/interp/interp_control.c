@@ -18,7 +18,7 @@ static void from_outside(Interp *in, const Op *op, const double *global,
 
 void interp_param_op(Interp *in, const Op *op)
 {
-    int64_t i = op_attr(op, "param").i;
+    int64_t i = op_param(op);
     from_outside(in, op, in->param[i], in->p->param.at[i].name);
 }
 
@@ -54,7 +54,7 @@ static void check_zeros(Interp *in, const Op *op, const Param *param,
 /* The assigned value must have the parameter's placement. */
 void interp_assign(Interp *in, const Op *op)
 {
-    int64_t i = op_attr(op, "param").i;
+    int64_t i = op_param(op);
     const Param *param = &in->p->param.at[i];
     const Value *v = op->arg[0];
     const Slot *slot = &in->slot[v->id];
@@ -99,8 +99,8 @@ void interp_output_op(Interp *in, const Op *op)
 
 /* ---- bodies ------------------------------------------------------------ */
 
-static void copy_value(Interp *in, const Op *op, const Value *from,
-                       const Value *to)
+static void copy_elements(Interp *in, const Op *op, const Value *from,
+                          const Value *to)
 {
     if (!in->slot[from->id].at) {
         interp_fail(in, op, "%%%s has not been computed", from->name);
@@ -165,7 +165,7 @@ void interp_loop(Interp *in, const Op *op)
     int64_t n = loop_trips(op);
     for (int i = 0; i < op->nargs; i++)
         if (i < op->ncarry || i >= op->ncarry + op->nstack)
-            copy_value(in, op, op->arg[i], body->arg[i]);
+            copy_elements(in, op, op->arg[i], body->arg[i]);
     for (int64_t turn = 0; turn < n && !in->error; turn++) {
         int64_t layer = loop_reverse(op) ? n - 1 - turn : turn;
         in->layer[op->id] = layer;
@@ -179,17 +179,17 @@ void interp_loop(Interp *in, const Op *op)
         take_carries(in, op);
     }
     for (int i = 0; i < op->ncarry && !in->error; i++)
-        copy_value(in, op, body->arg[i], op->out[i]);
+        copy_elements(in, op, body->arg[i], op->out[i]);
 }
 
 void interp_fused(Interp *in, const Op *op)
 {
     const Region *body = op->body;
     for (int i = 0; i < op->nargs; i++)
-        copy_value(in, op, op->arg[i], body->arg[i]);
+        copy_elements(in, op, op->arg[i], body->arg[i]);
     interp_region(in, body);
     for (int i = 0; i < op->nouts && !in->error; i++)
-        copy_value(in, op, body->yield[i], op->out[i]);
+        copy_elements(in, op, body->yield[i], op->out[i]);
 }
 
 /* The schedule does not change what a step computes. */

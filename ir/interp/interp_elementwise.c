@@ -216,7 +216,7 @@ static double scalar_operand(Interp *in, const Op *op, int i, int64_t rank)
 void interp_update(Interp *in, const Op *op)
 {
     const Train *t = &in->p->train;
-    const Param *param = &in->p->param.at[op_attr(op, "param").i];
+    const Param *param = &in->p->param.at[op_param(op)];
     const double *grad = interp_summed(in, op->arg[UPDATE_GRAD]);
     int64_t n = in->slot[op->arg[UPDATE_PARAM]->id].shape.n;
     int nstates = op->nargs - update_first_state(t);

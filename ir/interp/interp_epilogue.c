@@ -8,12 +8,12 @@
 /* e/2 (1 + tanh(a (e + b e^3))), and its derivative. */
 static const double A = 0.79788456080286535588 /* sqrt(2/pi) */, B = 0.044715;
 
-static double gelu(double e)
+double interp_gelu(double e)
 {
     return e / 2 * (1 + tanh(A * (e + B * e * e * e)));
 }
 
-static double gelu_grad(double e)
+double interp_gelu_grad(double e)
 {
     double t = tanh(A * (e + B * e * e * e));
     return (1 + t) / 2 + e / 2 * (1 - t * t) * A * (1 + 3 * B * e * e);
@@ -53,7 +53,7 @@ void interp_einsum_gelu(Interp *in, const Op *op, int64_t rank)
     Local y = interp_local(in, op->out[0], rank);
     Local e = interp_local(in, op->out[1], rank);
     for (int64_t i = 0; i < e.shape->n; i++)
-        y.at[i] = gelu(e.at[i]);
+        y.at[i] = interp_gelu(e.at[i]);
 }
 
 void interp_einsum_gelu_grad(Interp *in, const Op *op, int64_t rank)
@@ -62,7 +62,7 @@ void interp_einsum_gelu_grad(Interp *in, const Op *op, int64_t rank)
     Local z = interp_local(in, op->arg[2], rank);
     Local out = interp_local(in, op->out[0], rank);
     for (int64_t i = 0; i < out.shape->n; i++)
-        out.at[i] *= gelu_grad(z.at[i]);
+        out.at[i] *= interp_gelu_grad(z.at[i]);
 }
 
 void interp_einsum_bias_grad(Interp *in, const Op *op, int64_t rank)
@@ -71,7 +71,7 @@ void interp_einsum_bias_grad(Interp *in, const Op *op, int64_t rank)
     add_all(in, op, rank, 0);
     Local x = interp_local(in, op->arg[0], rank);
     Local sum = interp_local(in, op->out[1], rank);
-    if (rule_text_parse(op_attr(op, "spec").s, true, &t))
+    if (rule_text_parse(op_spec(op), true, &t))
         return; /* interp_product has reported it */
     const RuleTensor *second = &t.tensor[op->nargs + 1];
     int64_t own[MAX_SHAPE];

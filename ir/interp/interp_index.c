@@ -110,13 +110,13 @@ void interp_slice(Interp *in, const Op *op, int64_t rank)
 {
     copy_block(in, op, interp_local(in, op->arg[0], rank),
                op_attr(op, "start").i, interp_local(in, op->out[0], rank), 0,
-               op_attr(op, "size").i, (int)op_attr(op, "dim").i);
+               op_attr(op, "size").i, op_dim(op));
 }
 
 void interp_pad(Interp *in, const Op *op, int64_t rank)
 {
     Local a = interp_local(in, op->arg[0], rank);
-    int dim = (int)op_attr(op, "dim").i;
+    int dim = op_dim(op);
     copy_block(in, op, a, 0, interp_local(in, op->out[0], rank),
                op_attr(op, "before").i, a.shape->dim[a.shape->nstack + dim],
                dim);
@@ -124,7 +124,7 @@ void interp_pad(Interp *in, const Op *op, int64_t rank)
 
 void interp_concat(Interp *in, const Op *op, int64_t rank)
 {
-    int dim = (int)op_attr(op, "dim").i;
+    int dim = op_dim(op);
     Local out = interp_local(in, op->out[0], rank);
     int64_t start = 0;
     for (int i = 0; i < op->nargs; i++) {

@@ -282,7 +282,7 @@ static bool maximum_on(const Interp *in, uint32_t axes, const Type *t)
     return false;
 }
 
-static void enter(Interp *in, const Move *m, int64_t rank, int64_t group)
+static void gather_part(Interp *in, const Move *m, int64_t rank, int64_t group)
 {
     if (!first_on(in, m->axes, rank, &m->from->type, AX_R))
         return; /* equal to the first rank's */
@@ -304,7 +304,7 @@ static void enter(Interp *in, const Move *m, int64_t rank, int64_t group)
     free(at);
 }
 
-static void leave(Interp *in, const Move *m, int64_t rank, int64_t group)
+static void deliver_part(Interp *in, const Move *m, int64_t rank, int64_t group)
 {
     Local part = interp_local(in, m->to, rank);
     bool has_share = first_on(in, m->axes, rank, &m->to->type, AX_P);
@@ -324,12 +324,12 @@ static void leave(Interp *in, const Move *m, int64_t rank, int64_t group)
     free(at);
 }
 
-static void move(Interp *in, const Op *op, int i)
+static void move_value(Interp *in, const Op *op, int i)
 {
     Move m = {.op = op,
               .from = op->arg[i],
               .to = op->out[i],
-              .axes = (uint32_t)op_attr(op, "axes").i};
+              .axes = op_axes(op)};
     if (!axes_change(in, &m))
         return;
     int64_t n = type_elements(&m.from->type), group = 0;
@@ -341,10 +341,10 @@ static void move(Interp *in, const Op *op, int i)
         group++;
         for (int64_t rank = 0; rank < in->ranks; rank++)
             if (in_group(in, m.axes, rank, leader))
-                enter(in, &m, rank, group);
+                gather_part(in, &m, rank, group);
         for (int64_t rank = 0; rank < in->ranks; rank++)
             if (in_group(in, m.axes, rank, leader))
-                leave(in, &m, rank, group);
+                deliver_part(in, &m, rank, group);
     }
     free(m.sum);
     free(m.group);
@@ -355,5 +355,5 @@ void interp_collective(Interp *in, const Op *op)
     if (op->nargs != op->nouts)
         interp_fail(in, op, "%d operands, %d results", op->nargs, op->nouts);
     for (int i = 0; i < op->nouts && !in->error; i++)
-        move(in, op, i);
+        move_value(in, op, i);
 }

@@ -115,7 +115,7 @@ typedef struct ParamUnits {
     int *unit, *module;
 } ParamUnits;
 
-static void enter(ParamUnits *t, int param, int module, int unit)
+static void claim_param(ParamUnits *t, int param, int module, int unit)
 {
     const Module *m = t->p->module.at;
     int old = t->module[param];
@@ -130,7 +130,7 @@ static void find_by_module(ParamUnits *t, const int *unit)
     for (int i = 0; i < t->p->module.n; i++) {
         const Module *m = &t->p->module.at[i];
         for (int k = 0; k < m->nparams && unit[i] >= 0; k++)
-            enter(t, m->first_param + k, i, unit[i]);
+            claim_param(t, m->first_param + k, i, unit[i]);
     }
 }
 
@@ -141,7 +141,7 @@ static void find_by_alias(ParamUnits *t, const int *unit, int param)
         for (int i = 0; i < t->p->module.n; i++)
             if (unit[i] >= 0 &&
                 path_is_below(q->alias[name], t->p->module.at[i].path))
-                enter(t, param, i, unit[i]);
+                claim_param(t, param, i, unit[i]);
 }
 
 /* The unit's name: the module's path, joined paths as "norm+output". */

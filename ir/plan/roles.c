@@ -24,7 +24,7 @@ int value_param(const Value *v)
 {
     while ((v = value_outside(v)) && v->def->kind == OP_cast)
         v = v->def->arg[0];
-    return v && v->def->kind == OP_param ? (int)op_attr(v->def, "param").i
+    return v && v->def->kind == OP_param ? op_param(v->def)
                                          : -1;
 }
 
@@ -109,7 +109,7 @@ static char last_letter(Letters l)
  * result's last. */
 static void look_at_einsum(Walk *w, const Op *op)
 {
-    const char *spec = op_attr(op, "spec").s;
+    const char *spec = op_spec(op);
     Letters out = letters_of(spec, op->nargs);
     for (int i = 0; i < 2 && op->nargs == 2; i++) {
         int param = value_param(op->arg[i]);
@@ -191,9 +191,8 @@ static void look_at_elementwise(Walk *w, const Op *op)
         add_bias(w, op, &w->roles.at[to->role - 1]);
 }
 
-static void look_at(Op *op, void *context)
+static void look_at(Walk *w, Op *op)
 {
-    Walk *w = context;
     if (op->phase != PH_FORWARD)
         return;
     if (op->kind == OP_boundary) {
@@ -215,7 +214,8 @@ WeightRoles weight_roles(const Program *p)
 {
     Walk w = {.p = p};
     w.origin = NEW_ARRAY(p->arena, Trail, p->nvalues + 1);
-    ir_walk(p->step, look_at, &w);
+    for_ops(op, p->step)
+        look_at(&w, op);
     return w.roles;
 }
 

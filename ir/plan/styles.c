@@ -45,9 +45,8 @@ static int style_of_port(const Program *p, const char *path, const char *port,
     return -1;
 }
 
-static void attach_boundary(Op *op, void *context)
+static void attach_boundary(const Program *p, Op *op)
 {
-    const Program *p = context;
     if (op->kind != OP_boundary)
         return;
     AttrList styles = {0};
@@ -77,7 +76,7 @@ static bool placed_itself(const Program *p, int param, int axis)
     return false;
 }
 
-static void split(Program *p, int param, int dim, int style)
+static void mark_split(Program *p, int param, int dim, int style)
 {
     StyleSplit split = {style, dim};
     vec_push(p->arena, &p->param.at[param].split, split);
@@ -94,31 +93,32 @@ static void split_module(Program *p, int style, const WeightRoles *roles)
     if (!r || s->whole || (!colwise && s->kind != STYLE_ROWWISE))
         return;
     if (!placed_itself(p, r->param, s->axis))
-        split(p, r->param, colwise ? r->out_dim : r->in_dim, style);
+        mark_split(p, r->param, colwise ? r->out_dim : r->in_dim, style);
     for (int i = 0; i < r->nbiases && colwise; i++)
         if (!placed_itself(p, r->bias[i], s->axis))
-            split(p, r->bias[i], 0, style);
+            mark_split(p, r->bias[i], 0, style);
 }
 
-static void split_parameter(Program *p, int style)
+static void apply_parameter_style(Program *p, int style)
 {
     const Style *s = &p->plan.style[style];
     int dim = s->in_to[0].dim, param = ir_param_index(p, s->path);
     if (param >= 0 && p->param.at[param].state_of < 0 && s->nin == 1 &&
         s->in_to[0].kind == LAYOUT_SHARD && dim >= 0 &&
         dim < p->param.at[param].type.ndim)
-        split(p, param, dim, style);
+        mark_split(p, param, dim, style);
 }
 
 void styles_attach(Program *p)
 {
     WeightRoles roles = weight_roles(p);
-    ir_walk(p->step, attach_boundary, p);
+    for_ops(op, p->step)
+        attach_boundary(p, op);
     for (int i = 0; i < p->param.n; i++)
         p->param.at[i].split.n = 0;
     for (int i = 0; i < p->plan.nstyles; i++)
         if (p->plan.style[i].kind == STYLE_PARAMETER)
-            split_parameter(p, i);
+            apply_parameter_style(p, i);
         else
             split_module(p, i, &roles);
 }

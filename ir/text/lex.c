@@ -43,13 +43,15 @@ static void skip_space(Parser *s)
     }
 }
 
+enum { MAX_SPAN = 60000 }; /* of a Loc, which has 16 bits for it */
+
 static Loc here(const Parser *s, const char *from, const char *to)
 {
     ptrdiff_t len = to - from, col = from - s->line_start + 1;
     Loc loc = {s->file,
-               (uint16_t)(len < 1       ? 1
-                          : len > 60000 ? 60000
-                                        : len),
+               (uint16_t)(len < 1          ? 1
+                          : len > MAX_SPAN ? MAX_SPAN
+                                           : len),
                s->line, (uint32_t)col};
     return loc;
 }

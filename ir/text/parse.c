@@ -8,28 +8,34 @@
 
 #include <string.h>
 
+typedef struct Name {
+    const char *text;
+    Loc loc;
+} Name;
+
+static Name parse_name(Parser *s)
+{
+    Name name = {s->tok.text, s->tok.loc};
+    if (s->tok.kind != TK_VALUE)
+        parse_fail(s, s->tok.loc, "expected a value");
+    parse_next(s);
+    return name;
+}
+
 /* ---- notes --------------------------------------------------------------- */
 
 static Why parse_why(Parser *s)
 {
     Why why = {0};
-    if (parse_is_word(s, "follows")) {
-        parse_next(s);
-        why.follows = s->tok.text;
-        if (s->tok.kind != TK_VALUE)
-            parse_fail(s, s->tok.loc, "expected a value");
-        parse_next(s);
+    if (parse_take_word(s, "follows")) {
+        why.follows = parse_name(s).text;
     } else {
         why.text = parse_string(s);
     }
-    if (parse_is_word(s, "removed")) {
-        parse_expect_key(s, "removed");
+    if (parse_take_key(s, "removed"))
         why.removed_by = parse_word(s, "a pass");
-    }
-    if (parse_is_word(s, "help")) {
-        parse_next(s);
+    if (parse_take_word(s, "help"))
         why.help = parse_string(s);
-    }
     why.loc = parse_loc(s);
     return why;
 }
@@ -37,10 +43,8 @@ static Why parse_why(Parser *s)
 static Origin parse_origin(Parser *s)
 {
     for (Origin o = ORIGIN_NONE + 1; o < ORIGINS; o++)
-        if (parse_is_word(s, origin_name(o))) {
-            parse_next(s);
+        if (parse_take_word(s, origin_name(o)))
             return o;
-        }
     return ORIGIN_NONE;
 }
 
@@ -70,11 +74,6 @@ static void parse_notes(Parser *s, Op *op)
 
 /* ---- ops ----------------------------------------------------------------- */
 
-typedef struct Name {
-    const char *text;
-    Loc loc;
-} Name;
-
 /* An op while it is parsed: results first, types later. */
 typedef struct Draft {
     VEC(Name) result;
@@ -96,10 +95,7 @@ static void parse_results(Parser *s, Draft *d)
     if (s->tok.kind != TK_VALUE)
         return;
     do {
-        Name name = {s->tok.text, s->tok.loc};
-        if (s->tok.kind != TK_VALUE)
-            parse_fail(s, s->tok.loc, "expected a value");
-        parse_next(s);
+        Name name = parse_name(s);
         vec_push(s->arena, &d->result, name);
     } while (parse_take(s, ','));
     parse_expect(s, '=');
@@ -178,26 +174,18 @@ static void parse_draft(Parser *s, Draft *d)
                    d->type.n);
     parse_needs(s, d);
     d->phase = (Phase)parse_choice(s, phases, "a phase");
-    d->again = parse_is_word(s, "again");
-    if (d->again)
-        parse_next(s);
-    d->done = parse_is_word(s, "done");
-    if (d->done)
-        parse_next(s);
+    d->again = parse_take_word(s, "again");
+    d->done = parse_take_word(s, "done");
     d->path = s->tok.kind == TK_STRING ? parse_string(s) : "";
-    if (parse_is_word(s, "stream")) {
-        parse_next(s);
-        parse_expect(s, '=');
+    if (parse_take_key(s, "stream"))
         d->stream = parse_small(s);
-    }
     d->workspace = -1;
-    if (parse_is_word(s, "workspace")) {
-        parse_next(s);
-        parse_expect(s, '=');
+    if (parse_take_key(s, "workspace"))
         d->workspace = parse_small(s);
-    }
     d->loc = parse_loc(s);
 }
+
+enum { MAX_BODIES = 16 }; /* inside one another */
 
 static void parse_op(Parser *s, Region *r, int depth);
 
@@ -207,14 +195,10 @@ static void parse_ops(Parser *s, Region *r, int depth)
         parse_op(s, r, depth);
 }
 
-/* One "carry %x = %start : type" at the start of a body. */
+/* "%x = %start : type", after "carry", at the start of a body. */
 static void parse_argument(Parser *s, Op *op, Draft *d, Value **arg, int n)
 {
-    parse_next(s);
-    Name name = {s->tok.text, s->tok.loc};
-    if (s->tok.kind != TK_VALUE)
-        parse_fail(s, s->tok.loc, "expected a value");
-    parse_next(s);
+    Name name = parse_name(s);
     parse_expect(s, '=');
     Value *operand = parse_use(s);
     parse_expect(s, ':');
@@ -238,11 +222,11 @@ static void parse_body(Parser *s, Op *op, Draft *d, int depth)
     bool fused = op->kind == OP_fused;
     int role = fused ? 3 : 0, last = fused ? 3 : 2;
     op->body = ir_raw_region(s->p, op, 0);
-    if (depth > 16)
+    if (depth > MAX_BODIES)
         parse_fail(s, s->tok.loc, "bodies are nested too deep");
     /* Roles come in this order. */
     for (; role <= last && op->kind != OP_early && !s->failed; role++)
-        while (parse_is_word(s, roles[role]) && !s->failed) {
+        while (parse_take_word(s, roles[role]) && !s->failed) {
             Value *v = NULL;
             parse_argument(s, op, d, &v, inner.n);
             vec_push(s->arena, &inner, v);
@@ -325,8 +309,7 @@ static void parse_program(Parser *s)
     s->source.n = 0;
     s->block.n = s->block.room = 0;
     s->block.at = NULL;
-    s->slot = NULL;
-    s->nslots = s->nvalues = 0;
+    s->value = (TextMap){.arena = s->arena};
     parse_head(s);
     parse_expect(s, '{');
     parse_ops(s, s->p->step, 0);

@@ -30,11 +30,6 @@ typedef struct Token {
     Loc loc;
 } Token;
 
-typedef struct Slot {
-    const char *name;
-    Value *value;
-} Slot;
-
 /* An attribute that names an op, which may follow. */
 typedef struct OpName {
     Op *op;
@@ -55,8 +50,7 @@ typedef struct Parser {
     VEC(Block) block;     /* buffers */
     VEC(OpName) op_name;  /* to be found when all ops are parsed */
     VEC(uint16_t) source; /* index in Diag by number in the dump - 1 */
-    Slot *slot;           /* values by name; nslots is a power of two */
-    unsigned nslots, nvalues;
+    TextMap value;        /* by name */
 } Parser;
 
 /* lex.c */
@@ -67,7 +61,10 @@ void parse_fail(Parser *s, Loc loc, const char *fmt, ...)
 /* parse_parts.c: small parts; each function advances past what it parsed. */
 bool parse_is(const Parser *s, char c);
 bool parse_is_word(const Parser *s, const char *word);
-bool parse_take(Parser *s, char c); /* advances if it is the next token */
+/* These advance if it is the next token: a character, a word, "key=". */
+bool parse_take(Parser *s, char c);
+bool parse_take_word(Parser *s, const char *word);
+bool parse_take_key(Parser *s, const char *key);
 void parse_expect(Parser *s, char c);
 void parse_expect_word(Parser *s, const char *word);
 void parse_expect_key(Parser *s, const char *key); /* "key=" */
@@ -75,6 +72,8 @@ const char *parse_word(Parser *s, const char *what);
 const char *parse_string(Parser *s);
 int64_t parse_int(Parser *s);
 int parse_small(Parser *s); /* -1 … 1 << 30 */
+int64_t parse_keyed(Parser *s, const char *key); /* "key=12" */
+int parse_keyed_small(Parser *s, const char *key);
 double parse_number(Parser *s);
 bool parse_bool(Parser *s);
 int parse_axis(Parser *s);

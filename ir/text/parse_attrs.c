@@ -5,8 +5,6 @@
  */
 #include "ir/text/parse.h"
 
-#include <string.h>
-
 AttrList parse_list(Parser *s)
 {
     AttrList l = {0};
@@ -36,9 +34,8 @@ static int64_t parse_param_name(Parser *s)
 
 static const char *parse_text(Parser *s)
 {
-    if (!parse_is_word(s, "none"))
+    if (!parse_take_word(s, "none"))
         return parse_string(s);
-    parse_next(s);
     return NULL;
 }
 
@@ -68,10 +65,8 @@ void parse_find_ops(Parser *s)
 
 void parse_note_op_names(Parser *s, Op *op, Loc loc)
 {
-    int i = 0;
-    for (const char *at = op_info(op->kind)->attrs; (at = strchr(at, ':'));
-         at++, i++) {
-        if (at[1] != 'o' || !op->attr[i].s)
+    for (int i = 0; op_attr_at(op->kind, i).type; i++) {
+        if (op_attr_at(op->kind, i).type != 'o' || !op->attr[i].s)
             continue;
         OpName of = {op, i, op->attr[i].s, loc};
         vec_push(s->arena, &s->op_name, of);
@@ -104,19 +99,13 @@ static Attr parse_attr(Parser *s, char type)
 
 void parse_attrs(Parser *s, OpKind kind, Attr *attr)
 {
-    const char *at = op_info(kind)->attrs;
-    if (!*at)
+    AttrInfo a = op_attr_at(kind, 0);
+    if (!a.type)
         return;
-    parse_expect(s, '{');
-    for (int i = 0; *at; i++) {
-        const char *colon = strchr(at, ':');
-        if (i)
-            parse_expect(s, ',');
-        parse_expect_word(s, arena_strndup(s->arena, at, (size_t)(colon - at)));
-        parse_expect(s, '=');
-        attr[i] = parse_attr(s, colon[1]);
-        at = colon + 2;
-        at += *at == ' ';
+    for (int i = 0; a.type; a = op_attr_at(kind, ++i)) {
+        parse_expect(s, i ? ',' : '{');
+        parse_expect_key(s, arena_strndup(s->arena, a.name, (size_t)a.length));
+        attr[i] = parse_attr(s, a.type);
     }
     parse_expect(s, '}');
 }

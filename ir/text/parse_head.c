@@ -81,10 +81,8 @@ static void parse_schedule(Parser *s, LrSchedule *to)
 static void parse_train(Parser *s)
 {
     Train *t = &s->p->train;
-    parse_expect_key(s, "batch");
-    t->batch = parse_int(s);
-    parse_expect_key(s, "seq");
-    t->seq = parse_int(s);
+    t->batch = parse_keyed(s, "batch");
+    t->seq = parse_keyed(s, "seq");
     parse_expect_key(s, "precision");
     t->precision = parse_dtype(s);
     parse_expect_key(s, "optimizer");
@@ -96,33 +94,24 @@ static void parse_train(Parser *s)
     t->eps = keyed_number(s, "eps");
     t->weight_decay = keyed_number(s, "weight_decay");
     t->momentum = keyed_number(s, "momentum");
-    if (parse_is_word(s, "reduce")) {
-        parse_expect_key(s, "reduce");
+    if (parse_take_key(s, "reduce"))
         t->reduce = parse_dtype(s);
-    }
     if (parse_is_word(s, "clip"))
         t->clip = keyed_number(s, "clip");
     if (parse_is_word(s, "loss_scale"))
         t->loss_scale = keyed_number(s, "loss_scale");
     if (parse_is_word(s, "schedule"))
         parse_schedule(s, &t->schedule);
-    if (parse_is_word(s, "head_chunk")) {
-        parse_expect_key(s, "head_chunk");
+    if (parse_take_key(s, "head_chunk"))
         t->head_chunk = parse_int(s);
-    }
-    if (parse_is_word(s, "epilogues")) {
-        parse_expect_key(s, "epilogues");
+    if (parse_take_key(s, "epilogues")) {
         parse_expect_word(s, "none");
         t->bare_matmuls = true;
     }
-    if (parse_is_word(s, "accumulate")) {
-        parse_expect_key(s, "accumulate");
+    if (parse_take_key(s, "accumulate"))
         t->accumulate = parse_int(s);
-    }
-    if (parse_is_word(s, "deterministic")) {
-        parse_expect_key(s, "deterministic");
+    if (parse_take_key(s, "deterministic"))
         t->deterministic = parse_bool(s);
-    }
     t->loc = parse_loc(s);
 }
 
@@ -131,9 +120,8 @@ static void parse_train(Parser *s)
 /* "item=2", a number below n, plus 1; 0 if the key is not there. */
 static int optional_number(Parser *s, const char *key, int n)
 {
-    if (!parse_is_word(s, key))
+    if (!parse_take_key(s, key))
         return 0;
-    parse_expect_key(s, key);
     Loc loc = s->tok.loc;
     int number = parse_small(s);
     if (number < 0 || number >= n)
@@ -146,12 +134,9 @@ static void parse_module(Parser *s)
     Module m = {.path = parse_string(s)};
     parse_expect_key(s, "class");
     m.class = parse_string(s);
-    parse_expect_key(s, "in");
-    m.nin = parse_small(s);
-    parse_expect_key(s, "out");
-    m.nout = parse_small(s);
-    parse_expect_key(s, "params");
-    m.first_param = parse_small(s);
+    m.nin = parse_keyed_small(s, "in");
+    m.nout = parse_keyed_small(s, "out");
+    m.first_param = parse_keyed_small(s, "params");
     parse_expect(s, '+');
     m.nparams = parse_small(s);
     m.checkpoint = optional_number(s, "checkpoint", s->p->plan.ncheckpoints);
@@ -161,9 +146,8 @@ static void parse_module(Parser *s)
 
 static const char *optional_string(Parser *s, const char *key)
 {
-    if (!parse_is_word(s, key))
+    if (!parse_take_key(s, key))
         return NULL;
-    parse_expect_key(s, key);
     return parse_string(s);
 }
 
@@ -201,8 +185,7 @@ static FileTensor parse_file_tensor(Parser *s, const Type *t)
     parse_next(s);
     FileTensor f = {.name = parse_string(s)};
     f.ndim = parse_numbers(s, f.dim, MAX_DIMS);
-    parse_expect_key(s, "from");
-    f.first = parse_int(s);
+    f.first = parse_keyed(s, "from");
     parse_expect_key(s, "size");
     f.n = parse_numbers(s, f.size, MAX_FILE_FACTORS);
     parse_expect_key(s, "stride");
@@ -225,9 +208,8 @@ static void parse_config(Parser *s)
 /* "split(0 by 3, 1 by 4)": dims and the styles that split them. */
 static void parse_splits(Parser *s, Param *p)
 {
-    if (!parse_is_word(s, "split"))
+    if (!parse_take_word(s, "split"))
         return;
-    parse_next(s);
     parse_expect(s, '(');
     do {
         Loc loc = s->tok.loc;
@@ -273,19 +255,11 @@ static void parse_param(Parser *s)
         parse_fail(s, of_loc, "a parameter with an item has the name of a "
                    "unit");
     parse_splits(s, &p);
-    p.kept = parse_is_word(s, "kept");
-    if (p.kept)
-        parse_next(s);
-    p.shared = p.kept && parse_is_word(s, "shared");
-    if (p.shared)
-        parse_next(s);
-    p.host = parse_is_word(s, "host");
-    if (p.host)
-        parse_next(s);
-    if (parse_is_word(s, "alias")) {
-        parse_next(s);
+    p.kept = parse_take_word(s, "kept");
+    p.shared = p.kept && parse_take_word(s, "shared");
+    p.host = parse_take_word(s, "host");
+    if (parse_take_word(s, "alias"))
         p.nalias = parse_strings(s, &p.alias);
-    }
     VEC(FileTensor) files = {0};
     while (parse_is_word(s, "file")) {
         Type shape = param_shape(&p);
@@ -303,12 +277,9 @@ static void parse_input(Parser *s)
     Input in = {.name = parse_string(s)};
     parse_expect(s, ':');
     in.type = parse_type(s);
-    if (parse_is_word(s, "below")) {
-        parse_expect_key(s, "below");
+    if (parse_take_key(s, "below"))
         in.below = parse_int(s);
-    }
-    if (parse_is_word(s, "ignore")) {
-        parse_expect_key(s, "ignore");
+    if (parse_take_key(s, "ignore")) {
         in.has_ignored = true;
         in.ignored = parse_int(s);
     }
@@ -382,10 +353,8 @@ void parse_head(Parser *s)
         parse_fail(s, loc, "this parc reads version 1 of the IR only");
     parse_expect_word(s, "stage");
     s->p->stage = (Stage)parse_choice(s, ir_stage_words, "a stage");
-    if (parse_is_word(s, "purpose")) {
-        parse_next(s);
+    if (parse_take_word(s, "purpose"))
         s->p->purpose = (Purpose)parse_choice(s, purpose_words, "a purpose");
-    }
     parse_expect_word(s, "model");
     s->p->model = parse_string(s);
     while (!parse_is_word(s, "step") && !s->failed) {

@@ -3,12 +3,6 @@
 #include "ir/memory.h"
 #include "ir/text/parse.h"
 
-static int64_t parse_keyed(Parser *s, const char *key)
-{
-    parse_expect_key(s, key);
-    return parse_int(s);
-}
-
 static MemoryPlan *plan_of(Parser *s)
 {
     if (!s->p->memory)
@@ -32,12 +26,10 @@ void parse_arena(Parser *s)
     m->extent = parse_keyed(s, "extent");
     m->host = parse_keyed(s, "host");
     m->alignment = parse_keyed(s, "align");
-    parse_expect_key(s, "end");
-    m->end = parse_small(s);
+    m->end = parse_keyed_small(s, "end");
     m->peak = parse_keyed(s, "peak");
     m->lower_bound = parse_keyed(s, "bound");
-    parse_expect_key(s, "at");
-    m->peak_time = parse_small(s);
+    m->peak_time = parse_keyed_small(s, "at");
     parse_expect_key(s, "classes");
     Loc loc = s->tok.loc;
     AttrList l = parse_list(s);
@@ -60,14 +52,6 @@ void parse_segment(Parser *s)
         m->segment[m->nsegments++] = segment;
 }
 
-static bool take_key(Parser *s, const char *key)
-{
-    if (!parse_is_word(s, key))
-        return false;
-    parse_expect_key(s, key);
-    return true;
-}
-
 void parse_buffer(Parser *s)
 {
     MemoryPlan *m = plan_of(s);
@@ -85,15 +69,13 @@ void parse_buffer(Parser *s)
     parse_expect(s, ',');
     b.last = parse_small(s);
     parse_expect(s, ']');
-    if (take_key(s, "shared"))
+    if (parse_take_key(s, "shared"))
         b.shared = parse_axes(s);
-    if (take_key(s, "counted"))
+    if (parse_take_key(s, "counted"))
         b.counted = parse_int(s);
-    if (take_key(s, "training"))
+    if (parse_take_key(s, "training"))
         b.training = parse_small(s) + 1;
-    b.host = parse_is_word(s, "host");
-    if (b.host)
-        parse_next(s);
+    b.host = parse_take_word(s, "host");
     vec_push(s->arena, &s->block, b);
     m->block = s->block.at;
     m->nblocks = s->block.n;
@@ -114,10 +96,8 @@ static void parse_strides(Parser *s, Place *at)
             return;
         at->loop[at->nstrides] = of->def;
         at->stride[at->nstrides] = parse_int(s);
-        if (parse_is_word(s, "mod")) {
-            parse_next(s);
+        if (parse_take_word(s, "mod"))
             at->modulo[at->nstrides] = parse_int(s);
-        }
         at->nstrides++;
     } while (parse_take(s, ','));
     parse_expect(s, ')');
@@ -125,24 +105,17 @@ static void parse_strides(Parser *s, Place *at)
 
 const Place *parse_place(Parser *s)
 {
-    bool in_place = parse_is_word(s, "in_place");
-    if (!in_place && !parse_is_word(s, "in"))
+    bool in_place = parse_take_word(s, "in_place");
+    if (!in_place && !parse_take_word(s, "in"))
         return NULL;
-    parse_next(s);
     Place at = {.in_place = in_place, .block = parse_small(s)};
     if (parse_take(s, '('))
         parse_strides(s, &at);
-    if (parse_is_word(s, "row")) {
-        parse_next(s);
+    if (parse_take_word(s, "row"))
         at.row = parse_int(s);
-    }
-    if (parse_is_word(s, "run")) {
-        parse_next(s);
+    if (parse_take_word(s, "run"))
         at.run = parse_int(s);
-    }
-    if (parse_is_word(s, "cut")) {
-        parse_next(s);
+    if (parse_take_word(s, "cut"))
         at.cut = parse_axes(s);
-    }
     return arena_copy(s->arena, &at, sizeof at);
 }

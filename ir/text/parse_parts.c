@@ -46,10 +46,26 @@ void parse_expect_word(Parser *s, const char *word)
     parse_next(s);
 }
 
+bool parse_take_word(Parser *s, const char *word)
+{
+    if (!parse_is_word(s, word))
+        return false;
+    parse_next(s);
+    return true;
+}
+
 void parse_expect_key(Parser *s, const char *key)
 {
     parse_expect_word(s, key);
     parse_expect(s, '=');
+}
+
+bool parse_take_key(Parser *s, const char *key)
+{
+    if (!parse_take_word(s, key))
+        return false;
+    parse_expect(s, '=');
+    return true;
 }
 
 const char *parse_word(Parser *s, const char *what)
@@ -96,6 +112,18 @@ int parse_small(Parser *s)
         return 0;
     }
     return (int)x;
+}
+
+int64_t parse_keyed(Parser *s, const char *key)
+{
+    parse_expect_key(s, key);
+    return parse_int(s);
+}
+
+int parse_keyed_small(Parser *s, const char *key)
+{
+    parse_expect_key(s, key);
+    return parse_small(s);
 }
 
 double parse_number(Parser *s)

@@ -50,9 +50,7 @@ static Style parse_style(Parser *s)
     style.path = parse_string(s);
     parse_expect_key(s, "axis");
     style.axis = parse_axis(s);
-    style.whole = parse_is_word(s, "whole");
-    if (style.whole)
-        parse_next(s);
+    style.whole = parse_take_word(s, "whole");
     style.nin = parse_layouts(s, "in", style.in_from, style.in_to);
     style.nout = parse_layouts(s, "out", style.out_from, style.out_to);
     style.loc = parse_loc(s);
@@ -63,20 +61,15 @@ static Unit parse_unit(Parser *s)
 {
     static const char *const words[] = {"paths", "every", "min_params", NULL};
     Unit u = {.replicate_axis = -1};
-    if (parse_is_word(s, "axes")) {
-        parse_expect_key(s, "axes");
+    if (parse_take_key(s, "axes")) {
         u.axes = parse_axes(s);
     } else {
         parse_expect_key(s, "axis");
         u.axes = 1u << parse_axis(s);
     }
-    if (parse_is_word(s, "replicate")) {
-        parse_expect_key(s, "replicate");
+    if (parse_take_key(s, "replicate"))
         u.replicate_axis = parse_axis(s);
-    }
-    u.replicas = parse_is_word(s, "no_shard");
-    if (u.replicas)
-        parse_next(s);
+    u.replicas = parse_take_word(s, "no_shard");
     u.kind = (UnitKind)parse_choice(s, words, "what the unit holds");
     if (u.kind == UNIT_PATHS) {
         u.npaths = parse_strings(s, &u.path);
@@ -87,8 +80,7 @@ static Unit parse_unit(Parser *s)
         else
             u.min_params = parse_int(s);
     }
-    parse_expect_key(s, "reshard");
-    u.reshard = parse_small(s);
+    u.reshard = parse_keyed_small(s, "reshard");
     parse_expect_key(s, "prefetch");
     Loc at = s->tok.loc;
     u.prefetch = parse_small(s);
@@ -109,15 +101,13 @@ static Checkpoint parse_checkpoint(Parser *s)
         c.class = parse_string(s);
     }
     c.every = 1;
-    if (parse_is_word(s, "each")) {
-        parse_expect_key(s, "each");
+    if (parse_take_key(s, "each")) {
         Loc loc = s->tok.loc;
         c.every = parse_small(s);
         if (c.every < 1)
             parse_fail(s, loc, "each is at least 1");
     }
-    while (parse_is_word(s, "keep") && !s->failed) {
-        parse_expect_key(s, "keep");
+    while (parse_take_key(s, "keep") && !s->failed) {
         int k = parse_choice(s, keep_words, "what is saved");
         c.keep |= 1u << k;
     }
@@ -145,20 +135,16 @@ void parse_plan(Parser *s)
     plan->tensor_axes = parse_axes(s);
     plan->loc = parse_loc(s);
     while (!s->failed) {
-        if (parse_is_word(s, "style")) {
-            parse_next(s);
+        if (parse_take_word(s, "style")) {
             Style style = parse_style(s);
             vec_push(s->arena, &styles, style);
-        } else if (parse_is_word(s, "unit")) {
-            parse_next(s);
+        } else if (parse_take_word(s, "unit")) {
             Unit unit = parse_unit(s);
             vec_push(s->arena, &units, unit);
-        } else if (parse_is_word(s, "checkpoint")) {
-            parse_next(s);
+        } else if (parse_take_word(s, "checkpoint")) {
             Checkpoint checkpoint = parse_checkpoint(s);
             vec_push(s->arena, &checkpoints, checkpoint);
-        } else if (parse_is_word(s, "offload")) {
-            parse_next(s);
+        } else if (parse_take_word(s, "offload")) {
             parse_offload(s, plan);
         } else {
             break;

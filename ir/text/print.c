@@ -10,48 +10,8 @@
  *     yield %h1, %z
  *   }
  */
-#include <string.h>
 
 #include "ir/text/print.h"
-
-/* ---- numbering of sources ------------------------------------------------ */
-
-static void use_value(Printer *w, const Value *v)
-{
-    print_use_file(w, v->loc);
-    for (int a = 0; a < w->p->mesh.n; a++)
-        if (why_is_given(&v->why[a]))
-            print_use_file(w, v->why[a].loc);
-}
-
-static void use_op(Op *op, void *context)
-{
-    Printer *w = context;
-    print_use_file(w, op->loc);
-    if (op->why.text)
-        print_use_file(w, op->why.loc);
-    for (int i = 0; i < op->nouts; i++)
-        use_value(w, op->out[i]);
-    for (int i = 0; op->body && i < op->body->nargs; i++)
-        use_value(w, op->body->arg[i]);
-}
-
-/* Sources are numbered in the dump from 1 without gaps. */
-static void number_files(Printer *w)
-{
-    const Diag *d = w->p->diag;
-    w->nfiles = 1;
-    while (d && w->nfiles < UINT16_MAX &&
-           diag_source_at(d, (uint16_t)w->nfiles))
-        w->nfiles++;
-    w->file = NEW_ARRAY(w->p->arena, uint16_t, w->nfiles);
-    print_use_head(w);
-    ir_walk(w->p->step, use_op, w);
-    uint16_t n = 0;
-    for (int i = 1; i < w->nfiles; i++)
-        if (w->file[i])
-            w->file[i] = ++n;
-}
 
 /* ---- ops ----------------------------------------------------------------- */
 
@@ -70,7 +30,7 @@ static void print_attr(Printer *w, char type, const Attr *a)
     else if (type == 'f')
         out_double(w->o, a->f);
     else if (type == 's')
-        a->s ? print_string(w, a->s) : out(w->o, "none");
+        a->s ? print_string(w, "", a->s) : out(w->o, "none");
     else if (type == 't')
         out(w->o, "%s", dtype_name((DType)a->i));
     else if (type == 'l')
@@ -80,23 +40,19 @@ static void print_attr(Printer *w, char type, const Attr *a)
     else if (type == 'o')
         out(w->o, a->o ? "%%%s" : "none", a->o ? a->o->out[0]->name : "");
     else if (a->i >= 0 && a->i < w->p->param.n)
-        print_string(w, w->p->param.at[a->i].name);
+        print_string(w, "", w->p->param.at[a->i].name);
     else
         out(w->o, "%lld", (long long)a->i);
 }
 
 static void print_attrs(Printer *w, const Op *op)
 {
-    const char *s = op_info(op->kind)->attrs;
-    if (!*s)
+    AttrInfo a = op_attr_at(op->kind, 0);
+    if (!a.type)
         return;
-    out(w->o, "{");
-    for (int i = 0; *s; i++) {
-        const char *colon = strchr(s, ':');
-        out(w->o, "%s%.*s=", i ? ", " : "", (int)(colon - s), s);
-        print_attr(w, colon[1], &op->attr[i]);
-        s = colon + 2;
-        s += *s == ' ';
+    for (int i = 0; a.type; a = op_attr_at(op->kind, ++i)) {
+        out(w->o, "%s%.*s=", i ? ", " : "{", a.length, a.name);
+        print_attr(w, a.type, &op->attr[i]);
     }
     out(w->o, "}");
 }
@@ -115,13 +71,11 @@ static void print_why(Printer *w, const char *axis, Why why)
     if (why.follows)
         out(w->o, "follows %%%s", why.follows);
     else
-        print_string(w, why.text);
+        print_string(w, "", why.text);
     if (why.removed_by)
         out(w->o, " removed=%s", why.removed_by);
-    if (why.help) {
-        out(w->o, " help ");
-        print_string(w, why.help);
-    }
+    if (why.help)
+        print_string(w, " help ", why.help);
     print_loc(w, why.loc);
 }
 
@@ -194,10 +148,8 @@ static void print_op(Printer *w, const Op *op)
     }
     out(w->o, " %s%s%s", phase_name(op->phase), op->again ? " again" : "",
         op->done ? " done" : "");
-    if (*op->path) {
-        out(w->o, " ");
-        print_string(w, op->path);
-    }
+    if (*op->path)
+        print_string(w, " ", op->path);
     if (op->stream)
         out(w->o, " stream=%d", op->stream);
     if (op->workspace >= 0)
@@ -222,16 +174,35 @@ static void print_region(Printer *w, const Region *r)
         print_op(w, op);
 }
 
+static void print_all(Printer *w)
+{
+    print_head(w);
+    out(w->o, "step {\n");
+    w->o->indent += 2;
+    print_region(w, w->p->step);
+    w->o->indent -= 2;
+    out(w->o, "}\n");
+}
+
+/* Prints the program twice: the first text, which is dropped, shows which
+ * sources are in use. They are numbered in the dump from 1 without gaps. */
 static void print_program(Out *o, const Program *p)
 {
-    Printer w = {o, p, NULL, 0};
-    number_files(&w);
-    print_head(&w);
-    out(o, "step {\n");
-    o->indent += 2;
-    print_region(&w, p->step);
-    o->indent -= 2;
-    out(o, "}\n");
+    Out dropped;
+    out_init(&dropped, p->arena);
+    Printer w = {.o = &dropped, .p = p, .nfiles = 1, .marks = true};
+    while (p->diag && w.nfiles < UINT16_MAX &&
+           diag_source_at(p->diag, (uint16_t)w.nfiles))
+        w.nfiles++;
+    w.file = NEW_ARRAY(p->arena, uint16_t, w.nfiles);
+    print_all(&w);
+    uint16_t n = 0;
+    for (int i = 1; i < w.nfiles; i++)
+        if (w.file[i])
+            w.file[i] = ++n;
+    w.o = o;
+    w.marks = false;
+    print_all(&w);
 }
 
 void ir_print(Out *o, const Program *p)

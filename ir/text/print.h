@@ -10,15 +10,15 @@ typedef struct Printer {
     const Program *p;
     uint16_t *file; /* number in the dump by index in Diag; 0: not used */
     int nfiles;     /* length of `file` */
+    bool marks;     /* print_loc marks the files in use by 1 */
 } Printer;
 
 /* print_parts.c */
 
 /* " @1:40:15+5"; nothing for a Loc of zeros. */
 void print_loc(Printer *w, Loc loc);
-/* Marks the file of a location as used. */
-void print_use_file(Printer *w, Loc loc);
-void print_string(Printer *w, const char *s);
+/* `before`, then s in quotes. */
+void print_string(Printer *w, const char *before, const char *s);
 /* "\"a\", \"b\"" */
 void print_strings(Printer *w, int n, const char *const *s);
 /* "[1, 2]" */
@@ -30,9 +30,8 @@ void print_axes(Printer *w, uint32_t axes);
 void print_memory(Printer *w);
 void print_place(Printer *w, const Value *v);
 
-/* print_head.c: everything before the step; visits all locations in it. */
+/* print_head.c: everything before the step. */
 void print_head(Printer *w);
-void print_use_head(Printer *w);
 
 /* The words of the header, in the order of their enums; NULL ends a list. */
 extern const char *const ir_stage_words[];

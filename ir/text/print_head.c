@@ -93,7 +93,7 @@ static void print_layouts(Printer *w, const char *word, int n,
 static void print_style(Printer *w, const Style *s)
 {
     out(w->o, "  style %s ", style_name(s->kind));
-    print_string(w, s->path);
+    print_string(w, "", s->path);
     out(w->o, " axis=%s%s", w->p->mesh.name[s->axis],
         s->whole ? " whole" : "");
     print_layouts(w, "in", s->nin, s->in_from, s->in_to);
@@ -119,8 +119,7 @@ static void print_unit(Printer *w, const Unit *u)
         print_strings(w, u->npaths, u->path);
         out(w->o, ")");
     } else if (u->kind == UNIT_EVERY) {
-        out(w->o, " every=");
-        print_string(w, u->class);
+        print_string(w, " every=", u->class);
     } else {
         out(w->o, " min_params=%lld", (long long)u->min_params);
     }
@@ -132,8 +131,7 @@ static void print_checkpoint(Printer *w, const Checkpoint *c)
 {
     out(w->o, "  checkpoint ");
     if (c->class) {
-        out(w->o, "every=");
-        print_string(w, c->class);
+        print_string(w, "every=", c->class);
     } else {
         out(w->o, "paths(");
         print_strings(w, c->npaths, c->path);
@@ -159,8 +157,7 @@ static void print_offload(Printer *w, const PlanSpec *plan)
 static void print_plan(Printer *w)
 {
     const PlanSpec *plan = &w->p->plan;
-    out(w->o, "plan ");
-    print_string(w, plan->name ? plan->name : "");
+    print_string(w, "plan ", plan->name ? plan->name : "");
     out(w->o, " axes=");
     print_axes(w, plan->tensor_axes);
     end_line(w, plan->loc);
@@ -178,10 +175,8 @@ static void print_plan(Printer *w)
 
 static void print_module(Printer *w, const Module *m)
 {
-    out(w->o, "module ");
-    print_string(w, m->path);
-    out(w->o, " class=");
-    print_string(w, m->class);
+    print_string(w, "module ", m->path);
+    print_string(w, " class=", m->class);
     out(w->o, " in=%d out=%d params=%d+%d", m->nin, m->nout, m->first_param,
         m->nparams);
     if (m->checkpoint)
@@ -191,8 +186,7 @@ static void print_module(Printer *w, const Module *m)
 
 static void print_file_tensor(Printer *w, const FileTensor *f)
 {
-    out(w->o, " file ");
-    print_string(w, f->name);
+    print_string(w, " file ", f->name);
     out(w->o, " ");
     print_list(w, f->ndim, f->dim);
     out(w->o, " from=%lld size=", (long long)f->first);
@@ -204,21 +198,18 @@ static void print_file_tensor(Printer *w, const FileTensor *f)
 static void print_files(Printer *w)
 {
     if (w->p->file_prefix) {
-        out(w->o, "prefix ");
-        print_string(w, w->p->file_prefix);
+        print_string(w, "prefix ", w->p->file_prefix);
         out(w->o, "\n");
     }
     if (w->p->file_config) {
-        out(w->o, "config ");
-        print_string(w, w->p->file_config);
+        print_string(w, "config ", w->p->file_config);
         out(w->o, "\n");
     }
 }
 
 static void print_param(Printer *w, const Param *p)
 {
-    out(w->o, "param ");
-    print_string(w, p->name);
+    print_string(w, "param ", p->name);
     out(w->o, " : ");
     type_print(w->o, &p->type, &w->p->mesh);
     out(w->o, " init=%s(", ir_init_words[p->init.kind]);
@@ -231,17 +222,12 @@ static void print_param(Printer *w, const Param *p)
         out(w->o, " pad=");
         print_list(w, p->type.ndim, p->pad);
     }
-    if (p->state_of >= 0) {
-        out(w->o, " of=");
-        print_string(w, w->p->param.at[p->state_of].name);
-    }
-    if (p->slot) {
-        out(w->o, " slot=");
-        print_string(w, p->slot);
-    }
+    if (p->state_of >= 0)
+        print_string(w, " of=", w->p->param.at[p->state_of].name);
+    if (p->slot)
+        print_string(w, " slot=", p->slot);
     if (p->unit) {
-        out(w->o, " unit=");
-        print_string(w, p->unit);
+        print_string(w, " unit=", p->unit);
         if (p->item)
             out(w->o, " item=%d", p->item - 1);
     }
@@ -266,8 +252,7 @@ static void print_param(Printer *w, const Param *p)
 
 static void print_input(Printer *w, const Input *in)
 {
-    out(w->o, "input ");
-    print_string(w, in->name);
+    print_string(w, "input ", in->name);
     out(w->o, " : ");
     type_print(w->o, &in->type, &w->p->mesh);
     if (in->below)
@@ -279,8 +264,7 @@ static void print_input(Printer *w, const Input *in)
 
 static void print_output(Printer *w, const Output *of)
 {
-    out(w->o, "output ");
-    print_string(w, of->name);
+    print_string(w, "output ", of->name);
     out(w->o, " ");
     print_list(w, of->ndim, of->dim);
     end_line(w, of->loc);
@@ -288,42 +272,18 @@ static void print_output(Printer *w, const Output *of)
 
 /* ---- the header ---------------------------------------------------------- */
 
-void print_use_head(Printer *w)
-{
-    const Program *p = w->p;
-    print_use_file(w, p->train.loc);
-    print_use_file(w, p->plan.loc);
-    for (int i = 0; i < p->plan.nstyles; i++)
-        print_use_file(w, p->plan.style[i].loc);
-    for (int i = 0; i < p->plan.nunits; i++)
-        print_use_file(w, p->plan.unit[i].loc);
-    for (int i = 0; i < p->plan.ncheckpoints; i++)
-        print_use_file(w, p->plan.checkpoint[i].loc);
-    if (p->plan.offload)
-        print_use_file(w, p->plan.offload_loc);
-    for (int i = 0; i < p->module.n; i++)
-        print_use_file(w, p->module.at[i].loc);
-    for (int i = 0; i < p->param.n; i++)
-        print_use_file(w, p->param.at[i].loc);
-    for (int i = 0; i < p->input.n; i++)
-        print_use_file(w, p->input.at[i].loc);
-    for (int i = 0; i < p->output.n; i++)
-        print_use_file(w, p->output.at[i].loc);
-}
-
 void print_head(Printer *w)
 {
     const Program *p = w->p;
     out(w->o, "parc ir 1\nstage %s\n", ir_stage_words[p->stage]);
     if (p->purpose != FOR_TRAINING)
         out(w->o, "purpose %s\n", purpose_words[p->purpose]);
-    out(w->o, "model ");
-    print_string(w, p->model);
+    print_string(w, "model ", p->model);
     out(w->o, "\n");
     for (int i = 1; i < w->nfiles; i++)
         if (w->file[i]) {
             out(w->o, "source %u ", (unsigned)w->file[i]);
-            print_string(w, diag_source_at(p->diag, (uint16_t)i)->name);
+            print_string(w, "", diag_source_at(p->diag, (uint16_t)i)->name);
             out(w->o, "\n");
         }
     out(w->o, "mesh");

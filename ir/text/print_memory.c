@@ -51,7 +51,7 @@ static void print_segment(Printer *w, const Segment *s)
 static void print_block(Printer *w, int i, const Block *b)
 {
     out(w->o, "buffer %d ", i);
-    print_string(w, b->name);
+    print_string(w, "", b->name);
     out(w->o, " %s", memory_class_words[b->class]);
     print_key(w, "at", b->offset);
     print_key(w, "bytes", b->bytes);

@@ -14,24 +14,24 @@ void print_loc(Printer *w, Loc loc)
 {
     if (!loc.file || loc.file >= w->nfiles)
         return;
+    if (w->marks)
+        w->file[loc.file] = 1;
     out(w->o, " @%u:%u:%u", (unsigned)w->file[loc.file], (unsigned)loc.line,
         (unsigned)loc.col);
     if (loc.len > 1)
         out(w->o, "+%u", (unsigned)loc.len);
 }
 
-void print_string(Printer *w, const char *s)
+void print_string(Printer *w, const char *before, const char *s)
 {
+    out(w->o, "%s", before);
     out_json_string(w->o, s);
 }
 
 void print_strings(Printer *w, int n, const char *const *s)
 {
-    for (int i = 0; i < n; i++) {
-        if (i)
-            out(w->o, ", ");
-        print_string(w, s[i]);
-    }
+    for (int i = 0; i < n; i++)
+        print_string(w, i ? ", " : "", s[i]);
 }
 
 void print_axes(Printer *w, uint32_t axes)
@@ -52,10 +52,4 @@ void print_list(Printer *w, int n, const int64_t *v)
     for (int i = 0; i < n; i++)
         out(w->o, "%s%lld", i ? ", " : "", (long long)v[i]);
     out(w->o, "]");
-}
-
-void print_use_file(Printer *w, Loc loc)
-{
-    if (loc.file && loc.file < w->nfiles)
-        w->file[loc.file] = 1;
 }

@@ -18,7 +18,7 @@
 typedef struct Verify {
     const Program *p;
     const Region **where; /* by value id: the region in which it is defined */
-    Program names;        /* has the names seen so far */
+    TextMap names;        /* seen so far */
     const char *fault;
 } Verify;
 
@@ -43,7 +43,7 @@ static const char *define(Verify *w, const Value *v, const Op *def,
     if (v->def != def || v->region != r || v->index != index)
         return arena_printf(a, "%%%s has a wrong definition",
                             v->name);
-    if (!ir_claim_name(&w->names, v->name))
+    if (!text_map_add(&w->names, v->name))
         return arena_printf(a, "there are two values %%%s", v->name);
     w->where[v->id] = r;
     const char *fault = type_check(a, &v->type, &w->p->mesh);
@@ -95,9 +95,9 @@ static const char *check_shape_of_op(Verify *w, const Op *op)
     if (info->nouts >= 0 && op->nouts != info->nouts)
         return arena_printf(w->p->arena, "it has %d results, not %d", op->nouts,
                             info->nouts);
-    int index = 0;
-    for (const char *s = info->attrs; (s = strchr(s, ':')); s++, index++) {
-        const char *fault = check_attr(w, op, s[1], &op->attr[index]);
+    for (int i = 0; op_attr_at(op->kind, i).type; i++) {
+        const char *fault = check_attr(w, op, op_attr_at(op->kind, i).type,
+                                       &op->attr[i]);
         if (fault)
             return fault;
     }
@@ -127,16 +127,6 @@ static const char *differ(Verify *w, const char *what, const Value *v,
 }
 
 /* Adds the loop's stack dim. */
-static bool stacked(Type *t, int64_t n)
-{
-    if (t->nstack == MAX_STACK)
-        return false;
-    memmove(t->stack + 1, t->stack, sizeof *t->stack * (size_t)t->nstack);
-    t->stack[0] = n;
-    t->nstack++;
-    return true;
-}
-
 /* At STAGE_PLACED operands and yields of bodies may still need conversion. */
 static bool fits_body(const Verify *w, const Type *a, const Type *b)
 {
@@ -156,8 +146,8 @@ static const char *check_body_args(Verify *w, const Op *op)
         return "it never runs";
     for (int i = 0; i < op->nargs; i++) {
         Type t = body->arg[i]->type;
-        bool stack = loop && i >= op->ncarry && i < op->ncarry + op->nstack;
-        if (stack && !stacked(&t, loop_trips(op)))
+        bool stack = loop && loop_is_stack(op, i);
+        if (stack && !type_push_stack(&t, loop_trips(op)))
             return "stacks are nested too deep";
         if (!fits_body(w, &t, &op->arg[i]->type))
             return differ(w, "operand", op->arg[i], &t);
@@ -176,7 +166,7 @@ static const char *check_body_results(Verify *w, const Op *op)
         bool carry = loop && i < op->ncarry;
         if (carry && !fits_body(w, &t, &op->arg[i]->type))
             return differ(w, "yield", body->yield[i], &op->arg[i]->type);
-        if (loop && !carry && !stacked(&t, loop_trips(op)))
+        if (loop && !carry && !type_push_stack(&t, loop_trips(op)))
             return "stacks are nested too deep";
         if (!fits_body(w, &t, &op->out[i]->type))
             return differ(w, "result", op->out[i], &t);
@@ -194,8 +184,8 @@ static const char *check_types(Verify *w, const Op *op)
         return fits ? NULL : "its result is not i64[parts]";
     }
     Type few[8], *types = few;
-    if (op->nargs + 3 > 8)
-        types = NEW_ARRAY(w->p->arena, Type, op->nargs + 3);
+    if (op->nargs + MAX_MORE_RESULTS > (int)(sizeof few / sizeof *few))
+        types = NEW_ARRAY(w->p->arena, Type, op->nargs + MAX_MORE_RESULTS);
     int nouts;
     /* ir_infer only reads the program and allocates in its arena. */
     const char *fault = ir_infer((Program *)w->p, op->kind, op->nargs, op->arg,
@@ -212,7 +202,7 @@ static const char *check_types(Verify *w, const Op *op)
     }
     const Type *given = NULL;
     if (op->kind == OP_param)
-        given = &w->p->param.at[op_attr(op, "param").i].type;
+        given = &w->p->param.at[op_param(op)].type;
     if (op->kind == OP_input)
         given = &w->p->input.at[op_attr(op, "input").i].type;
     /* The pass `plan` places parameters and inputs before their values. */
@@ -269,12 +259,12 @@ static const char *check_prefetch(const Verify *w, const Op *op)
     bool gather = op->kind == OP_all_gather;
     if (!gather && op->kind != OP_fetch)
         return NULL;
-    int64_t ahead = op_attr(op, "prefetch").i;
+    int64_t ahead = op_prefetch(op);
     if (ahead < 0 || ahead > MAX_PREFETCH)
         return arena_printf(w->p->arena,
                             "its prefetch distance is not from 0 to %d",
                             MAX_PREFETCH);
-    const char *unit = gather ? op_attr(op, "unit").s : NULL;
+    const char *unit = gather ? op_unit(op) : NULL;
     if (gather && ahead > 0 && (!unit || !*unit))
         return "it is prefetched, but has no unit";
     return NULL;
@@ -430,7 +420,6 @@ const char *ir_verify(const Program *p)
     Verify w = {.p = p};
     w.where = NEW_ARRAY(p->arena, const Region *, p->nvalues);
     w.names.arena = p->arena;
-    w.names.names = names_new(p->arena);
     const char *fault = NULL;
     for (int i = 0; i < p->param.n && !fault; i++) {
         const Param *param = &p->param.at[i];

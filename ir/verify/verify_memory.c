@@ -168,16 +168,16 @@ static void check_place(Check *c, const Value *v, bool partial)
 
 /* Times count ops in order; a loop begins before its body and finishes after
  * it, and ops of the schedule take no time. */
-static int number(Check *c, const Region *r, int time)
+static int time_region(Check *c, const Region *r, int time)
 {
     for (const Op *op = r->first; op; op = op->next) {
         bool takes_time = !op_is_schedule(op->kind);
         c->begin[op->id] = time;
         time += takes_time;
         if (op->kind == OP_early)
-            number(c, op->body, time);
+            time_region(c, op->body, time);
         if (op->kind == OP_loop)
-            time = number(c, op->body, time) + 1;
+            time = time_region(c, op->body, time) + 1;
         c->finish[op->id] = takes_time ? time - 1 : time;
     }
     return time;
@@ -212,9 +212,8 @@ static bool needs_place(const Op *op)
     return !op_is_view(op->kind) && op->kind != OP_loop;
 }
 
-static void check_op(Op *op, void *context)
+static void check_op(Check *c, Op *op)
 {
-    Check *c = context;
     const Op *owner = op->region->owner;
     if (owner && owner->kind == OP_fused)
         return;
@@ -253,8 +252,9 @@ const char *verify_memory(const Program *p)
         return fault;
     c.begin = NEW_ARRAY(p->arena, int, p->nops);
     c.finish = NEW_ARRAY(p->arena, int, p->nops);
-    if (number(&c, p->step, 0) != c.m->end)
+    if (time_region(&c, p->step, 0) != c.m->end)
         return "the times of the memory plan are those of another program";
-    ir_walk(p->step, check_op, &c);
+    for_ops(op, p->step)
+        check_op(&c, op);
     return c.fault;
 }

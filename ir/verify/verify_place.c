@@ -19,11 +19,6 @@ static const char *axis_fault(const Program *p, const char *what, int i,
                         needs);
 }
 
-static bool same_axis(AxisPlace a, AxisPlace b)
-{
-    return a.kind == b.kind && a.dim == b.dim && a.order == b.order;
-}
-
 /* ---- ops with a rule ----------------------------------------------------- */
 
 /* The op whose result v is, through arguments of bodies, unchanged or sliced;
@@ -114,57 +109,28 @@ static bool is_minor(const Type *t, const Mesh *m, int axis)
     return true;
 }
 
-typedef bool Step(AxisPlace from, AxisPlace to);
-
 static bool is_cut(AxisPlace p)
 {
     return p.kind == AX_S || p.kind == AX_FLAT;
 }
 
-static bool step_gather(AxisPlace from, AxisPlace to)
+/* Whether a conversion can change the placement on an axis in this way. */
+static bool may_become(OpKind kind, AxisPlace from, AxisPlace to)
 {
-    return is_cut(from) && to.kind == AX_R;
-}
-
-static bool step_reduce(AxisPlace from, AxisPlace to)
-{
-    return (from.kind == AX_P || from.kind == AX_PMAX) && to.kind == AX_R;
-}
-
-static bool step_scatter(AxisPlace from, AxisPlace to)
-{
-    return from.kind == AX_P && is_cut(to);
-}
-
-static bool step_exchange(AxisPlace from, AxisPlace to)
-{
-    return from.kind == AX_S && to.kind == AX_S && from.dim != to.dim;
-}
-
-static bool step_part(AxisPlace from, AxisPlace to)
-{
-    return from.kind == AX_R && is_cut(to);
-}
-
-static bool step_share(AxisPlace from, AxisPlace to)
-{
-    return from.kind == AX_R && to.kind == AX_P;
-}
-
-static Step *step_of(OpKind kind)
-{
-    static const struct {
-        OpKind kind;
-        Step *step;
-    } table[] = {
-        {OP_all_gather, step_gather},      {OP_all_reduce, step_reduce},
-        {OP_reduce_scatter, step_scatter}, {OP_all_to_all, step_exchange},
-        {OP_take_part, step_part},         {OP_take_share, step_share},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].kind == kind)
-            return table[i].step;
-    return NULL;
+    switch ((int)kind) {
+    case OP_all_gather:
+        return is_cut(from) && to.kind == AX_R;
+    case OP_all_reduce:
+        return (from.kind == AX_P || from.kind == AX_PMAX) && to.kind == AX_R;
+    case OP_reduce_scatter:
+        return from.kind == AX_P && is_cut(to);
+    case OP_all_to_all:
+        return from.kind == AX_S && to.kind == AX_S && from.dim != to.dim;
+    case OP_take_part:
+        return from.kind == AX_R && is_cut(to);
+    default: /* take_share */
+        return from.kind == AX_R && to.kind == AX_P;
+    }
 }
 
 /* Removes the named axes, minor first: each must be the minor one of those
@@ -191,17 +157,16 @@ static bool minor_throughout(const Program *p, const Type *t, uint32_t axes)
 
 static const char *check_conversion(const Program *p, const Op *op)
 {
-    Step *step = step_of(op->kind);
-    uint32_t axes = (uint32_t)op_attr(op, "axes").i;
+    uint32_t axes = op_axes(op);
     for (int i = 0; i < op->nargs; i++) {
         const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
         for (int a = 0; a < p->mesh.n; a++) {
             AxisPlace x = from->place.ax[a], y = to->place.ax[a];
             bool named = axes >> a & 1;
-            if (!named && !same_axis(x, y))
+            if (!named && !axis_place_equal(x, y))
                 return axis_fault(p, "operand", i, a, x,
                                   "which changes though not named in axes");
-            if (named && !step(x, y))
+            if (named && !may_become(op->kind, x, y))
                 return axis_fault(p, "operand", i, a, x,
                                   arena_printf(p->arena,
                                                "and cannot become %s here",
@@ -232,7 +197,7 @@ static const char *type_fault(const Program *p, const char *what,
 static const char *check_gradient(const Program *p, const Op *op,
                                   const char *what, int number, const Type *t)
 {
-    int index = (int)op_attr(op, "param").i;
+    int index = op_param(op);
     const Param *param = &p->param.at[index];
     const Unit *unit =
         p->stage <= STAGE_PARTITIONED ? sharding_unit(p, index) : NULL;
@@ -241,7 +206,7 @@ static const char *check_gradient(const Program *p, const Op *op,
         AxisPlace is = t->place.ax[a], want = param->type.place.ax[a];
         if (partial >> a & 1)
             want = (AxisPlace){AX_P, 0, 0};
-        if (same_axis(is, want))
+        if (axis_place_equal(is, want))
             continue;
         const char *words = axis_place_words(p->arena, want);
         return axis_fault(
@@ -277,7 +242,7 @@ static const char *check_whole(const Program *p, const Value *v)
 
 static const char *check_update(const Program *p, const Op *op)
 {
-    int index = (int)op_attr(op, "param").i;
+    int index = op_param(op);
     int state = update_first_state(&p->train);
     const Param *param = &p->param.at[index];
     if (!type_equal(&op->arg[0]->type, &param->type))
@@ -329,7 +294,7 @@ static const char *check_base(const Program *p, const Op *op)
 static const char *check_fold(const Program *p, const Op *op)
 {
     const Type *whole = &op->arg[0]->type, *parts = &op->out[0]->type;
-    int64_t dim = op_attr(op, "dim").i;
+    int dim = op_dim(op);
     if (op->kind == OP_unfold) {
         whole = &op->out[0]->type;
         parts = &op->arg[0]->type;
@@ -346,22 +311,17 @@ static const char *check_fold(const Program *p, const Op *op)
 
 static const char *check_structural(const Program *p, const Op *op)
 {
-    if (op->kind == OP_finish_grad) {
-        if (!type_equal(&op->arg[0]->type, &op->out[0]->type))
-            return type_fault(p, "the result", &op->out[0]->type, "its operand",
-                              &op->arg[0]->type);
+    bool moves = op->kind == OP_fetch || op->kind == OP_store;
+    if ((moves || op->kind == OP_finish_grad) &&
+        !type_equal(&op->arg[0]->type, &op->out[0]->type))
+        return type_fault(p, "the result", &op->out[0]->type, "its operand",
+                          &op->arg[0]->type);
+    if (op->kind == OP_finish_grad)
         return check_gradient(p, op, "operand", 0, &op->arg[0]->type);
-    }
-    if (op->kind == OP_fetch || op->kind == OP_store) {
-        if (!type_equal(&op->arg[0]->type, &op->out[0]->type))
-            return type_fault(p, "the result", &op->out[0]->type, "its operand",
-                              &op->arg[0]->type);
-        return NULL;
-    }
     if (op->kind == OP_update)
         return check_update(p, op);
     if (op->kind == OP_assign) {
-        const Param *param = &p->param.at[op_attr(op, "param").i];
+        const Param *param = &p->param.at[op_param(op)];
         if (!type_equal(&op->arg[0]->type, &param->type))
             return type_fault(p, "operand 0", &op->arg[0]->type, param->name,
                               &param->type);
@@ -398,7 +358,7 @@ static const char *check_fixed(const Program *p, const Op *op)
     case OP_finish_grad:
         return check_gradient(p, op, "result", 0, &op->out[0]->type);
     case OP_update: {
-        const Param *param = &p->param.at[op_attr(op, "param").i];
+        const Param *param = &p->param.at[op_param(op)];
         if (!type_equal(&op->out[0]->type, &param->type))
             return type_fault(p, "result 0", &op->out[0]->type, param->name,
                               &param->type);
@@ -432,10 +392,10 @@ static const char *check_shard(const Program *p, const Op *op)
     const Op *scatter = op_scatter_of(op, &operand);
     if (p->stage != STAGE_FUSED)
         return "it is only valid after fuse";
-    if (!scatter || op_attr(op, "axes").i != op_attr(scatter, "axes").i)
+    if (!scatter || op_axes(op) != op_axes(scatter))
         return "no reduce_scatter over its axes follows it and reads it";
-    if (scatter->phase != op->phase || !op_attr(scatter, "unit").s ||
-        !op_attr(scatter, "unit").s[0])
+    if (scatter->phase != op->phase || !op_unit(scatter) ||
+        !op_unit(scatter)[0])
         return "its reduce_scatter does not belong to a unit in its phase";
     return ir_count_uses(op->out[0]) == 1 ? NULL
                                           : "it is read more than once";

@@ -45,13 +45,6 @@ static void fail(Check *c, const Op *op, const char *fault)
                                 op->nouts ? op->out[0]->name : "", fault);
 }
 
-/* The op `early` around a start; NULL: none. */
-static const Op *early_of(const Op *start)
-{
-    const Op *owner = start->region->owner;
-    return owner && owner->kind == OP_early ? owner : NULL;
-}
-
 static int64_t given(const Op *early, const char *name)
 {
     return early ? op_attr(early, name).i : -1;
@@ -60,7 +53,7 @@ static int64_t given(const Op *early, const char *name)
 /* Whether the start is where its `early` can choose an iteration of the op. */
 static bool is_in_reach(const Op *start)
 {
-    const Op *early = early_of(start), *loop = op_loop(op_attr(start, "op").o);
+    const Op *early = op_early(start), *loop = op_loop(op_attr(start, "op").o);
     const Op *at = early ? op_loop(early) : op_loop(start);
     if (given(early, "remaining") >= 0)
         at = op_loop(at);
@@ -71,7 +64,7 @@ static bool is_in_reach(const Op *start)
 
 static void check_start(Check *c, const Op *start)
 {
-    const Op *op = op_attr(start, "op").o, *early = early_of(start);
+    const Op *op = op_attr(start, "op").o, *early = op_early(start);
     if (!op || !op->done) {
         fail(c, op ? op : start, "it is started, but not marked done");
         return;
@@ -132,7 +125,7 @@ static void check_early(Check *c, const Op *early)
  * it starts. */
 static const Op *counted_op(const Op *op)
 {
-    const Op *early = early_of(op);
+    const Op *early = op_early(op);
     for (const Op *in = early ? early->body->first : NULL; in; in = in->next)
         if (in->kind == OP_start)
             return op_attr(in, "op").o;
@@ -168,9 +161,8 @@ static void check_barrier(Check *c, const Op *op)
     check_first(c, op);
 }
 
-static void check_done(Op *op, void *context)
+static void check_done(Check *c, Op *op)
 {
-    Check *c = context;
     if (!op->done)
         return;
     const Starts *s = &c->starts[op->id];
@@ -184,9 +176,8 @@ static void check_done(Op *op, void *context)
         fail(c, op, "it is marked done, but not started for every iteration");
 }
 
-static void check_op(Op *op, void *context)
+static void check_op(Check *c, Op *op)
 {
-    Check *c = context;
     c->passed[op->id] = true;
     if (op->kind == OP_start)
         check_start(c, op);
@@ -204,7 +195,9 @@ const char *verify_schedule(const Program *p)
 {
     Check c = {.p = p, .starts = NEW_ARRAY(p->arena, Starts, p->nops),
                .passed = NEW_ARRAY(p->arena, bool, p->nops)};
-    ir_walk(p->step, check_op, &c);
-    ir_walk(p->step, check_done, &c);
+    for_ops(op, p->step)
+        check_op(&c, op);
+    for_ops(op, p->step)
+        check_done(&c, op);
     return c.fault;
 }

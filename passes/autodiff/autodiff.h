@@ -56,6 +56,11 @@ bool *autodiff_flow(Program *p, Value *loss);
 /* autodiff_loop.c */
 void autodiff_loop(Frame *f, Op *loop);
 
+/* optimizer_layers.c, for the pass optimizer: moves the ops from `first` up to
+ * `end` (excluded; NULL: all that follow) whose results are stacks into loops
+ * over the layers. */
+void optimizer_by_layers(Program *p, Op *first, Op *end);
+
 /* autodiff_update.c: builds norm, updates and assignments. */
 void autodiff_update(Frame *f);
 

@@ -32,11 +32,6 @@ typedef struct Mirror {
     Value **args;
 } Mirror;
 
-static bool is_free(const Op *loop, int i)
-{
-    return i >= loop->ncarry + loop->nstack;
-}
-
 static bool is_live(const Autodiff *a, const Op *loop, int i)
 {
     const Region *body = loop->body;
@@ -51,7 +46,7 @@ static void mirror_carry(Frame *f, Mirror *m, int i)
 {
     Op *loop = m->loop;
     const Type *t = &loop->arg[i]->type;
-    bool sum = is_free(loop, i);
+    bool sum = loop_is_free(loop, i);
     Value *start = sum ? NULL : autodiff_collect(f, loop->out[i]);
 
     if (start == NULL) {
@@ -72,7 +67,7 @@ static Mirror mirror_of(Frame *f, Op *loop, int nouts)
     m.stack = NEW_ARRAY(arena, int, room);
     m.args = NEW_ARRAY(arena, Value *, room);
     for (int i = 0; i < loop->nargs; i++)
-        if ((i < loop->ncarry || is_free(loop, i)) && is_live(f->a, loop, i))
+        if ((i < loop->ncarry || loop_is_free(loop, i)) && is_live(f->a, loop, i))
             mirror_carry(f, &m, i);
     for (int i = loop->ncarry; i < nouts; i++) {
         Value *d = autodiff_collect(f, loop->out[i]);
@@ -103,7 +98,7 @@ static Value *next_carry(Frame *f, const Mirror *m, int k)
     Value *arg = m->loop->body->arg[m->carry[k]];
     Value *d = autodiff_collect(f, arg);
 
-    if (!is_free(m->loop, m->carry[k]))
+    if (!loop_is_free(m->loop, m->carry[k]))
         return d ? d : gradient_zero(&f->b, &arg->type, arg->type.dtype);
     Value *sum = f->backward->body->arg[k];
     if (d == NULL)
@@ -127,7 +122,7 @@ static void close_mirror(Frame *f, const Mirror *m, int *from)
         from[n] = m->carry[k];
         yield[n++] = next_carry(f, m, k);
     }
-    for (int i = loop->ncarry; !is_free(loop, i); i++) {
+    for (int i = loop->ncarry; !loop_is_free(loop, i); i++) {
         Value *d = autodiff_collect(f, loop->body->arg[i]);
         if (d == NULL)
             continue;

@@ -134,9 +134,7 @@ Value *gradient_zero(Build *b, const Type *t, DType dtype)
     inner.region = loop->body;
     inner.before = NULL;
     Type layer = *t;
-    layer.nstack--;
-    for (int i = 0; i < layer.nstack; i++)
-        layer.stack[i] = t->stack[i + 1];
+    type_pop_stack(&layer);
     Value *zero = gradient_zero(&inner, &layer, dtype);
     ir_yield(b->p, loop->body, 1, &zero);
     ir_close(b->p, loop);

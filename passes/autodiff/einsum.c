@@ -21,7 +21,7 @@
  */
 #include <string.h>
 
-#include "passes/autodiff/einsum.h"
+#include "passes/autodiff/gradients.h"
 #include "passes/pass.h"
 
 enum { RESULT = 2 };
@@ -29,7 +29,7 @@ enum { RESULT = 2 };
 typedef struct Einsum {
     char letter[3][MAX_DIMS + 1]; /* both operands, the result */
     Value *arg[2];
-    int64_t size[26];
+    int64_t size[LETTERS];
 } Einsum;
 
 static bool has(const Einsum *e, int i, char letter)
@@ -150,13 +150,10 @@ Value *einsum_build(Build *b, const char *spec, DType t, Value *x, Value *y)
 static void rewrite(Program *p, Op *op)
 {
     Value *out = op->out[0];
-    Build b = {.p = p, .region = op->region, .before = op, .phase = op->phase,
-               .loc = op->loc, .path = op->path};
-    Value *made = einsum_build(&b, op_attr(op, "spec").s, out->type.dtype,
+    Build b = ir_build_at(p, op, op);
+    Value *made = einsum_build(&b, op_spec(op), out->type.dtype,
                                op->arg[0], op->arg[1]);
-    const char *name = made->name;
-    made->name = out->name;
-    out->name = name;
+    ir_swap_names(made, out);
     ir_replace_uses(op->region, out, made);
     ir_remove(op);
 }
@@ -164,7 +161,7 @@ static void rewrite(Program *p, Op *op)
 static bool is_contraction(const Op *op)
 {
     Einsum e;
-    read_einsum(&e, op_attr(op, "spec").s, op->arg[0], op->arg[1]);
+    read_einsum(&e, op_spec(op), op->arg[0], op->arg[1]);
     for (int i = 0; i < RESULT; i++)
         for (const char *c = e.letter[i]; *c; c++)
             if (!has(&e, 1 - i, *c) && !has(&e, RESULT, *c))

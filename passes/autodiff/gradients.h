@@ -35,16 +35,19 @@ Value *gradient_fit(Build *b, Value *d, const Type *t);
 Value *gradient_zero(Build *b, const Type *t, DType dtype);
 
 GradientRule gradient_add, gradient_sub, gradient_mul, gradient_div,
-    gradient_maximum, gradient_minimum, gradient_select, gradient_neg,
-    gradient_scale, gradient_offset, gradient_power, gradient_exp, gradient_log,
+    gradient_maximum /* and minimum */, gradient_select, gradient_neg,
+    gradient_scale, gradient_same, gradient_power, gradient_exp, gradient_log,
     gradient_sqrt, gradient_rsqrt, gradient_recip, gradient_tanh,
     gradient_sigmoid, gradient_erf, gradient_sin, gradient_cos, gradient_abs,
-    gradient_relu, gradient_cast, gradient_boundary;
+    gradient_relu, gradient_boundary;
 GradientRule gradient_sum, gradient_max, gradient_sumsq, gradient_reshape,
-    gradient_broadcast, gradient_transpose, gradient_slice, gradient_pad,
-    gradient_concat;
+    gradient_transpose, gradient_slice, gradient_pad, gradient_concat;
 GradientRule gradient_einsum, gradient_embedding, gradient_rotary,
     gradient_attention;
+
+/* The einsum of x and y with its result in type t: sums and an elementwise
+ * product where they suffice (einsum.c). */
+Value *einsum_build(Build *b, const char *spec, DType t, Value *x, Value *y);
 
 /* ---- functions of autodiff_values.c for the rules ---- */
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "passes/autodiff/einsum.h"
 #include "passes/autodiff/gradients.h"
 
 /* ---- einsum ---- */
@@ -56,7 +55,7 @@ static Value *einsum_gradient(Gradient *g, const EinsumSpec *s, int i)
 
 void gradient_einsum(Gradient *g)
 {
-    EinsumSpec s = einsum_split(g->b->p->arena, op_attr(g->op, "spec").s);
+    EinsumSpec s = einsum_split(g->b->p->arena, op_spec(g->op));
 
     for (int i = 0; i < 2; i++)
         if (gradient_wanted(g, i))

@@ -86,14 +86,8 @@ static void give_winner(Gradient *g, int i, bool larger)
 
 void gradient_maximum(Gradient *g)
 {
-    give_winner(g, 0, true);
-    give_winner(g, 1, true);
-}
-
-void gradient_minimum(Gradient *g)
-{
-    give_winner(g, 0, false);
-    give_winner(g, 1, false);
+    give_winner(g, 0, g->op->kind == OP_maximum);
+    give_winner(g, 1, g->op->kind == OP_maximum);
 }
 
 void gradient_select(Gradient *g)
@@ -125,7 +119,7 @@ void gradient_scale(Gradient *g)
     gradient_give(g, 0, with_factor(g->b, OP_scale, g->d, by));
 }
 
-void gradient_offset(Gradient *g)
+void gradient_same(Gradient *g)
 {
     gradient_give(g, 0, g->d);
 }
@@ -225,11 +219,6 @@ void gradient_abs(Gradient *g)
 void gradient_relu(Gradient *g)
 {
     gradient_give(g, 0, times(g, ir_unary(g->b, OP_step, result(g))));
-}
-
-void gradient_cast(Gradient *g)
-{
-    gradient_give(g, 0, g->d);
 }
 
 void gradient_boundary(Gradient *g)

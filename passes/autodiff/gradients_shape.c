@@ -48,11 +48,6 @@ void gradient_reshape(Gradient *g)
     gradient_give(g, 0, ir_reshape(g->b, g->d, x->ndim, x->dim));
 }
 
-void gradient_broadcast(Gradient *g)
-{
-    gradient_give(g, 0, g->d);
-}
-
 void gradient_transpose(Gradient *g)
 {
     AttrList perm = op_attr(g->op, "perm").l, inverse = {.n = perm.n};
@@ -71,7 +66,7 @@ static Value *slice(Build *b, Value *x, int64_t dim, int64_t start,
 
 void gradient_slice(Gradient *g)
 {
-    int64_t dim = op_attr(g->op, "dim").i;
+    int64_t dim = op_dim(g->op);
     int64_t start = op_attr(g->op, "start").i;
     int64_t size = op_attr(g->op, "size").i;
     int64_t after = g->op->arg[0]->type.dim[dim] - start - size;
@@ -82,7 +77,7 @@ void gradient_slice(Gradient *g)
 
 void gradient_pad(Gradient *g)
 {
-    int64_t dim = op_attr(g->op, "dim").i;
+    int64_t dim = op_dim(g->op);
     int64_t before = op_attr(g->op, "before").i;
     int64_t size = g->op->arg[0]->type.dim[dim];
 
@@ -91,7 +86,7 @@ void gradient_pad(Gradient *g)
 
 void gradient_concat(Gradient *g)
 {
-    int64_t dim = op_attr(g->op, "dim").i, start = 0;
+    int64_t dim = op_dim(g->op), start = 0;
 
     for (int i = 0; i < g->op->nargs; i++) {
         int64_t size = g->op->arg[i]->type.dim[dim];

@@ -40,8 +40,7 @@
  */
 #include "base/bug.h"
 #include "passes/fsdp/offload.h"
-#include "passes/autodiff/optimizer.h"
-#include "passes/value_map.h"
+#include "passes/autodiff/autodiff.h"
 
 #include <string.h>
 
@@ -77,7 +76,7 @@ static Value *named(Updater *u, OpKind kind, Value *x, Value *y,
 }
 
 /* x a + y b */
-static Value *mix(Updater *u, Value *x, double a, Value *y, double b)
+static Value *weighted_sum(Updater *u, Value *x, double a, Value *y, double b)
 {
     Value *left = factor(u, OP_scale, x, a, NULL);
     Value *right = factor(u, OP_scale, y, b, NULL);
@@ -132,9 +131,10 @@ static void adam_step(Updater *u, Value *param, Value *g, Value **result)
             named(u, OP_div, arg[UPDATE_LR], arg[UPDATE_BIAS1], "step_size");
         s->root = ir_value(&u->b, OP_sqrt, 1, &arg[UPDATE_BIAS2], NULL, "root");
     }
-    Value *m = mix(u, old_state(u, 0), t->beta1, g, 1.0 - t->beta1);
+    Value *m = weighted_sum(u, old_state(u, 0), t->beta1, g, 1.0 - t->beta1);
     Value *square = ir_binary(&u->b, OP_mul, g, g);
-    Value *v = mix(u, old_state(u, 1), t->beta2, square, 1.0 - t->beta2);
+    Value *v =
+        weighted_sum(u, old_state(u, 1), t->beta2, square, 1.0 - t->beta2);
     Value *spread =
         ir_binary(&u->b, OP_div, ir_unary(&u->b, OP_sqrt, v), s->root);
     Value *divisor = factor(u, OP_offset, spread, t->eps, NULL);
@@ -216,17 +216,12 @@ static void read_pending(const Pending *pending, Op *op)
 /* Expands one update; returns the first op that replaces it. */
 static Op *expand(Program *p, Op *op, Shared *shared, Pending *pending)
 {
-    const Param *param = &p->param.at[op_attr(op, "param").i];
+    const Param *param = &p->param.at[op_param(op)];
     Updater u = {.train = &p->train, .op = op, .shared = shared};
     Value *result[MAX_RESULTS] = {NULL};
 
     u.decay = param->decay ? p->train.weight_decay : 0.0;
-    u.b = (Build){.p = p,
-                  .region = op->region,
-                  .before = op,
-                  .phase = op->phase,
-                  .loc = op->loc,
-                  .path = op->path};
+    u.b = ir_build_at(p, op, op);
     if (op->nouts > MAX_RESULTS)
         bug("an update with %d results", op->nouts);
     Op *last = op->prev;
@@ -284,11 +279,11 @@ static bool go_together(const Program *p, const TargetInfo *t, int one,
  * the updates' operands before them, and the assignments after the last. */
 static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
 {
-    int param = (int)op_attr(first, "param").i;
+    int param = op_param(first);
     Op *last = first;
     for (Op *op = first->next; op; op = op->next)
         if (op->kind == OP_update) {
-            int other = (int)op_attr(op, "param").i;
+            int other = op_param(op);
             if (!goes_by_layers(p, t, other) || !go_together(p, t, param, other))
                 break;
             last = op;
@@ -338,7 +333,7 @@ void pass_optimizer(Program *p, const TargetInfo *t)
         read_pending(&pending, op);
         if (op->kind != OP_update)
             continue;
-        if (goes_by_layers(p, t, (int)op_attr(op, "param").i))
+        if (goes_by_layers(p, t, op_param(op)))
             next = expand_by_layers(p, t, op, &shared, &pending);
         else
             expand(p, op, &shared, &pending);

@@ -15,8 +15,7 @@
  * layer's operands.
  */
 #include "base/bug.h"
-#include "passes/autodiff/optimizer.h"
-#include "passes/value_map.h"
+#include "passes/autodiff/autodiff.h"
 
 typedef struct Layers {
     Program *p;
@@ -36,14 +35,6 @@ static Value *argument(Layers *l, Value *v)
                                 : ir_loop_add_free(l->p, l->loop, v);
     value_map_set(l->p, &l->inside, v, inside);
     return inside;
-}
-
-static void drop_stack(Type *t)
-{
-    t->nstack--;
-    for (int i = 0; i < t->nstack; i++)
-        t->stack[i] = t->stack[i + 1];
-    t->stack[t->nstack] = 0;
 }
 
 /* Replaces v by `with` in the region; returns whether it was used. `with` =
@@ -78,7 +69,7 @@ static void move_in(Layers *l, Region *outside)
         for (int k = 0; k < op->nouts; k++) {
             Value *v = op->out[k];
             v->region = body;
-            drop_stack(&v->type);
+            type_pop_stack(&v->type);
         }
     }
     for (int i = 0; i < l->op.n; i++)
@@ -103,8 +94,7 @@ void optimizer_by_layers(Program *p, Op *first, Op *end)
         return;
     const Op *lead = l.op.at[0];
     Region *r = lead->region;
-    Build b = {.p = p, .region = r, .before = end, .phase = lead->phase,
-               .loc = lead->loc, .path = lead->path};
+    Build b = ir_build_at(p, lead, end);
     Attr attr[MAX_ATTRS] = {{.i = lead->out[0]->type.stack[0]}, {.i = false}};
     l.loop = ir_open(&b, OP_loop, 0, NULL, 0, 0, attr);
     ir_close(p, l.loop);

@@ -32,18 +32,18 @@ static bool is_reduction(const Op *op)
     return op->kind == OP_all_reduce || op->kind == OP_reduce_scatter;
 }
 
-static void follow(Reduce *r, Value *v);
+static void follow_gradient(Reduce *r, Value *v);
 
 /* Follows a result of a loop: its yield and, for a carry, its start. */
 static void follow_loop(Reduce *r, const Value *v)
 {
     const Op *loop = v->def;
-    follow(r, loop->body->yield[v->index]);
+    follow_gradient(r, loop->body->yield[v->index]);
     if (v->index < loop->ncarry)
-        follow(r, loop->arg[v->index]);
+        follow_gradient(r, loop->arg[v->index]);
 }
 
-static void follow(Reduce *r, Value *v)
+static void follow_gradient(Reduce *r, Value *v)
 {
     if (r->seen[v->id])
         return;
@@ -52,19 +52,16 @@ static void follow(Reduce *r, Value *v)
     if (!op)
         return;
     if (is_reduction(op)) {
-        bool known = false;
-        for (int i = 0; i < r->reduction.n; i++)
-            known |= r->reduction.at[i] == op;
-        if (!known)
+        if (!vec_has(&r->reduction, op))
             vec_push(r->p->arena, &r->reduction, op);
-        follow(r, op->arg[v->index]);
+        follow_gradient(r, op->arg[v->index]);
     } else if (op->kind == OP_loop) {
         follow_loop(r, v);
     } else if (op->kind == OP_add) {
-        follow(r, op->arg[0]);
-        follow(r, op->arg[1]);
+        follow_gradient(r, op->arg[0]);
+        follow_gradient(r, op->arg[1]);
     } else if (op->kind == OP_take_part || op->kind == OP_take_share) {
-        follow(r, op->arg[0]);
+        follow_gradient(r, op->arg[0]);
     }
 }
 
@@ -120,7 +117,7 @@ void pass_grad_dtype(Program *p, const TargetInfo *t)
         return;
     for (Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_finish_grad)
-            follow(&r, op->arg[0]);
+            follow_gradient(&r, op->arg[0]);
     for (int i = 0; i < r.reduction.n; i++)
         if (takes_gradients_alone(&r, r.reduction.at[i]))
             narrow_reduction(p, t, r.reduction.at[i], p->train.reduce);

@@ -99,17 +99,7 @@ static void bring_in(const Copies *c, Op *loop, int i, Value *copy)
 /* Lets the readers of a cast read the copy, and removes the cast. */
 static void replace_cast(const Copies *c, Op *cast, Value *copy)
 {
-    const Value *old = cast->out[0];
-    Region *region = cast->region;
-    int n;
-    Op *const *reader = uses_readers(&c->uses, old, &n);
-    for (int k = 0; k < n; k++)
-        for (int i = 0; i < reader[k]->nargs; i++)
-            if (reader[k]->arg[i] == old)
-                reader[k]->arg[i] = copy;
-    for (int i = 0; i < region->nyields; i++)
-        if (region->yield[i] == old)
-            region->yield[i] = copy;
+    uses_replace(&c->uses, cast->out[0], copy);
     ir_remove(cast);
 }
 
@@ -149,8 +139,7 @@ static Value *add_copy(Program *p, int of, DType type)
     copy.nalias = 0;
     copy.file = NULL;
     copy.nfile = 0;
-    Build b = {.p = p, .region = p->step, .before = def->next,
-               .phase = def->phase, .loc = def->loc, .path = def->path};
+    Build b = ir_build_at(p, def, def->next);
     Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
     const char *hint = arena_printf(p->arena, "%s.%s", whole->name, word);
     copy.value =
@@ -163,9 +152,7 @@ static Value *add_copy(Program *p, int of, DType type)
 /* Assigns the copy where the parameter is assigned. */
 static void assign_copy(Program *p, Op *assign, const Value *copy)
 {
-    Build b = {.p = p, .region = assign->region, .before = assign,
-               .phase = assign->phase, .loc = assign->loc,
-               .path = assign->path};
+    Build b = ir_build_at(p, assign, assign);
     Value *cast = ir_cast(&b, assign->arg[0], copy->type.dtype);
     cast->name =
         ir_unique_name(p, arena_printf(p->arena, "%s.new", copy->name));
@@ -191,8 +178,8 @@ void pass_lowp_copies(Program *p, const TargetInfo *t)
     int n = p->param.n;
     Op **assign = NEW_ARRAY(p->arena, Op *, n + 1);
     for (Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_assign && !assign[op_attr(op, "param").i])
-            assign[op_attr(op, "param").i] = op;
+        if (op->kind == OP_assign && !assign[op_param(op)])
+            assign[op_param(op)] = op;
     for (int i = 0; i < n; i++) {
         Value *v = p->param.at[i].value;
         const Op *cast =

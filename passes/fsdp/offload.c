@@ -80,7 +80,7 @@ typedef struct Mover {
 
 /* ---- fetches ------------------------------------------------------------- */
 
-static bool is_slice(const Value *v)
+static bool is_slice_argument(const Value *v)
 {
     const Op *loop = v->region->owner;
     return !v->def && v->index < loop->ncarry + loop->nstack;
@@ -192,7 +192,7 @@ static void visit_region(Program *p, Region *r)
         visit_op(&o, op);
     }
     for (int i = 0; i < o.fetch.n; i++) {
-        if (r->owner && (is_slice(o.fetch.at[i]->arg[0]) ||
+        if (r->owner && (is_slice_argument(o.fetch.at[i]->arg[0]) ||
                          fetch_gather(o.fetch.at[i])))
             set_prefetch(o.fetch.at[i]);
         else

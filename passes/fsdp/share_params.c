@@ -24,9 +24,8 @@
  * or these are several.
  */
 #include "ir/analysis/alias.h"
-#include "ir/analysis/uses.h"
 #include "passes/forward.h"
-#include "passes/pass.h"
+#include "passes/fsdp/storage.h"
 
 /* The gathers of one parameter. */
 typedef struct Gathers {
@@ -36,15 +35,6 @@ typedef struct Gathers {
     bool padded;   /* the last run of a layer has padding */
     bool any, inside;
 } Gathers;
-
-static uint32_t flat_axes(const Type *t)
-{
-    uint32_t axes = 0;
-    for (int a = 0; a < MAX_AXES; a++)
-        if (t->place.ax[a].kind == AX_FLAT)
-            axes |= 1u << a;
-    return axes;
-}
 
 /* Whether every reader of v consumes each layer separately, so that layers need
  * not be contiguous. */
@@ -104,27 +94,14 @@ static void look_at_readers(Gathers *g, const Value *v)
     }
 }
 
-/* Whether the runs of all ranks are longer than a layer. */
-static bool is_padded(const Program *p, const Type *t, uint32_t axes)
-{
-    Type whole = *t;
-    int64_t runs = type_flat_run(t, &p->mesh);
-    for (int a = 0; a < p->mesh.n; a++)
-        if (axes >> a & 1) {
-            whole.place.ax[a].kind = AX_R;
-            runs *= p->mesh.size[a];
-        }
-    return runs != type_flat_run(&whole, &p->mesh);
-}
-
 static bool is_gathered_inside(const Program *p, const Uses *uses,
                                const Param *pm)
 {
-    uint32_t axes = flat_axes(&pm->type);
+    uint32_t axes = type_flat_axes(&pm->type);
     if (!pm->value || !pm->unit || !axes || (axes & (axes - 1)))
         return false;
     Gathers g = {.p = p, .uses = uses, .axes = axes, .inside = true,
-                 .padded = is_padded(p, &pm->type, axes)};
+                 .padded = storage_is_padded(p, &pm->type, axes)};
     look_at_readers(&g, pm->value);
     return g.any && g.inside;
 }

@@ -38,8 +38,6 @@
 #include "passes/forward.h"
 #include "passes/fsdp/storage.h"
 
-#include <string.h>
-
 /* ---- the pass ------------------------------------------------------------ */
 
 /* Updates the types of ops that read the gradients' shards. */

@@ -35,6 +35,8 @@ typedef struct Storage {
 
 /* storage_move.c: the type with some axes placed otherwise. */
 Type storage_type(Type t, uint32_t axes, AxisKind kind);
+/* Whether the runs of a layer are longer than the layer. */
+bool storage_is_padded(const Program *p, const Type *flat, uint32_t axes);
 /* Adds one grouped collective for n moves before `before` (NULL: at the
  * region's end). */
 Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,

@@ -31,12 +31,6 @@ static bool takes_shards(const Op *op)
     return op->kind == OP_update || op->kind == OP_assign;
 }
 
-static bool is_slice(const Op *op, int i)
-{
-    return op->kind == OP_loop && i >= op->ncarry &&
-           i < op->ncarry + op->nstack;
-}
-
 /* A shard that is passed to its readers. */
 typedef struct Shard {
     Storage *s;
@@ -134,7 +128,7 @@ static Whole spread(Shard *h, Value *v, Whole w)
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v || takes_shards(op))
                 continue;
-            if (is_slice(op, i)) {
+            if (op->kind == OP_loop && loop_is_stack(op, i)) {
                 w = spread_slice(h, op, op->body->arg[i], w);
             } else if (op->kind == OP_cast) {
                 Whole c = {.plain = {w.cast}};
@@ -150,14 +144,6 @@ static Whole spread(Shard *h, Value *v, Whole w)
     return w;
 }
 
-/* Whether the runs of a layer are longer than the layer. */
-static bool is_padded(const Program *p, const Type *flat, uint32_t axes)
-{
-    Type whole = storage_type(*flat, axes, AX_R);
-    return type_flat_run(flat, &p->mesh) * mesh_group(&p->mesh, axes) !=
-           type_flat_run(&whole, &p->mesh);
-}
-
 void storage_spread(Storage *s, int param, const Unit *u)
 {
     Param *pm = &s->p->param.at[param];
@@ -165,7 +151,7 @@ void storage_spread(Storage *s, int param, const Unit *u)
                .kept = u->reshard == 0};
     Whole w = spread(&h, pm->value, (Whole){0});
     if (h.kept && w.plain[0])
-        pm->kept = !h.in_one || !is_padded(s->p, &pm->type, h.axes);
+        pm->kept = !h.in_one || !storage_is_padded(s->p, &pm->type, h.axes);
 }
 
 /* ---- units --------------------------------------------------------------- */
@@ -264,7 +250,7 @@ static Units find_units(Storage *s)
 /* ---- units that stay gathered without reshard=false ---------------------- */
 
 /* The unit's last reader of one phase in the region. */
-static Op *last_reader(const Units *u, int unit, Phase phase)
+static Op *unit_last_reader(const Units *u, int unit, Phase phase)
 {
     Op *last = NULL;
     for (int k = 0; k < u->unit[unit].n; k++) {
@@ -278,7 +264,7 @@ static Op *last_reader(const Units *u, int unit, Phase phase)
     return last;
 }
 
-static Op *first_reader(const Units *u, int unit, Phase phase)
+static Op *unit_first_reader(const Units *u, int unit, Phase phase)
 {
     Op *first = NULL;
     for (int k = 0; k < u->unit[unit].n; k++) {
@@ -292,27 +278,14 @@ static Op *first_reader(const Units *u, int unit, Phase phase)
 
 static bool follows_at_once(const Units *u, int unit)
 {
-    Op *from = last_reader(u, unit, PH_FORWARD);
-    const Op *to = first_reader(u, unit, PH_BACKWARD);
+    Op *from = unit_last_reader(u, unit, PH_FORWARD);
+    const Op *to = unit_first_reader(u, unit, PH_BACKWARD);
     for (Op *op = from ? from->next : NULL; op && op != to; op = op->next) {
         int started = u->started[op->id];
         if (op->kind == OP_loop || (started != NO_UNIT && started != unit))
             return false;
     }
     return from && to;
-}
-
-static void replace_readers(const Units *u, const Value *old, Value *with)
-{
-    int n;
-    Op *const *reader = uses_readers(&u->uses, old, &n);
-    for (int k = 0; k < n; k++)
-        for (int i = 0; i < reader[k]->nargs; i++)
-            if (reader[k]->arg[i] == old)
-                reader[k]->arg[i] = with;
-    for (int i = 0; i < old->region->nyields; i++)
-        if (old->region->yield[i] == old)
-            old->region->yield[i] = with;
 }
 
 /* Lets the backward pass read what the forward pass has just gathered. */
@@ -334,7 +307,7 @@ static void keep_last(const Units *u)
         if (known[u->of[i]] < 0)
             continue;
         b->done = true;
-        replace_readers(u, b->to, kept);
+        uses_replace(&u->uses, b->to, kept);
     }
 }
 
@@ -364,14 +337,6 @@ static void emit_gather(const Units *u, Move *const *move, int n)
     op->loc = before->loc;
 }
 
-static bool makes_operand(const Op *op, const Op *of)
-{
-    for (int i = 0; i < of->nargs; i++)
-        if (of->arg[i]->def == op)
-            return true;
-    return false;
-}
-
 /* The gather after which a prefetched gather outside of loops is placed: that
  * of the unit `ahead` units earlier. A gather is not moved across a loop, which
  * gathers units of its own, nor into another phase. NULL: it is not moved. */
@@ -380,10 +345,9 @@ static Op *runs_behind(const Op *gather, int ahead)
     Op *behind = NULL;
     for (Op *op = gather->prev; op && ahead > 0; op = op->prev) {
         if (op->kind == OP_loop || op->phase != gather->phase ||
-            makes_operand(op, gather))
+            op_reads(gather, op))
             break;
-        if (op->kind != OP_all_gather || !op_attr(op, "unit").s ||
-            !op_attr(op, "unit").s[0])
+        if (!op_is_unit_gather(op))
             continue;
         behind = op;
         ahead--;

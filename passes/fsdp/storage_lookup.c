@@ -22,9 +22,8 @@ static bool pays(const Program *p, const Op *lookup)
            type_local_bytes(&copy->type, &p->mesh);
 }
 
-static void visit(Op *op, void *context)
+static void visit(Program *p, Op *op)
 {
-    Program *p = context;
     if (op->kind != OP_embedding || !pays(p, op))
         return;
     Op *cast = op->arg[0]->def;
@@ -32,8 +31,7 @@ static void visit(Op *op, void *context)
     DType narrow = rows->type.dtype;
     op->arg[0] = cast->arg[0];
     rows->type.dtype = cast->arg[0]->type.dtype;
-    Build b = {.p = p, .region = op->region, .before = op->next,
-               .phase = op->phase, .loc = op->loc, .path = op->path};
+    Build b = ir_build_at(p, op, op->next);
     Value *again = ir_cast(&b, rows, narrow);
     ir_replace_uses(op->region, rows, again);
     again->def->arg[0] = rows;
@@ -42,5 +40,6 @@ static void visit(Op *op, void *context)
 
 void storage_lookups(Program *p)
 {
-    ir_walk(p->step, visit, p);
+    for_ops(op, p->step)
+        visit(p, op);
 }

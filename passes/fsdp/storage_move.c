@@ -9,6 +9,13 @@ Type storage_type(Type t, uint32_t axes, AxisKind kind)
     return t;
 }
 
+bool storage_is_padded(const Program *p, const Type *flat, uint32_t axes)
+{
+    Type whole = storage_type(*flat, axes, AX_R);
+    return type_flat_run(flat, &p->mesh) * mesh_group(&p->mesh, axes) !=
+           type_flat_run(&whole, &p->mesh);
+}
+
 Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
                  const Attr *attr, const char *why)
 {

@@ -36,11 +36,6 @@
 
 enum { BUCKET_BYTES = 25 << 20 };
 
-static uint32_t axes_of(const Op *op)
-{
-    return (uint32_t)op_attr(op, "axes").i;
-}
-
 /* A gradient that is traced from finish_grad to its producer. */
 typedef struct Grad {
     Storage *s;
@@ -98,7 +93,7 @@ static Value *scatter_here(const Grad *g, Value *v)
 {
     uint32_t axes = g->axes, equal = 0;
     /* Skip a mask to partial whose ranks would be summed again. */
-    if (v->def && v->def->kind == OP_take_share && axes_of(v->def) == axes)
+    if (v->def && v->def->kind == OP_take_share && op_axes(v->def) == axes)
         v = v->def->arg[0];
     for (int a = 0; a < g->s->p->mesh.n; a++)
         if ((axes >> a & 1) && v->type.place.ax[a].kind == AX_R)
@@ -140,7 +135,7 @@ static Value *scatter(const Grad *g, Value *v)
         v->type = storage_type(v->type, g->axes, AX_FLAT);
         return v;
     }
-    if (def->kind == OP_all_reduce && !(axes_of(def) & g->axes))
+    if (def->kind == OP_all_reduce && !(op_axes(def) & g->axes))
         return scatter_operand(g, v, v->index);
     return scatter_here(g, v);
 }
@@ -178,15 +173,15 @@ static void sink_sum(const Grad *g, Value **slot)
         Value *v = sum->arg[(*slot)->index];
         bool partial = true;
         for (int a = 0; a < g->s->p->mesh.n; a++)
-            partial &= !(axes_of(sum) >> a & 1) ||
+            partial &= !(op_axes(sum) >> a & 1) ||
                        v->type.place.ax[a].kind == AX_P;
-        if (!(axes_of(sum) & data)) {
+        if (!(op_axes(sum) & data)) {
             slot = &sum->arg[(*slot)->index];
             continue;
         }
         if (sum->nargs != 1 || !partial)
             return;
-        *slot = sum_here(g, v, axes_of(sum));
+        *slot = sum_here(g, v, op_axes(sum));
         ir_remove(sum);
         return;
     }
@@ -198,13 +193,12 @@ static void split_sum(Program *p, Op *op)
 {
     if (op->kind != OP_all_reduce || op->nargs != 1)
         return;
-    uint32_t data = axes_of(op) & data_axes(p), rest = axes_of(op) & ~data;
+    uint32_t data = op_axes(op) & data_axes(p), rest = op_axes(op) & ~data;
     if (!data || !rest)
         return;
     Type t = op->arg[0]->type;
     t = storage_type(t, data, AX_R);
-    Build b = {.p = p, .region = op->region, .before = op,
-               .phase = op->phase, .loc = op->loc, .path = op->path};
+    Build b = ir_build_at(p, op, op);
     Attr attr[MAX_ATTRS] = {{.i = data}};
     Op *first = ir_op_typed(&b, OP_all_reduce, 1, op->arg, attr, 1, &t,
                             &op->arg[0]->name);
@@ -280,7 +274,7 @@ static int64_t bytes_of(const Storage *s, const Move *m)
     return type_local_bytes(&m->from->type, &s->p->mesh);
 }
 
-static int place_of(const Places *at, const Move *m)
+static int position_of(const Places *at, const Move *m)
 {
     return m->from->def ? at->of_op[m->from->def->id] : 0;
 }
@@ -288,8 +282,8 @@ static int place_of(const Places *at, const Move *m)
 static void add_to_group(const Places *at, Group *g, int move)
 {
     Move *m = &at->s->reduce.at[move];
-    if (place_of(at, m) > g->last) {
-        g->last = place_of(at, m);
+    if (position_of(at, m) > g->last) {
+        g->last = position_of(at, m);
         g->after = m->from->def;
     }
     if (at->first_reader[move] < g->first)
@@ -306,7 +300,7 @@ static bool belongs(const Places *at, const Group *g, int move)
         strcmp(m->group, lead->group) != 0 ||
         m->from->type.dtype != lead->from->type.dtype)
         return false;
-    int place = place_of(at, m), last = place > g->last ? place : g->last;
+    int place = position_of(at, m), last = place > g->last ? place : g->last;
     return (m->unit || g->bytes + bytes_of(at->s, m) <= BUCKET_BYTES) &&
            g->first > last && at->first_reader[move] > last;
 }
@@ -364,7 +358,7 @@ static const char *top_module(Arena *a, const char *param)
 static Grad grad_of(Storage *s, const Op *finish)
 {
     Program *p = s->p;
-    int param = (int)op_attr(finish, "param").i;
+    int param = op_param(finish);
     const Param *pm = &p->param.at[param];
     const Unit *u = unit_of_param(p, param);
     return (Grad){s, u, u ? unit_axes(p, u) : 0, u ? pm->unit : top_module(p->arena, pm->name),
@@ -408,7 +402,7 @@ void storage_reduce(Storage *s)
         if (op->kind != OP_finish_grad)
             continue;
         Grad g = grad_of(s, op);
-        if (sharding_unit(p, (int)op_attr(op, "param").i))
+        if (sharding_unit(p, op_param(op)))
             op->arg[0] = scatter(&g, op->arg[0]);
         if (!turns)
             sink_sum(&g, &op->arg[0]);

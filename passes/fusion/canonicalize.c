@@ -18,9 +18,9 @@
  */
 #include <string.h>
 
-#include "passes/fusion/canonicalize.h"
+#include "passes/fusion/epilogue.h"
 
-enum { TENSORS = 3, RESULT = 2, LETTERS = 26 };
+enum { TENSORS = 3, RESULT = 2 };
 enum { BATCH, ROW, COLUMN, SUM, ROLES };
 
 typedef struct Tensor {
@@ -41,7 +41,7 @@ static const Value *tensor_value(const Op *op, int i)
 
 static Form read_form(const Program *p, const Op *op)
 {
-    const char *at = op_attr(op, "spec").s;
+    const char *at = op_spec(op);
     Form f = {0};
     for (int i = 0; i < TENSORS; i++) {
         const Type *t = &tensor_value(op, i)->type;
@@ -140,8 +140,8 @@ static bool is_matmul(const Program *p, const TargetInfo *t, const Op *op,
 
 /* The tensors to transpose, as a mask. Transposing all makes any contraction a
  * matmul. */
-static int choose(const Program *p, const TargetInfo *t, const Op *op,
-                  const Form *f)
+static int choose_transposes(const Program *p, const TargetInfo *t,
+                             const Op *op, const Form *f)
 {
     int best = 0;
     int64_t least = 0;
@@ -170,8 +170,7 @@ static AttrList permutation(const char *from, const char *to)
 static void rewrite(Program *p, Op *op, const Form *from, const Form *to,
                     int mask)
 {
-    Build b = {.p = p, .region = op->region, .before = op, .phase = op->phase,
-               .loc = op->loc, .path = op->path};
+    Build b = ir_build_at(p, op, op);
     Value *arg[2], *out = op->out[0];
     for (int i = 0; i < 2; i++) {
         arg[i] = op->arg[i];
@@ -192,9 +191,7 @@ static void rewrite(Program *p, Op *op, const Form *from, const Form *to,
         made->def->again = op->again;
     }
     memcpy(made->why, out->why, sizeof made->why);
-    const char *name = made->name;
-    made->name = out->name;
-    out->name = name;
+    ir_swap_names(made, out);
     ir_replace_uses(op->region, out, made);
     ir_remove(op);
 }
@@ -204,7 +201,7 @@ static void canonicalize(Program *p, const TargetInfo *t, Op *op)
     Form f = read_form(p, op);
     if (summed_alone(&f))
         return;
-    int mask = choose(p, t, op, &f);
+    int mask = choose_transposes(p, t, op, &f);
     Form to = transposed(&f, mask);
     rewrite(p, op, &f, &to, mask);
 }
@@ -235,7 +232,7 @@ static void warn(Program *p, const Op *op, LocList *warned)
     diag_warning(p->diag, op->loc,
                  "no matmul computes this einsum, '%s', because '%c' is summed "
                  "in one operand only: it is a loop nest of %.3g products per "
-                 "call", op_attr(op, "spec").s, summed_alone(&f),
+                 "call", op_spec(op), summed_alone(&f),
                  count_terms(&f));
     diag_help(p->diag, "take the sum of that operand over '%c' before the "
                        "einsum", summed_alone(&f));

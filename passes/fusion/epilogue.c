@@ -99,9 +99,7 @@ static bool read_behind(Pass *s, const Value *v, Op *at)
 /* Replaces v by the result of `made`, which takes v's name. */
 static void replace(Pass *s, Value *v, Value *made)
 {
-    const char *name = made->name;
-    made->name = v->name;
-    v->name = name;
+    ir_swap_names(made, v);
     memcpy(made->why, v->why, sizeof v->why);
     made->loc = v->loc;
     readers_replace(s->readers, v, made);
@@ -121,7 +119,7 @@ static const char *factors_of(Arena *a, const char *spec)
 static Op *make_sum(Pass *s, const Op *einsum, Value *z, const Type *type)
 {
     Arena *a = s->p->arena;
-    const char *spec = op_attr(einsum, "spec").s;
+    const char *spec = op_spec(einsum);
     const char *result = epilogue_result(spec);
     const char *factors = arena_printf(a, "%s->%s", factors_of(a, spec),
                                        result);
@@ -165,7 +163,7 @@ static void take_in_gelu(Pass *s, Op *einsum)
     Value *y = follow_gelu(s->follow, e);
     if (!y || kernel_reads(s, y, NULL))
         return;
-    const char *spec = op_attr(einsum, "spec").s;
+    const char *spec = op_spec(einsum);
     Type types[] = {e->type, e->type};
     Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_gelu,
                            einsum->nargs, einsum->arg,
@@ -214,7 +212,7 @@ static bool leads_to(Pass *s, const Value *d, const Value *v)
 static void take_in_gelu_grad(Pass *s, Op *einsum)
 {
     Value *d = einsum->out[0], *z = NULL;
-    const char *spec = op_attr(einsum, "spec").s;
+    const char *spec = op_spec(einsum);
     Value *v = follow_gelu_grad(s->follow, d, &z);
     if (!v || (z->def && fuse_takes(z->def)) ||
         !type_equal(&z->type, &d->type) ||
@@ -262,7 +260,7 @@ static const char *kept_letters(Arena *a, const char *letters,
 static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
 {
     Arena *a = s->p->arena;
-    const char *spec = op_attr(einsum, "spec").s;
+    const char *spec = op_spec(einsum);
     const char *x = operand_letters(a, spec, i);
     const char *other = operand_letters(a, spec, 1 - i);
     const char *kept = kept_letters(a, x, &op_attr(sum, "dims").l);
@@ -287,7 +285,7 @@ static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
 }
 
 /* Whether the op has no epilogue that excludes the sum of an operand. */
-static bool is_free(const Op *op)
+static bool takes_sum(const Op *op)
 {
     return op->kind == OP_einsum ||
            (op->kind == OP_einsum_add && op->nargs == 3);
@@ -302,7 +300,7 @@ static void take_in_bias_grad(Pass *s, Op *sum)
     int n;
     Op *const *reader = readers_of(s->readers, x, &n);
     for (int k = 0; k < n; k++)
-        for (int i = 0; i < 2 && is_free(reader[k]); i++)
+        for (int i = 0; i < 2 && takes_sum(reader[k]); i++)
             if (reader[k]->arg[i] == x &&
                 read_behind(s, sum->out[0], reader[k]) &&
                 sum_within(s, sum, reader[k], i))
@@ -313,11 +311,11 @@ static void take_in_bias_grad(Pass *s, Op *sum)
 
 typedef VEC(Op *) OpVec;
 
-static void collect(Pass *s, Region *r, OpKind kind, OpVec *all)
+static void collect_kind(Pass *s, Region *r, OpKind kind, OpVec *all)
 {
     for (Op *op = r->first; op; op = op->next) {
         if (op->body)
-            collect(s, op->body, kind, all);
+            collect_kind(s, op->body, kind, all);
         else if (op->kind == kind)
             vec_push(s->p->arena, all, op);
     }
@@ -325,10 +323,10 @@ static void collect(Pass *s, Region *r, OpKind kind, OpVec *all)
 
 /* Calls `take` for all ops of a kind. It may remove the op that it is called
  * for, but no other op of the kind. */
-static void visit(Pass *s, OpKind kind, void take(Pass *, Op *))
+static void each_of_kind(Pass *s, OpKind kind, void take(Pass *, Op *))
 {
     OpVec all = {0};
-    collect(s, s->p->step, kind, &all);
+    collect_kind(s, s->p->step, kind, &all);
     for (int i = 0; i < all.n; i++)
         take(s, all.at[i]);
 }
@@ -339,16 +337,16 @@ void pass_epilogue(Program *p, const TargetInfo *t)
     if (!t->multiplies || p->train.bare_matmuls)
         return;
     s.readers = readers_new(p);
-    visit(&s, OP_add, take_in_sum);
+    each_of_kind(&s, OP_add, take_in_sum);
     s.follow = follow_new(p);
-    visit(&s, OP_einsum_bias, take_in_gelu);
-    visit(&s, OP_einsum, take_in_gelu);
+    each_of_kind(&s, OP_einsum_bias, take_in_gelu);
+    each_of_kind(&s, OP_einsum, take_in_gelu);
     s.follow = follow_new(p);
     s.seen = NEW_ARRAY(p->arena, const Value *, p->nvalues);
-    visit(&s, OP_einsum, take_in_gelu_grad);
+    each_of_kind(&s, OP_einsum, take_in_gelu_grad);
     if (s.changed) {
         ir_eliminate_dead(p);
         s.readers = readers_new(p);
     }
-    visit(&s, OP_sum, take_in_bias_grad);
+    each_of_kind(&s, OP_sum, take_in_bias_grad);
 }

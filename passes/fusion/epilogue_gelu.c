@@ -39,18 +39,6 @@ struct Follow {
 /* Models and the library may have rounded constants to f32. */
 static const double tolerance = 1e-6;
 
-static double gelu(double x)
-{
-    return x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-
-static double gelu_grad(double x)
-{
-    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-    return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.7978845608028654 *
-                             (1 + 3 * 0.044715 * x * x);
-}
-
 /* Samples of the first operand: from -4.1 to 4.3, not equidistant. */
 static double sample(int i)
 {
@@ -165,7 +153,7 @@ static bool is_source(const Follow *f, const Value *v)
            f->sources[v->id].of[0] == v;
 }
 
-static void set(Follow *f, const Value *v, double number(int))
+static void set_samples(Follow *f, const Value *v, double number(int))
 {
     for (int i = 0; i < SAMPLES; i++)
         f->at[v->id][i] = number(i);
@@ -189,9 +177,9 @@ Value *follow_gelu(Follow *f, Value *x)
     double wanted[SAMPLES];
     if (!is_source(f, x))
         return NULL;
-    set(f, x, sample);
+    set_samples(f, x, sample);
     for (int i = 0; i < SAMPLES; i++)
-        wanted[i] = gelu(sample(i));
+        wanted[i] = interp_gelu(sample(i));
     const OpVec *list = &f->single[x->id];
     for (int i = 0; i < list->n; i++) {
         evaluate(f, list->at[i]);
@@ -229,12 +217,12 @@ Value *follow_gelu_grad(Follow *f, Value *d, Value **z)
     *z = is_source(f, d) ? partner_of(f, d) : NULL;
     if (!*z)
         return NULL;
-    set(f, d, second_sample);
-    set(f, *z, sample);
+    set_samples(f, d, second_sample);
+    set_samples(f, *z, sample);
     evaluate_all(f, &f->single[d->id]);
     evaluate_all(f, &f->single[(*z)->id]);
     for (int i = 0; i < SAMPLES; i++)
-        wanted[i] = second_sample(i) * gelu_grad(sample(i));
+        wanted[i] = second_sample(i) * interp_gelu_grad(sample(i));
     const OpVec *list = &f->paired[d->id];
     for (int i = 0; i < list->n; i++) {
         evaluate(f, list->at[i]);

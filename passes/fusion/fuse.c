@@ -92,14 +92,6 @@ static void expel_views(Fuser *f)
 
 typedef VEC(Value *) ValueList;
 
-static bool has_value(const ValueList *list, const Value *v)
-{
-    for (int i = 0; i < list->n; i++)
-        if (list->at[i] == v)
-            return true;
-    return false;
-}
-
 static void find_interface(Fuser *f, int g, ValueList *args, ValueList *outs)
 {
     const OpList *ops = &f->group[g].op;
@@ -111,7 +103,7 @@ static void find_interface(Fuser *f, int g, ValueList *args, ValueList *outs)
             bool inside = v->def && v->def->region == f->r &&
                           v->def->kind != OP_fused &&
                           f->group_of[v->def->id] == g;
-            if (!inside && !has_value(args, v))
+            if (!inside && !vec_has(args, v))
                 vec_push(f->arena, args, v);
         }
         if (fuse_is_stored(f, g, op->out[0]))
@@ -139,9 +131,7 @@ static void replace_args(Op *op, const Value *old, Value *with)
  * outside of the group read the result. */
 static void expose(Fuser *f, int g, Value *inner, Value *outer)
 {
-    const char *name = inner->name;
-    inner->name = outer->name;
-    outer->name = name;
+    ir_swap_names(inner, outer);
     const OpList *users = &f->users[inner->id];
     for (int i = 0; i < users->n; i++)
         if (f->group_of[users->at[i]->id] != g)
@@ -151,7 +141,7 @@ static void expose(Fuser *f, int g, Value *inner, Value *outer)
             f->r->yield[i] = outer;
 }
 
-static void outline(Fuser *f, int g, KernelNames *used)
+static void outline(Fuser *f, int g, TextMap *used)
 {
     ValueList args = {0}, outs = {0};
     const OpList *ops = &f->group[g].op;
@@ -176,7 +166,7 @@ static void outline(Fuser *f, int g, KernelNames *used)
         expose(f, g, outs.at[i], fused->out[i]);
 }
 
-static void outline_region(Fuser *f, KernelNames *used)
+static void outline_region(Fuser *f, TextMap *used)
 {
     int n;
     const int *order = fuse_order(f, &n);
@@ -203,7 +193,7 @@ static bool is_whole(const Region *r)
 }
 
 static void fuse_region(Program *p, Region *r, FuseTables *tables,
-                        KernelNames *used)
+                        TextMap *used)
 {
     Fuser f = {.p = p, .r = r, .arena = arena_new(), .attempt = arena_new(),
                .whole = is_whole(r), .tables = tables};
@@ -229,7 +219,8 @@ void pass_fuse(Program *p, const TargetInfo *t)
 {
     (void)t;
     FuseTables tables = {.arena = arena_new()};
-    fuse_region(p, p->step, &tables, fuse_names(tables.arena));
+    TextMap names = {.arena = p->arena};
+    fuse_region(p, p->step, &tables, &names);
     arena_free(tables.arena);
     p->stage = STAGE_FUSED;
 }

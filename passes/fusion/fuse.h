@@ -116,9 +116,7 @@ bool fuse_is_legal(Fuser *f, const OpList *ops, const int *groups, int n);
 bool fuse_share(Fuser *f);
 
 /* A name for the kernel of these ops, unique in `used`: "attention_norm". */
-typedef struct KernelNames KernelNames;
-KernelNames *fuse_names(Arena *a);
-const char *fuse_name(Program *p, const OpList *ops, KernelNames *used);
+const char *fuse_name(Program *p, const OpList *ops, TextMap *used);
 
 /* A copy of an op with other operands, inserted before `before`. */
 Op *fuse_copy_op(Program *p, const Op *op, Value *const *args, Op *before);

@@ -47,7 +47,7 @@ static int find(const AxisSolver *s, int node)
 }
 
 /* Returns an index, because the vector may be reallocated. */
-static int value_of(AxisSolver *s, const Value *v)
+static int axis_value(AxisSolver *s, const Value *v)
 {
     for (int i = 0; i < s->value.n; i++)
         if (s->value.at[i].value == v)
@@ -109,7 +109,7 @@ static bool split(AxisSolver *s, int node, int64_t minor_size)
     return true;
 }
 
-static void join(AxisSolver *s, int x, int y)
+static void join_nodes(AxisSolver *s, int x, int y)
 {
     s->node.at[y].pair |= s->node.at[x].pair;
     s->node.at[x].parent = y;
@@ -129,7 +129,7 @@ again:
             continue;
         int64_t size_i = s->node.at[i].size, size_j = s->node.at[j].size;
         if (size_i == size_j) {
-            join(s, i, j);
+            join_nodes(s, i, j);
             continue;
         }
         if (!split(s, size_i > size_j ? i : j,
@@ -151,9 +151,9 @@ static bool pair_dims(AxisSolver *s, int v, int d, int w, int e)
 /* Aligns operands with the result at the last dim, as NumPy does. */
 static bool pair_elementwise(AxisSolver *s, const Op *op)
 {
-    int r = value_of(s, op->out[0]);
+    int r = axis_value(s, op->out[0]);
     for (int i = 0; i < op->nargs; i++) {
-        int v = value_of(s, op->arg[i]);
+        int v = axis_value(s, op->arg[i]);
         int n = s->value.at[v].ndim, shift = s->value.at[r].ndim - n;
         if (shift < 0)
             return false;
@@ -167,7 +167,7 @@ static bool pair_elementwise(AxisSolver *s, const Op *op)
 static bool pair_reduce(AxisSolver *s, const Op *op)
 {
     const Type *t = &op->arg[0]->type;
-    int v = value_of(s, op->arg[0]), r = value_of(s, op->out[0]), at = 0;
+    int v = axis_value(s, op->arg[0]), r = axis_value(s, op->out[0]), at = 0;
     const AttrList *dims = &op_attr(op, "dims").l;
     bool keep = op_attr(op, "keep").i;
     if (type_is_flat(t, &s->p->mesh))
@@ -185,14 +185,14 @@ static bool pair_reduce(AxisSolver *s, const Op *op)
 
 static bool pair_reshape(AxisSolver *s, const Op *op)
 {
-    int from = value_of(s, op->arg[0]), to = value_of(s, op->out[0]);
+    int from = axis_value(s, op->arg[0]), to = axis_value(s, op->out[0]);
     AxisValue v = s->value.at[from], r = s->value.at[to];
     return unify(s, v.dim, v.ndim, r.dim, r.ndim);
 }
 
 static bool pair_transpose(AxisSolver *s, const Op *op)
 {
-    int v = value_of(s, op->arg[0]), r = value_of(s, op->out[0]);
+    int v = axis_value(s, op->arg[0]), r = axis_value(s, op->out[0]);
     const AttrList *perm = &op_attr(op, "perm").l;
     int stack = op->arg[0]->type.nstack;
     if (s->value.at[v].ndim != stack + perm->n)
@@ -208,9 +208,9 @@ static bool pair_transpose(AxisSolver *s, const Op *op)
 /* The class dim at the end of the result is an axis of its own. */
 static bool pair_onehot(AxisSolver *s, const Op *op)
 {
-    int v = value_of(s, op->arg[0]), r = value_of(s, op->out[0]);
+    int v = axis_value(s, op->arg[0]), r = axis_value(s, op->out[0]);
     if (op->nargs > 1)
-        value_of(s, op->arg[1]);
+        axis_value(s, op->arg[1]);
     for (int d = 0; d < s->value.at[v].ndim; d++)
         if (!pair_dims(s, v, d, r, d))
             return false;
@@ -221,14 +221,14 @@ static bool pair_onehot(AxisSolver *s, const Op *op)
  * the tables, e a pair axis of size 2. */
 static bool pair_rotary(AxisSolver *s, const Op *op)
 {
-    int v = value_of(s, op->arg[0]), r = value_of(s, op->out[0]);
+    int v = axis_value(s, op->arg[0]), r = axis_value(s, op->out[0]);
     int n = s->value.at[v].ndim;
     for (int d = 0; d < n; d++)
         if (!pair_dims(s, v, d, r, d))
             return false;
     int pair = new_node(s, 2);
     s->node.at[pair].pair = true;
-    int c = value_of(s, op->arg[1]);
+    int c = axis_value(s, op->arg[1]);
     bool half = op_attr(op, "half").i;
     int table = s->value.at[c].dim[s->value.at[c].ndim - 1];
     int both[2] = {half ? pair : table, half ? table : pair};
@@ -236,7 +236,7 @@ static bool pair_rotary(AxisSolver *s, const Op *op)
     if (!unify(s, &last, 1, both, 2))
         return false;
     for (int i = 1; i <= 2; i++) {
-        int w = value_of(s, op->arg[i]), m = s->value.at[w].ndim;
+        int w = axis_value(s, op->arg[i]), m = s->value.at[w].ndim;
         if (!pair_dims(s, w, m - 2, v, n - 3) ||
             !pair_dims(s, w, m - 1, c, m - 1))
             return false;
@@ -247,8 +247,8 @@ static bool pair_rotary(AxisSolver *s, const Op *op)
 static bool pair_nothing(AxisSolver *s, const Op *op)
 {
     for (int i = 0; i < op->nargs; i++)
-        value_of(s, op->arg[i]);
-    value_of(s, op->out[0]);
+        axis_value(s, op->arg[i]);
+    axis_value(s, op->out[0]);
     return true;
 }
 

@@ -129,7 +129,7 @@ bool fuse_is_legal(Fuser *f, const OpList *ops, const int *groups, int n)
 }
 
 /* Joins group b into group a if the union is a legal kernel. */
-static bool join(Fuser *f, int a, int b)
+static bool join_groups(Fuser *f, int a, int b)
 {
     const OpList *x = &f->group[a].op, *y = &f->group[b].op;
     const int both[2] = {a, b};
@@ -196,7 +196,7 @@ static bool join_along(Fuser *f, Edge *e)
     int version = f->group[a].version + f->group[b].version;
     if (a == b || (e->from == a && e->to == b && e->version == version))
         return false;
-    if (join(f, a, b))
+    if (join_groups(f, a, b))
         return true;
     e->from = a;
     e->to = b;
@@ -251,7 +251,7 @@ static void join_reader(Fuser *f, const OpList *users, int i, const Value *v)
             reader->phase != users->at[k]->phase || f->group[b].tried == tried)
             continue;
         f->group[b].tried = tried;
-        if (spans(f, a, v) && spans(f, b, v) && join(f, a, b))
+        if (spans(f, a, v) && spans(f, b, v) && join_groups(f, a, b))
             tried = ++f->mark;
     }
 }

@@ -112,7 +112,7 @@ static const char *parameter(const Program *p, const OpList *ops)
             const Op *def = maker(ops->at[i]->arg[k]);
             if (!def || def->kind != OP_param)
                 continue;
-            const Param *param = &p->param.at[op_attr(def, "param").i];
+            const Param *param = &p->param.at[op_param(def)];
             if (param->state_of >= 0)
                 param = &p->param.at[param->state_of];
             return param->name;
@@ -156,7 +156,7 @@ static const char *identifier(Arena *a, const char *name)
     return *s ? s : "kernel";
 }
 
-static const char *choose(Program *p, const OpList *ops)
+static const char *compose_name(Program *p, const OpList *ops)
 {
     Arena *a = p->arena;
     const char *param = parameter(p, ops);
@@ -174,59 +174,8 @@ static const char *choose(Program *p, const OpList *ops)
     return arena_printf(a, "%s %s%s", module, label, suffix);
 }
 
-/* ---- unique names --------------------------------------------------------- */
-
-/* A hash table of the names in use, each with the next number to try after
- * it, so that many kernels of one name are named in linear time. */
-typedef struct NameEntry {
-    const char *name; /* NULL: free */
-    int next;
-} NameEntry;
-
-struct KernelNames {
-    Arena *arena;
-    NameEntry *entry;
-    unsigned n, size; /* size is a power of two */
-};
-
-KernelNames *fuse_names(Arena *a)
+const char *fuse_name(Program *p, const OpList *ops, TextMap *used)
 {
-    KernelNames *t = NEW(a, KernelNames);
-    *t = (KernelNames){a, NEW_ARRAY(a, NameEntry, 64), 0, 64};
-    return t;
-}
-
-static NameEntry *slot(const KernelNames *t, const char *name)
-{
-    unsigned h = 2166136261u;
-    for (const char *s = name; *s; s++)
-        h = (h ^ (unsigned char)*s) * 16777619u;
-    while (t->entry[h & (t->size - 1)].name &&
-           strcmp(t->entry[h & (t->size - 1)].name, name) != 0)
-        h++;
-    return &t->entry[h & (t->size - 1)];
-}
-
-static void add_name(KernelNames *t, const char *name)
-{
-    if (2 * t->n >= t->size) {
-        KernelNames old = *t;
-        t->size *= 2;
-        t->entry = NEW_ARRAY(t->arena, NameEntry, t->size);
-        for (unsigned i = 0; i < old.size; i++)
-            if (old.entry[i].name)
-                *slot(t, old.entry[i].name) = old.entry[i];
-    }
-    *slot(t, name) = (NameEntry){name, 2};
-    t->n++;
-}
-
-const char *fuse_name(Program *p, const OpList *ops, KernelNames *used)
-{
-    const char *base = identifier(p->arena, choose(p, ops)), *name = base;
-    while (slot(used, name)->name)
-        name = arena_printf(p->arena, "%s_%d", base,
-                            slot(used, base)->next++);
-    add_name(used, name);
-    return name;
+    return text_map_unique(used, identifier(p->arena, compose_name(p, ops)),
+                           '_');
 }

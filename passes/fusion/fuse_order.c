@@ -41,7 +41,8 @@ typedef struct Search {
 
 /* Visits a group at the other end of an edge. Only groups whose rank is between
  * those of `low` and `high` matter. */
-static void reach(Fuser *f, Search *s, int from, int next, int low, int high)
+static void mark_reached(Fuser *f, Search *s, int from, int next, int low,
+                         int high)
 {
     s->edges++;
     /* The last two marks are those of the two searches. */
@@ -62,7 +63,8 @@ static void visit_readers(Fuser *f, Search *s, int g)
         for (int k = 0; k < ops->at[i]->nouts; k++) {
             const OpList *users = &f->users[ops->at[i]->out[k]->id];
             for (int u = 0; u < users->n; u++)
-                reach(f, s, g, f->group_of[users->at[u]->id], s->from, s->to);
+                mark_reached(f, s, g, f->group_of[users->at[u]->id], s->from,
+                             s->to);
         }
 }
 
@@ -73,7 +75,7 @@ static void visit_makers(Fuser *f, Search *s, int g)
         for (int k = 0; k < ops->at[i]->nargs; k++) {
             int maker = fuse_maker(f, ops->at[i]->arg[k]);
             if (maker >= 0)
-                reach(f, s, g, maker, s->to, s->from);
+                mark_reached(f, s, g, maker, s->to, s->from);
         }
 }
 

@@ -48,17 +48,15 @@ static bool is_shard(const Shards *s, const Op *scatter, int i)
 /* Whether op is the reduce_scatter of a unit's gradients. */
 static bool is_unit_scatter(const Op *op)
 {
-    const char *unit =
-        op->kind == OP_reduce_scatter ? op_attr(op, "unit").s : NULL;
-    return unit && *unit;
+    return op->kind == OP_reduce_scatter && op_unit(op) && *op_unit(op);
 }
 
 static void make_shard(Program *p, Op *scatter, int i)
 {
     Op *einsum = scatter->arg[i]->def;
     const Value *old = einsum->out[0];
-    Attr attr[] = {einsum->attr[0], einsum->attr[1],
-                   {.i = op_attr(scatter, "axes").i}};
+    Attr attr[] = {{.s = op_spec(einsum)}, op_attr(einsum, "type"),
+                   {.i = op_axes(scatter)}};
     Build b = {.p = p, .region = scatter->region, .before = scatter,
                .phase = scatter->phase, .loc = einsum->loc,
                .path = einsum->path};

@@ -26,22 +26,6 @@ typedef struct Expression {
     bool fits;
 } Expression;
 
-static bool has_value(const Value *const *at, int n, const Value *v)
-{
-    for (int i = 0; i < n; i++)
-        if (at[i] == v)
-            return true;
-    return false;
-}
-
-static bool has_op(const OpList *list, const Op *op)
-{
-    for (int i = 0; i < list->n; i++)
-        if (list->at[i] == op)
-            return true;
-    return false;
-}
-
 static bool can_repeat(const Op *op)
 {
     return op_is_elementwise(op->kind) || op->kind == OP_full ||
@@ -49,9 +33,9 @@ static bool can_repeat(const Op *op)
            op->kind == OP_random || op->kind == OP_reshape;
 }
 
-static void collect(Fuser *f, Expression *e, int group, Op *op)
+static void collect_expression(Fuser *f, Expression *e, int group, Op *op)
 {
-    if (has_op(&e->op, op))
+    if (vec_has(&e->op, op))
         return;
     if (!can_repeat(op) || e->op.n >= MAX_EXPRESSION) {
         e->fits = false;
@@ -61,15 +45,15 @@ static void collect(Fuser *f, Expression *e, int group, Op *op)
     for (int i = 0; i < op->nargs && e->fits; i++) {
         Value *v = op->arg[i];
         if (fuse_maker(f, v) == group && !fuse_is_stored(f, group, v))
-            collect(f, e, group, v->def);
-        else if (!has_value(e->leaf.at, e->leaf.n, v))
+            collect_expression(f, e, group, v->def);
+        else if (!list_has(e->leaf.at, e->leaf.n, v))
             vec_push(f->arena, &e->leaf, v);
     }
-    if (!has_op(&e->op, op))
+    if (!vec_has(&e->op, op))
         vec_push(f->arena, &e->op, op);
 }
 
-static bool reads(const Fuser *f, int group, const Value *v)
+static bool group_reads(const Fuser *f, int group, const Value *v)
 {
     const OpList *ops = &f->group[group].op;
     for (int i = 0; i < ops->n; i++)
@@ -84,7 +68,7 @@ static int64_t new_bytes(const Fuser *f, const Expression *e, int reader)
 {
     int64_t bytes = 0;
     for (int i = 0; i < e->leaf.n; i++)
-        if (!reads(f, reader, e->leaf.at[i]))
+        if (!group_reads(f, reader, e->leaf.at[i]))
             bytes += fuse_bytes(f->p, e->leaf.at[i]);
     return bytes;
 }
@@ -101,8 +85,8 @@ static bool is_kernel(Fuser *f, const Expression *e, int reader)
 }
 
 /* The groups that read v, without its own; -1: one is not a kernel. */
-static int readers_of(const Fuser *f, const Value *v, int own, int *readers,
-                      int room)
+static int reading_groups(const Fuser *f, const Value *v, int own, int *readers,
+                          int room)
 {
     int n = 0;
     const OpList *users = &f->users[v->id];
@@ -180,11 +164,11 @@ static void consider(Fuser *f, Round *round, Op *op)
     enum { MAX_READERS = 64 };
     int readers[MAX_READERS], group = f->group_of[op->id];
     const Value *v = op->out[0];
-    int n = readers_of(f, v, group, readers, MAX_READERS);
+    int n = reading_groups(f, v, group, readers, MAX_READERS);
     Expression e = {.fits = true};
     if (n <= 0 || round->leaf[v->id])
         return;
-    collect(f, &e, group, op);
+    collect_expression(f, &e, group, op);
     for (int i = 0; i < e.leaf.n; i++)
         if (round->gone[e.leaf.at[i]->id])
             return;

@@ -46,14 +46,14 @@ const SpaceValue *space_value(const Space *s, const Value *v)
     bug("value %%%s is not in the iteration space", v->name);
 }
 
-static uint32_t axes_of(const Space *s, const Value *v)
+static uint32_t value_axes(const Space *s, const Value *v)
 {
     return space_value(s, v)->axes;
 }
 
 static uint32_t result_axes(const Space *s, int i)
 {
-    return axes_of(s, s->op[i].op->out[0]);
+    return value_axes(s, s->op[i].op->out[0]);
 }
 
 /* ---- axes ---------------------------------------------------------------- */
@@ -243,7 +243,8 @@ static void set_reduced(Space *s)
         const Op *op = s->op[i].op;
         s->op[i].reduced = 0;
         if (op->kind == OP_sum || op->kind == OP_max || op->kind == OP_sumsq)
-            s->op[i].reduced = axes_of(s, op->arg[0]) & ~axes_of(s, op->out[0]);
+            s->op[i].reduced =
+                value_axes(s, op->arg[0]) & ~value_axes(s, op->out[0]);
     }
 }
 
@@ -305,7 +306,7 @@ static const char *classify(Space *s)
         s->op[r].reduce = REDUCE_NONE;
         if (!reduced)
             continue;
-        uint32_t domain = axes_of(s, s->op[r].op->arg[0]);
+        uint32_t domain = value_axes(s, s->op[r].op->arg[0]);
         if (domain == s->all && reduced == s->column)
             s->op[r].reduce = REDUCE_ROW;
         else if (domain == s->all && s->summed &&
@@ -406,6 +407,8 @@ static void add_block_strides(Space *s, int at, int64_t size)
     }
 }
 
+enum { LEAST_BLOCKS = 4 };
+
 static bool wants_blocks(const Space *s, bool again)
 {
     if (again || s->pair >= 0 || !s->column || s->naxes == SPACE_AXES)
@@ -415,7 +418,7 @@ static bool wants_blocks(const Space *s, bool again)
         rows *= s->size[a];
     if (s->column != 1u << (s->naxes - 1))
         return false;
-    if (columns <= (rows == 1 ? SPACE_BLOCK : 4 * SPACE_BLOCK))
+    if (columns <= (rows == 1 ? SPACE_BLOCK : LEAST_BLOCKS * SPACE_BLOCK))
         return false;
     /* Either no reduction reduces the columns, or all do, together with all
      * rows that are summed; then a block is one more kept or summed row. */
@@ -424,7 +427,7 @@ static bool wants_blocks(const Space *s, bool again)
         if (!s->op[r].reduced)
             continue;
         bool row = s->op[r].reduced == s->column && rows > 1;
-        if (row || axes_of(s, s->op[r].op->arg[0]) != s->all)
+        if (row || value_axes(s, s->op[r].op->arg[0]) != s->all)
             return false;
         with |= (s->op[r].reduced & s->column) != 0;
         without |= !(s->op[r].reduced & s->column);

@@ -20,7 +20,6 @@
  */
 #include <string.h>
 
-#include "passes/fusion/canonicalize.h"
 #include "passes/fusion/epilogue.h"
 
 /* ---- shared with epilogue.c ---------------------------------------------- */
@@ -58,9 +57,7 @@ Op *epilogue_make(Readers *r, Program *p, const TargetInfo *t,
                   const Op *einsum, OpKind kind, int nargs, Value *const *args,
                   const char *spec, const Type *types)
 {
-    Build b = {.p = p, .region = einsum->region, .before = (Op *)einsum,
-               .phase = einsum->phase, .loc = einsum->loc,
-               .path = einsum->path};
+    Build b = ir_build_at(p, einsum, (Op *)einsum);
     Attr attr[MAX_ATTRS] = {{.s = spec}, {.i = types[0].dtype}};
     const char *hints[] = {einsum->out[0]->name, einsum->out[0]->name};
     Op *op = ir_op_typed(&b, kind, nargs, args, attr, op_info(kind)->nouts,
@@ -115,8 +112,7 @@ static Value *cast(Pass *s, Build *b, Value *v, DType t)
 static void widen(Pass *s, Op *op)
 {
     Value *out = op->out[0];
-    Build b = {.p = s->p, .region = op->region, .before = op,
-               .phase = op->phase, .loc = op->loc, .path = op->path};
+    Build b = ir_build_at(s->p, op, op);
     for (int i = 0; i < 2; i++)
         op->arg[i] = cast(s, &b, op->arg[i], DT_F32);
     readers_enter(s->readers, op);
@@ -170,7 +166,7 @@ static void take_in_bias(Pass *s, Op *add)
         if (!is_bias(s, y, z, add))
             continue;
         Op *einsum = y->def;
-        const char *spec = op_attr(einsum, "spec").s;
+        const char *spec = op_spec(einsum);
         const char *last = spec + strlen(spec) - 1;
         Value *args[] = {einsum->arg[0], einsum->arg[1], z};
         Op *op = epilogue_make(s->readers, p, s->t, einsum, OP_einsum_bias, 3,
@@ -180,9 +176,7 @@ static void take_in_bias(Pass *s, Op *add)
             continue;
         op->loc = add->loc;
         memcpy(op->out[0]->why, add->out[0]->why, sizeof add->out[0]->why);
-        const char *name = op->out[0]->name;
-        op->out[0]->name = add->out[0]->name;
-        add->out[0]->name = name;
+        ir_swap_names(op->out[0], add->out[0]);
         readers_replace(s->readers, add->out[0], op->out[0]);
         ir_remove(add);
         ir_remove(einsum);

@@ -171,7 +171,7 @@ static bool is_within(int64_t peak, int64_t bound, int part)
 }
 
 /* Xorshift: the same numbers in every run. */
-static uint32_t draw(uint32_t *state, int below)
+static uint32_t random_below(uint32_t *state, int below)
 {
     *state ^= *state << 13;
     *state ^= *state >> 17;
@@ -187,7 +187,7 @@ static int turn_at_top(Block *const *order, int n, int64_t peak,
     int turn = 0, seen = 0;
     for (int i = 0; i < n; i++)
         if (order[i]->offset + order[i]->bytes == peak &&
-            draw(state, ++seen) == 0)
+            random_below(state, ++seen) == 0)
             turn = i;
     return turn;
 }
@@ -225,7 +225,7 @@ static int64_t climb(Search *s, int64_t peak, int longer)
         int from = turn_at_top(s->order, s->n, peak, &s->state);
         if (from == 0)
             break;
-        int to = (int)draw(&s->state, from);
+        int to = (int)random_below(&s->state, from);
         move_turn(s->order, from, to);
         int64_t after = pack(&s->placed, s->order, s->n, s->base, peak);
         if (after <= peak) {
@@ -240,7 +240,7 @@ static int64_t climb(Search *s, int64_t peak, int longer)
     return peak;
 }
 
-static bool is_own(const Block *b)
+static bool is_step_block(const Block *b)
 {
     return !b->shared && !b->host && !b->training;
 }
@@ -251,7 +251,7 @@ static int64_t place_resident(Block *block, int n, int end, int64_t base)
 {
     for (int i = 0; i < n; i++) {
         Block *b = &block[i];
-        if (!is_own(b) || b->first > 0 || b->last < end - 1)
+        if (!is_step_block(b) || b->first > 0 || b->last < end - 1)
             continue;
         b->offset = base;
         base += b->bytes;
@@ -264,7 +264,8 @@ static int own_blocks(Block *block, int n, int end, Block **order)
 {
     int own = 0;
     for (int i = 0; i < n; i++)
-        if (is_own(&block[i]) && (block[i].first > 0 || block[i].last < end - 1))
+        if (is_step_block(&block[i]) &&
+            (block[i].first > 0 || block[i].last < end - 1))
             order[own++] = &block[i];
     return own;
 }
@@ -302,7 +303,7 @@ static void restart(Search *s, int part, int longer)
 
 /* Climbs from the best sorted order; if that does not come close to the bound,
  * from each sorted order in rotation. */
-static void search(Search *s)
+static void search_orders(Search *s)
 {
     for (int k = 0; k < ORDERS; k++)
         keep_better(s, pack_sorted(s, orders[k]));
@@ -313,6 +314,8 @@ static void search(Search *s)
     restart(s, FAIR, LONGER);
     pack(&s->placed, s->best_order, s->n, s->base, INT64_MAX);
 }
+
+static const uint32_t xorshift_seed = 2463534242u;
 
 int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
                    int64_t bound, int64_t *resident)
@@ -325,11 +328,11 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
                 .base = *resident,
                 .bound = base + bound,
                 .best = INT64_MAX,
-                .state = 2463534242u};
+                .state = xorshift_seed};
     s.n = own_blocks(block, n, end, s.order);
     if (s.n == 0)
         return *resident;
-    search(&s);
+    search_orders(&s);
     return s.best;
 }
 

@@ -31,7 +31,7 @@
  * has waited for it (memory_streams.c).
  */
 #include "passes/forward.h"
-#include "passes/memory/memory_place.h"
+#include "passes/memory/memory.h"
 
 #include <limits.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static void place_loop(Memory *m, Op *loop)
     int begin = m->live.begin[loop->id];
     for (int i = 0; i < loop->nargs; i++) {
         Place at = *value_place(loop->arg[i]);
-        if (i >= loop->ncarry && i < loop->ncarry + loop->nstack)
+        if (loop_is_stack(loop, i))
             at = slice_of(m, at, loop, body->arg[i]);
         memory_place_value(m, body->arg[i], at);
     }
@@ -177,10 +177,8 @@ static void place_loop(Memory *m, Op *loop)
         else if (!fresh)
             at = m->bound[result->id];
         else
-            at = memory_whole_block(memory_add_block(
-                m, result->name, m->class[result->id],
-                memory_local_bytes(m, result), begin,
-                m->live.last_use[result->id]));
+            at = memory_new_block(m, result, begin,
+                                  m->live.last_use[result->id]);
         memory_place_value(m, result, at);
         at = slice_of(m, at, loop, body->yield[i]);
         bind(m, body->yield[i], at);
@@ -230,9 +228,8 @@ static void hold(Memory *m, Value *v, Awaited until)
 
 /* Extends the live range of what another stream reads or writes until compute
  * has waited for it. */
-static void hold_memory(Op *op, void *context)
+static void hold_memory(Memory *m, Op *op)
 {
-    Memory *m = context;
     /* The reader of a fetched tensor waits for the fetch. A stored tensor's
      * memory is free after the store: later copies run on the same stream. */
     if (op->stream == STREAM_COMPUTE || op->stream == STREAM_HOST)
@@ -248,9 +245,8 @@ static void hold_memory(Op *op, void *context)
 /* ---- the pass ------------------------------------------------------------ */
 
 /* Records which results are in their operand's memory. */
-static void set_in_place(Op *op, void *context)
+static void set_in_place(Memory *m, Op *op)
 {
-    Memory *m = context;
     for (int i = 0; i < op->nouts; i++) {
         const Place *at = op->out[i]->place;
         if (!at || !place_is_operands(m->plan, op, i))
@@ -326,10 +322,12 @@ void pass_memory(Program *p, const TargetInfo *t)
         m.pinned[i] = true;
     place_region(&m, p->step);
     if (t->streams > 1)
-        ir_walk(p->step, hold_memory, &m);
+        for_ops(op, p->step)
+            hold_memory(&m, op);
     memory_hold_leads(p, &m.live, &m.ahead, m.plan, m.block.at, m.block.n);
     sum_up(&m);
-    ir_walk(p->step, set_in_place, &m);
+    for_ops(op, p->step)
+        set_in_place(&m, op);
     if (t->streams > 1)
         issue_order(p, &m.ahead);
 }

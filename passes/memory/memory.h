@@ -1,10 +1,80 @@
 /* memory.h: declarations of the files that plan the memory of a program
- * (ir/memory.h): memory_class.c, memory.c and arena_pack.c. */
+ * (ir/memory.h).
+ *
+ *   memory.c         places parameters, values of loops; sums up the plan
+ *   memory_blocks.c  adds blocks, gives values their places
+ *   memory_results.c places an op's results and workspace
+ *   memory_class.c   finds the class of each value
+ *   arena_pack.c     gives blocks their addresses
+ */
 #ifndef PARC_PASSES_MEMORY_MEMORY_H
 #define PARC_PASSES_MEMORY_MEMORY_H
 
 #include "ir/memory.h"
 #include "passes/pass.h"
+#include "passes/schedule/issue.h"
+#include "passes/schedule/liveness.h"
+
+typedef struct Memory {
+    Program *p;
+    const TargetInfo *t;
+    Liveness live;
+    Ahead ahead;
+    MemoryPlan *plan;
+    VEC(Block) block;
+    Place *bound;      /* by value id: where its producer must write it */
+    bool *is_bound;
+    const MemoryClass *class; /* by value id */
+    bool *pinned;      /* by block: persistent, no other value may use it */
+} Memory;
+
+/* ---- memory_blocks.c -------------------------------------------------------- */
+
+/* Bytes rounded up to the target's alignment; bytes of a rank's part of v. */
+int64_t memory_align(const Memory *m, int64_t bytes);
+int64_t memory_local_bytes(const Memory *m, const Value *v);
+/* Adds a block that is live from time `first` to `last`; returns its index. */
+int memory_add_block(Memory *m, const char *name, MemoryClass class,
+                     int64_t bytes, int first, int last);
+/* A block for v, live from `first` to `last`. */
+Place memory_new_block(Memory *m, const Value *v, int first, int last);
+/* Extends the block's live range. */
+void memory_extend(Memory *m, int block, int first, int last);
+void memory_place_value(Memory *m, Value *v, Place at);
+
+/* ---- memory_results.c ---------------------------------------------------- */
+
+/* Places v at its shard if it is gathered in place; false: it is not. */
+bool memory_place_gathered(Memory *m, Value *v);
+/* Gives v `slots` buffers that the iterations of its loop use in rotation. */
+void memory_place_slots(Memory *m, Value *v, int64_t slots);
+/* Places result i of an op. */
+void memory_place_result(Memory *m, Op *op, int i);
+/* Places the results of a prefetched gather: in rotating slots, or in its slice
+ * of a stack that the loop yields. */
+void memory_place_prefetched(Memory *m, Op *op);
+/* Places the results of an op that is issued with a prefetched gather. */
+void memory_place_feeder(Memory *m, const Op *op);
+void memory_place_workspace(Memory *m, Op *op);
+
+/* ---- memory_streams.c ---------------------------------------------------- */
+
+/* The time from which compute has waited for what x accesses on its stream. */
+typedef struct Awaited {
+    int time;
+    const Op *turns; /* the outermost loop whose next iterations begin before
+                      * that time; NULL: none */
+} Awaited;
+Awaited memory_awaited(const Program *p, const Liveness *live,
+                       const Ahead *ahead, const Op *x);
+
+/* ---- memory_lead.c ------------------------------------------------------- */
+
+/* Extends the live ranges of hoisted gathers to their issue points, and issues
+ * those later for which the plan's lower bound would rise. `block` has the
+ * blocks, `plan` the assignment of values to them. */
+void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
+                       const MemoryPlan *plan, Block *block, int nblocks);
 
 /* ---- memory_class.c ------------------------------------------------------ */
 

@@ -1,6 +1,6 @@
 /* memory_blocks.c: adds blocks to a memory plan, and places values and parts of
  * memory in it. */
-#include "passes/memory/memory_place.h"
+#include "passes/memory/memory.h"
 
 int64_t memory_align(const Memory *m, int64_t bytes)
 {
@@ -18,9 +18,11 @@ int memory_add_block(Memory *m, const char *name, MemoryClass class,
     return m->block.n - 1;
 }
 
-Place memory_whole_block(int block)
+Place memory_new_block(Memory *m, const Value *v, int first, int last)
 {
-    return (Place){.block = block};
+    return (Place){.block = memory_add_block(m, v->name, m->class[v->id],
+                                             memory_local_bytes(m, v), first,
+                                             last)};
 }
 
 void memory_extend(Memory *m, int block, int first, int last)

@@ -32,9 +32,9 @@ static void mark_grad(Classes *m, Value *v)
         mark_grad(m, def->body->yield[v->index]);
         if (v->index < def->ncarry) /* a sum over microbatches */
             mark_grad(m, def->arg[v->index]);
-    }
-    else if (op_is_collective(def->kind) || def->kind == OP_take_part)
+    } else if (op_is_collective(def->kind) || def->kind == OP_take_part) {
         mark_grad(m, def->arg[v->index]);
+    }
 }
 
 /* The op that computes the new value of an assigned parameter. */
@@ -66,16 +66,6 @@ static void mark_grads(Classes *m)
 }
 
 /* ---- values -------------------------------------------------------------- */
-
-static void find_stores(Op *op, void *context)
-{
-    Classes *m = context;
-    if (op->kind != OP_store)
-        return;
-    const Value *root = value_root(op->arg[0]);
-    if (!m->store[root->id] && root->region == op->region)
-        m->store[root->id] = op;
-}
 
 static MemoryClass class_of(const Classes *m, const Value *v)
 {
@@ -114,7 +104,11 @@ const MemoryClass *memory_classes(const Program *p)
 {
     Classes m = {.p = p, .is_grad = NEW_ARRAY(p->arena, bool, p->nvalues),
                  .store = NEW_ARRAY(p->arena, const Op *, p->nvalues)};
-    ir_walk(p->step, find_stores, &m);
+    for_ops(op, p->step) {
+        const Value *root = op->kind == OP_store ? value_root(op->arg[0]) : NULL;
+        if (root && !m.store[root->id] && root->region == op->region)
+            m.store[root->id] = op;
+    }
     MemoryClass *of = NEW_ARRAY(p->arena, MemoryClass, p->nvalues);
     mark_grads(&m);
     set_classes(&m, p->step, of);

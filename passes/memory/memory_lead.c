@@ -9,7 +9,7 @@
  * backward pass. Where the lower bound would rise, the gather is issued after
  * that loop, as early as the bound permits.
  */
-#include "passes/memory/memory_place.h"
+#include "passes/memory/memory.h"
 
 typedef struct Holder {
     const Program *p;
@@ -56,7 +56,7 @@ static bool persists(const Holder *h, const Block *b)
 
 /* Whether the group's blocks are unused before the point where the gather is in
  * the program: no other value shares them. */
-static bool is_own(const Holder *h)
+static bool is_unshared_group(const Holder *h)
 {
     for (int i = 0; i < h->group.n; i++)
         if (h->group.at[i]->first < h->begin && !persists(h, h->group.at[i]))
@@ -127,7 +127,7 @@ static void hold_lead(Holder *h, Lead *lead)
 {
     find_group(h, lead);
     keep_order(h, lead);
-    if (!is_own(h))
+    if (!is_unshared_group(h))
         lead->at = NULL;
     while (lead->at && !has_room(h, h->live->begin[lead->at->id]))
         stand_at(h, lead, lead->at->next);

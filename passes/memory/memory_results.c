@@ -6,7 +6,7 @@
  * before   %y = exp %x …, the last reader of %x, whose block is 3
  * after    %y is in block 3
  */
-#include "passes/memory/memory_place.h"
+#include "passes/memory/memory.h"
 
 /* Whether the step reads the constant: then it persists. A constant that only
  * other constants read is freed before the first step. */
@@ -135,9 +135,8 @@ static bool place_shard(Memory *m, const Op *op, int i)
     if (m->is_bound[made->id])
         at = m->bound[made->id];
     else
-        at = memory_whole_block(memory_add_block(
-            m, made->name, m->class[made->id], memory_local_bytes(m, made),
-            m->live.begin[op->id], m->live.last_use[made->id]));
+        at = memory_new_block(m, made, m->live.begin[op->id],
+                              m->live.last_use[made->id]);
     memory_place_value(m, made, at);
     memory_place_value(m, op->out[i], at);
     return true;
@@ -164,7 +163,7 @@ void memory_place_result(Memory *m, Op *op, int i)
         int block = value_place(op->arg[operand])->block;
         if (!taken(op, i, block)) {
             memory_extend(m, block, time, last);
-            memory_place_value(m, v, memory_whole_block(block));
+            memory_place_value(m, v, (Place){.block = block});
             return;
         }
     }
@@ -172,9 +171,7 @@ void memory_place_result(Memory *m, Op *op, int i)
     bool fixed = constant || op->kind == OP_input || op->kind == OP_scalar;
     if (constant || op->kind == OP_scalar)
         last = m->live.end - 1;
-    int b = memory_add_block(m, v->name, m->class[v->id],
-                             memory_local_bytes(m, v), fixed ? 0 : time, last);
-    memory_place_value(m, v, memory_whole_block(b));
+    memory_place_value(m, v, memory_new_block(m, v, fixed ? 0 : time, last));
 }
 
 void memory_place_prefetched(Memory *m, Op *op)

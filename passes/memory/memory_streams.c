@@ -16,7 +16,7 @@
  *   }
  *   %g = fused … %dws                   reads all iterations' results: waits
  */
-#include "passes/memory/memory_place.h"
+#include "passes/memory/memory.h"
 
 typedef struct Behind {
     const Program *p;
@@ -46,11 +46,11 @@ static bool made_behind(const Behind *b, Value *v)
            b->live->begin[def->id] >= b->live->begin[b->x->id];
 }
 
-static int first_reader(const Behind *b, const Op *from)
+static int first_read_time(const Behind *b, const Op *from)
 {
     for (const Op *op = from; op; op = op->next) {
         if (op->kind == OP_loop) {
-            int time = first_reader(b, op->body->first);
+            int time = first_read_time(b, op->body->first);
             if (time >= 0)
                 return time;
             continue;
@@ -76,7 +76,7 @@ Awaited memory_awaited(const Program *p, const Liveness *live,
         return a;
     }
     for (const Op *op = x; op; op = op->region->owner) {
-        int time = first_reader(&b, op->next);
+        int time = first_read_time(&b, op->next);
         if (time >= 0) {
             a.time = time;
             return a;

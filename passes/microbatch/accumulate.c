@@ -78,8 +78,7 @@ static void share_evenly(Turns *t, Region *r)
         if (op->kind != OP_take_share || !turns_over(op, t->axis))
             continue;
         Attr attr[MAX_ATTRS] = {{.f = 1.0 / (double)t->n}};
-        Build b = {.p = t->p, .region = r, .before = op, .phase = op->phase,
-                   .loc = op->loc, .path = op->path};
+        Build b = ir_build_at(t->p, op, op);
         Value *x = op->arg[0], *old = op->out[0];
         Op *made = ir_op_typed(&b, OP_scale, 1, &x, attr, 1, &old->type,
                                &old->name);
@@ -96,8 +95,7 @@ static bool is_total(const Turns *t, const Op *op)
 /* Adds a collective for n members of a grouped collective. */
 static void take_members(Turns *t, Op *op, const int *member, int n)
 {
-    Build b = {.p = t->p, .region = t->r, .before = op, .phase = op->phase,
-               .loc = op->loc, .path = op->path};
+    Build b = ir_build_at(t->p, op, op);
     Value **arg = NEW_ARRAY(t->p->arena, Value *, n);
     Type *type = NEW_ARRAY(t->p->arena, Type, n);
     const char **name = NEW_ARRAY(t->p->arena, const char *, n);

@@ -34,6 +34,9 @@
 #include "passes/microbatch/chunk.h"
 #include "passes/pass.h"
 
+/* A chunk has more than 1 / LEAST_PART of the tokens that the user asks for. */
+enum { LEAST_PART = 4 };
+
 /* ---- the head ------------------------------------------------------------ */
 
 /* Finds the last forward contraction in the region that has tokens: one operand
@@ -121,7 +124,7 @@ static bool choose_counts(const Chunk *c, Counts *n)
         larger = seq / d.below;
     }
     int64_t tokens = rows * seq / (n->rows * n->parts);
-    if (tokens * 4 > want)
+    if (tokens * LEAST_PART > want)
         return true;
     diag_error(p->diag, p->train.loc,
                "head_chunk = %lld: a rank's %lld tokens (%lld x %lld) divide "
@@ -137,7 +140,7 @@ static bool choose_counts(const Chunk *c, Counts *n)
 /* ---- the loops ----------------------------------------------------------- */
 
 /* Builds one loop over n chunks of dim; then c->t.r is the loop's body. */
-static bool cut(Chunk *c, int dim, int64_t n)
+static bool cut_dim(Chunk *c, int dim, int64_t n)
 {
     Program *p = c->t.p;
     Mesh *m = &p->mesh;
@@ -177,7 +180,7 @@ void pass_chunk(Program *p, const TargetInfo *t)
     if (!choose_counts(&c, &n) || n.rows * n.parts == 1)
         return;
     chunk_share(&c);
-    if (!cut(&c, 0, n.rows) || !cut(&c, 1, n.parts))
+    if (!cut_dim(&c, 0, n.rows) || !cut_dim(&c, 1, n.parts))
         return;
     turns_continue(p, p->step);
     ir_eliminate_dead(p);

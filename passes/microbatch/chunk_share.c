@@ -32,10 +32,10 @@ static bool same_text(const char *x, const char *y)
 
 static bool same_attributes(const Op *x, const Op *y)
 {
-    const char *s = op_info(x->kind)->attrs;
-    for (int i = 0; (s = strchr(s, ':')); s++, i++) {
-        bool same = s[1] == 's'   ? same_text(x->attr[i].s, y->attr[i].s)
-                    : s[1] == 'l' ? same_list(&x->attr[i].l, &y->attr[i].l)
+    for (int i = 0; op_attr_at(x->kind, i).type; i++) {
+        char type = op_attr_at(x->kind, i).type;
+        bool same = type == 's'   ? same_text(x->attr[i].s, y->attr[i].s)
+                    : type == 'l' ? same_list(&x->attr[i].l, &y->attr[i].l)
                                   : x->attr[i].i == y->attr[i].i;
         if (!same)
             return false;

@@ -86,7 +86,7 @@ static int first_split(const Chunk *c, const Op *op)
     return -1;
 }
 
-static void enter(Chunk *c, const Op *op, Split s)
+static void take_into_loop(Chunk *c, const Op *op, Split s)
 {
     c->t.inside[op->id] = true;
     c->split[op->id] = s;
@@ -95,15 +95,14 @@ static void enter(Chunk *c, const Op *op, Split s)
 /* ---- results of the loop ------------------------------------------------- */
 
 /* The value of v over all chunks, for ops outside of the loop. */
-static Value *leave(Chunk *c, Value *v)
+static Value *gather_chunks(Chunk *c, Value *v)
 {
     Program *p = c->t.p;
     bool sum = place_of(c, v)->kind == AX_P;
     OpKind kind = sum ? OP_all_reduce : OP_all_gather;
     Attr attr[MAX_ATTRS] = {{.i = (int64_t)1 << c->t.axis}, {.s = ""}};
     Op *def = v->def;
-    Build b = {.p = p, .region = def->region, .before = def->next,
-               .phase = def->phase, .loc = def->loc, .path = def->path};
+    Build b = ir_build_at(p, def, def->next);
     Type t = v->type;
     t.place.ax[c->t.axis] = (AxisPlace){0};
     Op *op = ir_op_typed(&b, kind, 1, &v, attr, 1, &t, &v->name);
@@ -122,19 +121,19 @@ static void leave_for_others(Chunk *c, Value *v, bool all)
             if (op->arg[i] != v || (!all && is_inside(c, op)) ||
                 turns_over(op, c->t.axis))
                 continue;
-            whole = whole ? whole : leave(c, v);
+            whole = whole ? whole : gather_chunks(c, v);
             op->arg[i] = whole;
         }
     for (int i = 0; i < r->nyields; i++)
         if (r->yield[i] == v) {
-            whole = whole ? whole : leave(c, v);
+            whole = whole ? whole : gather_chunks(c, v);
             r->yield[i] = whole;
         }
 }
 
 /* ---- forward from the logits --------------------------------------------- */
 
-static bool place_results(Chunk *c, Op *op, const Rule *r, Split s)
+static bool place_chunk_results(Chunk *c, Op *op, const Rule *r, Split s)
 {
     for (int o = 0; o < op->nouts; o++) {
         AxisPlace at = rule_place(r, r->nargs + o, s);
@@ -164,12 +163,12 @@ static bool follow_conversion(Chunk *c, Op *op)
         if ((op_axes(op) >> a & 1) && (here || y.kind == AX_FLAT))
             return false;
     }
-    enter(c, op, (Split){SPLIT_NONE, -1, -1});
+    take_into_loop(c, op, (Split){SPLIT_NONE, -1, -1});
     split_value(c, op->out[0], dim);
     return true;
 }
 
-static bool follow(Chunk *c, Op *op)
+static bool follow_split(Chunk *c, Op *op)
 {
     int i = op == c->head ? c->operand : first_split(c, op);
     if (i < 0 || op->body || turns_over(op, c->t.axis))
@@ -194,8 +193,8 @@ static bool follow(Chunk *c, Op *op)
     }
     if (!fits)
         return true;
-    enter(c, op, s);
-    return place_results(c, op, &r, s);
+    take_into_loop(c, op, s);
+    return place_chunk_results(c, op, &r, s);
 }
 
 /* Refuses a program in which an op outside of the loop needs all logits: they
@@ -216,7 +215,7 @@ static bool check_logits(Chunk *c)
 static bool forward(Chunk *c)
 {
     for (Op *op = c->head; op; op = op->next)
-        if (!follow(c, op))
+        if (!follow_split(c, op))
             return false;
     for (Op *op = c->head; op; op = op->next)
         for (int o = 0; is_inside(c, op) && o < op->nouts; o++)
@@ -229,7 +228,7 @@ static bool forward(Chunk *c)
 
 /* The placement that op, which is inside, requires of operand k on the loop
  * axis: Shard or Replicate. */
-static AxisPlace wanted(const Chunk *c, const Op *op, int k)
+static AxisPlace wanted_place(const Chunk *c, const Op *op, int k)
 {
     Rule r;
     if (op_is_conversion(op->kind))
@@ -253,7 +252,7 @@ static int common_dim(const Chunk *c, const Value *v)
             if (op->arg[k] != v)
                 continue;
             AxisPlace want =
-                is_inside(c, op) ? wanted(c, op, k) : (AxisPlace){0};
+                is_inside(c, op) ? wanted_place(c, op, k) : (AxisPlace){0};
             if (want.kind != AX_S || (dim >= 0 && want.dim != dim))
                 return -1;
             dim = want.dim;
@@ -275,7 +274,7 @@ static void draw_in(Chunk *c, Op *op)
     rule_of(c->t.p, op, &r);
     if (!find_split(c, op, &r, r.nargs, dim, &s))
         return;
-    enter(c, op, s);
+    take_into_loop(c, op, s);
     split_value(c, op->out[0], dim);
 }
 
@@ -311,7 +310,7 @@ static Value *part_of(Chunk *c, Value *v, int dim)
 static bool bring_in(Chunk *c, Op *op)
 {
     for (int k = 0; k < op->nargs; k++) {
-        AxisPlace want = wanted(c, op, k);
+        AxisPlace want = wanted_place(c, op, k);
         if (want.kind != AX_S || is_split(c, op->arg[k]))
             continue;
         if (!one_after_another(c, op->arg[k], want.dim))

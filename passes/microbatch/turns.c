@@ -19,22 +19,9 @@ typedef struct Entries {
     ValueMap inner;
 } Entries;
 
-static bool is_inside(const Turns *t, const Op *op)
-{
-    return op && op->id < t->nops && t->inside[op->id];
-}
-
-static bool has(const ValueVec *list, const Value *v)
-{
-    for (int i = 0; i < list->n; i++)
-        if (list->at[i] == v)
-            return true;
-    return false;
-}
-
 /* ---- operands ------------------------------------------------------------ */
 
-static bool is_stack(const Turns *t, const Value *v)
+static bool becomes_stack(const Turns *t, const Value *v)
 {
     bool outside = v->def && (v->def->kind == OP_input ||
                               v->def->kind == OP_base);
@@ -45,11 +32,11 @@ static bool is_stack(const Turns *t, const Value *v)
 static void find_entries(Turns *t, Entries *e)
 {
     for (const Op *op = t->r->first; op; op = op->next)
-        for (int i = 0; is_inside(t, op) && i < op->nargs; i++) {
+        for (int i = 0; turns_has(t, op) && i < op->nargs; i++) {
             Value *v = op->arg[i];
-            if (is_inside(t, v->def) || has(&e->stack, v) || has(&e->free, v))
+            if (turns_has(t, v->def) || vec_has(&e->stack, v) || vec_has(&e->free, v))
                 continue;
-            if (is_stack(t, v))
+            if (becomes_stack(t, v))
                 vec_push(t->p->arena, &e->stack, v);
             else
                 vec_push(t->p->arena, &e->free, v);
@@ -151,19 +138,19 @@ static void move_op(Turns *t, const Entries *e, Op *op, Region *body)
 static void fill_body(Turns *t, const Entries *e, Region *body)
 {
     for (Op *op = t->r->first; op; op = op->next) {
-        if (!is_inside(t, op))
+        if (!turns_has(t, op))
             continue;
         if (op->phase == PH_INIT)
             op->phase = PH_FORWARD;
         for (int i = 0; i < op->nargs; i++)
-            if (is_inside(t, op->arg[i]->def) &&
+            if (turns_has(t, op->arg[i]->def) &&
                 op->arg[i]->def->phase > op->phase)
                 op->phase = op->arg[i]->def->phase;
     }
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
         for (Op *op = t->r->first, *next; op; op = next) {
             next = op->next;
-            if (is_inside(t, op) && op->phase == phase)
+            if (turns_has(t, op) && op->phase == phase)
                 move_op(t, e, op, body);
         }
 }
@@ -172,8 +159,7 @@ static void fill_body(Turns *t, const Entries *e, Region *body)
  * own. */
 static void finish_total(Turns *t, Op *total, Value *sum)
 {
-    Build b = {.p = t->p, .region = t->r, .before = total,
-               .phase = total->phase, .loc = total->loc, .path = total->path};
+    Build b = ir_build_at(t->p, total, total);
     Attr *axes = &total->attr[op_attr_index(OP_all_reduce, "axes")];
     const Value *old = total->out[0];
     sum = ir_cast(&b, sum, old->type.dtype);

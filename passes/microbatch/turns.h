@@ -54,6 +54,12 @@ typedef struct Turns {
     Loc loc;
 } Turns;
 
+/* Whether the op is moved into the loop; false for NULL. */
+static inline bool turns_has(const Turns *t, const Op *op)
+{
+    return op && op->id < t->nops && t->inside[op->id];
+}
+
 /* ---- turns_order.c ------------------------------------------------------- */
 
 bool turns_over(const Op *op, int axis); /* op is a conversion over it */

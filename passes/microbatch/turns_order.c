@@ -45,24 +45,11 @@ void turns_mark_users(const Region *r, const Value *v, bool *depends)
 
 /* ---- cheap producers ----------------------------------------------------- */
 
-static bool gathers_unit(const Op *op)
-{
-    if (op->kind != OP_all_gather)
-        return false;
-    const char *unit = op_attr(op, "unit").s;
-    return unit && *unit;
-}
-
 static bool may_sink(const Op *op)
 {
     if (op->phase == PH_INIT || op->body || op->nouts == 0)
         return false;
-    return gathers_unit(op) || op_info(op->kind)->cheap;
-}
-
-static bool is_inside(const Turns *t, const Op *op)
-{
-    return op->id < t->nops && t->inside[op->id];
+    return op_is_unit_gather(op) || op_info(op->kind)->cheap;
 }
 
 /* Whether op's results are read, and only by ops of the loop. */
@@ -77,7 +64,7 @@ static bool serves_loop(const Turns *t, const Op *op)
             for (int i = 0; i < user->nargs; i++) {
                 if (user->arg[i] != op->out[o])
                     continue;
-                if (!is_inside(t, user))
+                if (!turns_has(t, user))
                     return false;
                 read = true;
             }
@@ -102,7 +89,7 @@ static void move_needed(Turns *t, Op *op, Op *at, const bool *early,
 {
     for (int i = 0; i < op->nargs; i++) {
         Op *def = op->arg[i]->def;
-        if (!def || is_inside(t, def) || seen[def->id])
+        if (!def || turns_has(t, def) || seen[def->id])
             continue;
         seen[def->id] = true;
         move_needed(t, def, at, early, seen);
@@ -123,14 +110,14 @@ Op *turns_place(Turns *t)
     for (int i = 0; i < t->gather.n; i++)
         turns_mark_users(t->r, t->gather.at[i]->out[0], depends);
     Op *at = t->r->first;
-    while (at && (is_inside(t, at) || at->nouts == 0 ||
+    while (at && (turns_has(t, at) || at->nouts == 0 ||
                   !depends[at->out[0]->id])) {
-        if (!is_inside(t, at))
+        if (!turns_has(t, at))
             early[at->id] = true;
         at = at->next;
     }
     for (Op *op = t->r->first; op; op = op->next)
-        if (is_inside(t, op))
+        if (turns_has(t, op))
             move_needed(t, op, at, early, seen);
     return at;
 }

@@ -20,21 +20,17 @@
  */
 #include "passes/microbatch/turns.h"
 
-static int count_reads(const Value *v)
-{
-    int n = 0;
-    for (const Op *op = v->region->first; op; op = op->next)
-        for (int i = 0; i < op->nargs; i++)
-            n += op->arg[i] == v;
-    return n;
-}
-
 static int count_yields(const Value *v)
 {
     int n = 0;
     for (int i = 0; i < v->region->nyields; i++)
         n += v->region->yield[i] == v;
     return n;
+}
+
+static int count_reads(const Value *v)
+{
+    return ir_count_uses(v) - count_yields(v);
 }
 
 static Op *only_reader(const Value *v)
@@ -59,13 +55,6 @@ Value *turns_zero(Build *b, const Type *t, const char *hint)
     return ir_op_typed(b, OP_zeros, 0, NULL, attr, 1, t, &hint)->out[0];
 }
 
-static bool is_zero(const Value *v)
-{
-    const Op *def = v->def;
-    return def && (def->kind == OP_zeros ||
-                   (def->kind == OP_full && op_attr(def, "value").f == 0));
-}
-
 /* ---- sums ---------------------------------------------------------------- */
 
 /* Whether carry i is a plain sum over the iterations: terms are added to its
@@ -74,10 +63,8 @@ static bool is_sum(const Op *loop, int i)
 {
     const Value *v = loop->body->arg[i];
     while (v != loop->body->yield[i]) {
-        if (count_reads(v) != 1 || count_yields(v) > 0)
-            return false;
         const Op *op = only_reader(v);
-        if (!op || op->kind != OP_add)
+        if (ir_count_uses(v) != 1 || !op || op->kind != OP_add)
             return false;
         v = op->out[0];
     }
@@ -85,11 +72,10 @@ static bool is_sum(const Op *loop, int i)
            count_yields(v) == 1;
 }
 
-static Value *add(Program *p, Value *sum, Value *x)
+static Value *add_term(Program *p, Value *sum, Value *x)
 {
     Op *def = x->def;
-    Build b = {.p = p, .region = def->region, .before = def->next,
-               .phase = def->phase, .loc = def->loc, .path = def->path};
+    Build b = ir_build_at(p, def, def->next);
     if (dtype_is_float(sum->type.dtype))
         x = ir_cast(&b, x, sum->type.dtype);
     return ir_value(&b, OP_add, 2, (Value *[]){sum, x}, NULL, sum->name);
@@ -115,7 +101,7 @@ void turns_continue(Program *p, Region *r)
             x->index >= loop->ncarry || count_reads(x) != 1 ||
             count_yields(x) || count_reads(sum) != 1 ||
             !type_equal(&x->type, &sum->type) ||
-            !is_zero(loop->arg[x->index]) || !is_sum(loop, x->index))
+            !op_is_zero(loop->arg[x->index]->def) || !is_sum(loop, x->index))
             continue;
         loop->arg[x->index] = sum;
         ir_replace_uses(r, op->out[0], x);
@@ -129,8 +115,8 @@ Value *turns_add(Program *p, Region *r, Value *sum, Value *x, bool alone)
     bool inside = loop->kind == OP_loop && loop->region == r && alone &&
                   count_reads(x) == 0 && x->type.dtype == sum->type.dtype;
     if (inside && x->index < loop->ncarry) {
-        if (!is_zero(loop->arg[x->index]) || !is_sum(loop, x->index))
-            return add(p, sum, x);
+        if (!op_is_zero(loop->arg[x->index]->def) || !is_sum(loop, x->index))
+            return add_term(p, sum, x);
         loop->arg[x->index] = sum;
         return x;
     }
@@ -142,5 +128,5 @@ Value *turns_add(Program *p, Region *r, Value *sum, Value *x, bool alone)
             turns_add(p, body, slice, y, count_yields(y) == 1);
         return x;
     }
-    return add(p, sum, x);
+    return add_term(p, sum, x);
 }

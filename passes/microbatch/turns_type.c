@@ -17,12 +17,8 @@ Type turns_part(const Turns *t, Type whole)
 Type turns_stack(const Turns *t, Type whole)
 {
     Type part = turns_part(t, whole);
-    if (part.nstack == MAX_STACK)
+    if (!type_push_stack(&part, t->n))
         ir_too_deep(t->p, t->p->train.loc);
-    memmove(part.stack + 1, part.stack,
-            sizeof *part.stack * (size_t)part.nstack);
-    part.stack[0] = t->n;
-    part.nstack++;
     return part;
 }
 
@@ -32,12 +28,12 @@ static void fit_attributes(Op *op)
     const Type *out = op->nouts ? &op->out[0]->type : NULL;
     if (op->kind == OP_full || op->kind == OP_zeros ||
         op->kind == OP_reshape || op->kind == OP_broadcast || op->kind == OP_random) {
-        AttrList *dims = &op->attr[op_attr_index(op->kind, "dims")].l;
+        AttrList *dims = &op_attr(op, "dims").l;
         for (int d = 0; d < dims->n; d++)
             dims->v[d] = out->dim[d];
     }
     if (op->kind == OP_iota)
-        op->attr[op_attr_index(op->kind, "n")].i = out->dim[0];
+        op_attr(op, "n").i = out->dim[0];
 }
 
 static void strip_value(const Turns *t, Value *v)

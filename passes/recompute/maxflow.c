@@ -75,7 +75,7 @@ static bool find_levels(FlowGraph *g, int source, int sink)
 }
 
 /* Pushes up to `most` from the node to the sink; returns the amount. */
-static int64_t push(FlowGraph *g, int node, int sink, int64_t most)
+static int64_t push_flow(FlowGraph *g, int node, int sink, int64_t most)
 {
     if (node == sink)
         return most;
@@ -85,7 +85,7 @@ static int64_t push(FlowGraph *g, int node, int sink, int64_t most)
         FlowEdge *edge = &g->edge.at[e];
         if (edge->left > 0 && g->level[edge->to] == g->level[node] + 1) {
             int64_t room = most - sent < edge->left ? most - sent : edge->left;
-            int64_t went = push(g, edge->to, sink, room);
+            int64_t went = push_flow(g, edge->to, sink, room);
             edge->left -= went;
             g->edge.at[e ^ 1].left += went;
             sent += went;
@@ -121,7 +121,7 @@ int64_t flow_run(FlowGraph *g, int source, int sink)
 
     while (total < FLOW_INFINITE && find_levels(g, source, sink)) {
         memcpy(g->todo, g->first, sizeof *g->todo * (size_t)g->nnodes);
-        total += push(g, source, sink, FLOW_INFINITE);
+        total += push_flow(g, source, sink, FLOW_INFINITE);
     }
     mark_behind(g, sink);
     return total;

@@ -58,7 +58,7 @@ static Value *origin_of(const Pair *r, Value *v)
  * the compute type, and gathers of units. */
 static bool is_in_both(const Op *op)
 {
-    return op->kind == OP_cast || recompute_is_unit_gather(op);
+    return op->kind == OP_cast || op_is_unit_gather(op);
 }
 
 static Value *find_twin(const Pair *r, const Op *op, int i, const Value *arg)
@@ -109,7 +109,7 @@ static bool read_by_backward(const Pair *r, const Value *v)
 static void match_kept_gathers(Pair *r)
 {
     for (Op *op = r->from->first; op != NULL; op = op->next) {
-        if (!recompute_is_unit_gather(op) || op->phase != PH_FORWARD)
+        if (!op_is_unit_gather(op) || op->phase != PH_FORWARD)
             continue;
         bool kept = false;
         for (int i = 0; i < op->nouts && !kept; i++)

@@ -46,8 +46,6 @@ void recompute_match(Pair *r, Value *forward, Value *back);
 
 /* ---- recompute_rules.c ---- */
 
-/* Whether op gathers the parameters of a unit. */
-bool recompute_is_unit_gather(const Op *op);
 /* Whether the op of r->to belongs to the backward pass. */
 bool recompute_is_way_back(const Pair *r, const Op *op);
 /* Fills r->stretch. To be called before the functions below. */

@@ -67,24 +67,13 @@ static Value *bring(Pair *r, Value *v)
 
 static Value *make_again(Pair *r, Value *v, Op *before);
 
-static void mark_again(Op *op, void *context)
-{
-    (void)context;
-    op->again = true;
-}
-
 static Build build_at(const Pair *r, const Op *op, Op *before)
 {
-    return (Build){.p = r->p,
-                   .region = r->to,
-                   .before = before,
-                   .phase = PH_BACKWARD,
-                   .loc = op->loc,
-                   .path = op->path};
+    return (Build){r->p, r->to, before, PH_BACKWARD, op->loc, op->path};
 }
 
 /* Records result i of an op as the recomputed v. */
-static void enter(Pair *r, Value *v, const Op *again, int i)
+static void record_repeated(Pair *r, Value *v, const Op *again, int i)
 {
     memcpy(again->out[i]->why, v->why, sizeof v->why);
     value_map_set(r->p, &r->made, v, again->out[i]);
@@ -113,9 +102,10 @@ static Op *repeat(Pair *r, Op *op, Value **args, Op *before)
         map[op->arg[i]->id] = args[i];
     Build b = build_at(r, op, before);
     Op *again = ir_clone(&b, op, map);
-    mark_again(again, NULL);
-    if (again->body != NULL)
-        ir_walk(again->body, mark_again, NULL);
+    again->again = true;
+    if (again->body)
+        for_ops(inner, again->body)
+            inner->again = true;
     for (int i = 0; i < op->nargs; i++)
         map[op->arg[i]->id] = NULL;
     for (int i = 0; i < op->nouts; i++)
@@ -131,7 +121,7 @@ static void clone_whole(Pair *r, Op *op, Op *before)
         args[i] = make_again(r, op->arg[i], before);
     Op *again = repeat(r, op, args, before);
     for (int i = 0; i < op->nouts; i++)
-        enter(r, op->out[i], again, i);
+        record_repeated(r, op->out[i], again, i);
 }
 
 /* Clones the members of a grouped collective that are recomputed. */
@@ -156,7 +146,7 @@ static void clone_members(Pair *r, Op *op, Op *before)
     again->why = op->why;
     again->again = true;
     for (int i = 0; i < n; i++)
-        enter(r, op->out[member[i]], again, i);
+        record_repeated(r, op->out[member[i]], again, i);
 }
 
 /* ---- gathers of units ---- */
@@ -165,8 +155,8 @@ static void clone_members(Pair *r, Op *op, Op *before)
 static Op *unit_gather(const Pair *r, const char *unit)
 {
     for (Op *op = r->to->first; op != NULL; op = op->next)
-        if (recompute_is_unit_gather(op) && op->phase == PH_BACKWARD &&
-            strcmp(op_attr(op, "unit").s, unit) == 0)
+        if (op_is_unit_gather(op) && op->phase == PH_BACKWARD &&
+            strcmp(op_unit(op), unit) == 0)
             return op;
     return NULL;
 }
@@ -192,7 +182,7 @@ static void add_member(Pair *r, Op *gather, Value *shard, const Value *v)
 
 static void gather_again(Pair *r, Value *v, Op *before)
 {
-    Op *op = v->def, *gather = unit_gather(r, op_attr(op, "unit").s);
+    Op *op = v->def, *gather = unit_gather(r, op_unit(op));
     Value *shard = op->arg[v->index];
 
     if (gather == NULL) {
@@ -205,7 +195,7 @@ static void gather_again(Pair *r, Value *v, Op *before)
         ensure_before(gather->out[0], before);
         add_member(r, gather, make_again(r, shard, gather), v);
     }
-    enter(r, v, gather, gather->nouts - 1);
+    record_repeated(r, v, gather, gather->nouts - 1);
 }
 
 static Value *make_again(Pair *r, Value *v, Op *before)
@@ -220,7 +210,7 @@ static Value *make_again(Pair *r, Value *v, Op *before)
     } else {
         if (!recompute_clonable(r, v))
             bug("%%%s is neither saved nor recomputed", v->name);
-        if (recompute_is_unit_gather(v->def))
+        if (op_is_unit_gather(v->def))
             gather_again(r, v, before);
         else if (op_is_collective(v->def->kind))
             clone_members(r, v->def, before);
@@ -278,7 +268,7 @@ static Value *make_late(Pair *r, Value *v, Op *before)
 
 /* The forward value that an op of the backward pass reads, if it is recomputed;
  * else NULL. */
-static Value *wanted(const Pair *r, Value *v)
+static Value *wanted_value(const Pair *r, Value *v)
 {
     Value *forward = r->outer == NULL ? v : value_map_get(&r->origin, v);
 
@@ -291,7 +281,7 @@ static Value *wanted(const Pair *r, Value *v)
 /* The value that an op of the backward pass reads instead of v. */
 static Value *replacement(Pair *r, Value *v, Op *before)
 {
-    Value *forward = wanted(r, v);
+    Value *forward = wanted_value(r, v);
 
     if (forward == NULL)
         return v;

@@ -23,13 +23,8 @@ typedef struct Cut {
     int question;
 } Cut;
 
-static bool is_cheap(const Op *op)
-{
-    return op_info(op->kind)->cheap;
-}
-
 /* The last op of the producer's phase that reads v; NULL: none. */
-static const Op *last_reader(const Cut *c, const Value *v)
+static const Op *last_reader_in_phase(const Cut *c, const Value *v)
 {
     int n;
     Op *const *reader = uses_readers(c->r->uses, v, &n);
@@ -46,7 +41,7 @@ static const Op *last_reader(const Cut *c, const Value *v)
 static bool outlives_kernel(Cut *c, const Value *v)
 {
     int near = ++c->question * 2, far = near + 1;
-    const Op *last = last_reader(c, v);
+    const Op *last = last_reader_in_phase(c, v);
 
     c->mark[v->id] = near;
     for (const Op *op = v->def; last != NULL && op != last;) {
@@ -62,7 +57,7 @@ static bool outlives_kernel(Cut *c, const Value *v)
         }
         if (most == 0)
             continue;
-        if (!is_cheap(op))
+        if (!op_info(op->kind)->cheap)
             most = far;
         if (reads && most == far)
             return true;
@@ -78,7 +73,7 @@ static bool is_written(Cut *c, const Value *v)
 {
     const Pair *r = c->r;
 
-    if (v->def == NULL || !is_cheap(v->def) || outlives_kernel(c, v))
+    if (v->def == NULL || !op_info(v->def->kind)->cheap || outlives_kernel(c, v))
         return true;
     for (int i = 0; r->outer != NULL && i < r->forward->ncarry; i++)
         if (r->from->yield[i] == v)
@@ -94,7 +89,7 @@ static int64_t cost(Cut *c, const Value *v)
     return bytes * (is_written(c, v) ? 8 : 9);
 }
 
-static void collect(Cut *c, Value *v)
+static void add_node(Cut *c, Value *v)
 {
     if (recompute_available(c->r, v) || c->number[v->id] != 0)
         return;
@@ -152,7 +147,7 @@ static int collect_nodes(Cut *c)
     Pair *r = c->r;
 
     for (int i = 0; i < r->needed.n; i++)
-        collect(c, r->needed.at[i]);
+        add_node(c, r->needed.at[i]);
     int nneeded = c->node.n;
     for (int i = 0; i < c->node.n; i++) {
         Value *v = c->node.at[i];
@@ -160,13 +155,13 @@ static int collect_nodes(Cut *c)
             continue;
         for (int k = 0; k < v->def->nargs; k++)
             if (!is_one_to_one(v->def) || k == v->index)
-                collect(c, v->def->arg[k]);
+                add_node(c, v->def->arg[k]);
     }
     return nneeded;
 }
 
 /* The values that the minimum cut saves, by id. */
-static bool *cut(Cut *c, int *nneeded)
+static bool *min_cut(Cut *c, int *nneeded)
 {
     Pair *r = c->r;
     Arena *a = r->p->arena;
@@ -199,10 +194,10 @@ void recompute_choose(Pair *r)
     recompute_find_stretches(r);
     if (p->plan.ncheckpoints > 0) {
         r->plain = true;
-        r->held = cut(&plain, &n);
+        r->held = min_cut(&plain, &n);
         r->plain = false;
     }
-    r->saved = cut(&c, &n);
+    r->saved = min_cut(&c, &n);
     r->again = NEW_ARRAY(p->arena, bool, p->nvalues);
     r->making = NEW_ARRAY(p->arena, bool, p->nvalues);
     for (int i = 0; i < n; i++)

@@ -14,14 +14,6 @@
 #include "ir/units.h"
 #include "passes/recompute/recompute.h"
 
-bool recompute_is_unit_gather(const Op *op)
-{
-    if (op->kind != OP_all_gather)
-        return false;
-    const char *unit = op_attr(op, "unit").s;
-    return unit != NULL && unit[0] != '\0';
-}
-
 bool recompute_is_way_back(const Pair *r, const Op *op)
 {
     return r->outer != NULL || op->phase == PH_BACKWARD ||
@@ -82,14 +74,14 @@ static bool leaves(const Pair *r, const Value *v, int stretch)
 
 static bool moves_over_tensor_axes(const Pair *r, const Op *op)
 {
-    uint32_t axes = (uint32_t)op_attr(op, "axes").i;
+    uint32_t axes = op_axes(op);
     return (axes & ~r->p->plan.tensor_axes) == 0;
 }
 
-static bool is_cheap(const Pair *r, const Op *op)
+static bool is_cheap_again(const Pair *r, const Op *op)
 {
     if (op->kind == OP_all_gather)
-        return !recompute_is_unit_gather(op) && moves_over_tensor_axes(r, op);
+        return !op_is_unit_gather(op) && moves_over_tensor_axes(r, op);
     return op_info(op->kind)->cheap && op->nouts == 1;
 }
 
@@ -101,7 +93,7 @@ static bool is_easy(const Pair *r, const Value *v, int stretch)
     if (op == NULL || stretch_of(r, op) != stretch || v->id >= r->nvalues)
         return true;
     if (r->easy[v->id] == UNKNOWN) {
-        bool easy = is_cheap(r, op);
+        bool easy = is_cheap_again(r, op);
         for (int i = 0; i < op->nargs && easy; i++)
             easy = is_easy(r, op->arg[i], stretch);
         r->easy[v->id] = easy ? YES : NO;
@@ -113,7 +105,7 @@ static bool is_easy(const Pair *r, const Value *v, int stretch)
  * may gather it too, unless the plan says that it stays gathered. */
 static bool serves_stretch(const Pair *r, const Value *v)
 {
-    if (unit_stays_gathered(r->p, op_attr(v->def, "unit").s))
+    if (unit_stays_gathered(r->p, op_unit(v->def)))
         return false;
     int n;
     Op *const *reader = uses_readers(r->uses, v, &n);
@@ -129,7 +121,7 @@ bool recompute_clonable(const Pair *r, const Value *v)
 
     if (op == NULL || op_info(op->kind)->effect)
         return false;
-    if (recompute_is_unit_gather(op))
+    if (op_is_unit_gather(op))
         return !r->plain && serves_stretch(r, v);
     int stretch = r->plain ? 0 : stretch_of(r, op);
     if (stretch != 0)
@@ -137,5 +129,5 @@ bool recompute_clonable(const Pair *r, const Value *v)
                (!leaves(r, v, stretch) || is_easy(r, v, stretch));
     /* A reduction reads a row to compute one number, which is saved. */
     bool reduces = op->kind == OP_sum || op->kind == OP_max;
-    return op->body == NULL && is_cheap(r, op) && !reduces;
+    return op->body == NULL && is_cheap_again(r, op) && !reduces;
 }

@@ -61,10 +61,7 @@ typedef struct Feeders {
 
 static bool is_feeder(const Feeders *f, const Op *op)
 {
-    for (int i = 0; i < f->op.n; i++)
-        if (f->op.at[i] == op)
-            return true;
-    return op == f->gather;
+    return op == f->gather || vec_has(&f->op, op);
 }
 
 /* Whether v, or what it is computed from, is available before its iteration
@@ -115,11 +112,6 @@ static bool feed_nothing_else(const Feeders *f)
     return true;
 }
 
-int64_t issue_prefetch(const Op *op)
-{
-    return op->attr[op->kind == OP_fetch ? 0 : 2].i;
-}
-
 /* The gather that a fetch is numbered like. */
 static const Op *unit_of(const Op *op)
 {
@@ -141,11 +133,11 @@ int issue_unit_number(const Op *gather, int *units)
 int issue_unit(const Op *op, int *distance)
 {
     const Op *unit = unit_of(op);
-    *distance = (int)issue_prefetch(op);
+    *distance = (int)op_prefetch(op);
     if (!unit)
         return -1;
     int units, number = issue_unit_number(unit, &units);
-    int at = number - (int)issue_prefetch(op);
+    int at = number - (int)op_prefetch(op);
     *distance = 0;
     for (; at < 0; at += units)
         ++*distance;
@@ -155,7 +147,7 @@ int issue_unit(const Op *op, int *distance)
 static void look_at_fetches(const Region *r, Ahead *ahead)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind != OP_fetch || !r->owner || issue_prefetch(op) <= 0)
+        if (op->kind != OP_fetch || !r->owner || op_prefetch(op) <= 0)
             continue;
         ahead->gather[op->id] = op;
         issue_unit(op, &ahead->turns[op->id]);
@@ -168,7 +160,7 @@ static void look_at_fetches(const Region *r, Ahead *ahead)
 static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
                            Ahead *ahead)
 {
-    bool turns = gather->region->owner && issue_prefetch(gather) > 0;
+    bool turns = gather->region->owner && op_prefetch(gather) > 0;
     Feeders f = {.body = gather->region, .ahead = ahead, .gather = gather,
                  .arena = a, .uses = uses};
     for (int i = 0; i < gather->nargs; i++)
@@ -223,7 +215,7 @@ int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch)
     return slots < turns ? slots : turns;
 }
 
-static bool reads_result(const Op *op, const Op *of)
+bool issue_reads(const Op *op, const Op *of)
 {
     for (int i = 0; i < op->nargs; i++)
         if (value_root(op->arg[i])->def == of)
@@ -237,7 +229,7 @@ int64_t issue_gather_slots(const Op *gather)
     for (const Op *op = gather->region->first; op; op = op->next)
         units += op_is_unit_gather(op);
     for (const Op *op = gather->next; op; op = op->next) {
-        if (reads_result(op, gather))
+        if (issue_reads(op, gather))
             during = seen;
         seen += op_is_unit_gather(op);
     }

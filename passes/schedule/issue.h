@@ -35,6 +35,9 @@ typedef struct Lead {
                         * is issued; -1: at the iteration's start */
 } Lead;
 
+/* Whether an operand of the op is a result of `of`, or a view of one. */
+bool issue_reads(const Op *op, const Op *of);
+
 /* The ops that are issued earlier than in the program: within their loop, or
  * across loops. */
 typedef struct Ahead {
@@ -56,10 +59,6 @@ bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead);
 /* The number of buffers of a prefetched fetch: iterations in flight from its
  * issue to that of its last reader. */
 int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch);
-
-/* The prefetch distance in units; of a fetch that no gather reads in
- * iterations. */
-int64_t issue_prefetch(const Op *op);
 /* The index of a gather among the gathers of its region, and their number. */
 int issue_unit_number(const Op *gather, int *units);
 /* The unit at whose beginning the op is issued, in the iteration *distance

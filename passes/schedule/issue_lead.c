@@ -130,7 +130,8 @@ static bool makes(const Op *op, Value *v)
 }
 
 /* Whether op is the producer of an operand of the hoisted ops. */
-static bool makes_operand(const Finder *f, const Lead *lead, const Op *op)
+static bool makes_issued_operand(const Finder *f, const Lead *lead,
+                                 const Op *op)
 {
     if (op->kind == OP_param || issue_lead_has(f->ahead, op, lead))
         return false;
@@ -173,7 +174,8 @@ static void find_place(const Finder *f, Lead *lead, const Op *from,
     for (const Op *op = from->prev; op && units > 0; op = op->prev) {
         bool loop = op->kind == OP_loop;
         if (op->phase == PH_INIT || uses_unit(op, lead->gather) ||
-            makes_operand(f, lead, op) || (loop && bars(op, lead->gather)))
+            makes_issued_operand(f, lead, op) ||
+            (loop && bars(op, lead->gather)))
             break;
         if (!is_idle(f, lead, op)) {
             at = op;
@@ -190,7 +192,7 @@ static void find_place(const Finder *f, Lead *lead, const Op *from,
             lead->at = at;
 }
 
-static void add_lead(Finder *f, Lead lead, const Op *from, int64_t units)
+static void place_lead(Finder *f, Lead lead, const Op *from, int64_t units)
 {
     find_place(f, &lead, from, units);
     if (lead.at)
@@ -226,7 +228,7 @@ static void find_first(Finder *f, const Op *loop)
             if (f->ahead->gather[op->id] != op ||
                 f->ahead->turns[op->id] <= turn)
                 continue;
-            add_lead(f, lead, loop, ahead);
+            place_lead(f, lead, loop, ahead);
             more = 1;
         }
     }
@@ -242,9 +244,9 @@ static void find_in(Finder *f, const Region *r)
         const Op *reader =
             f->ahead->leads[op->id] == op ? f->reader[op->id] : NULL;
         if (reader)
-            add_lead(f, (Lead){.gather = op, .kind = ISSUE_HERE}, reader,
-                     unit_prefetch_of(f->p, op_unit(op),
-                                   f->t->default_prefetch));
+            place_lead(
+                f, (Lead){.gather = op, .kind = ISSUE_HERE}, reader,
+                unit_prefetch_of(f->p, op_unit(op), f->t->default_prefetch));
     }
 }
 

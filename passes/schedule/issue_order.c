@@ -74,7 +74,7 @@ static Region *early_region(Order *o, const Op *op, When t)
     return early->body;
 }
 
-static void add(Order *o, Op *op, When t)
+static void start_statement(Order *o, Op *op, When t)
 {
     if (issue_is_silent(op))
         return;
@@ -90,12 +90,12 @@ static void add_group(Order *o, const Op *gather, When t)
 {
     for (Op *op = gather->region->first; op; op = op->next)
         if (issued_with(o->ahead->gather, op) == gather)
-            add(o, op, t);
+            start_statement(o, op, t);
 }
 
 /* Adds the statements of a gather that is hoisted across loops: before an op,
  * or in one of the last iterations of a loop. */
-static void add_lead(Order *o, const Lead *lead)
+static void start_lead(Order *o, const Lead *lead)
 {
     When t = here;
     if (lead->at->kind == OP_loop && o->region == lead->at->body)
@@ -106,7 +106,7 @@ static void add_lead(Order *o, const Lead *lead)
     }
     for (Op *op = lead->gather->region->first; op; op = op->next)
         if (issued_with(o->ahead->leads, op) == lead->gather)
-            add(o, op, t);
+            start_statement(o, op, t);
 }
 
 /* Adds the hoisted gathers that are issued before the op; for a loop, those
@@ -116,7 +116,7 @@ static void add_leads(Order *o, const Op *at, int unit)
     for (int i = 0; i < o->ahead->lead.n; i++) {
         const Lead *lead = &o->ahead->lead.at[i];
         if (lead->at == at && lead->unit == unit)
-            add_lead(o, lead);
+            start_lead(o, lead);
     }
 }
 
@@ -139,14 +139,14 @@ static void add_ahead(Order *o, int at)
     int64_t most = 0;
     for (const Op *op = r->first; op; op = op->next)
         if (issued_with(o->ahead->gather, op) == op &&
-            issue_prefetch(op) > most)
-            most = issue_prefetch(op);
+            op_prefetch(op) > most)
+            most = op_prefetch(op);
     for (int64_t n = 1; n <= most; n++)
         for (const Op *op = r->first; op; op = op->next) {
             When t = here;
             int turns;
             if (issued_with(o->ahead->gather, op) != op ||
-                issue_prefetch(op) != n || issue_unit(op, &turns) != at)
+                op_prefetch(op) != n || issue_unit(op, &turns) != at)
                 continue;
             t.distance = turns ? turns : -1;
             add_group(o, op, t);

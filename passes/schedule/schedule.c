@@ -78,7 +78,7 @@ static bool may_overwrite_slices(const Schedule *s, const Value *v,
     for (int i = 0; i < loop->nargs; i++) {
         if (value_root(loop->arg[i]) != old)
             continue;
-        bool slice = i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+        bool slice = loop_is_stack(loop, i);
         if (!slice || !may_overwrite(s, made, loop->body->arg[i]))
             return false;
     }
@@ -115,7 +115,7 @@ static int stack_operand(const Op *loop, const Value *old)
     for (int i = 0; i < loop->nargs; i++) {
         if (value_root(loop->arg[i]) != old)
             continue;
-        bool stack = i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+        bool stack = loop_is_stack(loop, i);
         if (!stack || found >= 0)
             return -1;
         found = i;
@@ -260,7 +260,8 @@ static void visit_loops(Region *r, Schedule *s,
 /* ---- assigned parameters ------------------------------------------------- */
 
 /* The last op after `assign` that reads the parameter; NULL: none. */
-static Op *last_reader(const Schedule *s, const Op *assign, const Value *old)
+static Op *last_param_reader(const Schedule *s, const Op *assign,
+                             const Value *old)
 {
     for (Op *op = assign->next; op; op = op->next)
         if (op->id < s->nops &&
@@ -282,7 +283,7 @@ static void claim_assigned(Schedule *s)
             s->claimed[root->id] = true;
             continue;
         }
-        Op *reader = last_reader(s, op, old);
+        Op *reader = last_param_reader(s, op, old);
         if (reader)
             ir_move(op, op->region, reader->next);
         op->arg[0] = copy_before(s, op->arg[0], op->region, op);
@@ -323,9 +324,8 @@ static void sort_phases(Region *r)
 
 /* ---- streams ------------------------------------------------------------- */
 
-static void set_stream(Op *op, void *context)
+static void set_stream(const Program *p, Op *op)
 {
-    const Program *p = context;
     op->stream = 0;
     if (op->kind == OP_fetch || op->kind == OP_store)
         op->stream = STREAM_HOST;
@@ -340,7 +340,8 @@ void pass_schedule(Program *p, const TargetInfo *t)
     sort_phases(p->step);
     p->streams = t->streams;
     if (t->streams > 1) {
-        ir_walk(p->step, set_stream, p);
+        for_ops(op, p->step)
+            set_stream(p, op);
         schedule_overlap(p);
     }
     visit_loops(p->step, &s, copy_arguments);

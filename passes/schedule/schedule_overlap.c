@@ -26,14 +26,6 @@
  */
 #include "passes/schedule/issue.h"
 
-static bool reads(const Op *op, const Op *of)
-{
-    for (int i = 0; i < op->nargs; i++)
-        if (value_root(op->arg[i])->def == of)
-            return true;
-    return false;
-}
-
 static bool is_tensor_collective(const Op *op)
 {
     return op_is_collective(op->kind) && op->stream == STREAM_TENSOR;
@@ -51,12 +43,9 @@ static bool computes(const Op *op)
 
 /* Whether op is the producer of an operand of the collective, or of a view of
  * it. */
-static bool makes_operand(const Op *op, const Op *collective)
+static bool makes_collective_operand(const Op *op, const Op *collective)
 {
-    for (int i = 0; i < collective->nargs; i++)
-        if (collective->arg[i]->def == op)
-            return true;
-    return reads(collective, op);
+    return op_reads(collective, op) || issue_reads(collective, op);
 }
 
 static void issue_early(Op *collective)
@@ -64,14 +53,16 @@ static void issue_early(Op *collective)
     Op *before = collective;
     for (Op *op = collective->prev; op; op = op->prev) {
         if (op->phase != collective->phase || op->kind == OP_loop ||
-            is_tensor_collective(op) || makes_operand(op, collective))
+            is_tensor_collective(op) ||
+            makes_collective_operand(op, collective))
             break;
         before = op;
     }
     /* If no operand is computed in this region, the collective stays: issued
      * early, its results would be live too long. */
-    bool own = before->prev && (is_tensor_collective(before->prev) ||
-                                makes_operand(before->prev, collective));
+    bool own =
+        before->prev && (is_tensor_collective(before->prev) ||
+                         makes_collective_operand(before->prev, collective));
     if (own && before != collective)
         ir_move(collective, collective->region, before);
 }
@@ -82,7 +73,7 @@ static void issue_early(Op *collective)
 static bool is_covered(const Op *collective)
 {
     for (const Op *op = collective->next; op; op = op->next) {
-        if (reads(op, collective))
+        if (issue_reads(op, collective))
             return op_is_view(op->kind) ? false : !computes(op);
         if (computes(op))
             return true;
@@ -91,12 +82,12 @@ static bool is_covered(const Op *collective)
 }
 
 /* Whether op is a matmul whose result nothing up to `at` reads. */
-static bool is_free(const Op *op, const Op *at)
+static bool is_unread_matmul(const Op *op, const Op *at)
 {
     if (!op_is_einsum(op->kind))
         return false;
     for (const Op *reader = op->next; reader; reader = reader->next) {
-        if (reads(reader, op))
+        if (issue_reads(reader, op))
             return false;
         if (reader == at)
             return true;
@@ -105,7 +96,7 @@ static bool is_free(const Op *op, const Op *at)
 }
 
 /* Whether op overlaps with a collective already. */
-static bool covers(const Op *op)
+static bool is_overlapped(const Op *op)
 {
     const Op *before = op->prev;
     return before && is_tensor_collective(before);
@@ -122,7 +113,7 @@ static void cover(Op *collective)
             return;
         if (is_tensor_collective(op))
             passed = op;
-        if (is_free(op, collective) && !covers(op)) {
+        if (is_unread_matmul(op, collective) && !is_overlapped(op)) {
             ir_move(op, op->region, collective->next);
             return;
         }

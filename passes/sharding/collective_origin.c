@@ -119,15 +119,6 @@ static void mark_followed(Marks *k, const Region *r)
     }
 }
 
-static void list_loss(Op *op, void *context)
-{
-    Origins *o = context;
-    if (!op->body && o->loss[op->id]) {
-        const Op *found = op;
-        vec_push(o->p->arena, &o->loss_op, found);
-    }
-}
-
 void origins_find(Origins *o, Program *p)
 {
     *o = (Origins){.p = p, .uses = uses_find(p),
@@ -140,7 +131,9 @@ void origins_find(Origins *o, Program *p)
                NEW_ARRAY(p->arena, bool, p->nvalues + 1)};
     mark_weights(&k, p->step);
     mark_followed(&k, p->step);
-    ir_walk(p->step, list_loss, o);
+    for_ops(op, p->step)
+        if (!op->body && o->loss[op->id])
+            vec_push(p->arena, &o->loss_op, op);
 }
 
 /* Whether op belongs to the loss. A backward op has the location of its forward
@@ -182,7 +175,7 @@ static const Value *parameter_of(const Value *v)
 }
 
 /* The parameter that the op reads and a style splits on the axis, or NULL. */
-static const Value *split_parameter(const Op *op, int axis)
+static const Value *parameter_split_over(const Op *op, int axis)
 {
     for (int i = 0; i < op->nargs; i++) {
         const Value *w = parameter_of(op->arg[i]);
@@ -230,26 +223,26 @@ static bool is_seen(const Search *s, const Value *v)
     return before;
 }
 
-static void search(Search *s, const Value *v);
+static void search_value(Search *s, const Value *v);
 
 static void search_op(Search *s, const Op *op)
 {
     bool leaf = true;
     for (int i = 0; i < op->nargs; i++)
         if (is_partial(op->arg[i], s->axis)) {
-            search(s, op->arg[i]);
+            search_value(s, op->arg[i]);
             leaf = false;
         }
     if (!leaf || op->kind == OP_take_share || s->parameter)
         return;
-    s->parameter = split_parameter(op, s->axis);
+    s->parameter = parameter_split_over(op, s->axis);
     if (!s->shared)
         s->shared = shared_heads(s->o->p, op, s->axis);
     if (!s->source || s->parameter)
         s->source = op;
 }
 
-static void search(Search *s, const Value *v)
+static void search_value(Search *s, const Value *v)
 {
     const Op *op = v->def, *loop = op ? op : v->region->owner;
     if (s->parameter || is_seen(s, v) || s->budget-- <= 0 || !loop)
@@ -260,10 +253,10 @@ static void search(Search *s, const Value *v)
     }
     /* A carry starts as an operand; an argument that is not one stays it. */
     if (op || v->index < loop->ncarry)
-        search(s, loop->body->yield[v->index]);
+        search_value(s, loop->body->yield[v->index]);
     if (v->index < (op ? loop->ncarry : loop->nargs) &&
         is_partial(loop->arg[v->index], s->axis))
-        search(s, loop->arg[v->index]);
+        search_value(s, loop->arg[v->index]);
 }
 
 /* ---- reasons ------------------------------------------------------------- */
@@ -297,6 +290,8 @@ static Why by_style(const Program *p, const Search *s, const char *change)
                  .loc = split->loc, .origin = ORIGIN_STYLE};
 }
 
+enum { BUDGET = 4096 }; /* values that a search visits */
+
 /* The reason for the change of one axis. `text` describes an implied change. */
 static Why why_axis(const Origins *o, Implied *x, const char *text)
 {
@@ -304,11 +299,11 @@ static Why why_axis(const Origins *o, Implied *x, const char *text)
     const Value *from = x->from;
     int axis = x->axis;
     Loc loc = op ? op->loc : from->loc;
-    Search s = {.o = o, .axis = axis, .budget = 4096};
+    Search s = {.o = o, .axis = axis, .budget = BUDGET};
     o->seen->now++;
     bool partial = is_partial(from, axis);
     if (partial)
-        search(&s, from);
+        search_value(&s, from);
     if (s.parameter)
         return by_style(o->p, &s, placement_change(o->p, from, x->to));
     if (s.shared)
@@ -382,7 +377,7 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
     Arena *a = p->arena;
     const char *change = placement_change(p, v, want);
     if (op->kind == OP_finish_grad) {
-        const Param *q = &p->param.at[op_attr(op, "param").i];
+        const Param *q = &p->param.at[op_param(op)];
         return (Why){.text = arena_printf(a, "gradient of %s: %s", q->name,
                                           change),
                      .loc = q->loc, .origin = ORIGIN_GRADIENT};

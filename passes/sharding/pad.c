@@ -68,17 +68,12 @@ static bool first_refusal(Pad *g, int axis, int64_t size)
 
 /* ---- required splits ----------------------------------------------------- */
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    return b ? gcd(b, a % b) : a;
-}
-
 /* Adds `parts` to the class's required parts; false if it cannot be divided. */
 static bool ask(Pad *g, PadClass *k, int64_t parts)
 {
     if (k->size % parts && k->block.why)
         return false;
-    k->parts *= parts / gcd(k->parts, parts);
+    k->parts *= parts / common_divisor(k->parts, parts);
     int64_t rest = k->size % k->parts;
     if (rest && k->block.why)
         return true; /* each axis alone divides it */
@@ -88,7 +83,7 @@ static bool ask(Pad *g, PadClass *k, int64_t parts)
 }
 
 /* Explains why the class keeps its size and what to change. */
-static void explain(Pad *g, const PadClass *k, int64_t parts)
+static void explain_padding(Pad *g, const PadClass *k, int64_t parts)
 {
     diag_note(g->p->diag, k->block.loc, "it cannot be padded: %s",
               k->block.why);
@@ -115,7 +110,7 @@ static void ask_param(Pad *g, const Style *s, int param, int dim)
                (long long)k->size);
     diag_note(p->diag, q->loc, "'%s' is %s", q->name,
               type_text(p->arena, &q->type, m));
-    explain(g, k, mesh_group(m, *axes | user));
+    explain_padding(g, k, mesh_group(m, *axes | user));
 }
 
 static void ask_for_params(Pad *g)
@@ -150,12 +145,11 @@ static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,
                style_text(p->arena, s));
     diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
               op_attr(op, "path").s, type_text(p->arena, t, m));
-    explain(g, k, mesh_group(m, axes[dim] | user));
+    explain_padding(g, k, mesh_group(m, axes[dim] | user));
 }
 
-static void ask_for_boundary(Op *op, void *context)
+static void ask_for_boundary(Pad *g, Op *op)
 {
-    Pad *g = context;
     uint32_t from_axes[MAX_DIMS] = {0}, to_axes[MAX_DIMS] = {0};
     if (op->kind != OP_boundary || op_attr(op, "grad").i)
         return;
@@ -198,13 +192,13 @@ static void align_row(Pad *g, const Value *v)
     g->any = true;
 }
 
-static void align_operands(Op *op, void *context)
+static void align_operands(Pad *g, Op *op)
 {
     if (!op_is_einsum(op->kind))
         return;
     for (int i = 0; i < 2; i++)
-        align_row(context, op->arg[i]);
-    align_row(context, op->out[0]);
+        align_row(g, op->arg[i]);
+    align_row(g, op->out[0]);
 }
 
 /* ---- new sizes ----------------------------------------------------------- */
@@ -225,24 +219,24 @@ static void resize_attributes(Op *op)
     case OP_broadcast:
     case OP_random: /* `of` keeps the size without padding */
         for (int d = 0; d < t->ndim; d++)
-            op->attr[op_attr_index(op->kind, "dims")].l.v[d] = t->dim[d];
+            op_attr(op, "dims").l.v[d] = t->dim[d];
         break;
     case OP_iota:
     case OP_embedding_grad:
-        op->attr[op_attr_index(op->kind, "n")].i = t->dim[0];
+        op_attr(op, "n").i = t->dim[0];
         break;
     case OP_onehot:
-        op->attr[op_attr_index(op->kind, "n")].i = t->dim[t->ndim - 1];
+        op_attr(op, "n").i = t->dim[t->ndim - 1];
         break;
     }
 }
 
-static void resize_op(Op *op, void *context)
+static void resize_op(const Pad *g, Op *op)
 {
     for (int i = 0; i < op->nouts; i++)
-        resize_value(context, op->out[i]);
+        resize_value(g, op->out[i]);
     for (int i = 0; op->body && i < op->body->nargs; i++)
-        resize_value(context, op->body->arg[i]);
+        resize_value(g, op->body->arg[i]);
     resize_attributes(op);
 }
 
@@ -263,12 +257,15 @@ void pass_pad(Program *p, const TargetInfo *t)
     Pad g = {.p = p, .c = pad_classes(p)};
     g.axes = NEW_ARRAY(p->arena, uint32_t, p->param.n * MAX_DIMS + 1);
     ask_for_params(&g);
-    ir_walk(p->step, ask_for_boundary, &g);
+    for_ops(op, p->step)
+        ask_for_boundary(&g, op);
     if (t->aligns_rows)
-        ir_walk(p->step, align_operands, &g);
+        for_ops(op, p->step)
+            align_operands(&g, op);
     if (!g.any || diag_error_count(p->diag) > 0)
         return;
-    ir_walk(p->step, resize_op, &g);
+    for_ops(op, p->step)
+        resize_op(&g, op);
     resize_params(&g);
     pad_mask(g.c);
 }

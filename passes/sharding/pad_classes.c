@@ -56,7 +56,7 @@ static void set_block(PadClasses *c, int node, const char *why, Loc loc)
         k->block = (PadBlock){why, loc};
 }
 
-static void join(PadClasses *c, int a, int b)
+static void join_classes(PadClasses *c, int a, int b)
 {
     a = find(c, a);
     b = find(c, b);
@@ -73,7 +73,7 @@ static void join(PadClasses *c, int a, int b)
 static void join_values(PadClasses *c, const Value *a, const Value *b)
 {
     for (int d = 0; d < a->type.ndim && d < b->type.ndim; d++)
-        join(c, node_of(a, d), node_of(b, d));
+        join_classes(c, node_of(a, d), node_of(b, d));
 }
 
 /* ---- ops ----------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static void join_by_rule(PadClasses *c, const Op *op)
             if (first[f] < 0)
                 first[f] = node;
             else
-                join(c, first[f], node);
+                join_classes(c, first[f], node);
         }
     }
     /* Block a factor that is alone in one dim and part of a product in
@@ -144,9 +144,8 @@ static void join_loop(PadClasses *c, const Op *op)
         join_values(c, body->yield[i], op->out[i]);
 }
 
-static void join_op(Op *op, void *context)
+static void join_op(PadClasses *c, Op *op)
 {
-    PadClasses *c = context;
     if (op->kind == OP_loop) {
         join_loop(c, op);
     } else if (op_info(op->kind)->rule) {
@@ -154,7 +153,7 @@ static void join_op(Op *op, void *context)
     } else if (op->kind == OP_finish_grad) {
         join_values(c, op->arg[0], op->out[0]);
     } else if (op->kind == OP_assign) {
-        const Value *v = c->p->param.at[op_attr(op, "param").i].value;
+        const Value *v = c->p->param.at[op_param(op)].value;
         join_values(c, v, op->arg[0]);
     } else if (op->kind == OP_update) {
         for (int i = 1; i < op->nargs; i++)
@@ -184,12 +183,12 @@ static void see_value(PadClasses *c, const Value *v)
     }
 }
 
-static void see_op(Op *op, void *context)
+static void see_op(PadClasses *c, Op *op)
 {
     for (int i = 0; i < op->nouts; i++)
-        see_value(context, op->out[i]);
+        see_value(c, op->out[i]);
     for (int i = 0; op->body && i < op->body->nargs; i++)
-        see_value(context, op->body->arg[i]);
+        see_value(c, op->body->arg[i]);
 }
 
 PadClasses *pad_classes(Program *p)
@@ -201,8 +200,10 @@ PadClasses *pad_classes(Program *p)
     c->of = NEW_ARRAY(p->arena, PadClass, n + 1);
     for (int i = 0; i < n; i++)
         c->parent[i] = i;
-    ir_walk(p->step, join_op, c);
-    ir_walk(p->step, see_op, c);
+    for_ops(op, p->step)
+        join_op(c, op);
+    for_ops(op, p->step)
+        see_op(c, op);
     for (int i = 0; i < p->param.n; i++) {
         const Type *t = &p->param.at[i].type;
         for (int d = 0; d < t->ndim; d++)

@@ -95,7 +95,7 @@ static Value *put_mask(Masking *m, Build *b, Value *v, int d, bool lowest)
     if (!lowest && pad_fill(m->fills, v, d) == FILL_TAME) {
         y = ir_binary(b, OP_mul, v, in);
     } else {
-        double least = v->type.dtype == DT_F16 ? -65504.0 : -(double)FLT_MAX;
+        double least = v->type.dtype == DT_F16 ? -F16_MAX : -(double)FLT_MAX;
         Value *other = ir_full(b, lowest ? least : 0, v->type.dtype, 0, NULL);
         Value *args[] = {in, v, other};
         y = ir_value(b, OP_select, 3, args, NULL, v->name);
@@ -193,7 +193,7 @@ static bool need_lowest(Masking *m, Op *op, int d)
     for (const PadMask *k; (k = mask_of(m, v)); v = v->def->arg[k->arg])
         if (k->lowest && k->dim == d)
             return false;
-    Build b = {m->p, op->region, op, op->phase, op->loc, op->path};
+    Build b = ir_build_at(m->p, op, op);
     op->arg[0] = put_mask(m, &b, op->arg[0], d, true);
     return true;
 }

@@ -99,8 +99,8 @@ static Site site_at(const Op *op, Why why)
 }
 
 /* The version that is cheapest to convert to the placement. */
-static Value *nearest(Partition *c, Value *root, const Region *r,
-                      const Placement *to)
+static Value *cheapest_version(Partition *c, Value *root, const Region *r,
+                               const Placement *to)
 {
     Value *best = root;
     double least = splits_convert(c->splits, &root->type, to);
@@ -118,7 +118,7 @@ static bool is_free_argument(const Value *v)
 {
     const Op *loop = v->def ? NULL : v->region->owner;
     return loop && loop->kind == OP_loop &&
-           v->index >= loop->ncarry + loop->nstack;
+           loop_is_free(loop, v->index);
 }
 
 static Value *convert(Partition *c, Value *v, const Placement *to,
@@ -128,7 +128,7 @@ static Value *convert(Partition *c, Value *v, const Placement *to,
     if (place_equal(&v->type.place, to))
         return v;
     Value *root = root_of(c, v);
-    v = nearest(c, root, at->region, to);
+    v = cheapest_version(c, root, at->region, to);
     if (place_equal(&v->type.place, to))
         return v;
     Value *w;

@@ -162,9 +162,8 @@ static void check_layout(const Program *p, const Op *op, const Style *s,
                   t->ndim - 1, t->ndim);
 }
 
-static void check_boundary(Op *op, void *context)
+static void check_boundary(const Program *p, Op *op)
 {
-    const Program *p = context;
     if (op->kind != OP_boundary || op_attr(op, "grad").i)
         return;
     for (int a = 0; a < p->mesh.n; a++) {
@@ -187,5 +186,6 @@ void pass_plan(Program *p, const TargetInfo *t)
     name_units(p);
     for (int i = 0; i < p->input.n; i++)
         split_input(p, &p->input.at[i]);
-    ir_walk(p->step, check_boundary, p);
+    for_ops(op, p->step)
+        check_boundary(p, op);
 }

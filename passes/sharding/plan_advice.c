@@ -158,20 +158,6 @@ static const char *lookup(const Implied *x)
                       : "RowwiseParallel(input=Replicate)");
 }
 
-/* A search for the forward op of a module. */
-typedef struct Forward {
-    const char *path;
-    const Op *found;
-} Forward;
-
-static void find_forward(Op *op, void *context)
-{
-    Forward *f = context;
-    if (!f->found && op->phase == PH_FORWARD && op_is_einsum(op->kind) &&
-        strcmp(op->path, f->path) == 0)
-        f->found = op;
-}
-
 /* The einsum of a Linear without a style on the axis, for any einsum of its
  * forward or backward pass; else NULL. */
 static const Op *free_linear(const Program *p, const Op *op, int axis)
@@ -179,10 +165,13 @@ static const Op *free_linear(const Program *p, const Op *op, int axis)
     if (!op || !op_is_einsum(op->kind) || !has_weight(p, op) ||
         style_of_path(p, op->path, axis))
         return NULL;
-    Forward f = {op->path, op->phase == PH_FORWARD ? op : NULL};
-    if (!f.found)
-        ir_walk(p->step, find_forward, &f);
-    return f.found;
+    if (op->phase == PH_FORWARD)
+        return op;
+    for_ops(forward, p->step)
+        if (forward->phase == PH_FORWARD && op_is_einsum(forward->kind) &&
+            strcmp(forward->path, op->path) == 0)
+            return forward;
+    return NULL;
 }
 
 static const char *linear(const Implied *x)
@@ -243,15 +232,17 @@ static const Op *reader_after(const Implied *x, const Value *v, Wanted *wanted,
     return NULL;
 }
 
+enum { BUDGET = 32 }; /* readers that a search visits */
+
 static bool is_linear(const Implied *x, const Op *op)
 {
     return op->phase == PH_FORWARD && op_is_einsum(op->kind) &&
            has_weight(x->p, op);
 }
 
-static const char *rows(const Implied *x)
+static const char *rowwise(const Implied *x)
 {
-    int budget = 32;
+    int budget = BUDGET;
     AxisPlace at = place_of(x->from, x->axis);
     if (!x->op || !op_is_elementwise(x->op->kind) || at.kind != AX_S ||
         at.dim + 1 != x->from->type.ndim || x->op->phase != PH_FORWARD)
@@ -290,7 +281,7 @@ static bool is_reduced(const Implied *x, const Op *op)
 
 static const char *residual(const Implied *x)
 {
-    int budget = 32;
+    int budget = BUDGET;
     Arena *a = x->p->arena;
     AxisPlace is = place_of(x->from, x->axis);
     const char *text = output_line(x, x->from, x->to->ax[x->axis]);
@@ -310,9 +301,8 @@ static const char *residual(const Implied *x)
 }
 
 typedef const char *Case(const Implied *x);
-static Case *const cases[] = {attention, unsummed, lookup, linear,
-                              input,     rows,     features,
-                              residual};
+static Case *const cases[] = {attention, unsummed, lookup,   linear,
+                              input,     rowwise,  features, residual};
 
 /* Whether both paths have the same parent module. */
 static bool same_parent(const char *a, const char *b)

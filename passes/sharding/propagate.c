@@ -34,12 +34,15 @@
 
 enum { MAX_SWEEPS = 12, MAX_TURNS = 4 };
 
+static const double init_weight = 1e-3;
+static const double rounding = 1e-12; /* of a loop's modelled times */
+
 /* The number of times that an op runs in a step. Constants are computed once
  * for all steps and weigh almost nothing. */
 static double weight_of(const Op *op)
 {
     double n = (double)ir_trip_count(op);
-    return op->phase == PH_INIT ? n * 1e-3 : n;
+    return op->phase == PH_INIT ? n * init_weight : n;
 }
 
 static void place_value(Propagate *g, Value *v, const Placement *place)
@@ -151,7 +154,7 @@ static void decide_carry(Propagate *g, Op *loop, int i)
     Value *arg = loop->body->arg[i];
     Demands other = {0};
     Placement best = arg->type.place;
-    double least = carry_seconds(g, loop, i, &best) - 1e-12;
+    double least = carry_seconds(g, loop, i, &best) - rounding;
     demands_add(&other, &(Demand){UINT32_MAX, 0, loop->arg[i]->type.place});
     demands_add(&other,
                 &(Demand){UINT32_MAX, 0, loop->body->yield[i]->type.place});
@@ -171,7 +174,7 @@ static void decide_carry(Propagate *g, Op *loop, int i)
     place_value(g, loop->out[i], &best);
 }
 
-static void place_results(Propagate *g, Op *loop)
+static void place_loop_results(Propagate *g, Op *loop)
 {
     for (int i = loop->ncarry; i < loop->nouts; i++)
         place_value(g, loop->out[i], &loop->body->yield[i]->type.place);
@@ -206,7 +209,7 @@ static void decide_loop(Propagate *g, Op *loop, bool backward, bool first)
         first = false;
         backward = false;
     }
-    place_results(g, loop);
+    place_loop_results(g, loop);
     g->changed = g->changed || outer;
 }
 
@@ -235,23 +238,6 @@ static void sweep(Propagate *g, Region *r, bool backward, bool first)
         decide(g, op, backward, first);
 }
 
-static void find_layout(Op *op, void *context)
-{
-    Propagate *g = context;
-    if (op->kind != OP_boundary)
-        return;
-    g->layout[op->id] = NEW_ARRAY(g->p->arena, Constraint, MAX_AXES);
-    layout_of_boundary(g->p, op, g->layout[op->id]);
-}
-
-/* Records what the op's choice requires of its operands. */
-static void record_needs(Op *op, void *context)
-{
-    const Propagate *g = context;
-    if (g->choice[op->id] && op->nargs)
-        op->needs = g->choice[op->id]->want;
-}
-
 void pass_propagate(Program *p, const TargetInfo *t)
 {
     (void)t;
@@ -260,7 +246,11 @@ void pass_propagate(Program *p, const TargetInfo *t)
     g.choice = NEW_ARRAY(p->arena, Choice *, p->nops + 1);
     g.layout = NEW_ARRAY(p->arena, Constraint *, p->nops + 1);
     g.settled = NEW_ARRAY(p->arena, bool, p->nops + 1);
-    ir_walk(p->step, find_layout, &g);
+    for_ops(op, p->step)
+        if (op->kind == OP_boundary) {
+            g.layout[op->id] = NEW_ARRAY(p->arena, Constraint, MAX_AXES);
+            layout_of_boundary(p, op, g.layout[op->id]);
+        }
     propagate_find_uses(&g);
     for (int i = 0; i < MAX_SWEEPS; i++) {
         g.changed = false;
@@ -271,6 +261,8 @@ void pass_propagate(Program *p, const TargetInfo *t)
     /* A last sweep makes results consistent with the final operands. */
     sweep(&g, p->step, false, false);
     propagate_explain(&g);
-    ir_walk(p->step, record_needs, &g);
+    for_ops(op, p->step) /* what the choice requires of its operands */
+        if (g.choice[op->id] && op->nargs)
+            op->needs = g.choice[op->id]->want;
     p->stage = STAGE_PLACED;
 }

@@ -15,7 +15,7 @@ typedef struct Counter {
     bool fill;
 } Counter;
 
-static void enter(Counter *c, const Value *v, Use use)
+static void add_use(Counter *c, const Value *v, Use use)
 {
     int *next = &c->next[v->id];
     if (c->fill)
@@ -23,20 +23,20 @@ static void enter(Counter *c, const Value *v, Use use)
     ++*next;
 }
 
-static void count_uses(Op *op, void *context)
+static void count_uses(Counter *c, Op *op)
 {
-    Counter *c = context;
     for (int i = 0; i < op->nargs; i++)
-        enter(c, op->arg[i], (Use){op, i, false});
+        add_use(c, op->arg[i], (Use){op, i, false});
     for (int i = 0; op->body && i < op->body->nyields; i++)
-        enter(c, op->body->yield[i], (Use){op, i, true});
+        add_use(c, op->body->yield[i], (Use){op, i, true});
 }
 
 void propagate_find_uses(Propagate *g)
 {
     Program *p = g->p;
     Counter c = {g, NEW_ARRAY(p->arena, int, p->nvalues + 1), false};
-    ir_walk(p->step, count_uses, &c);
+    for_ops(op, p->step)
+        count_uses(&c, op);
     g->first_use = NEW_ARRAY(p->arena, int, p->nvalues + 1);
     int total = 0;
     for (uint32_t i = 0; i <= p->nvalues; i++) {
@@ -46,7 +46,8 @@ void propagate_find_uses(Propagate *g)
     }
     g->use = NEW_ARRAY(p->arena, Use, total + 1);
     c.fill = true;
-    ir_walk(p->step, count_uses, &c);
+    for_ops(op, p->step)
+        count_uses(&c, op);
 }
 
 /* ---- wanted placements --------------------------------------------------- */
@@ -64,8 +65,8 @@ typedef struct Collector {
     const Op *skip; /* a reader that is ignored */
 } Collector;
 
-static void wanted(const Collector *c, const Value *v, const Settled *s,
-                   const Placement *place, uint32_t either)
+static void add_demand(const Collector *c, const Value *v, const Settled *s,
+                       const Placement *place, uint32_t either)
 {
     const Mesh *m = &c->g->p->mesh;
     Placement at = s->axes
@@ -74,7 +75,8 @@ static void wanted(const Collector *c, const Value *v, const Settled *s,
     demands_add(c->list, &(Demand){UINT32_MAX, either & ~s->axes, at});
 }
 
-static void collect(const Collector *c, const Value *v, const Settled *s);
+static void collect_demands(const Collector *c, const Value *v,
+                            const Settled *s);
 
 static void collect_boundary(const Collector *c, const Op *op,
                              const Settled *s)
@@ -93,7 +95,7 @@ static void collect_boundary(const Collector *c, const Op *op,
                                          more.axes, more.with);
         demands_add(c->list, &(Demand){more.axes, 0, place});
     }
-    collect(c, op->out[0], &more);
+    collect_demands(c, op->out[0], &more);
 }
 
 static void collect_use(const Collector *c, const Use *u, const Settled *s)
@@ -107,10 +109,10 @@ static void collect_use(const Collector *c, const Use *u, const Settled *s)
         if (u->index < op->ncarry) {
             const Value *arg = op->body->arg[u->index];
             if (c->g->settled[op->id])
-                wanted(c, arg, s, &arg->type.place, 0);
+                add_demand(c, arg, s, &arg->type.place, 0);
         } else {
-            collect(c, u->yield ? op->out[u->index] : op->body->arg[u->index],
-                    s);
+            collect_demands(
+                c, u->yield ? op->out[u->index] : op->body->arg[u->index], s);
         }
     } else if (op->kind == OP_boundary) {
         collect_boundary(c, op, s);
@@ -128,14 +130,15 @@ static void collect_use(const Collector *c, const Use *u, const Settled *s)
             }
         bool scalar = op->kind == OP_output && op->arg[0]->type.ndim == 0;
         if (op->kind == OP_finish_grad || scalar)
-            wanted(c, op->arg[u->index], s, &place, either);
+            add_demand(c, op->arg[u->index], s, &place, either);
     } else if (c->g->choice[op->id]) {
-        wanted(c, op->arg[u->index], s,
-               &c->g->choice[op->id]->want[u->index], 0);
+        add_demand(c, op->arg[u->index], s,
+                   &c->g->choice[op->id]->want[u->index], 0);
     }
 }
 
-static void collect(const Collector *c, const Value *v, const Settled *s)
+static void collect_demands(const Collector *c, const Value *v,
+                            const Settled *s)
 {
     for (int i = c->g->first_use[v->id]; i < c->g->first_use[v->id + 1]; i++)
         collect_use(c, &c->g->use[i], s);
@@ -145,7 +148,7 @@ void propagate_demands(const Propagate *g, const Value *v, Demands *list)
 {
     Collector c = {g, list, NULL};
     Settled none = {0};
-    collect(&c, v, &none);
+    collect_demands(&c, v, &none);
 }
 
 bool propagate_shared(void *context, const Op *op, int i,
@@ -155,7 +158,7 @@ bool propagate_shared(void *context, const Op *op, int i,
     Demands list = {0};
     Collector c = {g, &list, op};
     Settled none = {0};
-    collect(&c, op->arg[i], &none);
+    collect_demands(&c, op->arg[i], &none);
     for (int k = 0; k < list.n; k++) {
         const Type *t = &op->arg[i]->type;
         Placement to = list.at[k].place;

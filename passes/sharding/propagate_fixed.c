@@ -18,12 +18,12 @@ bool op_is_fixed(const Op *op)
 
 static const Placement *param_place(const Program *p, const Op *op)
 {
-    return &p->param.at[op_attr(op, "param").i].type.place;
+    return &p->param.at[op_param(op)].type.place;
 }
 
 static Placement grad_place(const Program *p, const Op *op)
 {
-    int param = (int)op_attr(op, "param").i;
+    int param = op_param(op);
     Placement place = *param_place(p, op);
     const Unit *u = sharding_unit(p, param);
     uint32_t axes = u ? unit_axes(p, u) : 0;

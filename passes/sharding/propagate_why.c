@@ -73,7 +73,7 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
     const Program *p = g->p;
     switch ((int)op->kind) {
     case OP_param:
-        return why_param(p, &p->param.at[op_attr(op, "param").i], axis);
+        return why_param(p, &p->param.at[op_param(op)], axis);
     case OP_input:
         return why_input(p, &p->input.at[op_attr(op, "input").i], axis);
     case OP_boundary: {
@@ -83,7 +83,7 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
         return op->arg[0]->why[axis];
     }
     case OP_finish_grad: {
-        const Param *q = &p->param.at[op_attr(op, "param").i];
+        const Param *q = &p->param.at[op_param(op)];
         return why_is(arena_printf(p->arena,
                                    "the placement of its parameter %s",
                                    q->name),

@@ -111,7 +111,7 @@ static int axes_on_dim(const Search *s, const Placement *p, int dim)
     return n;
 }
 
-static bool divides(const Search *s, const Placement *p, int dim, int axis)
+static bool divides_dim(const Search *s, const Placement *p, int dim, int axis)
 {
     int64_t parts = s->m->size[axis];
     for (int a = 0; a < s->m->n; a++)
@@ -129,7 +129,7 @@ static bool has_flat(const Search *s, const Placement *p)
 }
 
 /* The slot of the placement's state, or the slot to insert it at. */
-static short *slot_of(Search *s, const Placement *p)
+static short *state_slot(Search *s, const Placement *p)
 {
     uint32_t i = place_hash(p) % SLOTS;
     while (s->slot[i] && !place_equal(&s->state[s->slot[i] - 1].place, p))
@@ -139,7 +139,8 @@ static short *slot_of(Search *s, const Placement *p)
 
 /* Adds or improves the state that `kind` over `axis` leads to from state
  * `at`. */
-static void reach(Search *s, int at, OpKind kind, int axis, AxisPlace becomes)
+static void reach_state(Search *s, int at, OpKind kind, int axis,
+                        AxisPlace becomes)
 {
     Placement p = s->state[at].place;
     double before = local_bytes(s, &p);
@@ -148,7 +149,7 @@ static void reach(Search *s, int at, OpKind kind, int axis, AxisPlace becomes)
     double bytes = kind == OP_all_gather ? after : before;
     double seconds =
         s->state[at].seconds + modelled(s->m, kind, axis, bytes);
-    short *slot = slot_of(s, &p);
+    short *slot = state_slot(s, &p);
     int i = *slot ? *slot - 1 : s->n;
     if (i == MAX_STATES)
         return;
@@ -169,11 +170,11 @@ static void reach_shards(Search *s, int at, OpKind kind, int axis)
         return;
     for (int d = 0; d < s->type->ndim; d++) {
         bool same = p.ax[axis].kind == AX_S && p.ax[axis].dim == d;
-        if (same || !(s->dims >> d & 1) || !divides(s, &p, d, axis))
+        if (same || !(s->dims >> d & 1) || !divides_dim(s, &p, d, axis))
             continue;
         int order = axes_on_dim(s, &p, d);
-        reach(s, at, kind, axis,
-              (AxisPlace){AX_S, (uint8_t)d, (uint8_t)order});
+        reach_state(s, at, kind, axis,
+                    (AxisPlace){AX_S, (uint8_t)d, (uint8_t)order});
     }
 }
 
@@ -185,17 +186,17 @@ static void expand_axis(Search *s, int at, int axis)
                     flat = {AX_FLAT, 0, 0};
     switch ((AxisKind)here.kind) {
     case AX_R:
-        reach(s, at, OP_take_share, axis, partial);
-        reach(s, at, OP_take_part, axis, flat);
+        reach_state(s, at, OP_take_share, axis, partial);
+        reach_state(s, at, OP_take_part, axis, flat);
         reach_shards(s, at, OP_take_part, axis);
         break;
     case AX_P:
-        reach(s, at, OP_all_reduce, axis, replicate);
-        reach(s, at, OP_reduce_scatter, axis, flat);
+        reach_state(s, at, OP_all_reduce, axis, replicate);
+        reach_state(s, at, OP_reduce_scatter, axis, flat);
         reach_shards(s, at, OP_reduce_scatter, axis);
         break;
     case AX_PMAX:
-        reach(s, at, OP_all_reduce, axis, replicate);
+        reach_state(s, at, OP_all_reduce, axis, replicate);
         break;
     case AX_S:
         /* Runs flatten the rest of the tensor, which must not change while they
@@ -203,11 +204,11 @@ static void expand_axis(Search *s, int at, int axis)
         if (has_flat(s, p) ||
             here.order != axes_on_dim(s, p, here.dim) - 1)
             break;
-        reach(s, at, OP_all_gather, axis, replicate);
+        reach_state(s, at, OP_all_gather, axis, replicate);
         reach_shards(s, at, OP_all_to_all, axis);
         break;
     case AX_FLAT:
-        reach(s, at, OP_all_gather, axis, replicate);
+        reach_state(s, at, OP_all_gather, axis, replicate);
         break;
     }
 }
@@ -265,7 +266,7 @@ static uint32_t useful_dims(const Search *s, const Placement *from,
 }
 
 /* The cheapest state that is not done; -1: none. */
-static int nearest(const Search *s)
+static int cheapest_state(const Search *s)
 {
     int best = -1;
     for (int i = 0; i < s->n; i++)
@@ -276,10 +277,10 @@ static int nearest(const Search *s)
 }
 
 /* The index of the state `to`, or -1 if it is not reachable. */
-static int search(Search *s, const Placement *to)
+static int search_states(Search *s, const Placement *to)
 {
     for (;;) {
-        int at = nearest(s);
+        int at = cheapest_state(s);
         if (at < 0 || place_equal(&s->state[at].place, to))
             return at;
         s->state[at].done = true;
@@ -298,8 +299,8 @@ static Placement normal(const Mesh *m, const Type *type, const Placement *to)
     return t.place;
 }
 
-static void start(Search *s, const Mesh *m, const Type *from,
-                  const Placement *to)
+static void start_search(Search *s, const Mesh *m, const Type *from,
+                         const Placement *to)
 {
     s->m = m;
     s->type = from;
@@ -310,7 +311,7 @@ static void start(Search *s, const Mesh *m, const Type *from,
     s->n = 1;
     s->state[0] = (State){.place = from->place, .from = -1};
     memset(s->slot, 0, sizeof s->slot);
-    *slot_of(s, &from->place) = 1;
+    *state_slot(s, &from->place) = 1;
 }
 
 void reshard_path(const Mesh *m, const Type *from, const Placement *to,
@@ -322,8 +323,8 @@ void reshard_path(const Mesh *m, const Type *from, const Placement *to,
     if (place_equal(&from->place, &goal))
         return;
     Search s;
-    start(&s, m, from, &goal);
-    int at = search(&s, &goal);
+    start_search(&s, m, from, &goal);
+    int at = search_states(&s, &goal);
     if (at < 0)
         bug("no way between the placements of a %d-dim tensor", from->ndim);
     path->seconds = s.state[at].seconds;
@@ -344,8 +345,8 @@ double reshard_seconds(const Mesh *m, const Type *from, const Placement *to)
     if (place_equal(&from->place, &goal))
         return 0;
     Search s;
-    start(&s, m, from, &goal);
-    int at = search(&s, &goal);
+    start_search(&s, m, from, &goal);
+    int at = search_states(&s, &goal);
     return at < 0 ? INFINITY : s.state[at].seconds;
 }
 

@@ -26,19 +26,19 @@ ReshardMemo *reshard_memo_new(Arena *a, const Mesh *m)
     return memo;
 }
 
-static uint32_t mix(uint32_t h, uint64_t x)
+static uint32_t hash_more(uint32_t h, uint64_t x)
 {
     return (h ^ (uint32_t)(x ^ x >> 32)) * 16777619u;
 }
 
-static uint32_t slot_of(const Type *from, const Placement *to)
+static uint32_t memo_slot(const Type *from, const Placement *to)
 {
-    uint32_t h = mix(2166136261u, (uint64_t)from->dtype);
+    uint32_t h = hash_more(2166136261u, (uint64_t)from->dtype);
     for (int i = 0; i < from->nstack; i++)
-        h = mix(h, (uint64_t)from->stack[i]);
+        h = hash_more(h, (uint64_t)from->stack[i]);
     for (int i = 0; i < from->ndim; i++)
-        h = mix(h, (uint64_t)from->dim[i]);
-    h = mix(mix(h, place_hash(&from->place)), place_hash(to));
+        h = hash_more(h, (uint64_t)from->dim[i]);
+    h = hash_more(hash_more(h, place_hash(&from->place)), place_hash(to));
     return (h ^ h >> 15) % SLOTS;
 }
 
@@ -47,7 +47,7 @@ double reshard_memo_seconds(ReshardMemo *memo, const Type *from,
 {
     if (place_equal(&from->place, to))
         return 0;
-    Slot *s = &memo->slot[slot_of(from, to)];
+    Slot *s = &memo->slot[memo_slot(from, to)];
     if (!s->used || !type_equal(&s->from, from) || !place_equal(&s->to, to))
         *s = (Slot){true, *from, *to, reshard_seconds(memo->m, from, to)};
     return s->seconds;

@@ -84,9 +84,8 @@ static const Style *colwise_on(const Program *p, int param, int axis)
     return s && s->kind == STYLE_COLWISE ? s : NULL;
 }
 
-static void find_site(Op *op, void *context)
+static void find_site(Refine *g, Op *op)
 {
-    Refine *g = context;
     if (!op_is_attention(op->kind) || op->phase != PH_FORWARD)
         return;
     Site s = {.op = op, .heads = op->arg[0]->type.dim[2],
@@ -159,7 +158,7 @@ static void keep_whole(Refine *g, const Site *s)
             vec_push(g->p->arena, &g->whole, s->path[i]);
 }
 
-static void consider(Refine *g, const Site *s)
+static void consider_site(Refine *g, const Site *s)
 {
     int64_t size = g->p->mesh.size[g->axis];
     if (s->heads % size || (s->kv % size && size % s->kv)) {
@@ -241,9 +240,10 @@ static void split_axis(Refine *g)
 static void refine_axis(Program *p, int axis)
 {
     Refine g = {.p = p, .axis = axis};
-    ir_walk(p->step, find_site, &g);
+    for_ops(op, p->step)
+        find_site(&g, op);
     for (int i = 0; i < g.site.n; i++)
-        consider(&g, &g.site.at[i]);
+        consider_site(&g, &g.site.at[i]);
     if (!g.kv || diag_error_count(p->diag) > 0)
         return;
     if (g.kv > 1 && p->mesh.n == MAX_MESH_AXES) {

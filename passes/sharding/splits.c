@@ -109,7 +109,7 @@ static void add_factor_of(Candidates *c, const Rule *r, int tensor,
 }
 
 /* Whether the op is linear in each of some operands separately: a product. */
-static bool multiplies(const Op *op)
+static bool is_multilinear(const Op *op)
 {
     return strncmp(op_info(op->kind)->linear, "one", 3) == 0;
 }
@@ -118,7 +118,7 @@ static bool multiplies(const Op *op)
 static void add_partials(Candidates *c, const Op *op, int nargs)
 {
     const char *linear = op_info(op->kind)->linear;
-    if (!multiplies(op)) {
+    if (!is_multilinear(op)) {
         add_candidate(c, (Split){SPLIT_PARTIAL, 0, -1});
         return;
     }
@@ -149,12 +149,12 @@ static void find_candidates(const Op *op, const Rule *r, int axis,
         }
     /* At equal cost prefer to pass on a Partial: it may be summed with
      * others. */
-    if (partial && !multiplies(op))
+    if (partial && !is_multilinear(op))
         add_partials(c, op, r->nargs);
     if (pmax)
         add_candidate(c, (Split){SPLIT_PMAX, 0, -1});
     add_candidate(c, (Split){SPLIT_NONE, 0, -1});
-    if (partial && multiplies(op))
+    if (partial && is_multilinear(op))
         add_partials(c, op, r->nargs);
 }
 
@@ -361,14 +361,16 @@ static double pending_seconds(const Study *y, const Split *split,
         /* Sums over a loop axis are done at the end, whatever their number. */
         if (mesh_in_time(&y->s->p->mesh, a))
             continue;
-        seconds += multiplies(y->op) ? after : fmax(0, after - before);
+        seconds += is_multilinear(y->op) ? after : fmax(0, after - before);
     }
     return seconds;
 }
 
+static const double rounding = 1e-13; /* of a sum of modelled times */
+
 /* Computes the cost of the splits, and takes them if it is lower than the best
  * so far by more than rounding. */
-static void consider(Study *y, const Split *split)
+static void consider_split(Study *y, const Split *split)
 {
     uint8_t rank[MAX_FACTORS][MAX_AXES];
     const Rule *r = y->r;
@@ -389,7 +391,7 @@ static void consider(Study *y, const Split *split)
         demanded += result_seconds(y, o, &out[o]);
     }
     seconds += fmax(demanded, pending_seconds(y, split, out));
-    if (!(seconds < best->seconds - 1e-13))
+    if (!(seconds < best->seconds - rounding))
         return;
     best->seconds = seconds;
     memcpy(best->split, split, sizeof best->split);
@@ -405,7 +407,7 @@ static void combine(Study *y)
         Split split[MAX_AXES] = {{0}};
         for (int a = 0; a < n; a++)
             split[a] = y->axis[a].at[at[a]];
-        consider(y, split);
+        consider_split(y, split);
         int a = 0;
         while (a < n && ++at[a] == y->axis[a].n)
             at[a++] = 0;
@@ -439,7 +441,7 @@ void splits_choose(Splits *s, const Op *op, const Demands *demand,
     Study y = study(s, op, demand, best);
     const Mesh *m = &s->p->mesh;
     if (now)
-        consider(&y, now->split);
+        consider_split(&y, now->split);
     for (int a = 0; a < m->n; a++) {
         if (m->size[a] == 1)
             only_none(&y.axis[a]);

@@ -25,17 +25,12 @@
 
 #include "passes/pass.h"
 
-static uint32_t axes_of(const Op *op)
-{
-    return (uint32_t)op_attr(op, "axes").i;
-}
-
 /* ---- equal conversions --------------------------------------------------- */
 
 static bool same_conversion(const Op *a, const Op *b)
 {
     return a->kind == b->kind && a->nargs == 1 && b->nargs == 1 &&
-           a->arg[0] == b->arg[0] && axes_of(a) == axes_of(b) &&
+           a->arg[0] == b->arg[0] && op_axes(a) == op_axes(b) &&
            type_equal(&a->out[0]->type, &b->out[0]->type);
 }
 
@@ -86,7 +81,7 @@ static Op *only_part(const Region *r, const Value *v, uint32_t axes)
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v)
                 continue;
-            if (op->kind != OP_take_part || axes_of(op) != axes ||
+            if (op->kind != OP_take_part || op_axes(op) != axes ||
                 (part && !same_conversion(part, op)))
                 return NULL;
             part = part ? part : op;
@@ -105,7 +100,7 @@ static void scatter_region(Program *p, Region *r)
             scatter_region(p, op->body);
         if (op->kind != OP_all_reduce || op->nargs != 1)
             continue;
-        uint32_t axes = axes_of(op);
+        uint32_t axes = op_axes(op);
         Op *part = only_part(r, op->out[0], axes);
         bool sum = true;
         for (int a = 0; a < p->mesh.n; a++)
@@ -113,7 +108,7 @@ static void scatter_region(Program *p, Region *r)
                           op->arg[0]->type.place.ax[a].kind == AX_P);
         if (!part || !sum)
             continue;
-        Build b = {p, r, op, op->phase, op->loc, op->path};
+        Build b = ir_build_at(p, op, op);
         Attr attr[MAX_ATTRS] = {{.i = axes}, {.s = ""}};
         Op *made = ir_op_typed(&b, OP_reduce_scatter, 1, op->arg, attr, 1,
                                &part->out[0]->type, &part->out[0]->name);

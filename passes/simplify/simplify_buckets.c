@@ -85,7 +85,7 @@ static void mark(Bucket *b, const Op *op)
 }
 
 /* Collects the all-reduces that can be grouped with `lead`. */
-static void collect(Bucket *b, Op *lead)
+static void collect_bucket(Bucket *b, Op *lead)
 {
     VEC(Op *) pending = {0}; /* delayed if another member follows */
     b->member.n = b->delayed.n = 0;
@@ -150,7 +150,7 @@ void simplify_buckets(Program *p, Region *r)
         Bucket b = {.p = p};
         if (op->kind == OP_all_reduce && !is_left_to_storage(p, op)) {
             b.waits = NEW_ARRAY(p->arena, bool, p->nvalues);
-            collect(&b, op);
+            collect_bucket(&b, op);
         }
         if (b.member.n > 1) {
             merge(&b);

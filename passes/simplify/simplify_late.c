@@ -46,7 +46,7 @@ static bool is_partial(const Late *l, const Value *v)
 static bool over_axis(const Late *l, const Op *op, OpKind kind)
 {
     return op->kind == kind && op->nargs == 1 &&
-           op_attr(op, "axes").i == (int64_t)1 << l->axis;
+           op_axes(op) == 1u << l->axis;
 }
 
 /* Whether the op is linear in those of its operands that become Partial. */
@@ -79,7 +79,7 @@ static bool is_of_heads(const Value *v)
 
 /* Follows the partial sums to the ops that need them reduced; false: they
  * cannot be deferred. */
-static bool follow(Late *l)
+static bool follow_partial(Late *l)
 {
     Arena *a = l->p->arena;
     for (Op *op = l->r->first; op; op = op->next) {
@@ -183,7 +183,7 @@ void simplify_late(Program *p, Region *r)
         if (!shares_heads(p, a))
             continue;
         l.partial = NEW_ARRAY(p->arena, bool, p->nvalues + 1);
-        if (follow(&l))
+        if (follow_partial(&l))
             apply(&l);
     }
 }

@@ -13,18 +13,13 @@
 #include "base/bug.h"
 #include "passes/simplify/simplify.h"
 
-static bool is_stack(const Op *loop, int i)
-{
-    return i >= loop->ncarry && i < loop->ncarry + loop->nstack;
-}
-
 static void merge_arguments(Program *p, Op *loop)
 {
     Region *body = loop->body;
     for (int i = loop->ncarry; i < loop->nargs; i++)
         for (int k = loop->ncarry; k < i; k++) {
             if (loop->arg[k] != loop->arg[i] ||
-                is_stack(loop, k) != is_stack(loop, i))
+                loop_is_stack(loop, k) != loop_is_stack(loop, i))
                 continue;
             ir_replace_uses(body, body->arg[i], body->arg[k]);
             ir_loop_drop_arg(p, loop, i--);
@@ -50,7 +45,7 @@ static void read_unstacked(Program *p, Op *from, Value *stack, Value *value)
     for (Op *op = from; op; op = op->next) {
         if (op->kind != OP_loop)
             continue;
-        for (int i = op->ncarry; is_stack(op, i); i++) {
+        for (int i = op->ncarry; loop_is_stack(op, i); i++) {
             if (op->arg[i] != stack)
                 continue;
             Value *arg = ir_loop_add_free(p, op, value);
@@ -70,7 +65,7 @@ static void pass_by(Program *p, Op *loop)
         if (v->def || v->region != loop->body || v->index < loop->ncarry)
             continue;
         Value *operand = loop->arg[v->index];
-        if (is_stack(loop, v->index))
+        if (loop_is_stack(loop, v->index))
             ir_replace_uses(loop->region, loop->out[i], operand);
         else
             read_unstacked(p, loop->next, loop->out[i], operand);

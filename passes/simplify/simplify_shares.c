@@ -13,6 +13,7 @@
  * The gradient norm has such sums: the squares of gradients that are equal on
  * all ranks of tp count once. The other terms of a sum keep their order.
  */
+#include "ir/analysis/uses.h"
 #include "passes/simplify/simplify.h"
 
 typedef VEC(Value *) ValueList;
@@ -22,18 +23,6 @@ typedef struct Shares {
     int *uses; /* by id, of values that existed at the start */
     uint32_t nvalues;
 } Shares;
-
-static void count_uses(Shares *s, const Region *r)
-{
-    for (const Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nargs; i++)
-            s->uses[op->arg[i]->id]++;
-        if (op->body)
-            count_uses(s, op->body);
-    }
-    for (int i = 0; i < r->nyields; i++)
-        s->uses[r->yield[i]->id]++;
-}
 
 static bool used_once(const Shares *s, const Value *v)
 {
@@ -61,7 +50,7 @@ static void summands(Shares *s, const Op *op, ValueList *list)
     }
 }
 
-static bool is_share(const Shares *s, const Value *v)
+static bool is_sole_share(const Shares *s, const Value *v)
 {
     return v->def && v->def->kind == OP_take_share && used_once(s, v);
 }
@@ -80,7 +69,7 @@ static ValueList take_alike(Shares *s, ValueList *list, const Value *lead)
     int n = 0;
     for (int i = 0; i < list->n; i++) {
         Value *v = list->at[i];
-        if (is_share(s, v) && same_share(v, lead))
+        if (is_sole_share(s, v) && same_share(v, lead))
             vec_push(s->p->arena, &alike, v);
         else
             list->at[n++] = v;
@@ -100,7 +89,7 @@ static Value *sum_up(Build *b, const ValueList *list)
 static Value *gather_shares(Shares *s, Build *b, ValueList list);
 
 /* Sums the operands of these masks and masks the sum. */
-static Value *join(Shares *s, Build *b, const ValueList *alike)
+static Value *join_shares(Shares *s, Build *b, const ValueList *alike)
 {
     const Op *lead = alike->at[0]->def;
     ValueList whole = {0};
@@ -120,7 +109,7 @@ static Value *gather_shares(Shares *s, Build *b, ValueList list)
 {
     for (int i = 0; i < list.n; i++) {
         Value *lead = list.at[i];
-        if (!is_share(s, lead))
+        if (!is_sole_share(s, lead))
             continue;
         ValueList rest = {0};
         for (int k = 0; k < list.n; k++)
@@ -128,7 +117,7 @@ static Value *gather_shares(Shares *s, Build *b, ValueList list)
         ValueList alike = take_alike(s, &rest, lead);
         if (alike.n < 2)
             continue;
-        Value *joined = join(s, b, &alike);
+        Value *joined = join_shares(s, b, &alike);
         vec_push(s->p->arena, &rest, joined);
         return gather_shares(s, b, rest);
     }
@@ -139,7 +128,8 @@ static bool has_alike(const Shares *s, const ValueList *list)
 {
     for (int i = 0; i < list->n; i++)
         for (int k = 0; k < i; k++)
-            if (is_share(s, list->at[i]) && is_share(s, list->at[k]) &&
+            if (is_sole_share(s, list->at[i]) &&
+                is_sole_share(s, list->at[k]) &&
                 same_share(list->at[i], list->at[k]))
                 return true;
     return false;
@@ -147,8 +137,7 @@ static bool has_alike(const Shares *s, const ValueList *list)
 
 void simplify_shares(Program *p)
 {
-    Shares s = {p, NEW_ARRAY(p->arena, int, p->nvalues + 1), p->nvalues};
-    count_uses(&s, p->step);
+    Shares s = {p, uses_find(p).count, p->nvalues};
     /* Last op first: an outer sum includes its inner ones. */
     for (Op *op = p->step->last, *prev; op; op = prev) {
         prev = op->prev;
@@ -158,7 +147,7 @@ void simplify_shares(Program *p)
         summands(&s, op, &list);
         if (!has_alike(&s, &list))
             continue;
-        Build b = {p, p->step, op, op->phase, op->loc, op->path};
+        Build b = ir_build_at(p, op, op);
         Value *sum = gather_shares(&s, &b, list);
         ir_replace_uses(p->step, op->out[0], sum);
         ir_remove(op);

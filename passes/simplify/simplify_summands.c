@@ -15,14 +15,9 @@
  */
 #include "passes/simplify/simplify.h"
 
-static uint32_t axes_of(const Op *op)
+static bool is_share_over(const Value *v, uint32_t axes)
 {
-    return (uint32_t)op_attr(op, "axes").i;
-}
-
-static bool is_share(const Value *v, uint32_t axes)
-{
-    return v->def && v->def->kind == OP_take_share && axes_of(v->def) == axes;
+    return v->def && v->def->kind == OP_take_share && op_axes(v->def) == axes;
 }
 
 /* The operand of the sum that is masked to partial; -1: none. */
@@ -34,7 +29,7 @@ static int share_of(const Op *sum, const Region *r, uint32_t axes)
         return -1;
     for (int i = 0; i < 2; i++) {
         const Type *other = &sum->arg[1 - i]->type, *t = &sum->out[0]->type;
-        if (is_share(sum->arg[i], axes) && type_same_shape(other, t) &&
+        if (is_share_over(sum->arg[i], axes) && type_same_shape(other, t) &&
             other->dtype == t->dtype)
             return i;
     }
@@ -68,8 +63,7 @@ static Op *reduce_first(Program *p, Op *reduce, Op *sum, int share)
     Value *x = sum->arg[1 - share], *bias = sum->arg[share]->def->arg[0];
     Value *whole = reduce->out[0];
     Type t = whole->type;
-    Build b = {p, reduce->region, reduce, reduce->phase, reduce->loc,
-               reduce->path};
+    Build b = ir_build_at(p, reduce, reduce);
     Op *first = ir_op_typed(&b, reduce->kind, 1, &x, reduce->attr, 1, &t,
                             &x->name);
     first->why = reduce->why;
@@ -77,7 +71,7 @@ static Op *reduce_first(Program *p, Op *reduce, Op *sum, int share)
     b.path = sum->path;
     Value *arg[2];
     arg[1 - share] = first->out[0];
-    arg[share] = part_for(&b, bias, &t, axes_of(reduce));
+    arg[share] = part_for(&b, bias, &t, op_axes(reduce));
     Op *last = ir_op_typed(&b, sum->kind, 2, arg, sum->attr, 1, &t,
                            &whole->name);
     for (int a = 0; a < p->mesh.n; a++)
@@ -97,7 +91,7 @@ void simplify_summands(Program *p, Region *r)
             op->nargs != 1)
             continue;
         Op *sum = op->arg[0]->def;
-        int share = share_of(sum, r, axes_of(op));
+        int share = share_of(sum, r, op_axes(op));
         if (share < 0)
             continue;
         Op *taken = sum->arg[share]->def;

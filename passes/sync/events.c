@@ -46,8 +46,8 @@ static int stream_of(const EventFinder *f, int act)
 /* Attribute `name` of the `early` around the statement; -1: not given. */
 static int64_t early_attr(const Synced *s, const char *name)
 {
-    const Op *owner = s->at ? s->at->region->owner : NULL;
-    return owner && owner->kind == OP_early ? op_attr(owner, name).i : -1;
+    const Op *early = s->at ? op_early(s->at) : NULL;
+    return early ? op_attr(early, name).i : -1;
 }
 
 /* ---- dependences of an instance ------------------------------------------ */
@@ -253,7 +253,8 @@ static void add_wait(EventFinder *f, int act, const Need *n)
 }
 
 /* The slot of an event that the instance records, or waits for. */
-static int slot_of(const EventFinder *f, const Act *act, int event, int offset)
+static int event_slot(const EventFinder *f, const Act *act, int event,
+                      int offset)
 {
     const Event *e = &f->event[event];
     int64_t turn;
@@ -273,7 +274,7 @@ static const EventClock *told(const EventFinder *f, int act, int w)
         return NULL;
     if (f->mode == EVENTS_CHECK && f->first_wait[statement] + w == f->without)
         return NULL;
-    int on = f->recorded[slot_of(f, a, wait->event, wait->offset)];
+    int on = f->recorded[event_slot(f, a, wait->event, wait->offset)];
     return on < 0 ? NULL : &f->done[on];
 }
 
@@ -379,7 +380,7 @@ void events_run(EventFinder *f, EventMode mode)
         touch_pieces(f, i);
         event = f->synced[statement].event;
         if (mode != EVENTS_DISCOVER && event >= 0)
-            f->recorded[slot_of(f, a, event, 0)] = i;
+            f->recorded[event_slot(f, a, event, 0)] = i;
     }
 }
 

@@ -104,7 +104,7 @@ static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
 /* ---- synchronization points ---------------------------------------------- */
 
 /* Whether `axes` includes `group`; axes of size 1 do not count. */
-static bool covers(const Mesh *mesh, uint32_t axes, uint32_t group)
+static bool covers_axes(const Mesh *mesh, uint32_t axes, uint32_t group)
 {
     for (int a = 0; a < mesh->n; a++)
         if (mesh->size[a] > 1 && group >> a & 1 && !(axes >> a & 1))
@@ -119,10 +119,10 @@ static void meet_at(Walk *w, uint32_t axes, int now)
     const MemoryPlan *m = w->p->memory;
     for (int b = 0; b < m->nblocks; b++)
         if (m->block[b].shared &&
-            covers(&w->p->mesh, axes, m->block[b].shared))
+            covers_axes(&w->p->mesh, axes, m->block[b].shared))
             w->since[b] = (Since){-1, -1};
     for (uint32_t group = 0; group < 1u << MAX_AXES; group++)
-        if (covers(&w->p->mesh, axes, group))
+        if (covers_axes(&w->p->mesh, axes, group))
             w->met[group] = now;
 }
 
@@ -150,7 +150,7 @@ static void meet_before(Walk *w, const Act *act)
     const Meetings *found = w->meetings ? &w->meetings[op->id] : NULL;
     if (op->kind == OP_barrier && op != w->without &&
         (act->first || !op_attr(op, "first").i))
-        meet(w, (uint32_t)op_attr(op, "axes").i);
+        meet(w, op_axes(op));
     for (int i = 0; found && i < found->n; i++)
         if (&found->at[i] != w->ignored && (act->first || !found->at[i].first))
             meet(w, found->at[i].axes);
@@ -186,7 +186,7 @@ static bool product_is_early(const Walk *w, int i, Fault *f)
     const Op *op = w->trace.act[i].op;
     if (op->kind != OP_einsum_shard)
         return false;
-    for (int at = w->met[op_attr(op, "axes").i]; at < w->now; at++)
+    for (int at = w->met[op_axes(op)]; at < w->now; at++)
         if (writes_operand(&w->trace, at % w->trace.n, i)) {
             *f = (Fault){i, at % w->trace.n, false, -1};
             return true;
@@ -335,7 +335,7 @@ static Meeting meeting_of_product(const Act *act)
 {
     int operand;
     const Op *op = act->op;
-    return (Meeting){.axes = (uint32_t)op_attr(op, "axes").i,
+    return (Meeting){.axes = op_axes(op),
                      .by = op_scatter_of(op, &operand),
                      .why = "all ranks have computed the operands"};
 }
@@ -377,9 +377,8 @@ static void drop_needless(Walk *w)
 
 /* Inserts the barriers of an op before it; those of a gather that moves nothing
  * after it. */
-static void insert_barriers(Op *op, void *context)
+static void insert_barriers(const Walk *w, Op *op)
 {
-    const Walk *w = context;
     const Meetings *found = op->kind == OP_barrier ? NULL
                                                    : &w->meetings[op->id];
     Op *before = gather_in_place(op) ? op->next : op;
@@ -403,5 +402,6 @@ void meetings_find(Program *p)
     while (find_fault(&w, &f))
         add_meeting(&w, &f);
     drop_needless(&w);
-    ir_walk(p->step, insert_barriers, &w);
+    for_ops(op, p->step)
+        insert_barriers(&w, op);
 }

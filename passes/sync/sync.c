@@ -27,14 +27,14 @@ static void add_statement(EventFinder *f, Op *at)
                                                     : STREAM_COMPUTE};
 }
 
-static void add_statements(Op *op, void *context)
+static void add_statements(EventFinder *f, Op *op)
 {
     const Op *owner = op->region->owner;
     bool part = owner && owner->kind == OP_fused;
     bool run = op->kind == OP_start ||
                (!issue_is_silent(op) && !op->done && op->kind != OP_loop);
     if (run && !part && op->phase != PH_INIT)
-        add_statement(context, op);
+        add_statement(f, op);
 }
 
 static void find_statements(EventFinder *f)
@@ -42,7 +42,8 @@ static void find_statements(EventFinder *f)
     f->synced = NEW_ARRAY(f->p->arena, Synced, f->p->nops + 2);
     f->synced_of = NEW_ARRAY(f->p->arena, int, f->p->nops);
     add_statement(f, NULL);
-    ir_walk(f->p->step, add_statements, f);
+    for_ops(op, f->p->step)
+        add_statements(f, op);
     add_statement(f, NULL);
 }
 

@@ -132,13 +132,7 @@ static void add_border(Tracer *t)
 
 static int64_t least_multiple(int64_t a, int64_t b)
 {
-    int64_t x = a, y = b;
-    while (y) {
-        int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
+    return a / common_divisor(a, b) * b;
 }
 
 static void add_slots(Tracer *t, const Value *v)
@@ -149,16 +143,15 @@ static void add_slots(Tracer *t, const Value *v)
                      v->place->modulo[i]);
 }
 
-static void add_slots_of(Op *op, void *context)
+static void add_slots_of(Tracer *t, Op *op)
 {
-    Tracer *t = context;
     if (op->kind == OP_record && op_attr(op, "loop").o)
         vec_push(t->p->arena, &t->slots[op_attr(op, "loop").o->id],
                  op_attr(op, "slots").i);
     for (int i = 0; i < op->nouts; i++)
-        add_slots(context, op->out[i]);
+        add_slots(t, op->out[i]);
     for (int i = 0; op->body && i < op->body->nargs; i++)
-        add_slots(context, op->body->arg[i]);
+        add_slots(t, op->body->arg[i]);
 }
 
 /* Lists the slots of all loops, so that a loop need not search all values. */
@@ -166,7 +159,8 @@ static void find_slots(Tracer *t, const TraceSlots *more)
 {
     Arena *a = t->p->arena;
     t->slots = NEW_ARRAY(a, TraceSlots, t->p->nops);
-    ir_walk(t->p->step, add_slots_of, t);
+    for_ops(op, t->p->step)
+        add_slots_of(t, op);
     for (uint32_t i = 0; more && i < t->p->nops; i++)
         for (int k = 0; k < more[i].n; k++)
             vec_push(a, &t->slots[i], more[i].at[k]);
@@ -196,9 +190,9 @@ static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
     return period;
 }
 
-static void follow(Tracer *t, const Region *r);
+static void trace_region(Tracer *t, const Region *r);
 
-static void enter(Tracer *t, const Op *loop)
+static void push_loop(Tracer *t, const Op *loop)
 {
     if (t->depth == MAX_LOOP_DEPTH)
         ir_too_deep(t->p, loop->loc);
@@ -224,14 +218,14 @@ static void follow_loop(Tracer *t, const Op *loop)
     int64_t skip = 0;
     if (period <= LONGEST_PERIOD && trips > head + tail)
         skip = (trips - head - tail) / period * period;
-    enter(t, loop);
+    push_loop(t, loop);
     for (int64_t turn = 0; turn < trips; turn++) {
         if (turn == head)
             turn += skip;
         set_turn(t, turn);
         t->skipped[t->depth - 1] = turn == head - 1 ? skip : 0;
         t->first[t->depth - 1] = turn == 0;
-        follow(t, loop->body);
+        trace_region(t, loop->body);
     }
     t->depth--;
 }
@@ -258,7 +252,7 @@ static void follow_ahead(Tracer *t, const Op *early)
 static void follow_first(Tracer *t, const Op *early)
 {
     bool first = t->depth > 0 && t->first[t->depth - 1];
-    enter(t, op_loop(started_op(early)));
+    push_loop(t, op_loop(started_op(early)));
     set_turn(t, op_attr(early, "iteration").i);
     t->first[t->depth - 1] = first;
     follow_body(t, early);
@@ -300,7 +294,7 @@ static void follow_early(Tracer *t, const Op *early)
         follow_ahead(t, early);
 }
 
-static void follow(Tracer *t, const Region *r)
+static void trace_region(Tracer *t, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
         bool sync = op_is_schedule(op->kind);
@@ -360,7 +354,7 @@ Trace trace_step(const Program *p, const TraceSlots *slots, int more)
     Tracer t = {.p = p, .more = more};
     find_slots(&t, slots);
     add_border(&t);
-    follow(&t, p->step);
+    trace_region(&t, p->step);
     add_border(&t);
     Trace trace = {.act = t.act.at, .n = t.act.n, .access = t.access.at,
                    .naccesses = t.access.n};
@@ -373,8 +367,8 @@ Trace trace_step(const Program *p, const TraceSlots *slots, int more)
 /* The op whose loops count the iterations of the instance. */
 static const Op *counted_op(const Act *act)
 {
-    const Op *owner = act->at ? act->at->region->owner : NULL;
-    return owner && owner->kind == OP_early ? started_op(owner) : act->op;
+    const Op *early = act->at ? op_early(act->at) : NULL;
+    return early ? started_op(early) : act->op;
 }
 
 bool trace_iteration(const Act *act, const Op *loop, int64_t *turn)
@@ -404,18 +398,13 @@ int trace_slot(const Act *act)
                  (rotates ? (turn + offset) % slots : offset));
 }
 
-static void find_last_slot(Op *op, void *context)
-{
-    int64_t *n = context;
-    if (op->kind == OP_record || op->kind == OP_wait) {
-        int64_t end = op_attr(op, "event").i + op_attr(op, "slots").i;
-        *n = end > *n ? end : *n;
-    }
-}
-
 int trace_slots(const Program *p)
 {
     int64_t n = 0;
-    ir_walk(p->step, find_last_slot, &n);
+    for_ops(op, p->step)
+        if (op->kind == OP_record || op->kind == OP_wait) {
+            int64_t end = op_attr(op, "event").i + op_attr(op, "slots").i;
+            n = end > n ? end : n;
+        }
     return (int)n;
 }

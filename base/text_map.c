@@ -1,0 +1,64 @@
+/* text_map.c: see text_map.h. */
+#include "base/text_map.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+enum { FIRST_ROOM = 64 };
+
+/* The entry of a text, or the free one where it belongs. */
+static TextEntry *entry_of(const TextMap *m, const char *text)
+{
+    size_t i = hash_text(text) & (m->room - 1);
+    while (m->entry[i].text && strcmp(m->entry[i].text, text) != 0)
+        i = (i + 1) & (m->room - 1);
+    return &m->entry[i];
+}
+
+TextEntry *text_map_find(const TextMap *m, const char *text)
+{
+    TextEntry *e = m->room ? entry_of(m, text) : NULL;
+    return e && e->text ? e : NULL;
+}
+
+static void grow(TextMap *m)
+{
+    const TextMap old = *m;
+    m->room = old.room ? 2 * old.room : FIRST_ROOM;
+    m->entry = NEW_ARRAY(m->arena, TextEntry, m->room);
+    for (size_t i = 0; i < old.room; i++)
+        if (old.entry[i].text)
+            *entry_of(m, old.entry[i].text) = old.entry[i];
+}
+
+TextEntry *text_map_add(TextMap *m, const char *text)
+{
+    if (2 * m->n >= m->room)
+        grow(m);
+    TextEntry *e = entry_of(m, text);
+    if (e->text)
+        return NULL;
+    m->n++;
+    e->text = text;
+    return e;
+}
+
+const char *text_map_unique(TextMap *m, const char *text, char separator)
+{
+    const char *name = text;
+    while (!text_map_add(m, name)) {
+        int n = ++text_map_find(m, text)->taken;
+        name = arena_printf(m->arena, "%s%c%d", text, separator, n + 1);
+    }
+    return name;
+}
+
+TextMap text_map_copy(const TextMap *m)
+{
+    TextMap copy = *m;
+    if (m->room)
+        copy.entry = arena_copy(m->arena, m->entry,
+                                m->room * sizeof *m->entry);
+    return copy;
+}

@@ -1,0 +1,56 @@
+/* ops.h: the kinds of ops. ops.def is the table of their properties, ops.c holds
+ * it.
+ */
+#ifndef PARC_IR_OPS_H
+#define PARC_IR_OPS_H
+
+#include <stdbool.h>
+
+typedef enum OpKind {
+#define OP(name, ...) OP_##name,
+#include "ir/ops.def"
+#undef OP
+    OP_COUNT
+} OpKind;
+
+enum { LETTERS = 26 }; /* for the dims in specs of einsums and in rules */
+
+typedef struct OpInfo {
+    const char *name;
+    int nargs, nouts;    /* -1: any number */
+    const char *attrs;   /* "dims:l keep:b" */
+    const char *rule;    /* sharding rule, see rules.h; NULL: structural */
+    const char *linear;  /* the operands in which it is linear, see rules.h */
+    bool effect;         /* not removed if its results are unused */
+    bool cheap;          /* elementwise or a small reduction: may be recomputed
+                          * instead of saved */
+    const char *meaning;
+} OpInfo;
+const OpInfo *op_info(OpKind kind);
+OpKind op_by_name(const char *name); /* OP_COUNT: none */
+/* Attribute i of the ops of a kind; type 0: they have fewer. */
+typedef struct AttrInfo {
+    char type;
+    const char *name;
+    int length; /* of the name */
+} AttrInfo;
+AttrInfo op_attr_at(OpKind kind, int i);
+/* The position of an attribute; bug() if the op does not have it. */
+int op_attr_index(OpKind kind, const char *name);
+
+bool op_is_collective(OpKind kind); /* moves data between ranks */
+bool op_is_conversion(OpKind kind); /* collectives, take_part, take_share */
+bool op_is_elementwise(OpKind kind); /* rule "=" */
+bool op_is_einsum(OpKind kind); /* with or without an epilogue */
+/* Whether the result is the operand's memory: reshape, fold, unfold,
+ * finish_grad. */
+bool op_is_view(OpKind kind);
+/* Ops that only say when others run: early, start, record, wait, barrier. */
+bool op_is_schedule(OpKind kind);
+/* Whether the op has a region: loop, fused, early. */
+bool op_has_body(OpKind kind);
+/* Attention, with or without dropout; its gradient. */
+bool op_is_attention(OpKind kind);
+bool op_is_attention_grad(OpKind kind);
+
+#endif

@@ -72,14 +72,6 @@ static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
     return bytes + (half ? 0 : own * (t.step + 4) * 4);
 }
 
-/* Bytes of delta, f32 [b, heads, s], which the kernels of the backward pass
- * share. */
-static inline int64_t rt_attention_delta_bytes(int64_t b, int64_t heads,
-                                               int64_t s)
-{
-    return b * heads * s * (int64_t)sizeof(float);
-}
-
 /* The tiles of the low-shared-memory variants. Only the backward pass has
  * some; the forward pass always fits. */
 static inline AttentionTiles rt_attention_tight(int kernel, bool half,

@@ -127,11 +127,12 @@ static inline AttentionPiece rt_attention_planned_piece(const ParcAttention *a)
     return p;
 }
 
-/* Bytes of delta, at the start of the backward pass's workspace. */
+/* Bytes of delta, f32 [b, heads, s], at the start of the backward pass's
+ * workspace. */
 static inline int64_t rt_attention_own_bytes(const ParcAttention *a,
                                              bool backward)
 {
-    int64_t delta = rt_attention_delta_bytes(a->b, a->kv * a->g, a->s);
+    int64_t delta = a->b * a->kv * a->g * a->s * (int64_t)sizeof(float);
     return backward ? delta : 0;
 }
 

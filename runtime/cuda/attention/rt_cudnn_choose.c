@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda/attention/rt_attention_kernels.h"
 #include "cuda/attention/rt_cudnn.h"
 #include "cuda/core/rt_cuda_cache.h"
 #include "launch/world.h"

@@ -151,11 +151,11 @@ static void choose_device(ParcRt *rt)
 
 /* ---- its memory ---------------------------------------------------------- */
 
-/* The value for --device-memory that makes a plan fit in `bytes`: parc keeps
- * 1/32 of it free for other memory on the device (driver/fit.c). */
+/* The value for --device-memory that makes a plan fit in `bytes`: parc keeps a
+ * part of it free for other memory on the device (driver/fit.c). */
 static double as_told(size_t bytes)
 {
-    return (double)bytes * 32 / 31;
+    return (double)bytes * PARC_DEVICE_APART / (PARC_DEVICE_APART - 1);
 }
 
 /* The number of ranks with arenas on this rank's device: with PARC_DEVICE all

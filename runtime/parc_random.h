@@ -24,8 +24,9 @@
 #define PARC_RANDOM static inline
 #endif
 
-/* The multipliers of a round, and the increments of the key after each
- * round. */
+/* The number of rounds, the multipliers of a round, and the increments of the
+ * key after each round. */
+#define PARC_PHILOX_ROUNDS 10
 #define PARC_PHILOX_A 0xD2511F53u
 #define PARC_PHILOX_B 0xCD9E8D57u
 #define PARC_PHILOX_K0 0x9E3779B9u
@@ -37,7 +38,7 @@
 PARC_RANDOM void parc_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 {
     uint32_t x = c[0], y = c[1], z = c[2], w = c[3];
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < PARC_PHILOX_ROUNDS; round++) {
         uint64_t a = (uint64_t)PARC_PHILOX_A * x;
         uint64_t b = (uint64_t)PARC_PHILOX_B * z;
         x = (uint32_t)(b >> 32) ^ y ^ k0;
@@ -85,10 +86,20 @@ PARC_RANDOM void parc_random_four(float u[4], int64_t key, uint32_t site,
         u[i] = parc_unit(c[i]);
 }
 
+#define PARC_KEY_HIGH 0x1FFFFFu /* the bits of a key above its first word */
+
+/* The padded length of a row of t attention weights. The index of a weight
+ * counts rows of this length, so it decides each weight's random number. */
+PARC_RANDOM int64_t parc_weight_row(int64_t t)
+{
+    enum { MULTIPLE = 64 };
+    return (t + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+}
+
 /* A key of 53 bits from a block's words. */
 PARC_RANDOM int64_t parc_key_of(const uint32_t c[4])
 {
-    return (int64_t)(c[0] | (uint64_t)(c[1] & 0x1FFFFFu) << 32);
+    return (int64_t)(c[0] | (uint64_t)(c[1] & PARC_KEY_HIGH) << 32);
 }
 
 /* The key of a layer, computed from the key of all layers. */

@@ -60,12 +60,12 @@ static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
 }
 
 /* The factors of dropout for the weights of a row, from key `key` on. The
- * index of a weight counts rows as a multiple of 64 long, so a block of keys
+ * index of a weight counts padded rows (parc_weight_row), so a block of keys
  * is drawn in one call. Columns after the last key are arbitrary. */
 static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
                                int64_t row, int64_t key, int64_t columns)
 {
-    int64_t wide = (a->t + 63) / 64 * 64;
+    int64_t wide = parc_weight_row(a->t);
     float drop = a->drop, grow = 1 / (1 - drop);
     parc_random_row(keep, rt_number(a->key), a->site, row * wide + key, columns);
 #pragma omp simd

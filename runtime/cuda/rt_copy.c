@@ -14,7 +14,7 @@
 #include "params/box.h"
 #include "rt.h"
 
-enum { MOST_DIMS = 6, TURN_DIMS = 4, THREADS = 256, TILE = 32 };
+enum { MOST_DIMS = 6, TURN_DIMS = 4 };
 
 /* Removes dim d. */
 static void box_remove(RtBox *b, int d)
@@ -77,7 +77,8 @@ static void copy_box(ParcRt *rt, RtBox b, int size, char *dst, const char *src)
                                                rt_pointer_bits(src), n};
     box_arguments(&b, MOST_DIMS, argument + 3);
     snprintf(symbol, sizeof symbol, "copy_box_%d", unit);
-    rt_cuda_launch(rt, symbol, rt_blocks(n, THREADS), THREADS, 0,
+    rt_cuda_launch(rt, symbol, rt_blocks(n, KERNEL_THREADS),
+                   KERNEL_THREADS, 0,
                    (int)(sizeof argument / sizeof *argument), argument);
 }
 
@@ -98,8 +99,9 @@ static void copy_turn(ParcRt *rt, RtBox b, int inner, int size, char *dst,
     box_arguments(&b, TURN_DIMS, argument + 6);
     rt_cuda_launch(
         rt, symbol,
-        rt_box_elements(&b) * rt_blocks(rows, TILE) * rt_blocks(columns, TILE),
-        THREADS, 0, (int)(sizeof argument / sizeof *argument), argument);
+        rt_box_elements(&b) * rt_blocks(rows, COPY_TILE) *
+            rt_blocks(columns, COPY_TILE),
+        KERNEL_THREADS, 0, (int)(sizeof argument / sizeof *argument), argument);
 }
 
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
@@ -164,6 +166,6 @@ void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
 void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
                     int64_t step, int64_t n)
 {
-    RT_CUDA_LAUNCH(rt, "split_key", 1, THREADS, 0, rt_pointer_bits(to),
-                   rt_pointer_bits(from), first, step, n);
+    RT_CUDA_LAUNCH(rt, "split_key", 1, KERNEL_THREADS, 0,
+                   rt_pointer_bits(to), rt_pointer_bits(from), first, step, n);
 }

@@ -77,7 +77,7 @@ static Cudnn *open_library(ParcRt *rt)
 static int64_t room_of(const CudnnUse *u)
 {
     int64_t own = rt_attention_own_bytes(&u->shape, u->backward);
-    return u->scratch_bytes - rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
+    return u->scratch_bytes - rt_attention_up(own, RT_CUDA_ALIGNMENT);
 }
 
 /* Bytes of a piece's sum of dq, at the start of the library's workspace. */
@@ -102,7 +102,7 @@ static int64_t piece_room(const CudnnUse *u)
 static const char *known_fault(const Cudnn *x, const CudnnUse *u)
 {
     if (u->backward && x->version <= LAST_THAT_PADS_WRONG &&
-        u->shape.t % ATTENTION_ROWS)
+        u->shape.t % ATTENTION_ENGINE_ROWS)
         return "this version's gradients are wrong unless the keys are a "
                "multiple of 128";
     return NULL;

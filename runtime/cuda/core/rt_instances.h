@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../device/kernel_sizes.h"
+
 enum { RT_SYMBOL = 80 };
 
 /* The largest unit of a copy, up to 16 bytes, that divides `bytes`. */

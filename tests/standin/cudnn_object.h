@@ -5,8 +5,8 @@
 #include "cuda/api/api_cudnn.h"
 #include "cudnn_graph.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_cudnn.h"
 
 enum {

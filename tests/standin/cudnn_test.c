@@ -14,8 +14,8 @@
 #include "cuda/core/rt_nvtx.h"
 #include "test_numbers.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_driver.h"
 
 static int passed, failed, queued;

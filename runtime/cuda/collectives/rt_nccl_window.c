@@ -17,7 +17,7 @@
 #include "launch/world.h"
 #include "rt.h"
 
-#define CALL(result, name, symbol, arguments) symbol,
+#define CALL(result, name, suffix, arguments) #name #suffix,
 static const char *const symbols[] = {
 #include "cuda/api/calls_nccl_window.h"
 };

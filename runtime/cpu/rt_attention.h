@@ -22,17 +22,12 @@ enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };
 /* Floats of scratch that a thread of the backward pass needs. */
 int64_t rt_attention_grad_floats(const ParcAttention *a);
 
-static inline int64_t rt_less(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The number of the `keys` keys from `key` on that the query attends to; may
  * be less than 1. */
 static inline int64_t rt_seen(const ParcAttention *a, int64_t query,
                               int64_t key, int64_t keys)
 {
-    return a->causal ? rt_less(keys, query - key + 1) : keys;
+    return a->causal ? rt_least(keys, query - key + 1) : keys;
 }
 
 /* Copies a short row without a call of memcpy. */

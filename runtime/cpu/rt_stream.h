@@ -15,6 +15,8 @@
 #include <immintrin.h>
 #endif
 
+#include "parc_rt.h"
+
 enum { RT_FAR = 2 << 20, RT_FAR_LINE = 64 };
 
 static inline void rt_stream_line(char *to, const char *from)
@@ -64,6 +66,11 @@ static inline void rt_copy_far(void *to, const void *from, int64_t n)
     memcpy(dst + at, src + at, (size_t)(n - at));
     rt_stream_end();
 }
+
+/* Copies `rows` rows of `n` bytes between two strides, with all threads
+ * (rt_copy.c). */
+void rt_copy_rows(ParcRt *rt, char *dst, int64_t dst_stride, const char *src,
+                  int64_t src_stride, int64_t rows, int64_t n);
 
 enum { RT_FAR_FLOATS = RT_FAR_LINE / sizeof(float) };
 

@@ -142,15 +142,14 @@ void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t size = rt_type_size(part->type), n = part->inner;
-    int64_t row = part->valid && !part->inside ? part->valid : g->n * n;
-    int64_t left = part->valid ? part->valid - g->index * n : n;
-    int64_t count = left < 0 ? 0 : left < n ? left : n;
+    int64_t count = rt_valid_run(part, g->index);
     char *arena = parc_arena(rt), *dst = arena + part->dst;
     const char *src = arena + part->src + g->index * n * size;
     if (count < n)
         parc_zero(rt, dst, part->outer * n * size);
     if (dst != src)
-        parc_copy_rows(rt, part->type, dst, n, src, row, part->outer, count);
+        parc_copy_rows(rt, part->type, dst, n, src, rt_whole_row(part, g->n),
+                       part->outer, count);
 }
 
 void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)

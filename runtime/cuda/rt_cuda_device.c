@@ -242,6 +242,8 @@ static void make_streams(ParcRt *rt)
         CU(rt, cuEventCreate(&d->join[i], RT_CU_EVENT_DISABLE_TIMING));
     }
     CU(rt, cuEventCreate(&d->fork, RT_CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < 2; i++)
+        CU(rt, cuEventCreate(&d->timer[i], RT_CU_EVENT_DEFAULT));
     d->event = rt_allocate((size_t)(m->nevents + 1) * sizeof *d->event);
     d->recorded =
         rt_allocate((size_t)(m->nevents + 1) * sizeof *d->recorded);
@@ -257,6 +259,8 @@ static void destroy_streams(ParcRt *rt)
     free(d->event);
     free(d->recorded);
     CU(rt, cuEventDestroy(d->fork));
+    for (int i = 0; i < 2; i++)
+        CU(rt, cuEventDestroy(d->timer[i]));
     for (int i = 0; i < PARC_STREAMS; i++) {
         CU(rt, cuEventDestroy(d->join[i]));
         CU(rt, cuStreamDestroy(d->stream[i]));

@@ -27,7 +27,7 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
                    const void *const *pointer)
 {
     const AttentionTiles *t = &p->tiles[kernel];
-    int64_t argument[24] = {0}, *shape = argument + npointers;
+    int64_t argument[RT_MOST_ARGUMENTS] = {0}, *shape = argument + npointers;
     char symbol[RT_SYMBOL];
     for (int i = 0; i < npointers; i++)
         argument[i] = rt_pointer_bits(pointer[i]);
@@ -38,9 +38,14 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
         rt_pointer_bits(a->first_g), a->groups, a->heads};
     memcpy(shape, own, sizeof own);
     rt_attention_symbol(symbol, sizeof symbol, kernel, p);
-    rt_cuda_launch(rt, symbol, grid, t->warps * 32, p->shared[kernel],
+    rt_cuda_launch(rt, symbol, grid, t->warps * PARC_WARP, p->shared[kernel],
                    npointers + SHAPE, argument);
 }
+
+/* The last arguments of launch(). */
+#define POINTERS(...)                                                          \
+    (int)(sizeof((const void *[]){__VA_ARGS__}) / sizeof(void *)),             \
+        (const void *[]){__VA_ARGS__}
 
 /* The number of blocks of one head. */
 static int64_t blocks_of(const AttentionPlan *p, int kernel, int64_t rows)
@@ -55,8 +60,8 @@ static void attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
     AttentionPlan p = plan_of(rt, a);
     int64_t heads = a->b * a->kv * a->g;
     launch(rt, a, &p, ATTENTION_FORWARD,
-           heads * blocks_of(&p, ATTENTION_FORWARD, a->s), 5,
-           (const void *[]){o, lse, q, k, v});
+           heads * blocks_of(&p, ATTENTION_FORWARD, a->s),
+           POINTERS(o, lse, q, k, v));
 }
 
 static void attention_grad(ParcRt *rt, const ParcAttention *a, void *dq,
@@ -73,11 +78,11 @@ static void attention_grad(ParcRt *rt, const ParcAttention *a, void *dq,
                    rt_pointer_bits(scratch), rt_pointer_bits(d_o),
                    rt_pointer_bits(o), rows, a->s, heads);
     launch(rt, a, &p, ATTENTION_QUERY,
-           a->b * heads * blocks_of(&p, ATTENTION_QUERY, a->s), 7,
-           (const void *[]){dq, d_o, q, k, v, lse, scratch});
+           a->b * heads * blocks_of(&p, ATTENTION_QUERY, a->s),
+           POINTERS(dq, d_o, q, k, v, lse, scratch));
     launch(rt, a, &p, ATTENTION_KEY,
-           a->b * a->kv * blocks_of(&p, ATTENTION_KEY, a->t), 8,
-           (const void *[]){dk, dv, d_o, q, k, v, lse, scratch});
+           a->b * a->kv * blocks_of(&p, ATTENTION_KEY, a->t),
+           POINTERS(dk, dv, d_o, q, k, v, lse, scratch));
 }
 
 /* ---- calls --------------------------------------------------------------- */

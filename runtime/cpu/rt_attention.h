@@ -102,9 +102,8 @@ typedef struct RtRows {
 static inline RtRows rt_rows(float *room, ParcType type, const void *from,
                              int64_t stride, int64_t rows, int64_t n)
 {
-    if (type == PARC_F32) {
+    if (type == PARC_F32)
         return (RtRows){from, stride};
-    }
     rt_pack(room, type, from, stride, rows, n);
     return (RtRows){room, rt_row(n)};
 }
@@ -142,11 +141,10 @@ static inline void rt_pack_transposed(float *restrict to, RtRows rows_of,
     const float *restrict from = rows_of.at;
     int64_t stride = rows_of.stride;
     int64_t wide = rt_padded(rows), fours = rows / 4 * 4, done = n / 4 * 4;
-    for (int64_t i = 0; i < fours; i += 4) {
+    for (int64_t i = 0; i < fours; i += 4)
         for (int64_t x = 0; x < done; x += 4)
             rt_transpose_four(to + x * RT_KEY_ROW + i, RT_KEY_ROW,
                               from + i * stride + x, stride);
-    }
     for (int64_t x = 0; x < n; x++) {
         for (int64_t i = x < done ? fours : 0; i < rows; i++)
             to[x * RT_KEY_ROW + i] = from[i * stride + x];

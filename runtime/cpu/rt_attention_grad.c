@@ -200,10 +200,9 @@ static void key_block(const Task *t, int64_t key)
                        keys, a->e);
     memset(w->dkeys, 0, (size_t)(keys * d) * sizeof *w->dkeys);
     memset(w->dvalues, 0, (size_t)(keys * e) * sizeof *w->dvalues);
-    for (int64_t h = 0; h < a->g; h++) {
+    for (int64_t h = 0; h < a->g; h++)
         for (int64_t i = first; i < a->s; i += RT_QUERIES)
             tile(t, h, i, key, keys);
-    }
     store_rows(a->type, t->dk, key * k_row, k_row, w->dkeys, d, keys, a->d);
     store_rows(a->type, t->dv, key * v_row, v_row, w->dvalues, e, keys, a->e);
 }

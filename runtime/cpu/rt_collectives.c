@@ -173,7 +173,7 @@ static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
     bool direct = far && p->type == PARC_F32 && g->n <= MOST_FAR;
 #pragma omp parallel for collapse(2)                                           \
     schedule(static) if (p->outer * count > GRAIN)
-    for (int64_t o = 0; o < p->outer; o++) {
+    for (int64_t o = 0; o < p->outer; o++)
         for (int64_t t = 0; t < tiles; t++) {
             float sum[TILE];
             int64_t at = t * TILE, n = rt_least(TILE, count - at);
@@ -186,7 +186,6 @@ static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
                 put_sums(p, to, sum, n, far);
             }
         }
-    }
     ParcPart bytes = in_bytes(p);
     clear_padding(dst, &bytes, rt_valid_run(&bytes, g->index));
 }
@@ -226,7 +225,7 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
 {
     const RtGroup *g = &rt->group[axes];
     enter_collective(rt, id, axes);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (g->n == 1) {
             ParcPart p = in_bytes(&part[i]);
             rt_copy_rows(rt, rt->arena + p.dst, p.inner, rt->arena + p.src,
@@ -234,7 +233,6 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
         } else {
             all_reduce_part(rt, g, op, &part[i]);
         }
-    }
     leave_collective(rt, axes);
 }
 

@@ -27,13 +27,12 @@ static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
                    int64_t *dst)
 {
     *src = *dst = 0;
-    for (int d = c->box.n - 1; d >= 0; d--) {
+    for (int d = c->box.n - 1; d >= 0; d--)
         if (d != a && d != b) {
             *src += index % c->box.dim[d] * c->box.src[d];
             *dst += index % c->box.dim[d] * c->box.dst[d];
             index /= c->box.dim[d];
         }
-    }
 }
 
 /* dst[i][j] = src[j][i] for a tile: `rows` along the dim in which the source
@@ -43,11 +42,10 @@ __attribute__((always_inline)) static inline void
 move_tile(char *restrict dst, int64_t dst_stride, const char *restrict src,
           int64_t src_stride, int64_t rows, int64_t columns, int size)
 {
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             memcpy(dst + (i * dst_stride + j) * size,
                    src + (j * src_stride + i) * size, (size_t)size);
-    }
 }
 
 static void copy_tile(const Copy *c, char *dst, int64_t dst_stride,
@@ -79,7 +77,7 @@ static void copy_lines(const Copy *c, char *dst, const char *src,
     int64_t pieces = lines == 1 ? (n + GRAIN - 1) / GRAIN : 1;
     int64_t step = (n + pieces - 1) / pieces;
 #pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
-    for (int64_t i = 0; i < lines; i++) {
+    for (int64_t i = 0; i < lines; i++)
         for (int64_t p = 0; p < pieces; p++) {
             int64_t from, to, begin = p * step;
             int64_t count = rt_least(n - begin, step);
@@ -88,7 +86,6 @@ static void copy_lines(const Copy *c, char *dst, const char *src,
                       src + (from + begin * c->box.src[last]) * c->size, count,
                       c->box.src[last]);
         }
-    }
 }
 
 static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
@@ -99,7 +96,7 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
     int64_t planes = elements / rows / columns;
     int64_t down = (rows + TILE - 1) / TILE;
 #pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
-    for (int64_t p = 0; p < planes; p++) {
+    for (int64_t p = 0; p < planes; p++)
         for (int64_t t = 0; t < down; t++) {
             int64_t from, to, i = t * TILE;
             locate(c, inner, last, p, &from, &to);
@@ -110,7 +107,6 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
                           c->box.src[last], rt_least(rows - i, TILE),
                           rt_least(columns - j, TILE));
         }
-    }
 }
 
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
@@ -141,7 +137,7 @@ void rt_copy_rows(ParcRt *rt, char *dst, int64_t dst_stride, const char *src,
     int64_t step = (n + chunks - 1) / chunks;
     bool wide = rows * n > COPY_GRAIN, far = rows * n >= RT_FAR;
 #pragma omp parallel for collapse(2) schedule(static) if (wide)
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < chunks; c++) {
             int64_t from = c * step, count = rt_least(step, n - from);
             char *to = dst + i * dst_stride + from;
@@ -151,7 +147,6 @@ void rt_copy_rows(ParcRt *rt, char *dst, int64_t dst_stride, const char *src,
             else if (count > 0)
                 memcpy(to, at, (size_t)count);
         }
-    }
 }
 
 void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,

@@ -57,10 +57,9 @@ static inline void rt_copy_far(void *to, const void *from, int64_t n)
     int64_t at = rt_stream_head(to, n);
     memcpy(dst, src, (size_t)at);
     int64_t run = (n - at) / (RUNS * RT_FAR_LINE) * RT_FAR_LINE;
-    for (int64_t i = at; i < at + run; i += RT_FAR_LINE) {
+    for (int64_t i = at; i < at + run; i += RT_FAR_LINE)
         for (int64_t r = 0; r < RUNS; r++)
             rt_stream_line(dst + i + r * run, src + i + r * run);
-    }
     for (at += RUNS * run; at + RT_FAR_LINE <= n; at += RT_FAR_LINE)
         rt_stream_line(dst + at, src + at);
     memcpy(dst + at, src + at, (size_t)(n - at));

@@ -1,19 +1,177 @@
-/* rt_kernels.c: launches the hand-written kernels that copy rows of a table by
- * id (embedding.cuh), compute the table's gradient (embedding_grad.cuh), and
- * compute contractions that no matmul computes (contract.cuh).
+/* rt_kernels.c: launches the hand-written kernels except attention's.
  *
- * Variants of the first two differ in the bytes that a thread copies at a time
- * and in the columns that it sums, which depend on the alignment of a row.
- * kernels.cu has one kernel for each contraction; a hash of its letters, the
- * table of sizes and strides, is part of the name. */
+ * copy.cuh: copies of strided blocks within the device (transposes, slices,
+ * parts), and the local ops take_part and take_share. A copy uses the largest
+ * unit, up to 16 bytes, that divides its contiguous sizes, strides and
+ * addresses. If source and destination are contiguous along different dims,
+ * tiles are transposed in shared memory.
+ *
+ * embedding.cuh, embedding_grad.cuh: rows of a table by id, and the table's
+ * gradient. Variants differ in the bytes that a thread copies at a time and in
+ * the columns that it sums, which depend on the alignment of a row.
+ *
+ * contract.cuh: contractions that no matmul computes. kernels.cu has one kernel
+ * for each; a hash of its letters, the table of sizes and strides, is part of
+ * the name. split_key.cuh: the keys of layers.
+ */
 #include <stdio.h>
 
 #include "common/type.h"
 #include "cuda/core/rt_cuda_launch.h"
 #include "cuda/core/rt_instances.h"
+#include "params/box.h"
 #include "rt.h"
 
-enum { LEAST_ROWS = 8, WANTED_BLOCKS = 528 };
+enum { MOST_DIMS = 6, TURN_DIMS = 4 };
+
+/* ---- copies -------------------------------------------------------------- */
+
+/* Removes dim d. */
+static void box_remove(RtBox *b, int d)
+{
+    b->n--;
+    for (; d < b->n; d++) {
+        b->dim[d] = b->dim[d + 1];
+        b->dst[d] = b->dst[d + 1];
+        b->src[d] = b->src[d + 1];
+    }
+}
+
+/* Writes the kernel arguments of a copy: sizes of dims 1 … dims-1, then all
+ * strides. Missing outer dims have size 1 and stride 0. */
+static void box_arguments(const RtBox *b, int dims, int64_t *argument)
+{
+    for (int i = 0; i < dims; i++) {
+        int d = i - (dims - b->n);
+        if (i > 0)
+            argument[i - 1] = d >= 0 ? b->dim[d] : 1;
+        argument[dims - 1 + i] = d >= 0 ? b->dst[d] : 0;
+        argument[2 * dims - 1 + i] = d >= 0 ? b->src[d] : 0;
+    }
+}
+
+/* Merges elements to larger units, as far as both sides allow. Returns the
+ * unit. */
+static int widen(RtBox *b, const void *dst, const void *src, int size)
+{
+    int last = b->n - 1;
+    if (b->dst[last] != 1 || b->src[last] != 1)
+        return size;
+    int64_t all =
+        rt_pointer_bits(dst) | rt_pointer_bits(src) | b->dim[last] * size;
+    for (int d = 0; d < last; d++)
+        all |= b->dst[d] * size | b->src[d] * size;
+    int unit = rt_instance_unit(all), many = unit / size;
+    b->dim[last] /= many;
+    for (int d = 0; d < last; d++) {
+        b->dst[d] /= many;
+        b->src[d] /= many;
+    }
+    return unit;
+}
+
+static void copy_box(ParcRt *rt, RtBox b, int size, char *dst, const char *src)
+{
+    if (b.n > MOST_DIMS) {
+        RtBox inner = b;
+        box_remove(&inner, 0);
+        for (int64_t i = 0; i < b.dim[0]; i++)
+            copy_box(rt, inner, size, dst + i * b.dst[0] * size,
+                     src + i * b.src[0] * size);
+        return;
+    }
+    char symbol[RT_SYMBOL];
+    int unit = widen(&b, dst, src, size);
+    int64_t n = rt_box_elements(&b);
+    int64_t argument[3 + 3 * MOST_DIMS - 1] = {rt_pointer_bits(dst),
+                                               rt_pointer_bits(src), n};
+    box_arguments(&b, MOST_DIMS, argument + 3);
+    snprintf(symbol, sizeof symbol, "copy_box_%d", unit);
+    rt_cuda_launch(rt, symbol, rt_blocks(n, KERNEL_THREADS),
+                   KERNEL_THREADS, 0,
+                   (int)(sizeof argument / sizeof *argument), argument);
+}
+
+/* A transpose: the source is contiguous along dim `inner`, which is not the
+ * last. */
+static void copy_turn(ParcRt *rt, RtBox b, int inner, int size, char *dst,
+                      const char *src)
+{
+    int last = b.n - 1;
+    int64_t rows = b.dim[inner], columns = b.dim[last];
+    int64_t argument[6 + 3 * TURN_DIMS - 1] = {
+        rt_pointer_bits(dst), rt_pointer_bits(src), rows, columns,
+        b.dst[inner],         b.src[last]};
+    box_remove(&b, last);
+    box_remove(&b, inner);
+    char symbol[RT_SYMBOL];
+    snprintf(symbol, sizeof symbol, "copy_turn_%d", size);
+    box_arguments(&b, TURN_DIMS, argument + 6);
+    rt_cuda_launch(
+        rt, symbol,
+        rt_box_elements(&b) * rt_blocks(rows, COPY_TILE) *
+            rt_blocks(columns, COPY_TILE),
+        KERNEL_THREADS, 0, (int)(sizeof argument / sizeof *argument), argument);
+}
+
+void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
+               const int64_t *dim, const int64_t *src_stride)
+{
+    RtBox b = rt_box(ndim, dim, src_stride);
+    int size = (int)rt_type_size(type), inner = -1, last = b.n - 1;
+    for (int d = 0; d < last; d++)
+        inner = b.src[d] == 1 ? d : inner;
+    if (rt_box_elements(&b) == 0)
+        return;
+    if (b.n == 1 && b.src[0] == 1)
+        parc_move(rt, dst, src, b.dim[0] * size);
+    else if (inner >= 0 && b.src[last] != 1 && b.n <= TURN_DIMS + 2)
+        copy_turn(rt, b, inner, size, dst, src);
+    else
+        copy_box(rt, b, size, dst, src);
+}
+
+void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
+                    const void *src, int64_t src_row, int64_t rows,
+                    int64_t width)
+{
+    RtBox b = {0};
+    int size = (int)rt_type_size(type);
+    if (rows == 0 || width == 0)
+        return;
+    rt_box_add(&b, rows, dst_row, src_row);
+    rt_box_add(&b, width, 1, 1);
+    if (b.n == 0 || (b.n == 1 && b.dst[0] == 1 && b.src[0] == 1))
+        parc_move(rt, dst, src, rows * width * size);
+    else
+        copy_box(rt, b, size, dst, src);
+}
+
+void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t size = rt_type_size(part->type), n = part->inner;
+    int64_t count = rt_valid_run(part, g->index);
+    char *arena = parc_arena(rt), *dst = arena + part->dst;
+    const char *src = arena + part->src + g->index * n * size;
+    if (count < n)
+        parc_zero(rt, dst, part->outer * n * size);
+    if (dst != src)
+        parc_copy_rows(rt, part->type, dst, n, src, rt_whole_row(part, g->n),
+                       part->outer, count);
+}
+
+void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
+{
+    int64_t bytes = part->outer * part->inner * rt_type_size(part->type);
+    char *arena = parc_arena(rt), *dst = arena + part->dst;
+    if (rt->group[axes].index != 0)
+        parc_zero(rt, dst, bytes);
+    else if (part->dst != part->src)
+        parc_move(rt, dst, arena + part->src, bytes);
+}
+
+/* ---- embeddings ---------------------------------------------------------- */
 
 void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                     const int32_t *ids, int64_t n, int64_t rows, int64_t width,
@@ -33,6 +191,7 @@ void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
  * large as possible while each multiprocessor still has several blocks. */
 static int64_t rows_of_block(int64_t rows, int64_t strips)
 {
+    enum { LEAST_ROWS = 8, WANTED_BLOCKS = 528 };
     int64_t n = rows * strips / WANTED_BLOCKS;
     return n < LEAST_ROWS ? LEAST_ROWS : n > LOOKUP_ROWS ? LOOKUP_ROWS : n;
 }
@@ -53,6 +212,8 @@ void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                    rt_pointer_bits(base), chunk);
 }
 
+/* ---- contractions and keys ----------------------------------------------- */
+
 void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
                    const void *b, int n, const int64_t letter[][4])
 {
@@ -66,4 +227,11 @@ void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
     RT_CUDA_LAUNCH(rt, symbol, rt_blocks(elements, KERNEL_THREADS),
                    KERNEL_THREADS, 0, rt_pointer_bits(c), rt_pointer_bits(a),
                    rt_pointer_bits(b), elements, terms);
+}
+
+void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
+                    int64_t step, int64_t n)
+{
+    RT_CUDA_LAUNCH(rt, "split_key", 1, KERNEL_THREADS, 0,
+                   rt_pointer_bits(to), rt_pointer_bits(from), first, step, n);
 }

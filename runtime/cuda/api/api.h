@@ -51,9 +51,7 @@ typedef struct BlasCandidate {
     float waves;
     int reserved[4];
 } BlasCandidate;
-#endif
 
-#ifndef PARC_CUDA_TYPES
 /* A copy of rows of `width` bytes between two buffers; rows of a buffer are
  * `pitch` bytes apart. */
 typedef struct CuCopyEnd {

@@ -86,9 +86,8 @@ static inline int64_t rt_attention_divisor_below(int64_t n, int64_t most)
 static inline AttentionPiece rt_attention_smaller(const ParcAttention *a,
                                                   AttentionPiece p)
 {
-    if (p.b > 1) {
+    if (p.b > 1)
         return (AttentionPiece){rt_attention_divisor_below(a->b, p.b), p.kv};
-    }
     int64_t kv = rt_attention_divisor_below(a->kv, p.kv);
     return (AttentionPiece){kv > 0, kv};
 }

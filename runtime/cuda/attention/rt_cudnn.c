@@ -198,7 +198,7 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
     memcpy(base, c->at, sizeof base);
     base[DNN_DELTA] = u->backward ? c->scratch : NULL;
     rt_nvtx_push("cuDNN attention");
-    for (int64_t b = 0; b < a->b; b += u->piece_b) {
+    for (int64_t b = 0; b < a->b; b += u->piece_b)
         for (int64_t kv = 0; kv < a->kv; kv += u->piece_kv) {
             void *at[DNN_TENSORS] = {0};
             for (int i = 0; i < DNN_NAMED; i++)
@@ -219,7 +219,6 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
                         x->call.cudnnGetErrorString(s));
             }
         }
-    }
     rt_nvtx_pop();
     rt_cuda_queued(rt, PARC_COMPUTE, "cuDNN's attention");
 }

@@ -184,8 +184,8 @@ static const NodeRow backward_nodes[] = {
 
 /* The tensor of a row for `b` sequences and `k` KV heads. In memory it is a
  * part of the call's tensor, which has ha query heads and ka KV heads. */
-static DnnTensor tensor_of(const ParcAttention *a, int64_t b, int64_t k,
-                           const TensorRow *row)
+static DnnTensor dnn_tensor_of(const ParcAttention *a, int64_t b, int64_t k,
+                               const TensorRow *row)
 {
     int64_t s = a->s, t = a->t, h = k * a->g, ka = a->kv, ha = ka * a->g;
     int64_t d = a->d, e = a->e;
@@ -241,10 +241,9 @@ void rt_cudnn_attention_graph(DnnGraph *g, const ParcAttention *a, int64_t b,
     memset(g, 0, sizeof *g);
     g->ntensors = TENSORS;
     g->may_vary = backward && !a->deterministic;
-    for (int i = 0; i < TENSORS; i++) {
+    for (int i = 0; i < TENSORS; i++)
         if (tensors[i].place != DNN_NOWHERE && holds(a, tensors[i].when))
-            g->tensor[i] = tensor_of(a, b, kv, &tensors[i]);
-    }
+            g->tensor[i] = dnn_tensor_of(a, b, kv, &tensors[i]);
     for (size_t i = 0; i < n / sizeof *nodes; i++) {
         if (!holds(a, nodes[i].when))
             continue;

@@ -194,10 +194,9 @@ static DnnDescriptor make_node(DnnPlan *p, const DnnNode *n,
 static DnnDescriptor make_graph(DnnPlan *p, const DnnGraph *g)
 {
     DnnDescriptor tensor[DNN_TENSORS] = {0}, node[DNN_NODES] = {0};
-    for (int i = 0; i < g->ntensors; i++) {
+    for (int i = 0; i < g->ntensors; i++)
         if (g->tensor[i].place != DNN_NOWHERE)
             tensor[i] = make_tensor(p, &g->tensor[i], i);
-    }
     for (int i = 0; i < g->nnodes; i++)
         node[i] = make_node(p, &g->node[i], tensor);
     DnnDescriptor d = make(p, RT_DNN_OPERATION_GRAPH, "the graph");

@@ -47,7 +47,7 @@ static const char *name_of(const Work *w)
     return rt_collective_name(w->rt->model, w->id);
 }
 
-static Work begin(ParcRt *rt, int id, uint32_t axes)
+static Work begin_work(ParcRt *rt, int id, uint32_t axes)
 {
     RtDevice *d = rt->device;
     const int8_t *streams = rt->model->collective_stream;
@@ -62,7 +62,7 @@ static Work begin(ParcRt *rt, int id, uint32_t axes)
 }
 
 /* With PARC_SYNC, waits for the collective and names it on failure. */
-static void end(const Work *w)
+static void end_work(const Work *w)
 {
     if (w->comm)
         rt_cuda_progress_end(w->rt, w->stream);
@@ -91,10 +91,9 @@ static void few_rows(const Work *w, int n, const ParcPart *part,
     if (!w->comm)
         return;
     group_start(w);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (by_rows(&part[i]))
             move(w, &part[i]);
-    }
     group_end(w);
 }
 
@@ -197,7 +196,7 @@ static void gather_packed(const Work *w, const ParcPart *p)
 void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
                      const ParcPart *part)
 {
-    Work w = begin(rt, id, axes);
+    Work w = begin_work(rt, id, axes);
     few_rows(&w, n, part, gather_rows);
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
@@ -209,7 +208,7 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
         else if (!by_rows(p))
             gather_packed(&w, p);
     }
-    end(&w);
+    end_work(&w);
 }
 
 /* ---- reduce_scatter ------------------------------------------------------ */
@@ -275,7 +274,7 @@ static void clear_padding(const Work *w, const ParcPart *p)
 void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
                          const ParcPart *part)
 {
-    Work w = begin(rt, id, axes);
+    Work w = begin_work(rt, id, axes);
     few_rows(&w, n, part, reduce_rows);
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
@@ -289,7 +288,7 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
         if (!w.comm || by_rows(p))
             clear_padding(&w, p);
     }
-    end(&w);
+    end_work(&w);
 }
 
 /* ---- all_reduce ---------------------------------------------------------- */
@@ -297,7 +296,7 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
 void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
                      const ParcPart *part)
 {
-    Work w = begin(rt, id, axes);
+    Work w = begin_work(rt, id, axes);
     NcclReduction how = op == PARC_MAX ? RT_NCCL_MAX : RT_NCCL_SUM;
     if (w.comm)
         group_start(&w);
@@ -316,7 +315,7 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
     }
     if (w.comm)
         group_end(&w);
-    end(&w);
+    end_work(&w);
 }
 
 /* ---- all_to_all ---------------------------------------------------------- */
@@ -363,14 +362,14 @@ static void swap_messages(const Work *w, const Side *from, const Side *to)
 void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part)
 {
-    Work w = begin(rt, id, axes);
+    Work w = begin_work(rt, id, axes);
     int64_t k = w.group->n;
     Side from = side_of(&w, part, part->src, minor);
     Side to = side_of(&w, part, part->dst, !minor);
     int64_t all = k * from.rows * from.width;
     if (!w.comm) {
         copy_rows(&w, to.base, all, from.base, all, 1, all);
-        end(&w);
+        end_work(&w);
         return;
     }
     int64_t give = rt_staging_side(k, from.rows, from.width);
@@ -385,5 +384,5 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     for (int64_t j = 0; to.packed && j < k; j++)
         copy_rows(&w, to.base + j * to.width, k * to.width, message(&to, j),
                   to.width, to.rows, to.width);
-    end(&w);
+    end_work(&w);
 }

@@ -81,12 +81,11 @@ void rt_nccl_register(ParcRt *rt)
 void rt_nccl_unregister(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
-    for (int i = 0; c && i < RT_GROUPS; i++) {
+    for (int i = 0; c && i < RT_GROUPS; i++)
         if (c->window[i]) {
             c->window_call.ncclCommWindowDeregister(c->comm[i], c->window[i]);
             c->window[i] = NULL;
         }
-    }
 }
 
 bool rt_nccl_free(ParcRt *rt, CuAddress arena)

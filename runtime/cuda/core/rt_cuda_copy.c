@@ -240,11 +240,10 @@ static const void *constant(ParcRt *rt, const void *to, const void *host,
                             size_t bytes)
 {
     RtDevice *d = rt->device;
-    for (CudaConstant *c = d->constants; c; c = c->next) {
+    for (CudaConstant *c = d->constants; c; c = c->next)
         if (c->to == to && c->bytes == bytes &&
             memcmp(c->host, host, bytes) == 0)
             return c->host;
-    }
     CudaConstant *c = rt_allocate(sizeof *c);
     *c = (CudaConstant){.next = d->constants, .to = to, .bytes = bytes};
     CU(rt, cuMemHostAlloc(&c->host, bytes, RT_CU_HOST_PORTABLE));

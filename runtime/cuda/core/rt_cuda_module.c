@@ -84,7 +84,7 @@ static const char *list_images(const ParcModel *m, char text[RT_WHERE])
     return m->nimages ? text : "no GPU";
 }
 
-static const ParcImage *choose(ParcRt *rt)
+static const ParcImage *choose_image(ParcRt *rt)
 {
     const RtDevice *d = rt->device;
     const ParcModel *m = rt->model;
@@ -125,7 +125,7 @@ void rt_cuda_module_open(ParcRt *rt)
     const ParcModel *m = rt->model;
     if (m->nkernels == 0)
         return;
-    const ParcImage *image = choose(rt);
+    const ParcImage *image = choose_image(rt);
     load(rt, image);
     d->kernel = rt_allocate((size_t)m->nkernels * sizeof *d->kernel);
     for (int i = 0; i < m->nkernels; i++) {

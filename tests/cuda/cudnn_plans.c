@@ -86,7 +86,7 @@ static void try(const DnnContext *c, const struct Shape *x, ParcType type,
                        .scale = 0.125f, .type = type};
     int64_t own = rt_attention_own_bytes(&a, backward);
     int64_t room = rt_attention_bytes(&a, backward) -
-                   rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
+                   rt_attention_up(own, RT_CUDA_ALIGNMENT);
     AttentionPiece p = {a.b, a.kv};
     char reason[DNN_REASON];
     DnnGraph g;

@@ -10,4 +10,3 @@ CALL(CuResult, cuLaunchHostFunc, ,
 CALL(CuResult, cuStreamGetCaptureInfo, _v2,
      (CuStream stream, CuCaptureStatus *state, uint64_t *id, CuGraph *graph,
       const CuGraphNode **after, size_t *nafter))
-#undef CALL

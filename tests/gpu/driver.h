@@ -14,9 +14,9 @@
 #define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct Driver {
 #include "cuda/api/calls_driver.h"
-#define CALL(result, name, suffix, arguments) result(*name) arguments;
 #include "calls_loopback.h"
 } Driver;
+#undef CALL
 
 /* Fills the table, or ends the program with a message. */
 static inline void driver_open(Driver *cu, const char *program)
@@ -24,9 +24,9 @@ static inline void driver_open(Driver *cu, const char *program)
     static const char *const symbols[] = {
 #define CALL(result, name, suffix, arguments) #name #suffix,
 #include "cuda/api/calls_driver.h"
-#define CALL(result, name, suffix, arguments) #name #suffix,
 #include "calls_loopback.h"
     };
+#undef CALL
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         fprintf(stderr, "%s: %s\n", program, dlerror());

@@ -571,6 +571,7 @@ BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
 }
 
 /* A missing call is an error of the linker. */
+#undef CALL
 #define CALL(result, name, suffix, arguments) (void (*)(void)) name,
 extern void (*const standin_blas_calls[])(void);
 void (*const standin_blas_calls[])(void) = {

@@ -10,8 +10,6 @@
 #define CALL(result, name, suffix, arguments)                                  \
     result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_driver.h"
-#define CALL(result, name, suffix, arguments)                                  \
-    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_blas.h"
 
 enum { M = 16, N = 6, K = 10 }; /* column-major: d [M, N] */

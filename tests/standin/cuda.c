@@ -25,8 +25,6 @@
     result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_driver.h"
 
-#define CALL(result, name, suffix, arguments)                                  \
-    result name arguments __asm__(#name #suffix);
 #include "calls_loopback.h"
 
 enum { VERSION = 13000, LIMIT_SHARED = 48 << 10, MOST_SHARED = 227 << 10 };
@@ -851,11 +849,11 @@ CuResult cuLaunchHostFunc(CuStream stream, void (*call)(void *), void *with)
 }
 
 /* A missing call is an error of the linker. */
+#undef CALL
 #define CALL(result, name, suffix, arguments) (void (*)(void)) name,
 extern void (*const standin_driver_calls[])(void);
 void (*const standin_driver_calls[])(void) = {
 #include "cuda/api/calls_driver.h"
 
-#define CALL(result, name, suffix, arguments) (void (*)(void)) name,
 #include "calls_loopback.h"
 };

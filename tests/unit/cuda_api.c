@@ -78,13 +78,17 @@ typedef cudaStream_t DnnStream;
 
 #define CALL(result, name, suffix, arguments) SAME_TYPE(CudaDriver, name);
 #include "runtime/cuda/api/calls_driver.h"
+#undef CALL
 #define CALL(result, name, suffix, arguments) SAME_TYPE(CudaBlas, name);
 #include "runtime/cuda/api/calls_blas.h"
+#undef CALL
 #define CALL(result, name, suffix, arguments) SAME_TYPE(CudaNccl, name);
 #include "runtime/cuda/api/calls_nccl.h"
+#undef CALL
 #define CALL(result, name, suffix, arguments) SAME_TYPE(CudaNcclWindow, name);
 #include "runtime/cuda/api/calls_nccl_window.h"
 #ifdef HAVE_CUDNN
+#undef CALL
 #define CALL(result, name, suffix, arguments) SAME_TYPE(CudaDnn, name);
 #include "runtime/cuda/api/calls_cudnn.h"
 #endif
@@ -95,10 +99,12 @@ typedef cudaStream_t DnnStream;
 #define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
 extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0)
     cuStreamGetCaptureInfo_v2;
+#undef CALL
 #define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct LoopbackCalls {
 #include "tests/gpu/calls_loopback.h"
 } LoopbackCalls;
+#undef CALL
 #define CALL(result, name, suffix, arguments) SAME_TYPE(LoopbackCalls, name);
 #include "tests/gpu/calls_loopback.h"
 
@@ -110,12 +116,11 @@ typedef struct Symbol {
     const char *ours, *toolkits;
 } Symbol;
 
+#undef CALL
 #define CALL(result, name, suffix, arguments) {#name #suffix, TEXT(name)},
 static const Symbol symbols[] = {
 #include "runtime/cuda/api/calls_driver.h"
-#define CALL(result, name, suffix, arguments) {#name #suffix, TEXT(name)},
 #include "runtime/cuda/api/calls_blas.h"
-#define CALL(result, name, suffix, arguments) {#name #suffix, TEXT(name)},
 #include "tests/gpu/calls_loopback.h"
 };
 

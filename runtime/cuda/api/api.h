@@ -203,20 +203,18 @@ typedef struct CudaDriver {
 #include "cuda/api/calls_driver.h"
 } CudaDriver;
 
-#define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct CudaBlas {
 #include "cuda/api/calls_blas.h"
 } CudaBlas;
 
-#define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct CudaNccl {
 #include "cuda/api/calls_nccl.h"
 } CudaNccl;
 
-#define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct CudaNcclWindow {
 #include "cuda/api/calls_nccl_window.h"
 } CudaNcclWindow;
+#undef CALL
 
 /* A library that is opened at run time. */
 typedef struct CudaLibrary {

@@ -124,6 +124,7 @@ enum {
 typedef struct CudaDnn {
 #include "cuda/api/calls_cudnn.h"
 } CudaDnn;
+#undef CALL
 
 extern const CudaLibrary rt_cudnn_library;
 

@@ -42,4 +42,3 @@ CALL(BlasStatus, cublasLtMatmul, ,
       const void *c, BlasLayout c_layout, void *d, BlasLayout d_layout, const
       BlasAlgorithm *algorithm, void *workspace, size_t workspace_bytes,
       BlasStream stream))
-#undef CALL

@@ -21,4 +21,3 @@ CALL(DnnStatus, cudnnBackendGetAttribute, ,
 CALL(DnnStatus, cudnnBackendFinalize, , (DnnDescriptor descriptor))
 CALL(DnnStatus, cudnnBackendExecute, ,
      (DnnHandle handle, DnnDescriptor plan, DnnDescriptor pack))
-#undef CALL

@@ -5,8 +5,7 @@
  *
  * `name` is the name in the runtime; libcuda.so.1 exports the symbol `name`
  * `suffix`. The suffix is a version, because the driver keeps the old form of a
- * function under its plain name. The including file defines CALL; this file
- * undefines it.
+ * function under its plain name. The including file defines CALL.
  */
 CALL(CuResult, cuInit, , (unsigned int flags))
 CALL(CuResult, cuDriverGetVersion, , (int *version))
@@ -78,4 +77,3 @@ CALL(CuResult, cuLaunchKernel, ,
       int grid_z, unsigned int block_x, unsigned int block_y, unsigned int
       block_z, unsigned int shared_bytes, CuStream stream, void **arguments,
       void **extra))
-#undef CALL

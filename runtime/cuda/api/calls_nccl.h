@@ -38,4 +38,3 @@ CALL(NcclResult, ncclSend, ,
 CALL(NcclResult, ncclRecv, ,
      (void *to, size_t count, NcclElement type, int peer, NcclComm comm,
       NcclStream stream))
-#undef CALL

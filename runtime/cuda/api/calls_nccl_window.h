@@ -7,4 +7,3 @@ CALL(NcclResult, ncclMemFree, , (void *at))
 CALL(NcclResult, ncclCommWindowRegister, ,
      (NcclComm comm, void *at, size_t bytes, NcclWindow *window, int flags))
 CALL(NcclResult, ncclCommWindowDeregister, , (NcclComm comm, NcclWindow window))
-#undef CALL

@@ -15,17 +15,14 @@ static const char *const driver_symbols[] = {
 #include "cuda/api/calls_driver.h"
 };
 
-#define CALL(result, name, suffix, arguments) #name #suffix,
 static const char *const blas_symbols[] = {
 #include "cuda/api/calls_blas.h"
 };
 
-#define CALL(result, name, suffix, arguments) #name #suffix,
 static const char *const nccl_symbols[] = {
 #include "cuda/api/calls_nccl.h"
 };
 
-#define CALL(result, name, suffix, arguments) #name #suffix,
 static const char *const cudnn_symbols[] = {
 #include "cuda/api/calls_cudnn.h"
 };

@@ -46,8 +46,8 @@ COPY_NAME(copy_turn)(uint8_t *to, const uint8_t *from, int64_t rows,
     int64_t at = block_index();
     int x = thread_index() % COPY_TILE;
     int64_t across = (columns + COPY_TILE - 1) / COPY_TILE;
-    int64_t down = (rows + COPY_TILE - 1) / COPY_TILE;
     int64_t column = copy_digit(&at, across) * COPY_TILE;
+    int64_t down = (rows + COPY_TILE - 1) / COPY_TILE;
     int64_t row = copy_digit(&at, down) * COPY_TILE;
     int64_t i3 = copy_digit(&at, d3), i2 = copy_digit(&at, d2);
     int64_t i1 = copy_digit(&at, d1);

@@ -11,6 +11,7 @@
  */
 #include "driver/fit.h"
 
+#include "codegen/target/target.h"
 #include "report/report.h"
 
 static const char *size_text(const Program *p, int64_t bytes)
@@ -18,11 +19,9 @@ static const char *size_text(const Program *p, int64_t bytes)
     return bytes_text(p->arena, bytes);
 }
 
-enum { APART = 32 };
-
 static int64_t apart(const Options *o)
 {
-    return o->target == TARGET_CUDA ? o->memory_limit / APART : 0;
+    return o->target == TARGET_CUDA ? o->memory_limit / PARC_DEVICE_APART : 0;
 }
 
 /* The memory that the plan may use. */

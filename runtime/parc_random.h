@@ -24,8 +24,8 @@
 #define PARC_RANDOM static inline
 #endif
 
-/* Rounds, the multipliers of a round, and the increments of the key after each
- * round. */
+/* The number of rounds, the multipliers of a round, and the increments of the
+ * key after each round. */
 #define PARC_PHILOX_ROUNDS 10
 #define PARC_PHILOX_A 0xD2511F53u
 #define PARC_PHILOX_B 0xCD9E8D57u
@@ -86,7 +86,15 @@ PARC_RANDOM void parc_random_four(float u[4], int64_t key, uint32_t site,
         u[i] = parc_unit(c[i]);
 }
 
-#define PARC_KEY_HIGH 0x1FFFFFu
+#define PARC_KEY_HIGH 0x1FFFFFu /* the bits of a key above its first word */
+
+/* The padded length of a row of t attention weights. The index of a weight
+ * counts rows of this length, so it decides each weight's random number. */
+PARC_RANDOM int64_t parc_weight_row(int64_t t)
+{
+    enum { MULTIPLE = 64 };
+    return (t + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+}
 
 /* A key of 53 bits from a block's words. */
 PARC_RANDOM int64_t parc_key_of(const uint32_t c[4])

@@ -26,6 +26,8 @@ enum {
     PARC_MAX_STACK = 4,
     PARC_MAX_LOOPS = 6,
     PARC_SHARED_ALIGN = 1 << 21, /* the size of a large page */
+    PARC_DEVICE_APART = 32, /* 1 / 32 of a GPU's memory is kept free
+                               (driver/fit.c) */
 };
 
 typedef struct ParcRt ParcRt;

@@ -52,6 +52,9 @@ int rt_file_map(const char *path, const unsigned char **map, int64_t *size);
 const unsigned char *rt_input_map(const char *path, int64_t *size);
 void rt_input_unmap(const unsigned char *map, int64_t size);
 bool rt_is_regular(const char *path);
+/* The number at the start of a file of /sys or /proc; `otherwise` if there is
+ * none. */
+double rt_read_number(const char *path, double otherwise);
 /* Whether two paths name one regular file, or one that does not exist yet. */
 bool rt_is_same_file(const char *a, const char *b);
 

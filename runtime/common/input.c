@@ -59,6 +59,17 @@ void rt_input_unmap(const unsigned char *map, int64_t size)
         munmap((void *)(uintptr_t)map, (size_t)size);
 }
 
+double rt_read_number(const char *path, double otherwise)
+{
+    double value = otherwise;
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%lf", &value) != 1)
+        value = otherwise;
+    if (f)
+        fclose(f);
+    return value;
+}
+
 bool rt_is_regular(const char *path)
 {
     struct stat st;

@@ -11,6 +11,11 @@
 
 #include "parc_rt.h"
 
+static inline int64_t rt_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline int64_t rt_type_size(ParcType type)
 {
     static const int8_t size[] = {[PARC_F32] = 4, [PARC_BF16] = 2,
@@ -43,6 +48,20 @@ static inline const float *rt_as_floats(ParcType type, const void *from,
         return from;
     rt_widen(room, type, from, n);
     return room;
+}
+
+/* The valid elements of run j: the last run of a flat shard has padding. */
+static inline int64_t rt_valid_run(const ParcPart *p, int64_t j)
+{
+    int64_t left = p->valid - j * p->inner;
+    return p->valid == 0 || left > p->inner ? p->inner : left < 0 ? 0 : left;
+}
+
+/* The distance between two rows of the gathered tensor, which excludes padding
+ * unless `inside`. */
+static inline int64_t rt_whole_row(const ParcPart *p, int64_t ranks)
+{
+    return p->valid == 0 || p->inside ? ranks * p->inner : p->valid;
 }
 
 #endif

@@ -132,7 +132,7 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                           int64_t queries, int64_t key)
 {
     int64_t keys =
-        rt_seen(a, query + queries - 1, key, rt_less(RT_KEYS, a->t - key));
+        rt_seen(a, query + queries - 1, key, rt_least(RT_KEYS, a->t - key));
     int64_t columns = rt_padded(keys), row = rt_row(a->e);
     int64_t first = a->causal && key > query ? key - query : 0;
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
@@ -178,9 +178,9 @@ static void forward_task(const ParcAttention *a, float *scratch, void *o,
 {
     Forward f = forward_scratch(a, scratch);
     f.row = row;
-    int64_t queries = rt_less(RT_QUERIES, a->s - query);
+    int64_t queries = rt_least(RT_QUERIES, a->s - query);
     int64_t e = rt_row(a->e), q_row = a->kv * a->g * a->d;
-    int64_t end = a->causal ? rt_less(a->t, query + queries) : a->t;
+    int64_t end = a->causal ? rt_least(a->t, query + queries) : a->t;
     RtRows block =
         rt_rows(f.query, a->type, rt_element(a->type, q, query * q_row), q_row,
                 queries, a->d);

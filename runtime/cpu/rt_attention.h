@@ -22,17 +22,12 @@ enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };
 /* Floats of scratch that a thread of the backward pass needs. */
 int64_t rt_attention_grad_floats(const ParcAttention *a);
 
-static inline int64_t rt_less(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The number of the `keys` keys from `key` on that the query attends to; may
  * be less than 1. */
 static inline int64_t rt_seen(const ParcAttention *a, int64_t query,
                               int64_t key, int64_t keys)
 {
-    return a->causal ? rt_less(keys, query - key + 1) : keys;
+    return a->causal ? rt_least(keys, query - key + 1) : keys;
 }
 
 /* Copies a short row without a call of memcpy. */
@@ -60,12 +55,12 @@ static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
 }
 
 /* The factors of dropout for the weights of a row, from key `key` on. The
- * index of a weight counts rows as a multiple of 64 long, so a block of keys
+ * index of a weight counts padded rows (parc_weight_row), so a block of keys
  * is drawn in one call. Columns after the last key are arbitrary. */
 static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
                                int64_t row, int64_t key, int64_t columns)
 {
-    int64_t wide = (a->t + 63) / 64 * 64;
+    int64_t wide = parc_weight_row(a->t);
     float drop = a->drop, grow = 1 / (1 - drop);
     parc_random_row(keep, rt_number(a->key), a->site, row * wide + key, columns);
 #pragma omp simd
@@ -107,9 +102,8 @@ typedef struct RtRows {
 static inline RtRows rt_rows(float *room, ParcType type, const void *from,
                              int64_t stride, int64_t rows, int64_t n)
 {
-    if (type == PARC_F32) {
+    if (type == PARC_F32)
         return (RtRows){from, stride};
-    }
     rt_pack(room, type, from, stride, rows, n);
     return (RtRows){room, rt_row(n)};
 }
@@ -147,11 +141,10 @@ static inline void rt_pack_transposed(float *restrict to, RtRows rows_of,
     const float *restrict from = rows_of.at;
     int64_t stride = rows_of.stride;
     int64_t wide = rt_padded(rows), fours = rows / 4 * 4, done = n / 4 * 4;
-    for (int64_t i = 0; i < fours; i += 4) {
+    for (int64_t i = 0; i < fours; i += 4)
         for (int64_t x = 0; x < done; x += 4)
             rt_transpose_four(to + x * RT_KEY_ROW + i, RT_KEY_ROW,
                               from + i * stride + x, stride);
-    }
     for (int64_t x = 0; x < n; x++) {
         for (int64_t i = x < done ? fours : 0; i < rows; i++)
             to[x * RT_KEY_ROW + i] = from[i * stride + x];

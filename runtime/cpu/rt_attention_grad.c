@@ -137,7 +137,7 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
     int64_t heads = a->kv * a->g, d = rt_row(a->d), e = rt_row(a->e);
-    int64_t queries = rt_less(RT_QUERIES, a->s - query);
+    int64_t queries = rt_least(RT_QUERIES, a->s - query);
     int64_t keys = rt_seen(a, query + queries - 1, key, all_keys);
     int64_t columns = rt_padded(keys);
     rt_pack(w->query, a->type,
@@ -186,7 +186,7 @@ static void key_block(const Task *t, int64_t key)
 {
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
-    int64_t keys = rt_less(RT_KEYS, a->t - key);
+    int64_t keys = rt_least(RT_KEYS, a->t - key);
     int64_t d = rt_row(a->d), e = rt_row(a->e);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
     int64_t first = a->causal ? key : 0;
@@ -200,10 +200,9 @@ static void key_block(const Task *t, int64_t key)
                        keys, a->e);
     memset(w->dkeys, 0, (size_t)(keys * d) * sizeof *w->dkeys);
     memset(w->dvalues, 0, (size_t)(keys * e) * sizeof *w->dvalues);
-    for (int64_t h = 0; h < a->g; h++) {
+    for (int64_t h = 0; h < a->g; h++)
         for (int64_t i = first; i < a->s; i += RT_QUERIES)
             tile(t, h, i, key, keys);
-    }
     store_rows(a->type, t->dk, key * k_row, k_row, w->dkeys, d, keys, a->d);
     store_rows(a->type, t->dv, key * v_row, v_row, w->dvalues, e, keys, a->e);
 }

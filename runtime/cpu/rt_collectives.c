@@ -26,8 +26,6 @@
 enum {
     TILE = 2048,      /* elements that are summed at a time, in cache */
     GRAIN = 1 << 15,  /* minimum number of elements for several threads */
-    COPY_GRAIN = 4 * GRAIN, /* minimum bytes of a copy for several
-                             * threads */
     SLICE_ALIGN = 16, /* slices end at cache lines */
     MOST_FAR = 16,    /* maximum number of ranks for a sum with non-temporal
                          stores */
@@ -48,7 +46,7 @@ static ParcPart in_bytes(const ParcPart *p)
 }
 
 /* Barrier before a collective; checks that all ranks are at the same one. */
-static void enter(ParcRt *rt, int id, uint32_t axes)
+static void enter_collective(ParcRt *rt, int id, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
     RtSlot *slot = rt->world->slot, *own = &slot[rt->rank];
@@ -67,7 +65,7 @@ static void enter(ParcRt *rt, int id, uint32_t axes)
     rt_mark(rt, RT_MARK_MOVE);
 }
 
-static void leave(ParcRt *rt, uint32_t axes)
+static void leave_collective(ParcRt *rt, uint32_t axes)
 {
     if (rt->group[axes].n > 1) {
         rt_mark(rt, RT_MARK_WAIT);
@@ -76,60 +74,11 @@ static void leave(ParcRt *rt, uint32_t axes)
     }
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* The valid elements of run j: the last run of a flat shard has padding. */
-static int64_t valid_run(const ParcPart *p, int64_t j)
-{
-    return p->valid == 0
-               ? p->inner
-               : larger(0, smaller(p->inner, p->valid - j * p->inner));
-}
-
-/* The distance between two rows of the gathered tensor, which excludes padding
- * unless `inside`. */
-static int64_t whole_row(const ParcPart *p, int64_t ranks)
-{
-    return p->valid == 0 || p->inside ? ranks * p->inner : p->valid;
-}
-
 /* Clears the padding of the rank's run. */
 static void clear_padding(char *dst, const ParcPart *p, int64_t valid)
 {
     for (int64_t o = 0; valid < p->inner && o < p->outer; o++)
         memset(dst + o * p->inner + valid, 0, (size_t)(p->inner - valid));
-}
-
-/* Copies `rows` rows of `n` bytes between two strides, with all threads. */
-static void copy_rows(ParcRt *rt, char *dst, int64_t dst_stride,
-                      const char *src, int64_t src_stride, int64_t rows,
-                      int64_t n)
-{
-    if (dst == src || n == 0)
-        return;
-    int64_t chunks = larger(1, smaller(rt->threads, n / COPY_GRAIN));
-    int64_t step = (n + chunks - 1) / chunks;
-    bool wide = rows * n > COPY_GRAIN, far = rows * n >= RT_FAR;
-#pragma omp parallel for collapse(2) schedule(static) if (wide)
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t c = 0; c < chunks; c++) {
-            int64_t from = c * step, count = smaller(step, n - from);
-            char *to = dst + i * dst_stride + from;
-            const char *at = src + i * src_stride + from;
-            if (far && count >= TILE)
-                rt_copy_far(to, at, count);
-            else if (count > 0)
-                memcpy(to, at, (size_t)count);
-        }
-    }
 }
 
 /* This barrier does not compare ids: one rank may already be at the next
@@ -150,17 +99,17 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
                      const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
-    enter(rt, id, axes);
+    enter_collective(rt, id, axes);
     for (int i = 0; i < n; i++) {
         ParcPart p = in_bytes(&part[i]);
-        int64_t row = whole_row(&p, g->n);
+        int64_t row = rt_whole_row(&p, g->n);
         for (int j = 0; j < g->n; j++)
-            copy_rows(rt, rt->arena + p.dst + j * p.inner, row,
+            rt_copy_rows(rt, rt->arena + p.dst + j * p.inner, row,
                       rt_peer(rt, g->member[j]) + p.src +
                           (p.inside ? j * p.inner : 0),
-                      p.inside ? row : p.inner, p.outer, valid_run(&p, j));
+                      p.inside ? row : p.inner, p.outer, rt_valid_run(&p, j));
     }
-    leave(rt, axes);
+    leave_collective(rt, axes);
 }
 
 static void combine(float *restrict to, const float *restrict from, int64_t n,
@@ -218,17 +167,17 @@ static void sum_far(const ParcRt *rt, const RtGroup *g, const ParcPart *p,
 static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
 {
     char *dst = rt->arena + p->dst;
-    int64_t count = valid_run(p, g->index);
+    int64_t count = rt_valid_run(p, g->index);
     int64_t tiles = (count + TILE - 1) / TILE;
     bool far = p->outer * count * (int64_t)sizeof(float) >= RT_FAR;
     bool direct = far && p->type == PARC_F32 && g->n <= MOST_FAR;
 #pragma omp parallel for collapse(2)                                           \
     schedule(static) if (p->outer * count > GRAIN)
-    for (int64_t o = 0; o < p->outer; o++) {
+    for (int64_t o = 0; o < p->outer; o++)
         for (int64_t t = 0; t < tiles; t++) {
             float sum[TILE];
-            int64_t at = t * TILE, n = smaller(TILE, count - at);
-            int64_t from = o * whole_row(p, g->n) + g->index * p->inner + at;
+            int64_t at = t * TILE, n = rt_least(TILE, count - at);
+            int64_t from = o * rt_whole_row(p, g->n) + g->index * p->inner + at;
             void *to = rt_element_out(p->type, dst, o * p->inner + at);
             if (direct) {
                 sum_far(rt, g, p, to, from, n);
@@ -237,18 +186,17 @@ static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
                 put_sums(p, to, sum, n, far);
             }
         }
-    }
     ParcPart bytes = in_bytes(p);
-    clear_padding(dst, &bytes, valid_run(&bytes, g->index));
+    clear_padding(dst, &bytes, rt_valid_run(&bytes, g->index));
 }
 
 void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
                          const ParcPart *part)
 {
-    enter(rt, id, axes);
+    enter_collective(rt, id, axes);
     for (int i = 0; i < n; i++)
         reduce_part(rt, &rt->group[axes], &part[i]);
-    leave(rt, axes);
+    leave_collective(rt, axes);
 }
 
 static void all_reduce_part(ParcRt *rt, const RtGroup *g, ParcReduce op,
@@ -257,13 +205,13 @@ static void all_reduce_part(ParcRt *rt, const RtGroup *g, ParcReduce op,
     int64_t count = p->outer * p->inner;
     int64_t slice = (count + g->n - 1) / g->n;
     slice = (slice + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
-    int64_t begin = smaller(count, slice * g->index);
-    int64_t end = smaller(count, begin + slice);
+    int64_t begin = rt_least(count, slice * g->index);
+    int64_t end = rt_least(count, begin + slice);
     bool far = (end - begin) * (int64_t)sizeof(float) >= RT_FAR;
 #pragma omp parallel for schedule(static) if (end - begin > GRAIN)
     for (int64_t at = begin; at < end; at += TILE) {
         float sum[TILE];
-        int64_t m = smaller(TILE, end - at);
+        int64_t m = rt_least(TILE, end - at);
         reduce_tile(rt, g, sum, p, at, m, op);
         for (int j = 0; j < g->n; j++) {
             char *to = rt_peer(rt, g->member[j]) + p->dst;
@@ -276,17 +224,16 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
                      const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
-    enter(rt, id, axes);
-    for (int i = 0; i < n; i++) {
+    enter_collective(rt, id, axes);
+    for (int i = 0; i < n; i++)
         if (g->n == 1) {
             ParcPart p = in_bytes(&part[i]);
-            copy_rows(rt, rt->arena + p.dst, p.inner, rt->arena + p.src,
+            rt_copy_rows(rt, rt->arena + p.dst, p.inner, rt->arena + p.src,
                       p.inner, p.outer, p.inner);
         } else {
             all_reduce_part(rt, g, op, &part[i]);
         }
-    }
-    leave(rt, axes);
+    leave_collective(rt, axes);
 }
 
 /* Copies row (o, m) of peer j's slice for this rank to j's position in the
@@ -297,30 +244,30 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     const RtGroup *g = &rt->group[axes];
     int64_t k = g->n, row = in_bytes(part).inner, box = part->middle * row;
     char *dst = rt->arena + part->dst;
-    enter(rt, id, axes);
+    enter_collective(rt, id, axes);
     for (int j = 0; j < g->n; j++) {
         const char *src = rt_peer(rt, g->member[j]) + part->src;
         for (int64_t o = 0; o < part->outer; o++) {
             int64_t whole = o * k * box;
             if (minor)
-                copy_rows(rt, dst + whole + j * box, row,
+                rt_copy_rows(rt, dst + whole + j * box, row,
                           src + whole + g->index * row, k * row, part->middle,
                           row);
             else
-                copy_rows(rt, dst + whole + j * row, k * row,
+                rt_copy_rows(rt, dst + whole + j * row, k * row,
                           src + whole + g->index * box, row, part->middle, row);
         }
     }
-    leave(rt, axes);
+    leave_collective(rt, axes);
 }
 
 void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
     ParcPart p = in_bytes(part);
-    int64_t n = valid_run(&p, g->index), row = p.inner;
-    copy_rows(rt, rt->arena + p.dst, row, rt->arena + p.src + g->index * row,
-              whole_row(&p, g->n), p.outer, n);
+    int64_t n = rt_valid_run(&p, g->index), row = p.inner;
+    rt_copy_rows(rt, rt->arena + p.dst, row, rt->arena + p.src + g->index * row,
+              rt_whole_row(&p, g->n), p.outer, n);
     clear_padding(rt->arena + p.dst, &p, n);
 }
 
@@ -329,7 +276,7 @@ void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
     int64_t n = part->outer * in_bytes(part).inner;
     char *dst = rt->arena + part->dst;
     if (rt->group[axes].index == 0)
-        copy_rows(rt, dst, n, rt->arena + part->src, n, 1, n);
+        rt_copy_rows(rt, dst, n, rt->arena + part->src, n, 1, n);
     else
         memset(dst, 0, (size_t)n);
 }

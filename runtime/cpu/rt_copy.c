@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/type.h"
+#include "cpu/rt_stream.h"
 #include "params/box.h"
 #include "rt.h"
 
@@ -26,13 +27,12 @@ static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
                    int64_t *dst)
 {
     *src = *dst = 0;
-    for (int d = c->box.n - 1; d >= 0; d--) {
+    for (int d = c->box.n - 1; d >= 0; d--)
         if (d != a && d != b) {
             *src += index % c->box.dim[d] * c->box.src[d];
             *dst += index % c->box.dim[d] * c->box.dst[d];
             index /= c->box.dim[d];
         }
-    }
 }
 
 /* dst[i][j] = src[j][i] for a tile: `rows` along the dim in which the source
@@ -42,11 +42,10 @@ __attribute__((always_inline)) static inline void
 move_tile(char *restrict dst, int64_t dst_stride, const char *restrict src,
           int64_t src_stride, int64_t rows, int64_t columns, int size)
 {
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             memcpy(dst + (i * dst_stride + j) * size,
                    src + (j * src_stride + i) * size, (size_t)size);
-    }
 }
 
 static void copy_tile(const Copy *c, char *dst, int64_t dst_stride,
@@ -78,21 +77,15 @@ static void copy_lines(const Copy *c, char *dst, const char *src,
     int64_t pieces = lines == 1 ? (n + GRAIN - 1) / GRAIN : 1;
     int64_t step = (n + pieces - 1) / pieces;
 #pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
-    for (int64_t i = 0; i < lines; i++) {
+    for (int64_t i = 0; i < lines; i++)
         for (int64_t p = 0; p < pieces; p++) {
             int64_t from, to, begin = p * step;
-            int64_t count = n - begin < step ? n - begin : step;
+            int64_t count = rt_least(n - begin, step);
             locate(c, last, last, i, &from, &to);
             copy_line(c, dst + (to + begin) * c->size,
                       src + (from + begin * c->box.src[last]) * c->size, count,
                       c->box.src[last]);
         }
-    }
-}
-
-static int64_t at_most(int64_t n)
-{
-    return n < TILE ? n : TILE;
 }
 
 static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
@@ -103,7 +96,7 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
     int64_t planes = elements / rows / columns;
     int64_t down = (rows + TILE - 1) / TILE;
 #pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
-    for (int64_t p = 0; p < planes; p++) {
+    for (int64_t p = 0; p < planes; p++)
         for (int64_t t = 0; t < down; t++) {
             int64_t from, to, i = t * TILE;
             locate(c, inner, last, p, &from, &to);
@@ -111,10 +104,9 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
                 copy_tile(c, dst + (to + i * c->box.dst[inner] + j) * c->size,
                           c->box.dst[inner],
                           src + (from + i + j * c->box.src[last]) * c->size,
-                          c->box.src[last], at_most(rows - i),
-                          at_most(columns - j));
+                          c->box.src[last], rt_least(rows - i, TILE),
+                          rt_least(columns - j, TILE));
         }
-    }
 }
 
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
@@ -134,16 +126,36 @@ void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
         copy_tiles(&c, inner, dst, src, elements);
 }
 
+void rt_copy_rows(ParcRt *rt, char *dst, int64_t dst_stride, const char *src,
+                  int64_t src_stride, int64_t rows, int64_t n)
+{
+    /* bytes for several threads; for non-temporal stores of a row */
+    enum { COPY_GRAIN = 1 << 17, LONG = 2048 };
+    if (dst == src || n == 0)
+        return;
+    int64_t chunks = n < COPY_GRAIN ? 1 : rt_least(rt->threads, n / COPY_GRAIN);
+    int64_t step = (n + chunks - 1) / chunks;
+    bool wide = rows * n > COPY_GRAIN, far = rows * n >= RT_FAR;
+#pragma omp parallel for collapse(2) schedule(static) if (wide)
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < chunks; c++) {
+            int64_t from = c * step, count = rt_least(step, n - from);
+            char *to = dst + i * dst_stride + from;
+            const char *at = src + i * src_stride + from;
+            if (far && count >= LONG)
+                rt_copy_far(to, at, count);
+            else if (count > 0)
+                memcpy(to, at, (size_t)count);
+        }
+}
+
 void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
                     const void *src, int64_t src_row, int64_t rows,
                     int64_t width)
 {
-    size_t bytes = (size_t)(width * rt_type_size(type));
-    (void)rt;
-#pragma omp parallel for schedule(static) if (rows * width > GRAIN)
-    for (int64_t i = 0; i < rows; i++)
-        memcpy(rt_element_out(type, dst, i * dst_row),
-               rt_element(type, src, i * src_row), bytes);
+    int64_t size = rt_type_size(type);
+    rt_copy_rows(rt, dst, dst_row * size, src, src_row * size, rows,
+                 width * size);
 }
 
 void parc_move(ParcRt *rt, void *to, const void *from, int64_t bytes)
@@ -152,7 +164,7 @@ void parc_move(ParcRt *rt, void *to, const void *from, int64_t bytes)
     (void)rt;
 #pragma omp parallel for schedule(static) if (bytes > PIECE)
     for (int64_t at = 0; at < bytes; at += PIECE) {
-        int64_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        int64_t n = rt_least(bytes - at, PIECE);
         memcpy((char *)to + at, (const char *)from + at, (size_t)n);
     }
 }

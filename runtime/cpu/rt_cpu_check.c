@@ -75,10 +75,9 @@ static const char *level_of(uint64_t has)
                                        [PARC_IN_V4] = "x86-64-v4",
                                        [PARC_IN_AMX] = "amx"};
     int level = PARC_IN_NO_LEVEL;
-    for (int i = 0; i < PARC_CPU_COUNT; i++) {
+    for (int i = 0; i < PARC_CPU_COUNT; i++)
         if (!(has >> i & 1) && feature[i].level < level)
             level = feature[i].level;
-    }
     return level > 0 ? name[level - 1] : NULL;
 }
 
@@ -145,12 +144,11 @@ void parc_cpu_check(const char *program, const ParcCpu *cpu)
             "%s: error: compiled with --cpu %s, but this machine lacks",
             slash ? slash + 1 : program ? program : "train", cpu->level);
     const char *between = " ";
-    for (int i = 0; i < PARC_CPU_COUNT; i++) {
+    for (int i = 0; i < PARC_CPU_COUNT; i++)
         if (lacks >> i & 1) {
             fprintf(stderr, "%s%s", between, feature[i].name);
             between = ", ";
         }
-    }
     const char *level = level_of(machine);
     fprintf(stderr, ": compile it on this machine%s%s\n",
             level ? ", or with parc --cpu " : "", level ? level : "");

@@ -1,5 +1,5 @@
 /* rt_device.c: implements the functions that the runtime requires of a target
- * (device.h) for the CPU: memory, threads, and execution of a step.
+ * (device.h) for the CPU: memory, execution of a step, and peak flops.
  *
  * A rank's arena on the CPU is its host mirror (device.h): the memory in
  * which the host writes inputs and reads results, shared by all ranks of the
@@ -11,32 +11,24 @@
 #include <linux/mman.h>
 #include <math.h>
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "common/files.h"
 #include "common/message.h"
-#include "cpu/rt_threads.h"
+#include "cpu/rt_matmul.h"
 #include "launch/world.h"
+#include "parc_cpu.h"
 #include "rt.h"
 #include "trace/trace.h"
 
 const RtVariable rt_device_variables[] = {{NULL, NULL}};
 
-void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
-{
-    rt_threads_wait(argv, model, threads);
-}
-
 double rt_device_host_bytes(const ParcModel *model, const char **what)
 {
     *what = "the plan";
     return (double)rt_arena_counted(model);
-}
-
-void rt_device_place(const RtWorld *w, int rank)
-{
-    rt_threads_place(w, rank);
 }
 
 /* Linux backs shared memory with small pages. This reads one byte in each
@@ -147,7 +139,7 @@ bool rt_device_repeats(const ParcRt *rt)
     return true;
 }
 
-static void execute(ParcRt *rt, void (*program)(ParcRt *))
+static void run_on_cpu(ParcRt *rt, void (*program)(ParcRt *))
 {
     program(rt);
     atomic_store(&rt->world->slot[rt->rank].work, 0);
@@ -157,12 +149,12 @@ static void execute(ParcRt *rt, void (*program)(ParcRt *))
 
 void rt_device_step(ParcRt *rt)
 {
-    execute(rt, rt->model->step);
+    run_on_cpu(rt, rt->model->step);
 }
 
 void rt_device_run(ParcRt *rt, const ParcEval *e)
 {
-    execute(rt, e->run);
+    run_on_cpu(rt, e->run);
 }
 
 /* A step reads the mirror: uploads may not overlap it. */
@@ -195,4 +187,41 @@ void rt_device_close(ParcRt *rt)
 char *parc_arena(ParcRt *rt)
 {
     return rt->arena;
+}
+
+/* ---- the CPU ------------------------------------------------------------- */
+
+/* rt_cpu_check.c is compiled without these extensions. */
+const uint64_t parc_cpu_library = PARC_CPU_FEATURES;
+
+/* Flops of two fused multiply-adds of full vector width. */
+#if defined(__AVX512F__)
+enum { FLOPS_A_CYCLE = 64 };
+#elif defined(__FMA__)
+enum { FLOPS_A_CYCLE = 32 };
+#else
+enum { FLOPS_A_CYCLE = 16 };
+#endif
+
+/* The nominal clock rate; 0 if the system does not report it. */
+static double clock_hz(void)
+{
+    double best = 1e3 * rt_read_number(
+        "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", 0);
+    char line[256];
+    FILE *f = best > 0 ? NULL : fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        double mhz;
+        if (sscanf(line, "cpu MHz : %lf", &mhz) == 1 && mhz * 1e6 > best)
+            best = mhz * 1e6;
+    }
+    if (f)
+        fclose(f);
+    return best;
+}
+
+double rt_device_peak_flops(const ParcRt *rt)
+{
+    int busy = rt->nranks * rt->threads, cores = rt_cores();
+    return clock_hz() * FLOPS_A_CYCLE * (double)rt_least(busy, cores);
 }

@@ -31,7 +31,7 @@ void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
     }
 }
 
-static void add_piece(float *restrict sum, ParcType type, const void *dy,
+static void add_row_piece(float *restrict sum, ParcType type, const void *dy,
                       int64_t n)
 {
     float room[TILE];
@@ -51,9 +51,9 @@ static void add_columns(float *grad, ParcType type, const void *dy,
         if (row < 0 || row >= rows)
             continue;
         for (int64_t c = from; c < to; c += TILE)
-            add_piece(grad + row * width + c, type,
+            add_row_piece(grad + row * width + c, type,
                       rt_element(type, dy, i * width + c),
-                      to - c < TILE ? to - c : TILE);
+                      rt_least(to - c, TILE));
     }
 }
 
@@ -63,11 +63,11 @@ void parc_embedding_add(ParcRt *rt, ParcType type, float *grad, const void *dy,
 {
     int64_t first = base ? *base : 0;
     int64_t parts = (width + LINE - 1) / LINE;
-    parts = parts < rt->threads ? parts : rt->threads;
+    parts = rt_least(parts, rt->threads);
     int64_t step = ((width + parts - 1) / parts + LINE - 1) / LINE * LINE;
 #pragma omp parallel for schedule(static) if (n * width > GRAIN)
     for (int64_t p = 0; p < parts; p++) {
-        int64_t from = p * step, to = from + step < width ? from + step : width;
+        int64_t from = p * step, to = rt_least(from + step, width);
         if (from < to)
             add_columns(grad, type, dy, ids, n, rows, width, first, from, to);
     }
@@ -80,7 +80,7 @@ void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
     int64_t all = rows * width, pieces = (all + CLEARED - 1) / CLEARED;
 #pragma omp parallel for schedule(static) if (all > GRAIN)
     for (int64_t p = 0; p < pieces; p++) {
-        int64_t at = p * CLEARED, count = all - at < CLEARED ? all - at : CLEARED;
+        int64_t at = p * CLEARED, count = rt_least(all - at, CLEARED);
         memset(grad + at, 0, (size_t)count * sizeof *grad);
     }
     parc_embedding_add(rt, type, grad, dy, ids, n, rows, width, base);

@@ -22,7 +22,6 @@
 #include "common/type.h"
 #include "cpu/rt_matmul.h"
 #include "cpu/rt_matmul_primitive.h"
-#include "cpu/rt_threads.h"
 #include "launch/world.h"
 #include "rt.h"
 

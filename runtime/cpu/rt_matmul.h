@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "parc_rt.h"
+#include "common/type.h"
 
 /* A matrix of the product; `batch` matrices if batch > 1, stride[0] apart. */
 typedef struct View {
@@ -28,11 +28,6 @@ typedef struct Plan {
     bool swapped;          /* SRC is the spec's b, WEIGHTS its a */
 } Plan;
 
-static inline int64_t rt_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* n divided by `of`, rounded up. */
 static inline int64_t rt_pieces(int64_t n, int64_t of)
 {
@@ -51,6 +46,8 @@ static inline int64_t rt_shares(const View *c, int64_t rows, int64_t columns)
 Plan rt_plan_of(const ParcMatmulSpec *spec);
 Plan rt_plan_one_by_one(const Plan *p);
 bool rt_is_all_f32(const Plan *p);
+/* Frees all matmuls. */
+void rt_matmul_close(ParcRt *rt);
 
 /* The scratch bytes of a matmul at a level other than PARC_CPU_NATIVE. */
 int64_t rt_matmul_bound(const ParcMatmulSpec *spec, int threads,

@@ -15,6 +15,8 @@
 #include <immintrin.h>
 #endif
 
+#include "parc_rt.h"
+
 enum { RT_FAR = 2 << 20, RT_FAR_LINE = 64 };
 
 static inline void rt_stream_line(char *to, const char *from)
@@ -55,15 +57,19 @@ static inline void rt_copy_far(void *to, const void *from, int64_t n)
     int64_t at = rt_stream_head(to, n);
     memcpy(dst, src, (size_t)at);
     int64_t run = (n - at) / (RUNS * RT_FAR_LINE) * RT_FAR_LINE;
-    for (int64_t i = at; i < at + run; i += RT_FAR_LINE) {
+    for (int64_t i = at; i < at + run; i += RT_FAR_LINE)
         for (int64_t r = 0; r < RUNS; r++)
             rt_stream_line(dst + i + r * run, src + i + r * run);
-    }
     for (at += RUNS * run; at + RT_FAR_LINE <= n; at += RT_FAR_LINE)
         rt_stream_line(dst + at, src + at);
     memcpy(dst + at, src + at, (size_t)(n - at));
     rt_stream_end();
 }
+
+/* Copies `rows` rows of `n` bytes between two strides, with all threads
+ * (rt_copy.c). */
+void rt_copy_rows(ParcRt *rt, char *dst, int64_t dst_stride, const char *src,
+                  int64_t src_stride, int64_t rows, int64_t n);
 
 enum { RT_FAR_FLOATS = RT_FAR_LINE / sizeof(float) };
 

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/message.h"
-#include "cpu/rt_threads.h"
+#include "device.h"
 #include "launch/world.h"
 #include "rt.h"
 
@@ -31,7 +32,14 @@ static bool user_sets_waiting(void)
            getenv("KMP_BLOCKTIME");
 }
 
-void rt_threads_wait(char **argv, const ParcModel *model, int64_t wanted)
+/* Sets the wait policy. GNU's OpenMP lets idle threads poll for milliseconds.
+ * On a machine with other work, each parallel loop then waits for a thread
+ * that has lost its core, and a step takes ten times as long. With a core for
+ * every thread the threads poll for a short time, otherwise they sleep
+ * immediately. The library reads the policy from the environment when it is
+ * loaded, before main, so the program executes itself a second time. A policy
+ * that the user has set takes precedence. */
+void rt_device_begin(char **argv, const ParcModel *model, int64_t wanted)
 {
     bool fewer = wanted > 0 && wanted < model->threads;
     int threads = fewer ? (int)wanted : model->threads;
@@ -57,16 +65,9 @@ typedef struct Cpu {
 static int topology(int cpu, const char *what)
 {
     char path[96];
-    int value = -1;
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s",
              cpu, what);
-    FILE *f = fopen(path, "r");
-    if (f) {
-        if (fscanf(f, "%d", &value) != 1)
-            value = -1;
-        fclose(f);
-    }
-    return value;
+    return (int)rt_read_number(path, -1);
 }
 
 static int by_place(const void *x, const void *y)
@@ -102,7 +103,8 @@ static bool user_sets_places(void)
            getenv("GOMP_CPU_AFFINITY") || getenv("KMP_AFFINITY");
 }
 
-void rt_threads_place(const RtWorld *w, int rank)
+/* Starts the rank's threads and pins each to its CPU. */
+void rt_device_place(const RtWorld *w, int rank)
 {
     cpu_set_t have;
     int all = w->nranks * w->threads;

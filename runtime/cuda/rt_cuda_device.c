@@ -150,11 +150,11 @@ static void choose_device(ParcRt *rt)
 
 /* ---- its memory ---------------------------------------------------------- */
 
-/* The value for --device-memory that makes a plan fit in `bytes`: parc keeps
- * 1/32 of it free for other memory on the device (driver/fit.c). */
+/* The value for --device-memory that makes a plan fit in `bytes`: parc keeps a
+ * part of it free for other memory on the device (driver/fit.c). */
 static double as_told(size_t bytes)
 {
-    return (double)bytes * 32 / 31;
+    return (double)bytes * PARC_DEVICE_APART / (PARC_DEVICE_APART - 1);
 }
 
 /* The number of ranks with arenas on this rank's device: with PARC_DEVICE all
@@ -241,6 +241,8 @@ static void make_streams(ParcRt *rt)
         CU(rt, cuEventCreate(&d->join[i], RT_CU_EVENT_DISABLE_TIMING));
     }
     CU(rt, cuEventCreate(&d->fork, RT_CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < 2; i++)
+        CU(rt, cuEventCreate(&d->timer[i], RT_CU_EVENT_DEFAULT));
     d->event = rt_allocate((size_t)(m->nevents + 1) * sizeof *d->event);
     d->recorded =
         rt_allocate((size_t)(m->nevents + 1) * sizeof *d->recorded);
@@ -256,6 +258,8 @@ static void destroy_streams(ParcRt *rt)
     free(d->event);
     free(d->recorded);
     CU(rt, cuEventDestroy(d->fork));
+    for (int i = 0; i < 2; i++)
+        CU(rt, cuEventDestroy(d->timer[i]));
     for (int i = 0; i < PARC_STREAMS; i++) {
         CU(rt, cuEventDestroy(d->join[i]));
         CU(rt, cuStreamDestroy(d->stream[i]));

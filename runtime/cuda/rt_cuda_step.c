@@ -188,9 +188,8 @@ bool rt_device_repeats(const ParcRt *rt)
 
 void rt_cuda_step_close(ParcRt *rt)
 {
-    for (int i = 0; i < CUDA_PROGRAMS; i++) {
+    for (int i = 0; i < CUDA_PROGRAMS; i++)
         if (rt->device->graph[i])
             CU(rt, cuGraphExecDestroy(rt->device->graph[i]));
-    }
     rt_cuda_trace_close(rt);
 }

@@ -18,7 +18,7 @@
 enum { SKIPPED = 77 };
 
 static CudaDnn call;
-#define CALL(result, name, symbol, arguments) symbol,
+#define CALL(result, name, suffix, arguments) #name #suffix,
 static const char *const symbols[] = {
 #include "cuda/api/calls_cudnn.h"
 };
@@ -86,7 +86,7 @@ static void try(const DnnContext *c, const struct Shape *x, ParcType type,
                        .scale = 0.125f, .type = type};
     int64_t own = rt_attention_own_bytes(&a, backward);
     int64_t room = rt_attention_bytes(&a, backward) -
-                   rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
+                   rt_attention_up(own, RT_CUDA_ALIGNMENT);
     AttentionPiece p = {a.b, a.kv};
     char reason[DNN_REASON];
     DnnGraph g;
@@ -101,9 +101,9 @@ static void try(const DnnContext *c, const struct Shape *x, ParcType type,
                                      : "backward";
     const char *in = type == PARC_BF16 ? "bf16" : "f16";
     if (plan) {
-        printf("%s, %s %s, %s: engine %lld, %lld of %lld bytes\n", device, in,
+        printf("%s, %s %s, %s: engine %lld, %lld bytes planned\n", device, in,
                of, x->name, (long long)rt_cudnn_plan_engine(plan),
-               (long long)rt_cudnn_plan_workspace(plan), (long long)room);
+               (long long)room);
     } else {
         printf("FAILED %s, %s %s, %s: %s\n", device, in, of, x->name, reason);
         failures++;

@@ -10,7 +10,9 @@ PARC_KERNEL(64) line_loss(float *loss, float *dy, const float *y, int64_t n)
         sum += y[i] * y[i];
         dy[i] = 2.0f * y[i] / (float)n;
     }
-    sum = block_sum(sum, part);
+    block_put(warp_sum(sum), part);
+    block_barrier();
+    sum = block_get_sum(part);
     if (thread_index() == 0)
         *loss = sum / (float)n;
 }

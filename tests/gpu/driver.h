@@ -11,22 +11,22 @@
 
 #include "cuda/api/api.h"
 
-#define CALL(result, name, symbol, arguments) result(*name) arguments;
+#define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct Driver {
 #include "cuda/api/calls_driver.h"
-#define CALL(result, name, symbol, arguments) result(*name) arguments;
 #include "calls_loopback.h"
 } Driver;
+#undef CALL
 
 /* Fills the table, or ends the program with a message. */
 static inline void driver_open(Driver *cu, const char *program)
 {
     static const char *const symbols[] = {
-#define CALL(result, name, symbol, arguments) symbol,
+#define CALL(result, name, suffix, arguments) #name #suffix,
 #include "cuda/api/calls_driver.h"
-#define CALL(result, name, symbol, arguments) symbol,
 #include "calls_loopback.h"
     };
+#undef CALL
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         fprintf(stderr, "%s: %s\n", program, dlerror());

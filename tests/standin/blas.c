@@ -17,8 +17,8 @@
 #include "loaded.h"
 #include "queue.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_blas.h"
 
 enum {
@@ -571,7 +571,8 @@ BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
 }
 
 /* A missing call is an error of the linker. */
-#define CALL(result, name, symbol, arguments) (void (*)(void)) name,
+#undef CALL
+#define CALL(result, name, suffix, arguments) (void (*)(void)) name,
 extern void (*const standin_blas_calls[])(void);
 void (*const standin_blas_calls[])(void) = {
 #include "cuda/api/calls_blas.h"

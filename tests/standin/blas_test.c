@@ -7,11 +7,9 @@
 
 #include "cuda/api/api.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_driver.h"
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
 #include "cuda/api/calls_blas.h"
 
 enum { M = 16, N = 6, K = 10 }; /* column-major: d [M, N] */

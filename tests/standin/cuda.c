@@ -21,12 +21,10 @@
 #include "hazard.h"
 #include "queue.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_driver.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
 #include "calls_loopback.h"
 
 enum { VERSION = 13000, LIMIT_SHARED = 48 << 10, MOST_SHARED = 227 << 10 };
@@ -851,11 +849,11 @@ CuResult cuLaunchHostFunc(CuStream stream, void (*call)(void *), void *with)
 }
 
 /* A missing call is an error of the linker. */
-#define CALL(result, name, symbol, arguments) (void (*)(void)) name,
+#undef CALL
+#define CALL(result, name, suffix, arguments) (void (*)(void)) name,
 extern void (*const standin_driver_calls[])(void);
 void (*const standin_driver_calls[])(void) = {
 #include "cuda/api/calls_driver.h"
 
-#define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 #include "calls_loopback.h"
 };

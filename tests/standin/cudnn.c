@@ -284,7 +284,7 @@ DnnStatus cudnnBackendFinalize(DnnDescriptor descriptor)
 }
 
 /* A missing call is an error of the linker. */
-#define CALL(result, name, symbol, arguments) (void (*)(void)) name,
+#define CALL(result, name, suffix, arguments) (void (*)(void)) name,
 extern void (*const standin_cudnn_calls[])(void);
 void (*const standin_cudnn_calls[])(void) = {
 #include "cuda/api/calls_cudnn.h"

@@ -5,9 +5,10 @@
 #include "cuda/api/api_cudnn.h"
 #include "cudnn_graph.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_cudnn.h"
+#undef CALL
 
 enum {
     BAD_PARAM = 2000, NOT_FINALIZED = 2004, NOT_SUPPORTED = 3000,

@@ -14,8 +14,8 @@
 #include "cuda/core/rt_nvtx.h"
 #include "test_numbers.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_driver.h"
 
 static int passed, failed, queued;
@@ -132,7 +132,7 @@ static int64_t scratch_of(const Case *c, bool backward)
     int64_t own = rt_attention_own_bytes(a, backward);
     if (!backward || !c->room.b)
         return rt_attention_bytes(a, backward);
-    return rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT) +
+    return rt_attention_up(own, RT_CUDA_ALIGNMENT) +
            rt_attention_piece_bytes(a, c->room.b * c->room.kv);
 }
 

@@ -8,6 +8,6 @@
 #define parc_embedding cuda_embedding
 #define parc_embedding_grad cuda_embedding_grad
 #define parc_contract cuda_contract
-#define parc_attention_scratch cuda_attention_scratch
-#define rt_attention_kernels cuda_attention
-#define rt_attention_grad_kernels cuda_attention_grad
+#define parc_attention cuda_attention
+#define parc_attention_grad cuda_attention_grad
+#define parc_attention_ready cuda_attention_ready

@@ -17,7 +17,8 @@
 #include "device_cases.h"
 #include "engine.h"
 #include "rt.h"
-#include "cuda/attention/rt_attention_plan.h"
+#include "cuda/attention/rt_attention_room.h"
+#include "cuda/attention/rt_cudnn.h"
 #include "cuda/core/rt_cuda_launch.h"
 #include "common/type.h"
 #include "test_numbers.h"
@@ -31,7 +32,6 @@ __typeof__(parc_split_key) cuda_split_key;
 __typeof__(parc_embedding) cuda_embedding;
 __typeof__(parc_embedding_grad) cuda_embedding_grad;
 __typeof__(parc_contract) cuda_contract;
-__typeof__(parc_attention_scratch) cuda_attention_scratch;
 __typeof__(parc_attention) cuda_attention;
 __typeof__(parc_attention_grad) cuda_attention_grad;
 
@@ -81,6 +81,37 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
     test.errors += standin_launch(&l);
     if (test.nlaunches < MOST_LAUNCHES)
         test.launch[test.nlaunches++] = l;
+}
+
+/* ---- cuDNN, which does not exist here ------------------------------------ */
+
+CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward)
+{
+    (void)rt, (void)a, (void)backward;
+    return NULL;
+}
+
+CudnnUse *rt_cudnn_use(ParcRt *rt, const ParcAttention *a, bool backward,
+                       int64_t scratch_bytes)
+{
+    (void)rt, (void)a, (void)backward, (void)scratch_bytes;
+    return NULL;
+}
+
+bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c)
+{
+    (void)u, (void)c;
+    return false;
+}
+
+void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
+{
+    (void)rt, (void)u, (void)c;
+}
+
+void rt_cudnn_choose(ParcRt *rt, CudnnUse *u)
+{
+    (void)rt, (void)u;
 }
 
 /* ---- numbers ------------------------------------------------------------- */
@@ -164,7 +195,7 @@ static void attention(const AttentionCase *c, int64_t room)
                         cpu.v, cpu.o, cpu.lse, cpu.scratch);
     test.errors = 0;
     test.block_memory = room;
-    x.scratch = standin_alloc(cuda_attention_scratch(&a, true, 1));
+    x.scratch = standin_alloc(rt_attention_own_bytes(&a, true));
     cuda_attention(&rt, &a, x.o, x.lse, x.q, x.k, x.v, NULL);
     cuda_attention_grad(&rt, &a, x.dq, x.dk, x.dv, x.d_o, x.q, x.k, x.v, x.o,
                         x.lse, x.scratch);

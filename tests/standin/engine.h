@@ -9,7 +9,7 @@
  *   - two accesses to the same bytes by two threads, one of them a write,
  *     without a barrier between (block_barrier in a block, warp_barrier in a
  *     warp, nothing between blocks), in either order;
- *   - an access to shared memory that copy_async16 is still writing.
+ *   - an access to shared memory that copy_async16_if is still writing.
  * In any build it is an error if lanes of a warp make different exchanges, or
  * if threads end while others wait at a barrier.
  *

@@ -2,6 +2,13 @@
  * one with each of the faults that it must find. */
 #include "parc_device.h"
 
+PARC_DEVICE float block_sum(float x, float *shared)
+{
+    block_put(warp_sum(x), shared);
+    block_barrier();
+    return block_get_sum(shared);
+}
+
 PARC_KERNEL(256) scale(float *y, const float *x, int64_t n)
 {
     int64_t i = block_index() * block_threads() + thread_index();
@@ -122,7 +129,7 @@ PARC_KERNEL(256) blocks_read_what_one_writes(float *y)
 {
     float x = y[0];
     y[1 + block_index() * block_threads() + thread_index()] = x;
-    if (block_index() == block_count() - 1 && thread_index() == 5)
+    if (block_index() == standin_block_count() - 1 && thread_index() == 5)
         y[0] = x + 1.0f;
 }
 
@@ -218,7 +225,8 @@ PARC_DEVICE void pipeline(float *y, const float *x, int64_t turns, int slots,
     float sum = 0.0f;
     for (int64_t i = 0; i < turns + 1; i++) {
         if (i < turns)
-            copy_async16(s + 4 * (i % slots * n + t), x + 4 * (i * n + t));
+            copy_async16_if(1, s + 4 * (i % slots * n + t),
+                            x + 4 * (i * n + t));
         copy_async_commit();
         if (i == 0)
             continue;

@@ -11,8 +11,8 @@
 #include "nccl_calls.h"
 #include "parc_math.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_driver.h"
 
 enum { RANKS = 4, N = 96 };

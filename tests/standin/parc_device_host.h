@@ -62,7 +62,6 @@ void standin_copy_wait(int groups);
 PARC_DEVICE int thread_index(void) { return standin_thread_index(); }
 PARC_DEVICE int64_t block_index(void) { return standin_block_index(); }
 PARC_DEVICE int64_t wide_block_index(void) { return standin_block_index(); }
-PARC_DEVICE int64_t block_count(void) { return standin_block_count(); }
 PARC_DEVICE int block_threads(void) { return standin_block_threads(); }
 PARC_DEVICE void *parc_shared(void) { return standin_shared(); }
 PARC_DEVICE void block_barrier(void) { standin_block_barrier(); }
@@ -145,11 +144,6 @@ PARC_DEVICE uint32_t parc_pack_bf16(float low, float high)
 PARC_DEVICE uint32_t parc_pack_f16(float low, float high)
 {
     return (uint32_t)parc_to_f16(high) << 16 | parc_to_f16(low);
-}
-
-PARC_DEVICE void copy_async16(void *shared, const void *global)
-{
-    standin_copy_async(shared, global, 16);
 }
 
 PARC_DEVICE void copy_async16_if(int there, void *shared, const void *global)

@@ -12,8 +12,8 @@
 
 #include "cuda/api/api.h"
 
-#define CALL(result, name, symbol, arguments)                                  \
-    result name arguments __asm__(symbol);
+#define CALL(result, name, suffix, arguments)                                  \
+    result name arguments __asm__(#name #suffix);
 #include "cuda/api/calls_driver.h"
 
 enum { N = 256, X = 5, LATER = 7 };

@@ -76,16 +76,20 @@ typedef cudaStream_t DnnStream;
                        __typeof__(&name), __typeof__(((table *)0)->name)),     \
                    "another signature than the toolkit's")
 
-#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaDriver, name);
+#define CALL(result, name, suffix, arguments) SAME_TYPE(CudaDriver, name);
 #include "runtime/cuda/api/calls_driver.h"
-#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaBlas, name);
+#undef CALL
+#define CALL(result, name, suffix, arguments) SAME_TYPE(CudaBlas, name);
 #include "runtime/cuda/api/calls_blas.h"
-#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaNccl, name);
+#undef CALL
+#define CALL(result, name, suffix, arguments) SAME_TYPE(CudaNccl, name);
 #include "runtime/cuda/api/calls_nccl.h"
-#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaNcclWindow, name);
+#undef CALL
+#define CALL(result, name, suffix, arguments) SAME_TYPE(CudaNcclWindow, name);
 #include "runtime/cuda/api/calls_nccl_window.h"
 #ifdef HAVE_CUDNN
-#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaDnn, name);
+#undef CALL
+#define CALL(result, name, suffix, arguments) SAME_TYPE(CudaDnn, name);
 #include "runtime/cuda/api/calls_cudnn.h"
 #endif
 
@@ -95,11 +99,13 @@ typedef cudaStream_t DnnStream;
 #define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
 extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0)
     cuStreamGetCaptureInfo_v2;
-#define CALL(result, name, symbol, arguments) result(*name) arguments;
+#undef CALL
+#define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct LoopbackCalls {
 #include "tests/gpu/calls_loopback.h"
 } LoopbackCalls;
-#define CALL(result, name, symbol, arguments) SAME_TYPE(LoopbackCalls, name);
+#undef CALL
+#define CALL(result, name, suffix, arguments) SAME_TYPE(LoopbackCalls, name);
 #include "tests/gpu/calls_loopback.h"
 
 #define TEXT(x) TEXT_OF(x)
@@ -110,12 +116,11 @@ typedef struct Symbol {
     const char *ours, *toolkits;
 } Symbol;
 
-#define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
+#undef CALL
+#define CALL(result, name, suffix, arguments) {#name #suffix, TEXT(name)},
 static const Symbol symbols[] = {
 #include "runtime/cuda/api/calls_driver.h"
-#define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
 #include "runtime/cuda/api/calls_blas.h"
-#define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
 #include "tests/gpu/calls_loopback.h"
 };
 
@@ -146,7 +151,6 @@ static const struct {
     SAME(RT_CU_SUCCESS, CUDA_SUCCESS),
     SAME(RT_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY),
     SAME(RT_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE),
-    SAME(RT_CU_NO_BINARY, CUDA_ERROR_NO_BINARY_FOR_GPU),
     SAME(RT_CU_NOT_FOUND, CUDA_ERROR_NOT_FOUND),
     SAME(RT_CU_NOT_READY, CUDA_ERROR_NOT_READY),
     SAME(RT_CU_SM_COUNT, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
@@ -187,7 +191,6 @@ static const struct {
     SAME(RT_BLAS_COMPUTE_TF32, CUBLAS_COMPUTE_32F_FAST_TF32),
     SAME(RT_BLAS_TRANSPOSE_A, CUBLASLT_MATMUL_DESC_TRANSA),
     SAME(RT_BLAS_TRANSPOSE_B, CUBLASLT_MATMUL_DESC_TRANSB),
-    SAME(RT_BLAS_PLAIN, CUBLAS_OP_N),
     SAME(RT_BLAS_TRANSPOSED, CUBLAS_OP_T),
     SAME(RT_BLAS_EPILOGUE, CUBLASLT_MATMUL_DESC_EPILOGUE),
     SAME(RT_BLAS_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_POINTER),

@@ -235,7 +235,7 @@ static void check_room(Check *c)
                            .type = PARC_BF16};
         int64_t room = rt_attention_bytes(&a, true) -
                        rt_attention_up(rt_attention_own_bytes(&a, true),
-                                       ATTENTION_ROOM_ALIGNMENT);
+                                       RT_CUDA_ALIGNMENT);
         AttentionPiece p = rt_attention_piece(&a, room);
         int64_t one = rt_attention_piece_bytes(&a, 1);
         CHECK(c, p.b == room_rows[i].piece.b && p.kv == room_rows[i].piece.kv);

@@ -51,9 +51,7 @@ typedef struct BlasCandidate {
     float waves;
     int reserved[4];
 } BlasCandidate;
-#endif
 
-#ifndef PARC_CUDA_TYPES
 /* A copy of rows of `width` bytes between two buffers; rows of a buffer are
  * `pitch` bytes apart. */
 typedef struct CuCopyEnd {
@@ -93,7 +91,6 @@ enum {
     RT_CU_SUCCESS = 0,
     RT_CU_OUT_OF_MEMORY = 2,
     RT_CU_NO_DEVICE = 100,
-    RT_CU_NO_BINARY = 209,
     RT_CU_NOT_FOUND = 500,
     RT_CU_NOT_READY = 600,
 
@@ -132,8 +129,7 @@ enum {
 
     RT_BLAS_TRANSPOSE_A = 3, /* attributes of a product: int32_t */
     RT_BLAS_TRANSPOSE_B = 4,
-    RT_BLAS_PLAIN = 0, /* values of the transpose attributes */
-    RT_BLAS_TRANSPOSED = 1,
+    RT_BLAS_TRANSPOSED = 1, /* a value of the transpose attributes */
 
     RT_BLAS_EPILOGUE = 7,     /* uint32_t: one of RT_BLAS_EPILOGUE_… */
     RT_BLAS_BIAS_POINTER = 8, /* the vector that an epilogue adds or writes */
@@ -202,25 +198,23 @@ enum { RT_NCCL_LEAST_VERSION = 21803 };
 enum { RT_CU_LEAST_DRIVER = 12000 };
 
 /* The function table of each library, which rt_cuda_load fills. */
-#define CALL(result, name, symbol, arguments) result(*name) arguments;
+#define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct CudaDriver {
 #include "cuda/api/calls_driver.h"
 } CudaDriver;
 
-#define CALL(result, name, symbol, arguments) result(*name) arguments;
 typedef struct CudaBlas {
 #include "cuda/api/calls_blas.h"
 } CudaBlas;
 
-#define CALL(result, name, symbol, arguments) result(*name) arguments;
 typedef struct CudaNccl {
 #include "cuda/api/calls_nccl.h"
 } CudaNccl;
 
-#define CALL(result, name, symbol, arguments) result(*name) arguments;
 typedef struct CudaNcclWindow {
 #include "cuda/api/calls_nccl_window.h"
 } CudaNcclWindow;
+#undef CALL
 
 /* A library that is opened at run time. */
 typedef struct CudaLibrary {

@@ -120,10 +120,11 @@ enum {
 };
 
 /* The function table, which rt_cuda_load fills. */
-#define CALL(result, name, symbol, arguments) result(*name) arguments;
+#define CALL(result, name, suffix, arguments) result(*name) arguments;
 typedef struct CudaDnn {
 #include "cuda/api/calls_cudnn.h"
 } CudaDnn;
+#undef CALL
 
 extern const CudaLibrary rt_cudnn_library;
 

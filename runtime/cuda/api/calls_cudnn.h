@@ -1,29 +1,23 @@
 /* calls_cudnn.h: lists all functions of cuDNN that the runtime calls, as
- * CALL(result, name, symbol, (arguments)); see calls_driver.h. Graphs and plans
+ * CALL(result, name, suffix, (arguments)); see calls_driver.h. Graphs and plans
  * are descriptors with attributes.
  */
-CALL(size_t, cudnnGetVersion, "cudnnGetVersion", (void))
-CALL(const char *, cudnnGetErrorString, "cudnnGetErrorString",
-     (DnnStatus status))
-CALL(void, cudnnGetLastErrorString, "cudnnGetLastErrorString",
-     (char *message, size_t room))
-CALL(DnnStatus, cudnnCreate, "cudnnCreate", (DnnHandle *handle))
-CALL(DnnStatus, cudnnDestroy, "cudnnDestroy", (DnnHandle handle))
-CALL(DnnStatus, cudnnSetStream, "cudnnSetStream",
-     (DnnHandle handle, DnnStream stream))
+CALL(size_t, cudnnGetVersion, , (void))
+CALL(const char *, cudnnGetErrorString, , (DnnStatus status))
+CALL(void, cudnnGetLastErrorString, , (char *message, size_t room))
+CALL(DnnStatus, cudnnCreate, , (DnnHandle *handle))
+CALL(DnnStatus, cudnnDestroy, , (DnnHandle handle))
+CALL(DnnStatus, cudnnSetStream, , (DnnHandle handle, DnnStream stream))
 
-CALL(DnnStatus, cudnnBackendCreateDescriptor, "cudnnBackendCreateDescriptor",
+CALL(DnnStatus, cudnnBackendCreateDescriptor, ,
      (DnnKind kind, DnnDescriptor *descriptor))
-CALL(DnnStatus, cudnnBackendDestroyDescriptor, "cudnnBackendDestroyDescriptor",
-     (DnnDescriptor descriptor))
-CALL(DnnStatus, cudnnBackendSetAttribute, "cudnnBackendSetAttribute",
-     (DnnDescriptor descriptor, DnnAttribute attribute, DnnValue type,
-      int64_t count, const void *value))
-CALL(DnnStatus, cudnnBackendGetAttribute, "cudnnBackendGetAttribute",
-     (DnnDescriptor descriptor, DnnAttribute attribute, DnnValue type,
-      int64_t room, int64_t *count, void *value))
-CALL(DnnStatus, cudnnBackendFinalize, "cudnnBackendFinalize",
-     (DnnDescriptor descriptor))
-CALL(DnnStatus, cudnnBackendExecute, "cudnnBackendExecute",
+CALL(DnnStatus, cudnnBackendDestroyDescriptor, , (DnnDescriptor descriptor))
+CALL(DnnStatus, cudnnBackendSetAttribute, ,
+     (DnnDescriptor descriptor, DnnAttribute attribute, DnnValue type, int64_t
+      count, const void *value))
+CALL(DnnStatus, cudnnBackendGetAttribute, ,
+     (DnnDescriptor descriptor, DnnAttribute attribute, DnnValue type, int64_t
+      room, int64_t *count, void *value))
+CALL(DnnStatus, cudnnBackendFinalize, , (DnnDescriptor descriptor))
+CALL(DnnStatus, cudnnBackendExecute, ,
      (DnnHandle handle, DnnDescriptor plan, DnnDescriptor pack))
-#undef CALL

@@ -1,93 +1,79 @@
 /* calls_driver.h: lists all functions of the CUDA driver that the runtime
  * calls.
  *
- *   CALL(result, name, symbol, (arguments))
+ *   CALL(result, name, suffix, (arguments))
  *
- * `name` is the name in the runtime, `symbol` the one that libcuda.so.1
- * exports. They differ because the driver keeps the old form of a function
- * under its plain name; the symbol includes the version. The including file
- * defines CALL; this file undefines it.
+ * `name` is the name in the runtime; libcuda.so.1 exports the symbol `name`
+ * `suffix`. The suffix is a version, because the driver keeps the old form of a
+ * function under its plain name. The including file defines CALL.
  */
-CALL(CuResult, cuInit, "cuInit", (unsigned int flags))
-CALL(CuResult, cuDriverGetVersion, "cuDriverGetVersion", (int *version))
-CALL(CuResult, cuGetErrorName, "cuGetErrorName",
-     (CuResult error, const char **name))
-CALL(CuResult, cuGetErrorString, "cuGetErrorString",
-     (CuResult error, const char **text))
+CALL(CuResult, cuInit, , (unsigned int flags))
+CALL(CuResult, cuDriverGetVersion, , (int *version))
+CALL(CuResult, cuGetErrorName, , (CuResult error, const char **name))
+CALL(CuResult, cuGetErrorString, , (CuResult error, const char **text))
 
-CALL(CuResult, cuDeviceGetCount, "cuDeviceGetCount", (int *count))
-CALL(CuResult, cuDeviceGet, "cuDeviceGet", (CuDevice *device, int ordinal))
-CALL(CuResult, cuDeviceGetName, "cuDeviceGetName",
-     (char *name, int room, CuDevice device))
-CALL(CuResult, cuDeviceGetAttribute, "cuDeviceGetAttribute",
+CALL(CuResult, cuDeviceGetCount, , (int *count))
+CALL(CuResult, cuDeviceGet, , (CuDevice *device, int ordinal))
+CALL(CuResult, cuDeviceGetName, , (char *name, int room, CuDevice device))
+CALL(CuResult, cuDeviceGetAttribute, ,
      (int *value, CuAttribute attribute, CuDevice device))
-CALL(CuResult, cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId",
-     (char *id, int room, CuDevice device))
-CALL(CuResult, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain",
+CALL(CuResult, cuDeviceGetPCIBusId, , (char *id, int room, CuDevice device))
+CALL(CuResult, cuDevicePrimaryCtxRetain, ,
      (CuContext *context, CuDevice device))
-CALL(CuResult, cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2",
-     (CuDevice device))
-CALL(CuResult, cuCtxSetCurrent, "cuCtxSetCurrent", (CuContext context))
-CALL(CuResult, cuCtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange",
-     (int *least, int *greatest))
+CALL(CuResult, cuDevicePrimaryCtxRelease, _v2, (CuDevice device))
+CALL(CuResult, cuCtxSetCurrent, , (CuContext context))
+CALL(CuResult, cuCtxGetStreamPriorityRange, , (int *least, int *greatest))
 
-CALL(CuResult, cuMemGetInfo, "cuMemGetInfo_v2", (size_t *free, size_t *total))
-CALL(CuResult, cuMemAlloc, "cuMemAlloc_v2", (CuAddress *to, size_t bytes))
-CALL(CuResult, cuMemFree, "cuMemFree_v2", (CuAddress at))
-CALL(CuResult, cuMemHostAlloc, "cuMemHostAlloc",
-     (void **to, size_t bytes, unsigned int flags))
-CALL(CuResult, cuMemFreeHost, "cuMemFreeHost", (void *at))
-CALL(CuResult, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",
+CALL(CuResult, cuMemGetInfo, _v2, (size_t *free, size_t *total))
+CALL(CuResult, cuMemAlloc, _v2, (CuAddress *to, size_t bytes))
+CALL(CuResult, cuMemFree, _v2, (CuAddress at))
+CALL(CuResult, cuMemHostAlloc, , (void **to, size_t bytes, unsigned int flags))
+CALL(CuResult, cuMemFreeHost, , (void *at))
+CALL(CuResult, cuMemcpyHtoDAsync, _v2,
      (CuAddress to, const void *from, size_t bytes, CuStream stream))
-CALL(CuResult, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",
+CALL(CuResult, cuMemcpyDtoHAsync, _v2,
      (void *to, CuAddress from, size_t bytes, CuStream stream))
-CALL(CuResult, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",
+CALL(CuResult, cuMemcpyDtoDAsync, _v2,
      (CuAddress to, CuAddress from, size_t bytes, CuStream stream))
-CALL(CuResult, cuMemcpy2DAsync, "cuMemcpy2DAsync_v2",
-     (const CuCopy2D *copy, CuStream stream))
-CALL(CuResult, cuMemsetD8Async, "cuMemsetD8Async",
+CALL(CuResult, cuMemcpy2DAsync, _v2, (const CuCopy2D *copy, CuStream stream))
+CALL(CuResult, cuMemsetD8Async, ,
      (CuAddress to, unsigned char value, size_t bytes, CuStream stream))
-CALL(CuResult, cuMemsetD32Async, "cuMemsetD32Async",
+CALL(CuResult, cuMemsetD32Async, ,
      (CuAddress to, unsigned int value, size_t words, CuStream stream))
 
-CALL(CuResult, cuStreamCreateWithPriority, "cuStreamCreateWithPriority",
+CALL(CuResult, cuStreamCreateWithPriority, ,
      (CuStream *stream, unsigned int flags, int priority))
-CALL(CuResult, cuStreamDestroy, "cuStreamDestroy_v2", (CuStream stream))
-CALL(CuResult, cuStreamQuery, "cuStreamQuery", (CuStream stream))
-CALL(CuResult, cuStreamWaitEvent, "cuStreamWaitEvent",
+CALL(CuResult, cuStreamDestroy, _v2, (CuStream stream))
+CALL(CuResult, cuStreamQuery, , (CuStream stream))
+CALL(CuResult, cuStreamWaitEvent, ,
      (CuStream stream, CuEvent event, unsigned int flags))
-CALL(CuResult, cuEventCreate, "cuEventCreate",
-     (CuEvent *event, unsigned int flags))
-CALL(CuResult, cuEventDestroy, "cuEventDestroy_v2", (CuEvent event))
-CALL(CuResult, cuEventRecord, "cuEventRecord", (CuEvent event, CuStream stream))
-CALL(CuResult, cuEventQuery, "cuEventQuery", (CuEvent event))
-CALL(CuResult, cuEventElapsedTime, "cuEventElapsedTime",
+CALL(CuResult, cuEventCreate, , (CuEvent *event, unsigned int flags))
+CALL(CuResult, cuEventDestroy, _v2, (CuEvent event))
+CALL(CuResult, cuEventRecord, , (CuEvent event, CuStream stream))
+CALL(CuResult, cuEventQuery, , (CuEvent event))
+CALL(CuResult, cuEventElapsedTime, ,
      (float *milliseconds, CuEvent from, CuEvent to))
 
-CALL(CuResult, cuStreamBeginCapture, "cuStreamBeginCapture_v2",
-     (CuStream stream, CuCaptureMode mode))
-CALL(CuResult, cuStreamEndCapture, "cuStreamEndCapture",
-     (CuStream stream, CuGraph *graph))
-CALL(CuResult, cuGraphInstantiate, "cuGraphInstantiateWithFlags",
+CALL(CuResult, cuStreamBeginCapture, _v2, (CuStream stream, CuCaptureMode mode))
+CALL(CuResult, cuStreamEndCapture, , (CuStream stream, CuGraph *graph))
+CALL(CuResult, cuGraphInstantiate, WithFlags,
      (CuGraphExec *exec, CuGraph graph, unsigned long long flags))
-CALL(CuResult, cuGraphLaunch, "cuGraphLaunch",
-     (CuGraphExec exec, CuStream stream))
-CALL(CuResult, cuGraphExecDestroy, "cuGraphExecDestroy", (CuGraphExec exec))
-CALL(CuResult, cuGraphDestroy, "cuGraphDestroy", (CuGraph graph))
+CALL(CuResult, cuGraphLaunch, , (CuGraphExec exec, CuStream stream))
+CALL(CuResult, cuGraphExecDestroy, , (CuGraphExec exec))
+CALL(CuResult, cuGraphDestroy, , (CuGraph graph))
 
-CALL(CuResult, cuModuleLoadDataEx, "cuModuleLoadDataEx",
-     (CuModule *module, const void *image, unsigned int noptions,
-      CuJitOption *option, void **value))
-CALL(CuResult, cuModuleUnload, "cuModuleUnload", (CuModule module))
-CALL(CuResult, cuModuleGetFunction, "cuModuleGetFunction",
+CALL(CuResult, cuModuleLoadDataEx, ,
+     (CuModule *module, const void *image, unsigned int noptions, CuJitOption
+      *option, void **value))
+CALL(CuResult, cuModuleUnload, , (CuModule module))
+CALL(CuResult, cuModuleGetFunction, ,
      (CuFunction *function, CuModule module, const char *symbol))
-CALL(CuResult, cuFuncSetAttribute, "cuFuncSetAttribute",
+CALL(CuResult, cuFuncSetAttribute, ,
      (CuFunction function, CuFunctionAttribute attribute, int value))
-CALL(CuResult, cuFuncGetAttribute, "cuFuncGetAttribute",
+CALL(CuResult, cuFuncGetAttribute, ,
      (int *value, CuFunctionAttribute attribute, CuFunction function))
-CALL(CuResult, cuLaunchKernel, "cuLaunchKernel",
-     (CuFunction function, unsigned int grid_x, unsigned int grid_y,
-      unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-      unsigned int block_z, unsigned int shared_bytes, CuStream stream,
-      void **arguments, void **extra))
-#undef CALL
+CALL(CuResult, cuLaunchKernel, ,
+     (CuFunction function, unsigned int grid_x, unsigned int grid_y, unsigned
+      int grid_z, unsigned int block_x, unsigned int block_y, unsigned int
+      block_z, unsigned int shared_bytes, CuStream stream, void **arguments,
+      void **extra))

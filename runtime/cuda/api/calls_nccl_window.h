@@ -2,10 +2,8 @@
  * a window. They are newer than the oldest NCCL that the runtime supports, and
  * optional.
  */
-CALL(NcclResult, ncclMemAlloc, "ncclMemAlloc", (void **to, size_t bytes))
-CALL(NcclResult, ncclMemFree, "ncclMemFree", (void *at))
-CALL(NcclResult, ncclCommWindowRegister, "ncclCommWindowRegister",
+CALL(NcclResult, ncclMemAlloc, , (void **to, size_t bytes))
+CALL(NcclResult, ncclMemFree, , (void *at))
+CALL(NcclResult, ncclCommWindowRegister, ,
      (NcclComm comm, void *at, size_t bytes, NcclWindow *window, int flags))
-CALL(NcclResult, ncclCommWindowDeregister, "ncclCommWindowDeregister",
-     (NcclComm comm, NcclWindow window))
-#undef CALL
+CALL(NcclResult, ncclCommWindowDeregister, , (NcclComm comm, NcclWindow window))

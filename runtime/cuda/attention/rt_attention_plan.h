@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "../core/rt_block_memory.h"
+#include "../device/kernel_sizes.h"
 
 /* A block owns rows * warps rows of one side and loops over the other side by
  * `step`. Sums that do not fit in registers are split in `parts`, with a block
@@ -33,7 +34,7 @@ enum { ATTENTION_FORWARD, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_KERNELS };
 /* Each warp of the kernel that computes delta processes a row of o. */
 enum {
     ATTENTION_DELTA_ROWS = 8,
-    ATTENTION_DELTA_THREADS = 32 * ATTENTION_DELTA_ROWS
+    ATTENTION_DELTA_THREADS = PARC_WARP * ATTENTION_DELTA_ROWS
 };
 
 typedef struct AttentionPlan {
@@ -43,19 +44,11 @@ typedef struct AttentionPlan {
     bool tight[ATTENTION_KERNELS];     /* the low-shared-memory variant */
 } AttentionPlan;
 
-/* Columns of a tile with its padding, in elements: ORDER attention-tiles. */
-static inline int64_t rt_attention_columns(bool half, int64_t width,
-                                           int64_t parts)
-{
-    int64_t step = half ? 16 : 4, part = (width + parts - 1) / parts;
-    return (part + step - 1) / step * step * parts;
-}
-
-/* Bytes of a tile's row: an odd number of 16-byte units. */
+/* Bytes of a tile's row. */
 static inline int64_t rt_attention_row(bool half, int64_t width, int64_t parts)
 {
-    int64_t columns = rt_attention_columns(half, width, parts);
-    return half ? (columns + 8) * 2 : (columns / 4 | 1) * 16;
+    int64_t columns = ATTENTION_COLUMNS(half, width, parts);
+    return ATTENTION_ROW(half, columns) * (half ? 2 : 4);
 }
 
 static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
@@ -68,16 +61,10 @@ static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
         bytes = own * (k > v ? k : v) + t.step * (k + v);
     else
         bytes = (own + 2 * t.step) * (k + v);
-    bytes += kernel == ATTENTION_KEY ? 16 * t.step : 0;
-    return bytes + (half ? 0 : own * (t.step + 4) * 4);
-}
-
-/* Bytes of delta, f32 [b, heads, s], which the kernels of the backward pass
- * share. */
-static inline int64_t rt_attention_delta_bytes(int64_t b, int64_t heads,
-                                               int64_t s)
-{
-    return b * heads * s * (int64_t)sizeof(float);
+    int64_t floats = half ? 0 : own * ATTENTION_WEIGHT_ROW(t.step);
+    if (kernel == ATTENTION_KEY)
+        floats += 4 * t.step; /* lse and delta of two tiles */
+    return bytes + floats * (int64_t)sizeof(float);
 }
 
 /* The tiles of the low-shared-memory variants. Only the backward pass has

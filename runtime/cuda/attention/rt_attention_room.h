@@ -17,12 +17,11 @@
 #include "rt_attention_plan.h"
 
 enum {
-    ATTENTION_ROOM_ALIGNMENT = 256,
     ATTENTION_OWN_ROOM = 1024, /* bytes for cuDNN's own use */
-    ATTENTION_ROWS = 128, /* multiple that rows and columns of ds are padded
-                             to */
-    ATTENTION_COLUMNS = 64, /* multiple that columns of an engine's sum of dq
-                               are padded to */
+    ATTENTION_ENGINE_ROWS = 128, /* multiple that rows and columns of ds are
+                                    padded to */
+    ATTENTION_ENGINE_COLUMNS = 64, /* multiple that columns of an engine's sum
+                                      of dq are padded to */
     ATTENTION_TILE = 64,  /* rows of a block of the library's kernel */
     ATTENTION_FULL = 1024, /* blocks of a piece, for a few waves on a GPU */
 };
@@ -55,8 +54,7 @@ static inline bool rt_attention_library(const ParcAttention *a)
 static inline int64_t rt_attention_sum_bytes(const ParcAttention *a, int64_t kv)
 {
     int64_t bytes = kv * a->g * a->s * a->d * (int64_t)sizeof(float);
-    return a->deterministic ? 0
-                            : rt_attention_up(bytes, ATTENTION_ROOM_ALIGNMENT);
+    return a->deterministic ? 0 : rt_attention_up(bytes, RT_CUDA_ALIGNMENT);
 }
 
 /* Workspace of the library's backward pass for `kv` KV heads: ds or the sums
@@ -65,11 +63,11 @@ static inline int64_t rt_attention_sum_bytes(const ParcAttention *a, int64_t kv)
 static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
                                                int64_t kv)
 {
-    int64_t rows = rt_attention_up(a->s, ATTENTION_ROWS);
-    int64_t kept = a->deterministic
-                       ? rows * rt_attention_up(a->t, ATTENTION_ROWS) * 2
-                       : rows * rt_attention_up(a->d, ATTENTION_COLUMNS) *
-                             (int64_t)sizeof(float);
+    int64_t rows = rt_attention_up(a->s, ATTENTION_ENGINE_ROWS);
+    int64_t columns = a->deterministic
+                          ? rt_attention_up(a->t, ATTENTION_ENGINE_ROWS)
+                          : rt_attention_up(a->d, ATTENTION_ENGINE_COLUMNS);
+    int64_t kept = rows * columns * (a->deterministic ? 2 : 4);
     int64_t shared = a->g > 1 ? a->t * (a->d + a->e) * 2 : 0;
     return rt_attention_sum_bytes(a, kv) + ATTENTION_OWN_ROOM +
            kv * a->g * (kept + shared);
@@ -88,9 +86,8 @@ static inline int64_t rt_attention_divisor_below(int64_t n, int64_t most)
 static inline AttentionPiece rt_attention_smaller(const ParcAttention *a,
                                                   AttentionPiece p)
 {
-    if (p.b > 1) {
+    if (p.b > 1)
         return (AttentionPiece){rt_attention_divisor_below(a->b, p.b), p.kv};
-    }
     int64_t kv = rt_attention_divisor_below(a->kv, p.kv);
     return (AttentionPiece){kv > 0, kv};
 }
@@ -127,11 +124,12 @@ static inline AttentionPiece rt_attention_planned_piece(const ParcAttention *a)
     return p;
 }
 
-/* Bytes of delta, at the start of the backward pass's workspace. */
+/* Bytes of delta, f32 [b, heads, s], at the start of the backward pass's
+ * workspace. */
 static inline int64_t rt_attention_own_bytes(const ParcAttention *a,
                                              bool backward)
 {
-    int64_t delta = rt_attention_delta_bytes(a->b, a->kv * a->g, a->s);
+    int64_t delta = a->b * a->kv * a->g * a->s * (int64_t)sizeof(float);
     return backward ? delta : 0;
 }
 
@@ -141,7 +139,7 @@ static inline int64_t rt_attention_bytes(const ParcAttention *a, bool backward)
     int64_t own = rt_attention_own_bytes(a, backward);
     if (!rt_attention_library(a))
         return own;
-    own = rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
+    own = rt_attention_up(own, RT_CUDA_ALIGNMENT);
     if (!backward)
         return own + ATTENTION_OWN_ROOM;
     AttentionPiece p = rt_attention_planned_piece(a);

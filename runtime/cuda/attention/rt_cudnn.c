@@ -76,7 +76,7 @@ static Cudnn *open_library(ParcRt *rt)
 static int64_t room_of(const CudnnUse *u)
 {
     int64_t own = rt_attention_own_bytes(&u->shape, u->backward);
-    return u->scratch_bytes - rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
+    return u->scratch_bytes - rt_attention_up(own, RT_CUDA_ALIGNMENT);
 }
 
 /* Bytes of a piece's sum of dq, at the start of the library's workspace. */
@@ -101,7 +101,7 @@ static int64_t piece_room(const CudnnUse *u)
 static const char *known_fault(const Cudnn *x, const CudnnUse *u)
 {
     if (u->backward && x->version <= LAST_THAT_PADS_WRONG &&
-        u->shape.t % ATTENTION_ROWS)
+        u->shape.t % ATTENTION_ENGINE_ROWS)
         return "this version's gradients are wrong unless the keys are a "
                "multiple of 128";
     return NULL;
@@ -197,7 +197,7 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
     memcpy(base, c->at, sizeof base);
     base[DNN_DELTA] = u->backward ? c->scratch : NULL;
     rt_nvtx_push("cuDNN attention");
-    for (int64_t b = 0; b < a->b; b += u->piece_b) {
+    for (int64_t b = 0; b < a->b; b += u->piece_b)
         for (int64_t kv = 0; kv < a->kv; kv += u->piece_kv) {
             void *at[DNN_TENSORS] = {0};
             for (int i = 0; i < DNN_NAMED; i++)
@@ -218,7 +218,6 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
                         x->call.cudnnGetErrorString(s));
             }
         }
-    }
     rt_nvtx_pop();
     rt_cuda_queued(rt, PARC_COMPUTE, "cuDNN's attention");
 }

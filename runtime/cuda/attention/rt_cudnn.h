@@ -2,7 +2,7 @@
  *
  * rt_cudnn.c opens the library and runs the plans. rt_cudnn_choose.c decides
  * for all ranks whether cuDNN or parc's own kernels run a call.
- * rt_attention_calls.c implements the calls of train.c.
+ * rt_attention.c implements the calls of train.c.
  */
 #ifndef PARC_RT_CUDNN_H
 #define PARC_RT_CUDNN_H
@@ -51,7 +51,7 @@ CudnnUse *rt_cudnn_use(ParcRt *rt, const ParcAttention *a, bool backward,
 bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c);
 /* Enqueues the plan for each piece; ends the run if the library fails. */
 void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c);
-/* Runs the same call with parc's own kernels (rt_attention_calls.c). */
+/* Runs the same call with parc's own kernels (rt_attention.c). */
 void rt_cudnn_own(ParcRt *rt, const CudnnUse *u, const DnnCall *c);
 /* Keeps or frees u->plan, according to rank 0's measurement, on all ranks. */
 void rt_cudnn_choose(ParcRt *rt, CudnnUse *u);

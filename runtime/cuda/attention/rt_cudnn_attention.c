@@ -71,25 +71,29 @@ typedef struct NodeRow {
 #define RESHAPE(x, y)                                                          \
     {{DNN_RESHAPE, 0, {x, DNN_NONE, DNN_NONE}, y, 0}, ALWAYS}
 
+/* The tensors that both passes have in the same form. */
+#define TENSORS_OF_BOTH                                                        \
+    [DNN_Q] = {DNN_MEMORY, HEADS_D, ELEMENT, ALWAYS, 0},                       \
+    [DNN_K] = {DNN_MEMORY, KEYS_DT, ELEMENT, ALWAYS, 0},                       \
+    [DNN_O] = {DNN_MEMORY, HEADS_E, ELEMENT, ALWAYS, 0},                       \
+    [DNN_LSE] = {DNN_MEMORY, ROWS, RT_DNN_F32, ALWAYS, 0},                     \
+    [DNN_SCALE] = {DNN_NUMBER, NUMBER, RT_DNN_F32, ALWAYS, 0},                 \
+    [DNN_LEAST] = {DNN_NUMBER, NUMBER, RT_DNN_F32, CAUSAL, DNN_LEAST},         \
+    [SCORE] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},                      \
+    [SCALED] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},                     \
+    [QUERY] = {DNN_INNER, SCORES, RT_DNN_I32, CAUSAL, QUERY},                  \
+    [KEY] = {DNN_INNER, SCORES, RT_DNN_I32, CAUSAL, KEY},                      \
+    [SEEN] = {DNN_INNER, SCORES, RT_DNN_BOOL, CAUSAL, SEEN},                   \
+    [SHIFTED] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},                    \
+    [POWER] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0}
+
 /* ---- forward ------------------------------------------------------------- */
 
 static const TensorRow forward_tensors[TENSORS] = {
-    [DNN_Q] = {DNN_MEMORY, HEADS_D, ELEMENT, ALWAYS, 0},
-    [DNN_K] = {DNN_MEMORY, KEYS_DT, ELEMENT, ALWAYS, 0},
+    TENSORS_OF_BOTH,
     [DNN_V] = {DNN_MEMORY, KEYS_E, ELEMENT, ALWAYS, 0},
-    [DNN_O] = {DNN_MEMORY, HEADS_E, ELEMENT, ALWAYS, 0},
-    [DNN_LSE] = {DNN_MEMORY, ROWS, RT_DNN_F32, ALWAYS, 0},
-    [DNN_SCALE] = {DNN_NUMBER, NUMBER, RT_DNN_F32, ALWAYS, 0},
-    [DNN_LEAST] = {DNN_NUMBER, NUMBER, RT_DNN_F32, CAUSAL, DNN_LEAST},
-    [SCORE] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
-    [SCALED] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
-    [QUERY] = {DNN_INNER, SCORES, RT_DNN_I32, CAUSAL, QUERY},
-    [KEY] = {DNN_INNER, SCORES, RT_DNN_I32, CAUSAL, KEY},
-    [SEEN] = {DNN_INNER, SCORES, RT_DNN_BOOL, CAUSAL, SEEN},
     [MASKED] = {DNN_INNER, SCORES, RT_DNN_F32, CAUSAL, SCALED},
     [TOP] = {DNN_INNER, ROWS, RT_DNN_F32, ALWAYS, 0},
-    [SHIFTED] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
-    [POWER] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
     [SUM] = {DNN_INNER, ROWS, RT_DNN_F32, ALWAYS, 0},
     [LOG] = {DNN_INNER, ROWS, RT_DNN_F32, ALWAYS, 0},
     [WEIGHT] = {DNN_INNER, SCORES, ELEMENT, ALWAYS, 0},
@@ -117,13 +121,8 @@ static const NodeRow forward_nodes[] = {
 /* With p = e^(scores - lse) and delta = sum(d_o o) of each row:
  *   dv = p' d_o,  ds = p (d_o v' - delta) scale,  dk = ds' q,  dq = ds k */
 static const TensorRow backward_tensors[TENSORS] = {
-    [DNN_Q] = {DNN_MEMORY, HEADS_D, ELEMENT, ALWAYS, 0},
-    [DNN_K] = {DNN_MEMORY, KEYS_DT, ELEMENT, ALWAYS, 0},
+    TENSORS_OF_BOTH,
     [DNN_V] = {DNN_MEMORY, KEYS_ET, ELEMENT, ALWAYS, 0},
-    [DNN_O] = {DNN_MEMORY, HEADS_E, ELEMENT, ALWAYS, 0},
-    [DNN_LSE] = {DNN_MEMORY, ROWS, RT_DNN_F32, ALWAYS, 0},
-    [DNN_SCALE] = {DNN_NUMBER, NUMBER, RT_DNN_F32, ALWAYS, 0},
-    [DNN_LEAST] = {DNN_NUMBER, NUMBER, RT_DNN_F32, CAUSAL, DNN_LEAST},
     [DNN_ONE] = {DNN_NUMBER, NUMBER, RT_DNN_F32, ALWAYS, 0},
     [DNN_DO] = {DNN_MEMORY, HEADS_E, ELEMENT, ALWAYS, 0},
     [DNN_DQ] = {DNN_MEMORY, HEADS_D, ELEMENT, ALWAYS, 0},
@@ -132,14 +131,7 @@ static const TensorRow backward_tensors[TENSORS] = {
     [DNN_DELTA] = {DNN_MEMORY, ROWS, RT_DNN_F32, ALWAYS, 0},
     [PRODUCT] = {DNN_INNER, PRODUCTS, RT_DNN_F32, ALWAYS, 0},
     [ROW] = {DNN_INNER, ROWS, RT_DNN_F32, ALWAYS, 0},
-    [SCORE] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
-    [SCALED] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
-    [SHIFTED] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
-    [QUERY] = {DNN_INNER, SCORES, RT_DNN_I32, CAUSAL, QUERY},
-    [KEY] = {DNN_INNER, SCORES, RT_DNN_I32, CAUSAL, KEY},
-    [SEEN] = {DNN_INNER, SCORES, RT_DNN_BOOL, CAUSAL, SEEN},
     [MASKED] = {DNN_INNER, SCORES, RT_DNN_F32, CAUSAL, SHIFTED},
-    [POWER] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
     [WEIGHT_T] = {DNN_INNER, SCORES_T, ELEMENT, ALWAYS, 0},
     [DV_HEADS] = {DNN_INNER, ALL_E, ELEMENT, GROUPED, DNN_DV},
     [DP] = {DNN_INNER, SCORES, RT_DNN_F32, ALWAYS, 0},
@@ -184,8 +176,8 @@ static const NodeRow backward_nodes[] = {
 
 /* The tensor of a row for `b` sequences and `k` KV heads. In memory it is a
  * part of the call's tensor, which has ha query heads and ka KV heads. */
-static DnnTensor tensor_of(const ParcAttention *a, int64_t b, int64_t k,
-                           const TensorRow *row)
+static DnnTensor dnn_tensor_of(const ParcAttention *a, int64_t b, int64_t k,
+                               const TensorRow *row)
 {
     int64_t s = a->s, t = a->t, h = k * a->g, ka = a->kv, ha = ka * a->g;
     int64_t d = a->d, e = a->e;
@@ -241,10 +233,9 @@ void rt_cudnn_attention_graph(DnnGraph *g, const ParcAttention *a, int64_t b,
     memset(g, 0, sizeof *g);
     g->ntensors = TENSORS;
     g->may_vary = backward && !a->deterministic;
-    for (int i = 0; i < TENSORS; i++) {
+    for (int i = 0; i < TENSORS; i++)
         if (tensors[i].place != DNN_NOWHERE && holds(a, tensors[i].when))
-            g->tensor[i] = tensor_of(a, b, kv, &tensors[i]);
-    }
+            g->tensor[i] = dnn_tensor_of(a, b, kv, &tensors[i]);
     for (size_t i = 0; i < n / sizeof *nodes; i++) {
         if (!holds(a, nodes[i].when))
             continue;

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda/attention/rt_attention_kernels.h"
 #include "cuda/attention/rt_cudnn.h"
 #include "cuda/core/rt_cuda_cache.h"
 #include "launch/world.h"
@@ -55,69 +54,45 @@ static int64_t lay_out(ParcRt *rt, const CudnnUse *u, DnnCall *c)
 {
     int64_t bytes = 0;
     memset(c, 0, sizeof *c);
-    for (int i = 0; i < DNN_NAMED; i++) {
+    for (int i = 0; i < DNN_NAMED; i++)
         if (is_of(u, i)) {
             c->at[i] = parc_arena(rt) + bytes;
-            bytes += (bytes_of(&u->shape, i) + 255) / 256 * 256;
+            bytes += rt_cuda_aligned(bytes_of(&u->shape, i));
         }
-    }
     c->scratch = parc_arena(rt) + bytes;
     bytes += u->scratch_bytes;
     return bytes <= rt->model->arena_bytes ? bytes : -1;
 }
 
-static void run_once(ParcRt *rt, const CudnnUse *u, const DnnCall *c,
-                     bool library)
-{
-    if (library)
-        rt_cudnn_call(rt, u, c);
-    else
-        rt_cudnn_own(rt, u, c);
-}
-
 static float time_of(ParcRt *rt, const CudnnUse *u, const DnnCall *c,
                      bool library)
 {
-    const RtDevice *d = rt->device;
-    CuStream stream = d->stream[PARC_COMPUTE];
-    CuEvent event[2];
-    float ms = 0;
-    for (int i = 0; i < 2; i++)
-        CU(rt, cuEventCreate(&event[i], RT_CU_EVENT_DEFAULT));
-    CU(rt, cuEventRecord(event[0], stream));
+    rt_cuda_time_begin(rt);
     for (int i = 0; i < RUNS; i++)
-        run_once(rt, u, c, library);
-    CU(rt, cuEventRecord(event[1], stream));
-    rt_cuda_wait_event(rt, event[1], "attention");
-    CU(rt, cuEventElapsedTime(&ms, event[0], event[1]));
-    for (int i = 0; i < 2; i++)
-        CU(rt, cuEventDestroy(event[i]));
-    return ms / RUNS;
+        if (library)
+            rt_cudnn_call(rt, u, c);
+        else
+            rt_cudnn_own(rt, u, c);
+    return rt_cuda_time_end(rt, "attention") / RUNS;
 }
 
 /* Whether the library is faster, or cannot be measured. After a first run of
  * each, the two are measured alternately, at the same clock rate. */
 static bool measure(ParcRt *rt, const CudnnUse *u)
 {
-    /* This byte gives normal numbers in both types: bf16 0.011, f16 1.06. */
-    enum { FILLING = 0x3c };
-    const RtDevice *d = rt->device;
-    CuStream stream = d->stream[PARC_COMPUTE];
     DnnCall c;
     int64_t bytes = lay_out(rt, u, &c);
     if (bytes < 0)
         return true;
-    CuAddress begin = rt_cuda_address(parc_arena(rt));
-    CU(rt, cuMemsetD8Async(begin, FILLING, (size_t)bytes, stream));
+    rt_cuda_fill(rt, bytes, CUDA_FILLING);
     float least[2] = {INFINITY, INFINITY};
-    for (int round = -1; round < ROUNDS; round++) {
+    for (int round = -1; round < ROUNDS; round++)
         for (int library = 0; library < 2; library++) {
             float ms = time_of(rt, u, &c, library);
             least[library] =
                 round >= 0 && ms < least[library] ? ms : least[library];
         }
-    }
-    CU(rt, cuMemsetD8Async(begin, 0, (size_t)bytes, stream));
+    rt_cuda_fill(rt, bytes, 0);
     return least[1] <= least[0];
 }
 
@@ -164,7 +139,7 @@ static void forget(CudnnUse *u, const char *why)
 }
 
 /* Applies rank 0's choice on this rank. */
-static void follow(ParcRt *rt, CudnnUse *u, const Decision *d)
+static void apply_decision(ParcRt *rt, CudnnUse *u, const Decision *d)
 {
     const Cudnn *x = rt->device->cudnn;
     if (!d->library) {
@@ -198,5 +173,5 @@ void rt_cudnn_choose(ParcRt *rt, CudnnUse *u)
     }
     rt_share(rt, RT_AT_MATMULS, &d, sizeof d);
     if (rt->rank != 0)
-        follow(rt, u, &d);
+        apply_decision(rt, u, &d);
 }

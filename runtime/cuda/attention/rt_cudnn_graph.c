@@ -33,7 +33,7 @@ struct DnnPlan {
 
 /* ---- calls that stop at the first failure -------------------------------- */
 
-static bool check(DnnPlan *p, DnnStatus status, const char *what)
+static bool succeeds(DnnPlan *p, DnnStatus status, const char *what)
 {
     if (p->status != RT_DNN_SUCCESS || status == RT_DNN_SUCCESS)
         return p->status == RT_DNN_SUCCESS;
@@ -53,24 +53,36 @@ static DnnDescriptor make(DnnPlan *p, DnnKind kind, const char *what)
     if (p->status != RT_DNN_SUCCESS)
         return NULL;
     if (p->nmade == MADE) {
-        check(p, (DnnStatus)-1, "too many descriptors");
+        succeeds(p, (DnnStatus)-1, "too many descriptors");
         return NULL;
     }
-    if (check(p, p->call->cudnnBackendCreateDescriptor(kind, &d), what))
+    if (succeeds(p, p->call->cudnnBackendCreateDescriptor(kind, &d), what))
         p->made[p->nmade++] = d;
     return d;
 }
 
-static void set(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
-                DnnValue type, int64_t n, const void *value)
+static void set_values(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
+                       DnnValue type, int64_t n, const void *value)
 {
     char what[32];
     if (p->status == RT_DNN_SUCCESS) {
         snprintf(what, sizeof what, "attribute %u", (unsigned)attribute);
-        check(p,
-              p->call->cudnnBackendSetAttribute(d, attribute, type, n, value),
-              what);
+        succeeds(
+            p, p->call->cudnnBackendSetAttribute(d, attribute, type, n, value),
+            what);
     }
+}
+
+/* Reads up to `room` values, and their number to *n. */
+static bool get_values(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
+                       DnnValue type, int64_t room, int64_t *n, void *value,
+                       const char *what)
+{
+    return p->status == RT_DNN_SUCCESS &&
+           succeeds(p,
+                    p->call->cudnnBackendGetAttribute(d, attribute, type, room,
+                                                      n, value),
+                    what);
 }
 
 /* Sets an enumeration's value, which has 32 bits. */
@@ -78,19 +90,19 @@ static void set_mode(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
                      DnnValue type, int64_t value)
 {
     int32_t small = (int32_t)value;
-    set(p, d, attribute, type, 1, &small);
+    set_values(p, d, attribute, type, 1, &small);
 }
 
 static void set_descriptor(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
                            DnnDescriptor value)
 {
-    set(p, d, attribute, RT_DNN_OF_DESCRIPTOR, 1, &value);
+    set_values(p, d, attribute, RT_DNN_OF_DESCRIPTOR, 1, &value);
 }
 
 static bool finish(DnnPlan *p, DnnDescriptor d, const char *what)
 {
     return p->status == RT_DNN_SUCCESS &&
-           check(p, p->call->cudnnBackendFinalize(d), what);
+           succeeds(p, p->call->cudnnBackendFinalize(d), what);
 }
 
 /* ---- tensors ------------------------------------------------------------- */
@@ -108,12 +120,13 @@ static DnnDescriptor make_tensor(DnnPlan *p, const DnnTensor *t, int number)
     int64_t alignment = ALIGNMENT, name = name_of(number);
     bool inner = t->place == DNN_INNER, by_value = t->place == DNN_NUMBER;
     set_mode(p, d, RT_DNN_TENSOR_TYPE, RT_DNN_OF_TYPE, t->type);
-    set(p, d, RT_DNN_TENSOR_SIZES, RT_DNN_OF_INT64, DNN_DIMS, t->dim);
-    set(p, d, RT_DNN_TENSOR_STRIDES, RT_DNN_OF_INT64, DNN_DIMS, t->stride);
-    set(p, d, RT_DNN_TENSOR_NAME, RT_DNN_OF_INT64, 1, &name);
-    set(p, d, RT_DNN_TENSOR_ALIGNMENT, RT_DNN_OF_INT64, 1, &alignment);
-    set(p, d, RT_DNN_TENSOR_VIRTUAL, RT_DNN_OF_BOOL, 1, &inner);
-    set(p, d, RT_DNN_TENSOR_BY_VALUE, RT_DNN_OF_BOOL, 1, &by_value);
+    set_values(p, d, RT_DNN_TENSOR_SIZES, RT_DNN_OF_INT64, DNN_DIMS, t->dim);
+    set_values(p, d, RT_DNN_TENSOR_STRIDES, RT_DNN_OF_INT64, DNN_DIMS,
+               t->stride);
+    set_values(p, d, RT_DNN_TENSOR_NAME, RT_DNN_OF_INT64, 1, &name);
+    set_values(p, d, RT_DNN_TENSOR_ALIGNMENT, RT_DNN_OF_INT64, 1, &alignment);
+    set_values(p, d, RT_DNN_TENSOR_VIRTUAL, RT_DNN_OF_BOOL, 1, &inner);
+    set_values(p, d, RT_DNN_TENSOR_BY_VALUE, RT_DNN_OF_BOOL, 1, &by_value);
     finish(p, d, "a tensor");
     if (!inner)
         p->name[p->nnames++] = name;
@@ -159,7 +172,7 @@ static DnnDescriptor make_does(DnnPlan *p, const DnnNode *n)
     set_mode(p, d, kinds[n->kind].type, RT_DNN_OF_TYPE,
              compares ? RT_DNN_BOOL : RT_DNN_F32);
     if (n->kind == DNN_POINTWISE && n->mode == RT_DNN_INDEX)
-        set(p, d, RT_DNN_POINTWISE_AXIS, RT_DNN_OF_INT64, 1, &axis);
+        set_values(p, d, RT_DNN_POINTWISE_AXIS, RT_DNN_OF_INT64, 1, &axis);
     finish(p, d, kinds[n->kind].what);
     return d;
 }
@@ -181,16 +194,16 @@ static DnnDescriptor make_node(DnnPlan *p, const DnnNode *n,
 static DnnDescriptor make_graph(DnnPlan *p, const DnnGraph *g)
 {
     DnnDescriptor tensor[DNN_TENSORS] = {0}, node[DNN_NODES] = {0};
-    for (int i = 0; i < g->ntensors; i++) {
+    for (int i = 0; i < g->ntensors; i++)
         if (g->tensor[i].place != DNN_NOWHERE)
             tensor[i] = make_tensor(p, &g->tensor[i], i);
-    }
     for (int i = 0; i < g->nnodes; i++)
         node[i] = make_node(p, &g->node[i], tensor);
     DnnDescriptor d = make(p, RT_DNN_OPERATION_GRAPH, "the graph");
-    set(p, d, RT_DNN_GRAPH_OPERATIONS, RT_DNN_OF_DESCRIPTOR, g->nnodes, node);
+    set_values(p, d, RT_DNN_GRAPH_OPERATIONS, RT_DNN_OF_DESCRIPTOR, g->nnodes,
+               node);
     if (p->handle)
-        set(p, d, RT_DNN_GRAPH_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
+        set_values(p, d, RT_DNN_GRAPH_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
     finish(p, d, "the graph");
     return d;
 }
@@ -211,12 +224,8 @@ static int propose(DnnPlan *p, DnnDescriptor graph, int mode,
         return 0;
     for (int i = 0; i < CONFIGS; i++)
         config[i] = make(p, RT_DNN_ENGINE_CONFIG, "an engine");
-    if (p->status != RT_DNN_SUCCESS ||
-        !check(p,
-               p->call->cudnnBackendGetAttribute(
-                   d, RT_DNN_HEURISTICS_RESULTS, RT_DNN_OF_DESCRIPTOR, CONFIGS,
-                   &n, config),
-               "heuristics"))
+    if (!get_values(p, d, RT_DNN_HEURISTICS_RESULTS, RT_DNN_OF_DESCRIPTOR,
+                    CONFIGS, &n, config, "heuristics"))
         return 0;
     return n < CONFIGS ? (int)n : CONFIGS;
 }
@@ -225,27 +234,16 @@ static int propose(DnnPlan *p, DnnDescriptor graph, int mode,
  * run. */
 static bool look_at(DnnPlan *p, DnnDescriptor config, bool *repeats)
 {
-    const CudaDnn *l = p->call;
     DnnDescriptor engine = make(p, RT_DNN_ENGINE, "an engine");
     int32_t note[RT_DNN_NOTES] = {0};
     int64_t n = 0, one = 0;
     *repeats = true;
-    if (p->status != RT_DNN_SUCCESS ||
-        !check(p,
-               l->cudnnBackendGetAttribute(config, RT_DNN_CONFIG_ENGINE,
-                                           RT_DNN_OF_DESCRIPTOR, 1, &one,
-                                           &engine),
-               "an engine's config") ||
-        !check(p,
-               l->cudnnBackendGetAttribute(engine, RT_DNN_ENGINE_INDEX,
-                                           RT_DNN_OF_INT64, 1, &one,
-                                           &p->engine),
-               "an engine's number") ||
-        !check(p,
-               l->cudnnBackendGetAttribute(engine, RT_DNN_ENGINE_NOTES,
-                                           RT_DNN_OF_NUMERICAL_NOTE,
-                                           RT_DNN_NOTES, &n, note),
-               "an engine's notes"))
+    if (!get_values(p, config, RT_DNN_CONFIG_ENGINE, RT_DNN_OF_DESCRIPTOR, 1,
+                    &one, &engine, "an engine's config") ||
+        !get_values(p, engine, RT_DNN_ENGINE_INDEX, RT_DNN_OF_INT64, 1, &one,
+                    &p->engine, "an engine's number") ||
+        !get_values(p, engine, RT_DNN_ENGINE_NOTES, RT_DNN_OF_NUMERICAL_NOTE,
+                    RT_DNN_NOTES, &n, note, "an engine's notes"))
         return false;
     for (int i = 0; i < n && i < RT_DNN_NOTES; i++)
         *repeats = *repeats && note[i] != RT_DNN_NOT_DETERMINISTIC;
@@ -274,13 +272,10 @@ static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
     DnnDescriptor d = make(p, RT_DNN_PLAN, "a plan");
     set_descriptor(p, d, RT_DNN_PLAN_CONFIG, config);
     if (p->handle)
-        set(p, d, RT_DNN_PLAN_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
+        set_values(p, d, RT_DNN_PLAN_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
     if (!finish(p, d, "a plan") ||
-        !check(p,
-               p->call->cudnnBackendGetAttribute(d, RT_DNN_PLAN_WORKSPACE,
-                                                 RT_DNN_OF_INT64, 1, &n,
-                                                 &p->workspace),
-               "a plan's workspace"))
+        !get_values(p, d, RT_DNN_PLAN_WORKSPACE, RT_DNN_OF_INT64, 1, &n,
+                    &p->workspace, "a plan's workspace"))
         return false;
     if (p->workspace > room) {
         snprintf(p->reason, DNN_REASON,
@@ -294,8 +289,8 @@ static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
     return true;
 }
 
-static bool choose(DnnPlan *p, DnnDescriptor graph, int64_t room,
-                   bool may_vary)
+static bool choose_engine(DnnPlan *p, DnnDescriptor graph, int64_t room,
+                          bool may_vary)
 {
     static const int mode[] = {RT_DNN_MODE_A, RT_DNN_MODE_FALLBACK};
     DnnDescriptor config[CONFIGS];
@@ -321,7 +316,8 @@ DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
     p->reason = reason;
     snprintf(reason, DNN_REASON, "no engine for it");
     DnnDescriptor graph = make_graph(p, g);
-    if (p->status == RT_DNN_SUCCESS && choose(p, graph, room, g->may_vary)) {
+    if (p->status == RT_DNN_SUCCESS &&
+        choose_engine(p, graph, room, g->may_vary)) {
         p->context = NULL;
         p->reason = NULL;
         return p;
@@ -335,11 +331,6 @@ void rt_cudnn_plan_free(DnnPlan *p)
     while (p && p->nmade > 0)
         p->call->cudnnBackendDestroyDescriptor(p->made[--p->nmade]);
     free(p);
-}
-
-int64_t rt_cudnn_plan_workspace(const DnnPlan *p)
-{
-    return p->workspace;
 }
 
 int64_t rt_cudnn_plan_engine(const DnnPlan *p)

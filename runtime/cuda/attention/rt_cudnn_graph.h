@@ -71,8 +71,6 @@ typedef struct DnnPlan DnnPlan;
 DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
                        char reason[DNN_REASON]);
 void rt_cudnn_plan_free(DnnPlan *p);
-/* The workspace of the plan in bytes. */
-int64_t rt_cudnn_plan_workspace(const DnnPlan *p);
 /* The number of the plan's engine, for messages. */
 int64_t rt_cudnn_plan_engine(const DnnPlan *p);
 

@@ -47,7 +47,7 @@ static const char *name_of(const Work *w)
     return rt_collective_name(w->rt->model, w->id);
 }
 
-static Work begin(ParcRt *rt, int id, uint32_t axes)
+static Work begin_work(ParcRt *rt, int id, uint32_t axes)
 {
     RtDevice *d = rt->device;
     const int8_t *streams = rt->model->collective_stream;
@@ -62,7 +62,7 @@ static Work begin(ParcRt *rt, int id, uint32_t axes)
 }
 
 /* With PARC_SYNC, waits for the collective and names it on failure. */
-static void end(const Work *w)
+static void end_work(const Work *w)
 {
     if (w->comm)
         rt_cuda_progress_end(w->rt, w->stream);
@@ -91,10 +91,9 @@ static void few_rows(const Work *w, int n, const ParcPart *part,
     if (!w->comm)
         return;
     group_start(w);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (by_rows(&part[i]))
             move(w, &part[i]);
-    }
     group_end(w);
 }
 
@@ -103,21 +102,10 @@ static char *at(const Work *w, int64_t offset)
     return parc_arena(w->rt) + offset;
 }
 
-static int64_t valid_run(const ParcPart *p, int64_t j)
-{
-    int64_t left = p->valid - j * p->inner;
-    return p->valid == 0 || left > p->inner ? p->inner : left < 0 ? 0 : left;
-}
-
-static int64_t whole_row(const ParcPart *p, int64_t ranks)
-{
-    return p->valid == 0 || p->inside ? ranks * p->inner : p->valid;
-}
-
 /* Whether the gathered rows exclude the padding of the last run. */
 static bool is_ragged(const Work *w, const ParcPart *p)
 {
-    return whole_row(p, w->group->n) != w->group->n * p->inner;
+    return rt_whole_row(p, w->group->n) != w->group->n * p->inner;
 }
 
 /* Copies `rows` rows of `width` bytes. */
@@ -159,14 +147,14 @@ static char *own_row(const Work *w, const ParcPart *p, int64_t o)
 {
     int64_t size = rt_type_size(p->type), k = w->group->n;
     return at(w, p->src) +
-           (p->inside ? o * whole_row(p, k) + w->group->index * p->inner
+           (p->inside ? o * rt_whole_row(p, k) + w->group->index * p->inner
                       : o * p->inner) * size;
 }
 
 /* Gathers row by row, within a group of calls. */
 static void gather_rows(const Work *w, const ParcPart *p)
 {
-    int64_t size = rt_type_size(p->type), row = whole_row(p, w->group->n);
+    int64_t size = rt_type_size(p->type), row = rt_whole_row(p, w->group->n);
     bool ragged = is_ragged(w, p);
     for (int64_t o = 0; o < p->outer; o++) {
         char *to = at(w, p->dst) + o * row * size;
@@ -178,7 +166,7 @@ static void gather_rows(const Work *w, const ParcPart *p)
             continue;
         }
         for (int j = 0; j < w->group->n; j++) {
-            size_t bytes = (size_t)(valid_run(p, j) * size);
+            size_t bytes = (size_t)(rt_valid_run(p, j) * size);
             if (bytes > 0)
                 NCCL(w->rt, w->id,
                      ncclBroadcast(from, to + j * p->inner * size, bytes,
@@ -192,7 +180,7 @@ static void gather_rows(const Work *w, const ParcPart *p)
 static void gather_packed(const Work *w, const ParcPart *p)
 {
     int64_t size = rt_type_size(p->type), k = w->group->n;
-    int64_t box = p->outer * p->inner * size, row = whole_row(p, k) * size;
+    int64_t box = p->outer * p->inner * size, row = rt_whole_row(p, k) * size;
     int64_t run = p->inner * size;
     char *all = room(w, k * box), *own = all + w->group->index * box;
     copy_rows(w, own, run, own_row(w, p, 0), p->inside ? row : run, p->outer,
@@ -202,32 +190,32 @@ static void gather_packed(const Work *w, const ParcPart *p)
                        w->queue));
     for (int j = 0; j < k; j++)
         copy_rows(w, at(w, p->dst) + j * run, row, all + j * box, run, p->outer,
-                  valid_run(p, j) * size);
+                  rt_valid_run(p, j) * size);
 }
 
 void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
                      const ParcPart *part)
 {
-    Work w = begin(rt, id, axes);
+    Work w = begin_work(rt, id, axes);
     few_rows(&w, n, part, gather_rows);
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
         int64_t size = rt_type_size(p->type);
         if (!w.comm)
-            copy_rows(&w, at(&w, p->dst), whole_row(p, 1) * size,
+            copy_rows(&w, at(&w, p->dst), rt_whole_row(p, 1) * size,
                       at(&w, p->src), p->inner * size, p->outer,
-                      valid_run(p, 0) * size);
+                      rt_valid_run(p, 0) * size);
         else if (!by_rows(p))
             gather_packed(&w, p);
     }
-    end(&w);
+    end_work(&w);
 }
 
 /* ---- reduce_scatter ------------------------------------------------------ */
 
 static void reduce_rows(const Work *w, const ParcPart *p)
 {
-    int64_t size = rt_type_size(p->type), row = whole_row(p, w->group->n);
+    int64_t size = rt_type_size(p->type), row = rt_whole_row(p, w->group->n);
     bool ragged = is_ragged(w, p);
     for (int64_t o = 0; o < p->outer; o++) {
         const char *from = at(w, p->src) + o * row * size;
@@ -239,7 +227,7 @@ static void reduce_rows(const Work *w, const ParcPart *p)
             continue;
         }
         for (int j = 0; j < w->group->n; j++) {
-            int64_t count = valid_run(p, j);
+            int64_t count = rt_valid_run(p, j);
             if (count > 0)
                 NCCL(w->rt, w->id,
                      ncclReduce(from + j * p->inner * size, to, (size_t)count,
@@ -259,11 +247,12 @@ static void reduce_packed(const Work *w, const ParcPart *p)
     char *all = room(w, k * box);
     for (int j = 0; j < k; j++) {
         ParcRt *rt = w->rt;
-        if (valid_run(p, j) < p->inner)
+        if (rt_valid_run(p, j) < p->inner)
             CU(rt, cuMemsetD8Async(rt_cuda_address(all + j * box), 0,
                                    (size_t)box, w->queue));
         copy_rows(w, all + j * box, run, at(w, p->src) + j * run,
-                  whole_row(p, k) * size, p->outer, valid_run(p, j) * size);
+                  rt_whole_row(p, k) * size, p->outer,
+                  rt_valid_run(p, j) * size);
     }
     NCCL(w->rt, w->id,
          ncclReduceScatter(all, at(w, p->dst), (size_t)(p->outer * p->inner),
@@ -274,7 +263,7 @@ static void reduce_packed(const Work *w, const ParcPart *p)
 static void clear_padding(const Work *w, const ParcPart *p)
 {
     ParcRt *rt = w->rt;
-    int64_t size = rt_type_size(p->type), n = valid_run(p, w->group->index);
+    int64_t size = rt_type_size(p->type), n = rt_valid_run(p, w->group->index);
     for (int64_t o = 0; n < p->inner && o < p->outer; o++) {
         char *to = at(w, p->dst) + (o * p->inner + n) * size;
         CU(rt, cuMemsetD8Async(rt_cuda_address(to), 0,
@@ -285,20 +274,21 @@ static void clear_padding(const Work *w, const ParcPart *p)
 void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
                          const ParcPart *part)
 {
-    Work w = begin(rt, id, axes);
+    Work w = begin_work(rt, id, axes);
     few_rows(&w, n, part, reduce_rows);
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
         int64_t size = rt_type_size(p->type);
         if (!w.comm)
             copy_rows(&w, at(&w, p->dst), p->inner * size, at(&w, p->src),
-                      whole_row(p, 1) * size, p->outer, valid_run(p, 0) * size);
+                      rt_whole_row(p, 1) * size, p->outer,
+                      rt_valid_run(p, 0) * size);
         else if (!by_rows(p))
             reduce_packed(&w, p);
         if (!w.comm || by_rows(p))
             clear_padding(&w, p);
     }
-    end(&w);
+    end_work(&w);
 }
 
 /* ---- all_reduce ---------------------------------------------------------- */
@@ -306,7 +296,7 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
 void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
                      const ParcPart *part)
 {
-    Work w = begin(rt, id, axes);
+    Work w = begin_work(rt, id, axes);
     NcclReduction how = op == PARC_MAX ? RT_NCCL_MAX : RT_NCCL_SUM;
     if (w.comm)
         group_start(&w);
@@ -325,7 +315,7 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
     }
     if (w.comm)
         group_end(&w);
-    end(&w);
+    end_work(&w);
 }
 
 /* ---- all_to_all ---------------------------------------------------------- */
@@ -372,14 +362,14 @@ static void swap_messages(const Work *w, const Side *from, const Side *to)
 void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part)
 {
-    Work w = begin(rt, id, axes);
+    Work w = begin_work(rt, id, axes);
     int64_t k = w.group->n;
     Side from = side_of(&w, part, part->src, minor);
     Side to = side_of(&w, part, part->dst, !minor);
     int64_t all = k * from.rows * from.width;
     if (!w.comm) {
         copy_rows(&w, to.base, all, from.base, all, 1, all);
-        end(&w);
+        end_work(&w);
         return;
     }
     int64_t give = rt_staging_side(k, from.rows, from.width);
@@ -394,5 +384,5 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     for (int64_t j = 0; to.packed && j < k; j++)
         copy_rows(&w, to.base + j * to.width, k * to.width, message(&to, j),
                   to.width, to.rows, to.width);
-    end(&w);
+    end_work(&w);
 }

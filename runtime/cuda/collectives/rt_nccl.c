@@ -77,7 +77,7 @@ static void join_world(ParcRt *rt)
 }
 
 /* The lowest rank of a group is the group's color. */
-static void split(ParcRt *rt, uint32_t axes)
+static void split_comm(ParcRt *rt, uint32_t axes)
 {
     CudaComms *c = rt->device->comms;
     const RtGroup *g = &rt->group[axes];
@@ -167,10 +167,9 @@ void rt_nccl_open(ParcRt *rt)
     open_library(rt);
     rt_cuda_progress_open(rt);
     join_world(rt);
-    for (uint32_t axes = 0; axes < RT_GROUPS; axes++) {
+    for (uint32_t axes = 0; axes < RT_GROUPS; axes++)
         if (used[axes])
-            split(rt, axes);
-    }
+            split_comm(rt, axes);
     warm_up(rt);
 }
 
@@ -181,10 +180,9 @@ void rt_nccl_close(ParcRt *rt)
     CudaComms *c = rt->device->comms;
     if (!c)
         return;
-    for (int i = 0; i < RT_GROUPS; i++) {
+    for (int i = 0; i < RT_GROUPS; i++)
         if (c->comm[i] && c->comm[i] != c->world)
             NCCL(rt, RT_AT_END, ncclCommDestroy(c->comm[i]));
-    }
     NCCL(rt, RT_AT_END, ncclCommDestroy(c->world));
     rt_cuda_progress_close(rt);
     free(c);

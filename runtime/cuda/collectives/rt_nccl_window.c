@@ -17,7 +17,7 @@
 #include "launch/world.h"
 #include "rt.h"
 
-#define CALL(result, name, symbol, arguments) symbol,
+#define CALL(result, name, suffix, arguments) #name #suffix,
 static const char *const symbols[] = {
 #include "cuda/api/calls_nccl_window.h"
 };
@@ -81,12 +81,11 @@ void rt_nccl_register(ParcRt *rt)
 void rt_nccl_unregister(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
-    for (int i = 0; c && i < RT_GROUPS; i++) {
+    for (int i = 0; c && i < RT_GROUPS; i++)
         if (c->window[i]) {
             c->window_call.ncclCommWindowDeregister(c->comm[i], c->window[i]);
             c->window[i] = NULL;
         }
-    }
 }
 
 bool rt_nccl_free(ParcRt *rt, CuAddress arena)

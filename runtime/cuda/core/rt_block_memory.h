@@ -1,6 +1,9 @@
-/* rt_block_memory.h: defines the shared memory of a block that kernels may
- * use, in bytes, static and dynamic together. Larger sizes than the default 48
- * KiB depend on the device
+/* rt_block_memory.h: defines limits of a device's memory on which parc and the
+ * runtime agree.
+ *
+ * RT_BLOCK_LEAST and RT_BLOCK_MOST are the shared memory of a block that
+ * kernels may use, in bytes, static and dynamic together. Larger sizes than the
+ * default 48 KiB depend on the device
  * (CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN; the CUDA programming
  * guide's table of compute capabilities):
  *
@@ -16,5 +19,9 @@
 #define PARC_RT_BLOCK_MEMORY_H
 
 enum { RT_BLOCK_LEAST = 99 << 10, RT_BLOCK_MOST = 163 << 10 };
+
+/* Bytes to whose multiples tensors and workspaces are aligned in device
+ * memory. */
+enum { RT_CUDA_ALIGNMENT = 256 };
 
 #endif

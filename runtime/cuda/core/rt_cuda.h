@@ -11,6 +11,7 @@
 
 #include "common/message.h"
 #include "cuda/api/api.h"
+#include "cuda/core/rt_block_memory.h"
 #include "device.h"
 #include "rt.h"
 
@@ -77,7 +78,7 @@ typedef struct CudaMark {
 } CudaMark;
 typedef struct CudaTrace {
     CudaMark *mark;
-    int n, room;
+    int64_t n, room;
     int64_t begin_ns; /* time of the first event on the host's clock */
 } CudaTrace;
 
@@ -106,6 +107,7 @@ typedef struct RtDevice {
                           recorded it; 0: none */
     int64_t queued; /* number of enqueued steps, captured or eager */
     CuEvent fork, join[PARC_STREAMS];
+    CuEvent timer[2]; /* for measurements */
     CuModule module;
     CudaKernel *kernel;
     CudaStage stage;
@@ -161,6 +163,21 @@ void rt_cuda_wait_event(ParcRt *rt, CuEvent event, const char *what);
  * reports an error of it. `what`: "k07_norm", "ag3". */
 void rt_cuda_queued(ParcRt *rt, int stream, const char *what);
 
+/* Measure the milliseconds of work on the compute stream that is enqueued
+ * between them. `what`: the work, for messages. */
+void rt_cuda_time_begin(ParcRt *rt);
+float rt_cuda_time_end(ParcRt *rt, const char *what);
+/* Fills the first bytes of the arena. CUDA_FILLING gives normal numbers in
+ * every type: bf16 and f32 0.011, f16 1.06. */
+enum { CUDA_FILLING = 0x3c };
+void rt_cuda_fill(ParcRt *rt, int64_t bytes, unsigned char byte);
+
+static inline int64_t rt_cuda_aligned(int64_t bytes)
+{
+    return (bytes + RT_CUDA_ALIGNMENT - 1) / RT_CUDA_ALIGNMENT *
+           RT_CUDA_ALIGNMENT;
+}
+
 /* ---- progress of the device (rt_cuda_progress.c, rt_cuda_stuck.c) ---- */
 
 /* Enqueues the start of a program on the compute stream: no collective has
@@ -182,8 +199,6 @@ _Noreturn void rt_cuda_stuck(ParcRt *rt, const char *what);
 
 /* Loads the best image for the device and looks up its kernels. */
 void rt_cuda_module_open(ParcRt *rt);
-/* The number of a kernel for parc_launch, by its symbol. */
-int rt_cuda_kernel(ParcRt *rt, const char *symbol);
 /* The index of the best image for a device of this compute capability; -1:
  * none can run. */
 int rt_cuda_best_image(const ParcImage *image, int n, int major, int minor);

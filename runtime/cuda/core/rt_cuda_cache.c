@@ -41,7 +41,7 @@ struct CudaCache {
 
 /* ---- entries ------------------------------------------------------------- */
 
-static Entry *find(const CudaCache *c, const char *key)
+static Entry *find_algorithm(const CudaCache *c, const char *key)
 {
     Entry *e = c->first;
     while (e && strcmp(e->key, key) != 0)
@@ -49,9 +49,10 @@ static Entry *find(const CudaCache *c, const char *key)
     return e;
 }
 
-static void enter(CudaCache *c, const char *key, const BlasAlgorithm *algorithm)
+static void enter_algorithm(CudaCache *c, const char *key,
+                            const BlasAlgorithm *algorithm)
 {
-    Entry *e = find(c, key);
+    Entry *e = find_algorithm(c, key);
     if (!e) {
         e = rt_allocate(sizeof *e);
         size_t n = strlen(key);
@@ -75,7 +76,7 @@ static void clear(CudaCache *c)
 bool rt_cuda_cache_find(const CudaCache *c, const char *key,
                         BlasAlgorithm *algorithm)
 {
-    const Entry *e = find(c, key);
+    const Entry *e = find_algorithm(c, key);
     if (e)
         *algorithm = e->algorithm;
     return e != NULL;
@@ -84,7 +85,7 @@ bool rt_cuda_cache_find(const CudaCache *c, const char *key,
 void rt_cuda_cache_add(CudaCache *c, const char *key,
                        const BlasAlgorithm *algorithm)
 {
-    enter(c, key, algorithm);
+    enter_algorithm(c, key, algorithm);
     c->changed = true;
 }
 
@@ -120,7 +121,7 @@ static bool read_line(CudaCache *c, char *line)
     at[strcspn(at, "\n")] = 0;
     if (strlen(at) >= CUDA_KEY)
         return false;
-    enter(c, at, &a);
+    enter_algorithm(c, at, &a);
     return true;
 }
 

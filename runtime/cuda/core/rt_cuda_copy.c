@@ -106,46 +106,44 @@ static void give_back(const ParcRt *rt, int64_t offset, int64_t bytes)
                 rt->nranks > 1 ? MADV_REMOVE : MADV_DONTNEED);
 }
 
-void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes)
+/* Copies bytes of the mirror to the device or back, in pieces of the staging
+ * memory. */
+static void copy_mirror(ParcRt *rt, int64_t offset, int64_t bytes, bool upload)
 {
     RtDevice *d = rt->device;
-    if (!d)
-        return;
+    CuStream stream = d->stream[PARC_COMPUTE];
+    size_t piece;
     if (offset >= rt->model->arena_bytes) {
-        rt_cuda_host_copy(rt, offset, bytes, true);
-        give_back(rt, offset, bytes);
+        rt_cuda_host_copy(rt, offset, bytes, upload);
         return;
     }
-    for (int64_t done = 0; done < bytes;) {
-        size_t piece;
+    for (int64_t done = 0; done < bytes; done += (int64_t)piece) {
         char *stage = stage_room(rt, bytes - done, &piece);
-        memcpy(stage, rt->arena + offset + done, piece);
-        CU(rt, cuMemcpyHtoDAsync(d->arena + (CuAddress)(offset + done), stage,
-                                 piece, d->stream[PARC_COMPUTE]));
-        done += (int64_t)piece;
+        char *host = rt->arena + offset + done;
+        CuAddress at = d->arena + (CuAddress)(offset + done);
+        if (upload) {
+            memcpy(stage, host, piece);
+            CU(rt, cuMemcpyHtoDAsync(at, stage, piece, stream));
+        } else {
+            CU(rt, cuMemcpyDtoHAsync(stage, at, piece, stream));
+            rt_cuda_wait_stream(rt, PARC_COMPUTE, "the step");
+            memcpy(host, stage, piece);
+        }
     }
-    give_back(rt, offset, bytes);
+}
+
+void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes)
+{
+    if (rt->device) {
+        copy_mirror(rt, offset, bytes, true);
+        give_back(rt, offset, bytes);
+    }
 }
 
 void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
 {
-    RtDevice *d = rt->device;
-    if (!d)
-        return;
-    if (offset >= rt->model->arena_bytes) {
-        rt_cuda_host_copy(rt, offset, bytes, false);
-        return;
-    }
-    for (int64_t done = 0; done < bytes;) {
-        size_t piece;
-        char *stage = stage_room(rt, bytes - done, &piece);
-        CU(rt,
-           cuMemcpyDtoHAsync(stage, d->arena + (CuAddress)(offset + done),
-                             piece, d->stream[PARC_COMPUTE]));
-        rt_cuda_wait_stream(rt, PARC_COMPUTE, "the step");
-        memcpy(rt->arena + offset + done, stage, piece);
-        done += (int64_t)piece;
-    }
+    if (rt->device)
+        copy_mirror(rt, offset, bytes, false);
 }
 
 /* ---- the staging buffer of --save-async ---------------------------------- */
@@ -241,11 +239,10 @@ static const void *constant(ParcRt *rt, const void *to, const void *host,
                             size_t bytes)
 {
     RtDevice *d = rt->device;
-    for (CudaConstant *c = d->constants; c; c = c->next) {
+    for (CudaConstant *c = d->constants; c; c = c->next)
         if (c->to == to && c->bytes == bytes &&
             memcmp(c->host, host, bytes) == 0)
             return c->host;
-    }
     CudaConstant *c = rt_allocate(sizeof *c);
     *c = (CudaConstant){.next = d->constants, .to = to, .bytes = bytes};
     CU(rt, cuMemHostAlloc(&c->host, bytes, RT_CU_HOST_PORTABLE));

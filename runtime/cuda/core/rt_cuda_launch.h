@@ -1,6 +1,5 @@
 /* rt_cuda_launch.h: declares launches of hand-written kernels by name, and
- * helpers that compute their arguments and grids.
- */
+ * helpers that compute their arguments and grids (rt_cuda_module.c). */
 #ifndef PARC_RT_CUDA_LAUNCH_H
 #define PARC_RT_CUDA_LAUNCH_H
 
@@ -43,7 +42,8 @@ static inline int64_t rt_blocks(int64_t n, int64_t each)
  * GPU supports no such grid. */
 bool rt_cuda_grid(int64_t blocks, unsigned *columns, unsigned *rows);
 
-/* Enqueues kernel `symbol` with n arguments (rt_cuda_launch.c). */
+enum { RT_MOST_ARGUMENTS = 24 };
+/* Enqueues kernel `symbol` with n arguments, at most RT_MOST_ARGUMENTS. */
 void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument);
 

@@ -10,22 +10,19 @@
 
 #include "cuda/api/api_cudnn.h"
 
-#define CALL(result, name, symbol, arguments) symbol,
+#define CALL(result, name, suffix, arguments) #name #suffix,
 static const char *const driver_symbols[] = {
 #include "cuda/api/calls_driver.h"
 };
 
-#define CALL(result, name, symbol, arguments) symbol,
 static const char *const blas_symbols[] = {
 #include "cuda/api/calls_blas.h"
 };
 
-#define CALL(result, name, symbol, arguments) symbol,
 static const char *const nccl_symbols[] = {
 #include "cuda/api/calls_nccl.h"
 };
 
-#define CALL(result, name, symbol, arguments) symbol,
 static const char *const cudnn_symbols[] = {
 #include "cuda/api/calls_cudnn.h"
 };
@@ -33,20 +30,14 @@ static const char *const cudnn_symbols[] = {
 /* POSIX guarantees that function pointers convert to object pointers. */
 typedef void (*Function)(void);
 _Static_assert(sizeof(Function) == sizeof(void *), "dlsym");
-_Static_assert(sizeof(CudaDriver) ==
-                   sizeof driver_symbols / sizeof *driver_symbols *
-                       sizeof(Function),
-               "a member for each symbol");
-_Static_assert(sizeof(CudaBlas) == sizeof blas_symbols / sizeof *blas_symbols *
-                                       sizeof(Function),
-               "a member for each symbol");
-_Static_assert(sizeof(CudaNccl) == sizeof nccl_symbols / sizeof *nccl_symbols *
-                                       sizeof(Function),
-               "a member for each symbol");
-_Static_assert(sizeof(CudaDnn) ==
-                   sizeof cudnn_symbols / sizeof *cudnn_symbols *
-                       sizeof(Function),
-               "a member for each symbol");
+#define COUNT(symbols) (sizeof symbols / sizeof *symbols)
+#define TABLE(type, symbols)                                                   \
+    _Static_assert(sizeof(type) == COUNT(symbols) * sizeof(Function),          \
+                   "a member for each symbol")
+TABLE(CudaDriver, driver_symbols);
+TABLE(CudaBlas, blas_symbols);
+TABLE(CudaNccl, nccl_symbols);
+TABLE(CudaDnn, cudnn_symbols);
 
 const CudaLibrary rt_cuda_driver_library = {
     .what = "the CUDA driver",
@@ -55,7 +46,7 @@ const CudaLibrary rt_cuda_driver_library = {
               "a program built for CUDA; in a container, pass the GPUs on "
               "(docker run --gpus all)",
     .symbol = driver_symbols,
-    .nsymbols = sizeof driver_symbols / sizeof *driver_symbols,
+    .nsymbols = COUNT(driver_symbols),
 };
 
 const CudaLibrary rt_cuda_blas_library = {
@@ -64,7 +55,7 @@ const CudaLibrary rt_cuda_blas_library = {
     .advice = "install the CUDA libraries (package libcublas, or pip's "
               "nvidia-cublas) and put their directory into LD_LIBRARY_PATH",
     .symbol = blas_symbols,
-    .nsymbols = sizeof blas_symbols / sizeof *blas_symbols,
+    .nsymbols = COUNT(blas_symbols),
 };
 
 const CudaLibrary rt_cuda_nccl_library = {
@@ -73,7 +64,7 @@ const CudaLibrary rt_cuda_nccl_library = {
     .advice = "install it (package libnccl2, or pip's nvidia-nccl) and put its "
               "directory into LD_LIBRARY_PATH; a program of one rank needs none",
     .symbol = nccl_symbols,
-    .nsymbols = sizeof nccl_symbols / sizeof *nccl_symbols,
+    .nsymbols = COUNT(nccl_symbols),
 };
 
 const CudaLibrary rt_cudnn_library = {
@@ -81,7 +72,7 @@ const CudaLibrary rt_cudnn_library = {
     .names = {"libcudnn.so.9"},
     .advice = "nothing needs it; attention is faster with it",
     .symbol = cudnn_symbols,
-    .nsymbols = sizeof cudnn_symbols / sizeof *cudnn_symbols,
+    .nsymbols = COUNT(cudnn_symbols),
 };
 
 static bool is_listed(const CudaLibrary *library, int i)

@@ -3,7 +3,10 @@
  * A binary contains an image for each architecture that it was built for:
  * machine code ("sm_90a"), and PTX ("compute_90") for newer devices, which the
  * driver compiles when it loads it.
- */
+ *
+ * Emitted code launches a kernel by its number (parc_launch). The runtime
+ * itself launches hand-written kernels (copies, attention, embedding). Their
+ * numbers differ between programs, so it finds the number from the name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +83,7 @@ static const char *list_images(const ParcModel *m, char text[RT_WHERE])
     return m->nimages ? text : "no GPU";
 }
 
-static const ParcImage *choose(ParcRt *rt)
+static const ParcImage *choose_image(ParcRt *rt)
 {
     const RtDevice *d = rt->device;
     const ParcModel *m = rt->model;
@@ -121,7 +124,7 @@ void rt_cuda_module_open(ParcRt *rt)
     const ParcModel *m = rt->model;
     if (m->nkernels == 0)
         return;
-    const ParcImage *image = choose(rt);
+    const ParcImage *image = choose_image(rt);
     load(rt, image);
     d->kernel = rt_allocate((size_t)m->nkernels * sizeof *d->kernel);
     for (int i = 0; i < m->nkernels; i++) {
@@ -140,18 +143,12 @@ void rt_cuda_module_open(ParcRt *rt)
     }
 }
 
-int rt_cuda_kernel(ParcRt *rt, const char *symbol)
-{
-    const ParcModel *m = rt->model;
-    for (int i = 0; i < m->nkernels; i++) {
-        if (strcmp(m->kernel[i], symbol) == 0)
-            return i;
-    }
-    rt_fail(rt, "train.c lists no kernel '%s', which the runtime launches: "
-                "run parc again", symbol);
-}
-
 /* ---- launch -------------------------------------------------------------- */
+
+int64_t rt_cuda_block_memory(const ParcRt *rt)
+{
+    return rt->device->shared_most;
+}
 
 bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared_bytes)
 {
@@ -173,6 +170,17 @@ static void grant_shared(ParcRt *rt, int kernel, int64_t bytes)
     CU(rt, cuFuncSetAttribute(k->function, RT_CU_FUNCTION_DYNAMIC_SHARED,
                               (int)bytes));
     k->shared_bytes = bytes;
+}
+
+bool rt_cuda_grid(int64_t blocks, unsigned *columns, unsigned *rows)
+{
+    enum { MOST_ROWS = 65535 };
+    int64_t n = rt_blocks(blocks, INT32_MAX);
+    if (blocks < 1 || n > MOST_ROWS)
+        return false;
+    *rows = (unsigned)n;
+    *columns = (unsigned)rt_blocks(blocks, n);
+    return true;
 }
 
 void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
@@ -200,4 +208,34 @@ void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                 (long long)shared_bytes, rt_cuda_where(rt, where),
                 rt_cuda_reason(d, r, why));
     rt_cuda_queued(rt, PARC_COMPUTE, symbol);
+}
+
+/* The number of a kernel for parc_launch. */
+static int kernel_named(ParcRt *rt, const char *symbol)
+{
+    const ParcModel *m = rt->model;
+    for (int i = 0; i < m->nkernels; i++)
+        if (strcmp(m->kernel[i], symbol) == 0)
+            return i;
+    rt_fail(rt, "train.c lists no kernel '%s', which the runtime launches: "
+                "run parc again", symbol);
+}
+
+void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
+                    int64_t shared_bytes, int n, int64_t *argument)
+{
+    void *args[RT_MOST_ARGUMENTS];
+    if (n > RT_MOST_ARGUMENTS)
+        rt_fail(rt, "'%s' is launched with %d arguments, more than %d: report "
+                    "this error of the runtime",
+                symbol, n, RT_MOST_ARGUMENTS);
+    for (int i = 0; i < n; i++)
+        args[i] = &argument[i];
+    if (grid > INT32_MAX)
+        rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to "
+                    "%d: split the batch over more ranks",
+                symbol, (long long)grid, INT32_MAX);
+    if (grid > 0)
+        parc_launch(rt, kernel_named(rt, symbol), grid, block, shared_bytes,
+                    args);
 }

@@ -13,40 +13,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "cuda/core/rt_cuda.h"
 #include "rt.h"
 
 enum { MPOL_PREFERRED_MODE = 1, WORD_BITS = 8 * sizeof(unsigned long) };
 
-/* The node of a PCI device in sysfs; -1: none. */
-static int node_of(const char *root, const char *pci)
-{
-    char path[512];
-    int node = -1;
-    snprintf(path, sizeof path, "%s/bus/pci/devices/%s/numa_node", root, pci);
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return -1;
-    if (fscanf(f, "%d", &node) != 1)
-        node = -1;
-    fclose(f);
-    return node;
-}
-
 void rt_cuda_numa_open(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     const char *root = getenv("PARC_SYSFS"); /* for tests */
-    char pci[32] = "";
+    char pci[32] = "", path[512];
     d->numa_node = -1;
     if (d->cu.cuDeviceGetPCIBusId(pci, sizeof pci, d->device) !=
         RT_CU_SUCCESS)
         return;
-    for (char *c = pci; *c; c++) {
-        *c = (char)tolower((unsigned char)*c); /* sysfs uses lower case:
-                                                  0000:1b:00.0 */
-    }
-    d->numa_node = node_of(root && *root ? root : "/sys", pci);
+    for (char *c = pci; *c; c++) /* sysfs uses lower case: 0000:1b:00.0 */
+        *c = (char)tolower((unsigned char)*c);
+    snprintf(path, sizeof path, "%s/bus/pci/devices/%s/numa_node",
+             root && *root ? root : "/sys", pci);
+    d->numa_node = (int)rt_read_number(path, -1);
     if (d->numa_node < 0 || d->numa_node >= (int)WORD_BITS)
         return;
     unsigned long mask = 1ul << d->numa_node;

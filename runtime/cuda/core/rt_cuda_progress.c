@@ -24,7 +24,7 @@
 #include "rt.h"
 
 /* Words are in separate cache lines. */
-enum { APART = 16, FIRST_ROOM = 64 };
+enum { APART = 16 };
 
 void rt_cuda_progress_open(ParcRt *rt)
 {
@@ -46,7 +46,7 @@ void rt_cuda_progress_close(ParcRt *rt)
         CU(rt, cuMemFreeHost((void *)p->word));
 }
 
-static void say(ParcRt *rt, int stream, uint32_t word)
+static void write_progress(ParcRt *rt, int stream, uint32_t word)
 {
     const RtDevice *d = rt->device;
     CU(rt, cuMemsetD32Async(
@@ -75,15 +75,8 @@ void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
 static CudaPlace *next_place(CudaProgress *p, int stream)
 {
     uint32_t i = p->n[stream]++;
-    if (i == p->room[stream]) {
-        uint32_t room = i ? 2 * i : FIRST_ROOM;
-        CudaPlace *more = rt_allocate(room * sizeof *more);
-        for (uint32_t k = 0; k < i; k++)
-            more[k] = p->place[stream][k];
-        free(p->place[stream]);
-        p->place[stream] = more;
-        p->room[stream] = room;
-    }
+    p->place[stream] = rt_grow(p->place[stream], i, &p->room[stream],
+                               sizeof *p->place[stream]);
     if (p->known[stream] <= i)
         p->known[stream] = i + 1;
     return &p->place[stream][i];
@@ -96,7 +89,7 @@ void rt_cuda_progress_begin(ParcRt *rt, int stream, int id)
     *next_place(p, stream) =
         (CudaPlace){.id = id, .work = d->work, .turn = d->turn};
     p->owed[stream] = false;
-    say(rt, stream, 2 * p->n[stream] - 1);
+    write_progress(rt, stream, 2 * p->n[stream] - 1);
 }
 
 void rt_cuda_progress_settle(ParcRt *rt, int stream)
@@ -104,7 +97,7 @@ void rt_cuda_progress_settle(ParcRt *rt, int stream)
     const CudaComms *c = rt->device->comms;
     if (c && c->progress.owed[stream]) {
         rt->device->comms->progress.owed[stream] = false;
-        say(rt, stream, 2 * c->progress.n[stream]);
+        write_progress(rt, stream, 2 * c->progress.n[stream]);
     }
 }
 
@@ -126,7 +119,7 @@ const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
 }
 
 /* Stores the current or latest collective of any stream. */
-static void note(RtSlot *slot, const CudaPlace *place, bool in)
+static void note_collective(RtSlot *slot, const CudaPlace *place, bool in)
 {
     if (place) {
         atomic_store(&slot->collective, place->id);
@@ -142,7 +135,8 @@ void rt_cuda_progress_publish(ParcRt *rt)
         uint32_t word = atomic_load(&c->progress.word[i * APART]);
         if (word != atomic_load(&slot->begun[i])) {
             atomic_store(&slot->begun[i], word);
-            note(slot, rt_cuda_progress_place(rt, i, word), word % 2 == 1);
+            note_collective(slot, rt_cuda_progress_place(rt, i, word),
+                            word % 2 == 1);
         }
     }
 }

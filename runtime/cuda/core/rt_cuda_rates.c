@@ -71,10 +71,9 @@ static const Rate *rate_of(const char *device, int major, int minor)
             longest = n;
         }
     }
-    for (size_t i = 0; !best && i < sizeof rates / sizeof *rates; i++) {
+    for (size_t i = 0; !best && i < sizeof rates / sizeof *rates; i++)
         if (rates[i].major == major && rates[i].minor == minor)
             best = &rates[i];
-    }
     return best;
 }
 

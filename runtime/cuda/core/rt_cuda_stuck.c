@@ -114,10 +114,9 @@ static void add_peer(Text *t, const ParcRt *rt, const RtSlot *slot)
 /* Whether two ranks differ only in these axes. */
 static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
 {
-    for (int i = 0; i < m->naxes; i++) {
+    for (int i = 0; i < m->naxes; i++)
         if (!(axes >> i & 1) && rt_coord(m, a, i) != rt_coord(m, b, i))
             return false;
-    }
     return true;
 }
 

@@ -23,7 +23,7 @@ static void pause_briefly(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-_Noreturn static void give_up(ParcRt *rt, const char *what)
+_Noreturn static void fail_wait(ParcRt *rt, const char *what)
 {
     char where[RT_WHERE];
     if (rt->device->comms &&
@@ -43,7 +43,7 @@ typedef struct Awaited {
     CuEvent event;
 } Awaited;
 
-static CuResult ask(const RtDevice *d, const Awaited *a)
+static CuResult query_awaited(const RtDevice *d, const Awaited *a)
 {
     return a->event ? d->cu.cuEventQuery(a->event)
                     : d->cu.cuStreamQuery(a->stream);
@@ -52,15 +52,15 @@ static CuResult ask(const RtDevice *d, const Awaited *a)
 static void wait_for(ParcRt *rt, const Awaited *a, const char *what)
 {
     const RtDevice *d = rt->device;
-    CuResult r = ask(d, a);
+    CuResult r = query_awaited(d, a);
     if (r == RT_CU_NOT_READY) {
         double waited = 0, last = rt_now();
-        while ((r = ask(d, a)) == RT_CU_NOT_READY) {
+        while ((r = query_awaited(d, a)) == RT_CU_NOT_READY) {
             double now = rt_now(), slice = now - last;
             waited += slice < LONGEST_SLICE ? slice : LONGEST_SLICE;
             last = now;
             if (waited > rt->world->timeout_seconds)
-                give_up(rt, what);
+                fail_wait(rt, what);
             if (waited > EAGER_SECONDS) {
                 rt_cuda_progress_publish(rt);
                 rt_nccl_watch(rt);
@@ -85,4 +85,29 @@ void rt_cuda_queued(ParcRt *rt, int stream, const char *what)
 {
     if (rt->device->mode.sync)
         rt_cuda_wait_stream(rt, stream, what);
+}
+
+/* ---- measurements -------------------------------------------------------- */
+
+void rt_cuda_time_begin(ParcRt *rt)
+{
+    const RtDevice *d = rt->device;
+    CU(rt, cuEventRecord(d->timer[0], d->stream[PARC_COMPUTE]));
+}
+
+float rt_cuda_time_end(ParcRt *rt, const char *what)
+{
+    const RtDevice *d = rt->device;
+    float ms = 0;
+    CU(rt, cuEventRecord(d->timer[1], d->stream[PARC_COMPUTE]));
+    rt_cuda_wait_event(rt, d->timer[1], what);
+    CU(rt, cuEventElapsedTime(&ms, d->timer[0], d->timer[1]));
+    return ms;
+}
+
+void rt_cuda_fill(ParcRt *rt, int64_t bytes, unsigned char byte)
+{
+    const RtDevice *d = rt->device;
+    CU(rt, cuMemsetD8Async(d->arena, byte, (size_t)bytes,
+                           d->stream[PARC_COMPUTE]));
 }

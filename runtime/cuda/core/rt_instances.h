@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../device/kernel_sizes.h"
+
 enum { RT_SYMBOL = 80 };
 
 /* The largest unit of a copy, up to 16 bytes, that divides `bytes`. */
@@ -32,12 +34,11 @@ static inline void rt_instance_contract(char symbol[RT_SYMBOL],
                                         const int64_t letter[][4])
 {
     uint32_t hash = 2166136261u;
-    for (int i = 0; i < n * 4; i++) {
+    for (int i = 0; i < n * 4; i++)
         for (int byte = 0; byte < 8; byte++) {
             uint64_t x = (uint64_t)letter[i / 4][i % 4];
             hash = (hash ^ (uint32_t)(x >> (8 * byte) & 255)) * 16777619u;
         }
-    }
     snprintf(symbol, RT_SYMBOL, "contract_%s_%s_%s_%08x", type_name[0],
              type_name[1], type_name[2], (unsigned)hash);
 }

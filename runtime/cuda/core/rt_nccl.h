@@ -22,7 +22,7 @@ typedef struct CudaProgress {
                                                     first collective */
     bool placed[CUDA_PROGRAMS];   /* `first` is known */
     uint32_t known[PARC_STREAMS]; /* valid entries of place[], from any step */
-    uint32_t room[PARC_STREAMS];
+    int64_t room[PARC_STREAMS];
     bool owed[PARC_STREAMS]; /* the end of the last collective has not been
                                 written */
 } CudaProgress;

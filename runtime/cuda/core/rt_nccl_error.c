@@ -22,10 +22,9 @@ static void abort_all(ParcRt *rt)
     CudaComms *c = rt->device->comms;
     signal(SIGALRM, SIG_DFL);
     alarm(ABORT_SECONDS);
-    for (int i = 0; i < RT_GROUPS; i++) {
+    for (int i = 0; i < RT_GROUPS; i++)
         if (c->comm[i] && c->comm[i] != c->world)
             c->call.ncclCommAbort(c->comm[i]);
-    }
     if (c->world)
         c->call.ncclCommAbort(c->world);
 }

@@ -11,11 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rt_block_memory.h"
+
 enum {
     RT_FEW_ROWS = 16,
     RT_MANY_ROWS = 512,         /* maximum number of calls */
     RT_LONG_ROW = 256 << 10,    /* bytes of a rank's part of a row */
-    RT_STAGING_ALIGNMENT = 256,
 };
 
 static inline bool rt_moves_by_rows(int64_t rows, int64_t row_bytes)
@@ -41,8 +42,8 @@ static inline int64_t rt_staging_side(int64_t ranks, int64_t rows,
     int64_t bytes = ranks * rows * width;
     return ranks < 2 || rows < 2
                ? 0
-               : (bytes + RT_STAGING_ALIGNMENT - 1) / RT_STAGING_ALIGNMENT *
-                     RT_STAGING_ALIGNMENT;
+               : (bytes + RT_CUDA_ALIGNMENT - 1) / RT_CUDA_ALIGNMENT *
+                     RT_CUDA_ALIGNMENT;
 }
 
 /* Bytes for both sides of an all-to-all: one side has outer * middle rows of

@@ -32,10 +32,10 @@ PARC_DEVICE void ATTENTION_NAME(mask)(float *score, int row, int keys)
     for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS); i++) {
         int r = i / (ATTENTION_SLOTS(ROWS, KEYS) / DOWN);
         int c = i % (ATTENTION_SLOTS(ROWS, KEYS) / DOWN);
-        int column = column_of(HALF, c);
+        int column = tile_column_of(HALF, c);
         if (column >= keys ||
-            (ATTENTION_CAUSAL && column > row + row_of(HALF, ROWS, r)))
-            score[slot(HALF, KEYS, r, c)] = -INFINITY;
+            (ATTENTION_CAUSAL && column > row + tile_row_of(HALF, ROWS, r)))
+            score[tile_slot(HALF, KEYS, r, c)] = -INFINITY;
     }
 }
 
@@ -55,7 +55,7 @@ PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
         float high = top[r];
         PARC_UNROLL
         for (int c = 0; c < WIDE; c++)
-            high = parc_max(high, score[slot(HALF, KEYS, r, c)]);
+            high = parc_max(high, score[tile_slot(HALF, KEYS, r, c)]);
         high = row_max(HALF, high);
         float shrink = parc_exp2((top[r] - high) * scale2);
         float less = high * scale2;
@@ -63,13 +63,13 @@ PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
         sum[r] *= shrink;
         PARC_UNROLL
         for (int c = 0; c < WIDE; c++) {
-            float *x = &score[slot(HALF, KEYS, r, c)];
+            float *x = &score[tile_slot(HALF, KEYS, r, c)];
             *x = parc_exp2(*x * scale2 - less);
             sum[r] += *x;
         }
         PARC_UNROLL
         for (int c = 0; c < SUMS; c++)
-            out[slot(HALF, SUMS * (HALF ? 4 : 16), r, c)] *= shrink;
+            out[tile_slot(HALF, SUMS * (HALF ? 4 : 16), r, c)] *= shrink;
     }
 }
 
@@ -84,9 +84,9 @@ PARC_DEVICE void ATTENTION_NAME(finish)(float *lse, int held, const float *top,
     };
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++) {
-        const int row = row_of(HALF, ROWS, r);
+        const int row = tile_row_of(HALF, ROWS, r);
         float total = row_sum(HALF, sum[r]);
-        if (row < held && column_of(HALF, 0) == 0)
+        if (row < held && tile_column_of(HALF, 0) == 0)
             lse[row] =
                 top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total);
         sum[r] = 1.0f / (ATTENTION_DROP ? (1.0f - rate) * total : total);
@@ -105,7 +105,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,
         E = ATTENTION_E, ROWS = FORWARD_ROWS, KEYS = FORWARD_KEYS,
         QUERIES = ROWS * FORWARD_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
-        D_PAD = ATTENTION_COLUMNS(TYPE, D), E_PAD = ATTENTION_COLUMNS(TYPE, E),
+        D_PAD = ATTENTION_COLUMNS(TYPE, D, 1),
+        E_PAD = ATTENTION_COLUMNS(TYPE, E, 1),
         k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD),
         q_row = k_row > v_row ? k_row : v_row, /* o reuses this memory */
     };
@@ -113,7 +114,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     ATTENTION_ELEMENT *keys = queries + QUERIES * q_row;
     ATTENTION_ELEMENT *values = keys + KEYS * k_row;
     float *room = (float *)(void *)(values + KEYS * v_row) +
-                  warp_index() * ROWS * (KEYS + 4);
+                  warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
     float score[ATTENTION_SLOTS(ROWS, KEYS)];
     float out[ATTENTION_SUMS(TYPE, ROWS, E)], top[DOWN], sum[DOWN];
 

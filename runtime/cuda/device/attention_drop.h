@@ -95,7 +95,7 @@ PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
     uint32_t kept = 0;
     PARC_ROLL
     for (int i = at; i < slots && i < at + 32; i++) {
-        int r = row_of(0, rows, i / wide), c = column_of(0, i % wide);
+        int r = tile_row_of(0, rows, i / wide), c = tile_column_of(0, i % wide);
         int64_t x = query + (turned ? c : r), y = key + (turned ? r : c);
         float drawn =
             parc_random_at(d->key, d->site, (d->row + x) * d->wide + y);

@@ -30,11 +30,11 @@ ATTENTION_NAME(delta)(float *__restrict__ delta,
                       int64_t s, int64_t all)
 {
     enum { E = ATTENTION_E, N = E % 4 == 0 ? 4 : 1 };
-    int64_t row = block_index() * (DELTA_THREADS / 32) + warp_index();
+    int64_t row = block_index() * (DELTA_THREADS / PARC_WARP) + warp_index();
     float sum = 0, x[N], y[N];
     if (row >= rows)
         return;
-    for (int c = lane_index() * N; c < E; c += 32 * N) {
+    for (int c = lane_index() * N; c < E; c += PARC_WARP * N) {
         ATTENTION_READ(x, o + row * E + c, N);
         ATTENTION_READ(y, d_o + row * E + c, N);
         PARC_UNROLL
@@ -58,10 +58,11 @@ PARC_DEVICE void ATTENTION_NAME(mask_grad)(float *score, int rows, int columns,
     const int wide = rows * columns / 32 / (half ? rows / 8 : rows / 2);
     PARC_UNROLL
     for (int i = 0; i < rows * columns / 32; i++) {
-        int r = row_of(half, rows, i / wide), c = column_of(half, i % wide);
+        int r = tile_row_of(half, rows, i / wide);
+        int c = tile_column_of(half, i % wide);
         int key = turned ? r : c, query = turned ? c : r;
         if (key >= keys || (ATTENTION_CAUSAL && key > query + ahead))
-            score[slot(half, columns, i / wide, i % wide)] = -INFINITY;
+            score[tile_slot(half, columns, i / wide, i % wide)] = -INFINITY;
     }
 }
 
@@ -76,14 +77,12 @@ PARC_DEVICE void ATTENTION_NAME(drop_grad)(float *dp, const uint32_t *kept,
 
 /* The sizes of a kernel whose warps own `rows` rows of one side and loop over
  * the other by `step`: slots of a thread, and columns and rows of a tile. */
-#define GRAD_COLUMNS(width, parts)                                             \
-    (ATTENTION_COLUMNS(ATTENTION_TYPE, ((width) + (parts) - 1) / (parts)) *    \
-     (parts))
 #define GRAD_SIZES(rows, step, parts)                                          \
     TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,           \
     E = ATTENTION_E, ROWS = rows, DOWN = HALF ? ROWS / 8 : ROWS / 2,           \
     SLOTS = ATTENTION_SLOTS(ROWS, step), WIDE = SLOTS / DOWN,                  \
-    D_PAD = GRAD_COLUMNS(D, parts), E_PAD = GRAD_COLUMNS(E, parts),            \
+    D_PAD = ATTENTION_COLUMNS(TYPE, D, parts),                                 \
+    E_PAD = ATTENTION_COLUMNS(TYPE, E, parts),                                 \
     k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)
 
 /* Loads n rows of k and v, or of q and d_o, to a tile: first those of x, then
@@ -96,7 +95,8 @@ PARC_DEVICE void ATTENTION_NAME(load_pair)(ATTENTION_ELEMENT *tile,
                                            int parts, int threads)
 {
     const int type = ATTENTION_TYPE, d = ATTENTION_D, e = ATTENTION_E;
-    const int d_pad = GRAD_COLUMNS(d, parts), e_pad = GRAD_COLUMNS(e, parts);
+    const int d_pad = ATTENTION_COLUMNS(type, d, parts);
+    const int e_pad = ATTENTION_COLUMNS(type, e, parts);
     const int x_row = ATTENTION_ROW(type, d_pad);
     tile_load(type, tile, x_row, x, stride * d, held, n, d, d_pad, threads);
     tile_load(type, tile + n * x_row, ATTENTION_ROW(type, e_pad), y, stride * e,
@@ -110,4 +110,3 @@ PARC_DEVICE void ATTENTION_NAME(load_pair)(ATTENTION_ELEMENT *tile,
 #include "attention_grad_query.cuh"
 #endif
 #undef GRAD_SIZES
-#undef GRAD_COLUMNS

@@ -42,8 +42,8 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
         ATTENTION_NAME(mask_grad)(p, ROWS, QUERIES, 1, ROWS, ahead);
     PARC_UNROLL
     for (int i = 0; i < SLOTS; i++) {
-        int x = slot(HALF, QUERIES, i / WIDE, i % WIDE);
-        float low = rows[column_of(HALF, i % WIDE)] * ATTENTION_LOG2E;
+        int x = tile_slot(HALF, QUERIES, i / WIDE, i % WIDE);
+        float low = rows[tile_column_of(HALF, i % WIDE)] * ATTENTION_LOG2E;
         p[x] = parc_exp2(p[x] * f.scale2 - low);
     }
     PARC_UNROLL
@@ -55,8 +55,8 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
     ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.grow);
     PARC_UNROLL
     for (int i = 0; i < SLOTS; i++) {
-        int x = slot(HALF, QUERIES, i / WIDE, i % WIDE);
-        ds[x] = p[x] * (ds[x] - rows[QUERIES + column_of(HALF, i % WIDE)]);
+        int x = tile_slot(HALF, QUERIES, i / WIDE, i % WIDE);
+        ds[x] = p[x] * (ds[x] - rows[QUERIES + tile_column_of(HALF, i % WIDE)]);
     }
     if (!HALF)
         warp_barrier(); /* the product for dv has read its weights */
@@ -102,7 +102,8 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     ATTENTION_ELEMENT *values = keys + KEYS * k_row;
     ATTENTION_ELEMENT *tiles = values + KEYS * v_row;
     float *rows = (float *)(void *)(tiles + 2 * half); /* [2][2][QUERIES] */
-    float *room = rows + 4 * QUERIES + warp_index() * ROWS * (QUERIES + 4);
+    float *room = rows + 4 * QUERIES +
+                  warp_index() * ROWS * ATTENTION_WEIGHT_ROW(QUERIES);
     float k_sum[ATTENTION_SUMS(TYPE, ROWS, D_PART)];
     float v_sum[ATTENTION_SUMS(TYPE, ROWS, E_PART)];
 

@@ -25,7 +25,7 @@ PARC_DEVICE void ATTENTION_NAME(query_weights)(
     ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.grow);
     PARC_UNROLL
     for (int i = 0; i < SLOTS; i++) {
-        int r = i / WIDE, x = slot(HALF, KEYS, r, i % WIDE);
+        int r = i / WIDE, x = tile_slot(HALF, KEYS, r, i % WIDE);
         ds[x] = parc_exp2(score[x] - low[r]) * (ds[x] - mean[r]);
     }
 }
@@ -44,7 +44,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     ATTENTION_ELEMENT *outs = queries + QUERIES * k_row;
     ATTENTION_ELEMENT *tiles = outs + QUERIES * v_row;
     float *room = (float *)(void *)(tiles + 2 * half) +
-                  warp_index() * ROWS * (KEYS + 4);
+                  warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
     float ds[SLOTS], sum[ATTENTION_SUMS(TYPE, ROWS, D)], low[DOWN], mean[DOWN];
 
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
@@ -66,7 +66,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     copy_async_commit();
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++) {
-        const int row = mine + row_of(HALF, ROWS, r);
+        const int row = mine + tile_row_of(HALF, ROWS, r);
         const int64_t x = at.head * s + row;
         low[r] = row < queries_all ? lse[x] * ATTENTION_LOG2E : INFINITY;
         mean[r] = row < queries_all ? delta[x] : 0.0f;

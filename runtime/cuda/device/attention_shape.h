@@ -1,5 +1,5 @@
 /* attention_shape.h: declares the parameters of a call of the attention
- * kernels, the part of the tensors that a block processes, and tile sizes.
+ * kernels, and the part of the tensors that a block processes.
  *
  * q [b, s, kv * g, d], k [b, t, kv, d], v [b, t, kv, e], o [b, s, kv * g, e],
  * lse [b, kv * g, s], with b sequences of s queries and t keys, kv KV heads, g
@@ -42,7 +42,7 @@ PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
     d.key = drop_number(key);
     d.site = (uint32_t)site;
     d.row = ((drop_number(first_b) + b) * heads + head) * s;
-    d.wide = (t + 63) / 64 * 64;
+    d.wide = parc_weight_row(t);
     return d;
 }
 
@@ -121,19 +121,12 @@ PARC_DEVICE int attention_is_kept(const uint32_t *kept, int i)
     return (int)(kept[i / 32] >> (i % 32) & 1);
 }
 
-/* Columns of a tile with its padding, and elements of its rows: an odd number
- * of 16-byte units. */
-#define ATTENTION_COLUMNS(type, width)                                         \
-    ((type) == TILE_F32 ? ((width) + 3) / 4 * 4 : ((width) + 15) / 16 * 16)
-#define ATTENTION_ROW(type, columns)                                           \
-    ((type) == TILE_F32 ? ((columns) / 4 | 1) * 4 : (columns) + 8)
-
 /* Whether rows of `width` elements are multiples of 16 bytes. */
 #define ATTENTION_VECTORS(type, width)                                         \
     ((width) % ((type) == TILE_F32 ? 4 : 8) == 0)
 
 /* Slots of a thread for a product, and for a sum with `width` columns. */
-#define ATTENTION_SLOTS(rows, columns) ((rows) * (columns) / 32)
+#define ATTENTION_SLOTS(rows, columns) ((rows) * (columns) / PARC_WARP)
 #define ATTENTION_SUMS(type, rows, width)                                      \
     ((type) == TILE_F32 ? (rows) * (((width) + 63) / 64 * 64) / 32             \
                         : (rows) * (((width) + 15) / 16 * 16) / 32)

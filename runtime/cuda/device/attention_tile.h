@@ -1,11 +1,11 @@
 /* attention_tile.h: multiplies tiles in shared memory, for attention*.cuh.
  *
  * A warp owns `rows` whole rows of a product, so operations along rows need no
- * barrier. Its threads hold the product's elements in slots: slot(half,
- * columns, r, c) is the index of a thread's r-th row and c-th column; row_of
- * and column_of give their positions in the tile. 16-bit elements (half) are
- * multiplied by tensor cores, whose fragments prescribe the slots; f32 is
- * multiplied by FMA, with 16 lanes per row.
+ * barrier. Its threads hold the product's elements in slots: tile_slot(half,
+ * columns, r, c) is the index of a thread's r-th row and c-th column;
+ * tile_row_of and tile_column_of give their positions in the tile. 16-bit
+ * elements (half) are multiplied by tensor cores, whose fragments prescribe the
+ * slots; f32 is multiplied by FMA, with 16 lanes per row.
  *
  *   tile_scores   [rows, columns] = a[rows, depth] b[columns, depth]'
  *   tile_add      [rows, columns] += weights[rows, depth] b[depth, columns]
@@ -19,8 +19,6 @@
 
 #include "parc_device.h"
 
-enum { TILE_F32, TILE_BF16, TILE_F16 };
-
 PARC_DEVICE int tile_half(int type)
 {
     return type != TILE_F32;
@@ -33,20 +31,20 @@ PARC_DEVICE int tile_up(int n, int to)
 
 /* ---- slots --------------------------------------------------------------- */
 
-PARC_DEVICE int slot(int half, int columns, int r, int c)
+PARC_DEVICE int tile_slot(int half, int columns, int r, int c)
 {
     return half ? ((r / 2 * (columns / 8) + c / 2) * 2 + r % 2) * 2 + c % 2
                 : r * (columns / 16) + c;
 }
 
 /* The index of a thread's r-th row in the warp's rows. */
-PARC_DEVICE int row_of(int half, int rows, int r)
+PARC_DEVICE int tile_row_of(int half, int rows, int r)
 {
     int lane = lane_index();
     return half ? r / 2 * 16 + r % 2 * 8 + lane / 4 : lane / 16 * (rows / 2) + r;
 }
 
-PARC_DEVICE int column_of(int half, int c)
+PARC_DEVICE int tile_column_of(int half, int c)
 {
     int lane = lane_index();
     return half ? c / 2 * 8 + lane % 4 * 2 + c % 2 : c * 16 + lane % 16;
@@ -57,7 +55,7 @@ PARC_DEVICE int column_of(int half, int c)
 PARC_DEVICE int sum_column_of(int half, int c)
 {
     int lane = lane_index();
-    return half ? column_of(half, c) : c / 4 * 64 + lane % 16 * 4 + c % 4;
+    return half ? tile_column_of(half, c) : c / 4 * 64 + lane % 16 * 4 + c % 4;
 }
 
 /* Maximum and sum over the lanes that share a row. */
@@ -233,22 +231,23 @@ PARC_DEVICE void full_scores(float *score, int rows, int columns, int depth,
     }
 }
 
-/* Stores a warp's weights to its own `room`: [rows, depth + 4]. */
+/* Stores a warp's weights to its own `room`, with ATTENTION_WEIGHT_ROW. */
 PARC_DEVICE void full_put(float *room, int rows, int depth, const float *weight)
 {
     PARC_UNROLL
     for (int r = 0; r < rows / 2; r++)
         PARC_UNROLL
         for (int c = 0; c < depth / 16; c++)
-            room[row_of(0, rows, r) * (depth + 4) + column_of(0, c)] =
-                weight[slot(0, depth, r, c)];
+            room[tile_row_of(0, rows, r) * ATTENTION_WEIGHT_ROW(depth) +
+                 tile_column_of(0, c)] = weight[tile_slot(0, depth, r, c)];
 }
 
 PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
                           const float *room, const float *b, int b_row)
 {
     int lane = lane_index(), down = rows / 2, wide = tile_up(columns, 64) / 64;
-    const float *x_at = room + lane / 16 * down * (depth + 4);
+    const int x_row = ATTENTION_WEIGHT_ROW(depth);
+    const float *x_at = room + lane / 16 * down * x_row;
     const float *y_at = b + lane % 16 * 4;
     const int step = wide > 1 ? 2 : 4; /* wider sums leave fewer registers */
     PARC_ROLL
@@ -256,7 +255,7 @@ PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
         float x[4][4], y[4];
         PARC_UNROLL
         for (int r = 0; r < down; r++)
-            parc_read_words(x[r], x_at + r * (depth + 4) + k, step);
+            parc_read_words(x[r], x_at + r * x_row + k, step);
         PARC_UNROLL
         for (int c = 0; c < wide; c++) {
             if (c * 64 + lane % 16 * 4 >= columns)
@@ -281,7 +280,7 @@ PARC_DEVICE void tile_scores(int type, float *score, int rows, int columns,
                              int b_row)
 {
     PARC_UNROLL
-    for (int i = 0; i < rows * columns / 32; i++)
+    for (int i = 0; i < rows * columns / PARC_WARP; i++)
         score[i] = 0;
     if (tile_half(type))
         half_scores(type, score, rows, columns, tile_up(depth, 16),
@@ -318,7 +317,7 @@ PARC_DEVICE void full_store(float *to, int64_t stride, int limit, int valid,
     int wide = tile_up(width, 64) / 16;
     PARC_UNROLL
     for (int r = 0; r < rows / 2; r++) {
-        int row = row_of(0, rows, r);
+        int row = tile_row_of(0, rows, r);
         PARC_UNROLL
         for (int c = 0; c < wide; c += 4) {
             int column = sum_column_of(0, c);
@@ -351,13 +350,13 @@ PARC_DEVICE void half_store(int type, uint16_t *to, int64_t stride, int limit,
         for (int n = 0; n < wide; n++) {
             const float *x = sum + ((r / 2 * wide + n) * 2 + r % 2) * 2;
             uint32_t two = half_pack(type, x[0] * by[r], x[1] * by[r]);
-            parc_store4(tile + row_of(1, rows, r) * tile_row +
-                            column_of(1, n * 2),
+            parc_store4(tile + tile_row_of(1, rows, r) * tile_row +
+                            tile_column_of(1, n * 2),
                         &two);
         }
     warp_barrier();
     int pieces = tile_up(width, 8) / many;
-    for (int i = lane_index(); i < rows * pieces; i += 32) {
+    for (int i = lane_index(); i < rows * pieces; i += PARC_WARP) {
         int row = i / pieces, column = i % pieces * many;
         const uint16_t *from = tile + row * tile_row + column;
         uint32_t x[4];

@@ -10,13 +10,13 @@
  */
 #include "copy_tools.h"
 
-PARC_KERNEL(256)
+PARC_KERNEL(KERNEL_THREADS)
 CONTRACT_NAME(CONTRACT_C *__restrict__ c, const CONTRACT_A *__restrict__ a,
               const CONTRACT_B *__restrict__ b, int64_t elements, int64_t terms)
 {
     const int64_t letter[CONTRACT_KEPT + CONTRACT_SUMMED + 1][4] =
         CONTRACT_LETTERS;
-    int64_t i = block_index() * 256 + thread_index();
+    int64_t i = block_index() * KERNEL_THREADS + thread_index();
     double sum = 0;
     if (i >= elements)
         return;

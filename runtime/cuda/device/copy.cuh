@@ -9,14 +9,14 @@
  */
 #include "copy_tools.h"
 
-PARC_KERNEL(256)
+PARC_KERNEL(KERNEL_THREADS)
 COPY_NAME(copy_box)(uint8_t *to, const uint8_t *from, int64_t n, int64_t d1,
                     int64_t d2, int64_t d3, int64_t d4, int64_t d5, int64_t t0,
                     int64_t t1, int64_t t2, int64_t t3, int64_t t4, int64_t t5,
                     int64_t s0, int64_t s1, int64_t s2, int64_t s3, int64_t s4,
                     int64_t s5)
 {
-    int64_t i = block_index() * 256 + thread_index();
+    int64_t i = block_index() * KERNEL_THREADS + thread_index();
     if (i >= n)
         return;
     int64_t i5 = copy_digit(&i, d5), i4 = copy_digit(&i, d4);
@@ -31,20 +31,24 @@ COPY_NAME(copy_box)(uint8_t *to, const uint8_t *from, int64_t n, int64_t d1,
 
 #if COPY_BYTES < 16
 /* to[i][j] = from[j][i] for i < rows, j < columns, with rows t_row and s_row
- * units apart, for each index of the dims d0 … d3. A block transposes 32 x 32
- * units. */
-PARC_KERNEL(256)
+ * units apart, for each index of the dims d0 … d3. A block transposes a
+ * tile of COPY_TILE x COPY_TILE units. */
+PARC_KERNEL(KERNEL_THREADS)
 COPY_NAME(copy_turn)(uint8_t *to, const uint8_t *from, int64_t rows,
                      int64_t columns, int64_t t_row, int64_t s_row, int64_t d1,
                      int64_t d2, int64_t d3, int64_t t0, int64_t t1, int64_t t2,
                      int64_t t3, int64_t s0, int64_t s1, int64_t s2, int64_t s3)
 {
-    PARC_SHARED uint64_t turned[32 * 33 * COPY_BYTES / 8];
+    /* Rows of the tile are padded, which avoids bank conflicts. */
+    enum { ROW = COPY_TILE + 1, STEP = KERNEL_THREADS / COPY_TILE };
+    PARC_SHARED uint64_t turned[COPY_TILE * ROW * COPY_BYTES / 8];
     uint8_t *tile = (uint8_t *)turned;
     int64_t at = block_index();
-    int x = thread_index() % 32;
-    int64_t column = copy_digit(&at, (columns + 31) / 32) * 32;
-    int64_t row = copy_digit(&at, (rows + 31) / 32) * 32;
+    int x = thread_index() % COPY_TILE;
+    int64_t across = (columns + COPY_TILE - 1) / COPY_TILE;
+    int64_t column = copy_digit(&at, across) * COPY_TILE;
+    int64_t down = (rows + COPY_TILE - 1) / COPY_TILE;
+    int64_t row = copy_digit(&at, down) * COPY_TILE;
     int64_t i3 = copy_digit(&at, d3), i2 = copy_digit(&at, d2);
     int64_t i1 = copy_digit(&at, d1);
     to += (at * t0 + i1 * t1 + i2 * t2 + i3 * t3 + row * t_row + column) *
@@ -52,19 +56,19 @@ COPY_NAME(copy_turn)(uint8_t *to, const uint8_t *from, int64_t rows,
     from += (at * s0 + i1 * s1 + i2 * s2 + i3 * s3 + column * s_row + row) *
             COPY_BYTES;
     PARC_UNROLL
-    for (int y = 0; y < 32; y += 8) {
-        int j = y + thread_index() / 32;
+    for (int y = 0; y < COPY_TILE; y += STEP) {
+        int j = y + thread_index() / COPY_TILE;
         if (column + j < columns && row + x < rows)
-            copy_unit(tile + (j * 33 + x) * COPY_BYTES,
+            copy_unit(tile + (j * ROW + x) * COPY_BYTES,
                       from + (j * s_row + x) * COPY_BYTES, COPY_BYTES);
     }
     block_barrier();
     PARC_UNROLL
-    for (int y = 0; y < 32; y += 8) {
-        int i = y + thread_index() / 32;
+    for (int y = 0; y < COPY_TILE; y += STEP) {
+        int i = y + thread_index() / COPY_TILE;
         if (row + i < rows && column + x < columns)
             copy_unit(to + (i * t_row + x) * COPY_BYTES,
-                      tile + (x * 33 + i) * COPY_BYTES, COPY_BYTES);
+                      tile + (x * ROW + i) * COPY_BYTES, COPY_BYTES);
     }
 }
 #endif

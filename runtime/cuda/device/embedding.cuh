@@ -9,13 +9,13 @@
 #include "copy_tools.h"
 
 /* `n`: units of the result; `width`: units of a row. */
-PARC_KERNEL(256)
+PARC_KERNEL(KERNEL_THREADS)
 EMBEDDING_NAME(embedding)(uint8_t *__restrict__ out,
                           const uint8_t *__restrict__ table,
                           const int32_t *__restrict__ ids, int64_t n,
                           int64_t rows, int64_t width, const int64_t *base)
 {
-    int64_t i = block_index() * 256 + thread_index(), position = i;
+    int64_t i = block_index() * KERNEL_THREADS + thread_index(), position = i;
     if (i >= n)
         return;
     int64_t column = copy_digit(&position, width);

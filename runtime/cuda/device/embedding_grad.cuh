@@ -5,19 +5,18 @@
  *           EMBEDDING_COLUMNS, the columns that a thread sums: those in 16 bytes of
  *           dy, or 1 if the width is not a multiple of that
  *
- * A block owns `chunk` rows of the table and 256 * EMBEDDING_COLUMNS columns.
- * It reads all ids, lists the positions of its own rows, sorts the list by row
- * and sums each row in registers, in order of position. No two threads add to
- * one element, and every run adds in the same order. Rows without a position
- * become zeros.
+ * A block owns `chunk` rows of the table and KERNEL_THREADS * EMBEDDING_COLUMNS
+ * columns. It reads all ids, lists the positions of its own rows, sorts the
+ * list by row and sums each row in registers, in order of position. No two
+ * threads add to one element, and every run adds in the same order. Rows
+ * without a position become zeros.
  */
 #include "parc_device.h"
 
 #ifndef PARC_EMBEDDING_GRAD
 #define PARC_EMBEDDING_GRAD
 enum {
-    LOOKUP_ROWS = 128,   /* maximum rows of a block */
-    LOOKUP_ROUND = 1024, /* ids that a block reads in one round */
+    LOOKUP_ROUND = 4 * KERNEL_THREADS, /* ids that a block reads in one round */
     LOOKUP_LIST = 3072,  /* the list is processed when it may not hold another
                             round */
 };
@@ -27,8 +26,8 @@ PARC_DEVICE int lookup_before(int mine)
 {
     int lane = lane_index(), sum = mine;
     PARC_UNROLL
-    for (int d = 1; d < 32; d *= 2) {
-        int other = warp_shuffle_int(sum, (lane - d) & 31);
+    for (int d = 1; d < PARC_WARP; d *= 2) {
+        int other = warp_shuffle_int(sum, (lane - d) & (PARC_WARP - 1));
         sum += lane >= d ? other : 0;
     }
     return sum - mine;
@@ -69,18 +68,20 @@ PARC_DEVICE void EMBEDDING_NAME(add)(float *grad, const EMBEDDING_ELEMENT *dy,
         parc_write_f32(grad, sum, N);
 }
 
-PARC_KERNEL(256)
+PARC_KERNEL(KERNEL_THREADS)
 EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
                                const EMBEDDING_ELEMENT *__restrict__ dy,
                                const int32_t *__restrict__ ids, int64_t n,
                                int64_t rows, int64_t width,
                                const int64_t *base, int64_t chunk)
 {
+    enum { WARPS = KERNEL_THREADS / PARC_WARP };
     PARC_SHARED int32_t listed[LOOKUP_LIST], position[LOOKUP_LIST];
     PARC_SHARED int32_t sorted[LOOKUP_LIST];
     PARC_SHARED int32_t count[LOOKUP_ROWS], begin[LOOKUP_ROWS + 1];
-    PARC_SHARED int32_t warp_count[2][8];
-    const int thread = thread_index(), span = 256 * EMBEDDING_COLUMNS;
+    PARC_SHARED int32_t warp_count[2][WARPS];
+    const int thread = thread_index();
+    const int span = KERNEL_THREADS * EMBEDDING_COLUMNS;
     const int64_t strips = (width + span - 1) / span;
     const int64_t row0 = block_index() / strips * chunk;
     const int64_t column0 = block_index() % strips * span;
@@ -102,11 +103,11 @@ EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
             mine += own[i] >= 0;
         }
         int to = held + lookup_before(mine);
-        if (lane_index() == 31)
+        if (lane_index() == PARC_WARP - 1)
             warp_count[half][warp_index()] = to - held + mine;
         block_barrier();
         PARC_UNROLL
-        for (int w = 0; w < 8; w++) {
+        for (int w = 0; w < WARPS; w++) {
             to += w < warp_index() ? warp_count[half][w] : 0;
             held += warp_count[half][w];
         }
@@ -139,8 +140,8 @@ EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
                 begin[own_rows] = next;
         }
         block_barrier();
-        const int together = 256 / lanes; /* rows that the block sums in
-                                             parallel */
+        const int together = KERNEL_THREADS / lanes; /* rows that the block
+                                                        sums in parallel */
         for (int r = thread / lanes; r < own_rows && thread / lanes < together;
              r += together)
             EMBEDDING_NAME(add)(grad + (row0 + r) * width + column,

@@ -27,15 +27,14 @@
  *   PARC_UNROLL            before a loop: unroll it completely
  *   PARC_UNROLL_2          unroll two iterations; PARC_ROLL: do not unroll, for
  *                          lack of registers
- *   int thread_index(), block_threads(); int64_t block_index(), block_count()
+ *   int thread_index(), block_threads(); int64_t block_index()
  *                          one-dimensional; a block consists of whole warps
  *   block_barrier()        waits until every thread of the block has arrived;
  *                          their previous writes are then visible
  *   warp_barrier()         the same for the 32 threads of a warp
  *   float warp_shuffle_xor(float x, int mask)   x of lane (own ^ mask)
  *   int warp_shuffle_xor_int(int x, int mask)
- *   float warp_shuffle(float x, int lane)       x of that lane
- *   int warp_shuffle_int(int x, int lane)
+ *   int warp_shuffle_int(int x, int lane)       x of that lane
  *                          all 32 threads must call a shuffle
  *
  * 2. Memory
@@ -43,9 +42,9 @@
  *                          one load of 16, 8 or 4 bytes to a local array; `from`
  *                          is aligned to that size
  *   parc_store16(to, from), …  the corresponding stores
- *   copy_async16(shared, global)  asynchronous copy of 16 bytes to shared memory
- *   copy_async16_if(there, shared, global)  the same; if `there` is 0 it writes
- *                          zeros and does not read `global`
+ *   copy_async16_if(there, shared, global)  asynchronous copy of 16 bytes to
+ *                          shared memory; if `there` is 0 it writes zeros and
+ *                          does not read `global`
  *   copy_async4_if         the same with 4 bytes
  *   copy_async_commit()    ends a group of copies
  *   copy_async_wait(n)     waits until at most n (a constant) of the thread's
@@ -85,10 +84,9 @@
  * 5. Functions built on parts 1 to 4
  *   lane_index(), warp_index(), block_warps()
  *   warp_sum(x), warp_max(x)     in every lane, the same bits in all
- *   block_sum(x, shared), block_max   in every thread. `shared` has 32 floats,
- *                          which no other call may use before the next barrier
- *                          of all threads. To share one barrier among several
- *                          reductions:
+ *   block_put(x, shared), block_get_sum(shared), block_get_max
+ *                          the block's sum or maximum in every thread. `shared`
+ *                          has 32 floats. Reductions may share a barrier:
  *                          block_put(warp_sum(x), a); block_put(…, b);
  *                          block_barrier(); x = block_get_sum(a); …
  *   online_power(x, top)   e^(x - top), x <= top, within 2 ulp plus the error of
@@ -113,6 +111,8 @@
  */
 #ifndef PARC_DEVICE_H
 #define PARC_DEVICE_H
+
+#include "kernel_sizes.h"
 
 #ifdef __CUDACC__
 
@@ -174,11 +174,6 @@ PARC_DEVICE int64_t wide_block_index(void)
     return (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
 }
 
-PARC_DEVICE int64_t block_count(void)
-{
-    return (int64_t)gridDim.x;
-}
-
 PARC_DEVICE void block_barrier(void)
 {
     __syncthreads();
@@ -197,11 +192,6 @@ PARC_DEVICE float warp_shuffle_xor(float x, int mask)
 PARC_DEVICE int warp_shuffle_xor_int(int x, int mask)
 {
     return __shfl_xor_sync(0xffffffffu, x, mask);
-}
-
-PARC_DEVICE float warp_shuffle(float x, int lane)
-{
-    return __shfl_sync(0xffffffffu, x, lane);
 }
 
 PARC_DEVICE int warp_shuffle_int(int x, int lane)
@@ -237,14 +227,6 @@ PARC_DEVICE void parc_store16(void *to, const void *from)
     memcpy(x, from, sizeof x);
     asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(x[0]),
                  "r"(x[1]), "r"(x[2]), "r"(x[3])
-                 : "memory");
-}
-
-PARC_DEVICE void copy_async16(void *shared, const void *global)
-{
-    uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to),
-                 "l"(global)
                  : "memory");
 }
 
@@ -285,17 +267,17 @@ PARC_DEVICE void copy_async_commit(void)
 
 PARC_DEVICE int lane_index(void)
 {
-    return thread_index() % 32;
+    return thread_index() % PARC_WARP;
 }
 
 PARC_DEVICE int warp_index(void)
 {
-    return thread_index() / 32;
+    return thread_index() / PARC_WARP;
 }
 
 PARC_DEVICE int block_warps(void)
 {
-    return block_threads() / 32;
+    return block_threads() / PARC_WARP;
 }
 
 /* Both lanes of an exchange add the same two numbers, so all lanes get the
@@ -303,7 +285,7 @@ PARC_DEVICE int block_warps(void)
 PARC_DEVICE float warp_sum(float x)
 {
     PARC_UNROLL
-    for (int mask = 16; mask > 0; mask /= 2)
+    for (int mask = PARC_WARP / 2; mask > 0; mask /= 2)
         x += warp_shuffle_xor(x, mask);
     return x;
 }
@@ -311,7 +293,7 @@ PARC_DEVICE float warp_sum(float x)
 PARC_DEVICE float warp_max(float x)
 {
     PARC_UNROLL
-    for (int mask = 16; mask > 0; mask /= 2)
+    for (int mask = PARC_WARP / 2; mask > 0; mask /= 2)
         x = parc_max(x, warp_shuffle_xor(x, mask));
     return x;
 }
@@ -360,20 +342,6 @@ PARC_DEVICE float block_get_online(const float *sums, const float *tops)
         top = tops[lane_index()];
     }
     return warp_sum(sum * online_power(top, warp_max(top)));
-}
-
-PARC_DEVICE float block_sum(float x, float *shared)
-{
-    block_put(warp_sum(x), shared);
-    block_barrier();
-    return block_get_sum(shared);
-}
-
-PARC_DEVICE float block_max(float x, float *shared)
-{
-    block_put(warp_max(x), shared);
-    block_barrier();
-    return block_get_max(shared);
 }
 
 #include "parc_vector.h"

@@ -67,66 +67,38 @@ PARC_DEVICE uint16_t parc_half(const uint32_t *word, int i)
     return (uint16_t)(word[i / 2] >> (i % 2 * 16));
 }
 
-PARC_DEVICE void parc_widen_bf16(float *x, const uint32_t *word, int n)
-{
-    PARC_UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = parc_from_bf16(parc_half(word, i));
-}
-
-PARC_DEVICE void parc_read_bf16(float *x, const parc_bf16 *from, int n)
-{
-    uint32_t word[4];
-    if (n == 1) {
-        x[0] = parc_from_bf16(*from);
-        return;
+#define PARC_HALF(type)                                                        \
+    PARC_DEVICE void parc_widen_##type(float *x, const uint32_t *word, int n)  \
+    {                                                                          \
+        PARC_UNROLL                                                            \
+        for (int i = 0; i < n; i++)                                            \
+            x[i] = parc_from_##type(parc_half(word, i));                       \
+    }                                                                          \
+                                                                               \
+    PARC_DEVICE void parc_read_##type(float *x, const parc_##type *from, int n)\
+    {                                                                          \
+        uint32_t word[4];                                                      \
+        if (n == 1) {                                                          \
+            x[0] = parc_from_##type(*from);                                    \
+            return;                                                            \
+        }                                                                      \
+        parc_read_words(word, from, n / 2);                                    \
+        parc_widen_##type(x, word, n);                                         \
+    }                                                                          \
+                                                                               \
+    PARC_DEVICE void parc_write_##type(parc_##type *to, const float *x, int n) \
+    {                                                                          \
+        uint32_t word[4];                                                      \
+        if (n == 1) {                                                          \
+            *to = parc_to_##type(x[0]);                                        \
+            return;                                                            \
+        }                                                                      \
+        PARC_UNROLL                                                            \
+        for (int i = 0; i < n; i += 2)                                         \
+            word[i / 2] = parc_pack_##type(x[i], x[i + 1]);                    \
+        parc_write_words(to, word, n / 2);                                     \
     }
-    parc_read_words(word, from, n / 2);
-    parc_widen_bf16(x, word, n);
-}
-
-PARC_DEVICE void parc_write_bf16(parc_bf16 *to, const float *x, int n)
-{
-    uint32_t word[4];
-    if (n == 1) {
-        *to = parc_to_bf16(x[0]);
-        return;
-    }
-    PARC_UNROLL
-    for (int i = 0; i < n; i += 2)
-        word[i / 2] = parc_pack_bf16(x[i], x[i + 1]);
-    parc_write_words(to, word, n / 2);
-}
-
-PARC_DEVICE void parc_widen_f16(float *x, const uint32_t *word, int n)
-{
-    PARC_UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = parc_from_f16(parc_half(word, i));
-}
-
-PARC_DEVICE void parc_read_f16(float *x, const parc_f16 *from, int n)
-{
-    uint32_t word[4];
-    if (n == 1) {
-        x[0] = parc_from_f16(*from);
-        return;
-    }
-    parc_read_words(word, from, n / 2);
-    parc_widen_f16(x, word, n);
-}
-
-PARC_DEVICE void parc_write_f16(parc_f16 *to, const float *x, int n)
-{
-    uint32_t word[4];
-    if (n == 1) {
-        *to = parc_to_f16(x[0]);
-        return;
-    }
-    PARC_UNROLL
-    for (int i = 0; i < n; i += 2)
-        word[i / 2] = parc_pack_f16(x[i], x[i + 1]);
-    parc_write_words(to, word, n / 2);
-}
+PARC_HALF(bf16)
+PARC_HALF(f16)
 
 #endif

@@ -20,6 +20,7 @@
 
 #include "common/message.h"
 #include "cuda/core/rt_cuda_cache.h"
+#include "cuda/core/rt_cuda_launch.h"
 #include "cuda/matmul/rt_cuda_matmul.h"
 #include "launch/world.h"
 #include "rt.h"
@@ -97,15 +98,10 @@ typedef struct Ground {
     int64_t bytes; /* total size */
 } Ground;
 
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
-static char *take(ParcRt *rt, Ground *g, int64_t bytes)
+static char *take_scratch(ParcRt *rt, Ground *g, int64_t bytes)
 {
     char *at = bytes ? parc_arena(rt) + g->bytes : NULL;
-    g->bytes += aligned(bytes);
+    g->bytes += rt_cuda_aligned(bytes);
     return at;
 }
 
@@ -114,38 +110,25 @@ static char *take(ParcRt *rt, Ground *g, int64_t bytes)
 static bool lay_out(ParcRt *rt, const ParcMatmulSpec *s, Ground *g)
 {
     g->bytes = 0;
-    g->at.a = take(rt, g, rt_cuda_operand_bytes(s, CUDA_A));
-    g->at.b = take(rt, g, rt_cuda_operand_bytes(s, CUDA_B));
-    g->at.c = take(rt, g, rt_cuda_operand_bytes(s, CUDA_C));
-    g->at.vector = take(rt, g, rt_cuda_vector_bytes(s));
-    g->at.tensor = take(rt, g, rt_cuda_tensor_bytes(s));
+    g->at.a = take_scratch(rt, g, rt_cuda_operand_bytes(s, CUDA_A));
+    g->at.b = take_scratch(rt, g, rt_cuda_operand_bytes(s, CUDA_B));
+    g->at.c = take_scratch(rt, g, rt_cuda_operand_bytes(s, CUDA_C));
+    g->at.vector = take_scratch(rt, g, rt_cuda_vector_bytes(s));
+    g->at.tensor = take_scratch(rt, g, rt_cuda_tensor_bytes(s));
     g->at.workspace = parc_arena(rt) + g->bytes;
     g->bytes += s->scratch_bytes;
     return g->bytes <= rt->model->arena_bytes;
 }
 
-static BlasStatus run_once(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                           const BlasCandidate *c)
-{
-    return rt_cuda_product(rt, mm, &c->algorithm, &g->at);
-}
-
 /* The mean milliseconds of `runs` runs; negative if the kernel cannot run. */
 static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                     const BlasCandidate *c, int runs, const CuEvent event[2])
+                     const BlasCandidate *c, int runs)
 {
-    const RtDevice *d = rt->device;
-    CuStream stream = d->stream[PARC_COMPUTE];
-    float ms = 0;
-    CU(rt, cuEventRecord(event[0], stream));
-    for (int i = 0; i < runs; i++) {
-        if (run_once(rt, mm, g, c) != RT_BLAS_SUCCESS)
+    rt_cuda_time_begin(rt);
+    for (int i = 0; i < runs; i++)
+        if (rt_cuda_product(rt, mm, &c->algorithm, &g->at) != RT_BLAS_SUCCESS)
             return -1;
-    }
-    CU(rt, cuEventRecord(event[1], stream));
-    rt_cuda_wait_event(rt, event[1], mm->spec.name);
-    CU(rt, cuEventElapsedTime(&ms, event[0], event[1]));
-    return ms / (float)runs;
+    return rt_cuda_time_end(rt, mm->spec.name) / (float)runs;
 }
 
 /* Measured milliseconds of a candidate; least: -1 if it cannot run. */
@@ -156,12 +139,10 @@ typedef struct Measured {
 
 /* Runs each candidate once, because the first run may load its kernel. */
 static void run_first(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                      const BlasCandidate *candidate, int n, Measured *m,
-                      const CuEvent event[2])
+                      const BlasCandidate *candidate, int n, Measured *m)
 {
     for (int i = 0; i < n; i++) {
-        m[i].cold = m[i].least =
-            time_of(rt, mm, g, &candidate[i], 1, event);
+        m[i].cold = m[i].least = time_of(rt, mm, g, &candidate[i], 1);
         float runs = m[i].cold > 0 ? ROUND_US / 1e3f / m[i].cold : MOST_RUNS;
         m[i].runs = runs < 1 ? 1 : runs > MOST_RUNS ? MOST_RUNS : (int)runs;
     }
@@ -169,33 +150,29 @@ static void run_first(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
 
 /* Runs candidates until the clock rate has risen, once per process. */
 static void warm_up(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                    const BlasCandidate *candidate, int n, const Measured *m,
-                    const CuEvent event[2])
+                    const BlasCandidate *candidate, int n, const Measured *m)
 {
     RtDevice *d = rt->device;
     double begin = rt_now();
-    for (int i = 0; i < n && !d->is_warm; i++) {
+    for (int i = 0; i < n && !d->is_warm; i++)
         while (m[i].least >= 0 && !d->is_warm) {
-            time_of(rt, mm, g, &candidate[i], m[i].runs, event);
+            time_of(rt, mm, g, &candidate[i], m[i].runs);
             d->is_warm = rt_now() - begin > WARM_MS / 1e3;
         }
-    }
 }
 
 static int measure_rounds(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                          const BlasCandidate *candidate, int n, Measured *m,
-                          const CuEvent event[2])
+                          const BlasCandidate *candidate, int n, Measured *m)
 {
     int best = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < n; i++) {
             float ms = m[i].least < 0 ? -1
                                       : time_of(rt, mm, g, &candidate[i],
-                                                m[i].runs, event);
+                                                m[i].runs);
             bool better = ms >= 0 && (round == 0 || ms < m[i].least);
             m[i].least = better || ms < 0 ? ms : m[i].least;
         }
-    }
     for (int i = 1; i < n; i++) {
         bool better = m[best].least < 0 || m[i].least < m[best].least;
         best = m[i].least >= 0 && better ? i : best;
@@ -233,24 +210,13 @@ static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
 static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
                    const BlasCandidate *candidate, int n)
 {
-    /* This byte gives normal numbers in every type: bf16 and f32 0.011, f16
-     * 1.06. */
-    enum { FILLING = 0x3c };
-    const RtDevice *d = rt->device;
-    CuStream stream = d->stream[PARC_COMPUTE];
-    CuAddress begin = rt_cuda_address(g->at.a);
-    CuEvent event[2];
     Measured measured[CANDIDATES];
-    for (int i = 0; i < 2; i++)
-        CU(rt, cuEventCreate(&event[i], RT_CU_EVENT_DEFAULT));
-    CU(rt, cuMemsetD8Async(begin, FILLING, (size_t)g->bytes, stream));
-    run_first(rt, mm, g, candidate, n, measured, event);
-    warm_up(rt, mm, g, candidate, n, measured, event);
-    int best = measure_rounds(rt, mm, g, candidate, n, measured, event);
+    rt_cuda_fill(rt, g->bytes, CUDA_FILLING);
+    run_first(rt, mm, g, candidate, n, measured);
+    warm_up(rt, mm, g, candidate, n, measured);
+    int best = measure_rounds(rt, mm, g, candidate, n, measured);
     log_times(rt, mm, n, measured, best);
-    CU(rt, cuMemsetD8Async(begin, 0, (size_t)g->bytes, stream));
-    for (int i = 0; i < 2; i++)
-        CU(rt, cuEventDestroy(event[i]));
+    rt_cuda_fill(rt, g->bytes, 0);
     return best;
 }
 
@@ -260,14 +226,13 @@ static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
 static void write_key(const ParcRt *rt, const ParcMatmul *mm,
                       char key[CUDA_KEY])
 {
-    static const char *const name[] = {[PARC_F32] = "f32", [PARC_BF16] = "bf16",
-                                       [PARC_F16] = "f16"};
     const ParcMatmulSpec *s = &mm->spec;
     const int64_t *of[] = {s->sa, s->sb, s->sc};
     const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
     int n = snprintf(key, CUDA_KEY, "%s %s %s%s%s%s batch %lld m %lld n %lld k "
                                     "%lld workspace %lld strides",
-                     name[s->type.a], name[s->type.b], name[s->type.c],
+                     rt_float_name(s->type.a), rt_float_name(s->type.b),
+                     rt_float_name(s->type.c),
                      rt->device->mode.tf32 ? " tf32" : "",
                      *epilogue ? " " : "", epilogue, (long long)s->batch,
                      (long long)s->m, (long long)s->n, (long long)s->k,

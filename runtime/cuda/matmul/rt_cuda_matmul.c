@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/message.h"
+#include "common/type.h"
 #include "cuda/core/rt_cuda_cache.h"
 #include "cuda/matmul/rt_cuda_matmul.h"
 #include "launch/world.h"
@@ -16,11 +17,6 @@
 static const BlasType blas_type[] = {[PARC_F32] = RT_BLAS_F32,
                                      [PARC_BF16] = RT_BLAS_BF16,
                                      [PARC_F16] = RT_BLAS_F16};
-
-static int64_t type_bytes(ParcType t)
-{
-    return t == PARC_F32 ? 4 : 2;
-}
 
 /* An operand of the spec, with strides in elements. */
 typedef struct Matrix {
@@ -42,7 +38,7 @@ int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand)
     Matrix x = matrix_of(s, operand);
     int64_t last = (s->batch - 1) * x.stride[0] + (x.rows - 1) * x.stride[1] +
                    (x.columns - 1) * x.stride[2];
-    return (last + 1) * type_bytes(x.type);
+    return (last + 1) * rt_type_size(x.type);
 }
 
 /* Whether a matrix is contiguous along rows. In column-major order this is the

@@ -1,10 +1,18 @@
-/* rt_copy.c: copies strided blocks within the device (transposes, slices,
- * parts), implements the local ops take_part and take_share, and launches the
- * kernel that computes the keys of layers.
+/* rt_kernels.c: launches the hand-written kernels except attention's.
  *
- * A copy uses the largest unit, up to 16 bytes, that divides its contiguous
- * sizes, strides and addresses. If source and destination are contiguous along
- * different dims, tiles are transposed in shared memory (copy.cuh).
+ * copy.cuh: copies of strided blocks within the device (transposes, slices,
+ * parts), and the local ops take_part and take_share. A copy uses the largest
+ * unit, up to 16 bytes, that divides its contiguous sizes, strides and
+ * addresses. If source and destination are contiguous along different dims,
+ * tiles are transposed in shared memory.
+ *
+ * embedding.cuh, embedding_grad.cuh: rows of a table by id, and the table's
+ * gradient. Variants differ in the bytes that a thread copies at a time and in
+ * the columns that it sums, which depend on the alignment of a row.
+ *
+ * contract.cuh: contractions that no matmul computes. kernels.cu has one kernel
+ * for each; a hash of its letters, the table of sizes and strides, is part of
+ * the name. split_key.cuh: the keys of layers.
  */
 #include <stdio.h>
 
@@ -14,7 +22,9 @@
 #include "params/box.h"
 #include "rt.h"
 
-enum { MOST_DIMS = 6, TURN_DIMS = 4, THREADS = 256, TILE = 32 };
+enum { MOST_DIMS = 6, TURN_DIMS = 4 };
+
+/* ---- copies -------------------------------------------------------------- */
 
 /* Removes dim d. */
 static void box_remove(RtBox *b, int d)
@@ -77,7 +87,8 @@ static void copy_box(ParcRt *rt, RtBox b, int size, char *dst, const char *src)
                                                rt_pointer_bits(src), n};
     box_arguments(&b, MOST_DIMS, argument + 3);
     snprintf(symbol, sizeof symbol, "copy_box_%d", unit);
-    rt_cuda_launch(rt, symbol, rt_blocks(n, THREADS), THREADS, 0,
+    rt_cuda_launch(rt, symbol, rt_blocks(n, KERNEL_THREADS),
+                   KERNEL_THREADS, 0,
                    (int)(sizeof argument / sizeof *argument), argument);
 }
 
@@ -98,8 +109,9 @@ static void copy_turn(ParcRt *rt, RtBox b, int inner, int size, char *dst,
     box_arguments(&b, TURN_DIMS, argument + 6);
     rt_cuda_launch(
         rt, symbol,
-        rt_box_elements(&b) * rt_blocks(rows, TILE) * rt_blocks(columns, TILE),
-        THREADS, 0, (int)(sizeof argument / sizeof *argument), argument);
+        rt_box_elements(&b) * rt_blocks(rows, COPY_TILE) *
+            rt_blocks(columns, COPY_TILE),
+        KERNEL_THREADS, 0, (int)(sizeof argument / sizeof *argument), argument);
 }
 
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
@@ -135,20 +147,18 @@ void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
         copy_box(rt, b, size, dst, src);
 }
 
-/* The rank's padding, from `valid` on, is zero. */
 void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t size = rt_type_size(part->type), n = part->inner;
-    int64_t row = part->valid && !part->inside ? part->valid : g->n * n;
-    int64_t left = part->valid ? part->valid - g->index * n : n;
-    int64_t count = left < 0 ? 0 : left < n ? left : n;
+    int64_t count = rt_valid_run(part, g->index);
     char *arena = parc_arena(rt), *dst = arena + part->dst;
     const char *src = arena + part->src + g->index * n * size;
     if (count < n)
         parc_zero(rt, dst, part->outer * n * size);
     if (dst != src)
-        parc_copy_rows(rt, part->type, dst, n, src, row, part->outer, count);
+        parc_copy_rows(rt, part->type, dst, n, src, rt_whole_row(part, g->n),
+                       part->outer, count);
 }
 
 void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
@@ -161,9 +171,67 @@ void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
         parc_move(rt, dst, arena + part->src, bytes);
 }
 
+/* ---- embeddings ---------------------------------------------------------- */
+
+void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
+                    const int32_t *ids, int64_t n, int64_t rows, int64_t width,
+                    const int64_t *base)
+{
+    char symbol[RT_SYMBOL];
+    int unit = rt_instance_unit(width * rt_type_size(type));
+    int64_t units = width * rt_type_size(type) / unit;
+    snprintf(symbol, sizeof symbol, "embedding_%d", unit);
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(n * units, KERNEL_THREADS),
+                   KERNEL_THREADS, 0, rt_pointer_bits(out),
+                   rt_pointer_bits(table), rt_pointer_bits(ids), n * units,
+                   rows, units, rt_pointer_bits(base));
+}
+
+/* The number of table rows per block. Every block reads all ids, so it is as
+ * large as possible while each multiprocessor still has several blocks. */
+static int64_t rows_of_block(int64_t rows, int64_t strips)
+{
+    enum { LEAST_ROWS = 8, WANTED_BLOCKS = 528 };
+    int64_t n = rows * strips / WANTED_BLOCKS;
+    return n < LEAST_ROWS ? LEAST_ROWS : n > LOOKUP_ROWS ? LOOKUP_ROWS : n;
+}
+
+void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
+                         const int32_t *ids, int64_t n, int64_t rows,
+                         int64_t width, const int64_t *base)
+{
+    char symbol[RT_SYMBOL];
+    int columns = rt_instance_columns(width, (int)rt_type_size(type));
+    int64_t strips = rt_blocks(width, KERNEL_THREADS * columns);
+    int64_t chunk = rows_of_block(rows, strips);
+    snprintf(symbol, sizeof symbol, "embedding_grad_%s_%d", rt_float_name(type),
+             columns);
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(rows, chunk) * strips,
+                   KERNEL_THREADS, 0, rt_pointer_bits(grad),
+                   rt_pointer_bits(dy), rt_pointer_bits(ids), n, rows, width,
+                   rt_pointer_bits(base), chunk);
+}
+
+/* ---- contractions and keys ----------------------------------------------- */
+
+void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
+                   const void *b, int n, const int64_t letter[][4])
+{
+    const char *const name[] = {rt_float_name(type.a), rt_float_name(type.b),
+                                rt_float_name(type.c)};
+    char symbol[RT_SYMBOL];
+    int64_t elements = 1, terms = 1;
+    for (int i = 0; i < n; i++)
+        *(letter[i][1] ? &elements : &terms) *= letter[i][0];
+    rt_instance_contract(symbol, name, n, letter);
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(elements, KERNEL_THREADS),
+                   KERNEL_THREADS, 0, rt_pointer_bits(c), rt_pointer_bits(a),
+                   rt_pointer_bits(b), elements, terms);
+}
+
 void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
                     int64_t step, int64_t n)
 {
-    RT_CUDA_LAUNCH(rt, "split_key", 1, THREADS, 0, rt_pointer_bits(to),
-                   rt_pointer_bits(from), first, step, n);
+    RT_CUDA_LAUNCH(rt, "split_key", 1, KERNEL_THREADS, 0,
+                   rt_pointer_bits(to), rt_pointer_bits(from), first, step, n);
 }

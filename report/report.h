@@ -19,6 +19,16 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t);
 /* --emit json: the plan for other tools, which rely on its field names. */
 void report_json(Out *o, const Program *p, const TargetInfo *t);
 
+/* A field of a JSON object: its name, which may be followed by any value, or
+ * with a value (a NULL text is null). They write the comma before it, unless
+ * the text so far ends with a brace or a space. */
+void json_name(Out *o, const char *name);
+void json_text(Out *o, const char *name, const char *text);
+void json_number(Out *o, const char *name, int64_t n);
+void json_real(Out *o, const char *name, double x);
+/* "shape": [64, 8] */
+void json_shape(Out *o, int ndim, const int64_t *dim);
+
 /* --emit dot: the ops of the program as a Graphviz graph. */
 void report_dot(Out *o, const Program *p, const TargetInfo *t);
 
@@ -33,6 +43,12 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
 const char *report_listed(Arena *a, const char *list, const char *more,
                           const char *by);
 
+/* report_plan.c: the calls and bytes of collectives, a line for each set of
+ * mesh axes, in the order in which the sets first appear. `head`, which fills
+ * `width` columns, precedes the first line; `per` is "step" or "run". */
+void report_traffic(Out *o, const Program *p, const char *head, int width,
+                    const char *per);
+
 /* report_train.c, a part of the plan: the optimizer, gradient clipping and the
  * learning rate's schedule. */
 void report_train(Out *o, const Program *p);
@@ -44,17 +60,12 @@ void report_groups(Out *o, const Program *p);
 void report_group(Out *o, const Program *p, uint32_t axes);
 void report_json_groups(Out *o, const Program *p);
 
-/* report_copies.c, a part of the plan: copies of parameters in the compute
- * type; empty if there are none. */
-void report_copies(Out *o, const Program *p);
-
-/* report_kernels.c, a part of the plan for CUDA: the bytes that each kernel
- * moves, and the tensors that are passed only from one kernel to another. */
-void report_kernels(Out *o, const Program *p);
-
-/* report_matmuls.c, a part of the plan for CUDA: the products that the library
- * computes, and their epilogues. */
+/* report_kernels.c, parts of the plan for CUDA. report_matmuls: the products
+ * that the library computes, and their epilogues. report_kernels: the bytes
+ * that each kernel moves, and the tensors that are passed only from one kernel
+ * to another. */
 void report_matmuls(Out *o, const Program *p);
+void report_kernels(Out *o, const Program *p);
 
 /* report_saved.c, a part of the plan: what the forward pass saves for the
  * backward pass, and what the backward pass recomputes. */
@@ -124,12 +135,6 @@ void report_forward(Out *o, const Program *p);
 void report_json_forward(Out *o, const Program *p);
 /* "eval" or "outputs": the name of its field. */
 const char *report_forward_name(const Program *f);
-/* The bytes that a forward program needs more than the training step. */
-int64_t report_raised(const Program *f);
-
-/* report_transfers.c, a part of the plan; empty if nothing is offloaded. */
-void report_transfers(Out *o, const Program *p);
-
 /* report_streams.c, a part of the plan: what collectives and transfers wait
  * for. */
 void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n);

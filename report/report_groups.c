@@ -180,8 +180,7 @@ void report_groups(Out *o, const Program *p)
             width = (int)strlen(list.at[i].axis);
     if (list.n == 0)
         return;
-    out_line(o, "");
-    out_line(o, "Process groups (rank = %s)", rank_formula(p));
+    out_line(o, "\nProcess groups (rank = %s)", rank_formula(p));
     for (int i = 0; i < list.n; i++) {
         const Groups *g = &list.at[i];
         out(o, "  %-*s  ", width, g->axis);
@@ -206,17 +205,19 @@ void report_json_groups(Out *o, const Program *p)
     for (int i = 0; i < list.n; i++) {
         const Groups *g = &list.at[i];
         const char *between = "";
-        out(o, "%s    {\"axis\": ", i ? ",\n" : "\n");
-        out_json_string(o, g->axis);
-        out(o, ", \"size\": %lld, \"count\": %lld, \"axes\": [",
-            (long long)g->size, (long long)g->count);
+        out(o, "%s    {", i ? ",\n" : "\n");
+        json_text(o, "axis", g->axis);
+        json_number(o, "size", g->size);
+        json_number(o, "count", g->count);
+        out(o, ", \"axes\": [");
         for (int a = 0; a < m->n; a++) {
             if (!(g->axes >> a & 1))
                 continue;
-            out(o, "%s{\"name\": ", between);
-            out_json_string(o, m->name[a]);
-            out(o, ", \"size\": %lld, \"stride\": %lld}",
-                (long long)m->size[a], (long long)axis_stride(m, a));
+            out(o, "%s{", between);
+            json_text(o, "name", m->name[a]);
+            json_number(o, "size", m->size[a]);
+            json_number(o, "stride", axis_stride(m, a));
+            out(o, "}");
             between = ", ";
         }
         out(o, "], \"first\": [");

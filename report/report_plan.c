@@ -2,8 +2,9 @@
  * a binary).
  *
  * The plan begins with a summary: ranks, memory, communication, work. Then come
- * every parameter with its placement and every collective with its reason. The
- * other report_*.c files print the sections after these: process groups,
+ * every parameter with its placement, every collective with its reason, the
+ * low-precision copies of parameters, and the transfers from and to host
+ * memory. The other report_*.c files print the other sections: process groups,
  * streams, saved values, kernels, the blocks that are live at the memory peak.
  */
 #include "codegen/cpu_level.h"
@@ -119,39 +120,33 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
                     "forward pass", count_text(a, again));
 }
 
-/* Prints the calls and bytes of collectives for each set of mesh axes, in the
- * order in which the sets first appear. */
-static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
+void report_traffic(Out *o, const Program *p, const char *head, int width,
+                    const char *per)
 {
-    uint32_t seen[64];
-    int nseen = 0;
+    int n;
+    const CollectiveInfo *c = collectives_of(p, &n);
     for (int i = 0; i < n; i++) {
+        int64_t calls = 0, bytes = 0, gathers = 0;
         bool known = false;
-        for (int k = 0; k < nseen; k++)
-            known |= seen[k] == c[i].axes;
-        if (known || nseen == 64)
+        for (int k = 0; k < i; k++)
+            known |= c[k].axes == c[i].axes;
+        if (known)
             continue;
-        seen[nseen++] = c[i].axes;
-        int64_t calls = 0, bytes = 0;
-        int64_t gathers = 0;
-        for (int j = i; j < n; j++)
-            if (c[j].axes == c[i].axes && c[j].in_place) {
-                gathers += c[j].count;
-            } else if (c[j].axes == c[i].axes) {
-                calls += c[j].count;
-                bytes += c[j].count * c[j].bytes;
+        for (int k = i; k < n; k++)
+            if (c[k].axes == c[i].axes && c[k].in_place) {
+                gathers += c[k].count;
+            } else if (c[k].axes == c[i].axes) {
+                calls += c[k].count;
+                bytes += c[k].count * c[k].bytes;
             }
-        const char *rest = "";
+        out(o, "%-*s%s: %lld call%s, %s per rank and %s", width, i ? "" : head,
+            c[i].axis, (long long)calls, calls == 1 ? "" : "s",
+            bytes_text(p->arena, bytes), per);
         if (gathers)
-            rest = arena_printf(p->arena, ", and %lld gather%s in place",
-                                (long long)gathers, gathers == 1 ? "" : "s");
-        out_line(o, "%s%s: %lld call%s, %s per rank and step%s",
-                 nseen == 1 ? "traffic     " : "            ", c[i].axis,
-                 (long long)calls, calls == 1 ? "" : "s",
-                 bytes_text(p->arena, bytes), rest);
+            out(o, ", and %lld gather%s in place", (long long)gathers,
+                gathers == 1 ? "" : "s");
+        out(o, "\n");
     }
-    if (!n)
-        out_line(o, "traffic     none");
 }
 
 /* " of [257, 64]": the shape without its padding. */
@@ -167,7 +162,7 @@ static const char *true_shape(const Program *p, const Param *pm)
     return arena_printf(p->arena, "%s]", text);
 }
 
-static void params(Out *o, const Program *p)
+static void plan_params(Out *o, const Program *p)
 {
     Arena *a = p->arena;
     UserAxis axis[MAX_AXES];
@@ -176,8 +171,7 @@ static void params(Out *o, const Program *p)
         if (p->param.at[i].state_of < 0 &&
             (int)strlen(p->param.at[i].name) > width)
             width = (int)strlen(p->param.at[i].name);
-    out_line(o, "");
-    out_line(o, "Parameters (global shape, placement on each axis)");
+    out_line(o, "\nParameters (global shape, placement on each axis)");
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
         if (pm->state_of >= 0)
@@ -210,8 +204,8 @@ const char *report_moved(const Program *p, const CollectiveInfo *c)
                               c->op->nargs, how);
 }
 
-static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
-                        int n)
+static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
+                             int n)
 {
     Arena *a = p->arena;
     Phase phase = PH_INIT;
@@ -219,9 +213,8 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
     for (int i = 0; i < n; i++)
         if ((int)strlen(c[i].axis) > width)
             width = (int)strlen(c[i].axis);
-    out_line(o, "");
-    out_line(o, "Collectives, in order (calls per step x bytes per call, on each "
-                "rank)");
+    out_line(o, "\nCollectives, in order (calls per step x bytes per call, on "
+                "each rank)");
     for (int i = 0; i < n; i++) {
         const Op *op = c[i].op;
         if (!i || op->phase != phase)
@@ -243,20 +236,62 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
         out_line(o, "  none");
 }
 
+/* Lists the low-precision copies of parameters, which stay in memory between
+ * steps. */
+static void copies(Out *o, const Program *p)
+{
+    bool head = false;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *copy = &p->param.at[i];
+        if (copy->init.kind != INIT_COPY)
+            continue;
+        if (!head)
+            out_line(o,
+                     "\nCopies of parameters in %s, written by the optimizer "
+                     "(bytes per rank)",
+                     dtype_name(p->train.precision));
+        head = true;
+        out_line(o, "  %-32s %-34s %s", p->param.at[copy->state_of].name,
+                 type_text(p->arena, &copy->type, &p->mesh),
+                 bytes_text(p->arena, type_local_bytes(&copy->type, &p->mesh)));
+    }
+}
+
+/* Lists the copies between host memory and the device. */
+static void transfers(Out *o, const Program *p)
+{
+    int n;
+    const TransferInfo *x = transfers_of(p, &n);
+    if (n)
+        out_line(o,
+                 "\nFrom and to host memory (copies per step x bytes per "
+                 "copy, on each rank)  (%s)",
+                 diag_where(p->diag, p->arena, p->plan.offload_loc));
+    for (int i = 0; i < n; i++) {
+        if (!i || x[i].op->phase != x[i - 1].op->phase)
+            out_line(o, " %s", phase_name(x[i].op->phase));
+        out_line(o, "  %-5s %-10s %4lld x %-11s %s", x[i].label,
+                 x[i].to_host ? "to host" : "to device", (long long)x[i].count,
+                 bytes_text(p->arena, x[i].bytes), x[i].param->name);
+    }
+}
+
 void report_plan(Out *o, const Program *p, const TargetInfo *t)
 {
     int n;
     CollectiveInfo *c = collectives_of(p, &n);
     head(o, p, t);
     summary(o, p, t);
-    traffic(o, p, c, n);
-    params(o, p);
-    collectives(o, p, c, n);
+    report_traffic(o, p, "traffic", 12, "step");
+    if (!n)
+        out_line(o, "traffic     none");
+    plan_params(o, p);
+    plan_collectives(o, p, c, n);
     report_groups(o, p);
     report_streams(o, p, c, n);
-    report_copies(o, p);
+    copies(o, p);
     report_saved(o, p);
-    report_transfers(o, p);
+    transfers(o, p);
     report_forward(o, p);
     if (t->target == TARGET_CUDA) {
         report_matmuls(o, p);

@@ -68,16 +68,11 @@ static const KeyUnit forward[] = {
 static void entry(Out *o, const KeyUnit *u, bool first)
 {
     out(o, "%s\n    ", first ? "" : ",");
-    out_json_string(o, u->key);
-    out(o, ": {\"unit\": ");
-    out_json_string(o, u->unit);
-    out(o, ", \"of\": ");
-    out_json_string(o, u->of);
-    out(o, ", \"per\": ");
-    if (u->per)
-        out_json_string(o, u->per);
-    else
-        out(o, "null");
+    json_name(o, u->key);
+    out(o, "{");
+    json_text(o, "unit", u->unit);
+    json_text(o, "of", u->of);
+    json_text(o, "per", u->per);
     out(o, "}");
 }
 

@@ -126,8 +126,7 @@ static void list_launch(Out *o, const CudaPlan *c)
 static void list_twin(Out *o, const Page *page, int n)
 {
     const Entry *e = &page->entry.at[n];
-    out_line(o, "");
-    out_line(o, "/* %s", entry_name(e));
+    out_line(o, "\n/* %s", entry_name(e));
     out_line(o, " * for      %s on GPUs with %d KiB of shared memory per block",
              kernel_name(e->plan->p, e->op, e->number), RT_BLOCK_LEAST >> 10);
 }
@@ -275,10 +274,8 @@ void cuda_prototypes_emit(Out *h, const Program *p)
     out_line(h, "/* kernels.h: prototypes of launch.c. */");
     out_line(h, "#ifndef KERNELS_H");
     out_line(h, "#define KERNELS_H");
-    out_line(h, "");
-    out_line(h, "#include \"parc_rt.h\"");
+    out_line(h, "\n#include \"parc_rt.h\"");
     out_line(h, "");
     kernel_each(p, prototype, &text);
-    out_line(h, "");
-    out_line(h, "#endif");
+    out_line(h, "\n#endif");
 }

@@ -56,8 +56,7 @@ static void forward_functions(Emitter *e)
     const char *word = emitter_word(e);
     Out parts;
     out_init(&parts, a);
-    out_line(e->o, "");
-    out_line(e->o, "/* ---- %s ---- */", meaning[e->p->purpose]);
+    out_line(e->o, "\n/* ---- %s ---- */", meaning[e->p->purpose]);
     e->parts = &parts;
     phase_function(e, arena_printf(a, "%s_run", word), PH_FORWARD);
     e->parts = NULL;
@@ -69,8 +68,7 @@ static void forward_functions(Emitter *e)
 static void step_function(Emitter *e)
 {
     Out *o = e->o;
-    out_line(o, "");
-    out_line(o, "void step(ParcRt *rt)");
+    out_line(o, "\nvoid step(ParcRt *rt)");
     out_line(o, "{");
     out_line(o, "    forward(rt);");
     out_line(o, "    backward(rt);");
@@ -87,9 +85,8 @@ void emit_step_functions(Emitter *e)
     Out parts;
     out_init(&parts, e->p->arena);
     if (nmatmuls) {
-        out_line(e->o, "");
         out_line(e->o,
-                 "/* Descriptors, made once; a call sets the addresses. */");
+                 "\n/* Descriptors, made once; a call sets the addresses. */");
         out_line(e->o, "static ParcMatmul *matmul[%d];", nmatmuls);
     }
     e->parts = &parts;

@@ -150,8 +150,7 @@ static void param_row(Emitter *e, int i)
 
 static void params(Emitter *e)
 {
-    out_line(e->o, "");
-    out_line(e->o, "static const ParcParam param[] = {");
+    out_line(e->o, "\nstatic const ParcParam param[] = {");
     for (int i = 0; i < e->p->param.n; i++)
         param_row(e, i);
     out_line(e->o, "};");
@@ -189,8 +188,7 @@ static void input_row(Emitter *e, const Input *in)
 static void inputs(Emitter *e, const char *word)
 {
     Out *o = e->o;
-    out_line(o, "");
-    out_line(o, "static const ParcInput %sinput[] = {", word);
+    out_line(o, "\nstatic const ParcInput %sinput[] = {", word);
     for (int i = 0; i < e->p->input.n; i++)
         input_row(e, &e->p->input.at[i]);
     if (!e->p->input.n)
@@ -202,8 +200,7 @@ static void collective_names(Emitter *e)
 {
     Out *o = e->o;
     Arena *a = e->p->arena;
-    out_line(o, "");
-    out_line(o, "/* The names of collectives in messages. */");
+    out_line(o, "\n/* The names of collectives in messages. */");
     out_line(o, "static const char *const collective[] = {");
     for (const Emitter *x = e; x; x = x->next)
         for (int i = 0; i < x->ncollectives; i++) {
@@ -224,8 +221,7 @@ static void collective_streams(Emitter *e)
     Out *o = e->o;
     if (e->t->streams < 2)
         return;
-    out_line(o, "");
-    out_line(o, "static const int8_t collective_stream[] = {");
+    out_line(o, "\nstatic const int8_t collective_stream[] = {");
     for (const Emitter *x = e; x; x = x->next)
         for (int i = 0; i < x->ncollectives; i++)
             out_line(o, "    %s, /* %s */",
@@ -261,8 +257,7 @@ static void collective_rooms(Emitter *e)
     Out *o = e->o;
     if (!has_rooms(e))
         return;
-    out_line(o, "");
-    out_line(o, "static const ParcRoom collective_room[] = {");
+    out_line(o, "\nstatic const ParcRoom collective_room[] = {");
     for (const Emitter *x = e; x; x = x->next)
         for (int i = 0; i < x->ncollectives; i++)
             room_row(x, &x->collective[i]);
@@ -276,8 +271,7 @@ static void collective_axes(Emitter *e)
     Out *o = e->o;
     if (!e->cuda)
         return;
-    out_line(o, "");
-    out_line(o, "static const uint32_t collective_axes[] = {");
+    out_line(o, "\nstatic const uint32_t collective_axes[] = {");
     for (const Emitter *x = e; x; x = x->next)
         for (int i = 0; i < x->ncollectives; i++)
             out_line(o, "    %s, /* %s */",
@@ -291,8 +285,7 @@ static void collective_axes(Emitter *e)
 static void info_text(Emitter *e, const char *text)
 {
     Out *o = e->o;
-    out_line(o, "");
-    out_line(o, "/* The text that --info prints. */");
+    out_line(o, "\n/* The text that --info prints. */");
     out_line(o, "static const char info[] =");
     while (*text) {
         const char *end = strchr(text, '\n');
@@ -310,8 +303,7 @@ static void info_text(Emitter *e, const char *text)
 static void kernel_names(Emitter *e)
 {
     const CudaKernels *k = e->cuda->kernels;
-    out_line(e->o, "");
-    out_line(e->o, "/* The kernels' symbols, by number. */");
+    out_line(e->o, "\n/* The kernels' symbols, by number. */");
     out_line(e->o, "static const char *const kernel[] = {");
     for (int i = 0; i < k->symbol.n; i++)
         out_line(e->o, "    \"%s\",", k->symbol.at[i]);
@@ -371,8 +363,7 @@ static void model_row(Emitter *e, const char *plan_text)
     const Train *t = &p->train;
     Arena *a = p->arena;
     Out *o = e->o;
-    out_line(o, "");
-    out_line(o, "static const ParcModel model = {");
+    out_line(o, "\nstatic const ParcModel model = {");
     o->indent = 4;
     out_line(o, ".rt_version = PARC_RT_VERSION,");
     out_line(o, ".name = \"%s\", .parc_version = \""
@@ -485,14 +476,12 @@ static void forward_tables(Emitter *f)
     const char *word = emitter_word(f);
     inputs(f, arena_printf(f->p->arena, "%s_", word));
     if (f->p->output.n) {
-        out_line(o, "");
-        out_line(o, "static const ParcOutput %s_output[] = {", word);
+        out_line(o, "\nstatic const ParcOutput %s_output[] = {", word);
         for (int i = 0; i < f->p->output.n; i++)
             output_row(f, &f->p->output.at[i]);
         out_line(o, "};");
     }
-    out_line(o, "");
-    out_line(o, "static const ParcEval %s = {", word);
+    out_line(o, "\nstatic const ParcEval %s = {", word);
     o->indent = 4;
     out_line(o, ".init = %s_init, .begin = %s_begin, .run = %s_run,", word,
              word, word);

@@ -124,8 +124,7 @@ static void work_row(Emitter *e, const WorkInfo *w, int number)
 
 void emit_work(Emitter *e)
 {
-    out_line(e->o, "");
-    out_line(e->o, "/* The statements, by the number in parc_mark: for --trace, "
+    out_line(e->o, "\n/* The statements, by the number in parc_mark: for --trace, "
              "messages, PARC_NANCHECK. */");
     out_line(e->o, "static const ParcWork work[] = {");
     for (Emitter *x = e; x; x = x->next)

@@ -64,14 +64,11 @@ static void model_h_head(Emitter *e)
              c_comment(e->p->arena, e->p->model));
     out_line(o, "#ifndef MODEL_H");
     out_line(o, "#define MODEL_H");
-    out_line(o, "");
-    out_line(o, "#include \"kernels.h\"");
+    out_line(o, "\n#include \"kernels.h\"");
     if (e->t->cpu)
         out_line(o, "#include \"parc_cpu.h\"");
-    out_line(o, "");
-    out_line(o, "#include <stddef.h>");
-    out_line(o, "");
-    out_line(o, "#if PARC_RT_VERSION != %d", PARC_RT_VERSION);
+    out_line(o, "\n#include <stddef.h>");
+    out_line(o, "\n#if PARC_RT_VERSION != %d", PARC_RT_VERSION);
     out_line(o, "#error \"the runtime is of another version of parc; rerun "
                 "parc\"");
     out_line(o, "#endif");
@@ -100,8 +97,7 @@ static void model_c_head(Emitter *e)
 
 static void main_function(Out *o, const TargetInfo *t)
 {
-    out_line(o, "");
-    out_line(o, "int main(int argc, char **argv)");
+    out_line(o, "\nint main(int argc, char **argv)");
     out_line(o, "{");
     if (t->cpu)
         out_line(o, "    parc_cpu_check(argv[0], &(ParcCpu){\"%s\", "
@@ -128,13 +124,11 @@ void train_c_emit(SourceFiles *files, const Program *p, const TargetInfo *t,
     model_h_head(&e);
     write_to(&e, &files->model_h);
     emit_map(&e);
-    out_line(&files->model_h, "");
-    out_line(&files->model_h, "/* Functions of train.c. */");
+    out_line(&files->model_h, "\n/* Functions of train.c. */");
     train_head(&e);
     write_to(&e, &files->train_c);
     emit_step_functions(&e);
-    out_line(&files->model_h, "");
-    out_line(&files->model_h, "#endif");
+    out_line(&files->model_h, "\n#endif");
     model_c_head(&e);
     write_to(&e, &files->model_c);
     emit_tables(&e);
@@ -177,8 +171,7 @@ void kernels_c_emit(Out *o, const Program *p)
     out_line(o, " * its tensors: a rank's part `of` the type of the global "
                 "tensor. */");
     out_line(o, "#include \"kernels.h\"");
-    out_line(o, "");
-    out_line(o, "#include \"parc_math.h\"");
+    out_line(o, "\n#include \"parc_math.h\"");
     bool draws = false;
     programs_each(p, walk_random, &draws);
     if (draws)
@@ -191,10 +184,8 @@ void kernels_h_emit(Out *o, const Program *p)
     out_line(o, "/* kernels.h: prototypes of the fused kernels. */");
     out_line(o, "#ifndef KERNELS_H");
     out_line(o, "#define KERNELS_H");
-    out_line(o, "");
-    out_line(o, "#include \"parc_rt.h\"");
+    out_line(o, "\n#include \"parc_rt.h\"");
     out_line(o, "");
     kernel_each(p, kernel_line, o);
-    out_line(o, "");
-    out_line(o, "#endif");
+    out_line(o, "\n#endif");
 }

@@ -144,8 +144,7 @@ void kernel_comment(KernelPrinter *c, int number)
     int u = 0;
     for (; bytes >= 1024 && u < 4; u++)
         bytes /= 1024;
-    out_line(c->o, "");
-    out_line(c->o, "/* %s", kernel_name(c->p, c->k->op, number));
+    out_line(c->o, "\n/* %s", kernel_name(c->p, c->k->op, number));
     list_source(c);
     list_ops(c);
     list_buffers(c);

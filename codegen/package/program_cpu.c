@@ -25,23 +25,18 @@ static void makefile_text(Out *o, const TargetInfo *t)
     makefile_head(o, &cpu_recipe, t->cpu);
     out_line(o, "RUNTIME = $(filter-out " BASELINE ", \\");
     out_line(o, "    $(wildcard runtime/*/*.c))");
-    out_line(o, "");
-    out_line(o, "SOURCES = train.c model.c kernels.c");
-    out_line(o, "");
-    out_line(o, "train: $(SOURCES) model.h kernels.h cpu_check.o \\");
+    out_line(o, "\nSOURCES = train.c model.c kernels.c");
+    out_line(o, "\ntrain: $(SOURCES) model.h kernels.h cpu_check.o \\");
     out_line(o, "    $(wildcard runtime/*.[ch] runtime/*/*)");
     out_line(o, "\t$(CC) $(CFLAGS) $(CPU) -o $@ $(SOURCES) cpu_check.o \\");
     out_line(o, "\t    $(RUNTIME) -ldnnl -lm");
-    out_line(o, "");
-    out_line(o, "# The check of the CPU's features, compiled to run on every "
+    out_line(o, "\n# The check of the CPU's features, compiled to run on every "
                 "CPU.");
     out_line(o, "cpu_check.o: " BASELINE " $(wildcard runtime/*.h)");
     out_line(o, "\t$(CC) $(CFLAGS) -c -o $@ $<");
-    out_line(o, "");
-    out_line(o, "clean:");
+    out_line(o, "\nclean:");
     out_line(o, "\trm -f train cpu_check.o");
-    out_line(o, "");
-    out_line(o, ".PHONY: clean");
+    out_line(o, "\n.PHONY: clean");
 }
 
 const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,

@@ -96,8 +96,7 @@ static void makefile_text(Out *o, const NvrtcResult *r)
     out_line(o, "NVCC ?= nvcc");
     out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime "
                 "-Iruntime/cuda/device");
-    out_line(o, "");
-    out_line(o, "SOURCES = train.c model.c launch.c images.c \\");
+    out_line(o, "\nSOURCES = train.c model.c launch.c images.c \\");
     out_line(o, "          $(wildcard runtime/*/*.c runtime/*/*/*.c)");
     out_line(o, "HEADERS = model.h kernels.h \\");
     out_line(o, "          $(wildcard runtime/*.h runtime/*/*.h "
@@ -107,21 +106,16 @@ static void makefile_text(Out *o, const NvrtcResult *r)
     out(o, "IMAGES =");
     for (int i = 0; i < r->image.n; i++)
         out(o, " %s", image_file(o->arena, r->image.at[i].arch));
-    out_line(o, "");
-    out_line(o, "");
+    out_line(o, "\n");
     out_line(o, "train: $(SOURCES) $(HEADERS) $(IMAGES)");
     out_line(o, "\t$(CC) $(CFLAGS) -o $@ $(SOURCES) -ldl -lm");
-    out_line(o, "");
-    out_line(o, "kernels.%%.cubin: $(DEVICE)");
+    out_line(o, "\nkernels.%%.cubin: $(DEVICE)");
     out_line(o, "\t$(NVCC) $(NVCCFLAGS) -arch=$* -cubin -o $@ $<");
-    out_line(o, "");
-    out_line(o, "kernels.%%.ptx: $(DEVICE)");
+    out_line(o, "\nkernels.%%.ptx: $(DEVICE)");
     out_line(o, "\t$(NVCC) $(NVCCFLAGS) -arch=$* -ptx -o $@ $<");
-    out_line(o, "");
-    out_line(o, "clean:");
+    out_line(o, "\nclean:");
     out_line(o, "\trm -f train");
-    out_line(o, "");
-    out_line(o, ".PHONY: clean");
+    out_line(o, "\n.PHONY: clean");
 }
 
 /* ---- compiling ----------------------------------------------------------- */

@@ -133,8 +133,6 @@ const char *report_moved(const Program *p, const CollectiveInfo *c);
  * JSON; empty without forward programs. */
 void report_forward(Out *o, const Program *p);
 void report_json_forward(Out *o, const Program *p);
-/* "eval" or "outputs": the name of its field. */
-const char *report_forward_name(const Program *f);
 /* report_streams.c, a part of the plan: what collectives and transfers wait
  * for. */
 void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n);

@@ -10,8 +10,9 @@
  * A program that needs more memory than the training step makes the arena
  * larger; the line says by how much.
  */
-#include "report/report.h"
+#include "codegen/numbers.h"
 #include "ir/analysis/flops.h"
+#include "report/report.h"
 
 #include <string.h>
 
@@ -20,20 +21,6 @@ static int64_t raised(const Program *f)
 {
     int64_t more = f->memory->peak - f->training->memory->peak;
     return more > 0 ? more : 0;
-}
-
-const char *report_forward_name(const Program *f)
-{
-    return f->purpose == FOR_LOSS ? "eval" : "outputs";
-}
-
-/* The type of the output, as the program stores it. */
-static const Type *output_type(const Program *f, const Output *of)
-{
-    for (const Op *op = f->step->first; op; op = op->next)
-        if (op->kind == OP_output && !strcmp(op_attr(op, "name").s, of->name))
-            return &op->arg[0]->type;
-    return NULL;
 }
 
 /* The number of calls of one run, by kind of statement. */
@@ -78,7 +65,8 @@ static void program(Out *o, const Program *f)
              count_text(a, program_flops_executed(f)));
     for (int i = 0; i < f->output.n; i++)
         out_line(o, "              %s %s", f->output.at[i].name,
-                 type_text(a, output_type(f, &f->output.at[i]), &f->mesh));
+                 type_text(a, &program_output(f, f->output.at[i].name)->type,
+                           &f->mesh));
     if (f->output.n && f->training->train.accumulate > 1)
         out_line(o, "              of one microbatch of %lld",
                  (long long)f->train.batch);
@@ -113,7 +101,8 @@ static void tensors(Out *o, const Program *f)
         const Output *of = &f->output.at[i];
         out(o, i ? ", {" : "{");
         json_text(o, "name", of->name);
-        json_text(o, "dtype", dtype_name(output_type(f, of)->dtype));
+        json_text(o, "dtype",
+                  dtype_name(program_output(f, of->name)->type.dtype));
         json_shape(o, of->ndim, of->dim);
         out(o, "}");
     }
@@ -146,7 +135,7 @@ void report_json_forward(Out *o, const Program *p)
         if (!f)
             continue;
         const WorkInfo *w = work_of(f, &n);
-        out(o, "  \"%s\": {\n    ", report_forward_name(f));
+        out(o, "  \"%s\": {\n    ", forward_word(f));
         json_number(o, "peak", f->memory->peak);
         json_number(o, "more", raised(f));
         json_real(o, "flops", program_flops_executed(f));

@@ -5,9 +5,9 @@
  * the number of layers as `count`, so that the output does not grow with depth.
  */
 #include "base/version.h"
-#include "codegen/cpu_level.h"
-#include "report/report.h"
+#include "codegen/machine.h"
 #include "ir/analysis/flops.h"
+#include "report/report.h"
 
 #include <string.h>
 

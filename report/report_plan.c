@@ -7,10 +7,10 @@
  * memory. The other report_*.c files print the other sections: process groups,
  * streams, saved values, kernels, the blocks that are live at the memory peak.
  */
-#include "codegen/cpu_level.h"
-#include "report/report.h"
+#include "codegen/machine.h"
 #include "codegen/work/work.h"
 #include "ir/analysis/flops.h"
+#include "report/report.h"
 
 #include <string.h>
 

@@ -8,14 +8,6 @@
  */
 #include "report/report.h"
 
-static const char *double_text(Arena *a, double x)
-{
-    Out o;
-    out_init(&o, a);
-    out_double(&o, x);
-    return o.text;
-}
-
 /* ", weight decay 0.1 of 7 of 12 parameters" */
 static const char *decay_text(const Program *p)
 {

@@ -8,9 +8,10 @@
  * together, each element or operation of the model counted once). `per` is
  * "call", "step", "run" (of a forward program), or null for a quantity that does not depend on time.
  */
+#include "codegen/numbers.h"
 #include "report/report.h"
 
-#include <string.h>
+#include "base/text.h"
 
 typedef struct KeyUnit {
     const char *key, *unit, *of, *per;
@@ -90,9 +91,10 @@ void report_units(Out *o, const Program *p)
         for (size_t i = 0; p->forward[k] && i < sizeof forward / sizeof *forward;
              i++) {
             KeyUnit u = forward[i];
-            u.key = arena_printf(p->arena, "%s.%s",
-                                 report_forward_name(p->forward[k]), u.key);
-            if (p->forward[k]->output.n || strncmp(forward[i].key, "tensors", 7))
+            u.key = arena_printf(p->arena, "%s.%s", forward_word(p->forward[k]),
+                                 u.key);
+            if (p->forward[k]->output.n ||
+                !starts_with(forward[i].key, "tensors"))
                 entry(o, &u, false);
         }
     out(o, "\n  },\n");

@@ -40,7 +40,7 @@ static void rows(KernelPrinter *c)
                  "for (int64_t %s = part * %lld / %lld; %s < end; "
                  "%s++) {",
                  row, (long long)k->rows, (long long)k->parts, row, row);
-        c->o->indent += 4;
+        c->o->indent += OUT_INDENT;
     } else {
         cpu_open_loop(c, row, k->rows, false);
     }
@@ -75,27 +75,19 @@ static void units(KernelPrinter *c)
         kernel_close_block(c);
 }
 
-static bool loads(const Kernel *k, int instr, int buffer)
-{
-    return k->instr[instr].code == KERNEL_LOAD &&
-           k->instr[instr].buffer == buffer;
-}
-
 /* Whether any statement accesses a buffer. An operand may be unused: x to the
  * power of 0 is the constant 1. */
 static bool is_read(const Kernel *k, int buffer)
 {
-    bool found = k->buffer[buffer].out;
+    bool found = k->buffer[buffer].out ||
+                 kernel_loads(k, k->nkept, k->kept, buffer) ||
+                 kernel_loads(k, k->ncolumn, k->column, buffer);
     for (int p = 0; p < k->nphases; p++) {
-        for (int i = 0; i < k->phase[p].nrow; i++)
-            found |= loads(k, k->phase[p].row[i], buffer);
-        for (int i = 0; i < k->phase[p].nelement; i++)
-            found |= loads(k, k->phase[p].element[i].instr, buffer);
+        const KernelPhase *phase = &k->phase[p];
+        found |= kernel_loads(k, phase->nrow, phase->row, buffer);
+        for (int i = 0; i < phase->nelement; i++)
+            found |= kernel_loads(k, 1, &phase->element[i].instr, buffer);
     }
-    for (int i = 0; i < k->nkept; i++)
-        found |= loads(k, k->kept[i], buffer);
-    for (int i = 0; i < k->ncolumn; i++)
-        found |= loads(k, k->column[i], buffer);
     return found;
 }
 
@@ -117,7 +109,7 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
     out_line(o, " */");
     kernel_function(&c, number, "restrict", "");
     out_line(o, "{");
-    o->indent += 4;
+    o->indent += OUT_INDENT;
     for (int i = 0; i < c.k->nbuffers; i++)
         if (!is_read(c.k, i))
             out_line(o, "(void)%s;", c.k->buffer[i].name);
@@ -125,7 +117,7 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
         out_line(o, "(void)rt;");
     units(&c);
     cpu_epilogue(&c);
-    o->indent -= 4;
+    o->indent -= OUT_INDENT;
     out_line(o, "}");
 }
 

@@ -18,10 +18,13 @@ const char *cuda_column_type(const CudaPlan *c)
     return c->columns < INT32_MAX / 4 / stride ? "int" : "int64_t";
 }
 
-int cuda_open_block(CudaPrinter *c, const char *line)
+int cuda_open_block(CudaPrinter *c, const char *fmt, ...)
 {
-    out_line(c->text.o, "%s", line);
-    c->text.o->indent += 4;
+    va_list ap;
+    va_start(ap, fmt);
+    out_line(c->text.o, "%s", arena_vprintf(c->text.p->arena, fmt, ap));
+    va_end(ap);
+    c->text.o->indent += OUT_INDENT;
     return 1;
 }
 
@@ -98,16 +101,15 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
          * registers. */
         out_line(c->text.o, loads > IN_FLIGHT ? "PARC_ROLL" : "PARC_UNROLL_2");
         opened += cuda_open_block(
-            c, arena_printf(a, "for (%s %s = %s; %s < %lld; %s += %lld) {",
-                            type, name, first, name, (long long)end,
-                            name, (long long)step));
+            c, "for (%s %s = %s; %s < %lld; %s += %lld) {", type, name, first,
+            name, (long long)end, name, (long long)step);
         cuda_split_columns(c, name);
         return opened;
     }
     if (p->slots > 1) {
         out_line(c->text.o, "PARC_UNROLL");
-        opened += cuda_open_block(
-            c, arena_printf(a, "for (int s = 0; s < %d; s++) {", p->slots));
+        opened +=
+            cuda_open_block(c, "for (int s = 0; s < %d; s++) {", p->slots);
         first = arena_printf(a, "%s(s * %d + t)%s", lead, p->group,
                              p->vector > 1 ? arena_printf(a, " * %d", p->vector)
                                            : "");
@@ -116,8 +118,7 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
     }
     declare_column(c, name, first);
     if (p->columns % step)
-        opened += cuda_open_block(
-            c, arena_printf(a, "if (%s < %lld) {", name, (long long)end));
+        opened += cuda_open_block(c, "if (%s < %lld) {", name, (long long)end);
     cuda_split_columns(c, name);
     return opened;
 }
@@ -129,9 +130,7 @@ int cuda_open_vector(CudaPrinter *c)
         return 0;
     c->text.inner = "(j + e)";
     out_line(c->text.o, "PARC_UNROLL");
-    return cuda_open_block(c, arena_printf(c->text.p->arena,
-                                           "for (int e = 0; e < %d; e++) {",
-                                           p->vector));
+    return cuda_open_block(c, "for (int e = 0; e < %d; e++) {", p->vector);
 }
 
 void cuda_close_vector(CudaPrinter *c, int opened)
@@ -155,7 +154,6 @@ void cuda_name_lead(CudaPrinter *c)
 int cuda_open_edge(CudaPrinter *c, const char *turn)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
     const char *type = cuda_column_type(p);
     if (*cuda_lead(p))
         out_line(c->text.o,
@@ -164,8 +162,7 @@ int cuda_open_edge(CudaPrinter *c, const char *turn)
     else
         out_line(c->text.o, "const %s j = %s + %lld;", type, turn,
                  (long long)(p->length / p->vector * p->vector));
-    return cuda_open_block(
-        c, arena_printf(a, "if (j < %lld) {", (long long)p->length));
+    return cuda_open_block(c, "if (j < %lld) {", (long long)p->length);
 }
 
 const char *cuda_flat_column(const CudaPrinter *c)

@@ -1,6 +1,6 @@
 /* cuda_combine.c: prints the second kernel of sums over rows, which adds the
  * partial sums of the blocks of the first kernel (cuda_sums.c). */
-#include "codegen/cuda/cuda_sums.h"
+#include "codegen/cuda/cuda_kernel.h"
 
 /* ---- the second kernel --------------------------------------------------- */
 
@@ -45,9 +45,8 @@ static void combine_columns(CudaPrinter *c, const KernelTotal *t, int lane)
     out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
     int opened = 0;
     if (p->columns % 32)
-        opened = cuda_open_block(c, arena_printf(a, "if (%s < %lld) {",
-                                                 cuda_flat_column(c),
-                                                 (long long)p->columns));
+        opened = cuda_open_block(c, "if (%s < %lld) {", cuda_flat_column(c),
+                                 (long long)p->columns);
     out_line(c->text.o, "for (int part = %s; part < %lld; part += %d)",
              p->combine_warps > 1 ? "warp_index()" : "0", (long long)p->parts,
              p->combine_warps);

@@ -58,7 +58,7 @@ static FloatName float_name(DType t)
 /* ---- one instance -------------------------------------------------------- */
 
 /* Begins an instance. Returns false if the file already contains it. */
-static bool begin(Instances *in, const char *name)
+static bool begin_instance(Instances *in, const char *name)
 {
     for (int i = 0; i < in->done.n; i++)
         if (!strcmp(in->done.at[i], name))
@@ -158,7 +158,7 @@ static void attention_forward(Instances *in, const AttentionKind *k)
 {
     AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
     const char *suffix = arena_strdup(in->arena, p.suffix);
-    if (!begin(in, suffix))
+    if (!begin_instance(in, suffix))
         return;
     attention_macros(in, suffix, "", k);
     tile_macros(in, ATTENTION_FORWARD, &p);
@@ -173,7 +173,7 @@ static void attention_grad(Instances *in, const AttentionKind *k)
     AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
     AttentionPlan least = attention_plan(k, RT_BLOCK_LEAST);
     const char *suffix = arena_strdup(in->arena, p.suffix);
-    if (!begin(in, arena_printf(in->arena, "%s grad", suffix)))
+    if (!begin_instance(in, arena_printf(in->arena, "%s grad", suffix)))
         return;
     attention_macros(in, suffix, "", k);
     define_number(in, "DELTA_THREADS", ATTENTION_DELTA_THREADS);
@@ -218,7 +218,7 @@ static void embedding(Instances *in, int64_t row_bytes)
 {
     const char *unit =
         arena_printf(in->arena, "%d", rt_instance_unit(row_bytes));
-    if (!begin(in, arena_printf(in->arena, "embedding %s", unit)))
+    if (!begin_instance(in, arena_printf(in->arena, "embedding %s", unit)))
         return;
     define(in, "EMBEDDING_BYTES", unit);
     define(in, "EMBEDDING_NAME(kernel)",
@@ -232,7 +232,8 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
     FloatName f = float_name(dtype);
     int columns = rt_instance_columns(width, f.bytes);
     const char *suffix = arena_printf(in->arena, "%s_%d", f.name, columns);
-    if (!begin(in, arena_printf(in->arena, "embedding_grad %s", suffix)))
+    if (!begin_instance(in,
+                        arena_printf(in->arena, "embedding_grad %s", suffix)))
         return;
     define(in, "EMBEDDING_NAME(kernel)",
            arena_printf(in->arena, "kernel##_%s", suffix));
@@ -250,7 +251,7 @@ static void copies(Instances *in)
 {
     for (int bytes = 2; bytes <= 16; bytes *= 2) {
         const char *unit = arena_printf(in->arena, "%d", bytes);
-        if (!begin(in, arena_printf(in->arena, "copy %s", unit)))
+        if (!begin_instance(in, arena_printf(in->arena, "copy %s", unit)))
             return;
         define(in, "COPY_BYTES", unit);
         define(in, "COPY_NAME(kernel)",
@@ -264,7 +265,7 @@ static void copies(Instances *in)
 
 static void split_key(Instances *in)
 {
-    if (!begin(in, "split_key"))
+    if (!begin_instance(in, "split_key"))
         return;
     include(in, "split_key.cuh");
     cuda_kernel_number(in->kernels, "split_key");
@@ -308,7 +309,7 @@ static void contract(Instances *in, const Op *op)
     rt_instance_contract(symbol, names, c.nletters,
                          (const int64_t(*)[4])letter);
     const char *name = arena_strdup(in->arena, symbol);
-    if (!begin(in, name))
+    if (!begin_instance(in, name))
         return;
     define(in, "CONTRACT_NAME", name);
     for (int i = 0; i < 3; i++)
@@ -368,23 +369,16 @@ static void instances_of(Instances *in, const Op *op)
 
 static void region(Instances *in, const Region *r)
 {
-    for (const Op *op = r->first; op; op = op->next) {
+    for (const Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop)
             region(in, op->body);
         else
             instances_of(in, op);
-    }
-}
-
-static void program(const Program *p, void *context)
-{
-    Instances *in = context;
-    in->p = p;
-    region(in, p->step);
 }
 
 void cuda_instances_emit(Out *cu, const Program *p, CudaKernels *k)
 {
     Instances in = {.o = cu, .kernels = k, .arena = p->arena};
-    programs_each(p, program, &in);
+    for (in.p = p; in.p; in.p = program_next(in.p))
+        region(&in, in.p->step);
 }

@@ -178,6 +178,15 @@ void cuda_kernels_emit(Out *cu, const Program *p)
 
 /* ---- launch.c ------------------------------------------------------------ */
 
+int cuda_kernel_number(CudaKernels *k, const char *symbol)
+{
+    for (int i = 0; i < k->symbol.n; i++)
+        if (!strcmp(k->symbol.at[i], symbol))
+            return i;
+    vec_push(k->arena, &k->symbol, symbol);
+    return k->symbol.n - 1;
+}
+
 static void launch(Out *o, const Program *p, const Entry *e,
                    const CudaFunction *f, CudaKernels *list)
 {
@@ -211,13 +220,13 @@ static void launches_that_fit(Out *o, const Program *p, const Entry *e,
     out_line(o, "if (parc_block_has(rt, %d, %lld)) {",
              cuda_kernel_number(list, e->first.symbol),
              (long long)e->first.shared_bytes);
-    o->indent += 4;
+    o->indent += OUT_INDENT;
     launches(o, p, e, list);
-    o->indent -= 4;
+    o->indent -= OUT_INDENT;
     out_line(o, "} else {");
-    o->indent += 4;
+    o->indent += OUT_INDENT;
     launches(o, p, e + 1, list);
-    o->indent -= 4;
+    o->indent -= OUT_INDENT;
     out_line(o, "}");
 }
 
@@ -246,7 +255,7 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
         out_line(c, "");
         kernel_function(&text, e->number, "", "");
         out_line(c, "{");
-        c->indent += 4;
+        c->indent += OUT_INDENT;
         for (int i = 0; i < e->plan->k->nbuffers; i++)
             if (!is_passed(e, i))
                 out_line(c, "(void)%s;", e->plan->k->buffer[i].name);
@@ -254,7 +263,7 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
             launches_that_fit(c, p, e, list);
         else
             launches(c, p, e, list);
-        c->indent -= 4;
+        c->indent -= OUT_INDENT;
         out_line(c, "}");
     }
 }
@@ -271,11 +280,5 @@ static void prototype(void *context, const Program *p, const Op *fused,
 void cuda_prototypes_emit(Out *h, const Program *p)
 {
     KernelPrinter text = {.o = h, .p = p, .merged = -1};
-    out_line(h, "/* kernels.h: prototypes of launch.c. */");
-    out_line(h, "#ifndef KERNELS_H");
-    out_line(h, "#define KERNELS_H");
-    out_line(h, "\n#include \"parc_rt.h\"");
-    out_line(h, "");
-    kernel_each(p, prototype, &text);
-    out_line(h, "\n#endif");
+    prototypes_emit(h, p, "launch.c", prototype, &text);
 }

@@ -62,15 +62,6 @@ enum {
                       * declare_sums in cuda_kernel.c */
 };
 
-static int64_t product(const Space *s, uint32_t axes)
-{
-    int64_t n = 1;
-    for (int a = 0; a < s->naxes; a++)
-        if (axes >> a & 1)
-            n *= s->size[a];
-    return n;
-}
-
 static int64_t divide_up(int64_t n, int64_t by)
 {
     return (n + by - 1) / by;
@@ -97,9 +88,9 @@ static void set_sizes(CudaPlan *c)
     c->outer = s->column & ~pair;
     if (c->inner >= 0)
         c->outer &= ~(1u << c->inner);
-    c->units = product(s, c->kept);
-    c->rows = product(s, c->summed);
-    c->columns = product(s, c->outer) * c->length;
+    c->units = space_size(s, c->kept);
+    c->rows = space_size(s, c->summed);
+    c->columns = space_size(s, c->outer) * c->length;
     c->lanes = kernel_lanes(c->k, s->column);
 }
 

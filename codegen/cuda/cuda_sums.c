@@ -16,7 +16,7 @@
  * parts. The order of additions is fixed, so that the bits are the same on
  * every run.
  */
-#include "codegen/cuda/cuda_sums.h"
+#include "codegen/cuda/cuda_kernel.h"
 
 /* ---- inside the loop over rows ------------------------------------------- */
 
@@ -47,14 +47,14 @@ static void set_own(CudaPrinter *c, int instr, const char *value)
         if (p->slots > 1) {
             out_line(c->text.o, "PARC_UNROLL");
             out_line(c->text.o, "for (int s = 0; s < %d; s++)", p->slots);
-            c->text.o->indent += 4 * ++n;
+            c->text.o->indent += OUT_INDENT * ++n;
         }
         out_line(c->text.o, "PARC_UNROLL");
         out_line(c->text.o, "for (int e = 0; e < %d; e++)",
                  p->vector * p->lanes);
         out_line(c->text.o, "    a%d[%s][e] = %s;", instr, n ? "s" : "0",
                  value);
-        c->text.o->indent -= 4 * n;
+        c->text.o->indent -= OUT_INDENT * n;
         return;
     }
     c->plan = cuda_column_plan(p);
@@ -203,10 +203,9 @@ static void end_own_columns(CudaPrinter *c)
     if (adds_unguarded(whole, true))
         out_line(c->text.o, "block_barrier();");
     c->plan = p;
-    int opened = p->form == CUDA_TILES
-                     ? cuda_open_block(c, arena_printf(a, "if (j < %lld) {",
-                                                       (long long)p->columns))
-                     : cuda_open_slots(c, 0);
+    int opened = p->form == CUDA_TILES ? cuda_open_block(c, "if (j < %lld) {",
+                                                         (long long)p->columns)
+                                       : cuda_open_slots(c, 0);
     if (p->combine && p->place == CUDA_REGISTERS) {
         for (int i = 0; i < p->k->ntotals; i++) {
             const KernelTotal *t = &p->k->total[i];
@@ -287,15 +286,15 @@ static void end_shared_columns(CudaPrinter *c)
     const char *type = cuda_column_type(p), *name = cuda_flat_column(c);
     if (p->groups > 1)
         hand_over(c, wide);
-    int opened = cuda_open_block(
-        c, arena_printf(a, "for (int u = thread_index(); u < %lld; u += %d) {",
-                        (long long)wide, p->threads));
+    int opened =
+        cuda_open_block(c, "for (int u = thread_index(); u < %lld; u += %d) {",
+                        (long long)wide, p->threads);
     out_line(c->text.o, "const %s %s = %s;", type, name,
              p->tiles > 1 ? arena_printf(a, "tile * %lld + u", (long long)wide)
                           : "u");
     if (p->columns % wide)
-        opened += cuda_open_block(c, arena_printf(a, "if (%s < %lld) {", name,
-                                                  (long long)p->columns));
+        opened +=
+            cuda_open_block(c, "if (%s < %lld) {", name, (long long)p->columns);
     cuda_split_columns(c, name);
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];

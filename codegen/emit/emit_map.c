@@ -81,8 +81,9 @@ static void forward_map(Emitter *f)
 {
     Liveness l;
     live_analyse(f->p, &l);
-    out_line(f->o, "\n/* Buffers of %s_run, after what the training step keeps. */",
-             emitter_word(f));
+    out_line(f->o,
+             "\n/* Buffers of %s_run, after what the training step keeps. */",
+             forward_word(f->p));
     blocks(f, &l, false);
 }
 

@@ -76,7 +76,7 @@ void emit_matmul(Emitter *e, const Op *op)
     for (int i = 0; i < c.nletters; i++) {
         out_line(o, "for (int64_t i%d = 0; i%d < %lld; i%d++)", i, i,
                  (long long)c.letter[i].size, i);
-        o->indent += 4;
+        o->indent += OUT_INDENT;
     }
     size_t first = offsetof(Letter, a), second = offsetof(Letter, b);
     bool plain = c.spec.epilogue == PARC_NO_EPILOGUE;
@@ -92,7 +92,7 @@ void emit_matmul(Emitter *e, const Op *op)
                           c.swapped ? first : second),
              turn_address(e, &c, op->out[0], offsetof(Letter, c)),
              plain ? "" : epilogue_operands(e, op, c.spec.epilogue));
-    o->indent -= 4 * c.nletters;
+    o->indent -= OUT_INDENT * c.nletters;
 }
 
 /* ---- setup, once for a run ----------------------------------------------- */

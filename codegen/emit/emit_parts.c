@@ -110,7 +110,7 @@ static const Op *deciding(const Emitter *e, const Op *op)
 static const char *phase_word(const Emitter *e, const Op *op)
 {
     if (e->p->purpose != FOR_TRAINING)
-        return emitter_word(e);
+        return forward_word(e->p);
     return op->phase == PH_OPTIMIZER  ? "optimizer"
            : op->phase == PH_BACKWARD ? "backward"
                                       : "forward";

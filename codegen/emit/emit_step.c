@@ -53,7 +53,7 @@ static void forward_functions(Emitter *e)
         [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout.",
         [FOR_OUTPUTS] = "The model's outputs for one microbatch."};
     Arena *a = e->p->arena;
-    const char *word = emitter_word(e);
+    const char *word = forward_word(e->p);
     Out parts;
     out_init(&parts, a);
     out_line(e->o, "\n/* ---- %s ---- */", meaning[e->p->purpose]);

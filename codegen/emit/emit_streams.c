@@ -73,7 +73,7 @@ static void emit_wait(Emitter *e, const Op *op, const char *iteration)
         out_line(e->o, "%s", why);
         out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
         out_line(e->o, "    %s", call);
-    } else if (width <= 80) {
+    } else if (width <= OUT_WIDTH) {
         out_line(e->o, "%s %s", call, why);
     } else {
         out_line(e->o, "%s", why);
@@ -125,9 +125,9 @@ static void emit_loop(Emitter *e, const Op *op)
     else
         out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
                  last, turn);
-    e->o->indent += 4;
+    e->o->indent += OUT_INDENT;
     emit_region(e, op->body, NULL);
-    e->o->indent -= 4;
+    e->o->indent -= OUT_INDENT;
     out_line(e->o, "}");
     out_line(e->o, "");
 }
@@ -165,7 +165,7 @@ static void emit_block(Emitter *e, const Op *early, const char *iteration)
     for (const Op *op = early->body->first; op; op = op->next)
         emit_op(e, op, iteration);
     scope_end(e);
-    e->o->indent -= 4;
+    e->o->indent -= OUT_INDENT;
     out_line(e->o, "}");
 }
 
@@ -182,7 +182,7 @@ static void declare_iteration(Emitter *e, const Op *loop, int64_t iteration)
 static void emit_first(Emitter *e, const Op *early, const char *iteration)
 {
     out_line(e->o, "{");
-    e->o->indent += 4;
+    e->o->indent += OUT_INDENT;
     declare_iteration(e, started_loop(early), op_attr(early, "iteration").i);
     emit_block(e, early, iteration);
 }
@@ -199,7 +199,7 @@ static void emit_ahead(Emitter *e, const Op *early)
     else
         out_line(e->o, "if (%s + %lld <= %lld) {", iteration, distance,
                  (long long)(loop_trips(loop) - 1));
-    e->o->indent += 4;
+    e->o->indent += OUT_INDENT;
     out_line(e->o, "const int64_t %s = %s %c %lld;", next, iteration,
              loop_reverse(loop) ? '-' : '+', distance);
     e->loop_name[loop->id] = next;
@@ -218,7 +218,7 @@ static void emit_late(Emitter *e, const Op *early)
     int64_t layer =
         loop_reverse(loop) ? remaining : loop_trips(loop) - 1 - remaining;
     out_line(e->o, "if (%s == %lld) {", iteration, (long long)layer);
-    e->o->indent += 4;
+    e->o->indent += OUT_INDENT;
     if (first >= 0)
         declare_iteration(e, started_loop(early), first);
     emit_block(e, early, iteration);

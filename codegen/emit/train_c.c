@@ -4,7 +4,7 @@
  */
 #include "base/version.h"
 #include "codegen/emit/train_c.h"
-#include "codegen/cpu_level.h"
+#include "codegen/machine.h"
 
 #include "codegen/emit/emitter.h"
 #include "codegen/kernel/kernel_text.h"
@@ -154,11 +154,6 @@ static void find_random(Op *op, void *context)
     *(bool *)context |= op->kind == OP_random;
 }
 
-static void walk_random(const Program *p, void *context)
-{
-    ir_walk(p->step, find_random, context);
-}
-
 void kernels_c_emit(Out *o, const Program *p)
 {
     out_line(o, "/* kernels.c: the fused kernels of %s, written by parc "
@@ -173,7 +168,8 @@ void kernels_c_emit(Out *o, const Program *p)
     out_line(o, "#include \"kernels.h\"");
     out_line(o, "\n#include \"parc_math.h\"");
     bool draws = false;
-    programs_each(p, walk_random, &draws);
+    for (const Program *q = p; q; q = program_next(q))
+        ir_walk(q->step, find_random, &draws);
     if (draws)
         out_line(o, "#include \"parc_random.h\"");
     kernel_each(p, kernel_text, o);
@@ -181,11 +177,5 @@ void kernels_c_emit(Out *o, const Program *p)
 
 void kernels_h_emit(Out *o, const Program *p)
 {
-    out_line(o, "/* kernels.h: prototypes of the fused kernels. */");
-    out_line(o, "#ifndef KERNELS_H");
-    out_line(o, "#define KERNELS_H");
-    out_line(o, "\n#include \"parc_rt.h\"");
-    out_line(o, "");
-    kernel_each(p, kernel_line, o);
-    out_line(o, "\n#endif");
+    prototypes_emit(o, p, "the fused kernels", kernel_line, o);
 }

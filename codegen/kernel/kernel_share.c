@@ -89,7 +89,7 @@ static const char *signature_of(const Program *p, const Op *fused)
 }
 
 /* The entry of a signature; its name is NULL if it is new. */
-static Known *find(Sharing *s, const char *signature)
+static Known *find_known(Sharing *s, const char *signature)
 {
     size_t h = hash_text(signature);
     Known *k = &s->slot[h % s->nslots];
@@ -106,18 +106,13 @@ static void share_region(Sharing *s, const Program *p, const Region *r)
             share_region(s, p, op->body);
         if (op->kind != OP_fused)
             continue;
-        Known *k = find(s, signature_of(p, op));
+        Known *k = find_known(s, signature_of(p, op));
         int number = s->number++;
         if (!k->name)
             k->name = kernel_name(p, op, number);
         else if (p->training)
             p->equal_kernel[op->id] = k->name;
     }
-}
-
-static void share(const Program *p, void *context)
-{
-    share_region(context, p, p->step);
 }
 
 void kernels_share(Program *p)
@@ -134,5 +129,6 @@ void kernels_share(Program *p)
     Sharing s = {.arena = p->arena};
     s.nslots = 2 * (size_t)numbers_all(p).kernels + 1;
     s.slot = NEW_ARRAY(p->arena, Known, s.nslots);
-    programs_each(p, share, &s);
+    for (const Program *q = p; q; q = program_next(q))
+        share_region(&s, q, q->step);
 }

@@ -75,6 +75,10 @@ void kernel_close_block(KernelPrinter *c);
 typedef void KernelVisit(void *context, const Program *p, const Op *fused,
                          int number);
 void kernel_each(const Program *p, KernelVisit *visit, void *context);
+/* kernels.h: `visit` prints the prototype of a kernel; `meaning` says what the
+ * prototypes are. */
+void prototypes_emit(Out *o, const Program *p, const char *meaning,
+                     KernelVisit *visit, void *context);
 
 /* ---- kernel_expression.c ------------------------------------------------- */
 
@@ -97,8 +101,9 @@ const char *kernel_offset(const KernelPrinter *c, uint32_t axes,
 const char *kernel_index(const KernelPrinter *c, uint32_t axes,
                          const int64_t *stride, int lane);
 
-/* A line of code with a comment that names its op. */
-void kernel_statement(KernelPrinter *c, const Op *source, const char *text);
+/* A line of code with a comment that names its op, NULL: none. */
+void kernel_statement(KernelPrinter *c, const Op *source, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* An instruction as a statement; `where` is 'r', 't' or 'e'. */
 void kernel_compute(KernelPrinter *c, int instr, char where);
@@ -106,8 +111,11 @@ void kernel_compute(KernelPrinter *c, int instr, char where);
  * 'e' in the epilogue. */
 const char *kernel_value(const KernelPrinter *c, int instr, char where,
                          int lane);
-/* An element of a buffer as a value, and the statement that stores one; `at` is
- * the address: "x_row[j]", "y_row[j] = parc_to_bf16(t4);". */
+/* An element of a buffer, its value, and the statement that stores one; `at` is
+ * the element: "y[i0 * 64 + j]", "parc_from_bf16(x_row[j])", "y_row[j] =
+ * parc_to_bf16(t4);". */
+const char *kernel_element(const KernelPrinter *c, const KernelBuffer *b,
+                           int lane);
 const char *kernel_loaded(const KernelPrinter *c, const KernelBuffer *b,
                           const char *at);
 const char *kernel_stored(const KernelPrinter *c, const KernelBuffer *b,

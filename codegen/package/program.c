@@ -8,7 +8,8 @@
  */
 #include "codegen/package/program.h"
 
-#include "codegen/cpu_level.h"
+#include "base/text.h"
+#include "codegen/machine.h"
 #include "codegen/package/tree.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
         const char *name = tree->file.at[i].name;
         size_t n = strlen(name);
         bool apart = b->baseline && !strcmp(name, b->baseline);
-        if (!strncmp(name, "runtime/", 8) && !strcmp(name + n - 2, ".c") &&
+        if (starts_with(name, "runtime/") && !strcmp(name + n - 2, ".c") &&
             !apart)
             vec_push(tree->arena, to, name);
     }

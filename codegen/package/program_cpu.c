@@ -3,7 +3,7 @@
 #include "codegen/emit/train_c.h"
 #include "codegen/package/tree.h"
 
-/* The flags besides those of the CPU level (cpu_level.c). The code does not
+/* The flags besides those of the CPU level (machine.c). The code does not
  * depend on errno or on floating-point traps. */
 static const char *const flags[] = {
     "-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math",

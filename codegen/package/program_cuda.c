@@ -13,7 +13,7 @@
  */
 #include "codegen/c_text.h"
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda_arch.h"
+#include "codegen/machine.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/emit/train_c.h"
 #include "codegen/package/tree.h"

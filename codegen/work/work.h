@@ -31,7 +31,7 @@ typedef struct CollectiveInfo {
 /* All collectives of the program in order; *n of them. */
 CollectiveInfo *collectives_of(const Program *p, int *n);
 
-/* ---- transfers as the plan numbers them (transfers.c) -------------------- */
+/* ---- transfers as the plan numbers them (collectives.c) ------------------ */
 
 /* A transfer of a tensor from host memory to the device, or back. */
 typedef struct TransferInfo {

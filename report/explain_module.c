@@ -140,8 +140,6 @@ static int boundary(Out *o, const Program *p, const Region *r, const Module *m,
 static void module_params(Out *o, const Program *p, const Module *m,
                           int64_t sum[2])
 {
-    UserAxis axis[MAX_AXES];
-    int naxes = user_axes(p, axis);
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
         int owner = pm->state_of >= 0 ? pm->state_of : i;
@@ -151,15 +149,11 @@ static void module_params(Out *o, const Program *p, const Module *m,
         sum[pm->state_of >= 0] += bytes;
         if (pm->state_of >= 0)
             continue;
-        const char *place = "";
-        for (int k = 0; k < naxes; k++)
-            place = arena_printf(p->arena, "%s%s=%s ", place, axis[k].name,
-                                 user_axis_placement(p, &pm->type,
-                                                       &axis[k]));
-        out_line(o, "  %-32s %-30s %s%s%s  %s per rank", pm->name,
+        const char *place = user_placements(p, &pm->type);
+        out_line(o, "  %-32s %-30s %s%s%s%s  %s per rank", pm->name,
                  type_text(p->arena, &pm->type, &p->mesh), place,
-                 pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
-                 bytes_text(p->arena, bytes));
+                 *place ? " " : "", pm->unit ? "unit " : "",
+                 pm->unit ? pm->unit : "", bytes_text(p->arena, bytes));
     }
 }
 

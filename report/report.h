@@ -121,7 +121,6 @@ typedef VEC(Warning) Warnings;
 
 /* Collectives that no style asks for, and computation that ranks repeat. */
 Warnings report_find_warnings(const Program *p);
-const char *report_warning_text(const Program *p, const Warning *w);
 /* Prints the warnings through p->diag. */
 void report_warnings(const Program *p);
 

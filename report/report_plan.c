@@ -165,8 +165,7 @@ static const char *true_shape(const Program *p, const Param *pm)
 static void plan_params(Out *o, const Program *p)
 {
     Arena *a = p->arena;
-    UserAxis axis[MAX_AXES];
-    int width = 4, naxes = user_axes(p, axis);
+    int width = 4;
     for (int i = 0; i < p->param.n; i++)
         if (p->param.at[i].state_of < 0 &&
             (int)strlen(p->param.at[i].name) > width)
@@ -176,15 +175,12 @@ static void plan_params(Out *o, const Program *p)
         const Param *pm = &p->param.at[i];
         if (pm->state_of >= 0)
             continue;
-        const char *place = "";
-        for (int k = 0; k < naxes; k++)
-            place = arena_printf(a, "%s%s=%s ", place, axis[k].name,
-                                 user_axis_placement(p, &pm->type,
-                                                       &axis[k]));
-        out_line(o, "  %-*s  %-34s %s%s%s%s%s  %s", width, pm->name,
+        const char *place = user_placements(p, &pm->type);
+        out_line(o, "  %-*s  %-34s %s%s%s%s%s%s  %s", width, pm->name,
                  arena_printf(a, "%s%s", type_text(a, &pm->type, &p->mesh),
-                              true_shape(p, pm)), place,
-                 pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
+                              true_shape(p, pm)),
+                 place, *place ? " " : "", pm->unit ? "unit " : "",
+                 pm->unit ? pm->unit : "",
                  pm->kept && !pm->shared ? " stays gathered" : "",
                  pm->trainable ? "" : " frozen",
                  diag_where(p->diag, a, pm->loc));

@@ -208,7 +208,7 @@ static void end_reductions(CudaPrinter *c, int phase)
 {
     if (!c->plan->phase[phase].reductions)
         return;
-    if (c->plan->group == 32) {
+    if (c->plan->group == CUDA_WARP) {
         each_reduction(c, phase, NULL, NULL);
         return;
     }

@@ -17,6 +17,7 @@
 #include "codegen/c_text.h"
 #include "codegen/contraction.h"
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/cuda_kernel.h"
 #include "codegen/numbers.h"
 #include "runtime/cuda/attention/rt_attention_plan.h"
 #include "runtime/cuda/core/rt_instances.h"
@@ -139,7 +140,8 @@ static void tile_macros(Instances *in, int which, const AttentionPlan *p)
     Arena *a = in->arena;
     define_number(in, arena_printf(a, "%s_ROWS", prefix), t->rows);
     define_number(in, arena_printf(a, "%s_WARPS", prefix), t->warps);
-    define_number(in, arena_printf(a, "%s_THREADS", prefix), t->warps * 32);
+    define_number(in, arena_printf(a, "%s_THREADS", prefix),
+                  t->warps * CUDA_WARP);
     define_number(in, arena_printf(a, "%s_BLOCKS", prefix), t->blocks);
     define_number(in, arena_printf(a, "%s_%s", prefix, name[which][1]),
                   t->step);
@@ -249,7 +251,7 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
  * decides at run time which one is used. */
 static void copies(Instances *in)
 {
-    for (int bytes = 2; bytes <= 16; bytes *= 2) {
+    for (int bytes = 2; bytes <= VECTOR_BYTES; bytes *= 2) {
         const char *unit = arena_printf(in->arena, "%d", bytes);
         if (!begin_instance(in, arena_printf(in->arena, "copy %s", unit)))
             return;
@@ -258,7 +260,7 @@ static void copies(Instances *in)
                arena_printf(in->arena, "kernel##_%s", unit));
         include(in, "copy.cuh");
         kernel(in, "copy_box", unit);
-        if (bytes < 16)
+        if (bytes < VECTOR_BYTES)
             kernel(in, "copy_turn", unit);
     }
 }

@@ -12,14 +12,15 @@ static void declare_sums(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     for (int r = 0; r < p->k->nroots; r++)
-        if (p->k->root[r].kind == ROOT_REDUCE && p->group > 32)
-            out_line(c->text.o, "PARC_SHARED float sum%d%s[32];",
-                     p->k->root[r].target, cuda_alternates(p) ? "[2]" : "");
+        if (p->k->root[r].kind == ROOT_REDUCE && p->group > CUDA_WARP)
+            out_line(c->text.o, "PARC_SHARED float sum%d%s[%d];",
+                     p->k->root[r].target, cuda_alternates(p) ? "[2]" : "",
+                     CUDA_WARP);
     for (int i = 0; i < p->k->ntotals; i++)
-        if (!p->k->total[i].columns && p->threads > 32 &&
+        if (!p->k->total[i].columns && p->threads > CUDA_WARP &&
             !(p->uniform[i] && p->groups == 1))
-            out_line(c->text.o, "PARC_SHARED float sum%d[32];",
-                     p->k->total[i].instr);
+            out_line(c->text.o, "PARC_SHARED float sum%d[%d];",
+                     p->k->total[i].instr, CUDA_WARP);
 }
 
 /* Declares the values that are kept on the chip between phases: 16-bit elements
@@ -274,7 +275,7 @@ static void row_sums(CudaPrinter *c)
     cuda_ahead(c);
     if (p->groups > 1)
         first = *first == '0' ? "group" : arena_printf(a, "%s + group", first);
-    if (p->form == CUDA_TILES && p->columns % (32 * p->vector))
+    if (p->form == CUDA_TILES && p->columns % (CUDA_WARP * p->vector))
         opened += cuda_open_block(c, "if (j < %lld) {", (long long)p->columns);
     opened += cuda_open_block(c, "for (int64_t %s = %s; %s < %s; %s += %d) {",
                               c->row, first, c->row, end, c->row, p->groups);
@@ -371,7 +372,7 @@ void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
     if (!plan->combine)
         return;
     *second = (CudaFunction){.grid = plan->combine_grid,
-                             .threads = 32 * plan->combine_warps};
+                             .threads = CUDA_WARP * plan->combine_warps};
     out_line(o, "");
     function(&c, second, arena_printf(plan->p->arena, "%s_combine", name),
              cuda_combine);

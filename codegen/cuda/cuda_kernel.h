@@ -27,6 +27,15 @@
 
 #include "codegen/kernel/kernel_text.h"
 
+/* Threads of a warp, most threads of a block, bytes of the widest access of a
+ * thread, bytes of a float. */
+enum {
+    CUDA_WARP = 32,
+    MOST_THREADS = 1024,
+    VECTOR_BYTES = 16,
+    FLOAT_BYTES = sizeof(float)
+};
+
 /* How elements are assigned to threads. */
 typedef enum CudaForm {
     CUDA_FLAT, /* no row is reduced: a thread processes any vector */
@@ -269,8 +278,9 @@ void cuda_combine(CudaPrinter *c);
  * a KERNEL_TOTAL instruction, also below. */
 const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane);
 
-/* cuda_epilogue.c, which holds what the printers of sums share. The value that a sum or maximum starts with, "0.0f" or "-INFINITY"; its kind,
- * "sum" or "max". */
+/* cuda_epilogue.c, which holds what the printers of sums share. The value that
+ * a sum or maximum starts with, "0.0f" or "-INFINITY"; its kind, "sum" or
+ * "max". */
 const char *cuda_sum_start(const CudaPlan *p, int instr);
 const char *cuda_sum_kind(const CudaPlan *p, int instr);
 /* Columns of a row, including both lanes of a pair. */

@@ -119,7 +119,7 @@ static void list_launch(Out *o, const CudaPlan *c)
             place[c->place] ? place[c->place] : "");
     if (c->combine)
         out(o, "; %lld of %d", (long long)c->combine_grid,
-            32 * c->combine_warps);
+            CUDA_WARP * c->combine_warps);
     out(o, "\n");
 }
 

@@ -83,7 +83,7 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
                  *at ? arena_printf(a, "((char *)parc_shared() + %lld)",
                                     (long long)*at)
                      : "parc_shared()");
-        *at += cuda_all_columns(p) * 4;
+        *at += cuda_all_columns(p) * FLOAT_BYTES;
     }
     set_own(c, t->instr, cuda_sum_start(p, t->instr));
 }
@@ -136,7 +136,7 @@ static void end_scalars(CudaPrinter *c)
         const char *kind = cuda_sum_kind(p, t->instr);
         if (t->columns || (p->uniform[i] && p->groups == 1))
             continue;
-        if (p->threads == 32) {
+        if (p->threads == CUDA_WARP) {
             out_line(c->text.o, "a%d = warp_%s(a%d);", t->instr, kind,
                      t->instr);
             continue;
@@ -246,7 +246,7 @@ static void hand_over(CudaPrinter *c, int64_t wide)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
-    int64_t at = p->sums_at / 4;
+    int64_t at = p->sums_at / FLOAT_BYTES;
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];
         if (!t->columns)
@@ -281,7 +281,7 @@ static void end_shared_columns(CudaPrinter *c)
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
     int64_t wide = p->tiles > 1 || p->form == CUDA_TILES
-                       ? (int64_t)32 * p->vector
+                       ? (int64_t)CUDA_WARP * p->vector
                        : p->columns;
     const char *type = cuda_column_type(p), *name = cuda_flat_column(c);
     if (p->groups > 1)

@@ -177,7 +177,7 @@ static void load_vector(CudaPrinter *c, int instr)
         p->keep[instr] && p->place == CUDA_REGISTERS && cuda_is_raw(c, instr);
     const char *kept =
         arena_printf(a, "kept%d[%s]", instr, p->slots > 1 ? "s" : "0");
-    for (int m = 0; m < n; m++) {
+    for (int m = 0; m < n; m++)
         if (raw)
             out_code(c->text.o, "parc_read_words(%s, %s, %d);",
                      plus(a, kept, m * elements / 2), address(c, b, m),
@@ -186,7 +186,6 @@ static void load_vector(CudaPrinter *c, int instr)
             out_code(c->text.o, "parc_read_%s(%s, %s, %d);", type,
                      plus(a, arena_printf(a, "in%d", instr), m * elements),
                      address(c, b, m), elements);
-    }
     if (raw)
         out_code(c->text.o, "parc_widen_%s(in%d, %s, %d);", type, instr, kept,
                  n * elements);

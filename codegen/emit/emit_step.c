@@ -68,14 +68,13 @@ static void forward_functions(Emitter *e)
 static void step_function(Emitter *e)
 {
     Out *o = e->o;
-    out_line(o, "\nvoid step(ParcRt *rt)");
-    out_line(o, "{");
-    out_line(o, "    forward(rt);");
-    out_line(o, "    backward(rt);");
-    if (!e->cuda)
-        out_line(o, "    if (parc_goes_on(rt)) /* the loss is finite */");
-    out_line(o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
-    out_line(o, "}");
+    out(o,
+        "\nvoid step(ParcRt *rt)\n{\n"
+        "    forward(rt);\n"
+        "    backward(rt);\n%s"
+        "    optimizer(rt);\n}\n",
+        e->cuda ? ""
+                : "    if (parc_goes_on(rt)) /* the loss is finite */\n    ");
     out_line(&e->files->model_h, "void step(ParcRt *rt);");
 }
 

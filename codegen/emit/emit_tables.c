@@ -54,21 +54,6 @@ static const char *init_name(InitKind k)
     return "PARC_ZEROS";
 }
 
-/* "fsdp=S(0) tp=S(0)": a flat run of whole rows is shown to the user as
- * S(0). */
-static const char *placement_text(const Emitter *e, const Type *t)
-{
-    Arena *a = e->p->arena;
-    const char *text = "";
-    UserAxis axis[MAX_AXES];
-    int n = user_axes(e->p, axis);
-    for (int i = 0; i < n; i++)
-        text = arena_printf(a, "%s%s%s=%s", text, *text ? " " : "",
-                            axis[i].name,
-                            user_axis_placement(e->p, t, &axis[i]));
-    return text;
-}
-
 /* The tensors of files that hold a parameter. */
 static void file_rows(Emitter *e, const Param *pm)
 {
@@ -132,7 +117,7 @@ static void param_row(Emitter *e, int i)
     out(o, "     .init = %s, .a = %s, .b = %s,\n     .placement = \"%s\"",
         init_name(pm->init.kind), double_text(p->arena, pm->init.a),
         double_text(p->arena, pm->init.b),
-        c_escaped(p->arena, placement_text(e, t)));
+        c_escaped(p->arena, user_placements(p, t)));
     if (pm->nalias) {
         out(o, ",\n     .nalias = %d, .alias = (const char *const[]){",
             pm->nalias);

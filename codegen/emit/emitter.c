@@ -187,7 +187,6 @@ const char *axes_expression(const Emitter *e, uint32_t axes)
     return *text ? text : "0";
 }
 
-/* "attention.wq: einsum bsk,fk->bsf (llama.pdl:28)", then the result's type. */
 void emit_comment(Emitter *e, const Op *op, const char *detail)
 {
     Arena *a = e->p->arena;

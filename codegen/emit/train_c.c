@@ -62,16 +62,17 @@ static void model_h_head(Emitter *e)
     Out *o = &e->files->model_h;
     out_line(o, "/* model.h: the memory map of %s, and the functions of train.c. */",
              c_comment(e->p->arena, e->p->model));
-    out_line(o, "#ifndef MODEL_H");
-    out_line(o, "#define MODEL_H");
-    out_line(o, "\n#include \"kernels.h\"");
+    out(o, "#ifndef MODEL_H\n"
+           "#define MODEL_H\n\n"
+           "#include \"kernels.h\"\n");
     if (e->t->cpu)
         out_line(o, "#include \"parc_cpu.h\"");
-    out_line(o, "\n#include <stddef.h>");
-    out_line(o, "\n#if PARC_RT_VERSION != %d", PARC_RT_VERSION);
-    out_line(o, "#error \"the runtime is of another version of parc; rerun "
-                "parc\"");
-    out_line(o, "#endif");
+    out(o,
+        "\n#include <stddef.h>\n\n"
+        "#if PARC_RT_VERSION != %d\n"
+        "#error \"the runtime is of another version of parc; rerun parc\"\n"
+        "#endif\n",
+        PARC_RT_VERSION);
 }
 
 static void model_c_head(Emitter *e)
@@ -156,17 +157,17 @@ static void find_random(Op *op, void *context)
 
 void kernels_c_emit(Out *o, const Program *p)
 {
-    out_line(o, "/* kernels.c: the fused kernels of %s, written by parc "
-                PARC_VERSION ".", c_comment(p->arena, p->model));
-    out_line(o, " *");
-    out_line(o, " * Each is a group of elementwise ops and reductions that "
-                "accesses memory once.");
-    out_line(o, " * The comment above a kernel has the lines of the model that "
-                "it computes, and");
-    out_line(o, " * its tensors: a rank's part `of` the type of the global "
-                "tensor. */");
-    out_line(o, "#include \"kernels.h\"");
-    out_line(o, "\n#include \"parc_math.h\"");
+    out(o,
+        "/* kernels.c: the fused kernels of %s, written by parc " PARC_VERSION
+        ".\n *\n"
+        " * Each is a group of elementwise ops and reductions that accesses "
+        "memory once.\n"
+        " * The comment above a kernel has the lines of the model that it "
+        "computes, and\n"
+        " * its tensors: a rank's part `of` the type of the global tensor. */\n"
+        "#include \"kernels.h\"\n\n"
+        "#include \"parc_math.h\"\n",
+        c_comment(p->arena, p->model));
     bool draws = false;
     for (const Program *q = p; q; q = program_next(q))
         ir_walk(q->step, find_random, &draws);

@@ -38,7 +38,8 @@ const char *kernel_buffer(const KernelPrinter *c, const KernelBuffer *b)
     return b->name;
 }
 
-const char *kernel_inner(const KernelPrinter *c)
+/* The name of the index along the inner column axis. */
+static const char *inner_name(const KernelPrinter *c)
 {
     if (c->uses)
         c->uses->column = true;
@@ -66,7 +67,7 @@ static const char *term(const KernelPrinter *c, int axis, int64_t stride,
         return lane ? arena_printf(a, "%lld", (long long)stride) : "";
     bool column = s->column >> axis & 1;
     const char *name = column && axis == kernel_inner_axis(c->k)
-                           ? kernel_inner(c)
+                           ? inner_name(c)
                            : arena_printf(a, "%c%d", column ? 'j' : 'i', axis);
     if (stride == 1)
         return name;
@@ -332,7 +333,7 @@ const char *kernel_random_index(const KernelPrinter *c,
     uint32_t outer = inner < 0 ? axes : axes & ~(1u << inner);
     const char *sum = kernel_index(c, outer, instr->stride, lane);
     if (inner >= 0 && (axes >> inner & 1))
-        sum = arena_printf(a, "%s + (int64_t)%s * %lld", sum, kernel_inner(c),
+        sum = arena_printf(a, "%s + (int64_t)%s * %lld", sum, inner_name(c),
                            (long long)instr->stride[inner]);
     return add_bases(c, instr, sum, where, lane);
 }

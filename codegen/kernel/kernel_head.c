@@ -39,7 +39,7 @@ void kernel_signature(KernelPrinter *c, const char *opening, int n,
         if (hang >= OUT_WIDTH / 2 ||
             hang + (int)strlen(item[i]) > OUT_WIDTH - 3)
             hang = 2 * OUT_INDENT;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (i == 0) {
             line = arena_printf(a, "%s%s", line, item[i]);
         } else if (strlen(line) + strlen(item[i]) + 3 >= OUT_WIDTH) {
@@ -48,7 +48,6 @@ void kernel_signature(KernelPrinter *c, const char *opening, int n,
         } else {
             line = arena_printf(a, "%s, %s", line, item[i]);
         }
-    }
     out_line(c->o, "%s)%s", line, end);
 }
 

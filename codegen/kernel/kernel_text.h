@@ -36,8 +36,8 @@ struct KernelPrinter {
     const char *inner; /* the index along the inner column axis: "j" */
     int merged;        /* an axis that is merged into the inner one; -1: none */
     bool bare;         /* statements without comments */
-    KernelUses *uses;  /* recorded by kernel_buffer, kernel_inner and
-                        * kernel_workspace; NULL: not wanted */
+    KernelUses *uses;  /* recorded by kernel_buffer, kernel_offset
+                        * and kernel_workspace; NULL: not wanted */
     KernelExpression *load, *random;
 };
 
@@ -82,10 +82,8 @@ void prototypes_emit(Out *o, const Program *p, const char *meaning,
 
 /* ---- kernel_expression.c ------------------------------------------------- */
 
-/* Names in printed text: of a buffer, of the index along the inner column axis,
- * of the workspace. */
+/* Names in printed text: of a buffer, of the workspace. */
 const char *kernel_buffer(const KernelPrinter *c, const KernelBuffer *b);
-const char *kernel_inner(const KernelPrinter *c);
 const char *kernel_workspace(const KernelPrinter *c);
 
 /* The innermost column axis; -1: the kernel has no columns. */

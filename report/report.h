@@ -19,16 +19,6 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t);
 /* --emit json: the plan for other tools, which rely on its field names. */
 void report_json(Out *o, const Program *p, const TargetInfo *t);
 
-/* A field of a JSON object: its name, which may be followed by any value, or
- * with a value (a NULL text is null). They write the comma before it, unless
- * the text so far ends with a brace or a space. */
-void json_name(Out *o, const char *name);
-void json_text(Out *o, const char *name, const char *text);
-void json_number(Out *o, const char *name, int64_t n);
-void json_real(Out *o, const char *name, double x);
-/* "shape": [64, 8] */
-void json_shape(Out *o, int ndim, const int64_t *dim);
-
 /* --emit dot: the ops of the program as a Graphviz graph. */
 void report_dot(Out *o, const Program *p, const TargetInfo *t);
 
@@ -43,12 +33,6 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
 const char *report_listed(Arena *a, const char *list, const char *more,
                           const char *by);
 
-/* report_plan.c: the calls and bytes of collectives, a line for each set of
- * mesh axes, in the order in which the sets first appear. `head`, which fills
- * `width` columns, precedes the first line; `per` is "step" or "run". */
-void report_traffic(Out *o, const Program *p, const char *head, int width,
-                    const char *per);
-
 /* report_train.c, a part of the plan: the optimizer, gradient clipping and the
  * learning rate's schedule. */
 void report_train(Out *o, const Program *p);
@@ -59,6 +43,11 @@ void report_groups(Out *o, const Program *p);
 /* The groups over one set of axes: "process groups: 2 of 2 ranks: …". */
 void report_group(Out *o, const Program *p, uint32_t axes);
 void report_json_groups(Out *o, const Program *p);
+/* The calls and bytes of collectives, a line for each set of mesh axes, in the
+ * order in which the sets first appear. `head`, which fills `width` columns,
+ * precedes the first line; `per` is "step" or "run". */
+void report_traffic(Out *o, const Program *p, const char *head, int width,
+                    const char *per);
 
 /* report_kernels.c, parts of the plan for CUDA. report_matmuls: the products
  * that the library computes, and their epilogues. report_kernels: the bytes
@@ -87,7 +76,17 @@ const BlockSource *report_block_sources(const Program *p);
 const char *report_block_where(const Program *p, const BlockSource *sources,
                                const Block *b);
 
-/* report_units.c, a part of the JSON: the unit of measurement and the scope of
+/* report_units.c. A field of a JSON object: its name, which any value may
+ * follow, or with a value (a NULL text is null). They write the comma before it,
+ * unless the text so far ends with a brace or a space. */
+void json_name(Out *o, const char *name);
+void json_text(Out *o, const char *name, const char *text);
+void json_number(Out *o, const char *name, int64_t n);
+void json_real(Out *o, const char *name, double x);
+/* "shape": [64, 8] */
+void json_shape(Out *o, int ndim, const int64_t *dim);
+
+/* A part of the JSON: the unit of measurement and the scope of
  * each number. */
 void report_units(Out *o, const Program *p);
 

@@ -1,5 +1,5 @@
 /* report_groups.c: prints the process groups that collectives run in, for the
- * plan and the JSON.
+ * plan and the JSON, and the traffic over each set of axes.
  *
  * A collective over some axes of the mesh runs in groups: the ranks of a group
  * have the same coordinates on all other axes. The text lists the size and the
@@ -193,6 +193,35 @@ void report_group(Out *o, const Program *p, uint32_t axes)
     Groups g = groups_of(p, axes);
     out(o, "process groups (rank = %s): ", rank_formula(p));
     group_line(o, &g);
+}
+
+void report_traffic(Out *o, const Program *p, const char *head, int width,
+                    const char *per)
+{
+    int n;
+    const CollectiveInfo *c = collectives_of(p, &n);
+    for (int i = 0; i < n; i++) {
+        int64_t calls = 0, bytes = 0, gathers = 0;
+        bool known = false;
+        for (int k = 0; k < i; k++)
+            known |= c[k].axes == c[i].axes;
+        if (known)
+            continue;
+        for (int k = i; k < n; k++)
+            if (c[k].axes == c[i].axes && c[k].in_place) {
+                gathers += c[k].count;
+            } else if (c[k].axes == c[i].axes) {
+                calls += c[k].count;
+                bytes += c[k].count * c[k].bytes;
+            }
+        out(o, "%-*s%s: %lld call%s, %s per rank and %s", width, i ? "" : head,
+            c[i].axis, (long long)calls, calls == 1 ? "" : "s",
+            bytes_text(p->arena, bytes), per);
+        if (gathers)
+            out(o, ", and %lld gather%s in place", (long long)gathers,
+                gathers == 1 ? "" : "s");
+        out(o, "\n");
+    }
 }
 
 /* "groups": [{"axis", "size", "count", "axes": [{"name", "size", "stride"}],

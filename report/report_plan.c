@@ -120,35 +120,6 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
                     "forward pass", count_text(a, again));
 }
 
-void report_traffic(Out *o, const Program *p, const char *head, int width,
-                    const char *per)
-{
-    int n;
-    const CollectiveInfo *c = collectives_of(p, &n);
-    for (int i = 0; i < n; i++) {
-        int64_t calls = 0, bytes = 0, gathers = 0;
-        bool known = false;
-        for (int k = 0; k < i; k++)
-            known |= c[k].axes == c[i].axes;
-        if (known)
-            continue;
-        for (int k = i; k < n; k++)
-            if (c[k].axes == c[i].axes && c[k].in_place) {
-                gathers += c[k].count;
-            } else if (c[k].axes == c[i].axes) {
-                calls += c[k].count;
-                bytes += c[k].count * c[k].bytes;
-            }
-        out(o, "%-*s%s: %lld call%s, %s per rank and %s", width, i ? "" : head,
-            c[i].axis, (long long)calls, calls == 1 ? "" : "s",
-            bytes_text(p->arena, bytes), per);
-        if (gathers)
-            out(o, ", and %lld gather%s in place", (long long)gathers,
-                gathers == 1 ? "" : "s");
-        out(o, "\n");
-    }
-}
-
 /* " of [257, 64]": the shape without its padding. */
 static const char *true_shape(const Program *p, const Param *pm)
 {

@@ -74,6 +74,21 @@ void out_line(Out *o, const char *fmt, ...)
     out_bytes(o, "\n", 1);
 }
 
+void out_open(Out *o, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    out_line(o, "%s", arena_vprintf(o->arena, fmt, ap));
+    va_end(ap);
+    o->indent += OUT_INDENT;
+}
+
+void out_close(Out *o)
+{
+    o->indent -= OUT_INDENT;
+    out_line(o, "}");
+}
+
 /* The number of bytes of `text` for a line of `width`: all, or up to the last
  * position that fits where C may be broken (the first, if none fits): after a
  * comma, or after the `=` of an assignment; otherwise before a `+`. */

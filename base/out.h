@@ -38,6 +38,12 @@ void out_insert(Out *o, size_t at, const char *text);
 void out_line(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Appends the line that opens a block, "for (…) {", and indents the lines after
+ * it; appends the "}" that closes it. */
+void out_open(Out *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void out_close(Out *o);
+
 /* Appends a C statement: one line or, if wider than OUT_WIDTH, several, broken
  * after ", ", " =" or, if necessary, " +", and indented by OUT_INDENT more. */
 void out_code(Out *o, const char *fmt, ...)

@@ -250,7 +250,7 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
  * between the row blocks of consecutive ranks. */
 static void cut_shard(const Program *p, const Op *einsum, ParcMatmulSpec *s)
 {
-    s->ranks = mesh_group(&p->mesh, (uint32_t)op_attr(einsum, "axes").i);
+    s->ranks = mesh_group(&p->mesh, op_axes(einsum));
     if (s->batch != 1 || s->m % s->ranks)
         bug("einsum_shard %%%s: the ranks' shards are not whole rows",
             einsum->out[0]->name);

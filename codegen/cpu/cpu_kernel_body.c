@@ -36,9 +36,8 @@ void cpu_open_loop(KernelPrinter *c, const char *variable, int64_t n,
     if (parallel)
         out_line(c->o, "#pragma omp parallel for schedule(static) "
                        "num_threads(parc_threads(rt))");
-    out_line(c->o, "for (int64_t %s = 0; %s < %lld; %s++) {", variable,
+    out_open(c->o, "for (int64_t %s = 0; %s < %lld; %s++) {", variable,
              variable, (long long)n, variable);
-    c->o->indent += OUT_INDENT;
 }
 
 /* Whether an int can hold all offsets along the inner axis. */
@@ -61,8 +60,7 @@ static void open_inner(KernelPrinter *c, const char *reductions,
                        const char *begin, const char *end)
 {
     out_line(c->o, "#pragma omp simd%s", reductions);
-    out_line(c->o, "for (%s j = %s; j < %s; j++) {", index_type(c), begin, end);
-    c->o->indent += OUT_INDENT;
+    out_open(c->o, "for (%s j = %s; j < %s; j++) {", index_type(c), begin, end);
 }
 
 void cpu_open_columns(KernelPrinter *c, const char *reductions)
@@ -72,13 +70,11 @@ void cpu_open_columns(KernelPrinter *c, const char *reductions)
     for (int a = 0; a < s->naxes; a++) {
         if (!(s->column >> a & 1) || a == s->pair || a == inner)
             continue;
-        out_line(c->o, "for (int64_t j%d = 0; j%d < %lld; j%d++) {", a, a,
+        out_open(c->o, "for (int64_t j%d = 0; j%d < %lld; j%d++) {", a, a,
                  (long long)s->size[a], a);
-        c->o->indent += OUT_INDENT;
     }
     if (inner < 0) { /* only a pair axis: no loop */
-        out_line(c->o, "{");
-        c->o->indent += OUT_INDENT;
+        out_open(c->o, "{");
         return;
     }
     open_inner(
@@ -94,8 +90,7 @@ void cpu_close_columns(KernelPrinter *c)
     for (int a = 0; a < s->naxes; a++)
         n += (s->column >> a & 1) && a != s->pair;
     for (int i = 0; i < (n ? n : 1); i++) {
-        c->o->indent -= OUT_INDENT;
-        out_line(c->o, "}");
+        out_close(c->o);
     }
 }
 
@@ -307,9 +302,8 @@ static bool open_blocks(KernelPrinter *c, int number)
             !reads_first(c, number, i))
             continue;
         if (!any) {
-            out_line(c->o, "for (%s b = 0; b < %lld; b += PARC_AHEAD) {", type,
+            out_open(c->o, "for (%s b = 0; b < %lld; b += PARC_AHEAD) {", type,
                      n);
-            c->o->indent += OUT_INDENT;
             any = true;
         }
         out_line(c->o, "parc_read_ahead(%s_row + b, sizeof *%s_row);", b->name,
@@ -349,7 +343,7 @@ static void phase(KernelPrinter *c, int number)
     roots(c, number, true, ROOT_STORE);
     cpu_close_columns(c);
     if (blocks)
-        kernel_close_block(c);
+        out_close(c->o);
     end_reductions(c, number);
 }
 

@@ -112,9 +112,8 @@ static void combine_columns(KernelPrinter *c, const KernelTotal *t,
              total_address(c, t, part_unit(c, unit, "0")));
     if (c->k->parts == 1)
         return;
-    out_line(c->o, "for (int part = 1; part < %lld; part++) {",
+    out_open(c->o, "for (int part = 1; part < %lld; part++) {",
              (long long)c->k->parts);
-    c->o->indent += OUT_INDENT;
     out_line(c->o, "const float *more = c%d + part * %lld;", t->instr,
              (long long)c->k->columns);
     cpu_open_columns(c, "");
@@ -125,7 +124,7 @@ static void combine_columns(KernelPrinter *c, const KernelTotal *t,
         out_code(c->o, "%s", kernel_add_to(c, op, x, y));
     }
     cpu_close_columns(c);
-    kernel_close_block(c);
+    out_close(c->o);
 }
 
 static void epilogue_store(KernelPrinter *c, const KernelRoot *root)
@@ -221,5 +220,5 @@ void cpu_epilogue(KernelPrinter *c)
     if (epilogue_has_columns(k))
         epilogue_columns(c);
     if (unit)
-        kernel_close_block(c);
+        out_close(c->o);
 }

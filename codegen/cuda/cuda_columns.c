@@ -3,6 +3,8 @@
  * and over the edge of a ragged row (cuda_ragged.c). */
 #include "codegen/cuda/cuda_kernel.h"
 
+#include <stdarg.h>
+
 /* Two iterations of a loop that reads at most IN_FLIGHT bytes in each are
  * unrolled; a loop of few iterations that read at most AT_ONCE bytes together
  * is unrolled fully. */
@@ -22,16 +24,15 @@ int cuda_open_block(CudaPrinter *c, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    out_line(c->text.o, "%s", arena_vprintf(c->text.p->arena, fmt, ap));
+    out_open(c->text.o, "%s", arena_vprintf(c->text.p->arena, fmt, ap));
     va_end(ap);
-    c->text.o->indent += OUT_INDENT;
     return 1;
 }
 
 void cuda_close_blocks(CudaPrinter *c, int n)
 {
     while (n-- > 0)
-        kernel_close_block(&c->text);
+        out_close(c->text.o);
 }
 
 void cuda_split_columns(CudaPrinter *c, const char *from)
@@ -48,11 +49,9 @@ void cuda_split_columns(CudaPrinter *c, const char *from)
  * loop is unrolled. */
 static bool has_arrays(const CudaPlan *p)
 {
-    bool any = false;
+    bool any = cuda_column_totals(p) > 0;
     for (int i = 0; i < p->k->ninstrs; i++)
         any |= p->keep[i];
-    for (int i = 0; i < p->k->ntotals; i++)
-        any |= p->k->total[i].columns;
     return any && p->place == CUDA_REGISTERS;
 }
 

@@ -31,10 +31,7 @@ const char *cuda_at_offset(Arena *a, const char *name, int64_t offset)
 
 bool cuda_has_columns(const CudaPlan *p)
 {
-    bool any = p->k->ncolumn > 0;
-    for (int i = 0; i < p->k->ntotals; i++)
-        any |= p->k->total[i].columns;
-    return any;
+    return p->k->ncolumn > 0 || cuda_column_totals(p) > 0;
 }
 
 static void epilogue_stores(CudaPrinter *c, bool element)

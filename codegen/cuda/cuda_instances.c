@@ -12,6 +12,7 @@
  *   #undef EMBEDDING_BYTES
  *   #undef EMBEDDING_NAME
  */
+#include <stdarg.h>
 #include <string.h>
 
 #include "codegen/c_text.h"
@@ -69,14 +70,18 @@ static bool begin_instance(Instances *in, const char *name)
     return true;
 }
 
-static void define(Instances *in, const char *name, const char *value)
+__attribute__((format(printf, 3, 4)))
+static void define(Instances *in, const char *name, const char *fmt, ...)
 {
-    in->macro[in->nmacros++] = (Macro){name, value};
+    va_list ap;
+    va_start(ap, fmt);
+    in->macro[in->nmacros++] = (Macro){name, arena_vprintf(in->arena, fmt, ap)};
+    va_end(ap);
 }
 
 static void define_number(Instances *in, const char *name, int64_t value)
 {
-    define(in, name, arena_printf(in->arena, "%lld", (long long)value));
+    define(in, name, "%lld", (long long)value);
 }
 
 static void include(Instances *in, const char *file)
@@ -118,12 +123,11 @@ static void attention_macros(Instances *in, const char *suffix,
                              const char *twin, const AttentionKind *k)
 {
     FloatName f = float_name(k->dtype);
-    define(in, "ATTENTION_NAME(kernel)",
-           arena_printf(in->arena, "attention_##kernel##%s_%s", twin, suffix));
-    define(in, "ATTENTION_TYPE", f.tile);
-    define(in, "ATTENTION_ELEMENT", f.element);
-    define(in, "ATTENTION_READ",
-           arena_printf(in->arena, "parc_read_%s", f.name));
+    define(in, "ATTENTION_NAME(kernel)", "attention_##kernel##%s_%s", twin,
+           suffix);
+    define(in, "ATTENTION_TYPE", "%s", f.tile);
+    define(in, "ATTENTION_ELEMENT", "%s", f.element);
+    define(in, "ATTENTION_READ", "parc_read_%s", f.name);
     define_number(in, "ATTENTION_D", k->d);
     define_number(in, "ATTENTION_E", k->e);
     define_number(in, "ATTENTION_CAUSAL", k->causal);
@@ -222,9 +226,8 @@ static void embedding(Instances *in, int64_t row_bytes)
         arena_printf(in->arena, "%d", rt_instance_unit(row_bytes));
     if (!begin_instance(in, arena_printf(in->arena, "embedding %s", unit)))
         return;
-    define(in, "EMBEDDING_BYTES", unit);
-    define(in, "EMBEDDING_NAME(kernel)",
-           arena_printf(in->arena, "kernel##_%s", unit));
+    define(in, "EMBEDDING_BYTES", "%s", unit);
+    define(in, "EMBEDDING_NAME(kernel)", "kernel##_%s", unit);
     include(in, "embedding.cuh");
     kernel(in, "embedding", unit);
 }
@@ -237,11 +240,9 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
     if (!begin_instance(in,
                         arena_printf(in->arena, "embedding_grad %s", suffix)))
         return;
-    define(in, "EMBEDDING_NAME(kernel)",
-           arena_printf(in->arena, "kernel##_%s", suffix));
-    define(in, "EMBEDDING_ELEMENT", f.element);
-    define(in, "EMBEDDING_READ",
-           arena_printf(in->arena, "parc_read_%s", f.name));
+    define(in, "EMBEDDING_NAME(kernel)", "kernel##_%s", suffix);
+    define(in, "EMBEDDING_ELEMENT", "%s", f.element);
+    define(in, "EMBEDDING_READ", "parc_read_%s", f.name);
     define_number(in, "EMBEDDING_COLUMNS", columns);
     include(in, "embedding_grad.cuh");
     kernel(in, "embedding_grad", suffix);
@@ -255,9 +256,8 @@ static void copies(Instances *in)
         const char *unit = arena_printf(in->arena, "%d", bytes);
         if (!begin_instance(in, arena_printf(in->arena, "copy %s", unit)))
             return;
-        define(in, "COPY_BYTES", unit);
-        define(in, "COPY_NAME(kernel)",
-               arena_printf(in->arena, "kernel##_%s", unit));
+        define(in, "COPY_BYTES", "%s", unit);
+        define(in, "COPY_NAME(kernel)", "kernel##_%s", unit);
         include(in, "copy.cuh");
         kernel(in, "copy_box", unit);
         if (bytes < VECTOR_BYTES)
@@ -313,19 +313,16 @@ static void contract(Instances *in, const Op *op)
     const char *name = arena_strdup(in->arena, symbol);
     if (!begin_instance(in, name))
         return;
-    define(in, "CONTRACT_NAME", name);
+    define(in, "CONTRACT_NAME", "%s", name);
     for (int i = 0; i < 3; i++)
-        define(in, arena_printf(in->arena, "CONTRACT_%s", side[i]),
+        define(in, arena_printf(in->arena, "CONTRACT_%s", side[i]), "%s",
                f[i].element);
-    define(in, "CONTRACT_READ_A",
-           arena_printf(in->arena, "parc_read_%s", names[0]));
-    define(in, "CONTRACT_READ_B",
-           arena_printf(in->arena, "parc_read_%s", names[1]));
-    define(in, "CONTRACT_WRITE",
-           arena_printf(in->arena, "parc_write_%s", names[2]));
+    define(in, "CONTRACT_READ_A", "parc_read_%s", names[0]);
+    define(in, "CONTRACT_READ_B", "parc_read_%s", names[1]);
+    define(in, "CONTRACT_WRITE", "parc_write_%s", names[2]);
     define_number(in, "CONTRACT_KEPT", kept);
     define_number(in, "CONTRACT_SUMMED", c.nletters - kept);
-    define(in, "CONTRACT_LETTERS", letters_text(in, &c));
+    define(in, "CONTRACT_LETTERS", "%s", letters_text(in, &c));
     include(in, "contract.cuh");
     cuda_kernel_number(in->kernels, name);
 }

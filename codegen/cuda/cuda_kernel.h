@@ -114,6 +114,9 @@ typedef struct CudaPlan {
  * the program's arena. The kernel's workspace is large enough for both. */
 const CudaPlan *cuda_plan(const Program *p, const Op *fused);
 
+/* The number of sums by column. */
+int cuda_column_totals(const CudaPlan *c);
+
 /* Bytes that a call moves (cuda_cost.c). `least`: every input and output once;
  * `again`: repeated reads of rows that do not fit on the chip; `sums`: partial
  * sums, written and read by the second kernel. */

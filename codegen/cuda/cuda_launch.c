@@ -217,17 +217,14 @@ static void launches(Out *o, const Program *p, const Entry *e,
 static void launches_that_fit(Out *o, const Program *p, const Entry *e,
                               CudaKernels *list)
 {
-    out_line(o, "if (parc_block_has(rt, %d, %lld)) {",
+    out_open(o, "if (parc_block_has(rt, %d, %lld)) {",
              cuda_kernel_number(list, e->first.symbol),
              (long long)e->first.shared_bytes);
-    o->indent += OUT_INDENT;
     launches(o, p, e, list);
     o->indent -= OUT_INDENT;
-    out_line(o, "} else {");
-    o->indent += OUT_INDENT;
+    out_open(o, "} else {");
     launches(o, p, e + 1, list);
-    o->indent -= OUT_INDENT;
-    out_line(o, "}");
+    out_close(o);
 }
 
 static bool is_passed(const Entry *e, int buffer)
@@ -254,8 +251,7 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
                               .merged = -1};
         out_line(c, "");
         kernel_function(&text, e->number, "", "");
-        out_line(c, "{");
-        c->indent += OUT_INDENT;
+        out_open(c, "{");
         for (int i = 0; i < e->plan->k->nbuffers; i++)
             if (!is_passed(e, i))
                 out_line(c, "(void)%s;", e->plan->k->buffer[i].name);
@@ -263,8 +259,7 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
             launches_that_fit(c, p, e, list);
         else
             launches(c, p, e, list);
-        c->indent -= OUT_INDENT;
-        out_line(c, "}");
+        out_close(c);
     }
 }
 

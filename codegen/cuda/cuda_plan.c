@@ -154,7 +154,7 @@ static void set_totals(CudaPlan *c)
     }
 }
 
-static int column_totals(const CudaPlan *c)
+int cuda_column_totals(const CudaPlan *c)
 {
     int n = 0;
     for (int i = 0; i < c->k->ntotals; i++)
@@ -168,9 +168,10 @@ static void set_form(CudaPlan *c)
     for (int r = 0; r < c->k->nroots; r++)
         reduces |= c->k->root[r].kind == ROOT_REDUCE;
     c->form = reduces ? CUDA_ROWS : CUDA_FLAT;
-    if (!reduces && column_totals(c))
-        c->form = c->outer || column_totals(c) < c->k->ntotals ? CUDA_ROWS
-                                                               : CUDA_TILES;
+    if (!reduces && cuda_column_totals(c))
+        c->form = c->outer || cuda_column_totals(c) < c->k->ntotals
+                      ? CUDA_ROWS
+                      : CUDA_TILES;
     for (int i = 0; i < c->k->ntotals && c->form == CUDA_FLAT; i++)
         c->uniform[i] = false; /* only the thread of the row's first column
                                 * adds the row's term */
@@ -183,7 +184,7 @@ static void set_form(CudaPlan *c)
 static double live_floats(const CudaPlan *c)
 {
     const Kernel *k = c->k;
-    double floats = column_totals(c) * c->lanes;
+    double floats = cuda_column_totals(c) * c->lanes;
     for (int i = 0; i < k->ninstrs; i++) {
         if (!c->keep[i])
             continue;
@@ -221,7 +222,7 @@ static int64_t shared_row(CudaPlan *c)
                  VECTOR_BYTES;
     }
     c->sums_at = bytes;
-    return bytes + column_totals(c) * c->columns * c->lanes * FLOAT_BYTES;
+    return bytes + cuda_column_totals(c) * c->columns * c->lanes * FLOAT_BYTES;
 }
 
 static int row_slots(const CudaPlan *c, int group)
@@ -310,7 +311,7 @@ static void set_rows(CudaPlan *c)
     if (c->place == CUDA_REGISTERS) /* at most LIVE_FLOATS in a thread */
         c->shared_bytes = c->groups == 1
                               ? 0
-                              : c->groups * column_totals(c) * c->columns *
+                              : c->groups * cuda_column_totals(c) * c->columns *
                                     c->lanes * FLOAT_BYTES;
 }
 
@@ -319,7 +320,7 @@ static void set_tiles(CudaPlan *c)
     cuda_steps(c, true);
     c->group = CUDA_WARP;
     c->groups = ROW_WARPS;
-    int64_t warp = (int64_t)column_totals(c) * CUDA_WARP * c->vector *
+    int64_t warp = (int64_t)cuda_column_totals(c) * CUDA_WARP * c->vector *
                    c->lanes * FLOAT_BYTES;
     while (c->groups > 1 && (c->groups > c->rows ||
                              c->groups * warp > room_of(c, RT_BLOCK_LEAST)))
@@ -406,7 +407,7 @@ static void set_workspace(CudaPlan *c)
     k->workspace = floats * FLOAT_BYTES;
     c->combine_grid = c->units;
     c->combine_warps = 1;
-    if (!column_totals(c) && !k->ncolumn)
+    if (!cuda_has_columns(c))
         return;
     c->combine_grid *= divide_up(c->columns, CUDA_WARP);
     while (c->combine_warps < CUDA_WARP && c->combine_warps * 4 < c->parts)
@@ -432,7 +433,7 @@ static CudaPlan *plan_within(const Program *p, const Op *fused,
         set_tiles(c);
     else
         set_rows(c);
-    if (c->guide && c->place == CUDA_REGISTERS && column_totals(c)) {
+    if (c->guide && c->place == CUDA_REGISTERS && cuda_column_totals(c)) {
         cuda_choose_vector(c, false); /* column sums require that each thread
                                        * has the same columns in every row */
         set_rows(c);

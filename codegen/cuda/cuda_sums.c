@@ -325,9 +325,7 @@ static void end_shared_columns(CudaPrinter *c)
 void cuda_end_totals(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
-    bool columns = false;
-    for (int i = 0; i < p->k->ntotals; i++)
-        columns |= p->k->total[i].columns;
+    bool columns = cuda_column_totals(p) > 0;
     end_scalars(c);
     if (p->combine) {
         scalars_away(c);

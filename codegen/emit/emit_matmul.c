@@ -81,8 +81,7 @@ void emit_matmul(Emitter *e, const Op *op)
     size_t first = offsetof(Letter, a), second = offsetof(Letter, b);
     bool plain = c.spec.epilogue == PARC_NO_EPILOGUE;
     bool shard = op->kind == OP_einsum_shard;
-    const char *axes =
-        shard ? axes_expression(e, (uint32_t)op_attr(op, "axes").i) : "";
+    const char *axes = shard ? axes_expression(e, op_axes(op)) : "";
     out_code(o, "parc_matmul%s(rt, matmul[%d], %s%s%s, %s, %s%s);",
              shard ? "_shard" : plain ? "" : "_with", e->number[op->id], axes,
              shard ? ", " : "",

@@ -137,13 +137,14 @@ void emit_transfer(Emitter *e, const Op *op)
 static void strided_copy(Emitter *e, const Op *op, int ndim,
                          const int64_t *dim, const int64_t *stride)
 {
+    enum { HANG = 11 }; /* columns: of the second line of the call */
     Out *o = e->o;
     out(o, "%*sparc_copy(rt, %s, %s, %s, %d, (const int64_t[]){", o->indent, "",
         c_parc_type(op->out[0]->type.dtype), value_variable(e, op->out[0]),
         value_variable(e, op->arg[0]), ndim);
     for (int d = 0; d < ndim; d++)
         out(o, "%s%lld", d ? ", " : "", (long long)dim[d]);
-    out(o, "},\n%*s(const int64_t[]){", o->indent + 11, "");
+    out(o, "},\n%*s(const int64_t[]){", o->indent + HANG, "");
     for (int d = 0; d < ndim; d++)
         out(o, "%s%lld", d ? ", " : "", (long long)stride[d]);
     out(o, "});\n");

@@ -5,6 +5,7 @@
  *   const float r6 = parc_rsqrt(r5);
  */
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/bug.h"

@@ -206,12 +206,6 @@ void kernel_split_index(KernelPrinter *c, uint32_t axes, const char *from,
     }
 }
 
-void kernel_close_block(KernelPrinter *c)
-{
-    c->o->indent -= OUT_INDENT;
-    out_line(c->o, "}");
-}
-
 typedef struct Visit {
     KernelVisit *visit;
     void *context;

@@ -68,7 +68,6 @@ int kernel_first_axis(uint32_t axes);
  * running index. */
 void kernel_split_index(KernelPrinter *c, uint32_t axes, const char *from,
                         int64_t divisor);
-void kernel_close_block(KernelPrinter *c);
 
 /* Calls `visit` for each kernel of a training step and its forward programs in
  * order, with its number; of equal kernels (kernels_share) for the first. */

@@ -122,7 +122,7 @@ static bool cuda_has_gelu(const ParcMatmulSpec *s)
  * the letters of the second result are all letters of the first. */
 static bool cuda_sums(const Op *op)
 {
-    const char *result = strstr(op_attr(op, "spec").s, "->") + 2;
+    const char *result = strstr(op_spec(op), "->") + 2;
     const char *kept = strchr(result, ',') + 1;
     size_t n = strcspn(result, ",");
     for (; *kept; kept++)

@@ -115,12 +115,11 @@ void explain_collective_line(Out *o, const Program *p,
                              const CollectiveInfo *c)
 {
     const Op *op = c->op;
-    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
     const char *moved = report_moved(p, c);
     out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
              c->axis, (long long)c->count, bytes_text(p->arena, c->bytes),
              c->tensor);
     out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
              op->why.text ? op->why.text : "", moved ? "; " : "",
-             moved ? moved : "", diag_where(p->diag, p->arena, loc));
+             moved ? moved : "", diag_where(p->diag, p->arena, work_loc(op)));
 }

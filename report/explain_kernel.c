@@ -21,7 +21,7 @@ static void explain_work(Out *o, const Program *p, const WorkInfo *w)
 {
     out_line(o, "kernel %s: %s%s%s  (%s)", w->id, phase_name(w->op->phase),
              *w->op->path ? ", in " : "", w->op->path,
-             diag_where(p->diag, p->arena, work_loc(w)));
+             diag_where(p->diag, p->arena, work_loc(w->op)));
     out_line(o, "%lld call%s per step, %s per call on each rank",
              (long long)w->count, w->count == 1 ? "" : "s",
              bytes_text(p->arena, w->bytes));

@@ -71,7 +71,6 @@ static void json_params(Out *o, const Program *p)
 
 static void collective(Out *o, const Program *p, const CollectiveInfo *c)
 {
-    Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
     out(o, "    {");
     json_text(o, "id", c->label);
     json_text(o, "kind", c->kind);
@@ -84,7 +83,7 @@ static void collective(Out *o, const Program *p, const CollectiveInfo *c)
     json_number(o, "count", c->count);
     out(o, ", \"in_place\": %s", c->in_place ? "true" : "false");
     json_number(o, "as_shards", c->shards);
-    json_text(o, "source", diag_where(p->diag, p->arena, loc));
+    json_text(o, "source", diag_where(p->diag, p->arena, work_loc(c->op)));
     json_text(o, "why", c->op->why.text ? c->op->why.text : "");
     json_text(o, "origin", origin_name(c->op->why.origin));
     out(o, "}");
@@ -117,7 +116,7 @@ static void json_work(Out *o, const Program *p)
         json_number(o, "count", w[i].count);
         json_text(o, "path", w[i].op->path);
         json_text(o, "detail", w[i].detail);
-        json_text(o, "source", diag_where(p->diag, p->arena, work_loc(&w[i])));
+        json_text(o, "source", diag_where(p->diag, p->arena, work_loc(w[i].op)));
         out(o, "}");
     }
     out(o, "%s],\n", n ? "\n  " : "");

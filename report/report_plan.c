@@ -187,7 +187,6 @@ static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
         if (!i || op->phase != phase)
             out_line(o, " %s", phase_name(op->phase));
         phase = op->phase;
-        Loc loc = op->why.loc.line ? op->why.loc : op->loc;
         const char *moved = report_moved(p, &c[i]);
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
@@ -197,7 +196,7 @@ static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
                  c[i].dtype == DT_F32 ? "" : ", in ",
                  c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
                  moved ? "; " : "", moved ? moved : "",
-                 diag_where(p->diag, a, loc));
+                 diag_where(p->diag, a, work_loc(op)));
     }
     if (!n)
         out_line(o, "  none");

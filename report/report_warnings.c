@@ -95,8 +95,7 @@ static void implied(const Program *p, Warnings *all)
         const Why *why = &c[i].op->why;
         if (why->origin != ORIGIN_IMPLIED || c[i].op->phase == PH_INIT)
             continue;
-        Warning *w = warning_at(p, all, WARN_COLLECTIVE,
-                                why->loc.line ? why->loc : c[i].op->loc);
+        Warning *w = warning_at(p, all, WARN_COLLECTIVE, work_loc(c[i].op));
         w->ops++;
         w->calls += c[i].count;
         w->bytes += c[i].in_place ? 0 : c[i].count * c[i].bytes;

@@ -40,13 +40,12 @@ static void collective_comment(Emitter *e, const Op *op,
                                const CollectiveInfo *c)
 {
     Arena *a = e->p->arena;
-    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
     out_line(e->o, "/* %s %s over %s: %s", c->label, c->kind,
              c_comment(a, c->axis), c_comment(a, c->tensor));
     out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
     out_line(e->o, " * %s%s, %s */", bytes_text(a, c->bytes),
              c->in_place ? ", in place: no data moves" : "",
-             c_comment(a, diag_where(e->p->diag, a, loc)));
+             c_comment(a, diag_where(e->p->diag, a, work_loc(op))));
 }
 
 static bool is_moved(const Op *op, int i)

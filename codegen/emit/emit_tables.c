@@ -188,10 +188,9 @@ static void collective_names(Emitter *e)
     for (const Emitter *x = e; x; x = x->next)
         for (int i = 0; i < x->ncollectives; i++) {
             const CollectiveInfo *c = &x->collective[i];
-            Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
             const char *text = arena_printf(
                 a, "%s %s over %s: %s (%s)", c->label, c->kind, c->axis,
-                c->tensor, diag_where(e->p->diag, a, loc));
+                c->tensor, diag_where(e->p->diag, a, work_loc(c->op)));
             out_line(o, "    \"%s\",", c_escaped(a, text));
         }
     out_line(o, "    0");

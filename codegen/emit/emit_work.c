@@ -105,7 +105,7 @@ static void work_row(Emitter *e, const WorkInfo *w, int number)
                                        : phase_name(w->op->phase));
     out(o, "     .path = \"%s\", .source = \"%s\",\n",
         c_escaped(a, w->op->path),
-        c_escaped(a, diag_where(e->p->diag, a, work_loc(w))));
+        c_escaped(a, diag_where(e->p->diag, a, work_loc(w->op))));
     if (*w->detail)
         out(o, "     .detail = \"%s\",\n", c_escaped(a, w->detail));
     out(o, "     .bytes = %lld, .flops = %s, .count = %lld",

@@ -36,10 +36,10 @@ static const char *kind_of(OpKind op)
     return op_info(op)->name;
 }
 
-Loc work_loc(const WorkInfo *w)
+Loc work_loc(const Op *op)
 {
-    bool reason = op_is_collective(w->op->kind) && w->op->why.loc.line;
-    return reason ? w->op->why.loc : w->op->loc;
+    return op_is_collective(op->kind) && op->why.loc.line ? op->why.loc
+                                                          : op->loc;
 }
 
 /* Counts every operand and result once; if only a part of an operand is read,

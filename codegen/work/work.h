@@ -74,6 +74,6 @@ bool work_goes_both_ways(const Op *op);
 
 /* The source location of a statement: for a collective, the line of the plan
  * that causes it, if any; else the line of the model. */
-Loc work_loc(const WorkInfo *w);
+Loc work_loc(const Op *op);
 
 #endif

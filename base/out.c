@@ -74,6 +74,21 @@ void out_line(Out *o, const char *fmt, ...)
     out_bytes(o, "\n", 1);
 }
 
+void out_open(Out *o, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    out_line(o, "%s", arena_vprintf(o->arena, fmt, ap));
+    va_end(ap);
+    o->indent += OUT_INDENT;
+}
+
+void out_close(Out *o)
+{
+    o->indent -= OUT_INDENT;
+    out_line(o, "}");
+}
+
 /* The number of bytes of `text` for a line of `width`: all, or up to the last
  * position that fits where C may be broken (the first, if none fits): after a
  * comma, or after the `=` of an assignment; otherwise before a `+`. */
@@ -99,13 +114,14 @@ static size_t break_at(const char *text, size_t width)
 
 void out_code(Out *o, const char *fmt, ...)
 {
-    enum { WIDTH = 80, MORE = 4 };
+    enum { LEAST = 20 };
     va_list ap;
     va_start(ap, fmt);
     const char *text = arena_vprintf(o->arena, fmt, ap);
     va_end(ap);
-    for (int indent = o->indent; *text; indent = o->indent + MORE) {
-        size_t width = indent < WIDTH - 20 ? (size_t)(WIDTH - indent) : 20;
+    for (int indent = o->indent; *text; indent = o->indent + OUT_INDENT) {
+        int left = OUT_WIDTH - indent;
+        size_t width = left > LEAST ? (size_t)left : LEAST;
         size_t n = break_at(text, width);
         out(o, "%*s%.*s\n", indent, "", (int)n, text);
         text += n;
@@ -133,7 +149,7 @@ void out_json_string(Out *o, const char *s)
     out_bytes(o, "\"", 1);
 }
 
-void out_double(Out *o, double x)
+const char *double_text(Arena *a, double x)
 {
     char text[40];
     for (int digits = 15; digits <= 17; digits++) {
@@ -141,5 +157,10 @@ void out_double(Out *o, double x)
         if (strtod(text, NULL) == x)
             break;
     }
-    out(o, "%s", text);
+    return arena_strdup(a, text);
+}
+
+void out_double(Out *o, double x)
+{
+    out(o, "%s", double_text(o->arena, x));
 }

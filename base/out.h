@@ -12,6 +12,9 @@
 
 #include "base/arena.h"
 
+/* The width of printed code and its step of indentation, in columns. */
+enum { OUT_WIDTH = 80, OUT_INDENT = 4 };
+
 typedef struct Out {
     Arena *arena;
     char *text;   /* always terminated */
@@ -35,14 +38,21 @@ void out_insert(Out *o, size_t at, const char *text);
 void out_line(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Appends a C statement: one line or, if wider than 80 columns, several, broken
- * after ", ", " =" or, if necessary, " +", and indented by 4 more. */
+/* Appends the line that opens a block, "for (…) {", and indents the lines after
+ * it; appends the "}" that closes it. */
+void out_open(Out *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void out_close(Out *o);
+
+/* Appends a C statement: one line or, if wider than OUT_WIDTH, several, broken
+ * after ", ", " =" or, if necessary, " +", and indented by OUT_INDENT more. */
 void out_code(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* A JSON string with quotes and escapes; a number that reads back exactly (the
- * shortest of %.15g, %.16g, %.17g). */
+ * shortest of %.15g, %.16g, %.17g); the text of such a number. */
 void out_json_string(Out *o, const char *s);
 void out_double(Out *o, double x);
+const char *double_text(Arena *a, double x);
 
 #endif

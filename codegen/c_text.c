@@ -3,39 +3,30 @@
 #include "codegen/c_text.h"
 
 #include "base/bug.h"
+#include "base/text.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
 enum { MAX_NAME = 60 };
 
-static bool is_letter(char c)
+static bool is_name_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 const char *c_clean(Arena *a, const char *text)
 {
     char *name = arena_alloc(a, MAX_NAME + 2), *to = name;
-    if (!is_letter(*text))
+    if (!is_name_letter(*text))
         *to++ = '_';
-    for (const char *c = text; *c && to < name + MAX_NAME; c++) {
-        if (is_letter(*c) || is_digit(*c))
+    for (const char *c = text; *c && to < name + MAX_NAME; c++)
+        if (is_name_letter(*c) || isdigit((unsigned char)*c))
             *to++ = *c;
         else if (to == name || to[-1] != '_')
             *to++ = '_';
-    }
     return name;
-}
-
-static bool starts_with(const char *name, const char *start)
-{
-    return strncmp(name, start, strlen(start)) == 0;
 }
 
 /* Whether a name looks like one that the included headers declare (types and

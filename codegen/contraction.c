@@ -1,6 +1,8 @@
 /* contraction.c: classifies the letters of an einsum's spec by role (batch, m,
  * n, k), and expresses the einsum as a call of the matmul library in loops over
- * the remaining letters, or as a plain loop nest (examples: contraction.h). */
+ * the remaining letters, or as a plain loop nest (examples: contraction.h). It
+ * also maps each epilogue of a matmul to its name in reports, its constant in
+ * emitted code, and the vector and the tensor that it reads or writes. */
 #include "codegen/contraction.h"
 
 #include "base/bug.h"
@@ -103,7 +105,7 @@ static void drop(Letter *l, int *n, int i)
 
 /* Merges letters of one role whose strides nest in every tensor; drops letters
  * of size 1. */
-static void join(Letter *l, int *n)
+static void merge_letters(Letter *l, int *n)
 {
     for (int i = *n - 1; i >= 0; i--)
         if (l[i].size == 1)
@@ -203,7 +205,7 @@ static bool as_calls(Contraction *c)
     Letter l[MAX_LETTERS];
     int n = c->nletters, sums = 0;
     memcpy(l, c->letter, sizeof l);
-    join(l, &n);
+    merge_letters(l, &n);
     for (int i = 0; i < n; i++) {
         if (role_of(&l[i]) < 0)
             return false;
@@ -248,7 +250,7 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
  * between the row blocks of consecutive ranks. */
 static void cut_shard(const Program *p, const Op *einsum, ParcMatmulSpec *s)
 {
-    s->ranks = mesh_group(&p->mesh, (uint32_t)op_attr(einsum, "axes").i);
+    s->ranks = mesh_group(&p->mesh, op_axes(einsum));
     if (s->batch != 1 || s->m % s->ranks)
         bug("einsum_shard %%%s: the ranks' shards are not whole rows",
             einsum->out[0]->name);
@@ -279,4 +281,35 @@ void contraction_of(const Program *p, const Op *einsum, Contraction *c)
     contraction_whole(p, einsum, c);
     if (einsum->kind == OP_einsum_shard)
         cut_shard(p, einsum, &c->spec);
+}
+
+/* ---- epilogues ----------------------------------------------------------- */
+
+enum { NONE = -1, SECOND_RESULT = -2 };
+
+#define ROW(e, name, vector, tensor) [e] = {name, #e, vector, tensor}
+
+const EpilogueInfo *epilogue_info(ParcEpilogue e)
+{
+    static const EpilogueInfo table[] = {
+        ROW(PARC_NO_EPILOGUE, "", NONE, NONE),
+        ROW(PARC_BIAS, "bias", 2, NONE),
+        ROW(PARC_ADD, "add", NONE, 2),
+        ROW(PARC_SUM_A, "bias gradient", SECOND_RESULT, NONE),
+        ROW(PARC_SUM_B, "bias gradient", SECOND_RESULT, NONE),
+        ROW(PARC_BIAS_ADD, "bias, add", 3, 2),
+        ROW(PARC_SUM_A_ADD, "bias gradient, add", SECOND_RESULT, 2),
+        ROW(PARC_SUM_B_ADD, "bias gradient, add", SECOND_RESULT, 2),
+        ROW(PARC_GELU, "gelu", NONE, SECOND_RESULT),
+        ROW(PARC_GELU_BIAS, "bias, gelu", 2, SECOND_RESULT),
+        ROW(PARC_GELU_GRAD, "gelu gradient", NONE, 2),
+    };
+    return &table[e];
+}
+
+Value *epilogue_value(const Op *op, int which)
+{
+    return which == NONE            ? NULL
+           : which == SECOND_RESULT ? op->out[1]
+                                    : op->arg[which];
 }

@@ -5,8 +5,7 @@
 
 #include "runtime/cuda/core/rt_staging.h"
 
-/* Product of local dims first … last-1 of a value. */
-static int64_t product(const Program *p, const Type *t, int first, int last)
+int64_t move_product(const Program *p, const Type *t, int first, int last)
 {
     int64_t n = 1;
     for (int d = first; d < last; d++)
@@ -29,8 +28,8 @@ MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,
     int d = split_dim(part, axes);
     int64_t stack = type_layers(part);
     if (d >= 0)
-        return (MoveBox){.outer = stack * product(p, part, 0, d),
-                         .inner = product(p, part, d, part->ndim)};
+        return (MoveBox){.outer = stack * move_product(p, part, 0, d),
+                         .inner = move_product(p, part, d, part->ndim)};
     int64_t run = type_flat_run(part, &p->mesh);
     int64_t elements = type_local_elements(whole, &p->mesh) / stack;
     MoveBox b = {.outer = stack, .inner = run};
@@ -54,12 +53,12 @@ static MoveBox swap_box(const Program *p, const Op *op)
     int whole = split_dim(dst, axes), split = split_dim(src, axes);
     int64_t stack = type_layers(src);
     if (!move_is_minor(op))
-        return (MoveBox){.outer = stack * product(p, src, 0, whole),
-                         .middle = product(p, dst, whole, split),
-                         .inner = product(p, src, split, src->ndim)};
-    return (MoveBox){.outer = stack * product(p, src, 0, split),
-                     .middle = product(p, src, split, whole),
-                     .inner = product(p, dst, whole, dst->ndim)};
+        return (MoveBox){.outer = stack * move_product(p, src, 0, whole),
+                         .middle = move_product(p, dst, whole, split),
+                         .inner = move_product(p, src, split, src->ndim)};
+    return (MoveBox){.outer = stack * move_product(p, src, 0, split),
+                     .middle = move_product(p, src, split, whole),
+                     .inner = move_product(p, dst, whole, dst->ndim)};
 }
 
 MoveBox move_box(const Program *p, const Op *op, int i)

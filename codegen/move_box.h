@@ -16,6 +16,10 @@ typedef struct MoveBox {
     int64_t outer, inner, middle, valid;
 } MoveBox;
 
+/* The product of the local dims first … last-1 of a value, without its stack.
+ */
+int64_t move_product(const Program *p, const Type *t, int first, int last);
+
 /* The block of a rank's part of a global tensor; `part` is sharded over `axes`,
  * `whole` is not. */
 MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,

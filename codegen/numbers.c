@@ -5,64 +5,52 @@
 
 #include "passes/sync/trace.h"
 
-typedef struct Counter {
-    const Program *p;
-    Numbers n;
-} Counter;
-
-static void count(Op *op, void *context)
+const Program *program_next(const Program *p)
 {
-    Counter *c = context;
-    c->n.collectives += op_is_collective(op->kind);
-    c->n.transfers += op->kind == OP_fetch || op->kind == OP_store;
-    c->n.kernels += op->kind == OP_fused;
-    c->n.matmuls += op_is_einsum(op->kind);
-    c->n.work += op->phase != PH_INIT && op->kind != OP_base &&
-                 op->kind != OP_loop && !issue_is_silent(op);
+    const Program *step = p->training ? p->training : p;
+    for (int k = p->purpose + 1; k < PURPOSES; k++)
+        if (step->forward[k])
+            return step->forward[k];
+    return NULL;
+}
+
+const char *forward_word(const Program *f)
+{
+    return f->purpose == FOR_LOSS ? "eval" : "outputs";
 }
 
 /* Ops in the bodies of fused ops are no statements. */
-static void count_region(const Region *r, Counter *c)
+static void count_region(const Region *r, Numbers *n)
 {
-    for (Op *op = r->first; op; op = op->next) {
-        count(op, c);
+    for (const Op *op = r->first; op; op = op->next) {
+        n->collectives += op_is_collective(op->kind);
+        n->transfers += op->kind == OP_fetch || op->kind == OP_store;
+        n->kernels += op->kind == OP_fused;
+        n->matmuls += op_is_einsum(op->kind);
+        n->work += op->phase != PH_INIT && op->kind != OP_base &&
+                   op->kind != OP_loop && !issue_is_silent(op);
         if (op->kind == OP_loop)
-            count_region(op->body, c);
+            count_region(op->body, n);
     }
 }
 
-static void count_program(const Program *p, void *context)
+/* The numbers of the programs from p to the one before `end`. */
+static Numbers count_until(const Program *p, const Program *end)
 {
-    Counter *c = context;
-    c->p = p;
-    count_region(p->step, c);
-    c->n.events += trace_slots(p);
+    Numbers n = {0};
+    for (; p != end; p = program_next(p)) {
+        count_region(p->step, &n);
+        n.events += trace_slots(p);
+    }
+    return n;
 }
 
 Numbers numbers_first(const Program *p)
 {
-    Counter c = {0};
-    const Program *t = p->training;
-    if (!t)
-        return c.n;
-    count_program(t, &c);
-    for (int k = 0; k < PURPOSES && t->forward[k] != p; k++)
-        if (t->forward[k])
-            count_program(t->forward[k], &c);
-    return c.n;
+    return count_until(p->training ? p->training : p, p);
 }
 
 Numbers numbers_all(const Program *p)
 {
-    Counter c = {0};
-    programs_each(p, count_program, &c);
-    return c.n;
-}
-
-void programs_each(const Program *p, ProgramVisit *visit, void *context)
-{
-    visit(p, context);
-    for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k])
-            visit(p->forward[k], context);
+    return count_until(p, NULL);
 }

@@ -18,8 +18,11 @@ Numbers numbers_first(const Program *p);
 /* The numbers in use by a training step and its forward programs. */
 Numbers numbers_all(const Program *p);
 
-/* Calls visit for a training step, then for its forward programs. */
-typedef void ProgramVisit(const Program *p, void *context);
-void programs_each(const Program *p, ProgramVisit *visit, void *context);
+/* The program after p: after a training step its forward programs, NULL after
+ * the last. */
+const Program *program_next(const Program *p);
+/* The first word of a forward program's functions, tables and fields: "eval",
+ * "outputs". */
+const char *forward_word(const Program *f);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "codegen/cuda_arch.h"
+#include "codegen/machine.h"
 #include "driver/options.h"
 
 enum { HELP_COLUMN = 26 };

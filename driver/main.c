@@ -15,7 +15,7 @@
 
 #include "base/bug.h"
 #include "base/file.h"
-#include "codegen/cuda_arch.h"
+#include "codegen/machine.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/package/program.h"
 #include "report/report.h"

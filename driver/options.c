@@ -10,7 +10,6 @@
 
 #include "base/out.h"
 #include "base/version.h"
-#include "codegen/cuda_arch.h"
 #include "driver/help.h"
 #include "frontend/check.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
-#include "codegen/cpu_level.h"
+#include "codegen/machine.h"
 #include "driver/pipeline.h"
 
 /* An option's value and its location in the command line. */

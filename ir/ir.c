@@ -52,6 +52,14 @@ int update_first_state(const Train *t)
     return train_scales(t) ? UPDATE_FACTOR + 1 : UPDATE_FACTOR;
 }
 
+Value *program_output(const Program *p, const char *name)
+{
+    for (const Op *op = p->step->first; op; op = op->next)
+        if (op->kind == OP_output && !strcmp(op_attr(op, "name").s, name))
+            return op->arg[0];
+    return NULL;
+}
+
 Value *update_old(const Program *p, const Op *update, int i)
 {
     return update->arg[i ? update_first_state(&p->train) + i - 1

@@ -325,6 +325,9 @@ int update_first_state(const Train *t);
 /* The value that result i of an update replaces: the parameter or a state. */
 Value *update_old(const Program *p, const Op *update, int i);
 
+/* The operand of the op `output` with the name; NULL: there is none. */
+Value *program_output(const Program *p, const char *name);
+
 /* What a program computes. A model is compiled to a training step and to
  * forward programs that use its parameters (passes/forward.h). */
 typedef enum Purpose {

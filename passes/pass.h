@@ -13,7 +13,7 @@
 
 typedef enum Target { TARGET_CUDA, TARGET_CPU } Target;
 
-/* An instruction set (codegen/cpu_level.h). */
+/* An instruction set (codegen/machine.h). */
 struct CpuLevel;
 
 /* The properties of the target that passes may use. The driver supplies them,

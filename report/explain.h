@@ -34,7 +34,4 @@ void explain_collective_line(Out *o, const Program *p,
  * in the same arrays, or NULL if their sizes are not known. */
 bool explain_names(const Param *pm, const char *path, const char *name);
 
-/* Whether a path is the module's, or of a module in it. */
-bool explain_within(const char *path, const char *module);
-
 #endif

@@ -28,7 +28,7 @@ static bool is_split(const Type *t, const Mesh *m, uint32_t axes)
     return false;
 }
 
-static void params(Out *o, const Program *p, uint32_t axes, bool split)
+static void axis_params(Out *o, const Program *p, uint32_t axes, bool split)
 {
     int64_t bytes = 0;
     int n = 0;
@@ -68,7 +68,7 @@ static void activations(Out *o, const Program *p, uint32_t axes)
              bytes_text(p->arena, bytes[0]));
 }
 
-static void collectives(Out *o, const Program *p, uint32_t axes)
+static void axis_collectives(Out *o, const Program *p, uint32_t axes)
 {
     int n, found = 0;
     int64_t calls[ORIGINS] = {0}, bytes[ORIGINS] = {0};
@@ -104,10 +104,10 @@ bool explain_axis(Out *o, const Program *p, const char *name)
                  ? "named by `parallelize`, so its ranks read the same sequences"
                  : "it splits the batch");
     report_group(o, p, axes);
-    params(o, p, axes, true);
-    params(o, p, axes, false);
+    axis_params(o, p, axes, true);
+    axis_params(o, p, axes, false);
     activations(o, p, axes);
-    collectives(o, p, axes);
+    axis_collectives(o, p, axes);
     return true;
 }
 
@@ -115,12 +115,11 @@ void explain_collective_line(Out *o, const Program *p,
                              const CollectiveInfo *c)
 {
     const Op *op = c->op;
-    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
     const char *moved = report_moved(p, c);
     out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
              c->axis, (long long)c->count, bytes_text(p->arena, c->bytes),
              c->tensor);
     out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
              op->why.text ? op->why.text : "", moved ? "; " : "",
-             moved ? moved : "", diag_where(p->diag, p->arena, loc));
+             moved ? moved : "", diag_where(p->diag, p->arena, work_loc(op)));
 }

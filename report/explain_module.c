@@ -2,18 +2,12 @@
  * styles that name it, the tensors that cross its boundary, its parameters,
  * collectives, flops and memory.
  */
-#include "report/explain.h"
 #include "ir/path.h"
+#include "ir/plan/checkpoint.h"
 #include "passes/sharding/layouts.h"
+#include "report/explain.h"
 
 #include <string.h>
-
-bool explain_within(const char *path, const char *module)
-{
-    size_t n = strlen(module);
-    return n == 0 || (strncmp(path, module, n) == 0 &&
-                      (path[n] == 0 || path[n] == '.'));
-}
 
 /* ---- styles -------------------------------------------------------------- */
 
@@ -66,7 +60,7 @@ static bool is_inside(const Op *op, const Module *m)
 {
     return op->phase == PH_FORWARD && op->kind != OP_param &&
            op->kind != OP_input && op->kind != OP_output &&
-           explain_within(op->path, m->path);
+           path_is_below(op->path, m->path);
 }
 
 /* Whether an op of the module computes the value, or a loop in the module
@@ -143,10 +137,9 @@ static int boundary(Out *o, const Program *p, const Region *r, const Module *m,
 
 /* ---- parameters, collectives, cost --------------------------------------- */
 
-static void params(Out *o, const Program *p, const Module *m, int64_t sum[2])
+static void module_params(Out *o, const Program *p, const Module *m,
+                          int64_t sum[2])
 {
-    UserAxis axis[MAX_AXES];
-    int naxes = user_axes(p, axis);
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
         int owner = pm->state_of >= 0 ? pm->state_of : i;
@@ -156,15 +149,11 @@ static void params(Out *o, const Program *p, const Module *m, int64_t sum[2])
         sum[pm->state_of >= 0] += bytes;
         if (pm->state_of >= 0)
             continue;
-        const char *place = "";
-        for (int k = 0; k < naxes; k++)
-            place = arena_printf(p->arena, "%s%s=%s ", place, axis[k].name,
-                                 user_axis_placement(p, &pm->type,
-                                                       &axis[k]));
-        out_line(o, "  %-32s %-30s %s%s%s  %s per rank", pm->name,
+        const char *place = user_placements(p, &pm->type);
+        out_line(o, "  %-32s %-30s %s%s%s%s  %s per rank", pm->name,
                  type_text(p->arena, &pm->type, &p->mesh), place,
-                 pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
-                 bytes_text(p->arena, bytes));
+                 *place ? " " : "", pm->unit ? "unit " : "",
+                 pm->unit ? pm->unit : "", bytes_text(p->arena, bytes));
     }
 }
 
@@ -191,19 +180,19 @@ static bool asked_by(const Program *p, const CollectiveInfo *c,
         if (x.file != y.file || x.line != y.line || x.col != y.col)
             continue;
         for (int k = 0; k < p->module.n; k++)
-            if (explain_within(p->module.at[k].path, m->path) &&
+            if (path_is_below(p->module.at[k].path, m->path) &&
                 strcmp(s->path, p->module.at[k].path) == 0)
                 return true;
     }
     return false;
 }
 
-static void collectives(Out *o, const Program *p, const Module *m)
+static void module_collectives(Out *o, const Program *p, const Module *m)
 {
     int n, found = 0;
     const CollectiveInfo *c = collectives_of(p, &n);
     for (int i = 0; i < n; i++) {
-        bool here = *c[i].op->path && explain_within(c[i].op->path, m->path);
+        bool here = *c[i].op->path && path_is_below(c[i].op->path, m->path);
         if (!*m->path || here || asked_by(p, &c[i], m) ||
             moves_unit(p, &c[i], m)) {
             explain_collective_line(o, p, &c[i]);
@@ -214,7 +203,7 @@ static void collectives(Out *o, const Program *p, const Module *m)
         out_line(o, "  none");
 }
 
-static void work(Out *o, const Program *p, const Module *m)
+static void module_work(Out *o, const Program *p, const Module *m)
 {
     int n;
     double flops[3] = {0}, total = 0;
@@ -222,7 +211,7 @@ static void work(Out *o, const Program *p, const Module *m)
     for (int i = 0; i < n; i++) {
         double f = w[i].flops * (double)w[i].count;
         total += f;
-        if (!explain_within(w[i].op->path, m->path))
+        if (!path_is_below(w[i].op->path, m->path))
             continue;
         flops[w[i].op->again ? 2 : w[i].op->phase == PH_BACKWARD] += f;
     }
@@ -236,8 +225,8 @@ static void work(Out *o, const Program *p, const Module *m)
              flops[2] > 0 ? count_text(p->arena, flops[2]) : "");
 }
 
-static void memory(Out *o, const Program *p, const Module *m,
-                   const int64_t sum[2])
+static void module_memory(Out *o, const Program *p, const Module *m,
+                          const int64_t sum[2])
 {
     int n;
     int64_t bytes[MEM_CLASSES] = {0};
@@ -245,7 +234,7 @@ static void memory(Out *o, const Program *p, const Module *m,
     const BlockSource *from = report_block_sources(p);
     for (int i = 0; i < n; i++) {
         const BlockSource *s = &from[live[i] - p->memory->block];
-        if (s->path && explain_within(s->path, m->path))
+        if (s->path && path_is_below(s->path, m->path))
             bytes[live[i]->class] += live[i]->counted;
     }
     out_line(o, "memory  per rank: parameters %s, optimizer states %s; at the "
@@ -270,11 +259,11 @@ static void explain_module(Out *o, const Program *p, const Module *m)
     if (!boundary(o, p, p->step, m, false, seen))
         out_line(o, "  none, or computed by a kernel of another module");
     out_line(o, "parameters");
-    params(o, p, m, sum);
+    module_params(o, p, m, sum);
     out_line(o, "collectives (calls per step x bytes per call, on each rank)");
-    collectives(o, p, m);
-    work(o, p, m);
-    memory(o, p, m, sum);
+    module_collectives(o, p, m);
+    module_work(o, p, m);
+    module_memory(o, p, m, sum);
 }
 
 /* A parameter inside the arrays that `path` indexes by '*': its stack has their

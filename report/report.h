@@ -43,18 +43,18 @@ void report_groups(Out *o, const Program *p);
 /* The groups over one set of axes: "process groups: 2 of 2 ranks: …". */
 void report_group(Out *o, const Program *p, uint32_t axes);
 void report_json_groups(Out *o, const Program *p);
+/* The calls and bytes of collectives, a line for each set of mesh axes, in the
+ * order in which the sets first appear. `head`, which fills `width` columns,
+ * precedes the first line; `per` is "step" or "run". */
+void report_traffic(Out *o, const Program *p, const char *head, int width,
+                    const char *per);
 
-/* report_copies.c, a part of the plan: copies of parameters in the compute
- * type; empty if there are none. */
-void report_copies(Out *o, const Program *p);
-
-/* report_kernels.c, a part of the plan for CUDA: the bytes that each kernel
- * moves, and the tensors that are passed only from one kernel to another. */
-void report_kernels(Out *o, const Program *p);
-
-/* report_matmuls.c, a part of the plan for CUDA: the products that the library
- * computes, and their epilogues. */
+/* report_kernels.c, parts of the plan for CUDA. report_matmuls: the products
+ * that the library computes, and their epilogues. report_kernels: the bytes
+ * that each kernel moves, and the tensors that are passed only from one kernel
+ * to another. */
 void report_matmuls(Out *o, const Program *p);
+void report_kernels(Out *o, const Program *p);
 
 /* report_saved.c, a part of the plan: what the forward pass saves for the
  * backward pass, and what the backward pass recomputes. */
@@ -76,7 +76,17 @@ const BlockSource *report_block_sources(const Program *p);
 const char *report_block_where(const Program *p, const BlockSource *sources,
                                const Block *b);
 
-/* report_units.c, a part of the JSON: the unit of measurement and the scope of
+/* report_units.c. A field of a JSON object: its name, which any value may
+ * follow, or with a value (a NULL text is null). They write the comma before it,
+ * unless the text so far ends with a brace or a space. */
+void json_name(Out *o, const char *name);
+void json_text(Out *o, const char *name, const char *text);
+void json_number(Out *o, const char *name, int64_t n);
+void json_real(Out *o, const char *name, double x);
+/* "shape": [64, 8] */
+void json_shape(Out *o, int ndim, const int64_t *dim);
+
+/* A part of the JSON: the unit of measurement and the scope of
  * each number. */
 void report_units(Out *o, const Program *p);
 
@@ -110,7 +120,6 @@ typedef VEC(Warning) Warnings;
 
 /* Collectives that no style asks for, and computation that ranks repeat. */
 Warnings report_find_warnings(const Program *p);
-const char *report_warning_text(const Program *p, const Warning *w);
 /* Prints the warnings through p->diag. */
 void report_warnings(const Program *p);
 
@@ -122,14 +131,6 @@ const char *report_moved(const Program *p, const CollectiveInfo *c);
  * JSON; empty without forward programs. */
 void report_forward(Out *o, const Program *p);
 void report_json_forward(Out *o, const Program *p);
-/* "eval" or "outputs": the name of its field. */
-const char *report_forward_name(const Program *f);
-/* The bytes that a forward program needs more than the training step. */
-int64_t report_raised(const Program *f);
-
-/* report_transfers.c, a part of the plan; empty if nothing is offloaded. */
-void report_transfers(Out *o, const Program *p);
-
 /* report_streams.c, a part of the plan: what collectives and transfers wait
  * for. */
 void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n);

@@ -10,29 +10,17 @@
  * A program that needs more memory than the training step makes the arena
  * larger; the line says by how much.
  */
-#include "report/report.h"
+#include "codegen/numbers.h"
 #include "ir/analysis/flops.h"
+#include "report/report.h"
 
 #include <string.h>
 
-int64_t report_raised(const Program *f)
+/* The bytes that a forward program needs more than the training step. */
+static int64_t raised(const Program *f)
 {
     int64_t more = f->memory->peak - f->training->memory->peak;
     return more > 0 ? more : 0;
-}
-
-const char *report_forward_name(const Program *f)
-{
-    return f->purpose == FOR_LOSS ? "eval" : "outputs";
-}
-
-/* The type of the output, as the program stores it. */
-static const Type *output_type(const Program *f, const Output *of)
-{
-    for (const Op *op = f->step->first; op; op = op->next)
-        if (op->kind == OP_output && !strcmp(op_attr(op, "name").s, of->name))
-            return &op->arg[0]->type;
-    return NULL;
 }
 
 /* The number of calls of one run, by kind of statement. */
@@ -64,38 +52,10 @@ static const char *statements(const Program *f)
     return text;
 }
 
-/* One line for each set of mesh axes. */
-static void traffic(Out *o, const Program *f)
-{
-    int n;
-    const CollectiveInfo *c = collectives_of(f, &n);
-    for (int i = 0; i < n; i++) {
-        int64_t calls = 0, bytes = 0, in_place = 0;
-        bool known = false;
-        for (int k = 0; k < i; k++)
-            known |= c[k].axes == c[i].axes;
-        for (int k = i; k < n && !known; k++)
-            if (c[k].axes == c[i].axes) {
-                calls += c[k].in_place ? 0 : c[k].count;
-                bytes += c[k].in_place ? 0 : c[k].count * c[k].bytes;
-                in_place += c[k].in_place ? c[k].count : 0;
-            }
-        if (known)
-            continue;
-        out(o, "              %s: %lld call%s, %s per rank and run", c[i].axis,
-            (long long)calls, calls == 1 ? "" : "s",
-            bytes_text(f->arena, bytes));
-        if (in_place)
-            out(o, ", and %lld gather%s in place", (long long)in_place,
-                in_place == 1 ? "" : "s");
-        out(o, "\n");
-    }
-}
-
 static void program(Out *o, const Program *f)
 {
     Arena *a = f->arena;
-    int64_t more = report_raised(f);
+    int64_t more = raised(f);
     out_line(o, "  %-11s %s per rank at the peak%s, %sflop per run",
              f->purpose == FOR_LOSS ? "evaluation" : "outputs",
              bytes_text(a, f->memory->peak),
@@ -105,14 +65,15 @@ static void program(Out *o, const Program *f)
              count_text(a, program_flops_executed(f)));
     for (int i = 0; i < f->output.n; i++)
         out_line(o, "              %s %s", f->output.at[i].name,
-                 type_text(a, output_type(f, &f->output.at[i]), &f->mesh));
+                 type_text(a, &program_output(f, f->output.at[i].name)->type,
+                           &f->mesh));
     if (f->output.n && f->training->train.accumulate > 1)
         out_line(o, "              of one microbatch of %lld",
                  (long long)f->train.batch);
     const char *calls = statements(f);
     if (*calls)
         out_line(o, "              %s", calls);
-    traffic(o, f);
+    report_traffic(o, f, "", 14, "run");
 }
 
 void report_forward(Out *o, const Program *p)
@@ -122,9 +83,9 @@ void report_forward(Out *o, const Program *p)
         if (!p->forward[k])
             continue;
         if (!any) {
-            out_line(o, "");
-            out_line(o, "Forward programs (they run between training steps, in "
-                        "the same memory)");
+            out_line(o,
+                     "\nForward programs (they run between training steps, in "
+                     "the same memory)");
         }
         any = true;
         program(o, p->forward[k]);
@@ -138,31 +99,30 @@ static void tensors(Out *o, const Program *f)
     out(o, ",\n    \"tensors\": [");
     for (int i = 0; i < f->output.n; i++) {
         const Output *of = &f->output.at[i];
-        out(o, "%s{\"name\": ", i ? ", " : "");
-        out_json_string(o, of->name);
-        out(o, ", \"dtype\": \"%s\", \"shape\": [",
-            dtype_name(output_type(f, of)->dtype));
-        for (int d = 0; d < of->ndim; d++)
-            out(o, "%s%lld", d ? ", " : "", (long long)of->dim[d]);
-        out(o, "]}");
+        out(o, i ? ", {" : "{");
+        json_text(o, "name", of->name);
+        json_text(o, "dtype",
+                  dtype_name(program_output(f, of->name)->type.dtype));
+        json_shape(o, of->ndim, of->dim);
+        out(o, "}");
     }
     out(o, "]");
 }
 
-static void collectives(Out *o, const Program *f)
+static void forward_collectives(Out *o, const Program *f)
 {
     int n;
     const CollectiveInfo *c = collectives_of(f, &n);
     out(o, ",\n    \"collectives\": [");
     for (int i = 0; i < n; i++) {
-        out(o, "%s      {\"id\": \"%s\", \"kind\": \"%s\", \"axis\": ",
-            i ? ",\n" : "\n", c[i].label, c[i].kind);
-        out_json_string(o, c[i].axis);
-        out(o, ", \"tensor\": ");
-        out_json_string(o, c[i].tensor);
-        out(o, ", \"bytes\": %lld, \"count\": %lld, \"in_place\": %s}",
-            (long long)c[i].bytes, (long long)c[i].count,
-            c[i].in_place ? "true" : "false");
+        out(o, "%s      {", i ? ",\n" : "\n");
+        json_text(o, "id", c[i].label);
+        json_text(o, "kind", c[i].kind);
+        json_text(o, "axis", c[i].axis);
+        json_text(o, "tensor", c[i].tensor);
+        json_number(o, "bytes", c[i].bytes);
+        json_number(o, "count", c[i].count);
+        out(o, ", \"in_place\": %s}", c[i].in_place ? "true" : "false");
     }
     out(o, "%s]", n ? "\n    " : "");
 }
@@ -175,16 +135,16 @@ void report_json_forward(Out *o, const Program *p)
         if (!f)
             continue;
         const WorkInfo *w = work_of(f, &n);
-        out(o, "  \"%s\": {\n    \"peak\": %lld, \"more\": %lld, \"flops\": ",
-            report_forward_name(f), (long long)f->memory->peak,
-            (long long)report_raised(f));
-        out_double(o, program_flops_executed(f));
-        out(o, ",\n    \"kernels\": %lld, \"matmuls\": %lld",
-            (long long)calls_of(w, n, "kernel"),
-            (long long)calls_of(w, n, "matmul"));
+        out(o, "  \"%s\": {\n    ", forward_word(f));
+        json_number(o, "peak", f->memory->peak);
+        json_number(o, "more", raised(f));
+        json_real(o, "flops", program_flops_executed(f));
+        out(o, ",\n    ");
+        json_number(o, "kernels", calls_of(w, n, "kernel"));
+        json_number(o, "matmuls", calls_of(w, n, "matmul"));
         if (f->output.n)
             tensors(o, f);
-        collectives(o, f);
+        forward_collectives(o, f);
         out(o, "\n  },\n");
     }
 }

@@ -1,5 +1,5 @@
 /* report_groups.c: prints the process groups that collectives run in, for the
- * plan and the JSON.
+ * plan and the JSON, and the traffic over each set of axes.
  *
  * A collective over some axes of the mesh runs in groups: the ranks of a group
  * have the same coordinates on all other axes. The text lists the size and the
@@ -180,8 +180,7 @@ void report_groups(Out *o, const Program *p)
             width = (int)strlen(list.at[i].axis);
     if (list.n == 0)
         return;
-    out_line(o, "");
-    out_line(o, "Process groups (rank = %s)", rank_formula(p));
+    out_line(o, "\nProcess groups (rank = %s)", rank_formula(p));
     for (int i = 0; i < list.n; i++) {
         const Groups *g = &list.at[i];
         out(o, "  %-*s  ", width, g->axis);
@@ -196,6 +195,35 @@ void report_group(Out *o, const Program *p, uint32_t axes)
     group_line(o, &g);
 }
 
+void report_traffic(Out *o, const Program *p, const char *head, int width,
+                    const char *per)
+{
+    int n;
+    const CollectiveInfo *c = collectives_of(p, &n);
+    for (int i = 0; i < n; i++) {
+        int64_t calls = 0, bytes = 0, gathers = 0;
+        bool known = false;
+        for (int k = 0; k < i; k++)
+            known |= c[k].axes == c[i].axes;
+        if (known)
+            continue;
+        for (int k = i; k < n; k++)
+            if (c[k].axes == c[i].axes && c[k].in_place) {
+                gathers += c[k].count;
+            } else if (c[k].axes == c[i].axes) {
+                calls += c[k].count;
+                bytes += c[k].count * c[k].bytes;
+            }
+        out(o, "%-*s%s: %lld call%s, %s per rank and %s", width, i ? "" : head,
+            c[i].axis, (long long)calls, calls == 1 ? "" : "s",
+            bytes_text(p->arena, bytes), per);
+        if (gathers)
+            out(o, ", and %lld gather%s in place", (long long)gathers,
+                gathers == 1 ? "" : "s");
+        out(o, "\n");
+    }
+}
+
 /* "groups": [{"axis", "size", "count", "axes": [{"name", "size", "stride"}],
  * "first": ["{0-7}", …]}] */
 void report_json_groups(Out *o, const Program *p)
@@ -206,17 +234,19 @@ void report_json_groups(Out *o, const Program *p)
     for (int i = 0; i < list.n; i++) {
         const Groups *g = &list.at[i];
         const char *between = "";
-        out(o, "%s    {\"axis\": ", i ? ",\n" : "\n");
-        out_json_string(o, g->axis);
-        out(o, ", \"size\": %lld, \"count\": %lld, \"axes\": [",
-            (long long)g->size, (long long)g->count);
+        out(o, "%s    {", i ? ",\n" : "\n");
+        json_text(o, "axis", g->axis);
+        json_number(o, "size", g->size);
+        json_number(o, "count", g->count);
+        out(o, ", \"axes\": [");
         for (int a = 0; a < m->n; a++) {
             if (!(g->axes >> a & 1))
                 continue;
-            out(o, "%s{\"name\": ", between);
-            out_json_string(o, m->name[a]);
-            out(o, ", \"size\": %lld, \"stride\": %lld}",
-                (long long)m->size[a], (long long)axis_stride(m, a));
+            out(o, "%s{", between);
+            json_text(o, "name", m->name[a]);
+            json_number(o, "size", m->size[a]);
+            json_number(o, "stride", axis_stride(m, a));
+            out(o, "}");
             between = ", ";
         }
         out(o, "], \"first\": [");

@@ -5,22 +5,11 @@
  * the number of layers as `count`, so that the output does not grow with depth.
  */
 #include "base/version.h"
-#include "codegen/cpu_level.h"
-#include "report/report.h"
+#include "codegen/machine.h"
 #include "ir/analysis/flops.h"
+#include "report/report.h"
 
 #include <string.h>
-
-static void field(Out *o, const char *name, const char *text)
-{
-    out(o, "\"%s\": ", name);
-    out_json_string(o, text);
-}
-
-static void number(Out *o, const char *name, int64_t n)
-{
-    out(o, "\"%s\": %lld", name, (long long)n);
-}
 
 static void mesh(Out *o, const Program *p)
 {
@@ -29,31 +18,21 @@ static void mesh(Out *o, const Program *p)
     out(o, "  \"mesh\": [");
     for (int a = 0; a < n; a++) {
         out(o, "%s{", a ? ", " : "");
-        field(o, "name", axis[a].name);
-        out(o, ", ");
-        number(o, "size", axis[a].size);
+        json_text(o, "name", axis[a].name);
+        json_number(o, "size", axis[a].size);
         out(o, "}");
     }
     out(o, "],\n");
 }
 
-static void shape(Out *o, const Type *t)
-{
-    out(o, "\"shape\": [");
-    for (int d = 0; d < t->ndim; d++)
-        out(o, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
-    out(o, "]");
-}
-
 static void placement(Out *o, const Program *p, const Type *t)
 {
-    out(o, "\"placement\": {");
+    json_name(o, "placement");
+    out(o, "{");
     UserAxis axis[MAX_AXES];
     int n = user_axes(p, axis);
-    for (int a = 0; a < n; a++) {
-        out(o, "%s", a ? ", " : "");
-        field(o, axis[a].name, user_axis_placement(p, t, &axis[a]));
-    }
+    for (int a = 0; a < n; a++)
+        json_text(o, axis[a].name, user_axis_placement(p, t, &axis[a]));
     out(o, "}");
 }
 
@@ -63,30 +42,20 @@ static void param(Out *o, const Program *p, const Param *pm)
     for (int i = 0; i < pm->type.nstack; i++)
         count *= pm->type.stack[i];
     out(o, "    {");
-    field(o, "name", pm->name);
-    out(o, ", ");
+    json_text(o, "name", pm->name);
     Type type = param_shape(pm);
-    shape(o, &type);
-    out(o, ", ");
-    field(o, "dtype", dtype_name(pm->type.dtype));
-    out(o, ", ");
+    json_shape(o, type.ndim, type.dim);
+    json_text(o, "dtype", dtype_name(pm->type.dtype));
     placement(o, p, &pm->type);
-    out(o, ", ");
-    number(o, "local_elements",
-           type_local_elements(&pm->type, &p->mesh) / count);
-    out(o, ", ");
-    number(o, "count", count);
-    out(o, ", \"unit\": ");
-    if (pm->unit)
-        out_json_string(o, pm->unit);
-    else
-        out(o, "null");
-    out(o, ", ");
-    field(o, "source", diag_where(p->diag, p->arena, pm->loc));
+    json_number(o, "local_elements",
+                type_local_elements(&pm->type, &p->mesh) / count);
+    json_number(o, "count", count);
+    json_text(o, "unit", pm->unit);
+    json_text(o, "source", diag_where(p->diag, p->arena, pm->loc));
     out(o, "}");
 }
 
-static void params(Out *o, const Program *p)
+static void json_params(Out *o, const Program *p)
 {
     const char *separator = "\n";
     out(o, "  \"params\": [");
@@ -102,37 +71,25 @@ static void params(Out *o, const Program *p)
 
 static void collective(Out *o, const Program *p, const CollectiveInfo *c)
 {
-    Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
     out(o, "    {");
-    field(o, "id", c->label);
-    out(o, ", ");
-    field(o, "kind", c->kind);
-    out(o, ", ");
-    field(o, "axis", c->axis);
-    out(o, ", ");
-    number(o, "group_size", c->group_size);
-    out(o, ", ");
-    field(o, "tensor", c->tensor);
-    out(o, ", ");
-    field(o, "phase", phase_name(c->op->phase));
-    out(o, ", ");
-    field(o, "dtype", dtype_name(c->dtype));
-    out(o, ", ");
-    number(o, "bytes", c->bytes);
-    out(o, ", ");
-    number(o, "count", c->count);
-    out(o, ", \"in_place\": %s, ", c->in_place ? "true" : "false");
-    number(o, "as_shards", c->shards);
-    out(o, ", ");
-    field(o, "source", diag_where(p->diag, p->arena, loc));
-    out(o, ", ");
-    field(o, "why", c->op->why.text ? c->op->why.text : "");
-    out(o, ", ");
-    field(o, "origin", origin_name(c->op->why.origin));
+    json_text(o, "id", c->label);
+    json_text(o, "kind", c->kind);
+    json_text(o, "axis", c->axis);
+    json_number(o, "group_size", c->group_size);
+    json_text(o, "tensor", c->tensor);
+    json_text(o, "phase", phase_name(c->op->phase));
+    json_text(o, "dtype", dtype_name(c->dtype));
+    json_number(o, "bytes", c->bytes);
+    json_number(o, "count", c->count);
+    out(o, ", \"in_place\": %s", c->in_place ? "true" : "false");
+    json_number(o, "as_shards", c->shards);
+    json_text(o, "source", diag_where(p->diag, p->arena, work_loc(c->op)));
+    json_text(o, "why", c->op->why.text ? c->op->why.text : "");
+    json_text(o, "origin", origin_name(c->op->why.origin));
     out(o, "}");
 }
 
-static void collectives(Out *o, const Program *p)
+static void json_collectives(Out *o, const Program *p)
 {
     int n;
     CollectiveInfo *c = collectives_of(p, &n);
@@ -144,63 +101,47 @@ static void collectives(Out *o, const Program *p)
     out(o, "%s],\n", n ? "\n  " : "");
 }
 
-static void work(Out *o, const Program *p)
+static void json_work(Out *o, const Program *p)
 {
     int n;
     WorkInfo *w = work_of(p, &n);
     out(o, "  \"work\": [");
     for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
-        field(o, "id", w[i].id);
-        out(o, ", ");
-        field(o, "kind", w[i].kind);
-        out(o, ", ");
-        field(o, "phase", phase_name(w[i].op->phase));
-        out(o, ", ");
-        number(o, "bytes", w[i].bytes);
-        out(o, ", \"flops\": ");
-        out_double(o, w[i].flops);
-        out(o, ", ");
-        number(o, "count", w[i].count);
-        out(o, ", ");
-        field(o, "path", w[i].op->path);
-        out(o, ", ");
-        field(o, "detail", w[i].detail);
-        out(o, ", ");
-        field(o, "source", diag_where(p->diag, p->arena, work_loc(&w[i])));
+        json_text(o, "id", w[i].id);
+        json_text(o, "kind", w[i].kind);
+        json_text(o, "phase", phase_name(w[i].op->phase));
+        json_number(o, "bytes", w[i].bytes);
+        json_real(o, "flops", w[i].flops);
+        json_number(o, "count", w[i].count);
+        json_text(o, "path", w[i].op->path);
+        json_text(o, "detail", w[i].detail);
+        json_text(o, "source", diag_where(p->diag, p->arena, work_loc(w[i].op)));
         out(o, "}");
     }
     out(o, "%s],\n", n ? "\n  " : "");
 }
 
-static void memory(Out *o, const Program *p)
+static void json_memory(Out *o, const Program *p)
 {
     const MemoryPlan *m = p->memory;
     out(o, "  \"memory\": {");
-    for (int c = 0; c < MEM_CLASSES; c++) {
-        number(o, memory_class_words[c], m->at_peak[c]);
-        out(o, ", ");
-    }
-    number(o, "peak", m->peak);
-    out(o, ", ");
-    number(o, "lower_bound", m->lower_bound);
-    out(o, ", ");
-    number(o, "host", m->host);
-    out(o, ", ");
-    number(o, "staging", report_staging(p));
+    for (int c = 0; c < MEM_CLASSES; c++)
+        json_number(o, memory_class_words[c], m->at_peak[c]);
+    json_number(o, "peak", m->peak);
+    json_number(o, "lower_bound", m->lower_bound);
+    json_number(o, "host", m->host);
+    json_number(o, "staging", report_staging(p));
     out(o, "},\n  \"at_peak\": [");
     int n;
     const Block **live = report_alive(p, &n);
     const BlockSource *from = report_block_sources(p);
     for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
-        field(o, "name", live[i]->name);
-        out(o, ", ");
-        field(o, "class", memory_class_words[live[i]->class]);
-        out(o, ", ");
-        number(o, "bytes", live[i]->counted);
-        out(o, ", ");
-        field(o, "source", report_block_where(p, from, live[i]));
+        json_text(o, "name", live[i]->name);
+        json_text(o, "class", memory_class_words[live[i]->class]);
+        json_number(o, "bytes", live[i]->counted);
+        json_text(o, "source", report_block_where(p, from, live[i]));
         out(o, "}");
     }
     out(o, "\n  ],\n");
@@ -213,20 +154,14 @@ static void transfers(Out *o, const Program *p)
     out(o, "  \"transfers\": [");
     for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
-        field(o, "id", x[i].label);
-        out(o, ", ");
-        field(o, "tensor", x[i].param->name);
-        out(o, ", ");
-        field(o, "to", x[i].to_host ? "host" : "device");
-        out(o, ", ");
-        field(o, "phase", phase_name(x[i].op->phase));
-        out(o, ", ");
-        number(o, "bytes", x[i].bytes);
-        out(o, ", ");
-        number(o, "count", x[i].count);
-        out(o, ", ");
-        field(o, "source",
-              diag_where(p->diag, p->arena, p->plan.offload_loc));
+        json_text(o, "id", x[i].label);
+        json_text(o, "tensor", x[i].param->name);
+        json_text(o, "to", x[i].to_host ? "host" : "device");
+        json_text(o, "phase", phase_name(x[i].op->phase));
+        json_number(o, "bytes", x[i].bytes);
+        json_number(o, "count", x[i].count);
+        json_text(o, "source",
+                  diag_where(p->diag, p->arena, p->plan.offload_loc));
         out(o, "}");
     }
     out(o, "%s],\n", n ? "\n  " : "");
@@ -235,23 +170,16 @@ static void transfers(Out *o, const Program *p)
 static void warning(Out *o, const Program *p, const Warning *w)
 {
     out(o, "    {");
-    field(o, "kind", w->kind == WARN_COLLECTIVE ? "collective" : "repeated");
-    out(o, ", ");
-    field(o, "axis", w->axis);
-    out(o, ", ");
-    field(o, "what", w->text);
-    out(o, ", ");
-    number(o, "ops", w->ops);
-    out(o, ", ");
-    number(o, "calls", w->calls);
-    out(o, ", ");
-    number(o, "bytes", w->bytes);
-    out(o, ", \"flops\": ");
-    out_double(o, w->flops);
-    out(o, ", \"redundant_flops\": ");
-    out_double(o, w->wasted);
-    out(o, ", ");
-    field(o, "source", diag_where(p->diag, p->arena, w->loc));
+    json_text(o, "kind",
+              w->kind == WARN_COLLECTIVE ? "collective" : "repeated");
+    json_text(o, "axis", w->axis);
+    json_text(o, "what", w->text);
+    json_number(o, "ops", w->ops);
+    json_number(o, "calls", w->calls);
+    json_number(o, "bytes", w->bytes);
+    json_real(o, "flops", w->flops);
+    json_real(o, "redundant_flops", w->wasted);
+    json_text(o, "source", diag_where(p->diag, p->arena, w->loc));
     out(o, ", \"help\": [");
     for (const char *at = w->help; at && *at;) {
         size_t n = strcspn(at, "\n");
@@ -276,34 +204,31 @@ static void warnings(Out *o, const Program *p)
 void report_json(Out *o, const Program *p, const TargetInfo *t)
 {
     out(o, "{\n  \"parc\": \"" PARC_VERSION "\",\n  ");
-    field(o, "model", p->model);
+    json_text(o, "model", p->model);
     out(o, ",\n  ");
-    field(o, "plan", p->plan.name);
+    json_text(o, "plan", p->plan.name);
     out(o, ",\n");
     if (t->cpu) {
         out(o, "  ");
-        field(o, "cpu", t->cpu->name);
+        json_text(o, "cpu", t->cpu->name);
         out(o, ",\n");
     }
     report_units(o, p);
     mesh(o, p);
-    params(o, p);
-    collectives(o, p);
+    json_params(o, p);
+    json_collectives(o, p);
     report_json_groups(o, p);
-    work(o, p);
-    memory(o, p);
+    json_work(o, p);
+    json_memory(o, p);
     transfers(o, p);
     warnings(o, p);
     report_json_forward(o, p);
     out(o, "  \"flops\": {");
-    for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++) {
-        out(o, "%s\"%s\": ", phase == PH_FORWARD ? "" : ", ",
-            phase_name(phase));
-        out_double(o, program_flops(p, phase));
-    }
-    out(o, "},\n  \"recomputed_flops\": ");
-    out_double(o, program_flops_again(p));
-    out(o, ",\n  \"model_flops\": ");
-    out_double(o, program_flops_model(p));
+    for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
+        json_real(o, phase_name(phase), program_flops(p, phase));
+    out(o, "},\n  ");
+    json_real(o, "recomputed_flops", program_flops_again(p));
+    out(o, ",\n  ");
+    json_real(o, "model_flops", program_flops_model(p));
     out(o, "\n}\n");
 }

@@ -1,16 +1,61 @@
-/* report_kernels.c: lists the fused kernels in the plan of a CUDA program.
+/* report_kernels.c: lists the matmuls and the fused kernels in the plan of a
+ * CUDA program.
  *
- * A line has the bytes that a call reads and writes, and the minimum of their
- * sum, at which every tensor is accessed once. A second list has the tensors
- * that only kernels read and write: a larger kernel might have kept them on the
- * chip.
+ * A matmul has its sizes, the bytes read and written, and the epilogue that the
+ * library computes. A kernel has the bytes that a call reads and writes, and
+ * the minimum of their sum, at which every tensor is accessed once. A last list
+ * has the tensors that only kernels read and write: a larger kernel might have
+ * kept them on the chip.
  */
+#include "codegen/contraction.h"
 #include "codegen/cuda/cuda_kernel.h"
-#include "report/report.h"
 #include "ir/analysis/uses.h"
+#include "report/report.h"
 #include "runtime/cuda/core/rt_block_memory.h"
 
 #include <string.h>
+
+/* ---- matmuls ------------------------------------------------------------- */
+
+/* "16384 x 384 x 768", "64 of 1024 x 64 x 1024" */
+static const char *sizes(Arena *a, const Contraction *c)
+{
+    const ParcMatmulSpec *s = &c->spec;
+    int64_t many = s->batch;
+    for (int i = 0; i < c->nletters; i++)
+        many *= c->letter[i].size;
+    if (c->plain)
+        return "no matmul";
+    const char *text = arena_printf(a, "%lld x %lld x %lld", (long long)s->m,
+                                    (long long)s->n, (long long)s->k);
+    return many > 1 ? arena_printf(a, "%lld of %s", (long long)many, text)
+                    : text;
+}
+
+void report_matmuls(Out *o, const Program *p)
+{
+    int n;
+    bool head = false;
+    const WorkInfo *work = work_of(p, &n);
+    for (int i = 0; i < n; i++) {
+        const WorkInfo *w = &work[i];
+        if (!op_is_einsum(w->op->kind))
+            continue;
+        if (!head)
+            out(o,
+                "\nMatmuls (calls per step x minimum bytes per call, on each "
+                "rank; m x n x k; result;\nepilogue)\n");
+        head = true;
+        Contraction c;
+        contraction_of(p, w->op, &c);
+        const char *with = epilogue_info(c.spec.epilogue)->name;
+        out_line(o, "  %4lld x %-11s %-24s %s%s%s", (long long)w->count,
+                 bytes_text(p->arena, w->bytes), sizes(p->arena, &c), w->id,
+                 *with ? "  with " : "", with);
+    }
+}
+
+/* ---- kernels ------------------------------------------------------------- */
 
 typedef struct Table {
     Out *o;
@@ -21,7 +66,7 @@ typedef struct Table {
     bool head; /* the head of the second list is printed */
 } Table;
 
-static const char *place_of(const CudaPlan *c)
+static const char *row_place(const CudaPlan *c)
 {
     static const char *const place[] = {[CUDA_REGISTERS] = "registers",
                                         [CUDA_SHARED] = "shared",
@@ -60,12 +105,13 @@ static void kernel_line(Table *t, const Op *op)
     out_line(t->o, "  %4lld x %-11s %-11s %-11s %-9s  %s%s",
              (long long)t->calls, bytes_text(a, cost.read),
              bytes_text(a, cost.written), bytes_text(a, cost.least),
-             place_of(c), kernel_name(t->p, op, t->number), reason(t, c, cost));
+             row_place(c), kernel_name(t->p, op, t->number),
+             reason(t, c, cost));
 }
 
 /* ---- between kernels ----------------------------------------------------- */
 
-static const char *join(Arena *a, const char *list, const char *more)
+static const char *join_names(Arena *a, const char *list, const char *more)
 {
     return *list ? arena_printf(a, "%s, %s", list, more) : more;
 }
@@ -89,7 +135,7 @@ static bool goes_to_kernels(const Table *t, const Value *v, Phase phase,
                 if (!goes_to_kernels(t, op->out[0], phase, names))
                     return false;
             } else if (op->kind == OP_fused) {
-                *names = join(t->p->arena, *names, op_attr(op, "name").s);
+                *names = join_names(t->p->arena, *names, op_attr(op, "name").s);
             } else {
                 return false;
             }
@@ -103,12 +149,10 @@ static void between(Table *t, const Op *op)
         const char *names = "";
         if (!goes_to_kernels(t, op->out[i], op->phase, &names) || !*names)
             continue;
-        if (!t->head) {
-            out_line(t->o, "");
-            out_line(t->o, "Tensors that only kernels read and write (bytes per call, on "
-                           "each rank)");
-            t->head = true;
-        }
+        if (!t->head)
+            out_line(t->o, "\nTensors that only kernels read and write (bytes "
+                           "per call, on each rank)");
+        t->head = true;
         out_line(t->o, "  %-11s  %s, from k%02d to %s",
                  bytes_text(t->p->arena,
                               type_local_bytes(&op->out[i]->type, &t->p->mesh)),
@@ -137,12 +181,11 @@ static void walk(Table *t, const Region *r, int64_t calls, bool list)
 void report_kernels(Out *o, const Program *p)
 {
     Table t = {.o = o, .p = p, .uses = uses_find(p)};
-    out_line(o, "");
-    out_line(o, "Kernels (calls per step x bytes read, bytes written, minimum "
-                "of their sum, per call on");
-    out_line(o, "each rank; where a row is kept between two loops over it; 0 "
-                "calls: runs once, before");
-    out_line(o, "the first step)");
+    out(o, "\nKernels (calls per step x bytes read, bytes written, minimum of "
+           "their sum, per call on\n"
+           "each rank; where a row is kept between two loops over it; 0 calls: "
+           "runs once, before\n"
+           "the first step)\n");
     walk(&t, p->step, 1, true);
     t.number = 0;
     walk(&t, p->step, 1, false);

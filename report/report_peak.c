@@ -96,8 +96,7 @@ void report_peak(Out *o, const Program *p)
     for (int i = 0; i < n && i < SHOWN; i++)
         if ((int)strlen(live[i]->name) > width)
             width = (int)strlen(live[i]->name);
-    out_line(o, "");
-    out_line(o, "Live at the memory peak, largest first (bytes per rank)");
+    out_line(o, "\nLive at the memory peak, largest first (bytes per rank)");
     for (int i = 0; i < n && i < SHOWN; i++)
         out_line(o, "  %10s  %-11s %-*s  %s",
                  bytes_text(p->arena, live[i]->counted),

@@ -2,14 +2,15 @@
  * a binary).
  *
  * The plan begins with a summary: ranks, memory, communication, work. Then come
- * every parameter with its placement and every collective with its reason. The
- * other report_*.c files print the sections after these: process groups,
+ * every parameter with its placement, every collective with its reason, the
+ * low-precision copies of parameters, and the transfers from and to host
+ * memory. The other report_*.c files print the other sections: process groups,
  * streams, saved values, kernels, the blocks that are live at the memory peak.
  */
-#include "codegen/cpu_level.h"
-#include "report/report.h"
+#include "codegen/machine.h"
 #include "codegen/work/work.h"
 #include "ir/analysis/flops.h"
+#include "report/report.h"
 
 #include <string.h>
 
@@ -119,41 +120,6 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
                     "forward pass", count_text(a, again));
 }
 
-/* Prints the calls and bytes of collectives for each set of mesh axes, in the
- * order in which the sets first appear. */
-static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
-{
-    uint32_t seen[64];
-    int nseen = 0;
-    for (int i = 0; i < n; i++) {
-        bool known = false;
-        for (int k = 0; k < nseen; k++)
-            known |= seen[k] == c[i].axes;
-        if (known || nseen == 64)
-            continue;
-        seen[nseen++] = c[i].axes;
-        int64_t calls = 0, bytes = 0;
-        int64_t gathers = 0;
-        for (int j = i; j < n; j++)
-            if (c[j].axes == c[i].axes && c[j].in_place) {
-                gathers += c[j].count;
-            } else if (c[j].axes == c[i].axes) {
-                calls += c[j].count;
-                bytes += c[j].count * c[j].bytes;
-            }
-        const char *rest = "";
-        if (gathers)
-            rest = arena_printf(p->arena, ", and %lld gather%s in place",
-                                (long long)gathers, gathers == 1 ? "" : "s");
-        out_line(o, "%s%s: %lld call%s, %s per rank and step%s",
-                 nseen == 1 ? "traffic     " : "            ", c[i].axis,
-                 (long long)calls, calls == 1 ? "" : "s",
-                 bytes_text(p->arena, bytes), rest);
-    }
-    if (!n)
-        out_line(o, "traffic     none");
-}
-
 /* " of [257, 64]": the shape without its padding. */
 static const char *true_shape(const Program *p, const Param *pm)
 {
@@ -167,30 +133,25 @@ static const char *true_shape(const Program *p, const Param *pm)
     return arena_printf(p->arena, "%s]", text);
 }
 
-static void params(Out *o, const Program *p)
+static void plan_params(Out *o, const Program *p)
 {
     Arena *a = p->arena;
-    UserAxis axis[MAX_AXES];
-    int width = 4, naxes = user_axes(p, axis);
+    int width = 4;
     for (int i = 0; i < p->param.n; i++)
         if (p->param.at[i].state_of < 0 &&
             (int)strlen(p->param.at[i].name) > width)
             width = (int)strlen(p->param.at[i].name);
-    out_line(o, "");
-    out_line(o, "Parameters (global shape, placement on each axis)");
+    out_line(o, "\nParameters (global shape, placement on each axis)");
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
         if (pm->state_of >= 0)
             continue;
-        const char *place = "";
-        for (int k = 0; k < naxes; k++)
-            place = arena_printf(a, "%s%s=%s ", place, axis[k].name,
-                                 user_axis_placement(p, &pm->type,
-                                                       &axis[k]));
-        out_line(o, "  %-*s  %-34s %s%s%s%s%s  %s", width, pm->name,
+        const char *place = user_placements(p, &pm->type);
+        out_line(o, "  %-*s  %-34s %s%s%s%s%s%s  %s", width, pm->name,
                  arena_printf(a, "%s%s", type_text(a, &pm->type, &p->mesh),
-                              true_shape(p, pm)), place,
-                 pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
+                              true_shape(p, pm)),
+                 place, *place ? " " : "", pm->unit ? "unit " : "",
+                 pm->unit ? pm->unit : "",
                  pm->kept && !pm->shared ? " stays gathered" : "",
                  pm->trainable ? "" : " frozen",
                  diag_where(p->diag, a, pm->loc));
@@ -210,8 +171,8 @@ const char *report_moved(const Program *p, const CollectiveInfo *c)
                               c->op->nargs, how);
 }
 
-static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
-                        int n)
+static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
+                             int n)
 {
     Arena *a = p->arena;
     Phase phase = PH_INIT;
@@ -219,15 +180,13 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
     for (int i = 0; i < n; i++)
         if ((int)strlen(c[i].axis) > width)
             width = (int)strlen(c[i].axis);
-    out_line(o, "");
-    out_line(o, "Collectives, in order (calls per step x bytes per call, on each "
-                "rank)");
+    out_line(o, "\nCollectives, in order (calls per step x bytes per call, on "
+                "each rank)");
     for (int i = 0; i < n; i++) {
         const Op *op = c[i].op;
         if (!i || op->phase != phase)
             out_line(o, " %s", phase_name(op->phase));
         phase = op->phase;
-        Loc loc = op->why.loc.line ? op->why.loc : op->loc;
         const char *moved = report_moved(p, &c[i]);
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
@@ -237,10 +196,50 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
                  c[i].dtype == DT_F32 ? "" : ", in ",
                  c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
                  moved ? "; " : "", moved ? moved : "",
-                 diag_where(p->diag, a, loc));
+                 diag_where(p->diag, a, work_loc(op)));
     }
     if (!n)
         out_line(o, "  none");
+}
+
+/* Lists the low-precision copies of parameters, which stay in memory between
+ * steps. */
+static void copies(Out *o, const Program *p)
+{
+    bool head = false;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *copy = &p->param.at[i];
+        if (copy->init.kind != INIT_COPY)
+            continue;
+        if (!head)
+            out_line(o,
+                     "\nCopies of parameters in %s, written by the optimizer "
+                     "(bytes per rank)",
+                     dtype_name(p->train.precision));
+        head = true;
+        out_line(o, "  %-32s %-34s %s", p->param.at[copy->state_of].name,
+                 type_text(p->arena, &copy->type, &p->mesh),
+                 bytes_text(p->arena, type_local_bytes(&copy->type, &p->mesh)));
+    }
+}
+
+/* Lists the copies between host memory and the device. */
+static void transfers(Out *o, const Program *p)
+{
+    int n;
+    const TransferInfo *x = transfers_of(p, &n);
+    if (n)
+        out_line(o,
+                 "\nFrom and to host memory (copies per step x bytes per "
+                 "copy, on each rank)  (%s)",
+                 diag_where(p->diag, p->arena, p->plan.offload_loc));
+    for (int i = 0; i < n; i++) {
+        if (!i || x[i].op->phase != x[i - 1].op->phase)
+            out_line(o, " %s", phase_name(x[i].op->phase));
+        out_line(o, "  %-5s %-10s %4lld x %-11s %s", x[i].label,
+                 x[i].to_host ? "to host" : "to device", (long long)x[i].count,
+                 bytes_text(p->arena, x[i].bytes), x[i].param->name);
+    }
 }
 
 void report_plan(Out *o, const Program *p, const TargetInfo *t)
@@ -249,14 +248,16 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
     CollectiveInfo *c = collectives_of(p, &n);
     head(o, p, t);
     summary(o, p, t);
-    traffic(o, p, c, n);
-    params(o, p);
-    collectives(o, p, c, n);
+    report_traffic(o, p, "traffic", 12, "step");
+    if (!n)
+        out_line(o, "traffic     none");
+    plan_params(o, p);
+    plan_collectives(o, p, c, n);
     report_groups(o, p);
     report_streams(o, p, c, n);
-    report_copies(o, p);
+    copies(o, p);
     report_saved(o, p);
-    report_transfers(o, p);
+    transfers(o, p);
     report_forward(o, p);
     if (t->target == TARGET_CUDA) {
         report_matmuls(o, p);

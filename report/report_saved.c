@@ -115,8 +115,7 @@ static const char *keep_text(const Program *p, const Checkpoint *c)
 static void checkpoint(Out *o, const Program *p, int item)
 {
     const Checkpoint *c = &p->plan.checkpoint[item];
-    out_line(o, "");
-    out_line(o, "Under checkpoint %s%s  (%s)", checkpoint_text(p->arena, c),
+    out_line(o, "\nUnder checkpoint %s%s  (%s)", checkpoint_text(p->arena, c),
              keep_text(p, c), diag_where(p->diag, p->arena, c->loc));
     out_line(o, " saved");
     int nkept = list_saved(o, p, item);
@@ -130,8 +129,8 @@ static void checkpoint(Out *o, const Program *p, int item)
 
 void report_saved(Out *o, const Program *p)
 {
-    out_line(o, "");
-    out_line(o, "Saved by the forward pass for the backward pass (bytes per rank)");
+    out_line(o, "\nSaved by the forward pass for the backward pass (bytes per "
+                "rank)");
     if (!list_saved(o, p, ANY_ITEM))
         out_line(o, "  nothing");
     for (int i = 0; i < p->plan.ncheckpoints; i++)

@@ -152,8 +152,7 @@ void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)
     const TransferInfo *x = transfers_of(p, &ntransfers);
     if (p->streams < 2 || (!n && !ntransfers))
         return;
-    out_line(o, "");
-    out(o, "Streams:");
+    out(o, "\nStreams:");
     for (int i = 0; i < p->streams; i++)
         if (i != STREAM_HOST || ntransfers)
             out(o, "%s %s", i ? "," : "", stream_name(i));

@@ -8,14 +8,6 @@
  */
 #include "report/report.h"
 
-static const char *number(Arena *a, double x)
-{
-    Out o;
-    out_init(&o, a);
-    out_double(&o, x);
-    return o.text;
-}
-
 /* ", weight decay 0.1 of 7 of 12 parameters" */
 static const char *decay_text(const Program *p)
 {
@@ -29,8 +21,8 @@ static const char *decay_text(const Program *p)
         trained += counts;
         decayed += counts && pm->decay;
     }
-    const char *text =
-        arena_printf(a, ", weight decay %s", number(a, p->train.weight_decay));
+    const char *text = arena_printf(a, ", weight decay %s",
+                                    double_text(a, p->train.weight_decay));
     if (decayed == trained)
         return text;
     return arena_printf(a, "%s of %d of %d parameters", text, decayed,
@@ -49,7 +41,7 @@ static void schedule(Out *o, Arena *a, const LrSchedule *s)
         end = arena_printf(a, "step %lld", (long long)s->steps);
     out_line(o, "            lr falls along %s to %s at %s",
              s->kind == SCHEDULE_LINEAR ? "a line" : "half a cosine",
-             number(a, s->min_lr), end);
+             double_text(a, s->min_lr), end);
 }
 
 void report_train(Out *o, const Program *p)
@@ -57,16 +49,16 @@ void report_train(Out *o, const Program *p)
     Arena *a = p->arena;
     const Train *t = &p->train;
     out(o, "optimizer   %s, lr %s", optimizer_title(t->optimizer),
-        number(a, t->lr));
+        double_text(a, t->lr));
     if (t->momentum > 0)
-        out(o, ", momentum %s", number(a, t->momentum));
+        out(o, ", momentum %s", double_text(a, t->momentum));
     out_line(o, "%s", decay_text(p));
     if (t->clip > 0)
         out_line(o, "            gradients are clipped to a norm of %s",
-                 number(a, t->clip));
+                 double_text(a, t->clip));
     if (t->loss_scale > 0)
         out_line(o, "            the loss is scaled by %s at first",
-                 number(a, t->loss_scale));
+                 double_text(a, t->loss_scale));
     schedule(o, a, &t->schedule);
     if (t->deterministic)
         out_line(o, "            every run computes the same bits");

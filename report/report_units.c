@@ -1,5 +1,5 @@
-/* report_units.c: prints the unit of measurement (bytes, flop, …) and the scope
- * of every number in the JSON.
+/* report_units.c: prints the fields of JSON objects, and the unit of measurement
+ * (bytes, flop, …) and the scope of every number in the JSON.
  *
  *   "units": { "collectives.bytes": {"unit": "bytes", "of": "rank",
  *                                    "per": "call"}, … }
@@ -8,9 +8,50 @@
  * together, each element or operation of the model counted once). `per` is
  * "call", "step", "run" (of a forward program), or null for a quantity that does not depend on time.
  */
+#include "codegen/numbers.h"
 #include "report/report.h"
 
-#include <string.h>
+#include "base/text.h"
+
+/* ---- fields -------------------------------------------------------------- */
+
+void json_name(Out *o, const char *name)
+{
+    char last = o->text[o->size - 1];
+    out(o, "%s\"%s\": ", last == '{' || last == ' ' ? "" : ", ", name);
+}
+
+void json_text(Out *o, const char *name, const char *text)
+{
+    json_name(o, name);
+    if (text)
+        out_json_string(o, text);
+    else
+        out(o, "null");
+}
+
+void json_number(Out *o, const char *name, int64_t n)
+{
+    json_name(o, name);
+    out(o, "%lld", (long long)n);
+}
+
+void json_real(Out *o, const char *name, double x)
+{
+    json_name(o, name);
+    out_double(o, x);
+}
+
+void json_shape(Out *o, int ndim, const int64_t *dim)
+{
+    json_name(o, "shape");
+    out(o, "[");
+    for (int d = 0; d < ndim; d++)
+        out(o, "%s%lld", d ? ", " : "", (long long)dim[d]);
+    out(o, "]");
+}
+
+/* ---- units --------------------------------------------------------------- */
 
 typedef struct KeyUnit {
     const char *key, *unit, *of, *per;
@@ -68,16 +109,11 @@ static const KeyUnit forward[] = {
 static void entry(Out *o, const KeyUnit *u, bool first)
 {
     out(o, "%s\n    ", first ? "" : ",");
-    out_json_string(o, u->key);
-    out(o, ": {\"unit\": ");
-    out_json_string(o, u->unit);
-    out(o, ", \"of\": ");
-    out_json_string(o, u->of);
-    out(o, ", \"per\": ");
-    if (u->per)
-        out_json_string(o, u->per);
-    else
-        out(o, "null");
+    json_name(o, u->key);
+    out(o, "{");
+    json_text(o, "unit", u->unit);
+    json_text(o, "of", u->of);
+    json_text(o, "per", u->per);
     out(o, "}");
 }
 
@@ -95,9 +131,10 @@ void report_units(Out *o, const Program *p)
         for (size_t i = 0; p->forward[k] && i < sizeof forward / sizeof *forward;
              i++) {
             KeyUnit u = forward[i];
-            u.key = arena_printf(p->arena, "%s.%s",
-                                 report_forward_name(p->forward[k]), u.key);
-            if (p->forward[k]->output.n || strncmp(forward[i].key, "tensors", 7))
+            u.key = arena_printf(p->arena, "%s.%s", forward_word(p->forward[k]),
+                                 u.key);
+            if (p->forward[k]->output.n ||
+                !starts_with(forward[i].key, "tensors"))
                 entry(o, &u, false);
         }
     out(o, "\n  },\n");

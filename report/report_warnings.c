@@ -95,8 +95,7 @@ static void implied(const Program *p, Warnings *all)
         const Why *why = &c[i].op->why;
         if (why->origin != ORIGIN_IMPLIED || c[i].op->phase == PH_INIT)
             continue;
-        Warning *w = warning_at(p, all, WARN_COLLECTIVE,
-                                why->loc.line ? why->loc : c[i].op->loc);
+        Warning *w = warning_at(p, all, WARN_COLLECTIVE, work_loc(c[i].op));
         w->ops++;
         w->calls += c[i].count;
         w->bytes += c[i].in_place ? 0 : c[i].count * c[i].bytes;
@@ -215,7 +214,7 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-const char *report_warning_text(const Program *p, const Warning *w)
+static const char *warning_text(const Program *p, const Warning *w)
 {
     Arena *a = p->arena;
     const char *calls = arena_printf(a, "%lld call%s", (long long)w->calls,
@@ -242,7 +241,7 @@ void report_warnings(const Program *p)
     Warnings all = report_find_warnings(p);
     for (int i = 0; i < all.n; i++) {
         const Warning *w = &all.at[i];
-        diag_warning(p->diag, w->loc, "%s", report_warning_text(p, w));
+        diag_warning(p->diag, w->loc, "%s", warning_text(p, w));
         for (const char *at = w->help; at && *at;) {
             size_t n = strcspn(at, "\n");
             diag_help(p->diag, "in 'parallelize': %.*s", (int)n, at);

@@ -36,11 +36,10 @@ static void rows(KernelPrinter *c)
         out_line(c->o, "const int64_t part = %s;", part);
         out_line(c->o, "const int64_t end = (part + 1) * %lld / %lld;",
                  (long long)k->rows, (long long)k->parts);
-        out_line(c->o,
+        out_open(c->o,
                  "for (int64_t %s = part * %lld / %lld; %s < end; "
                  "%s++) {",
                  row, (long long)k->rows, (long long)k->parts, row, row);
-        c->o->indent += 4;
     } else {
         cpu_open_loop(c, row, k->rows, false);
     }
@@ -48,7 +47,7 @@ static void rows(KernelPrinter *c)
     if (block)
         cpu_tail_columns(c);
     cpu_row(c);
-    kernel_close_block(c);
+    out_close(c->o);
 }
 
 static bool units_are_parallel(const Kernel *k)
@@ -72,30 +71,22 @@ static void units(KernelPrinter *c)
     rows(c);
     cpu_end_totals(c, unit);
     if (unit)
-        kernel_close_block(c);
-}
-
-static bool loads(const Kernel *k, int instr, int buffer)
-{
-    return k->instr[instr].code == KERNEL_LOAD &&
-           k->instr[instr].buffer == buffer;
+        out_close(c->o);
 }
 
 /* Whether any statement accesses a buffer. An operand may be unused: x to the
  * power of 0 is the constant 1. */
 static bool is_read(const Kernel *k, int buffer)
 {
-    bool found = k->buffer[buffer].out;
+    bool found = k->buffer[buffer].out ||
+                 kernel_loads(k, k->nkept, k->kept, buffer) ||
+                 kernel_loads(k, k->ncolumn, k->column, buffer);
     for (int p = 0; p < k->nphases; p++) {
-        for (int i = 0; i < k->phase[p].nrow; i++)
-            found |= loads(k, k->phase[p].row[i], buffer);
-        for (int i = 0; i < k->phase[p].nelement; i++)
-            found |= loads(k, k->phase[p].element[i].instr, buffer);
+        const KernelPhase *phase = &k->phase[p];
+        found |= kernel_loads(k, phase->nrow, phase->row, buffer);
+        for (int i = 0; i < phase->nelement; i++)
+            found |= kernel_loads(k, 1, &phase->element[i].instr, buffer);
     }
-    for (int i = 0; i < k->nkept; i++)
-        found |= loads(k, k->kept[i], buffer);
-    for (int i = 0; i < k->ncolumn; i++)
-        found |= loads(k, k->column[i], buffer);
     return found;
 }
 
@@ -116,8 +107,7 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
     kernel_comment(&c, number);
     out_line(o, " */");
     kernel_function(&c, number, "restrict", "");
-    out_line(o, "{");
-    o->indent += 4;
+    out_open(o, "{");
     for (int i = 0; i < c.k->nbuffers; i++)
         if (!is_read(c.k, i))
             out_line(o, "(void)%s;", c.k->buffer[i].name);
@@ -125,8 +115,7 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
         out_line(o, "(void)rt;");
     units(&c);
     cpu_epilogue(&c);
-    o->indent -= 4;
-    out_line(o, "}");
+    out_close(o);
 }
 
 void cpu_kernel_prototype(Out *o, const Program *p, const Op *fused, int number)

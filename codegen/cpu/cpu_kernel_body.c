@@ -36,9 +36,8 @@ void cpu_open_loop(KernelPrinter *c, const char *variable, int64_t n,
     if (parallel)
         out_line(c->o, "#pragma omp parallel for schedule(static) "
                        "num_threads(parc_threads(rt))");
-    out_line(c->o, "for (int64_t %s = 0; %s < %lld; %s++) {", variable,
+    out_open(c->o, "for (int64_t %s = 0; %s < %lld; %s++) {", variable,
              variable, (long long)n, variable);
-    c->o->indent += 4;
 }
 
 /* Whether an int can hold all offsets along the inner axis. */
@@ -61,8 +60,7 @@ static void open_inner(KernelPrinter *c, const char *reductions,
                        const char *begin, const char *end)
 {
     out_line(c->o, "#pragma omp simd%s", reductions);
-    out_line(c->o, "for (%s j = %s; j < %s; j++) {", index_type(c), begin, end);
-    c->o->indent += 4;
+    out_open(c->o, "for (%s j = %s; j < %s; j++) {", index_type(c), begin, end);
 }
 
 void cpu_open_columns(KernelPrinter *c, const char *reductions)
@@ -72,13 +70,11 @@ void cpu_open_columns(KernelPrinter *c, const char *reductions)
     for (int a = 0; a < s->naxes; a++) {
         if (!(s->column >> a & 1) || a == s->pair || a == inner)
             continue;
-        out_line(c->o, "for (int64_t j%d = 0; j%d < %lld; j%d++) {", a, a,
+        out_open(c->o, "for (int64_t j%d = 0; j%d < %lld; j%d++) {", a, a,
                  (long long)s->size[a], a);
-        c->o->indent += 4;
     }
     if (inner < 0) { /* only a pair axis: no loop */
-        out_line(c->o, "{");
-        c->o->indent += 4;
+        out_open(c->o, "{");
         return;
     }
     open_inner(
@@ -94,8 +90,7 @@ void cpu_close_columns(KernelPrinter *c)
     for (int a = 0; a < s->naxes; a++)
         n += (s->column >> a & 1) && a != s->pair;
     for (int i = 0; i < (n ? n : 1); i++) {
-        c->o->indent -= 4;
-        out_line(c->o, "}");
+        out_close(c->o);
     }
 }
 
@@ -112,11 +107,9 @@ static bool walks_along(const KernelPrinter *c, int buffer)
             k->root[r].target == buffer)
             return true;
     for (int p = 0; p < k->nphases; p++)
-        for (int i = 0; i < k->phase[p].nelement; i++) {
-            const KernelInstr *instr = &k->instr[k->phase[p].element[i].instr];
-            if (instr->code == KERNEL_LOAD && instr->buffer == buffer)
+        for (int i = 0; i < k->phase[p].nelement; i++)
+            if (kernel_loads(k, 1, &k->phase[p].element[i].instr, buffer))
                 return true;
-        }
     return false;
 }
 
@@ -137,19 +130,25 @@ static void row_pointers(KernelPrinter *c)
     }
 }
 
-/* A buffer that has both row and column axes is addressed from its row
- * pointer. */
+/* "x_row[j]": in the loop over columns, a buffer that has both row and column
+ * axes is addressed from its row pointer. */
+static const char *column_element(const KernelPrinter *c, const KernelBuffer *b,
+                                  int lane)
+{
+    uint32_t column = c->k->space.column;
+    return arena_printf(c->p->arena, "%s%s[%s]", b->name,
+                        b->axes & ~column ? "_row" : "",
+                        kernel_index(c, b->axes & column, b->stride, lane));
+}
+
 const char *cpu_load_expression(const KernelPrinter *c,
                                 const KernelInstr *instr, char where, int lane)
 {
     const KernelBuffer *b = &c->k->buffer[instr->buffer];
-    uint32_t column = c->k->space.column;
     bool element = where == 't' && kernel_is_element(c->k, b->axes);
-    bool pointer = element && (b->axes & ~column);
-    const char *at = arena_printf(
-        c->p->arena, "%s%s[%s]", b->name, pointer ? "_row" : "",
-        kernel_index(c, element ? b->axes & column : b->axes, b->stride, lane));
-    return kernel_loaded(c, b, at);
+    return kernel_loaded(c, b,
+                         element ? column_element(c, b, lane)
+                                 : kernel_element(c, b, lane));
 }
 
 /* ---- stores and sums ----------------------------------------------------- */
@@ -157,19 +156,13 @@ const char *cpu_load_expression(const KernelPrinter *c,
 static void store(KernelPrinter *c, const KernelRoot *root)
 {
     const KernelBuffer *b = &c->k->buffer[root->target];
-    uint32_t column = c->k->space.column;
-    bool pointer = root->element && (b->axes & ~column);
     char where = root->element ? 't' : 'r';
-    for (int lane = 0; lane < kernel_lanes(c->k, b->axes); lane++)
-        kernel_statement(
-            c, NULL,
-            kernel_stored(
-                c, b,
-                arena_printf(
-                    c->p->arena, "%s%s[%s]", b->name, pointer ? "_row" : "",
-                    kernel_index(c, root->element ? b->axes & column : b->axes,
-                                 b->stride, lane)),
-                kernel_value(c, root->instr, where, lane)));
+    for (int lane = 0; lane < kernel_lanes(c->k, b->axes); lane++) {
+        const char *at = root->element ? column_element(c, b, lane)
+                                       : kernel_element(c, b, lane);
+        const char *x = kernel_value(c, root->instr, where, lane);
+        out_code(c->o, "%s", kernel_stored(c, b, at, x));
+    }
 }
 
 /* r7 += t6, once for each lane of the columns. A maximum is taken over integer
@@ -180,13 +173,12 @@ static void reduce(KernelPrinter *c, const KernelRoot *root)
     const char *sum = kernel_value(c, root->target, 'r', 0);
     for (int lane = 0; lane < kernel_lanes(c->k, c->k->space.column); lane++) {
         const char *x = kernel_value(c, root->instr, 't', lane);
-        const char *text =
-            to->op == OP_max
-                ? arena_printf(c->p->arena,
-                               "%s_key = parc_higher(%s_key, parc_key(%s));",
-                               sum, sum, x)
-                : arena_printf(c->p->arena, "%s += %s;", sum, x);
-        kernel_statement(c, to->source, text);
+        if (to->op == OP_max)
+            kernel_statement(c, to->source,
+                             "%s_key = parc_higher(%s_key, parc_key(%s));", sum,
+                             sum, x);
+        else
+            kernel_statement(c, to->source, "%s += %s;", sum, x);
     }
 }
 
@@ -203,8 +195,7 @@ static void accumulate(KernelPrinter *c, const KernelRoot *root)
                 kernel_index(c, c->k->space.column, total->stride, lane));
         const char *x =
             kernel_value(c, root->instr, root->element ? 't' : 'r', lane);
-        const char *text = kernel_add_to(c, to->op, sum, x);
-        kernel_statement(c, to->source, text);
+        kernel_statement(c, to->source, "%s", kernel_add_to(c, to->op, sum, x));
     }
 }
 
@@ -267,18 +258,10 @@ static void reload(KernelPrinter *c, const KernelStep *step)
 {
     const KernelBuffer *b = &c->k->buffer[step->reload];
     const KernelInstr *instr = &c->k->instr[step->instr];
-    uint32_t column = c->k->space.column;
     for (int lane = 0; lane < kernel_lanes(c->k, instr->axes); lane++)
-        kernel_statement(
-            c, NULL,
-            arena_printf(
-                c->p->arena, "const %s %s = %s;", c_value_type(instr->dtype),
-                kernel_value(c, step->instr, 't', lane),
-                kernel_loaded(c, b,
-                              arena_printf(c->p->arena, "%s%s[%s]", b->name,
-                                           b->axes & ~column ? "_row" : "",
-                                           kernel_index(c, b->axes & column,
-                                                        b->stride, lane)))));
+        out_code(c->o, "const %s %s = %s;", c_value_type(instr->dtype),
+                 kernel_value(c, step->instr, 't', lane),
+                 kernel_loaded(c, b, column_element(c, b, lane)));
 }
 
 /* ---- prefetching --------------------------------------------------------- */
@@ -293,9 +276,7 @@ static bool reads_first(const KernelPrinter *c, int number, int buffer)
     for (int p = 0; p <= number; p++)
         for (int i = 0; i < k->phase[p].nelement; i++) {
             const KernelStep *step = &k->phase[p].element[i];
-            const KernelInstr *instr = &k->instr[step->instr];
-            if (step->reload < 0 && instr->code == KERNEL_LOAD &&
-                instr->buffer == buffer)
+            if (step->reload < 0 && kernel_loads(k, 1, &step->instr, buffer))
                 return p == number;
         }
     return false;
@@ -321,9 +302,8 @@ static bool open_blocks(KernelPrinter *c, int number)
             !reads_first(c, number, i))
             continue;
         if (!any) {
-            out_line(c->o, "for (%s b = 0; b < %lld; b += PARC_AHEAD) {", type,
+            out_open(c->o, "for (%s b = 0; b < %lld; b += PARC_AHEAD) {", type,
                      n);
-            c->o->indent += 4;
             any = true;
         }
         out_line(c->o, "parc_read_ahead(%s_row + b, sizeof *%s_row);", b->name,
@@ -353,18 +333,17 @@ static void phase(KernelPrinter *c, int number)
         open_inner(c, reductions, "b", "end");
     else
         cpu_open_columns(c, reductions);
-    for (int i = 0; i < p->nelement; i++) {
+    for (int i = 0; i < p->nelement; i++)
         if (p->element[i].reload >= 0)
             reload(c, &p->element[i]);
         else
             kernel_compute(c, p->element[i].instr, 't');
-    }
     roots(c, number, true, ROOT_REDUCE);
     roots(c, number, true, ROOT_TOTAL);
     roots(c, number, true, ROOT_STORE);
     cpu_close_columns(c);
     if (blocks)
-        kernel_close_block(c);
+        out_close(c->o);
     end_reductions(c, number);
 }
 

@@ -41,7 +41,6 @@ static const char *total_address(const KernelPrinter *c, const KernelTotal *t,
 
 void cpu_begin_totals(KernelPrinter *c, const char *unit)
 {
-    Arena *a = c->p->arena;
     for (int i = 0; i < c->k->ntotals; i++) {
         const KernelTotal *t = &c->k->total[i];
         const char *start = total_start(c, t);
@@ -54,11 +53,9 @@ void cpu_begin_totals(KernelPrinter *c, const char *unit)
         cpu_open_columns(c, "");
         for (int lane = 0; lane < kernel_lanes(c->k, c->k->space.column);
              lane++)
-            kernel_statement(c, NULL,
-                             arena_printf(a, "a%d[%s] = %s;", t->instr,
-                                          kernel_index(c, c->k->space.column,
-                                                       t->stride, lane),
-                                          start));
+            out_code(c->o, "a%d[%s] = %s;", t->instr,
+                     kernel_index(c, c->k->space.column, t->stride, lane),
+                     start);
         cpu_close_columns(c);
     }
 }
@@ -101,9 +98,8 @@ static void combine_scalar(KernelPrinter *c, const KernelTotal *t,
         out_line(c->o, "    %s = parc_max((float)%s, %s);", sum, sum, item);
     else
         out_line(c->o, "    %s += %s;", sum, item);
-    kernel_statement(
-        c, instr->source,
-        arena_printf(a, "const float e%d = (float)%s;", t->instr, sum));
+    kernel_statement(c, instr->source, "const float e%d = (float)%s;", t->instr,
+                     sum);
 }
 
 /* Adds the column sums of later parts to those of the first part. */
@@ -116,9 +112,8 @@ static void combine_columns(KernelPrinter *c, const KernelTotal *t,
              total_address(c, t, part_unit(c, unit, "0")));
     if (c->k->parts == 1)
         return;
-    out_line(c->o, "for (int part = 1; part < %lld; part++) {",
+    out_open(c->o, "for (int part = 1; part < %lld; part++) {",
              (long long)c->k->parts);
-    c->o->indent += 4;
     out_line(c->o, "const float *more = c%d + part * %lld;", t->instr,
              (long long)c->k->columns);
     cpu_open_columns(c, "");
@@ -126,10 +121,10 @@ static void combine_columns(KernelPrinter *c, const KernelTotal *t,
         const char *at = kernel_index(c, c->k->space.column, t->stride, lane);
         const char *x = arena_printf(a, "c%d[%s]", t->instr, at);
         const char *y = arena_printf(a, "more[%s]", at);
-        kernel_statement(c, NULL, kernel_add_to(c, op, x, y));
+        out_code(c->o, "%s", kernel_add_to(c, op, x, y));
     }
     cpu_close_columns(c);
-    kernel_close_block(c);
+    out_close(c->o);
 }
 
 static void epilogue_store(KernelPrinter *c, const KernelRoot *root)
@@ -139,13 +134,9 @@ static void epilogue_store(KernelPrinter *c, const KernelRoot *root)
     if (instr->code == KERNEL_TOTAL && c->k->total[instr->accumulator].direct)
         return;
     for (int lane = 0; lane < kernel_lanes(c->k, b->axes); lane++)
-        kernel_statement(
-            c, NULL,
-            kernel_stored(
-                c, b,
-                arena_printf(c->p->arena, "%s[%s]", b->name,
-                             kernel_index(c, b->axes, b->stride, lane)),
-                kernel_value(c, root->instr, 'e', lane)));
+        out_code(c->o, "%s",
+                 kernel_stored(c, b, kernel_element(c, b, lane),
+                               kernel_value(c, root->instr, 'e', lane)));
 }
 
 static void epilogue_stores(KernelPrinter *c, bool element)
@@ -168,7 +159,6 @@ static bool epilogue_has_columns(const Kernel *k)
 
 static void epilogue_columns(KernelPrinter *c)
 {
-    Arena *a = c->p->arena;
     cpu_open_columns(c, "");
     for (int i = 0; i < c->k->ntotals; i++) {
         const KernelTotal *t = &c->k->total[i];
@@ -176,12 +166,10 @@ static void epilogue_columns(KernelPrinter *c)
         for (int lane = 0; t->columns && !t->direct &&
                            lane < kernel_lanes(c->k, c->k->space.column);
              lane++)
-            kernel_statement(c, instr->source,
-                             arena_printf(a, "const float %s = c%d[%s];",
-                                          kernel_value(c, t->instr, 'e', lane),
-                                          t->instr,
-                                          kernel_index(c, c->k->space.column,
-                                                       t->stride, lane)));
+            kernel_statement(
+                c, instr->source, "const float %s = c%d[%s];",
+                kernel_value(c, t->instr, 'e', lane), t->instr,
+                kernel_index(c, c->k->space.column, t->stride, lane));
     }
     for (int i = 0; i < c->k->ncolumn; i++)
         kernel_compute(c, c->k->column[i], 'e');
@@ -232,5 +220,5 @@ void cpu_epilogue(KernelPrinter *c)
     if (epilogue_has_columns(k))
         epilogue_columns(c);
     if (unit)
-        kernel_close_block(c);
+        out_close(c->o);
 }

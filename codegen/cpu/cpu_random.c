@@ -61,12 +61,11 @@ void cpu_random_rows(KernelPrinter *c, int phase)
         int inner = kernel_inner_axis(k);
         long long n = (long long)k->space.size[inner];
         out_line(c->o, "float u%d[%lld];", i, n);
-        const char *call = arena_printf(
-            a, "parc_random_row(u%d, %s, %lld, %s, %s);", i,
+        kernel_statement(
+            c, instr->source, "parc_random_row(u%d, %s, %lld, %s, %s);", i,
             kernel_value(c, instr->arg[0], 'r', 0),
             (long long)op_attr(instr->source, "site").i,
             kernel_random_index(c, instr, instr->axes & ~(1u << inner), 'r', 0),
             k->space.tail ? "columns" : arena_printf(a, "%lld", n));
-        kernel_statement(c, instr->source, call);
     }
 }

@@ -21,7 +21,7 @@ typedef struct CudaKernels {
     VEC(const char *) symbol;
 } CudaKernels;
 
-/* The number of a symbol; a new symbol is added. */
+/* cuda_launch.c: the number of a symbol; a new symbol is added. */
 int cuda_kernel_number(CudaKernels *k, const char *symbol);
 
 /* cuda_launch.c: the kernels of fused ops, the functions that launch them, and

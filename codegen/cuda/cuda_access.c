@@ -78,22 +78,12 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
 
 /* ---- memory that two buffers share --------------------------------------- */
 
-static bool is_loaded_by(const Kernel *k, int n, const int *instr, int buffer)
-{
-    for (int i = 0; i < n; i++)
-        if (k->instr[instr[i]].code == KERNEL_LOAD &&
-            k->instr[instr[i]].buffer == buffer)
-            return true;
-    return false;
-}
-
-/* Whether a row value is picked (KERNEL_PICK) from a buffer's elements. */
 bool cuda_is_picked(const CudaPlan *c, const CudaPhase *phase, int buffer)
 {
     const Kernel *k = c->k;
     for (int i = 0; i < phase->nrow; i++)
         if (k->instr[phase->row[i]].code == KERNEL_PICK &&
-            is_loaded_by(k, 1, &k->instr[phase->row[i]].arg[0], buffer))
+            kernel_loads(k, 1, &k->instr[phase->row[i]].arg[0], buffer))
             return true;
     return false;
 }
@@ -106,19 +96,19 @@ static int last_read(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;
     int last = -1;
-    if (is_loaded_by(k, k->nkept, k->kept, buffer) ||
-        is_loaded_by(k, k->ncolumn, k->column, buffer))
+    if (kernel_loads(k, k->nkept, k->kept, buffer) ||
+        kernel_loads(k, k->ncolumn, k->column, buffer))
         return c->nphases;
     for (int p = 0; p < c->nphases; p++) {
         const CudaPhase *phase = &c->phase[p];
-        if (is_loaded_by(k, phase->nrow, phase->row, buffer) &&
+        if (kernel_loads(k, phase->nrow, phase->row, buffer) &&
             (c->form != CUDA_FLAT || k->space.column))
             return c->nphases;
         if (cuda_is_picked(c, phase, buffer) && last < p + 1)
             last = p + 1;
         for (int i = 0; i < phase->nsteps; i++)
             if (!phase->step[i].kept &&
-                is_loaded_by(k, 1, &phase->step[i].instr, buffer) && last < p)
+                kernel_loads(k, 1, &phase->step[i].instr, buffer) && last < p)
                 last = p;
     }
     return last;

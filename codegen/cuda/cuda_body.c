@@ -49,10 +49,9 @@ static void reduce(CudaPrinter *c, const KernelRoot *root)
     const KernelInstr *to = &k->instr[root->target];
     for (int lane = 0; lane < c->plan->lanes; lane++) {
         const char *sum = kernel_value(&c->text, root->target, 'r', 0);
-        kernel_statement(
-            &c->text, to->source,
-            kernel_add_to(&c->text, to->op, sum,
-                          kernel_value(&c->text, root->instr, 't', lane)));
+        const char *x = kernel_value(&c->text, root->instr, 't', lane);
+        kernel_statement(&c->text, to->source, "%s",
+                         kernel_add_to(&c->text, to->op, sum, x));
     }
 }
 
@@ -65,18 +64,16 @@ static void accumulate(CudaPrinter *c, const KernelRoot *root)
         const char *sum =
             columns ? cuda_column_sum(c, root->target, lane)
                     : arena_printf(c->text.p->arena, "a%d", root->target);
-        kernel_statement(
-            &c->text, to->source,
-            kernel_add_to(&c->text, to->op, sum,
-                          kernel_value(&c->text, root->instr,
-                                       root->element ? 't' : 'r', lane)));
+        const char *x = kernel_value(&c->text, root->instr,
+                                     root->element ? 't' : 'r', lane);
+        kernel_statement(&c->text, to->source, "%s",
+                         kernel_add_to(&c->text, to->op, sum, x));
     }
 }
 
 static void store(CudaPrinter *c, const KernelRoot *root)
 {
     const KernelBuffer *b = &c->plan->k->buffer[root->target];
-    Arena *a = c->text.p->arena;
     for (int lane = 0; lane < kernel_lanes(c->plan->k, b->axes); lane++) {
         const char *value = kernel_value(&c->text, root->instr,
                                          root->element ? 't' : 'r', lane);
@@ -86,10 +83,7 @@ static void store(CudaPrinter *c, const KernelRoot *root)
         else
             out_code(c->text.o, "%s",
                      kernel_stored(&c->text, b,
-                                   arena_printf(a, "%s[%s]", kernel_buffer(&c->text, b),
-                                                kernel_index(&c->text, b->axes,
-                                                             b->stride, lane)),
-                                   value));
+                                   kernel_element(&c->text, b, lane), value));
     }
 }
 
@@ -214,7 +208,7 @@ static void end_reductions(CudaPrinter *c, int phase)
 {
     if (!c->plan->phase[phase].reductions)
         return;
-    if (c->plan->group == 32) {
+    if (c->plan->group == CUDA_WARP) {
         each_reduction(c, phase, NULL, NULL);
         return;
     }
@@ -251,8 +245,7 @@ static void row_roots(CudaPrinter *c, int phase)
         bool guard =
             *first && (root->kind == ROOT_STORE || c->plan->form == CUDA_FLAT);
         if (guard && !opened)
-            opened = cuda_open_block(
-                c, arena_printf(c->text.p->arena, "if (%s) {", first));
+            opened = cuda_open_block(c, "if (%s) {", first);
         if (!guard && opened)
             cuda_close_blocks(c, opened--);
         if (root->kind == ROOT_STORE)

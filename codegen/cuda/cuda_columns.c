@@ -3,6 +3,8 @@
  * and over the edge of a ragged row (cuda_ragged.c). */
 #include "codegen/cuda/cuda_kernel.h"
 
+#include <stdarg.h>
+
 /* Two iterations of a loop that reads at most IN_FLIGHT bytes in each are
  * unrolled; a loop of few iterations that read at most AT_ONCE bytes together
  * is unrolled fully. */
@@ -18,17 +20,19 @@ const char *cuda_column_type(const CudaPlan *c)
     return c->columns < INT32_MAX / 4 / stride ? "int" : "int64_t";
 }
 
-int cuda_open_block(CudaPrinter *c, const char *line)
+int cuda_open_block(CudaPrinter *c, const char *fmt, ...)
 {
-    out_line(c->text.o, "%s", line);
-    c->text.o->indent += 4;
+    va_list ap;
+    va_start(ap, fmt);
+    out_open(c->text.o, "%s", arena_vprintf(c->text.p->arena, fmt, ap));
+    va_end(ap);
     return 1;
 }
 
 void cuda_close_blocks(CudaPrinter *c, int n)
 {
     while (n-- > 0)
-        kernel_close_block(&c->text);
+        out_close(c->text.o);
 }
 
 void cuda_split_columns(CudaPrinter *c, const char *from)
@@ -45,11 +49,9 @@ void cuda_split_columns(CudaPrinter *c, const char *from)
  * loop is unrolled. */
 static bool has_arrays(const CudaPlan *p)
 {
-    bool any = false;
+    bool any = cuda_column_totals(p) > 0;
     for (int i = 0; i < p->k->ninstrs; i++)
         any |= p->keep[i];
-    for (int i = 0; i < p->k->ntotals; i++)
-        any |= p->k->total[i].columns;
     return any && p->place == CUDA_REGISTERS;
 }
 
@@ -98,16 +100,15 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
          * registers. */
         out_line(c->text.o, loads > IN_FLIGHT ? "PARC_ROLL" : "PARC_UNROLL_2");
         opened += cuda_open_block(
-            c, arena_printf(a, "for (%s %s = %s; %s < %lld; %s += %lld) {",
-                            type, name, first, name, (long long)end,
-                            name, (long long)step));
+            c, "for (%s %s = %s; %s < %lld; %s += %lld) {", type, name, first,
+            name, (long long)end, name, (long long)step);
         cuda_split_columns(c, name);
         return opened;
     }
     if (p->slots > 1) {
         out_line(c->text.o, "PARC_UNROLL");
-        opened += cuda_open_block(
-            c, arena_printf(a, "for (int s = 0; s < %d; s++) {", p->slots));
+        opened +=
+            cuda_open_block(c, "for (int s = 0; s < %d; s++) {", p->slots);
         first = arena_printf(a, "%s(s * %d + t)%s", lead, p->group,
                              p->vector > 1 ? arena_printf(a, " * %d", p->vector)
                                            : "");
@@ -116,8 +117,7 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
     }
     declare_column(c, name, first);
     if (p->columns % step)
-        opened += cuda_open_block(
-            c, arena_printf(a, "if (%s < %lld) {", name, (long long)end));
+        opened += cuda_open_block(c, "if (%s < %lld) {", name, (long long)end);
     cuda_split_columns(c, name);
     return opened;
 }
@@ -129,9 +129,7 @@ int cuda_open_vector(CudaPrinter *c)
         return 0;
     c->text.inner = "(j + e)";
     out_line(c->text.o, "PARC_UNROLL");
-    return cuda_open_block(c, arena_printf(c->text.p->arena,
-                                           "for (int e = 0; e < %d; e++) {",
-                                           p->vector));
+    return cuda_open_block(c, "for (int e = 0; e < %d; e++) {", p->vector);
 }
 
 void cuda_close_vector(CudaPrinter *c, int opened)
@@ -155,7 +153,6 @@ void cuda_name_lead(CudaPrinter *c)
 int cuda_open_edge(CudaPrinter *c, const char *turn)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
     const char *type = cuda_column_type(p);
     if (*cuda_lead(p))
         out_line(c->text.o,
@@ -164,8 +161,7 @@ int cuda_open_edge(CudaPrinter *c, const char *turn)
     else
         out_line(c->text.o, "const %s j = %s + %lld;", type, turn,
                  (long long)(p->length / p->vector * p->vector));
-    return cuda_open_block(
-        c, arena_printf(a, "if (j < %lld) {", (long long)p->length));
+    return cuda_open_block(c, "if (j < %lld) {", (long long)p->length);
 }
 
 const char *cuda_flat_column(const CudaPrinter *c)

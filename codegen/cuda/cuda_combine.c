@@ -1,6 +1,6 @@
 /* cuda_combine.c: prints the second kernel of sums over rows, which adds the
  * partial sums of the blocks of the first kernel (cuda_sums.c). */
-#include "codegen/cuda/cuda_sums.h"
+#include "codegen/cuda/cuda_kernel.h"
 
 /* ---- the second kernel --------------------------------------------------- */
 
@@ -23,8 +23,8 @@ static void combine_scalar(CudaPrinter *c, const KernelTotal *t)
         cuda_at_offset(a, part_of(p, a), t->offset));
     out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
     out_line(c->text.o,
-             "for (int part = lane_index(); part < %lld; part += 32)",
-             (long long)p->parts);
+             "for (int part = lane_index(); part < %lld; part += %d)",
+             (long long)p->parts, CUDA_WARP);
     out_line(c->text.o, "    %s",
              kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
     cuda_name_sum(
@@ -44,10 +44,9 @@ static void combine_columns(CudaPrinter *c, const KernelTotal *t, int lane)
         cuda_at_offset(a, cuda_flat_column(c), t->offset + lane * p->columns));
     out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
     int opened = 0;
-    if (p->columns % 32)
-        opened = cuda_open_block(c, arena_printf(a, "if (%s < %lld) {",
-                                                 cuda_flat_column(c),
-                                                 (long long)p->columns));
+    if (p->columns % CUDA_WARP)
+        opened = cuda_open_block(c, "if (%s < %lld) {", cuda_flat_column(c),
+                                 (long long)p->columns);
     out_line(c->text.o, "for (int part = %s; part < %lld; part += %d)",
              p->combine_warps > 1 ? "warp_index()" : "0", (long long)p->parts,
              p->combine_warps);
@@ -84,7 +83,8 @@ static void open_combine(CudaPrinter *c, bool columns)
     for (int i = 0; i < p->k->ntotals; i++)
         if (p->k->total[i].columns && p->combine_warps > 1)
             out_line(c->text.o, "PARC_SHARED float sum%d[%d][%d];",
-                     p->k->total[i].instr, p->combine_warps, 32 * p->lanes);
+                     p->k->total[i].instr, p->combine_warps,
+                     CUDA_WARP * p->lanes);
     if (p->units > 1) {
         out_line(c->text.o, "const int64_t unit = %s%s;", c->block,
                  tiles > 1 ? arena_printf(a, " / %lld", (long long)tiles) : "");
@@ -99,7 +99,7 @@ static void open_combine(CudaPrinter *c, bool columns)
                             (long long)tiles);
     out_line(c->text.o, "const %s %s = %slane_index();", cuda_column_type(p),
              cuda_flat_column(c),
-             tiles > 1 ? arena_printf(a, "%s * 32 + ", tile) : "");
+             tiles > 1 ? arena_printf(a, "%s * %d + ", tile, CUDA_WARP) : "");
     cuda_split_columns(c, cuda_flat_column(c));
 }
 
@@ -124,7 +124,7 @@ void cuda_combine(CudaPrinter *c)
                                      : "thread_index() == 0");
     if (!columns)
         return;
-    if (p->columns % 32) {
+    if (p->columns % CUDA_WARP) {
         out_line(c->text.o, "if (%s >= %lld)", cuda_flat_column(c),
                  (long long)p->columns);
         out_line(c->text.o, "    return;");

@@ -17,24 +17,13 @@ static int passes(const CudaPlan *c, int buffer)
     for (int p = 0; p < c->nphases; p++) {
         const CudaPhase *phase = &c->phase[p];
         bool reads = false;
-        for (int i = 0; i < phase->nsteps; i++) {
-            const KernelInstr *instr = &k->instr[phase->step[i].instr];
-            reads |= !phase->step[i].kept && instr->code == KERNEL_LOAD &&
-                     instr->buffer == buffer;
-        }
+        for (int i = 0; i < phase->nsteps; i++)
+            reads |= !phase->step[i].kept &&
+                     kernel_loads(k, 1, &phase->step[i].instr, buffer);
         n += reads;
     }
     bool rows = c->units * c->rows > 1;
     return shared && rows && n > 1 ? 1 : n;
-}
-
-static bool is_loaded(const Kernel *k, int n, const int *instr, int buffer)
-{
-    for (int i = 0; i < n; i++)
-        if (k->instr[instr[i]].code == KERNEL_LOAD &&
-            k->instr[instr[i]].buffer == buffer)
-            return true;
-    return false;
 }
 
 /* Row values and operands of the epilogue: small, read once. (A picked element
@@ -43,10 +32,10 @@ static bool is_loaded(const Kernel *k, int n, const int *instr, int buffer)
 static bool is_read_aside(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;
-    bool any = is_loaded(k, k->nkept, k->kept, buffer) ||
-               is_loaded(k, k->ncolumn, k->column, buffer);
+    bool any = kernel_loads(k, k->nkept, k->kept, buffer) ||
+               kernel_loads(k, k->ncolumn, k->column, buffer);
     for (int p = 0; p < c->nphases; p++)
-        any |= is_loaded(k, c->phase[p].nrow, c->phase[p].row, buffer) ||
+        any |= kernel_loads(k, c->phase[p].nrow, c->phase[p].row, buffer) ||
                cuda_is_picked(c, &c->phase[p], buffer);
     return any;
 }

@@ -6,7 +6,7 @@
  *                            or of all blocks (cuda_combine.c)
  *   out[i0] = sum3 / n;      the epilogue
  */
-#include "codegen/cuda/cuda_sums.h"
+#include "codegen/cuda/cuda_kernel.h"
 
 const char *cuda_sum_start(const CudaPlan *p, int instr)
 {
@@ -31,16 +31,12 @@ const char *cuda_at_offset(Arena *a, const char *name, int64_t offset)
 
 bool cuda_has_columns(const CudaPlan *p)
 {
-    bool any = p->k->ncolumn > 0;
-    for (int i = 0; i < p->k->ntotals; i++)
-        any |= p->k->total[i].columns;
-    return any;
+    return p->k->ncolumn > 0 || cuda_column_totals(p) > 0;
 }
 
 static void epilogue_stores(CudaPrinter *c, bool element)
 {
     const Kernel *k = c->plan->k;
-    Arena *a = c->text.p->arena;
     for (int r = 0; r < k->nroots; r++) {
         const KernelRoot *root = &k->root[r];
         const KernelBuffer *b = &k->buffer[root->target];
@@ -50,10 +46,7 @@ static void epilogue_stores(CudaPrinter *c, bool element)
         for (int lane = 0; lane < kernel_lanes(k, b->axes); lane++)
             out_code(
                 c->text.o, "%s",
-                kernel_stored(&c->text, b,
-                              arena_printf(a, "%s[%s]", kernel_buffer(&c->text, b),
-                                           kernel_index(&c->text, b->axes,
-                                                        b->stride, lane)),
+                kernel_stored(&c->text, b, kernel_element(&c->text, b, lane),
                               kernel_value(&c->text, root->instr, 'e', lane)));
     }
 }
@@ -71,8 +64,7 @@ void cuda_epilogue_scalars(CudaPrinter *c, const char *one)
                !k->root[r].element;
     if (!any)
         return;
-    int opened =
-        cuda_open_block(c, arena_printf(c->text.p->arena, "if (%s) {", one));
+    int opened = cuda_open_block(c, "if (%s) {", one);
     epilogue_stores(c, false);
     cuda_close_blocks(c, opened);
 }
@@ -87,8 +79,6 @@ void cuda_epilogue_column(CudaPrinter *c)
 void cuda_name_sum(CudaPrinter *c, int instr, int lane, const char *text)
 {
     const KernelInstr *i = &c->plan->k->instr[instr];
-    kernel_statement(&c->text, i->source,
-                     arena_printf(c->text.p->arena, "const float %s = %s;",
-                                  kernel_value(&c->text, instr, 'e', lane),
-                                  text));
+    kernel_statement(&c->text, i->source, "const float %s = %s;",
+                     kernel_value(&c->text, instr, 'e', lane), text);
 }

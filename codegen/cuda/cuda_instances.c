@@ -12,11 +12,13 @@
  *   #undef EMBEDDING_BYTES
  *   #undef EMBEDDING_NAME
  */
+#include <stdarg.h>
 #include <string.h>
 
 #include "codegen/c_text.h"
 #include "codegen/contraction.h"
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/cuda_kernel.h"
 #include "codegen/numbers.h"
 #include "runtime/cuda/attention/rt_attention_plan.h"
 #include "runtime/cuda/core/rt_instances.h"
@@ -58,7 +60,7 @@ static FloatName float_name(DType t)
 /* ---- one instance -------------------------------------------------------- */
 
 /* Begins an instance. Returns false if the file already contains it. */
-static bool begin(Instances *in, const char *name)
+static bool begin_instance(Instances *in, const char *name)
 {
     for (int i = 0; i < in->done.n; i++)
         if (!strcmp(in->done.at[i], name))
@@ -68,14 +70,18 @@ static bool begin(Instances *in, const char *name)
     return true;
 }
 
-static void define(Instances *in, const char *name, const char *value)
+__attribute__((format(printf, 3, 4)))
+static void define(Instances *in, const char *name, const char *fmt, ...)
 {
-    in->macro[in->nmacros++] = (Macro){name, value};
+    va_list ap;
+    va_start(ap, fmt);
+    in->macro[in->nmacros++] = (Macro){name, arena_vprintf(in->arena, fmt, ap)};
+    va_end(ap);
 }
 
 static void define_number(Instances *in, const char *name, int64_t value)
 {
-    define(in, name, arena_printf(in->arena, "%lld", (long long)value));
+    define(in, name, "%lld", (long long)value);
 }
 
 static void include(Instances *in, const char *file)
@@ -117,12 +123,11 @@ static void attention_macros(Instances *in, const char *suffix,
                              const char *twin, const AttentionKind *k)
 {
     FloatName f = float_name(k->dtype);
-    define(in, "ATTENTION_NAME(kernel)",
-           arena_printf(in->arena, "attention_##kernel##%s_%s", twin, suffix));
-    define(in, "ATTENTION_TYPE", f.tile);
-    define(in, "ATTENTION_ELEMENT", f.element);
-    define(in, "ATTENTION_READ",
-           arena_printf(in->arena, "parc_read_%s", f.name));
+    define(in, "ATTENTION_NAME(kernel)", "attention_##kernel##%s_%s", twin,
+           suffix);
+    define(in, "ATTENTION_TYPE", "%s", f.tile);
+    define(in, "ATTENTION_ELEMENT", "%s", f.element);
+    define(in, "ATTENTION_READ", "parc_read_%s", f.name);
     define_number(in, "ATTENTION_D", k->d);
     define_number(in, "ATTENTION_E", k->e);
     define_number(in, "ATTENTION_CAUSAL", k->causal);
@@ -139,7 +144,8 @@ static void tile_macros(Instances *in, int which, const AttentionPlan *p)
     Arena *a = in->arena;
     define_number(in, arena_printf(a, "%s_ROWS", prefix), t->rows);
     define_number(in, arena_printf(a, "%s_WARPS", prefix), t->warps);
-    define_number(in, arena_printf(a, "%s_THREADS", prefix), t->warps * 32);
+    define_number(in, arena_printf(a, "%s_THREADS", prefix),
+                  t->warps * CUDA_WARP);
     define_number(in, arena_printf(a, "%s_BLOCKS", prefix), t->blocks);
     define_number(in, arena_printf(a, "%s_%s", prefix, name[which][1]),
                   t->step);
@@ -158,7 +164,7 @@ static void attention_forward(Instances *in, const AttentionKind *k)
 {
     AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
     const char *suffix = arena_strdup(in->arena, p.suffix);
-    if (!begin(in, suffix))
+    if (!begin_instance(in, suffix))
         return;
     attention_macros(in, suffix, "", k);
     tile_macros(in, ATTENTION_FORWARD, &p);
@@ -173,7 +179,7 @@ static void attention_grad(Instances *in, const AttentionKind *k)
     AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
     AttentionPlan least = attention_plan(k, RT_BLOCK_LEAST);
     const char *suffix = arena_strdup(in->arena, p.suffix);
-    if (!begin(in, arena_printf(in->arena, "%s grad", suffix)))
+    if (!begin_instance(in, arena_printf(in->arena, "%s grad", suffix)))
         return;
     attention_macros(in, suffix, "", k);
     define_number(in, "DELTA_THREADS", ATTENTION_DELTA_THREADS);
@@ -218,11 +224,10 @@ static void embedding(Instances *in, int64_t row_bytes)
 {
     const char *unit =
         arena_printf(in->arena, "%d", rt_instance_unit(row_bytes));
-    if (!begin(in, arena_printf(in->arena, "embedding %s", unit)))
+    if (!begin_instance(in, arena_printf(in->arena, "embedding %s", unit)))
         return;
-    define(in, "EMBEDDING_BYTES", unit);
-    define(in, "EMBEDDING_NAME(kernel)",
-           arena_printf(in->arena, "kernel##_%s", unit));
+    define(in, "EMBEDDING_BYTES", "%s", unit);
+    define(in, "EMBEDDING_NAME(kernel)", "kernel##_%s", unit);
     include(in, "embedding.cuh");
     kernel(in, "embedding", unit);
 }
@@ -232,13 +237,12 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
     FloatName f = float_name(dtype);
     int columns = rt_instance_columns(width, f.bytes);
     const char *suffix = arena_printf(in->arena, "%s_%d", f.name, columns);
-    if (!begin(in, arena_printf(in->arena, "embedding_grad %s", suffix)))
+    if (!begin_instance(in,
+                        arena_printf(in->arena, "embedding_grad %s", suffix)))
         return;
-    define(in, "EMBEDDING_NAME(kernel)",
-           arena_printf(in->arena, "kernel##_%s", suffix));
-    define(in, "EMBEDDING_ELEMENT", f.element);
-    define(in, "EMBEDDING_READ",
-           arena_printf(in->arena, "parc_read_%s", f.name));
+    define(in, "EMBEDDING_NAME(kernel)", "kernel##_%s", suffix);
+    define(in, "EMBEDDING_ELEMENT", "%s", f.element);
+    define(in, "EMBEDDING_READ", "parc_read_%s", f.name);
     define_number(in, "EMBEDDING_COLUMNS", columns);
     include(in, "embedding_grad.cuh");
     kernel(in, "embedding_grad", suffix);
@@ -248,23 +252,22 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
  * decides at run time which one is used. */
 static void copies(Instances *in)
 {
-    for (int bytes = 2; bytes <= 16; bytes *= 2) {
+    for (int bytes = 2; bytes <= VECTOR_BYTES; bytes *= 2) {
         const char *unit = arena_printf(in->arena, "%d", bytes);
-        if (!begin(in, arena_printf(in->arena, "copy %s", unit)))
+        if (!begin_instance(in, arena_printf(in->arena, "copy %s", unit)))
             return;
-        define(in, "COPY_BYTES", unit);
-        define(in, "COPY_NAME(kernel)",
-               arena_printf(in->arena, "kernel##_%s", unit));
+        define(in, "COPY_BYTES", "%s", unit);
+        define(in, "COPY_NAME(kernel)", "kernel##_%s", unit);
         include(in, "copy.cuh");
         kernel(in, "copy_box", unit);
-        if (bytes < 16)
+        if (bytes < VECTOR_BYTES)
             kernel(in, "copy_turn", unit);
     }
 }
 
 static void split_key(Instances *in)
 {
-    if (!begin(in, "split_key"))
+    if (!begin_instance(in, "split_key"))
         return;
     include(in, "split_key.cuh");
     cuda_kernel_number(in->kernels, "split_key");
@@ -308,21 +311,18 @@ static void contract(Instances *in, const Op *op)
     rt_instance_contract(symbol, names, c.nletters,
                          (const int64_t(*)[4])letter);
     const char *name = arena_strdup(in->arena, symbol);
-    if (!begin(in, name))
+    if (!begin_instance(in, name))
         return;
-    define(in, "CONTRACT_NAME", name);
+    define(in, "CONTRACT_NAME", "%s", name);
     for (int i = 0; i < 3; i++)
-        define(in, arena_printf(in->arena, "CONTRACT_%s", side[i]),
+        define(in, arena_printf(in->arena, "CONTRACT_%s", side[i]), "%s",
                f[i].element);
-    define(in, "CONTRACT_READ_A",
-           arena_printf(in->arena, "parc_read_%s", names[0]));
-    define(in, "CONTRACT_READ_B",
-           arena_printf(in->arena, "parc_read_%s", names[1]));
-    define(in, "CONTRACT_WRITE",
-           arena_printf(in->arena, "parc_write_%s", names[2]));
+    define(in, "CONTRACT_READ_A", "parc_read_%s", names[0]);
+    define(in, "CONTRACT_READ_B", "parc_read_%s", names[1]);
+    define(in, "CONTRACT_WRITE", "parc_write_%s", names[2]);
     define_number(in, "CONTRACT_KEPT", kept);
     define_number(in, "CONTRACT_SUMMED", c.nletters - kept);
-    define(in, "CONTRACT_LETTERS", letters_text(in, &c));
+    define(in, "CONTRACT_LETTERS", "%s", letters_text(in, &c));
     include(in, "contract.cuh");
     cuda_kernel_number(in->kernels, name);
 }
@@ -368,23 +368,16 @@ static void instances_of(Instances *in, const Op *op)
 
 static void region(Instances *in, const Region *r)
 {
-    for (const Op *op = r->first; op; op = op->next) {
+    for (const Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop)
             region(in, op->body);
         else
             instances_of(in, op);
-    }
-}
-
-static void program(const Program *p, void *context)
-{
-    Instances *in = context;
-    in->p = p;
-    region(in, p->step);
 }
 
 void cuda_instances_emit(Out *cu, const Program *p, CudaKernels *k)
 {
     Instances in = {.o = cu, .kernels = k, .arena = p->arena};
-    programs_each(p, program, &in);
+    for (in.p = p; in.p; in.p = program_next(in.p))
+        region(&in, in.p->step);
 }

@@ -12,14 +12,15 @@ static void declare_sums(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     for (int r = 0; r < p->k->nroots; r++)
-        if (p->k->root[r].kind == ROOT_REDUCE && p->group > 32)
-            out_line(c->text.o, "PARC_SHARED float sum%d%s[32];",
-                     p->k->root[r].target, cuda_alternates(p) ? "[2]" : "");
+        if (p->k->root[r].kind == ROOT_REDUCE && p->group > CUDA_WARP)
+            out_line(c->text.o, "PARC_SHARED float sum%d%s[%d];",
+                     p->k->root[r].target, cuda_alternates(p) ? "[2]" : "",
+                     CUDA_WARP);
     for (int i = 0; i < p->k->ntotals; i++)
-        if (!p->k->total[i].columns && p->threads > 32 &&
+        if (!p->k->total[i].columns && p->threads > CUDA_WARP &&
             !(p->uniform[i] && p->groups == 1))
-            out_line(c->text.o, "PARC_SHARED float sum%d[32];",
-                     p->k->total[i].instr);
+            out_line(c->text.o, "PARC_SHARED float sum%d[%d];",
+                     p->k->total[i].instr, CUDA_WARP);
 }
 
 /* Declares the values that are kept on the chip between phases: 16-bit elements
@@ -87,7 +88,6 @@ static void split_vector(CudaPrinter *c, uint32_t axes)
 static void ragged_turns(CudaPrinter *c, uint32_t axes)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
     int64_t vectors = p->length / p->vector, turns = cuda_row_turns(p);
     const char *type = cuda_column_type(p), *lead = cuda_lead(p), *turn = "at";
     axes |= p->outer;
@@ -98,18 +98,16 @@ static void ragged_turns(CudaPrinter *c, uint32_t axes)
         kernel_split_index(&c->text, axes, "at", turns);
     }
     cuda_name_lead(c);
-    int opened = cuda_open_block(
-        c, arena_printf(a, "if (%s < %lld) {", turn, (long long)vectors));
+    int opened =
+        cuda_open_block(c, "if (%s < %lld) {", turn, (long long)vectors);
     out_line(c->text.o, "const %s j = %s%s%s * %d;", type, lead,
              *lead ? " + " : "", turn, p->vector);
     if (*lead)
-        opened += cuda_open_block(
-            c, arena_printf(a, "if (j < %lld) {",
-                            (long long)(p->length - p->vector + 1)));
+        opened += cuda_open_block(c, "if (j < %lld) {",
+                                  (long long)(p->length - p->vector + 1));
     cuda_body(c);
     cuda_close_blocks(c, opened);
-    opened = cuda_open_block(
-        c, arena_printf(a, "if (%s >= %lld) {", turn, (long long)vectors));
+    opened = cuda_open_block(c, "if (%s >= %lld) {", turn, (long long)vectors);
     out_line(c->text.o, "const %s u = %s - %lld;", type, turn,
              (long long)vectors);
     opened += cuda_open_edge(c, "u");
@@ -195,10 +193,9 @@ static void flat_sums(CudaPrinter *c)
     if (p->parts > 1)
         first = arena_printf(a, "%spart * %d + thread_index()",
                              small ? "(int)" : "", p->threads);
-    int opened = cuda_open_block(
-        c, arena_printf(a, "for (%s at = %s; at < %lld; at += %lld) {",
-                        small ? "int" : "int64_t", first, (long long)n,
-                        (long long)step));
+    int opened = cuda_open_block(c, "for (%s at = %s; at < %lld; at += %lld) {",
+                                 small ? "int" : "int64_t", first, (long long)n,
+                                 (long long)step);
     take_turn(c, p->summed);
     cuda_close_blocks(c, opened);
     cuda_end_totals(c);
@@ -278,12 +275,10 @@ static void row_sums(CudaPrinter *c)
     cuda_ahead(c);
     if (p->groups > 1)
         first = *first == '0' ? "group" : arena_printf(a, "%s + group", first);
-    if (p->form == CUDA_TILES && p->columns % (32 * p->vector))
-        opened += cuda_open_block(
-            c, arena_printf(a, "if (j < %lld) {", (long long)p->columns));
-    opened += cuda_open_block(
-        c, arena_printf(a, "for (int64_t %s = %s; %s < %s; %s += %d) {", c->row,
-                        first, c->row, end, c->row, p->groups));
+    if (p->form == CUDA_TILES && p->columns % (CUDA_WARP * p->vector))
+        opened += cuda_open_block(c, "if (j < %lld) {", (long long)p->columns);
+    opened += cuda_open_block(c, "for (int64_t %s = %s; %s < %s; %s += %d) {",
+                              c->row, first, c->row, end, c->row, p->groups);
     kernel_split_index(&c->text, p->summed, c->row, 1);
     cuda_name_lead(c);
     if (p->place != CUDA_SHARED)
@@ -325,7 +320,7 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
     Arena *a = c->text.p->arena;
     Out text, *to = c->text.o;
     out_init(&text, a);
-    text.indent = 4;
+    text.indent = OUT_INDENT;
     c->text.o = &text;
     c->text.uses = &(KernelUses){NEW_ARRAY(a, bool, k->nbuffers + 1), false,
                                  false};
@@ -377,7 +372,7 @@ void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
     if (!plan->combine)
         return;
     *second = (CudaFunction){.grid = plan->combine_grid,
-                             .threads = 32 * plan->combine_warps};
+                             .threads = CUDA_WARP * plan->combine_warps};
     out_line(o, "");
     function(&c, second, arena_printf(plan->p->arena, "%s_combine", name),
              cuda_combine);

@@ -27,6 +27,15 @@
 
 #include "codegen/kernel/kernel_text.h"
 
+/* Threads of a warp, most threads of a block, bytes of the widest access of a
+ * thread, bytes of a float. */
+enum {
+    CUDA_WARP = 32,
+    MOST_THREADS = 1024,
+    VECTOR_BYTES = 16,
+    FLOAT_BYTES = sizeof(float)
+};
+
 /* How elements are assigned to threads. */
 typedef enum CudaForm {
     CUDA_FLAT, /* no row is reduced: a thread processes any vector */
@@ -104,6 +113,9 @@ typedef struct CudaPlan {
 /* The plan of a fused op on a GPU, with its variant for less shared memory, in
  * the program's arena. The kernel's workspace is large enough for both. */
 const CudaPlan *cuda_plan(const Program *p, const Op *fused);
+
+/* The number of sums by column. */
+int cuda_column_totals(const CudaPlan *c);
 
 /* Bytes that a call moves (cuda_cost.c). `least`: every input and output once;
  * `again`: repeated reads of rows that do not fit on the chip; `sums`: partial
@@ -209,7 +221,8 @@ void cuda_pick(CudaPrinter *c, int instr);
 int cuda_open_slots(CudaPrinter *c, int64_t loads);
 /* Closes these blocks. */
 void cuda_close_slots(CudaPrinter *c, int opened);
-int cuda_open_block(CudaPrinter *c, const char *line);
+int cuda_open_block(CudaPrinter *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 void cuda_close_blocks(CudaPrinter *c, int n);
 /* The running index of columns: "c", or "j" if the inner axis is the only
  * column axis. */
@@ -264,7 +277,27 @@ void cuda_stage_out(CudaPrinter *c, const KernelBuffer *b, bool end);
 void cuda_begin_totals(CudaPrinter *c);
 void cuda_end_totals(CudaPrinter *c);
 void cuda_combine(CudaPrinter *c);
-/* "a8[…]": where a thread accumulates a sum by column. */
+/* "a8[…]": where a thread accumulates a sum by column. `instr` is the index of
+ * a KERNEL_TOTAL instruction, also below. */
 const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane);
+
+/* cuda_epilogue.c, which holds what the printers of sums share. The value that
+ * a sum or maximum starts with, "0.0f" or "-INFINITY"; its kind, "sum" or
+ * "max". */
+const char *cuda_sum_start(const CudaPlan *p, int instr);
+const char *cuda_sum_kind(const CudaPlan *p, int instr);
+/* Columns of a row, including both lanes of a pair. */
+int64_t cuda_all_columns(const CudaPlan *p);
+/* "name + offset" */
+const char *cuda_at_offset(Arena *a, const char *name, int64_t offset);
+
+/* Whether anything is summed by column or computed from such a sum. */
+bool cuda_has_columns(const CudaPlan *p);
+/* Declares a complete sum with the value `text`. */
+void cuda_name_sum(CudaPrinter *c, int instr, int lane, const char *text);
+/* Print the epilogue: the code computed once for a work unit, whose stores run
+ * in the thread for which `one` holds; the code for a column. */
+void cuda_epilogue_scalars(CudaPrinter *c, const char *one);
+void cuda_epilogue_column(CudaPrinter *c);
 
 #endif

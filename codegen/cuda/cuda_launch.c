@@ -119,15 +119,14 @@ static void list_launch(Out *o, const CudaPlan *c)
             place[c->place] ? place[c->place] : "");
     if (c->combine)
         out(o, "; %lld of %d", (long long)c->combine_grid,
-            32 * c->combine_warps);
+            CUDA_WARP * c->combine_warps);
     out(o, "\n");
 }
 
 static void list_twin(Out *o, const Page *page, int n)
 {
     const Entry *e = &page->entry.at[n];
-    out_line(o, "");
-    out_line(o, "/* %s", entry_name(e));
+    out_line(o, "\n/* %s", entry_name(e));
     out_line(o, " * for      %s on GPUs with %d KiB of shared memory per block",
              kernel_name(e->plan->p, e->op, e->number), RT_BLOCK_LEAST >> 10);
 }
@@ -179,6 +178,15 @@ void cuda_kernels_emit(Out *cu, const Program *p)
 
 /* ---- launch.c ------------------------------------------------------------ */
 
+int cuda_kernel_number(CudaKernels *k, const char *symbol)
+{
+    for (int i = 0; i < k->symbol.n; i++)
+        if (!strcmp(k->symbol.at[i], symbol))
+            return i;
+    vec_push(k->arena, &k->symbol, symbol);
+    return k->symbol.n - 1;
+}
+
 static void launch(Out *o, const Program *p, const Entry *e,
                    const CudaFunction *f, CudaKernels *list)
 {
@@ -209,17 +217,14 @@ static void launches(Out *o, const Program *p, const Entry *e,
 static void launches_that_fit(Out *o, const Program *p, const Entry *e,
                               CudaKernels *list)
 {
-    out_line(o, "if (parc_block_has(rt, %d, %lld)) {",
+    out_open(o, "if (parc_block_has(rt, %d, %lld)) {",
              cuda_kernel_number(list, e->first.symbol),
              (long long)e->first.shared_bytes);
-    o->indent += 4;
     launches(o, p, e, list);
-    o->indent -= 4;
-    out_line(o, "} else {");
-    o->indent += 4;
+    o->indent -= OUT_INDENT;
+    out_open(o, "} else {");
     launches(o, p, e + 1, list);
-    o->indent -= 4;
-    out_line(o, "}");
+    out_close(o);
 }
 
 static bool is_passed(const Entry *e, int buffer)
@@ -246,8 +251,7 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
                               .merged = -1};
         out_line(c, "");
         kernel_function(&text, e->number, "", "");
-        out_line(c, "{");
-        c->indent += 4;
+        out_open(c, "{");
         for (int i = 0; i < e->plan->k->nbuffers; i++)
             if (!is_passed(e, i))
                 out_line(c, "(void)%s;", e->plan->k->buffer[i].name);
@@ -255,8 +259,7 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
             launches_that_fit(c, p, e, list);
         else
             launches(c, p, e, list);
-        c->indent -= 4;
-        out_line(c, "}");
+        out_close(c);
     }
 }
 
@@ -272,13 +275,5 @@ static void prototype(void *context, const Program *p, const Op *fused,
 void cuda_prototypes_emit(Out *h, const Program *p)
 {
     KernelPrinter text = {.o = h, .p = p, .merged = -1};
-    out_line(h, "/* kernels.h: prototypes of launch.c. */");
-    out_line(h, "#ifndef KERNELS_H");
-    out_line(h, "#define KERNELS_H");
-    out_line(h, "");
-    out_line(h, "#include \"parc_rt.h\"");
-    out_line(h, "");
-    kernel_each(p, prototype, &text);
-    out_line(h, "");
-    out_line(h, "#endif");
+    prototypes_emit(h, p, "launch.c", prototype, &text);
 }

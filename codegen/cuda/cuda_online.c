@@ -58,10 +58,8 @@ bool cuda_online_element(CudaPrinter *c, const KernelRoot *root)
     if (!sum || to->nargs > 1)
         out_line(c->text.o, "%s = %s;", held(c, root->target), value);
     if (!sum)
-        kernel_statement(&c->text, to->source,
-                         arena_printf(c->text.p->arena,
-                                      "top%d = parc_max(top%d, %s);",
-                                      root->target, root->target, value));
+        kernel_statement(&c->text, to->source, "top%d = parc_max(top%d, %s);",
+                         root->target, root->target, value);
     return true;
 }
 
@@ -82,7 +80,7 @@ static void each(CudaPrinter *c, int phase,
     }
 }
 
-static void declare(CudaPrinter *c, int max, int sum)
+static void declare_held(CudaPrinter *c, int max, int sum)
 {
     int n = c->plan->vector;
     if (sum < 0)
@@ -108,22 +106,21 @@ static void set_maximum(CudaPrinter *c, int max, int sum)
         out_line(c->text.o, "r%d = top%d;", max, max);
 }
 
-static void add(CudaPrinter *c, int max, int sum)
+static void add_powers(CudaPrinter *c, int max, int sum)
 {
     if (sum < 0)
         return;
     const KernelInstr *to = &c->plan->k->instr[sum];
-    Arena *a = c->text.p->arena;
     const char *factor =
-        to->nargs > 1 ? arena_printf(a, "%s * ", held(c, sum)) : "";
-    kernel_statement(&c->text, to->source,
-                     arena_printf(a, "r%d += %sonline_power(%s, base%d);", sum,
-                                  factor, held(c, max), max));
+        to->nargs > 1 ? arena_printf(c->text.p->arena, "%s * ", held(c, sum))
+                      : "";
+    kernel_statement(&c->text, to->source, "r%d += %sonline_power(%s, base%d);",
+                     sum, factor, held(c, max), max);
 }
 
 void cuda_online_begin(CudaPrinter *c, int phase)
 {
-    each(c, phase, declare);
+    each(c, phase, declare_held);
 }
 
 void cuda_online_end(CudaPrinter *c, int phase)
@@ -139,7 +136,7 @@ void cuda_online_end(CudaPrinter *c, int phase)
     each(c, phase, start_over);
     each(c, phase, set_maximum);
     int vector = cuda_open_vector(c);
-    each(c, phase, add);
+    each(c, phase, add_powers);
     cuda_close_vector(c, vector);
 }
 
@@ -172,14 +169,13 @@ void cuda_pick(CudaPrinter *c, int instr)
     const char *there = arena_printf(a, "%s >= 0 && %s < %lld", column, column,
                                      (long long)p->columns);
     if (pick->arg[0] == pick->arg[1]) {
-        kernel_statement(
-            &c->text, pick->source,
-            arena_printf(a, "const float r%d = parc_select(%s, 1.0f, 0.0f);",
-                         instr, there));
+        kernel_statement(&c->text, pick->source,
+                         "const float r%d = parc_select(%s, 1.0f, 0.0f);",
+                         instr, there);
         return;
     }
     out_line(c->text.o, "%s r%d = 0;", c_value_type(pick->dtype), instr);
-    int opened = cuda_open_block(c, arena_printf(a, "if (%s) {", there));
+    int opened = cuda_open_block(c, "if (%s) {", there);
     out_line(c->text.o, "const %s j = %s;", cuda_column_type(p), column);
     kernel_compute(&c->text, pick->arg[0], 't');
     out_line(c->text.o, "r%d = %s;", instr,

@@ -44,8 +44,9 @@
  * each. */
 enum {
     FILL_BLOCKS = 264,
-    FILL_THREADS = 132 * 1024,
+    FILL_THREADS = 132 * MOST_THREADS,
     FLAT_THREADS = 256,
+    HALF_THREADS = MOST_THREADS / 2,
     SUM_THREADS = 512,    /* most threads of a block of a flat kernel with
                            * sums */
     FLAT_RESIDENT = 1024, /* resident threads per multiprocessor for a flat
@@ -58,18 +59,9 @@ enum {
                            * which have 64 registers each */
     MAX_SLOTS = 4,        /* most vectors of a row for one thread, if no values
                            * are kept and the block can have more threads */
-    SUM_BYTES = 256, /* most static shared memory for one sum across warps:
-                      * declare_sums in cuda_kernel.c */
+    SUM_BYTES = 256,      /* most static shared memory for one sum across warps:
+                           * declare_sums in cuda_kernel.c */
 };
-
-static int64_t product(const Space *s, uint32_t axes)
-{
-    int64_t n = 1;
-    for (int a = 0; a < s->naxes; a++)
-        if (axes >> a & 1)
-            n *= s->size[a];
-    return n;
-}
 
 static int64_t divide_up(int64_t n, int64_t by)
 {
@@ -97,9 +89,9 @@ static void set_sizes(CudaPlan *c)
     c->outer = s->column & ~pair;
     if (c->inner >= 0)
         c->outer &= ~(1u << c->inner);
-    c->units = product(s, c->kept);
-    c->rows = product(s, c->summed);
-    c->columns = product(s, c->outer) * c->length;
+    c->units = space_size(s, c->kept);
+    c->rows = space_size(s, c->summed);
+    c->columns = space_size(s, c->outer) * c->length;
     c->lanes = kernel_lanes(c->k, s->column);
 }
 
@@ -162,7 +154,7 @@ static void set_totals(CudaPlan *c)
     }
 }
 
-static int column_totals(const CudaPlan *c)
+int cuda_column_totals(const CudaPlan *c)
 {
     int n = 0;
     for (int i = 0; i < c->k->ntotals; i++)
@@ -176,9 +168,10 @@ static void set_form(CudaPlan *c)
     for (int r = 0; r < c->k->nroots; r++)
         reduces |= c->k->root[r].kind == ROOT_REDUCE;
     c->form = reduces ? CUDA_ROWS : CUDA_FLAT;
-    if (!reduces && column_totals(c))
-        c->form = c->outer || column_totals(c) < c->k->ntotals ? CUDA_ROWS
-                                                               : CUDA_TILES;
+    if (!reduces && cuda_column_totals(c))
+        c->form = c->outer || cuda_column_totals(c) < c->k->ntotals
+                      ? CUDA_ROWS
+                      : CUDA_TILES;
     for (int i = 0; i < c->k->ntotals && c->form == CUDA_FLAT; i++)
         c->uniform[i] = false; /* only the thread of the row's first column
                                 * adds the row's term */
@@ -191,7 +184,7 @@ static void set_form(CudaPlan *c)
 static double live_floats(const CudaPlan *c)
 {
     const Kernel *k = c->k;
-    double floats = column_totals(c) * c->lanes;
+    double floats = cuda_column_totals(c) * c->lanes;
     for (int i = 0; i < k->ninstrs; i++) {
         if (!c->keep[i])
             continue;
@@ -225,11 +218,11 @@ static int64_t shared_row(CudaPlan *c)
         c->keep_at[i] = bytes;
         bytes += divide_up(c->columns * kernel_lanes(k, k->instr[i].axes) *
                                (size < 4 && !half ? 4 : size),
-                           16) *
-                 16;
+                           VECTOR_BYTES) *
+                 VECTOR_BYTES;
     }
     c->sums_at = bytes;
-    return bytes + column_totals(c) * c->columns * c->lanes * 4;
+    return bytes + cuda_column_totals(c) * c->columns * c->lanes * FLOAT_BYTES;
 }
 
 static int row_slots(const CudaPlan *c, int group)
@@ -243,7 +236,7 @@ static bool is_too_much(const CudaPlan *c, int group, double live)
     if (live == 0)
         return slots > MAX_SLOTS;
     return (double)slots * c->vector * live >
-           (group < 1024 ? LIVE_FLOATS : FEW_FLOATS);
+           (group < MOST_THREADS ? LIVE_FLOATS : FEW_FLOATS);
 }
 
 /* Whether the loads, random numbers, stores and sums of a phase, for two
@@ -292,7 +285,7 @@ static void leave_registers(CudaPlan *c)
      * of blocks is its choice, ptxas spills to make a second block fit: only
      * one resident block is requested if the row is in shared memory or
      * is_crowded, where such spills occurred (tests/e2e/cuda_registers.sh). */
-    c->group = 512;
+    c->group = HALF_THREADS;
     c->blocks = c->place == CUDA_SHARED || is_crowded(c) ? 1 : 0;
 }
 
@@ -300,39 +293,41 @@ static void set_rows(CudaPlan *c)
 {
     cuda_steps(c, false);
     double live = live_floats(c);
-    c->group = 32;
-    while (c->group < 1024 && is_too_much(c, c->group, live))
+    c->group = CUDA_WARP;
+    while (c->group < MOST_THREADS && is_too_much(c, c->group, live))
         c->group *= 2;
     int64_t at_once = c->totals ? FILL_BLOCKS : c->units;
-    while (c->group < 512 && row_slots(c, c->group) > 1 &&
+    while (c->group < HALF_THREADS && row_slots(c, c->group) > 1 &&
            at_once * c->group < FILL_THREADS)
         c->group *= 2;
     if (live > 0 && is_too_much(c, c->group, live))
         leave_registers(c);
     int64_t rows = c->totals ? c->rows : c->units;
-    c->groups = c->group == 32 ? ROW_WARPS : 1;
+    c->groups = c->group == CUDA_WARP ? ROW_WARPS : 1;
     while (c->groups > 1 && c->groups > rows)
         c->groups /= 2;
     c->slots = row_slots(c, c->group);
     c->threads = c->group * c->groups;
     if (c->place == CUDA_REGISTERS) /* at most LIVE_FLOATS in a thread */
-        c->shared_bytes = c->groups == 1 ? 0
-                                         : c->groups * column_totals(c) *
-                                               c->columns * c->lanes * 4;
+        c->shared_bytes = c->groups == 1
+                              ? 0
+                              : c->groups * cuda_column_totals(c) * c->columns *
+                                    c->lanes * FLOAT_BYTES;
 }
 
 static void set_tiles(CudaPlan *c)
 {
     cuda_steps(c, true);
-    c->group = 32;
+    c->group = CUDA_WARP;
     c->groups = ROW_WARPS;
-    int64_t warp = (int64_t)column_totals(c) * 32 * c->vector * c->lanes * 4;
+    int64_t warp = (int64_t)cuda_column_totals(c) * CUDA_WARP * c->vector *
+                   c->lanes * FLOAT_BYTES;
     while (c->groups > 1 && (c->groups > c->rows ||
                              c->groups * warp > room_of(c, RT_BLOCK_LEAST)))
         c->groups /= 2;
     c->slots = 1;
     c->threads = c->group * c->groups;
-    c->tiles = divide_up(c->columns, (int64_t)32 * c->vector);
+    c->tiles = divide_up(c->columns, (int64_t)CUDA_WARP * c->vector);
     c->shared_bytes = c->groups * warp;
     if (c->groups == 1)
         c->shared_bytes = 0;
@@ -344,7 +339,9 @@ static void set_flat(CudaPlan *c)
     int64_t lines = (c->totals ? c->rows : c->units) * c->columns / c->length;
     int most = c->totals ? SUM_THREADS : FLAT_THREADS;
     c->turns = lines * cuda_row_turns(c);
-    c->threads = (int)(c->turns < most ? divide_up(c->turns, 32) * 32 : most);
+    c->threads = most;
+    if (c->turns < most)
+        c->threads = (int)divide_up(c->turns, CUDA_WARP) * CUDA_WARP;
     c->group = c->threads;
     c->groups = 1;
     c->slots = 1;
@@ -371,8 +368,8 @@ static void set_parts(CudaPlan *c)
                        ? divide_up(c->turns, c->threads)
                        : c->rows / c->groups;
     int64_t fill = FILL_BLOCKS;
-    if (c->threads < 512)
-        fill = fill * 512 / c->threads;
+    if (c->threads < HALF_THREADS)
+        fill = fill * HALF_THREADS / c->threads;
     if (c->form == CUDA_ROWS && fill > 2 * FILL_BLOCKS)
         fill = 2 * FILL_BLOCKS;
     c->parts = divide_up(fill, blocks);
@@ -407,13 +404,13 @@ static void set_workspace(CudaPlan *c)
                           4) *
                 4;
     }
-    k->workspace = floats * (int64_t)sizeof(float);
+    k->workspace = floats * FLOAT_BYTES;
     c->combine_grid = c->units;
     c->combine_warps = 1;
-    if (!column_totals(c) && !k->ncolumn)
+    if (!cuda_has_columns(c))
         return;
-    c->combine_grid *= divide_up(c->columns, 32);
-    while (c->combine_warps < 32 && c->combine_warps * 4 < c->parts)
+    c->combine_grid *= divide_up(c->columns, CUDA_WARP);
+    while (c->combine_warps < CUDA_WARP && c->combine_warps * 4 < c->parts)
         c->combine_warps *= 2;
 }
 
@@ -436,7 +433,7 @@ static CudaPlan *plan_within(const Program *p, const Op *fused,
         set_tiles(c);
     else
         set_rows(c);
-    if (c->guide && c->place == CUDA_REGISTERS && column_totals(c)) {
+    if (c->guide && c->place == CUDA_REGISTERS && cuda_column_totals(c)) {
         cuda_choose_vector(c, false); /* column sums require that each thread
                                        * has the same columns in every row */
         set_rows(c);

@@ -59,7 +59,7 @@ static bool may_guide(const CudaPlan *c, const KernelBuffer *b)
 static bool may_be_ragged(const CudaPlan *c)
 {
     if (c->k->space.pair >= 0 || c->form == CUDA_TILES ||
-        c->length < (int64_t)32 * c->vector)
+        c->length < (int64_t)CUDA_WARP * c->vector)
         return false;
     if (c->form == CUDA_FLAT)
         return true;
@@ -147,7 +147,7 @@ const char *cuda_lead(const CudaPlan *c)
     return c->guide && has_lead(c) ? "lead" : "";
 }
 
-/* Chooses vectors of 16 bytes of the narrowest type, if few enough elements are
+/* Vectors have VECTOR_BYTES of the narrowest type, if few enough elements are
  * in flight and rows are long enough. */
 void cuda_choose_vector(CudaPlan *c, bool ragged)
 {
@@ -168,11 +168,11 @@ void cuda_choose_vector(CudaPlan *c, bool ragged)
     }
     if (!streams)
         return;
-    c->vector = 16 / narrow;
+    c->vector = VECTOR_BYTES / narrow;
     while (c->vector > 4 && c->vector * streams > STAGED)
         c->vector /= 2;
     while (c->vector > 1 && c->form != CUDA_FLAT &&
-           c->columns < (int64_t)32 * c->vector)
+           c->columns < (int64_t)CUDA_WARP * c->vector)
         c->vector /= 2;
     while (c->vector > 1 && c->length % c->vector &&
            !(ragged && is_ragged(c)))

@@ -152,11 +152,9 @@ bool cuda_alternates(const CudaPlan *p)
     int barriers = 0;
     for (int n = 0; n < p->nphases; n++)
         barriers += p->phase[n].reductions > 0;
-    return p->totals && p->group > 32 && barriers == 1;
+    return p->totals && p->group > CUDA_WARP && barriers == 1;
 }
 
-/* In a loop over rows with one barrier, consecutive rows use different arrays:
- * some warps may still read the sums of the previous row. */
 const char *cuda_sum_array(const CudaPrinter *c, int instr)
 {
     if (!cuda_alternates(c->plan))

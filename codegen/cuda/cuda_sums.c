@@ -16,7 +16,7 @@
  * parts. The order of additions is fixed, so that the bits are the same on
  * every run.
  */
-#include "codegen/cuda/cuda_sums.h"
+#include "codegen/cuda/cuda_kernel.h"
 
 /* ---- inside the loop over rows ------------------------------------------- */
 
@@ -47,14 +47,14 @@ static void set_own(CudaPrinter *c, int instr, const char *value)
         if (p->slots > 1) {
             out_line(c->text.o, "PARC_UNROLL");
             out_line(c->text.o, "for (int s = 0; s < %d; s++)", p->slots);
-            c->text.o->indent += 4 * ++n;
+            c->text.o->indent += OUT_INDENT * ++n;
         }
         out_line(c->text.o, "PARC_UNROLL");
         out_line(c->text.o, "for (int e = 0; e < %d; e++)",
                  p->vector * p->lanes);
         out_line(c->text.o, "    a%d[%s][e] = %s;", instr, n ? "s" : "0",
                  value);
-        c->text.o->indent -= 4 * n;
+        c->text.o->indent -= OUT_INDENT * n;
         return;
     }
     c->plan = cuda_column_plan(p);
@@ -83,7 +83,7 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
                  *at ? arena_printf(a, "((char *)parc_shared() + %lld)",
                                     (long long)*at)
                      : "parc_shared()");
-        *at += cuda_all_columns(p) * 4;
+        *at += cuda_all_columns(p) * FLOAT_BYTES;
     }
     set_own(c, t->instr, cuda_sum_start(p, t->instr));
 }
@@ -136,7 +136,7 @@ static void end_scalars(CudaPrinter *c)
         const char *kind = cuda_sum_kind(p, t->instr);
         if (t->columns || (p->uniform[i] && p->groups == 1))
             continue;
-        if (p->threads == 32) {
+        if (p->threads == CUDA_WARP) {
             out_line(c->text.o, "a%d = warp_%s(a%d);", t->instr, kind,
                      t->instr);
             continue;
@@ -203,10 +203,9 @@ static void end_own_columns(CudaPrinter *c)
     if (adds_unguarded(whole, true))
         out_line(c->text.o, "block_barrier();");
     c->plan = p;
-    int opened = p->form == CUDA_TILES
-                     ? cuda_open_block(c, arena_printf(a, "if (j < %lld) {",
-                                                       (long long)p->columns))
-                     : cuda_open_slots(c, 0);
+    int opened = p->form == CUDA_TILES ? cuda_open_block(c, "if (j < %lld) {",
+                                                         (long long)p->columns)
+                                       : cuda_open_slots(c, 0);
     if (p->combine && p->place == CUDA_REGISTERS) {
         for (int i = 0; i < p->k->ntotals; i++) {
             const KernelTotal *t = &p->k->total[i];
@@ -247,7 +246,7 @@ static void hand_over(CudaPrinter *c, int64_t wide)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
-    int64_t at = p->sums_at / 4;
+    int64_t at = p->sums_at / FLOAT_BYTES;
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];
         if (!t->columns)
@@ -282,20 +281,20 @@ static void end_shared_columns(CudaPrinter *c)
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
     int64_t wide = p->tiles > 1 || p->form == CUDA_TILES
-                       ? (int64_t)32 * p->vector
+                       ? (int64_t)CUDA_WARP * p->vector
                        : p->columns;
     const char *type = cuda_column_type(p), *name = cuda_flat_column(c);
     if (p->groups > 1)
         hand_over(c, wide);
-    int opened = cuda_open_block(
-        c, arena_printf(a, "for (int u = thread_index(); u < %lld; u += %d) {",
-                        (long long)wide, p->threads));
+    int opened =
+        cuda_open_block(c, "for (int u = thread_index(); u < %lld; u += %d) {",
+                        (long long)wide, p->threads);
     out_line(c->text.o, "const %s %s = %s;", type, name,
              p->tiles > 1 ? arena_printf(a, "tile * %lld + u", (long long)wide)
                           : "u");
     if (p->columns % wide)
-        opened += cuda_open_block(c, arena_printf(a, "if (%s < %lld) {", name,
-                                                  (long long)p->columns));
+        opened +=
+            cuda_open_block(c, "if (%s < %lld) {", name, (long long)p->columns);
     cuda_split_columns(c, name);
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];
@@ -326,9 +325,7 @@ static void end_shared_columns(CudaPrinter *c)
 void cuda_end_totals(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
-    bool columns = false;
-    for (int i = 0; i < p->k->ntotals; i++)
-        columns |= p->k->total[i].columns;
+    bool columns = cuda_column_totals(p) > 0;
     end_scalars(c);
     if (p->combine) {
         scalars_away(c);

@@ -1,7 +1,7 @@
 /* cuda_vector.c: prints the transfer of vectors of columns between memory and
  * local arrays: in<n> holds what was read, kept<n> what is kept on the chip,
  * out<b> what will be written. */
-#include "codegen/cuda/cuda_sums.h"
+#include "codegen/cuda/cuda_kernel.h"
 
 /* ---- names of vectors ---------------------------------------------------- */
 
@@ -56,8 +56,6 @@ static const char *kept_type(const CudaPrinter *c, int instr)
     return dtype_name(b ? b->dtype : c->plan->k->instr[instr].dtype);
 }
 
-/* Whether 16-bit elements are kept in their memory format, two in a
- * register. */
 bool cuda_is_raw(const CudaPrinter *c, int instr)
 {
     const KernelBuffer *b = cuda_loaded_buffer(c, instr);
@@ -70,7 +68,6 @@ static int width(const CudaPrinter *c, int instr)
            kernel_lanes(c->plan->k, c->plan->k->instr[instr].axes);
 }
 
-/* Whether the step's values in this phase come from in<n>. */
 bool cuda_is_staged(const CudaPrinter *c, const CudaStep *step)
 {
     const CudaPlan *p = c->plan;
@@ -96,10 +93,7 @@ const char *cuda_load_expression(const KernelPrinter *text,
     if (where == 't' && c->staged && c->staged[number] &&
         cuda_is_vector(c->plan, b))
         return cuda_in_vector(c, number, lane);
-    return kernel_loaded(
-        text, b,
-        arena_printf(text->p->arena, "%s[%s]", kernel_buffer(text, b),
-                     kernel_index(text, b->axes, b->stride, lane)));
+    return kernel_loaded(text, b, kernel_element(text, b, lane));
 }
 
 const char *cuda_random_expression(const KernelPrinter *text,
@@ -163,14 +157,13 @@ static void draw_vector(CudaPrinter *c, int instr)
         for (int n = 0; n < c->plan->vector; n += 4)
             kernel_statement(
                 &c->text, i->source,
-                arena_printf(
-                    a, "parc_random_four(%s, %s, %lld, (%s) / 4%s);",
-                    plus(a, arena_printf(a, "in%d", instr),
-                         lane * c->plan->vector + n),
-                    kernel_value(&c->text, i->arg[0], 't', lane),
-                    (long long)op_attr(i->source, "site").i,
-                    kernel_random_index(&c->text, i, i->axes, 't', lane),
-                    n ? arena_printf(a, " + %d", n / 4) : ""));
+                "parc_random_four(%s, %s, %lld, (%s) / 4%s);",
+                plus(a, arena_printf(a, "in%d", instr),
+                     lane * c->plan->vector + n),
+                kernel_value(&c->text, i->arg[0], 't', lane),
+                (long long)op_attr(i->source, "site").i,
+                kernel_random_index(&c->text, i, i->axes, 't', lane),
+                n ? arena_printf(a, " + %d", n / 4) : "");
 }
 
 static void load_vector(CudaPrinter *c, int instr)
@@ -184,7 +177,7 @@ static void load_vector(CudaPrinter *c, int instr)
         p->keep[instr] && p->place == CUDA_REGISTERS && cuda_is_raw(c, instr);
     const char *kept =
         arena_printf(a, "kept%d[%s]", instr, p->slots > 1 ? "s" : "0");
-    for (int m = 0; m < n; m++) {
+    for (int m = 0; m < n; m++)
         if (raw)
             out_code(c->text.o, "parc_read_words(%s, %s, %d);",
                      plus(a, kept, m * elements / 2), address(c, b, m),
@@ -193,13 +186,11 @@ static void load_vector(CudaPrinter *c, int instr)
             out_code(c->text.o, "parc_read_%s(%s, %s, %d);", type,
                      plus(a, arena_printf(a, "in%d", instr), m * elements),
                      address(c, b, m), elements);
-    }
     if (raw)
         out_code(c->text.o, "parc_widen_%s(in%d, %s, %d);", type, instr, kept,
                  n * elements);
 }
 
-/* Reads a step's vector into in<n> if it is not computed. */
 void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
 {
     const CudaPlan *p = c->plan;
@@ -220,8 +211,6 @@ void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
         draw_vector(c, n);
 }
 
-/* Writes values that are kept in shared memory, after the loop over
- * elements. */
 void cuda_stage_kept(CudaPrinter *c, const CudaStep *step)
 {
     if (c->plan->keep[step->instr] && !step->kept &&

@@ -9,7 +9,6 @@
 
 #include "base/bug.h"
 #include "codegen/cuda/nvrtc_library.h"
-#include "codegen/cuda/nvrtc_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,9 +58,9 @@ static void send(int to, const char *data, size_t size)
 
 /* Data that the library returns by a size function and a get function; NULL:
  * none. */
-static char *fetch(Arena *a, NvrtcProgram p, int (*measure)(NvrtcProgram,
-                                                            size_t *),
-                   int (*get)(NvrtcProgram, char *), size_t *size)
+static char *fetch_text(Arena *a, NvrtcProgram p,
+                        int (*measure)(NvrtcProgram, size_t *),
+                        int (*get)(NvrtcProgram, char *), size_t *size)
 {
     *size = 0;
     if (measure(p, size) != 0 || *size == 0)
@@ -94,12 +93,12 @@ static _Noreturn void compile_job(Arena *a, const NvrtcLibrary *lib,
     r.result = lib->create(&p, source->text, source->name, nheaders, text, name);
     if (r.result == 0) {
         r.result = lib->compile(p, sizeof option / sizeof *option, option);
-        log = fetch(a, p, lib->log_size, lib->log, &r.log);
+        log = fetch_text(a, p, lib->log_size, lib->log, &r.log);
     }
     if (r.result == 0 && job->arch[0] == 's')
-        cubin = fetch(a, p, lib->cubin_size, lib->cubin, &r.cubin);
+        cubin = fetch_text(a, p, lib->cubin_size, lib->cubin, &r.cubin);
     if (r.result == 0 && job->ptx)
-        ptx = fetch(a, p, lib->ptx_size, lib->ptx, &r.ptx);
+        ptx = fetch_text(a, p, lib->ptx_size, lib->ptx, &r.ptx);
     r.seconds = now() - begin;
     send(to, (const char *)&r, sizeof r);
     send(to, log, r.log);
@@ -110,9 +109,9 @@ static _Noreturn void compile_job(Arena *a, const NvrtcLibrary *lib,
 
 /* ---- the parent process -------------------------------------------------- */
 
-static const char *start(Arena *a, const NvrtcLibrary *lib,
-                         const NvrtcText *source, const NvrtcText *header,
-                         int nheaders, Job *job)
+static const char *start_job(Arena *a, const NvrtcLibrary *lib,
+                             const NvrtcText *source, const NvrtcText *header,
+                             int nheaders, Job *job)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -158,9 +157,9 @@ static void add_image(Arena *a, NvrtcResult *r, const char *arch,
 
 /* Reads the result of one process; PTX is returned separately, to be put
  * last. */
-static const char *collect(Arena *a, const NvrtcLibrary *lib,
-                           const NvrtcText *source, const Job *job,
-                           NvrtcResult *r, NvrtcImage *ptx)
+static const char *read_answer(Arena *a, const NvrtcLibrary *lib,
+                               const NvrtcText *source, const Job *job,
+                               NvrtcResult *r, NvrtcImage *ptx)
 {
     Answer *answer = (Answer *)(void *)receive(a, job->from, sizeof *answer);
     char *log = answer ? receive(a, job->from, answer->log) : NULL;
@@ -188,7 +187,7 @@ static const char *collect(Arena *a, const NvrtcLibrary *lib,
     return NULL;
 }
 
-static void end(const Job *job)
+static void end_job(const Job *job)
 {
     close(job->from);
     while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
@@ -235,13 +234,14 @@ const char *nvrtc_compile(Arena *a, const NvrtcText *source,
     Jobs jobs = plan_jobs(a, arch);
     int started = 0;
     for (; started < jobs.n && !failure; started++)
-        failure = start(a, &lib, source, header, nheaders, &jobs.at[started]);
+        failure =
+            start_job(a, &lib, source, header, nheaders, &jobs.at[started]);
     if (failure)
         started--;
     for (int i = 0; i < started; i++) {
         if (!failure)
-            failure = collect(a, &lib, source, &jobs.at[i], result, &ptx);
-        end(&jobs.at[i]);
+            failure = read_answer(a, &lib, source, &jobs.at[i], result, &ptx);
+        end_job(&jobs.at[i]);
     }
     if (!failure)
         add_image(a, result, ptx.arch, ptx.data, ptx.size);

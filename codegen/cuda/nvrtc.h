@@ -52,4 +52,10 @@ const char *nvrtc_compile(Arena *a, const NvrtcText *source,
                           const NvrtcText *header, int nheaders,
                           const char *const *arch, NvrtcResult *result);
 
+/* nvrtc_log.c: removes ptxas' reports from a log and adds them to `kernels`.
+ * Returns NULL, or the other messages, each preceded by the name of the kernel
+ * that contains its line. */
+const char *nvrtc_read_log(Arena *a, const NvrtcText *source, const char *log,
+                           const char *arch, NvrtcKernels *kernels);
+
 #endif

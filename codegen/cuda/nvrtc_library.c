@@ -62,7 +62,7 @@ static const char *toolkit_on_path(Arena *a)
     return NULL;
 }
 
-static void *find(Arena *a, NvrtcLibrary *lib)
+static void *load_library(Arena *a, NvrtcLibrary *lib)
 {
     for (int i = 0; i < NAMES; i++) {
         void *handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
@@ -86,7 +86,7 @@ static const char *open_library(Arena *a, NvrtcLibrary *lib, void **handle)
 {
     const char *given = getenv("PARC_NVRTC");
     if (!given || !*given) {
-        *handle = find(a, lib);
+        *handle = load_library(a, lib);
         return *handle ? NULL
                        : "the CUDA target compiles its kernels with NVRTC "
                          "(libnvrtc.so.12 or newer), which is not found here: "

@@ -8,9 +8,10 @@
  * The first line is a diagnostic, followed by lines of source and carets; the
  * others report the resources of a kernel.
  */
-#include "codegen/cuda/nvrtc_log.h"
+#include "codegen/cuda/nvrtc.h"
 
 #include "base/out.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static const char *kernel_at(Arena *a, const char *text, int line)
     static const char mark[] = "PARC_KERNEL(";
     const char *kernel = NULL;
     for (int i = 1; i <= line && text; i++) {
-        if (!strncmp(text, mark, sizeof mark - 1))
+        if (starts_with(text, mark))
             kernel = text;
         text = strchr(text, '\n');
         text = text ? text + 1 : NULL;
@@ -81,7 +82,7 @@ static void put_message(Arena *a, const NvrtcText *source, const char *line,
                         Out *to)
 {
     size_t n = strlen(source->name);
-    if (!strncmp(line, source->name, n) && line[n] == '(') {
+    if (starts_with(line, source->name) && line[n] == '(') {
         const char *kernel = kernel_at(a, source->text, atoi(line + n + 1));
         out(to, "%s: ", kernel ? kernel : "(before all kernels)");
     }
@@ -96,7 +97,7 @@ const char *nvrtc_read_log(Arena *a, const NvrtcText *source, const char *log,
     while (*log) {
         size_t n = strcspn(log, "\n");
         const char *line = arena_strndup(a, log, n);
-        bool report = !strncmp(line, "ptxas ", 6);
+        bool report = starts_with(line, "ptxas ");
         if (report && !strstr(line, "warning") && !strstr(line, "error"))
             read_report(a, line, arch, kernels);
         else if (line[strspn(line, " ")])

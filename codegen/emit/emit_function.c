@@ -57,7 +57,7 @@ static const char *model_name(Arena *a, const char *name)
     return arena_strndup(a, name, (size_t)(dot - name));
 }
 
-void declare(Emitter *e, Value *v)
+void emit_declaration(Emitter *e, Value *v)
 {
     v = value_root(v);
     Scope *s = e->scope;
@@ -89,7 +89,7 @@ void function_begin(Emitter *e, Function *f)
     f->caller = e->o;
     f->uses_arena = e->uses_arena;
     out_init(&f->body, e->p->arena);
-    f->body.indent = 4;
+    f->body.indent = OUT_INDENT;
     e->o = &f->body;
     e->uses_arena = false;
     scope_begin(e);

@@ -9,8 +9,7 @@ static void axes(Emitter *e)
 {
     if (!e->p->mesh.n)
         return;
-    out_line(e->o, "");
-    out_line(e->o, "/* Sets of mesh axes. */");
+    out_line(e->o, "\n/* Sets of mesh axes. */");
     out_line(e->o, "enum {");
     for (int i = 0; i < e->p->mesh.n; i++)
         out_line(e->o, "    AXIS_%s = 1 << %d,", e->axis_name[i], i);
@@ -82,9 +81,9 @@ static void forward_map(Emitter *f)
 {
     Liveness l;
     live_analyse(f->p, &l);
-    out_line(f->o, "");
-    out_line(f->o, "/* Buffers of %s_run, after what the training step keeps. */",
-             emitter_word(f));
+    out_line(f->o,
+             "\n/* Buffers of %s_run, after what the training step keeps. */",
+             forward_word(f->p));
     blocks(f, &l, false);
 }
 
@@ -96,8 +95,7 @@ void emit_map(Emitter *e)
     Liveness l;
     axes(e);
     live_analyse(e->p, &l);
-    out_line(o, "");
-    out_line(o, "/* The offset of each buffer in a rank's arena. The comment "
+    out_line(o, "\n/* The offset of each buffer in a rank's arena. The comment "
                 "above an offset has");
     out_line(o, " * the buffer's bytes, its category, and its live range: the "
                 "parc_mark numbers of");
@@ -111,8 +109,7 @@ void emit_map(Emitter *e)
         forward_map(f);
     if (!m->host)
         return;
-    out_line(o, "");
-    out_line(o, "/* Buffers in host memory; their offsets begin at the arena's "
+    out_line(o, "\n/* Buffers in host memory; their offsets begin at the arena's "
                 "end. */");
     out_line(o, "#define HOST_BYTES INT64_C(%lld)", (long long)m->host);
     blocks(e, &l, true);

@@ -76,13 +76,12 @@ void emit_matmul(Emitter *e, const Op *op)
     for (int i = 0; i < c.nletters; i++) {
         out_line(o, "for (int64_t i%d = 0; i%d < %lld; i%d++)", i, i,
                  (long long)c.letter[i].size, i);
-        o->indent += 4;
+        o->indent += OUT_INDENT;
     }
     size_t first = offsetof(Letter, a), second = offsetof(Letter, b);
     bool plain = c.spec.epilogue == PARC_NO_EPILOGUE;
     bool shard = op->kind == OP_einsum_shard;
-    const char *axes =
-        shard ? axes_expression(e, (uint32_t)op_attr(op, "axes").i) : "";
+    const char *axes = shard ? axes_expression(e, op_axes(op)) : "";
     out_code(o, "parc_matmul%s(rt, matmul[%d], %s%s%s, %s, %s%s);",
              shard ? "_shard" : plain ? "" : "_with", e->number[op->id], axes,
              shard ? ", " : "",
@@ -92,7 +91,7 @@ void emit_matmul(Emitter *e, const Op *op)
                           c.swapped ? first : second),
              turn_address(e, &c, op->out[0], offsetof(Letter, c)),
              plain ? "" : epilogue_operands(e, op, c.spec.epilogue));
-    o->indent -= 4 * c.nletters;
+    o->indent -= OUT_INDENT * c.nletters;
 }
 
 /* ---- setup, once for a run ----------------------------------------------- */

@@ -15,16 +15,6 @@
 
 #include "base/bug.h"
 
-/* Product of the local dims first … last-1 of a value, without its stack. */
-static int64_t local_product(const Emitter *e, const Type *t, int first,
-                             int last)
-{
-    int64_t n = 1;
-    for (int d = first; d < last; d++)
-        n *= type_local_dim(t, &e->p->mesh, d);
-    return n;
-}
-
 /* "{.src = …, .dst = …, …}" */
 static const char *part_text(Emitter *e, Value *from, Value *to, MoveBox b)
 {
@@ -50,13 +40,12 @@ static void collective_comment(Emitter *e, const Op *op,
                                const CollectiveInfo *c)
 {
     Arena *a = e->p->arena;
-    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
     out_line(e->o, "/* %s %s over %s: %s", c->label, c->kind,
              c_comment(a, c->axis), c_comment(a, c->tensor));
     out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
     out_line(e->o, " * %s%s, %s */", bytes_text(a, c->bytes),
              c->in_place ? ", in place: no data moves" : "",
-             c_comment(a, diag_where(e->p->diag, a, loc)));
+             c_comment(a, diag_where(e->p->diag, a, work_loc(op))));
 }
 
 static bool is_moved(const Op *op, int i)
@@ -104,10 +93,10 @@ void emit_collective(Emitter *e, const Op *op)
     for (int i = 0; i < op->nargs; i++) {
         if (!is_moved(op, i))
             continue;
-        e->o->indent += 4;
+        e->o->indent += OUT_INDENT;
         out_code(e->o, "%s,", part_text(e, op->arg[i], op->out[i],
                                         move_box(e->p, op, i)));
-        e->o->indent -= 4;
+        e->o->indent -= OUT_INDENT;
     }
     out_line(e->o, "});");
 }
@@ -147,13 +136,14 @@ void emit_transfer(Emitter *e, const Op *op)
 static void strided_copy(Emitter *e, const Op *op, int ndim,
                          const int64_t *dim, const int64_t *stride)
 {
+    enum { HANG = 11 }; /* columns: of the second line of the call */
     Out *o = e->o;
     out(o, "%*sparc_copy(rt, %s, %s, %s, %d, (const int64_t[]){", o->indent, "",
         c_parc_type(op->out[0]->type.dtype), value_variable(e, op->out[0]),
         value_variable(e, op->arg[0]), ndim);
     for (int d = 0; d < ndim; d++)
         out(o, "%s%lld", d ? ", " : "", (long long)dim[d]);
-    out(o, "},\n%*s(const int64_t[]){", o->indent + 11, "");
+    out(o, "},\n%*s(const int64_t[]){", o->indent + HANG, "");
     for (int d = 0; d < ndim; d++)
         out(o, "%s%lld", d ? ", " : "", (long long)stride[d]);
     out(o, "});\n");
@@ -183,9 +173,9 @@ static void emit_transpose(Emitter *e, const Op *op)
 
 /* Emits a copy of rows of `inner` elements between tensors with longer rows: an
  * operand of a concat, a slice, or the interior of a pad. */
-static void rows(Emitter *e, Value *to, int64_t to_row, int64_t to_at,
-                 Value *from, int64_t from_row, int64_t from_at, int64_t outer,
-                 int64_t inner)
+static void emit_rows(Emitter *e, Value *to, int64_t to_row, int64_t to_at,
+                      Value *from, int64_t from_row, int64_t from_at,
+                      int64_t outer, int64_t inner)
 {
     out_code(e->o, "parc_copy_rows(rt, %s, %s + %lld, %lld, %s + %lld, %lld, "
              "%lld, %lld);", c_parc_type(to->type.dtype),
@@ -196,7 +186,7 @@ static void rows(Emitter *e, Value *to, int64_t to_row, int64_t to_at,
 
 static int64_t row_size(const Emitter *e, const Type *t, int d)
 {
-    return local_product(e, t, d, t->ndim);
+    return move_product(e->p, t, d, t->ndim);
 }
 
 static void emit_slice(Emitter *e, const Op *op)
@@ -204,9 +194,9 @@ static void emit_slice(Emitter *e, const Op *op)
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
     int d = op_dim(op);
     int64_t below = row_size(e, from, d + 1);
-    rows(e, op->out[0], row_size(e, to, d), 0, op->arg[0],
-         row_size(e, from, d), op_attr(op, "start").i * below,
-         local_product(e, from, 0, d), row_size(e, to, d));
+    emit_rows(e, op->out[0], row_size(e, to, d), 0, op->arg[0],
+              row_size(e, from, d), op_attr(op, "start").i * below,
+              move_product(e->p, from, 0, d), row_size(e, to, d));
 }
 
 static void emit_pad(Emitter *e, const Op *op)
@@ -215,10 +205,10 @@ static void emit_pad(Emitter *e, const Op *op)
     int d = op_dim(op);
     out_line(e->o, "parc_zero(rt, %s, %lld);", value_variable(e, op->out[0]),
              (long long)type_local_bytes(to, &e->p->mesh));
-    rows(e, op->out[0], row_size(e, to, d),
-         op_attr(op, "before").i * row_size(e, from, d + 1), op->arg[0],
-         row_size(e, from, d), 0, local_product(e, from, 0, d),
-         row_size(e, from, d));
+    emit_rows(e, op->out[0], row_size(e, to, d),
+              op_attr(op, "before").i * row_size(e, from, d + 1), op->arg[0],
+              row_size(e, from, d), 0, move_product(e->p, from, 0, d),
+              row_size(e, from, d));
 }
 
 static void emit_concat(Emitter *e, const Op *op)
@@ -228,9 +218,9 @@ static void emit_concat(Emitter *e, const Op *op)
     int64_t at = 0;
     for (int i = 0; i < op->nargs; i++) {
         const Type *from = &op->arg[i]->type;
-        rows(e, op->out[0], row_size(e, to, d), at, op->arg[i],
-             row_size(e, from, d), 0, local_product(e, to, 0, d),
-             row_size(e, from, d));
+        emit_rows(e, op->out[0], row_size(e, to, d), at, op->arg[i],
+                  row_size(e, from, d), 0, move_product(e->p, to, 0, d),
+                  row_size(e, from, d));
         at += row_size(e, from, d);
     }
 }
@@ -248,8 +238,8 @@ static void emit_copy(Emitter *e, const Op *op)
     Value *to = op->out[0], *from = op->arg[0];
     int64_t layers = type_layers(&to->type);
     if (layers > 1 && layer_step(e, to) != layer_step(e, from))
-        rows(e, to, layer_step(e, to), 0, from, layer_step(e, from), 0,
-             layers, type_flat_run(&to->type, &e->p->mesh));
+        emit_rows(e, to, layer_step(e, to), 0, from, layer_step(e, from), 0,
+                  layers, type_flat_run(&to->type, &e->p->mesh));
     else
         out_code(e->o, "parc_move(rt, %s, %s, %lld);", value_variable(e, to),
                  value_variable(e, from),

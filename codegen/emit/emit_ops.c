@@ -16,9 +16,9 @@ static void declare_all(Emitter *e, const Op *op)
 {
     bool onto = op->kind == OP_embedding_add && value_in_place(op->out[0]);
     for (int i = onto; i < op->nargs; i++)
-        declare(e, op->arg[i]);
+        emit_declaration(e, op->arg[i]);
     for (int i = 0; i < op->nouts; i++)
-        declare(e, op->out[i]);
+        emit_declaration(e, op->out[i]);
 }
 
 /* The workspace of an op as a pointer expression; "NULL" if it has none. */
@@ -49,28 +49,21 @@ static void emit_fused(Emitter *e, const Op *op)
 }
 
 /* "(ParcAttention){…" with rank-local sizes. */
-static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
-                                   const Type *k, const Type *v)
+static const char *attention_shape(Emitter *e, const Op *op)
 {
-    const Mesh *m = &e->p->mesh;
-    int64_t kv = type_local_dim(k, m, 2);
+    ParcAttention at = target_attention(e->p, op);
+    Value *const *qkv = op->arg + (op_is_attention_grad(op->kind) ? 1 : 0);
     Out o;
     out_init(&o, e->p->arena);
     out(&o, "(ParcAttention){.b = %lld, .s = %lld, .t = %lld, .kv = %lld, "
             ".g = %lld, .d = %lld, .e = %lld, .causal = %s, .scale = %s",
-        (long long)type_local_dim(q, m, 0),
-        (long long)type_local_dim(q, m, 1),
-        (long long)type_local_dim(k, m, 1), (long long)kv,
-        (long long)(type_local_dim(q, m, 2) / kv),
-        (long long)type_local_dim(q, m, 3),
-        (long long)type_local_dim(v, m, 3),
-        op_attr(op, "causal").i ? "true" : "false",
-        c_float(e->p->arena, op_attr(op, "scale").f));
-    if (e->cuda && op_is_attention_grad(op->kind) &&
-        target_repeats_attention(e->p, op))
+        (long long)at.b, (long long)at.s, (long long)at.t, (long long)at.kv,
+        (long long)at.g, (long long)at.d, (long long)at.e,
+        at.causal ? "true" : "false", c_float(e->p->arena, at.scale));
+    if (e->cuda && at.deterministic)
         out(&o, ", .deterministic = true");
-    if (q->dtype != DT_F32)
-        out(&o, ", .type = %s", c_parc_type(q->dtype));
+    if (at.type != PARC_F32)
+        out(&o, ", .type = %s", c_parc_type(qkv[0]->type.dtype));
     return o.text;
 }
 
@@ -102,15 +95,13 @@ static void emit_attention(Emitter *e, const Op *op)
     Arena *a = e->p->arena;
     bool grad = op_is_attention_grad(op->kind);
     int own = grad ? 6 : 3;
-    Value *const *qkv = op->arg + (grad ? 1 : 0);
     emit_comment(e, op, "");
-    const char *drop = "", *shape = attention_shape(
-        e, op, &qkv[0]->type, &qkv[1]->type, &qkv[2]->type);
+    const char *drop = "";
     if (op_info(op->kind)->nargs > own)
         drop = attention_dropout(e, op, own);
     const char *call =
         arena_printf(a, "parc_attention%s(rt, &%s%s}", grad ? "_grad" : "",
-                     shape, drop);
+                     attention_shape(e, op), drop);
     for (int i = 0; i < op->nouts; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
     for (int i = 0; i < own; i++)
@@ -195,39 +186,6 @@ static void emit_split_key(Emitter *e, const Op *op)
 
 /* ---- statements ---------------------------------------------------------- */
 
-typedef struct Statement {
-    OpKind kind;
-    void (*emit)(Emitter *e, const Op *op);
-} Statement;
-
-static const Statement statements[] = {
-    {OP_fetch, emit_transfer},
-    {OP_store, emit_transfer},
-    {OP_fused, emit_fused},
-    {OP_einsum, emit_matmul},
-    {OP_einsum_shard, emit_matmul},
-    {OP_einsum_bias, emit_matmul},
-    {OP_einsum_add, emit_matmul},
-    {OP_einsum_bias_grad, emit_matmul},
-    {OP_einsum_gelu, emit_matmul},
-    {OP_einsum_gelu_grad, emit_matmul},
-    {OP_attention, emit_attention},
-    {OP_attention_grad, emit_attention},
-    {OP_attention_dropout, emit_attention},
-    {OP_attention_dropout_grad, emit_attention},
-    {OP_embedding, emit_embedding},
-    {OP_embedding_grad, emit_embedding},
-    {OP_embedding_add, emit_embedding_add},
-    {OP_zeros, emit_zeros},
-    {OP_base, emit_base},
-    {OP_split_key, emit_split_key},
-    {OP_copy, emit_copy_op},
-    {OP_transpose, emit_copy_op},
-    {OP_slice, emit_copy_op},
-    {OP_pad, emit_copy_op},
-    {OP_concat, emit_copy_op},
-};
-
 /* "parc_mark(rt, 12, layer);": the next statement is work[12] in that
  * iteration; the iterations of nested loops are numbered consecutively. */
 static void emit_mark(Emitter *e, const Op *op)
@@ -257,27 +215,35 @@ void emit_head(Emitter *e, const Op *op)
     emit_mark(e, op);
 }
 
-static void emit_conversion(Emitter *e, const Op *op)
+typedef void EmitOp(Emitter *e, const Op *op);
+
+static EmitOp *body_of(OpKind kind)
 {
-    if (op_is_collective(op->kind))
-        emit_collective(e, op);
-    else
-        emit_local_part(e, op);
+    if (op_is_collective(kind))
+        return emit_collective;
+    if (op_is_conversion(kind))
+        return emit_local_part;
+    if (op_is_einsum(kind))
+        return emit_matmul;
+    if (op_is_attention(kind) || op_is_attention_grad(kind))
+        return emit_attention;
+    switch ((int)kind) {
+    case OP_fetch:
+    case OP_store: return emit_transfer;
+    case OP_fused: return emit_fused;
+    case OP_embedding:
+    case OP_embedding_grad: return emit_embedding;
+    case OP_embedding_add: return emit_embedding_add;
+    case OP_zeros: return emit_zeros;
+    case OP_base: return emit_base;
+    case OP_split_key: return emit_split_key;
+    }
+    return emit_copy_op;
 }
 
 void emit_body(Emitter *e, const Op *op)
 {
-    if (op_is_conversion(op->kind)) {
-        emit_conversion(e, op);
-        return;
-    }
-    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
-        if (statements[i].kind == op->kind) {
-            statements[i].emit(e, op);
-            return;
-        }
-    }
-    bug("emit: no statement for %s", op_info(op->kind)->name);
+    body_of(op->kind)(e, op);
 }
 
 /* Calls with dropout or in f32 have only one implementation. */
@@ -288,15 +254,12 @@ void emit_attentions(Emitter *e, const Region *r)
             emit_attentions(e, op->body);
         if (op->kind != OP_attention && op->kind != OP_attention_grad)
             continue;
-        bool grad = op->kind == OP_attention_grad;
-        Value *const *qkv = op->arg + (grad ? 1 : 0);
         int block = op->workspace;
-        if (qkv[0]->type.dtype == DT_F32 || block < 0)
+        if (target_attention(e->p, op).type == PARC_F32 || block < 0)
             continue;
         out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
-                 attention_shape(e, op, &qkv[0]->type, &qkv[1]->type,
-                                 &qkv[2]->type),
-                 grad ? "true" : "false",
+                 attention_shape(e, op),
+                 op->kind == OP_attention_grad ? "true" : "false",
                  (long long)e->memory->block[block].bytes);
     }
 }

@@ -110,7 +110,7 @@ static const Op *deciding(const Emitter *e, const Op *op)
 static const char *phase_word(const Emitter *e, const Op *op)
 {
     if (e->p->purpose != FOR_TRAINING)
-        return emitter_word(e);
+        return forward_word(e->p);
     return op->phase == PH_OPTIMIZER  ? "optimizer"
            : op->phase == PH_BACKWARD ? "backward"
                                       : "forward";
@@ -149,8 +149,7 @@ static void close_part(Emitter *e)
     const char *head =
         arena_printf(e->p->arena, "void %s(ParcRt *rt%s)", name,
                      loop_variables(e, p->loop, "int64_t "));
-    out_line(e->parts, "");
-    out_line(e->parts, "/* %s */", c_comment(e->p->arena, p->path));
+    out_line(e->parts, "\n/* %s */", c_comment(e->p->arena, p->path));
     function_end(e, &p->function, head, e->parts);
     out_line(&e->files->model_h, "%s;", head);
     out_line(e->o, "%s(rt%s);", name, loop_variables(e, p->loop, ""));

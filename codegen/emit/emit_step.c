@@ -53,11 +53,10 @@ static void forward_functions(Emitter *e)
         [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout.",
         [FOR_OUTPUTS] = "The model's outputs for one microbatch."};
     Arena *a = e->p->arena;
-    const char *word = emitter_word(e);
+    const char *word = forward_word(e->p);
     Out parts;
     out_init(&parts, a);
-    out_line(e->o, "");
-    out_line(e->o, "/* ---- %s ---- */", meaning[e->p->purpose]);
+    out_line(e->o, "\n/* ---- %s ---- */", meaning[e->p->purpose]);
     e->parts = &parts;
     phase_function(e, arena_printf(a, "%s_run", word), PH_FORWARD);
     e->parts = NULL;
@@ -69,15 +68,13 @@ static void forward_functions(Emitter *e)
 static void step_function(Emitter *e)
 {
     Out *o = e->o;
-    out_line(o, "");
-    out_line(o, "void step(ParcRt *rt)");
-    out_line(o, "{");
-    out_line(o, "    forward(rt);");
-    out_line(o, "    backward(rt);");
-    if (!e->cuda)
-        out_line(o, "    if (parc_goes_on(rt)) /* the loss is finite */");
-    out_line(o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
-    out_line(o, "}");
+    out(o,
+        "\nvoid step(ParcRt *rt)\n{\n"
+        "    forward(rt);\n"
+        "    backward(rt);\n%s"
+        "    optimizer(rt);\n}\n",
+        e->cuda ? ""
+                : "    if (parc_goes_on(rt)) /* the loss is finite */\n    ");
     out_line(&e->files->model_h, "void step(ParcRt *rt);");
 }
 
@@ -87,9 +84,8 @@ void emit_step_functions(Emitter *e)
     Out parts;
     out_init(&parts, e->p->arena);
     if (nmatmuls) {
-        out_line(e->o, "");
         out_line(e->o,
-                 "/* Descriptors, made once; a call sets the addresses. */");
+                 "\n/* Descriptors, made once; a call sets the addresses. */");
         out_line(e->o, "static ParcMatmul *matmul[%d];", nmatmuls);
     }
     e->parts = &parts;

@@ -73,7 +73,7 @@ static void emit_wait(Emitter *e, const Op *op, const char *iteration)
         out_line(e->o, "%s", why);
         out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
         out_line(e->o, "    %s", call);
-    } else if (width <= 80) {
+    } else if (width <= OUT_WIDTH) {
         out_line(e->o, "%s %s", call, why);
     } else {
         out_line(e->o, "%s", why);
@@ -102,7 +102,7 @@ static void emit_barrier(Emitter *e, const Op *op, const char *iteration)
         out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
     out_line(e->o, "%sparc_meet(rt, %d, %s);", first ? "    " : "",
              e->collective[e->collective_of[by->id]].id,
-             axes_expression(e, (uint32_t)op_attr(op, "axes").i));
+             axes_expression(e, op_axes(op)));
 }
 
 /* Emits a blank line unless the last line is blank. */
@@ -120,15 +120,13 @@ static void emit_loop(Emitter *e, const Op *op)
                                     (long long)(loop_trips(op) - 1));
     blank_line(e->o);
     if (loop_reverse(op))
-        out_line(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", turn, last,
+        out_open(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", turn, last,
                  turn, turn);
     else
-        out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
+        out_open(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
                  last, turn);
-    e->o->indent += 4;
     emit_region(e, op->body, NULL);
-    e->o->indent -= 4;
-    out_line(e->o, "}");
+    out_close(e->o);
     out_line(e->o, "");
 }
 
@@ -165,8 +163,7 @@ static void emit_block(Emitter *e, const Op *early, const char *iteration)
     for (const Op *op = early->body->first; op; op = op->next)
         emit_op(e, op, iteration);
     scope_end(e);
-    e->o->indent -= 4;
-    out_line(e->o, "}");
+    out_close(e->o);
 }
 
 /* Declares the variable of a loop for iteration `iteration`, outside of it. */
@@ -181,8 +178,7 @@ static void declare_iteration(Emitter *e, const Op *loop, int64_t iteration)
 /* Emits, before a loop, statements of one of its first iterations. */
 static void emit_first(Emitter *e, const Op *early, const char *iteration)
 {
-    out_line(e->o, "{");
-    e->o->indent += 4;
+    out_open(e->o, "{");
     declare_iteration(e, started_loop(early), op_attr(early, "iteration").i);
     emit_block(e, early, iteration);
 }
@@ -195,11 +191,10 @@ static void emit_ahead(Emitter *e, const Op *early)
     const char *iteration = e->loop_name[loop->id];
     const char *next = e->next_name[loop->id];
     if (loop_reverse(loop))
-        out_line(e->o, "if (%s >= %lld) {", iteration, distance);
+        out_open(e->o, "if (%s >= %lld) {", iteration, distance);
     else
-        out_line(e->o, "if (%s + %lld <= %lld) {", iteration, distance,
+        out_open(e->o, "if (%s + %lld <= %lld) {", iteration, distance,
                  (long long)(loop_trips(loop) - 1));
-    e->o->indent += 4;
     out_line(e->o, "const int64_t %s = %s %c %lld;", next, iteration,
              loop_reverse(loop) ? '-' : '+', distance);
     e->loop_name[loop->id] = next;
@@ -217,8 +212,7 @@ static void emit_late(Emitter *e, const Op *early)
     int64_t first = op_attr(early, "iteration").i;
     int64_t layer =
         loop_reverse(loop) ? remaining : loop_trips(loop) - 1 - remaining;
-    out_line(e->o, "if (%s == %lld) {", iteration, (long long)layer);
-    e->o->indent += 4;
+    out_open(e->o, "if (%s == %lld) {", iteration, (long long)layer);
     if (first >= 0)
         declare_iteration(e, started_loop(early), first);
     emit_block(e, early, iteration);

@@ -54,21 +54,6 @@ static const char *init_name(InitKind k)
     return "PARC_ZEROS";
 }
 
-/* "fsdp=S(0) tp=S(0)": a flat run of whole rows is shown to the user as
- * S(0). */
-static const char *placement_text(const Emitter *e, const Type *t)
-{
-    Arena *a = e->p->arena;
-    const char *text = "";
-    UserAxis axis[MAX_AXES];
-    int n = user_axes(e->p, axis);
-    for (int i = 0; i < n; i++)
-        text = arena_printf(a, "%s%s%s=%s", text, *text ? " " : "",
-                            axis[i].name,
-                            user_axis_placement(e->p, t, &axis[i]));
-    return text;
-}
-
 /* The tensors of files that hold a parameter. */
 static void file_rows(Emitter *e, const Param *pm)
 {
@@ -129,12 +114,10 @@ static void param_row(Emitter *e, int i)
     if (pm->init.kind == INIT_COPY)
         out(o, "     .type = %s, .copy_of = %d,\n", c_parc_type(t->dtype),
             pm->state_of);
-    out(o, "     .init = %s, .a = ", init_name(pm->init.kind));
-    out_double(o, pm->init.a);
-    out(o, ", .b = ");
-    out_double(o, pm->init.b);
-    out(o, ",\n     .placement = \"%s\"",
-        c_escaped(p->arena, placement_text(e, t)));
+    out(o, "     .init = %s, .a = %s, .b = %s,\n     .placement = \"%s\"",
+        init_name(pm->init.kind), double_text(p->arena, pm->init.a),
+        double_text(p->arena, pm->init.b),
+        c_escaped(p->arena, user_placements(p, t)));
     if (pm->nalias) {
         out(o, ",\n     .nalias = %d, .alias = (const char *const[]){",
             pm->nalias);
@@ -150,8 +133,7 @@ static void param_row(Emitter *e, int i)
 
 static void params(Emitter *e)
 {
-    out_line(e->o, "");
-    out_line(e->o, "static const ParcParam param[] = {");
+    out_line(e->o, "\nstatic const ParcParam param[] = {");
     for (int i = 0; i < e->p->param.n; i++)
         param_row(e, i);
     out_line(e->o, "};");
@@ -189,8 +171,7 @@ static void input_row(Emitter *e, const Input *in)
 static void inputs(Emitter *e, const char *word)
 {
     Out *o = e->o;
-    out_line(o, "");
-    out_line(o, "static const ParcInput %sinput[] = {", word);
+    out_line(o, "\nstatic const ParcInput %sinput[] = {", word);
     for (int i = 0; i < e->p->input.n; i++)
         input_row(e, &e->p->input.at[i]);
     if (!e->p->input.n)
@@ -202,35 +183,16 @@ static void collective_names(Emitter *e)
 {
     Out *o = e->o;
     Arena *a = e->p->arena;
-    out_line(o, "");
-    out_line(o, "/* The names of collectives in messages. */");
+    out_line(o, "\n/* The names of collectives in messages. */");
     out_line(o, "static const char *const collective[] = {");
     for (const Emitter *x = e; x; x = x->next)
         for (int i = 0; i < x->ncollectives; i++) {
             const CollectiveInfo *c = &x->collective[i];
-            Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
             const char *text = arena_printf(
                 a, "%s %s over %s: %s (%s)", c->label, c->kind, c->axis,
-                c->tensor, diag_where(e->p->diag, a, loc));
+                c->tensor, diag_where(e->p->diag, a, work_loc(c->op)));
             out_line(o, "    \"%s\",", c_escaped(a, text));
         }
-    out_line(o, "    0");
-    out_line(o, "};");
-}
-
-/* Emits the stream of each collective. */
-static void collective_streams(Emitter *e)
-{
-    Out *o = e->o;
-    if (e->t->streams < 2)
-        return;
-    out_line(o, "");
-    out_line(o, "static const int8_t collective_stream[] = {");
-    for (const Emitter *x = e; x; x = x->next)
-        for (int i = 0; i < x->ncollectives; i++)
-            out_line(o, "    %s, /* %s */",
-                     emit_stream_name(x->collective[i].op->stream),
-                     x->collective[i].label);
     out_line(o, "    0");
     out_line(o, "};");
 }
@@ -244,55 +206,48 @@ static bool has_rooms(const Emitter *e)
     return false;
 }
 
-static void room_row(const Emitter *e, const CollectiveInfo *c)
+/* The cell of a collective in a table. */
+typedef const char *CollectiveCell(const Emitter *e, const CollectiveInfo *c);
+
+static const char *stream_cell(const Emitter *e, const CollectiveInfo *c)
+{
+    (void)e;
+    return emit_stream_name(c->op->stream);
+}
+
+/* The runtime creates a communicator for each set of axes. */
+static const char *axes_cell(const Emitter *e, const CollectiveInfo *c)
+{
+    return axes_expression(e, c->axes);
+}
+
+/* The staging buffer of a collective whose layout NCCL supports only packed. */
+static const char *room_cell(const Emitter *e, const CollectiveInfo *c)
 {
     int block = c->op->workspace;
-    const char *at = "0";
-    if (block >= 0)
-        at = arena_printf(e->p->arena, "AT_%s, %lld", e->block_name[block],
-                          (long long)e->memory->block[block].bytes);
-    out_line(e->o, "    {%s}, /* %s */", at, c->label);
+    if (block < 0)
+        return "{0}";
+    return arena_printf(e->p->arena, "{AT_%s, %lld}", e->block_name[block],
+                        (long long)e->memory->block[block].bytes);
 }
 
-/* Emits the staging buffers of the collectives whose layouts NCCL supports only
- * packed. */
-static void collective_rooms(Emitter *e)
+/* `end`: the last row, which makes the table not empty, or "". */
+static void collective_table(Emitter *e, const char *head, CollectiveCell *cell,
+                             const char *end)
 {
-    Out *o = e->o;
-    if (!has_rooms(e))
-        return;
-    out_line(o, "");
-    out_line(o, "static const ParcRoom collective_room[] = {");
+    out_line(e->o, "\nstatic const %s[] = {", head);
     for (const Emitter *x = e; x; x = x->next)
         for (int i = 0; i < x->ncollectives; i++)
-            room_row(x, &x->collective[i]);
-    out_line(o, "};");
-}
-
-/* Emits the mesh axes of each collective: the runtime creates a communicator
- * for each set of axes. */
-static void collective_axes(Emitter *e)
-{
-    Out *o = e->o;
-    if (!e->cuda)
-        return;
-    out_line(o, "");
-    out_line(o, "static const uint32_t collective_axes[] = {");
-    for (const Emitter *x = e; x; x = x->next)
-        for (int i = 0; i < x->ncollectives; i++)
-            out_line(o, "    %s, /* %s */",
-                     axes_expression(e, x->collective[i].axes),
+            out_line(e->o, "    %s, /* %s */", cell(x, &x->collective[i]),
                      x->collective[i].label);
-    out_line(o, "    0");
-    out_line(o, "};");
+    out(e->o, "%s};\n", end);
 }
 
 /* Emits the text that --info prints, one literal for each line. */
 static void info_text(Emitter *e, const char *text)
 {
     Out *o = e->o;
-    out_line(o, "");
-    out_line(o, "/* The text that --info prints. */");
+    out_line(o, "\n/* The text that --info prints. */");
     out_line(o, "static const char info[] =");
     while (*text) {
         const char *end = strchr(text, '\n');
@@ -310,8 +265,7 @@ static void info_text(Emitter *e, const char *text)
 static void kernel_names(Emitter *e)
 {
     const CudaKernels *k = e->cuda->kernels;
-    out_line(e->o, "");
-    out_line(e->o, "/* The kernels' symbols, by number. */");
+    out_line(e->o, "\n/* The kernels' symbols, by number. */");
     out_line(e->o, "static const char *const kernel[] = {");
     for (int i = 0; i < k->symbol.n; i++)
         out_line(e->o, "    \"%s\",", k->symbol.at[i]);
@@ -359,10 +313,9 @@ static void schedule_row(Out *o, const LrSchedule *s)
                                        "PARC_COSINE"};
     if (s->kind == SCHEDULE_CONSTANT && s->warmup == 0)
         return;
-    out(o, "    .schedule = {%s, %lld, %lld, ", kind[s->kind],
-        (long long)s->warmup, (long long)s->steps);
-    out_double(o, s->min_lr);
-    out(o, "},\n");
+    out(o, "    .schedule = {%s, %lld, %lld, %s},\n", kind[s->kind],
+        (long long)s->warmup, (long long)s->steps,
+        double_text(o->arena, s->min_lr));
 }
 
 static void model_row(Emitter *e, const char *plan_text)
@@ -371,9 +324,8 @@ static void model_row(Emitter *e, const char *plan_text)
     const Train *t = &p->train;
     Arena *a = p->arena;
     Out *o = e->o;
-    out_line(o, "");
-    out_line(o, "static const ParcModel model = {");
-    o->indent = 4;
+    out_line(o, "\nstatic const ParcModel model = {");
+    o->indent = OUT_INDENT;
     out_line(o, ".rt_version = PARC_RT_VERSION,");
     out_line(o, ".name = \"%s\", .parc_version = \""
                 PARC_VERSION "\",",
@@ -396,34 +348,23 @@ static void model_row(Emitter *e, const char *plan_text)
         out_line(o, ".host_bytes = HOST_BYTES,");
     out_line(o, ".batch = %lld, .seq = %lld,", (long long)t->batch,
              (long long)program_sample_tokens(p));
-    out(o, "    .flops = ");
-    out_double(o, program_flops_model(p));
-    out(o, ", .executed_flops = ");
-    out_double(o, program_flops_executed(p));
-    out(o, ",\n    .optimizer = \"%s\", .lr = ",
-        optimizer_title(t->optimizer));
-    out_double(o, t->lr);
-    out(o, ", .beta1 = ");
-    out_double(o, t->beta1);
-    out(o, ", .beta2 = ");
-    out_double(o, t->beta2);
-    out(o, ",\n");
+    out_line(o, ".flops = %s, .executed_flops = %s,",
+             double_text(a, program_flops_model(p)),
+             double_text(a, program_flops_executed(p)));
+    out_line(o, ".optimizer = \"%s\", .lr = %s, .beta1 = %s, .beta2 = %s,",
+             optimizer_title(t->optimizer), double_text(a, t->lr),
+             double_text(a, t->beta1), double_text(a, t->beta2));
     schedule_row(o, &t->schedule);
-    if (t->loss_scale > 0) {
-        out(o, "    .loss_scale = ");
-        out_double(o, t->loss_scale);
-        out(o, ", .loss_scale_offset = %s,\n",
-            scalar_offset(e, OP_scalar, "loss_scale"));
-    }
+    if (t->loss_scale > 0)
+        out_line(o, ".loss_scale = %s, .loss_scale_offset = %s,",
+                 double_text(a, t->loss_scale),
+                 scalar_offset(e, OP_scalar, "loss_scale"));
     out_line(o, ".loss_offset = %s,", scalar_offset(e, OP_output, "loss"));
     out_line(o, ".grad_norm_offset = %s,",
              scalar_offset(e, OP_output, "grad_norm"));
     out_line(o, ".lr_offset = %s,", scalar_offset(e, OP_scalar, "lr"));
-    if (t->clip > 0) {
-        out(o, "    .clip = ");
-        out_double(o, t->clip);
-        out(o, ",\n");
-    }
+    if (t->clip > 0)
+        out_line(o, ".clip = %s,", double_text(a, t->clip));
     out_line(o, ".clip_offset = %s,", scalar_offset(e, OP_scalar, "clip"));
     out_line(o, ".bias1_offset = %s,", scalar_offset(e, OP_scalar, "bias1"));
     out_line(o, ".bias2_offset = %s,", scalar_offset(e, OP_scalar, "bias2"));
@@ -443,26 +384,17 @@ static void model_row(Emitter *e, const char *plan_text)
     file_names(e);
     out_line(o, ".init = init_constants, .step = step,");
     for (const Emitter *f = e->next; f; f = f->next)
-        out_line(o, ".%s = &%s,", emitter_word(f), emitter_word(f));
+        out_line(o, ".%s = &%s,", forward_word(f->p), forward_word(f->p));
     o->indent = 0;
     out_line(o, "};");
 }
 
 /* ---- forward programs ---------------------------------------------------- */
 
-/* The value of the op `output` of this name. */
-static Value *output_value(const Program *p, const char *name)
-{
-    for (const Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_output && !strcmp(op_attr(op, "name").s, name))
-            return op->arg[0];
-    return NULL;
-}
-
 static void output_row(Emitter *f, const Output *of)
 {
     Out *o = f->o;
-    Value *v = output_value(f->p, of->name);
+    Value *v = program_output(f->p, of->name);
     int64_t pad[MAX_DIMS];
     bool padded = false;
     for (int d = 0; d < of->ndim; d++) {
@@ -482,18 +414,16 @@ static void output_row(Emitter *f, const Output *of)
 static void forward_tables(Emitter *f)
 {
     Out *o = f->o;
-    const char *word = emitter_word(f);
+    const char *word = forward_word(f->p);
     inputs(f, arena_printf(f->p->arena, "%s_", word));
     if (f->p->output.n) {
-        out_line(o, "");
-        out_line(o, "static const ParcOutput %s_output[] = {", word);
+        out_line(o, "\nstatic const ParcOutput %s_output[] = {", word);
         for (int i = 0; i < f->p->output.n; i++)
             output_row(f, &f->p->output.at[i]);
         out_line(o, "};");
     }
-    out_line(o, "");
-    out_line(o, "static const ParcEval %s = {", word);
-    o->indent = 4;
+    out_line(o, "\nstatic const ParcEval %s = {", word);
+    o->indent = OUT_INDENT;
     out_line(o, ".init = %s_init, .begin = %s_begin, .run = %s_run,", word,
              word, word);
     out_line(o, ".loss_offset = %s,", scalar_offset(f, OP_output, "loss"));
@@ -502,9 +432,8 @@ static void forward_tables(Emitter *f)
     if (f->p->output.n)
         out_line(o, ".output = %s_output, .noutputs = %d,", word,
                  f->p->output.n);
-    out(o, "    .flops = ");
-    out_double(o, program_flops_executed(f->p));
-    out(o, ",\n");
+    out_line(o, ".flops = %s,",
+             double_text(f->p->arena, program_flops_executed(f->p)));
     o->indent = 0;
     out_line(o, "};");
 }
@@ -514,9 +443,12 @@ void emit_tables(Emitter *e)
     params(e);
     inputs(e, "");
     collective_names(e);
-    collective_streams(e);
-    collective_axes(e);
-    collective_rooms(e);
+    if (e->t->streams > 1)
+        collective_table(e, "int8_t collective_stream", stream_cell, "    0\n");
+    if (e->cuda)
+        collective_table(e, "uint32_t collective_axes", axes_cell, "    0\n");
+    if (has_rooms(e))
+        collective_table(e, "ParcRoom collective_room", room_cell, "");
     emit_work(e);
     if (e->cuda)
         kernel_names(e);

@@ -105,12 +105,11 @@ static void work_row(Emitter *e, const WorkInfo *w, int number)
                                        : phase_name(w->op->phase));
     out(o, "     .path = \"%s\", .source = \"%s\",\n",
         c_escaped(a, w->op->path),
-        c_escaped(a, diag_where(e->p->diag, a, work_loc(w))));
+        c_escaped(a, diag_where(e->p->diag, a, work_loc(w->op))));
     if (*w->detail)
         out(o, "     .detail = \"%s\",\n", c_escaped(a, w->detail));
-    out(o, "     .bytes = %lld, .flops = ", (long long)w->bytes);
-    out_double(o, w->flops);
-    out(o, ", .count = %lld", (long long)w->count);
+    out(o, "     .bytes = %lld, .flops = %s, .count = %lld",
+        (long long)w->bytes, double_text(a, w->flops), (long long)w->count);
     if (w->nloops) {
         out(o, ",\n     .nloops = %d, .loop = {", w->nloops);
         for (int i = 0; i < w->nloops; i++)
@@ -124,10 +123,9 @@ static void work_row(Emitter *e, const WorkInfo *w, int number)
 
 void emit_work(Emitter *e)
 {
-    out_line(e->o, "");
-    out_line(e->o, "/* The statements, by the number in parc_mark: for --trace, "
-             "messages, PARC_NANCHECK. */");
-    out_line(e->o, "static const ParcWork work[] = {");
+    out(e->o, "\n/* The statements, by the number in parc_mark: for --trace, "
+              "messages, PARC_NANCHECK. */\n"
+              "static const ParcWork work[] = {\n");
     for (Emitter *x = e; x; x = x->next)
         for (int i = 0; i < x->nwork; i++)
             work_row(x, &x->work[i], x->first.work + i);

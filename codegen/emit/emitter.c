@@ -49,15 +49,10 @@ static void name_blocks(Emitter *e, const Emitter *training)
         else if (training)
             e->block_name[i] = c_name(
                 e->block_names,
-                arena_printf(a, "%s_%s", emitter_word(e), b->name));
+                arena_printf(a, "%s_%s", forward_word(e->p), b->name));
         else
             e->block_name[i] = c_name(e->block_names, b->name);
     }
-}
-
-const char *emitter_word(const Emitter *e)
-{
-    return e->p->purpose == FOR_LOSS ? "eval" : "outputs";
 }
 
 static void init_one(Emitter *e, const Emitter *training)
@@ -191,7 +186,6 @@ const char *axes_expression(const Emitter *e, uint32_t axes)
     return *text ? text : "0";
 }
 
-/* "attention.wq: einsum bsk,fk->bsf (llama.pdl:28)", then the result's type. */
 void emit_comment(Emitter *e, const Op *op, const char *detail)
 {
     Arena *a = e->p->arena;

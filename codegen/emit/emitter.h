@@ -63,9 +63,6 @@ struct Emitter {
 void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
                   const TargetInfo *t, const EmitOptions *options,
                   const CudaProgram *cuda);
-/* The first word of a forward program's functions and tables: "eval",
- * "outputs". */
-const char *emitter_word(const Emitter *e);
 
 /* v's byte offset in the arena as a C expression: "AT_wq + layer * 4096". */
 const char *value_offset(const Emitter *e, Value *v);
@@ -87,12 +84,12 @@ const char *axes_expression(const Emitter *e, uint32_t axes);
  * on. It is no name that emitted code or the C library uses. */
 const char *c_name(TextMap *s, const char *text);
 
-/* emit_function.c. A scope has names of its own. declare: emits the
- * declaration of the variable that holds v's address, unless the scope has one;
+/* emit_function.c. A scope has names of its own. emit_declaration: declares
+ * the variable that holds v's address, unless the scope has one;
  * value_variable: its name. */
 void scope_begin(Emitter *e);
 void scope_end(Emitter *e);
-void declare(Emitter *e, Value *v);
+void emit_declaration(Emitter *e, Value *v);
 const char *value_variable(const Emitter *e, Value *v);
 /* A function's statements are written between function_begin and function_end,
  * which writes the function to `to`. `head`: "void forward(ParcRt *rt)". They

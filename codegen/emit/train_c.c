@@ -4,7 +4,7 @@
  */
 #include "base/version.h"
 #include "codegen/emit/train_c.h"
-#include "codegen/cpu_level.h"
+#include "codegen/machine.h"
 
 #include "codegen/emit/emitter.h"
 #include "codegen/kernel/kernel_text.h"
@@ -62,19 +62,17 @@ static void model_h_head(Emitter *e)
     Out *o = &e->files->model_h;
     out_line(o, "/* model.h: the memory map of %s, and the functions of train.c. */",
              c_comment(e->p->arena, e->p->model));
-    out_line(o, "#ifndef MODEL_H");
-    out_line(o, "#define MODEL_H");
-    out_line(o, "");
-    out_line(o, "#include \"kernels.h\"");
+    out(o, "#ifndef MODEL_H\n"
+           "#define MODEL_H\n\n"
+           "#include \"kernels.h\"\n");
     if (e->t->cpu)
         out_line(o, "#include \"parc_cpu.h\"");
-    out_line(o, "");
-    out_line(o, "#include <stddef.h>");
-    out_line(o, "");
-    out_line(o, "#if PARC_RT_VERSION != %d", PARC_RT_VERSION);
-    out_line(o, "#error \"the runtime is of another version of parc; rerun "
-                "parc\"");
-    out_line(o, "#endif");
+    out(o,
+        "\n#include <stddef.h>\n\n"
+        "#if PARC_RT_VERSION != %d\n"
+        "#error \"the runtime is of another version of parc; rerun parc\"\n"
+        "#endif\n",
+        PARC_RT_VERSION);
 }
 
 static void model_c_head(Emitter *e)
@@ -100,8 +98,7 @@ static void model_c_head(Emitter *e)
 
 static void main_function(Out *o, const TargetInfo *t)
 {
-    out_line(o, "");
-    out_line(o, "int main(int argc, char **argv)");
+    out_line(o, "\nint main(int argc, char **argv)");
     out_line(o, "{");
     if (t->cpu)
         out_line(o, "    parc_cpu_check(argv[0], &(ParcCpu){\"%s\", "
@@ -128,13 +125,11 @@ void train_c_emit(SourceFiles *files, const Program *p, const TargetInfo *t,
     model_h_head(&e);
     write_to(&e, &files->model_h);
     emit_map(&e);
-    out_line(&files->model_h, "");
-    out_line(&files->model_h, "/* Functions of train.c. */");
+    out_line(&files->model_h, "\n/* Functions of train.c. */");
     train_head(&e);
     write_to(&e, &files->train_c);
     emit_step_functions(&e);
-    out_line(&files->model_h, "");
-    out_line(&files->model_h, "#endif");
+    out_line(&files->model_h, "\n#endif");
     model_c_head(&e);
     write_to(&e, &files->model_c);
     emit_tables(&e);
@@ -160,27 +155,22 @@ static void find_random(Op *op, void *context)
     *(bool *)context |= op->kind == OP_random;
 }
 
-static void walk_random(const Program *p, void *context)
-{
-    ir_walk(p->step, find_random, context);
-}
-
 void kernels_c_emit(Out *o, const Program *p)
 {
-    out_line(o, "/* kernels.c: the fused kernels of %s, written by parc "
-                PARC_VERSION ".", c_comment(p->arena, p->model));
-    out_line(o, " *");
-    out_line(o, " * Each is a group of elementwise ops and reductions that "
-                "accesses memory once.");
-    out_line(o, " * The comment above a kernel has the lines of the model that "
-                "it computes, and");
-    out_line(o, " * its tensors: a rank's part `of` the type of the global "
-                "tensor. */");
-    out_line(o, "#include \"kernels.h\"");
-    out_line(o, "");
-    out_line(o, "#include \"parc_math.h\"");
+    out(o,
+        "/* kernels.c: the fused kernels of %s, written by parc " PARC_VERSION
+        ".\n *\n"
+        " * Each is a group of elementwise ops and reductions that accesses "
+        "memory once.\n"
+        " * The comment above a kernel has the lines of the model that it "
+        "computes, and\n"
+        " * its tensors: a rank's part `of` the type of the global tensor. */\n"
+        "#include \"kernels.h\"\n\n"
+        "#include \"parc_math.h\"\n",
+        c_comment(p->arena, p->model));
     bool draws = false;
-    programs_each(p, walk_random, &draws);
+    for (const Program *q = p; q; q = program_next(q))
+        ir_walk(q->step, find_random, &draws);
     if (draws)
         out_line(o, "#include \"parc_random.h\"");
     kernel_each(p, kernel_text, o);
@@ -188,13 +178,5 @@ void kernels_c_emit(Out *o, const Program *p)
 
 void kernels_h_emit(Out *o, const Program *p)
 {
-    out_line(o, "/* kernels.h: prototypes of the fused kernels. */");
-    out_line(o, "#ifndef KERNELS_H");
-    out_line(o, "#define KERNELS_H");
-    out_line(o, "");
-    out_line(o, "#include \"parc_rt.h\"");
-    out_line(o, "");
-    kernel_each(p, kernel_line, o);
-    out_line(o, "");
-    out_line(o, "#endif");
+    prototypes_emit(o, p, "the fused kernels", kernel_line, o);
 }

@@ -5,8 +5,21 @@
 #define PARC_CODEGEN_EMIT_TRAIN_C_H
 
 #include "codegen/cuda/cuda.h"
-#include "codegen/emit_options.h"
 #include "passes/pass.h"
+
+/* What the user asks of an emitted program. */
+typedef struct EmitOptions {
+    const char *source;      /* base name of the PDL file */
+    const char *command;     /* the command line, for the header comment */
+    const char *plan;        /* the text of --emit plan, which --info prints */
+    const char *directory;   /* -S DIR, or NULL */
+    const char *binary;      /* -o FILE, or NULL */
+    const char *self;        /* path of the running parc, to find the built
+                                runtime library; may be NULL */
+    const char *const *arch; /* GPU architectures; NULL ends the list */
+    bool verbose;            /* print the commands that are run, and ptxas'
+                              * report on each kernel */
+} EmitOptions;
 
 /* The kernels of a program for GPUs. */
 typedef struct CudaProgram {

@@ -147,11 +147,24 @@ const char *kernel_fault(const Program *p, const Op *fused);
  * sums. */
 Kernel *kernel_build_plain(const Program *p, const Op *fused);
 
+/* The number of indices over a set of axes. */
+int64_t space_size(const Space *s, uint32_t axes);
+
+/* kernel_phase.c. kernel_phases: orders instructions into phases and assigns
+ * memory to sums over rows. `cached`: values for later phases may be read back,
+ * because the row is in the cache. kernel_order: only lists what each phase
+ * computes, from the phases of roots and instructions. */
+void kernel_phases(const Program *p, Kernel *k, bool cached);
+void kernel_order(const Program *p, Kernel *k, bool cached);
+
 /* Moves sums relative to a maximum into the maximum's phase if that saves a
  * loop over the columns; returns whether the kernel (of kernel_build_plain)
  * changed. For rows that are read from memory in each phase.
  * (kernel_online.c) */
 bool kernel_online(const Program *p, Kernel *k);
+
+/* Whether one of n instructions loads an element of the buffer. */
+bool kernel_loads(const Kernel *k, int n, const int *instr, int buffer);
 
 /* Whether result `out` may overwrite operand `arg`. */
 bool kernel_in_place(const Kernel *k, int out, int arg);

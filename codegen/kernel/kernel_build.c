@@ -10,8 +10,17 @@
 
 #include "base/bug.h"
 #include "codegen/c_text.h"
-#include "codegen/kernel/kernel_internal.h"
+#include "codegen/kernel/kernel.h"
 #include "ir/analysis/alias.h"
+
+typedef struct Builder {
+    const Program *p;
+    Kernel *k;
+    VEC(KernelInstr) instr;
+    VEC(KernelRoot) root;
+    int *map; /* by index of a value in the space: the instruction that computes
+               * it; -1: none yet */
+} Builder;
 
 /* ---- names --------------------------------------------------------------- */
 
@@ -61,7 +70,7 @@ static bool is_reserved(const char *s)
 }
 
 /* Whether a name or its row pointer "<name>_row" is in use. */
-static bool is_taken(const Kernel *k, const char *name)
+static bool is_buffer_name(const Kernel *k, const char *name)
 {
     size_t n = strlen(name);
     for (int i = 0; i < k->nbuffers; i++) {
@@ -83,7 +92,7 @@ static const char *buffer_name(Builder *b, const Value *v)
     const char *base = c_clean(a, v->name), *name = base;
     if (is_reserved(base))
         name = base = arena_printf(a, "%s_%s", v->def ? "v" : "in", base);
-    for (int i = 2; is_taken(b->k, name); i++)
+    for (int i = 2; is_buffer_name(b->k, name); i++)
         name = arena_printf(a, "%s_%d", base, i);
     return name;
 }
@@ -95,7 +104,7 @@ static const char *buffer_name(Builder *b, const Value *v)
  * shard that is stored inside its gathered parameter (value_kept_shard) is the
  * rank's run of a layer, and layers are as far apart as all ranks' runs are
  * long. */
-static int64_t apart(const Program *p, const Op *op, Value *v)
+static int64_t row_distance(const Program *p, const Op *op, Value *v)
 {
     const Value *shard = value_kept_shard(p, v);
     int64_t run = type_flat_run(&v->type, &p->mesh);
@@ -116,7 +125,7 @@ static void set_buffer(Builder *b, int i, Value *outer,
     buffer->dtype = outer->type.dtype;
     buffer->out = out;
     buffer->elements = type_local_elements(&outer->type, &b->p->mesh);
-    buffer->apart = apart(b->p, b->k->op, outer);
+    buffer->apart = row_distance(b->p, b->k->op, outer);
     for (int v = 0; v < s->nvalues; v++) {
         if (s->value[v].value != inner)
             continue;
@@ -200,12 +209,23 @@ static int make_alias(Builder *b, const Op *op)
     return instr_of(b, op->arg[0]);
 }
 
+/* An instruction that computes the op from its operands. */
+static KernelInstr instr_for(Builder *b, const Op *op, KernelCode code)
+{
+    KernelInstr instr = {.code = code,
+                         .source = op,
+                         .dtype = op->out[0]->type.dtype,
+                         .nargs = op->nargs};
+    for (int i = 0; i < op->nargs; i++)
+        instr.arg[i] = instr_of(b, op->arg[i]);
+    return instr;
+}
+
 static int make_const(Builder *b, const Op *op)
 {
-    return add_instr(b, (KernelInstr){.code = KERNEL_CONST,
-                                      .source = op,
-                                      .dtype = op->out[0]->type.dtype,
-                                      .number = op_attr(op, "value").f});
+    KernelInstr instr = instr_for(b, op, KERNEL_CONST);
+    instr.number = op_attr(op, "value").f;
+    return add_instr(b, instr);
 }
 
 /* Builds the index along the axes that the result has and operand 0 of a onehot
@@ -215,43 +235,28 @@ static int make_index(Builder *b, const Op *op)
     const SpaceValue *r = space_of(b, op->out[0]);
     bool onehot = op->kind == OP_onehot;
     uint32_t outer = onehot ? space_of(b, op->arg[0])->axes : 0;
-    KernelInstr instr = {.code = onehot ? KERNEL_ONEHOT : KERNEL_INDEX,
-                         .source = op,
-                         .dtype = op->out[0]->type.dtype,
-                         .axes = r->axes & ~outer,
-                         .nargs = op->nargs};
+    KernelInstr instr = instr_for(b, op, onehot ? KERNEL_ONEHOT : KERNEL_INDEX);
+    instr.axes = r->axes & ~outer;
     for (int a = 0; a < b->k->space.naxes; a++)
         if (instr.axes >> a & 1)
             instr.stride[a] = r->stride[a];
-    for (int i = 0; i < op->nargs; i++)
-        instr.arg[i] = instr_of(b, op->arg[i]);
     return add_instr(b, instr);
 }
 
 static int make_random(Builder *b, const Op *op)
 {
     const SpaceValue *r = space_of(b, op->out[0]);
-    KernelInstr instr = {.code = KERNEL_RANDOM,
-                         .source = op,
-                         .dtype = op->out[0]->type.dtype,
-                         .axes = r->axes,
-                         .nargs = op->nargs};
+    KernelInstr instr = instr_for(b, op, KERNEL_RANDOM);
+    instr.axes = r->axes;
     memcpy(instr.stride, r->count, sizeof instr.stride);
-    for (int i = 0; i < op->nargs; i++)
-        instr.arg[i] = instr_of(b, op->arg[i]);
     return add_instr(b, instr);
 }
 
 static int make_rotary(Builder *b, const Op *op)
 {
-    KernelInstr instr = {.code = KERNEL_ROTARY,
-                         .source = op,
-                         .dtype = op->out[0]->type.dtype,
-                         .axes = 1u << b->k->space.pair,
-                         .number = op_attr(op, "inverse").i ? -1 : 1,
-                         .nargs = 3};
-    for (int i = 0; i < 3; i++)
-        instr.arg[i] = instr_of(b, op->arg[i]);
+    KernelInstr instr = instr_for(b, op, KERNEL_ROTARY);
+    instr.axes = 1u << b->k->space.pair;
+    instr.number = op_attr(op, "inverse").i ? -1 : 1;
     return add_instr(b, instr);
 }
 
@@ -278,14 +283,9 @@ static int make_op(Builder *b, const Op *op)
                                           .number = 1});
     if (op->kind == OP_cast && is_free_cast(op))
         return make_alias(b, op);
-    KernelInstr instr = {.code = KERNEL_OP,
-                         .op = op->kind,
-                         .source = op,
-                         .dtype = op->out[0]->type.dtype,
-                         .number = number_of(op),
-                         .nargs = op->nargs};
-    for (int i = 0; i < op->nargs; i++)
-        instr.arg[i] = instr_of(b, op->arg[i]);
+    KernelInstr instr = instr_for(b, op, KERNEL_OP);
+    instr.op = op->kind;
+    instr.number = number_of(op);
     return add_instr(b, instr);
 }
 
@@ -343,20 +343,20 @@ static int make_reduce(Builder *b, const Op *op)
 
 static int make_instr(Builder *b, const Op *op)
 {
-    static const struct {
-        OpKind kind;
-        int (*make)(Builder *, const Op *);
-    } table[] = {
-        {OP_full, make_const},      {OP_iota, make_index},
-        {OP_onehot, make_index},    {OP_rotary, make_rotary},
-        {OP_sum, make_reduce},      {OP_max, make_reduce},
-        {OP_sumsq, make_reduce},    {OP_reshape, make_alias},
-        {OP_broadcast, make_alias}, {OP_transpose, make_alias},
-        {OP_detach, make_alias},    {OP_random, make_random},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].kind == op->kind)
-            return table[i].make(b, op);
+    switch ((int)op->kind) {
+    case OP_full: return make_const(b, op);
+    case OP_iota:
+    case OP_onehot: return make_index(b, op);
+    case OP_rotary: return make_rotary(b, op);
+    case OP_random: return make_random(b, op);
+    case OP_sum:
+    case OP_max:
+    case OP_sumsq: return make_reduce(b, op);
+    case OP_reshape:
+    case OP_broadcast:
+    case OP_transpose:
+    case OP_detach: return make_alias(b, op);
+    }
     return make_op(b, op);
 }
 
@@ -398,7 +398,7 @@ const char *kernel_fault(const Program *p, const Op *fused)
     return find_space(p, fused, &space);
 }
 
-static Kernel *build(const Program *p, const Op *fused, bool cached)
+static Kernel *build_kernel(const Program *p, const Op *fused, bool cached)
 {
     if (fused->kind != OP_fused)
         bug("a kernel is built of op '%s'", op_info(fused->kind)->name);
@@ -425,7 +425,7 @@ static Kernel *build(const Program *p, const Op *fused, bool cached)
 
 const Kernel *kernel_build(const Program *p, const Op *fused)
 {
-    Kernel *k = build(p, fused, true);
+    Kernel *k = build_kernel(p, fused, true);
     for (int i = 0; i < fused->nouts; i++)
         for (int j = 0; j < fused->nargs; j++)
             if (kernel_in_place(k, i, j))
@@ -436,13 +436,22 @@ const Kernel *kernel_build(const Program *p, const Op *fused)
 
 Kernel *kernel_build_plain(const Program *p, const Op *fused)
 {
-    return build(p, fused, false);
+    return build_kernel(p, fused, false);
+}
+
+bool kernel_loads(const Kernel *k, int n, const int *instr, int buffer)
+{
+    for (int i = 0; i < n; i++)
+        if (k->instr[instr[i]].code == KERNEL_LOAD &&
+            k->instr[instr[i]].buffer == buffer)
+            return true;
+    return false;
 }
 
 bool kernel_in_place(const Kernel *k, int out, int arg)
 {
-    const KernelBuffer *y = &k->buffer[out];
-    const KernelBuffer *x = &k->buffer[k->op->nouts + arg];
+    int operand = k->op->nouts + arg;
+    const KernelBuffer *y = &k->buffer[out], *x = &k->buffer[operand];
     if (x->dtype != y->dtype || x->axes != y->axes ||
         x->elements != y->elements ||
         memcmp(x->stride, y->stride, sizeof x->stride) != 0)
@@ -461,19 +470,11 @@ bool kernel_in_place(const Kernel *k, int out, int arg)
     for (int p = 0; p < k->nphases; p++)
         for (int i = 0; i < k->phase[p].nelement; i++) {
             const KernelStep *step = &k->phase[p].element[i];
-            const KernelInstr *instr = &k->instr[step->instr];
-            if (step->reload < 0 && instr->code == KERNEL_LOAD &&
-                &k->buffer[instr->buffer] == x)
+            if (step->reload < 0 && kernel_loads(k, 1, &step->instr, operand))
                 last = p;
         }
-    bool later = false;
-    for (int i = 0; i < k->nkept; i++)
-        later |= k->instr[k->kept[i]].code == KERNEL_LOAD &&
-                 &k->buffer[k->instr[k->kept[i]].buffer] == x;
-    for (int i = 0; i < k->ncolumn; i++)
-        later |= k->instr[k->column[i]].code == KERNEL_LOAD &&
-                 &k->buffer[k->instr[k->column[i]].buffer] == x;
-    return !later && last <= stored;
+    return last <= stored && !kernel_loads(k, k->nkept, k->kept, operand) &&
+           !kernel_loads(k, k->ncolumn, k->column, operand);
 }
 
 int64_t kernel_bytes(const Kernel *k)

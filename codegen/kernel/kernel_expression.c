@@ -5,6 +5,7 @@
  *   const float r6 = parc_rsqrt(r5);
  */
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/bug.h"
@@ -38,7 +39,8 @@ const char *kernel_buffer(const KernelPrinter *c, const KernelBuffer *b)
     return b->name;
 }
 
-const char *kernel_inner(const KernelPrinter *c)
+/* The name of the index along the inner column axis. */
+static const char *inner_name(const KernelPrinter *c)
 {
     if (c->uses)
         c->uses->column = true;
@@ -52,7 +54,7 @@ const char *kernel_workspace(const KernelPrinter *c)
     return "workspace";
 }
 
-static const char *join(Arena *a, const char *sum, const char *term)
+static const char *join_terms(Arena *a, const char *sum, const char *term)
 {
     return *sum ? arena_printf(a, "%s + %s", sum, term) : term;
 }
@@ -66,7 +68,7 @@ static const char *term(const KernelPrinter *c, int axis, int64_t stride,
         return lane ? arena_printf(a, "%lld", (long long)stride) : "";
     bool column = s->column >> axis & 1;
     const char *name = column && axis == kernel_inner_axis(c->k)
-                           ? kernel_inner(c)
+                           ? inner_name(c)
                            : arena_printf(a, "%c%d", column ? 'j' : 'i', axis);
     if (stride == 1)
         return name;
@@ -82,7 +84,7 @@ static const char *offset_sum(const KernelPrinter *c, uint32_t axes,
             continue;
         const char *one = term(c, axis, stride[axis], lane);
         if (*one)
-            sum = join(c->p->arena, sum, one);
+            sum = join_terms(c->p->arena, sum, one);
     }
     return sum;
 }
@@ -101,9 +103,13 @@ const char *kernel_index(const KernelPrinter *c, uint32_t axes,
     return *sum ? sum : "0";
 }
 
-void kernel_statement(KernelPrinter *c, const Op *source, const char *text)
+void kernel_statement(KernelPrinter *c, const Op *source, const char *fmt, ...)
 {
     Arena *a = c->p->arena;
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = arena_vprintf(a, fmt, ap);
+    va_end(ap);
     if (!source || c->bare) {
         out_code(c->o, "%s", text);
         return;
@@ -113,7 +119,7 @@ void kernel_statement(KernelPrinter *c, const Op *source, const char *text)
         arena_printf(a, "/* %s%s%s */", where, *where ? " " : "",
                      op_info(source->kind)->name);
     size_t width = (size_t)c->o->indent + strlen(text) + 1 + strlen(comment);
-    if (width <= 80) {
+    if (width <= OUT_WIDTH) {
         out_line(c->o, "%s %s", text, comment);
         return;
     }
@@ -134,6 +140,13 @@ const char *kernel_value(const KernelPrinter *c, int i, char where, int lane)
     if (kernel_lanes(c->k, instr->axes) == 2)
         return arena_printf(a, "%c%d_%d", where, i, lane);
     return arena_printf(a, "%c%d", where, i);
+}
+
+const char *kernel_element(const KernelPrinter *c, const KernelBuffer *b,
+                           int lane)
+{
+    return arena_printf(c->p->arena, "%s[%s]", kernel_buffer(c, b),
+                        kernel_index(c, b->axes, b->stride, lane));
 }
 
 /* 16-bit elements are converted to f32. */
@@ -321,7 +334,7 @@ const char *kernel_random_index(const KernelPrinter *c,
     uint32_t outer = inner < 0 ? axes : axes & ~(1u << inner);
     const char *sum = kernel_index(c, outer, instr->stride, lane);
     if (inner >= 0 && (axes >> inner & 1))
-        sum = arena_printf(a, "%s + (int64_t)%s * %lld", sum, kernel_inner(c),
+        sum = arena_printf(a, "%s + (int64_t)%s * %lld", sum, inner_name(c),
                            (long long)instr->stride[inner]);
     return add_bases(c, instr, sum, where, lane);
 }
@@ -379,9 +392,7 @@ void kernel_compute(KernelPrinter *c, int i, char where)
 {
     const KernelInstr *instr = &c->k->instr[i];
     for (int lane = 0; lane < kernel_lanes(c->k, instr->axes); lane++)
-        kernel_statement(c, instr->source,
-                         arena_printf(c->p->arena, "const %s %s = %s;",
-                                      c_value_type(instr->dtype),
-                                      kernel_value(c, i, where, lane),
-                                      expression(c, instr, where, lane)));
+        kernel_statement(
+            c, instr->source, "const %s %s = %s;", c_value_type(instr->dtype),
+            kernel_value(c, i, where, lane), expression(c, instr, where, lane));
 }

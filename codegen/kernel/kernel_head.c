@@ -36,18 +36,18 @@ void kernel_signature(KernelPrinter *c, const char *opening, int n,
     const char *line = opening;
     int hang = (int)strlen(opening);
     for (int i = 0; i < n; i++)
-        if (hang >= 40 || hang + (int)strlen(item[i]) > 77)
-            hang = 8;
-    for (int i = 0; i < n; i++) {
+        if (hang >= OUT_WIDTH / 2 ||
+            hang + (int)strlen(item[i]) > OUT_WIDTH - 3)
+            hang = 2 * OUT_INDENT;
+    for (int i = 0; i < n; i++)
         if (i == 0) {
             line = arena_printf(a, "%s%s", line, item[i]);
-        } else if (strlen(line) + strlen(item[i]) + 3 > 79) {
+        } else if (strlen(line) + strlen(item[i]) + 3 >= OUT_WIDTH) {
             out_line(c->o, "%s,", line);
             line = arena_printf(a, "%*s%s", hang, "", item[i]);
         } else {
             line = arena_printf(a, "%s, %s", line, item[i]);
         }
-    }
     out_line(c->o, "%s)%s", line, end);
 }
 
@@ -69,7 +69,7 @@ void kernel_function(KernelPrinter *c, int number, const char *restricted,
 /* Adds a word to a comment and breaks lines. */
 static void fill_line(Out *o, const char **line, Arena *a, const char *word)
 {
-    if (strlen(*line) + strlen(word) + 2 > 78) {
+    if (strlen(*line) + strlen(word) + 2 > OUT_WIDTH - 2) {
         out_line(o, "%s", *line);
         *line = " *         ";
     }
@@ -144,8 +144,7 @@ void kernel_comment(KernelPrinter *c, int number)
     int u = 0;
     for (; bytes >= 1024 && u < 4; u++)
         bytes /= 1024;
-    out_line(c->o, "");
-    out_line(c->o, "/* %s", kernel_name(c->p, c->k->op, number));
+    out_line(c->o, "\n/* %s", kernel_name(c->p, c->k->op, number));
     list_source(c);
     list_ops(c);
     list_buffers(c);
@@ -207,12 +206,6 @@ void kernel_split_index(KernelPrinter *c, uint32_t axes, const char *from,
     }
 }
 
-void kernel_close_block(KernelPrinter *c)
-{
-    c->o->indent -= 4;
-    out_line(c->o, "}");
-}
-
 typedef struct Visit {
     KernelVisit *visit;
     void *context;
@@ -232,13 +225,20 @@ static void visit_region(const Program *p, const Region *r, Visit *v)
     }
 }
 
-static void visit_program(const Program *p, void *context)
-{
-    visit_region(p, p->step, context);
-}
-
 void kernel_each(const Program *p, KernelVisit *visit, void *context)
 {
     Visit v = {visit, context, 0};
-    programs_each(p, visit_program, &v);
+    for (; p; p = program_next(p))
+        visit_region(p, p->step, &v);
+}
+
+void prototypes_emit(Out *o, const Program *p, const char *meaning,
+                     KernelVisit *visit, void *context)
+{
+    out(o, "/* kernels.h: prototypes of %s. */\n"
+           "#ifndef KERNELS_H\n"
+           "#define KERNELS_H\n\n"
+           "#include \"parc_rt.h\"\n\n", meaning);
+    kernel_each(p, visit, context);
+    out_line(o, "\n#endif");
 }

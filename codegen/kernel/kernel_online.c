@@ -32,7 +32,7 @@
  * every phase reads it from memory; a row that is kept on the chip gains
  * nothing.
  */
-#include "codegen/kernel/kernel_internal.h"
+#include "codegen/kernel/kernel.h"
 
 typedef struct Online {
     const Program *p;
@@ -157,7 +157,7 @@ static bool can_go(const Kernel *k, int phase)
 
 /* ---- rewriting ----------------------------------------------------------- */
 
-static int add(Online *o, KernelInstr instr)
+static int push_instr(Online *o, KernelInstr instr)
 {
     for (int a = 0; a < instr.nargs; a++)
         instr.axes |= o->instr.at[instr.arg[a]].axes & ~o->k->space.column;
@@ -167,18 +167,19 @@ static int add(Online *o, KernelInstr instr)
 
 static int add_const(Online *o, double number)
 {
-    return add(o, (KernelInstr){
-                      .code = KERNEL_CONST, .dtype = DT_F32, .number = number});
+    return push_instr(
+        o,
+        (KernelInstr){.code = KERNEL_CONST, .dtype = DT_F32, .number = number});
 }
 
 static int add_pick(Online *o, int from, int onehot)
 {
     const KernelInstr *of = &o->instr.at[from];
-    return add(o, (KernelInstr){.code = KERNEL_PICK,
-                                .source = of->source,
-                                .dtype = of->dtype,
-                                .nargs = 2,
-                                .arg = {from, onehot}});
+    return push_instr(o, (KernelInstr){.code = KERNEL_PICK,
+                                       .source = of->source,
+                                       .dtype = of->dtype,
+                                       .nargs = 2,
+                                       .arg = {from, onehot}});
 }
 
 /* A term's value in the onehot's column, as a row value. `row`: by instruction,
@@ -197,7 +198,7 @@ static int in_column(Online *o, int i, int onehot, int *row)
     for (int a = 0; a < instr.nargs; a++)
         instr.arg[a] = in_column(o, instr.arg[a], onehot, row);
     instr.axes = 0;
-    return row[i] = add(o, instr);
+    return row[i] = push_instr(o, instr);
 }
 
 static void pick(Online *o, const KernelRoot *root)

@@ -6,7 +6,7 @@
  * operands are available. On the CPU, a costly value that a later phase needs
  * is kept in the row of a result that is written later.
  */
-#include "codegen/kernel/kernel_internal.h"
+#include "codegen/kernel/kernel.h"
 
 /* Limits for the parts of the summed rows: the least elements in a part, and
  * the most parts, so that combining them is cheap. The number of parts depends
@@ -22,7 +22,7 @@ typedef struct Phaser {
     bool cached;
 } Phaser;
 
-static void push(Arena *a, int **list, int *n, int x)
+static void push_int(Arena *a, int **list, int *n, int x)
 {
     if ((*n & (*n - 1)) == 0) { /* capacity is the next power of two */
         int *more = NEW_ARRAY(a, int, *n ? 2 * *n : 1);
@@ -45,7 +45,7 @@ static void need_row(Phaser *s, int i)
     if (kernel_is_element(s->k, instr->axes))
         return; /* a PICK computes it */
     KernelPhase *phase = &s->k->phase[instr->phase];
-    push(s->arena, &phase->row, &phase->nrow, i);
+    push_int(s->arena, &phase->row, &phase->nrow, i);
 }
 
 /* The buffer to which an earlier phase has stored the instruction's value. */
@@ -108,9 +108,9 @@ static void need_sum(Phaser *s, int i)
     for (int a = 0; a < instr->nargs; a++)
         need_sum(s, instr->arg[a]);
     if (kernel_is_element(k, instr->axes))
-        push(s->arena, &k->column, &k->ncolumn, i);
+        push_int(s->arena, &k->column, &k->ncolumn, i);
     else
-        push(s->arena, &k->kept, &k->nkept, i);
+        push_int(s->arena, &k->kept, &k->nkept, i);
 }
 
 /* ---- keeping costly values ----------------------------------------------- */
@@ -207,7 +207,7 @@ static void keep_costly(Arena *a, Kernel *k)
 
 /* ---- sizes --------------------------------------------------------------- */
 
-static int64_t product(const Space *s, uint32_t axes)
+int64_t space_size(const Space *s, uint32_t axes)
 {
     int64_t n = 1;
     for (int a = 0; a < s->naxes; a++)
@@ -218,9 +218,9 @@ static int64_t product(const Space *s, uint32_t axes)
 
 static void set_sizes(Kernel *k)
 {
-    k->units = product(&k->space, k->space.kept);
-    k->rows = product(&k->space, k->space.summed);
-    k->columns = product(&k->space, k->space.column);
+    k->units = space_size(&k->space, k->space.kept);
+    k->rows = space_size(&k->space, k->space.summed);
+    k->columns = space_size(&k->space, k->space.column);
     k->work = k->units * k->rows * k->columns;
     int64_t parts = k->work / PART_WORK;
     if (parts > MAX_PARTS)

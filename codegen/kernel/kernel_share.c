@@ -93,11 +93,6 @@ static void share_region(Sharing *s, const Program *p, const Region *r)
     }
 }
 
-static void share(const Program *p, void *context)
-{
-    share_region(context, p, p->step);
-}
-
 void kernels_share(Program *p)
 {
     Sharing s = {.named = {.arena = p->arena}};
@@ -108,6 +103,6 @@ void kernels_share(Program *p)
             q->equal_kernel = NEW_ARRAY(q->arena, const char *, q->nops);
         any |= q != NULL;
     }
-    if (any)
-        programs_each(p, share, &s);
+    for (const Program *q = any ? p : NULL; q; q = program_next(q))
+        share_region(&s, q, q->step);
 }

@@ -36,8 +36,8 @@ struct KernelPrinter {
     const char *inner; /* the index along the inner column axis: "j" */
     int merged;        /* an axis that is merged into the inner one; -1: none */
     bool bare;         /* statements without comments */
-    KernelUses *uses;  /* recorded by kernel_buffer, kernel_inner and
-                        * kernel_workspace; NULL: not wanted */
+    KernelUses *uses;  /* recorded by kernel_buffer, kernel_offset
+                        * and kernel_workspace; NULL: not wanted */
     KernelExpression *load, *random;
 };
 
@@ -68,20 +68,21 @@ int kernel_first_axis(uint32_t axes);
  * running index. */
 void kernel_split_index(KernelPrinter *c, uint32_t axes, const char *from,
                         int64_t divisor);
-void kernel_close_block(KernelPrinter *c);
 
 /* Calls `visit` for each kernel of a training step and its forward programs in
  * order, with its number; of equal kernels (kernels_share) for the first. */
 typedef void KernelVisit(void *context, const Program *p, const Op *fused,
                          int number);
 void kernel_each(const Program *p, KernelVisit *visit, void *context);
+/* kernels.h: `visit` prints the prototype of a kernel; `meaning` says what the
+ * prototypes are. */
+void prototypes_emit(Out *o, const Program *p, const char *meaning,
+                     KernelVisit *visit, void *context);
 
 /* ---- kernel_expression.c ------------------------------------------------- */
 
-/* Names in printed text: of a buffer, of the index along the inner column axis,
- * of the workspace. */
+/* Names in printed text: of a buffer, of the workspace. */
 const char *kernel_buffer(const KernelPrinter *c, const KernelBuffer *b);
-const char *kernel_inner(const KernelPrinter *c);
 const char *kernel_workspace(const KernelPrinter *c);
 
 /* The innermost column axis; -1: the kernel has no columns. */
@@ -97,8 +98,9 @@ const char *kernel_offset(const KernelPrinter *c, uint32_t axes,
 const char *kernel_index(const KernelPrinter *c, uint32_t axes,
                          const int64_t *stride, int lane);
 
-/* A line of code with a comment that names its op. */
-void kernel_statement(KernelPrinter *c, const Op *source, const char *text);
+/* A line of code with a comment that names its op, NULL: none. */
+void kernel_statement(KernelPrinter *c, const Op *source, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* An instruction as a statement; `where` is 'r', 't' or 'e'. */
 void kernel_compute(KernelPrinter *c, int instr, char where);
@@ -106,8 +108,11 @@ void kernel_compute(KernelPrinter *c, int instr, char where);
  * 'e' in the epilogue. */
 const char *kernel_value(const KernelPrinter *c, int instr, char where,
                          int lane);
-/* An element of a buffer as a value, and the statement that stores one; `at` is
- * the address: "x_row[j]", "y_row[j] = parc_to_bf16(t4);". */
+/* An element of a buffer, its value, and the statement that stores one; `at` is
+ * the element: "y[i0 * 64 + j]", "parc_from_bf16(x_row[j])", "y_row[j] =
+ * parc_to_bf16(t4);". */
+const char *kernel_element(const KernelPrinter *c, const KernelBuffer *b,
+                           int lane);
 const char *kernel_loaded(const KernelPrinter *c, const KernelBuffer *b,
                           const char *at);
 const char *kernel_stored(const KernelPrinter *c, const KernelBuffer *b,

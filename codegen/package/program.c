@@ -8,7 +8,8 @@
  */
 #include "codegen/package/program.h"
 
-#include "codegen/cpu_level.h"
+#include "base/text.h"
+#include "codegen/machine.h"
 #include "codegen/package/tree.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
         const char *name = tree->file.at[i].name;
         size_t n = strlen(name);
         bool apart = b->baseline && !strcmp(name, b->baseline);
-        if (!strncmp(name, "runtime/", 8) && !strcmp(name + n - 2, ".c") &&
+        if (starts_with(name, "runtime/") && !strcmp(name + n - 2, ".c") &&
             !apart)
             vec_push(tree->arena, to, name);
     }
@@ -144,9 +145,9 @@ static const char *compile_baseline(Arena *a, const Recipe *b,
                         arena_printf(a, "%s/" BASELINE_OBJECT, folder));
 }
 
-static const char *compile(const Tree *tree, const Recipe *b, const char *folder,
-                           const TargetInfo *t, const EmitOptions *options,
-                           const char *binary)
+static const char *compile_tree(const Tree *tree, const Recipe *b,
+                                const char *folder, const TargetInfo *t,
+                                const EmitOptions *options, const char *binary)
 {
     Arena *a = tree->arena;
     Words argv = {0};
@@ -183,8 +184,9 @@ static const char *absolute(Arena *a, const char *path)
     return arena_printf(a, "%s/%s", folder, path);
 }
 
-static const char *build(const Tree *tree, const Recipe *b, const TargetInfo *t,
-                         const EmitOptions *options, Outputs *outputs)
+static const char *build_binary(const Tree *tree, const Recipe *b,
+                                const TargetInfo *t, const EmitOptions *options,
+                                Outputs *outputs)
 {
     Arena *a = tree->arena;
     const char *binary = outputs_temp(outputs, options->binary);
@@ -204,7 +206,8 @@ static const char *build(const Tree *tree, const Recipe *b, const TargetInfo *t,
     else
         outputs_abandon(sources);
     if (!failure)
-        failure = compile(tree, b, folder, t, options, absolute(a, binary));
+        failure =
+            compile_tree(tree, b, folder, t, options, absolute(a, binary));
     folder_remove(folder);
     return failure;
 }
@@ -219,7 +222,7 @@ const char *emit_program(const Program *p, const TargetInfo *t,
     if (!failure && options->directory)
         failure = tree_write(&tree, outputs, options->directory);
     if (!failure && options->binary)
-        failure = build(&tree, cpu ? &cpu_recipe : &cuda_recipe, t, options,
-                        outputs);
+        failure = build_binary(&tree, cpu ? &cpu_recipe : &cuda_recipe, t,
+                               options, outputs);
     return failure;
 }

@@ -14,7 +14,7 @@
 #define PARC_CODEGEN_PACKAGE_PROGRAM_H
 
 #include "base/file.h"
-#include "codegen/emit_options.h"
+#include "codegen/emit/train_c.h"
 #include "passes/pass.h"
 
 /* Adds the source tree or the binary or both to `outputs` (the caller commits).

@@ -3,7 +3,7 @@
 #include "codegen/emit/train_c.h"
 #include "codegen/package/tree.h"
 
-/* The flags besides those of the CPU level (cpu_level.c). The code does not
+/* The flags besides those of the CPU level (machine.c). The code does not
  * depend on errno or on floating-point traps. */
 static const char *const flags[] = {
     "-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math",
@@ -23,25 +23,19 @@ static void makefile_text(Out *o, const TargetInfo *t)
 {
     out_line(o, "# Builds ./train from the sources that parc wrote.");
     makefile_head(o, &cpu_recipe, t->cpu);
-    out_line(o, "RUNTIME = $(filter-out " BASELINE ", \\");
-    out_line(o, "    $(wildcard runtime/*/*.c))");
-    out_line(o, "");
-    out_line(o, "SOURCES = train.c model.c kernels.c");
-    out_line(o, "");
-    out_line(o, "train: $(SOURCES) model.h kernels.h cpu_check.o \\");
-    out_line(o, "    $(wildcard runtime/*.[ch] runtime/*/*)");
-    out_line(o, "\t$(CC) $(CFLAGS) $(CPU) -o $@ $(SOURCES) cpu_check.o \\");
-    out_line(o, "\t    $(RUNTIME) -ldnnl -lm");
-    out_line(o, "");
-    out_line(o, "# The check of the CPU's features, compiled to run on every "
-                "CPU.");
-    out_line(o, "cpu_check.o: " BASELINE " $(wildcard runtime/*.h)");
-    out_line(o, "\t$(CC) $(CFLAGS) -c -o $@ $<");
-    out_line(o, "");
-    out_line(o, "clean:");
-    out_line(o, "\trm -f train cpu_check.o");
-    out_line(o, "");
-    out_line(o, ".PHONY: clean");
+    out(o, "RUNTIME = $(filter-out " BASELINE ", \\\n"
+           "    $(wildcard runtime/*/*.c))\n\n"
+           "SOURCES = train.c model.c kernels.c\n\n"
+           "train: $(SOURCES) model.h kernels.h cpu_check.o \\\n"
+           "    $(wildcard runtime/*.[ch] runtime/*/*)\n"
+           "\t$(CC) $(CFLAGS) $(CPU) -o $@ $(SOURCES) cpu_check.o \\\n"
+           "\t    $(RUNTIME) -ldnnl -lm\n\n"
+           "# The check of the CPU's features, compiled to run on every CPU.\n"
+           "cpu_check.o: " BASELINE " $(wildcard runtime/*.h)\n"
+           "\t$(CC) $(CFLAGS) -c -o $@ $<\n\n"
+           "clean:\n"
+           "\trm -f train cpu_check.o\n\n"
+           ".PHONY: clean\n");
 }
 
 const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,

@@ -13,7 +13,7 @@
  */
 #include "codegen/c_text.h"
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda_arch.h"
+#include "codegen/machine.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/emit/train_c.h"
 #include "codegen/package/tree.h"
@@ -88,40 +88,33 @@ static void images_text(Out *o, const NvrtcResult *r)
 
 static void makefile_text(Out *o, const NvrtcResult *r)
 {
-    out_line(o, "# Builds ./train from the sources that parc wrote. The images "
-                "of the kernels are");
-    out_line(o, "# in this directory; nvcc recompiles them if device code is "
-                "newer.");
+    out(o,
+        "# Builds ./train from the sources that parc wrote. The images of the "
+        "kernels are\n"
+        "# in this directory; nvcc recompiles them if device code is newer.\n");
     makefile_head(o, &cuda_recipe, NULL);
-    out_line(o, "NVCC ?= nvcc");
-    out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime "
-                "-Iruntime/cuda/device");
-    out_line(o, "");
-    out_line(o, "SOURCES = train.c model.c launch.c images.c \\");
-    out_line(o, "          $(wildcard runtime/*/*.c runtime/*/*/*.c)");
-    out_line(o, "HEADERS = model.h kernels.h \\");
-    out_line(o, "          $(wildcard runtime/*.h runtime/*/*.h "
-                "runtime/*/*/*.h)");
-    out_line(o, "DEVICE = kernels.cu runtime/parc_random.h "
-                "$(wildcard runtime/cuda/device/*)");
-    out(o, "IMAGES =");
+    out(o,
+        "NVCC ?= nvcc\n"
+        "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime -Iruntime/cuda/device\n\n"
+        "SOURCES = train.c model.c launch.c images.c \\\n"
+        "          $(wildcard runtime/*/*.c runtime/*/*/*.c)\n"
+        "HEADERS = model.h kernels.h \\\n"
+        "          $(wildcard runtime/*.h runtime/*/*.h runtime/*/*/*.h)\n"
+        "DEVICE = kernels.cu runtime/parc_random.h "
+        "$(wildcard runtime/cuda/device/*)\n"
+        "IMAGES =");
     for (int i = 0; i < r->image.n; i++)
         out(o, " %s", image_file(o->arena, r->image.at[i].arch));
-    out_line(o, "");
-    out_line(o, "");
-    out_line(o, "train: $(SOURCES) $(HEADERS) $(IMAGES)");
-    out_line(o, "\t$(CC) $(CFLAGS) -o $@ $(SOURCES) -ldl -lm");
-    out_line(o, "");
-    out_line(o, "kernels.%%.cubin: $(DEVICE)");
-    out_line(o, "\t$(NVCC) $(NVCCFLAGS) -arch=$* -cubin -o $@ $<");
-    out_line(o, "");
-    out_line(o, "kernels.%%.ptx: $(DEVICE)");
-    out_line(o, "\t$(NVCC) $(NVCCFLAGS) -arch=$* -ptx -o $@ $<");
-    out_line(o, "");
-    out_line(o, "clean:");
-    out_line(o, "\trm -f train");
-    out_line(o, "");
-    out_line(o, ".PHONY: clean");
+    out(o, "\n\n"
+           "train: $(SOURCES) $(HEADERS) $(IMAGES)\n"
+           "\t$(CC) $(CFLAGS) -o $@ $(SOURCES) -ldl -lm\n\n"
+           "kernels.%%.cubin: $(DEVICE)\n"
+           "\t$(NVCC) $(NVCCFLAGS) -arch=$* -cubin -o $@ $<\n\n"
+           "kernels.%%.ptx: $(DEVICE)\n"
+           "\t$(NVCC) $(NVCCFLAGS) -arch=$* -ptx -o $@ $<\n\n"
+           "clean:\n"
+           "\trm -f train\n\n"
+           ".PHONY: clean\n");
 }
 
 /* ---- compiling ----------------------------------------------------------- */
@@ -165,8 +158,9 @@ static void add_headers(Arena *a, Headers *to, const char *folder)
     }
 }
 
-static const char *compile(Arena *a, const Out *kernels,
-                           const EmitOptions *options, NvrtcResult *result)
+static const char *compile_device_code(Arena *a, const Out *kernels,
+                                       const EmitOptions *options,
+                                       NvrtcResult *result)
 {
     const NvrtcText source = {"kernels.cu", kernels->text};
     Headers header = {0};
@@ -193,7 +187,7 @@ const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
     cuda_launch_emit(&launch, p, &kernels);
     cuda_kernels_emit(&cu, p);
     cuda_instances_emit(&cu, p, &kernels);
-    const char *failure = compile(a, &cu, options, &result);
+    const char *failure = compile_device_code(a, &cu, options, &result);
     if (failure)
         return failure;
     CudaProgram cuda = {&kernels, result.image.n};

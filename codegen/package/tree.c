@@ -3,7 +3,8 @@
 #include "codegen/package/tree.h"
 
 #include "base/embedded.h"
-#include "codegen/cpu_level.h"
+#include "base/text.h"
+#include "codegen/machine.h"
 
 #include <string.h>
 
@@ -25,7 +26,7 @@ static bool is_of_other_target(const char *name, const char *folder)
     static const char *const target[] = {"cpu/", "cuda/"};
     for (int i = 0; i < 2; i++)
         if (strcmp(target[i], folder) != 0 &&
-            !strncmp(name, target[i], strlen(target[i])))
+            starts_with(name, target[i]))
             return true;
     return false;
 }

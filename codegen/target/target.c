@@ -12,11 +12,14 @@
 #include <string.h>
 
 #include "codegen/contraction.h"
-#include "codegen/cpu_level.h"
+#include "codegen/machine.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/move_box.h"
 #include "ir/analysis/alias.h"
 #include "runtime/cuda/attention/rt_attention_room.h"
+
+/* Bytes: a cache line; what CUDA's allocator guarantees. */
+enum { CPU_ALIGNMENT = 64, CUDA_ALIGNMENT = 256 };
 
 static int64_t matmul_scratch(const Program *p, const Op *op,
                               const TargetInfo *t)
@@ -34,7 +37,10 @@ static bool is_matmul(const Program *p, const Op *op)
     return !c.plain;
 }
 
-bool target_repeats_attention(const Program *p, const Op *grad)
+/* Whether a gradient of attention must have the same bits in every call:
+ * `train` asks for it, or several ranks compute the same gradient, which must
+ * stay equal on all of them. */
+static bool repeats_attention(const Program *p, const Op *grad)
 {
     const Mesh *m = &p->mesh;
     const Placement *q = &grad->arg[1]->type.place;
@@ -44,8 +50,7 @@ bool target_repeats_attention(const Program *p, const Op *grad)
     return p->train.deterministic;
 }
 
-/* The sizes of one rank's call of attention. */
-static ParcAttention attention_of(const Program *p, const Op *op)
+ParcAttention target_attention(const Program *p, const Op *op)
 {
     bool grad = op_is_attention_grad(op->kind);
     bool drops = op->kind == OP_attention_dropout ||
@@ -59,14 +64,14 @@ static ParcAttention attention_of(const Program *p, const Op *op)
         .t = type_local_dim(k, m, 1), .kv = kv,
         .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
         .e = type_local_dim(v, m, 3), .causal = op_attr(op, "causal").i != 0,
-        .deterministic = grad && target_repeats_attention(p, op),
+        .deterministic = grad && repeats_attention(p, op),
         .scale = (float)op_attr(op, "scale").f, .type = runtime_type(q->dtype),
         .drop = drops ? (float)op_attr(op, "rate").f : 0};
 }
 
 static int64_t attention_scratch(const Program *p, const Op *op, int threads)
 {
-    ParcAttention a = attention_of(p, op);
+    ParcAttention a = target_attention(p, op);
     return parc_attention_scratch(&a, op_is_attention_grad(op->kind), threads);
 }
 
@@ -76,7 +81,7 @@ static int64_t attention_scratch(const Program *p, const Op *op, int threads)
  * whole product is short. */
 static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
 {
-    enum { PARTS = 8, MOST = 32 << 20, ALIGNMENT = 256 };
+    enum { PARTS = 8, MOST = 32 << 20 };
     Contraction c;
     contraction_of(p, op, &c);
     const ParcMatmulSpec *s = &c.spec;
@@ -86,7 +91,7 @@ static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
         return 0;
     double bytes = 4 * PARTS * result;
     int64_t room = bytes < MOST ? (int64_t)bytes : MOST;
-    return (room + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (room + CUDA_ALIGNMENT - 1) / CUDA_ALIGNMENT * CUDA_ALIGNMENT;
 }
 
 /* Whether cublasLtMatmul is documented for these types of a product. An addend
@@ -117,7 +122,7 @@ static bool cuda_has_gelu(const ParcMatmulSpec *s)
  * the letters of the second result are all letters of the first. */
 static bool cuda_sums(const Op *op)
 {
-    const char *result = strstr(op_attr(op, "spec").s, "->") + 2;
+    const char *result = strstr(op_spec(op), "->") + 2;
     const char *kept = strchr(result, ',') + 1;
     size_t n = strcspn(result, ",");
     for (; *kept; kept++)
@@ -154,7 +159,7 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
     if (op_is_einsum(op->kind))
         return cuda_matmul_scratch(p, op);
     if (op_is_attention(op->kind) || op_is_attention_grad(op->kind)) {
-        ParcAttention a = attention_of(p, op);
+        ParcAttention a = target_attention(p, op);
         return rt_attention_bytes(&a, op_is_attention_grad(op->kind));
     }
     switch ((int)op->kind) {
@@ -246,7 +251,7 @@ TargetInfo target_info(Target target, int threads)
                         .cpu = cpu ? &cpu_level[PARC_CPU_NATIVE] : NULL,
                         .streams = cpu ? 1 : STREAMS,
                         .default_prefetch = cpu ? 0 : 1,
-                        .alignment = cpu ? 64 : 256,
+                        .alignment = cpu ? CPU_ALIGNMENT : CUDA_ALIGNMENT,
                         .aligns_rows = !cpu,
                         .shares_memory = cpu,
                         .adds_rows = cpu,

@@ -27,10 +27,8 @@ bool target_can_run(const Program *p, const TargetInfo *t);
  * a dump may have been edited. */
 bool target_takes_dump(const Program *p, const TargetInfo *t);
 
-/* Whether a gradient of attention must have the same bits in every call:
- * `train` asks for it, or several ranks compute the same gradient, which must
- * stay equal on all of them. */
-bool target_repeats_attention(const Program *p, const Op *grad);
-
+/* One rank's call of attention or its gradient: sizes, types, and whether every
+ * call computes the same bits. The fields for random indices are 0. */
+ParcAttention target_attention(const Program *p, const Op *op);
 
 #endif

@@ -7,6 +7,7 @@
  * memory. A dump may also have been edited.
  */
 #include "codegen/kernel/kernel.h"
+#include "codegen/numbers.h"
 #include "codegen/target/target.h"
 
 typedef struct Check {
@@ -52,15 +53,15 @@ static bool can_run(const Check *c, const Region *r)
 
 bool target_can_run(const Program *p, const TargetInfo *t)
 {
-    Check c = {p, t};
-    for (int i = 0; i < p->param.n; i++)
-        if (p->param.at[i].shared && !t->shares_memory)
-            return refuse(&c, p->param.at[i].loc,
-                          "memory that ranks share, and the parameter is "
-                          "'kept shared'");
-    bool good = can_run(&c, p->step);
-    for (int k = 0; k < PURPOSES; k++)
-        good = good && (!p->forward[k] || target_can_run(p->forward[k], t));
+    bool good = true;
+    for (Check c = {p, t}; c.p && good; c.p = program_next(c.p)) {
+        for (int i = 0; i < c.p->param.n; i++)
+            if (c.p->param.at[i].shared && !t->shares_memory)
+                return refuse(&c, c.p->param.at[i].loc,
+                              "memory that ranks share, and the parameter is "
+                              "'kept shared'");
+        good = can_run(&c, c.p->step);
+    }
     return good;
 }
 
@@ -111,9 +112,8 @@ static bool takes(const Check *c, const Region *r)
 
 bool target_takes_dump(const Program *p, const TargetInfo *t)
 {
-    Check c = {p, t};
-    bool good = takes(&c, p->step);
-    for (int k = 0; k < PURPOSES; k++)
-        good = good && (!p->forward[k] || target_takes_dump(p->forward[k], t));
+    bool good = true;
+    for (Check c = {p, t}; c.p && good; c.p = program_next(c.p))
+        good = takes(&c, c.p->step);
     return good;
 }

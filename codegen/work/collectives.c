@@ -1,8 +1,9 @@
-/* collectives.c: lists and numbers the collectives of a program.
+/* collectives.c: lists and numbers the collectives of a program, and its
+ * transfers between host memory and the device.
  *
  * The plan, its JSON form, emitted code and the runtime's messages all take
- * names and numbers from this list. A collective inside a loop is one entry
- * with a count.
+ * names and numbers from these lists. A collective or a transfer inside a loop
+ * is one entry with a count.
  */
 #include "codegen/work/work.h"
 
@@ -12,24 +13,12 @@
 
 #include <string.h>
 
-typedef struct KindName {
-    OpKind kind;
-    const char *name, *label;
-} KindName;
-
-static const KindName kinds[] = {
-    {OP_all_gather, "all_gather", "ag"},
-    {OP_all_reduce, "all_reduce", "ar"},
-    {OP_reduce_scatter, "reduce_scatter", "rs"},
-    {OP_all_to_all, "all_to_all", "aa"},
-};
-
-static const KindName *kind_name(OpKind kind)
+static const char *label_of(OpKind collective)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i].kind == kind)
-            return &kinds[i];
-    return NULL;
+    return collective == OP_all_gather       ? "ag"
+           : collective == OP_all_reduce     ? "ar"
+           : collective == OP_reduce_scatter ? "rs"
+                                             : "aa";
 }
 
 /* Bytes of the full tensors on one rank: the results of an all-gather, the
@@ -70,15 +59,14 @@ static int made_as_shards(const Op *op)
     return n;
 }
 
-typedef VEC(CollectiveInfo) Found;
+typedef VEC(CollectiveInfo) Collectives;
 
 static CollectiveInfo describe(const Program *p, const Op *op, int id)
 {
-    const KindName *k = kind_name(op->kind);
     uint32_t axes = op_axes(op);
     return (CollectiveInfo){
-        .op = op, .id = id, .kind = k->name,
-        .label = arena_printf(p->arena, "%s%d", k->label, id),
+        .op = op, .id = id, .kind = op_info(op->kind)->name,
+        .label = arena_printf(p->arena, "%s%d", label_of(op->kind), id),
         .axes = axes, .axis = user_axes_text(p, axes),
         .group_size = mesh_group(&p->mesh, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
@@ -87,22 +75,54 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .shards = made_as_shards(op)};
 }
 
-static void collect(const Program *p, const Region *r, int first, Found *found)
+static void collect_collectives(const Program *p, const Region *r, int first,
+                                Collectives *found)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        if (kind_name(op->kind)) {
+        if (op_is_collective(op->kind)) {
             CollectiveInfo c = describe(p, op, first + found->n);
             vec_push(p->arena, found, c);
         }
         if (op->kind == OP_loop)
-            collect(p, op->body, first, found);
+            collect_collectives(p, op->body, first, found);
     }
 }
 
 CollectiveInfo *collectives_of(const Program *p, int *n)
 {
-    Found found = {0};
-    collect(p, p->step, numbers_first(p).collectives, &found);
+    Collectives found = {0};
+    collect_collectives(p, p->step, numbers_first(p).collectives, &found);
+    *n = found.n;
+    return found.at;
+}
+
+/* ---- transfers ----------------------------------------------------------- */
+
+typedef VEC(TransferInfo) Transfers;
+
+static void collect_transfers(const Program *p, const Region *r, int first,
+                              Transfers *found)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            collect_transfers(p, op->body, first, found);
+        if (op->kind != OP_fetch && op->kind != OP_store)
+            continue;
+        bool store = op->kind == OP_store;
+        TransferInfo x = {
+            .op = op, .to_host = store, .param = transfer_param(p, op),
+            .label = arena_printf(p->arena, "%s%d", store ? "st" : "ft",
+                                  first + found->n),
+            .bytes = type_local_bytes(&op->out[0]->type, &p->mesh),
+            .count = ir_trip_count(op)};
+        vec_push(p->arena, found, x);
+    }
+}
+
+TransferInfo *transfers_of(const Program *p, int *n)
+{
+    Transfers found = {0};
+    collect_transfers(p, p->step, numbers_first(p).transfers, &found);
     *n = found.n;
     return found.at;
 }

@@ -9,48 +9,37 @@
 #include "ir/plan/user_axes.h"
 #include "passes/schedule/issue.h"
 
-typedef struct Kind {
-    OpKind op;
-    const char *name;
-} Kind;
-
-static const Kind kinds[] = {
-    {OP_fused, "kernel"},
-    {OP_einsum, "matmul"},
-    {OP_einsum_shard, "matmul"},
-    {OP_attention, "attention"},
-    {OP_attention_grad, "attention"},
-    {OP_attention_dropout, "attention"},
-    {OP_attention_dropout_grad, "attention"},
-    {OP_embedding, "embedding"},
-    {OP_embedding_grad, "embedding"},
-    {OP_embedding_add, "embedding"},
-    {OP_zeros, "fill"},
-    {OP_fetch, "transfer"},
-    {OP_store, "transfer"},
-    {OP_take_part, "copy"},
-    {OP_take_share, "copy"},
-    {OP_copy, "copy"},
-    {OP_transpose, "copy"},
-    {OP_slice, "copy"},
-    {OP_pad, "copy"},
-    {OP_concat, "copy"},
-};
-
 static const char *kind_of(OpKind op)
 {
     if (op_is_collective(op))
         return "collective";
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i].op == op)
-            return kinds[i].name;
+    if (op_is_attention(op) || op_is_attention_grad(op))
+        return "attention";
+    switch ((int)op) {
+    case OP_fused: return "kernel";
+    case OP_einsum:
+    case OP_einsum_shard: return "matmul";
+    case OP_embedding:
+    case OP_embedding_grad:
+    case OP_embedding_add: return "embedding";
+    case OP_zeros: return "fill";
+    case OP_fetch:
+    case OP_store: return "transfer";
+    case OP_take_part:
+    case OP_take_share:
+    case OP_copy:
+    case OP_transpose:
+    case OP_slice:
+    case OP_pad:
+    case OP_concat: return "copy";
+    }
     return op_info(op)->name;
 }
 
-Loc work_loc(const WorkInfo *w)
+Loc work_loc(const Op *op)
 {
-    bool reason = op_is_collective(w->op->kind) && w->op->why.loc.line;
-    return reason ? w->op->why.loc : w->op->loc;
+    return op_is_collective(op->kind) && op->why.loc.line ? op->why.loc
+                                                          : op->loc;
 }
 
 /* Counts every operand and result once; if only a part of an operand is read,
@@ -142,7 +131,7 @@ typedef struct Walk {
     VEC(WorkInfo) found;
 } Walk;
 
-static void add(Walk *w, const Op *op)
+static void add_work(Walk *w, const Op *op)
 {
     const Program *p = w->p;
     WorkInfo x = {.op = op, .kind = kind_of(op->kind), .detail = "",
@@ -178,15 +167,14 @@ static void add(Walk *w, const Op *op)
 
 static void walk(Walk *w, const Region *r)
 {
-    for (const Op *op = r->first; op; op = op->next) {
+    for (const Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop) {
             w->loop[w->nloops++] = op;
             walk(w, op->body);
             w->nloops--;
         } else if (!issue_is_silent(op)) {
-            add(w, op);
+            add_work(w, op);
         }
-    }
 }
 
 WorkInfo *work_of(const Program *p, int *n)

@@ -31,7 +31,7 @@ typedef struct CollectiveInfo {
 /* All collectives of the program in order; *n of them. */
 CollectiveInfo *collectives_of(const Program *p, int *n);
 
-/* ---- transfers as the plan numbers them (transfers.c) -------------------- */
+/* ---- transfers as the plan numbers them (collectives.c) ------------------ */
 
 /* A transfer of a tensor from host memory to the device, or back. */
 typedef struct TransferInfo {
@@ -74,6 +74,6 @@ bool work_goes_both_ways(const Op *op);
 
 /* The source location of a statement: for a collective, the line of the plan
  * that causes it, if any; else the line of the model. */
-Loc work_loc(const WorkInfo *w);
+Loc work_loc(const Op *op);
 
 #endif

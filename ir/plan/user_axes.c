@@ -68,3 +68,14 @@ const char *user_axis_placement(const Program *p, const Type *t,
     }
     return same ? first : text;
 }
+
+const char *user_placements(const Program *p, const Type *t)
+{
+    UserAxis axis[MAX_AXES];
+    const char *text = "";
+    int n = user_axes(p, axis);
+    for (int i = 0; i < n; i++)
+        text = arena_printf(p->arena, "%s%s%s=%s", text, *text ? " " : "",
+                            axis[i].name, user_axis_placement(p, t, &axis[i]));
+    return text;
+}

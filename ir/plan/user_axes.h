@@ -20,6 +20,8 @@ const char *user_axes_text(const Program *p, uint32_t axes);
 /* The placement on a user's axis; "S(0) over tp.kv" if its parts differ. */
 const char *user_axis_placement(const Program *p, const Type *t,
                                   const UserAxis *axis);
+/* The placement on all axes of the user: "dp=S(0) tp=R"; "" without a mesh. */
+const char *user_placements(const Program *p, const Type *t);
 /* The placement of a type on one axis as shown to users: "R", "S(0)", "P"; a
  * flat run of whole rows is "S(0)", any other "flat". */
 const char *user_placement(const Program *p, const Type *t, int axis);

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "codegen/cpu_level.h"
+#include "codegen/machine.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/kernel/kernel.h"
 #include "report/report.h"

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codegen/cuda/nvrtc_log.h"
 #include "tests/unit/check.h"
 
 static const char kernels_cu[] = "#include \"parc_device.h\"\n"

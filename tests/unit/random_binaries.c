@@ -16,7 +16,7 @@
  */
 #include "base/bug.h"
 #include "base/file.h"
-#include "codegen/cpu_level.h"
+#include "codegen/machine.h"
 #include "codegen/package/program.h"
 #include "report/report.h"
 #include "codegen/target/target.h"

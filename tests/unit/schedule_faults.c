@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "codegen/cpu_level.h"
+#include "codegen/machine.h"
 #include "codegen/target/target.h"
 #include "ir/memory.h"
 #include "driver/pipeline.h"

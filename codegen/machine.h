@@ -1,7 +1,7 @@
-/* cpu_level.h: declares the table of instruction sets that a CPU program can be
- * compiled for (--cpu). */
-#ifndef PARC_CODEGEN_CPU_LEVEL_H
-#define PARC_CODEGEN_CPU_LEVEL_H
+/* machine.h: declares what --cpu and --arch accept: the instruction sets and
+ * the GPU architectures that a program can be compiled for. */
+#ifndef PARC_CODEGEN_MACHINE_H
+#define PARC_CODEGEN_MACHINE_H
 
 #include <stdbool.h>
 
@@ -22,5 +22,14 @@ extern const CpuLevel cpu_level[CPU_LEVELS];
 
 /* Whether plans and sources of the level are the same on every machine. */
 bool cpu_level_is_named(const CpuLevel *level);
+
+/* The names of all architectures ("sm_90a"), oldest first; NULL ends the list.
+ * Code for a name with 'a' uses all features and runs on that architecture
+ * only; other code also runs on newer architectures of the same major
+ * number. */
+extern const char *const cuda_archs[];
+
+/* The names that are used without --arch; NULL ends the list. */
+extern const char *const cuda_default_archs[];
 
 #endif

@@ -165,12 +165,13 @@ static void raise_first(Diag *d, Severity severity, Loc loc, const char *fmt,
     vec_push(d->arena, &d->message, m);
 }
 
-void diag_error(Diag *d, Loc loc, const char *fmt, ...)
+bool diag_error(Diag *d, Loc loc, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     raise_first(d, d->demoting ? SEV_WARNING : SEV_ERROR, loc, fmt, ap);
     va_end(ap);
+    return false;
 }
 
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...)

@@ -64,11 +64,9 @@ static bool read_input(Compilation *c)
     const Argument *in = &c->o.input;
     size_t size;
     char *text = file_read(c->arena, in->text, &size);
-    if (!text) {
-        diag_error(c->diag, in->loc, "cannot read '%s': %s", in->text,
-                   strerror(errno));
-        return false;
-    }
+    if (!text)
+        return diag_error(c->diag, in->loc, "cannot read '%s': %s", in->text,
+                          strerror(errno));
     static const char bom[] = "\xef\xbb\xbf";
     if (size >= 3 && memcmp(text, bom, 3) == 0) { /* a UTF-8 BOM */
         text += 3;
@@ -261,9 +259,8 @@ static bool flush_stdout(Diag *d, int error)
     if (!error && !ferror(stdout))
         return true;
     /* The errno of a dump's write is not known. */
-    diag_error(d, (Loc){0}, "cannot write standard output%s%s",
-               error ? ": " : "", error ? strerror(error) : "");
-    return false;
+    return diag_error(d, (Loc){0}, "cannot write standard output%s%s",
+                      error ? ": " : "", error ? strerror(error) : "");
 }
 
 /* Makes the complete outputs appear. */

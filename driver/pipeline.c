@@ -142,8 +142,7 @@ static bool verify_input(Program *p)
         ir_walk(p->step, check_assign, p);
         return diag_error_count(p->diag) == 0;
     }
-    diag_error(p->diag, (Loc){0}, "the IR is not valid: %s", fault);
-    return false;
+    return diag_error(p->diag, (Loc){0}, "the IR is not valid: %s", fault);
 }
 
 /* A tensor that a pass made too large is an error in the model. */

@@ -125,10 +125,8 @@ static bool bind_named(Arena *a, Diag *d, const Signature *s, const Arg *arg,
         suggest_formal(a, d, s, arg->name);
         return false;
     }
-    if (b->value[i]) {
-        diag_error(d, arg->name_loc, "'%s' is given twice", arg->name);
-        return false;
-    }
+    if (b->value[i])
+        return diag_error(d, arg->name_loc, "'%s' is given twice", arg->name);
     b->value[i] = arg->value;
     return true;
 }

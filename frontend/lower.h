@@ -173,9 +173,11 @@ typedef struct Lower {
 /* ---- lower_scope.c ---- */
 
 /* Reports an error. An error inside the prelude is reported at the user's call,
- * with a note into the prelude. `help` may be NULL. */
-void lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
+ * with a note into the prelude. `help` may be NULL. The result is false, of
+ * lower_poison poison. */
+bool lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+#define lower_poison(...) (lower_error(__VA_ARGS__), datum_poison())
 void lower_note(Lower *l, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The innermost location in the user's text: the source of an op. */

@@ -44,11 +44,9 @@ BUILTIN_RUN(arange)
         Datum d = {.kind = DATUM_INIT, .init = {.kind = INIT_ARANGE}};
         return builtin_number(c, 0, 0, &d.init.a) ? d : datum_poison();
     }
-    if (c->arg[0].kind != DATUM_INT || c->arg[0].integer < 1) {
-        lower_error(l, builtin_loc(c, 0), NULL,
-                    "'arange' needs the number of elements: arange(n)");
-        return datum_poison();
-    }
+    if (c->arg[0].kind != DATUM_INT || c->arg[0].integer < 1)
+        return lower_poison(l, builtin_loc(c, 0), NULL,
+                            "'arange' needs the number of elements: arange(n)");
     Level *level;
     Build saved = enter_init(l, &level);
     Attr attr[MAX_ATTRS] = {{.i = c->arg[0].integer}};
@@ -78,20 +76,15 @@ BUILTIN_RUN(attention)
         !builtin_tensor(c, 2, &v) || !builtin_flag(c, 3, false, &causal) ||
         !builtin_number(c, 4, 0, &scale) || !builtin_number(c, 5, 0, &rate))
         return datum_poison();
-    if (rate < 0 || rate >= 1) {
-        lower_error(c->l, builtin_loc(c, 5), NULL,
-                    "the probability of dropout must be at least 0 and below "
-                    "1");
-        return datum_poison();
-    }
-    if (!attention_fits(&q->type, &k->type, &v->type)) {
-        lower_error(c->l, c->call->loc,
-                    "q is [b, s, heads, d], k and v are [b, t, kv_heads, d]; "
-                    "kv_heads divides heads",
-                    "cannot attend from %s to %s and %s", shape_text(c, q),
-                    shape_text(c, k), shape_text(c, v));
-        return datum_poison();
-    }
+    if (rate < 0 || rate >= 1)
+        return lower_poison(c->l, builtin_loc(c, 5), NULL, "the probability of "
+                            "dropout must be at least 0 and below 1");
+    if (!attention_fits(&q->type, &k->type, &v->type))
+        return lower_poison(c->l, c->call->loc, "q is [b, s, heads, d], k and "
+                            "v are [b, t, kv_heads, d]; kv_heads divides heads",
+                            "cannot attend from %s to %s and %s",
+                            shape_text(c, q), shape_text(c, k),
+                            shape_text(c, v));
     if (c->arg[4].kind == DATUM_NONE)
         scale = 1 / sqrt((double)q->type.dim[3]);
     Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.f = rate}};
@@ -148,26 +141,19 @@ BUILTIN_RUN(rope)
     bool half = style.kind == DATUM_WORD && strcmp(style.text, "half") == 0;
     if (!builtin_tensor(c, 0, &x) || !builtin_number(c, 1, 10000, &theta))
         return datum_poison();
-    if (theta <= 0) {
-        lower_error(l, builtin_loc(c, 1), NULL,
-                    "the base of rope's frequencies must be above 0, not %g",
-                    theta);
-        return datum_poison();
-    }
-    if (x->type.ndim != 4 || x->type.dim[3] % 2 != 0) {
-        lower_error(l, c->call->loc,
-                    "rope(heads(x, n), theta): [batch, seq, heads, even]",
-                    "cannot rotate %s", shape_text(c, x));
-        return datum_poison();
-    }
+    if (theta <= 0)
+        return lower_poison(l, builtin_loc(c, 1), NULL, "the base of rope's "
+                            "frequencies must be above 0, not %g", theta);
+    if (x->type.ndim != 4 || x->type.dim[3] % 2 != 0)
+        return lower_poison(l, c->call->loc,
+                            "rope(heads(x, n), theta): [batch, seq, heads, "
+                            "even]", "cannot rotate %s", shape_text(c, x));
     if (style.kind != DATUM_NONE && !half &&
         !(style.kind == DATUM_WORD &&
-          strcmp(style.text, "interleaved") == 0)) {
-        lower_error(l, builtin_loc(c, 2), NULL,
-                    "the style of rope must be interleaved or half, not %s",
-                    datum_text(l->arena, style));
-        return datum_poison();
-    }
+          strcmp(style.text, "interleaved") == 0))
+        return lower_poison(l, builtin_loc(c, 2), NULL,
+                            "the style of rope must be interleaved or half, "
+                            "not %s", datum_text(l->arena, style));
     l->b.loc = lower_user_loc(l, c->call->loc);
     const RopeTable *t =
         rope_table(l, x->type.dim[1], x->type.dim[3], theta);

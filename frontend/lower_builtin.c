@@ -157,12 +157,10 @@ static Datum run_init(const BuiltinCall *c, const Builtin *self)
         (uniform && !builtin_number(c, 1, 0, &d.init.b)))
         return datum_poison();
     bool fits = uniform ? d.init.a <= d.init.b : d.init.a >= 0;
-    if (!fits) {
-        lower_error(c->l, c->call->loc, NULL, uniform
-                        ? "uniform(lo, hi) needs lo <= hi"
-                        : "a standard deviation must not be negative");
-        return datum_poison();
-    }
+    if (!fits)
+        return lower_poison(c->l, c->call->loc, NULL, uniform
+                                ? "uniform(lo, hi) needs lo <= hi"
+                                : "a standard deviation must not be negative");
     return d;
 }
 

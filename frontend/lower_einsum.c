@@ -44,8 +44,7 @@ static const char *shape_text(const Spec *s, int i)
 
 static bool refuse(const Spec *s, const char *help, const char *what)
 {
-    lower_error(s->c->l, builtin_loc(s->c, 0), help, "%s", what);
-    return false;
+    return lower_error(s->c->l, builtin_loc(s->c, 0), help, "%s", what);
 }
 
 /* ---- parsing ------------------------------------------------------------- */
@@ -278,19 +277,16 @@ static bool check_result(const Spec *s)
 static bool read_tensors(Spec *s)
 {
     const BuiltinCall *c = s->c;
-    if (c->bound.nextra >= MAX_PORTS) {
-        lower_error(c->l, c->call->loc, NULL,
-                    "'einsum' multiplies at most %d tensors", MAX_PORTS);
-        return false;
-    }
+    if (c->bound.nextra >= MAX_PORTS)
+        return lower_error(c->l, c->call->loc, NULL,
+                           "'einsum' multiplies at most %d tensors", MAX_PORTS);
     for (int i = 0; i <= c->bound.nextra; i++) {
         Datum d = i ? c->extra[i - 1] : c->arg[1];
         Loc loc = i ? c->bound.extra[i - 1]->range : builtin_loc(c, 1);
-        if (d.kind != DATUM_TENSOR) {
-            lower_error(c->l, loc, NULL, "'einsum' multiplies tensors, not %s",
-                        datum_text(c->l->arena, d));
-            return false;
-        }
+        if (d.kind != DATUM_TENSOR)
+            return lower_error(c->l, loc, NULL,
+                               "'einsum' multiplies tensors, not %s",
+                               datum_text(c->l->arena, d));
         s->arg[s->n++] = d;
     }
     s->type = s->arg[0].tensor->type.dtype;
@@ -302,12 +298,10 @@ BUILTIN_RUN(einsum)
 {
     (void)self;
     Spec s = {.c = c};
-    if (c->arg[0].kind != DATUM_WORD) {
-        lower_error(c->l, builtin_loc(c, 0), example,
-                    "'einsum' takes a spec here, not %s",
-                    datum_text(c->l->arena, c->arg[0]));
-        return datum_poison();
-    }
+    if (c->arg[0].kind != DATUM_WORD)
+        return lower_poison(c->l, builtin_loc(c, 0), example,
+                            "'einsum' takes a spec here, not %s",
+                            datum_text(c->l->arena, c->arg[0]));
     if (!read_tensors(&s) || !parse_spec(&s, c->arg[0].text) ||
         !expand_dots(&s) || !check_result(&s))
         return datum_poison();

@@ -76,19 +76,15 @@ static bool parse_mesh(Lower *l, MeshText *m)
     m->n = 0;
     for (;;) {
         size_t n = strcspn(p, separator);
-        if (m->n == MAX_MESH_AXES) {
-            diag_error(l->diag, mesh_range(l, p, n),
-                       "a mesh has at most %d axes", MAX_MESH_AXES);
-            return false;
-        }
+        if (m->n == MAX_MESH_AXES)
+            return diag_error(l->diag, mesh_range(l, p, n),
+                              "a mesh has at most %d axes", MAX_MESH_AXES);
         Part *part = &m->part[m->n++];
         if (!parse_part(l, p, n, part))
             return false;
-        if (named && !is_name(part->name)) {
-            diag_error(l->diag, part->name ? part->name_loc : part->loc,
-                       "this axis needs a name: name all axes or none");
-            return false;
-        }
+        if (named && !is_name(part->name))
+            return diag_error(l->diag, part->name ? part->name_loc : part->loc,
+                              "this axis needs a name: name all axes or none");
         if (!p[n])
             return true;
         p += n + 1;

@@ -49,9 +49,8 @@ static bool array_length(Lower *l, const Instance *m, const Member *mb,
         return false;
     if (m->nstack < MAX_STACK)
         return true;
-    lower_error(l, mb->name.loc, NULL, "arrays are nested more than %d deep",
-                MAX_STACK);
-    return false;
+    return lower_error(l, mb->name.loc, NULL,
+                       "arrays are nested more than %d deep", MAX_STACK);
 }
 
 /* A declared child; all elements of an array have the same formals. */

@@ -125,12 +125,10 @@ static bool find_parts(Names *n, const Match *m, const char *name,
             fill_stars(l->arena, path->text, pattern, name, false);
         int index = ir_param_index(l->p, other);
         Match own = find_item(n, other);
-        if (index < 0 || own.item != m->item || own.path != i) {
-            diag_error(l->diag, path->loc, "a part is missing: '%s' needs a "
-                       "parameter '%s'%s", name, other, index < 0 ? ""
-                       : ", which another line names");
-            return false;
-        }
+        if (index < 0 || own.item != m->item || own.path != i)
+            return diag_error(l->diag, path->loc, "a part is missing: '%s' "
+                              "needs a parameter '%s'%s", name, other,
+                              index < 0 ? "" : ", which another line names");
         part[i] = &l->p->param.at[index];
     }
     return true;

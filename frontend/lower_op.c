@@ -49,10 +49,9 @@ Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
             return datum_poison();
         value[i] = lower_import(l, l->level, args[i].tensor);
     }
-    if (!l->init_end) {
-        lower_error(l, loc, NULL, "tensors exist only inside a forward");
-        return datum_poison();
-    }
+    if (!l->init_end)
+        return lower_poison(l, loc, NULL,
+                            "tensors exist only inside a forward");
     if (!lower_numbers_fit(l, loc, kind, attr))
         return datum_poison();
     Type out[MAX_PORTS + 4];

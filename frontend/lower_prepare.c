@@ -41,12 +41,11 @@ static bool add_pairs(Lower *l, Pairs *p, const Expr *from, const Expr *to)
     }
     int n = from->kind == EX_TUPLE ? from->nargs : 1;
     int nto = !to ? n : to->kind == EX_TUPLE ? to->nargs : 1;
-    if (n != nto) {
-        diag_error(l->diag, to->range.line ? to->range : to->loc,
-                   "%d layout%s become%s %d: both sides need one for each "
-                   "tensor", n, n == 1 ? "" : "s", n == 1 ? "s" : "", nto);
-        return false;
-    }
+    if (n != nto)
+        return diag_error(l->diag, to->range.line ? to->range : to->loc,
+                          "%d layout%s become%s %d: both sides need one for "
+                          "each tensor", n, n == 1 ? "" : "s",
+                          n == 1 ? "s" : "", nto);
     for (int i = 0; i < n; i++)
         add_pair(p, from->kind == EX_TUPLE ? from->arg[i].value : from,
                  !to                    ? NULL
@@ -82,11 +81,10 @@ static bool keyword_pairs(Lower *l, const Item *item, bool input, Pairs *p)
                   desired, item->style);
         return false;
     }
-    if (from->to || to->to) {
-        diag_error(l->diag, (from->to ? from : to)->from->loc,
-                   "'%s' and '%s' take layouts without '->'", name, desired);
-        return false;
-    }
+    if (from->to || to->to)
+        return diag_error(l->diag, (from->to ? from : to)->from->loc,
+                          "'%s' and '%s' take layouts without '->'", name,
+                          desired);
     return add_pairs(l, p, from->from, to->from);
 }
 
@@ -103,11 +101,9 @@ static bool side_pairs(Lower *l, const Item *item, bool input, bool both,
         const StyleArg *arg = &item->arg[i];
         if (arg->name)
             continue;
-        if (named) {
-            diag_error(l->diag, arg->from->loc, "'%s' takes its layouts by "
-                       "position or by name, not both", item->style);
-            return false;
-        }
+        if (named)
+            return diag_error(l->diag, arg->from->loc, "'%s' takes its layouts "
+                              "by position or by name, not both", item->style);
         if (!add_pairs(l, p, arg->from, arg->to))
             return false;
     }
@@ -139,11 +135,9 @@ static bool read_side(Lower *l, const Item *item, const Module *m, bool input,
     int want = !called ? p->n : input ? m->nin : m->nout;
     const char *name = *m->path ? m->path : "model";
     const char *verb = input ? "takes" : "returns";
-    if (p->n == want && want > MAX_PORTS) { /* the module is not called */
-        diag_error(l->diag, item->style_loc, "a style gives at most %d layouts "
-                   "for each side of a module", MAX_PORTS);
-        return false;
-    }
+    if (p->n == want && want > MAX_PORTS) /* the module is not called */
+        return diag_error(l->diag, item->style_loc, "a style gives at most %d "
+                          "layouts for each side of a module", MAX_PORTS);
     if (p->n != want) {
         diag_error(l->diag, item->style_loc, "'%s' %s %d tensor%s, but the "
                    "style has %d layout%s for its %s%s", name, verb, want,

@@ -26,7 +26,7 @@ Loc lower_user_loc(const Lower *l, Loc loc)
     return f ? f->call : loc;
 }
 
-void lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
+bool lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -39,6 +39,7 @@ void lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
         diag_note(l->diag, loc, "in the prelude's '%s', here", f->callee);
     if (help)
         diag_help(l->diag, "%s", help);
+    return false;
 }
 
 void lower_note(Lower *l, Loc loc, const char *fmt, ...)

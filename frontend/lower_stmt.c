@@ -35,11 +35,9 @@ bool push_frame(Lower *l, Frame *f, const char *callee, Loc call,
 {
     *f = (Frame){.outer = l->frame, .call = call, .callee = callee,
                  .instance = instance};
-    if (l->depth == MAX_FRAMES) {
-        lower_error(l, call, NULL, "calls are nested more than %d deep",
-                    MAX_FRAMES);
-        return false;
-    }
+    if (l->depth == MAX_FRAMES)
+        return lower_error(l, call, NULL, "calls are nested more than %d deep",
+                           MAX_FRAMES);
     if (l->frame && l->calls++ >= MAX_CALLS) {
         if (l->calls == MAX_CALLS + 1)
             lower_error(l, call, NULL, "the model makes more than %d calls",
@@ -202,18 +200,14 @@ static bool check_array(Lower *l, const Stmt *s, Datum d)
 {
     if (d.kind == DATUM_POISON)
         return false;
-    if (d.kind != DATUM_ARRAY) {
-        lower_error(l, s->value->range, NULL,
-                    "a loop runs over an array of modules, not %s",
-                    datum_text(l->arena, d));
-        return false;
-    }
+    if (d.kind != DATUM_ARRAY)
+        return lower_error(l, s->value->range, NULL,
+                           "a loop runs over an array of modules, not %s",
+                           datum_text(l->arena, d));
     for (const Level *at = l->level; at; at = at->outer) {
-        if (at->array && at->array->array == d.module) {
-            lower_error(l, s->value->range, NULL,
-                        "an outer loop already runs over this array");
-            return false;
-        }
+        if (at->array && at->array->array == d.module)
+            return lower_error(l, s->value->range, NULL,
+                               "an outer loop already runs over this array");
     }
     return true;
 }

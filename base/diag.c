@@ -123,13 +123,8 @@ void diag_quiet(Diag *d, bool on)
 
 /* ---- raising ---- */
 
-static bool loc_equal(Loc a, Loc b)
-{
-    return a.file == b.file && a.line == b.line && a.col == b.col;
-}
-
-static void push(Diag *d, Severity severity, Loc loc, const char *fmt,
-                 va_list ap)
+static void push_message(Diag *d, Severity severity, Loc loc, const char *fmt,
+                         va_list ap)
 {
     Message m = {.severity = severity, .loc = loc};
     m.text = arena_vprintf(d->arena, fmt, ap);
@@ -174,6 +169,16 @@ bool diag_error(Diag *d, Loc loc, const char *fmt, ...)
     return false;
 }
 
+bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    diag_error(d, loc, "%s", arena_vprintf(d->arena, fmt, ap));
+    va_end(ap);
+    diag_note(d, first, "the first is here");
+    return false;
+}
+
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
 {
     va_list ap;
@@ -188,7 +193,7 @@ void diag_note(Diag *d, Loc loc, const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    push(d, SEV_NOTE, loc, fmt, ap);
+    push_message(d, SEV_NOTE, loc, fmt, ap);
     va_end(ap);
 }
 
@@ -198,7 +203,7 @@ void diag_help(Diag *d, const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    push(d, SEV_HELP, (Loc){0}, fmt, ap);
+    push_message(d, SEV_HELP, (Loc){0}, fmt, ap);
     va_end(ap);
 }
 

@@ -28,6 +28,12 @@ typedef struct Loc {
     uint32_t line, col;
 } Loc;
 
+/* Whether two ranges begin at the same place. */
+static inline bool loc_equal(Loc a, Loc b)
+{
+    return a.file == b.file && a.line == b.line && a.col == b.col;
+}
+
 /* A text that locations refer to: a PDL file, the prelude, or the command
  * line (the arguments joined by blanks), of which messages show one option. */
 typedef struct Source {
@@ -65,6 +71,9 @@ void diag_set_color(Diag *d, ColorWhen color);
  * earlier one is dropped with its notes. The result is false. */
 bool diag_error(Diag *d, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Raises an error at `loc` that repeats what is at `first`. */
+bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void diag_note(Diag *d, Loc loc, const char *fmt, ...)

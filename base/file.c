@@ -261,8 +261,8 @@ static bool write_all(int fd, const char *text, size_t size)
     return true;
 }
 
-static const char *add(Outputs *o, const char *path, const char *text,
-                       size_t size, mode_t mode, bool follow)
+static const char *stage_output(Outputs *o, const char *path, const char *text,
+                                size_t size, mode_t mode, bool follow)
 {
     Entry e;
     int fd = open_temp(o, path, mode, follow, &e);
@@ -281,13 +281,13 @@ static const char *add(Outputs *o, const char *path, const char *text,
 const char *outputs_add(Outputs *o, const char *path, const char *text,
                         size_t size, bool executable)
 {
-    return add(o, path, text, size, executable ? 0777 : 0666, true);
+    return stage_output(o, path, text, size, executable ? 0777 : 0666, true);
 }
 
 const char *outputs_replace(Outputs *o, const char *path, const char *text,
                             size_t size)
 {
-    return add(o, path, text, size, 0666, false);
+    return stage_output(o, path, text, size, 0666, false);
 }
 
 const char *outputs_temp(Outputs *o, const char *path)
@@ -420,8 +420,8 @@ void outputs_abandon(Outputs *o)
 /* ---- child processes ---- */
 
 /* Starts argv with standard output and error on `fd`; returns 0 or an errno. */
-static int start(const char *const *argv, const char *directory, int fd,
-                 pid_t *pid)
+static int start_child(const char *const *argv, const char *directory, int fd,
+                       pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -511,7 +511,7 @@ static int run_child(Arena *a, const char *const *argv, const char *directory,
         return -1;
     }
     pid_t pid;
-    int error = start(argv, directory, ends[1], &pid);
+    int error = start_child(argv, directory, ends[1], &pid);
     close(ends[1]);
     if (error) {
         close(ends[0]);

@@ -34,7 +34,7 @@ static bool may_change_plan(const Find *f)
     return f->p->plan.name[0] != '\0' || f->p->mesh.n == 1;
 }
 
-static void add(Find *f, FitChange c)
+static void add_change(Find *f, FitChange c)
 {
     c.family = f->family;
     vec_push(f->arena, &f->changes, c);
@@ -44,15 +44,15 @@ static void add_define(Find *f, const char *name, int64_t value, bool other)
 {
     const char *text =
         arena_printf(f->arena, "%s=%" PRId64, name, value);
-    add(f, (FitChange){.text = arena_printf(f->arena, "-D %s", text),
-                       .define = text, .other_run = other});
+    add_change(f, (FitChange){.text = arena_printf(f->arena, "-D %s", text),
+                              .define = text, .other_run = other});
 }
 
 static void add_clause(Find *f, const char *clause)
 {
-    add(f, (FitChange){.text = arena_printf(f->arena, "'%s' in the plan",
-                                            clause),
-                       .clause = clause});
+    add_change(f, (FitChange){.text = arena_printf(f->arena, "'%s' in the plan",
+                                                   clause),
+                              .clause = clause});
 }
 
 /* ---- smaller pieces ---- */
@@ -155,8 +155,8 @@ static void shard(Find *f)
         add_clause(f, arena_printf(f->arena, "fully_shard %s { %s%smodel }",
                                    m->name[axis], list, *list ? ", " : ""));
     } else if (is_partly_sharded(f)) {
-        add(f, (FitChange){.text = "strategy=full_shard for every unit",
-                           .full_shard = true});
+        add_change(f, (FitChange){.text = "strategy=full_shard for every unit",
+                                  .full_shard = true});
     }
 }
 
@@ -196,9 +196,9 @@ static void other_runs(Find *f)
         f->family++;
         for (int64_t k = 2; k <= MAX_FACTOR; k *= 2) {
             const char *mesh = mesh_text(f, a, k);
-            add(f, (FitChange){.text = arena_printf(f->arena, "--mesh %s",
-                                                    mesh),
-                               .mesh = mesh, .other_run = true});
+            const char *text = arena_printf(f->arena, "--mesh %s", mesh);
+            add_change(f, (FitChange){.text = text, .mesh = mesh,
+                                      .other_run = true});
         }
     }
     f->family++;

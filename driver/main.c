@@ -20,7 +20,6 @@
 #include "codegen/package/program.h"
 #include "report/report.h"
 #include "codegen/target/target.h"
-#include "driver/clash.h"
 #include "driver/fit.h"
 #include "driver/options.h"
 #include "driver/plot.h"
@@ -59,7 +58,7 @@ static void time_end(Compilation *c, const char *name)
 
 /* ---- input ---- */
 
-static bool read_input(Compilation *c)
+static bool open_model(Compilation *c)
 {
     const Argument *in = &c->o.input;
     size_t size;
@@ -154,7 +153,8 @@ static bool emit_reports(Compilation *c, const Program *p, const TargetInfo *t)
     return true;
 }
 
-static bool explain(Compilation *c, const Program *p, const TargetInfo *t)
+static bool write_explanation(Compilation *c, const Program *p,
+                              const TargetInfo *t)
 {
     const Argument *name = &c->o.explain;
     const char *near = NULL;
@@ -290,7 +290,7 @@ static Program *front_end(Compilation *c)
     }
     time_begin(c);
     c->prelude_file = parse_prelude(c);
-    check(c->arena, c->diag, c->prelude_file, c->file, c->o.plan.text);
+    pdl_check(c->arena, c->diag, c->prelude_file, c->file, c->o.plan.text);
     time_end(c, "check");
     FrontendOptions options = {
         .mesh = c->o.mesh.text,
@@ -388,7 +388,7 @@ static bool finish(Compilation *c, Program *p)
         drop_forward(p);
         kernels_share(p);
     }
-    return emit_reports(c, p, &t) && explain(c, p, &t) &&
+    return emit_reports(c, p, &t) && write_explanation(c, p, &t) &&
            write_program(c, p, &t);
 }
 
@@ -403,7 +403,7 @@ static bool asked_for_nothing(const Options *o)
 
 static bool make_outputs(Compilation *c)
 {
-    if (!read_input(c))
+    if (!open_model(c))
         return false;
     if (!c->o.pipeline.starts) {
         time_begin(c);
@@ -418,7 +418,7 @@ static bool make_outputs(Compilation *c)
     return p && finish(c, p);
 }
 
-static bool compile(Compilation *c)
+static bool compile_input(Compilation *c)
 {
     if (!make_outputs(c) || !publish(c))
         return false;
@@ -451,7 +451,7 @@ static void remove_unfinished(void)
         outputs_abandon(unfinished);
 }
 
-static int run(Compilation *c, int argc, char **argv)
+static int run_command_line(Compilation *c, int argc, char **argv)
 {
     const char *failure = stack_prepare(c->arena);
     if (failure) {
@@ -483,7 +483,7 @@ static int run(Compilation *c, int argc, char **argv)
     bool good = false;
     diag_set_stop(c->diag, &stop);
     if (setjmp(stop) == 0)
-        good = compile(c);
+        good = compile_input(c);
     outputs_abandon(c->outputs); /* no effect after a commit */
     unfinished = NULL;
     diag_flush(c->diag, stderr);
@@ -503,7 +503,7 @@ int main(int argc, char **argv)
     c.model = diag_source(c.diag, "", "", 0);
     c.prelude = diag_source(c.diag, "prelude.pdl", prelude_text, prelude_size);
     c.command = diag_command_line(c.diag, c.command_text);
-    int status = run(&c, argc, argv);
+    int status = run_command_line(&c, argc, argv);
     arena_free(c.arena);
     return status;
 }

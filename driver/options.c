@@ -96,8 +96,8 @@ static void suggest(Reader *r, const char *near, const char *otherwise)
 }
 
 /* The index of a word in a list, or -1 after an error that lists them. */
-static int choose(Reader *r, Argument value, const char *what,
-                  const char *const *names, int n)
+static int word_index(Reader *r, Argument value, const char *what,
+                      const char *const *names, int n)
 {
     Out o;
     out_init(&o, r->arena);
@@ -118,7 +118,7 @@ static int choose_word(Reader *r, const OptionRow *row, Argument value,
 {
     int n;
     const char **words = option_words(r->arena, row, &n);
-    return choose(r, value, what, words, n);
+    return word_index(r, value, what, words, n);
 }
 
 /* Earlier names of passes, which scripts may still use. */
@@ -408,7 +408,7 @@ static bool is_name(const char *name, const char *arg, size_t n)
 }
 
 /* The row of an option. *used receives the length of the name in arg. */
-static const OptionRow *find(const char *arg, size_t *used)
+static const OptionRow *option_row(const char *arg, size_t *used)
 {
     *used = arg[1] == '-' ? strcspn(arg, "=") : 2;
     for (int i = 0; i < option_count; i++) {
@@ -422,14 +422,15 @@ static const OptionRow *find(const char *arg, size_t *used)
 static bool is_option(const char *arg)
 {
     size_t used;
-    return arg[0] == '-' && arg[1] && find(arg, &used) && used == strlen(arg);
+    return arg[0] == '-' && arg[1] && option_row(arg, &used) &&
+           used == strlen(arg);
 }
 
 static void read_option(Reader *r)
 {
     const char *arg = r->argv[r->at];
     size_t used, size = strlen(arg);
-    const OptionRow *row = find(arg, &used);
+    const OptionRow *row = option_row(arg, &used);
     if (!row) {
         show_from(r, r->col);
         unknown(r, arg, arg[1] == '-' ? used : size);
@@ -469,7 +470,7 @@ static void read_option(Reader *r)
     take(r, row, value);
 }
 
-static void read_input(Reader *r)
+static void take_input(Reader *r)
 {
     const char *arg = r->argv[r->at];
     Argument value = {arg, loc_at(r, 0, strlen(arg))};
@@ -539,7 +540,8 @@ static bool print_and_stop(Arena *a, int argc, char **argv)
     out_init(&o, a);
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         size_t used;
-        const OptionRow *row = argv[i][0] == '-' ? find(argv[i], &used) : NULL;
+        const OptionRow *row =
+            argv[i][0] == '-' ? option_row(argv[i], &used) : NULL;
         if (!row || argv[i][used])
             continue;
         if (row->id == OPT_HELP)
@@ -576,7 +578,7 @@ OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
     for (; r.at < argc; next(&r)) {
         const char *arg = argv[r.at];
         if (only_inputs || arg[0] != '-' || arg[1] == 0)
-            read_input(&r);
+            take_input(&r);
         else if (strcmp(arg, "--") == 0)
             only_inputs = true;
         else

@@ -92,7 +92,7 @@ static void dump(const Program *p, const char *when, int pass)
     fflush(stdout);
 }
 
-static bool wanted(const int *list, int n, int pass)
+static bool is_listed(const int *list, int n, int pass)
 {
     for (int i = 0; i < n; i++)
         if (list[i] == pass)
@@ -102,13 +102,13 @@ static bool wanted(const int *list, int n, int pass)
 
 static void dump_before(const Program *p, const PipelineOptions *o, int pass)
 {
-    if (wanted(o->dump_before.at, o->dump_before.n, pass))
+    if (is_listed(o->dump_before.at, o->dump_before.n, pass))
         dump(p, "before", pass);
 }
 
 static void dump_after(const Program *p, const PipelineOptions *o, int pass)
 {
-    if (o->dump_after_all || wanted(o->dump_after.at, o->dump_after.n, pass))
+    if (o->dump_after_all || is_listed(o->dump_after.at, o->dump_after.n, pass))
         dump(p, "after", pass);
 }
 
@@ -216,7 +216,7 @@ bool pipeline_has_parts(Program *p, const TargetInfo *t, int pass)
 }
 
 /* Checks a program before the first pass. */
-static bool begin(Program *p, bool is_dump)
+static bool begin_pipeline(Program *p, bool is_dump)
 {
     const char *fault = is_dump ? NULL : ir_verify(p);
     if (fault)
@@ -247,10 +247,10 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
     for (int i = 0; o->time_passes && i < nbefore; i++)
         print_time(before[i].name, before[i].seconds);
     bug_set_hook(save_crash, &crash);
-    if (!begin(p, o->starts))
+    if (!begin_pipeline(p, o->starts))
         return false;
     for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k] && !begin(p->forward[k], o->starts))
+        if (p->forward[k] && !begin_pipeline(p->forward[k], o->starts))
             return false;
     if (first <= last && o->starts &&
         !pipeline_has_parts(p, t, o->start_after))

@@ -61,7 +61,7 @@ static void fail(Plot *p, const char *fmt, ...)
 
 /* ---- options ---- */
 
-static int number(Plot *p, const char *option, const char *value, int least)
+static int read_count(Plot *p, const char *option, const char *value, int least)
 {
     char *end;
     errno = 0;
@@ -88,9 +88,9 @@ static bool valued(Plot *p, const char *name, const char *value)
     else if (i == 0)
         p->o.fields = value, p->o.asked = true;
     else if (i == 1)
-        p->o.style.width = number(p, name, value, PLOT_LEAST_WIDTH);
+        p->o.style.width = read_count(p, name, value, PLOT_LEAST_WIDTH);
     else
-        p->o.style.height = number(p, name, value, PLOT_LEAST_HEIGHT);
+        p->o.style.height = read_count(p, name, value, PLOT_LEAST_HEIGHT);
     return true;
 }
 
@@ -170,7 +170,7 @@ static void read_log(Plot *p, const char *path)
         fail(p, "%s has no line with a loss", path);
 }
 
-static int draw(Plot *p)
+static int draw_plot(Plot *p)
 {
     Out o;
     out_init(&o, p->arena);
@@ -204,7 +204,7 @@ int plot_main(int argc, char **argv)
     else if (p.o.help)
         status = fputs(help, stdout) < 0 || fflush(stdout) != 0;
     else
-        status = draw(&p);
+        status = draw_plot(&p);
     diag_flush(p.diag, stderr);
     arena_free(p.arena);
     return status;

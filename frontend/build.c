@@ -144,8 +144,8 @@ void plan_add(Parser *p, PlanDecl plan)
 void train_begin(Parser *p, Loc loc)
 {
     if (p->has_train) {
-        diag_error(p->diag, loc, "a file has one train block: merge the two");
-        diag_note(p->diag, p->train_loc, "the first is here");
+        diag_twice(p->diag, loc, p->train_loc,
+                   "a file has one train block: merge the two");
         return;
     }
     p->has_train = true;
@@ -161,10 +161,9 @@ void files_begin(Parser *p, Ident name)
 
 void files_config(Parser *p, Ident word)
 {
-    if (p->names.config_word.name) {
-        diag_error(p->diag, word.loc, "'%s' is given twice", word.name);
-        diag_note(p->diag, p->names.config_word.loc, "the first is here");
-    }
+    if (p->names.config_word.name)
+        diag_twice(p->diag, word.loc, p->names.config_word.loc,
+                   "'%s' is given twice", word.name);
     p->names.config_word = word;
 }
 

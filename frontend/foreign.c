@@ -3,9 +3,10 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/parser.h"
 
-static const struct {
+static const struct ForeignName {
     const char *name, *help;
 } names[] = {
     {"True", "did you mean 'true'?"},
@@ -36,10 +37,8 @@ static const struct {
 
 const char *foreign_help(const char *name)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].name, name) == 0)
-            return names[i].help;
-    return NULL;
+    const struct ForeignName *row = table_find(names, name);
+    return row ? row->help : NULL;
 }
 
 static bool is_word(char c)

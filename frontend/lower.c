@@ -298,9 +298,9 @@ static void drop_unused_inputs(Program *p)
 
 /* Lowers the file for one purpose; `noutputs`: the number of outputs besides
  * the loss. */
-static Program *lower_for(Arena *a, Diag *d, const File *prelude,
-                          const File *file, const FrontendOptions *options,
-                          Purpose purpose, int *noutputs)
+static Program *lower_purpose(Arena *a, Diag *d, const File *prelude,
+                              const File *file, const FrontendOptions *options,
+                              Purpose purpose, int *noutputs)
 {
     Lower *l = NEW(a, Lower);
     *l = (Lower){.arena = a, .diag = d, .prelude = prelude, .file = file,
@@ -346,14 +346,14 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
                const FrontendOptions *options)
 {
     int noutputs = 0;
-    Program *p = lower_for(a, d, prelude, file, options, FOR_TRAINING,
-                           &noutputs);
+    Program *p = lower_purpose(a, d, prelude, file, options, FOR_TRAINING,
+                               &noutputs);
     for (int k = FOR_LOSS; p && options->forward && k < PURPOSES; k++) {
         if (k == FOR_OUTPUTS && noutputs == 0)
             continue;
         diag_quiet(d, true);
-        Program *q = lower_for(a, d, prelude, file, options, (Purpose)k,
-                               &noutputs);
+        Program *q = lower_purpose(a, d, prelude, file, options, (Purpose)k,
+                                   &noutputs);
         diag_quiet(d, false);
         if (!q)
             return NULL;

@@ -406,7 +406,7 @@ bool builtin_flag(const BuiltinCall *c, int i, bool none, bool *x);
 /* A dim of a tensor with ndim dims; a negative number counts from the end. */
 bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
                  int *dim);
-/* A dim or a tuple of dims. */
+/* A dim, a tuple of dims, or none for all dims. */
 bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list);
 
 #define BUILTIN_RUN(name) \

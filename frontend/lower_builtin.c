@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 
 /* ---- elementwise --------------------------------------------------------- */
@@ -222,10 +223,7 @@ const int builtin_count = sizeof builtin_table / sizeof *builtin_table;
 
 const Builtin *builtin_find(const char *name)
 {
-    for (int i = 0; i < builtin_count; i++)
-        if (strcmp(builtin_table[i].name, name) == 0)
-            return &builtin_table[i];
-    return NULL;
+    return table_find(builtin_table, name);
 }
 
 Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call)

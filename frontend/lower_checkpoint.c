@@ -35,14 +35,10 @@ static bool is_new(Lower *l, const Item *item, const Checkpoint *c,
 {
     const char *what;
 
-    for (int i = 0; i < list->n; i++) {
-        if (!names_same(c, &list->at[i], &what))
-            continue;
-        diag_error(l->diag, item->loc, "'%s' is in two items of checkpoint",
-                   what);
-        diag_note(l->diag, list->at[i].loc, "the first is here");
-        return false;
-    }
+    for (int i = 0; i < list->n; i++)
+        if (names_same(c, &list->at[i], &what))
+            return diag_twice(l->diag, item->loc, list->at[i].loc,
+                              "'%s' is in two items of checkpoint", what);
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 
 /* One part of the text: a size, or name=size. */
@@ -106,20 +107,9 @@ static const char *axes_text(Lower *l, const PlanDecl *plan)
     return text;
 }
 
-static int plan_axis(const PlanDecl *plan, const char *name)
-{
-    for (int i = 0; i < plan->naxes; i++)
-        if (strcmp(plan->axis[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
 static bool has_part(const MeshText *text, const char *name)
 {
-    for (int i = 0; i < text->n; i++)
-        if (strcmp(text->part[i].name, name) == 0)
-            return true;
-    return false;
+    return row_find(text->part, text->n, name);
 }
 
 /* Suggests an axis of the plan that the mesh does not name yet. */
@@ -137,19 +127,15 @@ static void unknown_axis(Lower *l, const MeshText *text, const Part *part,
         diag_help(l->diag, "the axes of the plan: %s", axes_text(l, plan));
 }
 
-static bool check_names(Lower *l, const MeshText *text, const PlanDecl *plan)
+static bool check_axis_names(Lower *l, const MeshText *text, const PlanDecl *plan)
 {
     bool fine = true;
     for (int i = 0; i < text->n; i++) {
         const Part *part = &text->part[i];
-        for (int j = 0; j < i; j++) {
-            if (strcmp(part->name, text->part[j].name) == 0) {
-                diag_error(l->diag, part->name_loc,
-                           "axis '%s' is given twice", part->name);
-                fine = false;
-            }
-        }
-        if (!plan || plan_axis(plan, part->name) >= 0)
+        if (row_find(text->part, i, part->name))
+            fine = diag_error(l->diag, part->name_loc,
+                              "axis '%s' is given twice", part->name);
+        if (!plan || row_find(plan->axis, plan->naxes, part->name))
             continue;
         unknown_axis(l, text, part, plan);
         fine = false;
@@ -216,7 +202,7 @@ void lower_mesh(Lower *l, const PlanDecl *plan)
     bool fine = l->options->mesh && parse_mesh(l, &text);
     bool named = fine && text.part[0].name;
     if (fine && named)
-        fine = check_names(l, &text, plan);
+        fine = check_axis_names(l, &text, plan);
     fine = fine && check_rank(l, &text, plan) && check_ranks(l, &text);
     if (fine) {
         for (int i = 0; i < text.n; i++)

@@ -135,7 +135,7 @@ static bool find_parts(Names *n, const Match *m, const char *name,
 }
 
 /* Reports a tensor that another parameter has. */
-static bool check_taken(Names *n, const Taken *t)
+static bool check_tensor_taken(Names *n, const Taken *t)
 {
     Lower *l = n->l;
     for (int i = 0; i < n->taken.n; i++) {
@@ -175,7 +175,7 @@ static bool find_tensor(Names *n, int param, const char *name, FileTensor *to,
     part[0] = &l->p->param.at[param];
     *fault = (m.item->npaths > 1 && !find_parts(n, &m, name, part)) ||
              !lower_layouts(l, m.item, part, m.item->npaths, m.path, to) ||
-             !check_taken(n, &taken);
+             !check_tensor_taken(n, &taken);
     vec_push(l->arena, &n->taken, taken);
     return !*fault;
 }

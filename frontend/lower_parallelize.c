@@ -46,9 +46,9 @@ static void add_candidate(Lower *l, Candidates *list, const Candidate *c)
             continue;
         if (other->rank > c->rank)
             return;
-        diag_error(l->diag, s->loc, "'%s' has two styles on axis '%s'",
+        diag_twice(l->diag, s->loc, other->style.loc,
+                   "'%s' has two styles on axis '%s'",
                    *s->path ? s->path : "model", l->p->mesh.name[s->axis]);
-        diag_note(l->diag, other->style.loc, "the first is here");
         return;
     }
     for (int i = list->n - 1; i >= 0; i--)

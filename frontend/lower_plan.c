@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 #include "frontend/lower.h"
 #include "ir/plan/items.h"
@@ -60,10 +61,9 @@ const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
         names_suggest(l->diag, &names, want);
         help_plans(l);
     } else if (l->file->nplans > 1) {
-        diag_error(l->diag, l->file->plan[1]->name.loc,
-                   "the file has %d plans: --plan NAME chooses one",
-                   l->file->nplans);
-        diag_note(l->diag, l->file->plan[0]->name.loc, "the first is here");
+        diag_twice(l->diag, l->file->plan[1]->name.loc,
+                   l->file->plan[0]->name.loc, "the file has %d plans: --plan "
+                   "NAME chooses one", l->file->nplans);
         help_plans(l);
     }
     return *fault || l->file->nplans == 0 ? NULL : l->file->plan[0];
@@ -122,19 +122,6 @@ static bool large_enough(Lower *l, const Item *item, int64_t least)
     return false;
 }
 
-static bool named_before(Lower *l, const Item *item, int i)
-{
-    for (int k = 0; k < i; k++) {
-        if (strcmp(item->path[k].text, item->path[i].text) != 0)
-            continue;
-        diag_error(l->diag, item->path[i].loc, "'%s' is named twice",
-                   *item->path[i].text ? item->path[i].text : "model");
-        diag_note(l->diag, item->path[k].loc, "the first is here");
-        return true;
-    }
-    return false;
-}
-
 static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
                        Unit *u)
 {
@@ -142,24 +129,20 @@ static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
     bool fine = true;
     for (int i = 0; i < item->npaths; i++) {
         path[i] = item->path[i].text;
+        const char *name = *path[i] ? path[i] : "model";
+        Loc loc = item->path[i].loc;
         bool found = lower_path_known(l, &item->path[i], false);
         fine &= found;
-        if (named_before(l, item, i)) {
-            fine = false;
+        const Path *first = row_find(item->path, i, path[i]);
+        if (first) {
+            fine = diag_twice(l->diag, loc, first->loc, "'%s' is named twice",
+                              name);
             continue;
         }
-        for (int j = 0; j < list->n && found; j++) {
-            const Unit *other = &list->at[j];
-            for (int k = 0; k < other->npaths; k++) {
-                if (strcmp(other->path[k], path[i]) != 0)
-                    continue;
-                diag_error(l->diag, item->path[i].loc,
-                           "'%s' is in two units", *path[i] ? path[i]
-                                                            : "model");
-                diag_note(l->diag, other->loc, "the first is here");
-                fine = false;
-            }
-        }
+        for (int j = 0; j < list->n && found; j++)
+            if (row_find(list->at[j].path, list->at[j].npaths, path[i]))
+                fine = diag_twice(l->diag, loc, list->at[j].loc,
+                                  "'%s' is in two units", name);
     }
     u->path = path;
     u->npaths = item->npaths;
@@ -175,16 +158,11 @@ static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
         if (other->kind != u->kind)
             continue;
         if (u->kind == UNIT_EVERY && strcmp(other->class, u->class) == 0)
-            diag_error(l->diag, u->loc, "'every %s' is in two items of "
-                       "fully_shard", u->class);
-        else if (u->kind == UNIT_MIN_PARAMS &&
-                 u->min_params >= other->min_params)
-            diag_error(l->diag, u->loc, "no module remains for min_params=%lld",
-                       (long long)u->min_params);
-        else
-            continue;
-        diag_note(l->diag, other->loc, "the first is here");
-        return false;
+            return diag_twice(l->diag, u->loc, other->loc, "'every %s' is in "
+                              "two items of fully_shard", u->class);
+        if (u->kind == UNIT_MIN_PARAMS && u->min_params >= other->min_params)
+            return diag_twice(l->diag, u->loc, other->loc, "no module remains "
+                              "for min_params=%lld", (long long)u->min_params);
     }
     return true;
 }

@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 
 /* The layouts of the inputs or outputs: `from` is the layout of the tensor,
@@ -56,10 +57,7 @@ static bool add_pairs(Lower *l, Pairs *p, const Expr *from, const Expr *to)
 
 static const StyleArg *find_arg(const Item *item, const char *name)
 {
-    for (int i = 0; i < item->nargs; i++)
-        if (item->arg[i].name && strcmp(item->arg[i].name, name) == 0)
-            return &item->arg[i];
-    return NULL;
+    return row_find(item->arg, item->nargs, name);
 }
 
 /* PyTorch's spelling with two arguments, both required. */
@@ -129,8 +127,8 @@ static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
 }
 
 /* Only a module that was called has known numbers of inputs and outputs. */
-static bool read_side(Lower *l, const Item *item, const Module *m, bool input,
-                      bool called, const Pairs *p, Style *s)
+static bool read_pairs_side(Lower *l, const Item *item, const Module *m,
+                            bool input, bool called, const Pairs *p, Style *s)
 {
     int want = !called ? p->n : input ? m->nin : m->nout;
     const char *name = *m->path ? m->path : "model";
@@ -174,7 +172,7 @@ bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
         if (!(sides & (input ? STYLE_INPUTS : STYLE_OUTPUTS)))
             continue;
         fine = side_pairs(l, item, input, both, &p) &&
-               read_side(l, item, m, input, called, &p, s) && fine;
+               read_pairs_side(l, item, m, input, called, &p, s) && fine;
     }
     return fine;
 }

@@ -32,8 +32,8 @@ static bool same_layout(Layout a, Layout b)
 }
 
 /* input=, output=: one layout of the pair is determined by the style. */
-static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
-                      bool input, Layout own, Layout *given)
+static bool read_style_side(Lower *l, const Item *item, const StyleArg *arg,
+                            bool input, Layout own, Layout *given)
 {
     const Expr *mine = input ? arg->to : arg->to ? arg->from : NULL;
     const Expr *theirs = input || !arg->to ? arg->from : arg->to;
@@ -111,8 +111,8 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
         bool input = strcmp(name, "input") == 0;
         if (!input && strcmp(name, "output") != 0)
             return false; /* check reported the argument */
-        if (!read_side(l, item, arg, input, input ? in : out,
-                       input ? &s->in_from[0] : &s->out_to[0]))
+        if (!read_style_side(l, item, arg, input, input ? in : out,
+                             input ? &s->in_from[0] : &s->out_to[0]))
             return false;
     }
     return true;

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 
 const StyleInfo style_table[] = {
@@ -36,10 +37,7 @@ const int style_count = sizeof style_table / sizeof *style_table;
 
 const StyleInfo *style_find(const char *name)
 {
-    for (int i = 0; i < style_count; i++)
-        if (strcmp(style_table[i].name, name) == 0)
-            return &style_table[i];
-    return NULL;
+    return table_find(style_table, name);
 }
 
 bool style_takes(Arena *a, const StyleInfo *style, const char *name)

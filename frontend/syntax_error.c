@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/out.h"
+#include "base/text.h"
 #include "frontend/parser.h"
 
 enum { MAX_SYMBOLS = 128, MAX_SAID = 7 };
@@ -48,10 +49,7 @@ static bool in_set(const char *const *set, const char *name)
 
 static bool has(const Expected *e, const char *name)
 {
-    for (int i = 0; i < e->n; i++)
-        if (strcmp(e->name[i], name) == 0)
-            return true;
-    return false;
+    return row_find(e->name, e->n, name);
 }
 
 static void drop(Expected *e, const char *const *set)
@@ -197,10 +195,7 @@ static bool help_foreign(Parser *p)
 
 static bool expects(const char *const *expected, int n, const char *name)
 {
-    for (int i = 0; i < n; i++)
-        if (strcmp(expected[i], name) == 0)
-            return true;
-    return false;
+    return row_find(expected, n, name);
 }
 
 /* Whether the next line with text begins with '{'. */

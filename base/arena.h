@@ -8,6 +8,7 @@
 #define PARC_BASE_ARENA_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct Arena Arena;
@@ -54,5 +55,12 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
          : (void)0,                                                         \
      (v)->at[(v)->n++] = (x))
 void *vec_grow(Arena *a, void *at, int *room, size_t element_size);
+
+/* Whether a VEC of pointers holds x. */
+#define vec_has(v, x) pointers_have((v)->at, (v)->n, (x))
+bool pointers_have(const void *pointers, int n, const void *x);
+
+/* A copy of n elements at `at`, with room for more of them. */
+void *arena_grow(Arena *a, const void *at, size_t n, size_t room, size_t size);
 
 #endif

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -28,6 +29,11 @@
 #include "base/out.h"
 
 extern char **environ;
+
+/* Bytes of one read; looks for a reader or for a child's end, for 1 s in all,
+ * and the time between them. */
+enum { PIECE = 4096, TRIES = 20, WAIT_NS = 50000000 };
+static const struct timespec between = {.tv_nsec = WAIT_NS};
 
 /* ---- standard streams ---- */
 
@@ -64,7 +70,7 @@ const char *stack_prepare(Arena *a)
 
 static char *read_all(Arena *a, int fd, size_t expected, size_t *size)
 {
-    size_t room = expected + 1 > 4096 ? expected + 1 : 4096, n = 0;
+    size_t room = expected + 1 > PIECE ? expected + 1 : PIECE, n = 0;
     char *text = arena_alloc(a, room + 1);
     for (;;) {
         ssize_t got = read(fd, text + n, room - n);
@@ -192,7 +198,7 @@ const char *outputs_mkdir(Outputs *o, const char *path)
  * is not a link. */
 static const char *missing_target(Arena *a, const char *path)
 {
-    char target[4096];
+    char target[PATH_MAX];
     for (ssize_t n; (n = readlink(path, target, sizeof target)) > 0;) {
         const char *slash = strrchr(path, '/');
         int dir = slash && *target != '/' ? (int)(slash + 1 - path) : 0;
@@ -334,14 +340,12 @@ static bool write_waiting(int fd, const char *text, size_t size)
  * later than parc, as in a script that starts both; after that ENXIO. */
 static int open_special(const char *path)
 {
-    enum { TRIES = 20 };
-    const struct timespec wait = {.tv_nsec = 50000000};
     int fd = -1;
     for (int i = 0; fd < 0 && i < TRIES; i++) {
         fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd >= 0 || errno != ENXIO || asked_to_stop())
             break;
-        nanosleep(&wait, NULL);
+        nanosleep(&between, NULL);
         errno = ENXIO;
     }
     return fd;
@@ -465,12 +469,10 @@ static bool wait_readable(int fd)
  * later. */
 static void stop_child(pid_t pid, int *status)
 {
-    enum { TRIES = 20 };
-    const struct timespec wait = {.tv_nsec = 50000000};
     bool ended = false;
     kill(-pid, SIGTERM);
     for (int i = 0; i < TRIES && !ended; i++) {
-        nanosleep(&wait, NULL);
+        nanosleep(&between, NULL);
         ended = waitpid(pid, status, WNOHANG) == pid;
     }
     kill(-pid, SIGKILL);
@@ -489,7 +491,7 @@ static char *follow_child(Arena *a, pid_t pid, int fd, int *status)
             stop_child(pid, status);
             return NULL;
         }
-        char part[4096];
+        char part[PIECE];
         ssize_t n = read(fd, part, sizeof part);
         if (n <= 0)
             break;

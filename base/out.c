@@ -33,7 +33,7 @@ void out_bytes(Out *o, const char *s, size_t n)
     o->text[o->size] = 0;
 }
 
-void out_v(Out *o, const char *fmt, va_list ap)
+static void append(Out *o, const char *fmt, va_list ap)
 {
     va_list again;
     va_copy(again, ap);
@@ -50,7 +50,7 @@ void out(Out *o, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    out_v(o, fmt, ap);
+    append(o, fmt, ap);
     va_end(ap);
 }
 
@@ -68,7 +68,7 @@ void out_line(Out *o, const char *fmt, ...)
         out(o, "%*s", o->indent, "");
         va_list ap;
         va_start(ap, fmt);
-        out_v(o, fmt, ap);
+        append(o, fmt, ap);
         va_end(ap);
     }
     out_bytes(o, "\n", 1);
@@ -99,13 +99,14 @@ static size_t break_at(const char *text, size_t width)
 
 void out_code(Out *o, const char *fmt, ...)
 {
-    enum { WIDTH = 80, MORE = 4 };
+    enum { LEAST = 20 };
     va_list ap;
     va_start(ap, fmt);
     const char *text = arena_vprintf(o->arena, fmt, ap);
     va_end(ap);
-    for (int indent = o->indent; *text; indent = o->indent + MORE) {
-        size_t width = indent < WIDTH - 20 ? (size_t)(WIDTH - indent) : 20;
+    for (int indent = o->indent; *text; indent = o->indent + OUT_INDENT) {
+        int left = OUT_WIDTH - indent;
+        size_t width = left > LEAST ? (size_t)left : LEAST;
         size_t n = break_at(text, width);
         out(o, "%*s%.*s\n", indent, "", (int)n, text);
         text += n;
@@ -142,4 +143,28 @@ void out_double(Out *o, double x)
             break;
     }
     out(o, "%s", text);
+}
+
+const char *bytes_text(Arena *a, int64_t bytes)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double x = (double)bytes;
+    int k = 0;
+    while (x >= 1024 && k < 4) {
+        x /= 1024;
+        k++;
+    }
+    return arena_printf(a, k ? "%.2f %s" : "%.0f %s", x, unit[k]);
+}
+
+const char *count_text(Arena *a, double x)
+{
+    static const char *const unit[] = {"", " K", " M", " G", " T", " P",
+                                       " E"};
+    int k = 0;
+    while (x >= 1000 && k < 6) {
+        x /= 1000;
+        k++;
+    }
+    return arena_printf(a, k ? "%.2f%s" : "%.0f%s", x, unit[k]);
 }

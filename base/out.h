@@ -7,10 +7,13 @@
 #ifndef PARC_BASE_OUT_H
 #define PARC_BASE_OUT_H
 
-#include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/arena.h"
+
+/* The width of printed code and its step of indentation, in columns. */
+enum { OUT_WIDTH = 80, OUT_INDENT = 4 };
 
 typedef struct Out {
     Arena *arena;
@@ -24,7 +27,6 @@ void out_init(Out *o, Arena *arena);
 
 /* Appends formatted text; appends bytes. */
 void out(Out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void out_v(Out *o, const char *fmt, va_list ap);
 void out_bytes(Out *o, const char *s, size_t n);
 
 /* Inserts text before byte `at`. */
@@ -35,8 +37,8 @@ void out_insert(Out *o, size_t at, const char *text);
 void out_line(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Appends a C statement: one line or, if wider than 80 columns, several, broken
- * after ", ", " =" or, if necessary, " +", and indented by 4 more. */
+/* Appends a C statement: one line or, if wider than OUT_WIDTH, several, broken
+ * after ", ", " =" or, if necessary, " +", and indented by OUT_INDENT more. */
 void out_code(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -44,5 +46,10 @@ void out_code(Out *o, const char *fmt, ...)
  * shortest of %.15g, %.16g, %.17g). */
 void out_json_string(Out *o, const char *s);
 void out_double(Out *o, double x);
+
+/* A quantity for people, with a binary prefix: "512 B", "64.00 KiB"; with a
+ * decimal prefix: "12", "1.50 G". */
+const char *bytes_text(Arena *a, int64_t bytes);
+const char *count_text(Arena *a, double x);
 
 #endif

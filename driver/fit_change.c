@@ -5,10 +5,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "driver/fit.h"
 #include "ir/path.h"
 
-enum { MAX_FACTOR = 64 };
+enum { MAX_FACTOR = 64, LEAST_CHUNK = 64, CHUNKS = 5, CHUNK_STEP = 4 };
 
 typedef struct Find {
     Arena *arena;
@@ -63,8 +64,8 @@ static void smaller_pieces(Find *f)
     int64_t mine = t->batch / batch_parts(f->p);
 
     f->family++;
-    for (int64_t chunk = mine * t->seq / 2, k = 0; chunk > 64 && k < 5;
-         chunk /= 4, k++)
+    for (int64_t chunk = mine * t->seq / 2, k = 0;
+         chunk > LEAST_CHUNK && k < CHUNKS; chunk /= CHUNK_STEP, k++)
         add_define(f, "head_chunk", chunk, false);
     f->family++;
     for (int64_t k = 2; k <= mine && k <= MAX_FACTOR; k *= 2)
@@ -96,10 +97,7 @@ static const char *stacks(const Find *f, const char *suffix)
                             : arena_printf(f->arena, "%s%s%.*s", pattern,
                                            k ? "." : "", (int)size, segment);
         }
-        bool is_new = index;
-        for (int k = 0; k < known.n; k++)
-            is_new = is_new && strcmp(known.at[k], pattern) != 0;
-        if (!is_new)
+        if (!index || row_find(known.at, known.n, pattern))
             continue;
         vec_push(f->arena, &known, pattern);
         list = arena_printf(f->arena, "%s%s%s%s", list, *list ? ", " : "",

@@ -8,12 +8,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/bug.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "codegen/cuda_arch.h"
 #include "codegen/kernel/kernel.h"
@@ -228,7 +230,7 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
         return true;
     if (c->o.pipeline.starts && !target_can_run(p, t))
         return false;
-    char self[4096];
+    char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;
     const char *name = diag_source_at(c->diag, c->model)->name;

@@ -9,10 +9,13 @@
 #include <string.h>
 
 #include "base/out.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "codegen/cuda_arch.h"
 #include "driver/help.h"
 #include "frontend/check.h"
+
+enum { MAX_THREADS = 4096 };
 
 static void list_passes(Out *o)
 {
@@ -134,17 +137,16 @@ static const EarlierName earlier[] = {
 
 static int choose_pass(Reader *r, Argument value)
 {
-    const char *names[64];
-    for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
-        if (strcmp(earlier[i].was, value.text) == 0)
-            value.text = earlier[i].is;
-    for (int i = -1; i < pass_count; i++)
-        names[i + 1] = pass_name(i);
-    for (int i = 0; i <= pass_count; i++)
-        if (strcmp(names[i], value.text) == 0)
-            return i - 1;
+    int n = pass_count + 1;
+    const char **names = NEW_ARRAY(r->arena, const char *, n);
+    for (int i = 0; i < n; i++)
+        names[i] = pass_name(i - 1);
+    const EarlierName *old = table_find(earlier, value.text);
+    int i = row_index(names, n, old ? old->is : value.text);
+    if (i >= 0)
+        return i - 1;
     wrong(r, value.loc, "unknown pass '%s'", value.text);
-    suggest(r, near_value(value.text, names, pass_count + 1),
+    suggest(r, near_value(value.text, names, n),
             "'parc --list-passes' lists them");
     return -1;
 }
@@ -172,8 +174,9 @@ static void read_threads(Reader *r, Argument value)
     char *end;
     errno = 0;
     long n = strtol(value.text, &end, 10);
-    if (*end || end == value.text || errno || n < 1 || n > 4096)
-        wrong(r, value.loc, "--threads must be a number from 1 to 4096");
+    if (*end || end == value.text || errno || n < 1 || n > MAX_THREADS)
+        wrong(r, value.loc, "--threads must be a number from 1 to %d",
+              MAX_THREADS);
     else
         r->o->threads = (int)n;
 }
@@ -207,9 +210,9 @@ static void wrong_arch(Reader *r, Argument value, const char *name)
     bool old = sscanf(name, "sm_%d%n", &number, &end) == 1 && !name[end] &&
                number >= 10 && number < 80;
     const char *near = diag_near_miss(name, cuda_archs, known);
-    wrong(r, value.loc, old ? "'%s' is too old: parc compiles for sm_80 and newer"
-                            : "'%s' is not a GPU architecture that parc knows",
-          name);
+    wrong(r, value.loc,
+          old ? "'%s' is too old: parc compiles for sm_80 and newer"
+              : "'%s' is not a GPU architecture that parc knows", name);
     if (near && !old)
         diag_help(r->diag, "did you mean '%s'?", near);
     else
@@ -395,7 +398,7 @@ static void unknown(Reader *r, const char *arg, size_t n)
     const char *name = arena_strndup(r->arena, arg, n);
     const char *known = known_as(name, names, option_count);
     wrong(r, loc_at(r, 0, n), "unknown option '%s'", name);
-    if (strncmp(name, "--", 2) == 0 && setting_known(name + 2))
+    if (starts_with(name, "--") && setting_known(name + 2))
         diag_help(r->diag, "write -D %s=VALUE", name + 2);
     else
         suggest(r, known ? known : near_option(r->arena, name),

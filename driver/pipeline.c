@@ -6,9 +6,9 @@
 #include "driver/pipeline.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "base/bug.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "ir/memory.h"
 #include "ir/verify/total.h"
@@ -36,13 +36,6 @@ const char *pass_meaning(int pass)
 {
     return pass < 0 ? "makes the global forward program from the checked file"
                     : pass_table[pass].meaning;
-}
-
-double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* ---- state saved on an internal error ---- */

@@ -61,9 +61,9 @@ static bool read_line(Arena *a, Log *log, RtJson *j, Line *line)
             continue;
         }
         double value = rt_json_number(j);
-        if (!strcmp(key, "step"))
+        if (!strcmp(key, "step")) {
             line->step = value;
-        else if (line->n < LINE_FIELDS && isfinite(value)) {
+        } else if (line->n < LINE_FIELDS && isfinite(value)) {
             line->field[line->n] = find_or_add(a, log, key);
             line->value[line->n++] = value;
         }

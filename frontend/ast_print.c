@@ -179,13 +179,13 @@ static void begin(Out *o)
 static void open_block(Out *o)
 {
     out(o, " {\n");
-    o->indent += 4;
+    o->indent += OUT_INDENT;
 }
 
 /* Ends without a newline, since `else` may follow. */
 static void close_block(Out *o)
 {
-    o->indent -= 4;
+    o->indent -= OUT_INDENT;
     out(o, "%*s}", o->indent, "");
 }
 

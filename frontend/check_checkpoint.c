@@ -7,6 +7,8 @@
 #include "frontend/check.h"
 #include "ir/plan_spec.h"
 
+enum { MAX_EVERY = 1 << 30 };
+
 static void check_kept(Arena *a, Diag *d, const Expr *e)
 {
     bool named = e->kind == EX_NAME || e->kind == EX_STRING;
@@ -39,7 +41,7 @@ static void check_option(Arena *a, Diag *d, const Arg *option)
         return;
     }
     if (strcmp(option->name, "every") == 0) {
-        if (e->kind == EX_INT && e->integer > 0 && e->integer <= 1 << 30)
+        if (e->kind == EX_INT && e->integer > 0 && e->integer <= MAX_EVERY)
             return;
         diag_error(d, e->range.line ? e->range : e->loc,
                    "'every' must be a positive integer: every=2 takes every "

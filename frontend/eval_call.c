@@ -96,7 +96,7 @@ void signature_of_text(Arena *a, const char *name, const char *text,
         while (isalnum((unsigned char)*p) || *p == '_')
             p++;
         const char *formal = arena_strndup(a, begin, (size_t)(p - begin));
-        if (strncmp(p, "...", 3) == 0)
+        if (starts_with(p, "..."))
             s->many = s->n;
         add_formal(s, formal, *p == '=');
         while (*p && *p != ',')

@@ -6,6 +6,11 @@ Loc builtin_loc(const BuiltinCall *c, int i)
     return c->bound.value[i] ? c->bound.value[i]->range : c->call->loc;
 }
 
+const char *builtin_shape(const BuiltinCall *c, const Value *v)
+{
+    return type_text(c->l->arena, &v->type, &(Mesh){0});
+}
+
 bool builtin_wrong(const BuiltinCall *c, int i, const char *wanted)
 {
     if (c->arg[i].kind != DATUM_POISON)

@@ -9,11 +9,6 @@
 
 #include "frontend/lower.h"
 
-static const char *shape_text(const BuiltinCall *c, const Value *v)
-{
-    return type_text(c->l->arena, &v->type, &(Mesh){0});
-}
-
 /* ---- constants ----------------------------------------------------------- */
 
 /* INIT ops are inserted at the start of the step. */
@@ -36,9 +31,8 @@ static void leave_init(Lower *l, Build saved, Level *level)
 
 /* Among members: an initializer (start, start + 1, …). In a forward or a
  * buffer: the tensor 0, 1, …, n - 1. */
-BUILTIN_RUN(arange)
+Datum builtin_arange(const BuiltinCall *c)
 {
-    (void)self;
     Lower *l = c->l;
     if (l->frame->members) {
         Datum d = {.kind = DATUM_INIT, .init = {.kind = INIT_ARANGE}};
@@ -66,9 +60,8 @@ static bool attention_fits(const Type *q, const Type *k, const Type *v)
            q->dim[3] == k->dim[3] && q->dim[2] % k->dim[2] == 0;
 }
 
-BUILTIN_RUN(attention)
+Datum builtin_attention(const BuiltinCall *c)
 {
-    (void)self;
     Value *q, *k, *v;
     bool causal;
     double scale, rate;
@@ -83,8 +76,8 @@ BUILTIN_RUN(attention)
         return lower_poison(c->l, c->call->loc, "q is [b, s, heads, d], k and "
                             "v are [b, t, kv_heads, d]; kv_heads divides heads",
                             "cannot attend from %s to %s and %s",
-                            shape_text(c, q), shape_text(c, k),
-                            shape_text(c, v));
+                            builtin_shape(c, q), builtin_shape(c, k),
+                            builtin_shape(c, v));
     if (c->arg[4].kind == DATUM_NONE)
         scale = 1 / sqrt((double)q->type.dim[3]);
     Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.f = rate}};
@@ -131,15 +124,14 @@ static const RopeTable *rope_table(Lower *l, int64_t seq, int64_t dim,
     return &l->rope.at[l->rope.n - 1];
 }
 
-BUILTIN_RUN(rope)
+Datum builtin_rope(const BuiltinCall *c)
 {
-    (void)self;
     Lower *l = c->l;
     Value *x;
     double theta;
     Datum style = c->arg[2];
     bool half = style.kind == DATUM_WORD && strcmp(style.text, "half") == 0;
-    if (!builtin_tensor(c, 0, &x) || !builtin_number(c, 1, 10000, &theta))
+    if (!builtin_tensor(c, 0, &x) || !builtin_number(c, 1, DEFAULT_THETA, &theta))
         return datum_poison();
     if (theta <= 0)
         return lower_poison(l, builtin_loc(c, 1), NULL, "the base of rope's "
@@ -147,7 +139,7 @@ BUILTIN_RUN(rope)
     if (x->type.ndim != 4 || x->type.dim[3] % 2 != 0)
         return lower_poison(l, c->call->loc,
                             "rope(heads(x, n), theta): [batch, seq, heads, "
-                            "even]", "cannot rotate %s", shape_text(c, x));
+                            "even]", "cannot rotate %s", builtin_shape(c, x));
     if (style.kind != DATUM_NONE && !half &&
         !(style.kind == DATUM_WORD &&
           strcmp(style.text, "interleaved") == 0))

@@ -9,8 +9,10 @@
  * tensors or the result have. One tensor alone is summed and transposed. The
  * result has the element type of the first tensor.
  */
+#include <ctype.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 
 enum { LETTERS = 26 };
@@ -32,14 +34,9 @@ typedef struct Spec {
 
 static const char *const example = "such as \"...k, fk -> ...f\"";
 
-static bool is_letter(char c)
-{
-    return c >= 'a' && c <= 'z';
-}
-
 static const char *shape_text(const Spec *s, int i)
 {
-    return type_text(s->c->l->arena, &s->arg[i].tensor->type, &(Mesh){0});
+    return builtin_shape(s->c, s->arg[i].tensor);
 }
 
 static bool refuse(const Spec *s, const char *help, const char *what)
@@ -62,10 +59,10 @@ static bool parse_term(const Spec *s, const char *from, const char *end,
     for (const char *p = from; p < end; p++) {
         if (*p == ' ')
             continue;
-        if (end - p >= 3 && strncmp(p, "...", 3) == 0 && t->dots < 0) {
+        if (starts_with(p, "...") && t->dots < 0) {
             t->dots = t->n;
             p += 2;
-        } else if (!is_letter(*p)) {
+        } else if (!islower((unsigned char)*p)) {
             return refuse(s, example, arena_printf(
                 a, "\"%s\" in the spec is not a list of letters from a to z "
                    "with at most one '...'", t->text));
@@ -294,9 +291,8 @@ static bool read_tensors(Spec *s)
 }
 
 /* einsum("...k, fk -> ...f", x, w): a sum of products. */
-BUILTIN_RUN(einsum)
+Datum builtin_einsum(const BuiltinCall *c)
 {
-    (void)self;
     Spec s = {.c = c};
     if (c->arg[0].kind != DATUM_WORD)
         return lower_poison(c->l, builtin_loc(c, 0), example,

@@ -150,7 +150,7 @@ static Datum tensor_tensor(Lower *l, Loc loc, BinaryOp op, Datum *xy)
                         binary_sign(op), lower_operands_text(l, 2, xy));
 }
 
-Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y)
+static Datum binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y)
 {
     bool xt = x.kind == DATUM_TENSOR, yt = y.kind == DATUM_TENSOR;
     if (x.kind == DATUM_POISON || y.kind == DATUM_POISON)
@@ -395,7 +395,7 @@ static Datum lower_both(Lower *l, const Expr *e)
     if (x.kind == DATUM_BOOL &&
         ((e->op == BIN_AND && !x.integer) || (e->op == BIN_OR && x.integer)))
         return x;
-    return lower_binary(l, e->loc, e->op, x, lower_expr(l, e->arg[1].value));
+    return binary(l, e->loc, e->op, x, lower_expr(l, e->arg[1].value));
 }
 
 Datum lower_expr(Lower *l, const Expr *e)
@@ -473,9 +473,12 @@ bool lower_size(Lower *l, const Expr *e, const char *what, int64_t *x)
 {
     if (!lower_int(l, e, what, x))
         return false;
-    if (*x >= 1 && *x <= (int64_t)1 << 40)
+    if (*x >= 1 && *x <= (int64_t)1 << MAX_SIZE_LOG2)
         return true;
-    return lower_error(l, e->range, NULL, "%s must be at least 1%s, not %lld",
-                       what, *x < 1 ? "" : " and at most 2 ** 40",
+    if (*x < 1)
+        return lower_error(l, e->range, NULL, "%s must be at least 1, not %lld",
+                           what, (long long)*x);
+    return lower_error(l, e->range, NULL, "%s must be at least 1 and at most "
+                       "2 ** %d, not %lld", what, MAX_SIZE_LOG2,
                        (long long)*x);
 }

@@ -12,6 +12,8 @@
 #include "base/text.h"
 #include "frontend/lower.h"
 
+enum { MAX_SIZE_DIGITS = 8 };
+
 /* One part of the text: a size, or name=size. */
 typedef struct Part {
     const char *name; /* NULL: not named */
@@ -43,7 +45,7 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
         part->name = arena_strndup(l->arena, from, k);
         part->name_loc = mesh_range(l, from, k);
     }
-    bool fine = ndigits > 0 && ndigits < 9;
+    bool fine = ndigits > 0 && ndigits <= MAX_SIZE_DIGITS;
     for (size_t i = 0; i < ndigits && fine; i++)
         fine = isdigit((unsigned char)digits[i]);
     part->size = fine ? strtoll(digits, NULL, 10) : 0;

@@ -1,8 +1,7 @@
 /* lower_op.c: adds an op to the program, or reports why its operands do not
  * fit. */
+#include "base/text.h"
 #include "frontend/lower.h"
-
-#include <string.h>
 
 const char *lower_operands_text(Lower *l, int n, const Datum *args)
 {
@@ -19,7 +18,7 @@ static const Op *returned_by(const Value *v)
 {
     const Op *def = v->def;
     bool out = def && def->kind == OP_boundary &&
-               strncmp(op_attr(def, "port").s, "out", 3) == 0;
+               starts_with(op_attr(def, "port").s, "out");
     return out ? def : NULL;
 }
 

@@ -150,14 +150,6 @@ static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
 }
 
 /* An item that fails for several modules is reported once. */
-static bool failed_before(const Item *const *failed, int n, const Item *item)
-{
-    for (int i = 0; i < n; i++)
-        if (failed[i] == item)
-            return true;
-    return false;
-}
-
 static void lower_candidates(Lower *l, Candidates *list)
 {
     PlanSpec *plan = &l->p->plan;
@@ -165,7 +157,7 @@ static void lower_candidates(Lower *l, Candidates *list)
     plan->style = NEW_ARRAY(l->arena, Style, list->n + 1);
     for (int i = 0; i < list->n; i++) {
         Candidate *c = &list->at[i];
-        if (failed_before(failed.at, failed.n, c->item))
+        if (vec_has(&failed, c->item))
             continue;
         bool fine = c->style.kind == STYLE_PARAMETER
                         ? lower_placement(l, c->item, c->index, &c->style)

@@ -49,9 +49,8 @@ Datum lower_key(Lower *l)
 }
 
 /* random(x): uniform numbers in [0, 1) in the shape of x, in f32. */
-BUILTIN_RUN(random)
+Datum builtin_random(const BuiltinCall *c)
 {
-    (void)self;
     Lower *l = c->l;
     Value *x;
     if (!builtin_tensor(c, 0, &x))

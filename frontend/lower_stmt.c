@@ -162,10 +162,7 @@ static void find_carried(Lower *l, Stmt *const *stmt, int n, Carried *c)
         const Stmt *s = stmt[i];
         for (int j = 0; s->kind == ST_ASSIGN && j < s->ntargets; j++) {
             const Binding *b = find_name(l->frame->locals, s->target[j].name);
-            bool known = !b;
-            for (int k = 0; k < c->n && !known; k++)
-                known = c->at[k] == b;
-            if (!known)
+            if (b && !vec_has(c, b))
                 vec_push(l->arena, c, b);
         }
         find_carried(l, s->body, s->nbody, c);

@@ -19,12 +19,7 @@ static Layout replicate(void)
     return (Layout){.kind = LAYOUT_REPLICATE};
 }
 
-static Layout shard(int dim)
-{
-    return (Layout){.kind = LAYOUT_SHARD, .dim = dim};
-}
-
-/* ---- styles of modules with a weight -------------------------------------- */
+/* ---- styles of modules with a weight ------------------------------------- */
 
 static bool same_layout(Layout a, Layout b)
 {
@@ -100,8 +95,8 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
     if (!find_weight(l, item, m, called, &embedding))
         return false;
     s->nin = s->nout = 1;
-    Layout in = colwise || embedding ? replicate() : shard(-1);
-    Layout out = colwise ? shard(-1) : (Layout){LAYOUT_PARTIAL, 0};
+    Layout in = colwise || embedding ? replicate() : layout_shard(-1);
+    Layout out = colwise ? layout_shard(-1) : (Layout){LAYOUT_PARTIAL, 0};
     s->in_from[0] = s->in_to[0] = in;
     s->out_from[0] = out;
     s->out_to[0] = colwise ? out : replicate();
@@ -123,12 +118,12 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
 static bool sequence_style(Lower *l, const Item *item, const Module *m,
                            Style *s)
 {
-    Layout along = shard(1);
+    Layout along = layout_shard(1);
     const StyleArg *arg = item->nargs > 0 ? &item->arg[0] : NULL;
     bool dim = arg && arg->name && arg->from->kind == EX_INT &&
                arg->from->integer <= INT_MAX;
     if (dim)
-        along = shard((int)arg->from->integer);
+        along = layout_shard((int)arg->from->integer);
     else if (arg && !lower_layout(l, arg->from, &along))
         return false;
     if (item->nargs > 1 || along.kind != LAYOUT_SHARD || (arg && arg->to)) {
@@ -194,7 +189,7 @@ bool lower_placement(Lower *l, const Item *item, int param, Style *style)
     if (strcmp(item->style, "Shard") == 0) {
         if (!placement_dim(l, item, &l->p->param.at[param], &dim))
             return false;
-        to = shard(dim);
+        to = layout_shard(dim);
     } else if (item->nargs > 0) {
         diag_error(l->diag, item->style_loc, "'Replicate' takes no argument");
         diag_help(l->diag, "write Replicate, or Shard(dim) to split a dim");

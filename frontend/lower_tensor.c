@@ -10,11 +10,6 @@
 
 #include <string.h>
 
-static const char *shape_text(const BuiltinCall *c, const Value *v)
-{
-    return type_text(c->l->arena, &v->type, &(Mesh){0});
-}
-
 /* ---- reshape ------------------------------------------------------------- */
 
 static Datum reshape_to(const BuiltinCall *c, Datum x, const AttrList *dims)
@@ -53,9 +48,8 @@ static bool size_list(const BuiltinCall *c, AttrList *dims, bool rest)
 }
 
 /* One size may be -1: it is inferred from the others. */
-BUILTIN_RUN(reshape)
+Datum builtin_reshape(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     AttrList dims;
     if (!builtin_tensor(c, 0, &x) || !size_list(c, &dims, true))
@@ -72,7 +66,7 @@ BUILTIN_RUN(reshape)
     }
     if (opens > 1 || (opens == 1 && (known == 0 || all % known != 0)))
         return lower_poison(c->l, c->call->loc, NULL, "cannot reshape %s: %s",
-                            shape_text(c, x),
+                            builtin_shape(c, x),
                             opens > 1 ? "only one dim may be -1"
                                       : "the product of the other dims does "
                                         "not divide its size");
@@ -81,9 +75,8 @@ BUILTIN_RUN(reshape)
     return reshape_to(c, c->arg[0], &dims);
 }
 
-BUILTIN_RUN(unsqueeze)
+Datum builtin_unsqueeze(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int at;
     AttrList dims = {0};
@@ -99,9 +92,8 @@ BUILTIN_RUN(unsqueeze)
     return reshape_to(c, c->arg[0], &dims);
 }
 
-BUILTIN_RUN(broadcast)
+Datum builtin_broadcast(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     Attr attr[MAX_ATTRS] = {{0}};
     if (!builtin_tensor(c, 0, &x) || !size_list(c, &attr[0].l, false))
@@ -110,9 +102,8 @@ BUILTIN_RUN(broadcast)
                     attr);
 }
 
-BUILTIN_RUN(transpose)
+Datum builtin_transpose(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int i, j;
     if (!builtin_tensor(c, 0, &x) ||
@@ -127,9 +118,8 @@ BUILTIN_RUN(transpose)
 }
 
 /* [.., n * d] -> [.., n, d] */
-BUILTIN_RUN(heads)
+Datum builtin_heads(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     if (!builtin_tensor(c, 0, &x))
         return datum_poison();
@@ -139,7 +129,7 @@ BUILTIN_RUN(heads)
         x->type.dim[last] % n != 0)
         return lower_poison(c->l, c->call->loc, NULL,
                             "the last dim of %s does not divide into %s heads",
-                            shape_text(c, x),
+                            builtin_shape(c, x),
                             datum_text(c->l->arena, c->arg[1]));
     AttrList dims = {.n = last + 2};
     memcpy(dims.v, x->type.dim, sizeof dims.v);
@@ -149,16 +139,15 @@ BUILTIN_RUN(heads)
 }
 
 /* [.., n, d] -> [.., n * d] */
-BUILTIN_RUN(merge_heads)
+Datum builtin_merge_heads(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     if (!builtin_tensor(c, 0, &x))
         return datum_poison();
     int last = x->type.ndim - 1;
     if (last < 1)
         return lower_poison(c->l, c->call->loc, NULL,
-                            "%s has no heads to merge", shape_text(c, x));
+                            "%s has no heads to merge", builtin_shape(c, x));
     AttrList dims = {.n = last};
     memcpy(dims.v, x->type.dim, sizeof dims.v);
     dims.v[last - 1] = x->type.dim[last - 1] * x->type.dim[last];
@@ -176,9 +165,8 @@ static bool joins(const Type *x, const Type *y, int dim)
     return fits;
 }
 
-BUILTIN_RUN(concat)
+Datum builtin_concat(const BuiltinCall *c)
 {
-    (void)self;
     int n = c->bound.nextra + 1, dim;
     Datum *all = NEW_ARRAY(c->l->arena, Datum, n);
     for (int i = 0; i < n; i++) {
@@ -198,8 +186,8 @@ BUILTIN_RUN(concat)
             continue;
         return lower_poison(c->l, c->call->loc, NULL,
                             "cannot join %s and %s along dim %d",
-                            shape_text(c, all[0].tensor),
-                            shape_text(c, all[i].tensor), dim);
+                            builtin_shape(c, all[0].tensor),
+                            builtin_shape(c, all[i].tensor), dim);
     }
     Attr attr[MAX_ATTRS] = {{.i = dim}};
     return lower_op(c->l, c->call->loc, "join", OP_concat, n, all, attr);
@@ -214,9 +202,8 @@ static Datum slice_of(const BuiltinCall *c, int dim, int64_t start,
 }
 
 /* split(x, 3): equal parts; split(x, (8, 4, 4)): parts of these sizes. */
-BUILTIN_RUN(split)
+Datum builtin_split(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int dim;
     if (!builtin_tensor(c, 0, &x) ||
@@ -234,7 +221,7 @@ BUILTIN_RUN(split)
     if (n < 1 || n > size || (sizes ? sum != size : size % n != 0))
         return lower_poison(c->l, c->call->loc, NULL,
                             "dim %d of %s does not divide into %s", dim,
-                            shape_text(c, x),
+                            builtin_shape(c, x),
                             sizes ? "these sizes"
                                   : arena_printf(c->l->arena, "%s equal parts",
                                                  datum_text(c->l->arena, by)));
@@ -248,9 +235,8 @@ BUILTIN_RUN(split)
     return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = (int)n};
 }
 
-BUILTIN_RUN(slice)
+Datum builtin_slice(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int dim;
     if (!builtin_tensor(c, 0, &x) ||
@@ -275,7 +261,7 @@ static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
     if (dtype_is_float(ids->type.dtype))
         return lower_error(c->l, builtin_loc(c, i), NULL,
                            "'%s' looks up integers, not %s", c->call->name,
-                           shape_text(c, ids));
+                           builtin_shape(c, ids));
     const Datum *d = &c->arg[i];
     bool has = ignored && ignored->kind == DATUM_INT;
     bool one_more = has && ignored->integer == rows;
@@ -291,9 +277,8 @@ static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
     return true;
 }
 
-BUILTIN_RUN(embedding)
+Datum builtin_embedding(const BuiltinCall *c)
 {
-    (void)self;
     Value *table;
     if (!builtin_tensor(c, 0, &table) ||
         !check_ids(c, 1, table->type.ndim ? table->type.dim[0] : 0, NULL))
@@ -302,9 +287,8 @@ BUILTIN_RUN(embedding)
                     NULL);
 }
 
-BUILTIN_RUN(onehot)
+Datum builtin_onehot(const BuiltinCall *c)
 {
-    (void)self;
     int64_t n = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
     if (n < 1)
         return lower_poison(c->l, builtin_loc(c, 1), NULL, "'onehot' needs the "
@@ -316,9 +300,8 @@ BUILTIN_RUN(onehot)
 }
 
 /* may_be(ids, n): whether the declared bound of ids allows the value n. */
-BUILTIN_RUN(may_be)
+Datum builtin_may_be(const BuiltinCall *c)
 {
-    (void)self;
     const Datum *ids = &c->arg[0], *n = &c->arg[1];
     if (n->kind == DATUM_NONE)
         return datum_bool(false);

@@ -97,7 +97,7 @@ static void set_positive(Lower *l, const Setting *s, const char *what,
 static void default_loss_scale(Train *t)
 {
     if (t->loss_scale < 0)
-        t->loss_scale = t->precision == DT_F16 ? 65536 : 0;
+        t->loss_scale = t->precision == DT_F16 ? DEFAULT_LOSS_SCALE : 0;
 }
 
 static void set_accumulate(Lower *l, const Setting *s)
@@ -185,7 +185,8 @@ static void define_setting(Lower *l, const Setting *s)
 void lower_train(Lower *l)
 {
     Train *t = &l->p->train;
-    *t = (Train){.batch = 8, .seq = 128, .precision = DT_F32, .loss_scale = -1,
+    *t = (Train){.batch = DEFAULT_BATCH, .seq = DEFAULT_SEQ,
+                 .precision = DT_F32, .loss_scale = -1,
                  .loc = l->file->has_train ? l->file->train_loc
                                            : l->model->name.loc};
     lower_optimizer_defaults(t, OPT_ADAMW);

@@ -57,11 +57,6 @@ const char *style_setting(const char *name)
                                                  : name;
 }
 
-static Layout shard(int dim)
-{
-    return (Layout){.kind = LAYOUT_SHARD, .dim = dim};
-}
-
 /* ---- layouts ------------------------------------------------------------- */
 
 static bool bad_layout(Lower *l, const Expr *e)
@@ -89,7 +84,7 @@ static bool shard_dim(Lower *l, const Expr *e, Layout *to)
     }
     if (!d || d->kind != EX_INT || d->integer > INT_MAX)
         return bad_layout(l, e);
-    *to = shard(sign * (int)d->integer);
+    *to = layout_shard(sign * (int)d->integer);
     return true;
 }
 

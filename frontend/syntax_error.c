@@ -121,8 +121,9 @@ static void out_unexpected(Out *o, const Parser *p, const char *name)
 {
     const char *text = p->text + p->token_begin;
     size_t size = p->offset - p->token_begin;
-    if (strncmp(name, "the ", 4) == 0) {
-        out(o, "unexpected %s", name_of_end(p, name) + 4);
+    static const char the[] = "the ";
+    if (starts_with(name, the)) {
+        out(o, "unexpected %s", name_of_end(p, name) + strlen(the));
         return;
     }
     if (size == 0 || (unsigned char)text[0] < 0x20 || text[0] == 0x7f) {

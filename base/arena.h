@@ -60,7 +60,7 @@ void *vec_grow(Arena *a, void *at, int *room, size_t element_size);
 #define vec_has(v, x) pointers_have((v)->at, (v)->n, (x))
 bool pointers_have(const void *pointers, int n, const void *x);
 
-/* A copy of n elements at `at`, with room for more of them. */
+/* A copy of n elements at `at`, with a capacity of `room` elements. */
 void *arena_grow(Arena *a, const void *at, size_t n, size_t room, size_t size);
 
 #endif

@@ -126,6 +126,8 @@ void diag_quiet(Diag *d, bool on)
 static void push_message(Diag *d, Severity severity, Loc loc, const char *fmt,
                          va_list ap)
 {
+    if (d->dropping)
+        return;
     Message m = {.severity = severity, .loc = loc};
     m.text = arena_vprintf(d->arena, fmt, ap);
     vec_push(d->arena, &d->message, m);
@@ -175,8 +177,7 @@ bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
     va_start(ap, fmt);
     diag_error(d, loc, "%s", arena_vprintf(d->arena, fmt, ap));
     va_end(ap);
-    diag_note(d, first, "the first is here");
-    return false;
+    return diag_note(d, first, "the first is here");
 }
 
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
@@ -187,24 +188,22 @@ void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
     va_end(ap);
 }
 
-void diag_note(Diag *d, Loc loc, const char *fmt, ...)
+bool diag_note(Diag *d, Loc loc, const char *fmt, ...)
 {
-    if (d->dropping)
-        return;
     va_list ap;
     va_start(ap, fmt);
     push_message(d, SEV_NOTE, loc, fmt, ap);
     va_end(ap);
+    return false;
 }
 
-void diag_help(Diag *d, const char *fmt, ...)
+bool diag_help(Diag *d, const char *fmt, ...)
 {
-    if (d->dropping)
-        return;
     va_list ap;
     va_start(ap, fmt);
     push_message(d, SEV_HELP, (Loc){0}, fmt, ap);
     va_end(ap);
+    return false;
 }
 
 jmp_buf *diag_set_stop(Diag *d, jmp_buf *stop)

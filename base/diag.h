@@ -76,9 +76,10 @@ bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void diag_note(Diag *d, Loc loc, const char *fmt, ...)
+/* The results are false, as those of errors. */
+bool diag_note(Diag *d, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void diag_help(Diag *d, const char *fmt, ...)
+bool diag_help(Diag *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Raises errors as warnings from now on (on), or as errors (off): for text that

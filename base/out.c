@@ -145,6 +145,14 @@ void out_double(Out *o, double x)
     out(o, "%s", text);
 }
 
+void out_float(Out *o, double x)
+{
+    size_t before = o->size;
+    out_double(o, x);
+    if (!strpbrk(o->text + before, ".e"))
+        out(o, ".0");
+}
+
 const char *bytes_text(Arena *a, int64_t bytes)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -46,6 +46,8 @@ void out_code(Out *o, const char *fmt, ...)
  * shortest of %.15g, %.16g, %.17g). */
 void out_json_string(Out *o, const char *s);
 void out_double(Out *o, double x);
+/* The same with a dot or an exponent: the text reads back as no integer. */
+void out_float(Out *o, double x);
 
 /* A quantity for people, with a binary prefix: "512 B", "64.00 KiB"; with a
  * decimal prefix: "12", "1.50 G". */

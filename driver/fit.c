@@ -188,11 +188,9 @@ bool fit_check(const Program *p, const FitSource *from)
         p->memory->peak <= plan_limit(from->o))
         return true;
     refuse(p, from->o);
-    if (!from->file) {
-        diag_help(p->diag, "compile the PDL file: parc then searches for "
-                           "changes that make it fit");
-        return false;
-    }
+    if (!from->file)
+        return diag_help(p->diag, "compile the PDL file: parc then searches "
+                         "for changes that make it fit");
     Search s = {.p = p, .from = from, .changes = fit_changes(p, from)};
     try_alone(&s, false);
     if (!s.found)

@@ -47,11 +47,8 @@ static uint16_t new_source(Try *t, const char *text)
 static void begin_plan(Try *t)
 {
     const File *f = t->from->file;
-    const PlanDecl *plan = NULL;
+    const PlanDecl *plan = file_find_plan(f, t->p->plan.name);
 
-    for (int i = 0; i < f->nplans; i++)
-        if (strcmp(f->plan[i]->name.name, t->p->plan.name) == 0)
-            plan = f->plan[i];
     t->file = *f;
     if (plan) {
         t->plan = *plan;

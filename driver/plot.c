@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/diag.h"
+#include "base/text.h"
 
 enum { WIDTH = 80, HEIGHT = 24, MOST_SIZE = 1000, MOST_CURVES = 64 };
 
@@ -78,10 +79,8 @@ static int read_count(Plot *p, const char *option, const char *value, int least)
 static bool valued(Plot *p, const char *name, const char *value)
 {
     static const char *const names[] = {"--field", "--width", "--height"};
-    int i = 0;
-    while (i < 3 && strcmp(name, names[i]) != 0)
-        i++;
-    if (i == 3)
+    int i = row_index(names, 3, name);
+    if (i < 0)
         return false;
     if (!value || !*value)
         fail(p, "%s needs a value", name);

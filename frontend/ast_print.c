@@ -88,15 +88,6 @@ static void out_string(Out *o, const char *s)
     out(o, "\"");
 }
 
-/* Prints a dot or an exponent: the text must parse as a float. */
-static void out_float(Out *o, double x)
-{
-    size_t before = o->size;
-    out_double(o, x);
-    if (!strpbrk(o->text + before, ".e"))
-        out(o, ".0");
-}
-
 static void expr(Out *o, const Expr *e)
 {
     switch (e->kind) {

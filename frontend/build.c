@@ -286,6 +286,14 @@ const Decl *file_find_decl(const File *f, const char *name, DeclKind kind)
     return NULL;
 }
 
+const PlanDecl *file_find_plan(const File *f, const char *name)
+{
+    for (int i = 0; name && i < f->nplans; i++)
+        if (strcmp(f->plan[i]->name.name, name) == 0)
+            return f->plan[i];
+    return NULL;
+}
+
 const Member *members_find_forward(Member *const *member, int n, int *count)
 {
     const Member *found = NULL;

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 #include "ir/plan_spec.h"
 
@@ -66,11 +67,11 @@ void check_checkpoint(Arena *a, Diag *d, const Clause *clause)
             diag_help(d, "such as 'layers.*' or 'every TransformerBlock'");
         }
         for (int k = 0; k < item->noptions; k++) {
-            check_option(a, d, &item->option[k]);
-            for (int j = 0; j < k; j++)
-                if (strcmp(item->option[j].name, item->option[k].name) == 0)
-                    diag_error(d, item->option[k].name_loc,
-                               "'%s' is given twice", item->option[k].name);
+            const Arg *option = &item->option[k];
+            check_option(a, d, option);
+            if (row_find(item->option, k, option->name))
+                diag_error(d, option->name_loc, "'%s' is given twice",
+                           option->name);
         }
     }
 }

@@ -42,7 +42,8 @@ static void check_child(Sight *s, const Member *m)
 
 /* A parameter may have a formal's name. Other names are declared once, or once
  * in each branch of an `if`. */
-static void declare_member(Sight *s, const Member *m, KnownKind kind, bool optional)
+static void declare_member(Sight *s, const Member *m, KnownKind kind,
+                           bool optional)
 {
     for (int i = 0; i < s->known.n; i++) {
         const Known *k = &s->known.at[i];

@@ -194,30 +194,20 @@ static void check_clause(PlanCheck *c, const Clause *clause)
 static void check_plan(PlanCheck *c, const File *file)
 {
     const PlanDecl *p = c->plan;
-    PlanDecl *const *first = file->plan;
-    while (strcmp((*first)->name.name, p->name.name) != 0)
-        first++;
-    if (*first != p)
-        diag_twice(c->diag, p->name.loc, (*first)->name.loc,
+    const PlanDecl *first = file_find_plan(file, p->name.name);
+    if (first != p)
+        diag_twice(c->diag, p->name.loc, first->name.loc,
                    "'%s' is declared twice", p->name.name);
     check_plan_axes(c);
     for (int k = 0; k < p->nclauses; k++)
         check_clause(c, &p->clause[k]);
 }
 
-static bool has_plan(const File *file, const char *name)
-{
-    for (int i = 0; name && i < file->nplans; i++)
-        if (strcmp(file->plan[i]->name.name, name) == 0)
-            return true;
-    return false;
-}
-
 /* An error in a plan does not stop the compilation of another plan. Without a
  * valid --plan, errors in every plan count. */
 void check_plans(Arena *a, Diag *d, const File *file, const char *plan)
 {
-    bool selected = has_plan(file, plan);
+    bool selected = file_find_plan(file, plan);
     for (int i = 0; i < file->nplans; i++) {
         PlanCheck c = {a, d, file->plan[i]};
         const Ident *name = &file->plan[i]->name;

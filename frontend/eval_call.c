@@ -15,7 +15,8 @@
 void names_check_repeated(Diag *d, const void *rows, size_t row_size, int i,
                           const char *how)
 {
-    const Ident *own = (const void *)((const char *)rows + row_size * (size_t)i);
+    const char *row = (const char *)rows + row_size * (size_t)i;
+    const Ident *own = (const void *)row;
     const Ident *first = name_row(rows, i, row_size, own->name);
     if (first)
         diag_twice(d, own->loc, first->loc, "'%s' is %s twice", own->name, how);

@@ -73,15 +73,12 @@ static const char *method_help(const Parser *p, const char *of,
     if (strcmp(of, "self") == 0)
         return arena_printf(p->arena, "write %s without 'self.'", name);
     const char *help = foreign_help(name);
-    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
-        if (strcmp(of, packages[i]) == 0)
-            return help ? help
-                        : arena_printf(p->arena, "names have no prefix: write "
-                                       "%s(…)", name);
-    if (!help)
-        help = arena_printf(p->arena, "tensors have no methods: write %s(x, …)",
-                            name);
-    return help;
+    if (help)
+        return help;
+    return arena_printf(p->arena, table_find(packages, of)
+                                      ? "names have no prefix: write %s(…)"
+                                      : "tensors have no methods: write "
+                                        "%s(x, …)", name);
 }
 
 /* For "layers[0]" in a plan: the bracket's content, with dots. */

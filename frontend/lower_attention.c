@@ -131,7 +131,8 @@ Datum builtin_rope(const BuiltinCall *c)
     double theta;
     Datum style = c->arg[2];
     bool half = style.kind == DATUM_WORD && strcmp(style.text, "half") == 0;
-    if (!builtin_tensor(c, 0, &x) || !builtin_number(c, 1, DEFAULT_THETA, &theta))
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_number(c, 1, DEFAULT_THETA, &theta))
         return datum_poison();
     if (theta <= 0)
         return lower_poison(l, builtin_loc(c, 1), NULL, "the base of rope's "

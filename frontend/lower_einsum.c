@@ -236,12 +236,11 @@ static Datum rearrange(const Spec *s)
     Attr cast[MAX_ATTRS] = {{.i = s->type}};
     Datum x = s->arg[0];
     int n = 0;
-    for (int d = 0; from[d]; d++) {
+    for (int d = 0; from[d]; d++)
         if (strchr(to, from[d]))
             kept[n++] = from[d];
         else
             sum[0].l.v[sum[0].l.n++] = d;
-    }
     for (int d = 0; to[d]; d++)
         perm[0].l.v[perm[0].l.n++] = strchr(kept, to[d]) - kept;
     if (sum[0].l.n > 0)

@@ -318,11 +318,10 @@ static Datum call_function(Lower *l, const Expr *e, const Decl *decl)
     signature_of_decl(l->arena, decl, &s);
     if (!bind_call(l->arena, l->diag, &s, e, &bound))
         return datum_poison();
-    for (const Frame *at = l->frame; at; at = at->outer) {
+    for (const Frame *at = l->frame; at; at = at->outer)
         if (at->callee == decl->name.name)
             return lower_poison(l, e->loc, NULL, "function '%s' calls itself",
                                 e->name);
-    }
     Binding *formals = bind_formals(l, decl, &bound, NULL);
     Frame f;
     if (!push_frame(l, &f, decl->name.name, e->loc, NULL))

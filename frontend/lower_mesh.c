@@ -56,9 +56,8 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
     else
         diag_error(l->diag, part->loc, "'%.*s' is not the size of a mesh axis",
                    (int)ndigits, digits);
-    diag_help(l->diag, "sizes are integers from 1 to %d, such as --mesh 8x8 "
-                       "or --mesh dp=8,tp=8", MAX_RANKS);
-    return false;
+    return diag_help(l->diag, "sizes are integers from 1 to %d, such as --mesh "
+                     "8x8 or --mesh dp=8,tp=8", MAX_RANKS);
 }
 
 static bool is_name(const char *name)
@@ -129,7 +128,8 @@ static void unknown_axis(Lower *l, const MeshText *text, const Part *part,
         diag_help(l->diag, "the axes of the plan: %s", axes_text(l, plan));
 }
 
-static bool check_axis_names(Lower *l, const MeshText *text, const PlanDecl *plan)
+static bool check_axis_names(Lower *l, const MeshText *text,
+                             const PlanDecl *plan)
 {
     bool fine = true;
     for (int i = 0; i < text->n; i++) {
@@ -187,8 +187,7 @@ static bool check_ranks(Lower *l, const MeshText *text)
                                    strlen(l->options->mesh)),
                "the mesh has more than %d ranks, the most that parc supports",
                MAX_RANKS);
-    diag_help(l->diag, "reduce the size of an axis");
-    return false;
+    return diag_help(l->diag, "reduce the size of an axis");
 }
 
 /* The names of axes that neither the plan nor the mesh names. */

@@ -220,13 +220,7 @@ static void print_value(Lower *l, Out *o, const Setting *s, Datum d)
     case DATUM_INT: out(o, "%lld", (long long)d.integer); return;
     case DATUM_BOOL: out(o, d.integer ? "true" : "false"); return;
     case DATUM_WORD: out_json_string(o, d.text); return;
-    case DATUM_FLOAT: {
-        size_t before = o->size;
-        out_double(o, d.number);
-        if (!strpbrk(o->text + before, ".e"))
-            out(o, ".0");
-        return;
-    }
+    case DATUM_FLOAT: out_float(o, d.number); return;
     case DATUM_TUPLE:
         out(o, "[");
         for (int i = 0; i < d.nitems; i++) {

@@ -49,9 +49,9 @@ static void help_plans(Lower *l)
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
 {
     const char *want = l->options->plan;
-    for (int i = 0; want && i < l->file->nplans; i++)
-        if (strcmp(l->file->plan[i]->name.name, want) == 0)
-            return l->file->plan[i];
+    const PlanDecl *plan = file_find_plan(l->file, want);
+    if (plan)
+        return plan;
     *fault = want || l->file->nplans > 1;
     if (want) {
         NameList names = {0};
@@ -118,8 +118,7 @@ static bool large_enough(Lower *l, const Item *item, int64_t least)
         return true;
     diag_error(l->diag, item->loc, "no module has %lld parameters or more",
                (long long)least);
-    diag_help(l->diag, "the largest module has %lld", (long long)most);
-    return false;
+    return diag_help(l->diag, "the largest module has %lld", (long long)most);
 }
 
 static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
@@ -171,15 +170,10 @@ static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
  * strategy shards over both. */
 static bool shards_over_all(const Item *item)
 {
-    for (int i = 0; i < item->noptions; i++) {
-        const Expr *e = item->option[i].value;
-        const StrategyInfo *s = NULL;
-        if (strcmp(item->option[i].name, "strategy") == 0 && e->name)
-            s = strategy_find(e->name);
-        if (s)
-            return s->over_all;
-    }
-    return false;
+    const Arg *a = row_find(item->option, item->noptions, "strategy");
+    const StrategyInfo *s =
+        a && a->value->name ? strategy_find(a->value->name) : NULL;
+    return s && s->over_all;
 }
 
 static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,

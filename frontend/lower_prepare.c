@@ -12,8 +12,6 @@
  * The last one is PyTorch's. PrepareModuleInputOutput takes the pairs of inputs
  * and of outputs as input= and output=, or in PyTorch's spelling.
  */
-#include <string.h>
-
 #include "base/text.h"
 #include "frontend/lower.h"
 
@@ -74,10 +72,9 @@ static bool keyword_pairs(Lower *l, const Item *item, bool input, Pairs *p)
     if (!from || !to) {
         diag_error(l->diag, given->name_loc, "'%s' needs '%s'", given->name,
                    from ? desired : name);
-        diag_help(l->diag, "%s= gives the layout of each tensor before, %s= "
-                  "after; or write both as %s(Shard(1) -> Replicate)", name,
-                  desired, item->style);
-        return false;
+        return diag_help(l->diag, "%s= gives the layout of each tensor before, "
+                         "%s= after; or write both as %s(Shard(1) -> "
+                         "Replicate)", name, desired, item->style);
     }
     if (from->to || to->to)
         return diag_error(l->diag, (from->to ? from : to)->from->loc,
@@ -119,9 +116,8 @@ static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
         return false;
     if (t->kind == LAYOUT_PARTIAL && f->kind != LAYOUT_PARTIAL) {
         diag_error(l->diag, to->loc, "a layout cannot change to Partial");
-        diag_help(l->diag, "write Replicate or Shard(dim): only an op makes a "
-                  "partial sum");
-        return false;
+        return diag_help(l->diag, "write Replicate or Shard(dim): only an op "
+                         "makes a partial sum");
     }
     return true;
 }
@@ -142,9 +138,8 @@ static bool read_pairs_side(Lower *l, const Item *item, const Module *m,
                    want == 1 ? "" : "s", p->n, p->n == 1 ? "" : "s",
                    input ? "input" : "output", want == 1 ? "" : "s");
         diag_note(l->diag, m->loc, "the module is declared here");
-        diag_help(l->diag, "give a layout for each; none leaves a tensor as "
-                  "it is");
-        return false;
+        return diag_help(l->diag, "give a layout for each; none leaves a "
+                         "tensor as it is");
     }
     *(input ? &s->nin : &s->nout) = p->n;
     for (int i = 0; i < p->n; i++)

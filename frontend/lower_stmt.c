@@ -18,11 +18,8 @@
  * differ (lower_runs.c), the body holds one copy for each alternating kind, and
  * each run has a loop of its own.
  */
-#include "frontend/lower.h"
-
-#include <string.h>
-
 #include "base/bug.h"
+#include "frontend/lower.h"
 
 /* Calls within calls can grow without bound; these limits exceed those of real
  * models. */
@@ -201,11 +198,10 @@ static bool check_array(Lower *l, const Stmt *s, Datum d)
         return lower_error(l, s->value->range, NULL,
                            "a loop runs over an array of modules, not %s",
                            datum_text(l->arena, d));
-    for (const Level *at = l->level; at; at = at->outer) {
+    for (const Level *at = l->level; at; at = at->outer)
         if (at->array && at->array->array == d.module)
             return lower_error(l, s->value->range, NULL,
                                "an outer loop already runs over this array");
-    }
     return true;
 }
 

@@ -39,18 +39,16 @@ static bool read_style_side(Lower *l, const Item *item, const StyleArg *arg,
         diag_error(l->diag, mine->loc, "'%s' determines the layout %s '->', "
                    "which is not this one", item->style,
                    input ? "after" : "before");
-        diag_help(l->diag, "write only the layout %s '->'",
-                  input ? "before" : "after");
-        return false;
+        return diag_help(l->diag, "write only the layout %s '->'",
+                         input ? "before" : "after");
     }
     if (given->kind == LAYOUT_NONE ||
         (!input && given->kind == LAYOUT_PARTIAL &&
          own.kind != LAYOUT_PARTIAL)) {
         diag_error(l->diag, theirs->loc, "'%s' does not support this layout of "
                    "its %s", item->style, input ? "input" : "output");
-        diag_help(l->diag, "write Replicate or Shard(DIM), or omit %s=",
-                  input ? "input" : "output");
-        return false;
+        return diag_help(l->diag, "write Replicate or Shard(DIM), or omit %s=",
+                         input ? "input" : "output");
     }
     return true;
 }
@@ -130,8 +128,8 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
         diag_error(l->diag, item->style_loc,
                    "'SequenceParallel' takes one layout, Shard(dim) of the "
                    "sequence's dim");
-        diag_help(l->diag, "write, for example, SequenceParallel(Shard(1))");
-        return false;
+        return diag_help(l->diag,
+                         "write, for example, SequenceParallel(Shard(1))");
     }
     s->nin = m->nin;
     s->nout = m->nout;
@@ -192,8 +190,8 @@ bool lower_placement(Lower *l, const Item *item, int param, Style *style)
         to = layout_shard(dim);
     } else if (item->nargs > 0) {
         diag_error(l->diag, item->style_loc, "'Replicate' takes no argument");
-        diag_help(l->diag, "write Replicate, or Shard(dim) to split a dim");
-        return false;
+        return diag_help(l->diag,
+                         "write Replicate, or Shard(dim) to split a dim");
     }
     style->nin = 1;
     style->in_from[0] = style->in_to[0] = to;

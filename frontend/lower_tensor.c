@@ -56,14 +56,13 @@ Datum builtin_reshape(const BuiltinCall *c)
         return datum_poison();
     int64_t known = 1, all = type_elements(&x->type);
     int open = -1, opens = 0;
-    for (int i = 0; i < dims.n; i++) {
+    for (int i = 0; i < dims.n; i++)
         if (dims.v[i] < 0) {
             open = i;
             opens++;
         } else if (__builtin_mul_overflow(known, dims.v[i], &known)) {
             known = 0;
         }
-    }
     if (opens > 1 || (opens == 1 && (known == 0 || all % known != 0)))
         return lower_poison(c->l, c->call->loc, NULL, "cannot reshape %s: %s",
                             builtin_shape(c, x),

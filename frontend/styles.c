@@ -90,7 +90,7 @@ static bool shard_dim(Lower *l, const Expr *e, Layout *to)
 
 bool lower_layout(Lower *l, const Expr *e, Layout *to)
 {
-    static const struct {
+    static const struct Name {
         const char *name;
         LayoutKind kind;
     } table[] = {
@@ -105,11 +105,9 @@ bool lower_layout(Lower *l, const Expr *e, Layout *to)
     if (e->kind == EX_CALL && (strcmp(e->name, "Shard") == 0 ||
                                strcmp(e->name, "S") == 0))
         return shard_dim(l, e, to);
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(e->name, table[i].name) == 0 && e->nargs == 0) {
-            to->kind = table[i].kind;
-            return true;
-        }
-    }
-    return bad_layout(l, e);
+    const struct Name *row = table_find(table, e->name);
+    if (!row || e->nargs > 0)
+        return bad_layout(l, e);
+    to->kind = row->kind;
+    return true;
 }

@@ -22,9 +22,8 @@ static void check_kept(Arena *a, Diag *d, const Expr *e)
         names_add(&names, keep_words[k], (Loc){0});
         all = arena_printf(a, "%s%s%s", all, k ? ", " : "", keep_words[k]);
     }
-    diag_error(d, e->range.line ? e->range : e->loc,
-               "invalid value%s%s%s for 'keep'", named ? " '" : "",
-               named ? e->name : "", named ? "'" : "");
+    diag_error(d, e->range, "invalid value%s%s%s for 'keep'",
+               named ? " '" : "", named ? e->name : "", named ? "'" : "");
     if (named)
         names_suggest(d, &names, e->name);
     diag_help(d, "use one of %s, or several: keep=(%s)", all, all);
@@ -44,9 +43,8 @@ static void check_option(Arena *a, Diag *d, const Arg *option)
     if (strcmp(option->name, "every") == 0) {
         if (e->kind == EX_INT && e->integer > 0 && e->integer <= MAX_EVERY)
             return;
-        diag_error(d, e->range.line ? e->range : e->loc,
-                   "'every' must be a positive integer: every=2 takes every "
-                   "second element of an array");
+        diag_error(d, e->range, "'every' must be a positive integer: every=2 "
+                   "takes every second element of an array");
         return;
     }
     NameList names = {.arena = a};

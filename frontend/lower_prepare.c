@@ -41,10 +41,9 @@ static bool add_pairs(Lower *l, Pairs *p, const Expr *from, const Expr *to)
     int n = from->kind == EX_TUPLE ? from->nargs : 1;
     int nto = !to ? n : to->kind == EX_TUPLE ? to->nargs : 1;
     if (n != nto)
-        return diag_error(l->diag, to->range.line ? to->range : to->loc,
-                          "%d layout%s become%s %d: both sides need one for "
-                          "each tensor", n, n == 1 ? "" : "s",
-                          n == 1 ? "s" : "", nto);
+        return diag_error(l->diag, to->range, "%d layout%s become%s %d: both "
+                          "sides need one for each tensor", n,
+                          n == 1 ? "" : "s", n == 1 ? "s" : "", nto);
     for (int i = 0; i < n; i++)
         add_pair(p, from->kind == EX_TUPLE ? from->arg[i].value : from,
                  !to                    ? NULL

@@ -145,9 +145,8 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
 static void no_such_dim(Lower *l, const Expr *e, const Param *q)
 {
     int ndim = q->type.ndim;
-    diag_error(l->diag, e->range.line ? e->range : e->loc,
-               "'%s' does not have this dim: it has %d dim%s", q->name, ndim,
-               ndim == 1 ? "" : "s");
+    diag_error(l->diag, e->range, "'%s' does not have this dim: it has %d "
+               "dim%s", q->name, ndim, ndim == 1 ? "" : "s");
     diag_note(l->diag, q->loc, "'%s' is %s", q->name,
               type_text(l->arena, &q->type, &(Mesh){0}));
     if (ndim == 0)

@@ -61,8 +61,7 @@ const char *style_setting(const char *name)
 
 static bool bad_layout(Lower *l, const Expr *e)
 {
-    diag_error(l->diag, e->range.line ? e->range : e->loc,
-               "this is not a layout");
+    diag_error(l->diag, e->range, "this is not a layout");
     if (e->kind == EX_INT)
         diag_help(l->diag, "write Shard(%lld) to split dim %lld",
                   (long long)e->integer, (long long)e->integer);

@@ -137,6 +137,10 @@ $(BUILD)/libparc_cuda.a: $(CUDA_OBJ)
 $(BUILD)/libparc.a: $(LIB_OBJ)
 	$(Q)rm -f $@ && ar qcs $@ $^
 
+# Without make's own rule, which overwrites frontend/parse.c after a change of
+# parse.y.
+%.c: %.y
+
 $(BUILD)/gen/frontend/parse.tab.c: frontend/parse.y
 	$(call say,BISON,$<)
 	$(Q)mkdir -p $(@D)

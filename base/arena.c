@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_SIZE = 256 * 1024, ALIGN = 16 };
+enum { BLOCK_SIZE = 256 * 1024, ALIGN = 16, FIRST_ROOM = 8 };
 
 typedef struct Block Block;
 struct Block {
@@ -132,11 +132,16 @@ char *arena_printf(Arena *a, const char *fmt, ...)
 
 void *vec_grow(Arena *a, void *at, int *room, size_t element_size)
 {
-    int bigger = *room ? 2 * *room : 8;
-    void *p = arena_alloc(a, (size_t)bigger * element_size);
-    if (*room)
-        memcpy(p, at, (size_t)*room * element_size);
-    *room = bigger;
+    int n = *room;
+    *room = n ? 2 * n : FIRST_ROOM;
+    return arena_grow(a, at, (size_t)n, (size_t)*room, element_size);
+}
+
+void *arena_grow(Arena *a, const void *at, size_t n, size_t room, size_t size)
+{
+    void *p = arena_alloc(a, room * size);
+    if (n)
+        memcpy(p, at, n * size);
     return p;
 }
 

@@ -54,9 +54,12 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
                                      sizeof *(v)->at))                      \
          : (void)0,                                                         \
      (v)->at[(v)->n++] = (x))
-/* Whether a VEC of pointers has x. */
+/* Whether a VEC, or n elements, of pointers has x. */
 #define vec_has(v, x) list_has((v)->at, (v)->n, (x))
 bool list_has(const void *at, int n, const void *x);
 void *vec_grow(Arena *a, void *at, int *room, size_t element_size);
+
+/* A copy of n elements at `at`, with a capacity of `room` elements. */
+void *arena_grow(Arena *a, const void *at, size_t n, size_t room, size_t size);
 
 #endif

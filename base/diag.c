@@ -123,14 +123,11 @@ void diag_quiet(Diag *d, bool on)
 
 /* ---- raising ---- */
 
-static bool loc_equal(Loc a, Loc b)
+static void push_message(Diag *d, Severity severity, Loc loc, const char *fmt,
+                         va_list ap)
 {
-    return a.file == b.file && a.line == b.line && a.col == b.col;
-}
-
-static void push(Diag *d, Severity severity, Loc loc, const char *fmt,
-                 va_list ap)
-{
+    if (d->dropping)
+        return;
     Message m = {.severity = severity, .loc = loc};
     m.text = arena_vprintf(d->arena, fmt, ap);
     vec_push(d->arena, &d->message, m);
@@ -165,12 +162,22 @@ static void raise_first(Diag *d, Severity severity, Loc loc, const char *fmt,
     vec_push(d->arena, &d->message, m);
 }
 
-void diag_error(Diag *d, Loc loc, const char *fmt, ...)
+bool diag_error(Diag *d, Loc loc, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     raise_first(d, d->demoting ? SEV_WARNING : SEV_ERROR, loc, fmt, ap);
     va_end(ap);
+    return false;
+}
+
+bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    diag_error(d, loc, "%s", arena_vprintf(d->arena, fmt, ap));
+    va_end(ap);
+    return diag_note(d, first, "the first is here");
 }
 
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
@@ -181,24 +188,22 @@ void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
     va_end(ap);
 }
 
-void diag_note(Diag *d, Loc loc, const char *fmt, ...)
+bool diag_note(Diag *d, Loc loc, const char *fmt, ...)
 {
-    if (d->dropping)
-        return;
     va_list ap;
     va_start(ap, fmt);
-    push(d, SEV_NOTE, loc, fmt, ap);
+    push_message(d, SEV_NOTE, loc, fmt, ap);
     va_end(ap);
+    return false;
 }
 
-void diag_help(Diag *d, const char *fmt, ...)
+bool diag_help(Diag *d, const char *fmt, ...)
 {
-    if (d->dropping)
-        return;
     va_list ap;
     va_start(ap, fmt);
-    push(d, SEV_HELP, (Loc){0}, fmt, ap);
+    push_message(d, SEV_HELP, (Loc){0}, fmt, ap);
     va_end(ap);
+    return false;
 }
 
 jmp_buf *diag_set_stop(Diag *d, jmp_buf *stop)

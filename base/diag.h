@@ -28,6 +28,12 @@ typedef struct Loc {
     uint32_t line, col;
 } Loc;
 
+/* Whether two ranges begin at the same place. */
+static inline bool loc_equal(Loc a, Loc b)
+{
+    return a.file == b.file && a.line == b.line && a.col == b.col;
+}
+
 /* A text that locations refer to: a PDL file, the prelude, or the command
  * line (the arguments joined by blanks), of which messages show one option. */
 typedef struct Source {
@@ -62,14 +68,18 @@ void diag_set_color(Diag *d, ColorWhen color);
 
 /* Raises an error; notes and helps that follow belong to it. After 20 errors
  * further ones are only counted. An error with the same location and text as an
- * earlier one is dropped with its notes. */
-void diag_error(Diag *d, Loc loc, const char *fmt, ...)
+ * earlier one is dropped with its notes. The result is false. */
+bool diag_error(Diag *d, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Raises an error at `loc` that repeats what is at `first`. */
+bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void diag_note(Diag *d, Loc loc, const char *fmt, ...)
+/* The results are false, as those of errors. */
+bool diag_note(Diag *d, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void diag_help(Diag *d, const char *fmt, ...)
+bool diag_help(Diag *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Raises errors as warnings from now on (on), or as errors (off): for text that

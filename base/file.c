@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -28,6 +29,11 @@
 #include "base/out.h"
 
 extern char **environ;
+
+/* Bytes of one read; looks for a reader or for a child's end, for 1 s in all,
+ * and the time between them. */
+enum { PIECE = 4096, TRIES = 20, WAIT_NS = 50000000 };
+static const struct timespec between = {.tv_nsec = WAIT_NS};
 
 /* ---- standard streams ---- */
 
@@ -64,7 +70,7 @@ const char *stack_prepare(Arena *a)
 
 static char *read_all(Arena *a, int fd, size_t expected, size_t *size)
 {
-    size_t room = expected + 1 > 4096 ? expected + 1 : 4096, n = 0;
+    size_t room = expected + 1 > PIECE ? expected + 1 : PIECE, n = 0;
     char *text = arena_alloc(a, room + 1);
     for (;;) {
         ssize_t got = read(fd, text + n, room - n);
@@ -192,7 +198,7 @@ const char *outputs_mkdir(Outputs *o, const char *path)
  * is not a link. */
 static const char *missing_target(Arena *a, const char *path)
 {
-    char target[4096];
+    char target[PATH_MAX];
     for (ssize_t n; (n = readlink(path, target, sizeof target)) > 0;) {
         const char *slash = strrchr(path, '/');
         int dir = slash && *target != '/' ? (int)(slash + 1 - path) : 0;
@@ -261,8 +267,8 @@ static bool write_all(int fd, const char *text, size_t size)
     return true;
 }
 
-static const char *add(Outputs *o, const char *path, const char *text,
-                       size_t size, mode_t mode, bool follow)
+static const char *stage_output(Outputs *o, const char *path, const char *text,
+                                size_t size, mode_t mode, bool follow)
 {
     Entry e;
     int fd = open_temp(o, path, mode, follow, &e);
@@ -281,13 +287,13 @@ static const char *add(Outputs *o, const char *path, const char *text,
 const char *outputs_add(Outputs *o, const char *path, const char *text,
                         size_t size, bool executable)
 {
-    return add(o, path, text, size, executable ? 0777 : 0666, true);
+    return stage_output(o, path, text, size, executable ? 0777 : 0666, true);
 }
 
 const char *outputs_replace(Outputs *o, const char *path, const char *text,
                             size_t size)
 {
-    return add(o, path, text, size, 0666, false);
+    return stage_output(o, path, text, size, 0666, false);
 }
 
 const char *outputs_temp(Outputs *o, const char *path)
@@ -334,14 +340,12 @@ static bool write_waiting(int fd, const char *text, size_t size)
  * later than parc, as in a script that starts both; after that ENXIO. */
 static int open_special(const char *path)
 {
-    enum { TRIES = 20 };
-    const struct timespec wait = {.tv_nsec = 50000000};
     int fd = -1;
     for (int i = 0; fd < 0 && i < TRIES; i++) {
         fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd >= 0 || errno != ENXIO || asked_to_stop())
             break;
-        nanosleep(&wait, NULL);
+        nanosleep(&between, NULL);
         errno = ENXIO;
     }
     return fd;
@@ -420,8 +424,8 @@ void outputs_abandon(Outputs *o)
 /* ---- child processes ---- */
 
 /* Starts argv with standard output and error on `fd`; returns 0 or an errno. */
-static int start(const char *const *argv, const char *directory, int fd,
-                 pid_t *pid)
+static int start_child(const char *const *argv, const char *directory, int fd,
+                       pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -465,12 +469,10 @@ static bool wait_readable(int fd)
  * later. */
 static void stop_child(pid_t pid, int *status)
 {
-    enum { TRIES = 20 };
-    const struct timespec wait = {.tv_nsec = 50000000};
     bool ended = false;
     kill(-pid, SIGTERM);
     for (int i = 0; i < TRIES && !ended; i++) {
-        nanosleep(&wait, NULL);
+        nanosleep(&between, NULL);
         ended = waitpid(pid, status, WNOHANG) == pid;
     }
     kill(-pid, SIGKILL);
@@ -489,7 +491,7 @@ static char *follow_child(Arena *a, pid_t pid, int fd, int *status)
             stop_child(pid, status);
             return NULL;
         }
-        char part[4096];
+        char part[PIECE];
         ssize_t n = read(fd, part, sizeof part);
         if (n <= 0)
             break;
@@ -511,7 +513,7 @@ static int run_child(Arena *a, const char *const *argv, const char *directory,
         return -1;
     }
     pid_t pid;
-    int error = start(argv, directory, ends[1], &pid);
+    int error = start_child(argv, directory, ends[1], &pid);
     close(ends[1]);
     if (error) {
         close(ends[0]);

@@ -4,13 +4,25 @@
 
 #include <stdint.h>
 
-/* FNV-1a, 64 bits. */
+/* FNV-1a: h = HASH_START; for each byte: h = (h ^ byte) * HASH_PRIME. */
+#define HASH_START 2166136261u
+#define HASH_PRIME 16777619u
+#define HASH_START_64 14695981039346656037u
+#define HASH_PRIME_64 1099511628211u
+
+static inline uint32_t hash_text_32(const char *text)
+{
+    uint32_t h = HASH_START;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * HASH_PRIME;
+    return h;
+}
+
 static inline uint64_t hash_text(const char *text)
 {
-    static const uint64_t start = 14695981039346656037u, prime = 1099511628211u;
-    uint64_t h = start;
+    uint64_t h = HASH_START_64;
     for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * prime;
+        h = (h ^ (unsigned char)*text) * HASH_PRIME_64;
     return h;
 }
 

@@ -33,7 +33,7 @@ void out_bytes(Out *o, const char *s, size_t n)
     o->text[o->size] = 0;
 }
 
-void out_v(Out *o, const char *fmt, va_list ap)
+static void append(Out *o, const char *fmt, va_list ap)
 {
     va_list again;
     va_copy(again, ap);
@@ -50,7 +50,7 @@ void out(Out *o, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    out_v(o, fmt, ap);
+    append(o, fmt, ap);
     va_end(ap);
 }
 
@@ -68,7 +68,7 @@ void out_line(Out *o, const char *fmt, ...)
         out(o, "%*s", o->indent, "");
         va_list ap;
         va_start(ap, fmt);
-        out_v(o, fmt, ap);
+        append(o, fmt, ap);
         va_end(ap);
     }
     out_bytes(o, "\n", 1);
@@ -163,4 +163,36 @@ const char *double_text(Arena *a, double x)
 void out_double(Out *o, double x)
 {
     out(o, "%s", double_text(o->arena, x));
+}
+
+void out_float(Out *o, double x)
+{
+    size_t before = o->size;
+    out_double(o, x);
+    if (!strpbrk(o->text + before, ".e"))
+        out(o, ".0");
+}
+
+const char *bytes_text(Arena *a, int64_t bytes)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double x = (double)bytes;
+    int k = 0;
+    while (x >= 1024 && k < 4) {
+        x /= 1024;
+        k++;
+    }
+    return arena_printf(a, k ? "%.2f %s" : "%.0f %s", x, unit[k]);
+}
+
+const char *count_text(Arena *a, double x)
+{
+    static const char *const unit[] = {"", " K", " M", " G", " T", " P",
+                                       " E"};
+    int k = 0;
+    while (x >= 1000 && k < 6) {
+        x /= 1000;
+        k++;
+    }
+    return arena_printf(a, k ? "%.2f%s" : "%.0f%s", x, unit[k]);
 }

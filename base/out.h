@@ -7,8 +7,8 @@
 #ifndef PARC_BASE_OUT_H
 #define PARC_BASE_OUT_H
 
-#include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/arena.h"
 
@@ -27,7 +27,6 @@ void out_init(Out *o, Arena *arena);
 
 /* Appends formatted text; appends bytes. */
 void out(Out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void out_v(Out *o, const char *fmt, va_list ap);
 void out_bytes(Out *o, const char *s, size_t n);
 
 /* Inserts text before byte `at`. */
@@ -54,5 +53,12 @@ void out_code(Out *o, const char *fmt, ...)
 void out_json_string(Out *o, const char *s);
 void out_double(Out *o, double x);
 const char *double_text(Arena *a, double x);
+/* The same with a dot or an exponent: the text reads back as no integer. */
+void out_float(Out *o, double x);
+
+/* A quantity for people, with a binary prefix: "512 B", "64.00 KiB"; with a
+ * decimal prefix: "12", "1.50 G". */
+const char *bytes_text(Arena *a, int64_t bytes);
+const char *count_text(Arena *a, double x);
 
 #endif

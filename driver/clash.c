@@ -1,8 +1,8 @@
 /* clash.c: checks that no output overwrites the model or another output. */
-#include "driver/clash.h"
-
 #include <string.h>
 #include <sys/stat.h>
+
+#include "driver/options.h"
 
 /* Whether two outputs overwrite each other. Devices and pipes accept several
  * outputs. */
@@ -44,12 +44,11 @@ bool clash_check(Diag *d, const Options *o)
         if (!output.text)
             continue;
         Argument other = same_before(o, i);
-        if (same_file(output.text, o->input.text)) {
+        if (same_file(output.text, o->input.text))
             diag_error(d, output.loc, "this output would overwrite the model");
-        } else if (other.text) {
-            diag_error(d, output.loc, "two outputs go to '%s'", output.text);
-            diag_note(d, other.loc, "the first is here");
-        }
+        else if (other.text)
+            diag_twice(d, output.loc, other.loc, "two outputs go to '%s'",
+                       output.text);
     }
     return diag_error_count(d) == before;
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "driver/help.h"
 
 static void join_words(Out *o, const OptionRow *row, const char *between)
@@ -32,13 +33,13 @@ static void bash_values(Out *o, const OptionRow *row)
 {
     out(o, "    %s%s%s) ", row->name, row->alias ? "|" : "",
         row->alias ? row->alias : "");
-    if (row->kind == VALUE_FILE)
+    if (row->kind == VALUE_FILE) {
         out(o, "COMPREPLY=($(compgen -f -- \"$cur\"))");
-    else if (row->kind == VALUE_DIRECTORY)
+    } else if (row->kind == VALUE_DIRECTORY) {
         out(o, "COMPREPLY=($(compgen -d -- \"$cur\"))");
-    else if (row->kind == VALUE_TEXT)
+    } else if (row->kind == VALUE_TEXT) {
         out(o, "COMPREPLY=()");
-    else {
+    } else {
         out(o, "COMPREPLY=($(compgen -W \"");
         join_words(o, row, " ");
         out(o, "\" -- \"$cur\"))");
@@ -144,11 +145,11 @@ static void fish(Out *o)
 
 void help_completion(Out *o, const char *shell)
 {
-    static const struct {
-        const char *shell;
+    static const struct Shell {
+        const char *name;
         void (*print)(Out *o);
     } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
-    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
-        if (strcmp(shells[i].shell, shell) == 0)
-            shells[i].print(o);
+    const struct Shell *s = table_find(shells, shell);
+    if (s)
+        s->print(o);
 }

@@ -19,15 +19,15 @@ static const char *size_text(const Program *p, int64_t bytes)
     return bytes_text(p->arena, bytes);
 }
 
-static int64_t apart(const Options *o)
+static int64_t kept_free(const Options *o)
 {
     return o->target == TARGET_CUDA ? o->memory_limit / PARC_DEVICE_APART : 0;
 }
 
 /* The memory that the plan may use. */
-static int64_t room(const Options *o)
+static int64_t plan_limit(const Options *o)
 {
-    return o->memory_limit - apart(o);
+    return o->memory_limit - kept_free(o);
 }
 
 static void refuse(const Program *p, const Options *o)
@@ -35,13 +35,13 @@ static void refuse(const Program *p, const Options *o)
     const MemoryPlan *m = p->memory;
     const char *less = "";
 
-    if (apart(o) > 0)
+    if (kept_free(o) > 0)
         less = arena_printf(p->arena, " (%s without %s for context and "
                                       "libraries)",
                             size_text(p, o->memory_limit),
-                            size_text(p, apart(o)));
+                            size_text(p, kept_free(o)));
     diag_error(p->diag, o->device_memory.loc, "a rank needs %s, more than %s%s",
-               size_text(p, m->peak), size_text(p, room(o)), less);
+               size_text(p, m->peak), size_text(p, plan_limit(o)), less);
     diag_note(p->diag, p->plan.loc,
               "at the peak: parameters, gradients and optimizer %s, "
               "gathered parameters %s, activations %s",
@@ -70,14 +70,14 @@ static const char *trial_text(Arena *a, const Trial *t)
     return text;
 }
 
-static void run(const Program *p, const FitSource *from, Trial *t)
+static void measure_trial(const Program *p, const FitSource *from, Trial *t)
 {
     t->result = fit_try(p, from, t->change, t->n);
 }
 
 static bool fits(const Trial *t, const FitSource *from)
 {
-    return t->result.peak >= 0 && t->result.peak <= room(from->o);
+    return t->result.peak >= 0 && t->result.peak <= plan_limit(from->o);
 }
 
 static bool is_less(const Trial *t, const Trial *best)
@@ -122,7 +122,7 @@ static void try_alone(Search *s, bool other_run)
         if (c->other_run != other_run || done[c->family])
             continue;
         Trial t = {.change = {c}, .n = 1};
-        run(s->p, s->from, &t);
+        measure_trial(s->p, s->from, &t);
         if (!other_run)
             note_nearest(s, &t);
         if (is_less(&t, &s->best[c->family]))
@@ -150,7 +150,7 @@ static void try_together(Search *s)
             Trial t = {.change = {s->best[i].change[0],
                                   s->best[k].change[0]},
                        .n = 2};
-            run(s->p, s->from, &t);
+            measure_trial(s->p, s->from, &t);
             note_nearest(s, &t);
             if (!fits(&t, s->from))
                 continue;
@@ -160,7 +160,7 @@ static void try_together(Search *s)
     }
     if (s->found || all.n < 3)
         return;
-    run(s->p, s->from, &all);
+    measure_trial(s->p, s->from, &all);
     note_nearest(s, &all);
     if (!fits(&all, s->from))
         return;
@@ -184,14 +184,12 @@ static void say_nearest(const Search *s)
 bool fit_check(const Program *p, const FitSource *from)
 {
     if (from->o->memory_limit == 0 ||
-        p->memory->peak <= room(from->o))
+        p->memory->peak <= plan_limit(from->o))
         return true;
     refuse(p, from->o);
-    if (!from->file) {
-        diag_help(p->diag, "compile the PDL file: parc then searches for "
-                           "changes that make it fit");
-        return false;
-    }
+    if (!from->file)
+        return diag_help(p->diag, "compile the PDL file: parc then searches "
+                         "for changes that make it fit");
     Search s = {.p = p, .from = from, .changes = fit_changes(p, from)};
     try_alone(&s, false);
     if (!s.found)

@@ -5,10 +5,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "driver/fit.h"
 #include "ir/path.h"
 
-enum { MAX_FACTOR = 64 };
+enum { MAX_FACTOR = 64, LEAST_CHUNK = 64, CHUNKS = 5, CHUNK_STEP = 4 };
 
 typedef struct Find {
     Arena *arena;
@@ -34,7 +35,7 @@ static bool may_change_plan(const Find *f)
     return f->p->plan.name[0] != '\0' || f->p->mesh.n == 1;
 }
 
-static void add(Find *f, FitChange c)
+static void add_change(Find *f, FitChange c)
 {
     c.family = f->family;
     vec_push(f->arena, &f->changes, c);
@@ -44,15 +45,15 @@ static void add_define(Find *f, const char *name, int64_t value, bool other)
 {
     const char *text =
         arena_printf(f->arena, "%s=%" PRId64, name, value);
-    add(f, (FitChange){.text = arena_printf(f->arena, "-D %s", text),
-                       .define = text, .other_run = other});
+    add_change(f, (FitChange){.text = arena_printf(f->arena, "-D %s", text),
+                              .define = text, .other_run = other});
 }
 
 static void add_clause(Find *f, const char *clause)
 {
-    add(f, (FitChange){.text = arena_printf(f->arena, "'%s' in the plan",
-                                            clause),
-                       .clause = clause});
+    add_change(f, (FitChange){.text = arena_printf(f->arena, "'%s' in the plan",
+                                                   clause),
+                              .clause = clause});
 }
 
 /* ---- smaller pieces ---- */
@@ -63,8 +64,8 @@ static void smaller_pieces(Find *f)
     int64_t mine = t->batch / batch_parts(f->p);
 
     f->family++;
-    for (int64_t chunk = mine * t->seq / 2, k = 0; chunk > 64 && k < 5;
-         chunk /= 4, k++)
+    for (int64_t chunk = mine * t->seq / 2, k = 0;
+         chunk > LEAST_CHUNK && k < CHUNKS; chunk /= CHUNK_STEP, k++)
         add_define(f, "head_chunk", chunk, false);
     f->family++;
     for (int64_t k = 2; k <= mine && k <= MAX_FACTOR; k *= 2)
@@ -96,10 +97,7 @@ static const char *stacks(const Find *f, const char *suffix)
                             : arena_printf(f->arena, "%s%s%.*s", pattern,
                                            k ? "." : "", (int)size, segment);
         }
-        bool is_new = index;
-        for (int k = 0; k < known.n; k++)
-            is_new = is_new && strcmp(known.at[k], pattern) != 0;
-        if (!is_new)
+        if (!index || row_find(known.at, known.n, pattern))
             continue;
         vec_push(f->arena, &known, pattern);
         list = arena_printf(f->arena, "%s%s%s%s", list, *list ? ", " : "",
@@ -155,8 +153,8 @@ static void shard(Find *f)
         add_clause(f, arena_printf(f->arena, "fully_shard %s { %s%smodel }",
                                    m->name[axis], list, *list ? ", " : ""));
     } else if (is_partly_sharded(f)) {
-        add(f, (FitChange){.text = "strategy=full_shard for every unit",
-                           .full_shard = true});
+        add_change(f, (FitChange){.text = "strategy=full_shard for every unit",
+                                  .full_shard = true});
     }
 }
 
@@ -196,9 +194,9 @@ static void other_runs(Find *f)
         f->family++;
         for (int64_t k = 2; k <= MAX_FACTOR; k *= 2) {
             const char *mesh = mesh_text(f, a, k);
-            add(f, (FitChange){.text = arena_printf(f->arena, "--mesh %s",
-                                                    mesh),
-                               .mesh = mesh, .other_run = true});
+            const char *text = arena_printf(f->arena, "--mesh %s", mesh);
+            add_change(f, (FitChange){.text = text, .mesh = mesh,
+                                      .other_run = true});
         }
     }
     f->family++;

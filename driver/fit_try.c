@@ -47,11 +47,8 @@ static uint16_t new_source(Try *t, const char *text)
 static void begin_plan(Try *t)
 {
     const File *f = t->from->file;
-    const PlanDecl *plan = NULL;
+    const PlanDecl *plan = file_find_plan(f, t->p->plan.name);
 
-    for (int i = 0; i < f->nplans; i++)
-        if (strcmp(f->plan[i]->name.name, t->p->plan.name) == 0)
-            plan = f->plan[i];
     t->file = *f;
     if (plan) {
         t->plan = *plan;
@@ -107,7 +104,7 @@ static void shard_fully(Try *t)
     }
 }
 
-static void define(Try *t, const char *text)
+static void add_definition(Try *t, const char *text)
 {
     Setting *s = pdl_parse_define(t->arena, t->diag, new_source(t, text));
 
@@ -116,21 +113,21 @@ static void define(Try *t, const char *text)
         vec_push(t->arena, &t->define, s);
 }
 
-static void apply(Try *t, const FitChange *c)
+static void apply_change(Try *t, const FitChange *c)
 {
     if (c->clause)
         set_clause(t, c->clause);
     if (c->full_shard)
         shard_fully(t);
     if (c->define)
-        define(t, c->define);
+        add_definition(t, c->define);
     if (c->mesh)
         t->mesh = c->mesh;
 }
 
 /* ---- planning ---- */
 
-static Program *front_end(Try *t)
+static Program *lower_changed(Try *t)
 {
     const PlanDecl **plan = NEW_ARRAY(t->arena, const PlanDecl *, 1);
 
@@ -149,13 +146,13 @@ static Program *front_end(Try *t)
 }
 
 /* Runs the passes until the memory plan exists. */
-static void plan(Try *t)
+static void plan_changed(Try *t)
 {
     jmp_buf stop;
     diag_set_stop(t->diag, &stop);
     if (setjmp(stop) != 0)
         return; /* after an error */
-    Program *q = t->made = front_end(t);
+    Program *q = t->made = lower_changed(t);
     for (int i = 0; q && !q->memory && !diag_error_count(t->diag); i++) {
         ir_renumber(q);
         pass_table[i].run(q, t->from->t);
@@ -174,9 +171,9 @@ FitResult fit_try(const Program *p, const FitSource *from,
         vec_push(t.arena, &t.define, from->define[i]);
     begin_plan(&t);
     for (int i = 0; i < n && t.fine; i++)
-        apply(&t, change[i]);
+        apply_change(&t, change[i]);
     if (t.fine)
-        plan(&t);
+        plan_changed(&t);
     const Program *q = t.made;
     if (!q || diag_error_count(t.diag) > 0 || !q->memory)
         return r;

@@ -8,19 +8,20 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/bug.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "codegen/machine.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/package/program.h"
 #include "report/report.h"
 #include "codegen/target/target.h"
-#include "driver/clash.h"
 #include "driver/fit.h"
 #include "driver/options.h"
 #include "driver/plot.h"
@@ -59,16 +60,14 @@ static void time_end(Compilation *c, const char *name)
 
 /* ---- input ---- */
 
-static bool read_input(Compilation *c)
+static bool open_model(Compilation *c)
 {
     const Argument *in = &c->o.input;
     size_t size;
     char *text = file_read(c->arena, in->text, &size);
-    if (!text) {
-        diag_error(c->diag, in->loc, "cannot read '%s': %s", in->text,
-                   strerror(errno));
-        return false;
-    }
+    if (!text)
+        return diag_error(c->diag, in->loc, "cannot read '%s': %s", in->text,
+                          strerror(errno));
     static const char bom[] = "\xef\xbb\xbf";
     if (size >= 3 && memcmp(text, bom, 3) == 0) { /* a UTF-8 BOM */
         text += 3;
@@ -156,7 +155,8 @@ static bool emit_reports(Compilation *c, const Program *p, const TargetInfo *t)
     return true;
 }
 
-static bool explain(Compilation *c, const Program *p, const TargetInfo *t)
+static bool write_explanation(Compilation *c, const Program *p,
+                              const TargetInfo *t)
 {
     const Argument *name = &c->o.explain;
     const char *near = NULL;
@@ -230,7 +230,7 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
         return true;
     if (c->o.pipeline.starts && !target_can_run(p, t))
         return false;
-    char self[4096];
+    char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;
     const char *name = diag_source_at(c->diag, c->model)->name;
@@ -261,9 +261,8 @@ static bool flush_stdout(Diag *d, int error)
     if (!error && !ferror(stdout))
         return true;
     /* The errno of a dump's write is not known. */
-    diag_error(d, (Loc){0}, "cannot write standard output%s%s",
-               error ? ": " : "", error ? strerror(error) : "");
-    return false;
+    return diag_error(d, (Loc){0}, "cannot write standard output%s%s",
+                      error ? ": " : "", error ? strerror(error) : "");
 }
 
 /* Makes the complete outputs appear. */
@@ -293,7 +292,7 @@ static Program *front_end(Compilation *c)
     }
     time_begin(c);
     c->prelude_file = parse_prelude(c);
-    check(c->arena, c->diag, c->prelude_file, c->file, c->o.plan.text);
+    pdl_check(c->arena, c->diag, c->prelude_file, c->file, c->o.plan.text);
     time_end(c, "check");
     FrontendOptions options = {
         .mesh = c->o.mesh.text,
@@ -391,7 +390,7 @@ static bool finish(Compilation *c, Program *p)
         drop_forward(p);
         kernels_share(p);
     }
-    return emit_reports(c, p, &t) && explain(c, p, &t) &&
+    return emit_reports(c, p, &t) && write_explanation(c, p, &t) &&
            write_program(c, p, &t);
 }
 
@@ -406,7 +405,7 @@ static bool asked_for_nothing(const Options *o)
 
 static bool make_outputs(Compilation *c)
 {
-    if (!read_input(c))
+    if (!open_model(c))
         return false;
     if (!c->o.pipeline.starts) {
         time_begin(c);
@@ -421,7 +420,7 @@ static bool make_outputs(Compilation *c)
     return p && finish(c, p);
 }
 
-static bool compile(Compilation *c)
+static bool compile_input(Compilation *c)
 {
     if (!make_outputs(c) || !publish(c))
         return false;
@@ -454,7 +453,7 @@ static void remove_unfinished(void)
         outputs_abandon(unfinished);
 }
 
-static int run(Compilation *c, int argc, char **argv)
+static int run_command_line(Compilation *c, int argc, char **argv)
 {
     const char *failure = stack_prepare(c->arena);
     if (failure) {
@@ -486,7 +485,7 @@ static int run(Compilation *c, int argc, char **argv)
     bool good = false;
     diag_set_stop(c->diag, &stop);
     if (setjmp(stop) == 0)
-        good = compile(c);
+        good = compile_input(c);
     outputs_abandon(c->outputs); /* no effect after a commit */
     unfinished = NULL;
     diag_flush(c->diag, stderr);
@@ -506,7 +505,7 @@ int main(int argc, char **argv)
     c.model = diag_source(c.diag, "", "", 0);
     c.prelude = diag_source(c.diag, "prelude.pdl", prelude_text, prelude_size);
     c.command = diag_command_line(c.diag, c.command_text);
-    int status = run(&c, argc, argv);
+    int status = run_command_line(&c, argc, argv);
     arena_free(c.arena);
     return status;
 }

@@ -9,9 +9,12 @@
 #include <string.h>
 
 #include "base/out.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "driver/help.h"
 #include "frontend/check.h"
+
+enum { MAX_THREADS = 4096 };
 
 static void list_passes(Out *o)
 {
@@ -95,8 +98,8 @@ static void suggest(Reader *r, const char *near, const char *otherwise)
 }
 
 /* The index of a word in a list, or -1 after an error that lists them. */
-static int choose(Reader *r, Argument value, const char *what,
-                  const char *const *names, int n)
+static int word_index(Reader *r, Argument value, const char *what,
+                      const char *const *names, int n)
 {
     Out o;
     out_init(&o, r->arena);
@@ -117,7 +120,7 @@ static int choose_word(Reader *r, const OptionRow *row, Argument value,
 {
     int n;
     const char **words = option_words(r->arena, row, &n);
-    return choose(r, value, what, words, n);
+    return word_index(r, value, what, words, n);
 }
 
 /* Earlier names of passes, which scripts may still use. */
@@ -133,17 +136,16 @@ static const EarlierName earlier[] = {
 
 static int choose_pass(Reader *r, Argument value)
 {
-    const char *names[64];
-    for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
-        if (strcmp(earlier[i].was, value.text) == 0)
-            value.text = earlier[i].is;
-    for (int i = -1; i < pass_count; i++)
-        names[i + 1] = pass_name(i);
-    for (int i = 0; i <= pass_count; i++)
-        if (strcmp(names[i], value.text) == 0)
-            return i - 1;
+    int n = pass_count + 1;
+    const char **names = NEW_ARRAY(r->arena, const char *, n);
+    for (int i = 0; i < n; i++)
+        names[i] = pass_name(i - 1);
+    const EarlierName *old = table_find(earlier, value.text);
+    int i = row_index(names, n, old ? old->is : value.text);
+    if (i >= 0)
+        return i - 1;
     wrong(r, value.loc, "unknown pass '%s'", value.text);
-    suggest(r, near_value(value.text, names, pass_count + 1),
+    suggest(r, near_value(value.text, names, n),
             "'parc --list-passes' lists them");
     return -1;
 }
@@ -171,8 +173,9 @@ static void read_threads(Reader *r, Argument value)
     char *end;
     errno = 0;
     long n = strtol(value.text, &end, 10);
-    if (*end || end == value.text || errno || n < 1 || n > 4096)
-        wrong(r, value.loc, "--threads must be a number from 1 to 4096");
+    if (*end || end == value.text || errno || n < 1 || n > MAX_THREADS)
+        wrong(r, value.loc, "--threads must be a number from 1 to %d",
+              MAX_THREADS);
     else
         r->o->threads = (int)n;
 }
@@ -206,9 +209,9 @@ static void wrong_arch(Reader *r, Argument value, const char *name)
     bool old = sscanf(name, "sm_%d%n", &number, &end) == 1 && !name[end] &&
                number >= 10 && number < 80;
     const char *near = diag_near_miss(name, cuda_archs, known);
-    wrong(r, value.loc, old ? "'%s' is too old: parc compiles for sm_80 and newer"
-                            : "'%s' is not a GPU architecture that parc knows",
-          name);
+    wrong(r, value.loc,
+          old ? "'%s' is too old: parc compiles for sm_80 and newer"
+              : "'%s' is not a GPU architecture that parc knows", name);
     if (near && !old)
         diag_help(r->diag, "did you mean '%s'?", near);
     else
@@ -394,7 +397,7 @@ static void unknown(Reader *r, const char *arg, size_t n)
     const char *name = arena_strndup(r->arena, arg, n);
     const char *known = known_as(name, names, option_count);
     wrong(r, loc_at(r, 0, n), "unknown option '%s'", name);
-    if (strncmp(name, "--", 2) == 0 && setting_known(name + 2))
+    if (starts_with(name, "--") && setting_known(name + 2))
         diag_help(r->diag, "write -D %s=VALUE", name + 2);
     else
         suggest(r, known ? known : near_option(r->arena, name),
@@ -407,7 +410,7 @@ static bool is_name(const char *name, const char *arg, size_t n)
 }
 
 /* The row of an option. *used receives the length of the name in arg. */
-static const OptionRow *find(const char *arg, size_t *used)
+static const OptionRow *option_row(const char *arg, size_t *used)
 {
     *used = arg[1] == '-' ? strcspn(arg, "=") : 2;
     for (int i = 0; i < option_count; i++) {
@@ -421,14 +424,15 @@ static const OptionRow *find(const char *arg, size_t *used)
 static bool is_option(const char *arg)
 {
     size_t used;
-    return arg[0] == '-' && arg[1] && find(arg, &used) && used == strlen(arg);
+    return arg[0] == '-' && arg[1] && option_row(arg, &used) &&
+           used == strlen(arg);
 }
 
 static void read_option(Reader *r)
 {
     const char *arg = r->argv[r->at];
     size_t used, size = strlen(arg);
-    const OptionRow *row = find(arg, &used);
+    const OptionRow *row = option_row(arg, &used);
     if (!row) {
         show_from(r, r->col);
         unknown(r, arg, arg[1] == '-' ? used : size);
@@ -468,7 +472,7 @@ static void read_option(Reader *r)
     take(r, row, value);
 }
 
-static void read_input(Reader *r)
+static void take_input(Reader *r)
 {
     const char *arg = r->argv[r->at];
     Argument value = {arg, loc_at(r, 0, strlen(arg))};
@@ -538,7 +542,8 @@ static bool print_and_stop(Arena *a, int argc, char **argv)
     out_init(&o, a);
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         size_t used;
-        const OptionRow *row = argv[i][0] == '-' ? find(argv[i], &used) : NULL;
+        const OptionRow *row =
+            argv[i][0] == '-' ? option_row(argv[i], &used) : NULL;
         if (!row || argv[i][used])
             continue;
         if (row->id == OPT_HELP)
@@ -575,7 +580,7 @@ OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
     for (; r.at < argc; next(&r)) {
         const char *arg = argv[r.at];
         if (only_inputs || arg[0] != '-' || arg[1] == 0)
-            read_input(&r);
+            take_input(&r);
         else if (strcmp(arg, "--") == 0)
             only_inputs = true;
         else

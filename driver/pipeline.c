@@ -6,9 +6,9 @@
 #include "driver/pipeline.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "base/bug.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "ir/memory.h"
 #include "ir/verify/total.h"
@@ -36,13 +36,6 @@ const char *pass_meaning(int pass)
 {
     return pass < 0 ? "makes the global forward program from the checked file"
                     : pass_table[pass].meaning;
-}
-
-double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* ---- state saved on an internal error ---- */
@@ -92,7 +85,7 @@ static void dump(const Program *p, const char *when, int pass)
     fflush(stdout);
 }
 
-static bool wanted(const int *list, int n, int pass)
+static bool is_listed(const int *list, int n, int pass)
 {
     for (int i = 0; i < n; i++)
         if (list[i] == pass)
@@ -102,13 +95,13 @@ static bool wanted(const int *list, int n, int pass)
 
 static void dump_before(const Program *p, const PipelineOptions *o, int pass)
 {
-    if (wanted(o->dump_before.at, o->dump_before.n, pass))
+    if (is_listed(o->dump_before.at, o->dump_before.n, pass))
         dump(p, "before", pass);
 }
 
 static void dump_after(const Program *p, const PipelineOptions *o, int pass)
 {
-    if (o->dump_after_all || wanted(o->dump_after.at, o->dump_after.n, pass))
+    if (o->dump_after_all || is_listed(o->dump_after.at, o->dump_after.n, pass))
         dump(p, "after", pass);
 }
 
@@ -142,8 +135,7 @@ static bool verify_input(Program *p)
         ir_walk(p->step, check_assign, p);
         return diag_error_count(p->diag) == 0;
     }
-    diag_error(p->diag, (Loc){0}, "the IR is not valid: %s", fault);
-    return false;
+    return diag_error(p->diag, (Loc){0}, "the IR is not valid: %s", fault);
 }
 
 /* A tensor that a pass made too large is an error in the model. */
@@ -217,7 +209,7 @@ bool pipeline_has_parts(Program *p, const TargetInfo *t, int pass)
 }
 
 /* Checks a program before the first pass. */
-static bool begin(Program *p, bool is_dump)
+static bool begin_pipeline(Program *p, bool is_dump)
 {
     const char *fault = is_dump ? NULL : ir_verify(p);
     if (fault)
@@ -248,10 +240,10 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
     for (int i = 0; o->time_passes && i < nbefore; i++)
         print_time(before[i].name, before[i].seconds);
     bug_set_hook(save_crash, &crash);
-    if (!begin(p, o->starts))
+    if (!begin_pipeline(p, o->starts))
         return false;
     for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k] && !begin(p->forward[k], o->starts))
+        if (p->forward[k] && !begin_pipeline(p->forward[k], o->starts))
             return false;
     if (first <= last && o->starts &&
         !pipeline_has_parts(p, t, o->start_after))

@@ -26,7 +26,6 @@ typedef struct Timing {
     const char *name;
     double seconds;
 } Timing;
-double seconds_now(void);
 
 /* Whether a dump that says to be one after `pass` has what the passes up to it
  * have added: the order of issue, the memory plan, waits and barriers; else a

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/diag.h"
+#include "base/text.h"
 
 enum { WIDTH = 80, HEIGHT = 24, MOST_SIZE = 1000, MOST_CURVES = 64 };
 
@@ -61,7 +62,7 @@ static void fail(Plot *p, const char *fmt, ...)
 
 /* ---- options ---- */
 
-static int number(Plot *p, const char *option, const char *value, int least)
+static int read_count(Plot *p, const char *option, const char *value, int least)
 {
     char *end;
     errno = 0;
@@ -78,19 +79,17 @@ static int number(Plot *p, const char *option, const char *value, int least)
 static bool valued(Plot *p, const char *name, const char *value)
 {
     static const char *const names[] = {"--field", "--width", "--height"};
-    int i = 0;
-    while (i < 3 && strcmp(name, names[i]) != 0)
-        i++;
-    if (i == 3)
+    int i = row_index(names, 3, name);
+    if (i < 0)
         return false;
     if (!value || !*value)
         fail(p, "%s needs a value", name);
     else if (i == 0)
         p->o.fields = value, p->o.asked = true;
     else if (i == 1)
-        p->o.style.width = number(p, name, value, PLOT_LEAST_WIDTH);
+        p->o.style.width = read_count(p, name, value, PLOT_LEAST_WIDTH);
     else
-        p->o.style.height = number(p, name, value, PLOT_LEAST_HEIGHT);
+        p->o.style.height = read_count(p, name, value, PLOT_LEAST_HEIGHT);
     return true;
 }
 
@@ -170,7 +169,7 @@ static void read_log(Plot *p, const char *path)
         fail(p, "%s has no line with a loss", path);
 }
 
-static int draw(Plot *p)
+static int draw_plot(Plot *p)
 {
     Out o;
     out_init(&o, p->arena);
@@ -204,7 +203,7 @@ int plot_main(int argc, char **argv)
     else if (p.o.help)
         status = fputs(help, stdout) < 0 || fflush(stdout) != 0;
     else
-        status = draw(&p);
+        status = draw_plot(&p);
     diag_flush(p.diag, stderr);
     arena_free(p.arena);
     return status;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "driver/plot.h"
 #include "runtime/common/json.h"
 
@@ -33,17 +34,14 @@ typedef struct Line {
     double value[LINE_FIELDS], step;
 } Line;
 
-static int find(const Log *log, const char *name)
+static int find_field(const Log *log, const char *name)
 {
-    for (int i = 0; i < log->field.n; i++)
-        if (!strcmp(log->field.at[i].name, name))
-            return i;
-    return -1;
+    return row_index(log->field.at, log->field.n, name);
 }
 
 static int find_or_add(Arena *a, Log *log, const char *name)
 {
-    int i = find(log, name);
+    int i = find_field(log, name);
     if (i >= 0)
         return i;
     vec_push(a, &log->field, ((Field){.name = arena_strdup(a, name)}));
@@ -63,9 +61,9 @@ static bool read_line(Arena *a, Log *log, RtJson *j, Line *line)
             continue;
         }
         double value = rt_json_number(j);
-        if (!strcmp(key, "step"))
+        if (!strcmp(key, "step")) {
             line->step = value;
-        else if (line->n < LINE_FIELDS && isfinite(value)) {
+        } else if (line->n < LINE_FIELDS && isfinite(value)) {
             line->field[line->n] = find_or_add(a, log, key);
             line->value[line->n++] = value;
         }
@@ -113,7 +111,7 @@ Log *log_read(Arena *a, const char *path, int *damaged, int *first)
 Curve log_curve(const Log *log, const char *path, const char *field)
 {
     Curve c = {.log = path, .field = field};
-    int i = find(log, field);
+    int i = find_field(log, field);
     if (i < 0)
         return c;
     c.n = log->field.at[i].value.n;

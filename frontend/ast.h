@@ -258,10 +258,12 @@ Setting *pdl_parse_define(Arena *a, Diag *d, uint16_t source);
 Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
                              size_t size);
 
-/* ast.c: the declaration of this name and kind; NULL: none, or f is NULL. */
+/* build.c: the declaration of this name and kind; NULL: none, or f is NULL. */
 const Decl *file_find_decl(const File *f, const char *name, DeclKind kind);
-/* The first forward among members and the branches of their `if`s, or NULL; adds
- * their number to *count. */
+/* The plan of this name; NULL: none, or name is NULL. */
+const PlanDecl *file_find_plan(const File *f, const char *name);
+/* The first forward among members and the branches of their `if`s, or NULL;
+ * adds their number to *count. */
 const Member *members_find_forward(Member *const *member, int n, int *count);
 
 /* ast_print.c: prints the tree as normalized PDL, which parses to the same

@@ -74,7 +74,7 @@ static void args(Out *o, const Arg *arg, int n)
     }
 }
 
-static void string(Out *o, const char *s)
+static void out_string(Out *o, const char *s)
 {
     out(o, "\"");
     for (; *s; s++) {
@@ -88,15 +88,6 @@ static void string(Out *o, const char *s)
     out(o, "\"");
 }
 
-/* Prints a dot or an exponent: the text must parse as a float. */
-static void number(Out *o, double x)
-{
-    size_t before = o->size;
-    out_double(o, x);
-    if (!strpbrk(o->text + before, ".e"))
-        out(o, ".0");
-}
-
 static void expr(Out *o, const Expr *e)
 {
     switch (e->kind) {
@@ -104,10 +95,10 @@ static void expr(Out *o, const Expr *e)
         out(o, "%" PRId64, e->integer);
         return;
     case EX_FLOAT:
-        number(o, e->number);
+        out_float(o, e->number);
         return;
     case EX_STRING:
-        string(o, e->name);
+        out_string(o, e->name);
         return;
     case EX_BOOL:
         out(o, e->integer ? "true" : "false");
@@ -179,13 +170,13 @@ static void begin(Out *o)
 static void open_block(Out *o)
 {
     out(o, " {\n");
-    o->indent += 4;
+    o->indent += OUT_INDENT;
 }
 
 /* Ends without a newline, since `else` may follow. */
 static void close_block(Out *o)
 {
-    o->indent -= 4;
+    o->indent -= OUT_INDENT;
     out(o, "%*s}", o->indent, "");
 }
 
@@ -468,7 +459,7 @@ static void name_item(Out *o, const NameItem *it)
     begin(o);
     ast_print_item(o, &left);
     out(o, " -> ");
-    string(o, it->file.text);
+    out_string(o, it->file.text);
     for (int i = 0; i < it->nlayouts; i++) {
         out(o, "%s", i ? ", " : ": ");
         expr(o, it->layout[i]);

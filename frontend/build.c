@@ -1,4 +1,4 @@
-/* build.c: makes the nodes of the syntax tree.
+/* build.c: makes and finds the nodes of the syntax tree.
  *
  * The constructors enforce the limits of parser.h, which bound the recursion of
  * the later walks over the tree.
@@ -144,8 +144,8 @@ void plan_add(Parser *p, PlanDecl plan)
 void train_begin(Parser *p, Loc loc)
 {
     if (p->has_train) {
-        diag_error(p->diag, loc, "a file has one train block: merge the two");
-        diag_note(p->diag, p->train_loc, "the first is here");
+        diag_twice(p->diag, loc, p->train_loc,
+                   "a file has one train block: merge the two");
         return;
     }
     p->has_train = true;
@@ -161,10 +161,9 @@ void files_begin(Parser *p, Ident name)
 
 void files_config(Parser *p, Ident word)
 {
-    if (p->names.config_word.name) {
-        diag_error(p->diag, word.loc, "'%s' is given twice", word.name);
-        diag_note(p->diag, p->names.config_word.loc, "the first is here");
-    }
+    if (p->names.config_word.name)
+        diag_twice(p->diag, word.loc, p->names.config_word.loc,
+                   "'%s' is given twice", word.name);
     p->names.config_word = word;
 }
 
@@ -274,4 +273,40 @@ void item_add(Parser *p, ItemList *items, Item item)
                item.option[0].name);
     diag_help(p->diag, "write options after a colon: layers.*: %s=…",
               item.option[0].name);
+}
+
+/* ---- finding declarations ---- */
+
+const Decl *file_find_decl(const File *f, const char *name, DeclKind kind)
+{
+    for (int i = 0; f && i < f->ndecls; i++)
+        if (f->decl[i]->kind == kind &&
+            strcmp(f->decl[i]->name.name, name) == 0)
+            return f->decl[i];
+    return NULL;
+}
+
+const PlanDecl *file_find_plan(const File *f, const char *name)
+{
+    for (int i = 0; name && i < f->nplans; i++)
+        if (strcmp(f->plan[i]->name.name, name) == 0)
+            return f->plan[i];
+    return NULL;
+}
+
+const Member *members_find_forward(Member *const *member, int n, int *count)
+{
+    const Member *found = NULL;
+    for (int i = 0; i < n; i++) {
+        const Member *m = member[i];
+        const Member *f = m->kind == MB_FORWARD ? m : NULL;
+        *count += f != NULL;
+        if (m->kind == MB_IF) {
+            f = members_find_forward(m->body, m->nbody, count);
+            if (!f)
+                f = members_find_forward(m->other_body, m->nother, count);
+        }
+        found = found ? found : f;
+    }
+    return found;
 }

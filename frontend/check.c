@@ -10,8 +10,6 @@
 
 #include "frontend/frontend.h"
 
-/* ---- finding declarations ------------------------------------------------ */
-
 /* ---- declarations -------------------------------------------------------- */
 
 static void check_formals(Check *c, const Decl *decl)
@@ -21,14 +19,7 @@ static void check_formals(Check *c, const Decl *decl)
                    "a declaration has at most %d parameters", MAX_FORMALS);
     for (int i = 0; i < decl->nformals; i++) {
         const Ident *name = &decl->formal[i].name;
-        for (int j = 0; j < i; j++) {
-            if (strcmp(name->name, decl->formal[j].name.name) != 0)
-                continue;
-            diag_error(c->diag, name->loc, "'%s' is declared twice",
-                       name->name);
-            diag_note(c->diag, decl->formal[j].name.loc, "the first is here");
-            break;
-        }
+        names_check_new(c->diag, decl->formal, i, "declared");
         if (decl->kind == DC_MODEL && setting_known(name->name))
             diag_error(c->diag, name->loc,
                        "'%s' is also a train setting, and -D would be "
@@ -37,7 +28,7 @@ static void check_formals(Check *c, const Decl *decl)
 }
 
 /* Plans treat Linear and Embedding by name: a file may not redefine them. */
-static void check_taken(Check *c, const Decl *decl)
+static void check_reserved(Check *c, const Decl *decl)
 {
     const char *name = decl->name.name;
     bool taken = strcmp(name, "Linear") == 0 || strcmp(name, "Embedding") == 0;
@@ -116,18 +107,13 @@ static void check_cycles(Check *c, const Decl *decl)
 
 static void check_decl(Check *c, const Decl *decl)
 {
-    for (int i = 0; i < c->file->ndecls; i++) {
-        const Decl *other = c->file->decl[i];
-        if (other == decl)
-            break;
-        if (strcmp(other->name.name, decl->name.name) == 0) {
-            diag_error(c->diag, decl->name.loc, "'%s' is declared twice",
-                       decl->name.name);
-            diag_note(c->diag, other->name.loc, "the first is here");
-            break;
-        }
-    }
-    check_taken(c, decl);
+    Decl *const *first = c->file->decl;
+    while (strcmp((*first)->name.name, decl->name.name) != 0)
+        first++;
+    if (*first != decl)
+        diag_twice(c->diag, decl->name.loc, (*first)->name.loc,
+                   "'%s' is declared twice", decl->name.name);
+    check_reserved(c, decl);
     check_formals(c, decl);
     check_cycles(c, decl);
     if (decl->kind == DC_FUNCTION)
@@ -143,11 +129,9 @@ static void check_one_model(Check *c)
         const Decl *decl = c->file->decl[i];
         if (decl->kind != DC_MODEL)
             continue;
-        if (model) {
-            diag_error(c->diag, decl->name.loc,
+        if (model)
+            diag_twice(c->diag, decl->name.loc, model->name.loc,
                        "a file has one model: remove this one");
-            diag_note(c->diag, model->name.loc, "the first is here");
-        }
         model = model ? model : decl;
     }
     if (!model) {
@@ -166,8 +150,8 @@ static void check_file(Check *c, const char *plan)
     check_names(c->arena, c->diag, c->file);
 }
 
-void check(Arena *a, Diag *d, const File *prelude, const File *file,
-           const char *plan)
+void pdl_check(Arena *a, Diag *d, const File *prelude, const File *file,
+               const char *plan)
 {
     Check own = {a, d, NULL, prelude,
                  NEW_ARRAY(a, bool, prelude->ndecls + 1)};

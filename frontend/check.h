@@ -28,13 +28,12 @@ const ChoiceSet *choices_of(const char *setting);
 const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
                         const Expr *e);
 
-/* Whether the setting exists, even if parc does not support it yet. */
 bool setting_known(const char *name);
 void settings_add(NameList *l);
 /* "optimizer" or "schedule" if one of its choices has an argument of this name,
  * else NULL. */
 const char *setting_owner(const char *name);
-/* Reports a setting that is unsupported or unknown. */
+/* Reports an unknown setting. */
 void setting_refused(Arena *a, Diag *d, const Setting *s);
 void check_train(Arena *a, Diag *d, const File *file);
 

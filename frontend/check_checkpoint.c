@@ -4,8 +4,11 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 #include "ir/plan_spec.h"
+
+enum { MAX_EVERY = 1 << 30 };
 
 static void check_kept(Arena *a, Diag *d, const Expr *e)
 {
@@ -19,9 +22,8 @@ static void check_kept(Arena *a, Diag *d, const Expr *e)
         names_add(&names, keep_words[k], (Loc){0});
         all = arena_printf(a, "%s%s%s", all, k ? ", " : "", keep_words[k]);
     }
-    diag_error(d, e->range.line ? e->range : e->loc,
-               "invalid value%s%s%s for 'keep'", named ? " '" : "",
-               named ? e->name : "", named ? "'" : "");
+    diag_error(d, e->range, "invalid value%s%s%s for 'keep'",
+               named ? " '" : "", named ? e->name : "", named ? "'" : "");
     if (named)
         names_suggest(d, &names, e->name);
     diag_help(d, "use one of %s, or several: keep=(%s)", all, all);
@@ -39,11 +41,10 @@ static void check_option(Arena *a, Diag *d, const Arg *option)
         return;
     }
     if (strcmp(option->name, "every") == 0) {
-        if (e->kind == EX_INT && e->integer > 0 && e->integer <= 1 << 30)
+        if (e->kind == EX_INT && e->integer > 0 && e->integer <= MAX_EVERY)
             return;
-        diag_error(d, e->range.line ? e->range : e->loc,
-                   "'every' must be a positive integer: every=2 takes every "
-                   "second element of an array");
+        diag_error(d, e->range, "'every' must be a positive integer: every=2 "
+                   "takes every second element of an array");
         return;
     }
     NameList names = {.arena = a};
@@ -64,11 +65,11 @@ void check_checkpoint(Arena *a, Diag *d, const Clause *clause)
             diag_help(d, "such as 'layers.*' or 'every TransformerBlock'");
         }
         for (int k = 0; k < item->noptions; k++) {
-            check_option(a, d, &item->option[k]);
-            for (int j = 0; j < k; j++)
-                if (strcmp(item->option[j].name, item->option[k].name) == 0)
-                    diag_error(d, item->option[k].name_loc,
-                               "'%s' is given twice", item->option[k].name);
+            const Arg *option = &item->option[k];
+            check_option(a, d, option);
+            if (row_find(item->option, k, option->name))
+                diag_error(d, option->name_loc, "'%s' is given twice",
+                           option->name);
         }
     }
 }

@@ -92,7 +92,7 @@ void check_stmts(Sight *s, Stmt *const *stmt, int n, int depth)
 
 /* An unknown name in a shape is bound to that dim. The shapes of the model's
  * own inputs bind no names: the sizes of the data come from `train`. */
-static void check_dim(Sight *s, const Expr *dim)
+static void check_input_dim(Sight *s, const Expr *dim)
 {
     bool binds = s->decl->kind != DC_MODEL && dim->kind == EX_NAME &&
                  !sight_find(s, dim->name) &&
@@ -118,20 +118,13 @@ void check_forward(Sight *s, const Member *forward)
     int before = s->known.n;
     for (int i = 0; i < forward->ninputs; i++) {
         const InputDecl *in = &forward->input[i];
-        for (int j = 0; j < i; j++) {
-            if (strcmp(forward->input[j].name.name, in->name.name) != 0)
-                continue;
-            diag_error(s->check->diag, in->name.loc, "'%s' is declared twice",
-                       in->name.name);
-            diag_note(s->check->diag, forward->input[j].name.loc,
-                      "the first is here");
-        }
+        names_check_new(s->check->diag, forward->input, i, "declared");
         if (in->below)
             check_expr(s, in->below);
         if (in->ignored)
             check_ignored(s, in);
         for (int j = 0; j < in->ndims; j++)
-            check_dim(s, in->dim[j]);
+            check_input_dim(s, in->dim[j]);
         add_local(s, &in->name);
     }
     if (forward->ninputs > MAX_FORMALS)

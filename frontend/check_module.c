@@ -42,16 +42,16 @@ static void check_child(Sight *s, const Member *m)
 
 /* A parameter may have a formal's name. Other names are declared once, or once
  * in each branch of an `if`. */
-static void declare(Sight *s, const Member *m, KnownKind kind, bool optional)
+static void declare_member(Sight *s, const Member *m, KnownKind kind,
+                           bool optional)
 {
     for (int i = 0; i < s->known.n; i++) {
         const Known *k = &s->known.at[i];
         if (strcmp(k->name, m->name.name) != 0 || (k->optional && optional) ||
             (k->kind == KNOWN_FORMAL && kind == KNOWN_PARAM))
             continue;
-        diag_error(s->check->diag, m->name.loc, "'%s' is declared twice",
-                   m->name.name);
-        diag_note(s->check->diag, k->loc, "the first is here");
+        diag_twice(s->check->diag, m->name.loc, k->loc,
+                   "'%s' is declared twice", m->name.name);
         break;
     }
     sight_add(s, (Known){m->name.name, kind, m->name.loc, m, optional});
@@ -77,11 +77,11 @@ static void check_member(Sight *s, const Member *m, bool optional)
     switch (m->kind) {
     case MB_CHILD:
         check_child(s, m);
-        declare(s, m, KNOWN_CHILD, optional);
+        declare_member(s, m, KNOWN_CHILD, optional);
         break;
     case MB_CONSTANT:
         check_expr(s, m->value);
-        declare(s, m, KNOWN_CONSTANT, optional);
+        declare_member(s, m, KNOWN_CONSTANT, optional);
         break;
     case MB_PARAM:
     case MB_BUFFER:
@@ -90,8 +90,9 @@ static void check_member(Sight *s, const Member *m, bool optional)
         s->where = m->kind == MB_BUFFER ? IN_BUFFER : IN_MEMBERS;
         check_expr(s, m->value);
         s->where = IN_MEMBERS;
-        declare(s, m, m->kind == MB_BUFFER ? KNOWN_BUFFER : KNOWN_PARAM,
-                optional);
+        declare_member(s, m,
+                       m->kind == MB_BUFFER ? KNOWN_BUFFER : KNOWN_PARAM,
+                       optional);
         break;
     case MB_TIE:
         check_tie_side(s, m->value);

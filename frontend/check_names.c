@@ -108,17 +108,6 @@ static void check_item(Arena *a, Diag *d, const NameItem *item)
     }
 }
 
-static void check_repeated(Diag *d, const Setting *s, int n)
-{
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++)
-            if (strcmp(s[i].name.name, s[j].name.name) == 0) {
-                diag_error(d, s[i].name.loc, "'%s' is set twice",
-                           s[i].name.name);
-                diag_note(d, s[j].name.loc, "the first is here");
-                break;
-            }
-}
 
 static void check_settings(Diag *d, const NamesDecl *n)
 {
@@ -131,8 +120,10 @@ static void check_settings(Diag *d, const NamesDecl *n)
             diag_error(d, s->value->range, "'prefix' must be a string, such "
                        "as \"transformer.\"");
     }
-    check_repeated(d, n->setting, n->nsettings);
-    check_repeated(d, n->config, n->nconfig);
+    for (int i = 0; i < n->nsettings; i++)
+        names_check_new(d, n->setting, i, "set");
+    for (int i = 0; i < n->nconfig; i++)
+        names_check_new(d, n->config, i, "set");
     if (n->config_word.name && strcmp(n->config_word.name, "config") != 0)
         diag_error(d, n->config_word.loc, "expected a line 'path -> name' or "
                    "config { … }, not '%s'", n->config_word.name);
@@ -145,11 +136,9 @@ void check_names(Arena *a, Diag *d, const File *file)
         if (strcmp(n->name.name, "hf") != 0)
             diag_error(d, n->name.loc, "unknown names '%s'; only 'names hf' is "
                        "known", n->name.name);
-        if (i > 0) {
-            diag_error(d, n->name.loc, "a file has one block of names: merge "
-                       "the two");
-            diag_note(d, file->names[0]->name.loc, "the first is here");
-        }
+        if (i > 0)
+            diag_twice(d, n->name.loc, file->names[0]->name.loc,
+                       "a file has one block of names: merge the two");
         check_settings(d, n);
         for (int k = 0; k < n->nitems; k++)
             check_item(a, d, &n->item[k]);

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 #include "frontend/lower.h"
 
@@ -14,7 +15,7 @@ typedef struct PlanCheck {
 
 /* ---- axes ---------------------------------------------------------------- */
 
-static void check_axes(PlanCheck *c)
+static void check_plan_axes(PlanCheck *c)
 {
     const PlanDecl *p = c->plan;
     if (p->naxes == 0)
@@ -23,15 +24,8 @@ static void check_axes(PlanCheck *c)
     if (p->naxes > MAX_MESH_AXES)
         diag_error(c->diag, p->axis[MAX_MESH_AXES].loc,
                    "a plan has at most %d axes", MAX_MESH_AXES);
-    for (int i = 0; i < p->naxes; i++) {
-        for (int j = 0; j < i; j++) {
-            if (strcmp(p->axis[i].name, p->axis[j].name) != 0)
-                continue;
-            diag_error(c->diag, p->axis[i].loc, "'%s' is declared twice",
-                       p->axis[i].name);
-            diag_note(c->diag, p->axis[j].loc, "the first is here");
-        }
-    }
+    for (int i = 0; i < p->naxes; i++)
+        names_check_new(c->diag, p->axis, i, "declared");
 }
 
 static void check_axis(PlanCheck *c, const Ident *axis)
@@ -59,7 +53,7 @@ static void unknown_style(PlanCheck *c, const Item *item)
 }
 
 /* Arguments of PyTorch's styles that have no counterpart. */
-static const struct {
+static const struct ForeignArg {
     const char *name, *help;
 } foreign_args[] = {
     {"use_local_output", "omit it: a tensor of PDL is the global tensor, never "
@@ -78,11 +72,11 @@ static void unknown_arg(PlanCheck *c, const StyleInfo *info,
     NameList names = {.arena = c->arena};
     diag_error(c->diag, arg->name_loc, "%s has no argument '%s'", s->what,
                arg->name);
-    for (size_t i = 0; i < sizeof foreign_args / sizeof *foreign_args; i++)
-        if (strcmp(foreign_args[i].name, arg->name) == 0) {
-            diag_help(c->diag, "%s", foreign_args[i].help);
-            return;
-        }
+    const struct ForeignArg *foreign = table_find(foreign_args, arg->name);
+    if (foreign) {
+        diag_help(c->diag, "%s", foreign->help);
+        return;
+    }
     for (int i = 0; i < s->n; i++)
         if (i != s->many)
             names_add(&names, s->name[i], (Loc){0});
@@ -91,18 +85,17 @@ static void unknown_arg(PlanCheck *c, const StyleInfo *info,
 }
 
 /* input and input_layouts are the same argument. */
-static void check_repeated(PlanCheck *c, const Item *item, int i)
+static void check_repeated_argument(PlanCheck *c, const Item *item, int i)
 {
     const StyleArg *arg = &item->arg[i];
     for (int j = 0; j < i; j++) {
         const StyleArg *other = &item->arg[j];
-        if (!other->name || strcmp(style_setting(other->name),
-                                   style_setting(arg->name)) != 0)
-            continue;
-        diag_error(c->diag, arg->name_loc, "'%s' is given twice",
-                   style_setting(arg->name));
-        diag_note(c->diag, other->name_loc, "the first is here");
-        return;
+        if (other->name &&
+            strcmp(style_setting(other->name), style_setting(arg->name)) == 0) {
+            diag_twice(c->diag, arg->name_loc, other->name_loc,
+                       "'%s' is given twice", style_setting(arg->name));
+            return;
+        }
     }
 }
 
@@ -140,7 +133,7 @@ static void check_style(PlanCheck *c, const Item *item)
         if (!arg->name)
             continue;
         if (style_takes(c->arena, info, arg->name))
-            check_repeated(c, item, i);
+            check_repeated_argument(c, item, i);
         else
             unknown_arg(c, info, &s, arg);
     }
@@ -198,42 +191,30 @@ static void check_clause(PlanCheck *c, const Clause *clause)
         check_offload(c->arena, c->diag, clause);
 }
 
-static void check_plan(PlanCheck *c, const File *file, int index)
+static void check_plan(PlanCheck *c, const File *file)
 {
     const PlanDecl *p = c->plan;
-    for (int j = 0; j < index; j++) {
-        if (strcmp(p->name.name, file->plan[j]->name.name) != 0)
-            continue;
-        diag_error(c->diag, p->name.loc, "'%s' is declared twice",
-                   p->name.name);
-        diag_note(c->diag, file->plan[j]->name.loc, "the first is here");
-        break;
-    }
-    check_axes(c);
+    const PlanDecl *first = file_find_plan(file, p->name.name);
+    if (first != p)
+        diag_twice(c->diag, p->name.loc, first->name.loc,
+                   "'%s' is declared twice", p->name.name);
+    check_plan_axes(c);
     for (int k = 0; k < p->nclauses; k++)
         check_clause(c, &p->clause[k]);
-}
-
-static bool has_plan(const File *file, const char *name)
-{
-    for (int i = 0; name && i < file->nplans; i++)
-        if (strcmp(file->plan[i]->name.name, name) == 0)
-            return true;
-    return false;
 }
 
 /* An error in a plan does not stop the compilation of another plan. Without a
  * valid --plan, errors in every plan count. */
 void check_plans(Arena *a, Diag *d, const File *file, const char *plan)
 {
-    bool selected = has_plan(file, plan);
+    bool selected = file_find_plan(file, plan);
     for (int i = 0; i < file->nplans; i++) {
         PlanCheck c = {a, d, file->plan[i]};
         const Ident *name = &file->plan[i]->name;
         bool other = selected && strcmp(name->name, plan) != 0;
         int before = diag_warning_count(d);
         diag_demote(d, other);
-        check_plan(&c, file, i);
+        check_plan(&c, file);
         diag_demote(d, false);
         if (other && diag_warning_count(d) > before)
             diag_note(d, name->loc, "plan '%s' is not selected: --plan "

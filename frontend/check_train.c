@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 
 /* ---- settings that are calls --------------------------------------------- */
@@ -42,11 +43,11 @@ const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
         diag_help(d, "such as %s", set->example);
         return NULL;
     }
-    for (int i = 0; i < set->n; i++) {
-        if (strcmp(set->at[i].name, e->name) == 0)
-            return &set->at[i];
+    const Choice *choice = row_find(set->at, set->n, e->name);
+    if (choice)
+        return choice;
+    for (int i = 0; i < set->n; i++)
         names_add(&names, set->at[i].name, (Loc){0});
-    }
     diag_error(d, e->loc, "unknown %s '%s'", set->setting, e->name);
     names_suggest(d, &names, e->name);
     diag_help(d, "the choices are %s", set->all);
@@ -55,31 +56,22 @@ const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
 
 /* ---- settings ------------------------------------------------------------ */
 
-static const struct {
-    const char *name;
-    bool supported;
-} setting_table[] = {
-    {"batch", true},       {"seq", true},     {"precision", true},
-    {"optimizer", true},   {"accumulate", true}, {"clip", true},
-    {"schedule", true},    {"head_chunk", true}, {"warmup", true},
-    {"loss_scale", true},  {"reduce", true},  {"epilogues", true},
-    {"deterministic", true},
+static const char *const settings[] = {
+    "batch", "seq", "precision", "optimizer", "accumulate", "clip", "schedule",
+    "head_chunk", "warmup", "loss_scale", "reduce", "epilogues",
+    "deterministic",
 };
-enum { SETTINGS = sizeof setting_table / sizeof *setting_table };
+enum { SETTINGS = sizeof settings / sizeof *settings };
 
 bool setting_known(const char *name)
 {
-    for (int i = 0; i < SETTINGS; i++)
-        if (strcmp(setting_table[i].name, name) == 0)
-            return true;
-    return false;
+    return table_find(settings, name) != NULL;
 }
 
 void settings_add(NameList *l)
 {
     for (int i = 0; i < SETTINGS; i++)
-        if (setting_table[i].supported)
-            names_add(l, setting_table[i].name, (Loc){0});
+        names_add(l, settings[i], (Loc){0});
 }
 
 const char *setting_owner(const char *name)
@@ -89,8 +81,8 @@ const char *setting_owner(const char *name)
     size_t n = strlen(name);
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < sets[i]->n; k++)
-            for (const char *s = sets[i]->at[k].signature; (s = strstr(s, name));
-                 s++)
+            for (const char *s = sets[i]->at[k].signature;
+                 (s = strstr(s, name)); s++)
                 if (s[n] == '=' && (s == sets[i]->at[k].signature ||
                                     s[-1] == ' '))
                     return sets[i]->setting;
@@ -99,27 +91,15 @@ const char *setting_owner(const char *name)
 
 void setting_refused(Arena *a, Diag *d, const Setting *s)
 {
-    if (setting_known(s->name.name)) {
-        diag_error(d, s->name.loc, "'%s' is not supported yet", s->name.name);
-        return;
-    }
     NameList names = {.arena = a};
     settings_add(&names);
     const char *owner = setting_owner(s->name.name);
     diag_error(d, s->name.loc, "unknown train setting '%s'", s->name.name);
     if (owner)
-        diag_help(d, "it is an argument of the %s: %s = NAME(%s=…)", owner, owner,
-                  s->name.name);
+        diag_help(d, "it is an argument of the %s: %s = NAME(%s=…)", owner,
+                  owner, s->name.name);
     else
         names_suggest(d, &names, s->name.name);
-}
-
-static bool supported(const char *name)
-{
-    for (int i = 0; i < SETTINGS; i++)
-        if (strcmp(setting_table[i].name, name) == 0)
-            return setting_table[i].supported;
-    return false;
 }
 
 static void check_choice(Arena *a, Diag *d, const ChoiceSet *set,
@@ -134,18 +114,10 @@ static void check_choice(Arena *a, Diag *d, const ChoiceSet *set,
     bind_call(a, d, &s, e, &bound);
 }
 
-static const Setting *find_setting(const File *file, const char *name)
-{
-    for (int i = 0; i < file->nsettings; i++)
-        if (strcmp(file->setting[i].name.name, name) == 0)
-            return &file->setting[i];
-    return NULL;
-}
-
 /* The warmup may be a setting or an argument of the schedule, not both. */
 static void check_warmup(Diag *d, const File *file, const Expr *schedule)
 {
-    const Setting *plain = find_setting(file, "warmup");
+    const Setting *plain = row_find(file->setting, file->nsettings, "warmup");
     for (int i = 0; plain && schedule->kind == EX_CALL && i < schedule->nargs;
          i++) {
         const Arg *arg = &schedule->arg[i];
@@ -160,16 +132,9 @@ void check_train(Arena *a, Diag *d, const File *file)
 {
     for (int i = 0; i < file->nsettings; i++) {
         const Setting *s = &file->setting[i];
-        for (int j = 0; j < i; j++) {
-            const Setting *t = &file->setting[j];
-            if (strcmp(s->name.name, t->name.name) != 0)
-                continue;
-            diag_error(d, s->name.loc, "'%s' is set twice", s->name.name);
-            diag_note(d, t->name.loc, "the first is here");
-            break;
-        }
+        names_check_new(d, file->setting, i, "set");
         const ChoiceSet *set = choices_of(s->name.name);
-        if (!supported(s->name.name))
+        if (!setting_known(s->name.name))
             setting_refused(a, d, s);
         else if (set)
             check_choice(a, d, set, s->value);

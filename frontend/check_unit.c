@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 
 static const StrategyInfo strategy_table[] = {
@@ -24,10 +25,7 @@ enum { STRATEGIES = sizeof strategy_table / sizeof *strategy_table };
 
 const StrategyInfo *strategy_find(const char *name)
 {
-    for (int i = 0; i < STRATEGIES; i++)
-        if (strcmp(strategy_table[i].name, name) == 0)
-            return &strategy_table[i];
-    return NULL;
+    return table_find(strategy_table, name);
 }
 
 /* ---- options one by one -------------------------------------------------- */
@@ -45,7 +43,7 @@ static void unknown_strategy(Arena *a, Diag *d, const Expr *e)
 }
 
 /* PyTorch's options and their equivalents in PDL. */
-static const struct {
+static const struct ForeignOption {
     const char *name, *help;
 } foreign_options[] = {
     {"reshard_after_forward", "write reshard=true or reshard=false"},
@@ -63,13 +61,12 @@ static void unknown_option(Arena *a, Diag *d, const Arg *option)
         names_add(&names, known[i], (Loc){0});
     diag_error(d, option->name_loc, "fully_shard has no option '%s'",
                option->name);
-    for (size_t i = 0; i < sizeof foreign_options / sizeof *foreign_options;
-         i++)
-        if (strcmp(foreign_options[i].name, option->name) == 0) {
-            diag_help(d, "%s", foreign_options[i].help);
-            return;
-        }
-    names_suggest_or_list(d, &names, option->name);
+    const struct ForeignOption *foreign =
+        table_find(foreign_options, option->name);
+    if (foreign)
+        diag_help(d, "%s", foreign->help);
+    else
+        names_suggest_or_list(d, &names, option->name);
 }
 
 /* The options by name; NULL: not given. */
@@ -94,8 +91,8 @@ static void take_option(Arena *a, Diag *d, const Arg *option, Options *o)
 
 /* ---- agreement of the options -------------------------------------------- */
 
-static void check_axes(Diag *d, const Clause *c, const StrategyInfo *s,
-                       const Expr *at)
+static void check_hybrid_axes(Diag *d, const Clause *c, const StrategyInfo *s,
+                              const Expr *at)
 {
     if (!s->hybrid || c->naxes == 2)
         return;
@@ -145,7 +142,7 @@ void check_unit(Arena *a, Diag *d, const Clause *clause, const Item *item)
         if (!s)
             unknown_strategy(a, d, e);
         else
-            check_axes(d, clause, s, e);
+            check_hybrid_axes(d, clause, s, e);
     }
     if (o.reshard)
         check_reshard(d, s, o.reshard);

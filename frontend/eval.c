@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* ---- making and naming ---- */
 
 Datum datum_poison(void)
@@ -293,7 +295,7 @@ static double logistic(double x)
     return 1 / (1 + exp(-x));
 }
 
-static const struct {
+static const struct NumberFunction {
     const char *name;
     double (*f)(double);
     bool whole; /* the result is an integer */
@@ -310,7 +312,7 @@ static const struct {
 static Datum number_result(const EvalSink *to, Loc loc, const char *name,
                            double r, bool whole)
 {
-    if (!isfinite(r) || (whole && fabs(r) >= 9.2e18)) {
+    if (!isfinite(r) || (whole && fabs(r) >= (double)INT64_MAX)) {
         to->error(to->context, loc, NULL,
                   "'%s' of this argument is not a finite number", name);
         return datum_poison();
@@ -339,15 +341,11 @@ bool eval_function(const EvalSink *to, Loc loc, const char *name, int n,
         *result = negative ? eval_unary(to, loc, EX_NEG, x[0]) : x[0];
         return true;
     }
-    int count = sizeof number_functions / sizeof *number_functions;
-    for (int i = 0; i < count; i++) {
-        if (strcmp(name, number_functions[i].name) != 0)
-            continue;
-        double r = number_functions[i].f(datum_number(x[0]));
-        *result = number_result(to, loc, name, r, number_functions[i].whole);
-        return true;
-    }
-    return false;
+    const struct NumberFunction *row = table_find(number_functions, name);
+    if (row)
+        *result = number_result(to, loc, name, row->f(datum_number(x[0])),
+                                row->whole);
+    return row;
 }
 
 /* ---- words ---- */
@@ -364,11 +362,8 @@ bool eval_word(const char *name, Datum *result)
         result->init.kind = zeros ? INIT_ZEROS : INIT_ONES;
         return true;
     }
-    for (int i = 2; i < word_count; i++) {
-        if (strcmp(name, word_names[i]) == 0) {
-            *result = datum_word(word_names[i]);
-            return true;
-        }
-    }
-    return false;
+    bool known = row_find(word_names, word_count, name);
+    if (known)
+        *result = datum_word(name);
+    return known;
 }

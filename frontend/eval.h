@@ -130,6 +130,12 @@ typedef struct NameList {
     VEC(Loc) loc;
 } NameList;
 void names_add(NameList *l, const char *name, Loc loc);
+/* Reports that row i of a list, whose rows begin with an Ident, has the name of
+ * an earlier row: "'x' is HOW twice". */
+void names_check_repeated(Diag *d, const void *rows, size_t row_size, int i,
+                          const char *how);
+#define names_check_new(d, rows, i, how) \
+    names_check_repeated(d, rows, sizeof *(rows), i, how)
 /* Adds the note or help "did you mean 'x'?" to the last error. */
 void names_suggest(Diag *d, const NameList *l, const char *name);
 /* Suggests a name like names_suggest; without a near miss, lists the names:

@@ -7,9 +7,20 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/eval.h"
 
 /* ---- near misses ---- */
+
+void names_check_repeated(Diag *d, const void *rows, size_t row_size, int i,
+                          const char *how)
+{
+    const char *row = (const char *)rows + row_size * (size_t)i;
+    const Ident *own = (const void *)row;
+    const Ident *first = name_row(rows, i, row_size, own->name);
+    if (first)
+        diag_twice(d, own->loc, first->loc, "'%s' is %s twice", own->name, how);
+}
 
 void names_add(NameList *l, const char *name, Loc loc)
 {
@@ -86,7 +97,7 @@ void signature_of_text(Arena *a, const char *name, const char *text,
         while (isalnum((unsigned char)*p) || *p == '_')
             p++;
         const char *formal = arena_strndup(a, begin, (size_t)(p - begin));
-        if (strncmp(p, "...", 3) == 0)
+        if (starts_with(p, "..."))
             s->many = s->n;
         add_formal(s, formal, *p == '=');
         while (*p && *p != ',')
@@ -107,28 +118,18 @@ static void suggest_formal(Arena *a, Diag *d, const Signature *s,
         diag_note(d, s->loc, "declared here");
 }
 
-static int formal_index(const Signature *s, const char *name)
-{
-    for (int i = 0; i < s->n; i++)
-        if (strcmp(s->name[i], name) == 0)
-            return i;
-    return -1;
-}
-
 static bool bind_named(Arena *a, Diag *d, const Signature *s, const Arg *arg,
                        Bound *b)
 {
-    int i = formal_index(s, arg->name);
+    int i = row_index(s->name, s->n, arg->name);
     if (i < 0 || i == s->many) {
         diag_error(d, arg->name_loc, "%s has no argument '%s'", s->what,
                    arg->name);
         suggest_formal(a, d, s, arg->name);
         return false;
     }
-    if (b->value[i]) {
-        diag_error(d, arg->name_loc, "'%s' is given twice", arg->name);
-        return false;
-    }
+    if (b->value[i])
+        return diag_error(d, arg->name_loc, "'%s' is given twice", arg->name);
     b->value[i] = arg->value;
     return true;
 }

@@ -3,9 +3,10 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/parser.h"
 
-static const struct {
+static const struct ForeignName {
     const char *name, *help;
 } names[] = {
     {"True", "did you mean 'true'?"},
@@ -36,10 +37,8 @@ static const struct {
 
 const char *foreign_help(const char *name)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].name, name) == 0)
-            return names[i].help;
-    return NULL;
+    const struct ForeignName *row = table_find(names, name);
+    return row ? row->help : NULL;
 }
 
 static bool is_word(char c)
@@ -74,15 +73,12 @@ static const char *method_help(const Parser *p, const char *of,
     if (strcmp(of, "self") == 0)
         return arena_printf(p->arena, "write %s without 'self.'", name);
     const char *help = foreign_help(name);
-    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
-        if (strcmp(of, packages[i]) == 0)
-            return help ? help
-                        : arena_printf(p->arena, "names have no prefix: write "
-                                       "%s(…)", name);
-    if (!help)
-        help = arena_printf(p->arena, "tensors have no methods: write %s(x, …)",
-                            name);
-    return help;
+    if (help)
+        return help;
+    return arena_printf(p->arena, table_find(packages, of)
+                                      ? "names have no prefix: write %s(…)"
+                                      : "tensors have no methods: write "
+                                        "%s(x, …)", name);
 }
 
 /* For "layers[0]" in a plan: the bracket's content, with dots. */

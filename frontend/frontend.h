@@ -1,6 +1,6 @@
 /* frontend.h: the interface of the frontend, from PDL text to the IR.
  *
- *   File *f = pdl_parse(…);  check(…);  Program *p = lower(…);
+ *   File *f = pdl_parse(…);  pdl_check(…);  Program *p = lower(…);
  */
 #ifndef PARC_FRONTEND_FRONTEND_H
 #define PARC_FRONTEND_FRONTEND_H
@@ -23,8 +23,8 @@ typedef struct FrontendOptions {
  * names (with near misses), arity, unknown arguments, duplicates, use before
  * assignment, unknown clauses, options and settings. `plan` is --plan, or NULL:
  * errors in other plans are warnings. */
-void check(Arena *a, Diag *d, const File *prelude, const File *file,
-           const char *plan);
+void pdl_check(Arena *a, Diag *d, const File *prelude, const File *file,
+               const char *plan);
 
 /* Evaluates the model's forward with sizes and builds the global forward
  * program: parameters, modules, inputs, mesh, plan, train settings, boundaries,

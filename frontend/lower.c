@@ -41,13 +41,11 @@ static Datum defined_value(Lower *l, const Setting *define, Datum plain)
         return datum_float((double)d.integer);
     bool fits = d.kind == plain.kind || plain.kind == DATUM_POISON ||
                 plain.kind == DATUM_NONE || d.kind == DATUM_POISON;
-    if (!fits) {
-        lower_error(l, define->value->range, NULL,
-                    "'%s' is %s, but its default is %s: -D must keep the "
-                    "kind of the value", define->name.name,
-                    datum_text(l->arena, d), datum_text(l->arena, plain));
-        return datum_poison();
-    }
+    if (!fits)
+        return lower_poison(l, define->value->range, NULL, "'%s' is %s, but "
+                            "its default is %s: -D must keep the kind of the "
+                            "value", define->name.name, datum_text(l->arena, d),
+                            datum_text(l->arena, plain));
     return d;
 }
 
@@ -118,14 +116,12 @@ static bool set_ignored(Lower *l, const InputDecl *in, Input *input)
         return false;
     input->has_ignored = true;
     if ((input->ignored >= 0 && input->ignored < input->below) ||
-        input->ignored < -EXACT || input->ignored > EXACT) {
-        lower_error(l, in->ignored->loc, "such as ignore=-100",
-                    "the ignored value %lld of input '%s' must be an integer "
-                    "of 24 bits outside 0 ... %lld",
-                    (long long)input->ignored, in->name.name,
-                    (long long)input->below - 1);
-        return false;
-    }
+        input->ignored < -EXACT || input->ignored > EXACT)
+        return lower_error(l, in->ignored->loc, "such as ignore=-100",
+                           "the ignored value %lld of input '%s' must be an "
+                           "integer of 24 bits outside 0 ... %lld",
+                           (long long)input->ignored, in->name.name,
+                           (long long)input->below - 1);
     return true;
 }
 
@@ -302,9 +298,9 @@ static void drop_unused_inputs(Program *p)
 
 /* Lowers the file for one purpose; `noutputs`: the number of outputs besides
  * the loss. */
-static Program *lower_for(Arena *a, Diag *d, const File *prelude,
-                          const File *file, const FrontendOptions *options,
-                          Purpose purpose, int *noutputs)
+static Program *lower_purpose(Arena *a, Diag *d, const File *prelude,
+                              const File *file, const FrontendOptions *options,
+                              Purpose purpose, int *noutputs)
 {
     Lower *l = NEW(a, Lower);
     *l = (Lower){.arena = a, .diag = d, .prelude = prelude, .file = file,
@@ -350,14 +346,14 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
                const FrontendOptions *options)
 {
     int noutputs = 0;
-    Program *p = lower_for(a, d, prelude, file, options, FOR_TRAINING,
-                           &noutputs);
+    Program *p = lower_purpose(a, d, prelude, file, options, FOR_TRAINING,
+                               &noutputs);
     for (int k = FOR_LOSS; p && options->forward && k < PURPOSES; k++) {
         if (k == FOR_OUTPUTS && noutputs == 0)
             continue;
         diag_quiet(d, true);
-        Program *q = lower_for(a, d, prelude, file, options, (Purpose)k,
-                               &noutputs);
+        Program *q = lower_purpose(a, d, prelude, file, options, (Purpose)k,
+                                   &noutputs);
         diag_quiet(d, false);
         if (!q)
             return NULL;

@@ -2,7 +2,7 @@
  * files share.
  *
  * lower.c          entry point; model parameters; inputs and loss
- * lower_scope.c    errors; names in scope
+ * lower_scope.c    errors; names in scope; values in the regions of loops
  * lower_train.c    the `train` block and -D
  * lower_optimizer.c  optimizers and schedules
  * lower_decay.c    parameters without weight decay
@@ -12,7 +12,6 @@
  * lower_module.c   instances of modules: sizes, parameters, ties
  * lower_runs.c     arrays whose elements the plan treats differently
  * lower_stmt.c     statements and loops
- * lower_level.c    values in the regions of loops
  * lower_call.c     calls of modules: shapes of inputs, boundaries
  * lower_expr.c     expressions; operators on tensors
  * lower_op.c       ops on tensors
@@ -173,9 +172,11 @@ typedef struct Lower {
 /* ---- lower_scope.c ---- */
 
 /* Reports an error. An error inside the prelude is reported at the user's call,
- * with a note into the prelude. `help` may be NULL. */
-void lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
+ * with a note into the prelude. `help` may be NULL. The result is false, of
+ * lower_poison poison. */
+bool lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+#define lower_poison(...) (lower_error(__VA_ARGS__), datum_poison())
 void lower_note(Lower *l, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The innermost location in the user's text: the source of an op. */
@@ -192,6 +193,13 @@ const Decl *lower_find_decl(const Lower *l, Loc from, const char *name,
 
 /* ---- lower_train.c ---- */
 
+/* Defaults of PDL; lower_optimizer_defaults sets those of the optimizers. */
+enum {
+    DEFAULT_BATCH = 8,
+    DEFAULT_SEQ = 128,
+    DEFAULT_LOSS_SCALE = 65536, /* with precision=f16 */
+    DEFAULT_THETA = 10000,      /* base of the frequencies of rope */
+};
 /* Applies the defaults, the `train` block, then -D. */
 void lower_train(Lower *l);
 /* The last -D of this name, or NULL. */
@@ -235,8 +243,9 @@ bool lower_layouts(Lower *l, const NameItem *item, const Param *const *part,
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault);
 void lower_mesh(Lower *l, const PlanDecl *plan);
 void lower_plan(Lower *l, const PlanDecl *plan);
-/* lower_path.c: whether a pattern matches a module, or with `params` a parameter, and every
- * element that it names exists; reports an error if not. */
+/* lower_path.c: whether a pattern matches a module, or with `params` a
+ * parameter, and every element that it names exists; reports an error if not.
+ */
 bool lower_path_known(Lower *l, const Path *path, bool params);
 /* Whether the model has a module of the class in the item's `every`; reports an
  * error if not. */
@@ -264,6 +273,10 @@ bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
 
 /* ---- styles.c: for check and lower ---- */
 
+static inline Layout layout_shard(int dim)
+{
+    return (Layout){.kind = LAYOUT_SHARD, .dim = dim};
+}
 /* Evaluates a layout; false after an error. */
 bool lower_layout(Lower *l, const Expr *e, Layout *to);
 
@@ -307,8 +320,6 @@ LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n);
 /* N of an item's `every=N`; 0 without that option. */
 int64_t lower_item_every(const Item *item);
 
-/* ---- lower_level.c ---- */
-
 /* v as a value of the level's region: an argument if v is defined outside. */
 Value *lower_import(Lower *l, Level *at, Value *v);
 /* The argument of the level's loop for a value of the region around it; if
@@ -347,9 +358,9 @@ const char *lower_operands_text(Lower *l, int n, const Datum *args);
 bool lower_int(Lower *l, const Expr *e, const char *what, int64_t *x);
 bool lower_float(Lower *l, const Expr *e, const char *what, double *x);
 bool lower_bool(Lower *l, const Expr *e, const char *what, bool *x);
-/* A size: an integer that is at least 1. */
+/* A size: an integer that is at least 1 and at most 2 ** MAX_SIZE_LOG2. */
+enum { MAX_SIZE_LOG2 = 40 };
 bool lower_size(Lower *l, const Expr *e, const char *what, int64_t *x);
-Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y);
 
 /* ---- lower_number.c ---- */
 
@@ -377,25 +388,30 @@ Datum lower_key(Lower *l);
 /* A call of a builtin with its bound arguments. */
 typedef struct BuiltinCall {
     Lower *l;
+    const struct Builtin *self;
     const Expr *call;
     Bound bound;
     Datum arg[MAX_FORMALS];  /* evaluated; NONE if not given */
     Datum *extra;            /* evaluated: operands of the formal `many` */
 } BuiltinCall;
+typedef Datum BuiltinRun(const BuiltinCall *c);
 
 typedef struct Builtin {
     const char *name;
     const char *signature;
     OpKind op;   /* of an elementwise builtin; else OP_COUNT */
-    Datum (*run)(const BuiltinCall *c, const struct Builtin *self);
+    BuiltinRun *run;
 } Builtin;
 const Builtin *builtin_find(const char *name);
 extern const Builtin builtin_table[];
 extern const int builtin_count;
 Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call);
 
-/* lower_argument.c: the loc of argument i of a builtin's call, or of the call itself. */
+/* lower_argument.c: the loc of argument i of a builtin's call, or of the call
+ * itself. */
 Loc builtin_loc(const BuiltinCall *c, int i);
+/* "f32[8, 64]", for messages. */
+const char *builtin_shape(const BuiltinCall *c, const Value *v);
 /* Reports that argument i is not what the builtin takes ("a tensor"); false. */
 bool builtin_wrong(const BuiltinCall *c, int i, const char *wanted);
 bool builtin_tensor(const BuiltinCall *c, int i, Value **v);
@@ -404,27 +420,13 @@ bool builtin_flag(const BuiltinCall *c, int i, bool none, bool *x);
 /* A dim of a tensor with ndim dims; a negative number counts from the end. */
 bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
                  int *dim);
-/* A dim or a tuple of dims. */
+/* A dim, a tuple of dims, or none for all dims. */
 bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list);
 
-#define BUILTIN_RUN(name) \
-    Datum builtin_##name(const BuiltinCall *c, const Builtin *self)
-BUILTIN_RUN(reshape);
-BUILTIN_RUN(unsqueeze);
-BUILTIN_RUN(broadcast);
-BUILTIN_RUN(transpose);
-BUILTIN_RUN(heads);
-BUILTIN_RUN(merge_heads);
-BUILTIN_RUN(concat);
-BUILTIN_RUN(split);
-BUILTIN_RUN(slice);
-BUILTIN_RUN(einsum);
-BUILTIN_RUN(embedding);
-BUILTIN_RUN(onehot);
-BUILTIN_RUN(may_be);
-BUILTIN_RUN(arange);
-BUILTIN_RUN(attention);
-BUILTIN_RUN(rope);
-BUILTIN_RUN(random);
+BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_broadcast,
+    builtin_transpose, builtin_heads, builtin_merge_heads, builtin_concat,
+    builtin_split, builtin_slice, builtin_einsum, builtin_embedding,
+    builtin_onehot, builtin_may_be, builtin_arange, builtin_attention,
+    builtin_rope, builtin_random;
 
 #endif

@@ -6,6 +6,11 @@ Loc builtin_loc(const BuiltinCall *c, int i)
     return c->bound.value[i] ? c->bound.value[i]->range : c->call->loc;
 }
 
+const char *builtin_shape(const BuiltinCall *c, const Value *v)
+{
+    return type_text(c->l->arena, &v->type, &(Mesh){0});
+}
+
 bool builtin_wrong(const BuiltinCall *c, int i, const char *wanted)
 {
     if (c->arg[i].kind != DATUM_POISON)
@@ -39,8 +44,8 @@ bool builtin_flag(const BuiltinCall *c, int i, bool none, bool *x)
     return c->arg[i].kind == DATUM_BOOL || builtin_wrong(c, i, "true or false");
 }
 
-static bool check_dim(const BuiltinCall *c, Loc loc, Datum x, int ndim,
-                      int *dim)
+static bool resolve_dim(const BuiltinCall *c, Loc loc, Datum x, int ndim,
+                        int *dim)
 {
     int64_t d = x.integer;
     if (x.kind == DATUM_POISON)
@@ -49,9 +54,9 @@ static bool check_dim(const BuiltinCall *c, Loc loc, Datum x, int ndim,
         *dim = (int)(d < 0 ? d + ndim : d);
         return true;
     }
-    lower_error(c->l, loc, NULL, "dim %s is out of range: the tensor has %d "
-                "dim%s", datum_text(c->l->arena, x), ndim,
-                ndim == 1 ? "" : "s");
+    lower_error(c->l, loc, NULL,
+                "dim %s is out of range: the tensor has %d dim%s",
+                datum_text(c->l->arena, x), ndim, ndim == 1 ? "" : "s");
     return false;
 }
 
@@ -59,10 +64,9 @@ bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
                  int *dim)
 {
     Datum x = c->arg[i].kind == DATUM_NONE ? datum_int(none) : c->arg[i];
-    return check_dim(c, builtin_loc(c, i), x, ndim, dim);
+    return resolve_dim(c, builtin_loc(c, i), x, ndim, dim);
 }
 
-/* A list of dims: a number, a tuple of numbers, or none for all dims. */
 bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list)
 {
     Datum d = c->arg[i];
@@ -76,7 +80,7 @@ bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list)
     int n = d.kind == DATUM_TUPLE ? d.nitems : 1;
     for (int k = 0; k < n && list->n < MAX_DIMS; k++) {
         int dim;
-        if (!check_dim(c, builtin_loc(c, i), item[k], ndim, &dim))
+        if (!resolve_dim(c, builtin_loc(c, i), item[k], ndim, &dim))
             return false;
         list->v[list->n++] = dim;
     }

@@ -9,11 +9,6 @@
 
 #include "frontend/lower.h"
 
-static const char *shape_text(const BuiltinCall *c, const Value *v)
-{
-    return type_text(c->l->arena, &v->type, &(Mesh){0});
-}
-
 /* ---- constants ----------------------------------------------------------- */
 
 /* INIT ops are inserted at the start of the step. */
@@ -36,19 +31,16 @@ static void leave_init(Lower *l, Build saved, Level *level)
 
 /* Among members: an initializer (start, start + 1, …). In a forward or a
  * buffer: the tensor 0, 1, …, n - 1. */
-BUILTIN_RUN(arange)
+Datum builtin_arange(const BuiltinCall *c)
 {
-    (void)self;
     Lower *l = c->l;
     if (l->frame->members) {
         Datum d = {.kind = DATUM_INIT, .init = {.kind = INIT_ARANGE}};
         return builtin_number(c, 0, 0, &d.init.a) ? d : datum_poison();
     }
-    if (c->arg[0].kind != DATUM_INT || c->arg[0].integer < 1) {
-        lower_error(l, builtin_loc(c, 0), NULL,
-                    "'arange' needs the number of elements: arange(n)");
-        return datum_poison();
-    }
+    if (c->arg[0].kind != DATUM_INT || c->arg[0].integer < 1)
+        return lower_poison(l, builtin_loc(c, 0), NULL,
+                            "'arange' needs the number of elements: arange(n)");
     Level *level;
     Build saved = enter_init(l, &level);
     Attr attr[MAX_ATTRS] = {{.i = c->arg[0].integer}};
@@ -68,9 +60,8 @@ static bool attention_fits(const Type *q, const Type *k, const Type *v)
            q->dim[3] == k->dim[3] && q->dim[2] % k->dim[2] == 0;
 }
 
-BUILTIN_RUN(attention)
+Datum builtin_attention(const BuiltinCall *c)
 {
-    (void)self;
     Value *q, *k, *v;
     bool causal;
     double scale, rate;
@@ -78,20 +69,15 @@ BUILTIN_RUN(attention)
         !builtin_tensor(c, 2, &v) || !builtin_flag(c, 3, false, &causal) ||
         !builtin_number(c, 4, 0, &scale) || !builtin_number(c, 5, 0, &rate))
         return datum_poison();
-    if (rate < 0 || rate >= 1) {
-        lower_error(c->l, builtin_loc(c, 5), NULL,
-                    "the probability of dropout must be at least 0 and below "
-                    "1");
-        return datum_poison();
-    }
-    if (!attention_fits(&q->type, &k->type, &v->type)) {
-        lower_error(c->l, c->call->loc,
-                    "q is [b, s, heads, d], k and v are [b, t, kv_heads, d]; "
-                    "kv_heads divides heads",
-                    "cannot attend from %s to %s and %s", shape_text(c, q),
-                    shape_text(c, k), shape_text(c, v));
-        return datum_poison();
-    }
+    if (rate < 0 || rate >= 1)
+        return lower_poison(c->l, builtin_loc(c, 5), NULL, "the probability of "
+                            "dropout must be at least 0 and below 1");
+    if (!attention_fits(&q->type, &k->type, &v->type))
+        return lower_poison(c->l, c->call->loc, "q is [b, s, heads, d], k and "
+                            "v are [b, t, kv_heads, d]; kv_heads divides heads",
+                            "cannot attend from %s to %s and %s",
+                            builtin_shape(c, q), builtin_shape(c, k),
+                            builtin_shape(c, v));
     if (c->arg[4].kind == DATUM_NONE)
         scale = 1 / sqrt((double)q->type.dim[3]);
     Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.f = rate}};
@@ -138,36 +124,29 @@ static const RopeTable *rope_table(Lower *l, int64_t seq, int64_t dim,
     return &l->rope.at[l->rope.n - 1];
 }
 
-BUILTIN_RUN(rope)
+Datum builtin_rope(const BuiltinCall *c)
 {
-    (void)self;
     Lower *l = c->l;
     Value *x;
     double theta;
     Datum style = c->arg[2];
     bool half = style.kind == DATUM_WORD && strcmp(style.text, "half") == 0;
-    if (!builtin_tensor(c, 0, &x) || !builtin_number(c, 1, 10000, &theta))
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_number(c, 1, DEFAULT_THETA, &theta))
         return datum_poison();
-    if (theta <= 0) {
-        lower_error(l, builtin_loc(c, 1), NULL,
-                    "the base of rope's frequencies must be above 0, not %g",
-                    theta);
-        return datum_poison();
-    }
-    if (x->type.ndim != 4 || x->type.dim[3] % 2 != 0) {
-        lower_error(l, c->call->loc,
-                    "rope(heads(x, n), theta): [batch, seq, heads, even]",
-                    "cannot rotate %s", shape_text(c, x));
-        return datum_poison();
-    }
+    if (theta <= 0)
+        return lower_poison(l, builtin_loc(c, 1), NULL, "the base of rope's "
+                            "frequencies must be above 0, not %g", theta);
+    if (x->type.ndim != 4 || x->type.dim[3] % 2 != 0)
+        return lower_poison(l, c->call->loc,
+                            "rope(heads(x, n), theta): [batch, seq, heads, "
+                            "even]", "cannot rotate %s", builtin_shape(c, x));
     if (style.kind != DATUM_NONE && !half &&
         !(style.kind == DATUM_WORD &&
-          strcmp(style.text, "interleaved") == 0)) {
-        lower_error(l, builtin_loc(c, 2), NULL,
-                    "the style of rope must be interleaved or half, not %s",
-                    datum_text(l->arena, style));
-        return datum_poison();
-    }
+          strcmp(style.text, "interleaved") == 0))
+        return lower_poison(l, builtin_loc(c, 2), NULL,
+                            "the style of rope must be interleaved or half, "
+                            "not %s", datum_text(l->arena, style));
     l->b.loc = lower_user_loc(l, c->call->loc);
     const RopeTable *t =
         rope_table(l, x->type.dim[1], x->type.dim[3], theta);

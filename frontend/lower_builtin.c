@@ -7,18 +7,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 
 /* ---- elementwise --------------------------------------------------------- */
 
-static Datum run_unary(const BuiltinCall *c, const Builtin *self)
+static Datum run_unary(const BuiltinCall *c)
 {
     Value *x;
     if (!builtin_tensor(c, 0, &x))
         return datum_poison();
     return lower_op(c->l, c->call->loc,
-                    arena_printf(c->l->arena, "take %s of", self->name),
-                    self->op, 1, c->arg, NULL);
+                    arena_printf(c->l->arena, "take %s of", c->self->name),
+                    c->self->op, 1, c->arg, NULL);
 }
 
 /* An elementwise op on n arguments. From argument `first` on, numbers become
@@ -45,22 +46,21 @@ static Datum run_choice(const BuiltinCall *c, const char *doing, OpKind op,
     return r;
 }
 
-static Datum run_binary(const BuiltinCall *c, const Builtin *self)
+static Datum run_binary(const BuiltinCall *c)
 {
     return run_choice(c, arena_printf(c->l->arena, "take the %s of",
-                                      self->name), self->op, 0, 2);
+                                      c->self->name), c->self->op, 0, 2);
 }
 
 /* where(condition, x, y) */
-static Datum run_where(const BuiltinCall *c, const Builtin *self)
+static Datum run_where(const BuiltinCall *c)
 {
-    return run_choice(c, "choose between", self->op, 1, 3);
+    return run_choice(c, "choose between", c->self->op, 1, 3);
 }
 
 /* floor, ceil and round accept only numbers. */
-static Datum run_number(const BuiltinCall *c, const Builtin *self)
+static Datum run_number(const BuiltinCall *c)
 {
-    (void)self;
     builtin_wrong(c, 0, "a number");
     return datum_poison();
 }
@@ -77,18 +77,16 @@ static Datum run_cast(const BuiltinCall *c, DType to)
 }
 
 /* float(x): x in f32, independent of the precision. */
-static Datum run_float(const BuiltinCall *c, const Builtin *self)
+static Datum run_float(const BuiltinCall *c)
 {
-    (void)self;
     if (datum_is_number(c->arg[0]))
         return datum_float(datum_number(c->arg[0]));
     return run_cast(c, DT_F32);
 }
 
 /* like(x, y): x in the element type of y. */
-static Datum run_like(const BuiltinCall *c, const Builtin *self)
+static Datum run_like(const BuiltinCall *c)
 {
-    (void)self;
     Value *y;
     if (!builtin_tensor(c, 1, &y))
         return datum_poison();
@@ -97,7 +95,7 @@ static Datum run_like(const BuiltinCall *c, const Builtin *self)
 
 /* ---- reductions and sizes ------------------------------------------------ */
 
-static Datum run_reduce(const BuiltinCall *c, const Builtin *self)
+static Datum run_reduce(const BuiltinCall *c)
 {
     Value *x;
     bool keep;
@@ -108,14 +106,13 @@ static Datum run_reduce(const BuiltinCall *c, const Builtin *self)
         return datum_poison();
     attr[1].i = keep;
     return lower_op(c->l, c->call->loc,
-                    arena_printf(c->l->arena, "take the %s of", self->name),
-                    self->op, 1, c->arg, attr);
+                    arena_printf(c->l->arena, "take the %s of", c->self->name),
+                    c->self->op, 1, c->arg, attr);
 }
 
 /* size(x, d): the size of one dim. */
-static Datum run_size(const BuiltinCall *c, const Builtin *self)
+static Datum run_size(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int dim;
     if (!builtin_tensor(c, 0, &x) ||
@@ -125,9 +122,8 @@ static Datum run_size(const BuiltinCall *c, const Builtin *self)
 }
 
 /* count(x, dim=): the number of elements that a reduction over dim combines. */
-static Datum run_count(const BuiltinCall *c, const Builtin *self)
+static Datum run_count(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     AttrList dims;
     if (!builtin_tensor(c, 0, &x) || !builtin_dims(c, 1, x->type.ndim, &dims))
@@ -138,9 +134,8 @@ static Datum run_count(const BuiltinCall *c, const Builtin *self)
     return datum_int(n);
 }
 
-static Datum run_rank(const BuiltinCall *c, const Builtin *self)
+static Datum run_rank(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     return builtin_tensor(c, 0, &x) ? datum_int(x->type.ndim)
                                     : datum_poison();
@@ -148,28 +143,25 @@ static Datum run_rank(const BuiltinCall *c, const Builtin *self)
 
 /* ---- initializers and refuse --------------------------------------------- */
 
-static Datum run_init(const BuiltinCall *c, const Builtin *self)
+static Datum run_init(const BuiltinCall *c)
 {
     Datum d = {.kind = DATUM_INIT};
-    bool uniform = strcmp(self->name, "uniform") == 0;
+    bool uniform = strcmp(c->self->name, "uniform") == 0;
     d.init.kind = uniform ? INIT_UNIFORM : INIT_NORMAL;
     if (!builtin_number(c, 0, 0, &d.init.a) ||
         (uniform && !builtin_number(c, 1, 0, &d.init.b)))
         return datum_poison();
     bool fits = uniform ? d.init.a <= d.init.b : d.init.a >= 0;
-    if (!fits) {
-        lower_error(c->l, c->call->loc, NULL, uniform
-                        ? "uniform(lo, hi) needs lo <= hi"
-                        : "a standard deviation must not be negative");
-        return datum_poison();
-    }
+    if (!fits)
+        return lower_poison(c->l, c->call->loc, NULL, uniform
+                                ? "uniform(lo, hi) needs lo <= hi"
+                                : "a standard deviation must not be negative");
     return d;
 }
 
 /* refuse("…"): reports an error of a prelude function's arguments. */
-static Datum run_refuse(const BuiltinCall *c, const Builtin *self)
+static Datum run_refuse(const BuiltinCall *c)
 {
-    (void)self;
     if (c->arg[0].kind == DATUM_WORD)
         lower_error(c->l, c->call->loc, NULL, "%s", c->arg[0].text);
     else
@@ -224,15 +216,12 @@ const int builtin_count = sizeof builtin_table / sizeof *builtin_table;
 
 const Builtin *builtin_find(const char *name)
 {
-    for (int i = 0; i < builtin_count; i++)
-        if (strcmp(builtin_table[i].name, name) == 0)
-            return &builtin_table[i];
-    return NULL;
+    return table_find(builtin_table, name);
 }
 
 Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call)
 {
-    BuiltinCall c = {.l = l, .call = call};
+    BuiltinCall c = {.l = l, .self = b, .call = call};
     Signature s;
     signature_of_text(l->arena, b->name, b->signature, &s);
     if (!bind_call(l->arena, l->diag, &s, call, &c.bound))
@@ -255,5 +244,5 @@ Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call)
         return datum_poison();
     if (eval_function(&l->sink, call->loc, b->name, given, c.arg, &result))
         return result;
-    return b->run(&c, b);
+    return b->run(&c);
 }

@@ -97,37 +97,29 @@ static bool check_input(Lower *l, const Instance *m, const InputDecl *in,
     if (d.kind == DATUM_POISON)
         return false;
     bool tensor = d.kind == DATUM_TENSOR;
-    if ((in->has_shape || in->is_int) && !tensor) {
-        lower_error(l, loc, NULL, "input '%s' of '%s' is %s, not a tensor",
-                    in->name.name, m->name, datum_text(l->arena, d));
-        return false;
-    }
-    if (in->is_int && dtype_is_float(d.tensor->type.dtype)) {
-        lower_error(l, loc, NULL, "input '%s' of '%s' is %s, not integers",
-                    in->name.name, m->name, datum_text(l->arena, d));
-        return false;
-    }
+    if ((in->has_shape || in->is_int) && !tensor)
+        return lower_error(l, loc, NULL,
+                           "input '%s' of '%s' is %s, not a tensor",
+                           in->name.name, m->name, datum_text(l->arena, d));
+    if (in->is_int && dtype_is_float(d.tensor->type.dtype))
+        return lower_error(l, loc, NULL,
+                           "input '%s' of '%s' is %s, not integers",
+                           in->name.name, m->name, datum_text(l->arena, d));
     int64_t below;
     if (in->below && lower_size(l, in->below, "the bound of int()", &below) &&
-        d.below > below) {
-        lower_error(l, loc, NULL,
-                    "input '%s' of '%s' takes integers below %lld, these are "
-                    "below %lld", in->name.name, m->name, (long long)below,
-                    (long long)d.below);
-        return false;
-    }
+        d.below > below)
+        return lower_error(l, loc, NULL, "input '%s' of '%s' takes integers "
+                           "below %lld, these are below %lld", in->name.name,
+                           m->name, (long long)below, (long long)d.below);
     int64_t ignored = 0;
     bool same = !in->ignored ||
                 lower_int(l, in->ignored, "the value of ignore", &ignored);
     if (same && in->below && d.has_ignored &&
-        (!in->ignored || ignored != d.ignored)) {
-        lower_error(l, loc, NULL,
-                    "input '%s' of '%s' takes integers below %lld, these may "
-                    "also be %lld, the value that they ignore",
-                    in->name.name, m->name, (long long)below,
-                    (long long)d.ignored);
-        return false;
-    }
+        (!in->ignored || ignored != d.ignored))
+        return lower_error(l, loc, NULL, "input '%s' of '%s' takes integers "
+                           "below %lld, these may also be %lld, the value that "
+                           "they ignore", in->name.name, m->name,
+                           (long long)below, (long long)d.ignored);
     return !in->has_shape || check_shape(l, m, in, &d.tensor->type, loc);
 }
 
@@ -189,9 +181,9 @@ static bool count_ports(Lower *l, const Instance *m, Datum d, Loc call)
     int n = d.kind == DATUM_TUPLE ? d.nitems : 1;
     if (n <= MAX_PORTS && m->forward->ninputs <= MAX_PORTS)
         return true;
-    lower_error(l, call, NULL, "a module takes and returns at most %d values",
-                MAX_PORTS);
-    return false;
+    return lower_error(l, call, NULL,
+                       "a module takes and returns at most %d values",
+                       MAX_PORTS);
 }
 
 Datum lower_call_module(Lower *l, Instance *m, const Datum *args,

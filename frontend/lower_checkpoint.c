@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 #include "ir/plan/checkpoint.h"
 #include "ir/units.h"
@@ -21,12 +22,11 @@ static bool names_same(const Checkpoint *c, const Checkpoint *other,
     *what = c->class;
     if (c->class && other->class && strcmp(c->class, other->class) == 0)
         return true;
-    for (int i = 0; i < c->npaths; i++)
-        for (int k = 0; k < other->npaths; k++) {
-            *what = c->path[i][0] ? c->path[i] : "model";
-            if (strcmp(c->path[i], other->path[k]) == 0)
-                return true;
-        }
+    for (int i = 0; i < c->npaths; i++) {
+        *what = c->path[i][0] ? c->path[i] : "model";
+        if (row_find(other->path, other->npaths, c->path[i]))
+            return true;
+    }
     return false;
 }
 
@@ -35,14 +35,10 @@ static bool is_new(Lower *l, const Item *item, const Checkpoint *c,
 {
     const char *what;
 
-    for (int i = 0; i < list->n; i++) {
-        if (!names_same(c, &list->at[i], &what))
-            continue;
-        diag_error(l->diag, item->loc, "'%s' is in two items of checkpoint",
-                   what);
-        diag_note(l->diag, list->at[i].loc, "the first is here");
-        return false;
-    }
+    for (int i = 0; i < list->n; i++)
+        if (names_same(c, &list->at[i], &what))
+            return diag_twice(l->diag, item->loc, list->at[i].loc,
+                              "'%s' is in two items of checkpoint", what);
     return true;
 }
 
@@ -70,17 +66,14 @@ static uint32_t kept_bit(const Expr *e)
 
 static uint32_t kept(const Item *item)
 {
+    const Arg *a = row_find(item->option, item->noptions, "keep");
+    const Expr *e = a ? a->value : NULL;
     uint32_t keep = 0;
 
-    for (int i = 0; i < item->noptions; i++) {
-        const Expr *e = item->option[i].value;
-        if (strcmp(item->option[i].name, "keep") != 0)
-            continue;
-        for (int k = 0; e->kind == EX_TUPLE && k < e->nargs; k++)
-            keep |= kept_bit(e->arg[k].value);
-        if (e->kind != EX_TUPLE)
-            keep |= kept_bit(e);
-    }
+    if (e && e->kind != EX_TUPLE)
+        return kept_bit(e);
+    for (int k = 0; e && k < e->nargs; k++)
+        keep |= kept_bit(e->arg[k].value);
     return keep;
 }
 
@@ -103,8 +96,7 @@ static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
         diag_error(l->diag, item->loc, "'every=%d' needs elements of an "
                    "array: '%s' is not one", c->every,
                    *m->path ? m->path : "model");
-        diag_help(l->diag, "such as 'layers.*: every=%d'", c->every);
-        return false;
+        return diag_help(l->diag, "such as 'layers.*: every=%d'", c->every);
     }
     return fine;
 }

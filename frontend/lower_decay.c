@@ -59,7 +59,7 @@ static const char *model_name(Arena *a, const char *name)
     return text;
 }
 
-static bool matches_param(Arena *a, const char *pattern, const Param *p)
+static bool pattern_matches_param(Arena *a, const char *pattern, const Param *p)
 {
     bool found = matches(pattern, model_name(a, p->name));
     for (int i = 0; i < p->nalias; i++)
@@ -69,7 +69,7 @@ static bool matches_param(Arena *a, const char *pattern, const Param *p)
 
 /* Reports a pattern that matches nothing. The suggestions are the parameters'
  * names and patterns such as "*.bias". */
-static void no_match(Lower *l, const DecayPattern *pattern)
+static void no_decay_match(Lower *l, const DecayPattern *pattern)
 {
     NameList names = {.arena = l->arena};
     const char *whole = model_name(l->arena, pattern->text);
@@ -95,12 +95,12 @@ void lower_decay(Lower *l)
         bool found = false;
         for (int k = 0; k < l->p->param.n; k++) {
             Param *p = &l->p->param.at[k];
-            if (!matches_param(l->arena, l->no_decay.at[i].text, p))
+            if (!pattern_matches_param(l->arena, l->no_decay.at[i].text, p))
                 continue;
             found = true;
             p->decay = false;
         }
         if (!found)
-            no_match(l, &l->no_decay.at[i]);
+            no_decay_match(l, &l->no_decay.at[i]);
     }
 }

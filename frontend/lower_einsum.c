@@ -9,8 +9,10 @@
  * tensors or the result have. One tensor alone is summed and transposed. The
  * result has the element type of the first tensor.
  */
+#include <ctype.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 
 /* The letters of one tensor, or of the result. */
@@ -30,20 +32,14 @@ typedef struct Spec {
 
 static const char *const example = "such as \"...k, fk -> ...f\"";
 
-static bool is_letter(char c)
-{
-    return c >= 'a' && c <= 'z';
-}
-
 static const char *shape_text(const Spec *s, int i)
 {
-    return type_text(s->c->l->arena, &s->arg[i].tensor->type, &(Mesh){0});
+    return builtin_shape(s->c, s->arg[i].tensor);
 }
 
 static bool refuse(const Spec *s, const char *help, const char *what)
 {
-    lower_error(s->c->l, builtin_loc(s->c, 0), help, "%s", what);
-    return false;
+    return lower_error(s->c->l, builtin_loc(s->c, 0), help, "%s", what);
 }
 
 /* ---- parsing ------------------------------------------------------------- */
@@ -61,10 +57,10 @@ static bool parse_term(const Spec *s, const char *from, const char *end,
     for (const char *p = from; p < end; p++) {
         if (*p == ' ')
             continue;
-        if (end - p >= 3 && strncmp(p, "...", 3) == 0 && t->dots < 0) {
+        if (starts_with(p, "...") && t->dots < 0) {
             t->dots = t->n;
             p += 2;
-        } else if (!is_letter(*p)) {
+        } else if (!islower((unsigned char)*p)) {
             return refuse(s, example, arena_printf(
                 a, "\"%s\" in the spec is not a list of letters from a to z "
                    "with at most one '...'", t->text));
@@ -238,12 +234,11 @@ static Datum rearrange(const Spec *s)
     Attr cast[MAX_ATTRS] = {{.i = s->type}};
     Datum x = s->arg[0];
     int n = 0;
-    for (int d = 0; from[d]; d++) {
+    for (int d = 0; from[d]; d++)
         if (strchr(to, from[d]))
             kept[n++] = from[d];
         else
             sum[0].l.v[sum[0].l.n++] = d;
-    }
     for (int d = 0; to[d]; d++)
         perm[0].l.v[perm[0].l.n++] = strchr(kept, to[d]) - kept;
     if (sum[0].l.n > 0)
@@ -276,19 +271,16 @@ static bool check_result(const Spec *s)
 static bool read_tensors(Spec *s)
 {
     const BuiltinCall *c = s->c;
-    if (c->bound.nextra >= MAX_PORTS) {
-        lower_error(c->l, c->call->loc, NULL,
-                    "'einsum' multiplies at most %d tensors", MAX_PORTS);
-        return false;
-    }
+    if (c->bound.nextra >= MAX_PORTS)
+        return lower_error(c->l, c->call->loc, NULL,
+                           "'einsum' multiplies at most %d tensors", MAX_PORTS);
     for (int i = 0; i <= c->bound.nextra; i++) {
         Datum d = i ? c->extra[i - 1] : c->arg[1];
         Loc loc = i ? c->bound.extra[i - 1]->range : builtin_loc(c, 1);
-        if (d.kind != DATUM_TENSOR) {
-            lower_error(c->l, loc, NULL, "'einsum' multiplies tensors, not %s",
-                        datum_text(c->l->arena, d));
-            return false;
-        }
+        if (d.kind != DATUM_TENSOR)
+            return lower_error(c->l, loc, NULL,
+                               "'einsum' multiplies tensors, not %s",
+                               datum_text(c->l->arena, d));
         s->arg[s->n++] = d;
     }
     s->type = s->arg[0].tensor->type.dtype;
@@ -296,16 +288,13 @@ static bool read_tensors(Spec *s)
 }
 
 /* einsum("...k, fk -> ...f", x, w): a sum of products. */
-BUILTIN_RUN(einsum)
+Datum builtin_einsum(const BuiltinCall *c)
 {
-    (void)self;
     Spec s = {.c = c};
-    if (c->arg[0].kind != DATUM_WORD) {
-        lower_error(c->l, builtin_loc(c, 0), example,
-                    "'einsum' takes a spec here, not %s",
-                    datum_text(c->l->arena, c->arg[0]));
-        return datum_poison();
-    }
+    if (c->arg[0].kind != DATUM_WORD)
+        return lower_poison(c->l, builtin_loc(c, 0), example,
+                            "'einsum' takes a spec here, not %s",
+                            datum_text(c->l->arena, c->arg[0]));
     if (!read_tensors(&s) || !parse_spec(&s, c->arg[0].text) ||
         !expand_dots(&s) || !check_result(&s))
         return datum_poison();

@@ -49,12 +49,11 @@ static Datum tensor_number(Lower *l, Loc loc, BinaryOp op, Datum x, double y)
 {
     if (!lower_f32(l, loc, y))
         return datum_poison();
-    if (op == BIN_DIV && dtype_range(DT_F32, 1 / y) > 0) {
-        lower_error(l, loc, NULL, y == 0 ? "division by zero"
-                                         : "1 / %s is too large for f32",
-                    datum_text(l->arena, datum_float(y)));
-        return datum_poison();
-    }
+    if (op == BIN_DIV && dtype_range(DT_F32, 1 / y) > 0)
+        return lower_poison(l, loc, NULL,
+                            y == 0 ? "division by zero"
+                                   : "1 / %s is too large for f32",
+                            datum_text(l->arena, datum_float(y)));
     if (op == BIN_ADD || op == BIN_SUB)
         return unary_by(l, loc, "add to", OP_offset, x,
                         op == BIN_ADD ? y : -y);
@@ -68,12 +67,10 @@ static Datum number_tensor(Lower *l, Loc loc, BinaryOp op, double x, Datum y)
 {
     if (!lower_f32(l, loc, x))
         return datum_poison();
-    if (op == BIN_POW && x <= 0) {
-        lower_error(l, loc, NULL,
-                    "the base of a power with a tensor exponent must be "
-                    "above 0, not %s", datum_text(l->arena, datum_float(x)));
-        return datum_poison();
-    }
+    if (op == BIN_POW && x <= 0)
+        return lower_poison(l, loc, NULL, "the base of a power with a tensor "
+                            "exponent must be above 0, not %s",
+                            datum_text(l->arena, datum_float(x)));
     if (op == BIN_ADD || op == BIN_MUL)
         return tensor_number(l, loc, op, y, x);
     if (op == BIN_SUB) {
@@ -103,11 +100,10 @@ static Datum matmul(Lower *l, Loc loc, const Datum *xy)
                 x->dim[x->ndim - 1] == y->dim[y->ndim - 2];
     for (int i = 0; i < lead && fits; i++)
         fits = x->dim[i] == y->dim[i];
-    if (!fits) {
-        lower_error(l, loc, "shapes must be [..., m, k] @ [k, n]",
-                    "cannot multiply %s", lower_operands_text(l, 2, xy));
-        return datum_poison();
-    }
+    if (!fits)
+        return lower_poison(l, loc, "shapes must be [..., m, k] @ [k, n]",
+                            "cannot multiply %s",
+                            lower_operands_text(l, 2, xy));
     const char *a = "abcdefgh";
     int n = x->ndim - 1; /* dims of x before k */
     const char *spec =
@@ -150,12 +146,11 @@ static Datum tensor_tensor(Lower *l, Loc loc, BinaryOp op, Datum *xy)
         if (table[i].op == op)
             return lower_op(l, loc, table[i].doing, table[i].kind, 2, xy,
                             NULL);
-    lower_error(l, loc, NULL, "'%s' does not work on %s", binary_sign(op),
-                lower_operands_text(l, 2, xy));
-    return datum_poison();
+    return lower_poison(l, loc, NULL, "'%s' does not work on %s",
+                        binary_sign(op), lower_operands_text(l, 2, xy));
 }
 
-Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y)
+static Datum binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y)
 {
     bool xt = x.kind == DATUM_TENSOR, yt = y.kind == DATUM_TENSOR;
     if (x.kind == DATUM_POISON || y.kind == DATUM_POISON)
@@ -179,17 +174,13 @@ Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y)
 static Datum read_datum(Lower *l, const Expr *e, Datum d)
 {
     bool reads = d.kind == DATUM_PARAM || d.kind == DATUM_BUFFER;
-    if (reads && l->frame->members) {
-        lower_error(l, e->loc, NULL, "'%s' has no value outside of forward",
-                    e->name);
-        return datum_poison();
-    }
-    if (d.kind == DATUM_PARAM && l->b.phase == PH_INIT) {
-        lower_error(l, e->loc, NULL,
-                    "a buffer is computed once, at start: it cannot read the "
-                    "parameter '%s'", e->name);
-        return datum_poison();
-    }
+    if (reads && l->frame->members)
+        return lower_poison(l, e->loc, NULL,
+                            "'%s' has no value outside of forward", e->name);
+    if (d.kind == DATUM_PARAM && l->b.phase == PH_INIT)
+        return lower_poison(l, e->loc, NULL,
+                            "a buffer is computed once, at start: it cannot "
+                            "read the parameter '%s'", e->name);
     if (d.kind == DATUM_PARAM)
         return lower_read_param(l, (int)d.integer);
     if (d.kind == DATUM_BUFFER)
@@ -236,11 +227,9 @@ static Datum lower_name(Lower *l, const Expr *e)
     if (b)
         return read_datum(l, e, b->datum);
     bool size = strcmp(e->name, "batch") == 0 || strcmp(e->name, "seq") == 0;
-    if (size && l->frame->settings) {
-        lower_error(l, e->loc, "write the number",
-                    "train settings cannot use '%s'", e->name);
-        return datum_poison();
-    }
+    if (size && l->frame->settings)
+        return lower_poison(l, e->loc, "write the number",
+                            "train settings cannot use '%s'", e->name);
     if (strcmp(e->name, "batch") == 0)
         return datum_int(l->p->train.batch);
     if (strcmp(e->name, "seq") == 0)
@@ -292,15 +281,13 @@ static Datum lower_index(Lower *l, const Expr *e)
         return datum_poison();
     if (of.kind == DATUM_TUPLE && i >= 0 && i < of.nitems)
         return of.item[i];
-    lower_error(l, e->loc,
-                of.kind == DATUM_ARRAY    ? "for x in array { … } visits every "
-                                            "element"
-                : of.kind == DATUM_TENSOR ? "slice(x, start, size, dim=d) "
-                                            "takes a part of a tensor"
-                                          : NULL,
-                "%s cannot be indexed with %lld", datum_text(l->arena, of),
-                (long long)i);
-    return datum_poison();
+    const char *help =
+        of.kind == DATUM_ARRAY ? "for x in array { … } visits every element"
+        : of.kind == DATUM_TENSOR
+            ? "slice(x, start, size, dim=d) takes a part of a tensor"
+            : NULL;
+    return lower_poison(l, e->loc, help, "%s cannot be indexed with %lld",
+                        datum_text(l->arena, of), (long long)i);
 }
 
 /* ---- calls --------------------------------------------------------------- */
@@ -331,13 +318,10 @@ static Datum call_function(Lower *l, const Expr *e, const Decl *decl)
     signature_of_decl(l->arena, decl, &s);
     if (!bind_call(l->arena, l->diag, &s, e, &bound))
         return datum_poison();
-    for (const Frame *at = l->frame; at; at = at->outer) {
-        if (at->callee == decl->name.name) {
-            lower_error(l, e->loc, NULL, "function '%s' calls itself",
-                        e->name);
-            return datum_poison();
-        }
-    }
+    for (const Frame *at = l->frame; at; at = at->outer)
+        if (at->callee == decl->name.name)
+            return lower_poison(l, e->loc, NULL, "function '%s' calls itself",
+                                e->name);
     Binding *formals = bind_formals(l, decl, &bound, NULL);
     Frame f;
     if (!push_frame(l, &f, decl->name.name, e->loc, NULL))
@@ -351,16 +335,13 @@ static Datum call_function(Lower *l, const Expr *e, const Decl *decl)
 
 static Datum call_unknown(Lower *l, const Expr *e)
 {
-    if (lower_find_decl(l, e->loc, e->name, DC_MODULE)) {
-        lower_error(l, e->loc,
-                    arena_printf(l->arena, "among the members: child: %s(…)",
-                                 e->name),
-                    "'%s' is a module: declare a child and call that",
-                    e->name);
-        return datum_poison();
-    }
-    lower_error(l, e->loc, NULL, "unknown function '%s'", e->name);
-    return datum_poison();
+    if (lower_find_decl(l, e->loc, e->name, DC_MODULE))
+        return lower_poison(l, e->loc,
+                            arena_printf(l->arena, "among the members: "
+                                         "child: %s(…)", e->name),
+                            "'%s' is a module: declare a child and call that",
+                            e->name);
+    return lower_poison(l, e->loc, NULL, "unknown function '%s'", e->name);
 }
 
 static Datum lower_call(Lower *l, const Expr *e)
@@ -370,23 +351,20 @@ static Datum lower_call(Lower *l, const Expr *e)
         return call_instance(l, e, b->datum.module);
     if (b && b->datum.kind == DATUM_POISON)
         return b->datum;
-    if (b && b->datum.kind == DATUM_ARRAY) {
-        lower_error(l, e->loc,
-                    arena_printf(l->arena, "for x in %s { … }", e->name),
-                    "'%s' is an array of modules: loop over it", e->name);
-        return datum_poison();
-    }
+    if (b && b->datum.kind == DATUM_ARRAY)
+        return lower_poison(l, e->loc,
+                            arena_printf(l->arena, "for x in %s { … }",
+                                         e->name), "'%s' is an array of "
+                            "modules: loop over it", e->name);
     const Decl *decl = lower_find_decl(l, e->loc, e->name, DC_FUNCTION);
     if (decl)
         return call_function(l, e, decl);
     const Builtin *builtin = builtin_find(e->name);
     if (builtin)
         return lower_builtin(l, builtin, e);
-    if (b) {
-        lower_error(l, e->loc, NULL, "'%s' is %s: it cannot be called",
-                    e->name, datum_text(l->arena, b->datum));
-        return datum_poison();
-    }
+    if (b)
+        return lower_poison(l, e->loc, NULL, "'%s' is %s: it cannot be called",
+                            e->name, datum_text(l->arena, b->datum));
     return call_unknown(l, e);
 }
 
@@ -416,7 +394,7 @@ static Datum lower_both(Lower *l, const Expr *e)
     if (x.kind == DATUM_BOOL &&
         ((e->op == BIN_AND && !x.integer) || (e->op == BIN_OR && x.integer)))
         return x;
-    return lower_binary(l, e->loc, e->op, x, lower_expr(l, e->arg[1].value));
+    return binary(l, e->loc, e->op, x, lower_expr(l, e->arg[1].value));
 }
 
 Datum lower_expr(Lower *l, const Expr *e)
@@ -482,11 +460,10 @@ bool lower_bool(Lower *l, const Expr *e, const char *what, bool *x)
 {
     Datum d = lower_expr(l, e);
     *x = d.integer != 0;
-    if (d.kind == DATUM_TENSOR) {
-        lower_error(l, e->range, NULL, "%s must be known at compile time, "
-                    "but this is %s", what, datum_text(l->arena, d));
-        return false;
-    }
+    if (d.kind == DATUM_TENSOR)
+        return lower_error(l, e->range, NULL,
+                           "%s must be known at compile time, but this is %s",
+                           what, datum_text(l->arena, d));
     return d.kind == DATUM_BOOL ||
            wrong_kind(l, e, what, "true or false", d);
 }
@@ -495,9 +472,12 @@ bool lower_size(Lower *l, const Expr *e, const char *what, int64_t *x)
 {
     if (!lower_int(l, e, what, x))
         return false;
-    if (*x >= 1 && *x <= (int64_t)1 << 40)
+    if (*x >= 1 && *x <= (int64_t)1 << MAX_SIZE_LOG2)
         return true;
-    lower_error(l, e->range, NULL, "%s must be at least 1%s, not %lld", what,
-                *x < 1 ? "" : " and at most 2 ** 40", (long long)*x);
-    return false;
+    if (*x < 1)
+        return lower_error(l, e->range, NULL, "%s must be at least 1, not %lld",
+                           what, (long long)*x);
+    return lower_error(l, e->range, NULL, "%s must be at least 1 and at most "
+                       "2 ** %d, not %lld", what, MAX_SIZE_LOG2,
+                       (long long)*x);
 }

@@ -11,19 +11,18 @@
 #include "ir/units.h"
 
 /* Whether the pattern matches the name or the path of an enclosing module. */
-static bool lies_below(const char *pattern, const char *name)
+static bool lies_below(Arena *a, const char *pattern, const char *name)
 {
-    char path[1024] = "";
-    for (size_t n = 0; n < sizeof path; n += strcspn(name + n, ".")) {
-        memcpy(path, name, n);
+    char *path = arena_strdup(a, name);
+    for (size_t n = 0;; n += strcspn(name + n, ".")) {
         path[n] = 0;
         if (path_matches(pattern, path))
             return true;
         if (!name[n])
             return false;
+        path[n] = name[n];
         n += n > 0;
     }
-    return false;
 }
 
 /* Whether the parameter belongs to a module of the class. */
@@ -32,7 +31,8 @@ static bool lies_in_class(const Program *p, const char *class,
 {
     for (int i = 0; i < p->module.n; i++) {
         const Module *m = &p->module.at[i];
-        if (strcmp(m->class, class) == 0 && lies_below(m->path, name))
+        if (strcmp(m->class, class) == 0 &&
+            lies_below(p->arena, m->path, name))
             return true;
     }
     return false;
@@ -43,7 +43,7 @@ static bool item_takes(const Program *p, const Item *item, const char *name)
     if (item->every)
         return lies_in_class(p, item->every, name);
     for (int i = 0; i < item->npaths; i++)
-        if (lies_below(item->path[i].text, name))
+        if (lies_below(p->arena, item->path[i].text, name))
             return true;
     return false;
 }

@@ -75,17 +75,13 @@ static bool rotary(Lower *l, const Expr *e, const Param *p, Shape *s)
     if (!lower_size(l, e->arg[0].value, "the number of heads", &heads))
         return false;
     int64_t rows = s->ndim ? dim_size(s, 0) : 0;
-    if (rows == 0 || s->dim[0].n > 1) {
-        lower_error(l, e->range, NULL, "'rotary' reorders the rows of a "
-                    "parameter once; '%s' has no such rows", p->name);
-        return false;
-    }
-    if (rows % (2 * heads) != 0) {
-        lower_error(l, e->range, NULL, "the %lld rows of '%s' are not %lld "
-                    "heads of even size", (long long)rows, p->name,
-                    (long long)heads);
-        return false;
-    }
+    if (rows == 0 || s->dim[0].n > 1)
+        return lower_error(l, e->range, NULL, "'rotary' reorders the rows of a "
+                           "parameter once; '%s' has no such rows", p->name);
+    if (rows % (2 * heads) != 0)
+        return lower_error(l, e->range, NULL,
+                           "the %lld rows of '%s' are not %lld heads of even "
+                           "size", (long long)rows, p->name, (long long)heads);
     int f = s->dim[0].factor[0];
     const int64_t size[] = {heads, rows / heads / 2, 2};
     split_factor(s, f, size);
@@ -103,11 +99,10 @@ static bool concat_dim(Lower *l, const Expr *e, const Param *p, const Shape *s,
     int64_t d;
     if (!lower_int(l, e->arg[0].value, "the dim", &d))
         return false;
-    if (d < -s->ndim || d >= s->ndim) {
-        lower_error(l, e->range, NULL, "'%s' has %d dims: there is no dim %lld",
-                    p->name, s->ndim, (long long)d);
-        return false;
-    }
+    if (d < -s->ndim || d >= s->ndim)
+        return lower_error(l, e->range, NULL,
+                           "'%s' has %d dims: there is no dim %lld", p->name,
+                           s->ndim, (long long)d);
     *dim = (int)(d < 0 ? d + s->ndim : d);
     return true;
 }
@@ -180,12 +175,11 @@ bool lower_layouts(Lower *l, const NameItem *item, const Param *const *part,
     for (int i = 0; i < n && joined >= 0; i++) {
         if (!apply(l, item, part[i], &other, &dim))
             return false;
-        if (!parts_fit(&shape, &other, joined)) {
-            lower_error(l, item->loc, NULL, "'%s' and '%s' cannot be joined: "
-                        "their shapes differ in another dim than %d",
-                        part[index]->name, part[i]->name, joined);
-            return false;
-        }
+        if (!parts_fit(&shape, &other, joined))
+            return lower_error(l, item->loc, NULL,
+                               "'%s' and '%s' cannot be joined: their shapes "
+                               "differ in another dim than %d",
+                               part[index]->name, part[i]->name, joined);
         begin += i < index ? dim_size(&other, joined) : 0;
         total += dim_size(&other, joined);
     }

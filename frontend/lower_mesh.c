@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
+
+enum { MAX_SIZE_DIGITS = 8 };
 
 /* One part of the text: a size, or name=size. */
 typedef struct Part {
@@ -42,7 +45,7 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
         part->name = arena_strndup(l->arena, from, k);
         part->name_loc = mesh_range(l, from, k);
     }
-    bool fine = ndigits > 0 && ndigits < 9;
+    bool fine = ndigits > 0 && ndigits <= MAX_SIZE_DIGITS;
     for (size_t i = 0; i < ndigits && fine; i++)
         fine = isdigit((unsigned char)digits[i]);
     part->size = fine ? strtoll(digits, NULL, 10) : 0;
@@ -53,9 +56,8 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
     else
         diag_error(l->diag, part->loc, "'%.*s' is not the size of a mesh axis",
                    (int)ndigits, digits);
-    diag_help(l->diag, "sizes are integers from 1 to %d, such as --mesh 8x8 "
-                       "or --mesh dp=8,tp=8", MAX_RANKS);
-    return false;
+    return diag_help(l->diag, "sizes are integers from 1 to %d, such as --mesh "
+                     "8x8 or --mesh dp=8,tp=8", MAX_RANKS);
 }
 
 static bool is_name(const char *name)
@@ -76,19 +78,15 @@ static bool parse_mesh(Lower *l, MeshText *m)
     m->n = 0;
     for (;;) {
         size_t n = strcspn(p, separator);
-        if (m->n == MAX_MESH_AXES) {
-            diag_error(l->diag, mesh_range(l, p, n),
-                       "a mesh has at most %d axes", MAX_MESH_AXES);
-            return false;
-        }
+        if (m->n == MAX_MESH_AXES)
+            return diag_error(l->diag, mesh_range(l, p, n),
+                              "a mesh has at most %d axes", MAX_MESH_AXES);
         Part *part = &m->part[m->n++];
         if (!parse_part(l, p, n, part))
             return false;
-        if (named && !is_name(part->name)) {
-            diag_error(l->diag, part->name ? part->name_loc : part->loc,
-                       "this axis needs a name: name all axes or none");
-            return false;
-        }
+        if (named && !is_name(part->name))
+            return diag_error(l->diag, part->name ? part->name_loc : part->loc,
+                              "this axis needs a name: name all axes or none");
         if (!p[n])
             return true;
         p += n + 1;
@@ -110,20 +108,9 @@ static const char *axes_text(Lower *l, const PlanDecl *plan)
     return text;
 }
 
-static int plan_axis(const PlanDecl *plan, const char *name)
-{
-    for (int i = 0; i < plan->naxes; i++)
-        if (strcmp(plan->axis[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
 static bool has_part(const MeshText *text, const char *name)
 {
-    for (int i = 0; i < text->n; i++)
-        if (strcmp(text->part[i].name, name) == 0)
-            return true;
-    return false;
+    return row_find(text->part, text->n, name);
 }
 
 /* Suggests an axis of the plan that the mesh does not name yet. */
@@ -141,19 +128,16 @@ static void unknown_axis(Lower *l, const MeshText *text, const Part *part,
         diag_help(l->diag, "the axes of the plan: %s", axes_text(l, plan));
 }
 
-static bool check_names(Lower *l, const MeshText *text, const PlanDecl *plan)
+static bool check_axis_names(Lower *l, const MeshText *text,
+                             const PlanDecl *plan)
 {
     bool fine = true;
     for (int i = 0; i < text->n; i++) {
         const Part *part = &text->part[i];
-        for (int j = 0; j < i; j++) {
-            if (strcmp(part->name, text->part[j].name) == 0) {
-                diag_error(l->diag, part->name_loc,
-                           "axis '%s' is given twice", part->name);
-                fine = false;
-            }
-        }
-        if (!plan || plan_axis(plan, part->name) >= 0)
+        if (row_find(text->part, i, part->name))
+            fine = diag_error(l->diag, part->name_loc,
+                              "axis '%s' is given twice", part->name);
+        if (!plan || row_find(plan->axis, plan->naxes, part->name))
             continue;
         unknown_axis(l, text, part, plan);
         fine = false;
@@ -203,8 +187,7 @@ static bool check_ranks(Lower *l, const MeshText *text)
                                    strlen(l->options->mesh)),
                "the mesh has more than %d ranks, the most that parc supports",
                MAX_RANKS);
-    diag_help(l->diag, "reduce the size of an axis");
-    return false;
+    return diag_help(l->diag, "reduce the size of an axis");
 }
 
 /* The names of axes that neither the plan nor the mesh names. */
@@ -220,7 +203,7 @@ void lower_mesh(Lower *l, const PlanDecl *plan)
     bool fine = l->options->mesh && parse_mesh(l, &text);
     bool named = fine && text.part[0].name;
     if (fine && named)
-        fine = check_names(l, &text, plan);
+        fine = check_axis_names(l, &text, plan);
     fine = fine && check_rank(l, &text, plan) && check_ranks(l, &text);
     if (fine) {
         for (int i = 0; i < text.n; i++)

@@ -49,9 +49,8 @@ static bool array_length(Lower *l, const Instance *m, const Member *mb,
         return false;
     if (m->nstack < MAX_STACK)
         return true;
-    lower_error(l, mb->name.loc, NULL, "arrays are nested more than %d deep",
-                MAX_STACK);
-    return false;
+    return lower_error(l, mb->name.loc, NULL,
+                       "arrays are nested more than %d deep", MAX_STACK);
 }
 
 /* A declared child; all elements of an array have the same formals. */
@@ -146,22 +145,19 @@ static void add_child(Lower *l, Instance *m, const Member *mb)
 static bool member_type(Lower *l, const Member *mb, Type *t)
 {
     *t = (Type){.dtype = DT_F32};
-    bool fine = mb->ndims <= MAX_DIMS;
-    if (!fine)
-        lower_error(l, mb->name.loc, NULL, "a tensor has at most %d dims",
-                    MAX_DIMS);
-    for (int i = 0; i < mb->ndims && fine; i++)
-        fine &= lower_size(l, mb->dim[i], "a dimension", &t->dim[t->ndim++]);
+    if (mb->ndims > MAX_DIMS)
+        return lower_error(l, mb->name.loc, NULL,
+                           "a tensor has at most %d dims", MAX_DIMS);
+    for (int i = 0; i < mb->ndims; i++)
+        if (!lower_size(l, mb->dim[i], "a dimension", &t->dim[t->ndim++]))
+            return false;
     /* Overflow check: the size in bytes must fit in 63 bits. */
-    int64_t elements = 4;
-    for (int i = 0; i < t->ndim && fine; i++) {
-        if (__builtin_mul_overflow(elements, t->dim[i], &elements)) {
-            lower_error(l, mb->name.loc, NULL, "'%s' is too large",
-                        mb->name.name);
-            fine = false;
-        }
-    }
-    return fine;
+    int64_t bytes = sizeof(float);
+    for (int i = 0; i < t->ndim; i++)
+        if (__builtin_mul_overflow(bytes, t->dim[i], &bytes))
+            return lower_error(l, mb->name.loc, NULL, "'%s' is too large",
+                               mb->name.name);
+    return true;
 }
 
 /* The stored type of a parameter: the dims of the enclosing arrays come first.

@@ -125,19 +125,17 @@ static bool find_parts(Names *n, const Match *m, const char *name,
             fill_stars(l->arena, path->text, pattern, name, false);
         int index = ir_param_index(l->p, other);
         Match own = find_item(n, other);
-        if (index < 0 || own.item != m->item || own.path != i) {
-            diag_error(l->diag, path->loc, "a part is missing: '%s' needs a "
-                       "parameter '%s'%s", name, other, index < 0 ? ""
-                       : ", which another line names");
-            return false;
-        }
+        if (index < 0 || own.item != m->item || own.path != i)
+            return diag_error(l->diag, path->loc, "a part is missing: '%s' "
+                              "needs a parameter '%s'%s", name, other,
+                              index < 0 ? "" : ", which another line names");
         part[i] = &l->p->param.at[index];
     }
     return true;
 }
 
 /* Reports a tensor that another parameter has. */
-static bool check_taken(Names *n, const Taken *t)
+static bool check_tensor_taken(Names *n, const Taken *t)
 {
     Lower *l = n->l;
     for (int i = 0; i < n->taken.n; i++) {
@@ -177,7 +175,7 @@ static bool find_tensor(Names *n, int param, const char *name, FileTensor *to,
     part[0] = &l->p->param.at[param];
     *fault = (m.item->npaths > 1 && !find_parts(n, &m, name, part)) ||
              !lower_layouts(l, m.item, part, m.item->npaths, m.path, to) ||
-             !check_taken(n, &taken);
+             !check_tensor_taken(n, &taken);
     vec_push(l->arena, &n->taken, taken);
     return !*fault;
 }
@@ -222,13 +220,7 @@ static void print_value(Lower *l, Out *o, const Setting *s, Datum d)
     case DATUM_INT: out(o, "%lld", (long long)d.integer); return;
     case DATUM_BOOL: out(o, d.integer ? "true" : "false"); return;
     case DATUM_WORD: out_json_string(o, d.text); return;
-    case DATUM_FLOAT: {
-        size_t before = o->size;
-        out_double(o, d.number);
-        if (!strpbrk(o->text + before, ".e"))
-            out(o, ".0");
-        return;
-    }
+    case DATUM_FLOAT: out_float(o, d.number); return;
     case DATUM_TUPLE:
         out(o, "[");
         for (int i = 0; i < d.nitems; i++) {

@@ -14,14 +14,13 @@ bool lower_f32(Lower *l, Loc loc, double x)
     int range = dtype_range(DT_F32, x);
     if (range == 0)
         return true;
-    lower_error(l, loc, "absolute values of f32 are 1.4e-45 to 3.4e38, or 0",
-                range > 0 ? "%s is too large for f32"
-                          : "%s is too small for f32: it would become 0",
-                datum_text(l->arena, datum_float(x)));
-    return false;
+    return lower_error(l, loc, "absolute values of f32 are 1.4e-45 to 3.4e38, "
+                       "or 0",
+                       range > 0 ? "%s is too large for f32"
+                                 : "%s is too small for f32: it would become 0",
+                       datum_text(l->arena, datum_float(x)));
 }
 
-/* Checks the numeric attributes of an op. */
 bool lower_numbers_fit(Lower *l, Loc loc, OpKind kind, const Attr *attr)
 {
     const char *type = op_info(kind)->attrs;
@@ -38,10 +37,9 @@ bool lower_element_fits(Lower *l, Loc loc, Datum x, Datum of)
     DType t = of.tensor->type.dtype;
     if (!dtype_is_float(t) || dtype_range(t, datum_number(x)) <= 0)
         return true;
-    lower_error(l, loc, "use float(…) to compute in f32",
-                "%s is too large for %s, the type of the result's elements",
-                datum_text(l->arena, x), dtype_name(t));
-    return false;
+    return lower_error(l, loc, "use float(…) to compute in f32",
+                       "%s is too large for %s, the type of the result's "
+                       "elements", datum_text(l->arena, x), dtype_name(t));
 }
 
 /* The largest absolute value in the computation of initial values, including
@@ -70,13 +68,12 @@ bool lower_init_fits(Lower *l, Loc loc, const Init *init, const Type *of)
     double most = largest_value(init, (double)type_elements(of));
     DType used = l->p->train.precision;
     DType t = dtype_range(DT_F32, most) > 0 ? DT_F32 : used;
-    if (dtype_range(t, most) > 0) {
-        lower_error(l, loc, t == DT_F32 ? NULL : "'precision' of train "
-                                                 "sets this type",
-                    "initial values of up to %s are too large for %s",
-                    datum_text(l->arena, datum_float(most)), dtype_name(t));
-        return false;
-    }
+    if (dtype_range(t, most) > 0)
+        return lower_error(l, loc, t == DT_F32 ? NULL : "'precision' of train "
+                                                        "sets this type",
+                           "initial values of up to %s are too large for %s",
+                           datum_text(l->arena, datum_float(most)),
+                           dtype_name(t));
     return (init->kind != INIT_NORMAL && init->kind != INIT_UNIFORM) ||
            (lower_f32(l, loc, init->a) && lower_f32(l, loc, init->b));
 }

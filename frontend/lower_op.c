@@ -1,8 +1,7 @@
 /* lower_op.c: adds an op to the program, or reports why its operands do not
  * fit. */
+#include "base/text.h"
 #include "frontend/lower.h"
-
-#include <string.h>
 
 const char *lower_operands_text(Lower *l, int n, const Datum *args)
 {
@@ -19,7 +18,7 @@ static const Op *returned_by(const Value *v)
 {
     const Op *def = v->def;
     bool out = def && def->kind == OP_boundary &&
-               strncmp(op_attr(def, "port").s, "out", 3) == 0;
+               starts_with(op_attr(def, "port").s, "out");
     return out ? def : NULL;
 }
 
@@ -49,10 +48,9 @@ Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
             return datum_poison();
         value[i] = lower_import(l, l->level, args[i].tensor);
     }
-    if (!l->init_end) {
-        lower_error(l, loc, NULL, "tensors exist only inside a forward");
-        return datum_poison();
-    }
+    if (!l->init_end)
+        return lower_poison(l, loc, NULL,
+                            "tensors exist only inside a forward");
     if (!lower_numbers_fit(l, loc, kind, attr))
         return datum_poison();
     Type out[MAX_PORTS + 4];

@@ -8,13 +8,14 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 #include "frontend/lower.h"
 
 /* ---- arguments ----------------------------------------------------------- */
 
 /* Numeric arguments, the fields that hold them, and the range [low, high]. */
-static const struct {
+static const struct Number {
     const char *name;
     size_t at;
     double low, high;
@@ -25,7 +26,6 @@ static const struct {
     {"weight_decay", offsetof(Train, weight_decay), 0, INFINITY},
     {"min_lr", offsetof(Train, schedule.min_lr), 0, INFINITY},
 };
-enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static void set_betas(Lower *l, const Expr *e)
 {
@@ -71,23 +71,22 @@ static void set_warmup(Lower *l, const Expr *e)
         l->p->train.schedule.warmup = x;
 }
 
-static void set_number(Lower *l, int i, const Expr *e)
+static void set_number(Lower *l, const struct Number *n, const Expr *e)
 {
     double x;
-    if (!lower_float(l, e, numbers[i].name, &x))
+    if (!lower_float(l, e, n->name, &x))
         return;
-    if (!(x >= numbers[i].low && x <= numbers[i].high))
+    if (!(x >= n->low && x <= n->high))
         lower_error(l, e->range, NULL, "'%s' must be at least %g%s, not %s",
-                    numbers[i].name, numbers[i].low,
-                    numbers[i].high == 1 ? " and at most 1" : "",
+                    n->name, n->low, n->high == 1 ? " and at most 1" : "",
                     datum_text(l->arena, datum_float(x)));
     else if (lower_f32(l, e->range, x))
-        *(double *)((char *)&l->p->train + numbers[i].at) = x;
+        *(double *)((char *)&l->p->train + n->at) = x;
 }
 
 static void set_part(Lower *l, const char *name, const Expr *e)
 {
-    static const struct {
+    static const struct Part {
         const char *name;
         void (*set)(Lower *l, const Expr *e);
     } table[] = {
@@ -96,13 +95,11 @@ static void set_part(Lower *l, const char *name, const Expr *e)
         {"warmup", set_warmup},
         {"no_decay", lower_no_decay},
     };
-
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(name, table[i].name) == 0)
-            table[i].set(l, e);
-    for (int i = 0; i < NUMBERS; i++)
-        if (strcmp(name, numbers[i].name) == 0)
-            set_number(l, i, e);
+    const struct Part *part = table_find(table, name);
+    if (part)
+        part->set(l, e);
+    else
+        set_number(l, table_find(numbers, name), e);
 }
 
 /* ---- choices ------------------------------------------------------------- */
@@ -154,18 +151,16 @@ void lower_choice_part(Lower *l, const ChoiceSet *set, const Setting *s)
                                            : (int)t->schedule.kind];
     Signature known;
     signature_of_text(l->arena, choice->name, choice->signature, &known);
-    NameList names = {.arena = l->arena};
-    for (int i = 0; i < known.n; i++) {
-        if (strcmp(known.name[i], name) == 0) {
-            int errors = diag_error_count(l->diag);
-            set_part(l, name, s->value);
-            if (set == &schedule_choices &&
-                errors == diag_error_count(l->diag))
-                l->schedule_loc = s->value->range;
-            return;
-        }
-        names_add(&names, known.name[i], (Loc){0});
+    if (row_find(known.name, known.n, name)) {
+        int errors = diag_error_count(l->diag);
+        set_part(l, name, s->value);
+        if (set == &schedule_choices && errors == diag_error_count(l->diag))
+            l->schedule_loc = s->value->range;
+        return;
     }
+    NameList names = {.arena = l->arena};
+    for (int i = 0; i < known.n; i++)
+        names_add(&names, known.name[i], (Loc){0});
     diag_error(l->diag, s->name.loc, "%s has no setting '%s'", choice->name,
                name);
     names_suggest_or_list(l->diag, &names, name);

@@ -46,9 +46,9 @@ static void add_candidate(Lower *l, Candidates *list, const Candidate *c)
             continue;
         if (other->rank > c->rank)
             return;
-        diag_error(l->diag, s->loc, "'%s' has two styles on axis '%s'",
+        diag_twice(l->diag, s->loc, other->style.loc,
+                   "'%s' has two styles on axis '%s'",
                    *s->path ? s->path : "model", l->p->mesh.name[s->axis]);
-        diag_note(l->diag, other->style.loc, "the first is here");
         return;
     }
     for (int i = list->n - 1; i >= 0; i--)
@@ -150,14 +150,6 @@ static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
 }
 
 /* An item that fails for several modules is reported once. */
-static bool failed_before(const Item *const *failed, int n, const Item *item)
-{
-    for (int i = 0; i < n; i++)
-        if (failed[i] == item)
-            return true;
-    return false;
-}
-
 static void lower_candidates(Lower *l, Candidates *list)
 {
     PlanSpec *plan = &l->p->plan;
@@ -165,7 +157,7 @@ static void lower_candidates(Lower *l, Candidates *list)
     plan->style = NEW_ARRAY(l->arena, Style, list->n + 1);
     for (int i = 0; i < list->n; i++) {
         Candidate *c = &list->at[i];
-        if (failed_before(failed.at, failed.n, c->item))
+        if (vec_has(&failed, c->item))
             continue;
         bool fine = c->style.kind == STYLE_PARAMETER
                         ? lower_placement(l, c->item, c->index, &c->style)

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 #include "frontend/lower.h"
 #include "ir/plan/items.h"
@@ -14,10 +15,7 @@
 
 int lower_mesh_axis(const Lower *l, const char *name)
 {
-    for (int i = 0; i < l->p->mesh.n; i++)
-        if (strcmp(l->p->mesh.name[i], name) == 0)
-            return i;
-    return -1;
+    return row_index(l->p->mesh.name, l->p->mesh.n, name);
 }
 
 /* The array that is too short for the element that a pattern names, or too long
@@ -50,7 +48,7 @@ static bool matches_module(const Lower *l, const char *pattern)
     return false;
 }
 
-static bool matches_param(const Lower *l, const char *pattern)
+static bool matches_some_param(const Lower *l, const char *pattern)
 {
     for (int i = 0; i < l->p->param.n; i++) {
         const Param *q = &l->p->param.at[i];
@@ -63,8 +61,8 @@ static bool matches_param(const Lower *l, const char *pattern)
     return false;
 }
 
-static void no_match(Lower *l, const Path *path, const Instance *array,
-                     bool params)
+static void no_path_match(Lower *l, const Path *path, const Instance *array,
+                          bool params)
 {
     NameList names = {.arena = l->arena};
     for (int i = 0; i < l->p->module.n && !array; i++)
@@ -73,7 +71,7 @@ static void no_match(Lower *l, const Path *path, const Instance *array,
         names_add(&names, l->p->param.at[i].name, l->p->param.at[i].loc);
     diag_error(l->diag, path->loc, "no module%s matches '%s'",
                params ? " or parameter" : "", path->text);
-    if (!params && !array && matches_param(l, path->text)) {
+    if (!params && !array && matches_some_param(l, path->text)) {
         diag_help(l->diag, "'%s' is a parameter: in 'parallelize' it takes "
                   "Shard(dim) or Replicate", path->text);
         return;
@@ -118,12 +116,12 @@ bool lower_path_known(Lower *l, const Path *path, bool params)
         return false;
     const Instance *array = unfit_array(l, path->text);
     if (!array && (matches_module(l, path->text) ||
-                   (params && matches_param(l, path->text))))
+                   (params && matches_some_param(l, path->text))))
         return true;
     if (array && array->length > MAX_CUT_ELEMENTS)
         too_long(l, path, array);
     else
-        no_match(l, path, array, params);
+        no_path_match(l, path, array, params);
     return false;
 }
 

@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 #include "frontend/lower.h"
 #include "ir/plan/items.h"
@@ -48,9 +49,9 @@ static void help_plans(Lower *l)
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
 {
     const char *want = l->options->plan;
-    for (int i = 0; want && i < l->file->nplans; i++)
-        if (strcmp(l->file->plan[i]->name.name, want) == 0)
-            return l->file->plan[i];
+    const PlanDecl *plan = file_find_plan(l->file, want);
+    if (plan)
+        return plan;
     *fault = want || l->file->nplans > 1;
     if (want) {
         NameList names = {0};
@@ -60,10 +61,9 @@ const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
         names_suggest(l->diag, &names, want);
         help_plans(l);
     } else if (l->file->nplans > 1) {
-        diag_error(l->diag, l->file->plan[1]->name.loc,
-                   "the file has %d plans: --plan NAME chooses one",
-                   l->file->nplans);
-        diag_note(l->diag, l->file->plan[0]->name.loc, "the first is here");
+        diag_twice(l->diag, l->file->plan[1]->name.loc,
+                   l->file->plan[0]->name.loc, "the file has %d plans: --plan "
+                   "NAME chooses one", l->file->nplans);
         help_plans(l);
     }
     return *fault || l->file->nplans == 0 ? NULL : l->file->plan[0];
@@ -118,21 +118,7 @@ static bool large_enough(Lower *l, const Item *item, int64_t least)
         return true;
     diag_error(l->diag, item->loc, "no module has %lld parameters or more",
                (long long)least);
-    diag_help(l->diag, "the largest module has %lld", (long long)most);
-    return false;
-}
-
-static bool named_before(Lower *l, const Item *item, int i)
-{
-    for (int k = 0; k < i; k++) {
-        if (strcmp(item->path[k].text, item->path[i].text) != 0)
-            continue;
-        diag_error(l->diag, item->path[i].loc, "'%s' is named twice",
-                   *item->path[i].text ? item->path[i].text : "model");
-        diag_note(l->diag, item->path[k].loc, "the first is here");
-        return true;
-    }
-    return false;
+    return diag_help(l->diag, "the largest module has %lld", (long long)most);
 }
 
 static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
@@ -142,24 +128,20 @@ static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
     bool fine = true;
     for (int i = 0; i < item->npaths; i++) {
         path[i] = item->path[i].text;
+        const char *name = *path[i] ? path[i] : "model";
+        Loc loc = item->path[i].loc;
         bool found = lower_path_known(l, &item->path[i], false);
         fine &= found;
-        if (named_before(l, item, i)) {
-            fine = false;
+        const Path *first = row_find(item->path, i, path[i]);
+        if (first) {
+            fine = diag_twice(l->diag, loc, first->loc, "'%s' is named twice",
+                              name);
             continue;
         }
-        for (int j = 0; j < list->n && found; j++) {
-            const Unit *other = &list->at[j];
-            for (int k = 0; k < other->npaths; k++) {
-                if (strcmp(other->path[k], path[i]) != 0)
-                    continue;
-                diag_error(l->diag, item->path[i].loc,
-                           "'%s' is in two units", *path[i] ? path[i]
-                                                            : "model");
-                diag_note(l->diag, other->loc, "the first is here");
-                fine = false;
-            }
-        }
+        for (int j = 0; j < list->n && found; j++)
+            if (row_find(list->at[j].path, list->at[j].npaths, path[i]))
+                fine = diag_twice(l->diag, loc, list->at[j].loc,
+                                  "'%s' is in two units", name);
     }
     u->path = path;
     u->npaths = item->npaths;
@@ -175,16 +157,11 @@ static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
         if (other->kind != u->kind)
             continue;
         if (u->kind == UNIT_EVERY && strcmp(other->class, u->class) == 0)
-            diag_error(l->diag, u->loc, "'every %s' is in two items of "
-                       "fully_shard", u->class);
-        else if (u->kind == UNIT_MIN_PARAMS &&
-                 u->min_params >= other->min_params)
-            diag_error(l->diag, u->loc, "no module remains for min_params=%lld",
-                       (long long)u->min_params);
-        else
-            continue;
-        diag_note(l->diag, other->loc, "the first is here");
-        return false;
+            return diag_twice(l->diag, u->loc, other->loc, "'every %s' is in "
+                              "two items of fully_shard", u->class);
+        if (u->kind == UNIT_MIN_PARAMS && u->min_params >= other->min_params)
+            return diag_twice(l->diag, u->loc, other->loc, "no module remains "
+                              "for min_params=%lld", (long long)u->min_params);
     }
     return true;
 }
@@ -193,15 +170,10 @@ static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
  * strategy shards over both. */
 static bool shards_over_all(const Item *item)
 {
-    for (int i = 0; i < item->noptions; i++) {
-        const Expr *e = item->option[i].value;
-        const StrategyInfo *s = NULL;
-        if (strcmp(item->option[i].name, "strategy") == 0 && e->name)
-            s = strategy_find(e->name);
-        if (s)
-            return s->over_all;
-    }
-    return false;
+    const Arg *a = row_find(item->option, item->noptions, "strategy");
+    const StrategyInfo *s =
+        a && a->value->name ? strategy_find(a->value->name) : NULL;
+    return s && s->over_all;
 }
 
 static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,

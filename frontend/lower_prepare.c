@@ -12,8 +12,7 @@
  * The last one is PyTorch's. PrepareModuleInputOutput takes the pairs of inputs
  * and of outputs as input= and output=, or in PyTorch's spelling.
  */
-#include <string.h>
-
+#include "base/text.h"
 #include "frontend/lower.h"
 
 /* The layouts of the inputs or outputs: `from` is the layout of the tensor,
@@ -41,12 +40,10 @@ static bool add_pairs(Lower *l, Pairs *p, const Expr *from, const Expr *to)
     }
     int n = from->kind == EX_TUPLE ? from->nargs : 1;
     int nto = !to ? n : to->kind == EX_TUPLE ? to->nargs : 1;
-    if (n != nto) {
-        diag_error(l->diag, to->range.line ? to->range : to->loc,
-                   "%d layout%s become%s %d: both sides need one for each "
-                   "tensor", n, n == 1 ? "" : "s", n == 1 ? "s" : "", nto);
-        return false;
-    }
+    if (n != nto)
+        return diag_error(l->diag, to->range, "%d layout%s become%s %d: both "
+                          "sides need one for each tensor", n,
+                          n == 1 ? "" : "s", n == 1 ? "s" : "", nto);
     for (int i = 0; i < n; i++)
         add_pair(p, from->kind == EX_TUPLE ? from->arg[i].value : from,
                  !to                    ? NULL
@@ -57,10 +54,7 @@ static bool add_pairs(Lower *l, Pairs *p, const Expr *from, const Expr *to)
 
 static const StyleArg *find_arg(const Item *item, const char *name)
 {
-    for (int i = 0; i < item->nargs; i++)
-        if (item->arg[i].name && strcmp(item->arg[i].name, name) == 0)
-            return &item->arg[i];
-    return NULL;
+    return row_find(item->arg, item->nargs, name);
 }
 
 /* PyTorch's spelling with two arguments, both required. */
@@ -77,16 +71,14 @@ static bool keyword_pairs(Lower *l, const Item *item, bool input, Pairs *p)
     if (!from || !to) {
         diag_error(l->diag, given->name_loc, "'%s' needs '%s'", given->name,
                    from ? desired : name);
-        diag_help(l->diag, "%s= gives the layout of each tensor before, %s= "
-                  "after; or write both as %s(Shard(1) -> Replicate)", name,
-                  desired, item->style);
-        return false;
+        return diag_help(l->diag, "%s= gives the layout of each tensor before, "
+                         "%s= after; or write both as %s(Shard(1) -> "
+                         "Replicate)", name, desired, item->style);
     }
-    if (from->to || to->to) {
-        diag_error(l->diag, (from->to ? from : to)->from->loc,
-                   "'%s' and '%s' take layouts without '->'", name, desired);
-        return false;
-    }
+    if (from->to || to->to)
+        return diag_error(l->diag, (from->to ? from : to)->from->loc,
+                          "'%s' and '%s' take layouts without '->'", name,
+                          desired);
     return add_pairs(l, p, from->from, to->from);
 }
 
@@ -103,11 +95,9 @@ static bool side_pairs(Lower *l, const Item *item, bool input, bool both,
         const StyleArg *arg = &item->arg[i];
         if (arg->name)
             continue;
-        if (named) {
-            diag_error(l->diag, arg->from->loc, "'%s' takes its layouts by "
-                       "position or by name, not both", item->style);
-            return false;
-        }
+        if (named)
+            return diag_error(l->diag, arg->from->loc, "'%s' takes its layouts "
+                              "by position or by name, not both", item->style);
         if (!add_pairs(l, p, arg->from, arg->to))
             return false;
     }
@@ -125,34 +115,30 @@ static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
         return false;
     if (t->kind == LAYOUT_PARTIAL && f->kind != LAYOUT_PARTIAL) {
         diag_error(l->diag, to->loc, "a layout cannot change to Partial");
-        diag_help(l->diag, "write Replicate or Shard(dim): only an op makes a "
-                  "partial sum");
-        return false;
+        return diag_help(l->diag, "write Replicate or Shard(dim): only an op "
+                         "makes a partial sum");
     }
     return true;
 }
 
 /* Only a module that was called has known numbers of inputs and outputs. */
-static bool read_side(Lower *l, const Item *item, const Module *m, bool input,
-                      bool called, const Pairs *p, Style *s)
+static bool read_pairs_side(Lower *l, const Item *item, const Module *m,
+                            bool input, bool called, const Pairs *p, Style *s)
 {
     int want = !called ? p->n : input ? m->nin : m->nout;
     const char *name = *m->path ? m->path : "model";
     const char *verb = input ? "takes" : "returns";
-    if (p->n == want && want > MAX_PORTS) { /* the module is not called */
-        diag_error(l->diag, item->style_loc, "a style gives at most %d layouts "
-                   "for each side of a module", MAX_PORTS);
-        return false;
-    }
+    if (p->n == want && want > MAX_PORTS) /* the module is not called */
+        return diag_error(l->diag, item->style_loc, "a style gives at most %d "
+                          "layouts for each side of a module", MAX_PORTS);
     if (p->n != want) {
         diag_error(l->diag, item->style_loc, "'%s' %s %d tensor%s, but the "
                    "style has %d layout%s for its %s%s", name, verb, want,
                    want == 1 ? "" : "s", p->n, p->n == 1 ? "" : "s",
                    input ? "input" : "output", want == 1 ? "" : "s");
         diag_note(l->diag, m->loc, "the module is declared here");
-        diag_help(l->diag, "give a layout for each; none leaves a tensor as "
-                  "it is");
-        return false;
+        return diag_help(l->diag, "give a layout for each; none leaves a "
+                         "tensor as it is");
     }
     *(input ? &s->nin : &s->nout) = p->n;
     for (int i = 0; i < p->n; i++)
@@ -180,7 +166,7 @@ bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
         if (!(sides & (input ? STYLE_INPUTS : STYLE_OUTPUTS)))
             continue;
         fine = side_pairs(l, item, input, both, &p) &&
-               read_side(l, item, m, input, called, &p, s) && fine;
+               read_pairs_side(l, item, m, input, called, &p, s) && fine;
     }
     return fine;
 }

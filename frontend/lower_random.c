@@ -11,7 +11,7 @@
 #include "frontend/lower.h"
 
 /* Sets the insertion point to a level, before its open loop if it has one. */
-static Build enter(Lower *l, const Level *level, Op *loop)
+static Build enter_level(Lower *l, const Level *level, Op *loop)
 {
     Build saved = l->b;
     l->b.region = level->region;
@@ -27,14 +27,14 @@ static Value *key_at(Lower *l, Level *at, Op *inner)
     if (at->key)
         return at->key;
     if (!at->outer) {
-        Build saved = enter(l, at, inner);
+        Build saved = enter_level(l, at, inner);
         Attr attr[MAX_ATTRS] = {{.s = "random"}};
         at->key = ir_value(&l->b, OP_scalar, 0, NULL, attr, "key");
         l->b = saved;
         return at->key;
     }
     Value *key = key_at(l, at->outer, at->loop);
-    Build saved = enter(l, at->outer, at->loop);
+    Build saved = enter_level(l, at->outer, at->loop);
     Attr attr[MAX_ATTRS] = {{.i = loop_trips(at->loop)},
                             {.i = at->array->range.first},
                             {.i = at->array->range.step}};
@@ -49,9 +49,8 @@ Datum lower_key(Lower *l)
 }
 
 /* random(x): uniform numbers in [0, 1) in the shape of x, in f32. */
-BUILTIN_RUN(random)
+Datum builtin_random(const BuiltinCall *c)
 {
-    (void)self;
     Lower *l = c->l;
     Value *x;
     if (!builtin_tensor(c, 0, &x))

@@ -15,6 +15,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 #include "ir/path.h"
 
@@ -39,13 +40,9 @@ typedef struct Cut {
 
 int64_t lower_item_every(const Item *item)
 {
-    for (int i = 0; i < item->noptions; i++) {
-        const Expr *e = item->option[i].value;
-        if (strcmp(item->option[i].name, "every") == 0 && e->kind == EX_INT &&
-            e->integer > 0)
-            return e->integer;
-    }
-    return 0;
+    const Arg *a = row_find(item->option, item->noptions, "every");
+    return a && a->value->kind == EX_INT && a->value->integer > 0
+               ? a->value->integer : 0;
 }
 
 /* ---- the plan's items ---------------------------------------------------- */

@@ -1,8 +1,13 @@
-/* lower_scope.c: the errors of lowering, and the names in scope.
+/* lower_scope.c: the errors of lowering, the names in scope, and values in the
+ * regions of loops.
  *
  * An error inside the prelude is reported at the user's call, with a note that
  * gives the line of the prelude.
+ *
+ *   %t = param …
+ *   loop … free(%u = %t) { … add %x, %u }     lower_import(%t) is %u
  */
+#include "base/bug.h"
 #include "frontend/lower.h"
 
 #include <stdarg.h>
@@ -26,7 +31,7 @@ Loc lower_user_loc(const Lower *l, Loc loc)
     return f ? f->call : loc;
 }
 
-void lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
+bool lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -39,6 +44,7 @@ void lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
         diag_note(l->diag, loc, "in the prelude's '%s', here", f->callee);
     if (help)
         diag_help(l->diag, "%s", help);
+    return false;
 }
 
 void lower_note(Lower *l, Loc loc, const char *fmt, ...)
@@ -74,4 +80,35 @@ const Decl *lower_find_decl(const Lower *l, Loc from, const char *name,
     if (from.file != l->prelude->source)
         d = file_find_decl(l->file, name, kind);
     return d ? d : file_find_decl(l->prelude, name, kind);
+}
+
+/* ---- values of outer regions ------------------------------------------- */
+
+static Value *find_seen(const Level *at, const Value *outer)
+{
+    for (int i = 0; i < at->from.n; i++)
+        if (at->from.at[i] == outer)
+            return at->here.at[i];
+    return NULL;
+}
+
+Value *lower_bring_in(Lower *l, Level *at, Value *outer, bool stacked)
+{
+    Value *v = find_seen(at, outer);
+    if (v)
+        return v;
+    v = stacked ? ir_loop_add_stack(l->p, at->loop, outer)
+                : ir_loop_add_free(l->p, at->loop, outer);
+    vec_push(l->arena, &at->from, outer);
+    vec_push(l->arena, &at->here, v);
+    return v;
+}
+
+Value *lower_import(Lower *l, Level *at, Value *v)
+{
+    if (v->region == at->region)
+        return v;
+    if (!at->outer)
+        bug("value %%%s is read outside of its region", v->name);
+    return lower_bring_in(l, at, lower_import(l, at->outer, v), false);
 }

@@ -18,11 +18,8 @@
  * differ (lower_runs.c), the body holds one copy for each alternating kind, and
  * each run has a loop of its own.
  */
-#include "frontend/lower.h"
-
-#include <string.h>
-
 #include "base/bug.h"
+#include "frontend/lower.h"
 
 /* Calls within calls can grow without bound; these limits exceed those of real
  * models. */
@@ -35,11 +32,9 @@ bool push_frame(Lower *l, Frame *f, const char *callee, Loc call,
 {
     *f = (Frame){.outer = l->frame, .call = call, .callee = callee,
                  .instance = instance};
-    if (l->depth == MAX_FRAMES) {
-        lower_error(l, call, NULL, "calls are nested more than %d deep",
-                    MAX_FRAMES);
-        return false;
-    }
+    if (l->depth == MAX_FRAMES)
+        return lower_error(l, call, NULL, "calls are nested more than %d deep",
+                           MAX_FRAMES);
     if (l->frame && l->calls++ >= MAX_CALLS) {
         if (l->calls == MAX_CALLS + 1)
             lower_error(l, call, NULL, "the model makes more than %d calls",
@@ -164,10 +159,7 @@ static void find_carried(Lower *l, Stmt *const *stmt, int n, Carried *c)
         const Stmt *s = stmt[i];
         for (int j = 0; s->kind == ST_ASSIGN && j < s->ntargets; j++) {
             const Binding *b = find_name(l->frame->locals, s->target[j].name);
-            bool known = !b;
-            for (int k = 0; k < c->n && !known; k++)
-                known = c->at[k] == b;
-            if (!known)
+            if (b && !vec_has(c, b))
                 vec_push(l->arena, c, b);
         }
         find_carried(l, s->body, s->nbody, c);
@@ -202,19 +194,14 @@ static bool check_array(Lower *l, const Stmt *s, Datum d)
 {
     if (d.kind == DATUM_POISON)
         return false;
-    if (d.kind != DATUM_ARRAY) {
-        lower_error(l, s->value->range, NULL,
-                    "a loop runs over an array of modules, not %s",
-                    datum_text(l->arena, d));
-        return false;
-    }
-    for (const Level *at = l->level; at; at = at->outer) {
-        if (at->array && at->array->array == d.module) {
-            lower_error(l, s->value->range, NULL,
-                        "an outer loop already runs over this array");
-            return false;
-        }
-    }
+    if (d.kind != DATUM_ARRAY)
+        return lower_error(l, s->value->range, NULL,
+                           "a loop runs over an array of modules, not %s",
+                           datum_text(l->arena, d));
+    for (const Level *at = l->level; at; at = at->outer)
+        if (at->array && at->array->array == d.module)
+            return lower_error(l, s->value->range, NULL,
+                               "an outer loop already runs over this array");
     return true;
 }
 

@@ -19,12 +19,7 @@ static Layout replicate(void)
     return (Layout){.kind = LAYOUT_REPLICATE};
 }
 
-static Layout shard(int dim)
-{
-    return (Layout){.kind = LAYOUT_SHARD, .dim = dim};
-}
-
-/* ---- styles of modules with a weight -------------------------------------- */
+/* ---- styles of modules with a weight ------------------------------------- */
 
 static bool same_layout(Layout a, Layout b)
 {
@@ -32,8 +27,8 @@ static bool same_layout(Layout a, Layout b)
 }
 
 /* input=, output=: one layout of the pair is determined by the style. */
-static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
-                      bool input, Layout own, Layout *given)
+static bool read_style_side(Lower *l, const Item *item, const StyleArg *arg,
+                            bool input, Layout own, Layout *given)
 {
     const Expr *mine = input ? arg->to : arg->to ? arg->from : NULL;
     const Expr *theirs = input || !arg->to ? arg->from : arg->to;
@@ -44,18 +39,16 @@ static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
         diag_error(l->diag, mine->loc, "'%s' determines the layout %s '->', "
                    "which is not this one", item->style,
                    input ? "after" : "before");
-        diag_help(l->diag, "write only the layout %s '->'",
-                  input ? "before" : "after");
-        return false;
+        return diag_help(l->diag, "write only the layout %s '->'",
+                         input ? "before" : "after");
     }
     if (given->kind == LAYOUT_NONE ||
         (!input && given->kind == LAYOUT_PARTIAL &&
          own.kind != LAYOUT_PARTIAL)) {
         diag_error(l->diag, theirs->loc, "'%s' does not support this layout of "
                    "its %s", item->style, input ? "input" : "output");
-        diag_help(l->diag, "write Replicate or Shard(DIM), or omit %s=",
-                  input ? "input" : "output");
-        return false;
+        return diag_help(l->diag, "write Replicate or Shard(DIM), or omit %s=",
+                         input ? "input" : "output");
     }
     return true;
 }
@@ -100,8 +93,8 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
     if (!find_weight(l, item, m, called, &embedding))
         return false;
     s->nin = s->nout = 1;
-    Layout in = colwise || embedding ? replicate() : shard(-1);
-    Layout out = colwise ? shard(-1) : (Layout){LAYOUT_PARTIAL, 0};
+    Layout in = colwise || embedding ? replicate() : layout_shard(-1);
+    Layout out = colwise ? layout_shard(-1) : (Layout){LAYOUT_PARTIAL, 0};
     s->in_from[0] = s->in_to[0] = in;
     s->out_from[0] = out;
     s->out_to[0] = colwise ? out : replicate();
@@ -111,8 +104,8 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
         bool input = strcmp(name, "input") == 0;
         if (!input && strcmp(name, "output") != 0)
             return false; /* check reported the argument */
-        if (!read_side(l, item, arg, input, input ? in : out,
-                       input ? &s->in_from[0] : &s->out_to[0]))
+        if (!read_style_side(l, item, arg, input, input ? in : out,
+                             input ? &s->in_from[0] : &s->out_to[0]))
             return false;
     }
     return true;
@@ -123,20 +116,20 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
 static bool sequence_style(Lower *l, const Item *item, const Module *m,
                            Style *s)
 {
-    Layout along = shard(1);
+    Layout along = layout_shard(1);
     const StyleArg *arg = item->nargs > 0 ? &item->arg[0] : NULL;
     bool dim = arg && arg->name && arg->from->kind == EX_INT &&
                arg->from->integer <= INT_MAX;
     if (dim)
-        along = shard((int)arg->from->integer);
+        along = layout_shard((int)arg->from->integer);
     else if (arg && !lower_layout(l, arg->from, &along))
         return false;
     if (item->nargs > 1 || along.kind != LAYOUT_SHARD || (arg && arg->to)) {
         diag_error(l->diag, item->style_loc,
                    "'SequenceParallel' takes one layout, Shard(dim) of the "
                    "sequence's dim");
-        diag_help(l->diag, "write, for example, SequenceParallel(Shard(1))");
-        return false;
+        return diag_help(l->diag,
+                         "write, for example, SequenceParallel(Shard(1))");
     }
     s->nin = m->nin;
     s->nout = m->nout;
@@ -152,9 +145,8 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
 static void no_such_dim(Lower *l, const Expr *e, const Param *q)
 {
     int ndim = q->type.ndim;
-    diag_error(l->diag, e->range.line ? e->range : e->loc,
-               "'%s' does not have this dim: it has %d dim%s", q->name, ndim,
-               ndim == 1 ? "" : "s");
+    diag_error(l->diag, e->range, "'%s' does not have this dim: it has %d "
+               "dim%s", q->name, ndim, ndim == 1 ? "" : "s");
     diag_note(l->diag, q->loc, "'%s' is %s", q->name,
               type_text(l->arena, &q->type, &(Mesh){0}));
     if (ndim == 0)
@@ -194,11 +186,11 @@ bool lower_placement(Lower *l, const Item *item, int param, Style *style)
     if (strcmp(item->style, "Shard") == 0) {
         if (!placement_dim(l, item, &l->p->param.at[param], &dim))
             return false;
-        to = shard(dim);
+        to = layout_shard(dim);
     } else if (item->nargs > 0) {
         diag_error(l->diag, item->style_loc, "'Replicate' takes no argument");
-        diag_help(l->diag, "write Replicate, or Shard(dim) to split a dim");
-        return false;
+        return diag_help(l->diag,
+                         "write Replicate, or Shard(dim) to split a dim");
     }
     style->nin = 1;
     style->in_from[0] = style->in_to[0] = to;

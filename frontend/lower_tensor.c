@@ -10,11 +10,6 @@
 
 #include <string.h>
 
-static const char *shape_text(const BuiltinCall *c, const Value *v)
-{
-    return type_text(c->l->arena, &v->type, &(Mesh){0});
-}
-
 /* ---- reshape ------------------------------------------------------------- */
 
 static Datum reshape_to(const BuiltinCall *c, Datum x, const AttrList *dims)
@@ -34,11 +29,9 @@ static bool one_size(const BuiltinCall *c, Loc loc, Datum d, AttrList *dims,
                         datum_text(c->l->arena, d));
         return false;
     }
-    if (dims->n == MAX_DIMS) {
-        lower_error(c->l, loc, NULL, "a tensor has at most %d dims",
-                    MAX_DIMS);
-        return false;
-    }
+    if (dims->n == MAX_DIMS)
+        return lower_error(c->l, loc, NULL, "a tensor has at most %d dims",
+                           MAX_DIMS);
     dims->v[dims->n++] = d.integer;
     return true;
 }
@@ -55,49 +48,42 @@ static bool size_list(const BuiltinCall *c, AttrList *dims, bool rest)
 }
 
 /* One size may be -1: it is inferred from the others. */
-BUILTIN_RUN(reshape)
+Datum builtin_reshape(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     AttrList dims;
     if (!builtin_tensor(c, 0, &x) || !size_list(c, &dims, true))
         return datum_poison();
     int64_t known = 1, all = type_elements(&x->type);
     int open = -1, opens = 0;
-    for (int i = 0; i < dims.n; i++) {
+    for (int i = 0; i < dims.n; i++)
         if (dims.v[i] < 0) {
             open = i;
             opens++;
         } else if (__builtin_mul_overflow(known, dims.v[i], &known)) {
             known = 0;
         }
-    }
-    if (opens > 1 || (opens == 1 && (known == 0 || all % known != 0))) {
-        lower_error(c->l, c->call->loc, NULL,
-                    "cannot reshape %s: %s", shape_text(c, x),
-                    opens > 1 ? "only one dim may be -1"
-                              : "the product of the other dims does not "
-                                "divide its size");
-        return datum_poison();
-    }
+    if (opens > 1 || (opens == 1 && (known == 0 || all % known != 0)))
+        return lower_poison(c->l, c->call->loc, NULL, "cannot reshape %s: %s",
+                            builtin_shape(c, x),
+                            opens > 1 ? "only one dim may be -1"
+                                      : "the product of the other dims does "
+                                        "not divide its size");
     if (opens)
         dims.v[open] = all / known;
     return reshape_to(c, c->arg[0], &dims);
 }
 
-BUILTIN_RUN(unsqueeze)
+Datum builtin_unsqueeze(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int at;
     AttrList dims = {0};
     if (!builtin_tensor(c, 0, &x))
         return datum_poison();
-    if (x->type.ndim == MAX_DIMS) {
-        lower_error(c->l, c->call->loc, NULL, "a tensor has at most %d dims",
-                    MAX_DIMS);
-        return datum_poison();
-    }
+    if (x->type.ndim == MAX_DIMS)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "a tensor has at most %d dims", MAX_DIMS);
     if (!builtin_dim(c, 1, x->type.ndim + 1, 0, &at))
         return datum_poison();
     for (int d = 0; d <= x->type.ndim; d++)
@@ -105,9 +91,8 @@ BUILTIN_RUN(unsqueeze)
     return reshape_to(c, c->arg[0], &dims);
 }
 
-BUILTIN_RUN(broadcast)
+Datum builtin_broadcast(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     Attr attr[MAX_ATTRS] = {{0}};
     if (!builtin_tensor(c, 0, &x) || !size_list(c, &attr[0].l, false))
@@ -116,9 +101,8 @@ BUILTIN_RUN(broadcast)
                     attr);
 }
 
-BUILTIN_RUN(transpose)
+Datum builtin_transpose(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int i, j;
     if (!builtin_tensor(c, 0, &x) ||
@@ -133,21 +117,19 @@ BUILTIN_RUN(transpose)
 }
 
 /* [.., n * d] -> [.., n, d] */
-BUILTIN_RUN(heads)
+Datum builtin_heads(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     if (!builtin_tensor(c, 0, &x))
         return datum_poison();
     int last = x->type.ndim - 1;
     int64_t n = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
     if (last < 0 || last + 2 > MAX_DIMS || n < 1 ||
-        x->type.dim[last] % n != 0) {
-        lower_error(c->l, c->call->loc, NULL,
-                    "the last dim of %s does not divide into %s heads",
-                    shape_text(c, x), datum_text(c->l->arena, c->arg[1]));
-        return datum_poison();
-    }
+        x->type.dim[last] % n != 0)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "the last dim of %s does not divide into %s heads",
+                            builtin_shape(c, x),
+                            datum_text(c->l->arena, c->arg[1]));
     AttrList dims = {.n = last + 2};
     memcpy(dims.v, x->type.dim, sizeof dims.v);
     dims.v[last] = n;
@@ -156,18 +138,15 @@ BUILTIN_RUN(heads)
 }
 
 /* [.., n, d] -> [.., n * d] */
-BUILTIN_RUN(merge_heads)
+Datum builtin_merge_heads(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     if (!builtin_tensor(c, 0, &x))
         return datum_poison();
     int last = x->type.ndim - 1;
-    if (last < 1) {
-        lower_error(c->l, c->call->loc, NULL, "%s has no heads to merge",
-                    shape_text(c, x));
-        return datum_poison();
-    }
+    if (last < 1)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "%s has no heads to merge", builtin_shape(c, x));
     AttrList dims = {.n = last};
     memcpy(dims.v, x->type.dim, sizeof dims.v);
     dims.v[last - 1] = x->type.dim[last - 1] * x->type.dim[last];
@@ -185,35 +164,29 @@ static bool joins(const Type *x, const Type *y, int dim)
     return fits;
 }
 
-BUILTIN_RUN(concat)
+Datum builtin_concat(const BuiltinCall *c)
 {
-    (void)self;
     int n = c->bound.nextra + 1, dim;
     Datum *all = NEW_ARRAY(c->l->arena, Datum, n);
     for (int i = 0; i < n; i++) {
         all[i] = i ? c->extra[i - 1] : c->arg[0];
-        if (all[i].kind != DATUM_TENSOR) {
-            lower_error(c->l, c->call->loc, NULL,
-                        "'concat' joins tensors, not %s",
-                        datum_text(c->l->arena, all[i]));
-            return datum_poison();
-        }
+        if (all[i].kind != DATUM_TENSOR)
+            return lower_poison(c->l, c->call->loc, NULL,
+                                "'concat' joins tensors, not %s",
+                                datum_text(c->l->arena, all[i]));
     }
-    if (n > MAX_PORTS) {
-        lower_error(c->l, c->call->loc, NULL,
-                    "'concat' joins at most %d tensors", MAX_PORTS);
-        return datum_poison();
-    }
+    if (n > MAX_PORTS)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "'concat' joins at most %d tensors", MAX_PORTS);
     if (!builtin_dim(c, 1, all[0].tensor->type.ndim, -1, &dim))
         return datum_poison();
     for (int i = 1; i < n; i++) {
         if (joins(&all[0].tensor->type, &all[i].tensor->type, dim))
             continue;
-        lower_error(c->l, c->call->loc, NULL,
-                    "cannot join %s and %s along dim %d",
-                    shape_text(c, all[0].tensor), shape_text(c, all[i].tensor),
-                    dim);
-        return datum_poison();
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "cannot join %s and %s along dim %d",
+                            builtin_shape(c, all[0].tensor),
+                            builtin_shape(c, all[i].tensor), dim);
     }
     Attr attr[MAX_ATTRS] = {{.i = dim}};
     return lower_op(c->l, c->call->loc, "join", OP_concat, n, all, attr);
@@ -228,9 +201,8 @@ static Datum slice_of(const BuiltinCall *c, int dim, int64_t start,
 }
 
 /* split(x, 3): equal parts; split(x, (8, 4, 4)): parts of these sizes. */
-BUILTIN_RUN(split)
+Datum builtin_split(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int dim;
     if (!builtin_tensor(c, 0, &x) ||
@@ -245,15 +217,13 @@ BUILTIN_RUN(split)
                        by.item[i].integer <= size
                    ? by.item[i].integer
                    : size + 1;
-    if (n < 1 || n > size || (sizes ? sum != size : size % n != 0)) {
-        lower_error(c->l, c->call->loc, NULL,
-                    "dim %d of %s does not divide into %s", dim,
-                    shape_text(c, x),
-                    sizes ? "these sizes"
-                          : arena_printf(c->l->arena, "%s equal parts",
-                                         datum_text(c->l->arena, by)));
-        return datum_poison();
-    }
+    if (n < 1 || n > size || (sizes ? sum != size : size % n != 0))
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "dim %d of %s does not divide into %s", dim,
+                            builtin_shape(c, x),
+                            sizes ? "these sizes"
+                                  : arena_printf(c->l->arena, "%s equal parts",
+                                                 datum_text(c->l->arena, by)));
     Datum *item = NEW_ARRAY(c->l->arena, Datum, n);
     int64_t start = 0;
     for (int i = 0; i < n; i++) {
@@ -264,19 +234,16 @@ BUILTIN_RUN(split)
     return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = (int)n};
 }
 
-BUILTIN_RUN(slice)
+Datum builtin_slice(const BuiltinCall *c)
 {
-    (void)self;
     Value *x;
     int dim;
     if (!builtin_tensor(c, 0, &x) ||
         !builtin_dim(c, 3, x->type.ndim, -1, &dim))
         return datum_poison();
-    if (c->arg[1].kind != DATUM_INT || c->arg[2].kind != DATUM_INT) {
-        lower_error(c->l, c->call->loc, NULL,
-                    "'slice' takes integers for start and size");
-        return datum_poison();
-    }
+    if (c->arg[1].kind != DATUM_INT || c->arg[2].kind != DATUM_INT)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "'slice' takes integers for start and size");
     return slice_of(c, dim, c->arg[1].integer, c->arg[2].integer);
 }
 
@@ -290,35 +257,27 @@ static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
     Value *ids;
     if (!builtin_tensor(c, i, &ids))
         return false;
-    if (dtype_is_float(ids->type.dtype)) {
-        lower_error(c->l, builtin_loc(c, i), NULL,
-                    "'%s' looks up integers, not %s", c->call->name,
-                    shape_text(c, ids));
-        return false;
-    }
+    if (dtype_is_float(ids->type.dtype))
+        return lower_error(c->l, builtin_loc(c, i), NULL,
+                           "'%s' looks up integers, not %s", c->call->name,
+                           builtin_shape(c, ids));
     const Datum *d = &c->arg[i];
     bool has = ignored && ignored->kind == DATUM_INT;
     bool one_more = has && ignored->integer == rows;
-    if (d->has_ignored && !(has && ignored->integer == d->ignored)) {
-        lower_error(c->l, builtin_loc(c, i), NULL,
-                    "'%s' takes integers below %lld here, these may also be "
-                    "%lld, the value that they ignore", c->call->name,
-                    (long long)rows, (long long)d->ignored);
-        return false;
-    }
-    if (d->below > rows + one_more) {
-        lower_error(c->l, builtin_loc(c, i), NULL,
-                    "'%s' takes integers below %lld here, these are below "
-                    "%lld", c->call->name, (long long)rows,
-                    (long long)d->below);
-        return false;
-    }
+    if (d->has_ignored && !(has && ignored->integer == d->ignored))
+        return lower_error(c->l, builtin_loc(c, i), NULL, "'%s' takes integers "
+                           "below %lld here, these may also be %lld, the value "
+                           "that they ignore", c->call->name, (long long)rows,
+                           (long long)d->ignored);
+    if (d->below > rows + one_more)
+        return lower_error(c->l, builtin_loc(c, i), NULL, "'%s' takes integers "
+                           "below %lld here, these are below %lld",
+                           c->call->name, (long long)rows, (long long)d->below);
     return true;
 }
 
-BUILTIN_RUN(embedding)
+Datum builtin_embedding(const BuiltinCall *c)
 {
-    (void)self;
     Value *table;
     if (!builtin_tensor(c, 0, &table) ||
         !check_ids(c, 1, table->type.ndim ? table->type.dim[0] : 0, NULL))
@@ -327,15 +286,12 @@ BUILTIN_RUN(embedding)
                     NULL);
 }
 
-BUILTIN_RUN(onehot)
+Datum builtin_onehot(const BuiltinCall *c)
 {
-    (void)self;
     int64_t n = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
-    if (n < 1) {
-        lower_error(c->l, builtin_loc(c, 1), NULL,
-                    "'onehot' needs the number of classes: onehot(ids, n)");
-        return datum_poison();
-    }
+    if (n < 1)
+        return lower_poison(c->l, builtin_loc(c, 1), NULL, "'onehot' needs the "
+                            "number of classes: onehot(ids, n)");
     if (!check_ids(c, 0, n, &c->arg[2]))
         return datum_poison();
     Attr attr[MAX_ATTRS] = {{.i = n}};
@@ -343,20 +299,17 @@ BUILTIN_RUN(onehot)
 }
 
 /* may_be(ids, n): whether the declared bound of ids allows the value n. */
-BUILTIN_RUN(may_be)
+Datum builtin_may_be(const BuiltinCall *c)
 {
-    (void)self;
     const Datum *ids = &c->arg[0], *n = &c->arg[1];
     if (n->kind == DATUM_NONE)
         return datum_bool(false);
     if (ids->kind == DATUM_POISON || n->kind == DATUM_POISON)
         return datum_poison();
-    if (n->kind != DATUM_INT) {
-        lower_error(c->l, builtin_loc(c, 1), NULL,
-                    "'may_be' compares with an integer or none, not %s",
-                    datum_text(c->l->arena, *n));
-        return datum_poison();
-    }
+    if (n->kind != DATUM_INT)
+        return lower_poison(c->l, builtin_loc(c, 1), NULL,
+                            "'may_be' compares with an integer or none, not %s",
+                            datum_text(c->l->arena, *n));
     return datum_bool(ids->below == 0 ||
                       (n->integer >= 0 && n->integer < ids->below) ||
                       (ids->has_ignored && n->integer == ids->ignored));

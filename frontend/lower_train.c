@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/check.h"
 #include "frontend/lower.h"
 
@@ -18,39 +19,31 @@ const Setting *lower_define(const Lower *l, const char *name)
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* PDL's name of an element type of PyTorch; NULL: unknown. */
-static const char *torch_type(const char *name)
-{
-    static const struct {
-        const char *torch, *pdl;
-    } table[] = {{"fp16", "f16"},      {"float16", "f16"}, {"half", "f16"},
-                 {"bfloat16", "bf16"}, {"fp32", "f32"},    {"float32", "f32"},
-                 {"float", "f32"}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(table[i].torch, name) == 0)
-            return table[i].pdl;
-    return NULL;
-}
+/* PDL's names of the element types of PyTorch. */
+static const struct TorchType {
+    const char *torch, *pdl;
+} torch_types[] = {
+    {"fp16", "f16"}, {"float16", "f16"}, {"half", "f16"}, {"bfloat16", "bf16"},
+    {"fp32", "f32"}, {"float32", "f32"}, {"float", "f32"},
+};
 
 /* Sets an element type: one of the first n of the table. */
 static void set_type(Lower *l, const Expr *e, int n, DType *to,
                      const char *message)
 {
-    static const struct {
+    static const struct Word {
         const char *name;
         DType dtype;
     } table[] = {{"f32", DT_F32}, {"bf16", DT_BF16}, {"f16", DT_F16}};
     bool named = e->kind == EX_NAME || e->kind == EX_STRING;
-    for (int i = 0; i < n && named; i++) {
-        if (strcmp(e->name, table[i].name) == 0) {
-            *to = table[i].dtype;
-            return;
-        }
+    const struct Word *word = named ? row_find(table, n, e->name) : NULL;
+    if (word) {
+        *to = word->dtype;
+        return;
     }
-    const char *ours = named ? torch_type(e->name) : NULL;
-    lower_error(l, e->range, ours ? arena_printf(l->arena, "did you mean '%s'?",
-                                                 ours) : NULL,
-                "%s", message);
+    const struct TorchType *t = named ? table_find(torch_types, e->name) : NULL;
+    lower_error(l, e->range, t ? arena_printf(l->arena, "did you mean '%s'?",
+                                              t->pdl) : NULL, "%s", message);
 }
 
 static void set_epilogues(Lower *l, const Expr *e, bool *none)
@@ -104,7 +97,7 @@ static void set_positive(Lower *l, const Setting *s, const char *what,
 static void default_loss_scale(Train *t)
 {
     if (t->loss_scale < 0)
-        t->loss_scale = t->precision == DT_F16 ? 65536 : 0;
+        t->loss_scale = t->precision == DT_F16 ? DEFAULT_LOSS_SCALE : 0;
 }
 
 static void set_accumulate(Lower *l, const Setting *s)
@@ -159,18 +152,10 @@ static void set_setting(Lower *l, const Setting *s)
         setting_refused(l->arena, l->diag, s);
 }
 
-static bool is_model_formal(const Lower *l, const char *name)
-{
-    for (int i = 0; i < l->model->nformals; i++)
-        if (strcmp(l->model->formal[i].name.name, name) == 0)
-            return true;
-    return false;
-}
-
 static void define_setting(Lower *l, const Setting *s)
 {
     const char *name = s->name.name;
-    if (is_model_formal(l, name))
+    if (row_find(l->model->formal, l->model->nformals, name))
         return;
     const char *dot = strchr(name, '.');
     const ChoiceSet *set =
@@ -200,7 +185,8 @@ static void define_setting(Lower *l, const Setting *s)
 void lower_train(Lower *l)
 {
     Train *t = &l->p->train;
-    *t = (Train){.batch = 8, .seq = 128, .precision = DT_F32, .loss_scale = -1,
+    *t = (Train){.batch = DEFAULT_BATCH, .seq = DEFAULT_SEQ,
+                 .precision = DT_F32, .loss_scale = -1,
                  .loc = l->file->has_train ? l->file->train_loc
                                            : l->model->name.loc};
     lower_optimizer_defaults(t, OPT_ADAMW);

@@ -17,18 +17,15 @@ static bool is_text(Parser *p)
         loc.col = *s == '\n' ? 1 : loc.col + 1;
         loc.line += *s == '\n';
     }
-    diag_error(p->diag, loc, "this byte is zero: PDL files are text");
-    return false;
+    return diag_error(p->diag, loc, "this byte is zero: PDL files are text");
 }
 
 static bool parse(Parser *p, int start)
 {
     p->errors_before = diag_error_count(p->diag);
-    if (p->size > MAX_SOURCE) {
-        diag_error(p->diag, (Loc){.file = p->source},
-                   "the file is larger than %d MiB", MAX_SOURCE >> 20);
-        return false;
-    }
+    if (p->size > MAX_SOURCE)
+        return diag_error(p->diag, (Loc){.file = p->source},
+                          "the file is larger than %d MiB", MAX_SOURCE >> 20);
     if (!is_text(p))
         return false;
     p->start = start;

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/lower.h"
 
 const StyleInfo style_table[] = {
@@ -36,10 +37,7 @@ const int style_count = sizeof style_table / sizeof *style_table;
 
 const StyleInfo *style_find(const char *name)
 {
-    for (int i = 0; i < style_count; i++)
-        if (strcmp(style_table[i].name, name) == 0)
-            return &style_table[i];
-    return NULL;
+    return table_find(style_table, name);
 }
 
 bool style_takes(Arena *a, const StyleInfo *style, const char *name)
@@ -59,17 +57,11 @@ const char *style_setting(const char *name)
                                                  : name;
 }
 
-static Layout shard(int dim)
-{
-    return (Layout){.kind = LAYOUT_SHARD, .dim = dim};
-}
-
 /* ---- layouts ------------------------------------------------------------- */
 
 static bool bad_layout(Lower *l, const Expr *e)
 {
-    diag_error(l->diag, e->range.line ? e->range : e->loc,
-               "this is not a layout");
+    diag_error(l->diag, e->range, "this is not a layout");
     if (e->kind == EX_INT)
         diag_help(l->diag, "write Shard(%lld) to split dim %lld",
                   (long long)e->integer, (long long)e->integer);
@@ -91,13 +83,13 @@ static bool shard_dim(Lower *l, const Expr *e, Layout *to)
     }
     if (!d || d->kind != EX_INT || d->integer > INT_MAX)
         return bad_layout(l, e);
-    *to = shard(sign * (int)d->integer);
+    *to = layout_shard(sign * (int)d->integer);
     return true;
 }
 
 bool lower_layout(Lower *l, const Expr *e, Layout *to)
 {
-    static const struct {
+    static const struct Name {
         const char *name;
         LayoutKind kind;
     } table[] = {
@@ -112,11 +104,9 @@ bool lower_layout(Lower *l, const Expr *e, Layout *to)
     if (e->kind == EX_CALL && (strcmp(e->name, "Shard") == 0 ||
                                strcmp(e->name, "S") == 0))
         return shard_dim(l, e, to);
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(e->name, table[i].name) == 0 && e->nargs == 0) {
-            to->kind = table[i].kind;
-            return true;
-        }
-    }
-    return bad_layout(l, e);
+    const struct Name *row = table_find(table, e->name);
+    if (!row || e->nargs > 0)
+        return bad_layout(l, e);
+    to->kind = row->kind;
+    return true;
 }

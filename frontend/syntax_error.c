@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/out.h"
+#include "base/text.h"
 #include "frontend/parser.h"
 
 enum { MAX_SYMBOLS = 128, MAX_SAID = 7 };
@@ -48,10 +49,7 @@ static bool in_set(const char *const *set, const char *name)
 
 static bool has(const Expected *e, const char *name)
 {
-    for (int i = 0; i < e->n; i++)
-        if (strcmp(e->name[i], name) == 0)
-            return true;
-    return false;
+    return row_find(e->name, e->n, name);
 }
 
 static void drop(Expected *e, const char *const *set)
@@ -123,8 +121,9 @@ static void out_unexpected(Out *o, const Parser *p, const char *name)
 {
     const char *text = p->text + p->token_begin;
     size_t size = p->offset - p->token_begin;
-    if (strncmp(name, "the ", 4) == 0) {
-        out(o, "unexpected %s", name_of_end(p, name) + 4);
+    static const char the[] = "the ";
+    if (starts_with(name, the)) {
+        out(o, "unexpected %s", name_of_end(p, name) + strlen(the));
         return;
     }
     if (size == 0 || (unsigned char)text[0] < 0x20 || text[0] == 0x7f) {
@@ -197,10 +196,7 @@ static bool help_foreign(Parser *p)
 
 static bool expects(const char *const *expected, int n, const char *name)
 {
-    for (int i = 0; i < n; i++)
-        if (strcmp(expected[i], name) == 0)
-            return true;
-    return false;
+    return row_find(expected, n, name);
 }
 
 /* Whether the next line with text begins with '{'. */

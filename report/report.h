@@ -6,7 +6,7 @@
 #ifndef PARC_REPORT_REPORT_H
 #define PARC_REPORT_REPORT_H
 
-#include "base/quantity.h"
+#include "base/out.h"
 #include "codegen/work/work.h"
 #include "ir/plan/user_axes.h"
 #include "passes/pass.h"

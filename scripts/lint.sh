@@ -82,23 +82,9 @@ for h in $(echo "$compiler" | grep -v '^frontend/' | grep '\.h$'); do
     echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \
         -fsyntax-only -x c - || complain "$h is not self-contained"
 done
-# One statement has no braces, unless another part of the same if has them.
 # shellcheck disable=SC2046
-awk 'FNR == 1 { head = 0 }
-    head == FNR - 2 && $0 == indent "}" && one {
-        print FILENAME ":" head ": braces around one statement"; bad = 1
-    }
-    head == FNR - 1 {
-        one = /;$/ && !/^ *(if|for|while|switch|do|const|static)[ (]/ &&
-            !/^ *[A-Za-z_][A-Za-z_0-9]* \**[a-z_]+( = .*|\[.*)?;$/ && !/[{}]/
-    }
-    /^ *(if|for|while) \(.*\) {$/ {
-        head = FNR
-        indent = $0
-        sub(/[^ ].*/, "", indent)
-    }
-    END { exit bad }' $compiler $(find runtime -name '*.[ch]') >&2 ||
-    complain "braces"
+awk -f scripts/braces.awk $compiler \
+    $(find runtime -name '*.[ch]' -o -name '*.cuh') >&2 || complain "braces"
 sh scripts/references.sh >&2 || complain "a file that does not exist is named"
 sh scripts/words.sh >&2 || complain "words to avoid (docs/glossary.md)"
 exit $bad

@@ -8,6 +8,7 @@
 #include "codegen/cuda/nvrtc.h"
 
 #include "base/bug.h"
+#include "base/clock.h"
 #include "codegen/cuda/nvrtc_library.h"
 
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* One compilation: to machine code, PTX or both. */
@@ -35,13 +35,6 @@ typedef struct Answer {
     double seconds;
     size_t log, cubin, ptx; /* bytes */
 } Answer;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- the child process --------------------------------------------------- */
 
@@ -84,7 +77,7 @@ static _Noreturn void compile_job(Arena *a, const NvrtcLibrary *lib,
         text[i] = header[i].text;
         name[i] = header[i].name;
     }
-    double begin = now();
+    double begin = seconds_now();
     Answer r = {0};
     if (chdir("/") != 0) /* line tables contain the current directory */
         _exit(1);
@@ -99,7 +92,7 @@ static _Noreturn void compile_job(Arena *a, const NvrtcLibrary *lib,
         cubin = fetch_text(a, p, lib->cubin_size, lib->cubin, &r.cubin);
     if (r.result == 0 && job->ptx)
         ptx = fetch_text(a, p, lib->ptx_size, lib->ptx, &r.ptx);
-    r.seconds = now() - begin;
+    r.seconds = seconds_now() - begin;
     send(to, (const char *)&r, sizeof r);
     send(to, log, r.log);
     send(to, cubin, r.cubin);

@@ -12,7 +12,7 @@
 #include "codegen/numbers.h"
 #include "codegen/emit/train_c.h"
 #include "codegen/work/work.h"
-#include "base/quantity.h"
+#include "base/out.h"
 #include "ir/analysis/alias.h"
 #include "ir/plan/user_axes.h"
 

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "driver/pipeline.h"
 #include "tests/unit/fuzz_mutate.h"

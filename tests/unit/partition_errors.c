@@ -86,7 +86,7 @@ static Program *front(Arena *a, Diag *d, const char *text, const char *mesh)
     FrontendOptions options = {.mesh = mesh};
     if (!prelude || !file)
         return NULL;
-    check(a, d, prelude, file, NULL);
+    pdl_check(a, d, prelude, file, NULL);
     return diag_error_count(d) ? NULL
                                : lower(a, d, prelude, file, &options);
 }

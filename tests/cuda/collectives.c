@@ -263,7 +263,7 @@ int main(void)
     Check c = {0};
     RtLaunch launch;
     ParcModel four = bare_model(2, square, ROOM);
-    CHECK(&c, rt_launcher(&launch, &four, "collectives"));
+    CHECK(&c, rt_launcher(&launch, &four));
     if (launch.by)
         CHECK(&c, run_mesh(2, square, shared, &launch) == 0);
     for (int i = 0; !launch.by && i < 6; i++)

@@ -24,8 +24,8 @@
 #define PARC_RANDOM static inline
 #endif
 
-/* The number of rounds, the multipliers of a round, and the increments of the
- * key after each round. */
+/* Rounds, the multipliers of a round, and the increments of the key after each
+ * round. */
 #define PARC_PHILOX_ROUNDS 10
 #define PARC_PHILOX_A 0xD2511F53u
 #define PARC_PHILOX_B 0xCD9E8D57u
@@ -86,15 +86,7 @@ PARC_RANDOM void parc_random_four(float u[4], int64_t key, uint32_t site,
         u[i] = parc_unit(c[i]);
 }
 
-#define PARC_KEY_HIGH 0x1FFFFFu /* the bits of a key above its first word */
-
-/* The padded length of a row of t attention weights. The index of a weight
- * counts rows of this length, so it decides each weight's random number. */
-PARC_RANDOM int64_t parc_weight_row(int64_t t)
-{
-    enum { MULTIPLE = 64 };
-    return (t + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
-}
+#define PARC_KEY_HIGH 0x1FFFFFu
 
 /* A key of 53 bits from a block's words. */
 PARC_RANDOM int64_t parc_key_of(const uint32_t c[4])
@@ -108,6 +100,14 @@ PARC_RANDOM int64_t parc_layer_key(int64_t key, int64_t layer)
     uint32_t c[4] = {(uint32_t)layer, 0, 0, 1};
     parc_philox(c, (uint32_t)key, (uint32_t)((uint64_t)key >> 32));
     return parc_key_of(c);
+}
+
+/* The padded length of a row of t attention weights. The index of a weight
+ * counts rows of this length, so it decides each weight's random number. */
+PARC_RANDOM int64_t parc_weight_row(int64_t t)
+{
+    enum { MULTIPLE = 64 };
+    return (t + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
 }
 
 #ifndef __CUDACC__

@@ -89,9 +89,8 @@ void cpu_close_columns(KernelPrinter *c)
     int n = 0;
     for (int a = 0; a < s->naxes; a++)
         n += (s->column >> a & 1) && a != s->pair;
-    for (int i = 0; i < (n ? n : 1); i++) {
+    for (int i = 0; i < (n ? n : 1); i++)
         out_close(c->o);
-    }
 }
 
 /* ---- row pointers -------------------------------------------------------- */

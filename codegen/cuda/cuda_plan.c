@@ -407,7 +407,7 @@ static void set_workspace(CudaPlan *c)
     k->workspace = floats * FLOAT_BYTES;
     c->combine_grid = c->units;
     c->combine_warps = 1;
-    if (!cuda_has_columns(c))
+    if (!cuda_column_totals(c) && !k->ncolumn)
         return;
     c->combine_grid *= divide_up(c->columns, CUDA_WARP);
     while (c->combine_warps < CUDA_WARP && c->combine_warps * 4 < c->parts)

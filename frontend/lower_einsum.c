@@ -15,6 +15,8 @@
 #include "base/text.h"
 #include "frontend/lower.h"
 
+enum { LETTERS = 26 };
+
 /* The letters of one tensor, or of the result. */
 typedef struct Term {
     const char *text; /* as written, for messages */

@@ -191,3 +191,24 @@ Value *ir_boundary(Build *b, Value *x, const char *path, const char *port,
     Attr attr[MAX_ATTRS] = {{.s = path}, {.s = port}, {.i = grad}};
     return ir_value(b, OP_boundary, 1, &x, attr, x->name);
 }
+
+Value *ir_add_state(Build *b, int of, const char *slot, DType t, InitKind init)
+{
+    Program *p = b->p;
+    Param state = p->param.at[of];
+    const char *hint = arena_printf(p->arena, "%s.%s", state.value->name, slot);
+    Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
+    state.name = arena_printf(p->arena, "%s.%s", state.name, slot);
+    state.type.dtype = t;
+    state.init = (Init){.kind = init};
+    state.trainable = state.decay = state.kept = false;
+    state.state_of = of;
+    state.slot = slot;
+    state.alias = NULL;
+    state.file = NULL;
+    state.nalias = state.nfile = 0;
+    Op *op = ir_op_typed(b, OP_param, 0, NULL, attr, 1, &state.type, &hint);
+    state.value = op->out[0];
+    vec_push(p->arena, &p->param, state);
+    return state.value;
+}

@@ -42,7 +42,7 @@ typedef struct RuleText {
     RuleTensor tensor[MAX_TEXT_TENSORS];
     int nbases;
     char base[MAX_BASES]; /* letters of the base factors, in order */
-    bool whole[LETTERS], max[LETTERS];
+    bool whole[SPEC_LETTERS], max[SPEC_LETTERS];
 } RuleText;
 
 /* NULL, or the error in the text. `plain` accepts only einsum specs: single
@@ -51,7 +51,7 @@ const char *rule_text_parse(const char *text, bool plain, RuleText *t);
 
 /* Sizes of letters (0: not bound) and of the dims that "..." matches. */
 typedef struct RuleSizes {
-    int64_t letter[LETTERS];
+    int64_t letter[SPEC_LETTERS];
     int ndots;
     int64_t dots[MAX_DIMS];
 } RuleSizes;

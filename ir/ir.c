@@ -270,6 +270,19 @@ Op *ir_next(const Region *r, const Op *op)
     return op->next;
 }
 
+const Value *ir_find_value(const Region *r, const char *name)
+{
+    for_ops(op, r) {
+        for (int i = 0; i < op->nouts; i++)
+            if (strcmp(op->out[i]->name, name) == 0)
+                return op->out[i];
+        for (int i = 0; op->body && i < op->body->nargs; i++)
+            if (strcmp(op->body->arg[i]->name, name) == 0)
+                return op->body->arg[i];
+    }
+    return NULL;
+}
+
 void ir_walk(Region *r, OpVisit *visit, void *context)
 {
     /* The visitor may remove the op that it is given. */

@@ -260,6 +260,7 @@ typedef struct Module {
 
 typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
 const char *optimizer_title(OptimizerKind kind); /* "AdamW" */
+extern const char *const optimizer_words[]; /* "adamw"; ends with NULL */
 
 /* The learning rate of step t, counted from 1, for an optimizer with lr: lr t /
  * warmup up to step `warmup`; afterwards lr (constant), or from lr to min_lr
@@ -424,6 +425,9 @@ Value *ir_cast(Build *b, Value *x, DType t); /* x itself if it has that type */
 Value *ir_boundary(Build *b, Value *x, const char *path, const char *port,
                    bool grad);
 
+/* Adds a state of parameter `of` with its op; returns the op's result. */
+Value *ir_add_state(Build *b, int of, const char *slot, DType t, InitKind init);
+
 /* An op without inference: the types of results are given. For collectives,
  * loops and the parser. */
 Op *ir_op_typed(Build *b, OpKind kind, int nargs, Value *const *args,
@@ -488,6 +492,9 @@ Op *ir_next(const Region *r, const Op *op);
 /* The same for a visitor, which may remove the op and insert others. */
 typedef void OpVisit(Op *op, void *context);
 void ir_walk(Region *r, OpVisit *visit, void *context);
+/* A value that an op of the region makes, or an argument of its body; NULL:
+ * none has the name. */
+const Value *ir_find_value(const Region *r, const char *name);
 /* How many times an op runs per step: the product of the enclosing trip
  * counts. */
 int64_t ir_trip_count(const Op *op);

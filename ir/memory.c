@@ -5,7 +5,8 @@ const char *const memory_class_words[] = {
     "params",      "grads",     "optimizer", "gathered",
     "activations", "workspace", NULL};
 
-bool address_equal(const Place *a, const Place *b)
+/* Whether both places have the same address in every iteration. */
+static bool address_equal(const Place *a, const Place *b)
 {
     bool same = a->block == b->block && a->nstrides == b->nstrides;
     for (int i = 0; same && i < a->nstrides; i++)

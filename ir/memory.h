@@ -87,8 +87,6 @@ typedef struct MemoryPlan {
     int64_t alignment;   /* offsets are multiples of it */
 } MemoryPlan;
 
-/* Whether both places have the same address in every iteration. */
-bool address_equal(const Place *a, const Place *b);
 /* Whether result i of op is in the memory of operand i, as a gather of shards
  * that the ranks share, a copy to the same place, or an embedding_add of its
  * first operand. */

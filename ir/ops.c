@@ -183,36 +183,34 @@ const char *phase_name(Phase p)
     return name[p];
 }
 
+static const struct {
+    uint32_t sides;
+    const char *name;
+} styles[] = {
+    [STYLE_COLWISE] = {STYLE_INPUTS | STYLE_OUTPUTS, "ColwiseParallel"},
+    [STYLE_ROWWISE] = {STYLE_INPUTS | STYLE_OUTPUTS, "RowwiseParallel"},
+    [STYLE_SEQUENCE] = {STYLE_INPUTS | STYLE_OUTPUTS, "SequenceParallel"},
+    [STYLE_PREPARE_INPUT] = {STYLE_INPUTS, "PrepareModuleInput"},
+    [STYLE_PREPARE_OUTPUT] = {STYLE_OUTPUTS, "PrepareModuleOutput"},
+    [STYLE_PREPARE_INPUT_OUTPUT] = {STYLE_INPUTS | STYLE_OUTPUTS,
+                                    "PrepareModuleInputOutput"},
+    [STYLE_PARAMETER] = {0, "Parameter"},
+};
+
 uint32_t style_sides(StyleKind k)
 {
-    static const uint32_t sides[] = {
-        [STYLE_COLWISE] = STYLE_INPUTS | STYLE_OUTPUTS,
-        [STYLE_ROWWISE] = STYLE_INPUTS | STYLE_OUTPUTS,
-        [STYLE_SEQUENCE] = STYLE_INPUTS | STYLE_OUTPUTS,
-        [STYLE_PREPARE_INPUT] = STYLE_INPUTS,
-        [STYLE_PREPARE_OUTPUT] = STYLE_OUTPUTS,
-        [STYLE_PREPARE_INPUT_OUTPUT] = STYLE_INPUTS | STYLE_OUTPUTS,
-        [STYLE_PARAMETER] = 0,
-    };
-    return sides[k];
+    return styles[k].sides;
 }
 
 const char *style_name(StyleKind k)
 {
-    static const char *const name[] = {
-        [STYLE_COLWISE] = "ColwiseParallel",
-        [STYLE_ROWWISE] = "RowwiseParallel",
-        [STYLE_SEQUENCE] = "SequenceParallel",
-        [STYLE_PREPARE_INPUT] = "PrepareModuleInput",
-        [STYLE_PREPARE_OUTPUT] = "PrepareModuleOutput",
-        [STYLE_PREPARE_INPUT_OUTPUT] = "PrepareModuleInputOutput",
-        [STYLE_PARAMETER] = "Parameter",
-    };
-    return name[k];
+    return styles[k].name;
 }
 
 /* ORDER Offload: word k is bit 1 << k. */
 const char *const offload_words[] = {"optimizer", "parameters", NULL};
+
+const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
 
 const char *optimizer_title(OptimizerKind k)
 {

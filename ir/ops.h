@@ -13,7 +13,7 @@ typedef enum OpKind {
     OP_COUNT
 } OpKind;
 
-enum { LETTERS = 26 }; /* for the dims in specs of einsums and in rules */
+enum { SPEC_LETTERS = 26 }; /* for the dims in specs of einsums and in rules */
 
 typedef struct OpInfo {
     const char *name;

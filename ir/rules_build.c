@@ -241,10 +241,10 @@ static void build_text(Builder *b)
                                n ? n->i : 0, &sizes);
     if (fault)
         bug("%s '%s': %s", op_info(b->op->kind)->name, rule, fault);
-    int letter[LETTERS], dots[MAX_DIMS];
+    int letter[SPEC_LETTERS], dots[MAX_DIMS];
     for (int i = 0; i < sizes.ndots; i++)
         dots[i] = sizes.dots[i] == 1 ? -1 : new_factor(r, sizes.dots[i]);
-    for (int i = 0; i < LETTERS; i++) {
+    for (int i = 0; i < SPEC_LETTERS; i++) {
         letter[i] = sizes.letter[i] <= 1 ? -1 : new_factor(r, sizes.letter[i]);
         if (letter[i] < 0)
             continue;

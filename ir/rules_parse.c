@@ -94,7 +94,7 @@ static const char *parse_rule_notes(const char *s, RuleText *t)
         while (is_letter(*s))
             s++;
         size_t n = (size_t)(s - word);
-        for (s = skip_blanks(s); is_letter(*s); s = skip_blanks(s + 1)) {
+        for (s = skip_blanks(s); is_letter(*s); s = skip_blanks(s + 1))
             if (n == 5 && memcmp(word, "whole", n) == 0)
                 t->whole[*s - 'a'] = true;
             else if (n == 3 && memcmp(word, "max", n) == 0)
@@ -103,7 +103,6 @@ static const char *parse_rule_notes(const char *s, RuleText *t)
                 t->base[t->nbases++] = *s;
             else
                 return "a note is not whole, base or max";
-        }
     }
     return NULL;
 }

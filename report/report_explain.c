@@ -96,25 +96,6 @@ static void explain_collective(Out *o, const Program *p,
                  operand_is_shard(op, i) ? ", computed as a shard" : "");
 }
 
-/* Finds a value by name in a region and the regions inside it. */
-static const Value *find_value(const Region *r, const char *name)
-{
-    for (int i = 0; i < r->nargs; i++)
-        if (!strcmp(r->arg[i]->name, name))
-            return r->arg[i];
-    for (const Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nouts; i++)
-            if (!strcmp(op->out[i]->name, name))
-                return op->out[i];
-        if (op->body) {
-            const Value *v = find_value(op->body, name);
-            if (v)
-                return v;
-        }
-    }
-    return NULL;
-}
-
 static bool called(const Param *pm, const char *name)
 {
     bool found = explain_names(pm, pm->name, name);
@@ -171,7 +152,7 @@ static bool explain_label(Out *o, const Program *p, const char *name)
 
 static bool explain_named_value(Out *o, const Program *p, const char *name)
 {
-    const Value *v = find_value(p->step, name);
+    const Value *v = ir_find_value(p->step, name);
     if (v)
         explain_value(o, p, v);
     return v != NULL;

@@ -250,25 +250,9 @@ const double *interp_param(Interp *in, int param)
     return in->after[param] = after;
 }
 
-static const Value *find_value(const Region *r, const char *name)
-{
-    for (int i = 0; i < r->nargs; i++)
-        if (strcmp(r->arg[i]->name, name) == 0)
-            return r->arg[i];
-    for (const Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nouts; i++)
-            if (strcmp(op->out[i]->name, name) == 0)
-                return op->out[i];
-        const Value *v = op->body ? find_value(op->body, name) : NULL;
-        if (v)
-            return v;
-    }
-    return NULL;
-}
-
 const double *interp_value(Interp *in, const char *name, Type *type)
 {
-    const Value *v = find_value(in->p->step, name);
+    const Value *v = ir_find_value(in->p->step, name);
     if (!v || !in->slot[v->id].at)
         return NULL;
     if (type)

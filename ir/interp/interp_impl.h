@@ -112,9 +112,6 @@ LocalEval interp_random, interp_split_key;
 double interp_uniform(double key, int64_t site, int64_t index);
 
 /* ---- interp_place.c: global tensors, parts and collectives ---- */
-/* For each element of the rank's part of a value of that type: its position in
- * the global tensor, or -1 for padding. */
-int64_t *interp_positions(Interp *in, const Type *t, int64_t rank);
 /* Assembles the global tensor from all ranks' parts; splits it into parts (of a
  * type without Partial axes). */
 void interp_assemble(Interp *in, const Type *t, const double *parts,

@@ -56,7 +56,9 @@ static int64_t flat_part(const Interp *in, const Type *t, int64_t rank)
     return part;
 }
 
-int64_t *interp_positions(Interp *in, const Type *t, int64_t rank)
+/* For each element of the rank's part of a value of that type: its position in
+ * the global tensor, or -1 for padding. */
+static int64_t *positions_of(Interp *in, const Type *t, int64_t rank)
 {
     Shape s;
     interp_shape(in, t, &s);
@@ -112,7 +114,7 @@ void interp_assemble(Interp *in, const Type *t, const double *parts,
     for (int64_t rank = 0; rank < in->ranks; rank++) {
         if (!interp_is_first(in, rank, t, AX_R, NULL, AX_R))
             continue;
-        int64_t *at = interp_positions(in, t, rank);
+        int64_t *at = positions_of(in, t, rank);
         for (int64_t i = 0; i < s.n; i++) {
             double x = parts[rank * s.n + i];
             if (at[i] >= 0 && by_max)
@@ -130,7 +132,7 @@ void interp_split(Interp *in, const Type *t, const double *global,
     Shape s;
     interp_shape(in, t, &s);
     for (int64_t rank = 0; rank < in->ranks; rank++) {
-        int64_t *at = interp_positions(in, t, rank);
+        int64_t *at = positions_of(in, t, rank);
         for (int64_t i = 0; i < s.n; i++)
             parts[rank * s.n + i] = at[i] >= 0 ? global[at[i]] : 0;
         free(at);
@@ -182,7 +184,7 @@ void interp_check_padding(Interp *in, const Op *op, const Type *t,
     Shape s;
     interp_shape(in, t, &s);
     for (int64_t rank = 0; rank < in->ranks; rank++) {
-        int64_t *at = interp_positions(in, t, rank);
+        int64_t *at = positions_of(in, t, rank);
         for (int64_t i = 0; i < s.n; i++)
             if (at[i] < 0 && parts[rank * s.n + i] != 0)
                 interp_fail(in, op, "padding %lld of rank %lld is %.17g",
@@ -288,7 +290,7 @@ static void gather_part(Interp *in, const Move *m, int64_t rank, int64_t group)
         return; /* equal to the first rank's */
     Local part = interp_local(in, m->from, rank);
     bool by_max = maximum_on(in, m->axes, &m->from->type);
-    int64_t *at = interp_positions(in, &m->from->type, rank);
+    int64_t *at = positions_of(in, &m->from->type, rank);
     for (int64_t i = 0; i < part.shape->n; i++) {
         if (at[i] < 0)
             continue;
@@ -308,7 +310,7 @@ static void deliver_part(Interp *in, const Move *m, int64_t rank, int64_t group)
 {
     Local part = interp_local(in, m->to, rank);
     bool has_share = first_on(in, m->axes, rank, &m->to->type, AX_P);
-    int64_t *at = interp_positions(in, &m->to->type, rank);
+    int64_t *at = positions_of(in, &m->to->type, rank);
     for (int64_t i = 0; i < part.shape->n; i++) {
         if (at[i] < 0 || !has_share)
             continue;

@@ -241,12 +241,11 @@ static void parse_body(Parser *s, Op *op, Draft *d, int depth)
     VEC(Value *) yield = {0};
     if (op->kind != OP_early)
         parse_expect_word(s, "yield");
-    if (!parse_is(s, '}')) {
+    if (!parse_is(s, '}'))
         do {
             Value *v = parse_use(s);
             vec_push(s->arena, &yield, v);
         } while (parse_take(s, ','));
-    }
     parse_expect(s, '}');
     op->body->yield = yield.at;
     op->body->nyields = yield.n;

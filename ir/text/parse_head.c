@@ -87,7 +87,7 @@ static void parse_train(Parser *s)
     t->precision = parse_dtype(s);
     parse_expect_key(s, "optimizer");
     t->optimizer =
-        (OptimizerKind)parse_choice(s, ir_optimizer_words, "an optimizer");
+        (OptimizerKind)parse_choice(s, optimizer_words, "an optimizer");
     t->lr = keyed_number(s, "lr");
     t->beta1 = keyed_number(s, "beta1");
     t->beta2 = keyed_number(s, "beta2");

@@ -193,12 +193,11 @@ int parse_strings(Parser *s, const char *const **list)
 {
     VEC(const char *) v = {0};
     parse_expect(s, '(');
-    if (!parse_is(s, ')')) {
+    if (!parse_is(s, ')'))
         do {
             const char *text = parse_string(s);
             vec_push(s->arena, &v, text);
         } while (parse_take(s, ','));
-    }
     parse_expect(s, ')');
     *list = v.at;
     return v.n;
@@ -302,13 +301,12 @@ Type parse_type(Parser *s)
     Type t = {.dtype = parse_dtype(s)};
     parse_expect(s, '[');
     parse_dims(s, &t);
-    for (size_t i = 0; i < sizeof marks / sizeof *marks;) {
+    for (size_t i = 0; i < sizeof marks / sizeof *marks;)
         if (parse_take(s, marks[i].mark)) {
             place_axis(s, &t, (AxisPlace){(uint8_t)marks[i].kind, 0, 0});
             i = 0;
         } else {
             i++;
         }
-    }
     return t;
 }

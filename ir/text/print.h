@@ -36,7 +36,6 @@ void print_head(Printer *w);
 /* The words of the header, in the order of their enums; NULL ends a list. */
 extern const char *const ir_stage_words[];
 extern const char *const ir_init_words[];
-extern const char *const ir_optimizer_words[];
 extern const char *const ir_schedule_words[];
 extern const char *const ir_layout_words[];
 

@@ -38,7 +38,7 @@ static void print_train(Printer *w)
     const Train *t = &w->p->train;
     out(w->o, "train batch=%lld seq=%lld precision=%s optimizer=%s",
         (long long)t->batch, (long long)t->seq, dtype_name(t->precision),
-        ir_optimizer_words[t->optimizer]);
+        optimizer_words[t->optimizer]);
     print_number(w, "lr", t->lr);
     print_number(w, "beta1", t->beta1);
     print_number(w, "beta2", t->beta2);

@@ -120,11 +120,6 @@ void pass_autodiff(Program *p, const TargetInfo *t)
     if (p->purpose != FOR_TRAINING)
         return;
     Value *loss = find_loss(p);
-    if (loss->type.ndim != 0 || !dtype_is_float(loss->type.dtype)) {
-        diag_error(p->diag, loss->loc, "the loss must be a scalar, not %s",
-                   type_text(p->arena, &loss->type, &p->mesh));
-        return;
-    }
     Autodiff a = {.p = p, .nvalues = p->nvalues};
     a.flows = autodiff_flow(p, loss);
     a.terms = NEW_ARRAY(p->arena, Terms, p->nvalues);

@@ -44,8 +44,6 @@ Value *autodiff_collect(Frame *f, Value *v);
 /* The value of the backward region that holds forward value v: saved, passed
  * on or recomputed. */
 Value *autodiff_use(Frame *f, Value *v);
-/* Whether v is a parameter, or one layer of a stacked parameter. */
-bool autodiff_is_param(const Value *v);
 
 /* autodiff.c: builds the backward ops of every op of the region, last op first. */
 void autodiff_region(Frame *f, Region *r);

@@ -69,31 +69,6 @@ static Value *put_clip(Build *b, Value *norm)
     return ir_value(b, OP_minimum, 2, args, NULL, "clip_factor");
 }
 
-static Value *add_state(Build *b, int of, const char *slot)
-{
-    Program *p = b->p;
-    Param state = p->param.at[of];
-
-    state.name = arena_printf(p->arena, "%s.%s", state.name, slot);
-    state.init = (Init){.kind = INIT_ZEROS};
-    state.type.dtype = DT_F32;
-    state.trainable = false;
-    state.decay = false;
-    state.state_of = of;
-    state.slot = slot;
-    state.alias = NULL;
-    state.nalias = 0;
-    state.file = NULL;
-    state.nfile = 0;
-    Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
-    const char *hint =
-        arena_printf(p->arena, "%s.%s", p->param.at[of].value->name, slot);
-    Op *op = ir_op_typed(b, OP_param, 0, NULL, attr, 1, &state.type, &hint);
-    state.value = op->out[0];
-    vec_push(p->arena, &p->param, state);
-    return state.value;
-}
-
 static void put_assign(Build *b, int param, Value *v)
 {
     Attr attr[MAX_ATTRS] = {{.i = param}};
@@ -121,7 +96,7 @@ static void put_update(Build *b, int param, Value *grad, Value **args)
     b->loc = p->param.at[param].loc;
     b->path = module_path(p->arena, p->param.at[param].name);
     for (int i = 0; i < slots.n; i++)
-        args[n++] = add_state(b, param, slots.slot[i]);
+        args[n++] = ir_add_state(b, param, slots.slot[i], DT_F32, INIT_ZEROS);
     Attr attr[MAX_ATTRS] = {{.i = param}};
     const char *hint = arena_printf(p->arena, "%s.new", args[UPDATE_PARAM]->name);
     Op *op = ir_op(b, OP_update, n, args, attr, hint);

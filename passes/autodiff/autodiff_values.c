@@ -32,6 +32,18 @@ static Value *use_argument(Frame *f, Value *v)
     return ir_loop_add_free(p, f->backward, outside);
 }
 
+/* Whether v is a parameter, or one layer of a stacked parameter. */
+static bool is_param(const Value *v)
+{
+    while (v->def == NULL) {
+        const Op *loop = v->region->owner;
+        if (loop == NULL || loop->kind != OP_loop || v->index < loop->ncarry)
+            return false;
+        v = loop->arg[v->index];
+    }
+    return v->def->kind == OP_param;
+}
+
 /* Whether the backward body recomputes an op instead of saving its result:
  * constants, random numbers and low-precision copies of parameters. */
 static bool is_repeated(const Op *op)
@@ -40,7 +52,7 @@ static bool is_repeated(const Op *op)
         return true;
     if (op->phase == PH_INIT || op->nargs == 0)
         return op->body == NULL;
-    return op->kind == OP_cast && autodiff_is_param(op->arg[0]);
+    return op->kind == OP_cast && is_param(op->arg[0]);
 }
 
 static Value *repeat(Frame *f, Value *v)
@@ -74,17 +86,6 @@ Value *autodiff_use(Frame *f, Value *v)
     return seen;
 }
 
-bool autodiff_is_param(const Value *v)
-{
-    while (v->def == NULL) {
-        const Op *loop = v->region->owner;
-        if (loop == NULL || loop->kind != OP_loop || v->index < loop->ncarry)
-            return false;
-        v = loop->arg[v->index];
-    }
-    return v->def->kind == OP_param;
-}
-
 /* ---- gradient terms ---- */
 
 /* Casting a gradient to a narrow type and back only loses bits: the sum that
@@ -98,7 +99,9 @@ static Value *cast_back(Build *b, Value *d, DType t)
     return ir_cast(b, d, t);
 }
 
-Value *gradient_fit(Build *b, Value *d, const Type *t)
+/* Sums d over the dims that were broadcast from t's shape to d's, and casts the
+ * sum to t's dtype. */
+static Value *fit_type(Build *b, Value *d, const Type *t)
 {
     AttrList dims = {0};
     int lead = d->type.ndim - t->ndim;
@@ -156,7 +159,7 @@ void autodiff_name(Frame *f, Value *d, const Value *of)
 static bool is_param_copy(const Value *v)
 {
     return v->def != NULL && v->def->kind == OP_cast &&
-           autodiff_is_param(v->def->arg[0]);
+           is_param(v->def->arg[0]);
 }
 
 void autodiff_give(Frame *f, Value *v, Value *d)
@@ -170,7 +173,7 @@ void autodiff_give(Frame *f, Value *v, Value *d)
     if (is_param_copy(v))
         v = v->def->arg[0];
     if (!type_same_shape(&d->type, &v->type) || d->type.dtype != v->type.dtype)
-        d = gradient_fit(&f->b, d, &v->type);
+        d = fit_type(&f->b, d, &v->type);
     autodiff_name(f, d, v);
     vec_push(a->p->arena, &a->terms[v->id], d);
 }

@@ -29,7 +29,7 @@ enum { RESULT = 2 };
 typedef struct Einsum {
     char letter[3][MAX_DIMS + 1]; /* both operands, the result */
     Value *arg[2];
-    int64_t size[LETTERS];
+    int64_t size[SPEC_LETTERS];
 } Einsum;
 
 static bool has(const Einsum *e, int i, char letter)

@@ -27,10 +27,6 @@ GradientRule *gradient_rule(OpKind kind);
 /* Whether operand i can have a gradient: false for indices and conditions. */
 bool gradient_passes(OpKind kind, int i);
 
-/* Sums d over the dims that were broadcast from t's shape to d's, and casts the
- * sum to t's dtype. */
-Value *gradient_fit(Build *b, Value *d, const Type *t);
-
 /* A zero of t's shape: a `full`; for a stacked tensor a loop of them. */
 Value *gradient_zero(Build *b, const Type *t, DType dtype);
 

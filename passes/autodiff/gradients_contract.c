@@ -36,12 +36,11 @@ static Value *einsum_gradient(Gradient *g, const EinsumSpec *s, int i)
     Type narrow = *x;
     int n = 0;
 
-    for (int k = 0; mine[k] != '\0'; k++) {
+    for (int k = 0; mine[k] != '\0'; k++)
         if (strchr(s->result, mine[k]) || strchr(other, mine[k]))
             kept[n++] = mine[k];
         else
             narrow.dim[k] = 1;
-    }
     kept[n] = '\0';
     const char *spec = arena_printf(a, "%s,%s->%s", s->result, other, kept);
     Value *d = einsum_build(g->b, spec, gradient_dtype(g, i), g->d,

@@ -125,28 +125,11 @@ static void read_copy(const Copies *c, Value *v, Value *copy)
 
 static Value *add_copy(Program *p, int of, DType type)
 {
-    Param copy = p->param.at[of];
-    const Value *whole = copy.value;
-    const Op *def = whole->def;
-    const char *word = dtype_name(type);
-    copy.name = arena_printf(p->arena, "%s.%s", copy.name, word);
-    copy.type.dtype = type;
-    copy.init = (Init){.kind = INIT_COPY};
-    copy.trainable = copy.decay = copy.kept = false;
-    copy.state_of = of;
-    copy.slot = word;
-    copy.alias = NULL;
-    copy.nalias = 0;
-    copy.file = NULL;
-    copy.nfile = 0;
-    Build b = ir_build_at(p, def, def->next);
-    Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
-    const char *hint = arena_printf(p->arena, "%s.%s", whole->name, word);
-    copy.value =
-        ir_op_typed(&b, OP_param, 0, NULL, attr, 1, &copy.type, &hint)->out[0];
-    memcpy(copy.value->why, whole->why, sizeof whole->why);
-    vec_push(p->arena, &p->param, copy);
-    return copy.value;
+    const Value *whole = p->param.at[of].value;
+    Build b = ir_build_at(p, whole->def, whole->def->next);
+    Value *copy = ir_add_state(&b, of, dtype_name(type), type, INIT_COPY);
+    memcpy(copy->why, whole->why, sizeof whole->why);
+    return copy;
 }
 
 /* Assigns the copy where the parameter is assigned. */

@@ -45,8 +45,10 @@
 
 #include "ir/analysis/alias.h"
 
-
-bool offload_takes(const Program *p, const TargetInfo *t, const Param *pm)
+/* Whether the plan's `offload` names the parameter or state, the target has
+ * device memory, and the tensor's unit does not stay gathered. A low-precision
+ * copy is offloaded with its parameter. */
+static bool takes(const Program *p, const TargetInfo *t, const Param *pm)
 {
     bool state = pm->state_of >= 0 && pm->init.kind != INIT_COPY;
     uint32_t bit = state ? OFFLOAD_OPTIMIZER : OFFLOAD_PARAMETERS;
@@ -58,7 +60,7 @@ bool offload_takes_update(const Program *p, const TargetInfo *t, int param)
 {
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        if ((i == param || pm->state_of == param) && offload_takes(p, t, pm))
+        if ((i == param || pm->state_of == param) && takes(p, t, pm))
             return true;
     }
     return false;
@@ -228,7 +230,7 @@ void pass_offload(Program *p, const TargetInfo *t)
 {
     bool any = false;
     for (int i = 0; i < p->param.n; i++)
-        any |= p->param.at[i].host = offload_takes(p, t, &p->param.at[i]);
+        any |= p->param.at[i].host = takes(p, t, &p->param.at[i]);
     if (!any)
         return;
     visit_region(p, p->step);

@@ -219,15 +219,6 @@ static void find_members(Units *u)
     }
 }
 
-static void number_ops(const Region *r, int *place, int *n)
-{
-    for (const Op *op = r->first; op; op = op->next) {
-        place[op->id] = (*n)++;
-        if (op->body)
-            number_ops(op->body, place, n);
-    }
-}
-
 static Units find_units(Storage *s)
 {
     Arena *a = s->p->arena;
@@ -236,7 +227,8 @@ static Units find_units(Storage *s)
     Units u = {.s = s, .uses = uses_find(s->p),
                .place = NEW_ARRAY(a, int, nops),
                .started = NEW_ARRAY(a, int, nops)};
-    number_ops(s->p->step, u.place, &n);
+    for_ops(op, s->p->step)
+        u.place[op->id] = n++;
     find_members(&u);
     for (uint32_t id = 0; id < nops; id++)
         u.started[id] = NO_UNIT;

@@ -31,7 +31,7 @@ typedef struct Tensor {
 /* An einsum's letters, as they are or after transposes. */
 typedef struct Form {
     Tensor tensor[TENSORS]; /* both operands, the result */
-    int64_t size[LETTERS];  /* on one rank */
+    int64_t size[SPEC_LETTERS];  /* on one rank */
 } Form;
 
 static const Value *tensor_value(const Op *op, int i)
@@ -214,7 +214,7 @@ typedef VEC(Loc) LocList;
 static double count_terms(const Form *f)
 {
     double terms = 1;
-    for (int i = 0; i < LETTERS; i++)
+    for (int i = 0; i < SPEC_LETTERS; i++)
         terms *= f->size[i] ? (double)f->size[i] : 1;
     return terms;
 }

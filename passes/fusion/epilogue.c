@@ -309,24 +309,14 @@ static void take_in_bias_grad(Pass *s, Op *sum)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-typedef VEC(Op *) OpVec;
-
-static void collect_kind(Pass *s, Region *r, OpKind kind, OpVec *all)
-{
-    for (Op *op = r->first; op; op = op->next) {
-        if (op->body)
-            collect_kind(s, op->body, kind, all);
-        else if (op->kind == kind)
-            vec_push(s->p->arena, all, op);
-    }
-}
-
 /* Calls `take` for all ops of a kind. It may remove the op that it is called
  * for, but no other op of the kind. */
 static void each_of_kind(Pass *s, OpKind kind, void take(Pass *, Op *))
 {
-    OpVec all = {0};
-    collect_kind(s, s->p->step, kind, &all);
+    VEC(Op *) all = {0};
+    for_ops(op, s->p->step)
+        if (op->kind == kind)
+            vec_push(s->p->arena, &all, op);
     for (int i = 0; i < all.n; i++)
         take(s, all.at[i]);
 }

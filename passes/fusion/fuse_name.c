@@ -120,13 +120,6 @@ static const char *parameter(const Program *p, const OpList *ops)
     return NULL;
 }
 
-static const char *optimizer_name(OptimizerKind kind)
-{
-    static const char *const name[] = {
-        [OPT_SGD] = "sgd", [OPT_ADAM] = "adam", [OPT_ADAMW] = "adamw"};
-    return name[kind];
-}
-
 static const char *phase_suffix(const OpList *ops)
 {
     bool back = false, forward = false;
@@ -161,7 +154,7 @@ static const char *compose_name(Program *p, const OpList *ops)
     Arena *a = p->arena;
     const char *param = parameter(p, ops);
     if (ops->at[0]->phase == PH_OPTIMIZER && param && ops->n > 1)
-        return arena_printf(a, "%s %s", optimizer_name(p->train.optimizer),
+        return arena_printf(a, "%s %s", optimizer_words[p->train.optimizer],
                             param);
     const char *label = what(a, ops);
     const char *module = last_name(a, common_path(ops));

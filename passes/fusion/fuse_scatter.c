@@ -68,21 +68,13 @@ static void make_shard(Program *p, Op *scatter, int i)
     ir_remove(einsum);
 }
 
-static void visit(const Shards *s, Region *r)
-{
-    for (Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_loop)
-            visit(s, op->body);
-        for (int i = 0; is_unit_scatter(op) && i < op->nargs; i++)
-            if (is_shard(s, op, i))
-                make_shard(s->p, op, i);
-    }
-}
-
 void pass_fuse_scatter(Program *p, const TargetInfo *t)
 {
     if (!t->makes_shards)
         return;
     Shards s = {p, t, uses_find(p)};
-    visit(&s, p->step);
+    for_ops(op, p->step)
+        for (int i = 0; is_unit_scatter(op) && i < op->nargs; i++)
+            if (is_shard(&s, op, i))
+                make_shard(p, op, i);
 }

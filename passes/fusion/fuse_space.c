@@ -38,7 +38,7 @@ bool fuse_is_expensive(OpKind kind)
     return false;
 }
 
-const SpaceValue *space_value(const Space *s, const Value *v)
+static const SpaceValue *space_value(const Space *s, const Value *v)
 {
     for (int i = 0; i < s->nvalues; i++)
         if (s->value[i].value == v)

@@ -84,8 +84,6 @@ int fuse_local_dims(const Program *p, const Type *t, int64_t dim[SPACE_DIMS]);
 const char *space_build(Arena *a, const Program *p, int nops, Op *const *ops,
                         const bool *stored, Space *s);
 
-const SpaceValue *space_value(const Space *s, const Value *v);
-
 /* Whether an expensive op would be recomputed for every row. */
 bool space_repeats_expensive(const Space *s);
 

@@ -261,19 +261,15 @@ static void search_value(Search *s, const Value *v)
 
 /* ---- reasons ------------------------------------------------------------- */
 
-static bool same_place(AxisPlace x, AxisPlace y)
-{
-    return x.kind == y.kind && x.dim == y.dim && x.order == y.order;
-}
-
-const char *placement_change(const Program *p, const Value *v,
-                             const Placement *to)
+/* "tp P -> R": the axes on which v's placement differs from `to`. */
+static const char *placement_change(const Program *p, const Value *v,
+                                    const Placement *to)
 {
     Out o;
     int n = 0;
     out_init(&o, p->arena);
     for (int a = 0; a < p->mesh.n; a++)
-        if (!same_place(v->type.place.ax[a], to->ax[a]))
+        if (!axis_place_equal(v->type.place.ax[a], to->ax[a]))
             out(&o, "%s%s %s -> %s", n++ ? ", " : "", p->mesh.name[a],
                 axis_place_text(p->arena, v->type.place.ax[a]),
                 axis_place_text(p->arena, to->ax[a]));
@@ -326,7 +322,7 @@ static Why why_change(const Origins *o, Implied x, const char *text)
 {
     Why found = why_is(text, x.op ? x.op->loc : x.from->loc);
     for (int a = 0; a < o->p->mesh.n; a++) {
-        if (same_place(x.from->type.place.ax[a], x.to->ax[a]))
+        if (axis_place_equal(x.from->type.place.ax[a], x.to->ax[a]))
             continue;
         x.axis = a;
         x.p = o->p;
@@ -346,7 +342,7 @@ Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
     layout_of_boundary(p, op, by_axis);
     for (int a = 0; a < p->mesh.n; a++) {
         const Style *s = by_axis[a].style;
-        if (s && !same_place(from->type.place.ax[a], to->ax[a]))
+        if (s && !axis_place_equal(from->type.place.ax[a], to->ax[a]))
             return (Why){.text = arena_printf(
                              p->arena, "%s%s: %s",
                              op_attr(op, "grad").i ? "gradient of " : "",

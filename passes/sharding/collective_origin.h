@@ -37,10 +37,6 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *from,
  * placement of `like`. */
 Why origin_of_carry(const Origins *o, const Value *from, const Value *like);
 
-/* "tp P -> R": the axes on which v's placement differs from `to`. */
-const char *placement_change(const Program *p, const Value *v,
-                             const Placement *to);
-
 /* ---- plan_advice.c ------------------------------------------------------- */
 
 /* A conversion that no style requires. `op` is NULL if a loop carries the

@@ -45,7 +45,7 @@ bool path_glob(const char *pattern, size_t n, const char *text, size_t k)
 {
     size_t p = 0, t = 0, star = SIZE_MAX, rest = 0;
 
-    while (t < k) {
+    while (t < k)
         if (p < n && pattern[p] == '*') {
             star = p++;
             rest = t;
@@ -58,7 +58,6 @@ bool path_glob(const char *pattern, size_t n, const char *text, size_t k)
         } else {
             return false;
         }
-    }
     while (p < n && pattern[p] == '*')
         p++;
     return p == n;

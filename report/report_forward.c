@@ -82,11 +82,10 @@ void report_forward(Out *o, const Program *p)
     for (int k = 0; k < PURPOSES; k++) {
         if (!p->forward[k])
             continue;
-        if (!any) {
+        if (!any)
             out_line(o,
                      "\nForward programs (they run between training steps, in "
                      "the same memory)");
-        }
         any = true;
         program(o, p->forward[k]);
     }

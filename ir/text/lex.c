@@ -29,7 +29,7 @@ static bool is_digit(char c)
 
 static void skip_space(Parser *s)
 {
-    for (; s->at < s->end; s->at++) {
+    for (; s->at < s->end; s->at++)
         if (*s->at == '\n') {
             s->line++;
             s->line_start = s->at + 1;
@@ -40,7 +40,6 @@ static void skip_space(Parser *s)
         } else if (*s->at != ' ' && *s->at != '\t' && *s->at != '\r') {
             return;
         }
-    }
 }
 
 enum { MAX_SPAN = 60000 }; /* of a Loc, which has 16 bits for it */

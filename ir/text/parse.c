@@ -27,11 +27,10 @@ static Name parse_name(Parser *s)
 static Why parse_why(Parser *s)
 {
     Why why = {0};
-    if (parse_take_word(s, "follows")) {
+    if (parse_take_word(s, "follows"))
         why.follows = parse_name(s).text;
-    } else {
+    else
         why.text = parse_string(s);
-    }
     if (parse_take_key(s, "removed"))
         why.removed_by = parse_word(s, "a pass");
     if (parse_take_word(s, "help"))

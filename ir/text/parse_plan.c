@@ -134,7 +134,7 @@ void parse_plan(Parser *s)
     parse_expect_key(s, "axes");
     plan->tensor_axes = parse_axes(s);
     plan->loc = parse_loc(s);
-    while (!s->failed) {
+    while (!s->failed)
         if (parse_take_word(s, "style")) {
             Style style = parse_style(s);
             vec_push(s->arena, &styles, style);
@@ -149,7 +149,6 @@ void parse_plan(Parser *s)
         } else {
             break;
         }
-    }
     plan->style = styles.at;
     plan->nstyles = styles.n;
     plan->unit = units.at;

@@ -193,13 +193,12 @@ static void visit_region(Program *p, Region *r)
         next = op->next;
         visit_op(&o, op);
     }
-    for (int i = 0; i < o.fetch.n; i++) {
+    for (int i = 0; i < o.fetch.n; i++)
         if (r->owner && (is_slice_argument(o.fetch.at[i]->arg[0]) ||
                          fetch_gather(o.fetch.at[i])))
             set_prefetch(o.fetch.at[i]);
         else
             move_ahead(&o, o.fetch.at[i]);
-    }
 }
 
 /* ---- stores -------------------------------------------------------------- */

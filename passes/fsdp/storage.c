@@ -43,14 +43,13 @@
 /* Updates the types of ops that read the gradients' shards. */
 static void retype_tail(Program *p)
 {
-    for (Op *op = p->step->first; op; op = op->next) {
+    for (Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_finish_grad) {
             op->out[0]->type = op->arg[0]->type;
         } else if (op->kind == OP_update) {
             for (int i = 0; i < op->nouts; i++)
                 op->out[i]->type = update_old(p, op, i)->type;
         }
-    }
 }
 
 static void shard_params(Storage *s)

@@ -104,7 +104,7 @@ static void mark_behind(FlowGraph *g, int sink)
 
     g->behind[sink] = true;
     g->queue[n++] = sink;
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < n; k++)
         for (int e = g->first[g->queue[k]]; e >= 0; e = g->edge.at[e].next) {
             int from = g->edge.at[e].to;
             if (g->edge.at[e ^ 1].left > 0 && !g->behind[from]) {
@@ -112,7 +112,6 @@ static void mark_behind(FlowGraph *g, int sink)
                 g->queue[n++] = from;
             }
         }
-    }
 }
 
 int64_t flow_run(FlowGraph *g, int source, int sink)

@@ -192,10 +192,9 @@ static bool may_start_carry(const Schedule *s, const Op *loop, int i)
 
 static void start_carries(Schedule *s, Op *loop)
 {
-    for (int i = 0; i < loop->ncarry; i++) {
+    for (int i = 0; i < loop->ncarry; i++)
         if (!may_start_carry(s, loop, i))
             loop->arg[i] = copy_before(s, loop->arg[i], loop->region, loop);
-    }
 }
 
 /* Copies stacked yields that are arguments at the start of the body, before a

@@ -48,7 +48,7 @@ static bool makes_weight(const Marks *k, const Op *op)
 
 static void mark_weights(Marks *k, const Region *r)
 {
-    for (const Op *op = r->first; op; op = op->next) {
+    for (const Op *op = r->first; op; op = op->next)
         if (op->body) {
             for (int i = op->ncarry; i < op->nargs; i++)
                 k->weight[op->body->arg[i]->id] = k->weight[op->arg[i]->id];
@@ -57,7 +57,6 @@ static void mark_weights(Marks *k, const Region *r)
             for (int i = 0; i < op->nouts; i++)
                 k->weight[op->out[i]->id] = true;
         }
-    }
 }
 
 static bool uses_parameter(const Marks *k, const Op *op)
@@ -111,12 +110,11 @@ static void mark_loop(Marks *k, const Op *loop)
 
 static void mark_followed(Marks *k, const Region *r)
 {
-    for (const Op *op = r->last; op; op = op->prev) {
+    for (const Op *op = r->last; op; op = op->prev)
         if (op->body)
             mark_loop(k, op);
         else
             mark_op(k, op);
-    }
 }
 
 void origins_find(Origins *o, Program *p)

@@ -312,7 +312,7 @@ static void partition_loop(Partition *c, Op *loop)
 
 static void partition_region(Partition *c, Region *r)
 {
-    for (Op *op = r->first; op; op = op->next) {
+    for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop)
             partition_loop(c, op);
         else if (op->kind == OP_boundary)
@@ -321,7 +321,6 @@ static void partition_region(Partition *c, Region *r)
             partition_fixed(c, op);
         else
             partition_by_rule(c, op);
-    }
 }
 
 void pass_partition(Program *p, const TargetInfo *t)

@@ -442,12 +442,11 @@ void splits_choose(Splits *s, const Op *op, const Demands *demand,
     const Mesh *m = &s->p->mesh;
     if (now)
         consider_split(&y, now->split);
-    for (int a = 0; a < m->n; a++) {
+    for (int a = 0; a < m->n; a++)
         if (m->size[a] == 1)
             only_none(&y.axis[a]);
         else
             find_candidates(op, y.r, a, demand, &y.axis[a]);
-    }
     combine(&y);
     if (isinf(best->seconds))
         bug("op %s of %s cannot be placed", op_info(op->kind)->name,

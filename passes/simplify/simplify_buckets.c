@@ -91,7 +91,7 @@ static void collect_bucket(Bucket *b, Op *lead)
     b->member.n = b->delayed.n = 0;
     vec_push(b->p->arena, &b->member, lead);
     mark(b, lead);
-    for (Op *op = lead->next; op; op = op->next) {
+    for (Op *op = lead->next; op; op = op->next)
         if (waits_for(b, op)) {
             if (!may_wait(op) || op->body)
                 return;
@@ -104,7 +104,6 @@ static void collect_bucket(Bucket *b, Op *lead)
                 vec_push(b->p->arena, &b->delayed, pending.at[i]);
             pending.n = 0;
         }
-    }
 }
 
 /* Turns the last member into the group. */

@@ -198,16 +198,15 @@ static void read_checkpoint_index(RtJson *j, RtResume *c)
         } else {
             rt_json_skip(j);
         }
-    if (strcmp(format, RT_CHECKPOINT_FORMAT) != 0 || !state || !tensors) {
+    if (strcmp(format, RT_CHECKPOINT_FORMAT) != 0 || !state || !tensors)
         rt_json_fail(j, "this is not the index of a checkpoint of parc");
-    } else if (version != RT_CHECKPOINT_VERSION) {
+    else if (version != RT_CHECKPOINT_VERSION)
         rt_json_fail(j, "the checkpoint has a version that this program does "
                         "not know");
-    } else if (rt_json_peek(j) >= 0) {
+    else if (rt_json_peek(j) >= 0)
         rt_json_fail(j, "something follows the last '}'");
-    } else if (sum != (int64_t)rt_crc32c(0, j->text, (size_t)end)) {
+    else if (sum != (int64_t)rt_crc32c(0, j->text, (size_t)end))
         rt_json_fail(j, "wrong checksum: the index is damaged");
-    }
 }
 
 /* ---- the order of names -------------------------------------------------- */

@@ -227,13 +227,12 @@ static void load_param(ParcRt *rt, const RtResume *c, Maps *m,
     for (int64_t l = 0; l < s.layers; l++)
         map_layer(rt, c, m, &s, saved_tensor_of(c, p, l));
 #pragma omp parallel for schedule(dynamic) if (s.layers > 1)
-    for (int64_t l = 0; l < s.layers; l++) {
+    for (int64_t l = 0; l < s.layers; l++)
         if (!copy_layer(c, m, &s, saved_tensor_of(c, p, l),
                         rt_shard_layer(rt, rt->rank, &s, l))) {
 #pragma omp atomic write
             incomplete = l;
         }
-    }
     if (incomplete >= 0) {
         char name[RT_NAME];
         rt_param_name(p->name, p, incomplete, name);

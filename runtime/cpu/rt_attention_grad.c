@@ -84,7 +84,7 @@ static void sum_rows(const Task *t)
 {
     const ParcAttention *a = t->a;
     int64_t row = a->kv * a->g * a->e;
-    for (int64_t h = 0; h < a->g; h++) {
+    for (int64_t h = 0; h < a->g; h++)
         for (int64_t i = 0; i < a->s; i++) {
             int64_t at = i * row + h * a->e;
             const float *x = rt_as_floats(
@@ -97,7 +97,6 @@ static void sum_rows(const Task *t)
                 sum += x[c] * y[c];
             t->w.sums[h * a->s + i] = sum;
         }
-    }
 }
 
 /* Replaces the scores and dp of one query by its weights and ds; zeros from

@@ -157,12 +157,11 @@ static void pack(const float *from, int64_t along_edges, int64_t along_depth,
                  int64_t strip, uint16_t *to)
 {
     int64_t deep = along_depth == 1 ? depth : RT_STEP;
-    for (int64_t k = 0; k < depth; k += deep, to += RT_STEP_SIZE) {
+    for (int64_t k = 0; k < depth; k += deep, to += RT_STEP_SIZE)
         for (int64_t i = 0; i < edges; i += RT_STRIP)
             rt_split_pack(from + i * along_edges + k * along_depth, along_edges,
                           along_depth, edges - i, rt_least(deep, depth - k),
                           pairs, soon, to + i / RT_STRIP * strip);
-    }
 }
 
 /* Packs one operand's strips of a block. Each segment contributes its part

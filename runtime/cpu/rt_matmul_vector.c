@@ -148,18 +148,17 @@ static void multiply_strips(const float *a, const float *b, int64_t depth,
     t.c_row = RT_STRIP_B;
     t.add = false;
     rt_tile_kernel(&t, 0, 0, RT_STRIP_A, 2);
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             c[i * c_row + j] = whole[i * RT_STRIP_B + j] +
                                (add ? c[i * c_row + j] : 0);
-    }
 }
 
 /* Multiplies packed rows of a, block x, with the packed columns of b. */
 static void multiply_block(const Work *w, const Block *x, RtAhead ahead,
                            float *c, int64_t c_row)
 {
-    for (int64_t j = 0; j < x->columns; j += RT_STRIP_B) {
+    for (int64_t j = 0; j < x->columns; j += RT_STRIP_B)
         for (int64_t i = 0; i < x->rows; i += RT_STRIP_A) {
             rt_ahead_fetch(&ahead);
             multiply_strips(w->packed_a + i * x->depth,
@@ -167,7 +166,6 @@ static void multiply_block(const Work *w, const Block *x, RtAhead ahead,
                             c + i * c_row + j, c_row, x->rows - i,
                             x->columns - j);
         }
-    }
 }
 
 /* Adds a piece of k to the sums of block x, at c. */
@@ -208,7 +206,7 @@ static void compute_block(const Work *w, Block *x)
 static void compute_part(const Work *w)
 {
     int64_t most = w->type == PARC_F32 ? w->rows : SUMMED;
-    for (int64_t j = 0; j < w->columns; j += RT_MOST_EDGES) {
+    for (int64_t j = 0; j < w->columns; j += RT_MOST_EDGES)
         for (int64_t i = 0; i < w->rows; i += most) {
             Block x = {.row = w->row + i,
                        .rows = rt_least(most, w->rows - i),
@@ -216,7 +214,6 @@ static void compute_part(const Work *w)
                        .columns = rt_least(RT_MOST_EDGES, w->columns - j)};
             compute_block(w, &x);
         }
-    }
 }
 
 /* ---- the product --------------------------------------------------------- */

@@ -101,9 +101,8 @@ RT_TILES static inline void pack_tiles(const float *at, int64_t stride,
         __m512 l = _mm512_setzero_ps(), h = l;
         if (i < lows)
             l = _mm512_maskz_loadu_ps(low, at + i * stride);
-        if (i < highs && high) { /* the element exists */
+        if (i < highs && high) /* the element exists */
             h = _mm512_maskz_loadu_ps(high, at + i * stride + apart);
-        }
         part[0][i] = first_part(&l, &h);
         part[1][i] = next_part(&l, &h);
         part[2][i] = next_part(&l, &h);
@@ -140,7 +139,6 @@ RT_TILES void rt_split_pack(const float *at, int64_t along_edges,
             const float *from = step + (some > 0 ? e * along_edges : 0);
             uint16_t *tile = to + e / LINES * RT_TILE;
             pack_tiles(from, stride, rows, some, depth - k, pairs, tile);
-        }
     }
 }
 

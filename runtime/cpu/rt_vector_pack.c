@@ -2,8 +2,8 @@
  * (rt_vector.h).
  *
  * If memory is contiguous along the edges, a line of edges is copied to all
- * strips at once, so whole cache lines are read. Otherwise four edges at a time
- * are transposed. Elements in 16 bits are widened line by line.
+ * strips, so whole cache lines are read. Otherwise four edges at a time are
+ * transposed. Elements in 16 bits are widened line by line.
  */
 #include <string.h>
 

@@ -114,14 +114,13 @@ static int supervise(const RtWorld *w, pid_t *pid, int started)
         left--;
         if (how != 0 && status == 0) {
             status = 1;
-            if (WIFSIGNALED(how) && WTERMSIG(how) == SIGPIPE) {
-                status = 128 + SIGPIPE; /* the reader of the output has closed
-                                           it */
-            } else if (WIFSIGNALED(how) && is_stop(w, WTERMSIG(how))) {
+            /* SIGPIPE: the reader of the output has closed it. */
+            if (WIFSIGNALED(how) && WTERMSIG(how) == SIGPIPE)
+                status = 128 + SIGPIPE;
+            else if (WIFSIGNALED(how) && is_stop(w, WTERMSIG(how)))
                 status = 128 + WTERMSIG(how);
-            } else if (WIFSIGNALED(how)) {
+            else if (WIFSIGNALED(how))
                 report_killed(w, rank, how);
-            }
             kill_all(pid, started);
         }
     }

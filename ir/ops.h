@@ -1,6 +1,4 @@
-/* ops.h: the kinds of ops. ops.def is the table of their properties, ops.c holds
- * it.
- */
+/* ops.h: the kinds of ops. ops.def is the table of their properties. */
 #ifndef PARC_IR_OPS_H
 #define PARC_IR_OPS_H
 

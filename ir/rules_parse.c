@@ -99,7 +99,8 @@ static const char *parse_rule_notes(const char *s, RuleText *t)
                 t->whole[*s - 'a'] = true;
             else if (n == 3 && memcmp(word, "max", n) == 0)
                 t->max[*s - 'a'] = true;
-            else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < MAX_BASES)
+            else if (n == 4 && memcmp(word, "base", n) == 0 &&
+                     t->nbases < MAX_BASES)
                 t->base[t->nbases++] = *s;
             else
                 return "a note is not whole, base or max";

@@ -25,8 +25,8 @@
 
 /* The user's mesh has at most MAX_MESH_AXES axes; passes may add others. */
 enum { MAX_AXES = 6, MAX_MESH_AXES = 4, MAX_DIMS = 6, MAX_STACK = 4 };
-/* Logarithms to base 2 of the largest size of a dim, and of the most elements of
- * a tensor. */
+/* Logarithms to base 2 of the largest size of a dim, and of the most elements
+ * of a tensor. */
 enum { MAX_DIM_LOG2 = 40, MAX_ELEMENTS_LOG2 = 50 };
 /* The most ranks of a mesh, as in the runtime (RT_MOST_RANKS). */
 enum { MAX_RANKS = 1 << 20 };

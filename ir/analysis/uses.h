@@ -31,8 +31,8 @@ static inline Op *const *uses_readers(const Uses *u, const Value *v, int *n)
     return known ? u->reader + u->first[v->id] : NULL;
 }
 
-/* Lets the readers of `old`, as uses_find saw them, and the yields of its region
- * read `with`. */
+/* Lets the readers of `old`, as uses_find saw them, and the yields of its
+ * region read `with`. */
 void uses_replace(const Uses *u, const Value *old, Value *with);
 
 #endif

@@ -67,7 +67,8 @@ static Mirror mirror_of(Frame *f, Op *loop, int nouts)
     m.stack = NEW_ARRAY(arena, int, room);
     m.args = NEW_ARRAY(arena, Value *, room);
     for (int i = 0; i < loop->nargs; i++)
-        if ((i < loop->ncarry || loop_is_free(loop, i)) && is_live(f->a, loop, i))
+        if ((i < loop->ncarry || loop_is_free(loop, i)) &&
+            is_live(f->a, loop, i))
             mirror_carry(f, &m, i);
     for (int i = loop->ncarry; i < nouts; i++) {
         Value *d = autodiff_collect(f, loop->out[i]);

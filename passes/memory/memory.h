@@ -28,7 +28,7 @@ typedef struct Memory {
     bool *pinned;      /* by block: persistent, no other value may use it */
 } Memory;
 
-/* ---- memory_blocks.c -------------------------------------------------------- */
+/* ---- memory_blocks.c ----------------------------------------------------- */
 
 /* Bytes rounded up to the target's alignment; bytes of a rank's part of v. */
 int64_t memory_align(const Memory *m, int64_t bytes);

@@ -105,7 +105,8 @@ const MemoryClass *memory_classes(const Program *p)
     Classes m = {.p = p, .is_grad = NEW_ARRAY(p->arena, bool, p->nvalues),
                  .store = NEW_ARRAY(p->arena, const Op *, p->nvalues)};
     for_ops(op, p->step) {
-        const Value *root = op->kind == OP_store ? value_root(op->arg[0]) : NULL;
+        const Value *root =
+            op->kind == OP_store ? value_root(op->arg[0]) : NULL;
         if (root && !m.store[root->id] && root->region == op->region)
             m.store[root->id] = op;
     }

@@ -34,7 +34,8 @@ static void find_entries(Turns *t, Entries *e)
     for (const Op *op = t->r->first; op; op = op->next)
         for (int i = 0; turns_has(t, op) && i < op->nargs; i++) {
             Value *v = op->arg[i];
-            if (turns_has(t, v->def) || vec_has(&e->stack, v) || vec_has(&e->free, v))
+            if (turns_has(t, v->def) || vec_has(&e->stack, v) ||
+                vec_has(&e->free, v))
                 continue;
             if (becomes_stack(t, v))
                 vec_push(t->p->arena, &e->stack, v);

@@ -73,7 +73,8 @@ static bool is_written(Cut *c, const Value *v)
 {
     const Pair *r = c->r;
 
-    if (v->def == NULL || !op_info(v->def->kind)->cheap || outlives_kernel(c, v))
+    if (v->def == NULL || !op_info(v->def->kind)->cheap ||
+        outlives_kernel(c, v))
         return true;
     for (int i = 0; r->outer != NULL && i < r->forward->ncarry; i++)
         if (r->from->yield[i] == v)

@@ -139,6 +139,7 @@ RT_TILES void rt_split_pack(const float *at, int64_t along_edges,
             const float *from = step + (some > 0 ? e * along_edges : 0);
             uint16_t *tile = to + e / LINES * RT_TILE;
             pack_tiles(from, stride, rows, some, depth - k, pairs, tile);
+        }
     }
 }
 

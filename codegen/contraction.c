@@ -246,19 +246,7 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
     return PARC_NO_EPILOGUE;
 }
 
-/* Restricts the product to one rank's rows. `slice` is the stride in operand a
- * between the row blocks of consecutive ranks. */
-static void cut_shard(const Program *p, const Op *einsum, ParcMatmulSpec *s)
-{
-    s->ranks = mesh_group(&p->mesh, op_axes(einsum));
-    if (s->batch != 1 || s->m % s->ranks)
-        bug("einsum_shard %%%s: the ranks' shards are not whole rows",
-            einsum->out[0]->name);
-    s->m /= s->ranks;
-    s->slice = s->m * s->sa[1];
-}
-
-void contraction_whole(const Program *p, const Op *einsum, Contraction *c)
+void contraction_of(const Program *p, const Op *einsum, Contraction *c)
 {
     *c = (Contraction){0};
     read_spec(p, einsum, c);
@@ -274,13 +262,6 @@ void contraction_whole(const Program *p, const Op *einsum, Contraction *c)
                                runtime_type(c->type[1]),
                                runtime_type(c->type[2])};
     c->spec.epilogue = epilogue_of(einsum, c->swapped);
-}
-
-void contraction_of(const Program *p, const Op *einsum, Contraction *c)
-{
-    contraction_whole(p, einsum, c);
-    if (einsum->kind == OP_einsum_shard)
-        cut_shard(p, einsum, &c->spec);
 }
 
 /* ---- epilogues ----------------------------------------------------------- */

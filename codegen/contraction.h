@@ -38,11 +38,8 @@ typedef struct Contraction {
     Letter letter[MAX_LETTERS];
 } Contraction;
 
-/* Both functions describe an einsum with rank-local types. They differ for an
- * einsum_shard: contraction_of describes the rows that one rank computes,
- * contraction_whole the whole product. */
+/* Describes an einsum with rank-local types. */
 void contraction_of(const Program *p, const Op *einsum, Contraction *c);
-void contraction_whole(const Program *p, const Op *einsum, Contraction *c);
 
 /* Name, macro and operands of an epilogue. */
 typedef struct EpilogueInfo {

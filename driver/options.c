@@ -128,10 +128,9 @@ typedef struct EarlierName {
     const char *was, *is;
 } EarlierName;
 static const EarlierName earlier[] = {
-    {"shadow", "lowp_copies"},    {"shared", "share_params"},
-    {"shards", "fuse_scatter"},   {"rows", "fuse_embedding_grad"},
-    {"reduce", "grad_dtype"},     {"refine", "split_kv_axis"},
-    {"events", "sync"},
+    {"shadow", "lowp_copies"}, {"shared", "share_params"},
+    {"reduce", "grad_dtype"},  {"refine", "split_kv_axis"},
+    {"events", "sync"},        {"rows", "fuse_embedding_grad"},
 };
 
 static int choose_pass(Reader *r, Argument value)

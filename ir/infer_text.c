@@ -45,7 +45,6 @@ static const struct TextTypes {
     {OP_attention_dropout, {0, FROM_F32}, 3},
     {OP_attention_dropout_grad, {1, 2, 3}, 6},
     {OP_einsum, {FROM_ATTR}, -1},
-    {OP_einsum_shard, {FROM_ATTR}, -1},
     {OP_einsum_bias, {FROM_ATTR}, -1},
     {OP_einsum_add, {FROM_ATTR}, -1},
     {OP_einsum_bias_grad, {FROM_ATTR, FROM_ATTR}, -1},

@@ -538,10 +538,6 @@ static inline bool op_is_unit_gather(const Op *op)
 {
     return op->kind == OP_all_gather && op_unit(op) && op_unit(op)[0];
 }
-/* The reduce_scatter after an einsum_shard, with only ops of this kind between
- * them, and the index of the operand that the einsum_shard makes; NULL: there
- * is none. */
-const Op *op_scatter_of(const Op *einsum, int *operand);
 /* The innermost loop around the op; the `early` that it is in. NULL: none. */
 Op *op_loop(const Op *op);
 Op *op_early(const Op *op);

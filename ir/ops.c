@@ -93,19 +93,6 @@ bool op_is_einsum(OpKind kind)
     return rule && strncmp(rule, "@einsum", 7) == 0;
 }
 
-const Op *op_scatter_of(const Op *einsum, int *operand)
-{
-    const Op *op = einsum;
-    while (op && op->kind == OP_einsum_shard)
-        op = op->next;
-    for (int i = 0; op && op->kind == OP_reduce_scatter && i < op->nargs; i++)
-        if (op->arg[i] == einsum->out[0]) {
-            *operand = i;
-            return op;
-        }
-    return NULL;
-}
-
 bool op_is_view(OpKind kind)
 {
     return kind == OP_reshape || kind == OP_finish_grad || kind == OP_fold ||

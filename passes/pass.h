@@ -40,11 +40,6 @@ typedef struct TargetInfo {
     /* Whether the target has a matmul for an einsum of these types, with the
      * op's epilogue. NULL: any types, no epilogue. */
     bool (*multiplies)(const Program *p, const Op *op);
-    /* Whether the fused einsum + reduce-scatter is faster for this einsum,
-     * operand i of a reduce_scatter: each rank computes its shard from the
-     * operands of all ranks of the node. NULL: not supported. */
-    bool (*makes_shards)(const Program *p, const Op *einsum,
-                         const Op *scatter, int i);
     /* Whether result `out` of the op may reuse the memory of operand `arg`,
      * whose live range ends there. */
     bool (*in_place)(const Program *p, const Op *op, int out, int arg);

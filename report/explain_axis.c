@@ -115,7 +115,7 @@ void explain_collective_line(Out *o, const Program *p,
                              const CollectiveInfo *c)
 {
     const Op *op = c->op;
-    const char *moved = report_moved(p, c);
+    const char *moved = report_moved(c);
     out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
              c->axis, (long long)c->count, bytes_text(p->arena, c->bytes),
              c->tensor);

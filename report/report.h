@@ -125,7 +125,7 @@ void report_warnings(const Program *p);
 
 /* Why a collective moves fewer bytes than its tensors have; NULL if it moves
  * all of them. */
-const char *report_moved(const Program *p, const CollectiveInfo *c);
+const char *report_moved(const CollectiveInfo *c);
 
 /* report_forward.c, a part of the plan and fields `eval` and `outputs` of the
  * JSON; empty without forward programs. */

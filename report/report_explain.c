@@ -46,11 +46,6 @@ static void explain_value(Out *o, const Program *p, const Value *v)
                  ? arena_printf(p->arena, " in %s", v->def->path)
                  : "",
              diag_where(p->diag, p->arena, v->loc));
-    const Value *made = value_made_as(v);
-    if (made != v)
-        out_line(o, "computed as a shard, %s: each rank multiplies the parts of all "
-                 "ranks' operands that its shard needs",
-                 type_text(p->arena, &made->type, &p->mesh));
     out_line(o, "placed");
     reasons(o, p, v);
     out_line(o, "read by");
@@ -86,14 +81,13 @@ static void explain_collective(Out *o, const Program *p,
              c->count == 1 ? "" : "s", (long long)c->bytes);
     out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
              diag_where(p->diag, p->arena, work_loc(op)));
-    const char *moved = report_moved(p, c);
+    const char *moved = report_moved(c);
     if (moved)
         out_line(o, "%s", moved);
     for (int i = 0; i < op->nargs; i++)
-        out_line(o, "  %%%s : %s -> %s%s", op->arg[i]->name,
+        out_line(o, "  %%%s : %s -> %s", op->arg[i]->name,
                  type_text(p->arena, &op->arg[i]->type, &p->mesh),
-                 type_text(p->arena, &op->out[i]->type, &p->mesh),
-                 operand_is_shard(op, i) ? ", computed as a shard" : "");
+                 type_text(p->arena, &op->out[i]->type, &p->mesh));
 }
 
 static bool called(const Param *pm, const char *name)

@@ -82,7 +82,6 @@ static void collective(Out *o, const Program *p, const CollectiveInfo *c)
     json_number(o, "bytes", c->bytes);
     json_number(o, "count", c->count);
     out(o, ", \"in_place\": %s", c->in_place ? "true" : "false");
-    json_number(o, "as_shards", c->shards);
     json_text(o, "source", diag_where(p->diag, p->arena, work_loc(c->op)));
     json_text(o, "why", c->op->why.text ? c->op->why.text : "");
     json_text(o, "origin", origin_name(c->op->why.origin));

@@ -158,17 +158,9 @@ static void plan_params(Out *o, const Program *p)
     }
 }
 
-const char *report_moved(const Program *p, const CollectiveInfo *c)
+const char *report_moved(const CollectiveInfo *c)
 {
-    if (c->in_place)
-        return "in place, no data moves";
-    if (!c->shards)
-        return NULL;
-    const char *how = "each rank computes its shard from all ranks' operands";
-    return c->shards == c->op->nargs
-               ? how
-               : arena_printf(p->arena, "of %d of %d tensors %s", c->shards,
-                              c->op->nargs, how);
+    return c->in_place ? "in place, no data moves" : NULL;
 }
 
 static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
@@ -187,7 +179,7 @@ static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
         if (!i || op->phase != phase)
             out_line(o, " %s", phase_name(op->phase));
         phase = op->phase;
-        const char *moved = report_moved(p, &c[i]);
+        const char *moved = report_moved(&c[i]);
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
                  bytes_text(a, c[i].bytes), c[i].tensor);

@@ -67,7 +67,6 @@ static const KeyUnit table[] = {
     {"collectives.group_size", "ranks", whole, NULL},
     {"collectives.bytes", "bytes", rank, "call"},
     {"collectives.count", "calls", rank, "step"},
-    {"collectives.as_shards", "tensors", rank, "call"},
     {"groups.size", "ranks", whole, NULL},
     {"groups.count", "groups", whole, NULL},
     {"groups.axes.size", "ranks", whole, NULL},

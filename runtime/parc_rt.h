@@ -435,21 +435,10 @@ typedef struct ParcMatmulSpec {
     int64_t scratch, scratch_bytes;
     ParcTypes type;
     ParcEpilogue epilogue;
-    /* For parc_matmul_shard: number of ranks, and stride in `a`, in elements,
-     * between the row blocks of two ranks. A rank's shard of the result has m
-     * rows. 0: the product is not split. */
-    int64_t ranks, slice;
 } ParcMatmulSpec;
-enum { PARC_MOST_SHARDS = 64 }; /* maximum of `ranks` */
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec);
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                  void *c);
-/* This rank's shard of the sum of all ranks' products over the axes, in f32: a
- * fused einsum + reduce-scatter. It reads the operands of all ranks, at the
- * same offsets as this rank's. CPU only; the program emits a barrier before
- * and after it. */
-void parc_matmul_shard(ParcRt *rt, ParcMatmul *mm, uint32_t axes,
-                       const void *a, const void *b, void *c);
 /* A matmul with an epilogue; `vector` or `tensor` is NULL if the epilogue has
  * none. */
 void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,

@@ -80,11 +80,8 @@ void emit_matmul(Emitter *e, const Op *op)
     }
     size_t first = offsetof(Letter, a), second = offsetof(Letter, b);
     bool plain = c.spec.epilogue == PARC_NO_EPILOGUE;
-    bool shard = op->kind == OP_einsum_shard;
-    const char *axes = shard ? axes_expression(e, op_axes(op)) : "";
-    out_code(o, "parc_matmul%s(rt, matmul[%d], %s%s%s, %s, %s%s);",
-             shard ? "_shard" : plain ? "" : "_with", e->number[op->id], axes,
-             shard ? ", " : "",
+    out_code(o, "parc_matmul%s(rt, matmul[%d], %s, %s, %s%s);",
+             plain ? "" : "_with", e->number[op->id],
              turn_address(e, &c, op->arg[c.swapped ? 1 : 0],
                           c.swapped ? second : first),
              turn_address(e, &c, op->arg[c.swapped ? 0 : 1],
@@ -126,10 +123,6 @@ void emit_matmuls(Emitter *e, const Region *r)
         if (s->type.a || s->type.b || s->type.c)
             scratch = arena_printf(a, "%s, .type = %s", scratch,
                                    types_text(e, &c));
-        if (s->ranks)
-            scratch = arena_printf(a, "%s, .ranks = %lld, .slice = %lld",
-                                   scratch, (long long)s->ranks,
-                                   (long long)s->slice);
         if (s->epilogue)
             scratch = arena_printf(a, "%s, .epilogue = %s", scratch,
                                    epilogue_info(s->epilogue)->macro);

@@ -50,8 +50,7 @@ static void collective_comment(Emitter *e, const Op *op,
 
 static bool is_moved(const Op *op, int i)
 {
-    return op->kind == OP_all_gather ? !value_in_place(op->out[i])
-                                     : !operand_is_shard(op, i);
+    return op->kind != OP_all_gather || !value_in_place(op->out[i]);
 }
 
 static int moved_parts(const Op *op)
@@ -84,10 +83,6 @@ void emit_collective(Emitter *e, const Op *op)
         reduce = max ? "PARC_MAX, " : "PARC_SUM, ";
     }
     int n = moved_parts(op);
-    if (n == 0) { /* all operands were computed as shards: only a barrier */
-        out_line(e->o, "parc_meet(rt, %d, %s);", c->id, axes);
-        return;
-    }
     out_line(e->o, "parc_%s(rt, %d, %s, %s%d, (ParcPart[]){", c->kind, c->id,
              axes, reduce, n);
     for (int i = 0; i < op->nargs; i++) {

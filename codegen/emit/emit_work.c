@@ -68,7 +68,7 @@ static void result(Emitter *e, const WorkInfo *w, Value *v)
     const Place *at = value_place(v);
     out(o, "\n         {.name = \"%s\",\n          .offset = AT_%s, .elements = %lld",
         c_escaped(e->p->arena, v->name), e->block_name[at->block],
-        (long long)type_local_elements(&value_made_as(v)->type, &e->p->mesh));
+        (long long)type_local_elements(&v->type, &e->p->mesh));
     if (v->type.dtype != DT_F32)
         out(o, ", .type = %s", c_parc_type(v->type.dtype));
     by_loop(e, w, at, "stride", at->stride);

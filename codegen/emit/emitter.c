@@ -194,8 +194,6 @@ void emit_comment(Emitter *e, const Op *op, const char *detail)
              op->path[0] ? ": " : "", op_info(op->kind)->name,
              *detail ? " " : "", c_comment(a, detail), c_comment(a, where));
     out_line(e->o, " * %s */",
-             c_comment(a, op->nouts ? type_text(a,
-                                                &value_made_as(op->out[0])->type,
-                                                &e->p->mesh)
+             c_comment(a, op->nouts ? type_text(a, &op->out[0]->type, &e->p->mesh)
                                     : ""));
 }

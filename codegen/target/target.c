@@ -33,7 +33,7 @@ static int64_t matmul_scratch(const Program *p, const Op *op,
 static bool is_matmul(const Program *p, const Op *op)
 {
     Contraction c;
-    contraction_whole(p, op, &c);
+    contraction_of(p, op, &c);
     return !c.plain;
 }
 
@@ -173,8 +173,7 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
 static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
 {
     switch ((int)op->kind) {
-    case OP_einsum:
-    case OP_einsum_shard: return matmul_scratch(p, op, t);
+    case OP_einsum: return matmul_scratch(p, op, t);
     case OP_attention:
     case OP_attention_grad:
     case OP_attention_dropout:
@@ -209,40 +208,6 @@ static bool cuda_in_place(const Program *p, const Op *op, int out, int arg)
                                 : moves_in_place(op, out, arg);
 }
 
-bool target_can_make_shards(const Program *p, const Op *einsum,
-                            const Op *scatter, int i)
-{
-    int64_t ranks = mesh_group(&p->mesh, op_axes(scatter));
-    MoveBox box = move_box(p, scatter, i);
-    Contraction c;
-    contraction_whole(p, einsum, &c);
-    const ParcMatmulSpec *s = &c.spec;
-    return !c.plain && !c.nletters && s->batch == 1 && s->type.c == PARC_F32 &&
-           ranks >= 2 && ranks <= PARC_MOST_SHARDS && box.outer == 1 &&
-           !box.valid && s->m % ranks == 0 &&
-           box.inner == s->m / ranks * s->n &&
-           !value_kept_shard(p, einsum->arg[0]) &&
-           !value_kept_shard(p, einsum->arg[1]);
-}
-
-/* Whether a product is computed as a shard: the target can do it, and it moves
- * fewer elements. With a shard, the operands of all ranks are read and
- * combined; without, the full product is written, and re-read for the sum. */
-static bool cpu_makes_shards(const Program *p, const Op *einsum,
-                             const Op *scatter, int i)
-{
-    enum { ROWS = 32, FAR = 1 << 16, WORTH = 2 };
-    if (!target_can_make_shards(p, einsum, scatter, i))
-        return false;
-    Contraction c;
-    contraction_of(p, einsum, &c);
-    const ParcMatmulSpec *s = &c.spec;
-    int64_t ranks = mesh_group(&p->mesh, op_axes(scatter));
-    int64_t rows = s->m / ranks;
-    return rows >= ROWS && rows * s->n >= FAR &&
-           WORTH * ranks * s->k * (rows + s->n) <= s->m * s->n;
-}
-
 TargetInfo target_info(Target target, int threads)
 {
     bool cpu = target == TARGET_CPU;
@@ -258,6 +223,5 @@ TargetInfo target_info(Target target, int threads)
                         .workspace = cpu ? cpu_scratch : cuda_scratch,
                         .is_matmul = is_matmul,
                         .multiplies = cpu ? NULL : cuda_multiplies,
-                        .makes_shards = cpu ? cpu_makes_shards : NULL,
                         .in_place = cpu ? cpu_in_place : cuda_in_place};
 }

@@ -10,21 +10,12 @@
  * workspace is planned. The instruction set of a CPU program is `native` until
  * the caller sets another. */
 TargetInfo target_info(Target target, int threads);
-/* Whether the CPU can compute this rank's shard of an einsum, operand i of a
- * reduce_scatter, directly from all ranks' operands: the shard is whole rows of
- * an f32 product in one library call, and no tensor is in memory shared between
- * ranks. The corresponding function of target_info also requires that this is
- * less work. */
-bool target_can_make_shards(const Program *p, const Op *einsum,
-                            const Op *scatter, int i);
-
 /* Whether the target supports all operations of a planned program; a program
  * that was resumed from a dump may have been made for another target. If not,
  * reports what is missing and which target has it. */
 bool target_can_run(const Program *p, const TargetInfo *t);
-/* Whether the products that a dump contains as shards, and its fused ops, are
- * as passes assume: the passes `fuse_scatter` and `fuse` have created them, but
- * a dump may have been edited. */
+/* Whether the fused ops of a dump are as passes assume: the pass `fuse` has
+ * created them, but a dump may have been edited. */
 bool target_takes_dump(const Program *p, const TargetInfo *t);
 
 /* One rank's call of attention or its gradient: sizes, types, and whether every

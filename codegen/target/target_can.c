@@ -1,5 +1,5 @@
 /* target_can.c: checks that a program resumed from a dump fits its target, and
- * that its fused ops and its products computed as shards are legal.
+ * that its fused ops are legal.
  *
  * Passes query the target, and a dump contains the results: an epilogue of a
  * library call, or a parameter that all ranks read from shared memory, so that
@@ -20,7 +20,6 @@ static bool can_do(const Check *c, const Op *op)
     const TargetInfo *t = c->t;
     switch ((int)op->kind) {
     case OP_embedding_add: return t->adds_rows;
-    case OP_einsum_shard: return t->makes_shards != NULL;
     case OP_fetch:
     case OP_store: return t->target == TARGET_CUDA;
     }
@@ -65,28 +64,6 @@ bool target_can_run(const Program *p, const TargetInfo *t)
     return good;
 }
 
-/* Whether the runtime can compute the product as a shard. Otherwise it would
- * write beyond the shard, or read operands that are not a rank's own. */
-static bool can_make_shard(const Program *p, const Op *einsum)
-{
-    int i;
-    const Op *scatter = op_scatter_of(einsum, &i);
-    return scatter && target_can_make_shards(p, einsum, scatter, i);
-}
-
-static bool takes_einsum(const Check *c, const Op *op)
-{
-    if (!can_do(c, op))
-        return refuse(c, op->loc, op_info(op->kind)->name);
-    if (can_make_shard(c->p, op))
-        return true;
-    diag_error(c->p->diag, op->loc, "einsum_shard: a rank's shard is "
-               "not whole rows of an f32 product of its own tensors");
-    diag_help(c->p->diag, "repeat the dump: the pass fuse_scatter fuses only "
-                          "such products");
-    return false;
-}
-
 static bool takes_kernel(const Check *c, const Op *op)
 {
     const char *fault = kernel_fault(c->p, op);
@@ -101,9 +78,8 @@ static bool takes_kernel(const Check *c, const Op *op)
 static bool takes(const Check *c, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        bool good = op->kind == OP_einsum_shard ? takes_einsum(c, op)
-                    : op->kind == OP_fused      ? takes_kernel(c, op)
-                    : !op->body || takes(c, op->body);
+        bool good = op->kind == OP_fused ? takes_kernel(c, op)
+                                         : !op->body || takes(c, op->body);
         if (!good)
             return false;
     }

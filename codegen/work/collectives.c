@@ -29,8 +29,6 @@ static int64_t full_bytes(const Program *p, const Op *op)
     for (int i = 0; i < op->nargs; i++) {
         const Value *full =
             op->kind == OP_all_gather ? op->out[i] : op->arg[i];
-        if (operand_is_shard(op, i))
-            continue; /* computed as a shard, never in full */
         bytes += type_local_bytes(&full->type, &p->mesh);
     }
     return bytes;
@@ -51,14 +49,6 @@ static const char *tensor_text(const Program *p, const Op *op)
     return text;
 }
 
-static int made_as_shards(const Op *op)
-{
-    int n = 0;
-    for (int i = 0; i < op->nargs; i++)
-        n += operand_is_shard(op, i);
-    return n;
-}
-
 typedef VEC(CollectiveInfo) Collectives;
 
 static CollectiveInfo describe(const Program *p, const Op *op, int id)
@@ -71,8 +61,7 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .group_size = mesh_group(&p->mesh, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
         .count = ir_trip_count(op),
-        .in_place = gather_in_place(op),
-        .shards = made_as_shards(op)};
+        .in_place = gather_in_place(op)};
 }
 
 static void collect_collectives(const Program *p, const Region *r, int first,

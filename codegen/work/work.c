@@ -17,8 +17,7 @@ static const char *kind_of(OpKind op)
         return "attention";
     switch ((int)op) {
     case OP_fused: return "kernel";
-    case OP_einsum:
-    case OP_einsum_shard: return "matmul";
+    case OP_einsum: return "matmul";
     case OP_embedding:
     case OP_embedding_grad:
     case OP_embedding_add: return "embedding";
@@ -50,15 +49,6 @@ static int64_t touched_bytes(const Program *p, const Op *op)
     if (op->kind == OP_embedding_add) /* the rows are read and written */
         return 3 * type_local_bytes(&op->arg[1]->type, &p->mesh) +
                type_local_bytes(&op->arg[2]->type, &p->mesh);
-    if (op->kind == OP_einsum_shard) { /* y of all ranks, a slice of each
-                                        * rank's x */
-        Contraction c;
-        contraction_of(p, op, &c);
-        int y = c.swapped ? 0 : 1;
-        int64_t n = type_local_bytes(&op->arg[1 - y]->type, &p->mesh);
-        n += type_local_bytes(&op->arg[y]->type, &p->mesh) * c.spec.ranks;
-        return n + type_local_bytes(&op->out[0]->type, &p->mesh) / c.spec.ranks;
-    }
     bool part = op->kind == OP_slice || op->kind == OP_take_part ||
                 op->kind == OP_embedding;
     for (int i = 0; i < op->nouts; i++)
@@ -78,7 +68,7 @@ static double matmul_flops(const Program *p, const Op *op)
     double flops = 2;
     if (!c.plain)
         flops *= (double)s->batch * (double)s->m * (double)s->n *
-                 (double)s->k * (double)(s->ranks ? s->ranks : 1);
+                 (double)s->k;
     for (int i = 0; i < c.nletters; i++)
         flops *= (double)c.letter[i].size;
     return flops;
@@ -112,10 +102,6 @@ static const char *einsum_detail(const Program *p, const Op *op)
     Contraction c;
     contraction_of(p, op, &c);
     const char *with = epilogue_info(c.spec.epilogue)->name;
-    if (op->kind == OP_einsum_shard)
-        return arena_printf(p->arena, "%s, a shard of the sum over %s",
-                            op_spec(op),
-                            user_axes_text(p, op_axes(op)));
     return *with ? arena_printf(p->arena, "%s with %s", op_spec(op), with)
                  : op_spec(op);
 }

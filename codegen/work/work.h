@@ -24,8 +24,6 @@ typedef struct CollectiveInfo {
     int64_t bytes;      /* full tensors on one rank, for one call */
     int64_t count;      /* calls per step */
     bool in_place;      /* nothing moves: the ranks share the gathered memory */
-    int shards;         /* operands that were computed as shards and do not
-                         * move; `bytes` excludes them */
 } CollectiveInfo;
 
 /* All collectives of the program in order; *n of them. */

@@ -59,30 +59,6 @@ Value *value_kept_shard(const Program *p, Value *v)
     return is_kept(p, v) ? v : value_gathered_from(p, v);
 }
 
-const Value *value_made_as(const Value *v)
-{
-    int i;
-    const Op *scatter = v->def && v->def->kind == OP_einsum_shard
-                            ? op_scatter_of(v->def, &i)
-                            : NULL;
-    return scatter ? scatter->out[i] : v;
-}
-
-bool operand_is_shard(const Op *scatter, int i)
-{
-    const Op *def =
-        scatter->kind == OP_reduce_scatter ? scatter->arg[i]->def : NULL;
-    return def && def->kind == OP_einsum_shard;
-}
-
-bool program_has_shards(const Program *p)
-{
-    for_ops(op, p->step)
-        if (op->kind == OP_einsum_shard)
-            return true;
-    return false;
-}
-
 /* The parameter that a result of a loop or of the step is assigned to. */
 static const Param *assigned(const Program *p, const Value *v)
 {

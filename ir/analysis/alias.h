@@ -6,10 +6,9 @@
  *     %g = all_gather … %wi : f32[8, 8]    %w's memory too, where it stays
  *     %r = reshape %g : f32[64]            gathered; value_root(%r) is %g
  *
- * A value uses another's memory if it is a view of it, gathered in place from
- * it (a parameter's shard), or a product that an einsum_shard computes where
- * its reduce_scatter delivers it. The pass `memory` decides which other values
- * share an address.
+ * A value uses another's memory if it is a view of it, or gathered in place from
+ * it (a parameter's shard). The pass `memory` decides which other values share
+ * an address.
  */
 #ifndef PARC_IR_ANALYSIS_ALIAS_H
 #define PARC_IR_ANALYSIS_ALIAS_H
@@ -22,9 +21,6 @@
 Value *value_root(Value *v);
 /* The address of that value; its block is -1 if it has none. */
 const Place *value_place(const Value *v);
-/* The value that a rank stores for v: for an einsum_shard its reduce_scatter's
- * result. */
-const Value *value_made_as(const Value *v);
 
 /* The shard, in v's region, of a parameter that stays gathered, if v is
  * gathered from it in place: v is the result of such a gather, or a stack of
@@ -35,10 +31,6 @@ Value *value_gathered_from(const Program *p, Value *v);
  * none. */
 Value *value_kept_shard(const Program *p, Value *v);
 
-/* Whether operand i of a collective is made as a shard (einsum_shard); whether
- * any operand in the program is. */
-bool operand_is_shard(const Op *scatter, int i);
-bool program_has_shards(const Program *p);
 /* The gather that a fetch in its region supplies an operand to; NULL: there is
  * none, and its prefetch distance counts iterations, not units. */
 const Op *fetch_gather(const Op *fetch);

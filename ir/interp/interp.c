@@ -35,7 +35,6 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_pad] = {.local = interp_pad},
     [OP_concat] = {.local = interp_concat},
     [OP_einsum] = {.local = interp_einsum},
-    [OP_einsum_shard] = {.local = interp_einsum},
     [OP_einsum_bias] = {.local = interp_einsum_bias},
     [OP_einsum_add] = {.local = interp_einsum_add},
     [OP_einsum_bias_grad] = {.local = interp_einsum_bias_grad},

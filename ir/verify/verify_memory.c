@@ -136,7 +136,7 @@ static int64_t bytes_of(const Check *c, const Value *v, const Place *at)
     return type_local_bytes(&v->type, &c->p->mesh);
 }
 
-static void check_place(Check *c, const Value *v, bool partial)
+static void check_place(Check *c, const Value *v)
 {
     const Place *at = v->place;
     if (!at || c->fault)
@@ -160,7 +160,7 @@ static void check_place(Check *c, const Value *v, bool partial)
         else
             room -= at->stride[i] * (turns - 1);
     }
-    if (!c->fault && !partial && bytes_of(c, v, at) > room)
+    if (!c->fault && bytes_of(c, v, at) > room)
         fail(c, v, "does not fit into its buffer");
 }
 
@@ -220,7 +220,7 @@ static void check_op(Check *c, Op *op)
     for (int i = 0; i < op->nouts; i++) {
         if (!op->out[i]->place && needs_place(op))
             fail(c, op->out[i], "has no place in memory");
-        check_place(c, op->out[i], op->kind == OP_einsum_shard);
+        check_place(c, op->out[i]);
         if (!c->fault && value_in_place(op->out[i]) !=
                              place_is_operands(c->m, op, i))
             fail(c, op->out[i], value_in_place(op->out[i])
@@ -228,7 +228,7 @@ static void check_op(Check *c, Op *op)
                                     : "is in its operand's memory: in_place");
     }
     for (int i = 0; op->kind == OP_loop && i < op->body->nargs; i++)
-        check_place(c, op->body->arg[i], false);
+        check_place(c, op->body->arg[i]);
     if (op->workspace >= c->m->nblocks && op->nouts)
         fail(c, op->out[0], "has a workspace that does not exist");
     const Op *runs = op->kind == OP_start ? op_attr(op, "op").o : op;

@@ -384,30 +384,8 @@ const char *verify_needs(const Program *p, const Op *op)
     return p->stage == STAGE_PLACED ? check_fixed(p, op) : NULL;
 }
 
-/* Checks an einsum_shard: only its reduce_scatter may read its result, since
- * another reader would read a shard instead of the full tensor. */
-static const char *check_shard(const Program *p, const Op *op)
-{
-    int operand;
-    const Op *scatter = op_scatter_of(op, &operand);
-    if (p->stage != STAGE_FUSED)
-        return "it is only valid after fuse";
-    if (!scatter || op_axes(op) != op_axes(scatter))
-        return "no reduce_scatter over its axes follows it and reads it";
-    if (scatter->phase != op->phase || !op_unit(scatter) ||
-        !op_unit(scatter)[0])
-        return "its reduce_scatter does not belong to a unit in its phase";
-    return ir_count_uses(op->out[0]) == 1 ? NULL
-                                          : "it is read more than once";
-}
-
 const char *verify_placement(const Program *p, const Op *op)
 {
-    if (op->kind == OP_einsum_shard) {
-        const char *fault = check_shard(p, op);
-        if (fault)
-            return fault;
-    }
     if (op_info(op->kind)->rule)
         return check_rule(p, op, false);
     if (op_is_conversion(op->kind))

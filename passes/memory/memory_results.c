@@ -124,28 +124,10 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
     return false;
 }
 
-/* Places the result of a fused einsum: it is a shard from the start, and its
- * reduce_scatter returns the same memory. */
-static bool place_shard(Memory *m, const Op *op, int i)
-{
-    if (op->kind != OP_einsum_shard)
-        return operand_is_shard(op, i);
-    Value *made = (Value *)value_made_as(op->out[i]);
-    Place at = {0};
-    if (m->is_bound[made->id])
-        at = m->bound[made->id];
-    else
-        at = memory_new_block(m, made, m->live.begin[op->id],
-                              m->live.last_use[made->id]);
-    memory_place_value(m, made, at);
-    memory_place_value(m, op->out[i], at);
-    return true;
-}
-
 void memory_place_result(Memory *m, Op *op, int i)
 {
     Value *v = op->out[i];
-    if (memory_place_gathered(m, v) || place_shard(m, op, i))
+    if (memory_place_gathered(m, v))
         return;
     if (m->is_bound[v->id]) {
         memory_place_value(m, v, m->bound[v->id]);

@@ -30,16 +30,6 @@ static void use(Liveness *l, Value *v, int time)
         l->last_use[root->id] = time;
 }
 
-/* Other ranks read the operands of a fused einsum until its reduce_scatter
- * begins. */
-static int read_until(const Liveness *l, const Op *op)
-{
-    int operand;
-    const Op *scatter =
-        op->kind == OP_einsum_shard ? op_scatter_of(op, &operand) : NULL;
-    return l->finish[scatter ? scatter->id : op->id];
-}
-
 static void visit(Region *r, Liveness *l)
 {
     for (int i = 0; i < r->nargs; i++)
@@ -49,7 +39,7 @@ static void visit(Region *r, Liveness *l)
             if (l->last_use[op->out[i]->id] < l->finish[op->id])
                 l->last_use[op->out[i]->id] = l->finish[op->id];
         for (int i = 0; i < op->nargs; i++)
-            use(l, op->arg[i], read_until(l, op));
+            use(l, op->arg[i], l->finish[op->id]);
         if (op->kind == OP_loop)
             visit(op->body, l);
         if (op->kind == OP_output)

@@ -89,11 +89,6 @@ static bool may_overwrite(const Schedule *s, const Value *v, const Value *old)
 {
     const Op *def = v->def;
     int last = s->live.last_use[old->id];
-    if (operand_is_shard(def, v->index)) { /* written by the fused einsum */
-        while (def->prev && def->prev->kind == OP_einsum_shard)
-            def = def->prev;
-        return last < s->live.begin[def->id];
-    }
     if (last < s->live.begin[def->id])
         return true;
     if (last > s->live.finish[def->id])
@@ -301,10 +296,6 @@ static void raise_phases(Region *r)
             if (def && def->phase > op->phase)
                 op->phase = def->phase;
         }
-    for (Op *op = r->last; op; op = op->prev) /* fused einsums stay with their
-                                               * reduce_scatter */
-        if (op->kind == OP_einsum_shard && op->next)
-            op->phase = op->next->phase;
 }
 
 /* Sorts top-level ops by phase: emitted code has a function for each phase. */

@@ -20,12 +20,6 @@
  * after    a barrier over dp before the gather: every rank has written its run
  *          of w in the step before
  *
- * Ranks also synchronize before a fused einsum + reduce-scatter
- * (fuse_scatter.c), which reads the operands of all ranks, if an operand was
- * written since the last synchronization point. The reduce_scatter that follows
- * is one. No statement up to there may overwrite the operands: liveness.c and
- * schedule.c ensure it, meetings_check checks it.
- *
  * The search is iterative. Two consecutive steps are simulated; where a
  * statement could run too early, a barrier is inserted before it, only for the
  * first iteration of its loop if that suffices, and the simulation restarts.
@@ -66,16 +60,13 @@ typedef struct Walk {
     Trace trace;
     Since *since;      /* by block */
     const Op **gather; /* by block: the last gather of it */
-    int now;                /* statements simulated so far, in all steps */
-    int met[1 << MAX_AXES]; /* by axes: `now` at the last synchronization point
-                             * of these ranks */
 } Walk;
 
 /* A statement that may run too early. */
 typedef struct Fault {
     int act, other; /* the instance on another rank that it must follow */
     bool writes;
-    int block;      /* -1: the operands of a fused einsum + reduce-scatter */
+    int block;
 } Fault;
 
 /* ---- accesses of shared blocks ------------------------------------------- */
@@ -112,35 +103,21 @@ static bool covers_axes(const Mesh *mesh, uint32_t axes, uint32_t group)
     return true;
 }
 
-/* Records a synchronization point of these axes: all its ranks have completed
- * the first `now` statements. */
-static void meet_at(Walk *w, uint32_t axes, int now)
+/* Records a synchronization point of these axes. */
+static void meet(Walk *w, uint32_t axes)
 {
     const MemoryPlan *m = w->p->memory;
     for (int b = 0; b < m->nblocks; b++)
         if (m->block[b].shared &&
             covers_axes(&w->p->mesh, axes, m->block[b].shared))
             w->since[b] = (Since){-1, -1};
-    for (uint32_t group = 0; group < 1u << MAX_AXES; group++)
-        if (covers_axes(&w->p->mesh, axes, group))
-            w->met[group] = now;
-}
-
-static void meet(Walk *w, uint32_t axes)
-{
-    meet_at(w, axes, w->now);
 }
 
 /* Whether a collective is also a synchronization point when it ends: it moves
- * data. One whose operands are all made as shards only waits when it
- * begins. */
+ * data. */
 static bool moves(const Op *op)
 {
-    bool any = op_is_collective(op->kind) && !gather_in_place(op);
-    bool shards = any;
-    for (int i = 0; any && i < op->nargs; i++)
-        shards &= operand_is_shard(op, i);
-    return any && !shards;
+    return op_is_collective(op->kind) && !gather_in_place(op);
 }
 
 /* The barriers before an instance: an op barrier is itself one. */
@@ -154,52 +131,16 @@ static void meet_before(Walk *w, const Act *act)
     for (int i = 0; found && i < found->n; i++)
         if (&found->at[i] != w->ignored && (act->first || !found->at[i].first))
             meet(w, found->at[i].axes);
-    if (op_is_collective(op->kind) && !gather_in_place(op))
+    if (moves(op))
         meet(w, op_axes(op));
 }
 
 /* ---- simulation ---------------------------------------------------------- */
 
-static bool overlap(const Access *a, const Access *b)
-{
-    return a->begin < b->end && b->begin < a->end;
-}
-
-/* Whether instance i writes an operand of instance `reader`. */
-static bool writes_operand(const Trace *t, int i, int reader)
-{
-    const Act *writes = &t->act[i], *reads = &t->act[reader];
-    for (int x = 0; x < writes->naccesses && writes->op; x++)
-        for (int y = 0; y < reads->naccesses; y++) {
-            const Access *to = &t->access[writes->access + x];
-            const Access *from = &t->access[reads->access + y];
-            if (to->write && !from->write && overlap(to, from))
-                return true;
-        }
-    return false;
-}
-
-/* Whether a fused einsum + reduce-scatter may read operands that another rank
- * has not written. */
-static bool product_is_early(const Walk *w, int i, Fault *f)
-{
-    const Op *op = w->trace.act[i].op;
-    if (op->kind != OP_einsum_shard)
-        return false;
-    for (int at = w->met[op_axes(op)]; at < w->now; at++)
-        if (writes_operand(&w->trace, at % w->trace.n, i)) {
-            *f = (Fault){i, at % w->trace.n, false, -1};
-            return true;
-        }
-    return false;
-}
-
 static bool is_too_early(Walk *w, int i, Fault *f)
 {
     const Act *act = &w->trace.act[i];
     const Op *op = act->op;
-    if (product_is_early(w, i, f))
-        return true;
     for (int k = 0; k < act->naccesses; k++) {
         int block = -1;
         Use use = use_of(w, op, &w->trace.access[act->access + k], &block);
@@ -225,8 +166,6 @@ static void clear(Walk *w)
         w->since[b] = (Since){-1, -1};
         w->gather[b] = NULL;
     }
-    w->now = 0;
-    memset(w->met, 0, sizeof w->met);
 }
 
 /* Whether a statement may run too early in two steps. All parameters are valid
@@ -235,7 +174,7 @@ static bool find_fault(Walk *w, Fault *f)
 {
     clear(w);
     for (int step = 0; step < 2; step++)
-        for (int i = 0; i < w->trace.n; i++, w->now++) {
+        for (int i = 0; i < w->trace.n; i++) {
             if (!w->trace.act[i].op)
                 continue;
             meet_before(w, &w->trace.act[i]);
@@ -243,7 +182,7 @@ static bool find_fault(Walk *w, Fault *f)
                 return true;
             const Op *op = w->trace.act[i].op;
             if (moves(op))
-                meet_at(w, op_axes(op), w->now + 1);
+                meet(w, op_axes(op));
         }
     return false;
 }
@@ -251,7 +190,7 @@ static bool find_fault(Walk *w, Fault *f)
 /* Whether ranks access each other's memory outside of collectives. */
 static bool needs_meetings(const Program *p)
 {
-    return p->memory->nsegments > 0 || program_has_shards(p);
+    return p->memory->nsegments > 0;
 }
 
 static Walk walk_of(const Program *p)
@@ -270,34 +209,6 @@ static const char *act_name(const Walk *w, int i)
     return op->nouts ? op->out[0]->name : op_info(op->kind)->name;
 }
 
-/* The first instance from fused einsum i up to its reduce_scatter that
- * overwrites an operand of it, i included; -1: none. */
-static int written_too_early(const Trace *t, int i)
-{
-    int operand;
-    const Op *product = t->act[i].op;
-    const Op *scatter = op_scatter_of(product, &operand);
-    for (int k = i; k < t->n && t->act[k].op != scatter; k++)
-        if (writes_operand(t, k, i))
-            return k;
-    return -1;
-}
-
-static const char *check_products(const Walk *w)
-{
-    for (int i = 0; i < w->trace.n; i++) {
-        const Op *op = w->trace.act[i].op;
-        int by = op && op->kind == OP_einsum_shard
-                     ? written_too_early(&w->trace, i)
-                     : -1;
-        if (by >= 0)
-            return arena_printf(w->p->arena, "%%%s overwrites an operand of %%%s, "
-                                "which other ranks still read", act_name(w, by),
-                                act_name(w, i));
-    }
-    return NULL;
-}
-
 const char *meetings_check(const Program *p, const Op *without)
 {
     if (!needs_meetings(p))
@@ -307,11 +218,7 @@ const char *meetings_check(const Program *p, const Op *without)
     w.readers = true;
     Fault f;
     if (!find_fault(&w, &f))
-        return check_products(&w);
-    if (f.block < 0)
-        return arena_printf(p->arena, "%%%s reads all ranks' operands before "
-                            "another rank may have computed %%%s",
-                            act_name(&w, f.act), act_name(&w, f.other));
+        return NULL;
     return arena_printf(
         p->arena, "%%%s %s '%s' on one rank when %%%s may still have to %s it "
         "on another", act_name(&w, f.act), f.writes ? "writes" : "reads",
@@ -331,23 +238,13 @@ static Meeting meeting_of_block(const Walk *w, const Fault *f, const Act *act)
                                          b->name)};
 }
 
-static Meeting meeting_of_product(const Act *act)
-{
-    int operand;
-    const Op *op = act->op;
-    return (Meeting){.axes = op_axes(op),
-                     .by = op_scatter_of(op, &operand),
-                     .why = "all ranks have computed the operands"};
-}
-
 /* Adds a barrier for the fault. A barrier that exists for the first iteration
  * only becomes one for all iterations. */
 static void add_meeting(Walk *w, const Fault *f)
 {
     const Act *act = &w->trace.act[f->act];
     Meetings *found = &w->meetings[act->op->id];
-    Meeting m = f->block < 0 ? meeting_of_product(act)
-                             : meeting_of_block(w, f, act);
+    Meeting m = meeting_of_block(w, f, act);
     for (int i = 0; i < found->n; i++)
         if (found->at[i].axes == m.axes) {
             found->at[i].first = false;

@@ -40,7 +40,7 @@ static int64_t extent(const Tracer *t, const Value *v, const Place *at)
 {
     int64_t layers = 1;
     if (!at->row)
-        return type_local_bytes(&value_made_as(v)->type, &t->p->mesh);
+        return type_local_bytes(&v->type, &t->p->mesh);
     for (int i = 0; i < v->type.nstack; i++)
         layers *= v->type.stack[i];
     return layers * at->row;

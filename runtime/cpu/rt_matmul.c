@@ -37,8 +37,6 @@ struct ParcMatmul {
     dnnl_memory_t memory[NMEMORIES];
     dnnl_exec_arg_t argument[NMEMORIES];
     int64_t scratch, scratch_bytes; /* offset in the arena; bytes */
-    int64_t slice; /* stride in a, in elements, between the row blocks of two
-                      ranks */
     ParcMatmul *next;
 };
 
@@ -176,7 +174,6 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
                 "parc --cpu LEVEL",
                 spec->name, (long long)mm->scratch_bytes,
                 (long long)spec->scratch_bytes);
-    mm->slice = spec->slice;
     mm->scratch = spec->scratch;
     if (mm->way == PRIMITIVE) {
         check(rt, spec, dnnl_primitive_create(&mm->primitive, mm->description));
@@ -199,9 +196,8 @@ static void execute(ParcRt *rt, ParcMatmul *mm, const void *src,
         rt_fail(rt, "oneDNN failed in a matmul: status %d", (int)s);
 }
 
-/* dst = the sum of the segments' products. */
-static void multiply(ParcRt *rt, ParcMatmul *mm, const void *const *src,
-                     const void *const *weights, void *dst)
+static void multiply(ParcRt *rt, ParcMatmul *mm, const void *src,
+                     const void *weights, void *dst)
 {
     const Plan *p = &mm->plan;
     char *scratch = rt->arena + mm->scratch;
@@ -210,7 +206,7 @@ static void multiply(ParcRt *rt, ParcMatmul *mm, const void *const *src,
     else if (mm->way == VECTOR)
         rt_vector_product(p, src, weights, dst, scratch, rt->threads);
     else
-        execute(rt, mm, src[0], weights[0], dst);
+        execute(rt, mm, src, weights, dst);
 }
 
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
@@ -223,30 +219,8 @@ void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
         const void *weights = rt_element(
             p->view[WEIGHTS].type, p->swapped ? a : b, i * p->step[WEIGHTS]);
         void *dst = rt_element_out(p->view[DST].type, c, i * p->step[DST]);
-        multiply(rt, mm, &src, &weights, dst);
+        multiply(rt, mm, src, weights, dst);
     }
-    dnnl_stream_wait(rt->stream);
-}
-
-/* The address at rank `peer` of the data that this rank has at `own`. */
-static const char *at_peer(const ParcRt *rt, int peer, const void *own)
-{
-    return rt_peer(rt, peer) + ((const char *)own - rt->arena);
-}
-
-void parc_matmul_shard(ParcRt *rt, ParcMatmul *mm, uint32_t axes,
-                       const void *a, const void *b, void *c)
-{
-    const RtGroup *g = &rt->group[axes];
-    const Plan *p = &mm->plan;
-    const void *of_a[PARC_MOST_SHARDS], *of_b[PARC_MOST_SHARDS];
-    for (int j = 0; j < g->n; j++) {
-        of_a[j] = rt_element(p->view[p->swapped ? WEIGHTS : SRC].type,
-                             at_peer(rt, g->member[j], a),
-                             g->index * mm->slice);
-        of_b[j] = at_peer(rt, g->member[j], b);
-    }
-    multiply(rt, mm, p->swapped ? of_b : of_a, p->swapped ? of_a : of_b, c);
     dnnl_stream_wait(rt->stream);
 }
 

@@ -1,5 +1,5 @@
 /* rt_matmul.h: declares the form in which the CPU computes a matrix product (a
- * Plan: matrices with strides, batches and segments), and the implementations
+ * Plan: matrices with strides and batches), and the implementations
  * other than oneDNN's primitive (rt_matmul_vector.c, rt_matmul_split.c). */
 #ifndef PARC_RT_MATMUL_H
 #define PARC_RT_MATMUL_H
@@ -17,13 +17,10 @@ typedef struct View {
 
 enum { SRC, WEIGHTS, DST };
 
-/* DST = SRC WEIGHTS: `batch` products in one call, `loops` one after another.
- * With more than one of `segments`, the result is the sum of that number of
- * products. A segment is an equal part of the contracted index, with its own
- * address. */
+/* DST = SRC WEIGHTS: `batch` products in one call, `loops` one after another. */
 typedef struct Plan {
     View view[DST + 1];
-    int64_t batch, loops, segments;
+    int64_t batch, loops;
     int64_t step[DST + 1]; /* elements between two loops */
     bool swapped;          /* SRC is the spec's b, WEIGHTS its a */
 } Plan;
@@ -66,24 +63,22 @@ typedef struct RtGrid {
 RtGrid rt_grid(const View *c, int64_t strip_a, int64_t strip_b, int64_t wide,
                int threads);
 
-/* A product in f32 of operands of any float type, with vectors. Operands are
- * listed by segment; there is one if batch > 1. `scratch` has at least
- * rt_vector_scratch bytes for `threads` threads, at a multiple of 64. */
+/* A product in f32 of operands of any float type, with vectors.
+ * `scratch` has at least rt_vector_scratch bytes for `threads` threads, at a
+ * multiple of 64. */
 int64_t rt_vector_scratch(const Plan *p, int threads);
-void rt_vector_product(const Plan *p, const void *const *src,
-                       const void *const *weights, void *dst, void *scratch,
-                       int threads);
+void rt_vector_product(const Plan *p, const void *src, const void *weights,
+                       void *dst, void *scratch, int threads);
 
 /* A product in f32 by AMX's tile instructions for bf16 (rt_split.h), as exact
  * as in f32. rt_split_pays: whether the matrices are large enough; equal on
  * every machine. rt_split_takes: whether this machine also has the
- * instructions. Operands are listed by segment. `scratch` has at least
+ * instructions. `scratch` has at least
  * rt_split_scratch bytes for `threads` threads, at a multiple of 64. */
 bool rt_split_pays(const Plan *p);
 bool rt_split_takes(const Plan *p);
 int64_t rt_split_scratch(const Plan *p, int threads);
-void rt_split_product(const Plan *p, const void *const *src,
-                      const void *const *weights, void *dst, void *scratch,
-                      int threads);
+void rt_split_product(const Plan *p, const void *src, const void *weights,
+                      void *dst, void *scratch, int threads);
 
 #endif

@@ -33,8 +33,7 @@ Plan rt_plan_of(const ParcMatmulSpec *spec)
     View a = {spec->m, spec->k, {sa[0], sa[1], sa[2]}, spec->type.a};
     View b = {spec->k, spec->n, {sb[0], sb[1], sb[2]}, spec->type.b};
     View c = {spec->m, spec->n, {sc[0], sc[1], sc[2]}, spec->type.c};
-    Plan p = {.batch = spec->batch, .loops = 1,
-              .segments = spec->ranks > 0 ? spec->ranks : 1};
+    Plan p = {.batch = spec->batch, .loops = 1};
     tidy(&a);
     tidy(&b);
     tidy(&c);

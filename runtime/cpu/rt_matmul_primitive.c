@@ -171,7 +171,7 @@ bool rt_describe(Plan *p, int64_t capacity, dnnl_engine_t engine,
                  dnnl_primitive_desc_t *description)
 {
     Plan one = rt_plan_one_by_one(p);
-    if (!has_kernels(p) || !is_countable(p) || p->segments > 1)
+    if (!has_kernels(p) || !is_countable(p))
         return false;
     if (describe(p, capacity, engine, description))
         return true;

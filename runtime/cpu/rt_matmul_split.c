@@ -45,7 +45,7 @@ static Share share_of(const Plan *p, int threads)
     const View *a = &p->view[SRC], *c = &p->view[DST];
     RtGrid grid = rt_grid(c, RT_STRIP, RT_STRIP, WIDE, threads);
     Share s = {.rows = grid.rows, .columns = grid.columns};
-    int64_t depth = a->columns * p->segments;
+    int64_t depth = a->columns;
     s.block_columns = rt_evenly(s.columns, WIDE, RT_STRIP);
     int64_t most = PACKED / s.block_columns / RT_STEP * RT_STEP;
     s.deep = rt_evenly(depth, rt_least(most, DEEP), RT_STRIP);
@@ -98,9 +98,8 @@ bool rt_split_pays(const Plan *p)
     enum { LEAST = 128 };
     const double flops = 6e7;
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
-    int64_t depth = a->columns * p->segments;
-    bool whole_steps = p->segments == 1 || a->columns % RT_STEP == 0;
-    return p->batch == 1 && whole_steps && c->stride[2] == 1 &&
+    int64_t depth = a->columns;
+    return p->batch == 1 && c->stride[2] == 1 &&
            has_rows_or_columns(a) && has_rows_or_columns(b) &&
            c->rows >= LEAST && c->columns >= LEAST && depth >= LEAST &&
            2.0 * (double)c->rows * (double)c->columns * (double)depth >=
@@ -116,9 +115,8 @@ bool rt_split_pays(const Plan *p)
 typedef struct Work {
     const Share *share;
     const View *a, *b, *c;
-    const void *const *from_a, *const *from_b; /* operands, by segment */
-    int64_t at_a, at_b; /* offset of the part's first element in a segment */
-    int64_t depth;      /* contracted size over all segments */
+    const float *from_a, *from_b; /* the part's first rows and columns */
+    int64_t depth;                /* contracted size */
     float *to;
     int64_t rows, columns;
     uint16_t *strips, *panel; /* packed strips of a and of b */
@@ -149,13 +147,14 @@ static Block block_at(const Work *w, int64_t i, int64_t across, int64_t deep)
     return x;
 }
 
-/* Packs adjacent strips to buffers `strip` elements apart. If memory is
- * contiguous along the edges, each step of k is packed for all strips before
- * the next step, so rows are read to their end. */
+/* Packs adjacent strips of a block. If memory is contiguous along the edges,
+ * each step of k is packed for all strips before the next step, so rows are
+ * read to their end. */
 static void pack(const float *from, int64_t along_edges, int64_t along_depth,
                  int64_t edges, int64_t depth, bool pairs, int64_t soon,
-                 int64_t strip, uint16_t *to)
+                 uint16_t *to)
 {
+    int64_t strip = rt_pieces(depth, RT_STEP) * RT_STEP_SIZE;
     int64_t deep = along_depth == 1 ? depth : RT_STEP;
     for (int64_t k = 0; k < depth; k += deep, to += RT_STEP_SIZE)
         for (int64_t i = 0; i < edges; i += RT_STRIP)
@@ -164,43 +163,24 @@ static void pack(const float *from, int64_t along_edges, int64_t along_depth,
                           pairs, soon, to + i / RT_STRIP * strip);
 }
 
-/* Packs one operand's strips of a block. Each segment contributes its part
- * of the block's contracted indices; the steps of the segments are
- * concatenated. */
-static void pack_segments(const Work *w, const Block *x,
-                          const void *const *from, int64_t at,
-                          int64_t along_edges, int64_t along_depth,
-                          int64_t edges, bool pairs, int64_t soon, uint16_t *to)
-{
-    int64_t strip = rt_pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
-    for (int64_t k = 0, n; k < x->depth; k += n) {
-        int64_t in = (x->k + k) % w->a->columns;
-        const float *base = from[(x->k + k) / w->a->columns];
-        n = rt_least(w->a->columns - in, x->depth - k);
-        pack(base + at + in * along_depth, along_edges, along_depth, edges, n,
-             pairs, soon, strip, to + k / RT_STEP * RT_STEP_SIZE);
-    }
-}
-
 /* If b is contiguous along k, the next strip is prefetched by software.
  * Otherwise the hardware prefetcher detects the rows. */
 static void pack_panel(const Work *w, const Block *x)
 {
     const int64_t *s = w->b->stride;
-    pack_segments(w, x, w->from_b, w->at_b + x->column * s[2], s[2], s[1],
-                  x->columns, true, s[1] == 1 ? RT_STRIP * s[2] : 0, w->panel);
+    pack(w->from_b + x->column * s[2] + x->k * s[1], s[2], s[1], x->columns,
+         x->depth, true, s[1] == 1 ? RT_STRIP * s[2] : 0, w->panel);
 }
 
 static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
 {
     const int64_t *s = w->a->stride;
-    pack_segments(w, x, w->from_a, w->at_a + (x->row + row) * s[1], s[1], s[2],
-                  rows, false, 0, w->strips);
+    pack(w->from_a + (x->row + row) * s[1] + x->k * s[2], s[1], s[2], rows,
+         x->depth, false, 0, w->strips);
 }
 
 /* Prefetch of the group of strips at `row` of the block, if it exists; it is
- * packed next. The prefetch takes `steps` steps of multiplication and covers
- * one segment. */
+ * packed next. The prefetch takes `steps` steps of multiplication. */
 static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
                               int64_t steps)
 {
@@ -208,13 +188,10 @@ static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
     int64_t rows = rt_least(w->share->group * RT_STRIP, x->rows - row);
     if (rows <= 0)
         return (RtAhead){0};
-    const float *base = w->from_a[x->k / w->a->columns];
-    int64_t in = x->k % w->a->columns;
-    const float *at = base + w->at_a + (x->row + row) * s[1] + in * s[2];
-    int64_t depth = rt_least(x->depth, w->a->columns - in);
+    const float *at = w->from_a + (x->row + row) * s[1] + x->k * s[2];
     int64_t size = sizeof *at, calls = steps * RT_FETCHES;
-    return s[2] == 1 ? rt_ahead(at, size, s[1], depth, rows, calls)
-                     : rt_ahead(at, size, s[2], rows, depth, calls);
+    return s[2] == 1 ? rt_ahead(at, size, s[1], x->depth, rows, calls)
+                     : rt_ahead(at, size, s[2], rows, x->depth, calls);
 }
 
 /* Copies the sums of a row from their tiles to the result. `far`: past the
@@ -297,9 +274,8 @@ static void do_share(const Work *w)
 
 /* ---- the product --------------------------------------------------------- */
 
-void rt_split_product(const Plan *p, const void *const *src,
-                      const void *const *weights, void *dst, void *scratch,
-                      int threads)
+void rt_split_product(const Plan *p, const void *src, const void *weights,
+                      void *dst, void *scratch, int threads)
 {
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
     Share s = share_of(p, threads);
@@ -315,11 +291,9 @@ void rt_split_product(const Plan *p, const void *const *src,
                   .b = b,
                   .c = c,
                   .far = far,
-                  .from_a = src,
-                  .from_b = weights,
-                  .at_a = row * a->stride[1],
-                  .at_b = column * b->stride[2],
-                  .depth = a->columns * p->segments,
+                  .from_a = (const float *)src + row * a->stride[1],
+                  .from_b = (const float *)weights + column * b->stride[2],
+                  .depth = a->columns,
                   .to = (float *)dst + row * c->stride[1] + column,
                   .rows = rt_least(s.rows, c->rows - row),
                   .columns = rt_least(s.columns, c->columns - column),
@@ -352,9 +326,8 @@ bool rt_split_takes(const Plan *p)
     return false;
 }
 
-void rt_split_product(const Plan *p, const void *const *src,
-                      const void *const *weights, void *dst, void *scratch,
-                      int threads)
+void rt_split_product(const Plan *p, const void *src, const void *weights,
+                      void *dst, void *scratch, int threads)
 {
     (void)p;
     (void)src;

@@ -1,9 +1,8 @@
 /* rt_matmul_vector.c: computes matrix products in f32 with the CPU's vectors,
  * for operands of any float type and any strides.
  *
- * It is used where oneDNN has no fast kernel: for f32 without AVX-512, for
- * element types without instructions on this machine, and for operands in
- * segments.
+ * It is used where oneDNN has no fast kernel: for f32 without AVX-512, and for
+ * element types without instructions on this machine.
  *
  * Every thread has its own rows and columns of c. Blocks have the size of a
  * core's caches (K. Goto and R. van de Geijn, Anatomy of High-Performance
@@ -19,12 +18,11 @@
  *           for strips of b, for strips of a: sums in registers
  *
  * The pieces of k depend on its size alone, so the bits of a sum do not depend
- * on the number of threads or segments.
+ * on the number of threads.
  */
 #include <omp.h>
 #include <stddef.h>
 
-#include "common/type.h"
 #include "cpu/rt_ahead.h"
 #include "cpu/rt_matmul.h"
 #include "cpu/rt_vector.h"
@@ -52,7 +50,7 @@ static int64_t aligned(int64_t floats)
 static Sizes sizes_of(const Plan *p, int threads)
 {
     const View *c = &p->view[DST];
-    Sizes s = {.depth = p->view[SRC].columns * p->segments};
+    Sizes s = {.depth = p->view[SRC].columns};
     s.grid = rt_grid(c, RT_STRIP_A, RT_MOST_STRIP_B, RT_MOST_EDGES,
                      p->batch < threads ? threads : 1);
     s.deep = rt_evenly(s.depth, RT_MOST_DEPTH, ALIGN);
@@ -112,21 +110,17 @@ static Block rows_of(const Block *x, int64_t row, int64_t most)
     return some;
 }
 
-/* Prefetch of the rows of a that are packed after `x`, within `calls` calls.
- * It covers one segment. */
+/* Prefetch of the rows of a that are packed after `x`, within `calls` calls. */
 static RtAhead ahead_of(const Work *w, const Block *x, int64_t calls)
 {
     const RtOperand *a = &w->a;
-    int64_t in = x->k % a->depth, depth = rt_least(x->depth, a->depth - in);
     if (x->rows <= 0 || x->depth <= 0)
         return (RtAhead){0};
-    const void *at =
-        rt_element(a->type, a->segment[x->k / a->depth],
-                   x->row * a->along_edges + in * a->along_depth);
+    const void *at = rt_operand_at(a, x->row, x->k);
     int64_t size = rt_type_size(a->type);
     return a->along_edges == 1
-               ? rt_ahead(at, size, a->along_depth, x->rows, depth, calls)
-               : rt_ahead(at, size, a->along_edges, depth, x->rows, calls);
+               ? rt_ahead(at, size, a->along_depth, x->rows, x->depth, calls)
+               : rt_ahead(at, size, a->along_edges, x->depth, x->rows, calls);
 }
 
 /* c (+)= the product of two strips. A tile at the edge of c, of `rows` by
@@ -218,32 +212,20 @@ static void compute_part(const Work *w)
 
 /* ---- the product --------------------------------------------------------- */
 
-static RtOperand operand_of(const View *v, const void *const *segment,
-                            int64_t along_edges, int64_t along_depth,
-                            int64_t depth)
-{
-    return (RtOperand){segment, v->type, along_edges, along_depth, depth};
-}
-
-/* Part i of all products; the thread has scratch at `room`. With more than one
- * product an operand has one segment. */
+/* Part i of all products; the thread has scratch at `room`. */
 static void multiply_part(const Plan *p, const Sizes *s, int64_t i,
-                          const void *const *src, const void *const *weights,
-                          void *dst, float *room)
+                          const void *src, const void *weights, void *dst,
+                          float *room)
 {
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
     int64_t of = parts_of(p, s) / p->batch, which = i / of;
     int64_t across = rt_pieces(c->columns, s->grid.columns);
-    const void *first_a[] = {
-        rt_element(a->type, src[0], which * a->stride[0])};
-    const void *first_b[] = {
-        rt_element(b->type, weights[0], which * b->stride[0])};
     Work w = {
         .sizes = s,
-        .a = operand_of(a, p->batch > 1 ? first_a : src, a->stride[1],
-                        a->stride[2], a->columns),
-        .b = operand_of(b, p->batch > 1 ? first_b : weights, b->stride[2],
-                        b->stride[1], a->columns),
+        .a = {rt_element(a->type, src, which * a->stride[0]), a->type,
+              a->stride[1], a->stride[2]},
+        .b = {rt_element(b->type, weights, which * b->stride[0]), b->type,
+              b->stride[2], b->stride[1]},
         .type = c->type,
         .c = rt_element_out(c->type, dst, which * c->stride[0]),
         .c_row = c->stride[1],
@@ -258,9 +240,8 @@ static void multiply_part(const Plan *p, const Sizes *s, int64_t i,
     compute_part(&w);
 }
 
-void rt_vector_product(const Plan *p, const void *const *src,
-                       const void *const *weights, void *dst, void *scratch,
-                       int threads)
+void rt_vector_product(const Plan *p, const void *src, const void *weights,
+                       void *dst, void *scratch, int threads)
 {
     const View *c = &p->view[DST];
     Sizes s = sizes_of(p, threads);

@@ -11,8 +11,8 @@
 #ifndef PARC_RT_VECTOR_H
 #define PARC_RT_VECTOR_H
 
+#include "common/type.h"
 #include "cpu/rt_tile.h"
-#include "parc_rt.h"
 
 enum {
     RT_STRIP_A = RT_TILE_ROWS,
@@ -22,18 +22,25 @@ enum {
     RT_MOST_DEPTH = 384,
 };
 
-/* One operand of a product. Element (edge, k) of a segment has the index
- * edge * along_edges + k * along_depth. */
+/* One operand of a product. Element (edge, k) has the index edge * along_edges +
+ * k * along_depth. */
 typedef struct RtOperand {
-    const void *const *segment;
+    const void *at;
     ParcType type;
     int64_t along_edges, along_depth;
-    int64_t depth; /* contracted indices of a segment */
 } RtOperand;
 
-/* Pack edges [edge, edge + edges) by contracted indices [k, k + depth), counted
- * over all segments, as strips. Edges that the last strip lacks are 0. `to` has
- * whole strips of `depth` indices. */
+/* The address of an element. */
+static inline const void *rt_operand_at(const RtOperand *x, int64_t edge,
+                                        int64_t k)
+{
+    return rt_element(x->type, x->at,
+                      edge * x->along_edges + k * x->along_depth);
+}
+
+/* Pack edges [edge, edge + edges) by contracted indices [k, k + depth) as
+ * strips. Edges that the last strip lacks are 0. `to` has whole strips of
+ * `depth` indices. */
 void rt_pack_a(const RtOperand *x, int64_t edge, int64_t edges, int64_t k,
                int64_t depth, float *to);
 void rt_pack_b(const RtOperand *x, int64_t edge, int64_t edges, int64_t k,

@@ -7,13 +7,19 @@
  */
 #include <string.h>
 
-#include "common/type.h"
 #include "cpu/rt_vector.h"
 
 enum { FOUR = 4 };
 
 typedef float Four __attribute__((vector_size(16)));
+
+/* A vector of four elements of a and b, which have the numbers 0 to 7. */
+#if defined(__clang__) || __GNUC__ >= 12
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
 typedef int32_t Lanes __attribute__((vector_size(16)));
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (Lanes){__VA_ARGS__})
+#endif
 
 static const float zeros[RT_MOST_DEPTH];
 
@@ -43,8 +49,8 @@ transpose_two(const float *const line[FOUR], int64_t n, int strip, float *to)
     int64_t k = 0;
     for (; k + FOUR <= n; k += FOUR, to += FOUR * strip) {
         Four a = load(line[0] + k), b = load(line[1] + k);
-        Four first = __builtin_shuffle(a, b, (Lanes){0, 4, 1, 5});
-        Four last = __builtin_shuffle(a, b, (Lanes){2, 6, 3, 7});
+        Four first = PICK(a, b, 0, 4, 1, 5);
+        Four last = PICK(a, b, 2, 6, 3, 7);
         memcpy(to, &first, TWO);
         memcpy(to + strip, (const char *)&first + TWO, TWO);
         memcpy(to + 2 * strip, &last, TWO);
@@ -63,14 +69,14 @@ transpose_four(const float *const line[FOUR], int64_t n, int strip, float *to)
     for (; k + FOUR <= n; k += FOUR, to += FOUR * strip) {
         Four a = load(line[0] + k), b = load(line[1] + k);
         Four c = load(line[2] + k), d = load(line[3] + k);
-        Four ab = __builtin_shuffle(a, b, (Lanes){0, 4, 1, 5});
-        Four cd = __builtin_shuffle(c, d, (Lanes){0, 4, 1, 5});
-        Four ab2 = __builtin_shuffle(a, b, (Lanes){2, 6, 3, 7});
-        Four cd2 = __builtin_shuffle(c, d, (Lanes){2, 6, 3, 7});
-        Four turned[FOUR] = {__builtin_shuffle(ab, cd, (Lanes){0, 1, 4, 5}),
-                             __builtin_shuffle(ab, cd, (Lanes){2, 3, 6, 7}),
-                             __builtin_shuffle(ab2, cd2, (Lanes){0, 1, 4, 5}),
-                             __builtin_shuffle(ab2, cd2, (Lanes){2, 3, 6, 7})};
+        Four ab = PICK(a, b, 0, 4, 1, 5);
+        Four cd = PICK(c, d, 0, 4, 1, 5);
+        Four ab2 = PICK(a, b, 2, 6, 3, 7);
+        Four cd2 = PICK(c, d, 2, 6, 3, 7);
+        Four turned[FOUR] = {PICK(ab, cd, 0, 1, 4, 5),
+                             PICK(ab, cd, 2, 3, 6, 7),
+                             PICK(ab2, cd2, 0, 1, 4, 5),
+                             PICK(ab2, cd2, 2, 3, 6, 7)};
         for (int i = 0; i < FOUR; i++)
             memcpy(to + i * strip, &turned[i], sizeof turned[i]);
     }
@@ -79,13 +85,13 @@ transpose_four(const float *const line[FOUR], int64_t n, int strip, float *to)
             to[i] = line[i][k];
 }
 
-/* Callers pass constants for `strip`. Strips are `apart` floats apart. */
+/* Callers pass constants for `strip`. */
 __attribute__((always_inline)) static inline void
 pack_columns(const RtOperand *x, const void *at, int64_t edges, int64_t n,
-             int strip, int64_t apart, float *to)
+             int strip, float *to)
 {
     float room[FOUR][RT_MOST_DEPTH];
-    for (int64_t s = 0; s < edges; s += strip, to += apart) {
+    for (int64_t s = 0; s < edges; s += strip, to += n * strip) {
 #pragma GCC unroll 8
         for (int e = 0; e < strip; e += FOUR) {
             const float *line[FOUR];
@@ -107,7 +113,7 @@ pack_columns(const RtOperand *x, const void *at, int64_t edges, int64_t n,
 
 __attribute__((always_inline)) static inline void
 pack_lines(const RtOperand *x, const void *at, int64_t edges, int64_t n,
-           int strip, int64_t apart, float *to)
+           int strip, float *to)
 {
     float room[RT_MOST_EDGES];
     for (int64_t k = 0; k < n; k++, to += strip) {
@@ -115,7 +121,7 @@ pack_lines(const RtOperand *x, const void *at, int64_t edges, int64_t n,
         const float *line = rt_as_floats(x->type, from, edges, room);
         float *strips = to;
         int64_t e = 0;
-        for (; e + strip <= edges; e += strip, strips += apart)
+        for (; e + strip <= edges; e += strip, strips += n * strip)
             memcpy(strips, line + e, (size_t)strip * sizeof *to);
         for (int i = 0; e < edges && i < strip; i++)
             strips[i] = e + i < edges ? line[e + i] : 0;
@@ -126,19 +132,11 @@ __attribute__((always_inline)) static inline void
 pack(const RtOperand *x, int64_t edge, int64_t edges, int64_t k, int64_t depth,
      int strip, float *to)
 {
-    for (int64_t done = 0, n; done < depth; done += n) {
-        int64_t in = (k + done) % x->depth;
-        const void *at =
-            rt_element(x->type, x->segment[(k + done) / x->depth],
-                       edge * x->along_edges + in * x->along_depth);
-        n = x->depth - in < depth - done ? x->depth - in : depth - done;
-        if (x->along_edges == 1)
-            pack_lines(x, at, edges, n, strip, depth * strip,
-                       to + done * strip);
-        else
-            pack_columns(x, at, edges, n, strip, depth * strip,
-                         to + done * strip);
-    }
+    const void *at = rt_operand_at(x, edge, k);
+    if (x->along_edges == 1)
+        pack_lines(x, at, edges, depth, strip, to);
+    else
+        pack_columns(x, at, edges, depth, strip, to);
 }
 
 void rt_pack_a(const RtOperand *x, int64_t edge, int64_t edges, int64_t k,

@@ -19,17 +19,20 @@
 
 /* The first steps are slow because of page faults and cold caches. They are
  * not traced if the run has enough other steps. */
-enum { WARM_UP = 2, MARKS_OF_MEETING = 3, MARKS_OF_STEP = 2 };
+enum {
+    WARM_UP = 2,
+    MARKS_OF_STEP = 2,
+    MARKS_OF_COLLECTIVE = 3,
+    MARKS_OF_STATEMENT = 2, /* a barrier may precede it */
+};
 
 static int64_t marks_a_step(const ParcModel *m)
 {
     int64_t n = MARKS_OF_STEP;
     for (int i = 0; i < m->nwork; i++) {
-        /* Collectives synchronize ranks, and so do fused einsum +
-         * reduce-scatters. */
-        bool meets = strcmp(m->work[i].kind, "collective") == 0 ||
-                     strcmp(m->work[i].kind, "matmul") == 0;
-        n += m->work[i].count * (meets ? MARKS_OF_MEETING : 1);
+        bool collective = strcmp(m->work[i].kind, "collective") == 0;
+        n += m->work[i].count *
+             (collective ? MARKS_OF_COLLECTIVE : MARKS_OF_STATEMENT);
     }
     return n;
 }

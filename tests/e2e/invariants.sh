@@ -93,8 +93,7 @@ earlier_name() { # earlier_name WAS IS
     cmp "$work/$1.ir" "$work/$2.ir"
 }
 for names in refine:split_kv_axis shadow:lowp_copies reduce:grad_dtype \
-    rows:fuse_embedding_grad shared:share_params shards:fuse_scatter \
-    events:sync; do
+    rows:fuse_embedding_grad shared:share_params events:sync; do
     check "--stop-after ${names%:*}" earlier_name "${names%:*}" "${names#*:}"
 done
 

@@ -44,7 +44,7 @@ gapless() { # gapless TRACE
             (total(.cat == "step") - total(.cat | IN("phase", "input")))] |
         if all(fabs < 1) and length > 0 then true else error("\(.)") end'
 }
-# Statements that wait for ranks: collectives, and einsums over all operands.
+# The kinds of statements that wait for ranks.
 waiting() { # waiting TRACE KINDS
     have=$(jq -r '[.traceEvents[] | select(.args.wait_us) | .cat] |
         unique | join(" ")' "$1")
@@ -97,12 +97,12 @@ try llama-2x2 llama 2x2 4 $llama_sizes
 # shellcheck disable=SC2086
 try llama-micro llama 2x1 2 $llama_sizes -D accumulate=2
 
-try shards gpt2 2x1 2 -D vocab=512 -D dim=384 -D n_layers=2 -D n_heads=6 \
+try gpt2-2x1 gpt2 2x1 2 -D vocab=512 -D dim=384 -D n_layers=2 -D n_heads=6 \
     -D n_positions=16 -D batch=8 -D seq=8
-check "fused products have a wait" waiting "$work/shards.trace" \
-    "collective matmul"
-check "only collectives have a wait in llama" \
-    waiting "$work/llama-2x2.trace" "collective"
+for trace in gpt2-2x1 llama-2x2; do
+    check "only collectives have a wait in $trace" \
+        waiting "$work/$trace.trace" "collective"
+done
 
 try feedforward feedforward 2x2 4 -D dim=64 -D hidden=64
 # shellcheck disable=SC2086

@@ -23,15 +23,12 @@ typedef struct Word {
 
 typedef struct Follow {
     const Program *p;
-    bool shards; /* ranks also read each other's own memory */
     const Op *without;
     Trace trace;
     int ranks;
     int64_t words; /* words of shared memory in one rank's arena */
     Clock clock[MOST_RANKS];
     Word *word;
-    Word *piece; /* a rank's own memory in pieces of the trace: [rank][piece];
-                    only with `shards` */
     const char *fault;
 } Follow;
 
@@ -102,25 +99,6 @@ static void touch_bytes(Follow *f, int act, int r, const Access *a,
                    a);
 }
 
-/* An access by rank r to rank q's own memory. */
-static void touch_pieces(Follow *f, int act, int r, int q, const Access *a)
-{
-    for (int i = a->first; i <= a->last && !f->fault; i++)
-        touch_word(f, act, r, &f->piece[q * f->trace.npieces + i], a);
-}
-
-/* Only an einsum_shard reads the own memory of other ranks. */
-static void touch_own(Follow *f, int act, int r, const Access *a)
-{
-    const Op *op = f->trace.act[act].op;
-    if (!f->shards || a->begin >= f->p->memory->own)
-        return;
-    for (int q = 0; q < f->ranks; q++)
-        if (q == r || (op->kind == OP_einsum_shard && !a->write &&
-                       same_group(f, r, q, (uint32_t)op_attr(op, "axes").i)))
-            touch_pieces(f, act, r, q, a);
-}
-
 static void touch(Follow *f, int act, int r, const Access *a)
 {
     const MemoryPlan *m = f->p->memory;
@@ -164,7 +142,6 @@ static void run_act(Follow *f, int i)
         f->clock[r].at[r]++;
         for (int k = 0; k < act->naccesses && !in_place; k++) {
             touch(f, i, r, &f->trace.access[act->access + k]);
-            touch_own(f, i, r, &f->trace.access[act->access + k]);
         }
     }
     if (moves)
@@ -182,9 +159,6 @@ const char *follow_ranks(const Program *p, const Op *without)
     if (f->ranks > MOST_RANKS)
         return "more ranks than can be followed";
     f->word = NEW_ARRAY(p->arena, Word, f->ranks *f->words + 1);
-    f->shards = program_has_shards(p);
-    if (f->shards)
-        f->piece = NEW_ARRAY(p->arena, Word, f->ranks *f->trace.npieces + 1);
     for (int step = 0; step < STEPS; step++)
         for (int i = 0; i < f->trace.n && !f->fault; i++)
             run_act(f, i);

@@ -6,9 +6,8 @@
 #include "passes/sync/sync.h"
 
 /* Simulates two steps of all ranks of a program for the CPU, with a vector
- * clock for each rank. A rank may access a word of shared memory, or read
- * another rank's operand in an einsum_shard, only after every conflicting
- * access is ordered before it. Barriers and collectives merge the clocks of
+ * clock for each rank. A rank may access a word of shared memory only after
+ * every conflicting access is ordered before it. Barriers and collectives merge the clocks of
  * their group. Returns NULL or the first race. `without`: a barrier to omit, or
  * NULL. */
 const char *follow_ranks(const Program *p, const Op *without);

@@ -28,13 +28,12 @@ typedef struct Waits {
     const Program *p;
     int n;             /* number of waits */
     int gathers, met;  /* gathers in place; barriers */
-    int shards;        /* fused einsum + reduce-scatter */
     const char *fault; /* the first */
 } Waits;
 
 /* Totals over all programs. */
 typedef struct Seen {
-    int waits, gathers, met, shards;
+    int waits, gathers, met;
 } Seen;
 
 static void try_without_wait(Waits *w, const Op *wait)
@@ -61,7 +60,6 @@ static void try_without(Op *op, void *context)
 {
     Waits *w = context;
     w->gathers += gather_in_place(op);
-    w->shards += op->kind == OP_einsum_shard;
     if (op->kind == OP_wait && !w->fault)
         try_without_wait(w, op);
     if (op->kind == OP_barrier && !w->fault)
@@ -83,7 +81,6 @@ static const char *check_schedule(const Program *p, Seen *seen)
     seen->waits += w.n;
     seen->gathers += w.gathers;
     seen->met += w.met;
-    seen->shards += w.shards;
     return w.fault;
 }
 
@@ -148,15 +145,6 @@ static const char *replaced(Arena *a, const char *text, const char *what,
                         at + strlen(what));
 }
 
-/* Fuses einsums of all sizes with their reduce_scatters. */
-static TargetInfo target_of_test(Target target)
-{
-    TargetInfo t = target_info(target, 1);
-    if (t.makes_shards)
-        t.makes_shards = target_can_make_shards;
-    return t;
-}
-
 static const Target targets[] = {TARGET_CUDA, TARGET_CPU};
 
 static void check_program(Check *c, Arena *a, const char *text,
@@ -166,7 +154,7 @@ static void check_program(Check *c, Arena *a, const char *text,
     for (int i = 0; i < 2; i++) {
         Diag *d = diag_new(a, COLOR_NEVER);
         Program *p = pdl_programs(a, d, text, mesh, NULL, define);
-        TargetInfo t = target_of_test(targets[i]);
+        TargetInfo t = target_info(targets[i], 1);
         const char *fault = p ? run_all_passes(p, &t) : "it cannot be read";
         if (!fault)
             fault = check_schedules(p, seen);
@@ -221,7 +209,6 @@ static void check_examples(Check *c)
     CHECK(c, seen.waits > 1000);
     CHECK(c, seen.gathers > 100);
     CHECK(c, seen.met > 20);
-    CHECK(c, seen.shards > 100);
 }
 
 /* ---- random programs --------------------------------------------------- */
@@ -236,7 +223,7 @@ static const char *try_seed(uint64_t seed, Target target, Seen *seen,
     random_model(p, &r, data_axes);
     random_plan(p, &r, data_axes);
     random_forward(p);
-    TargetInfo t = target_of_test(target);
+    TargetInfo t = target_info(target, 1);
     t.default_prefetch = (int)rng_below(&r, 4);
     *refused = run_all_passes(p, &t);
     const char *fault = *refused ? NULL : check_schedules(p, seen);

@@ -9,12 +9,6 @@
 
 /* ---- ops that a fault can change ----------------------------------------- */
 
-/* An einsum_shard names the axes of its reduce_scatter. */
-static bool is_mutable(const Op *op)
-{
-    return op_is_conversion(op->kind) || op->kind == OP_einsum_shard;
-}
-
 typedef struct Find {
     int number; /* number of the op to find; counted down */
     Op *op;
@@ -23,7 +17,7 @@ typedef struct Find {
 static void find_nth(Op *op, void *context)
 {
     Find *f = context;
-    if (is_mutable(op) && f->number-- == 0)
+    if (op_is_conversion(op->kind) && f->number-- == 0)
         f->op = op;
 }
 
@@ -51,14 +45,13 @@ static bool is_read(const Op *op)
 
 int fault_count(const Program *p, const Op *op, FaultKind kind)
 {
-    bool product = op->kind == OP_einsum_shard;
     if (!is_read(op))
         return 0;
     if (kind == ASTRAY)
         return 1 << p->mesh.n;
     if (kind == ONE_OUT || kind == EXCHANGED)
-        return product || op->nargs == 1 ? 0 : op->nargs - (kind == EXCHANGED);
-    return product ? 0 : 1;
+        return op->nargs == 1 ? 0 : op->nargs - (kind == EXCHANGED);
+    return 1;
 }
 
 /* ---- placements that the faulty compiler derives ------------------------- */

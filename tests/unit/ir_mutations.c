@@ -331,7 +331,6 @@ static void test_row(Check *c, const Row *row)
     CHECK(c, p != NULL);
     if (p && row->target & CPU) {
         TargetInfo cpu = target_info(TARGET_CPU, 1);
-        cpu.makes_shards = target_can_make_shards; /* also for small sizes */
         test_passes(&t, ir_copy(p), &cpu);
     }
     if (p && row->target & CUDA) {

@@ -158,8 +158,6 @@ static const Row rows[] = {
      "f32[8/dp, 4, 6/tp]", NULL},
     {OP_embedding_grad, {"f32[8/dp, 4, 6]", "i32[8/dp, 4]", "i64[2/tp]"},
      {{.i = 10}}, "f32[10/tp, 6]+dp", NULL},
-    {OP_einsum_shard, {"f32[8/dp, 4, 6]", "f32[8/dp, 4, 10]"},
-     {{.s = "bsf,bsk->fk"}, {.i = DT_F32}, {.i = 1}}, "f32[6, 10]+dp", NULL},
     {OP_embedding_add,
      {"f32[10/tp, 6]+dp", "f32[8/dp, 4, 6]", "i32[8/dp, 4]", "i64[2/tp]"},
      {{0}}, "f32[10/tp, 6]+dp", NULL},

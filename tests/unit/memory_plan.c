@@ -64,8 +64,7 @@ typedef struct Walk {
 /* The words of a value as one rank computes it. */
 static int64_t words_of(const Walk *w, const Value *v)
 {
-    return type_local_bytes(&value_made_as(v)->type, &w->p->mesh) /
-           WORD;
+    return type_local_bytes(&v->type, &w->p->mesh) / WORD;
 }
 
 /* The offset of word i of a value from its beginning: layers of a resident
@@ -193,8 +192,7 @@ static void check_in_place(Walk *w, const Op *op)
             if (to >= from + words_of(w, op->arg[i]) ||
                 from >= to + words_of(w, op->out[o]) ||
                 (o < op->nargs && op->arg[o] == op->arg[i] &&
-                 (operand_is_shard(op, o) ||
-                  value_gathered_from(w->p, op->out[o]))))
+                 value_gathered_from(w->p, op->out[o])))
                 continue;
             if (to != from || !w->t->in_place(w->p, op, o, i))
                 FAULT(w, "%s %%%s overwrites its operand %%%s",
@@ -302,16 +300,6 @@ static void write_others(Walk *w)
     }
 }
 
-/* Simulates the reduce_scatter of a fused einsum: its result is the shard that
- * the einsum computed. The einsum's operands must still be intact, since other
- * ranks may read them until now. */
-static void leave_shard(Walk *w, const Op *op, int i)
-{
-    const Op *product = op->arg[i]->def;
-    expect_all(w, op, product->nargs, product->arg);
-    take_content(w, op->out[i], 0, op->arg[i], 0, words_of(w, op->arg[i]));
-}
-
 static void run_plain(Walk *w, const Op *op)
 {
     int scratch = op->workspace;
@@ -324,8 +312,6 @@ static void run_plain(Walk *w, const Op *op)
     for (int i = 0; i < op->nouts; i++)
         if (value_gathered_from(w->p, op->out[i]))
             write_gathered(w, op, i);
-        else if (operand_is_shard(op, i))
-            leave_shard(w, op, i);
         else
             write_value(w, op->out[i]);
     tread_on(w, scratch);
@@ -631,8 +617,6 @@ static SeedResult run_seed(void *context, uint64_t seed)
     random_forward(p);
     Target target = rng_chance(&r, 50) ? TARGET_CPU : TARGET_CUDA;
     TargetInfo t = target_info(target, (int)rng_pick(&r, 1, 1, 2));
-    if (target == TARGET_CPU && rng_chance(&r, 70))
-        t.makes_shards = target_can_make_shards; /* also for small sizes */
     const char *fault = run_all_passes(p, &t);
     bool refused = fault && (strcmp(fault, "split_kv_axis") == 0 ||
                              strcmp(fault, "pad") == 0 ||
@@ -697,8 +681,6 @@ static void check_example(Check *c, int i, const char *mesh, Target target)
     Diag *d = diag_new(a, COLOR_NEVER);
     Program *p = read_example(a, d, i, mesh);
     TargetInfo t = target_info(target, 2);
-    if (target == TARGET_CPU)
-        t.makes_shards = target_can_make_shards; /* also for small sizes */
     const char *fault = "it cannot be compiled";
     if (p && !run_all_passes(p, &t))
         fault = check_plan(p, &t);

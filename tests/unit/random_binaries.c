@@ -95,8 +95,6 @@ static const char *make_program(Case *c)
         p->param.at[i].init.a = 0.3;
     c->target = target_info(TARGET_CPU, (int)rng_pick(&r, 1, 1, 2));
     c->target.cpu = level_of_tests();
-    if (c->seed % 3) /* also for small sizes */
-        c->target.makes_shards = target_can_make_shards;
     c->global = ir_copy(p);
     pass_autodiff(c->global, &c->target);
     for (size_t i = 0; i < PASSES && !c->refused; i++) {

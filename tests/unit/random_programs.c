@@ -265,7 +265,6 @@ static SeedResult run_seed(void *context, uint64_t seed)
     t.default_prefetch = (int)rng_below(&r, 2);
     t.alignment = 64;
     t.workspace = workspace;
-    t.makes_shards = target_can_make_shards;
     const char *fault = run_passes(&c, &t);
     if (c.refused && options->count == 1)
         diag_flush(d, stderr);

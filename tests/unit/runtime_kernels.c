@@ -83,8 +83,8 @@ static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *shape,
     CHECK(c, after == before);
 }
 
-/* The rest of a spec: no scratch, f32, no epilogue, not cut. */
-#define REST 0, 0, {0}, 0, 0, 0
+/* The rest of a spec: no scratch, f32, no epilogue. */
+#define REST 0, 0, {0}, 0
 
 static size_t bytes_in_use_after(ParcRt *rt, ParcMatmul *mm, int calls)
 {

@@ -1,7 +1,7 @@
 /* runtime_products.c: checks the runtime's own implementations of f32 products,
  * on vectors and on bf16 tiles, for all sizes and strides of the matrices: they
  * are as accurate as sums in f32, their bits do not depend on the number of
- * threads or segments, and they write nothing else. Also checks the limits of
+ * threads, and they write nothing else. Also checks the limits of
  * the range of tiles, and that a matmul of the runtime uses them.
  *
  * cpu: without AMX only vectors are checked */
@@ -20,9 +20,8 @@ enum { MARGIN = 24, FEW = 100 };
 typedef struct Way {
     const char *name;
     int64_t (*scratch)(const Plan *p, int threads);
-    void (*product)(const Plan *p, const void *const *src,
-                    const void *const *weights, void *dst, void *scratch,
-                    int threads);
+    void (*product)(const Plan *p, const void *src, const void *weights,
+                    void *dst, void *scratch, int threads);
     double worst, mean;
 } Way;
 
@@ -139,12 +138,11 @@ static void product(Check *c, const Way *way, Sizes s, bool a_turned,
              a_turned ? ", a'" : "", b_turned ? ", b'" : "", (long long)gap);
     for (int threads = 1; threads <= 6; threads++) {
         Matrix to = matrix(3, s.m, s.n, false, gap);
-        Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1,
-              .segments = 1};
+        Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1};
         size_t room = (size_t)way->scratch(&p, threads);
         char *scratch = allocate(room + 64);
         memset(scratch, 0xff, room + 64); /* NaN */
-        way->product(&p, (const void *[]){a.at}, (const void *[]){b.at},
+        way->product(&p, a.at, b.at,
                          to.at, scratch, threads);
         CHECK(c, is_whole(&to, 3));
         int untouched = 1;
@@ -166,56 +164,6 @@ static void product(Check *c, const Way *way, Sizes s, bool a_turned,
     free(a.at);
 }
 
-/* The summed index in segments at different addresses: the same bits. */
-static void segments(Check *c, const Way *way, Sizes s, bool a_turned,
-                     bool b_turned, int n)
-{
-    enum { MOST = 4 };
-    Matrix a = matrix(1, s.m, s.k * n, a_turned, 3);
-    Matrix b = matrix(2, s.k * n, s.n, b_turned, 5);
-    Matrix to = matrix(3, s.m, s.n, false, 0);
-    Matrix by = matrix(3, s.m, s.n, false, 0);
-    const void *of_a[MOST], *of_b[MOST];
-    Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1,
-              .segments = 1};
-    void *scratch = allocate((size_t)way->scratch(&p, 1));
-    way->product(&p, (const void *[]){a.at}, (const void *[]){b.at}, to.at,
-                     scratch, 1);
-    for (int j = 0; j < n; j++) {
-        float *at_a = allocate((size_t)a.floats * sizeof(float));
-        float *at_b = allocate((size_t)b.floats * sizeof(float));
-        memset(at_a, 0xff, (size_t)a.floats * sizeof(float));
-        memset(at_b, 0xff, (size_t)b.floats * sizeof(float));
-        for (int64_t k = 0; k < s.k; k++) {
-            for (int64_t i = 0; i < s.m; i++) {
-                int64_t at = i * a.view.stride[1];
-                at_a[at + k * a.view.stride[2]] =
-                    a.at[at + (j * s.k + k) * a.view.stride[2]];
-            }
-            for (int64_t i = 0; i < s.n; i++) {
-                int64_t at = i * b.view.stride[2];
-                at_b[at + k * b.view.stride[1]] =
-                    b.at[at + (j * s.k + k) * b.view.stride[1]];
-            }
-        }
-        of_a[j] = at_a;
-        of_b[j] = at_b;
-    }
-    p.segments = n;
-    p.view[SRC].columns = p.view[WEIGHTS].rows = s.k;
-    way->product(&p, of_a, of_b, by.at, scratch, 1);
-    CHECK(c, memcmp(to.at, by.at, (size_t)to.floats * sizeof(float)) == 0);
-    for (int j = 0; j < n; j++) {
-        free((void *)(uintptr_t)of_a[j]);
-        free((void *)(uintptr_t)of_b[j]);
-    }
-    free(scratch);
-    free(by.at);
-    free(to.at);
-    free(b.at);
-    free(a.at);
-}
-
 /* A NaN or infinity in a row or column gives NaN or infinity in the results of
  * that row or column, and in no others. */
 static void no_numbers(Check *c, const Way *way)
@@ -223,12 +171,11 @@ static void no_numbers(Check *c, const Way *way)
     enum { M = 70, N = 50, K = 90, ROW = 40, COLUMN = 33 };
     Matrix a = matrix(1, M, K, false, 0), b = matrix(2, K, N, false, 0);
     Matrix to = matrix(3, M, N, false, 0);
-    Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1,
-              .segments = 1};
+    Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1};
     void *scratch = allocate((size_t)way->scratch(&p, 1));
     a.at[ROW * K + 3] = NAN;
     b.at[80 * N + COLUMN] = INFINITY;
-    way->product(&p, (const void *[]){a.at}, (const void *[]){b.at}, to.at,
+    way->product(&p, a.at, b.at, to.at,
                      scratch, 1);
     int good = 1;
     for (int i = 0; i < M * N; i++) {
@@ -248,14 +195,13 @@ static float corner(float x, float y)
     enum { N = 32 };
     Matrix a = matrix(1, N, N, false, 0), b = matrix(2, N, N, false, 0);
     Matrix to = matrix(3, N, N, false, 0);
-    Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1,
-              .segments = 1};
+    Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1};
     void *scratch = allocate((size_t)rt_split_scratch(&p, 1));
     memset(a.at, 0, (size_t)a.floats * sizeof(float));
     memset(b.at, 0, (size_t)b.floats * sizeof(float));
     a.at[0] = x;
     b.at[0] = y;
-    rt_split_product(&p, (const void *[]){a.at}, (const void *[]){b.at}, to.at,
+    rt_split_product(&p, a.at, b.at, to.at,
                      scratch, 1);
     float result = to.at[0];
     free(scratch);
@@ -312,7 +258,7 @@ static void by_runtime(ParcRt *rt, Check *c, int layout, int planned)
     const int64_t *sc = to.view.stride;
     ParcMatmulSpec s = {"split", batch, M, N, K, {M * K, sa[1], sa[2]},
                         {0, sb[1], sb[2]}, {M * N, sc[1], sc[2]}, 0, 0,
-                        {PARC_F32, PARC_F32, PARC_F32}, 0, 0, 0};
+                        {PARC_F32, PARC_F32, PARC_F32}, 0};
     s.scratch_bytes = planned > 0 ? parc_matmul_scratch(&s, planned, PARC_CPU_NATIVE) : 0;
     CHECK(c, planned == 0 || s.scratch_bytes > 1 << 20);
     ParcMatmul *mm = parc_matmul_new(rt, &s);
@@ -352,10 +298,6 @@ static void all(Check *c, const Way *way)
             product(c, way, sizes[i], turned & 1, turned & 2, 5);
         }
     }
-    for (int turned = 0; turned < 4; turned++) {
-        segments(c, way, (Sizes){70, 600, 64}, turned & 1, turned & 2, 3);
-        segments(c, way, (Sizes){300, 130, 320}, turned & 1, turned & 2, 4);
-    }
     no_numbers(c, way);
 }
 
@@ -363,7 +305,7 @@ int main(void)
 {
     Check c = {0};
     View v = {512, 512, {0, 512, 1}, PARC_F32};
-    Plan p = {.view = {v, v, v}, .batch = 1, .loops = 1, .segments = 1};
+    Plan p = {.view = {v, v, v}, .batch = 1, .loops = 1};
     all(&c, &vectors);
     if (!rt_split_takes(&p)) {
         printf("no tiles here: only vectors were checked\n");

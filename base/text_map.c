@@ -5,36 +5,36 @@
 
 #include <string.h>
 
-enum { FIRST_ROOM = 64 };
+enum { FIRST_CAPACITY = 64 };
 
 /* The entry of a text, or the free one where it belongs. */
 static TextEntry *entry_of(const TextMap *m, const char *text)
 {
-    size_t i = hash_text(text) & (m->room - 1);
+    size_t i = hash_text(text) & (m->capacity - 1);
     while (m->entry[i].text && strcmp(m->entry[i].text, text) != 0)
-        i = (i + 1) & (m->room - 1);
+        i = (i + 1) & (m->capacity - 1);
     return &m->entry[i];
 }
 
 TextEntry *text_map_find(const TextMap *m, const char *text)
 {
-    TextEntry *e = m->room ? entry_of(m, text) : NULL;
+    TextEntry *e = m->capacity ? entry_of(m, text) : NULL;
     return e && e->text ? e : NULL;
 }
 
 static void grow(TextMap *m)
 {
     const TextMap old = *m;
-    m->room = old.room ? 2 * old.room : FIRST_ROOM;
-    m->entry = NEW_ARRAY(m->arena, TextEntry, m->room);
-    for (size_t i = 0; i < old.room; i++)
+    m->capacity = old.capacity ? 2 * old.capacity : FIRST_CAPACITY;
+    m->entry = NEW_ARRAY(m->arena, TextEntry, m->capacity);
+    for (size_t i = 0; i < old.capacity; i++)
         if (old.entry[i].text)
             *entry_of(m, old.entry[i].text) = old.entry[i];
 }
 
 TextEntry *text_map_add(TextMap *m, const char *text)
 {
-    if (2 * m->n >= m->room)
+    if (2 * m->n >= m->capacity)
         grow(m);
     TextEntry *e = entry_of(m, text);
     if (e->text)
@@ -57,8 +57,8 @@ const char *text_map_unique(TextMap *m, const char *text, char separator)
 TextMap text_map_copy(const TextMap *m)
 {
     TextMap copy = *m;
-    if (m->room)
+    if (m->capacity)
         copy.entry = arena_copy(m->arena, m->entry,
-                                m->room * sizeof *m->entry);
+                                m->capacity * sizeof *m->entry);
     return copy;
 }

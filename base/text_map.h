@@ -16,7 +16,7 @@ typedef struct TextEntry {
 typedef struct TextMap {
     Arena *arena; /* only the arena is set in an empty map */
     TextEntry *entry;
-    size_t n, room; /* `room` is a power of two, or 0 */
+    size_t n, capacity; /* `capacity` is a power of two, or 0 */
 } TextMap;
 
 /* The entry of a text, valid until the next call that adds one; NULL: none. */

@@ -1,4 +1,5 @@
-/* version.h: the version of parc, which programs and plans name. */
+/* version.h: the version of parc. `--version`, `--emit json` and the emitted
+ * sources print it. */
 #ifndef PARC_BASE_VERSION_H
 #define PARC_BASE_VERSION_H
 

@@ -3,7 +3,7 @@
  * programs before it. */
 #include "codegen/numbers.h"
 
-#include "passes/sync/trace.h"
+#include "passes/sync/simulate.h"
 
 const Program *program_next(const Program *p)
 {
@@ -40,7 +40,7 @@ static Numbers count_until(const Program *p, const Program *end)
     Numbers n = {0};
     for (; p != end; p = program_next(p)) {
         count_region(p->step, &n);
-        n.events += trace_slots(p);
+        n.events += simulated_slots(p);
     }
     return n;
 }

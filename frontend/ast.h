@@ -149,7 +149,7 @@ typedef enum ClauseKind {
 typedef struct Item {
     Path *path;        /* several paths: [a, b] */
     int npaths;
-    const char *every; /* `every Module`, or NULL */
+    const char *class_name; /* of `every Module`, or NULL */
     Expr *min_params;  /* `min_params=N`, or NULL */
     const char *style; /* ColwiseParallel, … in parallelize; else NULL */
     Loc style_loc;

@@ -386,8 +386,8 @@ void ast_print_item(Out *o, const Item *it)
         out(o, "%s%s", i ? ", " : "",
             *it->path[i].text ? it->path[i].text : "model");
     out(o, "%s", it->npaths > 1 ? "]" : "");
-    if (it->every)
-        out(o, "every %s", it->every);
+    if (it->class_name)
+        out(o, "every %s", it->class_name);
     if (it->min_params) {
         out(o, "min_params=");
         expr(o, it->min_params);

@@ -243,7 +243,7 @@ Item item_setting(Parser *p, Ident name, Expr *value)
 
 Item item_option(Parser *p, Item item, Arg option)
 {
-    bool stray = item.npaths == 0 && !item.every && !item.min_params;
+    bool stray = item.npaths == 0 && !item.class_name && !item.min_params;
     if (stray && item.noptions > 0) {
         diag_error(p->diag, option.name_loc,
                    "options follow a path, 'every Module' or 'min_params=N'");
@@ -259,7 +259,7 @@ Item item_option(Parser *p, Item item, Arg option)
 
 void item_add(Parser *p, ItemList *items, Item item)
 {
-    bool stray = item.npaths == 0 && !item.every && !item.min_params;
+    bool stray = item.npaths == 0 && !item.class_name && !item.min_params;
     if (!stray) {
         vec_push(p->arena, &items->list, item);
         return;

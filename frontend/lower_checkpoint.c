@@ -30,8 +30,9 @@ static bool names_same(const Checkpoint *c, const Checkpoint *other,
     return false;
 }
 
-static bool is_new(Lower *l, const Item *item, const Checkpoint *c,
-                   const CheckpointList *list)
+static bool check_not_repeated(Lower *l, const Item *item,
+                               const Checkpoint *c,
+                               const CheckpointList *list)
 {
     const char *what;
 
@@ -77,7 +78,8 @@ static uint32_t kept(const Item *item)
     return keep;
 }
 
-/* `every=N` requires paths and classes of array elements. */
+/* Reports an error if `every=N` is used with a module that is not an element of
+ * an array. */
 static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
 {
     bool fine = true;
@@ -111,12 +113,13 @@ void lower_checkpoints(Lower *l, const PlanDecl *plan)
              k++) {
             const Item *item = &clause->item[k];
             int64_t every = lower_item_every(item);
-            Checkpoint c = {.class = item->every, .keep = kept(item),
+            Checkpoint c = {.class = item->class_name, .keep = kept(item),
                             .every = every > 0 ? (int)every : 1,
                             .loc = item->loc};
-            bool fine = item->every ? lower_class_known(l, item)
-                                    : find_paths(l, item, &c);
-            if (fine && check_every(l, item, &c) && is_new(l, item, &c, &list))
+            bool fine = item->class_name ? lower_class_known(l, item)
+                                         : find_paths(l, item, &c);
+            if (fine && check_every(l, item, &c) &&
+                check_not_repeated(l, item, &c, &list))
                 vec_push(l->arena, &list, c);
         }
     }

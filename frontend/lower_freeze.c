@@ -40,8 +40,8 @@ static bool lies_in_class(const Program *p, const char *class,
 
 static bool item_takes(const Program *p, const Item *item, const char *name)
 {
-    if (item->every)
-        return lies_in_class(p, item->every, name);
+    if (item->class_name)
+        return lies_in_class(p, item->class_name, name);
     for (int i = 0; i < item->npaths; i++)
         if (lies_below(p->arena, item->path[i].text, name))
             return true;
@@ -63,8 +63,8 @@ static void freeze_item(Lower *l, const Item *item)
     }
     if (!found)
         diag_error(l->diag, item->loc, "%s'%s' has no parameters",
-                   item->every ? "class " : "",
-                   item->every ? item->every : item->path[0].text);
+                   item->class_name ? "class " : "",
+                   item->class_name ? item->class_name : item->path[0].text);
 }
 
 static bool trains(const Program *p)
@@ -84,7 +84,7 @@ void lower_freeze(Lower *l, const Clause *c)
         const Item *item = &c->item[i];
         if (item->min_params)
             continue; /* check reported the item */
-        bool known = !item->every || lower_class_known(l, item);
+        bool known = !item->class_name || lower_class_known(l, item);
         for (int k = 0; k < item->npaths; k++)
             known = lower_path_known(l, &item->path[k], true) && known;
         if (known)

@@ -130,12 +130,12 @@ bool lower_class_known(Lower *l, const Item *item)
     NameList names = {.arena = l->arena};
     for (int i = 0; i < l->p->module.n; i++) {
         const Module *m = &l->p->module.at[i];
-        if (strcmp(m->class, item->every) == 0)
+        if (strcmp(m->class, item->class_name) == 0)
             return true;
         names_add(&names, m->class, (Loc){0});
     }
     diag_error(l->diag, item->loc, "the model has no module of class '%s'",
-               item->every);
-    names_suggest(l->diag, &names, item->every);
+               item->class_name);
+    names_suggest(l->diag, &names, item->class_name);
     return false;
 }

@@ -186,9 +186,9 @@ static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
         u.replicate_axis = -1;
     }
     bool fine = true;
-    if (item->every) {
+    if (item->class_name) {
         u.kind = UNIT_EVERY;
-        u.class = item->every;
+        u.class = item->class_name;
         fine = lower_class_known(l, item) && leaves_some(l, &u, list);
     } else if (item->min_params) {
         u.kind = UNIT_MIN_PARAMS;

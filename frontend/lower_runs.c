@@ -103,7 +103,7 @@ static void look_at_path(Cut *c, const Clause *clause, const Item *item,
 
 static void look_at(Cut *c, const Clause *clause, const Item *item)
 {
-    bool class = item->every && strcmp(item->every, c->class) == 0;
+    bool class = item->class_name && strcmp(item->class_name, c->class) == 0;
 
     for (int i = 0; i < item->npaths; i++)
         look_at_path(c, clause, item, item->path[i].text);

@@ -509,13 +509,13 @@ item_lines:
 ;
 item:
     target { $$ = (Item){.path = $1.at, .npaths = $1.n, .loc = @1}; }
-|   EVERY word { $$ = (Item){.every = $2.name, .loc = @$}; }
+|   EVERY word { $$ = (Item){.class_name = $2.name, .loc = @$}; }
 |   word '=' expr { $$ = item_setting(p, $1, $3); }
 |   target ':' option
         { $$ = item_option(p, (Item){.path = $1.at, .npaths = $1.n,
                                      .loc = @1}, $3); }
 |   EVERY word ':' option
-        { $$ = item_option(p, (Item){.every = $2.name,
+        { $$ = item_option(p, (Item){.class_name = $2.name,
                                      .loc = loc_span(p, @1, @2)}, $4); }
 |   word '=' expr ':' option
         { $$ = item_option(p, item_setting(p, $1, $3), $5); }

@@ -10,8 +10,8 @@
  * its prefetch distance in iterations of its loop, where it is issued if that
  * is outside of the loop, and the first consumers, which wait for it.
  */
+#include "passes/sync/simulate.h"
 #include "report/report.h"
-#include "passes/sync/trace.h"
 
 typedef struct Scan {
     const Program *p;
@@ -156,7 +156,7 @@ void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)
     for (int i = 0; i < p->streams; i++)
         if (i != STREAM_HOST || ntransfers)
             out(o, "%s %s", i ? "," : "", stream_name(i));
-    out(o, " (%d events)\n", trace_slots(p));
+    out(o, " (%d events)\n", simulated_slots(p));
     for (int i = 0; i < n; i++)
         line(o, p, c[i].op, c[i].label);
     for (int i = 0; i < ntransfers; i++)

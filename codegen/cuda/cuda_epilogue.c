@@ -1,6 +1,6 @@
 /* cuda_epilogue.c: prints the code that uses completed sums over rows (the
- * epilogue), and holds what cuda_sums.c and cuda_combine.c share: the names,
- * kinds and start values of sums.
+ * epilogue). It also has the helpers of cuda_sums.c and cuda_combine.c: the
+ * names, kinds and start values of sums.
  *
  *   float sum3 = …;          the complete sum: within the block (cuda_sums.c),
  *                            or of all blocks (cuda_combine.c)

@@ -1,5 +1,6 @@
-/* cuda_online.c: prints sums relative to a running maximum (online softmax) and
- * picked elements, the instructions that kernel_online.c creates.
+/* cuda_online.c: prints the two instructions that kernel_online.c creates:
+ * KERNEL_ONLINE, a sum relative to a running maximum (online softmax), and
+ * KERNEL_PICK, the element of a row in a given column (a label's logit).
  *
  *   r1 = max x, r4 = sum exp(x - r1), of a row that is read once:
  *

@@ -1,8 +1,10 @@
 /* cuda_steps.c: lists what each phase of a CUDA kernel computes, and which
  * values are kept on the chip between phases, in registers or shared memory.
  *
- *   phase 0: load x, square, reduce      x is kept: phase 1 reads only w from
- *   phase 1: kept x, mul, load w, mul    memory, which all rows share
+ *   phase 0: load x, square, reduce
+ *   phase 1: kept x, mul, load w, mul
+ *
+ * x is kept on the chip. Phase 1 reads only w, which is the same for all rows.
  *
  * A value of an earlier phase is kept if that avoids reading a row again
  * (loads), or if it is costly to recompute: an exponential, a random number, or
@@ -21,7 +23,8 @@ typedef struct Steps {
     int number;
 } Steps;
 
-/* Operands that are the same for all rows are read from the cache. */
+/* Whether an operand differs between rows. One that does not is read from the
+ * cache, so that keeping it saves nothing. */
 static bool differs_by_row(const CudaPlan *c, uint32_t axes)
 {
     uint32_t rows = c->kept | c->summed;
@@ -33,8 +36,9 @@ static bool is_element(const Steps *s, int i)
     return kernel_is_element(s->c->k, s->c->k->instr[i].axes);
 }
 
-/* The cost of recomputing an element, in floats kept for each element. */
-static double again(const Steps *s, int i, int depth)
+/* The cost of recomputing a value of one element; 1 is the cost of reading one
+ * float from memory. */
+static double recompute_cost(const Steps *s, int i, int depth)
 {
     const KernelInstr *instr = &s->c->k->instr[i];
     if (!is_element(s, i) || s->c->keep[i] || !s->first[i] ||
@@ -49,7 +53,7 @@ static double again(const Steps *s, int i, int depth)
         return 2;
     double floats = 0;
     for (int a = 0; a < instr->nargs; a++)
-        floats += again(s, instr->arg[a], depth - 1);
+        floats += recompute_cost(s, instr->arg[a], depth - 1);
     return floats;
 }
 
@@ -58,7 +62,7 @@ static bool is_worth_keeping(const Steps *s, int i)
 {
     enum { DEPTH = 8 };
     const KernelInstr *instr = &s->c->k->instr[i];
-    double floats = again(s, i, DEPTH);
+    double floats = recompute_cost(s, i, DEPTH);
     return instr->code == KERNEL_LOAD ? floats > 0 : floats > 1;
 }
 

@@ -1,5 +1,6 @@
-/* emit_map.c: writes model.h's enum of mesh axes and its memory map: the offset
- * of every buffer in a rank's arena. */
+/* emit_map.c: writes two parts of model.h: the enum of mesh axes and the memory
+ * map. The map has the offset of every buffer of the training step, of the
+ * forward programs, of segments that ranks share, and of host memory. */
 #include "codegen/emit/emitter.h"
 
 #include "passes/schedule/liveness.h"

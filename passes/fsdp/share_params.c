@@ -15,7 +15,7 @@
  *
  * The ranks of a group map one block of memory that holds every full layer.
  * Each rank writes its own run of it, which is its shard; the gathered tensor
- * is the block itself. The all_gather becomes a barrier (meetings.c) and moves
+ * is the block itself. The all_gather becomes a barrier (barriers.c) and moves
  * no data.
  *
  * A gather has memory of its own, and copies, in three cases: the layers of a

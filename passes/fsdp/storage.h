@@ -1,4 +1,7 @@
-/* storage.h: declarations that the files of the pass storage share. */
+/* storage.h: declarations that the files of the pass `storage` share.
+ *
+ * The pass shards parameters by FSDP unit (storage.c). It collects gathers and
+ * reductions as Moves, then emits one grouped collective for each unit. */
 #ifndef PARC_PASSES_FSDP_STORAGE_H
 #define PARC_PASSES_FSDP_STORAGE_H
 
@@ -33,22 +36,24 @@ typedef struct Storage {
     VEC(Move) reduce;
 } Storage;
 
-/* storage_move.c: the type with some axes placed otherwise. */
+/* storage_move.c: the type t, with each of the axes placed as `kind`. */
 Type storage_type(Type t, uint32_t axes, AxisKind kind);
-/* Whether the runs of a layer are longer than the layer. */
+/* Whether flattening pads a layer: the equal runs of its ranks together hold
+ * more elements than the layer. */
 bool storage_is_padded(const Program *p, const Type *flat, uint32_t axes);
 /* Adds one grouped collective for n moves before `before` (NULL: at the
  * region's end). */
 Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
                  const Attr *attr, const char *why);
 
-/* storage_gather.c: makes parameter i a shard, and gathers it for each reader
- * that needs the full tensor. */
+/* storage_gather.c: storage_spread makes a parameter a shard, and adds a Move
+ * for each reader that needs the full tensor; storage_emit_gathers emits
+ * them. */
 void storage_spread(Storage *s, int param, const Unit *u);
 void storage_emit_gathers(Storage *s);
 
-/* storage_lookup.c: looks up rows of a table that is not gathered before they
- * are cast to the compute type. */
+/* storage_lookup.c: for an embedding table that is not gathered, casts the rows
+ * that are looked up instead of the table. */
 void storage_lookups(Program *p);
 
 /* storage_reduce.c: reduces gradients where they are computed. */

@@ -1,6 +1,6 @@
 /* events.c: finds the events that order the streams of a rank.
  *
- * The step is simulated in order of issue (trace.h, which also divides the
+ * The step is simulated in order of issue (simulate.h, which also divides the
  * arena into pieces). For every piece the last write and the reads since then
  * on each stream are recorded; for every stream, how much of the other streams
  * it is known to follow (vector clocks). A statement that accesses what another
@@ -15,7 +15,7 @@
  *              latest record of an event, or for the record of a slot
  *   check      finds waits that others imply; events_drop.c removes them
  *
- * Time and memory: the statements of a trace times the pieces that each
+ * Time and memory: the statements of a simulation times the pieces that each
  * accesses.
  */
 #include "passes/sync/events.h"
@@ -25,22 +25,22 @@
 #include <string.h>
 
 typedef struct Need {
-    int act; /* instance that must precede; -1: none on this stream */
+    int instance; /* instance that must precede; -1: none on this stream */
     const Access *access; /* the access to wait for */
 } Need;
 
 /* ---- statements ---------------------------------------------------------- */
 
 /* The statement of an instance. */
-static int statement_of(const EventFinder *f, int act)
+static int statement_of(const EventFinder *f, int instance)
 {
-    const Act *a = &f->trace.act[act];
-    return a->at ? f->synced_of[a->at->id] : act == 0 ? 0 : f->nsynced - 1;
+    const Instance *a = &f->sim.instance[instance];
+    return a->at ? f->synced_of[a->at->id] : instance == 0 ? 0 : f->nsynced - 1;
 }
 
-static int stream_of(const EventFinder *f, int act)
+static int stream_of(const EventFinder *f, int instance)
 {
-    return f->trace.act[act].stream;
+    return f->sim.instance[instance].stream;
 }
 
 /* Attribute `name` of the `early` around the statement; -1: not given. */
@@ -52,35 +52,35 @@ static int64_t early_attr(const Synced *s, const char *name)
 
 /* ---- dependences of an instance ------------------------------------------ */
 
-static void need(const EventFinder *f, int stream, Need n[STREAMS], int act,
-                 const Access *access)
+static void need(const EventFinder *f, int stream, Need n[STREAMS],
+                 int instance, const Access *access)
 {
-    if (act < 0 || stream_of(f, act) == stream)
+    if (instance < 0 || stream_of(f, instance) == stream)
         return;
-    Need *on = &n[stream_of(f, act)];
-    if (on->act < act)
-        *on = (Need){act, access};
+    Need *on = &n[stream_of(f, instance)];
+    if (on->instance < instance)
+        *on = (Need){instance, access};
 }
 
-static const Access *access_at(const EventFinder *f, int act, int piece)
+static const Access *access_at(const EventFinder *f, int instance, int piece)
 {
-    const Act *a = &f->trace.act[act];
+    const Instance *a = &f->sim.instance[instance];
     for (int i = a->naccesses - 1; i >= 0; i--) {
-        const Access *x = &f->trace.access[a->access + i];
+        const Access *x = &f->sim.access[a->access + i];
         if (x->first <= piece && piece <= x->last)
             return x;
     }
     return NULL;
 }
 
-static void needs_of(const EventFinder *f, int act, Need n[STREAMS])
+static void needs_of(const EventFinder *f, int instance, Need n[STREAMS])
 {
-    const Act *a = &f->trace.act[act];
+    const Instance *a = &f->sim.instance[instance];
     int stream = a->stream, best[STREAMS], where[STREAMS];
     for (int s = 0; s < STREAMS; s++)
         best[s] = where[s] = -1;
     for (int i = 0; i < a->naccesses; i++) {
-        const Access *x = &f->trace.access[a->access + i];
+        const Access *x = &f->sim.access[a->access + i];
         for (int k = x->first; k <= x->last; k++) {
             const EventPiece *q = &f->piece[k];
             int w = q->written;
@@ -109,16 +109,17 @@ static void learn(EventClock *c, const EventClock *more)
             c->upto[s] = more->upto[s];
 }
 
-static bool knows(const EventFinder *f, const EventClock *c, int act)
+static bool knows(const EventFinder *f, const EventClock *c, int instance)
 {
-    return act < 0 || c->upto[stream_of(f, act)] >= f->place[act];
+    return instance < 0 ||
+           c->upto[stream_of(f, instance)] >= f->place[instance];
 }
 
 static bool knows_all(const EventFinder *f, const EventClock *c,
                       const Need n[STREAMS])
 {
     for (int s = 0; s < STREAMS; s++)
-        if (!knows(f, c, n[s].act))
+        if (!knows(f, c, n[s].instance))
             return false;
     return true;
 }
@@ -129,13 +130,13 @@ static void drop_known(const EventFinder *f, const EventClock *c,
                        Need n[STREAMS])
 {
     for (int s = 0; s < STREAMS; s++)
-        if (knows(f, c, n[s].act))
-            n[s].act = -1;
+        if (knows(f, c, n[s].instance))
+            n[s].instance = -1;
     for (int s = 0; s < STREAMS; s++)
-        for (int k = 0; k < STREAMS && n[s].act >= 0; k++)
-            if (k != s && n[k].act >= 0 &&
-                knows(f, &f->done[n[k].act], n[s].act))
-                n[s].act = -1;
+        for (int k = 0; k < STREAMS && n[s].instance >= 0; k++)
+            if (k != s && n[k].instance >= 0 &&
+                knows(f, &f->done[n[k].instance], n[s].instance))
+                n[s].instance = -1;
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -183,15 +184,15 @@ void events_number_slots(EventFinder *f)
 
 /* Gives the event slots if it was recorded again since, and the waiting
  * statement can compute the slot from its iteration. */
-static void count_slots(EventFinder *f, int act, int on)
+static void count_slots(EventFinder *f, int instance, int on)
 {
-    const Act *a = &f->trace.act[act];
+    const Instance *a = &f->sim.instance[instance];
     int by = statement_of(f, on);
     Event *e = event_of(f, &f->synced[by]);
     int64_t turn;
     int slots = f->turn[f->latest[by]] - f->turn[on] + 1;
-    if (e->loop && trace_iteration(a, e->loop, &turn) && slots <= EVENTS_SLOTS &&
-        e->slots < slots)
+    if (e->loop && simulate_iteration(a, e->loop, &turn) &&
+        slots <= EVENTS_SLOTS && e->slots < slots)
         e->slots = slots;
 }
 
@@ -207,7 +208,7 @@ static bool contains(const Op *loop, const Synced *s)
 
 static const char *wait_text(const EventFinder *f, const Need *n)
 {
-    if (n->act == 0)
+    if (n->instance == 0)
         return "step start";
     const char *name = n->access && n->access->value ? n->access->value->name
                                                      : "scratch";
@@ -215,31 +216,33 @@ static const char *wait_text(const EventFinder *f, const Need *n)
     return written ? name : arena_printf(f->p->arena, "read of %s", name);
 }
 
-/* The wait of instance `act` for the instance `on`. */
-static Wait wait_for(EventFinder *f, int act, const Need *n)
+/* The wait of instance `instance` for the instance `on`. */
+static Wait wait_for(EventFinder *f, int instance, const Need *n)
 {
-    const Act *a = &f->trace.act[act], *on = &f->trace.act[n->act];
-    const Synced *s = &f->synced[statement_of(f, act)];
-    Synced *by = &f->synced[statement_of(f, n->act)];
+    const Instance *a = &f->sim.instance[instance],
+                   *on = &f->sim.instance[n->instance];
+    const Synced *s = &f->synced[statement_of(f, instance)];
+    Synced *by = &f->synced[statement_of(f, n->instance)];
     const Event *e = event_of(f, by);
     const Op *loop = s->at ? op_loop(s->at) : NULL;
     Wait w = {.event = by->event, .why = wait_text(f, n)};
     int64_t turn;
-    if (e->slots > 1 && trace_iteration(a, e->loop, &turn))
-        w.offset = (int)(((trace_own_turn(on) - turn) % e->slots + e->slots) %
-                         e->slots);
+    if (e->slots > 1 && simulate_iteration(a, e->loop, &turn))
+        w.offset =
+            (int)(((instance_iteration(on) - turn) % e->slots + e->slots) %
+                  e->slots);
     else if (e->slots > 1)
-        w.offset = (int)(trace_own_turn(on) % e->slots);
+        w.offset = (int)(instance_iteration(on) % e->slots);
     if (loop && a->first && !contains(loop, by))
         w.when = WAIT_FIRST;
     return w;
 }
 
 /* Adds a wait for the instance of n to the statement. */
-static void add_wait(EventFinder *f, int act, const Need *n)
+static void add_wait(EventFinder *f, int instance, const Need *n)
 {
-    Synced *s = &f->synced[statement_of(f, act)];
-    Wait w = wait_for(f, act, n);
+    Synced *s = &f->synced[statement_of(f, instance)];
+    Wait w = wait_for(f, instance, n);
     for (int i = 0; i < s->wait.n; i++) {
         Wait *old = &s->wait.at[i];
         if (old->event != w.event || old->offset != w.offset)
@@ -253,22 +256,22 @@ static void add_wait(EventFinder *f, int act, const Need *n)
 }
 
 /* The slot of an event that the instance records, or waits for. */
-static int event_slot(const EventFinder *f, const Act *act, int event,
+static int event_slot(const EventFinder *f, const Instance *instance, int event,
                       int offset)
 {
     const Event *e = &f->event[event];
     int64_t turn;
-    if (e->slots == 1 || !trace_iteration(act, e->loop, &turn))
+    if (e->slots == 1 || !simulate_iteration(instance, e->loop, &turn))
         return e->number + offset;
     return e->number + (int)((turn + offset) % e->slots);
 }
 
 /* The clock that the statement's wait number w gives this instance; NULL: the
  * wait does not apply. */
-static const EventClock *told(const EventFinder *f, int act, int w)
+static const EventClock *told(const EventFinder *f, int instance, int w)
 {
-    const Act *a = &f->trace.act[act];
-    int statement = statement_of(f, act);
+    const Instance *a = &f->sim.instance[instance];
+    int statement = statement_of(f, instance);
     const Wait *wait = &f->synced[statement].wait.at[w];
     if (wait->when == WAIT_FIRST && !a->first)
         return NULL;
@@ -278,24 +281,25 @@ static const EventClock *told(const EventFinder *f, int act, int w)
     return on < 0 ? NULL : &f->done[on];
 }
 
-static void obey_waits(EventFinder *f, int act, EventClock *c)
+static void obey_waits(EventFinder *f, int instance, EventClock *c)
 {
-    for (int w = 0; w < f->synced[statement_of(f, act)].wait.n; w++) {
-        const EventClock *more = told(f, act, w);
+    for (int w = 0; w < f->synced[statement_of(f, instance)].wait.n; w++) {
+        const EventClock *more = told(f, instance, w);
         if (more)
             learn(c, more);
     }
 }
 
 /* Marks the waits without which the clock would not cover the dependences. */
-static void mark_needed(EventFinder *f, int act, const EventClock *before,
+static void mark_needed(EventFinder *f, int instance, const EventClock *before,
                         const Need n[STREAMS])
 {
-    int statement = statement_of(f, act), n_waits = f->synced[statement].wait.n;
+    int statement = statement_of(f, instance),
+        n_waits = f->synced[statement].wait.n;
     for (int w = 0; w < n_waits; w++) {
         EventClock c = *before;
         for (int k = 0; k < n_waits; k++) {
-            const EventClock *more = k == w ? NULL : told(f, act, k);
+            const EventClock *more = k == w ? NULL : told(f, instance, k);
             if (more)
                 learn(&c, more);
         }
@@ -306,47 +310,47 @@ static void mark_needed(EventFinder *f, int act, const EventClock *before,
 
 /* ---- simulation of the step ---------------------------------------------- */
 
-static void serve(EventFinder *f, int act, EventClock *c)
+static void serve(EventFinder *f, int instance, EventClock *c)
 {
     Need n[STREAMS];
     EventClock before = *c;
-    needs_of(f, act, n);
+    needs_of(f, instance, n);
     if (f->mode != EVENTS_DISCOVER)
-        obey_waits(f, act, c);
+        obey_waits(f, instance, c);
     if (f->mode == EVENTS_CHECK) {
-        mark_needed(f, act, &before, n);
+        mark_needed(f, instance, &before, n);
         f->missing += !knows_all(f, c, n);
         return;
     }
     drop_known(f, c, n);
     for (int s = 0; s < STREAMS; s++) {
-        if (n[s].act < 0)
+        if (n[s].instance < 0)
             continue;
         if (f->mode == EVENTS_DISCOVER)
-            count_slots(f, act, n[s].act);
+            count_slots(f, instance, n[s].instance);
         else
-            add_wait(f, act, &n[s]);
-        learn(c, &f->done[n[s].act]);
+            add_wait(f, instance, &n[s]);
+        learn(c, &f->done[n[s].instance]);
     }
     /* The slot's record may be later than the dependence: use its clock. */
     if (f->mode == EVENTS_PLACE) {
         events_number_slots(f);
-        obey_waits(f, act, c);
+        obey_waits(f, instance, c);
     }
 }
 
-static void touch_pieces(EventFinder *f, int act)
+static void touch_pieces(EventFinder *f, int instance)
 {
-    const Act *a = &f->trace.act[act];
+    const Instance *a = &f->sim.instance[instance];
     for (int i = 0; i < a->naccesses; i++) {
-        const Access *x = &f->trace.access[a->access + i];
+        const Access *x = &f->sim.access[a->access + i];
         for (int k = x->first; k <= x->last; k++) {
             EventPiece *q = &f->piece[k];
             if (!x->write) {
-                q->read[a->stream] = act;
+                q->read[a->stream] = instance;
                 continue;
             }
-            q->written = act;
+            q->written = instance;
             for (int s = 0; s < STREAMS; s++)
                 q->read[s] = -1;
         }
@@ -360,7 +364,7 @@ static void reset(EventFinder *f)
     memset(f->latest, -1, sizeof *f->latest * (size_t)f->nsynced);
     memset(f->recorded, -1,
            sizeof *f->recorded * (size_t)f->nsynced * EVENTS_SLOTS);
-    memset(f->piece, -1, sizeof *f->piece * (size_t)f->trace.npieces);
+    memset(f->piece, -1, sizeof *f->piece * (size_t)f->sim.npieces);
     f->missing = 0;
 }
 
@@ -368,8 +372,8 @@ void events_run(EventFinder *f, EventMode mode)
 {
     f->mode = mode;
     reset(f);
-    for (int i = 0; i < f->trace.n; i++) {
-        const Act *a = &f->trace.act[i];
+    for (int i = 0; i < f->sim.n; i++) {
+        const Instance *a = &f->sim.instance[i];
         EventClock *c = &f->now[a->stream];
         int statement = statement_of(f, i), event;
         serve(f, i, c);
@@ -385,9 +389,9 @@ void events_run(EventFinder *f, EventMode mode)
 }
 
 /* The slots of events, which no op records yet. */
-static TraceSlots *slots_of_loops(const EventFinder *f)
+static SlotCounts *slots_of_loops(const EventFinder *f)
 {
-    TraceSlots *slots = NEW_ARRAY(f->p->arena, TraceSlots, f->p->nops);
+    SlotCounts *slots = NEW_ARRAY(f->p->arena, SlotCounts, f->p->nops);
     for (int i = 0; i < f->nevents; i++)
         if (f->event[i].loop)
             vec_push(f->p->arena, &slots[f->event[i].loop->id],
@@ -398,9 +402,9 @@ static TraceSlots *slots_of_loops(const EventFinder *f)
 void events_follow(EventFinder *f)
 {
     Arena *a = f->p->arena;
-    f->trace = trace_step(f->p, slots_of_loops(f), 0);
-    f->done = NEW_ARRAY(a, EventClock, f->trace.n);
-    f->place = NEW_ARRAY(a, int, f->trace.n);
-    f->turn = NEW_ARRAY(a, int, f->trace.n);
-    f->piece = NEW_ARRAY(a, EventPiece, f->trace.npieces + 1);
+    f->sim = simulate_step(f->p, slots_of_loops(f), 0);
+    f->done = NEW_ARRAY(a, EventClock, f->sim.n);
+    f->place = NEW_ARRAY(a, int, f->sim.n);
+    f->turn = NEW_ARRAY(a, int, f->sim.n);
+    f->piece = NEW_ARRAY(a, EventPiece, f->sim.npieces + 1);
 }

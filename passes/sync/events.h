@@ -8,8 +8,8 @@
 #ifndef PARC_PASSES_SYNC_EVENTS_H
 #define PARC_PASSES_SYNC_EVENTS_H
 
+#include "passes/sync/simulate.h"
 #include "passes/sync/sync.h"
-#include "passes/sync/trace.h"
 
 /* When a wait or barrier applies: WAIT_FIRST only in the first iteration of its
  * loop. */
@@ -53,7 +53,8 @@ typedef struct EventClock {
     int upto[STREAMS]; /* by stream: statements that have completed */
 } EventClock;
 
-/* The last accesses of a piece of the arena (trace.h): instances; -1: none. */
+/* The last accesses of a piece of the arena (simulate.h): instances; -1: none.
+ */
 typedef struct EventPiece {
     int written, read[STREAMS];
 } EventPiece;
@@ -65,7 +66,7 @@ typedef struct EventFinder {
     int *synced_of;   /* by op id: index of a statement */
     Event *event;
     int nevents, nslots;
-    Trace trace;
+    Simulation sim;
     EventMode mode;
     EventClock now[STREAMS];
     EventClock *done; /* by instance: the clock that a wait for it gives */
@@ -82,10 +83,10 @@ typedef struct EventFinder {
     int missing;      /* dependences that no wait covers */
 } EventFinder;
 
-/* Traces the step, with the slots of the events that are known. */
+/* Simulations the step, with the slots of the events that are known. */
 void events_follow(EventFinder *f);
 
-/* Simulates the trace. Sets f->missing, and f->needed in EVENTS_CHECK. */
+/* Simulates the simulation. Sets f->missing, and f->needed in EVENTS_CHECK. */
 void events_run(EventFinder *f, EventMode mode);
 
 /* Numbers the slots of all events consecutively. */
@@ -94,8 +95,8 @@ void events_number_slots(EventFinder *f);
 /* events_drop.c: removes redundant waits and events. */
 void events_drop(EventFinder *f);
 
-/* meetings.c: inserts the ops barrier. */
-void meetings_find(Program *p);
+/* barriers.c: inserts the ops barrier. */
+void barriers_find(Program *p);
 
 /* events_insert.c: inserts ops wait and record. */
 void events_insert(EventFinder *f);

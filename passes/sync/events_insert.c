@@ -26,7 +26,8 @@ static Op *insert(EventFinder *f, const Synced *s, OpKind kind,
 static void insert_wait(EventFinder *f, const Synced *s, const Wait *w)
 {
     const Event *e = &f->event[w->event];
-    const Op *loop = events_op(s) && e->slots > 1 ? op_loop(events_op(s)) : NULL;
+    const Op *loop =
+        events_op(s) && e->slots > 1 ? op_loop(events_op(s)) : NULL;
     while (loop && loop != e->loop)
         loop = op_loop(loop);
     Attr attr[] = {{.i = e->number}, {.i = e->slots}, {.i = w->offset},

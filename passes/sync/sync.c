@@ -1,6 +1,6 @@
 /* sync.c: the pass `sync`: inserts the synchronization that the schedule needs,
  * between the streams of a rank (events.c), between ranks of a node
- * (meetings.c).
+ * (barriers.c).
  *
  * requires: Program.memory, and the order of issue and the streams of ops
  * ensures:  ops record and wait such that every execution of the streams
@@ -68,13 +68,13 @@ static void find_events(EventFinder *f)
 
 const char *events_check(const Program *p)
 {
-    return p->streams < 2 ? meetings_check(p, NULL) : hazards_check(p, NULL);
+    return p->streams < 2 ? barriers_check(p, NULL) : hazards_check(p, NULL);
 }
 
 void pass_sync(Program *p, const TargetInfo *t)
 {
     if (t->streams < 2) {
-        meetings_find(p);
+        barriers_find(p);
     } else {
         EventFinder f = {.p = p, .without = -1};
         find_events(&f);

@@ -2,9 +2,9 @@
  *
  * The pass `sync` orders the streams of a rank by events: an event is recorded
  * after a statement, and others wait for it before they begin. Ranks of a node
- * that share memory wait for each other at barriers. A target with one stream has no events.
- * The checks read the final program only, not how the pass found what it
- * inserted.
+ * that share memory wait for each other at barriers. A target with one stream
+ * has no events. The checks read the final program only, not how the pass found
+ * what it inserted.
  */
 #ifndef PARC_PASSES_SYNC_SYNC_H
 #define PARC_PASSES_SYNC_SYNC_H
@@ -19,7 +19,7 @@ const char *events_check(const Program *p);
  * another has written it, or overwrite it before another has read it. NULL, or
  * a description of the fault. `without`: a barrier that is ignored; NULL:
  * none. */
-const char *meetings_check(const Program *p, const Op *without);
+const char *barriers_check(const Program *p, const Op *without);
 
 /* Checks that the order of any two accesses to the same bytes from different
  * streams, at least one a write, is that of issue. NULL, or a description of

@@ -106,8 +106,8 @@ little_scratch() {
 }
 if [ -z "${CHECK_ASAN-}" ]; then
     check "a program with too little scratch" little_scratch
-    check "says what to do" fails "takes at most 64 bytes of scratch, as \
-planned: build the program on this machine, or with parc --cpu LEVEL" \
+    check "says what to do" fails "of scratch on this machine, but 64 \
+are planned: build the program on this machine, or with parc --cpu LEVEL" \
         'DNNL_MAX_CPU_ISA=AVX2 ./little --steps 1'
 fi
 

@@ -3,7 +3,7 @@
  * none of the reasons that the passes recorded. */
 #include "tests/unit/follow_ranks.h"
 
-#include "passes/sync/trace.h"
+#include "passes/sync/simulate.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct Word {
 typedef struct Follow {
     const Program *p;
     const Op *without;
-    Trace trace;
+    Simulation sim;
     int ranks;
     int64_t words; /* words of shared memory in one rank's arena */
     Clock clock[MOST_RANKS];
@@ -68,14 +68,14 @@ static int owner_of(const Follow *f, int r, uint32_t axes)
     return q;
 }
 
-static void touch_word(Follow *f, int act, int r, Word *w, const Access *a)
+static void touch_word(Follow *f, int instance, int r, Word *w, const Access *a)
 {
     const Clock *known = &f->clock[r];
     bool early = w->written > known->at[w->written_by];
     for (int q = 0; q < f->ranks && a->write; q++)
         early |= w->read[q] > known->at[q];
     if (early && !f->fault) {
-        const Op *op = f->trace.act[act].op;
+        const Op *op = f->sim.instance[instance].op;
         f->fault = arena_printf(
             f->p->arena, "%s %%%s on rank %d %s %%%s too early",
             op_info(op->kind)->name, op->nouts ? op->out[0]->name : "", r,
@@ -90,16 +90,16 @@ static void touch_word(Follow *f, int act, int r, Word *w, const Access *a)
     }
 }
 
-static void touch_bytes(Follow *f, int act, int r, const Access *a,
+static void touch_bytes(Follow *f, int instance, int r, const Access *a,
                         uint32_t axes, int64_t begin, int64_t end)
 {
     int64_t base = (int64_t)owner_of(f, r, axes) * f->words;
     for (int64_t at = begin / WORD; at < end / WORD && !f->fault; at++)
-        touch_word(f, act, r, &f->word[base + at - f->p->memory->own / WORD],
+        touch_word(f, instance, r, &f->word[base + at - f->p->memory->own / WORD],
                    a);
 }
 
-static void touch(Follow *f, int act, int r, const Access *a)
+static void touch(Follow *f, int instance, int r, const Access *a)
 {
     const MemoryPlan *m = f->p->memory;
     if (!a->value || a->begin < m->own)
@@ -107,7 +107,7 @@ static void touch(Follow *f, int act, int r, const Access *a)
     const Place *at = value_place(a->value);
     uint32_t axes = m->block[at->block].shared;
     if (!at->cut) {
-        touch_bytes(f, act, r, a, axes, a->begin, a->end);
+        touch_bytes(f, instance, r, a, axes, a->begin, a->end);
         return;
     }
     int64_t index = 0;
@@ -117,22 +117,22 @@ static void touch(Follow *f, int act, int r, const Access *a)
                     mesh_coord(&f->p->mesh, r, x);
     for (int64_t row = a->begin; row < a->end; row += at->row) {
         int64_t begin = row + index * at->run;
-        touch_bytes(f, act, r, a, axes, begin, begin + at->run);
+        touch_bytes(f, instance, r, a, axes, begin, begin + at->run);
     }
 }
 
 /* ---- statements ---------------------------------------------------------- */
 
-static void run_act(Follow *f, int i)
+static void run_instance(Follow *f, int i)
 {
-    const Act *act = &f->trace.act[i];
-    const Op *op = act->op;
+    const Instance *instance = &f->sim.instance[i];
+    const Op *op = instance->op;
     if (!op)
         return;
     bool in_place = gather_in_place(op);
     bool moves = op_is_collective(op->kind) && !in_place;
     if (op->kind == OP_barrier) {
-        if (op != f->without && (act->first || !op_attr(op, "first").i))
+        if (op != f->without && (instance->first || !op_attr(op, "first").i))
             meet(f, (uint32_t)op_attr(op, "axes").i);
         return;
     }
@@ -140,8 +140,8 @@ static void run_act(Follow *f, int i)
         meet(f, (uint32_t)op->attr[0].i);
     for (int r = 0; r < f->ranks; r++) {
         f->clock[r].at[r]++;
-        for (int k = 0; k < act->naccesses && !in_place; k++) {
-            touch(f, i, r, &f->trace.access[act->access + k]);
+        for (int k = 0; k < instance->naccesses && !in_place; k++) {
+            touch(f, i, r, &f->sim.access[instance->access + k]);
         }
     }
     if (moves)
@@ -153,14 +153,14 @@ const char *follow_ranks(const Program *p, const Op *without)
     const MemoryPlan *m = p->memory;
     Follow *f = NEW(p->arena, Follow);
     *f = (Follow){.p = p, .without = without,
-                  .trace = trace_step(p, NULL, 1),
+                  .sim = simulate_step(p, NULL, 1),
                   .ranks = (int)mesh_ranks(&p->mesh),
                   .words = (m->extent - m->own) / WORD};
     if (f->ranks > MOST_RANKS)
         return "more ranks than can be followed";
     f->word = NEW_ARRAY(p->arena, Word, f->ranks *f->words + 1);
     for (int step = 0; step < STEPS; step++)
-        for (int i = 0; i < f->trace.n && !f->fault; i++)
-            run_act(f, i);
+        for (int i = 0; i < f->sim.n && !f->fault; i++)
+            run_instance(f, i);
     return f->fault;
 }

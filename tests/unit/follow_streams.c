@@ -11,17 +11,17 @@
  */
 #include "tests/unit/follow_streams.h"
 
-#include "passes/sync/trace.h"
+#include "passes/sync/simulate.h"
 #include "tests/unit/random.h"
 
 #include <stdlib.h>
 
-/* A limit that keeps every iteration of a loop in a trace. */
+/* A limit that keeps every iteration of a loop in a simulation. */
 enum { NOBODY = -1, ALL_TURNS = 1 << 20 };
 
 typedef struct Follow {
     const Program *p;
-    Trace t;
+    Simulation t;
     int *expected;        /* by access and piece: the writer that it must see */
     int *place;           /* by access: index of its first piece in expected */
     int *wait, *first;    /* instance i waits for the instances
@@ -33,9 +33,9 @@ typedef struct Follow {
     const char *fault;
 } Follow;
 
-static const char *name_of(const Follow *f, int act)
+static const char *name_of(const Follow *f, int instance)
 {
-    const Op *op = act == NOBODY ? NULL : f->t.act[act].op;
+    const Op *op = instance == NOBODY ? NULL : f->t.instance[instance].op;
     return op && op->nouts ? op->out[0]->name : op ? op_info(op->kind)->name
                                                    : "begin or end";
 }
@@ -46,86 +46,86 @@ static const char *name_of(const Follow *f, int act)
 static void find_waits(Follow *f, const Op *without)
 {
     Arena *a = f->p->arena;
-    int *record = NEW_ARRAY(a, int, trace_slots(f->p) + 1), n = 0;
+    int *record = NEW_ARRAY(a, int, simulated_slots(f->p) + 1), n = 0;
     int last[STREAMS]; /* by stream: its last statement */
     for (int i = 0; i < f->t.n; i++)
-        n += !trace_is_statement(&f->t.act[i]);
+        n += !instance_is_statement(&f->t.instance[i]);
     f->wait = NEW_ARRAY(a, int, n + 1);
     f->first = NEW_ARRAY(a, int, f->t.n + 1);
-    for (int i = 0; i <= trace_slots(f->p); i++)
+    for (int i = 0; i <= simulated_slots(f->p); i++)
         record[i] = NOBODY;
     for (int i = 0; i < STREAMS; i++)
         last[i] = NOBODY;
     n = 0;
     for (int i = 0; i < f->t.n; i++) {
-        const Act *act = &f->t.act[i];
-        if (trace_is_statement(act)) {
+        const Instance *instance = &f->t.instance[i];
+        if (instance_is_statement(instance)) {
             f->first[i + 1] = n;
-            last[act->stream] = i;
-            f->queue[act->stream][f->queued[act->stream]++] = i;
+            last[instance->stream] = i;
+            f->queue[instance->stream][f->queued[instance->stream]++] = i;
             continue;
         }
         f->first[i + 1] = f->first[i];
-        if (act->op->kind == OP_record)
-            record[trace_slot(act)] = last[act->stream];
-        else if (act->op->kind == OP_wait && act->op != without &&
-                 (act->first || !op_attr(act->op, "first").i) &&
-                 record[trace_slot(act)] != NOBODY)
-            f->wait[n++] = record[trace_slot(act)];
+        if (instance->op->kind == OP_record)
+            record[simulated_slot(instance)] = last[instance->stream];
+        else if (instance->op->kind == OP_wait && instance->op != without &&
+                 (instance->first || !op_attr(instance->op, "first").i) &&
+                 record[simulated_slot(instance)] != NOBODY)
+            f->wait[n++] = record[simulated_slot(instance)];
     }
 }
 
 /* ---- bytes --------------------------------------------------------------- */
 
-typedef void Visit(Follow *f, int act, const Access *a, int piece,
+typedef void Visit(Follow *f, int instance, const Access *a, int piece,
                    int *expected);
 
-static void visit(Follow *f, int act, bool write, Visit *what)
+static void visit(Follow *f, int instance, bool write, Visit *what)
 {
-    const Act *x = &f->t.act[act];
+    const Instance *x = &f->t.instance[instance];
     for (int i = x->access; i < x->access + x->naccesses; i++) {
         const Access *a = &f->t.access[i];
         for (int k = a->first; k <= a->last && a->write == write; k++)
-            what(f, act, a, k, &f->expected[f->place[i] + k - a->first]);
+            what(f, instance, a, k, &f->expected[f->place[i] + k - a->first]);
     }
 }
 
-static void learn(Follow *f, int act, const Access *a, int piece, int *expected)
+static void learn(Follow *f, int instance, const Access *a, int piece, int *expected)
 {
-    (void)act, (void)a;
+    (void)instance, (void)a;
     *expected = f->writer[piece];
 }
 
-static void put(Follow *f, int act, const Access *a, int piece, int *expected)
+static void put(Follow *f, int instance, const Access *a, int piece, int *expected)
 {
     (void)a, (void)expected;
-    f->writer[piece] = act;
+    f->writer[piece] = instance;
 }
 
-static void find(Follow *f, int act, const Access *a, int piece, int *expected)
+static void find(Follow *f, int instance, const Access *a, int piece, int *expected)
 {
     if (f->writer[piece] != *expected && !f->fault)
         f->fault = arena_printf(
             f->p->arena, "%%%s reads %%%s, which %%%s has written and not %%%s",
-            name_of(f, act), a->value ? a->value->name : "the arena",
+            name_of(f, instance), a->value ? a->value->name : "the arena",
             name_of(f, f->writer[piece]), name_of(f, *expected));
 }
 
 /* Checks a read at the end of an instance, which may have overwritten its own
  * operands. */
-static void find_again(Follow *f, int act, const Access *a, int piece,
+static void find_again(Follow *f, int instance, const Access *a, int piece,
                        int *expected)
 {
-    if (f->writer[piece] != act)
-        find(f, act, a, piece, expected);
+    if (f->writer[piece] != instance)
+        find(f, instance, a, piece, expected);
 }
 
-static void keep(Follow *f, int act, const Access *a, int piece, int *expected)
+static void keep(Follow *f, int instance, const Access *a, int piece, int *expected)
 {
     (void)expected;
-    if (f->writer[piece] != act && !f->fault)
+    if (f->writer[piece] != instance && !f->fault)
         f->fault = arena_printf(f->p->arena, "%%%s writes %%%s, and %%%s does "
-                                "too before it ends", name_of(f, act),
+                                "too before it ends", name_of(f, instance),
                                 a->value ? a->value->name : "its scratch",
                                 name_of(f, f->writer[piece]));
 }
@@ -141,7 +141,7 @@ static void clear(Follow *f)
 /* Instances of statements: by op, then by iteration. */
 static int by_statement(const void *x, const void *y)
 {
-    const Act *a = *(const Act *const *)x, *b = *(const Act *const *)y;
+    const Instance *a = *(const Instance *const *)x, *b = *(const Instance *const *)y;
     if (a->op->id != b->op->id)
         return a->op->id > b->op->id ? 1 : -1;
     for (int i = 0; i < MAX_LOOP_DEPTH; i++)
@@ -151,15 +151,15 @@ static int by_statement(const void *x, const void *y)
 }
 
 /* The instances of statements between begin and end; *n: their number. */
-static const Act **sorted(const Follow *f, const Trace *t, int *n)
+static const Instance **sorted(const Follow *f, const Simulation *t, int *n)
 {
-    const Act **act = NEW_ARRAY(f->p->arena, const Act *, t->n + 1);
+    const Instance **instance = NEW_ARRAY(f->p->arena, const Instance *, t->n + 1);
     *n = 0;
     for (int i = 1; i + 1 < t->n; i++)
-        if (trace_is_statement(&t->act[i]))
-            act[(*n)++] = &t->act[i];
-    qsort(act, (size_t)*n, sizeof *act, by_statement);
-    return act;
+        if (instance_is_statement(&t->instance[i]))
+            instance[(*n)++] = &t->instance[i];
+    qsort(instance, (size_t)*n, sizeof *instance, by_statement);
+    return instance;
 }
 
 /* Lets the ops of a region run where they are. */
@@ -181,9 +181,9 @@ static int *program_order(const Follow *f, int *count)
 {
     Program *p = ir_copy(f->p);
     unschedule(p->step);
-    Trace t = trace_step(p, NULL, ALL_TURNS);
+    Simulation t = simulate_step(p, NULL, ALL_TURNS);
     int n;
-    const Act **mine = sorted(f, &f->t, count), **plain = sorted(f, &t, &n);
+    const Instance **mine = sorted(f, &f->t, count), **plain = sorted(f, &t, &n);
     int *order = NEW_ARRAY(f->p->arena, int, t.n + 1);
     if (*count != n)
         return NULL;
@@ -191,7 +191,7 @@ static int *program_order(const Follow *f, int *count)
     for (int i = 0; i < n; i++) {
         if (by_statement(&mine[i], &plain[i]))
             return NULL;
-        order[plain[i] - t.act] = (int)(mine[i] - f->t.act);
+        order[plain[i] - t.instance] = (int)(mine[i] - f->t.instance);
     }
     *count = t.n;
     return order;
@@ -221,8 +221,8 @@ static bool can_begin(const Follow *f, int stream)
 {
     if (f->busy[stream] || f->at[stream] == f->queued[stream])
         return false;
-    int act = f->queue[stream][f->at[stream]];
-    for (int i = f->first[act]; i < f->first[act + 1]; i++)
+    int instance = f->queue[stream][f->at[stream]];
+    for (int i = f->first[instance]; i < f->first[instance + 1]; i++)
         if (!f->done[f->wait[i]])
             return false;
     return true;
@@ -230,16 +230,16 @@ static bool can_begin(const Follow *f, int stream)
 
 static void move(Follow *f, int stream)
 {
-    int act = f->queue[stream][f->at[stream]];
+    int instance = f->queue[stream][f->at[stream]];
     if (!f->busy[stream]) {
-        visit(f, act, false, find);
-        visit(f, act, true, put);
+        visit(f, instance, false, find);
+        visit(f, instance, true, put);
         f->busy[stream] = true;
         return;
     }
-    visit(f, act, false, find_again);
-    visit(f, act, true, keep);
-    f->done[act] = true;
+    visit(f, instance, false, find_again);
+    visit(f, instance, true, keep);
+    f->done[instance] = true;
     f->at[stream]++;
     f->busy[stream] = false;
 }
@@ -265,7 +265,7 @@ static int next_stream(const Follow *f, uint64_t order, Rng *r)
 
 const char *follow_streams(const Program *p, uint64_t order, const Op *without)
 {
-    Follow f = {.p = p, .t = trace_step(p, NULL, ALL_TURNS)};
+    Follow f = {.p = p, .t = simulate_step(p, NULL, ALL_TURNS)};
     Rng r = {order};
     int left = 0;
     for (int i = 0; i < STREAMS; i++)

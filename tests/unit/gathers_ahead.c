@@ -18,25 +18,25 @@
 #include "ir/analysis/alias.h"
 #include "passes/schedule/liveness.h"
 #include "passes/memory/memory.h"
-#include "passes/sync/trace.h"
+#include "passes/sync/simulate.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 
 enum { ALL_TURNS = 1 << 20 };
 
-static bool computes(const Act *act)
+static bool computes(const Instance *instance)
 {
-    const Op *op = act->op;
+    const Op *op = instance->op;
     return op && (op_is_einsum(op->kind) || op_is_attention(op->kind) ||
                   op->kind == OP_embedding);
 }
 
 /* Whether the instance reads the gather's result in the same iteration. */
-static bool uses(const Act *act, const Act *gather)
+static bool uses(const Instance *instance, const Instance *gather)
 {
-    const Op *op = act->op, *of = gather->op;
+    const Op *op = instance->op, *of = gather->op;
     if (!op || op->region != of->region ||
-        memcmp(act->turn, gather->turn, sizeof act->turn) != 0)
+        memcmp(instance->turn, gather->turn, sizeof instance->turn) != 0)
         return false;
     for (int i = 0; i < op->nargs; i++)
         if (value_root(op->arg[i])->def == of)
@@ -50,37 +50,37 @@ typedef struct Use {
     int from, to, work;
 } Use;
 
-static Use use_of(const Trace *t, int gather)
+static Use use_of(const Simulation *t, int gather)
 {
     Use u = {.from = gather, .to = -1};
     for (int i = gather + 1; i < t->n; i++) {
-        bool used = uses(&t->act[i], &t->act[gather]);
-        u.work += u.to < 0 && !used && computes(&t->act[i]);
+        bool used = uses(&t->instance[i], &t->instance[gather]);
+        u.work += u.to < 0 && !used && computes(&t->instance[i]);
         if (used)
             u.to = i;
-        else if (t->act[i].op == t->act[gather].op &&
-                 memcmp(t->act[i].turn, t->act[gather].turn,
-                        sizeof t->act[i].turn) == 0)
+        else if (t->instance[i].op == t->instance[gather].op &&
+                 memcmp(t->instance[i].turn, t->instance[gather].turn,
+                        sizeof t->instance[i].turn) == 0)
             break; /* the next microbatch gathers the unit */
     }
     return u;
 }
 
-static bool is_gather(const Act *act)
+static bool is_gather(const Instance *instance)
 {
-    return act->op && op_is_unit_gather(act->op);
+    return instance->op && op_is_unit_gather(instance->op);
 }
 
 /* The number of collectives over tensor axes, per iteration of the backward
  * pass, whose result is read before any matmul. */
-static int bare_per_iteration(const Program *p, const Trace *t)
+static int bare_per_iteration(const Program *p, const Simulation *t)
 {
     int bare = 0, turns = 0;
     for (const Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_loop && op->phase == PH_BACKWARD)
             turns += (int)loop_trips(op);
     for (int i = 0; i < t->n; i++) {
-        const Op *op = t->act[i].op;
+        const Op *op = t->instance[i].op;
         bool looked_at = op && op->region->owner && op_is_collective(op->kind) &&
                          op->phase == PH_BACKWARD &&
                          op->stream == STREAM_TENSOR;
@@ -90,7 +90,7 @@ static int bare_per_iteration(const Program *p, const Trace *t)
 }
 
 /* The largest number of units that are gathered at the same time. */
-static int most_at_once(const Trace *t, const Use *use, int n)
+static int most_at_once(const Simulation *t, const Use *use, int n)
 {
     int most = 0;
     for (int i = 0; i < t->n; i++) {
@@ -102,13 +102,13 @@ static int most_at_once(const Trace *t, const Use *use, int n)
     return most;
 }
 
-static void check_step(Check *c, const Program *p, const Trace *t,
+static void check_step(Check *c, const Program *p, const Simulation *t,
                        const char *name, int uncovered)
 {
     Use *use = NEW_ARRAY(p->arena, Use, t->n);
     int n = 0, bare = 0;
     for (int i = 0; i < t->n; i++) {
-        if (!is_gather(&t->act[i]))
+        if (!is_gather(&t->instance[i]))
             continue;
         use[n] = use_of(t, i);
         CHECK(c, use[n].to >= 0);
@@ -191,13 +191,13 @@ static void check_program(Check *c, const char *text, const char *mesh,
     diag_flush(d, stdout);
     CHECK(c, planned);
     if (planned) {
-        Trace trace = trace_step(p, NULL, ALL_TURNS);
-        int bare = bare_per_iteration(p, &trace);
+        Simulation sim = simulate_step(p, NULL, ALL_TURNS);
+        int bare = bare_per_iteration(p, &sim);
         if (bare != e.collectives)
             printf("%s: %d collectives over tensor axes in a backward "
                    "iteration overlap no matmul\n", name, bare);
         CHECK(c, bare == e.collectives);
-        check_step(c, p, &trace, name, e.gathers);
+        check_step(c, p, &sim, name, e.gathers);
         check_bound(c, p, name);
     }
     arena_free(a);

@@ -48,7 +48,7 @@ static void try_without_barrier(Waits *w, const Op *barrier)
 {
     const Op *op = op_attr(barrier, "op").o;
     w->met++;
-    if (!meetings_check(w->p, barrier))
+    if (!barriers_check(w->p, barrier))
         w->fault = arena_printf(w->p->arena, "%%%s: the check accepts "
                                 "a missing barrier", op->out[0]->name);
     else if (!follow_ranks(w->p, barrier))
@@ -71,7 +71,7 @@ static const char *check_schedule(const Program *p, Seen *seen)
 {
     Waits w = {.p = p};
     bool cpu = p->streams < 2;
-    const char *fault = cpu ? meetings_check(p, NULL)
+    const char *fault = cpu ? barriers_check(p, NULL)
                             : hazards_check(p, NULL);
     if (!fault && cpu)
         fault = follow_ranks(p, NULL);

@@ -1,4 +1,4 @@
-/* meetings.c: inserts barriers between ranks of a node that share memory.
+/* barriers.c: inserts barriers between ranks of a node that share memory.
  *
  * requires: Program.memory and the order of issue of one stream
  * ensures:  ops barrier: in every interleaving of the ranks, no rank reads
@@ -41,30 +41,30 @@ typedef struct Since {
 } Since;
 
 /* A barrier that the search has found. */
-typedef struct Meeting {
+typedef struct NewBarrier {
     uint32_t axes;
     const Op *by;
     bool first;        /* in the first iteration of its loop only */
     const char *why;   /* reason that the plan prints */
-} Meeting;
-typedef VEC(Meeting) Meetings;
+} NewBarrier;
+typedef VEC(NewBarrier) NewBarriers;
 
 typedef struct Walk {
     const Program *p;
     const Op *without;
-    const Meeting *ignored;
-    Meetings *meetings; /* by op id, during the search: the barriers before the
+    const NewBarrier *ignored;
+    NewBarriers *found; /* by op id, during the search: the barriers before the
                          * op; NULL: the program has them */
     bool readers; /* count the readers of an in-place gather instead of the
                    * gather */
-    Trace trace;
+    Simulation sim;
     Since *since;      /* by block */
     const Op **gather; /* by block: the last gather of it */
 } Walk;
 
 /* A statement that may run too early. */
 typedef struct Fault {
-    int act, other; /* the instance on another rank that it must follow */
+    int instance, other; /* the instance on another rank that it must follow */
     bool writes;
     int block;
 } Fault;
@@ -121,15 +121,16 @@ static bool moves(const Op *op)
 }
 
 /* The barriers before an instance: an op barrier is itself one. */
-static void meet_before(Walk *w, const Act *act)
+static void meet_before(Walk *w, const Instance *instance)
 {
-    const Op *op = act->op;
-    const Meetings *found = w->meetings ? &w->meetings[op->id] : NULL;
+    const Op *op = instance->op;
+    const NewBarriers *found = w->found ? &w->found[op->id] : NULL;
     if (op->kind == OP_barrier && op != w->without &&
-        (act->first || !op_attr(op, "first").i))
+        (instance->first || !op_attr(op, "first").i))
         meet(w, op_axes(op));
     for (int i = 0; found && i < found->n; i++)
-        if (&found->at[i] != w->ignored && (act->first || !found->at[i].first))
+        if (&found->at[i] != w->ignored &&
+            (instance->first || !found->at[i].first))
             meet(w, found->at[i].axes);
     if (moves(op))
         meet(w, op_axes(op));
@@ -139,11 +140,11 @@ static void meet_before(Walk *w, const Act *act)
 
 static bool is_too_early(Walk *w, int i, Fault *f)
 {
-    const Act *act = &w->trace.act[i];
-    const Op *op = act->op;
-    for (int k = 0; k < act->naccesses; k++) {
+    const Instance *instance = &w->sim.instance[i];
+    const Op *op = instance->op;
+    for (int k = 0; k < instance->naccesses; k++) {
         int block = -1;
-        Use use = use_of(w, op, &w->trace.access[act->access + k], &block);
+        Use use = use_of(w, op, &w->sim.access[instance->access + k], &block);
         if (use == USE_NOTHING)
             continue;
         Since *s = &w->since[block];
@@ -174,13 +175,13 @@ static bool find_fault(Walk *w, Fault *f)
 {
     clear(w);
     for (int step = 0; step < 2; step++)
-        for (int i = 0; i < w->trace.n; i++) {
-            if (!w->trace.act[i].op)
+        for (int i = 0; i < w->sim.n; i++) {
+            if (!w->sim.instance[i].op)
                 continue;
-            meet_before(w, &w->trace.act[i]);
+            meet_before(w, &w->sim.instance[i]);
             if (is_too_early(w, i, f))
                 return true;
-            const Op *op = w->trace.act[i].op;
+            const Op *op = w->sim.instance[i].op;
             if (moves(op))
                 meet(w, op_axes(op));
         }
@@ -188,14 +189,14 @@ static bool find_fault(Walk *w, Fault *f)
 }
 
 /* Whether ranks access each other's memory outside of collectives. */
-static bool needs_meetings(const Program *p)
+static bool needs_barriers(const Program *p)
 {
     return p->memory->nsegments > 0;
 }
 
 static Walk walk_of(const Program *p)
 {
-    Walk w = {.p = p, .trace = trace_step(p, NULL, 0)};
+    Walk w = {.p = p, .sim = simulate_step(p, NULL, 0)};
     w.since = NEW_ARRAY(p->arena, Since, p->memory->nblocks + 1);
     w.gather = NEW_ARRAY(p->arena, const Op *, p->memory->nblocks + 1);
     return w;
@@ -203,15 +204,15 @@ static Walk walk_of(const Program *p)
 
 /* ---- the check ----------------------------------------------------------- */
 
-static const char *act_name(const Walk *w, int i)
+static const char *instance_name(const Walk *w, int i)
 {
-    const Op *op = w->trace.act[i].op;
+    const Op *op = w->sim.instance[i].op;
     return op->nouts ? op->out[0]->name : op_info(op->kind)->name;
 }
 
-const char *meetings_check(const Program *p, const Op *without)
+const char *barriers_check(const Program *p, const Op *without)
 {
-    if (!needs_meetings(p))
+    if (!needs_barriers(p))
         return NULL;
     Walk w = walk_of(p);
     w.without = without;
@@ -220,31 +221,35 @@ const char *meetings_check(const Program *p, const Op *without)
     if (!find_fault(&w, &f))
         return NULL;
     return arena_printf(
-        p->arena, "%%%s %s '%s' on one rank when %%%s may still have to %s it "
-        "on another", act_name(&w, f.act), f.writes ? "writes" : "reads",
-        p->memory->block[f.block].name, act_name(&w, f.other),
+        p->arena,
+        "%%%s %s '%s' on one rank when %%%s may still have to %s it "
+        "on another",
+        instance_name(&w, f.instance), f.writes ? "writes" : "reads",
+        p->memory->block[f.block].name, instance_name(&w, f.other),
         f.writes ? "read" : "write");
 }
 
 /* ---- the search ---------------------------------------------------------- */
 
-static Meeting meeting_of_block(const Walk *w, const Fault *f, const Act *act)
+static NewBarrier barrier_of_block(const Walk *w, const Fault *f,
+                                   const Instance *instance)
 {
     const Block *b = &w->p->memory->block[f->block];
-    return (Meeting){.axes = b->shared, .by = w->gather[f->block],
-                     .first = act->first,
-                     .why = arena_printf(w->p->arena, "all ranks have %s %s",
-                                         f->writes ? "read" : "written",
-                                         b->name)};
+    return (NewBarrier){.axes = b->shared,
+                        .by = w->gather[f->block],
+                        .first = instance->first,
+                        .why = arena_printf(w->p->arena, "all ranks have %s %s",
+                                            f->writes ? "read" : "written",
+                                            b->name)};
 }
 
 /* Adds a barrier for the fault. A barrier that exists for the first iteration
  * only becomes one for all iterations. */
-static void add_meeting(Walk *w, const Fault *f)
+static void add_barrier(Walk *w, const Fault *f)
 {
-    const Act *act = &w->trace.act[f->act];
-    Meetings *found = &w->meetings[act->op->id];
-    Meeting m = meeting_of_block(w, f, act);
+    const Instance *instance = &w->sim.instance[f->instance];
+    NewBarriers *found = &w->found[instance->op->id];
+    NewBarrier m = barrier_of_block(w, f, instance);
     for (int i = 0; i < found->n; i++)
         if (found->at[i].axes == m.axes) {
             found->at[i].first = false;
@@ -256,16 +261,16 @@ static void add_meeting(Walk *w, const Fault *f)
 static void drop_needless(Walk *w)
 {
     w->readers = true;
-    for (int i = 0; i < w->trace.n; i++) {
-        const Op *op = w->trace.act[i].op;
-        Meetings none = {0}, *found = op ? &w->meetings[op->id] : &none;
+    for (int i = 0; i < w->sim.n; i++) {
+        const Op *op = w->sim.instance[i].op;
+        NewBarriers none = {0}, *found = op ? &w->found[op->id] : &none;
         for (int k = found->n - 1; k >= 0; k--) {
             Fault f;
             w->ignored = &found->at[k];
             if (!find_fault(w, &f)) {
                 found->n--;
                 memmove(&found->at[k], &found->at[k + 1],
-                        sizeof(Meeting) * (size_t)(found->n - k));
+                        sizeof(NewBarrier) * (size_t)(found->n - k));
             }
             w->ignored = NULL;
         }
@@ -276,28 +281,28 @@ static void drop_needless(Walk *w)
  * after it. */
 static void insert_barriers(const Walk *w, Op *op)
 {
-    const Meetings *found = op->kind == OP_barrier ? NULL
-                                                   : &w->meetings[op->id];
+    const NewBarriers *found =
+        op->kind == OP_barrier ? NULL : &w->found[op->id];
     Op *before = gather_in_place(op) ? op->next : op;
     Build b = {.p = (Program *)w->p, .region = op->region, .before = before,
                .phase = op->phase, .path = ""};
     for (int i = 0; found && i < found->n; i++) {
-        const Meeting *m = &found->at[i];
+        const NewBarrier *m = &found->at[i];
         Attr attr[] = {{.i = m->axes}, {.o = op}, {.o = (Op *)m->by},
                        {.i = m->first}, {.s = m->why}};
         ir_op_typed(&b, OP_barrier, 0, NULL, attr, 0, NULL, NULL);
     }
 }
 
-void meetings_find(Program *p)
+void barriers_find(Program *p)
 {
-    if (!needs_meetings(p))
+    if (!needs_barriers(p))
         return;
     Walk w = walk_of(p);
     Fault f;
-    w.meetings = NEW_ARRAY(p->arena, Meetings, p->nops);
+    w.found = NEW_ARRAY(p->arena, NewBarriers, p->nops);
     while (find_fault(&w, &f))
-        add_meeting(&w, &f);
+        add_barrier(&w, &f);
     drop_needless(&w);
     for_ops(op, p->step)
         insert_barriers(&w, op);

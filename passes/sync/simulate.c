@@ -1,6 +1,6 @@
-/* trace.c: simulates the order of issue and lists the memory accesses of each
- * statement; see trace.h. */
-#include "passes/sync/trace.h"
+/* simulate.c: simulates the order of issue and lists the memory accesses of
+ * each statement; see simulate.h. */
+#include "passes/sync/simulate.h"
 
 #include "base/bug.h"
 
@@ -9,34 +9,35 @@
 /* Loops with a longer period than this are simulated in full. */
 enum { LONGEST_PERIOD = 64 };
 
-typedef struct Tracer {
+typedef struct Simulator {
     const Program *p;
     int more;
-    TraceSlots *slots; /* by loop's op id: in how many buffers of a value, or slots
-                     * of an event, its iterations rotate */
+    SlotCounts *slots; /* by op id of a loop: the numbers of buffers of values,
+                        * and of slots of events, that its iterations use in
+                        * rotation */
     const Op *loop[MAX_LOOP_DEPTH]; /* enclosing loops, outermost first */
     int64_t layer[MAX_LOOP_DEPTH];
     bool first[MAX_LOOP_DEPTH];
     int64_t skipped[MAX_LOOP_DEPTH]; /* iterations after this one that are
                                       * skipped */
     int depth;
-    VEC(Act) act;
+    VEC(Instance) instance;
     VEC(Access) access;
-} Tracer;
+} Simulator;
 
 /* ---- accesses of a statement --------------------------------------------- */
 
-static int64_t layer_of(const Tracer *t, const Op *loop)
+static int64_t layer_of(const Simulator *t, const Op *loop)
 {
     for (int i = 0; i < t->depth; i++)
         if (t->loop[i] == loop)
             return t->layer[i];
-    bug("trace: a tensor is indexed by a loop that does not run");
+    bug("simulation: a tensor is indexed by a loop that does not run");
 }
 
-/* The bytes that an access of v touches: of a parameter that stays gathered all
- * runs of its layers. */
-static int64_t extent(const Tracer *t, const Value *v, const Place *at)
+/* The number of bytes that an access to v covers. If v is a parameter that
+ * stays gathered: the runs of all its layers. */
+static int64_t extent(const Simulator *t, const Value *v, const Place *at)
 {
     int64_t layers = 1;
     if (!at->row)
@@ -46,10 +47,10 @@ static int64_t extent(const Tracer *t, const Value *v, const Place *at)
     return layers * at->row;
 }
 
-/* The last iteration before skipped ones also accesses their slices, so that
- * later accesses to those bytes are ordered after them. */
-static void stand_for_skipped(const Tracer *t, const Op *loop, int64_t stride,
-                              Access *a)
+/* The last simulated iteration before skipped ones also accesses the slices of
+ * those, so that later accesses to those bytes are ordered after them. */
+static void extend_over_skipped(const Simulator *t, const Op *loop,
+                              int64_t stride, Access *a)
 {
     for (int i = 0; i < t->depth; i++) {
         int64_t bytes = t->loop[i] == loop ? t->skipped[i] * stride : 0;
@@ -60,7 +61,7 @@ static void stand_for_skipped(const Tracer *t, const Op *loop, int64_t stride,
     }
 }
 
-static void touch(Tracer *t, Value *v, bool write)
+static void touch(Simulator *t, Value *v, bool write)
 {
     v = value_root(v);
     const Place *at = value_place(v);
@@ -76,12 +77,12 @@ static void touch(Tracer *t, Value *v, bool write)
     a.end = a.begin + extent(t, v, at);
     for (int i = 0; i < at->nstrides; i++)
         if (at->modulo[i] == 0)
-            stand_for_skipped(t, at->loop[i], at->stride[i], &a);
+            extend_over_skipped(t, at->loop[i], at->stride[i], &a);
     if (a.end > a.begin)
         vec_push(t->p->arena, &t->access, a);
 }
 
-static void touch_scratch(Tracer *t, const Op *op)
+static void touch_scratch(Simulator *t, const Op *op)
 {
     int block = op->workspace;
     if (block < 0)
@@ -98,34 +99,37 @@ static const Op *started_op(const Op *early)
     for (const Op *op = early->body->first; op; op = op->next)
         if (op->kind == OP_start)
             return op_attr(op, "op").o;
-    bug("trace: an early without a start");
+    bug("simulation: an early without a start");
 }
 
 /* Adds an instance of the statement `at`, which runs `op`. */
-static void add_act(Tracer *t, const Op *at, const Op *op)
+static void add_instance(Simulator *t, const Op *at, const Op *op)
 {
-    Act act = {.op = op, .at = at, .stream = at->stream,
-               .access = t->access.n,
-               .first = t->depth > 0 && t->first[t->depth - 1]};
+    Instance instance = {.op = op,
+                         .at = at,
+                         .stream = at->stream,
+                         .access = t->access.n,
+                         .first = t->depth > 0 && t->first[t->depth - 1]};
     for (int i = 0; i < t->depth; i++)
-        act.turn[i] = t->layer[t->depth - 1 - i];
+        instance.turn[i] = t->layer[t->depth - 1 - i];
     for (int i = 0; i < op->nargs; i++)
         touch(t, op->arg[i], false);
     for (int i = 0; i < op->nouts; i++)
         touch(t, op->out[i], true);
     touch_scratch(t, op);
-    act.naccesses = t->access.n - act.access;
-    vec_push(t->p->arena, &t->act, act);
+    instance.naccesses = t->access.n - instance.access;
+    vec_push(t->p->arena, &t->instance, instance);
 }
 
-/* The begin and end of a step access the whole arena on the compute stream. */
-static void add_border(Tracer *t)
+/* Adds the begin or the end of the step, as an access to the whole arena on the
+ * compute stream. */
+static void add_step_boundary(Simulator *t)
 {
-    Act act = {.access = t->access.n, .naccesses = 1};
+    Instance instance = {.access = t->access.n, .naccesses = 1};
     Access all = {.end = t->p->memory->extent + t->p->memory->host,
                   .write = true};
     vec_push(t->p->arena, &t->access, all);
-    vec_push(t->p->arena, &t->act, act);
+    vec_push(t->p->arena, &t->instance, instance);
 }
 
 /* ---- loops --------------------------------------------------------------- */
@@ -135,7 +139,7 @@ static int64_t least_multiple(int64_t a, int64_t b)
     return a / common_divisor(a, b) * b;
 }
 
-static void add_slots(Tracer *t, const Value *v)
+static void add_slots(Simulator *t, const Value *v)
 {
     for (int i = 0; v->place && i < v->place->nstrides; i++)
         if (v->place->modulo[i] > 0)
@@ -143,7 +147,7 @@ static void add_slots(Tracer *t, const Value *v)
                      v->place->modulo[i]);
 }
 
-static void add_slots_of(Tracer *t, Op *op)
+static void add_slots_of(Simulator *t, Op *op)
 {
     if (op->kind == OP_record && op_attr(op, "loop").o)
         vec_push(t->p->arena, &t->slots[op_attr(op, "loop").o->id],
@@ -155,10 +159,10 @@ static void add_slots_of(Tracer *t, Op *op)
 }
 
 /* Lists the slots of all loops, so that a loop need not search all values. */
-static void find_slots(Tracer *t, const TraceSlots *more)
+static void find_slots(Simulator *t, const SlotCounts *more)
 {
     Arena *a = t->p->arena;
-    t->slots = NEW_ARRAY(a, TraceSlots, t->p->nops);
+    t->slots = NEW_ARRAY(a, SlotCounts, t->p->nops);
     for_ops(op, t->p->step)
         add_slots_of(t, op);
     for (uint32_t i = 0; more && i < t->p->nops; i++)
@@ -167,9 +171,9 @@ static void find_slots(Tracer *t, const TraceSlots *more)
 }
 
 /* The number of iterations after which addresses and event slots repeat.
- * `ahead`: the largest prefetch distance in the loop; `left`: the most remaining
- * iterations at which a hoisted statement is issued. */
-static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
+ * `ahead`: the largest prefetch distance in the loop; `left`: the largest number
+ * of remaining iterations at which a hoisted statement is issued. */
+static int64_t period_of(const Simulator *t, const Op *loop, int64_t *ahead,
                          int64_t *left)
 {
     int64_t period = 2;
@@ -184,15 +188,15 @@ static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
         if (n > 0)
             period = least_multiple(period, n + 1);
     }
-    const TraceSlots *slots = &t->slots[loop->id];
+    const SlotCounts *slots = &t->slots[loop->id];
     for (int i = 0; i < slots->n && period <= LONGEST_PERIOD; i++)
         period = least_multiple(period, slots->at[i]);
     return period;
 }
 
-static void trace_region(Tracer *t, const Region *r);
+static void simulate_region(Simulator *t, const Region *r);
 
-static void push_loop(Tracer *t, const Op *loop)
+static void push_loop(Simulator *t, const Op *loop)
 {
     if (t->depth == MAX_LOOP_DEPTH)
         ir_too_deep(t->p, loop->loc);
@@ -202,14 +206,14 @@ static void push_loop(Tracer *t, const Op *loop)
     t->depth++;
 }
 
-static void set_turn(Tracer *t, int64_t turn)
+static void set_turn(Simulator *t, int64_t turn)
 {
     const Op *loop = t->loop[t->depth - 1];
     t->layer[t->depth - 1] =
         loop_reverse(loop) ? loop_trips(loop) - 1 - turn : turn;
 }
 
-static void follow_loop(Tracer *t, const Op *loop)
+static void simulate_loop(Simulator *t, const Op *loop)
 {
     int64_t ahead, left, trips = loop_trips(loop);
     int64_t period = period_of(t, loop, &ahead, &left);
@@ -225,19 +229,19 @@ static void follow_loop(Tracer *t, const Op *loop)
         set_turn(t, turn);
         t->skipped[t->depth - 1] = turn == head - 1 ? skip : 0;
         t->first[t->depth - 1] = turn == 0;
-        trace_region(t, loop->body);
+        simulate_region(t, loop->body);
     }
     t->depth--;
 }
 
 /* The body of an `early`, whose ops are for the iteration that t->layer has. */
-static void follow_body(Tracer *t, const Op *early)
+static void simulate_body(Simulator *t, const Op *early)
 {
     for (const Op *op = early->body->first; op; op = op->next)
-        add_act(t, op, op->kind == OP_start ? op_attr(op, "op").o : op);
+        add_instance(t, op, op->kind == OP_start ? op_attr(op, "op").o : op);
 }
 
-static void follow_ahead(Tracer *t, const Op *early)
+static void simulate_prefetch(Simulator *t, const Op *early)
 {
     const Op *loop = t->loop[t->depth - 1];
     int64_t ahead = op_attr(early, "distance").i, now = t->layer[t->depth - 1];
@@ -245,25 +249,25 @@ static void follow_ahead(Tracer *t, const Op *early)
     if (then < 0 || then >= loop_trips(loop))
         return;
     t->layer[t->depth - 1] = then;
-    follow_body(t, early);
+    simulate_body(t, early);
     t->layer[t->depth - 1] = now;
 }
 
-static void follow_first(Tracer *t, const Op *early)
+static void simulate_iteration_of(Simulator *t, const Op *early)
 {
     bool first = t->depth > 0 && t->first[t->depth - 1];
     push_loop(t, op_loop(started_op(early)));
     set_turn(t, op_attr(early, "iteration").i);
     t->first[t->depth - 1] = first;
-    follow_body(t, early);
+    simulate_body(t, early);
     t->depth--;
 }
 
 /* Statements in one iteration of this loop that belong to another loop or to
  * none: their waits apply there unconditionally. */
-static void follow_late(Tracer *t, const Op *early)
+static void simulate_across_loops(Simulator *t, const Op *early)
 {
-    int in = t->depth - 1, from = t->act.n;
+    int in = t->depth - 1, from = t->instance.n;
     const Op *loop = t->loop[in];
     int64_t layer = t->layer[in], skipped = t->skipped[in];
     bool first = t->first[in];
@@ -272,11 +276,11 @@ static void follow_late(Tracer *t, const Op *early)
         return;
     t->depth--;
     if (op_attr(early, "iteration").i >= 0)
-        follow_first(t, early);
+        simulate_iteration_of(t, early);
     else
-        follow_body(t, early);
-    for (int i = from; i < t->act.n; i++)
-        t->act.at[i].first = false;
+        simulate_body(t, early);
+    for (int i = from; i < t->instance.n; i++)
+        t->instance.at[i].first = false;
     t->depth++;
     t->loop[in] = loop;
     t->layer[in] = layer;
@@ -284,28 +288,29 @@ static void follow_late(Tracer *t, const Op *early)
     t->first[in] = first;
 }
 
-static void follow_early(Tracer *t, const Op *early)
+static void simulate_early(Simulator *t, const Op *early)
 {
     if (op_attr(early, "remaining").i >= 0)
-        follow_late(t, early);
+        simulate_across_loops(t, early);
     else if (op_attr(early, "iteration").i >= 0)
-        follow_first(t, early);
+        simulate_iteration_of(t, early);
     else
-        follow_ahead(t, early);
+        simulate_prefetch(t, early);
 }
 
-static void trace_region(Tracer *t, const Region *r)
+static void simulate_region(Simulator *t, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
         bool sync = op_is_schedule(op->kind);
         if (op->phase == PH_INIT || op->done || (!sync && issue_is_silent(op)))
             continue;
         if (op->kind == OP_loop)
-            follow_loop(t, op);
+            simulate_loop(t, op);
         else if (op->kind == OP_early)
-            follow_early(t, op);
+            simulate_early(t, op);
         else
-            add_act(t, op, op->kind == OP_start ? op_attr(op, "op").o : op);
+            add_instance(t, op,
+                         op->kind == OP_start ? op_attr(op, "op").o : op);
     }
 }
 
@@ -349,56 +354,59 @@ static int cut_arena(Arena *scratch, Access *access, int n)
     return ncuts;
 }
 
-Trace trace_step(const Program *p, const TraceSlots *slots, int more)
+Simulation simulate_step(const Program *p, const SlotCounts *slots, int more)
 {
-    Tracer t = {.p = p, .more = more};
+    Simulator t = {.p = p, .more = more};
     find_slots(&t, slots);
-    add_border(&t);
-    trace_region(&t, p->step);
-    add_border(&t);
-    Trace trace = {.act = t.act.at, .n = t.act.n, .access = t.access.at,
-                   .naccesses = t.access.n};
-    trace.npieces = cut_arena(p->arena, trace.access, trace.naccesses);
-    return trace;
+    add_step_boundary(&t);
+    simulate_region(&t, p->step);
+    add_step_boundary(&t);
+    Simulation sim = {.instance = t.instance.at,
+                      .n = t.instance.n,
+                      .access = t.access.at,
+                      .naccesses = t.access.n};
+    sim.npieces = cut_arena(p->arena, sim.access, sim.naccesses);
+    return sim;
 }
 
 /* ---- events -------------------------------------------------------------- */
 
 /* The op whose loops count the iterations of the instance. */
-static const Op *counted_op(const Act *act)
+static const Op *counted_op(const Instance *instance)
 {
-    const Op *early = act->at ? op_early(act->at) : NULL;
-    return early ? started_op(early) : act->op;
+    const Op *early = instance->at ? op_early(instance->at) : NULL;
+    return early ? started_op(early) : instance->op;
 }
 
-bool trace_iteration(const Act *act, const Op *loop, int64_t *turn)
+bool simulate_iteration(const Instance *instance, const Op *loop, int64_t *turn)
 {
-    const Op *op = counted_op(act);
+    const Op *op = counted_op(instance);
     const Op *owner = op ? op_loop(op) : NULL;
     for (int i = 0; owner && loop; i++, owner = op_loop(owner))
         if (owner == loop) {
-            *turn = act->turn[i];
+            *turn = instance->turn[i];
             return true;
         }
     return false;
 }
 
-int64_t trace_own_turn(const Act *act)
+int64_t instance_iteration(const Instance *instance)
 {
-    return act->turn[0];
+    return instance->turn[0];
 }
 
-int trace_slot(const Act *act)
+int simulated_slot(const Instance *instance)
 {
-    const Op *op = act->op;
+    const Op *op = instance->op;
     int64_t turn, slots = op_attr(op, "slots").i;
     int64_t offset = op->kind == OP_wait ? op_attr(op, "offset").i : 0;
-    bool rotates = slots > 1 && trace_iteration(act, op_attr(op, "loop").o, &turn);
+    bool rotates =
+        slots > 1 && simulate_iteration(instance, op_attr(op, "loop").o, &turn);
     return (int)(op_attr(op, "event").i +
                  (rotates ? (turn + offset) % slots : offset));
 }
 
-int trace_slots(const Program *p)
+int simulated_slots(const Program *p)
 {
     int64_t n = 0;
     for_ops(op, p->step)

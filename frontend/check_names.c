@@ -108,7 +108,6 @@ static void check_item(Arena *a, Diag *d, const NameItem *item)
     }
 }
 
-
 static void check_settings(Diag *d, const NamesDecl *n)
 {
     for (int i = 0; i < n->nsettings; i++) {

@@ -1,12 +1,13 @@
-/* report_units.c: prints the fields of JSON objects, and the unit of measurement
- * (bytes, flop, …) and the scope of every number in the JSON.
+/* report_units.c: prints the fields of JSON objects, and the unit of
+ * measurement (bytes, flop, …) and the scope of every number in the JSON.
  *
  *   "units": { "collectives.bytes": {"unit": "bytes", "of": "rank",
  *                                    "per": "call"}, … }
  *
  * `of` is "rank" for one rank, or "mesh" for the whole mesh (all ranks
  * together, each element or operation of the model counted once). `per` is
- * "call", "step", "run" (of a forward program), or null for a quantity that does not depend on time.
+ * "call", "step", "run" (of a forward program), or null for a quantity that does
+ * not depend on time.
  */
 #include "codegen/numbers.h"
 #include "report/report.h"

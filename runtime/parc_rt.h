@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 9
+#define PARC_RT_VERSION 10
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,
@@ -452,7 +452,7 @@ typedef enum ParcCpuLevel {
     PARC_CPU_AARCH64,
 } ParcCpuLevel;
 /* The scratch bytes that are planned for a matmul (used by parc). For
- * PARC_CPU_NATIVE: the number that this machine's implementation needs. For any
+ * PARC_CPU_NATIVE: the number that this machine's implementations need. For any
  * other level: a bound that is a function of the arguments alone, and is large
  * enough for one implementation on every machine. */
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,

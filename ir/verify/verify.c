@@ -126,7 +126,6 @@ static const char *differ(Verify *w, const char *what, const Value *v,
                         type_text(w->p->arena, want, &w->p->mesh));
 }
 
-/* Adds the loop's stack dim. */
 /* At STAGE_PLACED operands and yields of bodies may still need conversion. */
 static bool fits_body(const Verify *w, const Type *a, const Type *b)
 {

@@ -94,8 +94,14 @@ static int64_t requested(const ParcMatmulSpec *spec, int threads)
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
                             ParcCpuLevel level)
 {
-    return level == PARC_CPU_NATIVE ? requested(spec, threads)
-                                    : rt_matmul_bound(spec, threads, level);
+    if (level != PARC_CPU_NATIVE)
+        return rt_matmul_bound(spec, threads, level);
+    /* A run may have fewer threads, or a limited instruction set, for which the
+     * library has no kernel that fits: the scratch is enough for vectors. */
+    Plan p = rt_plan_of(spec);
+    int64_t bytes = requested(spec, threads);
+    int64_t least = rt_vector_scratch(&p, threads);
+    return bytes > least ? bytes : least;
 }
 
 static void check(ParcRt *rt, const ParcMatmulSpec *spec, dnnl_status_t s)

@@ -9,7 +9,7 @@
  * Matrix Multiplication, ACM TOMS 34, 2008):
  *
  *   for columns of c                     at most 512
- *     for rows of c                      all; of a 16-bit result at most 512,
+ *     for rows of c                      all; of a 16-bit result at most 480,
  *                                        whose sums wait in a buffer
  *       for pieces of k                  at most 384
  *         pack b's columns               at most 768 KiB, in the L2 or L3 cache
@@ -29,7 +29,8 @@
 
 enum {
     ROWS = 96,    /* rows of a that are packed at a time */
-    SUMMED = 512, /* rows of a 16-bit result that are summed at a time */
+    SUMMED = 5 * ROWS, /* rows of a 16-bit result that are summed at a time;
+                        * whole strips, so that all tiles add in one order */
     ALIGN = 16,   /* floats in a cache line */
     FLOPS_PER_THREAD = 1 << 16, /* below, a thread costs more than it saves */
 };

@@ -16,8 +16,9 @@
  * signal ends the run immediately. After the last step the first signal has no
  * effect: the run writes its files and ends.
  *
- *   kill -TERM, in step 7       -> step 7 is finished and saved, exit status
- * 143 kill -TERM again, 5 s later -> the run ends immediately
+ *   kill -TERM, in step 7         -> step 7 is finished and saved, exit
+ *                                    status 143
+ *   kill -TERM again, 5 s later   -> the run ends immediately
  *
  * The handler calls only async-signal-safe functions. Its state is global,
  * because a handler has no argument.

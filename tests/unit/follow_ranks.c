@@ -140,9 +140,8 @@ static void run_instance(Follow *f, int i)
         meet(f, (uint32_t)op->attr[0].i);
     for (int r = 0; r < f->ranks; r++) {
         f->clock[r].at[r]++;
-        for (int k = 0; k < instance->naccesses && !in_place; k++) {
+        for (int k = 0; k < instance->naccesses && !in_place; k++)
             touch(f, i, r, &f->sim.access[instance->access + k]);
-        }
     }
     if (moves)
         meet(f, (uint32_t)op->attr[0].i);

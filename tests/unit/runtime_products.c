@@ -1,14 +1,15 @@
 /* runtime_products.c: checks the runtime's own implementations of f32 products,
  * on vectors and on bf16 tiles, for all sizes and strides of the matrices: they
  * are as accurate as sums in f32, their bits do not depend on the number of
- * threads, and they write nothing else. Also checks the limits of
- * the range of tiles, and that a matmul of the runtime uses them.
+ * threads, and they write nothing else. Also checks 16-bit types and batches,
+ * the limits of the range of tiles, and that a matmul of the runtime uses them.
  *
  * cpu: without AMX only vectors are checked */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 
+#include "runtime/common/type.h"
 #include "runtime/cpu/rt_matmul.h"
 #include "tests/unit/runtime_tools.h"
 
@@ -189,6 +190,58 @@ static void no_numbers(Check *c, const Way *way)
     free(a.at);
 }
 
+/* Batches of products in 16 bits, of which some share an operand (stride 0): the
+ * bits do not depend on the number of threads, and the numbers are those of sums
+ * in double. */
+static void typed(Check *c, ParcType type, Sizes s, int batch, bool shared)
+{
+    enum { THREADS = 5 };
+    int64_t na = s.m * s.k, nb = s.k * s.n, nc = s.m * s.n;
+    int64_t floats = batch * (na + nb + nc);
+    float *from = allocate((size_t)floats * sizeof *from);
+    for (int64_t i = 0; i < floats; i++)
+        from[i] = value_of(5, i);
+    char *a = allocate((size_t)(batch * na * 2)), *first = NULL;
+    char *b = allocate((size_t)(batch * nb * 2));
+    rt_narrow(type, a, from, batch * na);
+    rt_narrow(type, b, from + batch * na, batch * nb);
+    Plan p = {.view = {{s.m, s.k, {na, s.k, 1}, type},
+                       {s.k, s.n, {shared ? 0 : nb, 1, s.k}, type},
+                       {s.m, s.n, {nc, s.n, 1}, type}},
+              .batch = batch, .loops = 1};
+    for (int threads = 1; threads <= THREADS; threads++) {
+        char *to = allocate((size_t)(batch * nc * 2));
+        char *scratch = allocate((size_t)rt_vector_scratch(&p, threads));
+        rt_vector_product(&p, a, b, to, scratch, threads);
+        CHECK(c, !first || memcmp(first, to, (size_t)(batch * nc * 2)) == 0);
+        free(scratch);
+        free(first);
+        first = to;
+    }
+    rt_widen(from + batch * (na + nb), type, first, batch * nc);
+    rt_widen(from, type, a, batch * na);
+    rt_widen(from + batch * na, type, b, batch * nb);
+    double worst = 0;
+    for (int64_t x = 0; x < batch * nc; x += 1 + batch * nc / 3000) {
+        int64_t which = x / nc, i = x % nc / s.n, j = x % s.n;
+        const float *of_a = from + which * na + i * s.k;
+        const float *of_b = from + batch * na + (shared ? 0 : which * nb) +
+                            j * s.k;
+        double sum = 0, size = 0;
+        for (int64_t k = 0; k < s.k; k++) {
+            sum += (double)of_a[k] * (double)of_b[k];
+            size += fabs((double)of_a[k] * (double)of_b[k]);
+        }
+        double error = fabs((double)from[batch * (na + nb) + x] - sum) / size;
+        worst = error > worst || error != error ? error : worst;
+    }
+    CHECK(c, worst <= 0x1p-8);
+    free(first);
+    free(b);
+    free(a);
+    free(from);
+}
+
 /* x y by the tiles; all other elements of the matrices are zero. */
 static float corner(float x, float y)
 {
@@ -259,7 +312,8 @@ static void by_runtime(ParcRt *rt, Check *c, int layout, int planned)
     ParcMatmulSpec s = {"split", batch, M, N, K, {M * K, sa[1], sa[2]},
                         {0, sb[1], sb[2]}, {M * N, sc[1], sc[2]}, 0, 0,
                         {PARC_F32, PARC_F32, PARC_F32}, 0};
-    s.scratch_bytes = planned > 0 ? parc_matmul_scratch(&s, planned, PARC_CPU_NATIVE) : 0;
+    if (planned > 0)
+        s.scratch_bytes = parc_matmul_scratch(&s, planned, PARC_CPU_NATIVE);
     CHECK(c, planned == 0 || s.scratch_bytes > 1 << 20);
     ParcMatmul *mm = parc_matmul_new(rt, &s);
     parc_matmul(rt, mm, a.at, b.at, to.at);
@@ -307,6 +361,9 @@ int main(void)
     View v = {512, 512, {0, 512, 1}, PARC_F32};
     Plan p = {.view = {v, v, v}, .batch = 1, .loops = 1};
     all(&c, &vectors);
+    typed(&c, PARC_BF16, (Sizes){1195, 751, 402}, 1, false);
+    typed(&c, PARC_F16, (Sizes){530, 90, 800}, 3, true);
+    typed(&c, PARC_BF16, (Sizes){7, 5, 3}, 9, false);
     if (!rt_split_takes(&p)) {
         printf("no tiles here: only vectors were checked\n");
         return check_end(&c);

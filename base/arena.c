@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_SIZE = 256 * 1024, ALIGN = 16, FIRST_ROOM = 8 };
+enum { BLOCK_SIZE = 256 * 1024, ALIGN = 16, INITIAL_CAPACITY = 8 };
 
 typedef struct Block Block;
 struct Block {
@@ -70,9 +70,9 @@ void *arena_alloc(Arena *a, size_t size)
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     Block *b = a->blocks;
     if (!b || b->size - b->used < size) {
-        size_t room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
-        b = must(calloc(1, sizeof(Block) + room));
-        b->size = room;
+        size_t capacity = size > BLOCK_SIZE ? size : BLOCK_SIZE;
+        b = must(calloc(1, sizeof(Block) + capacity));
+        b->size = capacity;
         /* A large block is inserted after the newest, whose free space stays in
          * use. */
         if (a->blocks && size > BLOCK_SIZE / 2) {
@@ -130,16 +130,17 @@ char *arena_printf(Arena *a, const char *fmt, ...)
     return s;
 }
 
-void *vec_grow(Arena *a, void *at, int *room, size_t element_size)
+void *vec_grow(Arena *a, void *at, int *capacity, size_t element_size)
 {
-    int n = *room;
-    *room = n ? 2 * n : FIRST_ROOM;
-    return arena_grow(a, at, (size_t)n, (size_t)*room, element_size);
+    int n = *capacity;
+    *capacity = n ? 2 * n : INITIAL_CAPACITY;
+    return arena_grow(a, at, (size_t)n, (size_t)*capacity, element_size);
 }
 
-void *arena_grow(Arena *a, const void *at, size_t n, size_t room, size_t size)
+void *arena_grow(Arena *a, const void *at, size_t n, size_t capacity,
+                 size_t size)
 {
-    void *p = arena_alloc(a, room * size);
+    void *p = arena_alloc(a, capacity * size);
     if (n)
         memcpy(p, at, n * size);
     return p;

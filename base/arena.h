@@ -42,24 +42,25 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 
 /* A growable array in an arena: VEC(int) v = {0}; vec_push(arena, &v, 3); v.n
  * elements at v.at. Growing abandons the old block in the arena. */
-#define VEC(T)     \
-    struct {       \
-        T *at;     \
-        int n;     \
-        int room;  \
+#define VEC(T)                                                                 \
+    struct {                                                                   \
+        T *at;                                                                 \
+        int n;                                                                 \
+        int capacity;                                                          \
     }
-#define vec_push(arena, v, x)                                               \
-    ((v)->n == (v)->room                                                    \
-         ? (void)((v)->at = vec_grow((arena), (v)->at, &(v)->room,          \
-                                     sizeof *(v)->at))                      \
-         : (void)0,                                                         \
+#define vec_push(arena, v, x)                                                  \
+    ((v)->n == (v)->capacity                                                   \
+         ? (void)((v)->at = vec_grow((arena), (v)->at, &(v)->capacity,         \
+                                     sizeof *(v)->at))                         \
+         : (void)0,                                                            \
      (v)->at[(v)->n++] = (x))
 /* Whether a VEC, or n elements, of pointers has x. */
 #define vec_has(v, x) list_has((v)->at, (v)->n, (x))
 bool list_has(const void *at, int n, const void *x);
-void *vec_grow(Arena *a, void *at, int *room, size_t element_size);
+void *vec_grow(Arena *a, void *at, int *capacity, size_t element_size);
 
-/* A copy of n elements at `at`, with a capacity of `room` elements. */
-void *arena_grow(Arena *a, const void *at, size_t n, size_t room, size_t size);
+/* A copy of n elements at `at`, with a capacity of `capacity` elements. */
+void *arena_grow(Arena *a, const void *at, size_t n, size_t capacity,
+                 size_t size);
 
 #endif

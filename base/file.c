@@ -70,10 +70,10 @@ const char *stack_prepare(Arena *a)
 
 static char *read_all(Arena *a, int fd, size_t expected, size_t *size)
 {
-    size_t room = expected + 1 > PIECE ? expected + 1 : PIECE, n = 0;
-    char *text = arena_alloc(a, room + 1);
+    size_t capacity = expected + 1 > PIECE ? expected + 1 : PIECE, n = 0;
+    char *text = arena_alloc(a, capacity + 1);
     for (;;) {
-        ssize_t got = read(fd, text + n, room - n);
+        ssize_t got = read(fd, text + n, capacity - n);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -81,11 +81,11 @@ static char *read_all(Arena *a, int fd, size_t expected, size_t *size)
         n += (size_t)got;
         if (got == 0)
             break;
-        if (n == room) {
-            char *bigger = arena_alloc(a, 2 * room + 1);
+        if (n == capacity) {
+            char *bigger = arena_alloc(a, 2 * capacity + 1);
             memcpy(bigger, text, n);
             text = bigger;
-            room *= 2;
+            capacity *= 2;
         }
     }
     text[n] = 0;

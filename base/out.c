@@ -8,21 +8,21 @@
 
 void out_init(Out *o, Arena *arena)
 {
-    *o = (Out){.arena = arena, .room = 256};
-    o->text = arena_alloc(arena, o->room);
+    *o = (Out){.arena = arena, .capacity = 256};
+    o->text = arena_alloc(arena, o->capacity);
 }
 
 static void reserve(Out *o, size_t more)
 {
-    if (o->size + more + 1 <= o->room)
+    if (o->size + more + 1 <= o->capacity)
         return;
-    size_t room = 2 * o->room;
-    while (room < o->size + more + 1)
-        room *= 2;
-    char *text = arena_alloc(o->arena, room);
+    size_t capacity = 2 * o->capacity;
+    while (capacity < o->size + more + 1)
+        capacity *= 2;
+    char *text = arena_alloc(o->arena, capacity);
     memcpy(text, o->text, o->size);
     o->text = text;
-    o->room = room;
+    o->capacity = capacity;
 }
 
 void out_bytes(Out *o, const char *s, size_t n)

@@ -19,7 +19,7 @@ typedef struct Out {
     Arena *arena;
     char *text;   /* always terminated */
     size_t size;  /* bytes, without the terminator */
-    size_t room;
+    size_t capacity;
     int indent;   /* in columns */
 } Out;
 

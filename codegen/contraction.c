@@ -110,10 +110,10 @@ static void merge_letters(Letter *l, int *n)
     for (int i = *n - 1; i >= 0; i--)
         if (l[i].size == 1)
             drop(l, n, i);
-    for (bool again = true; again;) {
-        again = false;
-        for (int i = 0; i < *n && !again; i++)
-            for (int j = 0; j < *n && !again; j++) {
+    for (bool merged = true; merged;) {
+        merged = false;
+        for (int i = 0; i < *n && !merged; i++)
+            for (int j = 0; j < *n && !merged; j++) {
                 if (i == j || role_of(&l[i]) != role_of(&l[j]) ||
                     !nests(l[i].a, &l[j], l[j].a) ||
                     !nests(l[i].b, &l[j], l[j].b) ||
@@ -121,7 +121,7 @@ static void merge_letters(Letter *l, int *n)
                     continue;
                 l[j].size *= l[i].size;
                 drop(l, n, i);
-                again = true;
+                merged = true;
             }
     }
 }

@@ -19,15 +19,15 @@ static const char *size_text(const Program *p, int64_t bytes)
     return bytes_text(p->arena, bytes);
 }
 
-static int64_t kept_free(const Options *o)
+static int64_t reserved_bytes(const Options *o)
 {
-    return o->target == TARGET_CUDA ? o->memory_limit / PARC_DEVICE_APART : 0;
+    return o->target == TARGET_CUDA ? o->memory_limit / PARC_DEVICE_RESERVE : 0;
 }
 
 /* The memory that the plan may use. */
 static int64_t plan_limit(const Options *o)
 {
-    return o->memory_limit - kept_free(o);
+    return o->memory_limit - reserved_bytes(o);
 }
 
 static void refuse(const Program *p, const Options *o)
@@ -35,11 +35,12 @@ static void refuse(const Program *p, const Options *o)
     const MemoryPlan *m = p->memory;
     const char *less = "";
 
-    if (kept_free(o) > 0)
-        less = arena_printf(p->arena, " (%s without %s for context and "
-                                      "libraries)",
+    if (reserved_bytes(o) > 0)
+        less = arena_printf(p->arena,
+                            " (%s without %s for context and "
+                            "libraries)",
                             size_text(p, o->memory_limit),
-                            size_text(p, kept_free(o)));
+                            size_text(p, reserved_bytes(o)));
     diag_error(p->diag, o->device_memory.loc, "a rank needs %s, more than %s%s",
                size_text(p, m->peak), size_text(p, plan_limit(o)), less);
     diag_note(p->diag, p->plan.loc,
@@ -90,9 +91,9 @@ static void advise(const Program *p, const Trial *t)
 {
     const char *more = "";
 
-    if (t->result.again > 0)
+    if (t->result.recomputed > 0)
         more = arena_printf(p->arena, ", with %.0f%% more work",
-                            100 * t->result.again);
+                            100 * t->result.recomputed);
     diag_help(p->diag, "%s: %s%s", trial_text(p->arena, t),
               size_text(p, t->result.peak), more);
 }

@@ -50,7 +50,7 @@ FitChanges fit_changes(const Program *p, const FitSource *from);
 
 typedef struct FitResult {
     int64_t peak;   /* -1: planning the changed program fails */
-    double again;   /* recomputed flops, relative to the model's own */
+    double recomputed; /* recomputed flops, relative to the model's own */
 } FitResult;
 
 /* Plans the program with all of the given changes. */

@@ -177,10 +177,10 @@ FitResult fit_try(const Program *p, const FitSource *from,
     const Program *q = t.made;
     if (!q || diag_error_count(t.diag) > 0 || !q->memory)
         return r;
-    double again = program_flops_again(q);
-    double own = program_flops(q, PH_FORWARD) +
-                 program_flops(q, PH_BACKWARD) - again;
+    double recomputed = program_flops_recomputed(q);
+    double own = program_flops(q, PH_FORWARD) + program_flops(q, PH_BACKWARD) -
+                 recomputed;
     r.peak = q->memory->peak;
-    r.again = own > 0 ? again / own : 0;
+    r.recomputed = own > 0 ? recomputed / own : 0;
     return r;
 }

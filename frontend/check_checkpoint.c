@@ -10,7 +10,7 @@
 
 enum { MAX_EVERY = 1 << 30 };
 
-static void check_kept(Arena *a, Diag *d, const Expr *e)
+static void check_keep(Arena *a, Diag *d, const Expr *e)
 {
     bool named = e->kind == EX_NAME || e->kind == EX_STRING;
     NameList names = {.arena = a};
@@ -35,9 +35,9 @@ static void check_option(Arena *a, Diag *d, const Arg *option)
 
     if (strcmp(option->name, "keep") == 0) {
         for (int i = 0; e->kind == EX_TUPLE && i < e->nargs; i++)
-            check_kept(a, d, e->arg[i].value);
+            check_keep(a, d, e->arg[i].value);
         if (e->kind != EX_TUPLE)
-            check_kept(a, d, e);
+            check_keep(a, d, e);
         return;
     }
     if (strcmp(option->name, "every") == 0) {

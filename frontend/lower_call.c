@@ -61,20 +61,20 @@ static bool check_shape(Lower *l, const Instance *m, const InputDecl *in,
     int64_t want[MAX_DIMS] = {0};
     if (in->ndims > MAX_DIMS)
         return false;
-    int lead = t->ndim - in->ndims;
-    bool fits = in->open ? lead >= 0 : lead == 0;
+    int leading = t->ndim - in->ndims;
+    bool fits = in->open ? leading >= 0 : leading == 0;
     int fault = 0;
     for (int i = 0; i < in->ndims; i++) {
         bool binds = is_unbound(l, in->dim[i]);
         if (!binds && !lower_size(l, in->dim[i], "a dimension", &want[i]))
             return false;
         if (binds && fits) {
-            want[i] = t->dim[lead + i];
+            want[i] = t->dim[leading + i];
             l->frame->locals =
                 bind_name(l, l->frame->locals, in->dim[i]->name,
                           in->dim[i]->loc, datum_int(want[i]));
         }
-        if (fits && want[i] != t->dim[lead + i]) {
+        if (fits && want[i] != t->dim[leading + i]) {
             fits = false;
             fault = i;
         }

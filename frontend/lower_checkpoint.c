@@ -57,7 +57,7 @@ static bool find_paths(Lower *l, const Item *item, Checkpoint *c)
     return fine;
 }
 
-static uint32_t kept_bit(const Expr *e)
+static uint32_t keep_bit(const Expr *e)
 {
     for (int k = 0; keep_words[k] && e->name; k++)
         if (strcmp(keep_words[k], e->name) == 0)
@@ -65,16 +65,16 @@ static uint32_t kept_bit(const Expr *e)
     return 0; /* check reported the word */
 }
 
-static uint32_t kept(const Item *item)
+static uint32_t keep_bits(const Item *item)
 {
     const Arg *a = row_find(item->option, item->noptions, "keep");
     const Expr *e = a ? a->value : NULL;
     uint32_t keep = 0;
 
     if (e && e->kind != EX_TUPLE)
-        return kept_bit(e);
+        return keep_bit(e);
     for (int k = 0; e && k < e->nargs; k++)
-        keep |= kept_bit(e->arg[k].value);
+        keep |= keep_bit(e->arg[k].value);
     return keep;
 }
 
@@ -113,7 +113,8 @@ void lower_checkpoints(Lower *l, const PlanDecl *plan)
              k++) {
             const Item *item = &clause->item[k];
             int64_t every = lower_item_every(item);
-            Checkpoint c = {.class = item->class_name, .keep = kept(item),
+            Checkpoint c = {.class = item->class_name,
+                            .keep = keep_bits(item),
                             .every = every > 0 ? (int)every : 1,
                             .loc = item->loc};
             bool fine = item->class_name ? lower_class_known(l, item)

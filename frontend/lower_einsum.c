@@ -110,7 +110,7 @@ static bool parse_spec(Spec *s, const char *text)
 static int count_dots(const Spec *s)
 {
     Arena *a = s->c->l->arena;
-    int lead = -1;
+    int leading = -1;
     for (int i = 0; i < s->n; i++) {
         const Term *t = &s->term[i];
         int rest = s->arg[i].tensor->type.ndim - t->n;
@@ -120,52 +120,55 @@ static int count_dots(const Spec *s)
                 t->n == 1 ? "" : "s", shape_text(s, i)));
             return -1;
         }
-        if (t->dots >= 0 && lead >= 0 && rest != lead) {
-            refuse(s, NULL, arena_printf(
-                a, "'...' stands for %d dim%s of %s, but for %d of an earlier "
-                   "tensor", rest, rest == 1 ? "" : "s", shape_text(s, i),
-                lead));
+        if (t->dots >= 0 && leading >= 0 && rest != leading) {
+            refuse(
+                s, NULL,
+                arena_printf(
+                    a,
+                    "'...' stands for %d dim%s of %s, but for %d of an earlier "
+                    "tensor",
+                    rest, rest == 1 ? "" : "s", shape_text(s, i), leading));
             return -1;
         }
-        lead = t->dots >= 0 ? rest : lead;
+        leading = t->dots >= 0 ? rest : leading;
     }
-    if (lead > 0 && s->term[s->n].dots < 0) {
+    if (leading > 0 && s->term[s->n].dots < 0) {
         refuse(s, "write '...' in the result, or letters for these dims",
                arena_printf(a, "the result \"%s\" has no '...'",
                             s->term[s->n].text));
         return -1;
     }
-    return lead < 0 ? 0 : lead;
+    return leading < 0 ? 0 : leading;
 }
 
-static void insert_dots(Term *t, const char *dots, int lead)
+static void insert_dots(Term *t, const char *dots, int leading)
 {
     if (t->dots < 0)
         return;
-    memmove(t->letter + t->dots + lead, t->letter + t->dots,
+    memmove(t->letter + t->dots + leading, t->letter + t->dots,
             (size_t)(t->n - t->dots) + 1);
-    memcpy(t->letter + t->dots, dots, (size_t)lead);
-    t->n += lead;
+    memcpy(t->letter + t->dots, dots, (size_t)leading);
+    t->n += leading;
 }
 
 /* Replaces "..." by letters that the spec does not have. */
 static bool expand_dots(Spec *s)
 {
     char dots[MAX_DIMS + 1] = "";
-    int lead = count_dots(s), n = 0;
-    for (char c = 'a'; c <= 'z' && n < lead; c++) {
+    int leading = count_dots(s), n = 0;
+    for (char c = 'a'; c <= 'z' && n < leading; c++) {
         bool used = false;
         for (int i = 0; i <= s->n; i++)
             used = used || strchr(s->term[i].letter, c);
         if (!used)
             dots[n++] = c;
     }
-    if (n < lead)
+    if (n < leading)
         return refuse(s, NULL, "the spec has more than 26 dims, those of '...' "
                                "included");
-    for (int i = 0; i <= s->n && lead > 0; i++)
-        insert_dots(&s->term[i], dots, lead);
-    return lead >= 0;
+    for (int i = 0; i <= s->n && leading > 0; i++)
+        insert_dots(&s->term[i], dots, leading);
+    return leading >= 0;
 }
 
 /* ---- products ------------------------------------------------------------ */

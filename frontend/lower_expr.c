@@ -93,12 +93,12 @@ static Datum number_tensor(Lower *l, Loc loc, BinaryOp op, double x, Datum y)
 static Datum matmul(Lower *l, Loc loc, const Datum *xy)
 {
     const Type *x = &xy[0].tensor->type, *y = &xy[1].tensor->type;
-    int lead = y->ndim - 2;
-    bool fits = x->ndim >= 1 && lead >= 0 &&
-                (lead == 0 || x->ndim == y->ndim) &&
+    int leading = y->ndim - 2;
+    bool fits = x->ndim >= 1 && leading >= 0 &&
+                (leading == 0 || x->ndim == y->ndim) &&
                 x->ndim + 1 <= MAX_DIMS + 1 &&
                 x->dim[x->ndim - 1] == y->dim[y->ndim - 2];
-    for (int i = 0; i < lead && fits; i++)
+    for (int i = 0; i < leading && fits; i++)
         fits = x->dim[i] == y->dim[i];
     if (!fits)
         return lower_poison(l, loc, "shapes must be [..., m, k] @ [k, n]",
@@ -107,7 +107,7 @@ static Datum matmul(Lower *l, Loc loc, const Datum *xy)
     const char *a = "abcdefgh";
     int n = x->ndim - 1; /* dims of x before k */
     const char *spec =
-        arena_printf(l->arena, "%.*sk,%.*skn->%.*sn", n, a, lead, a, n, a);
+        arena_printf(l->arena, "%.*sk,%.*skn->%.*sn", n, a, leading, a, n, a);
     Attr attr[MAX_ATTRS] = {{.s = spec}, {.i = x->dtype}};
     return lower_op(l, loc, "multiply", OP_einsum, 2, xy, attr);
 }

@@ -143,7 +143,7 @@ static bool check_tensor_taken(Names *n, const Taken *t)
         bool parts = other->item == t->item && t->item->npaths > 1 &&
                      strcmp(other->name, t->name) == 0;
         if (parts || other->param == t->param ||
-            !path_meets(other->name, t->name))
+            !path_overlaps(other->name, t->name))
             continue;
         diag_error(l->diag, t->item->loc, "'%s' and '%s' are both the tensor "
                    "'%s'", l->p->param.at[other->param].name,

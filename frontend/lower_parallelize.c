@@ -69,10 +69,10 @@ static void take_path(Lower *l, Candidates *list, const Candidate *like,
 
 static bool leads_to(const char *pattern, const Param *q)
 {
-    bool leads = path_leads(pattern, q->name);
+    bool first_only = path_matches_first(pattern, q->name);
     for (int i = 0; i < q->nalias; i++)
-        leads = leads || path_leads(pattern, q->alias[i]);
-    return leads;
+        first_only = first_only || path_matches_first(pattern, q->alias[i]);
+    return first_only;
 }
 
 /* The name of the first parameter in a module that the pattern matches, after
@@ -87,7 +87,7 @@ static const char *param_below(const Lower *l, const char *pattern)
             continue;
         const char *rest = path_segment(name, depth, &size);
         size_t above = depth ? (size_t)(rest - name - 1) : 0;
-        if (path_leads(pattern, arena_strndup(l->arena, name, above)))
+        if (path_matches_first(pattern, arena_strndup(l->arena, name, above)))
             return rest;
     }
     return NULL;
@@ -131,7 +131,7 @@ static void find_candidates(Lower *l, const Item *item, const Path *path,
     if (param)
         find_params(l, path, &like, list);
     for (int i = 0; i < l->p->module.n && !param; i++)
-        if (path_leads(path->text, l->p->module.at[i].path))
+        if (path_matches_first(path->text, l->p->module.at[i].path))
             take_path(l, list, &like, l->p->module.at[i].path, i);
 }
 

@@ -219,11 +219,11 @@ LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n)
     int64_t by = period(&c);
     for (int64_t first = 0; first < n;) {
         int64_t alike = repeats(&c, first, 1);
-        int64_t turns = by > 1 ? repeats(&c, first, by) : 0;
-        bool alternate = turns >= 2 * by && turns > alike;
-        add_runs(l, &runs, first, alternate ? turns : alike,
+        int64_t repeated = by > 1 ? repeats(&c, first, by) : 0;
+        bool alternate = repeated >= 2 * by && repeated > alike;
+        add_runs(l, &runs, first, alternate ? repeated : alike,
                  alternate ? by : 1);
-        first += alternate ? turns : alike;
+        first += alternate ? repeated : alike;
     }
     return runs;
 }

@@ -224,10 +224,10 @@ static Value *carried_result(Lower *l, const Binding *before, Value *start)
     return lower_import(l, l->level, b->datum.tensor);
 }
 
-/* Lowers one iteration for an element into the open body of a loop. `turn` has
+/* Lowers one iteration for an element into the open body of a loop. `carry` has
  * the values of the carried names before it, and receives those after it. */
 static bool element_body(Lower *l, const Stmt *s, Instance *element,
-                         const Carried *c, Value **turn)
+                         const Carried *c, Value **carry)
 {
     Frame *f = l->frame;
     Binding *before = f->locals;
@@ -235,8 +235,8 @@ static bool element_body(Lower *l, const Stmt *s, Instance *element,
     l->level->key = NULL;
     for (int i = 0; i < c->n; i++) {
         const Binding *b = c->at[i];
-        f->locals = bind_name(l, f->locals, b->name, b->loc,
-                              datum_tensor(turn[i]));
+        f->locals =
+            bind_name(l, f->locals, b->name, b->loc, datum_tensor(carry[i]));
     }
     Datum d = {.kind = DATUM_MODULE, .module = element};
     f->locals = bind_name(l, f->locals, s->target[0].name, s->target[0].loc,
@@ -251,8 +251,8 @@ static bool element_body(Lower *l, const Stmt *s, Instance *element,
         f->result = datum_poison();
     }
     for (int i = 0; i < c->n; i++) {
-        turn[i] = carried_result(l, c->at[i], turn[i]);
-        fine &= turn[i] != NULL;
+        carry[i] = carried_result(l, c->at[i], carry[i]);
+        fine &= carry[i] != NULL;
     }
     f->locals = before;
     return fine;
@@ -271,21 +271,21 @@ static bool loop_body(Lower *l, const Stmt *s, Instance *first, Op *loop,
     l->b.region = loop->body;
     l->b.before = NULL;
     l->level = level;
-    Value **turn = NEW_ARRAY(l->arena, Value *, c->n);
+    Value **carry = NEW_ARRAY(l->arena, Value *, c->n);
     for (int i = 0; i < c->n; i++) {
         loop->body->arg[i]->name = ir_unique_name(l->p, c->at[i]->name);
-        turn[i] = loop->body->arg[i];
+        carry[i] = loop->body->arg[i];
     }
     Instance *element = first;
     for (int k = 0; k < first->period && fine; k++) {
         l->sites = sites; /* all elements have the same sites */
-        fine = element_body(l, s, element, c, turn);
+        fine = element_body(l, s, element, c, carry);
         element = element->next_run;
     }
     l->level = level->outer;
     l->b = saved;
     if (fine) {
-        ir_yield(l->p, loop->body, c->n, turn);
+        ir_yield(l->p, loop->body, c->n, carry);
         ir_close(l->p, loop);
     }
     return fine;

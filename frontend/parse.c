@@ -50,19 +50,19 @@ File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
     const char *text = s->text;
     Parser p;
     VEC(Ident) ignored = {0};
-    bool fine, again;
+    bool fine, retry;
     do {
         p = (Parser){.arena = a, .diag = d, .source = source, .text = text,
                      .size = s->size, .col = 1, .selected = plan};
         int before = diag_error_count(d);
         fine = parse(&p, START_FILE);
-        again = p.broken.n > 0 && diag_error_count(d) == before;
-        if (again)
+        retry = p.broken.n > 0 && diag_error_count(d) == before;
+        if (retry)
             text = other_plans_removed(a, &p);
-        for (int i = 0; again && i < p.broken.n; i++)
+        for (int i = 0; retry && i < p.broken.n; i++)
             vec_push(a, &ignored, ((Ident){.name = p.broken.at[i].text,
                                            .loc = p.broken.at[i].name}));
-    } while (again);
+    } while (retry);
     if (!fine)
         return NULL;
     File *f = NEW(a, File);

@@ -423,13 +423,13 @@ Program *ir_copy(const Program *p)
     *q = *p;
     q->memory = copy_memory(a, p->memory);
     q->param.at = copy_array(a, p->param.at, p->param.n, sizeof(Param));
-    q->param.room = p->param.n;
+    q->param.capacity = p->param.n;
     q->input.at = copy_array(a, p->input.at, p->input.n, sizeof(Input));
-    q->input.room = p->input.n;
+    q->input.capacity = p->input.n;
     q->output.at = copy_array(a, p->output.at, p->output.n, sizeof(Output));
-    q->output.room = p->output.n;
+    q->output.capacity = p->output.n;
     q->module.at = copy_array(a, p->module.at, p->module.n, sizeof(Module));
-    q->module.room = p->module.n;
+    q->module.capacity = p->module.n;
     q->plan.style =
         copy_array(a, p->plan.style, p->plan.nstyles, sizeof(Style));
     q->plan.unit = copy_array(a, p->plan.unit, p->plan.nunits, sizeof(Unit));

@@ -125,7 +125,7 @@ struct Op {
     int stream;           /* set by `schedule` */
     int workspace;        /* its workspace's block, see ir/memory.h; -1: none */
     bool done;            /* set by `memory`: one or more ops `start` run it */
-    bool again;           /* set by `recompute`: repeats a forward op for the
+    bool recomputed;      /* set by `recompute`: repeats a forward op for the
                            * backward pass */
     Loc loc;              /* in the model */
     const char *path;     /* the module that it was lowered from:
@@ -202,10 +202,10 @@ typedef struct Param {
     int item;         /* a parameter: the number of the item of `fully_shard`
                        * that it belongs to, from 1; 0: none */
     VEC(StyleSplit) split; /* styles.h: by the plan's styles, in their order */
-    bool kept;        /* its unit stays gathered (reshard=false): a rank's run
-                       * is stored in its place in the full layer */
-    bool shared;      /* kept, and in memory that the ranks of a node share: a
-                       * run that one rank writes is visible to all */
+    bool resident; /* its unit stays gathered (reshard=false): a rank's run
+                    * is stored in its place in the full layer */
+    bool shared;   /* resident, and in memory that the ranks of a node share: a
+                    * run that one rank writes is visible to all */
     bool host;        /* stored in host memory (set by the pass `offload`) */
     const char *const *alias; /* other names, from ties */
     int nalias;
@@ -576,9 +576,9 @@ Program *ir_parse(Arena *a, Diag *d, uint16_t file);
  * by `pass`. */
 void why_update(const Program *p, const char *pass);
 
-/* Checks structure, types (inferred again) and, by stage, placements (derived
- * from the rules; annotations are not trusted). NULL, or the first error as
- * text that names op and value. */
+/* Checks structure, types (inferred again) and, by stage, placements
+ * (derived from the rules; annotations are not trusted). NULL, or the first
+ * error as text that names op and value. */
 const char *ir_verify(const Program *p);
 
 #endif

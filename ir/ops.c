@@ -77,8 +77,8 @@ bool op_is_collective(OpKind kind)
 
 bool op_is_conversion(OpKind kind)
 {
-    return op_is_collective(kind) || kind == OP_take_part ||
-           kind == OP_take_share;
+    return op_is_collective(kind) || kind == OP_local_slice ||
+           kind == OP_mask_to_partial;
 }
 
 bool op_is_elementwise(OpKind kind)

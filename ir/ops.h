@@ -37,7 +37,8 @@ AttrInfo op_attr_at(OpKind kind, int i);
 int op_attr_index(OpKind kind, const char *name);
 
 bool op_is_collective(OpKind kind); /* moves data between ranks */
-bool op_is_conversion(OpKind kind); /* collectives, take_part, take_share */
+bool op_is_conversion(
+    OpKind kind); /* collectives, local_slice, mask_to_partial */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* with or without an epilogue */
 /* Whether the result is the operand's memory: reshape, fold, unfold,

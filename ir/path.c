@@ -90,7 +90,7 @@ static bool share_element(PathRange a, PathRange b)
 }
 
 static bool segment_matches(const char *pattern, size_t n, const char *path,
-                            size_t k, bool leads)
+                            size_t k, bool first_only)
 {
     PathRange want, have;
 
@@ -98,8 +98,8 @@ static bool segment_matches(const char *pattern, size_t n, const char *path,
         return true;
     bool index = path_range(path, k, &have);
     if (path_range(pattern, n, &want))
-        return index && (leads ? path_range_holds(want, have.first)
-                               : share_element(want, have));
+        return index && (first_only ? path_range_holds(want, have.first)
+                                    : share_element(want, have));
     return !index && !is_star(path, k) && path_glob(pattern, n, path, k);
 }
 
@@ -127,12 +127,12 @@ bool path_matches(const char *pattern, const char *path)
     return matches(pattern, path, WHOLLY);
 }
 
-bool path_leads(const char *pattern, const char *path)
+bool path_matches_first(const char *pattern, const char *path)
 {
     return matches(pattern, path, LEADING);
 }
 
-bool path_meets(const char *a, const char *b)
+bool path_overlaps(const char *a, const char *b)
 {
     return matches(a, b, EITHER);
 }

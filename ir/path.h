@@ -36,10 +36,10 @@ bool path_matches(const char *pattern, const char *path);
 /* Matches like path_matches, except that a range of the path is only matched by
  * a number or range that contains its first element: of several patterns for
  * elements of one range, one matches. */
-bool path_leads(const char *pattern, const char *path);
+bool path_matches_first(const char *pattern, const char *path);
 /* Whether two paths overlap: as path_matches, but each segment of either may be
  * the pattern: "s.0.b.1" and "s.*.b.1-2" overlap. */
-bool path_meets(const char *a, const char *b);
+bool path_overlaps(const char *a, const char *b);
 /* Whether a text matches a pattern in which each '*' stands for any
  * characters. */
 bool path_glob(const char *pattern, size_t n, const char *text, size_t k);

@@ -19,7 +19,7 @@ typedef struct Factor {
     int64_t size;
     bool whole;   /* cannot be split */
     bool by_max;  /* reduces by maximum instead of sum */
-    bool apart;   /* results other than the first do not depend on it */
+    bool separate; /* results other than the first do not depend on it */
     int base;     /* -1, or the base operand that it needs when split */
 } Factor;
 

@@ -312,7 +312,7 @@ static void build_sum(Builder *b)
     if (b->r->nargs > 2)
         b->r->added = 2;
     for (int f = 0; f < b->r->nfactors; f++)
-        b->r->factor[f].apart = !has_factor(b->r, 0, f);
+        b->r->factor[f].separate = !has_factor(b->r, 0, f);
 }
 
 /* ---- entry points -------------------------------------------------------- */

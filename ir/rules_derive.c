@@ -91,7 +91,7 @@ AxisPlace rule_place(const Rule *r, int tensor, Split s)
     if (d >= 0) {
         place.kind = AX_S;
         place.dim = (uint8_t)d;
-    } else if (result && !(r->factor[s.factor].apart && tensor > r->nargs)) {
+    } else if (result && !(r->factor[s.factor].separate && tensor > r->nargs)) {
         place.kind = r->factor[s.factor].by_max ? AX_PMAX : AX_P;
     }
     return place;

@@ -51,7 +51,7 @@ typedef struct Mesh {
     const char *name[MAX_AXES];
     int64_t size[MAX_AXES]; /* outermost first: rank = i0 * size[1] + i1 */
     int ntime; /* the last `ntime` axes are loop axes: one rank processes their
-                * parts in iterations (passes/microbatch/turns.h) */
+                * parts in iterations (passes/microbatch/loop_axis.h) */
 } Mesh;
 /* The number of ranks; loop axes do not count. */
 int64_t mesh_ranks(const Mesh *m);

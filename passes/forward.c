@@ -51,7 +51,7 @@ void forward_follow(Program *p)
         const Param *of = forward_param(p, pm);
         if (!of)
             continue;
-        pm->kept = of->kept;
+        pm->resident = of->resident;
         pm->shared = of->shared;
         pm->host = of->host;
     }
@@ -61,7 +61,7 @@ static bool same_storage(const Param *a, const Param *b)
 {
     const Place *at = a->value ? value_place(a->value) : NULL;
     return type_same_shape(&a->type, &b->type) &&
-           a->type.dtype == b->type.dtype && a->kept == b->kept &&
+           a->type.dtype == b->type.dtype && a->resident == b->resident &&
            a->shared == b->shared && a->host == b->host &&
            !memcmp(&a->type.place, &b->type.place, sizeof a->type.place) &&
            !memcmp(a->pad, b->pad, sizeof a->pad) && (!at || at->block >= 0);

@@ -32,7 +32,7 @@ static void explain_work(Out *o, const Program *p, const WorkInfo *w)
         out_line(o, "  %-10s %%%-24s %s%s", op_info(op->kind)->name,
                  op->nouts ? op->out[0]->name : "",
                  diag_where(p->diag, p->arena, op->loc),
-                 op->again ? ", recomputed" : "");
+                 op->recomputed ? ", recomputed" : "");
 }
 
 bool explain_kernel(Out *o, const Program *p, const char *name)

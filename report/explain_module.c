@@ -213,7 +213,7 @@ static void module_work(Out *o, const Program *p, const Module *m)
         total += f;
         if (!path_is_below(w[i].op->path, m->path))
             continue;
-        flops[w[i].op->again ? 2 : w[i].op->phase == PH_BACKWARD] += f;
+        flops[w[i].op->recomputed ? 2 : w[i].op->phase == PH_BACKWARD] += f;
     }
     double all = flops[0] + flops[1] + flops[2];
     out_line(o, "work    %sflop per step on each rank, %.1f%% of the rank's "
@@ -299,7 +299,7 @@ bool explain_modules(Out *o, const Program *p, const char *name)
 
 bool explain_names(const Param *pm, const char *path, const char *name)
 {
-    if (!path_meets(path, name))
+    if (!path_overlaps(path, name))
         return false;
     for (int array = 0; *path && *name;) {
         size_t n = strcspn(name, ".");

@@ -226,7 +226,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
         json_real(o, phase_name(phase), program_flops(p, phase));
     out(o, "},\n  ");
-    json_real(o, "recomputed_flops", program_flops_again(p));
+    json_real(o, "recomputed_flops", program_flops_recomputed(p));
     out(o, ",\n  ");
     json_real(o, "model_flops", program_flops_model(p));
     out(o, "\n}\n");

@@ -87,9 +87,9 @@ static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
     if (cost.sums)
         text = arena_printf(a, "; partial sums of %lld blocks: %s", (long long)c->parts,
                             bytes_text(a, 2 * cost.sums));
-    if (cost.again)
+    if (cost.reread)
         text = arena_printf(a, "%s; rows too long for shared memory: %s", text,
-                            bytes_text(a, cost.again));
+                            bytes_text(a, cost.reread));
     int64_t more = c->tight ? bytes_of(c->tight) - bytes_of(c) : 0;
     if (more > 0)
         text = arena_printf(a, "%s; with %d KiB of shared memory per block: %s more", text,

@@ -114,10 +114,12 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
              count_text(a, forward + backward +
                                program_flops(p, PH_OPTIMIZER)),
              count_text(a, forward), count_text(a, backward));
-    double again = program_flops_again(p);
-    if (again > 0)
-        out_line(o, "            %sflop of these recompute values of the "
-                    "forward pass", count_text(a, again));
+    double recomputed = program_flops_recomputed(p);
+    if (recomputed > 0)
+        out_line(o,
+                 "            %sflop of these recompute values of the "
+                 "forward pass",
+                 count_text(a, recomputed));
 }
 
 /* " of [257, 64]": the shape without its padding. */
@@ -152,7 +154,7 @@ static void plan_params(Out *o, const Program *p)
                               true_shape(p, pm)),
                  place, *place ? " " : "", pm->unit ? "unit " : "",
                  pm->unit ? pm->unit : "",
-                 pm->kept && !pm->shared ? " stays gathered" : "",
+                 pm->resident && !pm->shared ? " stays gathered" : "",
                  pm->trainable ? "" : " frozen",
                  diag_where(p->diag, a, pm->loc));
     }

@@ -72,24 +72,24 @@ static int list_saved(Out *o, const Program *p, int item)
 /* ---- recomputed ops ------------------------------------------------------ */
 
 /* A kernel is listed if one of its ops is recomputed. */
-static bool runs_again(const Program *p, const Op *op, int item)
+static bool is_recomputed(const Program *p, const Op *op, int item)
 {
     if (op->kind != OP_fused)
-        return op->again && op->kind != OP_loop && !op_is_view(op->kind) &&
+        return op->recomputed && op->kind != OP_loop && !op_is_view(op->kind) &&
                is_item(p, op, item);
     for (const Op *in = op->body->first; in; in = in->next)
-        if (in->again && is_item(p, in, item))
+        if (in->recomputed && is_item(p, in, item))
             return true;
     return false;
 }
 
-static int list_again(Out *o, const Program *p, const Region *r, int item)
+static int list_recomputed(Out *o, const Program *p, const Region *r, int item)
 {
     int n = 0;
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            n += list_again(o, p, op->body, item);
-        if (!runs_again(p, op, item))
+            n += list_recomputed(o, p, op->body, item);
+        if (!is_recomputed(p, op, item))
             continue;
         n++;
         out_line(o, "  %-28s %-34s %s",
@@ -122,7 +122,7 @@ static void checkpoint(Out *o, const Program *p, int item)
     if (nkept == 0)
         out_line(o, "  nothing");
     out_line(o, " recomputed");
-    if (!list_again(o, p, p->step, item))
+    if (!list_recomputed(o, p, p->step, item))
         out_line(o, "  nothing%s",
                  nkept > 0 && !c->keep ? ": it would save no memory" : "");
 }

@@ -18,7 +18,7 @@ typedef struct Scan {
     const Op *op;      /* the collective or transfer */
     int64_t event;     /* the first slot of the event that it records; -1 */
     int64_t distance;     /* prefetch distance of the op, in iterations */
-    const Op *lead;    /* the start of the op, or of its first iteration, before
+    const Op *hoisted; /* the start of the op, or of its first iteration, before
                         * another statement; NULL: none */
     const Op *statement; /* the statement before the present op; NULL: none */
     VEC(const Op *) wait; /* the waits before the next statement */
@@ -33,7 +33,7 @@ static const Op *early_of(const Op *at)
 }
 
 /* Whether a start is not directly before its op or the loop of its op. */
-static bool is_lead(const Op *start)
+static bool is_hoisted(const Op *start)
 {
     const Op *early = early_of(start), *op = op_attr(start, "op").o;
     if (!early)
@@ -57,8 +57,8 @@ static void scan_statement(Scan *s, const Op *at, const Op *op)
     const Op *early = own ? early_of(at) : NULL;
     if (early && op_attr(early, "distance").i > 0)
         s->distance = op_attr(early, "distance").i;
-    if (own && at != op && is_lead(at) && !s->lead)
-        s->lead = at;
+    if (own && at != op && is_hoisted(at) && !s->hoisted)
+        s->hoisted = at;
     for (int i = 0; i < s->wait.n; i++) {
         const Op *wait = s->wait.at[i];
         if (own)
@@ -112,7 +112,7 @@ static const char *loop_text(const Op *loop)
 }
 
 /* "first issued in the last iteration of layers.*", "issued before norm". */
-static const char *lead_text(Arena *a, const Op *start)
+static const char *hoist_text(Arena *a, const Op *start)
 {
     const Op *early = early_of(start), *at = early ? early : start;
     int64_t remaining = early ? op_attr(early, "remaining").i : -1;
@@ -140,8 +140,8 @@ static void line(Out *o, const Program *p, const Op *op, const char *label)
                              (long long)s.distance, s.distance == 1 ? "" : "s");
     out_line(o, "  %-5s %-7s %s%s%s", label, stream_name(op->stream),
              *s.after ? "after: " : "issued immediately", s.after, ahead);
-    if (s.lead)
-        out_line(o, "  %-13s %s", "", lead_text(p->arena, s.lead));
+    if (s.hoisted)
+        out_line(o, "  %-13s %s", "", hoist_text(p->arena, s.hoisted));
     if (*s.before)
         out_line(o, "  %-13s before: %s", "", s.before);
 }

@@ -129,7 +129,7 @@ static bool has_style(const Program *p, const UserAxis *axis)
     return false;
 }
 
-static bool kept_whole(const Program *p, const Op *op, const UserAxis *axis)
+static bool stays_whole(const Program *p, const Op *op, const UserAxis *axis)
 {
     for (int a = axis->first; a < axis->first + axis->parts; a++) {
         const Style *s = style_of_path(p, op->path, a);
@@ -141,7 +141,7 @@ static bool kept_whole(const Program *p, const Op *op, const UserAxis *axis)
 
 static bool is_repeated(const Program *p, const Op *op, const UserAxis *axis)
 {
-    if (axis->size == 1 || !has_style(p, axis) || kept_whole(p, op, axis))
+    if (axis->size == 1 || !has_style(p, axis) || stays_whole(p, op, axis))
         return false;
     for (int i = 0; i < op->nargs; i++)
         if (!is_whole(op->arg[i], axis))

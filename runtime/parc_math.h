@@ -248,17 +248,17 @@ PARC_MATH float parc_erf(float x)
     return parc_select(a < 1.0f, small, large);
 }
 
-/* Sine (`turn` 0) or cosine (`turn` 1) of x: x = n pi/2 + r with |r| <= pi/4,
- * and n + `turn` selects the sine or cosine of r and the sign. The multiple of
- * pi/2 is computed and subtracted in double, which keeps f32 accuracy up to
- * |x| of about 1e9. */
-PARC_MATH float parc_sin_turned(float x, int32_t turn)
+/* Sine (`quadrant` 0) or cosine (`quadrant` 1) of x: x = n pi/2 + r with |r| <=
+ * pi/4, and n + `quadrant` selects the sine or cosine of r and the sign. The
+ * multiple of pi/2 is computed and subtracted in double, which keeps f32
+ * accuracy up to |x| of about 1e9. */
+PARC_MATH float parc_sin_quadrant(float x, int32_t quadrant)
 {
     double t = (double)x * 0.63661977236758134 + 6755399441055744.0;
     double n = t - 6755399441055744.0;
     double d = (double)x - n * 1.5707963267341256;
     float r = (float)(d - n * 6.0771005065061922e-11);
-    int32_t i = (int32_t)n + turn;
+    int32_t i = (int32_t)n + quadrant;
     float z = r * r;
     float s = 2.71810095e-06f;
     s = s * z - 0.000198393116f;
@@ -276,12 +276,12 @@ PARC_MATH float parc_sin_turned(float x, int32_t turn)
 
 PARC_MATH float parc_sin(float x)
 {
-    return parc_sin_turned(x, 0);
+    return parc_sin_quadrant(x, 0);
 }
 
 PARC_MATH float parc_cos(float x)
 {
-    return parc_sin_turned(x, 1);
+    return parc_sin_quadrant(x, 1);
 }
 
 /* x^e for x >= 0. Codegen emits special exponents as other operations. */

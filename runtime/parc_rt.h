@@ -19,15 +19,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 10
+#define PARC_RT_VERSION 11
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,
     PARC_MAX_STACK = 4,
     PARC_MAX_LOOPS = 6,
     PARC_SHARED_ALIGN = 1 << 21, /* the size of a large page */
-    PARC_DEVICE_APART = 32, /* 1 / 32 of a GPU's memory is kept free
-                               (driver/fit.c) */
+    PARC_DEVICE_RESERVE = 32,    /* 1 / 32 of a GPU's memory is kept free
+                                  (driver/fit.c) */
 };
 
 typedef struct ParcRt ParcRt;
@@ -189,9 +189,9 @@ typedef struct ParcShared {
 
 /* Bytes of the arena that a collective uses exclusively while it is in
  * flight. */
-typedef struct ParcRoom {
+typedef struct ParcStaging {
     int64_t offset, bytes;
-} ParcRoom;
+} ParcStaging;
 
 /* An output of the model, one microbatch of it, split as a ParcParam's local
  * tensor: dim 0 is the batch, `split[d]` lists the mesh axes that split dim d,
@@ -276,9 +276,9 @@ typedef struct ParcModel {
     const int8_t *collective_stream; /* by collective: PARC_TENSOR …; NULL: all
                                         on PARC_COMPUTE */
     const uint32_t *collective_axes; /* by collective: mask of mesh axes */
-    const ParcRoom *collective_room; /* by collective: buffer for packed rows
-                                        (rt_staging.h); NULL: no collective has
-                                        one */
+    const ParcStaging *collective_staging; /* by collective: buffer for packed
+                                        rows (rt_staging.h); NULL: no collective
+                                        has one */
     int nevents;               /* number of events: parc_record, parc_wait */
     void (*init)(ParcRt *rt);  /* creates matmuls, computes constants */
     void (*step)(ParcRt *rt);
@@ -308,8 +308,8 @@ int64_t parc_index(const ParcRt *rt, uint32_t axes);
 void parc_move(ParcRt *rt, void *to, const void *from, int64_t bytes);
 void parc_zero(ParcRt *rt, void *to, int64_t bytes);
 /* The offset of a rank's part of a dim, for each iteration of a loop over
- * `turns` parts of the dim: to[i] = (i * dim + index) * part. */
-void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
+ * `parts` parts of the dim: to[i] = (i * dim + index) * part. */
+void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
                     int64_t index, int64_t part);
 
 /* Launches kernel `kernel` of the model's list with `grid` blocks of `block`
@@ -335,10 +335,10 @@ void parc_wait(ParcRt *rt, int stream, int event);
 void parc_fetch(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
 void parc_store(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
 
-/* Marks the start of work[i], in iteration `turn` of the enclosing loops (one
- * index for all of them together). It is used by --trace and messages; without
- * --trace it costs little. */
-void parc_mark(ParcRt *rt, int i, int64_t turn);
+/* Marks the start of work[i], in iteration `iteration` of the enclosing loops
+ * (one index for all of them together). It is used by --trace and messages;
+ * without --trace it costs little. */
+void parc_mark(ParcRt *rt, int i, int64_t iteration);
 
 /* CPU, before the optimizer: returns false, on all ranks, if the loss is not
  * finite and has no scale. The step ends there; the runtime executes it a
@@ -381,7 +381,7 @@ typedef struct ParcPart {
 } ParcPart;
 
 /* Barrier of the group. CPU only. */
-void parc_meet(ParcRt *rt, int id, uint32_t axes);
+void parc_synchronize(ParcRt *rt, int id, uint32_t axes);
 
 typedef enum ParcReduce { PARC_SUM, PARC_MAX } ParcReduce;
 
@@ -394,12 +394,12 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
 void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part);
 
-/* Local slices: no data moves between ranks. take_part: src [outer, k, inner]
+/* Local slices: no data moves between ranks. local_slice: src [outer, k, inner]
  * -> dst [outer, inner], this rank's slice, with zeros from `valid` on.
- * take_share: the group's first rank keeps [outer, inner], the others get
+ * mask_to_partial: the group's first rank keeps [outer, inner], the others get
  * zeros. */
-void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part);
-void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part);
+void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part);
+void parc_mask_to_partial(ParcRt *rt, uint32_t axes, const ParcPart *part);
 
 /* A matmul: for each of `batch` pairs c = a b, with a [m, k], b [k, n], c [m,
  * n]. Strides are in elements: sa[0] batch, sa[1] row, sa[2] column, …; one of

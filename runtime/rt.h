@@ -46,7 +46,7 @@ typedef struct RtSlot {
     _Atomic int32_t process;           /* process id */
     _Atomic int32_t work;              /* the statement that runs, +1; 0: not
                                           known. CPU only */
-    _Atomic int64_t turn;              /* iteration of the loops around that
+    _Atomic int64_t iteration;         /* iteration of the loops around that
                                           statement */
     _Atomic uint32_t begun[PARC_STREAMS]; /* collectives that each stream of
                                              the device has begun and ended:
@@ -94,24 +94,24 @@ typedef struct RtControl {
 } RtControl;
 
 /* What a mark records: the index of the statement that starts, in iteration
- * `turn` of its loops, or one of these events. */
+ * `iteration` of its loops, or one of these events. */
 enum {
-    RT_MARK_STEP = -1,  /* step `turn` begins, with its input */
-    RT_MARK_MOVE = -2,  /* all ranks of the group have arrived: a collective
-                           starts its transfer, any other statement starts its
-                           work */
-    RT_MARK_WAIT = -3,  /* the rank has transferred its data and waits for the
-                           other ranks */
-    RT_MARK_END = -4,   /* end of the step */
+    RT_MARK_STEP = -1, /* step `iteration` begins, with its input */
+    RT_MARK_MOVE = -2, /* all ranks of the group have arrived: a collective
+                          starts its transfer, any other statement starts its
+                          work */
+    RT_MARK_WAIT = -3, /* the rank has transferred its data and waits for the
+                          other ranks */
+    RT_MARK_END = -4,  /* end of the step */
 };
 typedef struct RtMark {
     int64_t ns;
-    int32_t what, turn;
+    int32_t what, iteration;
 } RtMark;
 
 /* The marks of one rank. The buffer holds all marks of the traced steps. */
 typedef struct RtRing {
-    int64_t n, room, lost;
+    int64_t n, capacity, lost;
     RtMark mark[];
 } RtRing;
 
@@ -180,7 +180,7 @@ struct ParcRt {
     bool nan_check;            /* PARC_NANCHECK=1 */
     int32_t nan_work;          /* the statement whose results are checked next;
                                   -1: none */
-    int64_t nan_turn;
+    int64_t nan_iteration;
 };
 
 /* Ids of synchronization points that are not collectives of the model. */

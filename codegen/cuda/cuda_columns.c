@@ -91,9 +91,9 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
     const char *name = p->outer ? "c" : "j", *type = cuda_column_type(p);
     if (p->form == CUDA_FLAT || p->form == CUDA_TILES || p->at_edge)
         return 0;
-    const char *lead = *cuda_lead(p) ? "lead + " : "";
+    const char *head = *cuda_row_head(p) ? "head + " : "";
     const char *first =
-        arena_printf(a, p->vector > 1 ? "%st * %d" : "%st", lead, p->vector);
+        arena_printf(a, p->vector > 1 ? "%st * %d" : "%st", head, p->vector);
     int64_t end = p->guide ? p->length - p->vector + 1 : p->columns;
     if (!is_unrolled(p, loads)) {
         /* Two or three loads in flight are enough; more would cost
@@ -109,7 +109,7 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
         out_line(c->text.o, "PARC_UNROLL");
         opened +=
             cuda_open_block(c, "for (int s = 0; s < %d; s++) {", p->slots);
-        first = arena_printf(a, "%s(s * %d + t)%s", lead, p->group,
+        first = arena_printf(a, "%s(s * %d + t)%s", head, p->group,
                              p->vector > 1 ? arena_printf(a, " * %d", p->vector)
                                            : "");
     } else {
@@ -138,28 +138,28 @@ void cuda_close_vector(CudaPrinter *c, int opened)
     c->text.inner = "j";
 }
 
-void cuda_name_lead(CudaPrinter *c)
+void cuda_name_head(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     const char *type = cuda_column_type(p);
-    if (!*cuda_lead(p))
+    if (!*cuda_row_head(p))
         return;
-    out_line(c->text.o, "const %s lead = (%s)(-(%s) & %d);", type, type,
+    out_line(c->text.o, "const %s head = (%s)(-(%s) & %d);", type, type,
              kernel_index(&c->text, p->guide->axes & ~(1u << p->inner),
                           p->guide->stride, 0),
              p->vector - 1);
 }
 
-int cuda_open_edge(CudaPrinter *c, const char *turn)
+int cuda_open_edge(CudaPrinter *c, const char *item)
 {
     const CudaPlan *p = c->plan;
     const char *type = cuda_column_type(p);
-    if (*cuda_lead(p))
+    if (*cuda_row_head(p))
         out_line(c->text.o,
-                 "const %s j = %s < lead ? %s : %s + ((%lld - lead) & -%d);",
-                 type, turn, turn, turn, (long long)p->length, p->vector);
+                 "const %s j = %s < head ? %s : %s + ((%lld - head) & -%d);",
+                 type, item, item, item, (long long)p->length, p->vector);
     else
-        out_line(c->text.o, "const %s j = %s + %lld;", type, turn,
+        out_line(c->text.o, "const %s j = %s + %lld;", type, item,
                  (long long)(p->length / p->vector * p->vector));
     return cuda_open_block(c, "if (j < %lld) {", (long long)p->length);
 }

@@ -51,7 +51,7 @@ static void add_sums(const CudaPlan *c, CudaCost *cost)
     int64_t more = (c->rows / c->parts - 1) * k->workspace;
     cost->read += more;
     cost->written += more;
-    cost->again += 2 * more;
+    cost->reread += 2 * more;
 }
 
 CudaCost cuda_cost(const CudaPlan *c)
@@ -67,7 +67,7 @@ CudaCost cuda_cost(const CudaPlan *c)
         cost.least += n ? bytes : 0;
         *(b->out ? &cost.written : &cost.read) += n * bytes;
         if (n > 1)
-            cost.again += (n - 1) * bytes;
+            cost.reread += (n - 1) * bytes;
     }
     add_sums(c, &cost);
     return cost;

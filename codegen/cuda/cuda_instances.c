@@ -110,11 +110,12 @@ typedef struct AttentionKind {
     bool causal, drop;
 } AttentionKind;
 
-static AttentionPlan attention_plan(const AttentionKind *k, int64_t room)
+static AttentionPlan attention_plan(const AttentionKind *k,
+                                    int64_t block_memory)
 {
     AttentionPlan p;
     rt_attention_plan(&p, k->dtype != DT_F32, float_name(k->dtype).name, k->d,
-                      k->e, k->causal, k->drop, room);
+                      k->e, k->causal, k->drop, block_memory);
     return p;
 }
 
@@ -259,9 +260,9 @@ static void copies(Instances *in)
         define(in, "COPY_BYTES", "%s", unit);
         define(in, "COPY_NAME(kernel)", "kernel##_%s", unit);
         include(in, "copy.cuh");
-        kernel(in, "copy_box", unit);
+        kernel(in, "copy_strided", unit);
         if (bytes < VECTOR_BYTES)
-            kernel(in, "copy_turn", unit);
+            kernel(in, "copy_transposed", unit);
     }
 }
 
@@ -357,8 +358,8 @@ static void instances_of(Instances *in, const Op *op)
     case OP_slice:
     case OP_pad:
     case OP_concat:
-    case OP_take_part:
-    case OP_take_share:
+    case OP_local_slice:
+    case OP_mask_to_partial:
         copies(in);
         return;
     }

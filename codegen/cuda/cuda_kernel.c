@@ -85,30 +85,31 @@ static void split_vector(CudaPrinter *c, uint32_t axes)
 
 /* Prints the code for all work items of a ragged row (cuda_ragged.c): its
  * vectors, then the elements of its edge. */
-static void ragged_turns(CudaPrinter *c, uint32_t axes)
+static void ragged_item(CudaPrinter *c, uint32_t axes)
 {
     const CudaPlan *p = c->plan;
-    int64_t vectors = p->length / p->vector, turns = cuda_row_turns(p);
-    const char *type = cuda_column_type(p), *lead = cuda_lead(p), *turn = "at";
+    int64_t vectors = p->length / p->vector, items = cuda_row_items(p);
+    const char *type = cuda_column_type(p), *head = cuda_row_head(p),
+               *item = "at";
     axes |= p->outer;
     if (axes) {
-        turn = "turn";
-        out_line(c->text.o, "const %s turn = at %% %lld;", type,
-                 (long long)turns);
-        kernel_split_index(&c->text, axes, "at", turns);
+        item = "item";
+        out_line(c->text.o, "const %s item = at %% %lld;", type,
+                 (long long)items);
+        kernel_split_index(&c->text, axes, "at", items);
     }
-    cuda_name_lead(c);
+    cuda_name_head(c);
     int opened =
-        cuda_open_block(c, "if (%s < %lld) {", turn, (long long)vectors);
-    out_line(c->text.o, "const %s j = %s%s%s * %d;", type, lead,
-             *lead ? " + " : "", turn, p->vector);
-    if (*lead)
+        cuda_open_block(c, "if (%s < %lld) {", item, (long long)vectors);
+    out_line(c->text.o, "const %s j = %s%s%s * %d;", type, head,
+             *head ? " + " : "", item, p->vector);
+    if (*head)
         opened += cuda_open_block(c, "if (j < %lld) {",
                                   (long long)(p->length - p->vector + 1));
     cuda_body(c);
     cuda_close_blocks(c, opened);
-    opened = cuda_open_block(c, "if (%s >= %lld) {", turn, (long long)vectors);
-    out_line(c->text.o, "const %s u = %s - %lld;", type, turn,
+    opened = cuda_open_block(c, "if (%s >= %lld) {", item, (long long)vectors);
+    out_line(c->text.o, "const %s u = %s - %lld;", type, item,
              (long long)vectors);
     opened += cuda_open_edge(c, "u");
     c->plan = p->edge;
@@ -118,10 +119,10 @@ static void ragged_turns(CudaPrinter *c, uint32_t axes)
 }
 
 /* Prints the code for work item `at` of the rows along `axes`. */
-static void take_turn(CudaPrinter *c, uint32_t axes)
+static void print_item(CudaPrinter *c, uint32_t axes)
 {
     if (c->plan->guide) {
-        ragged_turns(c, axes);
+        ragged_item(c, axes);
         return;
     }
     split_vector(c, axes);
@@ -137,7 +138,7 @@ static bool is_small(const CudaPlan *p, int64_t vectors)
 static void flat(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
-    int64_t n = p->turns;
+    int64_t n = p->items;
     bool small = is_small(p, p->grid * p->threads);
     if (p->grid == 1)
         out_line(c->text.o, "const int at = thread_index();");
@@ -150,7 +151,7 @@ static void flat(CudaPrinter *c)
         out_line(c->text.o, "if (at >= %lld)", (long long)n);
         out_line(c->text.o, "    return;");
     }
-    take_turn(c, p->kept);
+    print_item(c, p->kept);
 }
 
 /* Prints the indices of a block that sums over rows: its tile of columns, its
@@ -183,7 +184,7 @@ static void flat_sums(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
-    int64_t n = p->turns;
+    int64_t n = p->items;
     int64_t step = p->parts * p->threads;
     bool small = is_small(p, n + step);
     open_unit(c);
@@ -196,7 +197,7 @@ static void flat_sums(CudaPrinter *c)
     int opened = cuda_open_block(c, "for (%s at = %s; at < %lld; at += %lld) {",
                                  small ? "int" : "int64_t", first, (long long)n,
                                  (long long)step);
-    take_turn(c, p->summed);
+    print_item(c, p->summed);
     cuda_close_blocks(c, opened);
     cuda_end_totals(c);
 }
@@ -238,7 +239,7 @@ static void rows(CudaPrinter *c)
         out_line(c->text.o, "    return;");
     }
     kernel_split_index(&c->text, p->kept, c->row, 1);
-    cuda_name_lead(c);
+    cuda_name_head(c);
     declare_kept(c);
     cuda_body(c);
 }
@@ -280,7 +281,7 @@ static void row_sums(CudaPrinter *c)
     opened += cuda_open_block(c, "for (int64_t %s = %s; %s < %s; %s += %d) {",
                               c->row, first, c->row, end, c->row, p->groups);
     kernel_split_index(&c->text, p->summed, c->row, 1);
-    cuda_name_lead(c);
+    cuda_name_head(c);
     if (p->place != CUDA_SHARED)
         declare_kept(c);
     cuda_body(c);

@@ -20,7 +20,7 @@
  * held<n> the elements of a vector until its maximum top<n> is known, base<n>
  * the value subtracted from them. In a ragged row, whose length is not a
  * multiple of the vector's (cuda_ragged.c), edge<n> are the kept values outside
- * of its vectors, and `lead` is the column at which its vectors begin.
+ * of its vectors, and `head` is the column at which its vectors begin.
  */
 #ifndef PARC_CODEGEN_CUDA_CUDA_KERNEL_H
 #define PARC_CODEGEN_CUDA_CUDA_KERNEL_H
@@ -89,7 +89,7 @@ typedef struct CudaPlan {
                         * multiprocessor; 0: the compiler's choice */
     int group, groups; /* threads of a row; rows of a block at a time */
     int slots;         /* vectors of a row that a thread processes */
-    int64_t turns;     /* flat form: number of work items, for all elements or
+    int64_t items;     /* flat form: number of work items, for all elements or
                         * for those of a unit's sums */
     int nphases;
     CudaPhase *phase;
@@ -118,10 +118,10 @@ const CudaPlan *cuda_plan(const Program *p, const Op *fused);
 int cuda_column_totals(const CudaPlan *c);
 
 /* Bytes that a call moves (cuda_cost.c). `least`: every input and output once;
- * `again`: repeated reads of rows that do not fit on the chip; `sums`: partial
+ * `reread`: repeated reads of rows that do not fit on the chip; `sums`: partial
  * sums, written and read by the second kernel. */
 typedef struct CudaCost {
-    int64_t least, read, written, again, sums;
+    int64_t least, read, written, reread, sums;
 } CudaCost;
 CudaCost cuda_cost(const CudaPlan *c);
 
@@ -150,7 +150,7 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr);
  * rows are allowed. */
 void cuda_choose_vector(CudaPlan *c, bool ragged);
 /* Work items of a row of a flat kernel. */
-int64_t cuda_row_turns(const CudaPlan *c);
+int64_t cuda_row_items(const CudaPlan *c);
 /* The plan of a ragged row's edge: one element for each work item. */
 const CudaPlan *cuda_edge_plan(const CudaPlan *c);
 /* The plan for code outside the loop over rows, in which a thread has the same
@@ -227,13 +227,13 @@ void cuda_close_blocks(CudaPrinter *c, int n);
 /* The running index of columns: "c", or "j" if the inner axis is the only
  * column axis. */
 const char *cuda_flat_column(const CudaPrinter *c);
-/* "lead", the column at which a ragged row's vectors begin (""
+/* "head", the column at which a ragged row's vectors begin (""
  * if it is always 0), and its definition. */
-const char *cuda_lead(const CudaPlan *c);
-void cuda_name_lead(CudaPrinter *c);
+const char *cuda_row_head(const CudaPlan *c);
+void cuda_name_head(CudaPrinter *c);
 /* Names the column of the edge for a work item and tests that it exists;
  * returns the number of blocks opened. */
-int cuda_open_edge(CudaPrinter *c, const char *turn);
+int cuda_open_edge(CudaPrinter *c, const char *item);
 
 /* Prints j and the indices along the outer column axes, computed from the
  * running index `from`. */

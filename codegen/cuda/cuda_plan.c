@@ -196,7 +196,7 @@ static double live_floats(const CudaPlan *c)
 }
 
 /* Dynamic shared memory available to a block with `block_memory` in total. */
-static int64_t room_of(const CudaPlan *c, int64_t block_memory)
+static int64_t dynamic_shared(const CudaPlan *c, int64_t block_memory)
 {
     int sums = c->k->ntotals;
     for (int r = 0; r < c->k->nroots; r++)
@@ -267,15 +267,15 @@ static bool is_crowded(const CudaPlan *c)
 /* Plans a row that does not fit in the registers of a block. */
 static void leave_registers(CudaPlan *c)
 {
-    int64_t room = room_of(c, c->block_memory), bytes = shared_row(c);
+    int64_t most = dynamic_shared(c, c->block_memory), bytes = shared_row(c);
     c->place = CUDA_SHARED;
-    if (bytes > room) {
+    if (bytes > most) {
         c->place = CUDA_STREAMED;
         if (kernel_online(c->p, c->k))
             c->nphases = c->k->nphases;
         cuda_steps(c, true);
         bytes = shared_row(c);
-        c->global_sums = bytes > room;
+        c->global_sums = bytes > most;
         if (c->global_sums)
             bytes = 0;
     }
@@ -322,8 +322,9 @@ static void set_tiles(CudaPlan *c)
     c->groups = ROW_WARPS;
     int64_t warp = (int64_t)cuda_column_totals(c) * CUDA_WARP * c->vector *
                    c->lanes * FLOAT_BYTES;
-    while (c->groups > 1 && (c->groups > c->rows ||
-                             c->groups * warp > room_of(c, RT_BLOCK_LEAST)))
+    while (c->groups > 1 &&
+           (c->groups > c->rows ||
+            c->groups * warp > dynamic_shared(c, RT_BLOCK_LEAST)))
         c->groups /= 2;
     c->slots = 1;
     c->threads = c->group * c->groups;
@@ -338,15 +339,15 @@ static void set_flat(CudaPlan *c)
     cuda_steps(c, true);
     int64_t lines = (c->totals ? c->rows : c->units) * c->columns / c->length;
     int most = c->totals ? SUM_THREADS : FLAT_THREADS;
-    c->turns = lines * cuda_row_turns(c);
+    c->items = lines * cuda_row_items(c);
     c->threads = most;
-    if (c->turns < most)
-        c->threads = (int)divide_up(c->turns, CUDA_WARP) * CUDA_WARP;
+    if (c->items < most)
+        c->threads = (int)divide_up(c->items, CUDA_WARP) * CUDA_WARP;
     c->group = c->threads;
     c->groups = 1;
     c->slots = 1;
     /* If there is only one block, ptxas must not spill for a second one. */
-    c->blocks = c->turns <= most ? 1 : 0;
+    c->blocks = c->items <= most ? 1 : 0;
     if (c->totals)
         c->blocks = FLAT_RESIDENT / c->threads;
 }
@@ -364,9 +365,8 @@ static void set_parts(CudaPlan *c)
 {
     int64_t blocks = c->units * c->tiles;
     int64_t work = c->rows * c->columns * c->lanes;
-    int64_t most = c->form == CUDA_FLAT
-                       ? divide_up(c->turns, c->threads)
-                       : c->rows / c->groups;
+    int64_t most = c->form == CUDA_FLAT ? divide_up(c->items, c->threads)
+                                        : c->rows / c->groups;
     int64_t fill = FILL_BLOCKS;
     if (c->threads < HALF_THREADS)
         fill = fill * HALF_THREADS / c->threads;
@@ -383,7 +383,7 @@ static void set_grid(CudaPlan *c)
     if (c->totals)
         c->grid = c->units * c->tiles * c->parts;
     else if (c->form == CUDA_FLAT)
-        c->grid = divide_up(c->turns, c->threads);
+        c->grid = divide_up(c->items, c->threads);
     else
         c->grid = divide_up(c->units, c->groups);
 }
@@ -459,7 +459,7 @@ static void mark_shared(CudaPlan *c)
 const CudaPlan *cuda_plan(const Program *p, const Op *fused)
 {
     CudaPlan *c = plan_within(p, fused, RT_BLOCK_MOST);
-    if (c->shared_bytes > room_of(c, RT_BLOCK_LEAST)) {
+    if (c->shared_bytes > dynamic_shared(c, RT_BLOCK_LEAST)) {
         CudaPlan *tight = plan_within(p, fused, RT_BLOCK_LEAST);
         mark_shared(tight);
         if (c->k->workspace < tight->k->workspace)

@@ -5,17 +5,17 @@
  *
  * Row i begins at element i * 50257, so that 16-byte boundaries are at
  * different columns in each row. Vectors begin at a row's first boundary, at
- * column `lead`. The elements before it and after the last whole vector, at
+ * column `head`. The elements before it and after the last whole vector, at
  * most 14, are the row's edge: threads process one element of it each, in the
  * same phase as their vectors.
  *
- *   const int lead = (int)(-(i0 * 50257) & 7);
- *   for (int j = lead + t * 8; j <= 50249; j += 4096) {
+ *   const int head = (int)(-(i0 * 50257) & 7);
+ *   for (int j = head + t * 8; j <= 50249; j += 4096) {
  *       parc_read_bf16(in0, x + i0 * 50257 + j, 8);
  *       …
  *   }
  *   {
- *       const int j = t < lead ? t : t + ((50257 - lead) & -8);
+ *       const int j = t < head ? t : t + ((50257 - head) & -8);
  *       if (j < 50257) {
  *           const float t0 = parc_from_bf16(x[i0 * 50257 + j]);
  *           …
@@ -53,7 +53,7 @@ static bool is_along(const CudaPlan *c, const KernelBuffer *b)
  * the guide. */
 static bool may_guide(const CudaPlan *c, const KernelBuffer *b)
 {
-    return is_along(c, b) && b->apart % c->vector == 0;
+    return is_along(c, b) && b->distance % c->vector == 0;
 }
 
 static bool may_be_ragged(const CudaPlan *c)
@@ -99,7 +99,7 @@ static bool is_ragged(CudaPlan *c)
 }
 
 /* Whether a row may begin off a boundary. */
-static bool has_lead(const CudaPlan *c)
+static bool has_head(const CudaPlan *c)
 {
     for (int a = 0; a < c->k->space.naxes; a++)
         if ((c->guide->axes >> a & 1) && a != c->inner && a != c->merged &&
@@ -108,13 +108,12 @@ static bool has_lead(const CudaPlan *c)
     return false;
 }
 
-int64_t cuda_row_turns(const CudaPlan *c)
+int64_t cuda_row_items(const CudaPlan *c)
 {
     int64_t vectors = c->length / c->vector;
     if (!c->guide)
         return vectors;
-    return vectors +
-           (has_lead(c) ? 2 * c->vector - 2 : c->length % c->vector);
+    return vectors + (has_head(c) ? 2 * c->vector - 2 : c->length % c->vector);
 }
 
 const CudaPlan *cuda_edge_plan(const CudaPlan *c)
@@ -142,9 +141,9 @@ const CudaPlan *cuda_column_plan(const CudaPlan *c)
     return fixed;
 }
 
-const char *cuda_lead(const CudaPlan *c)
+const char *cuda_row_head(const CudaPlan *c)
 {
-    return c->guide && has_lead(c) ? "lead" : "";
+    return c->guide && has_head(c) ? "head" : "";
 }
 
 /* Vectors have VECTOR_BYTES of the narrowest type, if few enough elements are

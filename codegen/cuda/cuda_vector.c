@@ -146,7 +146,7 @@ static const char *kept_address(const CudaPrinter *c, int instr)
     int lanes = kernel_lanes(p->k, p->k->instr[instr].axes);
     return arena_printf(c->text.p->arena, "kept%d + %s%s%s", instr,
                         cuda_flat_column(c), lanes > 1 ? " * 2" : "",
-                        *cuda_lead(p) ? " - lead" : "");
+                        *cuda_row_head(p) ? " - head" : "");
 }
 
 static void draw_vector(CudaPrinter *c, int instr)

@@ -37,8 +37,8 @@ static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
 
 /* "y + i0 * 64 + i1 * 8": the address for one iteration of the loops around the
  * call. */
-static const char *turn_address(const Emitter *e, const Contraction *c,
-                                Value *v, size_t field)
+static const char *iteration_address(const Emitter *e, const Contraction *c,
+                                     Value *v, size_t field)
 {
     const char *text = value_variable(e, v);
     for (int i = 0; i < c->nletters; i++) {
@@ -82,11 +82,11 @@ void emit_matmul(Emitter *e, const Op *op)
     bool plain = c.spec.epilogue == PARC_NO_EPILOGUE;
     out_code(o, "parc_matmul%s(rt, matmul[%d], %s, %s, %s%s);",
              plain ? "" : "_with", e->number[op->id],
-             turn_address(e, &c, op->arg[c.swapped ? 1 : 0],
-                          c.swapped ? second : first),
-             turn_address(e, &c, op->arg[c.swapped ? 0 : 1],
-                          c.swapped ? first : second),
-             turn_address(e, &c, op->out[0], offsetof(Letter, c)),
+             iteration_address(e, &c, op->arg[c.swapped ? 1 : 0],
+                               c.swapped ? second : first),
+             iteration_address(e, &c, op->arg[c.swapped ? 0 : 1],
+                               c.swapped ? first : second),
+             iteration_address(e, &c, op->out[0], offsetof(Letter, c)),
              plain ? "" : epilogue_operands(e, op, c.spec.epilogue));
     o->indent -= OUT_INDENT * c.nletters;
 }

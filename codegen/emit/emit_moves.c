@@ -11,12 +11,12 @@
  * The comment above the call states the plan's id, the reason and the bytes.
  */
 #include "codegen/emit/emitter.h"
-#include "codegen/move_box.h"
+#include "codegen/move_block.h"
 
 #include "base/bug.h"
 
 /* "{.src = …, .dst = …, …}" */
-static const char *part_text(Emitter *e, Value *from, Value *to, MoveBox b)
+static const char *part_text(Emitter *e, Value *from, Value *to, MoveBlock b)
 {
     Arena *a = e->p->arena;
     const char *text = arena_printf(
@@ -71,7 +71,7 @@ void emit_collective(Emitter *e, const Op *op)
     if (op->kind == OP_all_to_all) {
         out_code(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)%s);", c->id,
                  axes, move_is_minor(op) ? "true" : "false",
-                 part_text(e, op->arg[0], op->out[0], move_box(e->p, op, 0)));
+                 part_text(e, op->arg[0], op->out[0], move_block(e->p, op, 0)));
         return;
     }
     const char *reduce = "";
@@ -89,8 +89,8 @@ void emit_collective(Emitter *e, const Op *op)
         if (!is_moved(op, i))
             continue;
         e->o->indent += OUT_INDENT;
-        out_code(e->o, "%s,", part_text(e, op->arg[i], op->out[i],
-                                        move_box(e->p, op, i)));
+        out_code(e->o, "%s,",
+                 part_text(e, op->arg[i], op->out[i], move_block(e->p, op, i)));
         e->o->indent -= OUT_INDENT;
     }
     out_line(e->o, "});");
@@ -100,11 +100,11 @@ void emit_local_part(Emitter *e, const Op *op)
 {
     uint32_t axes = op_axes(op);
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
-    MoveBox b = {.outer = 1, .inner = type_local_elements(from, &e->p->mesh)};
-    const char *function = "parc_take_share";
-    if (op->kind == OP_take_part) {
-        b = move_box_of(e->p, to, from, axes);
-        function = "parc_take_part";
+    MoveBlock b = {.outer = 1, .inner = type_local_elements(from, &e->p->mesh)};
+    const char *function = "parc_mask_to_partial";
+    if (op->kind == OP_local_slice) {
+        b = move_block_of(e->p, to, from, axes);
+        function = "parc_local_slice";
     }
     out_line(e->o, "/* %s: %s */", op_info(op->kind)->name,
              c_comment(e->p->arena, op->why.text ? op->why.text : ""));

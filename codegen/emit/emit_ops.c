@@ -168,10 +168,10 @@ static void emit_base(Emitter *e, const Op *op)
                                  (long long)e->p->mesh.size[axes[i]], mine)
                   : mine;
     }
-    int64_t turns = type_elements(t) / t->dim[0];
+    int64_t parts = type_elements(t) / t->dim[0];
     int64_t part = op_attr(op, "size").i / type_elements(t);
     out_code(e->o, "parc_set_index(rt, %s, %lld, %lld, %s, %lld);",
-             value_variable(e, op->out[0]), (long long)turns,
+             value_variable(e, op->out[0]), (long long)parts,
              (long long)t->dim[0], index, (long long)part);
 }
 
@@ -195,15 +195,15 @@ static void emit_mark(Emitter *e, const Op *op)
     if (at < 0)
         return;
     const WorkInfo *w = &e->work[at];
-    const char *turn = "0";
+    const char *iteration = "0";
     for (int i = 0; i < w->nloops; i++) {
         const char *name = e->loop_name[w->loop[i]->id];
-        turn = i ? arena_printf(a, "%s%s%s * %lld + %s", i > 1 ? "(" : "",
-                                turn, i > 1 ? ")" : "",
-                                (long long)loop_trips(w->loop[i]), name)
-                 : name;
+        iteration = i ? arena_printf(a, "%s%s%s * %lld + %s", i > 1 ? "(" : "",
+                                     iteration, i > 1 ? ")" : "",
+                                     (long long)loop_trips(w->loop[i]), name)
+                      : name;
     }
-    out_code(e->o, "parc_mark(rt, %d, %s);", e->first.work + at, turn);
+    out_code(e->o, "parc_mark(rt, %d, %s);", e->first.work + at, iteration);
 }
 
 void emit_head(Emitter *e, const Op *op)

@@ -100,7 +100,7 @@ static void emit_barrier(Emitter *e, const Op *op, const char *iteration)
     out_line(e->o, "/* barrier: %s */", c_comment(a, op_attr(op, "why").s));
     if (first)
         out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
-    out_line(e->o, "%sparc_meet(rt, %d, %s);", first ? "    " : "",
+    out_line(e->o, "%sparc_synchronize(rt, %d, %s);", first ? "    " : "",
              e->collective[e->collective_of[by->id]].id,
              axes_expression(e, op_axes(op)));
 }
@@ -115,16 +115,16 @@ static void blank_line(Out *o)
 /* A loop op is a for loop. */
 static void emit_loop(Emitter *e, const Op *op)
 {
-    const char *turn = e->loop_name[op->id];
+    const char *index = e->loop_name[op->id];
     const char *last = arena_printf(e->p->arena, "%lld",
                                     (long long)(loop_trips(op) - 1));
     blank_line(e->o);
     if (loop_reverse(op))
-        out_open(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", turn, last,
-                 turn, turn);
+        out_open(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", index, last,
+                 index, index);
     else
-        out_open(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
-                 last, turn);
+        out_open(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", index, index,
+                 last, index);
     emit_region(e, op->body, NULL);
     out_close(e->o);
     out_line(e->o, "");
@@ -204,7 +204,7 @@ static void emit_ahead(Emitter *e, const Op *early)
 
 /* Emits, in one of the last iterations of a loop, statements that come after
  * the loop. */
-static void emit_late(Emitter *e, const Op *early)
+static void emit_in_iteration(Emitter *e, const Op *early)
 {
     const Op *loop = op_loop(early);
     const char *iteration = e->loop_name[loop->id];
@@ -221,7 +221,7 @@ static void emit_late(Emitter *e, const Op *early)
 static void emit_early(Emitter *e, const Op *early, const char *iteration)
 {
     if (op_attr(early, "remaining").i >= 0)
-        emit_late(e, early);
+        emit_in_iteration(e, early);
     else if (op_attr(early, "iteration").i >= 0)
         emit_first(e, early, iteration);
     else

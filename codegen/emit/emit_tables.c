@@ -109,7 +109,7 @@ static void param_row(Emitter *e, int i)
     const char *offset = pm->value ? value_row_offset(e, pm->value) : "-1";
     out(o, "     .offset = %s, .local_elements = %lld,\n", offset,
         (long long)type_local_elements(t, &p->mesh));
-    if (pm->kept)
+    if (pm->resident)
         out(o, "     .inside = true,\n");
     if (pm->init.kind == INIT_COPY)
         out(o, "     .type = %s, .copy_of = %d,\n", c_parc_type(t->dtype),
@@ -197,7 +197,7 @@ static void collective_names(Emitter *e)
     out_line(o, "};");
 }
 
-static bool has_rooms(const Emitter *e)
+static bool has_staging(const Emitter *e)
 {
     for (; e; e = e->next)
         for (int i = 0; i < e->ncollectives; i++)
@@ -222,7 +222,7 @@ static const char *axes_cell(const Emitter *e, const CollectiveInfo *c)
 }
 
 /* The staging buffer of a collective whose layout NCCL supports only packed. */
-static const char *room_cell(const Emitter *e, const CollectiveInfo *c)
+static const char *staging_cell(const Emitter *e, const CollectiveInfo *c)
 {
     int block = c->op->workspace;
     if (block < 0)
@@ -377,7 +377,8 @@ static void model_row(Emitter *e, const char *plan_text)
                  all.events);
     if (e->cuda)
         out_line(o, ".collective_axes = collective_axes,%s",
-                 has_rooms(e) ? " .collective_room = collective_room," : "");
+                 has_staging(e) ? " .collective_staging = collective_staging,"
+                                : "");
     out_line(o, ".work = work, .nwork = %d,", all.work);
     if (e->cuda)
         kernel_rows(e);
@@ -447,8 +448,8 @@ void emit_tables(Emitter *e)
         collective_table(e, "int8_t collective_stream", stream_cell, "    0\n");
     if (e->cuda)
         collective_table(e, "uint32_t collective_axes", axes_cell, "    0\n");
-    if (has_rooms(e))
-        collective_table(e, "ParcRoom collective_room", room_cell, "");
+    if (has_staging(e))
+        collective_table(e, "ParcStaging collective_staging", staging_cell, "");
     emit_work(e);
     if (e->cuda)
         kernel_names(e);

@@ -14,10 +14,10 @@ static void name_loops(Emitter *e, const Region *r, TextMap *s)
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind != OP_loop)
             continue;
-        const char *turn = loop_is_microbatches(e->p, op) ? "micro"
-                           : work_goes_both_ways(op)      ? "chunk"
-                                                          : "layer";
-        e->loop_name[op->id] = text_map_unique(s, turn, '_');
+        const char *iteration = loop_is_microbatches(e->p, op) ? "micro"
+                                : work_goes_both_ways(op)      ? "chunk"
+                                                               : "layer";
+        e->loop_name[op->id] = text_map_unique(s, iteration, '_');
         if (e->t->streams > 1)
             e->next_name[op->id] = text_map_unique(s, "next", '_');
         name_loops(e, op->body, s);
@@ -134,11 +134,11 @@ const char *value_row_offset(const Emitter *e, Value *v)
         bug("emit: %%%s has no memory", v->name);
     const char *text = arena_printf(a, "AT_%s", e->block_name[at->block]);
     for (int i = 0; i < at->nstrides; i++) {
-        const char *turn = e->loop_name[at->loop[i]->id];
+        const char *iteration = e->loop_name[at->loop[i]->id];
         if (at->modulo[i])
-            turn = arena_printf(a, "%s %% %lld", turn,
-                                (long long)at->modulo[i]);
-        text = arena_printf(a, "%s + %s * %lld", text, turn,
+            iteration = arena_printf(a, "%s %% %lld", iteration,
+                                     (long long)at->modulo[i]);
+        text = arena_printf(a, "%s + %s * %lld", text, iteration,
                             (long long)at->stride[i]);
     }
     return text;

@@ -135,7 +135,8 @@ const char *emit_stream_name(int stream); /* "PARC_DATA" */
 /* emit_moves.c: statements of ops that move data between ranks or within
  * memory. */
 void emit_collective(Emitter *e, const Op *op);
-void emit_local_part(Emitter *e, const Op *op); /* take_part, take_share */
+void emit_local_part(Emitter *e, const Op *op); /* local_slice,
+                                                   mask_to_partial */
 void emit_transfer(Emitter *e, const Op *op);   /* fetch, store */
 void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
 

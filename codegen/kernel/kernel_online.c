@@ -282,7 +282,7 @@ static void go(Online *o, int phase)
     k->root = o->root.at;
     o->instr.at = NULL;
     o->root.at = NULL;
-    o->instr.room = o->root.room = 0;
+    o->instr.capacity = o->root.capacity = 0;
     set_phases(o);
 }
 

@@ -71,9 +71,9 @@ static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
     for (int i = 0; i < tree->file.n; i++) {
         const char *name = tree->file.at[i].name;
         size_t n = strlen(name);
-        bool apart = b->baseline && !strcmp(name, b->baseline);
+        bool separate = b->baseline && !strcmp(name, b->baseline);
         if (starts_with(name, "runtime/") && !strcmp(name + n - 2, ".c") &&
-            !apart)
+            !separate)
             vec_push(tree->arena, to, name);
     }
 }

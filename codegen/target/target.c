@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "codegen/contraction.h"
-#include "codegen/machine.h"
 #include "codegen/cuda/cuda_kernel.h"
-#include "codegen/move_box.h"
+#include "codegen/machine.h"
+#include "codegen/move_block.h"
 #include "ir/analysis/alias.h"
-#include "runtime/cuda/attention/rt_attention_room.h"
+#include "runtime/cuda/attention/rt_attention_workspace.h"
 
 /* Bytes: a cache line; what CUDA's allocator guarantees. */
 enum { CPU_ALIGNMENT = 64, CUDA_ALIGNMENT = 256 };
@@ -90,8 +90,8 @@ static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
     if (c.plain || 2 * result * (double)s->k < moment)
         return 0;
     double bytes = 4 * PARTS * result;
-    int64_t room = bytes < MOST ? (int64_t)bytes : MOST;
-    return (room + CUDA_ALIGNMENT - 1) / CUDA_ALIGNMENT * CUDA_ALIGNMENT;
+    int64_t bounded = bytes < MOST ? (int64_t)bytes : MOST;
+    return (bounded + CUDA_ALIGNMENT - 1) / CUDA_ALIGNMENT * CUDA_ALIGNMENT;
 }
 
 /* Whether cublasLtMatmul is documented for these types of a product. An addend
@@ -187,7 +187,7 @@ static bool moves_in_place(const Op *op, int out, int arg)
     switch ((int)op->kind) {
     case OP_all_reduce: return out == arg;
     case OP_embedding_add: return arg == 0;
-    case OP_take_share:
+    case OP_mask_to_partial:
     case OP_copy: return true;
     case OP_einsum_add:
     case OP_einsum_bias_grad: return out == 0 && arg == 2;

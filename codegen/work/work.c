@@ -24,8 +24,8 @@ static const char *kind_of(OpKind op)
     case OP_zeros: return "fill";
     case OP_fetch:
     case OP_store: return "transfer";
-    case OP_take_part:
-    case OP_take_share:
+    case OP_local_slice:
+    case OP_mask_to_partial:
     case OP_copy:
     case OP_transpose:
     case OP_slice:
@@ -49,7 +49,7 @@ static int64_t touched_bytes(const Program *p, const Op *op)
     if (op->kind == OP_embedding_add) /* the rows are read and written */
         return 3 * type_local_bytes(&op->arg[1]->type, &p->mesh) +
                type_local_bytes(&op->arg[2]->type, &p->mesh);
-    bool part = op->kind == OP_slice || op->kind == OP_take_part ||
+    bool part = op->kind == OP_slice || op->kind == OP_local_slice ||
                 op->kind == OP_embedding;
     for (int i = 0; i < op->nouts; i++)
         written += type_local_bytes(&op->out[i]->type, &p->mesh);

@@ -72,8 +72,10 @@ static double counted_flops(const Program *p, const Op *op, Count count)
 {
     switch (count) {
     case EXECUTED: return op_flops(p, op);
-    case RECOMPUTED: return op->again ? op_flops(p, op) : 0;
-    case REPEATED: return op->again ? 0 : repeated_flops(p, op);
+    case RECOMPUTED:
+        return op->recomputed ? op_flops(p, op) : 0;
+    case REPEATED:
+        return op->recomputed ? 0 : repeated_flops(p, op);
     }
     return 0;
 }
@@ -98,7 +100,7 @@ double program_flops(const Program *p, Phase phase)
     return region_flops(p, p->step, phase, EXECUTED);
 }
 
-double program_flops_again(const Program *p)
+double program_flops_recomputed(const Program *p)
 {
     return region_flops(p, p->step, PH_BACKWARD, RECOMPUTED);
 }
@@ -111,6 +113,6 @@ double program_flops_executed(const Program *p)
 
 double program_flops_model(const Program *p)
 {
-    return program_flops_executed(p) - program_flops_again(p) -
+    return program_flops_executed(p) - program_flops_recomputed(p) -
            region_flops(p, p->step, PH_BACKWARD, REPEATED);
 }

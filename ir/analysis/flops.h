@@ -20,7 +20,7 @@ double program_flops(const Program *p, Phase phase);
 
 /* The part of the backward pass that recomputes forward ops: the cost of
  * `checkpoint`. */
-double program_flops_again(const Program *p);
+double program_flops_recomputed(const Program *p);
 
 /* All flops that a step executes, for the utilization of the hardware (HFU). */
 double program_flops_executed(const Program *p);

@@ -67,8 +67,8 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_all_reduce] = {.whole = interp_collective},
     [OP_reduce_scatter] = {.whole = interp_collective},
     [OP_all_to_all] = {.whole = interp_collective},
-    [OP_take_part] = {.whole = interp_collective},
-    [OP_take_share] = {.whole = interp_collective},
+    [OP_local_slice] = {.whole = interp_collective},
+    [OP_mask_to_partial] = {.whole = interp_collective},
 };
 
 /* ---- execution -------------------------------------------------------- */

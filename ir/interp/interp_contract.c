@@ -136,7 +136,8 @@ static void set_dropout(Interp *in, const Op *op, int64_t rank, int key,
 
 /* The dropout factor of the weight of key t. Rows of weights are numbered as if
  * they were padded to multiples of 64. */
-static double kept(const Sizes *z, int64_t b, int64_t h, int64_t s, int64_t t)
+static double keep_factor(const Sizes *z, int64_t b, int64_t h, int64_t s,
+                          int64_t t)
 {
     if (z->rate <= 0)
         return 1;
@@ -199,7 +200,7 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
         lse.at[(b * z.heads + h) * z.s + s] = logsum;
         for (int64_t t = 0; t < seen; t++) {
             const double *val = v.at + row(b, z.t, t, z.kv, h / z.group) * z.e;
-            double p = exp(score[t] - logsum) * kept(&z, b, h, s, t);
+            double p = exp(score[t] - logsum) * keep_factor(&z, b, h, s, t);
             for (int64_t e = 0; e < z.e; e++)
                 o.at[at * z.e + e] += p * val[e];
         }
@@ -235,7 +236,7 @@ void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
             double score =
                 z.scale * dot(q.at + at * z.d, k.at + key * z.d, z.d);
             double p = exp(score - logsum);
-            double keep = kept(&z, b, h, s, t);
+            double keep = keep_factor(&z, b, h, s, t);
             double dp = keep * dot(grad, v.at + key * z.e, z.e);
             double ds = p * (dp - all) * z.scale;
             for (int64_t e = 0; e < z.e; e++)

@@ -166,8 +166,8 @@ void interp_loop(Interp *in, const Op *op)
     for (int i = 0; i < op->nargs; i++)
         if (i < op->ncarry || i >= op->ncarry + op->nstack)
             copy_elements(in, op, op->arg[i], body->arg[i]);
-    for (int64_t turn = 0; turn < n && !in->error; turn++) {
-        int64_t layer = loop_reverse(op) ? n - 1 - turn : turn;
+    for (int64_t iteration = 0; iteration < n && !in->error; iteration++) {
+        int64_t layer = loop_reverse(op) ? n - 1 - iteration : iteration;
         in->layer[op->id] = layer;
         for (int i = op->ncarry; i < op->ncarry + op->nstack; i++)
             copy_layer(in, op, op->arg[i], body->arg[i], layer, false);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *room(int64_t n, size_t size)
+static void *new_array(int64_t n, size_t size)
 {
     void *p = calloc((size_t)n + 1, size);
     if (!p)
@@ -69,9 +69,9 @@ static int64_t *positions_of(Interp *in, const Type *t, int64_t rank)
     int64_t layer = type_layer_elements(t), stack = 1;
     for (int d = 0; d < t->nstack; d++)
         stack *= t->stack[d];
-    int64_t *first = room(layer, sizeof *first);
+    int64_t *first = new_array(layer, sizeof *first);
     int64_t held = layer_positions(in, &whole, rank, first);
-    int64_t *to = room(s.n, sizeof *to);
+    int64_t *to = new_array(s.n, sizeof *to);
     int64_t run = stack > 0 ? s.n / stack : 0;
     int64_t begin = s.flat ? flat_part(in, t, rank) * run : 0;
     for (int64_t i = 0; i < s.n; i++) {
@@ -335,8 +335,8 @@ static void move_value(Interp *in, const Op *op, int i)
     if (!axes_change(in, &m))
         return;
     int64_t n = type_elements(&m.from->type), group = 0;
-    m.sum = room(n, sizeof *m.sum);
-    m.group = room(n, sizeof *m.group);
+    m.sum = new_array(n, sizeof *m.sum);
+    m.group = new_array(n, sizeof *m.group);
     for (int64_t leader = 0; leader < in->ranks; leader++) {
         if (!leads_group(in, m.axes, leader))
             continue;

@@ -85,7 +85,7 @@ typedef struct Draft {
     Phase phase;
     const char *path;
     int stream, workspace;
-    bool again, done;
+    bool recomputed, done;
     Loc loc, at;
 } Draft;
 
@@ -173,7 +173,7 @@ static void parse_draft(Parser *s, Draft *d)
                    d->type.n);
     parse_needs(s, d);
     d->phase = (Phase)parse_choice(s, phases, "a phase");
-    d->again = parse_take_word(s, "again");
+    d->recomputed = parse_take_word(s, "recomputed");
     d->done = parse_take_word(s, "done");
     d->path = s->tok.kind == TK_STRING ? parse_string(s) : "";
     if (parse_take_key(s, "stream"))
@@ -278,7 +278,7 @@ static void parse_op(Parser *s, Region *r, int depth)
     op->phase = d.phase;
     op->path = d.path;
     op->stream = d.stream;
-    op->again = d.again;
+    op->recomputed = d.recomputed;
     op->done = d.done;
     op->loc = d.loc;
     op->workspace = d.workspace;
@@ -305,7 +305,7 @@ static void parse_program(Parser *s)
 {
     s->p = ir_program(s->arena, s->diag);
     s->source.n = 0;
-    s->block.n = s->block.room = 0;
+    s->block.n = s->block.capacity = 0;
     s->block.at = NULL;
     s->value = (TextMap){.arena = s->arena};
     parse_head(s);

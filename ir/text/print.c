@@ -146,8 +146,8 @@ static void print_op(Printer *w, const Op *op)
         out(w->o, i ? ", " : " needs ");
         type_print(w->o, &t, &w->p->mesh);
     }
-    out(w->o, " %s%s%s", phase_name(op->phase), op->again ? " again" : "",
-        op->done ? " done" : "");
+    out(w->o, " %s%s%s", phase_name(op->phase),
+        op->recomputed ? " recomputed" : "", op->done ? " done" : "");
     if (*op->path)
         print_string(w, " ", op->path);
     if (op->stream)

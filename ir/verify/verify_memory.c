@@ -145,22 +145,22 @@ static void check_place(Check *c, const Value *v)
         fail(c, v, "is in a buffer that does not exist");
         return;
     }
-    int64_t room = c->m->block[at->block].bytes;
+    int64_t left = c->m->block[at->block].bytes;
     if (at->row < 0 || at->run < 0 || (at->cut && !at->run))
         fail(c, v, "has a wrong place in its buffer");
     for (int i = 0; i < at->nstrides && !c->fault; i++) {
-        int64_t turns = loop_trips(at->loop[i]);
-        if (at->modulo[i] > 0 && at->modulo[i] < turns)
-            turns = at->modulo[i];
+        int64_t trips = loop_trips(at->loop[i]);
+        if (at->modulo[i] > 0 && at->modulo[i] < trips)
+            trips = at->modulo[i];
         if (!is_inside(v, at->loop[i]))
             fail(c, v, "has a stride for a loop that is not around it");
         else if (at->stride[i] < 0 || at->modulo[i] < 0 ||
-                 (turns > 1 && at->stride[i] > room / (turns - 1)))
+                 (trips > 1 && at->stride[i] > left / (trips - 1)))
             fail(c, v, "leaves its buffer");
         else
-            room -= at->stride[i] * (turns - 1);
+            left -= at->stride[i] * (trips - 1);
     }
-    if (!c->fault && bytes_of(c, v, at) > room)
+    if (!c->fault && bytes_of(c, v, at) > left)
         fail(c, v, "does not fit into its buffer");
 }
 

@@ -22,16 +22,16 @@ static const char *axis_fault(const Program *p, const char *what, int i,
 /* ---- ops with a rule ----------------------------------------------------- */
 
 /* The op whose result v is, through arguments of bodies, unchanged or sliced;
- * `turns` is the product of the trip counts that slice it. */
-static const Op *source_of(const Value *v, int64_t *turns)
+ * `trips` is the product of the trip counts that slice it. */
+static const Op *source_of(const Value *v, int64_t *trips)
 {
-    *turns = 1;
+    *trips = 1;
     while (!v->def) {
         const Op *owner = v->region->owner;
         if (!owner || (owner->kind == OP_loop && v->index < owner->ncarry))
             return NULL;
         if (owner->kind == OP_loop && v->index < owner->ncarry + owner->nstack)
-            *turns *= loop_trips(owner);
+            *trips *= loop_trips(owner);
         v = owner->arg[v->index];
     }
     return v->def;
@@ -43,11 +43,11 @@ static const char *check_bases(const Program *p, const Op *op, const Rule *r)
         int i = r->nargs + r->factor[f].base;
         if (r->factor[f].base < 0 || i >= op->nargs)
             continue;
-        int64_t turns;
-        const Op *base = source_of(op->arg[i], &turns);
+        int64_t trips;
+        const Op *base = source_of(op->arg[i], &trips);
         if (!base || base->kind != OP_base)
             return arena_printf(p->arena, "operand %d is not made by base", i);
-        if (op_attr(base, "size").i != r->factor[f].size * turns)
+        if (op_attr(base, "size").i != r->factor[f].size * trips)
             return arena_printf(p->arena,
                                 "operand %d counts a dim of %lld, "
                                 "here it is %lld",
@@ -126,9 +126,9 @@ static bool may_become(OpKind kind, AxisPlace from, AxisPlace to)
         return from.kind == AX_P && is_cut(to);
     case OP_all_to_all:
         return from.kind == AX_S && to.kind == AX_S && from.dim != to.dim;
-    case OP_take_part:
+    case OP_local_slice:
         return from.kind == AX_R && is_cut(to);
-    default: /* take_share */
+    default: /* mask_to_partial */
         return from.kind == AX_R && to.kind == AX_P;
     }
 }

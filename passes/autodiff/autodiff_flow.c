@@ -82,8 +82,9 @@ static void flow_loop(Flow *f, Op *op)
     do {
         f->changed = false;
         for (int i = 0; i < body->nyields; i++) {
-            bool again = i < op->ncarry && f->flows[body->arg[i]->id];
-            if (again || f->flows[op->out[i]->id])
+            bool carries_gradient =
+                i < op->ncarry && f->flows[body->arg[i]->id];
+            if (carries_gradient || f->flows[op->out[i]->id])
                 set_flows(f, body->yield[i]);
         }
         flow_region(f, body);

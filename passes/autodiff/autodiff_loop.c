@@ -60,12 +60,12 @@ static void mirror_carry(Frame *f, Mirror *m, int i)
 static Mirror mirror_of(Frame *f, Op *loop, int nouts)
 {
     Arena *arena = f->a->p->arena;
-    int room = loop->nargs + nouts + 1;
+    int capacity = loop->nargs + nouts + 1;
     Mirror m = {.loop = loop};
 
-    m.carry = NEW_ARRAY(arena, int, room);
-    m.stack = NEW_ARRAY(arena, int, room);
-    m.args = NEW_ARRAY(arena, Value *, room);
+    m.carry = NEW_ARRAY(arena, int, capacity);
+    m.stack = NEW_ARRAY(arena, int, capacity);
+    m.args = NEW_ARRAY(arena, Value *, capacity);
     for (int i = 0; i < loop->nargs; i++)
         if ((i < loop->ncarry || loop_is_free(loop, i)) &&
             is_live(f->a, loop, i))

@@ -65,8 +65,8 @@ static Value *repeat(Frame *f, Value *v)
     Build b = f->b;
     b.loc = op->loc;
     b.path = op->path;
-    Op *again = ir_op(&b, op->kind, op->nargs, args, op->attr, v->name);
-    return again->out[v->index];
+    Op *copy = ir_op(&b, op->kind, op->nargs, args, op->attr, v->name);
+    return copy->out[v->index];
 }
 
 Value *autodiff_use(Frame *f, Value *v)
@@ -104,20 +104,20 @@ static Value *cast_back(Build *b, Value *d, DType t)
 static Value *fit_type(Build *b, Value *d, const Type *t)
 {
     AttrList dims = {0};
-    int lead = d->type.ndim - t->ndim;
+    int leading = d->type.ndim - t->ndim;
 
-    if (lead < 0)
+    if (leading < 0)
         bug("a gradient of rank %d for a value of rank %d", d->type.ndim,
             t->ndim);
     for (int i = 0; i < d->type.ndim; i++) {
         /* A leading dim of size 1 needs no sum: the reshape drops it. */
-        bool repeated =
-            i < lead ? d->type.dim[i] != 1 : d->type.dim[i] != t->dim[i - lead];
+        bool repeated = i < leading ? d->type.dim[i] != 1
+                                    : d->type.dim[i] != t->dim[i - leading];
         if (repeated)
             dims.v[dims.n++] = i;
     }
     if (dims.n > 0)
-        d = ir_sum(b, d, dims, lead == 0);
+        d = ir_sum(b, d, dims, leading == 0);
     bool same = d->type.ndim == t->ndim;
     for (int i = 0; same && i < t->ndim; i++)
         same = d->type.dim[i] == t->dim[i];

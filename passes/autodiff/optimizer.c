@@ -163,9 +163,9 @@ static void expand_sgd(Updater *u, Value **result)
     Value *g = decayed_gradient(u);
 
     if (u->op->nouts > 1) {
-        Value *kept =
+        Value *state =
             factor(u, OP_scale, old_state(u, 0), u->train->momentum, NULL);
-        g = ir_binary(&u->b, OP_add, kept, g);
+        g = ir_binary(&u->b, OP_add, state, g);
         result[1] = g;
     }
     Value *step = ir_binary(&u->b, OP_mul, g, arg[UPDATE_LR]);
@@ -188,15 +188,15 @@ static Expand *const expand_table[] = {
 
 /* Whether the layers of the parameter's shard, or of its low-precision copy,
  * which the update writes too, are not contiguous. */
-static bool lies_apart(const Program *p, const Param *param)
+static bool is_stored_separately(const Program *p, const Param *param)
 {
-    bool apart = param->kept;
+    bool separate = param->resident;
     for (int i = 0; i < p->param.n; i++) {
         const Param *copy = &p->param.at[i];
-        apart |= copy->kept && copy->state_of >= 0 &&
-                 &p->param.at[copy->state_of] == param;
+        separate |= copy->resident && copy->state_of >= 0 &&
+                    &p->param.at[copy->state_of] == param;
     }
-    return apart;
+    return separate;
 }
 
 /* Replacements of results of updates, which later ops have yet to read. */
@@ -255,7 +255,7 @@ static bool goes_by_layers(const Program *p, const TargetInfo *t, int param)
 {
     const Param *pm = &p->param.at[param];
     return pm->type.nstack > 0 &&
-           (lies_apart(p, pm) || offload_takes_update(p, t, param));
+           (is_stored_separately(p, pm) || offload_takes_update(p, t, param));
 }
 
 /* Whether one loop updates both: they are offloaded and belong to the same

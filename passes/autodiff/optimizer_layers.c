@@ -92,10 +92,10 @@ void optimizer_by_layers(Program *p, Op *first, Op *end)
         }
     if (l.op.n == 0)
         return;
-    const Op *lead = l.op.at[0];
-    Region *r = lead->region;
-    Build b = ir_build_at(p, lead, end);
-    Attr attr[MAX_ATTRS] = {{.i = lead->out[0]->type.stack[0]}, {.i = false}};
+    const Op *head = l.op.at[0];
+    Region *r = head->region;
+    Build b = ir_build_at(p, head, end);
+    Attr attr[MAX_ATTRS] = {{.i = head->out[0]->type.stack[0]}, {.i = false}};
     l.loop = ir_open(&b, OP_loop, 0, NULL, 0, 0, attr);
     ir_close(p, l.loop);
     move_in(&l, r);

@@ -60,7 +60,7 @@ static void follow_gradient(Reduce *r, Value *v)
     } else if (op->kind == OP_add) {
         follow_gradient(r, op->arg[0]);
         follow_gradient(r, op->arg[1]);
-    } else if (op->kind == OP_take_part || op->kind == OP_take_share) {
+    } else if (op->kind == OP_local_slice || op->kind == OP_mask_to_partial) {
         follow_gradient(r, op->arg[0]);
     }
 }

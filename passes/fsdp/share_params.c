@@ -4,14 +4,13 @@
  * requires: STAGE_STORED; low-precision copies exist (lowp_copies.c)
  * ensures:  where the ranks are on one node (TargetInfo.shares_memory):
  *           parameters, and copies of them, whose gathers need no memory of
- *           their own are `kept shared`
+ *           their own are `resident shared`
  *
  * before   param "layers.*.weight" : f32[4 x 64, 64]~dp … unit="layers.*"
  *            stack %wi = %w : f32[64, 64]~dp
  *            %wi.3 = all_gather{axes={dp}, …} %wi : f32[64, 64] forward
- * after    param "layers.*.weight" : f32[4 x 64, 64]~dp … unit="layers.*" kept
- *                                                                       shared
- *            …
+ * after    param "layers.*.weight" : f32[4 x 64, 64]~dp …
+ *            unit="layers.*" resident shared …
  *
  * The ranks of a group map one block of memory that holds every full layer.
  * Each rank writes its own run of it, which is its shard; the gathered tensor
@@ -38,42 +37,41 @@ typedef struct Gathers {
 
 /* Whether every reader of v consumes each layer separately, so that layers need
  * not be contiguous. */
-static bool is_taken_apart(const Value *v)
+static bool is_read_by_layer(const Value *v)
 {
     if (v->type.nstack == 0)
         return true;
     for (const Op *op = v->region->first; op; op = op->next)
         for (int i = 0; i < op->nargs; i++)
-            if (op->arg[i] == v &&
-                (op->kind != OP_loop || i < op->ncarry ||
-                 i >= op->ncarry + op->nstack ||
-                 !is_taken_apart(op->body->arg[i])))
+            if (op->arg[i] == v && (op->kind != OP_loop || i < op->ncarry ||
+                                    i >= op->ncarry + op->nstack ||
+                                    !is_read_by_layer(op->body->arg[i])))
                 return false;
     const Op *loop = v->region->owner;
     for (int i = 0; loop && i < v->region->nyields; i++)
         if (v->region->yield[i] == v &&
-            (i < loop->ncarry || !is_taken_apart(loop->out[i])))
+            (i < loop->ncarry || !is_read_by_layer(loop->out[i])))
             return false;
     return true;
 }
 
 /* Whether every reader of v, a layer that a loop gathers, and of the stack that
  * the loop may yield of it, consumes each layer separately. */
-static bool is_stacked_apart(const Value *v)
+static bool stack_is_read_by_layer(const Value *v)
 {
     const Op *loop = v->region->owner;
     for (int i = 0; loop && i < v->region->nyields; i++)
         if (v->region->yield[i] == v && i >= loop->ncarry &&
-            !is_taken_apart(loop->out[i]))
+            !is_read_by_layer(loop->out[i]))
             return false;
-    return is_taken_apart(v);
+    return is_read_by_layer(v);
 }
 
 static void look_at_gather(Gathers *g, const Op *gather, int i)
 {
     g->any = true;
     g->inside &= op_axes(gather) == g->axes &&
-                 (!g->padded || is_stacked_apart(gather->out[i]));
+                 (!g->padded || stack_is_read_by_layer(gather->out[i]));
 }
 
 /* Follows the shard into loops. */
@@ -117,5 +115,5 @@ void pass_share_params(Program *p, const TargetInfo *t)
     Uses uses = uses_find(p);
     for (int i = 0; i < p->param.n; i++)
         if (is_gathered_inside(p, &uses, &p->param.at[i]))
-            p->param.at[i].kept = p->param.at[i].shared = true;
+            p->param.at[i].resident = p->param.at[i].shared = true;
 }

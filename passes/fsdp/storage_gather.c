@@ -14,7 +14,7 @@
  *   true   it does.
  *   false  the forward pass gathers once a step, and the backward pass reads
  *          the result: a forward loop yields the gathered layers as a stack,
- *          which the backward loop slices. The parameter is marked `kept`:
+ *          which the backward loop slices. The parameter is marked `resident`:
  *          it is stored in that stack, each rank's run in its place, so that
  *          a gather fills in the other runs and no second copy exists.
  *   unset  a unit stays gathered if no other gather and no loop runs between
@@ -38,7 +38,7 @@ typedef struct Shard {
     uint32_t axes;    /* the unit's mesh axes */
     const char *name; /* the unit's name */
     bool frozen;
-    bool kept;        /* gathered once a step for all readers */
+    bool resident;    /* gathered once a step for all readers */
     bool in_one;      /* some reader needs a stack's layers contiguous, without
                        * padding */
 } Shard;
@@ -101,7 +101,7 @@ static Whole spread(Shard *h, Value *v, Whole w);
 static Whole spread_slice(Shard *h, Op *loop, Value *slice, Whole w)
 {
     Program *p = h->s->p;
-    if (!h->kept) {
+    if (!h->resident) {
         spread(h, slice, (Whole){0});
         return w;
     }
@@ -134,7 +134,7 @@ static Whole spread(Shard *h, Value *v, Whole w)
                 Whole c = {.plain = {w.cast}};
                 w.cast = spread(h, cast_shard(op, v), c).plain[0];
             } else {
-                Value **at = &w.plain[h->kept ? 0 : op->phase];
+                Value **at = &w.plain[h->resident ? 0 : op->phase];
                 *at = *at ? *at : need_whole(h, v, op);
                 h->in_one |= v->type.nstack > 0 && op->kind != OP_loop;
                 op->arg[i] = *at;
@@ -147,11 +147,15 @@ static Whole spread(Shard *h, Value *v, Whole w)
 void storage_spread(Storage *s, int param, const Unit *u)
 {
     Param *pm = &s->p->param.at[param];
-    Shard h = {.s = s, .u = u, .axes = unit_axes(s->p, u), .name = pm->unit, .frozen = !pm->trainable,
-               .kept = u->reshard == 0};
+    Shard h = {.s = s,
+               .u = u,
+               .axes = unit_axes(s->p, u),
+               .name = pm->unit,
+               .frozen = !pm->trainable,
+               .resident = u->reshard == 0};
     Whole w = spread(&h, pm->value, (Whole){0});
-    if (h.kept && w.plain[0])
-        pm->kept = !h.in_one || !storage_is_padded(s->p, &pm->type, h.axes);
+    if (h.resident && w.plain[0])
+        pm->resident = !h.in_one || !storage_is_padded(s->p, &pm->type, h.axes);
 }
 
 /* ---- units --------------------------------------------------------------- */
@@ -291,15 +295,15 @@ static void keep_last(const Units *u)
             forward[s->gather.at[i].from->id] = s->gather.at[i].to;
     for (int i = 0; i < s->gather.n; i++) {
         Move *b = &s->gather.at[i];
-        Value *kept = forward[b->from->id];
-        if (b->phase != PH_BACKWARD || b->unit->reshard > 0 || !kept)
+        Value *gathered = forward[b->from->id];
+        if (b->phase != PH_BACKWARD || b->unit->reshard > 0 || !gathered)
             continue;
         if (!known[u->of[i]])
             known[u->of[i]] = follows_at_once(u, u->of[i]) ? 1 : -1;
         if (known[u->of[i]] < 0)
             continue;
         b->done = true;
-        uses_replace(&u->uses, b->to, kept);
+        uses_replace(&u->uses, b->to, gathered);
     }
 }
 
@@ -313,19 +317,19 @@ static int prefetch_of(const Storage *s, const Unit *u)
 static void emit_gather(const Units *u, Move *const *move, int n)
 {
     Storage *s = u->s;
-    const Move *lead = move[0];
-    Op *before = lead->first;
+    const Move *leader = move[0];
+    Op *before = leader->first;
     for (int i = 1; i < n; i++)
         if (u->place[move[i]->first->id] < u->place[before->id])
             before = move[i]->first;
-    bool turns = lead->region->owner != NULL;
-    Attr attr[MAX_ATTRS] = {{.i = lead->axes}, {.s = lead->group},
-                            {.i = turns ? prefetch_of(s, lead->unit) : 0}};
-    Op *op = storage_emit(s, move, n, before, attr,
-                          arena_printf(s->p->arena, "parameters of unit %s%s",
-                                       lead->group,
-                                       lead->unit->reshard == 0
-                                           ? ", once per step" : ""));
+    bool in_loop = leader->region->owner != NULL;
+    Attr attr[MAX_ATTRS] = {{.i = leader->axes},
+                            {.s = leader->group},
+                            {.i = in_loop ? prefetch_of(s, leader->unit) : 0}};
+    Op *op = storage_emit(
+        s, move, n, before, attr,
+        arena_printf(s->p->arena, "parameters of unit %s%s", leader->group,
+                     leader->unit->reshard == 0 ? ", once per step" : ""));
     op->loc = before->loc;
 }
 

@@ -32,9 +32,9 @@ static void visit(Program *p, Op *op)
     op->arg[0] = cast->arg[0];
     rows->type.dtype = cast->arg[0]->type.dtype;
     Build b = ir_build_at(p, op, op->next);
-    Value *again = ir_cast(&b, rows, narrow);
-    ir_replace_uses(op->region, rows, again);
-    again->def->arg[0] = rows;
+    Value *narrowed = ir_cast(&b, rows, narrow);
+    ir_replace_uses(op->region, rows, narrowed);
+    narrowed->def->arg[0] = rows;
     ir_remove(cast);
 }
 

@@ -93,19 +93,19 @@ static Value *scatter_here(const Grad *g, Value *v)
 {
     uint32_t axes = g->axes, equal = 0;
     /* Skip a mask to partial whose ranks would be summed again. */
-    if (v->def && v->def->kind == OP_take_share && op_axes(v->def) == axes)
+    if (v->def && v->def->kind == OP_mask_to_partial && op_axes(v->def) == axes)
         v = v->def->arg[0];
     for (int a = 0; a < g->s->p->mesh.n; a++)
         if ((axes >> a & 1) && v->type.place.ax[a].kind == AX_R)
             equal |= 1u << a;
     /* Equal on all ranks already: each takes its run. */
     if (equal == axes)
-        return local_here(g, OP_take_part, axes, v, AX_FLAT,
+        return local_here(g, OP_local_slice, axes, v, AX_FLAT,
                           "this rank's shard of the gradient");
     /* Equal on the ranks of some axes only: one rank of each gives its value,
      * so that one reduce-scatter does for all axes. */
     if (equal)
-        v = local_here(g, OP_take_share, equal, v, AX_P,
+        v = local_here(g, OP_mask_to_partial, equal, v, AX_P,
                        "summed once over ranks that have the same");
     return add_move(g, OP_reduce_scatter, axes, v, AX_FLAT,
                     "reduced to this rank's shard")->to;
@@ -294,11 +294,11 @@ static void add_to_group(const Places *at, Group *g, int move)
 
 static bool belongs(const Places *at, const Group *g, int move)
 {
-    const Move *lead = g->move[0], *m = &at->s->reduce.at[move];
-    if (m->done || m->kind != lead->kind || m->axes != lead->axes ||
-        m->region != lead->region || m->unit != lead->unit ||
-        strcmp(m->group, lead->group) != 0 ||
-        m->from->type.dtype != lead->from->type.dtype)
+    const Move *leader = g->move[0], *m = &at->s->reduce.at[move];
+    if (m->done || m->kind != leader->kind || m->axes != leader->axes ||
+        m->region != leader->region || m->unit != leader->unit ||
+        strcmp(m->group, leader->group) != 0 ||
+        m->from->type.dtype != leader->from->type.dtype)
         return false;
     int place = position_of(at, m), last = place > g->last ? place : g->last;
     return (m->unit || g->bytes + bytes_of(at->s, m) <= BUCKET_BYTES) &&
@@ -315,13 +315,13 @@ static const char *reduce_why(const Storage *s, const Move *m)
 
 static void emit_reduce(Storage *s, const Group *g)
 {
-    const Move *lead = g->move[0];
-    Attr attr[MAX_ATTRS] = {{.i = lead->axes}};
-    if (lead->kind == OP_reduce_scatter)
-        attr[1].s = lead->group;
+    const Move *leader = g->move[0];
+    Attr attr[MAX_ATTRS] = {{.i = leader->axes}};
+    if (leader->kind == OP_reduce_scatter)
+        attr[1].s = leader->group;
     Op *op = storage_emit(s, g->move, g->n,
-                          g->after ? g->after->next : lead->region->first,
-                          attr, reduce_why(s, lead));
+                          g->after ? g->after->next : leader->region->first,
+                          attr, reduce_why(s, leader));
     if (g->after)
         op->loc = g->after->loc;
 }
@@ -375,7 +375,7 @@ static bool reads_gradient(const Op *op)
 
 /* Moves finish_grad ops after the last gradient, so that no gradient must be
  * reduced before others of its group. */
-static void finish_late(Program *p)
+static void finish_after_gradients(Program *p)
 {
     Op *reader = p->step->first;
     while (reader && !reads_gradient(reader))
@@ -391,12 +391,12 @@ static void finish_late(Program *p)
 void storage_reduce(Storage *s)
 {
     Program *p = s->p;
-    bool turns = p->mesh.ntime > 0;
-    for (Op *op = p->step->first; op && !turns; op = op->next)
+    bool in_loop = p->mesh.ntime > 0;
+    for (Op *op = p->step->first; op && !in_loop; op = op->next)
         if (op->kind == OP_finish_grad && op->arg[0]->def)
             split_sum(p, op->arg[0]->def);
     simplify_buckets(p, p->step);
-    finish_late(p);
+    finish_after_gradients(p);
     s->uses = uses_find(p);
     for (Op *op = p->step->first; op; op = op->next) {
         if (op->kind != OP_finish_grad)
@@ -404,7 +404,7 @@ void storage_reduce(Storage *s)
         Grad g = grad_of(s, op);
         if (sharding_unit(p, op_param(op)))
             op->arg[0] = scatter(&g, op->arg[0]);
-        if (!turns)
+        if (!in_loop)
             sink_sum(&g, &op->arg[0]);
     }
     emit_reduces(s, OP_reduce_scatter);

@@ -179,16 +179,16 @@ static void rewrite(Program *p, Op *op, const Form *from, const Form *to,
         arg[i] = ir_transpose(&b, arg[i],
                               permutation(from->tensor[i].letter,
                                           to->tensor[i].letter));
-        arg[i]->def->again = op->again;
+        arg[i]->def->recomputed = op->recomputed;
     }
     Value *made = ir_einsum(&b, spec_of(p->arena, to), out->type.dtype, arg[0],
                             arg[1]);
-    made->def->again = op->again;
+    made->def->recomputed = op->recomputed;
     if (mask >> RESULT & 1) {
         made = ir_transpose(&b, made,
                             permutation(to->tensor[RESULT].letter,
                                         from->tensor[RESULT].letter));
-        made->def->again = op->again;
+        made->def->recomputed = op->recomputed;
     }
     memcpy(made->why, out->why, sizeof made->why);
     ir_swap_names(made, out);

@@ -120,7 +120,7 @@ static void join_nodes(AxisSolver *s, int x, int y)
 static bool unify(AxisSolver *s, const int *a, int na, const int *b, int nb)
 {
     int x[MAX_LEAVES], y[MAX_LEAVES], nx, ny;
-again:
+retry:
     if (!list_leaves(s, a, na, x, &nx) || !list_leaves(s, b, nb, y, &ny))
         return false;
     while (nx > 0 && ny > 0) {
@@ -135,7 +135,7 @@ again:
         if (!split(s, size_i > size_j ? i : j,
                    size_i > size_j ? size_j : size_i))
             return false;
-        goto again;
+        goto retry;
     }
     return nx == 0 && ny == 0;
 }

@@ -86,7 +86,7 @@ static bool is_kernel(Fuser *f, const Expression *e, int reader)
 
 /* The groups that read v, without its own; -1: one is not a kernel. */
 static int reading_groups(const Fuser *f, const Value *v, int own, int *readers,
-                          int room)
+                          int capacity)
 {
     int n = 0;
     const OpList *users = &f->users[v->id];
@@ -96,7 +96,7 @@ static int reading_groups(const Fuser *f, const Value *v, int own, int *readers,
             k++;
         if (g == own || k < n)
             continue;
-        if (n == room || !f->group[g].open)
+        if (n == capacity || !f->group[g].open)
             return -1;
         readers[n++] = g;
     }

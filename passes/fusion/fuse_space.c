@@ -262,7 +262,7 @@ static void mark_dependents(const Space *s, int r, bool *from)
 
 /* Whether a dependent op has the axes that were reduced, so that the row must
  * be traversed a second time. */
-static bool used_again(const Space *s, int r, bool *scratch)
+static bool is_reused(const Space *s, int r, bool *scratch)
 {
     mark_dependents(s, r, scratch);
     for (int i = r + 1; i < s->nops; i++)
@@ -271,26 +271,26 @@ static bool used_again(const Space *s, int r, bool *scratch)
     return false;
 }
 
-static const char *choose_columns(Space *s, bool *scratch, bool *again)
+static const char *choose_columns(Space *s, bool *scratch, bool *reused)
 {
     uint32_t columns = 0;
-    *again = false;
+    *reused = false;
     for (int r = 0; r < s->nops; r++) {
-        if (!s->op[r].reduced || !used_again(s, r, scratch))
+        if (!s->op[r].reduced || !is_reused(s, r, scratch))
             continue;
-        if (*again && columns != s->op[r].reduced)
+        if (*reused && columns != s->op[r].reduced)
             return "rows are reduced over different axes";
         columns = s->op[r].reduced;
-        *again = true;
+        *reused = true;
     }
     int last = s->naxes - 1;
     if (last >= 0 && last == s->pair && last > 0)
         last--;
     uint32_t inner = last >= 0 ? 1u << last : 0;
     uint32_t pair = s->pair >= 0 ? 1u << s->pair : 0;
-    if (*again && (columns & (inner | pair)) != (inner | pair))
+    if (*reused && (columns & (inner | pair)) != (inner | pair))
         return "a row reduction over outer axes is used again";
-    s->column = *again ? columns : inner | pair;
+    s->column = *reused ? columns : inner | pair;
     return NULL;
 }
 
@@ -409,9 +409,9 @@ static void add_block_strides(Space *s, int at, int64_t size)
 
 enum { LEAST_BLOCKS = 4 };
 
-static bool wants_blocks(const Space *s, bool again)
+static bool wants_blocks(const Space *s, bool reused)
 {
-    if (again || s->pair >= 0 || !s->column || s->naxes == SPACE_AXES)
+    if (reused || s->pair >= 0 || !s->column || s->naxes == SPACE_AXES)
         return false;
     int64_t rows = 1, columns = s->size[s->naxes - 1];
     for (int a = 0; a + 1 < s->naxes; a++)
@@ -465,7 +465,7 @@ const char *space_build(Arena *a, const Program *p, int nops, Op *const *ops,
     *s = (Space){.nops = nops, .nvalues = solver.value.n, .block = -1};
     s->op = NEW_ARRAY(a, SpaceOp, nops + 1);
     s->value = NEW_ARRAY(a, SpaceValue, s->nvalues + 1);
-    bool *scratch = NEW_ARRAY(a, bool, nops + 1), again;
+    bool *scratch = NEW_ARRAY(a, bool, nops + 1), reused;
     for (int i = 0; i < nops; i++) {
         s->op[i].op = ops[i];
         s->op[i].stored = stored[i];
@@ -477,9 +477,9 @@ const char *space_build(Arena *a, const Program *p, int nops, Op *const *ops,
     join_axes(s);
     set_strides(s);
     set_reduced(s);
-    if ((fault = choose_columns(s, scratch, &again)))
+    if ((fault = choose_columns(s, scratch, &reused)))
         return fault;
-    if (wants_blocks(s, again))
+    if (wants_blocks(s, reused))
         cut_columns(s);
     if ((fault = classify(s)) || (fault = find_epilogue(s, scratch)))
         return fault;

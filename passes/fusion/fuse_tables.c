@@ -15,10 +15,10 @@ void fuse_add_user(Fuser *f, const Value *v, Op *user)
         vec_push(f->arena, users, user);
 }
 
-static void *grown(FuseTables *t, const void *at, uint32_t n, uint32_t room,
+static void *grown(FuseTables *t, const void *at, uint32_t n, uint32_t capacity,
                    size_t size)
 {
-    void *to = arena_alloc(t->arena, room * size);
+    void *to = arena_alloc(t->arena, capacity * size);
     if (n)
         memcpy(to, at, n * size);
     return to;

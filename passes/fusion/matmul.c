@@ -62,7 +62,7 @@ Op *epilogue_make(Readers *r, Program *p, const TargetInfo *t,
     const char *hints[] = {einsum->out[0]->name, einsum->out[0]->name};
     Op *op = ir_op_typed(&b, kind, nargs, args, attr, op_info(kind)->nouts,
                          types, hints);
-    op->again = einsum->again;
+    op->recomputed = einsum->recomputed;
     if (t->multiplies(p, op) && is_placed_so(p, op)) {
         readers_enter(r, op);
         return op;

@@ -150,10 +150,10 @@ static int64_t pack(Placed *placed, Block **order, int n, int64_t base,
  * within 1/CLOSE, and restarts with longer climbs unless it is within
  * 1/FAIR. */
 enum { NEAR = 1000, CLOSE = 100, FAIR = 50 };
-/* CLIMB_PAIRS, CLIMB_TURNS: limits of one climb: pairs of blocks to compare
+/* CLIMB_PAIRS, CLIMB_STEPS: limits of one climb: pairs of blocks to compare
  * (about 50 ms), and moves. RESTARTS: the number of further climbs, and then of
  * further climbs with LONGER times as many moves. */
-enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000, RESTARTS = 16, LONGER = 5 };
+enum { CLIMB_PAIRS = 40000000, CLIMB_STEPS = 4000, RESTARTS = 16, LONGER = 5 };
 
 /* The state of the search and its best result. */
 typedef struct Search {
@@ -181,18 +181,18 @@ static uint32_t random_below(uint32_t *state, int below)
 
 /* The position in the order of a block that ends at the peak; one of several is
  * chosen at random. */
-static int turn_at_top(Block *const *order, int n, int64_t peak,
-                       uint32_t *state)
+static int index_at_top(Block *const *order, int n, int64_t peak,
+                        uint32_t *state)
 {
-    int turn = 0, seen = 0;
+    int index = 0, seen = 0;
     for (int i = 0; i < n; i++)
         if (order[i]->offset + order[i]->bytes == peak &&
             random_below(state, ++seen) == 0)
-            turn = i;
-    return turn;
+            index = i;
+    return index;
 }
 
-static void move_turn(Block **order, int from, int to)
+static void move_in_order(Block **order, int from, int to)
 {
     Block *b = order[from];
     int step = from < to ? 1 : -1;
@@ -203,10 +203,10 @@ static void move_turn(Block **order, int from, int to)
 
 /* The number of moves; 0 for thousands of blocks, which get sorted orders
  * only. */
-static int64_t climb_turns(const Search *s)
+static int64_t climb_steps(const Search *s)
 {
-    int64_t turns = CLIMB_PAIRS / ((int64_t)s->n * s->n + 1);
-    return turns < CLIMB_TURNS ? turns : CLIMB_TURNS;
+    int64_t steps = CLIMB_PAIRS / ((int64_t)s->n * s->n + 1);
+    return steps < CLIMB_STEPS ? steps : CLIMB_STEPS;
 }
 
 static void save_offsets(Search *s)
@@ -215,24 +215,24 @@ static void save_offsets(Search *s)
         s->offset[i] = s->order[i]->offset;
 }
 
-/* Improves s->order, which is packed with this peak, by climb_turns x `longer`
+/* Improves s->order, which is packed with this peak, by climb_steps x `longer`
  * moves at most; returns the new peak. */
 static int64_t climb(Search *s, int64_t peak, int longer)
 {
-    int64_t turns = climb_turns(s) * longer;
+    int64_t steps = climb_steps(s) * longer;
     save_offsets(s);
-    while (turns-- > 0 && !is_within(peak, s->bound, NEAR)) {
-        int from = turn_at_top(s->order, s->n, peak, &s->state);
+    while (steps-- > 0 && !is_within(peak, s->bound, NEAR)) {
+        int from = index_at_top(s->order, s->n, peak, &s->state);
         if (from == 0)
             break;
         int to = (int)random_below(&s->state, from);
-        move_turn(s->order, from, to);
+        move_in_order(s->order, from, to);
         int64_t after = pack(&s->placed, s->order, s->n, s->base, peak);
         if (after <= peak) {
             peak = after;
             save_offsets(s);
         } else {
-            move_turn(s->order, to, from);
+            move_in_order(s->order, to, from);
             for (int i = 0; i < s->n; i++)
                 s->order[i]->offset = s->offset[i];
         }
@@ -294,7 +294,7 @@ static int64_t pack_sorted(Search *s, Compare *compare)
  * the lower bound. */
 static void restart(Search *s, int part, int longer)
 {
-    int restarts = climb_turns(s) > 0 ? RESTARTS : 0;
+    int restarts = climb_steps(s) > 0 ? RESTARTS : 0;
     for (int k = 0; k < restarts && !is_within(s->best, s->bound, part); k++) {
         int64_t peak = pack_sorted(s, orders[k % ORDERS]);
         keep_better(s, climb(s, peak, longer));

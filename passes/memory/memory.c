@@ -47,7 +47,7 @@ static void bind(Memory *m, Value *v, Place at)
 
 /* The address of a parameter's shard that stays gathered: the rank's run in
  * each full layer. */
-static Place kept_place(const Memory *m, const Type *t)
+static Place resident_place(const Memory *m, const Type *t)
 {
     const Mesh *mesh = &m->p->mesh;
     Place at = {.run = type_flat_run(t, mesh) * dtype_size(t->dtype),
@@ -82,8 +82,8 @@ static Place place_param(Memory *m, const Param *pm)
     Place at = {0};
     MemoryClass class = memory_class_of_param(pm);
     int64_t bytes = type_local_bytes(&pm->type, &m->p->mesh);
-    if (pm->kept) {
-        at = kept_place(m, &pm->type);
+    if (pm->resident) {
+        at = resident_place(m, &pm->type);
         bytes = type_layers(&pm->type) * at.row;
     }
     at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
@@ -199,9 +199,10 @@ static void place_region(Memory *m, Region *r)
         } else if (op->kind == OP_all_gather && op_prefetch(op) > 0 &&
                    r->owner) {
             memory_place_prefetched(m, op);
-        } else if (m->ahead.gather[op->id] == op) {
-            memory_place_slots(m, op->out[0], issue_fetch_slots(&m->ahead, op));
-        } else if (m->ahead.gather[op->id]) {
+        } else if (m->prefetch.gather[op->id] == op) {
+            memory_place_slots(m, op->out[0],
+                               issue_fetch_slots(&m->prefetch, op));
+        } else if (m->prefetch.gather[op->id]) {
             memory_place_feeder(m, op);
         } else if (op->kind != OP_param) {
             for (int i = 0; i < op->nouts; i++)
@@ -217,7 +218,7 @@ static void hold_block(Memory *m, int block, Awaited until)
 {
     if (block < 0)
         return;
-    int first = until.turns ? m->live.begin[until.turns->id] : until.time;
+    int first = until.loop ? m->live.begin[until.loop->id] : until.time;
     memory_extend(m, block, first, until.time);
 }
 
@@ -234,7 +235,7 @@ static void hold_memory(Memory *m, Op *op)
      * memory is free after the store: later copies run on the same stream. */
     if (op->stream == STREAM_COMPUTE || op->stream == STREAM_HOST)
         return;
-    Awaited until = memory_awaited(m->p, &m->live, &m->ahead, op);
+    Awaited until = memory_awaited(m->p, &m->live, &m->prefetch, op);
     for (int i = 0; i < op->nargs; i++)
         hold(m, op->arg[i], until);
     for (int i = 0; i < op->nouts; i++)
@@ -309,7 +310,7 @@ void pass_memory(Program *p, const TargetInfo *t)
 {
     Memory m = {.p = p, .t = t, .plan = NEW(p->arena, MemoryPlan)};
     live_analyse(p, &m.live);
-    m.ahead = issue_ahead(p, t);
+    m.prefetch = issue_prefetches(p, t);
     m.bound = NEW_ARRAY(p->arena, Place, p->nvalues);
     m.is_bound = NEW_ARRAY(p->arena, bool, p->nvalues);
     m.class = memory_classes(p);
@@ -324,10 +325,11 @@ void pass_memory(Program *p, const TargetInfo *t)
     if (t->streams > 1)
         for_ops(op, p->step)
             hold_memory(&m, op);
-    memory_hold_leads(p, &m.live, &m.ahead, m.plan, m.block.at, m.block.n);
+    memory_extend_hoists(p, &m.live, &m.prefetch, m.plan, m.block.at,
+                         m.block.n);
     sum_up(&m);
     for_ops(op, p->step)
         set_in_place(&m, op);
     if (t->streams > 1)
-        issue_order(p, &m.ahead);
+        issue_order(p, &m.prefetch);
 }

@@ -19,7 +19,7 @@ typedef struct Memory {
     Program *p;
     const TargetInfo *t;
     Liveness live;
-    Ahead ahead;
+    Prefetches prefetch;
     MemoryPlan *plan;
     VEC(Block) block;
     Place *bound;      /* by value id: where its producer must write it */
@@ -62,19 +62,21 @@ void memory_place_workspace(Memory *m, Op *op);
 /* The time from which compute has waited for what x accesses on its stream. */
 typedef struct Awaited {
     int time;
-    const Op *turns; /* the outermost loop whose next iterations begin before
-                      * that time; NULL: none */
+    const Op *loop; /* the outermost loop whose next iterations begin before
+                     * that time; NULL: none */
 } Awaited;
 Awaited memory_awaited(const Program *p, const Liveness *live,
-                       const Ahead *ahead, const Op *x);
+                       const Prefetches *prefetch, const Op *x);
 
-/* ---- memory_lead.c ------------------------------------------------------- */
+/* ---- memory_hoist.c -------------------------------------------------------
+ */
 
 /* Extends the live ranges of hoisted gathers to their issue points, and issues
  * those later for which the plan's lower bound would rise. `block` has the
  * blocks, `plan` the assignment of values to them. */
-void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
-                       const MemoryPlan *plan, Block *block, int nblocks);
+void memory_extend_hoists(const Program *p, const Liveness *live,
+                          Prefetches *prefetch, const MemoryPlan *plan,
+                          Block *block, int nblocks);
 
 /* ---- memory_class.c ------------------------------------------------------ */
 

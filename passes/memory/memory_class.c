@@ -32,7 +32,7 @@ static void mark_grad(Classes *m, Value *v)
         mark_grad(m, def->body->yield[v->index]);
         if (v->index < def->ncarry) /* a sum over microbatches */
             mark_grad(m, def->arg[v->index]);
-    } else if (op_is_collective(def->kind) || def->kind == OP_take_part) {
+    } else if (op_is_collective(def->kind) || def->kind == OP_local_slice) {
         mark_grad(m, def->arg[v->index]);
     }
 }

@@ -96,7 +96,7 @@ static bool goes_on_elsewhere(const Memory *m, const Value *v)
     for (const Op *op = v->def->next; op; op = op->next)
         if (m->live.begin[op->id] == m->live.last_use[v->id])
             return (op->stream == STREAM_DATA || op->kind == OP_store) &&
-                   memory_awaited(m->p, &m->live, &m->ahead, op).turns;
+                   memory_awaited(m->p, &m->live, &m->prefetch, op).loop;
     return false;
 }
 
@@ -112,9 +112,8 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
     for (int i = 0; i < op->nargs; i++) {
         const Value *root = value_root(op->arg[i]);
         const Place *at = value_place(op->arg[i]);
-        if (!root->def || m->ahead.gather[root->def->id] != root->def ||
-            root->def->kind != OP_fetch ||
-            m->live.last_use[root->id] != time ||
+        if (!root->def || m->prefetch.gather[root->def->id] != root->def ||
+            root->def->kind != OP_fetch || m->live.last_use[root->id] != time ||
             memory_local_bytes(m, v) != memory_local_bytes(m, root) ||
             taken(op, out, at->block) || !may_take_over(m, op, out, root, i))
             continue;
@@ -171,9 +170,9 @@ void memory_place_prefetched(Memory *m, Op *op)
 
 void memory_place_feeder(Memory *m, const Op *op)
 {
-    int turns = m->ahead.turns[op->id];
+    int distance = m->prefetch.distance[op->id];
     for (int i = 0; i < op->nouts; i++)
-        memory_place_slots(m, op->out[i], turns > 1 ? turns : 1);
+        memory_place_slots(m, op->out[i], distance > 1 ? distance : 1);
 }
 
 void memory_place_workspace(Memory *m, Op *op)

@@ -21,7 +21,7 @@
 typedef struct Behind {
     const Program *p;
     const Liveness *live;
-    const Ahead *ahead;
+    const Prefetches *prefetch;
     const Op *x;
 } Behind;
 
@@ -39,9 +39,9 @@ static bool made_behind(const Behind *b, Value *v)
         return made_behind(b, def->body->yield[v->index]) ||
                (v->index < def->ncarry && made_behind(b, def->arg[v->index]));
     /* A hoisted op was issued in an earlier iteration, or before x. */
-    bool early = (b->ahead->gather[def->id] &&
-                  b->ahead->turns[def->id] > 0) ||
-                 (b->ahead->leads[def->id] && def != b->x);
+    bool early =
+        (b->prefetch->gather[def->id] && b->prefetch->distance[def->id] > 0) ||
+        (b->prefetch->hoisted[def->id] && def != b->x);
     return def->stream == b->x->stream && !early &&
            b->live->begin[def->id] >= b->live->begin[b->x->id];
 }
@@ -66,13 +66,13 @@ static int first_read_time(const Behind *b, const Op *from)
 }
 
 Awaited memory_awaited(const Program *p, const Liveness *live,
-                       const Ahead *ahead, const Op *x)
+                       const Prefetches *prefetch, const Op *x)
 {
-    Behind b = {.p = p, .live = live, .ahead = ahead, .x = x};
+    Behind b = {.p = p, .live = live, .prefetch = prefetch, .x = x};
     Awaited a = {.time = live->end - 1};
-    if (ahead->gather[x->id] && ahead->turns[x->id] > 0) {
-        a.turns = x->region->owner; /* the last iterations issue none */
-        a.time = live->finish[a.turns->id];
+    if (prefetch->gather[x->id] && prefetch->distance[x->id] > 0) {
+        a.loop = x->region->owner; /* the last iterations issue none */
+        a.time = live->finish[a.loop->id];
         return a;
     }
     for (const Op *op = x; op; op = op->region->owner) {
@@ -82,7 +82,7 @@ Awaited memory_awaited(const Program *p, const Liveness *live,
             return a;
         }
         if (op->region->owner)
-            a.turns = op->region->owner;
+            a.loop = op->region->owner;
     }
     return a;
 }

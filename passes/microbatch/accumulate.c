@@ -28,13 +28,13 @@
  */
 #include <string.h>
 
+#include "passes/microbatch/loop_axis.h"
 #include "passes/pass.h"
 #include "passes/simplify/simplify.h"
-#include "passes/microbatch/turns.h"
 
 /* ---- errors -------------------------------------------------------------- */
 
-static void refuse(const Turns *t, const Op *op, const char *what)
+static void refuse(const LoopAxis *t, const Op *op, const char *what)
 {
     Program *p = t->p;
     diag_error(p->diag, op->loc,
@@ -46,13 +46,13 @@ static void refuse(const Turns *t, const Op *op, const char *what)
                        "needs from its own rows or from inputs");
 }
 
-static bool check_region(const Turns *t, const Region *r)
+static bool check_region(const LoopAxis *t, const Region *r)
 {
     bool fine = true;
     for (const Op *op = r->first; op; op = op->next) {
         if (op->body)
             fine &= check_region(t, op->body);
-        if (!turns_over(op, t->axis) || op->kind == OP_take_share)
+        if (!loop_axis_converts(op, t->axis) || op->kind == OP_mask_to_partial)
             continue;
         bool total = op->kind == OP_all_reduce && r == t->r;
         for (int i = 0; total && i < op->nargs; i++)
@@ -69,13 +69,13 @@ static bool check_region(const Turns *t, const Region *r)
 
 /* Replaces masks to partial over the microbatch axis: of a value that is the
  * same in all iterations, each iteration adds 1/n. */
-static void share_evenly(Turns *t, Region *r)
+static void share_evenly(LoopAxis *t, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
         if (op->body)
             share_evenly(t, op->body);
-        if (op->kind != OP_take_share || !turns_over(op, t->axis))
+        if (op->kind != OP_mask_to_partial || !loop_axis_converts(op, t->axis))
             continue;
         Attr attr[MAX_ATTRS] = {{.f = 1.0 / (double)t->n}};
         Build b = ir_build_at(t->p, op, op);
@@ -87,13 +87,13 @@ static void share_evenly(Turns *t, Region *r)
     }
 }
 
-static bool is_total(const Turns *t, const Op *op)
+static bool is_total(const LoopAxis *t, const Op *op)
 {
-    return op->kind == OP_all_reduce && turns_over(op, t->axis);
+    return op->kind == OP_all_reduce && loop_axis_converts(op, t->axis);
 }
 
 /* Adds a collective for n members of a grouped collective. */
-static void take_members(Turns *t, Op *op, const int *member, int n)
+static void take_members(LoopAxis *t, Op *op, const int *member, int n)
 {
     Build b = ir_build_at(t->p, op, op);
     Value **arg = NEW_ARRAY(t->p->arena, Value *, n);
@@ -115,7 +115,7 @@ static void take_members(Turns *t, Op *op, const int *member, int n)
 }
 
 /* Each member gets its own all-reduce: they may belong to different loops. */
-static void split_total(Turns *t, Op *op)
+static void split_total(LoopAxis *t, Op *op)
 {
     for (int i = 0; i < op->nargs; i++)
         take_members(t, op, &i, 1);
@@ -125,13 +125,13 @@ static void split_total(Turns *t, Op *op)
 /* Splits a grouped collective into loop-invariant members and the others. An
  * invariant member may depend on a total, as a gradient that is summed up
  * before it is reduce-scattered with its unit, and must run after the loop. */
-static void split_collective(Turns *t, Op *op)
+static void split_collective(LoopAxis *t, Op *op)
 {
     int *same = NEW_ARRAY(t->p->arena, int, op->nargs);
     int *differs = NEW_ARRAY(t->p->arena, int, op->nargs);
     int nsame = 0, ndiffers = 0;
     for (int i = 0; i < op->nargs; i++)
-        if (turns_differs(op->arg[i], t->axis))
+        if (loop_axis_varies(op->arg[i], t->axis))
             differs[ndiffers++] = i;
         else
             same[nsame++] = i;
@@ -148,7 +148,7 @@ static bool is_group(const Op *op)
            op->nargs == op->nouts;
 }
 
-static void split_groups(Turns *t)
+static void split_groups(LoopAxis *t)
 {
     for (Op *op = t->r->first, *next; op; op = next) {
         next = op->next;
@@ -166,22 +166,23 @@ static bool stands_outside(const Op *op)
     return op->kind == OP_input || op->kind == OP_base;
 }
 
-static void find_inside(Turns *t)
+static void find_inside(LoopAxis *t)
 {
     t->nops = t->p->nops;
     t->inside = NEW_ARRAY(t->p->arena, bool, t->nops);
     for (const Op *op = t->r->first; op; op = op->next)
-        t->inside[op->id] = !turns_over(op, t->axis) && !stands_outside(op) &&
-                            turns_touch(op, t->axis);
+        t->inside[op->id] = !loop_axis_converts(op, t->axis) &&
+                            !stands_outside(op) &&
+                            loop_axis_touches(op, t->axis);
 }
 
 /* Whether an op of the loop reads the total. */
-static bool is_read_inside(const Turns *t, const Op *total)
+static bool is_read_inside(const LoopAxis *t, const Op *total)
 {
     bool *depends = NEW_ARRAY(t->p->arena, bool, t->p->nvalues);
-    turns_mark_users(t->r, total->out[0], depends);
+    loop_axis_mark_users(t->r, total->out[0], depends);
     for (const Op *op = total->next; op; op = op->next)
-        if (t->inside[op->id] && turns_reads_any(op, depends))
+        if (t->inside[op->id] && loop_axis_reads_any(op, depends))
             return true;
     return false;
 }
@@ -204,7 +205,7 @@ static bool mark_sources(const Op *op, bool *source)
 }
 
 /* Builds a loop for one total, from clones of the ops that compute it. */
-static void total_first(Turns *t, Op *total)
+static void total_first(LoopAxis *t, Op *total)
 {
     Program *p = t->p;
     bool *source = NEW_ARRAY(p->arena, bool, p->nops);
@@ -214,7 +215,7 @@ static void total_first(Turns *t, Op *total)
         return;
     }
     Value **map = NEW_ARRAY(p->arena, Value *, p->nvalues);
-    Turns own = *t;
+    LoopAxis own = *t;
     VEC(Op *) made = {0};
     for (Op *op = t->r->first; op != total; op = op->next) {
         if (!source[op->id] || !t->inside[op->id])
@@ -232,10 +233,10 @@ static void total_first(Turns *t, Op *total)
         own.inside[made.at[i]->id] = true;
     own.total = (OpVec){0};
     vec_push(p->arena, &own.total, total);
-    turns_make_loop(&own);
+    loop_axis_make_loop(&own);
 }
 
-static void make_loops(Turns *t)
+static void make_loops(LoopAxis *t)
 {
     find_inside(t);
     for (Op *op = t->r->first, *next; op; op = next) {
@@ -250,17 +251,17 @@ static void make_loops(Turns *t)
     for (Op *op = t->r->first; op; op = op->next)
         if (is_total(t, op))
             vec_push(t->p->arena, &t->total, op);
-    turns_sink(t);
-    turns_make_loop(t);
+    loop_axis_sink(t);
+    loop_axis_make_loop(t);
 }
 
 /* Stores inputs that no op reads like the others: stacked by microbatch. */
-static void stack_inputs(const Turns *t)
+static void stack_inputs(const LoopAxis *t)
 {
     for (int i = 0; i < t->p->input.n; i++) {
         Input *in = &t->p->input.at[i];
         if (in->type.place.ax[t->axis].kind == AX_S)
-            in->type = turns_stack(t, in->type);
+            in->type = loop_axis_stack(t, in->type);
         if (in->value)
             in->value->type = in->type;
     }
@@ -271,8 +272,11 @@ void pass_accumulate(Program *p, const TargetInfo *target)
     (void)target;
     if (p->mesh.ntime == 0)
         return;
-    Turns t = {.p = p, .r = p->step, .axis = p->mesh.n - 1, .path = "",
-               .loc = p->train.loc};
+    LoopAxis t = {.p = p,
+                  .r = p->step,
+                  .axis = p->mesh.n - 1,
+                  .path = "",
+                  .loc = p->train.loc};
     t.n = p->mesh.size[t.axis];
     if (!check_region(&t, p->step))
         return;

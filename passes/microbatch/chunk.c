@@ -27,7 +27,7 @@
  * All chunks have equal size: whole sequences or, where a sequence is longer
  * than a chunk, parts of each sequence in an inner loop. During this pass the
  * chunks are a loop axis of the mesh: the types say how a value is split into
- * chunks, and turns.c builds the loop from them.
+ * chunks, and loop_axis.c builds the loop from them.
  */
 #include <string.h>
 
@@ -150,12 +150,16 @@ static bool cut_dim(Chunk *c, int dim, int64_t n)
     m->name[m->n] = "chunk";
     m->size[m->n++] = n;
     m->ntime++;
-    own.t = (Turns){.p = p, .r = c->t.r, .axis = m->n - 1, .n = n,
-                    .path = c->head->path, .loc = c->head->loc};
+    own.t = (LoopAxis){.p = p,
+                       .r = c->t.r,
+                       .axis = m->n - 1,
+                       .n = n,
+                       .path = c->head->path,
+                       .loc = c->head->loc};
     own.dim = dim;
     bool fine = chunk_split(&own);
     if (fine)
-        turns_make_loop(&own.t);
+        loop_axis_make_loop(&own.t);
     m->n--;
     m->ntime--;
     c->t.r = c->head->region;
@@ -182,6 +186,6 @@ void pass_chunk(Program *p, const TargetInfo *t)
     chunk_share(&c);
     if (!cut_dim(&c, 0, n.rows) || !cut_dim(&c, 1, n.parts))
         return;
-    turns_continue(p, p->step);
+    loop_axis_continue(p, p->step);
     ir_eliminate_dead(p);
 }

@@ -8,10 +8,10 @@
 #define PARC_PASSES_MICROBATCH_CHUNK_H
 
 #include "ir/rules.h"
-#include "passes/microbatch/turns.h"
+#include "passes/microbatch/loop_axis.h"
 
 typedef struct Chunk {
-    Turns t;         /* chunk_split fills `inside`, `total` and `gather` */
+    LoopAxis t;      /* chunk_split fills `inside`, `total` and `gather` */
     Op *head;        /* the contraction that makes the logits */
     int operand;     /* index of the head's operand that has the tokens */
     int dim;         /* the dim of the logits that chunks split */

@@ -64,7 +64,7 @@ static Value *find_original(Chunk *c, Value *v)
 {
     Op *op = v->def;
     if (!op || op->phase != PH_BACKWARD || op->body || op->nargs == 0 ||
-        !(op->again || op->kind == OP_all_gather))
+        !(op->recomputed || op->kind == OP_all_gather))
         return v;
     for (Op *o = v->region->first; o != op; o = o->next) {
         if (o->kind != op->kind || o->phase != PH_FORWARD ||
@@ -99,9 +99,9 @@ void chunk_share(Chunk *c)
     bool *depends = NEW_ARRAY(c->t.p->arena, bool, c->t.p->nvalues);
     c->original = NEW_ARRAY(c->t.p->arena, Value *, c->t.p->nvalues);
     share_logits(c);
-    turns_mark_users(c->t.r, c->head->out[0], depends);
+    loop_axis_mark_users(c->t.r, c->head->out[0], depends);
     for (Op *op = c->head->next; op; op = op->next)
-        if (op_is_einsum(op->kind) && turns_reads_any(op, depends))
+        if (op_is_einsum(op->kind) && loop_axis_reads_any(op, depends))
             for (int i = 0; i < op->nargs; i++)
                 op->arg[i] = original(c, op->arg[i]);
     ir_eliminate_dead(c->t.p);

@@ -119,7 +119,7 @@ static void leave_for_others(Chunk *c, Value *v, bool all)
     for (Op *op = v->def->next; op; op = op->next)
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v || (!all && is_inside(c, op)) ||
-                turns_over(op, c->t.axis))
+                loop_axis_converts(op, c->t.axis))
                 continue;
             whole = whole ? whole : gather_chunks(c, v);
             op->arg[i] = whole;
@@ -171,7 +171,7 @@ static bool follow_conversion(Chunk *c, Op *op)
 static bool follow_split(Chunk *c, Op *op)
 {
     int i = op == c->head ? c->operand : first_split(c, op);
-    if (i < 0 || op->body || turns_over(op, c->t.axis))
+    if (i < 0 || op->body || loop_axis_converts(op, c->t.axis))
         return true;
     if (op_is_conversion(op->kind)) {
         follow_conversion(c, op);
@@ -295,13 +295,13 @@ static Value *part_of(Chunk *c, Value *v, int dim)
     Op *first = v->def ? v->def->next : v->region->first;
     Type t = v->type;
     for (Op *op = first; op; op = op->next)
-        if (op->kind == OP_take_part && turns_over(op, c->t.axis) &&
+        if (op->kind == OP_local_slice && loop_axis_converts(op, c->t.axis) &&
             op->arg[0] == v && place_of(c, op->out[0])->dim == dim)
             return op->out[0];
     Build b = {.p = p, .region = v->region, .before = first,
                .phase = PH_FORWARD, .loc = v->loc, .path = c->head->path};
     Attr attr[MAX_ATTRS] = {{.i = (int64_t)1 << c->t.axis}};
-    Op *op = ir_op_typed(&b, OP_take_part, 1, &v, attr, 1, &t, &v->name);
+    Op *op = ir_op_typed(&b, OP_local_slice, 1, &v, attr, 1, &t, &v->name);
     split_value(c, op->out[0], dim);
     memcpy(op->out[0]->why, v->why, sizeof v->why);
     return op->out[0];
@@ -325,11 +325,11 @@ static bool check_order(Chunk *c)
 {
     bool *depends = NEW_ARRAY(c->t.p->arena, bool, c->t.p->nvalues);
     for (int i = 0; i < c->t.total.n; i++)
-        turns_mark_users(c->t.r, c->t.total.at[i]->out[0], depends);
+        loop_axis_mark_users(c->t.r, c->t.total.at[i]->out[0], depends);
     for (int i = 0; i < c->t.gather.n; i++)
-        turns_mark_users(c->t.r, c->t.gather.at[i]->out[0], depends);
+        loop_axis_mark_users(c->t.r, c->t.gather.at[i]->out[0], depends);
     for (const Op *op = c->t.r->first; op; op = op->next)
-        if (is_inside(c, op) && turns_reads_any(op, depends))
+        if (is_inside(c, op) && loop_axis_reads_any(op, depends))
             return refuse(c, op, "the gradient of the logits depends on a "
                                  "total over all tokens here");
     return true;

@@ -84,8 +84,8 @@ static int64_t push_flow(FlowGraph *g, int node, int sink, int64_t most)
         int e = g->todo[node];
         FlowEdge *edge = &g->edge.at[e];
         if (edge->left > 0 && g->level[edge->to] == g->level[node] + 1) {
-            int64_t room = most - sent < edge->left ? most - sent : edge->left;
-            int64_t went = push_flow(g, edge->to, sink, room);
+            int64_t limit = most - sent < edge->left ? most - sent : edge->left;
+            int64_t went = push_flow(g, edge->to, sink, limit);
             edge->left -= went;
             g->edge.at[e ^ 1].left += went;
             sent += went;

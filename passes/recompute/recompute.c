@@ -12,7 +12,7 @@
  *           in modules that the plan's `checkpoint` names. There every op may
  *           be, loops and reductions included, so that only the module's inputs
  *           and the values of `keep=` are saved. Every recomputed op is marked
- *           `again`, except gathers of units
+ *           `recomputed`, except gathers of units
  *
  *   before
  *     %out, %ys, %zs = loop{n=4, reverse=false} : … {
@@ -32,14 +32,14 @@
  *     }
  *     %dh, %dw = loop{n=4, reverse=true} : … {
  *       stack %yi = %ys : f32[8, 64/tp]
- *       %z.2 = all_gather{axes={tp}, …} %yi : f32[8, 64] backward again
+ *       %z.2 = all_gather{axes={tp}, …} %yi : f32[8, 64] backward recomputed
  *       %dwi = einsum{…} %du, %z.2 : f32[64, 64] backward
  *
  * Loops and their backward loops are matched from outside in: a backward loop
  * is the loop of phase BACKWARD that reads stacks that a forward loop has made.
  * Corresponding values of the two bodies follow from the operands.
  * recompute_rules.c says what may be recomputed, recompute_cut.c chooses,
- * recompute_again.c rewrites the program.
+ * recompute_rewrite.c rewrites the program.
  */
 #include "passes/recompute/recompute.h"
 
@@ -106,15 +106,15 @@ static bool read_by_backward(const Pair *r, const Value *v)
 
 /* A unit that storage gathers once for both passes is available in both: its
  * gathered values correspond to themselves. */
-static void match_kept_gathers(Pair *r)
+static void match_saved_gathers(Pair *r)
 {
     for (Op *op = r->from->first; op != NULL; op = op->next) {
         if (!op_is_unit_gather(op) || op->phase != PH_FORWARD)
             continue;
-        bool kept = false;
-        for (int i = 0; i < op->nouts && !kept; i++)
-            kept = read_by_backward(r, op->out[i]);
-        for (int i = 0; i < op->nouts && kept; i++)
+        bool saved = false;
+        for (int i = 0; i < op->nouts && !saved; i++)
+            saved = read_by_backward(r, op->out[i]);
+        for (int i = 0; i < op->nouts && saved; i++)
             recompute_match(r, op->out[i], op->out[i]);
     }
 }
@@ -201,7 +201,7 @@ static void recompute_pair(Pair *r)
     if (r->outer != NULL)
         match_arguments(r);
     else
-        match_kept_gathers(r);
+        match_saved_gathers(r);
     match_twins(r);
     for (Op *op = r->to->first; op != NULL; op = op->next) {
         if (op->kind != OP_loop || op->phase != PH_BACKWARD)
@@ -220,7 +220,7 @@ static void recompute_pair(Pair *r)
     }
     find_needed(r);
     recompute_choose(r);
-    recompute_again(r);
+    recompute_rewrite(r);
 }
 
 void pass_recompute(Program *p, const TargetInfo *t)

@@ -23,7 +23,7 @@ struct Pair {
     ValueMap late;          /* forward value → its second recomputed value,
                              * for late readers */
     Values needed;          /* forward values that the backward region reads */
-    bool *again;            /* by id: needed, and recomputed instead of saved */
+    bool *recomputed;       /* by id: needed, and recomputed instead of saved */
     bool *making;           /* by id: recomputed: needed itself, or read by a
                              * recomputed op */
     bool *saved;            /* by id: saved */
@@ -56,11 +56,11 @@ bool recompute_available(const Pair *r, const Value *v);
 /* Whether the producer of v may be cloned into the backward pass. */
 bool recompute_clonable(const Pair *r, const Value *v);
 
-/* ---- recompute_cut.c, recompute_again.c ---- */
+/* ---- recompute_cut.c, recompute_rewrite.c ---- */
 
-/* Fills r->saved, r->again and r->making from r->needed. */
+/* Fills r->saved, r->recomputed and r->making from r->needed. */
 void recompute_choose(Pair *r);
 /* Rewrites the backward pass accordingly. */
-void recompute_again(Pair *r);
+void recompute_rewrite(Pair *r);
 
 #endif

@@ -35,8 +35,8 @@ static const Op *last_reader_in_phase(const Cut *c, const Value *v)
 }
 
 /* Whether v must be stored: a kernel other than its producer's reads it, or it
- * is read again by an op that depends on such a kernel. Values that depend on v
- * are marked `near`, or `far` if a kernel is between; the marks are unique
+ * is read again by an op that depends on such a kernel. Values that depend
+ * on v are marked `near`, or `far` if a kernel is between; the marks are unique
  * for each call. */
 static bool outlives_kernel(Cut *c, const Value *v)
 {
@@ -199,9 +199,9 @@ void recompute_choose(Pair *r)
         r->plain = false;
     }
     r->saved = min_cut(&c, &n);
-    r->again = NEW_ARRAY(p->arena, bool, p->nvalues);
+    r->recomputed = NEW_ARRAY(p->arena, bool, p->nvalues);
     r->making = NEW_ARRAY(p->arena, bool, p->nvalues);
     for (int i = 0; i < n; i++)
-        r->again[c.node.at[i]->id] = !r->saved[c.node.at[i]->id];
+        r->recomputed[c.node.at[i]->id] = !r->saved[c.node.at[i]->id];
     find_making(&c, n);
 }

@@ -78,7 +78,7 @@ static bool moves_over_tensor_axes(const Pair *r, const Op *op)
     return (axes & ~r->p->plan.tensor_axes) == 0;
 }
 
-static bool is_cheap_again(const Pair *r, const Op *op)
+static bool is_cheap_to_recompute(const Pair *r, const Op *op)
 {
     if (op->kind == OP_all_gather)
         return !op_is_unit_gather(op) && moves_over_tensor_axes(r, op);
@@ -93,7 +93,7 @@ static bool is_easy(const Pair *r, const Value *v, int stretch)
     if (op == NULL || stretch_of(r, op) != stretch || v->id >= r->nvalues)
         return true;
     if (r->easy[v->id] == UNKNOWN) {
-        bool easy = is_cheap_again(r, op);
+        bool easy = is_cheap_to_recompute(r, op);
         for (int i = 0; i < op->nargs && easy; i++)
             easy = is_easy(r, op->arg[i], stretch);
         r->easy[v->id] = easy ? YES : NO;
@@ -129,5 +129,5 @@ bool recompute_clonable(const Pair *r, const Value *v)
                (!leaves(r, v, stretch) || is_easy(r, v, stretch));
     /* A reduction reads a row to compute one number, which is saved. */
     bool reduces = op->kind == OP_sum || op->kind == OP_max;
-    return op->body == NULL && is_cheap_again(r, op) && !reduces;
+    return op->body == NULL && is_cheap_to_recompute(r, op) && !reduces;
 }

@@ -1,10 +1,10 @@
 /* issue.c: finds the ops that are issued earlier than in the program.
  *
- * The order of issue is that of the program, except for prefetched gathers: a gather with
- * prefetch distance p is issued where the unit p before its own begins, counted
- * over all iterations of its loop. That may be an earlier iteration, or before
- * the loop. Ops that make the gather's operands (casts of shards) are issued
- * with it.
+ * The order of issue is that of the program, except for prefetched gathers: a
+ * gather with prefetch distance p is issued where the unit p before its own
+ * begins, counted over all iterations of its loop. That may be an earlier
+ * iteration, or before the loop. Ops that make the gather's operands (casts of
+ * shards) are issued with it.
  *
  * before   %h.7 = loop{n=32, …} { …
  *            %w.2 = fused{name="w_cast"} %w … { … }
@@ -21,8 +21,8 @@
  *
  * Outside of loops `storage` has placed each gather after that of the unit
  * `prefetch` units earlier, but not across a loop, and reductions after the
- * last gradient. issue_lead.c hoists gathers across loops, issue_order.c applies
- * what both find.
+ * last gradient. issue_hoist.c hoists gathers across loops, issue_order.c
+ * applies what both find.
  */
 #include "passes/schedule/issue.h"
 
@@ -52,7 +52,7 @@ bool issue_is_silent(const Op *op)
 /* The ops that are issued with a gather: producers of its operands. */
 typedef struct Feeders {
     const Region *body;
-    const Ahead *ahead;
+    const Prefetches *prefetch;
     const Op *gather;
     VEC(const Op *) op;
     Arena *arena;
@@ -73,7 +73,7 @@ static bool find_feeders(Feeders *f, Value *v)
     Op *def = v->def;
     if (!def)
         return v->index >= f->body->owner->ncarry;
-    if (is_feeder(f, def) || f->ahead->gather[def->id] == def)
+    if (is_feeder(f, def) || f->prefetch->gather[def->id] == def)
         return true; /* a fetch is prefetched further on its own */
     if (def->kind == OP_param || def->phase == PH_INIT)
         return true;
@@ -144,13 +144,13 @@ int issue_unit(const Op *op, int *distance)
     return at;
 }
 
-static void look_at_fetches(const Region *r, Ahead *ahead)
+static void look_at_fetches(const Region *r, Prefetches *prefetch)
 {
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind != OP_fetch || !r->owner || op_prefetch(op) <= 0)
             continue;
-        ahead->gather[op->id] = op;
-        issue_unit(op, &ahead->turns[op->id]);
+        prefetch->gather[op->id] = op;
+        issue_unit(op, &prefetch->distance[op->id]);
     }
 }
 
@@ -158,11 +158,14 @@ static void look_at_fetches(const Region *r, Ahead *ahead)
  * loop if it has a prefetch distance, else as a candidate for hoisting across
  * loops. */
 static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
-                           Ahead *ahead)
+                           Prefetches *prefetch)
 {
-    bool turns = gather->region->owner && op_prefetch(gather) > 0;
-    Feeders f = {.body = gather->region, .ahead = ahead, .gather = gather,
-                 .arena = a, .uses = uses};
+    bool in_loop = gather->region->owner && op_prefetch(gather) > 0;
+    Feeders f = {.body = gather->region,
+                 .prefetch = prefetch,
+                 .gather = gather,
+                 .arena = a,
+                 .uses = uses};
     for (int i = 0; i < gather->nargs; i++)
         if (!find_feeders(&f, gather->arg[i]))
             return;
@@ -171,48 +174,48 @@ static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
     vec_push(a, &f.op, gather);
     for (int i = 0; i < f.op.n; i++) {
         uint32_t op = f.op.at[i]->id;
-        *(turns ? &ahead->gather[op] : &ahead->leads[op]) = gather;
-        if (turns)
-            issue_unit(gather, &ahead->turns[op]);
+        *(in_loop ? &prefetch->gather[op] : &prefetch->hoisted[op]) = gather;
+        if (in_loop)
+            issue_unit(gather, &prefetch->distance[op]);
     }
 }
 
 static void look_at_region(Arena *a, const Uses *uses, const Region *r,
-                           Ahead *ahead)
+                           Prefetches *prefetch)
 {
-    look_at_fetches(r, ahead);
+    look_at_fetches(r, prefetch);
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            look_at_region(a, uses, op->body, ahead);
+            look_at_region(a, uses, op->body, prefetch);
         if (op_is_unit_gather(op))
-            look_at_gather(a, uses, op, ahead);
+            look_at_gather(a, uses, op, prefetch);
     }
 }
 
-Ahead issue_ahead(const Program *p, const TargetInfo *t)
+Prefetches issue_prefetches(const Program *p, const TargetInfo *t)
 {
-    Ahead ahead = {.gather = NEW_ARRAY(p->arena, const Op *, p->nops),
-                   .turns = NEW_ARRAY(p->arena, int, p->nops),
-                   .leads = NEW_ARRAY(p->arena, const Op *, p->nops)};
+    Prefetches prefetch = {.gather = NEW_ARRAY(p->arena, const Op *, p->nops),
+                           .distance = NEW_ARRAY(p->arena, int, p->nops),
+                           .hoisted = NEW_ARRAY(p->arena, const Op *, p->nops)};
     if (t->streams < 2)
-        return ahead;
+        return prefetch;
     Uses uses = uses_find(p);
-    look_at_region(p->arena, &uses, p->step, &ahead);
-    issue_find_leads(p, t, &ahead);
-    return ahead;
+    look_at_region(p->arena, &uses, p->step, &prefetch);
+    issue_find_hoists(p, t, &prefetch);
+    return prefetch;
 }
 
-int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch)
+int64_t issue_fetch_slots(const Prefetches *prefetch, const Op *fetch)
 {
-    int64_t least = ahead->turns[fetch->id];
+    int64_t least = prefetch->distance[fetch->id];
     for (const Op *op = fetch->next; op; op = op->next)
         for (int i = 0; i < op->nargs; i++)
             if (value_root(op->arg[i]) == fetch->out[0] &&
-                !op_is_view(op->kind) && ahead->turns[op->id] < least)
-                least = ahead->turns[op->id];
-    int64_t slots = ahead->turns[fetch->id] - least + 1;
-    int64_t turns = loop_trips(fetch->region->owner);
-    return slots < turns ? slots : turns;
+                !op_is_view(op->kind) && prefetch->distance[op->id] < least)
+                least = prefetch->distance[op->id];
+    int64_t slots = prefetch->distance[fetch->id] - least + 1;
+    int64_t trips = loop_trips(fetch->region->owner);
+    return slots < trips ? slots : trips;
 }
 
 bool issue_reads(const Op *op, const Op *of)
@@ -225,7 +228,7 @@ bool issue_reads(const Op *op, const Op *of)
 
 int64_t issue_gather_slots(const Op *gather)
 {
-    int64_t ahead = op_prefetch(gather), units = 0, during = 0, seen = 0;
+    int64_t prefetch = op_prefetch(gather), units = 0, during = 0, seen = 0;
     for (const Op *op = gather->region->first; op; op = op->next)
         units += op_is_unit_gather(op);
     for (const Op *op = gather->next; op; op = op->next) {
@@ -233,5 +236,5 @@ int64_t issue_gather_slots(const Op *gather)
             during = seen;
         seen += op_is_unit_gather(op);
     }
-    return (ahead + during + units) / units;
+    return (prefetch + during + units) / units;
 }

@@ -14,7 +14,7 @@
 /* Where a gather is hoisted to. */
 typedef enum IssueKind {
     ISSUE_HERE,  /* in the current iteration */
-    ISSUE_FIRST, /* before its loop: for iteration `turns` */
+    ISSUE_FIRST, /* before its loop: for iteration `iteration` */
 } IssueKind;
 
 /* ---- issue.c ------------------------------------------------------------- */
@@ -22,43 +22,45 @@ typedef enum IssueKind {
 /* A gather that is hoisted across loops: one outside of loops, or that of a
  * loop's first iterations. It is issued before another op of the region; if
  * that op is a loop, in one of its last iterations. */
-typedef struct Lead {
+typedef struct Hoist {
     const Op *gather;
     IssueKind kind;    /* ISSUE_FIRST for a loop's first iterations; else
                         * ISSUE_HERE */
-    int turns;         /* ISSUE_FIRST: the iteration that it gathers for */
+    int iteration;     /* ISSUE_FIRST: the iteration that it gathers for */
     const Op *at;      /* the op before or in which it is issued; NULL: not
                         * hoisted */
     int left;          /* if `at` is a loop: remaining iterations when it is
                         * issued */
     int unit;          /* if `at` is a loop: the unit of the iteration where it
                         * is issued; -1: at the iteration's start */
-} Lead;
+} Hoist;
 
 /* Whether an operand of the op is a result of `of`, or a view of one. */
 bool issue_reads(const Op *op, const Op *of);
 
 /* The ops that are issued earlier than in the program: within their loop, or
  * across loops. */
-typedef struct Ahead {
+typedef struct Prefetches {
     const Op **gather; /* by op id: the gather that it is issued with (itself;
                         * a fetch; an op that makes the gather's operands);
                         * NULL: it is not hoisted within its loop */
-    int *turns;        /* by op id: prefetch distance in iterations */
-    VEC(Lead) lead;    /* in the order in which their results are needed */
-    const Op **leads;  /* by op id, outside of loops: the gather hoisted across
-                        * loops that it is issued with (or itself); NULL: none */
-} Ahead;
-Ahead issue_ahead(const Program *p, const TargetInfo *t);
+    int *distance;     /* by op id: prefetch distance in iterations */
+    VEC(Hoist) hoist;  /* in the order in which their results are needed */
+    const Op **hoisted; /* by op id, outside of loops: the gather hoisted across
+                         * loops that it is issued with (or itself); NULL: none
+                         */
+} Prefetches;
+Prefetches issue_prefetches(const Program *p, const TargetInfo *t);
 /* The op before or after which a gather is issued if it is not hoisted: itself,
  * or its loop. */
-const Op *issue_lead_stays(const Lead *lead);
+const Op *issue_hoist_origin(const Hoist *hoist);
 /* Whether the op is issued with the hoisted gather: the gather itself, or an op
  * that makes its operands. */
-bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead);
+bool issue_hoist_includes(const Prefetches *prefetch, const Op *op,
+                          const Hoist *hoist);
 /* The number of buffers of a prefetched fetch: iterations in flight from its
  * issue to that of its last reader. */
-int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch);
+int64_t issue_fetch_slots(const Prefetches *prefetch, const Op *fetch);
 /* The index of a gather among the gathers of its region, and their number. */
 int issue_unit_number(const Op *gather, int *units);
 /* The unit at whose beginning the op is issued, in the iteration *distance
@@ -75,16 +77,18 @@ bool issue_is_silent(const Op *op);
  * consecutive units, every units-th is this one. */
 int64_t issue_gather_slots(const Op *gather);
 
-/* ---- issue_lead.c -------------------------------------------------------- */
+/* ---- issue_hoist.c --------------------------------------------------------
+ */
 
 /* Finds the gathers to hoist across loops, by each one's prefetch distance. */
-void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead);
+void issue_find_hoists(const Program *p, const TargetInfo *t,
+                       Prefetches *prefetch);
 
 /* ---- issue_order.c ------------------------------------------------------- */
 
 /* Puts the statements of a step into the order of issue: adds ops early and
  * start. */
-void issue_order(Program *p, const Ahead *ahead);
+void issue_order(Program *p, const Prefetches *prefetch);
 
 /* ---- schedule_overlap.c -------------------------------------------------- */
 

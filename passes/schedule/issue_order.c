@@ -1,6 +1,6 @@
 /* issue_order.c: puts the statements of a step into their order of issue.
  *
- * An op that is issued earlier than in the program (issue.c, issue_lead.c)
+ * An op that is issued earlier than in the program (issue.c, issue_hoist.c)
  * stays where it is and is marked done; ops `start` run it, those for another
  * iteration inside an `early`.
  *
@@ -24,7 +24,7 @@
 /* Where the next statement is inserted. */
 typedef struct Order {
     Program *p;
-    const Ahead *ahead;
+    const Prefetches *prefetch;
     Region *region;
     Op *before;   /* NULL: at the region's end */
     Phase phase;
@@ -36,8 +36,8 @@ typedef struct When {
 } When;
 static const When here = {-1, -1, -1};
 
-/* The gather that the op is issued with, within its loop (ahead->gather) or
- * across loops (ahead->leads); NULL: none. */
+/* The gather that the op is issued with, within its loop (prefetch->gather) or
+ * across loops (prefetch->hoisted); NULL: none. */
 static const Op *issued_with(const Op *const *of, const Op *op)
 {
     return op_is_schedule(op->kind) ? NULL : of[op->id];
@@ -89,43 +89,44 @@ static void start_statement(Order *o, Op *op, When t)
 static void add_group(Order *o, const Op *gather, When t)
 {
     for (Op *op = gather->region->first; op; op = op->next)
-        if (issued_with(o->ahead->gather, op) == gather)
+        if (issued_with(o->prefetch->gather, op) == gather)
             start_statement(o, op, t);
 }
 
 /* Adds the statements of a gather that is hoisted across loops: before an op,
  * or in one of the last iterations of a loop. */
-static void start_lead(Order *o, const Lead *lead)
+static void start_hoisted(Order *o, const Hoist *hoist)
 {
     When t = here;
-    if (lead->at->kind == OP_loop && o->region == lead->at->body)
-        t.remaining = lead->left;
-    if (lead->kind == ISSUE_FIRST) {
-        t.iteration = lead->turns;
-        add_group(o, lead->gather, t);
+    if (hoist->at->kind == OP_loop && o->region == hoist->at->body)
+        t.remaining = hoist->left;
+    if (hoist->kind == ISSUE_FIRST) {
+        t.iteration = hoist->iteration;
+        add_group(o, hoist->gather, t);
     }
-    for (Op *op = lead->gather->region->first; op; op = op->next)
-        if (issued_with(o->ahead->leads, op) == lead->gather)
+    for (Op *op = hoist->gather->region->first; op; op = op->next)
+        if (issued_with(o->prefetch->hoisted, op) == hoist->gather)
             start_statement(o, op, t);
 }
 
 /* Adds the hoisted gathers that are issued before the op; for a loop, those
  * that are issued in its iterations where unit `unit` begins. */
-static void add_leads(Order *o, const Op *at, int unit)
+static void add_hoisted(Order *o, const Op *at, int unit)
 {
-    for (int i = 0; i < o->ahead->lead.n; i++) {
-        const Lead *lead = &o->ahead->lead.at[i];
-        if (lead->at == at && lead->unit == unit)
-            start_lead(o, lead);
+    for (int i = 0; i < o->prefetch->hoist.n; i++) {
+        const Hoist *hoist = &o->prefetch->hoist.at[i];
+        if (hoist->at == at && hoist->unit == unit)
+            start_hoisted(o, hoist);
     }
 }
 
 /* Whether the gather of that iteration is hoisted out of its loop. */
 static bool is_led(const Order *o, const Op *gather, int64_t iteration)
 {
-    for (int i = 0; i < o->ahead->lead.n; i++) {
-        const Lead *lead = &o->ahead->lead.at[i];
-        if (lead->at && lead->gather == gather && lead->turns == iteration)
+    for (int i = 0; i < o->prefetch->hoist.n; i++) {
+        const Hoist *hoist = &o->prefetch->hoist.at[i];
+        if (hoist->at && hoist->gather == gather &&
+            hoist->iteration == iteration)
             return true;
     }
     return false;
@@ -138,20 +139,20 @@ static void add_ahead(Order *o, int at)
     const Region *r = o->region;
     int64_t most = 0;
     for (const Op *op = r->first; op; op = op->next)
-        if (issued_with(o->ahead->gather, op) == op &&
+        if (issued_with(o->prefetch->gather, op) == op &&
             op_prefetch(op) > most)
             most = op_prefetch(op);
     for (int64_t n = 1; n <= most; n++)
         for (const Op *op = r->first; op; op = op->next) {
             When t = here;
-            int turns;
-            if (issued_with(o->ahead->gather, op) != op ||
-                op_prefetch(op) != n || issue_unit(op, &turns) != at)
+            int distance;
+            if (issued_with(o->prefetch->gather, op) != op ||
+                op_prefetch(op) != n || issue_unit(op, &distance) != at)
                 continue;
-            t.distance = turns ? turns : -1;
+            t.distance = distance ? distance : -1;
             add_group(o, op, t);
         }
-    add_leads(o, r->owner, at);
+    add_hoisted(o, r->owner, at);
 }
 
 /* Adds the gathers of a loop's first iterations before the loop, in the order
@@ -163,8 +164,8 @@ static void add_first(Order *o, const Op *loop)
          iteration++) {
         more = 0;
         for (const Op *op = loop->body->first; op; op = op->next) {
-            if (issued_with(o->ahead->gather, op) != op ||
-                o->ahead->turns[op->id] <= iteration)
+            if (issued_with(o->prefetch->gather, op) != op ||
+                o->prefetch->distance[op->id] <= iteration)
                 continue;
             if (!is_led(o, op, iteration)) {
                 When t = here;
@@ -184,7 +185,7 @@ static void order_op(Order *o, Op *op)
     o->before = op;
     o->phase = op->phase;
     if (op->kind != OP_loop) {
-        add_leads(o, op, -1);
+        add_hoisted(o, op, -1);
         return;
     }
     add_first(o, op);
@@ -208,8 +209,8 @@ static void order_region(Order *o, Region *r)
     }
 }
 
-void issue_order(Program *p, const Ahead *ahead)
+void issue_order(Program *p, const Prefetches *prefetch)
 {
-    Order o = {.p = p, .ahead = ahead};
+    Order o = {.p = p, .prefetch = prefetch};
     order_region(&o, p->step);
 }

@@ -231,7 +231,7 @@ static void search_op(Search *s, const Op *op)
             search_value(s, op->arg[i]);
             leaf = false;
         }
-    if (!leaf || op->kind == OP_take_share || s->parameter)
+    if (!leaf || op->kind == OP_mask_to_partial || s->parameter)
         return;
     s->parameter = parameter_split_over(op, s->axis);
     if (!s->shared)

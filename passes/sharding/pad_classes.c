@@ -83,7 +83,7 @@ static const Value *tensor(const Op *op, const Rule *r, int i)
     return i < r->nargs ? op->arg[i] : op->out[i - r->nargs];
 }
 
-static const char *taken_apart(const PadClasses *c, const Op *op)
+static const char *conversion_text(const PadClasses *c, const Op *op)
 {
     return arena_printf(c->p->arena, "%s turns it into %s here",
                         op_info(op->kind)->name,
@@ -105,7 +105,7 @@ static void join_by_rule(PadClasses *c, const Op *op)
             int node = node_of(v, d);
             if (df->n != 1) {
                 if (df->n > 1)
-                    set_block(c, node, taken_apart(c, op), op->loc);
+                    set_block(c, node, conversion_text(c, op), op->loc);
                 continue;
             }
             int f = df->f[0];
@@ -128,8 +128,8 @@ static void join_by_rule(PadClasses *c, const Op *op)
         for (int d = 0; d < v->type.ndim; d++)
             for (int k = 0; r.dim[i][d].n > 1 && k < r.dim[i][d].n; k++)
                 if (first[r.dim[i][d].f[k]] >= 0)
-                    set_block(c, first[r.dim[i][d].f[k]], taken_apart(c, op),
-                              op->loc);
+                    set_block(c, first[r.dim[i][d].f[k]],
+                              conversion_text(c, op), op->loc);
     }
 }
 

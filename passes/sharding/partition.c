@@ -11,7 +11,7 @@
  *          %z = boundary{path="w2", port="out0", …} %y : f32[8, 64] forward
  *          %u = exp %z : f32[8, 64] forward
  * after    %x = input{input=0} : f32[8, 128] forward
- *          %x.2 = take_part{axes={tp}} %x : f32[8, 128/tp] forward
+ *          %x.2 = local_slice{axes={tp}} %x : f32[8, 128/tp] forward
  *          %y = einsum{…} %x.2, %w : f32[8, 64]+tp forward
  *          %z = all_reduce{axes={tp}} %y : f32[8, 64] forward "w2"
  *            | style because "RowwiseParallel on w2: tp P -> R"

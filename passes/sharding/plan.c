@@ -18,7 +18,8 @@
  * Every axis that no 'parallelize' names splits dim 0 of every input. The
  * microbatches of `accumulate` are an additional loop axis of the mesh, whose
  * parts one rank processes in iterations. Propagation, partitioning and the
- * verifier handle it as any axis; the pass `accumulate` turns it into a loop.
+ * verifier handle it as any axis; the pass `accumulate` turns it into a
+ * loop.
  */
 #include <string.h>
 
@@ -129,12 +130,14 @@ static void split_input(Program *p, Input *in)
         return;
     }
     Loc loc = p->train.loc.file ? p->train.loc : in->loc;
-    int64_t turns = m->ntime ? m->size[m->n - 1] : 1;
-    diag_error(p->diag, loc, "a batch of %lld cannot be split over %lld "
-               "data-parallel ranks%s", (long long)t.dim[0],
-               (long long)(parts / turns),
-               turns > 1 ? arena_printf(p->arena, " in %lld microbatches",
-                                        (long long)turns) : "");
+    int64_t iterations = m->ntime ? m->size[m->n - 1] : 1;
+    diag_error(p->diag, loc,
+               "a batch of %lld cannot be split over %lld "
+               "data-parallel ranks%s",
+               (long long)t.dim[0], (long long)(parts / iterations),
+               iterations > 1 ? arena_printf(p->arena, " in %lld microbatches",
+                                             (long long)iterations)
+                              : "");
     diag_note(p->diag, in->loc, "dim 0 of '%s' is the batch", in->name);
     diag_note(p->diag, p->plan.loc, "%s split%s it: no `parallelize` names "
               "%s", axes_text(p, data), data & (data - 1) ? "" : "s",

@@ -32,7 +32,7 @@
 #include "base/bug.h"
 #include "passes/pass.h"
 
-enum { MAX_SWEEPS = 12, MAX_TURNS = 4 };
+enum { MAX_SWEEPS = 12, MAX_ROUNDS = 4 };
 
 static const double init_weight = 1e-3;
 static const double rounding = 1e-12; /* of a loop's modelled times */
@@ -119,7 +119,7 @@ static double demand_seconds(Propagate *g, const Type *t, const Demands *list)
 {
     double seconds = 0;
     for (int i = 0; i < list->n; i++)
-        seconds += splits_meet(g->splits, t, &list->at[i]);
+        seconds += splits_demand_cost(g->splits, t, &list->at[i]);
     return seconds;
 }
 
@@ -130,14 +130,14 @@ static double carry_seconds(Propagate *g, const Op *loop, int i,
     const Value *start = loop->arg[i], *next = loop->body->yield[i];
     Demands inside = {0}, outside = {0};
     double once = weight_of(loop);
-    double turns = once * (double)loop_trips(loop);
+    double times = once * (double)loop_trips(loop);
     Type t = loop->body->arg[i]->type;
     t.place = *place;
     propagate_demands(g, loop->body->arg[i], &inside);
     propagate_demands(g, loop->out[i], &outside);
     return once * splits_convert(g->splits, &start->type, place) +
-           turns * splits_convert(g->splits, &next->type, place) +
-           turns * demand_seconds(g, &t, &inside) +
+           times * splits_convert(g->splits, &next->type, place) +
+           times * demand_seconds(g, &t, &inside) +
            once * demand_seconds(g, &t, &outside);
 }
 
@@ -193,11 +193,11 @@ static void decide_loop(Propagate *g, Op *loop, bool backward, bool first)
 {
     bool outer = g->changed;
     place_arguments(g, loop, first);
-    for (int turn = 0; turn < MAX_TURNS; turn++) {
+    for (int round = 0; round < MAX_ROUNDS; round++) {
         if (!first)
             for (int i = 0; i < loop->ncarry; i++)
                 decide_carry(g, loop, i);
-        sweep(g, loop->body, backward, first && turn == 0);
+        sweep(g, loop->body, backward, first && round == 0);
         outer = outer || g->changed;
         g->changed = false;
         g->settled[loop->id] = true;

@@ -25,7 +25,7 @@
 
 /* ---- the cost model ------------------------------------------------------ */
 
-enum { BOX = 8 }; /* ranks that share a node's fast links */
+enum { RANKS_PER_NODE = 8 }; /* ranks that share a node's fast links */
 
 /* Seconds per round, and bytes per second. */
 typedef struct Link {
@@ -41,14 +41,14 @@ static const double local_step = 1e-9, local_bandwidth = 2e12;
 /* Costs on a loop axis. A sum over its iterations ends with the last one and
  * should come as late as possible; no other conversion is possible between
  * iterations. */
-static const double sum_of_turns = 1, between_turns = 100;
+static const double loop_sum_cost = 1, loop_exchange_cost = 100;
 
 static Link axis_link(const Mesh *m, int axis)
 {
     int64_t span = 1;
     for (int a = axis; a < m->n - m->ntime; a++)
         span *= m->size[a];
-    return span <= BOX ? fast_link : slow_link;
+    return span <= RANKS_PER_NODE ? fast_link : slow_link;
 }
 
 static double modelled(const Mesh *m, OpKind kind, int axis, double bytes)
@@ -56,9 +56,9 @@ static double modelled(const Mesh *m, OpKind kind, int axis, double bytes)
     double k = (double)m->size[axis];
     if (k <= 1)
         return 0;
-    if (mesh_in_time(m, axis) && kind != OP_take_share)
-        return kind == OP_all_reduce ? sum_of_turns : between_turns;
-    if (kind == OP_take_part || kind == OP_take_share)
+    if (mesh_in_time(m, axis) && kind != OP_mask_to_partial)
+        return kind == OP_all_reduce ? loop_sum_cost : loop_exchange_cost;
+    if (kind == OP_local_slice || kind == OP_mask_to_partial)
         return local_step + bytes / local_bandwidth;
     Link link = axis_link(m, axis);
     double move = (k - 1) / k * bytes / link.bandwidth;
@@ -186,9 +186,9 @@ static void expand_axis(Search *s, int at, int axis)
                     flat = {AX_FLAT, 0, 0};
     switch ((AxisKind)here.kind) {
     case AX_R:
-        reach_state(s, at, OP_take_share, axis, partial);
-        reach_state(s, at, OP_take_part, axis, flat);
-        reach_shards(s, at, OP_take_part, axis);
+        reach_state(s, at, OP_mask_to_partial, axis, partial);
+        reach_state(s, at, OP_local_slice, axis, flat);
+        reach_shards(s, at, OP_local_slice, axis);
         break;
     case AX_P:
         reach_state(s, at, OP_all_reduce, axis, replicate);
@@ -370,7 +370,7 @@ static bool joins(const Mesh *m, const ReshardPath *path, const Type *before,
     if (x->kind == OP_all_gather)
         return x->axis > y->axis && bx.kind == AX_S && by.kind == AX_S &&
                bx.dim == by.dim;
-    return (x->kind == OP_reduce_scatter || x->kind == OP_take_part) &&
+    return (x->kind == OP_reduce_scatter || x->kind == OP_local_slice) &&
            x->axis < y->axis && ax.kind == AX_S && ay.kind == AX_S &&
            ax.dim == ay.dim;
 }

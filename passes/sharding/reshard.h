@@ -13,7 +13,7 @@ enum { MAX_RESHARD_STEPS = 12 };
 
 typedef struct ReshardStep {
     OpKind kind; /* all_gather, all_reduce, reduce_scatter, all_to_all,
-                    take_part or take_share */
+                    local_slice or mask_to_partial */
     int axis;
     Type to;
 } ReshardStep;

@@ -69,7 +69,7 @@ double splits_convert(Splits *s, const Type *from, const Placement *to)
     return reshard_memo_seconds(s->memo, from, to);
 }
 
-double splits_meet(Splits *s, const Type *from, const Demand *d)
+double splits_demand_cost(Splits *s, const Type *from, const Demand *d)
 {
     uint32_t all = (1u << s->p->mesh.n) - 1;
     Placement to = d->place;
@@ -317,7 +317,7 @@ static double result_seconds(const Study *y, int o, const Placement *place)
     double seconds = 0;
     t.place = *place;
     for (int k = 0; k < y->demand[o].n; k++)
-        seconds += splits_meet(y->s, &t, &y->demand[o].at[k]);
+        seconds += splits_demand_cost(y->s, &t, &y->demand[o].at[k]);
     return seconds;
 }
 

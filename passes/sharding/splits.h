@@ -49,7 +49,7 @@ const Rule *splits_rule(Splits *s, const Op *op);
 double splits_convert(Splits *s, const Type *from, const Placement *to);
 /* The modelled time of a conversion to the cheapest placement that satisfies a
  * demand. */
-double splits_meet(Splits *s, const Type *from, const Demand *d);
+double splits_demand_cost(Splits *s, const Type *from, const Demand *d);
 
 /* The cheapest choice for an op whose results have these demands. `now`, or
  * NULL: the present choice, which stays unless another is cheaper. */

@@ -11,7 +11,7 @@
  *           carried nor saved
  *
  * before   %a = all_reduce{axes={tp}} %x : f32[8, 8] forward
- *          %b = take_part{axes={tp}} %a : f32[8, 8/tp] forward
+ *          %b = local_slice{axes={tp}} %a : f32[8, 8/tp] forward
  *          %u = sum{dims=[0, 1], keep=false} %b : f32[]+tp forward
  *          %v = sumsq %h : f32[]+tp forward
  *          %c = all_reduce{axes={tp}} %u : f32[] forward
@@ -81,7 +81,7 @@ static Op *only_part(const Region *r, const Value *v, uint32_t axes)
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v)
                 continue;
-            if (op->kind != OP_take_part || op_axes(op) != axes ||
+            if (op->kind != OP_local_slice || op_axes(op) != axes ||
                 (part && !same_conversion(part, op)))
                 return NULL;
             part = part ? part : op;
@@ -132,6 +132,6 @@ void pass_simplify(Program *p, const TargetInfo *t)
     simplify_shares(p);
     scatter_region(p, p->step);
     simplify_summands(p, p->step);
-    simplify_late(p, p->step);
+    defer_reduce(p, p->step);
     simplify_buckets(p, p->step);
 }

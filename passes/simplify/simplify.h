@@ -8,15 +8,15 @@
  * that pass through a loop unchanged, in this region and inner ones. */
 void simplify_loops(Program *p, Region *r);
 
-/* simplify_shares.c: one take_share for all scalar terms of a sum. */
+/* simplify_shares.c: one mask_to_partial for all scalar terms of a sum. */
 void simplify_shares(Program *p);
 
 /* simplify_summands.c: a term that one rank adds to a partial sum is added
  * after the reduction. */
 void simplify_summands(Program *p, Region *r);
 
-/* simplify_late.c: sums gradients of shared KV heads as late as possible. */
-void simplify_late(Program *p, Region *r);
+/* defer_reduce.c: sums gradients of shared KV heads as late as possible. */
+void defer_reduce(Program *p, Region *r);
 
 /* simplify_buckets.c: joins independent all-reduces over the same axes. */
 void simplify_buckets(Program *p, Region *r);

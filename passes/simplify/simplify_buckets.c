@@ -65,14 +65,14 @@ static bool waits_for(const Bucket *b, const Op *op)
     return false;
 }
 
-static bool joins(const Op *lead, const Op *op)
+static bool joins(const Op *leader, const Op *op)
 {
-    if (op->kind != OP_all_reduce || op->phase != lead->phase ||
-        op_axes(lead) != op_axes(op))
+    if (op->kind != OP_all_reduce || op->phase != leader->phase ||
+        op_axes(leader) != op_axes(op))
         return false;
-    const Type *x = &lead->arg[0]->type, *y = &op->arg[0]->type;
+    const Type *x = &leader->arg[0]->type, *y = &op->arg[0]->type;
     int axis = 0;
-    while (!(op_axes(lead) >> axis & 1))
+    while (!(op_axes(leader) >> axis & 1))
         axis++;
     return x->dtype == y->dtype &&
            x->place.ax[axis].kind == y->place.ax[axis].kind;
@@ -84,20 +84,20 @@ static void mark(Bucket *b, const Op *op)
         b->waits[op->out[i]->id] = true;
 }
 
-/* Collects the all-reduces that can be grouped with `lead`. */
-static void collect_bucket(Bucket *b, Op *lead)
+/* Collects the all-reduces that can be grouped with `leader`. */
+static void collect_bucket(Bucket *b, Op *leader)
 {
     VEC(Op *) pending = {0}; /* delayed if another member follows */
     b->member.n = b->delayed.n = 0;
-    vec_push(b->p->arena, &b->member, lead);
-    mark(b, lead);
-    for (Op *op = lead->next; op; op = op->next)
+    vec_push(b->p->arena, &b->member, leader);
+    mark(b, leader);
+    for (Op *op = leader->next; op; op = op->next)
         if (waits_for(b, op)) {
             if (!may_wait(op) || op->body)
                 return;
             mark(b, op);
             vec_push(b->p->arena, &pending, op);
-        } else if (joins(lead, op) && !is_left_to_storage(b->p, op)) {
+        } else if (joins(leader, op) && !is_left_to_storage(b->p, op)) {
             mark(b, op);
             vec_push(b->p->arena, &b->member, op);
             for (int i = 0; i < pending.n; i++)
@@ -106,11 +106,11 @@ static void collect_bucket(Bucket *b, Op *lead)
         }
 }
 
-/* Turns the last member into the group. */
+/* LoopAxis the last member into the group. */
 static void merge(Bucket *b)
 {
     Program *p = b->p;
-    Op *lead = b->member.at[0], *last = b->member.at[b->member.n - 1];
+    Op *leader = b->member.at[0], *last = b->member.at[b->member.n - 1];
     int n = 0;
     for (int i = 0; i < b->member.n; i++)
         n += b->member.at[i]->nargs;
@@ -131,10 +131,10 @@ static void merge(Bucket *b)
     last->arg = arg;
     last->out = out;
     last->nargs = last->nouts = n;
-    last->why.loc = lead->why.loc;
-    if (lead->why.text)
-        last->why.text = arena_printf(p->arena, "%s; and %d more",
-                                      lead->why.text, n - 1);
+    last->why.loc = leader->why.loc;
+    if (leader->why.text)
+        last->why.text =
+            arena_printf(p->arena, "%s; and %d more", leader->why.text, n - 1);
     Op *after = last->next;
     for (int i = 0; i < b->delayed.n; i++)
         ir_move(b->delayed.at[i], last->region, after);

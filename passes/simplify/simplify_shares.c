@@ -1,12 +1,12 @@
 /* simplify_shares.c: masks the scalar terms of a sum to partial in one op.
  *
- * before   %a.2 = take_share{axes={tp}} %a : f32[]+dp+tp
+ * before   %a.2 = mask_to_partial{axes={tp}} %a : f32[]+dp+tp
  *          %s = add %x, %a.2 : f32[]+dp+tp
  *          %t = add %s, %y : f32[]+dp+tp
- *          %b.2 = take_share{axes={tp}} %b : f32[]+dp+tp
+ *          %b.2 = mask_to_partial{axes={tp}} %b : f32[]+dp+tp
  *          %u = add %t, %b.2 : f32[]+dp+tp
  * after    %s = add %a, %b : f32[]+dp
- *          %s.2 = take_share{axes={tp}} %s : f32[]+dp+tp
+ *          %s.2 = mask_to_partial{axes={tp}} %s : f32[]+dp+tp
  *          %t = add %x, %y : f32[]+dp+tp
  *          %u = add %t, %s.2 : f32[]+dp+tp
  *
@@ -52,7 +52,7 @@ static void summands(Shares *s, const Op *op, ValueList *list)
 
 static bool is_sole_share(const Shares *s, const Value *v)
 {
-    return v->def && v->def->kind == OP_take_share && used_once(s, v);
+    return v->def && v->def->kind == OP_mask_to_partial && used_once(s, v);
 }
 
 static bool same_share(const Value *v, const Value *w)
@@ -61,15 +61,15 @@ static bool same_share(const Value *v, const Value *w)
            type_equal(&v->def->arg[0]->type, &w->def->arg[0]->type);
 }
 
-/* Removes from the list the terms that are masked like `lead`, and returns
+/* Removes from the list the terms that are masked like `leader`, and returns
  * them. */
-static ValueList take_alike(Shares *s, ValueList *list, const Value *lead)
+static ValueList take_alike(Shares *s, ValueList *list, const Value *leader)
 {
     ValueList alike = {0};
     int n = 0;
     for (int i = 0; i < list->n; i++) {
         Value *v = list->at[i];
-        if (is_sole_share(s, v) && same_share(v, lead))
+        if (is_sole_share(s, v) && same_share(v, leader))
             vec_push(s->p->arena, &alike, v);
         else
             list->at[n++] = v;
@@ -91,16 +91,16 @@ static Value *gather_shares(Shares *s, Build *b, ValueList list);
 /* Sums the operands of these masks and masks the sum. */
 static Value *join_shares(Shares *s, Build *b, const ValueList *alike)
 {
-    const Op *lead = alike->at[0]->def;
+    const Op *leader = alike->at[0]->def;
     ValueList whole = {0};
     for (int i = 0; i < alike->n; i++)
         vec_push(s->p->arena, &whole, alike->at[i]->def->arg[0]);
     Value *sum = gather_shares(s, b, whole);
-    Op *op = ir_op_typed(b, OP_take_share, 1, &sum, lead->attr, 1,
-                         &lead->out[0]->type, &lead->out[0]->name);
-    op->why = lead->why;
+    Op *op = ir_op_typed(b, OP_mask_to_partial, 1, &sum, leader->attr, 1,
+                         &leader->out[0]->type, &leader->out[0]->name);
+    op->why = leader->why;
     for (int a = 0; a < s->p->mesh.n; a++)
-        op->out[0]->why[a] = lead->out[0]->why[a];
+        op->out[0]->why[a] = leader->out[0]->why[a];
     return op->out[0];
 }
 
@@ -108,13 +108,13 @@ static Value *join_shares(Shares *s, Build *b, const ValueList *alike)
 static Value *gather_shares(Shares *s, Build *b, ValueList list)
 {
     for (int i = 0; i < list.n; i++) {
-        Value *lead = list.at[i];
-        if (!is_sole_share(s, lead))
+        Value *leader = list.at[i];
+        if (!is_sole_share(s, leader))
             continue;
         ValueList rest = {0};
         for (int k = 0; k < list.n; k++)
             vec_push(s->p->arena, &rest, list.at[k]);
-        ValueList alike = take_alike(s, &rest, lead);
+        ValueList alike = take_alike(s, &rest, leader);
         if (alike.n < 2)
             continue;
         Value *joined = join_shares(s, b, &alike);

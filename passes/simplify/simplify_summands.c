@@ -2,7 +2,7 @@
  * of before.
  *
  * before   %y = einsum{spec="bk,fk->bf", …} %x, %w : f32[8, 8]+tp forward
- *          %s = take_share{axes={tp}} %bias : f32[8]+tp forward
+ *          %s = mask_to_partial{axes={tp}} %bias : f32[8]+tp forward
  *          %z = add %y, %s : f32[8, 8]+tp forward
  *          %h = all_reduce{axes={tp}} %z : f32[8, 8] forward
  * after    %y = einsum{spec="bk,fk->bf", …} %x, %w : f32[8, 8]+tp forward
@@ -17,7 +17,8 @@
 
 static bool is_share_over(const Value *v, uint32_t axes)
 {
-    return v->def && v->def->kind == OP_take_share && op_axes(v->def) == axes;
+    return v->def && v->def->kind == OP_mask_to_partial &&
+           op_axes(v->def) == axes;
 }
 
 /* The operand of the sum that is masked to partial; -1: none. */
@@ -54,7 +55,7 @@ static Value *part_for(Build *b, Value *v, const Type *like, uint32_t axes)
     if (!split)
         return v;
     Attr attr[MAX_ATTRS] = {{.i = axes}};
-    return ir_op_typed(b, OP_take_part, 1, &v, attr, 1, &t, &v->name)->out[0];
+    return ir_op_typed(b, OP_local_slice, 1, &v, attr, 1, &t, &v->name)->out[0];
 }
 
 /* Reduces the sum's other operand, then adds the term. */

@@ -104,7 +104,7 @@ static bool covers_axes(const Mesh *mesh, uint32_t axes, uint32_t group)
 }
 
 /* Records a synchronization point of these axes. */
-static void meet(Walk *w, uint32_t axes)
+static void synchronize(Walk *w, uint32_t axes)
 {
     const MemoryPlan *m = w->p->memory;
     for (int b = 0; b < m->nblocks; b++)
@@ -121,19 +121,19 @@ static bool moves(const Op *op)
 }
 
 /* The barriers before an instance: an op barrier is itself one. */
-static void meet_before(Walk *w, const Instance *instance)
+static void synchronize_before(Walk *w, const Instance *instance)
 {
     const Op *op = instance->op;
     const NewBarriers *found = w->found ? &w->found[op->id] : NULL;
     if (op->kind == OP_barrier && op != w->without &&
         (instance->first || !op_attr(op, "first").i))
-        meet(w, op_axes(op));
+        synchronize(w, op_axes(op));
     for (int i = 0; found && i < found->n; i++)
         if (&found->at[i] != w->ignored &&
             (instance->first || !found->at[i].first))
-            meet(w, found->at[i].axes);
+            synchronize(w, found->at[i].axes);
     if (moves(op))
-        meet(w, op_axes(op));
+        synchronize(w, op_axes(op));
 }
 
 /* ---- simulation ---------------------------------------------------------- */
@@ -178,12 +178,12 @@ static bool find_fault(Walk *w, Fault *f)
         for (int i = 0; i < w->sim.n; i++) {
             if (!w->sim.instance[i].op)
                 continue;
-            meet_before(w, &w->sim.instance[i]);
+            synchronize_before(w, &w->sim.instance[i]);
             if (is_too_early(w, i, f))
                 return true;
             const Op *op = w->sim.instance[i].op;
             if (moves(op))
-                meet(w, op_axes(op));
+                synchronize(w, op_axes(op));
         }
     return false;
 }

@@ -189,9 +189,9 @@ static void count_slots(EventFinder *f, int instance, int on)
     const Instance *a = &f->sim.instance[instance];
     int by = statement_of(f, on);
     Event *e = event_of(f, &f->synced[by]);
-    int64_t turn;
-    int slots = f->turn[f->latest[by]] - f->turn[on] + 1;
-    if (e->loop && simulate_iteration(a, e->loop, &turn) &&
+    int64_t iteration;
+    int slots = f->iteration[f->latest[by]] - f->iteration[on] + 1;
+    if (e->loop && simulate_iteration(a, e->loop, &iteration) &&
         slots <= EVENTS_SLOTS && e->slots < slots)
         e->slots = slots;
 }
@@ -226,10 +226,10 @@ static Wait wait_for(EventFinder *f, int instance, const Need *n)
     const Event *e = event_of(f, by);
     const Op *loop = s->at ? op_loop(s->at) : NULL;
     Wait w = {.event = by->event, .why = wait_text(f, n)};
-    int64_t turn;
-    if (e->slots > 1 && simulate_iteration(a, e->loop, &turn))
+    int64_t iteration;
+    if (e->slots > 1 && simulate_iteration(a, e->loop, &iteration))
         w.offset =
-            (int)(((instance_iteration(on) - turn) % e->slots + e->slots) %
+            (int)(((instance_iteration(on) - iteration) % e->slots + e->slots) %
                   e->slots);
     else if (e->slots > 1)
         w.offset = (int)(instance_iteration(on) % e->slots);
@@ -260,10 +260,10 @@ static int event_slot(const EventFinder *f, const Instance *instance, int event,
                       int offset)
 {
     const Event *e = &f->event[event];
-    int64_t turn;
-    if (e->slots == 1 || !simulate_iteration(instance, e->loop, &turn))
+    int64_t iteration;
+    if (e->slots == 1 || !simulate_iteration(instance, e->loop, &iteration))
         return e->number + offset;
-    return e->number + (int)((turn + offset) % e->slots);
+    return e->number + (int)((iteration + offset) % e->slots);
 }
 
 /* The clock that the statement's wait number w gives this instance; NULL: the
@@ -379,7 +379,7 @@ void events_run(EventFinder *f, EventMode mode)
         serve(f, i, c);
         f->place[i] = ++c->upto[a->stream];
         f->done[i] = *c;
-        f->turn[i] = f->count[statement]++;
+        f->iteration[i] = f->count[statement]++;
         f->latest[statement] = i;
         touch_pieces(f, i);
         event = f->synced[statement].event;
@@ -405,6 +405,6 @@ void events_follow(EventFinder *f)
     f->sim = simulate_step(f->p, slots_of_loops(f), 0);
     f->done = NEW_ARRAY(a, EventClock, f->sim.n);
     f->place = NEW_ARRAY(a, int, f->sim.n);
-    f->turn = NEW_ARRAY(a, int, f->sim.n);
+    f->iteration = NEW_ARRAY(a, int, f->sim.n);
     f->piece = NEW_ARRAY(a, EventPiece, f->sim.npieces + 1);
 }

@@ -98,14 +98,14 @@ static const char *act_text(const Checker *c, int i)
     const Op *op = c->sim.instance[i].op;
     if (!op)
         return i == 0 ? "the step's begin" : "the step's end";
-    const char *turn = "";
+    const char *where = "";
     if (op->region->owner)
-        turn = arena_printf(c->p->arena, ", layer %lld",
-                            (long long)c->sim.instance[i].turn[0]);
+        where = arena_printf(c->p->arena, ", layer %lld",
+                             (long long)c->sim.instance[i].iteration[0]);
     return arena_printf(c->p->arena, "%s %%%s (stream %s%s)",
                         op_info(op->kind)->name,
                         op->nouts ? op->out[0]->name : "",
-                        stream_name(c->sim.instance[i].stream), turn);
+                        stream_name(c->sim.instance[i].stream), where);
 }
 
 static const char *touch_text(const Checker *c, Touch t)

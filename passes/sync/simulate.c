@@ -111,7 +111,7 @@ static void add_instance(Simulator *t, const Op *at, const Op *op)
                          .access = t->access.n,
                          .first = t->depth > 0 && t->first[t->depth - 1]};
     for (int i = 0; i < t->depth; i++)
-        instance.turn[i] = t->layer[t->depth - 1 - i];
+        instance.iteration[i] = t->layer[t->depth - 1 - i];
     for (int i = 0; i < op->nargs; i++)
         touch(t, op->arg[i], false);
     for (int i = 0; i < op->nouts; i++)
@@ -206,11 +206,11 @@ static void push_loop(Simulator *t, const Op *loop)
     t->depth++;
 }
 
-static void set_turn(Simulator *t, int64_t turn)
+static void set_iteration(Simulator *t, int64_t iteration)
 {
     const Op *loop = t->loop[t->depth - 1];
     t->layer[t->depth - 1] =
-        loop_reverse(loop) ? loop_trips(loop) - 1 - turn : turn;
+        loop_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
 }
 
 static void simulate_loop(Simulator *t, const Op *loop)
@@ -223,12 +223,12 @@ static void simulate_loop(Simulator *t, const Op *loop)
     if (period <= LONGEST_PERIOD && trips > head + tail)
         skip = (trips - head - tail) / period * period;
     push_loop(t, loop);
-    for (int64_t turn = 0; turn < trips; turn++) {
-        if (turn == head)
-            turn += skip;
-        set_turn(t, turn);
-        t->skipped[t->depth - 1] = turn == head - 1 ? skip : 0;
-        t->first[t->depth - 1] = turn == 0;
+    for (int64_t iteration = 0; iteration < trips; iteration++) {
+        if (iteration == head)
+            iteration += skip;
+        set_iteration(t, iteration);
+        t->skipped[t->depth - 1] = iteration == head - 1 ? skip : 0;
+        t->first[t->depth - 1] = iteration == 0;
         simulate_region(t, loop->body);
     }
     t->depth--;
@@ -257,7 +257,7 @@ static void simulate_iteration_of(Simulator *t, const Op *early)
 {
     bool first = t->depth > 0 && t->first[t->depth - 1];
     push_loop(t, op_loop(started_op(early)));
-    set_turn(t, op_attr(early, "iteration").i);
+    set_iteration(t, op_attr(early, "iteration").i);
     t->first[t->depth - 1] = first;
     simulate_body(t, early);
     t->depth--;
@@ -378,13 +378,14 @@ static const Op *counted_op(const Instance *instance)
     return early ? started_op(early) : instance->op;
 }
 
-bool simulate_iteration(const Instance *instance, const Op *loop, int64_t *turn)
+bool simulate_iteration(const Instance *instance, const Op *loop,
+                        int64_t *iteration)
 {
     const Op *op = counted_op(instance);
     const Op *owner = op ? op_loop(op) : NULL;
     for (int i = 0; owner && loop; i++, owner = op_loop(owner))
         if (owner == loop) {
-            *turn = instance->turn[i];
+            *iteration = instance->iteration[i];
             return true;
         }
     return false;
@@ -392,18 +393,19 @@ bool simulate_iteration(const Instance *instance, const Op *loop, int64_t *turn)
 
 int64_t instance_iteration(const Instance *instance)
 {
-    return instance->turn[0];
+    return instance->iteration[0];
 }
 
 int simulated_slot(const Instance *instance)
 {
     const Op *op = instance->op;
-    int64_t turn, slots = op_attr(op, "slots").i;
+    int64_t iteration, slots = op_attr(op, "slots").i;
     int64_t offset = op->kind == OP_wait ? op_attr(op, "offset").i : 0;
     bool rotates =
-        slots > 1 && simulate_iteration(instance, op_attr(op, "loop").o, &turn);
+        slots > 1 &&
+        simulate_iteration(instance, op_attr(op, "loop").o, &iteration);
     return (int)(op_attr(op, "event").i +
-                 (rotates ? (turn + offset) % slots : offset));
+                 (rotates ? (iteration + offset) % slots : offset));
 }
 
 int simulated_slots(const Program *p)

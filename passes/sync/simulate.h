@@ -32,10 +32,10 @@ typedef struct Instance {
                           * NULL: begin and end */
     int stream;
     bool first;          /* in the first iteration of the loop that issues it */
-    int64_t turn[MAX_LOOP_DEPTH]; /* iteration indices (layers) of the loops
-                                   * around its op, innermost first; of a
-                                   * record or wait in an `early`: around the
-                                   * ops that it starts */
+    int64_t iteration[MAX_LOOP_DEPTH]; /* iteration indices (layers) of the
+                                        * loops around its op, innermost first;
+                                        * of a record or wait in an `early`:
+                                        * around the ops that it starts */
     int access, naccesses;        /* range in Simulation.access */
 } Instance;
 
@@ -56,7 +56,7 @@ Simulation simulate_step(const Program *p, const SlotCounts *slots, int more);
 /* The iteration of `loop` in which the instance's op runs; false: the loop does
  * not enclose the op. `loop` may be NULL. */
 bool simulate_iteration(const Instance *instance, const Op *loop,
-                        int64_t *turn);
+                        int64_t *iteration);
 /* The iteration of the loop around the instance's op; 0: there is none. */
 int64_t instance_iteration(const Instance *instance);
 

@@ -181,14 +181,14 @@ static void write_header(RtOutput *w, const RtExportList *l, int file)
 
 /* Assembles one layer from the arenas of all ranks. */
 static void assemble(ParcRt *rt, const ParcParam *p, int64_t layer, float *to,
-                     RtRoom *room)
+                     RtBuffer *buffer)
 {
     for (int r = 0; r < rt->nranks; r++) {
         RtShard s;
         rt_shard(&s, rt->model, r, p);
         if (!s.owner)
             continue;
-        const float *from = rt_shard_read(rt, r, &s, layer, room);
+        const float *from = rt_shard_read(rt, r, &s, layer, buffer);
         int64_t global, n;
         for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
              at += n)
@@ -215,12 +215,12 @@ static void put_floats(RtOutput *w, ParcType type, const float *from,
 /* Buffers that all tensors use, each as large as the largest so far: for a
  * tensor, for a layer, and for bytes of other processes. */
 typedef struct Buffers {
-    RtRoom tensor, layer, remote;
+    RtBuffer tensor, layer, remote;
 } Buffers;
 
-static float *floats(RtRoom *room, int64_t n)
+static float *floats(RtBuffer *buffer, int64_t n)
 {
-    return rt_room(room, n * (int64_t)sizeof(float));
+    return rt_buffer_grow(buffer, n * (int64_t)sizeof(float));
 }
 
 static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,

@@ -54,7 +54,7 @@ static int64_t longest(const RtShard *s, int64_t local, int64_t end,
 
 bool rt_block_next(const RtShard *s, int64_t *at, int64_t end, RtBlock *block)
 {
-    int64_t last = s->first + end < s->box ? s->first + end : s->box;
+    int64_t last = s->first + end < s->block ? s->first + end : s->block;
     while (s->first + *at < last) {
         int64_t index[PARC_MAX_DIMS];
         bool empty = false;
@@ -105,14 +105,14 @@ RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
 }
 
 bool rt_block_common(const RtShard *s, const RtBlock *block,
-                     const int64_t *begin, const int64_t *extent, RtBox *copy,
-                     int64_t *to, int64_t *from)
+                     const int64_t *begin, const int64_t *extent,
+                     RtStridedCopy *copy, int64_t *to, int64_t *from)
 {
     int rank = s->param->ndim;
     int64_t stride[PARC_MAX_DIMS], dim[PARC_MAX_DIMS], row = 1;
     *to = block->at;
     *from = 0;
-    *copy = (RtBox){0};
+    *copy = (RtStridedCopy){0};
     for (int d = rank - 1; d >= 0; d--) {
         int64_t low = block->begin[d] > begin[d] ? block->begin[d] : begin[d];
         int64_t end = block->begin[d] + block->extent[d];
@@ -126,11 +126,12 @@ bool rt_block_common(const RtShard *s, const RtBlock *block,
         row *= extent[d];
     }
     for (int d = 0; d < rank; d++)
-        rt_box_add(copy, dim[d], inner_of(s, d), stride[d]);
+        rt_strided_copy_add(copy, dim[d], inner_of(s, d), stride[d]);
     return true;
 }
 
-static void copy_dim(const RtBox *c, int d, float *to, const float *from)
+static void copy_dim(const RtStridedCopy *c, int d, float *to,
+                     const float *from)
 {
     if (d == c->n) {
         *to = *from;
@@ -144,13 +145,13 @@ static void copy_dim(const RtBox *c, int d, float *to, const float *from)
         copy_dim(c, d + 1, to + i * c->dst[d], from + i * c->src[d]);
 }
 
-void rt_block_copy(const RtBox *c, float *to, const float *from)
+void rt_block_copy(const RtStridedCopy *c, float *to, const float *from)
 {
     copy_dim(c, 0, to, from);
 }
 
-static void put_dim(const RtBox *c, int d, const float *from, RtPut *put,
-                    void *context)
+static void put_dim(const RtStridedCopy *c, int d, const float *from,
+                    RtPut *put, void *context)
 {
     if (d == c->n) {
         put(context, from, 1);
@@ -167,7 +168,7 @@ static void put_dim(const RtBox *c, int d, const float *from, RtPut *put,
 void rt_block_runs(const RtShard *s, const RtBlock *block, const float *layer,
                    RtPut *put, void *context)
 {
-    RtBox copy;
+    RtStridedCopy copy;
     int64_t to, from;
     if (rt_block_common(s, block, block->begin, block->extent, &copy, &to,
                         &from))

@@ -3,8 +3,8 @@
 #ifndef PARC_RT_PIECES_H
 #define PARC_RT_PIECES_H
 
-#include "params/box.h"
 #include "params/params.h"
+#include "params/strided_copy.h"
 
 /* A rectangular block of the elements that a rank stores of one layer, without
  * padding. */
@@ -37,9 +37,9 @@ RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
  * *from is the offset in the first block of the first common element, *to its
  * offset in the layer's stored elements. False if there is no common element. */
 bool rt_block_common(const RtShard *s, const RtBlock *block,
-                     const int64_t *begin, const int64_t *extent, RtBox *copy,
-                     int64_t *to, int64_t *from);
-void rt_block_copy(const RtBox *copy, float *to, const float *from);
+                     const int64_t *begin, const int64_t *extent,
+                     RtStridedCopy *copy, int64_t *to, int64_t *from);
+void rt_block_copy(const RtStridedCopy *copy, float *to, const float *from);
 
 /* Calls `put` for each contiguous run of the block in the rank's memory, in
  * row-major order of the block. `layer`: the rank's elements of the layer. */

@@ -55,7 +55,7 @@ typedef struct RtResume {
     RtSavedPiece *piece;   /* those of a tensor are together */
     RtSavedFile *file;
     int64_t ntensors, npieces, nfiles;
-    int64_t tensors_room, pieces_room, files_room;
+    int64_t tensors_capacity, pieces_capacity, files_capacity;
     char why[RT_RESUME_WHY]; /* why it cannot be read */
 } RtResume;
 

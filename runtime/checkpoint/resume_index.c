@@ -31,7 +31,7 @@ static int file_number(RtResume *c, const char *name, int64_t last)
         if (strcmp(c->file[at].name, name) == 0)
             return (int)at;
     }
-    c->file = rt_grow(c->file, c->nfiles, &c->files_room, sizeof *c->file);
+    c->file = rt_grow(c->file, c->nfiles, &c->files_capacity, sizeof *c->file);
     c->file[c->nfiles] = (RtSavedFile){.name = rt_format("%s", name)};
     return (int)c->nfiles++;
 }
@@ -103,8 +103,8 @@ static void read_piece(RtJson *j, RtResume *c, const RtSavedTensor *t)
         rt_json_fail(j, "the piece does not fit its tensor or its bytes");
     }
     if (!j->error) {
-        c->piece = rt_grow(c->piece, c->npieces, &c->pieces_room,
-                        sizeof *c->piece);
+        c->piece = rt_grow(c->piece, c->npieces, &c->pieces_capacity,
+                           sizeof *c->piece);
         c->piece[c->npieces++] = p;
     }
 }
@@ -166,8 +166,8 @@ static void read_tensors(RtJson *j, RtResume *c)
         if (j->error)
             return;
         t.name = rt_format("%s", name);
-        c->tensor = rt_grow(c->tensor, c->ntensors, &c->tensors_room,
-                         sizeof *c->tensor);
+        c->tensor = rt_grow(c->tensor, c->ntensors, &c->tensors_capacity,
+                            sizeof *c->tensor);
         c->tensor[c->ntensors++] = t;
     }
 }
@@ -268,7 +268,7 @@ static bool check_files(RtResume *c, const char *directory)
         const RtSavedFile *f = &c->file[p->file];
         if (f->size >= p->end)
             continue;
-        RtText why = {.at = c->why, .room = sizeof c->why};
+        RtText why = {.at = c->why, .capacity = sizeof c->why};
         rt_add(&why, "%s/%s: ", directory, f->name);
         if (f->error)
             rt_add(&why, "error: the file cannot be read: %s",

@@ -183,7 +183,7 @@ static void map_layer(ParcRt *rt, const RtResume *c, Maps *m, const RtShard *s,
                       const RtSavedTensor *t)
 {
     RtBlock block;
-    RtBox copy;
+    RtStridedCopy copy;
     int64_t to, from;
     for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         for (int64_t i = t->first; i < t->first + t->n; i++) {
@@ -200,7 +200,7 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
 {
     RtBlock block;
     int64_t wanted = 0, copied = 0, to, from;
-    RtBox copy;
+    RtStridedCopy copy;
     for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);)
         wanted += rt_block_elements(s, &block);
     if (wanted < s->run) /* padding is 0 */
@@ -212,7 +212,7 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
                                 &from)) {
                 const void *data = m->at[p->file] + p->begin;
                 rt_block_copy(&copy, layer + to, (const float *)data + from);
-                copied += rt_box_elements(&copy);
+                copied += rt_strided_copy_elements(&copy);
             }
         }
     return copied == wanted;
@@ -249,7 +249,7 @@ void rt_resume_load(ParcRt *rt, const RtResume *c)
 {
     Maps m = {rt_allocate((size_t)(c->nfiles + 1) * sizeof *m.at)};
     verify(rt, c);
-    rt_meet(rt, RT_AT_RESUME);
+    rt_synchronize(rt, RT_AT_RESUME);
     for (int i = 0; i < rt->model->nparams; i++)
         if (rt_param_is_saved(&rt->model->param[i]))
             load_param(rt, c, &m, &rt->model->param[i]);

@@ -114,7 +114,7 @@ static void tensor_fields(RtJson *j, RtTensor *t)
 
 static RtTensor *new_tensor(RtTensorFile *f)
 {
-    f->tensor = rt_grow(f->tensor, f->n, &f->room, sizeof *f->tensor);
+    f->tensor = rt_grow(f->tensor, f->n, &f->capacity, sizeof *f->tensor);
     RtTensor *t = &f->tensor[f->n++];
     *t = (RtTensor){.file = f, .type = -1};
     return t;
@@ -186,7 +186,7 @@ void rt_safetensors_free(RtTensorFile *f)
     free(f->tensor);
     f->tensor = NULL;
     f->n = 0;
-    f->room = 0;
+    f->capacity = 0;
 }
 
 bool rt_tensor_file_open(RtTensorFile *f, const char *path)

@@ -33,7 +33,7 @@ typedef struct RtTensorFile {
     int64_t size;
     RtTensor *tensor;
     int n;
-    int64_t room;
+    int64_t capacity;
     char names[8]; /* the entry "names" of the metadata; "" without one */
 } RtTensorFile;
 

@@ -138,7 +138,7 @@ bool rt_checkpoint_save(ParcRt *rt, RtRun *run, int64_t step)
                              NULL);
     }
     atomic_store(&rt->world->slot[rt->rank].save_error, error);
-    rt_meet(rt, RT_AT_SAVE);
+    rt_synchronize(rt, RT_AT_SAVE);
     if (rt->rank == 0) {
         read_errors(rt);
         char *state = rt_state_text(rt, run, step);
@@ -146,7 +146,7 @@ bool rt_checkpoint_save(ParcRt *rt, RtRun *run, int64_t step)
         free(state);
         good = rt_save_report(rt, s, step, &done);
     }
-    rt_meet(rt, RT_AT_SAVE); /* until then rank 0 may request errors */
+    rt_synchronize(rt, RT_AT_SAVE); /* until then rank 0 may request errors */
     rt_share(rt, RT_AT_SAVE, &good, sizeof good);
     s->saved = good ? step : s->saved;
     return good;

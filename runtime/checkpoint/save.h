@@ -34,7 +34,7 @@ typedef struct RtWritten {
 typedef struct RtPieces {
     int rank;
     RtWritten *at;
-    int64_t n, room;
+    int64_t n, capacity;
     int files;
 } RtPieces;
 

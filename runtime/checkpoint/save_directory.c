@@ -74,7 +74,7 @@ static int newest_first(const void *a, const void *b)
 int rt_steps_list(const char *directory, int64_t **steps)
 {
     int n = 0;
-    int64_t room = 0;
+    int64_t capacity = 0;
     *steps = NULL;
     DIR *d = opendir(directory);
     if (!d)
@@ -83,7 +83,7 @@ int rt_steps_list(const char *directory, int64_t **steps)
         int64_t step = rt_step_of(e->d_name);
         if (step < 0)
             continue;
-        *steps = rt_grow(*steps, n, &room, sizeof **steps);
+        *steps = rt_grow(*steps, n, &capacity, sizeof **steps);
         (*steps)[n++] = step;
     }
     closedir(d);

@@ -65,7 +65,7 @@ static void add_range(RtPieces *p, const RtShard *s, const RtWritten *like,
             p->files++;
             *used = 0;
         }
-        p->at = rt_grow(p->at, p->n, &p->room, sizeof *p->at);
+        p->at = rt_grow(p->at, p->n, &p->capacity, sizeof *p->at);
         RtWritten *piece = &p->at[p->n++];
         *piece = *like;
         piece->block = block;
@@ -195,8 +195,8 @@ static void append_bytes(Writer *w, const char *p, size_t n)
 static void put_bytes(Writer *w, const char *p, size_t left)
 {
     while (left > 0 && !w->output.error) {
-        size_t room = STAGE - w->n < NEAR ? STAGE - w->n : NEAR;
-        size_t part = left < room ? left : room;
+        size_t capacity = STAGE - w->n < NEAR ? STAGE - w->n : NEAR;
+        size_t part = left < capacity ? left : capacity;
         w->crc = rt_crc32c(w->crc, p, part);
         append_bytes(w, p, part);
         p += part;
@@ -218,7 +218,7 @@ static void add_piece(RtHeader *h, const RtWritten *p, const ParcParam *param)
     char name[RT_NAME + RT_SHAPE_TEXT];
     const RtBlock *b = &p->block;
     rt_param_name(param->name, param, p->layer, name);
-    RtText t = {.at = name, .n = strlen(name), .room = sizeof name};
+    RtText t = {.at = name, .n = strlen(name), .capacity = sizeof name};
     if (!rt_same_shape(param->ndim, b->extent, param->ndim, param->dim)) {
         for (int d = 0; d < param->ndim; d++)
             rt_add(&t, "%s%lld:%lld", d ? ", " : "[", (long long)b->begin[d],

@@ -50,7 +50,7 @@ typedef struct Index {
     const char *path;
     Entry *entry;
     int n;
-    int64_t room;
+    int64_t capacity;
     char **file;
     int nfiles;
 } Index;
@@ -75,7 +75,7 @@ static int file_number(Index *x, const char *name, int64_t at)
 
 static void add_entry(Index *x, const char *name, int file)
 {
-    x->entry = rt_grow(x->entry, x->n, &x->room, sizeof *x->entry);
+    x->entry = rt_grow(x->entry, x->n, &x->capacity, sizeof *x->entry);
     x->entry[x->n++] = (Entry){rt_format("%s", name), file, x->j.key_at};
 }
 

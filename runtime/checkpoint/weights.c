@@ -163,7 +163,7 @@ static void note_missing(const RtWeights *w, bool quiet, int missing, int all,
 {
     int n = missing < LISTED ? missing : LISTED;
     char text[LISTED * (RT_NAME + 4)] = "";
-    RtText t = {.at = text, .room = sizeof text};
+    RtText t = {.at = text, .capacity = sizeof text};
     for (int i = 0; i < n; i++)
         rt_add(&t, "%s'%s'", i ? ", " : "", listed[i]);
     if (missing == all)

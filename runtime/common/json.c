@@ -115,7 +115,7 @@ static size_t character(RtJson *j, char *to)
     return 1;
 }
 
-void rt_json_string(RtJson *j, char *to, size_t room)
+void rt_json_string(RtJson *j, char *to, size_t capacity)
 {
     size_t n = 0;
     to[0] = 0;
@@ -126,7 +126,7 @@ void rt_json_string(RtJson *j, char *to, size_t room)
     while (!j->error && j->at < j->end && j->text[j->at] != '"') {
         char one[4];
         size_t did = character(j, one);
-        if (n + did < room) {
+        if (n + did < capacity) {
             memcpy(to + n, one, did);
             n += did;
         }
@@ -170,13 +170,13 @@ int64_t rt_json_signed(RtJson *j)
     return j->error ? 0 : value;
 }
 
-int rt_json_integers(RtJson *j, int64_t *to, int room)
+int rt_json_integers(RtJson *j, int64_t *to, int capacity)
 {
     int n = 0;
     rt_json_list(j);
     while (rt_json_next(j)) {
         int64_t value = rt_json_integer(j);
-        if (n == room) {
+        if (n == capacity) {
             rt_json_fail(j, "too many numbers in a list");
             return n;
         }
@@ -244,13 +244,13 @@ static bool has_next(RtJson *j, int close, const char *error)
     return !j->error;
 }
 
-bool rt_json_key(RtJson *j, char *to, size_t room)
+bool rt_json_key(RtJson *j, char *to, size_t capacity)
 {
     if (!has_next(j, '}', "expected ',' or '}'"))
         return false;
     rt_json_peek(j);
     j->key_at = j->at;
-    rt_json_string(j, to, room);
+    rt_json_string(j, to, capacity);
     rt_json_expect(j, ':', "expected ':'");
     return !j->error;
 }

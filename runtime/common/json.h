@@ -27,15 +27,16 @@ int rt_json_peek(RtJson *j);
 bool rt_json_take(RtJson *j, int c);
 void rt_json_expect(RtJson *j, int c, const char *error);
 
-/* Reads a string, truncated to `room` bytes with the final zero. Callers pass
- * a buffer longer than the strings that they compare. */
-void rt_json_string(RtJson *j, char *to, size_t room);
+/* Reads a string, truncated to `capacity` bytes with the final zero. Callers
+ * pass a buffer longer than the strings that they compare. */
+void rt_json_string(RtJson *j, char *to, size_t capacity);
 /* A whole number from 0; an error above INT64_MAX / 16. */
 int64_t rt_json_integer(RtJson *j);
 /* Any whole number of 64 bits. */
 int64_t rt_json_signed(RtJson *j);
-/* Reads a list such as [1, 2, 3]; returns its length, an error above `room`. */
-int rt_json_integers(RtJson *j, int64_t *to, int room);
+/* Reads a list such as [1, 2, 3]; returns its length, an error above
+ * `capacity`. */
+int rt_json_integers(RtJson *j, int64_t *to, int capacity);
 double rt_json_number(RtJson *j);
 bool rt_json_boolean(RtJson *j);
 /* Reads `word` (true, false, null) if it is next. */
@@ -44,7 +45,7 @@ bool rt_json_word(RtJson *j, const char *word);
 /* rt_json_object begins an object. rt_json_key reads the next key, until the
  * object ends; the caller then reads the value. Lists are alike. */
 void rt_json_object(RtJson *j);
-bool rt_json_key(RtJson *j, char *to, size_t room);
+bool rt_json_key(RtJson *j, char *to, size_t capacity);
 void rt_json_list(RtJson *j);
 bool rt_json_next(RtJson *j);
 /* Reads any value. */

@@ -123,16 +123,16 @@ void rt_add(RtText *t, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(t->at + t->n, t->room - t->n, fmt, ap);
+    int n = vsnprintf(t->at + t->n, t->capacity - t->n, fmt, ap);
     va_end(ap);
     t->n += n > 0 ? (size_t)n : 0;
-    t->n = t->n < t->room ? t->n : t->room - 1;
+    t->n = t->n < t->capacity ? t->n : t->capacity - 1;
 }
 
 const char *rt_shape_text(int ndim, const int64_t *dim,
                           char text[RT_SHAPE_TEXT])
 {
-    RtText t = {.at = text, .room = RT_SHAPE_TEXT};
+    RtText t = {.at = text, .capacity = RT_SHAPE_TEXT};
     rt_add(&t, "[");
     for (int d = 0; d < ndim; d++)
         rt_add(&t, "%s%lld", d ? ", " : "", (long long)dim[d]);
@@ -220,27 +220,29 @@ double rt_now(void)
     return 1e-9 * (double)rt_now_ns();
 }
 
-void rt_work_turns(const ParcWork *w, int64_t turn, int64_t at[PARC_MAX_LOOPS])
+void rt_work_iterations(const ParcWork *w, int64_t iteration,
+                        int64_t at[PARC_MAX_LOOPS])
 {
     for (int i = w->nloops - 1; i >= 0; i--) {
-        at[i] = turn % w->loop[i].trips;
-        turn /= w->loop[i].trips;
+        at[i] = iteration % w->loop[i].trips;
+        iteration /= w->loop[i].trips;
     }
 }
 
-void rt_add_loops(RtText *t, const ParcWork *w, int64_t turn)
+void rt_add_loops(RtText *t, const ParcWork *w, int64_t iteration)
 {
     int64_t at[PARC_MAX_LOOPS];
-    rt_work_turns(w, turn, at);
+    rt_work_iterations(w, iteration, at);
     for (int i = 0; i < w->nloops; i++)
         rt_add(t, ", %s %lld", w->loop[i].name, (long long)at[i]);
 }
 
-const char *rt_work_where(const ParcWork *w, int64_t turn, char text[RT_WHERE])
+const char *rt_work_where(const ParcWork *w, int64_t iteration,
+                          char text[RT_WHERE])
 {
-    RtText t = {.at = text, .room = RT_WHERE};
+    RtText t = {.at = text, .capacity = RT_WHERE};
     rt_add(&t, " in '%s' (%s", w->id, w->source);
-    rt_add_loops(&t, w, turn);
+    rt_add_loops(&t, w, iteration);
     rt_add(&t, ")");
     return text;
 }

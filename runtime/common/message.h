@@ -53,7 +53,7 @@ double rt_now(void);
 /* A text that is being composed. What does not fit is left out. */
 typedef struct RtText {
     char *at;
-    size_t n, room; /* characters; bytes of the buffer */
+    size_t n, capacity; /* characters; bytes of the buffer */
 } RtText;
 void rt_add(RtText *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -68,13 +68,15 @@ bool rt_variable_number(const char *name, int64_t least, int64_t most, int *to);
 /* The candidate most similar to `name`; NULL if none is similar. */
 const char *rt_near_miss(const char *name, const char *const *candidate, int n);
 
-/* Splits the joint iteration index `turn` of a statement into the indices of
- * its loops. */
-void rt_work_turns(const ParcWork *w, int64_t turn, int64_t at[PARC_MAX_LOOPS]);
+/* Splits the joint iteration index `iteration` of a statement into the indices
+ * of its loops. */
+void rt_work_iterations(const ParcWork *w, int64_t iteration,
+                        int64_t at[PARC_MAX_LOOPS]);
 /* Adds ", layer 3" for each loop around a statement. */
-void rt_add_loops(RtText *t, const ParcWork *w, int64_t turn);
+void rt_add_loops(RtText *t, const ParcWork *w, int64_t iteration);
 /* " in 'k07_norm' (llama.pdl:28:5, layer 3)" */
 enum { RT_WHERE = 512 };
-const char *rt_work_where(const ParcWork *w, int64_t turn, char text[RT_WHERE]);
+const char *rt_work_where(const ParcWork *w, int64_t iteration,
+                          char text[RT_WHERE]);
 
 #endif

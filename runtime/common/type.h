@@ -40,14 +40,15 @@ static inline void *rt_element_out(ParcType type, void *base, int64_t i)
 void rt_widen(float *to, ParcType type, const void *from, int64_t n);
 void rt_narrow(ParcType type, void *to, const float *from, int64_t n);
 
-/* n elements as f32: `from` itself if it has f32, else converted in `room`. */
+/* n elements as f32: `from` itself if it has f32, else converted in `scratch`.
+ */
 static inline const float *rt_as_floats(ParcType type, const void *from,
-                                        int64_t n, float *room)
+                                        int64_t n, float *scratch)
 {
     if (type == PARC_F32)
         return from;
-    rt_widen(room, type, from, n);
-    return room;
+    rt_widen(scratch, type, from, n);
+    return scratch;
 }
 
 /* The valid elements of run j: the last run of a flat shard has padding. */

@@ -98,14 +98,14 @@ typedef struct RtRows {
     int64_t stride;
 } RtRows;
 
-/* The rows as floats: in place if they are f32, else packed into `room`. */
-static inline RtRows rt_rows(float *room, ParcType type, const void *from,
+/* The rows as floats: in place if they are f32, else packed into `scratch`. */
+static inline RtRows rt_rows(float *scratch, ParcType type, const void *from,
                              int64_t stride, int64_t rows, int64_t n)
 {
     if (type == PARC_F32)
         return (RtRows){from, stride};
-    rt_pack(room, type, from, stride, rows, n);
-    return (RtRows){room, rt_row(n)};
+    rt_pack(scratch, type, from, stride, rows, n);
+    return (RtRows){scratch, rt_row(n)};
 }
 
 /* Transposes a block of 4 x 4 floats. */

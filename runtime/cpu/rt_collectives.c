@@ -1,5 +1,5 @@
 /* rt_collectives.c: implements collectives over shared memory, and the local
- * ops take_part and take_share (local slice, mask to partial).
+ * ops local_slice and mask_to_partial (local slice, mask to partial).
  *
  * Every rank maps all arenas, and a tensor has the same offset on every rank.
  * A collective is therefore: a barrier (all sources are written); each rank
@@ -83,7 +83,7 @@ static void clear_padding(char *dst, const ParcPart *p, int64_t valid)
 
 /* This barrier does not compare ids: one rank may already be at the next
  * collective, which compares them, before another rank has read its id. */
-void parc_meet(ParcRt *rt, int id, uint32_t axes)
+void parc_synchronize(ParcRt *rt, int id, uint32_t axes)
 {
     RtSlot *own = &rt->world->slot[rt->rank];
     if (rt->group[axes].n > 1) {
@@ -131,14 +131,14 @@ static void combine(float *restrict to, const float *restrict from, int64_t n,
 static void reduce_tile(const ParcRt *rt, const RtGroup *g, float *sum,
                         const ParcPart *p, int64_t at, int64_t n, ParcReduce op)
 {
-    float room[TILE];
+    float scratch[TILE];
     for (int j = 0; j < g->n; j++) {
         const void *from =
             rt_element(p->type, rt_peer(rt, g->member[j]) + p->src, at);
         if (j == 0)
             rt_widen(sum, p->type, from, n);
         else
-            combine(sum, rt_as_floats(p->type, from, n, room), n, op);
+            combine(sum, rt_as_floats(p->type, from, n, scratch), n, op);
     }
 }
 
@@ -242,26 +242,27 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
-    int64_t k = g->n, row = in_bytes(part).inner, box = part->middle * row;
+    int64_t k = g->n, row = in_bytes(part).inner, block = part->middle * row;
     char *dst = rt->arena + part->dst;
     enter_collective(rt, id, axes);
     for (int j = 0; j < g->n; j++) {
         const char *src = rt_peer(rt, g->member[j]) + part->src;
         for (int64_t o = 0; o < part->outer; o++) {
-            int64_t whole = o * k * box;
+            int64_t whole = o * k * block;
             if (minor)
-                rt_copy_rows(rt, dst + whole + j * box, row,
-                          src + whole + g->index * row, k * row, part->middle,
-                          row);
+                rt_copy_rows(rt, dst + whole + j * block, row,
+                             src + whole + g->index * row, k * row,
+                             part->middle, row);
             else
                 rt_copy_rows(rt, dst + whole + j * row, k * row,
-                          src + whole + g->index * box, row, part->middle, row);
+                             src + whole + g->index * block, row, part->middle,
+                             row);
         }
     }
     leave_collective(rt, axes);
 }
 
-void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
+void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
     ParcPart p = in_bytes(part);
@@ -271,7 +272,7 @@ void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
     clear_padding(rt->arena + p.dst, &p, n);
 }
 
-void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
+void parc_mask_to_partial(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     int64_t n = part->outer * in_bytes(part).inner;
     char *dst = rt->arena + part->dst;

@@ -12,13 +12,13 @@
 
 #include "common/type.h"
 #include "cpu/rt_stream.h"
-#include "params/box.h"
+#include "params/strided_copy.h"
 #include "rt.h"
 
 enum { TILE = 32, GRAIN = 1 << 14 };
 
 typedef struct Copy {
-    RtBox box;
+    RtStridedCopy copy;
     int size; /* bytes of an element */
 } Copy;
 
@@ -27,11 +27,11 @@ static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
                    int64_t *dst)
 {
     *src = *dst = 0;
-    for (int d = c->box.n - 1; d >= 0; d--)
+    for (int d = c->copy.n - 1; d >= 0; d--)
         if (d != a && d != b) {
-            *src += index % c->box.dim[d] * c->box.src[d];
-            *dst += index % c->box.dim[d] * c->box.dst[d];
-            index /= c->box.dim[d];
+            *src += index % c->copy.dim[d] * c->copy.src[d];
+            *dst += index % c->copy.dim[d] * c->copy.dst[d];
+            index /= c->copy.dim[d];
         }
 }
 
@@ -72,8 +72,8 @@ static void copy_line(const Copy *c, char *dst, const char *src, int64_t n,
 static void copy_lines(const Copy *c, char *dst, const char *src,
                        int64_t elements)
 {
-    int last = c->box.n - 1;
-    int64_t n = c->box.dim[last], lines = elements / n;
+    int last = c->copy.n - 1;
+    int64_t n = c->copy.dim[last], lines = elements / n;
     int64_t pieces = lines == 1 ? (n + GRAIN - 1) / GRAIN : 1;
     int64_t step = (n + pieces - 1) / pieces;
 #pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
@@ -83,16 +83,16 @@ static void copy_lines(const Copy *c, char *dst, const char *src,
             int64_t count = rt_least(n - begin, step);
             locate(c, last, last, i, &from, &to);
             copy_line(c, dst + (to + begin) * c->size,
-                      src + (from + begin * c->box.src[last]) * c->size, count,
-                      c->box.src[last]);
+                      src + (from + begin * c->copy.src[last]) * c->size, count,
+                      c->copy.src[last]);
         }
 }
 
 static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
                        int64_t elements)
 {
-    int last = c->box.n - 1;
-    int64_t rows = c->box.dim[inner], columns = c->box.dim[last];
+    int last = c->copy.n - 1;
+    int64_t rows = c->copy.dim[inner], columns = c->copy.dim[last];
     int64_t planes = elements / rows / columns;
     int64_t down = (rows + TILE - 1) / TILE;
 #pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
@@ -101,10 +101,10 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
             int64_t from, to, i = t * TILE;
             locate(c, inner, last, p, &from, &to);
             for (int64_t j = 0; j < columns; j += TILE)
-                copy_tile(c, dst + (to + i * c->box.dst[inner] + j) * c->size,
-                          c->box.dst[inner],
-                          src + (from + i + j * c->box.src[last]) * c->size,
-                          c->box.src[last], rt_least(rows - i, TILE),
+                copy_tile(c, dst + (to + i * c->copy.dst[inner] + j) * c->size,
+                          c->copy.dst[inner],
+                          src + (from + i + j * c->copy.src[last]) * c->size,
+                          c->copy.src[last], rt_least(rows - i, TILE),
                           rt_least(columns - j, TILE));
         }
 }
@@ -112,15 +112,15 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
                const int64_t *dim, const int64_t *src_stride)
 {
-    Copy c = {rt_box(ndim, dim, src_stride), (int)rt_type_size(type)};
-    int64_t elements = rt_box_elements(&c.box);
+    Copy c = {rt_strided_copy(ndim, dim, src_stride), (int)rt_type_size(type)};
+    int64_t elements = rt_strided_copy_elements(&c.copy);
     int inner = -1;
     (void)rt;
-    for (int d = 0; d < c.box.n; d++)
-        inner = c.box.src[d] == 1 ? d : inner;
+    for (int d = 0; d < c.copy.n; d++)
+        inner = c.copy.src[d] == 1 ? d : inner;
     if (elements == 0)
         return;
-    if (inner < 0 || inner == c.box.n - 1)
+    if (inner < 0 || inner == c.copy.n - 1)
         copy_lines(&c, dst, src, elements);
     else
         copy_tiles(&c, inner, dst, src, elements);
@@ -175,10 +175,10 @@ void parc_zero(ParcRt *rt, void *to, int64_t bytes)
     memset(to, 0, (size_t)bytes);
 }
 
-void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
+void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
                     int64_t index, int64_t part)
 {
     (void)rt;
-    for (int64_t i = 0; i < turns; i++)
+    for (int64_t i = 0; i < parts; i++)
         to[i] = (i * dim + index) * part;
 }

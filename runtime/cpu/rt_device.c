@@ -116,15 +116,15 @@ void rt_device_staged(ParcRt *rt)
     (void)rt;
 }
 
-void parc_mark(ParcRt *rt, int i, int64_t turn)
+void parc_mark(ParcRt *rt, int i, int64_t iteration)
 {
     RtSlot *slot = &rt->world->slot[rt->rank];
-    atomic_store_explicit(&slot->turn, turn, memory_order_relaxed);
+    atomic_store_explicit(&slot->iteration, iteration, memory_order_relaxed);
     atomic_store_explicit(&slot->work, i + 1, memory_order_relaxed);
     if (rt->ring)
-        rt_trace_add(rt->ring, i, turn);
+        rt_trace_add(rt->ring, i, iteration);
     if (rt->nan_check)
-        rt_nan_mark(rt, i, turn);
+        rt_nan_mark(rt, i, iteration);
 }
 
 bool parc_goes_on(ParcRt *rt)

@@ -34,8 +34,8 @@ void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
 static void add_row_piece(float *restrict sum, ParcType type, const void *dy,
                       int64_t n)
 {
-    float room[TILE];
-    const float *restrict y = rt_as_floats(type, dy, n, room);
+    float scratch[TILE];
+    const float *restrict y = rt_as_floats(type, dy, n, scratch);
 #pragma omp simd
     for (int64_t c = 0; c < n; c++)
         sum[c] += y[c];

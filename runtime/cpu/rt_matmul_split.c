@@ -285,7 +285,7 @@ void rt_split_product(const Plan *p, const void *src, const void *weights,
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int64_t i = 0; i < shares; i++) {
         int64_t row = i / across * s.rows, column = i % across * s.columns;
-        char *room = (char *)scratch + i * thread_bytes(&s);
+        char *own_scratch = (char *)scratch + i * thread_bytes(&s);
         Work w = {.share = &s,
                   .a = a,
                   .b = b,
@@ -297,9 +297,11 @@ void rt_split_product(const Plan *p, const void *src, const void *weights,
                   .to = (float *)dst + row * c->stride[1] + column,
                   .rows = rt_least(s.rows, c->rows - row),
                   .columns = rt_least(s.columns, c->columns - column),
-                  .strips = (uint16_t *)(void *)room,
-                  .panel = (uint16_t *)(void *)(room + strips_bytes(&s))};
-        w.sums = (float *)(void *)(room + strips_bytes(&s) + panel_bytes(&s));
+                  .strips = (uint16_t *)(void *)own_scratch,
+                  .panel =
+                      (uint16_t *)(void *)(own_scratch + strips_bytes(&s))};
+        w.sums =
+            (float *)(void *)(own_scratch + strips_bytes(&s) + panel_bytes(&s));
         do_share(&w);
     }
 }

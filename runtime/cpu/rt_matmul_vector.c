@@ -213,10 +213,10 @@ static void compute_part(const Work *w)
 
 /* ---- the product --------------------------------------------------------- */
 
-/* Part i of all products; the thread has scratch at `room`. */
+/* Part i of all products; the thread has scratch at `own_scratch`. */
 static void multiply_part(const Plan *p, const Sizes *s, int64_t i,
                           const void *src, const void *weights, void *dst,
-                          float *room)
+                          float *own_scratch)
 {
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
     int64_t of = parts_of(p, s) / p->batch, which = i / of;
@@ -232,9 +232,9 @@ static void multiply_part(const Plan *p, const Sizes *s, int64_t i,
         .c_row = c->stride[1],
         .row = i % of / across * s->grid.rows,
         .column = i % of % across * s->grid.columns,
-        .packed_a = room,
-        .packed_b = room + s->packed_a,
-        .sums = room + s->packed_a + s->packed_b,
+        .packed_a = own_scratch,
+        .packed_b = own_scratch + s->packed_a,
+        .sums = own_scratch + s->packed_a + s->packed_b,
     };
     w.rows = rt_least(s->grid.rows, c->rows - w.row);
     w.columns = rt_least(s->grid.columns, c->columns - w.column);
@@ -252,8 +252,8 @@ void rt_vector_product(const Plan *p, const void *src, const void *weights,
     bool many = flops >= FLOPS_PER_THREAD && parts > 1;
 #pragma omp parallel for schedule(static) num_threads(threads) if (many)
     for (int64_t i = 0; i < parts; i++) {
-        float *room = (float *)scratch + omp_get_thread_num() *
-                                             thread_floats(&s);
-        multiply_part(p, &s, i, src, weights, dst, room);
+        float *own_scratch =
+            (float *)scratch + omp_get_thread_num() * thread_floats(&s);
+        multiply_part(p, &s, i, src, weights, dst, own_scratch);
     }
 }

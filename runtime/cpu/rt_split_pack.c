@@ -96,13 +96,13 @@ RT_TILES static inline void pack_tiles(const float *at, int64_t stride,
     __mmask16 low = first(rows ? depth : edges);
     __mmask16 high = rows ? first(depth - LINES) : low;
     int64_t lows = rows ? edges : depth, highs = rows ? edges : depth - LINES;
-    int64_t apart = rows ? LINES : LINES * stride;
+    int64_t distance = rows ? LINES : LINES * stride;
     for (int i = 0; i < LINES; i++) {
         __m512 l = _mm512_setzero_ps(), h = l;
         if (i < lows)
             l = _mm512_maskz_loadu_ps(low, at + i * stride);
         if (i < highs && high) /* the element exists */
-            h = _mm512_maskz_loadu_ps(high, at + i * stride + apart);
+            h = _mm512_maskz_loadu_ps(high, at + i * stride + distance);
         part[0][i] = first_part(&l, &h);
         part[1][i] = next_part(&l, &h);
         part[2][i] = next_part(&l, &h);

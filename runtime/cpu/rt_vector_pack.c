@@ -25,13 +25,13 @@ static const float zeros[RT_MOST_DEPTH];
 
 /* n elements that are `stride` apart, as contiguous floats. */
 static const float *line_of(ParcType type, const void *at, int64_t stride,
-                            int64_t n, float *room)
+                            int64_t n, float *scratch)
 {
     if (stride == 1)
-        return rt_as_floats(type, at, n, room);
+        return rt_as_floats(type, at, n, scratch);
     for (int64_t i = 0; i < n; i++)
-        rt_widen(room + i, type, rt_element(type, at, i * stride), 1);
-    return room;
+        rt_widen(scratch + i, type, rt_element(type, at, i * stride), 1);
+    return scratch;
 }
 
 static inline Four load(const float *at)
@@ -90,7 +90,7 @@ __attribute__((always_inline)) static inline void
 pack_columns(const RtOperand *x, const void *at, int64_t edges, int64_t n,
              int strip, float *to)
 {
-    float room[FOUR][RT_MOST_DEPTH];
+    float scratch[FOUR][RT_MOST_DEPTH];
     for (int64_t s = 0; s < edges; s += strip, to += n * strip) {
 #pragma GCC unroll 8
         for (int e = 0; e < strip; e += FOUR) {
@@ -98,10 +98,10 @@ pack_columns(const RtOperand *x, const void *at, int64_t edges, int64_t n,
             for (int i = 0; i < FOUR; i++) {
                 bool exists = e + i < strip && s + e + i < edges;
                 int64_t from = exists ? (s + e + i) * x->along_edges : 0;
-                line[i] = !exists ? zeros
-                                  : line_of(x->type,
-                                            rt_element(x->type, at, from),
-                                            x->along_depth, n, room[i]);
+                line[i] = !exists
+                              ? zeros
+                              : line_of(x->type, rt_element(x->type, at, from),
+                                        x->along_depth, n, scratch[i]);
             }
             if (strip - e < FOUR)
                 transpose_two(line, n, strip, to + e);
@@ -115,10 +115,10 @@ __attribute__((always_inline)) static inline void
 pack_lines(const RtOperand *x, const void *at, int64_t edges, int64_t n,
            int strip, float *to)
 {
-    float room[RT_MOST_EDGES];
+    float scratch[RT_MOST_EDGES];
     for (int64_t k = 0; k < n; k++, to += strip) {
         const void *from = rt_element(x->type, at, k * x->along_depth);
-        const float *line = rt_as_floats(x->type, from, edges, room);
+        const float *line = rt_as_floats(x->type, from, edges, scratch);
         float *strips = to;
         int64_t e = 0;
         for (; e + strip <= edges; e += strip, strips += n * strip)

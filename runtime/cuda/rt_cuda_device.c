@@ -154,7 +154,7 @@ static void choose_device(ParcRt *rt)
  * part of it free for other memory on the device (driver/fit.c). */
 static double as_told(size_t bytes)
 {
-    return (double)bytes * PARC_DEVICE_APART / (PARC_DEVICE_APART - 1);
+    return (double)bytes * PARC_DEVICE_RESERVE / (PARC_DEVICE_RESERVE - 1);
 }
 
 /* The number of ranks with arenas on this rank's device: with PARC_DEVICE all
@@ -168,7 +168,7 @@ static size_t sharing(const ParcRt *rt)
                                : (size_t)rt->nranks;
 }
 
-_Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t room,
+_Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t available,
                                    size_t total)
 {
     const RtDevice *d = rt->device;
@@ -184,9 +184,10 @@ _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t room,
             "%s %s; GPU %d (%s) has %s free of %s%s, %s too little. "
             "parc --device-memory %s says what would make it fit",
             which, rt_size_text(bytes, need), d->ordinal, d->name,
-            rt_size_text((double)room, have), rt_size_text((double)total, all),
-            nccl, rt_size_text(bytes - (double)room, lack),
-            rt_size_text(as_told(room / ranks), tell));
+            rt_size_text((double)available, have),
+            rt_size_text((double)total, all), nccl,
+            rt_size_text(bytes - (double)available, lack),
+            rt_size_text(as_told(available / ranks), tell));
 }
 
 /* NCCL allocates device memory that the plan does not include, so NCCL is
@@ -195,29 +196,29 @@ _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t room,
 static void open_nccl(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    size_t room = 0, total = 0, ranks = sharing(rt);
+    size_t available = 0, total = 0, ranks = sharing(rt);
     CU(rt, cuMemGetInfo(&d->free_before, &total));
     if ((size_t)rt->model->arena_bytes > d->free_before / ranks)
         does_not_fit(rt, ranks, d->free_before, total);
     rt_nccl_open(rt);
-    CU(rt, cuMemGetInfo(&room, &total));
-    d->nccl_bytes = room < d->free_before ? d->free_before - room : 0;
+    CU(rt, cuMemGetInfo(&available, &total));
+    d->nccl_bytes = available < d->free_before ? d->free_before - available : 0;
 }
 
 /* Allocates exactly the planned bytes, filled with zeros. */
 static void take_arena(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    size_t bytes = (size_t)rt->model->arena_bytes, room = 0, total = 0;
-    CU(rt, cuMemGetInfo(&room, &total));
-    if (bytes > room)
-        does_not_fit(rt, 1, room, total);
+    size_t bytes = (size_t)rt->model->arena_bytes, available = 0, total = 0;
+    CU(rt, cuMemGetInfo(&available, &total));
+    if (bytes > available)
+        does_not_fit(rt, 1, available, total);
     CuResult r = RT_CU_SUCCESS;
     if (!bytes || !rt_nccl_alloc(rt, &d->arena, bytes))
         r = d->cu.cuMemAlloc(&d->arena, bytes ? bytes : 1);
     if (r == RT_CU_OUT_OF_MEMORY) {
-        CU(rt, cuMemGetInfo(&room, &total));
-        does_not_fit(rt, 1, room < bytes ? room : bytes, total);
+        CU(rt, cuMemGetInfo(&available, &total));
+        does_not_fit(rt, 1, available < bytes ? available : bytes, total);
     }
     rt_cuda_check(rt, r, "cuMemAlloc of the arena");
     CU(rt, cuMemsetD8Async(d->arena, 0, bytes, d->stream[PARC_COMPUTE]));
@@ -320,15 +321,15 @@ double rt_device_peak_flops(const ParcRt *rt)
 void rt_device_print(const ParcRt *rt)
 {
     const RtDevice *d = rt->device;
-    size_t room = 0, total = 0;
+    size_t available = 0, total = 0;
     char size[32];
     printf("device    GPU %d: %s (sm_%d%d), %d units\n", d->ordinal, d->name,
            d->major, d->minor, d->sms);
     if (d->numa_node >= 0)
         printf("          host memory of NUMA node %d\n", d->numa_node);
-    if (d->cu.cuMemGetInfo(&room, &total) == RT_CU_SUCCESS) {
+    if (d->cu.cuMemGetInfo(&available, &total) == RT_CU_SUCCESS) {
         double arena = (double)rt->model->arena_bytes;
-        double other = (double)d->free_before - (double)room - arena -
+        double other = (double)d->free_before - (double)available - arena -
                        (double)d->nccl_bytes;
         printf("other     %s on the GPU: kernels, graphs, libraries\n",
                rt_size_text(other > 0 ? other : 0, size));

@@ -56,12 +56,12 @@ void parc_wait(ParcRt *rt, int stream, int event)
 
 /* With PARC_NANCHECK: checks the results of the previous statement, after all
  * streams. */
-static void look_at_results(ParcRt *rt, int next, int64_t turn)
+static void look_at_results(ParcRt *rt, int next, int64_t iteration)
 {
     for (int i = 0; rt->nan_check && i < PARC_STREAMS; i++)
         rt_cuda_wait_stream(rt, i, "a statement");
     if (rt->nan_check)
-        rt_nan_mark(rt, next, turn);
+        rt_nan_mark(rt, next, iteration);
 }
 
 /* The other streams begin after the work that is now enqueued on the compute
@@ -85,18 +85,18 @@ static void join_streams(ParcRt *rt)
     }
 }
 
-void parc_mark(ParcRt *rt, int i, int64_t turn)
+void parc_mark(ParcRt *rt, int i, int64_t iteration)
 {
     RtDevice *d = rt->device;
-    look_at_results(rt, i, turn);
+    look_at_results(rt, i, iteration);
     if (rt->ring) {
         join_streams(rt); /* a traced statement runs alone */
-        rt_cuda_trace_mark(rt, i, turn);
+        rt_cuda_trace_mark(rt, i, iteration);
         fork_streams(rt);
     }
     rt_nvtx_mark(rt->model, d->work, i);
     d->work = i;
-    d->turn = turn;
+    d->iteration = iteration;
 }
 
 static void queue_program(ParcRt *rt, const Executed *x)

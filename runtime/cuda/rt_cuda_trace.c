@@ -18,19 +18,19 @@
 static CudaMark *next_mark(ParcRt *rt)
 {
     CudaTrace *t = &rt->device->trace;
-    t->mark = rt_grow(t->mark, t->n, &t->room, sizeof *t->mark);
+    t->mark = rt_grow(t->mark, t->n, &t->capacity, sizeof *t->mark);
     CudaMark *m = &t->mark[t->n++];
     if (!m->event)
         CU(rt, cuEventCreate(&m->event, RT_CU_EVENT_DEFAULT));
     return m;
 }
 
-void rt_cuda_trace_mark(ParcRt *rt, int32_t what, int64_t turn)
+void rt_cuda_trace_mark(ParcRt *rt, int32_t what, int64_t iteration)
 {
     const RtDevice *d = rt->device;
     CudaMark *m = next_mark(rt);
     m->what = what;
-    m->turn = turn;
+    m->iteration = iteration;
     CU(rt, cuEventRecord(m->event, d->stream[PARC_COMPUTE]));
 }
 
@@ -54,14 +54,14 @@ void rt_cuda_trace_end(ParcRt *rt)
         float ms = 0;
         CU(rt, cuEventElapsedTime(&ms, t->mark[0].event, t->mark[i].event));
         rt_trace_add_at(rt->ring, t->begin_ns + (int64_t)((double)ms * 1e6),
-                        t->mark[i].what, t->mark[i].turn);
+                        t->mark[i].what, t->mark[i].iteration);
     }
 }
 
 void rt_cuda_trace_close(ParcRt *rt)
 {
     CudaTrace *t = &rt->device->trace;
-    for (int64_t i = 0; i < t->room; i++)
+    for (int64_t i = 0; i < t->capacity; i++)
         if (t->mark[i].event)
             CU(rt, cuEventDestroy(t->mark[i].event));
     free(t->mark);

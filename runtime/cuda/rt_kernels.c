@@ -1,8 +1,8 @@
 /* rt_kernels.c: launches the hand-written kernels except attention's.
  *
  * copy.cuh: copies of strided blocks within the device (transposes, slices,
- * parts), and the local ops take_part and take_share. A copy uses the largest
- * unit, up to 16 bytes, that divides its contiguous sizes, strides and
+ * parts), and the local ops local_slice and mask_to_partial. A copy uses the
+ * largest unit, up to 16 bytes, that divides its contiguous sizes, strides and
  * addresses. If source and destination are contiguous along different dims,
  * tiles are transposed in shared memory.
  *
@@ -19,15 +19,15 @@
 #include "common/type.h"
 #include "cuda/core/rt_cuda_launch.h"
 #include "cuda/core/rt_instances.h"
-#include "params/box.h"
+#include "params/strided_copy.h"
 #include "rt.h"
 
-enum { MOST_DIMS = 6, TURN_DIMS = 4 };
+enum { MOST_DIMS = 6, TRANSPOSE_DIMS = 4 };
 
 /* ---- copies -------------------------------------------------------------- */
 
 /* Removes dim d. */
-static void box_remove(RtBox *b, int d)
+static void remove_dim(RtStridedCopy *b, int d)
 {
     b->n--;
     for (; d < b->n; d++) {
@@ -39,7 +39,8 @@ static void box_remove(RtBox *b, int d)
 
 /* Writes the kernel arguments of a copy: sizes of dims 1 … dims-1, then all
  * strides. Missing outer dims have size 1 and stride 0. */
-static void box_arguments(const RtBox *b, int dims, int64_t *argument)
+static void strided_arguments(const RtStridedCopy *b, int dims,
+                              int64_t *argument)
 {
     for (int i = 0; i < dims; i++) {
         int d = i - (dims - b->n);
@@ -52,7 +53,7 @@ static void box_arguments(const RtBox *b, int dims, int64_t *argument)
 
 /* Merges elements to larger units, as far as both sides allow. Returns the
  * unit. */
-static int widen(RtBox *b, const void *dst, const void *src, int size)
+static int widen(RtStridedCopy *b, const void *dst, const void *src, int size)
 {
     int last = b->n - 1;
     if (b->dst[last] != 1 || b->src[last] != 1)
@@ -70,23 +71,24 @@ static int widen(RtBox *b, const void *dst, const void *src, int size)
     return unit;
 }
 
-static void copy_box(ParcRt *rt, RtBox b, int size, char *dst, const char *src)
+static void copy_strided(ParcRt *rt, RtStridedCopy b, int size, char *dst,
+                         const char *src)
 {
     if (b.n > MOST_DIMS) {
-        RtBox inner = b;
-        box_remove(&inner, 0);
+        RtStridedCopy inner = b;
+        remove_dim(&inner, 0);
         for (int64_t i = 0; i < b.dim[0]; i++)
-            copy_box(rt, inner, size, dst + i * b.dst[0] * size,
-                     src + i * b.src[0] * size);
+            copy_strided(rt, inner, size, dst + i * b.dst[0] * size,
+                         src + i * b.src[0] * size);
         return;
     }
     char symbol[RT_SYMBOL];
     int unit = widen(&b, dst, src, size);
-    int64_t n = rt_box_elements(&b);
+    int64_t n = rt_strided_copy_elements(&b);
     int64_t argument[3 + 3 * MOST_DIMS - 1] = {rt_pointer_bits(dst),
                                                rt_pointer_bits(src), n};
-    box_arguments(&b, MOST_DIMS, argument + 3);
-    snprintf(symbol, sizeof symbol, "copy_box_%d", unit);
+    strided_arguments(&b, MOST_DIMS, argument + 3);
+    snprintf(symbol, sizeof symbol, "copy_strided_%d", unit);
     rt_cuda_launch(rt, symbol, rt_blocks(n, KERNEL_THREADS),
                    KERNEL_THREADS, 0,
                    (int)(sizeof argument / sizeof *argument), argument);
@@ -94,60 +96,60 @@ static void copy_box(ParcRt *rt, RtBox b, int size, char *dst, const char *src)
 
 /* A transpose: the source is contiguous along dim `inner`, which is not the
  * last. */
-static void copy_turn(ParcRt *rt, RtBox b, int inner, int size, char *dst,
-                      const char *src)
+static void copy_transposed(ParcRt *rt, RtStridedCopy b, int inner, int size,
+                            char *dst, const char *src)
 {
     int last = b.n - 1;
     int64_t rows = b.dim[inner], columns = b.dim[last];
-    int64_t argument[6 + 3 * TURN_DIMS - 1] = {
+    int64_t argument[6 + 3 * TRANSPOSE_DIMS - 1] = {
         rt_pointer_bits(dst), rt_pointer_bits(src), rows, columns,
         b.dst[inner],         b.src[last]};
-    box_remove(&b, last);
-    box_remove(&b, inner);
+    remove_dim(&b, last);
+    remove_dim(&b, inner);
     char symbol[RT_SYMBOL];
-    snprintf(symbol, sizeof symbol, "copy_turn_%d", size);
-    box_arguments(&b, TURN_DIMS, argument + 6);
-    rt_cuda_launch(
-        rt, symbol,
-        rt_box_elements(&b) * rt_blocks(rows, COPY_TILE) *
-            rt_blocks(columns, COPY_TILE),
-        KERNEL_THREADS, 0, (int)(sizeof argument / sizeof *argument), argument);
+    snprintf(symbol, sizeof symbol, "copy_transposed_%d", size);
+    strided_arguments(&b, TRANSPOSE_DIMS, argument + 6);
+    rt_cuda_launch(rt, symbol,
+                   rt_strided_copy_elements(&b) * rt_blocks(rows, COPY_TILE) *
+                       rt_blocks(columns, COPY_TILE),
+                   KERNEL_THREADS, 0, (int)(sizeof argument / sizeof *argument),
+                   argument);
 }
 
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
                const int64_t *dim, const int64_t *src_stride)
 {
-    RtBox b = rt_box(ndim, dim, src_stride);
+    RtStridedCopy b = rt_strided_copy(ndim, dim, src_stride);
     int size = (int)rt_type_size(type), inner = -1, last = b.n - 1;
     for (int d = 0; d < last; d++)
         inner = b.src[d] == 1 ? d : inner;
-    if (rt_box_elements(&b) == 0)
+    if (rt_strided_copy_elements(&b) == 0)
         return;
     if (b.n == 1 && b.src[0] == 1)
         parc_move(rt, dst, src, b.dim[0] * size);
-    else if (inner >= 0 && b.src[last] != 1 && b.n <= TURN_DIMS + 2)
-        copy_turn(rt, b, inner, size, dst, src);
+    else if (inner >= 0 && b.src[last] != 1 && b.n <= TRANSPOSE_DIMS + 2)
+        copy_transposed(rt, b, inner, size, dst, src);
     else
-        copy_box(rt, b, size, dst, src);
+        copy_strided(rt, b, size, dst, src);
 }
 
 void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
                     const void *src, int64_t src_row, int64_t rows,
                     int64_t width)
 {
-    RtBox b = {0};
+    RtStridedCopy b = {0};
     int size = (int)rt_type_size(type);
     if (rows == 0 || width == 0)
         return;
-    rt_box_add(&b, rows, dst_row, src_row);
-    rt_box_add(&b, width, 1, 1);
+    rt_strided_copy_add(&b, rows, dst_row, src_row);
+    rt_strided_copy_add(&b, width, 1, 1);
     if (b.n == 0 || (b.n == 1 && b.dst[0] == 1 && b.src[0] == 1))
         parc_move(rt, dst, src, rows * width * size);
     else
-        copy_box(rt, b, size, dst, src);
+        copy_strided(rt, b, size, dst, src);
 }
 
-void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
+void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t size = rt_type_size(part->type), n = part->inner;
@@ -161,7 +163,7 @@ void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
                        part->outer, count);
 }
 
-void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
+void parc_mask_to_partial(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     int64_t bytes = part->outer * part->inner * rt_type_size(part->type);
     char *arena = parc_arena(rt), *dst = arena + part->dst;

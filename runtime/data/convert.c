@@ -99,7 +99,7 @@ static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
         int64_t at = f->first + (first + i) * f->type.width;
         int64_t value = integer(f->map + at, f->type);
         if (!is_valid(in, value)) {
-            RtText t = {.at = why, .room = RT_WHY};
+            RtText t = {.at = why, .capacity = RT_WHY};
             rt_add(&t, "%s: byte %lld: error: %s %lld ", f->path, (long long)at,
                    f->is_array ? "value" : "token", (long long)value);
             add_value_fault(&t, in, f, value);

@@ -56,7 +56,7 @@ const char *rt_data_file(const RtData *d, int number);
 typedef struct RtDataState {
     char *spec; /* allocated; NULL: the checkpoint has none */
     int nsources;
-    int64_t room, origin, sample;
+    int64_t capacity, origin, sample;
     struct RtSourceState {
         char *text; /* allocated */
         int64_t rest, begin, used;

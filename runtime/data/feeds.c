@@ -42,7 +42,7 @@ static char *split(char *text)
 
 const char *rt_input_names(const ParcModel *m, char to[RT_WHY])
 {
-    RtText t = {.at = to, .room = RT_WHY};
+    RtText t = {.at = to, .capacity = RT_WHY};
     char shape[RT_SHAPE_TEXT];
     to[0] = 0;
     for (int i = 0; i < m->ninputs; i++) {
@@ -79,7 +79,7 @@ bool rt_feed_open(RtFeed *f)
         char *source = next;
         double weight = 1;
         f->source =
-            rt_grow(f->source, f->nsources, &f->room, sizeof *f->source);
+            rt_grow(f->source, f->nsources, &f->capacity, sizeof *f->source);
         RtSource *s = &f->source[f->nsources++];
         *s = (RtSource){0};
         next = mixture ? rt_mixture_split(next, &weight, &source) : NULL;

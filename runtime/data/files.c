@@ -22,7 +22,7 @@ static const struct {
 static bool add_file(RtSource *s, const char *path, RtElement type,
                      const RtRow *row)
 {
-    s->file = rt_grow(s->file, s->nfiles, &s->room, sizeof *s->file);
+    s->file = rt_grow(s->file, s->nfiles, &s->capacity, sizeof *s->file);
     RtDataFile *f = &s->file[s->nfiles++];
     bool good = rt_data_file_open(f, path, type, row);
     f->before = s->samples;

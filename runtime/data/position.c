@@ -55,7 +55,8 @@ static void read_source(RtDataState *s, RtJson *j)
         rt_json_fail(j, "too many sources of data");
         return;
     }
-    s->source = rt_grow(s->source, s->nsources, &s->room, sizeof *s->source);
+    s->source =
+        rt_grow(s->source, s->nsources, &s->capacity, sizeof *s->source);
     struct RtSourceState *one = &s->source[s->nsources++];
     *one = (struct RtSourceState){.text = rt_allocate(MOST_TEXT)};
     char key[RT_JSON_KEY];

@@ -39,7 +39,7 @@ typedef struct RtSource {
     char *text; /* its part of the SPEC, without weight; allocated */
     RtDataFile *file;
     int nfiles;
-    int64_t room, bytes, elements, samples;
+    int64_t capacity, bytes, elements, samples;
     double weight;
 } RtSource;
 
@@ -49,7 +49,7 @@ struct RtFeed {
     char *spec; /* the text of its sources; allocated */
     RtSource *source;
     int nsources; /* 0: synthetic */
-    int64_t room;
+    int64_t capacity;
 };
 
 /* A sample: its file, and the index in it of its first element. */

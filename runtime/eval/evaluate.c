@@ -55,7 +55,7 @@ void rt_forward_init(ParcRt *rt)
 
 void rt_forward_begin(ParcRt *rt, const ParcEval *e)
 {
-    rt_meet(rt, RT_AT_FORWARD);
+    rt_synchronize(rt, RT_AT_FORWARD);
     e->begin(rt);
 }
 
@@ -69,7 +69,7 @@ void rt_forward_run(ParcRt *rt, const ParcEval *e)
 
 void rt_forward_end(ParcRt *rt)
 {
-    rt_meet(rt, RT_AT_FORWARD);
+    rt_synchronize(rt, RT_AT_FORWARD);
 }
 
 static int64_t batches(const RtRun *run)

@@ -194,7 +194,7 @@ static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
 static void read_part(ParcRt *rt, const ParcOutput *o, int rank, const Part *p,
                       float *to)
 {
-    RtRoom copy = {0};
+    RtBuffer copy = {0};
     int64_t bytes = p->n * rt_type_size(o->type);
     const void *from = rt_arena_read(rt, rank, p->offset, bytes, &copy);
     rt_widen(to + p->first, o->type, from, p->n);
@@ -207,13 +207,13 @@ static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,
     Part own = part_of(rt->model, o, rt->rank, position);
     if (own.held)
         rt_device_download(rt, own.offset, own.n * rt_type_size(o->type));
-    rt_meet(rt, RT_AT_SAMPLE);
+    rt_synchronize(rt, RT_AT_SAMPLE);
     for (int r = 0; rt->rank == 0 && r < rt->nranks; r++) {
         Part p = part_of(rt->model, o, r, position);
         if (p.held)
             read_part(rt, o, r, &p, logit);
     }
-    rt_meet(rt, RT_AT_SAMPLE); /* until then rank 0 may request parts */
+    rt_synchronize(rt, RT_AT_SAMPLE); /* until then rank 0 may request parts */
 }
 
 /* Whether some logit is finite, and none is NaN or positive infinity; a model

@@ -1,5 +1,5 @@
 /* barrier.c: implements a barrier of a group's ranks in shared memory,
- * and the synchronization point of all ranks (rt_meet); copies rank 0's
+ * and the synchronization point of all ranks (rt_synchronize); copies rank 0's
  * decisions to all ranks.
  *
  * A barrier has a counter and a phase. The last rank to arrive resets the
@@ -90,13 +90,13 @@ void rt_barrier(ParcRt *rt, uint32_t axes)
     atomic_store(&slot->barrier, 0);
 }
 
-void rt_meet(ParcRt *rt, int id)
+void rt_synchronize(ParcRt *rt, int id)
 {
     RtSlot *slot = &rt->world->slot[rt->rank];
     atomic_store(&slot->collective, id);
     atomic_store(&slot->state, RT_WAITING);
     if (rt->world->store)
-        rt_job_meet(rt->world->store, id);
+        rt_job_synchronize(rt->world->store, id);
     else
         rt_barrier(rt, (1u << rt->model->naxes) - 1);
     atomic_store(&slot->state, RT_COMPUTING);
@@ -118,10 +118,10 @@ void rt_share(ParcRt *rt, int id, void *data, size_t bytes)
         char *at = (char *)data + done;
         if (rt->rank == 0)
             memcpy(c->board, at, piece);
-        rt_meet(rt, id);
+        rt_synchronize(rt, id);
         if (rt->rank != 0)
             memcpy(at, c->board, piece);
-        rt_meet(rt, id); /* rank 0 may write the next piece */
+        rt_synchronize(rt, id); /* rank 0 may write the next piece */
         done += piece;
     }
 }

@@ -368,10 +368,10 @@ static void hand_out(RtStore *s, const RtFrame *f, int id)
                        : f->id == RT_OF_SAVE
                            ? (const char *)&w->slot[own].save_error
                            : rt_world_arena(w, own);
-    int64_t room = trace                   ? (int64_t)w->trace.stride
-                   : f->id == RT_OF_SAVE ? (int64_t)sizeof(int32_t)
-                                         : rt_arena_end(w->model);
-    if (f->a < 0 || f->b < 0 || f->b > room || f->a > room - f->b ||
+    int64_t capacity = trace                 ? (int64_t)w->trace.stride
+                       : f->id == RT_OF_SAVE ? (int64_t)sizeof(int32_t)
+                                             : rt_arena_end(w->model);
+    if (f->a < 0 || f->b < 0 || f->b > capacity || f->a > capacity - f->b ||
         (trace && !w->trace.rings))
         fail_mismatch(s, 0, id);
     if (trace) /* relative to the start of the run: rt_trace_gather */
@@ -411,7 +411,7 @@ static void coordinate_point(RtStore *s, int id)
         send_to(s, r, &(RtFrame){.say = RT_SAY_GO, .id = id}, NULL);
 }
 
-void rt_job_meet(RtStore *s, int id)
+void rt_job_synchronize(RtStore *s, int id)
 {
     if (s->launch->rank == 0)
         coordinate_point(s, id);

@@ -49,7 +49,7 @@ typedef struct RtLink {
     bool arrived;  /* the rank is at the synchronization point that rank 0 is
                       at or will reach next */
     int32_t where; /* id of this synchronization point */
-    char box[RT_NODE]; /* host name of the rank's node */
+    char node[RT_NODE]; /* host name of the rank's node */
 } RtLink;
 
 struct RtStore {
@@ -133,7 +133,7 @@ void rt_job_saved(RtStore *s, int32_t error, uint32_t count);
  * thread. Signal handlers may call it. */
 void rt_job_forward(RtStore *s, int signal);
 
-void rt_job_meet(RtStore *s, int id);
+void rt_job_synchronize(RtStore *s, int id);
 /* Copies rank 0's bytes to all ranks at synchronization point `id`. Rank 0 does
  * not wait for the others. */
 void rt_job_broadcast(RtStore *s, int id, void *data, size_t bytes);

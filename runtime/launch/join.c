@@ -78,15 +78,15 @@ int rt_join_file(const RtWorld *w, size_t bytes)
     if (share.file < 0 && !first)
         return -1; /* rank 0 prints the reason */
     if (share.file < 0 || file < 0) {
-        char box[RT_NODE] = "";
-        gethostname(box, sizeof box - 1);
+        char node[RT_NODE] = "";
+        gethostname(node, sizeof node - 1);
         rt_error("rank %d on %s cannot share memory with rank 0: %s; the ranks "
                  "of a CPU program run on one machine, as one user",
-                 w->launch->rank, box, strerror(error));
+                 w->launch->rank, node, strerror(error));
         return -1;
     }
-    rt_job_meet(w->store, RT_AT_START); /* rank 0 keeps the file open until all
-                                           have opened it */
+    rt_job_synchronize(w->store, RT_AT_START); /* rank 0 keeps the file open
+                                           until all have opened it */
     return file;
 }
 

@@ -56,7 +56,7 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
     w->slot[rank].plan_hash = w->model->plan_hash;
     atomic_store(&w->slot[rank].process, (int32_t)getpid());
     atomic_store(&w->slot[rank].state, RT_COMPUTING);
-    rt_meet(&rt, RT_AT_START);
+    rt_synchronize(&rt, RT_AT_START);
     if (!w->store && w->slot[0].plan_hash != w->model->plan_hash)
         rt_fail(&rt, "rank %d was built from another plan than rank 0: start "
                      "the same program on all ranks", rank);

@@ -248,7 +248,7 @@ static void welcome(Reception *r, Guest *g)
     clean(h->host);
     if (answer == RT_JOINED && told && !has_left(g->socket)) {
         RtLink *link = &r->store->link[h->rank];
-        memcpy(link->box, h->host, sizeof link->box);
+        memcpy(link->node, h->host, sizeof link->node);
         *(h->life ? &link->life : &link->line) = g->socket;
         r->missing--;
         return;
@@ -338,7 +338,7 @@ static bool report_missing(const Reception *r)
             missing++;
             first = i;
         }
-    add_refusals(r, &(RtText){.at = refusals, .room = sizeof refusals});
+    add_refusals(r, &(RtText){.at = refusals, .capacity = sizeof refusals});
     return rt_error("rank 0 waited %.0f s at %s:%d for %d of %d ranks; the "
                     "first that did not join is rank %d%s", s->limit,
                     s->launch->host, s->launch->port, missing, s->launch->size,

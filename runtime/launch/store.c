@@ -43,8 +43,8 @@ static const char *answer_text(uint32_t answer)
 const char *rt_store_name(const RtStore *s, int rank, char text[RT_RANK_NAME])
 {
     const RtLink *l = &s->link[s->launch->rank == 0 ? rank : 0];
-    snprintf(text, RT_RANK_NAME, "rank %d%s%s", rank, l->box[0] ? " on " : "",
-             l->box);
+    snprintf(text, RT_RANK_NAME, "rank %d%s%s", rank, l->node[0] ? " on " : "",
+             l->node);
     return text;
 }
 
@@ -70,7 +70,7 @@ static bool poll_socket(int socket, short events, double *left)
     return false;
 }
 
-static bool try_again(void)
+static bool may_retry(void)
 {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
@@ -83,7 +83,7 @@ bool rt_store_send(int socket, const void *data, size_t n, double limit)
         if (did > 0) {
             p += did;
             n -= (size_t)did;
-        } else if (!try_again() || !poll_socket(socket, POLLOUT, &limit)) {
+        } else if (!may_retry() || !poll_socket(socket, POLLOUT, &limit)) {
             return false;
         }
     }
@@ -101,7 +101,7 @@ bool rt_store_receive(int socket, void *data, size_t n, double limit)
         } else if (did == 0) {
             errno = 0;
             return false;
-        } else if (!try_again() || !poll_socket(socket, POLLIN, &limit)) {
+        } else if (!may_retry() || !poll_socket(socket, POLLIN, &limit)) {
             return false;
         }
     }

@@ -54,7 +54,7 @@ int64_t rt_nranks(const ParcModel *model)
 
 const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH])
 {
-    RtText t = {.at = text, .room = RT_MESH};
+    RtText t = {.at = text, .capacity = RT_MESH};
     text[0] = 0;
     for (int a = 0; a < m->naxes; a++)
         rt_add(&t, "%s%s=%lld", a ? " x " : "", m->axis[a].name,
@@ -163,7 +163,7 @@ static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
 /* Maps `bytes` of shared memory at `from` also at `to`. Without a file (-1),
  * mremap(2) with an old size of 0 duplicates the mapping; user-mode emulators
  * lack that. */
-static bool map_again(char *base, char *from, char *to, size_t bytes, int file)
+static bool remap(char *base, char *from, char *to, size_t bytes, int file)
 {
     void *at = file < 0 ? mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
                                  to)
@@ -184,8 +184,7 @@ static bool map_segments(const RtWorld *w, char *base, char *at, int file)
             size_t first = (size_t)first_of_group(m, r, s->axes);
             char *from = at + first * w->arena_stride + s->offset;
             char *to = at + (size_t)r * w->arena_stride + s->offset;
-            if (to != from &&
-                !map_again(base, from, to, (size_t)s->bytes, file))
+            if (to != from && !remap(base, from, to, (size_t)s->bytes, file))
                 return false;
         }
     return true;

@@ -52,10 +52,10 @@ void rt_arena_take(ParcRt *rt);
 int64_t rt_arena_end(const ParcModel *model);
 int64_t rt_arena_counted(const ParcModel *model);
 
-/* rt_barrier: barrier of a group whose ranks share memory. rt_meet:
+/* rt_barrier: barrier of a group whose ranks share memory. rt_synchronize:
  * synchronization point of all ranks, on any nodes. */
 void rt_barrier(ParcRt *rt, uint32_t axes);
-void rt_meet(ParcRt *rt, int id);
+void rt_synchronize(ParcRt *rt, int id);
 /* rt_wait_change: waits while the word in shared memory has this value; ends
  * the run after the time limit, `late`: the rank that is late, or -1 to search
  * for it. rt_wake: the word has changed. */
@@ -66,8 +66,8 @@ void rt_wake(_Atomic uint32_t *word);
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
 
 /* Why the wait of `rank` timed out: names the rank that the others wait for,
- * and its state (launch/late.c). `first`: a rank that is known to be late, or
- * -1. */
+ * and its state (launch/late_rank.c). `first`: a rank that is known to be late,
+ * or -1. */
 enum { RT_LATE = 1536 };
 const char *rt_late_text(const RtWorld *w, int rank, int first,
                          char text[RT_LATE]);

@@ -123,7 +123,7 @@ void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r)
 {
     enum { LINE = 768 };
     char text[LINE];
-    RtText t = {.at = text, .room = sizeof text};
+    RtText t = {.at = text, .capacity = sizeof text};
     if (l->file < 0)
         return;
     rt_add(&t, "{");

@@ -13,7 +13,7 @@ typedef struct RtShard {
     int64_t layers, global; /* global: elements of a whole layer */
     int64_t part[PARC_MAX_DIMS], begin[PARC_MAX_DIMS];
     int64_t held[PARC_MAX_DIMS]; /* part without padding */
-    int64_t box;        /* elements of the local block */
+    int64_t block;               /* elements of the local block */
     int64_t first, run; /* run: stored elements, padding included */
     int64_t row;        /* distance in elements between two layers */
     int64_t inside;     /* offset of the run in a layer's buffer, in elements */
@@ -27,18 +27,18 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
  * here. */
 float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer);
 /* A buffer that grows; the caller frees `at`. */
-typedef struct RtRoom {
+typedef struct RtBuffer {
     void *at;
     size_t bytes;
-} RtRoom;
-void *rt_room(RtRoom *room, int64_t bytes);
+} RtBuffer;
+void *rt_buffer_grow(RtBuffer *buffer, int64_t bytes);
 /* Bytes of the arena of any rank, and a layer's part, to read. If the rank is
- * not mapped here, they are copied to `room`. Rank 0 calls it while the others
- * wait at a synchronization point. */
+ * not mapped here, they are copied to `buffer`. Rank 0 calls it while the
+ * others wait at a synchronization point. */
 const void *rt_arena_read(ParcRt *rt, int rank, int64_t offset, int64_t bytes,
-                          RtRoom *room);
+                          RtBuffer *buffer);
 const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
-                           int64_t layer, RtRoom *room);
+                           int64_t layer, RtBuffer *buffer);
 /* The next contiguous run of elements without padding at or after stored
  * element *i of a layer. Sets *i to its first element and *global to the index
  * of that element in the global layer. Returns its length; 0 if only padding

@@ -84,13 +84,13 @@ static void pairs(double *restrict a, double *restrict b,
                   const uint32_t *restrict u, const uint32_t *restrict v,
                   double std)
 {
-    static const double turn = 6.283185307179586476925286766559 * 0x1p-32;
+    static const double full_angle = 6.283185307179586476925286766559 * 0x1p-32;
 #pragma omp simd
     for (int i = 0; i < LANES; i++) {
         double radius = std * sqrt(-2 * log_of(open_unit(u[i])));
         int32_t quarters = (int32_t)((v[i] + 0x20000000u) >> 30);
         int32_t left = (int32_t)(v[i] - ((uint32_t)quarters << 30));
-        double x = ((double)left + 0.5) * turn;
+        double x = ((double)left + 0.5) * full_angle;
         double s = sine(x), c = cosine(x);
         double odd = (double)(quarters & 1), even = 1 - odd;
         double of_cosine = (double)(1 - ((quarters + 1) & 2));

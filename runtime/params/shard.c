@@ -58,7 +58,7 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
     s->param = param;
     s->layers = rt_param_layers(param);
     s->global = rt_param_layer_elements(param);
-    s->box = 1;
+    s->block = 1;
     for (int d = 0; d < param->ndim; d++) {
         Cut c = {1, 0};
         for (int i = 0; i < PARC_MAX_AXES && param->split[d][i] >= 0; i++) {
@@ -69,12 +69,12 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
         s->begin[d] = s->part[d] * c.index;
         int64_t left = param->dim[d] - s->begin[d];
         s->held[d] = left < 0 ? 0 : left < s->part[d] ? left : s->part[d];
-        s->box *= s->part[d];
+        s->block *= s->part[d];
     }
     for (int a = 0; a < model->naxes; a++)
         if (param->flat_axes >> a & 1)
             cut_by(&flat, model, rank, a);
-    s->run = (s->box + flat.parts - 1) / flat.parts;
+    s->run = (s->block + flat.parts - 1) / flat.parts;
     s->first = s->run * flat.index;
     s->row = param->inside ? s->run * flat.parts : s->run;
     s->inside = param->inside ? s->first : 0;
@@ -89,33 +89,33 @@ float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t laye
     return (float *)arena + layer * s->row + s->inside;
 }
 
-void *rt_room(RtRoom *room, int64_t bytes)
+void *rt_buffer_grow(RtBuffer *buffer, int64_t bytes)
 {
-    if ((size_t)bytes > room->bytes) {
-        free(room->at);
-        room->at = rt_allocate((size_t)bytes);
-        room->bytes = (size_t)bytes;
+    if ((size_t)bytes > buffer->bytes) {
+        free(buffer->at);
+        buffer->at = rt_allocate((size_t)bytes);
+        buffer->bytes = (size_t)bytes;
     }
-    return room->at;
+    return buffer->at;
 }
 
 const void *rt_arena_read(ParcRt *rt, int rank, int64_t offset, int64_t bytes,
-                          RtRoom *room)
+                          RtBuffer *buffer)
 {
     const RtWorld *w = rt->world;
     if (rt_is_mapped(w, rank))
         return rt_world_arena(w, rank) + offset;
     rt_job_read(w->store, rank, RT_OF_ARENA, offset, bytes,
-                rt_room(room, bytes));
-    return room->at;
+                rt_buffer_grow(buffer, bytes));
+    return buffer->at;
 }
 
 const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
-                           int64_t layer, RtRoom *room)
+                           int64_t layer, RtBuffer *buffer)
 {
     const int64_t width = sizeof(float);
     int64_t from = s->param->offset + (layer * s->row + s->inside) * width;
-    return rt_arena_read(rt, rank, from, s->run * width, room);
+    return rt_arena_read(rt, rank, from, s->run * width, buffer);
 }
 
 /* The index in the global layer of element `at` of the local block. -1 for
@@ -142,10 +142,10 @@ int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global)
 {
     const ParcParam *p = s->param;
     int64_t at = s->first + *i;
-    while (at < s->box && (*global = global_of(s, at, &at)) < 0) {
+    while (at < s->block && (*global = global_of(s, at, &at)) < 0) {
     }
     *i = at - s->first;
-    if (*i >= s->run || at >= s->box)
+    if (*i >= s->run || at >= s->block)
         return 0;
     /* Inner dims that are not split form one contiguous run with the next
      * outer dim. */

@@ -148,7 +148,7 @@ static int rank_main(ParcRt *rt, void *context)
     if (o->init.n > 0)
         rt_weights_load(rt, &run->weights);
     if (o->dry_run) {
-        rt_meet(rt, RT_AT_END);
+        rt_synchronize(rt, RT_AT_END);
         if (rt->rank == 0) {
             print_plan_of_run(rt, run);
             finish_output(rt);
@@ -156,7 +156,7 @@ static int rank_main(ParcRt *rt, void *context)
         return 0;
     }
     if (rt->model->nshared > 0)
-        rt_meet(rt, RT_AT_START); /* all ranks have initialized shared
+        rt_synchronize(rt, RT_AT_START); /* all ranks have initialized shared
                                      parameters */
     rt_train(rt, run);
     read_model(rt, run);
@@ -164,10 +164,10 @@ static int rank_main(ParcRt *rt, void *context)
     bool exports = o->export_to && whole;
     if (exports)
         rt_params_download(rt, false);
-    rt_meet(rt, RT_AT_END);
+    rt_synchronize(rt, RT_AT_END);
     if (exports) {
         export_weights(rt, run);
-        rt_meet(rt, RT_AT_END);
+        rt_synchronize(rt, RT_AT_END);
     }
     return rt_checkpoints_unsaved(run) ? 1 : 0;
 }
@@ -177,7 +177,7 @@ typedef struct Named {
 } Named;
 
 /* Whether an output and another file differ; `is_input`: it is read. */
-static bool are_apart(Named output, Named other, bool is_input)
+static bool are_distinct(Named output, Named other, bool is_input)
 {
     if (!output.path || !other.path ||
         !rt_is_same_file(output.path, other.path))
@@ -199,14 +199,14 @@ static bool check_files(const RtRun *run)
     const char *path;
     for (int i = 0; i < OUTPUTS; i++) {
         for (int j = i + 1; j < OUTPUTS; j++)
-            if (!are_apart(output[i], output[j], false))
+            if (!are_distinct(output[i], output[j], false))
                 return false;
         for (int f = 0; (path = rt_data_file(&run->data, f)); f++)
-            if (!are_apart(output[i], (Named){"--data", path}, true))
+            if (!are_distinct(output[i], (Named){"--data", path}, true))
                 return false;
         for (int f = 0; (path = rt_weights_file(&run->weights, f)); f++)
             if (i != EXPORT &&
-                !are_apart(output[i], (Named){"--init", path}, true))
+                !are_distinct(output[i], (Named){"--init", path}, true))
                 return false;
     }
     return true;

@@ -31,16 +31,16 @@ typedef struct Culprit {
 static bool layer_is_finite(ParcRt *rt, const ParcParam *p,
                             int64_t layer)
 {
-    RtRoom room = {0};
+    RtBuffer buffer = {0};
     bool finite = true;
     for (int rank = 0; rank < rt->nranks && finite; rank++) {
         RtShard s;
         rt_shard(&s, rt->model, rank, p);
-        const float *x = rt_shard_read(rt, rank, &s, layer, &room);
+        const float *x = rt_shard_read(rt, rank, &s, layer, &buffer);
         for (int64_t i = 0; i < s.run && finite; i++)
             finite = isfinite(x[i]);
     }
-    free(room.at);
+    free(buffer.at);
     return finite;
 }
 
@@ -135,11 +135,11 @@ static _Noreturn void report_culprit(ParcRt *rt, int64_t step, double norm)
 void rt_nonfinite(ParcRt *rt, int64_t step, double norm)
 {
     rt_params_download(rt, true);
-    rt_meet(rt, RT_AT_GRADIENTS);
+    rt_synchronize(rt, RT_AT_GRADIENTS);
     if (rt->rank == 0)
         report_culprit(rt, step, norm);
     for (;;)
-        rt_meet(rt, RT_AT_GRADIENTS); /* ends when rank 0 ends the run */
+        rt_synchronize(rt, RT_AT_GRADIENTS); /* ends when rank 0 ends the run */
 }
 
 /* ---- the loss scale ----

@@ -137,7 +137,7 @@ static void print_element_index(const ParcParam *p, int64_t at)
 
 /* Prints rows if only the outermost dim is split, else begin:end of each
  * dim. */
-static void print_box(const RtShard *s)
+static void print_block(const RtShard *s)
 {
     const ParcParam *p = s->param;
     bool rows = p->ndim > 0;
@@ -235,7 +235,7 @@ static void print_rank(const Source *from, const ParcParam *p, int rank,
     if (n > 0) {
         printf(": ");
         if (n == held)
-            print_box(&s);
+            print_block(&s);
         else if (!print_flat_rows(&s, n))
             print_pieces(&s);
     }

@@ -91,7 +91,7 @@ static void check_loss(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 /* Called when all ranks have finished the traced steps. */
 static void write_trace(ParcRt *rt, const RtRun *run)
 {
-    rt_meet(rt, RT_AT_TRACE);
+    rt_synchronize(rt, RT_AT_TRACE);
     if (rt->rank == 0) {
         rt_trace_gather(rt);
         const char *error = rt_trace_write(rt->world, run->options.trace,
@@ -102,7 +102,7 @@ static void write_trace(ParcRt *rt, const RtRun *run)
                     rt_output_name(run->options.trace), error);
         }
     }
-    rt_meet(rt, RT_AT_TRACE); /* until then rank 0 may request marks */
+    rt_synchronize(rt, RT_AT_TRACE); /* until then rank 0 may request marks */
 }
 
 /* Checks the norm, which is equal on all ranks; hence all ranks decide

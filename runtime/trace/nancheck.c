@@ -26,10 +26,10 @@ void rt_nan_open(ParcRt *rt)
 }
 
 static int64_t offset_of(const ParcRt *rt, const ParcWork *w,
-                         const ParcResult *r, int64_t turn)
+                         const ParcResult *r, int64_t iteration)
 {
     int64_t at[PARC_MAX_LOOPS], offset = r->offset;
-    rt_work_turns(w, turn, at);
+    rt_work_iterations(w, iteration, at);
     for (int i = 0; i < w->nloops; i++) {
         int64_t slot = r->modulo[i] > 0 ? at[i] % r->modulo[i] : at[i];
         offset += slot * r->stride[i];
@@ -55,39 +55,39 @@ static int64_t first_bad(ParcType type, const void *from, int64_t n,
     return -1;
 }
 
-static _Noreturn void report_nan(ParcRt *rt, const ParcWork *w, int64_t turn,
-                                 const ParcResult *r, int64_t element,
-                                 float value)
+static _Noreturn void report_nan(ParcRt *rt, const ParcWork *w,
+                                 int64_t iteration, const ParcResult *r,
+                                 int64_t element, float value)
 {
     char where[RT_WHERE];
     rt_fail(rt,
             "step %lld, rank %d:%s, element %lld of %lld of '%s' is %s; all "
             "results before it are finite",
             (long long)atomic_load(&rt->world->slot[rt->rank].step), rt->rank,
-            rt_work_where(w, turn, where), (long long)element,
+            rt_work_where(w, iteration, where), (long long)element,
             (long long)r->elements, r->name,
             isnan(value) ? "not a number" : "infinite");
 }
 
-static void check_results(ParcRt *rt, const ParcWork *w, int64_t turn)
+static void check_results(ParcRt *rt, const ParcWork *w, int64_t iteration)
 {
     for (int i = 0; i < w->nresults; i++) {
         const ParcResult *r = &w->result[i];
-        int64_t offset = offset_of(rt, w, r, turn);
+        int64_t offset = offset_of(rt, w, r, iteration);
         int64_t bytes = r->elements * (r->type == PARC_F32 ? 4 : 2);
         float value;
         rt_device_download(rt, offset, bytes);
         int64_t bad = first_bad(r->type, rt->arena + offset, r->elements,
                                 &value);
         if (bad >= 0)
-            report_nan(rt, w, turn, r, bad, value);
+            report_nan(rt, w, iteration, r, bad, value);
     }
 }
 
-void rt_nan_mark(ParcRt *rt, int work, int64_t turn)
+void rt_nan_mark(ParcRt *rt, int work, int64_t iteration)
 {
     if (rt->nan_work >= 0)
-        check_results(rt, &rt->model->work[rt->nan_work], rt->nan_turn);
+        check_results(rt, &rt->model->work[rt->nan_work], rt->nan_iteration);
     rt->nan_work = work;
-    rt->nan_turn = turn;
+    rt->nan_iteration = iteration;
 }

@@ -51,8 +51,8 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
                    .advice = "a smaller --trace-steps takes less"};
     if (!rt_memory_fits(&need, ""))
         return false;
-    int64_t room = steps * marks;
-    size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
+    int64_t capacity = steps * marks;
+    size_t ring = sizeof(RtRing) + (size_t)capacity * sizeof(RtMark);
     t->stride = (ring + RT_PAGE - 1) / RT_PAGE * RT_PAGE;
     t->bytes = (size_t)w->nranks * t->stride;
     /* Under a launcher each process fills only its own ring. */
@@ -67,7 +67,7 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
     t->rings = map;
     memset(rt_trace_ring(w, rt_world_rank(w)), 0, t->stride);
     for (int r = 0; r < w->nranks; r++)
-        rt_trace_ring(w, r)->room = room;
+        rt_trace_ring(w, r)->capacity = capacity;
     return true;
 }
 
@@ -78,10 +78,10 @@ void rt_trace_gather(ParcRt *rt)
     RtWorld *w = rt->world;
     for (int r = 1; w->store && r < rt->nranks; r++) {
         RtRing *ring = rt_trace_ring(w, r);
-        int64_t room = ring->room;
+        int64_t capacity = ring->capacity;
         rt_job_read(w->store, r, RT_OF_TRACE, 0, (int64_t)w->trace.stride,
                     ring);
-        ring->n = ring->n < 0 || ring->n > room ? 0 : ring->n;
+        ring->n = ring->n < 0 || ring->n > capacity ? 0 : ring->n;
         rt_marks_shift(ring, w->store->zero);
     }
 }
@@ -94,19 +94,19 @@ void rt_trace_close(RtWorld *w)
     }
 }
 
-void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn)
+void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t iteration)
 {
-    if (ring->n == ring->room) { /* more marks than planned: train.c was edited
-                                    by hand */
+    if (ring->n == ring->capacity) { /* more marks than planned: train.c was
+                                    edited by hand */
         ring->lost++;
         return;
     }
-    ring->mark[ring->n++] = (RtMark){ns, what, (int32_t)turn};
+    ring->mark[ring->n++] = (RtMark){ns, what, (int32_t)iteration};
 }
 
-void rt_trace_add(RtRing *ring, int32_t what, int64_t turn)
+void rt_trace_add(RtRing *ring, int32_t what, int64_t iteration)
 {
-    rt_trace_add_at(ring, rt_now_ns(), what, turn);
+    rt_trace_add_at(ring, rt_now_ns(), what, iteration);
 }
 
 void rt_trace_begin(ParcRt *rt, int64_t step)

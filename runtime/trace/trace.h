@@ -12,9 +12,9 @@ void rt_trace_close(RtWorld *w);
 /* The begin and end of a step: marks are recorded only in traced steps. */
 void rt_trace_begin(ParcRt *rt, int64_t step);
 void rt_trace_end(ParcRt *rt);
-void rt_trace_add(RtRing *ring, int32_t what, int64_t turn);
+void rt_trace_add(RtRing *ring, int32_t what, int64_t iteration);
 /* Adds a mark at time `ns` of CLOCK_MONOTONIC instead of now. */
-void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn);
+void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t iteration);
 static inline void rt_mark(ParcRt *rt, int32_t what)
 {
     if (rt->ring)
@@ -34,6 +34,6 @@ const char *rt_trace_write(const RtWorld *w, const char *path,
 void rt_nan_open(ParcRt *rt);
 /* Checks the results of the previous statement for finite values. `work` is
  * the next statement, -1 at the end of a step. */
-void rt_nan_mark(ParcRt *rt, int work, int64_t turn);
+void rt_nan_mark(ParcRt *rt, int work, int64_t iteration);
 
 #endif

@@ -60,12 +60,12 @@ static void close_event(Row *r)
 }
 
 /* Writes "layer": 3 for each loop around the statement. */
-static void turns(FILE *f, const ParcWork *w, int64_t turn)
+static void add_iterations(FILE *f, const ParcWork *w, int64_t iteration)
 {
     for (int i = w->nloops - 1; i >= 0; i--) {
         int64_t trips = w->loop[i].trips;
-        fprintf(f, ", \"%s\": %" PRId64, w->loop[i].name, turn % trips);
-        turn /= trips;
+        fprintf(f, ", \"%s\": %" PRId64, w->loop[i].name, iteration % trips);
+        iteration /= trips;
     }
 }
 
@@ -84,7 +84,7 @@ static void work_event(Row *r, int64_t end)
     double seconds = (double)(end - r->work->ns) * 1e-9;
     open_event(r, w->id, w->kind, r->work->ns, end);
     fprintf(f, "\"phase\": \"%s\"", w->phase);
-    turns(f, w, r->work->turn);
+    add_iterations(f, w, r->work->iteration);
     text_field(f, "module", w->path);
     text_field(f, "source", w->source);
     text_field(f, "what", w->detail);
@@ -169,7 +169,7 @@ static void print_mark(Row *r, const RtMark *m)
 {
     switch (m->what) {
     case RT_MARK_STEP:
-        r->step = m->turn;
+        r->step = m->iteration;
         r->step_begin = m->ns;
         return;
     case RT_MARK_MOVE:

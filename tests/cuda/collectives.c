@@ -16,7 +16,10 @@
 #include "tests/unit/runtime_tools.h"
 
 enum {
-    ROOM = 1 << 14, SRC = 0, DST = ROOM / 2, UNTOUCHED = 0x55,
+    ARENA = 1 << 14,
+    SRC = 0,
+    DST = ARENA / 2,
+    UNTOUCHED = 0x55,
     STAGING = 1 << 14, /* followed by the buffer for packed rows */
 };
 
@@ -53,8 +56,8 @@ static void fill(ParcRt *rt, ParcType type, int64_t n)
         else
             rt_narrow(type, rt_element_out(type, rt->arena + SRC, i), &x, 1);
     }
-    memset(rt->arena + DST, UNTOUCHED, ROOM - DST);
-    rt_device_upload(rt, 0, ROOM);
+    memset(rt->arena + DST, UNTOUCHED, ARENA - DST);
+    rt_device_upload(rt, 0, ARENA);
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "an upload");
 }
 
@@ -62,7 +65,7 @@ static void fetch(ParcRt *rt)
 {
     for (int i = 0; i < PARC_STREAMS; i++)
         rt_cuda_wait_stream(rt, i, "a collective");
-    rt_device_download(rt, 0, ROOM);
+    rt_device_download(rt, 0, ARENA);
 }
 
 /* Whether the bytes after the first n elements are unchanged. */
@@ -188,14 +191,14 @@ static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
 /* Under a launcher rank 0 reads other ranks' memory between two barriers. */
 static void hand_over(ParcRt *rt, Check *c)
 {
-    memset(rt->arena, rt->rank + 1, ROOM);
-    rt_meet(rt, RT_AT_TRACE);
+    memset(rt->arena, rt->rank + 1, ARENA);
+    rt_synchronize(rt, RT_AT_TRACE);
     for (int r = 1; rt->world->store && rt->rank == 0 && r < rt->nranks; r++) {
         char got[300];
-        rt_job_read(rt->world->store, r, RT_OF_ARENA, ROOM - 300, 300, got);
+        rt_job_read(rt->world->store, r, RT_OF_ARENA, ARENA - 300, 300, got);
         CHECK(c, got[0] == r + 1 && got[299] == r + 1);
     }
-    rt_meet(rt, RT_AT_END);
+    rt_synchronize(rt, RT_AT_END);
 }
 
 static int every(ParcRt *rt, void *context)
@@ -234,12 +237,12 @@ static const ParcWork work[] = {
 static int run_mesh(int naxes, const int64_t *size, SharedCheck *shared,
                     const RtLaunch *launch)
 {
-    ParcModel m = bare_model(naxes, size, ROOM + STAGING);
-    ParcRoom rooms[8];
+    ParcModel m = bare_model(naxes, size, ARENA + STAGING);
+    ParcStaging staging[8];
     for (int i = 0; i < 8; i++) {
-        rooms[i] = (ParcRoom){ROOM, STAGING};
+        staging[i] = (ParcStaging){ARENA, STAGING};
     }
-    m.collective_room = rooms;
+    m.collective_staging = staging;
     m.collective = names;
     m.ncollectives = 1 << naxes;
     m.work = work;
@@ -262,7 +265,7 @@ int main(void)
     SharedCheck *shared = shared_check_new();
     Check c = {0};
     RtLaunch launch;
-    ParcModel four = bare_model(2, square, ROOM);
+    ParcModel four = bare_model(2, square, ARENA);
     CHECK(&c, rt_launcher(&launch, &four));
     if (launch.by)
         CHECK(&c, run_mesh(2, square, shared, &launch) == 0);

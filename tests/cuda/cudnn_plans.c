@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/attention/rt_attention_room.h"
+#include "cuda/attention/rt_attention_workspace.h"
 #include "cuda/attention/rt_cudnn_attention.h"
 
 enum { SKIPPED = 77 };
@@ -85,17 +85,17 @@ static void try(const DnnContext *c, const struct Shape *x, ParcType type,
                        .deterministic = deterministic,
                        .scale = 0.125f, .type = type};
     int64_t own = rt_attention_own_bytes(&a, backward);
-    int64_t room = rt_attention_bytes(&a, backward) -
-                   rt_attention_up(own, RT_CUDA_ALIGNMENT);
+    int64_t workspace_bytes = rt_attention_bytes(&a, backward) -
+                              rt_attention_up(own, RT_CUDA_ALIGNMENT);
     AttentionPiece p = {a.b, a.kv};
     char reason[DNN_REASON];
     DnnGraph g;
     if (backward) {
-        p = rt_attention_piece(&a, room);
-        room -= rt_attention_sum_bytes(&a, p.b * p.kv);
+        p = rt_attention_piece(&a, workspace_bytes);
+        workspace_bytes -= rt_attention_sum_bytes(&a, p.b * p.kv);
     }
     rt_cudnn_attention_graph(&g, &a, p.b, p.kv, backward);
-    DnnPlan *plan = rt_cudnn_plan(c, &g, room, reason);
+    DnnPlan *plan = rt_cudnn_plan(c, &g, workspace_bytes, reason);
     const char *of = !backward       ? "forward"
                      : deterministic ? "deterministic backward"
                                      : "backward";
@@ -103,7 +103,7 @@ static void try(const DnnContext *c, const struct Shape *x, ParcType type,
     if (plan) {
         printf("%s, %s %s, %s: engine %lld, %lld bytes planned\n", device, in,
                of, x->name, (long long)rt_cudnn_plan_engine(plan),
-               (long long)room);
+               (long long)workspace_bytes);
     } else {
         printf("FAILED %s, %s %s, %s: %s\n", device, in, of, x->name, reason);
         failures++;

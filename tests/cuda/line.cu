@@ -21,9 +21,9 @@ PARC_KERNEL(64) line_loss(float *loss, float *dy, const float *y, int64_t n)
 PARC_KERNEL(64) line_update(float *w, const float *dw, const float *lr,
                             int64_t n)
 {
-    float *room = (float *)parc_shared();
+    float *buffer = (float *)parc_shared();
     int64_t i = block_index() * block_threads() + thread_index();
-    room[thread_index()] = i < n ? dw[i] * *lr : 0.0f;
+    buffer[thread_index()] = i < n ? dw[i] * *lr : 0.0f;
     if (i < n)
-        w[i] -= room[thread_index()];
+        w[i] -= buffer[thread_index()];
 }

@@ -55,7 +55,7 @@ wide() {
     grep -q "vectors of $vector, ragged" "$work/loss" &&
         awk -v wide="$vector);" -v type="$precision" -v names="$names" '
             { depth = match($0, /[^ ]/) }
-            / for \(.* j = lead / { on = 1; top = depth; loops++ }
+            / for \(.* j = head / { on = 1; top = depth; loops++ }
             on && /}/ && depth == top { on = 0 }
             on && $0 ~ "parc_(read|write)_" type {
                 moves++
@@ -75,7 +75,7 @@ aligned() {
         -S "$work/$model" "$@" || return 1
     kernel "$work/$model" cross_entropy_and_grad >"$work/loss"
     grep 'vectors of 8, ' "$work/loss" && ! grep -w ragged "$work/loss" &&
-        ! grep 'j = lead' "$work/loss"
+        ! grep 'j = head' "$work/loss"
 }
 
 # loss MODEL NAMES OPTIONS…

@@ -36,9 +36,9 @@ int main(void)
     TRY(cuStreamCreateWithPriority(&stream, RT_CU_STREAM_NON_BLOCKING, 0));
     TRY(cuEventCreate(&begin, RT_CU_EVENT_DEFAULT));
     TRY(cuEventCreate(&end, RT_CU_EVENT_DEFAULT));
-    size_t room, total;
-    TRY(cuMemGetInfo(&room, &total));
-    size_t bytes = room / 64 < MOST ? room / 64 : MOST;
+    size_t available, total;
+    TRY(cuMemGetInfo(&available, &total));
+    size_t bytes = available / 64 < MOST ? available / 64 : MOST;
     TRY(cuMemAlloc(&from, bytes));
     TRY(cuMemAlloc(&to, bytes));
     TRY(cuMemsetD8Async(from, 1, bytes, stream));

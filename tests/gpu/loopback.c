@@ -3,9 +3,9 @@
  * data, so it is slow.
  *
  * It is linked with these files of tests/standin: nccl.c (communicators,
- * groups), nccl_room.c (memory that ranks share) and nccl_move.c (the data of a
- * group). A group of NCCL calls becomes rounds on its stream. A round moves at
- * most as many bytes as the staging buffers hold, one for input and one for
+ * groups), nccl_shared.c (memory that ranks share) and nccl_move.c (the data of
+ * a group). A group of NCCL calls becomes rounds on its stream. A round moves
+ * at most as many bytes as the staging buffers hold, one for input and one for
  * output, both in pinned memory:
  *
  *   copies from the device to the input buffer; a host function that waits for
@@ -74,20 +74,21 @@ typedef struct Round {
     const NcclPlan *plan; /* its addresses are in the staging buffers */
 } Round;
 
-/* Waits until all ranks of the communicator have posted round `turn` (with
+/* Waits until all ranks of the communicator have posted round `round` (with
  * `done`: have ended it); false, with c->error set, after the time limit. */
-static bool meet(const Round *r, uint64_t turn, bool done, const char *what)
+static bool synchronize(const Round *r, uint64_t round, bool done,
+                        const char *what)
 {
     Comm *c = r->comm;
     double since = nccl_now();
-    for (int i = 0; i < c->room.nranks; i++) {
-        const NcclBox *b = nccl_box(&c->room, i);
-        while (atomic_load(done ? &b->done : &b->posted) < turn) {
+    for (int i = 0; i < c->shared.nranks; i++) {
+        const NcclMember *b = nccl_member(&c->shared, i);
+        while (atomic_load(done ? &b->done : &b->posted) < round) {
             double waited = nccl_now() - since;
             if (c->error)
                 return false;
             if (waited > nccl_limit()) {
-                c->error = nccl_late(c, r->plan, turn, waited, what, i);
+                c->error = nccl_late(c, r->plan, round, waited, what, i);
                 return false;
             }
             nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
@@ -100,15 +101,15 @@ static void run_round(void *with)
 {
     const Round *r = with;
     Comm *c = r->comm;
-    uint64_t turn = ++c->queued;
-    c->begun = turn;
-    if (c->error || !meet(r, turn - 1, true, "end the group before"))
+    uint64_t round = ++c->queued;
+    c->begun = round;
+    if (c->error || !synchronize(r, round - 1, true, "end the group before"))
         return;
-    nccl_give(&c->room, r->plan, turn);
-    if (!meet(r, turn, false, "come"))
+    nccl_give(&c->shared, r->plan, round);
+    if (!synchronize(r, round, false, "come"))
         return;
-    if (nccl_agree(&c->room, r->plan) && nccl_take(&c->room, r->plan))
-        atomic_store(&nccl_box(&c->room, c->room.rank)->done, turn);
+    if (nccl_agree(&c->shared, r->plan) && nccl_take(&c->shared, r->plan))
+        atomic_store(&nccl_member(&c->shared, c->shared.rank)->done, round);
     else
         c->error = INVALID_USAGE;
 }
@@ -148,10 +149,10 @@ static CuResult copy_parts(const Builder *b, const Piece *p, bool to_stage)
 {
     const NcclCall *c = &p->post.call;
     int64_t size = nccl_type_bytes(c->type), run = c->count * size;
-    int64_t all = to_stage ? nccl_send_bytes(c, b->comm->room.rank,
-                                             b->comm->room.nranks)
-                           : nccl_recv_bytes(c, b->comm->room.rank,
-                                             b->comm->room.nranks);
+    int64_t all =
+        to_stage
+            ? nccl_send_bytes(c, b->comm->shared.rank, b->comm->shared.nranks)
+            : nccl_recv_bytes(c, b->comm->shared.rank, b->comm->shared.nranks);
     for (int64_t at = 0, k = 0; at < all; at += run, k++) {
         int64_t offset = (k * p->whole->call.count + p->first) * size;
         if (to_stage)
@@ -195,13 +196,13 @@ static CuResult end_round(Builder *b)
  * rank. */
 static int64_t most_bytes(const Builder *b, const NcclCall *c, int64_t count)
 {
-    return aligned(count * nccl_type_bytes(c->type) * b->comm->room.nranks);
+    return aligned(count * nccl_type_bytes(c->type) * b->comm->shared.nranks);
 }
 
 static CuResult add_piece(Builder *b, const NcclPost *whole, int64_t first,
                           int64_t count)
 {
-    int rank = b->comm->room.rank, nranks = b->comm->room.nranks;
+    int rank = b->comm->shared.rank, nranks = b->comm->shared.nranks;
     Piece *p = &b->piece[b->n];
     *p = (Piece){{whole->call, loopback.in + b->in, loopback.out + b->out},
                  whole, first};
@@ -222,7 +223,7 @@ static CuResult queue_collectives(Builder *b, const NcclPlan *plan)
         if (p->call.kind == NCCL_SEND || p->call.kind == NCCL_RECV)
             continue;
         int64_t most = loopback.stage_bytes /
-                       (nccl_type_bytes(p->call.type) * b->comm->room.nranks);
+                       (nccl_type_bytes(p->call.type) * b->comm->shared.nranks);
         for (int64_t at = 0, n; at < p->call.count; at += n) {
             n = p->call.count - at < most ? p->call.count - at : most;
             int64_t bytes = most_bytes(b, &p->call, n);
@@ -243,7 +244,7 @@ static CuResult queue_collectives(Builder *b, const NcclPlan *plan)
 }
 
 /* The index of a call among the rank's sends to (or receives from) its peer. */
-static int turn_of(const NcclPlan *plan, int i)
+static int round_of(const NcclPlan *plan, int i)
 {
     const NcclCall *c = &plan->post[i].call;
     int n = 0;
@@ -259,9 +260,9 @@ static int turn_of(const NcclPlan *plan, int i)
  * about a peer that did not arrive. */
 static CuResult queue_pairs(Builder *b, const NcclPlan *plan)
 {
-    int64_t most = loopback.stage_bytes / b->comm->room.nranks / 16 * 16;
+    int64_t most = loopback.stage_bytes / b->comm->shared.nranks / 16 * 16;
     bool more = true;
-    for (int turn = 0; more; turn++) {
+    for (int round = 0; more; round++) {
         int64_t left = 1;
         more = false;
         for (int64_t at = 0; left > 0; at += most) {
@@ -270,11 +271,11 @@ static CuResult queue_pairs(Builder *b, const NcclPlan *plan)
                 const NcclPost *p = &plan->post[i];
                 if (p->call.kind != NCCL_SEND && p->call.kind != NCCL_RECV)
                     continue;
-                int of = turn_of(plan, i);
+                int of = round_of(plan, i);
                 int64_t size = nccl_type_bytes(p->call.type);
                 int64_t n = p->call.count - at / size;
-                more |= of > turn;
-                if (of != turn || n <= 0)
+                more |= of > round;
+                if (of != round || n <= 0)
                     continue;
                 n = n < most / size ? n : most / size;
                 CuResult e = add_piece(b, p, at / size, n);

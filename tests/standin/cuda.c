@@ -193,11 +193,11 @@ CuResult cuDeviceGet(CuDevice *device, int ordinal)
     return leave(r);
 }
 
-CuResult cuDeviceGetName(char *name, int room, CuDevice device)
+CuResult cuDeviceGetName(char *name, int capacity, CuDevice device)
 {
     CuResult r = enter();
     (void)device;
-    snprintf(name, (size_t)room, "parc stand-in GPU");
+    snprintf(name, (size_t)capacity, "parc stand-in GPU");
     return leave(r);
 }
 
@@ -222,9 +222,9 @@ CuResult cuDeviceGetAttribute(int *value, CuAttribute attribute,
     return leave(r);
 }
 
-CuResult cuDeviceGetPCIBusId(char *id, int room, CuDevice device)
+CuResult cuDeviceGetPCIBusId(char *id, int capacity, CuDevice device)
 {
-    snprintf(id, (size_t)room, "0000:%02X:00.0", 0x1b + (unsigned)device);
+    snprintf(id, (size_t)capacity, "0000:%02X:00.0", 0x1b + (unsigned)device);
     return RT_CU_SUCCESS;
 }
 

@@ -47,9 +47,9 @@ const char *cudnnGetErrorString(DnnStatus status)
     }
 }
 
-void cudnnGetLastErrorString(char *message, size_t room)
+void cudnnGetLastErrorString(char *message, size_t capacity)
 {
-    snprintf(message, room, "%s", last_error);
+    snprintf(message, capacity, "%s", last_error);
 }
 
 DnnStatus cudnnCreate(DnnHandle *handle)

@@ -21,8 +21,12 @@
 #include "queue.h"
 
 enum {
-    OWN_ROOM = 256, TILE = 128, ALIGNMENT = 16,
-    ENGINES = 3, VARIES = 0, RIGHT = 2, /* engines of backward graphs */
+    OWN_WORKSPACE = 256,
+    TILE = 128,
+    ALIGNMENT = 16,
+    ENGINES = 3,
+    VARIES = 0,
+    RIGHT = 2, /* engines of backward graphs */
 };
 
 /* ---- graphs -------------------------------------------------------------- */
@@ -137,7 +141,7 @@ static int64_t up(int64_t n)
 static int64_t workspace_of(const HostGraph *g)
 {
     const HostTensor *scores = &g->tensor[g->node[3].out];
-    int64_t bytes = OWN_ROOM;
+    int64_t bytes = OWN_WORKSPACE;
     if (!is_backward(g))
         return bytes;
     const HostTensor *sum = sum_of_dq(g);
@@ -164,7 +168,7 @@ DnnStatus dnn_finalize_plan(Descriptor *d)
 
 /* Proposes configs of the graph's engines in the descriptors of the caller.
  */
-static DnnStatus propose(const Descriptor *d, int64_t room, int64_t *count,
+static DnnStatus propose(const Descriptor *d, int64_t workspace, int64_t *count,
                          DnnDescriptor *config)
 {
     Descriptor *graph = dnn_descriptor(d, RT_DNN_HEURISTICS_GRAPH, 0);
@@ -173,7 +177,7 @@ static DnnStatus propose(const Descriptor *d, int64_t room, int64_t *count,
     if (dnn_asked_to("refuse") ||
         dnn_mode(d, RT_DNN_HEURISTICS_MODE) != RT_DNN_MODE_A)
         return RT_DNN_SUCCESS;
-    for (int i = all ? 0 : RIGHT; i < ENGINES && *count < room; i++) {
+    for (int i = all ? 0 : RIGHT; i < ENGINES && *count < workspace; i++) {
         Descriptor *to = config[(*count)++];
         if (!dnn_is(to) || to->kind != RT_DNN_ENGINE_CONFIG)
             return dnn_fails(BAD_PARAM, "results go to configs");
@@ -194,15 +198,17 @@ static DnnStatus notes_of(const Descriptor *engine, int64_t *count, void *value)
 
 DnnStatus cudnnBackendGetAttribute(DnnDescriptor descriptor,
                                    DnnAttribute attribute, DnnValue type,
-                                   int64_t room, int64_t *count, void *value)
+                                   int64_t workspace, int64_t *count,
+                                   void *value)
 {
     const Descriptor *d = descriptor;
     int64_t number = 0;
-    if (!dnn_is(d) || room < 1)
+    if (!dnn_is(d) || workspace < 1)
         return dnn_fails(BAD_PARAM, "nothing to ask");
     *count = 1;
     switch (attribute) {
-    case RT_DNN_HEURISTICS_RESULTS: return propose(d, room, count, value);
+    case RT_DNN_HEURISTICS_RESULTS:
+        return propose(d, workspace, count, value);
     case RT_DNN_CONFIG_ENGINE:
         (*(Descriptor **)value)->engine = d->engine;
         return RT_DNN_SUCCESS;

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
-#include "cuda/attention/rt_attention_room.h"
+#include "cuda/attention/rt_attention_workspace.h"
 #include "cuda/attention/rt_cudnn.h"
 #include "cuda/core/rt_nvtx.h"
+#include "engine.h"
 #include "test_numbers.h"
 
 #define CALL(result, name, suffix, arguments)                                  \
@@ -87,7 +87,7 @@ static void wait_for(CuStream stream)
 
 typedef struct Case {
     ParcAttention a;
-    AttentionPiece room; /* workspace of the backward pass; b 0: all of it */
+    AttentionPiece workspace; /* of the backward pass; b 0: all of it */
     int64_t pieces;
 } Case;
 
@@ -130,10 +130,10 @@ static int64_t scratch_of(const Case *c, bool backward)
 {
     const ParcAttention *a = &c->a;
     int64_t own = rt_attention_own_bytes(a, backward);
-    if (!backward || !c->room.b)
+    if (!backward || !c->workspace.b)
         return rt_attention_bytes(a, backward);
     return rt_attention_up(own, RT_CUDA_ALIGNMENT) +
-           rt_attention_piece_bytes(a, c->room.b * c->room.kv);
+           rt_attention_piece_bytes(a, c->workspace.b * c->workspace.kv);
 }
 
 static void pass(ParcRt *rt, const Case *c, void *const at[DNN_NAMED],
@@ -170,9 +170,9 @@ static void run(ParcRt *rt, const Case *c, int number)
     void *cpu[DNN_NAMED] = {0}, *x[DNN_NAMED] = {0};
     fill(a, cpu, NULL);
     fill(a, x, cpu);
-    int64_t room = parc_attention_scratch(a, true, 1);
+    int64_t workspace = parc_attention_scratch(a, true, 1);
     int64_t less = parc_attention_scratch(a, false, 1);
-    float *scratch = standin_alloc(room > less ? room : less);
+    float *scratch = standin_alloc(workspace > less ? workspace : less);
     parc_attention(rt, a, cpu[DNN_O], cpu[DNN_LSE], cpu[DNN_Q], cpu[DNN_K],
                    cpu[DNN_V], scratch);
     parc_attention_grad(rt, a, cpu[DNN_DQ], cpu[DNN_DK], cpu[DNN_DV],

@@ -2,8 +2,8 @@
  * can compare them with the CPU's. */
 #define parc_copy cuda_copy
 #define parc_copy_rows cuda_copy_rows
-#define parc_take_part cuda_take_part
-#define parc_take_share cuda_take_share
+#define parc_local_slice cuda_local_slice
+#define parc_mask_to_partial cuda_mask_to_partial
 #define parc_split_key cuda_split_key
 #define parc_embedding cuda_embedding
 #define parc_embedding_grad cuda_embedding_grad

@@ -14,20 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/type.h"
+#include "cuda/attention/rt_attention_workspace.h"
+#include "cuda/attention/rt_cudnn.h"
+#include "cuda/core/rt_cuda_launch.h"
 #include "device_cases.h"
 #include "engine.h"
 #include "rt.h"
-#include "cuda/attention/rt_attention_room.h"
-#include "cuda/attention/rt_cudnn.h"
-#include "cuda/core/rt_cuda_launch.h"
-#include "common/type.h"
 #include "test_numbers.h"
 
 /* runtime/cuda is compiled with -include device_names.h. */
 __typeof__(parc_copy) cuda_copy;
 __typeof__(parc_copy_rows) cuda_copy_rows;
-__typeof__(parc_take_part) cuda_take_part;
-__typeof__(parc_take_share) cuda_take_share;
+__typeof__(parc_local_slice) cuda_local_slice;
+__typeof__(parc_mask_to_partial) cuda_mask_to_partial;
 __typeof__(parc_split_key) cuda_split_key;
 __typeof__(parc_embedding) cuda_embedding;
 __typeof__(parc_embedding_grad) cuda_embedding_grad;
@@ -176,9 +176,9 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
     return a;
 }
 
-/* Compares attention on a device whose blocks may have `room` bytes of shared
- * memory. */
-static void attention(const AttentionCase *c, int64_t room)
+/* Compares attention on a device whose blocks may have `block_memory` bytes of
+ * shared memory. */
+static void attention(const AttentionCase *c, int64_t block_memory)
 {
     int64_t *draws = standin_alloc(3 * sizeof *draws);
     draws[0] = 0x123456789abc, draws[1] = 2, draws[2] = c->kv;
@@ -189,12 +189,12 @@ static void attention(const AttentionCase *c, int64_t room)
     snprintf(what, sizeof what,
              "attention %d: type %d, %dx%d, d %d, e %d, %d KiB",
              (int)(c - attention_cases), c->type, (int)c->s, (int)c->t,
-             (int)c->d, (int)c->e, (int)(room >> 10));
+             (int)c->d, (int)c->e, (int)(block_memory >> 10));
     parc_attention(&rt, &a, cpu.o, cpu.lse, cpu.q, cpu.k, cpu.v, cpu.scratch);
     parc_attention_grad(&rt, &a, cpu.dq, cpu.dk, cpu.dv, cpu.d_o, cpu.q, cpu.k,
                         cpu.v, cpu.o, cpu.lse, cpu.scratch);
     test.errors = 0;
-    test.block_memory = room;
+    test.block_memory = block_memory;
     x.scratch = standin_alloc(rt_attention_own_bytes(&a, true));
     cuda_attention(&rt, &a, x.o, x.lse, x.q, x.k, x.v, NULL);
     cuda_attention_grad(&rt, &a, x.dq, x.dk, x.dv, x.d_o, x.q, x.k, x.v, x.o,
@@ -262,12 +262,12 @@ static const CopyCase copy_cases[] = {
 static void copy(const CopyCase *c)
 {
     ParcRt rt = {.threads = 1};
-    int64_t n = 1, room = 1, size = rt_type_size(c->type);
+    int64_t n = 1, block_memory = 1, size = rt_type_size(c->type);
     for (int d = 0; d < c->ndim; d++) {
         n *= c->dim[d];
-        room += (c->dim[d] - 1) * c->stride[d];
+        block_memory += (c->dim[d] - 1) * c->stride[d];
     }
-    int64_t most = n > room ? n : room;
+    int64_t most = n > block_memory ? n : block_memory;
     char *from = (char *)test_numbers(PARC_F32, most * 2 + 1, 7), what[50];
     char *is = standin_alloc(most * size + 1);
     char *should = standin_alloc(most * size + 1);
@@ -314,14 +314,14 @@ static void parts(int64_t outer, int64_t inner, int64_t valid)
                  (int)outer, (int)row, (int)valid);
         test.errors = 0;
         rt.arena = should;
-        parc_take_part(&rt, 1, &p);
+        parc_local_slice(&rt, 1, &p);
         rt.arena = is;
-        cuda_take_part(&rt, 1, &p);
+        cuda_local_slice(&rt, 1, &p);
         check(test.errors == 0 && same(is, should, 8 * most), what);
         rt.arena = should;
-        parc_take_share(&rt, 1, &p);
+        parc_mask_to_partial(&rt, 1, &p);
         rt.arena = is;
-        cuda_take_share(&rt, 1, &p);
+        cuda_mask_to_partial(&rt, 1, &p);
         check(test.errors == 0 && same(is, should, 8 * most), what);
     }
 }

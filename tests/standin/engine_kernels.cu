@@ -58,11 +58,11 @@ PARC_KERNEL(256) two_sums_racing(float *y, const float *x)
 
 /* Rows in shared memory that other threads read: correct; without the barrier
  * after the writes; without the barrier before the next writes. */
-PARC_DEVICE void reverse(float *x, int64_t turns, int before, int after)
+PARC_DEVICE void reverse(float *x, int64_t iterations, int before, int after)
 {
     float *s = (float *)parc_shared();
     int n = block_threads(), t = thread_index();
-    for (int64_t i = 0; i < turns; i++) {
+    for (int64_t i = 0; i < iterations; i++) {
         s[t] = x[t];
         if (before)
             block_barrier();
@@ -72,24 +72,24 @@ PARC_DEVICE void reverse(float *x, int64_t turns, int before, int after)
     }
 }
 
-PARC_KERNEL(256) reverse_right(float *x, int64_t turns)
+PARC_KERNEL(256) reverse_right(float *x, int64_t iterations)
 {
-    reverse(x, turns, 1, 1);
+    reverse(x, iterations, 1, 1);
 }
 
-PARC_KERNEL(256) reverse_early(float *x, int64_t turns)
+PARC_KERNEL(256) reverse_early(float *x, int64_t iterations)
 {
-    reverse(x, turns, 0, 1);
+    reverse(x, iterations, 0, 1);
 }
 
-PARC_KERNEL(256) reverse_again(float *x, int64_t turns)
+PARC_KERNEL(256) reverse_again(float *x, int64_t iterations)
 {
-    reverse(x, turns, 1, 0);
+    reverse(x, iterations, 1, 0);
 }
 
 /* Within a warp: with its barrier, without, and with a shuffle instead, which
  * does not order memory. */
-PARC_KERNEL(256) warp_turn(float *x)
+PARC_KERNEL(256) warp_reverse(float *x)
 {
     PARC_SHARED float s[256];
     s[thread_index()] = x[thread_index()];
@@ -97,7 +97,7 @@ PARC_KERNEL(256) warp_turn(float *x)
     x[thread_index()] = s[thread_index() ^ 1];
 }
 
-PARC_KERNEL(256) warp_turn_racing(float *x)
+PARC_KERNEL(256) warp_reverse_racing(float *x)
 {
     PARC_SHARED float s[256];
     s[thread_index()] = x[thread_index()];
@@ -105,7 +105,7 @@ PARC_KERNEL(256) warp_turn_racing(float *x)
     x[thread_index()] = s[thread_index() ^ 1] + sum;
 }
 
-PARC_KERNEL(256) warp_turn_other_warp(float *x)
+PARC_KERNEL(256) warp_reverse_other_warp(float *x)
 {
     PARC_SHARED float s[256];
     s[thread_index()] = x[thread_index()];
@@ -217,14 +217,14 @@ PARC_KERNEL(32) product_f16(float *d, const uint16_t *a, const uint16_t *b)
 /* Iteration i reads what was copied two iterations earlier, after waiting until
  * `waits` groups remain. It is correct with the barriers, three slots and at
  * most one group in flight. */
-PARC_DEVICE void pipeline(float *y, const float *x, int64_t turns, int slots,
-                          int ahead)
+PARC_DEVICE void pipeline(float *y, const float *x, int64_t iterations,
+                          int slots, int ahead)
 {
     float *s = (float *)parc_shared();
     int t = thread_index(), n = block_threads();
     float sum = 0.0f;
-    for (int64_t i = 0; i < turns + 1; i++) {
-        if (i < turns)
+    for (int64_t i = 0; i < iterations + 1; i++) {
+        if (i < iterations)
             copy_async16_if(1, s + 4 * (i % slots * n + t),
                             x + 4 * (i * n + t));
         copy_async_commit();
@@ -240,20 +240,21 @@ PARC_DEVICE void pipeline(float *y, const float *x, int64_t turns, int slots,
     y[t] = sum;
 }
 
-PARC_KERNEL(128) pipeline_right(float *y, const float *x, int64_t turns)
+PARC_KERNEL(128) pipeline_right(float *y, const float *x, int64_t iterations)
 {
-    pipeline(y, x, turns, 3, 1);
+    pipeline(y, x, iterations, 3, 1);
 }
 
-PARC_KERNEL(128) pipeline_too_few_slots(float *y, const float *x,
-                                        int64_t turns)
+PARC_KERNEL(128)
+pipeline_too_few_slots(float *y, const float *x, int64_t iterations)
 {
-    pipeline(y, x, turns, 2, 1);
+    pipeline(y, x, iterations, 2, 1);
 }
 
-PARC_KERNEL(128) pipeline_not_landed(float *y, const float *x, int64_t turns)
+PARC_KERNEL(128)
+pipeline_not_landed(float *y, const float *x, int64_t iterations)
 {
-    pipeline(y, x, turns, 3, 0);
+    pipeline(y, x, iterations, 3, 0);
 }
 
 PARC_KERNEL(64) many_arguments(

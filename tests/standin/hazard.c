@@ -27,7 +27,7 @@ typedef struct Past {
 static struct {
     Mark *mark;
     Past *past;
-    uint32_t n, room;
+    uint32_t n, capacity;
     const HazardOp *op;
     uint32_t number; /* number of op */
     bool off;
@@ -65,9 +65,9 @@ void hazard_begin(const HazardOp *op)
         return;
     }
     memory_open();
-    if (hazard.n + 1 >= hazard.room) {
-        hazard.room = hazard.room ? 2 * hazard.room : 1024;
-        hazard.past = realloc(hazard.past, hazard.room * sizeof(Past));
+    if (hazard.n + 1 >= hazard.capacity) {
+        hazard.capacity = hazard.capacity ? 2 * hazard.capacity : 1024;
+        hazard.past = realloc(hazard.past, hazard.capacity * sizeof(Past));
     }
     hazard.number = ++hazard.n;
     hazard.past[hazard.n] = (Past){op->name, op->index, op->stream};
@@ -96,22 +96,23 @@ static inline uint32_t touch(Mark *m, bool write)
     return other;
 }
 
-static void describe(char *text, int room, uint32_t other, bool write,
+static void describe(char *text, int capacity, uint32_t other, bool write,
                      uintptr_t at)
 {
     const Past *p = &hazard.past[other];
     char *piece = NULL;
     int64_t bytes = 0;
     memory_piece((const void *)at, &piece, &bytes);
-    snprintf(text, (size_t)room, "'%s' (stream %d) %s device memory "
+    snprintf(text, (size_t)capacity,
+             "'%s' (stream %d) %s device memory "
              "(allocation + %lld), which '%s' (stream %d) uses, with no event "
-             "between", hazard.op->name, hazard.op->stream,
-             write ? "writes" : "reads", (long long)((char *)at - piece),
-             p->name, p->stream);
+             "between",
+             hazard.op->name, hazard.op->stream, write ? "writes" : "reads",
+             (long long)((char *)at - piece), p->name, p->stream);
 }
 
 const char *hazard_access(uintptr_t at, int bytes, bool write, char *text,
-                          int room)
+                          int capacity)
 {
     if (!hazard.op)
         return NULL;
@@ -124,7 +125,7 @@ const char *hazard_access(uintptr_t at, int bytes, bool write, char *text,
             continue;
         uint32_t other = touch(m, write);
         if (other) {
-            describe(text, room, other, write, at);
+            describe(text, capacity, other, write, at);
             return text;
         }
     }

@@ -39,7 +39,7 @@ bool hazard_touch_rows(const void *at, int64_t rows, int64_t bytes,
                        int64_t step, bool write);
 /* Records an access of a kernel. NULL, or the error in `text`. */
 const char *hazard_access(uintptr_t at, int bytes, bool write, char *text,
-                          int room);
+                          int capacity);
 
 /* a becomes the age after both have ended. */
 void age_join(Age *a, const Age *b);

@@ -35,7 +35,7 @@ enum { VERSION = 22800, MAX_GROUP = 64, NO_COLOR = -1 };
 typedef struct Group {
     Comm *comm;
     CuStream stream;
-    int n, room;
+    int n, shared;
     NcclPost *post;
 } Group;
 
@@ -110,7 +110,7 @@ const char *ncclGetLastError(Comm *c)
 Result ncclCommGetAsyncError(Comm *c, Result *r)
 {
     nccl_back_lock();
-    if (c->waits && nccl_room_full(&c->room))
+    if (c->waits && nccl_shared_full(&c->shared))
         c->waits = false;
     *r = c->error ? c->error : c->waits ? IN_PROGRESS : SUCCESS;
     nccl_back_unlock();
@@ -119,19 +119,19 @@ Result ncclCommGetAsyncError(Comm *c, Result *r)
 
 Result ncclCommCount(const Comm *c, int *n)
 {
-    *n = c->room.nranks;
+    *n = c->shared.nranks;
     return SUCCESS;
 }
 
 Result ncclCommUserRank(const Comm *c, int *rank)
 {
-    *rank = c->room.rank;
+    *rank = c->shared.rank;
     return SUCCESS;
 }
 
 Result ncclCommCuDevice(const Comm *c, int *device)
 {
-    *device = c->room.rank;
+    *device = c->shared.rank;
     return SUCCESS;
 }
 
@@ -152,10 +152,12 @@ Result ncclGetUniqueId(UniqueId *id)
 static Result wait_for_all(Comm *c)
 {
     double end = nccl_now() + nccl_limit();
-    while (!nccl_room_full(&c->room)) {
+    while (!nccl_shared_full(&c->shared)) {
         if (nccl_now() > end)
-            return refuse(SYSTEM_ERROR, "rank %d of %d waited for the others "
-                          "to join in vain", c->room.rank, c->room.nranks);
+            return refuse(SYSTEM_ERROR,
+                          "rank %d of %d waited for the others "
+                          "to join in vain",
+                          c->shared.rank, c->shared.nranks);
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     }
     return SUCCESS;
@@ -168,7 +170,7 @@ static Result join(Comm **c, const char *name, int nranks, int rank,
     if (rank < 0 || rank >= nranks || nranks > NCCL_MAX_RANKS)
         return refuse(INVALID_ARGUMENT, "rank %d of %d", rank, nranks);
     Comm *mine = calloc(1, sizeof *mine);
-    if (!nccl_room_open(&mine->room, name, nranks, rank)) {
+    if (!nccl_shared_open(&mine->shared, name, nranks, rank)) {
         free(mine);
         return SYSTEM_ERROR;
     }
@@ -226,39 +228,39 @@ Result ncclCommInitRank(Comm **c, int nranks, UniqueId id, int rank)
 Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
                      const Config *config)
 {
-    NcclBox *mine = nccl_box(&c->room, c->room.rank);
+    NcclMember *mine = nccl_member(&c->shared, c->shared.rank);
     double end = nccl_now() + nccl_limit();
-    uint64_t turn = ++c->splits;
+    uint64_t round = ++c->splits;
     int n = 0, rank = 0;
     char name[200];
     atomic_store(&mine->color, color);
     atomic_store(&mine->key, key);
-    atomic_store(&mine->split, turn);
-    for (int i = 0; i < c->room.nranks; i++) {
-        NcclBox *b = nccl_box(&c->room, i);
-        while (atomic_load(&b->split) < turn) {
+    atomic_store(&mine->split, round);
+    for (int i = 0; i < c->shared.nranks; i++) {
+        NcclMember *b = nccl_member(&c->shared, i);
+        while (atomic_load(&b->split) < round) {
             if (nccl_now() > end)
                 return refuse(SYSTEM_ERROR, "rank %d never split its "
                               "communicator", i);
             nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
         }
         int other = atomic_load(&b->key);
-        bool before = other < key || (other == key && i < c->room.rank);
+        bool before = other < key || (other == key && i < c->shared.rank);
         n += atomic_load(&b->color) == color;
         rank += atomic_load(&b->color) == color && before;
     }
     /* No rank starts another split before all have read this one. */
-    atomic_store(&mine->split_read, turn);
-    for (int i = 0; i < c->room.nranks; i++)
-        while (atomic_load(&nccl_box(&c->room, i)->split_read) < turn &&
+    atomic_store(&mine->split_read, round);
+    for (int i = 0; i < c->shared.nranks; i++)
+        while (atomic_load(&nccl_member(&c->shared, i)->split_read) < round &&
                nccl_now() < end)
             nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     *to = NULL;
     if (color == NO_COLOR)
         return SUCCESS;
     note_config(config);
-    snprintf(name, sizeof name, "%.80s-%llu-%d", c->room.name,
-             (unsigned long long)turn, color);
+    snprintf(name, sizeof name, "%.80s-%llu-%d", c->shared.name,
+             (unsigned long long)round, color);
     Result r = join(to, name, n, rank, is_blocking(config));
     if (*to)
         (*to)->first_rank = c->first_rank;
@@ -279,7 +281,7 @@ static Result leave(Comm *c, bool aborted)
     if (busy) /* queued work still needs its memory */
         return aborted ? SUCCESS : INVALID_USAGE;
     nccl_back_close(c);
-    nccl_room_close(&c->room);
+    nccl_shared_close(&c->shared);
     while (c->plans) {
         NcclPlan *p = c->plans;
         c->plans = p->next;
@@ -322,14 +324,16 @@ void nccl_keep(Comm *c, NcclPlan *p)
     c->plans = p;
 }
 
-Result nccl_late(Comm *c, const NcclPlan *p, uint64_t turn, double seconds,
+Result nccl_late(Comm *c, const NcclPlan *p, uint64_t round, double seconds,
                  const char *what, int rank)
 {
     const NcclCall *k = &p->post[0].call;
-    return refuse(REMOTE_ERROR, "rank %d of %d has waited %.0f s for rank %d "
-                  "to %s (%s of %lld elements, group %llu)", c->room.rank,
-                  c->room.nranks, seconds, rank, what, nccl_kind_name[k->kind],
-                  (long long)k->count, (unsigned long long)turn);
+    return refuse(REMOTE_ERROR,
+                  "rank %d of %d has waited %.0f s for rank %d "
+                  "to %s (%s of %lld elements, group %llu)",
+                  c->shared.rank, c->shared.nranks, seconds, rank, what,
+                  nccl_kind_name[k->kind], (long long)k->count,
+                  (unsigned long long)round);
 }
 
 /* ---- groups ---- */
@@ -380,8 +384,8 @@ static Group *group_of(Comm *c, CuStream stream)
 
 static void note_call(const Comm *c, const NcclCall *k)
 {
-    int64_t send = nccl_send_bytes(k, c->room.rank, c->room.nranks);
-    int64_t recv = nccl_recv_bytes(k, c->room.rank, c->room.nranks);
+    int64_t send = nccl_send_bytes(k, c->shared.rank, c->shared.nranks);
+    int64_t recv = nccl_recv_bytes(k, c->shared.rank, c->shared.nranks);
     note(nccl_kind_name[k->kind], send > recv ? send : recv);
 }
 
@@ -390,10 +394,10 @@ static void note_call(const Comm *c, const NcclCall *k)
 static bool overlaps_well(const Comm *c, const NcclPost *p)
 {
     const NcclCall *k = &p->call;
-    int64_t send = nccl_send_bytes(k, c->room.rank, c->room.nranks);
-    int64_t recv = nccl_recv_bytes(k, c->room.rank, c->room.nranks);
+    int64_t send = nccl_send_bytes(k, c->shared.rank, c->shared.nranks);
+    int64_t recv = nccl_recv_bytes(k, c->shared.rank, c->shared.nranks);
     const char *from = p->send, *to = p->recv;
-    int64_t own = k->count * nccl_type_bytes(k->type) * c->room.rank;
+    int64_t own = k->count * nccl_type_bytes(k->type) * c->shared.rank;
     if (!send || !recv || from + send <= to || to + recv <= from)
         return true;
     return k->kind == NCCL_ALL_GATHER       ? from == to + own
@@ -411,7 +415,7 @@ static Result add(Comm *c, CuStream stream, NcclKind kind, NcclType type,
         refuse(INVALID_ARGUMENT, "%s without a communicator that is ready",
                nccl_kind_name[kind]);
     else if (type >= NCCL_TYPES || op >= NCCL_OPS || peer < 0 ||
-             peer >= c->room.nranks)
+             peer >= c->shared.nranks)
         refuse(INVALID_ARGUMENT, "%s: type %d, op %d, peer %d",
                nccl_kind_name[kind], type, op, peer);
     else if (!overlaps_well(c, &p))
@@ -421,9 +425,9 @@ static Result add(Comm *c, CuStream stream, NcclKind kind, NcclType type,
     if (g && g->n == NCCL_MAX_CALLS)
         refuse(INVALID_USAGE, "more than %d calls in a group", NCCL_MAX_CALLS);
     else if (g) {
-        if (g->n == g->room) {
-            g->room = g->room ? 2 * g->room : 8;
-            g->post = realloc(g->post, (size_t)g->room * sizeof *g->post);
+        if (g->n == g->shared) {
+            g->shared = g->shared ? 2 * g->shared : 8;
+            g->post = realloc(g->post, (size_t)g->shared * sizeof *g->post);
         }
         g->post[g->n++] = p;
         note_call(c, &p.call);

@@ -7,7 +7,7 @@
 #include "nccl_calls.h"
 
 struct Comm {
-    NcclRoom room;
+    NcclShared shared;
     NcclPlan *plans;
     int first_rank; /* its rank in the original communicator, before splits */
     uint64_t queued, begun, splits; /* numbers of groups, and of splits */
@@ -31,7 +31,7 @@ void nccl_keep(Comm *c, NcclPlan *p);
 double nccl_now(void);   /* seconds */
 double nccl_limit(void); /* seconds that a group waits for its peers */
 /* Reports the ranks that a group has waited for; returns the error. */
-Result nccl_late(Comm *c, const NcclPlan *p, uint64_t turn, double seconds,
+Result nccl_late(Comm *c, const NcclPlan *p, uint64_t round, double seconds,
                  const char *what, int rank);
 
 #endif

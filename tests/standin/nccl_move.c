@@ -38,9 +38,9 @@ int64_t nccl_recv_bytes(const NcclCall *c, int rank, int nranks)
     return c->kind == NCCL_ALL_GATHER ? bytes * nranks : bytes;
 }
 
-bool nccl_give(const NcclRoom *r, const NcclPlan *p, uint64_t turn)
+bool nccl_give(const NcclShared *r, const NcclPlan *p, uint64_t round)
 {
-    NcclBox *mine = nccl_box(r, r->rank);
+    NcclMember *mine = nccl_member(r, r->rank);
     char *to = nccl_outbox(r, r->rank);
     int64_t at = 0;
     for (int i = 0; i < p->n; i++) {
@@ -52,13 +52,13 @@ bool nccl_give(const NcclRoom *r, const NcclPlan *p, uint64_t turn)
         at += (bytes + 15) / 16 * 16;
     }
     atomic_store(&mine->n, p->n);
-    atomic_store(&mine->posted, turn);
+    atomic_store(&mine->posted, round);
     return true;
 }
 
 /* ---- agreement of the ranks' calls ---- */
 
-static void say_differ(const NcclRoom *r, int i, const NcclCall *a, int peer,
+static void say_differ(const NcclShared *r, int i, const NcclCall *a, int peer,
                        const NcclCall *b)
 {
     standin_error("NCCL: call %d of a group is %s of %lld elements (type %d, "
@@ -75,7 +75,7 @@ static bool is_pair(NcclKind k)
 }
 
 /* The first collective (or call to or from `peer`) from index i on. */
-static int next_call(const NcclBox *b, int i, NcclKind pair, int peer)
+static int next_call(const NcclMember *b, int i, NcclKind pair, int peer)
 {
     int n = atomic_load(&b->n);
     for (; i < n; i++)
@@ -92,9 +92,10 @@ static bool same(const NcclCall *a, const NcclCall *b)
            a->op == b->op && a->peer == b->peer;
 }
 
-static bool collectives_agree(const NcclRoom *r, int peer)
+static bool collectives_agree(const NcclShared *r, int peer)
 {
-    const NcclBox *mine = nccl_box(r, r->rank), *other = nccl_box(r, peer);
+    const NcclMember *mine = nccl_member(r, r->rank),
+                     *other = nccl_member(r, peer);
     for (int i = 0, j = 0;; i++, j++) {
         i = next_call(mine, i, NCCL_KINDS, 0);
         j = next_call(other, j, NCCL_KINDS, 0);
@@ -113,9 +114,10 @@ static bool collectives_agree(const NcclRoom *r, int peer)
     }
 }
 
-static bool pairs_agree(const NcclRoom *r, int peer)
+static bool pairs_agree(const NcclShared *r, int peer)
 {
-    const NcclBox *mine = nccl_box(r, r->rank), *other = nccl_box(r, peer);
+    const NcclMember *mine = nccl_member(r, r->rank),
+                     *other = nccl_member(r, peer);
     for (int i = 0, j = 0;; i++, j++) {
         i = next_call(mine, i, NCCL_RECV, peer);
         j = next_call(other, j, NCCL_SEND, r->rank);
@@ -130,7 +132,7 @@ static bool pairs_agree(const NcclRoom *r, int peer)
     }
 }
 
-bool nccl_agree(const NcclRoom *r, const NcclPlan *p)
+bool nccl_agree(const NcclShared *r, const NcclPlan *p)
 {
     (void)p;
     for (int i = 0; i < r->nranks; i++)
@@ -199,13 +201,13 @@ static void sum_f32(float *to, const float *from, int64_t n)
 }
 
 /* Reduces elements from `first` on; index[k] is this call on rank k. */
-static void reduce(const NcclRoom *r, const int *index, const NcclCall *c,
+static void reduce(const NcclShared *r, const int *index, const NcclCall *c,
                    int64_t first, char *to)
 {
     int64_t bytes = nccl_type_bytes(c->type);
     for (int k = 0; k < r->nranks; k++) {
         const char *from = nccl_outbox(r, k) +
-                           nccl_box(r, k)->call[index[k]].at + first * bytes;
+                           nccl_member(r, k)->call[index[k]].at + first * bytes;
         if (k == 0)
             memcpy(to, from, (size_t)(c->count * bytes));
         else if (c->type == NCCL_F32 && c->op == NCCL_SUM)
@@ -222,13 +224,13 @@ static void reduce(const NcclRoom *r, const int *index, const NcclCall *c,
 
 /* ---- results ---- */
 
-static const char *given(const NcclRoom *r, int rank, int call)
+static const char *given(const NcclShared *r, int rank, int call)
 {
-    return nccl_outbox(r, rank) + nccl_box(r, rank)->call[call].at;
+    return nccl_outbox(r, rank) + nccl_member(r, rank)->call[call].at;
 }
 
 /* Receives a collective; index[k] is this call on rank k. */
-static void take_collective(const NcclRoom *r, const int *index,
+static void take_collective(const NcclShared *r, const int *index,
                             const NcclPost *p)
 {
     const NcclCall *c = &p->call;
@@ -255,7 +257,7 @@ static void take_collective(const NcclRoom *r, const int *index,
 }
 
 /* Whether the rank's send buffers are unchanged since they were copied. */
-static bool is_unchanged(const NcclRoom *r, const NcclPlan *p)
+static bool is_unchanged(const NcclShared *r, const NcclPlan *p)
 {
     for (int i = 0; i < p->n; i++) {
         int64_t bytes = nccl_send_bytes(&p->post[i].call, r->rank, r->nranks);
@@ -271,7 +273,7 @@ static bool is_unchanged(const NcclRoom *r, const NcclPlan *p)
     return true;
 }
 
-bool nccl_take(const NcclRoom *r, const NcclPlan *p)
+bool nccl_take(const NcclShared *r, const NcclPlan *p)
 {
     int index[NCCL_MAX_RANKS], sent[NCCL_MAX_RANKS];
     if (!is_unchanged(r, p))
@@ -282,14 +284,14 @@ bool nccl_take(const NcclRoom *r, const NcclPlan *p)
         const NcclCall *c = &p->post[i].call;
         if (c->kind == NCCL_RECV) {
             int k = c->peer;
-            sent[k] = next_call(nccl_box(r, k), sent[k] + 1, NCCL_SEND,
-                                r->rank);
+            sent[k] =
+                next_call(nccl_member(r, k), sent[k] + 1, NCCL_SEND, r->rank);
             memcpy(p->post[i].recv, given(r, k, sent[k]),
                    (size_t)(c->count * nccl_type_bytes(c->type)));
         } else if (c->kind != NCCL_SEND) {
             for (int k = 0; k < r->nranks; k++)
-                index[k] = next_call(nccl_box(r, k), index[k] + 1, NCCL_KINDS,
-                                     0);
+                index[k] =
+                    next_call(nccl_member(r, k), index[k] + 1, NCCL_KINDS, 0);
             take_collective(r, index, &p->post[i]);
         }
     }

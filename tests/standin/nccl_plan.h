@@ -49,30 +49,31 @@ typedef struct NcclPlan {
 } NcclPlan;
 
 /* A rank's part of the shared memory: its state, as other ranks see it. */
-typedef struct NcclBox {
+typedef struct NcclMember {
     _Atomic int joined, pid;
     _Atomic uint64_t posted, done; /* numbers of groups */
     _Atomic int n;
     _Atomic int color, key;        /* the rank's arguments of a split */
     _Atomic uint64_t split, split_read; /* splits requested, and read */
     NcclCall call[NCCL_MAX_CALLS];
-} NcclBox;
+} NcclMember;
 
-/* A communicator's shared memory: an NcclBox for each rank, then outboxes. */
-typedef struct NcclRoom {
+/* A communicator's shared memory: an NcclMember for each rank, then outboxes.
+ */
+typedef struct NcclShared {
     char name[100];
     int nranks, rank;
     char *memory;
     int64_t bytes;
-} NcclRoom;
+} NcclShared;
 
 /* Opens or creates it; false with a message on stderr. */
-bool nccl_room_open(NcclRoom *r, const char *name, int nranks, int rank);
+bool nccl_shared_open(NcclShared *r, const char *name, int nranks, int rank);
 /* Whether all ranks have opened it; then its name is removed. */
-bool nccl_room_full(NcclRoom *r);
-void nccl_room_close(NcclRoom *r);
-NcclBox *nccl_box(const NcclRoom *r, int rank);
-char *nccl_outbox(const NcclRoom *r, int rank);
+bool nccl_shared_full(NcclShared *r);
+void nccl_shared_close(NcclShared *r);
+NcclMember *nccl_member(const NcclShared *r, int rank);
+char *nccl_outbox(const NcclShared *r, int rank);
 
 int64_t nccl_type_bytes(NcclType t);
 /* Bytes that a call sends from, and receives into, on this rank (0: none). */
@@ -80,10 +81,10 @@ int64_t nccl_send_bytes(const NcclCall *c, int rank, int nranks);
 int64_t nccl_recv_bytes(const NcclCall *c, int rank, int nranks);
 
 /* Copies this rank's data into its outbox and announces it. */
-bool nccl_give(const NcclRoom *r, const NcclPlan *p, uint64_t turn);
+bool nccl_give(const NcclShared *r, const NcclPlan *p, uint64_t round);
 /* Whether the calls of all ranks agree; reports differences. All have posted. */
-bool nccl_agree(const NcclRoom *r, const NcclPlan *p);
+bool nccl_agree(const NcclShared *r, const NcclPlan *p);
 /* Stores this rank's results. False: its send buffers have changed. */
-bool nccl_take(const NcclRoom *r, const NcclPlan *p);
+bool nccl_take(const NcclShared *r, const NcclPlan *p);
 
 #endif

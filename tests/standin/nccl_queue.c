@@ -20,32 +20,33 @@ void nccl_back_unlock(void)
     queue_unlock();
 }
 
-typedef struct Turn {
+typedef struct Round {
     Comm *comm;
     const NcclPlan *plan;
-    uint64_t turn; /* number of the group in order of queueing, from 1 on */
+    uint64_t round; /* number of the group in order of queueing, from 1 on */
     bool given;
     double since;
-} Turn;
-_Static_assert(sizeof(Turn) <= WORK_STATE, "a group fits");
+} Round;
+_Static_assert(sizeof(Round) <= WORK_STATE, "a group fits");
 
-static void turn_queued(void *state)
+static void round_queued(void *state)
 {
-    Turn *t = state;
-    t->turn = ++t->comm->queued;
+    Round *t = state;
+    t->round = ++t->comm->queued;
 }
 
 static bool is_ours(const Comm *c, const NcclPost *p)
 {
     const NcclCall *k = &p->call;
-    int64_t send = nccl_send_bytes(k, c->room.rank, c->room.nranks);
-    int64_t recv = nccl_recv_bytes(k, c->room.rank, c->room.nranks);
+    int64_t send = nccl_send_bytes(k, c->shared.rank, c->shared.nranks);
+    int64_t recv = nccl_recv_bytes(k, c->shared.rank, c->shared.nranks);
     if ((!send || standin_is_device(p->send, send)) &&
         (!recv || standin_is_device(p->recv, recv)))
         return true;
     standin_error("NCCL: %s of %lld elements from %p to %p on rank %d: not "
-                  "within live device memory", nccl_kind_name[k->kind],
-                  (long long)k->count, p->send, p->recv, c->room.rank);
+                  "within live device memory",
+                  nccl_kind_name[k->kind], (long long)k->count, p->send,
+                  p->recv, c->shared.rank);
     return false;
 }
 
@@ -55,8 +56,8 @@ static bool touch_all(const Comm *c, const NcclPlan *plan, bool write)
     for (int i = 0; i < plan->n; i++) {
         const NcclPost *p = &plan->post[i];
         int64_t bytes =
-            write ? nccl_recv_bytes(&p->call, c->room.rank, c->room.nranks)
-                  : nccl_send_bytes(&p->call, c->room.rank, c->room.nranks);
+            write ? nccl_recv_bytes(&p->call, c->shared.rank, c->shared.nranks)
+                  : nccl_send_bytes(&p->call, c->shared.rank, c->shared.nranks);
         if (bytes && !hazard_touch(write ? p->recv : p->send, bytes, write))
             return false;
     }
@@ -69,7 +70,7 @@ static enum WorkStatus fail(Comm *c, Result r)
     return WORK_FAILED;
 }
 
-static enum WorkStatus wait_more(Turn *t, const char *what, int rank)
+static enum WorkStatus wait_more(Round *t, const char *what, int rank)
 {
     Comm *c = t->comm;
     double at = nccl_now();
@@ -79,22 +80,22 @@ static enum WorkStatus wait_more(Turn *t, const char *what, int rank)
         t->since = at;
     if (at - t->since < nccl_limit())
         return WORK_NOT_YET;
-    return fail(c, nccl_late(c, t->plan, t->turn, at - t->since, what, rank));
+    return fail(c, nccl_late(c, t->plan, t->round, at - t->since, what, rank));
 }
 
 /* Outboxes are free once all ranks have taken the previous group's data. */
-static enum WorkStatus give(Turn *t)
+static enum WorkStatus give(Round *t)
 {
     Comm *c = t->comm;
     for (int i = 0; i < t->plan->n; i++)
         if (!is_ours(c, &t->plan->post[i]))
             return fail(c, INVALID_ARGUMENT);
-    for (int i = 0; i < c->room.nranks; i++)
-        if (atomic_load(&nccl_box(&c->room, i)->done) < t->turn - 1)
+    for (int i = 0; i < c->shared.nranks; i++)
+        if (atomic_load(&nccl_member(&c->shared, i)->done) < t->round - 1)
             return wait_more(t, "end the group before", i);
     if (!touch_all(c, t->plan, false))
         return fail(c, INVALID_USAGE);
-    nccl_give(&c->room, t->plan, t->turn);
+    nccl_give(&c->shared, t->plan, t->round);
     t->given = true;
     t->since = 0;
     return WORK_DONE;
@@ -103,9 +104,9 @@ static enum WorkStatus give(Turn *t)
 /* STANDIN_NCCL_STALL=RANKS:KIND:N: on these ranks, a digit each, group number N
  * of those that begin with a call of this kind, from 1 on, never ends, although
  * all ranks have arrived. */
-static bool stalls(const Turn *t)
+static bool stalls(const Round *t)
 {
-    static const Turn *stalled;
+    static const Round *stalled;
     static int seen;
     const char *text = getenv("STANDIN_NCCL_STALL");
     char ranks[20], kind[40];
@@ -120,26 +121,26 @@ static bool stalls(const Turn *t)
     return stalled == t;
 }
 
-static enum WorkStatus turn_run(void *state)
+static enum WorkStatus round_run(void *state)
 {
-    Turn *t = state;
+    Round *t = state;
     Comm *c = t->comm;
-    if (t->turn != c->begun + 1)
+    if (t->round != c->begun + 1)
         return WORK_NOT_YET;
     if (!t->given) {
         enum WorkStatus s = give(t);
         if (s != WORK_DONE)
             return s;
     }
-    for (int i = 0; i < c->room.nranks; i++)
-        if (atomic_load(&nccl_box(&c->room, i)->posted) < t->turn)
+    for (int i = 0; i < c->shared.nranks; i++)
+        if (atomic_load(&nccl_member(&c->shared, i)->posted) < t->round)
             return wait_more(t, "come", i);
     if (stalls(t))
         return WORK_NOT_YET;
-    if (!touch_all(c, t->plan, true) || !nccl_agree(&c->room, t->plan) ||
-        !nccl_take(&c->room, t->plan))
+    if (!touch_all(c, t->plan, true) || !nccl_agree(&c->shared, t->plan) ||
+        !nccl_take(&c->shared, t->plan))
         return fail(c, INVALID_USAGE);
-    atomic_store(&nccl_box(&c->room, c->room.rank)->done, t->turn);
+    atomic_store(&nccl_member(&c->shared, c->shared.rank)->done, t->round);
     c->begun++;
     return WORK_DONE;
 }
@@ -161,8 +162,9 @@ void nccl_back_close(Comm *c)
 
 CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream)
 {
-    Work w = {nccl_kind_name[p->post[0].call.kind], turn_run, turn_queued, {0}};
-    memcpy(w.state, &(Turn){.comm = c, .plan = p}, sizeof(Turn));
+    Work w = {
+        nccl_kind_name[p->post[0].call.kind], round_run, round_queued, {0}};
+    memcpy(w.state, &(Round){.comm = c, .plan = p}, sizeof(Round));
     queue_lock();
     take_memory(c);
     CuResult r = queue_add(stream, &w);

@@ -186,7 +186,7 @@ static int graph(Rank *r)
     queue_sums(r);
     MUST(cuStreamEndCapture(s, &g));
     MUST(cuGraphInstantiate(&x, g, 0));
-    for (int turn = 0; turn < 3; turn++) {
+    for (int round = 0; round < 3; round++) {
         memset(r->y, 0, N * RANKS * 4);
         MUST(cuGraphLaunch(x, s));
         finish(r);

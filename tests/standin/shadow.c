@@ -92,21 +92,21 @@ typedef struct Access {
     bool write;
 } Access;
 
-static void describe(char *to, int room, uintptr_t at)
+static void describe(char *to, int capacity, uintptr_t at)
 {
     if (at - (uintptr_t)shadow.fixed_at < (uintptr_t)shadow.fixed_bytes)
-        snprintf(to, (size_t)room, "static shared memory + 0x%llx",
+        snprintf(to, (size_t)capacity, "static shared memory + 0x%llx",
                  (unsigned long long)(at - (uintptr_t)shadow.fixed_at));
     else if (at - (uintptr_t)shadow.dynamic_at <
              (uintptr_t)shadow.dynamic_bytes)
-        snprintf(to, (size_t)room, "shared memory + %llu",
+        snprintf(to, (size_t)capacity, "shared memory + %llu",
                  (unsigned long long)(at - (uintptr_t)shadow.dynamic_at));
     else if (shadow.piece_bytes)
-        snprintf(to, (size_t)room, "device memory %p (allocation + %llu)",
+        snprintf(to, (size_t)capacity, "device memory %p (allocation + %llu)",
                  (void *)at,
                  (unsigned long long)(at - (uintptr_t)shadow.piece));
     else
-        snprintf(to, (size_t)room, "%p", (void *)at);
+        snprintf(to, (size_t)capacity, "%p", (void *)at);
 }
 
 static void complain(const Access *a, const char *why)

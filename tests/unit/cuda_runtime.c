@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "runtime/cuda/attention/rt_attention_workspace.h"
 #include "runtime/cuda/core/rt_cuda_cache.h"
-#include "runtime/cuda/attention/rt_attention_room.h"
 #include "runtime/cuda/core/rt_cuda_launch.h"
 #include "runtime/cuda/matmul/rt_cuda_matmul.h"
 
@@ -210,43 +210,50 @@ static const struct {
     int64_t b, s, kv, g, d;
     bool deterministic;
     AttentionPiece piece;
-} room_rows[] = {
-    {4, 4096, 8, 4, 64, true, {1, 4}},     /* Llama 1B: 16 heads of 64 tiles */
+} piece_rows[] = {
+    {4, 4096, 8, 4, 64, true, {1, 4}}, /* Llama 1B: 16 heads of 64 tiles */
     {4, 4096, 8, 4, 64, false, {1, 4}},
-    {4, 2048, 8, 4, 64, true, {1, 8}},     /* a sequence is enough */
-    {32, 1024, 12, 1, 64, true, {8, 12}},  /* GPT-2: 4 sequences are too few */
+    {4, 2048, 8, 4, 64, true, {1, 8}},    /* a sequence is enough */
+    {32, 1024, 12, 1, 64, true, {8, 12}}, /* GPT-2: 4 sequences are too few */
     {32, 1024, 12, 1, 64, false, {8, 12}},
-    {8, 128, 2, 2, 64, true, {8, 2}},      /* all of it is too little */
-    {2, 8192, 8, 4, 128, true, {1, 1}},    /* clipped: 132 MiB a head */
+    {8, 128, 2, 2, 64, true, {8, 2}},   /* all of it is too little */
+    {2, 8192, 8, 4, 128, true, {1, 1}}, /* clipped: 132 MiB a head */
     {2, 8192, 8, 4, 128, false, {1, 2}},
-    {1, 16384, 8, 4, 128, true, {1, 1}},   /* more than 576 MiB, below 4 GiB */
+    {1, 16384, 8, 4, 128, true, {1, 1}}, /* more than 576 MiB, below 4 GiB */
     {1, 32768, 8, 4, 128, true, {0, 0}},
     {1, 32768, 8, 4, 128, false, {1, 1}},
 };
 
-static void check_room(Check *c)
+static void check_workspace(Check *c)
 {
-    for (size_t i = 0; i < sizeof room_rows / sizeof *room_rows; i++) {
-        ParcAttention a = {.b = room_rows[i].b, .s = room_rows[i].s,
-                           .t = room_rows[i].s, .kv = room_rows[i].kv,
-                           .g = room_rows[i].g, .d = room_rows[i].d,
-                           .e = room_rows[i].d, .causal = true,
-                           .deterministic = room_rows[i].deterministic,
+    for (size_t i = 0; i < sizeof piece_rows / sizeof *piece_rows; i++) {
+        ParcAttention a = {.b = piece_rows[i].b,
+                           .s = piece_rows[i].s,
+                           .t = piece_rows[i].s,
+                           .kv = piece_rows[i].kv,
+                           .g = piece_rows[i].g,
+                           .d = piece_rows[i].d,
+                           .e = piece_rows[i].d,
+                           .causal = true,
+                           .deterministic = piece_rows[i].deterministic,
                            .type = PARC_BF16};
-        int64_t room = rt_attention_bytes(&a, true) -
-                       rt_attention_up(rt_attention_own_bytes(&a, true),
-                                       RT_CUDA_ALIGNMENT);
-        AttentionPiece p = rt_attention_piece(&a, room);
+        int64_t workspace_bytes =
+            rt_attention_bytes(&a, true) -
+            rt_attention_up(rt_attention_own_bytes(&a, true),
+                            RT_CUDA_ALIGNMENT);
+        AttentionPiece p = rt_attention_piece(&a, workspace_bytes);
         int64_t one = rt_attention_piece_bytes(&a, 1);
-        CHECK(c, p.b == room_rows[i].piece.b && p.kv == room_rows[i].piece.kv);
-        CHECK(c, room <= ATTENTION_LIMIT_ROOM);
-        CHECK(c, room <= ATTENTION_MOST_ROOM || room == one);
-        CHECK(c, (room > 0) == (one <= ATTENTION_LIMIT_ROOM));
+        CHECK(c,
+              p.b == piece_rows[i].piece.b && p.kv == piece_rows[i].piece.kv);
+        CHECK(c, workspace_bytes <= ATTENTION_LIMIT_WORKSPACE);
+        CHECK(c, workspace_bytes <= ATTENTION_MOST_WORKSPACE ||
+                     workspace_bytes == one);
+        CHECK(c, (workspace_bytes > 0) == (one <= ATTENTION_LIMIT_WORKSPACE));
         /* A piece fills a GPU, is the whole call, or is clipped. */
         CHECK(c, p.b == 0 || p.b * p.kv * a.g * (a.s / 64) >= 1024 ||
                      p.b * p.kv == a.b * a.kv ||
                      rt_attention_piece_bytes(&a, 2 * p.b * p.kv) >
-                         ATTENTION_MOST_ROOM);
+                         ATTENTION_MOST_WORKSPACE);
     }
 }
 
@@ -256,7 +263,7 @@ int main(void)
     check_images(&c);
     check_grids(&c);
     check_rates(&c);
-    check_room(&c); /* before messages are turned off */
+    check_workspace(&c); /* before messages are turned off */
     check_cache(&c);
     return check_end(&c);
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 /* A limit that keeps every iteration of a loop in a simulation. */
-enum { NOBODY = -1, ALL_TURNS = 1 << 20 };
+enum { NOBODY = -1, ALL_ITERATIONS = 1 << 20 };
 
 typedef struct Follow {
     const Program *p;
@@ -145,8 +145,8 @@ static int by_statement(const void *x, const void *y)
     if (a->op->id != b->op->id)
         return a->op->id > b->op->id ? 1 : -1;
     for (int i = 0; i < MAX_LOOP_DEPTH; i++)
-        if (a->turn[i] != b->turn[i])
-            return a->turn[i] < b->turn[i] ? -1 : 1;
+        if (a->iteration[i] != b->iteration[i])
+            return a->iteration[i] < b->iteration[i] ? -1 : 1;
     return 0;
 }
 
@@ -181,7 +181,7 @@ static int *program_order(const Follow *f, int *count)
 {
     Program *p = ir_copy(f->p);
     unschedule(p->step);
-    Simulation t = simulate_step(p, NULL, ALL_TURNS);
+    Simulation t = simulate_step(p, NULL, ALL_ITERATIONS);
     int n;
     const Instance **mine = sorted(f, &f->t, count), **plain = sorted(f, &t, &n);
     int *order = NEW_ARRAY(f->p->arena, int, t.n + 1);
@@ -265,7 +265,7 @@ static int next_stream(const Follow *f, uint64_t order, Rng *r)
 
 const char *follow_streams(const Program *p, uint64_t order, const Op *without)
 {
-    Follow f = {.p = p, .t = simulate_step(p, NULL, ALL_TURNS)};
+    Follow f = {.p = p, .t = simulate_step(p, NULL, ALL_ITERATIONS)};
     Rng r = {order};
     int left = 0;
     for (int i = 0; i < STREAMS; i++)

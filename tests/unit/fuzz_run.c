@@ -45,14 +45,14 @@ static char *collect(Arena *a, int from)
     char *text = arena_alloc(a, MOST_ERRORS + 1), rest[4096];
     size_t n = 0;
     for (;;) {
-        bool room = n < MOST_ERRORS;
-        ssize_t got = room ? read(from, text + n, MOST_ERRORS - n)
+        bool fits = n < MOST_ERRORS;
+        ssize_t got = fits ? read(from, text + n, MOST_ERRORS - n)
                            : read(from, rest, sizeof rest);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             break;
-        n += room ? (size_t)got : 0;
+        n += fits ? (size_t)got : 0;
     }
     text[n] = 0;
     return text;

@@ -22,7 +22,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 
-enum { ALL_TURNS = 1 << 20 };
+enum { ALL_ITERATIONS = 1 << 20 };
 
 static bool computes(const Instance *instance)
 {
@@ -36,7 +36,8 @@ static bool uses(const Instance *instance, const Instance *gather)
 {
     const Op *op = instance->op, *of = gather->op;
     if (!op || op->region != of->region ||
-        memcmp(instance->turn, gather->turn, sizeof instance->turn) != 0)
+        memcmp(instance->iteration, gather->iteration,
+               sizeof instance->iteration) != 0)
         return false;
     for (int i = 0; i < op->nargs; i++)
         if (value_root(op->arg[i])->def == of)
@@ -59,8 +60,8 @@ static Use use_of(const Simulation *t, int gather)
         if (used)
             u.to = i;
         else if (t->instance[i].op == t->instance[gather].op &&
-                 memcmp(t->instance[i].turn, t->instance[gather].turn,
-                        sizeof t->instance[i].turn) == 0)
+                 memcmp(t->instance[i].iteration, t->instance[gather].iteration,
+                        sizeof t->instance[i].iteration) == 0)
             break; /* the next microbatch gathers the unit */
     }
     return u;
@@ -75,10 +76,10 @@ static bool is_gather(const Instance *instance)
  * pass, whose result is read before any matmul. */
 static int bare_per_iteration(const Program *p, const Simulation *t)
 {
-    int bare = 0, turns = 0;
+    int bare = 0, iterations = 0;
     for (const Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_loop && op->phase == PH_BACKWARD)
-            turns += (int)loop_trips(op);
+            iterations += (int)loop_trips(op);
     for (int i = 0; i < t->n; i++) {
         const Op *op = t->instance[i].op;
         bool looked_at = op && op->region->owner && op_is_collective(op->kind) &&
@@ -86,7 +87,7 @@ static int bare_per_iteration(const Program *p, const Simulation *t)
                          op->stream == STREAM_TENSOR;
         bare += looked_at && use_of(t, i).work == 0;
     }
-    return turns ? bare / turns : 0;
+    return iterations ? bare / iterations : 0;
 }
 
 /* The largest number of units that are gathered at the same time. */
@@ -191,7 +192,7 @@ static void check_program(Check *c, const char *text, const char *mesh,
     diag_flush(d, stdout);
     CHECK(c, planned);
     if (planned) {
-        Simulation sim = simulate_step(p, NULL, ALL_TURNS);
+        Simulation sim = simulate_step(p, NULL, ALL_ITERATIONS);
         int bare = bare_per_iteration(p, &sim);
         if (bare != e.collectives)
             printf("%s: %d collectives over tensor axes in a backward "

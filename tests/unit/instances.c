@@ -119,8 +119,9 @@ static int count(const char *text, const char *word)
     return n;
 }
 
-/* Heads of every size fit a device with `room` bytes of shared memory. */
-static void every_size_fits(Check *c, int64_t room)
+/* Heads of every size fit a device with `block_memory` bytes of shared memory.
+ */
+static void every_size_fits(Check *c, int64_t block_memory)
 {
     AttentionPlan p;
     int64_t most = 0;
@@ -128,11 +129,11 @@ static void every_size_fits(Check *c, int64_t room)
         for (int64_t d = 1; d <= 256; d++)
             for (int64_t e = 1; e <= 256; e++) {
                 rt_attention_plan(&p, kind & 1, "f32", d, e, true, kind & 2,
-                                  room);
+                                  block_memory);
                 for (int i = 0; i < ATTENTION_KERNELS; i++)
                     most = p.shared[i] > most ? p.shared[i] : most;
             }
-    CHECK(c, most <= room);
+    CHECK(c, most <= block_memory);
 }
 
 int main(int argc, char **argv)

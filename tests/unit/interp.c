@@ -62,7 +62,7 @@ static const Row rows[] = {
      {2, 4, 6, 8, 10, 12, 14, 16}, 8, NULL},
     {"partitioned", "tp=2", "param \"w\" : f32[4]\n",
      "%w = param{param=\"w\"} : f32[4] forward\n"
-     "%y = take_share{axes={tp}} %w : f32[4]+tp forward\n",
+     "%y = mask_to_partial{axes={tp}} %w : f32[4]+tp forward\n",
      {1, 2, 3, 4}, 4, NULL},
     {"partitioned", "tp=2", "",
      "%b = base{size=6} : i64[2/tp] forward\n"
@@ -94,7 +94,7 @@ static const Row rows[] = {
      {0}, 0, "padding 2 of rank 1 is 1"},
     {"partitioned", "tp=2", "param \"w\" : f32[4]\n",
      "%w = param{param=\"w\"} : f32[4] forward\n"
-     "%y = take_part{axes={tp}} %w : f32[4/tp] forward\n"
+     "%y = local_slice{axes={tp}} %w : f32[4/tp] forward\n"
      "assign{param=\"w\"} %y forward\n",
      {0}, 0, "but is assigned a f32[4/tp]"},
 };

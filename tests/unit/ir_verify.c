@@ -57,7 +57,7 @@ static const struct {
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
      "%b = loop{n=2, reverse=false} : f32[4/dp, 8] forward {\n"
      "carry %c = %x : f32[4/dp, 8]\n"
-     "%d = take_part{axes={tp}} %c : f32[4/dp, 8/tp] forward\n"
+     "%d = local_slice{axes={tp}} %c : f32[4/dp, 8/tp] forward\n"
      "yield %d\n}\n",
      "yield %d is f32[4/dp, 8/tp], it should be f32[4/dp, 8]"},
     {"partitioned",
@@ -99,17 +99,17 @@ static const struct {
      "operand 0 is Shard(0) on dp, which changes though not named"},
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
-     "%y = take_part{axes={tp}} %x : f32[4/(dp·tp), 8] forward\n"
+     "%y = local_slice{axes={tp}} %x : f32[4/(dp·tp), 8] forward\n"
      "%r = all_gather{axes={dp}, unit=none, prefetch=0} %y : f32[4/tp, 8] "
      "forward\n",
      "operand 0 is Shard(0) on tp, which changes though not named"},
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
-     "%y = take_part{axes={tp}} %x : f32[4/(tp·dp), 8] forward\n",
+     "%y = local_slice{axes={tp}} %x : f32[4/(tp·dp), 8] forward\n",
      "which changes though not named in axes"},
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
-     "%y = take_part{axes={tp}} %x : f32[4/(dp·tp), 8] forward\n"
+     "%y = local_slice{axes={tp}} %x : f32[4/(dp·tp), 8] forward\n"
      "%r = all_gather{axes={dp, tp}, unit=none, prefetch=0} %y : f32[4, 8] "
      "forward\n"
      "%z = all_to_all{axes={tp}} %y : f32[4/dp, 8/tp] forward\n", NULL},
@@ -185,7 +185,7 @@ static const struct {
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
      "%y = fused{name=\"k\"} : f32[4/dp, 8/tp] forward {\n"
      "arg %a = %x : f32[4/dp, 8]\n"
-     "%b = take_part{axes={tp}} %a : f32[4/dp, 8/tp] forward\n"
+     "%b = local_slice{axes={tp}} %a : f32[4/dp, 8/tp] forward\n"
      "yield %b\n}\n", "it cannot be part of a kernel"},
 };
 

@@ -48,7 +48,7 @@ typedef struct Run {
     void *calls; /* launch.c */
     const StandinModule *module;
     CudaKernels list;
-    int64_t *room; /* in launch.c: shared memory that a block may use */
+    int64_t *block_memory; /* in launch.c: shared memory that a block may use */
     bool in_place, quiet;
     int errors; /* reported by the engine */
     uint64_t seed;
@@ -128,10 +128,10 @@ static void *compile_launches(Run *r)
         "void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,\n"
         "                 int64_t shared, void **args)\n{\n    (void)rt;\n"
         "    launch_hook(kernel, grid, block, shared, args);\n}\n"
-        "extern int64_t launch_room;\nint64_t launch_room;\n"
+        "extern int64_t launch_block_memory;\nint64_t launch_block_memory;\n"
         "bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared)\n"
         "{\n    (void)rt, (void)kernel;\n"
-        "    return shared <= launch_room;\n}\n%s",
+        "    return shared <= launch_block_memory;\n}\n%s",
         behind);
     kernel_each(r->p, print_call, &o);
     return fuse_compile(r->arena, o.text, "-O0");
@@ -180,7 +180,7 @@ static void launch(int kernel, int64_t grid, int block, int64_t shared,
     if (!l.kernel)
         return;
     CHECK(r->check, l.kernel->threads >= block && block % 32 == 0);
-    CHECK(r->check, shared <= *r->room);
+    CHECK(r->check, shared <= *r->block_memory);
     for (int i = 0; i < l.kernel->nargs; i++)
         memcpy(&l.arg[i], args[i], sizeof l.arg[i]);
     r->errors += r->engine->launch(&l);
@@ -278,7 +278,7 @@ static void run_cuda(Run *r, const Op *op, int n, void *const *host)
         if (!near)
             printf("%s%s, %lld KiB: %%%s is off by %g\n",
                    kernel_name(r->p, op, n), r->in_place ? " in place" : "",
-                   (long long)*r->room >> 10, op->out[i]->name, off);
+                   (long long)*r->block_memory >> 10, op->out[i]->name, off);
     }
     if (!r->quiet)
         CHECK(r->check, r->errors == 0);
@@ -316,14 +316,15 @@ typedef struct Visit {
     bool sites;
 } Visit;
 
-/* Runs on a device whose blocks may use `room` bytes of shared memory. */
+/* Runs on a device whose blocks may use `block_memory` bytes of shared memory.
+ */
 static void run_device(const Visit *v, const Op *op, int n, void *const *host,
-                       int64_t room)
+                       int64_t block_memory)
 {
     Run *r = v->run;
     const StandinSite *site;
     int from = r->engine->sites(&site);
-    *r->room = room;
+    *r->block_memory = block_memory;
     r->in_place = false;
     run_cuda(r, op, n, host);
     if (v->sites)
@@ -388,7 +389,7 @@ static void run_program(Check *c, const Engine *e, Program *p, uint64_t seed,
         return;
     void (*hook)(int, int64_t, int, int64_t, void **) = launch;
     memcpy(dlsym(r.calls, "launch_hook"), &hook, sizeof hook);
-    r.room = dlsym(r.calls, "launch_room");
+    r.block_memory = dlsym(r.calls, "launch_block_memory");
     for (char *kind = arena_strdup(p->arena, x); *kind;) {
         char *end = kind + strcspn(kind, ",");
         bool more = *end == ',';

@@ -201,15 +201,15 @@ static void check_in_place(Walk *w, const Op *op)
         }
 }
 
-/* The n-th unit gather after `from` in the loop's order; `turns`: how many
+/* The n-th unit gather after `from` in the loop's order; `iterations`: how many
  * iterations later it runs. */
-static const Op *gather_behind(const Op *from, int64_t n, int64_t *turns)
+static const Op *gather_behind(const Op *from, int64_t n, int64_t *iterations)
 {
     const Op *op = from;
-    *turns = 0;
+    *iterations = 0;
     while (n > 0) {
         op = op->next;
-        *turns += op == NULL;
+        *iterations += op == NULL;
         op = op ? op : from->region->first;
         n -= op_is_unit_gather(op);
     }
@@ -222,10 +222,11 @@ static const Op *gather_behind(const Op *from, int64_t n, int64_t *turns)
 static void gather_ahead(Walk *w, const Op *op)
 {
     const Op *loop = op->region->owner;
-    int64_t now = w->layer[loop->id], turns;
+    int64_t now = w->layer[loop->id], iterations;
     for (int64_t n = 1; n <= 16; n++) {
-        const Op *later = gather_behind(op, n, &turns);
-        int64_t layer = loop_reverse(loop) ? now - turns : now + turns;
+        const Op *later = gather_behind(op, n, &iterations);
+        int64_t layer =
+            loop_reverse(loop) ? now - iterations : now + iterations;
         if (later->attr[2].i != n || layer < 0 || layer >= loop_trips(loop))
             continue;
         w->layer[loop->id] = layer;
@@ -247,8 +248,8 @@ static void fetch_ahead(Walk *w, const Op *op)
     const Op *loop = op->region->owner;
     if (!loop || op->attr[0].i == 0 || fetch_gather(op))
         return;
-    int64_t now = w->layer[loop->id], turns = op->attr[0].i;
-    int64_t layer = loop_reverse(loop) ? now - turns : now + turns;
+    int64_t now = w->layer[loop->id], iterations = op->attr[0].i;
+    int64_t layer = loop_reverse(loop) ? now - iterations : now + iterations;
     if (layer < 0 || layer >= loop_trips(loop))
         return;
     w->layer[loop->id] = layer;
@@ -339,7 +340,7 @@ static void enter_loop(Walk *w, const Op *loop)
 
 /* Passes carries to the next iteration and keeps the stacked results. All
  * carries are copied first, as one may be another's argument. */
-static void end_turn(Walk *w, const Op *loop, int64_t layer)
+static void end_iteration(Walk *w, const Op *loop, int64_t layer)
 {
     const Region *body = loop->body;
     Content *next = NEW_ARRAY(w->arena, Content, loop->ncarry + 1);
@@ -361,17 +362,19 @@ static void end_turn(Walk *w, const Op *loop, int64_t layer)
 static void run_loop(Walk *w, const Op *loop)
 {
     const Region *body = loop->body;
-    int64_t turns = loop_trips(loop);
+    int64_t iterations = loop_trips(loop);
     enter_loop(w, loop);
-    for (int64_t turn = 0; turn < turns && !w->fault; turn++) {
-        int64_t layer = loop_reverse(loop) ? turns - 1 - turn : turn;
+    for (int64_t iteration = 0; iteration < iterations && !w->fault;
+         iteration++) {
+        int64_t layer =
+            loop_reverse(loop) ? iterations - 1 - iteration : iteration;
         w->layer[loop->id] = layer;
         for (int i = loop->ncarry; i < loop->ncarry + loop->nstack; i++) {
             int64_t n = words_of(w, body->arg[i]);
             take_content(w, body->arg[i], 0, loop->arg[i], layer * n, n);
         }
         run_region(w, body, loop->phase);
-        end_turn(w, loop, layer);
+        end_iteration(w, loop, layer);
     }
     for (int i = 0; i < loop->ncarry && !w->fault; i++)
         take_content(w, loop->out[i], 0, body->arg[i], 0,

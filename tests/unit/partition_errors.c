@@ -135,10 +135,10 @@ static void check_paths(Check *c)
     CHECK(c, !path_matches("layers.*", "layers.*.wq"));
     CHECK(c, !path_matches("layer", "layers"));
     CHECK(c, !path_matches("", "layers"));
-    CHECK(c, path_meets("s.0.b.1", "s.*.b.1-2"));
-    CHECK(c, path_meets("s.*.b.1-2", "s.0.b.1"));
+    CHECK(c, path_overlaps("s.0.b.1", "s.*.b.1-2"));
+    CHECK(c, path_overlaps("s.*.b.1-2", "s.0.b.1"));
     CHECK(c, !path_matches("s.0.b.1", "s.*.b.1-2"));
-    CHECK(c, !path_meets("s.0.b.3", "s.*.b.1-2"));
+    CHECK(c, !path_overlaps("s.0.b.3", "s.*.b.1-2"));
     CHECK(c, path_matches("a.w*", "a.wq"));
     CHECK(c, path_matches("a.*w*q", "a.wq"));
     CHECK(c, !path_matches("a.w*", "a.x"));
@@ -154,8 +154,8 @@ static void check_paths(Check *c)
     CHECK(c, path_matches("a.0-60:7", "a.1-99:4"));
     CHECK(c, !path_matches("a.0-3", "a.4"));
     CHECK(c, !path_matches("a.0-3", "a.*"));
-    CHECK(c, path_leads("a.0-3", "a.1-5"));
-    CHECK(c, !path_leads("a.2-3", "a.1-5"));
+    CHECK(c, path_matches_first("a.0-3", "a.1-5"));
+    CHECK(c, !path_matches_first("a.2-3", "a.1-5"));
     CHECK(c, path_rank("a.0.b") > path_rank("a.0-3.b"));
     CHECK(c, path_rank("a.0-3.*") > path_rank("a.*.b"));
     CHECK(c, path_rank("a.*.b") > path_rank("a.*.b*"));

@@ -64,7 +64,7 @@ static void normal(Check *c)
 {
     enum { MANY = 4 * 5003 };
     static float x[MANY], part[MANY];
-    const double turn = 6.283185307179586476925286766559;
+    const double full_angle = 6.283185307179586476925286766559;
     const int64_t seed = 5000000007, first = ((int64_t)1 << 34) - 4000;
     int others = 0;
     double most = 0;
@@ -75,7 +75,7 @@ static void normal(Check *c)
                         (uint64_t)(first + i) / 4);
         const uint32_t *pair = word + i % 4;
         double u = ((double)pair[0] + 0.5) * 0x1p-32;
-        double angle = ((double)pair[1] + 0.5) * 0x1p-32 * turn;
+        double angle = ((double)pair[1] + 0.5) * 0x1p-32 * full_angle;
         double radius = 0.5 * sqrt(-2 * log(u));
         float want[2] = {(float)(radius * cos(angle)),
                          (float)(radius * sin(angle))};

@@ -88,9 +88,9 @@ static bool step_possible(const Case *k, const Placement *before,
         return x.kind == AX_P && part;
     case OP_all_to_all:
         return x.kind == AX_S && y.kind == AX_S && x.dim != y.dim;
-    case OP_take_part:
+    case OP_local_slice:
         return x.kind == AX_R && part;
-    case OP_take_share:
+    case OP_mask_to_partial:
         return x.kind == AX_R && y.kind == AX_P;
     default:
         return false;
@@ -141,14 +141,13 @@ static const struct {
     {{"R", "P"}, {"R", "S1"}, "reduce_scatter tp"},
     {{"R", "S1"}, {"R", "R"}, "all_gather tp"},
     {{"R", "S1"}, {"R", "S2"}, "all_to_all tp"},
-    {{"R", "R"}, {"R", "S0"}, "take_part tp"},
-    {{"R", "R"}, {"R", "P"}, "take_share tp"},
+    {{"R", "R"}, {"R", "S0"}, "local_slice tp"},
+    {{"R", "R"}, {"R", "P"}, "mask_to_partial tp"},
     {{"S0", "P"}, {"S0", "S1"}, "reduce_scatter tp"},
     {{"S0", "P"}, {"S0", "S0"}, "reduce_scatter tp"},
     /* dp is the major axis of dim 0: tp must be gathered first and split again.
      * A tensor this small is gathered rather than sent twice. */
-    {{"S0", "S0"}, {"R", "S0"},
-     "all_gather tp, all_gather dp, take_part tp"},
+    {{"S0", "S0"}, {"R", "S0"}, "all_gather tp, all_gather dp, local_slice tp"},
     {{"P", "R"}, {"flat", "R"}, "reduce_scatter dp"},
     {{"flat", "S0"}, {"R", "S0"}, "all_gather dp"},
     {{"R", "Pmax"}, {"R", "R"}, "all_reduce tp"},

@@ -13,7 +13,7 @@
 #include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
-enum { ROOM = 1 << 24, SRC = 0, DST = ROOM / 2 };
+enum { ARENA = 1 << 24, SRC = 0, DST = ARENA / 2 };
 
 static float *at(ParcRt *rt, int64_t offset)
 {
@@ -23,10 +23,10 @@ static float *at(ParcRt *rt, int64_t offset)
 /* Element i of a rank, in a type. */
 static float number(ParcType type, int rank, int64_t i)
 {
-    uint64_t room;
+    uint64_t packed;
     float x = value_of(rank, i);
-    rt_narrow(type, &room, &x, 1);
-    rt_widen(&x, type, &room, 1);
+    rt_narrow(type, &packed, &x, 1);
+    rt_widen(&x, type, &packed, 1);
     return x;
 }
 
@@ -49,12 +49,12 @@ static void fill(ParcRt *rt, ParcType type, int64_t n)
 /* The sum in f32, rounded once. */
 static float sum_of(ParcType type, const RtGroup *g, int64_t i)
 {
-    uint64_t room;
+    uint64_t packed;
     float sum = number(type, g->member[0], i);
     for (int j = 1; j < g->n; j++)
         sum += number(type, g->member[j], i);
-    rt_narrow(type, &room, &sum, 1);
-    rt_widen(&sum, type, &room, 1);
+    rt_narrow(type, &packed, &sum, 1);
+    rt_widen(&sum, type, &packed, 1);
     return sum;
 }
 
@@ -73,7 +73,7 @@ static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
                 number(type, g->member[j], o * inner + i % inner);
     }
     CHECK(c, good);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
     fill(rt, type, outer * k * inner);
     parc_reduce_scatter(rt, 0, axes, 1, &p);
     good = 1;
@@ -82,7 +82,7 @@ static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
         good &= result(rt, type, i) == sum_of(type, g, from);
     }
     CHECK(c, good);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
 }
 
 /* Runs within rows with padding; all other bytes of the rank are filled. */
@@ -94,7 +94,7 @@ static void inside(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     ParcPart p = {SRC, SRC, rows, run, 0, valid, type, true};
     int good = 1;
     fill(rt, type, rows * row);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
     parc_all_gather(rt, 0, axes, 1, &p);
     for (int64_t i = 0; i < rows * row; i++) {
         float x;
@@ -103,7 +103,7 @@ static void inside(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
                 x == number(type, g->member[i % row / run], i);
     }
     CHECK(c, good);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
 }
 
 /* Flat shards of `rows` tensors: the last runs are padded. */
@@ -126,11 +126,11 @@ static void flat(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
            (size_t)rt_type_size(type));
     CHECK(c, good);
     CHECK(c, g->n * run == valid || after != 0);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
     for (int taken = 0; taken < 2; taken++) {
         fill(rt, type, rows * g->n * run);
         if (taken)
-            parc_take_part(rt, axes, &p);
+            parc_local_slice(rt, axes, &p);
         else
             parc_reduce_scatter(rt, 0, axes, 1, &p);
         good = 1;
@@ -141,7 +141,7 @@ static void flat(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
             good &= result(rt, type, i) == (j < valid ? want : 0);
         }
         CHECK(c, good);
-        rt_meet(rt, 0);
+        rt_synchronize(rt, 0);
     }
 }
 
@@ -160,7 +160,7 @@ static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
                     &(ParcPart){SRC, SRC, n, 1, 0, 0, type, false});
     CHECK(c, memcmp(at(rt, SRC), at(rt, DST),
                      (size_t)(n * rt_type_size(type))) == 0);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
     fill(rt, type, n);
     parc_all_reduce(rt, 0, axes, PARC_MAX, 1,
                     &(ParcPart){SRC, DST, 1, n, 0, 0, type, false});
@@ -174,7 +174,7 @@ static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
         good &= result(rt, type, i) == top;
     }
     CHECK(c, good);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
 }
 
 static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
@@ -202,7 +202,7 @@ static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
         }
     }
     CHECK(c, good);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
 }
 
 static void take(ParcRt *rt, Check *c, ParcType type, uint32_t axes)
@@ -211,13 +211,13 @@ static void take(ParcRt *rt, Check *c, ParcType type, uint32_t axes)
     ParcPart p = {SRC, DST, 3, 4, 0, 0, type, false};
     int part = 1, share = 1;
     fill(rt, type, 3 * g->n * 4);
-    parc_take_part(rt, axes, &p);
+    parc_local_slice(rt, axes, &p);
     for (int64_t i = 0; i < 12; i++) {
         int64_t from = (i / 4 * g->n + g->index) * 4 + i % 4;
         part &= result(rt, type, i) == number(type, rt->rank, from);
     }
     CHECK(c, part);
-    parc_take_share(rt, axes, &p);
+    parc_mask_to_partial(rt, axes, &p);
     for (int64_t i = 0; i < 12; i++)
         share &= result(rt, type, i) ==
                  (g->index == 0 ? number(type, rt->rank, i) : 0);
@@ -326,7 +326,7 @@ static int in_common(ParcRt *rt, void *context)
             to[g->index * run] = to[g->index * run + run - 1] =
                 (float)(round * 100 + rt->rank);
         }
-        parc_meet(rt, 0, 3);
+        parc_synchronize(rt, 0, 3);
         int good = 1;
         for (int i = 0; i < SEGMENTS; i++) {
             const RtGroup *g = &rt->group[segments[i].axes];
@@ -338,7 +338,7 @@ static int in_common(ParcRt *rt, void *context)
             }
         }
         CHECK(&c, good);
-        parc_meet(rt, 0, 3);
+        parc_synchronize(rt, 0, 3);
     }
     CHECK(&c, rt->peak_bytes == counted);
     rt_device_close(rt);
@@ -382,7 +382,7 @@ static const char *said(RtBody *body, int *status)
 {
     static char text[4096];
     const int64_t mesh[] = {4};
-    ParcModel m = bare_model(1, mesh, body ? ROOM : (int64_t)1 << 50);
+    ParcModel m = bare_model(1, mesh, body ? ARENA : (int64_t)1 << 50);
     int keep = dup(STDERR_FILENO);
     FILE *f = tmpfile();
     dup2(fileno(f), STDERR_FILENO);
@@ -431,13 +431,13 @@ int main(void)
     SharedCheck *shared = shared_check_new();
     Check c = {0};
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
-        ParcModel m = bare_model(meshes[i].n, meshes[i].size, ROOM);
+        ParcModel m = bare_model(meshes[i].n, meshes[i].size, ARENA);
         CHECK(&c, run_ranks(&m, 1, every_collective, shared) == 0);
     }
     const int64_t two[] = {2}, four[] = {2, 2}, mesh64[] = {8, 8};
-    ParcModel m = bare_model(2, four, ROOM);
+    ParcModel m = bare_model(2, four, ARENA);
     CHECK(&c, run_ranks(&m, 1, late_ranks, shared) == 0);
-    m = bare_model(1, two, ROOM);
+    m = bare_model(1, two, ARENA);
     CHECK(&c, run_ranks(&m, 2, large, shared) == 0);
     const int64_t six[] = {2, 3};
     m = bare_model(2, six, 4096);

@@ -10,14 +10,14 @@
 #include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
-enum { ROOM = 1 << 16 };
+enum { ELEMENTS = 1 << 16 };
 
-static float buffer[4][ROOM];
+static float buffer[4][ELEMENTS];
 
 static void fill(void)
 {
     for (int b = 0; b < 4; b++) {
-        for (int i = 0; i < ROOM; i++)
+        for (int i = 0; i < ELEMENTS; i++)
             buffer[b][i] = value_of(b, i) * 0.25f;
     }
 }
@@ -25,8 +25,8 @@ static void fill(void)
 /* Converts `from` to an element type and rounds it to the same numbers. */
 static void narrow(void *to, float *from, ParcType type)
 {
-    rt_narrow(type, to, from, ROOM);
-    rt_widen(from, type, to, ROOM);
+    rt_narrow(type, to, from, ELEMENTS);
+    rt_widen(from, type, to, ELEMENTS);
 }
 
 /* Half a unit in the last place of a number of this size. */
@@ -42,7 +42,7 @@ static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *shape,
                    ParcTypes type, ParcCpuLevel level)
 {
     enum { GUARD = 64, MARK = 0x5a };
-    static float typed[3][ROOM];
+    static float typed[3][ELEMENTS];
     ParcMatmulSpec s = *shape;
     s.type = type;
     fill();
@@ -145,7 +145,7 @@ static void matmuls(ParcRt *rt, Check *c)
 static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
                       int64_t rows, int64_t width, int64_t base)
 {
-    static float in[ROOM], out[ROOM];
+    static float in[ELEMENTS], out[ELEMENTS];
     int32_t *ids = rt_allocate((size_t)n * sizeof *ids);
     float *expected = buffer[3];
     int good = 1;

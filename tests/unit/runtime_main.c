@@ -156,10 +156,10 @@ typedef struct Said {
     char out[16384], err[16384];
 } Said;
 
-static size_t slurp(const char *path, char *to, size_t room)
+static size_t slurp(const char *path, char *to, size_t capacity)
 {
     FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(to, 1, room - 1, f) : 0;
+    size_t n = f ? fread(to, 1, capacity - 1, f) : 0;
     to[n] = 0;
     if (f)
         fclose(f);

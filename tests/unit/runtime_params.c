@@ -174,7 +174,7 @@ static void export_to(ParcRt *rt, const char *path)
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
     if (rt->rank == 0 && rt_export(rt, &to, &o))
         rt_fail(rt, "export");
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
 }
 
 static bool open_weights(RtWeights *w, const char *path, const ParcModel *m)
@@ -187,7 +187,7 @@ static int draw_and_export(ParcRt *rt, void *context)
 {
     Meshed *x = context;
     rt_params_init(rt, 42);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
     export_to(rt, x->path);
     return 0;
 }
@@ -201,7 +201,7 @@ static int load_and_export(ParcRt *rt, void *context)
     memset(rt->arena, 0x11, ARENA);
     rt_weights_load(rt, &w);
     rt_weights_close(&w);
-    rt_meet(rt, 0);
+    rt_synchronize(rt, 0);
     export_to(rt, x->again);
     return 0;
 }
@@ -209,9 +209,9 @@ static int load_and_export(ParcRt *rt, void *context)
 static char *contents(const char *path, size_t *n)
 {
     static char text[2][1 << 20];
-    static int turn;
+    static int which;
     FILE *f = fopen(path, "rb");
-    char *to = text[turn ^= 1];
+    char *to = text[which ^= 1];
     *n = f ? fread(to, 1, sizeof text[0], f) : 0;
     if (f)
         fclose(f);

@@ -130,12 +130,12 @@ static int64_t read_piece(const RtShard *s, float *to, const RtBlock *piece,
     RtBlock b;
     int64_t n = 0;
     for (int64_t at = 0; rt_block_next(s, &at, s->run, &b);) {
-        RtBox copy;
+        RtStridedCopy copy;
         int64_t to_at, from_at;
         if (rt_block_common(s, &b, piece->begin, piece->extent, &copy, &to_at,
                             &from_at)) {
             rt_block_copy(&copy, to + to_at, data + from_at);
-            n += rt_box_elements(&copy);
+            n += rt_strided_copy_elements(&copy);
         }
     }
     return n;
@@ -230,10 +230,10 @@ static int write_and_read(ParcRt *rt, void *context)
                 rt_pieces_write(&pieces, rt->model, directory, rt->arena,
                                 NULL) == 0;
     rt_pieces_free(&pieces);
-    rt_meet(rt, RT_AT_SAVE);
+    rt_synchronize(rt, RT_AT_SAVE);
     if (rt->rank == 0)
         good &= rt_index_write(rt, state_text, directory) == 0;
-    rt_meet(rt, RT_AT_SAVE);
+    rt_synchronize(rt, RT_AT_SAVE);
     memset(rt->arena, 0x11, bytes);
     good &= rt_resume_read(&c, directory);
     for (int64_t i = 0; good && i < c.nfiles; i++)

@@ -140,14 +140,14 @@ static void product(Check *c, const Way *way, Sizes s, bool a_turned,
     for (int threads = 1; threads <= 6; threads++) {
         Matrix to = matrix(3, s.m, s.n, false, gap);
         Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1};
-        size_t room = (size_t)way->scratch(&p, threads);
-        char *scratch = allocate(room + 64);
-        memset(scratch, 0xff, room + 64); /* NaN */
+        size_t bytes = (size_t)way->scratch(&p, threads);
+        char *scratch = allocate(bytes + 64);
+        memset(scratch, 0xff, bytes + 64); /* NaN */
         way->product(&p, a.at, b.at,
                          to.at, scratch, threads);
         CHECK(c, is_whole(&to, 3));
         int untouched = 1;
-        for (size_t i = room; i < room + 64; i++)
+        for (size_t i = bytes; i < bytes + 64; i++)
             untouched &= scratch[i] == (char)0xff;
         CHECK(c, untouched);
         if (threads == 1) {

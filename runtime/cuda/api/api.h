@@ -233,6 +233,6 @@ extern const CudaLibrary rt_cuda_driver_library, rt_cuda_blas_library,
  * Returns the library's handle, or NULL with a message in `error`: what is
  * missing, what was found, and what to do. */
 void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
-                   size_t room);
+                   size_t capacity);
 
 #endif

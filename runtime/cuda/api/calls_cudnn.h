@@ -4,7 +4,7 @@
  */
 CALL(size_t, cudnnGetVersion, , (void))
 CALL(const char *, cudnnGetErrorString, , (DnnStatus status))
-CALL(void, cudnnGetLastErrorString, , (char *message, size_t room))
+CALL(void, cudnnGetLastErrorString, , (char *message, size_t capacity))
 CALL(DnnStatus, cudnnCreate, , (DnnHandle *handle))
 CALL(DnnStatus, cudnnDestroy, , (DnnHandle handle))
 CALL(DnnStatus, cudnnSetStream, , (DnnHandle handle, DnnStream stream))
@@ -16,8 +16,8 @@ CALL(DnnStatus, cudnnBackendSetAttribute, ,
      (DnnDescriptor descriptor, DnnAttribute attribute, DnnValue type, int64_t
       count, const void *value))
 CALL(DnnStatus, cudnnBackendGetAttribute, ,
-     (DnnDescriptor descriptor, DnnAttribute attribute, DnnValue type, int64_t
-      room, int64_t *count, void *value))
+     (DnnDescriptor descriptor, DnnAttribute attribute, DnnValue type,
+      int64_t capacity, int64_t *count, void *value))
 CALL(DnnStatus, cudnnBackendFinalize, , (DnnDescriptor descriptor))
 CALL(DnnStatus, cudnnBackendExecute, ,
      (DnnHandle handle, DnnDescriptor plan, DnnDescriptor pack))

@@ -14,10 +14,10 @@ CALL(CuResult, cuGetErrorString, , (CuResult error, const char **text))
 
 CALL(CuResult, cuDeviceGetCount, , (int *count))
 CALL(CuResult, cuDeviceGet, , (CuDevice *device, int ordinal))
-CALL(CuResult, cuDeviceGetName, , (char *name, int room, CuDevice device))
+CALL(CuResult, cuDeviceGetName, , (char *name, int capacity, CuDevice device))
 CALL(CuResult, cuDeviceGetAttribute, ,
      (int *value, CuAttribute attribute, CuDevice device))
-CALL(CuResult, cuDeviceGetPCIBusId, , (char *id, int room, CuDevice device))
+CALL(CuResult, cuDeviceGetPCIBusId, , (char *id, int capacity, CuDevice device))
 CALL(CuResult, cuDevicePrimaryCtxRetain, ,
      (CuContext *context, CuDevice device))
 CALL(CuResult, cuDevicePrimaryCtxRelease, _v2, (CuDevice device))

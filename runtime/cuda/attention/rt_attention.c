@@ -2,7 +2,7 @@
  * (parc_rt.h). A call runs on cuDNN or on parc's own kernels (attention.cuh,
  * attention_grad.cuh), as init has chosen for its shape
  * (parc_attention_ready). */
-#include "cuda/attention/rt_attention_room.h"
+#include "cuda/attention/rt_attention_workspace.h"
 #include "cuda/attention/rt_cudnn.h"
 #include "cuda/core/rt_cuda_launch.h"
 #include "cuda/core/rt_instances.h"

@@ -90,12 +90,13 @@ static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
              p->tight[kernel] ? "_tight" : "", p->suffix);
 }
 
-/* The plan for a device whose blocks can have `room` bytes of shared memory,
- * at least RT_BLOCK_LEAST. `half`: 16-bit elements; `type_name`: "bf16". */
+/* The plan for a device whose blocks can have `block_memory` bytes of shared
+ * memory, at least RT_BLOCK_LEAST. `half`: 16-bit elements; `type_name`:
+ * "bf16". */
 static inline void rt_attention_plan(AttentionPlan *p, bool half,
                                      const char *type_name, int64_t d,
                                      int64_t e, bool causal, bool drop,
-                                     int64_t room)
+                                     int64_t block_memory)
 {
     /* By head size: up to 64, up to 128, larger. */
     static const AttentionTiles tiles[2][3][ATTENTION_KERNELS] = {
@@ -117,7 +118,7 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
         if (half && drop && wide <= 128)
             t->step = less[wide > 64][i];
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
-        p->tight[i] = i != ATTENTION_FORWARD && p->shared[i] > room;
+        p->tight[i] = i != ATTENTION_FORWARD && p->shared[i] > block_memory;
         if (p->tight[i]) {
             *t = rt_attention_tight(i, half, wide > 128);
             p->shared[i] = rt_attention_shared(i, *t, half, d, e);

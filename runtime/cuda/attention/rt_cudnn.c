@@ -6,9 +6,9 @@
  * calls.
  *
  * A plan is a graph that cuDNN has compiled for one of its engines. It runs one
- * piece of a call, some of its sequences or heads (rt_attention_room.h). The
- * pieces of a call are consecutive parts of the same tensors and run one after
- * another.
+ * piece of a call, some of its sequences or heads (rt_attention_workspace.h).
+ * The pieces of a call are consecutive parts of the same tensors and run one
+ * after another.
  */
 #include "cuda/attention/rt_cudnn.h"
 
@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "common/message.h"
-#include "cuda/attention/rt_attention_room.h"
+#include "cuda/attention/rt_attention_workspace.h"
 #include "cuda/core/rt_nvtx.h"
 #include "launch/world.h"
 #include "rt.h"
@@ -73,7 +73,7 @@ static Cudnn *open_library(ParcRt *rt)
 
 /* ---- plans --------------------------------------------------------------- */
 
-static int64_t room_of(const CudnnUse *u)
+static int64_t workspace_of(const CudnnUse *u)
 {
     int64_t own = rt_attention_own_bytes(&u->shape, u->backward);
     return u->scratch_bytes - rt_attention_up(own, RT_CUDA_ALIGNMENT);
@@ -88,13 +88,14 @@ static int64_t sum_bytes_of(const CudnnUse *u)
 
 /* The limit of a piece's workspace: as planned, or less with
  * PARC_ATTENTION_MIB, for measurements of smaller pieces. */
-static int64_t piece_room(const CudnnUse *u)
+static int64_t piece_limit(const CudnnUse *u)
 {
     const char *text = getenv("PARC_ATTENTION_MIB");
     int64_t most = text && *text ? strtoll(text, NULL, 10) << 20 : INT64_MAX;
-    int64_t one = rt_attention_piece_bytes(&u->shape, 1), room = room_of(u);
+    int64_t one = rt_attention_piece_bytes(&u->shape, 1),
+            workspace = workspace_of(u);
     most = most < one ? one : most;
-    return room < most ? room : most;
+    return workspace < most ? workspace : most;
 }
 
 /* A known error of a version; NULL: none. */
@@ -114,7 +115,7 @@ static void make_plan(const Cudnn *x, CudnnUse *u)
     AttentionPiece p = {u->shape.b, u->shape.kv};
     DnnGraph g;
     if (u->backward)
-        p = rt_attention_piece(&u->shape, piece_room(u));
+        p = rt_attention_piece(&u->shape, piece_limit(u));
     u->piece_b = p.b;
     u->piece_kv = p.kv;
     if (!fault && p.b == 0)
@@ -124,7 +125,7 @@ static void make_plan(const Cudnn *x, CudnnUse *u)
         return;
     }
     rt_cudnn_attention_graph(&g, &u->shape, p.b, p.kv, u->backward);
-    u->plan = rt_cudnn_plan(&x->context, &g, room_of(u) - sum_bytes_of(u),
+    u->plan = rt_cudnn_plan(&x->context, &g, workspace_of(u) - sum_bytes_of(u),
                             u->reason);
     if (u->plan && !rt_cudnn_takes(u, &(DnnCall){{0}, NULL})) {
         rt_cudnn_plan_free(u->plan);
@@ -192,7 +193,7 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
     const Cudnn *x = rt->device->cudnn;
     const ParcAttention *a = &u->shape;
     float scale = a->scale;
-    char *room = c->scratch + (u->scratch_bytes - room_of(u));
+    char *workspace = c->scratch + (u->scratch_bytes - workspace_of(u));
     void *base[DNN_NAMED];
     memcpy(base, c->at, sizeof base);
     base[DNN_DELTA] = u->backward ? c->scratch : NULL;
@@ -203,12 +204,12 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
             for (int i = 0; i < DNN_NAMED; i++)
                 at[i] = base[i] ? (char *)base[i] + offset_of(a, i, b, kv)
                                 : NULL;
-            at[DNN_DQ_SUM] = room;
+            at[DNN_DQ_SUM] = workspace;
             at[DNN_SCALE] = &scale;
             at[DNN_LEAST] = &least;
             at[DNN_ONE] = &one;
-            DnnStatus s = rt_cudnn_run(u->plan, at,
-                                       room + sum_bytes_of(u));
+            DnnStatus s =
+                rt_cudnn_run(u->plan, at, workspace + sum_bytes_of(u));
             if (s != RT_DNN_SUCCESS) {
                 char where[RT_WHERE];
                 rt_fail(rt,

@@ -73,14 +73,14 @@ static void set_values(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
     }
 }
 
-/* Reads up to `room` values, and their number to *n. */
+/* Reads up to `limit` values, and their number to *n. */
 static bool get_values(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
-                       DnnValue type, int64_t room, int64_t *n, void *value,
+                       DnnValue type, int64_t limit, int64_t *n, void *value,
                        const char *what)
 {
     return p->status == RT_DNN_SUCCESS &&
            succeeds(p,
-                    p->call->cudnnBackendGetAttribute(d, attribute, type, room,
+                    p->call->cudnnBackendGetAttribute(d, attribute, type, limit,
                                                       n, value),
                     what);
 }
@@ -256,7 +256,7 @@ static void clear(DnnPlan *p)
 }
 
 /* Whether `config` gives a plan; else sets `reason`. */
-static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
+static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t limit,
                        bool may_vary)
 {
     bool repeats = false;
@@ -277,19 +277,19 @@ static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
         !get_values(p, d, RT_DNN_PLAN_WORKSPACE, RT_DNN_OF_INT64, 1, &n,
                     &p->workspace, "a plan's workspace"))
         return false;
-    if (p->workspace > room) {
+    if (p->workspace > limit) {
         snprintf(p->reason, DNN_REASON,
                  "engine %lld: it needs %lld bytes of workspace, and %lld are "
                  "planned",
                  (long long)p->engine, (long long)p->workspace,
-                 (long long)room);
+                 (long long)limit);
         return false;
     }
     p->plan = d;
     return true;
 }
 
-static bool choose_engine(DnnPlan *p, DnnDescriptor graph, int64_t room,
+static bool choose_engine(DnnPlan *p, DnnDescriptor graph, int64_t limit,
                           bool may_vary)
 {
     static const int mode[] = {RT_DNN_MODE_A, RT_DNN_MODE_FALLBACK};
@@ -298,7 +298,7 @@ static bool choose_engine(DnnPlan *p, DnnDescriptor graph, int64_t room,
         int n = propose(p, graph, mode[m], config);
         clear(p);
         for (int i = 0; i < n; i++) {
-            if (try_config(p, config[i], room, may_vary))
+            if (try_config(p, config[i], limit, may_vary))
                 return true;
             clear(p);
         }
@@ -306,7 +306,7 @@ static bool choose_engine(DnnPlan *p, DnnDescriptor graph, int64_t room,
     return false;
 }
 
-DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
+DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t limit,
                        char reason[DNN_REASON])
 {
     DnnPlan *p = rt_allocate(sizeof *p);
@@ -317,7 +317,7 @@ DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
     snprintf(reason, DNN_REASON, "no engine for it");
     DnnDescriptor graph = make_graph(p, g);
     if (p->status == RT_DNN_SUCCESS &&
-        choose_engine(p, graph, room, g->may_vary)) {
+        choose_engine(p, graph, limit, g->may_vary)) {
         p->context = NULL;
         p->reason = NULL;
         return p;

@@ -65,10 +65,10 @@ typedef struct DnnContext {
 
 typedef struct DnnPlan DnnPlan;
 
-/* The library's best plan among those that need at most `room` bytes of
+/* The library's best plan among those that need at most `limit` bytes of
  * workspace and compute the same bits in every run, unless the graph may vary.
  * NULL and a `reason` if there is none. */
-DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
+DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t limit,
                        char reason[DNN_REASON]);
 void rt_cudnn_plan_free(DnnPlan *p);
 /* The number of the plan's engine, for messages. */

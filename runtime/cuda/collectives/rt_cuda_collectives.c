@@ -129,10 +129,11 @@ static void copy_rows(const Work *w, const void *to, int64_t to_row,
     CU(rt, cuMemcpy2DAsync(&c, w->queue));
 }
 
-static char *room(const Work *w, int64_t bytes)
+static char *staging(const Work *w, int64_t bytes)
 {
     const ParcModel *m = w->rt->model;
-    const ParcRoom *r = m->collective_room ? &m->collective_room[w->id] : NULL;
+    const ParcStaging *r =
+        m->collective_staging ? &m->collective_staging[w->id] : NULL;
     if (!r || r->bytes < bytes)
         rt_fail(w->rt, "'%s' needs %lld bytes to pack its rows, and its plan "
                        "has %lld: run parc again", name_of(w),
@@ -180,17 +181,19 @@ static void gather_rows(const Work *w, const ParcPart *p)
 static void gather_packed(const Work *w, const ParcPart *p)
 {
     int64_t size = rt_type_size(p->type), k = w->group->n;
-    int64_t box = p->outer * p->inner * size, row = rt_whole_row(p, k) * size;
+    int64_t part_bytes = p->outer * p->inner * size,
+            row = rt_whole_row(p, k) * size;
     int64_t run = p->inner * size;
-    char *all = room(w, k * box), *own = all + w->group->index * box;
+    char *all = staging(w, k * part_bytes),
+         *own = all + w->group->index * part_bytes;
     copy_rows(w, own, run, own_row(w, p, 0), p->inside ? row : run, p->outer,
               run);
     NCCL(w->rt, w->id,
-         ncclAllGather(own, all, (size_t)box, RT_NCCL_BYTES, w->comm,
+         ncclAllGather(own, all, (size_t)part_bytes, RT_NCCL_BYTES, w->comm,
                        w->queue));
     for (int j = 0; j < k; j++)
-        copy_rows(w, at(w, p->dst) + j * run, row, all + j * box, run, p->outer,
-                  rt_valid_run(p, j) * size);
+        copy_rows(w, at(w, p->dst) + j * run, row, all + j * part_bytes, run,
+                  p->outer, rt_valid_run(p, j) * size);
 }
 
 void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
@@ -243,14 +246,14 @@ static void reduce_rows(const Work *w, const ParcPart *p)
 static void reduce_packed(const Work *w, const ParcPart *p)
 {
     int64_t size = rt_type_size(p->type), k = w->group->n;
-    int64_t box = p->outer * p->inner * size, run = p->inner * size;
-    char *all = room(w, k * box);
+    int64_t part_bytes = p->outer * p->inner * size, run = p->inner * size;
+    char *all = staging(w, k * part_bytes);
     for (int j = 0; j < k; j++) {
         ParcRt *rt = w->rt;
         if (rt_valid_run(p, j) < p->inner)
-            CU(rt, cuMemsetD8Async(rt_cuda_address(all + j * box), 0,
-                                   (size_t)box, w->queue));
-        copy_rows(w, all + j * box, run, at(w, p->src) + j * run,
+            CU(rt, cuMemsetD8Async(rt_cuda_address(all + j * part_bytes), 0,
+                                   (size_t)part_bytes, w->queue));
+        copy_rows(w, all + j * part_bytes, run, at(w, p->src) + j * run,
                   rt_whole_row(p, k) * size, p->outer,
                   rt_valid_run(p, j) * size);
     }
@@ -374,7 +377,7 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     }
     int64_t give = rt_staging_side(k, from.rows, from.width);
     int64_t take = rt_staging_side(k, to.rows, to.width);
-    char *space = give + take > 0 ? room(&w, give + take) : NULL;
+    char *space = give + take > 0 ? staging(&w, give + take) : NULL;
     from.packed = give > 0 ? space : NULL;
     to.packed = take > 0 ? space + give : NULL;
     for (int64_t j = 0; from.packed && j < k; j++)

@@ -93,18 +93,19 @@ static void split_comm(ParcRt *rt, uint32_t axes)
 
 /* Runs collectives in place over `n` elements per rank; all ranks of the
  * communicator call it. */
-static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *room,
+static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *buffer,
                      size_t n)
 {
     CuStream queue = rt->device->stream[PARC_COMPUTE];
-    float *own = room + (size_t)g->index * n;
+    float *own = buffer + (size_t)g->index * n;
     NCCL(rt, RT_AT_START,
-         ncclAllReduce(room, room, n * (size_t)g->n, RT_NCCL_F32, RT_NCCL_SUM,
-                       comm, queue));
-    NCCL(rt, RT_AT_START, ncclReduceScatter(room, own, n, RT_NCCL_F32,
-                                            RT_NCCL_SUM, comm, queue));
+         ncclAllReduce(buffer, buffer, n * (size_t)g->n, RT_NCCL_F32,
+                       RT_NCCL_SUM, comm, queue));
     NCCL(rt, RT_AT_START,
-         ncclAllGather(own, room, n, RT_NCCL_F32, comm, queue));
+         ncclReduceScatter(buffer, own, n, RT_NCCL_F32, RT_NCCL_SUM, comm,
+                           queue));
+    NCCL(rt, RT_AT_START,
+         ncclAllGather(own, buffer, n, RT_NCCL_F32, comm, queue));
 }
 
 /* Bytes of the warm-up's long messages: the model's longest message, as far as
@@ -115,15 +116,15 @@ static size_t message_bytes(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
     const size_t least = (size_t)1 << 20, most = (size_t)256 << 20;
-    size_t bytes = least, room = 0, total = 0;
-    CU(rt, cuMemGetInfo(&room, &total));
+    size_t bytes = least, buffer = 0, total = 0;
+    CU(rt, cuMemGetInfo(&buffer, &total));
     for (int i = 0; i < m->nwork; i++) {
         bool is_collective = strcmp(m->work[i].kind, "collective") == 0;
         size_t its = is_collective ? (size_t)m->work[i].bytes : 0;
         bytes = its > bytes ? its : bytes;
     }
     bytes = bytes < most ? bytes : most;
-    bytes = bytes < room / 4 ? bytes : room / 4;
+    bytes = bytes < buffer / 4 ? bytes : buffer / 4;
     bytes = bytes > least ? bytes : least;
     rt_share(rt, RT_AT_START, &bytes, sizeof bytes);
     return bytes;
@@ -142,9 +143,9 @@ static void warm_up(ParcRt *rt)
     for (int axes = 0; axes < RT_GROUPS; axes++) {
         const RtGroup *g = &rt->group[axes];
         if (c->comm[axes]) {
-            float *room = (float *)(uintptr_t)at;
-            use_once(rt, c->comm[axes], g, room, 1);
-            use_once(rt, c->comm[axes], g, room, all / (size_t)g->n);
+            float *buffer = (float *)(uintptr_t)at;
+            use_once(rt, c->comm[axes], g, buffer, 1);
+            use_once(rt, c->comm[axes], g, buffer, all / (size_t)g->n);
         }
     }
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "the first collectives");

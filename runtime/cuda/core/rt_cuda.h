@@ -39,7 +39,8 @@ typedef enum CudaProgram {
 enum { RT_STAGES = 2 };
 typedef struct CudaStage {
     char *half[RT_STAGES];
-    size_t room, used; /* bytes of a half; bytes in use of the current half */
+    size_t capacity,
+        used; /* bytes of a half; bytes in use of the current half */
     CuEvent read[RT_STAGES]; /* recorded after the device's read */
     bool busy[RT_STAGES];    /* `read` has not been waited for */
     int at;
@@ -74,11 +75,11 @@ typedef struct CudaKernel {
 typedef struct CudaMark {
     CuEvent event;
     int32_t what; /* statement or event, as RtMark.what */
-    int64_t turn;
+    int64_t iteration;
 } CudaMark;
 typedef struct CudaTrace {
     CudaMark *mark;
-    int64_t n, room;
+    int64_t n, capacity;
     int64_t begin_ns; /* time of the first event on the host's clock */
 } CudaTrace;
 
@@ -129,7 +130,7 @@ typedef struct RtDevice {
 
     CudaTrace trace;
     int32_t work; /* the latest parc_mark; -1: none in this step */
-    int64_t turn;
+    int64_t iteration;
 } RtDevice;
 
 /* Converts a pointer of emitted code to a device address. */
@@ -233,7 +234,7 @@ void rt_cuda_step_close(ParcRt *rt);
 /* begin and end enclose a traced step, in which rt->ring is set; mark records
  * an event before each statement, on the compute stream. */
 void rt_cuda_trace_begin(ParcRt *rt);
-void rt_cuda_trace_mark(ParcRt *rt, int32_t what, int64_t turn);
+void rt_cuda_trace_mark(ParcRt *rt, int32_t what, int64_t iteration);
 void rt_cuda_trace_end(ParcRt *rt);
 void rt_cuda_trace_close(ParcRt *rt);
 

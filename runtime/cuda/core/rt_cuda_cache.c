@@ -94,13 +94,14 @@ void rt_cuda_cache_add(CudaCache *c, const char *key,
 enum { WORDS = 8, CHECKSUM = 8, WORD = 16, LINE = 512 };
 
 /* Writes the line of an entry without its checksum. */
-static int write_words(char *to, size_t room, const BlasAlgorithm *a,
+static int write_words(char *to, size_t capacity, const BlasAlgorithm *a,
                        const char *key)
 {
     int n = 0;
     for (int i = 0; i < WORDS; i++)
-        n += snprintf(to + n, room - (size_t)n, "%016" PRIx64 " ", a->data[i]);
-    return n + snprintf(to + n, room - (size_t)n, "%s\n", key);
+        n += snprintf(to + n, capacity - (size_t)n, "%016" PRIx64 " ",
+                      a->data[i]);
+    return n + snprintf(to + n, capacity - (size_t)n, "%s\n", key);
 }
 
 /* Adds the entry of a line; false if the line is damaged. */
@@ -150,15 +151,15 @@ static void read_file(CudaCache *c)
 
 /* The directory: $PARC_CACHE, or else a directory of the user. False if no
  * variable names one. */
-static bool folder(char *to, size_t room)
+static bool folder(char *to, size_t capacity)
 {
     const char *own = getenv("PARC_CACHE"), *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
-    int n = own && *own     ? snprintf(to, room, "%s", own)
-            : cache && *cache ? snprintf(to, room, "%s/parc", cache)
-            : home && *home ? snprintf(to, room, "%s/.cache/parc", home)
-                            : -1;
-    return n > 0 && (size_t)n < room;
+    int n = own && *own       ? snprintf(to, capacity, "%s", own)
+            : cache && *cache ? snprintf(to, capacity, "%s/parc", cache)
+            : home && *home   ? snprintf(to, capacity, "%s/.cache/parc", home)
+                              : -1;
+    return n > 0 && (size_t)n < capacity;
 }
 
 /* Creates the missing directories of a path. */
@@ -175,19 +176,20 @@ CudaCache *rt_cuda_cache_open(const char *device, size_t version)
 {
     CudaCache *c = rt_allocate(sizeof *c);
     char *path = c->path;
-    size_t room = sizeof c->path;
+    size_t capacity = sizeof c->path;
     c->last = &c->first;
-    if (!folder(path, room)) {
+    if (!folder(path, capacity)) {
         path[0] = 0;
         return c;
     }
     size_t n = strlen(path);
-    n += (size_t)snprintf(path + n, room - n, "/matmul-");
-    for (; *device && n + 1 < room; device++)
+    n += (size_t)snprintf(path + n, capacity - n, "/matmul-");
+    for (; *device && n + 1 < capacity; device++)
         path[n++] = isalnum((unsigned char)*device) ? *device : '-';
-    n += n < room ? (size_t)snprintf(path + n, room - n, "-%zu.txt", version)
-                  : 1;
-    if (n >= room) {
+    n += n < capacity
+             ? (size_t)snprintf(path + n, capacity - n, "-%zu.txt", version)
+             : 1;
+    if (n >= capacity) {
         path[0] = 0;
         return c;
     }

@@ -24,10 +24,11 @@ void rt_cuda_stage_open(ParcRt *rt)
     RtDevice *d = rt->device;
     CudaStage *s = &d->stage;
     int64_t arena = rt->model->arena_bytes;
-    s->room = arena < STAGE_BYTES ? (size_t)arena + STAGE_ALIGN : STAGE_BYTES;
+    s->capacity =
+        arena < STAGE_BYTES ? (size_t)arena + STAGE_ALIGN : STAGE_BYTES;
     for (int i = 0; i < RT_STAGES; i++) {
         void *half = NULL;
-        CU(rt, cuMemHostAlloc(&half, s->room, RT_CU_HOST_PORTABLE));
+        CU(rt, cuMemHostAlloc(&half, s->capacity, RT_CU_HOST_PORTABLE));
         s->half[i] = half;
         CU(rt, cuEventCreate(&s->read[i], RT_CU_EVENT_DISABLE_TIMING));
     }
@@ -78,12 +79,12 @@ static void next_half(ParcRt *rt)
 
 /* Allocates staging memory for the next part of a copy of `left` bytes;
  * *piece: the size of that part. */
-static char *stage_room(ParcRt *rt, int64_t left, size_t *piece)
+static char *stage_space(ParcRt *rt, int64_t left, size_t *piece)
 {
     CudaStage *s = &rt->device->stage;
-    if (s->used + STAGE_ALIGN > s->room)
+    if (s->used + STAGE_ALIGN > s->capacity)
         next_half(rt);
-    size_t free_bytes = s->room - s->used;
+    size_t free_bytes = s->capacity - s->used;
     *piece = (size_t)left < free_bytes ? (size_t)left : free_bytes;
     char *at = s->half[s->at] + s->used;
     s->used += (*piece + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
@@ -118,7 +119,7 @@ static void copy_mirror(ParcRt *rt, int64_t offset, int64_t bytes, bool upload)
         return;
     }
     for (int64_t done = 0; done < bytes; done += (int64_t)piece) {
-        char *stage = stage_room(rt, bytes - done, &piece);
+        char *stage = stage_space(rt, bytes - done, &piece);
         char *host = rt->arena + offset + done;
         CuAddress at = d->arena + (CuAddress)(offset + done);
         if (upload) {
@@ -251,13 +252,13 @@ static const void *constant(ParcRt *rt, const void *to, const void *host,
     return c->host;
 }
 
-void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
+void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
                     int64_t index, int64_t part)
 {
     const RtDevice *d = rt->device;
-    size_t bytes = (size_t)turns * sizeof *to;
+    size_t bytes = (size_t)parts * sizeof *to;
     int64_t *values = rt_allocate(bytes);
-    for (int64_t i = 0; i < turns; i++)
+    for (int64_t i = 0; i < parts; i++)
         values[i] = (i * dim + index) * part;
     CU(rt, cuMemcpyHtoDAsync(rt_cuda_address(to),
                              constant(rt, to, values, bytes), bytes,

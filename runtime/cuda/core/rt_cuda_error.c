@@ -38,9 +38,9 @@ const char *rt_cuda_where(const ParcRt *rt, char text[RT_WHERE])
 {
     const RtDevice *d = rt->device;
     text[0] = 0;
-    return d->work < 0 ? text
-                       : rt_work_where(&rt->model->work[d->work], d->turn,
-                                       text);
+    return d->work < 0
+               ? text
+               : rt_work_where(&rt->model->work[d->work], d->iteration, text);
 }
 
 void rt_cuda_check(ParcRt *rt, CuResult result, const char *call)

@@ -84,21 +84,22 @@ static bool is_listed(const CudaLibrary *library, int i)
 /* Opens the first name that can be opened; else composes why each one
  * cannot. */
 static void *open_library(const CudaLibrary *library, const char **name,
-                          char *error, size_t room)
+                          char *error, size_t capacity)
 {
-    size_t n = (size_t)snprintf(error, room, "%s is missing:", library->what);
+    size_t n =
+        (size_t)snprintf(error, capacity, "%s is missing:", library->what);
     for (int i = 0; is_listed(library, i); i++) {
         *name = library->names[i];
         void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
         if (handle)
             return handle;
         const char *why = dlerror();
-        if (n < room)
-            n += (size_t)snprintf(error + n, room - n, "%s %s", i ? ";" : "",
-                                  why ? why : *name);
+        if (n < capacity)
+            n += (size_t)snprintf(error + n, capacity - n, "%s %s",
+                                  i ? ";" : "", why ? why : *name);
     }
-    if (n < room)
-        snprintf(error + n, room - n, "; %s", library->advice);
+    if (n < capacity)
+        snprintf(error + n, capacity - n, "; %s", library->advice);
     return NULL;
 }
 
@@ -111,11 +112,11 @@ static const char *file_of(void *address, const char *name)
 }
 
 void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
-                   size_t room)
+                   size_t capacity)
 {
     const char *name = NULL, *lacks = NULL;
     int missing = 0;
-    void *known = NULL, *handle = open_library(library, &name, error, room);
+    void *known = NULL, *handle = open_library(library, &name, error, capacity);
     for (int i = 0; handle && i < library->nsymbols; i++) {
         void *address = dlsym(handle, library->symbol[i]);
         memcpy((char *)table + (size_t)i * sizeof address, &address,
@@ -129,7 +130,7 @@ void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
     }
     if (!missing)
         return handle;
-    snprintf(error, room,
+    snprintf(error, capacity,
              "%s (%s) is too old or incomplete: it lacks %s%s; %s",
              library->what, file_of(known, name), lacks,
              missing > 1 ? " and others" : "", library->advice);

@@ -24,16 +24,16 @@
 #include "rt.h"
 
 /* Words are in separate cache lines. */
-enum { APART = 16 };
+enum { WORD_STRIDE = 16 };
 
 void rt_cuda_progress_open(ParcRt *rt)
 {
     CudaProgress *p = &rt->device->comms->progress;
     void *words = NULL;
-    CU(rt, cuMemHostAlloc(&words, PARC_STREAMS * APART * sizeof *p->word,
+    CU(rt, cuMemHostAlloc(&words, PARC_STREAMS * WORD_STRIDE * sizeof *p->word,
                           RT_CU_HOST_PORTABLE));
     p->word = words;
-    for (int i = 0; i < PARC_STREAMS * APART; i++)
+    for (int i = 0; i < PARC_STREAMS * WORD_STRIDE; i++)
         atomic_init(&p->word[i], 0);
 }
 
@@ -50,7 +50,8 @@ static void write_progress(ParcRt *rt, int stream, uint32_t word)
 {
     const RtDevice *d = rt->device;
     CU(rt, cuMemsetD32Async(
-               rt_cuda_address((void *)&d->comms->progress.word[stream * APART]),
+               rt_cuda_address(
+                   (void *)&d->comms->progress.word[stream * WORD_STRIDE]),
                word, 1, d->stream[stream]));
 }
 
@@ -60,8 +61,9 @@ void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
     if (!d->comms)
         return;
     CudaProgress *p = &d->comms->progress;
-    CU(rt, cuMemsetD32Async(rt_cuda_address((void *)p->word), 0,
-                            PARC_STREAMS * APART, d->stream[PARC_COMPUTE]));
+    CU(rt,
+       cuMemsetD32Async(rt_cuda_address((void *)p->word), 0,
+                        PARC_STREAMS * WORD_STRIDE, d->stream[PARC_COMPUTE]));
     for (int i = 0; i < PARC_STREAMS; i++) {
         if (!p->placed[program])
             p->first[program][i] = p->known[i];
@@ -75,7 +77,7 @@ void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
 static CudaPlace *next_place(CudaProgress *p, int stream)
 {
     uint32_t i = p->n[stream]++;
-    p->place[stream] = rt_grow(p->place[stream], i, &p->room[stream],
+    p->place[stream] = rt_grow(p->place[stream], i, &p->capacity[stream],
                                sizeof *p->place[stream]);
     if (p->known[stream] <= i)
         p->known[stream] = i + 1;
@@ -87,7 +89,7 @@ void rt_cuda_progress_begin(ParcRt *rt, int stream, int id)
     const RtDevice *d = rt->device;
     CudaProgress *p = &d->comms->progress;
     *next_place(p, stream) =
-        (CudaPlace){.id = id, .work = d->work, .turn = d->turn};
+        (CudaPlace){.id = id, .work = d->work, .iteration = d->iteration};
     p->owed[stream] = false;
     write_progress(rt, stream, 2 * p->n[stream] - 1);
 }
@@ -132,7 +134,7 @@ void rt_cuda_progress_publish(ParcRt *rt)
     const CudaComms *c = rt->device->comms;
     RtSlot *slot = &rt->world->slot[rt->rank];
     for (int i = 0; c && i < PARC_STREAMS; i++) {
-        uint32_t word = atomic_load(&c->progress.word[i * APART]);
+        uint32_t word = atomic_load(&c->progress.word[i * WORD_STRIDE]);
         if (word != atomic_load(&slot->begun[i])) {
             atomic_store(&slot->begun[i], word);
             note_collective(slot, rt_cuda_progress_place(rt, i, word),

@@ -46,7 +46,7 @@ static void add_place(Text *t, const ParcRt *rt, const CudaPlace *p)
     if (p->work < 0 || p->work >= rt->model->nwork)
         return;
     const ParcWork *w = &rt->model->work[p->work];
-    rt_work_turns(w, p->turn, at);
+    rt_work_iterations(w, p->iteration, at);
     for (int i = 0; i < w->nloops; i++)
         add(t, ", %s %lld", w->loop[i].name, (long long)at[i]);
 }

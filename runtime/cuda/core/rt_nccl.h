@@ -10,7 +10,7 @@
 /* A collective of a step, and the statement in which train.c enqueued it. */
 typedef struct CudaPlace {
     int32_t id, work; /* work: -1 without a parc_mark */
-    int64_t turn;
+    int64_t iteration;
 } CudaPlace;
 
 /* The progress of collectives (rt_cuda_progress.c), by stream. */
@@ -22,7 +22,7 @@ typedef struct CudaProgress {
                                                     first collective */
     bool placed[CUDA_PROGRAMS];   /* `first` is known */
     uint32_t known[PARC_STREAMS]; /* valid entries of place[], from any step */
-    int64_t room[PARC_STREAMS];
+    int64_t capacity[PARC_STREAMS];
     bool owed[PARC_STREAMS]; /* the end of the last collective has not been
                                 written */
 } CudaProgress;

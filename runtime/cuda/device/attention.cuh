@@ -113,8 +113,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     ATTENTION_ELEMENT *queries = (ATTENTION_ELEMENT *)parc_shared();
     ATTENTION_ELEMENT *keys = queries + QUERIES * q_row;
     ATTENTION_ELEMENT *values = keys + KEYS * k_row;
-    float *room = (float *)(void *)(values + KEYS * v_row) +
-                  warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
+    float *exchange = (float *)(void *)(values + KEYS * v_row) +
+                      warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
     float score[ATTENTION_SLOTS(ROWS, KEYS)];
     float out[ATTENTION_SUMS(TYPE, ROWS, E)], top[DOWN], sum[DOWN];
 
@@ -175,7 +175,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         PARC_UNROLL
         for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && ATTENTION_DROP; i++)
             score[i] = attention_is_kept(kept, i) ? score[i] : 0.0f;
-        tile_add(TYPE, out, ROWS, E, KEYS, score, room, values, v_row);
+        tile_add(TYPE, out, ROWS, E, KEYS, score, exchange, values, v_row);
     }
 
     ATTENTION_NAME(finish)(lse + at.head * s + mine, queries_all - mine, top,

@@ -31,8 +31,8 @@ PARC_DEVICE void ATTENTION_NAME(key_load)(
 PARC_DEVICE void ATTENTION_NAME(key_add)(
     float *k_sum, float *v_sum, const ATTENTION_ELEMENT *keys,
     const ATTENTION_ELEMENT *values, const ATTENTION_ELEMENT *tile,
-    const float *rows, float *room, const uint32_t *kept, AttentionFactors f,
-    int part, int ahead)
+    const float *rows, float *exchange, const uint32_t *kept,
+    AttentionFactors f, int part, int ahead)
 {
     enum { KEY_SIZES };
     const ATTENTION_ELEMENT *outs = tile + QUERIES * k_row;
@@ -49,8 +49,8 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
     PARC_UNROLL
     for (int i = 0; i < SLOTS && ATTENTION_DROP; i++)
         ds[i] = attention_is_kept(kept, i) ? p[i] : 0.0f;
-    tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES, ATTENTION_DROP ? ds : p, room,
-             outs + part * E_PART, v_row);
+    tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES, ATTENTION_DROP ? ds : p,
+             exchange, outs + part * E_PART, v_row);
     tile_scores(TYPE, ds, ROWS, QUERIES, E_PAD, values, v_row, outs, v_row);
     ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.grow);
     PARC_UNROLL
@@ -60,8 +60,8 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
     }
     if (!HALF)
         warp_barrier(); /* the product for dv has read its weights */
-    tile_add(TYPE, k_sum, ROWS, D_PART, QUERIES, ds, room, tile + part * D_PART,
-             k_row);
+    tile_add(TYPE, k_sum, ROWS, D_PART, QUERIES, ds, exchange,
+             tile + part * D_PART, k_row);
 }
 
 /* Stores the warp's sums to the first `held` rows of dk and dv, through its
@@ -102,8 +102,8 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     ATTENTION_ELEMENT *values = keys + KEYS * k_row;
     ATTENTION_ELEMENT *tiles = values + KEYS * v_row;
     float *rows = (float *)(void *)(tiles + 2 * half); /* [2][2][QUERIES] */
-    float *room = rows + 4 * QUERIES +
-                  warp_index() * ROWS * ATTENTION_WEIGHT_ROW(QUERIES);
+    float *exchange = rows + 4 * QUERIES +
+                      warp_index() * ROWS * ATTENTION_WEIGHT_ROW(QUERIES);
     float k_sum[ATTENTION_SUMS(TYPE, ROWS, D_PART)];
     float v_sum[ATTENTION_SUMS(TYPE, ROWS, E_PART)];
 
@@ -158,8 +158,8 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
             drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query, at.mine);
         }
         ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values, tiles + i * half,
-                                rows + i * 2 * QUERIES, room, kept, f, at.part,
-                                at_query - at.mine);
+                                rows + i * 2 * QUERIES, exchange, kept, f,
+                                at.part, at_query - at.mine);
     }
     const int64_t mine_row = (at.b * t + at.mine) * kv + at.head;
     ATTENTION_NAME(key_store)(dk + mine_row * D, dv + mine_row * E, k_sum, v_sum,

@@ -43,8 +43,8 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     ATTENTION_ELEMENT *queries = (ATTENTION_ELEMENT *)parc_shared();
     ATTENTION_ELEMENT *outs = queries + QUERIES * k_row;
     ATTENTION_ELEMENT *tiles = outs + QUERIES * v_row;
-    float *room = (float *)(void *)(tiles + 2 * half) +
-                  warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
+    float *exchange = (float *)(void *)(tiles + 2 * half) +
+                      warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
     float ds[SLOTS], sum[ATTENTION_SUMS(TYPE, ROWS, D)], low[DOWN], mean[DOWN];
 
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
@@ -95,7 +95,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
             drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
         ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
                                       f, keys_all - first, mine - first);
-        tile_add(TYPE, sum, ROWS, D, KEYS, ds, room, tile, k_row);
+        tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
     }
 
     PARC_UNROLL

@@ -231,23 +231,24 @@ PARC_DEVICE void full_scores(float *score, int rows, int columns, int depth,
     }
 }
 
-/* Stores a warp's weights to its own `room`, with ATTENTION_WEIGHT_ROW. */
-PARC_DEVICE void full_put(float *room, int rows, int depth, const float *weight)
+/* Stores a warp's weights to its own `exchange`, with ATTENTION_WEIGHT_ROW. */
+PARC_DEVICE void full_put(float *exchange, int rows, int depth,
+                          const float *weight)
 {
     PARC_UNROLL
     for (int r = 0; r < rows / 2; r++)
         PARC_UNROLL
         for (int c = 0; c < depth / 16; c++)
-            room[tile_row_of(0, rows, r) * ATTENTION_WEIGHT_ROW(depth) +
-                 tile_column_of(0, c)] = weight[tile_slot(0, depth, r, c)];
+            exchange[tile_row_of(0, rows, r) * ATTENTION_WEIGHT_ROW(depth) +
+                     tile_column_of(0, c)] = weight[tile_slot(0, depth, r, c)];
 }
 
 PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
-                          const float *room, const float *b, int b_row)
+                          const float *exchange, const float *b, int b_row)
 {
     int lane = lane_index(), down = rows / 2, wide = tile_up(columns, 64) / 64;
     const int x_row = ATTENTION_WEIGHT_ROW(depth);
-    const float *x_at = room + lane / 16 * down * x_row;
+    const float *x_at = exchange + lane / 16 * down * x_row;
     const float *y_at = b + lane % 16 * 4;
     const int step = wide > 1 ? 2 : 4; /* wider sums leave fewer registers */
     PARC_ROLL
@@ -290,10 +291,10 @@ PARC_DEVICE void tile_scores(int type, float *score, int rows, int columns,
                     a_row, (const float *)b, b_row);
 }
 
-/* `room`: buffer through which lanes exchange weights in f32; the caller must
- * not have it in use. */
+/* `exchange`: buffer through which lanes exchange weights in f32; the caller
+ * must not have it in use. */
 PARC_DEVICE void tile_add(int type, float *sum, int rows, int columns,
-                          int depth, const float *weight, float *room,
+                          int depth, const float *weight, float *exchange,
                           const void *b, int b_row)
 {
     if (tile_half(type)) {
@@ -301,9 +302,9 @@ PARC_DEVICE void tile_add(int type, float *sum, int rows, int columns,
                  (const uint16_t *)b, b_row);
         return;
     }
-    full_put(room, rows, depth, weight);
+    full_put(exchange, rows, depth, weight);
     warp_barrier();
-    full_add(sum, rows, columns, depth, room, (const float *)b, b_row);
+    full_add(sum, rows, columns, depth, exchange, (const float *)b, b_row);
 }
 
 /* ---- stores to global memory --------------------------------------------- */

@@ -3,18 +3,18 @@
  * requires: COPY_BYTES (2, 4, 8 or 16), the size of a unit, and
  *           COPY_NAME(kernel); included once for each size
  *
- * `copy_box` copies units between any strides. `copy_turn`, up to 8 bytes,
- * transposes a matrix through shared memory, so that both sides access whole
- * cache lines. Sizes and strides are in units; unused dims have size 1.
+ * `copy_strided` copies units between any strides. `copy_transposed`, up to 8
+ * bytes, transposes a matrix through shared memory, so that both sides access
+ * whole cache lines. Sizes and strides are in units; unused dims have size 1.
  */
 #include "copy_tools.h"
 
 PARC_KERNEL(KERNEL_THREADS)
-COPY_NAME(copy_box)(uint8_t *to, const uint8_t *from, int64_t n, int64_t d1,
-                    int64_t d2, int64_t d3, int64_t d4, int64_t d5, int64_t t0,
-                    int64_t t1, int64_t t2, int64_t t3, int64_t t4, int64_t t5,
-                    int64_t s0, int64_t s1, int64_t s2, int64_t s3, int64_t s4,
-                    int64_t s5)
+COPY_NAME(copy_strided)(uint8_t *to, const uint8_t *from, int64_t n, int64_t d1,
+                        int64_t d2, int64_t d3, int64_t d4, int64_t d5,
+                        int64_t t0, int64_t t1, int64_t t2, int64_t t3,
+                        int64_t t4, int64_t t5, int64_t s0, int64_t s1,
+                        int64_t s2, int64_t s3, int64_t s4, int64_t s5)
 {
     int64_t i = block_index() * KERNEL_THREADS + thread_index();
     if (i >= n)
@@ -34,10 +34,11 @@ COPY_NAME(copy_box)(uint8_t *to, const uint8_t *from, int64_t n, int64_t d1,
  * units apart, for each index of the dims d0 … d3. A block transposes a
  * tile of COPY_TILE x COPY_TILE units. */
 PARC_KERNEL(KERNEL_THREADS)
-COPY_NAME(copy_turn)(uint8_t *to, const uint8_t *from, int64_t rows,
-                     int64_t columns, int64_t t_row, int64_t s_row, int64_t d1,
-                     int64_t d2, int64_t d3, int64_t t0, int64_t t1, int64_t t2,
-                     int64_t t3, int64_t s0, int64_t s1, int64_t s2, int64_t s3)
+COPY_NAME(copy_transposed)(uint8_t *to, const uint8_t *from, int64_t rows,
+                           int64_t columns, int64_t t_row, int64_t s_row,
+                           int64_t d1, int64_t d2, int64_t d3, int64_t t0,
+                           int64_t t1, int64_t t2, int64_t t3, int64_t s0,
+                           int64_t s1, int64_t s2, int64_t s3)
 {
     /* Rows of the tile are padded, which avoids bank conflicts. */
     enum { ROW = COPY_TILE + 1, STEP = KERNEL_THREADS / COPY_TILE };

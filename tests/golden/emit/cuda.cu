@@ -198,8 +198,8 @@ void backward_Net(ParcRt *rt)
     parc_mark(rt, 9, 0);
     k03_scale_cast_mul_grad(rt, d_x, x);
     parc_mark(rt, 10, 0);
-    /* take_share: d_x.2 is carried to the next iteration: tp R -> P */
-    parc_take_share(rt, AXIS_tp, &(ParcPart){.src = AT_x, .dst = AT_x,
+    /* mask_to_partial: d_x.2 is carried to the next iteration: tp R -> P */
+    parc_mask_to_partial(rt, AXIS_tp, &(ParcPart){.src = AT_x, .dst = AT_x,
         .outer = 1, .inner = 512, .type = PARC_BF16});
     parc_record(rt, PARC_COMPUTE, 8);
 }
@@ -644,13 +644,13 @@ static const char *const kernel[] = {
     "k06_sgd_layers_up_weight",
     "k06_sgd_layers_up_weight_combine",
     "k07_sqrt",
-    "copy_box_2",
-    "copy_turn_2",
-    "copy_box_4",
-    "copy_turn_4",
-    "copy_box_8",
-    "copy_turn_8",
-    "copy_box_16",
+    "copy_strided_2",
+    "copy_transposed_2",
+    "copy_strided_4",
+    "copy_transposed_4",
+    "copy_strided_8",
+    "copy_transposed_8",
+    "copy_strided_16",
 };
 extern const ParcImage images[]; /* images.c */
 

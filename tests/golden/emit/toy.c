@@ -54,7 +54,7 @@ void forward_net1(ParcRt *rt)
      * parameters of unit net1
      * 288 B, in place: no data moves, toy.pdl:15:24 */
     /* barrier: all ranks have written net1.weight */
-    parc_meet(rt, 0, AXIS_fsdp);
+    parc_synchronize(rt, 0, AXIS_fsdp);
     float *x = (float *)(A + AT_x);
     float *net1_weight = (float *)(A + AT_net1_weight);
     float *net1_out = (float *)(A + AT_net1_out);

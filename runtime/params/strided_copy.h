@@ -1,25 +1,26 @@
-/* box.h: represents a strided copy (sizes, and strides of both sides) with
- * as few dims as possible. The copies of both targets use it: fewer dims mean
- * longer contiguous runs and less index arithmetic.
+/* strided_copy.h: represents a strided copy (sizes, and strides of both sides)
+ * with as few dims as possible. The copies of both targets use it: fewer dims
+ * mean longer contiguous runs and less index arithmetic.
  *
  * example: [2, 3, 4] from a contiguous tensor becomes one dim of 24 elements */
-#ifndef PARC_RT_BOX_H
-#define PARC_RT_BOX_H
+#ifndef PARC_RT_STRIDED_COPY_H
+#define PARC_RT_STRIDED_COPY_H
 
 #include <stdint.h>
 
 #include "parc_rt.h"
 
-typedef struct RtBox {
+typedef struct RtStridedCopy {
     int n; /* number of dims, outermost first */
     int64_t dim[PARC_MAX_DIMS + PARC_MAX_STACK];
     int64_t dst[PARC_MAX_DIMS + PARC_MAX_STACK];
     int64_t src[PARC_MAX_DIMS + PARC_MAX_STACK];
-} RtBox;
+} RtStridedCopy;
 
 /* Appends an innermost dim. It drops dims of size 1, and merges the dim with
  * the previous one if both are contiguous with it. */
-static inline void rt_box_add(RtBox *b, int64_t dim, int64_t dst, int64_t src)
+static inline void rt_strided_copy_add(RtStridedCopy *b, int64_t dim,
+                                       int64_t dst, int64_t src)
 {
     int last = b->n - 1;
     if (dim == 1)
@@ -36,16 +37,16 @@ static inline void rt_box_add(RtBox *b, int64_t dim, int64_t dst, int64_t src)
 
 /* A copy to a row-major tensor of shape dim[] from a tensor with any strides.
  * The result has at least one dim. */
-static inline RtBox rt_box(int ndim, const int64_t *dim,
-                           const int64_t *src_stride)
+static inline RtStridedCopy rt_strided_copy(int ndim, const int64_t *dim,
+                                            const int64_t *src_stride)
 {
-    RtBox b = {0};
+    RtStridedCopy b = {0};
     int64_t dst = 1;
     for (int d = 0; d < ndim; d++)
         dst *= dim[d];
     for (int d = 0; d < ndim && dst > 0; d++) {
         dst /= dim[d];
-        rt_box_add(&b, dim[d], dst, src_stride[d]);
+        rt_strided_copy_add(&b, dim[d], dst, src_stride[d]);
     }
     if (b.n == 0) {
         b.n = 1;
@@ -55,7 +56,7 @@ static inline RtBox rt_box(int ndim, const int64_t *dim,
     return b;
 }
 
-static inline int64_t rt_box_elements(const RtBox *b)
+static inline int64_t rt_strided_copy_elements(const RtStridedCopy *b)
 {
     int64_t n = 1;
     for (int d = 0; d < b->n; d++)

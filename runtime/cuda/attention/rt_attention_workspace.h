@@ -1,5 +1,5 @@
-/* rt_attention_room.h: computes the workspace of attention. parc plans it, the
- * runtime divides it.
+/* rt_attention_workspace.h: computes the workspace of attention. parc plans it,
+ * the runtime divides it.
  *
  * In the backward pass parc's own kernels need delta = rowsum(d_o * o), and
  * cuDNN a large workspace; in the forward pass cuDNN needs a small one. cuDNN's
@@ -10,25 +10,25 @@
  * sequences, or of some heads of one sequence. A piece has enough blocks for a
  * few waves on a large GPU.
  */
-#ifndef PARC_RT_ATTENTION_ROOM_H
-#define PARC_RT_ATTENTION_ROOM_H
+#ifndef PARC_RT_ATTENTION_WORKSPACE_H
+#define PARC_RT_ATTENTION_WORKSPACE_H
 
 #include "../../parc_rt.h"
 #include "rt_attention_plan.h"
 
 enum {
-    ATTENTION_OWN_ROOM = 1024, /* bytes for cuDNN's own use */
-    ATTENTION_ENGINE_ROWS = 128, /* multiple that rows and columns of ds are
-                                    padded to */
-    ATTENTION_ENGINE_COLUMNS = 64, /* multiple that columns of an engine's sum
-                                      of dq are padded to */
-    ATTENTION_TILE = 64,  /* rows of a block of the library's kernel */
+    ATTENTION_OWN_WORKSPACE = 1024, /* bytes for cuDNN's own use */
+    ATTENTION_ENGINE_ROWS = 128,    /* multiple that rows and columns of ds are
+                                       padded to */
+    ATTENTION_ENGINE_COLUMNS = 64,  /* multiple that columns of an engine's sum
+                                       of dq are padded to */
+    ATTENTION_TILE = 64,   /* rows of a block of the library's kernel */
     ATTENTION_FULL = 1024, /* blocks of a piece, for a few waves on a GPU */
 };
 /* Limits of a piece's workspace. Pieces have fewer heads if they would exceed
  * MOST; one group of heads that share keys may use up to LIMIT. */
-#define ATTENTION_MOST_ROOM ((int64_t)576 << 20)
-#define ATTENTION_LIMIT_ROOM ((int64_t)4 << 30)
+#define ATTENTION_MOST_WORKSPACE ((int64_t)576 << 20)
+#define ATTENTION_LIMIT_WORKSPACE ((int64_t)4 << 30)
 
 /* A piece of a call: the number of sequences, and of KV heads of each. */
 typedef struct AttentionPiece {
@@ -69,7 +69,7 @@ static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
                           : rt_attention_up(a->d, ATTENTION_ENGINE_COLUMNS);
     int64_t kept = rows * columns * (a->deterministic ? 2 : 4);
     int64_t shared = a->g > 1 ? a->t * (a->d + a->e) * 2 : 0;
-    return rt_attention_sum_bytes(a, kv) + ATTENTION_OWN_ROOM +
+    return rt_attention_sum_bytes(a, kv) + ATTENTION_OWN_WORKSPACE +
            kv * a->g * (kept + shared);
 }
 
@@ -111,13 +111,13 @@ static inline int64_t rt_attention_blocks(const ParcAttention *a,
 }
 
 /* The piece whose workspace is planned: the smallest that fills a GPU, or a
- * smaller one if that needs more than ATTENTION_MOST_ROOM. */
+ * smaller one if that needs more than ATTENTION_MOST_WORKSPACE. */
 static inline AttentionPiece rt_attention_planned_piece(const ParcAttention *a)
 {
     AttentionPiece p = {a->b, a->kv}, next = rt_attention_smaller(a, p);
-    while (next.b > 0 &&
-           (rt_attention_blocks(a, next) >= ATTENTION_FULL ||
-            rt_attention_piece_bytes(a, p.b * p.kv) > ATTENTION_MOST_ROOM)) {
+    while (next.b > 0 && (rt_attention_blocks(a, next) >= ATTENTION_FULL ||
+                          rt_attention_piece_bytes(a, p.b * p.kv) >
+                              ATTENTION_MOST_WORKSPACE)) {
         p = next;
         next = rt_attention_smaller(a, p);
     }
@@ -141,10 +141,10 @@ static inline int64_t rt_attention_bytes(const ParcAttention *a, bool backward)
         return own;
     own = rt_attention_up(own, RT_CUDA_ALIGNMENT);
     if (!backward)
-        return own + ATTENTION_OWN_ROOM;
+        return own + ATTENTION_OWN_WORKSPACE;
     AttentionPiece p = rt_attention_planned_piece(a);
-    int64_t room = rt_attention_piece_bytes(a, p.b * p.kv);
-    return own + (room <= ATTENTION_LIMIT_ROOM ? room : 0);
+    int64_t workspace = rt_attention_piece_bytes(a, p.b * p.kv);
+    return own + (workspace <= ATTENTION_LIMIT_WORKSPACE ? workspace : 0);
 }
 
 #endif

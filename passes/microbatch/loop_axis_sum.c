@@ -1,4 +1,4 @@
-/* turns_sum.c: accumulates sums over the iterations of a loop in place.
+/* loop_axis_sum.c: accumulates sums over the iterations of a loop in place.
  *
  *   before
  *     %dh, %dw = loop{n=32, reverse=true} : …, f32[32 x 64, 64] backward {
@@ -18,7 +18,7 @@
  * new stack overwrite the old one slice by slice. A sum that an inner loop
  * carries from zero starts at the outer sum instead.
  */
-#include "passes/microbatch/turns.h"
+#include "passes/microbatch/loop_axis.h"
 
 static int count_yields(const Value *v)
 {
@@ -44,7 +44,7 @@ static Op *only_reader(const Value *v)
 
 /* ---- zeros --------------------------------------------------------------- */
 
-Value *turns_zero(Build *b, const Type *t, const char *hint)
+Value *loop_axis_zero(Build *b, const Type *t, const char *hint)
 {
     Attr attr[MAX_ATTRS] = {{.i = t->dtype}, {.l = {t->nstack, {0}}},
                             {.l = {t->ndim, {0}}}};
@@ -87,12 +87,12 @@ static bool is_carry(const Value *v)
     return loop && loop->kind == OP_loop && v->index < loop->ncarry;
 }
 
-void turns_continue(Program *p, Region *r)
+void loop_axis_continue(Program *p, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
         if (op->body)
-            turns_continue(p, op->body);
+            loop_axis_continue(p, op->body);
         if (op->kind != OP_add)
             continue;
         Value *sum = op->arg[0], *x = op->arg[1];
@@ -109,7 +109,7 @@ void turns_continue(Program *p, Region *r)
     }
 }
 
-Value *turns_add(Program *p, Region *r, Value *sum, Value *x, bool alone)
+Value *loop_axis_add(Program *p, Region *r, Value *sum, Value *x, bool alone)
 {
     Op *loop = x->def;
     bool inside = loop->kind == OP_loop && loop->region == r && alone &&
@@ -125,7 +125,7 @@ Value *turns_add(Program *p, Region *r, Value *sum, Value *x, bool alone)
         Region *body = loop->body;
         Value *y = body->yield[x->index];
         body->yield[x->index] =
-            turns_add(p, body, slice, y, count_yields(y) == 1);
+            loop_axis_add(p, body, slice, y, count_yields(y) == 1);
         return x;
     }
     return add_term(p, sum, x);

@@ -1,8 +1,8 @@
-/* simplify_late.c: defers the all-reduce of gradients of shared KV heads.
+/* defer_reduce.c: defers the all-reduce of gradients of shared KV heads.
  *
  * before   %b = all_reduce{axes={tp.rep}} %a : f32[8, 16]
  *          %x = einsum{…} %b, %w : f32[8, 64]+tp.kv
- *          %x.2 = take_share{axes={tp.rep}} %x : f32[8, 64]+tp.kv+tp.rep
+ *          %x.2 = mask_to_partial{axes={tp.rep}} %x : f32[8, 64]+tp.kv+tp.rep
  *          %y = add %x.2, %z : f32[8, 64]+tp.kv+tp.rep
  *          %dw = einsum{…} %b, %h : f32[16, 64]
  *          yield %y, %dw
@@ -27,7 +27,7 @@ typedef struct End {
     int yield;
 } End;
 
-typedef struct Late {
+typedef struct Deferral {
     Program *p;
     Region *r;
     int axis;
@@ -36,21 +36,21 @@ typedef struct Late {
     VEC(Op *) reduce;
     VEC(Op *) share;
     VEC(End) end;
-} Late;
+} Deferral;
 
-static bool is_partial(const Late *l, const Value *v)
+static bool is_partial(const Deferral *l, const Value *v)
 {
     return v->id < l->nvalues && l->partial[v->id];
 }
 
-static bool over_axis(const Late *l, const Op *op, OpKind kind)
+static bool over_axis(const Deferral *l, const Op *op, OpKind kind)
 {
     return op->kind == kind && op->nargs == 1 &&
            op_axes(op) == 1u << l->axis;
 }
 
 /* Whether the op is linear in those of its operands that become Partial. */
-static bool passes_on(const Late *l, const Op *op)
+static bool passes_on(const Deferral *l, const Op *op)
 {
     const char *linear = op_info(op->kind)->linear;
     int n = 0, last = 0;
@@ -79,7 +79,7 @@ static bool is_of_heads(const Value *v)
 
 /* Follows the partial sums to the ops that need them reduced; false: they
  * cannot be deferred. */
-static bool follow_partial(Late *l)
+static bool follow_partial(Deferral *l)
 {
     Arena *a = l->p->arena;
     for (Op *op = l->r->first; op; op = op->next) {
@@ -91,7 +91,7 @@ static bool follow_partial(Late *l)
             l->partial[op->out[0]->id] = true;
         } else if (!reads) {
             continue;
-        } else if (over_axis(l, op, OP_take_share)) {
+        } else if (over_axis(l, op, OP_mask_to_partial)) {
             vec_push(a, &l->share, op);
         } else if (op->kind == OP_finish_grad) {
             vec_push(a, &l->end, ((End){op, 0}));
@@ -111,7 +111,7 @@ static bool follow_partial(Late *l)
     return l->reduce.n > 0;
 }
 
-static Value *reduce_behind(Late *l, Build *b, Value *v)
+static Value *reduce_after(Deferral *l, Build *b, Value *v)
 {
     Type t = v->type;
     t.place.ax[l->axis] = (AxisPlace){AX_R, 0, 0};
@@ -126,12 +126,12 @@ static Value *reduce_behind(Late *l, Build *b, Value *v)
     return op->out[0];
 }
 
-static void put_end(Late *l, const End *end)
+static void put_end(Deferral *l, const End *end)
 {
     if (end->op) {
         Build b = {l->p, l->r, end->op, PH_BACKWARD, end->op->loc,
                    end->op->path};
-        end->op->arg[0] = reduce_behind(l, &b, end->op->arg[0]);
+        end->op->arg[0] = reduce_after(l, &b, end->op->arg[0]);
         return;
     }
     Op *loop = l->r->owner;
@@ -139,12 +139,12 @@ static void put_end(Late *l, const End *end)
     stack->type.place.ax[l->axis] = (AxisPlace){AX_P, 0, 0};
     Build b = {l->p, loop->region, loop->next, PH_BACKWARD, loop->loc,
                loop->path};
-    Value *sum = reduce_behind(l, &b, stack);
+    Value *sum = reduce_after(l, &b, stack);
     ir_replace_uses(loop->region, stack, sum);
     sum->def->arg[0] = stack;
 }
 
-static void apply(Late *l)
+static void apply(Deferral *l)
 {
     for (Op *op = l->r->first; op; op = op->next)
         for (int i = 0; i < op->nouts; i++)
@@ -173,13 +173,13 @@ static bool shares_heads(const Program *p, int axis)
     return false;
 }
 
-void simplify_late(Program *p, Region *r)
+void defer_reduce(Program *p, Region *r)
 {
     for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop)
-            simplify_late(p, op->body);
+            defer_reduce(p, op->body);
     for (int a = 0; a < p->mesh.n; a++) {
-        Late l = {.p = p, .r = r, .axis = a, .nvalues = p->nvalues};
+        Deferral l = {.p = p, .r = r, .axis = a, .nvalues = p->nvalues};
         if (!shares_heads(p, a))
             continue;
         l.partial = NEW_ARRAY(p->arena, bool, p->nvalues + 1);

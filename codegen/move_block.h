@@ -1,10 +1,11 @@
-/* move_box.h: computes the sizes of the strided blocks that a collective moves.
+/* move_block.h: computes the sizes of the strided blocks that a collective
+ * moves.
  *
  * An all-gather of w: f32[8, 6], which two ranks split along dim 1, copies from
  * each rank 8 rows of 3 contiguous elements: outer = 8, inner = 3.
  */
-#ifndef PARC_CODEGEN_MOVE_BOX_H
-#define PARC_CODEGEN_MOVE_BOX_H
+#ifndef PARC_CODEGEN_MOVE_BLOCK_H
+#define PARC_CODEGEN_MOVE_BLOCK_H
 
 #include "ir/ir.h"
 
@@ -12,9 +13,9 @@
  * all_to_all, `outer` x `middle` rows. `valid`: if the last runs of a flat
  * tensor are padded, the elements of all runs without the padding; 0: there is
  * none. ParcPart (parc_rt.h) has the layouts. */
-typedef struct MoveBox {
+typedef struct MoveBlock {
     int64_t outer, inner, middle, valid;
-} MoveBox;
+} MoveBlock;
 
 /* The product of the local dims first … last-1 of a value, without its stack.
  */
@@ -22,10 +23,10 @@ int64_t move_product(const Program *p, const Type *t, int first, int last);
 
 /* The block of a rank's part of a global tensor; `part` is sharded over `axes`,
  * `whole` is not. */
-MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,
-                    uint32_t axes);
+MoveBlock move_block_of(const Program *p, const Type *part, const Type *whole,
+                        uint32_t axes);
 /* The block of operand i of a collective. */
-MoveBox move_box(const Program *p, const Op *op, int i);
+MoveBlock move_block(const Program *p, const Op *op, int i);
 /* Whether the dim that an all_to_all gathers is before the dim that it splits
  * (`minor` of parc_all_to_all). */
 bool move_is_minor(const Op *op);

@@ -1,4 +1,5 @@
-/* nccl_room.c: maps the named memory that the ranks of a communicator share. */
+/* nccl_shared.c: maps the named memory that the ranks of a communicator share.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,25 +13,25 @@
 /* An outbox has a rank's data of one group; untouched pages take no memory. */
 static const int64_t OUTBOX = (int64_t)1 << 30;
 
-static int64_t boxes_bytes(int nranks)
+static int64_t members_bytes(int nranks)
 {
-    int64_t bytes = (int64_t)sizeof(NcclBox) * nranks;
+    int64_t bytes = (int64_t)sizeof(NcclMember) * nranks;
     return (bytes + 4095) / 4096 * 4096;
 }
 
-static void path_of(const NcclRoom *r, char path[160])
+static void path_of(const NcclShared *r, char path[160])
 {
     const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(path, 160, "%s/%s", folder, r->name);
 }
 
-bool nccl_room_open(NcclRoom *r, const char *name, int nranks, int rank)
+bool nccl_shared_open(NcclShared *r, const char *name, int nranks, int rank)
 {
     char path[160];
     snprintf(r->name, sizeof r->name, "%s", name);
     r->nranks = nranks;
     r->rank = rank;
-    r->bytes = boxes_bytes(nranks) + OUTBOX * nranks;
+    r->bytes = members_bytes(nranks) + OUTBOX * nranks;
     path_of(r, path);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     r->memory = MAP_FAILED;
@@ -44,7 +45,7 @@ bool nccl_room_open(NcclRoom *r, const char *name, int nranks, int rank)
         return false;
     }
     close(fd);
-    NcclBox *mine = nccl_box(r, rank);
+    NcclMember *mine = nccl_member(r, rank);
     if (atomic_exchange(&mine->joined, 1)) {
         standin_error("NCCL: two processes are rank %d of one communicator",
                       rank);
@@ -54,30 +55,30 @@ bool nccl_room_open(NcclRoom *r, const char *name, int nranks, int rank)
     return true;
 }
 
-bool nccl_room_full(NcclRoom *r)
+bool nccl_shared_full(NcclShared *r)
 {
     char path[160];
     for (int i = 0; i < r->nranks; i++)
-        if (!atomic_load(&nccl_box(r, i)->joined))
+        if (!atomic_load(&nccl_member(r, i)->joined))
             return false;
     path_of(r, path);
     unlink(path); /* only the first rank succeeds */
     return true;
 }
 
-void nccl_room_close(NcclRoom *r)
+void nccl_shared_close(NcclShared *r)
 {
     if (r->memory)
         munmap(r->memory, (size_t)r->bytes);
     r->memory = NULL;
 }
 
-NcclBox *nccl_box(const NcclRoom *r, int rank)
+NcclMember *nccl_member(const NcclShared *r, int rank)
 {
-    return (NcclBox *)(void *)r->memory + rank;
+    return (NcclMember *)(void *)r->memory + rank;
 }
 
-char *nccl_outbox(const NcclRoom *r, int rank)
+char *nccl_outbox(const NcclShared *r, int rank)
 {
-    return r->memory + boxes_bytes(r->nranks) + OUTBOX * rank;
+    return r->memory + members_bytes(r->nranks) + OUTBOX * rank;
 }

@@ -1,10 +1,10 @@
-/* turns_type.c: computes types without the loop axis (turns.h): those of one
- * iteration's part, and of a stack of the parts of all iterations. */
+/* loop_axis_type.c: computes types without the loop axis (loop_axis.h): those
+ * of one iteration's part, and of a stack of the parts of all iterations. */
 #include <string.h>
 
-#include "passes/microbatch/turns.h"
+#include "passes/microbatch/loop_axis.h"
 
-Type turns_part(const Turns *t, Type whole)
+Type loop_axis_part(const LoopAxis *t, Type whole)
 {
     AxisPlace *at = &whole.place.ax[t->axis];
     if (at->kind == AX_S)
@@ -14,9 +14,9 @@ Type turns_part(const Turns *t, Type whole)
     return whole;
 }
 
-Type turns_stack(const Turns *t, Type whole)
+Type loop_axis_stack(const LoopAxis *t, Type whole)
 {
-    Type part = turns_part(t, whole);
+    Type part = loop_axis_part(t, whole);
     if (!type_push_stack(&part, t->n))
         ir_too_deep(t->p, t->p->train.loc);
     return part;
@@ -36,13 +36,13 @@ static void fit_attributes(Op *op)
         op_attr(op, "n").i = out->dim[0];
 }
 
-static void strip_value(const Turns *t, Value *v)
+static void strip_value(const LoopAxis *t, Value *v)
 {
-    v->type = turns_part(t, v->type);
+    v->type = loop_axis_part(t, v->type);
     v->why[t->axis] = (Why){0};
 }
 
-void turns_strip(const Turns *t, Op *op)
+void loop_axis_strip(const LoopAxis *t, Op *op)
 {
     for (int i = 0; i < op->nouts; i++)
         strip_value(t, op->out[i]);
@@ -50,5 +50,5 @@ void turns_strip(const Turns *t, Op *op)
     for (int i = 0; op->body && i < op->body->nargs; i++)
         strip_value(t, op->body->arg[i]);
     for (Op *o = op->body ? op->body->first : NULL; o; o = o->next)
-        turns_strip(t, o);
+        loop_axis_strip(t, o);
 }

@@ -1,4 +1,4 @@
-/* issue_lead.c: hoists prefetched all-gathers across loops.
+/* issue_hoist.c: hoists prefetched all-gathers across loops.
  *
  * A unit is gathered `prefetch` units before it begins. Within a loop the count
  * runs through its iterations (issue.c). This file continues the count across
@@ -16,8 +16,8 @@
  * must be available, and an earlier gather of the same unit must not be in use.
  * A loop's last iterations issue no gathers for the loop itself, so that the
  * number of units gathered at a time does not grow. The memory pass may reject
- * a hoist (memory_lead.c), because the block is reserved through all iterations
- * of the loop that it is hoisted into.
+ * a hoist (memory_hoist.c), because the block is reserved through all
+ * iterations of the loop that it is hoisted into.
  */
 #include "passes/schedule/issue.h"
 
@@ -30,23 +30,25 @@ typedef VEC(const Op *) OpVec;
 typedef struct Finder {
     const Program *p;
     const TargetInfo *t;
-    Ahead *ahead;
+    Prefetches *prefetch;
     const Op **reader; /* by op id: where a gather's unit begins */
     int *starts;       /* by op id: the number of units that begin at the op */
     OpVec *issued[2];  /* by gather's id: the ops that are issued with it: by
-                        * Ahead.leads, by Ahead.gather */
+                        * Prefetches.hoisted, by Prefetches.gather */
 } Finder;
 
-const Op *issue_lead_stays(const Lead *lead)
+const Op *issue_hoist_origin(const Hoist *hoist)
 {
-    return lead->kind == ISSUE_HERE ? lead->gather
-                                    : lead->gather->region->owner;
+    return hoist->kind == ISSUE_HERE ? hoist->gather
+                                     : hoist->gather->region->owner;
 }
 
-bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead)
+bool issue_hoist_includes(const Prefetches *prefetch, const Op *op,
+                          const Hoist *hoist)
 {
-    const Op **of = lead->kind == ISSUE_HERE ? ahead->leads : ahead->gather;
-    return of[op->id] == lead->gather;
+    const Op **of =
+        hoist->kind == ISSUE_HERE ? prefetch->hoisted : prefetch->gather;
+    return of[op->id] == hoist->gather;
 }
 
 static bool same_unit(const Op *x, const Op *y)
@@ -82,8 +84,8 @@ static void make_tables(Finder *f, const Region *r)
             make_tables(f, op->body);
         if (!op_is_view(op->kind))
             enter_reader(f, op);
-        enter_issued(f, f->issued[0], f->ahead->leads[op->id], op);
-        enter_issued(f, f->issued[1], f->ahead->gather[op->id], op);
+        enter_issued(f, f->issued[0], f->prefetch->hoisted[op->id], op);
+        enter_issued(f, f->issued[1], f->prefetch->gather[op->id], op);
     }
 }
 
@@ -130,13 +132,13 @@ static bool makes(const Op *op, Value *v)
 }
 
 /* Whether op is the producer of an operand of the hoisted ops. */
-static bool makes_issued_operand(const Finder *f, const Lead *lead,
+static bool makes_issued_operand(const Finder *f, const Hoist *hoist,
                                  const Op *op)
 {
-    if (op->kind == OP_param || issue_lead_has(f->ahead, op, lead))
+    if (op->kind == OP_param || issue_hoist_includes(f->prefetch, op, hoist))
         return false;
     const OpVec *issued =
-        &f->issued[lead->kind != ISSUE_HERE][lead->gather->id];
+        &f->issued[hoist->kind != ISSUE_HERE][hoist->gather->id];
     for (int k = 0; k < issued->n; k++)
         for (int i = 0; i < issued->at[k]->nargs; i++)
             if (makes(op, issued->at[k]->arg[i]))
@@ -148,55 +150,57 @@ static bool makes_issued_operand(const Finder *f, const Lead *lead,
 
 /* Issues the gather in the iteration of the loop that is `units` units before
  * the loop's end. */
-static void go_into(Lead *lead, const Op *loop, int64_t units)
+static void go_into(Hoist *hoist, const Op *loop, int64_t units)
 {
-    int64_t turn = units_in(loop->body), trips = loop_trips(loop);
-    int64_t back = (units - 1) / (turn ? turn : 1);
-    lead->left = (int)(back < trips ? back : trips - 1);
-    lead->unit = turn && back < trips ? (int)((turn - units % turn) % turn)
-                                      : -1;
+    int64_t body_units = units_in(loop->body), trips = loop_trips(loop);
+    int64_t back = (units - 1) / (body_units ? body_units : 1);
+    hoist->left = (int)(back < trips ? back : trips - 1);
+    hoist->unit = body_units && back < trips
+                      ? (int)((body_units - units % body_units) % body_units)
+                      : -1;
 }
 
 /* Whether issuing before the op gains nothing, because the op does no work. */
-static bool is_idle(const Finder *f, const Lead *lead, const Op *op)
+static bool is_idle(const Finder *f, const Hoist *hoist, const Op *op)
 {
     return op_is_view(op->kind) || op->kind == OP_param ||
            op->kind == OP_input || op->kind == OP_scalar ||
-           issue_lead_has(f->ahead, op, lead);
+           issue_hoist_includes(f->prefetch, op, hoist);
 }
 
 /* Moves the issue point `units` units before `from`, or as many of them as
- * possible; lead->at stays NULL if that is no earlier than in the program. */
-static void find_place(const Finder *f, Lead *lead, const Op *from,
+ * possible; hoist->at stays NULL if that is no earlier than in the program. */
+static void find_place(const Finder *f, Hoist *hoist, const Op *from,
                        int64_t units)
 {
     const Op *at = NULL;
     for (const Op *op = from->prev; op && units > 0; op = op->prev) {
         bool loop = op->kind == OP_loop;
-        if (op->phase == PH_INIT || uses_unit(op, lead->gather) ||
-            makes_issued_operand(f, lead, op) ||
-            (loop && bars(op, lead->gather)))
+        if (op->phase == PH_INIT || uses_unit(op, hoist->gather) ||
+            makes_issued_operand(f, hoist, op) ||
+            (loop && bars(op, hoist->gather)))
             break;
-        if (!is_idle(f, lead, op)) {
+        if (!is_idle(f, hoist, op)) {
             at = op;
-            lead->left = 0;
-            lead->unit = -1;
+            hoist->left = 0;
+            hoist->unit = -1;
         }
         if (loop)
-            go_into(lead, op, units);
-        int64_t turn = loop ? units_in(op->body) : 0;
-        units -= loop ? loop_trips(op) * (turn ? turn : 1) : f->starts[op->id];
+            go_into(hoist, op, units);
+        int64_t body_units = loop ? units_in(op->body) : 0;
+        units -= loop ? loop_trips(op) * (body_units ? body_units : 1)
+                      : f->starts[op->id];
     }
-    for (const Op *op = at; op != from && op && !lead->at; op = op->next)
-        if (op->next == issue_lead_stays(lead))
-            lead->at = at;
+    for (const Op *op = at; op != from && op && !hoist->at; op = op->next)
+        if (op->next == issue_hoist_origin(hoist))
+            hoist->at = at;
 }
 
-static void place_lead(Finder *f, Lead lead, const Op *from, int64_t units)
+static void add_hoist(Finder *f, Hoist hoist, const Op *from, int64_t units)
 {
-    find_place(f, &lead, from, units);
-    if (lead.at)
-        vec_push(f->p->arena, &f->ahead->lead, lead);
+    find_place(f, &hoist, from, units);
+    if (hoist.at)
+        vec_push(f->p->arena, &f->prefetch->hoist, hoist);
 }
 
 /* Whether the loop prefetches from host memory. A fetch precedes its gather,
@@ -204,7 +208,7 @@ static void place_lead(Finder *f, Lead lead, const Op *from, int64_t units)
 static bool fetches_ahead(const Finder *f, const Region *body)
 {
     for (const Op *op = body->first; op; op = op->next)
-        if (op->kind == OP_fetch && f->ahead->gather[op->id] == op)
+        if (op->kind == OP_fetch && f->prefetch->gather[op->id] == op)
             return true;
     return false;
 }
@@ -216,19 +220,20 @@ static void find_first(Finder *f, const Op *loop)
     int64_t units = units_in(loop->body);
     if (fetches_ahead(f, loop->body))
         return;
-    for (int64_t turn = 0, more = 1; more && turn < loop_trips(loop); turn++) {
+    for (int64_t iteration = 0, more = 1; more && iteration < loop_trips(loop);
+         iteration++) {
         int64_t number = 0;
         more = 0;
         for (const Op *op = loop->body->first; op; op = op->next) {
             if (!op_is_unit_gather(op))
                 continue;
-            Lead lead = {.gather = op, .kind = ISSUE_FIRST,
-                         .turns = (int)turn};
-            int64_t ahead = op_prefetch(op) - (turn * units + number++);
-            if (f->ahead->gather[op->id] != op ||
-                f->ahead->turns[op->id] <= turn)
+            Hoist hoist = {
+                .gather = op, .kind = ISSUE_FIRST, .iteration = (int)iteration};
+            int64_t prefetch = op_prefetch(op) - (iteration * units + number++);
+            if (f->prefetch->gather[op->id] != op ||
+                f->prefetch->distance[op->id] <= iteration)
                 continue;
-            place_lead(f, lead, loop, ahead);
+            add_hoist(f, hoist, loop, prefetch);
             more = 1;
         }
     }
@@ -242,22 +247,25 @@ static void find_in(Finder *f, const Region *r)
             find_in(f, op->body);
         }
         const Op *reader =
-            f->ahead->leads[op->id] == op ? f->reader[op->id] : NULL;
+            f->prefetch->hoisted[op->id] == op ? f->reader[op->id] : NULL;
         if (reader)
-            place_lead(
-                f, (Lead){.gather = op, .kind = ISSUE_HERE}, reader,
+            add_hoist(
+                f, (Hoist){.gather = op, .kind = ISSUE_HERE}, reader,
                 unit_prefetch_of(f->p, op_unit(op), f->t->default_prefetch));
     }
 }
 
-void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead)
+void issue_find_hoists(const Program *p, const TargetInfo *t,
+                       Prefetches *prefetch)
 {
     Arena *a = p->arena;
-    Finder f = {.p = p, .t = t, .ahead = ahead,
-                .reader = NEW_ARRAY(a, const Op *, p->nops),
-                .starts = NEW_ARRAY(a, int, p->nops),
-                .issued = {NEW_ARRAY(a, OpVec, p->nops),
-                           NEW_ARRAY(a, OpVec, p->nops)}};
+    Finder f = {
+        .p = p,
+        .t = t,
+        .prefetch = prefetch,
+        .reader = NEW_ARRAY(a, const Op *, p->nops),
+        .starts = NEW_ARRAY(a, int, p->nops),
+        .issued = {NEW_ARRAY(a, OpVec, p->nops), NEW_ARRAY(a, OpVec, p->nops)}};
     make_tables(&f, p->step);
     find_in(&f, p->step);
 }

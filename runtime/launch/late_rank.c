@@ -1,4 +1,5 @@
-/* late.c: finds the rank that the others wait for, and describes its state.
+/* late_rank.c: finds the rank that the others wait for, and describes its
+ * state.
  *
  * The rank whose wait times out is seldom at fault, and the rank that it waits
  * for may be waiting itself. Each rank publishes its state in shared memory, in
@@ -32,7 +33,8 @@ static bool is_at_barrier(const RtWorld *w, const RtSlot *s)
                               atomic_load(&w->barrier[barrier - 1].phase);
 }
 
-/* Whether a rank is at a synchronization point of a job (rt_job_meet). */
+/* Whether a rank is at a synchronization point of a job (rt_job_synchronize).
+ */
 static bool is_at_point(const RtWorld *w, const RtSlot *s)
 {
     return w->store && atomic_load(&s->state) == RT_WAITING &&
@@ -119,7 +121,7 @@ static void add_loops(RtText *t, const RtWorld *w, const RtSlot *s)
     if (i < 0 || i >= w->model->nwork || atomic_load(&s->collective) < 0)
         return;
     const ParcWork *work = &w->model->work[i];
-    rt_add_loops(t, work, atomic_load(&s->turn));
+    rt_add_loops(t, work, atomic_load(&s->iteration));
     if (work->nloops > 0)
         rt_add(t, ",");
 }
@@ -134,7 +136,8 @@ static void add_place(RtText *t, const RtWorld *w, const RtSlot *s)
         rt_add(t, " in step %lld,", (long long)step);
     if (i >= 0 && i < w->model->nwork) {
         rt_add(t, "%s",
-               rt_work_where(&w->model->work[i], atomic_load(&s->turn), where));
+               rt_work_where(&w->model->work[i], atomic_load(&s->iteration),
+                             where));
     } else {
         int state = atomic_load(&s->state);
         rt_add(t, " %s '%s'",
@@ -175,7 +178,7 @@ static void add_state(RtText *t, const RtWorld *w, const RtSlot *s)
 const char *rt_late_text(const RtWorld *w, int rank, int first,
                          char text[RT_LATE])
 {
-    RtText t = {.at = text, .room = RT_LATE};
+    RtText t = {.at = text, .capacity = RT_LATE};
     int waiter = rank, late = first >= 0 ? first : late_for(w, rank);
     for (int i = 0; i < w->nranks && late >= 0; i++) {
         const RtSlot *s = &w->slot[late];

@@ -1,32 +1,32 @@
-/* turns_order.c: decides which ops run in the loop that replaces a loop axis
- * (turns.h), before it and after it. */
-#include "passes/microbatch/turns.h"
+/* loop_axis_order.c: decides which ops run in the loop that replaces a loop
+ * axis (loop_axis.h), before it and after it. */
+#include "passes/microbatch/loop_axis.h"
 
-bool turns_over(const Op *op, int axis)
+bool loop_axis_converts(const Op *op, int axis)
 {
     return op_is_conversion(op->kind) && (op_axes(op) >> axis & 1);
 }
 
-bool turns_differs(const Value *v, int axis)
+bool loop_axis_varies(const Value *v, int axis)
 {
     return v->type.place.ax[axis].kind != AX_R;
 }
 
-bool turns_touch(const Op *op, int axis)
+bool loop_axis_touches(const Op *op, int axis)
 {
     for (int i = 0; i < op->nargs; i++)
-        if (turns_differs(op->arg[i], axis))
+        if (loop_axis_varies(op->arg[i], axis))
             return true;
     for (int i = 0; i < op->nouts; i++)
-        if (turns_differs(op->out[i], axis))
+        if (loop_axis_varies(op->out[i], axis))
             return true;
     for (Op *o = op->body ? op->body->first : NULL; o; o = o->next)
-        if (turns_touch(o, axis))
+        if (loop_axis_touches(o, axis))
             return true;
     return false;
 }
 
-bool turns_reads_any(const Op *op, const bool *values)
+bool loop_axis_reads_any(const Op *op, const bool *values)
 {
     for (int i = 0; i < op->nargs; i++)
         if (values[op->arg[i]->id])
@@ -34,11 +34,11 @@ bool turns_reads_any(const Op *op, const bool *values)
     return false;
 }
 
-void turns_mark_users(const Region *r, const Value *v, bool *depends)
+void loop_axis_mark_users(const Region *r, const Value *v, bool *depends)
 {
     depends[v->id] = true;
     for (const Op *op = v->def ? v->def->next : r->first; op; op = op->next)
-        if (turns_reads_any(op, depends))
+        if (loop_axis_reads_any(op, depends))
             for (int i = 0; i < op->nouts; i++)
                 depends[op->out[i]->id] = true;
 }
@@ -53,7 +53,7 @@ static bool may_sink(const Op *op)
 }
 
 /* Whether op's results are read, and only by ops of the loop. */
-static bool serves_loop(const Turns *t, const Op *op)
+static bool serves_loop(const LoopAxis *t, const Op *op)
 {
     bool read = false;
     for (int o = 0; o < op->nouts; o++) {
@@ -64,7 +64,7 @@ static bool serves_loop(const Turns *t, const Op *op)
             for (int i = 0; i < user->nargs; i++) {
                 if (user->arg[i] != op->out[o])
                     continue;
-                if (!turns_has(t, user))
+                if (!loop_axis_has(t, user))
                     return false;
                 read = true;
             }
@@ -72,7 +72,7 @@ static bool serves_loop(const Turns *t, const Op *op)
     return read;
 }
 
-void turns_sink(Turns *t)
+void loop_axis_sink(LoopAxis *t)
 {
     for (Op *op = t->r->last; op; op = op->prev)
         if (op->id < t->nops && !t->inside[op->id] && may_sink(op) &&
@@ -84,12 +84,12 @@ void turns_sink(Turns *t)
 
 /* Moves the producers of op's operands before `at`, in order. Their phase
  * becomes the loop's if it was later. */
-static void move_needed(Turns *t, Op *op, Op *at, const bool *early,
+static void move_needed(LoopAxis *t, Op *op, Op *at, const bool *early,
                         bool *seen)
 {
     for (int i = 0; i < op->nargs; i++) {
         Op *def = op->arg[i]->def;
-        if (!def || turns_has(t, def) || seen[def->id])
+        if (!def || loop_axis_has(t, def) || seen[def->id])
             continue;
         seen[def->id] = true;
         move_needed(t, def, at, early, seen);
@@ -100,24 +100,24 @@ static void move_needed(Turns *t, Op *op, Op *at, const bool *early,
     }
 }
 
-Op *turns_place(Turns *t)
+Op *loop_axis_place(LoopAxis *t)
 {
     bool *depends = NEW_ARRAY(t->p->arena, bool, t->p->nvalues);
     bool *early = NEW_ARRAY(t->p->arena, bool, t->p->nops);
     bool *seen = NEW_ARRAY(t->p->arena, bool, t->p->nops);
     for (int i = 0; i < t->total.n; i++)
-        turns_mark_users(t->r, t->total.at[i]->out[0], depends);
+        loop_axis_mark_users(t->r, t->total.at[i]->out[0], depends);
     for (int i = 0; i < t->gather.n; i++)
-        turns_mark_users(t->r, t->gather.at[i]->out[0], depends);
+        loop_axis_mark_users(t->r, t->gather.at[i]->out[0], depends);
     Op *at = t->r->first;
-    while (at && (turns_has(t, at) || at->nouts == 0 ||
+    while (at && (loop_axis_has(t, at) || at->nouts == 0 ||
                   !depends[at->out[0]->id])) {
-        if (!turns_has(t, at))
+        if (!loop_axis_has(t, at))
             early[at->id] = true;
         at = at->next;
     }
     for (Op *op = t->r->first; op; op = op->next)
-        if (turns_has(t, op))
+        if (loop_axis_has(t, op))
             move_needed(t, op, at, early, seen);
     return at;
 }

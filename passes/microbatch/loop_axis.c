@@ -1,8 +1,8 @@
-/* turns.c: turns a loop axis of the mesh into a loop; see turns.h.
+/* loop_axis.c: turns a loop axis of the mesh into a loop; see loop_axis.h.
  *
- * requires: Turns.inside, Turns.total and Turns.gather are filled in; the
- *           operands of totals are computed inside; no op inside depends on a
- *           result of the loop
+ * requires: LoopAxis.inside, LoopAxis.total and LoopAxis.gather are filled in;
+ *           the operands of totals are computed inside; no op inside depends on
+ *           a result of the loop
  * ensures:  ops that were inside are in the body of a loop, forward ops before
  *           backward ops; inputs and `base` values (where a part begins) that
  *           differ between iterations are stacked operands; sums over the
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "passes/microbatch/turns.h"
+#include "passes/microbatch/loop_axis.h"
 
 /* Operands of the loop by kind, and the body's arguments for them. */
 typedef struct Entries {
@@ -21,7 +21,7 @@ typedef struct Entries {
 
 /* ---- operands ------------------------------------------------------------ */
 
-static bool becomes_stack(const Turns *t, const Value *v)
+static bool becomes_stack(const LoopAxis *t, const Value *v)
 {
     bool outside = v->def && (v->def->kind == OP_input ||
                               v->def->kind == OP_base);
@@ -29,12 +29,12 @@ static bool becomes_stack(const Turns *t, const Value *v)
            (outside && v->type.nstack > 0);
 }
 
-static void find_entries(Turns *t, Entries *e)
+static void find_entries(LoopAxis *t, Entries *e)
 {
     for (const Op *op = t->r->first; op; op = op->next)
-        for (int i = 0; turns_has(t, op) && i < op->nargs; i++) {
+        for (int i = 0; loop_axis_has(t, op) && i < op->nargs; i++) {
             Value *v = op->arg[i];
-            if (turns_has(t, v->def) || vec_has(&e->stack, v) ||
+            if (loop_axis_has(t, v->def) || vec_has(&e->stack, v) ||
                 vec_has(&e->free, v))
                 continue;
             if (becomes_stack(t, v))
@@ -47,18 +47,18 @@ static void find_entries(Turns *t, Entries *e)
 /* Turns a local slice of a value that is the same in all iterations into a
  * stack of the slices: the loop axis is minor in its dim, and the parts are
  * contiguous. */
-static void fold(const Turns *t, Value *v)
+static void fold(const LoopAxis *t, Value *v)
 {
     Op *op = v->def;
     op->kind = OP_fold;
     op_attr(op, "dim").i = v->type.place.ax[t->axis].dim;
     op_attr(op, "n").i = t->n;
-    v->type = turns_stack(t, v->type);
+    v->type = loop_axis_stack(t, v->type);
     v->why[t->axis] = (Why){0};
 }
 
-/* Turns an all-gather of what the iterations yield into an unfold of the stack
- * that the loop returns. */
+/* Turns an all-gather of what the iterations yield into an unfold of the
+ * stack that the loop returns. */
 static void unfold(Op *gather, int dim, Value *stack)
 {
     gather->kind = OP_unfold;
@@ -67,17 +67,17 @@ static void unfold(Op *gather, int dim, Value *stack)
 }
 
 /* Inputs and bases are stored by iteration: the loop axis is major in dim 0. */
-static void stack_entry(Turns *t, Value *v)
+static void stack_entry(LoopAxis *t, Value *v)
 {
     if (v->type.place.ax[t->axis].kind == AX_R)
         return; /* stacked by another loop */
-    if (v->def && turns_over(v->def, t->axis)) {
+    if (v->def && loop_axis_converts(v->def, t->axis)) {
         fold(t, v);
         return;
     }
     if (!v->def || (v->def->kind != OP_input && v->def->kind != OP_base))
         bug("loop axis: %%%s differs between iterations", v->name);
-    v->type = turns_stack(t, v->type);
+    v->type = loop_axis_stack(t, v->type);
     v->why[t->axis] = (Why){0};
     if (v->def->kind == OP_input)
         t->p->input.at[op_attr(v->def, "input").i].type = v->type;
@@ -88,23 +88,23 @@ static DType sum_type(const Value *v)
     return dtype_is_float(v->type.dtype) ? DT_F32 : v->type.dtype;
 }
 
-static void make_starts(Turns *t, Entries *e, Op *at)
+static void make_starts(LoopAxis *t, Entries *e, Op *at)
 {
     Build b = {.p = t->p, .region = t->r, .before = at, .phase = PH_FORWARD,
                .path = ""};
     for (int i = 0; i < t->total.n; i++) {
         const Op *total = t->total.at[i];
-        Type type = turns_part(t, total->arg[0]->type);
+        Type type = loop_axis_part(t, total->arg[0]->type);
         type.dtype = sum_type(total->arg[0]);
         b.loc = total->loc;
-        Value *zero = turns_zero(&b, &type, total->out[0]->name);
+        Value *zero = loop_axis_zero(&b, &type, total->out[0]->name);
         memcpy(zero->why, total->arg[0]->why, sizeof zero->why);
         zero->why[t->axis] = (Why){0};
         vec_push(t->p->arena, &e->start, zero);
     }
 }
 
-static Op *open_loop(Turns *t, Entries *e, Op *at)
+static Op *open_loop(LoopAxis *t, Entries *e, Op *at)
 {
     int n = e->start.n + e->stack.n + e->free.n, k = 0;
     Value **arg = NEW_ARRAY(t->p->arena, Value *, n);
@@ -123,42 +123,42 @@ static Op *open_loop(Turns *t, Entries *e, Op *at)
 
 /* ---- the body ------------------------------------------------------------ */
 
-static void move_op(Turns *t, const Entries *e, Op *op, Region *body)
+static void move_op(LoopAxis *t, const Entries *e, Op *op, Region *body)
 {
     for (int i = 0; i < op->nargs; i++) {
         Value *inner = value_map_get(&e->inner, op->arg[i]);
         if (inner)
             op->arg[i] = inner;
     }
-    turns_strip(t, op);
+    loop_axis_strip(t, op);
     ir_move(op, body, NULL);
 }
 
 /* Moves ops into the body by phase: an iteration runs forward, then backward. A
  * constant that differs between iterations becomes a forward op. */
-static void fill_body(Turns *t, const Entries *e, Region *body)
+static void fill_body(LoopAxis *t, const Entries *e, Region *body)
 {
     for (Op *op = t->r->first; op; op = op->next) {
-        if (!turns_has(t, op))
+        if (!loop_axis_has(t, op))
             continue;
         if (op->phase == PH_INIT)
             op->phase = PH_FORWARD;
         for (int i = 0; i < op->nargs; i++)
-            if (turns_has(t, op->arg[i]->def) &&
+            if (loop_axis_has(t, op->arg[i]->def) &&
                 op->arg[i]->def->phase > op->phase)
                 op->phase = op->arg[i]->def->phase;
     }
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
         for (Op *op = t->r->first, *next; op; op = next) {
             next = op->next;
-            if (turns_has(t, op) && op->phase == phase)
+            if (loop_axis_has(t, op) && op->phase == phase)
                 move_op(t, e, op, body);
         }
 }
 
 /* Reduces a total's all-reduce to the other axes: the loop has summed over its
  * own. */
-static void finish_total(Turns *t, Op *total, Value *sum)
+static void finish_total(LoopAxis *t, Op *total, Value *sum)
 {
     Build b = ir_build_at(t->p, total, total);
     Attr *axes = &total->attr[op_attr_index(OP_all_reduce, "axes")];
@@ -175,12 +175,12 @@ static void finish_total(Turns *t, Op *total, Value *sum)
     memcpy(sum->why, old->why, sizeof sum->why);
 }
 
-void turns_make_loop(Turns *t)
+void loop_axis_make_loop(LoopAxis *t)
 {
     Program *p = t->p;
     Entries e = {.inner = {0}};
     find_entries(t, &e);
-    Op *at = turns_place(t);
+    Op *at = loop_axis_place(t);
     make_starts(t, &e, at);
     for (int i = 0; i < e.stack.n; i++)
         stack_entry(t, e.stack.at[i]);
@@ -197,7 +197,7 @@ void turns_make_loop(Turns *t)
         bool alone = true;
         for (int k = 0; k < n; k++)
             alone &= k == i || t->total.at[k]->arg[0] != x;
-        yield[i] = turns_add(p, body, body->arg[i], x, alone);
+        yield[i] = loop_axis_add(p, body, body->arg[i], x, alone);
     }
     for (int i = n; i < all; i++)
         yield[i] = t->gather.at[i - n]->arg[0];

@@ -1,4 +1,4 @@
-/* turns.h: turns a loop axis of the mesh into a loop.
+/* loop_axis.h: turns a loop axis of the mesh into a loop.
  *
  * A loop axis is a mesh axis whose work one rank does in the iterations of a
  * loop: the microbatches of gradient accumulation, the chunks of a head. In a
@@ -25,13 +25,13 @@
  *     }
  *     %t = all_reduce{axes={dp}} %t.2 : f32[] forward
  *
- *   turns.c        builds the loop
- *   turns_order.c  decides which ops run in the loop, before it and after it
- *   turns_type.c   computes types without the loop axis
- *   turns_sum.c    accumulates sums over the iterations in place
+ *   loop_axis.c        builds the loop
+ *   loop_axis_order.c  decides which ops run in the loop, before and after it
+ *   loop_axis_type.c   computes types without the loop axis
+ *   loop_axis_sum.c    accumulates sums over the iterations in place
  */
-#ifndef PARC_PASSES_MICROBATCH_TURNS_H
-#define PARC_PASSES_MICROBATCH_TURNS_H
+#ifndef PARC_PASSES_MICROBATCH_LOOP_AXIS_H
+#define PARC_PASSES_MICROBATCH_LOOP_AXIS_H
 
 #include "ir/ir.h"
 #include "passes/value_map.h"
@@ -39,7 +39,7 @@
 typedef VEC(Op *) OpVec;
 typedef VEC(Value *) ValueVec;
 
-typedef struct Turns {
+typedef struct LoopAxis {
     Program *p;
     Region *r;
     int axis;
@@ -52,58 +52,60 @@ typedef struct Turns {
                       * as stacks */
     const char *path; /* the module that the loop belongs to; "" for none */
     Loc loc;
-} Turns;
+} LoopAxis;
 
 /* Whether the op is moved into the loop; false for NULL. */
-static inline bool turns_has(const Turns *t, const Op *op)
+static inline bool loop_axis_has(const LoopAxis *t, const Op *op)
 {
     return op && op->id < t->nops && t->inside[op->id];
 }
 
-/* ---- turns_order.c ------------------------------------------------------- */
+/* ---- loop_axis_order.c --------------------------------------------------- */
 
-bool turns_over(const Op *op, int axis); /* op is a conversion over it */
-bool turns_differs(const Value *v, int axis); /* v differs between iterations */
+/* Whether the op is a conversion over the axis. */
+bool loop_axis_converts(const Op *op, int axis);
+/* Whether v differs between iterations. */
+bool loop_axis_varies(const Value *v, int axis);
 /* Whether an operand or result of the op, or a value of its body, differs
  * between iterations. */
-bool turns_touch(const Op *op, int axis);
+bool loop_axis_touches(const Op *op, int axis);
 /* Marks v and the values that depend on it, by value id, in the region. */
-void turns_mark_users(const Region *r, const Value *v, bool *depends);
-bool turns_reads_any(const Op *op, const bool *values);
+void loop_axis_mark_users(const Region *r, const Value *v, bool *depends);
+bool loop_axis_reads_any(const Op *op, const bool *values);
 /* Moves cheap ops and gathers of units that only the loop reads into the loop,
  * so that their results need no memory outside of it. */
-void turns_sink(Turns *t);
+void loop_axis_sink(LoopAxis *t);
 /* The op that the loop is inserted before: the first that depends on it;
  * NULL: the region's end. Moves the producers of the loop's operands before
  * that op. */
-Op *turns_place(Turns *t);
+Op *loop_axis_place(LoopAxis *t);
 
-/* ---- turns_type.c -------------------------------------------------------- */
+/* ---- loop_axis_type.c ---------------------------------------------------- */
 
 /* The type of one iteration's part. */
-Type turns_part(const Turns *t, Type whole);
+Type loop_axis_part(const LoopAxis *t, Type whole);
 /* The type of a stack of the parts of all iterations. */
-Type turns_stack(const Turns *t, Type whole);
+Type loop_axis_stack(const LoopAxis *t, Type whole);
 /* Removes the loop axis from the types and attributes of the op and its
  * body. */
-void turns_strip(const Turns *t, Op *op);
+void loop_axis_strip(const LoopAxis *t, Op *op);
 
-/* ---- turns_sum.c --------------------------------------------------------- */
+/* ---- loop_axis_sum.c ----------------------------------------------------- */
 
 /* A zero of the type, stacked if the type is, built before b->before. */
-Value *turns_zero(Build *b, const Type *t, const char *hint);
+Value *loop_axis_zero(Build *b, const Type *t, const char *hint);
 /* sum + x, both of region r. Accumulates where x is computed, so that x is
  * never stored beside the sum: in the loop that stacks x, or by starting the
  * loop that carries x at `sum`. `alone`: only the sum reads x. */
-Value *turns_add(Program *p, Region *r, Value *sum, Value *x, bool alone);
+Value *loop_axis_add(Program *p, Region *r, Value *sum, Value *x, bool alone);
 
 /* Starts a loop's sum at the outer carry that it is added to after the loop. */
-void turns_continue(Program *p, Region *r);
+void loop_axis_continue(Program *p, Region *r);
 
-/* ---- turns.c ------------------------------------------------------------- */
+/* ---- loop_axis.c --------------------------------------------------------- */
 
 /* Moves the ops that are inside into a loop. Totals become its carries; their
  * all-reduces over other axes stay after it. */
-void turns_make_loop(Turns *t);
+void loop_axis_make_loop(LoopAxis *t);
 
 #endif

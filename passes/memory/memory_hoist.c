@@ -1,4 +1,4 @@
-/* memory_lead.c: extends the live ranges of hoisted gathers to their issue
+/* memory_hoist.c: extends the live ranges of hoisted gathers to their issue
  * points.
  *
  * A block is reserved for all iterations of a loop or for none. So a gather
@@ -11,20 +11,20 @@
  */
 #include "passes/memory/memory.h"
 
-typedef struct Holder {
+typedef struct Extender {
     const Program *p;
     const Liveness *live;
-    Ahead *ahead;
+    Prefetches *prefetch;
     const MemoryPlan *plan;
     Block *block;
-    int64_t *room;       /* by time: bytes below the lower bound */
+    int64_t *below_bound; /* by time: bytes below the lower bound */
     VEC(Block *) group;  /* blocks of the current hoisted gather */
     int begin;           /* time of its first op, or of its loop */
-} Holder;
+} Extender;
 
 /* ---- buffers of a hoisted gather ----------------------------------------- */
 
-static void add_block(Holder *h, int block)
+static void add_block(Extender *h, int block)
 {
     if (block < 0)
         return;
@@ -34,12 +34,12 @@ static void add_block(Holder *h, int block)
     vec_push(h->p->arena, &h->group, &h->block[block]);
 }
 
-static void find_group(Holder *h, const Lead *lead)
+static void find_group(Extender *h, const Hoist *hoist)
 {
     h->group.n = 0;
-    h->begin = h->live->begin[issue_lead_stays(lead)->id];
-    for (const Op *op = lead->gather->region->first; op; op = op->next) {
-        if (!issue_lead_has(h->ahead, op, lead))
+    h->begin = h->live->begin[issue_hoist_origin(hoist)->id];
+    for (const Op *op = hoist->gather->region->first; op; op = op->next) {
+        if (!issue_hoist_includes(h->prefetch, op, hoist))
             continue;
         if (h->begin > h->live->begin[op->id])
             h->begin = h->live->begin[op->id];
@@ -49,14 +49,14 @@ static void find_group(Holder *h, const Lead *lead)
     }
 }
 
-static bool persists(const Holder *h, const Block *b)
+static bool persists(const Extender *h, const Block *b)
 {
     return b->first == 0 && b->last == h->live->end - 1;
 }
 
 /* Whether the group's blocks are unused before the point where the gather is in
  * the program: no other value shares them. */
-static bool is_unshared_group(const Holder *h)
+static bool is_unshared_group(const Extender *h)
 {
     for (int i = 0; i < h->group.n; i++)
         if (h->group.at[i]->first < h->begin && !persists(h, h->group.at[i]))
@@ -66,7 +66,7 @@ static bool is_unshared_group(const Holder *h)
 
 /* ---- free memory --------------------------------------------------------- */
 
-static int64_t wanted_at(const Holder *h, int time)
+static int64_t wanted_at(const Extender *h, int time)
 {
     int64_t bytes = 0;
     for (int i = 0; i < h->group.n; i++)
@@ -74,18 +74,18 @@ static int64_t wanted_at(const Holder *h, int time)
     return bytes;
 }
 
-static bool has_room(const Holder *h, int from)
+static bool fits_below_bound(const Extender *h, int from)
 {
     for (int time = from; time <= h->begin; time++)
-        if (wanted_at(h, time) > h->room[time])
+        if (wanted_at(h, time) > h->below_bound[time])
             return false;
     return true;
 }
 
-static void take_room(Holder *h, int from)
+static void extend_group(Extender *h, int from)
 {
     for (int time = from; time <= h->begin; time++)
-        h->room[time] -= wanted_at(h, time);
+        h->below_bound[time] -= wanted_at(h, time);
     for (int i = 0; i < h->group.n; i++)
         if (h->group.at[i]->first > from)
             h->group.at[i]->first = from;
@@ -95,59 +95,64 @@ static void take_room(Holder *h, int from)
 
 /* Issues the gather before the op; not hoisted at all if that is not earlier
  * than in the program. */
-static void stand_at(const Holder *h, Lead *lead, const Op *op)
+static void set_issue_point(const Extender *h, Hoist *hoist, const Op *op)
 {
-    bool ahead = op && h->live->begin[op->id] < h->begin;
-    lead->at = ahead ? op : NULL;
-    lead->left = 0;
-    lead->unit = -1;
+    bool prefetch = op && h->live->begin[op->id] < h->begin;
+    hoist->at = prefetch ? op : NULL;
+    hoist->left = 0;
+    hoist->unit = -1;
 }
 
 /* Issues gathers in the order in which their results are needed. */
-static void keep_order(const Holder *h, Lead *lead)
+static void keep_order(const Extender *h, Hoist *hoist)
 {
-    const Op *stays = issue_lead_stays(lead);
-    for (int i = 0; &h->ahead->lead.at[i] != lead; i++) {
-        const Lead *sooner = &h->ahead->lead.at[i];
-        const Op *stood = issue_lead_stays(sooner);
-        const Op *at = sooner->at ? sooner->at
-                       : stood->kind == OP_loop ? stood : stood->next;
-        if (stood->region != stays->region || !lead->at || !at ||
-            h->live->begin[at->id] <= h->live->begin[lead->at->id])
+    const Op *stays = issue_hoist_origin(hoist);
+    for (int i = 0; &h->prefetch->hoist.at[i] != hoist; i++) {
+        const Hoist *earlier = &h->prefetch->hoist.at[i];
+        const Op *origin = issue_hoist_origin(earlier);
+        const Op *at = earlier->at               ? earlier->at
+                       : origin->kind == OP_loop ? origin
+                                                 : origin->next;
+        if (origin->region != stays->region || !hoist->at || !at ||
+            h->live->begin[at->id] <= h->live->begin[hoist->at->id])
             continue;
-        stand_at(h, lead, at);
-        if (lead->at && sooner->at) {
-            lead->left = sooner->left;
-            lead->unit = sooner->unit;
+        set_issue_point(h, hoist, at);
+        if (hoist->at && earlier->at) {
+            hoist->left = earlier->left;
+            hoist->unit = earlier->unit;
         }
     }
 }
 
-static void hold_lead(Holder *h, Lead *lead)
+static void extend_hoist(Extender *h, Hoist *hoist)
 {
-    find_group(h, lead);
-    keep_order(h, lead);
+    find_group(h, hoist);
+    keep_order(h, hoist);
     if (!is_unshared_group(h))
-        lead->at = NULL;
-    while (lead->at && !has_room(h, h->live->begin[lead->at->id]))
-        stand_at(h, lead, lead->at->next);
-    if (lead->at)
-        take_room(h, h->live->begin[lead->at->id]);
+        hoist->at = NULL;
+    while (hoist->at && !fits_below_bound(h, h->live->begin[hoist->at->id]))
+        set_issue_point(h, hoist, hoist->at->next);
+    if (hoist->at)
+        extend_group(h, h->live->begin[hoist->at->id]);
 }
 
-void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
-                       const MemoryPlan *plan, Block *block, int nblocks)
+void memory_extend_hoists(const Program *p, const Liveness *live,
+                          Prefetches *prefetch, const MemoryPlan *plan,
+                          Block *block, int nblocks)
 {
-    Holder h = {.p = p, .live = live, .ahead = ahead, .plan = plan,
-                .block = block};
+    Extender h = {.p = p,
+                  .live = live,
+                  .prefetch = prefetch,
+                  .plan = plan,
+                  .block = block};
     int when;
     int64_t bound = arena_lower_bound(block, nblocks, live->end, &when);
-    h.room = NEW_ARRAY(p->arena, int64_t, live->end + 1);
+    h.below_bound = NEW_ARRAY(p->arena, int64_t, live->end + 1);
     for (int time = 0; time < live->end; time++)
-        h.room[time] = bound;
+        h.below_bound[time] = bound;
     for (int i = 0; i < nblocks; i++)
         for (int time = block[i].first; time <= block[i].last; time++)
-            h.room[time] -= block[i].counted;
-    for (int i = 0; i < ahead->lead.n; i++)
-        hold_lead(&h, &ahead->lead.at[i]);
+            h.below_bound[time] -= block[i].counted;
+    for (int i = 0; i < prefetch->hoist.n; i++)
+        extend_hoist(&h, &prefetch->hoist.at[i]);
 }

@@ -1,7 +1,7 @@
-/* move_box.c: computes the sizes of the strided blocks that a collective moves,
- * from the types of its operand and result (example: move_box.h), and the bytes
- * of its packing buffer. */
-#include "codegen/move_box.h"
+/* move_block.c: computes the sizes of the strided blocks that a collective
+ * moves, from the types of its operand and result (example: move_block.h), and
+ * the bytes of its packing buffer. */
+#include "codegen/move_block.h"
 
 #include "runtime/cuda/core/rt_staging.h"
 
@@ -22,17 +22,17 @@ static int split_dim(const Type *t, uint32_t axes)
     return -1;
 }
 
-MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,
-                    uint32_t axes)
+MoveBlock move_block_of(const Program *p, const Type *part, const Type *whole,
+                        uint32_t axes)
 {
     int d = split_dim(part, axes);
     int64_t stack = type_layers(part);
     if (d >= 0)
-        return (MoveBox){.outer = stack * move_product(p, part, 0, d),
-                         .inner = move_product(p, part, d, part->ndim)};
+        return (MoveBlock){.outer = stack * move_product(p, part, 0, d),
+                           .inner = move_product(p, part, d, part->ndim)};
     int64_t run = type_flat_run(part, &p->mesh);
     int64_t elements = type_local_elements(whole, &p->mesh) / stack;
-    MoveBox b = {.outer = stack, .inner = run};
+    MoveBlock b = {.outer = stack, .inner = run};
     if (run * mesh_group(&p->mesh, axes) != elements)
         b.valid = elements; /* the last runs are padded */
     return b;
@@ -46,31 +46,35 @@ bool move_is_minor(const Op *op)
 }
 
 /* S(from) to S(to): the block for parc_all_to_all. */
-static MoveBox swap_box(const Program *p, const Op *op)
+static MoveBlock swap_block(const Program *p, const Op *op)
 {
     const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
     uint32_t axes = op_axes(op);
     int whole = split_dim(dst, axes), split = split_dim(src, axes);
     int64_t stack = type_layers(src);
     if (!move_is_minor(op))
-        return (MoveBox){.outer = stack * move_product(p, src, 0, whole),
-                         .middle = move_product(p, dst, whole, split),
-                         .inner = move_product(p, src, split, src->ndim)};
-    return (MoveBox){.outer = stack * move_product(p, src, 0, split),
-                     .middle = move_product(p, src, split, whole),
-                     .inner = move_product(p, dst, whole, dst->ndim)};
+        return (MoveBlock){.outer = stack * move_product(p, src, 0, whole),
+                           .middle = move_product(p, dst, whole, split),
+                           .inner = move_product(p, src, split, src->ndim)};
+    return (MoveBlock){.outer = stack * move_product(p, src, 0, split),
+                       .middle = move_product(p, src, split, whole),
+                       .inner = move_product(p, dst, whole, dst->ndim)};
 }
 
-MoveBox move_box(const Program *p, const Op *op, int i)
+MoveBlock move_block(const Program *p, const Op *op, int i)
 {
     const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
     uint32_t axes = op_axes(op);
     switch ((int)op->kind) {
-    case OP_all_gather: return move_box_of(p, from, to, axes);
-    case OP_reduce_scatter: return move_box_of(p, to, from, axes);
-    case OP_all_to_all: return swap_box(p, op);
+    case OP_all_gather:
+        return move_block_of(p, from, to, axes);
+    case OP_reduce_scatter:
+        return move_block_of(p, to, from, axes);
+    case OP_all_to_all:
+        return swap_block(p, op);
     }
-    return (MoveBox){.outer = 1, .inner = type_local_elements(from, &p->mesh)};
+    return (MoveBlock){.outer = 1,
+                       .inner = type_local_elements(from, &p->mesh)};
 }
 
 int64_t move_staging(const Program *p, const Op *op)
@@ -78,7 +82,7 @@ int64_t move_staging(const Program *p, const Op *op)
     int64_t most = 0;
     int64_t ranks = mesh_group(&p->mesh, op_axes(op));
     for (int i = 0; i < op->nargs; i++) {
-        MoveBox b = move_box(p, op, i);
+        MoveBlock b = move_block(p, op, i);
         int64_t row = b.inner * dtype_size(op->arg[i]->type.dtype);
         int64_t bytes =
             op->kind == OP_all_reduce ? 0

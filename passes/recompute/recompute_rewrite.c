@@ -1,4 +1,4 @@
-/* recompute_again.c: rewrites the backward pass: it reads saved values, and
+/* recompute_rewrite.c: rewrites the backward pass: it reads saved values, and
  * recomputes the others right before their first reader.
  *
  * If a recomputed stretch of modules (ir/plan/checkpoint.h) gathers a unit, its
@@ -65,7 +65,7 @@ static Value *bring(Pair *r, Value *v)
 
 /* ---- recomputed ops ---- */
 
-static Value *make_again(Pair *r, Value *v, Op *before);
+static Value *rematerialize(Pair *r, Value *v, Op *before);
 
 static Build build_at(const Pair *r, const Op *op, Op *before)
 {
@@ -73,10 +73,10 @@ static Build build_at(const Pair *r, const Op *op, Op *before)
 }
 
 /* Records result i of an op as the recomputed v. */
-static void record_repeated(Pair *r, Value *v, const Op *again, int i)
+static void record_repeated(Pair *r, Value *v, const Op *copy, int i)
 {
-    memcpy(again->out[i]->why, v->why, sizeof v->why);
-    value_map_set(r->p, &r->made, v, again->out[i]);
+    memcpy(copy->out[i]->why, v->why, sizeof v->why);
+    value_map_set(r->p, &r->made, v, copy->out[i]);
 }
 
 /* A map for ir_clone: the one that all ops without a body share, since it is
@@ -101,16 +101,16 @@ static Op *repeat(Pair *r, Op *op, Value **args, Op *before)
     for (int i = 0; i < op->nargs; i++)
         map[op->arg[i]->id] = args[i];
     Build b = build_at(r, op, before);
-    Op *again = ir_clone(&b, op, map);
-    again->again = true;
-    if (again->body)
-        for_ops(inner, again->body)
-            inner->again = true;
+    Op *copy = ir_clone(&b, op, map);
+    copy->recomputed = true;
+    if (copy->body)
+        for_ops(inner, copy->body)
+            inner->recomputed = true;
     for (int i = 0; i < op->nargs; i++)
         map[op->arg[i]->id] = NULL;
     for (int i = 0; i < op->nouts; i++)
         map[op->out[i]->id] = NULL;
-    return again;
+    return copy;
 }
 
 static void clone_whole(Pair *r, Op *op, Op *before)
@@ -118,10 +118,10 @@ static void clone_whole(Pair *r, Op *op, Op *before)
     Value **args = NEW_ARRAY(r->p->arena, Value *, op->nargs + 1);
 
     for (int i = 0; i < op->nargs; i++)
-        args[i] = make_again(r, op->arg[i], before);
-    Op *again = repeat(r, op, args, before);
+        args[i] = rematerialize(r, op->arg[i], before);
+    Op *copy = repeat(r, op, args, before);
     for (int i = 0; i < op->nouts; i++)
-        record_repeated(r, op->out[i], again, i);
+        record_repeated(r, op->out[i], copy, i);
 }
 
 /* Clones the members of a grouped collective that are recomputed. */
@@ -137,16 +137,16 @@ static void clone_members(Pair *r, Op *op, Op *before)
         if (!r->making[op->out[i]->id])
             continue;
         member[n] = i;
-        args[n] = make_again(r, op->arg[i], before);
+        args[n] = rematerialize(r, op->arg[i], before);
         types[n] = op->out[i]->type;
         names[n++] = op->out[i]->name;
     }
     Build b = build_at(r, op, before);
-    Op *again = ir_op_typed(&b, op->kind, n, args, op->attr, n, types, names);
-    again->why = op->why;
-    again->again = true;
+    Op *copy = ir_op_typed(&b, op->kind, n, args, op->attr, n, types, names);
+    copy->why = op->why;
+    copy->recomputed = true;
     for (int i = 0; i < n; i++)
-        record_repeated(r, op->out[member[i]], again, i);
+        record_repeated(r, op->out[member[i]], copy, i);
 }
 
 /* ---- gathers of units ---- */
@@ -180,25 +180,25 @@ static void add_member(Pair *r, Op *gather, Value *shard, const Value *v)
     gather->nargs = gather->nouts = n + 1;
 }
 
-static void gather_again(Pair *r, Value *v, Op *before)
+static void regather(Pair *r, Value *v, Op *before)
 {
     Op *op = v->def, *gather = unit_gather(r, op_unit(op));
     Value *shard = op->arg[v->index];
 
     if (gather == NULL) {
         Build b = build_at(r, op, before);
-        shard = make_again(r, shard, before);
+        shard = rematerialize(r, shard, before);
         gather = ir_op_typed(&b, op->kind, 1, &shard, op->attr, 1, &v->type,
                              &v->name);
         gather->why = op->why;
     } else {
         ensure_before(gather->out[0], before);
-        add_member(r, gather, make_again(r, shard, gather), v);
+        add_member(r, gather, rematerialize(r, shard, gather), v);
     }
     record_repeated(r, v, gather, gather->nouts - 1);
 }
 
-static Value *make_again(Pair *r, Value *v, Op *before)
+static Value *rematerialize(Pair *r, Value *v, Op *before)
 {
     Value *made = value_map_get(&r->made, v);
 
@@ -211,7 +211,7 @@ static Value *make_again(Pair *r, Value *v, Op *before)
         if (!recompute_clonable(r, v))
             bug("%%%s is neither saved nor recomputed", v->name);
         if (op_is_unit_gather(v->def))
-            gather_again(r, v, before);
+            regather(r, v, before);
         else if (op_is_collective(v->def->kind))
             clone_members(r, v->def, before);
         else
@@ -254,14 +254,14 @@ static Value *make_late(Pair *r, Value *v, Op *before)
     if (late != NULL)
         return late;
     if (is_held(r, v))
-        return make_again(r, v, before);
+        return rematerialize(r, v, before);
     Value **args = NEW_ARRAY(r->p->arena, Value *, v->def->nargs + 1);
     for (int i = 0; i < v->def->nargs; i++)
         args[i] = make_late(r, v->def->arg[i], before);
-    Op *again = repeat(r, v->def, args, before);
-    memcpy(again->out[0]->why, v->why, sizeof v->why);
-    value_map_set(r->p, &r->late, v, again->out[0]);
-    return again->out[0];
+    Op *copy = repeat(r, v->def, args, before);
+    memcpy(copy->out[0]->why, v->why, sizeof v->why);
+    value_map_set(r->p, &r->late, v, copy->out[0]);
+    return copy->out[0];
 }
 
 /* ---- readers ---- */
@@ -273,7 +273,7 @@ static Value *wanted_value(const Pair *r, Value *v)
     Value *forward = r->outer == NULL ? v : value_map_get(&r->origin, v);
 
     if (forward == NULL || forward->id >= r->nvalues ||
-        !r->again[forward->id] || (r->outer != NULL && v->def != NULL))
+        !r->recomputed[forward->id] || (r->outer != NULL && v->def != NULL))
         return NULL;
     return forward;
 }
@@ -288,10 +288,10 @@ static Value *replacement(Pair *r, Value *v, Op *before)
     Value *made = value_map_get(&r->made, forward);
     if (r->held != NULL && (made == NULL || waits_long(made, before)))
         return make_late(r, forward, before);
-    return make_again(r, forward, before);
+    return rematerialize(r, forward, before);
 }
 
-void recompute_again(Pair *r)
+void recompute_rewrite(Pair *r)
 {
     for (Op *op = r->to->first; op != NULL; op = op->next)
         for (int i = 0; recompute_is_way_back(r, op) && i < op->nargs; i++)

@@ -11,7 +11,7 @@
 #include "ir/units.h"
 
 /* Whether the pattern matches the name or the path of an enclosing module. */
-static bool lies_below(Arena *a, const char *pattern, const char *name)
+static bool matches_ancestor(Arena *a, const char *pattern, const char *name)
 {
     char *path = arena_strdup(a, name);
     for (size_t n = 0;; n += strcspn(name + n, ".")) {
@@ -32,7 +32,7 @@ static bool lies_in_class(const Program *p, const char *class,
     for (int i = 0; i < p->module.n; i++) {
         const Module *m = &p->module.at[i];
         if (strcmp(m->class, class) == 0 &&
-            lies_below(p->arena, m->path, name))
+            matches_ancestor(p->arena, m->path, name))
             return true;
     }
     return false;
@@ -43,7 +43,7 @@ static bool item_takes(const Program *p, const Item *item, const char *name)
     if (item->class_name)
         return lies_in_class(p, item->class_name, name);
     for (int i = 0; i < item->npaths; i++)
-        if (lies_below(p->arena, item->path[i].text, name))
+        if (matches_ancestor(p->arena, item->path[i].text, name))
             return true;
     return false;
 }

@@ -90,7 +90,7 @@ static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
     if (cost.reread)
         text = arena_printf(a, "%s; rows too long for shared memory: %s", text,
                             bytes_text(a, cost.reread));
-    int64_t more = c->tight ? bytes_of(c->tight) - bytes_of(c) : 0;
+    int64_t more = c->low_shared ? bytes_of(c->low_shared) - bytes_of(c) : 0;
     if (more > 0)
         text = arena_printf(a, "%s; with %d KiB of shared memory per block: %s more", text,
                             RT_BLOCK_LEAST >> 10, bytes_text(a, more));
@@ -118,8 +118,8 @@ static const char *join_names(Arena *a, const char *list, const char *more)
 
 /* Follows a value through views; false if anything but a kernel of its phase
  * uses it. */
-static bool goes_to_kernels(const Table *t, const Value *v, Phase phase,
-                            const char **names)
+static bool is_read_by_kernels(const Table *t, const Value *v, Phase phase,
+                               const char **names)
 {
     int n, reads = 0;
     Op *const *reader = uses_readers(&t->uses, v, &n);
@@ -132,7 +132,7 @@ static bool goes_to_kernels(const Table *t, const Value *v, Phase phase,
             if (op->phase != phase)
                 return false;
             if (fuse_is_view(op->kind)) {
-                if (!goes_to_kernels(t, op->out[0], phase, names))
+                if (!is_read_by_kernels(t, op->out[0], phase, names))
                     return false;
             } else if (op->kind == OP_fused) {
                 *names = join_names(t->p->arena, *names, op_attr(op, "name").s);
@@ -147,7 +147,7 @@ static void between(Table *t, const Op *op)
 {
     for (int i = 0; i < op->nouts; i++) {
         const char *names = "";
-        if (!goes_to_kernels(t, op->out[i], op->phase, &names) || !*names)
+        if (!is_read_by_kernels(t, op->out[i], op->phase, &names) || !*names)
             continue;
         if (!t->head)
             out_line(t->o, "\nTensors that only kernels read and write (bytes "

@@ -64,13 +64,13 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
      * the inner dims; they are 0 for a dim that the rank holds in full. */
     const Value *v = instr->source->out[0];
     const AttrList *of = &op_attr(instr->source, "of").l;
-    int64_t behind = 1;
-    for (int d = of->n; d-- > 0; behind *= of->v[d]) {
+    int64_t inner_size = 1;
+    for (int d = of->n; d-- > 0; inner_size *= of->v[d]) {
         int at = v->type.ndim - of->n + d;
         if (at < 0)
             return false;
         int64_t held = type_local_dim(&v->type, &c->p->mesh, at);
-        if (held != of->v[d] && held * behind % 4)
+        if (held != of->v[d] && held * inner_size % 4)
             return false;
     }
     return true;
@@ -125,5 +125,5 @@ bool cuda_shares(const CudaPlan *c, int out, int arg)
         if (k->root[r].kind == ROOT_STORE && k->root[r].target == out &&
             (k->root[r].epilogue || last_read(c, operand) > k->root[r].phase))
             return false;
-    return !c->tight || cuda_shares(c->tight, out, arg);
+    return !c->low_shared || cuda_shares(c->low_shared, out, arg);
 }

@@ -119,12 +119,12 @@ static AttentionPlan attention_plan(const AttentionKind *k,
     return p;
 }
 
-/* `twin`: "_tight" for the variant with less shared memory, or "". */
+/* `variant`: "_low_shared" for the variant with less shared memory, or "". */
 static void attention_macros(Instances *in, const char *suffix,
-                             const char *twin, const AttentionKind *k)
+                             const char *variant, const AttentionKind *k)
 {
     FloatName f = float_name(k->dtype);
-    define(in, "ATTENTION_NAME(kernel)", "attention_##kernel##%s_%s", twin,
+    define(in, "ATTENTION_NAME(kernel)", "attention_##kernel##%s_%s", variant,
            suffix);
     define(in, "ATTENTION_TYPE", "%s", f.tile);
     define(in, "ATTENTION_ELEMENT", "%s", f.element);
@@ -190,16 +190,16 @@ static void attention_grad(Instances *in, const AttentionKind *k)
     kernel(in, "attention_delta", suffix);
     attention_kernel(in, ATTENTION_QUERY, &p);
     attention_kernel(in, ATTENTION_KEY, &p);
-    if (!least.tight[ATTENTION_QUERY] && !least.tight[ATTENTION_KEY])
+    if (!least.low_shared[ATTENTION_QUERY] && !least.low_shared[ATTENTION_KEY])
         return;
     in->nmacros = 0;
-    attention_macros(in, suffix, "_tight", k);
+    attention_macros(in, suffix, "_low_shared", k);
     for (int i = ATTENTION_QUERY; i <= ATTENTION_KEY; i++)
-        if (least.tight[i])
+        if (least.low_shared[i])
             tile_macros(in, i, &least);
     include(in, "attention_grad.cuh");
     for (int i = ATTENTION_QUERY; i <= ATTENTION_KEY; i++)
-        if (least.tight[i])
+        if (least.low_shared[i])
             attention_kernel(in, i, &least);
 }
 

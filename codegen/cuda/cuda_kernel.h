@@ -106,8 +106,9 @@ typedef struct CudaPlan {
     int64_t block_memory;          /* shared memory that a block may use */
     int64_t shared_bytes, sums_at; /* dynamic shared memory; offset of the
                                     * column sums in it */
-    const struct CudaPlan *tight; /* the variant for GPUs whose blocks have
-                                   * only RT_BLOCK_LEAST; NULL: this plan */
+    const struct CudaPlan *low_shared; /* the variant for GPUs whose blocks have
+                                        * only RT_BLOCK_LEAST; NULL: this plan
+                                        */
 } CudaPlan;
 
 /* The plan of a fused op on a GPU, with its variant for less shared memory, in

@@ -31,7 +31,7 @@ typedef struct Entry {
     const Op *op;
     int number;
     const CudaPlan *plan;
-    bool tight;      /* variant of the previous entry for less shared memory */
+    bool low_shared; /* variant of the previous entry for less shared memory */
     const char *key; /* the text without names and comments */
     int same;        /* the entry whose kernel it launches: often itself */
     CudaFunction first, second;
@@ -47,7 +47,7 @@ static const char *entry_name(const Entry *e)
 {
     const Program *p = e->plan->p;
     return arena_printf(p->arena, "%s%s", kernel_name(p, e->op, e->number),
-                        e->tight ? "_tight" : "");
+                        e->low_shared ? "_low_shared" : "");
 }
 
 /* The text with parameters numbered; equal texts are equal kernels. */
@@ -68,12 +68,13 @@ static const char *key_of(const CudaPlan *plan)
     return o.text;
 }
 
-static void add_entry(Page *page, const CudaPlan *plan, int number, bool tight)
+static void add_entry(Page *page, const CudaPlan *plan, int number,
+                      bool low_shared)
 {
     Entry e = {.op = plan->k->op,
                .number = number,
                .plan = plan,
-               .tight = tight,
+               .low_shared = low_shared,
                .key = key_of(plan),
                .same = page->entry.n};
     for (int i = page->entry.n; i-- > 0;)
@@ -95,8 +96,8 @@ static void add_op(void *context, const Program *p, const Op *fused, int number)
     Page *page = context;
     const CudaPlan *plan = cuda_plan(p, fused);
     add_entry(page, plan, number, false);
-    if (plan->tight)
-        add_entry(page, plan->tight, number, true);
+    if (plan->low_shared)
+        add_entry(page, plan->low_shared, number, true);
 }
 
 /* ---- kernels.cu ---------------------------------------------------------- */
@@ -123,7 +124,7 @@ static void list_launch(Out *o, const CudaPlan *c)
     out(o, "\n");
 }
 
-static void list_twin(Out *o, const Page *page, int n)
+static void list_variant(Out *o, const Page *page, int n)
 {
     const Entry *e = &page->entry.at[n];
     out_line(o, "\n/* %s", entry_name(e));
@@ -136,8 +137,8 @@ static void print_entry(Out *o, const Page *page, int n)
     const Entry *e = &page->entry.at[n];
     KernelPrinter text = {.o = o, .p = e->plan->p, .k = e->plan->k,
                           .merged = -1};
-    if (e->tight)
-        list_twin(o, page, n);
+    if (e->low_shared)
+        list_variant(o, page, n);
     else
         kernel_comment(&text, e->number);
     if (e->same != n) {
@@ -234,7 +235,7 @@ static bool is_passed(const Entry *e, int buffer)
         passed |= e->first.arg[i] == buffer;
     for (int i = 0; i < e->second.nargs; i++)
         passed |= e->second.arg[i] == buffer;
-    return passed || (e->plan->tight && is_passed(e + 1, buffer));
+    return passed || (e->plan->low_shared && is_passed(e + 1, buffer));
 }
 
 void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
@@ -245,7 +246,7 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
     out_line(c, "#include \"kernels.h\"");
     for (int n = 0; n < page.entry.n; n++) {
         const Entry *e = &page.entry.at[n];
-        if (e->tight)
+        if (e->low_shared)
             continue;
         KernelPrinter text = {.o = c, .p = e->plan->p, .k = e->plan->k,
                               .merged = -1};
@@ -255,7 +256,7 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
         for (int i = 0; i < e->plan->k->nbuffers; i++)
             if (!is_passed(e, i))
                 out_line(c, "(void)%s;", e->plan->k->buffer[i].name);
-        if (e->plan->tight)
+        if (e->plan->low_shared)
             launches_that_fit(c, p, e, list);
         else
             launches(c, p, e, list);

@@ -32,8 +32,8 @@
  * there are several parts, a second kernel, k14_norm_combine, adds them.
  *
  * A kernel that needs more shared memory than every GPU has (rt_block_memory.h)
- * is planned twice; the variant k14_norm_tight streams the row, or sums columns
- * in the workspace.
+ * is planned twice; the variant k14_norm_low_shared streams the row, or sums
+ * columns in the workspace.
  */
 #include "codegen/cuda/cuda_kernel.h"
 
@@ -460,11 +460,11 @@ const CudaPlan *cuda_plan(const Program *p, const Op *fused)
 {
     CudaPlan *c = plan_within(p, fused, RT_BLOCK_MOST);
     if (c->shared_bytes > dynamic_shared(c, RT_BLOCK_LEAST)) {
-        CudaPlan *tight = plan_within(p, fused, RT_BLOCK_LEAST);
-        mark_shared(tight);
-        if (c->k->workspace < tight->k->workspace)
-            c->k->workspace = tight->k->workspace;
-        c->tight = tight;
+        CudaPlan *low_shared = plan_within(p, fused, RT_BLOCK_LEAST);
+        mark_shared(low_shared);
+        if (c->k->workspace < low_shared->k->workspace)
+            c->k->workspace = low_shared->k->workspace;
+        c->low_shared = low_shared;
     }
     mark_shared(c);
     return c;

@@ -44,8 +44,8 @@ static const char *memory_name(bool host)
     return host ? "host memory" : "device memory";
 }
 
-static const char *lies_in(const Program *p, const char *what, const Value *v,
-                           const char *instead)
+static const char *memory_text(const Program *p, const char *what,
+                               const Value *v, const char *instead)
 {
     return arena_printf(p->arena, "%s %%%s is in %s%s", what, v->name,
                         memory_name(ir_in_host(p, v)), instead);
@@ -57,10 +57,11 @@ static const char *verify_carries(const Program *p, const Op *loop)
     for (int i = 0; loop->kind == OP_loop && i < loop->ncarry; i++)
         if (ir_in_host(p, loop->arg[i]) ||
             ir_in_host(p, loop->body->yield[i]))
-            return lies_in(p, "carry",
-                           ir_in_host(p, loop->arg[i]) ? loop->arg[i]
-                                                       : loop->body->yield[i],
-                           "; it must be on the device");
+            return memory_text(p, "carry",
+                               ir_in_host(p, loop->arg[i])
+                                   ? loop->arg[i]
+                                   : loop->body->yield[i],
+                               "; it must be on the device");
     return NULL;
 }
 
@@ -72,20 +73,20 @@ const char *verify_host(const Program *p, const Op *op)
         bool host = p->param.at[op_param(op)].host;
         if (ir_in_host(p, op->arg[0]) == host)
             return NULL;
-        return lies_in(p, "the new value", op->arg[0],
-                       host ? ", its parameter in host memory"
-                            : ", its parameter in device memory");
+        return memory_text(p, "the new value", op->arg[0],
+                           host ? ", its parameter in host memory"
+                                : ", its parameter in device memory");
     }
     if (op_is_view(op->kind))
         return NULL;
     for (int i = 0; i < op->nargs; i++) {
         bool host = ir_in_host(p, op->arg[i]);
         if (host && op->kind != OP_fetch)
-            return lies_in(p, "operand", op->arg[i],
-                           ", which only fetch may read");
+            return memory_text(p, "operand", op->arg[i],
+                               ", which only fetch may read");
         if (!host && op->kind == OP_fetch)
-            return lies_in(p, "operand", op->arg[i],
-                           ", not in host memory");
+            return memory_text(p, "operand", op->arg[i],
+                               ", not in host memory");
     }
     return NULL;
 }

@@ -239,7 +239,7 @@ static Op *expand(Program *p, Op *op, Shared *shared, Pending *pending)
 
 /* The op after the update (or its expansion) and after casts of the new
  * value. */
-static Op *behind(Op *update)
+static Op *after_update(Op *update)
 {
     Op *op = update->next;
     while (op && op->kind == OP_cast)
@@ -251,7 +251,7 @@ static Op *behind(Op *update)
 
 /* Whether the update runs as a loop over layers: there are several, and they
  * are not contiguous or are fetched from host memory one by one. */
-static bool goes_by_layers(const Program *p, const TargetInfo *t, int param)
+static bool updates_by_layers(const Program *p, const TargetInfo *t, int param)
 {
     const Param *pm = &p->param.at[param];
     return pm->type.nstack > 0 &&
@@ -284,14 +284,15 @@ static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
     for (Op *op = first->next; op; op = op->next)
         if (op->kind == OP_update) {
             int other = op_param(op);
-            if (!goes_by_layers(p, t, other) || !go_together(p, t, param, other))
+            if (!updates_by_layers(p, t, other) ||
+                !go_together(p, t, param, other))
                 break;
             last = op;
         } else if (op->kind != OP_assign && op->kind != OP_cast &&
                    op->kind != OP_param && op->kind != OP_scalar) {
             break;
         }
-    Op *end = behind(last);
+    Op *end = after_update(last);
     for (Op *op = first, *next; op != last; op = next) {
         next = op->next;
         if (op->kind == OP_param || op->kind == OP_scalar)
@@ -307,7 +308,7 @@ static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
 static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
                             Shared *shared, Pending *pending)
 {
-    Op *last = gather_updates(p, t, op), *end = behind(last);
+    Op *last = gather_updates(p, t, op), *end = after_update(last);
     Op *begin = NULL;
     for (Op *next; op != end; op = next) {
         next = op->next;
@@ -333,7 +334,7 @@ void pass_optimizer(Program *p, const TargetInfo *t)
         read_pending(&pending, op);
         if (op->kind != OP_update)
             continue;
-        if (goes_by_layers(p, t, op_param(op)))
+        if (updates_by_layers(p, t, op_param(op)))
             next = expand_by_layers(p, t, op, &shared, &pending);
         else
             expand(p, op, &shared, &pending);

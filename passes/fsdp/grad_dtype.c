@@ -102,7 +102,7 @@ static void narrow_reduction(Program *p, const TargetInfo *t, Op *op, DType to)
     }
 }
 
-static bool takes_gradients_alone(const Reduce *r, const Op *op)
+static bool reduces_only_gradients(const Reduce *r, const Op *op)
 {
     for (int i = 0; i < op->nargs; i++)
         if (!r->seen[op->out[i]->id] || op->arg[i]->type.dtype != DT_F32)
@@ -119,6 +119,6 @@ void pass_grad_dtype(Program *p, const TargetInfo *t)
         if (op->kind == OP_finish_grad)
             follow_gradient(&r, op->arg[0]);
     for (int i = 0; i < r.reduction.n; i++)
-        if (takes_gradients_alone(&r, r.reduction.at[i]))
+        if (reduces_only_gradients(&r, r.reduction.at[i]))
             narrow_reduction(p, t, r.reduction.at[i], p->train.reduce);
 }

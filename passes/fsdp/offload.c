@@ -77,7 +77,7 @@ static bool reads(const Op *op, const Value *v)
 typedef struct Mover {
     Program *p;
     VEC(Op *) fetch; /* in the current region */
-    int behind;      /* the first fetch after the last loop so far */
+    int after_loop;  /* the first fetch after the last loop so far */
 } Mover;
 
 /* ---- fetches ------------------------------------------------------------- */
@@ -92,7 +92,7 @@ static bool is_slice_argument(const Value *v)
  * is none yet. */
 static Value *fetched(Mover *o, Value *v, Op *op)
 {
-    for (int i = o->behind; i < o->fetch.n; i++)
+    for (int i = o->after_loop; i < o->fetch.n; i++)
         if (o->fetch.at[i]->arg[0] == v && o->fetch.at[i]->phase == op->phase)
             return o->fetch.at[i]->out[0];
     Build b = {.p = o->p, .region = op->region, .before = op,
@@ -169,7 +169,7 @@ static void visit_loop(Mover *o, Op *loop)
         if (ir_in_host(o->p, loop->arg[i]))
             loop->arg[i] = on_device(o, loop->arg[i], loop);
     visit_region(o->p, loop->body);
-    o->behind = o->fetch.n;
+    o->after_loop = o->fetch.n;
 }
 
 static void visit_op(Mover *o, Op *op)

@@ -336,19 +336,19 @@ static void emit_gather(const Units *u, Move *const *move, int n)
 /* The gather after which a prefetched gather outside of loops is placed: that
  * of the unit `ahead` units earlier. A gather is not moved across a loop, which
  * gathers units of its own, nor into another phase. NULL: it is not moved. */
-static Op *runs_behind(const Op *gather, int ahead)
+static Op *runs_after(const Op *gather, int ahead)
 {
-    Op *behind = NULL;
+    Op *earlier = NULL;
     for (Op *op = gather->prev; op && ahead > 0; op = op->prev) {
         if (op->kind == OP_loop || op->phase != gather->phase ||
             op_reads(gather, op))
             break;
         if (!op_is_unit_gather(op))
             continue;
-        behind = op;
+        earlier = op;
         ahead--;
     }
-    return behind;
+    return earlier;
 }
 
 /* By op id: the prefetch distance of a gather. */
@@ -368,17 +368,17 @@ static int *find_distances(const Storage *s)
 static void run_all_ahead(Storage *s)
 {
     VEC(Op *) gather = {0};
-    VEC(Op *) behind = {0};
+    VEC(Op *) earlier = {0};
     const int *ahead = find_distances(s);
     for (Op *op = s->p->step->first; op; op = op->next) {
-        Op *after = ahead[op->id] > 0 ? runs_behind(op, ahead[op->id]) : NULL;
+        Op *after = ahead[op->id] > 0 ? runs_after(op, ahead[op->id]) : NULL;
         if (!after)
             continue;
         vec_push(s->p->arena, &gather, op);
-        vec_push(s->p->arena, &behind, after);
+        vec_push(s->p->arena, &earlier, after);
     }
     for (int i = gather.n - 1; i >= 0; i--)
-        ir_move(gather.at[i], s->p->step, behind.at[i]->next);
+        ir_move(gather.at[i], s->p->step, earlier.at[i]->next);
 }
 
 /* The unit's gathers of the phase that are not emitted yet: those of trained

@@ -68,7 +68,7 @@ static bool kernel_reads(Pass *s, const Value *v, const Op *except)
 }
 
 /* Whether all consumers of v come after `op`. */
-static bool is_read_behind(Pass *s, const Value *v, const Op *op)
+static bool is_read_after(Pass *s, const Value *v, const Op *op)
 {
     int n;
     Op *const *reader = readers_of(s->readers, v, &n);
@@ -77,7 +77,7 @@ static bool is_read_behind(Pass *s, const Value *v, const Op *op)
 
 /* Whether all consumers of v come after `at`, or can be moved there (a sum over
  * microbatches, which is read at the end). Moves them. */
-static bool read_behind(Pass *s, const Value *v, Op *at)
+static bool read_after(Pass *s, const Value *v, Op *at)
 {
     int n, before = 0;
     Op *const *reader = readers_of(s->readers, v, &n);
@@ -85,7 +85,7 @@ static bool read_behind(Pass *s, const Value *v, Op *at)
          before++) {
         const Op *op = reader[before];
         if (op == at || !op_is_elementwise(op->kind) ||
-            !is_read_behind(s, op->out[0], at))
+            !is_read_after(s, op->out[0], at))
             return false;
     }
     while (before-- > 0) {
@@ -302,7 +302,7 @@ static void take_in_bias_grad(Pass *s, Op *sum)
     for (int k = 0; k < n; k++)
         for (int i = 0; i < 2 && takes_sum(reader[k]); i++)
             if (reader[k]->arg[i] == x &&
-                read_behind(s, sum->out[0], reader[k]) &&
+                read_after(s, sum->out[0], reader[k]) &&
                 sum_within(s, sum, reader[k], i))
                 return;
 }

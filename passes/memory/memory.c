@@ -203,7 +203,7 @@ static void place_region(Memory *m, Region *r)
             memory_place_slots(m, op->out[0],
                                issue_fetch_slots(&m->prefetch, op));
         } else if (m->prefetch.gather[op->id]) {
-            memory_place_feeder(m, op);
+            memory_place_producer(m, op);
         } else if (op->kind != OP_param) {
             for (int i = 0; i < op->nouts; i++)
                 memory_place_result(m, op, i);

@@ -54,7 +54,7 @@ void memory_place_result(Memory *m, Op *op, int i);
  * of a stack that the loop yields. */
 void memory_place_prefetched(Memory *m, Op *op);
 /* Places the results of an op that is issued with a prefetched gather. */
-void memory_place_feeder(Memory *m, const Op *op);
+void memory_place_producer(Memory *m, const Op *op);
 void memory_place_workspace(Memory *m, Op *op);
 
 /* ---- memory_streams.c ---------------------------------------------------- */

@@ -87,7 +87,7 @@ void memory_place_slots(Memory *m, Value *v, int64_t slots)
 
 /* Whether v is made for another stream that may still read it while the next
  * iteration makes its successor. */
-static bool goes_on_elsewhere(const Memory *m, const Value *v)
+static bool outlives_iteration(const Memory *m, const Value *v)
 {
     const Op *loop = v->region->owner;
     if (m->t->streams < 2 || !loop || loop_trips(loop) < 2 ||
@@ -134,7 +134,7 @@ void memory_place_result(Memory *m, Op *op, int i)
     }
     if (place_over_fetched(m, op, i))
         return;
-    if (goes_on_elsewhere(m, v)) {
+    if (outlives_iteration(m, v)) {
         memory_place_slots(m, v, 2);
         return;
     }
@@ -168,7 +168,7 @@ void memory_place_prefetched(Memory *m, Op *op)
     }
 }
 
-void memory_place_feeder(Memory *m, const Op *op)
+void memory_place_producer(Memory *m, const Op *op)
 {
     int distance = m->prefetch.distance[op->id];
     for (int i = 0; i < op->nouts; i++)

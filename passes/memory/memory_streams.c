@@ -18,26 +18,26 @@
  */
 #include "passes/memory/memory.h"
 
-typedef struct Behind {
+typedef struct Ordering {
     const Program *p;
     const Liveness *live;
     const Prefetches *prefetch;
     const Op *x;
-} Behind;
+} Ordering;
 
 /* Whether reading v implies that x is complete: v was made on x's stream by x
  * or later. */
-static bool made_behind(const Behind *b, Value *v)
+static bool made_after(const Ordering *b, Value *v)
 {
     v = value_root(v);
     const Op *def = v->def;
     if (!def) {
         const Op *loop = v->region->owner;
-        return loop->kind == OP_loop && made_behind(b, loop->arg[v->index]);
+        return loop->kind == OP_loop && made_after(b, loop->arg[v->index]);
     }
     if (def->kind == OP_loop)
-        return made_behind(b, def->body->yield[v->index]) ||
-               (v->index < def->ncarry && made_behind(b, def->arg[v->index]));
+        return made_after(b, def->body->yield[v->index]) ||
+               (v->index < def->ncarry && made_after(b, def->arg[v->index]));
     /* A hoisted op was issued in an earlier iteration, or before x. */
     bool early =
         (b->prefetch->gather[def->id] && b->prefetch->distance[def->id] > 0) ||
@@ -46,7 +46,7 @@ static bool made_behind(const Behind *b, Value *v)
            b->live->begin[def->id] >= b->live->begin[b->x->id];
 }
 
-static int first_read_time(const Behind *b, const Op *from)
+static int first_read_time(const Ordering *b, const Op *from)
 {
     for (const Op *op = from; op; op = op->next) {
         if (op->kind == OP_loop) {
@@ -59,7 +59,7 @@ static int first_read_time(const Behind *b, const Op *from)
             op->kind == OP_assign || op->kind == OP_output)
             continue;
         for (int i = 0; i < op->nargs; i++)
-            if (made_behind(b, op->arg[i]))
+            if (made_after(b, op->arg[i]))
                 return b->live->begin[op->id];
     }
     return -1;
@@ -68,7 +68,7 @@ static int first_read_time(const Behind *b, const Op *from)
 Awaited memory_awaited(const Program *p, const Liveness *live,
                        const Prefetches *prefetch, const Op *x)
 {
-    Behind b = {.p = p, .live = live, .prefetch = prefetch, .x = x};
+    Ordering b = {.p = p, .live = live, .prefetch = prefetch, .x = x};
     Awaited a = {.time = live->end - 1};
     if (prefetch->gather[x->id] && prefetch->distance[x->id] > 0) {
         a.loop = x->region->owner; /* the last iterations issue none */

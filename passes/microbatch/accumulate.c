@@ -161,7 +161,7 @@ static void split_groups(LoopAxis *t)
     }
 }
 
-static bool stands_outside(const Op *op)
+static bool is_per_step(const Op *op)
 {
     return op->kind == OP_input || op->kind == OP_base;
 }
@@ -172,8 +172,7 @@ static void find_inside(LoopAxis *t)
     t->inside = NEW_ARRAY(t->p->arena, bool, t->nops);
     for (const Op *op = t->r->first; op; op = op->next)
         t->inside[op->id] = !loop_axis_converts(op, t->axis) &&
-                            !stands_outside(op) &&
-                            loop_axis_touches(op, t->axis);
+                            !is_per_step(op) && loop_axis_touches(op, t->axis);
 }
 
 /* Whether an op of the loop reads the total. */

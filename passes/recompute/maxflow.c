@@ -22,7 +22,7 @@ struct FlowGraph {
     /* By node: the distance from the source, -1: not reachable; the first edge
      * that is not exhausted. The queue is that of the breadth-first search. */
     int *level, *todo, *queue;
-    bool *behind; /* by node: it is on the sink's side of the cut */
+    bool *on_sink_side; /* by node: it is on the sink's side of the cut */
     VEC(FlowEdge) edge;
 };
 
@@ -36,7 +36,7 @@ FlowGraph *flow_graph(Arena *a, int nnodes)
     g->level = NEW_ARRAY(a, int, nnodes);
     g->todo = NEW_ARRAY(a, int, nnodes);
     g->queue = NEW_ARRAY(a, int, nnodes);
-    g->behind = NEW_ARRAY(a, bool, nnodes);
+    g->on_sink_side = NEW_ARRAY(a, bool, nnodes);
     for (int i = 0; i < nnodes; i++)
         g->first[i] = -1;
     return g;
@@ -98,17 +98,17 @@ static int64_t push_flow(FlowGraph *g, int node, int sink, int64_t most)
 }
 
 /* Marks the nodes that can reach the sink in the residual graph. */
-static void mark_behind(FlowGraph *g, int sink)
+static void mark_sink_side(FlowGraph *g, int sink)
 {
     int n = 0;
 
-    g->behind[sink] = true;
+    g->on_sink_side[sink] = true;
     g->queue[n++] = sink;
     for (int k = 0; k < n; k++)
         for (int e = g->first[g->queue[k]]; e >= 0; e = g->edge.at[e].next) {
             int from = g->edge.at[e].to;
-            if (g->edge.at[e ^ 1].left > 0 && !g->behind[from]) {
-                g->behind[from] = true;
+            if (g->edge.at[e ^ 1].left > 0 && !g->on_sink_side[from]) {
+                g->on_sink_side[from] = true;
                 g->queue[n++] = from;
             }
         }
@@ -122,11 +122,11 @@ int64_t flow_run(FlowGraph *g, int source, int sink)
         memcpy(g->todo, g->first, sizeof *g->todo * (size_t)g->nnodes);
         total += push_flow(g, source, sink, FLOW_INFINITE);
     }
-    mark_behind(g, sink);
+    mark_sink_side(g, sink);
     return total;
 }
 
-bool flow_behind(const FlowGraph *g, int node)
+bool flow_on_sink_side(const FlowGraph *g, int node)
 {
-    return g->behind[node];
+    return g->on_sink_side[node];
 }

@@ -21,6 +21,6 @@ int64_t flow_run(FlowGraph *g, int source, int sink);
 
 /* After flow_run: whether the node is on the sink's side of the minimum cut
  * nearest to the sink. */
-bool flow_behind(const FlowGraph *g, int node);
+bool flow_on_sink_side(const FlowGraph *g, int node);
 
 #endif

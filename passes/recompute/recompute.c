@@ -61,7 +61,8 @@ static bool is_in_both(const Op *op)
     return op->kind == OP_cast || op_is_unit_gather(op);
 }
 
-static Value *find_twin(const Pair *r, const Op *op, int i, const Value *arg)
+static Value *find_counterpart(const Pair *r, const Op *op, int i,
+                               const Value *arg)
 {
     int n;
     Op *const *reader = uses_readers(r->uses, arg, &n);
@@ -79,16 +80,16 @@ static Value *find_twin(const Pair *r, const Op *op, int i, const Value *arg)
     return NULL;
 }
 
-static void match_twins(Pair *r)
+static void match_counterparts(Pair *r)
 {
     for (Op *op = r->to->first; op != NULL; op = op->next) {
         if (op->phase != PH_BACKWARD || !is_in_both(op))
             continue;
         for (int i = 0; i < op->nargs; i++) {
             Value *arg = origin_of(r, op->arg[i]);
-            Value *twin = arg ? find_twin(r, op, i, arg) : NULL;
-            if (twin != NULL)
-                recompute_match(r, twin, op->out[i]);
+            Value *counterpart = arg ? find_counterpart(r, op, i, arg) : NULL;
+            if (counterpart != NULL)
+                recompute_match(r, counterpart, op->out[i]);
         }
     }
 }
@@ -202,7 +203,7 @@ static void recompute_pair(Pair *r)
         match_arguments(r);
     else
         match_saved_gathers(r);
-    match_twins(r);
+    match_counterparts(r);
     for (Op *op = r->to->first; op != NULL; op = op->next) {
         if (op->kind != OP_loop || op->phase != PH_BACKWARD)
             continue;

@@ -181,7 +181,7 @@ static bool *min_cut(Cut *c, int *nneeded)
         bug("no set of values suffices for the backward pass");
     for (int i = 0; i < c->node.n; i++)
         kept[c->node.at[i]->id] =
-            !flow_behind(g, 2 * i) && flow_behind(g, 2 * i + 1);
+            !flow_on_sink_side(g, 2 * i) && flow_on_sink_side(g, 2 * i + 1);
     return kept;
 }
 

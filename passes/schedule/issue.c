@@ -50,16 +50,16 @@ bool issue_is_silent(const Op *op)
 /* ---- prefetched gathers -------------------------------------------------- */
 
 /* The ops that are issued with a gather: producers of its operands. */
-typedef struct Feeders {
+typedef struct Producers {
     const Region *body;
     const Prefetches *prefetch;
     const Op *gather;
     VEC(const Op *) op;
     Arena *arena;
     const Uses *uses;
-} Feeders;
+} Producers;
 
-static bool is_feeder(const Feeders *f, const Op *op)
+static bool is_producer(const Producers *f, const Op *op)
 {
     return op == f->gather || vec_has(&f->op, op);
 }
@@ -67,13 +67,13 @@ static bool is_feeder(const Feeders *f, const Op *op)
 /* Whether v, or what it is computed from, is available before its iteration
  * begins: slices of stacks, loop invariants and ops on them. Collects the
  * ops. */
-static bool find_feeders(Feeders *f, Value *v)
+static bool find_producers(Producers *f, Value *v)
 {
     v = value_root(v);
     Op *def = v->def;
     if (!def)
         return v->index >= f->body->owner->ncarry;
-    if (is_feeder(f, def) || f->prefetch->gather[def->id] == def)
+    if (is_producer(f, def) || f->prefetch->gather[def->id] == def)
         return true; /* a fetch is prefetched further on its own */
     if (def->kind == OP_param || def->phase == PH_INIT)
         return true;
@@ -82,32 +82,33 @@ static bool find_feeders(Feeders *f, Value *v)
         return false;
     vec_push(f->arena, &f->op, def);
     for (int i = 0; i < def->nargs; i++)
-        if (!find_feeders(f, def->arg[i]))
+        if (!find_producers(f, def->arg[i]))
             return false;
     return true;
 }
 
 /* Whether only producers, and the gather, read v, or a view of it. */
-static bool feeds_only(const Feeders *f, const Value *v)
+static bool is_read_by_producers(const Producers *f, const Value *v)
 {
     int n, reads = 0;
     Op *const *reader = uses_readers(f->uses, v, &n);
     for (int k = 0; k < n; k++) {
         for (int i = 0; i < reader[k]->nargs; i++)
             reads += reader[k]->arg[i] == v;
-        if (op_is_view(reader[k]->kind) ? !feeds_only(f, reader[k]->out[0])
-                                          : !is_feeder(f, reader[k]))
+        if (op_is_view(reader[k]->kind)
+                ? !is_read_by_producers(f, reader[k]->out[0])
+                : !is_producer(f, reader[k]))
             return false;
     }
     return reads == f->uses->count[v->id]; /* else the region yields it */
 }
 
 /* Whether no other op reads the results of the producers. */
-static bool feed_nothing_else(const Feeders *f)
+static bool have_no_other_readers(const Producers *f)
 {
     for (int k = 0; k < f->op.n; k++)
         for (int i = 0; i < f->op.at[k]->nouts; i++)
-            if (!feeds_only(f, f->op.at[k]->out[i]))
+            if (!is_read_by_producers(f, f->op.at[k]->out[i]))
                 return false;
     return true;
 }
@@ -161,15 +162,15 @@ static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
                            Prefetches *prefetch)
 {
     bool in_loop = gather->region->owner && op_prefetch(gather) > 0;
-    Feeders f = {.body = gather->region,
-                 .prefetch = prefetch,
-                 .gather = gather,
-                 .arena = a,
-                 .uses = uses};
+    Producers f = {.body = gather->region,
+                   .prefetch = prefetch,
+                   .gather = gather,
+                   .arena = a,
+                   .uses = uses};
     for (int i = 0; i < gather->nargs; i++)
-        if (!find_feeders(&f, gather->arg[i]))
+        if (!find_producers(&f, gather->arg[i]))
             return;
-    if (!feed_nothing_else(&f))
+    if (!have_no_other_readers(&f))
         return;
     vec_push(a, &f.op, gather);
     for (int i = 0; i < f.op.n; i++) {

@@ -268,7 +268,8 @@ static int event_slot(const EventFinder *f, const Instance *instance, int event,
 
 /* The clock that the statement's wait number w gives this instance; NULL: the
  * wait does not apply. */
-static const EventClock *told(const EventFinder *f, int instance, int w)
+static const EventClock *clock_of_wait(const EventFinder *f, int instance,
+                                       int w)
 {
     const Instance *a = &f->sim.instance[instance];
     int statement = statement_of(f, instance);
@@ -284,7 +285,7 @@ static const EventClock *told(const EventFinder *f, int instance, int w)
 static void obey_waits(EventFinder *f, int instance, EventClock *c)
 {
     for (int w = 0; w < f->synced[statement_of(f, instance)].wait.n; w++) {
-        const EventClock *more = told(f, instance, w);
+        const EventClock *more = clock_of_wait(f, instance, w);
         if (more)
             learn(c, more);
     }
@@ -299,7 +300,8 @@ static void mark_needed(EventFinder *f, int instance, const EventClock *before,
     for (int w = 0; w < n_waits; w++) {
         EventClock c = *before;
         for (int k = 0; k < n_waits; k++) {
-            const EventClock *more = k == w ? NULL : told(f, instance, k);
+            const EventClock *more =
+                k == w ? NULL : clock_of_wait(f, instance, k);
             if (more)
                 learn(&c, more);
         }

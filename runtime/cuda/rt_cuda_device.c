@@ -152,7 +152,7 @@ static void choose_device(ParcRt *rt)
 
 /* The value for --device-memory that makes a plan fit in `bytes`: parc keeps a
  * part of it free for other memory on the device (driver/fit.c). */
-static double as_told(size_t bytes)
+static double device_memory_value(size_t bytes)
 {
     return (double)bytes * PARC_DEVICE_RESERVE / (PARC_DEVICE_RESERVE - 1);
 }
@@ -187,7 +187,7 @@ _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t available,
             rt_size_text((double)available, have),
             rt_size_text((double)total, all), nccl,
             rt_size_text(bytes - (double)available, lack),
-            rt_size_text(as_told(available / ranks), tell));
+            rt_size_text(device_memory_value(available / ranks), tell));
 }
 
 /* NCCL allocates device memory that the plan does not include, so NCCL is

@@ -104,10 +104,10 @@ static int late_for(const RtWorld *w, int waiter)
         const RtSlot *s = &w->slot[r];
         if (!is_awaited(w, waiter, r))
             continue;
-        bool stands_still = is_stopped(s);
-        stopped = stands_still ? r : stopped;
+        bool stopped_here = is_stopped(s);
+        stopped = stopped_here ? r : stopped;
         if (!has_reached(w, &w->slot[waiter], s) &&
-            (late < 0 || stands_still || !is_stopped(&w->slot[late])))
+            (late < 0 || stopped_here || !is_stopped(&w->slot[late])))
             late = r;
     }
     return late >= 0 ? late : stopped;

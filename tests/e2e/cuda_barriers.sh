@@ -26,7 +26,7 @@ probe_small() { # probe_small NAME MODEL.pdl OPTIONS…
     cuda_tree "$at" "$model" --mesh 1 "$@" &&
         STANDIN_SHARED=101376 STANDIN_BARRIERS=$at.sites \
             cuda_run "$at" checked early --steps 2 &&
-        grep -q '_tight ' "$at.sites" && touch "$at.ran"
+        grep -q '_low_shared ' "$at.sites" && touch "$at.ran"
 }
 
 # Probes all barriers of one program and prints those without a race.

@@ -24,7 +24,7 @@ trains() {
         "$@" -o "$at-cpu"
     check "$name on the CPU" "$at-cpu" --steps 2 --seed 3 --log "$at-cpu.json"
     check "$name compiles" cuda_tree "$at" "$model" --mesh 1 "$@"
-    check "$name has low-shared-memory variants" grep -q '_tight' "$at/model.c"
+    check "$name has low-shared-memory variants" grep -q '_low_shared' "$at/model.c"
     for bytes in $least 166912 232448; do
         check "$name trains with $bytes bytes" trained "$at" $bytes
         check "$name, $bytes bytes: the CPU's losses" same_curve \

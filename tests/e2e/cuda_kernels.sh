@@ -37,11 +37,11 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
     has "rows of 8192 are streamed" ' streamed .*rows too long for shared memory' \
         $rows -D n=8192
     runs "rows of 8192" "" $rows -D n=8192
-    has "rows of 5000 have a twin" ' shared .*cross_.*with 99 KiB of shared memory' \
+    has "rows of 5000 have a variant" ' shared .*cross_.*with 99 KiB of shared memory' \
         $rows -D n=5000
     runs "rows of 5000, and streamed" --sites $rows -D n=5000
     runs "rows of 9000, and sums in the workspace" "" $rows -D n=9000
-    has "softmax over 20000 has a twin" ' shared .*softmax.*with 99 KiB of shared' \
+    has "softmax over 20000 has a variant" ' shared .*softmax.*with 99 KiB of shared' \
         $long -D n=20000
     runs "softmax over 20000" "" $long -D n=20000
     runs "softmax over 20001, odd, bf16" "" $long -D n=20001 \

@@ -277,13 +277,15 @@ static void check_flow(Check *c)
     for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
         flow_edge(g, edges[i][0], edges[i][1], edges[i][2]);
     CHECK(c, flow_run(g, 0, 5) == 23);
-    CHECK(c, !flow_behind(g, 4) && flow_behind(g, 3) && !flow_behind(g, 1));
+    CHECK(c, !flow_on_sink_side(g, 4) && flow_on_sink_side(g, 3) &&
+                 !flow_on_sink_side(g, 1));
 
     g = flow_graph(a, 4);
     for (int i = 0; i < 3; i++)
         flow_edge(g, i, i + 1, i == 1 ? FLOW_INFINITE : 5);
     CHECK(c, flow_run(g, 0, 3) == 5);
-    CHECK(c, !flow_behind(g, 1) && !flow_behind(g, 2) && flow_behind(g, 3));
+    CHECK(c, !flow_on_sink_side(g, 1) && !flow_on_sink_side(g, 2) &&
+                 flow_on_sink_side(g, 3));
     g = flow_graph(a, 2);
     flow_edge(g, 0, 1, FLOW_INFINITE);
     CHECK(c, flow_run(g, 0, 1) >= FLOW_INFINITE);

@@ -167,7 +167,7 @@ int main(int argc, char **argv)
     CHECK(&c, !strcmp(t.kernels.symbol.at[0],
                       "attention_forward_bf16_d128_e128_causal"));
     CHECK(&c, !strcmp(t.kernels.symbol.at[4],
-                      "attention_key_tight_bf16_d128_e128_causal"));
+                      "attention_key_low_shared_bf16_d128_e128_causal"));
     every_size_fits(&c, RT_BLOCK_LEAST);
     every_size_fits(&c, RT_BLOCK_MOST);
 

@@ -167,18 +167,18 @@ static void test_dead(Check *c, Arena *a)
     Value **map = NEW_ARRAY(a, Value *, p->nvalues + 8);
     Value *y = ir_unary(&b, OP_exp, loop->arg[0]);
     map[loop->arg[0]->id] = y;
-    Op *twin = ir_clone(&b, loop, map);
-    CHECK(c, twin->arg[0] == y && twin->body != loop->body);
-    CHECK(c, twin->body->owner == twin && twin->phase == PH_BACKWARD);
-    CHECK_TEXT(c, twin->out[0]->name, "a.2");
-    CHECK(c, map[loop->out[0]->id] == twin->out[0]);
-    ir_replace_uses(p->step, loop->out[0], twin->out[0]);
+    Op *clone = ir_clone(&b, loop, map);
+    CHECK(c, clone->arg[0] == y && clone->body != loop->body);
+    CHECK(c, clone->body->owner == clone && clone->phase == PH_BACKWARD);
+    CHECK_TEXT(c, clone->out[0]->name, "a.2");
+    CHECK(c, map[loop->out[0]->id] == clone->out[0]);
+    ir_replace_uses(p->step, loop->out[0], clone->out[0]);
     CHECK(c, ir_verify(p) == NULL);
     ir_eliminate_dead(p);
     CHECK(c, loop->region == NULL);
     CHECK(c, ir_verify(p) == NULL);
-    ir_loop_drop_result(p, twin, 0);
-    CHECK(c, twin->nargs == 1 && twin->ncarry == 0 && twin->nouts == 0);
+    ir_loop_drop_result(p, clone, 0);
+    CHECK(c, clone->nargs == 1 && clone->ncarry == 0 && clone->nouts == 0);
 }
 
 static void test_types(Check *c, Arena *a)

@@ -121,7 +121,7 @@ static void *compile_launches(Run *r)
     Out launch;
     out_init(&launch, r->arena);
     cuda_launch_emit(&launch, r->p, &r->list);
-    const char *behind = strchr(strstr(launch.text, "#include"), '\n');
+    const char *rest = strchr(strstr(launch.text, "#include"), '\n');
     out(&o,
         "typedef void Hook(int, int64_t, int, int64_t, void **);\n"
         "extern Hook *launch_hook;\nHook *launch_hook;\n"
@@ -132,7 +132,7 @@ static void *compile_launches(Run *r)
         "bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared)\n"
         "{\n    (void)rt, (void)kernel;\n"
         "    return shared <= launch_block_memory;\n}\n%s",
-        behind);
+        rest);
     kernel_each(r->p, print_call, &o);
     return fuse_compile(r->arena, o.text, "-O0");
 }
@@ -367,7 +367,7 @@ static void run_op(void *context, const Program *p, const Op *op, int n)
     }
     run_cpu(r, op, n, host);
     run_device(v, op, n, host, RT_BLOCK_MOST);
-    if (cuda_plan(r->p, op)->tight)
+    if (cuda_plan(r->p, op)->low_shared)
         run_device(v, op, n, host, RT_BLOCK_LEAST);
 }
 

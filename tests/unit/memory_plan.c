@@ -203,7 +203,7 @@ static void check_in_place(Walk *w, const Op *op)
 
 /* The n-th unit gather after `from` in the loop's order; `iterations`: how many
  * iterations later it runs. */
-static const Op *gather_behind(const Op *from, int64_t n, int64_t *iterations)
+static const Op *gather_after(const Op *from, int64_t n, int64_t *iterations)
 {
     const Op *op = from;
     *iterations = 0;
@@ -224,7 +224,7 @@ static void gather_ahead(Walk *w, const Op *op)
     const Op *loop = op->region->owner;
     int64_t now = w->layer[loop->id], iterations;
     for (int64_t n = 1; n <= 16; n++) {
-        const Op *later = gather_behind(op, n, &iterations);
+        const Op *later = gather_after(op, n, &iterations);
         int64_t layer =
             loop_reverse(loop) ? now - iterations : now + iterations;
         if (later->attr[2].i != n || layer < 0 || layer >= loop_trips(loop))

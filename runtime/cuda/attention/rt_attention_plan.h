@@ -8,7 +8,7 @@
  * spills. A warp of 32 rows uses each fragment of the other side twice, which
  * halves its reads of shared memory. All tiles fit RT_BLOCK_MOST. A kernel that
  * does not fit RT_BLOCK_LEAST has a low-shared-memory variant with smaller
- * tiles (`_tight`).
+ * tiles (`_low_shared`).
  */
 #ifndef PARC_RT_ATTENTION_PLAN_H
 #define PARC_RT_ATTENTION_PLAN_H
@@ -41,7 +41,7 @@ typedef struct AttentionPlan {
     char suffix[48]; /* suffix of symbols: "bf16_d128_e128_causal" */
     AttentionTiles tiles[ATTENTION_KERNELS];
     int64_t shared[ATTENTION_KERNELS]; /* bytes */
-    bool tight[ATTENTION_KERNELS];     /* the low-shared-memory variant */
+    bool low_shared[ATTENTION_KERNELS]; /* the low-shared-memory variant */
 } AttentionPlan;
 
 /* Bytes of a tile's row. */
@@ -69,8 +69,8 @@ static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
 
 /* The tiles of the low-shared-memory variants. Only the backward pass has
  * some; the forward pass always fits. */
-static inline AttentionTiles rt_attention_tight(int kernel, bool half,
-                                                bool wide)
+static inline AttentionTiles rt_attention_low_shared(int kernel, bool half,
+                                                     bool wide)
 {
     static const AttentionTiles tiles[2][2][2] = {
         {{{8, 7, 2, 16, 1}, {8, 7, 2, 16, 1}},
@@ -81,13 +81,13 @@ static inline AttentionTiles rt_attention_tight(int kernel, bool half,
     return tiles[half][wide][kernel == ATTENTION_KEY];
 }
 
-/* "attention_key_tight_bf16_d128_e128_causal" */
+/* "attention_key_low_shared_bf16_d128_e128_causal" */
 static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
                                        const AttentionPlan *p)
 {
     static const char *const name[] = {"forward", "query", "key"};
     snprintf(symbol, size, "attention_%s%s_%s", name[kernel],
-             p->tight[kernel] ? "_tight" : "", p->suffix);
+             p->low_shared[kernel] ? "_low_shared" : "", p->suffix);
 }
 
 /* The plan for a device whose blocks can have `block_memory` bytes of shared
@@ -118,9 +118,10 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
         if (half && drop && wide <= 128)
             t->step = less[wide > 64][i];
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
-        p->tight[i] = i != ATTENTION_FORWARD && p->shared[i] > block_memory;
-        if (p->tight[i]) {
-            *t = rt_attention_tight(i, half, wide > 128);
+        p->low_shared[i] =
+            i != ATTENTION_FORWARD && p->shared[i] > block_memory;
+        if (p->low_shared[i]) {
+            *t = rt_attention_low_shared(i, half, wide > 128);
             p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         }
     }

@@ -13,7 +13,8 @@
  *
  * parc writes kernels for 163 KiB. Code for 8.0 and PTX also run on GPUs with
  * 99 KiB. A kernel that needs more than that therefore has a low-shared-memory
- * variant, `…_tight`, and the runtime launches the one that fits its device.
+ * variant, `…_low_shared`, and the runtime launches the one that fits its
+ * device.
  */
 #ifndef PARC_RT_BLOCK_MEMORY_H
 #define PARC_RT_BLOCK_MEMORY_H

@@ -123,10 +123,10 @@ static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
 /* Whether rank b has not reached the collective of a's stream. */
 static bool is_behind(const RtSlot *b, const RtSlot *a, int stream)
 {
-    int64_t ahead = atomic_load(&a->step) - atomic_load(&b->step);
-    return is_away(b) || ahead > 0 ||
-           (ahead == 0 && atomic_load(&b->begun[stream]) <
-                              atomic_load(&a->begun[stream]));
+    int64_t steps = atomic_load(&a->step) - atomic_load(&b->step);
+    return is_away(b) || steps > 0 ||
+           (steps == 0 &&
+            atomic_load(&b->begun[stream]) < atomic_load(&a->begun[stream]));
 }
 
 /* The collective of a rank on one stream, and the ranks that have not reached
@@ -170,11 +170,11 @@ static int ended_on(const ParcRt *rt, int rank, int stream)
     const CudaPlace *p = rt_cuda_progress_place(rt, stream, word);
     for (int r = 0; p && word % 2 == 1 && r < rt->nranks; r++) {
         uint32_t axes = rt->model->collective_axes[p->id];
-        int64_t ahead = atomic_load(&slot[r].step) -
-                        atomic_load(&slot[rank].step);
+        int64_t steps =
+            atomic_load(&slot[r].step) - atomic_load(&slot[rank].step);
         if (!is_away(&slot[r]) && in_one_group(rt->model, rank, r, axes) &&
-            (ahead > 0 ||
-             (ahead == 0 && atomic_load(&slot[r].begun[stream]) > word)))
+            (steps > 0 ||
+             (steps == 0 && atomic_load(&slot[r].begun[stream]) > word)))
             return r;
     }
     return -1;

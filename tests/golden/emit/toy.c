@@ -339,7 +339,7 @@ int main(int argc, char **argv)
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 10
+#if PARC_RT_VERSION != 11
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 

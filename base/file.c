@@ -557,7 +557,7 @@ static int remove_entry(const char *path, const struct stat *st, int flag,
     return remove(path);
 }
 
-bool folder_remove(const char *path)
+bool directory_remove(const char *path)
 {
     enum { OPEN_FOLDERS = 16 };
     return nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0;

@@ -9,9 +9,9 @@
 #include "base/arena.h"
 
 /* Prepares the standard streams and signals of a program that writes files. A
- * closed stream is opened such that its use fails; otherwise a file that is
- * opened later would get its number, and messages would be written into it. A
- * write beyond the limit of file sizes fails instead of raising SIGXFSZ. Child
+ * closed standard stream is opened on /dev/null in the wrong direction, so that
+ * its use fails; else the next opened file would get its descriptor and receive
+ * messages. A write beyond the file size limit fails without SIGXFSZ. Child
  * processes inherit both. */
 void streams_prepare(void);
 /* Raises the stack's limit to 120 MiB if the hard limit allows: passes recurse
@@ -26,8 +26,9 @@ char *file_read(Arena *a, const char *path, size_t *size);
 /* A set of files that appear together. Each is written to a temporary file in
  * its final directory; outputs_commit renames them all; on any failure, or on
  * outputs_abandon, none of them remains, nor do directories made for the set.
- * The functions return NULL or a message ("cannot write 'x': No space left on
- * device"). */
+ * While a set is open, signals that would end parc are blocked. NULL is
+ * success, else the result is a message ("cannot write 'x': No space left on
+ * device"); only outputs_temp differs. */
 typedef struct Outputs Outputs;
 Outputs *outputs_new(Arena *a);
 const char *outputs_mkdir(Outputs *o, const char *path);
@@ -37,20 +38,20 @@ const char *outputs_add(Outputs *o, const char *path, const char *text,
  * instead of writing through it. */
 const char *outputs_replace(Outputs *o, const char *path, const char *text,
                             size_t size);
-/* The temporary name of a file that a child process writes (the linker). NULL
- * on failure, with errno set. */
+/* Returns the temporary name of a file that a child process writes (the
+ * linker); on failure NULL, with errno set. */
 const char *outputs_temp(Outputs *o, const char *path);
 const char *outputs_commit(Outputs *o);
 void outputs_abandon(Outputs *o);
 
 /* Removes a directory and its contents; links are not followed. False if
  * something could not be removed. */
-bool folder_remove(const char *path);
+bool directory_remove(const char *path);
 
 /* Runs a program found on PATH with an argument vector (NULL-terminated),
- * without a shell; its standard error is captured in *errors (arena). Returns
- * the exit status, or -1 if it could not be started or was killed, with a
- * message in *errors. */
+ * without a shell; its standard error is captured in *errors (arena).
+ * `directory`: where it runs; NULL: the current one. Returns the exit status,
+ * or -1 if it could not be started or was killed, with a message in *errors. */
 int process_run(Arena *a, const char *const *argv, const char *directory,
                 char **errors);
 

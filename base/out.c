@@ -89,9 +89,9 @@ void out_close(Out *o)
     out_line(o, "}");
 }
 
-/* The number of bytes of `text` for a line of `width`: all, or up to the last
- * position that fits where C may be broken (the first, if none fits): after a
- * comma, or after the `=` of an assignment; otherwise before a `+`. */
+/* The number of bytes of `text` that fit in a line of `width`: all, or up to
+ * the last place where C may be broken: after a comma or the `=` of an
+ * assignment, else after a `+`. If no such place fits, up to the first one. */
 static size_t break_at(const char *text, size_t width)
 {
     size_t n = strlen(text), best = 0, sum = 0;

@@ -43,7 +43,7 @@ static bool is_of_headers(const char *name)
            (n > 2 && strcmp(name + n - 2, "_t") == 0);
 }
 
-bool c_is_keyword(const char *name)
+bool c_is_reserved(const char *name)
 {
     static const char *const word[] = {
         "auto",     "break",    "case",     "char",   "const",   "continue",

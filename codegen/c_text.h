@@ -17,7 +17,7 @@ const char *c_clean(Arena *a, const char *text);
 /* Whether a name is reserved: a keyword of C11 or a usual macro (bool, linux,
  * …), or it looks like a name that headers declare: int64_t, NULL, ParcPart,
  * PARC_F32. */
-bool c_is_keyword(const char *name);
+bool c_is_reserved(const char *name);
 
 /* The text between the quotes of a string literal: quotes, backslashes, control
  * characters and trigraphs are escaped. */

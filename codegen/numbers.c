@@ -40,7 +40,7 @@ static Numbers count_until(const Program *p, const Program *end)
     Numbers n = {0};
     for (; p != end; p = program_next(p)) {
         count_region(p->step, &n);
-        n.events += simulated_slots(p);
+        n.events += program_event_slots(p);
     }
     return n;
 }

@@ -17,17 +17,17 @@
 #include "base/bug.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "codegen/machine.h"
 #include "codegen/kernel/kernel.h"
+#include "codegen/machine.h"
 #include "codegen/package/program.h"
-#include "report/report.h"
 #include "codegen/target/target.h"
 #include "driver/fit.h"
 #include "driver/options.h"
 #include "driver/plot.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
-#include "passes/forward.h"
+#include "passes/forward_program.h"
+#include "report/report.h"
 
 enum { MAX_TIMES = 4 };
 

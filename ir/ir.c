@@ -316,11 +316,11 @@ typedef struct Copy {
 } Copy;
 
 /* The place with the copies of its loops, which enclose the value. */
-static const Place *copy_place(const Copy *c, const Place *from)
+static const Address *copy_address(const Copy *c, const Address *from)
 {
     if (!from || from->nstrides == 0)
         return from;
-    Place *at = arena_copy(c->p->arena, from, sizeof *from);
+    Address *at = arena_copy(c->p->arena, from, sizeof *from);
     for (int i = 0; i < at->nstrides; i++)
         at->loop[i] = c->map[from->loop[i]->out[0]->id]->def;
     return at;
@@ -330,7 +330,7 @@ static Value *copy_value(Copy *c, const Value *v)
 {
     Value *w = NEW(c->p->arena, Value);
     *w = *v;
-    w->place = c->exact ? copy_place(c, v->place) : NULL;
+    w->address = c->exact ? copy_address(c, v->address) : NULL;
     if (!c->exact) {
         w->id = c->p->nvalues++;
         w->name = ir_unique_name(c->p, v->name);

@@ -92,7 +92,7 @@ struct Value {
     int index;        /* among def's results, or region's arguments */
     Loc loc;
     Why why[MAX_AXES];
-    const struct Place *place; /* its address, see ir/memory.h; NULL: none */
+    const struct Address *address; /* see ir/memory.h; NULL: none */
 };
 
 /* An attribute; ops.def has each op's attributes and their types. */
@@ -330,7 +330,7 @@ Value *update_old(const Program *p, const Op *update, int i);
 Value *program_output(const Program *p, const char *name);
 
 /* What a program computes. A model is compiled to a training step and to
- * forward programs that use its parameters (passes/forward.h). */
+ * forward programs that use its parameters (passes/forward_program.h). */
 typedef enum Purpose {
     FOR_TRAINING, /* loss, gradients, updates */
     FOR_LOSS,     /* the loss of a batch, without dropout */

@@ -6,7 +6,7 @@ const char *const memory_class_words[] = {
     "activations", "workspace", NULL};
 
 /* Whether both places have the same address in every iteration. */
-static bool address_equal(const Place *a, const Place *b)
+static bool address_equal(const Address *a, const Address *b)
 {
     bool same = a->block == b->block && a->nstrides == b->nstrides;
     for (int i = 0; same && i < a->nstrides; i++)
@@ -20,7 +20,7 @@ bool place_is_operands(const MemoryPlan *m, const Op *op, int i)
     bool gather = op->kind == OP_all_gather;
     if (!gather && op->kind != OP_copy && op->kind != OP_embedding_add)
         return false;
-    const Place *to = op->out[i]->place, *from = op->arg[i]->place;
+    const Address *to = op->out[i]->address, *from = op->arg[i]->address;
     if (!to || !from || to->block < 0)
         return false;
     return gather ? to->block == from->block && m->block[to->block].shared
@@ -29,7 +29,7 @@ bool place_is_operands(const MemoryPlan *m, const Op *op, int i)
 
 bool value_in_place(const Value *v)
 {
-    return v->place && v->place->in_place;
+    return v->address && v->address->in_place;
 }
 
 bool gather_in_place(const Op *op)

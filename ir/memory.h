@@ -21,7 +21,7 @@ enum { MAX_LOOP_DEPTH = 5 };
  * iterations use in rotation, of a prefetched gather for example). A value has
  * strides if it is a slice, or is written directly into its slice of a loop's
  * stacked result. */
-typedef struct Place {
+typedef struct Address {
     int block;      /* index into MemoryPlan.block; -1: no memory */
     int nstrides;
     const Op *loop[MAX_LOOP_DEPTH];
@@ -35,7 +35,7 @@ typedef struct Place {
     /* The value is a result whose bytes are the operand's: of a gather or copy
      * that moves nothing, or of an embedding_add that copies nothing. */
     bool in_place;
-} Place;
+} Address;
 
 typedef enum MemoryClass {
     MEM_PARAMS,     /* shards of parameters */

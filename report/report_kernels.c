@@ -71,7 +71,7 @@ static const char *row_place(const CudaPlan *c)
     static const char *const place[] = {[CUDA_REGISTERS] = "registers",
                                         [CUDA_SHARED] = "shared",
                                         [CUDA_STREAMED] = "streamed"};
-    return c->form == CUDA_ROWS && c->nphases > 1 ? place[c->place] : "";
+    return c->form == CUDA_ROWS && c->nphases > 1 ? place[c->storage] : "";
 }
 
 static int64_t bytes_of(const CudaPlan *c)
@@ -92,8 +92,9 @@ static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
                             bytes_text(a, cost.reread));
     int64_t more = c->low_shared ? bytes_of(c->low_shared) - bytes_of(c) : 0;
     if (more > 0)
-        text = arena_printf(a, "%s; with %d KiB of shared memory per block: %s more", text,
-                            RT_BLOCK_LEAST >> 10, bytes_text(a, more));
+        text = arena_printf(
+            a, "%s; with %d KiB of shared memory per block: %s more", text,
+            RT_SHARED_MIN >> 10, bytes_text(a, more));
     return text;
 }
 

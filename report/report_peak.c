@@ -49,7 +49,7 @@ static void note(Sources *s, int block, const char *name, BlockSource from)
 
 static void note_value(Sources *s, const Value *v, const Op *op)
 {
-    note(s, value_place(v)->block, v->name,
+    note(s, value_address(v)->block, v->name,
          (BlockSource){v->loc, op->path, &v->type});
 }
 
@@ -71,7 +71,7 @@ const BlockSource *report_block_sources(const Program *p)
     ir_walk(p->step, note_op, &s);
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        int block = pm->value ? value_place(pm->value)->block : -1;
+        int block = pm->value ? value_address(pm->value)->block : -1;
         if (block >= 0)
             s.at[block].loc = pm->loc;
     }

@@ -156,7 +156,7 @@ void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)
     for (int i = 0; i < p->streams; i++)
         if (i != STREAM_HOST || ntransfers)
             out(o, "%s %s", i ? "," : "", stream_name(i));
-    out(o, " (%d events)\n", simulated_slots(p));
+    out(o, " (%d events)\n", program_event_slots(p));
     for (int i = 0; i < n; i++)
         line(o, p, c[i].op, c[i].label);
     for (int i = 0; i < ntransfers; i++)

@@ -75,7 +75,7 @@ typedef struct RtSignals {
                                end of a step */
 } RtSignals;
 
-/* A decision of rank 0 for all ranks: checkpoint/agree.c. */
+/* A decision of rank 0 for all ranks: checkpoint/stop_decision.c. */
 typedef struct RtAgreement {
     _Atomic uint32_t decided; /* the latest point that rank 0 has decided */
     _Atomic uint32_t point;   /* the latest point at which the run does not just

@@ -57,7 +57,7 @@ typedef struct RtRun {
 } RtRun;
 
 /* ---- how the ranks agree, between steps, whether to go on, to save or to stop
- * (checkpoint/agree.c) ---- */
+ * (checkpoint/stop_decision.c) ---- */
 
 /* Called by all ranks before the first step: from now on signals request a save
  * or a stop instead of ending the process. */

@@ -31,8 +31,8 @@ static void element(CudaPrinter *c, const CudaStep *step)
         }
         const KernelBuffer *b = cuda_loaded_buffer(c, n);
         bool loaded = (b && cuda_is_vector(p, b)) || cuda_draws_four(p, instr);
-        if (!p->keep[n] || (p->place == CUDA_SHARED && loaded) ||
-            (p->place == CUDA_REGISTERS && cuda_is_raw(c, n)))
+        if (!p->keep[n] || (p->storage == CUDA_SHARED && loaded) ||
+            (p->storage == CUDA_REGISTERS && cuda_is_raw(c, n)))
             continue;
         out_line(c->text.o, "%s = %s;",
                  c->staged[n] && !loaded ? cuda_in_vector(c, n, lane)
@@ -208,7 +208,7 @@ static void end_reductions(CudaPrinter *c, int phase)
 {
     if (!c->plan->phase[phase].reductions)
         return;
-    if (c->plan->group == CUDA_WARP) {
+    if (c->plan->row_threads == CUDA_WARP) {
         each_reduction(c, phase, NULL, NULL);
         return;
     }

@@ -52,7 +52,7 @@ static bool has_arrays(const CudaPlan *p)
     bool any = cuda_column_totals(p) > 0;
     for (int i = 0; i < p->k->ninstrs; i++)
         any |= p->keep[i];
-    return any && p->place == CUDA_REGISTERS;
+    return any && p->storage == CUDA_REGISTERS;
 }
 
 static bool is_unrolled(const CudaPlan *p, int64_t loads)
@@ -66,7 +66,7 @@ static bool is_unrolled(const CudaPlan *p, int64_t loads)
 static void declare_column(CudaPrinter *c, const char *name, const char *first)
 {
     const CudaPlan *p = c->plan;
-    int64_t step = (int64_t)p->group * p->vector;
+    int64_t step = (int64_t)p->row_threads * p->vector;
     c->column = arena_printf(c->text.p->arena, "%*sconst %s %s = %s;\n",
                              c->text.o->indent, "", cuda_column_type(p), name,
                              first);
@@ -87,7 +87,7 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
     int opened = 0;
-    int64_t step = (int64_t)p->group * p->vector;
+    int64_t step = (int64_t)p->row_threads * p->vector;
     const char *name = p->outer ? "c" : "j", *type = cuda_column_type(p);
     if (p->form == CUDA_FLAT || p->form == CUDA_TILES || p->at_edge)
         return 0;
@@ -109,7 +109,7 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
         out_line(c->text.o, "PARC_UNROLL");
         opened +=
             cuda_open_block(c, "for (int s = 0; s < %d; s++) {", p->slots);
-        first = arena_printf(a, "%s(s * %d + t)%s", head, p->group,
+        first = arena_printf(a, "%s(s * %d + t)%s", head, p->row_threads,
                              p->vector > 1 ? arena_printf(a, " * %d", p->vector)
                                            : "");
     } else {

@@ -163,7 +163,7 @@ static void attention_kernel(Instances *in, int which, const AttentionPlan *p)
 
 static void attention_forward(Instances *in, const AttentionKind *k)
 {
-    AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
+    AttentionPlan p = attention_plan(k, RT_SHARED_MAX);
     const char *suffix = arena_strdup(in->arena, p.suffix);
     if (!begin_instance(in, suffix))
         return;
@@ -177,8 +177,8 @@ static void attention_forward(Instances *in, const AttentionKind *k)
  * gradients does not need it. */
 static void attention_grad(Instances *in, const AttentionKind *k)
 {
-    AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
-    AttentionPlan least = attention_plan(k, RT_BLOCK_LEAST);
+    AttentionPlan p = attention_plan(k, RT_SHARED_MAX);
+    AttentionPlan least = attention_plan(k, RT_SHARED_MIN);
     const char *suffix = arena_strdup(in->arena, p.suffix);
     if (!begin_instance(in, arena_printf(in->arena, "%s grad", suffix)))
         return;

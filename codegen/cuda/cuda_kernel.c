@@ -12,13 +12,13 @@ static void declare_sums(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     for (int r = 0; r < p->k->nroots; r++)
-        if (p->k->root[r].kind == ROOT_REDUCE && p->group > CUDA_WARP)
+        if (p->k->root[r].kind == ROOT_REDUCE && p->row_threads > CUDA_WARP)
             out_line(c->text.o, "PARC_SHARED float sum%d%s[%d];",
                      p->k->root[r].target, cuda_alternates(p) ? "[2]" : "",
                      CUDA_WARP);
     for (int i = 0; i < p->k->ntotals; i++)
         if (!p->k->total[i].columns && p->threads > CUDA_WARP &&
-            !(p->uniform[i] && p->groups == 1))
+            !(p->uniform[i] && p->block_rows == 1))
             out_line(c->text.o, "PARC_SHARED float sum%d[%d];",
                      p->k->total[i].instr, CUDA_WARP);
 }
@@ -39,7 +39,7 @@ static void declare_kept(CudaPrinter *c)
         const KernelBuffer *b =
             instr->code == KERNEL_LOAD ? &p->k->buffer[instr->buffer] : NULL;
         int elements = p->vector * kernel_lanes(p->k, instr->axes);
-        if (p->place == CUDA_SHARED) {
+        if (p->storage == CUDA_SHARED) {
             const char *type = c_type(b ? b->dtype : instr->dtype);
             out_line(c->text.o, "%s *kept%d = (%s *)%s;", type, i, type,
                      p->keep_at[i]
@@ -207,7 +207,7 @@ static void flat_sums(CudaPrinter *c)
 static void name_threads(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
-    if (p->groups == 1) {
+    if (p->block_rows == 1) {
         out_line(c->text.o, "const int t = thread_index();");
         return;
     }
@@ -231,10 +231,11 @@ static void rows(CudaPrinter *c)
     name_rows(c, p->kept);
     if (p->units > 1)
         out_line(c->text.o, "const int64_t %s = %s%s;", c->row, c->block,
-                 p->groups == 1 ? ""
-                                : arena_printf(c->text.p->arena,
-                                               " * %d + group", p->groups));
-    if (p->units % p->groups) {
+                 p->block_rows == 1
+                     ? ""
+                     : arena_printf(c->text.p->arena, " * %d + group",
+                                    p->block_rows));
+    if (p->units % p->block_rows) {
         out_line(c->text.o, "if (%s >= %lld)", c->row, (long long)p->units);
         out_line(c->text.o, "    return;");
     }
@@ -264,7 +265,7 @@ static void row_sums(CudaPrinter *c)
                            : arena_printf(a, "%s * %d", p->tiles > 1 ? ")" : "",
                                           p->vector));
     cuda_begin_totals(c);
-    if (p->place == CUDA_SHARED)
+    if (p->storage == CUDA_SHARED)
         declare_kept(c);
     if (p->parts > 1) {
         out_line(c->text.o, "const int64_t end = (part + 1) * %lld / %lld;",
@@ -274,15 +275,16 @@ static void row_sums(CudaPrinter *c)
         end = "end";
     }
     cuda_ahead(c);
-    if (p->groups > 1)
+    if (p->block_rows > 1)
         first = *first == '0' ? "group" : arena_printf(a, "%s + group", first);
     if (p->form == CUDA_TILES && p->columns % (CUDA_WARP * p->vector))
         opened += cuda_open_block(c, "if (j < %lld) {", (long long)p->columns);
-    opened += cuda_open_block(c, "for (int64_t %s = %s; %s < %s; %s += %d) {",
-                              c->row, first, c->row, end, c->row, p->groups);
+    opened +=
+        cuda_open_block(c, "for (int64_t %s = %s; %s < %s; %s += %d) {", c->row,
+                        first, c->row, end, c->row, p->block_rows);
     kernel_split_index(&c->text, p->summed, c->row, 1);
     cuda_name_head(c);
-    if (p->place != CUDA_SHARED)
+    if (p->storage != CUDA_SHARED)
         declare_kept(c);
     cuda_body(c);
     cuda_close_blocks(c, opened);
@@ -341,8 +343,8 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
             item[f->nargs] = arena_printf(a, "const %s", item[f->nargs]);
         f->arg[f->nargs++] = i;
     }
-    if (f->blocks > 0)
-        out_line(to, "PARC_KERNEL(%d, %d)", f->threads, f->blocks);
+    if (f->min_blocks > 0)
+        out_line(to, "PARC_KERNEL(%d, %d)", f->threads, f->min_blocks);
     else
         out_line(to, "PARC_KERNEL(%d)", f->threads);
     kernel_signature(&c->text, arena_printf(a, "%s(", name), f->nargs, item,
@@ -366,7 +368,7 @@ void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
                      .plan = plan};
     *first = (CudaFunction){.grid = plan->grid,
                             .threads = plan->threads,
-                            .blocks = plan->blocks,
+                            .min_blocks = plan->min_blocks,
                             .shared_bytes = plan->shared_bytes};
     function(&c, first, name, main_body);
     *second = (CudaFunction){0};

@@ -21,6 +21,10 @@
  * the value subtracted from them. In a ragged row, whose length is not a
  * multiple of the vector's (cuda_ragged.c), edge<n> are the kept values outside
  * of its vectors, and `head` is the column at which its vectors begin.
+ *
+ * A pair axis has size 2: one thread processes both elements (lanes) of a pair,
+ * as rotary embeddings need. A total (KERNEL_TOTAL) is a sum over rows; a
+ * reduction (KERNEL_REDUCE) is a sum or maximum within a row.
  */
 #ifndef PARC_CODEGEN_CUDA_CUDA_KERNEL_H
 #define PARC_CODEGEN_CUDA_CUDA_KERNEL_H
@@ -31,7 +35,7 @@
  * thread, bytes of a float. */
 enum {
     CUDA_WARP = 32,
-    MOST_THREADS = 1024,
+    MAX_THREADS = 1024,
     VECTOR_BYTES = 16,
     FLOAT_BYTES = sizeof(float)
 };
@@ -46,12 +50,12 @@ typedef enum CudaForm {
 } CudaForm;
 
 /* Where the values of a row are kept between phases. */
-typedef enum CudaPlace {
+typedef enum CudaStorage {
     CUDA_REGISTERS,
     CUDA_SHARED,  /* in dynamic shared memory; each thread accesses only its
                    * own columns */
     CUDA_STREAMED /* not kept: read and recomputed */
-} CudaPlace;
+} CudaStorage;
 
 typedef struct CudaStep {
     int instr;
@@ -69,7 +73,7 @@ typedef struct CudaPlan {
     const Program *p;
     Kernel *k; /* a private copy: planning changes its roots and totals */
     CudaForm form;
-    CudaPlace place;
+    CudaStorage storage;
     uint32_t kept, summed, outer; /* sets of axes without the merged one; outer:
                                    * the column axes except inner and pair */
     int inner, merged; /* axes, -1: none; an axis of column blocks is merged
@@ -85,9 +89,10 @@ typedef struct CudaPlan {
     const struct CudaPlan *edge; /* plan of a ragged row's edge; else NULL */
     bool at_edge;                /* this plan is the plan of an edge */
     int threads;       /* threads of a block */
-    int blocks;        /* blocks that must fit the registers of a
-                        * multiprocessor; 0: the compiler's choice */
-    int group, groups; /* threads of a row; rows of a block at a time */
+    int min_blocks;    /* resident blocks of a multiprocessor, at least, as in
+                        * __launch_bounds__; 0: the compiler's choice */
+    int row_threads;   /* threads that process a row */
+    int block_rows;    /* rows that a block processes at a time */
     int slots;         /* vectors of a row that a thread processes */
     int64_t items;     /* flat form: number of work items, for all elements or
                         * for those of a unit's sums */
@@ -107,7 +112,7 @@ typedef struct CudaPlan {
     int64_t shared_bytes, sums_at; /* dynamic shared memory; offset of the
                                     * column sums in it */
     const struct CudaPlan *low_shared; /* the variant for GPUs whose blocks have
-                                        * only RT_BLOCK_LEAST; NULL: this plan
+                                        * only RT_SHARED_MIN; NULL: this plan
                                         */
 } CudaPlan;
 
@@ -187,7 +192,7 @@ const char *cuda_sum_array(const CudaPrinter *c, int instr);
 typedef struct CudaFunction {
     const char *symbol;
     int nargs, *arg; /* buffers; the workspace comes after all of them */
-    int threads, blocks; /* blocks: as in CudaPlan */
+    int threads, min_blocks; /* as in CudaPlan */
     int64_t grid, shared_bytes;
 } CudaFunction;
 

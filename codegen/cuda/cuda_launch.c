@@ -116,8 +116,8 @@ static void list_launch(Out *o, const CudaPlan *c)
     if (c->vector > 1)
         out(o, ", vectors of %d%s", c->vector, c->guide ? ", ragged" : "");
     if (*form[c->form] && c->nphases > 1)
-        out(o, ", rows %s%s", place[c->place] ? "in " : "streamed",
-            place[c->place] ? place[c->place] : "");
+        out(o, ", rows %s%s", place[c->storage] ? "in " : "streamed",
+            place[c->storage] ? place[c->storage] : "");
     if (c->combine)
         out(o, "; %lld of %d", (long long)c->combine_grid,
             CUDA_WARP * c->combine_warps);
@@ -129,7 +129,7 @@ static void list_variant(Out *o, const Page *page, int n)
     const Entry *e = &page->entry.at[n];
     out_line(o, "\n/* %s", entry_name(e));
     out_line(o, " * for      %s on GPUs with %d KiB of shared memory per block",
-             kernel_name(e->plan->p, e->op, e->number), RT_BLOCK_LEAST >> 10);
+             kernel_name(e->plan->p, e->op, e->number), RT_SHARED_MIN >> 10);
 }
 
 static void print_entry(Out *o, const Page *page, int n)

@@ -1,13 +1,14 @@
-/* cuda_plan.c: decides how a fused op runs on a GPU: threads, blocks, vectors,
- * and what is kept on the chip. The decision depends on shapes only, so that
- * sums are the same on every run.
+/* cuda_plan.c: chooses how a fused op runs on a GPU: threads, blocks, vectors,
+ * and which values stay in registers or shared memory. The choice depends on
+ * shapes and element types only, not on measurements, so that sums are the same
+ * in every run.
  *
  *   y = x * rsqrt(mean(x * x)) * w      x: bf16[8, 256, 4096]
  *
  * becomes a row kernel: 2048 rows of 4096 columns. A thread accesses 16 bytes
- * at a time, 8 elements. Two phases need x, which takes half a register for
- * each element; a block of 128 threads has 32 elements for each thread, in 4
- * slots of one vector each:
+ * at a time, 8 elements. Two phases need x, so it stays in registers: bf16
+ * takes half a register per element. In a block of 128 threads each thread
+ * processes 32 elements, in 4 slots of one vector each:
  *
  *   PARC_KERNEL(128) k14_norm(…)
  *   {
@@ -31,8 +32,9 @@
  * range of vectors. With sums over rows each block gets a part of the rows; if
  * there are several parts, a second kernel, k14_norm_combine, adds them.
  *
- * A kernel that needs more shared memory than every GPU has (rt_block_memory.h)
- * is planned twice; the variant k14_norm_low_shared streams the row, or sums
+ * If a kernel needs more shared memory than the smallest supported GPU has
+ * (rt_block_memory.h), a second plan is made for that GPU. This variant,
+ * k14_norm_low_shared, streams the row (re-reads it in each phase), or sums
  * columns in the workspace.
  */
 #include "codegen/cuda/cuda_kernel.h"
@@ -40,13 +42,13 @@
 #include "base/bug.h"
 #include "runtime/cuda/core/rt_block_memory.h"
 
-/* Sizes for a current GPU: 132 multiprocessors with 2 blocks or 1024 threads
- * each. */
+/* Sizes for an H100: 132 multiprocessors, each with 2 resident blocks or 1024
+ * resident threads. */
 enum {
     FILL_BLOCKS = 264,
-    FILL_THREADS = 132 * MOST_THREADS,
+    FILL_THREADS = 132 * MAX_THREADS,
     FLAT_THREADS = 256,
-    HALF_THREADS = MOST_THREADS / 2,
+    HALF_THREADS = MAX_THREADS / 2,
     SUM_THREADS = 512,    /* most threads of a block of a flat kernel with
                            * sums */
     FLAT_RESIDENT = 1024, /* resident threads per multiprocessor for a flat
@@ -54,13 +56,13 @@ enum {
     ROW_WARPS = 8,        /* most warps of a block if each warp processes one
                            * row at a time */
     PART_WORK = 8192,     /* least elements in a part of the summed rows */
-    LIVE_FLOATS = 32,     /* most floats of a row in one thread's registers */
-    FEW_FLOATS = 16,      /* instead of LIVE_FLOATS in a block of 1024 threads,
-                           * which have 64 registers each */
-    MAX_SLOTS = 4,        /* most vectors of a row for one thread, if no values
-                           * are kept and the block can have more threads */
-    SUM_BYTES = 256,      /* most static shared memory for one sum across warps:
-                           * declare_sums in cuda_kernel.c */
+    MAX_ROW_FLOATS = 32,  /* most floats of a row in one thread's registers */
+    MAX_ROW_FLOATS_1024 = 16, /* instead of MAX_ROW_FLOATS in a block of 1024
+                               * threads, which have 64 registers each */
+    MAX_SLOTS = 4,   /* most vectors of a row for one thread, if no values
+                      * are kept and the block can have more threads */
+    SUM_BYTES = 256, /* most static shared memory for one sum across warps:
+                      * declare_sums in cuda_kernel.c */
 };
 
 static int64_t divide_up(int64_t n, int64_t by)
@@ -110,8 +112,8 @@ static bool is_used_once(const Kernel *k, int instr)
     return uses == 1;
 }
 
-/* A total of row sums is one sum over all elements: no row reduction is
- * needed. */
+/* Replaces a total of row sums by one sum over all elements, so that the row
+ * reduction is removed. */
 static void fold_total(Kernel *k, KernelRoot *total)
 {
     const KernelInstr *row = &k->instr[total->instr];
@@ -205,7 +207,7 @@ static int64_t dynamic_shared(const CudaPlan *c, int64_t block_memory)
 }
 
 /* Assigns offsets in shared memory to kept values and column sums. */
-static int64_t shared_row(CudaPlan *c)
+static int64_t assign_shared_offsets(CudaPlan *c)
 {
     const Kernel *k = c->k;
     int64_t bytes = 0;
@@ -225,23 +227,23 @@ static int64_t shared_row(CudaPlan *c)
     return bytes + cuda_column_totals(c) * c->columns * c->lanes * FLOAT_BYTES;
 }
 
-static int row_slots(const CudaPlan *c, int group)
+static int row_slots(const CudaPlan *c, int row_threads)
 {
-    return (int)divide_up(c->columns, (int64_t)group * c->vector);
+    return (int)divide_up(c->columns, (int64_t)row_threads * c->vector);
 }
 
-static bool is_too_much(const CudaPlan *c, int group, double live)
+static bool exceeds_registers(const CudaPlan *c, int row_threads, double live)
 {
-    int64_t slots = divide_up(c->columns, (int64_t)group * c->vector);
+    int64_t slots = divide_up(c->columns, (int64_t)row_threads * c->vector);
     if (live == 0)
         return slots > MAX_SLOTS;
     return (double)slots * c->vector * live >
-           (group < MOST_THREADS ? LIVE_FLOATS : FEW_FLOATS);
+           (row_threads < MAX_THREADS ? MAX_ROW_FLOATS : MAX_ROW_FLOATS_1024);
 }
 
 /* Whether the loads, random numbers, stores and sums of a phase, for two
  * vectors, use most of 64 registers. */
-static bool is_crowded(const CudaPlan *c)
+static bool has_high_register_pressure(const CudaPlan *c)
 {
     enum { FLOATS = 48 };
     const Kernel *k = c->k;
@@ -265,72 +267,75 @@ static bool is_crowded(const CudaPlan *c)
 }
 
 /* Plans a row that does not fit in the registers of a block. */
-static void leave_registers(CudaPlan *c)
+static void plan_outside_registers(CudaPlan *c)
 {
-    int64_t most = dynamic_shared(c, c->block_memory), bytes = shared_row(c);
-    c->place = CUDA_SHARED;
+    int64_t most = dynamic_shared(c, c->block_memory),
+            bytes = assign_shared_offsets(c);
+    c->storage = CUDA_SHARED;
     if (bytes > most) {
-        c->place = CUDA_STREAMED;
+        c->storage = CUDA_STREAMED;
         if (kernel_online(c->p, c->k))
             c->nphases = c->k->nphases;
         cuda_steps(c, true);
-        bytes = shared_row(c);
+        bytes = assign_shared_offsets(c);
         c->global_sums = bytes > most;
         if (c->global_sums)
             bytes = 0;
     }
     c->shared_bytes = bytes;
     /* A block of 1024 threads has 64 registers per thread, too few to avoid
-     * spills; two resident blocks of 512 threads have the same. If the number
-     * of blocks is its choice, ptxas spills to make a second block fit: only
-     * one resident block is requested if the row is in shared memory or
-     * is_crowded, where such spills occurred (tests/e2e/cuda_registers.sh). */
-    c->group = HALF_THREADS;
-    c->blocks = c->place == CUDA_SHARED || is_crowded(c) ? 1 : 0;
+     * spills. Without a requested number of blocks ptxas spills so that two
+     * blocks of 512 threads fit, which also leaves 64. One resident block is
+     * requested if the row is in shared memory or the register pressure is
+     * high, where such spills occurred (tests/e2e/cuda_registers.sh). */
+    c->row_threads = HALF_THREADS;
+    c->min_blocks =
+        c->storage == CUDA_SHARED || has_high_register_pressure(c) ? 1 : 0;
 }
 
 static void set_rows(CudaPlan *c)
 {
     cuda_steps(c, false);
     double live = live_floats(c);
-    c->group = CUDA_WARP;
-    while (c->group < MOST_THREADS && is_too_much(c, c->group, live))
-        c->group *= 2;
-    int64_t at_once = c->totals ? FILL_BLOCKS : c->units;
-    while (c->group < HALF_THREADS && row_slots(c, c->group) > 1 &&
-           at_once * c->group < FILL_THREADS)
-        c->group *= 2;
-    if (live > 0 && is_too_much(c, c->group, live))
-        leave_registers(c);
+    c->row_threads = CUDA_WARP;
+    while (c->row_threads < MAX_THREADS &&
+           exceeds_registers(c, c->row_threads, live))
+        c->row_threads *= 2;
+    int64_t parallel_rows = c->totals ? FILL_BLOCKS : c->units;
+    while (c->row_threads < HALF_THREADS && row_slots(c, c->row_threads) > 1 &&
+           parallel_rows * c->row_threads < FILL_THREADS)
+        c->row_threads *= 2;
+    if (live > 0 && exceeds_registers(c, c->row_threads, live))
+        plan_outside_registers(c);
     int64_t rows = c->totals ? c->rows : c->units;
-    c->groups = c->group == CUDA_WARP ? ROW_WARPS : 1;
-    while (c->groups > 1 && c->groups > rows)
-        c->groups /= 2;
-    c->slots = row_slots(c, c->group);
-    c->threads = c->group * c->groups;
-    if (c->place == CUDA_REGISTERS) /* at most LIVE_FLOATS in a thread */
-        c->shared_bytes = c->groups == 1
+    c->block_rows = c->row_threads == CUDA_WARP ? ROW_WARPS : 1;
+    while (c->block_rows > 1 && c->block_rows > rows)
+        c->block_rows /= 2;
+    c->slots = row_slots(c, c->row_threads);
+    c->threads = c->row_threads * c->block_rows;
+    if (c->storage == CUDA_REGISTERS) /* at most MAX_ROW_FLOATS in a thread */
+        c->shared_bytes = c->block_rows == 1
                               ? 0
-                              : c->groups * cuda_column_totals(c) * c->columns *
-                                    c->lanes * FLOAT_BYTES;
+                              : c->block_rows * cuda_column_totals(c) *
+                                    c->columns * c->lanes * FLOAT_BYTES;
 }
 
 static void set_tiles(CudaPlan *c)
 {
     cuda_steps(c, true);
-    c->group = CUDA_WARP;
-    c->groups = ROW_WARPS;
+    c->row_threads = CUDA_WARP;
+    c->block_rows = ROW_WARPS;
     int64_t warp = (int64_t)cuda_column_totals(c) * CUDA_WARP * c->vector *
                    c->lanes * FLOAT_BYTES;
-    while (c->groups > 1 &&
-           (c->groups > c->rows ||
-            c->groups * warp > dynamic_shared(c, RT_BLOCK_LEAST)))
-        c->groups /= 2;
+    while (c->block_rows > 1 &&
+           (c->block_rows > c->rows ||
+            c->block_rows * warp > dynamic_shared(c, RT_SHARED_MIN)))
+        c->block_rows /= 2;
     c->slots = 1;
-    c->threads = c->group * c->groups;
+    c->threads = c->row_threads * c->block_rows;
     c->tiles = divide_up(c->columns, (int64_t)CUDA_WARP * c->vector);
-    c->shared_bytes = c->groups * warp;
-    if (c->groups == 1)
+    c->shared_bytes = c->block_rows * warp;
+    if (c->block_rows == 1)
         c->shared_bytes = 0;
 }
 
@@ -343,13 +348,13 @@ static void set_flat(CudaPlan *c)
     c->threads = most;
     if (c->items < most)
         c->threads = (int)divide_up(c->items, CUDA_WARP) * CUDA_WARP;
-    c->group = c->threads;
-    c->groups = 1;
+    c->row_threads = c->threads;
+    c->block_rows = 1;
     c->slots = 1;
     /* If there is only one block, ptxas must not spill for a second one. */
-    c->blocks = c->items <= most ? 1 : 0;
+    c->min_blocks = c->items <= most ? 1 : 0;
     if (c->totals)
-        c->blocks = FLAT_RESIDENT / c->threads;
+        c->min_blocks = FLAT_RESIDENT / c->threads;
 }
 
 /* ---- blocks -------------------------------------------------------------- */
@@ -366,7 +371,7 @@ static void set_parts(CudaPlan *c)
     int64_t blocks = c->units * c->tiles;
     int64_t work = c->rows * c->columns * c->lanes;
     int64_t most = c->form == CUDA_FLAT ? divide_up(c->items, c->threads)
-                                        : c->rows / c->groups;
+                                        : c->rows / c->block_rows;
     int64_t fill = FILL_BLOCKS;
     if (c->threads < HALF_THREADS)
         fill = fill * HALF_THREADS / c->threads;
@@ -385,7 +390,7 @@ static void set_grid(CudaPlan *c)
     else if (c->form == CUDA_FLAT)
         c->grid = divide_up(c->items, c->threads);
     else
-        c->grid = divide_up(c->units, c->groups);
+        c->grid = divide_up(c->units, c->block_rows);
 }
 
 static void set_workspace(CudaPlan *c)
@@ -414,8 +419,8 @@ static void set_workspace(CudaPlan *c)
         c->combine_warps *= 2;
 }
 
-static CudaPlan *plan_within(const Program *p, const Op *fused,
-                             int64_t block_memory)
+static CudaPlan *plan_with_shared_memory(const Program *p, const Op *fused,
+                                         int64_t block_memory)
 {
     CudaPlan *c = NEW(p->arena, CudaPlan);
     *c = (CudaPlan){.p = p,
@@ -433,7 +438,7 @@ static CudaPlan *plan_within(const Program *p, const Op *fused,
         set_tiles(c);
     else
         set_rows(c);
-    if (c->guide && c->place == CUDA_REGISTERS && cuda_column_totals(c)) {
+    if (c->guide && c->storage == CUDA_REGISTERS && cuda_column_totals(c)) {
         cuda_choose_vector(c, false); /* column sums require that each thread
                                        * has the same columns in every row */
         set_rows(c);
@@ -458,9 +463,9 @@ static void mark_shared(CudaPlan *c)
 
 const CudaPlan *cuda_plan(const Program *p, const Op *fused)
 {
-    CudaPlan *c = plan_within(p, fused, RT_BLOCK_MOST);
-    if (c->shared_bytes > dynamic_shared(c, RT_BLOCK_LEAST)) {
-        CudaPlan *low_shared = plan_within(p, fused, RT_BLOCK_LEAST);
+    CudaPlan *c = plan_with_shared_memory(p, fused, RT_SHARED_MAX);
+    if (c->shared_bytes > dynamic_shared(c, RT_SHARED_MIN)) {
+        CudaPlan *low_shared = plan_with_shared_memory(p, fused, RT_SHARED_MIN);
         mark_shared(low_shared);
         if (c->k->workspace < low_shared->k->workspace)
             c->k->workspace = low_shared->k->workspace;

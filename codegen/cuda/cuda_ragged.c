@@ -124,7 +124,7 @@ const CudaPlan *cuda_edge_plan(const CudaPlan *c)
     *edge = *c;
     edge->at_edge = true;
     edge->vector = edge->slots = 1;
-    edge->place = CUDA_REGISTERS;
+    edge->storage = CUDA_REGISTERS;
     return edge;
 }
 
@@ -137,7 +137,7 @@ const CudaPlan *cuda_column_plan(const CudaPlan *c)
     fixed->guide = NULL;
     fixed->edge = NULL;
     fixed->vector = 1;
-    fixed->slots = (int)((c->columns + c->group - 1) / c->group);
+    fixed->slots = (int)((c->columns + c->row_threads - 1) / c->row_threads);
     return fixed;
 }
 

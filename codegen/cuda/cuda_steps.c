@@ -156,7 +156,7 @@ bool cuda_alternates(const CudaPlan *p)
     int barriers = 0;
     for (int n = 0; n < p->nphases; n++)
         barriers += p->phase[n].reductions > 0;
-    return p->totals && p->group > CUDA_WARP && barriers == 1;
+    return p->totals && p->row_threads > CUDA_WARP && barriers == 1;
 }
 
 const char *cuda_sum_array(const CudaPrinter *c, int instr)

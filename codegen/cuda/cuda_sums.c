@@ -24,7 +24,8 @@
  * column. */
 static bool are_registers(const CudaPlan *p)
 {
-    return (p->place == CUDA_REGISTERS || p->form == CUDA_TILES) && !p->at_edge;
+    return (p->storage == CUDA_REGISTERS || p->form == CUDA_TILES) &&
+           !p->at_edge;
 }
 
 const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane)
@@ -134,7 +135,7 @@ static void end_scalars(CudaPrinter *c)
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];
         const char *kind = cuda_sum_kind(p, t->instr);
-        if (t->columns || (p->uniform[i] && p->groups == 1))
+        if (t->columns || (p->uniform[i] && p->block_rows == 1))
             continue;
         if (p->threads == CUDA_WARP) {
             out_line(c->text.o, "a%d = warp_%s(a%d);", t->instr, kind,
@@ -152,7 +153,7 @@ static void end_scalars(CudaPrinter *c)
         out_line(c->text.o, "block_barrier();");
     for (int i = 0; i < p->k->ntotals && put; i++) {
         const KernelTotal *t = &p->k->total[i];
-        if (!t->columns && !(p->uniform[i] && p->groups == 1))
+        if (!t->columns && !(p->uniform[i] && p->block_rows == 1))
             out_line(c->text.o, "a%d = block_get_%s(sum%d);", t->instr,
                      cuda_sum_kind(p, t->instr), t->instr);
     }
@@ -206,7 +207,7 @@ static void end_own_columns(CudaPrinter *c)
     int opened = p->form == CUDA_TILES ? cuda_open_block(c, "if (j < %lld) {",
                                                          (long long)p->columns)
                                        : cuda_open_slots(c, 0);
-    if (p->combine && p->place == CUDA_REGISTERS) {
+    if (p->combine && p->storage == CUDA_REGISTERS) {
         for (int i = 0; i < p->k->ntotals; i++) {
             const KernelTotal *t = &p->k->total[i];
             for (int lane = 0; t->columns && lane < p->lanes; lane++)
@@ -253,22 +254,22 @@ static void hand_over(CudaPrinter *c, int64_t wide)
             continue;
         out_line(c->text.o, "float *share%d = %s;", t->instr,
                  cuda_at_offset(a, "(float *)parc_shared()", at));
-        at += p->groups * wide * p->lanes;
+        at += p->block_rows * wide * p->lanes;
         int opened = cuda_open_slots(c, 0);
         const char *from =
             p->form == CUDA_TILES
                 ? arena_printf(a, p->vector > 1 ? "t * %d" : "t", p->vector)
                 : cuda_flat_column(c);
         for (int lane = 0; lane < p->lanes; lane++)
-            out_code(c->text.o,
-                     "parc_write_f32(share%d + %s * %lld + %s, a%d[%s]%s, "
-                     "%d);",
-                     t->instr,
-                     lane ? arena_printf(a, "(group + %d)", lane * p->groups)
-                          : "group",
-                     (long long)wide, from, t->instr, p->slots > 1 ? "s" : "0",
-                     lane ? arena_printf(a, " + %d", p->vector) : "",
-                     p->vector);
+            out_code(
+                c->text.o,
+                "parc_write_f32(share%d + %s * %lld + %s, a%d[%s]%s, "
+                "%d);",
+                t->instr,
+                lane ? arena_printf(a, "(group + %d)", lane * p->block_rows)
+                     : "group",
+                (long long)wide, from, t->instr, p->slots > 1 ? "s" : "0",
+                lane ? arena_printf(a, " + %d", p->vector) : "", p->vector);
         cuda_close_slots(c, opened);
     }
     out_line(c->text.o, "block_barrier();");
@@ -284,7 +285,7 @@ static void end_shared_columns(CudaPrinter *c)
                        ? (int64_t)CUDA_WARP * p->vector
                        : p->columns;
     const char *type = cuda_column_type(p), *name = cuda_flat_column(c);
-    if (p->groups > 1)
+    if (p->block_rows > 1)
         hand_over(c, wide);
     int opened =
         cuda_open_block(c, "for (int u = thread_index(); u < %lld; u += %d) {",
@@ -300,10 +301,10 @@ static void end_shared_columns(CudaPrinter *c)
         const KernelTotal *t = &p->k->total[i];
         for (int lane = 0; t->columns && lane < p->lanes; lane++) {
             const char *sum = arena_printf(a, "s%d_%d", t->instr, lane);
-            const char *at = arena_printf(a, "u + %lld",
-                                          (long long)(lane * p->groups * wide));
+            const char *at = arena_printf(
+                a, "u + %lld", (long long)(lane * p->block_rows * wide));
             out_line(c->text.o, "float %s = share%d[%s];", sum, t->instr, at);
-            out_line(c->text.o, "for (int i = 1; i < %d; i++)", p->groups);
+            out_line(c->text.o, "for (int i = 1; i < %d; i++)", p->block_rows);
             out_line(
                 c->text.o, "    %s",
                 kernel_add_to(&c->text, p->k->instr[t->instr].op, sum,
@@ -339,7 +340,7 @@ void cuda_end_totals(CudaPrinter *c)
                                      ? "tile == 0 && thread_index() == 0"
                                      : "thread_index() == 0");
     }
-    if (columns && p->groups == 1)
+    if (columns && p->block_rows == 1)
         end_own_columns(c);
     else if (columns || (cuda_has_columns(p) && !p->combine))
         end_shared_columns(c);

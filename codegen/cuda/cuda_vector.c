@@ -73,7 +73,7 @@ bool cuda_is_staged(const CudaPrinter *c, const CudaStep *step)
     const CudaPlan *p = c->plan;
     const KernelBuffer *b = cuda_loaded_buffer(c, step->instr);
     if (p->keep[step->instr]) {
-        if (p->place == CUDA_SHARED)
+        if (p->storage == CUDA_SHARED)
             return true;
         if (step->kept)
             return cuda_is_raw(c, step->instr);
@@ -174,7 +174,7 @@ static void load_vector(CudaPrinter *c, int instr)
     const char *type = dtype_name(b->dtype);
     int elements, n = moves(c, b, &elements);
     bool raw =
-        p->keep[instr] && p->place == CUDA_REGISTERS && cuda_is_raw(c, instr);
+        p->keep[instr] && p->storage == CUDA_REGISTERS && cuda_is_raw(c, instr);
     const char *kept =
         arena_printf(a, "kept%d[%s]", instr, p->slots > 1 ? "s" : "0");
     for (int m = 0; m < n; m++)
@@ -199,7 +199,7 @@ void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
     const KernelBuffer *b = cuda_loaded_buffer(c, n);
     out_line(c->text.o, "%s in%d[%d];", c_value_type(instr->dtype), n,
              elements);
-    if (step->kept && p->place == CUDA_SHARED)
+    if (step->kept && p->storage == CUDA_SHARED)
         out_code(c->text.o, "parc_read_%s(in%d, %s, %d);", kept_type(c, n), n,
                  kept_address(c, n), elements);
     else if (step->kept)
@@ -214,7 +214,7 @@ void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
 void cuda_stage_kept(CudaPrinter *c, const CudaStep *step)
 {
     if (c->plan->keep[step->instr] && !step->kept &&
-        c->plan->place == CUDA_SHARED)
+        c->plan->storage == CUDA_SHARED)
         out_code(c->text.o, "parc_write_%s(%s, in%d, %d);",
                  kept_type(c, step->instr), kept_address(c, step->instr),
                  step->instr, width(c, step->instr));

@@ -162,7 +162,7 @@ static const char *read_answer(Arena *a, const NvrtcLibrary *lib,
         return arena_printf(a, "NVRTC ('%s') has ended while it compiled for "
                                "%s",
                             lib->path, job->arch);
-    if (answer->result != 0 && answer->result != NVRTC_COMPILATION)
+    if (answer->result != 0 && answer->result != NVRTC_ERROR_COMPILATION)
         return arena_printf(a, "NVRTC ('%s') cannot compile for %s: %s%s%s",
                             lib->path, job->arch,
                             lib->error_string(answer->result),

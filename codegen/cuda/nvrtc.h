@@ -1,7 +1,8 @@
-/* nvrtc.h: compiles CUDA C++ to machine code inside parc.
+/* nvrtc.h: compiles CUDA C++ to machine code and PTX, with NVIDIA's library.
  *
- * NVRTC, the library form of NVIDIA's compiler, needs neither GPU nor driver
- * nor nvcc. It is opened only when a CUDA program is written.
+ * NVRTC, NVIDIA's compiler as a library, needs no GPU, no driver and no nvcc.
+ * It is opened only when a CUDA program is written. Each architecture is
+ * compiled in a child process.
  */
 #ifndef PARC_CODEGEN_CUDA_NVRTC_H
 #define PARC_CODEGEN_CUDA_NVRTC_H
@@ -44,10 +45,10 @@ typedef struct NvrtcResult {
 } NvrtcResult;
 
 /* Compiles `source` for each architecture of a NULL-terminated list (names of
- * cuda_archs), several at a time, and to PTX for newer architectures. Returns
- * NULL, or a message for the user: NVRTC is missing or too old. Any diagnostic
- * about the source, even a warning, is a bug of parc; the report names the
- * kernel. */
+ * cuda_archs), all in parallel, and to PTX for newer architectures. Returns
+ * NULL, or a message for the user: NVRTC is missing or too old, or it failed. A
+ * diagnostic about the source, even a warning, is a bug of parc; the report
+ * names the kernel. */
 const char *nvrtc_compile(Arena *a, const NvrtcText *source,
                           const NvrtcText *header, int nheaders,
                           const char *const *arch, NvrtcResult *result);

@@ -1,10 +1,10 @@
 /* nvrtc_library.c: finds and opens the NVRTC library, and checks that it
  * supports the architectures of a program.
  *
- * parc does not link CUDA libraries, so that users of the CPU target do not
- * need them. It uses the library that $PARC_NVRTC names, else the newest that
- * the system's loader finds, else one of a toolkit: $CUDA_HOME, $CUDA_PATH,
- * /usr/local/cuda, or the toolkit of the nvcc on the PATH.
+ * parc does not link CUDA libraries: the CPU target must work without them. It
+ * opens the first that exists: $PARC_NVRTC; the newest version that dlopen
+ * finds; a toolkit's, in $CUDA_HOME, $CUDA_PATH or /usr/local/cuda, or in the
+ * toolkit of the nvcc in PATH.
  */
 #include "codegen/cuda/nvrtc_library.h"
 
@@ -20,19 +20,18 @@
 static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 enum { NAMES = sizeof names / sizeof *names };
 
-static const char *const folders[] = {"lib64", "lib",
-                                      "targets/x86_64-linux/lib",
-                                      "targets/sbsa-linux/lib"};
-enum { FOLDERS = sizeof folders / sizeof *folders };
+static const char *const directories[] = {
+    "lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"};
+enum { DIRECTORIES = sizeof directories / sizeof *directories };
 
 /* ---- search -------------------------------------------------------------- */
 
 static void *open_in(Arena *a, const char *toolkit, NvrtcLibrary *lib)
 {
     for (int n = 0; n < NAMES; n++)
-        for (int f = 0; f < FOLDERS; f++) {
+        for (int f = 0; f < DIRECTORIES; f++) {
             lib->path =
-                arena_printf(a, "%s/%s/%s", toolkit, folders[f], names[n]);
+                arena_printf(a, "%s/%s/%s", toolkit, directories[f], names[n]);
             void *handle = access(lib->path, R_OK) == 0
                                ? dlopen(lib->path, RTLD_NOW | RTLD_LOCAL)
                                : NULL;
@@ -100,17 +99,19 @@ static const char *open_library(Arena *a, NvrtcLibrary *lib, void **handle)
     free(real);
     *handle = dlopen(lib->path, RTLD_NOW | RTLD_LOCAL);
     return *handle ? NULL
-                   : arena_printf(a, "PARC_NVRTC is '%s': %s", given,
-                                  dlerror());
+                   : arena_printf(a,
+                                  "cannot open NVRTC '%s': %s; correct "
+                                  "PARC_NVRTC or unset it",
+                                  given, dlerror());
 }
 
 /* ---- functions and architectures ----------------------------------------- */
 
 /* Stores the address that dlsym returns in a field of the table. */
-static bool look_up(void *handle, const char *symbol, void *slot)
+static bool look_up(void *handle, const char *symbol, void *field)
 {
     void *address = dlsym(handle, symbol);
-    memcpy(slot, &address, sizeof address);
+    memcpy(field, &address, sizeof address);
     return address != NULL;
 }
 
@@ -118,7 +119,7 @@ static const char *look_up_all(Arena *a, void *handle, NvrtcLibrary *lib)
 {
     const struct {
         const char *symbol;
-        void *slot;
+        void *field;
     } row[] = {
         {"nvrtcGetErrorString", &lib->error_string},
         {"nvrtcVersion", &lib->version},
@@ -134,9 +135,11 @@ static const char *look_up_all(Arena *a, void *handle, NvrtcLibrary *lib)
         {"nvrtcGetPTX", &lib->ptx},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (!look_up(handle, row[i].symbol, row[i].slot))
-            return arena_printf(a, "'%s' is no NVRTC of CUDA 12 or newer: it "
-                                   "has no %s",
+        if (!look_up(handle, row[i].symbol, row[i].field))
+            return arena_printf(a,
+                                "'%s' is not NVRTC 12 or newer: it lacks the "
+                                "function %s; set CUDA_HOME or PARC_NVRTC "
+                                "to CUDA 12 or newer",
                                 lib->path, row[i].symbol);
     return NULL;
 }
@@ -154,7 +157,9 @@ static const char *check_archs(Arena *a, const NvrtcLibrary *lib,
 {
     int n = 0;
     if (lib->count_archs(&n) != 0 || n < 1)
-        return arena_printf(a, "'%s' does not say what it compiles for",
+        return arena_printf(a,
+                            "NVRTC '%s' returned no list of architectures; "
+                            "set PARC_NVRTC to another library",
                             lib->path);
     int *known = NEW_ARRAY(a, int, n);
     lib->archs(known);

@@ -9,9 +9,10 @@
 
 /* The functions of NVIDIA's nvrtc.h that parc calls. The types nvrtcResult
  * and nvrtcProgram of that header are an int and a pointer here. Results: 0 is
- * success, NVRTC_COMPILATION an error in the source, which the log describes.
+ * success, NVRTC_ERROR_COMPILATION an error in the source, which the log
+ * describes.
  */
-enum { NVRTC_COMPILATION = 6 };
+enum { NVRTC_ERROR_COMPILATION = 6 };
 typedef struct NvrtcProgramObject *NvrtcProgram;
 typedef struct NvrtcLibrary {
     const char *path; /* as it was opened */

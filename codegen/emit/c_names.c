@@ -1,10 +1,11 @@
-/* c_names.c: gives the things of a program C names: a name of the model becomes
- * an identifier, with a number if it is in use: wq_weight, wq_weight_2. */
+/* c_names.c: chooses C identifiers for values, buffers and mesh axes: a name of
+ * the model without its dots, with a number if it is in use: wq_weight,
+ * wq_weight_2. Names that emitted code uses get the prefix "v_". */
 #include "codegen/emit/emitter.h"
 
 #include <string.h>
 
-/* "layer", "layer_2", "i0": the variables of loops. */
+/* Names that loop variables have: "layer", "micro_2", "next", "i0". */
 static bool is_loop_variable(const char *name)
 {
     static const char *const word[] = {"layer", "micro", "chunk", "next"};
@@ -17,7 +18,7 @@ static bool is_loop_variable(const char *name)
 }
 
 /* Names that emitted code or the C library uses. */
-static bool is_taken(const char *name)
+static bool is_used_by_emitted_code(const char *name)
 {
     static const char *const word[] = {
         "A",          "rt",         "init_constants", "forward", "backward",
@@ -40,11 +41,11 @@ static bool is_taken(const char *name)
            (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
 }
 
-/* "v_" is prefixed to a reserved name. */
 const char *c_name(TextMap *s, const char *text)
 {
     const char *name = c_clean(s->arena, text);
-    if (c_is_keyword(name) || is_taken(name) || is_loop_variable(name))
+    if (c_is_reserved(name) || is_used_by_emitted_code(name) ||
+        is_loop_variable(name))
         name = arena_printf(s->arena, "v_%s", name);
     return text_map_unique(s, name, '_');
 }

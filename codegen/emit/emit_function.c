@@ -1,8 +1,8 @@
-/* emit_function.c: writes a function of train.c around its statements, and the
- * declarations of variables: a value's variable is declared at its first use in
- * a function, or in a block for another iteration of a loop, where its address
- * differs. Its name is the value's without the number that makes it unique in
- * the IR:
+/* emit_function.c: writes the head and the end of a function of train.c, and
+ * declares the variables of values. A function declares a variable at the first
+ * use of the value. A block that issues a statement for a later iteration
+ * declares its own, because the address depends on the iteration. The variable
+ * has the value's name without the number that makes it unique in the IR:
  *
  *   %wq.weight.4   ->   float *wq_weight = (float *)(A + AT_wq_weight);
  */
@@ -12,18 +12,19 @@
 
 #include <string.h>
 
-/* A variable of an outer scope that a scope redeclares. */
-typedef struct Hidden {
+/* What emit_declaration overwrites, for scope_end to restore: the value's
+ * variable in an outer scope; NULL and 0 if there is none. */
+typedef struct Shadowed {
     int value;
     const char *variable;
     int scope;
-} Hidden;
+} Shadowed;
 
 struct Scope {
     Scope *outer;
     int number; /* 1: the first, outermost */
     TextMap names;
-    VEC(Hidden) hidden;
+    VEC(Shadowed) shadowed;
 };
 
 /* ---- scopes -------------------------------------------------------------- */
@@ -40,8 +41,8 @@ void scope_begin(Emitter *e)
 void scope_end(Emitter *e)
 {
     Scope *s = e->scope;
-    for (int i = s->hidden.n; i-- > 0;) {
-        const Hidden *h = &s->hidden.at[i];
+    for (int i = s->shadowed.n; i-- > 0;) {
+        const Shadowed *h = &s->shadowed.at[i];
         e->variable[h->value] = h->variable;
         e->scope_of[h->value] = h->scope;
     }
@@ -64,8 +65,8 @@ void emit_declaration(Emitter *e, Value *v)
     if (e->scope_of[v->id] == s->number)
         return;
     Arena *a = e->p->arena;
-    Hidden old = {v->id, e->variable[v->id], e->scope_of[v->id]};
-    vec_push(a, &s->hidden, old);
+    Shadowed old = {v->id, e->variable[v->id], e->scope_of[v->id]};
+    vec_push(a, &s->shadowed, old);
     e->scope_of[v->id] = s->number;
     e->variable[v->id] = c_name(&s->names, model_name(a, v->name));
     e->uses_arena = true;
@@ -86,7 +87,7 @@ const char *value_variable(const Emitter *e, Value *v)
 
 void function_begin(Emitter *e, Function *f)
 {
-    f->caller = e->o;
+    f->enclosing = e->o;
     f->uses_arena = e->uses_arena;
     out_init(&f->body, e->p->arena);
     f->body.indent = OUT_INDENT;
@@ -95,7 +96,8 @@ void function_begin(Emitter *e, Function *f)
     scope_begin(e);
 }
 
-/* The arena pointer A is declared only if a statement uses it. */
+/* Declares the arena pointer A only if it is used, and uses `rt` in an empty
+ * function: emitted code compiles without warnings. */
 void function_end(Emitter *e, Function *f, const char *head, Out *to)
 {
     scope_end(e);
@@ -110,6 +112,6 @@ void function_end(Emitter *e, Function *f, const char *head, Out *to)
         size--; /* the blank line after a loop */
     out_bytes(to, f->body.text, size);
     out_line(to, "}");
-    e->o = f->caller;
+    e->o = f->enclosing;
     e->uses_arena = f->uses_arena;
 }

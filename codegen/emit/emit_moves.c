@@ -223,7 +223,7 @@ static void emit_concat(Emitter *e, const Op *op)
 /* The distance in elements between consecutive layers of a stack. */
 static int64_t layer_step(const Emitter *e, Value *v)
 {
-    int64_t row = value_place(v)->row;
+    int64_t row = value_address(v)->row;
     return row ? row / dtype_size(v->type.dtype)
                : type_flat_run(&v->type, &e->p->mesh);
 }

@@ -17,8 +17,8 @@
 static void function_named(Emitter *e, Function *f, const char *name)
 {
     const char *head = arena_printf(e->p->arena, "void %s(ParcRt *rt)", name);
-    out_line(f->caller, "");
-    function_end(e, f, head, f->caller);
+    out_line(f->enclosing, "");
+    function_end(e, f, head, f->enclosing);
     out_line(&e->files->model_h, "%s;", head);
 }
 

@@ -161,7 +161,7 @@ static void input_row(Emitter *e, const Input *in)
     if (micro > 1)
         out(o, " .micro = %lld,", (long long)micro);
     const char *offset = "-1";
-    if (in->value && value_place(in->value)->block >= 0)
+    if (in->value && value_address(in->value)->block >= 0)
         offset = value_offset(e, in->value);
     out(o, "\n     .batch_axes = %s, .offset = %s},\n",
         axes_expression(e, axes), offset);

@@ -32,7 +32,7 @@ static int loop_index(const WorkInfo *w, const Op *loop)
  * an address that only the loops around the statement determine. */
 static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
 {
-    const Place *at = value_place(v);
+    const Address *at = value_address(v);
     bool known = dtype_is_float(v->type.dtype) && at->block >= 0 &&
                  (!at->row || v->type.nstack == 0) &&
                  !e->memory->block[at->block].host;
@@ -46,7 +46,7 @@ static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
 
 /* ", .stride = {0, 64}"; "" if all are 0. `numbers`: one for each loop that the
  * address of the value depends on. */
-static void by_loop(Emitter *e, const WorkInfo *w, const Place *at,
+static void by_loop(Emitter *e, const WorkInfo *w, const Address *at,
                     const char *name, const int64_t *numbers)
 {
     int64_t of[MAX_LOOP_DEPTH] = {0}, any = 0;
@@ -65,7 +65,7 @@ static void by_loop(Emitter *e, const WorkInfo *w, const Place *at,
 static void result(Emitter *e, const WorkInfo *w, Value *v)
 {
     Out *o = e->o;
-    const Place *at = value_place(v);
+    const Address *at = value_address(v);
     out(o, "\n         {.name = \"%s\",\n          .offset = AT_%s, .elements = %lld",
         c_escaped(e->p->arena, v->name), e->block_name[at->block],
         (long long)type_local_elements(&v->type, &e->p->mesh));

@@ -129,7 +129,7 @@ const char *value_row_offset(const Emitter *e, Value *v)
 {
     Arena *a = e->p->arena;
     v = value_root(v);
-    const Place *at = value_place(v);
+    const Address *at = value_address(v);
     if (at->block < 0)
         bug("emit: %%%s has no memory", v->name);
     const char *text = arena_printf(a, "AT_%s", e->block_name[at->block]);
@@ -146,13 +146,13 @@ const char *value_row_offset(const Emitter *e, Value *v)
 
 bool value_is_inside(const Value *v)
 {
-    return value_place(v)->cut != 0;
+    return value_address(v)->cut != 0;
 }
 
 const char *value_offset(const Emitter *e, Value *v)
 {
     const char *row = value_row_offset(e, v);
-    const Place *at = value_place(v);
+    const Address *at = value_address(v);
     if (!at->cut)
         return row;
     return arena_printf(e->p->arena, "%s + parc_index(rt, %s) * %lld", row,

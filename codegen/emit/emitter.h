@@ -95,8 +95,8 @@ const char *value_variable(const Emitter *e, Value *v);
  * which writes the function to `to`. `head`: "void forward(ParcRt *rt)". They
  * nest: inside of a function, another one may be written. */
 typedef struct Function {
-    Out *caller, body;
-    bool uses_arena; /* the caller uses A */
+    Out *enclosing, body;
+    bool uses_arena; /* of the enclosing function */
 } Function;
 void function_begin(Emitter *e, Function *f);
 void function_end(Emitter *e, Function *f, const char *head, Out *to);

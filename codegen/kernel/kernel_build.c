@@ -50,7 +50,7 @@ static bool is_reserved(const char *s)
     static const char *const start[] = {
         "in", "out", "kept", "held", "top", "base", "sum", "share", "edge",
         "block_", "warp_", "thread_", "lane_"};
-    if (c_is_keyword(s))
+    if (c_is_reserved(s))
         return true;
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (strcmp(word[i], s) == 0)

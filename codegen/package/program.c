@@ -208,7 +208,7 @@ static const char *build_binary(const Tree *tree, const Recipe *b,
     if (!failure)
         failure =
             compile_tree(tree, b, folder, t, options, absolute(a, binary));
-    folder_remove(folder);
+    directory_remove(folder);
     return failure;
 }
 

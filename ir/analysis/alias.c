@@ -8,10 +8,10 @@ Value *value_root(Value *v)
     return v;
 }
 
-const Place *value_place(const Value *v)
+const Address *value_address(const Value *v)
 {
-    static const Place nowhere = {.block = -1};
-    const Place *at = value_root((Value *)v)->place;
+    static const Address nowhere = {.block = -1};
+    const Address *at = value_root((Value *)v)->address;
     return at ? at : &nowhere;
 }
 

@@ -20,7 +20,7 @@
  * of the views that v is a result of. */
 Value *value_root(Value *v);
 /* The address of that value; its block is -1 if it has none. */
-const Place *value_place(const Value *v);
+const Address *value_address(const Value *v);
 
 /* The shard, in v's region, of a parameter that stays gathered, if v is
  * gathered from it in place: v is the result of such a gather, or a stack of

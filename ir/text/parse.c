@@ -77,7 +77,7 @@ static void parse_notes(Parser *s, Op *op)
 typedef struct Draft {
     VEC(Name) result;
     VEC(Type) type;
-    VEC(const Place *) place; /* of each result */
+    VEC(const Address *) address; /* of each result */
     VEC(Value *) arg;
     const Placement *needs;
     OpKind kind;
@@ -164,8 +164,8 @@ static void parse_draft(Parser *s, Draft *d)
         do {
             Type t = parse_type(s);
             vec_push(s->arena, &d->type, t);
-            const Place *at = parse_place(s);
-            vec_push(s->arena, &d->place, at);
+            const Address *at = parse_address(s);
+            vec_push(s->arena, &d->address, at);
         } while (parse_take(s, ','));
     }
     if (d->type.n != d->result.n)
@@ -202,11 +202,11 @@ static void parse_argument(Parser *s, Op *op, Draft *d, Value **arg, int n)
     Value *operand = parse_use(s);
     parse_expect(s, ':');
     Type t = parse_type(s);
-    const Place *at = parse_place(s);
+    const Address *at = parse_address(s);
     if (s->failed)
         return;
     Value *v = parse_define(s, name.text, name.loc, t, op->loc);
-    v->place = at;
+    v->address = at;
     v->region = op->body;
     v->index = n;
     *arg = v;
@@ -287,7 +287,7 @@ static void parse_op(Parser *s, Region *r, int depth)
         ir_set_out(op, i,
                    parse_define(s, d.result.at[i].text, d.result.at[i].loc,
                           d.type.at[i], d.loc));
-        op->out[i]->place = d.place.at[i];
+        op->out[i]->address = d.address.at[i];
     }
     ir_insert(op, r, NULL);
     note_value(s, op);

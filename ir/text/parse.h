@@ -109,7 +109,7 @@ void parse_streams(Parser *s);
 void parse_arena(Parser *s);
 void parse_segment(Parser *s);
 void parse_buffer(Parser *s);
-const Place *parse_place(Parser *s);
+const Address *parse_address(Parser *s);
 
 /* parse_plan.c: the plan, after its first word. */
 void parse_plan(Parser *s);

@@ -82,7 +82,7 @@ void parse_buffer(Parser *s)
 }
 
 /* "(%h.4: 4096 mod 2, …)" */
-static void parse_strides(Parser *s, Place *at)
+static void parse_strides(Parser *s, Address *at)
 {
     do {
         Loc loc = s->tok.loc;
@@ -103,12 +103,12 @@ static void parse_strides(Parser *s, Place *at)
     parse_expect(s, ')');
 }
 
-const Place *parse_place(Parser *s)
+const Address *parse_address(Parser *s)
 {
     bool in_place = parse_take_word(s, "in_place");
     if (!in_place && !parse_take_word(s, "in"))
         return NULL;
-    Place at = {.in_place = in_place, .block = parse_small(s)};
+    Address at = {.in_place = in_place, .block = parse_small(s)};
     if (parse_take(s, '('))
         parse_strides(s, &at);
     if (parse_take_word(s, "row"))

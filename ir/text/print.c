@@ -111,7 +111,7 @@ static void print_body(Printer *w, const Op *op)
         out(w->o, "%*s%s %%%s = %%%s : ", w->o->indent, "", role,
             body->arg[i]->name, op->arg[i]->name);
         type_print(w->o, &body->arg[i]->type, &w->p->mesh);
-        print_place(w, body->arg[i]);
+        print_address(w, body->arg[i]);
         out(w->o, "\n");
         print_value_notes(w, body->arg[i], op->loc);
     }
@@ -138,7 +138,7 @@ static void print_op(Printer *w, const Op *op)
     for (int i = 0; i < op->nouts; i++) {
         out(w->o, i ? ", " : " : ");
         type_print(w->o, &op->out[i]->type, &w->p->mesh);
-        print_place(w, op->out[i]);
+        print_address(w, op->out[i]);
     }
     for (int i = 0; op->needs && i < op->nargs; i++) {
         Type t = op->arg[i]->type;

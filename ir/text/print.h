@@ -28,7 +28,7 @@ void print_axes(Printer *w, uint32_t axes);
 
 /* print_memory.c: the memory plan; " in 3" and so on after a value's type. */
 void print_memory(Printer *w);
-void print_place(Printer *w, const Value *v);
+void print_address(Printer *w, const Value *v);
 
 /* print_head.c: everything before the step. */
 void print_head(Printer *w);

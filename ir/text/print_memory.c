@@ -81,9 +81,9 @@ void print_memory(Printer *w)
         print_block(w, i, &m->block[i]);
 }
 
-void print_place(Printer *w, const Value *v)
+void print_address(Printer *w, const Value *v)
 {
-    const Place *at = v->place;
+    const Address *at = v->address;
     if (!at)
         return;
     out(w->o, " %s %d", at->in_place ? "in_place" : "in", at->block);

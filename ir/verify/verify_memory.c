@@ -129,16 +129,16 @@ static bool is_inside(const Value *v, const Op *loop)
 }
 
 /* The bytes from the place of v that it may occupy in one iteration. */
-static int64_t bytes_of(const Check *c, const Value *v, const Place *at)
+static int64_t bytes_of(const Check *c, const Value *v, const Address *at)
 {
     if (at->row > 0)
         return type_layers(&v->type) * at->row;
     return type_local_bytes(&v->type, &c->p->mesh);
 }
 
-static void check_place(Check *c, const Value *v)
+static void check_address(Check *c, const Value *v)
 {
-    const Place *at = v->place;
+    const Address *at = v->address;
     if (!at || c->fault)
         return;
     if (at->block < 0 || at->block >= c->m->nblocks) {
@@ -196,18 +196,19 @@ static int needed_until(const Check *c, const Op *op, const Value *v)
 
 static void check_access(Check *c, const Op *op, const Value *v)
 {
-    if (c->fault || !v->place || v->place->block < 0)
+    if (c->fault || !v->address || v->address->block < 0)
         return;
-    const Block *b = &c->m->block[v->place->block];
+    const Block *b = &c->m->block[v->address->block];
     if (b->first > c->begin[op->id] || b->last < needed_until(c, op, v))
-        fail(c, v, arena_printf(c->p->arena,
-                                "is accessed by %s when buffer %d '%s' is not "
-                                "live", op_info(op->kind)->name,
-                                v->place->block, b->name));
+        fail(c, v,
+             arena_printf(c->p->arena,
+                          "is accessed by %s when buffer %d '%s' is not "
+                          "live",
+                          op_info(op->kind)->name, v->address->block, b->name));
 }
 
 /* Ops whose results need no memory of their own. */
-static bool needs_place(const Op *op)
+static bool needs_address(const Op *op)
 {
     return !op_is_view(op->kind) && op->kind != OP_loop;
 }
@@ -218,9 +219,9 @@ static void check_op(Check *c, Op *op)
     if (owner && owner->kind == OP_fused)
         return;
     for (int i = 0; i < op->nouts; i++) {
-        if (!op->out[i]->place && needs_place(op))
+        if (!op->out[i]->address && needs_address(op))
             fail(c, op->out[i], "has no place in memory");
-        check_place(c, op->out[i]);
+        check_address(c, op->out[i]);
         if (!c->fault && value_in_place(op->out[i]) !=
                              place_is_operands(c->m, op, i))
             fail(c, op->out[i], value_in_place(op->out[i])
@@ -228,7 +229,7 @@ static void check_op(Check *c, Op *op)
                                     : "is in its operand's memory: in_place");
     }
     for (int i = 0; op->kind == OP_loop && i < op->body->nargs; i++)
-        check_place(c, op->body->arg[i]);
+        check_address(c, op->body->arg[i]);
     if (op->workspace >= c->m->nblocks && op->nouts)
         fail(c, op->out[0], "has a workspace that does not exist");
     const Op *runs = op->kind == OP_start ? op_attr(op, "op").o : op;

@@ -23,7 +23,7 @@
  * or these are several.
  */
 #include "ir/analysis/alias.h"
-#include "passes/forward.h"
+#include "passes/forward_program.h"
 #include "passes/fsdp/storage.h"
 
 /* The gathers of one parameter. */

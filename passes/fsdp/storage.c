@@ -35,8 +35,8 @@
  * uses it; a loop that only passes it on passes the shard. Casts to the compute
  * type are applied to the shard, so that the smaller type is gathered.
  */
-#include "passes/forward.h"
 #include "passes/fsdp/storage.h"
+#include "passes/forward_program.h"
 
 /* ---- the pass ------------------------------------------------------------ */
 

@@ -12,8 +12,8 @@
  * computes too.
  *
  * Blocks that live for the whole step come first, without gaps: that is as good
- * as any other place for them, and forward programs (forward.c) may overwrite
- * all that follows.
+ * as any other place for them, and forward programs (forward_program.c) may
+ * overwrite all that follows.
  *
  * Memory that ranks share follows the arena, one segment for each set of axes:
  * its blocks live for the whole step, so they are only placed one after

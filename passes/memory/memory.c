@@ -30,15 +30,15 @@
  * one stream, tensors that a collective accesses live until the compute stream
  * has waited for it (memory_streams.c).
  */
-#include "passes/forward.h"
 #include "passes/memory/memory.h"
+#include "passes/forward_program.h"
 
 #include <limits.h>
 #include <string.h>
 
 /* ---- persistent values --------------------------------------------------- */
 
-static void bind(Memory *m, Value *v, Place at)
+static void bind(Memory *m, Value *v, Address at)
 {
     Value *root = value_root(v);
     m->bound[root->id] = at;
@@ -47,11 +47,11 @@ static void bind(Memory *m, Value *v, Place at)
 
 /* The address of a parameter's shard that stays gathered: the rank's run in
  * each full layer. */
-static Place resident_place(const Memory *m, const Type *t)
+static Address resident_address(const Memory *m, const Type *t)
 {
     const Mesh *mesh = &m->p->mesh;
-    Place at = {.run = type_flat_run(t, mesh) * dtype_size(t->dtype),
-                .row = type_flat_row(t, mesh) * dtype_size(t->dtype)};
+    Address at = {.run = type_flat_run(t, mesh) * dtype_size(t->dtype),
+                  .row = type_flat_row(t, mesh) * dtype_size(t->dtype)};
     for (int a = 0; a < mesh->n; a++)
         if (t->place.ax[a].kind == AX_FLAT)
             at.cut |= 1u << a;
@@ -60,7 +60,7 @@ static Place resident_place(const Memory *m, const Type *t)
 
 /* Makes the block hold all ranks' runs, of which each rank counts its own: as
  * many bytes as if the runs were not contiguous. */
-static void share_block(const Memory *m, Block *b, const Place *at,
+static void share_block(const Memory *m, Block *b, const Address *at,
                         int64_t bytes)
 {
     int64_t ranks = at->row / at->run;
@@ -77,13 +77,13 @@ static int forward_block(const Program *p, const Param *pm)
     return of ? (int)(of - p->training->param.at) : -1;
 }
 
-static Place place_param(Memory *m, const Param *pm)
+static Address place_param(Memory *m, const Param *pm)
 {
-    Place at = {0};
+    Address at = {0};
     MemoryClass class = memory_class_of_param(pm);
     int64_t bytes = type_local_bytes(&pm->type, &m->p->mesh);
     if (pm->resident) {
-        at = resident_place(m, &pm->type);
+        at = resident_address(m, &pm->type);
         bytes = type_layers(&pm->type) * at.row;
     }
     at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
@@ -102,7 +102,7 @@ static void place_params(Memory *m)
     Program *p = m->p;
     for (int i = 0; i < p->param.n; i++) {
         Param *pm = &p->param.at[i];
-        Place at = place_param(m, pm);
+        Address at = place_param(m, pm);
         if (pm->value)
             memory_place_value(m, pm->value, at);
     }
@@ -110,14 +110,14 @@ static void place_params(Memory *m)
         if (op->kind != OP_assign)
             continue;
         Param *pm = &p->param.at[op_param(op)];
-        bind(m, op->arg[0], *value_place(pm->value));
+        bind(m, op->arg[0], *value_address(pm->value));
     }
 }
 
 /* ---- loops --------------------------------------------------------------- */
 
-static Place slice_of(const Memory *m, Place at, const Op *loop,
-                      const Value *slice)
+static Address slice_of(const Memory *m, Address at, const Op *loop,
+                        const Value *slice)
 {
     if (at.nstrides == MAX_LOOP_DEPTH)
         ir_too_deep(m->p, loop->loc);
@@ -131,7 +131,7 @@ static Place slice_of(const Memory *m, Place at, const Op *loop,
 
 /* An all-reduce that is written to a new block may run in place there: binds
  * its operand to the block too, if nothing else reads the operand. */
-static void bind_operand(Memory *m, Value *v, Place at)
+static void bind_operand(Memory *m, Value *v, Address at)
 {
     v = value_root(v);
     const Op *sum = v->def;
@@ -154,7 +154,7 @@ static void place_loop(Memory *m, Op *loop)
     Region *body = loop->body;
     int begin = m->live.begin[loop->id];
     for (int i = 0; i < loop->nargs; i++) {
-        Place at = *value_place(loop->arg[i]);
+        Address at = *value_address(loop->arg[i]);
         if (loop_is_stack(loop, i))
             at = slice_of(m, at, loop, body->arg[i]);
         memory_place_value(m, body->arg[i], at);
@@ -162,18 +162,18 @@ static void place_loop(Memory *m, Op *loop)
     for (int i = 0; i < loop->nouts; i++) {
         Value *result = loop->out[i];
         if (i < loop->ncarry) {
-            Place at = *value_place(loop->arg[i]);
+            Address at = *value_address(loop->arg[i]);
             memory_extend(m, at.block, begin, m->live.last_use[result->id]);
             memory_place_value(m, result, at);
             if (value_root(body->yield[i]) != body->arg[i])
                 bind(m, body->yield[i], at);
             continue;
         }
-        Place at;
+        Address at;
         bool gathered = memory_place_gathered(m, result);
         bool fresh = !gathered && !m->is_bound[result->id];
         if (gathered)
-            at = *value_place(result);
+            at = *value_address(result);
         else if (!fresh)
             at = m->bound[result->id];
         else
@@ -194,8 +194,7 @@ static void place_region(Memory *m, Region *r)
         if (op->kind == OP_loop) {
             place_loop(m, op);
         } else if (op_is_view(op->kind)) {
-            memory_place_value(m, op->out[0],
-                               *value_place(op->arg[0]));
+            memory_place_value(m, op->out[0], *value_address(op->arg[0]));
         } else if (op->kind == OP_all_gather && op_prefetch(op) > 0 &&
                    r->owner) {
             memory_place_prefetched(m, op);
@@ -224,7 +223,7 @@ static void hold_block(Memory *m, int block, Awaited until)
 
 static void hold(Memory *m, Value *v, Awaited until)
 {
-    hold_block(m, value_place(v)->block, until);
+    hold_block(m, value_address(v)->block, until);
 }
 
 /* Extends the live range of what another stream reads or writes until compute
@@ -249,10 +248,10 @@ static void hold_memory(Memory *m, Op *op)
 static void set_in_place(Memory *m, Op *op)
 {
     for (int i = 0; i < op->nouts; i++) {
-        const Place *at = op->out[i]->place;
+        const Address *at = op->out[i]->address;
         if (!at || !place_is_operands(m->plan, op, i))
             continue;
-        Place same = *at;
+        Address same = *at;
         same.in_place = true;
         memory_place_value(m, op->out[i], same);
     }
@@ -311,7 +310,7 @@ void pass_memory(Program *p, const TargetInfo *t)
     Memory m = {.p = p, .t = t, .plan = NEW(p->arena, MemoryPlan)};
     live_analyse(p, &m.live);
     m.prefetch = issue_prefetches(p, t);
-    m.bound = NEW_ARRAY(p->arena, Place, p->nvalues);
+    m.bound = NEW_ARRAY(p->arena, Address, p->nvalues);
     m.is_bound = NEW_ARRAY(p->arena, bool, p->nvalues);
     m.class = memory_classes(p);
     /* At most a block for each value, op and parameter. */

@@ -22,7 +22,7 @@ typedef struct Memory {
     Prefetches prefetch;
     MemoryPlan *plan;
     VEC(Block) block;
-    Place *bound;      /* by value id: where its producer must write it */
+    Address *bound; /* by value id: where its producer must write it */
     bool *is_bound;
     const MemoryClass *class; /* by value id */
     bool *pinned;      /* by block: persistent, no other value may use it */
@@ -37,10 +37,10 @@ int64_t memory_local_bytes(const Memory *m, const Value *v);
 int memory_add_block(Memory *m, const char *name, MemoryClass class,
                      int64_t bytes, int first, int last);
 /* A block for v, live from `first` to `last`. */
-Place memory_new_block(Memory *m, const Value *v, int first, int last);
+Address memory_new_block(Memory *m, const Value *v, int first, int last);
 /* Extends the block's live range. */
 void memory_extend(Memory *m, int block, int first, int last);
-void memory_place_value(Memory *m, Value *v, Place at);
+void memory_place_value(Memory *m, Value *v, Address at);
 
 /* ---- memory_results.c ---------------------------------------------------- */
 

@@ -18,11 +18,11 @@ int memory_add_block(Memory *m, const char *name, MemoryClass class,
     return m->block.n - 1;
 }
 
-Place memory_new_block(Memory *m, const Value *v, int first, int last)
+Address memory_new_block(Memory *m, const Value *v, int first, int last)
 {
-    return (Place){.block = memory_add_block(m, v->name, m->class[v->id],
-                                             memory_local_bytes(m, v), first,
-                                             last)};
+    return (Address){.block = memory_add_block(m, v->name, m->class[v->id],
+                                               memory_local_bytes(m, v), first,
+                                               last)};
 }
 
 void memory_extend(Memory *m, int block, int first, int last)
@@ -39,9 +39,9 @@ int64_t memory_local_bytes(const Memory *m, const Value *v)
     return type_local_bytes(&v->type, &m->p->mesh);
 }
 
-void memory_place_value(Memory *m, Value *v, Place at)
+void memory_place_value(Memory *m, Value *v, Address at)
 {
-    v->place = arena_copy(m->p->arena, &at, sizeof at);
+    v->address = arena_copy(m->p->arena, &at, sizeof at);
 }
 
 /* Places the blocks of host memory consecutively, from the arena's end on. */

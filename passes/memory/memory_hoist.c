@@ -44,7 +44,7 @@ static void find_group(Extender *h, const Hoist *hoist)
         if (h->begin > h->live->begin[op->id])
             h->begin = h->live->begin[op->id];
         for (int i = 0; i < op->nouts; i++)
-            add_block(h, value_place(op->out[i])->block);
+            add_block(h, value_address(op->out[i])->block);
         add_block(h, op->workspace);
     }
 }

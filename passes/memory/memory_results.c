@@ -39,7 +39,7 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
 {
     for (int i = 0; i < op->nargs; i++) {
         const Value *root = value_root(op->arg[i]);
-        const Place *at = value_place(op->arg[i]);
+        const Address *at = value_address(op->arg[i]);
         if (!root->def || at->block < 0 || at->nstrides ||
             m->pinned[at->block] ||
             m->live.last_use[root->id] != m->live.begin[op->id] ||
@@ -56,7 +56,7 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
 static bool taken(const Op *op, int upto, int block)
 {
     for (int i = 0; i < upto; i++)
-        if (value_place(op->out[i])->block == block)
+        if (value_address(op->out[i])->block == block)
             return true;
     return false;
 }
@@ -66,7 +66,7 @@ bool memory_place_gathered(Memory *m, Value *v)
     Value *shard = value_gathered_from(m->p, v);
     if (!shard)
         return false;
-    Place at = *value_place(shard);
+    Address at = *value_address(shard);
     at.cut = 0;
     at.run = 0;
     memory_place_value(m, v, at);
@@ -80,8 +80,11 @@ void memory_place_slots(Memory *m, Value *v, int64_t slots)
     int b = memory_add_block(m, v->name, m->class[v->id], slots * bytes,
                              m->live.begin[loop->id],
                              m->live.finish[loop->id]);
-    Place at = {.block = b, .nstrides = slots > 1, .loop = {loop},
-                .stride = {bytes}, .modulo = {slots}};
+    Address at = {.block = b,
+                  .nstrides = slots > 1,
+                  .loop = {loop},
+                  .stride = {bytes},
+                  .modulo = {slots}};
     memory_place_value(m, v, at);
 }
 
@@ -111,7 +114,7 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
         return false;
     for (int i = 0; i < op->nargs; i++) {
         const Value *root = value_root(op->arg[i]);
-        const Place *at = value_place(op->arg[i]);
+        const Address *at = value_address(op->arg[i]);
         if (!root->def || m->prefetch.gather[root->def->id] != root->def ||
             root->def->kind != OP_fetch || m->live.last_use[root->id] != time ||
             memory_local_bytes(m, v) != memory_local_bytes(m, root) ||
@@ -141,10 +144,10 @@ void memory_place_result(Memory *m, Op *op, int i)
     int time = m->live.begin[op->id], last = m->live.last_use[v->id];
     int operand = reusable_operand(m, op, i);
     if (operand >= 0) {
-        int block = value_place(op->arg[operand])->block;
+        int block = value_address(op->arg[operand])->block;
         if (!taken(op, i, block)) {
             memory_extend(m, block, time, last);
-            memory_place_value(m, v, (Place){.block = block});
+            memory_place_value(m, v, (Address){.block = block});
             return;
         }
     }

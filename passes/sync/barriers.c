@@ -80,7 +80,7 @@ static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
     const MemoryPlan *m = w->p->memory;
     if (!a->value)
         return USE_NOTHING;
-    const Place *at = value_place(a->value);
+    const Address *at = value_address(a->value);
     *block = at->block;
     if (!m->block[at->block].shared)
         return USE_NOTHING;
@@ -144,7 +144,8 @@ static bool is_too_early(Walk *w, int i, Fault *f)
     const Op *op = instance->op;
     for (int k = 0; k < instance->naccesses; k++) {
         int block = -1;
-        Use use = use_of(w, op, &w->sim.access[instance->access + k], &block);
+        Use use =
+            use_of(w, op, &w->sim.access[instance->first_access + k], &block);
         if (use == USE_NOTHING)
             continue;
         Since *s = &w->since[block];

@@ -35,7 +35,9 @@ typedef struct Need {
 static int statement_of(const EventFinder *f, int instance)
 {
     const Instance *a = &f->sim.instance[instance];
-    return a->at ? f->synced_of[a->at->id] : instance == 0 ? 0 : f->nsynced - 1;
+    return a->statement    ? f->synced_of[a->statement->id]
+           : instance == 0 ? 0
+                           : f->nsynced - 1;
 }
 
 static int stream_of(const EventFinder *f, int instance)
@@ -66,7 +68,7 @@ static const Access *access_at(const EventFinder *f, int instance, int piece)
 {
     const Instance *a = &f->sim.instance[instance];
     for (int i = a->naccesses - 1; i >= 0; i--) {
-        const Access *x = &f->sim.access[a->access + i];
+        const Access *x = &f->sim.access[a->first_access + i];
         if (x->first <= piece && piece <= x->last)
             return x;
     }
@@ -80,7 +82,7 @@ static void needs_of(const EventFinder *f, int instance, Need n[STREAMS])
     for (int s = 0; s < STREAMS; s++)
         best[s] = where[s] = -1;
     for (int i = 0; i < a->naccesses; i++) {
-        const Access *x = &f->sim.access[a->access + i];
+        const Access *x = &f->sim.access[a->first_access + i];
         for (int k = x->first; k <= x->last; k++) {
             const EventPiece *q = &f->piece[k];
             int w = q->written;
@@ -191,7 +193,7 @@ static void count_slots(EventFinder *f, int instance, int on)
     Event *e = event_of(f, &f->synced[by]);
     int64_t iteration;
     int slots = f->iteration[f->latest[by]] - f->iteration[on] + 1;
-    if (e->loop && simulate_iteration(a, e->loop, &iteration) &&
+    if (e->loop && instance_iteration_in(a, e->loop, &iteration) &&
         slots <= EVENTS_SLOTS && e->slots < slots)
         e->slots = slots;
 }
@@ -227,7 +229,7 @@ static Wait wait_for(EventFinder *f, int instance, const Need *n)
     const Op *loop = s->at ? op_loop(s->at) : NULL;
     Wait w = {.event = by->event, .why = wait_text(f, n)};
     int64_t iteration;
-    if (e->slots > 1 && simulate_iteration(a, e->loop, &iteration))
+    if (e->slots > 1 && instance_iteration_in(a, e->loop, &iteration))
         w.offset =
             (int)(((instance_iteration(on) - iteration) % e->slots + e->slots) %
                   e->slots);
@@ -261,7 +263,7 @@ static int event_slot(const EventFinder *f, const Instance *instance, int event,
 {
     const Event *e = &f->event[event];
     int64_t iteration;
-    if (e->slots == 1 || !simulate_iteration(instance, e->loop, &iteration))
+    if (e->slots == 1 || !instance_iteration_in(instance, e->loop, &iteration))
         return e->number + offset;
     return e->number + (int)((iteration + offset) % e->slots);
 }
@@ -345,7 +347,7 @@ static void touch_pieces(EventFinder *f, int instance)
 {
     const Instance *a = &f->sim.instance[instance];
     for (int i = 0; i < a->naccesses; i++) {
-        const Access *x = &f->sim.access[a->access + i];
+        const Access *x = &f->sim.access[a->first_access + i];
         for (int k = x->first; k <= x->last; k++) {
             EventPiece *q = &f->piece[k];
             if (!x->write) {

@@ -27,7 +27,7 @@ typedef struct Checker {
     const Op *without;
     Simulation sim;
     Known *known;  /* by instance: when it begins */
-    int *place;    /* by instance: its position on its stream, from 1 */
+    int *position; /* by instance: its position on its stream, from 1 */
 } Checker;
 
 /* ---- completed statements ------------------------------------------------ */
@@ -43,21 +43,21 @@ static void run_statements(Checker *c)
 {
     Arena *a = c->p->arena;
     Known stream[STREAMS] = {0};
-    Known *record = NEW_ARRAY(a, Known, simulated_slots(c->p) + 1);
+    Known *record = NEW_ARRAY(a, Known, program_event_slots(c->p) + 1);
     int issued[STREAMS] = {0};
     for (int i = 0; i < c->sim.n; i++) {
         const Instance *instance = &c->sim.instance[i];
         Known *mine = &stream[instance->stream];
         if (instance_is_statement(instance)) {
             c->known[i] = *mine;
-            c->place[i] = ++issued[instance->stream];
-            mine->upto[instance->stream] = c->place[i];
+            c->position[i] = ++issued[instance->stream];
+            mine->upto[instance->stream] = c->position[i];
         } else if (instance->op->kind == OP_record) {
-            record[simulated_slot(instance)] = *mine;
+            record[instance_event_slot(instance)] = *mine;
         } else if (instance->op->kind == OP_wait &&
                    instance->op != c->without &&
                    (instance->first || !op_attr(instance->op, "first").i)) {
-            learn(mine, &record[simulated_slot(instance)]);
+            learn(mine, &record[instance_event_slot(instance)]);
         }
     }
 }
@@ -85,7 +85,7 @@ static Touch *sort_touches(const Checker *c, int **start)
     Touch *touch = NEW_ARRAY(c->p->arena, Touch, count[t->npieces] + 1);
     for (int i = 0; i < t->n; i++)
         for (int j = 0; j < t->instance[i].naccesses; j++) {
-            int a = t->instance[i].access + j;
+            int a = t->instance[i].first_access + j;
             for (int k = t->access[a].first; k <= t->access[a].last; k++)
                 touch[end[k]++] = (Touch){i, a};
         }
@@ -121,7 +121,8 @@ static bool ordered(const Checker *c, Touch before, Touch after)
 {
     int stream = c->sim.instance[before.instance].stream;
     return stream == c->sim.instance[after.instance].stream ||
-           c->known[after.instance].upto[stream] >= c->place[before.instance];
+           c->known[after.instance].upto[stream] >=
+               c->position[before.instance];
 }
 
 static const char *check_piece(const Checker *c, const Touch *t, int n)
@@ -152,7 +153,7 @@ const char *hazards_check(const Program *p, const Op *without)
 {
     Checker c = {.p = p, .without = without, .sim = simulate_step(p, NULL, 1)};
     c.known = NEW_ARRAY(p->arena, Known, c.sim.n);
-    c.place = NEW_ARRAY(p->arena, int, c.sim.n);
+    c.position = NEW_ARRAY(p->arena, int, c.sim.n);
     run_statements(&c);
     int *start;
     const Touch *touch = sort_touches(&c, &start);

@@ -11,7 +11,7 @@ enum { LONGEST_PERIOD = 64 };
 
 typedef struct Simulator {
     const Program *p;
-    int more;
+    int extra_periods;
     SlotCounts *slots; /* by op id of a loop: the numbers of buffers of values,
                         * and of slots of events, that its iterations use in
                         * rotation */
@@ -37,7 +37,7 @@ static int64_t layer_of(const Simulator *t, const Op *loop)
 
 /* The number of bytes that an access to v covers. If v is a parameter that
  * stays gathered: the runs of all its layers. */
-static int64_t extent(const Simulator *t, const Value *v, const Place *at)
+static int64_t extent(const Simulator *t, const Value *v, const Address *at)
 {
     int64_t layers = 1;
     if (!at->row)
@@ -64,7 +64,7 @@ static void extend_over_skipped(const Simulator *t, const Op *loop,
 static void touch(Simulator *t, Value *v, bool write)
 {
     v = value_root(v);
-    const Place *at = value_place(v);
+    const Address *at = value_address(v);
     if (at->block < 0)
         return;
     Access a = {.write = write, .value = v,
@@ -102,13 +102,13 @@ static const Op *started_op(const Op *early)
     bug("simulation: an early without a start");
 }
 
-/* Adds an instance of the statement `at`, which runs `op`. */
-static void add_instance(Simulator *t, const Op *at, const Op *op)
+/* Adds an instance of `statement`, which runs `op`. */
+static void add_instance(Simulator *t, const Op *statement, const Op *op)
 {
     Instance instance = {.op = op,
-                         .at = at,
-                         .stream = at->stream,
-                         .access = t->access.n,
+                         .statement = statement,
+                         .stream = statement->stream,
+                         .first_access = t->access.n,
                          .first = t->depth > 0 && t->first[t->depth - 1]};
     for (int i = 0; i < t->depth; i++)
         instance.iteration[i] = t->layer[t->depth - 1 - i];
@@ -117,15 +117,15 @@ static void add_instance(Simulator *t, const Op *at, const Op *op)
     for (int i = 0; i < op->nouts; i++)
         touch(t, op->out[i], true);
     touch_scratch(t, op);
-    instance.naccesses = t->access.n - instance.access;
+    instance.naccesses = t->access.n - instance.first_access;
     vec_push(t->p->arena, &t->instance, instance);
 }
 
-/* Adds the begin or the end of the step, as an access to the whole arena on the
+/* Adds the start or the end of the step, as an access to the whole arena on the
  * compute stream. */
 static void add_step_boundary(Simulator *t)
 {
-    Instance instance = {.access = t->access.n, .naccesses = 1};
+    Instance instance = {.first_access = t->access.n, .naccesses = 1};
     Access all = {.end = t->p->memory->extent + t->p->memory->host,
                   .write = true};
     vec_push(t->p->arena, &t->access, all);
@@ -141,10 +141,10 @@ static int64_t least_multiple(int64_t a, int64_t b)
 
 static void add_slots(Simulator *t, const Value *v)
 {
-    for (int i = 0; v->place && i < v->place->nstrides; i++)
-        if (v->place->modulo[i] > 0)
-            vec_push(t->p->arena, &t->slots[v->place->loop[i]->id],
-                     v->place->modulo[i]);
+    for (int i = 0; v->address && i < v->address->nstrides; i++)
+        if (v->address->modulo[i] > 0)
+            vec_push(t->p->arena, &t->slots[v->address->loop[i]->id],
+                     v->address->modulo[i]);
 }
 
 static void add_slots_of(Simulator *t, Op *op)
@@ -217,7 +217,7 @@ static void simulate_loop(Simulator *t, const Op *loop)
 {
     int64_t ahead, left, trips = loop_trips(loop);
     int64_t period = period_of(t, loop, &ahead, &left);
-    int64_t head = (1 + t->more) * period + ahead + 1;
+    int64_t head = (1 + t->extra_periods) * period + ahead + 1;
     int64_t tail = period + left + 1;
     int64_t skip = 0;
     if (period <= LONGEST_PERIOD && trips > head + tail)
@@ -354,9 +354,10 @@ static int cut_arena(Arena *scratch, Access *access, int n)
     return ncuts;
 }
 
-Simulation simulate_step(const Program *p, const SlotCounts *slots, int more)
+Simulation simulate_step(const Program *p, const SlotCounts *slots,
+                         int extra_periods)
 {
-    Simulator t = {.p = p, .more = more};
+    Simulator t = {.p = p, .extra_periods = extra_periods};
     find_slots(&t, slots);
     add_step_boundary(&t);
     simulate_region(&t, p->step);
@@ -374,12 +375,13 @@ Simulation simulate_step(const Program *p, const SlotCounts *slots, int more)
 /* The op whose loops count the iterations of the instance. */
 static const Op *counted_op(const Instance *instance)
 {
-    const Op *early = instance->at ? op_early(instance->at) : NULL;
+    const Op *early =
+        instance->statement ? op_early(instance->statement) : NULL;
     return early ? started_op(early) : instance->op;
 }
 
-bool simulate_iteration(const Instance *instance, const Op *loop,
-                        int64_t *iteration)
+bool instance_iteration_in(const Instance *instance, const Op *loop,
+                           int64_t *iteration)
 {
     const Op *op = counted_op(instance);
     const Op *owner = op ? op_loop(op) : NULL;
@@ -396,19 +398,19 @@ int64_t instance_iteration(const Instance *instance)
     return instance->iteration[0];
 }
 
-int simulated_slot(const Instance *instance)
+int instance_event_slot(const Instance *instance)
 {
     const Op *op = instance->op;
     int64_t iteration, slots = op_attr(op, "slots").i;
     int64_t offset = op->kind == OP_wait ? op_attr(op, "offset").i : 0;
     bool rotates =
         slots > 1 &&
-        simulate_iteration(instance, op_attr(op, "loop").o, &iteration);
+        instance_iteration_in(instance, op_attr(op, "loop").o, &iteration);
     return (int)(op_attr(op, "event").i +
                  (rotates ? (iteration + offset) % slots : offset));
 }
 
-int simulated_slots(const Program *p)
+int program_event_slots(const Program *p)
 {
     int64_t n = 0;
     for_ops(op, p->step)

@@ -1,12 +1,16 @@
 /* simulate.h: simulates a step as a sequence of statements, with the bytes that
  * they access.
  *
+ * The pass that inserts waits and barriers and the checker that verifies them
+ * use this list of accesses (events.c, barriers.c, hazards.c).
+ *
  * Loops are simulated iteration by iteration. Of a long loop only the first and
- * last iterations are simulated: enough that the pattern of addresses and event
- * slots repeats. The iterations between them are skipped in whole periods, the
- * numbers of slots that iterations use in rotation; the last iteration before
- * them also accesses their slices of stacked tensors. The size of a simulation
- * does not depend on the number of layers. The addresses are those of
+ * last iterations are simulated. The number of skipped iterations is a multiple
+ * of the loop's period, after which addresses and event slots repeat: the least
+ * common multiple of its slot counts and of its prefetch distances + 1. The
+ * last iteration before the skipped ones also accesses their slices of stacked
+ * tensors. Hence the size of a simulation does not depend on the number of
+ * layers, unless a period is long (LONGEST_PERIOD). The addresses are those of
  * Program.memory.
  */
 #ifndef PARC_PASSES_SYNC_SIMULATE_H
@@ -24,19 +28,20 @@ typedef struct Access {
 } Access;
 
 /* A dynamic instance: one execution of a statement, or of a record, wait or
- * barrier. The first instance is the begin of the step, the last its end; both
- * access all memory on the compute stream. */
+ * barrier. The first and last instances are the start and the end of the step.
+ * They count as accesses of all memory on the compute stream: other streams
+ * start after the first, and join before the last. */
 typedef struct Instance {
-    const Op *op;        /* the op that runs; NULL: begin and end */
-    const Op *at;        /* the statement: op, or the op `start` that runs it;
-                          * NULL: begin and end */
+    const Op *op;        /* the op that runs; NULL: start and end */
+    const Op *statement; /* op, or the op `start` that runs it; NULL: start and
+                          * end */
     int stream;
     bool first;          /* in the first iteration of the loop that issues it */
-    int64_t iteration[MAX_LOOP_DEPTH]; /* iteration indices (layers) of the
-                                        * loops around its op, innermost first;
-                                        * of a record or wait in an `early`:
-                                        * around the ops that it starts */
-    int access, naccesses;        /* range in Simulation.access */
+    /* Iteration indices (layers) of the loops around `op`, innermost first. For
+     * a record or wait in an op `early`: of the loops around the op that the
+     * `early` starts. */
+    int64_t iteration[MAX_LOOP_DEPTH];
+    int first_access, naccesses; /* range in Simulation.access */
 } Instance;
 
 typedef struct Simulation {
@@ -46,24 +51,26 @@ typedef struct Simulation {
     int naccesses, npieces;
 } Simulation;
 
-/* By op id of a loop: the slot counts that events in its body get later, beside
- * those of the `record` ops that exist. NULL: none. */
+/* By op id of a loop: the slot counts of events in its body that have no
+ * `record` op yet. NULL: all events have one. */
 typedef VEC(int64_t) SlotCounts;
 
-/* Simulates the step. `more`: additional periods of every loop. */
-Simulation simulate_step(const Program *p, const SlotCounts *slots, int more);
+/* Simulates the step, with `extra_periods` more periods of every loop than are
+ * needed. */
+Simulation simulate_step(const Program *p, const SlotCounts *slots,
+                         int extra_periods);
 
 /* The iteration of `loop` in which the instance's op runs; false: the loop does
  * not enclose the op. `loop` may be NULL. */
-bool simulate_iteration(const Instance *instance, const Op *loop,
-                        int64_t *iteration);
+bool instance_iteration_in(const Instance *instance, const Op *loop,
+                           int64_t *iteration);
 /* The iteration of the loop around the instance's op; 0: there is none. */
 int64_t instance_iteration(const Instance *instance);
 
-/* The slot that an op record or wait is for: a number as in emitted code. */
-int simulated_slot(const Instance *instance);
+/* The number, in emitted code, of the event slot that a record or wait uses. */
+int instance_event_slot(const Instance *instance);
 /* The number of slots of all events. */
-int simulated_slots(const Program *p);
+int program_event_slots(const Program *p);
 /* Whether the instance is a statement: not a record, wait or barrier. */
 static inline bool instance_is_statement(const Instance *instance)
 {

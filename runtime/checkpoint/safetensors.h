@@ -68,7 +68,7 @@ void rt_header_add(RtHeader *h, const char *name, const char *dtype, int ndim,
 int rt_header_end(RtHeader *h, int align);
 
 /* ---- copies between a layer of a parameter and the tensor of a file that
- * holds it in another layout (view.c) ---- */
+ * holds it in another layout (file_layout.c) ---- */
 
 /* Reads n consecutive elements of a layer (row-major), from element `global`
  * on, as f32. `view` NULL: the tensor has the layout of the layer. */

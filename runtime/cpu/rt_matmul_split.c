@@ -181,13 +181,13 @@ static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
 
 /* Prefetch of the group of strips at `row` of the block, if it exists; it is
  * packed next. The prefetch takes `steps` steps of multiplication. */
-static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
-                              int64_t steps)
+static RtPrefetch ahead_of_group(const Work *w, const Block *x, int64_t row,
+                                 int64_t steps)
 {
     const int64_t *s = w->a->stride;
     int64_t rows = rt_least(w->share->group * RT_STRIP, x->rows - row);
     if (rows <= 0)
-        return (RtAhead){0};
+        return (RtPrefetch){0};
     const float *at = w->from_a + (x->row + row) * s[1] + x->k * s[2];
     int64_t size = sizeof *at, calls = steps * RT_FETCHES;
     return s[2] == 1 ? rt_ahead(at, size, s[1], x->depth, rows, calls)
@@ -218,7 +218,7 @@ static void write_row(const float *sums, int64_t row, int64_t columns,
 
 /* Multiplies a strip of rows by all columns of the block. */
 static void multiply_strip(const Work *w, const Block *x, int64_t row,
-                           const uint16_t *strip, RtAhead *ahead)
+                           const uint16_t *strip, RtPrefetch *ahead)
 {
     int64_t steps = rt_pieces(x->depth, RT_STEP);
     bool last = x->k + x->depth == w->depth;
@@ -243,9 +243,9 @@ static void multiply_block(const Work *w, const Block *x, const Block *next)
     for (int64_t g = 0; g < x->rows; g += group) {
         int64_t rows = rt_least(group, x->rows - g);
         int64_t during = rt_pieces(rows, RT_STRIP) * across * steps;
-        RtAhead ahead = g + group < x->rows
-                            ? ahead_of_group(w, x, g + group, during)
-                            : ahead_of_group(w, next, 0, during);
+        RtPrefetch ahead = g + group < x->rows
+                               ? ahead_of_group(w, x, g + group, during)
+                               : ahead_of_group(w, next, 0, during);
         const uint16_t *strip = w->strips;
         pack_group(w, x, g, rows);
         for (int64_t i = 0; i < rows; i += RT_STRIP) {

@@ -23,8 +23,8 @@
 #include <omp.h>
 #include <stddef.h>
 
-#include "cpu/rt_ahead.h"
 #include "cpu/rt_matmul.h"
+#include "cpu/rt_prefetch.h"
 #include "cpu/rt_vector.h"
 
 enum {
@@ -112,11 +112,11 @@ static Block rows_of(const Block *x, int64_t row, int64_t most)
 }
 
 /* Prefetch of the rows of a that are packed after `x`, within `calls` calls. */
-static RtAhead ahead_of(const Work *w, const Block *x, int64_t calls)
+static RtPrefetch ahead_of(const Work *w, const Block *x, int64_t calls)
 {
     const RtOperand *a = &w->a;
     if (x->rows <= 0 || x->depth <= 0)
-        return (RtAhead){0};
+        return (RtPrefetch){0};
     const void *at = rt_operand_at(a, x->row, x->k);
     int64_t size = rt_type_size(a->type);
     return a->along_edges == 1
@@ -150,12 +150,12 @@ static void multiply_strips(const float *a, const float *b, int64_t depth,
 }
 
 /* Multiplies packed rows of a, block x, with the packed columns of b. */
-static void multiply_block(const Work *w, const Block *x, RtAhead ahead,
+static void multiply_block(const Work *w, const Block *x, RtPrefetch ahead,
                            float *c, int64_t c_row)
 {
     for (int64_t j = 0; j < x->columns; j += RT_STRIP_B)
         for (int64_t i = 0; i < x->rows; i += RT_STRIP_A) {
-            rt_ahead_fetch(&ahead);
+            rt_prefetch_next(&ahead);
             multiply_strips(w->packed_a + i * x->depth,
                             w->packed_b + j * x->depth, x->depth, x->k > 0,
                             c + i * c_row + j, c_row, x->rows - i,

@@ -1,9 +1,10 @@
 /* rt_random_row.c: draws rows of random numbers for kernels (parc_random.h),
  * and computes the keys of layers.
  *
- * A block of Philox gives four adjacent numbers. LANES blocks are computed
- * together, word by word, which the compiler vectorizes. Numbers before the
- * first whole block and after the last one are drawn block by block.
+ * One block of Philox gives four consecutive numbers. LANES blocks are computed
+ * together, word by word, which the compiler vectorizes. The numbers before the
+ * first whole block, and the fewer than LANES blocks at the end, are drawn one
+ * block at a time. `parc_split_key` computes the keys.
  */
 #include "params/philox.h"
 #include "parc_random.h"

@@ -36,7 +36,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cpu/rt_ahead.h"
+#include "cpu/rt_prefetch.h"
 
 #if defined(__x86_64__) && defined(__linux__) &&                               \
     (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
@@ -80,6 +80,6 @@ void rt_tiles_close(void);
  * steps. sums is 32 x 32: tiles of 16 x 16, by rows, at a multiple of 64
  * bytes. Each step fetches RT_FETCHES times from `ahead`. */
 void rt_tiles_multiply(const uint16_t *a, const uint16_t *b, int64_t steps,
-                       float *sums, bool fresh, RtAhead *ahead);
+                       float *sums, bool fresh, RtPrefetch *ahead);
 
 #endif

@@ -1,6 +1,6 @@
 /* eval.h: declares what a rank executes beside training steps: forward programs
  * (evaluate.c), the evaluation on validation data (evaluate.c), and the
- * sampling of tokens (sample.c, choose.c). */
+ * sampling of tokens (sample.c, choose_token.c). */
 #ifndef PARC_RT_EVAL_H
 #define PARC_RT_EVAL_H
 

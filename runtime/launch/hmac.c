@@ -1,8 +1,8 @@
 /* hmac.c: computes SHA-256 and HMAC-SHA-256 for the handshake of ranks.
  *
  * The processes of a job prove to each other that they know its token without
- * sending it (launch/greeting.h). No library is linked for that: the algorithm is
- * short, and a few hundred bytes are hashed per connection.
+ * sending it (launch/handshake.h). No library is linked for that: the algorithm
+ * is short, and a few hundred bytes are hashed per connection.
  */
 #include "launch/hmac.h"
 

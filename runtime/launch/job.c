@@ -155,10 +155,10 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
         snprintf(text, TEXT, "in 'start of the run'");
         return;
     }
-    char who[32], where[RT_PLACE];
+    char who[32], where[RT_PROGRESS];
     snprintf(who, sizeof who, "rank %d was ", known);
     snprintf(text, TEXT, "%s%s", known == rank ? "" : who,
-             rt_place_text(w, known, where));
+             rt_progress_text(w, known, where));
 }
 
 /* Ends the run after a connection broke before its rank sent RT_SAY_DONE. */
@@ -213,8 +213,8 @@ static void receive_message(RtStore *s, int i)
     } else if (f.say == RT_SAY_SIGNAL && s->world->control) {
         rt_signals_record(&s->world->control->signals, f.id);
     } else if (f.say == RT_SAY_WHERE) {
-        rt_places_asked(s, &f);
-    } else if (f.say == RT_SAY_PLACE && !rt_places_told(s, i, &f)) {
+        rt_states_asked(s, &f);
+    } else if (f.say == RT_SAY_PLACE && !rt_states_answer(s, i, &f)) {
         lost(s, rank_of(s, i));
     }
 }
@@ -310,7 +310,7 @@ _Noreturn static void end_lost_job(RtStore *s, int rank, const char *what)
                       what, rt_store_name(s, rank, name));
         rt_job_fail(s, text);
     }
-    rt_places_ask(s);
+    rt_states_ask(s);
     /* Rank 0 knows which rank is late; another rank may wait for a third
      * one. */
     rt_error_text(

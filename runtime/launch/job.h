@@ -141,13 +141,13 @@ void rt_job_broadcast(RtStore *s, int id, void *data, size_t bytes);
  * others are at, or will reach, a synchronization point. */
 void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
                  void *to);
-/* ---- launch/places.c: states of ranks, for messages ---- */
+/* ---- launch/rank_states.c: states of ranks, for messages ---- */
 
-void rt_places_asked(RtStore *s, const RtFrame *f);
-/* rt_places_gather for callers without a ParcRt. */
-void rt_places_ask(RtStore *s);
+void rt_states_asked(RtStore *s, const RtFrame *f);
+/* rt_states_gather for callers without a ParcRt. */
+void rt_states_ask(RtStore *s);
 /* False if the answer is incomplete. */
-bool rt_places_told(RtStore *s, int link, const RtFrame *f);
+bool rt_states_answer(RtStore *s, int link, const RtFrame *f);
 
 /* Ends the run because of this rank, with the reason `text`; NULL: the reason
  * has been printed. Only one rank's reason is printed. */

@@ -1,5 +1,5 @@
 /* key.c: computes the key of a job and the authentication codes of the
- * handshake (launch/greeting.h).
+ * handshake (launch/handshake.h).
  *
  * The key is a hash of the job's identity, as the launcher sets it in the
  * environment, and of the token, from PARC_TOKEN or the file that
@@ -16,13 +16,13 @@
 #include <unistd.h>
 
 #include "common/message.h"
-#include "launch/greeting.h"
+#include "launch/handshake.h"
 #include "launch/job.h"
 #include "rt.h"
 
 enum { LEAST_TOKEN = 16, MOST_TOKEN = 4096 };
 
-const char rt_greeting_magic[RT_MAGIC] = "parcrank";
+const char rt_handshake_magic[RT_MAGIC] = "parcrank";
 
 /* Variables that identify a job; they are equal in all of its processes. */
 static const char *const job_variable[] = {

@@ -41,7 +41,8 @@ static bool is_at_point(const RtWorld *w, const RtSlot *s)
            atomic_load(&s->collective) < 0;
 }
 
-/* Whether a rank waits for a decision of rank 0 (checkpoint/agree.c). */
+/* Whether a rank waits for a decision of rank 0 (checkpoint/stop_decision.c).
+ */
 static bool is_at_decision(const RtSlot *s)
 {
     return atomic_load(&s->state) == RT_WAITING &&

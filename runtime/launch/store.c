@@ -1,8 +1,8 @@
 /* store.c: connects the processes of a job.
  *
- * Rank 0 listens at the address from the launcher (launch/reception.c). Every
- * other rank opens two connections and proves that it belongs to the job
- * (launch/greeting.h). The line carries synchronization and data; the lifeline
+ * Rank 0 listens at the address from the launcher (launch/accept_ranks.c).
+ * Every other rank opens two connections and proves that it belongs to the job
+ * (launch/handshake.h). The line carries synchronization and data; the lifeline
  * reports a failure or the end of a rank. Rank 0 may start last, so the others
  * retry until the limit. This file also sends and receives bytes within a time
  * limit, for both ends.
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/message.h"
-#include "launch/greeting.h"
+#include "launch/handshake.h"
 #include "launch/job.h"
 #include "rt.h"
 
@@ -138,7 +138,7 @@ static uint32_t greet(const RtStore *s, int fd, RtHello *h, double limit)
         return RT_SILENT;
     rt_nonce(h->nonce);
     rt_hello_code(l, &c, h, h->code);
-    if (memcmp(c.magic, rt_greeting_magic, sizeof c.magic) != 0 ||
+    if (memcmp(c.magic, rt_handshake_magic, sizeof c.magic) != 0 ||
         !rt_store_send(fd, h, sizeof *h, limit) ||
         !rt_store_receive(fd, &r, sizeof r, limit))
         return RT_SILENT;
@@ -174,7 +174,7 @@ static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
                        double until, Failure *why)
 {
     double left = until - rt_now();
-    double limit = left < RT_GREETING_SECONDS ? left : RT_GREETING_SECONDS;
+    double limit = left < RT_HANDSHAKE_SECONDS ? left : RT_HANDSHAKE_SECONDS;
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     uint32_t answer = 0;
     if (!connect_within(fd, a, limit)) {
@@ -201,7 +201,7 @@ static int join_store(const RtStore *s, bool life)
                  .plan = s->world->model->plan_hash};
     Failure why = {.error = "no process answers"};
     double until = rt_now() + s->limit;
-    memcpy(h.magic, rt_greeting_magic, sizeof h.magic);
+    memcpy(h.magic, rt_handshake_magic, sizeof h.magic);
     gethostname(h.host, sizeof h.host - 1);
     while (!why.final && rt_now() < until) {
         const char *unknown;
@@ -236,7 +236,7 @@ bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch, double limit)
     for (int i = 0; i < n; i++)
         s->link[i].line = s->link[i].life = -1;
     if (launch->rank == 0)
-        return rt_reception(s);
+        return rt_accept_ranks(s);
     s->link[0].line = join_store(s, false);
     s->link[0].life = s->link[0].line >= 0 ? join_store(s, true) : -1;
     return s->link[0].life >= 0;

@@ -107,11 +107,11 @@ const char *rt_collective_name(const ParcModel *model, int id)
                                     : "unknown collective";
 }
 
-const char *rt_place_text(const RtWorld *w, int rank, char text[RT_PLACE])
+const char *rt_progress_text(const RtWorld *w, int rank, char text[RT_PROGRESS])
 {
     const RtSlot *s = &w->slot[rank];
     int state = atomic_load(&s->state);
-    snprintf(text, RT_PLACE, "in step %lld, %s '%s'",
+    snprintf(text, RT_PROGRESS, "in step %lld, %s '%s'",
              (long long)atomic_load(&s->step),
              state == RT_WAITING || state == RT_MOVING ? "in" : "after",
              rt_collective_name(w->model, atomic_load(&s->collective)));

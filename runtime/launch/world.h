@@ -7,8 +7,9 @@
 
 const char *rt_collective_name(const ParcModel *model, int id);
 /* "in step 7, after 'ar3'": the position of a rank, for messages. */
-enum { RT_PLACE = 640 };
-const char *rt_place_text(const RtWorld *w, int rank, char text[RT_PLACE]);
+enum { RT_PROGRESS = 640 };
+const char *rt_progress_text(const RtWorld *w, int rank,
+                             char text[RT_PROGRESS]);
 
 /* rt_nranks: the number of ranks of the mesh, INT64_MAX on overflow.
  * rt_ranks_check: whether the runtime supports this number; false after a
@@ -74,8 +75,8 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
 
 /* Requests the state of the ranks that share no memory with this one, and
  * stores it in their slots, for messages. Slots without an answer keep
- * RT_STARTING (launch/places.c). */
-void rt_places_gather(ParcRt *rt);
+ * RT_STARTING (launch/rank_states.c). */
+void rt_states_gather(ParcRt *rt);
 
 /* Ends the run from within a rank. Only the first rank that fails prints its
  * message, because the others usually fail for the same reason. rt_fail

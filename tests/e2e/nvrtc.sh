@@ -144,12 +144,12 @@ says() { # says TEXT ENVIRONMENT…: parc fails with TEXT, and writes no file
     env "$@" "$PARC" examples/toy.pdl -S "$work/none" 2>"$work/says.log"
     [ $? = 1 ] && grep -q "$message" "$work/says.log" && [ ! -e "$work/none" ]
 }
-check "a missing NVRTC is reported" says "PARC_NVRTC is '$work/nvrtc'" \
+check "a missing NVRTC is reported" says "NVRTC '$work/nvrtc'" \
     PARC_NVRTC="$work/nvrtc"
 printf 'int nothing;\n' >"$work/empty.c"
 ${CC:-cc} -shared -o "$work/empty.so" "$work/empty.c"
 check "another library than NVRTC is refused" \
-    says "is no NVRTC of CUDA 12 or newer" \
+    says "is not NVRTC 12 or newer" \
     PARC_NVRTC="$work/empty.so"
 cat >"$work/old.c" <<'END'
 int nvrtcVersion(int *x, int *y) { *x = 12, *y = 0; return 0; }

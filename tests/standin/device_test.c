@@ -421,8 +421,8 @@ int main(int argc, char **argv)
         small();
     for (int i = 0; i < ATTENTION_CASES; i++) {
         if (only < 0 || i == only) {
-            attention(&attention_cases[i], RT_BLOCK_MOST);
-            attention(&attention_cases[i], RT_BLOCK_LEAST);
+            attention(&attention_cases[i], RT_SHARED_MAX);
+            attention(&attention_cases[i], RT_SHARED_MIN);
         }
     }
     barriers();

@@ -100,7 +100,7 @@ int main(void)
     Program *p =
         ir_parse(a, d, diag_source(d, "parc-crash.ir", ir, strlen(ir)));
     CHECK(c, p && diag_error_count(d) == 0 && !ir_verify(p));
-    CHECK(c, folder_remove(dir));
+    CHECK(c, directory_remove(dir));
     arena_free(a);
     return check_end(c);
 }

@@ -18,14 +18,14 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "codegen/machine.h"
 #include "codegen/cuda/cuda.h"
-#include "codegen/kernel/kernel.h"
-#include "report/report.h"
-#include "codegen/target/target.h"
 #include "codegen/emit/train_c.h"
-#include "passes/forward.h"
+#include "codegen/kernel/kernel.h"
+#include "codegen/machine.h"
+#include "codegen/target/target.h"
 #include "driver/pipeline.h"
+#include "passes/forward_program.h"
+#include "report/report.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 

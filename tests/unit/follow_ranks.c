@@ -104,7 +104,7 @@ static void touch(Follow *f, int instance, int r, const Access *a)
     const MemoryPlan *m = f->p->memory;
     if (!a->value || a->begin < m->own)
         return;
-    const Place *at = value_place(a->value);
+    const Address *at = value_address(a->value);
     uint32_t axes = m->block[at->block].shared;
     if (!at->cut) {
         touch_bytes(f, instance, r, a, axes, a->begin, a->end);
@@ -141,7 +141,7 @@ static void run_instance(Follow *f, int i)
     for (int r = 0; r < f->ranks; r++) {
         f->clock[r].at[r]++;
         for (int k = 0; k < instance->naccesses && !in_place; k++)
-            touch(f, i, r, &f->sim.access[instance->access + k]);
+            touch(f, i, r, &f->sim.access[instance->first_access + k]);
     }
     if (moves)
         meet(f, (uint32_t)op->attr[0].i);

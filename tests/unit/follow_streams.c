@@ -46,13 +46,13 @@ static const char *name_of(const Follow *f, int instance)
 static void find_waits(Follow *f, const Op *without)
 {
     Arena *a = f->p->arena;
-    int *record = NEW_ARRAY(a, int, simulated_slots(f->p) + 1), n = 0;
+    int *record = NEW_ARRAY(a, int, program_event_slots(f->p) + 1), n = 0;
     int last[STREAMS]; /* by stream: its last statement */
     for (int i = 0; i < f->t.n; i++)
         n += !instance_is_statement(&f->t.instance[i]);
     f->wait = NEW_ARRAY(a, int, n + 1);
     f->first = NEW_ARRAY(a, int, f->t.n + 1);
-    for (int i = 0; i <= simulated_slots(f->p); i++)
+    for (int i = 0; i <= program_event_slots(f->p); i++)
         record[i] = NOBODY;
     for (int i = 0; i < STREAMS; i++)
         last[i] = NOBODY;
@@ -67,11 +67,11 @@ static void find_waits(Follow *f, const Op *without)
         }
         f->first[i + 1] = f->first[i];
         if (instance->op->kind == OP_record)
-            record[simulated_slot(instance)] = last[instance->stream];
+            record[instance_event_slot(instance)] = last[instance->stream];
         else if (instance->op->kind == OP_wait && instance->op != without &&
                  (instance->first || !op_attr(instance->op, "first").i) &&
-                 record[simulated_slot(instance)] != NOBODY)
-            f->wait[n++] = record[simulated_slot(instance)];
+                 record[instance_event_slot(instance)] != NOBODY)
+            f->wait[n++] = record[instance_event_slot(instance)];
     }
 }
 
@@ -83,7 +83,7 @@ typedef void Visit(Follow *f, int instance, const Access *a, int piece,
 static void visit(Follow *f, int instance, bool write, Visit *what)
 {
     const Instance *x = &f->t.instance[instance];
-    for (int i = x->access; i < x->access + x->naccesses; i++) {
+    for (int i = x->first_access; i < x->first_access + x->naccesses; i++) {
         const Access *a = &f->t.access[i];
         for (int k = a->first; k <= a->last && a->write == write; k++)
             what(f, instance, a, k, &f->expected[f->place[i] + k - a->first]);

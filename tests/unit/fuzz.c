@@ -447,7 +447,7 @@ int main(int argc, char **argv)
         if (!only || strcmp(only, kinds[i].name) == 0)
             fuzz_kind(&f, &kinds[i], (double)seconds / (only ? 1 : KINDS),
                       number);
-    folder_remove(f.folder);
+    directory_remove(f.folder);
     arena_free(a);
     printf("%d passed, %d failed\n", f.passed, f.failed);
     return f.failed != 0;

@@ -150,7 +150,7 @@ static void unhoist(Op *start, void *context)
     b->led += from < stays;
     for (int k = 0; from < stays && k < gather->nouts; k++) {
         Block *block =
-            &b->p->memory->block[value_place(gather->out[k])->block];
+            &b->p->memory->block[value_address(gather->out[k])->block];
         CHECK(b->c, block->first <= from);
         block->first = stays;
     }

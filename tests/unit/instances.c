@@ -168,8 +168,8 @@ int main(int argc, char **argv)
                       "attention_forward_bf16_d128_e128_causal"));
     CHECK(&c, !strcmp(t.kernels.symbol.at[4],
                       "attention_key_low_shared_bf16_d128_e128_causal"));
-    every_size_fits(&c, RT_BLOCK_LEAST);
-    every_size_fits(&c, RT_BLOCK_MOST);
+    every_size_fits(&c, RT_SHARED_MIN);
+    every_size_fits(&c, RT_SHARED_MAX);
 
     /* Every macro is emitted with its instance. */
     begin(&t, a);

@@ -158,7 +158,7 @@ static const StandinModule *compile_kernels(Run *r)
     void *library = failure ? NULL : dlopen(object, RTLD_NOW);
     if (!library)
         printf("%s\n%s\n", cu.text, failure ? failure : dlerror());
-    folder_remove(folder);
+    directory_remove(folder);
     return library ? dlsym(library, "standin_module") : NULL;
 }
 
@@ -366,9 +366,9 @@ static void run_op(void *context, const Program *p, const Op *op, int n)
         fill_argument(r, op, i, host[1 + op->nouts + i], &state);
     }
     run_cpu(r, op, n, host);
-    run_device(v, op, n, host, RT_BLOCK_MOST);
+    run_device(v, op, n, host, RT_SHARED_MAX);
     if (cuda_plan(r->p, op)->low_shared)
-        run_device(v, op, n, host, RT_BLOCK_LEAST);
+        run_device(v, op, n, host, RT_SHARED_MIN);
 }
 
 static void run_program(Check *c, const Engine *e, Program *p, uint64_t seed,

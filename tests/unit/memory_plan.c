@@ -71,14 +71,14 @@ static int64_t words_of(const Walk *w, const Value *v)
  * parameter have gaps between them. */
 static int64_t word_of(const Walk *w, const Value *v, int64_t i)
 {
-    const Place *at = value_place(v);
+    const Address *at = value_address(v);
     int64_t layer = type_flat_run(&v->type, &w->p->mesh) *
                     dtype_size(v->type.dtype) / WORD;
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
 }
 
 /* The index of the rank's run in a layer of a resident parameter, else 0. */
-static int64_t cut_index(const Walk *w, const Place *at)
+static int64_t cut_index(const Walk *w, const Address *at)
 {
     int64_t index = 0;
     for (int a = 0; a < w->p->mesh.n; a++)
@@ -92,7 +92,7 @@ static int64_t cut_index(const Walk *w, const Place *at)
 static int64_t place_of(Walk *w, Value *v)
 {
     v = value_root(v);
-    const Place *at = value_place(v);
+    const Address *at = value_address(v);
     if (at->block < 0)
         return -1;
     const Block *b = &w->plan->block[at->block];
@@ -269,7 +269,7 @@ static void write_gathered(Walk *w, const Op *op, int i)
                   dtype_size(from->type.dtype) / WORD;
     int64_t row = type_flat_run(&to->type, &w->p->mesh) *
                   dtype_size(to->type.dtype) / WORD;
-    int64_t first = run * cut_index(w, value_place(from));
+    int64_t first = run * cut_index(w, value_address(from));
     int64_t at = place_of(w, to);
     bool in_place = value_in_place(op->out[i]);
     for (int64_t k = 0; k < c->n && !w->fault; k++) {
@@ -290,8 +290,7 @@ static void write_others(Walk *w)
         const Param *pm = &w->p->param.at[i];
         if (!pm->shared || !pm->value)
             continue;
-        const Block *b =
-            &w->plan->block[value_place(pm->value)->block];
+        const Block *b = &w->plan->block[value_address(pm->value)->block];
         for (int64_t k = 0; k < b->bytes / WORD; k++)
             w->word[b->offset / WORD + k] = w->next++;
         const Content *c = content_of(w, pm->value);

@@ -189,7 +189,7 @@ static void clean_up(const Case *c)
     if (c->options->keep)
         fprintf(stderr, "kept: %s\n", c->folder);
     else
-        folder_remove(c->folder);
+        directory_remove(c->folder);
 }
 
 /* Exports the initial weights, runs the interpreter from them, runs the binary,

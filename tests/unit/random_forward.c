@@ -5,7 +5,7 @@
  * same key the loss of the forward program is that of the training step.
  */
 #include "ir/memory.h"
-#include "passes/forward.h"
+#include "passes/forward_program.h"
 #include "tests/unit/random.h"
 
 #include <math.h>

@@ -30,7 +30,7 @@ enum { WORD = 2 };
 static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
 {
     v = value_root((Value *)v);
-    const Place *at = value_place(v);
+    const Address *at = value_address(v);
     int64_t layer = type_flat_run(&v->type, &s->p->mesh) *
                     dtype_size(v->type.dtype) / WORD;
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
@@ -50,7 +50,7 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
                        int64_t rank)
 {
     v = value_root((Value *)v);
-    const Place *place = value_place(v);
+    const Address *place = value_address(v);
     if (place->block < 0)
         return NULL;
     const Block *b = &s->plan->block[place->block];

@@ -547,6 +547,6 @@ int main(void)
     standard_output(&c);
     one_log_for_two_runs(&c);
     bad_files(&c);
-    CHECK(&c, folder_remove(directory));
+    CHECK(&c, directory_remove(directory));
     return check_end(&c);
 }

@@ -164,6 +164,6 @@ int main(void)
     version_1(&c);
     nothing_to_read(&c);
     message(&c);
-    CHECK(&c, folder_remove(directory));
+    CHECK(&c, directory_remove(directory));
     return check_end(&c);
 }

@@ -1,6 +1,6 @@
 /* runtime_views.c: checks reads and writes of tensors whose layout in a file is
- * not that of the parameter (checkpoint/view.c), for random permutations of
- * random factors, against the definition of ParcFileTensor. */
+ * not that of the parameter (checkpoint/file_layout.c), for random permutations
+ * of random factors, against the definition of ParcFileTensor. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
  * other side. Tiles are tuned for an H100: with head sizes up to 128, two
  * blocks of 4 warps fit a multiprocessor, with 255 registers per thread and no
  * spills. A warp of 32 rows uses each fragment of the other side twice, which
- * halves its reads of shared memory. All tiles fit RT_BLOCK_MOST. A kernel that
- * does not fit RT_BLOCK_LEAST has a low-shared-memory variant with smaller
+ * halves its reads of shared memory. All tiles fit RT_SHARED_MAX. A kernel that
+ * does not fit RT_SHARED_MIN has a low-shared-memory variant with smaller
  * tiles (`_low_shared`).
  */
 #ifndef PARC_RT_ATTENTION_PLAN_H
@@ -91,7 +91,7 @@ static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
 }
 
 /* The plan for a device whose blocks can have `block_memory` bytes of shared
- * memory, at least RT_BLOCK_LEAST. `half`: 16-bit elements; `type_name`:
+ * memory, at least RT_SHARED_MIN. `half`: 16-bit elements; `type_name`:
  * "bf16". */
 static inline void rt_attention_plan(AttentionPlan *p, bool half,
                                      const char *type_name, int64_t d,

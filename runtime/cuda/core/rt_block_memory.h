@@ -1,7 +1,7 @@
 /* rt_block_memory.h: defines limits of a device's memory on which parc and the
  * runtime agree.
  *
- * RT_BLOCK_LEAST and RT_BLOCK_MOST are the shared memory of a block that
+ * RT_SHARED_MIN and RT_SHARED_MAX are the shared memory of a block that
  * kernels may use, in bytes, static and dynamic together. Larger sizes than the
  * default 48 KiB depend on the device
  * (CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN; the CUDA programming
@@ -19,7 +19,7 @@
 #ifndef PARC_RT_BLOCK_MEMORY_H
 #define PARC_RT_BLOCK_MEMORY_H
 
-enum { RT_BLOCK_LEAST = 99 << 10, RT_BLOCK_MOST = 163 << 10 };
+enum { RT_SHARED_MIN = 99 << 10, RT_SHARED_MAX = 163 << 10 };
 
 /* Bytes to whose multiples tensors and workspaces are aligned in device
  * memory. */

@@ -179,7 +179,7 @@ static inline int64_t rt_cuda_aligned(int64_t bytes)
            RT_CUDA_ALIGNMENT;
 }
 
-/* ---- progress of the device (rt_cuda_progress.c, rt_cuda_stuck.c) ---- */
+/* ---- progress of the device (rt_cuda_progress.c, rt_cuda_timeout.c) ---- */
 
 /* Enqueues the start of a program on the compute stream: no collective has
  * begun. */
@@ -194,7 +194,7 @@ void rt_cuda_progress_forget(ParcRt *rt);
 /* Ends the run because the device does not finish, with the state of its
  * collectives and of the ranks that they wait for. `what`: as for
  * rt_cuda_wait_stream. */
-_Noreturn void rt_cuda_stuck(ParcRt *rt, const char *what);
+_Noreturn void rt_cuda_timeout(ParcRt *rt, const char *what);
 
 /* ---- modules (rt_cuda_module.c) ---- */
 

@@ -41,7 +41,7 @@ void rt_cuda_progress_close(ParcRt *rt)
 {
     CudaProgress *p = &rt->device->comms->progress;
     for (int i = 0; i < PARC_STREAMS; i++)
-        free(p->place[i]);
+        free(p->position[i]);
     if (p->word)
         CU(rt, cuMemFreeHost((void *)p->word));
 }
@@ -74,22 +74,22 @@ void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
 }
 
 /* Appends an entry for the stream's next collective. */
-static CudaPlace *next_place(CudaProgress *p, int stream)
+static CudaPosition *next_position(CudaProgress *p, int stream)
 {
     uint32_t i = p->n[stream]++;
-    p->place[stream] = rt_grow(p->place[stream], i, &p->capacity[stream],
-                               sizeof *p->place[stream]);
+    p->position[stream] = rt_grow(p->position[stream], i, &p->capacity[stream],
+                                  sizeof *p->position[stream]);
     if (p->known[stream] <= i)
         p->known[stream] = i + 1;
-    return &p->place[stream][i];
+    return &p->position[stream][i];
 }
 
 void rt_cuda_progress_begin(ParcRt *rt, int stream, int id)
 {
     const RtDevice *d = rt->device;
     CudaProgress *p = &d->comms->progress;
-    *next_place(p, stream) =
-        (CudaPlace){.id = id, .work = d->work, .iteration = d->iteration};
+    *next_position(p, stream) =
+        (CudaPosition){.id = id, .work = d->work, .iteration = d->iteration};
     p->owed[stream] = false;
     write_progress(rt, stream, 2 * p->n[stream] - 1);
 }
@@ -112,19 +112,19 @@ void rt_cuda_progress_end(ParcRt *rt, int stream)
         rt_cuda_progress_settle(rt, stream);
 }
 
-const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
-                                        uint32_t word)
+const CudaPosition *rt_cuda_progress_position(const ParcRt *rt, int stream,
+                                              uint32_t word)
 {
     const CudaProgress *p = &rt->device->comms->progress;
     uint32_t i = (word - 1) / 2;
-    return word > 0 && i < p->known[stream] ? &p->place[stream][i] : NULL;
+    return word > 0 && i < p->known[stream] ? &p->position[stream][i] : NULL;
 }
 
 /* Stores the current or latest collective of any stream. */
-static void note_collective(RtSlot *slot, const CudaPlace *place, bool in)
+static void note_collective(RtSlot *slot, const CudaPosition *position, bool in)
 {
-    if (place) {
-        atomic_store(&slot->collective, place->id);
+    if (position) {
+        atomic_store(&slot->collective, position->id);
         atomic_store(&slot->state, in ? RT_MOVING : RT_COMPUTING);
     }
 }
@@ -137,7 +137,7 @@ void rt_cuda_progress_publish(ParcRt *rt)
         uint32_t word = atomic_load(&c->progress.word[i * WORD_STRIDE]);
         if (word != atomic_load(&slot->begun[i])) {
             atomic_store(&slot->begun[i], word);
-            note_collective(slot, rt_cuda_progress_place(rt, i, word),
+            note_collective(slot, rt_cuda_progress_position(rt, i, word),
                             word % 2 == 1);
         }
     }

@@ -28,7 +28,7 @@ _Noreturn static void fail_wait(ParcRt *rt, const char *what)
     char where[RT_WHERE];
     if (rt->device->comms &&
         atomic_load(&rt->world->slot[rt->rank].step) > 0)
-        rt_cuda_stuck(rt, what);
+        rt_cuda_timeout(rt, what);
     rt_fail(rt,
             "rank %d waited %d s for its GPU to finish %s%s; PARC_SYNC=1 "
             "names the statement that does not end, PARC_TIMEOUT sets the "

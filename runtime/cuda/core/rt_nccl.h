@@ -8,20 +8,20 @@
 #include "rt.h"
 
 /* A collective of a step, and the statement in which train.c enqueued it. */
-typedef struct CudaPlace {
+typedef struct CudaPosition {
     int32_t id, work; /* work: -1 without a parc_mark */
     int64_t iteration;
-} CudaPlace;
+} CudaPosition;
 
 /* The progress of collectives (rt_cuda_progress.c), by stream. */
 typedef struct CudaProgress {
     _Atomic uint32_t *word; /* pinned: the device writes them */
-    CudaPlace *place[PARC_STREAMS];
+    CudaPosition *position[PARC_STREAMS];
     uint32_t n[PARC_STREAMS];     /* the number of the next collective */
     uint32_t first[CUDA_PROGRAMS][PARC_STREAMS]; /* number of each program's
                                                     first collective */
     bool placed[CUDA_PROGRAMS];   /* `first` is known */
-    uint32_t known[PARC_STREAMS]; /* valid entries of place[], from any step */
+    uint32_t known[PARC_STREAMS]; /* valid entries of position[], of any step */
     int64_t capacity[PARC_STREAMS];
     bool owed[PARC_STREAMS]; /* the end of the last collective has not been
                                 written */
@@ -70,8 +70,7 @@ void rt_cuda_progress_close(ParcRt *rt);
 void rt_cuda_progress_begin(ParcRt *rt, int stream, int id);
 void rt_cuda_progress_end(ParcRt *rt, int stream);
 /* The collective that a stream's word denotes; NULL: none. */
-const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
-                                        uint32_t word);
-
+const CudaPosition *rt_cuda_progress_position(const ParcRt *rt, int stream,
+                                              uint32_t word);
 
 #endif

@@ -1,4 +1,4 @@
-/* choose.c: chooses a token by its logit.
+/* choose_token.c: chooses a token by its logit.
  *
  *   temperature 0     the token with the largest logit, the lowest id on ties
  *   temperature T     token i of the k candidates with the largest logits has

@@ -1,5 +1,5 @@
 #!/bin/sh
-# greeting.sh: processes that do not belong to a job connect to its rank 0. They
+# handshake.sh: processes that do not belong to a job connect to its rank 0. They
 # end no run and keep no rank out. Ranks that belong to the job but cannot take
 # part are told the reason.
 # alone: ranks are stopped by the clock
@@ -21,7 +21,7 @@ rank() {
 }
 stranger() {
     env MASTER_PORT="$port" TORCHELASTIC_RUN_ID=test python3 \
-        tests/tools/greeting.py "$port" "$@"
+        tests/tools/handshake.py "$port" "$@"
 }
 # job VARIABLE=VALUE…: starts rank 0, then the function `between`, then the
 # other ranks. Returns the largest exit status; $work/err.R has the messages of

@@ -1,5 +1,5 @@
-/* places.c: requests the states of all ranks of a job, for the message of a
- * rank whose wait has timed out.
+/* rank_states.c: requests the states of all ranks of a job, for the message of
+ * a rank whose wait has timed out.
  *
  * Ranks that share memory read each other's states there (RtSlot). Ranks of a
  * launcher use their lifelines, the connections to rank 0 on which failures are
@@ -21,13 +21,13 @@ static const double PATIENCE = 2;
 
 /* The message with a slot's state. One call sends all of it, because two
  * threads of a process may write to one lifeline. */
-typedef struct Place {
+typedef struct StateMessage {
     RtFrame frame;
     int64_t step;
     int32_t state, collective;
     uint32_t begun[PARC_STREAMS], pad;
-} Place;
-enum { BODY = sizeof(Place) - sizeof(RtFrame), LOOK_NS = 1000 * 1000 };
+} StateMessage;
+enum { BODY = sizeof(StateMessage) - sizeof(RtFrame), LOOK_NS = 1000 * 1000 };
 
 static void ask_place(const RtStore *s, int link, int32_t asker)
 {
@@ -46,22 +46,22 @@ static void ask_all(RtStore *s, int32_t asker)
             ask_place(s, r, asker);
 }
 
-static Place own_place(const RtStore *s, int32_t asker)
+static StateMessage own_place(const RtStore *s, int32_t asker)
 {
     int rank = s->launch->rank;
     const RtSlot *slot = &s->world->slot[rank];
-    Place p = {.frame = {.say = RT_SAY_PLACE, .id = rank, .a = asker,
-                         .bytes = BODY},
-               .step = atomic_load(&slot->step),
-               .state = atomic_load(&slot->state),
-               .collective = atomic_load(&slot->collective)};
+    StateMessage p = {
+        .frame = {.say = RT_SAY_PLACE, .id = rank, .a = asker, .bytes = BODY},
+        .step = atomic_load(&slot->step),
+        .state = atomic_load(&slot->state),
+        .collective = atomic_load(&slot->collective)};
     for (int i = 0; i < PARC_STREAMS; i++)
         p.begun[i] = atomic_load(&slot->begun[i]);
     return p;
 }
 
 /* Stores an answer to this rank's request in the slot of the rank. */
-static void store_place(RtStore *s, const Place *p)
+static void store_place(RtStore *s, const StateMessage *p)
 {
     int32_t rank = p->frame.id;
     if (rank < 0 || rank >= s->launch->size || rank == s->launch->rank)
@@ -75,7 +75,7 @@ static void store_place(RtStore *s, const Place *p)
     atomic_fetch_add(&s->heard, 1);
 }
 
-void rt_places_asked(RtStore *s, const RtFrame *f)
+void rt_states_asked(RtStore *s, const RtFrame *f)
 {
     int own = s->launch->rank;
     int32_t asker = f->id;
@@ -87,13 +87,13 @@ void rt_places_asked(RtStore *s, const RtFrame *f)
         if (atomic_load(&s->asker) != asker + 1)
             return;
     }
-    Place p = own_place(s, asker);
+    StateMessage p = own_place(s, asker);
     rt_store_send(s->link[own == 0 ? asker : 0].life, &p, sizeof p, PATIENCE);
 }
 
-bool rt_places_told(RtStore *s, int link, const RtFrame *f)
+bool rt_states_answer(RtStore *s, int link, const RtFrame *f)
 {
-    Place p = {.frame = *f};
+    StateMessage p = {.frame = *f};
     int own = s->launch->rank;
     if (f->bytes != BODY || !rt_store_receive(s->link[link].life,
                                               (char *)&p + sizeof p.frame,
@@ -106,7 +106,7 @@ bool rt_places_told(RtStore *s, int link, const RtFrame *f)
     return true;
 }
 
-void rt_places_ask(RtStore *s)
+void rt_states_ask(RtStore *s)
 {
     const RtLaunch *l = s->launch;
     if (s->world->mapped == l->size)
@@ -120,8 +120,8 @@ void rt_places_ask(RtStore *s)
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }
 
-void rt_places_gather(ParcRt *rt)
+void rt_states_gather(ParcRt *rt)
 {
     if (rt->world->store)
-        rt_places_ask(rt->world->store);
+        rt_states_ask(rt->world->store);
 }

@@ -1,9 +1,9 @@
-/* rt_cuda_stuck.c: composes the message of a GPU that does not finish a step
+/* rt_cuda_timeout.c: composes the message of a GPU that does not finish a step
  * in time.
  *
  * Each rank knows which collectives its own device executes
  * (rt_cuda_progress.c) and requests the states of the others
- * (rt_places_gather). The rank whose wait timed out names its collective, with
+ * (rt_states_gather). The rank whose wait timed out names its collective, with
  * source line and iteration, and the first rank that has not reached it, with
  * that rank's state. If that rank is in another collective, the message
  * follows the chain to the rank that others wait for. If all ranks have
@@ -39,7 +39,7 @@ __attribute__((format(printf, 2, 3))) static void add(Text *t, const char *fmt,
     t->n = t->n < sizeof t->at ? t->n : sizeof t->at - 1;
 }
 
-static void add_place(Text *t, const ParcRt *rt, const CudaPlace *p)
+static void add_position(Text *t, const ParcRt *rt, const CudaPosition *p)
 {
     int64_t at[PARC_MAX_LOOPS];
     add(t, "'%s'", rt_collective_name(rt->model, p->id));
@@ -57,10 +57,10 @@ static bool add_begun(Text *t, const ParcRt *rt, const RtSlot *slot)
     bool any = false;
     for (int i = 0; i < PARC_STREAMS; i++) {
         uint32_t word = atomic_load(&slot->begun[i]);
-        const CudaPlace *p = rt_cuda_progress_place(rt, i, word);
+        const CudaPosition *p = rt_cuda_progress_position(rt, i, word);
         if (p && word % 2 == 1) {
             add(t, any ? " and in " : "is in ");
-            add_place(t, rt, p);
+            add_position(t, rt, p);
             any = true;
         }
     }
@@ -72,11 +72,11 @@ static void add_ended(Text *t, const ParcRt *rt, const RtSlot *slot)
 {
     bool any = false;
     for (int i = 0; i < PARC_STREAMS; i++) {
-        const CudaPlace *p = rt_cuda_progress_place(
-            rt, i, atomic_load(&slot->begun[i]));
+        const CudaPosition *p =
+            rt_cuda_progress_position(rt, i, atomic_load(&slot->begun[i]));
         if (p) {
             add(t, any ? " and " : "computes, after ");
-            add_place(t, rt, p);
+            add_position(t, rt, p);
             any = true;
         }
     }
@@ -132,7 +132,7 @@ static bool is_behind(const RtSlot *b, const RtSlot *a, int stream)
 /* The collective of a rank on one stream, and the ranks that have not reached
  * it. */
 typedef struct Missing {
-    const CudaPlace *place; /* NULL: all ranks have reached it */
+    const CudaPosition *position; /* NULL: all ranks have reached it */
     int first, n;           /* first of the missing ranks; how many they are */
 } Missing;
 
@@ -140,23 +140,23 @@ static Missing missing_on(const ParcRt *rt, int rank, int stream)
 {
     const RtSlot *slot = rt->world->slot;
     uint32_t word = atomic_load(&slot[rank].begun[stream]);
-    Missing m = {.place = rt_cuda_progress_place(rt, stream, word)};
-    for (int r = rt->nranks - 1; m.place && word % 2 == 1 && r >= 0; r--) {
-        uint32_t axes = rt->model->collective_axes[m.place->id];
+    Missing m = {.position = rt_cuda_progress_position(rt, stream, word)};
+    for (int r = rt->nranks - 1; m.position && word % 2 == 1 && r >= 0; r--) {
+        uint32_t axes = rt->model->collective_axes[m.position->id];
         if (in_one_group(rt->model, rank, r, axes) &&
             is_behind(&slot[r], &slot[rank], stream)) {
             m.first = r;
             m.n++;
         }
     }
-    m.place = m.n > 0 ? m.place : NULL;
+    m.position = m.n > 0 ? m.position : NULL;
     return m;
 }
 
 static Missing missing_to(const ParcRt *rt, int rank)
 {
     Missing m = {0};
-    for (int i = 0; !m.place && i < PARC_STREAMS; i++)
+    for (int i = 0; !m.position && i < PARC_STREAMS; i++)
         m = missing_on(rt, rank, i);
     return m;
 }
@@ -167,7 +167,7 @@ static int ended_on(const ParcRt *rt, int rank, int stream)
 {
     const RtSlot *slot = rt->world->slot;
     uint32_t word = atomic_load(&slot[rank].begun[stream]);
-    const CudaPlace *p = rt_cuda_progress_place(rt, stream, word);
+    const CudaPosition *p = rt_cuda_progress_position(rt, stream, word);
     for (int r = 0; p && word % 2 == 1 && r < rt->nranks; r++) {
         uint32_t axes = rt->model->collective_axes[p->id];
         int64_t steps =
@@ -194,8 +194,9 @@ static void add_all_there(Text *t, const ParcRt *rt, int rank, bool own)
         if (r >= 0) {
             add(t, "; all its ranks have reached it, and rank %d has finished "
                    "", r);
-            add_place(t, rt, rt_cuda_progress_place(
-                                 rt, i, atomic_load(&slot->begun[i])));
+            add_position(
+                t, rt,
+                rt_cuda_progress_position(rt, i, atomic_load(&slot->begun[i])));
             return;
         }
     }
@@ -212,7 +213,7 @@ static void add_missing(Text *t, const ParcRt *rt)
         Missing m = missing_to(rt, rank);
         if (is_away(&rt->world->slot[rank]))
             return;
-        if (!m.place) {
+        if (!m.position) {
             add_all_there(t, rt, rank, i == 0);
             return;
         }
@@ -222,7 +223,7 @@ static void add_missing(Text *t, const ParcRt *rt)
         else
             add(t, "has");
         add(t, " not reached ");
-        add_place(t, rt, m.place);
+        add_position(t, rt, m.position);
         add(t, ": ");
         rank = m.first;
         add_peer(t, rt, &rt->world->slot[rank]);
@@ -243,13 +244,13 @@ static void add_waiting(Text *t, const ParcRt *rt)
     }
 }
 
-_Noreturn void rt_cuda_stuck(ParcRt *rt, const char *what)
+_Noreturn void rt_cuda_timeout(ParcRt *rt, const char *what)
 {
     const RtSlot *own = &rt->world->slot[rt->rank];
     Text t = {0};
     char where[RT_WHERE];
     rt_cuda_progress_publish(rt);
-    rt_places_gather(rt);
+    rt_states_gather(rt);
     add(&t, "rank %d waited %d s for its GPU to finish ", rt->rank,
         rt->world->timeout_seconds);
     if (rt->device->work >= 0)

@@ -1,12 +1,12 @@
-/* forward.c: keeps a forward program consistent with its training step.
+/* forward_program.c: keeps a forward program consistent with its training step.
  *
  * A model is compiled to a training step and to forward programs: FOR_LOSS
- * evaluates the loss of a batch, FOR_OUTPUTS the outputs of one microbatch. They
- * run between training steps, on the same ranks and in the same arena, and read
- * the same parameters. Each is a Program of its own, which the frontend lowers
- * without dropout; the pipeline runs every pass on the training step first and
- * then on its forward programs. Most passes need no change: without gradients
- * and updates they have less to do. The exceptions are
+ * evaluates the loss of a batch, FOR_OUTPUTS the outputs of one microbatch.
+ * They run between training steps, on the same ranks and in the same arena, and
+ * read the same parameters. Each is a Program of its own, which the frontend
+ * lowers without dropout; the pipeline runs every pass on the training step
+ * first and then on its forward programs. Most passes need no change: without
+ * gradients and updates they have less to do. The exceptions are
  *
  *   autodiff   adds nothing
  *   storage    the training step decides which units stay gathered, and
@@ -24,7 +24,7 @@
  * The runtime executes a forward program between two training steps, with a
  * barrier before and after it.
  */
-#include "passes/forward.h"
+#include "passes/forward_program.h"
 
 #include "ir/analysis/alias.h"
 
@@ -59,7 +59,7 @@ void forward_follow(Program *p)
 
 static bool same_storage(const Param *a, const Param *b)
 {
-    const Place *at = a->value ? value_place(a->value) : NULL;
+    const Address *at = a->value ? value_address(a->value) : NULL;
     return type_same_shape(&a->type, &b->type) &&
            a->type.dtype == b->type.dtype && a->resident == b->resident &&
            a->shared == b->shared && a->host == b->host &&

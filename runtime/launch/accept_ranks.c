@@ -1,11 +1,11 @@
-/* reception.c: accepts the connections of the other ranks of a job at rank
+/* accept_ranks.c: accepts the connections of the other ranks of a job at rank
  * 0.
  *
  * Any process that reaches the port may connect. Until it has joined as a rank
- * it is a client (`Guest`). Its Hello (launch/greeting.h: what it claims to be, and
- * a code) has a fixed size, must be complete within a few seconds, and must
- * prove that the client has the job's key; other connections are closed and
- * counted. If too many clients are connected, the oldest one is dropped, so
+ * it is a client (`Client`). Its Hello (launch/handshake.h: what it claims to
+ * be, and a code) has a fixed size, must be complete within a few seconds, and
+ * must prove that the client has the job's key; other connections are closed
+ * and counted. If too many clients are connected, the oldest one is dropped, so
  * that idle connections cannot keep ranks out.
  *
  * A client's message ends the run in one case only: it is authenticated by a
@@ -27,22 +27,22 @@
 #include <unistd.h>
 
 #include "common/message.h"
-#include "launch/greeting.h"
+#include "launch/handshake.h"
 #include "launch/job.h"
 #include "rt.h"
 
-enum { GUESTS = 64, LAST_SECONDS = 30, LOOK_MS = 200 };
+enum { CLIENTS = 64, LAST_SECONDS = 30, LOOK_MS = 200 };
 enum { FROM = INET6_ADDRSTRLEN, REFUSALS = 1200 };
 
 /* A connection with an incomplete Hello. */
-typedef struct Guest {
+typedef struct Client {
     int socket;
     double until;
     size_t n;
     char from[FROM];
     RtChallenge challenge;
     RtHello hello;
-} Guest;
+} Client;
 
 /* Connections that were refused for one reason. */
 typedef struct Tally {
@@ -53,8 +53,8 @@ typedef struct Tally {
 
 typedef struct Reception {
     RtStore *store;
-    Guest guest[GUESTS];
-    int guests, missing; /* number of connections that have not joined yet */
+    Client client[CLIENTS];
+    int clients, missing; /* number of connections that have not joined yet */
     Tally tally[RT_ANSWERS];
     double until;
     bool refused; /* an authenticated rank was built from another plan */
@@ -160,7 +160,7 @@ static void clean(char host[RT_NODE])
             *c = '?';
 }
 
-static void count_refused(Reception *r, const Guest *g, RtAnswer why)
+static void count_refused(Reception *r, const Client *g, RtAnswer why)
 {
     Tally *t = &r->tally[why];
     t->n++;
@@ -197,7 +197,7 @@ static bool rank_has_joined(Reception *r, const RtHello *h)
     return false;
 }
 
-static RtAnswer judge(Reception *r, const Guest *g)
+static RtAnswer judge(Reception *r, const Client *g)
 {
     const RtLaunch *l = r->store->launch;
     const RtHello *h = &g->hello;
@@ -232,10 +232,10 @@ static void refuse_plan(Reception *r, const RtHello *h)
 }
 
 /* Answers a complete Hello. */
-static void welcome(Reception *r, Guest *g)
+static void welcome(Reception *r, Client *g)
 {
     RtHello *h = &g->hello;
-    if (memcmp(h->magic, rt_greeting_magic, sizeof h->magic) != 0 ||
+    if (memcmp(h->magic, rt_handshake_magic, sizeof h->magic) != 0 ||
         h->version != RT_GREETING_VERSION) {
         count_refused(r, g, RT_SILENT);
         close(g->socket); /* not a rank of parc */
@@ -261,7 +261,7 @@ static void welcome(Reception *r, Guest *g)
 }
 
 /* Receives a part of the Hello; whether the client stays connected for more. */
-static bool listen_to(Reception *r, Guest *g)
+static bool listen_to(Reception *r, Client *g)
 {
     char *to = (char *)&g->hello + g->n;
     ssize_t n = recv(g->socket, to, sizeof g->hello - g->n, MSG_DONTWAIT);
@@ -281,12 +281,12 @@ static bool listen_to(Reception *r, Guest *g)
 static void drop_oldest(Reception *r)
 {
     int oldest = 0;
-    for (int i = 1; i < r->guests; i++)
-        if (r->guest[i].until < r->guest[oldest].until)
+    for (int i = 1; i < r->clients; i++)
+        if (r->client[i].until < r->client[oldest].until)
             oldest = i;
-    count_refused(r, &r->guest[oldest], RT_SILENT);
-    close(r->guest[oldest].socket);
-    r->guest[oldest] = r->guest[--r->guests];
+    count_refused(r, &r->client[oldest], RT_SILENT);
+    close(r->client[oldest].socket);
+    r->client[oldest] = r->client[--r->clients];
 }
 
 static void let_in(Reception *r, int door)
@@ -296,10 +296,10 @@ static void let_in(Reception *r, int door)
     int s = accept4(door, (void *)&from, &size, SOCK_CLOEXEC);
     if (s < 0)
         return;
-    if (r->guests == GUESTS)
+    if (r->clients == CLIENTS)
         drop_oldest(r);
-    Guest *g = &r->guest[r->guests];
-    *g = (Guest){.socket = s, .until = rt_now() + RT_GREETING_SECONDS};
+    Client *g = &r->client[r->clients];
+    *g = (Client){.socket = s, .until = rt_now() + RT_HANDSHAKE_SECONDS};
     if (getnameinfo((void *)&from, size, g->from, sizeof g->from, NULL, 0,
                     NI_NUMERICHOST) != 0)
         snprintf(g->from, sizeof g->from, "an unknown address");
@@ -307,11 +307,11 @@ static void let_in(Reception *r, int door)
     size_t skipped = strlen(mapped), n = strlen(g->from);
     if (strncmp(g->from, mapped, skipped) == 0)
         memmove(g->from, g->from + skipped, n - skipped + 1);
-    memcpy(g->challenge.magic, rt_greeting_magic, sizeof g->challenge.magic);
+    memcpy(g->challenge.magic, rt_handshake_magic, sizeof g->challenge.magic);
     rt_nonce(g->challenge.nonce);
     rt_store_tune(s);
     if (rt_store_send(s, &g->challenge, sizeof g->challenge, 0))
-        r->guests++;
+        r->clients++;
     else
         close(s);
 }
@@ -349,19 +349,19 @@ static bool receive_all(Reception *r, int door)
 {
     r->until = rt_now() + r->store->limit;
     while (r->missing > 0) {
-        struct pollfd p[GUESTS + 1];
+        struct pollfd p[CLIENTS + 1];
         if (rt_now() > r->until)
             return !r->refused && report_missing(r);
         p[0] = (struct pollfd){.fd = door, .events = POLLIN};
-        for (int i = 0; i < r->guests; i++)
+        for (int i = 0; i < r->clients; i++)
             p[i + 1] =
-                (struct pollfd){.fd = r->guest[i].socket, .events = POLLIN};
-        if (poll(p, (nfds_t)r->guests + 1, LOOK_MS) < 0 && errno != EINTR)
+                (struct pollfd){.fd = r->client[i].socket, .events = POLLIN};
+        if (poll(p, (nfds_t)r->clients + 1, LOOK_MS) < 0 && errno != EINTR)
             return rt_error("rank 0 cannot wait for the other ranks: %s",
                             strerror(errno));
-        for (int i = r->guests - 1; i >= 0; i--)
-            if (!listen_to(r, &r->guest[i]))
-                r->guest[i] = r->guest[--r->guests];
+        for (int i = r->clients - 1; i >= 0; i--)
+            if (!listen_to(r, &r->client[i]))
+                r->client[i] = r->client[--r->clients];
         if (p[0].revents & POLLIN)
             let_in(r, door);
     }
@@ -386,7 +386,7 @@ static bool allow_connections(const RtStore *s)
                     (long long)most.rlim_max);
 }
 
-bool rt_reception(RtStore *s)
+bool rt_accept_ranks(RtStore *s)
 {
     if (!allow_connections(s))
         return false;
@@ -395,8 +395,8 @@ bool rt_reception(RtStore *s)
     r->store = s;
     r->missing = 2 * (s->launch->size - 1);
     bool good = door >= 0 && receive_all(r, door);
-    for (int i = 0; i < r->guests; i++)
-        close(r->guest[i].socket);
+    for (int i = 0; i < r->clients; i++)
+        close(r->client[i].socket);
     if (door >= 0)
         close(door);
     free(r);

@@ -1,14 +1,14 @@
-"""greeting.py: an unknown peer of the port where rank 0 of a job listens.
+"""handshake.py: an unknown peer of the port where rank 0 of a job listens.
 
-greeting.py PORT idle N            opens N connections and sends nothing
-greeting.py PORT hello [OPTION…]   introduces itself as a rank; prints the answer
+handshake.py PORT idle N            opens N connections and sends nothing
+handshake.py PORT hello [OPTION…]   introduces itself as a rank; prints the answer
     wrong-key       without the job's key
     replay          with a code for the nonce of another connection
     rank=R size=N plan=P host=TEXT
-greeting.py PORT serve             plays rank 0 without the key: answers
+handshake.py PORT serve             plays rank 0 without the key: answers
                                    JOINED to every peer and prints its message
 
-The environment names the job, as in runtime/launch/key.c; runtime/launch/greeting.h
+The environment names the job, as in runtime/launch/key.c; runtime/launch/handshake.h
 defines the messages.
 """
 import hashlib

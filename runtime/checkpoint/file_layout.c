@@ -1,5 +1,5 @@
-/* view.c: copies between a layer of a parameter and the tensor of a file that
- * holds it in another layout (ParcFileTensor).
+/* file_layout.c: copies between a layer of a parameter and the tensor of a file
+ * that holds it in another layout (ParcFileTensor).
  *
  * A layout is a permutation of the indices of a layer plus an offset: the file
  * may hold the transpose, a part of a concatenation, or the rows of a head in

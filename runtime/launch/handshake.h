@@ -1,13 +1,13 @@
-/* greeting.h: defines the messages of the handshake between rank 0 and a
+/* handshake.h: defines the messages of the handshake between rank 0 and a
  * process that connects to it, the client, and declares the handshake's
- * functions (launch/key.c, launch/store.c, launch/reception.c).
+ * functions (launch/key.c, launch/store.c, launch/accept_ranks.c).
  *
  *   rank 0  -> Challenge   a nonce
- *   client  -> Hello       its rank and host, its own nonce, and a code over both
- *   rank 0  -> Reply       an answer, and a code over it and both nonces
+ *   client  -> Hello       its rank and host, its own nonce, and a code over
+ * both rank 0  -> Reply       an answer, and a code over it and both nonces
  *
- * A code is an HMAC under the job's key (launch/key.c). It proves that its sender
- * has the key, for this connection only: a recorded code is not valid on
+ * A code is an HMAC under the job's key (launch/key.c). It proves that its
+ * sender has the key, for this connection only: a recorded code is not valid on
  * another connection, and neither the key nor the token is ever sent.
  */
 #ifndef PARC_RT_GREETING_H
@@ -17,7 +17,7 @@
 #include "rt.h"
 
 enum { RT_NONCE = 16, RT_MAGIC = 8 };
-enum { RT_GREETING_VERSION = 2, RT_GREETING_SECONDS = 10 };
+enum { RT_GREETING_VERSION = 2, RT_HANDSHAKE_SECONDS = 10 };
 
 typedef enum RtAnswer {
     RT_JOINED = 1,
@@ -51,7 +51,7 @@ typedef struct RtReply {
     unsigned char code[RT_DIGEST];
 } RtReply;
 
-extern const char rt_greeting_magic[RT_MAGIC];
+extern const char rt_handshake_magic[RT_MAGIC];
 
 /* Fills a nonce with random bytes. */
 void rt_nonce(unsigned char nonce[RT_NONCE]);
@@ -65,7 +65,8 @@ void rt_reply_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
 struct addrinfo *rt_store_addresses(const RtLaunch *l, const char **error);
 void rt_store_tune(int socket);
 
-/* Rank 0: receives all others (launch/reception.c); false after a message. */
-bool rt_reception(RtStore *s);
+/* Rank 0: receives all others (launch/accept_ranks.c); false after a message.
+ */
+bool rt_accept_ranks(RtStore *s);
 
 #endif

@@ -1,7 +1,7 @@
-/* forward.h: declares what passes do differently in a forward program: follow
- * the training step whose parameters it uses. */
-#ifndef PARC_PASSES_FORWARD_H
-#define PARC_PASSES_FORWARD_H
+/* forward_program.h: declares what passes do differently in a forward program:
+ * follow the training step whose parameters it uses. */
+#ifndef PARC_PASSES_FORWARD_PROGRAM_H
+#define PARC_PASSES_FORWARD_PROGRAM_H
 
 #include "ir/ir.h"
 

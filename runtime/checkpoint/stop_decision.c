@@ -1,5 +1,5 @@
-/* agree.c: lets rank 0 decide, between steps, for all ranks whether the run
- * goes on, is saved or stops.
+/* stop_decision.c: lets rank 0 decide, between steps, for all ranks whether the
+ * run goes on, is saved or stops.
  *
  * Signals and the limit of --max-time reach ranks at different times. If each
  * rank acted by itself, some would begin a step that others do not. Hence rank
@@ -18,8 +18,8 @@
  *
  * In shared memory `decided` is the latest decided point; a decision other than
  * "go on" is stored, with its point, before `decided`. The next such decision
- * cannot overwrite it too early: all ranks carry out a decision together (a save
- * and the end of the run are synchronization points). RT_STOP may follow
+ * cannot overwrite it too early: all ranks carry out a decision together (a
+ * save and the end of the run are synchronization points). RT_STOP may follow
  * RT_SAVE before that, and includes it.
  *
  * Over the connections of a job a decision is a message, and each one says at

@@ -1,5 +1,5 @@
-/* target_can.c: checks that a program resumed from a dump fits its target, and
- * that its fused ops are legal.
+/* target_check.c: checks that a program resumed from a dump fits its target,
+ * and that its fused ops are legal.
  *
  * Passes query the target, and a dump contains the results: an epilogue of a
  * library call, or a parameter that all ranks read from shared memory, so that

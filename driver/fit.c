@@ -37,7 +37,7 @@ static void refuse(const Program *p, const Options *o)
 
     if (reserved_bytes(o) > 0)
         less = arena_printf(p->arena,
-                            " (%s without %s for context and "
+                            " (%s minus %s for the CUDA context and "
                             "libraries)",
                             size_text(p, o->memory_limit),
                             size_text(p, reserved_bytes(o)));

@@ -36,19 +36,19 @@ row() {
            | group_by(.name)
            | map({name: .[0].name, n: length, bytes: (map(.bytes) | add)})
            | sort_by(-.bytes)) as $above
-        | ($above[:4] | map(size + " " + (.bytes | mb | tostring))) as $largest
+        | ($above[:4] | map(size + ": " + (.bytes | mb | tostring))) as $largest
         | ($above[4:] | map(.bytes) | add // 0 | mb) as $rest
         | [$name, $seed, (.memory.peak | mb), ($floor | mb),
            (.memory.grads | mb),
-           (if $whole > 0 then ["gathered parameters \($whole)"] else [] end
-            + $largest + if $rest > 0 then ["others \($rest)"] else [] end
+           (if $whole > 0 then ["gathered parameters: \($whole)"] else [] end
+            + $largest + if $rest > 0 then ["others: \($rest)"] else [] end
             | join(", "))]
         | "| " + (map(tostring) | join(" | ")) + " |"
     ' "$work/json"
 }
 
 table() {
-    echo '| strategy | PyTorch 2.1 | parc | floor | gradients at the peak | other tensors at the peak |'
+    echo '| strategy | PyTorch 2.1, MB | parc, MB | floor, MB | gradients at the peak, MB | other tensors at the peak, MB |'
     echo '|---|---|---|---|---|---|'
     row no_shard examples/transformer.pdl no_shard '19296 (DDP 23125)'
     row shard_grad_op examples/transformer.pdl shard_grad_op 11772

@@ -87,7 +87,7 @@ static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
     if (at->cut)
         return a->write ? USE_WRITE : USE_NOTHING;
     if (a->write && op->kind != OP_all_gather)
-        bug("barriers: %s writes other ranks' runs of %s",
+        bug("sync: %s writes other ranks' runs of %s",
             op_info(op->kind)->name, m->block[at->block].name);
     return USE_READ;
 }

@@ -250,7 +250,7 @@ static void add_wait(EventFinder *f, int instance, const Need *n)
         if (old->event != w.event || old->offset != w.offset)
             continue;
         if (old->when == WAIT_ALWAYS)
-            bug("events: a wait for '%s' does not help", w.why);
+            bug("sync: a wait for '%s' does not help", w.why);
         old->when = WAIT_ALWAYS;
         return;
     }

@@ -41,7 +41,7 @@ static void drop_waits(EventFinder *f)
         f->without = -1;
         events_run(f, EVENTS_CHECK);
         if (f->missing)
-            bug("events: %d statements lack a wait", f->missing);
+            bug("sync: %d statements lack a wait", f->missing);
         while (i < f->nwaits && f->needed[i])
             i++;
         if (i >= f->nwaits)

@@ -32,7 +32,7 @@ static int64_t layer_of(const Simulator *t, const Op *loop)
     for (int i = 0; i < t->depth; i++)
         if (t->loop[i] == loop)
             return t->layer[i];
-    bug("simulation: a tensor is indexed by a loop that does not run");
+    bug("sync: a tensor is indexed by a loop that does not run");
 }
 
 /* The number of bytes that an access to v covers. If v is a parameter that
@@ -99,7 +99,7 @@ static const Op *started_op(const Op *early)
     for (const Op *op = early->body->first; op; op = op->next)
         if (op->kind == OP_start)
             return op_attr(op, "op").o;
-    bug("simulation: an early without a start");
+    bug("sync: an op 'early' without an op 'start'");
 }
 
 /* Adds an instance of `statement`, which runs `op`. */

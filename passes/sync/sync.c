@@ -81,5 +81,5 @@ void pass_sync(Program *p, const TargetInfo *t)
     }
     const char *fault = events_check(p);
     if (fault)
-        bug("events: %s", fault);
+        bug("sync: %s", fault);
 }

@@ -9,11 +9,11 @@
  *           available; the order of these collectives stays the same
  *   late    if the next op reads the result, an independent matmul is sunk
  *           below the collective: the nearest earlier one whose result
- *           nothing up to there reads. That is a matmul of weight gradients
- *           or, in a layer that is recomputed for the backward pass, one of
- *           the layer's own. It is moved past at most one other such
- *           collective, which already overlaps with another matmul, so that
- *           its operands live longer by a part of a layer only.
+ *           nothing up to there reads. It computes a weight gradient or, in a
+ *           recomputed layer, a gradient that depends on no recomputed value.
+ *           It is moved past at most one other such collective, which already
+ *           overlaps with another matmul, so that its operands live longer by
+ *           a part of a layer only.
  *
  * before   %dw2 = einsum %dx.9, %mul …
  *          %dx.12 = einsum …

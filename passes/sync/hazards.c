@@ -97,7 +97,7 @@ static const char *act_text(const Checker *c, int i)
 {
     const Op *op = c->sim.instance[i].op;
     if (!op)
-        return i == 0 ? "the step's begin" : "the step's end";
+        return i == 0 ? "the step's start" : "the step's end";
     const char *where = "";
     if (op->region->owner)
         where = arena_printf(c->p->arena, ", layer %lld",

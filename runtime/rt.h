@@ -84,8 +84,15 @@ typedef struct RtAgreement {
     _Atomic int32_t status; /* exit status of a run that is stopped */
 } RtAgreement;
 
+/* The message about the end of a failed run, which one process prints. */
+typedef enum RtFailure {
+    RT_NO_FAILURE,
+    RT_FAILURE_CLAIMED, /* a process is about to print it */
+    RT_FAILURE_PRINTED,
+} RtFailure;
+
 typedef struct RtControl {
-    _Atomic int32_t failed; /* some rank has printed why the run ends */
+    _Atomic int32_t failure; /* RtFailure */
     unsigned char
         board[256]; /* data from rank 0 to all others: launch/barrier.c */
     uint64_t token; /* identifies the job that shares this memory */

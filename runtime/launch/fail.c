@@ -7,12 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/message.h"
 #include "launch/job.h"
 #include "launch/world.h"
 #include "rt.h"
+
+/* Seconds to wait for the message of another process, and nanoseconds between
+ * two looks. */
+static const double PATIENCE = 1;
+enum { LOOK_NS = 1000 * 1000 };
 
 /* Exits without atexit handlers: a rank must not flush buffers that it
  * inherited from its parent, nor wait for oneDNN's threads. */
@@ -29,6 +35,23 @@ static void clear_line(void)
         rt_put("\r\033[K");
 }
 
+void rt_put_failure(RtControl *control, const char *text)
+{
+    int32_t state = RT_NO_FAILURE;
+    bool own = atomic_compare_exchange_strong(&control->failure, &state,
+                                              RT_FAILURE_CLAIMED);
+    double end = rt_now() + PATIENCE;
+    while (!own && atomic_load(&control->failure) == RT_FAILURE_CLAIMED) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        own = rt_now() >= end;
+    }
+    if (!own)
+        return;
+    clear_line();
+    rt_put(text);
+    atomic_store(&control->failure, RT_FAILURE_PRINTED);
+}
+
 __attribute__((format(printf, 3, 0))) _Noreturn static void
 fail(ParcRt *rt, const char *kind, const char *fmt, va_list ap)
 {
@@ -36,10 +59,7 @@ fail(ParcRt *rt, const char *kind, const char *fmt, va_list ap)
     rt_message_text(text, kind, fmt, ap);
     if (rt->world->store)
         rt_job_fail(rt->world->store, text);
-    if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
-        clear_line();
-        rt_put(text);
-    }
+    rt_put_failure(rt->world->control, text);
     exit_rank();
 }
 

@@ -121,13 +121,15 @@ _Noreturn static void end_run(RtStore *s, const char *text)
     exit_job(s);
 }
 
-/* Whether another rank prints the reason, if the connection to rank 0 is
- * broken. Ranks that share memory print it once. */
-static bool is_claimed(RtStore *s)
+/* Prints the reason, if the connection to rank 0 is broken. Ranks that share
+ * memory print it once. */
+static void put_failure(const RtStore *s, const char *text)
 {
     const RtWorld *w = s->world;
-    return w->map && w->mapped == w->nranks &&
-           atomic_exchange(&w->control->failed, 1) != 0;
+    if (w->map && w->mapped == w->nranks)
+        rt_put_failure(w->control, text);
+    else
+        rt_put(text);
 }
 
 void rt_job_fail(RtStore *s, const char *text)
@@ -140,8 +142,8 @@ void rt_job_fail(RtStore *s, const char *text)
     if (s->watched)
         sleep(SOON); /* rank 0's answer ends this process, in the watcher
                         thread */
-    if (text && !is_claimed(s))
-        rt_put(text);
+    if (text)
+        put_failure(s, text);
     exit_job(s);
 }
 
@@ -173,8 +175,7 @@ static void lost(RtStore *s, int rank)
     claim_failure(s);
     if (s->launch->rank == 0)
         end_run(s, text);
-    if (!is_claimed(s))
-        rt_put(text);
+    put_failure(s, text);
     exit_job(s);
 }
 

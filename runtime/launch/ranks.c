@@ -72,14 +72,14 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
 static void report_killed(const RtWorld *w, int rank, int how)
 {
     int sig = WTERMSIG(how);
-    char place[RT_PROGRESS];
-    if (atomic_exchange(&w->control->failed, 1) != 0)
-        return;
-    rt_error("rank %d was killed by signal %d (%s) %s%s", rank, sig,
-             strsignal(sig), rt_progress_text(w, rank, place),
-             sig == SIGKILL ? "; Linux kills a process so when memory runs "
-                              "out: see dmesg"
-                            : "");
+    char where[RT_PROGRESS], text[RT_MESSAGE];
+    rt_error_text(text, "rank %d was killed by signal %d (%s) %s%s", rank, sig,
+                  strsignal(sig), rt_progress_text(w, rank, where),
+                  sig == SIGKILL
+                      ? "; Linux kills a process so when memory runs "
+                        "out: see dmesg"
+                      : "");
+    rt_put_failure(w->control, text);
 }
 
 static void kill_all(const pid_t *pid, int n)

@@ -98,6 +98,11 @@ static void late_step(ParcRt *rt)
     step(rt);
 }
 
+static void failing_step(ParcRt *rt)
+{
+    rt_fail(rt, "rank %d fails", rt->rank);
+}
+
 static const ParcWork works[] = {
     {.id = "k07_norm", .kind = "kernel", .source = "test.pdl:28:5",
      .nloops = 2, .loop = {{"half", 2}, {"layer", 4}}},
@@ -475,6 +480,36 @@ static void one_log_for_two_runs(Check *c)
     CHECK(c, loss_of("taken", 1) > 0);
 }
 
+/* All ranks fail together, and standard error blocks the one that prints. The
+ * others wait for its message: the first rank that exits ends the run. */
+static void one_message(Check *c)
+{
+    char *argv[] = {"./train", "--data", "synthetic", NULL};
+    char text[8192] = "";
+    int fd[2], status = 0;
+    CHECK(c, pipe(fd) == 0 && fcntl(fd[1], F_SETPIPE_SZ, 4096) > 0 &&
+                 fcntl(fd[1], F_SETFL, O_NONBLOCK) == 0);
+    while (write(fd[1], "\n", 1) == 1)
+        ;
+    fcntl(fd[1], F_SETFL, 0);
+    fflush(NULL);
+    pid_t p = fork();
+    if (p == 0) {
+        dup2(fd[1], STDERR_FILENO);
+        exit(train(4, failing_step, argv));
+    }
+    close(fd[1]);
+    usleep(500 * 1000);
+    size_t n = 0;
+    for (ssize_t got = 1; got > 0 && n < sizeof text - 1; n += (size_t)got)
+        got = read(fd[0], text + n, sizeof text - 1 - n);
+    waitpid(p, &status, 0);
+    close(fd[0]);
+    CHECK(c, WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    const char *message = strstr(text, "train: error: rank ");
+    CHECK(c, message && !strstr(message + strlen("train: error:"), "error:"));
+}
+
 static void bad_files(Check *c)
 {
     refuses(c, TWO_TO_32, "--steps 1", 1,
@@ -546,6 +581,7 @@ int main(void)
     kinds_of_data(&c);
     standard_output(&c);
     one_log_for_two_runs(&c);
+    one_message(&c);
     bad_files(&c);
     CHECK(&c, directory_remove(directory));
     return check_end(&c);

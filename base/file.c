@@ -559,6 +559,7 @@ static int remove_entry(const char *path, const struct stat *st, int flag,
 
 bool directory_remove(const char *path)
 {
-    enum { OPEN_FOLDERS = 16 };
-    return nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0;
+    enum { OPEN_DIRECTORIES = 16 };
+    return nftw(path, remove_entry, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS) ==
+           0;
 }

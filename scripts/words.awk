@@ -3,10 +3,12 @@
 
 FNR == 1 { start_file() }
 FILENAME == "scripts/words.txt" {
-    if ($0 !~ /^#/ && split($0, part, "\t") == 2) {
+    if ($0 !~ /^#/ && split($0, part, "\t") >= 2) {
         pattern[++n] = edge_left "(" part[1] ")" edge_right
         hint[n] = part[2]
         any = any (n > 1 ? "|" : "") part[1]
+        if (part[3] == "name")
+            name[n] = "(^|[^a-z0-9])(" part[1] ")([^a-z0-9]|$)"
     }
     next
 }
@@ -36,7 +38,9 @@ function start_file() {
 # Passes on what is text in a line; the rest is replaced by blanks.
 function text(line) {
     if (kind == "c") {
+        code = ""
         check(line ~ /^#[ \t]*include/ ? "" : c_text(line))
+        check_names(code)
     } else if (kind == "md") {
         if (line ~ /^ *```/) {
             inside = inside == "" ? "code" : ""
@@ -68,6 +72,7 @@ function c_text(line,    out, at, mark) {
             inside = ""
         } else if (match(line, /"([^"\\]|\\.)*"|'([^'\\]|\\.)*'|\/\*|\/\//)) {
             mark = substr(line, RSTART, RLENGTH)
+            code = code " " substr(line, 1, RSTART - 1)
             line = substr(line, RSTART + RLENGTH)
             if (mark == "//")
                 return out " " line
@@ -76,10 +81,21 @@ function c_text(line,    out, at, mark) {
             else if (mark ~ /^"/)
                 out = out " " mark
         } else {
+            code = code " " line
             break
         }
     }
     return out
+}
+
+# Checks the words of the identifiers in a line of C: takeRoom, take_room.
+function check_names(code,    i) {
+    while (match(code, /[a-z][A-Z]/))
+        code = substr(code, 1, RSTART) "_" substr(code, RSTART + 1)
+    code = tolower(code)
+    for (i in name)
+        if (match(code, name[i]))
+            report_at(file, FNR, substr(code, RSTART, RLENGTH), hint[i])
 }
 
 # Checks the line before this one, to which phrases may go on from it.
@@ -104,7 +120,11 @@ function check(line,    joined, i) {
 }
 
 function report(word, use) {
+    report_at(before_file, before_line, word, use)
+}
+
+function report_at(file, line, word, use) {
     gsub(/^[^a-z]+|[^a-z]+$/, "", word)
-    printf "%s:%d: %s → %s\n", before_file, before_line, word, use
+    printf "%s:%d: %s → %s\n", file, line, word, use
     bad = 1
 }

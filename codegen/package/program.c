@@ -27,10 +27,10 @@ static const char *runtime_library(Arena *a, const char *self,
     const char *slash = self ? strrchr(self, '/') : NULL;
     if (!slash)
         return NULL;
-    const char *folder = arena_strndup(a, self, (size_t)(slash - self));
+    const char *directory = arena_strndup(a, self, (size_t)(slash - self));
     const char *const path[] = {
-        arena_printf(a, "%s/%s", folder, name),
-        arena_printf(a, "%s/../lib/parc/%s", folder, name)};
+        arena_printf(a, "%s/%s", directory, name),
+        arena_printf(a, "%s/../lib/parc/%s", directory, name)};
     for (int i = 0; i < 2; i++)
         if (access(path[i], R_OK) == 0)
             return path[i];
@@ -106,7 +106,7 @@ static const char *check_compiler(Arena *a, const CpuLevel *cpu)
 
 /* Runs a command in the directory that writes `result`. Returns NULL, or a
  * message. */
-static const char *run_compiler(Arena *a, Words *argv, const char *folder,
+static const char *run_compiler(Arena *a, Words *argv, const char *directory,
                                 const EmitOptions *options, const char *result)
 {
     vec_push(a, argv, NULL);
@@ -116,7 +116,7 @@ static const char *run_compiler(Arena *a, Words *argv, const char *folder,
         fputc('\n', stderr);
     }
     char *errors = NULL;
-    int status = process_run(a, argv->at, folder, &errors);
+    int status = process_run(a, argv->at, directory, &errors);
     if (status == 0 && is_elf(result))
         return NULL;
     if (status == 0)
@@ -132,7 +132,7 @@ static const char *run_compiler(Arena *a, Words *argv, const char *folder,
 
 /* Compiles the file that must not use the level's flags to an object. */
 static const char *compile_baseline(Arena *a, const Recipe *b,
-                                    const char *folder,
+                                    const char *directory,
                                     const EmitOptions *options)
 {
     Words argv = {0};
@@ -141,12 +141,12 @@ static const char *compile_baseline(Arena *a, const Recipe *b,
     add_all(a, &argv, b->include);
     add_all(a, &argv, (const char *const[]){"-c", "-o", BASELINE_OBJECT,
                                             b->baseline, NULL});
-    return run_compiler(a, &argv, folder, options,
-                        arena_printf(a, "%s/" BASELINE_OBJECT, folder));
+    return run_compiler(a, &argv, directory, options,
+                        arena_printf(a, "%s/" BASELINE_OBJECT, directory));
 }
 
 static const char *compile_tree(const Tree *tree, const Recipe *b,
-                                const char *folder, const TargetInfo *t,
+                                const char *directory, const TargetInfo *t,
                                 const EmitOptions *options, const char *binary)
 {
     Arena *a = tree->arena;
@@ -157,7 +157,7 @@ static const char *compile_tree(const Tree *tree, const Recipe *b,
     const char *library = runtime_library(
         a, options->self, b->library ? b->library : t->cpu->library);
     if (!library && b->baseline) {
-        const char *failure = compile_baseline(a, b, folder, options);
+        const char *failure = compile_baseline(a, b, directory, options);
         if (failure)
             return failure;
     }
@@ -173,15 +173,15 @@ static const char *compile_tree(const Tree *tree, const Recipe *b,
     else
         add_runtime_sources(tree, b, &argv);
     add_all(a, &argv, b->link);
-    return run_compiler(a, &argv, folder, options, binary);
+    return run_compiler(a, &argv, directory, options, binary);
 }
 
 static const char *absolute(Arena *a, const char *path)
 {
-    char folder[4096];
-    if (path[0] == '/' || !getcwd(folder, sizeof folder))
+    char directory[4096];
+    if (path[0] == '/' || !getcwd(directory, sizeof directory))
         return path;
-    return arena_printf(a, "%s/%s", folder, path);
+    return arena_printf(a, "%s/%s", directory, path);
 }
 
 static const char *build_binary(const Tree *tree, const Recipe *b,
@@ -194,21 +194,21 @@ static const char *build_binary(const Tree *tree, const Recipe *b,
         return arena_printf(a, "cannot write '%s': %s", options->binary,
                             strerror(errno));
     const char *tmp = getenv("TMPDIR");
-    char *folder = arena_printf(a, "%s/parc-XXXXXX",
-                                tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder))
-        return arena_printf(a, "cannot make a directory '%s': %s", folder,
+    char *directory =
+        arena_printf(a, "%s/parc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(directory))
+        return arena_printf(a, "cannot make a directory '%s': %s", directory,
                             strerror(errno));
     Outputs *sources = outputs_new(a);
-    const char *failure = tree_write(tree, sources, folder);
+    const char *failure = tree_write(tree, sources, directory);
     if (!failure)
         failure = outputs_commit(sources);
     else
         outputs_abandon(sources);
     if (!failure)
         failure =
-            compile_tree(tree, b, folder, t, options, absolute(a, binary));
-    directory_remove(folder);
+            compile_tree(tree, b, directory, t, options, absolute(a, binary));
+    directory_remove(directory);
     return failure;
 }
 

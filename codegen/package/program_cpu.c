@@ -56,6 +56,6 @@ const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
     tree_add_out(tree, "kernels.c", &kernels);
     tree_add_out(tree, "kernels.h", &header);
     tree_add_out(tree, "Makefile", &make);
-    tree_add_runtime(tree, cpu_recipe.folder);
+    tree_add_runtime(tree, cpu_recipe.directory);
     return NULL;
 }

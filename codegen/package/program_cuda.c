@@ -142,11 +142,11 @@ typedef VEC(NvrtcText) Headers;
 /* The headers of a directory of the runtime ("": those for all targets) as
  * kernels.cu includes them: by base name; the first of several with the same
  * name. */
-static void add_headers(Arena *a, Headers *to, const char *folder)
+static void add_headers(Arena *a, Headers *to, const char *directory)
 {
-    size_t n = strlen(folder);
+    size_t n = strlen(directory);
     for (const EmbeddedFile *f = runtime_files; f->name; f++) {
-        if (strncmp(f->name, folder, n) != 0)
+        if (strncmp(f->name, directory, n) != 0)
             continue;
         NvrtcText h = {f->name + n, f->text};
         const char *end = strrchr(h.name, '.');
@@ -203,7 +203,7 @@ const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
     tree_add_out(tree, "kernels.cu", &cu);
     tree_add_out(tree, "images.c", &images);
     tree_add_out(tree, "Makefile", &make);
-    tree_add_runtime(tree, cuda_recipe.folder);
+    tree_add_runtime(tree, cuda_recipe.directory);
     /* The images come last, so that they are newer than their sources. */
     for (int i = 0; i < result.image.n; i++)
         tree_add(tree, image_file(a, result.image.at[i].arch),

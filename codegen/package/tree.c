@@ -20,21 +20,20 @@ void tree_add_out(Tree *t, const char *name, const Out *text)
 }
 
 /* Whether a file of the runtime belongs to another target than that of
- * `folder`. Directories that are not listed belong to every target. */
-static bool is_of_other_target(const char *name, const char *folder)
+ * `directory`. Directories that are not listed belong to every target. */
+static bool is_of_other_target(const char *name, const char *directory)
 {
     static const char *const target[] = {"cpu/", "cuda/"};
     for (int i = 0; i < 2; i++)
-        if (strcmp(target[i], folder) != 0 &&
-            starts_with(name, target[i]))
+        if (strcmp(target[i], directory) != 0 && starts_with(name, target[i]))
             return true;
     return false;
 }
 
-void tree_add_runtime(Tree *t, const char *folder)
+void tree_add_runtime(Tree *t, const char *directory)
 {
     for (const EmbeddedFile *f = runtime_files; f->name; f++)
-        if (!is_of_other_target(f->name, folder))
+        if (!is_of_other_target(f->name, directory))
             tree_add(t, arena_printf(t->arena, "runtime/%s", f->name), f->text,
                      f->size);
 }
@@ -45,11 +44,11 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory)
     for (int i = 0; i < t->file.n && !failure; i++) {
         const TreeFile *f = &t->file.at[i];
         const char *path = arena_printf(t->arena, "%s/%s", directory, f->name);
-        const char *folder = arena_strndup(t->arena, path,
-                                           (size_t)(strrchr(path, '/') - path));
-        if (strcmp(folder, last)) /* files of a directory are adjacent */
-            failure = outputs_mkdir(outputs, folder);
-        last = folder;
+        const char *parent =
+            arena_strndup(t->arena, path, (size_t)(strrchr(path, '/') - path));
+        if (strcmp(parent, last)) /* files of a directory are adjacent */
+            failure = outputs_mkdir(outputs, parent);
+        last = parent;
         if (!failure)
             failure = outputs_add(outputs, path, f->text, f->size, false);
     }

@@ -23,7 +23,7 @@ void tree_add(Tree *t, const char *name, const char *text, size_t size);
 void tree_add_out(Tree *t, const char *name, const Out *text);
 /* The runtime embedded in parc: the files for all targets, and those of one
  * target's directory, "cpu/". */
-void tree_add_runtime(Tree *t, const char *folder);
+void tree_add_runtime(Tree *t, const char *directory);
 
 /* Adds all files to the outputs, in `directory`. Returns NULL, or a message. */
 const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
@@ -32,7 +32,7 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
 
 /* How the C compiler builds a target's program. */
 typedef struct Recipe {
-    const char *folder;          /* directory of the runtime: "cpu/" */
+    const char *directory;       /* directory of the runtime: "cpu/" */
     const char *library;         /* the runtime, built with parc; NULL: the
                                     CPU level names it */
     const char *const *flag;     /* flags of the C compiler; NULL ends lists */

@@ -256,7 +256,7 @@ static bool in_group(const Interp *in, uint32_t axes, int64_t rank,
     return true;
 }
 
-static bool leads_group(const Interp *in, uint32_t axes, int64_t rank)
+static bool is_first_of_group(const Interp *in, uint32_t axes, int64_t rank)
 {
     for (int a = 0; a < in->mesh.n; a++)
         if ((axes >> a & 1) && mesh_coord(&in->mesh, rank, a) != 0)
@@ -338,7 +338,7 @@ static void move_value(Interp *in, const Op *op, int i)
     m.sum = new_array(n, sizeof *m.sum);
     m.group = new_array(n, sizeof *m.group);
     for (int64_t leader = 0; leader < in->ranks; leader++) {
-        if (!leads_group(in, m.axes, leader))
+        if (!is_first_of_group(in, m.axes, leader))
             continue;
         group++;
         for (int64_t rank = 0; rank < in->ranks; rank++)

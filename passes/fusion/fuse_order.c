@@ -46,9 +46,9 @@ static void mark_reached(Fuser *f, Search *s, int from, int next, int low,
 {
     s->edges++;
     /* The last two marks are those of the two searches. */
-    bool met = f->group[next].mark >= f->mark - 1 &&
-               f->group[next].mark != s->mark;
-    s->found |= met || (next == s->to && from != s->from);
+    bool visited =
+        f->group[next].mark >= f->mark - 1 && f->group[next].mark != s->mark;
+    s->found |= visited || (next == s->to && from != s->from);
     if (f->rank[next] <= f->rank[low] || f->rank[next] >= f->rank[high] ||
         f->group[next].mark == s->mark)
         return;

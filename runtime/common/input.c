@@ -80,19 +80,20 @@ bool rt_is_regular(const char *path)
 static bool is_same_entry(const char *a, const char *b)
 {
     const char *path[2] = {a, b}, *name[2];
-    struct stat folder[2];
+    struct stat directory[2];
     for (int i = 0; i < 2; i++) {
         const char *slash = strrchr(path[i], '/');
         size_t n = slash ? (size_t)(slash - path[i]) + 1 : 0;
         char *parent = n ? strndup(path[i], n) : strdup(".");
-        bool found = parent && stat(parent, &folder[i]) == 0;
+        bool found = parent && stat(parent, &directory[i]) == 0;
         free(parent);
         if (!found)
             return false;
         name[i] = path[i] + n;
     }
-    return folder[0].st_dev == folder[1].st_dev &&
-           folder[0].st_ino == folder[1].st_ino && strcmp(name[0], name[1]) == 0;
+    return directory[0].st_dev == directory[1].st_dev &&
+           directory[0].st_ino == directory[1].st_ino &&
+           strcmp(name[0], name[1]) == 0;
 }
 
 /* Several outputs may write to one device or pipe. */

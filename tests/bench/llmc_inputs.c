@@ -101,15 +101,15 @@ static bool write_tokens(const char *directory, const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const folder[] = {"dev", "dev/data",
-                                         "dev/data/tinyshakespeare"};
+    static const char *const directory[] = {"dev", "dev/data",
+                                            "dev/data/tinyshakespeare"};
     char path[4096];
     if (argc != 2) {
         fprintf(stderr, "usage: llmc_inputs DIRECTORY\n");
         return 2;
     }
-    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++) {
-        snprintf(path, sizeof path, "%s/%s", argv[1], folder[i]);
+    for (size_t i = 0; i < sizeof directory / sizeof *directory; i++) {
+        snprintf(path, sizeof path, "%s/%s", argv[1], directory[i]);
         mkdir(path, 0777); /* create() reports a failure */
     }
     if (!write_checkpoint(argv[1]) ||

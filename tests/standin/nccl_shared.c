@@ -21,8 +21,8 @@ static int64_t members_bytes(int nranks)
 
 static void path_of(const NcclShared *r, char path[160])
 {
-    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(path, 160, "%s/%s", folder, r->name);
+    const char *directory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(path, 160, "%s/%s", directory, r->name);
 }
 
 bool nccl_shared_open(NcclShared *r, const char *name, int nranks, int rank)

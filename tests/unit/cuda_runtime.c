@@ -183,22 +183,22 @@ static void check_nowhere(Check *c, const char *path)
 
 static void check_cache(Check *c)
 {
-    char root[] = "/tmp/parc-cache-XXXXXX", folder[64], path[128];
+    char root[] = "/tmp/parc-cache-XXXXXX", directory[64], path[128];
     if (!mkdtemp(root) || !freopen("/dev/null", "w", stderr)) {
         perror(root);
         c->failed++;
         return;
     }
-    snprintf(folder, sizeof folder, "%s/not there/yet", root);
-    snprintf(path, sizeof path, "%s/matmul-NVIDIA-H200-130000.txt", folder);
-    setenv("PARC_CACHE", folder, 1);
+    snprintf(directory, sizeof directory, "%s/not there/yet", root);
+    snprintf(path, sizeof path, "%s/matmul-NVIDIA-H200-130000.txt", directory);
+    setenv("PARC_CACHE", directory, 1);
     check_kept(c, path);
     check_damaged(c, path);
     check_nowhere(c, path);
     unlink(path);
-    rmdir(folder);
-    *strrchr(folder, '/') = 0;
-    rmdir(folder);
+    rmdir(directory);
+    *strrchr(directory, '/') = 0;
+    rmdir(directory);
     CHECK(c, rmdir(root) == 0);
 }
 

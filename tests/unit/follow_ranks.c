@@ -43,7 +43,7 @@ static bool same_group(const Follow *f, int r, int q, uint32_t axes)
     return true;
 }
 
-static void meet(Follow *f, uint32_t axes)
+static void synchronize(Follow *f, uint32_t axes)
 {
     Clock after[MOST_RANKS];
     for (int r = 0; r < f->ranks; r++) {
@@ -133,18 +133,18 @@ static void run_instance(Follow *f, int i)
     bool moves = op_is_collective(op->kind) && !in_place;
     if (op->kind == OP_barrier) {
         if (op != f->without && (instance->first || !op_attr(op, "first").i))
-            meet(f, (uint32_t)op_attr(op, "axes").i);
+            synchronize(f, (uint32_t)op_attr(op, "axes").i);
         return;
     }
     if (moves)
-        meet(f, (uint32_t)op->attr[0].i);
+        synchronize(f, (uint32_t)op->attr[0].i);
     for (int r = 0; r < f->ranks; r++) {
         f->clock[r].at[r]++;
         for (int k = 0; k < instance->naccesses && !in_place; k++)
             touch(f, i, r, &f->sim.access[instance->first_access + k]);
     }
     if (moves)
-        meet(f, (uint32_t)op->attr[0].i);
+        synchronize(f, (uint32_t)op->attr[0].i);
 }
 
 const char *follow_ranks(const Program *p, const Op *without)

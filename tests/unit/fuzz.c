@@ -28,7 +28,7 @@
 
 typedef struct Fuzz {
     const char *build; /* directory of parc and of failing inputs */
-    char folder[64];   /* directory of the current case */
+    char directory[64]; /* directory of the current case */
     const char *nvrtc; /* a stand-in for NVRTC, or NULL */
     uint64_t seed;
     int passed, failed;
@@ -73,7 +73,7 @@ static void load_pdl(Fuzz *f, Arena *a, Corpus *c)
 static void add_dump(Fuzz *f, Arena *a, Corpus *c, const char *model, int pass)
 {
     char *errors;
-    const char *file = arena_printf(a, "%s/dump.ir", f->folder);
+    const char *file = arena_printf(a, "%s/dump.ir", f->directory);
     const char *argv[] = {
         arena_printf(a, "%s/parc", f->build), model, "--target", "cpu",
         arena_printf(a, "--stop-after=%s", pass_name(pass)),
@@ -127,7 +127,7 @@ static void load_index(Fuzz *f, Arena *a, Corpus *c)
         "\"bias\": \"shard.safetensors\"}}";
     size_t size;
     char *file = fuzz_reader_file(a, "--init", &size);
-    const char *path = arena_printf(a, "%s/shard.safetensors", f->folder);
+    const char *path = arena_printf(a, "%s/shard.safetensors", f->directory);
     if (!write_file(path, file, size)) {
         perror(path);
         exit(1);
@@ -189,16 +189,17 @@ static void load_specs(Fuzz *f, Arena *a, Corpus *c)
 }
 
 /* The index of a checkpoint that a training program has saved. Its directory
- * stays in f->folder for the cases. */
+ * stays in f->directory for the cases. */
 static void load_checkpoint(Fuzz *f, Arena *a, Corpus *c)
 {
     char *errors;
     size_t size;
-    FuzzProgram program = {"--save", f->folder};
+    FuzzProgram program = {"--save", f->directory};
     const char *wrong = fuzz_run_call(a, fuzz_reader, &program, &errors);
     char *text = wrong ? NULL
-                       : file_read(a, arena_printf(a, "%s/%s/index.json",
-                                                   f->folder, FUZZ_STEP),
+                       : file_read(a,
+                                   arena_printf(a, "%s/%s/index.json",
+                                                f->directory, FUZZ_STEP),
                                    &size);
     if (text)
         fuzz_add(c, "index.json", text, size);
@@ -268,10 +269,10 @@ static void add_options(Fuzz *f, Arena *a, Corpus *c, const char *text, bool ir,
     bool cpu = fuzz_next(c, 2);
     add(w, cpu ? "--target=cpu" : "--target=cuda");
     add(w, "--threads=1");
-    add(w, arena_printf(a, "--emit=plan=%s/plan", f->folder));
-    add(w, arena_printf(a, "--emit=json=%s/json", f->folder));
+    add(w, arena_printf(a, "--emit=plan=%s/plan", f->directory));
+    add(w, arena_printf(a, "--emit=json=%s/json", f->directory));
     if (fuzz_next(c, 3) == 0 && (cpu || f->nvrtc))
-        add(w, arena_printf(a, "-S%s/tree", f->folder));
+        add(w, arena_printf(a, "-S%s/tree", f->directory));
     if (ir)
         return;
     if (fuzz_next(c, 2)) {
@@ -291,7 +292,7 @@ static void print_command(const Fuzz *f, const Words *w, const char *kept)
         printf("PARC_NVRTC=%s ", f->nvrtc);
     bool tree = false;
     for (int i = 0; i < w->n - 1; i++) {
-        bool output = strstr(w->at[i], f->folder) != NULL;
+        bool output = strstr(w->at[i], f->directory) != NULL;
         tree |= output && strncmp(w->at[i], "-S", 2) == 0;
         if (!output)
             printf("%s ", w->at[i]);
@@ -303,11 +304,11 @@ static void report(Fuzz *f, Arena *a, const Kind *k, uint64_t number,
                    const Words *w, const char *wrong, const char *errors,
                    const char *text, size_t size)
 {
-    const char *folder = arena_printf(a, "%s/fuzz", f->build);
-    const char *kept = arena_printf(a, "%s/%s-%" PRIu64 "-%" PRIu64 ".%s",
-                                    folder, k->name, f->seed, number,
-                                    k->suffix);
-    mkdir(folder, 0777);
+    const char *directory = arena_printf(a, "%s/fuzz", f->build);
+    const char *kept =
+        arena_printf(a, "%s/%s-%" PRIu64 "-%" PRIu64 ".%s", directory, k->name,
+                     f->seed, number, k->suffix);
+    mkdir(directory, 0777);
     if (!write_file(kept, text, size))
         perror(kept);
     f->failed++;
@@ -336,7 +337,7 @@ static void one_case(Fuzz *f, const Kind *k, const Corpus *from,
     bool structured = fuzz_next(&c, 4) != 0;
     for (uint64_t n = 1 + fuzz_next(&c, 4) / 2; n > 0; n--)
         size = (structured ? fuzz_tokens : fuzz_bytes)(&c, text, size);
-    const char *path = arena_printf(a, "%s/input.%s", f->folder, k->suffix);
+    const char *path = arena_printf(a, "%s/input.%s", f->directory, k->suffix);
     if (!write_file(path, text, size)) {
         perror(path);
         exit(1);
@@ -434,9 +435,9 @@ int main(int argc, char **argv)
         else
             number_of(NULL);
     }
-    snprintf(f.folder, sizeof f.folder, "/tmp/parc-fuzz.XXXXXX");
-    if (!mkdtemp(f.folder)) {
-        perror(f.folder);
+    snprintf(f.directory, sizeof f.directory, "/tmp/parc-fuzz.XXXXXX");
+    if (!mkdtemp(f.directory)) {
+        perror(f.directory);
         return 1;
     }
     setenv("ASAN_OPTIONS", "detect_leaks=0:exitcode=99", 0);
@@ -447,7 +448,7 @@ int main(int argc, char **argv)
         if (!only || strcmp(only, kinds[i].name) == 0)
             fuzz_kind(&f, &kinds[i], (double)seconds / (only ? 1 : KINDS),
                       number);
-    directory_remove(f.folder);
+    directory_remove(f.directory);
     arena_free(a);
     printf("%d passed, %d failed\n", f.passed, f.failed);
     return f.failed != 0;

@@ -34,11 +34,11 @@ static const char place[] =
 
 static void *load(Arena *a, const char *text)
 {
-    char folder[] = "/tmp/parc-indices-XXXXXX";
-    if (!mkdtemp(folder))
+    char directory[] = "/tmp/parc-indices-XXXXXX";
+    if (!mkdtemp(directory))
         return NULL;
-    const char *source = arena_printf(a, "%s/kernels.c", folder);
-    const char *object = arena_printf(a, "%s/kernels.so", folder);
+    const char *source = arena_printf(a, "%s/kernels.c", directory);
+    const char *object = arena_printf(a, "%s/kernels.so", directory);
     FILE *f = fopen(source, "w");
     if (f) {
         fprintf(f, "%s%s", place, text);
@@ -54,7 +54,7 @@ static void *load(Arena *a, const char *text)
     void *library = dlopen(object, RTLD_NOW);
     unlink(source);
     unlink(object);
-    rmdir(folder);
+    rmdir(directory);
     return library;
 }
 

@@ -30,7 +30,7 @@
 
 /* The engine's library, which tests/standin/build compiles, and its calls. */
 typedef struct Engine {
-    const char *folder;
+    const char *directory;
     int (*launch)(const StandinLaunch *l);
     void *(*alloc)(int64_t bytes);
     bool (*free)(void *at);
@@ -75,13 +75,13 @@ static const char *run_tool(Arena *a, const char *const *argv)
 static bool open_engine(Arena *a, Engine *e)
 {
     const char *build = getenv("BUILD");
-    e->folder = build ? build : "build";
+    e->directory = build ? build : "build";
     const char *const argv[] = {"sh", "tests/standin/build", NULL};
     const char *failure = run_tool(a, argv);
     if (failure)
         printf("%s\n", failure);
     void *library = dlopen(
-        arena_printf(a, "%s/standin/libstandin.so", e->folder), RTLD_NOW);
+        arena_printf(a, "%s/standin/libstandin.so", e->directory), RTLD_NOW);
     if (!library) {
         printf("%s\n", dlerror());
         return false;
@@ -139,14 +139,14 @@ static void *compile_launches(Run *r)
 
 static const StandinModule *compile_kernels(Run *r)
 {
-    char folder[] = "/tmp/parc-cuda-XXXXXX";
+    char directory[] = "/tmp/parc-cuda-XXXXXX";
     Out cu;
     out_init(&cu, r->arena);
     cuda_kernels_emit(&cu, r->p);
-    if (!mkdtemp(folder))
+    if (!mkdtemp(directory))
         return NULL;
-    const char *source = arena_printf(r->arena, "%s/kernels.cu", folder);
-    const char *object = arena_printf(r->arena, "%s/kernels.so", folder);
+    const char *source = arena_printf(r->arena, "%s/kernels.cu", directory);
+    const char *object = arena_printf(r->arena, "%s/kernels.so", directory);
     FILE *f = fopen(source, "w");
     if (!f)
         return NULL;
@@ -158,7 +158,7 @@ static const StandinModule *compile_kernels(Run *r)
     void *library = failure ? NULL : dlopen(object, RTLD_NOW);
     if (!library)
         printf("%s\n%s\n", cu.text, failure ? failure : dlerror());
-    directory_remove(folder);
+    directory_remove(directory);
     return library ? dlsym(library, "standin_module") : NULL;
 }
 

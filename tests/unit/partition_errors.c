@@ -77,7 +77,8 @@ static const struct {
      "train {\n batch = 4\n}\n"},
 };
 
-static Program *front(Arena *a, Diag *d, const char *text, const char *mesh)
+static Program *check_and_lower(Arena *a, Diag *d, const char *text,
+                                const char *mesh)
 {
     const File *prelude = pdl_parse(
         a, d, diag_source(d, "<prelude>", prelude_text, prelude_size));
@@ -110,7 +111,7 @@ static void check_row(Check *c, const char *text, const char *mesh,
     Arena *a = arena_new();
     Diag *d = diag_new(a, COLOR_NEVER);
     TargetInfo t = {.target = TARGET_CPU, .threads = 1};
-    Program *p = front(a, d, text, mesh);
+    Program *p = check_and_lower(a, d, text, mesh);
     if (p) {
         pass_autodiff(p, &t);
         pass_pad(p, &t);
@@ -171,7 +172,7 @@ static void check_units(Check *c)
 {
     Arena *a = arena_new();
     Diag *d = diag_new(a, COLOR_NEVER);
-    Program *p = front(
+    Program *p = check_and_lower(
         a, d,
         "module B(n) {\n  u: Linear(n, n)\n  v: Linear(n, n)\n"
         "  forward(x) { return v(u(x)) }\n}\n"

@@ -45,7 +45,7 @@ typedef struct Case {
     Arena *arena;
     Program *p;
     Program *global;    /* with its backward pass, before placement */
-    const char *folder; /* directory of the binary and its outputs */
+    const char *directory; /* directory of the binary and its outputs */
     const char *shape;  /* shape of the mesh: "2x2" */
     TargetInfo target;
     bool refused; /* no plan for the model */
@@ -60,7 +60,7 @@ enum { PASSES = sizeof passes / sizeof *passes };
 
 static const char *path_of(const Case *c, const char *name)
 {
-    return arena_printf(c->arena, "%s/%s", c->folder, name);
+    return arena_printf(c->arena, "%s/%s", c->directory, name);
 }
 
 /* ---- the program ------------------------------------------------------- */
@@ -187,9 +187,9 @@ static void on_bug(void *context)
 static void clean_up(const Case *c)
 {
     if (c->options->keep)
-        fprintf(stderr, "kept: %s\n", c->folder);
+        fprintf(stderr, "kept: %s\n", c->directory);
     else
-        directory_remove(c->folder);
+        directory_remove(c->directory);
 }
 
 /* Exports the initial weights, runs the interpreter from them, runs the binary,
@@ -220,10 +220,10 @@ static const char *run_and_compare(Case *c)
 static const char *test(Case *c)
 {
     const char *tmp = getenv("TMPDIR");
-    char *folder = arena_printf(c->arena, "%s/parc-random-XXXXXX",
-                                tmp && *tmp ? tmp : "/tmp");
-    c->folder = mkdtemp(folder);
-    if (!c->folder)
+    char *directory = arena_printf(c->arena, "%s/parc-random-XXXXXX",
+                                   tmp && *tmp ? tmp : "/tmp");
+    c->directory = mkdtemp(directory);
+    if (!c->directory)
         return "cannot make a temporary directory";
     const char *fault = build(c);
     if (!fault)

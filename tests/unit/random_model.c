@@ -68,7 +68,7 @@ Value *model_reach(Model *m, Value *v, int from)
 
 /* ---- parameters -------------------------------------------------------- */
 
-static Build in_front(Model *m, Phase phase)
+static Build at_start(Model *m, Phase phase)
 {
     return (Build){.p = m->p,
                    .region = m->p->step,
@@ -91,7 +91,7 @@ int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim)
         param.type.stack[i] = loop_trips(m->level[i + 1].loop);
     for (int i = 0; i < ndim; i++)
         param.type.dim[i] = dim[i];
-    Build b = in_front(m, PH_FORWARD);
+    Build b = at_start(m, PH_FORWARD);
     Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
     Op *op =
         ir_op_typed(&b, OP_param, 0, NULL, attr, 1, &param.type, &param.name);
@@ -119,7 +119,7 @@ static Value *key_at(Model *m, int depth)
     if (l->key)
         return l->key;
     if (depth == 0) {
-        Build b = in_front(m, PH_FORWARD);
+        Build b = at_start(m, PH_FORWARD);
         Attr attr[MAX_ATTRS] = {{.s = "random"}};
         return l->key = ir_value(&b, OP_scalar, 0, NULL, attr, "key");
     }

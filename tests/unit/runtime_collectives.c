@@ -266,7 +266,7 @@ static int large(ParcRt *rt, void *context)
 }
 
 /* Between two barriers no rank may be in another round. */
-static int many_meetings(ParcRt *rt, void *context)
+static int many_barriers(ParcRt *rt, void *context)
 {
     Check c = {0};
     int good = 1;
@@ -445,7 +445,7 @@ int main(void)
     m.nshared = SEGMENTS;
     CHECK(&c, run_ranks(&m, 1, in_common, shared) == 0);
     m = bare_model(2, mesh64, 4096);
-    CHECK(&c, run_ranks(&m, 1, many_meetings, shared) == 0);
+    CHECK(&c, run_ranks(&m, 1, many_barriers, shared) == 0);
     failures(&c);
     c.passed += shared->passed;
     c.failed += shared->failed;

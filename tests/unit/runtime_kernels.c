@@ -194,8 +194,8 @@ static void copy(ParcRt *rt, Check *c, ParcType type, int n,
     fill();
     for (int d = 0; d < n; d++)
         elements *= dim[d];
-    char behind[8];
-    memcpy(behind, dst + (size_t)elements * size, size);
+    char following[8];
+    memcpy(following, dst + (size_t)elements * size, size);
     parc_copy(rt, type, buffer[1], buffer[0], n, dim, stride);
     for (int64_t i = 0; i < elements; i++) {
         int64_t rest = i, from = 0;
@@ -207,7 +207,7 @@ static void copy(ParcRt *rt, Check *c, ParcType type, int n,
                         size);
     }
     CHECK(c, good);
-    CHECK(c, !memcmp(behind, dst + (size_t)elements * size, size));
+    CHECK(c, !memcmp(following, dst + (size_t)elements * size, size));
 }
 
 static void copies(ParcRt *rt, Check *c)

@@ -151,7 +151,7 @@ static void read_file(CudaCache *c)
 
 /* The directory: $PARC_CACHE, or else a directory of the user. False if no
  * variable names one. */
-static bool folder(char *to, size_t capacity)
+static bool directory(char *to, size_t capacity)
 {
     const char *own = getenv("PARC_CACHE"), *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
@@ -163,7 +163,7 @@ static bool folder(char *to, size_t capacity)
 }
 
 /* Creates the missing directories of a path. */
-static void make_folders(char *path)
+static void make_directories(char *path)
 {
     for (char *p = path + 1; (p = strchr(p, '/')); p++) {
         *p = 0;
@@ -178,7 +178,7 @@ CudaCache *rt_cuda_cache_open(const char *device, size_t version)
     char *path = c->path;
     size_t capacity = sizeof c->path;
     c->last = &c->first;
-    if (!folder(path, capacity)) {
+    if (!directory(path, capacity)) {
         path[0] = 0;
         return c;
     }
@@ -204,7 +204,7 @@ void rt_cuda_cache_save(CudaCache *c)
     if (!c->changed || !c->path[0])
         return;
     c->changed = false;
-    make_folders(c->path);
+    make_directories(c->path);
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", c->path,
              (long)getpid());
     rt_output_open(&o, c->path, temporary);

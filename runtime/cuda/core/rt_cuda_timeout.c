@@ -121,7 +121,7 @@ static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
 }
 
 /* Whether rank b has not reached the collective of a's stream. */
-static bool is_behind(const RtSlot *b, const RtSlot *a, int stream)
+static bool has_not_reached(const RtSlot *b, const RtSlot *a, int stream)
 {
     int64_t steps = atomic_load(&a->step) - atomic_load(&b->step);
     return is_away(b) || steps > 0 ||
@@ -144,7 +144,7 @@ static Missing missing_on(const ParcRt *rt, int rank, int stream)
     for (int r = rt->nranks - 1; m.position && word % 2 == 1 && r >= 0; r--) {
         uint32_t axes = rt->model->collective_axes[m.position->id];
         if (in_one_group(rt->model, rank, r, axes) &&
-            is_behind(&slot[r], &slot[rank], stream)) {
+            has_not_reached(&slot[r], &slot[rank], stream)) {
             m.first = r;
             m.n++;
         }

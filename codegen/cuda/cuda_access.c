@@ -107,7 +107,7 @@ static int last_read(const CudaPlan *c, int buffer)
         if (cuda_is_picked(c, phase, buffer) && last < p + 1)
             last = p + 1;
         for (int i = 0; i < phase->nsteps; i++)
-            if (!phase->step[i].kept &&
+            if (!phase->step[i].reused &&
                 kernel_loads(k, 1, &phase->step[i].instr, buffer) && last < p)
                 last = p;
     }

@@ -18,11 +18,11 @@ static void element(CudaPrinter *c, const CudaStep *step)
     int n = step->instr;
     const KernelInstr *instr = &p->k->instr[n];
     const char *array = cuda_kept(c, n);
-    if (!step->kept)
+    if (!step->reused)
         kernel_compute(&c->text, n, 't');
     for (int lane = 0; lane < kernel_lanes(p->k, instr->axes); lane++) {
         const char *value = kernel_value(&c->text, n, 't', lane);
-        if (step->kept) {
+        if (step->reused) {
             out_line(c->text.o, "const %s %s = %s;", c_value_type(instr->dtype),
                      value,
                      c->staged[n] ? cuda_in_vector(c, n, lane)
@@ -31,7 +31,7 @@ static void element(CudaPrinter *c, const CudaStep *step)
         }
         const KernelBuffer *b = cuda_loaded_buffer(c, n);
         bool loaded = (b && cuda_is_vector(p, b)) || cuda_draws_four(p, instr);
-        if (!p->keep[n] || (p->storage == CUDA_SHARED && loaded) ||
+        if (!p->on_chip[n] || (p->storage == CUDA_SHARED && loaded) ||
             (p->storage == CUDA_REGISTERS && cuda_is_raw(c, n)))
             continue;
         out_line(c->text.o, "%s = %s;",
@@ -120,7 +120,7 @@ static int64_t loads_of(const CudaPrinter *c, const CudaPhase *phase)
     for (int i = 0; i < phase->nsteps; i++) {
         const CudaStep *step = &phase->step[i];
         const KernelBuffer *b = cuda_loaded_buffer(c, step->instr);
-        if (b && !step->kept && cuda_is_vector(c->plan, b))
+        if (b && !step->reused && cuda_is_vector(c->plan, b))
             bytes += (int64_t)dtype_size(b->dtype) * c->plan->vector *
                      kernel_lanes(c->plan->k, b->axes);
     }
@@ -260,7 +260,7 @@ static void row_roots(CudaPrinter *c, int phase)
 static bool is_ahead(const CudaPlan *p, int instr)
 {
     return p->totals && p->k->instr[instr].phase == 0 &&
-           !(p->k->instr[instr].axes & ~p->kept);
+           !(p->k->instr[instr].axes & ~p->kept_axes);
 }
 
 static void row_values(CudaPrinter *c, const CudaPhase *phase, bool ahead)

@@ -51,7 +51,7 @@ static bool has_arrays(const CudaPlan *p)
 {
     bool any = cuda_column_totals(p) > 0;
     for (int i = 0; i < p->k->ninstrs; i++)
-        any |= p->keep[i];
+        any |= p->on_chip[i];
     return any && p->storage == CUDA_REGISTERS;
 }
 

@@ -27,7 +27,7 @@ static void combine_scalar(CudaPrinter *c, const KernelTotal *t)
              (long long)p->parts, CUDA_WARP);
     out_line(c->text.o, "    %s",
              kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
-    cuda_name_sum(
+    cuda_declare_sum(
         c, t->instr, 0,
         arena_printf(a, "warp_%s(%s)", cuda_sum_kind(p, t->instr), sum));
 }
@@ -39,8 +39,8 @@ static void combine_columns(CudaPrinter *c, const KernelTotal *t, int lane)
     const char *sum = arena_printf(a, "a%d_%d", t->instr, lane);
     const char *item = arena_printf(
         a, "%s%s * %lld + %s",
-        p->parts * cuda_all_columns(p) < INT32_MAX ? "" : "(int64_t)",
-        part_of(p, a), (long long)cuda_all_columns(p),
+        p->parts * cuda_row_length(p) < INT32_MAX ? "" : "(int64_t)",
+        part_of(p, a), (long long)cuda_row_length(p),
         cuda_at_offset(a, cuda_flat_column(c), t->offset + lane * p->columns));
     out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
     int opened = 0;
@@ -72,7 +72,7 @@ static void combined_column(CudaPrinter *c, const KernelTotal *t, int lane)
         out_line(c->text.o, "    %s",
                  kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
     }
-    cuda_name_sum(c, t->instr, lane, sum);
+    cuda_declare_sum(c, t->instr, lane, sum);
 }
 
 static void open_combine(CudaPrinter *c, bool columns)
@@ -88,7 +88,7 @@ static void open_combine(CudaPrinter *c, bool columns)
     if (p->units > 1) {
         out_line(c->text.o, "const int64_t unit = %s%s;", c->block,
                  tiles > 1 ? arena_printf(a, " / %lld", (long long)tiles) : "");
-        kernel_split_index(&c->text, p->kept, "unit", 1);
+        kernel_split_index(&c->text, p->kept_axes, "unit", 1);
     }
     if (!columns)
         return;
@@ -106,7 +106,7 @@ static void open_combine(CudaPrinter *c, bool columns)
 void cuda_combine(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
-    bool columns = cuda_has_columns(p);
+    bool columns = cuda_has_column_sums(p);
     open_combine(c, columns);
     for (int i = 0; i < p->k->ntotals; i++)
         for (int lane = 0; p->k->total[i].columns && lane < p->lanes; lane++)

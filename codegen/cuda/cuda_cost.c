@@ -12,13 +12,13 @@
 static int passes(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;
-    bool shared = !(k->buffer[buffer].axes & (c->kept | c->summed));
+    bool shared = !(k->buffer[buffer].axes & (c->kept_axes | c->summed));
     int n = 0;
     for (int p = 0; p < c->nphases; p++) {
         const CudaPhase *phase = &c->phase[p];
         bool reads = false;
         for (int i = 0; i < phase->nsteps; i++)
-            reads |= !phase->step[i].kept &&
+            reads |= !phase->step[i].reused &&
                      kernel_loads(k, 1, &phase->step[i].instr, buffer);
         n += reads;
     }

@@ -18,7 +18,7 @@ const char *cuda_sum_kind(const CudaPlan *p, int instr)
     return p->k->instr[instr].op == OP_max ? "max" : "sum";
 }
 
-int64_t cuda_all_columns(const CudaPlan *p)
+int64_t cuda_row_length(const CudaPlan *p)
 {
     return p->columns * p->lanes;
 }
@@ -29,7 +29,7 @@ const char *cuda_at_offset(Arena *a, const char *name, int64_t offset)
                   : name;
 }
 
-bool cuda_has_columns(const CudaPlan *p)
+bool cuda_has_column_sums(const CudaPlan *p)
 {
     return p->k->ncolumn > 0 || cuda_column_totals(p) > 0;
 }
@@ -76,7 +76,7 @@ void cuda_epilogue_column(CudaPrinter *c)
     epilogue_stores(c, true);
 }
 
-void cuda_name_sum(CudaPrinter *c, int instr, int lane, const char *text)
+void cuda_declare_sum(CudaPrinter *c, int instr, int lane, const char *text)
 {
     const KernelInstr *i = &c->plan->k->instr[instr];
     kernel_statement(&c->text, i->source, "const float %s = %s;",

@@ -14,8 +14,8 @@ static void declare_sums(CudaPrinter *c)
     for (int r = 0; r < p->k->nroots; r++)
         if (p->k->root[r].kind == ROOT_REDUCE && p->row_threads > CUDA_WARP)
             out_line(c->text.o, "PARC_SHARED float sum%d%s[%d];",
-                     p->k->root[r].target, cuda_alternates(p) ? "[2]" : "",
-                     CUDA_WARP);
+                     p->k->root[r].target,
+                     cuda_double_buffers_sums(p) ? "[2]" : "", CUDA_WARP);
     for (int i = 0; i < p->k->ntotals; i++)
         if (!p->k->total[i].columns && p->threads > CUDA_WARP &&
             !(p->uniform[i] && p->block_rows == 1))
@@ -29,12 +29,12 @@ static void declare_kept(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     for (int i = 0; i < p->k->ninstrs && p->edge; i++)
-        if (p->keep[i])
+        if (p->on_chip[i])
             out_line(c->text.o, "%s edge%d;",
                      c_value_type(p->k->instr[i].dtype), i);
     for (int i = 0; i < p->k->ninstrs; i++) {
         const KernelInstr *instr = &p->k->instr[i];
-        if (!p->keep[i])
+        if (!p->on_chip[i])
             continue;
         const KernelBuffer *b =
             instr->code == KERNEL_LOAD ? &p->k->buffer[instr->buffer] : NULL;
@@ -42,10 +42,10 @@ static void declare_kept(CudaPrinter *c)
         if (p->storage == CUDA_SHARED) {
             const char *type = c_type(b ? b->dtype : instr->dtype);
             out_line(c->text.o, "%s *kept%d = (%s *)%s;", type, i, type,
-                     p->keep_at[i]
+                     p->on_chip_at[i]
                          ? arena_printf(c->text.p->arena,
                                         "((char *)parc_shared() + %lld)",
-                                        (long long)p->keep_at[i])
+                                        (long long)p->on_chip_at[i])
                          : "parc_shared()");
         } else if (b && dtype_size(b->dtype) == 2 && cuda_is_vector(p, b)) {
             out_line(c->text.o, "uint32_t kept%d[%d][%d];", i, p->slots,
@@ -151,7 +151,7 @@ static void flat(CudaPrinter *c)
         out_line(c->text.o, "if (at >= %lld)", (long long)n);
         out_line(c->text.o, "    return;");
     }
-    print_item(c, p->kept);
+    print_item(c, p->kept_axes);
 }
 
 /* Prints the indices of a block that sums over rows: its tile of columns, its
@@ -172,7 +172,7 @@ static void open_unit(CudaPrinter *c)
         out_line(c->text.o, "const int64_t unit = %s%s;", block,
                  p->parts > 1 ? arena_printf(a, " / %lld", (long long)p->parts)
                               : "");
-        kernel_split_index(&c->text, p->kept, "unit", 1);
+        kernel_split_index(&c->text, p->kept_axes, "unit", 1);
     }
     if (p->parts > 1)
         out_line(c->text.o, "const int64_t part = %s%s;", block,
@@ -228,7 +228,7 @@ static void rows(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     name_threads(c);
-    name_rows(c, p->kept);
+    name_rows(c, p->kept_axes);
     if (p->units > 1)
         out_line(c->text.o, "const int64_t %s = %s%s;", c->row, c->block,
                  p->block_rows == 1
@@ -239,7 +239,7 @@ static void rows(CudaPrinter *c)
         out_line(c->text.o, "if (%s >= %lld)", c->row, (long long)p->units);
         out_line(c->text.o, "    return;");
     }
-    kernel_split_index(&c->text, p->kept, c->row, 1);
+    kernel_split_index(&c->text, p->kept_axes, c->row, 1);
     cuda_name_head(c);
     declare_kept(c);
     cuda_body(c);

@@ -3,7 +3,7 @@
  *
  *   cuda_plan.c     assigns rows and columns to blocks and threads
  *   cuda_access.c   chooses the vectors in which buffers are read and written
- *   cuda_steps.c    lists what each phase computes, and what stays on the chip
+ *   cuda_phases.c    lists what each phase computes, and what stays on the chip
  *   cuda_kernel.c   prints functions and their loops over rows
  *   cuda_body.c     prints the phases of a row
  *   cuda_online.c   prints sums relative to a running maximum
@@ -59,7 +59,7 @@ typedef enum CudaStorage {
 
 typedef struct CudaStep {
     int instr;
-    bool kept; /* computed by an earlier phase */
+    bool reused; /* an earlier phase computed it, and it is on the chip */
 } CudaStep;
 
 typedef struct CudaPhase {
@@ -74,8 +74,9 @@ typedef struct CudaPlan {
     Kernel *k; /* a private copy: planning changes its roots and totals */
     CudaForm form;
     CudaStorage storage;
-    uint32_t kept, summed, outer; /* sets of axes without the merged one; outer:
-                                   * the column axes except inner and pair */
+    uint32_t kept_axes, summed,
+        outer;         /* sets without the merged axis; outer:
+                        * the column axes except inner and pair */
     int inner, merged; /* axes, -1: none; an axis of column blocks is merged
                         * into the inner one */
     int64_t length;    /* length of the inner axis */
@@ -98,9 +99,9 @@ typedef struct CudaPlan {
                         * for those of a unit's sums */
     int nphases;
     CudaPhase *phase;
-    bool *keep;       /* by instruction: kept on the chip */
+    bool *on_chip;    /* by instruction: kept on the chip between phases */
     bool *uniform;    /* by total: all threads of a row have the row's term */
-    int64_t *keep_at; /* by instruction: byte offset in shared memory */
+    int64_t *on_chip_at; /* by instruction: byte offset in shared memory */
     bool totals;      /* a block processes many rows or vectors and sums over
                        * them */
     bool global_sums; /* column sums are in the workspace from the start */
@@ -163,13 +164,13 @@ const CudaPlan *cuda_edge_plan(const CudaPlan *c);
  * columns for every row. */
 const CudaPlan *cuda_column_plan(const CudaPlan *c);
 
-/* cuda_steps.c: whether reductions of consecutive rows alternate between two
+/* cuda_sums.c: whether reductions of consecutive rows alternate between two
  * arrays, because some warps may still read the sums of the previous row. */
-bool cuda_alternates(const CudaPlan *c);
+bool cuda_double_buffers_sums(const CudaPlan *c);
 
-/* Lists the steps and row values of each phase in the plan, and chooses the
- * values to keep between phases (none if `streamed`). */
-void cuda_steps(CudaPlan *c, bool streamed);
+/* cuda_phases.c: lists the steps and row values of each phase in the plan, and
+ * chooses the values to keep between phases (none if `streamed`). */
+void cuda_plan_phases(CudaPlan *c, bool streamed);
 
 /* ---- printing ------------------------------------------------------------ */
 
@@ -185,7 +186,7 @@ typedef struct CudaPrinter {
     const char *block;  /* the number of the block, as C */
 } CudaPrinter;
 
-/* cuda_steps.c: "sum3", or in a loop with one barrier "sum3[i0 & 1]". */
+/* cuda_sums.c: "sum3", or in a loop with one barrier "sum3[i0 & 1]". */
 const char *cuda_sum_array(const CudaPrinter *c, int instr);
 
 /* One function of a kernel, with its launch parameters. */
@@ -293,14 +294,14 @@ const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane);
 const char *cuda_sum_start(const CudaPlan *p, int instr);
 const char *cuda_sum_kind(const CudaPlan *p, int instr);
 /* Columns of a row, including both lanes of a pair. */
-int64_t cuda_all_columns(const CudaPlan *p);
+int64_t cuda_row_length(const CudaPlan *p);
 /* "name + offset" */
 const char *cuda_at_offset(Arena *a, const char *name, int64_t offset);
 
 /* Whether anything is summed by column or computed from such a sum. */
-bool cuda_has_columns(const CudaPlan *p);
+bool cuda_has_column_sums(const CudaPlan *p);
 /* Declares a complete sum with the value `text`. */
-void cuda_name_sum(CudaPrinter *c, int instr, int lane, const char *text);
+void cuda_declare_sum(CudaPrinter *c, int instr, int lane, const char *text);
 /* Print the epilogue: the code computed once for a work unit, whose stores run
  * in the thread for which `one` holds; the code for a column. */
 void cuda_epilogue_scalars(CudaPrinter *c, const char *one);

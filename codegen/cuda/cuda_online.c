@@ -92,7 +92,7 @@ static void declare_held(CudaPrinter *c, int max, int sum)
 
 /* Rescales the sums so far to the new maximum; r<n> of the maximum still has
  * the old one. */
-static void start_over(CudaPrinter *c, int max, int sum)
+static void rescale_sums(CudaPrinter *c, int max, int sum)
 {
     if (sum < 0)
         out_line(c->text.o, "const float base%d = online_base(top%d);", max,
@@ -134,7 +134,7 @@ void cuda_online_end(CudaPrinter *c, int phase)
                    KERNEL_ONLINE;
     if (!any)
         return;
-    each(c, phase, start_over);
+    each(c, phase, rescale_sums);
     each(c, phase, set_maximum);
     int vector = cuda_open_vector(c);
     each(c, phase, add_powers);

@@ -86,12 +86,12 @@ static void set_sizes(CudaPlan *c)
     if (s->block >= 0)
         c->length = (s->size[s->block] - 1) * SPACE_BLOCK +
                     (s->tail ? s->tail : SPACE_BLOCK);
-    c->kept = s->kept & ~merged;
+    c->kept_axes = s->kept & ~merged;
     c->summed = s->summed & ~merged;
     c->outer = s->column & ~pair;
     if (c->inner >= 0)
         c->outer &= ~(1u << c->inner);
-    c->units = space_size(s, c->kept);
+    c->units = space_size(s, c->kept_axes);
     c->rows = space_size(s, c->summed);
     c->columns = space_size(s, c->outer) * c->length;
     c->lanes = kernel_lanes(c->k, s->column);
@@ -188,7 +188,7 @@ static double live_floats(const CudaPlan *c)
     const Kernel *k = c->k;
     double floats = cuda_column_totals(c) * c->lanes;
     for (int i = 0; i < k->ninstrs; i++) {
-        if (!c->keep[i])
+        if (!c->on_chip[i])
             continue;
         bool half = k->instr[i].code == KERNEL_LOAD &&
                     dtype_size(k->instr[i].dtype) == 2;
@@ -212,12 +212,12 @@ static int64_t assign_shared_offsets(CudaPlan *c)
     const Kernel *k = c->k;
     int64_t bytes = 0;
     for (int i = 0; i < k->ninstrs; i++) {
-        if (!c->keep[i])
+        if (!c->on_chip[i])
             continue;
         bool half = k->instr[i].code == KERNEL_LOAD &&
                     dtype_size(k->instr[i].dtype) == 2;
         int64_t size = half ? 2 : dtype_size(k->instr[i].dtype);
-        c->keep_at[i] = bytes;
+        c->on_chip_at[i] = bytes;
         bytes += divide_up(c->columns * kernel_lanes(k, k->instr[i].axes) *
                                (size < 4 && !half ? 4 : size),
                            VECTOR_BYTES) *
@@ -253,8 +253,8 @@ static bool has_high_register_pressure(const CudaPlan *c)
         int lanes = 0;
         for (int i = 0; i < phase->nsteps; i++) {
             const KernelInstr *instr = &k->instr[phase->step[i].instr];
-            if (!phase->step[i].kept && (instr->code == KERNEL_LOAD ||
-                                         instr->code == KERNEL_RANDOM))
+            if (!phase->step[i].reused &&
+                (instr->code == KERNEL_LOAD || instr->code == KERNEL_RANDOM))
                 lanes += kernel_lanes(k, instr->axes);
         }
         for (int r = 0; r < k->nroots; r++)
@@ -276,7 +276,7 @@ static void plan_outside_registers(CudaPlan *c)
         c->storage = CUDA_STREAMED;
         if (kernel_online(c->p, c->k))
             c->nphases = c->k->nphases;
-        cuda_steps(c, true);
+        cuda_plan_phases(c, true);
         bytes = assign_shared_offsets(c);
         c->global_sums = bytes > most;
         if (c->global_sums)
@@ -295,7 +295,7 @@ static void plan_outside_registers(CudaPlan *c)
 
 static void set_rows(CudaPlan *c)
 {
-    cuda_steps(c, false);
+    cuda_plan_phases(c, false);
     double live = live_floats(c);
     c->row_threads = CUDA_WARP;
     while (c->row_threads < MAX_THREADS &&
@@ -322,7 +322,7 @@ static void set_rows(CudaPlan *c)
 
 static void set_tiles(CudaPlan *c)
 {
-    cuda_steps(c, true);
+    cuda_plan_phases(c, true);
     c->row_threads = CUDA_WARP;
     c->block_rows = ROW_WARPS;
     int64_t warp = (int64_t)cuda_column_totals(c) * CUDA_WARP * c->vector *
@@ -341,7 +341,7 @@ static void set_tiles(CudaPlan *c)
 
 static void set_flat(CudaPlan *c)
 {
-    cuda_steps(c, true);
+    cuda_plan_phases(c, true);
     int64_t lines = (c->totals ? c->rows : c->units) * c->columns / c->length;
     int most = c->totals ? SUM_THREADS : FLAT_THREADS;
     c->items = lines * cuda_row_items(c);

@@ -20,6 +20,21 @@
 
 /* ---- inside the loop over rows ------------------------------------------- */
 
+bool cuda_double_buffers_sums(const CudaPlan *p)
+{
+    int barriers = 0;
+    for (int n = 0; n < p->nphases; n++)
+        barriers += p->phase[n].reductions > 0;
+    return p->totals && p->row_threads > CUDA_WARP && barriers == 1;
+}
+
+const char *cuda_sum_array(const CudaPrinter *c, int instr)
+{
+    if (!cuda_double_buffers_sums(c->plan))
+        return arena_printf(c->text.p->arena, "sum%d", instr);
+    return arena_printf(c->text.p->arena, "sum%d[%s & 1]", instr, c->row);
+}
+
 /* Whether column sums are in registers of the thread that processes the
  * column. */
 static bool are_registers(const CudaPlan *p)
@@ -77,14 +92,14 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
                  p->vector * p->lanes);
     } else if (p->global_sums) {
         out_line(c->text.o, "float *a%d = %s + %s * %lld;", t->instr,
-                 cuda_at_offset(a, kernel_workspace(&c->text), t->offset), c->block,
-                 (long long)cuda_all_columns(p));
+                 cuda_at_offset(a, kernel_workspace(&c->text), t->offset),
+                 c->block, (long long)cuda_row_length(p));
     } else {
         out_line(c->text.o, "float *a%d = (float *)%s;", t->instr,
                  *at ? arena_printf(a, "((char *)parc_shared() + %lld)",
                                     (long long)*at)
                      : "parc_shared()");
-        *at += cuda_all_columns(p) * FLOAT_BYTES;
+        *at += cuda_row_length(p) * FLOAT_BYTES;
     }
     set_own(c, t->instr, cuda_sum_start(p, t->instr));
 }
@@ -188,9 +203,10 @@ static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
             p->units * p->parts > 1
                 ? arena_printf(a, "(%s / %lld)", block, (long long)p->tiles)
                 : "0";
-    return arena_printf(a, "%s + %s * %lld",
-                        cuda_at_offset(a, kernel_workspace(&c->text), t->offset), block,
-                        (long long)cuda_all_columns(p));
+    return arena_printf(
+        a, "%s + %s * %lld",
+        cuda_at_offset(a, kernel_workspace(&c->text), t->offset), block,
+        (long long)cuda_row_length(p));
 }
 
 /* Each thread writes the sums of its own columns, or uses them in the epilogue;
@@ -231,7 +247,7 @@ static void end_own_columns(CudaPrinter *c)
                          cuda_at_offset(a, block_sums(c, t), lane * p->columns),
                          cuda_flat_column(c), element, sum);
             else
-                cuda_name_sum(c, t->instr, lane, sum);
+                cuda_declare_sum(c, t->instr, lane, sum);
         }
     }
     if (!p->combine)
@@ -315,7 +331,7 @@ static void end_shared_columns(CudaPrinter *c)
                          cuda_at_offset(a, block_sums(c, t), lane * p->columns),
                          name, sum);
             else
-                cuda_name_sum(c, t->instr, lane, sum);
+                cuda_declare_sum(c, t->instr, lane, sum);
         }
     }
     if (!p->combine)
@@ -333,15 +349,15 @@ void cuda_end_totals(CudaPrinter *c)
     } else {
         for (int i = 0; i < p->k->ntotals; i++)
             if (!p->k->total[i].columns)
-                cuda_name_sum(c, p->k->total[i].instr, 0,
-                              arena_printf(c->text.p->arena, "a%d",
-                                           p->k->total[i].instr));
+                cuda_declare_sum(c, p->k->total[i].instr, 0,
+                                 arena_printf(c->text.p->arena, "a%d",
+                                              p->k->total[i].instr));
         cuda_epilogue_scalars(c, p->tiles > 1
                                      ? "tile == 0 && thread_index() == 0"
                                      : "thread_index() == 0");
     }
     if (columns && p->block_rows == 1)
         end_own_columns(c);
-    else if (columns || (cuda_has_columns(p) && !p->combine))
+    else if (columns || (cuda_has_column_sums(p) && !p->combine))
         end_shared_columns(c);
 }

@@ -72,10 +72,10 @@ bool cuda_is_staged(const CudaPrinter *c, const CudaStep *step)
 {
     const CudaPlan *p = c->plan;
     const KernelBuffer *b = cuda_loaded_buffer(c, step->instr);
-    if (p->keep[step->instr]) {
+    if (p->on_chip[step->instr]) {
         if (p->storage == CUDA_SHARED)
             return true;
-        if (step->kept)
+        if (step->reused)
             return cuda_is_raw(c, step->instr);
     }
     return (b && cuda_is_vector(p, b)) ||
@@ -173,8 +173,8 @@ static void load_vector(CudaPrinter *c, int instr)
     Arena *a = c->text.p->arena;
     const char *type = dtype_name(b->dtype);
     int elements, n = moves(c, b, &elements);
-    bool raw =
-        p->keep[instr] && p->storage == CUDA_REGISTERS && cuda_is_raw(c, instr);
+    bool raw = p->on_chip[instr] && p->storage == CUDA_REGISTERS &&
+               cuda_is_raw(c, instr);
     const char *kept =
         arena_printf(a, "kept%d[%s]", instr, p->slots > 1 ? "s" : "0");
     for (int m = 0; m < n; m++)
@@ -199,10 +199,10 @@ void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
     const KernelBuffer *b = cuda_loaded_buffer(c, n);
     out_line(c->text.o, "%s in%d[%d];", c_value_type(instr->dtype), n,
              elements);
-    if (step->kept && p->storage == CUDA_SHARED)
+    if (step->reused && p->storage == CUDA_SHARED)
         out_code(c->text.o, "parc_read_%s(in%d, %s, %d);", kept_type(c, n), n,
                  kept_address(c, n), elements);
-    else if (step->kept)
+    else if (step->reused)
         out_code(c->text.o, "parc_widen_%s(in%d, kept%d[%s], %d);",
                  kept_type(c, n), n, n, p->slots > 1 ? "s" : "0", elements);
     else if (b && cuda_is_vector(p, b))
@@ -213,7 +213,7 @@ void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
 
 void cuda_stage_kept(CudaPrinter *c, const CudaStep *step)
 {
-    if (c->plan->keep[step->instr] && !step->kept &&
+    if (c->plan->on_chip[step->instr] && !step->reused &&
         c->plan->storage == CUDA_SHARED)
         out_code(c->text.o, "parc_write_%s(%s, in%d, %d);",
                  kept_type(c, step->instr), kept_address(c, step->instr),

@@ -65,7 +65,7 @@ static void shard_params(Storage *s)
             continue;
         pm->type = storage_type(pm->type, unit_axes(p, u), AX_FLAT);
         if (pm->value)
-            storage_spread(s, i, u);
+            storage_shard_param(s, i, u);
     }
 }
 

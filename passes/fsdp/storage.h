@@ -30,7 +30,7 @@ typedef struct Move {
 typedef struct Storage {
     Program *p;
     const TargetInfo *t;
-    Uses uses; /* storage_spread: before gathers are added; storage_reduce:
+    Uses uses; /* storage_shard_param: before gathers are added; storage_reduce:
                 * before gradients are reduced */
     VEC(Move) gather;
     VEC(Move) reduce;
@@ -46,10 +46,10 @@ bool storage_is_padded(const Program *p, const Type *flat, uint32_t axes);
 Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
                  const Attr *attr, const char *why);
 
-/* storage_gather.c: storage_spread makes a parameter a shard, and adds a Move
- * for each reader that needs the full tensor; storage_emit_gathers emits
+/* storage_gather.c: storage_shard_param makes a parameter a shard, and adds a
+ * Move for each reader that needs the full tensor; storage_emit_gathers emits
  * them. */
-void storage_spread(Storage *s, int param, const Unit *u);
+void storage_shard_param(Storage *s, int param, const Unit *u);
 void storage_emit_gathers(Storage *s);
 
 /* storage_lookup.c: for an embedding table that is not gathered, casts the rows

@@ -144,7 +144,7 @@ static Whole spread(Shard *h, Value *v, Whole w)
     return w;
 }
 
-void storage_spread(Storage *s, int param, const Unit *u)
+void storage_shard_param(Storage *s, int param, const Unit *u)
 {
     Param *pm = &s->p->param.at[param];
     Shard h = {.s = s,

@@ -1,4 +1,4 @@
-/* cuda_steps.c: lists what each phase of a CUDA kernel computes, and which
+/* cuda_phases.c: lists what each phase of a CUDA kernel computes, and which
  * values are kept on the chip between phases, in registers or shared memory.
  *
  *   phase 0: load x, square, reduce
@@ -13,7 +13,7 @@
  */
 #include "codegen/cuda/cuda_kernel.h"
 
-typedef struct Steps {
+typedef struct PhaseLists {
     CudaPlan *c;
     bool streamed;
     int *first;  /* by instruction: 1 + the first phase that computes it */
@@ -21,27 +21,27 @@ typedef struct Steps {
     bool *row;   /* by instruction: it is a row value and used */
     CudaPhase *phase;
     int number;
-} Steps;
+} PhaseLists;
 
 /* Whether an operand differs between rows. One that does not is read from the
  * cache, so that keeping it saves nothing. */
 static bool differs_by_row(const CudaPlan *c, uint32_t axes)
 {
-    uint32_t rows = c->kept | c->summed;
+    uint32_t rows = c->kept_axes | c->summed;
     return (axes & rows) || !rows;
 }
 
-static bool is_element(const Steps *s, int i)
+static bool is_element(const PhaseLists *s, int i)
 {
     return kernel_is_element(s->c->k, s->c->k->instr[i].axes);
 }
 
 /* The cost of recomputing a value of one element; 1 is the cost of reading one
  * float from memory. */
-static double recompute_cost(const Steps *s, int i, int depth)
+static double recompute_cost(const PhaseLists *s, int i, int depth)
 {
     const KernelInstr *instr = &s->c->k->instr[i];
-    if (!is_element(s, i) || s->c->keep[i] || !s->first[i] ||
+    if (!is_element(s, i) || s->c->on_chip[i] || !s->first[i] ||
         s->first[i] > s->number)
         return 0;
     if (instr->code == KERNEL_LOAD)
@@ -58,7 +58,7 @@ static double recompute_cost(const Steps *s, int i, int depth)
 }
 
 /* Whether a value of an earlier phase is kept. */
-static bool is_worth_keeping(const Steps *s, int i)
+static bool is_worth_keeping(const PhaseLists *s, int i)
 {
     enum { DEPTH = 8 };
     const KernelInstr *instr = &s->c->k->instr[i];
@@ -66,11 +66,11 @@ static bool is_worth_keeping(const Steps *s, int i)
     return instr->code == KERNEL_LOAD ? floats > 0 : floats > 1;
 }
 
-static void need(Steps *s, int i);
+static void need(PhaseLists *s, int i);
 
 /* Marks the operands of an instruction as needed; a PICK computes its own
  * arguments. */
-static void need_args(Steps *s, const KernelInstr *instr)
+static void need_args(PhaseLists *s, const KernelInstr *instr)
 {
     const Kernel *k = s->c->k;
     if (instr->code == KERNEL_REDUCE || instr->code == KERNEL_ONLINE)
@@ -82,7 +82,7 @@ static void need_args(Steps *s, const KernelInstr *instr)
             need(s, instr->arg[a]);
 }
 
-static void need(Steps *s, int i)
+static void need(PhaseLists *s, int i)
 {
     CudaPlan *c = s->c;
     const KernelInstr *instr = &c->k->instr[i];
@@ -96,9 +96,9 @@ static void need(Steps *s, int i)
     }
     s->listed[i] = s->number + 1;
     bool earlier = s->first[i] && s->first[i] <= s->number;
-    if (earlier && !s->streamed && !c->keep[i])
-        c->keep[i] = is_worth_keeping(s, i);
-    bool kept = earlier && c->keep[i];
+    if (earlier && !s->streamed && !c->on_chip[i])
+        c->on_chip[i] = is_worth_keeping(s, i);
+    bool kept = earlier && c->on_chip[i];
     for (int a = 0; a < instr->nargs && !kept; a++)
         need(s, instr->arg[a]);
     if (!s->first[i])
@@ -106,7 +106,7 @@ static void need(Steps *s, int i)
     s->phase->step[s->phase->nsteps++] = (CudaStep){i, kept};
 }
 
-static void list_phase(Steps *s, int number)
+static void list_phase(PhaseLists *s, int number)
 {
     const Kernel *k = s->c->k;
     s->number = number;
@@ -124,7 +124,7 @@ static void list_phase(Steps *s, int number)
     }
 }
 
-static void list_phases(Steps *s)
+static void list_phases(PhaseLists *s)
 {
     const Kernel *k = s->c->k;
     Arena *a = s->c->p->arena;
@@ -135,33 +135,19 @@ static void list_phases(Steps *s)
         list_phase(s, p);
 }
 
-void cuda_steps(CudaPlan *c, bool streamed)
+void cuda_plan_phases(CudaPlan *c, bool streamed)
 {
     const Kernel *k = c->k;
-    Steps s = {.c = c, .streamed = streamed};
+    PhaseLists s = {.c = c, .streamed = streamed};
     c->phase = NEW_ARRAY(c->p->arena, CudaPhase, c->nphases + 1);
-    c->keep = NEW_ARRAY(c->p->arena, bool, k->ninstrs + 1);
-    c->keep_at = NEW_ARRAY(c->p->arena, int64_t, k->ninstrs + 1);
+    c->on_chip = NEW_ARRAY(c->p->arena, bool, k->ninstrs + 1);
+    c->on_chip_at = NEW_ARRAY(c->p->arena, int64_t, k->ninstrs + 1);
     if (!streamed)
-        list_phases(&s); /* the first pass decides what is kept */
+        list_phases(&s); /* the first call chooses on_chip, the second lists the
+                            steps with it */
     list_phases(&s);
     for (int p = 0; p < c->nphases; p++)
         for (int i = 0; i < k->phase[p].nrow; i++)
             if (s.row[k->phase[p].row[i]])
                 c->phase[p].row[c->phase[p].nrow++] = k->phase[p].row[i];
-}
-
-bool cuda_alternates(const CudaPlan *p)
-{
-    int barriers = 0;
-    for (int n = 0; n < p->nphases; n++)
-        barriers += p->phase[n].reductions > 0;
-    return p->totals && p->row_threads > CUDA_WARP && barriers == 1;
-}
-
-const char *cuda_sum_array(const CudaPrinter *c, int instr)
-{
-    if (!cuda_alternates(c->plan))
-        return arena_printf(c->text.p->arena, "sum%d", instr);
-    return arena_printf(c->text.p->arena, "sum%d[%s & 1]", instr, c->row);
 }

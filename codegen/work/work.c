@@ -15,9 +15,10 @@ static const char *kind_of(OpKind op)
         return "collective";
     if (op_is_attention(op) || op_is_attention_grad(op))
         return "attention";
+    if (op_is_einsum(op)) /* with an epilogue or without */
+        return "matmul";
     switch ((int)op) {
     case OP_fused: return "kernel";
-    case OP_einsum: return "matmul";
     case OP_embedding:
     case OP_embedding_grad:
     case OP_embedding_add: return "embedding";

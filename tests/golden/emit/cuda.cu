@@ -564,7 +564,7 @@ static const ParcWork work[] = {
          {.name = "d_up_out",
           .offset = AT_d_down_x, .elements = 1024, .type = PARC_BF16}},
      .nresults = 1},
-    [16] = {.id = "d_layers_x", .kind = "einsum_add", .phase = "backward",
+    [16] = {.id = "d_layers_x", .kind = "matmul", .phase = "backward",
      .path = "layers.*.up", .source = "cuda.pdl:7:39",
      .detail = "af,fk,ak->ak with add",
      .bytes = 20480, .flops = 131072, .count = 4,

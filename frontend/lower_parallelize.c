@@ -67,12 +67,12 @@ static void take_path(Lower *l, Candidates *list, const Candidate *like,
     add_candidate(l, list, &c);
 }
 
-static bool leads_to(const char *pattern, const Param *q)
+static bool matches_param(const char *pattern, const Param *q)
 {
-    bool first_only = path_matches_first(pattern, q->name);
+    bool matches = path_matches_first(pattern, q->name);
     for (int i = 0; i < q->nalias; i++)
-        first_only = first_only || path_matches_first(pattern, q->alias[i]);
-    return first_only;
+        matches = matches || path_matches_first(pattern, q->alias[i]);
+    return matches;
 }
 
 /* The name of the first parameter in a module that the pattern matches, after
@@ -109,7 +109,7 @@ static void find_params(Lower *l, const Path *path, const Candidate *like,
     bool found = false;
     for (int i = 0; i < l->p->param.n; i++) {
         const Param *q = &l->p->param.at[i];
-        if (!leads_to(path->text, q))
+        if (!matches_param(path->text, q))
             continue;
         take_path(l, list, like, q->name, i);
         found = true;

@@ -201,7 +201,7 @@ Value *ir_add_state(Build *b, int of, const char *slot, DType t, InitKind init)
     state.name = arena_printf(p->arena, "%s.%s", state.name, slot);
     state.type.dtype = t;
     state.init = (Init){.kind = init};
-    state.trainable = state.decay = state.resident = false;
+    state.trainable = state.decay = state.gathered = false;
     state.state_of = of;
     state.slot = slot;
     state.alias = NULL;

@@ -202,9 +202,9 @@ typedef struct Param {
     int item;         /* a parameter: the number of the item of `fully_shard`
                        * that it belongs to, from 1; 0: none */
     VEC(StyleSplit) split; /* styles.h: by the plan's styles, in their order */
-    bool resident; /* its unit stays gathered (reshard=false): a rank's run
+    bool gathered; /* its unit stays gathered (reshard=false): a rank's run
                     * is stored in its place in the full layer */
-    bool shared;   /* resident, and in memory that the ranks of a node share: a
+    bool shared;   /* gathered, and in memory that the ranks of a node share: a
                     * run that one rank writes is visible to all */
     bool host;        /* stored in host memory (set by the pass `offload`) */
     const char *const *alias; /* other names, from ties */

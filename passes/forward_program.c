@@ -14,11 +14,11 @@
  *              casts of parameters become reads of low-precision copies
  *   memory     parameters and copies have the training step's offsets; other
  *              tensors begin after all that the training step keeps between
- *              steps (MemoryPlan.resident), and overwrite the rest. The arena
+ *              steps (MemoryPlan.gathered), and overwrite the rest. The arena
  *              is as large as the largest program needs
  *
  *   arena   | parameters, copies, states, constants | activations …
- *   training  ------------- resident --------------- | one training step
+ *   training  ------------- gathered --------------- | one training step
  *   loss      reads parameters and copies           | one evaluation
  *
  * The runtime executes a forward program between two training steps, with a
@@ -51,7 +51,7 @@ void forward_follow(Program *p)
         const Param *of = forward_param(p, pm);
         if (!of)
             continue;
-        pm->resident = of->resident;
+        pm->gathered = of->gathered;
         pm->shared = of->shared;
         pm->host = of->host;
     }
@@ -61,7 +61,7 @@ static bool same_storage(const Param *a, const Param *b)
 {
     const Address *at = a->value ? value_address(a->value) : NULL;
     return type_same_shape(&a->type, &b->type) &&
-           a->type.dtype == b->type.dtype && a->resident == b->resident &&
+           a->type.dtype == b->type.dtype && a->gathered == b->gathered &&
            a->shared == b->shared && a->host == b->host &&
            !memcmp(&a->type.place, &b->type.place, sizeof a->type.place) &&
            !memcmp(a->pad, b->pad, sizeof a->pad) && (!at || at->block >= 0);

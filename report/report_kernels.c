@@ -68,10 +68,10 @@ typedef struct Table {
 
 static const char *row_place(const CudaPlan *c)
 {
-    static const char *const place[] = {[CUDA_REGISTERS] = "registers",
-                                        [CUDA_SHARED] = "shared",
-                                        [CUDA_STREAMED] = "streamed"};
-    return c->form == CUDA_ROWS && c->nphases > 1 ? place[c->storage] : "";
+    static const char *const storage[] = {[CUDA_REGISTERS] = "registers",
+                                          [CUDA_SHARED] = "shared",
+                                          [CUDA_STREAMED] = "streamed"};
+    return c->form == CUDA_ROWS && c->nphases > 1 ? storage[c->storage] : "";
 }
 
 static int64_t bytes_of(const CudaPlan *c)

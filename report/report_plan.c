@@ -154,7 +154,7 @@ static void plan_params(Out *o, const Program *p)
                               true_shape(p, pm)),
                  place, *place ? " " : "", pm->unit ? "unit " : "",
                  pm->unit ? pm->unit : "",
-                 pm->resident && !pm->shared ? " stays gathered" : "",
+                 pm->gathered && !pm->shared ? " stays gathered" : "",
                  pm->trainable ? "" : " frozen",
                  diag_where(p->diag, a, pm->loc));
     }

@@ -84,15 +84,12 @@ typedef struct RtAgreement {
     _Atomic int32_t status; /* exit status of a run that is stopped */
 } RtAgreement;
 
-/* The message about the end of a failed run, which one process prints. */
-typedef enum RtFailure {
-    RT_NO_FAILURE,
-    RT_FAILURE_CLAIMED, /* a process is about to print it */
-    RT_FAILURE_PRINTED,
-} RtFailure;
+/* RtControl.failure: the id of the process that prints why the run ends, or one
+ * of these. */
+enum { RT_NO_FAILURE = 0, RT_FAILURE_PRINTED = -1 };
 
 typedef struct RtControl {
-    _Atomic int32_t failure; /* RtFailure */
+    _Atomic int32_t failure; /* who prints why the run ends */
     unsigned char
         board[256]; /* data from rank 0 to all others: launch/barrier.c */
     uint64_t token; /* identifies the job that shares this memory */

@@ -123,10 +123,10 @@ def main():
     end = tokenizer.token_to_id(o.eos) if o.eos is not None else None
     if o.eos is not None and end is None:
         fail(f"the tokenizer has no token '{o.eos}'")
-    folder = os.path.dirname(o.output) or "."
+    directory = os.path.dirname(o.output) or "."
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as out:
+        with tempfile.NamedTemporaryFile(dir=directory, delete=False) as out:
             temporary = out.name
             total = write(out, tokenizer, o.file, end)
             out.flush()

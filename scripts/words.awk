@@ -8,7 +8,7 @@ FILENAME == "scripts/words.txt" {
         hint[n] = part[2]
         any = any (n > 1 ? "|" : "") part[1]
         if (part[3] == "name")
-            name[n] = "(^|[^a-z0-9])(" part[1] ")([^a-z0-9]|$)"
+            name[n] = "(^|[^a-z])(" part[1] ")([^a-z]|$)"
     }
     next
 }
@@ -90,7 +90,7 @@ function c_text(line,    out, at, mark) {
 
 # Checks the words of the identifiers in a line of C: takeRoom, take_room.
 function check_names(code,    i) {
-    while (match(code, /[a-z][A-Z]/))
+    while (match(code, /[a-z0-9][A-Z]/))
         code = substr(code, 1, RSTART) "_" substr(code, RSTART + 1)
     code = tolower(code)
     for (i in name)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# words.sh [PATH…]: checks comments, strings and documents against words.txt.
+# words.sh [PATH…]: checks identifiers, comments, strings and documents against
+# words.txt.
 #
 # Prints `file:line: word → use` for each word to avoid, and fails if it prints
-# any. It checks comments and strings of C, flex and bison, the text of documents
-# without code, docstrings of Python, the labels of `check` in tests, and comments
+# any. It checks identifiers, comments and strings of C, flex and bison, the text
+# of documents without code, docstrings of Python, the labels of `check` in tests, and comments
 # of all other files. Paths that begin with a line of words.todo are checked only
 # if they are arguments.
 set -u

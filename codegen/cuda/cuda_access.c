@@ -17,13 +17,13 @@ bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
 }
 
 /* The largest number of elements, at most `elements`, for which an access that
- * is aligned in one row is aligned in every row. `step`: distance between
- * elements; `distance`: as in KernelBuffer. In a ragged row the guide
+ * is aligned in one row is aligned in every row. `step`: alignment between
+ * elements; `alignment`: as in KernelBuffer. In a ragged row the guide
  * (cuda_ragged.c) decides where vectors begin. */
 static int in_step(const CudaPlan *c, uint32_t axes, const int64_t *stride,
-                   int64_t distance, int step, int elements)
+                   int64_t alignment, int step, int elements)
 {
-    while (distance % (step * elements))
+    while (alignment % (step * elements))
         elements /= 2;
     for (int a = 0; a < c->k->space.naxes; a++) {
         if (a == c->inner || a == c->merged ||
@@ -45,7 +45,7 @@ int cuda_width(const CudaPlan *c, const KernelBuffer *b)
     int step = cuda_is_interleaved(c, b) ? 2 : 1;
     if (b->stride[c->inner] != step)
         return 1;
-    return in_step(c, b->axes, b->stride, b->distance, step, c->vector);
+    return in_step(c, b->axes, b->stride, b->alignment, step, c->vector);
 }
 
 bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b)

@@ -83,9 +83,9 @@ static void split_vector(CudaPrinter *c, uint32_t axes)
         kernel_split_index(&c->text, axes, "at", vectors);
 }
 
-/* Prints the code for all work items of a ragged row (cuda_ragged.c): its
- * vectors, then the elements of its edge. */
-static void ragged_item(CudaPrinter *c, uint32_t axes)
+/* Prints the code for a work item of a ragged row (cuda_ragged.c): a vector, or
+ * an element of the edge. */
+static void print_ragged_item(CudaPrinter *c, uint32_t axes)
 {
     const CudaPlan *p = c->plan;
     int64_t vectors = p->length / p->vector, items = cuda_row_items(p);
@@ -122,7 +122,7 @@ static void ragged_item(CudaPrinter *c, uint32_t axes)
 static void print_item(CudaPrinter *c, uint32_t axes)
 {
     if (c->plan->guide) {
-        ragged_item(c, axes);
+        print_ragged_item(c, axes);
         return;
     }
     split_vector(c, axes);

@@ -3,7 +3,7 @@
  *
  *   cuda_plan.c     assigns rows and columns to blocks and threads
  *   cuda_access.c   chooses the vectors in which buffers are read and written
- *   cuda_phases.c    lists what each phase computes, and what stays on the chip
+ *   cuda_phases.c   lists what each phase computes, and what stays on the chip
  *   cuda_kernel.c   prints functions and their loops over rows
  *   cuda_body.c     prints the phases of a row
  *   cuda_online.c   prints sums relative to a running maximum
@@ -113,8 +113,7 @@ typedef struct CudaPlan {
     int64_t shared_bytes, sums_at; /* dynamic shared memory; offset of the
                                     * column sums in it */
     const struct CudaPlan *low_shared; /* the variant for GPUs whose blocks have
-                                        * only RT_SHARED_MIN; NULL: this plan
-                                        */
+                                        * only RT_SHARED_MIN; NULL: this plan */
 } CudaPlan;
 
 /* The plan of a fused op on a GPU, with its variant for less shared memory, in

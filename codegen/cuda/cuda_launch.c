@@ -108,16 +108,16 @@ static void list_launch(Out *o, const CudaPlan *c)
 {
     static const char *const form[] = {
         [CUDA_FLAT] = "", [CUDA_ROWS] = "row", [CUDA_TILES] = ""};
-    static const char *const place[] = {[CUDA_REGISTERS] = "registers",
-                                        [CUDA_SHARED] = "shared memory",
-                                        [CUDA_STREAMED] = NULL};
+    static const char *const storage[] = {[CUDA_REGISTERS] = "registers",
+                                          [CUDA_SHARED] = "shared memory",
+                                          [CUDA_STREAMED] = NULL};
     out(o, " * launch   %lld block%s of %d", (long long)c->grid,
         c->grid == 1 ? "" : "s", c->threads);
     if (c->vector > 1)
         out(o, ", vectors of %d%s", c->vector, c->guide ? ", ragged" : "");
     if (*form[c->form] && c->nphases > 1)
-        out(o, ", rows %s%s", place[c->storage] ? "in " : "streamed",
-            place[c->storage] ? place[c->storage] : "");
+        out(o, ", rows %s%s", storage[c->storage] ? "in " : "streamed",
+            storage[c->storage] ? storage[c->storage] : "");
     if (c->combine)
         out(o, "; %lld of %d", (long long)c->combine_grid,
             CUDA_WARP * c->combine_warps);

@@ -53,7 +53,7 @@ static bool is_along(const CudaPlan *c, const KernelBuffer *b)
  * the guide. */
 static bool may_guide(const CudaPlan *c, const KernelBuffer *b)
 {
-    return is_along(c, b) && b->distance % c->vector == 0;
+    return is_along(c, b) && b->alignment % c->vector == 0;
 }
 
 static bool may_be_ragged(const CudaPlan *c)

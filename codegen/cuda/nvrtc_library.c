@@ -2,9 +2,9 @@
  * supports the architectures of a program.
  *
  * parc does not link CUDA libraries: the CPU target must work without them. It
- * opens the first that exists: $PARC_NVRTC; the newest version that dlopen
- * finds; a toolkit's, in $CUDA_HOME, $CUDA_PATH or /usr/local/cuda, or in the
- * toolkit of the nvcc in PATH.
+ * opens $PARC_NVRTC if that is set. Otherwise it opens the newest version that
+ * dlopen finds, else that of a toolkit: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda
+ * or the toolkit of the nvcc in PATH.
  */
 #include "codegen/cuda/nvrtc_library.h"
 

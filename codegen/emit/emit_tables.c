@@ -109,7 +109,7 @@ static void param_row(Emitter *e, int i)
     const char *offset = pm->value ? value_row_offset(e, pm->value) : "-1";
     out(o, "     .offset = %s, .local_elements = %lld,\n", offset,
         (long long)type_local_elements(t, &p->mesh));
-    if (pm->resident)
+    if (pm->gathered)
         out(o, "     .inside = true,\n");
     if (pm->init.kind == INIT_COPY)
         out(o, "     .type = %s, .copy_of = %d,\n", c_parc_type(t->dtype),

@@ -14,10 +14,10 @@ static void name_loops(Emitter *e, const Region *r, TextMap *s)
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind != OP_loop)
             continue;
-        const char *iteration = loop_is_microbatches(e->p, op) ? "micro"
-                                : work_goes_both_ways(op)      ? "chunk"
-                                                               : "layer";
-        e->loop_name[op->id] = text_map_unique(s, iteration, '_');
+        const char *kind = loop_is_microbatches(e->p, op) ? "micro"
+                           : work_goes_both_ways(op)      ? "chunk"
+                                                          : "layer";
+        e->loop_name[op->id] = text_map_unique(s, kind, '_');
         if (e->t->streams > 1)
             e->next_name[op->id] = text_map_unique(s, "next", '_');
         name_loops(e, op->body, s);

@@ -78,9 +78,8 @@ typedef struct KernelBuffer {
     uint32_t axes;
     int64_t stride[SPACE_AXES];
     int64_t elements;
-    int64_t distance; /* alignment, in elements: the buffer begins at a multiple
-                       * of it from an aligned address of the arena; 0: aligned
-                       */
+    int64_t alignment; /* in elements: the buffer begins at a multiple of it
+                        * from an aligned address of the arena; 0: aligned */
 } KernelBuffer;
 
 /* An effect of a row or an element. */

@@ -101,12 +101,12 @@ static const char *buffer_name(Builder *b, const Value *v)
 
 /* The alignment of a buffer's address in elements; 0: aligned. Layers of a
  * stack are stored without gaps, and an iteration may access any of them. A
- * shard that is stored inside its gathered parameter (value_resident_shard) is
+ * shard that is stored inside its gathered parameter (value_gathered_shard) is
  * the rank's run of a layer, and layers are as far apart as all ranks' runs
  * are long. */
 static int64_t row_distance(const Program *p, const Op *op, Value *v)
 {
-    const Value *shard = value_resident_shard(p, v);
+    const Value *shard = value_gathered_shard(p, v);
     int64_t run = type_flat_run(&v->type, &p->mesh);
     if (type_is_flat(&v->type, &p->mesh))
         return run;
@@ -125,7 +125,7 @@ static void set_buffer(Builder *b, int i, Value *outer,
     buffer->dtype = outer->type.dtype;
     buffer->out = out;
     buffer->elements = type_local_elements(&outer->type, &b->p->mesh);
-    buffer->distance = row_distance(b->p, b->k->op, outer);
+    buffer->alignment = row_distance(b->p, b->k->op, outer);
     for (int v = 0; v < s->nvalues; v++) {
         if (s->value[v].value != inner)
             continue;

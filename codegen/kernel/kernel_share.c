@@ -59,7 +59,7 @@ static const char *signature_of(const Program *p, const Op *fused)
     const Region *body = fused->body;
     const Kernel *k = kernel_build(p, fused);
     for (int i = 0; i < k->nbuffers; i++)
-        out(&o, "%lld ", (long long)k->buffer[i].distance);
+        out(&o, "%lld ", (long long)k->buffer[i].alignment);
     for (int i = 0; i < body->nargs; i++)
         out(&o, "%s ", type_text(p->arena, &body->arg[i]->type, &p->mesh));
     for (const Op *op = body->first; op; op = op->next) {

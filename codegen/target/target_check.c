@@ -58,7 +58,7 @@ bool target_can_run(const Program *p, const TargetInfo *t)
             if (c.p->param.at[i].shared && !t->shares_memory)
                 return refuse(&c, c.p->param.at[i].loc,
                               "memory that ranks share, and the parameter is "
-                              "'resident shared'");
+                              "'gathered shared'");
         good = can_run(&c, c.p->step);
     }
     return good;

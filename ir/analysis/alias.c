@@ -17,7 +17,7 @@ const Address *value_address(const Value *v)
 
 /* Whether v is the stored shard of a parameter that stays gathered, or a layer
  * of it. */
-static bool is_resident(const Program *p, const Value *v)
+static bool stays_gathered(const Program *p, const Value *v)
 {
     while (!v->def) {
         const Op *loop = v->region->owner;
@@ -25,7 +25,7 @@ static bool is_resident(const Program *p, const Value *v)
             return false;
         v = loop->arg[v->index];
     }
-    return v->def->kind == OP_param && p->param.at[op_param(v->def)].resident &&
+    return v->def->kind == OP_param && p->param.at[op_param(v->def)].gathered &&
            type_is_flat(&v->type, &p->mesh);
 }
 
@@ -35,7 +35,8 @@ Value *value_gathered_from(const Program *p, Value *v)
     if (!def)
         return NULL;
     if (def->kind == OP_all_gather)
-        return is_resident(p, def->arg[v->index]) ? def->arg[v->index] : NULL;
+        return stays_gathered(p, def->arg[v->index]) ? def->arg[v->index]
+                                                     : NULL;
     if (def->kind != OP_loop || v->index < def->ncarry)
         return NULL;
     const Value *shard =
@@ -47,16 +48,16 @@ Value *value_gathered_from(const Program *p, Value *v)
     return slice ? def->arg[shard->index] : NULL;
 }
 
-Value *value_resident_shard(const Program *p, Value *v)
+Value *value_gathered_shard(const Program *p, Value *v)
 {
     v = value_root(v);
-    while (!v->def && !is_resident(p, v)) {
+    while (!v->def && !stays_gathered(p, v)) {
         const Op *loop = v->region->owner;
         if (!loop || loop->kind != OP_loop || v->index < loop->ncarry)
             return NULL;
         v = value_root(loop->arg[v->index]);
     }
-    return is_resident(p, v) ? v : value_gathered_from(p, v);
+    return stays_gathered(p, v) ? v : value_gathered_from(p, v);
 }
 
 /* The parameter that a result of a loop or of the step is assigned to. */

@@ -29,7 +29,7 @@ Value *value_gathered_from(const Program *p, Value *v);
 /* The shard of the parameter whose memory v uses, where the parameter stays
  * gathered: v is that shard, a layer of it, or gathered from either. NULL:
  * none. */
-Value *value_resident_shard(const Program *p, Value *v);
+Value *value_gathered_shard(const Program *p, Value *v);
 
 /* The gather that a fetch in its region supplies an operand to; NULL: there is
  * none, and its prefetch distance counts iterations, not units. */

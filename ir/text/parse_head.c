@@ -255,8 +255,8 @@ static void parse_param(Parser *s)
         parse_fail(s, of_loc, "a parameter with an item has the name of a "
                    "unit");
     parse_splits(s, &p);
-    p.resident = parse_take_word(s, "resident");
-    p.shared = p.resident && parse_take_word(s, "shared");
+    p.gathered = parse_take_word(s, "gathered");
+    p.shared = p.gathered && parse_take_word(s, "shared");
     p.host = parse_take_word(s, "host");
     if (parse_take_word(s, "alias"))
         p.nalias = parse_strings(s, &p.alias);

@@ -234,8 +234,8 @@ static void print_param(Printer *w, const Param *p)
     for (int i = 0; i < p->split.n; i++)
         out(w->o, "%s%d by %d%s", i ? ", " : " split(", p->split.at[i].dim,
             p->split.at[i].style, i == p->split.n - 1 ? ")" : "");
-    if (p->resident)
-        out(w->o, " resident");
+    if (p->gathered)
+        out(w->o, " gathered");
     if (p->shared)
         out(w->o, " shared");
     if (p->host)

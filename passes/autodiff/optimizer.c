@@ -190,10 +190,10 @@ static Expand *const expand_table[] = {
  * which the update writes too, are not contiguous. */
 static bool is_stored_separately(const Program *p, const Param *param)
 {
-    bool separate = param->resident;
+    bool separate = param->gathered;
     for (int i = 0; i < p->param.n; i++) {
         const Param *copy = &p->param.at[i];
-        separate |= copy->resident && copy->state_of >= 0 &&
+        separate |= copy->gathered && copy->state_of >= 0 &&
                     &p->param.at[copy->state_of] == param;
     }
     return separate;

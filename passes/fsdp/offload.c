@@ -53,7 +53,7 @@ static bool takes(const Program *p, const TargetInfo *t, const Param *pm)
     bool state = pm->state_of >= 0 && pm->init.kind != INIT_COPY;
     uint32_t bit = state ? OFFLOAD_OPTIMIZER : OFFLOAD_PARAMETERS;
     return (p->plan.offload & bit) && t->target == TARGET_CUDA && pm->value &&
-           !pm->resident;
+           !pm->gathered;
 }
 
 bool offload_takes_update(const Program *p, const TargetInfo *t, int param)

@@ -4,13 +4,13 @@
  * requires: STAGE_STORED; low-precision copies exist (lowp_copies.c)
  * ensures:  where the ranks are on one node (TargetInfo.shares_memory):
  *           parameters, and copies of them, whose gathers need no memory of
- *           their own are `resident shared`
+ *           their own are `gathered shared`
  *
  * before   param "layers.*.weight" : f32[4 x 64, 64]~dp … unit="layers.*"
  *            stack %wi = %w : f32[64, 64]~dp
  *            %wi.3 = all_gather{axes={dp}, …} %wi : f32[64, 64] forward
  * after    param "layers.*.weight" : f32[4 x 64, 64]~dp …
- *            unit="layers.*" resident shared …
+ *            unit="layers.*" gathered shared …
  *
  * The ranks of a group map one block of memory that holds every full layer.
  * Each rank writes its own run of it, which is its shard; the gathered tensor
@@ -115,5 +115,5 @@ void pass_share_params(Program *p, const TargetInfo *t)
     Uses uses = uses_find(p);
     for (int i = 0; i < p->param.n; i++)
         if (is_gathered_inside(p, &uses, &p->param.at[i]))
-            p->param.at[i].resident = p->param.at[i].shared = true;
+            p->param.at[i].gathered = p->param.at[i].shared = true;
 }

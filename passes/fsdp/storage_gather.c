@@ -14,7 +14,7 @@
  *   true   it does.
  *   false  the forward pass gathers once a step, and the backward pass reads
  *          the result: a forward loop yields the gathered layers as a stack,
- *          which the backward loop slices. The parameter is marked `resident`:
+ *          which the backward loop slices. The parameter is marked `gathered`:
  *          it is stored in that stack, each rank's run in its place, so that
  *          a gather fills in the other runs and no second copy exists.
  *   unset  a unit stays gathered if no other gather and no loop runs between
@@ -38,7 +38,7 @@ typedef struct Shard {
     uint32_t axes;    /* the unit's mesh axes */
     const char *name; /* the unit's name */
     bool frozen;
-    bool resident;    /* gathered once a step for all readers */
+    bool once;        /* gathered once a step for all readers */
     bool in_one;      /* some reader needs a stack's layers contiguous, without
                        * padding */
 } Shard;
@@ -101,7 +101,7 @@ static Whole spread(Shard *h, Value *v, Whole w);
 static Whole spread_slice(Shard *h, Op *loop, Value *slice, Whole w)
 {
     Program *p = h->s->p;
-    if (!h->resident) {
+    if (!h->once) {
         spread(h, slice, (Whole){0});
         return w;
     }
@@ -134,7 +134,7 @@ static Whole spread(Shard *h, Value *v, Whole w)
                 Whole c = {.plain = {w.cast}};
                 w.cast = spread(h, cast_shard(op, v), c).plain[0];
             } else {
-                Value **at = &w.plain[h->resident ? 0 : op->phase];
+                Value **at = &w.plain[h->once ? 0 : op->phase];
                 *at = *at ? *at : need_whole(h, v, op);
                 h->in_one |= v->type.nstack > 0 && op->kind != OP_loop;
                 op->arg[i] = *at;
@@ -152,10 +152,10 @@ void storage_shard_param(Storage *s, int param, const Unit *u)
                .axes = unit_axes(s->p, u),
                .name = pm->unit,
                .frozen = !pm->trainable,
-               .resident = u->reshard == 0};
+               .once = u->reshard == 0};
     Whole w = spread(&h, pm->value, (Whole){0});
-    if (h.resident && w.plain[0])
-        pm->resident = !h.in_one || !storage_is_padded(s->p, &pm->type, h.axes);
+    if (h.once && w.plain[0])
+        pm->gathered = !h.in_one || !storage_is_padded(s->p, &pm->type, h.axes);
 }
 
 /* ---- units --------------------------------------------------------------- */

@@ -77,7 +77,7 @@ static bool is_read_after(Pass *s, const Value *v, const Op *op)
 
 /* Whether all consumers of v come after `at`, or can be moved there (a sum over
  * microbatches, which is read at the end). Moves them. */
-static bool read_after(Pass *s, const Value *v, Op *at)
+static bool move_readers_after(Pass *s, const Value *v, Op *at)
 {
     int n, before = 0;
     Op *const *reader = readers_of(s->readers, v, &n);
@@ -302,7 +302,7 @@ static void take_in_bias_grad(Pass *s, Op *sum)
     for (int k = 0; k < n; k++)
         for (int i = 0; i < 2 && takes_sum(reader[k]); i++)
             if (reader[k]->arg[i] == x &&
-                read_after(s, sum->out[0], reader[k]) &&
+                move_readers_after(s, sum->out[0], reader[k]) &&
                 sum_within(s, sum, reader[k], i))
                 return;
 }

@@ -47,7 +47,7 @@ static void bind(Memory *m, Value *v, Address at)
 
 /* The address of a parameter's shard that stays gathered: the rank's run in
  * each full layer. */
-static Address resident_address(const Memory *m, const Type *t)
+static Address gathered_address(const Memory *m, const Type *t)
 {
     const Mesh *mesh = &m->p->mesh;
     Address at = {.run = type_flat_run(t, mesh) * dtype_size(t->dtype),
@@ -82,8 +82,8 @@ static Address place_param(Memory *m, const Param *pm)
     Address at = {0};
     MemoryClass class = memory_class_of_param(pm);
     int64_t bytes = type_local_bytes(&pm->type, &m->p->mesh);
-    if (pm->resident) {
-        at = resident_address(m, &pm->type);
+    if (pm->gathered) {
+        at = gathered_address(m, &pm->type);
         bytes = type_layers(&pm->type) * at.row;
     }
     at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);

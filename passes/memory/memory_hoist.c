@@ -97,8 +97,8 @@ static void extend_group(Extender *h, int from)
  * than in the program. */
 static void set_issue_point(const Extender *h, Hoist *hoist, const Op *op)
 {
-    bool prefetch = op && h->live->begin[op->id] < h->begin;
-    hoist->at = prefetch ? op : NULL;
+    bool earlier = op && h->live->begin[op->id] < h->begin;
+    hoist->at = earlier ? op : NULL;
     hoist->left = 0;
     hoist->unit = -1;
 }
@@ -106,14 +106,14 @@ static void set_issue_point(const Extender *h, Hoist *hoist, const Op *op)
 /* Issues gathers in the order in which their results are needed. */
 static void keep_order(const Extender *h, Hoist *hoist)
 {
-    const Op *stays = issue_hoist_origin(hoist);
+    const Op *own = issue_hoist_origin(hoist);
     for (int i = 0; &h->prefetch->hoist.at[i] != hoist; i++) {
         const Hoist *earlier = &h->prefetch->hoist.at[i];
         const Op *origin = issue_hoist_origin(earlier);
         const Op *at = earlier->at               ? earlier->at
                        : origin->kind == OP_loop ? origin
                                                  : origin->next;
-        if (origin->region != stays->region || !hoist->at || !at ||
+        if (origin->region != own->region || !hoist->at || !at ||
             h->live->begin[at->id] <= h->live->begin[hoist->at->id])
             continue;
         set_issue_point(h, hoist, at);

@@ -180,7 +180,7 @@ void loop_axis_make_loop(LoopAxis *t)
     Program *p = t->p;
     Entries e = {.inner = {0}};
     find_entries(t, &e);
-    Op *at = loop_axis_place(t);
+    Op *at = loop_axis_insertion_point(t);
     make_starts(t, &e, at);
     for (int i = 0; i < e.stack.n; i++)
         stack_entry(t, e.stack.at[i]);

@@ -78,7 +78,7 @@ void loop_axis_sink(LoopAxis *t);
 /* The op that the loop is inserted before: the first that depends on it;
  * NULL: the region's end. Moves the producers of the loop's operands before
  * that op. */
-Op *loop_axis_place(LoopAxis *t);
+Op *loop_axis_insertion_point(LoopAxis *t);
 
 /* ---- loop_axis_type.c ---------------------------------------------------- */
 

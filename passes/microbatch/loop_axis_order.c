@@ -100,7 +100,7 @@ static void move_needed(LoopAxis *t, Op *op, Op *at, const bool *early,
     }
 }
 
-Op *loop_axis_place(LoopAxis *t)
+Op *loop_axis_insertion_point(LoopAxis *t)
 {
     bool *depends = NEW_ARRAY(t->p->arena, bool, t->p->nvalues);
     bool *early = NEW_ARRAY(t->p->arena, bool, t->p->nops);

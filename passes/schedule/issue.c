@@ -229,7 +229,7 @@ bool issue_reads(const Op *op, const Op *of)
 
 int64_t issue_gather_slots(const Op *gather)
 {
-    int64_t prefetch = op_prefetch(gather), units = 0, during = 0, seen = 0;
+    int64_t distance = op_prefetch(gather), units = 0, during = 0, seen = 0;
     for (const Op *op = gather->region->first; op; op = op->next)
         units += op_is_unit_gather(op);
     for (const Op *op = gather->next; op; op = op->next) {
@@ -237,5 +237,5 @@ int64_t issue_gather_slots(const Op *gather)
             during = seen;
         seen += op_is_unit_gather(op);
     }
-    return (prefetch + during + units) / units;
+    return (distance + during + units) / units;
 }

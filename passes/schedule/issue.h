@@ -47,8 +47,7 @@ typedef struct Prefetches {
     int *distance;     /* by op id: prefetch distance in iterations */
     VEC(Hoist) hoist;  /* in the order in which their results are needed */
     const Op **hoisted; /* by op id, outside of loops: the gather hoisted across
-                         * loops that it is issued with (or itself); NULL: none
-                         */
+                         * loops that it is issued with, or itself; or NULL */
 } Prefetches;
 Prefetches issue_prefetches(const Program *p, const TargetInfo *t);
 /* The op before or after which a gather is issued if it is not hoisted: itself,

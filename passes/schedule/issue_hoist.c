@@ -229,11 +229,11 @@ static void find_first(Finder *f, const Op *loop)
                 continue;
             Hoist hoist = {
                 .gather = op, .kind = ISSUE_FIRST, .iteration = (int)iteration};
-            int64_t prefetch = op_prefetch(op) - (iteration * units + number++);
+            int64_t distance = op_prefetch(op) - (iteration * units + number++);
             if (f->prefetch->gather[op->id] != op ||
                 f->prefetch->distance[op->id] <= iteration)
                 continue;
-            add_hoist(f, hoist, loop, prefetch);
+            add_hoist(f, hoist, loop, distance);
             more = 1;
         }
     }

@@ -106,7 +106,7 @@ static void collect_bucket(Bucket *b, Op *leader)
         }
 }
 
-/* LoopAxis the last member into the group. */
+/* Turns the last member into the group. */
 static void merge(Bucket *b)
 {
     Program *p = b->p;

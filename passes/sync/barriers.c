@@ -13,7 +13,7 @@
  * precedes the first update, and a barrier at the first gather serves the later
  * ones.
  *
- * before   %w = param{…} : f32[64, 64]~dp       kept shared
+ * before   %w = param{…} : f32[64, 64]~dp       gathered shared
  *          %w.2 = all_gather{axes={dp}, …} %w : f32[64, 64] forward
  *          …
  *          %w.new = fused{name="adamw_w"} %w, … : f32[64, 64]~dp optimizer

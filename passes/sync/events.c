@@ -192,7 +192,7 @@ static void count_slots(EventFinder *f, int instance, int on)
     int by = statement_of(f, on);
     Event *e = event_of(f, &f->synced[by]);
     int64_t iteration;
-    int slots = f->iteration[f->latest[by]] - f->iteration[on] + 1;
+    int slots = f->ordinal[f->latest[by]] - f->ordinal[on] + 1;
     if (e->loop && instance_iteration_in(a, e->loop, &iteration) &&
         slots <= EVENTS_SLOTS && e->slots < slots)
         e->slots = slots;
@@ -383,7 +383,7 @@ void events_run(EventFinder *f, EventMode mode)
         serve(f, i, c);
         f->place[i] = ++c->upto[a->stream];
         f->done[i] = *c;
-        f->iteration[i] = f->count[statement]++;
+        f->ordinal[i] = f->count[statement]++;
         f->latest[statement] = i;
         touch_pieces(f, i);
         event = f->synced[statement].event;
@@ -409,6 +409,6 @@ void events_follow(EventFinder *f)
     f->sim = simulate_step(f->p, slots_of_loops(f), 0);
     f->done = NEW_ARRAY(a, EventClock, f->sim.n);
     f->place = NEW_ARRAY(a, int, f->sim.n);
-    f->iteration = NEW_ARRAY(a, int, f->sim.n);
+    f->ordinal = NEW_ARRAY(a, int, f->sim.n);
     f->piece = NEW_ARRAY(a, EventPiece, f->sim.npieces + 1);
 }

@@ -71,7 +71,7 @@ typedef struct EventFinder {
     EventClock now[STREAMS];
     EventClock *done; /* by instance: the clock that a wait for it gives */
     int *place;       /* by instance: its position on its stream, from 1 */
-    int *iteration;   /* by instance: its index among those of its statement */
+    int *ordinal;     /* by instance: its index among those of its statement */
     int *latest;      /* by statement: the latest instance; -1: none */
     int *count;       /* by statement: the number of instances so far */
     int *recorded;    /* by slot: the instance that recorded it; -1: none */

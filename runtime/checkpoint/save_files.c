@@ -195,8 +195,8 @@ static void append_bytes(Writer *w, const char *p, size_t n)
 static void put_bytes(Writer *w, const char *p, size_t left)
 {
     while (left > 0 && !w->output.error) {
-        size_t capacity = STAGE - w->n < NEAR ? STAGE - w->n : NEAR;
-        size_t part = left < capacity ? left : capacity;
+        size_t most = STAGE - w->n < NEAR ? STAGE - w->n : NEAR;
+        size_t part = left < most ? left : most;
         w->crc = rt_crc32c(w->crc, p, part);
         append_bytes(w, p, part);
         p += part;

@@ -181,8 +181,8 @@ static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
 
 /* Prefetch of the group of strips at `row` of the block, if it exists; it is
  * packed next. The prefetch takes `steps` steps of multiplication. */
-static RtPrefetch ahead_of_group(const Work *w, const Block *x, int64_t row,
-                                 int64_t steps)
+static RtPrefetch prefetch_of_group(const Work *w, const Block *x, int64_t row,
+                                    int64_t steps)
 {
     const int64_t *s = w->a->stride;
     int64_t rows = rt_least(w->share->group * RT_STRIP, x->rows - row);
@@ -190,8 +190,8 @@ static RtPrefetch ahead_of_group(const Work *w, const Block *x, int64_t row,
         return (RtPrefetch){0};
     const float *at = w->from_a + (x->row + row) * s[1] + x->k * s[2];
     int64_t size = sizeof *at, calls = steps * RT_FETCHES;
-    return s[2] == 1 ? rt_ahead(at, size, s[1], x->depth, rows, calls)
-                     : rt_ahead(at, size, s[2], rows, x->depth, calls);
+    return s[2] == 1 ? rt_prefetch(at, size, s[1], x->depth, rows, calls)
+                     : rt_prefetch(at, size, s[2], rows, x->depth, calls);
 }
 
 /* Copies the sums of a row from their tiles to the result. `far`: past the
@@ -218,7 +218,7 @@ static void write_row(const float *sums, int64_t row, int64_t columns,
 
 /* Multiplies a strip of rows by all columns of the block. */
 static void multiply_strip(const Work *w, const Block *x, int64_t row,
-                           const uint16_t *strip, RtPrefetch *ahead)
+                           const uint16_t *strip, RtPrefetch *prefetch)
 {
     int64_t steps = rt_pieces(x->depth, RT_STEP);
     bool last = x->k + x->depth == w->depth;
@@ -226,7 +226,7 @@ static void multiply_strip(const Work *w, const Block *x, int64_t row,
         w->sums + (w->share->whole ? 0 : row * w->share->block_columns);
     for (int64_t j = 0; j < x->columns; j += RT_STRIP)
         rt_tiles_multiply(strip, w->panel + j / RT_STRIP * steps * RT_STEP_SIZE,
-                          steps, sums + j * RT_STRIP, x->k == 0, ahead);
+                          steps, sums + j * RT_STRIP, x->k == 0, prefetch);
     int64_t rows = last ? rt_least(RT_STRIP, x->rows - row) : 0;
     float *to = w->to + (x->row + row) * w->c->stride[1] + x->column;
     for (int64_t i = 0; i < rows; i++)
@@ -243,13 +243,13 @@ static void multiply_block(const Work *w, const Block *x, const Block *next)
     for (int64_t g = 0; g < x->rows; g += group) {
         int64_t rows = rt_least(group, x->rows - g);
         int64_t during = rt_pieces(rows, RT_STRIP) * across * steps;
-        RtPrefetch ahead = g + group < x->rows
-                               ? ahead_of_group(w, x, g + group, during)
-                               : ahead_of_group(w, next, 0, during);
+        RtPrefetch prefetch = g + group < x->rows
+                                  ? prefetch_of_group(w, x, g + group, during)
+                                  : prefetch_of_group(w, next, 0, during);
         const uint16_t *strip = w->strips;
         pack_group(w, x, g, rows);
         for (int64_t i = 0; i < rows; i += RT_STRIP) {
-            multiply_strip(w, x, g + i, strip, &ahead);
+            multiply_strip(w, x, g + i, strip, &prefetch);
             strip += steps * RT_STEP_SIZE;
         }
     }

@@ -112,7 +112,7 @@ static Block rows_of(const Block *x, int64_t row, int64_t most)
 }
 
 /* Prefetch of the rows of a that are packed after `x`, within `calls` calls. */
-static RtPrefetch ahead_of(const Work *w, const Block *x, int64_t calls)
+static RtPrefetch prefetch_of(const Work *w, const Block *x, int64_t calls)
 {
     const RtOperand *a = &w->a;
     if (x->rows <= 0 || x->depth <= 0)
@@ -120,8 +120,9 @@ static RtPrefetch ahead_of(const Work *w, const Block *x, int64_t calls)
     const void *at = rt_operand_at(a, x->row, x->k);
     int64_t size = rt_type_size(a->type);
     return a->along_edges == 1
-               ? rt_ahead(at, size, a->along_depth, x->rows, x->depth, calls)
-               : rt_ahead(at, size, a->along_edges, x->depth, x->rows, calls);
+               ? rt_prefetch(at, size, a->along_depth, x->rows, x->depth, calls)
+               : rt_prefetch(at, size, a->along_edges, x->depth, x->rows,
+                             calls);
 }
 
 /* c (+)= the product of two strips. A tile at the edge of c, of `rows` by
@@ -150,12 +151,12 @@ static void multiply_strips(const float *a, const float *b, int64_t depth,
 }
 
 /* Multiplies packed rows of a, block x, with the packed columns of b. */
-static void multiply_block(const Work *w, const Block *x, RtPrefetch ahead,
+static void multiply_block(const Work *w, const Block *x, RtPrefetch prefetch,
                            float *c, int64_t c_row)
 {
     for (int64_t j = 0; j < x->columns; j += RT_STRIP_B)
         for (int64_t i = 0; i < x->rows; i += RT_STRIP_A) {
-            rt_prefetch_next(&ahead);
+            rt_prefetch_next(&prefetch);
             multiply_strips(w->packed_a + i * x->depth,
                             w->packed_b + j * x->depth, x->depth, x->k > 0,
                             c + i * c_row + j, c_row, x->rows - i,
@@ -177,7 +178,7 @@ static void add_piece(const Work *w, const Block *x, float *c, int64_t c_row)
         }
         int64_t calls = rt_pieces(some.rows, RT_STRIP_A) * strips;
         rt_pack_a(&w->a, i, some.rows, x->k, x->depth, w->packed_a);
-        multiply_block(w, &some, ahead_of(w, &next, calls),
+        multiply_block(w, &some, prefetch_of(w, &next, calls),
                        c + (i - x->row) * c_row, c_row);
     }
 }

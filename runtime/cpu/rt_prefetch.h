@@ -18,8 +18,9 @@ enum { RT_PREFETCH_LINE = 64 };
 
 /* A prefetch of `rows` rows of n elements of `size` bytes, `stride` elements
  * apart, within `calls` calls of rt_prefetch_next; `calls` is at least 1. */
-static inline RtPrefetch rt_ahead(const void *at, int64_t size, int64_t stride,
-                                  int64_t n, int64_t rows, int64_t calls)
+static inline RtPrefetch rt_prefetch(const void *at, int64_t size,
+                                     int64_t stride, int64_t n, int64_t rows,
+                                     int64_t calls)
 {
     int64_t bytes = n * size;
     int64_t lines = (bytes + RT_PREFETCH_LINE - 1) / RT_PREFETCH_LINE * rows;

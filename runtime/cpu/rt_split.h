@@ -78,8 +78,8 @@ void rt_tiles_open(void);
 void rt_tiles_close(void);
 /* sums = (`fresh`) or += the product of a's strip and b's, both of `steps`
  * steps. sums is 32 x 32: tiles of 16 x 16, by rows, at a multiple of 64
- * bytes. Each step fetches RT_FETCHES times from `ahead`. */
+ * bytes. Each step fetches RT_FETCHES times from `prefetch`. */
 void rt_tiles_multiply(const uint16_t *a, const uint16_t *b, int64_t steps,
-                       float *sums, bool fresh, RtPrefetch *ahead);
+                       float *sums, bool fresh, RtPrefetch *prefetch);
 
 #endif

@@ -55,7 +55,7 @@ RT_TILES void rt_tiles_close(void)
 /* The order of products keeps one operand from each product to the next. */
 RT_TILES void rt_tiles_multiply(const uint16_t *a, const uint16_t *b,
                                 int64_t steps, float *sums, bool fresh,
-                                RtPrefetch *ahead)
+                                RtPrefetch *prefetch)
 {
     /* gcc's tile loads do not declare that they read memory. The barrier
      * orders them after the stores of packing. */
@@ -77,16 +77,16 @@ RT_TILES void rt_tiles_multiply(const uint16_t *a, const uint16_t *b,
         MULTIPLY;
         LOAD_B(1);
         MULTIPLY;
-        rt_prefetch_next(ahead);
+        rt_prefetch_next(prefetch);
         LOAD_A(1);
         MULTIPLY;
-        rt_prefetch_next(ahead);
+        rt_prefetch_next(prefetch);
         LOAD_B(0);
         MULTIPLY;
-        rt_prefetch_next(ahead);
+        rt_prefetch_next(prefetch);
         LOAD_A(2);
         MULTIPLY;
-        rt_prefetch_next(ahead);
+        rt_prefetch_next(prefetch);
         LOAD_A(0);
         MULTIPLY;
     }

@@ -236,7 +236,7 @@ static void welcome(Reception *r, Client *g)
 {
     RtHello *h = &g->hello;
     if (memcmp(h->magic, rt_handshake_magic, sizeof h->magic) != 0 ||
-        h->version != RT_GREETING_VERSION) {
+        h->version != RT_HANDSHAKE_VERSION) {
         count_refused(r, g, RT_SILENT);
         close(g->socket); /* not a rank of parc */
         return;

@@ -15,10 +15,10 @@
 #include "launch/world.h"
 #include "rt.h"
 
-/* Seconds to wait for the message of another process, and nanoseconds between
- * two looks. */
-static const double PATIENCE = 1;
-enum { LOOK_NS = 1000 * 1000 };
+/* Seconds to wait until another process has printed its message, after which it
+ * counts as killed; nanoseconds between two polls. */
+static const double PATIENCE = 5;
+enum { POLL_NS = 1000 * 1000 };
 
 /* Exits without atexit handlers: a rank must not flush buffers that it
  * inherited from its parent, nor wait for oneDNN's threads. */
@@ -28,8 +28,7 @@ _Noreturn static void exit_rank(void)
     _exit(1);
 }
 
-/* Clears the progress line, which has no newline yet. */
-static void clear_line(void)
+void rt_clear_line(void)
 {
     if (isatty(STDERR_FILENO))
         rt_put("\r\033[K");
@@ -37,17 +36,15 @@ static void clear_line(void)
 
 void rt_put_failure(RtControl *control, const char *text)
 {
-    int32_t state = RT_NO_FAILURE;
-    bool own = atomic_compare_exchange_strong(&control->failure, &state,
-                                              RT_FAILURE_CLAIMED);
-    double end = rt_now() + PATIENCE;
-    while (!own && atomic_load(&control->failure) == RT_FAILURE_CLAIMED) {
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-        own = rt_now() >= end;
+    int32_t own = (int32_t)getpid(), by = RT_NO_FAILURE;
+    while (!atomic_compare_exchange_strong(&control->failure, &by, own)) {
+        if (by == RT_FAILURE_PRINTED)
+            return;
+        double end = rt_now() + PATIENCE;
+        while (atomic_load(&control->failure) == by && rt_now() < end)
+            nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
-    if (!own)
-        return;
-    clear_line();
+    rt_clear_line();
     rt_put(text);
     atomic_store(&control->failure, RT_FAILURE_PRINTED);
 }

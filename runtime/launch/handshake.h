@@ -3,21 +3,22 @@
  * functions (launch/key.c, launch/store.c, launch/accept_ranks.c).
  *
  *   rank 0  -> Challenge   a nonce
- *   client  -> Hello       its rank and host, its own nonce, and a code over
- * both rank 0  -> Reply       an answer, and a code over it and both nonces
+ *   client  -> Hello       its rank and host, its own nonce, and a code
+ *                          over both nonces
+ *   rank 0  -> Reply       an answer, and a code over it and both nonces
  *
  * A code is an HMAC under the job's key (launch/key.c). It proves that its
  * sender has the key, for this connection only: a recorded code is not valid on
  * another connection, and neither the key nor the token is ever sent.
  */
-#ifndef PARC_RT_GREETING_H
-#define PARC_RT_GREETING_H
+#ifndef PARC_RT_HANDSHAKE_H
+#define PARC_RT_HANDSHAKE_H
 
 #include "launch/job.h"
 #include "rt.h"
 
 enum { RT_NONCE = 16, RT_MAGIC = 8 };
-enum { RT_GREETING_VERSION = 2, RT_HANDSHAKE_SECONDS = 10 };
+enum { RT_HANDSHAKE_VERSION = 2, RT_HANDSHAKE_SECONDS = 10 };
 
 typedef enum RtAnswer {
     RT_JOINED = 1,

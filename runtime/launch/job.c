@@ -111,25 +111,26 @@ static void drain_lifelines(RtStore *s)
     free(p);
 }
 
+/* Prints why the run ends. Ranks that share memory print it once. */
+static void put_failure(const RtStore *s, const char *text)
+{
+    const RtWorld *w = s->world;
+    if (w->map && w->mapped == w->nranks) {
+        rt_put_failure(w->control, text);
+    } else {
+        rt_clear_line();
+        rt_put(text);
+    }
+}
+
 /* Rank 0: prints the reason and ends all ranks. */
 _Noreturn static void end_run(RtStore *s, const char *text)
 {
     if (text)
-        rt_put(text);
+        put_failure(s, text);
     tell_node(s, &(RtFrame){.say = RT_SAY_FAIL}, NULL);
     drain_lifelines(s);
     exit_job(s);
-}
-
-/* Prints the reason, if the connection to rank 0 is broken. Ranks that share
- * memory print it once. */
-static void put_failure(const RtStore *s, const char *text)
-{
-    const RtWorld *w = s->world;
-    if (w->map && w->mapped == w->nranks)
-        rt_put_failure(w->control, text);
-    else
-        rt_put(text);
 }
 
 void rt_job_fail(RtStore *s, const char *text)
@@ -149,7 +150,7 @@ void rt_job_fail(RtStore *s, const char *text)
 
 /* The position of the run when a rank was lost. The last state of the lost
  * rank itself is known only if ranks share memory. */
-static void place_text(const RtStore *s, int rank, char text[TEXT])
+static void position_text(const RtStore *s, int rank, char text[TEXT])
 {
     const RtWorld *w = s->world;
     int known = w->mapped == w->nranks ? rank : s->launch->rank;
@@ -166,12 +167,12 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
 /* Ends the run after a connection broke before its rank sent RT_SAY_DONE. */
 static void lost(RtStore *s, int rank)
 {
-    char name[RT_RANK_NAME], place[TEXT], text[TEXT];
+    char name[RT_RANK_NAME], position[TEXT], text[TEXT];
     if (atomic_load(&s->ending))
         return;
-    place_text(s, rank, place);
+    position_text(s, rank, position);
     rt_error_text(text, "%s is gone (killed, or its machine is lost): %s",
-                  rt_store_name(s, rank, name), place);
+                  rt_store_name(s, rank, name), position);
     claim_failure(s);
     if (s->launch->rank == 0)
         end_run(s, text);
@@ -214,8 +215,8 @@ static void receive_message(RtStore *s, int i)
     } else if (f.say == RT_SAY_SIGNAL && s->world->control) {
         rt_signals_record(&s->world->control->signals, f.id);
     } else if (f.say == RT_SAY_WHERE) {
-        rt_states_asked(s, &f);
-    } else if (f.say == RT_SAY_PLACE && !rt_states_answer(s, i, &f)) {
+        rt_states_answer(s, &f);
+    } else if (f.say == RT_SAY_STATE && !rt_states_receive(s, i, &f)) {
         lost(s, rank_of(s, i));
     }
 }

@@ -78,12 +78,12 @@ enum {
     RT_SAY_READ,       /* rank 0 requests `b` bytes at offset `a` of memory `id`
                           (RT_OF_…) */
     RT_SAY_DATA,       /* the bytes follow */
-    RT_SAY_FAIL, /* the run fails; the reason follows unless it was printed */
-    RT_SAY_DONE, /* the rank ends without an error */
-    RT_SAY_WHERE, /* request for the states of all other ranks; id: the rank
-                     that asks */
-    RT_SAY_PLACE, /* the state of rank id; a: the rank that asked */
-    RT_SAY_SAVED, /* the rank has ended its part of save `a`; id: an errno */
+    RT_SAY_FAIL,   /* the run fails; the reason follows unless it was printed */
+    RT_SAY_DONE,   /* the rank ends without an error */
+    RT_SAY_WHERE,  /* request for the states of all other ranks; id: the rank
+                      that asks */
+    RT_SAY_STATE,  /* the state of rank id; a: the rank that asked */
+    RT_SAY_SAVED,  /* the rank has ended its part of save `a`; id: an errno */
     RT_SAY_SIGNAL, /* signal `id` has reached the rank */
 };
 enum { RT_OF_ARENA, RT_OF_TRACE, RT_OF_SAVE }; /* RT_OF_SAVE: save_error */
@@ -143,11 +143,11 @@ void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
                  void *to);
 /* ---- launch/rank_states.c: states of ranks, for messages ---- */
 
-void rt_states_asked(RtStore *s, const RtFrame *f);
+void rt_states_answer(RtStore *s, const RtFrame *f);
 /* rt_states_gather for callers without a ParcRt. */
 void rt_states_ask(RtStore *s);
 /* False if the answer is incomplete. */
-bool rt_states_answer(RtStore *s, int link, const RtFrame *f);
+bool rt_states_receive(RtStore *s, int link, const RtFrame *f);
 
 /* Ends the run because of this rank, with the reason `text`; NULL: the reason
  * has been printed. Only one rank's reason is printed. */

@@ -105,10 +105,10 @@ static int late_for(const RtWorld *w, int waiter)
         const RtSlot *s = &w->slot[r];
         if (!is_awaited(w, waiter, r))
             continue;
-        bool stopped_here = is_stopped(s);
-        stopped = stopped_here ? r : stopped;
+        bool suspended = is_stopped(s);
+        stopped = suspended ? r : stopped;
         if (!has_reached(w, &w->slot[waiter], s) &&
-            (late < 0 || stopped_here || !is_stopped(&w->slot[late])))
+            (late < 0 || suspended || !is_stopped(&w->slot[late])))
             late = r;
     }
     return late >= 0 ? late : stopped;
@@ -128,7 +128,7 @@ static void add_loops(RtText *t, const RtWorld *w, const RtSlot *s)
 }
 
 /* "in step 7, in 'k07' (llama.pdl:28:5, layer 5)" */
-static void add_place(RtText *t, const RtWorld *w, const RtSlot *s)
+static void add_position(RtText *t, const RtWorld *w, const RtSlot *s)
 {
     char where[RT_WHERE];
     int64_t step = atomic_load(&s->step);
@@ -173,7 +173,7 @@ static void add_state(RtText *t, const RtWorld *w, const RtSlot *s)
         rt_add(t, is_waiting(w, s) ? "it waits for other ranks"
                                    : "it is still computing");
     }
-    add_place(t, w, s);
+    add_position(t, w, s);
 }
 
 const char *rt_late_text(const RtWorld *w, int rank, int first,

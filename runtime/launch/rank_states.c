@@ -29,7 +29,7 @@ typedef struct StateMessage {
 } StateMessage;
 enum { BODY = sizeof(StateMessage) - sizeof(RtFrame), LOOK_NS = 1000 * 1000 };
 
-static void ask_place(const RtStore *s, int link, int32_t asker)
+static void ask_state(const RtStore *s, int link, int32_t asker)
 {
     RtFrame f = {.say = RT_SAY_WHERE, .id = asker};
     rt_store_send(s->link[link].life, &f, sizeof f, PATIENCE);
@@ -43,15 +43,15 @@ static void ask_all(RtStore *s, int32_t asker)
         return;
     for (int r = 1; r < s->launch->size; r++)
         if (r != asker && !s->link[r].done)
-            ask_place(s, r, asker);
+            ask_state(s, r, asker);
 }
 
-static StateMessage own_place(const RtStore *s, int32_t asker)
+static StateMessage own_state(const RtStore *s, int32_t asker)
 {
     int rank = s->launch->rank;
     const RtSlot *slot = &s->world->slot[rank];
     StateMessage p = {
-        .frame = {.say = RT_SAY_PLACE, .id = rank, .a = asker, .bytes = BODY},
+        .frame = {.say = RT_SAY_STATE, .id = rank, .a = asker, .bytes = BODY},
         .step = atomic_load(&slot->step),
         .state = atomic_load(&slot->state),
         .collective = atomic_load(&slot->collective)};
@@ -61,7 +61,7 @@ static StateMessage own_place(const RtStore *s, int32_t asker)
 }
 
 /* Stores an answer to this rank's request in the slot of the rank. */
-static void store_place(RtStore *s, const StateMessage *p)
+static void store_state(RtStore *s, const StateMessage *p)
 {
     int32_t rank = p->frame.id;
     if (rank < 0 || rank >= s->launch->size || rank == s->launch->rank)
@@ -75,7 +75,7 @@ static void store_place(RtStore *s, const StateMessage *p)
     atomic_fetch_add(&s->heard, 1);
 }
 
-void rt_states_asked(RtStore *s, const RtFrame *f)
+void rt_states_answer(RtStore *s, const RtFrame *f)
 {
     int own = s->launch->rank;
     int32_t asker = f->id;
@@ -87,11 +87,11 @@ void rt_states_asked(RtStore *s, const RtFrame *f)
         if (atomic_load(&s->asker) != asker + 1)
             return;
     }
-    StateMessage p = own_place(s, asker);
+    StateMessage p = own_state(s, asker);
     rt_store_send(s->link[own == 0 ? asker : 0].life, &p, sizeof p, PATIENCE);
 }
 
-bool rt_states_answer(RtStore *s, int link, const RtFrame *f)
+bool rt_states_receive(RtStore *s, int link, const RtFrame *f)
 {
     StateMessage p = {.frame = *f};
     int own = s->launch->rank;
@@ -100,7 +100,7 @@ bool rt_states_answer(RtStore *s, int link, const RtFrame *f)
                                               BODY, PATIENCE))
         return false;
     if (f->a == own)
-        store_place(s, &p);
+        store_state(s, &p);
     else if (own == 0 && f->a > 0 && f->a < s->launch->size)
         rt_store_send(s->link[f->a].life, &p, sizeof p, PATIENCE);
     return true;
@@ -115,7 +115,7 @@ void rt_states_ask(RtStore *s)
     if (l->rank == 0)
         ask_all(s, 0);
     else
-        ask_place(s, 0, l->rank);
+        ask_state(s, 0, l->rank);
     while (atomic_load(&s->heard) < l->size - 1 && rt_now() < until)
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }

@@ -76,8 +76,8 @@ static void report_killed(const RtWorld *w, int rank, int how)
     rt_error_text(text, "rank %d was killed by signal %d (%s) %s%s", rank, sig,
                   strsignal(sig), rt_progress_text(w, rank, where),
                   sig == SIGKILL
-                      ? "; Linux kills a process so when memory runs "
-                        "out: see dmesg"
+                      ? "; Linux kills a process with SIGKILL when memory "
+                        "runs out: see dmesg"
                       : "");
     rt_put_failure(w->control, text);
 }

@@ -196,8 +196,11 @@ static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
 static int join_store(const RtStore *s, bool life)
 {
     const RtLaunch *l = s->launch;
-    RtHello h = {.version = RT_GREETING_VERSION, .life = life,
-                 .rank = l->rank, .size = l->size, .job = l->job,
+    RtHello h = {.version = RT_HANDSHAKE_VERSION,
+                 .life = life,
+                 .rank = l->rank,
+                 .size = l->size,
+                 .job = l->job,
                  .plan = s->world->model->plan_hash};
     Failure why = {.error = "no process answers"};
     double until = rt_now() + s->limit;

@@ -85,10 +85,13 @@ _Noreturn void rt_fail(ParcRt *rt, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 _Noreturn void rt_fail_at(ParcRt *rt, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Prints why the run ends, unless another process that shares `control` has.
- * If one is about to print, waits for it, because the parent kills all ranks
- * when the first one exits; if it has not printed after a second, prints
- * `text`. */
+/* Clears the progress line, which has no newline yet. */
+void rt_clear_line(void);
+/* Prints why the run ends, unless another process that shares `control` has
+ * printed a reason. If another process is about to print, waits for it, because
+ * the parent kills all ranks when the first one exits. If that process does not
+ * print within some seconds (it was killed), one of the waiting processes
+ * prints its `text`. */
 void rt_put_failure(RtControl *control, const char *text);
 /* The value of an environment variable that is 0 or 1; `otherwise` if it is
  * not set. Any other value ends the run. */

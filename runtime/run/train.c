@@ -169,7 +169,7 @@ static void save(ParcRt *rt, RtRun *run)
 
 /* Saves if this is due or agreed, and returns whether there is a step to
  * execute; equal on all ranks. */
-static bool has_next_step(ParcRt *rt, RtRun *run)
+static bool save_and_continue(ParcRt *rt, RtRun *run)
 {
     bool more = run->done < run->options.steps;
     int agreed = more ? rt_agree(rt, run) : 0;
@@ -195,7 +195,7 @@ void rt_train(ParcRt *rt, RtRun *run)
             rt_async_open(rt, run);
         rt_agree_start(run);
     }
-    while (has_next_step(rt, run)) {
+    while (save_and_continue(rt, run)) {
         train_step(rt, run, run->done + 1, &batch);
         run->done++;
         rt_async_check(rt, run);

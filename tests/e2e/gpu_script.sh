@@ -63,13 +63,13 @@ libraries=$BUILD/standin:$BUILD/standin/cudnn
 nap=1000.$$ # seconds that a hanging program sleeps: finds its process
 # command_ DIRECTORY STEP PATTERN [NAME=VALUE…]: the script in that DIRECTORY.
 command_() {
-    folder=$1 step=$2 pattern=$3
+    tree=$1 step=$2 pattern=$3
     shift 3
     exec env PATH="$work/bin:$PATH" LAUNCH="$work/bin/launch" TORCH=0 STEPS=3 \
-        WORK="$work/w.$folder" STANDIN_DEVICES=1 STANDIN_FREE=1073741824 \
+        WORK="$work/w.$tree" STANDIN_DEVICES=1 STANDIN_FREE=1073741824 \
         LD_LIBRARY_PATH="$libraries" CUDA_HOME="$work/none" LIMIT=300 \
         NAP=$nap "$@" \
-        "$work/$folder/run" "$work/out" "$step" "$pattern"
+        "$work/$tree/run" "$work/out" "$step" "$pattern"
 }
 runs() { # as command_; sets `status` to its exit status
     (command_ "$@") >"$work/said" 2>&1

@@ -85,10 +85,10 @@ elsewhere() { # elsewhere DIR: compiles the toy in DIR
 check "the toy is written" elsewhere "$work/one"
 check "the toy is written in another directory" elsewhere "$work/other place"
 check "both trees have the same bytes" diff -r "$work/one" "$work/other place"
-names_no_folder() {
+names_no_directory() {
     ! grep -rlaF -e "$work" -e "$root" "$work/one"
 }
-check "the tree names no directory of this machine" names_no_folder
+check "the tree names no directory of this machine" names_no_directory
 
 # make recompiles an image that is older than the device code.
 rebuilds() {

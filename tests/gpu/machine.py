@@ -36,7 +36,7 @@ def opened(names):
     return None
 
 
-def folders():
+def directories():
     """The directories of libraries that the loader does not find by itself. If
     it misses one that is in a directory of pip or of the toolkit, all these
     directories are returned, because the libraries open each other."""
@@ -46,8 +46,8 @@ def folders():
         found += sorted(glob.glob(os.path.join(path, "nvidia", "*", "lib")))
     for path in ("lib64", "lib", "targets/*/lib"):
         found += sorted(glob.glob(os.path.join(TOOLKIT, path)))
-    has = any(os.path.exists(os.path.join(folder, name))
-              for names in missing for name in names for folder in found)
+    has = any(os.path.exists(os.path.join(directory, name))
+              for names in missing for name in names for directory in found)
     return found if has else []
 
 
@@ -106,7 +106,7 @@ def nvidia_smi():
 
 def main():
     if sys.argv[1:] == ["directories"]:
-        print(":".join(folders()))
+        print(":".join(directories()))
         return
     libraries = {}
     for what, names, call in LIBRARIES:

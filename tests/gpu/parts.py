@@ -321,10 +321,10 @@ def look_at_machine(run):
     another machine than the previous one."""
     tool = [sys.executable, run.trees / "tools/machine.py"]
     found = run.programs.run("libraries", [*tool, "directories"], 60)
-    folders = found.output.strip() if found.ok else ""
+    directories = found.output.strip() if found.ok else ""
     env = run.programs.env
     env["LD_LIBRARY_PATH"] = ":".join(
-        filter(None, (folders, env.get("LD_LIBRARY_PATH"))))
+        filter(None, (directories, env.get("LD_LIBRARY_PATH"))))
     outcome = run.programs.run("machine", tool, 60)
     problems = []
     try:
@@ -338,7 +338,7 @@ def look_at_machine(run):
         problems.append("the driver shows no GPU, or there is no driver")
     copy = copy_rate(run, problems)
     build_loopback(run, problems)
-    values = dict(run.machine, copy=copy, folders=folders,
+    values = dict(run.machine, copy=copy, directories=directories,
                   emitted=(run.trees / "about").read_text().strip())
     if problems:
         values["why"] = "; ".join(problems)

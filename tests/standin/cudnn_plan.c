@@ -168,7 +168,7 @@ DnnStatus dnn_finalize_plan(Descriptor *d)
 
 /* Proposes configs of the graph's engines in the descriptors of the caller.
  */
-static DnnStatus propose(const Descriptor *d, int64_t workspace, int64_t *count,
+static DnnStatus propose(const Descriptor *d, int64_t limit, int64_t *count,
                          DnnDescriptor *config)
 {
     Descriptor *graph = dnn_descriptor(d, RT_DNN_HEURISTICS_GRAPH, 0);
@@ -177,7 +177,7 @@ static DnnStatus propose(const Descriptor *d, int64_t workspace, int64_t *count,
     if (dnn_asked_to("refuse") ||
         dnn_mode(d, RT_DNN_HEURISTICS_MODE) != RT_DNN_MODE_A)
         return RT_DNN_SUCCESS;
-    for (int i = all ? 0 : RIGHT; i < ENGINES && *count < workspace; i++) {
+    for (int i = all ? 0 : RIGHT; i < ENGINES && *count < limit; i++) {
         Descriptor *to = config[(*count)++];
         if (!dnn_is(to) || to->kind != RT_DNN_ENGINE_CONFIG)
             return dnn_fails(BAD_PARAM, "results go to configs");
@@ -198,23 +198,24 @@ static DnnStatus notes_of(const Descriptor *engine, int64_t *count, void *value)
 
 DnnStatus cudnnBackendGetAttribute(DnnDescriptor descriptor,
                                    DnnAttribute attribute, DnnValue type,
-                                   int64_t workspace, int64_t *count,
-                                   void *value)
+                                   int64_t limit, int64_t *count, void *value)
 {
     const Descriptor *d = descriptor;
     int64_t number = 0;
-    if (!dnn_is(d) || workspace < 1)
+    if (!dnn_is(d) || limit < 1)
         return dnn_fails(BAD_PARAM, "nothing to ask");
     *count = 1;
     switch (attribute) {
     case RT_DNN_HEURISTICS_RESULTS:
-        return propose(d, workspace, count, value);
+        return propose(d, limit, count, value);
     case RT_DNN_CONFIG_ENGINE:
         (*(Descriptor **)value)->engine = d->engine;
         return RT_DNN_SUCCESS;
     case RT_DNN_ENGINE_NOTES: return notes_of(d, count, value);
     case RT_DNN_ENGINE_INDEX: number = d->engine; break;
-    case RT_DNN_PLAN_WORKSPACE: number = d->workspace; break;
+    case RT_DNN_PLAN_WORKSPACE:
+        number = d->workspace;
+        break;
     default:
         return dnn_refuse(d, attribute, "cannot be asked for here");
     }

@@ -87,7 +87,8 @@ static void wait_for(CuStream stream)
 
 typedef struct Case {
     ParcAttention a;
-    AttentionPiece workspace; /* of the backward pass; b 0: all of it */
+    AttentionPiece piece; /* that the workspace of the backward pass holds; b 0:
+                           * all of it */
     int64_t pieces;
 } Case;
 
@@ -130,10 +131,10 @@ static int64_t scratch_of(const Case *c, bool backward)
 {
     const ParcAttention *a = &c->a;
     int64_t own = rt_attention_own_bytes(a, backward);
-    if (!backward || !c->workspace.b)
+    if (!backward || !c->piece.b)
         return rt_attention_bytes(a, backward);
     return rt_attention_up(own, RT_CUDA_ALIGNMENT) +
-           rt_attention_piece_bytes(a, c->workspace.b * c->workspace.kv);
+           rt_attention_piece_bytes(a, c->piece.b * c->piece.kv);
 }
 
 static void pass(ParcRt *rt, const Case *c, void *const at[DNN_NAMED],

@@ -262,12 +262,12 @@ static const CopyCase copy_cases[] = {
 static void copy(const CopyCase *c)
 {
     ParcRt rt = {.threads = 1};
-    int64_t n = 1, block_memory = 1, size = rt_type_size(c->type);
+    int64_t n = 1, extent = 1, size = rt_type_size(c->type);
     for (int d = 0; d < c->ndim; d++) {
         n *= c->dim[d];
-        block_memory += (c->dim[d] - 1) * c->stride[d];
+        extent += (c->dim[d] - 1) * c->stride[d];
     }
-    int64_t most = n > block_memory ? n : block_memory;
+    int64_t most = n > extent ? n : extent;
     char *from = (char *)test_numbers(PARC_F32, most * 2 + 1, 7), what[50];
     char *is = standin_alloc(most * size + 1);
     char *should = standin_alloc(most * size + 1);

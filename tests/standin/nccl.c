@@ -35,7 +35,7 @@ enum { VERSION = 22800, MAX_GROUP = 64, NO_COLOR = -1 };
 typedef struct Group {
     Comm *comm;
     CuStream stream;
-    int n, shared;
+    int n, capacity;
     NcclPost *post;
 } Group;
 
@@ -425,9 +425,9 @@ static Result add(Comm *c, CuStream stream, NcclKind kind, NcclType type,
     if (g && g->n == NCCL_MAX_CALLS)
         refuse(INVALID_USAGE, "more than %d calls in a group", NCCL_MAX_CALLS);
     else if (g) {
-        if (g->n == g->shared) {
-            g->shared = g->shared ? 2 * g->shared : 8;
-            g->post = realloc(g->post, (size_t)g->shared * sizeof *g->post);
+        if (g->n == g->capacity) {
+            g->capacity = g->capacity ? 2 * g->capacity : 8;
+            g->post = realloc(g->post, (size_t)g->capacity * sizeof *g->post);
         }
         g->post[g->n++] = p;
         note_call(c, &p.call);

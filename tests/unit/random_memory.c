@@ -50,23 +50,23 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
                        int64_t rank)
 {
     v = value_root((Value *)v);
-    const Address *place = value_address(v);
-    if (place->block < 0)
+    const Address *from = value_address(v);
+    if (from->block < 0)
         return NULL;
-    const Block *b = &s->plan->block[place->block];
+    const Block *b = &s->plan->block[from->block];
     int64_t offset = b->offset, owner = rank;
-    for (int i = 0; i < place->nstrides; i++) {
-        int64_t layer = interp_layer(in, place->loop[i]);
-        if (place->modulo[i] > 0)
-            layer %= place->modulo[i];
-        offset += layer * place->stride[i];
+    for (int i = 0; i < from->nstrides; i++) {
+        int64_t layer = interp_layer(in, from->loop[i]);
+        if (from->modulo[i] > 0)
+            layer %= from->modulo[i];
+        offset += layer * from->stride[i];
     }
     int64_t index = 0;
     for (int a = 0; a < s->p->mesh.n; a++)
-        if (place->cut >> a & 1)
+        if (from->cut >> a & 1)
             index = index * s->p->mesh.size[a] +
                     mesh_coord(&s->p->mesh, rank, a);
-    offset += index * place->run;
+    offset += index * from->run;
     /* Shared memory is part of the arena of the group's first rank. */
     for (int a = 0; a < s->p->mesh.n; a++)
         if (b->shared >> a & 1)

@@ -402,7 +402,8 @@ static void failures(Check *c)
     CHECK(c, status == 1);
     CHECK_TEXT(c, text,
                "test: error: rank 2 was killed by signal 9 (Killed) in step "
-               "0, after 'test 0'; Linux kills a process so when memory runs "
+               "0, after 'test 0'; Linux kills a process with SIGKILL when "
+               "memory runs "
                "out: see dmesg\n");
     setenv("PARC_TIMEOUT", "1", 1);
     text = said(one_hangs, &status);

@@ -103,6 +103,19 @@ static void failing_step(ParcRt *rt)
     rt_fail(rt, "rank %d fails", rt->rank);
 }
 
+/* Rank 0 is killed when it is about to print why the run ends. */
+static void dies_before_message(ParcRt *rt)
+{
+    _Atomic int32_t *failure = &rt->world->control->failure;
+    if (rt->rank == 0) {
+        atomic_store(failure, (int32_t)getpid());
+        raise(SIGKILL);
+    }
+    while (atomic_load(failure) == RT_NO_FAILURE)
+        usleep(1000);
+    rt_fail(rt, "rank %d fails", rt->rank);
+}
+
 static const ParcWork works[] = {
     {.id = "k07_norm", .kind = "kernel", .source = "test.pdl:28:5",
      .nloops = 2, .loop = {{"half", 2}, {"layer", 4}}},
@@ -507,6 +520,11 @@ static void one_message(Check *c)
     close(fd[0]);
     CHECK(c, WIFEXITED(status) && WEXITSTATUS(status) == 1);
     const char *message = strstr(text, "train: error: rank ");
+    CHECK(c, message && !strstr(message + strlen("train: error:"), "error:"));
+
+    const Said *s = run(4, dies_before_message, "--data synthetic");
+    message = strstr(s->err, "train: error: rank ");
+    CHECK(c, s->status == 1);
     CHECK(c, message && !strstr(message + strlen("train: error:"), "error:"));
 }
 

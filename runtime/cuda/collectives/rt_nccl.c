@@ -116,15 +116,15 @@ static size_t message_bytes(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
     const size_t least = (size_t)1 << 20, most = (size_t)256 << 20;
-    size_t bytes = least, buffer = 0, total = 0;
-    CU(rt, cuMemGetInfo(&buffer, &total));
+    size_t bytes = least, available = 0, total = 0;
+    CU(rt, cuMemGetInfo(&available, &total));
     for (int i = 0; i < m->nwork; i++) {
         bool is_collective = strcmp(m->work[i].kind, "collective") == 0;
         size_t its = is_collective ? (size_t)m->work[i].bytes : 0;
         bytes = its > bytes ? its : bytes;
     }
     bytes = bytes < most ? bytes : most;
-    bytes = bytes < buffer / 4 ? bytes : buffer / 4;
+    bytes = bytes < available / 4 ? bytes : available / 4;
     bytes = bytes > least ? bytes : least;
     rt_share(rt, RT_AT_START, &bytes, sizeof bytes);
     return bytes;

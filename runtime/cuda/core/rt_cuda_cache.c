@@ -151,7 +151,7 @@ static void read_file(CudaCache *c)
 
 /* The directory: $PARC_CACHE, or else a directory of the user. False if no
  * variable names one. */
-static bool directory(char *to, size_t capacity)
+static bool find_directory(char *to, size_t capacity)
 {
     const char *own = getenv("PARC_CACHE"), *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
@@ -178,7 +178,7 @@ CudaCache *rt_cuda_cache_open(const char *device, size_t version)
     char *path = c->path;
     size_t capacity = sizeof c->path;
     c->last = &c->first;
-    if (!directory(path, capacity)) {
+    if (!find_directory(path, capacity)) {
         path[0] = 0;
         return c;
     }

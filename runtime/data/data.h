@@ -68,6 +68,9 @@ void rt_data_print(const RtData *d, const ParcModel *m, int64_t step, FILE *to);
 /* Reads it. Frees nothing; an error is the reader's. */
 void rt_data_read(RtDataState *s, RtJson *j);
 void rt_data_state_free(RtDataState *s);
+/* Whether no position overflows in a run that continues after `step` steps and
+ * `tokens` tokens. */
+bool rt_data_can_resume(const ParcModel *m, int64_t step, int64_t tokens);
 /* Continues after `step` steps, which used `tokens` tokens. */
 void rt_data_resume(RtData *d, const ParcModel *m, const RtDataState *s,
                     int64_t step, int64_t tokens);

@@ -74,11 +74,14 @@ static void read_source(RtDataState *s, RtJson *j)
             rt_json_skip(j);
 }
 
+/* The largest position, in samples, tokens or elements of an input: sums of two
+ * do not overflow. */
+#define MOST_POSITION ((int64_t)1 << 60)
+
 /* Whether no product or sum of the positions overflows. */
 static bool is_possible(const RtDataState *s)
 {
-    enum { MOST_BITS = 60 };
-    int64_t most = (int64_t)1 << MOST_BITS;
+    int64_t most = MOST_POSITION;
     bool good = s->origin <= most && s->sample <= INT32_MAX;
     for (int i = 0; i < s->nsources && good; i++) {
         const struct RtSourceState *one = &s->source[i];
@@ -149,6 +152,19 @@ static const struct RtSourceState *find_source(const RtData *d,
 static int64_t divide_up(int64_t n, int64_t by)
 {
     return n / by + (n % by != 0);
+}
+
+bool rt_data_can_resume(const ParcModel *m, int64_t step, int64_t tokens)
+{
+    int64_t longest = m->seq > 0 ? m->seq : 1; /* elements of a sample */
+    for (int i = 0; i < m->ninputs; i++) {
+        int64_t row = 1;
+        for (int d = 1; d < m->input[i].ndim; d++)
+            row *= m->input[i].dim[d];
+        longest = row > longest ? row : longest;
+    }
+    int64_t most = MOST_POSITION / longest; /* samples */
+    return tokens <= most && step <= most / m->batch;
 }
 
 void rt_data_resume(RtData *d, const ParcModel *m, const RtDataState *s,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "data/data.h"
 #include "tests/unit/runtime_tools.h"
 
 enum { VOCAB = 128, BATCH = 4, SEQ = 16, CELLS = VOCAB * VOCAB };
@@ -528,6 +529,20 @@ static void one_message(Check *c)
     CHECK(c, message && !strstr(message + strlen("train: error:"), "error:"));
 }
 
+/* An index may hold any numbers: positions that would overflow are refused. */
+static void far_positions(Check *c)
+{
+    ParcInput image = {.ndim = 4, .dim = {2, 3, 224, 224}};
+    ParcModel m = {.batch = 2, .seq = 8, .input = &image, .ninputs = 1};
+    CHECK(c, rt_data_can_resume(&m, 1000 * 1000 * 1000, (int64_t)1 << 40));
+    CHECK(c, !rt_data_can_resume(&m, INT64_MAX, 0));
+    CHECK(c, !rt_data_can_resume(&m, 0, INT64_MAX));
+    CHECK(c, !rt_data_can_resume(&m, 0, (int64_t)1 << 50)); /* of elements */
+    m.ninputs = 0;
+    CHECK(c, rt_data_can_resume(&m, 0, (int64_t)1 << 50));
+    CHECK(c, !rt_data_can_resume(&m, (int64_t)1 << 60, 0));
+}
+
 static void bad_files(Check *c)
 {
     refuses(c, TWO_TO_32, "--steps 1", 1,
@@ -600,6 +615,7 @@ int main(void)
     standard_output(&c);
     one_log_for_two_runs(&c);
     one_message(&c);
+    far_positions(&c);
     bad_files(&c);
     CHECK(&c, directory_remove(directory));
     return check_end(&c);

@@ -89,7 +89,7 @@ typedef struct RtAgreement {
 enum { RT_NO_FAILURE = 0, RT_FAILURE_PRINTED = -1 };
 
 typedef struct RtControl {
-    _Atomic int32_t failure; /* who prints why the run ends */
+    _Atomic int32_t failure; /* the process that prints why the run ends */
     unsigned char
         board[256]; /* data from rank 0 to all others: launch/barrier.c */
     uint64_t token; /* identifies the job that shares this memory */

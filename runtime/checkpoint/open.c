@@ -58,8 +58,9 @@ static bool adopt_state(RtRun *run)
     if (!rt_data_can_resume(run->model, s->step, s->tokens))
         return rt_error("'%s': step %lld and %lld tokens are beyond any run of "
                         "this model: the index is damaged; --resume DIR/STEP "
-                        "selects another checkpoint", run->resume.path,
-                        (long long)s->step, (long long)s->tokens);
+                        "selects another checkpoint",
+                        run->resume.path, (long long)s->step,
+                        (long long)s->tokens);
     if (o->seed_given && !own_seed && o->seed != s->seed)
         return rt_error("--seed %lld: the checkpoint's run has the seed %lld, "
                         "which cannot change; leave --seed out",

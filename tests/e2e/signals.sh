@@ -250,7 +250,7 @@ real_dies() {
 if command -v mpirun >/dev/null; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     check "SIGTERM to mpirun" real mpirun --oversubscribe \
-        --mca odls_base_sigkill_timeout 60 -n 4
+        --mca odls_base_sigkill_timeout 10 -n 4
     check "kill -9 of a rank of mpirun" real_dies mpirun --oversubscribe -n 4
 fi
 if command -v torchrun >/dev/null; then

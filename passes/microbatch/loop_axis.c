@@ -1,4 +1,4 @@
-/* loop_axis.c: turns a loop axis of the mesh into a loop; see loop_axis.h.
+/* loop_axis.c: converts a loop axis of the mesh into a loop; see loop_axis.h.
  *
  * requires: LoopAxis.inside, LoopAxis.total and LoopAxis.gather are filled in;
  *           the operands of totals are computed inside; no op inside depends on
@@ -44,7 +44,7 @@ static void find_entries(LoopAxis *t, Entries *e)
         }
 }
 
-/* Turns a local slice of a value that is the same in all iterations into a
+/* Converts a local slice of a value that is the same in all iterations into a
  * stack of the slices: the loop axis is minor in its dim, and the parts are
  * contiguous. */
 static void fold(const LoopAxis *t, Value *v)
@@ -57,7 +57,7 @@ static void fold(const LoopAxis *t, Value *v)
     v->why[t->axis] = (Why){0};
 }
 
-/* Turns an all-gather of what the iterations yield into an unfold of the
+/* Converts an all-gather of what the iterations yield into an unfold of the
  * stack that the loop returns. */
 static void unfold(Op *gather, int dim, Value *stack)
 {

@@ -1,4 +1,4 @@
-/* loop_axis.h: turns a loop axis of the mesh into a loop.
+/* loop_axis.h: converts a loop axis of the mesh into a loop.
  *
  * A loop axis is a mesh axis whose work one rank does in the iterations of a
  * loop: the microbatches of gradient accumulation, the chunks of a head. In a

@@ -18,7 +18,7 @@
  * Every axis that no 'parallelize' names splits dim 0 of every input. The
  * microbatches of `accumulate` are an additional loop axis of the mesh, whose
  * parts one rank processes in iterations. Propagation, partitioning and the
- * verifier handle it as any axis; the pass `accumulate` turns it into a
+ * verifier handle it as any axis; the pass `accumulate` converts it to a
  * loop.
  */
 #include <string.h>

@@ -1,16 +1,16 @@
 /* bug.h: reports internal errors: faults of parc, not of its input.
  *
- * bug() prints a message and aborts. First it calls the hook that the pipeline
- * has set, which saves the last valid IR and prints the command that reproduces
- * the error.
+ * bug() prints a message and aborts. First it calls the hook, if one is set:
+ * while passes run, it saves the last valid IR; otherwise it removes the
+ * outputs. Both print the command that reproduces the error.
  */
 #ifndef PARC_BASE_BUG_H
 #define PARC_BASE_BUG_H
 
 _Noreturn void bug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The hook is the only process-wide state in parc: code that aborts has no
- * context to pass it through. */
+/* The hook is process-wide: code that aborts has no context to pass it
+ * through. */
 void bug_set_hook(void (*hook)(void *), void *context);
 
 #endif

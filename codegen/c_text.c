@@ -1,5 +1,5 @@
 /* c_text.c: makes text of a PDL program valid in emitted C, as a name, a string
- * or a comment, and names the C types of tensor elements. */
+ * or a comment; formats float literals; names the C types of elements. */
 #include "codegen/c_text.h"
 
 #include "base/bug.h"
@@ -16,7 +16,7 @@ static bool is_name_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-const char *c_clean(Arena *a, const char *text)
+const char *c_identifier(Arena *a, const char *text)
 {
     char *name = arena_alloc(a, MAX_NAME + 2), *to = name;
     if (!is_name_letter(*text))
@@ -60,7 +60,7 @@ bool c_is_reserved(const char *name)
     return is_of_headers(name);
 }
 
-const char *c_escaped(Arena *a, const char *text)
+const char *c_string_body(Arena *a, const char *text)
 {
     Out o;
     out_init(&o, a);

@@ -1,5 +1,5 @@
-/* c_text.h: makes text of a PDL program valid in emitted C, and names the C
- * types of tensor elements.
+/* c_text.h: makes text of a PDL program valid in emitted C, formats float
+ * literals, and names the C types of tensor elements.
  *
  * Any text of a PDL file may end up in a name, a string or a comment of the
  * emitted C: the value "layers.*.wq" becomes the variable layers_wq.
@@ -12,7 +12,7 @@
 /* A C name: letters, digits and '_' are copied, every run of other bytes
  * becomes one '_'; at most 60 characters, never empty, never a digit first. The
  * result may be a keyword. */
-const char *c_clean(Arena *a, const char *text);
+const char *c_identifier(Arena *a, const char *text);
 
 /* Whether a name is reserved: a keyword of C11 or a usual macro (bool, linux,
  * …), or it looks like a name that headers declare: int64_t, NULL, ParcPart,
@@ -21,7 +21,7 @@ bool c_is_reserved(const char *name);
 
 /* The text between the quotes of a string literal: quotes, backslashes, control
  * characters and trigraphs are escaped. */
-const char *c_escaped(Arena *a, const char *text);
+const char *c_string_body(Arena *a, const char *text);
 
 /* The text on one line, changed so that it can neither end nor begin a
  * comment. */

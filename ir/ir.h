@@ -8,11 +8,11 @@
  *                    free(%t = %table) { … yield %h1, %z }
  *          runs its body n times. `carry` arguments start as their operands
  *          and take the first yields after every iteration; `stack` arguments
- *          are the layer-th slice of an operand whose type has one more stack
- *          dim; `free` arguments are the same in every iteration. Results: the
- *          last values of the carries, then one stack (a new leading stack
- *          dim of n) for each further yield. `reverse` runs layers n-1 … 0;
- *          slices and stacks are indexed by layer.
+ *          are slices of an operand whose type has one more stack dim: slice
+ *          i in iteration i; `free` arguments are the same in every iteration.
+ *          Results: the last values of the carries, then one stack (a new
+ *          leading stack dim of n) for each further yield. `reverse` runs the
+ *          iterations n-1 … 0; slices and stacks keep their indices.
  *   early  a region without arguments and yields: statements of another
  *          iteration, see ops.def.
  *   fused  a region that becomes one kernel; its arguments are its operands,
@@ -78,9 +78,9 @@ static inline Why why_is(const char *text, Loc loc)
 {
     return (Why){.text = text, .loc = loc};
 }
-/* why.c: whether a reason is recorded; it as a phrase: "follows %x.3"; "": none
- * is. */
+/* why.c: whether a reason is recorded. */
 bool why_is_given(const Why *why);
+/* The reason as a phrase, "follows %x.3"; "" if none is recorded. */
 const char *why_text(Arena *a, const Why *why);
 
 struct Value {
@@ -124,7 +124,8 @@ struct Op {
                              * placement that each operand must have */
     int stream;           /* set by `schedule` */
     int workspace;        /* its workspace's block, see ir/memory.h; -1: none */
-    bool done;            /* set by `memory`: one or more ops `start` run it */
+    bool done;            /* set by `memory`: earlier ops `start` issue it; it
+                           * must be done here (as XLA's start and done) */
     bool recomputed;      /* set by `recompute`: repeats a forward op for the
                            * backward pass */
     Loc loc;              /* in the model */
@@ -158,9 +159,6 @@ typedef struct Init {
     double a, b;
 } Init;
 
-/* A tensor that persists between steps: a parameter, or an optimizer state of
- * one. A stack of n layers is one Param whose name has a '*' for each stack
- * dim: "layers.*.attention.wq.weight". */
 /* A tensor of a file, and how it holds a layer of a parameter. The file's
  * tensor has the shape dim[]. The layer's row-major index has the digits k[0] …
  * k[n-1] in the sizes size[]; its element is element first + sum of k[i] *
@@ -187,9 +185,13 @@ typedef struct StyleSplit {
     int dim;
 } StyleSplit;
 
+/* A tensor that persists between steps: a parameter, or an optimizer state of
+ * one. A stack of n layers is one Param whose name has a '*' for each stack
+ * dim: "layers.*.attention.wq.weight". */
 typedef struct Param {
     const char *name;
-    Type type;        /* placement: compute layout, then storage layout */
+    Type type; /* placement: the compute layout before the pass `storage`, the
+                * storage layout after it */
     int64_t pad[MAX_DIMS]; /* padding elements at the end of each dim: zeros
                             * that no result depends on */
     Init init;
@@ -228,7 +230,8 @@ typedef struct Input {
     const char *name; /* "tokens", "labels" */
     Type type;        /* i32 for int(n), else the compute type */
     int64_t below;    /* int(n): every element is in 0 … n-1; else 0 */
-    bool has_ignored; /* int(n, ignore=k): or k, which is not in 0 … n-1 */
+    bool has_ignored; /* int(n, ignore=k): an element may also be k, which is
+                       * not in 0 … n-1 */
     int64_t ignored;
     Loc loc;
     Value *value;
@@ -371,14 +374,14 @@ struct Program {
                                  * purpose; NULL: none */
     uint32_t nvalues, nops; /* ids in use: the length of tables */
     TextMap names;       /* of values, in use */
-    int streams;         /* of the target, after `schedule`; before 0 */
+    int streams;         /* number that the target has; 0 before `schedule` */
     struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
     const char **equal_kernel; /* of a forward program, by op id: the name of an
                                 * equal kernel of an earlier program, or NULL;
                                 * see codegen/kernel/kernel.h */
 };
 
-/* ---- ir.c: construction ------------------------------------------------ */
+/* ---- construction: ir.c, build.c, names.c, analysis/loop.c --------------- */
 
 Program *ir_program(Arena *a, Diag *d);
 int ir_param_index(const Program *p, const char *name); /* -1: none */
@@ -393,8 +396,8 @@ typedef struct Build {
     const char *path; /* not NULL; "" for the model */
 } Build;
 
-/* Before `before`, NULL: at the end of like's region; the rest as `like` has
- * it. */
+/* Inserts before `before`, or at the end of like's region if it is NULL. Phase,
+ * location and path are those of `like`. */
 Build ir_build_at(Program *p, const Op *like, Op *before);
 
 /* The most results of an op with inferred types, in addition to one for each
@@ -474,10 +477,10 @@ int ir_count_uses(const Value *v);
 /* Clones op before b->before, with operands mapped by map[id] (NULL: not
  * mapped); enters results into map, those in bodies too. `map` covers the ids
  * in use before the call. The clone has the op's source location, path and
- * origins, and the phase b->phase. */
+ * reason (`why`), and the phase b->phase. */
 Op *ir_clone(Build *b, const Op *op, Value **map);
-/* Removes ops without effect whose results are unused, and unused yields and
- * arguments of loops. */
+/* analysis/dead.c: removes ops without effect whose results are unused, and
+ * unused yields and arguments of loops. */
 void ir_eliminate_dead(Program *p);
 
 /* Deep-copies a program (same arena, same ids and names). */
@@ -499,10 +502,11 @@ const Value *ir_find_value(const Region *r, const char *name);
  * counts. */
 int64_t ir_trip_count(const Op *op);
 
-/* ---- ops.c: ops, their attributes; ops.h has the kinds ------------------- */
+/* ---- ops.c: ops and their attributes; ops.h has the kinds ---------------- */
 
 #define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
-/* Whether op is the loop over microbatches, which runs the whole model. */
+/* analysis/loop.c: whether op is the loop over microbatches, which runs the
+ * whole model. */
 bool loop_is_microbatches(const Program *p, const Op *op);
 static inline int64_t loop_trips(const Op *op) { return op_attr(op, "n").i; }
 static inline bool loop_reverse(const Op *op)
@@ -546,7 +550,7 @@ bool op_reads(const Op *op, const Op *of);
 /* Whether the op makes zeros only; false for NULL. */
 bool op_is_zero(const Op *op);
 
-/* ---- host.c ------------------------------------------------------------- */
+/* ---- analysis/host.c ---------------------------------------------------- */
 
 /* Whether a value is in host memory: a parameter with Param.host, the result of
  * `store`, slices and stacks of these, and views. */
@@ -563,14 +567,14 @@ bool ir_in_host(const Program *p, const Value *v);
 const char *ir_infer(Program *p, OpKind kind, int nargs, Value *const *args,
                      const Attr *attr, Type *out, int *nouts);
 
-/* ---- print.c, parse.c: the printed form, see docs/ir.md ---------------- */
+/* ---- text/print.c, text/parse.c: the printed form, see docs/ir.md -------- */
 
 void ir_print(Out *o, const Program *p);
 /* NULL after errors, which are in d. The source must be registered with
  * diag_source as `file`. */
 Program *ir_parse(Arena *a, Diag *d, uint16_t file);
 
-/* ---- verify.c ----------------------------------------------------------- */
+/* ---- verify/verify.c ---------------------------------------------------- */
 
 /* why.c: marks the reasons that name a value which no longer exists as removed
  * by `pass`. */

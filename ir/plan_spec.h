@@ -58,7 +58,7 @@ typedef struct Style {
     const char *path;
     int axis; /* index of the mesh axis */
     bool whole; /* Colwise: all ranks of this axis have the same weight (pass
-                 * refine) */
+                 * split_kv_axis) */
     int nin, nout;
     Layout in_from[MAX_PORTS], in_to[MAX_PORTS];
     Layout out_from[MAX_PORTS], out_to[MAX_PORTS];

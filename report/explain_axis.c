@@ -121,5 +121,6 @@ void explain_collective_line(Out *o, const Program *p,
              c->tensor);
     out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
              op->why.text ? op->why.text : "", moved ? "; " : "",
-             moved ? moved : "", diag_where(p->diag, p->arena, work_loc(op)));
+             moved ? moved : "",
+             diag_where(p->diag, p->arena, statement_loc(op)));
 }

@@ -17,11 +17,11 @@ static void values(Out *o, const Program *p, const char *what, int n,
                               type_local_bytes(&v[i]->type, &p->mesh)));
 }
 
-static void explain_work(Out *o, const Program *p, const WorkInfo *w)
+static void explain_work(Out *o, const Program *p, const Statement *w)
 {
     out_line(o, "kernel %s: %s%s%s  (%s)", w->id, phase_name(w->op->phase),
              *w->op->path ? ", in " : "", w->op->path,
-             diag_where(p->diag, p->arena, work_loc(w->op)));
+             diag_where(p->diag, p->arena, statement_loc(w->op)));
     out_line(o, "%lld call%s per step, %s per call on each rank",
              (long long)w->count, w->count == 1 ? "" : "s",
              bytes_text(p->arena, w->bytes));
@@ -39,7 +39,7 @@ bool explain_kernel(Out *o, const Program *p, const char *name)
 {
     int n;
     bool found = false;
-    const WorkInfo *w = work_of(p, &n);
+    const Statement *w = statements_of(p, &n);
     for (int i = 0; i < n; i++) {
         if (w[i].op->kind != OP_fused ||
             (strcmp(w[i].id, name) != 0 &&

@@ -207,7 +207,7 @@ static void module_work(Out *o, const Program *p, const Module *m)
 {
     int n;
     double flops[3] = {0}, total = 0;
-    const WorkInfo *w = work_of(p, &n);
+    const Statement *w = statements_of(p, &n);
     for (int i = 0; i < n; i++) {
         double f = w[i].flops * (double)w[i].count;
         total += f;

@@ -7,7 +7,7 @@
 #define PARC_REPORT_REPORT_H
 
 #include "base/out.h"
-#include "codegen/work/work.h"
+#include "codegen/statements/statements.h"
 #include "ir/plan/user_axes.h"
 #include "passes/pass.h"
 

@@ -80,7 +80,7 @@ static void explain_collective(Out *o, const Program *p,
              phase_name(op->phase), (long long)c->count,
              c->count == 1 ? "" : "s", (long long)c->bytes);
     out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
-             diag_where(p->diag, p->arena, work_loc(op)));
+             diag_where(p->diag, p->arena, statement_loc(op)));
     const char *moved = report_moved(c);
     if (moved)
         out_line(o, "%s", moved);
@@ -100,11 +100,11 @@ static bool called(const Param *pm, const char *name)
 
 static const char *nearest(const Program *p, const char *name)
 {
-    int n = 0, nwork;
-    const WorkInfo *w = work_of(p, &nwork);
-    const char **all = NEW_ARRAY(p->arena, const char *,
-                                 p->param.n + p->module.n + p->mesh.n +
-                                     nwork + 1);
+    int n = 0, nstatements;
+    const Statement *w = statements_of(p, &nstatements);
+    const char **all =
+        NEW_ARRAY(p->arena, const char *,
+                  p->param.n + p->module.n + p->mesh.n + nstatements + 1);
     for (int i = 0; i < p->param.n; i++)
         if (p->param.at[i].state_of < 0)
             all[n++] = p->param.at[i].name;
@@ -113,7 +113,7 @@ static const char *nearest(const Program *p, const char *name)
             all[n++] = p->module.at[i].path;
     for (int i = 0; i < p->mesh.n; i++)
         all[n++] = p->mesh.name[i];
-    for (int i = 0; i < nwork; i++)
+    for (int i = 0; i < nstatements; i++)
         all[n++] = w[i].id;
     all[n++] = "memory";
     return diag_near_miss(name, all, n);

@@ -24,7 +24,7 @@ static int64_t raised(const Program *f)
 }
 
 /* The number of calls of one run, by kind of statement. */
-static int64_t calls_of(const WorkInfo *w, int n, const char *kind)
+static int64_t calls_of(const Statement *w, int n, const char *kind)
 {
     int64_t calls = 0;
     for (int i = 0; i < n; i++)
@@ -40,7 +40,7 @@ static const char *statements(const Program *f)
                                           {"attention", "attentions"},
                                           {"transfer", "transfers"}};
     int n;
-    const WorkInfo *w = work_of(f, &n);
+    const Statement *w = statements_of(f, &n);
     const char *text = "";
     for (size_t k = 0; k < sizeof kind / sizeof *kind; k++) {
         int64_t calls = calls_of(w, n, kind[k][0]);
@@ -133,7 +133,7 @@ void report_json_forward(Out *o, const Program *p)
         int n;
         if (!f)
             continue;
-        const WorkInfo *w = work_of(f, &n);
+        const Statement *w = statements_of(f, &n);
         out(o, "  \"%s\": {\n    ", forward_word(f));
         json_number(o, "peak", f->memory->peak);
         json_number(o, "more", raised(f));

@@ -82,7 +82,7 @@ static void collective(Out *o, const Program *p, const CollectiveInfo *c)
     json_number(o, "bytes", c->bytes);
     json_number(o, "count", c->count);
     out(o, ", \"in_place\": %s", c->in_place ? "true" : "false");
-    json_text(o, "source", diag_where(p->diag, p->arena, work_loc(c->op)));
+    json_text(o, "source", diag_where(p->diag, p->arena, statement_loc(c->op)));
     json_text(o, "why", c->op->why.text ? c->op->why.text : "");
     json_text(o, "origin", origin_name(c->op->why.origin));
     out(o, "}");
@@ -103,7 +103,7 @@ static void json_collectives(Out *o, const Program *p)
 static void json_work(Out *o, const Program *p)
 {
     int n;
-    WorkInfo *w = work_of(p, &n);
+    Statement *w = statements_of(p, &n);
     out(o, "  \"work\": [");
     for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
@@ -115,7 +115,8 @@ static void json_work(Out *o, const Program *p)
         json_number(o, "count", w[i].count);
         json_text(o, "path", w[i].op->path);
         json_text(o, "detail", w[i].detail);
-        json_text(o, "source", diag_where(p->diag, p->arena, work_loc(w[i].op)));
+        json_text(o, "source",
+                  diag_where(p->diag, p->arena, statement_loc(w[i].op)));
         out(o, "}");
     }
     out(o, "%s],\n", n ? "\n  " : "");

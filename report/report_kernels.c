@@ -36,9 +36,9 @@ void report_matmuls(Out *o, const Program *p)
 {
     int n;
     bool head = false;
-    const WorkInfo *work = work_of(p, &n);
+    const Statement *statement = statements_of(p, &n);
     for (int i = 0; i < n; i++) {
-        const WorkInfo *w = &work[i];
+        const Statement *w = &statement[i];
         if (!op_is_einsum(w->op->kind))
             continue;
         if (!head)

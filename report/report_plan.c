@@ -8,7 +8,7 @@
  * streams, saved values, kernels, the blocks that are live at the memory peak.
  */
 #include "codegen/machine.h"
-#include "codegen/work/work.h"
+#include "codegen/statements/statements.h"
 #include "ir/analysis/flops.h"
 #include "report/report.h"
 
@@ -52,7 +52,7 @@ static void head_chunks(Out *o, const Program *p, const Region *r)
         for (const Op *op = r->first; op; op = op->next)
             if (op_is_einsum(op->kind) && op->phase == PH_FORWARD && !logits)
                 logits = op;
-        while (loop && !work_goes_both_ways(loop))
+        while (loop && !loop_has_forward_and_backward(loop))
             loop = loop->next;
         if (loop) {
             chunks *= *loop->path ? loop_trips(loop) : 1;
@@ -190,7 +190,7 @@ static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
                  c[i].dtype == DT_F32 ? "" : ", in ",
                  c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
                  moved ? "; " : "", moved ? moved : "",
-                 diag_where(p->diag, a, work_loc(op)));
+                 diag_where(p->diag, a, statement_loc(op)));
     }
     if (!n)
         out_line(o, "  none");

@@ -42,7 +42,7 @@ static int list_region(Out *o, const Program *p, const Region *r,
 {
     int n = 0;
     for (const Op *op = r->first; op; op = op->next) {
-        if (work_goes_both_ways(op)) {
+        if (loop_has_forward_and_backward(op)) {
             n += list_region(o, p, op->body, read);
             continue;
         }

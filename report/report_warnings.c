@@ -11,9 +11,10 @@
  *     help: layers.*.attention.wq: ColwiseParallel
  *
  * Matmuls and attention count as repeated if their operands and results are
- * Replicate on an axis that a style names, and if they have at least 1% of a
- * rank's flops per step. A module that a style itself replicates on an axis (a
- * KV head shared by several ranks) is not reported.
+ * Replicate on an axis that a style names, and if the redundant part, summed
+ * over the operations of one line, is at least 1% of a rank's flops per step. A
+ * module that a style itself replicates on an axis (a KV head shared by several
+ * ranks) is not reported.
  */
 #include "report/report.h"
 #include "passes/sharding/collective_origin.h"
@@ -95,7 +96,8 @@ static void implied(const Program *p, Warnings *all)
         const Why *why = &c[i].op->why;
         if (why->origin != ORIGIN_IMPLIED || c[i].op->phase == PH_INIT)
             continue;
-        Warning *w = warning_at(p, all, WARN_COLLECTIVE, work_loc(c[i].op));
+        Warning *w =
+            warning_at(p, all, WARN_COLLECTIVE, statement_loc(c[i].op));
         w->ops++;
         w->calls += c[i].count;
         w->bytes += c[i].in_place ? 0 : c[i].count * c[i].bytes;
@@ -169,18 +171,18 @@ static void repeated(const Program *p, Warnings *all)
     double total = 0;
     UserAxis axis[MAX_AXES];
     int naxes = user_axes(p, axis);
-    const WorkInfo *work = work_of(p, &n);
+    const Statement *statement = statements_of(p, &n);
     for (int i = 0; i < n; i++)
-        total += work[i].flops * (double)work[i].count;
+        total += statement[i].flops * (double)statement[i].count;
     for (int i = 0; i < n; i++)
-        for (int a = 0; a < naxes && work[i].flops > 0; a++) {
-            const Op *op = work[i].op;
+        for (int a = 0; a < naxes && statement[i].flops > 0; a++) {
+            const Op *op = statement[i].op;
             if (!is_repeated(p, op, &axis[a]))
                 continue;
             Warning *w = warning_at(p, all, WARN_REPEATED, op->loc);
-            double flops = work[i].flops * (double)work[i].count;
+            double flops = statement[i].flops * (double)statement[i].count;
             w->ops++;
-            w->calls += work[i].count;
+            w->calls += statement[i].count;
             w->flops += flops;
             w->wasted += flops * (1 - 1 / (double)axis[a].size);
             w->share = w->flops / total;
@@ -195,8 +197,8 @@ static void repeated(const Program *p, Warnings *all)
             all->at[kept++] = all->at[i];
     all->n = kept;
     for (int i = 0; i < n; i++)
-        for (int a = 0; a < naxes && work[i].flops > 0; a++)
-            advise(p, all, work[i].op, &axis[a]);
+        for (int a = 0; a < naxes && statement[i].flops > 0; a++)
+            advise(p, all, statement[i].op, &axis[a]);
 }
 
 Warnings report_find_warnings(const Program *p)

@@ -24,7 +24,7 @@ order="base ir ir/analysis ir/plan ir/text ir/verify ir/interp frontend
     passes passes/simplify passes/sharding passes/recompute passes/schedule
     passes/sync passes/fsdp passes/autodiff passes/microbatch passes/fusion
     passes/memory
-    codegen codegen/kernel codegen/cpu codegen/cuda codegen/target codegen/work
+    codegen codegen/kernel codegen/cpu codegen/cuda codegen/target codegen/statements
     codegen/emit codegen/package report driver"
 allowed=
 for dir in $order; do

@@ -43,7 +43,7 @@ static bool is_used_by_emitted_code(const char *name)
 
 const char *c_name(TextMap *s, const char *text)
 {
-    const char *name = c_clean(s->arena, text);
+    const char *name = c_identifier(s->arena, text);
     if (c_is_reserved(name) || is_used_by_emitted_code(name) ||
         is_loop_variable(name))
         name = arena_printf(s->arena, "v_%s", name);

@@ -42,10 +42,11 @@ static const char *live_marks(const Emitter *e, const Liveness *l,
 {
     if (b->first == 0 && b->last == l->end - 1)
         return "the whole run";
-    int first = 0, last = e->nwork - 1;
-    while (first < e->nwork && l->begin[e->work[first].op->id] < b->first)
+    int first = 0, last = e->nstatements - 1;
+    while (first < e->nstatements &&
+           l->begin[e->statement[first].op->id] < b->first)
         first++;
-    while (last >= 0 && l->begin[e->work[last].op->id] > b->last)
+    while (last >= 0 && l->begin[e->statement[last].op->id] > b->last)
         last--;
     if (last < 0)
         return "init_constants";

@@ -129,7 +129,7 @@ void emit_matmuls(Emitter *e, const Region *r)
         out_code(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){"
                  ".name = \"%s\", .batch = %lld, .m = %lld, .n = %lld, "
                  ".k = %lld, .sa = %s, .sb = %s, .sc = %s%s});",
-                 e->number[op->id], c_escaped(a, op->out[0]->name),
+                 e->number[op->id], c_string_body(a, op->out[0]->name),
                  (long long)s->batch, (long long)s->m, (long long)s->n,
                  (long long)s->k, triple(a, s->sa), triple(a, s->sb),
                  triple(a, s->sc), scratch);

@@ -45,7 +45,7 @@ static void collective_comment(Emitter *e, const Op *op,
     out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
     out_line(e->o, " * %s%s, %s */", bytes_text(a, c->bytes),
              c->in_place ? ", in place: no data moves" : "",
-             c_comment(a, diag_where(e->p->diag, a, work_loc(op))));
+             c_comment(a, diag_where(e->p->diag, a, statement_loc(op))));
 }
 
 static bool is_moved(const Op *op, int i)
@@ -117,7 +117,7 @@ void emit_local_part(Emitter *e, const Op *op)
 void emit_transfer(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
-    const WorkInfo *w = &e->work[e->work_of[op->id]];
+    const Statement *w = &e->statement[e->statement_of[op->id]];
     Value *to = op->out[0], *from = op->arg[0];
     out_line(e->o, "/* %s %s", w->id, c_comment(a, w->detail));
     out_line(e->o, " * %s, %s */", bytes_text(a, w->bytes),

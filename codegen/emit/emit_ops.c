@@ -191,10 +191,10 @@ static void emit_split_key(Emitter *e, const Op *op)
 static void emit_mark(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
-    int at = e->work_of[op->id];
+    int at = e->statement_of[op->id];
     if (at < 0)
         return;
-    const WorkInfo *w = &e->work[at];
+    const Statement *w = &e->statement[at];
     const char *iteration = "0";
     for (int i = 0; i < w->nloops; i++) {
         const char *name = e->loop_name[w->loop[i]->id];

@@ -57,7 +57,7 @@ static const char *common_module(const Emitter *e, const Region *r,
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
             module = common_module(e, op->body, module);
-        if (!*op->path || e->work_of[op->id] < 0)
+        if (!*op->path || e->statement_of[op->id] < 0)
             continue;
         if (!module)
             module = op->path;
@@ -95,7 +95,7 @@ static const Op *deciding(const Emitter *e, const Op *op)
     const Op *first = NULL;
     for (; op && op->kind != OP_loop && (!split || op->phase == phase);
          op = op->next) {
-        if (op_is_schedule(op->kind) || op->done || e->work_of[op->id] < 0)
+        if (op_is_schedule(op->kind) || op->done || e->statement_of[op->id] < 0)
             continue;
         if (e->part->name || module_of(e, e->part, op))
             return op;
@@ -126,7 +126,7 @@ static const char *part_name(const Emitter *e, const Op *op, const char *path)
         n -= 2; /* one of the modules of a loop */
     path = arena_strndup(e->p->arena, path, n);
     return arena_printf(e->p->arena, "%s_%s", phase_word(e, op),
-                        c_clean(e->p->arena, path));
+                        c_identifier(e->p->arena, path));
 }
 
 /* ", int64_t micro, int64_t layer"; without a type: ", micro, layer". */

@@ -1,6 +1,6 @@
 /* emit_tables.c: emits the tables of model.c that describe the program to the
  * runtime: parameters, inputs, collectives, kernels, and the ParcModel that
- * refers to all of them. emit_work.c emits the table of statements. */
+ * refers to all of them. emit_statements.c emits the table of statements. */
 #include "codegen/emit/emitter.h"
 #include "base/hash.h"
 #include "base/version.h"
@@ -62,7 +62,7 @@ static void file_rows(Emitter *e, const Param *pm)
     for (int i = 0; i < pm->nfile; i++) {
         const FileTensor *f = &pm->file[i];
         out(o, "%s\n         {.name = \"%s\", .ndim = %d,", i ? "," : "",
-            c_escaped(e->p->arena, f->name), f->ndim);
+            c_string_body(e->p->arena, f->name), f->ndim);
         if (f->ndim)
             list(o, "dim", f->ndim, f->dim);
         out(o, " .n = %d,", f->n);
@@ -79,10 +79,10 @@ static void file_names(Emitter *e)
     Arena *a = e->p->arena;
     if (e->p->file_prefix)
         out_line(e->o, ".file_prefix = \"%s\",",
-                 c_escaped(a, e->p->file_prefix));
+                 c_string_body(a, e->p->file_prefix));
     if (e->p->file_config)
         out_line(e->o, ".file_config = \"%s\",",
-                 c_escaped(a, e->p->file_config));
+                 c_string_body(a, e->p->file_config));
 }
 
 static void param_row(Emitter *e, int i)
@@ -91,9 +91,9 @@ static void param_row(Emitter *e, int i)
     const Param *pm = &p->param.at[i];
     const Type *t = &pm->type;
     Out *o = e->o;
-    out(o, "    {.name = \"%s\",", c_escaped(p->arena, pm->name));
+    out(o, "    {.name = \"%s\",", c_string_body(p->arena, pm->name));
     if (pm->slot)
-        out(o, " .state = \"%s\",", c_escaped(p->arena, pm->slot));
+        out(o, " .state = \"%s\",", c_string_body(p->arena, pm->slot));
     out(o, "\n     .nstack = %d, .ndim = %d,", t->nstack, t->ndim);
     if (t->nstack)
         list(o, "stack", t->nstack, t->stack);
@@ -117,13 +117,13 @@ static void param_row(Emitter *e, int i)
     out(o, "     .init = %s, .a = %s, .b = %s,\n     .placement = \"%s\"",
         init_name(pm->init.kind), double_text(p->arena, pm->init.a),
         double_text(p->arena, pm->init.b),
-        c_escaped(p->arena, user_placements(p, t)));
+        c_string_body(p->arena, user_placements(p, t)));
     if (pm->nalias) {
         out(o, ",\n     .nalias = %d, .alias = (const char *const[]){",
             pm->nalias);
         for (int k = 0; k < pm->nalias; k++)
             out(o, "%s\"%s\"", k ? ", " : "",
-                c_escaped(p->arena, pm->alias[k]));
+                c_string_body(p->arena, pm->alias[k]));
         out(o, "}");
     }
     if (pm->nfile)
@@ -147,7 +147,7 @@ static void input_row(Emitter *e, const Input *in)
         if (in->type.place.ax[a].kind == AX_S)
             axes |= 1u << a;
     out(o, "    {.name = \"%s\", .type = %s, .is_labels = %s,\n",
-        c_escaped(e->p->arena, in->name), c_parc_type(in->type.dtype),
+        c_string_body(e->p->arena, in->name), c_parc_type(in->type.dtype),
         strcmp(in->name, "labels") ? "false" : "true");
     out(o, "     .below = %lld,", (long long)in->below);
     if (in->has_ignored)
@@ -190,8 +190,8 @@ static void collective_names(Emitter *e)
             const CollectiveInfo *c = &x->collective[i];
             const char *text = arena_printf(
                 a, "%s %s over %s: %s (%s)", c->label, c->kind, c->axis,
-                c->tensor, diag_where(e->p->diag, a, work_loc(c->op)));
-            out_line(o, "    \"%s\",", c_escaped(a, text));
+                c->tensor, diag_where(e->p->diag, a, statement_loc(c->op)));
+            out_line(o, "    \"%s\",", c_string_body(a, text));
         }
     out_line(o, "    0");
     out_line(o, "};");
@@ -253,7 +253,7 @@ static void info_text(Emitter *e, const char *text)
         const char *end = strchr(text, '\n');
         size_t n = end ? (size_t)(end - text) + 1 : strlen(text);
         out_line(o, "    \"%s\"",
-                 c_escaped(e->p->arena,
+                 c_string_body(e->p->arena,
                            arena_strndup(e->p->arena, text, n)));
         text += n;
     }
@@ -329,16 +329,16 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".rt_version = PARC_RT_VERSION,");
     out_line(o, ".name = \"%s\", .parc_version = \""
                 PARC_VERSION "\",",
-             c_escaped(a, p->model));
+             c_string_body(a, p->model));
     out_line(o, ".source = \"%s\", .info = info,",
-             c_escaped(a, e->options->source));
+             c_string_body(a, e->options->source));
     out_line(o, ".plan_hash = 0x%016llxu,",
              (unsigned long long)hash_text(plan_text));
     out_line(o, ".naxes = %d,", p->mesh.n);
     out(o, "    .axis = {");
     for (int i = 0; i < p->mesh.n; i++)
         out(o, "%s{\"%s\", %lld}", i ? ", " : "",
-            c_escaped(a, p->mesh.name[i]), (long long)p->mesh.size[i]);
+            c_string_body(a, p->mesh.name[i]), (long long)p->mesh.size[i]);
     out(o, "%s},\n", p->mesh.n ? "" : "{0}");
     out_line(o, ".param = param, .nparams = %d,", p->param.n);
     out_line(o, ".input = input, .ninputs = %d,", p->input.n);
@@ -403,7 +403,8 @@ static void output_row(Emitter *f, const Output *of)
         padded |= pad[d] > 0;
     }
     out(o, "    {.name = \"%s\", .type = %s,\n     .ndim = %d,",
-        c_escaped(f->p->arena, of->name), c_parc_type(v->type.dtype), of->ndim);
+        c_string_body(f->p->arena, of->name), c_parc_type(v->type.dtype),
+        of->ndim);
     list(o, "dim", of->ndim, of->dim);
     if (padded)
         list(o, "pad", of->ndim, pad);
@@ -450,7 +451,7 @@ void emit_tables(Emitter *e)
         collective_table(e, "uint32_t collective_axes", axes_cell, "    0\n");
     if (has_staging(e))
         collective_table(e, "ParcStaging collective_staging", staging_cell, "");
-    emit_work(e);
+    emit_statements(e);
     if (e->cuda)
         kernel_names(e);
     info_text(e, e->options->plan);

@@ -14,9 +14,9 @@ static void name_loops(Emitter *e, const Region *r, TextMap *s)
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind != OP_loop)
             continue;
-        const char *kind = loop_is_microbatches(e->p, op) ? "micro"
-                           : work_goes_both_ways(op)      ? "chunk"
-                                                          : "layer";
+        const char *kind = loop_is_microbatches(e->p, op)      ? "micro"
+                           : loop_has_forward_and_backward(op) ? "chunk"
+                                                               : "layer";
         e->loop_name[op->id] = text_map_unique(s, kind, '_');
         if (e->t->streams > 1)
             e->next_name[op->id] = text_map_unique(s, "next", '_');
@@ -27,7 +27,7 @@ static void name_loops(Emitter *e, const Region *r, TextMap *s)
 static void number_ops(Emitter *e, const Region *r, Numbers *next)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        e->collective_of[op->id] = e->work_of[op->id] = -1;
+        e->collective_of[op->id] = e->statement_of[op->id] = -1;
         if (op->kind == OP_fused)
             e->number[op->id] = next->kernels++;
         else if (op_is_einsum(op->kind))
@@ -66,7 +66,7 @@ static void init_one(Emitter *e, const Emitter *training)
     e->loop_name = NEW_ARRAY(a, const char *, p->nops);
     e->next_name = NEW_ARRAY(a, const char *, p->nops);
     e->collective_of = NEW_ARRAY(a, int, p->nops);
-    e->work_of = NEW_ARRAY(a, int, p->nops);
+    e->statement_of = NEW_ARRAY(a, int, p->nops);
     e->number = NEW_ARRAY(a, int, p->nops);
     e->variable = NEW_ARRAY(a, const char *, p->nvalues);
     e->scope_of = NEW_ARRAY(a, int, p->nvalues);
@@ -81,9 +81,9 @@ static void init_one(Emitter *e, const Emitter *training)
     number_ops(e, p->step, &next);
     for (int i = 0; i < e->ncollectives; i++)
         e->collective_of[e->collective[i].op->id] = i;
-    e->work = work_of(p, &e->nwork);
-    for (int i = 0; i < e->nwork; i++)
-        e->work_of[e->work[i].op->id] = i;
+    e->statement = statements_of(p, &e->nstatements);
+    for (int i = 0; i < e->nstatements; i++)
+        e->statement_of[e->statement[i].op->id] = i;
 }
 
 /* The names of functions and tables that every program has. */

@@ -8,11 +8,11 @@
 #ifndef PARC_CODEGEN_EMIT_EMITTER_H
 #define PARC_CODEGEN_EMIT_EMITTER_H
 
-#include "codegen/c_text.h"
-#include "codegen/numbers.h"
-#include "codegen/emit/train_c.h"
-#include "codegen/work/work.h"
 #include "base/out.h"
+#include "codegen/c_text.h"
+#include "codegen/emit/train_c.h"
+#include "codegen/numbers.h"
+#include "codegen/statements/statements.h"
 #include "ir/analysis/alias.h"
 #include "ir/plan/user_axes.h"
 
@@ -40,10 +40,10 @@ struct Emitter {
     const char **loop_name;  /* by op id: the variable of a loop */
     const char **next_name;  /* by op id: the variable for a later iteration of
                               * a loop; NULL with one stream */
-    WorkInfo *work;
-    int nwork;
+    Statement *statement;
+    int nstatements;
     int *collective_of;      /* by op id: index in collective; -1: none */
-    int *work_of;            /* by op id: index in work; -1: none */
+    int *statement_of;       /* by op id: index in `statement`; -1: none */
     int *number;             /* by op id: number of the kernel or matmul */
     Scope *scope;            /* of the statement being written */
     int nscopes;             /* number of scopes so far */
@@ -140,8 +140,8 @@ void emit_local_part(Emitter *e, const Op *op); /* local_slice,
 void emit_transfer(Emitter *e, const Op *op);   /* fetch, store */
 void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
 
-/* emit_work.c: the table of statements (ParcWork). */
-void emit_work(Emitter *e);
+/* emit_statements.c: the table of statements (ParcWork). */
+void emit_statements(Emitter *e);
 
 /* emit_map.c: the mesh axes and the memory map. */
 void emit_map(Emitter *e);

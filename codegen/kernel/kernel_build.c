@@ -89,7 +89,7 @@ static bool is_buffer_name(const Kernel *k, const char *name)
 static const char *buffer_name(Builder *b, const Value *v)
 {
     Arena *a = b->p->arena;
-    const char *base = c_clean(a, v->name), *name = base;
+    const char *base = c_identifier(a, v->name), *name = base;
     if (is_reserved(base))
         name = base = arena_printf(a, "%s_%s", v->def ? "v" : "in", base);
     for (int i = 2; is_buffer_name(b->k, name); i++)
@@ -404,7 +404,7 @@ static Kernel *build_kernel(const Program *p, const Op *fused, bool cached)
         bug("a kernel is built of op '%s'", op_info(fused->kind)->name);
     Builder b = {.p = p, .k = NEW(p->arena, Kernel)};
     b.k->op = fused;
-    b.k->name = c_clean(p->arena, op_attr(fused, "name").s);
+    b.k->name = c_identifier(p->arena, op_attr(fused, "name").s);
     const char *fault = find_space(p, fused, &b.k->space);
     if (fault)
         bug("fused op '%s' is no kernel: %s", b.k->name, fault);

@@ -1,4 +1,5 @@
-/* parse_plan.c: parses the plan of a printed program; print_head.c shows it. */
+/* parse_plan.c: parses the plan of a printed program: the inverse of
+ * print_plan in print_head.c, which has an example. */
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 
@@ -85,7 +86,8 @@ static Unit parse_unit(Parser *s)
     Loc at = s->tok.loc;
     u.prefetch = parse_small(s);
     if (u.prefetch < -1 || u.prefetch > MAX_PREFETCH)
-        parse_fail(s, at, "a prefetch distance is at most %d", MAX_PREFETCH);
+        parse_fail(s, at, "a prefetch distance is from -1 (default) to %d",
+                   MAX_PREFETCH);
     u.loc = parse_loc(s);
     return u;
 }

@@ -9,7 +9,7 @@
  * that idle connections cannot keep ranks out.
  *
  * A client's message ends the run in one case only: it is authenticated by a
- * secret token and says that the rank was built from another plan. Otherwise
+ * secret token and says that the rank's program has another plan. Otherwise
  * the time limit ends the run, with a summary of the refused connections. When
  * all ranks have joined, the port is closed.
  */
@@ -51,14 +51,14 @@ typedef struct Tally {
     char who[RT_RANK_NAME]; /* rank and host that it claims */
 } Tally;
 
-typedef struct Reception {
+typedef struct AcceptState {
     RtStore *store;
     Client client[CLIENTS];
     int clients, missing; /* number of connections that have not joined yet */
     Tally tally[RT_ANSWERS];
     double until;
     bool refused; /* an authenticated rank was built from another plan */
-} Reception;
+} AcceptState;
 
 static bool is_loopback(const struct sockaddr *a)
 {
@@ -114,18 +114,18 @@ static int listen_everywhere(int port)
 
 /* Listens only at the loopback address if all ranks are on this node; else at
  * every address of the machine. */
-static int open_door(const RtStore *s)
+static int open_listener(const RtStore *s)
 {
     const RtLaunch *l = s->launch;
     const char *error;
     struct addrinfo *list = rt_store_addresses(l, &error);
     bool may_be_local = is_same_everywhere(l->host);
-    int door = -1;
-    for (struct addrinfo *a = list; a && door < 0; a = a->ai_next)
-        door = may_be_local && is_loopback(a->ai_addr)
+    int listener = -1;
+    for (struct addrinfo *a = list; a && listener < 0; a = a->ai_next)
+        listener = may_be_local && is_loopback(a->ai_addr)
                    ? listen_at(a->ai_addr, a->ai_addrlen)
                    : listen_everywhere(l->port);
-    if (door < 0) {
+    if (listener < 0) {
         bool used = !error && errno == EADDRINUSE;
         rt_error("rank 0 cannot listen at %s:%d: %s%s", l->host, l->port,
                  error ? error : strerror(errno),
@@ -133,7 +133,7 @@ static int open_door(const RtStore *s)
     }
     if (list)
         freeaddrinfo(list);
-    return door;
+    return listener;
 }
 
 static const char *reason(RtAnswer answer)
@@ -160,14 +160,14 @@ static void clean(char host[RT_NODE])
             *c = '?';
 }
 
-static void count_refused(Reception *r, const Client *g, RtAnswer why)
+static void count_refused(AcceptState *r, const Client *c, RtAnswer why)
 {
     Tally *t = &r->tally[why];
     t->n++;
-    memcpy(t->from, g->from, sizeof t->from);
+    memcpy(t->from, c->from, sizeof t->from);
     if (why != RT_SILENT)
-        snprintf(t->who, sizeof t->who, ", as rank %d on %s", g->hello.rank,
-                 g->hello.host);
+        snprintf(t->who, sizeof t->who, ", as rank %d on %s", c->hello.rank,
+                 c->hello.host);
     if (t->n == 1 && why != RT_SILENT && why != RT_TAKEN)
         rt_note("rank 0 refused a process %s, from %s%s", reason(why), t->from,
                 t->who);
@@ -181,9 +181,9 @@ static bool has_left(int fd)
     return poll(&p, 1, 0) > 0; /* POLLHUP and POLLERR as well */
 }
 
-/* Whether a connection of this kind has joined as this rank. One whose process
- * has left does not count. */
-static bool rank_has_joined(Reception *r, const RtHello *h)
+/* Whether a connection of this kind has joined as this rank. If the process of
+ * that connection has left, closes it and counts it as missing again. */
+static bool rank_has_joined(AcceptState *r, const RtHello *h)
 {
     RtLink *link = &r->store->link[h->rank];
     int *fd = h->life ? &link->life : &link->line;
@@ -197,12 +197,12 @@ static bool rank_has_joined(Reception *r, const RtHello *h)
     return false;
 }
 
-static RtAnswer judge(Reception *r, const Client *g)
+static RtAnswer check_hello(AcceptState *r, const Client *c)
 {
     const RtLaunch *l = r->store->launch;
-    const RtHello *h = &g->hello;
+    const RtHello *h = &c->hello;
     unsigned char code[RT_DIGEST];
-    rt_hello_code(l, &g->challenge, h, code);
+    rt_hello_code(l, &c->challenge, h, code);
     if (h->job != l->job)
         return RT_OTHER_JOB;
     if (!rt_digest_equal(code, h->code))
@@ -219,7 +219,7 @@ static RtAnswer judge(Reception *r, const Client *g)
 /* An authenticated rank was built from another plan; it has received this
  * answer and exits. The other ranks get some seconds to join, so that they
  * receive the end of the run, too. */
-static void refuse_plan(Reception *r, const RtHello *h)
+static void refuse_plan(AcceptState *r, const RtHello *h)
 {
     if (!r->refused) {
         double soon = rt_now() + LAST_SECONDS;
@@ -232,53 +232,53 @@ static void refuse_plan(Reception *r, const RtHello *h)
 }
 
 /* Answers a complete Hello. */
-static void welcome(Reception *r, Client *g)
+static void answer_hello(AcceptState *r, Client *c)
 {
-    RtHello *h = &g->hello;
+    RtHello *h = &c->hello;
     if (memcmp(h->magic, rt_handshake_magic, sizeof h->magic) != 0 ||
         h->version != RT_HANDSHAKE_VERSION) {
-        count_refused(r, g, RT_SILENT);
-        close(g->socket); /* not a rank of parc */
+        count_refused(r, c, RT_SILENT);
+        close(c->socket); /* not a rank of parc */
         return;
     }
-    RtAnswer answer = judge(r, g);
+    RtAnswer answer = check_hello(r, c);
     RtReply reply = {.answer = answer};
-    rt_reply_code(r->store->launch, &g->challenge, h, answer, reply.code);
-    bool told = rt_store_send(g->socket, &reply, sizeof reply, 1);
+    rt_reply_code(r->store->launch, &c->challenge, h, answer, reply.code);
+    bool told = rt_store_send(c->socket, &reply, sizeof reply, 1);
     clean(h->host);
-    if (answer == RT_JOINED && told && !has_left(g->socket)) {
+    if (answer == RT_JOINED && told && !has_left(c->socket)) {
         RtLink *link = &r->store->link[h->rank];
         memcpy(link->node, h->host, sizeof link->node);
-        *(h->life ? &link->life : &link->line) = g->socket;
+        *(h->life ? &link->life : &link->line) = c->socket;
         r->missing--;
         return;
     }
-    close(g->socket);
+    close(c->socket);
     if (answer == RT_OTHER_PLAN && r->store->launch->secret)
         refuse_plan(r, h);
     else if (answer != RT_JOINED)
-        count_refused(r, g, answer);
+        count_refused(r, c, answer);
 }
 
 /* Receives a part of the Hello; whether the client stays connected for more. */
-static bool listen_to(Reception *r, Client *g)
+static bool receive_hello(AcceptState *r, Client *c)
 {
-    char *to = (char *)&g->hello + g->n;
-    ssize_t n = recv(g->socket, to, sizeof g->hello - g->n, MSG_DONTWAIT);
+    char *to = (char *)&c->hello + c->n;
+    ssize_t n = recv(c->socket, to, sizeof c->hello - c->n, MSG_DONTWAIT);
     bool later = n < 0 && (errno == EAGAIN || errno == EINTR);
-    if (n > 0 && (g->n += (size_t)n) == sizeof g->hello) {
-        welcome(r, g);
+    if (n > 0 && (c->n += (size_t)n) == sizeof c->hello) {
+        answer_hello(r, c);
         return false;
     }
-    if (n > 0 || (later && rt_now() < g->until))
+    if (n > 0 || (later && rt_now() < c->until))
         return true;
-    count_refused(r, g, RT_SILENT);
-    close(g->socket);
+    count_refused(r, c, RT_SILENT);
+    close(c->socket);
     return false;
 }
 
 /* Frees an entry for a new client. */
-static void drop_oldest(Reception *r)
+static void drop_oldest(AcceptState *r)
 {
     int oldest = 0;
     for (int i = 1; i < r->clients; i++)
@@ -289,35 +289,35 @@ static void drop_oldest(Reception *r)
     r->client[oldest] = r->client[--r->clients];
 }
 
-static void let_in(Reception *r, int door)
+static void accept_client(AcceptState *r, int listener)
 {
     struct sockaddr_storage from = {0};
     socklen_t size = sizeof from;
-    int s = accept4(door, (void *)&from, &size, SOCK_CLOEXEC);
+    int s = accept4(listener, (void *)&from, &size, SOCK_CLOEXEC);
     if (s < 0)
         return;
     if (r->clients == CLIENTS)
         drop_oldest(r);
-    Client *g = &r->client[r->clients];
-    *g = (Client){.socket = s, .until = rt_now() + RT_HANDSHAKE_SECONDS};
-    if (getnameinfo((void *)&from, size, g->from, sizeof g->from, NULL, 0,
+    Client *c = &r->client[r->clients];
+    *c = (Client){.socket = s, .until = rt_now() + RT_HANDSHAKE_SECONDS};
+    if (getnameinfo((void *)&from, size, c->from, sizeof c->from, NULL, 0,
                     NI_NUMERICHOST) != 0)
-        snprintf(g->from, sizeof g->from, "an unknown address");
+        snprintf(c->from, sizeof c->from, "an unknown address");
     static const char mapped[] = "::ffff:"; /* IPv4 on a socket of IPv6 */
-    size_t skipped = strlen(mapped), n = strlen(g->from);
-    if (strncmp(g->from, mapped, skipped) == 0)
-        memmove(g->from, g->from + skipped, n - skipped + 1);
-    memcpy(g->challenge.magic, rt_handshake_magic, sizeof g->challenge.magic);
-    rt_nonce(g->challenge.nonce);
+    size_t skipped = strlen(mapped), n = strlen(c->from);
+    if (strncmp(c->from, mapped, skipped) == 0)
+        memmove(c->from, c->from + skipped, n - skipped + 1);
+    memcpy(c->challenge.magic, rt_handshake_magic, sizeof c->challenge.magic);
+    rt_nonce(c->challenge.nonce);
     rt_store_tune(s);
-    if (rt_store_send(s, &g->challenge, sizeof g->challenge, 0))
+    if (rt_store_send(s, &c->challenge, sizeof c->challenge, 0))
         r->clients++;
     else
         close(s);
 }
 
 /* "; refused: 3 connections with another token …, the last from 10.0.0.5" */
-static void add_refusals(const Reception *r, RtText *text)
+static void add_refusals(const AcceptState *r, RtText *text)
 {
     text->at[0] = 0;
     for (int i = 0; i < RT_ANSWERS; i++) {
@@ -328,7 +328,7 @@ static void add_refusals(const Reception *r, RtText *text)
     }
 }
 
-static bool report_missing(const Reception *r)
+static bool report_missing(const AcceptState *r)
 {
     const RtStore *s = r->store;
     char refusals[REFUSALS];
@@ -345,14 +345,14 @@ static bool report_missing(const Reception *r)
                     first, refusals);
 }
 
-static bool receive_all(Reception *r, int door)
+static bool receive_all(AcceptState *r, int listener)
 {
     r->until = rt_now() + r->store->limit;
     while (r->missing > 0) {
         struct pollfd p[CLIENTS + 1];
         if (rt_now() > r->until)
             return !r->refused && report_missing(r);
-        p[0] = (struct pollfd){.fd = door, .events = POLLIN};
+        p[0] = (struct pollfd){.fd = listener, .events = POLLIN};
         for (int i = 0; i < r->clients; i++)
             p[i + 1] =
                 (struct pollfd){.fd = r->client[i].socket, .events = POLLIN};
@@ -360,10 +360,10 @@ static bool receive_all(Reception *r, int door)
             return rt_error("rank 0 cannot wait for the other ranks: %s",
                             strerror(errno));
         for (int i = r->clients - 1; i >= 0; i--)
-            if (!listen_to(r, &r->client[i]))
+            if (!receive_hello(r, &r->client[i]))
                 r->client[i] = r->client[--r->clients];
         if (p[0].revents & POLLIN)
-            let_in(r, door);
+            accept_client(r, listener);
     }
     return !r->refused;
 }
@@ -390,15 +390,15 @@ bool rt_accept_ranks(RtStore *s)
 {
     if (!allow_connections(s))
         return false;
-    Reception *r = rt_allocate(sizeof *r);
-    int door = open_door(s);
+    AcceptState *r = rt_allocate(sizeof *r);
+    int listener = open_listener(s);
     r->store = s;
     r->missing = 2 * (s->launch->size - 1);
-    bool good = door >= 0 && receive_all(r, door);
+    bool good = listener >= 0 && receive_all(r, listener);
     for (int i = 0; i < r->clients; i++)
         close(r->client[i].socket);
-    if (door >= 0)
-        close(door);
+    if (listener >= 0)
+        close(listener);
     free(r);
     return good;
 }

@@ -4,8 +4,8 @@
  * A table lists the variables of each launcher. Incomplete or invalid
  * variables, or a number of processes that differs from the mesh's ranks, end
  * the program with a message. Rank 0's address is PARC_MASTER (host:port), or
- * MASTER_ADDR and MASTER_PORT, or the first node of a Slurm step, or this node
- * if the launcher states that all ranks run here. In the last two cases the
+ * MASTER_ADDR and MASTER_PORT, or this node if the launcher states that all
+ * ranks run here, or the first node of a Slurm step. In the last two cases the
  * port is a hash of the job's name, so two jobs on one node rarely use the
  * same port.
  */

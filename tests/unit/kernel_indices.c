@@ -1,12 +1,12 @@
-/* kernel_indices.c: checks that kernels index tensors of more than 2^32
- * elements correctly.
+/* kernel_indices.c: checks that CUDA kernels index tensors of more than 2^31
+ * elements correctly, which an int cannot number.
  *
- * CUDA kernels of tensors with at least 2^31 elements are compiled as host
- * functions and called for the threads of their last block. The tensors are
+ * The kernels are compiled as host functions and called for the threads of
+ * their last block; one small tensor checks the test itself. The tensors are
  * address ranges in which only the accessed pages have memory, and an equal
  * range precedes them: an index that wraps around reads zeros there, and its
- * write is not compared. Row and column sums work on smaller tensors; for
- * these the test inspects the text.
+ * write is not compared. A sum reads all elements, which are too many to
+ * allocate: for sums the test only inspects the emitted text.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -21,10 +21,10 @@
 #include "codegen/target/target.h"
 #include "tests/unit/fuse_tools.h"
 
-#define MANY (((int64_t)1 << 31) + 4096)
+#define ABOVE_INT (((int64_t)1 << 31) + 4096)
 
 /* Replaces the device's functions that identify a thread. */
-static const char place[] =
+static const char thread_functions[] =
     "#include <stdint.h>\n"
     "int64_t block_now, blocks_now;\nint thread_now, threads_now;\n"
     "int standin_thread_index(void) { return thread_now; }\n"
@@ -41,7 +41,7 @@ static void *load(Arena *a, const char *text)
     const char *object = arena_printf(a, "%s/kernels.so", directory);
     FILE *f = fopen(source, "w");
     if (f) {
-        fprintf(f, "%s%s", place, text);
+        fprintf(f, "%s%s", thread_functions, text);
         fclose(f);
     }
     const char *const argv[] = {
@@ -135,8 +135,8 @@ static void check_end_of(Check *c, int ndim, const int64_t *dim)
     arena_free(t.arena);
 }
 
-/* Compares the index types of kernels for the largest tensor that 32 bits can
- * index and for a larger one. */
+/* Checks the index types in the text of kernels: int for 2^28 elements, int64_t
+ * for more than 2^31. */
 static void check_types(Check *c, int64_t n, bool small)
 {
     FuseTest t = fuse_test(PH_FORWARD);
@@ -157,11 +157,11 @@ int main(void)
 {
     Check c = {0, 0};
     check_end_of(&c, DIMS(1 << 20));
-    check_end_of(&c, DIMS(MANY));
+    check_end_of(&c, DIMS(ABOVE_INT));
     check_end_of(&c, DIMS(3, 1 << 30));
     check_end_of(&c, DIMS(65536, 40000));
-    check_end_of(&c, DIMS(MANY / 2, 3));
+    check_end_of(&c, DIMS(ABOVE_INT / 2, 3));
     check_types(&c, (int64_t)1 << 28, true);
-    check_types(&c, MANY, false);
+    check_types(&c, ABOVE_INT, false);
     return check_end(&c);
 }

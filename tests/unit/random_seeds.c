@@ -77,7 +77,9 @@ int run_seeds(const SeedRuns *r)
     Tally t = {.passed = r->passed, .failed = r->failed};
     if (r->count == 1) {
         SeedResult result = r->run(r->context, (uint64_t)r->seed);
-        printf("%d passed, %d failed\n", result != SEED_FAILED,
+        if (result == SEED_REFUSED)
+            printf("the seed was refused\n");
+        printf("%d passed, %d failed\n", result == SEED_PASSED,
                result == SEED_FAILED);
         return result == SEED_FAILED;
     }

@@ -1,5 +1,6 @@
-/* runtime_attention.c: compares attention and its gradient with a simple
- * computation in double precision; checks that the bits do not depend on the
+/* runtime_attention.c: compares attention and its gradient of the CPU runtime
+ * (parc_attention, parc_attention_grad) with a simple computation in double
+ * precision, and checks that the bits of the results do not depend on the
  * number of threads. */
 #include <math.h>
 #include <omp.h>
@@ -35,11 +36,11 @@ static double *zeros(int64_t n)
     return rt_allocate((size_t)n * sizeof(double));
 }
 
-typedef struct Plain {
+typedef struct Reference {
     const ParcAttention *a;
     const float *q, *k, *v, *d_o;
     double *o, *lse, *dq, *dk, *dv, *p, *dp; /* p, dp: one row */
-} Plain;
+} Reference;
 
 static int64_t number(const int64_t *at)
 {
@@ -48,8 +49,8 @@ static int64_t number(const int64_t *at)
 
 /* The dropout factor of a weight; the generator counts rows as if their length
  * were padded to a multiple of 64. */
-static double kept(const ParcAttention *a, int64_t b, int64_t h, int64_t i,
-                   int64_t j)
+static double dropout_factor(const ParcAttention *a, int64_t b, int64_t h,
+                             int64_t i, int64_t j)
 {
     int64_t first = number(a->first_kv) * a->groups + number(a->first_g);
     int64_t row = ((number(a->first_b) + b) * a->heads + first + h) * a->s + i;
@@ -62,7 +63,7 @@ static double kept(const ParcAttention *a, int64_t b, int64_t h, int64_t i,
 }
 
 /* One query: its row of weights, its output, its gradients. */
-static void plain_row(Plain *x, int64_t b, int64_t h, int64_t i)
+static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
 {
     const ParcAttention *a = x->a;
     int64_t heads = a->kv * a->g, kv = h / a->g;
@@ -80,7 +81,7 @@ static void plain_row(Plain *x, int64_t b, int64_t h, int64_t i)
     x->lse[(b * heads + h) * a->s + i] = log(sum);
     for (int64_t j = 0; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
-        double keep = kept(a, b, h, i, j);
+        double keep = dropout_factor(a, b, h, i, j);
         x->p[j] /= sum;
         x->dp[j] = 0;
         for (int64_t c = 0; c < a->e; c++) {
@@ -169,8 +170,8 @@ static void free_results(Results *r)
 /* Both passes round their results; the backward pass also reads a rounded o. */
 static void compare(Check *c, const ParcAttention *shape, ParcType type)
 {
-    static const double rounded[] = {[PARC_BF16] = 0x1p-8, [PARC_F16] = 0x1p-11,
-                                     [PARC_F32] = 0};
+    static const double rounding[] = {
+        [PARC_BF16] = 0x1p-8, [PARC_F16] = 0x1p-11, [PARC_F32] = 0};
     ParcAttention own = *shape;
     const ParcAttention *a = &own;
     own.type = type;
@@ -179,25 +180,26 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
     float *d_o = numbers(n.o, 4);
     void *in[] = {typed(type, q, n.q), typed(type, k, n.k),
                   typed(type, v, n.v), typed(type, d_o, n.o)};
-    Plain x = {a, q, k, v, d_o, zeros(n.o), zeros(n.lse), zeros(n.q),
+    Reference x = {a, q, k, v, d_o, zeros(n.o), zeros(n.lse), zeros(n.q),
                zeros(n.k), zeros(n.v), zeros(a->t), zeros(a->t)};
     ParcRt one = {.threads = 1}, two = {.threads = 2};
     for (int64_t i = 0; i < a->b * a->kv * a->g * a->s; i++)
-        plain_row(&x, i / (a->kv * a->g * a->s), i / a->s % (a->kv * a->g),
+        reference_row(&x, i / (a->kv * a->g * a->s), i / a->s % (a->kv * a->g),
                   i % a->s);
-    Results r = run(&one, a, in), again = run(&two, a, in);
-    double e = rounded[type];
+    Results r = run(&one, a, in), r2 = run(&two, a, in);
+    double e = rounding[type];
     CHECK(c, distance(r.o, x.o, n.o) < 2e-6 + e);
     CHECK(c, distance(r.lse, x.lse, n.lse) < 2e-6);
     CHECK(c, distance(r.dq, x.dq, n.q) < 4e-6 + 2 * e);
     CHECK(c, distance(r.dk, x.dk, n.k) < 4e-6 + 2 * e);
     CHECK(c, distance(r.dv, x.dv, n.v) < 4e-6 + 2 * e);
-    CHECK(c, memcmp(r.o, again.o, (size_t)n.o * 4) == 0);
-    CHECK(c, memcmp(r.dq, again.dq, (size_t)n.q * 4) == 0);
-    CHECK(c, memcmp(r.dk, again.dk, (size_t)n.k * 4) == 0);
-    CHECK(c, memcmp(r.dv, again.dv, (size_t)n.v * 4) == 0);
+    CHECK(c, memcmp(r.o, r2.o, (size_t)n.o * 4) == 0);
+    CHECK(c, memcmp(r.lse, r2.lse, (size_t)n.lse * 4) == 0);
+    CHECK(c, memcmp(r.dq, r2.dq, (size_t)n.q * 4) == 0);
+    CHECK(c, memcmp(r.dk, r2.dk, (size_t)n.k * 4) == 0);
+    CHECK(c, memcmp(r.dv, r2.dv, (size_t)n.v * 4) == 0);
     free_results(&r);
-    free_results(&again);
+    free_results(&r2);
     void *all[] = {x.o,   x.lse, x.dq,  x.dk,  x.dv, x.p, x.dp, in[0],
                    in[1], in[2], in[3], q,     k,    v,   d_o};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -210,8 +212,8 @@ int main(void)
 {
     static const int64_t at[] = {1, 2, 7, 99};
     static const ParcAttention cases[] = {
-        /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site, key; where
-         * batch, heads of keys and queries of each begin; groups, heads */
+        /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site,
+         * key, first_b, first_kv, first_g, groups, heads: see ParcAttention */
         {1, 1, 1, 1, 1, 1, 1, true, false, 1.0f, PARC_F32, NO_DROPOUT},
         {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, NO_DROPOUT},
         {1, 7, 11, 1, 2, 3, 5, false, false, 0.7f, PARC_F32, NO_DROPOUT},

@@ -122,8 +122,8 @@ PARC_DEVICE float parc_erf(float x)
     return erff(x);
 }
 
-/* Reduces x to multiples of pi in double: the library's sine uses a table in
- * local memory for large x. */
+/* Subtracts the nearest multiple of pi in double, as parc_cos does: the
+ * library's sine uses a table in local memory for large x. */
 PARC_DEVICE float parc_sin(float x)
 {
     double t = (double)x * 0.31830988618379067, n = rint(t);

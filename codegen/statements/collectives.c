@@ -5,7 +5,7 @@
  * names and numbers from these lists. A collective or a transfer inside a loop
  * is one entry with a count.
  */
-#include "codegen/work/work.h"
+#include "codegen/statements/statements.h"
 
 #include "codegen/numbers.h"
 #include "ir/analysis/alias.h"

@@ -1,11 +1,11 @@
-/* work.h: lists the statements of a step (kernels, library calls, collectives,
- * transfers) with their bytes and flops.
+/* statements.h: lists the statements of a step (kernels, library calls,
+ * collectives, transfers) with their bytes and flops.
  *
  * The JSON, parc_mark in emitted code and the trace of a run take names and
  * numbers from this list. A statement inside a loop is one entry with a count.
  */
-#ifndef PARC_CODEGEN_WORK_WORK_H
-#define PARC_CODEGEN_WORK_WORK_H
+#ifndef PARC_CODEGEN_STATEMENTS_STATEMENTS_H
+#define PARC_CODEGEN_STATEMENTS_STATEMENTS_H
 
 #include "ir/memory.h"
 
@@ -44,9 +44,10 @@ typedef struct TransferInfo {
 /* All transfers of the program in order; *n of them. */
 TransferInfo *transfers_of(const Program *p, int *n);
 
-/* ---- statements (work.c) ------------------------------------------------- */
+/* ---- statements (statements.c)
+ * ------------------------------------------------- */
 
-typedef struct WorkInfo {
+typedef struct Statement {
     const Op *op;
     const char *id;     /* the kernel's name, the collective's or transfer's
                          * label ("ag3", "ft0"), else the name of the result in
@@ -60,18 +61,18 @@ typedef struct WorkInfo {
     int64_t count;      /* calls per step */
     int nloops;         /* number of loops around it */
     const Op *loop[MAX_LOOP_DEPTH]; /* the loops around it, outermost first */
-} WorkInfo;
+} Statement;
 
 /* All statements of forward, backward and optimizer in program order; *n of
  * them. The positions of ranks' parts (`base`) are not listed. */
-WorkInfo *work_of(const Program *p, int *n);
+Statement *statements_of(const Program *p, int *n);
 
 /* Whether op is a loop that runs forward and backward ops: over microbatches,
  * or over the chunks of the head. */
-bool work_goes_both_ways(const Op *op);
+bool loop_has_forward_and_backward(const Op *op);
 
 /* The source location of a statement: for a collective, the line of the plan
  * that causes it, if any; else the line of the model. */
-Loc work_loc(const Op *op);
+Loc statement_loc(const Op *op);
 
 #endif

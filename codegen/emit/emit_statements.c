@@ -1,7 +1,7 @@
-/* emit_work.c: emits work[], the table of a step's statements in model.c: name,
- * source location, bytes, flops and results. The runtime reads it for --trace,
- * for messages and to check results (PARC_NANCHECK). codegen/work/work.c lists
- * the statements. */
+/* emit_statements.c: emits work[], the table of a step's statements in model.c:
+ * name, source location, bytes, flops and results. The runtime reads it for
+ * --trace, for messages and to check results (PARC_NANCHECK).
+ * codegen/statements/statements.c lists the statements. */
 #include "codegen/emit/emitter.h"
 #include "runtime/parc_rt.h"
 
@@ -20,7 +20,7 @@ _Static_assert((int)MAX_LOOP_DEPTH <= (int)PARC_MAX_LOOPS,
 /* ---- results ------------------------------------------------------------- */
 
 /* The index of a loop among the statement's loops; -1: none. */
-static int loop_index(const WorkInfo *w, const Op *loop)
+static int loop_index(const Statement *w, const Op *loop)
 {
     for (int i = 0; i < w->nloops; i++)
         if (w->loop[i] == loop)
@@ -30,7 +30,7 @@ static int loop_index(const WorkInfo *w, const Op *loop)
 
 /* Whether v can be checked at run time: contiguous floats in device memory, at
  * an address that only the loops around the statement determine. */
-static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
+static bool is_checked(const Emitter *e, const Statement *w, Value *v)
 {
     const Address *at = value_address(v);
     bool known = dtype_is_float(v->type.dtype) && at->block >= 0 &&
@@ -46,7 +46,7 @@ static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
 
 /* ", .stride = {0, 64}"; "" if all are 0. `numbers`: one for each loop that the
  * address of the value depends on. */
-static void by_loop(Emitter *e, const WorkInfo *w, const Address *at,
+static void by_loop(Emitter *e, const Statement *w, const Address *at,
                     const char *name, const int64_t *numbers)
 {
     int64_t of[MAX_LOOP_DEPTH] = {0}, any = 0;
@@ -62,12 +62,12 @@ static void by_loop(Emitter *e, const WorkInfo *w, const Address *at,
     out(e->o, "}");
 }
 
-static void result(Emitter *e, const WorkInfo *w, Value *v)
+static void result(Emitter *e, const Statement *w, Value *v)
 {
     Out *o = e->o;
     const Address *at = value_address(v);
     out(o, "\n         {.name = \"%s\",\n          .offset = AT_%s, .elements = %lld",
-        c_escaped(e->p->arena, v->name), e->block_name[at->block],
+        c_string_body(e->p->arena, v->name), e->block_name[at->block],
         (long long)type_local_elements(&v->type, &e->p->mesh));
     if (v->type.dtype != DT_F32)
         out(o, ", .type = %s", c_parc_type(v->type.dtype));
@@ -79,7 +79,7 @@ static void result(Emitter *e, const WorkInfo *w, Value *v)
     out(o, "}");
 }
 
-static void results(Emitter *e, const WorkInfo *w)
+static void results(Emitter *e, const Statement *w)
 {
     int n = 0;
     for (int i = 0; i < w->op->nouts; i++) {
@@ -94,20 +94,20 @@ static void results(Emitter *e, const WorkInfo *w)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static void work_row(Emitter *e, const WorkInfo *w, int number)
+static void statement_row(Emitter *e, const Statement *w, int number)
 {
     Out *o = e->o;
     Arena *a = e->p->arena;
     out(o, "    [%d] = {.id = \"%s\", .kind = \"%s\", .phase = \"%s\",\n",
-        number, c_escaped(a, w->id), w->kind,
+        number, c_string_body(a, w->id), w->kind,
         e->p->purpose == FOR_LOSS      ? "evaluation"
         : e->p->purpose == FOR_OUTPUTS ? "outputs"
                                        : phase_name(w->op->phase));
     out(o, "     .path = \"%s\", .source = \"%s\",\n",
-        c_escaped(a, w->op->path),
-        c_escaped(a, diag_where(e->p->diag, a, work_loc(w->op))));
+        c_string_body(a, w->op->path),
+        c_string_body(a, diag_where(e->p->diag, a, statement_loc(w->op))));
     if (*w->detail)
-        out(o, "     .detail = \"%s\",\n", c_escaped(a, w->detail));
+        out(o, "     .detail = \"%s\",\n", c_string_body(a, w->detail));
     out(o, "     .bytes = %lld, .flops = %s, .count = %lld",
         (long long)w->bytes, double_text(a, w->flops), (long long)w->count);
     if (w->nloops) {
@@ -121,14 +121,14 @@ static void work_row(Emitter *e, const WorkInfo *w, int number)
     out(o, "},\n");
 }
 
-void emit_work(Emitter *e)
+void emit_statements(Emitter *e)
 {
     out(e->o, "\n/* The statements, by the number in parc_mark: for --trace, "
               "messages, PARC_NANCHECK. */\n"
               "static const ParcWork work[] = {\n");
     for (Emitter *x = e; x; x = x->next)
-        for (int i = 0; i < x->nwork; i++)
-            work_row(x, &x->work[i], x->first.work + i);
+        for (int i = 0; i < x->nstatements; i++)
+            statement_row(x, &x->statement[i], x->first.work + i);
     if (!numbers_all(e->p).work)
         out_line(e->o, "    {.id = 0}");
     out_line(e->o, "};");

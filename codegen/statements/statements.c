@@ -1,6 +1,6 @@
-/* work.c: lists the statements of a step with their names, bytes, flops and
- * calls per step. */
-#include "codegen/work/work.h"
+/* statements.c: lists the statements of a step with their names, bytes, flops
+ * and calls per step. */
+#include "codegen/statements/statements.h"
 
 #include "codegen/contraction.h"
 #include "codegen/kernel/kernel.h"
@@ -36,7 +36,7 @@ static const char *kind_of(OpKind op)
     return op_info(op)->name;
 }
 
-Loc work_loc(const Op *op)
+Loc statement_loc(const Op *op)
 {
     return op_is_collective(op->kind) && op->why.loc.line ? op->why.loc
                                                           : op->loc;
@@ -87,7 +87,7 @@ static double local_flops(const Program *p, const Op *op)
            (double)type_elements(t);
 }
 
-bool work_goes_both_ways(const Op *op)
+bool loop_has_forward_and_backward(const Op *op)
 {
     if (op->kind != OP_loop || op->phase != PH_FORWARD)
         return false;
@@ -115,14 +115,14 @@ typedef struct Walk {
     int ntransfers;     /* number of the next transfer */
     int nloops;
     const Op *loop[MAX_LOOP_DEPTH];
-    VEC(WorkInfo) found;
+    VEC(Statement) found;
 } Walk;
 
-static void add_work(Walk *w, const Op *op)
+static void add_statement(Walk *w, const Op *op)
 {
     const Program *p = w->p;
-    WorkInfo x = {.op = op, .kind = kind_of(op->kind), .detail = "",
-                  .count = ir_trip_count(op), .nloops = w->nloops};
+    Statement x = {.op = op, .kind = kind_of(op->kind), .detail = "",
+                   .count = ir_trip_count(op), .nloops = w->nloops};
     for (int i = 0; i < w->nloops; i++)
         x.loop[i] = w->loop[i];
     if (op->kind == OP_fused) {
@@ -160,11 +160,11 @@ static void walk(Walk *w, const Region *r)
             walk(w, op->body);
             w->nloops--;
         } else if (!issue_is_silent(op)) {
-            add_work(w, op);
+            add_statement(w, op);
         }
 }
 
-WorkInfo *work_of(const Program *p, int *n)
+Statement *statements_of(const Program *p, int *n)
 {
     int ncollectives, ntransfers;
     Walk w = {.p = p, .collective = collectives_of(p, &ncollectives),

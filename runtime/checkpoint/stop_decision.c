@@ -54,7 +54,7 @@ static bool is_shared(const RtWorld *w)
 /* ---- rank 0 ---------------------------------------------------------------- */
 
 /* SIGUSR1 has requested a save. */
-static int judge_save(const RtRun *run)
+static int decide_save(const RtRun *run)
 {
     const RtOptions *o = &run->options;
     if (!o->save) {
@@ -78,7 +78,7 @@ static void report_stop(const RtRun *run, const char *why)
 }
 
 /* Decides for all ranks; RT_STOP is decided once. */
-static Decision judge(RtRun *run)
+static Decision decide(RtRun *run)
 {
     const RtOptions *o = &run->options;
     RtAgree *a = &run->agree;
@@ -95,7 +95,7 @@ static Decision judge(RtRun *run)
         report_stop(run, stop ? rt_signal_name(stop) : "--max-time");
     } else if (saves != a->saves) {
         a->saves = saves;
-        d.verdict = judge_save(run);
+        d.verdict = decide_save(run);
     }
     return d;
 }
@@ -127,7 +127,7 @@ static void agree_in_memory(ParcRt *rt, RtRun *run)
     RtSlot *slot = &rt->world->slot[rt->rank];
     uint32_t point = run->agree.point, seen;
     if (rt->rank == 0) {
-        Decision d = judge(run);
+        Decision d = decide(run);
         if (d.verdict) {
             atomic_store(&c->verdict, d.verdict);
             atomic_store(&c->point, point);
@@ -160,7 +160,7 @@ static void agree_over_connections(ParcRt *rt, RtRun *run)
     if (a->point != a->next)
         return;
     if (rt->rank == 0) {
-        d = judge(run);
+        d = decide(run);
         d.next = next_point(a);
     } else {
         atomic_store(&slot->collective, RT_AT_DECISION);

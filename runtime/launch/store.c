@@ -126,9 +126,11 @@ void rt_store_tune(int socket)
 
 /* ---- the other ranks ----------------------------------------------------- */
 
-/* Exchanges the greeting. Only an answer with a valid code is trusted; without
- * one, rank 0 belongs to another job or has another token. */
-static uint32_t greet(const RtStore *s, int fd, RtHello *h, double limit)
+/* Receives the challenge, sends the Hello and returns the answer. Only an
+ * answer with a valid code is trusted; without one, rank 0 belongs to another
+ * job or has another token. */
+static uint32_t exchange_hello(const RtStore *s, int fd, RtHello *h,
+                               double limit)
 {
     const RtLaunch *l = s->launch;
     RtChallenge c;
@@ -179,7 +181,7 @@ static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
     uint32_t answer = 0;
     if (!connect_within(fd, a, limit)) {
         why->error = why->answered ? why->error : strerror(errno);
-    } else if ((answer = greet(s, fd, h, limit)) == RT_JOINED) {
+    } else if ((answer = exchange_hello(s, fd, h, limit)) == RT_JOINED) {
         rt_store_tune(fd);
         return fd;
     } else {

@@ -69,7 +69,7 @@ def tiny_case(run, case):
     return same[0] if same else None
 
 
-def diagnose(run, case, arguments, judge, why):
+def diagnose(run, case, arguments, find_fault, why):
     """Repeats a failed program with PARC_SYNC=1 and with PARC_GRAPH=0, and runs
     a tiny case under compute-sanitizer. Returns pairs (variant, result)."""
     kind = re.sub(r"\d+", "#", why)
@@ -83,7 +83,7 @@ def diagnose(run, case, arguments, judge, why):
             outcome = program(run, case, arguments,
                               {variable: value, "PARC_TIMEOUT": HANG},
                               limit=run.case_seconds / 2)
-            found.append([name, judge(outcome) or "no fault"])
+            found.append([name, find_fault(outcome) or "no fault"])
         tiny = tiny_case(run, case)
         if tiny and "compute-sanitizer" in run.machine.get("tools", []):
             outcome = program(
@@ -105,11 +105,11 @@ def last_words(outcome):
     return f"{outcome.says()}: {lines[-1] if lines else 'no output'}"
 
 
-def failure(run, case, arguments, judge, outcome, **values):
-    why = judge(outcome)
+def failure(run, case, arguments, find_fault, outcome, **values):
+    why = find_fault(outcome)
     return "failed", dict(
         values, why=why, tail=outcome.tail,
-        diagnosis=diagnose(run, case, arguments, judge, why))
+        diagnosis=diagnose(run, case, arguments, find_fault, why))
 
 
 # ---- numerics ----------------------------------------------------------------
@@ -151,7 +151,7 @@ def losses(run, case):
     arguments = ["--steps", LOSSES, "--data", data_of(run, case), "--log", log,
                  "--export", weights]
 
-    def judge(outcome):
+    def find_fault(outcome):
         if not outcome.ok:
             return last_words(outcome)
         ours, wrong = read_log(log, LOSSES)
@@ -165,8 +165,8 @@ def losses(run, case):
 
     log.unlink(missing_ok=True)
     outcome = program(run, case, arguments)
-    if judge(outcome):
-        return failure(run, case, arguments, judge, outcome, limit=limit,
+    if find_fault(outcome):
+        return failure(run, case, arguments, find_fault, outcome, limit=limit,
                        **found)
     return "ok", dict(found, limit=limit)
 
@@ -212,7 +212,7 @@ def timing(run, case):
     arguments = ["--steps", run.steps + WARM, "--data", "synthetic", "--log",
                  log]
 
-    def judge(outcome):
+    def find_fault(outcome):
         return read_log(log, run.steps + WARM)[1] if outcome.ok \
             else last_words(outcome)
 
@@ -226,11 +226,11 @@ def timing(run, case):
               "allocated": lines[-1].get("peak_bytes") if lines else None}
     for field in ("step_ms", "tokens_per_s", "mfu", "hfu"):
         values[field] = median(lines, field)
-    if judge(outcome):
+    if find_fault(outcome):
         return failure(run, case, ["--steps", 2, "--data", "synthetic"],
                        lambda o: None if o.ok else last_words(o), outcome,
                        **values) if not outcome.ok else \
-            ("failed", dict(values, why=judge(outcome)))
+            ("failed", dict(values, why=find_fault(outcome)))
     return "ok", values
 
 

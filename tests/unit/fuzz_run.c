@@ -58,7 +58,7 @@ static char *collect(Arena *a, int from)
     return text;
 }
 
-static const char *judge(Arena *a, int status, const char *errors)
+static const char *fault_of(Arena *a, int status, const char *errors)
 {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
         return arena_printf(a, "it runs for more than %d s of CPU time",
@@ -108,7 +108,7 @@ static const char *run(Arena *a, const char *const *argv, int (*call)(void *),
         return "no process";
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
-    return judge(a, status, *errors);
+    return fault_of(a, status, *errors);
 }
 
 const char *fuzz_run_program(Arena *a, const char *const *argv, char **errors)

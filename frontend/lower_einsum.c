@@ -189,7 +189,7 @@ static bool product_letters(const Spec *s, const char *x, const char *y,
 {
     int n = 0;
     if (next == s->n) {
-        strcpy(to, s->term[s->n].letter);
+        memcpy(to, s->term[s->n].letter, sizeof s->term[s->n].letter);
         return true;
     }
     for (const char *c = x; *c; c++)
@@ -211,8 +211,8 @@ static Datum multiply(const Spec *s)
 {
     Lower *l = s->c->l;
     Datum x = s->arg[0];
-    char has[LETTERS + 1], to[LETTERS + 1];
-    strcpy(has, s->term[0].letter);
+    char has[LETTERS + 1], to[LETTERS + 1] = "";
+    memcpy(has, s->term[0].letter, sizeof has);
     for (int i = 1; i < s->n && x.kind == DATUM_TENSOR; i++) {
         const char *y = s->term[i].letter;
         if (!product_letters(s, has, y, i + 1, to))
@@ -222,7 +222,7 @@ static Datum multiply(const Spec *s)
             {.i = s->type}};
         x = lower_op(l, s->c->call->loc, "contract", OP_einsum, 2,
                      (Datum[]){x, s->arg[i]}, attr);
-        strcpy(has, to);
+        memcpy(has, to, sizeof has);
     }
     return x;
 }

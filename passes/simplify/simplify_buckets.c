@@ -106,7 +106,8 @@ static void collect_bucket(Bucket *b, Op *leader)
         }
 }
 
-/* Turns the last member into the group. */
+/* Replaces the members, at the position of the last one, by one op that has the
+ * operands and results of all. */
 static void merge(Bucket *b)
 {
     Program *p = b->p;

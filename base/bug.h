@@ -1,8 +1,8 @@
 /* bug.h: reports internal errors: faults of parc, not of its input.
  *
- * bug() prints a message and aborts. First it calls the hook, if one is set:
- * while passes run, it saves the last valid IR; otherwise it removes the
- * outputs. Both print the command that reproduces the error.
+ * bug() prints a message, calls the hook, if one is set, and aborts. While passes
+ * run, the hook saves the last valid IR; otherwise it removes the outputs. Both
+ * hooks print the command that reproduces the error.
  */
 #ifndef PARC_BASE_BUG_H
 #define PARC_BASE_BUG_H

@@ -9,16 +9,17 @@
  * gradients and updates they have less to do. The exceptions are
  *
  *   autodiff   adds nothing
- *   storage    the training step decides which units stay gathered, and
- *   shared     which gathered parameters ranks share; it also decides which
- *              casts of parameters become reads of low-precision copies
+ *   storage, share_params, lowp_copies
+ *              the training step decides which units stay gathered, which
+ *              gathered parameters ranks share, and which casts of parameters
+ *              become reads of low-precision copies
  *   memory     parameters and copies have the training step's offsets; other
  *              tensors begin after all that the training step keeps between
- *              steps (MemoryPlan.gathered), and overwrite the rest. The arena
+ *              steps (MemoryPlan.resident), and overwrite the rest. The arena
  *              is as large as the largest program needs
  *
  *   arena   | parameters, copies, states, constants | activations …
- *   training  ------------- gathered --------------- | one training step
+ *   training  ------------- resident --------------- | one training step
  *   loss      reads parameters and copies           | one evaluation
  *
  * The runtime executes a forward program between two training steps, with a

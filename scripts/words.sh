@@ -4,9 +4,9 @@
 #
 # Prints `file:line: word → use` for each word to avoid, and fails if it prints
 # any. It checks identifiers, comments and strings of C, flex and bison, the text
-# of documents without code, docstrings of Python, the labels of `check` in tests, and comments
-# of all other files. Paths that begin with a line of words.todo are checked only
-# if they are arguments.
+# of documents without code, docstrings of Python, the labels of `check` in tests,
+# and comments of all other files. Paths that begin with a line of words.todo are
+# checked only if they are arguments.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 if [ $# -gt 0 ]; then

@@ -17,7 +17,7 @@ bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
 }
 
 /* The largest number of elements, at most `elements`, for which an access that
- * is aligned in one row is aligned in every row. `step`: alignment between
+ * is aligned in one row is aligned in every row. `step`: distance between
  * elements; `alignment`: as in KernelBuffer. In a ragged row the guide
  * (cuda_ragged.c) decides where vectors begin. */
 static int in_step(const CudaPlan *c, uint32_t axes, const int64_t *stride,

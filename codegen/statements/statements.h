@@ -44,8 +44,7 @@ typedef struct TransferInfo {
 /* All transfers of the program in order; *n of them. */
 TransferInfo *transfers_of(const Program *p, int *n);
 
-/* ---- statements (statements.c)
- * ------------------------------------------------- */
+/* ---- statements (statements.c) ------------------------------------------- */
 
 typedef struct Statement {
     const Op *op;

@@ -63,7 +63,8 @@ CUDA_SRC = $(RT_SHARED) $(wildcard runtime/cuda/*.c runtime/cuda/*/*.c)
 CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
 # Tests compare our declarations of CUDA with the toolkit's if it is installed.
 CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
-GEN = $(BUILD)/gen/frontend/parse.tab.c $(BUILD)/gen/frontend/lex.yy.c \
+GEN = $(BUILD)/gen/frontend/syntax/parse.tab.c \
+      $(BUILD)/gen/frontend/syntax/lex.yy.c \
       $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c
 # Programs for GPUs may run on another machine: no flags for this CPU.
 PORTABLE_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/portable/%.o)
@@ -137,17 +138,17 @@ $(BUILD)/libparc_cuda.a: $(CUDA_OBJ)
 $(BUILD)/libparc.a: $(LIB_OBJ)
 	$(Q)rm -f $@ && ar qcs $@ $^
 
-# Without make's own rule, which overwrites frontend/parse.c after a change of
-# parse.y.
+# Without make's own rule, which overwrites frontend/syntax/parse.c after a change
+# of parse.y.
 %.c: %.y
 
-$(BUILD)/gen/frontend/parse.tab.c: frontend/parse.y
+$(BUILD)/gen/frontend/syntax/parse.tab.c: frontend/syntax/parse.y
 	$(call say,BISON,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)bison -Wall -Wno-yacc -Wcounterexamples -Wno-other -d -o $@ $<
 
-$(BUILD)/gen/frontend/lex.yy.c: frontend/lex.l \
-                                $(BUILD)/gen/frontend/parse.tab.c
+$(BUILD)/gen/frontend/syntax/lex.yy.c: frontend/syntax/lex.l \
+                                       $(BUILD)/gen/frontend/syntax/parse.tab.c
 	$(call say,FLEX,$<)
 	$(Q)flex -o $@ --header-file=$(@:.c=.h) $<
 

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "driver/help.h"
-#include "frontend/check.h"
+#include "frontend/train/train.h"
 
 enum { MAX_THREADS = 4096 };
 

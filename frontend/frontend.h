@@ -5,7 +5,7 @@
 #ifndef PARC_FRONTEND_FRONTEND_H
 #define PARC_FRONTEND_FRONTEND_H
 
-#include "frontend/ast.h"
+#include "frontend/syntax/ast.h"
 #include "ir/ir.h"
 
 /* Options of the command line that concern the frontend. */

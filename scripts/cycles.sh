@@ -26,9 +26,9 @@ symbols() {
 }
 # shellcheck disable=SC2046
 symbols "$objects" $(find base frontend ir passes codegen report driver -name '*.c') \
-    gen/frontend/parse.tab.c gen/frontend/lex.yy.c >"$work/read" || exit 1
-sed 's,^gen/frontend/parse.tab.c,frontend/parse.y,
-    s,^gen/frontend/lex.yy.c,frontend/lex.l,' "$work/read" >"$work/compiler"
+    gen/frontend/syntax/parse.tab.c gen/frontend/syntax/lex.yy.c >"$work/read" || exit 1
+sed 's,^gen/frontend/syntax/parse.tab.c,frontend/syntax/parse.y,
+    s,^gen/frontend/syntax/lex.yy.c,frontend/syntax/lex.l,' "$work/read" >"$work/compiler"
 # The functions of device.h are left out: each target implements them, in terms
 # of other directories.
 # shellcheck disable=SC2046

@@ -20,7 +20,9 @@ for f in $compiler $(find runtime -name '*.[ch]' -o -name '*.cuh'); do
 done
 
 # A directory may include itself and the directories before it in this list.
-order="base ir ir/analysis ir/plan ir/text ir/verify ir/interp frontend
+order="base ir ir/analysis ir/plan ir/text ir/verify ir/interp
+    frontend/syntax frontend frontend/eval frontend/lower frontend/plan
+    frontend/train frontend/names frontend/model frontend/check
     passes passes/simplify passes/sharding passes/recompute passes/schedule
     passes/sync passes/fsdp passes/autodiff passes/microbatch passes/fusion
     passes/memory

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/ast.h"
+#include "frontend/syntax/ast.h"
 #include "tests/unit/fuzz_mutate.h"
 
 enum { TEXTS = 4000, MAX_SIZE = 1 << 14 };

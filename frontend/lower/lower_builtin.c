@@ -1,0 +1,248 @@
+/* lower_builtin.c: the table of builtins; lowers the elementwise ones.
+ *
+ * Builtins are the primitive operators from which the prelude is built. With
+ * only numbers as arguments a builtin computes a number (sqrt(dim)); with a
+ * tensor it becomes an op.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "frontend/lower/lower.h"
+
+/* ---- elementwise --------------------------------------------------------- */
+
+static Datum run_unary(const BuiltinCall *c)
+{
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    return lower_op(c->l, c->call->loc,
+                    arena_printf(c->l->arena, "take %s of", c->self->name),
+                    c->self->op, 1, c->arg, NULL);
+}
+
+/* An elementwise op on n arguments. From argument `first` on, numbers become
+ * scalar tensors and must fit the element type of the result. */
+static Datum run_choice(const BuiltinCall *c, const char *doing, OpKind op,
+                        int first, int n)
+{
+    Datum args[3];
+    for (int i = 0; i < n; i++) {
+        args[i] = c->arg[i];
+        if (i >= first)
+            args[i] = lower_scalar(c->l, builtin_loc(c, i), args[i]);
+        if (args[i].kind == DATUM_POISON)
+            return args[i];
+        if (args[i].kind != DATUM_TENSOR) {
+            builtin_wrong(c, i, i < first ? "a tensor" : "a tensor or a number");
+            return datum_poison();
+        }
+    }
+    Datum r = lower_op(c->l, c->call->loc, doing, op, n, args, NULL);
+    for (int i = first; i < n; i++)
+        if (!lower_element_fits(c->l, builtin_loc(c, i), c->arg[i], r))
+            return datum_poison();
+    return r;
+}
+
+static Datum run_binary(const BuiltinCall *c)
+{
+    return run_choice(c, arena_printf(c->l->arena, "take the %s of",
+                                      c->self->name), c->self->op, 0, 2);
+}
+
+/* where(condition, x, y) */
+static Datum run_where(const BuiltinCall *c)
+{
+    return run_choice(c, "choose between", c->self->op, 1, 3);
+}
+
+/* floor, ceil and round accept only numbers. */
+static Datum run_number(const BuiltinCall *c)
+{
+    builtin_wrong(c, 0, "a number");
+    return datum_poison();
+}
+
+static Datum run_cast(const BuiltinCall *c, DType to)
+{
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    if (x->type.dtype == to)
+        return c->arg[0];
+    Attr attr[MAX_ATTRS] = {{.i = to}};
+    return lower_op(c->l, c->call->loc, "cast", OP_cast, 1, c->arg, attr);
+}
+
+/* float(x): x in f32, independent of the precision. */
+static Datum run_float(const BuiltinCall *c)
+{
+    if (datum_is_number(c->arg[0]))
+        return datum_float(datum_number(c->arg[0]));
+    return run_cast(c, DT_F32);
+}
+
+/* like(x, y): x in the element type of y. */
+static Datum run_like(const BuiltinCall *c)
+{
+    Value *y;
+    if (!builtin_tensor(c, 1, &y))
+        return datum_poison();
+    return run_cast(c, y->type.dtype);
+}
+
+/* ---- reductions and sizes ------------------------------------------------ */
+
+static Datum run_reduce(const BuiltinCall *c)
+{
+    Value *x;
+    bool keep;
+    Attr attr[MAX_ATTRS] = {{0}};
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dims(c, 1, x->type.ndim, &attr[0].l) ||
+        !builtin_flag(c, 2, false, &keep))
+        return datum_poison();
+    attr[1].i = keep;
+    return lower_op(c->l, c->call->loc,
+                    arena_printf(c->l->arena, "take the %s of", c->self->name),
+                    c->self->op, 1, c->arg, attr);
+}
+
+/* size(x, d): the size of one dim. */
+static Datum run_size(const BuiltinCall *c)
+{
+    Value *x;
+    int dim;
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dim(c, 1, x->type.ndim, 0, &dim))
+        return datum_poison();
+    return datum_int(x->type.dim[dim]);
+}
+
+/* count(x, dim=): the number of elements that a reduction over dim combines. */
+static Datum run_count(const BuiltinCall *c)
+{
+    Value *x;
+    AttrList dims;
+    if (!builtin_tensor(c, 0, &x) || !builtin_dims(c, 1, x->type.ndim, &dims))
+        return datum_poison();
+    int64_t n = 1;
+    for (int i = 0; i < dims.n; i++)
+        n *= x->type.dim[dims.v[i]];
+    return datum_int(n);
+}
+
+static Datum run_rank(const BuiltinCall *c)
+{
+    Value *x;
+    return builtin_tensor(c, 0, &x) ? datum_int(x->type.ndim)
+                                    : datum_poison();
+}
+
+/* ---- initializers and refuse --------------------------------------------- */
+
+static Datum run_init(const BuiltinCall *c)
+{
+    Datum d = {.kind = DATUM_INIT};
+    bool uniform = strcmp(c->self->name, "uniform") == 0;
+    d.init.kind = uniform ? INIT_UNIFORM : INIT_NORMAL;
+    if (!builtin_number(c, 0, 0, &d.init.a) ||
+        (uniform && !builtin_number(c, 1, 0, &d.init.b)))
+        return datum_poison();
+    bool fits = uniform ? d.init.a <= d.init.b : d.init.a >= 0;
+    if (!fits)
+        return lower_poison(c->l, c->call->loc, NULL, uniform
+                                ? "uniform(lo, hi) needs lo <= hi"
+                                : "a standard deviation must not be negative");
+    return d;
+}
+
+/* refuse("…"): reports an error of a prelude function's arguments. */
+static Datum run_refuse(const BuiltinCall *c)
+{
+    if (c->arg[0].kind == DATUM_WORD)
+        lower_error(c->l, c->call->loc, NULL, "%s", c->arg[0].text);
+    else
+        builtin_wrong(c, 0, "a text");
+    return datum_poison();
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+#define UNARY(name) {#name, "x", OP_##name, run_unary}
+#define PLAIN(name, signature, run) {name, signature, OP_COUNT, run}
+
+const Builtin builtin_table[] = {
+    UNARY(exp), UNARY(log), UNARY(sqrt), UNARY(rsqrt), UNARY(recip),
+    UNARY(tanh), UNARY(sigmoid), UNARY(erf), UNARY(sin), UNARY(cos),
+    UNARY(abs), UNARY(relu), UNARY(detach),
+    {"maximum", "x, y", OP_maximum, run_binary},
+    {"minimum", "x, y", OP_minimum, run_binary},
+    {"where", "condition, x, y", OP_select, run_where},
+    {"sum", "x, dim=, keep=", OP_sum, run_reduce},
+    {"max", "x, dim=, keep=", OP_max, run_reduce},
+    PLAIN("floor", "x", run_number),
+    PLAIN("ceil", "x", run_number),
+    PLAIN("round", "x", run_number),
+    PLAIN("float", "x", run_float),
+    PLAIN("like", "x, y", run_like),
+    PLAIN("size", "x, dim", run_size),
+    PLAIN("count", "x, dim=", run_count),
+    PLAIN("rank", "x", run_rank),
+    PLAIN("reshape", "x, dims...", builtin_reshape),
+    PLAIN("unsqueeze", "x, dim", builtin_unsqueeze),
+    PLAIN("broadcast", "x, dims...", builtin_broadcast),
+    PLAIN("transpose", "x, i, j", builtin_transpose),
+    PLAIN("heads", "x, n", builtin_heads),
+    PLAIN("merge_heads", "x", builtin_merge_heads),
+    PLAIN("concat", "tensors..., dim=", builtin_concat),
+    PLAIN("split", "x, n, dim=", builtin_split),
+    PLAIN("slice", "x, start, size, dim=", builtin_slice),
+    PLAIN("einsum", "spec, tensors...", builtin_einsum),
+    PLAIN("embedding", "table, ids", builtin_embedding),
+    PLAIN("onehot", "ids, n, ignore=", builtin_onehot),
+    PLAIN("may_be", "ids, n", builtin_may_be),
+    PLAIN("arange", "n=", builtin_arange),
+    PLAIN("attention", "q, k, v, causal=, scale=, dropout=", builtin_attention),
+    PLAIN("rope", "x, theta=, style=", builtin_rope),
+    PLAIN("random", "x", builtin_random),
+    PLAIN("normal", "std", run_init),
+    PLAIN("uniform", "lo, hi", run_init),
+    PLAIN("refuse", "text", run_refuse),
+};
+const int builtin_count = sizeof builtin_table / sizeof *builtin_table;
+
+const Builtin *builtin_find(const char *name)
+{
+    return table_find(builtin_table, name);
+}
+
+Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call)
+{
+    BuiltinCall c = {.l = l, .self = b, .call = call};
+    Signature s;
+    signature_of_text(l->arena, b->name, b->signature, &s);
+    if (!bind_call(l->arena, l->diag, &s, call, &c.bound))
+        return datum_poison();
+    bool poison = false;
+    int given = 0;
+    for (int i = 0; i < s.n; i++) {
+        const Expr *e = c.bound.value[i];
+        c.arg[i] = e ? lower_expr(l, e) : datum_none();
+        poison |= c.arg[i].kind == DATUM_POISON;
+        given += e != NULL;
+    }
+    c.extra = NEW_ARRAY(l->arena, Datum, c.bound.nextra + 1);
+    for (int i = 0; i < c.bound.nextra; i++) {
+        c.extra[i] = lower_expr(l, c.bound.extra[i]);
+        poison |= c.extra[i].kind == DATUM_POISON;
+    }
+    Datum result;
+    if (poison)
+        return datum_poison();
+    if (eval_function(&l->sink, call->loc, b->name, given, c.arg, &result))
+        return result;
+    return b->run(&c);
+}

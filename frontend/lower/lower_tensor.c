@@ -1,0 +1,316 @@
+/* lower_tensor.c: lowers builtins that change shapes or look up.
+ *
+ * Dims may be negative and sizes inferred in PDL; the ops that are emitted have
+ * explicit dims and sizes:
+ *
+ * before   reshape(x, 8, -1)
+ * after    %reshape = reshape{dims=[8, 64]} %x
+ */
+#include "frontend/lower/lower.h"
+
+#include <string.h>
+
+/* ---- reshape ------------------------------------------------------------- */
+
+static Datum reshape_to(const BuiltinCall *c, Datum x, const AttrList *dims)
+{
+    Attr attr[MAX_ATTRS] = {{.l = *dims}};
+    return lower_op(c->l, c->call->loc, "reshape", OP_reshape, 1, &x, attr);
+}
+
+static bool one_size(const BuiltinCall *c, Loc loc, Datum d, AttrList *dims,
+                     bool rest)
+{
+    bool fine = d.kind == DATUM_INT && (d.integer >= 1 ||
+                                        (rest && d.integer == -1));
+    if (!fine) {
+        if (d.kind != DATUM_POISON)
+            lower_error(c->l, loc, NULL, "the size of a dim cannot be %s",
+                        datum_text(c->l->arena, d));
+        return false;
+    }
+    if (dims->n == MAX_DIMS)
+        return lower_error(c->l, loc, NULL, "a tensor has at most %d dims",
+                           MAX_DIMS);
+    dims->v[dims->n++] = d.integer;
+    return true;
+}
+
+static bool size_list(const BuiltinCall *c, AttrList *dims, bool rest)
+{
+    *dims = (AttrList){0};
+    if (!one_size(c, builtin_loc(c, 1), c->arg[1], dims, rest))
+        return false;
+    for (int i = 0; i < c->bound.nextra; i++)
+        if (!one_size(c, c->bound.extra[i]->range, c->extra[i], dims, rest))
+            return false;
+    return true;
+}
+
+/* One size may be -1: it is inferred from the others. */
+Datum builtin_reshape(const BuiltinCall *c)
+{
+    Value *x;
+    AttrList dims;
+    if (!builtin_tensor(c, 0, &x) || !size_list(c, &dims, true))
+        return datum_poison();
+    int64_t known = 1, all = type_elements(&x->type);
+    int open = -1, opens = 0;
+    for (int i = 0; i < dims.n; i++)
+        if (dims.v[i] < 0) {
+            open = i;
+            opens++;
+        } else if (__builtin_mul_overflow(known, dims.v[i], &known)) {
+            known = 0;
+        }
+    if (opens > 1 || (opens == 1 && (known == 0 || all % known != 0)))
+        return lower_poison(c->l, c->call->loc, NULL, "cannot reshape %s: %s",
+                            builtin_shape(c, x),
+                            opens > 1 ? "only one dim may be -1"
+                                      : "the product of the other dims does "
+                                        "not divide its size");
+    if (opens)
+        dims.v[open] = all / known;
+    return reshape_to(c, c->arg[0], &dims);
+}
+
+Datum builtin_unsqueeze(const BuiltinCall *c)
+{
+    Value *x;
+    int at;
+    AttrList dims = {0};
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    if (x->type.ndim == MAX_DIMS)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "a tensor has at most %d dims", MAX_DIMS);
+    if (!builtin_dim(c, 1, x->type.ndim + 1, 0, &at))
+        return datum_poison();
+    for (int d = 0; d <= x->type.ndim; d++)
+        dims.v[dims.n++] = d == at ? 1 : x->type.dim[d - (d > at)];
+    return reshape_to(c, c->arg[0], &dims);
+}
+
+Datum builtin_broadcast(const BuiltinCall *c)
+{
+    Value *x;
+    Attr attr[MAX_ATTRS] = {{0}};
+    if (!builtin_tensor(c, 0, &x) || !size_list(c, &attr[0].l, false))
+        return datum_poison();
+    return lower_op(c->l, c->call->loc, "broadcast", OP_broadcast, 1, c->arg,
+                    attr);
+}
+
+Datum builtin_transpose(const BuiltinCall *c)
+{
+    Value *x;
+    int i, j;
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dim(c, 1, x->type.ndim, 0, &i) ||
+        !builtin_dim(c, 2, x->type.ndim, 0, &j))
+        return datum_poison();
+    Attr attr[MAX_ATTRS] = {{.l = {.n = x->type.ndim}}};
+    for (int d = 0; d < x->type.ndim; d++)
+        attr[0].l.v[d] = d == i ? j : d == j ? i : d;
+    return lower_op(c->l, c->call->loc, "transpose", OP_transpose, 1, c->arg,
+                    attr);
+}
+
+/* [.., n * d] -> [.., n, d] */
+Datum builtin_heads(const BuiltinCall *c)
+{
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    int last = x->type.ndim - 1;
+    int64_t n = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
+    if (last < 0 || last + 2 > MAX_DIMS || n < 1 ||
+        x->type.dim[last] % n != 0)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "the last dim of %s does not divide into %s heads",
+                            builtin_shape(c, x),
+                            datum_text(c->l->arena, c->arg[1]));
+    AttrList dims = {.n = last + 2};
+    memcpy(dims.v, x->type.dim, sizeof dims.v);
+    dims.v[last] = n;
+    dims.v[last + 1] = x->type.dim[last] / n;
+    return reshape_to(c, c->arg[0], &dims);
+}
+
+/* [.., n, d] -> [.., n * d] */
+Datum builtin_merge_heads(const BuiltinCall *c)
+{
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    int last = x->type.ndim - 1;
+    if (last < 1)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "%s has no heads to merge", builtin_shape(c, x));
+    AttrList dims = {.n = last};
+    memcpy(dims.v, x->type.dim, sizeof dims.v);
+    dims.v[last - 1] = x->type.dim[last - 1] * x->type.dim[last];
+    dims.v[last] = 0;
+    return reshape_to(c, c->arg[0], &dims);
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+static bool joins(const Type *x, const Type *y, int dim)
+{
+    bool fits = x->ndim == y->ndim && x->dtype == y->dtype;
+    for (int d = 0; d < x->ndim && fits; d++)
+        fits = d == dim || x->dim[d] == y->dim[d];
+    return fits;
+}
+
+Datum builtin_concat(const BuiltinCall *c)
+{
+    int n = c->bound.nextra + 1, dim;
+    Datum *all = NEW_ARRAY(c->l->arena, Datum, n);
+    for (int i = 0; i < n; i++) {
+        all[i] = i ? c->extra[i - 1] : c->arg[0];
+        if (all[i].kind != DATUM_TENSOR)
+            return lower_poison(c->l, c->call->loc, NULL,
+                                "'concat' joins tensors, not %s",
+                                datum_text(c->l->arena, all[i]));
+    }
+    if (n > MAX_PORTS)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "'concat' joins at most %d tensors", MAX_PORTS);
+    if (!builtin_dim(c, 1, all[0].tensor->type.ndim, -1, &dim))
+        return datum_poison();
+    for (int i = 1; i < n; i++) {
+        if (joins(&all[0].tensor->type, &all[i].tensor->type, dim))
+            continue;
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "cannot join %s and %s along dim %d",
+                            builtin_shape(c, all[0].tensor),
+                            builtin_shape(c, all[i].tensor), dim);
+    }
+    Attr attr[MAX_ATTRS] = {{.i = dim}};
+    return lower_op(c->l, c->call->loc, "join", OP_concat, n, all, attr);
+}
+
+static Datum slice_of(const BuiltinCall *c, int dim, int64_t start,
+                      int64_t size)
+{
+    Attr attr[MAX_ATTRS] = {{.i = dim}, {.i = start}, {.i = size}};
+    return lower_op(c->l, c->call->loc, "take a slice of", OP_slice, 1,
+                    c->arg, attr);
+}
+
+/* split(x, 3): equal parts; split(x, (8, 4, 4)): parts of these sizes. */
+Datum builtin_split(const BuiltinCall *c)
+{
+    Value *x;
+    int dim;
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dim(c, 2, x->type.ndim, -1, &dim))
+        return datum_poison();
+    int64_t size = x->type.dim[dim], sum = 0;
+    Datum by = c->arg[1];
+    bool sizes = by.kind == DATUM_TUPLE;
+    int64_t n = sizes ? by.nitems : by.kind == DATUM_INT ? by.integer : 0;
+    for (int i = 0; sizes && i < by.nitems; i++)
+        sum += by.item[i].kind == DATUM_INT && by.item[i].integer > 0 &&
+                       by.item[i].integer <= size
+                   ? by.item[i].integer
+                   : size + 1;
+    if (n < 1 || n > size || (sizes ? sum != size : size % n != 0))
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "dim %d of %s does not divide into %s", dim,
+                            builtin_shape(c, x),
+                            sizes ? "these sizes"
+                                  : arena_printf(c->l->arena, "%s equal parts",
+                                                 datum_text(c->l->arena, by)));
+    Datum *item = NEW_ARRAY(c->l->arena, Datum, n);
+    int64_t start = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t part = sizes ? by.item[i].integer : size / n;
+        item[i] = slice_of(c, dim, start, part);
+        start += part;
+    }
+    return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = (int)n};
+}
+
+Datum builtin_slice(const BuiltinCall *c)
+{
+    Value *x;
+    int dim;
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dim(c, 3, x->type.ndim, -1, &dim))
+        return datum_poison();
+    if (c->arg[1].kind != DATUM_INT || c->arg[2].kind != DATUM_INT)
+        return lower_poison(c->l, c->call->loc, NULL,
+                            "'slice' takes integers for start and size");
+    return slice_of(c, dim, c->arg[1].integer, c->arg[2].integer);
+}
+
+/* ---- lookups ------------------------------------------------------------- */
+
+/* Checks that arg i is a tensor of integers below `rows`; the value `ignored`
+ * is allowed too. */
+static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
+                      const Datum *ignored)
+{
+    Value *ids;
+    if (!builtin_tensor(c, i, &ids))
+        return false;
+    if (dtype_is_float(ids->type.dtype))
+        return lower_error(c->l, builtin_loc(c, i), NULL,
+                           "'%s' looks up integers, not %s", c->call->name,
+                           builtin_shape(c, ids));
+    const Datum *d = &c->arg[i];
+    bool has = ignored && ignored->kind == DATUM_INT;
+    bool one_more = has && ignored->integer == rows;
+    if (d->has_ignored && !(has && ignored->integer == d->ignored))
+        return lower_error(c->l, builtin_loc(c, i), NULL, "'%s' takes integers "
+                           "below %lld here, these may also be %lld, the value "
+                           "that they ignore", c->call->name, (long long)rows,
+                           (long long)d->ignored);
+    if (d->below > rows + one_more)
+        return lower_error(c->l, builtin_loc(c, i), NULL, "'%s' takes integers "
+                           "below %lld here, these are below %lld",
+                           c->call->name, (long long)rows, (long long)d->below);
+    return true;
+}
+
+Datum builtin_embedding(const BuiltinCall *c)
+{
+    Value *table;
+    if (!builtin_tensor(c, 0, &table) ||
+        !check_ids(c, 1, table->type.ndim ? table->type.dim[0] : 0, NULL))
+        return datum_poison();
+    return lower_op(c->l, c->call->loc, "look up in", OP_embedding, 2, c->arg,
+                    NULL);
+}
+
+Datum builtin_onehot(const BuiltinCall *c)
+{
+    int64_t n = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
+    if (n < 1)
+        return lower_poison(c->l, builtin_loc(c, 1), NULL, "'onehot' needs the "
+                            "number of classes: onehot(ids, n)");
+    if (!check_ids(c, 0, n, &c->arg[2]))
+        return datum_poison();
+    Attr attr[MAX_ATTRS] = {{.i = n}};
+    return lower_op(c->l, c->call->loc, "encode", OP_onehot, 1, c->arg, attr);
+}
+
+/* may_be(ids, n): whether the declared bound of ids allows the value n. */
+Datum builtin_may_be(const BuiltinCall *c)
+{
+    const Datum *ids = &c->arg[0], *n = &c->arg[1];
+    if (n->kind == DATUM_NONE)
+        return datum_bool(false);
+    if (ids->kind == DATUM_POISON || n->kind == DATUM_POISON)
+        return datum_poison();
+    if (n->kind != DATUM_INT)
+        return lower_poison(c->l, builtin_loc(c, 1), NULL,
+                            "'may_be' compares with an integer or none, not %s",
+                            datum_text(c->l->arena, *n));
+    return datum_bool(ids->below == 0 ||
+                      (n->integer >= 0 && n->integer < ids->below) ||
+                      (ids->has_ignored && n->integer == ids->ignored));
+}

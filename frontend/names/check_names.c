@@ -1,0 +1,145 @@
+/* check_names.c: checks blocks `names hf { … }` as far as they need no sizes:
+ * settings, layouts and patterns. lower_names.c resolves them.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "frontend/names/names.h"
+#include "ir/path.h"
+
+static int count_stars(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += *text == '*';
+    return n;
+}
+
+/* Names become parts of JSON and of C strings. */
+static bool is_plain(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-*", *c))
+            return false;
+    return *text != 0;
+}
+
+static void check_paths(Diag *d, const NameItem *item)
+{
+    for (int i = 0; i < item->npaths; i++) {
+        const Path *path = &item->path[i];
+        if (path_numbers(path->text) > 0) {
+            diag_error(d, path->loc, "'%s' names single elements of an array",
+                       path->text);
+            diag_help(d, "write '*' for all elements");
+        } else if (count_stars(path->text) != count_stars(item->file.text)) {
+            diag_error(d, path->loc, "'%s' and '%s' need the same number of "
+                       "'*'", path->text, item->file.text);
+        }
+    }
+    if (!is_plain(item->file.text)) {
+        diag_error(d, item->file.loc, "'%s' is no name of a tensor",
+                   item->file.text);
+        diag_help(d, "names consist of letters, digits, '.', '_', '-' and '*'");
+    }
+}
+
+/* The layouts and their arguments. */
+static const struct {
+    const char *name, *signature, *example;
+} layouts[] = {
+    {"transpose", NULL, "transpose"},
+    {"rotary", "heads", "rotary(n_heads)"},
+    {"concat", "dim", "concat(-1)"},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static void check_layout(Arena *a, Diag *d, const Expr *e)
+{
+    NameList names = {.arena = a};
+    Signature s;
+    Bound bound;
+    for (int i = 0; i < LAYOUTS; i++) {
+        names_add(&names, layouts[i].name, (Loc){0});
+        bool same = (e->kind == EX_NAME || e->kind == EX_CALL) &&
+                    strcmp(e->name, layouts[i].name) == 0;
+        if (same && layouts[i].signature && e->kind == EX_CALL) {
+            signature_of_text(a, e->name, layouts[i].signature, &s);
+            bind_call(a, d, &s, e, &bound);
+            return;
+        }
+        if (same && !layouts[i].signature == (e->kind == EX_NAME))
+            return;
+        if (same) {
+            diag_error(d, e->range, "write the layout as in %s",
+                       layouts[i].example);
+            return;
+        }
+    }
+    if (e->kind == EX_NAME || e->kind == EX_CALL) {
+        diag_error(d, e->range, "unknown layout '%s'", e->name);
+        names_suggest_or_list(d, &names, e->name);
+    } else {
+        diag_error(d, e->range, "this is no layout");
+        diag_help(d, "the layouts are transpose, rotary and concat");
+    }
+}
+
+/* A concatenation ends the layouts of several parameters. */
+static void check_item(Arena *a, Diag *d, const NameItem *item)
+{
+    check_paths(d, item);
+    bool joins = false;
+    for (int i = 0; i < item->nlayouts; i++) {
+        const Expr *e = item->layout[i];
+        bool concat = e->kind == EX_CALL && strcmp(e->name, "concat") == 0;
+        check_layout(a, d, e);
+        if (concat && i < item->nlayouts - 1)
+            diag_error(d, e->range, "'concat' must be the last layout");
+        if (concat && item->npaths == 1)
+            diag_error(d, e->range, "'concat' needs several parameters: "
+                       "[a, b] -> file: concat(-1)");
+        joins = joins || concat;
+    }
+    if (item->npaths > 1 && !joins) {
+        diag_error(d, item->loc, "several parameters in one tensor need the "
+                   "layout 'concat'");
+        diag_help(d, "concat(-1) joins them along the last dim");
+    }
+}
+
+static void check_settings(Diag *d, const NamesDecl *n)
+{
+    for (int i = 0; i < n->nsettings; i++) {
+        const Setting *s = &n->setting[i];
+        if (strcmp(s->name.name, "prefix") != 0)
+            diag_error(d, s->name.loc, "unknown setting '%s'; 'prefix' is the "
+                       "only one", s->name.name);
+        else if (s->value->kind != EX_STRING)
+            diag_error(d, s->value->range, "'prefix' must be a string, such "
+                       "as \"transformer.\"");
+    }
+    for (int i = 0; i < n->nsettings; i++)
+        names_check_new(d, n->setting, i, "set");
+    for (int i = 0; i < n->nconfig; i++)
+        names_check_new(d, n->config, i, "set");
+    if (n->config_word.name && strcmp(n->config_word.name, "config") != 0)
+        diag_error(d, n->config_word.loc, "expected a line 'path -> name' or "
+                   "config { … }, not '%s'", n->config_word.name);
+}
+
+void check_names(Arena *a, Diag *d, const File *file)
+{
+    for (int i = 0; i < file->nnames; i++) {
+        const NamesDecl *n = file->names[i];
+        if (strcmp(n->name.name, "hf") != 0)
+            diag_error(d, n->name.loc, "unknown names '%s'; only 'names hf' is "
+                       "known", n->name.name);
+        if (i > 0)
+            diag_twice(d, n->name.loc, file->names[0]->name.loc,
+                       "a file has one block of names: merge the two");
+        check_settings(d, n);
+        for (int k = 0; k < n->nitems; k++)
+            check_item(a, d, &n->item[k]);
+    }
+}

@@ -1,0 +1,105 @@
+/* plan.h: declares the functions that check plans and resolve them against the
+ * modules of the model.
+ *
+ * check_plan.c     axes, styles, options
+ * check_unit.c     options of fully_shard
+ * check_checkpoint.c  options of checkpoint
+ * lower_mesh.c     --mesh
+ * lower_plan.c     the selected plan; units
+ * lower_path.c     patterns
+ * lower_freeze.c   parameters that are not trained
+ * lower_parallelize.c  the style of each module
+ * lower_style.c    styles and their layouts
+ * lower_prepare.c  the styles PrepareModule…
+ * styles.c         the names and arguments of styles, layouts
+ * lower_checkpoint.c  modules to recompute
+ * lower_offload.c  tensors in host memory
+ */
+#ifndef PARC_FRONTEND_PLAN_PLAN_H
+#define PARC_FRONTEND_PLAN_PLAN_H
+
+#include "frontend/lower/lower.h"
+
+/* ---- check_plan.c ---- */
+
+/* `plan`: the name of the selected plan; NULL if none is selected by name. */
+void check_plans(Arena *a, Diag *d, const File *file, const char *plan);
+/* check_checkpoint.c: the items of one `checkpoint` clause. */
+void check_checkpoint(Arena *a, Diag *d, const Clause *clause);
+/* lower_offload.c: the items of one `offload` clause. */
+void check_offload(Arena *a, Diag *d, const Clause *clause);
+
+/* ---- check_unit.c -------------------------------------------------------- */
+
+/* The meaning of FSDP's names for a unit's strategy. */
+typedef struct StrategyInfo {
+    const char *name;
+    bool hybrid;   /* needs a replicate axis and a shard axis */
+    bool over_all; /* shards over all axes */
+    int reshard;   /* as Unit.reshard; -1: the option `reshard` decides */
+    bool replicas; /* shards nothing */
+} StrategyInfo;
+const StrategyInfo *strategy_find(const char *name); /* NULL: none */
+
+/* Checks an item of `fully_shard`: each option, and whether the options agree
+ * with each other and with the number of axes. */
+void check_unit(Arena *a, Diag *d, const Clause *clause, const Item *item);
+
+/* ---- lower_mesh.c, lower_plan.c, lower_freeze.c, lower_style.c ---- */
+
+/* The selected plan. NULL: the default plan, or an error, which sets *fault. */
+const PlanDecl *lower_choose_plan(Lower *l, bool *fault);
+void lower_mesh(Lower *l, const PlanDecl *plan);
+void lower_plan(Lower *l, const PlanDecl *plan);
+/* lower_path.c: whether a pattern matches a module, or with `params` a
+ * parameter, and every element that it names exists; reports an error if not.
+ */
+bool lower_path_known(Lower *l, const Path *path, bool params);
+/* Whether the model has a module of the class in the item's `every`; reports an
+ * error if not. */
+bool lower_class_known(Lower *l, const Item *item);
+/* The index of the mesh axis of this name; -1: none. */
+int lower_mesh_axis(const Lower *l, const char *name);
+/* lower_parallelize.c: fills PlanSpec.style. */
+void lower_parallelize(Lower *l, const PlanDecl *plan);
+void lower_freeze(Lower *l, const Clause *c);
+/* lower_checkpoint.c: fills PlanSpec.checkpoint. */
+void lower_checkpoints(Lower *l, const PlanDecl *plan);
+/* lower_offload.c: fills PlanSpec.offload. */
+void lower_offload(Lower *l, const PlanDecl *plan);
+/* Fills the layouts of one item for a module (by index); false after an error.
+ */
+bool lower_style(Lower *l, const Item *item, int module, Style *style);
+/* Fills the placement of one item for a parameter (by index); false after an
+ * error. */
+bool lower_placement(Lower *l, const Item *item, int param, Style *style);
+/* lower_prepare.c: fills the layouts of one item with a style PrepareModule…;
+ * `called`: the module was called, so the numbers of its inputs and outputs are
+ * known. False after an error. */
+bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
+                   Style *s);
+
+/* ---- styles.c: for check and lower ---- */
+
+static inline Layout layout_shard(int dim)
+{
+    return (Layout){.kind = LAYOUT_SHARD, .dim = dim};
+}
+/* Evaluates a layout; false after an error. */
+bool lower_layout(Lower *l, const Expr *e, Layout *to);
+
+typedef struct StyleInfo {
+    const char *name;
+    StyleKind kind;
+    const char *settings; /* "input, output": its arguments */
+    const char *form;     /* an example, for messages */
+} StyleInfo;
+const StyleInfo *style_find(const char *name);
+/* Whether the style has an argument of this name. */
+bool style_takes(Arena *a, const StyleInfo *style, const char *name);
+/* parc's name of a style's argument: "input" for PyTorch's "input_layouts". */
+const char *style_setting(const char *name);
+extern const StyleInfo style_table[];
+extern const int style_count;
+
+#endif

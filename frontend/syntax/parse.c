@@ -1,0 +1,102 @@
+/* parse.c: parses the text of a file, or of a -D option, into its declarations.
+ * The grammar is parse.y, the actions are in build.c.
+ */
+#include <string.h>
+
+#include "frontend/syntax/parse.tab.h"
+#include "frontend/syntax/parser.h"
+
+/* Text has no zero bytes. */
+static bool is_text(Parser *p)
+{
+    const char *zero = memchr(p->text, 0, p->size);
+    if (!zero)
+        return true;
+    Loc loc = {p->source, 1, 1, 1};
+    for (const char *s = p->text; s < zero; s++) {
+        loc.col = *s == '\n' ? 1 : loc.col + 1;
+        loc.line += *s == '\n';
+    }
+    return diag_error(p->diag, loc, "this byte is zero: PDL files are text");
+}
+
+static bool parse(Parser *p, int start)
+{
+    p->errors_before = diag_error_count(p->diag);
+    if (p->size > MAX_SOURCE)
+        return diag_error(p->diag, (Loc){.file = p->source},
+                          "the file is larger than %d MiB", MAX_SOURCE >> 20);
+    if (!is_text(p))
+        return false;
+    p->start = start;
+    p->defining = start == START_DEFINE;
+    p->line = 1;
+    p->last = NEWLINE; /* a token that ends no statement */
+    lexer_open(p);
+    int status = pdl_yyparse(p);
+    other_plan_end(p);
+    lexer_close(p);
+    return status == 0 && diag_error_count(p->diag) == p->errors_before;
+}
+
+File *pdl_parse(Arena *a, Diag *d, uint16_t source)
+{
+    return pdl_parse_plan(a, d, source, NULL);
+}
+
+File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
+{
+    const Source *s = diag_source_at(d, source);
+    const char *text = s->text;
+    Parser p;
+    VEC(Ident) ignored = {0};
+    bool fine, retry;
+    do {
+        p = (Parser){.arena = a, .diag = d, .source = source, .text = text,
+                     .size = s->size, .col = 1, .selected = plan};
+        int before = diag_error_count(d);
+        fine = parse(&p, START_FILE);
+        retry = p.broken.n > 0 && diag_error_count(d) == before;
+        if (retry)
+            text = other_plans_removed(a, &p);
+        for (int i = 0; retry && i < p.broken.n; i++)
+            vec_push(a, &ignored, ((Ident){.name = p.broken.at[i].text,
+                                           .loc = p.broken.at[i].name}));
+    } while (retry);
+    if (!fine)
+        return NULL;
+    File *f = NEW(a, File);
+    f->source = source;
+    f->decl = p.decl.at;
+    f->ndecls = p.decl.n;
+    f->plan = p.plan.at;
+    f->nplans = p.plan.n;
+    f->ignored = ignored.at;
+    f->nignored = ignored.n;
+    f->setting = p.setting.at;
+    f->nsettings = p.setting.n;
+    f->has_train = p.has_train;
+    f->train_loc = p.train_loc;
+    f->names = p.names_decl.at;
+    f->nnames = p.names_decl.n;
+    return f;
+}
+
+Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
+                             size_t size)
+{
+    const Source *s = diag_source_at(d, source);
+    Parser p = {.arena = a,
+                .diag = d,
+                .source = source,
+                .text = s->text + begin,
+                .size = size,
+                .col = (uint32_t)begin + 1};
+    return parse(&p, START_DEFINE) ? p.define : NULL;
+}
+
+Setting *pdl_parse_define(Arena *a, Diag *d, uint16_t source)
+{
+    const Source *s = diag_source_at(d, source);
+    return pdl_parse_define_at(a, d, source, 0, s->size);
+}

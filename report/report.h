@@ -76,19 +76,8 @@ const BlockSource *report_block_sources(const Program *p);
 const char *report_block_where(const Program *p, const BlockSource *sources,
                                const Block *b);
 
-/* report_units.c. A field of a JSON object: its name, which any value may
- * follow, or with a value (a NULL text is null). They write the comma before it,
- * unless the text so far ends with a brace or a space. */
-void json_name(Out *o, const char *name);
-void json_text(Out *o, const char *name, const char *text);
-void json_number(Out *o, const char *name, int64_t n);
-void json_real(Out *o, const char *name, double x);
-/* "shape": [64, 8] */
-void json_shape(Out *o, int ndim, const int64_t *dim);
-
-/* A part of the JSON: the unit of measurement and the scope of
- * each number. */
-void report_units(Out *o, const Program *p);
+/* A part of the JSON: what each number measures. */
+void report_json_measures(Out *o, const Program *p);
 
 /* The *n blocks that are live at the memory peak, largest first. */
 const Block **report_alive(const Program *p, int *n);

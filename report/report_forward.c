@@ -12,6 +12,7 @@
  */
 #include "codegen/numbers.h"
 #include "ir/analysis/flops.h"
+#include "report/json.h"
 #include "report/report.h"
 
 #include <string.h>

@@ -10,6 +10,7 @@
  *     tp     64 groups of 8: {0-7}, {8-15}, {16-23}, …
  *     dp     64 groups of 8: {0, 64, 128, …, 448}, {1, 65, 129, …, 449}, …
  */
+#include "report/json.h"
 #include "report/report.h"
 
 #include <string.h>

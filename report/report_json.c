@@ -1,12 +1,14 @@
 /* report_json.c: prints the plan for other tools (--emit json).
  *
- * Other tools rely on the field names and their meanings; report_units.c states
- * the unit of measurement of each number. A stack of layers is one entry with
- * the number of layers as `count`, so that the output does not grow with depth.
+ * Other tools rely on the field names and their meanings;
+ * report_json_measures.c states what each number measures. A stack of layers is
+ * one entry with the number of layers as `count`, so that the output does not
+ * grow with depth.
  */
 #include "base/version.h"
 #include "codegen/machine.h"
 #include "ir/analysis/flops.h"
+#include "report/json.h"
 #include "report/report.h"
 
 #include <string.h>
@@ -213,7 +215,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
         json_text(o, "cpu", t->cpu->name);
         out(o, ",\n");
     }
-    report_units(o, p);
+    report_json_measures(o, p);
     mesh(o, p);
     json_params(o, p);
     json_collectives(o, p);

@@ -1,5 +1,5 @@
-/* report_units.c: prints the fields of JSON objects, and the unit of
- * measurement (bytes, flop, …) and the scope of every number in the JSON.
+/* report_json_measures.c: prints what every number in the JSON measures: bytes,
+ * flop, ranks …, of one rank or of the mesh, per call or per step.
  *
  *   "units": { "collectives.bytes": {"unit": "bytes", "of": "rank",
  *                                    "per": "call"}, … }
@@ -10,57 +10,18 @@
  * not depend on time.
  */
 #include "codegen/numbers.h"
+#include "report/json.h"
 #include "report/report.h"
 
 #include "base/text.h"
 
-/* ---- fields -------------------------------------------------------------- */
-
-void json_name(Out *o, const char *name)
-{
-    char last = o->text[o->size - 1];
-    out(o, "%s\"%s\": ", last == '{' || last == ' ' ? "" : ", ", name);
-}
-
-void json_text(Out *o, const char *name, const char *text)
-{
-    json_name(o, name);
-    if (text)
-        out_json_string(o, text);
-    else
-        out(o, "null");
-}
-
-void json_number(Out *o, const char *name, int64_t n)
-{
-    json_name(o, name);
-    out(o, "%lld", (long long)n);
-}
-
-void json_real(Out *o, const char *name, double x)
-{
-    json_name(o, name);
-    out_double(o, x);
-}
-
-void json_shape(Out *o, int ndim, const int64_t *dim)
-{
-    json_name(o, "shape");
-    out(o, "[");
-    for (int d = 0; d < ndim; d++)
-        out(o, "%s%lld", d ? ", " : "", (long long)dim[d]);
-    out(o, "]");
-}
-
-/* ---- units --------------------------------------------------------------- */
-
-typedef struct KeyUnit {
+typedef struct Measure {
     const char *key, *unit, *of, *per;
-} KeyUnit;
+} Measure;
 
 static const char rank[] = "rank", whole[] = "mesh";
 
-static const KeyUnit table[] = {
+static const Measure measure[] = {
     {"mesh.size", "ranks", whole, NULL},
     {"params.shape", "elements of a layer", whole, NULL},
     {"params.local_elements", "elements of a layer", rank, NULL},
@@ -95,7 +56,7 @@ static const KeyUnit table[] = {
 };
 
 /* Fields of a forward program, after its name. */
-static const KeyUnit forward[] = {
+static const Measure forward[] = {
     {"peak", "bytes", rank, NULL},
     {"more", "bytes", rank, NULL},
     {"flops", "flop", whole, "run"},
@@ -106,36 +67,36 @@ static const KeyUnit forward[] = {
     {"collectives.count", "calls", rank, "run"},
 };
 
-static void entry(Out *o, const KeyUnit *u, bool first)
+static void entry(Out *o, const Measure *m, bool first)
 {
     out(o, "%s\n    ", first ? "" : ",");
-    json_name(o, u->key);
+    json_name(o, m->key);
     out(o, "{");
-    json_text(o, "unit", u->unit);
-    json_text(o, "of", u->of);
-    json_text(o, "per", u->per);
+    json_text(o, "unit", m->unit);
+    json_text(o, "of", m->of);
+    json_text(o, "per", m->per);
     out(o, "}");
 }
 
-void report_units(Out *o, const Program *p)
+void report_json_measures(Out *o, const Program *p)
 {
     out(o, "  \"units\": {");
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        entry(o, &table[i], i == 0);
+    for (size_t i = 0; i < sizeof measure / sizeof *measure; i++)
+        entry(o, &measure[i], i == 0);
     for (int c = 0; c < MEM_CLASSES; c++) {
-        KeyUnit u = {arena_printf(p->arena, "memory.%s", memory_class_words[c]),
+        Measure m = {arena_printf(p->arena, "memory.%s", memory_class_words[c]),
                      "bytes", rank, NULL};
-        entry(o, &u, false);
+        entry(o, &m, false);
     }
     for (int k = 0; k < PURPOSES; k++)
         for (size_t i = 0; p->forward[k] && i < sizeof forward / sizeof *forward;
              i++) {
-            KeyUnit u = forward[i];
-            u.key = arena_printf(p->arena, "%s.%s", forward_word(p->forward[k]),
-                                 u.key);
+            Measure m = forward[i];
+            m.key = arena_printf(p->arena, "%s.%s", forward_word(p->forward[k]),
+                                 m.key);
             if (p->forward[k]->output.n ||
                 !starts_with(forward[i].key, "tensors"))
-                entry(o, &u, false);
+                entry(o, &m, false);
         }
     out(o, "\n  },\n");
 }

@@ -51,8 +51,9 @@ CudnnUse *rt_cudnn_use(ParcRt *rt, const ParcAttention *a, bool backward,
 bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c);
 /* Enqueues the plan for each piece; ends the run if the library fails. */
 void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c);
-/* Runs the same call with parc's own kernels (rt_attention.c). */
-void rt_cudnn_own(ParcRt *rt, const CudnnUse *u, const DnnCall *c);
+/* Runs a call of this shape with parc's own kernels (rt_attention_own.c). */
+void rt_attention_own(ParcRt *rt, const ParcAttention *a, bool backward,
+                      const DnnCall *c);
 /* Keeps or frees u->plan, according to rank 0's measurement, on all ranks. */
 void rt_cudnn_choose(ParcRt *rt, CudnnUse *u);
 

@@ -72,7 +72,7 @@ static float time_of(ParcRt *rt, const CudnnUse *u, const DnnCall *c,
         if (library)
             rt_cudnn_call(rt, u, c);
         else
-            rt_cudnn_own(rt, u, c);
+            rt_attention_own(rt, &u->shape, u->backward, c);
     return rt_cuda_time_end(rt, "attention") / RUNS;
 }
 

@@ -111,15 +111,6 @@ static void add_peer(Text *t, const ParcRt *rt, const RtSlot *slot)
     add_where(t, rt, slot);
 }
 
-/* Whether two ranks differ only in these axes. */
-static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
-{
-    for (int i = 0; i < m->naxes; i++)
-        if (!(axes >> i & 1) && rt_coord(m, a, i) != rt_coord(m, b, i))
-            return false;
-    return true;
-}
-
 /* Whether rank b has not reached the collective of a's stream. */
 static bool has_not_reached(const RtSlot *b, const RtSlot *a, int stream)
 {
@@ -143,7 +134,7 @@ static Missing missing_on(const ParcRt *rt, int rank, int stream)
     Missing m = {.position = rt_cuda_progress_position(rt, stream, word)};
     for (int r = rt->nranks - 1; m.position && word % 2 == 1 && r >= 0; r--) {
         uint32_t axes = rt->model->collective_axes[m.position->id];
-        if (in_one_group(rt->model, rank, r, axes) &&
+        if (rt_in_group(rt->model, rank, r, axes) &&
             has_not_reached(&slot[r], &slot[rank], stream)) {
             m.first = r;
             m.n++;
@@ -172,7 +163,7 @@ static int ended_on(const ParcRt *rt, int rank, int stream)
         uint32_t axes = rt->model->collective_axes[p->id];
         int64_t steps =
             atomic_load(&slot[r].step) - atomic_load(&slot[rank].step);
-        if (!is_away(&slot[r]) && in_one_group(rt->model, rank, r, axes) &&
+        if (!is_away(&slot[r]) && rt_in_group(rt->model, rank, r, axes) &&
             (steps > 0 ||
              (steps == 0 && atomic_load(&slot[r].begun[stream]) > word)))
             return r;

@@ -46,11 +46,9 @@ int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s)
     return with & VECTOR_N ? s->n * size : with & VECTOR_M ? s->m * size : 0;
 }
 
-int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s)
+bool rt_cuda_epilogue_has_tensor(ParcEpilogue e)
 {
-    return epilogues[s->epilogue].with & (TENSOR | ADDED)
-               ? rt_cuda_operand_bytes(s, CUDA_C)
-               : 0;
+    return epilogues[e].with & (TENSOR | ADDED);
 }
 
 bool rt_cuda_epilogue_adds(ParcEpilogue e)

@@ -36,8 +36,15 @@ struct ParcMatmul {
     struct ParcMatmul *next;
 };
 
+/* ---- descriptions (rt_cuda_product.c) ---- */
+
 /* Bytes from the start of an operand's first element to the end of its last. */
 int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand);
+/* The same for the epilogue's tensor; 0: none. */
+int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s);
+/* Creates the product and the layouts of mm->spec. */
+void rt_cuda_product_make(ParcRt *rt, ParcMatmul *mm);
+void rt_cuda_product_free(ParcRt *rt, ParcMatmul *mm);
 /* Enqueues the product with an algorithm and operands. */
 BlasStatus rt_cuda_product(ParcRt *rt, const ParcMatmul *mm,
                            const BlasAlgorithm *algorithm,
@@ -51,11 +58,12 @@ void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm);
  * kernels, because that depends on their alignment. */
 void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
                             void *tensor);
-/* Whether the epilogue adds its tensor to the product. */
+/* Whether the epilogue reads or writes a tensor of the result's shape, and
+ * whether it adds that to the product. */
+bool rt_cuda_epilogue_has_tensor(ParcEpilogue e);
 bool rt_cuda_epilogue_adds(ParcEpilogue e);
-/* The bytes of the epilogue's vector and tensor; 0: none. */
+/* The bytes of the epilogue's vector; 0: none. */
 int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s);
-int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s);
 /* "bias", for messages and keys; "" for none. */
 const char *rt_cuda_epilogue_name(ParcEpilogue e);
 

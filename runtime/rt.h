@@ -129,6 +129,7 @@ typedef struct RtTrace {
 typedef struct RtWorld {
     const ParcModel *model;
     int nranks, threads, timeout_seconds;
+    int rank;          /* that this process is under a launcher; else 0 */
     int first, mapped; /* this process maps the arenas of ranks first …
                           first+mapped-1 */
     cpu_set_t cpus; /* on which the program may run */

@@ -1,5 +1,6 @@
 /* files.h: declares files that are written whole or not at all (output.c),
- * files that are read (input.c), and their checksum (crc32c.c). */
+ * files that are read (input.c), their paths (path.c) and checksum (crc32c.c).
+ */
 #ifndef PARC_RT_FILES_H
 #define PARC_RT_FILES_H
 
@@ -13,9 +14,6 @@
  * file sizes fails instead of raising SIGXFSZ. */
 void rt_streams_prepare(void);
 
-/* Whether `path` is "-", standard output; the name of `path` in messages. */
-bool rt_output_is_stdout(const char *path);
-const char *rt_output_name(const char *path);
 /* The name of the temporary file for `path`; "" if `path` is a device, a pipe
  * or "-"; NULL, after a message, if `path` cannot be written. */
 char *rt_output_probe(const char *path);
@@ -51,12 +49,22 @@ int rt_file_map(const char *path, const unsigned char **map, int64_t *size);
  * an error. */
 const unsigned char *rt_input_map(const char *path, int64_t *size);
 void rt_input_unmap(const unsigned char *map, int64_t size);
-bool rt_is_regular(const char *path);
 /* The number at the start of a file of /sys or /proc; `otherwise` if there is
  * none. */
 double rt_read_number(const char *path, double otherwise);
+
+/* ---- path.c ---- */
+
+/* Whether `path` is "-", standard output; the name of `path` in messages. */
+bool rt_output_is_stdout(const char *path);
+const char *rt_output_name(const char *path);
+bool rt_is_regular(const char *path);
 /* Whether two paths name one regular file, or one that does not exist yet. */
 bool rt_is_same_file(const char *a, const char *b);
+/* DIRECTORY/NAME, which the caller frees. */
+char *rt_path_join(const char *directory, const char *name);
+
+/* ---- bytes ---- */
 
 /* A little-endian number of `bytes` bytes. */
 static inline uint64_t rt_little(const unsigned char *p, int bytes)
@@ -66,9 +74,6 @@ static inline uint64_t rt_little(const unsigned char *p, int bytes)
         n |= (uint64_t)p[b] << (8 * b);
     return n;
 }
-
-/* DIRECTORY/NAME, which the caller frees. */
-char *rt_path_join(const char *directory, const char *name);
 
 /* The checksum CRC-32C of a text followed by `n` bytes at `data`; `crc` is the
  * checksum of the text, 0 if it is empty. */

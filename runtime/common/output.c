@@ -28,16 +28,6 @@ void rt_streams_prepare(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-bool rt_output_is_stdout(const char *path)
-{
-    return strcmp(path, "-") == 0;
-}
-
-const char *rt_output_name(const char *path)
-{
-    return rt_output_is_stdout(path) ? "standard output" : path;
-}
-
 /* The path without symbolic links: the rename must replace the file, not the
  * link. */
 static char *resolve(const char *path)

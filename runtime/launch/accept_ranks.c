@@ -29,6 +29,7 @@
 #include "common/message.h"
 #include "launch/handshake.h"
 #include "launch/job.h"
+#include "launch/socket.h"
 #include "rt.h"
 
 enum { CLIENTS = 64, LAST_SECONDS = 30, LOOK_MS = 200 };
@@ -118,7 +119,7 @@ static int open_listener(const RtStore *s)
 {
     const RtLaunch *l = s->launch;
     const char *error;
-    struct addrinfo *list = rt_store_addresses(l, &error);
+    struct addrinfo *list = rt_rank0_addresses(l, &error);
     bool may_be_local = is_same_everywhere(l->host);
     int listener = -1;
     for (struct addrinfo *a = list; a && listener < 0; a = a->ai_next)
@@ -244,7 +245,7 @@ static void answer_hello(AcceptState *r, Client *c)
     RtAnswer answer = check_hello(r, c);
     RtReply reply = {.answer = answer};
     rt_reply_code(r->store->launch, &c->challenge, h, answer, reply.code);
-    bool told = rt_store_send(c->socket, &reply, sizeof reply, 1);
+    bool told = rt_socket_send(c->socket, &reply, sizeof reply, 1);
     clean(h->host);
     if (answer == RT_JOINED && told && !has_left(c->socket)) {
         RtLink *link = &r->store->link[h->rank];
@@ -309,8 +310,8 @@ static void accept_client(AcceptState *r, int listener)
         memmove(c->from, c->from + skipped, n - skipped + 1);
     memcpy(c->challenge.magic, rt_handshake_magic, sizeof c->challenge.magic);
     rt_nonce(c->challenge.nonce);
-    rt_store_tune(s);
-    if (rt_store_send(s, &c->challenge, sizeof c->challenge, 0))
+    rt_socket_tune(s);
+    if (rt_socket_send(s, &c->challenge, sizeof c->challenge, 0))
         r->clients++;
     else
         close(s);

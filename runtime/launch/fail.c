@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/message.h"
@@ -15,38 +14,12 @@
 #include "launch/world.h"
 #include "rt.h"
 
-/* Seconds to wait until another process has printed its message, after which it
- * counts as killed; nanoseconds between two polls. */
-static const double PATIENCE = 5;
-enum { POLL_NS = 1000 * 1000 };
-
 /* Exits without atexit handlers: a rank must not flush buffers that it
  * inherited from its parent, nor wait for oneDNN's threads. */
 _Noreturn static void exit_rank(void)
 {
     fflush(stdout);
     _exit(1);
-}
-
-void rt_clear_line(void)
-{
-    if (isatty(STDERR_FILENO))
-        rt_put("\r\033[K");
-}
-
-void rt_put_failure(RtControl *control, const char *text)
-{
-    int32_t own = (int32_t)getpid(), by = RT_NO_FAILURE;
-    while (!atomic_compare_exchange_strong(&control->failure, &by, own)) {
-        if (by == RT_FAILURE_PRINTED)
-            return;
-        double end = rt_now() + PATIENCE;
-        while (atomic_load(&control->failure) == by && rt_now() < end)
-            nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-    }
-    rt_clear_line();
-    rt_put(text);
-    atomic_store(&control->failure, RT_FAILURE_PRINTED);
 }
 
 __attribute__((format(printf, 3, 0))) _Noreturn static void

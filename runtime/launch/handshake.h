@@ -61,11 +61,6 @@ void rt_hello_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
 void rt_reply_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
                    uint32_t answer, unsigned char code[RT_DIGEST]);
 
-/* The addresses of rank 0; NULL and *error where its host is not known. The
- * caller frees the list. */
-struct addrinfo *rt_store_addresses(const RtLaunch *l, const char **error);
-void rt_store_tune(int socket);
-
 /* Rank 0: receives all others (launch/accept_ranks.c); false after a message.
  */
 bool rt_accept_ranks(RtStore *s);

@@ -45,7 +45,7 @@ bool rt_key(RtLaunch *l);
  * at all times. */
 typedef struct RtLink {
     int line, life;
-    bool done;     /* the rank has sent RT_SAY_DONE */
+    bool done;     /* the rank has sent RT_FRAME_DONE */
     bool arrived;  /* the rank is at the synchronization point that rank 0 is
                       at or will reach next */
     int32_t where; /* id of this synchronization point */
@@ -61,34 +61,37 @@ struct RtStore {
     _Atomic int32_t failed; /* a thread of this process is ending the run */
     _Atomic int32_t ending; /* the run has ended well: other ranks may close
                                their connections */
-    _Atomic int32_t asker;  /* rank 0: the rank that requests the states of all
-                               others, +1; 0: none */
-    _Atomic int32_t heard;  /* number of answers that this rank has received */
+    _Atomic int32_t requester; /* rank 0: the rank that requests the states of
+                                  all others, +1; 0: none */
+    _Atomic int32_t states_received; /* number of states of other ranks that
+                                        have arrived here */
     pthread_t watcher;
     bool watched;
-    int bell[2];   /* a pipe that wakes the watcher: a byte 0 ends it, another
-                      byte is a signal to forward */
+    int wake[2]; /* a pipe that wakes the watcher: a byte 0 ends it, another
+                    byte is a signal to forward */
 };
 
 /* The kinds of messages. A frame is followed by `bytes` more. Both ends run
  * the same program, hence the same byte order and layout. */
 enum {
-    RT_SAY_ARRIVE = 1, /* the rank has reached synchronization point `id` */
-    RT_SAY_GO,         /* all ranks have reached it and may continue */
-    RT_SAY_READ,       /* rank 0 requests `b` bytes at offset `a` of memory `id`
-                          (RT_OF_…) */
-    RT_SAY_DATA,       /* the bytes follow */
-    RT_SAY_FAIL,   /* the run fails; the reason follows unless it was printed */
-    RT_SAY_DONE,   /* the rank ends without an error */
-    RT_SAY_WHERE,  /* request for the states of all other ranks; id: the rank
-                      that asks */
-    RT_SAY_STATE,  /* the state of rank id; a: the rank that asked */
-    RT_SAY_SAVED,  /* the rank has ended its part of save `a`; id: an errno */
-    RT_SAY_SIGNAL, /* signal `id` has reached the rank */
+    RT_FRAME_ARRIVE = 1, /* the rank has reached synchronization point `id` */
+    RT_FRAME_GO,         /* all ranks have reached it and may continue */
+    RT_FRAME_READ,       /* rank 0 requests `b` bytes at offset `a` of memory
+                            `id` (RT_OF_…) */
+    RT_FRAME_DATA,       /* the bytes follow */
+    RT_FRAME_FAIL,       /* the run fails; the reason follows unless it was
+                            printed */
+    RT_FRAME_DONE,       /* the rank ends without an error */
+    RT_FRAME_REQUEST_STATES, /* rank `id` requests the states of all other
+                                ranks */
+    RT_FRAME_STATE,          /* the state of rank `id`, for rank `a` */
+    RT_FRAME_SAVED,          /* the rank has ended its part of save `a`; id: an
+                                errno */
+    RT_FRAME_SIGNAL,         /* signal `id` has reached the rank */
 };
 enum { RT_OF_ARENA, RT_OF_TRACE, RT_OF_SAVE }; /* RT_OF_SAVE: save_error */
 typedef struct RtFrame {
-    uint32_t say;
+    uint32_t kind;
     int32_t id;
     int64_t a, b;
     uint64_t bytes;
@@ -100,11 +103,6 @@ typedef struct RtFrame {
 bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch,
                    double limit);
 void rt_store_close(RtStore *s);
-
-/* Transfer all `n` bytes within `limit` seconds. On failure false and errno;
- * errno is 0 if the other end has closed the connection. */
-bool rt_store_send(int socket, const void *data, size_t n, double limit);
-bool rt_store_receive(int socket, void *data, size_t n, double limit);
 
 /* The name of another rank of the job for messages: "rank 3 on node7". */
 const char *rt_store_name(const RtStore *s, int rank, char text[RT_RANK_NAME]);
@@ -121,18 +119,6 @@ int rt_join_file(const RtWorld *w, size_t bytes);
 
 /* ---- launch/job.c: each function ends the run on failure ---- */
 
-/* rt_job_watch starts the thread that reads lifelines; false after a message.
- * rt_job_goodbye: the run has ended well on this rank; the others may
- * continue. */
-bool rt_job_watch(RtStore *s);
-void rt_job_goodbye(RtStore *s);
-/* Reports the rank's part of asynchronous save `count` to rank 0; `error`: an
- * errno, or 0. Any thread may call it. */
-void rt_job_saved(RtStore *s, int32_t error, uint32_t count);
-/* Sends a signal that this process has received to rank 0, from the watcher
- * thread. Signal handlers may call it. */
-void rt_job_forward(RtStore *s, int signal);
-
 void rt_job_synchronize(RtStore *s, int id);
 /* Copies rank 0's bytes to all ranks at synchronization point `id`. Rank 0 does
  * not wait for the others. */
@@ -141,17 +127,34 @@ void rt_job_broadcast(RtStore *s, int id, void *data, size_t bytes);
  * others are at, or will reach, a synchronization point. */
 void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
                  void *to);
-/* ---- launch/rank_states.c: states of ranks, for messages ---- */
 
-void rt_states_answer(RtStore *s, const RtFrame *f);
-/* rt_states_gather for callers without a ParcRt. */
-void rt_states_ask(RtStore *s);
-/* False if the answer is incomplete. */
-bool rt_states_receive(RtStore *s, int link, const RtFrame *f);
+/* ---- launch/lifeline.c: failures, signals and ends of ranks ---- */
 
+/* Seconds in which the other end of a lifeline answers. */
+enum { RT_SOON = 10 };
+/* rt_job_watch starts the thread that reads lifelines; false after a message.
+ * rt_job_end: the run has ended without an error on this rank; the others may
+ * continue. */
+bool rt_job_watch(RtStore *s);
+void rt_job_end(RtStore *s);
+/* Reports the rank's part of asynchronous save `count` to rank 0; `error`: an
+ * errno, or 0. Any thread may call it. */
+void rt_job_saved(RtStore *s, int32_t error, uint32_t count);
 /* Ends the run because of this rank, with the reason `text`; NULL: the reason
  * has been printed. Only one rank's reason is printed. */
 _Noreturn void rt_job_fail(RtStore *s, const char *text);
+/* Ends the run after a connection broke before its rank sent RT_FRAME_DONE.
+ * Returns if this rank has ended its run. */
+void rt_job_lost(RtStore *s, int rank);
+
+/* ---- launch/rank_states.c: states of ranks, for messages ---- */
+
+/* Rank 0 forwards a request, every other rank answers it. */
+void rt_states_answer(RtStore *s, const RtFrame *f);
+/* rt_states_gather for callers without a ParcRt. */
+void rt_states_request(RtStore *s);
+/* False if the answer is incomplete. */
+bool rt_states_receive(RtStore *s, int link, const RtFrame *f);
 
 /* Adds `ns` to the times of all marks of a ring. */
 void rt_marks_shift(RtRing *ring, int64_t ns);

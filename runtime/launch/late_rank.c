@@ -116,6 +116,17 @@ static int late_for(const RtWorld *w, int waiter)
 
 /* ---- the message -------------------------------------------------------- */
 
+const char *rt_progress_text(const RtWorld *w, int rank, char text[RT_PROGRESS])
+{
+    const RtSlot *s = &w->slot[rank];
+    int state = atomic_load(&s->state);
+    snprintf(text, RT_PROGRESS, "in step %lld, %s '%s'",
+             (long long)atomic_load(&s->step),
+             state == RT_WAITING || state == RT_MOVING ? "in" : "after",
+             rt_collective_name(w->model, atomic_load(&s->collective)));
+    return text;
+}
+
 static void add_loops(RtText *t, const RtWorld *w, const RtSlot *s)
 {
     int32_t i = atomic_load(&s->work) - 1;

@@ -13,6 +13,7 @@
 
 #include "common/message.h"
 #include "launch/job.h"
+#include "launch/socket.h"
 #include "launch/world.h"
 #include "rt.h"
 
@@ -29,32 +30,34 @@ typedef struct StateMessage {
 } StateMessage;
 enum { BODY = sizeof(StateMessage) - sizeof(RtFrame), LOOK_NS = 1000 * 1000 };
 
-static void ask_state(const RtStore *s, int link, int32_t asker)
+static void request_state(const RtStore *s, int link, int32_t requester)
 {
-    RtFrame f = {.say = RT_SAY_WHERE, .id = asker};
-    rt_store_send(s->link[link].life, &f, sizeof f, PATIENCE);
+    RtFrame f = {.kind = RT_FRAME_REQUEST_STATES, .id = requester};
+    rt_socket_send(s->link[link].life, &f, sizeof f, PATIENCE);
 }
 
 /* Rank 0: sends the request to all ranks except the one that asks. */
-static void ask_all(RtStore *s, int32_t asker)
+static void request_all(RtStore *s, int32_t requester)
 {
-    int32_t nobody = 0;
-    if (!atomic_compare_exchange_strong(&s->asker, &nobody, asker + 1))
+    int32_t none = 0;
+    if (!atomic_compare_exchange_strong(&s->requester, &none, requester + 1))
         return;
     for (int r = 1; r < s->launch->size; r++)
-        if (r != asker && !s->link[r].done)
-            ask_state(s, r, asker);
+        if (r != requester && !s->link[r].done)
+            request_state(s, r, requester);
 }
 
-static StateMessage own_state(const RtStore *s, int32_t asker)
+static StateMessage own_state(const RtStore *s, int32_t requester)
 {
     int rank = s->launch->rank;
     const RtSlot *slot = &s->world->slot[rank];
-    StateMessage p = {
-        .frame = {.say = RT_SAY_STATE, .id = rank, .a = asker, .bytes = BODY},
-        .step = atomic_load(&slot->step),
-        .state = atomic_load(&slot->state),
-        .collective = atomic_load(&slot->collective)};
+    StateMessage p = {.frame = {.kind = RT_FRAME_STATE,
+                                .id = rank,
+                                .a = requester,
+                                .bytes = BODY},
+                      .step = atomic_load(&slot->step),
+                      .state = atomic_load(&slot->state),
+                      .collective = atomic_load(&slot->collective)};
     for (int i = 0; i < PARC_STREAMS; i++)
         p.begun[i] = atomic_load(&slot->begun[i]);
     return p;
@@ -72,56 +75,57 @@ static void store_state(RtStore *s, const StateMessage *p)
     atomic_store(&slot->collective, p->collective);
     for (int i = 0; i < PARC_STREAMS; i++)
         atomic_store(&slot->begun[i], p->begun[i]);
-    atomic_fetch_add(&s->heard, 1);
+    atomic_fetch_add(&s->states_received, 1);
 }
 
 void rt_states_answer(RtStore *s, const RtFrame *f)
 {
     int own = s->launch->rank;
-    int32_t asker = f->id;
-    if (!s->world->slot || asker < 0 || asker >= s->launch->size ||
-        asker == own)
+    int32_t requester = f->id;
+    if (!s->world->slot || requester < 0 || requester >= s->launch->size ||
+        requester == own)
         return;
     if (own == 0) {
-        ask_all(s, asker);
-        if (atomic_load(&s->asker) != asker + 1)
+        request_all(s, requester);
+        if (atomic_load(&s->requester) != requester + 1)
             return;
     }
-    StateMessage p = own_state(s, asker);
-    rt_store_send(s->link[own == 0 ? asker : 0].life, &p, sizeof p, PATIENCE);
+    StateMessage p = own_state(s, requester);
+    rt_socket_send(s->link[own == 0 ? requester : 0].life, &p, sizeof p,
+                   PATIENCE);
 }
 
 bool rt_states_receive(RtStore *s, int link, const RtFrame *f)
 {
     StateMessage p = {.frame = *f};
     int own = s->launch->rank;
-    if (f->bytes != BODY || !rt_store_receive(s->link[link].life,
-                                              (char *)&p + sizeof p.frame,
-                                              BODY, PATIENCE))
+    if (f->bytes != BODY ||
+        !rt_socket_receive(s->link[link].life, (char *)&p + sizeof p.frame,
+                           BODY, PATIENCE))
         return false;
     if (f->a == own)
         store_state(s, &p);
     else if (own == 0 && f->a > 0 && f->a < s->launch->size)
-        rt_store_send(s->link[f->a].life, &p, sizeof p, PATIENCE);
+        rt_socket_send(s->link[f->a].life, &p, sizeof p, PATIENCE);
     return true;
 }
 
-void rt_states_ask(RtStore *s)
+void rt_states_request(RtStore *s)
 {
     const RtLaunch *l = s->launch;
     if (s->world->mapped == l->size)
         return; /* ranks share their slots */
     double until = rt_now() + PATIENCE;
     if (l->rank == 0)
-        ask_all(s, 0);
+        request_all(s, 0);
     else
-        ask_state(s, 0, l->rank);
-    while (atomic_load(&s->heard) < l->size - 1 && rt_now() < until)
+        request_state(s, 0, l->rank);
+    while (atomic_load(&s->states_received) < l->size - 1 && rt_now() < until)
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }
 
 void rt_states_gather(ParcRt *rt)
 {
     if (rt->world->store)
-        rt_states_ask(rt->world->store);
+        rt_states_request(rt->world->store);
 }

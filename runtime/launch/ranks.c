@@ -132,7 +132,7 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
     if (w->nranks == 1 || w->launch) {
         cpu_set_t before;
         bool known = sched_getaffinity(0, sizeof before, &before) == 0;
-        int status = run_rank(w, rt_world_rank(w), body, context);
+        int status = run_rank(w, w->rank, body, context);
         if (known)
             sched_setaffinity(0, sizeof before, &before);
         return status;

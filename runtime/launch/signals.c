@@ -7,7 +7,7 @@
  * rank 0 reads it after each step and decides for all ranks (run.h). A signal
  * to any rank, or to the parent of forked ranks, is therefore enough. A process
  * that does not map rank 0's control block wakes its watcher thread, which
- * sends the signal to rank 0 over the lifeline (launch/job.c).
+ * sends the signal to rank 0 over the lifeline (launch/lifeline.c).
  *
  * One Ctrl-C reaches every process of the terminal, and launchers forward
  * signals. Signals within REPEAT_NS of the first one are therefore one request.
@@ -30,7 +30,6 @@
 
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/world.h"
 #include "rt.h"
 
 static const int64_t REPEAT_NS = 2000000000;
@@ -63,7 +62,7 @@ void rt_signals_record(RtSignals *s, int signal)
  * until the handler returns. */
 static void end_now(struct RtWorld *w, int signal_number)
 {
-    for (int i = 0; w && rt_world_rank(w) == 0 && i < 2; i++)
+    for (int i = 0; w && w->rank == 0 && i < 2; i++)
         if (w->temporary[i] && w->temporary[i][0])
             unlink(w->temporary[i]);
     signal(signal_number, SIG_DFL);
@@ -78,6 +77,14 @@ static bool ends_now(const RtSignals *s)
            (before != 0 && rt_now_ns() - before > REPEAT_NS);
 }
 
+/* Wakes the watcher thread, which sends the signal to rank 0. */
+static void forward(const RtStore *s, int signal)
+{
+    char byte = (char)signal;
+    if (s->watched && write(s->wake[1], &byte, 1) != 1)
+        return; /* the pipe is full of signals that are forwarded anyway */
+}
+
 static void handle(int signal)
 {
     int error = errno;
@@ -88,7 +95,7 @@ static void handle(int signal)
     } else if (s) {
         rt_signals_record(s, signal);
         if (w->store && w->first > 0) /* rank 0's control block is not here */
-            rt_job_forward(w->store, signal);
+            forward(w->store, signal);
     }
     errno = error;
 }

@@ -4,8 +4,7 @@
  * Every other rank opens two connections and proves that it belongs to the job
  * (launch/handshake.h). The line carries synchronization and data; the lifeline
  * reports a failure or the end of a rank. Rank 0 may start last, so the others
- * retry until the limit. This file also sends and receives bytes within a time
- * limit, for both ends.
+ * retry until the limit.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -20,6 +19,7 @@
 #include "common/message.h"
 #include "launch/handshake.h"
 #include "launch/job.h"
+#include "launch/socket.h"
 #include "rt.h"
 
 enum { RETRY_MS = 50 };
@@ -48,84 +48,6 @@ const char *rt_store_name(const RtStore *s, int rank, char text[RT_RANK_NAME])
     return text;
 }
 
-/* ---- bytes --------------------------------------------------------------- */
-
-/* Waits until the socket is ready and subtracts the time from *left. Each wait
- * of one second counts as at most one second: time in which the process is
- * stopped does not count. */
-static bool poll_socket(int socket, short events, double *left)
-{
-    struct pollfd p = {.fd = socket, .events = events};
-    while (*left > 0) {
-        double slice = *left < 1 ? *left : 1, begin = rt_now();
-        int n = poll(&p, 1, (int)(slice * 1e3) + 1);
-        if (n > 0)
-            return true;
-        if (n < 0 && errno != EINTR)
-            return false;
-        double waited = rt_now() - begin;
-        *left -= waited < slice ? waited : slice;
-    }
-    errno = ETIMEDOUT;
-    return false;
-}
-
-static bool may_retry(void)
-{
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
-
-bool rt_store_send(int socket, const void *data, size_t n, double limit)
-{
-    const char *p = data;
-    while (n > 0) {
-        ssize_t did = send(socket, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (did > 0) {
-            p += did;
-            n -= (size_t)did;
-        } else if (!may_retry() || !poll_socket(socket, POLLOUT, &limit)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool rt_store_receive(int socket, void *data, size_t n, double limit)
-{
-    char *p = data;
-    while (n > 0) {
-        ssize_t did = recv(socket, p, n, MSG_DONTWAIT);
-        if (did > 0) {
-            p += did;
-            n -= (size_t)did;
-        } else if (did == 0) {
-            errno = 0;
-            return false;
-        } else if (!may_retry() || !poll_socket(socket, POLLIN, &limit)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-struct addrinfo *rt_store_addresses(const RtLaunch *l, const char **error)
-{
-    struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    char port[16];
-    snprintf(port, sizeof port, "%d", l->port);
-    int how = getaddrinfo(l->host, port, &want, &found);
-    *error = how == 0 ? NULL : gai_strerror(how);
-    return how == 0 ? found : NULL;
-}
-
-void rt_store_tune(int socket)
-{
-    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
-}
-
-/* ---- the other ranks ----------------------------------------------------- */
-
 /* Receives the challenge, sends the Hello and returns the answer. Only an
  * answer with a valid code is trusted; without one, rank 0 belongs to another
  * job or has another token. */
@@ -136,13 +58,13 @@ static uint32_t exchange_hello(const RtStore *s, int fd, RtHello *h,
     RtChallenge c;
     RtReply r;
     unsigned char code[RT_DIGEST];
-    if (!rt_store_receive(fd, &c, sizeof c, limit))
+    if (!rt_socket_receive(fd, &c, sizeof c, limit))
         return RT_SILENT;
     rt_nonce(h->nonce);
     rt_hello_code(l, &c, h, h->code);
     if (memcmp(c.magic, rt_handshake_magic, sizeof c.magic) != 0 ||
-        !rt_store_send(fd, h, sizeof *h, limit) ||
-        !rt_store_receive(fd, &r, sizeof r, limit))
+        !rt_socket_send(fd, h, sizeof *h, limit) ||
+        !rt_socket_receive(fd, &r, sizeof r, limit))
         return RT_SILENT;
     rt_reply_code(l, &c, h, r.answer, code);
     return rt_digest_equal(code, r.code)   ? r.answer
@@ -157,7 +79,7 @@ static bool connect_within(int fd, const struct addrinfo *a, double limit)
     int how = 0;
     return fd >= 0 &&
            (connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
-            (errno == EINPROGRESS && poll_socket(fd, POLLOUT, &limit) &&
+            (errno == EINPROGRESS && rt_socket_poll(fd, POLLOUT, &limit) &&
              getsockopt(fd, SOL_SOCKET, SO_ERROR, &how, &n) == 0 &&
              (errno = how) == 0));
 }
@@ -182,7 +104,7 @@ static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
     if (!connect_within(fd, a, limit)) {
         why->error = why->answered ? why->error : strerror(errno);
     } else if ((answer = exchange_hello(s, fd, h, limit)) == RT_JOINED) {
-        rt_store_tune(fd);
+        rt_socket_tune(fd);
         return fd;
     } else {
         why->error = answer_text(answer);
@@ -210,7 +132,7 @@ static int join_store(const RtStore *s, bool life)
     gethostname(h.host, sizeof h.host - 1);
     while (!why.final && rt_now() < until) {
         const char *unknown;
-        struct addrinfo *list = rt_store_addresses(l, &unknown);
+        struct addrinfo *list = rt_rank0_addresses(l, &unknown);
         why.error = unknown ? unknown : why.error;
         why.answered = false;
         for (struct addrinfo *a = list; a && !why.final; a = a->ai_next) {
@@ -236,7 +158,7 @@ bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch, double limit)
     s->launch = launch;
     s->world = w;
     s->limit = limit;
-    s->bell[0] = s->bell[1] = -1;
+    s->wake[0] = s->wake[1] = -1;
     s->link = rt_allocate((size_t)n * sizeof *s->link);
     for (int i = 0; i < n; i++)
         s->link[i].line = s->link[i].life = -1;

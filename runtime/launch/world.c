@@ -1,5 +1,4 @@
-/* world.c: maps the memory that the ranks of a node share, and computes
- * the coordinates and group sizes of ranks in the mesh.
+/* world.c: maps the memory that the ranks of a node share.
  *
  *   control block | rank states | barriers | arena of rank 0 | of rank 1 | …
  *
@@ -42,90 +41,6 @@ enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
 
 /* More than any address space; sums of fewer bytes do not overflow. */
 static const double MOST_BYTES = 0x1p60;
-
-int64_t rt_nranks(const ParcModel *model)
-{
-    int64_t n = 1;
-    for (int i = 0; i < model->naxes; i++)
-        if (__builtin_mul_overflow(n, model->axis[i].size, &n))
-            return INT64_MAX;
-    return n;
-}
-
-const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH])
-{
-    RtText t = {.at = text, .capacity = RT_MESH};
-    text[0] = 0;
-    for (int a = 0; a < m->naxes; a++)
-        rt_add(&t, "%s%s=%lld", a ? " x " : "", m->axis[a].name,
-               (long long)m->axis[a].size);
-    return text;
-}
-
-bool rt_ranks_check(const ParcModel *model)
-{
-    char mesh[RT_MESH];
-    int64_t n = rt_nranks(model);
-    if (n >= 1 && n <= RT_MOST_RANKS)
-        return true;
-    return rt_error(
-        "the mesh (%s) has %s%lld ranks, and a program runs on 1 to %d: run "
-        "parc again with a smaller --mesh", rt_mesh_text(model, mesh),
-        n == INT64_MAX ? "more than " : "", (long long)n, RT_MOST_RANKS);
-}
-
-int64_t rt_group_size(const ParcModel *model, uint32_t axes)
-{
-    int64_t n = 1;
-    for (int a = 0; a < model->naxes; a++)
-        n *= axes >> a & 1 ? model->axis[a].size : 1;
-    return n;
-}
-
-int64_t rt_coord(const ParcModel *model, int rank, int axis)
-{
-    int64_t rest = rank;
-    for (int i = model->naxes - 1; i > axis; i--)
-        rest /= model->axis[i].size;
-    return rest % model->axis[axis].size;
-}
-
-const char *rt_collective_name(const ParcModel *model, int id)
-{
-    static const char *const own[] = {"start of the run", "end of the run",
-                                      "writing of the trace",
-                                      "check of the gradients",
-                                      "choice of matmul kernels",
-                                      "decision after a step",
-                                      "evaluation between steps",
-                                      "save of a checkpoint",
-                                      "read of a checkpoint",
-                                      "sampling"};
-    if (id < 0 && id >= RT_AT_LEAST)
-        return own[-id - 1];
-    return id < model->ncollectives ? model->collective[id]
-                                    : "unknown collective";
-}
-
-const char *rt_progress_text(const RtWorld *w, int rank, char text[RT_PROGRESS])
-{
-    const RtSlot *s = &w->slot[rank];
-    int state = atomic_load(&s->state);
-    snprintf(text, RT_PROGRESS, "in step %lld, %s '%s'",
-             (long long)atomic_load(&s->step),
-             state == RT_WAITING || state == RT_MOVING ? "in" : "after",
-             rt_collective_name(w->model, atomic_load(&s->collective)));
-    return text;
-}
-
-bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes)
-{
-    for (int a = 0; a < model->naxes; a++)
-        if (!(axes >> a & 1) &&
-            rt_coord(model, rank, a) != rt_coord(model, other, a))
-            return false;
-    return true;
-}
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -222,17 +137,12 @@ static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
     return base;
 }
 
-int rt_world_rank(const RtWorld *w)
-{
-    return w->launch ? w->launch->rank : 0;
-}
-
 /* One process of each node checks the memory for all its ranks. */
 static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
 {
     const RtLaunch *l = w->launch;
     bool all_here = !l || rt_collectives_share();
-    if (all_here ? rt_world_rank(w) != 0 : l->local != 0)
+    if (all_here ? w->rank != 0 : l->local != 0)
         return true;
     return rt_memory_check(w, all_here ? w->nranks : l->neighbours, runs,
                            staging);
@@ -252,6 +162,7 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
     memset(w, 0, sizeof *w);
     w->model = model;
     w->nranks = (int)rt_nranks(model); /* fits: rt_ranks_check */
+    w->rank = launch ? launch->rank : 0;
     w->threads = threads;
     w->timeout_seconds = DEFAULT_TIMEOUT;
     sched_getaffinity(0, sizeof w->cpus, &w->cpus);
@@ -290,7 +201,7 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
 void rt_world_close(RtWorld *w)
 {
     if (w->store) {
-        rt_job_goodbye(w->store);
+        rt_job_end(w->store);
         rt_store_close(w->store);
         free(w->store);
         w->store = NULL;
@@ -299,22 +210,6 @@ void rt_world_close(RtWorld *w)
         munmap(w->map, w->map_bytes);
         w->map_bytes = 0;
     }
-}
-
-int64_t rt_arena_end(const ParcModel *model)
-{
-    int n = model->nshared;
-    return n == 0 ? model->arena_bytes + model->host_bytes
-                  : model->shared[n - 1].offset + model->shared[n - 1].bytes;
-}
-
-int64_t rt_arena_counted(const ParcModel *model)
-{
-    int64_t bytes = model->arena_bytes;
-    for (int i = 0; i < model->nshared; i++)
-        bytes += model->shared[i].bytes /
-                 rt_group_size(model, model->shared[i].axes);
-    return bytes;
 }
 
 void rt_arena_take(ParcRt *rt)

@@ -5,11 +5,8 @@
 
 #include "rt.h"
 
-const char *rt_collective_name(const ParcModel *model, int id);
-/* "in step 7, after 'ar3'": the position of a rank, for messages. */
-enum { RT_PROGRESS = 640 };
-const char *rt_progress_text(const RtWorld *w, int rank,
-                             char text[RT_PROGRESS]);
+/* ---- launch/mesh.c: what follows from the mesh and the sizes of a program
+ * ---- */
 
 /* rt_nranks: the number of ranks of the mesh, INT64_MAX on overflow.
  * rt_ranks_check: whether the runtime supports this number; false after a
@@ -25,6 +22,15 @@ int64_t rt_group_size(const ParcModel *model, uint32_t axes);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
 /* Whether two ranks differ only in `axes`. */
 bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes);
+/* The size of the mirror, including shared segments or host memory; and the
+ * bytes that one rank counts of it: shared segments count in equal parts. */
+int64_t rt_arena_end(const ParcModel *model);
+int64_t rt_arena_counted(const ParcModel *model);
+/* The name of a collective of the model, or of a synchronization point
+ * (RT_AT_…), for messages. */
+const char *rt_collective_name(const ParcModel *model, int id);
+
+/* ---- launch/world.c: the memory of a run ---- */
 
 /* Checks that enough memory is available and maps the world: for all ranks
  * that this process will fork, or with `launch` for its own rank of a job,
@@ -33,8 +39,6 @@ bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes);
 bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
                    const RtLaunch *launch, bool runs, int64_t staging);
 void rt_world_close(RtWorld *w);
-/* The rank of this process; 0 before ranks are forked. */
-int rt_world_rank(const RtWorld *w);
 /* Whether collectives of this target read the arenas of peers in place. All
  * ranks must then be on one node. */
 bool rt_collectives_share(void);
@@ -48,10 +52,8 @@ int rt_cores(void); /* number of CPUs that this process may use */
 
 /* Sets the rank's arena and counts its bytes. */
 void rt_arena_take(ParcRt *rt);
-/* The size of the mirror, including shared segments or host memory; and the
- * bytes that one rank counts of it: shared segments count in equal parts. */
-int64_t rt_arena_end(const ParcModel *model);
-int64_t rt_arena_counted(const ParcModel *model);
+
+/* ---- launch/barrier.c: synchronization ---- */
 
 /* rt_barrier: barrier of a group whose ranks share memory. rt_synchronize:
  * synchronization point of all ranks, on any nodes. */
@@ -63,12 +65,17 @@ void rt_synchronize(ParcRt *rt, int id);
 void rt_wait_change(ParcRt *rt, _Atomic uint32_t *word, uint32_t value,
                     int late);
 void rt_wake(_Atomic uint32_t *word);
-/* Copies rank 0's `bytes` at `data` to all ranks (launch/barrier.c). */
+/* Copies rank 0's `bytes` at `data` to all ranks. */
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
 
+/* ---- launch/late_rank.c: states of ranks, for messages ---- */
+
+/* "in step 7, after 'ar3'": the position of a rank. */
+enum { RT_PROGRESS = 640 };
+const char *rt_progress_text(const RtWorld *w, int rank,
+                             char text[RT_PROGRESS]);
 /* Why the wait of `rank` timed out: names the rank that the others wait for,
- * and its state (launch/late_rank.c). `first`: a rank that is known to be late,
- * or -1. */
+ * and its state. `first`: a rank that is known to be late, or -1. */
 enum { RT_LATE = 1536 };
 const char *rt_late_text(const RtWorld *w, int rank, int first,
                          char text[RT_LATE]);
@@ -77,6 +84,9 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
  * stores it in their slots, for messages. Slots without an answer keep
  * RT_STARTING (launch/rank_states.c). */
 void rt_states_gather(ParcRt *rt);
+
+/* ---- launch/fail.c, launch/print_failure.c: the end of a run that fails ----
+ */
 
 /* Ends the run from within a rank. Only the first rank that fails prints its
  * message, because the others usually fail for the same reason. rt_fail

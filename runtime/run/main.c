@@ -217,7 +217,7 @@ static bool prepare_files(RtRun *run)
 {
     const RtOptions *o = &run->options;
     RtWorld *w = &run->world;
-    bool first = rt_world_rank(w) == 0;
+    bool first = w->rank == 0;
     if (first && !check_files(run))
         return false;
     if (first && o->export_to) {

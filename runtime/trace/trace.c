@@ -65,7 +65,7 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
                         rt_size_text((double)t->bytes, text), strerror(errno));
     }
     t->rings = map;
-    memset(rt_trace_ring(w, rt_world_rank(w)), 0, t->stride);
+    memset(rt_trace_ring(w, w->rank), 0, t->stride);
     for (int r = 0; r < w->nranks; r++)
         rt_trace_ring(w, r)->capacity = capacity;
     return true;

@@ -68,10 +68,12 @@ no_cycle() { # no_cycle LEVEL SYMBOLS
     sed 's/^tsort: //' "$work/err" >&2
     bad=1
 }
-# A program is linked with one target's implementation. Those of CUDA are not
-# compared yet: rt_attention.c and rt_cudnn_choose.c call each other.
-grep -v '^runtime/cuda/' "$work/runtime" | cat "$work/compiler" - >"$work/cpu"
-no_cycle file "$work/cpu"
+# A program is linked with one target's implementation.
+for target in cpu cuda; do
+    other=$([ $target = cpu ] && echo cuda || echo cpu)
+    grep -v "^runtime/$other/" "$work/runtime" | cat "$work/compiler" - >"$work/$target"
+    no_cycle file "$work/$target"
+done
 no_cycle directory "$work/compiler"
 no_cycle directory "$work/runtime"
 exit $bad

@@ -65,7 +65,7 @@ static const char *tensor_letters(const char *spec, int i, int *n)
 static void read_spec(const Program *p, const Op *op, Contraction *c)
 {
     char name[MAX_LETTERS];
-    const char *spec = op_spec(op);
+    const char *spec = attr_spec(op);
     /* The result's letters come first: they are the outer loops of a plain
      * nest. */
     const struct {

@@ -40,7 +40,7 @@ MoveBlock move_block_of(const Program *p, const Type *part, const Type *whole,
 
 bool move_is_minor(const Op *op)
 {
-    uint32_t axes = op_axes(op);
+    uint32_t axes = attr_axes(op);
     return split_dim(&op->out[0]->type, axes) >=
            split_dim(&op->arg[0]->type, axes);
 }
@@ -49,7 +49,7 @@ bool move_is_minor(const Op *op)
 static MoveBlock swap_block(const Program *p, const Op *op)
 {
     const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
-    uint32_t axes = op_axes(op);
+    uint32_t axes = attr_axes(op);
     int whole = split_dim(dst, axes), split = split_dim(src, axes);
     int64_t stack = type_layers(src);
     if (!move_is_minor(op))
@@ -64,7 +64,7 @@ static MoveBlock swap_block(const Program *p, const Op *op)
 MoveBlock move_block(const Program *p, const Op *op, int i)
 {
     const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
-    uint32_t axes = op_axes(op);
+    uint32_t axes = attr_axes(op);
     switch ((int)op->kind) {
     case OP_all_gather:
         return move_block_of(p, from, to, axes);
@@ -80,7 +80,7 @@ MoveBlock move_block(const Program *p, const Op *op, int i)
 int64_t move_staging(const Program *p, const Op *op)
 {
     int64_t most = 0;
-    int64_t ranks = mesh_group(&p->mesh, op_axes(op));
+    int64_t ranks = mesh_group(&p->mesh, attr_axes(op));
     for (int i = 0; i < op->nargs; i++) {
         MoveBlock b = move_block(p, op, i);
         int64_t row = b.inner * dtype_size(op->arg[i]->type.dtype);

@@ -120,7 +120,7 @@ static void check_assign(Op *op, void *context)
     const Program *p = context;
     if (op->kind != OP_assign)
         return;
-    const Param *param = &p->param.at[op_attr(op, "param").i];
+    const Param *param = &p->param.at[attr_param(op)];
     if (!param->value)
         diag_error(p->diag, op->loc,
                    "the IR assigns '%s' but has no 'param' that reads it",

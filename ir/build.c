@@ -18,7 +18,7 @@ static Op *start_op(Build *b, OpKind kind, int nargs, Value *const *args,
     Op *op = ir_raw_op(b->p, kind, nargs, nouts);
     for (int i = 0; i < nargs; i++)
         op->arg[i] = args[i];
-    for (int i = 0; op_attr_at(kind, i).type; i++)
+    for (int i = 0; op_info(kind)->attr[i]; i++)
         op->attr[i] = attr[i];
     op->phase = b->phase;
     op->loc = b->loc;
@@ -44,9 +44,9 @@ Op *ir_op_typed(Build *b, OpKind kind, int nargs, Value *const *args,
 static void place_structural(const Program *p, Op *op)
 {
     if (op->kind == OP_param)
-        op->out[0]->type = p->param.at[op_param(op)].type;
+        op->out[0]->type = p->param.at[attr_param(op)].type;
     if (op->kind == OP_input)
-        op->out[0]->type = p->input.at[op_attr(op, "input").i].type;
+        op->out[0]->type = p->input.at[attr_input(op)].type;
     if (op->kind == OP_finish_grad || op->kind == OP_fold ||
         op->kind == OP_unfold)
         op->out[0]->type.place = op->arg[0]->type.place;

@@ -106,7 +106,7 @@ static const char *elementwise_dtype(Infer *in, Type *r)
     if (in->nargs == 1)
         r->dtype = arg_type(in, 0)->dtype;
     if (in->kind == OP_cast)
-        r->dtype = (DType)attr_of(in, "to")->i;
+        r->dtype = attr_to(in->op);
     if ((in->kind == OP_equal || in->kind == OP_less) && !any_float)
         r->dtype = DT_F32;
     return NULL;
@@ -133,7 +133,7 @@ static const char *infer_broadcast(Infer *in)
 {
     Type *r = in->out;
     const Type *t = arg_type(in, 0);
-    const AttrList *dims = &attr_of(in, "dims")->l;
+    const AttrList *dims = attr_dims(in->op);
     const char *fault = set_dims(in, r, dims);
     if (fault)
         return fault;
@@ -172,15 +172,15 @@ static const char *infer_elementwise(Infer *in)
 
 static const char *infer_full(Infer *in)
 {
-    in->out->dtype = (DType)attr_of(in, "type")->i;
+    in->out->dtype = attr_type(in->op);
     if (in->kind == OP_zeros) {
-        const AttrList *stack = &attr_of(in, "stack")->l;
+        const AttrList *stack = attr_stack(in->op);
         if (stack->n > MAX_STACK)
             return "loops are nested too deep";
         in->out->nstack = stack->n;
         memcpy(in->out->stack, stack->v, sizeof *stack->v * (size_t)stack->n);
     }
-    return set_dims(in, in->out, &attr_of(in, "dims")->l);
+    return set_dims(in, in->out, attr_dims(in->op));
 }
 
 static const char *check_key(Infer *in)
@@ -196,8 +196,8 @@ static const char *infer_random(Infer *in)
     const char *fault = check_key(in);
     in->out->dtype = DT_F32;
     if (!fault)
-        fault = set_dims(in, in->out, &attr_of(in, "dims")->l);
-    if (!fault && attr_of(in, "of")->l.n != in->out->ndim)
+        fault = set_dims(in, in->out, attr_dims(in->op));
+    if (!fault && attr_global(in->op)->n != in->out->ndim)
         fault = "it is part of a tensor with other dims";
     for (int i = 1; i < in->nargs && !fault; i++)
         if (arg_type(in, i)->dtype != DT_I64 || arg_type(in, i)->ndim != 1)
@@ -209,8 +209,8 @@ static const char *infer_random(Infer *in)
 static const char *infer_reduce(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    const AttrList *dims = &attr_of(in, "dims")->l;
-    bool keep = attr_of(in, "keep")->i, gone[MAX_DIMS] = {false};
+    const AttrList *dims = attr_dims(in->op);
+    bool keep = attr_keep(in->op), gone[MAX_DIMS] = {false};
     for (int i = 0; i < dims->n; i++) {
         int64_t d = dims->v[i];
         if (d < 0 || d >= t->ndim)
@@ -241,7 +241,7 @@ static const char *infer_reshape(Infer *in)
 {
     const Type *t = arg_type(in, 0);
     in->out->dtype = t->dtype;
-    const char *fault = set_dims(in, in->out, &attr_of(in, "dims")->l);
+    const char *fault = set_dims(in, in->out, attr_dims(in->op));
     if (!fault && type_elements(in->out) != type_elements(t))
         fault = arena_printf(in->p->arena, "%lld elements cannot become %lld",
                              (long long)type_elements(t),
@@ -252,7 +252,7 @@ static const char *infer_reshape(Infer *in)
 static const char *infer_transpose(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    const AttrList *perm = &attr_of(in, "perm")->l;
+    const AttrList *perm = attr_perm(in->op);
     unsigned seen = 0;
     if (perm->n != t->ndim)
         return arena_printf(in->p->arena, "%d dims are permuted by %d numbers",
@@ -271,14 +271,14 @@ static const char *infer_transpose(Infer *in)
 static const char *infer_slice(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    int64_t d = attr_of(in, "dim")->i;
+    int64_t d = attr_dim(in->op);
     if (d < 0 || d >= t->ndim)
         return arena_printf(in->p->arena, "there is no dim %lld", (long long)d);
     *in->out = plain(t);
     int64_t size = t->dim[d];
     const int64_t limit = (int64_t)1 << MAX_DIM_LOG2;
     if (in->kind == OP_slice) {
-        int64_t start = attr_of(in, "start")->i, n = attr_of(in, "size")->i;
+        int64_t start = attr_start(in->op), n = attr_size(in->op);
         if (start < 0 || n < 1 || start > size || n > size - start)
             return arena_printf(in->p->arena,
                                 "elements %lld to %lld are outside of dim "
@@ -288,8 +288,8 @@ static const char *infer_slice(Infer *in)
                                 (long long)d, (long long)size);
         in->out->dim[d] = n;
     } else {
-        int64_t before = attr_of(in, "before")->i,
-                after = attr_of(in, "after")->i;
+        int64_t before = attr_before(in->op),
+                after = attr_after(in->op);
         if (before < 0 || after < 0 || before > limit || after > limit)
             return "a pad is negative or huge";
         in->out->dim[d] = before + size + after;
@@ -299,7 +299,7 @@ static const char *infer_slice(Infer *in)
 
 static const char *infer_concat(Infer *in)
 {
-    int64_t d = attr_of(in, "dim")->i;
+    int64_t d = attr_dim(in->op);
     if (in->nargs < 1 || in->nargs >= MAX_RULE_TENSORS)
         return arena_printf(in->p->arena, "%d operands cannot be joined",
                             in->nargs);
@@ -328,7 +328,7 @@ static const char *infer_concat(Infer *in)
 
 static const char *check_param(Infer *in, const Type *t)
 {
-    int64_t i = attr_of(in, "param")->i;
+    int64_t i = attr_param(in->op);
     if (i < 0 || i >= in->p->param.n)
         return arena_printf(in->p->arena, "there is no parameter number %lld",
                             (long long)i);
@@ -402,13 +402,13 @@ static const char *infer_param(Infer *in)
 {
     const char *fault = check_param(in, NULL);
     if (!fault)
-        *in->out = plain(&in->p->param.at[attr_of(in, "param")->i].type);
+        *in->out = plain(&in->p->param.at[attr_param(in->op)].type);
     return fault;
 }
 
 static const char *infer_input(Infer *in)
 {
-    int64_t i = attr_of(in, "input")->i;
+    int64_t i = attr_input(in->op);
     if (i < 0 || i >= in->p->input.n)
         return arena_printf(in->p->arena, "there is no input number %lld",
                             (long long)i);
@@ -418,26 +418,26 @@ static const char *infer_input(Infer *in)
 
 static const char *infer_scalar(Infer *in)
 {
-    bool key = strcmp(attr_of(in, "name")->s, "random") == 0;
+    bool key = strcmp(attr_name(in->op), "random") == 0;
     *in->out = result_of(key ? DT_I64 : DT_F32, 0);
     return NULL;
 }
 
 static const char *infer_split_key(Infer *in)
 {
-    if (attr_of(in, "n")->i < 1 || attr_of(in, "first")->i < 0 ||
-        attr_of(in, "step")->i < 1)
+    if (attr_n(in->op) < 1 || attr_start(in->op) < 0 ||
+        attr_step(in->op) < 1)
         return "n or step is less than 1, or first less than 0";
     *in->out = result_of(DT_I64, 0);
     in->out->nstack = 1;
-    in->out->stack[0] = attr_of(in, "n")->i;
+    in->out->stack[0] = attr_n(in->op);
     return check_key(in);
 }
 
 static const char *infer_fold(Infer *in)
 {
     Type t = plain(arg_type(in, 0));
-    int64_t d = attr_of(in, "dim")->i, n = attr_of(in, "n")->i;
+    int64_t d = attr_dim(in->op), n = attr_n(in->op);
     if (d < 0 || d >= t.ndim || n < 1 || t.dim[d] % n)
         return "the dim does not divide into that many parts";
     if (!type_push_stack(&t, n))
@@ -450,7 +450,7 @@ static const char *infer_fold(Infer *in)
 static const char *infer_unfold(Infer *in)
 {
     Type t = plain(arg_type(in, 0));
-    int64_t d = attr_of(in, "dim")->i;
+    int64_t d = attr_dim(in->op);
     if (d < 0 || d >= t.ndim || t.nstack < 1)
         return "operand 0 is not a stack of parts of that dim";
     t.dim[d] *= t.stack[0];
@@ -462,7 +462,7 @@ static const char *infer_unfold(Infer *in)
 static const char *infer_output(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    const char *name = attr_of(in, "name")->s;
+    const char *name = attr_name(in->op);
     for (int i = 0; name && i < in->p->output.n && t->nstack == 0; i++)
         if (!strcmp(in->p->output.at[i].name, name))
             return NULL;
@@ -521,9 +521,9 @@ static InferRule *by_kind(OpKind kind)
  * split. */
 static int base_count(const Infer *in)
 {
-    if (!attr_maybe(in->kind, in->attr, "of"))
+    if (!op_has_attr(in->kind, ATTR_global))
         return rule_base_count(in->kind);
-    const AttrList *of = &attr_of(in, "of")->l;
+    const AttrList *of = attr_global(in->op);
     int n = 0;
     for (int i = 0; i < of->n && i < MAX_DIMS; i++)
         n += of->v[i] != 1;
@@ -558,7 +558,10 @@ const char *ir_infer(Program *p, OpKind kind, int nargs, Value *const *args,
                      const Attr *attr, Type *out, int *nouts)
 {
     const OpInfo *info = op_info(kind);
-    Infer in = {p, kind, nargs, args, attr, out, info->nouts};
+    Op op = {.kind = kind};
+    for (int i = 0; info->attr[i]; i++)
+        op.attr[i] = attr[i];
+    Infer in = {p, kind, nargs, args, &op, out, info->nouts};
     InferRule *infer = info->rule ? by_rule(info->rule) : by_kind(kind);
     if (!infer)
         return "its result types are given, not inferred";

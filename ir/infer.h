@@ -10,15 +10,10 @@ typedef struct Infer {
     OpKind kind;
     int nargs;
     Value *const *args;
-    const Attr *attr;
+    const Op *op; /* has the kind and the attributes only */
     Type *out;
     int nouts;
 } Infer;
-
-static inline const Attr *attr_of(const Infer *in, const char *name)
-{
-    return &in->attr[op_attr_index(in->kind, name)];
-}
 
 static inline const Type *arg_type(const Infer *in, int i)
 {

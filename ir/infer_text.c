@@ -62,7 +62,7 @@ static const char *text_dtypes(Infer *in)
     for (int i = 0; i < in->nouts; i++) {
         in->out[i].dtype = row->from[i] == FROM_F32 ? DT_F32
                            : row->from[i] == FROM_ATTR
-                               ? (DType)attr_of(in, "type")->i
+                               ? attr_type(in->op)
                                : arg_type(in, row->from[i])->dtype;
         if (!dtype_is_float(in->out[i].dtype))
             return "the result's type is not a float type";
@@ -170,12 +170,12 @@ static const char *check_einsum(Infer *in, const RuleText *t)
             return arena_printf(in->p->arena,
                                 "a letter occurs twice in one tensor of "
                                 "'%s'",
-                                attr_of(in, "spec")->s);
+                                attr_spec(in->op));
         if (i >= t->nargs && (seen & ~have))
             return arena_printf(in->p->arena,
                                 "a letter of the result of '%s' "
                                 "is in no operand",
-                                attr_of(in, "spec")->s);
+                                attr_spec(in->op));
         have |= seen;
     }
     return check_beside(in, t);
@@ -187,7 +187,7 @@ const char *infer_by_text(Infer *in)
     RuleSizes sizes;
     bool einsum = op_is_einsum(in->kind);
     const char *rule =
-        einsum ? attr_of(in, "spec")->s : op_info(in->kind)->rule;
+        einsum ? attr_spec(in->op) : op_info(in->kind)->rule;
     const char *fault = rule_text_parse(rule, einsum, &text);
     if (fault && einsum)
         return arena_printf(in->p->arena, "'%s' is not an einsum: %s", rule, fault);
@@ -195,15 +195,16 @@ const char *infer_by_text(Infer *in)
         bug("rule '%s': %s", rule, fault);
     if (einsum)
         fault = check_einsum(in, &text);
-    const Attr *n = attr_maybe(in->kind, in->attr, "n");
-    if (!fault && n && n->i < 1)
+    bool has_n = op_has_attr(in->kind, ATTR_n);
+    int64_t n = has_n ? attr_n(in->op) : 0;
+    if (!fault && has_n && n < 1)
         fault = "n is less than 1";
     if (!fault)
         fault = rule_text_bind(in->p->arena, &text, in->args,
-                               n ? n->i : 0, &sizes);
-    const Attr *of = attr_maybe(in->kind, in->attr, "of");
-    if (!fault && of && of->l.n != text.nbases)
-        fault = "'of' must have one size for each base";
+                               n, &sizes);
+    if (!fault && op_has_attr(in->kind, ATTR_global) &&
+        attr_global(in->op)->n != text.nbases)
+        fault = "'global' must have one size for each base";
     if (fault)
         return fault;
     in->nouts = text.nouts;

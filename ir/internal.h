@@ -85,7 +85,5 @@ const char *verify_memory(const Program *p);
 
 /* The number of trailing base operands of an op whose rule has them. */
 int rule_base_count(OpKind kind);
-/* The attribute of that name in a list; NULL: ops of the kind have none. */
-const Attr *attr_maybe(OpKind kind, const Attr *attr, const char *name);
 
 #endif

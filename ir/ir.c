@@ -55,7 +55,7 @@ int update_first_state(const Train *t)
 Value *program_output(const Program *p, const char *name)
 {
     for (const Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_output && !strcmp(op_attr(op, "name").s, name))
+        if (op->kind == OP_output && !strcmp(attr_name(op), name))
             return op->arg[0];
     return NULL;
 }
@@ -411,8 +411,9 @@ static MemoryPlan *copy_memory(Arena *a, const MemoryPlan *from)
 /* Lets attributes name the copies of the ops that they name. */
 static void map_ops(const Copy *c, Op *op)
 {
-    for (int i = 0; op_attr_at(op->kind, i).type; i++)
-        if (op_attr_at(op->kind, i).type == 'o' && op->attr[i].o)
+    const AttrName *name = op_info(op->kind)->attr;
+    for (int i = 0; name[i]; i++)
+        if (attr_type_of(name[i]) == ATTR_TYPE_OP && op->attr[i].o)
             op->attr[i].o = c->map[op->attr[i].o->out[0]->id]->def;
 }
 

@@ -95,20 +95,19 @@ struct Value {
     const struct Address *address; /* see ir/memory.h; NULL: none */
 };
 
-/* An attribute; ops.def has each op's attributes and their types. */
+/* An attribute; ops.def has each op's attributes, attrs.def their types. */
 typedef struct AttrList {
     int n;
     int64_t v[MAX_DIMS];
 } AttrList;
 typedef union Attr {
-    int64_t i;     /* i: integer, b: bool, a: set of mesh axes as a bit mask,
-                      t: DType, p: index into Program.param */
-    double f;      /* f */
-    const char *s; /* s */
-    AttrList l;    /* l: list of integers */
-    Op *o;         /* o: an op with results, or NULL */
+    int64_t i;     /* integers, bools, a set of mesh axes as a bit mask, DType,
+                      index into Program.param */
+    double f;
+    const char *s; /* NULL: none */
+    AttrList l;    /* of integers */
+    Op *o;         /* an op with results, or NULL */
 } Attr;
-enum { MAX_ATTRS = 6 };
 
 struct Op {
     uint32_t id;
@@ -116,7 +115,7 @@ struct Op {
     Phase phase;
     int nargs, nouts;
     Value **arg, **out;
-    Attr attr[MAX_ATTRS]; /* by position in ops.def; see op_attr() */
+    Attr attr[MAX_ATTRS]; /* in the order of ops.def; read by attr_n(op) */
     Region *body;         /* loop, fused, early */
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
                            * next nstack stacks, the others free */
@@ -504,31 +503,43 @@ int64_t ir_trip_count(const Op *op);
 
 /* ---- ops.c: ops and their attributes; ops.h has the kinds ---------------- */
 
-#define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
+/* attr_axes(op), set_attr_axes(op, axes), and so for each name of attrs.def.
+ * The op must have the attribute. */
+#define ATTR_AS(c_type, field, name)                                           \
+    static inline c_type attr_##name(const Op *op)                             \
+    {                                                                          \
+        return (c_type)op->attr[op_attr_index(op->kind, ATTR_##name)].field;   \
+    }                                                                          \
+    static inline void set_attr_##name(Op *op, c_type value)                   \
+    {                                                                          \
+        op->attr[op_attr_index(op->kind, ATTR_##name)].field = value;          \
+    }
+#define ATTR_INT(name) ATTR_AS(int64_t, i, name)
+#define ATTR_DIM(name) ATTR_AS(int, i, name)
+#define ATTR_BOOL(name) ATTR_AS(bool, i, name)
+#define ATTR_FLOAT(name) ATTR_AS(double, f, name)
+#define ATTR_DTYPE(name) ATTR_AS(DType, i, name)
+#define ATTR_TEXT(name) ATTR_AS(const char *, s, name)
+#define ATTR_AXES(name) ATTR_AS(uint32_t, i, name)
+#define ATTR_PARAM(name) ATTR_AS(int, i, name)
+#define ATTR_OP(name) ATTR_AS(Op *, o, name)
+#define ATTR_LIST(name)                                                        \
+    static inline const AttrList *attr_##name(const Op *op)                    \
+    {                                                                          \
+        return &op->attr[op_attr_index(op->kind, ATTR_##name)].l;              \
+    }                                                                          \
+    static inline void set_attr_##name(Op *op, AttrList value)                 \
+    {                                                                          \
+        op->attr[op_attr_index(op->kind, ATTR_##name)].l = value;              \
+    }
+#define ATTR(type, name) ATTR_##type(name)
+#include "ir/attrs.def"
+#undef ATTR
+
 /* analysis/loop.c: whether op is the loop over microbatches, which runs the
  * whole model. */
 bool loop_is_microbatches(const Program *p, const Op *op);
-static inline int64_t loop_trips(const Op *op) { return op_attr(op, "n").i; }
-static inline bool loop_reverse(const Op *op)
-{
-    return op_attr(op, "reverse").i;
-}
-/* Attributes of ops that have them: the mesh axes of a conversion; the index of
- * the parameter; the dim; the specification of an einsum; the FSDP unit of a
- * gather or reduce-scatter ("": none), and how many units early a gather or
- * fetch begins, or iterations if it is a fetch that no gather reads. */
-static inline uint32_t op_axes(const Op *op)
-{
-    return (uint32_t)op_attr(op, "axes").i;
-}
-static inline int op_param(const Op *op) { return (int)op_attr(op, "param").i; }
-static inline int op_dim(const Op *op) { return (int)op_attr(op, "dim").i; }
-static inline const char *op_spec(const Op *op) { return op_attr(op, "spec").s; }
-static inline const char *op_unit(const Op *op) { return op_attr(op, "unit").s; }
-static inline int64_t op_prefetch(const Op *op)
-{
-    return op_attr(op, "prefetch").i;
-}
+static inline int64_t loop_trips(const Op *op) { return attr_n(op); }
 static inline bool loop_is_stack(const Op *loop, int i) /* of its operands */
 {
     return i >= loop->ncarry && i < loop->ncarry + loop->nstack;
@@ -540,7 +551,7 @@ static inline bool loop_is_free(const Op *loop, int i)
 /* Whether op is an all-gather of an FSDP unit's parameters. */
 static inline bool op_is_unit_gather(const Op *op)
 {
-    return op->kind == OP_all_gather && op_unit(op) && op_unit(op)[0];
+    return op->kind == OP_all_gather && attr_unit(op) && attr_unit(op)[0];
 }
 /* The innermost loop around the op; the `early` that it is in. NULL: none. */
 Op *op_loop(const Op *op);

@@ -8,12 +8,16 @@
 enum { C = 1, E = 2 }; /* the flags of ops.def */
 
 static const OpInfo table[] = {
+#define A(name) ATTR_##name,
+#define NONE
 #define OP(name, args, results, attrs, rule, linear, flags, meaning)           \
-    {#name,  args,   results,          attrs,                                  \
+    {#name,  args,   results,          {attrs ATTR_none},                      \
      rule,   linear, ((flags)&E) != 0, ((flags)&C) != 0,                       \
      meaning},
 #include "ir/ops.def"
 #undef OP
+#undef NONE
+#undef A
 };
 
 const OpInfo *op_info(OpKind kind)
@@ -29,43 +33,45 @@ OpKind op_by_name(const char *name)
     return OP_COUNT;
 }
 
-static int op_attr_find(OpKind kind, const char *name)
+const char *attr_text(AttrName name)
 {
-    size_t n = strlen(name);
-    int index = 0;
-    for (const char *s = table[kind].attrs; *s; index++) {
-        const char *colon = strchr(s, ':');
-        if ((size_t)(colon - s) == n && memcmp(s, name, n) == 0)
-            return index;
-        s = colon + 2;
-        s += *s == ' ';
-    }
+    static const char *const text[] = {
+        [ATTR_none] = "",
+#define ATTR(type, name) [ATTR_##name] = #name,
+#include "ir/attrs.def"
+#undef ATTR
+    };
+    return text[name];
+}
+
+AttrType attr_type_of(AttrName name)
+{
+    static const AttrType types[] = {
+#define ATTR(type, name) [ATTR_##name] = ATTR_TYPE_##type,
+#include "ir/attrs.def"
+#undef ATTR
+    };
+    return types[name];
+}
+
+static int find_attr(OpKind kind, AttrName name)
+{
+    for (int i = 0; table[kind].attr[i]; i++)
+        if (table[kind].attr[i] == name)
+            return i;
     return -1;
 }
 
-AttrInfo op_attr_at(OpKind kind, int i)
+bool op_has_attr(OpKind kind, AttrName name)
 {
-    for (const char *at = op_info(kind)->attrs; *at; i--) {
-        size_t n = strcspn(at, ":");
-        if (i == 0)
-            return (AttrInfo){at[n + 1], at, (int)n};
-        at += n + 2;
-        at += *at == ' ';
-    }
-    return (AttrInfo){0};
+    return find_attr(kind, name) >= 0;
 }
 
-const Attr *attr_maybe(OpKind kind, const Attr *attr, const char *name)
+int op_attr_index(OpKind kind, AttrName name)
 {
-    int i = op_attr_find(kind, name);
-    return i >= 0 ? &attr[i] : NULL;
-}
-
-int op_attr_index(OpKind kind, const char *name)
-{
-    int index = op_attr_find(kind, name);
+    int index = find_attr(kind, name);
     if (index < 0)
-        bug("op %s has no attribute %s", table[kind].name, name);
+        bug("op %s has no attribute %s", table[kind].name, attr_text(name));
     return index;
 }
 
@@ -142,7 +148,7 @@ bool op_reads(const Op *op, const Op *of)
 bool op_is_zero(const Op *op)
 {
     return op && (op->kind == OP_zeros ||
-                  (op->kind == OP_full && op_attr(op, "value").f == 0));
+                  (op->kind == OP_full && attr_value(op) == 0));
 }
 
 bool op_is_attention(OpKind kind)

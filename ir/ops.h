@@ -1,4 +1,5 @@
-/* ops.h: the kinds of ops. ops.def is the table of their properties. */
+/* ops.h: the kinds of ops and of attributes. ops.def and attrs.def are the
+ * tables of their properties. */
 #ifndef PARC_IR_OPS_H
 #define PARC_IR_OPS_H
 
@@ -11,12 +12,35 @@ typedef enum OpKind {
     OP_COUNT
 } OpKind;
 
+/* An attribute, ATTR_dims. */
+typedef enum AttrName {
+    ATTR_none,
+#define ATTR(type, name) ATTR_##name,
+#include "ir/attrs.def"
+#undef ATTR
+} AttrName;
+typedef enum AttrType {
+    ATTR_TYPE_INT,
+    ATTR_TYPE_DIM,
+    ATTR_TYPE_BOOL,
+    ATTR_TYPE_FLOAT,
+    ATTR_TYPE_DTYPE,
+    ATTR_TYPE_TEXT,
+    ATTR_TYPE_LIST,
+    ATTR_TYPE_AXES,
+    ATTR_TYPE_PARAM,
+    ATTR_TYPE_OP,
+} AttrType;
+enum { MAX_ATTRS = 6 }; /* of an op */
+const char *attr_text(AttrName name); /* "dims" */
+AttrType attr_type_of(AttrName name);
+
 enum { SPEC_LETTERS = 26 }; /* for the dims in specs of einsums and in rules */
 
 typedef struct OpInfo {
     const char *name;
     int nargs, nouts;    /* -1: any number */
-    const char *attrs;   /* "dims:l keep:b" */
+    AttrName attr[MAX_ATTRS + 1]; /* in their order; ATTR_none ends them */
     const char *rule;    /* sharding rule, see rules.h; NULL: structural */
     const char *linear;  /* the operands in which it is linear, see rules.h */
     bool effect;         /* not removed if its results are unused */
@@ -26,15 +50,10 @@ typedef struct OpInfo {
 } OpInfo;
 const OpInfo *op_info(OpKind kind);
 OpKind op_by_name(const char *name); /* OP_COUNT: none */
-/* Attribute i of the ops of a kind; type 0: they have fewer. */
-typedef struct AttrInfo {
-    char type;
-    const char *name;
-    int length; /* of the name */
-} AttrInfo;
-AttrInfo op_attr_at(OpKind kind, int i);
-/* The position of an attribute; bug() if the op does not have it. */
-int op_attr_index(OpKind kind, const char *name);
+/* Whether ops of the kind have the attribute; its position among theirs, bug()
+ * if they do not have it. */
+bool op_has_attr(OpKind kind, AttrName name);
+int op_attr_index(OpKind kind, AttrName name);
 
 bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(

@@ -81,7 +81,7 @@ static void build_random(Builder *b)
 {
     Rule *r = b->r;
     const Type *out = tensor_type(b, r->nargs);
-    const AttrList *of = &op_attr(b->op, "of").l;
+    const AttrList *of = attr_global(b->op);
     for (int d = 0; d < out->ndim; d++) {
         if (of->v[d] == 1)
             continue;
@@ -103,8 +103,8 @@ static void build_reduce(Builder *b)
 {
     Rule *r = b->r;
     const Type *in = tensor_type(b, 0);
-    const AttrList *dims = &op_attr(b->op, "dims").l;
-    bool keep = op_attr(b->op, "keep").i;
+    const AttrList *dims = attr_dims(b->op);
+    bool keep = attr_keep(b->op);
     int to = 0;
     for (int d = 0; d < in->ndim; d++) {
         bool gone = has_number(dims, d);
@@ -130,7 +130,7 @@ static void build_transpose(Builder *b)
 {
     Rule *r = b->r;
     const Type *in = tensor_type(b, 0);
-    const AttrList *perm = &op_attr(b->op, "perm").l;
+    const AttrList *perm = attr_perm(b->op);
     for (int i = 0; i < perm->n; i++) {
         int d = (int)perm->v[i];
         own_factor(r, 0, d, in->dim[d], false);
@@ -143,7 +143,7 @@ static void build_along(Builder *b)
 {
     Rule *r = b->r;
     const Type *out = tensor_type(b, r->nargs);
-    int along = op_dim(b->op);
+    int along = attr_dim(b->op);
     for (int d = 0; d < out->ndim; d++) {
         if (d != along && out->dim[d] == 1)
             continue;
@@ -233,12 +233,12 @@ static void build_text(Builder *b)
     RuleSizes sizes;
     bool einsum = op_is_einsum(b->op->kind);
     const char *rule =
-        einsum ? op_spec(b->op) : op_info(b->op->kind)->rule;
-    const Attr *n = attr_maybe(b->op->kind, b->op->attr, "n");
+        einsum ? attr_spec(b->op) : op_info(b->op->kind)->rule;
+    int64_t n = op_has_attr(b->op->kind, ATTR_n) ? attr_n(b->op) : 0;
     const char *fault = rule_text_parse(rule, einsum, &text);
     if (!fault)
         fault = rule_text_bind(b->p->arena, &text, b->op->arg,
-                               n ? n->i : 0, &sizes);
+                               n, &sizes);
     if (fault)
         bug("%s '%s': %s", op_info(b->op->kind)->name, rule, fault);
     int letter[SPEC_LETTERS], dots[MAX_DIMS];
@@ -251,12 +251,13 @@ static void build_text(Builder *b)
         r->factor[letter[i]].whole = text.whole[i];
         r->factor[letter[i]].by_max = text.max[i];
     }
-    /* The attribute `of` has the sizes of the global tensor. A dim that is
+    /* The attribute `global` has the sizes of the global tensor. A dim that is
      * larger than 1 there has a base, even if only 1 is left here. */
-    const Attr *of = attr_maybe(b->op->kind, b->op->attr, "of");
+    const AttrList *global =
+        op_has_attr(b->op->kind, ATTR_global) ? attr_global(b->op) : NULL;
     for (int k = 0; k < text.nbases; k++) {
         int f = letter[text.base[k] - 'a'];
-        if (of && of->l.v[k] == 1)
+        if (global && global->v[k] == 1)
             continue;
         if (f >= 0)
             r->factor[f].base = r->nbases;

@@ -237,7 +237,7 @@ static bool awaits_storage(const Derive *d)
     const Op *def = d->op->arg[0]->def;
     if (d->p->stage > STAGE_PARTITIONED || !def || def->kind != OP_finish_grad)
         return false;
-    const Unit *u = sharding_unit(d->p, op_param(def));
+    const Unit *u = sharding_unit(d->p, attr_param(def));
     return u && (u->axes >> d->axis & 1);
 }
 

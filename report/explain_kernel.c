@@ -43,7 +43,7 @@ bool explain_kernel(Out *o, const Program *p, const char *name)
     for (int i = 0; i < n; i++) {
         if (w[i].op->kind != OP_fused ||
             (strcmp(w[i].id, name) != 0 &&
-             strcmp(op_attr(w[i].op, "name").s, name) != 0))
+             strcmp(attr_name(w[i].op), name) != 0))
             continue;
         if (found)
             out_line(o, "");

@@ -136,7 +136,7 @@ static bool is_read_by_kernels(const Table *t, const Value *v, Phase phase,
                 if (!is_read_by_kernels(t, op->out[0], phase, names))
                     return false;
             } else if (op->kind == OP_fused) {
-                *names = join_names(t->p->arena, *names, op_attr(op, "name").s);
+                *names = join_names(t->p->arena, *names, attr_name(op));
             } else {
                 return false;
             }

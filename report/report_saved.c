@@ -95,7 +95,7 @@ static int list_recomputed(Out *o, const Program *p, const Region *r, int item)
         out_line(o, "  %-28s %-34s %s",
                  op->nouts ? op->out[0]->name : op_info(op->kind)->name,
                  op->kind == OP_fused
-                     ? arena_printf(p->arena, "in kernel %s", op_attr(op, "name").s)
+                     ? arena_printf(p->arena, "in kernel %s", attr_name(op))
                      : op_info(op->kind)->name,
                  diag_where(p->diag, p->arena, op->loc));
     }

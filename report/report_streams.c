@@ -35,12 +35,12 @@ static const Op *early_of(const Op *at)
 /* Whether a start is not directly before its op or the loop of its op. */
 static bool is_hoisted(const Op *start)
 {
-    const Op *early = early_of(start), *op = op_attr(start, "op").o;
+    const Op *early = early_of(start), *op = attr_op(start);
     if (!early)
         return !op_loop(start);
-    if (op_attr(early, "remaining").i >= 0)
+    if (attr_remaining(early) >= 0)
         return true;
-    if (op_attr(early, "iteration").i < 0)
+    if (attr_iteration(early) < 0)
         return false;
     const Op *next = early->next;
     while (next && op_is_schedule(next->kind))
@@ -55,16 +55,16 @@ static void scan_statement(Scan *s, const Op *at, const Op *op)
     Arena *a = s->p->arena;
     bool own = op && op == s->op;
     const Op *early = own ? early_of(at) : NULL;
-    if (early && op_attr(early, "distance").i > 0)
-        s->distance = op_attr(early, "distance").i;
+    if (early && attr_distance(early) > 0)
+        s->distance = attr_distance(early);
     if (own && at != op && is_hoisted(at) && !s->hoisted)
         s->hoisted = at;
     for (int i = 0; i < s->wait.n; i++) {
         const Op *wait = s->wait.at[i];
         if (own)
             s->after =
-                report_listed(a, s->after, op_attr(wait, "why").s, ", ");
-        if (op_attr(wait, "event").i == s->event)
+                report_listed(a, s->after, attr_why(wait), ", ");
+        if (attr_event(wait) == s->event)
             s->before = report_listed(
                 a, s->before, op ? op->out[0]->name : "the end", ", ");
     }
@@ -82,9 +82,9 @@ static void scan_op(Op *op, void *context)
     if (op->kind == OP_wait)
         vec_push(s->p->arena, &s->wait, op);
     else if (op->kind == OP_record && s->statement == s->op)
-        s->event = op_attr(op, "event").i;
+        s->event = attr_event(op);
     else if (op->kind == OP_start)
-        scan_statement(s, op, op_attr(op, "op").o);
+        scan_statement(s, op, attr_op(op));
     else if (op->kind != OP_record && op->kind != OP_loop && !op->done &&
              !issue_is_silent(op))
         scan_statement(s, op, op);
@@ -107,7 +107,7 @@ static const char *loop_text(const Op *loop)
 {
     for (const Op *op = loop->body->first; op; op = op->next)
         if (op_is_unit_gather(op))
-            return op_unit(op);
+            return attr_unit(op);
     return *loop->path ? loop->path : "the loop";
 }
 
@@ -115,9 +115,9 @@ static const char *loop_text(const Op *loop)
 static const char *hoist_text(Arena *a, const Op *start)
 {
     const Op *early = early_of(start), *at = early ? early : start;
-    int64_t remaining = early ? op_attr(early, "remaining").i : -1;
+    int64_t remaining = early ? attr_remaining(early) : -1;
     const char *first =
-        early && op_attr(early, "iteration").i >= 0 ? "first " : "";
+        early && attr_iteration(early) >= 0 ? "first " : "";
     if (remaining == 0)
         return arena_printf(a, "%sissued in the last iteration of %s", first,
                             loop_text(op_loop(early)));

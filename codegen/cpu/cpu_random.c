@@ -64,7 +64,7 @@ void cpu_random_rows(KernelPrinter *c, int phase)
         kernel_statement(
             c, instr->source, "parc_random_row(u%d, %s, %lld, %s, %s);", i,
             kernel_value(c, instr->arg[0], 'r', 0),
-            (long long)op_attr(instr->source, "site").i,
+            (long long)attr_site(instr->source),
             kernel_random_index(c, instr, instr->axes & ~(1u << inner), 'r', 0),
             k->space.tail ? "columns" : arena_printf(a, "%lld", n));
     }

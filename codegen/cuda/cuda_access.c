@@ -63,7 +63,7 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
     /* Bases are multiples of a rank's local size of the dim times the sizes of
      * the inner dims; they are 0 for a dim that the rank holds in full. */
     const Value *v = instr->source->out[0];
-    const AttrList *of = &op_attr(instr->source, "of").l;
+    const AttrList *of = attr_global(instr->source);
     int64_t inner_size = 1;
     for (int d = of->n; d-- > 0; inner_size *= of->v[d]) {
         int at = v->type.ndim - of->n + d;

@@ -213,7 +213,7 @@ static void attention_op(Instances *in, const Op *op)
     AttentionKind kind = {.dtype = qkv[0]->type.dtype,
                           .d = type_local_dim(&qkv[0]->type, m, 3),
                           .e = type_local_dim(&qkv[2]->type, m, 3),
-                          .causal = op_attr(op, "causal").i != 0,
+                          .causal = attr_causal(op) != 0,
                           .drop = drop};
     if (grad)
         attention_grad(in, &kind);

@@ -161,7 +161,7 @@ static void draw_vector(CudaPrinter *c, int instr)
                 plus(a, arena_printf(a, "in%d", instr),
                      lane * c->plan->vector + n),
                 kernel_value(&c->text, i->arg[0], 't', lane),
-                (long long)op_attr(i->source, "site").i,
+                (long long)attr_site(i->source),
                 kernel_random_index(&c->text, i, i->axes, 't', lane),
                 n ? arena_printf(a, " + %d", n / 4) : "");
 }

@@ -68,7 +68,7 @@ void emit_matmul(Emitter *e, const Op *op)
     Out *o = e->o;
     Contraction c;
     contraction_of(e->p, op, &c);
-    emit_comment(e, op, op_spec(op));
+    emit_comment(e, op, attr_spec(op));
     if (c.plain) {
         emit_plain_einsum(e, op, &c);
         return;

@@ -98,7 +98,7 @@ void emit_collective(Emitter *e, const Op *op)
 
 void emit_local_part(Emitter *e, const Op *op)
 {
-    uint32_t axes = op_axes(op);
+    uint32_t axes = attr_axes(op);
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
     MoveBlock b = {.outer = 1, .inner = type_local_elements(from, &e->p->mesh)};
     const char *function = "parc_mask_to_partial";
@@ -161,7 +161,7 @@ static void emit_transpose(Emitter *e, const Op *op)
     strides_of(e, from, stride);
     for (int d = 0; d < to->ndim; d++) {
         dim[d] = type_local_dim(to, &e->p->mesh, d);
-        moved[d] = stride[op_attr(op, "perm").l.v[d]];
+        moved[d] = stride[attr_perm(op)->v[d]];
     }
     strided_copy(e, op, to->ndim, dim, moved);
 }
@@ -187,21 +187,21 @@ static int64_t row_size(const Emitter *e, const Type *t, int d)
 static void emit_slice(Emitter *e, const Op *op)
 {
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
-    int d = op_dim(op);
+    int d = attr_dim(op);
     int64_t below = row_size(e, from, d + 1);
     emit_rows(e, op->out[0], row_size(e, to, d), 0, op->arg[0],
-              row_size(e, from, d), op_attr(op, "start").i * below,
+              row_size(e, from, d), attr_start(op) * below,
               move_product(e->p, from, 0, d), row_size(e, to, d));
 }
 
 static void emit_pad(Emitter *e, const Op *op)
 {
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
-    int d = op_dim(op);
+    int d = attr_dim(op);
     out_line(e->o, "parc_zero(rt, %s, %lld);", value_variable(e, op->out[0]),
              (long long)type_local_bytes(to, &e->p->mesh));
     emit_rows(e, op->out[0], row_size(e, to, d),
-              op_attr(op, "before").i * row_size(e, from, d + 1), op->arg[0],
+              attr_before(op) * row_size(e, from, d + 1), op->arg[0],
               row_size(e, from, d), 0, move_product(e->p, from, 0, d),
               row_size(e, from, d));
 }
@@ -209,7 +209,7 @@ static void emit_pad(Emitter *e, const Op *op)
 static void emit_concat(Emitter *e, const Op *op)
 {
     const Type *to = &op->out[0]->type;
-    int d = op_dim(op);
+    int d = attr_dim(op);
     int64_t at = 0;
     for (int i = 0; i < op->nargs; i++) {
         const Type *from = &op->arg[i]->type;

@@ -72,13 +72,13 @@ static const char *attention_shape(Emitter *e, const Op *op)
  * query heads within a KV head. A dim of global size 1 has no base operand. */
 static const char *attention_dropout(Emitter *e, const Op *op, int at)
 {
-    const AttrList *of = &op_attr(op, "of").l;
+    const AttrList *of = attr_global(op);
     static const char *const first[3] = {"first_b", "first_kv", "first_g"};
     Out o;
     out_init(&o, e->p->arena);
     out(&o, ", .drop = (float)");
-    out_double(&o, op_attr(op, "rate").f);
-    out(&o, ", .site = %lld, .key = %s", (long long)op_attr(op, "site").i,
+    out_double(&o, attr_rate(op));
+    out(&o, ", .site = %lld, .key = %s", (long long)attr_site(op),
         value_variable(e, op->arg[at]));
     for (int i = 0, base = at + 1; i < 3 && base < op->nargs; i++)
         if (of->v[i] != 1)
@@ -169,7 +169,7 @@ static void emit_base(Emitter *e, const Op *op)
                   : mine;
     }
     int64_t parts = type_elements(t) / t->dim[0];
-    int64_t part = op_attr(op, "size").i / type_elements(t);
+    int64_t part = attr_size(op) / type_elements(t);
     out_code(e->o, "parc_set_index(rt, %s, %lld, %lld, %s, %lld);",
              value_variable(e, op->out[0]), (long long)parts,
              (long long)t->dim[0], index, (long long)part);
@@ -180,8 +180,8 @@ static void emit_split_key(Emitter *e, const Op *op)
     emit_comment(e, op, "");
     out_code(e->o, "parc_split_key(rt, %s, %s, %lld, %lld, %lld);",
              value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
-             (long long)op_attr(op, "first").i,
-             (long long)op_attr(op, "step").i, (long long)op_attr(op, "n").i);
+             (long long)attr_start(op),
+             (long long)attr_step(op), (long long)attr_n(op));
 }
 
 /* ---- statements ---------------------------------------------------------- */

@@ -37,8 +37,8 @@ const char *emit_stream_name(int stream)
 static const char *slot_text(const Emitter *e, const Op *op, int64_t offset)
 {
     Arena *a = e->p->arena;
-    const Op *loop = op_attr(op, "loop").o;
-    int64_t number = e->first.events + op_attr(op, "event").i;
+    const Op *loop = attr_loop(op);
+    int64_t number = e->first.events + attr_event(op);
     if (!loop)
         return arena_printf(a, "%lld", (long long)(number + offset));
     const char *iteration = e->loop_name[loop->id];
@@ -46,7 +46,7 @@ static const char *slot_text(const Emitter *e, const Op *op, int64_t offset)
         iteration =
             arena_printf(a, "(%s + %lld)", iteration, (long long)offset);
     return arena_printf(a, "%lld + %s %% %lld", (long long)number, iteration,
-                        (long long)op_attr(op, "slots").i);
+                        (long long)attr_slots(op));
 }
 
 /* "layer == 31": true in the first iteration of the loop around op; `iteration`
@@ -56,7 +56,7 @@ static const char *first_iteration(const Emitter *e, const Op *op,
 {
     const Op *loop = op_loop(op);
     return arena_printf(e->p->arena, "%s == %lld", iteration,
-                        (long long)(loop_reverse(loop) ? loop_trips(loop) - 1
+                        (long long)(attr_reverse(loop) ? loop_trips(loop) - 1
                                                        : 0));
 }
 
@@ -65,11 +65,11 @@ static void emit_wait(Emitter *e, const Op *op, const char *iteration)
     Arena *a = e->p->arena;
     const char *call = arena_printf(
         a, "parc_wait(rt, %s, %s);", emit_stream_name(op->stream),
-        slot_text(e, op, op_attr(op, "offset").i));
+        slot_text(e, op, attr_offset(op)));
     const char *why = arena_printf(a, "/* after: %s */",
-                                   c_comment(a, op_attr(op, "why").s));
+                                   c_comment(a, attr_why(op)));
     int width = e->o->indent + (int)(strlen(call) + strlen(why)) + 1;
-    if (op_attr(op, "first").i) {
+    if (attr_first(op)) {
         out_line(e->o, "%s", why);
         out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
         out_line(e->o, "    %s", call);
@@ -91,18 +91,18 @@ static void emit_record(Emitter *e, const Op *op)
 static void emit_barrier(Emitter *e, const Op *op, const char *iteration)
 {
     Arena *a = e->p->arena;
-    const Op *before = op_attr(op, "op").o, *by = op_attr(op, "by").o;
-    bool first = op_attr(op, "first").i;
+    const Op *before = attr_op(op), *by = attr_collective(op);
+    bool first = attr_first(op);
     if (e->headed != before && !gather_in_place(before)) {
         emit_head(e, before);
         e->headed = before;
     }
-    out_line(e->o, "/* barrier: %s */", c_comment(a, op_attr(op, "why").s));
+    out_line(e->o, "/* barrier: %s */", c_comment(a, attr_why(op)));
     if (first)
         out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
     out_line(e->o, "%sparc_synchronize(rt, %d, %s);", first ? "    " : "",
              e->collective[e->collective_of[by->id]].id,
-             axes_expression(e, op_axes(op)));
+             axes_expression(e, attr_axes(op)));
 }
 
 /* Emits a blank line unless the last line is blank. */
@@ -119,7 +119,7 @@ static void emit_loop(Emitter *e, const Op *op)
     const char *last = arena_printf(e->p->arena, "%lld",
                                     (long long)(loop_trips(op) - 1));
     blank_line(e->o);
-    if (loop_reverse(op))
+    if (attr_reverse(op))
         out_open(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", index, last,
                  index, index);
     else
@@ -149,7 +149,7 @@ static const Op *started_loop(const Op *early)
 {
     for (const Op *op = early->body->first; op; op = op->next)
         if (op->kind == OP_start)
-            return op_loop(op_attr(op, "op").o);
+            return op_loop(attr_op(op));
     return NULL;
 }
 
@@ -170,7 +170,7 @@ static void emit_block(Emitter *e, const Op *early, const char *iteration)
 static void declare_iteration(Emitter *e, const Op *loop, int64_t iteration)
 {
     int64_t layer =
-        loop_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
+        attr_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
     out_line(e->o, "const int64_t %s = %lld;", e->loop_name[loop->id],
              (long long)layer);
 }
@@ -179,7 +179,7 @@ static void declare_iteration(Emitter *e, const Op *loop, int64_t iteration)
 static void emit_first(Emitter *e, const Op *early, const char *iteration)
 {
     out_open(e->o, "{");
-    declare_iteration(e, started_loop(early), op_attr(early, "iteration").i);
+    declare_iteration(e, started_loop(early), attr_iteration(early));
     emit_block(e, early, iteration);
 }
 
@@ -187,16 +187,16 @@ static void emit_first(Emitter *e, const Op *early, const char *iteration)
 static void emit_ahead(Emitter *e, const Op *early)
 {
     const Op *loop = op_loop(early);
-    long long distance = op_attr(early, "distance").i;
+    long long distance = attr_distance(early);
     const char *iteration = e->loop_name[loop->id];
     const char *next = e->next_name[loop->id];
-    if (loop_reverse(loop))
+    if (attr_reverse(loop))
         out_open(e->o, "if (%s >= %lld) {", iteration, distance);
     else
         out_open(e->o, "if (%s + %lld <= %lld) {", iteration, distance,
                  (long long)(loop_trips(loop) - 1));
     out_line(e->o, "const int64_t %s = %s %c %lld;", next, iteration,
-             loop_reverse(loop) ? '-' : '+', distance);
+             attr_reverse(loop) ? '-' : '+', distance);
     e->loop_name[loop->id] = next;
     emit_block(e, early, iteration);
     e->loop_name[loop->id] = iteration;
@@ -208,10 +208,10 @@ static void emit_in_iteration(Emitter *e, const Op *early)
 {
     const Op *loop = op_loop(early);
     const char *iteration = e->loop_name[loop->id];
-    int64_t remaining = op_attr(early, "remaining").i;
-    int64_t first = op_attr(early, "iteration").i;
+    int64_t remaining = attr_remaining(early);
+    int64_t first = attr_iteration(early);
     int64_t layer =
-        loop_reverse(loop) ? remaining : loop_trips(loop) - 1 - remaining;
+        attr_reverse(loop) ? remaining : loop_trips(loop) - 1 - remaining;
     out_open(e->o, "if (%s == %lld) {", iteration, (long long)layer);
     if (first >= 0)
         declare_iteration(e, started_loop(early), first);
@@ -220,9 +220,9 @@ static void emit_in_iteration(Emitter *e, const Op *early)
 
 static void emit_early(Emitter *e, const Op *early, const char *iteration)
 {
-    if (op_attr(early, "remaining").i >= 0)
+    if (attr_remaining(early) >= 0)
         emit_in_iteration(e, early);
-    else if (op_attr(early, "iteration").i >= 0)
+    else if (attr_iteration(early) >= 0)
         emit_first(e, early, iteration);
     else
         emit_ahead(e, early);
@@ -235,7 +235,7 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration)
 {
     switch ((int)op->kind) {
     case OP_early: emit_early(e, op, iteration); return;
-    case OP_start: emit_statement(e, op_attr(op, "op").o); return;
+    case OP_start: emit_statement(e, attr_op(op)); return;
     case OP_wait: emit_wait(e, op, iteration); return;
     case OP_record: emit_record(e, op); return;
     case OP_barrier: emit_barrier(e, op, iteration); return;

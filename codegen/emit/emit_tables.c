@@ -286,7 +286,7 @@ static void kernel_rows(Emitter *e)
 static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
 {
     for (const Op *op = e->p->step->first; op; op = op->next)
-        if (op->kind == kind && !strcmp(op_attr(op, "name").s, name))
+        if (op->kind == kind && !strcmp(attr_name(op), name))
             return value_offset(e, kind == OP_output ? op->arg[0]
                                                      : op->out[0]);
     return "-1";

@@ -224,7 +224,7 @@ static KernelInstr instr_for(Builder *b, const Op *op, KernelCode code)
 static int make_const(Builder *b, const Op *op)
 {
     KernelInstr instr = instr_for(b, op, KERNEL_CONST);
-    instr.number = op_attr(op, "value").f;
+    instr.number = attr_value(op);
     return add_instr(b, instr);
 }
 
@@ -256,15 +256,15 @@ static int make_rotary(Builder *b, const Op *op)
 {
     KernelInstr instr = instr_for(b, op, KERNEL_ROTARY);
     instr.axes = 1u << b->k->space.pair;
-    instr.number = op_attr(op, "inverse").i ? -1 : 1;
+    instr.number = attr_inverse(op) ? -1 : 1;
     return add_instr(b, instr);
 }
 
 static double number_of(const Op *op)
 {
     if (op->kind == OP_scale || op->kind == OP_offset)
-        return op_attr(op, "by").f;
-    return op->kind == OP_power ? op_attr(op, "exponent").f : 0;
+        return attr_by(op);
+    return op->kind == OP_power ? attr_exponent(op) : 0;
 }
 
 /* All floats are f32 inside a kernel; they are rounded when they are stored. */
@@ -404,7 +404,7 @@ static Kernel *build_kernel(const Program *p, const Op *fused, bool cached)
         bug("a kernel is built of op '%s'", op_info(fused->kind)->name);
     Builder b = {.p = p, .k = NEW(p->arena, Kernel)};
     b.k->op = fused;
-    b.k->name = c_identifier(p->arena, op_attr(fused, "name").s);
+    b.k->name = c_identifier(p->arena, attr_name(fused));
     const char *fault = find_space(p, fused, &b.k->space);
     if (fault)
         bug("fused op '%s' is no kernel: %s", b.k->name, fault);

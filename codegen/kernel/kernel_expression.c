@@ -311,7 +311,7 @@ static const char *index_expression(const KernelPrinter *c,
 static const char *add_bases(const KernelPrinter *c, const KernelInstr *instr,
                              const char *sum, char where, int lane)
 {
-    const AttrList *dims = &op_attr(instr->source, "of").l;
+    const AttrList *dims = attr_global(instr->source);
     int64_t stride = 1;
     int arg = instr->nargs;
     for (int d = dims->n; d-- > 0 && arg > 1; stride *= dims->v[d]) {
@@ -345,7 +345,7 @@ const char *kernel_random_alone(const KernelPrinter *c,
     return arena_printf(
         c->p->arena, "parc_random_at(%s, %lld, %s)",
         kernel_value(c, instr->arg[0], where, lane),
-        (long long)op_attr(instr->source, "site").i,
+        (long long)attr_site(instr->source),
         kernel_random_index(c, instr, instr->axes, where, lane));
 }
 

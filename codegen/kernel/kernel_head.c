@@ -11,7 +11,7 @@ const char *kernel_name(const Program *p, const Op *fused, int number)
     if (p->equal_kernel && p->equal_kernel[fused->id])
         return p->equal_kernel[fused->id];
     return arena_printf(p->arena, "k%02d_%s", number,
-                        c_identifier(p->arena, op_attr(fused, "name").s));
+                        c_identifier(p->arena, attr_name(fused)));
 }
 
 /* ---- comment and signature ----------------------------------------------- */

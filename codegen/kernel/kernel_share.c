@@ -32,17 +32,18 @@ static int index_in(const Region *body, const Value *v)
 
 static void add_attrs(Out *o, const Op *op)
 {
-    for (int i = 0; op_attr_at(op->kind, i).type; i++) {
+    const AttrName *name = op_info(op->kind)->attr;
+    for (int i = 0; name[i]; i++) {
         const Attr *attr = &op->attr[i];
         out(o, " ");
-        switch (op_attr_at(op->kind, i).type) {
-        case 'f':
+        switch ((int)attr_type_of(name[i])) {
+        case ATTR_TYPE_FLOAT:
             out_double(o, attr->f);
             break;
-        case 's':
+        case ATTR_TYPE_TEXT:
             out(o, "%s", attr->s ? attr->s : "");
             break;
-        case 'l':
+        case ATTR_TYPE_LIST:
             for (int k = 0; k < attr->l.n; k++)
                 out(o, "%lld,", (long long)attr->l.v[k]);
             break;

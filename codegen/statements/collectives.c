@@ -39,8 +39,8 @@ static int64_t full_bytes(const Program *p, const Op *op)
 static const char *tensor_text(const Program *p, const Op *op)
 {
     bool units = op->kind == OP_all_gather || op->kind == OP_reduce_scatter;
-    if (units && op_unit(op) && op_unit(op)[0])
-        return op_unit(op);
+    if (units && attr_unit(op) && attr_unit(op)[0])
+        return attr_unit(op);
     const char *text = op->arg[0]->name;
     for (int i = 1; i < op->nargs && i < 3; i++)
         text = arena_printf(p->arena, "%s, %s", text, op->arg[i]->name);
@@ -53,7 +53,7 @@ typedef VEC(CollectiveInfo) Collectives;
 
 static CollectiveInfo describe(const Program *p, const Op *op, int id)
 {
-    uint32_t axes = op_axes(op);
+    uint32_t axes = attr_axes(op);
     return (CollectiveInfo){
         .op = op, .id = id, .kind = op_info(op->kind)->name,
         .label = arena_printf(p->arena, "%s%d", label_of(op->kind), id),

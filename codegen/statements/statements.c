@@ -103,8 +103,8 @@ static const char *einsum_detail(const Program *p, const Op *op)
     Contraction c;
     contraction_of(p, op, &c);
     const char *with = epilogue_info(c.spec.epilogue)->name;
-    return *with ? arena_printf(p->arena, "%s with %s", op_spec(op), with)
-                 : op_spec(op);
+    return *with ? arena_printf(p->arena, "%s with %s", attr_spec(op), with)
+                 : attr_spec(op);
 }
 
 typedef struct Walk {

@@ -63,10 +63,10 @@ ParcAttention target_attention(const Program *p, const Op *op)
         .b = type_local_dim(q, m, 0), .s = type_local_dim(q, m, 1),
         .t = type_local_dim(k, m, 1), .kv = kv,
         .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
-        .e = type_local_dim(v, m, 3), .causal = op_attr(op, "causal").i != 0,
+        .e = type_local_dim(v, m, 3), .causal = attr_causal(op) != 0,
         .deterministic = grad && repeats_attention(p, op),
-        .scale = (float)op_attr(op, "scale").f, .type = runtime_type(q->dtype),
-        .drop = drops ? (float)op_attr(op, "rate").f : 0};
+        .scale = (float)attr_scale(op), .type = runtime_type(q->dtype),
+        .drop = drops ? (float)attr_rate(op) : 0};
 }
 
 static int64_t attention_scratch(const Program *p, const Op *op, int threads)
@@ -122,7 +122,7 @@ static bool cuda_has_gelu(const ParcMatmulSpec *s)
  * the letters of the second result are all letters of the first. */
 static bool cuda_sums(const Op *op)
 {
-    const char *result = strstr(op_spec(op), "->") + 2;
+    const char *result = strstr(attr_spec(op), "->") + 2;
     const char *kept = strchr(result, ',') + 1;
     size_t n = strcspn(result, ",");
     for (; *kept; kept++)

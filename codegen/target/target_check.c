@@ -70,7 +70,7 @@ static bool takes_kernel(const Check *c, const Op *op)
     if (!fault)
         return true;
     diag_error(c->p->diag, op->loc, "fused '%s' is no kernel: %s",
-               op_attr(op, "name").s ? op_attr(op, "name").s : "", fault);
+               attr_name(op) ? attr_name(op) : "", fault);
     diag_help(c->p->diag, "repeat the dump: the pass fuse makes only kernels");
     return false;
 }

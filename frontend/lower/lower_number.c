@@ -23,9 +23,10 @@ bool lower_f32(Lower *l, Loc loc, double x)
 
 bool lower_numbers_fit(Lower *l, Loc loc, OpKind kind, const Attr *attr)
 {
-    const char *type = op_info(kind)->attrs;
-    for (int i = 0; (type = strchr(type, ':')); i++)
-        if (*++type == 'f' && !lower_f32(l, loc, attr[i].f))
+    const AttrName *name = op_info(kind)->attr;
+    for (int i = 0; name[i]; i++)
+        if (attr_type_of(name[i]) == ATTR_TYPE_FLOAT &&
+            !lower_f32(l, loc, attr[i].f))
             return false;
     return true;
 }

@@ -18,7 +18,7 @@ static const Op *returned_by(const Value *v)
 {
     const Op *def = v->def;
     bool out = def && def->kind == OP_boundary &&
-               starts_with(op_attr(def, "port").s, "out");
+               starts_with(attr_port(def), "out");
     return out ? def : NULL;
 }
 
@@ -31,10 +31,10 @@ static void note_children(Lower *l, int nargs, const Datum *args)
         if (!op)
             continue;
         lower_note(l, op->loc, "%s is the result of '%s'",
-                   datum_text(l->arena, args[i]), op_attr(op, "path").s);
+                   datum_text(l->arena, args[i]), attr_path(op));
         for (const Op *of; (of = returned_by(op->arg[0])); op = of)
             lower_note(l, of->loc, "'%s' returns the result of '%s'",
-                       op_attr(op, "path").s, op_attr(of, "path").s);
+                       attr_path(op), attr_path(of));
     }
 }
 

@@ -25,7 +25,8 @@ static bool stays_gathered(const Program *p, const Value *v)
             return false;
         v = loop->arg[v->index];
     }
-    return v->def->kind == OP_param && p->param.at[op_param(v->def)].gathered &&
+    return v->def->kind == OP_param &&
+           p->param.at[attr_param(v->def)].gathered &&
            type_is_flat(&v->type, &p->mesh);
 }
 
@@ -66,7 +67,7 @@ static const Param *assigned(const Program *p, const Value *v)
     const Op *loop = v->region->owner;
     for (const Op *op = v->region->first; op; op = op->next)
         if (op->kind == OP_assign && op->arg[0] == v)
-            return &p->param.at[op_param(op)];
+            return &p->param.at[attr_param(op)];
     for (int i = loop ? loop->ncarry : 0; loop && i < loop->nouts; i++)
         if (loop->body->yield[i] == v)
             return assigned(p, loop->out[i]);
@@ -80,7 +81,7 @@ const Param *transfer_param(const Program *p, const Op *transfer)
     const Value *v = transfer->arg[0];
     while (!v->def)
         v = v->region->owner->arg[v->index];
-    return &p->param.at[op_param(v->def)];
+    return &p->param.at[attr_param(v->def)];
 }
 
 /* Whether op reads v, directly or through other ops of the region. */

@@ -20,7 +20,7 @@ static double attention_flops(const Op *op, const Type *q, const Type *k,
     double scores = (double)q->dim[0] * (double)q->dim[2] * (double)q->dim[1] *
                     (double)k->dim[1];
     double n = 2 * scores * (double)(q->dim[3] + v->dim[3]);
-    return op_attr(op, "causal").i ? n / 2 : n;
+    return attr_causal(op) ? n / 2 : n;
 }
 
 /* The optimizer has no contractions: every arithmetic op counts, one for each

@@ -35,7 +35,7 @@ bool ir_in_host(const Program *p, const Value *v)
         else
             return def->kind == OP_store ||
                    (def->kind == OP_param &&
-                    p->param.at[op_param(def)].host);
+                    p->param.at[attr_param(def)].host);
     }
 }
 
@@ -70,7 +70,7 @@ const char *verify_host(const Program *p, const Op *op)
     if (op->kind == OP_loop)
         return verify_carries(p, op);
     if (op->kind == OP_assign) {
-        bool host = p->param.at[op_param(op)].host;
+        bool host = p->param.at[attr_param(op)].host;
         if (ir_in_host(p, op->arg[0]) == host)
             return NULL;
         return memory_text(p, "the new value", op->arg[0],

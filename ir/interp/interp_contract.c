@@ -62,8 +62,8 @@ void interp_product(Interp *in, const Op *op, int64_t rank, int result)
     Local b = interp_local(in, op->arg[1], rank);
     Local out = interp_local(in, op->out[result], rank);
     Letters l;
-    if (!read_spec(op_spec(op), a.shape, b.shape, out.shape, &l)) {
-        interp_fail(in, op, "operands do not fit '%s'", op_spec(op));
+    if (!read_spec(attr_spec(op), a.shape, b.shape, out.shape, &l)) {
+        interp_fail(in, op, "operands do not fit '%s'", attr_spec(op));
         return;
     }
     /* The last letter is the inner loop. */
@@ -108,8 +108,8 @@ static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
                    .kv = k->dim[2],
                    .group = q->dim[2] / k->dim[2],
                    .e = v->dim[3],
-                   .causal = op_attr(op, "causal").i,
-                   .scale = op_attr(op, "scale").f};
+                   .causal = attr_causal(op),
+                   .scale = attr_scale(op)};
 }
 
 /* Dropout's key follows the op's own operands; then come the bases of the
@@ -121,13 +121,13 @@ static void set_dropout(Interp *in, const Op *op, int64_t rank, int key,
     if (op->kind != OP_attention_dropout &&
         op->kind != OP_attention_dropout_grad)
         return;
-    const AttrList *of = &op_attr(op, "of").l;
+    const AttrList *of = attr_global(op);
     int64_t first[3] = {0};
     for (int i = 0, at = key + 1; i < 3 && at < op->nargs; i++)
         if (of->v[i] != 1)
             first[i] = (int64_t)interp_local(in, op->arg[at++], rank).at[0];
-    z->rate = op_attr(op, "rate").f;
-    z->site = op_attr(op, "site").i;
+    z->rate = attr_rate(op);
+    z->site = attr_site(op);
     z->key = interp_local(in, op->arg[key], rank).at[0];
     z->all_heads = of->v[1] * of->v[2];
     z->first_b = first[0];

@@ -18,19 +18,19 @@ static void from_outside(Interp *in, const Op *op, const double *global,
 
 void interp_param_op(Interp *in, const Op *op)
 {
-    int64_t i = op_param(op);
+    int64_t i = attr_param(op);
     from_outside(in, op, in->param[i], in->p->param.at[i].name);
 }
 
 void interp_input_op(Interp *in, const Op *op)
 {
-    int64_t i = op_attr(op, "input").i;
+    int64_t i = attr_input(op);
     from_outside(in, op, in->input[i], in->p->input.at[i].name);
 }
 
 void interp_scalar_op(Interp *in, const Op *op)
 {
-    const char *name = op_attr(op, "name").s;
+    const char *name = attr_name(op);
     const double *value = NULL;
     for (int i = 0; i < in->scalar.n; i++)
         if (strcmp(in->scalar.at[i].name, name) == 0)
@@ -54,7 +54,7 @@ static void check_zeros(Interp *in, const Op *op, const Param *param,
 /* The assigned value must have the parameter's placement. */
 void interp_assign(Interp *in, const Op *op)
 {
-    int64_t i = op_param(op);
+    int64_t i = attr_param(op);
     const Param *param = &in->p->param.at[i];
     const Value *v = op->arg[0];
     const Slot *slot = &in->slot[v->id];
@@ -92,7 +92,7 @@ void interp_output_op(Interp *in, const Op *op)
         interp_fail(in, op, "%%%s is not a single number", v->name);
         return;
     }
-    NamedScalar s = {op_attr(op, "name").s, 0};
+    NamedScalar s = {attr_name(op), 0};
     interp_assemble(in, &v->type, in->slot[v->id].at, &s.value);
     vec_push(in->arena, &in->output, s);
 }
@@ -167,7 +167,7 @@ void interp_loop(Interp *in, const Op *op)
         if (i < op->ncarry || i >= op->ncarry + op->nstack)
             copy_elements(in, op, op->arg[i], body->arg[i]);
     for (int64_t iteration = 0; iteration < n && !in->error; iteration++) {
-        int64_t layer = loop_reverse(op) ? n - 1 - iteration : iteration;
+        int64_t layer = attr_reverse(op) ? n - 1 - iteration : iteration;
         in->layer[op->id] = layer;
         for (int i = op->ncarry; i < op->ncarry + op->nstack; i++)
             copy_layer(in, op, op->arg[i], body->arg[i], layer, false);

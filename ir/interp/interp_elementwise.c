@@ -31,9 +31,9 @@ FUNCTION(equal, x[0] == x[1])
 FUNCTION(less, x[0] < x[1])
 FUNCTION(select, x[0] != 0 ? x[1] : x[2])
 FUNCTION(neg, -x[0])
-FUNCTION(scale, x[0] * op_attr(op, "by").f)
-FUNCTION(offset, x[0] + op_attr(op, "by").f)
-FUNCTION(power, pow(x[0], op_attr(op, "exponent").f))
+FUNCTION(scale, x[0] * attr_by(op))
+FUNCTION(offset, x[0] + attr_by(op))
+FUNCTION(power, pow(x[0], attr_exponent(op)))
 FUNCTION(exp, exp(x[0]))
 FUNCTION(log, log(x[0]))
 FUNCTION(sqrt, sqrt(x[0]))
@@ -48,7 +48,7 @@ FUNCTION(abs, fabs(x[0]))
 FUNCTION(relu, x[0] > 0 ? x[0] : 0)
 FUNCTION(step, x[0] > 0)
 FUNCTION(same, x[0])
-FUNCTION(cast, dtype_is_float((DType)op_attr(op, "to").i) ? x[0] : trunc(x[0]))
+FUNCTION(cast, dtype_is_float(attr_to(op)) ? x[0] : trunc(x[0]))
 
 static Function *const functions[OP_COUNT] = {
     [OP_add] = f_add,         [OP_sub] = f_sub,
@@ -139,8 +139,8 @@ void interp_reduce(Interp *in, const Op *op, int64_t rank)
 {
     Local a = interp_local(in, op->arg[0], rank);
     Local out = interp_local(in, op->out[0], rank);
-    const AttrList dims = op_attr(op, "dims").l;
-    bool keep = op_attr(op, "keep").i;
+    const AttrList dims = *attr_dims(op);
+    bool keep = attr_keep(op);
     bool by_max = op->kind == OP_max;
     bool reduced[MAX_SHAPE] = {false};
     for (int i = 0; i < dims.n; i++)
@@ -216,7 +216,7 @@ static double scalar_operand(Interp *in, const Op *op, int i, int64_t rank)
 void interp_update(Interp *in, const Op *op)
 {
     const Train *t = &in->p->train;
-    const Param *param = &in->p->param.at[op_param(op)];
+    const Param *param = &in->p->param.at[attr_param(op)];
     const double *grad = interp_summed(in, op->arg[UPDATE_GRAD]);
     int64_t n = in->slot[op->arg[UPDATE_PARAM]->id].shape.n;
     int nstates = op->nargs - update_first_state(t);

@@ -18,7 +18,7 @@ static double base_of(Interp *in, const Op *op, int own, int64_t rank)
 void interp_full(Interp *in, const Op *op, int64_t rank)
 {
     Local out = interp_local(in, op->out[0], rank);
-    double value = op_attr(op, "value").f;
+    double value = attr_value(op);
     for (int64_t i = 0; i < out.shape->n; i++)
         out.at[i] = value;
 }
@@ -44,7 +44,7 @@ void interp_base(Interp *in, const Op *op, int64_t rank)
     const Value *v = op->out[0];
     Local out = interp_local(in, v, rank);
     int64_t first = type_local_begin(&v->type, &in->mesh, 0, rank);
-    int64_t part = op_attr(op, "size").i / type_elements(&v->type);
+    int64_t part = attr_size(op) / type_elements(&v->type);
     int64_t held = type_local_dim(&v->type, &in->mesh, 0);
     for (int64_t i = 0; i < out.shape->n; i++)
         out.at[i] = (double)(
@@ -67,7 +67,7 @@ void interp_transpose(Interp *in, const Op *op, int64_t rank)
 {
     Local a = interp_local(in, op->arg[0], rank);
     Local out = interp_local(in, op->out[0], rank);
-    const AttrList perm = op_attr(op, "perm").l;
+    const AttrList perm = *attr_perm(op);
     int64_t stride[MAX_SHAPE];
     interp_strides(a.shape, stride);
     Walk w;
@@ -109,22 +109,22 @@ static void copy_block(Interp *in, const Op *op, Local from, int64_t from_start,
 void interp_slice(Interp *in, const Op *op, int64_t rank)
 {
     copy_block(in, op, interp_local(in, op->arg[0], rank),
-               op_attr(op, "start").i, interp_local(in, op->out[0], rank), 0,
-               op_attr(op, "size").i, op_dim(op));
+               attr_start(op), interp_local(in, op->out[0], rank), 0,
+               attr_size(op), attr_dim(op));
 }
 
 void interp_pad(Interp *in, const Op *op, int64_t rank)
 {
     Local a = interp_local(in, op->arg[0], rank);
-    int dim = op_dim(op);
+    int dim = attr_dim(op);
     copy_block(in, op, a, 0, interp_local(in, op->out[0], rank),
-               op_attr(op, "before").i, a.shape->dim[a.shape->nstack + dim],
+               attr_before(op), a.shape->dim[a.shape->nstack + dim],
                dim);
 }
 
 void interp_concat(Interp *in, const Op *op, int64_t rank)
 {
-    int dim = op_dim(op);
+    int dim = attr_dim(op);
     Local out = interp_local(in, op->out[0], rank);
     int64_t start = 0;
     for (int i = 0; i < op->nargs; i++) {
@@ -214,8 +214,8 @@ void interp_rotary(Interp *in, const Op *op, int64_t rank)
     Local cosine = interp_local(in, op->arg[1], rank);
     Local sine = interp_local(in, op->arg[2], rank);
     Local out = interp_local(in, op->out[0], rank);
-    bool half = op_attr(op, "half").i;
-    double sign = op_attr(op, "inverse").i ? -1 : 1;
+    bool half = attr_half(op);
+    double sign = attr_inverse(op) ? -1 : 1;
     const int64_t *dim = x.shape->dim;
     int64_t pairs = dim[3] / 2;
     for (int64_t row = 0; row < dim[0] * dim[1] * dim[2]; row++) {

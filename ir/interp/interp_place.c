@@ -331,7 +331,7 @@ static void move_value(Interp *in, const Op *op, int i)
     Move m = {.op = op,
               .from = op->arg[i],
               .to = op->out[i],
-              .axes = op_axes(op)};
+              .axes = attr_axes(op)};
     if (!axes_change(in, &m))
         return;
     int64_t n = type_elements(&m.from->type), group = 0;

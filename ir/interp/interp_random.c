@@ -42,9 +42,9 @@ double interp_uniform(double key, int64_t site, int64_t index)
 void interp_random(Interp *in, const Op *op, int64_t rank)
 {
     Local out = interp_local(in, op->out[0], rank);
-    const AttrList dims = op_attr(op, "of").l;
+    const AttrList dims = *attr_global(op);
     double key = interp_local(in, op->arg[0], rank).at[0];
-    int64_t first = 0, site = op_attr(op, "site").i;
+    int64_t first = 0, site = attr_site(op);
     Walk w;
     interp_walk_start(&w, dims.n, out.shape->dim, 1);
     int64_t stride = 1;
@@ -63,7 +63,7 @@ void interp_split_key(Interp *in, const Op *op, int64_t rank)
     Local out = interp_local(in, op->out[0], rank);
     uint64_t key = (uint64_t)interp_local(in, op->arg[0], rank).at[0];
     for (int64_t i = 0; i < out.shape->n; i++) {
-        int64_t layer = op_attr(op, "first").i + i * op_attr(op, "step").i;
+        int64_t layer = attr_start(op) + i * attr_step(op);
         Block c = philox((Block){{(uint32_t)layer, 0, 0, 1}}, key);
         out.at[i] = (double)(c.word[0] |
                              (uint64_t)(c.word[1] & 0x1FFFFFu) << 32);

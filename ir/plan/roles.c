@@ -24,7 +24,7 @@ int value_param(const Value *v)
 {
     while ((v = value_outside(v)) && v->def->kind == OP_cast)
         v = v->def->arg[0];
-    return v && v->def->kind == OP_param ? op_param(v->def)
+    return v && v->def->kind == OP_param ? attr_param(v->def)
                                          : -1;
 }
 
@@ -109,7 +109,7 @@ static char last_letter(Letters l)
  * result's last. */
 static void look_at_einsum(Walk *w, const Op *op)
 {
-    const char *spec = op_spec(op);
+    const char *spec = attr_spec(op);
     Letters out = letters_of(spec, op->nargs);
     for (int i = 0; i < 2 && op->nargs == 2; i++) {
         int param = value_param(op->arg[i]);
@@ -166,7 +166,7 @@ static void add_bias(Walk *w, const Op *op, WeightRole *role)
 static bool keeps_features(const Op *op)
 {
     const Type *x = &op->arg[0]->type, *y = &op->out[0]->type;
-    const AttrList *sum = op->kind == OP_sum ? &op_attr(op, "dims").l : NULL;
+    const AttrList *sum = op->kind == OP_sum ? attr_dims(op) : NULL;
     if (x->ndim == 0 || y->ndim == 0 || (!sum && op->kind != OP_reshape))
         return false;
     for (int i = 0; sum && i < sum->n; i++)
@@ -196,9 +196,9 @@ static void look_at(Walk *w, Op *op)
     if (op->phase != PH_FORWARD)
         return;
     if (op->kind == OP_boundary) {
-        bool first = strcmp(op_attr(op, "port").s, "in0") == 0;
+        bool first = strcmp(attr_port(op), "in0") == 0;
         w->origin[op->out[0]->id] =
-            (Trail){.input = first ? op_attr(op, "path").s : NULL};
+            (Trail){.input = first ? attr_path(op) : NULL};
     } else if (op->kind == OP_einsum) {
         look_at_einsum(w, op);
     } else if (op->kind == OP_embedding) {

@@ -18,7 +18,7 @@ const Style *style_of_path(const Program *p, const char *path, int axis)
 
 const Style *style_of_boundary(const Program *p, const Op *op, int axis)
 {
-    const AttrList *styles = &op_attr(op, "styles").l;
+    const AttrList *styles = attr_styles(op);
     int64_t i = axis < styles->n ? styles->v[axis] : -1;
     return i < 0 ? NULL : &p->plan.style[i];
 }
@@ -51,13 +51,13 @@ static void attach_boundary(const Program *p, Op *op)
         return;
     AttrList styles = {0};
     for (int a = 0; a < p->mesh.n; a++) {
-        int style = style_of_port(p, op_attr(op, "path").s,
-                                  op_attr(op, "port").s, a);
+        int style = style_of_port(p, attr_path(op),
+                                  attr_port(op), a);
         styles.v[a] = style;
         if (style >= 0)
             styles.n = p->mesh.n;
     }
-    op_attr(op, "styles").l = styles;
+    set_attr_styles(op, styles);
 }
 
 /* ---- parameters ---------------------------------------------------------- */

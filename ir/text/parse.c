@@ -256,7 +256,7 @@ static void note_value(Parser *s, const Op *op)
     Program *p = s->p;
     if (op->nouts != 1 || (op->kind != OP_param && op->kind != OP_input))
         return;
-    int64_t i = op_attr(op, op->kind == OP_param ? "param" : "input").i;
+    int64_t i = op->kind == OP_param ? attr_param(op) : attr_input(op);
     if (i < 0)
         return;
     if (op->kind == OP_param && i < p->param.n)

@@ -65,47 +65,41 @@ void parse_find_ops(Parser *s)
 
 void parse_note_op_names(Parser *s, Op *op, Loc loc)
 {
-    for (int i = 0; op_attr_at(op->kind, i).type; i++) {
-        if (op_attr_at(op->kind, i).type != 'o' || !op->attr[i].s)
+    const AttrName *name = op_info(op->kind)->attr;
+    for (int i = 0; name[i]; i++) {
+        if (attr_type_of(name[i]) != ATTR_TYPE_OP || !op->attr[i].s)
             continue;
         OpName of = {op, i, op->attr[i].s, loc};
         vec_push(s->arena, &s->op_name, of);
     }
 }
 
-static Attr parse_attr(Parser *s, char type)
+static Attr parse_attr(Parser *s, AttrType type)
 {
-    Attr a = {0};
-    if (type == 'i')
-        a.i = parse_int(s);
-    else if (type == 'b')
-        a.i = parse_bool(s);
-    else if (type == 'f')
-        a.f = parse_number(s);
-    else if (type == 's')
-        a.s = parse_text(s);
-    else if (type == 't')
-        a.i = parse_dtype(s);
-    else if (type == 'l')
-        a.l = parse_list(s);
-    else if (type == 'a')
-        a.i = parse_axes(s);
-    else if (type == 'o')
-        a.s = parse_op_name(s);
-    else
-        a.i = parse_param_name(s);
-    return a;
+    switch (type) {
+    case ATTR_TYPE_INT:
+    case ATTR_TYPE_DIM: return (Attr){.i = parse_int(s)};
+    case ATTR_TYPE_BOOL: return (Attr){.i = parse_bool(s)};
+    case ATTR_TYPE_FLOAT: return (Attr){.f = parse_number(s)};
+    case ATTR_TYPE_DTYPE: return (Attr){.i = parse_dtype(s)};
+    case ATTR_TYPE_TEXT: return (Attr){.s = parse_text(s)};
+    case ATTR_TYPE_LIST: return (Attr){.l = parse_list(s)};
+    case ATTR_TYPE_AXES: return (Attr){.i = parse_axes(s)};
+    case ATTR_TYPE_PARAM: return (Attr){.i = parse_param_name(s)};
+    case ATTR_TYPE_OP: return (Attr){.s = parse_op_name(s)};
+    }
+    return (Attr){0};
 }
 
 void parse_attrs(Parser *s, OpKind kind, Attr *attr)
 {
-    AttrInfo a = op_attr_at(kind, 0);
-    if (!a.type)
+    const AttrName *name = op_info(kind)->attr;
+    if (!name[0])
         return;
-    for (int i = 0; a.type; a = op_attr_at(kind, ++i)) {
+    for (int i = 0; name[i]; i++) {
         parse_expect(s, i ? ',' : '{');
-        parse_expect_key(s, arena_strndup(s->arena, a.name, (size_t)a.length));
-        attr[i] = parse_attr(s, a.type);
+        parse_expect_key(s, attr_text(name[i]));
+        attr[i] = parse_attr(s, attr_type_of(name[i]));
     }
     parse_expect(s, '}');
 }

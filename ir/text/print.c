@@ -21,38 +21,42 @@ static void print_values(Printer *w, int n, Value *const *v)
         out(w->o, "%s%%%s", i ? ", " : "", v[i]->name);
 }
 
-static void print_attr(Printer *w, char type, const Attr *a)
+static void print_param_name(Printer *w, int64_t i)
 {
-    if (type == 'i')
-        out(w->o, "%lld", (long long)a->i);
-    else if (type == 'b')
-        out(w->o, "%s", a->i ? "true" : "false");
-    else if (type == 'f')
-        out_double(w->o, a->f);
-    else if (type == 's')
-        a->s ? print_string(w, "", a->s) : out(w->o, "none");
-    else if (type == 't')
-        out(w->o, "%s", dtype_name((DType)a->i));
-    else if (type == 'l')
-        print_list(w, a->l.n, a->l.v);
-    else if (type == 'a')
-        print_axes(w, (uint32_t)a->i);
-    else if (type == 'o')
-        out(w->o, a->o ? "%%%s" : "none", a->o ? a->o->out[0]->name : "");
-    else if (a->i >= 0 && a->i < w->p->param.n)
-        print_string(w, "", w->p->param.at[a->i].name);
+    if (i >= 0 && i < w->p->param.n)
+        print_string(w, "", w->p->param.at[i].name);
     else
-        out(w->o, "%lld", (long long)a->i);
+        out(w->o, "%lld", (long long)i);
+}
+
+static void print_attr(Printer *w, AttrType type, const Attr *a)
+{
+    switch (type) {
+    case ATTR_TYPE_INT:
+    case ATTR_TYPE_DIM: out(w->o, "%lld", (long long)a->i); return;
+    case ATTR_TYPE_BOOL: out(w->o, "%s", a->i ? "true" : "false"); return;
+    case ATTR_TYPE_FLOAT: out_double(w->o, a->f); return;
+    case ATTR_TYPE_DTYPE: out(w->o, "%s", dtype_name((DType)a->i)); return;
+    case ATTR_TYPE_TEXT:
+        a->s ? print_string(w, "", a->s) : out(w->o, "none");
+        return;
+    case ATTR_TYPE_LIST: print_list(w, a->l.n, a->l.v); return;
+    case ATTR_TYPE_AXES: print_axes(w, (uint32_t)a->i); return;
+    case ATTR_TYPE_PARAM: print_param_name(w, a->i); return;
+    case ATTR_TYPE_OP:
+        out(w->o, a->o ? "%%%s" : "none", a->o ? a->o->out[0]->name : "");
+        return;
+    }
 }
 
 static void print_attrs(Printer *w, const Op *op)
 {
-    AttrInfo a = op_attr_at(op->kind, 0);
-    if (!a.type)
+    const AttrName *name = op_info(op->kind)->attr;
+    if (!name[0])
         return;
-    for (int i = 0; a.type; a = op_attr_at(op->kind, ++i)) {
-        out(w->o, "%s%.*s=", i ? ", " : "{", a.length, a.name);
-        print_attr(w, a.type, &op->attr[i]);
+    for (int i = 0; name[i]; i++) {
+        out(w->o, "%s%s=", i ? ", " : "{", attr_text(name[i]));
+        print_attr(w, attr_type_of(name[i]), &op->attr[i]);
     }
     out(w->o, "}");
 }

@@ -68,21 +68,24 @@ static const char *check_uses(Verify *w, const Region *r, int n,
     return NULL;
 }
 
-static const char *check_attr(Verify *w, const Op *op, char type, const Attr *a)
+static const char *check_attr(Verify *w, const Op *op, AttrType type,
+                              const Attr *a)
 {
     uint32_t axes = (1u << w->p->mesh.n) - 1;
     /* A collective that does not belong to a unit has no unit name. */
-    if (type == 's' && !a->s && !op_is_conversion(op->kind))
+    if (type == ATTR_TYPE_TEXT && !a->s && !op_is_conversion(op->kind))
         return "a text attribute is missing";
-    if (type == 't' && (a->i < DT_F32 || a->i > DT_I64))
+    if (type == ATTR_TYPE_DTYPE && (a->i < DT_F32 || a->i > DT_I64))
         return "an attribute is not an element type";
-    if (type == 'l' && (a->l.n < 0 || a->l.n > MAX_DIMS))
+    if (type == ATTR_TYPE_LIST && (a->l.n < 0 || a->l.n > MAX_DIMS))
         return "a list attribute is too long";
-    if (type == 'b' && (a->i < 0 || a->i > 1))
+    if (type == ATTR_TYPE_BOOL && (a->i < 0 || a->i > 1))
         return "an attribute is neither true nor false";
-    if (type == 'p' && (a->i < 0 || a->i >= w->p->param.n))
+    if (type == ATTR_TYPE_PARAM && (a->i < 0 || a->i >= w->p->param.n))
         return "there is no such parameter";
-    if (type == 'a' && ((uint64_t)a->i & ~(uint64_t)axes || !a->i))
+    if (type == ATTR_TYPE_DIM && (a->i < 0 || a->i >= MAX_DIMS))
+        return "an attribute is not the index of a dim";
+    if (type == ATTR_TYPE_AXES && ((uint64_t)a->i & ~(uint64_t)axes || !a->i))
         return "axes names none or unknown ones";
     return NULL;
 }
@@ -95,9 +98,9 @@ static const char *check_shape_of_op(Verify *w, const Op *op)
     if (info->nouts >= 0 && op->nouts != info->nouts)
         return arena_printf(w->p->arena, "it has %d results, not %d", op->nouts,
                             info->nouts);
-    for (int i = 0; op_attr_at(op->kind, i).type; i++) {
-        const char *fault = check_attr(w, op, op_attr_at(op->kind, i).type,
-                                       &op->attr[i]);
+    for (int i = 0; info->attr[i]; i++) {
+        const char *fault =
+            check_attr(w, op, attr_type_of(info->attr[i]), &op->attr[i]);
         if (fault)
             return fault;
     }
@@ -201,9 +204,9 @@ static const char *check_types(Verify *w, const Op *op)
     }
     const Type *given = NULL;
     if (op->kind == OP_param)
-        given = &w->p->param.at[op_param(op)].type;
+        given = &w->p->param.at[attr_param(op)].type;
     if (op->kind == OP_input)
-        given = &w->p->input.at[op_attr(op, "input").i].type;
+        given = &w->p->input.at[attr_input(op)].type;
     /* The pass `plan` places parameters and inputs before their values. */
     if (given && w->p->stage > STAGE_GLOBAL &&
         !type_equal(given, &op->out[0]->type))
@@ -258,12 +261,12 @@ static const char *check_prefetch(const Verify *w, const Op *op)
     bool gather = op->kind == OP_all_gather;
     if (!gather && op->kind != OP_fetch)
         return NULL;
-    int64_t ahead = op_prefetch(op);
+    int64_t ahead = attr_prefetch(op);
     if (ahead < 0 || ahead > MAX_PREFETCH)
         return arena_printf(w->p->arena,
                             "its prefetch distance is not from 0 to %d",
                             MAX_PREFETCH);
-    const char *unit = gather ? op_unit(op) : NULL;
+    const char *unit = gather ? attr_unit(op) : NULL;
     if (gather && ahead > 0 && (!unit || !*unit))
         return "it is prefetched, but has no unit";
     return NULL;
@@ -275,7 +278,7 @@ static const char *check_boundary(const Verify *w, const Op *op)
     const PlanSpec *plan = &w->p->plan;
     if (op->kind != OP_boundary)
         return NULL;
-    const AttrList *styles = &op_attr(op, "styles").l;
+    const AttrList *styles = attr_styles(op);
     for (int a = 0; a < styles->n; a++)
         if (a >= w->p->mesh.n || styles->v[a] < -1 ||
             styles->v[a] >= plan->nstyles ||
@@ -372,7 +375,7 @@ static const Value *output_operand(const Program *p, const char *name)
 {
     const Value *found = NULL;
     for (const Op *op = p->step->first; op; op = op->next) {
-        if (op->kind != OP_output || strcmp(op_attr(op, "name").s, name) != 0)
+        if (op->kind != OP_output || strcmp(attr_name(op), name) != 0)
             continue;
         if (found)
             return NULL;

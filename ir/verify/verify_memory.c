@@ -232,7 +232,7 @@ static void check_op(Check *c, Op *op)
         check_address(c, op->body->arg[i]);
     if (op->workspace >= c->m->nblocks && op->nouts)
         fail(c, op->out[0], "has a workspace that does not exist");
-    const Op *runs = op->kind == OP_start ? op_attr(op, "op").o : op;
+    const Op *runs = op->kind == OP_start ? attr_op(op) : op;
     for (int i = 0; i < runs->nouts; i++)
         check_access(c, op, runs->out[i]);
     for (int i = 0; i < runs->nargs; i++)

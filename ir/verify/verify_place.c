@@ -47,11 +47,11 @@ static const char *check_bases(const Program *p, const Op *op, const Rule *r)
         const Op *base = source_of(op->arg[i], &trips);
         if (!base || base->kind != OP_base)
             return arena_printf(p->arena, "operand %d is not made by base", i);
-        if (op_attr(base, "size").i != r->factor[f].size * trips)
+        if (attr_size(base) != r->factor[f].size * trips)
             return arena_printf(p->arena,
                                 "operand %d counts a dim of %lld, "
                                 "here it is %lld",
-                                i, (long long)op_attr(base, "size").i,
+                                i, (long long)attr_size(base),
                                 (long long)r->factor[f].size);
     }
     return NULL;
@@ -157,7 +157,7 @@ static bool minor_throughout(const Program *p, const Type *t, uint32_t axes)
 
 static const char *check_conversion(const Program *p, const Op *op)
 {
-    uint32_t axes = op_axes(op);
+    uint32_t axes = attr_axes(op);
     for (int i = 0; i < op->nargs; i++) {
         const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
         for (int a = 0; a < p->mesh.n; a++) {
@@ -197,7 +197,7 @@ static const char *type_fault(const Program *p, const char *what,
 static const char *check_gradient(const Program *p, const Op *op,
                                   const char *what, int number, const Type *t)
 {
-    int index = op_param(op);
+    int index = attr_param(op);
     const Param *param = &p->param.at[index];
     const Unit *unit =
         p->stage <= STAGE_PARTITIONED ? sharding_unit(p, index) : NULL;
@@ -242,7 +242,7 @@ static const char *check_whole(const Program *p, const Value *v)
 
 static const char *check_update(const Program *p, const Op *op)
 {
-    int index = op_param(op);
+    int index = attr_param(op);
     int state = update_first_state(&p->train);
     const Param *param = &p->param.at[index];
     if (!type_equal(&op->arg[0]->type, &param->type))
@@ -278,7 +278,7 @@ static const char *check_update(const Program *p, const Op *op)
 static const char *check_base(const Program *p, const Op *op)
 {
     const Type *t = &op->out[0]->type;
-    int64_t size = op_attr(op, "size").i;
+    int64_t size = attr_size(op);
     for (int a = 0; a < p->mesh.n; a++)
         if (t->place.ax[a].kind != AX_S && t->place.ax[a].kind != AX_R)
             return axis_fault(p, "result", 0, a, t->place.ax[a],
@@ -294,7 +294,7 @@ static const char *check_base(const Program *p, const Op *op)
 static const char *check_fold(const Program *p, const Op *op)
 {
     const Type *whole = &op->arg[0]->type, *parts = &op->out[0]->type;
-    int dim = op_dim(op);
+    int dim = attr_dim(op);
     if (op->kind == OP_unfold) {
         whole = &op->out[0]->type;
         parts = &op->arg[0]->type;
@@ -321,7 +321,7 @@ static const char *check_structural(const Program *p, const Op *op)
     if (op->kind == OP_update)
         return check_update(p, op);
     if (op->kind == OP_assign) {
-        const Param *param = &p->param.at[op_param(op)];
+        const Param *param = &p->param.at[attr_param(op)];
         if (!type_equal(&op->arg[0]->type, &param->type))
             return type_fault(p, "operand 0", &op->arg[0]->type, param->name,
                               &param->type);
@@ -358,7 +358,7 @@ static const char *check_fixed(const Program *p, const Op *op)
     case OP_finish_grad:
         return check_gradient(p, op, "result", 0, &op->out[0]->type);
     case OP_update: {
-        const Param *param = &p->param.at[op_param(op)];
+        const Param *param = &p->param.at[attr_param(op)];
         if (!type_equal(&op->out[0]->type, &param->type))
             return type_fault(p, "result 0", &op->out[0]->type, param->name,
                               &param->type);

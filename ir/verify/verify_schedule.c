@@ -45,33 +45,33 @@ static void fail(Check *c, const Op *op, const char *fault)
                                 op->nouts ? op->out[0]->name : "", fault);
 }
 
-static int64_t given(const Op *early, const char *name)
+static int64_t given(const Op *early, AttrName name)
 {
-    return early ? op_attr(early, name).i : -1;
+    return early ? early->attr[op_attr_index(OP_early, name)].i : -1;
 }
 
 /* Whether the start is where its `early` can choose an iteration of the op. */
 static bool is_in_reach(const Op *start)
 {
-    const Op *early = op_early(start), *loop = op_loop(op_attr(start, "op").o);
+    const Op *early = op_early(start), *loop = op_loop(attr_op(start));
     const Op *at = early ? op_loop(early) : op_loop(start);
-    if (given(early, "remaining") >= 0)
+    if (given(early, ATTR_remaining) >= 0)
         at = op_loop(at);
-    if (given(early, "iteration") >= 0)
+    if (given(early, ATTR_iteration) >= 0)
         return loop && op_loop(loop) == at;
     return loop == at;
 }
 
 static void check_start(Check *c, const Op *start)
 {
-    const Op *op = op_attr(start, "op").o, *early = op_early(start);
+    const Op *op = attr_op(start), *early = op_early(start);
     if (!op || !op->done) {
         fail(c, op ? op : start, "it is started, but not marked done");
         return;
     }
     Starts *s = &c->starts[op->id];
-    int64_t distance = given(early, "distance");
-    int64_t iteration = given(early, "iteration");
+    int64_t distance = given(early, ATTR_distance);
+    int64_t iteration = given(early, ATTR_iteration);
     const Op *loop = op_loop(op);
     if (!is_in_reach(start)) {
         fail(c, op, "it is started in another loop");
@@ -99,18 +99,18 @@ static void check_start(Check *c, const Op *start)
 static void check_early(Check *c, const Op *early)
 {
     const Op *loop = op_loop(early);
-    int64_t distance = given(early, "distance");
-    int64_t remaining = given(early, "remaining");
+    int64_t distance = given(early, ATTR_distance);
+    int64_t remaining = given(early, ATTR_remaining);
     if (!loop && (distance >= 0 || remaining >= 0))
         fail(c, early, "it is not in a loop");
     else if (remaining >= 0 && remaining >= loop_trips(loop))
         fail(c, early, "its loop has fewer iterations");
-    if (distance == 0 || (distance >= 0 && given(early, "iteration") >= 0))
+    if (distance == 0 || (distance >= 0 && given(early, ATTR_iteration) >= 0))
         fail(c, early, "it names no other iteration");
     const Op *loop_of = NULL;
     int starts = 0;
     for (const Op *op = early->body->first; op && !c->fault; op = op->next) {
-        const Op *of = op->kind == OP_start ? op_attr(op, "op").o : NULL;
+        const Op *of = op->kind == OP_start ? attr_op(op) : NULL;
         if (!op_is_schedule(op->kind) || op->kind == OP_early)
             fail(c, op, "it cannot be in the body of early");
         else if (of && starts++ > 0 && op_loop(of) != loop_of)
@@ -128,15 +128,15 @@ static const Op *counted_op(const Op *op)
     const Op *early = op_early(op);
     for (const Op *in = early ? early->body->first : NULL; in; in = in->next)
         if (in->kind == OP_start)
-            return op_attr(in, "op").o;
+            return attr_op(in);
     return op;
 }
 
 static void check_event(Check *c, const Op *op)
 {
-    int64_t event = op_attr(op, "event").i, slots = op_attr(op, "slots").i;
-    int64_t offset = op->kind == OP_wait ? op_attr(op, "offset").i : 0;
-    const Op *loop = op_attr(op, "loop").o;
+    int64_t event = attr_event(op), slots = attr_slots(op);
+    int64_t offset = op->kind == OP_wait ? attr_offset(op) : 0;
+    const Op *loop = attr_loop(op);
     const Op *around = loop ? op_loop(counted_op(op)) : NULL;
     while (around && around != loop)
         around = op_loop(around);
@@ -149,14 +149,14 @@ static void check_event(Check *c, const Op *op)
 
 static void check_first(Check *c, const Op *op)
 {
-    if (op_attr(op, "first").i && !op_loop(op))
+    if (attr_first(op) && !op_loop(op))
         fail(c, op, "it is not in a loop, which has a first iteration");
 }
 
 static void check_barrier(Check *c, const Op *op)
 {
-    const Op *by = op_attr(op, "by").o;
-    if (!op_attr(op, "op").o || !by || !op_is_collective(by->kind))
+    const Op *by = attr_collective(op);
+    if (!attr_op(op) || !by || !op_is_collective(by->kind))
         fail(c, op, "it names no op, or no collective");
     check_first(c, op);
 }

@@ -86,7 +86,7 @@ void autodiff_region(Frame *f, Region *r)
 static Value *find_loss(Program *p)
 {
     for (Op *op = p->step->first; op != NULL; op = op->next)
-        if (op->kind == OP_output && strcmp(op_attr(op, "name").s, "loss") == 0)
+        if (op->kind == OP_output && strcmp(attr_name(op), "loss") == 0)
             if (op->arg[0]->type.ndim == 0 && op->arg[0]->type.nstack == 0 &&
                 dtype_is_float(op->arg[0]->type.dtype))
                 return op->arg[0];

@@ -54,7 +54,7 @@ static void activate_region(Flow *f, Region *r)
         }
         bool active = false;
         if (op->kind == OP_param)
-            active = f->p->param.at[op_param(op)].trainable;
+            active = f->p->param.at[attr_param(op)].trainable;
         for (int i = 0; i < op->nargs; i++)
             active |= gradient_passes(op->kind, i) && f->active[op->arg[i]->id];
         for (int i = 0; i < op->nouts; i++)

@@ -140,7 +140,7 @@ void autodiff_loop(Frame *f, Op *loop)
     /* Count the results first: the walk over the body appends saved values. */
     Mirror m = mirror_of(f, loop, loop->nouts);
     Attr attr[MAX_ATTRS] = {{.i = loop_trips(loop)},
-                            {.i = !loop_reverse(loop)}};
+                            {.i = !attr_reverse(loop)}};
     Frame in = {.a = f->a, .outer = f, .forward = loop, .b = f->b};
 
     in.backward = ir_open(&f->b, OP_loop, m.ncarry + m.nstack, m.args, m.ncarry,

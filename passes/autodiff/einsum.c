@@ -151,7 +151,7 @@ static void rewrite(Program *p, Op *op)
 {
     Value *out = op->out[0];
     Build b = ir_build_at(p, op, op);
-    Value *made = einsum_build(&b, op_spec(op), out->type.dtype,
+    Value *made = einsum_build(&b, attr_spec(op), out->type.dtype,
                                op->arg[0], op->arg[1]);
     ir_swap_names(made, out);
     ir_replace_uses(op->region, out, made);
@@ -161,7 +161,7 @@ static void rewrite(Program *p, Op *op)
 static bool is_contraction(const Op *op)
 {
     Einsum e;
-    read_einsum(&e, op_spec(op), op->arg[0], op->arg[1]);
+    read_einsum(&e, attr_spec(op), op->arg[0], op->arg[1]);
     for (int i = 0; i < RESULT; i++)
         for (const char *c = e.letter[i]; *c; c++)
             if (!has(&e, 1 - i, *c) && !has(&e, RESULT, *c))

@@ -54,7 +54,7 @@ static Value *einsum_gradient(Gradient *g, const EinsumSpec *s, int i)
 
 void gradient_einsum(Gradient *g)
 {
-    EinsumSpec s = einsum_split(g->b->p->arena, op_spec(g->op));
+    EinsumSpec s = einsum_split(g->b->p->arena, attr_spec(g->op));
 
     for (int i = 0; i < 2; i++)
         if (gradient_wanted(g, i))
@@ -81,8 +81,8 @@ void gradient_rotary(Gradient *g)
                    "a rotary embedding's angles cannot be trained");
         return;
     }
-    Attr attr[MAX_ATTRS] = {{.i = op_attr(g->op, "half").i},
-                            {.i = !op_attr(g->op, "inverse").i}};
+    Attr attr[MAX_ATTRS] = {{.i = attr_half(g->op)},
+                            {.i = !attr_inverse(g->op)}};
     Value *args[] = {g->d, gradient_use(g, g->op->arg[1]),
                      gradient_use(g, g->op->arg[2])};
     gradient_give(g, 0, ir_value(g->b, OP_rotary, 3, args, attr, NULL));

@@ -115,7 +115,7 @@ void gradient_neg(Gradient *g)
 
 void gradient_scale(Gradient *g)
 {
-    double by = op_attr(g->op, "by").f;
+    double by = attr_by(g->op);
     gradient_give(g, 0, with_factor(g->b, OP_scale, g->d, by));
 }
 
@@ -126,7 +126,7 @@ void gradient_same(Gradient *g)
 
 void gradient_power(Gradient *g)
 {
-    double e = op_attr(g->op, "exponent").f;
+    double e = attr_exponent(g->op);
     Value *x = operand(g, 0);
     Value *lower = e == 2.0 ? x : with_factor(g->b, OP_power, x, e - 1.0);
     gradient_give(g, 0, with_factor(g->b, OP_scale, times(g, lower), e));
@@ -223,9 +223,9 @@ void gradient_relu(Gradient *g)
 
 void gradient_boundary(Gradient *g)
 {
-    const char *path = op_attr(g->op, "path").s;
-    const char *port = op_attr(g->op, "port").s;
+    const char *path = attr_path(g->op);
+    const char *port = attr_port(g->op);
     Value *d = ir_boundary(g->b, g->d, path, port, true);
-    op_attr(d->def, "styles") = op_attr(g->op, "styles");
+    set_attr_styles(d->def, *attr_styles(g->op));
     gradient_give(g, 0, d);
 }

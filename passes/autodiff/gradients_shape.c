@@ -9,7 +9,7 @@
 void gradient_sum(Gradient *g)
 {
     const Type *x = &g->op->arg[0]->type;
-    AttrList dims = op_attr(g->op, "dims").l;
+    AttrList dims = *attr_dims(g->op);
     Type kept = *x;
 
     if (!gradient_wanted(g, 0))
@@ -50,7 +50,7 @@ void gradient_reshape(Gradient *g)
 
 void gradient_transpose(Gradient *g)
 {
-    AttrList perm = op_attr(g->op, "perm").l, inverse = {.n = perm.n};
+    AttrList perm = *attr_perm(g->op), inverse = {.n = perm.n};
 
     for (int i = 0; i < perm.n; i++)
         inverse.v[perm.v[i]] = i;
@@ -66,9 +66,9 @@ static Value *slice(Build *b, Value *x, int64_t dim, int64_t start,
 
 void gradient_slice(Gradient *g)
 {
-    int64_t dim = op_dim(g->op);
-    int64_t start = op_attr(g->op, "start").i;
-    int64_t size = op_attr(g->op, "size").i;
+    int64_t dim = attr_dim(g->op);
+    int64_t start = attr_start(g->op);
+    int64_t size = attr_size(g->op);
     int64_t after = g->op->arg[0]->type.dim[dim] - start - size;
     Attr attr[MAX_ATTRS] = {{.i = dim}, {.i = start}, {.i = after}};
 
@@ -77,8 +77,8 @@ void gradient_slice(Gradient *g)
 
 void gradient_pad(Gradient *g)
 {
-    int64_t dim = op_dim(g->op);
-    int64_t before = op_attr(g->op, "before").i;
+    int64_t dim = attr_dim(g->op);
+    int64_t before = attr_before(g->op);
     int64_t size = g->op->arg[0]->type.dim[dim];
 
     gradient_give(g, 0, slice(g->b, g->d, dim, before, size));
@@ -86,7 +86,7 @@ void gradient_pad(Gradient *g)
 
 void gradient_concat(Gradient *g)
 {
-    int64_t dim = op_dim(g->op), start = 0;
+    int64_t dim = attr_dim(g->op), start = 0;
 
     for (int i = 0; i < g->op->nargs; i++) {
         int64_t size = g->op->arg[i]->type.dim[dim];

@@ -216,7 +216,7 @@ static void read_pending(const Pending *pending, Op *op)
 /* Expands one update; returns the first op that replaces it. */
 static Op *expand(Program *p, Op *op, Shared *shared, Pending *pending)
 {
-    const Param *param = &p->param.at[op_param(op)];
+    const Param *param = &p->param.at[attr_param(op)];
     Updater u = {.train = &p->train, .op = op, .shared = shared};
     Value *result[MAX_RESULTS] = {NULL};
 
@@ -279,11 +279,11 @@ static bool go_together(const Program *p, const TargetInfo *t, int one,
  * the updates' operands before them, and the assignments after the last. */
 static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
 {
-    int param = op_param(first);
+    int param = attr_param(first);
     Op *last = first;
     for (Op *op = first->next; op; op = op->next)
         if (op->kind == OP_update) {
-            int other = op_param(op);
+            int other = attr_param(op);
             if (!updates_by_layers(p, t, other) ||
                 !go_together(p, t, param, other))
                 break;
@@ -334,7 +334,7 @@ void pass_optimizer(Program *p, const TargetInfo *t)
         read_pending(&pending, op);
         if (op->kind != OP_update)
             continue;
-        if (updates_by_layers(p, t, op_param(op)))
+        if (updates_by_layers(p, t, attr_param(op)))
             next = expand_by_layers(p, t, op, &shared, &pending);
         else
             expand(p, op, &shared, &pending);

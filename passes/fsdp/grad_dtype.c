@@ -77,10 +77,12 @@ static Value *narrowed(Program *p, const TargetInfo *t, Value *v, DType to,
         return def->arg[0];
     if (def && def->kind == OP_einsum && ir_count_uses(v) == 1) {
         DType was = v->type.dtype;
-        op_attr(def, "type").i = v->type.dtype = to;
+        v->type.dtype = to;
+        set_attr_type(def, to);
         if (!t->multiplies || t->multiplies(p, def))
             return v;
-        op_attr(def, "type").i = v->type.dtype = was;
+        v->type.dtype = was;
+        set_attr_type(def, was);
     }
     Build b = {.p = p, .region = user->region, .before = user,
                .phase = user->phase, .loc = v->loc, .path = user->path};

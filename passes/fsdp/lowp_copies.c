@@ -140,7 +140,7 @@ static void assign_copy(Program *p, Op *assign, const Value *copy)
     cast->name =
         ir_unique_name(p, arena_printf(p->arena, "%s.new", copy->name));
     memcpy(cast->why, assign->arg[0]->why, sizeof cast->why);
-    Attr attr[MAX_ATTRS] = {{.i = op_param(copy->def)}};
+    Attr attr[MAX_ATTRS] = {{.i = attr_param(copy->def)}};
     ir_op(&b, OP_assign, 1, &cast, attr, NULL);
 }
 
@@ -161,8 +161,8 @@ void pass_lowp_copies(Program *p, const TargetInfo *t)
     int n = p->param.n;
     Op **assign = NEW_ARRAY(p->arena, Op *, n + 1);
     for (Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_assign && !assign[op_param(op)])
-            assign[op_param(op)] = op;
+        if (op->kind == OP_assign && !assign[attr_param(op)])
+            assign[attr_param(op)] = op;
     for (int i = 0; i < n; i++) {
         Value *v = p->param.at[i].value;
         const Op *cast =

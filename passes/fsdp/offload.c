@@ -153,7 +153,7 @@ static void move_ahead(const Mover *o, Op *fetch)
 static void set_prefetch(Op *fetch)
 {
     const Op *gather = fetch_gather(fetch);
-    op_attr(fetch, "prefetch").i = 1 + (gather ? op_prefetch(gather) : 0);
+    set_attr_prefetch(fetch, 1 + (gather ? attr_prefetch(gather) : 0));
 }
 
 /* ---- the walk ------------------------------------------------------------ */
@@ -221,7 +221,7 @@ static Value *stored(Program *p, Value *v)
 static void store_assigned(Program *p)
 {
     for (Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_assign && p->param.at[op_param(op)].host)
+        if (op->kind == OP_assign && p->param.at[attr_param(op)].host)
             op->arg[0] = stored(p, op->arg[0]);
 }
 

@@ -70,7 +70,7 @@ static bool stack_is_read_by_layer(const Value *v)
 static void look_at_gather(Gathers *g, const Op *gather, int i)
 {
     g->any = true;
-    g->inside &= op_axes(gather) == g->axes &&
+    g->inside &= attr_axes(gather) == g->axes &&
                  (!g->padded || stack_is_read_by_layer(gather->out[i]));
 }
 

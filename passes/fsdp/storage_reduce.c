@@ -93,7 +93,8 @@ static Value *scatter_here(const Grad *g, Value *v)
 {
     uint32_t axes = g->axes, equal = 0;
     /* Skip a mask to partial whose ranks would be summed again. */
-    if (v->def && v->def->kind == OP_mask_to_partial && op_axes(v->def) == axes)
+    if (v->def && v->def->kind == OP_mask_to_partial &&
+        attr_axes(v->def) == axes)
         v = v->def->arg[0];
     for (int a = 0; a < g->s->p->mesh.n; a++)
         if ((axes >> a & 1) && v->type.place.ax[a].kind == AX_R)
@@ -135,7 +136,7 @@ static Value *scatter(const Grad *g, Value *v)
         v->type = storage_type(v->type, g->axes, AX_FLAT);
         return v;
     }
-    if (def->kind == OP_all_reduce && !(op_axes(def) & g->axes))
+    if (def->kind == OP_all_reduce && !(attr_axes(def) & g->axes))
         return scatter_operand(g, v, v->index);
     return scatter_here(g, v);
 }
@@ -173,15 +174,15 @@ static void sink_sum(const Grad *g, Value **slot)
         Value *v = sum->arg[(*slot)->index];
         bool partial = true;
         for (int a = 0; a < g->s->p->mesh.n; a++)
-            partial &= !(op_axes(sum) >> a & 1) ||
+            partial &= !(attr_axes(sum) >> a & 1) ||
                        v->type.place.ax[a].kind == AX_P;
-        if (!(op_axes(sum) & data)) {
+        if (!(attr_axes(sum) & data)) {
             slot = &sum->arg[(*slot)->index];
             continue;
         }
         if (sum->nargs != 1 || !partial)
             return;
-        *slot = sum_here(g, v, op_axes(sum));
+        *slot = sum_here(g, v, attr_axes(sum));
         ir_remove(sum);
         return;
     }
@@ -193,7 +194,7 @@ static void split_sum(Program *p, Op *op)
 {
     if (op->kind != OP_all_reduce || op->nargs != 1)
         return;
-    uint32_t data = op_axes(op) & data_axes(p), rest = op_axes(op) & ~data;
+    uint32_t data = attr_axes(op) & data_axes(p), rest = attr_axes(op) & ~data;
     if (!data || !rest)
         return;
     Type t = op->arg[0]->type;
@@ -205,7 +206,7 @@ static void split_sum(Program *p, Op *op)
     first->why = op->why;
     memcpy(first->out[0]->why, op->out[0]->why, sizeof op->out[0]->why);
     op->arg[0] = first->out[0];
-    op_attr(op, "axes").i = rest;
+    set_attr_axes(op, rest);
 }
 
 /* ---- groups -------------------------------------------------------------- */
@@ -358,7 +359,7 @@ static const char *top_module(Arena *a, const char *param)
 static Grad grad_of(Storage *s, const Op *finish)
 {
     Program *p = s->p;
-    int param = op_param(finish);
+    int param = attr_param(finish);
     const Param *pm = &p->param.at[param];
     const Unit *u = unit_of_param(p, param);
     return (Grad){s, u, u ? unit_axes(p, u) : 0, u ? pm->unit : top_module(p->arena, pm->name),
@@ -402,7 +403,7 @@ void storage_reduce(Storage *s)
         if (op->kind != OP_finish_grad)
             continue;
         Grad g = grad_of(s, op);
-        if (sharding_unit(p, op_param(op)))
+        if (sharding_unit(p, attr_param(op)))
             op->arg[0] = scatter(&g, op->arg[0]);
         if (!in_loop)
             sink_sum(&g, &op->arg[0]);

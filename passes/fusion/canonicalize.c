@@ -41,7 +41,7 @@ static const Value *tensor_value(const Op *op, int i)
 
 static Form read_form(const Program *p, const Op *op)
 {
-    const char *at = op_spec(op);
+    const char *at = attr_spec(op);
     Form f = {0};
     for (int i = 0; i < TENSORS; i++) {
         const Type *t = &tensor_value(op, i)->type;
@@ -134,7 +134,7 @@ static bool is_matmul(const Program *p, const TargetInfo *t, const Op *op,
     }
     probe.arg = arg;
     probe.out = out;
-    op_attr(&probe, "spec").s = spec_of(p->arena, f);
+    set_attr_spec(&probe, spec_of(p->arena, f));
     return t->is_matmul(p, &probe);
 }
 
@@ -232,7 +232,7 @@ static void warn(Program *p, const Op *op, LocList *warned)
     diag_warning(p->diag, op->loc,
                  "no matmul computes this einsum, '%s', because '%c' is summed "
                  "in one operand only: it is a loop nest of %.3g products per "
-                 "call", op_spec(op), summed_alone(&f),
+                 "call", attr_spec(op), summed_alone(&f),
                  count_terms(&f));
     diag_help(p->diag, "take the sum of that operand over '%c' before the "
                        "einsum", summed_alone(&f));

@@ -119,7 +119,7 @@ static const char *factors_of(Arena *a, const char *spec)
 static Op *make_sum(Pass *s, const Op *einsum, Value *z, const Type *type)
 {
     Arena *a = s->p->arena;
-    const char *spec = op_spec(einsum);
+    const char *spec = attr_spec(einsum);
     const char *result = epilogue_result(spec);
     const char *factors = arena_printf(a, "%s->%s", factors_of(a, spec),
                                        result);
@@ -163,7 +163,7 @@ static void take_in_gelu(Pass *s, Op *einsum)
     Value *y = follow_gelu(s->follow, e);
     if (!y || kernel_reads(s, y, NULL))
         return;
-    const char *spec = op_spec(einsum);
+    const char *spec = attr_spec(einsum);
     Type types[] = {e->type, e->type};
     Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_gelu,
                            einsum->nargs, einsum->arg,
@@ -212,7 +212,7 @@ static bool leads_to(Pass *s, const Value *d, const Value *v)
 static void take_in_gelu_grad(Pass *s, Op *einsum)
 {
     Value *d = einsum->out[0], *z = NULL;
-    const char *spec = op_spec(einsum);
+    const char *spec = attr_spec(einsum);
     Value *v = follow_gelu_grad(s->follow, d, &z);
     if (!v || (z->def && fuse_takes(z->def)) ||
         !type_equal(&z->type, &d->type) ||
@@ -260,10 +260,10 @@ static const char *kept_letters(Arena *a, const char *letters,
 static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
 {
     Arena *a = s->p->arena;
-    const char *spec = op_spec(einsum);
+    const char *spec = attr_spec(einsum);
     const char *x = operand_letters(a, spec, i);
     const char *other = operand_letters(a, spec, 1 - i);
-    const char *kept = kept_letters(a, x, &op_attr(sum, "dims").l);
+    const char *kept = kept_letters(a, x, attr_dims(sum));
     bool adds = einsum->kind == OP_einsum_add;
     const char *result = epilogue_result(spec);
     Value *args[] = {einsum->arg[i], einsum->arg[1 - i],
@@ -294,7 +294,7 @@ static bool takes_sum(const Op *op)
 static void take_in_bias_grad(Pass *s, Op *sum)
 {
     Value *x = sum->arg[0];
-    if (op_attr(sum, "keep").i || is_a_kernels(x) ||
+    if (attr_keep(sum) || is_a_kernels(x) ||
         kernel_reads(s, root_of(x), sum))
         return;
     int n;

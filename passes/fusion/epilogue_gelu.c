@@ -69,7 +69,7 @@ static void evaluate(Follow *f, const Op *op)
     for (int i = 0; i < SAMPLES; i++) {
         for (int k = 0; k < op->nargs; k++)
             x[k] = op->arg[k]->id < f->n ? f->at[op->arg[k]->id][i] : NAN;
-        f->at[op->out[0]->id][i] = op->kind == OP_full ? op_attr(op, "value").f
+        f->at[op->out[0]->id][i] = op->kind == OP_full ? attr_value(op)
                                                        : interp_element(op, x);
     }
 }

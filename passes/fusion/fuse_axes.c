@@ -168,8 +168,8 @@ static bool pair_reduce(AxisSolver *s, const Op *op)
 {
     const Type *t = &op->arg[0]->type;
     int v = axis_value(s, op->arg[0]), r = axis_value(s, op->out[0]), at = 0;
-    const AttrList *dims = &op_attr(op, "dims").l;
-    bool keep = op_attr(op, "keep").i;
+    const AttrList *dims = attr_dims(op);
+    bool keep = attr_keep(op);
     if (type_is_flat(t, &s->p->mesh))
         return false;
     for (int d = 0; d < s->value.at[v].ndim; d++) {
@@ -193,7 +193,7 @@ static bool pair_reshape(AxisSolver *s, const Op *op)
 static bool pair_transpose(AxisSolver *s, const Op *op)
 {
     int v = axis_value(s, op->arg[0]), r = axis_value(s, op->out[0]);
-    const AttrList *perm = &op_attr(op, "perm").l;
+    const AttrList *perm = attr_perm(op);
     int stack = op->arg[0]->type.nstack;
     if (s->value.at[v].ndim != stack + perm->n)
         return false; /* a flat tensor */
@@ -229,7 +229,7 @@ static bool pair_rotary(AxisSolver *s, const Op *op)
     int pair = new_node(s, 2);
     s->node.at[pair].pair = true;
     int c = axis_value(s, op->arg[1]);
-    bool half = op_attr(op, "half").i;
+    bool half = attr_half(op);
     int table = s->value.at[c].dim[s->value.at[c].ndim - 1];
     int both[2] = {half ? pair : table, half ? table : pair};
     int last = s->value.at[r].dim[n - 1];

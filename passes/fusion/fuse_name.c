@@ -112,7 +112,7 @@ static const char *parameter(const Program *p, const OpList *ops)
             const Op *def = maker(ops->at[i]->arg[k]);
             if (!def || def->kind != OP_param)
                 continue;
-            const Param *param = &p->param.at[op_param(def)];
+            const Param *param = &p->param.at[attr_param(def)];
             if (param->state_of >= 0)
                 param = &p->param.at[param->state_of];
             return param->name;

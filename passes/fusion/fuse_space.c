@@ -73,7 +73,7 @@ static void set_counts(const Space *s, const AxisSolver *solver,
                  s->op[i].op->kind == OP_random;
     if (!drawn)
         return;
-    const AttrList *of = &op_attr(op, "of").l;
+    const AttrList *of = attr_global(op);
     for (int d = of->n; d-- > 0; whole *= of->v[d]) {
         int leaf[MAX_LEAVES], n = axes_dim_leaves(solver, value, d, leaf);
         int64_t stride = whole;

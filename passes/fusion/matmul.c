@@ -119,7 +119,7 @@ static void widen(Pass *s, Op *op)
     DType was = out->type.dtype;
     if (was == DT_F32)
         return;
-    op_attr(op, "type").i = DT_F32;
+    set_attr_type(op, DT_F32);
     out->type.dtype = DT_F32;
     b.before = op->next;
     Value *narrow = ir_cast(&b, out, was);
@@ -166,7 +166,7 @@ static void take_in_bias(Pass *s, Op *add)
         if (!is_bias(s, y, z, add))
             continue;
         Op *einsum = y->def;
-        const char *spec = op_spec(einsum);
+        const char *spec = attr_spec(einsum);
         const char *last = spec + strlen(spec) - 1;
         Value *args[] = {einsum->arg[0], einsum->arg[1], z};
         Op *op = epilogue_make(s->readers, p, s->t, einsum, OP_einsum_bias, 3,

@@ -109,7 +109,7 @@ static void place_params(Memory *m)
     for (Op *op = p->step->first; op; op = op->next) {
         if (op->kind != OP_assign)
             continue;
-        Param *pm = &p->param.at[op_param(op)];
+        Param *pm = &p->param.at[attr_param(op)];
         bind(m, op->arg[0], *value_address(pm->value));
     }
 }
@@ -195,7 +195,7 @@ static void place_region(Memory *m, Region *r)
             place_loop(m, op);
         } else if (op_is_view(op->kind)) {
             memory_place_value(m, op->out[0], *value_address(op->arg[0]));
-        } else if (op->kind == OP_all_gather && op_prefetch(op) > 0 &&
+        } else if (op->kind == OP_all_gather && attr_prefetch(op) > 0 &&
                    r->owner) {
             memory_place_prefetched(m, op);
         } else if (m->prefetch.gather[op->id] == op) {

@@ -32,11 +32,14 @@ static bool same_text(const char *x, const char *y)
 
 static bool same_attributes(const Op *x, const Op *y)
 {
-    for (int i = 0; op_attr_at(x->kind, i).type; i++) {
-        char type = op_attr_at(x->kind, i).type;
-        bool same = type == 's'   ? same_text(x->attr[i].s, y->attr[i].s)
-                    : type == 'l' ? same_list(&x->attr[i].l, &y->attr[i].l)
-                                  : x->attr[i].i == y->attr[i].i;
+    const AttrName *name = op_info(x->kind)->attr;
+    for (int i = 0; name[i]; i++) {
+        AttrType type = attr_type_of(name[i]);
+        bool same = type == ATTR_TYPE_TEXT
+                        ? same_text(x->attr[i].s, y->attr[i].s)
+                    : type == ATTR_TYPE_LIST
+                        ? same_list(&x->attr[i].l, &y->attr[i].l)
+                        : x->attr[i].i == y->attr[i].i;
         if (!same)
             return false;
     }

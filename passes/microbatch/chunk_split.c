@@ -160,7 +160,7 @@ static bool follow_conversion(Chunk *c, Op *op)
         AxisPlace y = op->out[0]->type.place.ax[a];
         bool here = (x.kind == AX_S && x.dim == dim) ||
                     (y.kind == AX_S && y.dim == dim);
-        if ((op_axes(op) >> a & 1) && (here || y.kind == AX_FLAT))
+        if ((attr_axes(op) >> a & 1) && (here || y.kind == AX_FLAT))
             return false;
     }
     take_into_loop(c, op, (Split){SPLIT_NONE, -1, -1});

@@ -51,8 +51,8 @@ static void fold(const LoopAxis *t, Value *v)
 {
     Op *op = v->def;
     op->kind = OP_fold;
-    op_attr(op, "dim").i = v->type.place.ax[t->axis].dim;
-    op_attr(op, "n").i = t->n;
+    set_attr_dim(op, v->type.place.ax[t->axis].dim);
+    set_attr_n(op, t->n);
     v->type = loop_axis_stack(t, v->type);
     v->why[t->axis] = (Why){0};
 }
@@ -62,7 +62,7 @@ static void fold(const LoopAxis *t, Value *v)
 static void unfold(Op *gather, int dim, Value *stack)
 {
     gather->kind = OP_unfold;
-    op_attr(gather, "dim").i = dim;
+    set_attr_dim(gather, dim);
     gather->arg[0] = stack;
 }
 
@@ -80,7 +80,7 @@ static void stack_entry(LoopAxis *t, Value *v)
     v->type = loop_axis_stack(t, v->type);
     v->why[t->axis] = (Why){0};
     if (v->def->kind == OP_input)
-        t->p->input.at[op_attr(v->def, "input").i].type = v->type;
+        t->p->input.at[attr_input(v->def)].type = v->type;
 }
 
 static DType sum_type(const Value *v)
@@ -161,11 +161,11 @@ static void fill_body(LoopAxis *t, const Entries *e, Region *body)
 static void finish_total(LoopAxis *t, Op *total, Value *sum)
 {
     Build b = ir_build_at(t->p, total, total);
-    Attr *axes = &total->attr[op_attr_index(OP_all_reduce, "axes")];
+    uint32_t others = attr_axes(total) & ~(1u << t->axis);
     const Value *old = total->out[0];
     sum = ir_cast(&b, sum, old->type.dtype);
-    axes->i &= ~((int64_t)1 << t->axis);
-    if (axes->i) {
+    if (others) {
+        set_attr_axes(total, others);
         total->arg[0] = sum;
         return;
     }

@@ -4,7 +4,7 @@
 
 bool loop_axis_converts(const Op *op, int axis)
 {
-    return op_is_conversion(op->kind) && (op_axes(op) >> axis & 1);
+    return op_is_conversion(op->kind) && (attr_axes(op) >> axis & 1);
 }
 
 bool loop_axis_varies(const Value *v, int axis)

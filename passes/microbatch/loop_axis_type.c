@@ -28,12 +28,13 @@ static void fit_attributes(Op *op)
     const Type *out = op->nouts ? &op->out[0]->type : NULL;
     if (op->kind == OP_full || op->kind == OP_zeros ||
         op->kind == OP_reshape || op->kind == OP_broadcast || op->kind == OP_random) {
-        AttrList *dims = &op_attr(op, "dims").l;
-        for (int d = 0; d < dims->n; d++)
-            dims->v[d] = out->dim[d];
+        AttrList dims = *attr_dims(op);
+        for (int d = 0; d < dims.n; d++)
+            dims.v[d] = out->dim[d];
+        set_attr_dims(op, dims);
     }
     if (op->kind == OP_iota)
-        op_attr(op, "n").i = out->dim[0];
+        set_attr_n(op, out->dim[0]);
 }
 
 static void strip_value(const LoopAxis *t, Value *v)

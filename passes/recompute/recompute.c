@@ -147,7 +147,7 @@ static Op *forward_loop(const Pair *r, const Op *b)
         Op *f = operand ? operand->def : NULL;
         if (f != NULL && f->kind == OP_loop && f->phase == PH_FORWARD &&
             operand->index >= f->ncarry && loop_trips(f) == loop_trips(b) &&
-            loop_reverse(f) != loop_reverse(b))
+            attr_reverse(f) != attr_reverse(b))
             return f;
     }
     return NULL;

@@ -156,7 +156,7 @@ static Op *unit_gather(const Pair *r, const char *unit)
 {
     for (Op *op = r->to->first; op != NULL; op = op->next)
         if (op_is_unit_gather(op) && op->phase == PH_BACKWARD &&
-            strcmp(op_unit(op), unit) == 0)
+            strcmp(attr_unit(op), unit) == 0)
             return op;
     return NULL;
 }
@@ -182,7 +182,7 @@ static void add_member(Pair *r, Op *gather, Value *shard, const Value *v)
 
 static void regather(Pair *r, Value *v, Op *before)
 {
-    Op *op = v->def, *gather = unit_gather(r, op_unit(op));
+    Op *op = v->def, *gather = unit_gather(r, attr_unit(op));
     Value *shard = op->arg[v->index];
 
     if (gather == NULL) {

@@ -74,7 +74,7 @@ static bool leaves(const Pair *r, const Value *v, int stretch)
 
 static bool moves_over_tensor_axes(const Pair *r, const Op *op)
 {
-    uint32_t axes = op_axes(op);
+    uint32_t axes = attr_axes(op);
     return (axes & ~r->p->plan.tensor_axes) == 0;
 }
 
@@ -105,7 +105,7 @@ static bool is_easy(const Pair *r, const Value *v, int stretch)
  * may gather it too, unless the plan says that it stays gathered. */
 static bool serves_stretch(const Pair *r, const Value *v)
 {
-    if (unit_stays_gathered(r->p, op_unit(v->def)))
+    if (unit_stays_gathered(r->p, attr_unit(v->def)))
         return false;
     int n;
     Op *const *reader = uses_readers(r->uses, v, &n);

@@ -134,11 +134,11 @@ int issue_unit_number(const Op *gather, int *units)
 int issue_unit(const Op *op, int *distance)
 {
     const Op *unit = unit_of(op);
-    *distance = (int)op_prefetch(op);
+    *distance = (int)attr_prefetch(op);
     if (!unit)
         return -1;
     int units, number = issue_unit_number(unit, &units);
-    int at = number - (int)op_prefetch(op);
+    int at = number - (int)attr_prefetch(op);
     *distance = 0;
     for (; at < 0; at += units)
         ++*distance;
@@ -148,7 +148,7 @@ int issue_unit(const Op *op, int *distance)
 static void look_at_fetches(const Region *r, Prefetches *prefetch)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind != OP_fetch || !r->owner || op_prefetch(op) <= 0)
+        if (op->kind != OP_fetch || !r->owner || attr_prefetch(op) <= 0)
             continue;
         prefetch->gather[op->id] = op;
         issue_unit(op, &prefetch->distance[op->id]);
@@ -161,7 +161,7 @@ static void look_at_fetches(const Region *r, Prefetches *prefetch)
 static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
                            Prefetches *prefetch)
 {
-    bool in_loop = gather->region->owner && op_prefetch(gather) > 0;
+    bool in_loop = gather->region->owner && attr_prefetch(gather) > 0;
     Producers f = {.body = gather->region,
                    .prefetch = prefetch,
                    .gather = gather,
@@ -229,7 +229,7 @@ bool issue_reads(const Op *op, const Op *of)
 
 int64_t issue_gather_slots(const Op *gather)
 {
-    int64_t distance = op_prefetch(gather), units = 0, during = 0, seen = 0;
+    int64_t distance = attr_prefetch(gather), units = 0, during = 0, seen = 0;
     for (const Op *op = gather->region->first; op; op = op->next)
         units += op_is_unit_gather(op);
     for (const Op *op = gather->next; op; op = op->next) {

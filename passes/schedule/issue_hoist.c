@@ -53,7 +53,7 @@ bool issue_hoist_includes(const Prefetches *prefetch, const Op *op,
 
 static bool same_unit(const Op *x, const Op *y)
 {
-    return strcmp(op_unit(x), op_unit(y)) == 0;
+    return strcmp(attr_unit(x), attr_unit(y)) == 0;
 }
 
 /* ---- tables -------------------------------------------------------------- */
@@ -229,7 +229,8 @@ static void find_first(Finder *f, const Op *loop)
                 continue;
             Hoist hoist = {
                 .gather = op, .kind = ISSUE_FIRST, .iteration = (int)iteration};
-            int64_t distance = op_prefetch(op) - (iteration * units + number++);
+            int64_t distance =
+                attr_prefetch(op) - (iteration * units + number++);
             if (f->prefetch->gather[op->id] != op ||
                 f->prefetch->distance[op->id] <= iteration)
                 continue;
@@ -251,7 +252,7 @@ static void find_in(Finder *f, const Region *r)
         if (reader)
             add_hoist(
                 f, (Hoist){.gather = op, .kind = ISSUE_HERE}, reader,
-                unit_prefetch_of(f->p, op_unit(op), f->t->default_prefetch));
+                unit_prefetch_of(f->p, attr_unit(op), f->t->default_prefetch));
     }
 }
 

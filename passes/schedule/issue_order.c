@@ -62,9 +62,10 @@ static void insert_start(const Order *o, Region *r, Op *before, Op *op)
 static Region *early_region(Order *o, const Op *op, When t)
 {
     Op *last = o->before ? o->before->prev : o->region->last;
-    if (last && last->kind == OP_early && op_attr(last, "distance").i == t.distance &&
-        op_attr(last, "iteration").i == t.iteration && op_attr(last, "remaining").i == t.remaining &&
-        op_attr(last->body->last, "op").o->region == op->region)
+    if (last && last->kind == OP_early && attr_distance(last) == t.distance &&
+        attr_iteration(last) == t.iteration &&
+        attr_remaining(last) == t.remaining &&
+        attr_op(last->body->last)->region == op->region)
         return last->body;
     Attr attr[] = {{.i = t.distance}, {.i = t.iteration}, {.i = t.remaining}};
     Build b = {.p = o->p, .region = o->region, .before = o->before,
@@ -140,14 +141,14 @@ static void add_ahead(Order *o, int at)
     int64_t most = 0;
     for (const Op *op = r->first; op; op = op->next)
         if (issued_with(o->prefetch->gather, op) == op &&
-            op_prefetch(op) > most)
-            most = op_prefetch(op);
+            attr_prefetch(op) > most)
+            most = attr_prefetch(op);
     for (int64_t n = 1; n <= most; n++)
         for (const Op *op = r->first; op; op = op->next) {
             When t = here;
             int distance;
             if (issued_with(o->prefetch->gather, op) != op ||
-                op_prefetch(op) != n || issue_unit(op, &distance) != at)
+                attr_prefetch(op) != n || issue_unit(op, &distance) != at)
                 continue;
             t.distance = distance ? distance : -1;
             add_group(o, op, t);

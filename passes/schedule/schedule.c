@@ -138,8 +138,8 @@ static bool writes_anywhere(const Schedule *s, Value *root)
         return false;
     if (def->kind == OP_loop)
         return root->index >= def->ncarry;
-    if ((def->kind == OP_all_gather && op_prefetch(def) > 0) ||
-        (def->kind == OP_fetch && op_prefetch(def) > 0))
+    if ((def->kind == OP_all_gather && attr_prefetch(def) > 0) ||
+        (def->kind == OP_fetch && attr_prefetch(def) > 0))
         return false;
     return def->kind != OP_param && def->kind != OP_input &&
            def->kind != OP_scalar && def->phase != PH_INIT;
@@ -270,7 +270,7 @@ static void claim_assigned(Schedule *s)
         next = op->next;
         if (op->kind != OP_assign)
             continue;
-        Value *old = s->p->param.at[op_param(op)].value;
+        Value *old = s->p->param.at[attr_param(op)].value;
         Value *root = value_root(op->arg[0]);
         if (writes_anywhere(s, root) && !claimed(s, root) &&
             may_overwrite(s, root, old)) {
@@ -320,7 +320,7 @@ static void set_stream(const Program *p, Op *op)
     if (op->kind == OP_fetch || op->kind == OP_store)
         op->stream = STREAM_HOST;
     if (op_is_collective(op->kind))
-        op->stream = op_axes(op) & p->plan.tensor_axes ? STREAM_TENSOR
+        op->stream = attr_axes(op) & p->plan.tensor_axes ? STREAM_TENSOR
                                                          : STREAM_DATA;
 }
 

@@ -343,7 +343,7 @@ Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
         if (s && !axis_place_equal(from->type.place.ax[a], to->ax[a]))
             return (Why){.text = arena_printf(
                              p->arena, "%s%s: %s",
-                             op_attr(op, "grad").i ? "gradient of " : "",
+                             attr_grad(op) ? "gradient of " : "",
                              style_text(p->arena, s),
                              placement_change(p, from, to)),
                          .loc = s->loc, .origin = ORIGIN_STYLE};
@@ -351,7 +351,7 @@ Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
     return why_change(o, (Implied){.from = from, .to = to},
                       arena_printf(p->arena, "%s of %s: %s",
                                    port_text(p->arena, op),
-                                   op_attr(op, "path").s,
+                                   attr_path(op),
                                    placement_change(p, from, to)));
 }
 
@@ -371,14 +371,14 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
     Arena *a = p->arena;
     const char *change = placement_change(p, v, want);
     if (op->kind == OP_finish_grad) {
-        const Param *q = &p->param.at[op_param(op)];
+        const Param *q = &p->param.at[attr_param(op)];
         return (Why){.text = arena_printf(a, "gradient of %s: %s", q->name,
                                           change),
                      .loc = q->loc, .origin = ORIGIN_GRADIENT};
     }
     if (op->kind == OP_output)
         return (Why){.text = arena_printf(a, "result %s: %s",
-                                          op_attr(op, "name").s, change),
+                                          attr_name(op), change),
                      .loc = op->loc, .origin = ORIGIN_LOSS};
     const char *reason = "";
     if (has_kind(p, v, want, AX_P))

@@ -19,7 +19,7 @@ void style_port(const Style *s, const char *port, Layout *from, Layout *to)
 
 const char *port_text(Arena *a, const Op *op)
 {
-    const char *port = op_attr(op, "port").s;
+    const char *port = attr_port(op);
     bool in = port_is_input(port);
     return arena_printf(a, "%sput %s", in ? "in" : "out", port + (in ? 2 : 3));
 }
@@ -54,8 +54,8 @@ static Layout dual(Layout l)
 void layout_of_boundary(const Program *p, const Op *op,
                         Constraint by_axis[MAX_AXES])
 {
-    const char *port = op_attr(op, "port").s;
-    bool grad = op_attr(op, "grad").i;
+    const char *port = attr_port(op);
+    bool grad = attr_grad(op);
     int ndim = op->out[0]->type.ndim;
     for (int a = 0; a < MAX_AXES; a++) {
         Constraint *c = &by_axis[a];

@@ -144,17 +144,17 @@ static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,
                (long long)mesh_group(m, user), dim, (long long)k->size,
                style_text(p->arena, s));
     diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
-              op_attr(op, "path").s, type_text(p->arena, t, m));
+              attr_path(op), type_text(p->arena, t, m));
     explain_padding(g, k, mesh_group(m, axes[dim] | user));
 }
 
 static void ask_for_boundary(Pad *g, Op *op)
 {
     uint32_t from_axes[MAX_DIMS] = {0}, to_axes[MAX_DIMS] = {0};
-    if (op->kind != OP_boundary || op_attr(op, "grad").i)
+    if (op->kind != OP_boundary || attr_grad(op))
         return;
     for (int a = 0; a < g->p->mesh.n; a++) {
-        const char *port = op_attr(op, "port").s;
+        const char *port = attr_port(op);
         const Style *s = style_of_boundary(g->p, op, a);
         if (!s)
             continue;
@@ -213,20 +213,23 @@ static void resize_value(const Pad *g, Value *v)
 static void resize_attributes(Op *op)
 {
     const Type *t = op->nouts ? &op->out[0]->type : NULL;
+    AttrList dims;
     switch ((int)op->kind) {
     case OP_full:
     case OP_reshape:
     case OP_broadcast:
-    case OP_random: /* `of` keeps the size without padding */
+    case OP_random: /* `global` keeps the size without padding */
+        dims = *attr_dims(op);
         for (int d = 0; d < t->ndim; d++)
-            op_attr(op, "dims").l.v[d] = t->dim[d];
+            dims.v[d] = t->dim[d];
+        set_attr_dims(op, dims);
         break;
     case OP_iota:
     case OP_embedding_grad:
-        op_attr(op, "n").i = t->dim[0];
+        set_attr_n(op, t->dim[0]);
         break;
     case OP_onehot:
-        op_attr(op, "n").i = t->dim[t->ndim - 1];
+        set_attr_n(op, t->dim[t->ndim - 1]);
         break;
     }
 }

@@ -153,7 +153,7 @@ static void join_op(PadClasses *c, Op *op)
     } else if (op->kind == OP_finish_grad) {
         join_values(c, op->arg[0], op->out[0]);
     } else if (op->kind == OP_assign) {
-        const Value *v = c->p->param.at[op_param(op)].value;
+        const Value *v = c->p->param.at[attr_param(op)].value;
         join_values(c, v, op->arg[0]);
     } else if (op->kind == OP_update) {
         for (int i = 1; i < op->nargs; i++)
@@ -161,7 +161,7 @@ static void join_op(PadClasses *c, Op *op)
         for (int i = 0; i < op->nouts; i++)
             join_values(c, op->arg[0], op->out[i]);
     } else if (op->kind == OP_input) {
-        const Input *in = &c->p->input.at[op_attr(op, "input").i];
+        const Input *in = &c->p->input.at[attr_input(op)];
         for (int d = 0; d < in->type.ndim; d++)
             set_block(c, node_of(op->out[0], d), arena_printf(c->p->arena,
                       "input '%s' has this size", in->name), in->loc);

@@ -96,7 +96,7 @@ static PadFill chooses(const Op *op, const Brought *b)
 
 static PadFill raises(const Op *op, const Brought *b)
 {
-    double e = op_attr(op, "exponent").f;
+    double e = attr_exponent(op);
     if (b->fill[0] == FILL_ZERO && e > 0)
         return FILL_ZERO;
     return e == 2 ? b->fill[0] : FILL_WILD;
@@ -117,7 +117,7 @@ static PadFill exponentials(const Op *op, const Brought *b)
 static PadFill constants(const Op *op, const Brought *b)
 {
     (void)b;
-    return op_attr(op, "value").f == 0 ? FILL_ZERO : FILL_TAME;
+    return attr_value(op) == 0 ? FILL_ZERO : FILL_TAME;
 }
 
 /* Indices are valid: no padded row is ever selected. */
@@ -160,7 +160,7 @@ static FillRule *rule_for(OpKind kind)
 static bool is_zero(const Value *v)
 {
     return v->def && v->def->kind == OP_full &&
-           op_attr(v->def, "value").f == 0;
+           attr_value(v->def) == 0;
 }
 
 static void fill_by_rule(PadFills *f, const Op *op)

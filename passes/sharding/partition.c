@@ -155,7 +155,7 @@ static Value *top_level_base(Partition *c, int64_t size, const Type *t)
     Program *p = c->p;
     for (int i = 0; i < c->base.n; i++) {
         Value *v = c->base.at[i];
-        if (op_attr(v->def, "size").i == size && type_equal(&v->type, t))
+        if (attr_size(v->def) == size && type_equal(&v->type, t))
             return v;
     }
     Build b = {p, p->step, p->step->first, PH_INIT, {0}, ""};

@@ -159,7 +159,7 @@ static void check_layout(const Program *p, const Op *op, const Style *s,
                "dim%s", style_text(p->arena, s), l.dim, t->ndim,
                t->ndim == 1 ? "" : "s");
     diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
-              op_attr(op, "path").s, type_text(p->arena, t, &p->mesh));
+              attr_path(op), type_text(p->arena, t, &p->mesh));
     if (t->ndim > 0)
         diag_help(p->diag, "its dims are 0 to %d, or -%d to -1 from the end",
                   t->ndim - 1, t->ndim);
@@ -167,10 +167,10 @@ static void check_layout(const Program *p, const Op *op, const Style *s,
 
 static void check_boundary(const Program *p, Op *op)
 {
-    if (op->kind != OP_boundary || op_attr(op, "grad").i)
+    if (op->kind != OP_boundary || attr_grad(op))
         return;
     for (int a = 0; a < p->mesh.n; a++) {
-        const char *port = op_attr(op, "port").s;
+        const char *port = attr_port(op);
         const Style *s = style_of_boundary(p, op, a);
         if (!s)
             continue;

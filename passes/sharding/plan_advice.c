@@ -273,8 +273,8 @@ static const char *features(const Implied *x)
 /* Whether the op is the gradient of a RowwiseParallel's output. */
 static bool is_reduced(const Implied *x, const Op *op)
 {
-    const Style *s = op->kind == OP_boundary && op_attr(op, "grad").i
-                         ? style_of_path(x->p, op_attr(op, "path").s, x->axis)
+    const Style *s = op->kind == OP_boundary && attr_grad(op)
+                         ? style_of_path(x->p, attr_path(op), x->axis)
                          : NULL;
     return s && s->kind == STYLE_ROWWISE;
 }
@@ -291,7 +291,7 @@ static const char *residual(const Implied *x)
     if (text || !x->carry || is.kind != AX_S)
         return text;
     const Op *op = reader_after(x, x->carry, is_reduced, &budget);
-    const Style *s = op ? style_of_path(x->p, op_attr(op, "path").s, x->axis)
+    const Style *s = op ? style_of_path(x->p, attr_path(op), x->axis)
                         : NULL;
     if (!s || s->out_to[0].kind != LAYOUT_REPLICATE)
         return NULL;

@@ -78,7 +78,7 @@ static void refuse_layout(Propagate *g, Op *op)
                    (long long)mesh_group(m, user), c.to.dim,
                    type_text(g->p->arena, &t, m));
         diag_note(g->p->diag, op->loc, "this is %s of '%s'",
-                  port_text(g->p->arena, op), op_attr(op, "path").s);
+                  port_text(g->p->arena, op), attr_path(op));
         diag_help(g->p->diag, "choose a size that all axes of the dim divide "
                   "together, or split another dim");
     }

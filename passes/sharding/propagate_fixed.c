@@ -18,12 +18,12 @@ bool op_is_fixed(const Op *op)
 
 static const Placement *param_place(const Program *p, const Op *op)
 {
-    return &p->param.at[op_param(op)].type.place;
+    return &p->param.at[attr_param(op)].type.place;
 }
 
 static Placement grad_place(const Program *p, const Op *op)
 {
-    int param = op_param(op);
+    int param = attr_param(op);
     Placement place = *param_place(p, op);
     const Unit *u = sharding_unit(p, param);
     uint32_t axes = u ? unit_axes(p, u) : 0;
@@ -58,7 +58,7 @@ Placement fixed_place(const Program *p, const Op *op, int o)
     case OP_update:
         return *param_place(p, op);
     case OP_input:
-        return p->input.at[op_attr(op, "input").i].type.place;
+        return p->input.at[attr_input(op)].type.place;
     case OP_finish_grad:
         return grad_place(p, op);
     case OP_sumsq:

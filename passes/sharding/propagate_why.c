@@ -73,9 +73,9 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
     const Program *p = g->p;
     switch ((int)op->kind) {
     case OP_param:
-        return why_param(p, &p->param.at[op_param(op)], axis);
+        return why_param(p, &p->param.at[attr_param(op)], axis);
     case OP_input:
-        return why_input(p, &p->input.at[op_attr(op, "input").i], axis);
+        return why_input(p, &p->input.at[attr_input(op)], axis);
     case OP_boundary: {
         const Style *s = g->layout[op->id][axis].style;
         if (s)
@@ -83,7 +83,7 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
         return op->arg[0]->why[axis];
     }
     case OP_finish_grad: {
-        const Param *q = &p->param.at[op_param(op)];
+        const Param *q = &p->param.at[attr_param(op)];
         return why_is(arena_printf(p->arena,
                                    "the placement of its parameter %s",
                                    q->name),
@@ -119,7 +119,7 @@ static void check_reshape(const Propagate *g, const Op *op, int axis)
                "reshaped into %lld x %lld, and %lld does not divide %lld",
                p->mesh.name[axis], (long long)size, is.dim,
                output ? "the output of " : "",
-               output ? op_attr(v->def, "path").s : v->name,
+               output ? attr_path(v->def) : v->name,
                (long long)major, (long long)(v->type.dim[is.dim] / major),
                (long long)size, (long long)major);
     diag_note(p->diag, op->loc, "here %s becomes %s",

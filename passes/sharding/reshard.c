@@ -379,7 +379,7 @@ static Value *emit_step(Build *b, Value *x, const ReshardStep *step,
                         uint32_t axes, Why why)
 {
     Attr attr[MAX_ATTRS] = {{0}};
-    attr[op_attr_index(step->kind, "axes")].i = axes;
+    attr[op_attr_index(step->kind, ATTR_axes)].i = axes;
     Type to = step->to;
     to.dtype = x->type.dtype;
     Op *op = ir_op_typed(b, step->kind, 1, &x, attr, 1, &to, &x->name);

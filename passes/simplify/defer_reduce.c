@@ -46,7 +46,7 @@ static bool is_partial(const Deferral *l, const Value *v)
 static bool over_axis(const Deferral *l, const Op *op, OpKind kind)
 {
     return op->kind == kind && op->nargs == 1 &&
-           op_axes(op) == 1u << l->axis;
+           attr_axes(op) == 1u << l->axis;
 }
 
 /* Whether the op is linear in those of its operands that become Partial. */

@@ -30,7 +30,7 @@
 static bool same_conversion(const Op *a, const Op *b)
 {
     return a->kind == b->kind && a->nargs == 1 && b->nargs == 1 &&
-           a->arg[0] == b->arg[0] && op_axes(a) == op_axes(b) &&
+           a->arg[0] == b->arg[0] && attr_axes(a) == attr_axes(b) &&
            type_equal(&a->out[0]->type, &b->out[0]->type);
 }
 
@@ -81,7 +81,7 @@ static Op *only_part(const Region *r, const Value *v, uint32_t axes)
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v)
                 continue;
-            if (op->kind != OP_local_slice || op_axes(op) != axes ||
+            if (op->kind != OP_local_slice || attr_axes(op) != axes ||
                 (part && !same_conversion(part, op)))
                 return NULL;
             part = part ? part : op;
@@ -100,7 +100,7 @@ static void scatter_region(Program *p, Region *r)
             scatter_region(p, op->body);
         if (op->kind != OP_all_reduce || op->nargs != 1)
             continue;
-        uint32_t axes = op_axes(op);
+        uint32_t axes = attr_axes(op);
         Op *part = only_part(r, op->out[0], axes);
         bool sum = true;
         for (int a = 0; a < p->mesh.n; a++)

@@ -46,7 +46,7 @@ static bool is_gradient(const Value *v)
 
 static bool is_left_to_storage(const Program *p, const Op *op)
 {
-    uint32_t axes = op_axes(op);
+    uint32_t axes = attr_axes(op);
     return p->stage < STAGE_STORED && op->kind == OP_all_reduce &&
            (axes & ~p->plan.tensor_axes) &&
            op->nargs == 1 && is_gradient(op->out[0]);
@@ -68,11 +68,11 @@ static bool waits_for(const Bucket *b, const Op *op)
 static bool joins(const Op *leader, const Op *op)
 {
     if (op->kind != OP_all_reduce || op->phase != leader->phase ||
-        op_axes(leader) != op_axes(op))
+        attr_axes(leader) != attr_axes(op))
         return false;
     const Type *x = &leader->arg[0]->type, *y = &op->arg[0]->type;
     int axis = 0;
-    while (!(op_axes(leader) >> axis & 1))
+    while (!(attr_axes(leader) >> axis & 1))
         axis++;
     return x->dtype == y->dtype &&
            x->place.ax[axis].kind == y->place.ax[axis].kind;

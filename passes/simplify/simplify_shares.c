@@ -57,7 +57,7 @@ static bool is_sole_share(const Shares *s, const Value *v)
 
 static bool same_share(const Value *v, const Value *w)
 {
-    return op_axes(v->def) == op_axes(w->def) &&
+    return attr_axes(v->def) == attr_axes(w->def) &&
            type_equal(&v->def->arg[0]->type, &w->def->arg[0]->type);
 }
 

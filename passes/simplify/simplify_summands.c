@@ -18,7 +18,7 @@
 static bool is_share_over(const Value *v, uint32_t axes)
 {
     return v->def && v->def->kind == OP_mask_to_partial &&
-           op_axes(v->def) == axes;
+           attr_axes(v->def) == axes;
 }
 
 /* The operand of the sum that is masked to partial; -1: none. */
@@ -72,7 +72,7 @@ static Op *reduce_first(Program *p, Op *reduce, Op *sum, int share)
     b.path = sum->path;
     Value *arg[2];
     arg[1 - share] = first->out[0];
-    arg[share] = part_for(&b, bias, &t, op_axes(reduce));
+    arg[share] = part_for(&b, bias, &t, attr_axes(reduce));
     Op *last = ir_op_typed(&b, sum->kind, 2, arg, sum->attr, 1, &t,
                            &whole->name);
     for (int a = 0; a < p->mesh.n; a++)
@@ -92,7 +92,7 @@ void simplify_summands(Program *p, Region *r)
             op->nargs != 1)
             continue;
         Op *sum = op->arg[0]->def;
-        int share = share_of(sum, r, op_axes(op));
+        int share = share_of(sum, r, attr_axes(op));
         if (share < 0)
             continue;
         Op *taken = sum->arg[share]->def;

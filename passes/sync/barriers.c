@@ -126,14 +126,14 @@ static void synchronize_before(Walk *w, const Instance *instance)
     const Op *op = instance->op;
     const NewBarriers *found = w->found ? &w->found[op->id] : NULL;
     if (op->kind == OP_barrier && op != w->without &&
-        (instance->first || !op_attr(op, "first").i))
-        synchronize(w, op_axes(op));
+        (instance->first || !attr_first(op)))
+        synchronize(w, attr_axes(op));
     for (int i = 0; found && i < found->n; i++)
         if (&found->at[i] != w->ignored &&
             (instance->first || !found->at[i].first))
             synchronize(w, found->at[i].axes);
     if (moves(op))
-        synchronize(w, op_axes(op));
+        synchronize(w, attr_axes(op));
 }
 
 /* ---- simulation ---------------------------------------------------------- */
@@ -184,7 +184,7 @@ static bool find_fault(Walk *w, Fault *f)
                 return true;
             const Op *op = w->sim.instance[i].op;
             if (moves(op))
-                synchronize(w, op_axes(op));
+                synchronize(w, attr_axes(op));
         }
     return false;
 }

@@ -46,10 +46,10 @@ static int stream_of(const EventFinder *f, int instance)
 }
 
 /* Attribute `name` of the `early` around the statement; -1: not given. */
-static int64_t early_attr(const Synced *s, const char *name)
+static int64_t early_attr(const Synced *s, AttrName name)
 {
     const Op *early = s->at ? op_early(s->at) : NULL;
-    return early ? op_attr(early, name).i : -1;
+    return early ? early->attr[op_attr_index(OP_early, name)].i : -1;
 }
 
 /* ---- dependences of an instance ------------------------------------------ */
@@ -145,7 +145,8 @@ static void drop_known(const EventFinder *f, const EventClock *c,
 
 static bool is_for_other_iteration(const Synced *s)
 {
-    return early_attr(s, "distance") >= 0 || early_attr(s, "iteration") >= 0;
+    return early_attr(s, ATTR_distance) >= 0 ||
+           early_attr(s, ATTR_iteration) >= 0;
 }
 
 /* Statements that record the same event: those of an op that is hoisted within
@@ -169,7 +170,7 @@ static Event *event_of(EventFinder *f, Synced *by)
     Event *e = &f->event[by->event];
     /* The gather for a later iteration is issued before the wait for this
      * iteration's, except in the last iterations. */
-    int64_t distance = early_attr(by, "distance");
+    int64_t distance = early_attr(by, ATTR_distance);
     if (distance > 0 && by->stream != STREAM_COMPUTE && e->slots < distance + 1)
         e->slots = (int)distance + 1;
     return e;

@@ -8,7 +8,7 @@
 /* The op that a statement runs. */
 const Op *events_op(const Synced *s)
 {
-    return s->at && s->at->kind == OP_start ? op_attr(s->at, "op").o : s->at;
+    return s->at && s->at->kind == OP_start ? attr_op(s->at) : s->at;
 }
 
 static Op *insert(EventFinder *f, const Synced *s, OpKind kind,

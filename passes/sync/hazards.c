@@ -56,7 +56,7 @@ static void run_statements(Checker *c)
             record[instance_event_slot(instance)] = *mine;
         } else if (instance->op->kind == OP_wait &&
                    instance->op != c->without &&
-                   (instance->first || !op_attr(instance->op, "first").i)) {
+                   (instance->first || !attr_first(instance->op))) {
             learn(mine, &record[instance_event_slot(instance)]);
         }
     }

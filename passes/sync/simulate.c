@@ -54,7 +54,7 @@ static void extend_over_skipped(const Simulator *t, const Op *loop,
 {
     for (int i = 0; i < t->depth; i++) {
         int64_t bytes = t->loop[i] == loop ? t->skipped[i] * stride : 0;
-        if (loop_reverse(loop))
+        if (attr_reverse(loop))
             a->begin -= bytes;
         else
             a->end += bytes;
@@ -98,7 +98,7 @@ static const Op *started_op(const Op *early)
 {
     for (const Op *op = early->body->first; op; op = op->next)
         if (op->kind == OP_start)
-            return op_attr(op, "op").o;
+            return attr_op(op);
     bug("sync: an op 'early' without an op 'start'");
 }
 
@@ -149,9 +149,9 @@ static void add_slots(Simulator *t, const Value *v)
 
 static void add_slots_of(Simulator *t, Op *op)
 {
-    if (op->kind == OP_record && op_attr(op, "loop").o)
-        vec_push(t->p->arena, &t->slots[op_attr(op, "loop").o->id],
-                 op_attr(op, "slots").i);
+    if (op->kind == OP_record && attr_loop(op))
+        vec_push(t->p->arena, &t->slots[attr_loop(op)->id],
+                 attr_slots(op));
     for (int i = 0; i < op->nouts; i++)
         add_slots(t, op->out[i]);
     for (int i = 0; op->body && i < op->body->nargs; i++)
@@ -181,8 +181,8 @@ static int64_t period_of(const Simulator *t, const Op *loop, int64_t *ahead,
     for (const Op *op = loop->body->first; op; op = op->next) {
         if (op->kind != OP_early)
             continue;
-        int64_t n = op_attr(op, "distance").i;
-        int64_t last = op_attr(op, "remaining").i;
+        int64_t n = attr_distance(op);
+        int64_t last = attr_remaining(op);
         *ahead = n > *ahead ? n : *ahead;
         *left = last > *left ? last : *left;
         if (n > 0)
@@ -210,7 +210,7 @@ static void set_iteration(Simulator *t, int64_t iteration)
 {
     const Op *loop = t->loop[t->depth - 1];
     t->layer[t->depth - 1] =
-        loop_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
+        attr_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
 }
 
 static void simulate_loop(Simulator *t, const Op *loop)
@@ -238,14 +238,14 @@ static void simulate_loop(Simulator *t, const Op *loop)
 static void simulate_body(Simulator *t, const Op *early)
 {
     for (const Op *op = early->body->first; op; op = op->next)
-        add_instance(t, op, op->kind == OP_start ? op_attr(op, "op").o : op);
+        add_instance(t, op, op->kind == OP_start ? attr_op(op) : op);
 }
 
 static void simulate_prefetch(Simulator *t, const Op *early)
 {
     const Op *loop = t->loop[t->depth - 1];
-    int64_t ahead = op_attr(early, "distance").i, now = t->layer[t->depth - 1];
-    int64_t then = loop_reverse(loop) ? now - ahead : now + ahead;
+    int64_t ahead = attr_distance(early), now = t->layer[t->depth - 1];
+    int64_t then = attr_reverse(loop) ? now - ahead : now + ahead;
     if (then < 0 || then >= loop_trips(loop))
         return;
     t->layer[t->depth - 1] = then;
@@ -257,7 +257,7 @@ static void simulate_iteration_of(Simulator *t, const Op *early)
 {
     bool first = t->depth > 0 && t->first[t->depth - 1];
     push_loop(t, op_loop(started_op(early)));
-    set_iteration(t, op_attr(early, "iteration").i);
+    set_iteration(t, attr_iteration(early));
     t->first[t->depth - 1] = first;
     simulate_body(t, early);
     t->depth--;
@@ -271,11 +271,11 @@ static void simulate_across_loops(Simulator *t, const Op *early)
     const Op *loop = t->loop[in];
     int64_t layer = t->layer[in], skipped = t->skipped[in];
     bool first = t->first[in];
-    int64_t left = loop_reverse(loop) ? layer : loop_trips(loop) - 1 - layer;
-    if (left != op_attr(early, "remaining").i)
+    int64_t left = attr_reverse(loop) ? layer : loop_trips(loop) - 1 - layer;
+    if (left != attr_remaining(early))
         return;
     t->depth--;
-    if (op_attr(early, "iteration").i >= 0)
+    if (attr_iteration(early) >= 0)
         simulate_iteration_of(t, early);
     else
         simulate_body(t, early);
@@ -290,9 +290,9 @@ static void simulate_across_loops(Simulator *t, const Op *early)
 
 static void simulate_early(Simulator *t, const Op *early)
 {
-    if (op_attr(early, "remaining").i >= 0)
+    if (attr_remaining(early) >= 0)
         simulate_across_loops(t, early);
-    else if (op_attr(early, "iteration").i >= 0)
+    else if (attr_iteration(early) >= 0)
         simulate_iteration_of(t, early);
     else
         simulate_prefetch(t, early);
@@ -310,7 +310,7 @@ static void simulate_region(Simulator *t, const Region *r)
             simulate_early(t, op);
         else
             add_instance(t, op,
-                         op->kind == OP_start ? op_attr(op, "op").o : op);
+                         op->kind == OP_start ? attr_op(op) : op);
     }
 }
 
@@ -401,12 +401,12 @@ int64_t instance_iteration(const Instance *instance)
 int instance_event_slot(const Instance *instance)
 {
     const Op *op = instance->op;
-    int64_t iteration, slots = op_attr(op, "slots").i;
-    int64_t offset = op->kind == OP_wait ? op_attr(op, "offset").i : 0;
+    int64_t iteration, slots = attr_slots(op);
+    int64_t offset = op->kind == OP_wait ? attr_offset(op) : 0;
     bool rotates =
         slots > 1 &&
-        instance_iteration_in(instance, op_attr(op, "loop").o, &iteration);
-    return (int)(op_attr(op, "event").i +
+        instance_iteration_in(instance, attr_loop(op), &iteration);
+    return (int)(attr_event(op) +
                  (rotates ? (iteration + offset) % slots : offset));
 }
 
@@ -415,7 +415,7 @@ int program_event_slots(const Program *p)
     int64_t n = 0;
     for_ops(op, p->step)
         if (op->kind == OP_record || op->kind == OP_wait) {
-            int64_t end = op_attr(op, "event").i + op_attr(op, "slots").i;
+            int64_t end = attr_event(op) + attr_slots(op);
             n = end > n ? end : n;
         }
     return (int)n;

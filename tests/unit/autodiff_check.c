@@ -153,7 +153,7 @@ static const char *slope(Interp *in, int param, double *x, int64_t k,
 static const Value *gradient_of(const Program *p, int param)
 {
     for (const Op *op = p->step->first; op != NULL; op = op->next)
-        if (op->kind == OP_finish_grad && op_attr(op, "param").i == param)
+        if (op->kind == OP_finish_grad && attr_param(op) == param)
             return op->out[0];
     return NULL;
 }

@@ -97,7 +97,7 @@ static void check_adamw(Check *c, const Program *p)
     CHECK_TEXT(c, interp_run(in), NULL);
     const double *g = NULL;
     for (const Op *op = p->step->first; op != NULL; op = op->next)
-        if (op->kind == OP_finish_grad && op_attr(op, "param").i == 0)
+        if (op->kind == OP_finish_grad && attr_param(op) == 0)
             g = interp_value(in, op->out[0]->name, NULL);
     double norm = 0, factor = 1;
     CHECK(c, interp_output(in, "grad_norm", &norm));

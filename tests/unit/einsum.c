@@ -201,7 +201,7 @@ static void count_nest(Op *op, void *context)
                 (s->batch == 1 || (s->sa[0] && s->sb[0] && s->sc[0]));
     if (fine)
         return;
-    printf("no matmul: %s\n", op_attr(op, "spec").s);
+    printf("no matmul: %s\n", attr_spec(op));
     nests->n++;
 }
 

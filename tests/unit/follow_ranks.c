@@ -132,19 +132,19 @@ static void run_instance(Follow *f, int i)
     bool in_place = gather_in_place(op);
     bool moves = op_is_collective(op->kind) && !in_place;
     if (op->kind == OP_barrier) {
-        if (op != f->without && (instance->first || !op_attr(op, "first").i))
-            synchronize(f, (uint32_t)op_attr(op, "axes").i);
+        if (op != f->without && (instance->first || !attr_first(op)))
+            synchronize(f, attr_axes(op));
         return;
     }
     if (moves)
-        synchronize(f, (uint32_t)op->attr[0].i);
+        synchronize(f, attr_axes(op));
     for (int r = 0; r < f->ranks; r++) {
         f->clock[r].at[r]++;
         for (int k = 0; k < instance->naccesses && !in_place; k++)
             touch(f, i, r, &f->sim.access[instance->first_access + k]);
     }
     if (moves)
-        synchronize(f, (uint32_t)op->attr[0].i);
+        synchronize(f, attr_axes(op));
 }
 
 const char *follow_ranks(const Program *p, const Op *without)

@@ -69,7 +69,7 @@ static void find_waits(Follow *f, const Op *without)
         if (instance->op->kind == OP_record)
             record[instance_event_slot(instance)] = last[instance->stream];
         else if (instance->op->kind == OP_wait && instance->op != without &&
-                 (instance->first || !op_attr(instance->op, "first").i) &&
+                 (instance->first || !attr_first(instance->op)) &&
                  record[instance_event_slot(instance)] != NOBODY)
             f->wait[n++] = record[instance_event_slot(instance)];
     }

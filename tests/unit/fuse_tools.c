@@ -326,7 +326,7 @@ static void call(Runner *r, const Op *op, int number)
 
 static void compare(Runner *r, const Op *assign, const Interp *reference)
 {
-    int param = (int)op_attr(assign, "param").i;
+    int param = attr_param(assign);
     const Value *v = assign->arg[0];
     const double *want = interp_param((Interp *)(uintptr_t)reference, param);
     const float *is = r->at[v->id];
@@ -353,11 +353,11 @@ static void run_op(Runner *r, const Op *op, int *number,
 {
     const FuseTest *t = r->t;
     if (op->kind == OP_param) {
-        fill(r, op->out[0], param_numbers(t, (int)op->attr[0].i));
+        fill(r, op->out[0], param_numbers(t, attr_param(op)));
     } else if (op->kind == OP_input) {
-        fill(r, op->out[0], input_numbers(t, (int)op->attr[0].i));
+        fill(r, op->out[0], input_numbers(t, (int)attr_input(op)));
     } else if (op->kind == OP_scalar) {
-        const char *name = op->attr[0].s;
+        const char *name = attr_name(op);
         double x = strcmp(name, "lr") == 0      ? 1e-3
                    : strcmp(name, "bias1") == 0 ? 0.1
                                                 : 0.05;

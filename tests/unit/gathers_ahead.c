@@ -139,12 +139,12 @@ static void unhoist(Op *start, void *context)
     const Op *owner = start->region->owner;
     bool early = owner && owner->kind == OP_early;
     if (start->kind != OP_start ||
-        (early && op_attr(owner, "distance").i > 0) || (!early && op_loop(start)))
+        (early && attr_distance(owner) > 0) || (!early && op_loop(start)))
         return;
-    const Op *gather = op_attr(start, "op").o;
-    bool first = early && op_attr(owner, "iteration").i >= 0;
+    const Op *gather = attr_op(start);
+    bool first = early && attr_iteration(owner) >= 0;
     int stays = b->live.begin[first ? op_loop(gather)->id : gather->id];
-    int from = b->live.begin[early && op_attr(owner, "remaining").i >= 0
+    int from = b->live.begin[early && attr_remaining(owner) >= 0
                                  ? op_loop(owner)->id
                                  : early ? owner->id : start->id];
     b->led += from < stays;

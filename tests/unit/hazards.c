@@ -41,12 +41,12 @@ static void try_without_wait(Waits *w, const Op *wait)
     w->n++;
     if (!hazards_check(w->p, wait))
         w->fault = arena_printf(w->p->arena, "a wait until %s is not needed",
-                                op_attr(wait, "why").s);
+                                attr_why(wait));
 }
 
 static void try_without_barrier(Waits *w, const Op *barrier)
 {
-    const Op *op = op_attr(barrier, "op").o;
+    const Op *op = attr_op(barrier);
     w->barriers++;
     if (!barriers_check(w->p, barrier))
         w->fault = arena_printf(w->p->arena, "%%%s: the check accepts "

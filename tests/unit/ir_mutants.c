@@ -83,7 +83,7 @@ static bool derive_body(Program *p, Op *op)
 /* A conversion changes the axes that it names and no others. */
 static void derive_conversion(const Program *p, Op *op)
 {
-    int64_t axes = op_attr(op, "axes").i;
+    int64_t axes = attr_axes(op);
     for (int i = 0; i < op->nargs; i++)
         for (int a = 0; a < p->mesh.n; a++)
             if (!(axes >> a & 1))
@@ -171,11 +171,10 @@ static void change_axis(const Program *p, const Type *was, int64_t own,
 
 static bool send_astray(Program *p, Op *op, int64_t axes)
 {
-    Attr *attr = &op_attr(op, "axes");
-    int64_t own = attr->i;
+    int64_t own = attr_axes(op);
     if (!axes || axes == own)
         return false;
-    attr->i = axes;
+    set_attr_axes(op, (uint32_t)axes);
     for (int i = 0; i < op->nouts && op_is_conversion(op->kind); i++) {
         Type was = op->out[i]->type;
         op->out[i]->type.place = op->arg[i]->type.place;

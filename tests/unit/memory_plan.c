@@ -226,8 +226,8 @@ static void gather_ahead(Walk *w, const Op *op)
     for (int64_t n = 1; n <= 16; n++) {
         const Op *later = gather_after(op, n, &iterations);
         int64_t layer =
-            loop_reverse(loop) ? now - iterations : now + iterations;
-        if (later->attr[2].i != n || layer < 0 || layer >= loop_trips(loop))
+            attr_reverse(loop) ? now - iterations : now + iterations;
+        if (attr_prefetch(later) != n || layer < 0 || layer >= loop_trips(loop))
             continue;
         w->layer[loop->id] = layer;
         for (int i = 0; i < later->nouts; i++) {
@@ -246,10 +246,10 @@ static void gather_ahead(Walk *w, const Op *op)
 static void fetch_ahead(Walk *w, const Op *op)
 {
     const Op *loop = op->region->owner;
-    if (!loop || op->attr[0].i == 0 || fetch_gather(op))
+    if (!loop || attr_prefetch(op) == 0 || fetch_gather(op))
         return;
-    int64_t now = w->layer[loop->id], iterations = op->attr[0].i;
-    int64_t layer = loop_reverse(loop) ? now - iterations : now + iterations;
+    int64_t now = w->layer[loop->id], iterations = attr_prefetch(op);
+    int64_t layer = attr_reverse(loop) ? now - iterations : now + iterations;
     if (layer < 0 || layer >= loop_trips(loop))
         return;
     w->layer[loop->id] = layer;
@@ -366,7 +366,7 @@ static void run_loop(Walk *w, const Op *loop)
     for (int64_t iteration = 0; iteration < iterations && !w->fault;
          iteration++) {
         int64_t layer =
-            loop_reverse(loop) ? iterations - 1 - iteration : iteration;
+            attr_reverse(loop) ? iterations - 1 - iteration : iteration;
         w->layer[loop->id] = layer;
         for (int i = loop->ncarry; i < loop->ncarry + loop->nstack; i++) {
             int64_t n = words_of(w, body->arg[i]);
@@ -389,7 +389,7 @@ static void run_op(Walk *w, const Op *op)
     if (op->kind == OP_loop)
         run_loop(w, op);
     else if (op->kind == OP_assign)
-        w->assigned[op->attr[0].i] = *content_of(w, op->arg[0]);
+        w->assigned[attr_param(op)] = *content_of(w, op->arg[0]);
     else
         run_plain(w, op);
 }

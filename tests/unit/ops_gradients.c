@@ -132,7 +132,7 @@ static double loss_at(Built *t, Interp *in, int param, int64_t i, double by)
 static const double *gradient_of(const Program *p, Interp *in, int param)
 {
     for (const Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_finish_grad && op_attr(op, "param").i == param)
+        if (op->kind == OP_finish_grad && attr_param(op) == param)
             return interp_value(in, op->out[0]->name, NULL);
     return NULL;
 }

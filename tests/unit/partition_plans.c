@@ -253,7 +253,7 @@ static void list_op(Op *op, void *context)
     Listing *l = context;
     if (!op_is_collective(op->kind))
         return;
-    int64_t axes = op_attr(op, "axes").i;
+    int64_t axes = attr_axes(op);
     out(&l->o, "%s ", phase_name(op->phase));
     const char *comma = "";
     for (int a = 0; a < l->p->mesh.n; a++)

@@ -50,7 +50,7 @@ static bool output_tensor(Program *f)
     memcpy(of.dim, v->type.dim, sizeof of.dim);
     vec_push(f->arena, &f->output, of);
     loss->arg[0] = v;
-    loss->attr[0].s = v->name;
+    set_attr_name(loss, v->name);
     f->train.accumulate = 1;
     f->train.head_chunk = 0;
     ir_eliminate_dead(f);

@@ -178,7 +178,7 @@ static const char *check_end(const Shadow *s, const Interp *in)
     for (const Op *op = s->p->step->first; op && !fault; op = op->next) {
         const Value *where = op->nargs > 0 ? op->arg[0] : NULL;
         if (op->kind == OP_assign)
-            where = s->p->param.at[op_attr(op, "param").i].value;
+            where = s->p->param.at[attr_param(op)].value;
         else if (op->kind != OP_output)
             continue;
         fault = check_there(s, in, op->arg[0], where);

@@ -69,8 +69,8 @@ static void match_port(Op *op, void *context)
 {
     Ports *want = context;
     if (op->kind == OP_boundary && !want->value &&
-        strcmp(op_attr(op, "path").s, want->path) == 0 &&
-        strcmp(op_attr(op, "port").s, want->port) == 0)
+        strcmp(attr_path(op), want->path) == 0 &&
+        strcmp(attr_port(op), want->port) == 0)
         want->value = op->out[0];
 }
 

@@ -199,7 +199,7 @@ static void check_joint(Case *k)
     Build b = {.p = k->p, .region = k->p->step, .path = ""};
     Value *y = reshard_emit(&b, x, &none, (Why){0});
     CHECK(&k->c, y->def->kind == OP_all_reduce && y->def->arg[0] == x);
-    CHECK(&k->c, op_attr(y->def, "axes").i == 3);
+    CHECK(&k->c, attr_axes(y->def) == 3);
 }
 
 static const Mesh meshes[] = {

@@ -76,11 +76,7 @@ static RtSaved complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
     snprintf(done.what, sizeof done.what, "%s", RT_INDEX_NAME);
     done.error = state ? rt_index_write(rt, state, directory) : ENOMEM;
     free(directory);
-    if (!done.error) {
-        done.what[0] = 0;
-        done.error = rt_save_commit(s, save->step, save->name);
-    }
-    return done;
+    return done.error ? done : rt_save_commit(s, save->step, save->name);
 }
 
 RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
@@ -95,8 +91,9 @@ RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
     return done;
 }
 
-bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved)
+bool rt_save_report(ParcRt *rt, RtRun *run, int64_t step, const RtSaved *saved)
 {
+    RtSaver *s = &run->saver;
     char name[RT_SAVE_NAME];
     const char *what = saved->what;
     if (!saved->error) {
@@ -111,9 +108,10 @@ bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved)
                 "checkpoints are unchanged",
                 s->directory, name, *what ? ", " : "", what,
                 strerror(saved->error), MOST_FAILURES);
-    rt_note("cannot save '%s/%s'%s%s: %s; the run continues, older checkpoints "
-            "are unchanged", s->directory, name, *what ? ", " : "", what,
-            strerror(saved->error));
+    bool last = run->done == run->options.steps || run->agree.pending & RT_STOP;
+    rt_note("cannot save '%s/%s'%s%s: %s; %s, older checkpoints are unchanged",
+            s->directory, name, *what ? ", " : "", what, strerror(saved->error),
+            last ? "the run ends" : "the run continues");
     return false;
 }
 
@@ -144,7 +142,7 @@ bool rt_checkpoint_save(ParcRt *rt, RtRun *run, int64_t step)
         char *state = rt_state_text(rt, run, step);
         RtSaved done = rt_save_complete(rt, s, &save, state);
         free(state);
-        good = rt_save_report(rt, s, step, &done);
+        good = rt_save_report(rt, run, step, &done);
     }
     rt_synchronize(rt, RT_AT_SAVE); /* until then rank 0 may request errors */
     rt_share(rt, RT_AT_SAVE, &good, sizeof good);

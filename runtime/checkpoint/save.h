@@ -86,6 +86,13 @@ typedef struct RtSaver {
     int failures;          /* failed saves in a row */
 } RtSaver;
 
+/* How a save has ended, on rank 0: an errno, and what failed: a
+ * file, or "rename". */
+typedef struct RtSaved {
+    int error;
+    char what[RT_SAVE_NAME];
+} RtSaved;
+
 /* The step of a name "step-00001000"; -1 for any other name. */
 int64_t rt_step_of(const char *name);
 void rt_step_name(int64_t step, char name[RT_SAVE_NAME]);
@@ -99,9 +106,10 @@ bool rt_saver_open(RtSaver *s);
 void rt_saver_close(RtSaver *s);
 /* Creates a directory step-….tmp-<random> in DIR. Returns 0 or an errno. */
 int rt_save_begin(const RtSaver *s, int64_t step, char name[RT_SAVE_NAME]);
-/* Gives the directory its name, then removes the oldest checkpoints. Returns 0
- * or an errno. */
-int rt_save_commit(RtSaver *s, int64_t step, const char *temporary);
+/* Gives the directory its name, then removes the oldest checkpoints. If the
+ * name cannot be made durable, the checkpoint stays, but is not saved: no
+ * checkpoint is removed. */
+RtSaved rt_save_commit(const RtSaver *s, int64_t step, const char *temporary);
 void rt_save_discard(const RtSaver *s, const char *temporary);
 
 /* ---- a save (save.c) ---- */
@@ -116,12 +124,6 @@ typedef struct RtSave {
     char name[RT_SAVE_NAME]; /* the temporary directory in DIR */
 } RtSave;
 
-/* How a save has ended, on rank 0: an errno, and the file that failed. */
-typedef struct RtSaved {
-    int error;
-    char what[RT_SAVE_NAME];
-} RtSaved;
-
 /* The parts of rt_checkpoint_save, which save_async.c calls from other threads:
  * rt_save_start begins a save on all ranks; rt_save_part writes the files of a
  * rank from `memory`, with the offsets of `model`, and returns 0 or an errno;
@@ -134,7 +136,8 @@ RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
                          const char *state);
 /* Rank 0: reports a save that has failed; the third failure in a row ends the
  * run. Whether the save has succeeded. */
-bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved);
+bool rt_save_report(ParcRt *rt, struct RtRun *run, int64_t step,
+                    const RtSaved *saved);
 
 /* Whether --save-every or the end of the run asks for a save after `step`. */
 bool rt_save_is_due(const struct RtRun *run, int64_t step);

@@ -199,8 +199,7 @@ static bool join_writer(ParcRt *rt, RtRun *run)
     a->busy = false;
     free(a->state);
     a->state = NULL;
-    return rt->rank != 0 ||
-           rt_save_report(rt, &run->saver, a->save.step, &a->saved);
+    return rt->rank != 0 || rt_save_report(rt, run, a->save.step, &a->saved);
 }
 
 /* ---- saves --------------------------------------------------------------- */

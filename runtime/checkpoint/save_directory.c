@@ -183,18 +183,25 @@ void rt_save_discard(const RtSaver *s, const char *temporary)
     free(path);
 }
 
+/* Renames DIR/FROM to DIR/TO. Returns 0 or an errno. */
+static int rename_in(const RtSaver *s, const char *from, const char *to)
+{
+    char *old = rt_path_join(s->directory, from);
+    char *new = rt_path_join(s->directory, to);
+    int error = rename(old, new) != 0 ? errno : 0;
+    free(old);
+    free(new);
+    return error;
+}
+
 /* Renames a checkpoint to a temporary name and deletes it. */
 static void remove_checkpoint(const RtSaver *s, int64_t step)
 {
     char name[RT_SAVE_NAME], temporary[RT_SAVE_NAME];
     rt_step_name(step, name);
     temporary_name(step, temporary);
-    char *from = rt_path_join(s->directory, name);
-    char *to = rt_path_join(s->directory, temporary);
-    if (rename(from, to) == 0)
-        rt_output_discard(to);
-    free(from);
-    free(to);
+    if (rename_in(s, name, temporary) == 0)
+        rt_save_discard(s, temporary);
 }
 
 static bool has_index(const RtSaver *s, int64_t step)
@@ -224,26 +231,43 @@ static void prune(const RtSaver *s)
         free(steps);
 }
 
-int rt_save_commit(RtSaver *s, int64_t step, const char *temporary)
+/* Gives a checkpoint its name. One that has this name already is removed
+ * afterwards: it is damaged (rt_resume_open), or its save has failed. */
+static int rename_checkpoint(const RtSaver *s, int64_t step,
+                             const char *temporary)
 {
-    char name[RT_SAVE_NAME];
+    char name[RT_SAVE_NAME], old[RT_SAVE_NAME];
     rt_step_name(step, name);
-    char *from = rt_path_join(s->directory, temporary);
-    char *to = rt_path_join(s->directory, name);
-    int error = rt_sync_directory(from);
-    if (!error && rename(from, to) != 0) {
-        error = errno;
-        if (error == EEXIST || error == ENOTEMPTY) {
-            remove_checkpoint(s, step); /* a damaged one: rt_resume_open */
-            error = rename(from, to) != 0 ? errno : 0;
-        }
-    }
-    free(from);
-    free(to);
-    if (!error) {
-        error = rt_sync_directory(s->directory);
-        s->saved = step;
-        prune(s);
-    }
+    int error = rename_in(s, temporary, name);
+    if (error != EEXIST && error != ENOTEMPTY)
+        return error;
+    temporary_name(step, old);
+    error = rename_in(s, name, old);
+    if (error)
+        return error;
+    error = rename_in(s, temporary, name);
+    if (error)
+        rename_in(s, old, name);
+    else
+        rt_save_discard(s, old);
     return error;
+}
+
+RtSaved rt_save_commit(const RtSaver *s, int64_t step, const char *temporary)
+{
+    RtSaved done = {.what = "sync of its directory"};
+    char *path = rt_path_join(s->directory, temporary);
+    done.error = rt_sync_directory(path);
+    free(path);
+    if (!done.error) {
+        snprintf(done.what, sizeof done.what, "rename");
+        done.error = rename_checkpoint(s, step, temporary);
+    }
+    if (!done.error) {
+        snprintf(done.what, sizeof done.what, "sync of the rename");
+        done.error = rt_sync_directory(s->directory);
+    }
+    if (!done.error)
+        prune(s);
+    return done;
 }

@@ -290,22 +290,16 @@ static int write_piece_file(RtPieces *p, const ParcModel *m, int number,
         free(h.text);
         return error;
     }
-    w.output.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w.output.file < 0) {
-        w.output.error = errno;
-    } else {
+    rt_output_create(&w.output, path);
+    if (!w.output.error) {
         int64_t bytes = (int64_t)h.n + data_bytes(p, number);
         reserve(&w, bytes);
         set_direct(&w, bytes >= STAGE);
         put_bytes(&w, h.text, h.n);
         write_pieces(&w, p, m, number, memory, (int64_t)h.n);
-        if (!w.output.error && fsync(w.output.file) != 0)
-            w.output.error = errno;
-        if (close(w.output.file) != 0 && !w.output.error)
-            w.output.error = errno;
     }
     free(h.text);
-    return w.output.error;
+    return rt_output_end(&w.output, true);
 }
 
 static void print_piece(FILE *f, const RtPieces *p, const RtWritten *piece,
@@ -331,16 +325,15 @@ static int write_list(const RtPieces *p, const ParcModel *m,
     char name[RT_SAVE_NAME];
     rt_pieces_name(p->rank, name);
     char *path = rt_path_join(directory, name);
-    FILE *f = fopen(path, "wxe");
-    int error = f ? 0 : errno;
+    RtOutput o;
+    rt_output_create(&o, path);
+    FILE *f = rt_output_stream(&o);
     free(path);
     for (int64_t i = 0; f && i < p->n; i++)
         print_piece(f, p, &p->at[i], m->param[p->at[i].param].ndim);
-    if (f && (fflush(f) != 0 || ferror(f)))
-        error = errno;
-    if (f && fclose(f) != 0 && !error)
-        error = errno;
-    return error;
+    if (f)
+        fclose(f);
+    return rt_output_end(&o, false);
 }
 
 int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,

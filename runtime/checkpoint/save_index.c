@@ -19,11 +19,8 @@
  * Each rank lists its pieces in a file, in the order of the tensors. Rank 0
  * merges the lists, so that the pieces of a tensor are together.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "checkpoint/save.h"
@@ -143,33 +140,22 @@ static void print_index(FILE *f, const ParcRt *rt, const char *state,
     fprintf(f, "\n},\n");
 }
 
-/* Appends the checksum of what the file has, and its last line. */
-static int print_checksum(FILE *f)
-{
-    long n = fflush(f) == 0 ? ftell(f) : -1;
-    void *text = n < 0 ? MAP_FAILED : mmap(NULL, (size_t)n, PROT_READ,
-                                           MAP_SHARED, fileno(f), 0);
-    if (text == MAP_FAILED)
-        return errno;
-    fprintf(f, "\"crc32c\": %lu\n}\n",
-            (unsigned long)rt_crc32c(0, text, (size_t)n));
-    munmap(text, (size_t)n);
-    return fflush(f) != 0 || ferror(f) || fsync(fileno(f)) != 0 ? errno : 0;
-}
-
 int rt_index_write(const ParcRt *rt, const char *state, const char *directory)
 {
     int error = 0;
     List *list = open_lists(directory, rt->nranks, &error);
     char *path = rt_path_join(directory, RT_INDEX_NAME);
-    FILE *f = error ? NULL : fopen(path, "w+xe");
-    if (f) {
-        print_index(f, rt, state, list);
-        error = print_checksum(f);
-        if (fclose(f) != 0 && !error)
-            error = errno;
-    } else {
-        error = error ? error : errno;
+    if (!error) {
+        RtOutput o;
+        rt_output_create(&o, path);
+        FILE *f = rt_output_stream(&o);
+        if (f) {
+            print_index(f, rt, state, list);
+            fflush(f);
+            fprintf(f, "\"crc32c\": %lu\n}\n", (unsigned long)o.crc);
+            fclose(f);
+        }
+        error = rt_output_end(&o, true);
     }
     free(path);
     close_lists(list, rt->nranks);

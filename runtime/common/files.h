@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Prepares the standard streams and signals. A closed stream is opened such
  * that its use fails; otherwise a file that is opened later would get its
@@ -35,10 +36,18 @@ int rt_sync_directory(const char *path);
 typedef struct RtOutput {
     const char *path, *temporary;
     int file, error;
+    uint32_t crc; /* CRC-32C of what was printed to its stream */
 } RtOutput;
 
 void rt_output_open(RtOutput *o, const char *path, const char *temporary);
+/* Creates a file that does not exist, under its own name. */
+void rt_output_create(RtOutput *o, const char *path);
 void rt_output_put(RtOutput *o, const void *data, size_t n);
+/* A stream that prints to the output, which counts its errors; the caller
+ * closes it first. NULL if memory is short. */
+FILE *rt_output_stream(RtOutput *o);
+/* Closes the file, after a sync to disk if `sync`. Returns 0 or an errno. */
+int rt_output_end(RtOutput *o, bool sync);
 /* Syncs the file to disk and renames it to `path`. Returns NULL or an error. */
 const char *rt_output_close(RtOutput *o);
 

@@ -139,6 +139,13 @@ void rt_output_open(RtOutput *o, const char *path, const char *temporary)
         flock(o->file, LOCK_EX | LOCK_NB); /* see is_stale */
 }
 
+void rt_output_create(RtOutput *o, const char *path)
+{
+    *o = (RtOutput){.path = path, .temporary = ""};
+    o->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    o->error = o->file < 0 ? errno : 0;
+}
+
 void rt_output_put(RtOutput *o, const void *data, size_t n)
 {
     const char *p = data;
@@ -155,12 +162,36 @@ void rt_output_put(RtOutput *o, const void *data, size_t n)
     }
 }
 
-const char *rt_output_close(RtOutput *o)
+/* Returns 0 on an error; stdio then stops writing. */
+static ssize_t put_from_stream(void *context, const char *data, size_t n)
 {
-    if (!o->error && fsync(o->file) != 0 && errno != EINVAL)
+    RtOutput *o = context;
+    o->crc = rt_crc32c(o->crc, data, n);
+    rt_output_put(o, data, n);
+    return o->error ? 0 : (ssize_t)n;
+}
+
+FILE *rt_output_stream(RtOutput *o)
+{
+    cookie_io_functions_t functions = {.write = put_from_stream};
+    FILE *f = fopencookie(o, "w", functions);
+    if (!f && !o->error)
+        o->error = ENOMEM;
+    return f;
+}
+
+int rt_output_end(RtOutput *o, bool sync)
+{
+    if (sync && !o->error && fsync(o->file) != 0 && errno != EINVAL)
         o->error = errno;
     if (o->file >= 0 && close(o->file) != 0 && !o->error)
         o->error = errno;
+    return o->error;
+}
+
+const char *rt_output_close(RtOutput *o)
+{
+    rt_output_end(o, true);
     if (!o->error && o->temporary[0]) {
         char *real = resolve(o->path);
         o->error = rename(o->temporary, real) != 0 ? errno : 0;

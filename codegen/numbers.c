@@ -3,6 +3,7 @@
  * programs before it. */
 #include "codegen/numbers.h"
 
+#include "ir/analysis/statement.h"
 #include "passes/sync/simulate.h"
 
 const Program *program_next(const Program *p)
@@ -19,7 +20,6 @@ const char *forward_word(const Program *f)
     return f->purpose == FOR_LOSS ? "eval" : "outputs";
 }
 
-/* Ops in the bodies of fused ops are no statements. */
 static void count_region(const Region *r, Numbers *n)
 {
     for (const Op *op = r->first; op; op = op->next) {
@@ -27,8 +27,7 @@ static void count_region(const Region *r, Numbers *n)
         n->transfers += op->kind == OP_fetch || op->kind == OP_store;
         n->kernels += op->kind == OP_fused;
         n->matmuls += op_is_einsum(op->kind);
-        n->work += op->phase != PH_INIT && op->kind != OP_base &&
-                   op->kind != OP_loop && !issue_is_silent(op);
+        n->work += op_is_step_statement(op);
         if (op->kind == OP_loop)
             count_region(op->body, n);
     }

@@ -10,6 +10,7 @@
  * its prefetch distance in iterations of its loop, where it is issued if that
  * is outside of the loop, and the first consumers, which wait for it.
  */
+#include "ir/analysis/statement.h"
 #include "passes/sync/simulate.h"
 #include "report/report.h"
 
@@ -75,19 +76,13 @@ static void scan_statement(Scan *s, const Op *at, const Op *op)
 static void scan_op(Op *op, void *context)
 {
     Scan *s = context;
-    const Op *owner = op->region->owner;
-    if ((owner && owner->kind == OP_fused) || op->kind == OP_early ||
-        op->kind == OP_barrier)
-        return;
+    const Op *issued = op_issued_at(op);
     if (op->kind == OP_wait)
         vec_push(s->p->arena, &s->wait, op);
     else if (op->kind == OP_record && s->statement == s->op)
         s->event = attr_event(op);
-    else if (op->kind == OP_start)
-        scan_statement(s, op, attr_op(op));
-    else if (op->kind != OP_record && op->kind != OP_loop && !op->done &&
-             !issue_is_silent(op))
-        scan_statement(s, op, op);
+    else if (issued)
+        scan_statement(s, op, issued);
 }
 
 /* Scans the step twice, because the first scan finds the event of the op: a

@@ -21,7 +21,7 @@
  *         …
  */
 #include "codegen/emit/emitter.h"
-#include "passes/schedule/issue.h"
+#include "ir/analysis/statement.h"
 
 #include <string.h>
 
@@ -132,10 +132,6 @@ static void emit_loop(Emitter *e, const Op *op)
 
 static void emit_statement(Emitter *e, const Op *op)
 {
-    if (op->kind == OP_loop) {
-        emit_loop(e, op);
-        return;
-    }
     if (e->headed != op)
         emit_head(e, op);
     e->headed = NULL;
@@ -235,13 +231,14 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration)
 {
     switch ((int)op->kind) {
     case OP_early: emit_early(e, op, iteration); return;
-    case OP_start: emit_statement(e, attr_op(op)); return;
+    case OP_loop: emit_loop(e, op); return;
     case OP_wait: emit_wait(e, op, iteration); return;
     case OP_record: emit_record(e, op); return;
     case OP_barrier: emit_barrier(e, op, iteration); return;
     }
-    if (!op->done && !issue_is_silent(op))
-        emit_statement(e, op);
+    const Op *issued = op_issued_at(op);
+    if (issued)
+        emit_statement(e, issued);
 }
 
 void emit_region(Emitter *e, const Region *r, const Phase *phase)

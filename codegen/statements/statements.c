@@ -6,8 +6,8 @@
 #include "codegen/kernel/kernel.h"
 #include "codegen/numbers.h"
 #include "ir/analysis/flops.h"
+#include "ir/analysis/statement.h"
 #include "ir/plan/user_axes.h"
-#include "passes/schedule/issue.h"
 
 static const char *kind_of(OpKind op)
 {
@@ -148,7 +148,7 @@ static void add_statement(Walk *w, const Op *op)
         if (op_is_einsum(op->kind))
             x.detail = einsum_detail(p, op);
     }
-    if (op->phase != PH_INIT && op->kind != OP_base)
+    if (op_is_step_statement(op))
         vec_push(p->arena, &w->found, x);
 }
 
@@ -159,7 +159,7 @@ static void walk(Walk *w, const Region *r)
             w->loop[w->nloops++] = op;
             walk(w, op->body);
             w->nloops--;
-        } else if (!issue_is_silent(op)) {
+        } else if (op_is_statement(op)) {
             add_statement(w, op);
         }
 }

@@ -30,23 +30,6 @@
 
 #include <string.h>
 
-/* ---- ops without a statement --------------------------------------------- */
-
-bool issue_is_silent(const Op *op)
-{
-    switch ((int)op->kind) {
-    case OP_param:
-    case OP_input:
-    case OP_scalar:
-    case OP_output:
-    case OP_assign:
-        return true;
-    case OP_copy:
-        return value_in_place(op->out[0]);
-    }
-    return op_is_view(op->kind) || op_is_schedule(op->kind);
-}
-
 /* ---- prefetched gathers -------------------------------------------------- */
 
 /* The ops that are issued with a gather: producers of its operands. */

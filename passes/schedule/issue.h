@@ -65,9 +65,6 @@ int issue_unit_number(const Op *gather, int *units);
 /* The unit at whose beginning the op is issued, in the iteration *distance
  * earlier; -1: at the beginning of the iteration. */
 int issue_unit(const Op *op, int *distance);
-/* Ops without a statement: views, values that the runtime sets, copies of a
- * buffer to itself. */
-bool issue_is_silent(const Op *op);
 
 /* The number of buffers of a gather in a loop with a prefetch distance:
  * iterations in flight. An iteration gathers `units` units. The gather is

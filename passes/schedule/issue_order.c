@@ -19,6 +19,8 @@
  */
 #include "passes/schedule/issue.h"
 
+#include "ir/analysis/statement.h"
+
 #include <string.h>
 
 /* Where the next statement is inserted. */
@@ -77,7 +79,7 @@ static Region *early_region(Order *o, const Op *op, When t)
 
 static void start_statement(Order *o, Op *op, When t)
 {
-    if (issue_is_silent(op))
+    if (!op_is_statement(op))
         return;
     op->done = true;
     if (is_here(t))

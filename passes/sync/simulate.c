@@ -3,6 +3,7 @@
 #include "passes/sync/simulate.h"
 
 #include "base/bug.h"
+#include "ir/analysis/statement.h"
 
 #include <stdlib.h>
 
@@ -301,16 +302,15 @@ static void simulate_early(Simulator *t, const Op *early)
 static void simulate_region(Simulator *t, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        bool sync = op_is_schedule(op->kind);
-        if (op->phase == PH_INIT || op->done || (!sync && issue_is_silent(op)))
+        const Op *issued = op_issued_at(op);
+        if (op->phase == PH_INIT)
             continue;
         if (op->kind == OP_loop)
             simulate_loop(t, op);
         else if (op->kind == OP_early)
             simulate_early(t, op);
-        else
-            add_instance(t, op,
-                         op->kind == OP_start ? attr_op(op) : op);
+        else if (issued || op_is_schedule(op->kind))
+            add_instance(t, op, issued ? issued : op);
     }
 }
 

@@ -17,6 +17,7 @@
 #include "passes/sync/events.h"
 
 #include "base/bug.h"
+#include "ir/analysis/statement.h"
 
 static void add_statement(EventFinder *f, Op *at)
 {
@@ -29,11 +30,7 @@ static void add_statement(EventFinder *f, Op *at)
 
 static void add_statements(EventFinder *f, Op *op)
 {
-    const Op *owner = op->region->owner;
-    bool part = owner && owner->kind == OP_fused;
-    bool run = op->kind == OP_start ||
-               (!issue_is_silent(op) && !op->done && op->kind != OP_loop);
-    if (run && !part && op->phase != PH_INIT)
+    if (op->phase != PH_INIT && op_issued_at(op))
         add_statement(f, op);
 }
 

@@ -71,12 +71,12 @@ static const char *trial_text(Arena *a, const Trial *t)
     return text;
 }
 
-static void measure_trial(const Program *p, const FitSource *from, Trial *t)
+static void measure_trial(const Program *p, const PlanSource *from, Trial *t)
 {
     t->result = fit_try(p, from, t->change, t->n);
 }
 
-static bool fits(const Trial *t, const FitSource *from)
+static bool fits(const Trial *t, const PlanSource *from)
 {
     return t->result.peak >= 0 && t->result.peak <= plan_limit(from->o);
 }
@@ -100,7 +100,7 @@ static void advise(const Program *p, const Trial *t)
 
 typedef struct Search {
     const Program *p;
-    const FitSource *from;
+    const PlanSource *from;
     FitChanges changes;
     Trial best[MAX_FAMILIES]; /* by family: the smallest result */
     Trial nearest;            /* the smallest result of all trials */
@@ -182,7 +182,7 @@ static void say_nearest(const Search *s)
               "with this batch%s", nearest);
 }
 
-bool fit_check(const Program *p, const FitSource *from)
+bool fit_check(const Program *p, const PlanSource *from)
 {
     if (from->o->memory_limit == 0 ||
         p->memory->peak <= plan_limit(from->o))

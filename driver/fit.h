@@ -8,23 +8,12 @@
 #ifndef PARC_DRIVER_FIT_H
 #define PARC_DRIVER_FIT_H
 
-#include "driver/options.h"
-#include "frontend/frontend.h"
-#include "passes/pass.h"
-
-/* The inputs of a compilation. */
-typedef struct FitSource {
-    const Options *o;
-    const TargetInfo *t;
-    const File *prelude, *file; /* file NULL: the input is an IR dump */
-    Setting *const *define;     /* the -D options */
-    int ndefines;
-} FitSource;
+#include "driver/replan.h"
 
 /* True if the plan fits --device-memory, or the option is not given. Otherwise
  * an error reports the memory that a rank needs, and help lines list changes
  * that make the plan fit; each of them has been planned. */
-bool fit_check(const Program *p, const FitSource *from);
+bool fit_check(const Program *p, const PlanSource *from);
 
 /* ---- fit_change.c, fit_try.c ---- */
 
@@ -46,7 +35,7 @@ typedef struct FitChange {
 typedef VEC(FitChange) FitChanges;
 
 /* Changes that may make the plan fit, cheapest first. */
-FitChanges fit_changes(const Program *p, const FitSource *from);
+FitChanges fit_changes(const Program *p, const PlanSource *from);
 
 typedef struct FitResult {
     int64_t peak;   /* -1: planning the changed program fails */
@@ -54,7 +43,7 @@ typedef struct FitResult {
 } FitResult;
 
 /* Plans the program with all of the given changes. */
-FitResult fit_try(const Program *p, const FitSource *from,
+FitResult fit_try(const Program *p, const PlanSource *from,
                   const FitChange *const *change, int n);
 
 #endif

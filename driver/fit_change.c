@@ -14,7 +14,7 @@ enum { MAX_FACTOR = 64, LEAST_CHUNK = 64, CHUNKS = 5, CHUNK_STEP = 4 };
 typedef struct Find {
     Arena *arena;
     const Program *p;
-    const FitSource *from;
+    const PlanSource *from;
     FitChanges changes;
     int family;
 } Find;
@@ -205,7 +205,7 @@ static void other_runs(Find *f)
             add_define(f, "batch", p->train.batch / k, true);
 }
 
-FitChanges fit_changes(const Program *p, const FitSource *from)
+FitChanges fit_changes(const Program *p, const PlanSource *from)
 {
     Find f = {.arena = p->arena, .p = p, .from = from};
 

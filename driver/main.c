@@ -124,8 +124,9 @@ static bool only_ast(const Compilation *c)
            !c->o.explain.text;
 }
 
-/* `p` and `t` are NULL if --emit ast is the only request. */
-static bool emit_reports(Compilation *c, const Program *p, const TargetInfo *t)
+/* The last three are NULL if --emit ast is the only request. */
+static bool emit_reports(Compilation *c, const Program *p, const TargetInfo *t,
+                         const Warnings *warnings)
 {
     for (int i = 0; i < c->o.emit.n; i++) {
         Out o;
@@ -141,7 +142,7 @@ static bool emit_reports(Compilation *c, const Program *p, const TargetInfo *t)
             report_plan(&o, p, t);
             break;
         case EMIT_JSON:
-            report_json(&o, p, t);
+            report_json(&o, p, t, warnings);
             break;
         case EMIT_DOT:
             report_dot(&o, p, t);
@@ -354,6 +355,34 @@ static void drop_forward(Program *p)
     }
 }
 
+/* A Replanner's function; the context is the PlanSource, and the program that
+ * is planned again. */
+typedef struct HintContext {
+    const Program *p;
+    const PlanSource *from;
+} HintContext;
+
+static Program *plan_with_lines(void *context, Arena *a, const PlanLine *line,
+                                int n, const char *until)
+{
+    const HintContext *c = context;
+    Replan *r = replan_new(a, c->p, c->from);
+    for (int i = 0; i < n; i++)
+        replan_style(r, &line[i]);
+    return replan_run(r, until);
+}
+
+/* The warnings of a plan; those of a file with hints. */
+static Warnings find_warnings(Program *p, const PlanSource *from)
+{
+    Warnings all = report_find_warnings(p);
+    HintContext context = {p, from};
+    Replanner replanner = {plan_with_lines, &context};
+    if (from->file)
+        hints_find(p, &all, &replanner);
+    return all;
+}
+
 static bool finish(Compilation *c, Program *p)
 {
     bool one = c->o.target == TARGET_CUDA || cpu_level_is_named(c->o.cpu);
@@ -373,7 +402,7 @@ static bool finish(Compilation *c, Program *p)
                   "memory");
     const PipelineOptions *o = &c->o.pipeline;
     bool planned = !o->stops || o->stop_after == pass_count - 1;
-    FitSource from = {&c->o,     &t,        c->prelude_file,
+    PlanSource from = {&c->o,     &t,        c->prelude_file,
                       c->file,   c->define, c->ndefines};
     if (planned && dump && options_need_plan(&c->o) &&
         !pipeline_has_parts(p, &t, pass_count - 1))
@@ -384,13 +413,14 @@ static bool finish(Compilation *c, Program *p)
         fprintf(stderr,
                 "parc: %s: a rank of %" PRId64 " needs %" PRId64 " bytes\n",
                 p->model, mesh_ranks(&p->mesh), p->memory->peak);
-    if (planned && p->memory)
-        report_warnings(p);
+    Warnings warnings = {0};
     if (planned && p->memory) {
+        warnings = find_warnings(p, &from);
+        report_warnings(p, &warnings);
         drop_forward(p);
         kernels_share(p);
     }
-    return emit_reports(c, p, &t) && write_explanation(c, p, &t) &&
+    return emit_reports(c, p, &t, &warnings) && write_explanation(c, p, &t) &&
            write_program(c, p, &t);
 }
 
@@ -415,7 +445,7 @@ static bool make_outputs(Compilation *c)
             return false;
     }
     if (only_ast(c))
-        return emit_reports(c, NULL, NULL);
+        return emit_reports(c, NULL, NULL, NULL);
     Program *p = make_program(c);
     return p && finish(c, p);
 }

@@ -71,8 +71,6 @@ typedef struct Why {
     const char *removed_by; /* the pass that removed that value; NULL: none */
     Loc loc;          /* the plan's or the model's line */
     Origin origin;    /* of a collective */
-    const char *help; /* ORIGIN_IMPLIED: the lines of a plan that would avoid
-                         the collective; NULL: none is known */
 } Why;
 static inline Why why_is(const char *text, Loc loc)
 {

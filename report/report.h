@@ -17,7 +17,9 @@
 void report_plan(Out *o, const Program *p, const TargetInfo *t);
 
 /* --emit json: the plan for other tools, which rely on its field names. */
-void report_json(Out *o, const Program *p, const TargetInfo *t);
+typedef struct Warnings Warnings;
+void report_json(Out *o, const Program *p, const TargetInfo *t,
+                 const Warnings *warnings);
 
 /* --emit dot: the ops of the program as a Graphviz graph. */
 void report_dot(Out *o, const Program *p, const TargetInfo *t);
@@ -90,6 +92,12 @@ int64_t report_staging(const Program *p);
 
 typedef enum WarningKind { WARN_COLLECTIVE, WARN_REPEATED } WarningKind;
 
+/* A line of a `parallelize` clause: "tp", "layers.*.wo", "RowwiseParallel". */
+typedef struct PlanLine {
+    const char *axis, *path, *style;
+} PlanLine;
+typedef VEC(PlanLine) PlanLines;
+
 /* One line of the model. All counts are per step; bytes and flops are those of
  * one rank. */
 typedef struct Warning {
@@ -97,20 +105,36 @@ typedef struct Warning {
     Loc loc;
     const char *axis;  /* "tp", "dp,tp" */
     const char *text;  /* the first collective's reason; "matmul" */
-    const char *help;  /* lines of a plan that avoid it, separated by "\n";
-                        * NULL */
+    PlanLines hint;    /* lines that make the plan cheaper (hints_find) */
+    int tried;         /* plans that hints_find tried for it */
     int ops;           /* ops of the program that the warning is about */
     int64_t calls, bytes;
     double flops;      /* flops of repeated ops */
     double wasted;     /* the part of `flops` that another rank also computes */
     double share;      /* `flops` as a fraction of all that a rank computes */
 } Warning;
-typedef VEC(Warning) Warnings;
 
-/* Collectives that no style asks for, and computation that ranks repeat. */
+/* What the lines of all hints together save. */
+typedef struct Savings {
+    int lines;
+    double sent, sent_after;   /* bytes that a rank sends in a step */
+    double flops, flops_after; /* of a rank and step */
+} Savings;
+
+struct Warnings {
+    Warning *at; /* a VEC */
+    int n, capacity;
+    Savings saved;
+};
+
+/* Collectives that no style asks for, and computation that ranks repeat,
+ * without hints. p: a program after the pass share_params, or a later one. */
 Warnings report_find_warnings(const Program *p);
 /* Prints the warnings through p->diag. */
-void report_warnings(const Program *p);
+void report_warnings(const Program *p, const Warnings *all);
+
+/* plan_cost.c: the bytes that a rank sends in one call of a collective. */
+double collective_sent(const CollectiveInfo *c);
 
 /* Why a collective moves fewer bytes than its tensors have; NULL if it moves
  * all of them. */

@@ -183,27 +183,36 @@ static void warning(Out *o, const Program *p, const Warning *w)
     json_real(o, "redundant_flops", w->wasted);
     json_text(o, "source", diag_where(p->diag, p->arena, w->loc));
     out(o, ", \"help\": [");
-    for (const char *at = w->help; at && *at;) {
-        size_t n = strcspn(at, "\n");
-        out(o, at == w->help ? "" : ", ");
-        out_json_string(o, arena_strndup(p->arena, at, n));
-        at += n + (at[n] != 0);
+    for (int i = 0; i < w->hint.n; i++) {
+        out(o, i ? ", " : "");
+        out_json_string(o, arena_printf(p->arena, "%s: %s", w->hint.at[i].path,
+                                        w->hint.at[i].style));
     }
     out(o, "]}");
 }
 
-static void warnings(Out *o, const Program *p)
+static void json_warnings(Out *o, const Program *p, const Warnings *all)
 {
-    Warnings all = report_find_warnings(p);
     out(o, "  \"warnings\": [");
-    for (int i = 0; i < all.n; i++) {
+    for (int i = 0; i < all->n; i++) {
         out(o, "%s", i ? ",\n" : "\n");
-        warning(o, p, &all.at[i]);
+        warning(o, p, &all->at[i]);
     }
-    out(o, "%s],\n", all.n ? "\n  " : "");
+    out(o, "%s],\n", all->n ? "\n  " : "");
+    const Savings *s = &all->saved;
+    if (!s->lines)
+        return;
+    out(o, "  \"hints\": {");
+    json_number(o, "lines", s->lines);
+    json_real(o, "sent", s->sent);
+    json_real(o, "sent_after", s->sent_after);
+    json_real(o, "flops", s->flops);
+    json_real(o, "flops_after", s->flops_after);
+    out(o, "},\n");
 }
 
-void report_json(Out *o, const Program *p, const TargetInfo *t)
+void report_json(Out *o, const Program *p, const TargetInfo *t,
+                 const Warnings *warnings)
 {
     out(o, "{\n  \"parc\": \"" PARC_VERSION "\",\n  ");
     json_text(o, "model", p->model);
@@ -223,7 +232,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
     json_work(o, p);
     json_memory(o, p);
     transfers(o, p);
-    warnings(o, p);
+    json_warnings(o, p, warnings);
     report_json_forward(o, p);
     out(o, "  \"flops\": {");
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)

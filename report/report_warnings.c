@@ -17,7 +17,6 @@
  * ranks) is not reported.
  */
 #include "report/report.h"
-#include "passes/sharding/collective_origin.h"
 #include "passes/sharding/layouts.h"
 
 #include <string.h>
@@ -30,22 +29,13 @@ static bool same_line(const Warning *w, WarningKind kind, Loc loc)
            w->loc.line == loc.line;
 }
 
-/* The warning of a line; NULL: none. */
-static Warning *find_warning(Warnings *all, WarningKind kind, Loc loc)
-{
-    for (int i = 0; i < all->n; i++)
-        if (same_line(&all->at[i], kind, loc))
-            return &all->at[i];
-    return NULL;
-}
-
 /* The warning of a line; it is added if it does not exist yet. */
 static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
                            Loc loc)
 {
-    Warning *old = find_warning(all, kind, loc);
-    if (old)
-        return old;
+    for (int i = 0; i < all->n; i++)
+        if (same_line(&all->at[i], kind, loc))
+            return &all->at[i];
     Warning w = {.kind = kind, .loc = loc, .axis = "", .text = ""};
     vec_push(p->arena, all, w);
     return &all->at[all->n - 1];
@@ -63,27 +53,6 @@ const char *report_listed(Arena *a, const char *list, const char *more,
             return list;
     }
     return arena_printf(a, "%s%s%s", list, by, more);
-}
-
-/* Whether both help texts begin with the same style for whatever module: texts
- * for different collectives of one line may contradict each other. */
-static bool same_style(const char *a, const char *b)
-{
-    a += strcspn(a, ":");
-    b += strcspn(b, ":");
-    size_t n = strcspn(a, "\n");
-    return n == strcspn(b, "\n") && strncmp(a, b, n) == 0;
-}
-
-/* The list with each line of `more` added as by report_listed. */
-static const char *with_lines(Arena *a, const char *list, const char *more)
-{
-    for (const char *at = more; at && *at;) {
-        size_t n = strcspn(at, "\n");
-        list = report_listed(a, list, arena_strndup(a, at, n), "\n");
-        at += n + (at[n] != 0);
-    }
-    return list;
 }
 
 /* ---- collectives --------------------------------------------------------- */
@@ -105,8 +74,6 @@ static void implied(const Program *p, Warnings *all)
         if (!*w->text)
             w->text = arena_printf(p->arena, "%s, %s", c[i].kind,
                                    why->text ? why->text : "");
-        if (!w->help || (why->help && same_style(w->help, why->help)))
-            w->help = with_lines(p->arena, w->help, why->help);
     }
 }
 
@@ -154,17 +121,6 @@ static bool is_repeated(const Program *p, const Op *op, const UserAxis *axis)
     return op->nargs > 0;
 }
 
-/* Adds the plan lines that split the op. Only warnings that are printed get
- * them, at most LEAST_SHARE: each search walks the step. */
-static void advise(const Program *p, Warnings *all, const Op *op,
-                   const UserAxis *axis)
-{
-    Warning *w = find_warning(all, WARN_REPEATED, op->loc);
-    if (w && is_repeated(p, op, axis))
-        w->help = with_lines(p->arena, w->help,
-                             plan_split_advice(p, op, axis->first));
-}
-
 static void repeated(const Program *p, Warnings *all)
 {
     int n, first = all->n;
@@ -196,9 +152,6 @@ static void repeated(const Program *p, Warnings *all)
         if (all->at[i].wasted * LEAST_SHARE >= total)
             all->at[kept++] = all->at[i];
     all->n = kept;
-    for (int i = 0; i < n; i++)
-        for (int a = 0; a < naxes && statement[i].flops > 0; a++)
-            advise(p, all, statement[i].op, &axis[a]);
 }
 
 Warnings report_find_warnings(const Program *p)
@@ -238,16 +191,46 @@ static const char *warning_text(const Program *p, const Warning *w)
                         100 * w->share);
 }
 
-void report_warnings(const Program *p)
+/* "with these 3 lines a rank sends 1.13 MiB in a step instead of 4.13 MiB": what
+ * all hints save together. */
+static const char *savings_text(const Program *p, const Savings *s)
 {
-    Warnings all = report_find_warnings(p);
-    for (int i = 0; i < all.n; i++) {
-        const Warning *w = &all.at[i];
+    Arena *a = p->arena;
+    const char *lines =
+        s->lines == 1 ? "this line"
+                      : arena_printf(a, "these %d lines", s->lines);
+    bool sends = s->sent_after != s->sent, works = s->flops_after != s->flops;
+    const char *sent = bytes_text(a, (int64_t)s->sent);
+    if (!sends && !works)
+        return arena_printf(a, "with %s the plan names what it does; a rank "
+                            "sends %s in a step, as before", lines, sent);
+    const char *text = "";
+    if (sends)
+        text = arena_printf(a, " sends %s in a step instead of %s",
+                            bytes_text(a, (int64_t)s->sent_after), sent);
+    if (works)
+        text = arena_printf(a, "%s%s computes %sflop instead of %sflop", text,
+                            sends ? " and" : "",
+                            count_text(a, s->flops_after),
+                            count_text(a, s->flops));
+    return arena_printf(a, "with %s a rank%s", lines, text);
+}
+
+void report_warnings(const Program *p, const Warnings *all)
+{
+    int left = all->saved.lines;
+    for (int i = 0; i < all->n; i++) {
+        const Warning *w = &all->at[i];
         diag_warning(p->diag, w->loc, "%s", warning_text(p, w));
-        for (const char *at = w->help; at && *at;) {
-            size_t n = strcspn(at, "\n");
-            diag_help(p->diag, "in 'parallelize': %.*s", (int)n, at);
-            at += n + (at[n] != 0);
+        if (w->tried && !w->hint.n)
+            diag_help(p->diag, "parc tried %d other plan%s for this line: none "
+                      "costs less", w->tried, plural(w->tried));
+        for (int k = 0; k < w->hint.n; k++) {
+            const PlanLine *line = &w->hint.at[k];
+            diag_help(p->diag, "in 'parallelize %s': %s: %s", line->axis,
+                      line->path, line->style);
+            if (--left == 0)
+                diag_help(p->diag, "%s", savings_text(p, &all->saved));
         }
     }
 }

@@ -33,8 +33,6 @@ static Why parse_why(Parser *s)
         why.text = parse_string(s);
     if (parse_take_key(s, "removed"))
         why.removed_by = parse_word(s, "a pass");
-    if (parse_take_word(s, "help"))
-        why.help = parse_string(s);
     why.loc = parse_loc(s);
     return why;
 }

@@ -78,8 +78,6 @@ static void print_why(Printer *w, const char *axis, Why why)
         print_string(w, "", why.text);
     if (why.removed_by)
         out(w->o, " removed=%s", why.removed_by);
-    if (why.help)
-        print_string(w, " help ", why.help);
     print_loc(w, why.loc);
 }
 

@@ -8,7 +8,9 @@
  *   a Partial from an op that contracts a dim that a style splits:
  *            the style. If the columns of a weight are split over tp, the
  *            gradient of the input is Partial over tp; it is reduced at the
- *            first op that needs the full sum, after the boundary.
+ *            first op that needs the full sum, after the boundary. A placement
+ *            of a parameter has no layouts at a boundary: it causes the sums
+ *            over every dim that is split as a consequence.
  *   an op between a parameter's gradient and its update: the gradient
  *   a Partial in the loss: the loss, which is the part of the forward pass
  *            after the last use of a parameter, and its backward pass
@@ -122,6 +124,8 @@ void origins_find(Origins *o, Program *p)
     *o = (Origins){.p = p, .uses = uses_find(p),
                    .seen = NEW(p->arena, Seen)};
     o->seen->at = NEW_ARRAY(p->arena, uint32_t, p->nvalues + 1);
+    for (int i = 0; i < p->plan.nstyles; i++)
+        o->places |= p->plan.style[i].kind == STYLE_PARAMETER;
     o->loss = NEW_ARRAY(p->arena, bool, p->nops + 1);
     o->tail = NEW_ARRAY(p->arena, bool, p->nops + 1);
     Marks k = {o, NEW_ARRAY(p->arena, bool, p->nvalues + 1),
@@ -196,6 +200,33 @@ static const Style *shared_heads(const Program *p, const Op *grad, int axis)
     return NULL;
 }
 
+enum { MAX_PRODUCERS = 256 }; /* values that a search visits */
+
+/* The parameter placement (`w: Shard(0)`) by which v is split on the axis: that
+ * of a parameter that v is computed from, through operands that are split on
+ * the axis and no boundary with a style. NULL: none. */
+static const Value *parameter_placed(const Program *p, const Value *v, int axis,
+                                     int *budget)
+{
+    v = value_before_loops(v);
+    const Op *op = v->def;
+    if (!op || v->type.place.ax[axis].kind != AX_S || (*budget)-- <= 0)
+        return NULL;
+    if (op->kind == OP_param) {
+        const Style *s =
+            style_of_path(p, p->param.at[attr_param(op)].name, axis);
+        return s && s->kind == STYLE_PARAMETER ? v : NULL;
+    }
+    if (op->kind == OP_boundary && style_of_boundary(p, op, axis))
+        return NULL;
+    if (op->body)
+        return parameter_placed(p, op->body->yield[v->index], axis, budget);
+    const Value *found = NULL;
+    for (int i = 0; i < op->nargs && !found; i++)
+        found = parameter_placed(p, op->arg[i], axis, budget);
+    return found;
+}
+
 /* The search for the ops that make a value Partial on the axis: those without a
  * Partial operand. */
 typedef struct Search {
@@ -203,8 +234,8 @@ typedef struct Search {
     int axis, budget;      /* values that may still be visited */
     const Op *source;      /* the first op that was found; not a mask to
                             * partial */
-    const Value *parameter; /* the parameter that it reads and a style splits;
-                             * or NULL */
+    const Value *parameter; /* the parameter that it reads and a style splits, or
+                             * whose placement splits what it reads; or NULL */
     const Style *shared;    /* the style by which ranks share the heads that it
                              * reads */
 } Search;
@@ -234,6 +265,10 @@ static void search_op(Search *s, const Op *op)
     if (!leaf || op->kind == OP_mask_to_partial || s->parameter)
         return;
     s->parameter = parameter_split_over(op, s->axis);
+    int budget = MAX_PRODUCERS;
+    for (int i = 0; i < op->nargs && !s->parameter && s->o->places; i++)
+        s->parameter =
+            parameter_placed(s->o->p, op->arg[i], s->axis, &budget);
     if (!s->shared)
         s->shared = shared_heads(s->o->p, op, s->axis);
     if (!s->source || s->parameter)
@@ -311,8 +346,10 @@ static Why why_axis(const Origins *o, Implied *x, const char *text)
     if (op && partial && in_loss(o, op))
         return (Why){.text = text, .loc = loc, .origin = ORIGIN_LOSS};
     x->source = s.source;
-    return (Why){.text = text, .loc = loc, .origin = ORIGIN_IMPLIED,
-                 .help = plan_advice(x)};
+    x->loc = loc;
+    if (o->implied)
+        vec_push(o->p->arena, o->implied, *x);
+    return (Why){.text = text, .loc = loc, .origin = ORIGIN_IMPLIED};
 }
 
 /* The reason for the axis whose change is implied, else for the first. */
@@ -323,8 +360,6 @@ static Why why_change(const Origins *o, Implied x, const char *text)
         if (axis_place_equal(x.from->type.place.ax[a], x.to->ax[a]))
             continue;
         x.axis = a;
-        x.p = o->p;
-        x.uses = &o->uses;
         Why why = why_axis(o, &x, text);
         if (!found.origin || why.origin == ORIGIN_IMPLIED)
             found = why;

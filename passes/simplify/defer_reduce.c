@@ -120,7 +120,6 @@ static Value *reduce_after(Deferral *l, Build *b, Value *v)
     op->why = l->reduce.at[0]->why;
     op->why.text = "ranks that share a head sum their parts of its gradient";
     op->why.origin = ORIGIN_GRADIENT;
-    op->why.help = NULL;
     for (int a = 0; a < l->p->mesh.n; a++)
         op->out[0]->why[a] = v->why[a];
     return op->out[0];

@@ -216,7 +216,8 @@ static const char *dangling_in_reports(Arena *a, const Program *p,
     out_init(&plan, a);
     out_init(&json, a);
     report_plan(&plan, p, t);
-    report_json(&json, p, t);
+    Warnings warnings = report_find_warnings(p);
+    report_json(&json, p, t, &warnings);
     const char *name = dangling_name(a, p, &plan);
     return name ? name : dangling_name(a, p, &json);
 }

@@ -1,0 +1,51 @@
+/* replan.h: plans the program of a compilation with changes.
+ *
+ * The changes are applied to a copy of the syntax tree, the -D options and the
+ * mesh. The copy is lowered and runs through the passes up to a given one. Its
+ * errors are not reported. --device-memory (fit.h) and the hints of warnings
+ * (report/hint.h) try changes in this way before they propose them.
+ *
+ *   Replan *r = replan_new(arena, p, source);
+ *   replan_clause(r, "checkpoint { layers.* }");
+ *   Program *q = replan_run(r, "memory");
+ */
+#ifndef PARC_DRIVER_REPLAN_H
+#define PARC_DRIVER_REPLAN_H
+
+#include "driver/options.h"
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "report/hint.h"
+
+/* The inputs of a compilation. */
+typedef struct PlanSource {
+    const Options *o;
+    const TargetInfo *t;
+    const File *prelude, *file; /* file NULL: the input is an IR dump */
+    Setting *const *define;     /* the -D options */
+    int ndefines;
+} PlanSource;
+
+typedef struct Replan Replan;
+
+/* A replan of p without changes. Everything that it makes is allocated in the
+ * arena. requires: source->file */
+Replan *replan_new(Arena *a, const Program *p, const PlanSource *source);
+
+/* Replaces the plan's clauses of the same kind, or adds the clause:
+ * "checkpoint { layers.* }". */
+void replan_clause(Replan *r, const char *clause);
+/* Adds a line to a `parallelize` clause; it replaces the lines of the same axis
+ * with the same path. */
+void replan_style(Replan *r, const PlanLine *line);
+/* Makes every unit full_shard. */
+void replan_shard_fully(Replan *r);
+/* Adds a -D option: "accumulate=4". */
+void replan_define(Replan *r, const char *define);
+/* Replaces the value of --mesh. */
+void replan_mesh(Replan *r, const char *mesh);
+
+/* The program after the pass `until`; NULL after an error. */
+Program *replan_run(Replan *r, const char *until);
+
+#endif

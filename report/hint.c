@@ -1,0 +1,243 @@
+/* hint.c: tries sets of plan lines for each warning and keeps the best.
+ *
+ * The search goes from the plan to a cheaper one, and from there on, until no
+ * set of lines makes the plan cheaper. So the hints of one run need no second
+ * run: a warning that the first hint causes is solved by another line of the
+ * same hint.
+ *
+ *   plan                              tp sends 4.13 MiB
+ *   + down: RowwiseParallel           1.13 MiB         best of 11 sets: a hint
+ *   + wo: ColwiseParallel, …          more             no further hint
+ *
+ * Cheaper is less to send for a collective that nothing asks for, and fewer
+ * flops for repeated computation, if they are worth the bytes that they cost.
+ * Lines that name a collective that stays are hints too, if the plan does not
+ * cost more with them.
+ *
+ * Time: a trial lowers the file and runs two thirds of the passes, without the
+ * verifier; there are at most MAX_TRIALS, and none without a warning.
+ */
+#include <string.h>
+
+#include "report/hint.h"
+
+enum { MAX_TRIALS = 48 };
+
+/* The flops that a GPU computes while it sends one byte: 300 Tflop/s and
+ * 150 GB/s. A CPU computes fewer. */
+static const double flops_per_byte = 2000;
+
+/* Differences below this part of a cost are none. */
+static const double tolerance = 1e-3;
+
+typedef struct Search {
+    Program *p;
+    const Replanner *r;
+    Warnings *all;
+    PlanLines lines; /* of all hints so far */
+    PlanCost cost;   /* of the plan with these lines */
+    int trials;
+    Warning *last;   /* the warning of the last hint */
+    VEC(Warning) tried; /* warnings of the present plan without a hint */
+} Search;
+
+/* ---- costs --------------------------------------------------------------- */
+
+static double combined(const PlanCost *c)
+{
+    return c->sent + c->flops / flops_per_byte;
+}
+
+static bool is_less(double a, double b)
+{
+    return a < b * (1 - tolerance);
+}
+
+/* Whether `c` is a better plan than `now` as to a warning of this kind. */
+static bool improves(WarningKind kind, const PlanCost *c, const PlanCost *now)
+{
+    if (is_less(now->flops, c->flops))
+        return false;
+    if (kind == WARN_REPEATED)
+        return is_less(c->flops, now->flops) &&
+               is_less(combined(c), combined(now));
+    return is_less(c->sent, now->sent) ||
+           (!is_less(now->sent, c->sent) && c->implied < now->implied);
+}
+
+static bool is_better(const PlanCost *c, const PlanCost *best)
+{
+    if (is_less(combined(c), combined(best)))
+        return true;
+    return !is_less(combined(best), combined(c)) && c->implied < best->implied;
+}
+
+/* ---- trials -------------------------------------------------------------- */
+
+/* Removes the line for the same axis and path. */
+static void remove_line(PlanLines *list, const PlanLine *line)
+{
+    int kept = 0;
+    for (int i = 0; i < list->n; i++)
+        if (strcmp(list->at[i].axis, line->axis) != 0 ||
+            strcmp(list->at[i].path, line->path) != 0)
+            list->at[kept++] = list->at[i];
+    list->n = kept;
+}
+
+static void add_line(Arena *a, PlanLines *list, const PlanLine *line)
+{
+    remove_line(list, line);
+    vec_push(a, list, *line);
+}
+
+static PlanLines joined(Arena *a, const PlanLines *list, const PlanLines *more)
+{
+    PlanLines both = {0};
+    for (int i = 0; i < list->n; i++)
+        vec_push(a, &both, list->at[i]);
+    for (int i = 0; i < more->n; i++)
+        add_line(a, &both, &more->at[i]);
+    return both;
+}
+
+static Program *plan_with(const Search *s, Arena *a, const PlanLines *lines,
+                          const char *until)
+{
+    return s->r->plan(s->r->context, a, lines->at, lines->n, until);
+}
+
+static bool measure(Search *s, const PlanLines *lines, PlanCost *cost)
+{
+    Arena *a = arena_new();
+    const Program *q = plan_with(s, a, lines, "share_params");
+    if (q)
+        *cost = plan_cost(q);
+    arena_free(a);
+    s->trials++;
+    return q != NULL;
+}
+
+/* ---- the search ---------------------------------------------------------- */
+
+static bool same_warning(const Warning *a, const Warning *b)
+{
+    return a->kind == b->kind && a->loc.file == b->loc.file &&
+           a->loc.line == b->loc.line;
+}
+
+/* The warning of the plan without hints that w is, or is a consequence of. */
+static Warning *root_of(const Search *s, const Warning *w)
+{
+    for (int i = 0; i < s->all->n; i++)
+        if (same_warning(&s->all->at[i], w))
+            return &s->all->at[i];
+    return s->last;
+}
+
+/* A warning of the plan with the hints so far that has not been tried; false:
+ * none. Collectives come first, those with the most bytes. */
+static bool next_warning(const Search *s, const Warnings *now, Warning *found)
+{
+    const Warning *best = NULL;
+    for (int i = 0; i < now->n; i++) {
+        const Warning *w = &now->at[i];
+        bool tried = !root_of(s, w);
+        for (int k = 0; k < s->tried.n; k++)
+            tried |= same_warning(&s->tried.at[k], w);
+        if (!tried && (!best || w->kind < best->kind ||
+                       (w->kind == best->kind && w->bytes > best->bytes)))
+            best = w;
+    }
+    if (best)
+        *found = *best;
+    return best != NULL;
+}
+
+/* A copy in the arena of the final program. */
+static PlanLines copied(const Search *s, const PlanLines *lines)
+{
+    Arena *a = s->p->arena;
+    PlanLines copy = {0};
+    for (int i = 0; i < lines->n; i++) {
+        const PlanLine *l = &lines->at[i];
+        PlanLine line = {arena_strdup(a, l->axis), arena_strdup(a, l->path),
+                         arena_strdup(a, l->style)};
+        vec_push(a, &copy, line);
+    }
+    return copy;
+}
+
+static void accept(Search *s, const Warning *w, const PlanLines *move,
+                   const PlanCost *cost)
+{
+    Warning *root = root_of(s, w);
+    PlanLines lines = copied(s, move);
+    for (int i = 0; i < lines.n; i++) {
+        add_line(s->p->arena, &s->lines, &lines.at[i]);
+        for (int k = 0; k < s->all->n; k++)
+            remove_line(&s->all->at[k].hint, &lines.at[i]);
+        vec_push(s->p->arena, &root->hint, lines.at[i]);
+    }
+    s->cost = *cost;
+    s->last = root;
+    s->tried.n = 0;
+}
+
+/* Accepts the best move of the warning, or notes that it has none. */
+static void solve(Search *s, Arena *a, const Warning *w)
+{
+    Program *q = plan_with(s, a, &s->lines, "propagate");
+    HintMoves moves = {0};
+    if (q)
+        moves = hint_moves(q, w);
+    int best = -1, before = s->trials;
+    PlanCost least = {0};
+    for (int i = 0; i < moves.n && s->trials < MAX_TRIALS; i++) {
+        PlanLines lines = joined(a, &s->lines, &moves.at[i]);
+        PlanCost cost;
+        if (measure(s, &lines, &cost) && improves(w->kind, &cost, &s->cost) &&
+            (best < 0 || is_better(&cost, &least))) {
+            best = i;
+            least = cost;
+        }
+    }
+    root_of(s, w)->tried += s->trials - before;
+    if (best >= 0) {
+        accept(s, w, &moves.at[best], &least);
+        return;
+    }
+    Warning tried = {.kind = w->kind, .loc = w->loc};
+    vec_push(s->p->arena, &s->tried, tried);
+}
+
+/* One warning of the present plan; false: none is left. */
+static bool step(Search *s)
+{
+    Arena *a = arena_new();
+    Warning w;
+    const Program *q = plan_with(s, a, &s->lines, "share_params");
+    Warnings now = {0};
+    if (q)
+        now = report_find_warnings(q);
+    bool found = next_warning(s, &now, &w);
+    if (found)
+        solve(s, a, &w);
+    arena_free(a);
+    return found;
+}
+
+void hints_find(Program *p, Warnings *all, const Replanner *r)
+{
+    Search s = {.p = p, .r = r, .all = all};
+    if (!all->n || !measure(&s, &s.lines, &s.cost))
+        return;
+    Savings *saved = &all->saved;
+    saved->sent = s.cost.sent;
+    saved->flops = s.cost.flops;
+    while (s.trials < MAX_TRIALS && step(&s)) {
+    }
+    saved->sent_after = s.cost.sent;
+    saved->flops_after = s.cost.flops;
+    saved->lines = s.lines.n;
+}

@@ -82,6 +82,7 @@ def encode(path, tokenizer):
 def write(out, tokenizer, files, end):
     wide = max(tokenizer.get_vocab().values(), default=0) >= 1 << 16
     total = 0
+    terminal = sys.stderr.isatty()
     if wide:
         out.write(bytes(HEADER))
     for path in files:
@@ -96,12 +97,14 @@ def write(out, tokenizer, files, end):
                 fail(f"{path}: more than {MOST} tokens, which the header of "
                      "a file cannot count: write several files, and name "
                      "them by --data 'a.bin;b.bin'")
-            print(f"\r{path}: {total - before} tokens", end="",
-                  file=sys.stderr)
+            if terminal:
+                print(f"\r{path}: {total - before} tokens", end="",
+                      file=sys.stderr)
         if end is not None:
             out.write(struct.pack("<I" if wide else "<H", end))
             total += 1
-        print(f"\r{path}: {total - before} tokens", file=sys.stderr)
+        print(f"{chr(13) if terminal else ''}{path}: {total - before} tokens",
+              file=sys.stderr)
     if wide:
         out.seek(0)
         out.write(struct.pack("<3I", MAGIC, VERSION, total))

@@ -13,6 +13,7 @@
 /* The state in the index of a checkpoint. */
 typedef struct RtRunState {
     int64_t step, tokens, updates, seed;
+    int64_t steps; /* option --steps of the run; 0: not known */
     bool shuffle;
     RtScale scale;       /* scale 0: the run did not scale its loss */
     RtSettings settings; /* those that the run has changed */

@@ -1,12 +1,15 @@
 /* state.c: writes and reads the state of a run that is not in its tensors.
  *
  *   {"step": 1000, "tokens": 8192000, "updates": 998, "seed": 7,
- *    "shuffle": true, "loss_scale": {"scale": 32768, "good": 12, "bad": 0},
- *    "settings": {"optimizer.lr": 0.0001}, "data": {"spec": "tokens.bin", …}}
+ *    "steps": 5000, "shuffle": true, "loss_scale": {"scale": 32768, "good": 12,
+ * "bad": 0}, "settings": {"optimizer.lr": 0.0001}, "data": {"spec":
+ * "tokens.bin", …}}
  *
  * `updates` counts the steps that changed parameters: with a loss scale, some
- * steps are skipped. Random numbers of a step depend on seed and step only, and
- * the learning rate on the step, so that nothing else decides the next step.
+ * steps are skipped. `steps` is the option of the run that saved; a schedule
+ * without steps of its own ends there. Random numbers of a step depend on seed
+ * and step only, and the learning rate on the step, so that nothing else
+ * decides the next step.
  */
 #include "checkpoint/resume.h"
 
@@ -26,10 +29,11 @@ static void print_state(const ParcRt *rt, const RtRun *run, int64_t step,
 {
     const RtOptions *o = &run->options;
     const RtScale *s = &rt->scale;
-    fprintf(to, "{\"step\": %lld, \"tokens\": %lld, \"updates\": %lld, "
-                "\"seed\": %lld, \"shuffle\": %s, ",
+    fprintf(to,
+            "{\"step\": %lld, \"tokens\": %lld, \"updates\": %lld, "
+            "\"seed\": %lld, \"steps\": %lld, \"shuffle\": %s, ",
             (long long)step, (long long)rt_report_tokens(&run->report, step),
-            (long long)rt->updates, (long long)o->seed,
+            (long long)rt->updates, (long long)o->seed, (long long)o->steps,
             o->shuffle ? "true" : "false");
     if (s->scale > 0)
         fprintf(to, "\"loss_scale\": {\"scale\": %.17g, \"good\": %lld, "
@@ -89,6 +93,8 @@ void rt_state_read(RtRunState *s, RtJson *j)
         seen |= i < NUMBERS ? 1u << i : 0;
         if (i < NUMBERS)
             *value[i] = rt_json_signed(j);
+        else if (strcmp(key, "steps") == 0)
+            s->steps = rt_json_integer(j);
         else if (strcmp(key, "shuffle") == 0)
             s->shuffle = rt_json_boolean(j);
         else if (strcmp(key, "loss_scale") == 0)

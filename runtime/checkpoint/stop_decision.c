@@ -71,10 +71,19 @@ static void report_stop(const RtRun *run, const char *why)
     const RtOptions *o = &run->options;
     int64_t current = atomic_load(&run->world.slot[0].step);
     int64_t step = current > run->done ? current : run->done;
-    bool unsaved = !o->save && step < o->steps;
-    rt_note("%s: the run stops after step %lld of %lld%s", why, (long long)step,
-            (long long)o->steps,
-            unsaved ? "; it is not saved, because it has no --save DIR" : "");
+    char name[RT_SAVE_NAME];
+    rt_step_name(step, name);
+    if (o->save)
+        rt_note(
+            "%s: the run stops after step %lld of %lld, with the checkpoint "
+            "'%s/%s'",
+            why, (long long)step, (long long)o->steps, o->save, name);
+    else
+        rt_note("%s: the run stops after step %lld of %lld%s", why,
+                (long long)step, (long long)o->steps,
+                step < o->steps
+                    ? "; it is not saved, because it has no --save DIR"
+                    : "");
 }
 
 /* Decides for all ranks; RT_STOP is decided once. */

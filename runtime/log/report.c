@@ -88,7 +88,7 @@ void rt_report_skip(const RtReport *r, int64_t step, double from, double to)
 
 void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
 {
-    rt_progress_end(&r->progress, done);
+    rt_progress_end(&r->progress, done, rt->peak_bytes);
     rt_log_close(&r->log, rt);
     rt_events_close(&r->events, rt);
 }

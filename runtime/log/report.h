@@ -39,11 +39,14 @@ typedef struct RtLog {
 } RtLog;
 
 /* The progress on standard error (progress.c). */
+enum { RT_MOST_LOSSES = 50 };
 typedef struct RtProgress {
     bool terminal;
     int64_t first, steps;    /* the run's steps are first+1 … steps */
     double begin, last_line; /* seconds */
-    double first_loss, last_loss;
+    double first_loss;
+    double losses[RT_MOST_LOSSES]; /* of the latest steps, step s at index
+                                      s % RT_MOST_LOSSES */
     double seconds;          /* sum of the training steps */
     int64_t tokens;          /* of these steps */
     const char *unit;        /* "tokens" */
@@ -97,7 +100,8 @@ void rt_log_close(RtLog *l, ParcRt *rt);
 void rt_progress_start(RtProgress *p, int64_t done, int64_t steps,
                        const char *unit);
 void rt_progress_step(RtProgress *p, const RtRecord *r);
-void rt_progress_end(const RtProgress *p, int64_t done);
+/* `memory`: bytes of a rank. */
+void rt_progress_end(const RtProgress *p, int64_t done, int64_t memory);
 
 /* Creates the directory if it does not exist, and a file in it; false after a
  * message. */

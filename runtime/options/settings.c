@@ -227,3 +227,22 @@ double rt_schedule_lr(const RtSettings *of, int64_t step, int64_t steps)
     double share = s->kind == PARC_LINEAR ? 1 - x : (1 + cos(pi * x)) / 2;
     return s->min_lr + (lr - s->min_lr) * share;
 }
+
+void rt_settings_note_steps(const RtSettings *s, int64_t done, int64_t before,
+                            int64_t steps)
+{
+    const double least = 0.01; /* relative change that is worth a note */
+    if (s->schedule.kind == PARC_CONSTANT || s->schedule.steps > 0 ||
+        before == 0 || before == steps || done >= steps)
+        return;
+    double was = rt_schedule_lr(s, done, before);
+    double planned = rt_schedule_lr(s, done + 1, before);
+    double next = rt_schedule_lr(s, done + 1, steps);
+    if (fabs(next - planned) > least * planned)
+        rt_note("the learning rate goes from %.3g in step %lld to %.3g: the "
+                "schedule ends at the last step, which --steps moves from %lld "
+                "to %lld; --set schedule.steps=%lld keeps the old schedule, "
+                "whose rate is %.3g from step %lld on",
+                was, (long long)done, next, (long long)before, (long long)steps,
+                (long long)before, s->schedule.min_lr, (long long)before);
+}

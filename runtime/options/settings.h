@@ -31,6 +31,12 @@ void rt_settings_print(const RtSettings *s, FILE *to);
 /* Reads such an object; errors are those of `j`. Unknown names are skipped. */
 void rt_settings_read(RtSettings *s, RtJson *j);
 
+/* Notes that the learning rate jumps after step `done`, because the schedule
+ * ends at the last step of the run, which was step `before` and is now `steps`.
+ * before 0: not known. */
+void rt_settings_note_steps(const RtSettings *s, int64_t done, int64_t before,
+                            int64_t steps);
+
 /* The learning rate of a step (counted from 1) in a run of
  * `steps`. */
 double rt_schedule_lr(const RtSettings *of, int64_t step, int64_t steps);

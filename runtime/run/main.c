@@ -252,7 +252,12 @@ static bool open_settings(RtRun *run)
     const RtOptions *o = &run->options;
     rt_settings_init(&run->settings, run->model);
     rt_settings_adopt(&run->settings, &run->resume.state.settings, run->model);
-    return rt_settings_set(&run->settings, &o->settings, run->model);
+    if (!rt_settings_set(&run->settings, &o->settings, run->model))
+        return false;
+    if (run->resume.path && run->launch.rank == 0)
+        rt_settings_note_steps(&run->settings, run->start,
+                               run->resume.state.steps, o->steps);
+    return true;
 }
 
 /* Opens the inputs and outputs of a process; output files come last. */

@@ -60,6 +60,38 @@ shows() { # a dry run names the settings in effect
 }
 check "--set takes precedence over the checkpoint" shows
 
+# A cosine schedule without steps ends at the last step of a run. More --steps
+# change the rate of the next step: a note says how to keep the schedule.
+sed 's/^ *schedule *=.*/    schedule = cosine(warmup=2)/' examples/gpt2.pdl \
+    >"$work/open.pdl"
+check "a schedule without steps" "$PARC" "$work/open.pdl" --target cpu \
+    -D vocab=512 -D dim=64 -D n_layers=1 -D n_heads=4 -D n_positions=48 \
+    -D batch=8 -D seq=32 -D precision=f32 -o "$work/open"
+check "saves a run of 8 steps after step 6" sh -c '"$1" --steps 8 --save "$2" \
+    --save-every 6 && rm -r "$2/step-00000008"' sh "$work/open" \
+    "$work/short"
+jumps() { # jumps STEPS OPTIONS…
+    steps=$1
+    shift
+    "$work/open" --steps "$steps" --resume "$work/short" \
+        --log "$work/jump.jsonl" "$@" 2>"$work/said" || return 1
+    cat "$work/said"
+    note=$(grep -c 'note: the learning rate goes from' "$work/said") || true
+}
+notes_jump() {
+    jumps 30 || return 1
+    rate=$(head -n 1 "$work/jump.jsonl" | jq .lr)
+    [ "$note" = 1 ] && grep -q -- "--steps moves from 8 to 30; --set \
+schedule.steps=8 keeps the old schedule, whose rate is 0 from step 8 on" \
+        "$work/said" &&
+        [ "$(sed -n 's/.* in step 6 to \([0-9.e-]*\): .*/\1/p' "$work/said" |
+            jq ". * 1e6 | round")" = "$(echo "$rate" | jq '. * 1e6 | round')" ]
+}
+check "more steps change the rate" notes_jump
+no_note() { jumps "$@" && [ "$note" = 0 ]; }
+check "the same number of steps does not" no_note 8
+check "a schedule with steps does not" no_note 30 --set schedule.steps=8
+
 refused() { # refused TEXT PROGRAM OPTIONS…
     phrase=$1
     shift

@@ -119,9 +119,11 @@ saves() {
     until ls "$dir" | grep -q '^step-[0-9]*$'; do sleep 0.05; done
     first=$(ls "$dir")
     kill -TERM "$(rank 2)"
-    ends 143 && stops_after_a_step && said_once "note: SIGTERM" &&
+    ends 143 && stops_after_a_step && said_once "note: SIGTERM" || return 1
+    last=$(printf 'step-%08d' "$(wc -l <"$work/log")")
+    said_once "of 1000000, with the checkpoint '$dir/$last'" &&
         [ "$(ls "$dir")" = "$first
-$(printf 'step-%08d' "$(wc -l <"$work/log")")" ] &&
+$last" ] &&
         "$work/train" --steps 0 --resume "$dir" --export "$work/w.st"
 }
 check "SIGUSR1 and SIGTERM save" saves

@@ -21,6 +21,70 @@ check "the package is missing (tokenize)" refused "pip install tokenizers" \
     lacking scripts/tokenize.py --tokenizer x --output "$work/tokens.bin" "$text"
 check "the package is missing (detokenize)" refused "pip install tokenizers" \
     lacking scripts/detokenize.py --tokenizer x 1 2
+# A tokenizer of bytes stands for the package. Like that of Llama it omits a blank
+# at the start of a text.
+mkdir "$work/bytes"
+cat >"$work/bytes/tokenizers.py" <<'EOF'
+class Tokenizer:
+    def from_file(path):
+        return Tokenizer()
+
+    def get_vocab(self):
+        return {chr(i): i for i in range(256)}
+
+    def get_vocab_size(self):
+        return 256
+
+    def encode(self, text, add_special_tokens):
+        self.ids = list(text.encode())
+        return self
+
+    def decode(self, ids, skip_special_tokens):
+        text = bytes(ids).decode(errors="replace")
+        return text[1:] if text.startswith(" ") else text
+EOF
+echo '{}' >"$work/bytes.json"
+bytes() { # bytes SCRIPT ARGUMENTS…
+    script=$1
+    shift
+    PYTHONPATH=$work/bytes python3 "scripts/$script.py" \
+        --tokenizer "$work/bytes.json" "$@"
+}
+# More tokens than one part has, with characters of several bytes and blanks.
+i=0
+while [ $i -lt 9000 ]; do
+    echo "line $i € ü  x"
+    i=$((i + 1))
+done >"$work/long.txt"
+no_returns() {
+    bytes tokenize --output "$work/long.bin" "$work/long.txt" 2>"$work/said" &&
+        cat "$work/said" && ! grep -q "$(printf '\r')" "$work/said" &&
+        [ "$(wc -l <"$work/said")" = 2 ]
+}
+check "no carriage returns in a pipe" no_returns
+same_text() {
+    bytes detokenize "$work/long.bin" >"$work/long.out" &&
+        { cat "$work/long.txt"; echo; } | cmp - "$work/long.out"
+}
+check "a file of tokens is text" same_text
+same_ids() {
+    od -An -v -tu2 "$work/long.bin" >"$work/long.ids" &&
+        bytes detokenize "$work/long.ids" | cmp - "$work/long.out"
+}
+check "a file of ids is text" same_ids
+cut_token() {
+    printf 'abc' >"$work/cut.bin"
+    refused "it ends within a token" bytes detokenize "$work/cut.bin"
+}
+check "a file that ends within a token" cut_token
+wide_token() {
+    printf 'a\001' >"$work/wide.bin"
+    refused "token 353 is beyond the vocabulary of 256" bytes detokenize \
+        "$work/wide.bin"
+}
+check "a file with a token beyond the vocabulary" wide_token
+check "a missing file" refused "cannot read '$work/none.bin'" \
+    bytes detokenize "$work/none.bin"
 check "no tokenizer is named" refused "--tokenizer" python3 \
     scripts/tokenize.py --output "$work/tokens.bin" "$text"
 check "help" sh -c 'python3 scripts/tokenize.py --help | grep -q llm.c'

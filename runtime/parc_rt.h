@@ -280,6 +280,7 @@ typedef struct ParcModel {
                                         rows (rt_staging.h); NULL: no collective
                                         has one */
     int nevents;               /* number of events: parc_record, parc_wait */
+    bool deterministic;        /* every run computes the same bits */
     void (*init)(ParcRt *rt);  /* creates matmuls, computes constants */
     void (*step)(ParcRt *rt);
     const ParcEval *eval;    /* the loss of one batch (microbatches as in

@@ -346,6 +346,8 @@ static void model_row(Emitter *e, const char *plan_text)
     shared_rows(e);
     if (e->memory->host)
         out_line(o, ".host_bytes = HOST_BYTES,");
+    if (e->cuda && t->deterministic)
+        out_line(o, ".deterministic = true,");
     out_line(o, ".batch = %lld, .seq = %lld,", (long long)t->batch,
              (long long)program_sample_tokens(p));
     out_line(o, ".flops = %s, .executed_flops = %s,",

@@ -67,18 +67,17 @@ static void open_driver(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     char error[1024], why[RT_WHERE];
-    int version = 0;
     d->driver_library =
         rt_cuda_load(&rt_cuda_driver_library, &d->cu, error, sizeof error);
     if (!d->driver_library)
         rt_fail(rt, "%s", error);
-    CuResult r = d->cu.cuDriverGetVersion(&version);
-    if (r == RT_CU_SUCCESS && version < RT_CU_LEAST_DRIVER)
+    CuResult r = d->cu.cuDriverGetVersion(&d->driver);
+    if (r == RT_CU_SUCCESS && d->driver < RT_CU_LEAST_DRIVER)
         rt_fail(rt,
                 "the CUDA driver is of CUDA %d.%d, and this program needs %d.%d "
                 "or newer: update NVIDIA's driver",
-                version / 1000, version % 1000 / 10, RT_CU_LEAST_DRIVER / 1000,
-                RT_CU_LEAST_DRIVER % 1000 / 10);
+                d->driver / 1000, d->driver % 1000 / 10,
+                RT_CU_LEAST_DRIVER / 1000, RT_CU_LEAST_DRIVER % 1000 / 10);
     r = d->cu.cuInit(0);
     if (r != RT_CU_SUCCESS)
         rt_fail(rt,
@@ -338,7 +337,8 @@ void rt_device_print(const ParcRt *rt)
         printf("nccl      %s on the GPU beside the plan\n",
                rt_size_text((double)d->nccl_bytes, size));
     if (d->comms && d->comms->nwindows > 0)
-        printf("          the arena is a symmetric window of %d communicators\n",
-               d->comms->nwindows);
+        printf("          the arena is a symmetric window of %d "
+               "communicator%s\n",
+               d->comms->nwindows, d->comms->nwindows > 1 ? "s" : "");
     rt_cudnn_print(rt);
 }

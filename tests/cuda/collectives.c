@@ -23,7 +23,8 @@ enum {
     STAGING = 1 << 14, /* followed by the buffer for packed rows */
 };
 
-static const char *const names[] = {"test 0", "test 1", "test 2", "test 3",
+/* "aa": an all-to-all, for which the warm-up exchanges messages. */
+static const char *const names[] = {"test 0", "aa1 test", "test 2", "test 3",
                                     "test 4", "test 5", "test 6", "test 7"};
 static const uint32_t masks[] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int8_t streams[] = {PARC_COMPUTE, PARC_TENSOR, PARC_DATA,

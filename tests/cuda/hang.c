@@ -19,7 +19,9 @@ enum {
 };
 
 static const char *const kernel[] = {"line_update"};
-static const ParcImage image[] = {{"sm_90", "\177ELF", 4}};
+/* The first bytes of a cubin of CUDA 13. */
+static const char cubin[16] = "\177ELF\2\1\1\101\10";
+static const ParcImage image[] = {{"sm_90", cubin, sizeof cubin}};
 
 static void step(ParcRt *rt)
 {

@@ -30,7 +30,8 @@ done
 check "forked ranks, PARC_SYNC=1" passes PARC_SYNC=1
 
 # The calls of NCCL: the warm-up sends messages as long as the model's longest
-# collective, or a quarter of the free memory if that is less. No communicator may
+# collective, or a quarter of the free memory if that is less; for an all-to-all
+# half of that is sent, to both ranks of a pair. No communicator may
 # use more blocks than a quarter of the GPU's multiprocessors, nor more than 32.
 # asks LONGEST BLOCKS NAME=VALUE…
 asks() {
@@ -43,6 +44,8 @@ asks() {
         [ "$(sed -n "s/^$kind //p" "$work/calls" | sort -n | tail -n 1)" = \
             "$longest" ] || return
     done
+    [ "$(sed -n 's/^send //p' "$work/calls" | sort -n | tail -n 1)" = \
+        $((longest / 4)) ] || return
     [ "$(sed -n 's/^blocks //p' "$work/calls" | sort -u)" = "$blocks" ]
 }
 check "NCCL's warm-up and blocks on a large GPU" \

@@ -5,6 +5,10 @@
  * forbids are errors, and an algorithm that was requested for an alignment
  * accepts no other operands. Several algorithms are proposed. They split the
  * sum differently, and so differ in the last bits of the result.
+ *
+ * STANDIN_NO_SUMS=1: no kernel sums an operand in its epilogue if the result is
+ * f32. STANDIN_VARIED=1: a product whose operands have equal elements is an
+ * error.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,6 +303,14 @@ static const char *wrong_shapes(BlasProduct p, BlasLayout a, BlasLayout b,
     return wrong_epilogue(p, d);
 }
 
+/* Whether this library lacks a kernel for the epilogue. */
+static bool lacks(BlasProduct p, BlasLayout d)
+{
+    bool sums = p->epilogue == RT_BLAS_EPILOGUE_SUM_A ||
+                p->epilogue == RT_BLAS_EPILOGUE_SUM_B;
+    return sums && d->type == RT_BLAS_F32 && getenv("STANDIN_NO_SUMS");
+}
+
 static BlasStatus check_shapes(BlasHandle handle, BlasProduct p, BlasLayout a,
                                BlasLayout b, BlasLayout c, BlasLayout d,
                                int64_t *k)
@@ -316,7 +328,9 @@ static BlasStatus check_shapes(BlasHandle handle, BlasProduct p, BlasLayout a,
                       (long long)b->columns, (long long)b->leading,
                       (long long)d->rows, (long long)d->columns,
                       (long long)d->leading);
-    return wrong ? INVALID_VALUE : RT_BLAS_SUCCESS;
+    return wrong         ? INVALID_VALUE
+           : lacks(p, d) ? RT_BLAS_NOT_SUPPORTED
+                         : RT_BLAS_SUCCESS;
 }
 
 /* Kernels with vector loads require pointers, leading dimensions and strides
@@ -444,9 +458,24 @@ static bool touch_beside(const Product *p)
                               p->end != PRODUCT_GELU_GRAD));
 }
 
+/* Whether the first elements of an operand are equal. */
+static bool is_constant(const ProductMatrix *x)
+{
+    int64_t size = x->type == PRODUCT_F32 ? 4 : 2;
+    const char *at = x->at;
+    for (int64_t i = 1; i < x->rows; i++)
+        if (memcmp(at, at + i * size, (size_t)size) != 0)
+            return false;
+    return x->rows > 1;
+}
+
 static enum WorkStatus product_run(void *state)
 {
     const Product *p = state;
+    if (getenv("STANDIN_VARIED") && (is_constant(&p->a) || is_constant(&p->b))) {
+        standin_error("cuBLASLt: a product of equal numbers");
+        return WORK_FAILED;
+    }
     const ProductMatrix *m[] = {&p->a, &p->b, &p->c, &p->d};
     for (int i = 0; i < 4; i++)
         if ((i != 2 || p->beta != 0.0f) &&

@@ -6,10 +6,16 @@
  * STANDIN_DEVICES is the number of GPUs (8), STANDIN_CAPABILITY their compute
  * capability (9.0), STANDIN_FREE the free bytes of a GPU (all), STANDIN_SHARED
  * the shared memory that a block may have, STANDIN_UNITS the number of SMs (4),
- * STANDIN_DRIVER the driver's version (13000). STANDIN_STALL names work that
+ * STANDIN_DRIVER the driver's version (13000), which decides whether it loads
+ * the images of newer compilers. STANDIN_STALL names work that
  * never ends (see below). STANDIN_CALLS names a log file: a line for each
  * launch of a graph, each copy to the device with its bytes, and each query
  * whether work has ended (the first of several in a row).
+ *
+ * What the documentation leaves open: STANDIN_NO_HOST_MEMSET=call|graph: a
+ * memset of host memory is refused in a capture, by its own call or when the
+ * graph is instantiated. STANDIN_PITCH=N: copies of rows are refused unless
+ * both distances are multiples of N.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -475,6 +481,18 @@ static enum WorkStatus copy_run(void *state)
     return WORK_DONE;
 }
 
+/* STANDIN_NO_HOST_MEMSET */
+static bool refuses_memset(const void *to, size_t bytes, CuStream stream)
+{
+    const char *when = getenv("STANDIN_NO_HOST_MEMSET");
+    if (!when || !queue_is_capturing(stream) ||
+        !standin_is_pinned(to, (int64_t)bytes))
+        return false;
+    bool at_call = strcmp(when, "call") == 0;
+    queue_spoil(stream, at_call ? SPOILED_CAPTURE : SPOILED_GRAPH);
+    return at_call;
+}
+
 static CuResult queue_copy(const Copy *c, CuStream stream)
 {
     Work w = {c->what, copy_run, copy_queued, {0}};
@@ -483,6 +501,8 @@ static CuResult queue_copy(const Copy *c, CuStream stream)
         return leave(r);
     if (c->bytes == 0)
         return leave(RT_CU_SUCCESS);
+    if (!c->from && refuses_memset(c->to, c->bytes, stream))
+        return leave(SC_INVALID_VALUE);
     memcpy(w.state, c, sizeof *c);
     Copy *mine = (Copy *)(void *)w.state;
     const char *host = c->to_host ? c->to : c->from_host ? c->from : NULL;
@@ -529,6 +549,9 @@ CuResult cuMemcpy2DAsync(const CuCopy2D *c, CuStream stream)
     if (c->from.type != RT_CU_MEMORY_DEVICE ||
         c->to.type != RT_CU_MEMORY_DEVICE || c->from.pitch < c->width ||
         c->to.pitch < c->width)
+        return SC_INVALID_VALUE;
+    size_t unit = (size_t)number("STANDIN_PITCH", 1);
+    if (c->from.pitch % unit || c->to.pitch % unit)
         return SC_INVALID_VALUE;
     for (size_t y = 0; y < c->height && !r; y++) {
         CuAddress from = c->from.at + c->from.x + (c->from.y + y) * c->from.pitch;
@@ -679,11 +702,20 @@ CuResult cuGraphDestroy(CuGraph graph)
 
 /* ---- modules ---- */
 
-/* An image is a cubin (ELF) or PTX; its contents are not read. */
+/* An image is a cubin (ELF) or PTX; only its version is read. */
 static bool is_image(const void *image)
 {
     const char *p = image;
     return p && (memcmp(p, "\177ELF", 4) == 0 || strstr(p, ".version"));
+}
+
+/* Drivers of CUDA 12 load neither cubins of format 8 nor PTX 9. */
+static bool is_too_new(const char *image)
+{
+    bool cubin = memcmp(image, "\177ELF", 4) == 0;
+    if (number("STANDIN_DRIVER", VERSION) >= 13000)
+        return false;
+    return cubin ? image[8] >= 8 : strstr(image, ".version 9.") != NULL;
 }
 
 static CuResult load_module(CuModule *module, const void *image)
@@ -695,6 +727,8 @@ static CuResult load_module(CuModule *module, const void *image)
         standin_error("a module's image is neither a cubin nor PTX");
         return SC_INVALID_IMAGE;
     }
+    if (is_too_new(image))
+        return SC_INVALID_IMAGE;
     void *so = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     const StandinModule *m = so ? dlsym(so, "standin_module") : NULL;
     if (!m) {

@@ -9,7 +9,14 @@
  * order of their calls.
  *
  * Like the library, a communicator allocates memory of the device with its
- * first group: STANDIN_NCCL_BYTES (0). STANDIN_NCCL_STALL: nccl_queue.c.
+ * first group, STANDIN_NCCL_BYTES (0), and with the first call of each kind,
+ * STANDIN_NCCL_KIND_BYTES (0). STANDIN_NCCL_STALL: nccl_queue.c.
+ *
+ * STANDIN_NVLS=1: the order of a sum's terms differs between calls and between
+ * runs, as in switches that add, unless NCCL_NVLS_ENABLE=0.
+ * STANDIN_NO_WINDOWS=1: no communicator accepts a window.
+ * STANDIN_NULL_WINDOW=N: window number N of a process, from 1 on, is NULL,
+ * which is how the library says that a communicator does not support it.
  *
  * STANDIN_NCCL_CALLS names a log file, to which every rank appends: a line for
  * each call (its name and the bytes of its larger operand) and for each

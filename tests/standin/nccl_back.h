@@ -14,6 +14,7 @@ struct Comm {
     _Atomic Result error;
     bool waits; /* calls block until the other ranks have joined */
     void *own;  /* its allocation of device memory */
+    void *of_kind[NCCL_KINDS]; /* the same for each kind of call */
 };
 
 /* Locks the fields of communicators that other threads change. */

@@ -1,5 +1,6 @@
 /* nccl_move.c: sends, compares and receives the data of a group of calls. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
@@ -200,15 +201,30 @@ static void sum_f32(float *to, const float *from, int64_t n)
         to[i] += from[i];
 }
 
+/* STANDIN_NVLS: the rank whose elements a sum begins with. All ranks add in the
+ * same order, which the name of the communicator, different in each run, and
+ * the number of the group decide. */
+static int first_term(const NcclShared *r)
+{
+    const char *enabled = getenv("NCCL_NVLS_ENABLE");
+    uint64_t hash = atomic_load(&nccl_member(r, r->rank)->posted);
+    if (!getenv("STANDIN_NVLS") || (enabled && strcmp(enabled, "0") == 0))
+        return 0;
+    for (const char *p = r->name; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    return (int)((hash >> 20) % (uint64_t)r->nranks);
+}
+
 /* Reduces elements from `first` on; index[k] is this call on rank k. */
 static void reduce(const NcclShared *r, const int *index, const NcclCall *c,
                    int64_t first, char *to)
 {
     int64_t bytes = nccl_type_bytes(c->type);
-    for (int k = 0; k < r->nranks; k++) {
+    for (int term = 0, begin = first_term(r); term < r->nranks; term++) {
+        int k = (begin + term) % r->nranks;
         const char *from = nccl_outbox(r, k) +
                            nccl_member(r, k)->call[index[k]].at + first * bytes;
-        if (k == 0)
+        if (term == 0)
             memcpy(to, from, (size_t)(c->count * bytes));
         else if (c->type == NCCL_F32 && c->op == NCCL_SUM)
             sum_f32((float *)(void *)to, (const float *)(const void *)from,

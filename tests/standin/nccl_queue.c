@@ -145,11 +145,12 @@ static enum WorkStatus round_run(void *state)
     return WORK_DONE;
 }
 
-static void take_memory(Comm *c)
+/* Allocates the number of bytes that a variable names, once. */
+static void take_memory(void **at, const char *variable)
 {
-    const char *text = getenv("STANDIN_NCCL_BYTES");
-    if (text && !c->own && !queue_is_restricted())
-        c->own = standin_alloc(strtoll(text, NULL, 10));
+    const char *text = getenv(variable);
+    if (text && !*at && !queue_is_restricted())
+        *at = standin_alloc(strtoll(text, NULL, 10));
 }
 
 void nccl_back_close(Comm *c)
@@ -157,6 +158,9 @@ void nccl_back_close(Comm *c)
     queue_lock();
     if (c->own)
         standin_free(c->own);
+    for (int i = 0; i < NCCL_KINDS; i++)
+        if (c->of_kind[i])
+            standin_free(c->of_kind[i]);
     queue_unlock();
 }
 
@@ -166,7 +170,10 @@ CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream)
         nccl_kind_name[p->post[0].call.kind], round_run, round_queued, {0}};
     memcpy(w.state, &(Round){.comm = c, .plan = p}, sizeof(Round));
     queue_lock();
-    take_memory(c);
+    take_memory(&c->own, "STANDIN_NCCL_BYTES");
+    for (int i = 0; i < p->n; i++)
+        take_memory(&c->of_kind[p->post[i].call.kind],
+                    "STANDIN_NCCL_KIND_BYTES");
     CuResult r = queue_add(stream, &w);
     queue_unlock();
     return r;
@@ -177,7 +184,7 @@ CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream)
 enum { MAX_ALLOCATIONS = 16 };
 static struct {
     void *at[MAX_ALLOCATIONS]; /* returned by ncclMemAlloc */
-    int windows;
+    int windows, asked;
 } memory;
 
 /* The table's entry of an allocation; for NULL a free entry. NULL: none. */
@@ -205,8 +212,11 @@ Result ncclCommWindowRegister(Comm *c, void *at, size_t bytes, void **window,
 {
     enum { SYMMETRIC = 1 };
     *window = NULL;
+    const char *missing = getenv("STANDIN_NULL_WINDOW");
     if (getenv("STANDIN_NO_WINDOWS"))
         return SYSTEM_ERROR;
+    if (++memory.asked == (missing ? atoi(missing) : 0))
+        return SUCCESS;
     if (!c || flags != SYMMETRIC || !slot_of(at) ||
         !standin_is_device(at, (int64_t)bytes)) {
         standin_error("NCCL: a window of memory that ncclMemAlloc did not give, "

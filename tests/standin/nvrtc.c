@@ -22,7 +22,10 @@ int nvrtcGetPTXSize(Program p, size_t *n);
 int nvrtcGetPTX(Program p, char *text);
 
 static const int archs[] = {75, 80, 86, 87, 89, 90, 100, 103, 120};
-static const char cubin[] = "\177ELF", ptx[] = "//\n.version 8.0\n";
+/* What the compiler of CUDA 13.0 writes first: the file format of a cubin is
+ * version 8. */
+static const char cubin[16] = "\177ELF\2\1\1\101\10";
+static const char ptx[] = "//\n.version 9.0\n";
 static char nothing;
 
 const char *nvrtcGetErrorString(int result)

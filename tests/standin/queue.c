@@ -48,7 +48,7 @@ struct CuGraphObject {
     CuCaptureMode mode;
     CuStream origin;
     uint64_t number; /* number of the capture, from 1 on */
-    bool broken;
+    Spoiled spoiled;
 };
 
 struct CuGraphExecObject {
@@ -483,6 +483,11 @@ uint64_t queue_capture_number(CuStream s)
     return queue_is_capturing(s) ? s->capture->number : 0;
 }
 
+void queue_spoil(CuStream s, Spoiled how)
+{
+    s->capture->spoiled = how;
+}
+
 bool queue_is_restricted(void)
 {
     return q.restricted > 0;
@@ -494,7 +499,7 @@ CuResult queue_stream_query(CuStream s)
         return SC_INVALID_HANDLE;
     if (s->capture) {
         standin_error("a stream is asked for its state while it is captured");
-        s->capture->broken = true;
+        s->capture->spoiled = SPOILED_CAPTURE;
         return SC_CAPTURE_UNSUPPORTED;
     }
     return query(s->tail);
@@ -529,7 +534,7 @@ CuResult queue_event_query(CuEvent e)
     if (e->op && e->op->captured) {
         standin_error("an event of a capture is asked for its state");
         if (e->op->graph)
-            e->op->graph->broken = true;
+            e->op->graph->spoiled = SPOILED_CAPTURE;
         return SC_CAPTURED_EVENT;
     }
     return query(e->op);
@@ -571,7 +576,7 @@ CuResult queue_wait(CuStream s, CuEvent e)
         standin_error("a captured stream waits for an event that was recorded "
                       "%s", of ? "in another capture"
                                : "before the capture, or never");
-        s->capture->broken = true;
+        s->capture->spoiled = SPOILED_CAPTURE;
         return SC_CAPTURE_ISOLATION;
     }
     if (!s->capture && e->op && e->op->captured && !of) {
@@ -675,7 +680,7 @@ CuResult queue_capture_end(CuStream s, CuGraph *g)
             p->before = NULL;
             p->capture = NULL;
         }
-    if (!joined || c->broken) {
+    if (!joined || c->spoiled == SPOILED_CAPTURE) {
         graph_drop(c);
         return joined ? SC_CAPTURE_INVALIDATED : SC_CAPTURE_UNJOINED;
     }
@@ -687,6 +692,8 @@ CuResult queue_instantiate(CuGraphExec *x, CuGraph g, bool own)
 {
     if (q.error)
         return q.error;
+    if (g->spoiled)
+        return SC_INVALID_VALUE;
     for (Op *o = g->ops.first; o && !own; o = o->next)
         if (o->priority != g->ops.first->priority) {
             standin_error("a graph of streams with different priorities is "

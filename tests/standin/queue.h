@@ -60,6 +60,10 @@ CuResult queue_stream_query(CuStream s);
 bool queue_is_capturing(CuStream s);
 /* The number of the stream's capture, from 1 on; 0: none. */
 uint64_t queue_capture_number(CuStream s);
+/* Makes the capture of the stream fail when it ends, or its graph when it is
+ * instantiated. */
+typedef enum Spoiled { SPOILED_NOT, SPOILED_CAPTURE, SPOILED_GRAPH } Spoiled;
+void queue_spoil(CuStream s, Spoiled how);
 /* Whether some capture forbids calls that are not part of it. */
 bool queue_is_restricted(void);
 

@@ -149,6 +149,7 @@ static const struct {
 } constants[] = {
 #define SAME(ours, toolkits) {#ours, ours, toolkits}
     SAME(RT_CU_SUCCESS, CUDA_SUCCESS),
+    SAME(RT_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE),
     SAME(RT_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY),
     SAME(RT_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE),
     SAME(RT_CU_NOT_FOUND, CUDA_ERROR_NOT_FOUND),

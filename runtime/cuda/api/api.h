@@ -89,6 +89,7 @@ typedef CuStream NcclStream;
 /* ORDER cuda-constants: tests/unit/cuda_api.c compares each. */
 enum {
     RT_CU_SUCCESS = 0,
+    RT_CU_INVALID_VALUE = 1,
     RT_CU_OUT_OF_MEMORY = 2,
     RT_CU_NO_DEVICE = 100,
     RT_CU_NOT_FOUND = 500,

@@ -84,7 +84,7 @@ static bool measure(ParcRt *rt, const CudnnUse *u)
     int64_t bytes = lay_out(rt, u, &c);
     if (bytes < 0)
         return true;
-    rt_cuda_fill(rt, bytes, CUDA_FILLING);
+    rt_cuda_fill_random(rt, bytes, u->shape.type);
     float least[2] = {INFINITY, INFINITY};
     for (int round = -1; round < ROUNDS; round++)
         for (int library = 0; library < 2; library++) {
@@ -92,7 +92,7 @@ static bool measure(ParcRt *rt, const CudnnUse *u)
             least[library] =
                 round >= 0 && ms < least[library] ? ms : least[library];
         }
-    rt_cuda_fill(rt, bytes, 0);
+    rt_cuda_fill_zeros(rt, bytes);
     return least[1] <= least[0];
 }
 
@@ -103,7 +103,8 @@ static void write_key(const ParcRt *rt, const CudnnUse *u, char key[CUDA_KEY])
     const ParcAttention *a = &u->shape;
     snprintf(key, CUDA_KEY,
              "attention %s %s b %lld s %lld t %lld kv %lld g %lld d %lld e "
-             "%lld%s%s workspace %lld cudnn %zu engine %lld",
+             "%lld%s%s workspace %lld cudnn %zu engine %lld fill "
+             CUDA_FILLING,
              u->backward ? "backward" : "forward",
              a->type == PARC_BF16 ? "bf16" : "f16", (long long)a->b,
              (long long)a->s, (long long)a->t, (long long)a->kv,

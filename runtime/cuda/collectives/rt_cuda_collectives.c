@@ -8,8 +8,9 @@
  * broadcast or a reduce per rank, and nothing is written beyond `valid`.
  *
  * Two differences from the CPU. Sums of bf16 and f16 are rounded at each step
- * of NCCL's ring or tree, in NCCL's order, which is the same in each run. The
- * maximum of a number and NaN is the number.
+ * of NCCL's ring or tree, in NCCL's order. Without NVLS (deterministic=true)
+ * the order is the same in each run; with NVLS it differs between calls. All
+ * ranks receive the same result. The maximum of a number and NaN is the number.
  */
 #include "common/type.h"
 #include "cuda/core/rt_nccl.h"
@@ -108,6 +109,21 @@ static bool is_ragged(const Work *w, const ParcPart *p)
     return rt_whole_row(p, w->group->n) != w->group->n * p->inner;
 }
 
+/* Copies rows in one call. False if the driver refuses their distances, which
+ * it may do for any that cuMemAllocPitch has not chosen; the first step, which
+ * is not captured, finds out. */
+static bool copy_with_pitch(const Work *w, const CuCopy2D *c)
+{
+    ParcRt *rt = w->rt;
+    RtDevice *d = rt->device;
+    CuResult r = d->refuses_pitch ? RT_CU_INVALID_VALUE
+                                  : d->cu.cuMemcpy2DAsync(c, w->queue);
+    d->refuses_pitch = r == RT_CU_INVALID_VALUE;
+    if (!d->refuses_pitch)
+        rt_cuda_check(rt, r, "cuMemcpy2DAsync");
+    return !d->refuses_pitch;
+}
+
 /* Copies `rows` rows of `width` bytes. */
 static void copy_rows(const Work *w, const void *to, int64_t to_row,
                       const void *from, int64_t from_row, int64_t rows,
@@ -126,7 +142,11 @@ static void copy_rows(const Work *w, const void *to, int64_t to_row,
                   .to = {.type = RT_CU_MEMORY_DEVICE, .at = dst,
                          .pitch = (size_t)to_row},
                   .width = (size_t)width, .height = (size_t)rows};
-    CU(rt, cuMemcpy2DAsync(&c, w->queue));
+    bool done = copy_with_pitch(w, &c);
+    for (int64_t i = 0; !done && i < rows; i++)
+        CU(rt, cuMemcpyDtoDAsync(dst + (CuAddress)(i * to_row),
+                                 src + (CuAddress)(i * from_row),
+                                 (size_t)width, w->queue));
 }
 
 static char *staging(const Work *w, int64_t bytes)

@@ -11,6 +11,9 @@
  * different orders. A collective's kernel has at most a quarter as many blocks
  * as the device has multiprocessors (config_of), and no other kernel waits for
  * a peer. Hence the kernels of two streams always fit on a device together.
+ * The limit serves no other purpose: on a GPU with 132 multiprocessors it is
+ * NCCL's own default, 32 blocks. NCCL_MAX_CTAS leaves more multiprocessors to
+ * the matmuls that run at the same time.
  *
  * NCCL allocates device memory (buffers of channels and protocols) when it
  * first needs it. Communicators are therefore created, and used once, before
@@ -27,11 +30,20 @@
 
 /* ---- open ---------------------------------------------------------------- */
 
+/* Switches that add (NVLS) do so in an order that differs between calls. NCCL
+ * reads this variable once, at the first call. */
+static void forbid_switch_sums(void)
+{
+    setenv("NCCL_NVLS_ENABLE", "0", 1);
+}
+
 static void open_library(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
     char error[1024];
     int version = 0;
+    if (rt->model->deterministic)
+        forbid_switch_sums();
     c->library =
         rt_cuda_load(&rt_cuda_nccl_library, &c->call, error, sizeof error);
     if (!c->library)
@@ -46,7 +58,8 @@ static void open_library(ParcRt *rt)
                 RT_NCCL_LEAST_VERSION % 100);
 }
 
-/* Limits the blocks of a collective: two collectives run at the same time. */
+/* Limits the blocks of a collective, so that those of two streams fit on the
+ * device. */
 static NcclConfig config_of(const ParcRt *rt)
 {
     enum { MOST = 32, UNDEFINED = INT_MIN };
@@ -108,6 +121,33 @@ static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *buffer,
          ncclAllGather(own, buffer, n, RT_NCCL_F32, comm, queue));
 }
 
+/* Runs an all-to-all over `n` elements per pair of ranks. NCCL connects peers
+ * for messages at the first of them. */
+static void exchange_once(ParcRt *rt, NcclComm comm, const RtGroup *g,
+                          float *buffer, size_t n)
+{
+    CuStream queue = rt->device->stream[PARC_COMPUTE];
+    float *to = buffer + n * (size_t)g->n;
+    NCCL(rt, RT_AT_START, ncclGroupStart());
+    for (int j = 0; j < g->n; j++) {
+        NCCL(rt, RT_AT_START, ncclSend(buffer + n * (size_t)j, n, RT_NCCL_F32,
+                                       j, comm, queue));
+        NCCL(rt, RT_AT_START, ncclRecv(to + n * (size_t)j, n, RT_NCCL_F32, j,
+                                       comm, queue));
+    }
+    NCCL(rt, RT_AT_START, ncclGroupEnd());
+}
+
+/* Whether an all-to-all of the model, "aa7 …", uses the group. */
+static bool exchanges(const ParcModel *m, uint32_t axes)
+{
+    for (int i = 0; i < m->ncollectives; i++)
+        if (m->collective_axes[i] == axes &&
+            strncmp(m->collective[i], "aa", 2) == 0)
+            return true;
+    return false;
+}
+
 /* Bytes of the warm-up's long messages: the model's longest message, as far as
  * rank 0's memory allows, so that NCCL allocates the buffers of its algorithms
  * for that size. Free memory differs between ranks, and a collective needs the
@@ -140,12 +180,16 @@ static void warm_up(ParcRt *rt)
     all = all ? all : ranks;
     CU(rt, cuMemAlloc(&at, all * sizeof(float)));
     CU(rt, cuMemsetD8Async(at, 0, all * sizeof(float), queue));
-    for (int axes = 0; axes < RT_GROUPS; axes++) {
+    for (uint32_t axes = 0; axes < RT_GROUPS; axes++) {
         const RtGroup *g = &rt->group[axes];
+        size_t ranks_here = (size_t)g->n;
         if (c->comm[axes]) {
             float *buffer = (float *)(uintptr_t)at;
             use_once(rt, c->comm[axes], g, buffer, 1);
-            use_once(rt, c->comm[axes], g, buffer, all / (size_t)g->n);
+            use_once(rt, c->comm[axes], g, buffer, all / ranks_here);
+            if (exchanges(rt->model, axes))
+                exchange_once(rt, c->comm[axes], g, buffer,
+                              all / ranks_here / 2);
         }
     }
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "the first collectives");
@@ -164,9 +208,10 @@ void rt_nccl_open(ParcRt *rt)
     }
     if (!any)
         return;
+    bool relayed = !rt->device->mode.eager && !rt_cuda_graph_sets_host(rt);
     rt->device->comms = rt_allocate(sizeof *rt->device->comms);
     open_library(rt);
-    rt_cuda_progress_open(rt);
+    rt_cuda_progress_open(rt, relayed);
     join_world(rt);
     for (uint32_t axes = 0; axes < RT_GROUPS; axes++)
         if (used[axes])

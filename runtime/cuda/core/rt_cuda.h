@@ -93,6 +93,7 @@ typedef struct RtDevice {
     int ordinal;
     char name[128]; /* "NVIDIA H200" */
     int numa_node; /* the host memory node nearest to the device; -1: any */
+    int driver; /* the newest CUDA that the driver supports: 12080 is 12.8 */
     int major, minor, sms;
     int64_t shared_most; /* maximum shared memory of a block, bytes */
     CuContext context;
@@ -118,6 +119,7 @@ typedef struct RtDevice {
     bool ran[CUDA_PROGRAMS]; /* has been enqueued once */
 
     struct CudaComms *comms; /* NULL: no collective has more than one rank */
+    bool refuses_pitch; /* the driver has refused a copy of rows */
 
     BlasHandle blas_handle; /* NULL: no product has been created */
     CudaPrecision precision; /* for the log's mfu */
@@ -164,14 +166,18 @@ void rt_cuda_wait_event(ParcRt *rt, CuEvent event, const char *what);
  * reports an error of it. `what`: "k07_norm", "ag3". */
 void rt_cuda_queued(ParcRt *rt, int stream, const char *what);
 
+/* ---- measurements (rt_cuda_measure.c) ---- */
+
 /* Measure the milliseconds of work on the compute stream that is enqueued
  * between them. `what`: the work, for messages. */
 void rt_cuda_time_begin(ParcRt *rt);
 float rt_cuda_time_end(ParcRt *rt, const char *what);
-/* Fills the first bytes of the arena. CUDA_FILLING gives normal numbers in
- * every type: bf16 and f32 0.011, f16 1.06. */
-enum { CUDA_FILLING = 0x3c };
-void rt_cuda_fill(ParcRt *rt, int64_t bytes, unsigned char byte);
+/* Fills the first bytes of the arena with random numbers of a float type,
+ * between -1 and 1, or with zeros. CUDA_FILLING describes the numbers in the
+ * keys of stored choices. */
+#define CUDA_FILLING "random"
+void rt_cuda_fill_random(ParcRt *rt, int64_t bytes, ParcType type);
+void rt_cuda_fill_zeros(ParcRt *rt, int64_t bytes);
 
 static inline int64_t rt_cuda_aligned(int64_t bytes)
 {
@@ -208,6 +214,9 @@ int rt_cuda_best_image(const ParcImage *image, int n, int major, int minor);
 
 void rt_cuda_stage_open(ParcRt *rt);
 void rt_cuda_stage_close(ParcRt *rt);
+/* Allocates staging memory for the next part of a copy of `left` bytes;
+ * *piece: the size of that part. */
+char *rt_cuda_stage_space(ParcRt *rt, int64_t left, size_t *piece);
 
 /* ---- host memory of tensors (rt_cuda_host.c) ---- */
 

@@ -77,9 +77,7 @@ static void next_half(ParcRt *rt)
     }
 }
 
-/* Allocates staging memory for the next part of a copy of `left` bytes;
- * *piece: the size of that part. */
-static char *stage_space(ParcRt *rt, int64_t left, size_t *piece)
+char *rt_cuda_stage_space(ParcRt *rt, int64_t left, size_t *piece)
 {
     CudaStage *s = &rt->device->stage;
     if (s->used + STAGE_ALIGN > s->capacity)
@@ -119,7 +117,7 @@ static void copy_mirror(ParcRt *rt, int64_t offset, int64_t bytes, bool upload)
         return;
     }
     for (int64_t done = 0; done < bytes; done += (int64_t)piece) {
-        char *stage = stage_space(rt, bytes - done, &piece);
+        char *stage = rt_cuda_stage_space(rt, bytes - done, &piece);
         char *host = rt->arena + offset + done;
         CuAddress at = d->arena + (CuAddress)(offset + done);
         if (upload) {

@@ -98,6 +98,40 @@ static const ParcImage *choose_image(ParcRt *rt)
     return &m->image[i];
 }
 
+/* ---- the driver that an image needs --------------------------------------- */
+
+/* The major version of the CUDA compiler that made an image. Machine code names
+ * the version of its file format, 8 from CUDA 13 on; PTX names its own, 9.x
+ * for CUDA 13.x and 8.x for CUDA 12.x. 0: unknown. */
+static int compiler_of(const ParcImage *image)
+{
+    enum { FORMAT_AT = 8, FORMAT_OF_13 = 8, PTX_HEADER = 1024 };
+    const char *data = image->data;
+    char header[PTX_HEADER + 1] = "";
+    size_t n = image->size < PTX_HEADER ? (size_t)image->size : PTX_HEADER;
+    int ptx = 0;
+    if (n > FORMAT_AT && memcmp(data, "\177ELF", 4) == 0)
+        return data[FORMAT_AT] >= FORMAT_OF_13 ? 13 : 12;
+    memcpy(header, data, n);
+    const char *version = strstr(header, ".version ");
+    return version && sscanf(version, ".version %d", &ptx) == 1 ? ptx + 4 : 0;
+}
+
+/* A driver loads machine code and PTX of its own major version and of older
+ * ones. */
+static void check_driver(ParcRt *rt, const ParcImage *image)
+{
+    const RtDevice *d = rt->device;
+    int compiler = compiler_of(image);
+    if (d->driver / 1000 < compiler)
+        rt_fail(rt,
+                "CUDA %d compiled the kernels for %s, and the driver of GPU %d "
+                "(%s) is of CUDA %d.%d: install a driver of CUDA %d or newer, "
+                "or build the program with NVRTC of CUDA %d (PARC_NVRTC)",
+                compiler, image->arch, d->ordinal, d->name, d->driver / 1000,
+                d->driver % 1000 / 10, compiler, d->driver / 1000);
+}
+
 /* Bytes of shared memory that every block has by default. */
 enum { GRANTED = 48 * 1024 };
 
@@ -125,6 +159,7 @@ void rt_cuda_module_open(ParcRt *rt)
     if (m->nkernels == 0)
         return;
     const ParcImage *image = choose_image(rt);
+    check_driver(rt, image);
     load(rt, image);
     d->kernel = rt_allocate((size_t)m->nkernels * sizeof *d->kernel);
     for (int i = 0; i < m->nkernels; i++) {

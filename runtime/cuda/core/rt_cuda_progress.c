@@ -9,13 +9,14 @@
  * of the others. A forward program's collectives continue the numbers of the
  * programs that were enqueued before it.
  *
- * The word is written by a memset node, which graphs support in every driver
- * and which can write pinned memory. (cuStreamWriteValue32 is cheaper, but
+ * The word is written by a memset node. (cuStreamWriteValue32 is cheaper, but
  * drivers of CUDA 12 refuse it if the kernel module was loaded without stream
- * memory operations.) It costs about a microsecond before a collective. The
- * word after a collective is written after the event that other streams wait
- * for. It is omitted if the stream's next collective follows without a wait,
- * because the begin of that one implies it.
+ * memory operations.) No document says that memset nodes can write pinned
+ * memory, so init tries one (rt_cuda_probe.c). If that fails, the memset writes
+ * device memory and a copy brings the word to the host. A word costs about a microsecond before
+ * a collective. The word after a collective is written after the event that
+ * other streams wait for. It is omitted if the stream's next collective
+ * follows without a wait, because the begin of that one implies it.
  */
 #include <stdlib.h>
 
@@ -24,17 +25,19 @@
 #include "rt.h"
 
 /* Words are in separate cache lines. */
-enum { WORD_STRIDE = 16 };
+enum { WORD_STRIDE = 16, WORDS = PARC_STREAMS * WORD_STRIDE };
 
-void rt_cuda_progress_open(ParcRt *rt)
+void rt_cuda_progress_open(ParcRt *rt, bool relayed)
 {
     CudaProgress *p = &rt->device->comms->progress;
     void *words = NULL;
-    CU(rt, cuMemHostAlloc(&words, PARC_STREAMS * WORD_STRIDE * sizeof *p->word,
+    CU(rt, cuMemHostAlloc(&words, WORDS * sizeof *p->word,
                           RT_CU_HOST_PORTABLE));
     p->word = words;
-    for (int i = 0; i < PARC_STREAMS * WORD_STRIDE; i++)
+    for (int i = 0; i < WORDS; i++)
         atomic_init(&p->word[i], 0);
+    if (relayed)
+        CU(rt, cuMemAlloc(&p->relay, WORDS * sizeof *p->word));
 }
 
 void rt_cuda_progress_close(ParcRt *rt)
@@ -44,26 +47,36 @@ void rt_cuda_progress_close(ParcRt *rt)
         free(p->position[i]);
     if (p->word)
         CU(rt, cuMemFreeHost((void *)p->word));
+    if (p->relay)
+        CU(rt, cuMemFree(p->relay));
+}
+
+/* Sets n words from `first` on, on a stream. */
+static void set_words(ParcRt *rt, int stream, int first, int n, uint32_t value)
+{
+    const CudaProgress *p = &rt->device->comms->progress;
+    CuStream queue = rt->device->stream[stream];
+    void *word = (void *)&p->word[first];
+    size_t size = sizeof *p->word;
+    CuAddress at = p->relay ? p->relay + (size_t)first * size
+                            : rt_cuda_address(word);
+    CU(rt, cuMemsetD32Async(at, value, (size_t)n, queue));
+    if (p->relay)
+        CU(rt, cuMemcpyDtoHAsync(word, at, (size_t)n * size, queue));
 }
 
 static void write_progress(ParcRt *rt, int stream, uint32_t word)
 {
-    const RtDevice *d = rt->device;
-    CU(rt, cuMemsetD32Async(
-               rt_cuda_address(
-                   (void *)&d->comms->progress.word[stream * WORD_STRIDE]),
-               word, 1, d->stream[stream]));
+    set_words(rt, stream, stream * WORD_STRIDE, 1, word);
 }
 
 void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
 {
-    const RtDevice *d = rt->device;
-    if (!d->comms)
+    CudaComms *c = rt->device->comms;
+    if (!c)
         return;
-    CudaProgress *p = &d->comms->progress;
-    CU(rt,
-       cuMemsetD32Async(rt_cuda_address((void *)p->word), 0,
-                        PARC_STREAMS * WORD_STRIDE, d->stream[PARC_COMPUTE]));
+    CudaProgress *p = &c->progress;
+    set_words(rt, PARC_COMPUTE, 0, WORDS, 0);
     for (int i = 0; i < PARC_STREAMS; i++) {
         if (!p->placed[program])
             p->first[program][i] = p->known[i];

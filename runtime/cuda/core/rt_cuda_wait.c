@@ -86,28 +86,3 @@ void rt_cuda_queued(ParcRt *rt, int stream, const char *what)
     if (rt->device->mode.sync)
         rt_cuda_wait_stream(rt, stream, what);
 }
-
-/* ---- measurements -------------------------------------------------------- */
-
-void rt_cuda_time_begin(ParcRt *rt)
-{
-    const RtDevice *d = rt->device;
-    CU(rt, cuEventRecord(d->timer[0], d->stream[PARC_COMPUTE]));
-}
-
-float rt_cuda_time_end(ParcRt *rt, const char *what)
-{
-    const RtDevice *d = rt->device;
-    float ms = 0;
-    CU(rt, cuEventRecord(d->timer[1], d->stream[PARC_COMPUTE]));
-    rt_cuda_wait_event(rt, d->timer[1], what);
-    CU(rt, cuEventElapsedTime(&ms, d->timer[0], d->timer[1]));
-    return ms;
-}
-
-void rt_cuda_fill(ParcRt *rt, int64_t bytes, unsigned char byte)
-{
-    const RtDevice *d = rt->device;
-    CU(rt, cuMemsetD8Async(d->arena, byte, (size_t)bytes,
-                           d->stream[PARC_COMPUTE]));
-}

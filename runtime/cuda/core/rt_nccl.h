@@ -16,6 +16,8 @@ typedef struct CudaPosition {
 /* The progress of collectives (rt_cuda_progress.c), by stream. */
 typedef struct CudaProgress {
     _Atomic uint32_t *word; /* pinned: the device writes them */
+    CuAddress relay; /* device memory from which words are copied; 0: memsets
+                        write the words */
     CudaPosition *position[PARC_STREAMS];
     uint32_t n[PARC_STREAMS];     /* the number of the next collective */
     uint32_t first[CUDA_PROGRAMS][PARC_STREAMS]; /* number of each program's
@@ -64,7 +66,11 @@ void rt_nccl_unregister(ParcRt *rt);
 
 /* ---- rt_cuda_progress.c ---- */
 
-void rt_cuda_progress_open(ParcRt *rt);
+/* Whether a graph's memset can write pinned memory (rt_cuda_probe.c). */
+bool rt_cuda_graph_sets_host(ParcRt *rt);
+
+/* `relayed`: words pass through device memory. */
+void rt_cuda_progress_open(ParcRt *rt, bool relayed);
 void rt_cuda_progress_close(ParcRt *rt);
 /* Called before and after a collective on its stream. */
 void rt_cuda_progress_begin(ParcRt *rt, int stream, int id);

@@ -11,7 +11,7 @@
  * minimum of each one counts.
  *
  * The measurements use the arena as operands, since it holds no data at that
- * time, and fill it with zeros afterwards.
+ * time: they fill it with random numbers, and with zeros afterwards.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,8 +42,25 @@ static void prefer(ParcRt *rt, BlasPreference p,
                                                   sizeof value));
 }
 
+_Noreturn static void fail_proposal(ParcRt *rt, const ParcMatmul *mm,
+                                    int alignment, BlasStatus status)
+{
+    const RtDevice *d = rt->device;
+    const ParcMatmulSpec *s = &mm->spec;
+    const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
+    rt_fail(rt,
+            "cuBLASLt %zu has no kernel for '%s' (%lld x [%lld, %lld] [%lld, "
+            "%lld]%s%s, operands aligned to %d bytes) on %s: %s%s",
+            d->blas.cublasLtGetVersion(), s->name, (long long)s->batch,
+            (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
+            *epilogue ? " with " : "", epilogue, 1 << alignment, d->name,
+            d->blas.cublasLtGetStatusString(status),
+            *epilogue ? "; compile the program with -D epilogues=none" : "");
+}
+
 /* Requests up to `wanted` candidates for operands of this alignment, best
- * first. Returns their number, at least one. */
+ * first. Returns their number; 0 if there is none and the epilogue is a sum,
+ * which another product can compute. */
 static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
                    BlasCandidate *candidate)
 {
@@ -70,22 +87,16 @@ static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
     BLAS(rt, cublasLtMatmulPreferenceDestroy(p));
     if (status == RT_BLAS_SUCCESS && found > 0)
         return found;
-    const ParcMatmulSpec *s = &mm->spec;
-    const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
-    rt_fail(rt,
-            "cuBLASLt %zu has no kernel for '%s' (%lld x [%lld, %lld] [%lld, "
-            "%lld]%s%s, operands aligned to %d bytes) on %s: %s%s",
-            d->blas.cublasLtGetVersion(), s->name, (long long)s->batch,
-            (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
-            *epilogue ? " with " : "", epilogue, 1 << alignment, d->name,
-            d->blas.cublasLtGetStatusString(status),
-            *epilogue ? "; compile the program with -D epilogues=none" : "");
+    if (!rt_cuda_epilogue_sums(mm->spec.epilogue))
+        fail_proposal(rt, mm, alignment, status);
+    return 0;
 }
 
 void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment)
 {
     BlasCandidate first;
-    propose(rt, mm, alignment, 1, &first);
+    if (propose(rt, mm, alignment, 1, &first) == 0)
+        fail_proposal(rt, mm, alignment, RT_BLAS_NOT_SUPPORTED);
     mm->choice[alignment] =
         (CudaChoice){.known = true, .algorithm = first.algorithm};
 }
@@ -211,12 +222,12 @@ static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
                    const BlasCandidate *candidate, int n)
 {
     Measured measured[CANDIDATES];
-    rt_cuda_fill(rt, g->bytes, CUDA_FILLING);
+    rt_cuda_fill_random(rt, g->bytes, mm->spec.type.a);
     run_first(rt, mm, g, candidate, n, measured);
     warm_up(rt, mm, g, candidate, n, measured);
     int best = measure_rounds(rt, mm, g, candidate, n, measured);
     log_times(rt, mm, n, measured, best);
-    rt_cuda_fill(rt, g->bytes, 0);
+    rt_cuda_fill_zeros(rt, g->bytes);
     return best;
 }
 
@@ -229,8 +240,9 @@ static void write_key(const ParcRt *rt, const ParcMatmul *mm,
     const ParcMatmulSpec *s = &mm->spec;
     const int64_t *of[] = {s->sa, s->sb, s->sc};
     const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
-    int n = snprintf(key, CUDA_KEY, "%s %s %s%s%s%s batch %lld m %lld n %lld k "
-                                    "%lld workspace %lld strides",
+    int n = snprintf(key, CUDA_KEY, "%s %s %s%s%s%s fill " CUDA_FILLING
+                                    " batch %lld m %lld n %lld k %lld "
+                                    "workspace %lld strides",
                      rt_float_name(s->type.a), rt_float_name(s->type.b),
                      rt_float_name(s->type.c),
                      rt->device->mode.tf32 ? " tf32" : "",
@@ -258,26 +270,37 @@ static bool recall(ParcRt *rt, const ParcMatmul *mm, const char *key,
            c.workspace_bytes <= (size_t)mm->spec.scratch_bytes;
 }
 
-static void decide(ParcRt *rt, const ParcMatmul *mm, BlasAlgorithm *algorithm)
+/* Rank 0's choice, which it sends to the others. */
+typedef struct Decision {
+    BlasAlgorithm algorithm;
+    int64_t found; /* 0: the library has no kernel for the epilogue's sum */
+} Decision;
+
+static void decide(ParcRt *rt, const ParcMatmul *mm, Decision *to)
 {
     BlasCandidate candidate[CANDIDATES];
     char key[CUDA_KEY];
     Ground ground;
     write_key(rt, mm, key);
-    if (recall(rt, mm, key, algorithm))
+    to->found = recall(rt, mm, key, &to->algorithm);
+    if (to->found)
         return;
     int n = propose(rt, mm, CUDA_ALIGNED, CANDIDATES, candidate), best = 0;
+    to->found = n > 0;
+    if (n == 0)
+        return;
     if (n > 1 && lay_out(rt, &mm->spec, &ground))
         best = fastest(rt, mm, &ground, candidate, n);
-    *algorithm = candidate[best].algorithm;
-    rt_cuda_cache_add(rt->device->cache, key, algorithm);
+    to->algorithm = candidate[best].algorithm;
+    rt_cuda_cache_add(rt->device->cache, key, &to->algorithm);
 }
 
-void rt_cuda_choose(ParcRt *rt, ParcMatmul *mm)
+bool rt_cuda_choose(ParcRt *rt, ParcMatmul *mm)
 {
-    CudaChoice *c = &mm->choice[CUDA_ALIGNED];
+    Decision d = {.found = 0};
     if (rt->rank == 0)
-        decide(rt, mm, &c->algorithm);
-    rt_share(rt, RT_AT_MATMULS, &c->algorithm, sizeof c->algorithm);
-    c->known = true;
+        decide(rt, mm, &d);
+    rt_share(rt, RT_AT_MATMULS, &d, sizeof d);
+    mm->choice[CUDA_ALIGNED] = (CudaChoice){d.found, d.algorithm};
+    return d.found;
 }

@@ -51,6 +51,12 @@ bool rt_cuda_epilogue_has_tensor(ParcEpilogue e)
     return epilogues[e].with & (TENSOR | ADDED);
 }
 
+bool rt_cuda_epilogue_sums(ParcEpilogue e)
+{
+    return epilogues[e].blas == RT_BLAS_EPILOGUE_SUM_A ||
+           epilogues[e].blas == RT_BLAS_EPILOGUE_SUM_B;
+}
+
 bool rt_cuda_epilogue_adds(ParcEpilogue e)
 {
     return epilogues[e].with & ADDED;

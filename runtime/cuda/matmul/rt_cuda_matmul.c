@@ -28,6 +28,22 @@ static void open_library(ParcRt *rt)
         d->cache = rt_cuda_cache_open(d->name, d->blas.cublasLtGetVersion());
 }
 
+/* Replaces the epilogue by a second product. */
+static void split_sum(ParcRt *rt, ParcMatmul *mm)
+{
+    const RtDevice *d = rt->device;
+    if (rt->rank == 0)
+        rt_say("note: cuBLASLt %zu has no kernel for '%s' with %s on %s; "
+               "another product computes the sum",
+               d->blas.cublasLtGetVersion(), mm->spec.name,
+               rt_cuda_epilogue_name(mm->spec.epilogue), d->name);
+    mm->sum = rt_cuda_sum_new(rt, &mm->spec);
+    rt_cuda_product_free(rt, mm);
+    mm->spec.epilogue = rt_cuda_sum_rest(mm->spec.epilogue);
+    rt_cuda_product_make(rt, mm);
+    rt_cuda_choose(rt, mm);
+}
+
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
 {
     open_library(rt);
@@ -41,7 +57,8 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     else if (d->precision == CUDA_SINGLE && d->mode.tf32)
         d->precision = CUDA_TF32;
     rt_cuda_product_make(rt, mm);
-    rt_cuda_choose(rt, mm);
+    if (!rt_cuda_choose(rt, mm))
+        split_sum(rt, mm);
     return mm;
 }
 
@@ -55,18 +72,28 @@ static int alignment_of(const CudaOperands *at)
     return alignment;
 }
 
+static void run(ParcRt *rt, ParcMatmul *mm, const CudaOperands *at)
+{
+    int alignment = alignment_of(at);
+    CudaChoice *choice = &mm->choice[alignment];
+    if (!choice->known)
+        rt_cuda_choose_unaligned(rt, mm, alignment);
+    rt_blas_check(rt, rt_cuda_product(rt, mm, &choice->algorithm, at),
+                  mm->spec.name);
+    rt_cuda_queued(rt, PARC_COMPUTE, mm->spec.name);
+}
+
 void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                       void *c, void *vector, void *tensor)
 {
     CudaOperands at = {a, b, c, vector, tensor,
                        parc_arena(rt) + mm->spec.scratch};
-    int alignment = alignment_of(&at);
-    CudaChoice *choice = &mm->choice[alignment];
-    if (!choice->known)
-        rt_cuda_choose_unaligned(rt, mm, alignment);
-    rt_blas_check(rt, rt_cuda_product(rt, mm, &choice->algorithm, &at),
-                  mm->spec.name);
-    rt_cuda_queued(rt, PARC_COMPUTE, mm->spec.name);
+    if (mm->sum) {
+        CudaOperands sum = rt_cuda_sum_operands(mm->sum, &at);
+        run(rt, rt_cuda_sum_product(mm->sum), &sum);
+        at.vector = NULL;
+    }
+    run(rt, mm, &at);
 }
 
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
@@ -88,6 +115,8 @@ void rt_cuda_matmul_close(ParcRt *rt)
         ParcMatmul *mm = d->matmuls;
         d->matmuls = mm->next;
         rt_cuda_product_free(rt, mm);
+        if (mm->sum)
+            rt_cuda_sum_free(rt, mm->sum);
         free(mm);
     }
     if (d->cache) {

@@ -28,11 +28,16 @@ typedef struct CudaChoice {
     BlasAlgorithm algorithm;
 } CudaChoice;
 
+/* A sum over rows or columns of an operand, as a product with ones
+ * (rt_cuda_sum.c). */
+typedef struct CudaSum CudaSum;
+
 struct ParcMatmul {
     ParcMatmulSpec spec;
     BlasProduct product;
     BlasLayout layout[CUDA_OPERANDS];
     CudaChoice choice[CUDA_ALIGNMENTS];
+    CudaSum *sum; /* computes the epilogue's sum; NULL: the library does */
     struct ParcMatmul *next;
 };
 
@@ -61,6 +66,8 @@ void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
 /* Whether the epilogue reads or writes a tensor of the result's shape, and
  * whether it adds that to the product. */
 bool rt_cuda_epilogue_has_tensor(ParcEpilogue e);
+/* Whether the epilogue writes sums of an operand to its vector. */
+bool rt_cuda_epilogue_sums(ParcEpilogue e);
 bool rt_cuda_epilogue_adds(ParcEpilogue e);
 /* The bytes of the epilogue's vector; 0: none. */
 int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s);
@@ -70,10 +77,23 @@ const char *rt_cuda_epilogue_name(ParcEpilogue e);
 /* ---- choice of a kernel (rt_cuda_choose.c) ---- */
 
 /* Chooses the fastest kernel for operands aligned to 16 bytes, from rank 0's
- * measurement or cache. All ranks call it before the first step. */
-void rt_cuda_choose(ParcRt *rt, ParcMatmul *mm);
+ * measurement or cache. All ranks call it before the first step. False if the
+ * library has no kernel that computes the epilogue's sum; ends the run if it
+ * has none for another reason. */
+bool rt_cuda_choose(ParcRt *rt, ParcMatmul *mm);
 /* Chooses, for other alignments, the library's first proposal, equal on all
  * ranks. */
 void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment);
+
+/* ---- sums that the library does not compute (rt_cuda_sum.c) ---- */
+
+/* Creates the product of a sum epilogue's spec with ones. All ranks call it. */
+CudaSum *rt_cuda_sum_new(ParcRt *rt, const ParcMatmulSpec *spec);
+/* The epilogue without its sum. */
+ParcEpilogue rt_cuda_sum_rest(ParcEpilogue e);
+/* The product, and its operands for a call of the matmul. */
+ParcMatmul *rt_cuda_sum_product(CudaSum *s);
+CudaOperands rt_cuda_sum_operands(const CudaSum *s, const CudaOperands *at);
+void rt_cuda_sum_free(ParcRt *rt, CudaSum *s);
 
 #endif

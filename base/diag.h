@@ -68,7 +68,8 @@ void diag_set_color(Diag *d, ColorWhen color);
 
 /* Raises an error; notes and helps that follow belong to it. After 20 errors
  * further ones are only counted. An error with the same location and text as an
- * earlier one is dropped with its notes. The result is false. */
+ * earlier one is dropped with its notes: a text that the model uses several times
+ * is lowered several times. The result is false. */
 bool diag_error(Diag *d, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Raises an error at `loc` that repeats what is at `first`. */

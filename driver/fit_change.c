@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "driver/fit.h"
+#include "ir/options.h"
 #include "ir/path.h"
 
 enum { MAX_FACTOR = 64, LEAST_CHUNK = 64, CHUNKS = 5, CHUNK_STEP = 4 };
@@ -41,10 +42,10 @@ static void add_change(Find *f, FitChange c)
     vec_push(f->arena, &f->changes, c);
 }
 
-static void add_define(Find *f, const char *name, int64_t value, bool other)
+static void add_define(Find *f, OptionName id, int64_t value, bool other)
 {
     const char *text =
-        arena_printf(f->arena, "%s=%" PRId64, name, value);
+        arena_printf(f->arena, "%s=%" PRId64, option_name(id), value);
     add_change(f, (FitChange){.text = arena_printf(f->arena, "-D %s", text),
                               .define = text, .other_run = other});
 }
@@ -66,11 +67,11 @@ static void smaller_pieces(Find *f)
     f->family++;
     for (int64_t chunk = mine * t->seq / 2, k = 0;
          chunk > LEAST_CHUNK && k < CHUNKS; chunk /= CHUNK_STEP, k++)
-        add_define(f, "head_chunk", chunk, false);
+        add_define(f, OPTION_head_chunk, chunk, false);
     f->family++;
     for (int64_t k = 2; k <= mine && k <= MAX_FACTOR; k *= 2)
         if (mine % k == 0)
-            add_define(f, "accumulate", k, false);
+            add_define(f, OPTION_accumulate, k, false);
 }
 
 /* ---- the plan ---- */
@@ -132,7 +133,8 @@ static bool is_partly_sharded(const Find *f)
     const PlanSpec *plan = &f->p->plan;
 
     for (int i = 0; i < plan->nunits; i++)
-        if (plan->unit[i].replicas || plan->unit[i].reshard == 0)
+        if (plan->unit[i].strategy == STRATEGY_NO_SHARD ||
+            plan->unit[i].reshard == 0)
             return true;
     return false;
 }
@@ -202,7 +204,7 @@ static void other_runs(Find *f)
     f->family++;
     for (int64_t k = 2; k <= MAX_FACTOR; k *= 2)
         if (p->train.batch % (k * batch_parts(p)) == 0)
-            add_define(f, "batch", p->train.batch / k, true);
+            add_define(f, OPTION_batch, p->train.batch / k, true);
 }
 
 FitChanges fit_changes(const Program *p, const PlanSource *from)

@@ -293,7 +293,7 @@ static Program *front_end(Compilation *c)
     }
     time_begin(c);
     c->prelude_file = parse_prelude(c);
-    pdl_check(c->arena, c->diag, c->prelude_file, c->file, c->o.plan.text);
+    pdl_check(c->arena, c->diag, c->prelude_file, c->file);
     time_end(c, "check");
     FrontendOptions options = {
         .mesh = c->o.mesh.text,

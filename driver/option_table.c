@@ -2,6 +2,9 @@
 #include "driver/option_table.h"
 
 #include <stddef.h>
+#include <string.h>
+
+#include "base/diag.h"
 
 const OptionRow option_table[] = {
     {OPT_MESH, "--mesh", NULL, "SHAPE", VALUE_TEXT, NULL,
@@ -53,6 +56,8 @@ const OptionRow option_table[] = {
      "passes that follow"},
     {OPT_LIST_PASSES, "--list-passes", NULL, NULL, VALUE_NONE, NULL,
      "list the passes in order"},
+    {OPT_LIST_OPTIONS, "--list-options", NULL, NULL, VALUE_NONE, NULL,
+     "list the clauses and options of plan and train"},
     {OPT_TIME_PASSES, "--time-passes", NULL, NULL, VALUE_NONE, NULL,
      "print the time of each pass on standard error"},
     {OPT_VERBOSE, "-v", NULL, NULL, VALUE_NONE, NULL,
@@ -79,3 +84,20 @@ const OptionGroup option_groups[] = {
     {OPT_VERBOSE, "general"},
 };
 const int option_group_count = sizeof option_groups / sizeof *option_groups;
+
+const char *option_near(Arena *a, const char *name)
+{
+    const char **bare = NEW_ARRAY(a, const char *, option_count);
+    const char *word = name + strspn(name, "-"), *near = NULL;
+    for (int i = 0; i < option_count; i++) {
+        bare[i] = option_table[i].name + strspn(option_table[i].name, "-");
+        if (strcmp(bare[i], word) == 0)
+            near = bare[i];
+    }
+    if (!near)
+        near = diag_near_miss(word, bare, option_count);
+    for (int i = 0; near && i < option_count; i++)
+        if (bare[i] == near)
+            return option_table[i].name;
+    return NULL;
+}

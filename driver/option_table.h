@@ -6,6 +6,8 @@
 #ifndef PARC_DRIVER_OPTION_TABLE_H
 #define PARC_DRIVER_OPTION_TABLE_H
 
+#include "base/arena.h"
+
 typedef enum OptionId {
     OPT_MESH,
     OPT_PLAN,
@@ -26,6 +28,7 @@ typedef enum OptionId {
     OPT_STOP_AFTER,
     OPT_START_AFTER,
     OPT_LIST_PASSES,
+    OPT_LIST_OPTIONS,
     OPT_TIME_PASSES,
     OPT_VERBOSE,
     OPT_COLOR,
@@ -65,5 +68,8 @@ extern const OptionRow option_table[];
 extern const int option_count;
 extern const OptionGroup option_groups[];
 extern const int option_group_count;
+
+/* The option that `name` is near to, without the dashes of both; else NULL. */
+const char *option_near(Arena *a, const char *name);
 
 #endif

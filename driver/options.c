@@ -12,7 +12,8 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "driver/help.h"
-#include "frontend/train/train.h"
+#include "frontend/options/options.h"
+#include "report/report.h"
 
 enum { MAX_THREADS = 4096 };
 
@@ -352,6 +353,7 @@ static void take(Reader *r, const OptionRow *row, Argument value)
     case OPT_HELP:
     case OPT_VERSION:
     case OPT_LIST_PASSES:
+    case OPT_LIST_OPTIONS:
         return; /* print_and_stop handled them */
     }
 }
@@ -370,24 +372,6 @@ static void show_from(Reader *r, uint32_t from)
     diag_option(r->diag, from, r->col + (uint32_t)strlen(r->argv[r->at]));
 }
 
-/* The option that `name` is near to, without the dashes of both; else NULL. */
-static const char *near_option(Arena *a, const char *name)
-{
-    const char **bare = NEW_ARRAY(a, const char *, option_count);
-    const char *word = name + strspn(name, "-"), *near = NULL;
-    for (int i = 0; i < option_count; i++) {
-        bare[i] = option_table[i].name + strspn(option_table[i].name, "-");
-        if (strcmp(bare[i], word) == 0)
-            near = bare[i];
-    }
-    if (!near)
-        near = diag_near_miss(word, bare, option_count);
-    for (int i = 0; near && i < option_count; i++)
-        if (bare[i] == near)
-            return option_table[i].name;
-    return NULL;
-}
-
 static void unknown(Reader *r, const char *arg, size_t n)
 {
     const char **names = NEW_ARRAY(r->arena, const char *, option_count);
@@ -396,10 +380,12 @@ static void unknown(Reader *r, const char *arg, size_t n)
     const char *name = arena_strndup(r->arena, arg, n);
     const char *known = known_as(name, names, option_count);
     wrong(r, loc_at(r, 0, n), "unknown option '%s'", name);
-    if (starts_with(name, "--") && setting_known(name + 2))
-        diag_help(r->diag, "write -D %s=VALUE", name + 2);
+    const char *setting = starts_with(name, "--")
+                              ? option_define_help(r->arena, name + 2) : NULL;
+    if (setting)
+        diag_help(r->diag, "%s", setting);
     else
-        suggest(r, known ? known : near_option(r->arena, name),
+        suggest(r, known ? known : option_near(r->arena, name),
                 "'parc --help' lists the options");
 }
 
@@ -553,6 +539,8 @@ static bool print_and_stop(Arena *a, int argc, char **argv)
             out(&o, "parc %s\n", PARC_VERSION);
         else if (row->id == OPT_LIST_PASSES)
             list_passes(&o);
+        else if (row->id == OPT_LIST_OPTIONS)
+            report_options(&o);
         else
             continue;
         fputs(o.text, stdout);

@@ -134,8 +134,10 @@ void replan_shard_fully(Replan *r)
             Arg *option = NEW_ARRAY(r->arena, Arg, item->noptions + 1);
             int n = 0;
             for (int j = 0; j < item->noptions; j++)
-                if (strcmp(item->option[j].name, "reshard") != 0 &&
-                    strcmp(item->option[j].name, "strategy") != 0)
+                if (strcmp(item->option[j].name,
+                           option_name(OPTION_reshard)) != 0 &&
+                    strcmp(item->option[j].name,
+                           option_name(OPTION_strategy)) != 0)
                     option[n++] = item->option[j];
             item->option = option;
             item->noptions = n;

@@ -19,12 +19,11 @@ typedef struct FrontendOptions {
     bool forward;            /* also make the forward programs */
 } FrontendOptions;
 
-/* Reports every error of the file that can be found without sizes: unknown
- * names (with near misses), arity, unknown arguments, duplicates, use before
- * assignment, unknown clauses, options and settings. `plan` is --plan, or NULL:
- * errors in other plans are warnings. */
-void pdl_check(Arena *a, Diag *d, const File *prelude, const File *file,
-               const char *plan);
+/* Reports every error of the declarations that can be found without sizes:
+ * unknown names (with near misses), arity, unknown arguments, duplicates, use
+ * before assignment. `lower` must follow: it reports the errors of plans and
+ * settings. */
+void pdl_check(Arena *a, Diag *d, const File *prelude, const File *file);
 
 /* Evaluates the model's forward with sizes and builds the global forward
  * program: parameters, modules, inputs, mesh, plan, train settings, boundaries,

@@ -259,8 +259,6 @@ typedef struct Module {
 } Module;
 
 typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
-const char *optimizer_title(OptimizerKind kind); /* "AdamW" */
-extern const char *const optimizer_words[]; /* "adamw"; ends with NULL */
 
 /* The learning rate of step t, counted from 1, for an optimizer with lr: lr t /
  * warmup up to step `warmup`; afterwards lr (constant), or from lr to min_lr

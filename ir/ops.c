@@ -199,15 +199,3 @@ const char *style_name(StyleKind k)
 {
     return styles[k].name;
 }
-
-/* ORDER Offload: word k is bit 1 << k. */
-const char *const offload_words[] = {"optimizer", "parameters", NULL};
-
-const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
-
-const char *optimizer_title(OptimizerKind k)
-{
-    static const char *const title[] = {
-        [OPT_SGD] = "SGD", [OPT_ADAM] = "Adam", [OPT_ADAMW] = "AdamW"};
-    return title[k];
-}

@@ -65,6 +65,15 @@ typedef struct Style {
     Loc loc;  /* where the plan names the style */
 } Style;
 
+/* FSDP's names of what a rank stores. */
+typedef enum Strategy {
+    STRATEGY_NONE,          /* the user did not say: it follows from the axes */
+    STRATEGY_FULL_SHARD,    /* sharded over all axes */
+    STRATEGY_SHARD_GRAD_OP, /* the same, not re-gathered for the backward pass */
+    STRATEGY_NO_SHARD,      /* full parameters on every rank */
+    STRATEGY_HYBRID_SHARD,  /* replicated over the first of two axes */
+} Strategy;
+
 typedef enum UnitKind { UNIT_PATHS, UNIT_EVERY, UNIT_MIN_PARAMS } UnitKind;
 
 /* One item of a `fully_shard` clause. */
@@ -77,20 +86,19 @@ typedef struct Unit {
     uint32_t axes;           /* parameters are sharded over these axes, as over
                               * one */
     int replicate_axis;      /* -1, or the outer axis of hybrid sharding */
-    bool replicas;           /* no_shard: full parameters on every rank */
+    Strategy strategy;
     int reshard;             /* 1: re-gathered for the backward pass, 0: not,
                               * -1: the user did not say */
     int prefetch;            /* -1: the user did not say */
     Loc loc;
 } Unit;
 
-/* The ops whose results `keep=` of a checkpoint item saves. */
+/* The ops whose results `keep=` of a checkpoint item saves: bit k is word k of
+ * the option (options.h). */
 typedef enum Keep {
     KEEP_ATTENTION = 1, /* attention's result and row log-sums */
     KEEP_MATMUL = 2,    /* results of contractions */
 } Keep;
-/* The names of Keep's bits: name k is the bit 1 << k; NULL ends the list. */
-extern const char *const keep_words[];
 
 /* One item of a `checkpoint` clause: ops of the modules that it names are
  * recomputed for the backward pass, from the modules' inputs. Several paths in
@@ -104,13 +112,13 @@ typedef struct Checkpoint {
     Loc loc;
 } Checkpoint;
 
-/* The tensors that the `offload` clause stores in host memory. */
+/* The tensors that the `offload` clause stores in host memory: bit k is word k
+ * of the option (options.h). */
 typedef enum Offload {
     OFFLOAD_OPTIMIZER = 1,  /* optimizer states */
     OFFLOAD_PARAMETERS = 2, /* parameters, or a rank's shards of them */
+    MAX_OFFLOADS = 2,       /* the number of bits */
 } Offload;
-/* The names of Offload's bits: name k is the bit 1 << k; NULL ends the list. */
-extern const char *const offload_words[];
 
 typedef struct PlanSpec {
     const char *name;      /* "" for the plan that parc supplies by default */

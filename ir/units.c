@@ -51,7 +51,7 @@ uint32_t unit_axes(const Program *p, const Unit *u)
 const Unit *sharding_unit(const Program *p, int param)
 {
     const Unit *u = unit_of_param(p, param);
-    return u && !u->replicas && unit_axes(p, u) ? u : NULL;
+    return u && u->strategy != STRATEGY_NO_SHARD && unit_axes(p, u) ? u : NULL;
 }
 
 const char *unit_name_of_param(const Program *p, int param)

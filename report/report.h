@@ -39,6 +39,11 @@ const char *report_listed(Arena *a, const char *list, const char *more,
  * learning rate's schedule. */
 void report_train(Out *o, const Program *p);
 
+/* report_options.c. report_options: the reference of clauses and options, as
+ * Markdown tables (--list-options). report_json_settings: a part of the JSON. */
+void report_options(Out *o);
+void report_json_settings(Out *o, const Program *p);
+
 /* report_groups.c, a part of the plan and of the JSON: the groups of ranks that
  * collectives run in. */
 void report_groups(Out *o, const Program *p);

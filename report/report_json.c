@@ -225,6 +225,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
         out(o, ",\n");
     }
     report_json_measures(o, p);
+    report_json_settings(o, p);
     mesh(o, p);
     json_params(o, p);
     json_collectives(o, p);

@@ -3,6 +3,7 @@
  * `checkpoint`. */
 #include "report/report.h"
 #include "ir/analysis/alias.h"
+#include "ir/options.h"
 #include "ir/plan/checkpoint.h"
 
 enum { ANY_ITEM = -2 };
@@ -104,11 +105,13 @@ static int list_recomputed(Out *o, const Program *p, const Region *r, int item)
 
 static const char *keep_text(const Program *p, const Checkpoint *c)
 {
+    const Option *keep = &option_rows[OPTION_keep];
     const char *text = "";
-    for (int k = 0; keep_words[k]; k++)
-        if (c->keep >> k & 1)
-            text = arena_printf(p->arena, "%s%s%s", text,
-                                *text ? ", " : ": keep=", keep_words[k]);
+    for (const OptionWord *k = keep->words; k->name; k++)
+        if (c->keep >> k->value & 1)
+            text = *text ? arena_printf(p->arena, "%s, %s", text, k->name)
+                         : arena_printf(p->arena, ": %s=%s", keep->name,
+                                        k->name);
     return text;
 }
 

@@ -6,6 +6,7 @@
  *               lr warms up for 100 steps
  *               lr falls along half a cosine to 3e-05 at step 1000
  */
+#include "ir/options.h"
 #include "report/report.h"
 
 /* ", weight decay 0.1 of 7 of 12 parameters" */
@@ -48,7 +49,7 @@ void report_train(Out *o, const Program *p)
 {
     Arena *a = p->arena;
     const Train *t = &p->train;
-    out(o, "optimizer   %s, lr %s", optimizer_title(t->optimizer),
+    out(o, "optimizer   %s, lr %s", option_word(OPTION_optimizer, t->optimizer),
         double_text(a, t->lr));
     if (t->momentum > 0)
         out(o, ", momentum %s", double_text(a, t->momentum));

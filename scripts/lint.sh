@@ -21,8 +21,8 @@ done
 
 # A directory may include itself and the directories before it in this list.
 order="base ir ir/analysis ir/plan ir/text ir/verify ir/interp
-    frontend/syntax frontend frontend/eval frontend/lower frontend/plan
-    frontend/train frontend/names frontend/model frontend/check
+    frontend/syntax frontend frontend/eval frontend/lower
+    frontend/options frontend/plan frontend/train frontend/names frontend/model frontend/check
     passes passes/simplify passes/sharding passes/recompute passes/schedule
     passes/sync passes/fsdp passes/autodiff passes/microbatch passes/fusion
     passes/memory

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/version.h"
 #include "ir/analysis/flops.h"
+#include "ir/options.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
@@ -354,7 +355,7 @@ static void model_row(Emitter *e, const char *plan_text)
              double_text(a, program_flops_model(p)),
              double_text(a, program_flops_executed(p)));
     out_line(o, ".optimizer = \"%s\", .lr = %s, .beta1 = %s, .beta2 = %s,",
-             optimizer_title(t->optimizer), double_text(a, t->lr),
+             option_word(OPTION_optimizer, t->optimizer), double_text(a, t->lr),
              double_text(a, t->beta1), double_text(a, t->beta2));
     schedule_row(o, &t->schedule);
     if (t->loss_scale > 0)

@@ -1,8 +1,9 @@
 /* check.c: reports the errors of a file that can be found without sizes.
  *
- * `check` covers every declaration, whether the model uses it or not, and every
- * plan; a fault in a plan that is not selected is a warning. `lower` finds some
- * of these errors a second time: diag.c drops equal messages at one location.
+ * `check` covers every declaration, whether the model uses it or not. It lists
+ * the names and calls with errors in File.refused, which lowering takes for
+ * poison: every error is reported in one place. Plans and settings are read by
+ * lowering.
  */
 #include "frontend/check/check.h"
 
@@ -10,8 +11,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/names/names.h"
-#include "frontend/plan/plan.h"
-#include "frontend/train/train.h"
+#include "ir/options.h"
 
 /* ---- declarations -------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ static void check_formals(Check *c, const Decl *decl)
     for (int i = 0; i < decl->nformals; i++) {
         const Ident *name = &decl->formal[i].name;
         names_check_new(c->diag, decl->formal, i, "declared");
-        if (decl->kind == DC_MODEL && setting_known(name->name))
+        if (decl->kind == DC_MODEL && option_find(SCOPE_TRAIN, name->name))
             diag_error(c->diag, name->loc,
                        "'%s' is also a train setting, and -D would be "
                        "ambiguous: rename it", name->name);
@@ -144,22 +144,19 @@ static void check_one_model(Check *c)
     }
 }
 
-static void check_file(Check *c, const char *plan)
+static void check_file(Check *c)
 {
     for (int i = 0; i < c->file->ndecls; i++)
         check_decl(c, c->file->decl[i]);
-    check_plans(c->arena, c->diag, c->file, plan);
-    check_train(c->arena, c->diag, c->file);
     check_names(c->arena, c->diag, c->file);
 }
 
-void pdl_check(Arena *a, Diag *d, const File *prelude, const File *file,
-               const char *plan)
+void pdl_check(Arena *a, Diag *d, const File *prelude, const File *file)
 {
     Check own = {a, d, NULL, prelude,
                  NEW_ARRAY(a, bool, prelude->ndecls + 1)};
-    check_file(&own, NULL);
+    check_file(&own);
     Check c = {a, d, prelude, file, NEW_ARRAY(a, bool, file->ndecls + 1)};
-    check_file(&c, plan);
+    check_file(&c);
     check_one_model(&c);
 }

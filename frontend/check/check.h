@@ -49,6 +49,9 @@ void sight_add(Sight *s, Known k);
 /* Suggests a name in scope that is similar to `name`. */
 void sight_suggest(Sight *s, const char *name);
 void check_expr(Sight *s, const Expr *e);
+/* If there are more errors than `before`, lowering takes the expression for
+ * poison. */
+void check_refuse(Check *c, const Expr *e, int before);
 /* check_forward.c */
 void check_stmts(Sight *s, Stmt *const *stmt, int n, int depth);
 void check_returns(Sight *s, Stmt *const *stmt, int n, Loc loc,

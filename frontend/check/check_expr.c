@@ -46,8 +46,9 @@ void sight_suggest(Sight *s, const char *name)
         names_add(&names, s->known.at[i].name, s->known.at[i].loc);
     for (int i = 0; i < word_count; i++)
         names_add(&names, word_names[i], (Loc){0});
-    names_add(&names, "batch", (Loc){0});
-    names_add(&names, "seq", (Loc){0});
+    for (int i = 0; i < OPTIONS; i++)
+        if (option_rows[i].readable)
+            names_add(&names, option_rows[i].name, (Loc){0});
     names_add(&names, "training", (Loc){0});
     names_suggest(s->check->diag, &names, name);
 }
@@ -65,8 +66,8 @@ static void check_name(Sight *s, const Expr *e)
         diag_error(d, e->loc, "a buffer is computed once, at start: it "
                    "cannot read the parameter '%s'", e->name);
     bool mode = s->where == IN_FORWARD && strcmp(e->name, "training") == 0;
-    if (k || mode || strcmp(e->name, "batch") == 0 ||
-        strcmp(e->name, "seq") == 0 || eval_word(e->name, &word))
+    if (k || mode || option_is_readable(e->name) ||
+        eval_word(e->name, &word))
         return;
     diag_error(d, e->loc, "unknown name '%s'", e->name);
     if (check_find_decl(s->check, e->name, DC_FUNCTION) ||
@@ -141,11 +142,9 @@ static void check_instance(Sight *s, const Known *k, const Expr *e)
     }
 }
 
-static void check_call(Sight *s, const Expr *e)
+static void check_callee(Sight *s, const Expr *e)
 {
     Check *c = s->check;
-    for (int i = 0; i < e->nargs; i++)
-        check_expr(s, e->arg[i].value);
     const Known *k = sight_find(s, e->name);
     Signature sig;
     Bound bound;
@@ -168,13 +167,20 @@ static void check_call(Sight *s, const Expr *e)
         unknown_function(s, e);
 }
 
+void check_refuse(Check *c, const Expr *e, int before)
+{
+    if (diag_error_count(c->diag) > before)
+        vec_push(c->arena, c->file->refused, e);
+}
+
 void check_expr(Sight *s, const Expr *e)
 {
+    for (int i = 0; i < e->nargs; i++)
+        check_expr(s, e->arg[i].value);
+    int before = diag_error_count(s->check->diag);
     if (e->kind == EX_NAME)
         check_name(s, e);
     else if (e->kind == EX_CALL)
-        check_call(s, e);
-    else
-        for (int i = 0; i < e->nargs; i++)
-            check_expr(s, e->arg[i].value);
+        check_callee(s, e);
+    check_refuse(s->check, e, before);
 }

@@ -42,9 +42,11 @@ static void check_for(Sight *s, const Stmt *st, int depth)
     const Known *k =
         st->value->kind == EX_NAME ? sight_find(s, st->value->name) : NULL;
     if (k && k->kind == KNOWN_CHILD) {
+        int errors = diag_error_count(s->check->diag);
         if (!k->member->count && !k->optional)
             diag_error(s->check->diag, st->value->range,
                        "a loop runs over an array of modules, not a module");
+        check_refuse(s->check, st->value, errors);
         element.kind = KNOWN_ELEMENT;
         element.member = k->member;
         element.optional = k->optional;
@@ -95,9 +97,7 @@ void check_stmts(Sight *s, Stmt *const *stmt, int n, int depth)
 static void check_input_dim(Sight *s, const Expr *dim)
 {
     bool binds = s->decl->kind != DC_MODEL && dim->kind == EX_NAME &&
-                 !sight_find(s, dim->name) &&
-                 strcmp(dim->name, "batch") != 0 &&
-                 strcmp(dim->name, "seq") != 0;
+                 !sight_find(s, dim->name) && !option_is_readable(dim->name);
     if (binds)
         sight_add(s, (Known){dim->name, KNOWN_LOCAL, dim->loc, NULL, false});
     else

@@ -8,14 +8,10 @@
 
 /* ---- members ------------------------------------------------------------- */
 
-static void check_child(Sight *s, const Member *m)
+/* Whether the arguments fit the child's class; or that there is no such class.
+ */
+static void check_class(Check *c, const Expr *call)
 {
-    Check *c = s->check;
-    const Expr *call = m->value;
-    if (m->count)
-        check_expr(s, m->count);
-    for (int i = 0; i < call->nargs; i++)
-        check_expr(s, call->arg[i].value);
     const Decl *decl = check_find_decl(c, call->name, DC_MODULE);
     if (decl) {
         Signature sig;
@@ -38,6 +34,18 @@ static void check_child(Sight *s, const Member *m)
                           k ? (Loc){0} : f->decl[i]->name.loc);
     }
     names_suggest(c->diag, &names, call->name);
+}
+
+static void check_child(Sight *s, const Member *m)
+{
+    const Expr *call = m->value;
+    if (m->count)
+        check_expr(s, m->count);
+    for (int i = 0; i < call->nargs; i++)
+        check_expr(s, call->arg[i].value);
+    int before = diag_error_count(s->check->diag);
+    check_class(s->check, call);
+    check_refuse(s->check, call, before);
 }
 
 /* A parameter may have a formal's name. Other names are declared once, or once
@@ -65,8 +73,10 @@ static void check_tie_side(Sight *s, const Expr *e)
         return; /* lowering reports it */
     if (sight_find(s, e->name))
         return;
+    int before = diag_error_count(s->check->diag);
     diag_error(s->check->diag, e->loc, "unknown name '%s'", e->name);
     sight_suggest(s, e->name);
+    check_refuse(s->check, e, before);
 }
 
 static void check_members(Sight *s, Member *const *member, int n,

@@ -109,8 +109,7 @@ typedef struct Bound {
     int nextra;
 } Bound;
 
-/* Binds a call's arguments; false after errors. Binding the same call several
- * times gives the same messages, which diag.c reports once. */
+/* Binds a call's arguments; false after errors. */
 bool bind_call(Arena *a, Diag *d, const Signature *s, const Expr *call,
                Bound *b);
 void signature_of_decl(Arena *a, const Decl *decl, Signature *s);

@@ -1,8 +1,5 @@
 /* eval_call.c: binds the arguments of a call to formals, and suggests near
  * misses of unknown names.
- *
- * `check` and `lower` bind calls with this code and so report equal messages;
- * diag.c drops the second of two equal messages at one location.
  */
 #include <ctype.h>
 #include <string.h>

@@ -121,6 +121,17 @@ typedef struct DecayPattern {
     const char *text;
     Loc loc;
 } DecayPattern;
+typedef VEC(DecayPattern) DecayPatterns;
+
+/* An item of a plan with its options (frontend/plan/read_plan.c). */
+typedef struct PlanItem {
+    const Clause *clause;
+    const Item *item;
+    Unit unit;             /* of fully_shard */
+    Checkpoint checkpoint; /* of checkpoint */
+    uint32_t offload;      /* of offload: bits of Offload */
+} PlanItem;
+typedef VEC(PlanItem) PlanItems;
 
 typedef struct Lower {
     Arena *arena;
@@ -129,6 +140,10 @@ typedef struct Lower {
     const FrontendOptions *options;
     const Decl *model;
     const PlanDecl *plan; /* NULL: none */
+    bool without_plan;   /* no plan could be chosen, which is an error */
+    PlanItems planned;   /* its items, in order */
+    bool uncut;          /* paths are those of another plan, for which arrays
+                          * are not cut */
     Program *p;
     Loc accumulate_loc;  /* location of the setting that took effect */
     EvalSink sink;
@@ -141,7 +156,8 @@ typedef struct Lower {
     int calls;           /* number of frames so far */
     int64_t warmup;      /* train's: for schedules without an own warmup */
     Loc schedule_loc;    /* location of the last schedule setting */
-    VEC(DecayPattern) no_decay; /* patterns of the optimizer's no_decay= */
+    bool has_loss_scale; /* train sets it */
+    DecayPatterns no_decay; /* patterns of the optimizer's no_decay= */
     VEC(Slot) slot;
     VEC(Instance *) instance; /* by Program.module index */
     VEC(const char *) broken; /* paths of children that have errors and no
@@ -163,6 +179,8 @@ bool lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
 #define lower_poison(...) (lower_error(__VA_ARGS__), datum_poison())
 void lower_note(Lower *l, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Whether pdl_check reported an error of this name or call: it is poison. */
+bool lower_is_refused(const Lower *l, const Expr *e);
 /* The innermost location in the user's text: the source of an op. */
 Loc lower_user_loc(const Lower *l, Loc loc);
 
@@ -201,8 +219,6 @@ typedef struct LayerRun {
 typedef VEC(LayerRun) LayerRuns;
 /* The runs of an array of n elements of a class; `path` has no index. */
 LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n);
-/* N of an item's `every=N`; 0 without that option. */
-int64_t lower_item_every(const Item *item);
 
 /* v as a value of the level's region: an argument if v is defined outside. */
 Value *lower_import(Lower *l, Level *at, Value *v);

@@ -37,8 +37,7 @@ static const char *wanted_text(Lower *l, const InputDecl *in,
 static bool is_unbound(const Lower *l, const Expr *e)
 {
     const Instance *m = l->frame->instance;
-    if (e->kind != EX_NAME || strcmp(e->name, "batch") == 0 ||
-        strcmp(e->name, "seq") == 0)
+    if (e->kind != EX_NAME || option_is_readable(e->name))
         return false;
     return !find_name(l->frame->locals, e->name) &&
            !(m && (find_name(m->formals, e->name) ||

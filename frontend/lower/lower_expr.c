@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/syntax/parser.h"
+#include "ir/options.h"
 
 /* ---- ops on tensors ------------------------------------------------------ */
 
@@ -226,14 +227,12 @@ static Datum lower_name(Lower *l, const Expr *e)
     const Binding *b = find_in_frame(l, e->name);
     if (b)
         return read_datum(l, e, b->datum);
-    bool size = strcmp(e->name, "batch") == 0 || strcmp(e->name, "seq") == 0;
-    if (size && l->frame->settings)
+    const Option *o = option_find(SCOPE_TRAIN, e->name);
+    if (o && o->readable && l->frame->settings)
         return lower_poison(l, e->loc, "write the number",
                             "train settings cannot use '%s'", e->name);
-    if (strcmp(e->name, "batch") == 0)
-        return datum_int(l->p->train.batch);
-    if (strcmp(e->name, "seq") == 0)
-        return datum_int(l->p->train.seq);
+    if (o && o->readable)
+        return datum_int(option_integer(o, &l->p->train));
     if (strcmp(e->name, "training") == 0 && !l->frame->members)
         return datum_bool(l->p->purpose == FOR_TRAINING);
     if (eval_word(e->name, &d))
@@ -411,14 +410,14 @@ Datum lower_expr(Lower *l, const Expr *e)
     case EX_NONE:
         return datum_none();
     case EX_NAME:
-        return lower_name(l, e);
+        return lower_is_refused(l, e) ? datum_poison() : lower_name(l, e);
     case EX_NEG:
     case EX_NOT:
         return lower_unary(l, e);
     case EX_BINARY:
         return lower_both(l, e);
     case EX_CALL:
-        return lower_call(l, e);
+        return lower_is_refused(l, e) ? datum_poison() : lower_call(l, e);
     case EX_TUPLE:
         return lower_tuple(l, e);
     case EX_MEMBER:

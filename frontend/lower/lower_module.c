@@ -127,13 +127,12 @@ static void add_child(Lower *l, Instance *m, const Member *mb)
     const Instance *above = m;
     while (above && above->decl != c.decl)
         above = above->parent;
-    if (!c.decl)
-        lower_error(l, call->loc, NULL, "unknown module '%s'", call->name);
-    else if (above)
+    if (above && !lower_is_refused(l, call))
         lower_error(l, c.decl->name.loc, NULL, "module '%s' contains itself",
                     call->name);
-    else if (array_length(l, m, mb, &c.length) &&
-               child_formals(l, c.decl, call, &c.formals))
+    else if (c.decl && !lower_is_refused(l, call) &&
+             array_length(l, m, mb, &c.length) &&
+             child_formals(l, c.decl, call, &c.formals))
         d = add_instances(l, m, &c);
     if (d.kind == DATUM_POISON)
         vec_push(l->arena, &l->broken, c.path);
@@ -262,6 +261,8 @@ static int find_slot(Lower *l, Instance *m, const Expr *e, Instance **owner)
     *owner = m;
     if (name && e->kind == EX_MEMBER)
         find_slot(l, m, e->arg[0].value, owner);
+    if (lower_is_refused(l, e))
+        *owner = NULL;
     if (!*owner)
         return -1;
     const Binding *b = name ? find_name((*owner)->members, name) : NULL;

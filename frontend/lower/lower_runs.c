@@ -38,13 +38,6 @@ typedef struct Cut {
     int *kind;         /* by element: equal kinds are treated alike */
 } Cut;
 
-int64_t lower_item_every(const Item *item)
-{
-    const Arg *a = row_find(item->option, item->noptions, "every");
-    return a && a->value->kind == EX_INT && a->value->integer > 0
-               ? a->value->integer : 0;
-}
-
 /* ---- the plan's items ---------------------------------------------------- */
 
 static const char *item_text(Cut *c, const Clause *clause, const Item *item,
@@ -77,9 +70,11 @@ static void treat(Cut *c, const Clause *clause, const Item *item,
 
 /* Adds a treatment for a pattern that names a number or a range at the array's
  * index, or whose last '*' is the array's index in an item with `every`. */
-static void look_at_path(Cut *c, const Clause *clause, const Item *item,
-                         const char *pattern)
+static void look_at_path(Cut *c, const PlanItem *planned, const char *pattern)
 {
+    const Clause *clause = planned->clause;
+    const Item *item = planned->item;
+    int64_t every = planned->checkpoint.every;
     int depth = path_depth(c->path);
     size_t size;
     PathRange r;
@@ -96,20 +91,20 @@ static void look_at_path(Cut *c, const Clause *clause, const Item *item,
     bool star = size == 1 && *index == '*';
     if (number && r.first < c->n)
         treat(c, clause, item, (Treatment){.range = r}, rest);
-    else if (star && lower_item_every(item) && !path_has_star(rest))
-        treat(c, clause, item, (Treatment){.every = lower_item_every(item)},
-              rest);
+    else if (star && every > 1 && !path_has_star(rest))
+        treat(c, clause, item, (Treatment){.every = every}, rest);
 }
 
-static void look_at(Cut *c, const Clause *clause, const Item *item)
+static void look_at(Cut *c, const PlanItem *planned)
 {
+    const Item *item = planned->item;
+    int64_t every = planned->checkpoint.every;
     bool class = item->class_name && strcmp(item->class_name, c->class) == 0;
 
     for (int i = 0; i < item->npaths; i++)
-        look_at_path(c, clause, item, item->path[i].text);
-    if (class && lower_item_every(item))
-        treat(c, clause, item, (Treatment){.every = lower_item_every(item)},
-              "");
+        look_at_path(c, planned, item->path[i].text);
+    if (class && every > 1)
+        treat(c, planned->clause, item, (Treatment){.every = every}, "");
 }
 
 /* ---- kinds of elements --------------------------------------------------- */
@@ -202,11 +197,9 @@ LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n)
 {
     Cut c = {.l = l, .path = path, .class = class, .n = n};
     LayerRuns runs = {0};
-    const PlanDecl *plan = l->plan;
 
-    for (int i = 0; plan && i < plan->nclauses; i++)
-        for (int k = 0; k < plan->clause[i].nitems; k++)
-            look_at(&c, &plan->clause[i], &plan->clause[i].item[k]);
+    for (int i = 0; i < l->planned.n; i++)
+        look_at(&c, &l->planned.at[i]);
     if (n > MAX_CUT_ELEMENTS)
         refuse_every(&c);
     if (c.treatment.n == 0 || n > MAX_CUT_ELEMENTS) {

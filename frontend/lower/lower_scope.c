@@ -47,6 +47,11 @@ bool lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
     return false;
 }
 
+bool lower_is_refused(const Lower *l, const Expr *e)
+{
+    return vec_has(l->file->refused, e);
+}
+
 void lower_note(Lower *l, Loc loc, const char *fmt, ...)
 {
     va_list ap;

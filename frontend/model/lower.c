@@ -1,8 +1,9 @@
 /* lower.c: lowers a checked file to the global forward program.
  *
- * The file is lowered once for the training step and once for each forward
- * program, in which `training` is false: dropout and attention draw no random
- * numbers. The last step of each removes what its outputs do not need:
+ * Settings, mesh and plan are read once. The model is then lowered once for the
+ * training step and once for each forward program, in which `training` is false:
+ * dropout and attention draw no random numbers. The last step of each removes
+ * what its outputs do not need:
  *
  *   return loss, logits    training step and FOR_LOSS: output "loss";
  *                          FOR_OUTPUTS: output "logits", one microbatch
@@ -298,69 +299,107 @@ static void drop_unused_inputs(Program *p)
     }
 }
 
-/* Lowers the file for one purpose; `noutputs`: the number of outputs besides
- * the loss. */
-static Program *lower_purpose(Arena *a, Diag *d, const File *prelude,
-                              const File *file, const FrontendOptions *options,
-                              Purpose purpose, int *noutputs)
+static Program *new_program(Arena *a, Diag *d, const Decl *model,
+                            Purpose purpose)
 {
-    Lower *l = NEW(a, Lower);
-    *l = (Lower){.arena = a, .diag = d, .prelude = prelude, .file = file,
-                 .options = options, .model = find_model(file),
-                 .p = ir_program(a, d), .sink = {a, sink_error, l}};
-    if (!l->model)
-        return NULL; /* check reported the error */
-    int errors_before = diag_error_count(d);
-    l->p->model = l->model->name.name;
-    l->p->stage = STAGE_GLOBAL;
-    l->p->purpose = purpose;
+    Program *p = ir_program(a, d);
+    p->model = model ? model->name.name : NULL;
+    p->stage = STAGE_GLOBAL;
+    p->purpose = purpose;
+    return p;
+}
+
+/* Evaluates what all purposes share: the mesh, the plan's clauses and the
+ * settings of train. */
+static void lower_settings(Lower *l)
+{
+    bool fault = false;
+    l->plan = lower_choose_plan(l, &fault);
+    l->without_plan = fault;
+    if (!fault)
+        lower_mesh(l, l->plan);
+    if (l->plan)
+        read_plan(l, l->plan);
+    lower_train(l);
+}
+
+/* Makes the program of a purpose; false after errors. */
+static bool lower_program(Lower *l)
+{
     l->step.region = l->p->step;
     l->level = &l->step;
     l->b = (Build){.p = l->p, .region = l->p->step, .phase = PH_FORWARD,
                    .path = ""};
-    bool fault = false;
-    const PlanDecl *plan = lower_choose_plan(l, &fault);
-    if (!fault)
-        lower_mesh(l, plan);
-    l->plan = plan;
-    lower_train(l);
     Instance *model = lower_instances(l, model_formals(l));
     lower_decay(l);
-    if (model)
+    if (model) {
         lower_names(l, model);
-    if (model)
         run_model(l, model);
-    if (!fault)
-        lower_plan(l, plan);
-    if (diag_error_count(d) == 0)
-        warn_unused(l);
-    if (diag_error_count(d) || errors_before)
-        return NULL;
+    }
+    if (!l->without_plan)
+        lower_plan(l);
+    return diag_error_count(l->diag) == 0;
+}
+
+static void finish_program(Lower *l)
+{
     if (l->outputs > 0)
         ir_eliminate_dead(l->p);
-    if (purpose != FOR_TRAINING)
+    if (l->p->purpose != FOR_TRAINING)
         drop_unused_inputs(l->p);
-    *noutputs = l->outputs;
+}
+
+/* The program of another purpose with the settings of the training program; NULL
+ * after errors. Its warnings are those of the training program. */
+static Program *lower_forward(const Lower *of, Purpose purpose)
+{
+    Lower *l = NEW(of->arena, Lower);
+    *l = (Lower){.arena = of->arena, .diag = of->diag, .prelude = of->prelude,
+                 .file = of->file, .options = of->options, .model = of->model,
+                 .plan = of->plan, .planned = of->planned,
+                 .no_decay = of->no_decay, .sink = {of->arena, sink_error, l},
+                 .p = new_program(of->arena, of->diag, of->model, purpose)};
+    Train *t = &l->p->train;
+    l->p->mesh = of->p->mesh;
+    *t = of->p->train;
+    if (purpose == FOR_OUTPUTS) {
+        t->batch /= t->accumulate > 1 ? t->accumulate : 1;
+        t->accumulate = 0;
+        t->head_chunk = 0;
+    }
+    diag_quiet(l->diag, true);
+    bool fine = lower_program(l);
+    diag_quiet(l->diag, false);
+    if (!fine)
+        return NULL;
+    finish_program(l);
+    l->p->training = of->p;
     return l->p;
 }
 
 Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
                const FrontendOptions *options)
 {
-    int noutputs = 0;
-    Program *p = lower_purpose(a, d, prelude, file, options, FOR_TRAINING,
-                               &noutputs);
-    for (int k = FOR_LOSS; p && options->forward && k < PURPOSES; k++) {
-        if (k == FOR_OUTPUTS && noutputs == 0)
+    Lower *l = NEW(a, Lower);
+    const Decl *model = find_model(file);
+    *l = (Lower){.arena = a, .diag = d, .prelude = prelude, .file = file,
+                 .options = options, .model = model,
+                 .p = new_program(a, d, model, FOR_TRAINING),
+                 .sink = {a, sink_error, l}};
+    lower_settings(l);
+    bool fine = model && lower_program(l);
+    read_other_plans(l, model);
+    fine = fine && diag_error_count(d) == 0;
+    if (!fine)
+        return NULL;
+    warn_unused(l);
+    finish_program(l);
+    for (int k = FOR_LOSS; options->forward && k < PURPOSES; k++) {
+        if (k == FOR_OUTPUTS && l->outputs == 0)
             continue;
-        diag_quiet(d, true);
-        Program *q = lower_purpose(a, d, prelude, file, options, (Purpose)k,
-                                   &noutputs);
-        diag_quiet(d, false);
-        if (!q)
+        l->p->forward[k] = lower_forward(l, (Purpose)k);
+        if (!l->p->forward[k])
             return NULL;
-        q->training = p;
-        p->forward[k] = q;
     }
-    return p;
+    return l->p;
 }

@@ -57,27 +57,6 @@ static bool find_paths(Lower *l, const Item *item, Checkpoint *c)
     return fine;
 }
 
-static uint32_t keep_bit(const Expr *e)
-{
-    for (int k = 0; keep_words[k] && e->name; k++)
-        if (strcmp(keep_words[k], e->name) == 0)
-            return 1u << k;
-    return 0; /* check reported the word */
-}
-
-static uint32_t keep_bits(const Item *item)
-{
-    const Arg *a = row_find(item->option, item->noptions, "keep");
-    const Expr *e = a ? a->value : NULL;
-    uint32_t keep = 0;
-
-    if (e && e->kind != EX_TUPLE)
-        return keep_bit(e);
-    for (int k = 0; e && k < e->nargs; k++)
-        keep |= keep_bit(e->arg[k].value);
-    return keep;
-}
-
 /* Reports an error if `every=N` is used with a module that is not an element of
  * an array. */
 static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
@@ -103,26 +82,23 @@ static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
     return fine;
 }
 
-void lower_checkpoints(Lower *l, const PlanDecl *plan)
+void lower_checkpoints(Lower *l)
 {
     CheckpointList list = {0};
 
-    for (int i = 0; i < plan->nclauses; i++) {
-        const Clause *clause = &plan->clause[i];
-        for (int k = 0; clause->kind == CL_CHECKPOINT && k < clause->nitems;
-             k++) {
-            const Item *item = &clause->item[k];
-            int64_t every = lower_item_every(item);
-            Checkpoint c = {.class = item->class_name,
-                            .keep = keep_bits(item),
-                            .every = every > 0 ? (int)every : 1,
-                            .loc = item->loc};
-            bool fine = item->class_name ? lower_class_known(l, item)
-                                         : find_paths(l, item, &c);
-            if (fine && check_every(l, item, &c) &&
-                check_not_repeated(l, item, &c, &list))
-                vec_push(l->arena, &list, c);
-        }
+    for (int i = 0; i < l->planned.n; i++) {
+        const PlanItem *planned = &l->planned.at[i];
+        const Item *item = planned->item;
+        if (planned->clause->kind != CL_CHECKPOINT)
+            continue;
+        Checkpoint c = planned->checkpoint;
+        c.class = item->class_name;
+        c.loc = item->loc;
+        bool fine = item->class_name ? lower_class_known(l, item)
+                                     : find_paths(l, item, &c);
+        if (fine && check_every(l, item, &c) &&
+            check_not_repeated(l, item, &c, &list))
+            vec_push(l->arena, &list, c);
     }
     l->p->plan.checkpoint = list.at;
     l->p->plan.ncheckpoints = list.n;

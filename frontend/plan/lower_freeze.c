@@ -83,7 +83,7 @@ void lower_freeze(Lower *l, const Clause *c)
     for (int i = 0; i < c->nitems; i++) {
         const Item *item = &c->item[i];
         if (item->min_params)
-            continue; /* check reported the item */
+            continue; /* read_plan reported the item */
         bool known = !item->class_name || lower_class_known(l, item);
         for (int k = 0; k < item->npaths; k++)
             known = lower_path_known(l, &item->path[k], true) && known;

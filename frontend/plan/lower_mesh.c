@@ -199,7 +199,7 @@ void lower_mesh(Lower *l, const PlanDecl *plan)
     Mesh *m = &l->p->mesh;
     MeshText text = {.n = 0};
     if (plan && plan->naxes > MAX_MESH_AXES)
-        return; /* check reported the number of axes */
+        return; /* read_plan reported the number of axes */
     bool fine = l->options->mesh && parse_mesh(l, &text);
     bool named = fine && text.part[0].name;
     if (fine && named)

@@ -139,7 +139,7 @@ static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
 {
     int axis = lower_mesh_axis(l, c->axis[0].name);
     if (axis < 0)
-        return; /* check reported the axis */
+        return; /* read_plan reported the axis */
     l->p->plan.tensor_axes |= 1u << axis;
     for (int i = 0; i < c->nitems; i++) {
         const Item *item = &c->item[i];

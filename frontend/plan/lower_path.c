@@ -39,10 +39,35 @@ static const Instance *unfit_array(Lower *l, const char *pattern)
     return NULL;
 }
 
+/* The path with '*' for every number and range. */
+static const char *all_elements(Arena *a, const char *path)
+{
+    const char *text = "";
+    int depth = path_depth(path);
+    for (int i = 0; i < depth; i++) {
+        size_t size;
+        PathRange r;
+        const char *s = path_segment(path, i, &size);
+        bool range = path_range(s, size, &r);
+        text = arena_printf(a, "%s%s%.*s", text, i ? "." : "",
+                            range ? 1 : (int)size, range ? "*" : s);
+    }
+    return text;
+}
+
+/* Arrays are cut as the selected plan needs them: for another plan, an element
+ * is like all elements. */
+static bool matches(const Lower *l, const char *pattern, const char *path)
+{
+    return l->uncut ? path_matches(all_elements(l->arena, pattern),
+                                   all_elements(l->arena, path))
+                    : path_matches(pattern, path);
+}
+
 static bool matches_module(const Lower *l, const char *pattern)
 {
     for (int i = 0; i < l->p->module.n; i++)
-        if (path_matches(pattern, l->p->module.at[i].path))
+        if (matches(l, pattern, l->p->module.at[i].path))
             return true;
     return false;
 }
@@ -51,10 +76,10 @@ static bool matches_some_param(const Lower *l, const char *pattern)
 {
     for (int i = 0; i < l->p->param.n; i++) {
         const Param *q = &l->p->param.at[i];
-        if (path_matches(pattern, q->name))
+        if (matches(l, pattern, q->name))
             return true;
         for (int k = 0; k < q->nalias; k++)
-            if (path_matches(pattern, q->alias[k]))
+            if (matches(l, pattern, q->alias[k]))
                 return true;
     }
     return false;

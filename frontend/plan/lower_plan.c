@@ -7,9 +7,8 @@
  * before   fully_shard dp { layers.*: prefetch=2 }
  * after    PlanSpec.unit: axes {dp}, paths {"layers.*"}, prefetch 2
  *
- * lower_parallelize.c, lower_freeze.c, lower_checkpoint.c and lower_offload.c
- * resolve the other clauses. Without a plan, the first mesh axis splits the
- * batch.
+ * lower_parallelize.c, lower_freeze.c and lower_checkpoint.c resolve other
+ * clauses. Without a plan, the first mesh axis splits the batch.
  */
 #include <string.h>
 
@@ -72,40 +71,6 @@ const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
 
 typedef VEC(Unit) UnitList;
 
-static void unit_prefetch(Lower *l, const Expr *e, Unit *u)
-{
-    int64_t n;
-    if (!lower_int(l, e, "prefetch", &n))
-        return;
-    if (n < 0 || n > MAX_PREFETCH)
-        lower_error(l, e->range, NULL,
-                    "'prefetch' must be a number of units from 0 to %d",
-                    MAX_PREFETCH);
-    else
-        u->prefetch = (int)n;
-}
-
-/* check ensures that the options agree. */
-static void unit_options(Lower *l, const Item *item, Unit *u)
-{
-    for (int i = 0; i < item->noptions; i++) {
-        const Expr *e = item->option[i].value;
-        const char *name = item->option[i].name;
-        bool named = e->kind == EX_NAME || e->kind == EX_STRING;
-        if (strcmp(name, "prefetch") == 0) {
-            unit_prefetch(l, e, u);
-        } else if (strcmp(name, "reshard") == 0 && e->kind == EX_BOOL) {
-            u->reshard = e->integer != 0;
-        } else if (strcmp(name, "strategy") == 0 && named) {
-            const StrategyInfo *s = strategy_find(e->name);
-            if (s && s->reshard >= 0)
-                u->reshard = s->reshard;
-            if (s)
-                u->replicas = s->replicas;
-        }
-    }
-}
-
 static bool large_enough(Lower *l, const Item *item, int64_t least)
 {
     int64_t most = 0;
@@ -165,22 +130,23 @@ static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
     return true;
 }
 
-/* With two axes the first one replicates (hybrid_shard), unless the item's
- * strategy shards over both. */
-static bool shards_over_all(const Item *item)
+/* With two axes the first one replicates, unless the strategy shards over both.
+ */
+static bool shards_over_all(Strategy s)
 {
-    const Arg *a = row_find(item->option, item->noptions, "strategy");
-    const StrategyInfo *s =
-        a && a->value->name ? strategy_find(a->value->name) : NULL;
-    return s && s->over_all;
+    return s == STRATEGY_FULL_SHARD || s == STRATEGY_SHARD_GRAD_OP ||
+           s == STRATEGY_NO_SHARD;
 }
 
-static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
-                         UnitList *list)
+static void resolve_unit(Lower *l, const PlanItem *planned, int axis,
+                         int replicate, UnitList *list)
 {
-    Unit u = {.axes = 1u << axis, .replicate_axis = replicate, .reshard = -1,
-              .prefetch = -1, .loc = item->loc};
-    if (replicate >= 0 && shards_over_all(item)) {
+    const Item *item = planned->item;
+    Unit u = planned->unit;
+    u.axes = 1u << axis;
+    u.replicate_axis = replicate;
+    u.loc = item->loc;
+    if (replicate >= 0 && shards_over_all(u.strategy)) {
         u.axes |= 1u << replicate;
         u.replicate_axis = -1;
     }
@@ -191,14 +157,12 @@ static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
         fine = lower_class_known(l, item) && leaves_some(l, &u, list);
     } else if (item->min_params) {
         u.kind = UNIT_MIN_PARAMS;
-        fine = lower_size(l, item->min_params, "min_params", &u.min_params) &&
-               large_enough(l, item, u.min_params) &&
+        fine = u.min_params > 0 && large_enough(l, item, u.min_params) &&
                leaves_some(l, &u, list);
     } else {
         u.kind = UNIT_PATHS;
         fine = unit_paths(l, item, list, &u);
     }
-    unit_options(l, item, &u);
     if (fine)
         vec_push(l->arena, list, u);
 }
@@ -207,7 +171,7 @@ static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
 static int data_axis(Lower *l, const Ident *name)
 {
     int axis = lower_mesh_axis(l, name->name);
-    if (axis < 0) /* check reported the name */
+    if (axis < 0) /* read_plan reported the name */
         return -1;
     if (!(l->p->plan.tensor_axes & 1u << axis))
         return axis;
@@ -217,7 +181,9 @@ static int data_axis(Lower *l, const Ident *name)
     return -1;
 }
 
-static void resolve_fully_shard(Lower *l, const Clause *c, UnitList *list)
+/* `planned`: the items of the clause. */
+static void resolve_fully_shard(Lower *l, const Clause *c,
+                                const PlanItem *planned, UnitList *list)
 {
     int replicate = -1, axis = -1;
     for (int i = 0; i < c->naxes; i++) {
@@ -227,7 +193,32 @@ static void resolve_fully_shard(Lower *l, const Clause *c, UnitList *list)
             return;
     }
     for (int i = 0; i < c->nitems; i++)
-        resolve_unit(l, &c->item[i], axis, replicate, list);
+        resolve_unit(l, &planned[i], axis, replicate, list);
+}
+
+static void resolve_units(Lower *l)
+{
+    UnitList list = {0};
+    const PlanItem *planned = l->planned.at;
+    for (int i = 0; i < l->plan->nclauses; i++) {
+        const Clause *c = &l->plan->clause[i];
+        if (c->kind == CL_FULLY_SHARD)
+            resolve_fully_shard(l, c, planned, &list);
+        planned += c->nitems;
+    }
+    l->p->plan.unit = list.at;
+    l->p->plan.nunits = list.n;
+}
+
+static void resolve_offload(Lower *l)
+{
+    for (int i = 0; i < l->planned.n; i++) {
+        const PlanItem *planned = &l->planned.at[i];
+        if (planned->clause->kind != CL_OFFLOAD)
+            continue;
+        l->p->plan.offload |= planned->offload;
+        l->p->plan.offload_loc = planned->clause->loc;
+    }
 }
 
 /* ---- the plan ------------------------------------------------------------ */
@@ -250,8 +241,9 @@ static void plain_plan(Lower *l)
                   ? "; ranks of the other axes repeat the same work" : "");
 }
 
-void lower_plan(Lower *l, const PlanDecl *decl)
+void lower_plan(Lower *l)
 {
+    const PlanDecl *decl = l->plan;
     PlanSpec *plan = &l->p->plan;
     if (!decl) {
         plain_plan(l);
@@ -259,22 +251,13 @@ void lower_plan(Lower *l, const PlanDecl *decl)
     }
     plan->name = decl->name.name;
     plan->loc = decl->name.loc;
-    UnitList units = {0};
-    Frame f;
-    push_frame(l, &f, plan->name, plan->loc, NULL);
-    f.members = true;
     lower_parallelize(l, decl);
-    for (int i = 0; i < decl->nclauses; i++)
-        if (decl->clause[i].kind == CL_FULLY_SHARD)
-            resolve_fully_shard(l, &decl->clause[i], &units);
+    resolve_units(l);
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_FREEZE)
             lower_freeze(l, &decl->clause[i]);
-    lower_checkpoints(l, decl);
-    lower_offload(l, decl);
-    pop_frame(l);
-    plan->unit = units.at;
-    plan->nunits = units.n;
+    lower_checkpoints(l);
+    resolve_offload(l);
     items_attach(l->p);
     styles_attach(l->p);
 }

@@ -154,11 +154,11 @@ bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
 {
     uint32_t sides = style_sides(s->kind);
     if (item->nargs == 0)
-        return false; /* check reported the missing layouts */
+        return false; /* read_style reported the missing layouts */
     for (int i = 0; i < item->nargs; i++)
         if (item->arg[i].name &&
             !style_takes(l->arena, style_find(item->style), item->arg[i].name))
-            return false; /* check reported the argument */
+            return false; /* read_style reported the argument */
     bool both = sides == (STYLE_INPUTS | STYLE_OUTPUTS), fine = true;
     for (int side = 0; side < 2; side++) {
         bool input = side == 0;

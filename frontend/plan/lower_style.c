@@ -103,7 +103,7 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
         const char *name = arg->name ? style_setting(arg->name) : "";
         bool input = strcmp(name, "input") == 0;
         if (!input && strcmp(name, "output") != 0)
-            return false; /* check reported the argument */
+            return false; /* read_style reported it */
         if (!read_style_side(l, item, arg, input, input ? in : out,
                              input ? &s->in_from[0] : &s->out_to[0]))
             return false;

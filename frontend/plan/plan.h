@@ -1,9 +1,9 @@
-/* plan.h: declares the functions that check plans and resolve them against the
+/* plan.h: declares the functions that read plans and resolve them against the
  * modules of the model.
  *
- * check_plan.c     axes, styles, options
- * check_unit.c     options of fully_shard
- * check_checkpoint.c  options of checkpoint
+ * read_plan.c      axes, items; plans that are not selected
+ * read_unit.c      options of fully_shard
+ * read_style.c     names and arguments of styles
  * lower_mesh.c     --mesh
  * lower_plan.c     the selected plan; units
  * lower_path.c     patterns
@@ -13,44 +13,32 @@
  * lower_prepare.c  the styles PrepareModule…
  * styles.c         the names and arguments of styles, layouts
  * lower_checkpoint.c  modules to recompute
- * lower_offload.c  tensors in host memory
  */
 #ifndef PARC_FRONTEND_PLAN_PLAN_H
 #define PARC_FRONTEND_PLAN_PLAN_H
 
-#include "frontend/lower/lower.h"
+#include "frontend/options/options.h"
 
-/* ---- check_plan.c ---- */
+/* ---- read_plan.c ---- */
 
-/* `plan`: the name of the selected plan; NULL if none is selected by name. */
-void check_plans(Arena *a, Diag *d, const File *file, const char *plan);
-/* check_checkpoint.c: the items of one `checkpoint` clause. */
-void check_checkpoint(Arena *a, Diag *d, const Clause *clause);
-/* lower_offload.c: the items of one `offload` clause. */
-void check_offload(Arena *a, Diag *d, const Clause *clause);
-
-/* ---- check_unit.c -------------------------------------------------------- */
-
-/* The meaning of FSDP's names for a unit's strategy. */
-typedef struct StrategyInfo {
-    const char *name;
-    bool hybrid;   /* needs a replicate axis and a shard axis */
-    bool over_all; /* shards over all axes */
-    int reshard;   /* as Unit.reshard; -1: the option `reshard` decides */
-    bool replicas; /* shards nothing */
-} StrategyInfo;
-const StrategyInfo *strategy_find(const char *name); /* NULL: none */
-
-/* Checks an item of `fully_shard`: each option, and whether the options agree
- * with each other and with the number of axes. */
-void check_unit(Arena *a, Diag *d, const Clause *clause, const Item *item);
+/* Reads a plan's clauses: axes, styles and options; adds their items to
+ * Lower.planned. */
+void read_plan(Lower *l, const PlanDecl *p);
+/* Reads all plans but Lower.plan. Errors are warnings if there is a selected
+ * plan. `modules`: the model has been lowered, so that paths can be checked. */
+void read_other_plans(Lower *l, bool modules);
+/* read_unit.c: the options of an item of `fully_shard`. */
+void read_unit(Lower *l, const Clause *clause, const Item *item, Unit *u);
+/* read_style.c: the name and the arguments of an item's style. */
+void read_style(Lower *l, const Item *item);
 
 /* ---- lower_mesh.c, lower_plan.c, lower_freeze.c, lower_style.c ---- */
 
 /* The selected plan. NULL: the default plan, or an error, which sets *fault. */
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault);
 void lower_mesh(Lower *l, const PlanDecl *plan);
-void lower_plan(Lower *l, const PlanDecl *plan);
+/* Resolves Lower.planned, or makes the default plan. */
+void lower_plan(Lower *l);
 /* lower_path.c: whether a pattern matches a module, or with `params` a
  * parameter, and every element that it names exists; reports an error if not.
  */
@@ -64,9 +52,7 @@ int lower_mesh_axis(const Lower *l, const char *name);
 void lower_parallelize(Lower *l, const PlanDecl *plan);
 void lower_freeze(Lower *l, const Clause *c);
 /* lower_checkpoint.c: fills PlanSpec.checkpoint. */
-void lower_checkpoints(Lower *l, const PlanDecl *plan);
-/* lower_offload.c: fills PlanSpec.offload. */
-void lower_offload(Lower *l, const PlanDecl *plan);
+void lower_checkpoints(Lower *l);
 /* Fills the layouts of one item for a module (by index); false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);
@@ -79,7 +65,7 @@ bool lower_placement(Lower *l, const Item *item, int param, Style *style);
 bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
                    Style *s);
 
-/* ---- styles.c: for check and lower ---- */
+/* ---- styles.c ---- */
 
 static inline Layout layout_shard(int dim)
 {

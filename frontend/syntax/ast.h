@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/out.h"
+#include "ir/options.h"
 
 /* ---- expressions ---- */
 
@@ -138,14 +139,6 @@ typedef struct StyleArg {
     Expr *from, *to;  /* `to` is NULL without an arrow */
 } StyleArg;
 
-typedef enum ClauseKind {
-    CL_PARALLELIZE, /* parallelize axis { path: Style(…) … } */
-    CL_FULLY_SHARD, /* fully_shard axis | (rep, axis) { items } */
-    CL_CHECKPOINT,
-    CL_FREEZE,
-    CL_OFFLOAD,
-} ClauseKind;
-
 typedef struct Item {
     Path *path;        /* several paths: [a, b] */
     int npaths;
@@ -227,6 +220,8 @@ typedef struct NamesDecl {
     Ident config_word; /* the word before the entries; no name without them */
 } NamesDecl;
 
+typedef VEC(const Expr *) ExprSet;
+
 typedef struct File {
     uint16_t source;
     Decl **decl;
@@ -241,6 +236,7 @@ typedef struct File {
     Loc train_loc;
     NamesDecl **names;
     int nnames;
+    ExprSet *refused; /* names and calls with errors that pdl_check reported */
 } File;
 
 /* parse.y, lex.l. Parses a registered source. Reports syntax errors to d and

@@ -389,7 +389,7 @@ void ast_print_item(Out *o, const Item *it)
     if (it->class_name)
         out(o, "every %s", it->class_name);
     if (it->min_params) {
-        out(o, "min_params=");
+        out(o, "%s=", option_name(OPTION_min_params));
         expr(o, it->min_params);
     }
     if (it->style) {
@@ -404,13 +404,9 @@ void ast_print_item(Out *o, const Item *it)
 
 static void clause(Out *o, const Clause *c)
 {
-    static const char *const keyword[] = {
-        [CL_PARALLELIZE] = "parallelize", [CL_FULLY_SHARD] = "fully_shard",
-        [CL_CHECKPOINT] = "checkpoint",   [CL_FREEZE] = "freeze",
-        [CL_OFFLOAD] = "offload",
-    };
     begin(o);
-    out(o, "%s%s", keyword[c->kind], c->naxes > 1 ? " (" : c->naxes ? " " : "");
+    out(o, "%s%s", clause_name(c->kind),
+        c->naxes > 1 ? " (" : c->naxes ? " " : "");
     idents(o, c->axis, c->naxes);
     out(o, "%s", c->naxes > 1 ? ")" : "");
     open_block(o);

@@ -234,7 +234,7 @@ StyleArg style_tuple(Parser *p, StyleArgList list, Loc range)
 Item item_setting(Parser *p, Ident name, Expr *value)
 {
     Item item = {.loc = name.loc};
-    if (strcmp(name.name, "min_params") == 0) {
+    if (strcmp(name.name, option_name(OPTION_min_params)) == 0) {
         item.min_params = value;
         return item;
     }

@@ -79,6 +79,7 @@ File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
     f->train_loc = p.train_loc;
     f->names = p.names_decl.at;
     f->nnames = p.names_decl.n;
+    f->refused = NEW(a, ExprSet);
     return f;
 }
 

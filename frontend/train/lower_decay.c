@@ -18,32 +18,6 @@ static bool matches(const char *pattern, const char *name)
     return path_glob(pattern, strlen(pattern), name, strlen(name));
 }
 
-static void add_pattern(Lower *l, const Expr *e)
-{
-    Datum d = lower_expr(l, e);
-    if (d.kind == DATUM_POISON)
-        return;
-    if (e->kind != EX_STRING) {
-        lower_error(l, e->range, "such as no_decay=(\"*.bias\", \"*norm*\")",
-                    "a pattern must be a string, not %s",
-                    datum_text(l->arena, d));
-        return;
-    }
-    DecayPattern pattern = {d.text, e->range};
-    vec_push(l->arena, &l->no_decay, pattern);
-}
-
-void lower_no_decay(Lower *l, const Expr *e)
-{
-    l->no_decay.n = 0;
-    if (e->kind != EX_TUPLE) {
-        add_pattern(l, e);
-        return;
-    }
-    for (int i = 0; i < e->nargs; i++)
-        add_pattern(l, e->arg[i].value);
-}
-
 /* The name in the model, without runs: "layers.*.weight" for
  * "layers.2-3.weight". */
 static const char *model_name(Arena *a, const char *name)

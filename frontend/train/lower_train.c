@@ -1,12 +1,16 @@
 /* lower_train.c: evaluates the `train` block and -D.
  *
  * Settings are applied in this order: defaults, the block, -D; the last value
- * takes effect. A -D must name a setting or a parameter of the model.
+ * takes effect. A -D must name a setting, an argument of the optimizer or of the
+ * schedule, or a parameter of the model.
  */
 #include <string.h>
 
 #include "base/text.h"
+#include "frontend/options/options.h"
 #include "frontend/train/train.h"
+
+enum { DEFAULT_LOSS_SCALE = 65536 }; /* with precision=f16 */
 
 const Setting *lower_define(const Lower *l, const char *name)
 {
@@ -16,93 +20,120 @@ const Setting *lower_define(const Lower *l, const char *name)
     return NULL;
 }
 
-/* ---- settings ------------------------------------------------------------ */
+/* ---- one setting --------------------------------------------------------- */
 
-/* PDL's names of the element types of PyTorch. */
-static const struct TorchType {
-    const char *torch, *pdl;
-} torch_types[] = {
-    {"fp16", "f16"}, {"float16", "f16"}, {"half", "f16"}, {"bfloat16", "bf16"},
-    {"fp32", "f32"}, {"float32", "f32"}, {"float", "f32"},
-};
-
-/* Sets an element type: one of the first n of the table. */
-static void set_type(Lower *l, const Expr *e, int n, DType *to,
-                     const char *message)
+/* Reads an option, and records what the checks of all settings together need. */
+static void set_option(Lower *l, const Option *o, const Expr *e)
 {
-    static const struct Word {
-        const char *name;
-        DType dtype;
-    } table[] = {{"f32", DT_F32}, {"bf16", DT_BF16}, {"f16", DT_F16}};
-    bool named = e->kind == EX_NAME || e->kind == EX_STRING;
-    const struct Word *word = named ? row_find(table, n, e->name) : NULL;
-    if (word) {
-        *to = word->dtype;
+    Train *t = &l->p->train;
+    if (o->takes == TAKES_CALL ? !option_read_call(l, o, e, t)
+                               : !option_read(l, o, e, t))
         return;
-    }
-    const struct TorchType *t = named ? table_find(torch_types, e->name) : NULL;
-    lower_error(l, e->range, t ? arena_printf(l->arena, "did you mean '%s'?",
-                                              t->pdl) : NULL, "%s", message);
+    if (o == &option_rows[OPTION_accumulate])
+        l->accumulate_loc = e->range;
+    if (o == &option_rows[OPTION_loss_scale])
+        l->has_loss_scale = true;
+    if (o == &option_rows[OPTION_warmup])
+        l->warmup = t->schedule.warmup;
+    if (o == &option_rows[OPTION_schedule] ||
+        o == &option_rows[OPTION_warmup] || o->scope == SCOPE_SCHEDULE)
+        l->schedule_loc = e->range;
 }
 
-static void set_epilogues(Lower *l, const Expr *e, bool *none)
+static void set_setting(Lower *l, const Setting *s)
 {
-    bool named = e->kind == EX_NAME || e->kind == EX_STRING;
-    *none = e->kind == EX_NONE || (named && strcmp(e->name, "none") == 0);
-    if (!*none && (!named || strcmp(e->name, "all") != 0))
-        lower_error(l, e->range, NULL, "'epilogues' must be all or none");
-}
-
-static void set_flag(Lower *l, const Setting *s, bool *to)
-{
-    Datum d = lower_expr(l, s->value);
-    if (d.kind == DATUM_BOOL)
-        *to = d.integer;
-    else if (d.kind != DATUM_POISON)
-        lower_error(l, s->value->range, NULL, "'%s' is true or false",
-                    s->name.name);
-}
-
-static void set_size(Lower *l, const Setting *s, int64_t *size)
-{
-    int64_t x;
-    if (lower_size(l, s->value, s->name.name, &x))
-        *size = x;
-}
-
-/* Sets a number above 0; `none` sets 0. */
-static void set_positive(Lower *l, const Setting *s, const char *what,
-                         double *to)
-{
-    double x = 0;
     const char *name = s->name.name;
-    Datum d = lower_expr(l, s->value);
-    if (d.kind == DATUM_POISON)
-        return;
-    if (datum_is_number(d))
-        x = datum_number(d);
-    if (d.kind == DATUM_NONE || x > 0) {
-        if (lower_f32(l, s->value->range, x))
-            *to = x;
+    const Option *o = option_find(SCOPE_TRAIN, name);
+    if (o) {
+        set_option(l, o, s->value);
         return;
     }
-    lower_error(l, s->value->range,
-                arena_printf(l->arena, "'%s = none' turns it off", name),
-                "'%s' must be %s above 0, not %s", name, what,
-                datum_text(l->arena, d));
+    diag_error(l->diag, s->name.loc, "unknown train setting '%s'", name);
+    option_help(l, SCOPE_TRAIN, name);
 }
+
+/* The warmup may be a setting or an argument of the schedule, not both. */
+static void check_warmup(Lower *l)
+{
+    const File *f = l->file;
+    const char *name = option_name(OPTION_warmup);
+    const Setting *plain = row_find(f->setting, f->nsettings, name);
+    const Setting *schedule =
+        row_find(f->setting, f->nsettings, option_name(OPTION_schedule));
+    const Expr *e = schedule ? schedule->value : NULL;
+    const Arg *arg = plain && e && e->kind == EX_CALL
+                         ? row_find(e->arg, e->nargs, name) : NULL;
+    if (!arg)
+        return;
+    diag_error(l->diag, plain->name.loc, "'%s' is set twice", name);
+    diag_note(l->diag, arg->name_loc, "the schedule sets it too");
+}
+
+/* ---- -D ------------------------------------------------------------------ */
+
+/* "optimizer.lr" for "lr"; NULL: no argument has this name. */
+static const char *dotted_name(Arena *a, const char *name)
+{
+    static const OptionScope scopes[] = {SCOPE_OPTIMIZER, SCOPE_SCHEDULE};
+    for (int i = 0; i < 2; i++)
+        if (option_find(scopes[i], name))
+            return arena_printf(a, "%s%s", option_prefix(scopes[i]), name);
+    return NULL;
+}
+
+static void define_refused(Lower *l, const Setting *s)
+{
+    const char *name = s->name.name;
+    const char *dotted = dotted_name(l->arena, name);
+    const char *foreign = option_foreign(l->arena, SCOPE_TRAIN, name);
+    NameList names = {.arena = l->arena};
+    diag_error(l->diag, s->name.loc, "'%s' is neither a parameter of the model "
+               "nor a train setting", name);
+    for (int i = 0; i < l->model->nformals; i++)
+        names_add(&names, l->model->formal[i].name.name,
+                  l->model->formal[i].name.loc);
+    options_add_names(&names, SCOPE_TRAIN);
+    if (dotted)
+        diag_help(l->diag, "did you mean '%s'?", dotted);
+    else if (foreign)
+        diag_help(l->diag, "%s", foreign);
+    else
+        names_suggest(l->diag, &names, name);
+}
+
+/* -D optimizer.lr=…: changes one argument of the chosen optimizer. */
+static void define_argument(Lower *l, const Option *call, const Setting *s)
+{
+    const char *name = strchr(s->name.name, '.') + 1;
+    const Option *o =
+        option_find_argument(l, call, name, &l->p->train, s->name.loc);
+    if (o)
+        set_option(l, o, s->value);
+}
+
+static void define_setting(Lower *l, const Setting *s)
+{
+    const char *name = s->name.name;
+    size_t head = strcspn(name, ".");
+    const Option *o =
+        option_find(SCOPE_TRAIN, arena_strndup(l->arena, name, head));
+    if (row_find(l->model->formal, l->model->nformals, name))
+        return;
+    if (!o || (name[head] && o->takes != TAKES_CALL))
+        define_refused(l, s);
+    else if (name[head])
+        define_argument(l, o, s);
+    else
+        set_option(l, o, s->value);
+}
+
+/* ---- all settings together ----------------------------------------------- */
 
 /* Small gradients become 0 in f16 without loss scaling. */
-static void default_loss_scale(Train *t)
+static void default_loss_scale(Lower *l)
 {
-    if (t->loss_scale < 0)
-        t->loss_scale = t->precision == DT_F16 ? DEFAULT_LOSS_SCALE : 0;
-}
-
-static void set_accumulate(Lower *l, const Setting *s)
-{
-    set_size(l, s, &l->p->train.accumulate);
-    l->accumulate_loc = s->value->range;
+    if (!l->has_loss_scale && l->p->train.precision == DT_F16)
+        l->p->train.loss_scale = DEFAULT_LOSS_SCALE;
 }
 
 /* The microbatches must have equal sizes. */
@@ -117,92 +148,44 @@ static void check_accumulate(Lower *l)
     diag_help(l->diag, "choose an accumulate that divides the batch");
 }
 
-static void set_setting(Lower *l, const Setting *s)
+static void check_schedule(Lower *l)
 {
-    Train *t = &l->p->train;
-    const char *name = s->name.name;
-    if (strcmp(name, "batch") == 0)
-        set_size(l, s, &t->batch);
-    else if (strcmp(name, "seq") == 0)
-        set_size(l, s, &t->seq);
-    else if (strcmp(name, "head_chunk") == 0)
-        set_size(l, s, &t->head_chunk);
-    else if (strcmp(name, "epilogues") == 0)
-        set_epilogues(l, s->value, &t->bare_matmuls);
-    else if (strcmp(name, "deterministic") == 0)
-        set_flag(l, s, &t->deterministic);
-    else if (strcmp(name, "accumulate") == 0)
-        set_accumulate(l, s);
-    else if (strcmp(name, "precision") == 0)
-        set_type(l, s->value, 3, &t->precision,
-                 "'precision' must be f32, bf16 or f16");
-    else if (strcmp(name, "reduce") == 0)
-        set_type(l, s->value, 2, &t->reduce,
-                 "'reduce' must be f32 or bf16");
-    else if (strcmp(name, "clip") == 0)
-        set_positive(l, s, "a norm", &t->clip);
-    else if (strcmp(name, "loss_scale") == 0)
-        set_positive(l, s, "a factor", &t->loss_scale);
-    else if (strcmp(name, "warmup") == 0)
-        lower_warmup(l, s->value);
-    else if (choices_of(name))
-        lower_choice(l, choices_of(name), s->value);
-    else
-        setting_refused(l->arena, l->diag, s);
-}
-
-static void define_setting(Lower *l, const Setting *s)
-{
-    const char *name = s->name.name;
-    if (row_find(l->model->formal, l->model->nformals, name))
+    const Train *t = &l->p->train;
+    const LrSchedule *s = &t->schedule;
+    if (s->kind == SCHEDULE_CONSTANT)
         return;
-    const char *dot = strchr(name, '.');
-    const ChoiceSet *set =
-        dot ? choices_of(arena_strndup(l->arena, name, (size_t)(dot - name)))
-            : NULL;
-    if (set) {
-        lower_choice_part(l, set, s);
-    } else if (setting_known(name)) {
-        set_setting(l, s);
-    } else {
-        diag_error(l->diag, s->name.loc,
-                   "'%s' is neither a parameter of the model nor a train "
-                   "setting", name);
-        NameList names = {.arena = l->arena};
-        for (int i = 0; i < l->model->nformals; i++)
-            names_add(&names, l->model->formal[i].name.name,
-                      l->model->formal[i].name.loc);
-        settings_add(&names);
-        const char *owner = setting_owner(name);
-        if (owner)
-            diag_help(l->diag, "did you mean '%s.%s'?", owner, name);
-        else
-            names_suggest(l->diag, &names, name);
-    }
+    if (s->steps > 0 && s->warmup >= s->steps)
+        lower_error(l, l->schedule_loc,
+                    "'steps' includes the steps of the warm-up",
+                    "no steps remain for the decay: warmup=%lld, steps=%lld",
+                    (long long)s->warmup, (long long)s->steps);
+    if (s->min_lr > t->lr)
+        lower_error(l, l->schedule_loc, NULL,
+                    "the schedule ends at min_lr=%s, above the optimizer's "
+                    "lr=%s", datum_text(l->arena, datum_float(s->min_lr)),
+                    datum_text(l->arena, datum_float(t->lr)));
 }
 
 void lower_train(Lower *l)
 {
+    const File *file = l->file;
     Train *t = &l->p->train;
-    *t = (Train){.batch = DEFAULT_BATCH, .seq = DEFAULT_SEQ,
-                 .precision = DT_F32, .loss_scale = -1,
-                 .loc = l->file->has_train ? l->file->train_loc
-                                           : l->model->name.loc};
-    lower_optimizer_defaults(t, OPT_ADAMW);
+    *t = (Train){.loc = file->has_train ? file->train_loc
+                        : l->model      ? l->model->name.loc
+                                        : (Loc){0}};
+    options_init(SCOPE_TRAIN, 0, t);
     Frame f;
     push_frame(l, &f, "train", t->loc, NULL);
     f.members = f.settings = true;
-    for (int i = 0; i < l->file->nsettings; i++)
-        set_setting(l, &l->file->setting[i]);
-    for (int i = 0; i < l->options->ndefines; i++)
+    for (int i = 0; i < file->nsettings; i++) {
+        names_check_new(l->diag, file->setting, i, "set");
+        set_setting(l, &file->setting[i]);
+    }
+    check_warmup(l);
+    for (int i = 0; i < l->options->ndefines && l->model; i++)
         define_setting(l, l->options->define[i]);
-    lower_check_schedule(l);
-    default_loss_scale(t);
+    check_schedule(l);
+    default_loss_scale(l);
     check_accumulate(l);
     pop_frame(l);
-    if (l->p->purpose == FOR_OUTPUTS && diag_error_count(l->diag) == 0) {
-        t->batch /= t->accumulate > 1 ? t->accumulate : 1;
-        t->accumulate = 1;
-        t->head_chunk = 0;
-    }
 }

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* ORDER Keep: word k is bit 1 << k. */
-const char *const keep_words[] = {"attention", "matmul", NULL};
+/* ORDER Keep: row k is bit 1 << k. */
 static const OpKind keep_ops[][2] = {{OP_attention, OP_attention_dropout},
                                      {OP_einsum, OP_einsum_bias}};
+enum { KEEPS = sizeof keep_ops / sizeof *keep_ops };
 
 bool path_is_below(const char *path, const char *module)
 {
@@ -49,7 +49,7 @@ bool checkpoint_keeps(const Program *p, const Op *op)
 {
     int item = checkpoint_item(p, op->path);
     uint32_t keep = item < 0 ? 0 : p->plan.checkpoint[item].keep;
-    for (int k = 0; keep_words[k]; k++)
+    for (int k = 0; k < KEEPS; k++)
         if ((keep >> k & 1) &&
             (keep_ops[k][0] == op->kind || keep_ops[k][1] == op->kind))
             return true;

@@ -10,6 +10,7 @@
 
 #include "ir/internal.h"
 #include "ir/memory.h"
+#include "ir/options.h"
 
 typedef enum TokenKind {
     TK_END,
@@ -110,6 +111,10 @@ void parse_arena(Parser *s);
 void parse_segment(Parser *s);
 void parse_buffer(Parser *s);
 const Address *parse_address(Parser *s);
+
+/* options.c: options of a scope, up to another token; the rest of the scope's
+ * fields get their defaults. */
+void parse_options(Parser *s, OptionScope scope, void *to);
 
 /* parse_plan.c: the plan, after its first word. */
 void parse_plan(Parser *s);

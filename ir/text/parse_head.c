@@ -54,65 +54,10 @@ static void parse_mesh(Parser *s)
 
 /* ---- train --------------------------------------------------------------- */
 
-static double keyed_number(Parser *s, const char *key)
-{
-    parse_expect_key(s, key);
-    return parse_number(s);
-}
-
-/* schedule=cosine(warmup, steps, min_lr) */
-static void parse_schedule(Parser *s, LrSchedule *to)
-{
-    parse_expect_key(s, "schedule");
-    to->kind =
-        (ScheduleKind)parse_choice(s, ir_schedule_words, "a schedule");
-    parse_expect(s, '(');
-    Loc loc = s->tok.loc;
-    to->warmup = parse_int(s);
-    parse_expect(s, ',');
-    to->steps = parse_int(s);
-    if (to->warmup < 0 || to->steps < 0)
-        parse_fail(s, loc, "steps are not negative");
-    parse_expect(s, ',');
-    to->min_lr = parse_number(s);
-    parse_expect(s, ')');
-}
-
 static void parse_train(Parser *s)
 {
-    Train *t = &s->p->train;
-    t->batch = parse_keyed(s, "batch");
-    t->seq = parse_keyed(s, "seq");
-    parse_expect_key(s, "precision");
-    t->precision = parse_dtype(s);
-    parse_expect_key(s, "optimizer");
-    t->optimizer =
-        (OptimizerKind)parse_choice(s, optimizer_words, "an optimizer");
-    t->lr = keyed_number(s, "lr");
-    t->beta1 = keyed_number(s, "beta1");
-    t->beta2 = keyed_number(s, "beta2");
-    t->eps = keyed_number(s, "eps");
-    t->weight_decay = keyed_number(s, "weight_decay");
-    t->momentum = keyed_number(s, "momentum");
-    if (parse_take_key(s, "reduce"))
-        t->reduce = parse_dtype(s);
-    if (parse_is_word(s, "clip"))
-        t->clip = keyed_number(s, "clip");
-    if (parse_is_word(s, "loss_scale"))
-        t->loss_scale = keyed_number(s, "loss_scale");
-    if (parse_is_word(s, "schedule"))
-        parse_schedule(s, &t->schedule);
-    if (parse_take_key(s, "head_chunk"))
-        t->head_chunk = parse_int(s);
-    if (parse_take_key(s, "epilogues")) {
-        parse_expect_word(s, "none");
-        t->bare_matmuls = true;
-    }
-    if (parse_take_key(s, "accumulate"))
-        t->accumulate = parse_int(s);
-    if (parse_take_key(s, "deterministic"))
-        t->deterministic = parse_bool(s);
-    t->loc = parse_loc(s);
+    parse_options(s, SCOPE_TRAIN, &s->p->train);
+    s->p->train.loc = parse_loc(s);
 }
 
 /* ---- modules, parameters, inputs ----------------------------------------- */

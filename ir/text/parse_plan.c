@@ -60,7 +60,8 @@ static Style parse_style(Parser *s)
 
 static Unit parse_unit(Parser *s)
 {
-    static const char *const words[] = {"paths", "every", "min_params", NULL};
+    const char *const words[] = {"paths", "class",
+                                 option_name(OPTION_min_params), NULL};
     Unit u = {.replicate_axis = -1};
     if (parse_take_key(s, "axes")) {
         u.axes = parse_axes(s);
@@ -70,7 +71,6 @@ static Unit parse_unit(Parser *s)
     }
     if (parse_take_key(s, "replicate"))
         u.replicate_axis = parse_axis(s);
-    u.replicas = parse_take_word(s, "no_shard");
     u.kind = (UnitKind)parse_choice(s, words, "what the unit holds");
     if (u.kind == UNIT_PATHS) {
         u.npaths = parse_strings(s, &u.path);
@@ -81,20 +81,14 @@ static Unit parse_unit(Parser *s)
         else
             u.min_params = parse_int(s);
     }
-    u.reshard = parse_keyed_small(s, "reshard");
-    parse_expect_key(s, "prefetch");
-    Loc at = s->tok.loc;
-    u.prefetch = parse_small(s);
-    if (u.prefetch < -1 || u.prefetch > MAX_PREFETCH)
-        parse_fail(s, at, "a prefetch distance is from -1 (default) to %d",
-                   MAX_PREFETCH);
+    parse_options(s, SCOPE_FULLY_SHARD, &u);
     u.loc = parse_loc(s);
     return u;
 }
 
 static Checkpoint parse_checkpoint(Parser *s)
 {
-    static const char *const words[] = {"paths", "every", NULL};
+    static const char *const words[] = {"paths", "class", NULL};
     Checkpoint c = {0};
     if (parse_choice(s, words, "what is recomputed") == 0) {
         c.npaths = parse_strings(s, &c.path);
@@ -102,26 +96,18 @@ static Checkpoint parse_checkpoint(Parser *s)
         parse_expect(s, '=');
         c.class = parse_string(s);
     }
-    c.every = 1;
-    if (parse_take_key(s, "each")) {
-        Loc loc = s->tok.loc;
-        c.every = parse_small(s);
-        if (c.every < 1)
-            parse_fail(s, loc, "each is at least 1");
-    }
-    while (parse_take_key(s, "keep") && !s->failed) {
-        int k = parse_choice(s, keep_words, "what is saved");
-        c.keep |= 1u << k;
-    }
+    parse_options(s, SCOPE_CHECKPOINT, &c);
     c.loc = parse_loc(s);
     return c;
 }
 
 static void parse_offload(Parser *s, PlanSpec *plan)
 {
+    const char *words[MAX_OFFLOADS + 1] = {NULL};
+    for (int k = 0; k < MAX_OFFLOADS; k++)
+        words[k] = option_word(OPTION_offload, k);
     do
-        plan->offload |= 1u << parse_choice(s, offload_words,
-                                            "what is offloaded");
+        plan->offload |= 1u << parse_choice(s, words, "what is offloaded");
     while (!s->failed && s->tok.kind == TK_WORD && !s->tok.first);
     plan->offload_loc = parse_loc(s);
 }
@@ -143,10 +129,10 @@ void parse_plan(Parser *s)
         } else if (parse_take_word(s, "unit")) {
             Unit unit = parse_unit(s);
             vec_push(s->arena, &units, unit);
-        } else if (parse_take_word(s, "checkpoint")) {
+        } else if (parse_take_word(s, clause_name(CL_CHECKPOINT))) {
             Checkpoint checkpoint = parse_checkpoint(s);
             vec_push(s->arena, &checkpoints, checkpoint);
-        } else if (parse_take_word(s, "offload")) {
+        } else if (parse_take_word(s, clause_name(CL_OFFLOAD))) {
             parse_offload(s, plan);
         } else {
             break;

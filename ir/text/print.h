@@ -4,6 +4,7 @@
 #define PARC_IR_TEXT_PRINT_H
 
 #include "ir/internal.h"
+#include "ir/options.h"
 
 typedef struct Printer {
     Out *o;
@@ -26,6 +27,9 @@ void print_list(Printer *w, int n, const int64_t *v);
 /* "{dp, tp}" */
 void print_axes(Printer *w, uint32_t axes);
 
+/* options.c: the options of a scope, with a space before each. */
+void print_options(Printer *w, OptionScope scope, const void *of);
+
 /* print_memory.c: the memory plan; " in 3" and so on after a value's type. */
 void print_memory(Printer *w);
 void print_address(Printer *w, const Value *v);
@@ -36,7 +40,6 @@ void print_head(Printer *w);
 /* The words of the header, in the order of their enums; NULL ends a list. */
 extern const char *const ir_stage_words[];
 extern const char *const ir_init_words[];
-extern const char *const ir_schedule_words[];
 extern const char *const ir_layout_words[];
 
 #endif

@@ -17,13 +17,8 @@
  * A forward program has a line `purpose loss` after the stage. One for outputs
  * has a line `output "logits" [8, 32, 500]` for each, without padding.
  */
+#include "ir/options.h"
 #include "ir/text/print.h"
-
-static void print_number(Printer *w, const char *key, double x)
-{
-    out(w->o, " %s=", key);
-    out_double(w->o, x);
-}
 
 static void end_line(Printer *w, Loc loc)
 {
@@ -35,38 +30,9 @@ static void end_line(Printer *w, Loc loc)
 
 static void print_train(Printer *w)
 {
-    const Train *t = &w->p->train;
-    out(w->o, "train batch=%lld seq=%lld precision=%s optimizer=%s",
-        (long long)t->batch, (long long)t->seq, dtype_name(t->precision),
-        optimizer_words[t->optimizer]);
-    print_number(w, "lr", t->lr);
-    print_number(w, "beta1", t->beta1);
-    print_number(w, "beta2", t->beta2);
-    print_number(w, "eps", t->eps);
-    print_number(w, "weight_decay", t->weight_decay);
-    print_number(w, "momentum", t->momentum);
-    if (t->reduce != DT_F32)
-        out(w->o, " reduce=%s", dtype_name(t->reduce));
-    if (t->clip > 0)
-        print_number(w, "clip", t->clip);
-    if (t->loss_scale > 0)
-        print_number(w, "loss_scale", t->loss_scale);
-    if (t->schedule.kind != SCHEDULE_CONSTANT || t->schedule.warmup > 0) {
-        out(w->o, " schedule=%s(%lld, %lld, ",
-            ir_schedule_words[t->schedule.kind],
-            (long long)t->schedule.warmup, (long long)t->schedule.steps);
-        out_double(w->o, t->schedule.min_lr);
-        out(w->o, ")");
-    }
-    if (t->head_chunk > 0)
-        out(w->o, " head_chunk=%lld", (long long)t->head_chunk);
-    if (t->bare_matmuls)
-        out(w->o, " epilogues=none");
-    if (t->accumulate > 1)
-        out(w->o, " accumulate=%lld", (long long)t->accumulate);
-    if (t->deterministic)
-        out(w->o, " deterministic=true");
-    end_line(w, t->loc);
+    out(w->o, "train");
+    print_options(w, SCOPE_TRAIN, &w->p->train);
+    end_line(w, w->p->train.loc);
 }
 
 static void print_layout(Printer *w, Layout l)
@@ -112,45 +78,40 @@ static void print_unit(Printer *w, const Unit *u)
         print_axes(w, u->axes);
     if (u->replicate_axis >= 0)
         out(w->o, " replicate=%s", w->p->mesh.name[u->replicate_axis]);
-    if (u->replicas)
-        out(w->o, " no_shard");
     if (u->kind == UNIT_PATHS) {
         out(w->o, " paths(");
         print_strings(w, u->npaths, u->path);
         out(w->o, ")");
     } else if (u->kind == UNIT_EVERY) {
-        print_string(w, " every=", u->class);
+        print_string(w, " class=", u->class);
     } else {
-        out(w->o, " min_params=%lld", (long long)u->min_params);
+        out(w->o, " %s=%lld", option_name(OPTION_min_params),
+            (long long)u->min_params);
     }
-    out(w->o, " reshard=%d prefetch=%d", u->reshard, u->prefetch);
+    print_options(w, SCOPE_FULLY_SHARD, u);
     end_line(w, u->loc);
 }
 
 static void print_checkpoint(Printer *w, const Checkpoint *c)
 {
-    out(w->o, "  checkpoint ");
+    out(w->o, "  %s ", clause_name(CL_CHECKPOINT));
     if (c->class) {
-        print_string(w, "every=", c->class);
+        print_string(w, "class=", c->class);
     } else {
         out(w->o, "paths(");
         print_strings(w, c->npaths, c->path);
         out(w->o, ")");
     }
-    if (c->every > 1)
-        out(w->o, " each=%d", c->every);
-    for (int k = 0; keep_words[k]; k++)
-        if (c->keep >> k & 1)
-            out(w->o, " keep=%s", keep_words[k]);
+    print_options(w, SCOPE_CHECKPOINT, c);
     end_line(w, c->loc);
 }
 
 static void print_offload(Printer *w, const PlanSpec *plan)
 {
-    out(w->o, "  offload");
-    for (int k = 0; offload_words[k]; k++)
-        if (plan->offload >> k & 1)
-            out(w->o, " %s", offload_words[k]);
+    out(w->o, "  %s", clause_name(CL_OFFLOAD));
+    for (const OptionWord *k = option_rows[OPTION_offload].words; k->name; k++)
+        if (plan->offload >> k->value & 1)
+            out(w->o, " %s", k->name);
     end_line(w, plan->offload_loc);
 }
 

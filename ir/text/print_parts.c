@@ -6,7 +6,6 @@ const char *const ir_stage_words[] = {"global", "placed", "partitioned",
                                       "stored", "fused",  NULL};
 const char *const ir_init_words[] = {"zeros",   "ones",   "normal",
                                      "uniform", "arange", "copy", NULL};
-const char *const ir_schedule_words[] = {"constant", "linear", "cosine", NULL};
 const char *const ir_layout_words[] = {"none", "R", "S", "P", NULL};
 
 void print_loc(Printer *w, Loc loc)

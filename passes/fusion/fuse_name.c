@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "ir/options.h"
 #include "ir/path.h"
 #include "passes/fusion/fuse.h"
 
@@ -154,7 +155,9 @@ static const char *compose_name(Program *p, const OpList *ops)
     Arena *a = p->arena;
     const char *param = parameter(p, ops);
     if (ops->at[0]->phase == PH_OPTIMIZER && param && ops->n > 1)
-        return arena_printf(a, "%s %s", optimizer_words[p->train.optimizer],
+        return arena_printf(a, "%s %s",
+                            option_dump_word(a, &option_rows[OPTION_optimizer],
+                                             p->train.optimizer),
                             param);
     const char *label = what(a, ops);
     const char *module = last_name(a, common_path(ops));

@@ -138,7 +138,7 @@ static bool apply_setting(RtSettings *s, const char *text,
 }
 
 /* The changed settings fit together: the same conditions as in the compiler
- * (lower_check_schedule in frontend/train/lower_optimizer.c). */
+ * (check_schedule in frontend/train/lower_train.c). */
 static bool check_schedule(const RtSettings *s)
 {
     const ParcSchedule *of = &s->schedule;

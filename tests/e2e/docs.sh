@@ -1,7 +1,8 @@
 #!/bin/sh
 # docs.sh: the tables of the documentation are true. docs/memory.md has the
 # planner's numbers, which are below those that the guide to FSDP measured with
-# PyTorch; docs/conformance.md names existing tests.
+# PyTorch; docs/pdl.md has the tables of options; docs/conformance.md names existing
+# tests.
 . "$(dirname "$0")/lib.sh"
 
 sh scripts/memory_table.sh >"$work/table"
@@ -20,6 +21,16 @@ check "no_shard needs less memory than the guide's" less no_shard 19296
 check "shard_grad_op needs less memory than the guide's" \
     less shard_grad_op 11772
 check "full_shard needs less memory than the guide's" less full_shard 9627
+
+# docs/pdl.md has every table of clauses and options.
+option_tables() {
+    "$PARC" --list-options | awk 'NR == FNR { page = page $0 "\n"; next }
+        /^[|]/ { table = table $0 "\n"; next }
+        table { n++; if (!index(page, table)) { printf "%s", table; bad = 1 } }
+        { table = "" }
+        END { exit bad || n < 10 }' docs/pdl.md -
+}
+check "docs/pdl.md has the tables of parc --list-options" option_tables
 
 # The files that docs/conformance.md names exist.
 named() {

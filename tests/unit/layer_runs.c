@@ -136,7 +136,7 @@ static Program *make(Arena *a, Diag *d, const char *text, const char *mesh,
                                .ndefines = DEFINES};
     if (!prelude || !file)
         return NULL;
-    pdl_check(a, d, prelude, file, NULL);
+    pdl_check(a, d, prelude, file);
     Program *p = lower(a, d, prelude, file, &options);
     return diag_error_count(d) ? NULL : p;
 }

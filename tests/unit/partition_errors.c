@@ -87,7 +87,7 @@ static Program *check_and_lower(Arena *a, Diag *d, const char *text,
     FrontendOptions options = {.mesh = mesh};
     if (!prelude || !file)
         return NULL;
-    pdl_check(a, d, prelude, file, NULL);
+    pdl_check(a, d, prelude, file);
     return diag_error_count(d) ? NULL
                                : lower(a, d, prelude, file, &options);
 }

@@ -295,7 +295,7 @@ static const char *collectives(Arena *a, Diag *d, const char *text,
     FrontendOptions options = {.mesh = mesh};
     if (!prelude || !file)
         return "syntax errors";
-    pdl_check(a, d, prelude, file, NULL);
+    pdl_check(a, d, prelude, file);
     Program *p = lower(a, d, prelude, file, &options);
     if (!p || diag_error_count(d))
         return "errors";

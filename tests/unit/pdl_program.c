@@ -28,7 +28,7 @@ static Program *program(Arena *a, Diag *d, const char *text, const char *mesh,
     for (; define[n] && n < MOST; n++)
         setting[n] = pdl_parse_define(
             a, d, diag_source(d, "-D", define[n], strlen(define[n])));
-    pdl_check(a, d, prelude, file, NULL);
+    pdl_check(a, d, prelude, file);
     FrontendOptions o = {
         .mesh = mesh, .plan = plan, .define = setting, .ndefines = n,
         .forward = forward};

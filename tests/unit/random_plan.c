@@ -268,7 +268,8 @@ static void random_unit(Program *p, Rng *r, uint32_t data_axes, Unit *u)
     }
     *u = (Unit){.axes = 1u << axis[0],
                 .replicate_axis = axis[1] == axis[0] ? -1 : axis[1],
-                .replicas = rng_chance(r, 15),
+                .strategy = rng_chance(r, 15) ? STRATEGY_NO_SHARD
+                                              : STRATEGY_NONE,
                 .reshard = (int)rng_pick(r, -1, -1, 0, 1),
                 .prefetch = (int)rng_pick(r, -1, -1, 0, 1, 2)};
     const Module *m = &p->module.at[rng_below(r, p->module.n)];

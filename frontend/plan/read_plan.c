@@ -1,0 +1,161 @@
+/* read_plan.c: reads the clauses of a plan as far as they need no modules: axes,
+ * styles and options.
+ *
+ * before   fully_shard dp { layers.*: prefetch=2 }
+ * after    Lower.planned: the item, with a Unit that has prefetch 2
+ *
+ * The files lower_*.c then resolve the items of the selected plan against the
+ * modules of the model. Of the other plans only the paths are checked, and their
+ * errors are warnings.
+ */
+#include <string.h>
+
+#include "base/text.h"
+#include "frontend/plan/plan.h"
+
+/* ---- axes ---------------------------------------------------------------- */
+
+static void read_axes(Lower *l, const PlanDecl *p)
+{
+    if (p->naxes == 0)
+        diag_error(l->diag, p->name.loc, "plan '%s' has no axes: declare "
+                   "them, as in plan %s(dp, tp)", p->name.name, p->name.name);
+    if (p->naxes > MAX_MESH_AXES)
+        diag_error(l->diag, p->axis[MAX_MESH_AXES].loc,
+                   "a plan has at most %d axes", MAX_MESH_AXES);
+    for (int i = 0; i < p->naxes; i++)
+        names_check_new(l->diag, p->axis, i, "declared");
+}
+
+static void read_axis(Lower *l, const PlanDecl *p, const Ident *axis)
+{
+    NameList names = {.arena = l->arena};
+    for (int i = 0; i < p->naxes; i++) {
+        if (strcmp(p->axis[i].name, axis->name) == 0)
+            return;
+        names_add(&names, p->axis[i].name, p->axis[i].loc);
+    }
+    diag_error(l->diag, axis->loc, "plan '%s' has no axis '%s'", p->name.name,
+               axis->name);
+    names_suggest_or_list(l->diag, &names, axis->name);
+}
+
+/* ---- items --------------------------------------------------------------- */
+
+static void refuse_min_params(Lower *l, const Clause *c, const Item *item)
+{
+    if (!item->min_params)
+        return;
+    diag_error(l->diag, item->loc, "%s does not support %s",
+               clause_name(c->kind), option_name(OPTION_min_params));
+    diag_help(l->diag, "name paths, such as 'layers.*', or 'every Module'");
+}
+
+/* An item of `offload` is a word. */
+static uint32_t read_offload(Lower *l, const Item *item)
+{
+    const Option *o = &option_rows[OPTION_offload];
+    NameList names = {.arena = l->arena};
+    for (const OptionWord *w = o->words; w->name; w++) {
+        if (item->npaths == 1 && strcmp(w->name, item->path[0].text) == 0)
+            return 1u << w->value;
+        names_add(&names, w->name, (Loc){0});
+    }
+    diag_error(l->diag, item->loc, "this cannot be offloaded");
+    if (item->npaths == 1)
+        names_suggest(l->diag, &names, item->path[0].text);
+    diag_help(l->diag, "write 'offload { optimizer, parameters }', or one of "
+              "them");
+    return 0;
+}
+
+static void read_item(Lower *l, const Clause *c, const Item *item)
+{
+    PlanItem planned = {.clause = c, .item = item};
+    GivenOptions given;
+    if (c->kind == CL_PARALLELIZE && item->style)
+        read_style(l, item);
+    if (c->kind == CL_FULLY_SHARD)
+        read_unit(l, c, item, &planned.unit);
+    else
+        options_read(l, c->kind, item, &planned.checkpoint, &given);
+    if (c->kind == CL_CHECKPOINT || c->kind == CL_FREEZE)
+        refuse_min_params(l, c, item);
+    if (c->kind == CL_OFFLOAD)
+        planned.offload = read_offload(l, item);
+    vec_push(l->arena, &l->planned, planned);
+}
+
+static void read_clause(Lower *l, const PlanDecl *p, const Clause *c)
+{
+    for (int i = 0; i < c->naxes; i++)
+        read_axis(l, p, &c->axis[i]);
+    if (c->naxes == 2 && strcmp(c->axis[0].name, c->axis[1].name) == 0)
+        diag_error(l->diag, c->axis[1].loc,
+                   "replicas and shards need two different axes");
+    for (int i = 0; i < c->nitems; i++)
+        read_item(l, c, &c->item[i]);
+}
+
+void read_plan(Lower *l, const PlanDecl *p)
+{
+    const PlanDecl *first = file_find_plan(l->file, p->name.name);
+    if (first != p)
+        diag_twice(l->diag, p->name.loc, first->name.loc,
+                   "'%s' is declared twice", p->name.name);
+    Frame f;
+    push_frame(l, &f, p->name.name, p->name.loc, NULL);
+    f.members = true;
+    read_axes(l, p);
+    for (int k = 0; k < p->nclauses; k++)
+        read_clause(l, p, &p->clause[k]);
+    pop_frame(l);
+}
+
+/* ---- plans that are not selected ----------------------------------------- */
+
+static void check_paths(Lower *l, const PlanItem *planned)
+{
+    const Item *item = planned->item;
+    const StyleInfo *style = item->style ? style_find(item->style) : NULL;
+    bool params = planned->clause->kind == CL_FREEZE ||
+                  (style && style->kind == STYLE_PARAMETER);
+    if (planned->clause->kind == CL_OFFLOAD || (item->style && !style))
+        return;
+    if (item->class_name)
+        lower_class_known(l, item);
+    for (int i = 0; i < item->npaths; i++)
+        lower_path_known(l, &item->path[i], params);
+}
+
+static void read_other(Lower *l, const PlanDecl *p, bool modules)
+{
+    l->planned = (PlanItems){0};
+    read_plan(l, p);
+    for (int k = 0; k < l->planned.n && modules; k++)
+        check_paths(l, &l->planned.at[k]);
+}
+
+/* An error in a plan does not stop the compilation of another plan. Without a
+ * valid --plan, errors in every plan count. */
+void read_other_plans(Lower *l, bool modules)
+{
+    PlanItems selected = l->planned;
+    l->uncut = true;
+    for (int i = 0; i < l->file->nplans; i++) {
+        const PlanDecl *p = l->file->plan[i];
+        bool other =
+            l->plan && strcmp(p->name.name, l->plan->name.name) != 0;
+        int before = diag_warning_count(l->diag);
+        if (p == l->plan)
+            continue;
+        diag_demote(l->diag, other);
+        read_other(l, p, modules);
+        diag_demote(l->diag, false);
+        if (other && diag_warning_count(l->diag) > before)
+            diag_note(l->diag, p->name.loc, "plan '%s' is not selected: --plan "
+                      "selects '%s'", p->name.name, l->plan->name.name);
+    }
+    l->planned = selected;
+    l->uncut = false;
+}

@@ -1,0 +1,207 @@
+/* options.c: the rows of options.def, and access to the fields that they name.
+ */
+#include "ir/options.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "ir/ir.h"
+
+/* ---- words --------------------------------------------------------------- */
+
+static const OptionWord type_words[] = {
+    {"f32", DT_F32, NULL}, {"bf16", DT_BF16, NULL}, {"f16", DT_F16, NULL}, {0}};
+static const OptionWord reduce_words[] = {
+    {"f32", DT_F32, NULL}, {"bf16", DT_BF16, NULL}, {0}};
+static const OptionWord optimizer_words[] = {
+    {"SGD", OPT_SGD, "gradient descent, with momentum if it is not 0"},
+    {"Adam", OPT_ADAM, "averages of gradients and of their squares"},
+    {"AdamW", OPT_ADAMW, "Adam, with weight decay apart from the gradient"},
+    {0}};
+static const OptionWord schedule_words[] = {
+    {"constant", SCHEDULE_CONSTANT,
+     "lr t / warmup up to step `warmup`, then lr"},
+    {"linear", SCHEDULE_LINEAR,
+     "the same warm-up, then linear decay to `min_lr`"},
+    {"cosine", SCHEDULE_COSINE,
+     "the same warm-up, then decay along half a cosine"},
+    {0}};
+/* The values are those of Train.bare_matmuls. */
+static const OptionWord epilogue_words[] = {
+    {"all", false, NULL}, {"none", true, NULL}, {0}};
+static const OptionWord strategy_words[] = {
+    {"full_shard", STRATEGY_FULL_SHARD,
+     "over one axis, or over two axes as if they were one: a rank stores its "
+     "part of each parameter, gradient and optimizer state; parameters are "
+     "gathered for use"},
+    {"shard_grad_op", STRATEGY_SHARD_GRAD_OP,
+     "the same, but gathered once per step: the same as `reshard=false`"},
+    {"no_shard", STRATEGY_NO_SHARD,
+     "replicas: every rank stores all parameters, gradients are all-reduced"},
+    {"hybrid_shard", STRATEGY_HYBRID_SHARD,
+     "over two axes, `fully_shard (rep, dp)`: sharded over `dp`, replicated "
+     "over `rep`; a collective runs over one of them"},
+    {0}};
+static const OptionWord keep_words[] = {
+    {"attention", 0, "results of attention are saved"},
+    {"matmul", 1, "results of all contractions are saved"},
+    {0}};
+static const OptionWord offload_words[] = {
+    {"optimizer", 0, "optimizer states"},
+    {"parameters", 1, "parameters, or a rank's shards of them"},
+    {0}};
+
+/* ---- rows ---------------------------------------------------------------- */
+
+typedef Train StructTRAIN, StructOPTIMIZER, StructSCHEDULE;
+typedef Unit StructFULLY_SHARD;
+typedef Checkpoint StructCHECKPOINT;
+typedef PlanSpec StructOFFLOAD;
+
+#define MOST 0x1p40 /* exact in a double, and products of two fit 128 bits */
+#define SIZE .low = 1, .high = MOST
+#define FIELD_SIZE(takes, scope, field)                                 \
+    (TAKES_##takes == TAKES_PAIR ? 2 * sizeof(double)                   \
+                                 : sizeof ((Struct##scope *)0)->field)
+
+const Option option_rows[OPTIONS] = {
+#define CLAUSE(...)
+#define OPTION(in, id, word, kind, field, ...)                           \
+    [OPTION_##id] = {.name = word, .scope = SCOPE_##in,                   \
+                     .takes = TAKES_##kind,                               \
+                     .at = offsetof(Struct##in, field),                   \
+                     .size = FIELD_SIZE(kind, in, field), __VA_ARGS__},
+#define OPTION_WITHOUT_FIELD(in, id, word, kind, ...)                     \
+    [OPTION_##id] = {.name = word, .scope = SCOPE_##in,                   \
+                     .takes = TAKES_##kind, __VA_ARGS__},
+#include "ir/options.def"
+#undef OPTION
+#undef OPTION_WITHOUT_FIELD
+#undef CLAUSE
+};
+
+const ClauseInfo clause_rows[CLAUSES] = {
+#define CLAUSE(id, name, form, scope, see, help, instead) \
+    [CL_##id] = {name, form, scope, see, help, instead},
+#define OPTION(...)
+#define OPTION_WITHOUT_FIELD(...)
+#include "ir/options.def"
+};
+
+/* ---- names --------------------------------------------------------------- */
+
+const char *option_prefix(OptionScope scope)
+{
+    return scope == SCOPE_TRAIN       ? ""
+           : scope == SCOPE_OPTIMIZER ? "optimizer."
+           : scope == SCOPE_SCHEDULE  ? "schedule."
+                                      : NULL;
+}
+
+const Option *option_find(OptionScope scope, const char *name)
+{
+    for (int i = 0; i < OPTIONS; i++)
+        if (option_rows[i].scope == scope &&
+            strcmp(option_rows[i].name, name) == 0)
+            return &option_rows[i];
+    return NULL;
+}
+
+bool option_is_readable(const char *name)
+{
+    const Option *o = option_find(SCOPE_TRAIN, name);
+    return o && o->readable;
+}
+
+const ClauseInfo *clause_find(const char *name)
+{
+    return row_find(clause_rows, CLAUSES, name);
+}
+
+const char *option_word(OptionName id, int64_t value)
+{
+    const OptionWord *w = option_rows[id].words;
+    while (w->name && w->value != value)
+        w++;
+    return w->name;
+}
+
+const char *option_dump_word(Arena *a, const Option *o, int64_t value)
+{
+    const char *name = option_word((OptionName)(o - option_rows), value);
+    char *text = arena_strdup(a, name);
+    for (char *c = text; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return text;
+}
+
+/* ---- fields -------------------------------------------------------------- */
+
+int64_t option_integer(const Option *o, const void *of)
+{
+    const void *at = (const char *)of + o->at;
+    return o->size == sizeof(bool)      ? *(const bool *)at
+           : o->size == sizeof(int32_t) ? *(const int32_t *)at
+                                        : *(const int64_t *)at;
+}
+
+double option_number(const Option *o, const void *of, int i)
+{
+    const void *at = (const char *)of + o->at;
+    return ((const double *)at)[i];
+}
+
+void option_store_integer(const Option *o, void *of, int64_t x)
+{
+    void *at = (char *)of + o->at;
+    if (o->size == sizeof(bool))
+        *(bool *)at = x;
+    else if (o->size == sizeof(int32_t))
+        *(int32_t *)at = (int32_t)x;
+    else
+        *(int64_t *)at = x;
+}
+
+void option_store_number(const Option *o, void *of, int i, double x)
+{
+    void *at = (char *)of + o->at;
+    ((double *)at)[i] = x;
+}
+
+static bool is_number(const Option *o)
+{
+    return o->takes == TAKES_NUMBER || o->takes == TAKES_LIMIT ||
+           o->takes == TAKES_PAIR;
+}
+
+bool option_is_initial(const Option *o, const void *of)
+{
+    if (!is_number(o))
+        return option_integer(o, of) == (int64_t)o->initial;
+    return option_number(o, of, 0) == o->initial &&
+           (o->takes != TAKES_PAIR || option_number(o, of, 1) == o->second);
+}
+
+bool option_is_of(const Option *o, int choice)
+{
+    return !o->of || o->of >> choice & 1;
+}
+
+void options_init(OptionScope scope, int choice, void *of)
+{
+    for (const Option *o = option_rows; o < option_rows + OPTIONS; o++) {
+        if (o->scope != scope || o->size == 0 || o->selects)
+            continue;
+        double x = o->own >> choice & 1 ? o->own_initial : o->initial;
+        if (!is_number(o))
+            option_store_integer(o, of, (int64_t)x);
+        else
+            option_store_number(o, of, 0, x);
+        if (o->takes == TAKES_PAIR)
+            option_store_number(o, of, 1, o->second);
+        if (o->takes == TAKES_CALL)
+            options_init(o->args, (int)x, of);
+    }
+}

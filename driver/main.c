@@ -417,6 +417,7 @@ static bool finish(Compilation *c, Program *p)
     if (planned && p->memory) {
         warnings = find_warnings(p, &from);
         report_warnings(p, &warnings);
+        report_unsharded(p);
         drop_forward(p);
         kernels_share(p);
     }

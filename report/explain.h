@@ -1,9 +1,9 @@
-/* explain.h: declares the functions of --explain NAME for modules, kernels,
- * mesh axes and the memory peak, and the helpers that their files share.
- * report_explain.c calls them; it explains parameters, values and collectives.
+/* explain.h: declares the functions of --explain NAME for parameters, modules,
+ * kernels, mesh axes and the memory peak, and the helpers that their files
+ * share. report_explain.c calls them; it explains values and collectives.
  *
- * The first four functions print an explanation and return true. They return
- * false if nothing of their kind has the name.
+ * A function that gets a name prints an explanation and returns true, or false
+ * if nothing of its kind has the name.
  */
 #ifndef PARC_REPORT_EXPLAIN_H
 #define PARC_REPORT_EXPLAIN_H
@@ -13,6 +13,12 @@
 /* Explains the modules with a path: "model", "layers.*.attention". The number
  * of an existing layer may replace the *. */
 bool explain_modules(Out *o, const Program *p, const char *name);
+
+/* Explains a parameter. */
+void explain_param(Out *o, const Program *p, const Param *pm);
+
+/* A line for each mesh axis: the value's placement and the reason for it. */
+void explain_placement(Out *o, const Program *p, const Value *v);
 
 /* Explains a kernel by its name in the plan, with or without its number. */
 bool explain_kernel(Out *o, const Program *p, const char *name);

@@ -138,6 +138,10 @@ Warnings report_find_warnings(const Program *p);
 /* Prints the warnings through p->diag. */
 void report_warnings(const Program *p, const Warnings *all);
 
+/* report_unsharded.c: prints a note through p->diag if units shard parameters,
+ * and a part of the others, at least 5%, is in no unit. */
+void report_unsharded(const Program *p);
+
 /* plan_cost.c: the bytes that a rank sends in one call of a collective. */
 double collective_sent(const CollectiveInfo *c);
 

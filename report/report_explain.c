@@ -2,10 +2,11 @@
  *
  * NAME is a parameter ("layers.*.attention.wq.weight", or with a layer's
  * number), a collective ("ag3"), an axis of the mesh ("tp"), "memory", a module
- * ("layers.*.attention", "model"), a kernel ("k05_ffn_norm") or a value of the
- * program ("h.3"). This file prints the placement of a parameter or value with
- * its reasons, and the reason of a collective. explain.h declares the functions
- * for axes, memory, modules and kernels.
+ * ("layers.*.attention", "model"), a kernel ("k05_ffn_norm"), a value of the
+ * program ("h.3") or a result of the model ("logits"). The last components of a
+ * path are enough: "wq". This file prints the placement of a value with its
+ * reasons, and the reason of a collective. explain.h declares the functions for
+ * parameters, axes, memory, modules and kernels.
  */
 #include "report/explain.h"
 #include "ir/path.h"
@@ -13,18 +14,6 @@
 #include "ir/analysis/alias.h"
 
 #include <string.h>
-
-static void reasons(Out *o, const Program *p, const Value *v)
-{
-    for (int a = 0; a < p->mesh.n; a++) {
-        const Why *w = &v->why[a];
-        out_line(o, "  %-4s %-6s %s%s%s%s", p->mesh.name[a],
-                 user_placement(p, &v->type, a), why_text(p->arena, w),
-                 w->loc.line ? "  (" : "",
-                 w->loc.line ? diag_where(p->diag, p->arena, w->loc) : "",
-                 w->loc.line ? ")" : "");
-    }
-}
 
 static void readers_in(Out *o, const Region *r, const Value *v)
 {
@@ -47,27 +36,9 @@ static void explain_value(Out *o, const Program *p, const Value *v)
                  : "",
              diag_where(p->diag, p->arena, v->loc));
     out_line(o, "placed");
-    reasons(o, p, v);
+    explain_placement(o, p, v);
     out_line(o, "read by");
     readers_in(o, v->region, v);
-}
-
-static void explain_param(Out *o, const Program *p, const Param *pm)
-{
-    out_line(o, "parameter %s : %s  (%s)", pm->name,
-             type_text(p->arena, &pm->type, &p->mesh),
-             diag_where(p->diag, p->arena, pm->loc));
-    for (int i = 0; i < pm->nalias; i++)
-        out_line(o, "tied: %s is the same parameter", pm->alias[i]);
-    for (int i = 0; i < pm->nfile; i++)
-        out_line(o, "in files: %s%s", pm->file[i].name,
-                 file_tensor_text(p->arena, &pm->file[i]));
-    if (pm->unit)
-        out_line(o, "in unit %s", pm->unit);
-    out_line(o, "%lld elements per rank",
-             (long long)type_local_elements(&pm->type, &p->mesh));
-    if (pm->value)
-        explain_value(o, p, pm->value);
 }
 
 static void explain_collective(Out *o, const Program *p,
@@ -147,19 +118,62 @@ static bool explain_label(Out *o, const Program *p, const char *name)
 static bool explain_named_value(Out *o, const Program *p, const char *name)
 {
     const Value *v = ir_find_value(p->step, name);
+    const Program *outputs = p->forward[FOR_OUTPUTS];
+    if (!v && outputs) { /* a result of the model: "logits" */
+        v = program_output(outputs, name);
+        v = v ? ir_find_value(p->step, v->name) : NULL;
+    }
     if (v)
         explain_value(o, p, v);
     return v != NULL;
+}
+
+static bool explain_exactly(Out *o, const Program *p, const TargetInfo *t,
+                            const char *name)
+{
+    return explain_params(o, p, name) || explain_label(o, p, name) ||
+           explain_axis(o, p, name) || explain_memory(o, p, t, name) ||
+           explain_modules(o, p, name) || explain_kernel(o, p, name) ||
+           explain_named_value(o, p, name);
+}
+
+/* ---- the last components of a name --------------------------------------- */
+
+/* Whether `name` is the end of the path, from a component on: "wq.weight" of
+ * "layers.*.wq.weight". */
+static bool ends_path(const char *path, const char *name)
+{
+    size_t n = strlen(path), size = strlen(name);
+    return n > size && path[n - size - 1] == '.' &&
+           strcmp(path + n - size, name) == 0;
+}
+
+/* Explains the only module or parameter whose path ends with the name, or lists
+ * them. */
+static bool explain_ending(Out *o, const Program *p, const TargetInfo *t,
+                           const char *name)
+{
+    VEC(const char *) found = {0};
+    for (int i = 0; i < p->module.n; i++)
+        if (ends_path(p->module.at[i].path, name))
+            vec_push(p->arena, &found, p->module.at[i].path);
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].state_of < 0 && ends_path(p->param.at[i].name, name))
+            vec_push(p->arena, &found, p->param.at[i].name);
+    if (found.n == 1)
+        return explain_exactly(o, p, t, found.at[0]);
+    if (found.n > 1)
+        out_line(o, "%d names end with '%s'; give one of them:", found.n, name);
+    for (int i = 0; i < found.n; i++)
+        out_line(o, "  %s", found.at[i]);
+    return found.n > 0;
 }
 
 bool report_explain(Out *o, const Program *p, const TargetInfo *t,
                     const char *name, const char **near)
 {
     *near = NULL;
-    if (explain_params(o, p, name) || explain_label(o, p, name) ||
-        explain_axis(o, p, name) || explain_memory(o, p, t, name) ||
-        explain_modules(o, p, name) || explain_kernel(o, p, name) ||
-        explain_named_value(o, p, name))
+    if (explain_exactly(o, p, t, name) || explain_ending(o, p, t, name))
         return true;
     *near = nearest(p, name);
     return false;

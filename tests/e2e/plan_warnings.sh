@@ -14,7 +14,7 @@ clean() {
     plan "$@" && jq -e '.warnings == [] and
         ([.collectives[].origin] | index("") == null and
          index("implied") == null)' "$work/plan.json" &&
-        ! grep -q warning "$work/said"
+        ! grep -qE "warning|in no unit" "$work/said"
 }
 for target in cpu cuda; do
     for mesh in 1x2 2x2 2x4; do
@@ -143,6 +143,11 @@ followed() { # followed GOLDEN
 for model in adapter attention both_colwise residual; do
     check "the hint of $model leads to no other" followed $model
 done
+# The item `model` is a unit of the parameters that no other item names.
+sed 's/blocks\.\* }$/blocks.*, model }/' tests/golden/warnings/unsharded.pdl \
+    >"$work/sharded.pdl"
+check "a unit of the rest" clean "$work/sharded.pdl" --mesh 2x2
+
 # No help repeats the line that the plan has.
 new_help() {
     sed -e '/^plan/,/^}/{/norm:/d; /Prepare/d; / output:/d; /\.w[123qkv]:/d

@@ -185,10 +185,10 @@ Value *ir_cast(Build *b, Value *x, DType t)
     return x->type.dtype == t ? x : ir_value(b, OP_cast, 1, &x, attr, NULL);
 }
 
-Value *ir_boundary(Build *b, Value *x, const char *path, const char *port,
+Value *ir_boundary(Build *b, Value *x, const char *path, Port port,
                    bool grad)
 {
-    Attr attr[MAX_ATTRS] = {{.s = path}, {.s = port}, {.i = grad}};
+    Attr attr[MAX_ATTRS] = {{.s = path}, {.port = port}, {.i = grad}};
     return ir_value(b, OP_boundary, 1, &x, attr, x->name);
 }
 

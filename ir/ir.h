@@ -28,6 +28,7 @@
 
 #include "base/diag.h"
 #include "base/text_map.h"
+#include "ir/attrs.h"
 #include "ir/ops.h"
 #include "ir/plan_spec.h"
 #include "ir/type.h"
@@ -92,20 +93,6 @@ struct Value {
     Why why[MAX_AXES];
     const struct Address *address; /* see ir/memory.h; NULL: none */
 };
-
-/* An attribute; ops.def has each op's attributes, attrs.def their types. */
-typedef struct AttrList {
-    int n;
-    int64_t v[MAX_DIMS];
-} AttrList;
-typedef union Attr {
-    int64_t i;     /* integers, bools, a set of mesh axes as a bit mask, DType,
-                      index into Program.param */
-    double f;
-    const char *s; /* NULL: none */
-    AttrList l;    /* of integers */
-    Op *o;         /* an op with results, or NULL */
-} Attr;
 
 struct Op {
     uint32_t id;
@@ -420,7 +407,7 @@ Value *ir_broadcast(Build *b, Value *x, int ndim, const int64_t *dim);
 Value *ir_transpose(Build *b, Value *x, AttrList perm);
 Value *ir_einsum(Build *b, const char *spec, DType t, Value *x, Value *y);
 Value *ir_cast(Build *b, Value *x, DType t); /* x itself if it has that type */
-Value *ir_boundary(Build *b, Value *x, const char *path, const char *port,
+Value *ir_boundary(Build *b, Value *x, const char *path, Port port,
                    bool grad);
 
 /* Adds a state of parameter `of` with its op; returns the op's result. */
@@ -498,39 +485,6 @@ const Value *ir_find_value(const Region *r, const char *name);
 int64_t ir_trip_count(const Op *op);
 
 /* ---- ops.c: ops and their attributes; ops.h has the kinds ---------------- */
-
-/* attr_axes(op), set_attr_axes(op, axes), and so for each name of attrs.def.
- * The op must have the attribute. */
-#define ATTR_AS(c_type, field, name)                                           \
-    static inline c_type attr_##name(const Op *op)                             \
-    {                                                                          \
-        return (c_type)op->attr[op_attr_index(op->kind, ATTR_##name)].field;   \
-    }                                                                          \
-    static inline void set_attr_##name(Op *op, c_type value)                   \
-    {                                                                          \
-        op->attr[op_attr_index(op->kind, ATTR_##name)].field = value;          \
-    }
-#define ATTR_INT(name) ATTR_AS(int64_t, i, name)
-#define ATTR_DIM(name) ATTR_AS(int, i, name)
-#define ATTR_BOOL(name) ATTR_AS(bool, i, name)
-#define ATTR_FLOAT(name) ATTR_AS(double, f, name)
-#define ATTR_DTYPE(name) ATTR_AS(DType, i, name)
-#define ATTR_TEXT(name) ATTR_AS(const char *, s, name)
-#define ATTR_AXES(name) ATTR_AS(uint32_t, i, name)
-#define ATTR_PARAM(name) ATTR_AS(int, i, name)
-#define ATTR_OP(name) ATTR_AS(Op *, o, name)
-#define ATTR_LIST(name)                                                        \
-    static inline const AttrList *attr_##name(const Op *op)                    \
-    {                                                                          \
-        return &op->attr[op_attr_index(op->kind, ATTR_##name)].l;              \
-    }                                                                          \
-    static inline void set_attr_##name(Op *op, AttrList value)                 \
-    {                                                                          \
-        op->attr[op_attr_index(op->kind, ATTR_##name)].l = value;              \
-    }
-#define ATTR(type, name) ATTR_##type(name)
-#include "ir/attrs.def"
-#undef ATTR
 
 /* analysis/loop.c: whether op is the loop over microbatches, which runs the
  * whole model. */

@@ -33,27 +33,6 @@ OpKind op_by_name(const char *name)
     return OP_COUNT;
 }
 
-const char *attr_text(AttrName name)
-{
-    static const char *const text[] = {
-        [ATTR_none] = "",
-#define ATTR(type, name) [ATTR_##name] = #name,
-#include "ir/attrs.def"
-#undef ATTR
-    };
-    return text[name];
-}
-
-AttrType attr_type_of(AttrName name)
-{
-    static const AttrType types[] = {
-#define ATTR(type, name) [ATTR_##name] = ATTR_TYPE_##type,
-#include "ir/attrs.def"
-#undef ATTR
-    };
-    return types[name];
-}
-
 static int find_attr(OpKind kind, AttrName name)
 {
     for (int i = 0; table[kind].attr[i]; i++)

@@ -1,9 +1,8 @@
-/* ops.h: the kinds of ops and of attributes. ops.def and attrs.def are the
- * tables of their properties. */
+/* ops.h: the kinds of ops. ops.def is the table of their properties. */
 #ifndef PARC_IR_OPS_H
 #define PARC_IR_OPS_H
 
-#include <stdbool.h>
+#include "ir/attrs.h"
 
 typedef enum OpKind {
 #define OP(name, ...) OP_##name,
@@ -11,29 +10,6 @@ typedef enum OpKind {
 #undef OP
     OP_COUNT
 } OpKind;
-
-/* An attribute, ATTR_dims. */
-typedef enum AttrName {
-    ATTR_none,
-#define ATTR(type, name) ATTR_##name,
-#include "ir/attrs.def"
-#undef ATTR
-} AttrName;
-typedef enum AttrType {
-    ATTR_TYPE_INT,
-    ATTR_TYPE_DIM,
-    ATTR_TYPE_BOOL,
-    ATTR_TYPE_FLOAT,
-    ATTR_TYPE_DTYPE,
-    ATTR_TYPE_TEXT,
-    ATTR_TYPE_LIST,
-    ATTR_TYPE_AXES,
-    ATTR_TYPE_PARAM,
-    ATTR_TYPE_OP,
-} AttrType;
-enum { MAX_ATTRS = 6 }; /* of an op */
-const char *attr_text(AttrName name); /* "dims" */
-AttrType attr_type_of(AttrName name);
 
 enum { SPEC_LETTERS = 26 }; /* for the dims in specs of einsums and in rules */
 

@@ -5,9 +5,9 @@
  * the model; a plan may set its placement there.
  *
  * before   wq(x)
- * after    %x.5 = boundary{path="layers.*.wq", port="in0", …} %x.4
+ * after    %x.5 = boundary{path="layers.*.wq", port=in0, …} %x.4
  *          %wq = einsum{spec="ak,fk->af", …} %x.5, %wq.weight.2
- *          %wq.2 = boundary{path="layers.*.wq", port="out0", …} %wq
+ *          %wq.2 = boundary{path="layers.*.wq", port=out0, …} %wq
  */
 #include "frontend/lower/lower.h"
 
@@ -132,14 +132,13 @@ static const char *module_value(const Lower *l, const Instance *m,
 }
 
 static Datum add_boundary(Lower *l, const Instance *m, Datum d,
-                          const char *side, int *port, const char *what)
+                          Port port, const char *what)
 {
     if (d.kind != DATUM_TENSOR)
         return d;
     const char *hint = module_value(l, m, what);
-    const char *name = arena_printf(l->arena, "%s%d", side, (*port)++);
     Value *v = lower_import(l, l->level, d.tensor);
-    Attr attr[MAX_ATTRS] = {{.s = m->path}, {.s = name}, {.i = false}};
+    Attr attr[MAX_ATTRS] = {{.s = m->path}, {.port = port}, {.i = false}};
     Datum r = datum_tensor(ir_value(&l->b, OP_boundary, 1, &v, attr, hint));
     r.below = d.below;
     r.has_ignored = d.has_ignored;
@@ -159,17 +158,20 @@ static void name_result(Lower *l, const Instance *m, Datum d)
 
 static Datum module_result(Lower *l, Instance *m, Datum d)
 {
-    int port = 0;
+    Port port = {.input = false};
     name_result(l, m, d);
     if (d.kind == DATUM_TUPLE) {
         Datum *item = NEW_ARRAY(l->arena, Datum, d.nitems);
-        for (int i = 0; i < d.nitems; i++)
-            item[i] = add_boundary(l, m, d.item[i], "out", &port, "out");
+        for (int i = 0; i < d.nitems; i++) {
+            item[i] = add_boundary(l, m, d.item[i], port, "out");
+            port.index += d.item[i].kind == DATUM_TENSOR;
+        }
         d.item = item;
     } else {
-        d = add_boundary(l, m, d, "out", &port, "out");
+        d = add_boundary(l, m, d, port, "out");
+        port.index += d.kind == DATUM_TENSOR;
     }
-    l->p->module.at[m->module].nout = port;
+    l->p->module.at[m->module].nout = port.index;
     m->called = true;
     return d;
 }
@@ -194,14 +196,15 @@ Datum lower_call_module(Lower *l, Instance *m, const Datum *args,
     const char *path = l->b.path;
     l->b.path = m->path;
     l->b.loc = lower_user_loc(l, call);
-    int port = 0;
+    Port port = {.input = true};
     for (int i = 0; i < m->forward->ninputs; i++) {
         const InputDecl *in = &m->forward->input[i];
         Datum d = datum_poison();
         if (check_input(l, m, in, args[i], locs[i]))
-            d = add_boundary(l, m, args[i], "in", &port, in->name.name);
+            d = add_boundary(l, m, args[i], port, in->name.name);
         else
             bind_poison(l, in);
+        port.index += d.kind == DATUM_TENSOR;
         if (!l->init_end && d.kind == DATUM_TENSOR)
             l->init_end = d.tensor->def;
         f.locals = bind_name(l, f.locals, in->name.name, in->name.loc, d);
@@ -209,7 +212,7 @@ Datum lower_call_module(Lower *l, Instance *m, const Datum *args,
     /* Without valid inputs of the model no op can be inserted. */
     Datum result = datum_poison();
     if (l->init_end) {
-        l->p->module.at[m->module].nin = port;
+        l->p->module.at[m->module].nin = port.index;
         lower_stmts(l, m->forward->stmt, m->forward->nstmts);
         lower_ended(l, m->forward->loc, "forward");
         result = f.result;

@@ -18,7 +18,7 @@ static const Op *returned_by(const Value *v)
 {
     const Op *def = v->def;
     bool out = def && def->kind == OP_boundary &&
-               starts_with(attr_port(def), "out");
+               !attr_port(def).input;
     return out ? def : NULL;
 }
 

@@ -2,7 +2,7 @@
  *
  * One walk over the forward pass recognizes:
  *
- *   %x.3 = boundary{path="up", port="in0"} %h    the first input of "up"
+ *   %x.3 = boundary{path="up", port=in0} %h    the first input of "up"
  *   %e   = einsum{spec="abk,kn->abn"} %x.3, %w   w is the weight of "up":
  *                                                in_dim 0, out_dim 1
  *   %y   = add %e, %b                            b is a bias of w
@@ -196,7 +196,7 @@ static void look_at(Walk *w, Op *op)
     if (op->phase != PH_FORWARD)
         return;
     if (op->kind == OP_boundary) {
-        bool first = strcmp(attr_port(op), "in0") == 0;
+        bool first = port_equal(attr_port(op), (Port){.input = true});
         w->origin[op->out[0]->id] =
             (Trail){.input = first ? attr_path(op) : NULL};
     } else if (op->kind == OP_einsum) {

@@ -23,19 +23,14 @@ const Style *style_of_boundary(const Program *p, const Op *op, int axis)
     return i < 0 ? NULL : &p->plan.style[i];
 }
 
-bool port_is_input(const char *port)
-{
-    return strncmp(port, "in", 2) == 0;
-}
-
 /* ---- boundaries ---------------------------------------------------------- */
 
 /* The style of a port on an axis; -1: none. A module may have one style for its
  * inputs and one for its outputs. */
-static int style_of_port(const Program *p, const char *path, const char *port,
+static int style_of_port(const Program *p, const char *path, Port port,
                          int axis)
 {
-    uint32_t side = port_is_input(port) ? STYLE_INPUTS : STYLE_OUTPUTS;
+    uint32_t side = port.input ? STYLE_INPUTS : STYLE_OUTPUTS;
     for (int i = 0; i < p->plan.nstyles; i++) {
         const Style *s = &p->plan.style[i];
         if (s->axis == axis && (style_sides(s->kind) & side) &&

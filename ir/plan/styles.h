@@ -6,7 +6,7 @@
  * records them where they apply:
  *
  *   style ColwiseParallel "wq" axis=tp …                          (style 0)
- *   → %x.2 = boundary{path="wq", port="in0", grad=false, styles=[-1, 0]} %x …
+ *   → %x.2 = boundary{path="wq", port=in0, grad=false, styles=[-1, 0]} %x …
  *     param "wq.weight" … split(0 by 0)                its dim 0, by style 0
  */
 #ifndef PARC_IR_PLAN_STYLES_H
@@ -23,8 +23,5 @@ void styles_attach(Program *p);
 const Style *style_of_path(const Program *p, const char *path, int axis);
 /* The style that gives layouts to an op `boundary` on an axis, or NULL. */
 const Style *style_of_boundary(const Program *p, const Op *op, int axis);
-
-/* Whether a boundary's port is an input: "in0"; else it is an output. */
-bool port_is_input(const char *port);
 
 #endif

@@ -5,6 +5,8 @@
  */
 #include "ir/text/parse.h"
 
+#include <stdio.h>
+
 AttrList parse_list(Parser *s)
 {
     AttrList l = {0};
@@ -37,6 +39,20 @@ static const char *parse_text(Parser *s)
     if (!parse_take_word(s, "none"))
         return parse_string(s);
     return NULL;
+}
+
+/* "in0" or "out1" */
+static Port parse_port(Parser *s)
+{
+    Loc loc = s->tok.loc;
+    const char *word = parse_word(s, "a port");
+    Port port = {.input = word[0] == 'i'};
+    int end = 0;
+    const char *form = port.input ? "in%2d%n" : "out%2d%n";
+    if (sscanf(word, form, &port.index, &end) != 1 || word[end] ||
+        port.index < 0)
+        parse_fail(s, loc, "'%s' is not a port: in0, out1", word);
+    return port;
 }
 
 /* "%h.4" or "none": the name, which parse_find_ops replaces by its op. */
@@ -86,6 +102,7 @@ static Attr parse_attr(Parser *s, AttrType type)
     case ATTR_TYPE_LIST: return (Attr){.l = parse_list(s)};
     case ATTR_TYPE_AXES: return (Attr){.i = parse_axes(s)};
     case ATTR_TYPE_PARAM: return (Attr){.i = parse_param_name(s)};
+    case ATTR_TYPE_PORT: return (Attr){.port = parse_port(s)};
     case ATTR_TYPE_OP: return (Attr){.s = parse_op_name(s)};
     }
     return (Attr){0};

@@ -43,6 +43,9 @@ static void print_attr(Printer *w, AttrType type, const Attr *a)
     case ATTR_TYPE_LIST: print_list(w, a->l.n, a->l.v); return;
     case ATTR_TYPE_AXES: print_axes(w, (uint32_t)a->i); return;
     case ATTR_TYPE_PARAM: print_param_name(w, a->i); return;
+    case ATTR_TYPE_PORT:
+        out(w->o, "%s%d", a->port.input ? "in" : "out", a->port.index);
+        return;
     case ATTR_TYPE_OP:
         out(w->o, a->o ? "%%%s" : "none", a->o ? a->o->out[0]->name : "");
         return;

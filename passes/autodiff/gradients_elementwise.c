@@ -224,8 +224,7 @@ void gradient_relu(Gradient *g)
 void gradient_boundary(Gradient *g)
 {
     const char *path = attr_path(g->op);
-    const char *port = attr_port(g->op);
-    Value *d = ir_boundary(g->b, g->d, path, port, true);
+    Value *d = ir_boundary(g->b, g->d, path, attr_port(g->op), true);
     set_attr_styles(d->def, *attr_styles(g->op));
     gradient_give(g, 0, d);
 }

@@ -39,6 +39,8 @@ static bool same_attributes(const Op *x, const Op *y)
                         ? same_text(x->attr[i].s, y->attr[i].s)
                     : type == ATTR_TYPE_LIST
                         ? same_list(&x->attr[i].l, &y->attr[i].l)
+                    : type == ATTR_TYPE_PORT
+                        ? port_equal(x->attr[i].port, y->attr[i].port)
                         : x->attr[i].i == y->attr[i].i;
         if (!same)
             return false;

@@ -1,15 +1,11 @@
 /* layouts.c: finds what the plan's styles require at a boundary; see layouts.h. */
 #include "passes/sharding/layouts.h"
 
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/bug.h"
-
-void style_port(const Style *s, const char *port, Layout *from, Layout *to)
+void style_port(const Style *s, Port port, Layout *from, Layout *to)
 {
-    bool in = port_is_input(port);
-    int i = atoi(port + (in ? 2 : 3));
+    bool in = port.input;
+    int i = port.index;
     *from = *to = (Layout){LAYOUT_NONE, 0};
     if (i >= (in ? s->nin : s->nout))
         return;
@@ -19,9 +15,8 @@ void style_port(const Style *s, const char *port, Layout *from, Layout *to)
 
 const char *port_text(Arena *a, const Op *op)
 {
-    const char *port = attr_port(op);
-    bool in = port_is_input(port);
-    return arena_printf(a, "%sput %s", in ? "in" : "out", port + (in ? 2 : 3));
+    Port port = attr_port(op);
+    return arena_printf(a, "%sput %d", port.input ? "in" : "out", port.index);
 }
 
 /* False: the layout requires nothing. */
@@ -54,7 +49,6 @@ static Layout dual(Layout l)
 void layout_of_boundary(const Program *p, const Op *op,
                         Constraint by_axis[MAX_AXES])
 {
-    const char *port = attr_port(op);
     bool grad = attr_grad(op);
     int ndim = op->out[0]->type.ndim;
     for (int a = 0; a < MAX_AXES; a++) {
@@ -66,7 +60,7 @@ void layout_of_boundary(const Program *p, const Op *op,
         if (!s)
             continue;
         Layout from, to;
-        style_port(s, port, &from, &to);
+        style_port(s, attr_port(op), &from, &to);
         if (grad && from.kind == LAYOUT_REPLICATE &&
             to.kind == LAYOUT_REPLICATE)
             continue;

@@ -1,6 +1,6 @@
 /* layouts.h: finds what the plan's styles require at a boundary.
  *
- * A port is one input or output of a module: "in0", "out1". A style's pair
+ * A port is one input or output of a module: in0, out1. A style's pair
  * (from, to) at a port means: the value arrives as `from` and becomes `to`. The
  * op `boundary` marks a port. The result of a forward boundary is placed as
  * `to`. The result of the boundary of its gradient is placed as the dual of
@@ -28,9 +28,8 @@ typedef struct Constraint {
 void layout_of_boundary(const Program *p, const Op *op,
                         Constraint by_axis[MAX_AXES]);
 
-/* The style's pair for a port "in0" / "out1"; both LAYOUT_NONE if it has
- * none. */
-void style_port(const Style *s, const char *port, Layout *from, Layout *to);
+/* The style's pair for a port; both LAYOUT_NONE if it has none. */
+void style_port(const Style *s, Port port, Layout *from, Layout *to);
 
 /* "input 0" or "output 1": the port of an op `boundary`, for messages. */
 const char *port_text(Arena *a, const Op *op);

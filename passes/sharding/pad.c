@@ -154,12 +154,11 @@ static void ask_for_boundary(Pad *g, Op *op)
     if (op->kind != OP_boundary || attr_grad(op))
         return;
     for (int a = 0; a < g->p->mesh.n; a++) {
-        const char *port = attr_port(op);
         const Style *s = style_of_boundary(g->p, op, a);
         if (!s)
             continue;
         Layout from, to;
-        style_port(s, port, &from, &to);
+        style_port(s, attr_port(op), &from, &to);
         ask_layout(g, op, s, to, to_axes);
         ask_layout(g, op, s, from, from_axes);
     }

@@ -8,7 +8,7 @@
  *
  * before   %x = input{input=0} : f32[8, 128] forward
  *          %y = einsum{spec="bk,fk->bf", …} %x, %w : f32[8, 64]+tp forward
- *          %z = boundary{path="w2", port="out0", …} %y : f32[8, 64] forward
+ *          %z = boundary{path="w2", port=out0, …} %y : f32[8, 64] forward
  *          %u = exp %z : f32[8, 64] forward
  * after    %x = input{input=0} : f32[8, 128] forward
  *          %x.2 = local_slice{axes={tp}} %x : f32[8, 128/tp] forward

@@ -170,12 +170,11 @@ static void check_boundary(const Program *p, Op *op)
     if (op->kind != OP_boundary || attr_grad(op))
         return;
     for (int a = 0; a < p->mesh.n; a++) {
-        const char *port = attr_port(op);
         const Style *s = style_of_boundary(p, op, a);
         if (!s)
             continue;
         Layout from, to;
-        style_port(s, port, &from, &to);
+        style_port(s, attr_port(op), &from, &to);
         check_layout(p, op, s, to);
         check_layout(p, op, s, from);
     }

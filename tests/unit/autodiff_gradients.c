@@ -106,7 +106,7 @@ static Value *make_cast(Small *s, Value *const *x)
 
 static Value *make_boundary(Small *s, Value *const *x)
 {
-    return ir_boundary(&s->b, x[0], "layer", "in0", false);
+    return ir_boundary(&s->b, x[0], "layer", (Port){.input = true}, false);
 }
 
 static Value *make_sum(Small *s, Value *const *x)

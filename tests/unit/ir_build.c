@@ -60,7 +60,7 @@ static void test_builder(Check *c, Arena *a)
     ir_transpose(&b, ir_reshape(&b, e, 3, (int64_t[]){2, 4, 8}),
                  (AttrList){3, {2, 0, 1}});
     ir_broadcast(&b, s, 3, (int64_t[]){2, 4, 8});
-    ir_boundary(&b, x, "m", "in0", false);
+    ir_boundary(&b, x, "m", (Port){.input = true}, false);
     CHECK_TEXT(c, text_of(p),
                "  %x = input{input=0} : f32[4, 8] forward \"m\"\n"
                "  %sum = sum{dims=[1], keep=true} %x : f32[4, 1] forward "
@@ -78,7 +78,7 @@ static void test_builder(Check *c, Arena *a)
                "f32[8, 2, 4] forward \"m\"\n"
                "  %broadcast = broadcast{dims=[2, 4, 8]} %sum : f32[2, 4, 8] "
                "forward \"m\"\n"
-               "  %x.2 = boundary{path=\"m\", port=\"in0\", grad=false, styles=[]} %x : "
+               "  %x.2 = boundary{path=\"m\", port=in0, grad=false, styles=[]} %x : "
                "f32[4, 8] forward \"m\"\n"
                "}\n");
     ir_eliminate_dead(p);

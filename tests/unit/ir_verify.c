@@ -115,12 +115,16 @@ static const struct {
      "%z = all_to_all{axes={tp}} %y : f32[4/dp, 8/tp] forward\n", NULL},
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
-     "%b = boundary{path=\"\", port=\"in0\", grad=false, styles=[]} %x : f32[4/dp, 8] "
+     "%b = boundary{path=\"\", port=in0, grad=false, styles=[]} %x : f32[4/dp, 8] "
      "forward\n", "partition should have removed it"},
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
      "%s = sumsq %x : f32[]+dp forward\noutput{name=\"loss\"} %s forward\n",
      "operand 0 is Partial(sum) on dp, it must be Replicate"},
+    {"partitioned",
+     "%x = input{input=0} : f32[4/dp, 8] forward\n"
+     "%y = slice{dim=4294967297, start=0, size=4} %x : f32[4/dp, 4] forward\n",
+     "an attribute is not the index of a dim"},
     /* a base must count the dim that it is used for */
     {"partitioned",
      "%b = base{size=8} : i64[2/tp] init\n"

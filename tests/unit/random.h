@@ -99,8 +99,9 @@ Opened model_open(Model *m, const char *name, const char *class, int nin,
                   int nout);
 void model_close(Model *m, Opened o);
 const char *model_name(Model *m, const char *prefix);
-/* x at a port of the current module. */
-Value *model_port(Model *m, Value *x, const char *port);
+/* x at an input or output of the current module. */
+Value *model_in(Model *m, Value *x, int i);
+Value *model_out(Model *m, Value *x, int i);
 /* Calls a new Linear, or an existing one, on x. */
 Linear model_linear(Model *m, const char *name, int64_t in, int64_t out,
                     bool bias);

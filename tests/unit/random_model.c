@@ -176,9 +176,14 @@ void model_close(Model *m, Opened o)
     m->path = o.outer;
 }
 
-Value *model_port(Model *m, Value *x, const char *port)
+Value *model_in(Model *m, Value *x, int i)
 {
-    return ir_boundary(model_at(m), x, m->path, port, false);
+    return ir_boundary(model_at(m), x, m->path, (Port){true, i}, false);
+}
+
+Value *model_out(Model *m, Value *x, int i)
+{
+    return ir_boundary(model_at(m), x, m->path, (Port){false, i}, false);
 }
 
 Linear model_linear(Model *m, const char *name, int64_t in, int64_t out,
@@ -201,12 +206,12 @@ Value *model_call(Model *m, const Linear *l, Value *x)
                                        "bsk,fk->bsf", "bshk,fk->bshf"};
     const char *outer = m->path;
     m->path = l->path;
-    x = model_narrow(m, model_port(m, x, "in0"));
+    x = model_narrow(m, model_in(m, x, 0));
     Value *y =
         model_einsum(m, spec[x->type.ndim], x, model_param_value(m, l->weight));
     if (l->bias >= 0)
         y = ir_binary(model_at(m), OP_add, y, model_param_value(m, l->bias));
-    y = model_port(m, y, "out0");
+    y = model_out(m, y, 0);
     m->path = outer;
     return y;
 }
@@ -315,11 +320,11 @@ static Value *add_input(Model *m, const char *name, Type t, int64_t below)
 static Value *embed(Model *m)
 {
     Opened o = model_open(m, "tok", "Embedding", 1, 1);
-    Value *ids = model_port(m, m->tokens, "in0");
+    Value *ids = model_in(m, m->tokens, 0);
     int table = model_param(m, "weight", 2, (int64_t[]){m->vocab, m->dim});
     Value *args[] = {model_param_value(m, table), ids};
     Value *h = ir_value(model_at(m), OP_embedding, 2, args, NULL, "h");
-    h = model_port(m, h, "out0");
+    h = model_out(m, h, 0);
     model_close(m, o);
     m->table = table;
     return h;

@@ -61,7 +61,8 @@ static bool may_split(const Planner *g, const PadClass *k)
 
 /* A port of a module. */
 typedef struct Ports {
-    const char *path, *port;
+    const char *path;
+    Port port;
     const Value *value; /* NULL: not found */
 } Ports;
 
@@ -70,7 +71,7 @@ static void match_port(Op *op, void *context)
     Ports *want = context;
     if (op->kind == OP_boundary && !want->value &&
         strcmp(attr_path(op), want->path) == 0 &&
-        strcmp(attr_port(op), want->port) == 0)
+        port_equal(attr_port(op), want->port))
         want->value = op->out[0];
 }
 
@@ -78,8 +79,7 @@ static const Value *port_value(const Planner *g, const char *path, bool in,
                                int i)
 {
     Program *p = g->p;
-    Ports want = {path, arena_printf(p->arena, "%s%d", in ? "in" : "out", i),
-                  NULL};
+    Ports want = {path, {in, i}, NULL};
     ir_walk(p->step, match_port, &want);
     return want.value;
 }

@@ -145,7 +145,7 @@ static Value *mlp(Model *m, Value *h)
 {
     int64_t hidden = m->times * rng_pick(m->r, 12, 24, 24, 18, 7, 7);
     Opened o = model_open(m, model_name(m, "mlp"), "Mlp", 1, 1);
-    Value *x = model_port(m, h, "in0");
+    Value *x = model_in(m, h, 0);
     Linear up = model_linear(m, "up", m->dim, hidden, rng_chance(m->r, 40));
     Value *y = activation(m, model_call(m, &up, x));
     if (rng_chance(m->r, 50)) {
@@ -153,7 +153,7 @@ static Value *mlp(Model *m, Value *h)
         y = binary(m, OP_mul, y, unary(m, OP_tanh, model_call(m, &gate, x)));
     }
     Linear down = model_linear(m, "down", hidden, m->dim, rng_chance(m->r, 40));
-    y = model_port(m, model_call(m, &down, y), "out0");
+    y = model_out(m, model_call(m, &down, y), 0);
     model_close(m, o);
     return rng_chance(m->r, 70) ? binary(m, OP_add, h, y) : y;
 }
@@ -163,7 +163,7 @@ static Value *norm(Model *m, Value *h)
     bool layer = rng_chance(m->r, 40);
     Opened o = model_open(m, model_name(m, "norm"),
                           layer ? "LayerNorm" : "RMSNorm", 1, 1);
-    Value *x = model_port(m, h, "in0");
+    Value *x = model_in(m, h, 0);
     if (layer)
         x = binary(m, OP_sub, x, model_mean(m, x, 2));
     x = model_norm(m, x);
@@ -173,7 +173,7 @@ static Value *norm(Model *m, Value *h)
         int bias = model_param(m, "bias", 1, &m->dim);
         x = binary(m, OP_add, x, model_param_value(m, bias));
     }
-    x = model_port(m, x, "out0");
+    x = model_out(m, x, 0);
     model_close(m, o);
     return x;
 }
@@ -184,13 +184,13 @@ static Value *mix(Model *m, Value *h)
     Known k = m->known.at[rng_below(m->r, m->known.n)];
     Value *other = model_reach(m, k.value, k.level);
     Opened o = model_open(m, model_name(m, "mix"), "Mix", 2, 2);
-    Value *x = model_port(m, h, "in0");
-    Value *y = model_port(m, other, "in1");
+    Value *x = model_in(m, h, 0);
+    Value *y = model_in(m, other, 1);
     Linear l = model_linear(m, "w", m->dim, m->dim, rng_chance(m->r, 40));
     Value *u = binary(m, OP_mul, model_call(m, &l, x), activation(m, y));
     Value *v = binary(m, OP_add, x, y);
-    u = model_port(m, u, "out0");
-    v = model_port(m, v, "out1");
+    u = model_out(m, u, 0);
+    v = model_out(m, v, 1);
     model_close(m, o);
     return rng_chance(m->r, 70) ? binary(m, OP_add, u, v) : u;
 }
@@ -233,7 +233,7 @@ static Value *attention(Model *m, Value *h)
     int64_t head = rng_pick(m->r, 2, 4), kv = rng_pick(m->r, 1, 2, 4);
     int64_t n = kv * rng_pick(m->r, 1, 2);
     Opened o = model_open(m, model_name(m, "attention"), "Attention", 1, 1);
-    Value *x = model_port(m, h, "in0");
+    Value *x = model_in(m, h, 0);
     Linear wq = model_linear(m, "wq", m->dim, n * head, false);
     Linear wk = model_linear(m, "wk", m->dim, kv * head, false);
     Linear wv = model_linear(m, "wv", m->dim, kv * head, false);
@@ -260,7 +260,7 @@ static Value *attention(Model *m, Value *h)
                      drops ? 4 : 3, args, attr, "o")
                    ->out[0];
     y = ir_reshape(model_at(m), y, 3, (int64_t[]){m->batch, m->seq, n * head});
-    y = model_port(m, model_call(m, &wo, y), "out0");
+    y = model_out(m, model_call(m, &wo, y), 0);
     model_close(m, o);
     return binary(m, OP_add, h, y);
 }
@@ -492,13 +492,13 @@ static Value *layers(Model *m, Value *h)
     *l = (Level){.loop = loop, .b = m->level[m->depth - 1].b};
     l->b.region = loop->body;
     l->b.before = NULL;
-    Value *x = model_port(m, loop->body->arg[0], "in0");
+    Value *x = model_in(m, loop->body->arg[0], 0);
     x = body_statements(m, x);
     Value *yield[2] = {x, NULL};
     if (two)
         yield[1] =
             binary(m, OP_add, model_scale(m, loop->body->arg[1], 0.5), x);
-    yield[0] = model_port(m, yield[0], "out0");
+    yield[0] = model_out(m, yield[0], 0);
     for (int i = 0; i <= two; i++)
         yield[i] = ir_cast(model_at(m), yield[i], start[i]->type.dtype);
     Value *swapped[] = {yield[1], yield[0]};

@@ -1,0 +1,39 @@
+/* attrs.c: holds the table of attributes, generated from attrs.def, and reads
+ * and sets the attributes of ops. */
+#include "ir/attrs.h"
+
+#include "ir/ir.h"
+
+const char *attr_text(AttrName name)
+{
+    static const char *const text[] = {
+        [ATTR_none] = "",
+#define ATTR(type, name) [ATTR_##name] = #name,
+#include "ir/attrs.def"
+#undef ATTR
+    };
+    return text[name];
+}
+
+AttrType attr_type_of(AttrName name)
+{
+    static const AttrType types[] = {
+#define ATTR(type, name) [ATTR_##name] = ATTR_TYPE_##type,
+#include "ir/attrs.def"
+#undef ATTR
+    };
+    return types[name];
+}
+
+#define DEFINE(get, set, address, field, name)                                 \
+    get attr_##name(const Op *op)                                              \
+    {                                                                          \
+        return address op->attr[op_attr_index(op->kind, ATTR_##name)].field;   \
+    }                                                                          \
+    void set_attr_##name(Op *op, set value)                                    \
+    {                                                                          \
+        op->attr[op_attr_index(op->kind, ATTR_##name)].field = value;          \
+    }
+#define ATTR(type, name) ATTR_APPLY(DEFINE, ATTR_##type, name)
+#include "ir/attrs.def"
+#undef ATTR

@@ -2,6 +2,7 @@
  * and sets the attributes of ops. */
 #include "ir/attrs.h"
 
+#include "base/bug.h"
 #include "ir/ir.h"
 
 const char *attr_text(AttrName name)
@@ -23,6 +24,28 @@ AttrType attr_type_of(AttrName name)
 #undef ATTR
     };
     return types[name];
+}
+
+static int find_attr(OpKind kind, AttrName name)
+{
+    const AttrName *attr = op_info(kind)->attr;
+    for (int i = 0; attr[i]; i++)
+        if (attr[i] == name)
+            return i;
+    return -1;
+}
+
+bool op_has_attr(OpKind kind, AttrName name)
+{
+    return find_attr(kind, name) >= 0;
+}
+
+int op_attr_index(OpKind kind, AttrName name)
+{
+    int index = find_attr(kind, name);
+    if (index < 0)
+        bug("op %s has no attribute %s", op_info(kind)->name, attr_text(name));
+    return index;
 }
 
 #define DEFINE(get, set, address, field, name)                                 \

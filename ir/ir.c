@@ -1,5 +1,5 @@
 /* ir.c: constructs, links, walks and copies programs, regions, ops and values,
- * and answers questions about parameters and updates. */
+ * and answers questions about parameters, updates and ops. */
 #include "ir/ir.h"
 
 #include <string.h>
@@ -19,8 +19,6 @@ Program *ir_program(Arena *a, Diag *d)
     p->step = ir_raw_region(p, NULL, 0);
     return p;
 }
-
-const char *const purpose_words[] = {"training", "loss", "outputs", NULL};
 
 bool train_scales(const Train *t)
 {
@@ -302,6 +300,36 @@ int64_t ir_trip_count(const Op *op)
         if (r->owner->kind == OP_loop)
             n *= loop_trips(r->owner);
     return n;
+}
+
+/* ---- questions about ops -------------------------------------------------- */
+
+Op *op_loop(const Op *op)
+{
+    Op *owner = op->region->owner;
+    while (owner && owner->kind != OP_loop)
+        owner = owner->region->owner;
+    return owner;
+}
+
+Op *op_early(const Op *op)
+{
+    Op *owner = op->region->owner;
+    return owner && owner->kind == OP_early ? owner : NULL;
+}
+
+bool op_reads(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i]->def == of)
+            return true;
+    return false;
+}
+
+bool op_is_zero(const Op *op)
+{
+    return op && (op->kind == OP_zeros ||
+                  (op->kind == OP_full && attr_value(op) == 0));
 }
 
 /* ---- copies -------------------------------------------------------------- */

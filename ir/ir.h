@@ -484,7 +484,7 @@ const Value *ir_find_value(const Region *r, const char *name);
  * counts. */
 int64_t ir_trip_count(const Op *op);
 
-/* ---- ops.c: ops and their attributes; ops.h has the kinds ---------------- */
+/* ---- ops: ir.c; ops.h has the kinds, attrs.h the attributes -------------- */
 
 /* analysis/loop.c: whether op is the loop over microbatches, which runs the
  * whole model. */

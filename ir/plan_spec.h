@@ -37,10 +37,8 @@ typedef enum StyleKind {
     STYLE_PARAMETER, /* `path` is a parameter's, in_to[0] its placement */
     STYLE_KINDS,
 } StyleKind;
-const char *style_name(StyleKind k); /* "ColwiseParallel", … */
 /* The sides of a module whose layouts a style gives. */
 enum { STYLE_INPUTS = 1, STYLE_OUTPUTS = 2 };
-uint32_t style_sides(StyleKind k);
 
 enum { MAX_PORTS = 8 };
 /* The largest prefetch distance of a unit. */

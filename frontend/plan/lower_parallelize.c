@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "frontend/plan/plan.h"
+#include "ir/plan/styles.h"
 
 /* A style that an item gives to a module, or the placement of a parameter. */
 typedef struct Candidate {

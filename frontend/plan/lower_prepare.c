@@ -14,6 +14,7 @@
  */
 #include "base/text.h"
 #include "frontend/plan/plan.h"
+#include "ir/plan/styles.h"
 
 /* The layouts of the inputs or outputs: `from` is the layout of the tensor,
  * `to` the layout that it is resharded to, or NULL for no change. */

@@ -6,6 +6,30 @@
 
 #include "ir/plan/roles.h"
 
+static const struct {
+    uint32_t sides;
+    const char *name;
+} style_kinds[] = {
+    [STYLE_COLWISE] = {STYLE_INPUTS | STYLE_OUTPUTS, "ColwiseParallel"},
+    [STYLE_ROWWISE] = {STYLE_INPUTS | STYLE_OUTPUTS, "RowwiseParallel"},
+    [STYLE_SEQUENCE] = {STYLE_INPUTS | STYLE_OUTPUTS, "SequenceParallel"},
+    [STYLE_PREPARE_INPUT] = {STYLE_INPUTS, "PrepareModuleInput"},
+    [STYLE_PREPARE_OUTPUT] = {STYLE_OUTPUTS, "PrepareModuleOutput"},
+    [STYLE_PREPARE_INPUT_OUTPUT] = {STYLE_INPUTS | STYLE_OUTPUTS,
+                                    "PrepareModuleInputOutput"},
+    [STYLE_PARAMETER] = {0, "Parameter"},
+};
+
+uint32_t style_sides(StyleKind k)
+{
+    return style_kinds[k].sides;
+}
+
+const char *style_name(StyleKind k)
+{
+    return style_kinds[k].name;
+}
+
 const Style *style_of_path(const Program *p, const char *path, int axis)
 {
     for (int i = 0; i < p->plan.nstyles; i++) {

@@ -18,6 +18,10 @@
  * or axes of the mesh change (pass split_kv_axis). Requires STAGE_GLOBAL. */
 void styles_attach(Program *p);
 
+const char *style_name(StyleKind k); /* "ColwiseParallel", … */
+/* STYLE_INPUTS, STYLE_OUTPUTS or both. */
+uint32_t style_sides(StyleKind k);
+
 /* The first style of the module or parameter with this path on an axis, or
  * NULL. */
 const Style *style_of_path(const Program *p, const char *path, int axis);

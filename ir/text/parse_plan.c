@@ -1,5 +1,6 @@
 /* parse_plan.c: parses the plan of a printed program: the inverse of
  * print_plan in print_head.c, which has an example. */
+#include "ir/plan/styles.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 

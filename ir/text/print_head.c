@@ -18,6 +18,7 @@
  * has a line `output "logits" [8, 32, 500]` for each, without padding.
  */
 #include "ir/options.h"
+#include "ir/plan/styles.h"
 #include "ir/text/print.h"
 
 static void end_line(Printer *w, Loc loc)

@@ -1,0 +1,27 @@
+/* words.c: the words of the IR's enums, as dumps, plans and messages print
+ * them. */
+#include "ir/ir.h"
+
+const char *origin_name(Origin o)
+{
+    static const char *const name[ORIGINS] = {"",          "style", "unit",
+                                              "gradient",  "loss",
+                                              "optimizer", "implied"};
+    return name[o];
+}
+
+const char *phase_name(Phase p)
+{
+    static const char *const name[] = {"init", "forward", "backward",
+                                       "optimizer"};
+    return name[p];
+}
+
+const char *stream_name(int stream)
+{
+    static const char *const name[STREAMS] = {"compute", "tensor", "data",
+                                              "host"};
+    return name[stream];
+}
+
+const char *const purpose_words[] = {"training", "loss", "outputs", NULL};

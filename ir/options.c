@@ -109,6 +109,16 @@ const Option *option_find(OptionScope scope, const char *name)
     return NULL;
 }
 
+const char *options_of_program(Arena *a)
+{
+    const char *text = "";
+    for (const Option *o = option_rows; o < option_rows + OPTIONS; o++)
+        if (option_prefix(o->scope) && !o->run)
+            text = arena_printf(a, "%s%s%s%s", text, *text ? " " : "",
+                                option_prefix(o->scope), o->name);
+    return text;
+}
+
 bool option_is_readable(const char *name)
 {
     const Option *o = option_find(SCOPE_TRAIN, name);

@@ -68,11 +68,14 @@ typedef struct Option {
     OptionDump dump;          /* DUMP_GIVEN: printed if it is not the default */
     bool readable;            /* expressions of forward can read it */
     bool selects;             /* an item of its own: min_params=1000 */
+    bool run;                 /* a run can set it: --set of the program */
     const char *targets;      /* where it has an effect; NULL: everywhere */
     const char *standard;     /* the default in words; NULL: `initial` */
     const char *example;      /* a value, for messages */
     const char *see;          /* a heading of docs/pdl.md, or NULL */
     const char *help;
+    const char *instead;      /* parc does not support it yet: what parc has
+                               * instead; else NULL */
 } Option;
 
 typedef enum OptionName {
@@ -102,8 +105,15 @@ typedef struct ClauseInfo {
     const char *form;
     OptionScope scope;
     const char *see, *help;
-    const char *instead;
+    const char *instead; /* as in Option */
 } ClauseInfo;
+
+/* Whether an item may have the option after its colon, or `train` as a setting.
+ */
+static inline bool option_is_usable(const Option *o)
+{
+    return !o->selects && !o->instead;
+}
 
 extern const Option option_rows[OPTIONS];
 extern const ClauseInfo clause_rows[CLAUSES];
@@ -120,6 +130,9 @@ static inline const char *clause_name(ClauseKind k)
 /* "optimizer.": what -D writes before the name of an option of this scope; "",
  * or NULL if -D does not set options of the scope. */
 const char *option_prefix(OptionScope scope);
+/* The names of the options that -D takes and a run cannot set, with spaces
+ * between: "batch seq … optimizer.momentum". */
+const char *options_of_program(Arena *a);
 /* The option of a scope with this name, `selects` or not; NULL: none. */
 const Option *option_find(OptionScope scope, const char *name);
 /* Whether an expression of forward reads this name as a setting of train. */

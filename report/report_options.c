@@ -135,7 +135,7 @@ static void options_table(Out *o, OptionScope scope, const Option *call)
                 : "| option | values | default | meaning |\n"
                   "|---|---|---|---|\n");
     for (int i = 0; i < OPTIONS; i++)
-        if (option_rows[i].scope == scope && !option_rows[i].selects)
+        if (option_rows[i].scope == scope && option_is_usable(&option_rows[i]))
             option_row(o, &option_rows[i], call);
     out(o, "\n");
 }

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 11
+#define PARC_RT_VERSION 12
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,
@@ -255,6 +255,8 @@ typedef struct ParcModel {
     const char *optimizer;  /* "AdamW" … */
     double lr, beta1, beta2;
     ParcSchedule schedule;  /* the schedule of lr */
+    const char *options;    /* names of settings that only parc -D changes, with
+                               spaces between */
     double clip;            /* the largest gradient norm; 0: no clipping */
     double loss_scale;      /* initial value; 0: the loss is not scaled */
     int64_t loss_scale_offset; /* offset of the scale, f32[] */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # lint.sh: checks the sizes of files and functions, the direction of includes
-# and calls (cycles.sh), that headers are self-contained, where patterns are matched, and the words to
-# avoid.
+# and calls (cycles.sh), that headers are self-contained, where patterns are
+# matched, that names of options have one place, and the words to avoid.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bad=0
@@ -87,6 +87,7 @@ done
 # shellcheck disable=SC2046
 awk -f scripts/braces.awk $compiler \
     $(find runtime -name '*.[ch]' -o -name '*.cuh') >&2 || complain "braces"
+sh scripts/options.sh >&2 || complain "a name of an option as a string"
 sh scripts/references.sh >&2 || complain "a file that does not exist is named"
 sh scripts/words.sh >&2 || complain "words to avoid (docs/glossary.md)"
 exit $bad

@@ -358,6 +358,7 @@ static void model_row(Emitter *e, const char *plan_text)
              option_word(OPTION_optimizer, t->optimizer), double_text(a, t->lr),
              double_text(a, t->beta1), double_text(a, t->beta2));
     schedule_row(o, &t->schedule);
+    out_line(o, ".options = \"%s\",", options_of_program(a));
     if (t->loss_scale > 0)
         out_line(o, ".loss_scale = %s, .loss_scale_offset = %s,",
                  double_text(a, t->loss_scale),

@@ -57,8 +57,8 @@ static const struct ForeignOption {
     {"mixed_precision", "write precision=bf16 and reduce=f32 in train"},
     {"offload_policy", "write offload { optimizer, parameters } in the plan"},
     {"cpu_offload", "write offload { optimizer, parameters } in the plan"},
-    {"auto_wrap_policy", "name the units as items: 'every Block', or "
-                         "min_params=N"},
+    {"auto_wrap_policy", "write the units as items: every Block, "
+                         "or min_params=N"},
     {"use_orig_params", "omit it: parc always keeps the parameters apart"},
     {"sync_module_states", "omit it: every rank computes the same initial "
                            "values"},
@@ -117,7 +117,7 @@ static const char *own_place(Arena *a, const Option *o)
                             call, call, o->name);
     if (o->scope == SCOPE_TRAIN)
         return arena_printf(a, "it is a setting of train: %s = …", o->name);
-    if (o->selects || !clause_of(o->scope))
+    if (!option_is_usable(o) || !clause_of(o->scope))
         return NULL;
     return arena_printf(a, "it is an option of an item of %s in a plan: PATH: "
                         "%s=…", clause_of(o->scope), o->name);
@@ -169,7 +169,7 @@ const char *option_define_help(Arena *a, const char *name)
 void options_add_names(NameList *l, OptionScope scope)
 {
     for (const Option *o = option_rows; o < option_rows + OPTIONS; o++)
-        if (o->scope == scope && !o->selects)
+        if (o->scope == scope && option_is_usable(o))
             names_add(l, o->name, (Loc){0});
 }
 

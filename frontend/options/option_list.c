@@ -6,6 +6,23 @@
 
 #include "frontend/options/options.h"
 
+static void refuse(Lower *l, ClauseKind clause, const Arg *arg, const Option *o)
+{
+    OptionScope scope = clause_rows[clause].scope;
+    if (scope == NO_OPTIONS) {
+        diag_error(l->diag, arg->name_loc, "%s has no options",
+                   clause_name(clause));
+    } else if (o && o->instead) {
+        diag_error(l->diag, arg->name_loc, "the option '%s' of %s is not "
+                   "supported yet", o->name, clause_name(clause));
+        diag_help(l->diag, "%s", o->instead);
+    } else {
+        diag_error(l->diag, arg->name_loc, "%s has no option '%s'",
+                   clause_name(clause), arg->name);
+        option_help(l, scope, arg->name);
+    }
+}
+
 void options_read(Lower *l, ClauseKind clause, const Item *item, void *to,
                   GivenOptions *given)
 {
@@ -16,13 +33,8 @@ void options_read(Lower *l, ClauseKind clause, const Item *item, void *to,
         const Arg *arg = &item->option[i];
         const Option *o =
             scope == NO_OPTIONS ? NULL : option_find(scope, arg->name);
-        if (!o || o->selects) {
-            diag_error(l->diag, arg->name_loc, "%s has no option%s%s%s",
-                       clause_name(clause), scope == NO_OPTIONS ? "s" : " '",
-                       scope == NO_OPTIONS ? "" : arg->name,
-                       scope == NO_OPTIONS ? "" : "'");
-            if (scope != NO_OPTIONS)
-                option_help(l, scope, arg->name);
+        if (!o || !option_is_usable(o)) {
+            refuse(l, clause, arg, o);
             continue;
         }
         const Arg **slot = &given->at[o - option_rows];

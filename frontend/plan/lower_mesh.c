@@ -51,6 +51,12 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
     part->size = fine ? strtoll(digits, NULL, 10) : 0;
     if (part->size >= 1)
         return true;
+    if (ndigits == 4 && strncmp(digits, "auto", 4) == 0) {
+        diag_error(l->diag, part->loc, "the size 'auto' is not supported yet");
+        return diag_help(l->diag, "write the size of every axis, such as "
+                         "--mesh 8x8; --device-memory 80G tells whether the "
+                         "plan fits, and what makes it fit");
+    }
     if (ndigits == 0)
         diag_error(l->diag, part->loc, "the size of a mesh axis is missing");
     else

@@ -57,11 +57,14 @@ static const char *all_elements(Arena *a, const char *path)
 
 /* Arrays are cut as the selected plan needs them: for another plan, an element
  * is like all elements. */
+static const char *own_path(const Lower *l, const char *path)
+{
+    return l->uncut ? all_elements(l->arena, path) : path;
+}
+
 static bool matches(const Lower *l, const char *pattern, const char *path)
 {
-    return l->uncut ? path_matches(all_elements(l->arena, pattern),
-                                   all_elements(l->arena, path))
-                    : path_matches(pattern, path);
+    return path_matches(own_path(l, pattern), own_path(l, path));
 }
 
 static bool matches_module(const Lower *l, const char *pattern)
@@ -90,9 +93,11 @@ static void no_path_match(Lower *l, const Path *path, const Instance *array,
 {
     NameList names = {.arena = l->arena};
     for (int i = 0; i < l->p->module.n && !array; i++)
-        names_add(&names, l->p->module.at[i].path, l->p->module.at[i].loc);
+        names_add(&names, own_path(l, l->p->module.at[i].path),
+                  l->p->module.at[i].loc);
     for (int i = 0; params && i < l->p->param.n && !array; i++)
-        names_add(&names, l->p->param.at[i].name, l->p->param.at[i].loc);
+        names_add(&names, own_path(l, l->p->param.at[i].name),
+                  l->p->param.at[i].loc);
     diag_error(l->diag, path->loc, "no module%s matches '%s'",
                params ? " or parameter" : "", path->text);
     if (!params && !array && matches_some_param(l, path->text)) {

@@ -36,12 +36,12 @@ static void check_reshard(Lower *l, const Unit *u, const Arg *reshard)
     } else if (u->strategy == STRATEGY_SHARD_GRAD_OP && u->reshard) {
         diag_error(l->diag, reshard->name_loc, "shard_grad_op keeps parameters "
                    "gathered until the backward pass");
-        diag_help(l->diag, "strategy=full_shard re-gathers them");
+        diag_help(l->diag, "with strategy=full_shard they are re-gathered");
     } else if (u->strategy == STRATEGY_FULL_SHARD && !u->reshard) {
         diag_error(l->diag, reshard->name_loc,
                    "full_shard re-gathers parameters for the backward pass");
-        diag_help(l->diag, "strategy=shard_grad_op keeps parameters gathered; "
-                  "or omit the strategy");
+        diag_help(l->diag, "write strategy=shard_grad_op, which keeps them, or "
+                  "omit the strategy");
     }
 }
 

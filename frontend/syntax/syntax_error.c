@@ -168,8 +168,8 @@ static const struct {
     {"FSDP", "write 'fully_shard AXIS { path }' in a plan"},
     {"FullyShardedDataParallel", "write 'fully_shard AXIS { path }' in a "
                                  "plan"},
-    {"DDP", "each axis of a plan that no 'parallelize' names splits the "
-            "batch"},
+    {"DDP", "each axis of a plan that no 'parallelize' names splits "
+            "the batch"},
     {"DistributedDataParallel", "each axis of a plan that no 'parallelize' "
                                 "names splits the batch"},
     {"checkpoint_wrapper", "write 'checkpoint { path }' in a plan"},
@@ -319,6 +319,23 @@ static bool chained_comparison(Parser *p, Loc loc, const char *unexpected,
     return true;
 }
 
+/* A clause of a plan that has a row in ir/options.def, but no rule in the
+ * grammar. */
+static bool reserved_clause(Parser *p, Loc loc, const char *const *expected,
+                            int n)
+{
+    const char *word = arena_strndup(p->arena, p->text + p->token_begin,
+                                     p->offset - p->token_begin);
+    const ClauseInfo *c = clause_find(word);
+    const char *clause =
+        arena_printf(p->arena, "'%s'", clause_name(CL_FULLY_SHARD));
+    if (!c || !c->instead || !expects(expected, n, clause))
+        return false;
+    diag_error(p->diag, loc, "the clause '%s' is not supported yet", word);
+    diag_help(p->diag, "%s", c->instead);
+    return true;
+}
+
 static void unexpected_token(Parser *p, Loc loc, const char *unexpected,
                              const char *const *expected, int n)
 {
@@ -341,7 +358,8 @@ void syntax_error(Parser *p, Loc loc, const char *unexpected,
         lexer_recover(p);
         return;
     }
-    if (!chained_comparison(p, loc, unexpected, expected, n))
+    if (!chained_comparison(p, loc, unexpected, expected, n) &&
+        !reserved_clause(p, loc, expected, n))
         unexpected_token(p, loc, unexpected, expected, n);
     other_plan_note(p);
     lexer_recover(p);

@@ -85,7 +85,7 @@ static void define_refused(Lower *l, const Setting *s)
 {
     const char *name = s->name.name;
     const char *dotted = dotted_name(l->arena, name);
-    const char *foreign = option_foreign(l->arena, SCOPE_TRAIN, name);
+    const char *help = option_define_help(l->arena, name);
     NameList names = {.arena = l->arena};
     diag_error(l->diag, s->name.loc, "'%s' is neither a parameter of the model "
                "nor a train setting", name);
@@ -95,8 +95,8 @@ static void define_refused(Lower *l, const Setting *s)
     options_add_names(&names, SCOPE_TRAIN);
     if (dotted)
         diag_help(l->diag, "did you mean '%s'?", dotted);
-    else if (foreign)
-        diag_help(l->diag, "%s", foreign);
+    else if (help)
+        diag_help(l->diag, "%s", help);
     else
         names_suggest(l->diag, &names, name);
 }
@@ -161,8 +161,8 @@ static void check_schedule(Lower *l)
                     (long long)s->warmup, (long long)s->steps);
     if (s->min_lr > t->lr)
         lower_error(l, l->schedule_loc, NULL,
-                    "the schedule ends at min_lr=%s, above the optimizer's "
-                    "lr=%s", datum_text(l->arena, datum_float(s->min_lr)),
+                    "the schedule ends at min_lr=%s, above "
+                    "the optimizer's lr=%s", datum_text(l->arena, datum_float(s->min_lr)),
                     datum_text(l->arena, datum_float(t->lr)));
 }
 

@@ -84,7 +84,8 @@ static void parse_module(Parser *s)
     m.first_param = parse_keyed_small(s, "params");
     parse_expect(s, '+');
     m.nparams = parse_small(s);
-    m.checkpoint = optional_number(s, "checkpoint", s->p->plan.ncheckpoints);
+    m.checkpoint = optional_number(s, clause_name(CL_CHECKPOINT),
+                                   s->p->plan.ncheckpoints);
     m.loc = parse_loc(s);
     vec_push(s->arena, &s->p->module, m);
 }

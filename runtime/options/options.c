@@ -195,6 +195,47 @@ static const Option *option_named(const char *arg, size_t n)
     return NULL;
 }
 
+/* Options that other training programs have. */
+static const struct OtherOption {
+    const char *name, *help;
+} other_options[] = {
+    {"lr", "--set optimizer.lr=VALUE sets the learning rate"},
+    {"learning-rate", "--set optimizer.lr=VALUE sets the learning rate"},
+    {"min-lr", "--set schedule.min_lr=VALUE sets it"},
+    {"warmup", "--set schedule.warmup=N sets it"},
+    {"warmup-steps", "--set schedule.warmup=N sets it"},
+    {"clip", "--set clip=VALUE sets it"},
+    {"grad-clip", "--set clip=VALUE sets it"},
+    {"max-grad-norm", "--set clip=VALUE sets it"},
+    {"epochs", "--steps N sets the length of the run"},
+    {"num-epochs", "--steps N sets the length of the run"},
+    {"max-steps", "--steps N sets the length of the run"},
+    {"batch", "the batch is a part of the program: compile again with "
+              "-D batch=N"},
+    {"batch-size", "the batch is a part of the program: compile again with "
+                   "-D batch=N"},
+    {"seq-len", "the length is a part of the program: compile again with "
+                "-D seq=N"},
+    {"precision", "the precision is a part of the program: compile again with "
+                  "-D precision=bf16"},
+    {"output-dir", "--save DIR writes checkpoints"},
+    {"checkpoint-dir", "--save DIR writes checkpoints"},
+};
+
+/* The row for "--batch_size" or "--batch-size"; NULL: none. */
+static const struct OtherOption *other_option(const char *name)
+{
+    char word[64];
+    size_t n = 0;
+    for (name += strspn(name, "-"); *name && n < sizeof word - 1; name++)
+        word[n++] = *name == '_' ? '-' : *name;
+    word[n] = 0;
+    for (size_t i = 0; i < sizeof other_options / sizeof *other_options; i++)
+        if (strcmp(other_options[i].name, word) == 0)
+            return &other_options[i];
+    return NULL;
+}
+
 static bool unknown(const char *arg, size_t n)
 {
     const char *names[NOPTIONS];
@@ -206,6 +247,9 @@ static bool unknown(const char *arg, size_t n)
     const char *near = rt_near_miss(name + strspn(name, "-"), names, nnames);
     if (arg[0] != '-')
         return rt_error("unexpected argument '%s'", arg);
+    const struct OtherOption *other = other_option(name);
+    if (other)
+        return rt_error("unknown option '%s'; %s", name, other->help);
     if (near)
         return rt_error("unknown option '%s'; did you mean '--%s'?", name,
                         near);

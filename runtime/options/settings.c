@@ -93,21 +93,47 @@ void rt_settings_adopt(RtSettings *s, const RtSettings *from,
             store_setting(s, i, setting_value(from, i));
 }
 
-static bool refuse_name(const char *name, size_t n)
+/* Whether a list with spaces has the word of n characters. */
+static bool has_word(const char *list, const char *word, size_t n)
+{
+    for (const char *w = list; w && *w; w += *w == ' ') {
+        size_t size = strcspn(w, " ");
+        if (size == n && strncmp(w, word, n) == 0)
+            return true;
+        w += size;
+    }
+    return false;
+}
+
+/* The setting that a name means, such as "optimizer.lr" for "lr"; or NULL. */
+static const char *near_setting(const char *name)
 {
     const char *names[SETTINGS];
-    char word[NAME];
+    for (int i = 0; i < SETTINGS; i++) {
+        const char *dot = strchr(settings[i].name, '.');
+        names[i] = settings[i].name;
+        if (strcmp(name, names[i]) == 0 || (dot && strcmp(dot + 1, name) == 0))
+            return names[i];
+    }
+    return rt_near_miss(name, names, SETTINGS);
+}
+
+static bool refuse_name(const char *name, size_t n, const ParcModel *model)
+{
+    char word[NAME], all[SETTINGS * NAME] = "";
     snprintf(word, sizeof word, "%.*s", n < NAME ? (int)n : NAME - 1, name);
     for (int i = 0; i < SETTINGS; i++)
-        names[i] = settings[i].name;
-    const char *near = rt_near_miss(word, names, SETTINGS);
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s",
+                 i == 0 ? "" : i < SETTINGS - 1 ? ", " : " and ",
+                 settings[i].name);
+    const char *near = near_setting(word);
     if (near)
         return rt_error("--set: unknown setting '%s'; did you mean '%s'?", word,
                         near);
-    return rt_error("--set: '%s' is a part of the program: compile again with "
-                    "-D %s=VALUE. A run can set optimizer.lr, clip, "
-                    "schedule.warmup, schedule.steps and schedule.min_lr", word,
-                    word);
+    if (has_word(model->options, name, n))
+        return rt_error("--set: '%s' is a part of the program: compile again "
+                        "with -D %s=VALUE. A run can set %s", word, word, all);
+    return rt_error("--set: unknown setting '%s'. A run can set %s", word, all);
 }
 
 static bool apply_setting(RtSettings *s, const char *text,
@@ -119,7 +145,7 @@ static bool apply_setting(RtSettings *s, const char *text,
     size_t n = (size_t)(equals - text);
     int i = setting_index(text, n);
     if (i < 0)
-        return refuse_name(text, n);
+        return refuse_name(text, n, model);
     if (!is_read(i, model) && settings[i].at == AT(clip))
         return rt_error("--set %s: the program does not clip gradients: "
                         "compile again with -D %s", text, text);

@@ -103,6 +103,10 @@ refused() { # refused TEXT PROGRAM OPTIONS…
 }
 check "a setting of the program" refused \
     "'batch' is a part of the program: compile again with -D batch=" plain batch=4
+check "a setting of nothing" refused "unknown setting 'nonsense'. A run can set \
+optimizer.lr, clip, schedule.warmup, schedule.steps and schedule.min_lr" plain nonsense=1
+check "is not advised to compile again" test "$(grep -c -- -D "$work/out")" = 0
+check "the last part of a name" refused "did you mean 'optimizer.lr'?" plain lr=1e-3
 check "a misspelled one" refused "did you mean 'optimizer.lr'?" plain optimizer.rl=1
 check "no clipping in the program" refused "compile again with -D clip=0.5" free clip=0.5
 check "no decay in the program" refused "constant after the warm-up" \
@@ -118,4 +122,15 @@ check "half a step" refused "a whole number from 0" plain schedule.warmup=1.5
 check "infinite in f32" refused "a finite number from 0" plain optimizer.lr=1e300
 check "not a number" refused "a finite number from 0" plain optimizer.lr=nan
 check "text" refused "not '1x'" plain schedule.warmup=1x
+
+# Options of other training programs.
+other() { # other OPTION TEXT
+    train plain none.jsonl "$1" 1 >"$work/out" 2>&1
+    [ $? = 2 ] && grep -qF -- "unknown option '$1'; $2" "$work/out"
+}
+check "--lr" other --lr "--set optimizer.lr=VALUE sets the learning rate"
+check "--batch-size" other --batch-size \
+    "the batch is a part of the program: compile again with -D batch=N"
+check "--batch_size" other --batch_size "the batch is a part of the program"
+check "--max-grad-norm" other --max-grad-norm "--set clip=VALUE sets it"
 finish

@@ -49,9 +49,9 @@ const char *why_text(Arena *a, const Why *why)
     if (!why->follows)
         return why->text ? why->text : "";
     if (!why->removed_by)
-        return arena_printf(a, "follows %%%s", why->follows);
-    return arena_printf(a, "follows %%%s, which the pass %s removed",
-                        why->follows, why->removed_by);
+        return arena_printf(a, "as its operand %%%s", why->follows);
+    return arena_printf(a, "as its operand %s, which is not in the final program",
+                        why->follows);
 }
 
 bool why_is_given(const Why *why)

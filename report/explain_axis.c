@@ -115,12 +115,10 @@ void explain_collective_line(Out *o, const Program *p,
                              const CollectiveInfo *c)
 {
     const Op *op = c->op;
-    const char *moved = report_moved(c);
     out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
-             c->axis, (long long)c->count, bytes_text(p->arena, c->bytes),
+             c->axis, (long long)c->count, report_size(p->arena, c),
              c->tensor);
-    out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
-             op->why.text ? op->why.text : "", moved ? "; " : "",
-             moved ? moved : "",
+    out_line(o, "        %s: %s  (%s)", phase_name(op->phase),
+             op->why.text ? op->why.text : "",
              diag_where(p->diag, p->arena, statement_loc(op)));
 }

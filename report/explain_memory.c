@@ -27,7 +27,8 @@ static void when(Out *o, const Program *p)
     Liveness l;
     live_analyse(p, &l);
     const Op *op = op_at(p->step, &l, p->memory->peak_time);
-    out_line(o, "memory: %s per rank at the peak, lower bound %s",
+    out_line(o, "memory: %s per rank at the peak; the tensors that are live then "
+             "have %s",
              bytes_text(p->arena, p->memory->peak),
              bytes_text(p->arena, p->memory->lower_bound));
     if (op)

@@ -109,7 +109,8 @@ typedef struct Warning {
     WarningKind kind;
     Loc loc;
     const char *axis;  /* "tp", "dp,tp" */
-    const char *text;  /* the first collective's reason; "matmul" */
+    const char *what;  /* the first collective's kind; "matmuls" */
+    const char *text;  /* the first collective's reason */
     PlanLines hint;    /* lines that make the plan cheaper (hints_find) */
     int tried;         /* plans that hints_find tried for it */
     int ops;           /* ops of the program that the warning is about */
@@ -145,9 +146,9 @@ void report_unsharded(const Program *p);
 /* plan_cost.c: the bytes that a rank sends in one call of a collective. */
 double collective_sent(const CollectiveInfo *c);
 
-/* Why a collective moves fewer bytes than its tensors have; NULL if it moves
- * all of them. */
-const char *report_moved(const CollectiveInfo *c);
+/* The bytes of a call: "512.00 MiB"; "in place" if the ranks share the
+ * memory. */
+const char *report_size(Arena *a, const CollectiveInfo *c);
 
 /* report_forward.c, a part of the plan and fields `eval` and `outputs` of the
  * JSON; empty without forward programs. */

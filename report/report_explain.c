@@ -52,9 +52,8 @@ static void explain_collective(Out *o, const Program *p,
              c->count == 1 ? "" : "s", (long long)c->bytes);
     out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
              diag_where(p->diag, p->arena, statement_loc(op)));
-    const char *moved = report_moved(c);
-    if (moved)
-        out_line(o, "%s", moved);
+    if (c->in_place)
+        out_line(o, "in place: the ranks share the memory, no data is copied");
     for (int i = 0; i < op->nargs; i++)
         out_line(o, "  %%%s : %s -> %s", op->arg[i]->name,
                  type_text(p->arena, &op->arg[i]->type, &p->mesh),

@@ -203,6 +203,7 @@ void report_traffic(Out *o, const Program *p, const char *head, int width,
     const CollectiveInfo *c = collectives_of(p, &n);
     for (int i = 0; i < n; i++) {
         int64_t calls = 0, bytes = 0, gathers = 0;
+        double sent = 0;
         bool known = false;
         for (int k = 0; k < i; k++)
             known |= c[k].axes == c[i].axes;
@@ -214,13 +215,17 @@ void report_traffic(Out *o, const Program *p, const char *head, int width,
             } else if (c[k].axes == c[i].axes) {
                 calls += c[k].count;
                 bytes += c[k].count * c[k].bytes;
+                sent += (double)c[k].count * collective_sent(&c[k]);
             }
-        out(o, "%-*s%s: %lld call%s, %s per rank and %s", width, i ? "" : head,
-            c[i].axis, (long long)calls, calls == 1 ? "" : "s",
-            bytes_text(p->arena, bytes), per);
+        out(o, "%-*s%s: ", width, i ? "" : head, c[i].axis);
+        if (calls)
+            out(o, "%lld call%s, %s per rank and %s; a rank sends %s",
+                (long long)calls, calls == 1 ? "" : "s",
+                bytes_text(p->arena, bytes), per,
+                bytes_text(p->arena, (int64_t)sent));
         if (gathers)
-            out(o, ", and %lld gather%s in place", (long long)gathers,
-                gathers == 1 ? "" : "s");
+            out(o, "%s%lld gather%s in place", calls ? "; " : "",
+                (long long)gathers, gathers == 1 ? "" : "s");
         out(o, "\n");
     }
 }

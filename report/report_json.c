@@ -175,7 +175,9 @@ static void warning(Out *o, const Program *p, const Warning *w)
     json_text(o, "kind",
               w->kind == WARN_COLLECTIVE ? "collective" : "repeated");
     json_text(o, "axis", w->axis);
-    json_text(o, "what", w->text);
+    json_text(o, "what",
+              *w->text ? arena_printf(p->arena, "%s: %s", w->what, w->text)
+                       : w->what);
     json_number(o, "ops", w->ops);
     json_number(o, "calls", w->calls);
     json_number(o, "bytes", w->bytes);

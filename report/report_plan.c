@@ -96,9 +96,9 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
     if (t->cpu)
         out_line(o, "cpu         %s, %d thread%s per rank", t->cpu->name,
                  t->threads, t->threads == 1 ? "" : "s");
-    out_line(o, "memory      %s per rank at the peak, lower bound %s (%.3f)",
-             bytes_text(a, m->peak), bytes_text(a, m->lower_bound),
-             m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
+    out_line(o, "memory      %s per rank at the peak; the tensors that are live "
+             "then have %s", bytes_text(a, m->peak),
+             bytes_text(a, m->lower_bound));
     for (int c = 0; c < MEM_CLASSES; c++)
         if (m->at_peak[c])
             out_line(o, "            %-11s %10s", memory_class_words[c],
@@ -160,9 +160,17 @@ static void plan_params(Out *o, const Program *p)
     }
 }
 
-const char *report_moved(const CollectiveInfo *c)
+const char *report_size(Arena *a, const CollectiveInfo *c)
 {
-    return c->in_place ? "in place, no data moves" : NULL;
+    return c->in_place ? "in place" : bytes_text(a, c->bytes);
+}
+
+static bool some_in_place(const CollectiveInfo *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (c[i].in_place)
+            return true;
+    return false;
 }
 
 static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
@@ -175,21 +183,21 @@ static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
         if ((int)strlen(c[i].axis) > width)
             width = (int)strlen(c[i].axis);
     out_line(o, "\nCollectives, in order (calls per step x bytes per call, on "
-                "each rank)");
+                "each rank%s)", some_in_place(c, n)
+                ? ";\nin place: the ranks share the memory, no data is copied"
+                : "");
     for (int i = 0; i < n; i++) {
         const Op *op = c[i].op;
         if (!i || op->phase != phase)
             out_line(o, " %s", phase_name(op->phase));
         phase = op->phase;
-        const char *moved = report_moved(&c[i]);
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
-                 bytes_text(a, c[i].bytes), c[i].tensor);
-        out_line(o, "        %s%s%s%s%s  (%s)",
+                 report_size(a, &c[i]), c[i].tensor);
+        out_line(o, "        %s%s%s  (%s)",
                  op->why.text ? op->why.text : "",
                  c[i].dtype == DT_F32 ? "" : ", in ",
                  c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
-                 moved ? "; " : "", moved ? moved : "",
                  diag_where(p->diag, a, statement_loc(op)));
     }
     if (!n)

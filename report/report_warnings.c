@@ -7,8 +7,8 @@
  * number of calls and of bytes or flops, and the line of a plan that avoids the
  * cost, if one is known.
  *
- *   model.pdl:38:27: warning: no style asks for 3 collectives of this line …
- *     help: layers.*.attention.wq: ColwiseParallel
+ *   model.pdl:38:27: warning: the plan does not ask for 3 collectives over 'tp' …
+ *     help: in 'parallelize tp': layers.*.attention.wq: ColwiseParallel
  *
  * Matmuls and attention count as repeated if their operands and results are
  * Replicate on an axis that a style names, and if the redundant part, summed
@@ -36,7 +36,8 @@ static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
     for (int i = 0; i < all->n; i++)
         if (same_line(&all->at[i], kind, loc))
             return &all->at[i];
-    Warning w = {.kind = kind, .loc = loc, .axis = "", .text = ""};
+    Warning w = {.kind = kind, .loc = loc, .axis = "", .what = "",
+                 .text = ""};
     vec_push(p->arena, all, w);
     return &all->at[all->n - 1];
 }
@@ -71,9 +72,10 @@ static void implied(const Program *p, Warnings *all)
         w->calls += c[i].count;
         w->bytes += c[i].in_place ? 0 : c[i].count * c[i].bytes;
         w->axis = report_listed(p->arena, w->axis, c[i].axis, ",");
-        if (!*w->text)
-            w->text = arena_printf(p->arena, "%s, %s", c[i].kind,
-                                   why->text ? why->text : "");
+        if (!*w->what) {
+            w->what = c[i].kind;
+            w->text = why->text ? why->text : "";
+        }
     }
 }
 
@@ -143,9 +145,9 @@ static void repeated(const Program *p, Warnings *all)
             w->wasted += flops * (1 - 1 / (double)axis[a].size);
             w->share = w->flops / total;
             w->axis = report_listed(p->arena, w->axis, axis[a].name, ",");
-            w->text = report_listed(
-                p->arena, w->text,
-                op_is_einsum(op->kind) ? "matmul" : "attention", "/");
+            w->what = report_listed(
+                p->arena, w->what,
+                op_is_einsum(op->kind) ? "matmuls" : "attention", " and ");
         }
     int kept = first;
     for (int i = first; i < all->n; i++)
@@ -174,21 +176,21 @@ static const char *warning_text(const Program *p, const Warning *w)
     Arena *a = p->arena;
     const char *calls = arena_printf(a, "%lld call%s", (long long)w->calls,
                                      plural(w->calls));
-    if (w->kind == WARN_COLLECTIVE)
-        return arena_printf(a, "no style asks for %s over '%s': %s%s (%s and "
-                            "%s per step on each rank)",
-                            w->ops == 1 ? "this collective"
-                                        : arena_printf(a, "%d collectives here",
-                                                       w->ops),
-                            w->axis, w->ops == 1 ? "" : "first ", w->text,
-                            calls, bytes_text(a, w->bytes));
-    return arena_printf(a, "every rank of '%s' computes the same: %d %s op%s "
-                        "with operands that are Replicate (%s and %sflop per "
-                        "step on each rank, %.0f%% of that redundant; %.1f%% of "
-                        "the rank's work)",
-                        w->axis, w->ops, w->text, plural(w->ops), calls,
-                        count_text(a, w->flops), 100 * w->wasted / w->flops,
-                        100 * w->share);
+    if (w->kind == WARN_REPEATED)
+        return arena_printf(a, "all ranks of '%s' compute the same %s here: no "
+                            "operand is split over it (%s, %sflop per step on "
+                            "each rank, %.1f%% of its work; %sflop if split)",
+                            w->axis, w->what, calls, count_text(a, w->flops),
+                            100 * w->share,
+                            count_text(a, w->flops - w->wasted));
+    const char *cost = arena_printf(a, "(%s, %s per step on each rank)", calls,
+                                    bytes_text(a, w->bytes));
+    if (w->ops == 1)
+        return arena_printf(a, "the plan does not ask for this %s over '%s' %s: "
+                            "%s", w->what, w->axis, cost, w->text);
+    return arena_printf(a, "the plan does not ask for %d collectives over '%s' "
+                        "here %s; the first is this %s: %s", w->ops, w->axis,
+                        cost, w->what, w->text);
 }
 
 /* "with these 3 lines a rank sends 1.13 MiB in a step instead of 4.13 MiB": what

@@ -88,7 +88,7 @@ static void model_c_head(Emitter *e)
         out_line(o, " *   %-5s %-14s over %-6s %4lld x %12lld  %s%s", c->label,
                  c->kind, c_comment(a, c->axis), (long long)c->count,
                  (long long)c->bytes, c_comment(a, c->tensor),
-                 c->in_place ? "; in place, no data moves" : "");
+                 c->in_place ? "; in place: the ranks share the memory" : "");
     }
     if (!e->ncollectives)
         out_line(o, " *   none");

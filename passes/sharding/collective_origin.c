@@ -390,13 +390,27 @@ Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
                                    placement_change(p, from, to)));
 }
 
-static bool has_kind(const Program *p, const Value *v, const Placement *to,
-                     int kind)
+/* "add needs the full sum", "matmul needs its operand unsplit": what an op
+ * needs on the axes that change. */
+static const char *need_text(const Program *p, const Op *op, const Value *v,
+                             const Placement *to)
 {
-    for (int a = 0; a < p->mesh.n; a++)
-        if (v->type.place.ax[a].kind == kind && to->ax[a].kind != kind)
-            return true;
-    return false;
+    const char *name = op_is_einsum(op->kind) ? "matmul"
+                                              : op_info(op->kind)->name;
+    const char *needs = "an operand that is placed differently";
+    for (int a = 0; a < p->mesh.n; a++) {
+        int from = v->type.place.ax[a].kind, kind = to->ax[a].kind;
+        if (axis_place_equal(v->type.place.ax[a], to->ax[a]))
+            continue;
+        needs = from == AX_P      ? "the full sum"
+                : from == AX_PMAX ? "the maximum over all ranks"
+                : kind == AX_R    ? "its operand unsplit"
+                : from == AX_S && kind == AX_S
+                    ? "its operand split along another dim"
+                    : needs;
+        break;
+    }
+    return arena_printf(p->arena, "%s needs %s", name, needs);
 }
 
 Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
@@ -412,16 +426,11 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
                      .loc = q->loc, .origin = ORIGIN_GRADIENT};
     }
     if (op->kind == OP_output)
-        return (Why){.text = arena_printf(a, "result %s: %s",
+        return (Why){.text = arena_printf(a, "the model's result %s: %s",
                                           attr_name(op), change),
                      .loc = op->loc, .origin = ORIGIN_LOSS};
-    const char *reason = "";
-    if (has_kind(p, v, want, AX_P))
-        reason = "; it needs the whole sum";
-    else if (has_kind(p, v, want, AX_PMAX))
-        reason = "; it needs the whole maximum";
-    const char *text = arena_printf(a, "operand %d of %s: %s%s", i,
-                                    op_info(op->kind)->name, change, reason);
+    const char *text =
+        arena_printf(a, "%s: %s", need_text(p, op, v, want), change);
     if (op->phase == PH_OPTIMIZER)
         return (Why){.text = text, .loc = op->loc, .origin = ORIGIN_OPTIMIZER};
     return why_change(o,
@@ -437,7 +446,7 @@ Why origin_of_carry(const Origins *o, const Value *v, const Value *like)
                       (Implied){.from = v, .to = to,
                                 .carry = like},
                       arena_printf(o->p->arena,
-                                   "%s is carried to the next iteration: %s",
+                                   "the next layer needs %s in another placement: %s",
                                    like->name,
                                    placement_change(o->p, v, to)));
 }

@@ -213,8 +213,12 @@ static const char *wait_text(const EventFinder *f, const Need *n)
 {
     if (n->instance == 0)
         return "step start";
+    const Op *op = f->synced[statement_of(f, n->instance)].at;
     const char *name = n->access && n->access->value ? n->access->value->name
-                                                     : "scratch";
+                       : op && op->nouts
+                           ? arena_printf(f->p->arena, "scratch memory of %s",
+                                          op->out[0]->name)
+                           : "scratch memory";
     bool written = n->access && n->access->write;
     return written ? name : arena_printf(f->p->arena, "read of %s", name);
 }

@@ -206,10 +206,11 @@ resumed() {
 }
 check "a resumed dump gives the same warnings" resumed
 
-# The JSON states the unit and scope of all its numbers.
+# The JSON states the unit and scope of all its numbers but settings, whose
+# units docs/pdl.md gives.
 units() {
     plan "$@" -D n_layers=2 && jq -e '
-        .units as $u | del(.units) |
+        .units as $u | del(.units, .settings) |
         [paths(type == "number")
          | map(select(type == "string"))
          | if .[1] == "shape" then .[:2] else . end | join(".")]

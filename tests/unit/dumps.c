@@ -203,7 +203,7 @@ static const char *dangling_name(Arena *a, const Program *p, const Out *report)
         for (int k = 0; k < PURPOSES; k++)
             if (p->forward[k])
                 ir_walk(p->forward[k]->step, visit_names, &n);
-        if (!n.found && !strstr(at, ", which the pass "))
+        if (!n.found)
             return n.text;
     }
     return NULL;

@@ -182,7 +182,7 @@ void forward_Net(ParcRt *rt)
     parc_wait(rt, PARC_DATA, 7); /* after: scale */
     parc_mark(rt, 8, 0);
     /* ar2 all_reduce over dp: scale
-     * result loss: dp P -> R
+     * the model's result loss: dp P -> R
      * 4 B, cuda.pdl:13:5 */
     parc_all_reduce(rt, 2, AXIS_dp, PARC_SUM, 1, (ParcPart[]){
         {.src = AT_scale, .dst = AT_scale, .outer = 1, .inner = 1},
@@ -198,7 +198,7 @@ void backward_Net(ParcRt *rt)
     parc_mark(rt, 9, 0);
     k03_scale_cast_mul_grad(rt, d_x, x);
     parc_mark(rt, 10, 0);
-    /* mask_to_partial: d_x.2 is carried to the next iteration: tp R -> P */
+    /* mask_to_partial: the next layer needs d_x.2 in another placement: tp R -> P */
     parc_mask_to_partial(rt, AXIS_tp, &(ParcPart){.src = AT_x, .dst = AT_x,
         .outer = 1, .inner = 512, .type = PARC_BF16});
     parc_record(rt, PARC_COMPUTE, 8);
@@ -327,7 +327,7 @@ void optimizer_layers(ParcRt *rt)
     parc_wait(rt, PARC_TENSOR, 13); /* after: add.3 */
     parc_mark(rt, 21, 0);
     /* ar6 all_reduce over dp,tp: add.3
-     * operand 0 of sqrt: dp P -> R, tp P -> R; it needs the whole sum
+     * sqrt needs the full sum: dp P -> R, tp P -> R
      * 4 B, cuda.pdl:27:1 */
     parc_all_reduce(rt, 6, AXIS_dp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
         {.src = AT_add_3, .dst = AT_add_3, .outer = 1, .inner = 1},
@@ -661,16 +661,16 @@ static const char info[] =
     "parameters  131.07 K in the model, 32.77 K per rank\n"
     "batch       16, whole mesh\n"
     "optimizer   SGD, lr 0.1\n"
-    "memory      529.00 KiB per rank at the peak, lower bound 529.00 KiB (1.000)\n"
+    "memory      529.00 KiB per rank at the peak; the tensors that are live then have 529.00 KiB\n"
     "            params      192.00 KiB\n"
     "            grads       256.00 KiB\n"
     "            gathered     64.00 KiB\n"
     "            activations  17.00 KiB\n"
     "            128.00 KiB per rank of staging in host memory, only with --save-async\n"
     "work        13.11 Mflop per step, whole mesh (forward 4.19 M, backward 8.39 M)\n"
-    "traffic     dp: 13 calls, 512.00 KiB per rank and step\n"
-    "            tp: 8 calls, 8.00 KiB per rank and step\n"
-    "            dp,tp: 1 call, 4 B per rank and step\n"
+    "traffic     dp: 13 calls, 512.00 KiB per rank and step; a rank sends 256.00 KiB\n"
+    "            tp: 8 calls, 8.00 KiB per rank and step; a rank sends 8.00 KiB\n"
+    "            dp,tp: 1 call, 4 B per rank and step; a rank sends 6 B\n"
     "\n"
     "Parameters (global shape, placement on each axis)\n"
     "  layers.*.up.weight    f32[4 x 256/tp, 64]~dp             dp=S(0) tp=S(0) unit layers.*  cuda.pdl:4:9\n"
@@ -683,7 +683,7 @@ static const char info[] =
     "  ar1   all_reduce     tp       4 x 1.00 KiB    down_out\n"
     "        RowwiseParallel on layers.*.down: tp P -> R, in bf16  (cuda.pdl:22:24)\n"
     "  ar2   all_reduce     dp       1 x 4 B         scale\n"
-    "        result loss: dp P -> R  (cuda.pdl:13:5)\n"
+    "        the model's result loss: dp P -> R  (cuda.pdl:13:5)\n"
     " backward\n"
     "  ar3   all_reduce     tp       4 x 1.00 KiB    d_x.2\n"
     "        gradient of RowwiseParallel on layers.*.down: tp P -> R, in bf16  (cuda.pdl:22:24)\n"
@@ -693,7 +693,7 @@ static const char info[] =
     "        gradients of unit layers.*  (cuda.pdl:24:22)\n"
     " optimizer\n"
     "  ar6   all_reduce     dp,tp    1 x 4 B         add.3\n"
-    "        operand 0 of sqrt: dp P -> R, tp P -> R; it needs the whole sum  (cuda.pdl:27:1)\n"
+    "        sqrt needs the full sum: dp P -> R, tp P -> R  (cuda.pdl:27:1)\n"
     "\n"
     "Process groups (rank = 2 dp + tp)\n"
     "  dp     2 groups of 2: {0, 2}, {1, 3}\n"
@@ -773,7 +773,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0xe98349a0bc5acc76u,
+    .plan_hash = 0x5841c80f8e99b577u,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,

@@ -67,7 +67,7 @@ void forward_net1(ParcRt *rt)
     k00_relu(rt, scale, net1_out);
     parc_mark(rt, 3, 0);
     /* ar1 all_reduce over fsdp,tp: scale
-     * result loss: fsdp P -> R, tp P -> R
+     * the model's result loss: fsdp P -> R, tp P -> R
      * 4 B, toy.pdl:6:5 */
     parc_all_reduce(rt, 1, AXIS_fsdp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
         {.src = AT_scale, .dst = AT_scale, .outer = 1, .inner = 1},
@@ -108,7 +108,7 @@ void optimizer_net1(ParcRt *rt)
     k02_sumsq(rt, sumsq, d_net1_weight);
     parc_mark(rt, 8, 0);
     /* ar3 all_reduce over fsdp,tp: sumsq
-     * operand 0 of sqrt: fsdp P -> R, tp P -> R; it needs the whole sum
+     * sqrt needs the full sum: fsdp P -> R, tp P -> R
      * 4 B, toy.pdl:18:1 */
     parc_all_reduce(rt, 3, AXIS_fsdp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
         {.src = AT_sumsq, .dst = AT_sumsq, .outer = 1, .inner = 1},
@@ -128,7 +128,7 @@ void optimizer_net1(ParcRt *rt)
 /* model.c: describes Toy to the runtime.
  *
  * Collectives: calls per step x bytes per call on each rank:
- *   ag0   all_gather     over fsdp      1 x          288  net1; in place, no data moves
+ *   ag0   all_gather     over fsdp      1 x          288  net1; in place: the ranks share the memory
  *   ar1   all_reduce     over fsdp,tp    1 x            4  scale
  *   rs2   reduce_scatter over fsdp      1 x          288  net1
  *   ar3   all_reduce     over fsdp,tp    1 x            4  sumsq
@@ -257,30 +257,31 @@ static const char info[] =
     "batch       24, whole mesh\n"
     "optimizer   SGD, lr 0.01\n"
     "cpu         x86-64-v3, 1 thread per rank\n"
-    "memory      4.00 KiB per rank at the peak, lower bound 4.00 KiB (1.000)\n"
+    "memory      4.00 KiB per rank at the peak; the tensors that are live then have 4.00 KiB\n"
     "            params           192 B\n"
     "            activations   1.06 KiB\n"
     "            workspace     2.75 KiB\n"
     "            144 B per rank of staging in host memory, only with --save-async\n"
     "work        14.40 Kflop per step, whole mesh (forward 6.91 K, backward 6.91 K)\n"
-    "traffic     fsdp: 1 call, 288 B per rank and step, and 1 gather in place\n"
-    "            fsdp,tp: 2 calls, 8 B per rank and step\n"
+    "traffic     fsdp: 1 call, 288 B per rank and step; a rank sends 144 B; 1 gather in place\n"
+    "            fsdp,tp: 2 calls, 8 B per rank and step; a rank sends 12 B\n"
     "\n"
     "Parameters (global shape, placement on each axis)\n"
     "  net1.weight  f32[12/tp, 12]~fsdp                fsdp=S(0) tp=S(0) unit net1  toy.pdl:4:11\n"
     "\n"
-    "Collectives, in order (calls per step x bytes per call, on each rank)\n"
+    "Collectives, in order (calls per step x bytes per call, on each rank;\n"
+    "in place: the ranks share the memory, no data is copied)\n"
     " forward\n"
-    "  ag0   all_gather     fsdp       1 x 288 B       net1\n"
-    "        parameters of unit net1; in place, no data moves  (toy.pdl:15:24)\n"
+    "  ag0   all_gather     fsdp       1 x in place    net1\n"
+    "        parameters of unit net1  (toy.pdl:15:24)\n"
     "  ar1   all_reduce     fsdp,tp    1 x 4 B         scale\n"
-    "        result loss: fsdp P -> R, tp P -> R  (toy.pdl:6:5)\n"
+    "        the model's result loss: fsdp P -> R, tp P -> R  (toy.pdl:6:5)\n"
     " backward\n"
     "  rs2   reduce_scatter fsdp       1 x 288 B       net1\n"
     "        gradients of unit net1  (toy.pdl:15:24)\n"
     " optimizer\n"
     "  ar3   all_reduce     fsdp,tp    1 x 4 B         sumsq\n"
-    "        operand 0 of sqrt: fsdp P -> R, tp P -> R; it needs the whole sum  (toy.pdl:18:1)\n"
+    "        sqrt needs the full sum: fsdp P -> R, tp P -> R  (toy.pdl:18:1)\n"
     "\n"
     "Process groups (rank = 2 fsdp + tp)\n"
     "  fsdp     2 groups of 2: {0, 2}, {1, 3}\n"
@@ -302,7 +303,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0x2bcd20fbdea43522u,
+    .plan_hash = 0x4f155c78dadf8492u,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,

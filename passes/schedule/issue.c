@@ -176,7 +176,7 @@ static void look_at_region(Arena *a, const Uses *uses, const Region *r,
     }
 }
 
-Prefetches issue_prefetches(const Program *p, const TargetInfo *t)
+static Prefetches find_prefetches(const Program *p, const TargetInfo *t)
 {
     Prefetches prefetch = {.gather = NEW_ARRAY(p->arena, const Op *, p->nops),
                            .distance = NEW_ARRAY(p->arena, int, p->nops),
@@ -185,8 +185,50 @@ Prefetches issue_prefetches(const Program *p, const TargetInfo *t)
         return prefetch;
     Uses uses = uses_find(p);
     look_at_region(p->arena, &uses, p->step, &prefetch);
-    issue_find_hoists(p, t, &prefetch);
     return prefetch;
+}
+
+Prefetches issue_prefetches(const Program *p, const TargetInfo *t)
+{
+    Prefetches prefetch = find_prefetches(p, t);
+    if (t->streams > 1)
+        issue_find_hoists(p, t, &prefetch);
+    return prefetch;
+}
+
+/* The gather that the op is issued with as a producer of an operand, or as a
+ * view of one; NULL: none. */
+static const Op *gather_of_producer(const Prefetches *prefetch, const Op *op)
+{
+    const Op *def = op_is_view(op->kind) ? value_root(op->out[0])->def : op;
+    if (!def || def->region != op->region || op_is_schedule(def->kind))
+        return NULL;
+    const Op *with = prefetch->gather[def->id];
+    with = with ? with : prefetch->hoisted[def->id];
+    return with == def ? NULL : with;
+}
+
+/* `front` has for each gather, by id, the first op of its group so far: itself
+ * or a producer. */
+static void sink_in(const Prefetches *prefetch, Op **front, Region *r)
+{
+    for (Op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        if (op->kind == OP_loop)
+            sink_in(prefetch, front, op->body);
+        const Op *gather = gather_of_producer(prefetch, op);
+        front[op->id] = op;
+        if (!gather)
+            continue;
+        ir_move(op, r, front[gather->id]);
+        front[gather->id] = op;
+    }
+}
+
+void issue_sink_producers(Program *p, const TargetInfo *t)
+{
+    Prefetches prefetch = find_prefetches(p, t);
+    sink_in(&prefetch, NEW_ARRAY(p->arena, Op *, p->nops), p->step);
 }
 
 int64_t issue_fetch_slots(const Prefetches *prefetch, const Op *fetch)

@@ -50,6 +50,10 @@ typedef struct Prefetches {
                          * loops that it is issued with, or itself; or NULL */
 } Prefetches;
 Prefetches issue_prefetches(const Program *p, const TargetInfo *t);
+/* Moves the ops that are issued with a gather directly before it. Else one of
+ * them could precede an earlier gather of the region, after which the unit
+ * begins where they are issued. */
+void issue_sink_producers(Program *p, const TargetInfo *t);
 /* The op before or after which a gather is issued if it is not hoisted: itself,
  * or its loop. */
 const Op *issue_hoist_origin(const Hoist *hoist);

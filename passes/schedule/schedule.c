@@ -333,6 +333,7 @@ void pass_schedule(Program *p, const TargetInfo *t)
         for_ops(op, p->step)
             set_stream(p, op);
         schedule_overlap(p);
+        issue_sink_producers(p, t);
     }
     visit_loops(p->step, &s, copy_arguments);
     analyse(&s);

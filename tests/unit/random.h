@@ -90,6 +90,8 @@ Value *model_random(Model *m, const Value *x);
 /* A new parameter `leaf` of the current module, and its value at this level. */
 int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim);
 Value *model_param_value(Model *m, int param);
+/* The same, in some models widened to f32, as by float(weight) in PDL. */
+Value *model_param_wide(Model *m, int param);
 /* Enters a child module of the class; model_close needs the result. */
 typedef struct Opened {
     int module;

@@ -110,6 +110,13 @@ Value *model_param_value(Model *m, int param)
     return model_narrow(m, model_reach(m, m->p->param.at[param].value, 0));
 }
 
+Value *model_param_wide(Model *m, int param)
+{
+    Value *v = model_param_value(m, param);
+    Rng own = *m->r; /* a copy: r's later numbers do not depend on this part */
+    return rng_chance(&own, 50) ? ir_cast(model_at(m), v, DT_F32) : v;
+}
+
 /* ---- random numbers ----------------------------------------------------- */
 
 /* Each iteration of a loop has its own key. */

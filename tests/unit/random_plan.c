@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_UNITS = 8 };
+
 /* ---- the mesh ---------------------------------------------------------- */
 
 uint32_t random_mesh(Program *p, Rng *r, const char *shape)
@@ -294,6 +296,44 @@ static void random_unit(Program *p, Rng *r, uint32_t data_axes, Unit *u)
                     : 1;
 }
 
+/* The number of dots in a path: 0 for a module of the root. */
+static int path_depth(const char *path)
+{
+    int n = 0;
+    for (; *path; path++)
+        n += *path == '.';
+    return n;
+}
+
+/* Replaces the units by one for each module directly in an array's element, as
+ * `every` does for models whose element has several modules of one class. */
+static void units_in_element(Program *p, Rng *r, uint32_t data_axes)
+{
+    PlanSpec *plan = &p->plan;
+    const char *element = NULL;
+    for (int i = 0; i < p->module.n && !element; i++)
+        if (strcmp(p->module.at[i].class, "Layer") == 0)
+            element = p->module.at[i].path;
+    if (!element)
+        return;
+    size_t n = strlen(element);
+    plan->nunits = 0;
+    for (int i = 0; i < p->module.n && plan->nunits < MOST_UNITS; i++) {
+        const char *path = p->module.at[i].path;
+        if (strncmp(path, element, n) != 0 || path[n] != '.' ||
+            path_depth(path + n) > 1)
+            continue;
+        Unit *u = &plan->unit[plan->nunits++];
+        random_unit(p, r, data_axes, u);
+        const char **only = NEW_ARRAY(p->arena, const char *, 1);
+        *only = path;
+        u->kind = UNIT_PATHS;
+        u->path = only;
+        u->npaths = 1;
+        u->reshard = -1;
+    }
+}
+
 /* ---- checkpoints ------------------------------------------------------- */
 
 static void random_checkpoint(Program *p, Rng *r, Checkpoint *c)
@@ -330,7 +370,7 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     plan->tensor_axes = ((1u << p->mesh.n) - 1) & ~data_axes;
     plan->style = NEW_ARRAY(p->arena, Style, (2 * p->module.n + p->param.n) *
                                                      p->mesh.n + 1);
-    plan->unit = NEW_ARRAY(p->arena, Unit, 8);
+    plan->unit = NEW_ARRAY(p->arena, Unit, MOST_UNITS);
     for (int a = 0; a < p->mesh.n; a++)
         for (int i = 0; (plan->tensor_axes >> a & 1) && i < p->module.n; i++)
             if (random_style(&g, &p->module.at[i], a,
@@ -346,6 +386,8 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     g.r = &own;
     prepare_outputs(&g);
     place_params(&g, plan->tensor_axes);
+    if (data_axes && rng_chance(&own, 30))
+        units_in_element(p, &own, data_axes);
     for (int i = 0; i < plan->nunits; i++)
         if (plan->unit[i].replicate_axis >= 0 && rng_chance(&own, 50)) {
             plan->unit[i].axes |= 1u << plan->unit[i].replicate_axis;

@@ -168,7 +168,9 @@ static Value *norm(Model *m, Value *h)
         x = binary(m, OP_sub, x, model_mean(m, x, 2));
     x = model_norm(m, x);
     int w = model_param(m, "weight", 1, &m->dim);
-    x = binary(m, OP_mul, x, model_param_value(m, w));
+    DType type = x->type.dtype;
+    x = binary(m, OP_mul, x, model_param_wide(m, w));
+    x = ir_cast(model_at(m), x, type);
     if (layer) {
         int bias = model_param(m, "bias", 1, &m->dim);
         x = binary(m, OP_add, x, model_param_value(m, bias));

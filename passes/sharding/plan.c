@@ -3,9 +3,10 @@
  * requires: STAGE_GLOBAL; Program.plan as the frontend resolved it
  * ensures:  Param.type has the compute layout (before FSDP), optimizer states
  *           have the layout and the unit of their parameter, Input.type has the
- *           split of the batch. Every style fits the dims of its modules, or
- *           the error is reported (the frontend checks patterns and the number
- *           of layouts, the pass pad checks sizes)
+ *           split of the batch. Every style fits the dims of its modules and
+ *           their sizes, or the error is reported (the frontend checks patterns
+ *           and the number of layouts; the pass pad has padded sizes, except in
+ *           a dump that was changed after it)
  *
  * before   plan "p" axes={tp}
  *            style ColwiseParallel "w1" axis=tp in(R -> R) …
@@ -35,6 +36,22 @@ static void note_param(const Program *p, const Param *q)
               type_text(p->arena, &q->type, &p->mesh));
 }
 
+/* Reports a size that the style's axes do not divide, which the pass pad would
+ * have padded; `of` names the tensor. True: the type is valid. */
+static bool check_sizes(const Program *p, const Style *s, const char *of,
+                        const Type *t)
+{
+    const char *fault = type_check(p->arena, t, &p->mesh);
+    if (!fault)
+        return true;
+    diag_error(p->diag, s->loc, "%s splits %s, but %s",
+               style_text(p->arena, s), of, fault);
+    diag_help(p->diag, "this program was changed after the pass pad, which "
+                       "pads sizes: give the model, or a dump from before "
+                       "that pass");
+    return false;
+}
+
 static void split_param(Program *p, const Style *s, Param *q, int dim)
 {
     const Mesh *m = &p->mesh;
@@ -52,8 +69,10 @@ static void split_param(Program *p, const Style *s, Param *q, int dim)
         return;
     }
     with[s->axis] = (AxisPlace){AX_S, (uint8_t)dim, 0};
-    q->type.place = place_override(m, &q->type, &q->type.place, 1u << s->axis,
-                                   with);
+    Type t = q->type;
+    t.place = place_override(m, &t, &t.place, 1u << s->axis, with);
+    if (check_sizes(p, s, arena_printf(p->arena, "'%s'", q->name), &t))
+        q->type = t;
 }
 
 /* ---- styles on modules --------------------------------------------------- */
@@ -148,35 +167,47 @@ static void split_input(Program *p, Input *in)
 
 /* ---- layouts of boundaries ----------------------------------------------- */
 
-static void check_layout(const Program *p, const Op *op, const Style *s,
-                         Layout l)
+/* Adds the layout to the type t of the boundary's operand or result; false: it
+ * does not fit, which is reported. */
+static bool check_layout(const Program *p, const Op *op, const Style *s,
+                         Layout l, Type *t)
 {
-    const Type *t = &op->out[0]->type;
     int dim = l.dim < 0 ? l.dim + t->ndim : l.dim;
-    if (l.kind != LAYOUT_SHARD || (dim >= 0 && dim < t->ndim))
-        return;
+    if (l.kind != LAYOUT_SHARD)
+        return true;
+    if (dim >= 0 && dim < t->ndim) {
+        AxisPlace with[MAX_AXES] = {{0}};
+        with[s->axis] = (AxisPlace){AX_S, (uint8_t)dim, 0};
+        t->place = place_override(&p->mesh, t, &t->place, 1u << s->axis, with);
+        return check_sizes(p, s,
+                           arena_printf(p->arena, "%s of '%s'",
+                                        port_text(p->arena, op),
+                                        attr_path(op)), t);
+    }
     diag_error(p->diag, s->loc, "%s asks for Shard(%d) of a tensor with %d "
                "dim%s", style_text(p->arena, s), l.dim, t->ndim,
                t->ndim == 1 ? "" : "s");
     diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
-              attr_path(op), type_text(p->arena, t, &p->mesh));
+              attr_path(op), type_text(p->arena, &op->out[0]->type, &p->mesh));
     if (t->ndim > 0)
         diag_help(p->diag, "its dims are 0 to %d, or -%d to -1 from the end",
                   t->ndim - 1, t->ndim);
+    return false;
 }
 
 static void check_boundary(const Program *p, Op *op)
 {
     if (op->kind != OP_boundary || attr_grad(op))
         return;
+    Type in = op->out[0]->type, result = in;
     for (int a = 0; a < p->mesh.n; a++) {
         const Style *s = style_of_boundary(p, op, a);
         if (!s)
             continue;
         Layout from, to;
         style_port(s, attr_port(op), &from, &to);
-        check_layout(p, op, s, to);
-        check_layout(p, op, s, from);
+        if (check_layout(p, op, s, to, &result))
+            check_layout(p, op, s, from, &in);
     }
 }
 

@@ -68,16 +68,22 @@ static void load_pdl(Fuzz *f, Arena *a, Corpus *c)
         fuzz_load(a, c, patterns[i], LARGEST);
 }
 
+/* A model that is dumped after each pass; mesh NULL: it has no plan. */
+typedef struct Dumped {
+    const char *model, *mesh;
+} Dumped;
+
 /* Adds parc's own dump of a model after a number of passes. Its first line names
  * the last of these passes, as in the golden tests. */
-static void add_dump(Fuzz *f, Arena *a, Corpus *c, const char *model, int pass)
+static void add_dump(Fuzz *f, Arena *a, Corpus *c, const Dumped *of, int pass)
 {
     char *errors;
     const char *file = arena_printf(a, "%s/dump.ir", f->directory);
     const char *argv[] = {
-        arena_printf(a, "%s/parc", f->build), model, "--target", "cpu",
+        arena_printf(a, "%s/parc", f->build), of->model, "--target", "cpu",
         arena_printf(a, "--stop-after=%s", pass_name(pass)),
-        arena_printf(a, "--emit=ir=%s", file), NULL};
+        arena_printf(a, "--emit=ir=%s", file),
+        of->mesh ? arena_printf(a, "--mesh=%s", of->mesh) : NULL, NULL};
     size_t size;
     if (fuzz_run_program(a, argv, &errors))
         return;
@@ -86,20 +92,23 @@ static void add_dump(Fuzz *f, Arena *a, Corpus *c, const char *model, int pass)
         return;
     text = arena_printf(a, "# args: --start-after=%s\n%s", pass_name(pass),
                         text);
-    fuzz_add(c, model, text, strlen(text));
+    fuzz_add(c, of->model, text, strlen(text));
 }
 
 static void load_ir(Fuzz *f, Arena *a, Corpus *c)
 {
-    static const char *const models[] = {
-        "examples/toy.pdl", "tests/data/heads.pdl", "tests/data/ragged.pdl",
-        "tests/golden/emit/checkpoint.pdl", "tests/golden/emit/recipe.pdl",
-        "tests/golden/emit/forward.pdl"};
+    static const Dumped dumped[] = {
+        {"examples/toy.pdl", "2x2"},
+        {"examples/feedforward.pdl", "2x2"},
+        {"tests/data/ragged.pdl", NULL},
+        {"tests/golden/emit/checkpoint.pdl", "2"},
+        {"tests/golden/emit/recipe.pdl", NULL},
+        {"tests/golden/emit/forward.pdl", "2x2"}};
     fuzz_load(a, c, "tests/golden/passes/*.ir", LARGEST);
     fuzz_load(a, c, "tests/golden/verify/*.ir", LARGEST);
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        for (int pass = (int)i % 2; pass < pass_count; pass += 2)
-            add_dump(f, a, c, models[i], pass);
+    for (size_t i = 0; i < sizeof dumped / sizeof *dumped; i++)
+        for (int pass = 0; pass < pass_count; pass++)
+            add_dump(f, a, c, &dumped[i], pass);
 }
 
 static void load_weights(Fuzz *f, Arena *a, Corpus *c)

@@ -140,6 +140,21 @@ static Range find_lines(Corpus *c, const char *text, size_t size)
     return (Range){from, end - from};
 }
 
+/* The next number of the line that begins with `head`, after a random position
+ * of it; n is 0 if there is none. */
+static Range find_in_line(Corpus *c, const char *text, size_t size,
+                          const char *head)
+{
+    const char *line = memmem(text, size, head, strlen(head));
+    const char *end = line ? memchr(line + 1, '\n', text + size - line - 1)
+                           : NULL;
+    if (!end)
+        return (Range){0, 0};
+    Range r = find_word(c, line, (size_t)(end - line), true);
+    r.from += (size_t)(line - text);
+    return r;
+}
+
 size_t fuzz_tokens(Corpus *c, char *text, size_t size)
 {
     if (size == 0)
@@ -151,7 +166,11 @@ size_t fuzz_tokens(Corpus *c, char *text, size_t size)
     uint64_t what = fuzz_next(c, 8);
     const char *number = numbers[fuzz_next(c, NUMBERS)];
     if (what < 3) {
-        Range r = find_word(c, text, size, true);
+        Range r = {0, 0};
+        if (what == 0) /* the mesh of a dump */
+            r = find_in_line(c, text, size, "\nmesh ");
+        if (r.n == 0)
+            r = find_word(c, text, size, true);
         return r.n ? splice(text, size, r.from, r.n, number, strlen(number))
                    : size;
     }

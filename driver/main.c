@@ -26,7 +26,6 @@
 #include "driver/plot.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
-#include "passes/forward_program.h"
 #include "report/report.h"
 
 enum { MAX_TIMES = 4 };
@@ -338,23 +337,6 @@ static void on_bug(void *context)
             c->command_text);
 }
 
-/* Drops forward programs that do not find the parameters where the training
- * step stores them: a model whose outputs need another mesh. */
-static void drop_forward(Program *p)
-{
-    for (int k = 0; k < PURPOSES; k++) {
-        const char *what =
-            p->forward[k] ? forward_differs(p->forward[k]) : NULL;
-        if (!what)
-            continue;
-        diag_note(p->diag, (Loc){0},
-                  "the program has no %s: '%s' would have another layout there "
-                  "than in the training step",
-                  k == FOR_LOSS ? "--val and --eval" : "--sample", what);
-        p->forward[k] = NULL;
-    }
-}
-
 /* A Replanner's function; the context is the PlanSource, and the program that
  * is planned again. */
 typedef struct HintContext {
@@ -418,7 +400,7 @@ static bool finish(Compilation *c, Program *p)
         warnings = find_warnings(p, &from);
         report_warnings(p, &warnings);
         report_unsharded(p);
-        drop_forward(p);
+        pipeline_drop_forward(p);
         kernels_share(p);
     }
     return emit_reports(c, p, &t, &warnings) && write_explanation(c, p, &t) &&

@@ -114,7 +114,7 @@ Value *model_param_wide(Model *m, int param)
 {
     Value *v = model_param_value(m, param);
     Rng own = *m->r; /* a copy: r's later numbers do not depend on this part */
-    return rng_chance(&own, 50) ? ir_cast(model_at(m), v, DT_F32) : v;
+    return rng_chance(&own, 75) ? ir_cast(model_at(m), v, DT_F32) : v;
 }
 
 /* ---- random numbers ----------------------------------------------------- */

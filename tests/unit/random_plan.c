@@ -386,7 +386,7 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     g.r = &own;
     prepare_outputs(&g);
     place_params(&g, plan->tensor_axes);
-    if (data_axes && rng_chance(&own, 30))
+    if (data_axes && rng_chance(&own, 50))
         units_in_element(p, &own, data_axes);
     for (int i = 0; i < plan->nunits; i++)
         if (plan->unit[i].replicate_axis >= 0 && rng_chance(&own, 50)) {

@@ -58,9 +58,10 @@ void forward_follow(Program *p)
     }
 }
 
-static bool same_storage(const Param *a, const Param *b)
+static bool same_storage(const Program *p, const Param *a, const Param *b)
 {
-    const Address *at = a->value ? value_address(a->value) : NULL;
+    const Address *at =
+        a->value && p->memory ? value_address(a->value) : NULL;
     return type_same_shape(&a->type, &b->type) &&
            a->type.dtype == b->type.dtype && a->gathered == b->gathered &&
            a->shared == b->shared && a->host == b->host &&
@@ -78,7 +79,7 @@ const char *forward_differs(const Program *p)
         return "the mesh";
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i], *t = forward_param(p, pm);
-        if (!t || !same_storage(pm, t))
+        if (!t || !same_storage(p, pm, t))
             return pm->name;
     }
     return NULL;

@@ -40,6 +40,9 @@ struct Datum {
     const Datum *item; /* TUPLE */
     int nitems;
     Value *tensor;
+    bool is_data;      /* f32 from inputs alone, which the first op with an
+                        * operand in the compute type reads in that type
+                        * (lower_narrow) */
     int64_t below;     /* bound of an integer tensor's elements; 0: unknown */
     bool has_ignored;  /* they may also be `ignored` */
     int64_t ignored;

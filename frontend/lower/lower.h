@@ -116,6 +116,12 @@ typedef struct RopeTable {
     Value *cos, *sin;
 } RopeTable;
 
+/* Data (Datum.is_data) and its copy in the compute type. */
+typedef struct NarrowCopy {
+    const Value *of;
+    Value *copy;
+} NarrowCopy;
+
 /* A pattern of no_decay=. */
 typedef struct DecayPattern {
     const char *text;
@@ -163,6 +169,7 @@ typedef struct Lower {
     VEC(const char *) broken; /* paths of children that have errors and no
                                * instance */
     VEC(RopeTable) rope;
+    VEC(NarrowCopy) narrow;
     WeightRoles roles;   /* valid after the model is lowered */
     int64_t sites;       /* number of sites that draw random numbers */
     const Expr *returned; /* the value of the last `return` */
@@ -248,6 +255,9 @@ Datum lower_call_module(Lower *l, Instance *m, const Datum *args,
 /* ---- lower_expr.c ---- */
 
 Datum lower_expr(Lower *l, const Expr *e);
+/* lower_op.c: data (Datum.is_data) in the compute type; any other datum as it
+ * is. */
+Datum lower_narrow(Lower *l, Datum d);
 /* lower_op.c: emits an op on tensors. Poison after an error, which names the
  * operands' shapes; `doing` completes "cannot …". */
 Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,

@@ -70,8 +70,10 @@ static Datum run_cast(const BuiltinCall *c, DType to)
     Value *x;
     if (!builtin_tensor(c, 0, &x))
         return datum_poison();
+    Datum same = c->arg[0];
+    same.is_data = false;
     if (x->type.dtype == to)
-        return c->arg[0];
+        return same;
     Attr attr[MAX_ATTRS] = {{.i = to}};
     return lower_op(c->l, c->call->loc, "cast", OP_cast, 1, c->arg, attr);
 }
@@ -90,7 +92,12 @@ static Datum run_like(const BuiltinCall *c)
     Value *y;
     if (!builtin_tensor(c, 1, &y))
         return datum_poison();
-    return run_cast(c, y->type.dtype);
+    Value *x;
+    if (!c->arg[1].is_data || !builtin_tensor(c, 0, &x))
+        return run_cast(c, y->type.dtype);
+    Datum d = c->arg[0]; /* y has the compute type, once an op needs it */
+    d.is_data = x->type.dtype == DT_F32;
+    return d;
 }
 
 /* ---- reductions and sizes ------------------------------------------------ */

@@ -286,7 +286,7 @@ static bool read_tensors(Spec *s)
             return lower_error(c->l, loc, NULL,
                                "'einsum' multiplies tensors, not %s",
                                datum_text(c->l->arena, d));
-        s->arg[s->n++] = d;
+        s->arg[s->n++] = c->bound.nextra > 0 ? lower_narrow(c->l, d) : d;
     }
     s->type = s->arg[0].tensor->type.dtype;
     return true;

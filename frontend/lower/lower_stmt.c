@@ -319,7 +319,8 @@ static void lower_for(Lower *l, const Stmt *s)
     fine = check_carried(l, s, &c) && fine;
     Value **value = NEW_ARRAY(l->arena, Value *, c.n + 1);
     for (int i = 0; i < c.n && fine; i++)
-        value[i] = lower_import(l, l->level, c.at[i]->datum.tensor);
+        value[i] = lower_import(
+            l, l->level, lower_narrow(l, c.at[i]->datum).tensor);
     int sites = l->sites;
     for (Instance *run = fine ? array.module : NULL; run && fine;
          run = run->next_run) {

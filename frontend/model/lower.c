@@ -82,7 +82,7 @@ static Binding *model_formals(Lower *l)
 
 static Type input_type(Lower *l, const InputDecl *in, bool *fine)
 {
-    Type t = {.dtype = in->is_int ? DT_I32 : l->p->train.precision};
+    Type t = {.dtype = in->is_int ? DT_I32 : DT_F32};
     *fine = in->has_shape && !in->open && in->ndims <= MAX_DIMS;
     if (!in->has_shape || in->open)
         lower_error(l, in->name.loc,
@@ -147,6 +147,7 @@ static Datum model_input(Lower *l, const InputDecl *in)
                          &hint);
     l->p->input.at[l->p->input.n - 1].value = op->out[0];
     Datum d = datum_tensor(op->out[0]);
+    d.is_data = !in->is_int && l->p->train.precision != DT_F32;
     d.below = input.below;
     d.has_ignored = input.has_ignored;
     d.ignored = input.ignored;

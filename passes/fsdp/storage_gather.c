@@ -113,6 +113,14 @@ static Whole spread_slice(Shard *h, Op *loop, Value *slice, Whole w)
     return w;
 }
 
+/* Whether op is a cast to a smaller type, which is gathered instead. A cast to a
+ * larger one reads the gathered tensor. */
+static bool narrows(const Op *op)
+{
+    return op->kind == OP_cast && dtype_size(op->out[0]->type.dtype) <
+                                      dtype_size(op->arg[0]->type.dtype);
+}
+
 /* Makes v flat and follows it, through casts and into loops that slice it.
  * Every other reader needs the full tensor: it is gathered once for each phase
  * or, if it stays gathered, at its first reader, or the first loop whose body
@@ -130,7 +138,7 @@ static Whole spread(Shard *h, Value *v, Whole w)
                 continue;
             if (op->kind == OP_loop && loop_is_stack(op, i)) {
                 w = spread_slice(h, op, op->body->arg[i], w);
-            } else if (op->kind == OP_cast) {
+            } else if (narrows(op)) {
                 Whole c = {.plain = {w.cast}};
                 w.cast = spread(h, cast_shard(op, v), c).plain[0];
             } else {

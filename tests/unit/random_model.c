@@ -370,7 +370,7 @@ static Value *write_loss(Model *m, Value *h, Value *labels)
 static DType random_precision(Rng *r)
 {
     int64_t x = rng_below(r, 10);
-    return x < 2 ? DT_BF16 : x < 3 ? DT_F16 : DT_F32;
+    return x < 3 ? DT_BF16 : x < 4 ? DT_F16 : DT_F32;
 }
 
 /* A model without a trained parameter is refused: adds one. */

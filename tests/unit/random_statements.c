@@ -180,6 +180,19 @@ static Value *norm(Model *m, Value *h)
     return x;
 }
 
+/* A Linear and a norm of its result, as one module: as an FSDP unit it gathers
+ * a weight in the compute type with one that is widened. */
+static Value *sandwich(Model *m, Value *h)
+{
+    Opened o = model_open(m, model_name(m, "sandwich"), "Sandwich", 1, 1);
+    Value *x = model_in(m, h, 0);
+    Linear l = model_linear(m, "inner", m->dim, m->dim, false);
+    x = binary(m, OP_add, x, norm(m, model_call(m, &l, x)));
+    x = model_out(m, x, 0);
+    model_close(m, o);
+    return x;
+}
+
 /* A module with two inputs and two outputs. */
 static Value *mix(Model *m, Value *h)
 {
@@ -469,6 +482,8 @@ static Value *squeezed(Model *m, Value *h)
 /* A layer's result is bounded, as the next layer continues from it. */
 static Value *body_statements(Model *m, Value *h)
 {
+    if (rng_chance(m->r, 40))
+        return model_norm(m, sandwich(m, sandwich(m, h)));
     int64_t n = 1 + rng_below(m->r, 3);
     for (int64_t i = 0; i < n; i++) {
         Known k = {h, m->depth};
@@ -524,7 +539,7 @@ static const struct {
 } statement[] = {
     {just_activation, 1}, {combine, 4},       {softmax_some_dim, 1},
     {mlp, 4},             {norm, 3},          {mix, 2},
-    {attention, 2},       {call_again, 2},    {cut_and_join, 2},
+    {sandwich, 1},        {attention, 2},     {call_again, 2},    {cut_and_join, 2},
     {shift, 1},           {transposed, 1},    {by_heads, 2},
     {flat_tokens, 1},     {mix_positions, 1}, {scores, 1},
     {tokens_again, 1},    {positions, 1},     {squeezed, 1},

@@ -14,30 +14,14 @@ static ParcMatmul *matmul[6];
 void forward(ParcRt *rt)
 {
     parc_record(rt, PARC_COMPUTE, 0);
-    {
-        const int64_t layer = 0;
-        parc_wait(rt, PARC_DATA, 0); /* after: step start */
-        parc_mark(rt, 1, layer);
-        /* ag0 all_gather over dp: layers.*
-         * parameters of unit layers.*
-         * 32.00 KiB, cuda.pdl:24:22 */
-        parc_all_gather(rt, 0, AXIS_dp, 2, (ParcPart[]){
-            {.src = AT_layers_up_weight_bf16 + layer * 8192,
-                .dst = AT_up_weight_bf16_3 + layer % 2 * 16384, .outer = 1,
-                .inner = 4096, .type = PARC_BF16},
-            {.src = AT_layers_down_weight_bf16 + layer * 8192,
-                .dst = AT_down_weight_bf16_3 + layer % 2 * 16384, .outer = 1,
-                .inner = 4096, .type = PARC_BF16},
-        });
-        parc_record(rt, PARC_DATA, 1 + layer % 2);
-    }
+    forward_Net(rt);
 
     for (int64_t layer = 0; layer <= 3; layer++) {
         forward_up(rt, layer);
         forward_down(rt, layer);
     }
 
-    forward_Net(rt);
+    forward_Net_2(rt);
 }
 
 void backward(ParcRt *rt)
@@ -85,18 +69,45 @@ void init_constants(ParcRt *rt)
         1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
 }
 
+/* Net */
+void forward_Net(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    {
+        const int64_t layer = 0;
+        parc_wait(rt, PARC_DATA, 0); /* after: step start */
+        parc_mark(rt, 2, layer);
+        /* ag0 all_gather over dp: layers.*
+         * parameters of unit layers.*
+         * 32.00 KiB, cuda.pdl:24:22 */
+        parc_all_gather(rt, 0, AXIS_dp, 2, (ParcPart[]){
+            {.src = AT_layers_up_weight_bf16 + layer * 8192,
+                .dst = AT_up_weight_bf16_3 + layer % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+            {.src = AT_layers_down_weight_bf16 + layer * 8192,
+                .dst = AT_down_weight_bf16_3 + layer % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+        });
+        parc_record(rt, PARC_DATA, 1 + layer % 2);
+    }
+    float *x = (float *)(A + AT_x);
+    parc_bf16 *Net_x_bf16 = (parc_bf16 *)(A + AT_Net_x_bf16);
+    parc_mark(rt, 0, 0);
+    k00_cast(rt, Net_x_bf16, x);
+}
+
 /* layers.*.up */
 void forward_up(ParcRt *rt, int64_t layer)
 {
     char *A = parc_arena(rt);
-    parc_bf16 *x = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *x = (parc_bf16 *)(A + AT_Net_x_bf16);
     parc_bf16 *x_2 = (parc_bf16 *)(A + AT_up_x_2 + layer * 1024);
-    parc_mark(rt, 0, layer);
+    parc_mark(rt, 1, layer);
     parc_move(rt, x_2, x, 1024);
     if (layer + 1 <= 3) {
         const int64_t next = layer + 1;
         parc_wait(rt, PARC_DATA, 3); /* after: read of down.weight.bf16.3 */
-        parc_mark(rt, 1, next);
+        parc_mark(rt, 2, next);
         /* ag0 all_gather over dp: layers.*
          * parameters of unit layers.*
          * 32.00 KiB, cuda.pdl:24:22 */
@@ -114,13 +125,13 @@ void forward_up(ParcRt *rt, int64_t layer)
     parc_bf16 *up_weight_bf16 =
         (parc_bf16 *)(A + AT_up_weight_bf16_3 + layer % 2 * 16384);
     parc_bf16 *up_out = (parc_bf16 *)(A + AT_up_out);
-    parc_mark(rt, 2, layer);
+    parc_mark(rt, 3, layer);
     /* layers.*.up: einsum ak,fk->af (cuda.pdl:7:39)
      * bf16[16/dp, 256/tp] */
     parc_matmul(rt, matmul[0], x, up_weight_bf16, up_out);
     parc_bf16 *relu = (parc_bf16 *)(A + AT_down_x_2 + layer * 2048);
-    parc_mark(rt, 3, layer);
-    k00_layers_relu(rt, relu, up_out);
+    parc_mark(rt, 4, layer);
+    k01_layers_relu(rt, relu, up_out);
 }
 
 /* layers.*.down */
@@ -131,13 +142,13 @@ void forward_down(ParcRt *rt, int64_t layer)
     parc_bf16 *down_weight_bf16 =
         (parc_bf16 *)(A + AT_down_weight_bf16_3 + layer % 2 * 16384);
     parc_bf16 *down_out = (parc_bf16 *)(A + AT_down_out);
-    parc_mark(rt, 4, layer);
+    parc_mark(rt, 5, layer);
     /* layers.*.down: einsum ak,fk->af (cuda.pdl:7:29)
      * bf16[16/dp, 64]+tp */
     parc_matmul(rt, matmul[1], relu, down_weight_bf16, down_out);
     parc_record(rt, PARC_COMPUTE, 3);
     parc_wait(rt, PARC_TENSOR, 3); /* after: down_out */
-    parc_mark(rt, 5, layer);
+    parc_mark(rt, 6, layer);
     /* ar1 all_reduce over tp: down_out
      * RowwiseParallel on layers.*.down: tp P -> R
      * 1.00 KiB, cuda.pdl:22:24 */
@@ -147,20 +158,20 @@ void forward_down(ParcRt *rt, int64_t layer)
     });
     parc_record(rt, PARC_TENSOR, 4);
     parc_wait(rt, PARC_COMPUTE, 4); /* after: down_out.2 */
-    parc_bf16 *x = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *x = (parc_bf16 *)(A + AT_Net_x_bf16);
     parc_bf16 *down_out_2 = (parc_bf16 *)(A + AT_down_out);
-    parc_bf16 *add = (parc_bf16 *)(A + AT_x);
-    parc_mark(rt, 6, layer);
-    k01_layers_add(rt, add, x, down_out_2);
+    parc_bf16 *add = (parc_bf16 *)(A + AT_Net_x_bf16);
+    parc_mark(rt, 7, layer);
+    k02_layers_add(rt, add, x, down_out_2);
 }
 
 /* Net */
-void forward_Net(ParcRt *rt)
+void forward_Net_2(ParcRt *rt)
 {
     char *A = parc_arena(rt);
     {
         const int64_t layer_2 = 3;
-        parc_mark(rt, 12, layer_2);
+        parc_mark(rt, 13, layer_2);
         /* ag4 all_gather over dp: layers.*
          * parameters of unit layers.*
          * 32.00 KiB, cuda.pdl:24:22 */
@@ -174,13 +185,13 @@ void forward_Net(ParcRt *rt)
         });
         parc_record(rt, PARC_DATA, 5 + layer_2 % 2);
     }
-    parc_bf16 *x = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *x = (parc_bf16 *)(A + AT_Net_x_bf16);
     float *scale = (float *)(A + AT_scale);
-    parc_mark(rt, 7, 0);
-    k02_mul_sum_scale(rt, scale, x);
+    parc_mark(rt, 8, 0);
+    k03_mul_sum_scale(rt, scale, x);
     parc_record(rt, PARC_COMPUTE, 7);
     parc_wait(rt, PARC_DATA, 7); /* after: scale */
-    parc_mark(rt, 8, 0);
+    parc_mark(rt, 9, 0);
     /* ar2 all_reduce over dp: scale
      * the model's result loss: dp P -> R
      * 4 B, cuda.pdl:13:5 */
@@ -193,14 +204,14 @@ void forward_Net(ParcRt *rt)
 void backward_Net(ParcRt *rt)
 {
     char *A = parc_arena(rt);
-    parc_bf16 *x = (parc_bf16 *)(A + AT_x);
-    parc_bf16 *d_x = (parc_bf16 *)(A + AT_x);
-    parc_mark(rt, 9, 0);
-    k03_scale_cast_mul_grad(rt, d_x, x);
+    parc_bf16 *x = (parc_bf16 *)(A + AT_Net_x_bf16);
+    parc_bf16 *d_x = (parc_bf16 *)(A + AT_Net_x_bf16);
     parc_mark(rt, 10, 0);
+    k04_scale_cast_mul_grad(rt, d_x, x);
+    parc_mark(rt, 11, 0);
     /* mask_to_partial: the next layer needs d_x.2 in another placement: tp R -> P */
-    parc_mask_to_partial(rt, AXIS_tp, &(ParcPart){.src = AT_x, .dst = AT_x,
-        .outer = 1, .inner = 512, .type = PARC_BF16});
+    parc_mask_to_partial(rt, AXIS_tp, &(ParcPart){.src = AT_Net_x_bf16,
+        .dst = AT_Net_x_bf16, .outer = 1, .inner = 512, .type = PARC_BF16});
     parc_record(rt, PARC_COMPUTE, 8);
 }
 
@@ -212,18 +223,18 @@ void backward_down(ParcRt *rt, int64_t layer_2)
     if (layer_2 == 3)
         parc_wait(rt, PARC_TENSOR, 8);
     parc_wait(rt, PARC_TENSOR, 10); /* after: d_layers_x */
-    parc_mark(rt, 11, layer_2);
+    parc_mark(rt, 12, layer_2);
     /* ar3 all_reduce over tp: d_x.2
      * gradient of RowwiseParallel on layers.*.down: tp P -> R
      * 1.00 KiB, cuda.pdl:22:24 */
     parc_all_reduce(rt, 3, AXIS_tp, PARC_SUM, 1, (ParcPart[]){
-        {.src = AT_x, .dst = AT_d_x_4, .outer = 1, .inner = 512,
+        {.src = AT_Net_x_bf16, .dst = AT_d_x_4, .outer = 1, .inner = 512,
             .type = PARC_BF16},
     });
     parc_record(rt, PARC_TENSOR, 9);
     if (layer_2 >= 1) {
         const int64_t next_2 = layer_2 - 1;
-        parc_mark(rt, 12, next_2);
+        parc_mark(rt, 13, next_2);
         /* ag4 all_gather over dp: layers.*
          * parameters of unit layers.*
          * 32.00 KiB, cuda.pdl:24:22 */
@@ -244,20 +255,20 @@ void backward_down(ParcRt *rt, int64_t layer_2)
     parc_bf16 *down_weight_bf16 =
         (parc_bf16 *)(A + AT_down_weight_bf16_4 + layer_2 % 2 * 16384);
     parc_bf16 *d_down_x = (parc_bf16 *)(A + AT_d_down_x);
-    parc_mark(rt, 13, layer_2);
+    parc_mark(rt, 14, layer_2);
     /* layers.*.down: einsum af,fk->ak (cuda.pdl:7:29)
      * bf16[16/dp, 256/tp] */
     parc_matmul(rt, matmul[2], d_x, down_weight_bf16, d_down_x);
     parc_bf16 *down_x = (parc_bf16 *)(A + AT_down_x_2 + layer_2 * 2048);
     float *d_down_weight =
         (float *)(A + AT_d_down_weight + layer_2 % 2 * 32768);
-    parc_mark(rt, 14, layer_2);
+    parc_mark(rt, 15, layer_2);
     /* layers.*.down: einsum af,ak->fk (cuda.pdl:7:29)
      * f32[64, 256/tp]+dp */
     parc_matmul(rt, matmul[3], d_x, down_x, d_down_weight);
     parc_bf16 *d_up_out = (parc_bf16 *)(A + AT_d_down_x);
-    parc_mark(rt, 15, layer_2);
-    k04_layers_relu_grad(rt, d_up_out, down_x, d_down_x);
+    parc_mark(rt, 16, layer_2);
+    k05_layers_relu_grad(rt, d_up_out, down_x, d_down_x);
 }
 
 /* layers.*.up */
@@ -267,9 +278,9 @@ void backward_up(ParcRt *rt, int64_t layer_2)
     parc_bf16 *d_up_out = (parc_bf16 *)(A + AT_d_down_x);
     parc_bf16 *up_weight_bf16 =
         (parc_bf16 *)(A + AT_up_weight_bf16_4 + layer_2 % 2 * 16384);
-    parc_bf16 *d_x = (parc_bf16 *)(A + AT_x);
-    parc_bf16 *d_layers_x = (parc_bf16 *)(A + AT_x);
-    parc_mark(rt, 16, layer_2);
+    parc_bf16 *d_x = (parc_bf16 *)(A + AT_Net_x_bf16);
+    parc_bf16 *d_layers_x = (parc_bf16 *)(A + AT_Net_x_bf16);
+    parc_mark(rt, 17, layer_2);
     /* layers.*.up: einsum_add af,fk,ak->ak (cuda.pdl:7:39)
      * bf16[16/dp, 64]+tp */
     parc_matmul_with(rt, matmul[4], d_up_out, up_weight_bf16, d_layers_x, NULL,
@@ -277,13 +288,13 @@ void backward_up(ParcRt *rt, int64_t layer_2)
     parc_record(rt, PARC_COMPUTE, 10);
     parc_bf16 *up_x = (parc_bf16 *)(A + AT_up_x_2 + layer_2 * 1024);
     float *d_up_weight = (float *)(A + AT_d_up_weight + layer_2 % 2 * 32768);
-    parc_mark(rt, 17, layer_2);
+    parc_mark(rt, 18, layer_2);
     /* layers.*.up: einsum af,ak->fk (cuda.pdl:7:39)
      * f32[256/tp, 64]+dp */
     parc_matmul(rt, matmul[5], d_up_out, up_x, d_up_weight);
     parc_record(rt, PARC_COMPUTE, 11);
     parc_wait(rt, PARC_DATA, 11); /* after: d_up.weight */
-    parc_mark(rt, 18, layer_2);
+    parc_mark(rt, 19, layer_2);
     /* rs5 reduce_scatter over dp: layers.*
      * gradients of unit layers.*
      * 64.00 KiB, cuda.pdl:24:22 */
@@ -310,8 +321,8 @@ void optimizer_layers(ParcRt *rt)
     float *down_weight_new = (float *)(A + AT_layers_down_weight);
     parc_bf16 *down_weight_bf16_5_new =
         (parc_bf16 *)(A + AT_layers_down_weight_bf16);
-    parc_mark(rt, 19, 0);
-    k05_sgd_layers_down_weight(rt, sumsq, down_weight_new,
+    parc_mark(rt, 20, 0);
+    k06_sgd_layers_down_weight(rt, sumsq, down_weight_new,
         down_weight_bf16_5_new, d_down_weight, lr, down_weight,
         (float *)(A + AT_sumsq_2_2));
     float *d_up_weight = (float *)(A + AT_d_up_weight_2);
@@ -320,12 +331,12 @@ void optimizer_layers(ParcRt *rt)
     float *up_weight_new = (float *)(A + AT_layers_up_weight);
     parc_bf16 *up_weight_bf16_5_new =
         (parc_bf16 *)(A + AT_layers_up_weight_bf16);
-    parc_mark(rt, 20, 0);
-    k06_sgd_layers_up_weight(rt, add, up_weight_new, up_weight_bf16_5_new,
+    parc_mark(rt, 21, 0);
+    k07_sgd_layers_up_weight(rt, add, up_weight_new, up_weight_bf16_5_new,
         d_up_weight, sumsq, lr, up_weight, (float *)(A + AT_add_3_2));
     parc_record(rt, PARC_COMPUTE, 13);
     parc_wait(rt, PARC_TENSOR, 13); /* after: add.3 */
-    parc_mark(rt, 21, 0);
+    parc_mark(rt, 22, 0);
     /* ar6 all_reduce over dp,tp: add.3
      * sqrt needs the full sum: dp P -> R, tp P -> R
      * 4 B, cuda.pdl:27:1 */
@@ -336,8 +347,8 @@ void optimizer_layers(ParcRt *rt)
     parc_wait(rt, PARC_COMPUTE, 14); /* after: add.2 */
     float *add_2 = (float *)(A + AT_add_3);
     float *grad_norm = (float *)(A + AT_add_3);
-    parc_mark(rt, 22, 0);
-    k07_sqrt(rt, grad_norm, add_2);
+    parc_mark(rt, 23, 0);
+    k08_sqrt(rt, grad_norm, add_2);
 }
 /* model.c: describes Net to the runtime.
  *
@@ -386,7 +397,7 @@ static const ParcParam param[] = {
 };
 
 static const ParcInput input[] = {
-    {.name = "x", .type = PARC_BF16, .is_labels = false,
+    {.name = "x", .type = PARC_F32, .is_labels = false,
      .below = 0, .ndim = 2, .dim = {16, 64},
      .batch_axes = AXIS_dp, .offset = AT_x},
 };
@@ -427,15 +438,22 @@ static const uint32_t collective_axes[] = {
 
 /* The statements, by the number in parc_mark: for --trace, messages, PARC_NANCHECK. */
 static const ParcWork work[] = {
-    [0] = {.id = "x.7", .kind = "copy", .phase = "forward",
+    [0] = {.id = "k00_cast", .kind = "kernel", .phase = "forward",
+     .path = "", .source = "cuda.pdl:13:5",
+     .bytes = 3072, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "Net_x.bf16",
+          .offset = AT_Net_x_bf16, .elements = 512, .type = PARC_BF16}},
+     .nresults = 1},
+    [1] = {.id = "x.8", .kind = "copy", .phase = "forward",
      .path = "", .source = "cuda.pdl:13:5",
      .bytes = 2048, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
-         {.name = "x.7",
+         {.name = "x.8",
           .offset = AT_up_x_2, .elements = 512, .type = PARC_BF16, .stride = {1024}}},
      .nresults = 1},
-    [1] = {.id = "ag0", .kind = "collective", .phase = "forward",
+    [2] = {.id = "ag0", .kind = "collective", .phase = "forward",
      .path = "", .source = "cuda.pdl:24:22",
      .detail = "all_gather over dp: layers.*",
      .bytes = 32768, .flops = 0, .count = 4,
@@ -446,7 +464,7 @@ static const ParcWork work[] = {
          {.name = "down.weight.bf16.3",
           .offset = AT_down_weight_bf16_3, .elements = 8192, .type = PARC_BF16, .stride = {16384}, .modulo = {2}}},
      .nresults = 2},
-    [2] = {.id = "up_out", .kind = "matmul", .phase = "forward",
+    [3] = {.id = "up_out", .kind = "matmul", .phase = "forward",
      .path = "layers.*.up", .source = "cuda.pdl:7:39",
      .detail = "ak,fk->af",
      .bytes = 19456, .flops = 131072, .count = 4,
@@ -455,7 +473,7 @@ static const ParcWork work[] = {
          {.name = "up_out",
           .offset = AT_up_out, .elements = 1024, .type = PARC_BF16}},
      .nresults = 1},
-    [3] = {.id = "k00_layers_relu", .kind = "kernel", .phase = "forward",
+    [4] = {.id = "k01_layers_relu", .kind = "kernel", .phase = "forward",
      .path = "layers.*", .source = "cuda.pdl:7:34",
      .bytes = 4096, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
@@ -463,7 +481,7 @@ static const ParcWork work[] = {
          {.name = "relu",
           .offset = AT_down_x_2, .elements = 1024, .type = PARC_BF16, .stride = {2048}}},
      .nresults = 1},
-    [4] = {.id = "down_out", .kind = "matmul", .phase = "forward",
+    [5] = {.id = "down_out", .kind = "matmul", .phase = "forward",
      .path = "layers.*.down", .source = "cuda.pdl:7:29",
      .detail = "ak,fk->af",
      .bytes = 19456, .flops = 131072, .count = 4,
@@ -472,7 +490,7 @@ static const ParcWork work[] = {
          {.name = "down_out",
           .offset = AT_down_out, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [5] = {.id = "ar1", .kind = "collective", .phase = "forward",
+    [6] = {.id = "ar1", .kind = "collective", .phase = "forward",
      .path = "layers.*.down", .source = "cuda.pdl:22:24",
      .detail = "all_reduce over tp: down_out",
      .bytes = 1024, .flops = 0, .count = 4,
@@ -481,22 +499,22 @@ static const ParcWork work[] = {
          {.name = "down_out.2",
           .offset = AT_down_out, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [6] = {.id = "k01_layers_add", .kind = "kernel", .phase = "forward",
+    [7] = {.id = "k02_layers_add", .kind = "kernel", .phase = "forward",
      .path = "layers.*", .source = "cuda.pdl:7:27",
      .bytes = 3072, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
          {.name = "add",
-          .offset = AT_x, .elements = 512, .type = PARC_BF16}},
+          .offset = AT_Net_x_bf16, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [7] = {.id = "k02_mul_sum_scale", .kind = "kernel", .phase = "forward",
+    [8] = {.id = "k03_mul_sum_scale", .kind = "kernel", .phase = "forward",
      .path = "", .source = "cuda.pdl:15:16",
      .bytes = 1028, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
          {.name = "scale",
           .offset = AT_scale, .elements = 1}},
      .nresults = 1},
-    [8] = {.id = "ar2", .kind = "collective", .phase = "forward",
+    [9] = {.id = "ar2", .kind = "collective", .phase = "forward",
      .path = "", .source = "cuda.pdl:13:5",
      .detail = "all_reduce over dp: scale",
      .bytes = 4, .flops = 0, .count = 1,
@@ -504,21 +522,21 @@ static const ParcWork work[] = {
          {.name = "scale.2",
           .offset = AT_scale, .elements = 1}},
      .nresults = 1},
-    [9] = {.id = "k03_scale_cast_mul_grad", .kind = "kernel", .phase = "backward",
+    [10] = {.id = "k04_scale_cast_mul_grad", .kind = "kernel", .phase = "backward",
      .path = "", .source = "cuda.pdl:15:23",
      .bytes = 2048, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
          {.name = "d_x",
-          .offset = AT_x, .elements = 512, .type = PARC_BF16}},
+          .offset = AT_Net_x_bf16, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [10] = {.id = "d_x.5", .kind = "copy", .phase = "backward",
+    [11] = {.id = "d_x.5", .kind = "copy", .phase = "backward",
      .path = "", .source = "cuda.pdl:14:9",
      .bytes = 2048, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
          {.name = "d_x.5",
-          .offset = AT_x, .elements = 512, .type = PARC_BF16}},
+          .offset = AT_Net_x_bf16, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [11] = {.id = "ar3", .kind = "collective", .phase = "backward",
+    [12] = {.id = "ar3", .kind = "collective", .phase = "backward",
      .path = "layers.*.down", .source = "cuda.pdl:22:24",
      .detail = "all_reduce over tp: d_x.2",
      .bytes = 1024, .flops = 0, .count = 4,
@@ -527,7 +545,7 @@ static const ParcWork work[] = {
          {.name = "d_x.4",
           .offset = AT_d_x_4, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [12] = {.id = "ag4", .kind = "collective", .phase = "backward",
+    [13] = {.id = "ag4", .kind = "collective", .phase = "backward",
      .path = "", .source = "cuda.pdl:24:22",
      .detail = "all_gather over dp: layers.*",
      .bytes = 32768, .flops = 0, .count = 4,
@@ -538,7 +556,7 @@ static const ParcWork work[] = {
          {.name = "down.weight.bf16.4",
           .offset = AT_down_weight_bf16_4, .elements = 8192, .type = PARC_BF16, .stride = {16384}, .modulo = {2}}},
      .nresults = 2},
-    [13] = {.id = "d_down_x", .kind = "matmul", .phase = "backward",
+    [14] = {.id = "d_down_x", .kind = "matmul", .phase = "backward",
      .path = "layers.*.down", .source = "cuda.pdl:7:29",
      .detail = "af,fk->ak",
      .bytes = 19456, .flops = 131072, .count = 4,
@@ -547,7 +565,7 @@ static const ParcWork work[] = {
          {.name = "d_down_x",
           .offset = AT_d_down_x, .elements = 1024, .type = PARC_BF16}},
      .nresults = 1},
-    [14] = {.id = "d_down.weight", .kind = "matmul", .phase = "backward",
+    [15] = {.id = "d_down.weight", .kind = "matmul", .phase = "backward",
      .path = "layers.*.down", .source = "cuda.pdl:7:29",
      .detail = "af,ak->fk",
      .bytes = 35840, .flops = 131072, .count = 4,
@@ -556,7 +574,7 @@ static const ParcWork work[] = {
          {.name = "d_down.weight",
           .offset = AT_d_down_weight, .elements = 8192, .stride = {32768}, .modulo = {2}}},
      .nresults = 1},
-    [15] = {.id = "k04_layers_relu_grad", .kind = "kernel", .phase = "backward",
+    [16] = {.id = "k05_layers_relu_grad", .kind = "kernel", .phase = "backward",
      .path = "layers.*", .source = "cuda.pdl:7:34",
      .bytes = 6144, .flops = 0, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
@@ -564,16 +582,16 @@ static const ParcWork work[] = {
          {.name = "d_up_out",
           .offset = AT_d_down_x, .elements = 1024, .type = PARC_BF16}},
      .nresults = 1},
-    [16] = {.id = "d_layers_x", .kind = "matmul", .phase = "backward",
+    [17] = {.id = "d_layers_x", .kind = "matmul", .phase = "backward",
      .path = "layers.*.up", .source = "cuda.pdl:7:39",
      .detail = "af,fk,ak->ak with add",
      .bytes = 20480, .flops = 131072, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){
          {.name = "d_layers_x",
-          .offset = AT_x, .elements = 512, .type = PARC_BF16}},
+          .offset = AT_Net_x_bf16, .elements = 512, .type = PARC_BF16}},
      .nresults = 1},
-    [17] = {.id = "d_up.weight", .kind = "matmul", .phase = "backward",
+    [18] = {.id = "d_up.weight", .kind = "matmul", .phase = "backward",
      .path = "layers.*.up", .source = "cuda.pdl:7:39",
      .detail = "af,ak->fk",
      .bytes = 35840, .flops = 131072, .count = 4,
@@ -582,7 +600,7 @@ static const ParcWork work[] = {
          {.name = "d_up.weight",
           .offset = AT_d_up_weight, .elements = 8192, .stride = {32768}, .modulo = {2}}},
      .nresults = 1},
-    [18] = {.id = "rs5", .kind = "collective", .phase = "backward",
+    [19] = {.id = "rs5", .kind = "collective", .phase = "backward",
      .path = "", .source = "cuda.pdl:24:22",
      .detail = "reduce_scatter over dp: layers.*",
      .bytes = 65536, .flops = 0, .count = 4,
@@ -593,7 +611,7 @@ static const ParcWork work[] = {
          {.name = "d_down.weight.4",
           .offset = AT_d_down_weight_2, .elements = 4096, .stride = {16384}}},
      .nresults = 2},
-    [19] = {.id = "k05_sgd_layers_down_weight", .kind = "kernel", .phase = "optimizer",
+    [20] = {.id = "k06_sgd_layers_down_weight", .kind = "kernel", .phase = "optimizer",
      .path = "layers.*.down", .source = "cuda.pdl:5:11",
      .bytes = 229384, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
@@ -604,7 +622,7 @@ static const ParcWork work[] = {
          {.name = "down.weight.bf16.5.new",
           .offset = AT_layers_down_weight_bf16, .elements = 16384, .type = PARC_BF16}},
      .nresults = 3},
-    [20] = {.id = "k06_sgd_layers_up_weight", .kind = "kernel", .phase = "optimizer",
+    [21] = {.id = "k07_sgd_layers_up_weight", .kind = "kernel", .phase = "optimizer",
      .path = "layers.*.up", .source = "cuda.pdl:4:9",
      .bytes = 229388, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
@@ -615,7 +633,7 @@ static const ParcWork work[] = {
          {.name = "up.weight.bf16.5.new",
           .offset = AT_layers_up_weight_bf16, .elements = 16384, .type = PARC_BF16}},
      .nresults = 3},
-    [21] = {.id = "ar6", .kind = "collective", .phase = "optimizer",
+    [22] = {.id = "ar6", .kind = "collective", .phase = "optimizer",
      .path = "", .source = "cuda.pdl:27:1",
      .detail = "all_reduce over dp,tp: add.3",
      .bytes = 4, .flops = 0, .count = 1,
@@ -623,7 +641,7 @@ static const ParcWork work[] = {
          {.name = "add.2",
           .offset = AT_add_3, .elements = 1}},
      .nresults = 1},
-    [22] = {.id = "k07_sqrt", .kind = "kernel", .phase = "optimizer",
+    [23] = {.id = "k08_sqrt", .kind = "kernel", .phase = "optimizer",
      .path = "", .source = "cuda.pdl:27:1",
      .bytes = 8, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
@@ -634,16 +652,17 @@ static const ParcWork work[] = {
 
 /* The kernels' symbols, by number. */
 static const char *const kernel[] = {
-    "k00_layers_relu",
-    "k01_layers_add",
-    "k02_mul_sum_scale",
-    "k03_scale_cast_mul_grad",
-    "k04_layers_relu_grad",
-    "k05_sgd_layers_down_weight",
-    "k05_sgd_layers_down_weight_combine",
-    "k06_sgd_layers_up_weight",
-    "k06_sgd_layers_up_weight_combine",
-    "k07_sqrt",
+    "k00_cast",
+    "k01_layers_relu",
+    "k02_layers_add",
+    "k03_mul_sum_scale",
+    "k04_scale_cast_mul_grad",
+    "k05_layers_relu_grad",
+    "k06_sgd_layers_down_weight",
+    "k06_sgd_layers_down_weight_combine",
+    "k07_sgd_layers_up_weight",
+    "k07_sgd_layers_up_weight_combine",
+    "k08_sqrt",
     "copy_strided_2",
     "copy_transposed_2",
     "copy_strided_4",
@@ -702,7 +721,7 @@ static const char info[] =
     "\n"
     "Streams: compute, tensor, data (15 events)\n"
     "  ag0   data    after: step start, read of down.weight.bf16.3; prefetched 1 iteration ahead\n"
-    "                first issued before x.8\n"
+    "                first issued before Net_x.bf16\n"
     "                before: up_out\n"
     "  ar1   tensor  after: down_out\n"
     "                before: add\n"
@@ -738,17 +757,18 @@ static const char info[] =
     "Kernels (calls per step x bytes read, bytes written, minimum of their sum, per call on\n"
     "each rank; where a row is kept between two loops over it; 0 calls: runs once, before\n"
     "the first step)\n"
-    "     4 x 2.00 KiB    2.00 KiB    4.00 KiB               k00_layers_relu\n"
-    "     4 x 2.00 KiB    1.00 KiB    3.00 KiB               k01_layers_add\n"
-    "     1 x 1.00 KiB    4 B         1.00 KiB    registers  k02_mul_sum_scale\n"
-    "     1 x 1.00 KiB    1.00 KiB    2.00 KiB               k03_scale_cast_mul_grad\n"
-    "     4 x 4.00 KiB    2.00 KiB    6.00 KiB               k04_layers_relu_grad\n"
-    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k05_sgd_layers_down_weight; partial sums of 2 blocks: 32 B\n"
-    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k06_sgd_layers_up_weight; partial sums of 2 blocks: 32 B\n"
-    "     1 x 4 B         4 B         8 B                    k07_sqrt\n"
+    "     1 x 2.00 KiB    1.00 KiB    3.00 KiB               k00_cast\n"
+    "     4 x 2.00 KiB    2.00 KiB    4.00 KiB               k01_layers_relu\n"
+    "     4 x 2.00 KiB    1.00 KiB    3.00 KiB               k02_layers_add\n"
+    "     1 x 1.00 KiB    4 B         1.00 KiB    registers  k03_mul_sum_scale\n"
+    "     1 x 1.00 KiB    1.00 KiB    2.00 KiB               k04_scale_cast_mul_grad\n"
+    "     4 x 4.00 KiB    2.00 KiB    6.00 KiB               k05_layers_relu_grad\n"
+    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k06_sgd_layers_down_weight; partial sums of 2 blocks: 32 B\n"
+    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k07_sgd_layers_up_weight; partial sums of 2 blocks: 32 B\n"
+    "     1 x 4 B         4 B         8 B                    k08_sqrt\n"
     "\n"
     "Tensors that only kernels read and write (bytes per call, on each rank)\n"
-    "  4 B          sumsq.2, from k05 to sgd_layers_up_weight\n"
+    "  4 B          sumsq.2, from k06 to sgd_layers_up_weight\n"
     "\n"
     "Live at the memory peak, largest first (bytes per rank)\n"
     "   64.00 KiB  grads       d_down.weight              cuda.pdl:7:29\n"
@@ -764,8 +784,8 @@ static const char info[] =
     "    8.00 KiB  activations down_x.2                   cuda.pdl:7:29\n"
     "    4.00 KiB  activations up_x.2                     cuda.pdl:7:39\n"
     "    2.00 KiB  activations d_down_x                   cuda.pdl:7:29\n"
+    "    1.00 KiB  activations Net_x.bf16                 cuda.pdl:13:5\n"
     "    1.00 KiB  activations d_x.4                      cuda.pdl:7:29\n"
-    "    1.00 KiB  activations x                          cuda.pdl:13:13\n"
     "       256 B  activations bias1                      cuda.pdl:27:1\n"
     "       768 B  in 3 smaller buffers\n";
 
@@ -773,7 +793,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0x5841c80f8e99b577u,
+    .plan_hash = 0xf50bc78246812ae7u,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,
@@ -793,8 +813,8 @@ static const ParcModel model = {
     .collective = collective, .ncollectives = 7,
     .collective_stream = collective_stream, .nevents = 15,
     .collective_axes = collective_axes,
-    .work = work, .nwork = 23,
-    .kernel = kernel, .nkernels = 17,
+    .work = work, .nwork = 24,
+    .kernel = kernel, .nkernels = 18,
     .image = images, .nimages = 2,
     .init = init_constants, .step = step,
 };
@@ -834,37 +854,39 @@ enum {
 #define AT_layers_up_weight_bf16 INT64_C(131072)
 /* 32768 bytes, params, the whole run */
 #define AT_layers_down_weight_bf16 INT64_C(163840)
-/* 1024 bytes, activations, marks 0 to 18 */
-#define AT_x INT64_C(539392)
-/* 8192 bytes, activations, marks 0 to 18 */
+/* 2048 bytes, activations, mark 0 */
+#define AT_x INT64_C(262912)
+/* 1024 bytes, activations, marks 0 to 19 */
+#define AT_Net_x_bf16 INT64_C(539392)
+/* 8192 bytes, activations, marks 1 to 19 */
 #define AT_down_x_2 INT64_C(525056)
-/* 4096 bytes, activations, marks 0 to 18 */
+/* 4096 bytes, activations, marks 1 to 19 */
 #define AT_up_x_2 INT64_C(533248)
-/* 32768 bytes, gathered, marks 0 to 6 */
+/* 32768 bytes, gathered, marks 0 to 7 */
 #define AT_up_weight_bf16_3 INT64_C(197376)
-/* 32768 bytes, gathered, marks 0 to 6 */
+/* 32768 bytes, gathered, marks 0 to 7 */
 #define AT_down_weight_bf16_3 INT64_C(230144)
-/* 2048 bytes, activations, marks 2 to 3 */
+/* 2048 bytes, activations, marks 3 to 4 */
 #define AT_up_out INT64_C(262912)
-/* 1024 bytes, activations, marks 4 to 6 */
+/* 1024 bytes, activations, marks 5 to 7 */
 #define AT_down_out INT64_C(262912)
-/* 256 bytes, activations, marks 7 to 22 */
+/* 256 bytes, activations, marks 8 to 23 */
 #define AT_scale INT64_C(541440)
-/* 65536 bytes, grads, marks 11 to 20 */
+/* 65536 bytes, grads, marks 12 to 21 */
 #define AT_d_up_weight_2 INT64_C(197376)
-/* 65536 bytes, grads, marks 11 to 19 */
+/* 65536 bytes, grads, marks 12 to 20 */
 #define AT_d_down_weight_2 INT64_C(262912)
-/* 1024 bytes, activations, marks 11 to 14 */
+/* 1024 bytes, activations, marks 12 to 15 */
 #define AT_d_x_4 INT64_C(540416)
-/* 32768 bytes, gathered, marks 7 to 18 */
+/* 32768 bytes, gathered, marks 8 to 19 */
 #define AT_up_weight_bf16_4 INT64_C(459520)
-/* 32768 bytes, gathered, marks 7 to 18 */
+/* 32768 bytes, gathered, marks 8 to 19 */
 #define AT_down_weight_bf16_4 INT64_C(492288)
-/* 2048 bytes, activations, marks 13 to 17 */
+/* 2048 bytes, activations, marks 14 to 18 */
 #define AT_d_down_x INT64_C(537344)
-/* 65536 bytes, grads, marks 11 to 19 */
+/* 65536 bytes, grads, marks 12 to 20 */
 #define AT_d_down_weight INT64_C(328448)
-/* 65536 bytes, grads, marks 11 to 19 */
+/* 65536 bytes, grads, marks 12 to 20 */
 #define AT_d_up_weight INT64_C(393984)
 /* 256 bytes, activations, the whole run */
 #define AT_lr INT64_C(196608)
@@ -872,19 +894,20 @@ enum {
 #define AT_bias1 INT64_C(196864)
 /* 256 bytes, activations, the whole run */
 #define AT_bias2 INT64_C(197120)
-/* 256 bytes, activations, marks 19 to 20 */
+/* 256 bytes, activations, marks 20 to 21 */
 #define AT_sumsq_2 INT64_C(459520)
-/* 256 bytes, workspace, mark 19 */
-#define AT_sumsq_2_2 INT64_C(459776)
-/* 256 bytes, activations, marks 20 to 22 */
-#define AT_add_3 INT64_C(262912)
 /* 256 bytes, workspace, mark 20 */
+#define AT_sumsq_2_2 INT64_C(459776)
+/* 256 bytes, activations, marks 21 to 23 */
+#define AT_add_3 INT64_C(262912)
+/* 256 bytes, workspace, mark 21 */
 #define AT_add_3_2 INT64_C(263168)
 
 /* Functions of train.c. */
+void forward_Net(ParcRt *rt);
 void forward_up(ParcRt *rt, int64_t layer);
 void forward_down(ParcRt *rt, int64_t layer);
-void forward_Net(ParcRt *rt);
+void forward_Net_2(ParcRt *rt);
 void forward(ParcRt *rt);
 void backward_Net(ParcRt *rt);
 void backward_down(ParcRt *rt, int64_t layer_2);
@@ -899,59 +922,64 @@ void init_constants(ParcRt *rt);
 /* launch.c: the functions of kernels.h, which launch the kernels of kernels.cu. */
 #include "kernels.h"
 
-void k00_layers_relu(ParcRt *rt, parc_bf16 *relu, const parc_bf16 *up_out)
+void k00_cast(ParcRt *rt, parc_bf16 *Net_x_bf16, const float *x)
 {
-    parc_launch(rt, 0, 1, 128, 0, (void *[]){&relu, &up_out});
+    parc_launch(rt, 0, 1, 64, 0, (void *[]){&Net_x_bf16, &x});
 }
 
-void k01_layers_add(ParcRt *rt, parc_bf16 *add, const parc_bf16 *x_2,
+void k01_layers_relu(ParcRt *rt, parc_bf16 *relu, const parc_bf16 *up_out)
+{
+    parc_launch(rt, 1, 1, 128, 0, (void *[]){&relu, &up_out});
+}
+
+void k02_layers_add(ParcRt *rt, parc_bf16 *add, const parc_bf16 *x_2,
                     const parc_bf16 *down_out_2)
 {
-    parc_launch(rt, 1, 1, 64, 0, (void *[]){&add, &x_2, &down_out_2});
+    parc_launch(rt, 2, 1, 64, 0, (void *[]){&add, &x_2, &down_out_2});
 }
 
-void k02_mul_sum_scale(ParcRt *rt, float *scale, const parc_bf16 *x_5)
+void k03_mul_sum_scale(ParcRt *rt, float *scale, const parc_bf16 *x_5)
 {
-    parc_launch(rt, 2, 1, 64, 0, (void *[]){&scale, &x_5});
+    parc_launch(rt, 3, 1, 64, 0, (void *[]){&scale, &x_5});
 }
 
-void k03_scale_cast_mul_grad(ParcRt *rt, parc_bf16 *d_x, const parc_bf16 *x_5)
+void k04_scale_cast_mul_grad(ParcRt *rt, parc_bf16 *d_x, const parc_bf16 *x_5)
 {
-    parc_launch(rt, 3, 1, 64, 0, (void *[]){&d_x, &x_5});
+    parc_launch(rt, 4, 1, 64, 0, (void *[]){&d_x, &x_5});
 }
 
-void k04_layers_relu_grad(ParcRt *rt, parc_bf16 *d_up_out,
+void k05_layers_relu_grad(ParcRt *rt, parc_bf16 *d_up_out,
                           const parc_bf16 *down_x_3, const parc_bf16 *d_down_x)
 {
-    parc_launch(rt, 4, 1, 128, 0, (void *[]){&d_up_out, &down_x_3, &d_down_x});
+    parc_launch(rt, 5, 1, 128, 0, (void *[]){&d_up_out, &down_x_3, &d_down_x});
 }
 
-void k05_sgd_layers_down_weight(ParcRt *rt, float *sumsq_2,
+void k06_sgd_layers_down_weight(ParcRt *rt, float *sumsq_2,
                                 float *down_weight_new,
                                 parc_bf16 *down_weight_bf16_5_new,
                                 const float *d_down_weight_2, const float *lr,
                                 const float *down_weight_2, float *workspace)
 {
-    parc_launch(rt, 5, 2, 512, 0, (void *[]){&down_weight_new,
+    parc_launch(rt, 6, 2, 512, 0, (void *[]){&down_weight_new,
         &down_weight_bf16_5_new, &d_down_weight_2, &lr, &down_weight_2,
         &workspace});
-    parc_launch(rt, 6, 1, 32, 0, (void *[]){&sumsq_2, &workspace});
+    parc_launch(rt, 7, 1, 32, 0, (void *[]){&sumsq_2, &workspace});
 }
 
-void k06_sgd_layers_up_weight(ParcRt *rt, float *add_3, float *up_weight_new,
+void k07_sgd_layers_up_weight(ParcRt *rt, float *add_3, float *up_weight_new,
                               parc_bf16 *up_weight_bf16_5_new,
                               const float *d_up_weight_2, const float *sumsq_2,
                               const float *lr, const float *up_weight_2,
                               float *workspace)
 {
-    parc_launch(rt, 7, 2, 512, 0, (void *[]){&up_weight_new,
+    parc_launch(rt, 8, 2, 512, 0, (void *[]){&up_weight_new,
         &up_weight_bf16_5_new, &d_up_weight_2, &lr, &up_weight_2, &workspace});
-    parc_launch(rt, 8, 1, 32, 0, (void *[]){&add_3, &sumsq_2, &workspace});
+    parc_launch(rt, 9, 1, 32, 0, (void *[]){&add_3, &sumsq_2, &workspace});
 }
 
-void k07_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
+void k08_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
 {
-    parc_launch(rt, 9, 1, 32, 0, (void *[]){&grad_norm, &add_2});
+    parc_launch(rt, 10, 1, 32, 0, (void *[]){&grad_norm, &add_2});
 }
 /* kernels.cu: the kernels of Net, written by parc 0.1.0.
  *
@@ -961,7 +989,31 @@ void k07_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
  * launch.c launches the kernels. */
 #include "parc_device.h"
 
-/* k00_layers_relu
+/* k00_cast
+ * from     cuda.pdl:13
+ * fused    cast
+ * writes   Net_x_bf16: [8, 64] of bf16[16/dp, 64]
+ * reads    x: [8, 64] of f32[16/dp, 64]
+ * moves    3.0 KiB
+ * launch   1 block of 64, vectors of 8
+ */
+PARC_KERNEL(64, 1)
+k00_cast(parc_bf16 *__restrict__ Net_x_bf16, const float *__restrict__ x)
+{
+    const int at = thread_index();
+    const int j = at * 8;
+    float in0[8];
+    parc_read_f32(in0, x + j, 8);
+    float out0[8];
+    PARC_UNROLL
+    for (int e = 0; e < 8; e++) {
+        const float t0 = in0[e];
+        out0[e] = t0;
+    }
+    parc_write_bf16(Net_x_bf16 + j, out0, 8);
+}
+
+/* k01_layers_relu
  * from     cuda.pdl:7
  * fused    relu
  * writes   relu: [8, 128] of bf16[16/dp, 256/tp]
@@ -970,7 +1022,7 @@ void k07_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
  * launch   1 block of 128, vectors of 8
  */
 PARC_KERNEL(128, 1)
-k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up_out)
+k01_layers_relu(parc_bf16 *relu, const parc_bf16 *up_out)
 {
     const int at = thread_index();
     const int j = at * 8;
@@ -986,7 +1038,7 @@ k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up_out)
     parc_write_bf16(relu + j, out0, 8);
 }
 
-/* k01_layers_add
+/* k02_layers_add
  * from     cuda.pdl:7
  * fused    add
  * writes   add: [8, 64] of bf16[16/dp, 64]
@@ -996,7 +1048,7 @@ k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up_out)
  * launch   1 block of 64, vectors of 8
  */
 PARC_KERNEL(64, 1)
-k01_layers_add(parc_bf16 *add, const parc_bf16 *x_2,
+k02_layers_add(parc_bf16 *add, const parc_bf16 *x_2,
                const parc_bf16 *down_out_2)
 {
     const int at = thread_index();
@@ -1016,7 +1068,7 @@ k01_layers_add(parc_bf16 *add, const parc_bf16 *x_2,
     parc_write_bf16(add + j, out0, 8);
 }
 
-/* k02_mul_sum_scale
+/* k03_mul_sum_scale
  * from     cuda.pdl:15
  * fused    mul, sum, scale
  * writes   scale: [] of f32[]+dp
@@ -1025,7 +1077,7 @@ k01_layers_add(parc_bf16 *add, const parc_bf16 *x_2,
  * launch   1 block of 64, vectors of 8, rows in registers
  */
 PARC_KERNEL(64)
-k02_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x_5)
+k03_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x_5)
 {
     PARC_SHARED float sum2[32];
     const int t = thread_index();
@@ -1050,7 +1102,7 @@ k02_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x_5)
     }
 }
 
-/* k03_scale_cast_mul_grad
+/* k04_scale_cast_mul_grad
  * from     cuda.pdl:13-15
  * fused    full, scale, cast, reshape, broadcast, mul, scale
  * writes   d_x: [8, 64] of bf16[16/dp, 64]
@@ -1059,7 +1111,7 @@ k02_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x_5)
  * launch   1 block of 64, vectors of 8
  */
 PARC_KERNEL(64, 1)
-k03_scale_cast_mul_grad(parc_bf16 *d_x, const parc_bf16 *x_5)
+k04_scale_cast_mul_grad(parc_bf16 *d_x, const parc_bf16 *x_5)
 {
     const int at = thread_index();
     const int j = at * 8;
@@ -1077,7 +1129,7 @@ k03_scale_cast_mul_grad(parc_bf16 *d_x, const parc_bf16 *x_5)
     parc_write_bf16(d_x + j, out0, 8);
 }
 
-/* k04_layers_relu_grad
+/* k05_layers_relu_grad
  * from     cuda.pdl:7
  * fused    step, mul
  * writes   d_up_out: [8, 128] of bf16[16/dp, 256/tp]
@@ -1087,7 +1139,7 @@ k03_scale_cast_mul_grad(parc_bf16 *d_x, const parc_bf16 *x_5)
  * launch   1 block of 128, vectors of 8
  */
 PARC_KERNEL(128, 1)
-k04_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
+k05_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
                      const parc_bf16 *d_down_x)
 {
     const int at = thread_index();
@@ -1109,7 +1161,7 @@ k04_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
     parc_write_bf16(d_up_out + j, out0, 8);
 }
 
-/* k05_sgd_layers_down_weight
+/* k06_sgd_layers_down_weight
  * from     cuda.pdl:5-27
  * fused    sumsq, mul, sub, cast
  * writes   sumsq_2: [] of f32[]+dp+tp
@@ -1122,7 +1174,7 @@ k04_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
  * launch   2 blocks of 512, vectors of 8; 1 of 32
  */
 PARC_KERNEL(512, 2)
-k05_sgd_layers_down_weight(float *down_weight_new,
+k06_sgd_layers_down_weight(float *down_weight_new,
                            parc_bf16 *__restrict__ down_weight_bf16_5_new,
                            const float *d_down_weight_2,
                            const float *__restrict__ lr,
@@ -1164,7 +1216,7 @@ k05_sgd_layers_down_weight(float *down_weight_new,
 }
 
 PARC_KERNEL(32)
-k05_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
+k06_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
                                    const float *__restrict__ workspace)
 {
     float a3 = 0.0f;
@@ -1176,7 +1228,7 @@ k05_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
     }
 }
 
-/* k06_sgd_layers_up_weight
+/* k07_sgd_layers_up_weight
  * from     cuda.pdl:4-27
  * fused    sumsq, add, mul, sub, cast
  * writes   add_3: [] of f32[]+dp+tp
@@ -1190,7 +1242,7 @@ k05_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
  * launch   2 blocks of 512, vectors of 8; 1 of 32
  */
 PARC_KERNEL(512, 2)
-k06_sgd_layers_up_weight(float *up_weight_new,
+k07_sgd_layers_up_weight(float *up_weight_new,
                          parc_bf16 *__restrict__ up_weight_bf16_5_new,
                          const float *d_up_weight_2,
                          const float *__restrict__ lr,
@@ -1232,7 +1284,7 @@ k06_sgd_layers_up_weight(float *up_weight_new,
 }
 
 PARC_KERNEL(32)
-k06_sgd_layers_up_weight_combine(float *__restrict__ add_3,
+k07_sgd_layers_up_weight_combine(float *__restrict__ add_3,
                                  const float *__restrict__ sumsq_2,
                                  const float *__restrict__ workspace)
 {
@@ -1247,7 +1299,7 @@ k06_sgd_layers_up_weight_combine(float *__restrict__ add_3,
     }
 }
 
-/* k07_sqrt
+/* k08_sqrt
  * from     cuda.pdl:27
  * fused    sqrt
  * writes   grad_norm: [] of f32[]
@@ -1256,7 +1308,7 @@ k06_sgd_layers_up_weight_combine(float *__restrict__ add_3,
  * launch   1 block of 32
  */
 PARC_KERNEL(32, 1)
-k07_sqrt(float *grad_norm, const float *add_2)
+k08_sqrt(float *grad_norm, const float *add_2)
 {
     const int at = thread_index();
     if (at >= 1)

@@ -42,6 +42,7 @@ typedef struct Sight {
     const Decl *decl;
     VEC(Known) known;
     enum { IN_MEMBERS, IN_BUFFER, IN_FORWARD } where;
+    const char *member; /* the constant whose value is checked; or NULL */
 } Sight;
 /* check_expr.c */
 const Known *sight_find(const Sight *s, const char *name);

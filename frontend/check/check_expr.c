@@ -96,7 +96,9 @@ static void unknown_function(Sight *s, const Expr *e)
         diag_error(c->diag, e->loc,
                    "'%s' is a module: declare a child and call that",
                    e->name);
-        diag_help(c->diag, "among the members: child: %s(…)", e->name);
+        diag_help(c->diag, s->member ? "write %s: %s(…)"
+                                     : "among the members: %s: %s(…)",
+                  s->member ? s->member : "child", e->name);
         return;
     }
     diag_error(c->diag, e->loc, "unknown function '%s'", e->name);

@@ -90,7 +90,9 @@ static void check_member(Sight *s, const Member *m, bool optional)
         declare_member(s, m, KNOWN_CHILD, optional);
         break;
     case MB_CONSTANT:
+        s->member = m->name.name;
         check_expr(s, m->value);
+        s->member = NULL;
         declare_member(s, m, KNOWN_CONSTANT, optional);
         break;
     case MB_PARAM:

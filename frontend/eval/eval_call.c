@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "frontend/eval/eval.h"
+#include "frontend/syntax/parser.h"
 
 /* ---- near misses ---- */
 
@@ -107,6 +108,11 @@ void signature_of_text(Arena *a, const char *name, const char *text,
 static void suggest_formal(Arena *a, Diag *d, const Signature *s,
                            const char *name)
 {
+    const char *foreign = foreign_argument_help(name);
+    if (foreign) {
+        diag_help(d, "%s", foreign);
+        return;
+    }
     NameList l = {.arena = a};
     for (int i = 0; i < s->n; i++)
         names_add(&l, s->name[i], (Loc){0});

@@ -460,7 +460,8 @@ bool lower_bool(Lower *l, const Expr *e, const char *what, bool *x)
     Datum d = lower_expr(l, e);
     *x = d.integer != 0;
     if (d.kind == DATUM_TENSOR)
-        return lower_error(l, e->range, NULL,
+        return lower_error(l, e->range, "where(condition, x, y) chooses for "
+                           "each element",
                            "%s must be known at compile time, but this is %s",
                            what, datum_text(l->arena, d));
     return d.kind == DATUM_BOOL ||

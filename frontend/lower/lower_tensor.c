@@ -249,6 +249,36 @@ Datum builtin_slice(const BuiltinCall *c)
 
 /* ---- lookups ------------------------------------------------------------- */
 
+/* The model's input that v is, through the ports of modules; NULL: none. */
+static const Input *input_of(const Program *p, const Value *v)
+{
+    while (v->def && v->def->kind == OP_boundary)
+        v = v->def->arg[0];
+    return v->def && v->def->kind == OP_input
+               ? &p->input.at[attr_input(v->def)] : NULL;
+}
+
+/* Reports floats where integers below `rows` are looked up: an input's at its
+ * declaration. */
+static bool refuse_floats(const BuiltinCall *c, int i, const Value *ids,
+                          int64_t rows)
+{
+    Lower *l = c->l;
+    const Input *in = input_of(l->p, ids);
+    if (!in)
+        return lower_error(l, builtin_loc(c, i), NULL,
+                           "'%s' looks up integers, not %s", c->call->name,
+                           builtin_shape(c, ids));
+    lower_error(l, in->loc,
+                arena_printf(l->arena, "write %s: int(%lld)[…]", in->name,
+                             (long long)rows),
+                "input '%s' has floats where integers are looked up",
+                in->name);
+    diag_note(l->diag, lower_user_loc(l, builtin_loc(c, i)),
+              "they are looked up here");
+    return false;
+}
+
 /* Checks that arg i is a tensor of integers below `rows`; the value `ignored`
  * is allowed too. */
 static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
@@ -258,9 +288,7 @@ static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
     if (!builtin_tensor(c, i, &ids))
         return false;
     if (dtype_is_float(ids->type.dtype))
-        return lower_error(c->l, builtin_loc(c, i), NULL,
-                           "'%s' looks up integers, not %s", c->call->name,
-                           builtin_shape(c, ids));
+        return refuse_floats(c, i, ids, rows);
     const Datum *d = &c->arg[i];
     bool has = ignored && ignored->kind == DATUM_INT;
     bool one_more = has && ignored->integer == rows;

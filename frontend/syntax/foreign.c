@@ -33,7 +33,45 @@ static const struct ForeignName {
     {"ModuleList", "write NAME: [n] Module(…)"},
     {"Sequential", "declare the children and call one after another in "
                    "forward"},
+    {"randn", "normal(std) is an initial value: param w[n] = normal(0.02); "
+              "random(x) draws numbers from [0, 1) in every step"},
+    {"rand", "uniform(lo, hi) is an initial value; random(x) draws numbers "
+             "from [0, 1) in every step"},
+    {"Parameter", "among the members: param NAME[n] = normal(0.02)"},
+    {"Conv1d", "write a convolution as slices that concat joins, and a "
+               "Linear; see docs/from-pytorch.md"},
+    {"Conv2d", "write a convolution as slices or patches of the image, and a "
+               "Linear; see docs/from-pytorch.md"},
+    {"BatchNorm1d", "there is no normalization over the batch: use LayerNorm "
+                    "or RMSNorm"},
+    {"BatchNorm2d", "there is no normalization over the batch: use LayerNorm "
+                    "or RMSNorm"},
+    {"MultiheadAttention", "declare Linears for q, k and v, and call "
+                           "attention(q, k, v, causal=…)"},
+    {"CrossEntropyLoss", "call cross_entropy(logits, labels) in forward"},
+    {"ReLU", "call relu(x) in forward"},
+    {"GELU", "call gelu(x) in forward"},
+    {"SiLU", "call silu(x) in forward"},
 };
+
+/* Names of arguments of Python's functions. */
+static const struct ForeignName arguments[] = {
+    {"axis", "write dim="},
+    {"keepdim", "write keep="},
+    {"keepdims", "write keep="},
+    {"attn_mask", "attention masks only with causal=true; for another mask "
+                  "compute the weights: softmax(where(mask, scores, -1e9))"},
+    {"is_causal", "write causal="},
+    {"dropout_p", "write dropout="},
+    {"device", "remove it: --target and --mesh say where a program runs"},
+    {"dtype", "remove it: 'precision' of train sets the element type"},
+};
+
+const char *foreign_argument_help(const char *name)
+{
+    const struct ForeignName *row = table_find(arguments, name);
+    return row ? row->help : NULL;
+}
 
 const char *foreign_help(const char *name)
 {
@@ -85,6 +123,9 @@ static const char *method_help(const Parser *p, const char *of,
 static const char *path_index_help(const Parser *p)
 {
     const char *array = word_before(p, p->token_begin);
+    if (*array == 0) /* "attention.[q, k]" */
+        return "write a line for each module, or a pattern that matches all "
+               "of them: attention.w*";
     size_t size = strspn(p->text + p->offset, "0123456789");
     if (size > 0 && p->offset + size < p->size &&
         p->text[p->offset + size] == ']')
@@ -129,6 +170,12 @@ const char *foreign_syntax(const Parser *p)
     }
     if (c == '[' && p->in_plan && p->nnest > 2)
         return path_index_help(p);
+    if (c == '[' && strcmp(word_before(p, at), "int") == 0)
+        return "int takes the number of values: int(vocab)[…]";
+    if (c == '[' && at > 0 &&
+        (is_word(p->text[at - 1]) || p->text[at - 1] == ')'))
+        return "tensors have no subscripts: slice(x, start, size, dim=d) is a "
+               "part of x, and reshape(…) drops a dim of size 1";
     if (c == '(') {
         const char *name = word_before(p, at);
         if (calls_element(p, at))

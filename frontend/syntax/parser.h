@@ -139,6 +139,8 @@ Item item_option(Parser *p, Item item, Arg option);
 /* foreign.c: the PDL equivalent of a name of Python or PyTorch, or of their
  * syntax at the current token, as a help text; NULL: unknown. */
 const char *foreign_help(const char *name);
+/* The same for the name of an argument. */
+const char *foreign_argument_help(const char *name);
 const char *foreign_syntax(const Parser *p);
 
 /* other_plan.c: begins a plan of this name at its name token, and ends it when

@@ -71,6 +71,7 @@ typedef struct Option {
     bool run;                 /* a run can set it: --set of the program */
     const char *targets;      /* where it has an effect; NULL: everywhere */
     const char *standard;     /* the default in words; NULL: `initial` */
+    const char *unit;         /* of an integer; NULL: none */
     const char *example;      /* a value, for messages */
     const char *see;          /* a heading of docs/pdl.md, or NULL */
     const char *help;

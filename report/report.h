@@ -8,6 +8,7 @@
 
 #include "base/out.h"
 #include "codegen/statements/statements.h"
+#include "ir/options.h"
 #include "ir/plan/user_axes.h"
 #include "passes/pass.h"
 
@@ -43,6 +44,8 @@ void report_train(Out *o, const Program *p);
  * Markdown tables (--list-options). report_json_settings: a part of the JSON. */
 void report_options(Out *o);
 void report_json_settings(Out *o, const Program *p);
+/* The name of an option among these: "train.optimizer.lr"; NULL: none. */
+const char *option_json_name(Arena *a, const Option *o);
 
 /* report_groups.c, a part of the plan and of the JSON: the groups of ranks that
  * collectives run in. */

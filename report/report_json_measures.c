@@ -83,11 +83,26 @@ static void entry(Out *o, const Measure *m, bool first)
     out(o, "}");
 }
 
+/* The numbers among the settings. */
+static void setting_measures(Out *o)
+{
+    for (const Option *of = option_rows; of < option_rows + OPTIONS; of++) {
+        const char *name = option_json_name(o->arena, of);
+        bool number = of->takes == TAKES_INT || of->takes == TAKES_NUMBER ||
+                      of->takes == TAKES_LIMIT || of->takes == TAKES_PAIR;
+        Measure m = {arena_printf(o->arena, "settings.%s", name ? name : ""),
+                     of->unit ? of->unit : "1", whole, NULL};
+        if (name && number)
+            entry(o, &m, false);
+    }
+}
+
 void report_json_measures(Out *o, const Program *p)
 {
     out(o, "  \"units\": {");
     for (size_t i = 0; i < sizeof measure / sizeof *measure; i++)
         entry(o, &measure[i], i == 0);
+    setting_measures(o);
     for (int c = 0; c < MEM_CLASSES; c++) {
         Measure m = {arena_printf(p->arena, "memory.%s", memory_class_words[c]),
                      "bytes", rank, NULL};

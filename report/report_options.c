@@ -232,6 +232,7 @@ static void json_option(Out *o, const Option *of, const void *from)
     int64_t x = number ? 0 : option_integer(of, from);
     bool none = of->takes == TAKES_LIMIT ? option_number(of, from, 0) == 0
                 : of->takes == TAKES_WORD ? !option_word(id, x)
+                : of->takes == TAKES_INT  ? (double)x < of->low
                                           : !number && x < 0;
     if (none) {
         json_text(o, of->name, NULL);
@@ -257,6 +258,19 @@ static void json_option(Out *o, const Option *of, const void *from)
     } else {
         json_real(o, of->name, option_number(of, from, 0));
     }
+}
+
+const char *option_json_name(Arena *a, const Option *o)
+{
+    const char *prefix = option_prefix(o->scope);
+    if (o->size == 0 || (o->dump == DUMP_NEVER && !o->selects))
+        return NULL;
+    if (prefix)
+        return arena_printf(a, "train.%s%s", prefix, o->name);
+    for (int k = 0; k < CLAUSES; k++)
+        if (clause_rows[k].scope == o->scope)
+            return arena_printf(a, "%s.%s", clause_rows[k].name, o->name);
+    return NULL;
 }
 
 /* Options that a choice does not take, and second names of a field, are left

@@ -126,6 +126,8 @@ typedef struct RtTrace {
     size_t stride, bytes;
 } RtTrace;
 
+enum { RT_TEMPORARIES = 3 };
+
 typedef struct RtWorld {
     const ParcModel *model;
     int nranks, threads, timeout_seconds;
@@ -143,8 +145,8 @@ typedef struct RtWorld {
     size_t arena_stride;
     void *map;
     size_t map_bytes;
-    const char *temporary[2]; /* files that are removed if the run fails, or
-                                 NULL */
+    const char *temporary[RT_TEMPORARIES]; /* files that are removed if the run
+                                 fails, or NULL */
     RtTrace trace;
 } RtWorld;
 
@@ -200,7 +202,8 @@ enum {
     RT_AT_SAVE = -8,
     RT_AT_RESUME = -9,
     RT_AT_SAMPLE = -10,
-    RT_AT_LEAST = RT_AT_SAMPLE,
+    RT_AT_PREDICT = -11,
+    RT_AT_LEAST = RT_AT_PREDICT,
 };
 
 static inline bool rt_is_mapped(const RtWorld *w, int rank)

@@ -38,12 +38,14 @@ typedef struct RtRun {
     RtWorld world;
     RtSettings settings;
     RtData data, val;
+    RtData inputs;   /* of --predict */
     int32_t *prompt; /* --sample: the text so far, as tokens; NULL: none */
     int64_t nprompt;
     RtWeights weights;
     RtReport report;
     RtExportTo export_to;
     char *trace_temporary; /* the name of the trace while it is written */
+    char *predict_temporary; /* that of --predict's file */
     RtAgree agree;
     RtSaver saver;
     RtAsync async;
@@ -81,6 +83,11 @@ int rt_agree_status(const RtWorld *w);
 /* Opens --save's directory and the checkpoint of --resume, whose seed, data and
  * step become those of the run; false after a message. */
 bool rt_checkpoints_open(RtRun *run);
+/* Sets the number of steps of a run with --epochs, when data and settings are
+ * open, and checks it; false after a message. */
+bool rt_steps_open(RtRun *run);
+/* Whether an epoch of the data ends with a step. */
+bool rt_ends_epoch(const RtRun *run, int64_t step);
 /* Restores the state of a rank. All ranks call it. */
 void rt_checkpoints_restore(ParcRt *rt, RtRun *run);
 /* Whether --save is given, but the state at the end of the run is not saved. */

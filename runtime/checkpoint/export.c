@@ -70,6 +70,37 @@ static void name_pieces(Named *to, const ParcModel *m, bool foreign)
     }
 }
 
+/* Whether --export-only selects the piece. */
+static bool is_selected(const ParcModel *m, const RtOptions *o, const Named *n)
+{
+    for (int i = 0; i < o->export_only.n; i++) {
+        const char *pattern = rt_pattern(m, o->export_only.at[i]);
+        if (rt_param_matches(pattern, n->piece.param, n->piece.layer))
+            return true;
+    }
+    return o->export_only.n == 0;
+}
+
+/* Removes the tensors of which no piece is selected, and returns the number of
+ * pieces that stay. The pieces of a tensor are together. */
+static int select_pieces(Named *piece, int n, const ParcModel *m,
+                         const RtOptions *o)
+{
+    int kept = 0;
+    for (int first = 0, end; first < n; first = end) {
+        bool selected = false;
+        for (end = first; end < n && piece[end].order == piece[first].order;
+             end++)
+            selected |= is_selected(m, o, &piece[end]);
+        for (int i = first; i < end; i++)
+            if (selected)
+                piece[kept++] = piece[i];
+            else
+                free(piece[i].name);
+    }
+    return kept;
+}
+
 /* Gives the pieces of one tensor the order of its first piece, so that tensors
  * keep the order of the model. */
 static void group_pieces(Named *piece, int n)
@@ -124,6 +155,7 @@ void rt_export_list(RtExportList *l, const ParcModel *model,
     l->tensor = rt_allocate(((size_t)n + 1) * sizeof *l->tensor);
     name_pieces(named, model, l->foreign);
     group_pieces(named, n);
+    n = select_pieces(named, n, model, o);
     for (int i = 0; i < n; i++) {
         bool begins = i == 0 || named[i].order != named[i - 1].order;
         RtExportTensor *t = &l->tensor[begins ? l->n++ : l->n - 1];

@@ -13,6 +13,7 @@ typedef struct RtExportTo {
     const char *path; /* as the user gave it; NULL: no export */
     char *directory;     /* the directory of several files; NULL: one file */
     char *stem;       /* what their names begin with: "model" */
+    bool part;        /* not all weights: --export-only */
     bool index;       /* path names an index: there is always one */
     char *temporary;  /* the temporary file or directory; "": path is written
                          directly */

@@ -106,6 +106,10 @@ bool rt_export_prepare(RtExportTo *to, const RtOptions *o,
         return rt_error("--export-names hf: %s has no block 'names hf'; add "
                         "one to %s and compile again", model->name,
                         model->source);
+    for (int i = 0; i < o->export_only.n; i++)
+        if (!rt_pattern_check(model, "--export-only", o->export_only.at[i]))
+            return false;
+    to->part = o->export_only.n > 0;
     parse_path(to);
     if (to->directory)
         return probe_directory(to);
@@ -191,6 +195,12 @@ static char *index_text(const RtExportTo *to, const RtExportList *l)
     return text;
 }
 
+/* A part of the weights is no model that from_pretrained could read. */
+static bool has_config(const RtExportTo *to, const RtExportList *l)
+{
+    return l->foreign && l->model->file_config && !to->part;
+}
+
 static const char *write_files(ParcRt *rt, const RtExportTo *to,
                                const RtExportList *l, bool indexed)
 {
@@ -200,7 +210,7 @@ static const char *write_files(ParcRt *rt, const RtExportTo *to,
         shard_name(to, l, i, name);
         error = write_export_file(rt, to, l, name, NULL, i);
     }
-    if (!error && l->foreign && rt->model->file_config)
+    if (!error && has_config(to, l))
         error = write_export_file(rt, to, l, "config.json",
                                   rt->model->file_config, 0);
     if (!error && indexed) {
@@ -264,7 +274,7 @@ static const char *export_directory(ParcRt *rt, const RtExportTo *to,
                                  const RtExportList *l)
 {
     bool indexed = l->nfiles > 1 || to->index;
-    bool config = l->foreign && rt->model->file_config;
+    bool config = has_config(to, l);
     const char *error;
     if (mkdir(to->temporary, 0777) != 0)
         return strerror(errno);

@@ -34,10 +34,13 @@ static bool check_later(const RtRun *run)
     return good;
 }
 
-/* The checkpoint is of the last step or a later one: a note, but an error with
+/* A checkpoint of the last step or a later one is a note, but an error with
  * --trace. */
-static bool check_no_step(const RtRun *run, const RtOptions *o)
+static bool check_steps(const RtRun *run)
 {
+    const RtOptions *o = &run->options;
+    if (!run->resume.path || o->steps == 0 || o->steps > run->start)
+        return true;
     if (o->trace)
         rt_error("--trace: there is no step to trace: the checkpoint is of "
                  "step %lld", (long long)run->start);
@@ -46,6 +49,52 @@ static bool check_no_step(const RtRun *run, const RtOptions *o)
                 "is of step %lld, and no step is left", (long long)o->steps,
                 (long long)run->start);
     return !o->trace;
+}
+
+/* The number of steps after which every sample has been used --epochs times.
+ * False after a message. */
+static bool set_steps(RtRun *run)
+{
+    RtOptions *o = &run->options;
+    const RtData *d = &run->data;
+    const ParcModel *m = run->model;
+    bool every = o->save_every == RT_EPOCH || o->val_every == RT_EPOCH;
+    if (!o->epochs && !every)
+        return true;
+    if (d->nshares != 1)
+        return rt_error("%s: %s has no epochs; use a number of steps",
+                        o->epochs                   ? "--epochs"
+                        : o->save_every == RT_EPOCH ? "--save-every epoch"
+                                                    : "--val-every epoch",
+                        d->nshares ? "a mixture" : "synthetic data");
+    if (!o->epochs)
+        return true;
+    int64_t seq = m->seq > 0 ? m->seq : 1, samples;
+    int64_t used = (run->resume.state.tokens + seq - 1) / seq;
+    if (__builtin_mul_overflow(o->epochs, d->samples, &samples))
+        return rt_error("--epochs %lld: too many steps", (long long)o->epochs);
+    int64_t left = samples > used ? samples - used : 0;
+    o->steps = run->start + left / m->batch + (left % m->batch != 0);
+    return true;
+}
+
+bool rt_steps_open(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    if (!set_steps(run) || !check_steps(run))
+        return false;
+    if (run->resume.path && run->launch.rank == 0)
+        rt_settings_note_steps(&run->settings, run->start,
+                               run->resume.state.steps, o->steps);
+    return true;
+}
+
+bool rt_ends_epoch(const RtRun *run, int64_t step)
+{
+    const RtData *d = &run->data;
+    int64_t batch = run->model->batch;
+    return rt_first_sample(d, batch, step) / d->samples >
+           rt_first_sample(d, batch, step - 1) / d->samples;
 }
 
 /* Seed, order and data of a resumed run are those of its checkpoint. Without a
@@ -73,8 +122,6 @@ static bool adopt_state(RtRun *run)
     if (!o->data && s->data.spec && strcmp(s->data.spec, "synthetic") != 0)
         o->data = s->data.spec;
     run->start = run->done = s->step;
-    if (o->steps > 0 && o->steps <= s->step)
-        return check_no_step(run, o);
     return true;
 }
 

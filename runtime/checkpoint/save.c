@@ -32,7 +32,9 @@ bool rt_save_is_due(const RtRun *run, int64_t step)
 {
     const RtSaver *s = &run->saver;
     return s->directory && step > run->start && s->saved != step &&
-           (step == run->options.steps || (s->every > 0 && step % s->every == 0));
+           (step == run->options.steps ||
+            (s->every > 0 && step % s->every == 0) ||
+            (s->every == RT_EPOCH && rt_ends_epoch(run, step)));
 }
 
 int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,

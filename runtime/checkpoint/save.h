@@ -80,7 +80,7 @@ enum { RT_CHECKPOINT_VERSION = 1 };
 typedef struct RtSaver {
     const char *directory; /* NULL: the run does not save */
     int lock;              /* file that is locked while the run lasts; -1 */
-    int64_t every, keep;   /* 0: only after the last step; 0: all */
+    int64_t every, keep;   /* as in RtOptions */
     int64_t saved;         /* step of the checkpoint that DIR certainly has;
                               -1: none */
     int failures;          /* failed saves in a row */

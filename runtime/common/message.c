@@ -284,10 +284,11 @@ static int distance(const char *a, const char *b)
 
 const char *rt_near_miss(const char *name, const char *const *candidate, int n)
 {
-    int best = (int)strlen(name) / 3 + 2;
+    int best = 2 * ((int)strlen(name) / 3 + 2) - 1;
     const char *found = NULL;
     for (int i = 0; i < n; i++) {
-        int d = distance(name, candidate[i]);
+        int d = 2 * distance(name, candidate[i]);
+        d -= name[0] == candidate[i][0]; /* of equals, the same first letter */
         if (d < best) {
             best = d;
             found = candidate[i];

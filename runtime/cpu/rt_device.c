@@ -11,11 +11,9 @@
 #include <linux/mman.h>
 #include <math.h>
 #include <omp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/files.h"
 #include "common/message.h"
 #include "cpu/rt_matmul.h"
 #include "launch/world.h"
@@ -193,35 +191,3 @@ char *parc_arena(ParcRt *rt)
 
 /* rt_cpu_check.c is compiled without these extensions. */
 const uint64_t parc_cpu_library = PARC_CPU_FEATURES;
-
-/* Flops of two fused multiply-adds of full vector width. */
-#if defined(__AVX512F__)
-enum { FLOPS_A_CYCLE = 64 };
-#elif defined(__FMA__)
-enum { FLOPS_A_CYCLE = 32 };
-#else
-enum { FLOPS_A_CYCLE = 16 };
-#endif
-
-/* The nominal clock rate; 0 if the system does not report it. */
-static double clock_hz(void)
-{
-    double best = 1e3 * rt_read_number(
-        "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", 0);
-    char line[256];
-    FILE *f = best > 0 ? NULL : fopen("/proc/cpuinfo", "r");
-    while (f && fgets(line, sizeof line, f)) {
-        double mhz;
-        if (sscanf(line, "cpu MHz : %lf", &mhz) == 1 && mhz * 1e6 > best)
-            best = mhz * 1e6;
-    }
-    if (f)
-        fclose(f);
-    return best;
-}
-
-double rt_device_peak_flops(const ParcRt *rt)
-{
-    int busy = rt->nranks * rt->threads, cores = rt_cores();
-    return clock_hz() * FLOPS_A_CYCLE * (double)rt_least(busy, cores);
-}

@@ -104,6 +104,19 @@ int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
     return bytes > least ? bytes : least;
 }
 
+double rt_matmul_speedup(const ParcRt *rt)
+{
+    const double tiles = 16, parts = 6; /* products of parts: rt_split.h */
+    double most = 1;
+    for (const ParcMatmul *mm = rt->matmuls; mm; mm = mm->next) {
+        double own = mm->way == SPLIT       ? tiles / parts
+                     : mm->way == PRIMITIVE ? rt_primitive_speedup(&mm->plan)
+                                            : 1;
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
 static void check(ParcRt *rt, const ParcMatmulSpec *spec, dnnl_status_t s)
 {
     if (s != dnnl_success)

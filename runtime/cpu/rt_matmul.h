@@ -43,6 +43,9 @@ static inline int64_t rt_shares(const View *c, int64_t rows, int64_t columns)
 Plan rt_plan_of(const ParcMatmulSpec *spec);
 Plan rt_plan_one_by_one(const Plan *p);
 bool rt_is_all_f32(const Plan *p);
+/* How many times as fast as vectors of f32 the fastest instructions are that a
+ * product of the run uses, for the peak rate. */
+double rt_matmul_speedup(const ParcRt *rt);
 /* Frees all matmuls. */
 void rt_matmul_close(ParcRt *rt);
 

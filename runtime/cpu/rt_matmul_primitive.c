@@ -27,6 +27,14 @@ static bool is_bf16(const Plan *p)
     return p->view[SRC].type == PARC_BF16 && p->view[WEIGHTS].type == PARC_BF16;
 }
 
+double rt_primitive_speedup(const Plan *p)
+{
+    return !is_bf16(p)                            ? 1
+           : knows(dnnl_cpu_isa_avx512_core_amx)  ? 16
+           : knows(dnnl_cpu_isa_avx512_core_bf16) ? 2
+                                                  : 1;
+}
+
 /* oneDNN offers its kernels in a fixed order, first "brg…", which reads the
  * operands in place. For large products a kernel that packs them is faster: by
  * 5 to 8% at 2048 x 256 x 32000, whose rows of 128000 bytes map to few sets of

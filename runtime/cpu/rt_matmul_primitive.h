@@ -9,6 +9,9 @@
 
 /* The scratch bytes that a description (oneDNN's primitive_desc) requests. */
 int64_t rt_description_scratch(const_dnnl_primitive_desc_t description);
+/* How many times as fast as vectors of f32 the instructions for the plan's
+ * types are. */
+double rt_primitive_speedup(const Plan *p);
 /* Describes a primitive of the plan with one of the library's fast kernels, whose
  * scratch is at most `capacity` bytes; whether there is one. If only single
  * products of a batch have one, the plan is changed to compute them one by one.

@@ -5,9 +5,10 @@
  *   tokens=0.7*a.bin+0.3*b.bin            labels: the tokens, one later
  *
  * A comma that NAME= does not follow belongs to the file name. Every input of
- * the model has to be named, with two exceptions: `NAME=synthetic` leaves an
- * input synthetic, and labels that are not named are the tokens of the model's
- * only input of tokens, shifted by one.
+ * the model has to be named, with three exceptions: `NAME=synthetic` leaves an
+ * input synthetic, an input that the program does not read needs no data, and
+ * labels that are not named are the tokens of the model's only input of tokens,
+ * shifted by one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +150,7 @@ static bool check_named(RtData *d, const ParcModel *m)
 {
     for (int i = 0; i < m->ninputs; i++) {
         const ParcInput *in = &m->input[i];
-        if (find_feed(d, in->name) < d->nfeeds ||
+        if (find_feed(d, in->name) < d->nfeeds || in->offset < 0 ||
             (in->is_labels && lend_tokens(d, in, m)))
             continue;
         char names[RT_WHY];

@@ -38,6 +38,15 @@ bool rt_takes_tokens(const ParcModel *model)
     return only_tokens(model) != NULL;
 }
 
+/* Whether the program reads labels, which are the tokens one later. */
+static bool reads_labels(const ParcModel *m)
+{
+    bool reads = false;
+    for (int i = 0; i < m->ninputs; i++)
+        reads |= m->input[i].is_labels && m->input[i].offset >= 0;
+    return reads;
+}
+
 static bool open_unnamed(RtData *d, const char *spec, const ParcModel *model)
 {
     const ParcInput *tokens = only_tokens(model);
@@ -50,7 +59,7 @@ static bool open_unnamed(RtData *d, const char *spec, const ParcModel *model)
     }
     d->feed = rt_allocate(sizeof *d->feed);
     d->nfeeds = 1;
-    *d->feed = (RtFeed){.row = {tokens, tokens->dim[1], true},
+    *d->feed = (RtFeed){.row = {tokens, tokens->dim[1], reads_labels(model)},
                         .spec = rt_format("%s", spec)};
     return rt_feed_open(d->feed);
 }

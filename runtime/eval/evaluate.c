@@ -106,7 +106,8 @@ bool rt_evaluate_is_due(const RtRun *run, int64_t step)
 {
     const RtOptions *o = &run->options;
     return o->val && (step == o->steps ||
-                      (o->val_every > 0 && step % o->val_every == 0));
+                      (o->val_every > 0 && step % o->val_every == 0) ||
+                      (o->val_every == RT_EPOCH && rt_ends_epoch(run, step)));
 }
 
 static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)

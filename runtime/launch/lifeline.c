@@ -41,7 +41,7 @@ static int rank_of(const RtStore *s, int link)
 _Noreturn static void exit_job(const RtStore *s)
 {
     const RtWorld *w = s->world;
-    for (int i = 0; s->launch->rank == 0 && i < 2; i++)
+    for (int i = 0; s->launch->rank == 0 && i < RT_TEMPORARIES; i++)
         rt_output_discard(w->temporary[i]);
     fflush(stdout);
     _exit(1);

@@ -68,7 +68,8 @@ const char *rt_collective_name(const ParcModel *model, int id)
         "writing of the trace",     "check of the gradients",
         "choice of matmul kernels", "decision after a step",
         "evaluation between steps", "save of a checkpoint",
-        "read of a checkpoint",     "sampling"};
+        "read of a checkpoint",     "sampling",
+        "writing of predictions"};
     if (id < 0 && id >= RT_AT_LEAST)
         return own[-id - 1];
     return id < model->ncollectives ? model->collective[id]

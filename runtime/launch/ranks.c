@@ -161,7 +161,7 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
         pid[started] = p;
     }
     int status = supervise(w, pid, started);
-    for (int i = 0; status != 0 && i < 2; i++)
+    for (int i = 0; status != 0 && i < RT_TEMPORARIES; i++)
         rt_output_discard(w->temporary[i]);
     free(pid);
     return status;

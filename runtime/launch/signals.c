@@ -62,7 +62,7 @@ void rt_signals_record(RtSignals *s, int signal)
  * until the handler returns. */
 static void end_now(struct RtWorld *w, int signal_number)
 {
-    for (int i = 0; w && w->rank == 0 && i < 2; i++)
+    for (int i = 0; w && w->rank == 0 && i < RT_TEMPORARIES; i++)
         if (w->temporary[i] && w->temporary[i][0])
             unlink(w->temporary[i]);
     signal(signal_number, SIG_DFL);

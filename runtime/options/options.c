@@ -17,9 +17,18 @@
 enum { DEFAULT_STEPS = 100, DEFAULT_TRACE_STEPS = 3, DEFAULT_TOKENS = 100 };
 
 /* WORD: one of the words in `argument`, stored as its number from 1 on. BYTES,
- * TIME: a number with a unit. TEXTS: may be given several times (RtTexts). */
+ * TIME: a number with a unit. EVERY: a number of steps, or "epoch". TEXTS: may
+ * be given several times (RtTexts). */
 typedef enum Kind {
-    FLAG, NUMBER, REAL, TEXT, TEXTS, WORD, BYTES, TIME,
+    FLAG,
+    NUMBER,
+    REAL,
+    TEXT,
+    TEXTS,
+    WORD,
+    BYTES,
+    TIME,
+    EVERY,
 } Kind;
 
 typedef struct Option {
@@ -34,6 +43,8 @@ typedef struct Option {
 static const Option options[] = {
     {"--steps", "N", NUMBER, AT(steps), 0,
      "how many steps to train (default 100); 0: none, for --export"},
+    {"--epochs", "N", NUMBER, AT(epochs), 1,
+     "train N epochs of the data, in place of --steps"},
     {"--data", "SPEC", TEXT, AT(data), 0,
      "tokens.bin (16-bit tokens, or llm.c's header), u16:FILE, u32:FILE,\n"
      "bytes:FILE (text, one token per byte), a data set of Megatron,\n"
@@ -59,12 +70,15 @@ static const Option options[] = {
     {"--export-names", "hf|parc", WORD, AT(export_names), 0,
      "names and layouts of the exported tensors: those of the model's block\n"
      "'names hf' (default, if it has one), or the model's own"},
+    {"--export-only", "NAME", TEXTS, AT(export_only), 0,
+     "export only the parameter or module NAME, or those that a pattern\n"
+     "matches: 'layers.*.lora_*'; may be given several times"},
     {"--export-shard-size", "SIZE", BYTES, AT(export_shard_bytes), 1,
      "largest file of an exported directory (default 5GB); MB, GiB, …"},
     {"--save", "DIR", TEXT, AT(save), 0,
      "save a checkpoint to DIR/step-<number> after the last step"},
-    {"--save-every", "N", NUMBER, AT(save_every), 1,
-     "save a checkpoint after each N steps too"},
+    {"--save-every", "N|epoch", EVERY, AT(save_every), 1,
+     "save a checkpoint after each N steps, or after each epoch, too"},
     {"--keep", "N", NUMBER, AT(keep), 1,
      "keep the newest N checkpoints of --save's directory (default: all)"},
     {"--save-async", NULL, FLAG, AT(save_async), 0,
@@ -91,6 +105,7 @@ static const Option options[] = {
     {"--print-shards", "NAME", TEXT, AT(print_shards), 0,
      "print which rank stores which elements of the parameter or module\n"
      "NAME ('model': all parameters), and stop"},
+    {"--all", NULL, FLAG, AT(all), 0, "with --print-shards: every value"},
     {"--dry-run", NULL, FLAG, AT(dry_run), 0,
      "prepare the run, print what would run, and stop before step 1"},
     {"--max-time", "TIME", TIME, AT(max_time), 1,
@@ -99,12 +114,15 @@ static const Option options[] = {
     {"--val", "SPEC", TEXT, AT(val), 0,
      "validation data, a SPEC as for --data: report its loss after the last\n"
      "step"},
-    {"--val-every", "N", NUMBER, AT(val_every), 1,
-     "and after every N steps"},
+    {"--val-every", "N|epoch", EVERY, AT(val_every), 1,
+     "and after every N steps, or after each epoch"},
     {"--val-steps", "N", NUMBER, AT(val_steps), 1,
      "use only the first N batches of the validation data"},
     {"--eval", NULL, FLAG, AT(eval), 0,
      "print the loss of --val as JSON, and stop; trains no step"},
+    {"--predict", "FILE", TEXT, AT(predict), 0,
+     "write the model's outputs for all samples of --data to FILE\n"
+     "(safetensors), and stop; trains no step"},
     {"--sample", "TEXT", TEXT, AT(sample), 0,
      "print TEXT and what the model continues it with, and stop; for models\n"
      "of bytes. With --steps N it trains first"},
@@ -260,11 +278,17 @@ static bool set_number(RtOptions *o, const Option *p, const char *value)
 {
     char *end;
     errno = 0;
+    if (p->kind == EVERY && strcmp(value, "epoch") == 0) {
+        memcpy((char *)o + p->field, &(int64_t){RT_EPOCH}, sizeof(int64_t));
+        return true;
+    }
     long long n = strtoll(value, &end, 10);
     if (end == value || *end || errno || n < p->least)
-        return rt_error(
-            "%s takes a whole number%s, not '%s'", p->name,
-            p->least == 0 ? " from 0" : p->least == 1 ? " from 1" : "", value);
+        return rt_error("%s takes a whole number%s%s, not '%s'", p->name,
+                        p->least == 0   ? " from 0"
+                        : p->least == 1 ? " from 1"
+                                        : "",
+                        p->kind == EVERY ? " or 'epoch'" : "", value);
     memcpy((char *)o + p->field, &(int64_t){n}, sizeof(int64_t));
     o->seed_given |= p->field == AT(seed);
     return true;
@@ -352,6 +376,7 @@ static bool apply_option(RtOptions *o, const Option *p, const char *value)
                         p->argument);
     switch (p->kind) {
     case NUMBER:
+    case EVERY:
         return set_number(o, p, value);
     case REAL:
         return set_real(o, p, value);
@@ -388,11 +413,21 @@ static bool check_rules(const RtOptions *o)
          "--export-dtype needs --export PATH"},
         {o->export_names && !o->export_to,
          "--export-names needs --export PATH"},
+        {o->export_only.n > 0 && !o->export_to,
+         "--export-only needs --export PATH"},
         {o->export_shard_bytes && !o->export_to,
          "--export-shard-size needs --export PATH/"},
         {o->resume && o->init.n > 0, "--init and --resume exclude each other: "
                                      "a checkpoint has weights"},
         {o->eval && !o->val, "--eval needs --val SPEC"},
+        {o->epochs && o->steps_given,
+         "--epochs and --steps exclude each other"},
+        {o->epochs && (o->eval || o->predict),
+         "--epochs: --eval and --predict train no step"},
+        {o->predict && !o->data, "--predict needs --data SPEC"},
+        {o->predict && o->steps > 0,
+         "--predict trains no step: leave --steps out"},
+        {o->all && !o->print_shards, "--all needs --print-shards NAME"},
         {o->val_every && !o->val, "--val-every needs --val SPEC"},
         {o->val_steps && !o->val, "--val-steps needs --val SPEC"},
         {o->temperature > 0 && !samples, "--temperature needs --sample TEXT"},
@@ -425,7 +460,8 @@ int rt_options(RtOptions *o, int argc, char **argv)
         if (!(p ? apply_option(o, p, value) : unknown(argv[i], n)))
             return usage_error(o);
     }
-    bool only_reads = o->eval || o->sample || o->sample_ids;
+    bool only_reads = o->eval || o->sample || o->sample_ids || o->predict;
+    o->steps_given = o->steps >= 0;
     if (o->eval || o->steps < 0)
         o->steps = only_reads ? 0 : DEFAULT_STEPS;
     return check_rules(o) ? -1 : usage_error(o);

@@ -58,6 +58,21 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
  * an optimizer state, and the rank stores it. */
 bool rt_param_is_weight(const ParcParam *param);
 int64_t rt_param_layers(const ParcParam *param);
+
+/* ---- parameters that a user selects (names.c) ---- */
+
+/* Whether the pattern is the name, or a module that contains it. '*' in a part
+ * of the pattern is any text without a dot; "" matches all names. */
+bool rt_name_matches(const char *pattern, const char *name);
+/* The same for all names of a layer of a parameter. */
+bool rt_param_matches(const char *pattern, const ParcParam *p, int64_t layer);
+/* The pattern that the text of an option stands for: "" for "model". */
+const char *rt_pattern(const ParcModel *model, const char *text);
+/* Whether some weight matches; false after a message, which suggests a similar
+ * name. */
+bool rt_pattern_check(const ParcModel *model, const char *option,
+                      const char *text);
+
 int64_t rt_param_layer_elements(const ParcParam *param);
 void rt_params_init(ParcRt *rt, int64_t seed);
 /* The initial value of one element of a layer, by its global index. */

@@ -22,6 +22,7 @@
 #include "rt.h"
 #include "run.h"
 #include "run/nonfinite.h"
+#include "run/predict.h"
 #include "trace/trace.h"
 
 static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
@@ -99,14 +100,15 @@ static void finish_output(ParcRt *rt)
 static bool computes(const RtRun *run)
 {
     const RtOptions *o = &run->options;
-    return o->dry_run || o->steps > 0 || o->eval || run->prompt;
+    return o->dry_run || o->steps > 0 || o->eval || o->predict || run->prompt;
 }
 
 /* A missing --resume would otherwise look like a badly trained model. */
 static void note_untrained(const RtRun *run)
 {
     const RtOptions *o = &run->options;
-    if ((o->eval || run->prompt) && run->done == 0 && o->init.n == 0)
+    if ((o->eval || o->predict || run->prompt) && run->done == 0 &&
+        o->init.n == 0)
         rt_note("the weights are initial values: the model is not trained; "
                 "--resume or --init reads trained ones");
 }
@@ -122,6 +124,8 @@ static void read_model(ParcRt *rt, RtRun *run)
         rt_evaluate_only(rt, run);
     if (run->prompt)
         rt_sample(rt, run);
+    if (run->options.predict)
+        rt_predict(rt, run);
     if (rt->rank == 0)
         finish_output(rt);
 }
@@ -193,8 +197,10 @@ static bool are_distinct(Named output, Named other, bool is_input)
 static bool check_files(const RtRun *run)
 {
     const RtOptions *o = &run->options;
-    const Named output[] = {
-        {"--log", o->log}, {"--trace", o->trace}, {"--export", o->export_to}};
+    const Named output[] = {{"--log", o->log},
+                            {"--trace", o->trace},
+                            {"--predict", o->predict},
+                            {"--export", o->export_to}};
     enum { OUTPUTS = sizeof output / sizeof output[0], EXPORT = OUTPUTS - 1 };
     const char *path;
     for (int i = 0; i < OUTPUTS; i++) {
@@ -202,6 +208,9 @@ static bool check_files(const RtRun *run)
             if (!are_distinct(output[i], output[j], false))
                 return false;
         for (int f = 0; (path = rt_data_file(&run->data, f)); f++)
+            if (!are_distinct(output[i], (Named){"--data", path}, true))
+                return false;
+        for (int f = 0; (path = rt_data_file(&run->inputs, f)); f++)
             if (!are_distinct(output[i], (Named){"--data", path}, true))
                 return false;
         for (int f = 0; (path = rt_weights_file(&run->weights, f)); f++)
@@ -230,6 +239,11 @@ static bool prepare_files(RtRun *run)
         if (!run->trace_temporary)
             return false;
     }
+    if (first && o->predict) {
+        w->temporary[2] = run->predict_temporary = rt_output_probe(o->predict);
+        if (!run->predict_temporary)
+            return false;
+    }
     return !o->trace || rt_trace_open(w, o->trace_steps, run->start, o->steps);
 }
 
@@ -252,12 +266,7 @@ static bool open_settings(RtRun *run)
     const RtOptions *o = &run->options;
     rt_settings_init(&run->settings, run->model);
     rt_settings_adopt(&run->settings, &run->resume.state.settings, run->model);
-    if (!rt_settings_set(&run->settings, &o->settings, run->model))
-        return false;
-    if (run->resume.path && run->launch.rank == 0)
-        rt_settings_note_steps(&run->settings, run->start,
-                               run->resume.state.steps, o->steps);
-    return true;
+    return rt_settings_set(&run->settings, &o->settings, run->model);
 }
 
 /* Opens the inputs and outputs of a process; output files come last. */
@@ -269,8 +278,10 @@ static bool prepare_run(RtRun *run, int threads)
     bool launched = run->launch.by != NULL;
     return rt_params_check(m) && rt_checkpoints_open(run) &&
            open_settings(run) &&
-           rt_data_open(&run->data, o->data, o->shuffle, o->seed, m) &&
-           rt_evaluate_open(run) && rt_sample_open(run) && open_weights(run) &&
+           rt_data_open(&run->data, o->predict ? NULL : o->data, o->shuffle,
+                        o->seed, m) &&
+           rt_steps_open(run) && rt_evaluate_open(run) &&
+           rt_predict_open(run) && rt_sample_open(run) && open_weights(run) &&
            (launched || rt_world_open(&run->world, m, threads, NULL,
                                       computes(run), staging_bytes(run))) &&
            prepare_files(run) &&
@@ -341,12 +352,14 @@ static void release(RtRun *run)
     rt_saver_close(&run->saver);
     rt_report_release(&run->report);
     rt_data_close(&run->val);
+    rt_data_close(&run->inputs);
     rt_sample_close(run);
     rt_weights_close(&run->weights);
     rt_trace_close(&run->world);
     rt_world_close(&run->world);
     rt_export_release(&run->export_to);
     free(run->trace_temporary);
+    free(run->predict_temporary);
 }
 
 static int finish_about(void)
@@ -384,7 +397,8 @@ static int print_shards(RtRun *run)
                  "FILE reads", o->resume);
         return 2;
     }
-    if (!rt_params_check(m) || rt_shards_check(m, o) != 0 ||
+    if (!rt_params_check(m) ||
+        !rt_pattern_check(m, "--print-shards", o->print_shards) ||
         !rt_launcher(&run->launch, m))
         return 1;
     if (run->launch.rank != 0)

@@ -17,8 +17,6 @@ _Noreturn void rt_nonfinite(ParcRt *rt, int64_t step, double norm);
 
 /* ---- --print-shards (print_shards.c) ---- */
 
-/* Returns 0, or 1 after a message, which suggests a similar name. */
-int rt_shards_check(const ParcModel *model, const RtOptions *o);
 /* Prints to standard output. */
 struct RtWeights;
 void rt_shards_print(const ParcModel *m, const RtOptions *o,

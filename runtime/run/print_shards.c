@@ -7,7 +7,7 @@
  *
  *   net1.weight: f32[12, 12], fsdp=flat tp=S(0), on a mesh of fsdp=2 tp=4
  *   rank 0: fsdp=0 {0, 4} tp=0 {0, 1, 2, 3}: 18 elements: [0, 0] .. [1, 5]
- *       values 101, 102, 103, 104, … 118
+ *       values 101, 102, 103, 104, … 118     (--all: every value)
  *
  * Each coordinate is followed by the ranks of the rank's group along that
  * axis. A shard is printed as rows if it consists of whole rows, as begin:end
@@ -33,79 +33,8 @@ typedef struct Source {
     const ParcModel *model;
     const RtWeights *weights; /* layers without a file: initial values */
     int64_t seed;
+    bool all; /* every piece and value is printed */
 } Source;
-
-/* Whether `asked` is the name or a module that contains it. '*' in `asked`
- * matches any part between two dots. */
-static bool names_param(const char *asked, const char *name)
-{
-    while (*asked && *name) {
-        size_t n = strcspn(asked, "."), k = strcspn(name, ".");
-        bool any = n == 1 && *asked == '*';
-        if (!any && (n != k || memcmp(asked, name, n) != 0))
-            return false;
-        asked += n + (asked[n] == '.');
-        name += k + (name[k] == '.');
-    }
-    return *asked == 0;
-}
-
-static bool asked_for(const char *asked, const ParcParam *p, int64_t layer)
-{
-    char name[RT_NAME];
-    rt_param_name(p->name, p, layer, name);
-    if (names_param(asked, p->name) || names_param(asked, name))
-        return true;
-    for (int i = 0; i < p->nalias; i++) {
-        rt_param_name(p->alias[i], p, layer, name);
-        if (names_param(asked, p->alias[i]) || names_param(asked, name))
-            return true;
-    }
-    return false;
-}
-
-static bool is_found(const ParcModel *model, const char *asked)
-{
-    for (int i = 0; i < model->nparams; i++) {
-        const ParcParam *p = &model->param[i];
-        for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
-             l++)
-            if (asked_for(asked, p, l))
-                return true;
-    }
-    return false;
-}
-
-/* As in a plan, "model" is the model itself, unless a parameter's name begins
- * with it. */
-static const char *pattern_of(const ParcModel *model, const char *asked)
-{
-    bool whole = strcmp(asked, "model") == 0 && !is_found(model, asked);
-    return whole ? "" : asked;
-}
-
-int rt_shards_check(const ParcModel *model, const RtOptions *o)
-{
-    const char **names =
-        rt_allocate(((size_t)model->nparams + 1) * sizeof *names);
-    int n = 0;
-    for (int i = 0; i < model->nparams; i++)
-        if (rt_param_is_weight(&model->param[i]))
-            names[n++] = model->param[i].name;
-    bool found = is_found(model, pattern_of(model, o->print_shards));
-    if (!found) {
-        const char *near = rt_near_miss(o->print_shards, names, n);
-        if (near)
-            rt_error("no parameter '%s'; did you mean '%s'?", o->print_shards,
-                     near);
-        else
-            rt_error("no parameter or module '%s'; the first parameter is "
-                     "'%s', and 'model' prints all", o->print_shards,
-                     n ? names[0] : "none");
-    }
-    free(names);
-    return found ? 0 : 1;
-}
 
 /* The ranks that differ from `rank` only along one axis are `stride` apart. */
 static void print_groups(const ParcModel *m, int rank)
@@ -174,13 +103,13 @@ static bool print_flat_rows(const RtShard *s, int64_t elements)
     return true;
 }
 
-static void print_pieces(const RtShard *s)
+static void print_pieces(const Source *from, const RtShard *s)
 {
     int pieces = 0;
     int64_t more = 0;
     int64_t global, n;
     for (int64_t i = 0; (n = rt_shard_run(s, &i, &global)) > 0; i += n)
-        if (pieces++ < MAX_PIECES) {
+        if (pieces++ < MAX_PIECES || from->all) {
             printf("%s", pieces > 1 ? ", " : "");
             print_element_index(s->param, global);
             printf(" .. ");
@@ -201,20 +130,21 @@ static double element_value(const Source *from, const ParcParam *p,
                         : rt_param_value(p, from->seed, layer, element));
 }
 
-/* Prints the first stored values of a rank, and the last. */
+/* Prints the first stored values of a rank, and the last; or all. */
 static void print_values(const Source *from, const RtShard *s, int64_t layer)
 {
     int64_t seen = 0, global, n, last = 0;
+    int64_t most = from->all ? INT64_MAX : MAX_VALUES;
     printf("    values");
     for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
-        for (int64_t i = 0; i < n && seen + i < MAX_VALUES; i++)
+        for (int64_t i = 0; i < n && seen + i < most; i++)
             printf("%s %.9g", seen + i > 0 ? "," : "",
                    element_value(from, s->param, layer, global + i));
         last = global + n - 1;
         seen += n;
     }
-    if (seen > MAX_VALUES)
-        printf("%s %.9g", seen > MAX_VALUES + 1 ? ", …" : ",",
+    if (seen > most)
+        printf("%s %.9g", seen > most + 1 ? ", …" : ",",
                element_value(from, s->param, layer, last));
     printf("\n");
 }
@@ -237,7 +167,7 @@ static void print_rank(const Source *from, const ParcParam *p, int rank,
         if (n == held)
             print_block(&s);
         else if (!print_flat_rows(&s, n))
-            print_pieces(&s);
+            print_pieces(from, &s);
     }
     printf("\n");
     if (n > 0)
@@ -263,13 +193,14 @@ static void print_layer(const Source *from, const ParcParam *p, int64_t layer)
 void rt_shards_print(const ParcModel *m, const RtOptions *o,
                      const RtWeights *weights)
 {
-    Source from = {.model = m, .weights = weights, .seed = o->seed};
-    const char *asked = pattern_of(m, o->print_shards);
+    Source from = {
+        .model = m, .weights = weights, .seed = o->seed, .all = o->all};
+    const char *pattern = rt_pattern(m, o->print_shards);
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *p = &m->param[i];
         for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
              l++)
-            if (asked_for(asked, p, l))
+            if (rt_param_matches(pattern, p, l))
                 print_layer(&from, p, l);
     }
 }

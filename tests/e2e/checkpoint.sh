@@ -122,6 +122,19 @@ check "--print-shards of a layer by its number" \
     sh -c "'$work/every2-2x2' --steps 0 --threads 1 \
     --print-shards layers.3.ffn_norm.weight |
     grep -q '^layers.3.ffn_norm.weight: '"
+# Each rank stores half of the 64 elements; a pattern selects a part of a name.
+every_value() {
+    "$work/every2-2x2" --print-shards 'layers.3.*_norm' --all \
+        >"$work/shards" || return 1
+    cat "$work/shards"
+    ! grep -q '…' "$work/shards" &&
+        [ "$(awk '/^rank/ { for (i = 1; i < NF; i++)
+            if ($(i + 1) ~ /^elements?:?$/) n += $i }
+            /^ *values/ { v += NF - 1 } END { print (n > 0 && n == v) }' \
+            "$work/shards")" = 1 ] &&
+        [ "$(grep -c '^layers' "$work/shards")" = 2 ]
+}
+check "--print-shards --all prints every value" every_value
 # One reduction of each layer is repeated: that of the attention's output.
 # Without checkpoint the inputs' gathers are repeated too; units share theirs.
 check "checkpoint repeats tp reduce-scatters" \

@@ -131,6 +131,9 @@ check "the base does not change" sh -c "
     python3 $root/tests/tools/weights.py same left base"
 check "the adapters learn" jq -es '.[-1].loss < .[0].loss' first.log
 check "the adapters alone" weights drop trained adapters '*[de].weight'
+check "--export-only writes the adapters" lora --init trained --steps 0 \
+    --export only/ --export-only 'layers.*.a' --export-only 'layers.*.b'
+check "and nothing else" weights same only adapters
 check "base and adapters" lora --init base --init adapters --steps 0 \
     --export again
 check "are the trained model" weights same again trained

@@ -382,10 +382,16 @@ static void bad_usage(Check *c)
     refuses(c, 1, "--val-every 3", 2, "--val-every needs --val SPEC");
     refuses(c, 1, "--threads 2", 2, "was planned for 1 thread");
     refuses(c, 2, "--print-shards tabel.weight", 1,
-            "no parameter 'tabel.weight'; did you mean 'table.weight'?");
+            "--print-shards: no parameter 'tabel.weight'; did you mean "
+            "'table.weight'?");
     refuses(c, 2, "--print-shards other", 1,
             "no parameter or module 'other'; the first parameter is "
-            "'table.weight', and 'model' prints all");
+            "'table.weight', and 'model' is all of them");
+    refuses(c, 2, "--export w --export-only tabel", 1,
+            "--export-only: no parameter or module 'tabel'");
+    refuses(c, 2, "--export-only table", 2,
+            "--export-only needs --export PATH");
+    refuses(c, 2, "--all", 2, "--all needs --print-shards NAME");
 }
 
 static void bad_data(Check *c)

@@ -1,0 +1,271 @@
+/* predict.c: writes the model's outputs for given inputs (--predict FILE).
+ *
+ * The forward program of outputs (ParcModel.outputs) computes what the model's
+ * forward returns after the loss, for the samples of --data in their order.
+ * FILE is a safetensors file with one tensor for each output, under its name.
+ * Dim 0 of a tensor counts the samples:
+ *
+ *   return loss, prediction       prediction: F32 [1797, 2]
+ *   --data x=x.npy                x.npy: float32 [1797, 16]
+ *
+ * Floats are written as F32, integers as I32 or I64. An input that the outputs
+ * do not depend on, such as the labels, needs no data. The last batch may be
+ * incomplete: the data begin again, and the outputs beyond the last sample are
+ * dropped.
+ *
+ * Rank 0 reads the parts of an output from the arenas of the ranks that store
+ * them, assembles one batch and writes it. Its memory does not grow with the
+ * number of samples.
+ */
+#include "run/predict.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint/safetensors.h"
+#include "common/files.h"
+#include "common/message.h"
+#include "common/type.h"
+#include "device.h"
+#include "eval/eval.h"
+#include "launch/world.h"
+#include "options/options.h"
+#include "params/params.h"
+#include "rt.h"
+
+/* The step of the key of random numbers. Training steps count from 1. */
+enum { KEY_STEP = 0 };
+
+static bool is_integer(const ParcOutput *o)
+{
+    return o->type == PARC_I32 || o->type == PARC_I64;
+}
+
+/* Bytes of an element in the file. */
+static int64_t width(const ParcOutput *o)
+{
+    return is_integer(o) ? rt_type_size(o->type) : (int64_t)sizeof(float);
+}
+
+static int64_t row_elements(const ParcOutput *o)
+{
+    int64_t n = 1;
+    for (int d = 1; d < o->ndim; d++)
+        n *= o->dim[d];
+    return n;
+}
+
+/* The number of samples of one run of the program. */
+static int64_t batch_of(const ParcEval *e)
+{
+    return e->input[0].dim[0];
+}
+
+static bool check_outputs(const RtRun *run)
+{
+    const ParcModel *m = run->model;
+    const ParcEval *e = m->outputs;
+    if (!e || e->noutputs == 0 || e->ninputs == 0)
+        return rt_error("--predict: %s has no outputs: return them after the "
+                        "loss, as in 'return loss, prediction', and compile "
+                        "without --no-eval",
+                        m->name);
+    for (int i = 0; i < e->noutputs; i++) {
+        const ParcOutput *o = &e->output[i];
+        char shape[RT_SHAPE_TEXT];
+        if (o->ndim == 0 || o->dim[0] != batch_of(e))
+            return rt_error("--predict: the output '%s' has the shape %s; dim "
+                            "0 of an output counts the %lld samples of a batch",
+                            o->name, rt_shape_text(o->ndim, o->dim, shape),
+                            (long long)batch_of(e));
+    }
+    return true;
+}
+
+bool rt_predict_open(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    if (!o->predict)
+        return true;
+    if (!check_outputs(run))
+        return false;
+    ParcModel reads = *run->model; /* the inputs that the outputs need */
+    reads.input = reads.outputs->input;
+    reads.ninputs = reads.outputs->ninputs;
+    reads.batch = batch_of(reads.outputs);
+    if (!rt_data_open(&run->inputs, o->data, false, o->seed, &reads))
+        return false;
+    if (run->inputs.nshares != 1)
+        return rt_error("--predict: %s has no last sample; name one source for "
+                        "each input",
+                        run->inputs.nshares ? "a mixture" : "synthetic data");
+    if (reads.outputs->noutputs > 1 && !rt_is_regular(o->predict) &&
+        (rt_output_is_stdout(o->predict) || access(o->predict, F_OK) == 0))
+        return rt_error("--predict: '%s' cannot have the %d outputs of %s in "
+                        "one pass; name a file",
+                        o->predict, reads.outputs->noutputs, run->model->name);
+    return true;
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+/* The file and where each output begins. */
+typedef struct Predictions {
+    RtOutput file;
+    int64_t samples;
+    int64_t *begin; /* of each output, in bytes of the file */
+} Predictions;
+
+static void fail_if(ParcRt *rt, const RtRun *run, int error)
+{
+    if (!error)
+        return;
+    rt_output_discard(run->predict_temporary);
+    rt_fail(rt, "cannot write '%s': %s", rt_output_name(run->options.predict),
+            strerror(error));
+}
+
+/* Opens the file and writes its header. */
+static void begin_file(ParcRt *rt, const RtRun *run, Predictions *p)
+{
+    const ParcEval *e = rt->model->outputs;
+    RtHeader h;
+    int64_t at = 0;
+    p->begin = rt_allocate((size_t)e->noutputs * sizeof *p->begin);
+    rt_output_open(&p->file, run->options.predict, run->predict_temporary);
+    if (rt_header_begin(&h)) {
+        fprintf(h.f,
+                "\"__metadata__\": {\"format\": \"pt\", \"parc\": \"%s\", "
+                "\"model\": \"%s\"}",
+                rt->model->parc_version, rt->model->name);
+        for (int i = 0; i < e->noutputs; i++) {
+            const ParcOutput *o = &e->output[i];
+            int64_t dim[PARC_MAX_DIMS];
+            memcpy(dim, o->dim, sizeof dim);
+            dim[0] = p->samples;
+            p->begin[i] = at;
+            at += p->samples * row_elements(o) * width(o);
+            rt_header_add(&h, o->name,
+                          o->type == PARC_I32   ? "I32"
+                          : o->type == PARC_I64 ? "I64"
+                                                : "F32",
+                          o->ndim, dim, p->begin[i], at);
+        }
+    }
+    int error = rt_header_end(&h, RT_LENGTH_BYTES);
+    rt_output_put(&p->file, h.text, h.n);
+    for (int i = 0; i < e->noutputs; i++)
+        p->begin[i] += (int64_t)h.n;
+    free(h.text);
+    fail_if(rt, run, error ? error : p->file.error);
+}
+
+/* ---- one batch ----------------------------------------------------------- */
+
+/* The part of an output that a rank stores. */
+static void shard_of(RtShard *s, ParcParam *p, const ParcModel *m,
+                     const ParcOutput *o, int rank)
+{
+    *p = (ParcParam){.ndim = o->ndim};
+    memcpy(p->dim, o->dim, sizeof p->dim);
+    memcpy(p->pad, o->pad, sizeof p->pad);
+    memcpy(p->split, o->split, sizeof p->split);
+    rt_shard(s, m, rank, p);
+}
+
+static int64_t shard_bytes(const RtShard *s, const ParcOutput *o)
+{
+    return s->run * rt_type_size(o->type);
+}
+
+/* Assembles the output of a batch from the arenas of all ranks. */
+static void assemble(ParcRt *rt, const ParcOutput *o, char *to,
+                     RtBuffer *buffer)
+{
+    for (int r = 0; r < rt->nranks; r++) {
+        ParcParam p;
+        RtShard s;
+        shard_of(&s, &p, rt->model, o, r);
+        if (!s.owner)
+            continue;
+        const char *from =
+            rt_arena_read(rt, r, o->offset, shard_bytes(&s, o), buffer);
+        int64_t global, n, bytes = rt_type_size(o->type);
+        for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0; at += n)
+            if (is_integer(o))
+                memcpy(to + global * bytes, from + at * bytes,
+                       (size_t)(n * bytes));
+            else
+                rt_widen((float *)(void *)to + global, o->type,
+                         from + at * bytes, n);
+    }
+}
+
+/* Writes the outputs of samples first … of the file. */
+static void write_batch(ParcRt *rt, const RtRun *run, Predictions *p,
+                        int64_t first, RtBuffer *batch, RtBuffer *buffer)
+{
+    const ParcEval *e = rt->model->outputs;
+    int64_t rows = batch_of(e);
+    int64_t left = p->samples - first < rows ? p->samples - first : rows;
+    for (int i = 0; i < e->noutputs; i++) {
+        const ParcOutput *o = &e->output[i];
+        int64_t row = row_elements(o) * width(o);
+        char *all = rt_buffer_grow(batch, rows * row);
+        assemble(rt, o, all, buffer);
+        if (e->noutputs > 1 &&
+            lseek(p->file.file, p->begin[i] + first * row, SEEK_SET) < 0)
+            p->file.error = errno;
+        rt_output_put(&p->file, all, (size_t)(left * row));
+    }
+    fail_if(rt, run, p->file.error);
+}
+
+static void run_batch(ParcRt *rt, const RtRun *run, int64_t number)
+{
+    const ParcEval *e = rt->model->outputs;
+    RtBatch b = {0};
+    if (!rt_batch_inputs(rt, &run->inputs, e->input, e->ninputs, number, &b))
+        rt_fail_at(rt, "%s", b.why);
+    rt_forward_run(rt, e);
+    for (int i = 0; i < e->noutputs; i++) {
+        ParcParam p;
+        RtShard s;
+        shard_of(&s, &p, rt->model, &e->output[i], rt->rank);
+        if (s.owner)
+            rt_device_download(rt, e->output[i].offset,
+                               shard_bytes(&s, &e->output[i]));
+    }
+}
+
+void rt_predict(ParcRt *rt, RtRun *run)
+{
+    const ParcEval *e = rt->model->outputs;
+    Predictions p = {.samples = run->inputs.samples};
+    RtBuffer batch = {0}, buffer = {0};
+    double begin = rt_now();
+    if (rt->rank == 0)
+        begin_file(rt, run, &p);
+    rt_forward_begin(rt, e);
+    rt_set_key(rt, e->random_offset, run->options.seed, KEY_STEP);
+    for (int64_t first = 0; first < p.samples; first += batch_of(e)) {
+        run_batch(rt, run, first / batch_of(e));
+        rt_synchronize(rt, RT_AT_PREDICT);
+        if (rt->rank == 0)
+            write_batch(rt, run, &p, first, &batch, &buffer);
+        rt_synchronize(rt, RT_AT_PREDICT); /* until then rank 0 reads */
+    }
+    rt_forward_end(rt);
+    free(batch.at);
+    free(buffer.at);
+    free(p.begin);
+    if (rt->rank != 0)
+        return;
+    const char *error = rt_output_close(&p.file);
+    fail_if(rt, run, error ? p.file.error : 0);
+    rt_say("%lld samples, %d output%s to %s, %.2f s", (long long)p.samples,
+           e->noutputs, e->noutputs == 1 ? "" : "s",
+           rt_output_name(run->options.predict), rt_now() - begin);
+}

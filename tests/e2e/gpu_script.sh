@@ -7,6 +7,15 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
+# The cases fit the time that a machine is lent for, the most important first.
+tests/gpu/run plan >"$work/plan"
+cat "$work/plan"
+check "the cases fit 28 minutes" sh -c '
+    sed -n "s/^all: \([0-9]*\) of 1680 s$/\1/p" "$1" | {
+        read -r seconds && [ "$seconds" -gt 0 ] && [ "$seconds" -le 1680 ]
+    }' - "$work/plan"
+check "a speed case is the first" test "$(grep -v '^#' tests/gpu/cases |
+    head -n 1 | awk '{ print $4 }')" = speed
 check "every case is emitted" env PARC="$PARC" tests/gpu/trees "$work/gpu"
 
 # A machine with one GPU, as the stand-ins have it.
@@ -68,7 +77,7 @@ command_() {
     exec env PATH="$work/bin:$PATH" LAUNCH="$work/bin/launch" TORCH=0 STEPS=3 \
         WORK="$work/w.$tree" STANDIN_DEVICES=1 STANDIN_FREE=1073741824 \
         LD_LIBRARY_PATH="$libraries" CUDA_HOME="$work/none" LIMIT=300 \
-        NAP=$nap "$@" \
+        BUDGET=100000 CASE_SECONDS=120 NAP=$nap "$@" \
         "$work/$tree/run" "$work/out" "$step" "$pattern"
 }
 runs() { # as command_; sets `status` to its exit status
@@ -84,11 +93,12 @@ says() { # says PATTERN: the tables have a line with it
     grep -qE -- "$1" "$work/out/summary.txt"
 }
 forget() {
-    rm -rf "$work/out" "$work/w.$1/results.jsonl" "$work/w.$1/files"
+    rm -rf "$work/out" "$work/w.$1/results.jsonl" "$work/w.$1/files" \
+        "$work/$1/results.jsonl"
 }
 two='[tf][oe]*' # toy_f32 and feedforward_f32
 
-runs gpu 1 "$two"
+runs gpu 4 "$two"
 check "two cases of the real list pass" ends 0
 check "the device is named" says '^  GPU +parc stand-in GPU$'
 check "the versions of libraries are listed" says '^  cuDNN +91900$'
@@ -107,7 +117,7 @@ fault() { # fault NAME FAULT PATTERN [NAME=VALUE…]
     what=$1 kind=$2 expected=$3
     shift 3
     forget gpu
-    runs gpu 1 "$two" FAULT="$kind" "$@"
+    runs gpu 4 "$two" FAULT="$kind" "$@"
     check "$what: status" ends 1
     check "$what: is named" says "$expected"
     check "$what: the other case runs" says '^  feedforward_f32 .* ok$'
@@ -138,39 +148,87 @@ echo none | tee "$work/few/libcublasLt.so.12" >"$work/few/libcublasLt.so.13"
 ln -s "$BUILD/standin/libcublasLt.so.13" "$work/site/nvidia/cublas/lib/"
 libraries=$work/few:$BUILD/standin/cudnn
 forget gpu
-runs gpu 1 "$two"
+runs gpu 4 "$two"
 check "a missing library: status" ends 1
 check "a missing library: is named" says 'machine +machine +cuBLASLt is missing'
 check "a missing library: the program names it" \
     says 'losses .*cuBLASLt is missing'
 forget gpu
-runs gpu 1 "$two" PYTHONPATH="$work/site"
+runs gpu 4 "$two" PYTHONPATH="$work/site"
 check "a library that only pip has installed is found" ends 0
 libraries=$BUILD/standin:$BUILD/standin/cudnn
 
-# A machine that has neither make nor xz.
-mkdir "$work/usr"
+# A first contact: a container that has neither make nor xz, with libraries that
+# pip has installed, and with empty directories for each command. The results
+# beside the script, or those that EARLIER names, let a command continue.
+mkdir "$work/usr" "$work/driver"
 echo "$PATH" | tr : '\n' | while read -r directory; do
     ln -s "$directory"/* "$work/usr/" 2>/dev/null
 done
 rm -f "$work/usr/make" "$work/usr/xz"
-rm -rf "$work/w.gpu" "$work/out"
-runs gpu 1 "$two" PATH="$work/bin:$work/usr"
-check "the script runs without make and xz" ends 0
+# Not the links of ccache, which would look for a compiler in the same directory.
+for name in cc gcc; do
+    for directory in $(echo "$PATH" | tr : ' '); do
+        file=$(readlink -f "$directory/$name") || continue
+        case $file in */ccache) continue ;; esac
+        [ ! -x "$file" ] || { ln -sf "$file" "$work/usr/$name" && break; }
+    done
+done
+ln -s "$BUILD/standin/libcuda.so.1" "$BUILD/standin/libstandin.so" "$work/driver/"
+# The machine's own libraries, if any, are hidden.
+for name in libcublasLt.so.13 libcublasLt.so.12 libnccl.so.2 libcudnn.so.9; do
+    echo none >"$work/driver/$name"
+done
+for library in nccl/lib/libnccl.so.2 cudnn/lib/libcudnn.so.9; do
+    mkdir -p "$work/site/nvidia/$(dirname "$library")"
+    file=$(basename "$library")
+    ln -s "$(find "$BUILD/standin" -name "$file")" "$work/site/nvidia/$library"
+done
+contact() { # contact STEPS PATTERN [NAME=VALUE…]: with empty directories
+    steps=$1 pattern=$2
+    shift 2
+    rm -rf "$work/w.gpu" "$work/out"
+    runs gpu "$steps" "$pattern" PATH="$work/bin:$work/usr" \
+        PYTHONPATH="$work/site" LD_LIBRARY_PATH="$work/driver" LIMIT=560 "$@"
+}
+forget gpu
+contact 4 'feed*'
+check "a container without make and xz, libraries of pip" ends 0
+check "all libraries are found" sh -c '! grep missing "$1"' - "$work/said"
+contact 1,4 "$two"
+check "the next command continues" ends 0
+check "the next command runs the other case" says '^  toy_f32 +1x1 .* ok$'
+check "the next command has the results of the first" \
+    says '^  feedforward_f32 +1x1 .* ok$'
+check "the next command repeats no case" sh -c \
+    "! grep -q '^feedforward_f32' '$work/said'"
+mv "$work/gpu/results.jsonl" "$work/kept.jsonl"
+contact all "$two" EARLIER="$work/kept.jsonl"
+check "another machine continues from EARLIER" ends 0
+check "another machine repeats no case" sh -c \
+    "! grep -E '^(toy|feedforward)_f32' '$work/said'"
+contact 4 'gpt2_f32' BUDGET=20
+check "no case begins when the time of all commands is used up" ends 3
+check "the message names the budget" grep -qF "1 cases are left (gpt2_f32): the \
+time of all commands is used up (BUDGET)" "$work/said"
+forget gpu
+rm -rf "$work/w.gpu"
+runs gpu 4 "$two"
+check "the machine with make builds again" ends 0
 
 # A command that was killed while the linker wrote a program.
 forget gpu
 rm "$work/w.gpu/trees/toy_f32/train"
 head -c 100 "$work/w.gpu/trees/feedforward_f32/train" \
     >"$work/w.gpu/trees/toy_f32/train"
-runs gpu 1 "$two"
+runs gpu 4 "$two"
 check "an unfinished program is built again" ends 0
 
 # A command that is killed, and called again.
 forget gpu
-runs gpu 1 'feed*'
+runs gpu 4 'feed*'
 check "one case passes before a kill" ends 0
-(command_ gpu 1 "$two" FAULT=hang:toy_f32) >"$work/said" 2>&1 &
+(command_ gpu 4 "$two" FAULT=hang:toy_f32) >"$work/said" 2>&1 &
 killed=$!
 for _ in $(seq 600); do
     grep -q '"toy_f32", "part": "losses"' "$work/out/results.jsonl" && break
@@ -189,14 +247,14 @@ for _ in $(seq 50); do
 done
 check "a killed command leaves no program" test -z "$(asleep)"
 rm -r "$work/out" # a machine that gives an empty directory each time
-runs gpu 1 "$two"
+runs gpu 4 "$two"
 check "a killed command can be repeated" ends 0
 check "the repeated command runs the remaining case" \
     says '^  toy_f32 +1x1 .* ok$'
 check "the repeated command skips finished parts" sh -c \
     "! grep -q 'feedforward_f32 losses' '$work/said'"
 forget gpu
-runs gpu 1 "$two" LIMIT=24
+runs gpu 4 "$two" LIMIT=24
 check "a command without time for a case exits with 3" ends 3
 check "the cases without time are named" \
     grep -q '2 cases are left (toy_f32, feedforward_f32)' \
@@ -205,12 +263,12 @@ check "the cases without time are named" \
 # ---- small versions of other cases: cuDNN, ranks that share a GPU, speed, a
 # case that cannot be emitted ----
 
-sed -nE '/^1 llama_(bf16|bf16_own|f32_2x2) /{
+sed -nE '/^[14] llama_(bf16|bf16_own|f32_2x2) /{
     s/vocab=512/vocab=256/; s/ dim=[0-9]*/ dim=32/; s/n_layers=3/n_layers=2/
     s/hidden=[0-9]*/hidden=64/; s/batch=8/batch=4/; s/seq=[0-9]*/seq=16/; p
-    s/^1 llama_bf16_own +numerics/2 llama_speed speed   /p
+    s/^4 llama_bf16_own +([0-9]+) numerics/2 llama_speed \1 speed/p
     }' tests/gpu/cases >"$work/cases"
-echo '1 no_such_plan numerics toy 1x1 --plan none' >>"$work/cases"
+echo '1 no_such_plan 10 numerics toy 1x1 --plan none' >>"$work/cases"
 env CASES="$work/cases" PARC="$PARC" tests/gpu/trees "$work/small" \
     >"$work/said" 2>&1
 status=$?

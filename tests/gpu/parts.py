@@ -14,7 +14,7 @@ from results import read_lines
 
 TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "f16": 1e-2}
 LOSSES = 10   # steps of numeric cases
-WARM = 5      # steps before the ones that are timed
+WARM = 6      # steps before the ones that are timed; some of them are traced
 ROWS = 40     # of a trace
 HANG = "30"   # PARC_TIMEOUT while a failure is diagnosed
 
@@ -41,7 +41,7 @@ def environment(run, case, extra):
 def program(run, case, arguments, extra=None, before=(), limit=None):
     """Runs the case's program. Raises OutOfTime if it was killed because the
     command has no time left, although it had not reached its own limit."""
-    limit = limit or run.case_seconds
+    limit = limit or run.limit(case)
     allowed = min(limit, run.left() - 5)
     outcome = run.programs.run(
         case.name, [*before, *run.launch, binary(run, case), *arguments],
@@ -82,7 +82,7 @@ def diagnose(run, case, arguments, find_fault, why):
             variable, value = name.split("=")
             outcome = program(run, case, arguments,
                               {variable: value, "PARC_TIMEOUT": HANG},
-                              limit=run.case_seconds / 2)
+                              limit=run.limit(case) / 2)
             found.append([name, find_fault(outcome) or "no fault"])
         tiny = tiny_case(run, case)
         if tiny and "compute-sanitizer" in run.machine.get("tools", []):
@@ -164,7 +164,9 @@ def losses(run, case):
         return None
 
     log.unlink(missing_ok=True)
-    outcome = program(run, case, arguments)
+    times, variable = times_of(run, case)
+    outcome = program(run, case, arguments, variable)
+    found["attention"] = attention(times)
     if find_fault(outcome):
         return failure(run, case, arguments, find_fault, outcome, limit=limit,
                        **found)
@@ -190,14 +192,18 @@ def repeat(run, case):
     return "failed", {"why": "two runs have different weights"}
 
 
-def attention(run, case):
-    """Records the implementation of each attention call, from --dry-run."""
-    outcome = program(run, case, ["--dry-run"])
-    if not outcome.ok:
-        return "failed", {"why": last_words(outcome), "tail": outcome.tail}
-    lines = outcome.output.splitlines()
-    return "ok", {"lines": [line[len("attention "):] for line in lines
-                            if line.startswith("attention ")]}
+def times_of(run, case):
+    """The file to which the program writes its measurements of kernels, and the
+    variable that names it."""
+    path = run.files / f"{case.name}.times"
+    path.unlink(missing_ok=True)
+    return path, {"PARC_TIMES": str(path)}
+
+
+def attention(path):
+    """The implementation of each attention call."""
+    return [line["attention"] for line in read_lines(path)[0]
+            if "attention" in line]
 
 
 # ---- speed -------------------------------------------------------------------
@@ -207,21 +213,30 @@ def median(lines, field):
     return statistics.median(values) if values else None
 
 
+def trace_file(run, case):
+    return run.files / f"{case.name}.trace"
+
+
 def timing(run, case):
+    """Times the steps after the first WARM ones, of which the program traces
+    some (trace reads their file)."""
     log = run.files / f"{case.name}.jsonl"
     arguments = ["--steps", run.steps + WARM, "--data", "synthetic", "--log",
-                 log]
+                 log, "--trace", trace_file(run, case)]
 
     def find_fault(outcome):
         return read_log(log, run.steps + WARM)[1] if outcome.ok \
             else last_words(outcome)
 
     log.unlink(missing_ok=True)
+    trace_file(run, case).unlink(missing_ok=True)
+    times, variable = times_of(run, case)
     with Samples() as samples:
-        outcome = program(run, case, arguments)
+        outcome = program(run, case, arguments, variable)
     lines = read_log(log, run.steps + WARM)[0][WARM:]
     tree = run.trees / f"{run.tree_of[case.name]}.json"
     values = {"samples": samples.values, "steps": len(lines),
+              "attention": attention(times),
               "planned": json.loads(tree.read_text())["memory"]["peak"],
               "allocated": lines[-1].get("peak_bytes") if lines else None}
     for field in ("step_ms", "tokens_per_s", "mfu", "hfu"):
@@ -236,13 +251,14 @@ def timing(run, case):
 
 def trace(run, case):
     """Records the times of kernels, matmuls, attention and collectives in a
-    traced step, in which they run one by one."""
-    path = run.files / f"{case.name}.trace"
-    path.unlink(missing_ok=True)
-    outcome = program(run, case, ["--steps", 6, "--data", "synthetic",
-                                  "--trace", path])
-    if not outcome.ok:
-        return "failed", {"why": last_words(outcome), "tail": outcome.tail}
+    traced step, in which they run one by one. Runs the program only if the work
+    directory has lost the trace since the steps were timed."""
+    path = trace_file(run, case)
+    if not path.exists():
+        outcome = program(run, case, ["--steps", WARM, "--data", "synthetic",
+                                      "--trace", path])
+        if not outcome.ok:
+            return "failed", {"why": last_words(outcome), "tail": outcome.tail}
     events = [e for e in json.loads(path.read_text())["traceEvents"]
               if e.get("pid") == 0]
     path.unlink()
@@ -264,16 +280,17 @@ def products(run, case):
     """Records the time of every candidate for every matmul: that of its first
     run, and the minimum of later rounds on a warm device. The cache of choices
     starts empty."""
-    times = run.files / f"{case.name}.times"
-    times.unlink(missing_ok=True)
+    times, variable = times_of(run, case)
     cache = run.files / f"{case.name}.cache"
     shutil.rmtree(cache, ignore_errors=True)
     outcome = program(run, case, ["--dry-run"],
-                      {"PARC_TIMES": str(times), "PARC_CACHE": str(cache)})
+                      dict(variable, PARC_CACHE=str(cache)))
     if not outcome.ok:
         return "failed", {"why": last_words(outcome), "tail": outcome.tail}
     rows = []
     for line in read_lines(times)[0]:
+        if "attention" in line:
+            continue
         ms, cold, best = line["ms"], line["cold_ms"], line["chosen"]
         rank = sorted(range(len(cold)), key=lambda i: cold[i]).index(best)
         rows.append([line["name"],
@@ -292,11 +309,11 @@ def peer(run, case):
         return "skipped", {"why": "TORCH=0"}
     if not run.machine.get("torch"):
         return "skipped", {"why": "PyTorch is not installed"}
-    allowed = min(run.peer_seconds, run.left() - 5)
+    allowed = min(run.limit(case), run.left() - 5)
     outcome = run.programs.run(
         case.name, [sys.executable, run.trees / "tools/peer.py", case.model,
                     case.mesh, run.steps + WARM, *case.options], allowed)
-    if outcome.late and allowed < run.peer_seconds:
+    if outcome.late and allowed < run.limit(case):
         raise OutOfTime
     seconds, about = [], None
     for line in outcome.output.splitlines():
@@ -387,6 +404,7 @@ def build(run, cases):
 
 
 LEAST_FOR_CASES = 30
+LEAST_FOR_BUILD = 60
 
 
 def is_whole(program):
@@ -416,7 +434,7 @@ def is_built(run, case):
     outcome = run.programs.run(
         f"build {case.name}",
         ["make"] if has_make(run) else compilation(run, tree),
-        min(run.case_seconds, run.left() - 5), cwd=tree)
+        min(max(run.limit(case), LEAST_FOR_BUILD), run.left() - 5), cwd=tree)
     if outcome.ok:
         return "ok", {}
     return "failed", {"why": "the tree does not build", "tail": outcome.tail}
@@ -426,10 +444,9 @@ def is_built(run, case):
 # succeeded before (None: no part).
 OF_KIND = {
     "numerics": [("build", is_built, None), ("losses", losses, "build"),
-                 ("repeat", repeat, "losses"),
-                 ("attention", attention, "build")],
-    "speed": [("build", is_built, None), ("attention", attention, "build"),
-              ("time", timing, "build"), ("trace", trace, "time")],
+                 ("repeat", repeat, "losses")],
+    "speed": [("build", is_built, None), ("time", timing, "build"),
+              ("trace", trace, "time")],
     "products": [("build", is_built, None), ("products", products, "build")],
     "peer": [("peer", peer, None)],
 }

@@ -3,9 +3,13 @@
 
   peer.py llama|gpt2 flash|cudnn STEPS -D NAME=VALUE …
 
-The model is compiled (torch.compile); weights are f32, with autocast to bf16;
-AdamW is fused; attention runs on the named implementation. Prints the seconds
-of each step, a line each, then a line that begins with '#' with the versions.
+It computes what the CUDA program of parc computes. The model is compiled
+(torch.compile). Its weights, gradients and residual stream are bf16; autocast
+computes norms, rotary embeddings and the loss in f32. AdamW (fused) updates an
+f32 copy of the weights, from which the bf16 weights are copied. The norm of all
+gradients is limited to 1. Attention runs on the named implementation. Prints
+the seconds of each step, a line each, then a line that begins with '#' with the
+versions.
 """
 import sys
 import time
@@ -24,6 +28,7 @@ DEFAULTS = {
 }
 ATTENTION = {"flash": SDPBackend.FLASH_ATTENTION,
              "cudnn": SDPBackend.CUDNN_ATTENTION}
+CLIP = 1.0
 
 
 def sizes(model, arguments):
@@ -43,12 +48,35 @@ def build(model, c):
                      c["n_positions"])
 
 
+class Optimizer:
+    """AdamW on f32 copies of bf16 weights."""
+
+    def __init__(self, weights):
+        self.weights = weights
+        self.copies = [w.detach().float() for w in weights]
+        for copy in self.copies:
+            copy.grad = torch.empty_like(copy)
+        self.adamw = torch.optim.AdamW(self.copies, lr=3e-4, betas=(0.9, 0.95),
+                                       weight_decay=0.1, fused=True)
+
+    @torch.no_grad()
+    def step(self):
+        torch._foreach_copy_([c.grad for c in self.copies],
+                             [w.grad for w in self.weights])
+        torch.nn.utils.clip_grad_norm_(self.copies, CLIP)
+        self.adamw.step()
+        torch._foreach_copy_(self.weights, self.copies)
+        for weight in self.weights:
+            weight.grad = None
+
+
 def main(model, attention, steps, arguments):
     torch.set_default_device("cuda")
     torch.set_float32_matmul_precision("high")
     c = sizes(model, arguments)
     net = build(model, c)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-4, fused=True)
+    net.bfloat16()
+    optimizer = Optimizer(list(net.parameters()))
     compiled = torch.compile(net)
     for _ in range(steps):
         x = torch.randint(0, c["vocab"], (c["batch"], c["seq"]))
@@ -59,9 +87,7 @@ def main(model, attention, steps, arguments):
             with torch.autocast("cuda", torch.bfloat16):
                 loss = compiled(x, y)
             loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
         loss.item()
         print(f"{time.perf_counter() - start:.6f}", flush=True)
     print(f"# PyTorch {torch.__version__}, cuDNN "

@@ -96,8 +96,9 @@ def numerics(records, names):
 def attention(records, names):
     rows = []
     for _, name, *_ in cases_of(records):
-        r = of(records, name, "attention") if name in names else None
-        rows += [[name, line] for line in (r or {}).get("lines", [])]
+        for part in ("losses", "time"):
+            r = of(records, name, part) if name in names else None
+            rows += [[name, line] for line in (r or {}).get("attention", [])]
     return "attention", ["case", "runs on"], rows
 
 

@@ -2,8 +2,8 @@
 case, appended when the part begins and when it ends.
 
 A killed command leaves at most one incomplete line, which readers skip. The
-records are stored twice, in the results directory and in the work directory,
-because some machines give each command an empty results directory.
+records are stored in several directories, because some machines give each
+command an empty results directory, or an empty work directory.
 """
 import datetime
 import json
@@ -36,13 +36,19 @@ def key(record):
     return record.get("case", ""), record.get("part", "")
 
 
+USED = ("", "used")  # the record with the seconds of all commands
+
+
 class Results:
-    def __init__(self, out, work, earlier, trees):
-        """`trees`: only records that were made with these trees count."""
+    def __init__(self, directories, earlier, trees):
+        """Records are read from all directories and the file `earlier`, and
+        written to the directories that are writable. `trees`: only records that
+        were made with these trees count."""
         self.trees = trees
-        self.paths = [out / FILE, work / FILE]
+        self.paths = [d / FILE for d in dict.fromkeys(directories)
+                      if os.access(d, os.W_OK)]
         self.record = {}
-        sources = self.paths + ([earlier] if earlier else [])
+        sources = [d / FILE for d in directories] + ([earlier] if earlier else [])
         for path in sources:
             for record in read_lines(path)[0]:
                 if record.get("trees") == trees:
@@ -53,6 +59,8 @@ class Results:
         """Keeps the latest record of a part, but never replaces one that was
         written at its end by one that was written at its beginning."""
         old = self.record.get(key(record))
+        if key(record) == USED and old:
+            record = max(old, record, key=lambda r: r["seconds"])
         if not old or old["state"] == "began" or record["state"] != "began":
             attempts = max(record.get("attempts", 0),
                            old.get("attempts", 0) if old else 0)
@@ -87,6 +95,12 @@ class Results:
         date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         self._append(dict(case=case, part=part, state=state, attempts=attempts,
                           date=date, trees=self.trees, **more))
+
+    def used(self):
+        return self.record.get(USED, {}).get("seconds", 0.0)
+
+    def use(self, seconds):
+        self.end(*USED, "ok", seconds=round(seconds, 1))
 
     def get(self, case, part):
         return self.record.get((case, part))

@@ -70,7 +70,7 @@ static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
 /* The tiles of the low-shared-memory variants. Only the backward pass has
  * some; the forward pass always fits. */
 static inline AttentionTiles rt_attention_low_shared(int kernel, bool half,
-                                                     bool wide)
+                                                     bool large)
 {
     static const AttentionTiles tiles[2][2][2] = {
         {{{8, 7, 2, 16, 1}, {8, 7, 2, 16, 1}},
@@ -78,7 +78,7 @@ static inline AttentionTiles rt_attention_low_shared(int kernel, bool half,
         {{{32, 4, 2, 16, 1}, {16, 8, 1, 16, 1}},
          {{16, 4, 2, 16, 1}, {16, 3, 2, 16, 2}}},
     };
-    return tiles[half][wide][kernel == ATTENTION_KEY];
+    return tiles[half][large][kernel == ATTENTION_KEY];
 }
 
 /* "attention_key_low_shared_bf16_d128_e128_causal" */
@@ -109,19 +109,19 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
     };
     /* Smaller steps with dropout, because the random numbers need registers. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};
-    int64_t wide = d > e ? d : e;
+    int64_t size = d > e ? d : e;
     snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s", type_name, (int)d,
              (int)e, causal ? "_causal" : "", drop ? "_drop" : "");
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
-        *t = tiles[half][wide <= 64 ? 0 : wide <= 128 ? 1 : 2][i];
-        if (half && drop && wide <= 128)
-            t->step = less[wide > 64][i];
+        *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];
+        if (half && drop && size <= 128)
+            t->step = less[size > 64][i];
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         p->low_shared[i] =
             i != ATTENTION_FORWARD && p->shared[i] > block_memory;
         if (p->low_shared[i]) {
-            *t = rt_attention_low_shared(i, half, wide > 128);
+            *t = rt_attention_low_shared(i, half, size > 128);
             p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         }
     }

@@ -163,12 +163,13 @@ static int64_t offset_of(const ParcAttention *a, int tensor, int64_t b,
 {
     bool keys = tensor == DNN_K || tensor == DNN_V || tensor == DNN_DK ||
                 tensor == DNN_DV;
-    bool wide = tensor == DNN_Q || tensor == DNN_K || tensor == DNN_DQ ||
+    bool has_d = tensor == DNN_Q || tensor == DNN_K || tensor == DNN_DQ ||
                 tensor == DNN_DK;
     int64_t heads = keys ? a->kv : a->kv * a->g, head = keys ? kv : kv * a->g;
     if (tensor == DNN_LSE || tensor == DNN_DELTA)
         return (b * heads + head) * a->s * 4;
-    return (b * (keys ? a->t : a->s) * heads + head) * (wide ? a->d : a->e) * 2;
+    return (b * (keys ? a->t : a->s) * heads + head) *
+           (has_d ? a->d : a->e) * 2;
 }
 
 bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c)
@@ -239,28 +240,32 @@ CudnnUse *rt_cudnn_use(ParcRt *rt, const ParcAttention *a, bool backward,
 
 /* ---- close --------------------------------------------------------------- */
 
-static void print_pass(const Cudnn *x, const CudnnUse *u)
+void rt_cudnn_text(const Cudnn *x, const CudnnUse *u, char text[CUDNN_TEXT])
 {
-    printf("attention %s of [%lld, %lld, %lld, %lld]: ",
+    RtText t = {.at = text, .capacity = CUDNN_TEXT};
+    rt_add(&t, "%s of [%lld, %lld, %lld, %lld]: ",
            u->backward ? "backward" : "forward", (long long)u->shape.b,
            (long long)u->shape.s, (long long)(u->shape.kv * u->shape.g),
            (long long)u->shape.d);
-    if (u->plan) {
-        printf("cuDNN %zu, engine %lld", x->version,
-               (long long)rt_cudnn_plan_engine(u->plan));
-        int64_t pieces =
-            u->shape.b / u->piece_b * (u->shape.kv / u->piece_kv);
-        printf(pieces > 1 ? ", %lld pieces\n" : "\n", (long long)pieces);
-    } else {
-        printf("own kernels (%s)\n", u->reason);
+    if (!u->plan) {
+        rt_add(&t, "own kernels (%s)", u->reason);
+        return;
     }
+    int64_t pieces = u->shape.b / u->piece_b * (u->shape.kv / u->piece_kv);
+    rt_add(&t, "cuDNN %zu, engine %lld", x->version,
+           (long long)rt_cudnn_plan_engine(u->plan));
+    if (pieces > 1)
+        rt_add(&t, ", %lld pieces", (long long)pieces);
 }
 
 void rt_cudnn_print(const ParcRt *rt)
 {
     const Cudnn *x = rt->device->cudnn;
-    for (const CudnnUse *u = x ? x->first : NULL; u; u = u->next)
-        print_pass(x, u);
+    char text[CUDNN_TEXT];
+    for (const CudnnUse *u = x ? x->first : NULL; u; u = u->next) {
+        rt_cudnn_text(x, u, text);
+        printf("attention %s\n", text);
+    }
 }
 
 void rt_cudnn_close(ParcRt *rt)

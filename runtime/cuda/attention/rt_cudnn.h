@@ -57,6 +57,9 @@ void rt_attention_own(ParcRt *rt, const ParcAttention *a, bool backward,
 /* Keeps or frees u->plan, according to rank 0's measurement, on all ranks. */
 void rt_cudnn_choose(ParcRt *rt, CudnnUse *u);
 
+/* "forward of [4, 2048, 32, 64]: cuDNN 91900, engine 2", cut off at the end. */
+enum { CUDNN_TEXT = DNN_REASON + 128 };
+void rt_cudnn_text(const Cudnn *x, const CudnnUse *u, char text[CUDNN_TEXT]);
 /* Prints a line per use for --dry-run. */
 void rt_cudnn_print(const ParcRt *rt);
 void rt_cudnn_close(ParcRt *rt);

@@ -162,6 +162,20 @@ static void apply_decision(ParcRt *rt, CudnnUse *u, const Decision *d)
     }
 }
 
+/* Appends the implementation to the file of measurements. */
+static void log_choice(ParcRt *rt, const CudnnUse *u)
+{
+    char text[CUDNN_TEXT];
+    FILE *f = rt_cuda_times(rt);
+    if (!f)
+        return;
+    rt_cudnn_text(rt->device->cudnn, u, text);
+    for (char *p = text; *p; p++) /* no character that JSON escapes */
+        *p = *p == '"' || *p == '\\' ? '\'' : *p < ' ' ? ' ' : *p;
+    fprintf(f, "{\"attention\": \"%s\"}\n", text);
+    fclose(f);
+}
+
 void rt_cudnn_choose(ParcRt *rt, CudnnUse *u)
 {
     Decision d = {0, 0, 0};
@@ -173,6 +187,8 @@ void rt_cudnn_choose(ParcRt *rt, CudnnUse *u)
             forget(u, "they are faster here");
     }
     rt_share(rt, RT_AT_MATMULS, &d, sizeof d);
-    if (rt->rank != 0)
+    if (rt->rank == 0)
+        log_choice(rt, u);
+    else
         apply_decision(rt, u, &d);
 }

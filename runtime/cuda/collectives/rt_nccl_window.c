@@ -45,16 +45,16 @@ bool rt_nccl_alloc(ParcRt *rt, CuAddress *to, size_t bytes)
     int32_t first = 0;
     if (!c)
         return false;
-    bool mine = rt_flag(rt, "PARC_NCCL_WINDOW", true) && find_calls(c) &&
+    bool here = rt_flag(rt, "PARC_NCCL_WINDOW", true) && find_calls(c) &&
                 c->window_call.ncclMemAlloc(&at, bytes) == RT_NCCL_SUCCESS;
-    first = mine;
+    first = here;
     rt_share(rt, RT_AT_START, &first, sizeof first);
-    if (first && !mine)
+    if (first && !here)
         rt_fail(rt,
                 "rank %d: the arena is NCCL's memory on rank 0, but not here: "
                 "install the same NCCL and set PARC_NCCL_WINDOW to the same "
                 "value on all ranks", rt->rank);
-    if (mine && !first)
+    if (here && !first)
         c->window_call.ncclMemFree(at);
     c->owns_arena = first;
     *to = rt_cuda_address(at);

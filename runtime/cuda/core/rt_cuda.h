@@ -9,6 +9,8 @@
 #ifndef PARC_RT_CUDA_H
 #define PARC_RT_CUDA_H
 
+#include <stdio.h>
+
 #include "common/message.h"
 #include "cuda/api/api.h"
 #include "cuda/core/rt_block_memory.h"
@@ -172,6 +174,9 @@ void rt_cuda_queued(ParcRt *rt, int stream, const char *what);
  * between them. `what`: the work, for messages. */
 void rt_cuda_time_begin(ParcRt *rt);
 float rt_cuda_time_end(ParcRt *rt, const char *what);
+/* PARC_TIMES=FILE: the file of measurements, opened to append; NULL without the
+ * variable. */
+FILE *rt_cuda_times(ParcRt *rt);
 /* Fills the first bytes of the arena with random numbers of a float type,
  * between -1 and 1, or with zeros. CUDA_FILLING describes the numbers in the
  * keys of stored choices. */

@@ -3,8 +3,13 @@
  * less power and keeps a higher clock rate than one that trains, so constant
  * operands would favour other kernels.
  */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "common/type.h"
 #include "cuda/core/rt_cuda.h"
+#include "launch/world.h"
 #include "parc_random.h"
 #include "rt.h"
 
@@ -22,6 +27,17 @@ float rt_cuda_time_end(ParcRt *rt, const char *what)
     rt_cuda_wait_event(rt, d->timer[1], what);
     CU(rt, cuEventElapsedTime(&ms, d->timer[0], d->timer[1]));
     return ms;
+}
+
+FILE *rt_cuda_times(ParcRt *rt)
+{
+    const char *path = getenv("PARC_TIMES");
+    if (!path || !*path)
+        return NULL;
+    FILE *f = fopen(path, "a");
+    if (!f)
+        rt_fail(rt, "cannot write PARC_TIMES '%s': %s", path, strerror(errno));
+    return f;
 }
 
 /* Random numbers that are repeated in the arena: larger than a tile of any

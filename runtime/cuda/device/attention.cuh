@@ -121,7 +121,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
     const AttentionPlace at = attention_place(queries_all, keys_all, all,
                                               QUERIES, ROWS, ATTENTION_CAUSAL);
-    const int b = at.b, h = at.h, mine = at.mine;
+    const int b = at.b, h = at.h, warp_first = at.warp_first;
     const float scale = attention_float(scale_bits);
     const float scale2 = parc_max(parc_abs(scale), 1e-30f) * ATTENTION_LOG2E;
     q += ((b * s + at.query) * all + h) * D;
@@ -149,7 +149,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         uint32_t kept[(ATTENTION_SLOTS(ROWS, KEYS) + 31) / 32];
         if (seen && ATTENTION_DROP) {
             const AttentionDrop drop = ATTENTION_DRAWN(b, h);
-            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
         }
         v += KEYS * kv * E;
         k += KEYS * kv * D;
@@ -169,8 +169,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && scale < 0; i++)
             score[i] = -score[i];
         if (first + KEYS > keys_all ||
-            (ATTENTION_CAUSAL && first + KEYS > mine + 1))
-            ATTENTION_NAME(mask)(score, mine - first, keys_all - first);
+            (ATTENTION_CAUSAL && first + KEYS > warp_first + 1))
+            ATTENTION_NAME(mask)(score, warp_first - first, keys_all - first);
         ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
         PARC_UNROLL
         for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && ATTENTION_DROP; i++)
@@ -178,10 +178,11 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         tile_add(TYPE, out, ROWS, E, KEYS, score, exchange, values, v_row);
     }
 
-    ATTENTION_NAME(finish)(lse + at.head * s + mine, queries_all - mine, top,
+    ATTENTION_NAME(finish)(lse + at.head * s + warp_first,
+                           queries_all - warp_first, top,
                            sum, scale2, attention_float(drop_bits));
-    tile_store(TYPE, o + (((int64_t)b * s + mine) * all + h) * E,
-               (int64_t)all * E, queries_all - mine, E,
+    tile_store(TYPE, o + (((int64_t)b * s + warp_first) * all + h) * E,
+               (int64_t)all * E, queries_all - warp_first, E,
                ATTENTION_VECTORS(TYPE, E), out, ROWS, E, sum,
                queries + warp_index() * ROWS * q_row, q_row);
 }

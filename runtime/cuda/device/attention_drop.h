@@ -19,7 +19,7 @@ typedef struct AttentionDrop {
     int64_t key;
     uint32_t site;
     int64_t row;  /* index of the head's first query */
-    int64_t wide; /* padded number of keys of a row */
+    int64_t row_keys; /* padded number of keys of a row */
 } AttentionDrop;
 
 PARC_DEVICE int64_t drop_number(const int64_t *at)
@@ -36,7 +36,7 @@ PARC_DEVICE void drop_block(const AttentionDrop *d, uint32_t word[4],
                             int64_t query, int64_t key)
 {
     parc_random_block(word, d->key, d->site,
-                      ((d->row + query) * d->wide + key) >> 2);
+                      ((d->row + query) * d->row_keys + key) >> 2);
 }
 
 PARC_DEVICE uint32_t drop_exchange(uint32_t word, int mask)
@@ -91,14 +91,15 @@ PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
                                const AttentionDrop *d, int64_t query,
                                int64_t key, int at)
 {
-    int wide = columns / 16, slots = rows * columns / 32;
+    int per_row = columns / 16, slots = rows * columns / 32;
     uint32_t kept = 0;
     PARC_ROLL
     for (int i = at; i < slots && i < at + 32; i++) {
-        int r = tile_row_of(0, rows, i / wide), c = tile_column_of(0, i % wide);
+        int r = tile_row_of(0, rows, i / per_row);
+        int c = tile_column_of(0, i % per_row);
         int64_t x = query + (turned ? c : r), y = key + (turned ? r : c);
         float drawn =
-            parc_random_at(d->key, d->site, (d->row + x) * d->wide + y);
+            parc_random_at(d->key, d->site, (d->row + x) * d->row_keys + y);
         kept |= (drawn < d->rate ? 0u : 1u) << (i - at);
     }
     return kept;

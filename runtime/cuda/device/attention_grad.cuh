@@ -55,24 +55,25 @@ PARC_DEVICE void ATTENTION_NAME(mask_grad)(float *score, int rows, int columns,
                                            int turned, int keys, int ahead)
 {
     const int half = ATTENTION_TYPE != TILE_F32;
-    const int wide = rows * columns / 32 / (half ? rows / 8 : rows / 2);
+    const int per_row = rows * columns / 32 / (half ? rows / 8 : rows / 2);
     PARC_UNROLL
     for (int i = 0; i < rows * columns / 32; i++) {
-        int r = tile_row_of(half, rows, i / wide);
-        int c = tile_column_of(half, i % wide);
+        int r = tile_row_of(half, rows, i / per_row);
+        int c = tile_column_of(half, i % per_row);
         int key = turned ? r : c, query = turned ? c : r;
         if (key >= keys || (ATTENTION_CAUSAL && key > query + ahead))
-            score[tile_slot(half, columns, i / wide, i % wide)] = -INFINITY;
+            score[tile_slot(half, columns, i / per_row, i % per_row)] =
+                -INFINITY;
     }
 }
 
 /* Applies dropout to dp. */
 PARC_DEVICE void ATTENTION_NAME(drop_grad)(float *dp, const uint32_t *kept,
-                                           int slots, float grow)
+                                           int slots, float keep_scale)
 {
     PARC_UNROLL
     for (int i = 0; i < slots && ATTENTION_DROP; i++)
-        dp[i] = attention_is_kept(kept, i) ? dp[i] * grow : 0.0f;
+        dp[i] = attention_is_kept(kept, i) ? dp[i] * keep_scale : 0.0f;
 }
 
 /* The sizes of a kernel whose warps own `rows` rows of one side and loop over

@@ -52,7 +52,7 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
     tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES, ATTENTION_DROP ? ds : p,
              exchange, outs + part * E_PART, v_row);
     tile_scores(TYPE, ds, ROWS, QUERIES, E_PAD, values, v_row, outs, v_row);
-    ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.grow);
+    ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.keep_scale);
     PARC_UNROLL
     for (int i = 0; i < SLOTS; i++) {
         int x = tile_slot(HALF, QUERIES, i / WIDE, i % WIDE);
@@ -81,7 +81,7 @@ PARC_DEVICE void ATTENTION_NAME(key_store)(
                k_row);
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++)
-        by[r] = f.grow;
+        by[r] = f.keep_scale;
     tile_store(TYPE, dv + part * E_PART, kv * E, held, E - part * E_PART,
                ATTENTION_VECTORS(TYPE, E), v_sum, ROWS, E_PART, by, values,
                v_row);
@@ -148,21 +148,23 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                                      delta, queries_all, kv * g, at.b,
                                      at.head * (int)g + h, query);
         copy_async_commit();
-        if (at.mine >= keys_all ||
-            (ATTENTION_CAUSAL && at.mine >= at_query + QUERIES))
+        if (at.warp_first >= keys_all ||
+            (ATTENTION_CAUSAL && at.warp_first >= at_query + QUERIES))
             continue;
         uint32_t kept[(SLOTS + 31) / 32];
         if (ATTENTION_DROP) {
             const AttentionDrop drop =
                 ATTENTION_DRAWN(at.b, at.head * g + at_head);
-            drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query, at.mine);
+            drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query,
+                      at.warp_first);
         }
         ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values, tiles + i * half,
                                 rows + i * 2 * QUERIES, exchange, kept, f,
-                                at.part, at_query - at.mine);
+                                at.part, at_query - at.warp_first);
     }
-    const int64_t mine_row = (at.b * t + at.mine) * kv + at.head;
-    ATTENTION_NAME(key_store)(dk + mine_row * D, dv + mine_row * E, k_sum, v_sum,
-                              keys, values, f, at.part, kv, keys_all - at.mine);
+    const int64_t own_row = (at.b * t + at.warp_first) * kv + at.head;
+    ATTENTION_NAME(key_store)(dk + own_row * D, dv + own_row * E, k_sum, v_sum,
+                              keys, values, f, at.part, kv,
+                              keys_all - at.warp_first);
 }
 #undef KEY_SIZES

@@ -22,7 +22,7 @@ PARC_DEVICE void ATTENTION_NAME(query_weights)(
         ATTENTION_NAME(mask_grad)(score, ROWS, KEYS, 0, keys, ahead);
     tile_scores(TYPE, ds, ROWS, KEYS, E_PAD, outs, v_row, tile + KEYS * k_row,
                 v_row);
-    ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.grow);
+    ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.keep_scale);
     PARC_UNROLL
     for (int i = 0; i < SLOTS; i++) {
         int r = i / WIDE, x = tile_slot(HALF, KEYS, r, i % WIDE);
@@ -50,7 +50,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
     const AttentionPlace at = attention_place(queries_all, keys_all, all,
                                               QUERIES, ROWS, ATTENTION_CAUSAL);
-    const int b = at.b, h = at.h, mine = at.mine;
+    const int b = at.b, h = at.h, warp_first = at.warp_first;
     const AttentionFactors f =
         attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
     const AttentionDrop drop = ATTENTION_DRAWN(b, h);
@@ -66,7 +66,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     copy_async_commit();
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++) {
-        const int row = mine + tile_row_of(HALF, ROWS, r);
+        const int row = warp_first + tile_row_of(HALF, ROWS, r);
         const int64_t x = at.head * s + row;
         low[r] = row < queries_all ? lse[x] * ATTENTION_LOG2E : INFINITY;
         mean[r] = row < queries_all ? delta[x] : 0.0f;
@@ -92,17 +92,17 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
             continue;
         uint32_t kept[(SLOTS + 31) / 32];
         if (ATTENTION_DROP)
-            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
         ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
-                                      f, keys_all - first, mine - first);
+                                      f, keys_all - first, warp_first - first);
         tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
     }
 
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++)
         low[r] = f.scale;
-    tile_store(TYPE, dq + (((int64_t)b * s + mine) * all + h) * D,
-               (int64_t)all * D, queries_all - mine, D,
+    tile_store(TYPE, dq + (((int64_t)b * s + warp_first) * all + h) * D,
+               (int64_t)all * D, queries_all - warp_first, D,
                ATTENTION_VECTORS(TYPE, D), sum, ROWS, D, low, queries, k_row);
 }
 #undef QUERY_SIZES

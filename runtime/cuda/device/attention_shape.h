@@ -42,7 +42,7 @@ PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
     d.key = drop_number(key);
     d.site = (uint32_t)site;
     d.row = ((drop_number(first_b) + b) * heads + head) * s;
-    d.wide = parc_weight_row(t);
+    d.row_keys = parc_weight_row(t);
     return d;
 }
 
@@ -59,7 +59,7 @@ PARC_DEVICE int attention_less(int x, int y)
 typedef struct AttentionPlace {
     int b, head, h;     /* sequence; head, counted over all sequences and
                            within one */
-    int query, mine;    /* first query of the block, of the warp */
+    int query, warp_first; /* first query of the block, of the warp */
     int end, own_end;   /* end of the keys that the block, and the warp,
                            process */
 } AttentionPlace;
@@ -75,16 +75,16 @@ PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
     p.b = p.head / all;
     p.h = p.head % all;
     p.query = (blocks - 1 - i % blocks) * block;
-    p.mine = p.query + warp_index() * rows;
+    p.warp_first = p.query + warp_index() * rows;
     p.end = causal ? attention_less(t, p.query + block) : t;
-    p.own_end = p.mine >= s ? 0 : causal ? p.mine + rows : t;
+    p.own_end = p.warp_first >= s ? 0 : causal ? p.warp_first + rows : t;
     return p;
 }
 
 /* The part of a block that owns keys and a part of the columns. */
 typedef struct AttentionKeys {
     int b, head, part; /* sequence; KV head */
-    int key, mine;     /* first key of the block, of the warp */
+    int key, warp_first; /* first key of the block, of the warp */
 } AttentionKeys;
 
 PARC_DEVICE AttentionKeys attention_keys(int t, int kv, int block, int rows,
@@ -96,13 +96,13 @@ PARC_DEVICE AttentionKeys attention_keys(int t, int kv, int block, int rows,
     p.b = i / blocks / kv;
     p.head = i / blocks % kv;
     p.key = i % blocks * block;
-    p.mine = p.key + warp_index() * rows;
+    p.warp_first = p.key + warp_index() * rows;
     return p;
 }
 
 /* Factors of scores, of scores as exponents of 2, and of kept weights. */
 typedef struct AttentionFactors {
-    float scale, scale2, grow;
+    float scale, scale2, keep_scale;
 } AttentionFactors;
 
 /* `drop` is a constant. */
@@ -112,7 +112,7 @@ PARC_DEVICE AttentionFactors attention_factors(int64_t scale_bits,
     AttentionFactors f;
     f.scale = attention_float(scale_bits);
     f.scale2 = f.scale * ATTENTION_LOG2E;
-    f.grow = drop ? 1.0f / (1.0f - attention_float(drop_bits)) : 1.0f;
+    f.keep_scale = drop ? 1.0f / (1.0f - attention_float(drop_bits)) : 1.0f;
     return f;
 }
 

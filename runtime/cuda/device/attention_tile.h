@@ -152,7 +152,7 @@ PARC_DEVICE void half_scores(int type, float *score, int rows, int columns,
                              int depth, const uint16_t *a, int a_row,
                              const uint16_t *b, int b_row)
 {
-    int lane = lane_index(), wide = columns / 8;
+    int lane = lane_index(), per_row = columns / 8;
     const uint16_t *x_at = a + lane % 16 * a_row + lane / 16 * 8;
     const uint16_t *y_at =
         b + (lane / 16 * 8 + lane % 8) * b_row + lane / 8 % 2 * 8;
@@ -163,12 +163,12 @@ PARC_DEVICE void half_scores(int type, float *score, int rows, int columns,
         for (int m = 0; m < rows / 16; m++)
             load_matrices(x[m], x_at + m * 16 * a_row + k);
         PARC_UNROLL
-        for (int n = 0; n < wide; n += 2) {
+        for (int n = 0; n < per_row; n += 2) {
             load_matrices(y, y_at + n * 8 * b_row + k);
             PARC_UNROLL
             for (int m = 0; m < rows / 16; m++) {
-                half_mma(type, score + (m * wide + n) * 4, x[m], y);
-                half_mma(type, score + (m * wide + n + 1) * 4, x[m], y + 2);
+                half_mma(type, score + (m * per_row + n) * 4, x[m], y);
+                half_mma(type, score + (m * per_row + n + 1) * 4, x[m], y + 2);
             }
         }
     }
@@ -180,7 +180,7 @@ PARC_DEVICE void half_add(int type, float *sum, int rows, int columns,
                           int depth, const float *weight, const uint16_t *b,
                           int b_row)
 {
-    int lane = lane_index(), wide = columns / 8;
+    int lane = lane_index(), per_row = columns / 8;
     const uint16_t *y_at = b + lane % 16 * b_row + lane / 16 * 8;
     PARC_UNROLL
     for (int k = 0; k < depth / 16; k++) {
@@ -193,12 +193,12 @@ PARC_DEVICE void half_add(int type, float *sum, int rows, int columns,
                 x[m][i] = half_pack(type, w[i * 2], w[i * 2 + 1]);
         }
         PARC_UNROLL
-        for (int n = 0; n < wide; n += 2) {
+        for (int n = 0; n < per_row; n += 2) {
             load_matrices_turned(y, y_at + k * 16 * b_row + n * 8);
             PARC_UNROLL
             for (int m = 0; m < rows / 16; m++) {
-                half_mma(type, sum + (m * wide + n) * 4, x[m], y);
-                half_mma(type, sum + (m * wide + n + 1) * 4, x[m], y + 2);
+                half_mma(type, sum + (m * per_row + n) * 4, x[m], y);
+                half_mma(type, sum + (m * per_row + n + 1) * 4, x[m], y + 2);
             }
         }
     }
@@ -210,23 +210,23 @@ PARC_DEVICE void full_scores(float *score, int rows, int columns, int depth,
                              const float *a, int a_row, const float *b,
                              int b_row)
 {
-    int lane = lane_index(), down = rows / 2, wide = columns / 16;
+    int lane = lane_index(), down = rows / 2, per_row = columns / 16;
     const float *x_at = a + lane / 16 * down * a_row;
     const float *y_at = b + lane % 16 * b_row;
     PARC_ROLL
     for (int k = 0; k < depth; k += 4) {
         float x[4], y[4][4];
         PARC_UNROLL
-        for (int c = 0; c < wide; c++)
+        for (int c = 0; c < per_row; c++)
             parc_load16(y[c], y_at + c * 16 * b_row + k);
         PARC_UNROLL
         for (int r = 0; r < down; r++) {
             parc_load16(x, x_at + r * a_row + k);
             PARC_UNROLL
-            for (int c = 0; c < wide; c++)
+            for (int c = 0; c < per_row; c++)
                 PARC_UNROLL
                 for (int i = 0; i < 4; i++)
-                    score[r * wide + c] += x[i] * y[c][i];
+                    score[r * per_row + c] += x[i] * y[c][i];
         }
     }
 }
@@ -246,11 +246,12 @@ PARC_DEVICE void full_put(float *exchange, int rows, int depth,
 PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
                           const float *exchange, const float *b, int b_row)
 {
-    int lane = lane_index(), down = rows / 2, wide = tile_up(columns, 64) / 64;
+    int lane = lane_index(), down = rows / 2;
+    int per_row = tile_up(columns, 64) / 64;
     const int x_row = ATTENTION_WEIGHT_ROW(depth);
     const float *x_at = exchange + lane / 16 * down * x_row;
     const float *y_at = b + lane % 16 * 4;
-    const int step = wide > 1 ? 2 : 4; /* wider sums leave fewer registers */
+    const int step = per_row > 1 ? 2 : 4; /* wider sums leave fewer registers */
     PARC_ROLL
     for (int k = 0; k < depth; k += step) {
         float x[4][4], y[4];
@@ -258,7 +259,7 @@ PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
         for (int r = 0; r < down; r++)
             parc_read_words(x[r], x_at + r * x_row + k, step);
         PARC_UNROLL
-        for (int c = 0; c < wide; c++) {
+        for (int c = 0; c < per_row; c++) {
             if (c * 64 + lane % 16 * 4 >= columns)
                 continue;
             PARC_UNROLL
@@ -268,7 +269,7 @@ PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
                 for (int r = 0; r < down; r++)
                     PARC_UNROLL
                     for (int z = 0; z < 4; z++)
-                        sum[(r * wide + c) * 4 + z] += x[r][i] * y[z];
+                        sum[(r * per_row + c) * 4 + z] += x[r][i] * y[z];
             }
         }
     }
@@ -315,17 +316,17 @@ PARC_DEVICE void full_store(float *to, int64_t stride, int limit, int valid,
                             int fours, const float *sum, int rows, int width,
                             const float *by)
 {
-    int wide = tile_up(width, 64) / 16;
+    int per_row = tile_up(width, 64) / 16;
     PARC_UNROLL
     for (int r = 0; r < rows / 2; r++) {
         int row = tile_row_of(0, rows, r);
         PARC_UNROLL
-        for (int c = 0; c < wide; c += 4) {
+        for (int c = 0; c < per_row; c += 4) {
             int column = sum_column_of(0, c);
             float x[4];
             PARC_UNROLL
             for (int i = 0; i < 4; i++)
-                x[i] = sum[r * wide + c + i] * by[r];
+                x[i] = sum[r * per_row + c + i] * by[r];
             if (row < limit && fours && column < valid)
                 parc_write_f32(to + row * stride + column, x, 4);
             PARC_UNROLL
@@ -344,12 +345,12 @@ PARC_DEVICE void half_store(int type, uint16_t *to, int64_t stride, int limit,
                             int width, const float *by, uint16_t *tile,
                             int tile_row)
 {
-    int wide = tile_up(width, 16) / 8, many = eights ? 8 : 1;
+    int per_row = tile_up(width, 16) / 8, many = eights ? 8 : 1;
     PARC_UNROLL
     for (int r = 0; r < rows / 8; r++)
         PARC_UNROLL
-        for (int n = 0; n < wide; n++) {
-            const float *x = sum + ((r / 2 * wide + n) * 2 + r % 2) * 2;
+        for (int n = 0; n < per_row; n++) {
+            const float *x = sum + ((r / 2 * per_row + n) * 2 + r % 2) * 2;
             uint32_t two = half_pack(type, x[0] * by[r], x[1] * by[r]);
             parc_store4(tile + tile_row_of(1, rows, r) * tile_row +
                             tile_column_of(1, n * 2),

@@ -21,16 +21,16 @@ enum {
                             round */
 };
 
-/* The sum of `mine` over the lanes before this one. */
-PARC_DEVICE int lookup_before(int mine)
+/* The sum of `own_count` over the lanes before this one. */
+PARC_DEVICE int lookup_before(int own_count)
 {
-    int lane = lane_index(), sum = mine;
+    int lane = lane_index(), sum = own_count;
     PARC_UNROLL
     for (int d = 1; d < PARC_WARP; d *= 2) {
         int other = warp_shuffle_int(sum, (lane - d) & (PARC_WARP - 1));
         sum += lane >= d ? other : 0;
     }
-    return sum - mine;
+    return sum - own_count;
 }
 #endif
 
@@ -94,17 +94,17 @@ EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
     int held = 0, fresh = 1;
 
     for (int64_t at = 0; at < n; at += LOOKUP_ROUND) {
-        int own[4], mine = 0, half = (int)(at / LOOKUP_ROUND % 2);
+        int own[4], own_count = 0, half = (int)(at / LOOKUP_ROUND % 2);
         PARC_UNROLL
         for (int i = 0; i < 4; i++) {
             int64_t p = at + thread * 4 + i;
             int64_t row = p < n ? ids[p] - first : -1;
             own[i] = row >= 0 && row < own_rows ? (int)row : -1;
-            mine += own[i] >= 0;
+            own_count += own[i] >= 0;
         }
-        int to = held + lookup_before(mine);
+        int to = held + lookup_before(own_count);
         if (lane_index() == PARC_WARP - 1)
-            warp_count[half][warp_index()] = to - held + mine;
+            warp_count[half][warp_index()] = to - held + own_count;
         block_barrier();
         PARC_UNROLL
         for (int w = 0; w < WARPS; w++) {

@@ -2,7 +2,8 @@
  * that would make the plan fit.
  *
  * Planning takes milliseconds; therefore changes are tried rather than
- * estimated: each alone, and if none is enough, in pairs and all together.
+ * estimated: each alone, and if none is enough, in pairs and all together; then
+ * larger meshes and smaller batches, alone and with the other changes.
  *
  * 1/32 of a GPU's memory is left free for the driver's context, kernels, graphs
  * and NCCL. For 80 GiB that is 2.5 GiB: a context with its kernels needs about
@@ -50,6 +51,16 @@ static void refuse(const Program *p, const Options *o)
                                m->at_peak[MEM_OPTIMIZER]),
               size_text(p, m->at_peak[MEM_GATHERED]),
               size_text(p, m->at_peak[MEM_ACTIVATIONS]));
+}
+
+/* Says how much of the memory stays free; true. */
+static bool say_free(const Program *p, const Options *o)
+{
+    diag_note(p->diag, (Loc){0}, "a rank needs %s, and %s of %s stay free",
+              size_text(p, p->memory->peak),
+              size_text(p, plan_limit(o) - p->memory->peak),
+              size_text(p, plan_limit(o)));
+    return true;
 }
 
 /* ---- trials ---- */
@@ -169,6 +180,46 @@ static void try_together(Search *s)
     advise(s->p, &all);
 }
 
+/* Tries a change of the run with each of the best changes of the plan or, if
+ * `all`, with all of them. True: it fits. */
+static bool try_other_with(Search *s, const FitChange *other, bool all)
+{
+    Trial t = {.change = {other}, .n = 1};
+
+    for (int i = 0; i < MAX_FAMILIES; i++) {
+        const FitChange *own = s->best[i].n ? s->best[i].change[0] : NULL;
+        if (!own || own->other_run || t.n == MAX_FAMILIES)
+            continue;
+        t.change[t.n++] = own;
+        if (all)
+            continue;
+        measure_trial(s->p, s->from, &t);
+        if (fits(&t, s->from))
+            break;
+        t.n = 1;
+    }
+    if (all)
+        measure_trial(s->p, s->from, &t);
+    if (t.n < 2 || !fits(&t, s->from))
+        return false;
+    advise(s->p, &t);
+    return true;
+}
+
+/* Tries each change of the run with changes of the plan, and each family until
+ * one fits. */
+static void try_other_together(Search *s, bool all)
+{
+    bool done[MAX_FAMILIES] = {false};
+
+    for (int i = 0; i < s->changes.n; i++) {
+        const FitChange *c = &s->changes.at[i];
+        if (c->other_run && !done[c->family])
+            done[c->family] = try_other_with(s, c, all);
+        s->found = s->found || done[c->family];
+    }
+}
+
 static void say_nearest(const Search *s)
 {
     const Trial *t = &s->nearest;
@@ -184,9 +235,10 @@ static void say_nearest(const Search *s)
 
 bool fit_check(const Program *p, const PlanSource *from)
 {
-    if (from->o->memory_limit == 0 ||
-        p->memory->peak <= plan_limit(from->o))
+    if (from->o->memory_limit == 0)
         return true;
+    if (p->memory->peak <= plan_limit(from->o))
+        return say_free(p, from->o);
     refuse(p, from->o);
     if (!from->file)
         return diag_help(p->diag, "compile the PDL file: parc then searches "
@@ -199,6 +251,10 @@ bool fit_check(const Program *p, const PlanSource *from)
         say_nearest(&s);
     bool here = s.found;
     try_alone(&s, true);
+    if (!s.found)
+        try_other_together(&s, false);
+    if (!s.found)
+        try_other_together(&s, true);
     if (!here && !s.found)
         diag_help(p->diag, "larger meshes and smaller batches do not help");
     return false;

@@ -73,6 +73,11 @@ for target in cpu cuda; do
 done
 limit=64G
 check "a plan below the limit is accepted" plan examples/llama.pdl --mesh 2x2
+free() {
+    plan examples/llama.pdl --mesh 2x2 --emit plan 2>&1 |
+        grep "of 62.00 GiB stay free"
+}
+check "the free memory is printed" free
 
 # Shards instead of replicas; with less memory also chunks or recomputation.
 sizes=$transformer_sizes

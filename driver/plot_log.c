@@ -3,9 +3,9 @@
  *   {"step": 1, "loss": 5.54, "lr": 1e-3}         loss: (1, 5.54) (2, 5.31)
  *   {"step": 2, "loss": 5.31, "lr": 1e-3}    ->   lr:   (1, 1e-3) (2, 1e-3)
  *
- * Every key with a number is a field. Null, text and nested values have no
- * point. A line that is no such object, or has no step, is counted and skipped:
- * the last line of a log may be incomplete while its run writes it.
+ * Every key with a number is a field. Null, text and nested values give no
+ * point. A line that is not such an object, or has no step, is counted and
+ * skipped: the last line of a log may be incomplete while its run writes it.
  */
 #include <math.h>
 #include <string.h>

@@ -80,8 +80,8 @@ const char *emitter_segment_name(const Emitter *e, const Segment *s);
 /* A set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);
 
-/* c_names.c: the C name for a name of PDL or of the IR, in use from now on. It is
- * no name that emitted code or the C library uses. */
+/* c_names.c: reserves and returns a C name for a name of PDL or of the IR. It
+ * differs from every name that emitted code and the C library use. */
 const char *c_name(TextMap *s, const char *text);
 
 /* emit_function.c. A scope has names of its own. emit_declaration: declares

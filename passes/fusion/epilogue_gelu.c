@@ -2,9 +2,9 @@
  * autodiff has written them.
  *
  * Sample values of an operand are evaluated through the elementwise ops of a
- * region that depend on it and on constants alone. A value that equals GELU at
- * all samples is taken for GELU: only smooth ops take part, and two different
- * smooth functions built from a few of them do not agree at that many points.
+ * region that depend on it and on constants alone. If a value equals GELU at all
+ * samples, the pass treats it as GELU. Only smooth ops are evaluated, and two
+ * different smooth functions of a few ops do not agree at that many points.
  *
  * The sources of a value are the values that smooth ops compute it from and
  * that no smooth op computes. For each source there are two lists: the values

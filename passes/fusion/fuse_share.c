@@ -8,8 +8,8 @@
  * numbers and views, from the value down to leaves, which are in memory anyway.
  * At most one of its ops is expensive (exp and the like). The value is replaced
  * in all its readers if together they move fewer bytes, and no reader needs
- * more bytes of further leaves than the value has. Values of a few bytes need
- * not save any.
+ * more bytes of further leaves than the value has. Values of up to SMALL_BYTES
+ * are replaced even if that saves no bytes.
  */
 #include "passes/fusion/fuse.h"
 

@@ -4,7 +4,7 @@
  * before   %h.2 = all_gather{axes={tp}, …} %h : f32[8, 64] forward
  *          %z = einsum{spec="bk,vk->bv", …} %h.2, %w : f32[8, 512] forward
  *          …
- *          %h.3 = all_gather{axes={tp}, …} %h : f32[8, 64] backward again
+ *          %h.3 = all_gather{axes={tp}, …} %h : f32[8, 64] backward recomputed
  *          %dw = einsum{spec="bv,bk->vk", …} %dz, %h.3 : f32[512, 64] backward
  * after    %h.2 = all_gather{axes={tp}, …} %h : f32[8, 64] forward
  *          %z = einsum{spec="bk,vk->bv", …} %h.2, %w : f32[8, 512] forward

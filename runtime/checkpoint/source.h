@@ -22,8 +22,8 @@ typedef struct RtSource {
 } RtSource;
 
 /* Opens the files of `path`; false after a message. In a directory it takes
- * model.safetensors, else model.safetensors.index.json. Of a sharded model only
- * the tensors count that the index lists, each in its file. */
+ * model.safetensors, else model.safetensors.index.json. Of a sharded model
+ * it takes the tensors that the index lists, each from its file. */
 bool rt_source_open(RtSource *s, const char *path);
 void rt_source_close(RtSource *s);
 /* NULL: the source has no tensor of this name. */

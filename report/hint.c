@@ -1,18 +1,19 @@
 /* hint.c: tries sets of plan lines for each warning and keeps the best.
  *
- * The search goes from the plan to a cheaper one, and from there on, until no
- * set of lines makes the plan cheaper. So the hints of one run need no second
- * run: a warning that the first hint causes is solved by another line of the
- * same hint.
+ * The search starts at the plan, moves to the cheapest plan that a set of lines
+ * makes, and repeats this until no set makes the plan cheaper. Following the
+ * hints therefore leads to no further hint: if a line causes a new warning, the
+ * search has tried lines for that warning too.
  *
  *   plan                              tp sends 4.13 MiB
  *   + down: RowwiseParallel           1.13 MiB         best of 11 sets: a hint
  *   + wo: ColwiseParallel, …          more             no further hint
  *
- * Cheaper is less to send for a collective that nothing asks for, and fewer
- * flops for repeated computation, if they are worth the bytes that they cost.
- * Lines that name a collective that stays are hints too, if the plan does not
- * cost more with them.
+ * For a collective that nothing asks for, a plan is cheaper if a rank sends fewer
+ * bytes and computes no more. For repeated computation it is cheaper if a rank
+ * computes less, by at least flops_per_byte for each further byte that it sends.
+ * Lines that ask for a collective explicitly are hints too, if they cost
+ * nothing.
  *
  * Time: a trial lowers the file and runs two thirds of the passes, without the
  * verifier; there are at most MAX_TRIALS, and none without a warning.

@@ -4,8 +4,8 @@
  * It finds collectives that no style asks for (ORIGIN_IMPLIED, recorded by
  * partition), and matmuls or attention that all ranks of an axis repeat on the
  * same operands. There is one warning for each line of the model, with the
- * number of calls and of bytes or flops, and the line of a plan that avoids the
- * cost, if one is known.
+ * number of calls and of bytes or flops. hints_find (hint.c) adds the lines of a
+ * plan that cost less.
  *
  *   model.pdl:38:27: warning: the plan does not ask for 3 collectives over 'tp' …
  *     help: in 'parallelize tp': layers.*.attention.wq: ColwiseParallel

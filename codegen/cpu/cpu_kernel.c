@@ -1,5 +1,5 @@
-/* cpu_kernel.c: prints kernel IR as a vectorized C function: its signature and
- * its loops over rows. cpu_kernel_body.c prints the code for one row.
+/* cpu_kernel.c: lowers a kernel to a C function with OpenMP: its loops over rows
+ * and its sums over rows. cpu_columns.c lowers the work on one row.
  *
  *   void k03_norm(ParcRt *rt, float *restrict y, const float *restrict x)
  *   {
@@ -14,112 +14,299 @@
  * Small loops run on one thread. Buffers that memory planning may overlap are
  * not `restrict`; their loops still vectorize, because the pragma says that
  * iterations are independent.
+ *
+ * A work unit is an index over the kept axes (those of the rows that the kernel
+ * does not sum over), and a part of the rows that are summed (kernel.h). It
+ * adds up its rows: a scalar sum in a double, the variable a<n>; a sum by
+ * column in a row of the workspace or of the result, one float per column.
+ * After all work units the parts are added in a fixed order, and the code that
+ * uses the sums (the epilogue) follows.
  */
 #include "codegen/cpu/cpu_kernel.h"
 
-/* ---- the loops over rows ------------------------------------------------- */
+/* Number of elements from which a parallel loop pays. */
+enum { PARALLEL_WORK = 32768 };
 
-static void rows(KernelPrinter *c)
+/* ---- sums over rows ------------------------------------------------------ */
+
+/* The address of a work unit's sums; `unit` is its number. */
+static const char *total_address(const Lowering *c, const KernelTotal *t,
+                                 const char *unit)
 {
-    const Kernel *k = c->k;
-    bool block = k->space.tail && (k->space.summed >> k->space.block & 1);
-    if (k->rows == 1) {
-        cpu_row(c);
+    const KernelBuffer *b = &c->k->buffer[t->buffer];
+    if (t->direct)
+        return lower_index(
+            c, "%s + %s", b->name,
+            kernel_index(c, b->axes & ~c->k->space.column, b->stride, 0));
+    return lower_index(c, "workspace + %lld + (%s) * %lld", (long long)t->offset,
+                       unit, (long long)(t->columns ? c->k->columns : 1));
+}
+
+static const char *column_sum(const Lowering *c, int instr, int lane)
+{
+    const KernelTotal *t = &c->k->total[c->k->instr[instr].accumulator];
+    return lower_text(c, "a%d[%s]", instr,
+                      kernel_index(c, c->k->space.column, t->stride, lane));
+}
+
+static void begin_totals(Lowering *c, const char *unit)
+{
+    Stmt *outer = c->at;
+    for (int i = 0; i < c->k->ntotals; i++) {
+        const KernelTotal *t = &c->k->total[i];
+        const char *name = lower_text(c, "a%d", t->instr);
+        const char *start = lower_start(c, t->instr);
+        if (!t->columns) {
+            lower_var(c, "double", name, *start == '-' ? start : "0.0");
+            continue;
+        }
+        lower_var(c, "float *", name, total_address(c, t, unit));
+        cpu_open_columns(c);
+        for (int lane = 0; lane < kernel_lanes(c->k, c->k->space.column);
+             lane++)
+            lower_line(c, "%s = %s;", column_sum(c, t->instr, lane), start);
+        c->at = outer;
+    }
+}
+
+static void end_totals(Lowering *c, const char *unit)
+{
+    for (int i = 0; i < c->k->ntotals; i++) {
+        const KernelTotal *t = &c->k->total[i];
+        if (!t->columns)
+            lower_line(c, "*(%s) = (float)a%d;", total_address(c, t, unit),
+                       t->instr);
+    }
+}
+
+/* The number of a work unit from its index over the kept axes and its part. */
+static const char *part_unit(const Lowering *c, const char *unit,
+                             const char *part)
+{
+    return lower_index(c, "%s * %lld + %s", unit, (long long)c->k->parts, part);
+}
+
+/* The sum of a scalar's parts, the variable e<n>. */
+static void combine_scalar(Lowering *c, const KernelTotal *t, const char *unit)
+{
+    const KernelInstr *instr = &c->k->instr[t->instr];
+    bool max = instr->op == OP_max;
+    Stmt *outer = c->at;
+    const char *sum = lower_text(c, "s%d", t->instr);
+    const char *part = part_unit(c, unit, c->k->parts > 1 ? "part" : "0");
+    const char *item = lower_text(c, "*(%s)", total_address(c, t, part));
+    if (c->k->parts == 1) {
+        lower_total(c, t->instr, 0, item);
         return;
     }
-    const char *row = cpu_loop_variable(c, k->space.summed, false, "row");
-    if (k->parts > 1) {
-        const char *part =
-            k->units > 1
-                ? arena_printf(c->p->arena, "unit %% %lld", (long long)k->parts)
-                : "unit";
-        out_line(c->o, "const int64_t part = %s;", part);
-        out_line(c->o, "const int64_t end = (part + 1) * %lld / %lld;",
-                 (long long)k->rows, (long long)k->parts);
-        out_open(c->o,
-                 "for (int64_t %s = part * %lld / %lld; %s < end; "
-                 "%s++) {",
-                 row, (long long)k->rows, (long long)k->parts, row, row);
-    } else {
-        cpu_open_loop(c, row, k->rows, false);
-    }
-    kernel_split_index(c, k->space.summed, row, 1);
-    if (block)
-        cpu_tail_columns(c);
-    cpu_row(c);
-    out_close(c->o);
+    lower_var(c, "double", sum, max ? "-INFINITY" : "0.0");
+    lower_count(c, LOOP_SERIAL, "part", c->k->parts)->brief = true;
+    if (max)
+        lower_line(c, "%s = parc_max((float)%s, %s);", sum, sum, item);
+    else
+        lower_line(c, "%s += %s;", sum, item);
+    c->at = outer;
+    lower_total(c, t->instr, 0, lower_text(c, "(float)%s", sum));
 }
 
-static bool units_are_parallel(const Kernel *k)
+/* Adds the column sums of later parts to those of the first part. */
+static void combine_columns(Lowering *c, const KernelTotal *t, const char *unit)
 {
-    return k->units * k->parts > 1 && k->work >= PARALLEL_WORK;
+    Stmt *outer = c->at;
+    lower_var(c, "float *", lower_text(c, "c%d", t->instr),
+              total_address(c, t, part_unit(c, unit, "0")));
+    if (c->k->parts == 1)
+        return;
+    lower_count(c, LOOP_SERIAL, "part", c->k->parts)->text = "1";
+    lower_var(c, "const float *", "more",
+              lower_text(c, "c%d + part * %lld", t->instr,
+                         (long long)c->k->columns));
+    cpu_open_columns(c);
+    for (int lane = 0; lane < kernel_lanes(c->k, c->k->space.column); lane++) {
+        const char *at = kernel_index(c, c->k->space.column, t->stride, lane);
+        lower_update(c, c->k->instr[t->instr].op, NULL,
+                     lower_text(c, "c%d[%s]", t->instr, at),
+                     lower_text(c, "more[%s]", at));
+    }
+    c->at = outer;
 }
 
-static void units(KernelPrinter *c)
+static bool epilogue_has_columns(const Kernel *k)
+{
+    bool any = k->ncolumn > 0;
+    for (int i = 0; i < k->ntotals; i++)
+        any |= k->total[i].columns && !k->total[i].direct;
+    return any;
+}
+
+static void epilogue_columns(Lowering *c)
+{
+    Stmt *outer = c->at;
+    cpu_open_columns(c);
+    for (int i = 0; i < c->k->ntotals; i++) {
+        const KernelTotal *t = &c->k->total[i];
+        for (int lane = 0; t->columns && !t->direct &&
+                           lane < kernel_lanes(c->k, c->k->space.column);
+             lane++)
+            lower_total(c, t->instr, lane,
+                        lower_text(c, "c%d[%s]", t->instr,
+                                   kernel_index(c, c->k->space.column,
+                                                t->stride, lane)));
+    }
+    lower_column_epilogue(c);
+    c->at = outer;
+}
+
+/* ---- the loops over rows ------------------------------------------------- */
+
+/* The length of a block of columns, if the last one is shorter and its axis is
+ * one of `axes`. */
+static void name_columns(Lowering *c, uint32_t axes)
+{
+    const Space *s = &c->k->space;
+    if (s->tail && (axes >> s->block & 1))
+        lower_var(c, "const int", "columns",
+                  lower_text(c, "i%d == %lld ? %lld : %d", s->block,
+                             (long long)s->size[s->block] - 1,
+                             (long long)s->tail, SPACE_BLOCK));
+}
+
+/* Opens the loop over the indices along `axes`, `per` of them for each, and
+ * declares the indices; returns the running index, "0" if there is only one. */
+static const char *open_units(Lowering *c, uint32_t axes, int64_t per,
+                              int64_t work)
+{
+    int64_t n = space_size(&c->k->space, axes) * per;
+    bool one = kernel_count_axes(axes) == 1 && per == 1;
+    const char *unit =
+        one ? lower_text(c, "i%d", kernel_first_axis(axes)) : "unit";
+    if (n > 1) {
+        lower_count(c, work >= PARALLEL_WORK ? LOOP_PARALLEL : LOOP_SERIAL,
+                    unit, n)
+            ->type = "int64_t";
+        kernel_split_index(c, axes, unit, per);
+    }
+    name_columns(c, axes);
+    return n > 1 ? unit : "0";
+}
+
+/* Opens the loop over the rows of a part. */
+static void open_rows(Lowering *c, const char *unit)
 {
     const Kernel *k = c->k;
-    int64_t n = k->units * k->parts;
-    const char *unit = NULL;
-    if (n > 1) {
-        unit = cpu_loop_variable(c, k->space.kept, k->parts > 1, "unit");
-        cpu_open_loop(c, unit, n, units_are_parallel(k));
-        kernel_split_index(c, k->space.kept, unit, k->parts);
-    }
-    if (k->space.tail && (k->space.kept >> k->space.block & 1))
-        cpu_tail_columns(c);
-    cpu_begin_totals(c, unit);
-    rows(c);
-    cpu_end_totals(c, unit);
-    if (unit)
-        out_close(c->o);
+    uint32_t axes = k->space.summed;
+    const char *row = kernel_count_axes(axes) == 1
+                          ? lower_text(c, "i%d", kernel_first_axis(axes))
+                          : "row";
+    if (k->rows == 1)
+        return;
+    if (k->parts > 1)
+        lower_let(c, "const int64_t", "part", "%s",
+                  k->units > 1
+                      ? lower_text(c, "%s %% %lld", unit, (long long)k->parts)
+                      : unit);
+    lower_rows(c, row, k->rows, k->parts, "0", 1);
+    kernel_split_index(c, axes, row, 1);
+    name_columns(c, axes);
 }
 
-/* Whether any statement accesses a buffer. An operand may be unused: x to the
- * power of 0 is the constant 1. */
-static bool is_read(const Kernel *k, int buffer)
+static void all_rows(Lowering *c)
 {
-    bool found = k->buffer[buffer].out ||
-                 kernel_loads(k, k->nkept, k->kept, buffer) ||
-                 kernel_loads(k, k->ncolumn, k->column, buffer);
-    for (int p = 0; p < k->nphases; p++) {
-        const KernelPhase *phase = &k->phase[p];
-        found |= kernel_loads(k, phase->nrow, phase->row, buffer);
-        for (int i = 0; i < phase->nelement; i++)
-            found |= kernel_loads(k, 1, &phase->element[i].instr, buffer);
-    }
-    return found;
+    const Kernel *k = c->k;
+    const char *unit = open_units(c, k->space.kept, k->parts, k->work);
+    Stmt *outer = c->at;
+    begin_totals(c, unit);
+    open_rows(c, unit);
+    cpu_row_pointers(c);
+    lower_row(c);
+    c->at = outer;
+    end_totals(c, unit);
+    c->at = &c->function;
 }
 
-static KernelPrinter printer(Out *o, const Program *p, const Op *fused)
+static void epilogue(Lowering *c)
 {
-    return (KernelPrinter){.o = o,
-                           .p = p,
-                           .k = kernel_build(p, fused),
-                           .inner = "j",
-                           .merged = -1,
-                           .load = cpu_load_expression,
-                           .random = cpu_random_expression};
+    const Kernel *k = c->k;
+    bool columns = epilogue_has_columns(k), any = false;
+    for (int i = 0; i < k->ntotals; i++)
+        any |= !k->total[i].direct;
+    if (!any)
+        return;
+    const char *unit =
+        open_units(c, k->space.kept, 1,
+                   k->units * k->parts * (columns ? k->columns : 1));
+    for (int i = 0; i < k->ntotals; i++) {
+        const KernelTotal *t = &k->total[i];
+        if (!t->direct)
+            (t->columns ? combine_columns : combine_scalar)(c, t, unit);
+    }
+    lower_unit_epilogue(c, "");
+    if (columns)
+        epilogue_columns(c);
+    c->at = &c->function;
 }
+
+/* ---- the function -------------------------------------------------------- */
+
+/* A maximum over columns is taken over integer keys, which become a float. */
+static void finish(Lowering *c, int phase)
+{
+    for (int r = 0; r < c->k->nroots; r++) {
+        const KernelRoot *root = &c->k->root[r];
+        if (root->kind == ROOT_REDUCE && root->phase == phase)
+            lower_add(c, (Stmt){.code = STMT_FINISH,
+                                .part = FINISH_LOOP,
+                                .op = c->k->instr[root->target].op,
+                                .name = kernel_value(c, root->target, 0)});
+    }
+}
+
+static const char *reused(const Lowering *c, const KernelStep *step, int lane)
+{
+    return kernel_loaded(c, &c->k->buffer[step->buffer],
+                         cpu_element(c, step->buffer, lane));
+}
+
+static const KernelTarget target = {.dialect = &dialect_c,
+                                    .columns = cpu_columns,
+                                    .finish = finish,
+                                    .element = cpu_element,
+                                    .value = cpu_value,
+                                    .reused = reused,
+                                    .column_sum = column_sum};
 
 void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
 {
-    KernelPrinter c = printer(o, p, fused);
-    kernel_comment(&c, number);
+    const Kernel *k = kernel_build(p, fused);
+    Lowering c = {.p = p,
+                  .arena = p->arena,
+                  .k = k,
+                  .target = &target,
+                  .phase = k->phase,
+                  .nphases = k->nphases,
+                  .inner = "j",
+                  .column_type = kernel_column_type(k, k->columns),
+                  .merged = -1,
+                  .first = ""};
+    c.at = &c.function;
+    all_rows(&c);
+    epilogue(&c);
+    stmt_drop_unused(&c.function);
+    kernel_comment(o, p, k, number);
     out_line(o, " */");
-    kernel_function(&c, number, "restrict", "");
+    kernel_function(o, p, k, number, dialect_c.restricted, "");
     out_open(o, "{");
-    for (int i = 0; i < c.k->nbuffers; i++)
-        if (!is_read(c.k, i))
-            out_line(o, "(void)%s;", c.k->buffer[i].name);
-    if (!units_are_parallel(c.k) && !cpu_epilogue_is_parallel(c.k))
+    for (int i = 0; i < k->nbuffers; i++)
+        if (!stmt_uses(&c.function, k->buffer[i].name))
+            out_line(o, "(void)%s;", k->buffer[i].name);
+    if (!stmt_is_parallel(&c.function))
         out_line(o, "(void)rt;");
-    units(&c);
-    cpu_epilogue(&c);
+    loops_print(o, &dialect_c, &c.function, p);
     out_close(o);
 }
 
 void cpu_kernel_prototype(Out *o, const Program *p, const Op *fused, int number)
 {
-    KernelPrinter c = printer(o, p, fused);
-    kernel_function(&c, number, "restrict", ";");
+    kernel_function(o, p, kernel_build(p, fused), number, dialect_c.restricted,
+                    ";");
 }

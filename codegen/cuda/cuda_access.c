@@ -78,7 +78,7 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
 
 /* ---- memory that two buffers share --------------------------------------- */
 
-bool cuda_is_picked(const CudaPlan *c, const CudaPhase *phase, int buffer)
+bool cuda_is_picked(const CudaPlan *c, const KernelPhase *phase, int buffer)
 {
     const Kernel *k = c->k;
     for (int i = 0; i < phase->nrow; i++)
@@ -100,15 +100,15 @@ static int last_read(const CudaPlan *c, int buffer)
         kernel_loads(k, k->ncolumn, k->column, buffer))
         return c->nphases;
     for (int p = 0; p < c->nphases; p++) {
-        const CudaPhase *phase = &c->phase[p];
+        const KernelPhase *phase = &c->phase[p];
         if (kernel_loads(k, phase->nrow, phase->row, buffer) &&
             (c->form != CUDA_FLAT || k->space.column))
             return c->nphases;
         if (cuda_is_picked(c, phase, buffer) && last < p + 1)
             last = p + 1;
-        for (int i = 0; i < phase->nsteps; i++)
-            if (!phase->step[i].reused &&
-                kernel_loads(k, 1, &phase->step[i].instr, buffer) && last < p)
+        for (int i = 0; i < phase->nelement; i++)
+            if (!phase->element[i].reused &&
+                kernel_loads(k, 1, &phase->element[i].instr, buffer) && last < p)
                 last = p;
     }
     return last;

@@ -1,136 +1,113 @@
-/* cuda_combine.c: prints the second kernel of sums over rows, which adds the
+/* cuda_combine.c: lowers the second kernel of sums over rows, which adds the
  * partial sums of the blocks of the first kernel (cuda_sums.c). */
-#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/cuda/cuda_lower.h"
 
-/* ---- the second kernel --------------------------------------------------- */
-
-static const char *part_of(const CudaPlan *p, Arena *a)
-{
-    if (p->units == 1)
-        return "part";
-    if (p->parts == 1)
-        return "unit";
-    return arena_printf(a, "(unit * %lld + part)", (long long)p->parts);
-}
-
-static void combine_scalar(CudaPrinter *c, const KernelTotal *t)
+/* The number of a part in the workspace: "unit * 4 + part". */
+static const char *part_of(const Lowering *c)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *sum = arena_printf(a, "a%d", t->instr);
-    const char *item = arena_printf(
-        a, "%s[%s]", kernel_workspace(&c->text),
-        cuda_at_offset(a, part_of(p, a), t->offset));
-    out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
-    out_line(c->text.o,
-             "for (int part = lane_index(); part < %lld; part += %d)",
-             (long long)p->parts, CUDA_WARP);
-    out_line(c->text.o, "    %s",
-             kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
-    cuda_declare_sum(
-        c, t->instr, 0,
-        arena_printf(a, "warp_%s(%s)", cuda_sum_kind(p, t->instr), sum));
+    return lower_index(c, "%s * %lld + %s", p->units > 1 ? "unit" : "0",
+                       (long long)p->parts,
+                       p->parts > 1 || p->units == 1 ? "part" : "0");
 }
 
-static void combine_columns(CudaPrinter *c, const KernelTotal *t, int lane)
+static void combine_scalar(Lowering *c, const KernelTotal *t)
+{
+    const char *sum = lower_text(c, "a%d", t->instr);
+    lower_var(c, "float", sum, lower_start(c, t->instr));
+    lower_add_all(c, c->k->instr[t->instr].op, sum, "part", "lane_index()",
+                  c->plan->parts, CUDA_WARP,
+                  lower_index(c, "workspace[%s + %lld]", part_of(c),
+                              (long long)t->offset));
+    lower_total(c, t->instr, 0,
+                lower_text(c, "warp_%s(%s)",
+                           c->k->instr[t->instr].op == OP_max ? "max" : "sum",
+                           sum));
+}
+
+/* "sum3[warp][lane_index()]": where a warp leaves its sum of a column. */
+static const char *shared_sum(const Lowering *c, const KernelTotal *t,
+                              const char *warp, int lane)
+{
+    return lower_index(c, "sum%d[%s][lane_index() + %d]", t->instr, warp,
+                       lane * CUDA_WARP);
+}
+
+static void combine_column(Lowering *c, const KernelTotal *t, int lane)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *sum = arena_printf(a, "a%d_%d", t->instr, lane);
-    const char *item = arena_printf(
-        a, "%s%s * %lld + %s",
-        p->parts * cuda_row_length(p) < INT32_MAX ? "" : "(int64_t)",
-        part_of(p, a), (long long)cuda_row_length(p),
-        cuda_at_offset(a, cuda_flat_column(c), t->offset + lane * p->columns));
-    out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
-    int opened = 0;
+    Stmt *outer = c->at;
+    int64_t length = cuda_row_length(p);
+    const char *sum = lower_text(c, "a%d_%d", t->instr, lane),
+               *column = cuda_flat_column(c),
+               *cast = p->parts * length < INT32_MAX ? "" : "(int64_t)";
+    lower_var(c, "float", sum, lower_start(c, t->instr));
     if (p->columns % CUDA_WARP)
-        opened = cuda_open_block(c, "if (%s < %lld) {", cuda_flat_column(c),
-                                 (long long)p->columns);
-    out_line(c->text.o, "for (int part = %s; part < %lld; part += %d)",
-             p->combine_warps > 1 ? "warp_index()" : "0", (long long)p->parts,
-             p->combine_warps);
-    out_code(c->text.o, "    %s",
-             kernel_add_to(&c->text, p->k->instr[t->instr].op, sum,
-                           arena_printf(a, "%s[%s]", kernel_workspace(&c->text),
-                                        item)));
-    cuda_close_blocks(c, opened);
+        lower_if(c, "%s < %lld", column, (long long)p->columns);
+    lower_add_all(c, c->k->instr[t->instr].op, sum, "part",
+                  p->combine_warps > 1 ? "warp_index()" : "0", p->parts,
+                  p->combine_warps,
+                  lower_index(c, "workspace[%s(%s) * %lld + %s + %lld]", cast,
+                              part_of(c), (long long)length, column,
+                              (long long)(t->offset + lane * p->columns)));
+    c->at = outer;
     if (p->combine_warps > 1)
-        out_line(c->text.o, "sum%d[warp_index()][lane_index()%s] = %s;",
-                 t->instr, lane ? " + 32" : "", sum);
+        lower_line(c, "%s = %s;", shared_sum(c, t, "warp_index()", lane), sum);
 }
 
-static void combined_column(CudaPrinter *c, const KernelTotal *t, int lane)
+static void combined_column(Lowering *c, const KernelTotal *t, int lane)
 {
-    const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *sum = arena_printf(a, "a%d_%d", t->instr, lane);
-    if (p->combine_warps > 1) {
-        const char *item = arena_printf(a, "sum%d[i][lane_index()%s]", t->instr,
-                                        lane ? " + 32" : "");
-        out_line(c->text.o, "for (int i = 1; i < %d; i++)", p->combine_warps);
-        out_line(c->text.o, "    %s",
-                 kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
-    }
-    cuda_declare_sum(c, t->instr, lane, sum);
+    const char *sum = lower_text(c, "a%d_%d", t->instr, lane);
+    if (c->plan->combine_warps > 1)
+        lower_add_all(c, c->k->instr[t->instr].op, sum, "i", "1",
+                      c->plan->combine_warps, 1, shared_sum(c, t, "i", lane));
+    lower_total(c, t->instr, lane, sum);
 }
 
-static void open_combine(CudaPrinter *c, bool columns)
+static void name_indices(Lowering *c)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
     int64_t tiles = p->combine_grid / p->units;
+    const char *column = cuda_flat_column(c), *tile = c->block;
     for (int i = 0; i < p->k->ntotals; i++)
         if (p->k->total[i].columns && p->combine_warps > 1)
-            out_line(c->text.o, "PARC_SHARED float sum%d[%d][%d];",
-                     p->k->total[i].instr, p->combine_warps,
-                     CUDA_WARP * p->lanes);
+            lower_shared(c, lower_text(c, "sum%d[%d][%d]", p->k->total[i].instr,
+                                       p->combine_warps,
+                                       CUDA_WARP * p->lanes));
     if (p->units > 1) {
-        out_line(c->text.o, "const int64_t unit = %s%s;", c->block,
-                 tiles > 1 ? arena_printf(a, " / %lld", (long long)tiles) : "");
-        kernel_split_index(&c->text, p->kept_axes, "unit", 1);
+        lower_let(c, "const int64_t", "unit", "%s / %lld", c->block,
+                  (long long)tiles);
+        kernel_split_index(c, p->kept_axes, "unit", 1);
+        tile = lower_text(c, "(%s %% %lld)", c->block, (long long)tiles);
     }
-    if (!columns)
-        return;
-    const char *type = cuda_column_type(p);
-    const char *tile = arena_printf(a, "(%s)%s", type, c->block);
-    if (p->units > 1)
-        tile = arena_printf(a, "(%s)(%s %% %lld)", type, c->block,
-                            (long long)tiles);
-    out_line(c->text.o, "const %s %s = %slane_index();", cuda_column_type(p),
-             cuda_flat_column(c),
-             tiles > 1 ? arena_printf(a, "%s * %d + ", tile, CUDA_WARP) : "");
-    cuda_split_columns(c, cuda_flat_column(c));
+    if (tiles > 1)
+        cuda_let_column(c, column, "(%s)%s * %d + lane_index()", c->column_type,
+                        tile, CUDA_WARP);
+    else
+        cuda_let_column(c, column, "lane_index()");
+    cuda_split_columns(c, column);
 }
 
-void cuda_combine(CudaPrinter *c)
+void cuda_combine(Lowering *c)
 {
     const CudaPlan *p = c->plan;
     bool columns = cuda_has_column_sums(p);
-    open_combine(c, columns);
-    for (int i = 0; i < p->k->ntotals; i++)
-        for (int lane = 0; p->k->total[i].columns && lane < p->lanes; lane++)
-            combine_columns(c, &p->k->total[i], lane);
+    const char *column = cuda_flat_column(c);
+    name_indices(c);
+    cuda_each_column(c, combine_column);
     if (p->combine_warps > 1) {
-        out_line(c->text.o, "block_barrier();");
-        out_line(c->text.o, "if (warp_index() > 0)");
-        out_line(c->text.o, "    return;");
+        lower_add(c, (Stmt){.code = STMT_BARRIER});
+        lower_return_if(c, "warp_index() > 0");
     }
     for (int i = 0; i < p->k->ntotals; i++)
         if (!p->k->total[i].columns)
             combine_scalar(c, &p->k->total[i]);
-    cuda_epilogue_scalars(c, columns ? arena_printf(c->text.p->arena, "%s == 0",
-                                                    cuda_flat_column(c))
-                                     : "thread_index() == 0");
+    lower_unit_epilogue(c, columns ? lower_text(c, "%s == 0", column)
+                                   : "thread_index() == 0");
     if (!columns)
         return;
-    if (p->columns % CUDA_WARP) {
-        out_line(c->text.o, "if (%s >= %lld)", cuda_flat_column(c),
-                 (long long)p->columns);
-        out_line(c->text.o, "    return;");
-    }
-    for (int i = 0; i < p->k->ntotals; i++)
-        for (int lane = 0; p->k->total[i].columns && lane < p->lanes; lane++)
-            combined_column(c, &p->k->total[i], lane);
-    cuda_epilogue_column(c);
+    if (p->columns % CUDA_WARP)
+        lower_return_if(c, "%s >= %lld", column, (long long)p->columns);
+    cuda_each_column(c, combined_column);
+    lower_column_epilogue(c);
 }

@@ -15,11 +15,11 @@ static int passes(const CudaPlan *c, int buffer)
     bool shared = !(k->buffer[buffer].axes & (c->kept_axes | c->summed));
     int n = 0;
     for (int p = 0; p < c->nphases; p++) {
-        const CudaPhase *phase = &c->phase[p];
+        const KernelPhase *phase = &c->phase[p];
         bool reads = false;
-        for (int i = 0; i < phase->nsteps; i++)
-            reads |= !phase->step[i].reused &&
-                     kernel_loads(k, 1, &phase->step[i].instr, buffer);
+        for (int i = 0; i < phase->nelement; i++)
+            reads |= !phase->element[i].reused &&
+                     kernel_loads(k, 1, &phase->element[i].instr, buffer);
         n += reads;
     }
     bool rows = c->units * c->rows > 1;

@@ -24,7 +24,7 @@
 
 #include "base/version.h"
 #include "codegen/cuda/cuda.h"
-#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/cuda/cuda_lower.h"
 #include "runtime/cuda/core/rt_block_memory.h"
 
 typedef struct Entry {
@@ -135,12 +135,10 @@ static void list_variant(Out *o, const Page *page, int n)
 static void print_entry(Out *o, const Page *page, int n)
 {
     const Entry *e = &page->entry.at[n];
-    KernelPrinter text = {.o = o, .p = e->plan->p, .k = e->plan->k,
-                          .merged = -1};
     if (e->low_shared)
         list_variant(o, page, n);
     else
-        kernel_comment(&text, e->number);
+        kernel_comment(o, e->plan->p, e->plan->k, e->number);
     if (e->same != n) {
         out_line(o, " * same as  %s", page->entry.at[e->same].first.symbol);
         out_line(o, " */");
@@ -248,10 +246,8 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
         const Entry *e = &page.entry.at[n];
         if (e->low_shared)
             continue;
-        KernelPrinter text = {.o = c, .p = e->plan->p, .k = e->plan->k,
-                              .merged = -1};
         out_line(c, "");
-        kernel_function(&text, e->number, "", "");
+        kernel_function(c, e->plan->p, e->plan->k, e->number, "", "");
         out_open(c, "{");
         for (int i = 0; i < e->plan->k->nbuffers; i++)
             if (!is_passed(e, i))
@@ -267,14 +263,10 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
 static void prototype(void *context, const Program *p, const Op *fused,
                       int number)
 {
-    KernelPrinter *text = context;
-    text->p = p;
-    text->k = cuda_plan(p, fused)->k;
-    kernel_function(text, number, "", ";");
+    kernel_function(context, p, cuda_plan(p, fused)->k, number, "", ";");
 }
 
 void cuda_prototypes_emit(Out *h, const Program *p)
 {
-    KernelPrinter text = {.o = h, .p = p, .merged = -1};
-    prototypes_emit(h, p, "launch.c", prototype, &text);
+    prototypes_emit(h, p, "launch.c", prototype, h);
 }

@@ -1,6 +1,5 @@
-/* cuda_online.c: prints the two instructions that kernel_online.c creates:
- * KERNEL_ONLINE, a sum relative to a running maximum (online softmax), and
- * KERNEL_PICK, the element of a row in a given column (a label's logit).
+/* cuda_online.c: lowers a sum relative to a running maximum (KERNEL_ONLINE;
+ * online softmax), which kernel_online.c creates.
  *
  *   r1 = max x, r4 = sum exp(x - r1), of a row that is read once:
  *
@@ -24,7 +23,7 @@
  * Reference: Milakov and Gimelshein, Online normalizer calculation for softmax,
  * 2018.
  */
-#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/cuda/cuda_lower.h"
 
 static bool is_sum(const Kernel *k, const KernelRoot *root, int max)
 {
@@ -33,153 +32,79 @@ static bool is_sum(const Kernel *k, const KernelRoot *root, int max)
            k->instr[root->target].arg[0] == max;
 }
 
-/* Whether the kernel has sums relative to this maximum. */
-static bool has_sums(const Kernel *k, int max)
+/* The next maximum of the phase, after root r, that has such sums; -1: none. */
+static int next_maximum(const Kernel *k, int phase, int *r)
 {
-    for (int r = 0; r < k->nroots; r++)
-        if (is_sum(k, &k->root[r], max))
-            return true;
-    return false;
-}
-
-static const char *held(const CudaPrinter *c, int instr)
-{
-    return arena_printf(c->text.p->arena, "held%d[%s]", instr,
-                        cuda_place_in(c, NULL, 0));
-}
-
-bool cuda_online_element(CudaPrinter *c, const KernelRoot *root)
-{
-    const Kernel *k = c->plan->k;
-    const KernelInstr *to = &k->instr[root->target];
-    const char *value = kernel_value(&c->text, root->instr, 't', 0);
-    bool sum = to->code == KERNEL_ONLINE;
-    if (!sum && !has_sums(k, root->target))
-        return false;
-    if (!sum || to->nargs > 1)
-        out_line(c->text.o, "%s = %s;", held(c, root->target), value);
-    if (!sum)
-        kernel_statement(&c->text, to->source, "top%d = parc_max(top%d, %s);",
-                         root->target, root->target, value);
-    return true;
-}
-
-/* Visits the maxima of the phase that have such sums, and their sums. */
-static void each(CudaPrinter *c, int phase,
-                 void (*visit)(CudaPrinter *, int max, int sum))
-{
-    const Kernel *k = c->plan->k;
-    for (int r = 0; r < k->nroots; r++) {
-        const KernelRoot *root = &k->root[r];
-        if (root->kind != ROOT_REDUCE || root->phase != phase ||
-            !has_sums(k, root->target))
-            continue;
-        visit(c, root->target, -1);
-        for (int i = 0; i < k->nroots; i++)
-            if (is_sum(k, &k->root[i], root->target))
-                visit(c, root->target, k->root[i].target);
+    while (++*r < k->nroots) {
+        int max = k->root[*r].target;
+        for (int i = 0; i < k->nroots && k->root[*r].kind == ROOT_REDUCE &&
+                        k->root[*r].phase == phase;
+             i++)
+            if (is_sum(k, &k->root[i], max))
+                return max;
     }
+    return -1;
 }
 
-static void declare_held(CudaPrinter *c, int max, int sum)
+static const char *held(const Lowering *c, int instr)
 {
+    return lower_text(c, "held%d[%s]", instr, cuda_place(c, 0));
+}
+
+bool cuda_online_element(Lowering *c, const KernelRoot *root)
+{
+    const KernelInstr *to = &c->k->instr[root->target];
+    const char *value = kernel_value(c, root->instr, 0);
+    bool sum = to->code == KERNEL_ONLINE, maximum = false;
+    for (int i = 0; i < c->k->nroots; i++)
+        maximum |= is_sum(c->k, &c->k->root[i], root->target);
+    if (maximum || (sum && to->nargs > 1))
+        lower_line(c, "%s = %s;", held(c, root->target), value);
+    if (maximum)
+        lower_update(c, OP_max, to->source,
+                     lower_text(c, "top%d", root->target), value);
+    return sum || maximum;
+}
+
+void cuda_online_begin(Lowering *c, int phase)
+{
+    const Kernel *k = c->k;
     int n = c->plan->vector;
-    if (sum < 0)
-        out_line(c->text.o, "float held%d[%d], top%d = r%d;", max, n, max, max);
-    else if (c->plan->k->instr[sum].nargs > 1)
-        out_line(c->text.o, "float held%d[%d];", sum, n);
-}
-
-/* Rescales the sums so far to the new maximum; r<n> of the maximum still has
- * the old one. */
-static void rescale_sums(CudaPrinter *c, int max, int sum)
-{
-    if (sum < 0)
-        out_line(c->text.o, "const float base%d = online_base(top%d);", max,
-                 max);
-    else
-        out_line(c->text.o, "r%d *= online_power(r%d, base%d);", sum, max, max);
-}
-
-static void set_maximum(CudaPrinter *c, int max, int sum)
-{
-    if (sum < 0)
-        out_line(c->text.o, "r%d = top%d;", max, max);
-}
-
-static void add_powers(CudaPrinter *c, int max, int sum)
-{
-    if (sum < 0)
-        return;
-    const KernelInstr *to = &c->plan->k->instr[sum];
-    const char *factor =
-        to->nargs > 1 ? arena_printf(c->text.p->arena, "%s * ", held(c, sum))
-                      : "";
-    kernel_statement(&c->text, to->source, "r%d += %sonline_power(%s, base%d);",
-                     sum, factor, held(c, max), max);
-}
-
-void cuda_online_begin(CudaPrinter *c, int phase)
-{
-    each(c, phase, declare_held);
-}
-
-void cuda_online_end(CudaPrinter *c, int phase)
-{
-    bool any = false;
-    for (int r = 0; r < c->plan->k->nroots; r++)
-        any |= c->plan->k->root[r].phase == phase &&
-               c->plan->k->root[r].kind == ROOT_REDUCE &&
-               c->plan->k->instr[c->plan->k->root[r].target].code ==
-                   KERNEL_ONLINE;
-    if (!any)
-        return;
-    each(c, phase, rescale_sums);
-    each(c, phase, set_maximum);
-    int vector = cuda_open_vector(c);
-    each(c, phase, add_powers);
-    cuda_close_vector(c, vector);
-}
-
-/* ---- reductions across warps --------------------------------------------- */
-
-const char *cuda_online_warp(const CudaPrinter *c, int sum)
-{
-    return arena_printf(c->text.p->arena, "warp_online(r%d, r%d)", sum,
-                        c->plan->k->instr[sum].arg[0]);
-}
-
-const char *cuda_online_block(const CudaPrinter *c, int sum)
-{
-    return arena_printf(c->text.p->arena, "block_get_online(%s, %s)",
-                        cuda_sum_array(c, sum),
-                        cuda_sum_array(c, c->plan->k->instr[sum].arg[0]));
-}
-
-/* ---- picked elements ----------------------------------------------------- */
-
-/* Every thread of the row computes the picked value, so that no exchange is
- * needed. */
-void cuda_pick(CudaPrinter *c, int instr)
-{
-    const CudaPlan *p = c->plan;
-    const KernelInstr *pick = &p->k->instr[instr];
-    Arena *a = c->text.p->arena;
-    const char *column =
-        kernel_value(&c->text, p->k->instr[pick->arg[1]].arg[0], 'r', 0);
-    const char *there = arena_printf(a, "%s >= 0 && %s < %lld", column, column,
-                                     (long long)p->columns);
-    if (pick->arg[0] == pick->arg[1]) {
-        kernel_statement(&c->text, pick->source,
-                         "const float r%d = parc_select(%s, 1.0f, 0.0f);",
-                         instr, there);
-        return;
+    for (int r = -1, max; (max = next_maximum(k, phase, &r)) >= 0;) {
+        lower_line(c, "float held%d[%d], top%d = r%d;", max, n, max, max);
+        for (int i = 0; i < k->nroots; i++)
+            if (is_sum(k, &k->root[i], max) &&
+                k->instr[k->root[i].target].nargs > 1)
+                lower_line(c, "float held%d[%d];", k->root[i].target, n);
     }
-    out_line(c->text.o, "%s r%d = 0;", c_value_type(pick->dtype), instr);
-    int opened = cuda_open_block(c, "if (%s) {", there);
-    out_line(c->text.o, "const %s j = %s;", cuda_column_type(p), column);
-    kernel_compute(&c->text, pick->arg[0], 't');
-    out_line(c->text.o, "r%d = %s;", instr,
-             kernel_value(&c->text, pick->arg[0], 't', 0));
-    cuda_close_blocks(c, opened);
+}
+
+/* Adds a vector's terms to a sum, whose earlier terms are rescaled. */
+static void add_powers(Lowering *c, int max, int sum)
+{
+    const KernelInstr *to = &c->k->instr[sum];
+    const char *factor =
+        to->nargs > 1 ? lower_text(c, "%s * ", held(c, sum)) : "";
+    lower_update(c, OP_sum, to->source, lower_text(c, "r%d", sum),
+                 lower_text(c, "%sonline_power(%s, base%d)", factor,
+                            held(c, max), max));
+}
+
+void cuda_online_end(Lowering *c, int phase)
+{
+    const Kernel *k = c->k;
+    Stmt *outer = c->at;
+    for (int r = -1, max; (max = next_maximum(k, phase, &r)) >= 0;) {
+        lower_line(c, "const float base%d = online_base(top%d);", max, max);
+        for (int i = 0; i < k->nroots; i++)
+            if (is_sum(k, &k->root[i], max))
+                lower_line(c, "r%d *= online_power(r%d, base%d);",
+                           k->root[i].target, max, max);
+        lower_line(c, "r%d = top%d;", max, max);
+        cuda_open_vector(c);
+        for (int i = 0; i < k->nroots; i++)
+            if (is_sum(k, &k->root[i], max))
+                add_powers(c, max, k->root[i].target);
+        cuda_close(c, outer);
+    }
 }

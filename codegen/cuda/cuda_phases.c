@@ -19,7 +19,7 @@ typedef struct PhaseLists {
     int *first;  /* by instruction: 1 + the first phase that computes it */
     int *listed; /* by instruction: 1 + the last phase that lists it */
     bool *row;   /* by instruction: it is a row value and used */
-    CudaPhase *phase;
+    KernelPhase *phase;
     int number;
 } PhaseLists;
 
@@ -103,7 +103,7 @@ static void need(PhaseLists *s, int i)
         need(s, instr->arg[a]);
     if (!s->first[i])
         s->first[i] = s->number + 1;
-    s->phase->step[s->phase->nsteps++] = (CudaStep){i, kept};
+    s->phase->element[s->phase->nelement++] = (KernelStep){i, kept, -1};
 }
 
 static void list_phase(PhaseLists *s, int number)
@@ -112,7 +112,7 @@ static void list_phase(PhaseLists *s, int number)
     s->number = number;
     s->phase = &s->c->phase[number];
     *s->phase =
-        (CudaPhase){.step = NEW_ARRAY(s->c->p->arena, CudaStep, k->ninstrs + 1),
+        (KernelPhase){.element = NEW_ARRAY(s->c->p->arena, KernelStep, k->ninstrs + 1),
                     .row = NEW_ARRAY(s->c->p->arena, int, k->ninstrs + 1)};
     for (int r = 0; r < k->nroots; r++) {
         const KernelRoot *root = &k->root[r];
@@ -139,7 +139,7 @@ void cuda_plan_phases(CudaPlan *c, bool streamed)
 {
     const Kernel *k = c->k;
     PhaseLists s = {.c = c, .streamed = streamed};
-    c->phase = NEW_ARRAY(c->p->arena, CudaPhase, c->nphases + 1);
+    c->phase = NEW_ARRAY(c->p->arena, KernelPhase, c->nphases + 1);
     c->on_chip = NEW_ARRAY(c->p->arena, bool, k->ninstrs + 1);
     c->on_chip_at = NEW_ARRAY(c->p->arena, int64_t, k->ninstrs + 1);
     if (!streamed)

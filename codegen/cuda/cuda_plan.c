@@ -62,7 +62,7 @@ enum {
     MAX_SLOTS = 4,   /* most vectors of a row for one thread, if no values
                       * are kept and the block can have more threads */
     SUM_BYTES = 256, /* most static shared memory for one sum across warps:
-                      * declare_sums in cuda_kernel.c */
+                      * declare_sums in cuda_lower.c */
 };
 
 static int64_t divide_up(int64_t n, int64_t by)
@@ -249,11 +249,11 @@ static bool has_high_register_pressure(const CudaPlan *c)
     const Kernel *k = c->k;
     int most = 0;
     for (int p = 0; p < c->nphases; p++) {
-        const CudaPhase *phase = &c->phase[p];
+        const KernelPhase *phase = &c->phase[p];
         int lanes = 0;
-        for (int i = 0; i < phase->nsteps; i++) {
-            const KernelInstr *instr = &k->instr[phase->step[i].instr];
-            if (!phase->step[i].reused &&
+        for (int i = 0; i < phase->nelement; i++) {
+            const KernelInstr *instr = &k->instr[phase->element[i].instr];
+            if (!phase->element[i].reused &&
                 (instr->code == KERNEL_LOAD || instr->code == KERNEL_RANDOM))
                 lanes += kernel_lanes(k, instr->axes);
         }

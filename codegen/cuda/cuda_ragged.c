@@ -35,7 +35,7 @@
  * reductions, separates the additions of consecutive rows. Vectors must divide
  * the row if such sums are in registers, and if there is a pair axis.
  */
-#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/cuda/cuda_lower.h"
 
 enum { STAGED = 48 }; /* limit of vector elements loaded but not yet used */
 
@@ -143,7 +143,7 @@ const CudaPlan *cuda_column_plan(const CudaPlan *c)
 
 const char *cuda_row_head(const CudaPlan *c)
 {
-    return c->guide && has_head(c) ? "head" : "";
+    return c->guide && has_head(c) ? "head" : "0";
 }
 
 /* Vectors have VECTOR_BYTES of the narrowest type, if few enough elements are

@@ -1,5 +1,5 @@
-/* cuda_sums.c: prints the part of a CUDA kernel that sums over rows within a
- * block, for scalar sums (one per work unit) and sums by column, and likewise
+/* cuda_sums.c: lowers the part of a CUDA kernel that sums over rows within
+ * a block, for scalar sums (one per work unit) and sums by column, and likewise
  * for maxima.
  *
  * A block sums one part of the rows. Each thread has a scalar sum in the
@@ -16,7 +16,26 @@
  * parts. The order of additions is fixed, so that the bits are the same on
  * every run.
  */
-#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/cuda/cuda_lower.h"
+
+int64_t cuda_row_length(const CudaPlan *p)
+{
+    return p->columns * p->lanes;
+}
+
+bool cuda_has_column_sums(const CudaPlan *p)
+{
+    return p->k->ncolumn > 0 || cuda_column_totals(p) > 0;
+}
+
+void cuda_each_column(Lowering *c,
+                      void (*visit)(Lowering *, const KernelTotal *, int))
+{
+    for (int i = 0; i < c->k->ntotals; i++)
+        for (int lane = 0; c->k->total[i].columns && lane < c->plan->lanes;
+             lane++)
+            visit(c, &c->k->total[i], lane);
+}
 
 /* ---- inside the loop over rows ------------------------------------------- */
 
@@ -28,11 +47,11 @@ bool cuda_double_buffers_sums(const CudaPlan *p)
     return p->totals && p->row_threads > CUDA_WARP && barriers == 1;
 }
 
-const char *cuda_sum_array(const CudaPrinter *c, int instr)
+const char *cuda_sum_array(const Lowering *c, int instr)
 {
-    if (!cuda_double_buffers_sums(c->plan))
-        return arena_printf(c->text.p->arena, "sum%d", instr);
-    return arena_printf(c->text.p->arena, "sum%d[%s & 1]", instr, c->row);
+    return cuda_double_buffers_sums(c->plan)
+               ? lower_text(c, "sum%d[%s & 1]", instr, c->row)
+               : lower_text(c, "sum%d", instr);
 }
 
 /* Whether column sums are in registers of the thread that processes the
@@ -43,65 +62,58 @@ static bool are_registers(const CudaPlan *p)
            !p->at_edge;
 }
 
-const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane)
+const char *cuda_column_sum(const Lowering *c, int instr, int lane)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *name = arena_printf(a, "a%d", instr);
+    const char *name = lower_text(c, "a%d", instr);
     if (are_registers(p))
         return cuda_own(c, name, lane);
-    return arena_printf(
-        a, "%s[%s%s%s]", name, cuda_flat_column(c), p->vector > 1 ? " + e" : "",
-        lane ? arena_printf(a, " + %lld", (long long)p->columns) : "");
+    return lower_index(c, "%s[%s + %s + %lld]", name, cuda_flat_column(c),
+                       p->vector > 1 ? "e" : "0",
+                       (long long)(lane * p->columns));
 }
 
-static void set_own(CudaPrinter *c, int instr, const char *value)
+/* Sets all sums of a thread. */
+static void start_own(Lowering *c, int instr)
 {
     const CudaPlan *p = c->plan;
+    const char *start = lower_start(c, instr);
+    Stmt *outer = c->at;
     if (are_registers(p)) {
-        int n = 0;
-        if (p->slots > 1) {
-            out_line(c->text.o, "PARC_UNROLL");
-            out_line(c->text.o, "for (int s = 0; s < %d; s++)", p->slots);
-            c->text.o->indent += OUT_INDENT * ++n;
-        }
-        out_line(c->text.o, "PARC_UNROLL");
-        out_line(c->text.o, "for (int e = 0; e < %d; e++)",
-                 p->vector * p->lanes);
-        out_line(c->text.o, "    a%d[%s][e] = %s;", instr, n ? "s" : "0",
-                 value);
-        c->text.o->indent -= OUT_INDENT * n;
-        return;
-    }
-    c->plan = cuda_column_plan(p);
-    int opened = cuda_open_slots(c, 0);
-    opened += cuda_open_vector(c);
-    for (int lane = 0; lane < c->plan->lanes; lane++)
-        out_line(c->text.o, "%s = %s;", cuda_column_sum(c, instr, lane), value);
-    cuda_close_slots(c, opened);
-    c->text.inner = "j";
-    c->plan = p;
-}
-
-static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
-{
-    const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    if (are_registers(p)) {
-        out_line(c->text.o, "float a%d[%d][%d];", t->instr, p->slots,
-                 p->vector * p->lanes);
-    } else if (p->global_sums) {
-        out_line(c->text.o, "float *a%d = %s + %s * %lld;", t->instr,
-                 cuda_at_offset(a, kernel_workspace(&c->text), t->offset),
-                 c->block, (long long)cuda_row_length(p));
+        if (p->slots > 1)
+            lower_count(c, LOOP_UNROLLED, "s", p->slots)->brief = true;
+        lower_count(c, LOOP_UNROLLED, "e", p->vector * p->lanes)->brief = true;
+        lower_line(c, "a%d[%s][e] = %s;", instr, cuda_slot(c), start);
     } else {
-        out_line(c->text.o, "float *a%d = (float *)%s;", t->instr,
-                 *at ? arena_printf(a, "((char *)parc_shared() + %lld)",
-                                    (long long)*at)
-                     : "parc_shared()");
+        c->plan = cuda_column_plan(p);
+        cuda_open_slots(c, 0);
+        cuda_open_vector(c);
+        for (int lane = 0; lane < p->lanes; lane++)
+            lower_line(c, "%s = %s;", cuda_column_sum(c, instr, lane), start);
+        c->plan = p;
+    }
+    cuda_close(c, outer);
+}
+
+static void begin_columns(Lowering *c, const KernelTotal *t, int64_t *at)
+{
+    const CudaPlan *p = c->plan;
+    const char *name = lower_text(c, "a%d", t->instr);
+    if (are_registers(p)) {
+        lower_var(c, "float",
+                  lower_text(c, "%s[%d][%d]", name, p->slots,
+                             p->vector * p->lanes),
+                  NULL);
+    } else if (p->global_sums) {
+        lower_var(c, "float *", name,
+                  lower_index(c, "workspace + %lld + %s * %lld",
+                              (long long)t->offset, c->block,
+                              (long long)cuda_row_length(p)));
+    } else {
+        lower_var(c, "float *", name, cuda_in_shared(c, "float", *at));
         *at += cuda_row_length(p) * FLOAT_BYTES;
     }
-    set_own(c, t->instr, cuda_sum_start(p, t->instr));
+    start_own(c, t->instr);
 }
 
 /* In a ragged row (cuda_ragged.c) a column belongs to different threads in
@@ -125,221 +137,227 @@ static bool adds_unguarded(const CudaPlan *p, bool after)
     return false;
 }
 
-void cuda_begin_totals(CudaPrinter *c)
+void cuda_begin_totals(Lowering *c)
 {
-    const CudaPlan *p = c->plan;
-    int64_t at = p->sums_at;
-    for (int i = 0; i < p->k->ntotals; i++) {
-        const KernelTotal *t = &p->k->total[i];
+    int64_t at = c->plan->sums_at;
+    for (int i = 0; i < c->k->ntotals; i++) {
+        const KernelTotal *t = &c->k->total[i];
         if (t->columns)
             begin_columns(c, t, &at);
         else
-            out_line(c->text.o, "float a%d = %s;", t->instr,
-                     cuda_sum_start(p, t->instr));
+            lower_var(c, "float", lower_text(c, "a%d", t->instr),
+                      lower_start(c, t->instr));
     }
-    if (adds_unguarded(p, false))
-        out_line(c->text.o, "block_barrier();");
+    if (adds_unguarded(c->plan, false))
+        lower_add(c, (Stmt){.code = STMT_BARRIER});
 }
 
 /* ---- after a block's rows ------------------------------------------------ */
 
-static void end_scalars(CudaPrinter *c)
+/* Whether a block's threads must add up their parts of a scalar sum. */
+static bool is_spread(const CudaPlan *p, int total)
 {
-    const CudaPlan *p = c->plan;
-    bool put = false;
-    for (int i = 0; i < p->k->ntotals; i++) {
-        const KernelTotal *t = &p->k->total[i];
-        const char *kind = cuda_sum_kind(p, t->instr);
-        if (t->columns || (p->uniform[i] && p->block_rows == 1))
+    return !p->k->total[total].columns &&
+           !(p->uniform[total] && p->block_rows == 1);
+}
+
+/* Adds one part of the code that completes scalar sums; returns whether there
+ * are any. */
+static bool finish(Lowering *c, FinishPart part)
+{
+    bool any = false;
+    for (int i = 0; i < c->k->ntotals; i++) {
+        const KernelTotal *t = &c->k->total[i];
+        if (!is_spread(c->plan, i))
             continue;
-        if (p->threads == CUDA_WARP) {
-            out_line(c->text.o, "a%d = warp_%s(a%d);", t->instr, kind,
-                     t->instr);
-            continue;
-        }
-        put = true;
-        if (p->uniform[i])
-            out_line(c->text.o, "block_put(a%d, sum%d);", t->instr, t->instr);
-        else
-            out_line(c->text.o, "block_put(warp_%s(a%d), sum%d);", kind,
-                     t->instr, t->instr);
+        any = true;
+        lower_add(c, (Stmt){.code = STMT_FINISH,
+                            .part = part == FINISH_PUT && c->plan->uniform[i]
+                                        ? FINISH_OWN
+                                        : part,
+                            .op = c->k->instr[t->instr].op,
+                            .name = lower_text(c, "a%d", t->instr),
+                            .array = lower_text(c, "sum%d", t->instr)});
     }
-    if (put)
-        out_line(c->text.o, "block_barrier();");
-    for (int i = 0; i < p->k->ntotals && put; i++) {
-        const KernelTotal *t = &p->k->total[i];
-        if (!t->columns && !(p->uniform[i] && p->block_rows == 1))
-            out_line(c->text.o, "a%d = block_get_%s(sum%d);", t->instr,
-                     cuda_sum_kind(p, t->instr), t->instr);
+    return any;
+}
+
+static void end_scalars(Lowering *c)
+{
+    if (c->plan->threads == CUDA_WARP) {
+        finish(c, FINISH_WARP);
+    } else if (finish(c, FINISH_PUT)) {
+        lower_add(c, (Stmt){.code = STMT_BARRIER});
+        finish(c, FINISH_GET);
     }
 }
 
-static void scalars_away(CudaPrinter *c)
+static void scalars_away(Lowering *c)
 {
-    const CudaPlan *p = c->plan;
-    int opened = 0;
-    for (int i = 0; i < p->k->ntotals; i++) {
-        const KernelTotal *t = &p->k->total[i];
-        if (t->columns)
-            continue;
-        if (!opened)
-            opened = cuda_open_block(c, "if (thread_index() == 0) {");
-        out_line(c->text.o, "%s[%s] = a%d;", kernel_workspace(&c->text),
-                 cuda_at_offset(c->text.p->arena, c->block, t->offset),
-                 t->instr);
+    Stmt *outer = c->at;
+    lower_if(c, "thread_index() == 0");
+    for (int i = 0; i < c->k->ntotals; i++) {
+        const KernelTotal *t = &c->k->total[i];
+        if (!t->columns)
+            lower_line(c, "workspace[%s] = a%d;",
+                       lower_index(c, "%s + %lld", c->block,
+                                   (long long)t->offset),
+                       t->instr);
     }
-    cuda_close_blocks(c, opened);
+    c->at = outer;
 }
 
-/* "workspace + 264 + block_index() * 4096": the address of a block's column
- * sums. */
-static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
+/* "workspace + 264 + block_index() * 4096": the address of a block's sums of
+ * one lane of the columns. */
+static const char *block_sums(const Lowering *c, const KernelTotal *t, int lane)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *block = c->block;
-    if (p->tiles > 1)
-        block =
-            p->units * p->parts > 1
-                ? arena_printf(a, "(%s / %lld)", block, (long long)p->tiles)
-                : "0";
-    return arena_printf(
-        a, "%s + %s * %lld",
-        cuda_at_offset(a, kernel_workspace(&c->text), t->offset), block,
-        (long long)cuda_row_length(p));
+    bool one = p->tiles > 1 && p->units * p->parts == 1;
+    return lower_index(c, "workspace + %lld + %s / %lld * %lld + %lld",
+                       (long long)t->offset, one ? "0" : c->block,
+                       (long long)p->tiles, (long long)cuda_row_length(p),
+                       (long long)(lane * p->columns));
+}
+
+/* a8[s] + 4: a thread's sums in one lane of the columns. */
+static const char *lane_sums(const Lowering *c, int instr, int lane)
+{
+    return lower_index(c, "a%d[%s] + %d", instr, cuda_slot(c),
+                       lane * c->plan->vector);
+}
+
+static void write_sums(Lowering *c, const char *to, const char *from)
+{
+    lower_add(c, (Stmt){.code = STMT_STORE,
+                        .dtype = DT_F32,
+                        .name = from,
+                        .text = to,
+                        .count = c->plan->vector});
+}
+
+/* Sends a block's sum of a column to the second kernel or to the epilogue. */
+static void end_column(Lowering *c, const KernelTotal *t, int lane,
+                       const char *column, const char *sum)
+{
+    if (c->plan->combine)
+        lower_line(c, "(%s)[%s] = %s;", block_sums(c, t, lane), column, sum);
+    else
+        lower_total(c, t->instr, lane, sum);
+}
+
+static void end_own_column(Lowering *c, const KernelTotal *t, int lane)
+{
+    const CudaPlan *p = c->plan;
+    const char *column = cuda_flat_column(c);
+    if (p->combine && p->storage == CUDA_REGISTERS)
+        write_sums(c,
+                   lower_text(c, "%s + %s", block_sums(c, t, lane), column),
+                   lane_sums(c, t->instr, lane));
+    else
+        end_column(c, t, lane,
+                   p->vector > 1 ? lower_text(c, "%s + e", column) : column,
+                   cuda_column_sum(c, t->instr, lane));
 }
 
 /* Each thread writes the sums of its own columns, or uses them in the epilogue;
  * only ragged rows need a barrier before that. */
-static void end_own_columns(CudaPrinter *c)
+static void end_own_columns(Lowering *c)
 {
     const CudaPlan *whole = c->plan, *p = cuda_column_plan(whole);
-    Arena *a = c->text.p->arena;
+    Stmt *outer = c->at;
     if (p->combine && p->global_sums)
         return;
     if (adds_unguarded(whole, true))
-        out_line(c->text.o, "block_barrier();");
+        lower_add(c, (Stmt){.code = STMT_BARRIER});
     c->plan = p;
-    int opened = p->form == CUDA_TILES ? cuda_open_block(c, "if (j < %lld) {",
-                                                         (long long)p->columns)
-                                       : cuda_open_slots(c, 0);
-    if (p->combine && p->storage == CUDA_REGISTERS) {
-        for (int i = 0; i < p->k->ntotals; i++) {
-            const KernelTotal *t = &p->k->total[i];
-            for (int lane = 0; t->columns && lane < p->lanes; lane++)
-                out_code(
-                    c->text.o, "parc_write_f32(%s + %s, a%d[%s]%s, %d);",
-                    cuda_at_offset(a, block_sums(c, t), lane * p->columns),
-                    cuda_flat_column(c), t->instr, p->slots > 1 ? "s" : "0",
-                    lane ? arena_printf(a, " + %d", p->vector) : "", p->vector);
-        }
-        cuda_close_slots(c, opened);
-        return;
-    }
-    opened += cuda_open_vector(c);
-    const char *element = p->vector > 1 ? " + e" : "";
-    for (int i = 0; i < p->k->ntotals; i++) {
-        const KernelTotal *t = &p->k->total[i];
-        for (int lane = 0; t->columns && lane < p->lanes; lane++) {
-            const char *sum = cuda_column_sum(c, t->instr, lane);
-            if (p->combine)
-                out_code(c->text.o, "(%s)[%s%s] = %s;",
-                         cuda_at_offset(a, block_sums(c, t), lane * p->columns),
-                         cuda_flat_column(c), element, sum);
-            else
-                cuda_declare_sum(c, t->instr, lane, sum);
-        }
-    }
+    if (p->form == CUDA_TILES)
+        lower_if(c, "j < %lld", (long long)p->columns);
+    else
+        cuda_open_slots(c, 0);
+    if (!p->combine || p->storage != CUDA_REGISTERS)
+        cuda_open_vector(c);
+    cuda_each_column(c, end_own_column);
     if (!p->combine)
-        cuda_epilogue_column(c);
-    cuda_close_slots(c, opened);
-    c->text.inner = "j";
+        lower_column_epilogue(c);
+    cuda_close(c, outer);
     c->plan = whole;
+}
+
+/* The number of columns that a block processes. */
+static int64_t block_width(const CudaPlan *p)
+{
+    return p->tiles > 1 || p->form == CUDA_TILES
+               ? (int64_t)CUDA_WARP * p->vector
+               : p->columns;
 }
 
 /* Writes the column sums of each row group (the threads that process one row at
  * a time) to shared memory, where all threads add them. */
-static void hand_over(CudaPrinter *c, int64_t wide)
+static void hand_over(Lowering *c)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    int64_t at = p->sums_at / FLOAT_BYTES;
+    Stmt *outer = c->at;
+    int64_t at = p->sums_at, wide = block_width(p);
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];
+        const char *share = lower_text(c, "share%d", t->instr);
         if (!t->columns)
             continue;
-        out_line(c->text.o, "float *share%d = %s;", t->instr,
-                 cuda_at_offset(a, "(float *)parc_shared()", at));
-        at += p->block_rows * wide * p->lanes;
-        int opened = cuda_open_slots(c, 0);
-        const char *from =
-            p->form == CUDA_TILES
-                ? arena_printf(a, p->vector > 1 ? "t * %d" : "t", p->vector)
-                : cuda_flat_column(c);
+        lower_var(c, "float *", share, cuda_in_shared(c, "float", at));
+        at += p->block_rows * wide * p->lanes * FLOAT_BYTES;
+        cuda_open_slots(c, 0);
         for (int lane = 0; lane < p->lanes; lane++)
-            out_code(
-                c->text.o,
-                "parc_write_f32(share%d + %s * %lld + %s, a%d[%s]%s, "
-                "%d);",
-                t->instr,
-                lane ? arena_printf(a, "(group + %d)", lane * p->block_rows)
-                     : "group",
-                (long long)wide, from, t->instr, p->slots > 1 ? "s" : "0",
-                lane ? arena_printf(a, " + %d", p->vector) : "", p->vector);
-        cuda_close_slots(c, opened);
+            write_sums(
+                c,
+                lower_index(c, "%s + (group + %d) * %lld + %s * %d", share,
+                            lane * p->block_rows, (long long)wide,
+                            p->form == CUDA_TILES ? "t" : cuda_flat_column(c),
+                            p->form == CUDA_TILES ? p->vector : 1),
+                lane_sums(c, t->instr, lane));
+        c->at = outer;
     }
-    out_line(c->text.o, "block_barrier();");
+    lower_add(c, (Stmt){.code = STMT_BARRIER});
 }
 
-/* Prints the loop in which all threads of the block process the columns, one
- * column per thread at a time. */
-static void end_shared_columns(CudaPrinter *c)
+/* Adds the sums of a column that the row groups have handed over. */
+static void add_groups(Lowering *c, const KernelTotal *t, int lane)
+{
+    int rows = c->plan->block_rows;
+    int64_t wide = block_width(c->plan);
+    const char *sum = lower_text(c, "s%d_%d", t->instr, lane);
+    const char *at =
+        lower_index(c, "u + %lld", (long long)(lane * rows * wide));
+    lower_var(c, "float", sum, lower_text(c, "share%d[%s]", t->instr, at));
+    lower_add_all(c, c->k->instr[t->instr].op, sum, "i", "1", rows, 1,
+                  lower_text(c, "share%d[%s + i * %lld]", t->instr, at,
+                             (long long)wide));
+    end_column(c, t, lane, cuda_flat_column(c), sum);
+}
+
+/* The loop in which all threads of the block process the columns, one column
+ * per thread at a time. */
+static void end_shared_columns(Lowering *c)
 {
     const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    int64_t wide = p->tiles > 1 || p->form == CUDA_TILES
-                       ? (int64_t)CUDA_WARP * p->vector
-                       : p->columns;
-    const char *type = cuda_column_type(p), *name = cuda_flat_column(c);
+    Stmt *outer = c->at;
+    int64_t wide = block_width(p);
+    const char *column = cuda_flat_column(c);
     if (p->block_rows > 1)
-        hand_over(c, wide);
-    int opened =
-        cuda_open_block(c, "for (int u = thread_index(); u < %lld; u += %d) {",
-                        (long long)wide, p->threads);
-    out_line(c->text.o, "const %s %s = %s;", type, name,
-             p->tiles > 1 ? arena_printf(a, "tile * %lld + u", (long long)wide)
-                          : "u");
+        hand_over(c);
+    lower_for(c, LOOP_SERIAL, "int", "u", "thread_index()",
+              lower_text(c, "%lld", (long long)wide), p->threads);
+    cuda_let_column(c, column, "%s * %lld + u", p->tiles > 1 ? "tile" : "0",
+                    (long long)wide);
     if (p->columns % wide)
-        opened +=
-            cuda_open_block(c, "if (%s < %lld) {", name, (long long)p->columns);
-    cuda_split_columns(c, name);
-    for (int i = 0; i < p->k->ntotals; i++) {
-        const KernelTotal *t = &p->k->total[i];
-        for (int lane = 0; t->columns && lane < p->lanes; lane++) {
-            const char *sum = arena_printf(a, "s%d_%d", t->instr, lane);
-            const char *at = arena_printf(
-                a, "u + %lld", (long long)(lane * p->block_rows * wide));
-            out_line(c->text.o, "float %s = share%d[%s];", sum, t->instr, at);
-            out_line(c->text.o, "for (int i = 1; i < %d; i++)", p->block_rows);
-            out_line(
-                c->text.o, "    %s",
-                kernel_add_to(&c->text, p->k->instr[t->instr].op, sum,
-                              arena_printf(a, "share%d[%s + i * %lld]",
-                                           t->instr, at, (long long)wide)));
-            if (p->combine)
-                out_code(c->text.o, "(%s)[%s] = %s;",
-                         cuda_at_offset(a, block_sums(c, t), lane * p->columns),
-                         name, sum);
-            else
-                cuda_declare_sum(c, t->instr, lane, sum);
-        }
-    }
+        lower_if(c, "%s < %lld", column, (long long)p->columns);
+    cuda_split_columns(c, column);
+    cuda_each_column(c, add_groups);
     if (!p->combine)
-        cuda_epilogue_column(c);
-    cuda_close_blocks(c, opened);
+        lower_column_epilogue(c);
+    c->at = outer;
 }
 
-void cuda_end_totals(CudaPrinter *c)
+void cuda_end_totals(Lowering *c)
 {
     const CudaPlan *p = c->plan;
     bool columns = cuda_column_totals(p) > 0;
@@ -349,12 +367,11 @@ void cuda_end_totals(CudaPrinter *c)
     } else {
         for (int i = 0; i < p->k->ntotals; i++)
             if (!p->k->total[i].columns)
-                cuda_declare_sum(c, p->k->total[i].instr, 0,
-                                 arena_printf(c->text.p->arena, "a%d",
-                                              p->k->total[i].instr));
-        cuda_epilogue_scalars(c, p->tiles > 1
-                                     ? "tile == 0 && thread_index() == 0"
-                                     : "thread_index() == 0");
+                lower_total(c, p->k->total[i].instr, 0,
+                            lower_text(c, "a%d", p->k->total[i].instr));
+        lower_unit_epilogue(c, p->tiles > 1
+                                   ? "tile == 0 && thread_index() == 0"
+                                   : "thread_index() == 0");
     }
     if (columns && p->block_rows == 1)
         end_own_columns(c);

@@ -1,238 +1,270 @@
-/* cuda_vector.c: prints the transfer of vectors of columns between memory and
+/* cuda_vector.c: lowers the transfer of vectors of columns between memory and
  * local arrays: in<n> holds what was read, kept<n> what is kept on the chip,
  * out<b> what will be written. */
-#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/cuda/cuda_lower.h"
 
 /* ---- names of vectors ---------------------------------------------------- */
 
-/* The index of (lane, element) in a vector of computed values: lanes are stored
- * one after the other. */
-static const char *plane(const CudaPrinter *c, int lane)
+/* Lanes are stored one after the other. */
+const char *cuda_place(const Lowering *c, int lane)
 {
-    const CudaPlan *p = c->plan;
-    if (p->vector == 1)
-        return arena_printf(c->text.p->arena, "%d", lane);
-    return lane ? arena_printf(c->text.p->arena, "%d + e", p->vector * lane)
-                : "e";
+    int vector = c->plan->vector;
+    return lower_index(c, "%d + %s", vector * lane, vector > 1 ? "e" : "0");
 }
 
-const char *cuda_place_in(const CudaPrinter *c, const KernelBuffer *b, int lane)
+/* In a vector of a buffer lanes may alternate. */
+static const char *place_in(const Lowering *c, const KernelBuffer *b, int lane)
 {
     if (b && cuda_is_interleaved(c->plan, b))
         return lane ? "2 * e + 1" : "2 * e";
-    return plane(c, lane);
+    return cuda_place(c, lane);
 }
 
-const char *cuda_kept(const CudaPrinter *c, int instr)
+const char *cuda_slot(const Lowering *c)
 {
-    return arena_printf(c->text.p->arena,
-                        c->plan->at_edge ? "edge%d" : "kept%d", instr);
+    return c->plan->slots > 1 ? "s" : "0";
 }
 
-const char *cuda_own(const CudaPrinter *c, const char *array, int lane)
+const char *cuda_own(const Lowering *c, const char *array, int lane)
 {
     if (c->plan->at_edge)
         return array;
-    return arena_printf(c->text.p->arena, "%s[%s][%s]", array,
-                        c->plan->slots > 1 ? "s" : "0", plane(c, lane));
+    return lower_text(c, "%s[%s][%s]", array, cuda_slot(c),
+                      cuda_place(c, lane));
 }
 
-const KernelBuffer *cuda_loaded_buffer(const CudaPrinter *c, int instr)
+static const char *kept_value(const Lowering *c, int instr, int lane)
 {
-    const KernelInstr *i = &c->plan->k->instr[instr];
-    return i->code == KERNEL_LOAD ? &c->plan->k->buffer[i->buffer] : NULL;
+    return cuda_own(
+        c, lower_text(c, c->plan->at_edge ? "edge%d" : "kept%d", instr), lane);
 }
 
-const char *cuda_in_vector(const CudaPrinter *c, int instr, int lane)
+const KernelBuffer *cuda_loaded_buffer(const CudaPlan *p, int instr)
 {
-    return arena_printf(c->text.p->arena, "in%d[%s]", instr,
-                        cuda_place_in(c, cuda_loaded_buffer(c, instr), lane));
+    const KernelInstr *i = &p->k->instr[instr];
+    return i->code == KERNEL_LOAD ? &p->k->buffer[i->buffer] : NULL;
 }
 
-/* "f32": the type's name in the functions that move vectors. */
-static const char *kept_type(const CudaPrinter *c, int instr)
+static const char *in_vector(const Lowering *c, int instr, int lane)
 {
-    const KernelBuffer *b = cuda_loaded_buffer(c, instr);
-    return dtype_name(b ? b->dtype : c->plan->k->instr[instr].dtype);
+    return lower_text(c, "in%d[%s]", instr,
+                      place_in(c, cuda_loaded_buffer(c->plan, instr), lane));
 }
 
-bool cuda_is_raw(const CudaPrinter *c, int instr)
+/* The type of an instruction's values in memory or on the chip. */
+static DType stored_type(const CudaPlan *p, int instr)
 {
-    const KernelBuffer *b = cuda_loaded_buffer(c, instr);
-    return b && dtype_size(b->dtype) == 2 && cuda_is_vector(c->plan, b);
+    const KernelBuffer *b = cuda_loaded_buffer(p, instr);
+    return b ? b->dtype : p->k->instr[instr].dtype;
 }
 
-static int width(const CudaPrinter *c, int instr)
+bool cuda_is_raw(const CudaPlan *p, int instr)
 {
-    return c->plan->vector *
-           kernel_lanes(c->plan->k, c->plan->k->instr[instr].axes);
+    const KernelBuffer *b = cuda_loaded_buffer(p, instr);
+    return b && dtype_size(b->dtype) == 2 && cuda_is_vector(p, b);
 }
 
-bool cuda_is_staged(const CudaPrinter *c, const CudaStep *step)
+/* Whether a step that is computed is read or drawn as a vector. */
+static bool comes_as_vector(const CudaPlan *p, int instr)
 {
-    const CudaPlan *p = c->plan;
-    const KernelBuffer *b = cuda_loaded_buffer(c, step->instr);
+    const KernelBuffer *b = cuda_loaded_buffer(p, instr);
+    return (b && cuda_is_vector(p, b)) ||
+           cuda_draws_four(p, &p->k->instr[instr]);
+}
+
+bool cuda_is_staged(const CudaPlan *p, const KernelStep *step)
+{
     if (p->on_chip[step->instr]) {
         if (p->storage == CUDA_SHARED)
             return true;
         if (step->reused)
-            return cuda_is_raw(c, step->instr);
+            return cuda_is_raw(p, step->instr);
     }
-    return (b && cuda_is_vector(p, b)) ||
-           cuda_draws_four(p, &p->k->instr[step->instr]);
+    return comes_as_vector(p, step->instr);
 }
 
-/* ---- expressions --------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------ */
 
-const char *cuda_load_expression(const KernelPrinter *text,
-                                 const KernelInstr *instr, char where, int lane)
+bool cuda_stores_vector(const Lowering *c, int buffer)
 {
-    const CudaPrinter *c = (const CudaPrinter *)text;
-    const KernelBuffer *b = &text->k->buffer[instr->buffer];
-    int number = (int)(instr - text->k->instr);
-    if (where == 't' && c->staged && c->staged[number] &&
-        cuda_is_vector(c->plan, b))
-        return cuda_in_vector(c, number, lane);
-    return kernel_loaded(text, b, kernel_element(text, b, lane));
+    return cuda_is_vector(c->plan, &c->k->buffer[buffer]);
 }
 
-const char *cuda_random_expression(const KernelPrinter *text,
-                                   const KernelInstr *instr, char where,
-                                   int lane)
+const char *cuda_element(const Lowering *c, int buffer, int lane)
 {
-    const CudaPrinter *c = (const CudaPrinter *)text;
-    int number = (int)(instr - text->k->instr);
-    if (where == 't' && c->staged && c->staged[number] &&
-        cuda_draws_four(c->plan, instr))
-        return cuda_in_vector(c, number, lane);
-    return kernel_random_alone(text, instr, where, lane);
+    const KernelBuffer *b = &c->k->buffer[buffer];
+    if (!cuda_is_vector(c->plan, b))
+        return kernel_element(c, b, lane);
+    return lower_text(c, "out%d[%s]", buffer, place_in(c, b, lane));
+}
+
+const char *cuda_value(const Lowering *c, int instr, int lane)
+{
+    const KernelBuffer *b = cuda_loaded_buffer(c->plan, instr);
+    if (c->staged && c->staged[instr] && comes_as_vector(c->plan, instr))
+        return in_vector(c, instr, lane);
+    return b ? kernel_loaded(c, b, kernel_element(c, b, lane))
+             : kernel_random_alone(c, instr, lane);
+}
+
+const char *cuda_reused(const Lowering *c, const KernelStep *step, int lane)
+{
+    return c->staged[step->instr] ? in_vector(c, step->instr, lane)
+                                  : kept_value(c, step->instr, lane);
+}
+
+const char *cuda_kept(const Lowering *c, int instr, int lane)
+{
+    const CudaPlan *p = c->plan;
+    bool vector = comes_as_vector(p, instr);
+    if (!p->on_chip[instr] || (p->storage == CUDA_SHARED && vector) ||
+        (p->storage == CUDA_REGISTERS && cuda_is_raw(p, instr)))
+        return NULL;
+    return c->staged[instr] && !vector ? in_vector(c, instr, lane)
+                                       : kept_value(c, instr, lane);
 }
 
 /* ---- reading and writing vectors ----------------------------------------- */
 
-static const char *plus(Arena *a, const char *name, int n)
+static void move(Lowering *c, StmtCode code, DType type, const char *array,
+                 const char *address, int count)
 {
-    return n ? arena_printf(a, "%s + %d", name, n) : name;
+    lower_add(c, (Stmt){.code = code,
+                        .dtype = type,
+                        .name = array,
+                        .text = address,
+                        .count = count});
 }
 
 /* The number of accesses for a buffer's vector, and the elements of each
  * access. Lanes that are not interleaved are accessed separately, each in the
  * same number of accesses. */
-static int moves(const CudaPrinter *c, const KernelBuffer *b, int *elements)
+static int moves(const CudaPlan *p, const KernelBuffer *b, int *elements)
 {
-    int lanes = kernel_lanes(c->plan->k, b->axes);
-    int width = cuda_width(c->plan, b), pieces = c->plan->vector / width;
-    bool one = lanes == 1 || cuda_is_interleaved(c->plan, b);
+    int lanes = kernel_lanes(p->k, b->axes);
+    int width = cuda_width(p, b), pieces = p->vector / width;
+    bool one = lanes == 1 || cuda_is_interleaved(p, b);
     *elements = width * (one ? lanes : 1);
     return pieces * (one ? 1 : lanes);
 }
 
 /* The address of access m. */
-static const char *address(const CudaPrinter *c, const KernelBuffer *b, int m)
+static const char *address(const Lowering *c, const KernelBuffer *b, int m)
 {
-    Arena *a = c->text.p->arena;
-    int elements, n = moves(c, b, &elements);
+    int elements, n = moves(c->plan, b, &elements);
     int pieces = c->plan->vector / cuda_width(c->plan, b);
     const char *vector =
-        kernel_offset(&c->text, b->axes, b->stride, n > pieces ? m / pieces : 0);
-    return plus(a, arena_printf(a, "%s%s", kernel_buffer(&c->text, b), vector),
-                m % pieces * elements);
+        kernel_index(c, b->axes, b->stride, n > pieces ? m / pieces : 0);
+    return lower_index(c, "%s + %s + %d", b->name, vector,
+                       m % pieces * elements);
 }
 
 /* The address of a kept value in shared memory. */
-static const char *kept_address(const CudaPrinter *c, int instr)
+static const char *kept_address(const Lowering *c, int instr)
 {
-    const CudaPlan *p = c->plan;
-    int lanes = kernel_lanes(p->k, p->k->instr[instr].axes);
-    return arena_printf(c->text.p->arena, "kept%d + %s%s%s", instr,
-                        cuda_flat_column(c), lanes > 1 ? " * 2" : "",
-                        *cuda_row_head(p) ? " - head" : "");
+    int lanes = kernel_lanes(c->k, c->k->instr[instr].axes);
+    return lower_index(c, "kept%d + %s * %d - %s", instr, cuda_flat_column(c),
+                       lanes, cuda_row_head(c->plan));
 }
 
-static void draw_vector(CudaPrinter *c, int instr)
+static void draw_vector(Lowering *c, int instr)
 {
-    const KernelInstr *i = &c->plan->k->instr[instr];
-    Arena *a = c->text.p->arena;
-    for (int lane = 0; lane < kernel_lanes(c->plan->k, i->axes); lane++)
+    const KernelInstr *i = &c->k->instr[instr];
+    for (int lane = 0; lane < kernel_lanes(c->k, i->axes); lane++)
         for (int n = 0; n < c->plan->vector; n += 4)
-            kernel_statement(
-                &c->text, i->source,
-                "parc_random_four(%s, %s, %lld, (%s) / 4%s);",
-                plus(a, arena_printf(a, "in%d", instr),
-                     lane * c->plan->vector + n),
-                kernel_value(&c->text, i->arg[0], 't', lane),
-                (long long)attr_site(i->source),
-                kernel_random_index(&c->text, i, i->axes, 't', lane),
-                n ? arena_printf(a, " + %d", n / 4) : "");
+            lower_add(
+                c, (Stmt){.code = STMT_LINE,
+                          .source = i->source,
+                          .text = lower_index(
+                              c,
+                              "parc_random_four(in%d + %d, %s, %lld, (%s) / 4 "
+                              "+ %d);",
+                              instr, lane * c->plan->vector + n,
+                              kernel_value(c, i->arg[0], lane),
+                              (long long)attr_site(i->source),
+                              kernel_random_index(c, i, i->axes, lane),
+                              n / 4)});
 }
 
-static void load_vector(CudaPrinter *c, int instr)
+static void widen(Lowering *c, int instr, int elements)
+{
+    lower_line(c, "parc_widen_%s(in%d, kept%d[%s], %d);",
+               dtype_name(stored_type(c->plan, instr)), instr, instr,
+               cuda_slot(c), elements);
+}
+
+static void load_vector(Lowering *c, int instr)
 {
     const CudaPlan *p = c->plan;
-    const KernelBuffer *b = cuda_loaded_buffer(c, instr);
-    Arena *a = c->text.p->arena;
-    const char *type = dtype_name(b->dtype);
-    int elements, n = moves(c, b, &elements);
+    const KernelBuffer *b = cuda_loaded_buffer(p, instr);
+    int elements, n = moves(p, b, &elements);
     bool raw = p->on_chip[instr] && p->storage == CUDA_REGISTERS &&
-               cuda_is_raw(c, instr);
-    const char *kept =
-        arena_printf(a, "kept%d[%s]", instr, p->slots > 1 ? "s" : "0");
+               cuda_is_raw(p, instr);
+    const char *to = raw ? lower_text(c, "kept%d[%s]", instr, cuda_slot(c))
+                         : lower_text(c, "in%d", instr);
+    int each = raw ? elements / 2 : elements;
     for (int m = 0; m < n; m++)
-        if (raw)
-            out_code(c->text.o, "parc_read_words(%s, %s, %d);",
-                     plus(a, kept, m * elements / 2), address(c, b, m),
-                     elements / 2);
-        else
-            out_code(c->text.o, "parc_read_%s(%s, %s, %d);", type,
-                     plus(a, arena_printf(a, "in%d", instr), m * elements),
-                     address(c, b, m), elements);
+        lower_add(c, (Stmt){.code = STMT_LOAD,
+                            .dtype = b->dtype,
+                            .words = raw,
+                            .name = lower_index(c, "%s + %d", to, m * each),
+                            .text = address(c, b, m),
+                            .count = each});
     if (raw)
-        out_code(c->text.o, "parc_widen_%s(in%d, %s, %d);", type, instr, kept,
-                 n * elements);
+        widen(c, instr, n * elements);
 }
 
-void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
+static int width(const Lowering *c, int instr)
+{
+    return c->plan->vector * kernel_lanes(c->k, c->k->instr[instr].axes);
+}
+
+void cuda_stage_in(Lowering *c, const KernelStep *step)
 {
     const CudaPlan *p = c->plan;
     int n = step->instr, elements = width(c, n);
-    const KernelInstr *instr = &p->k->instr[n];
-    const KernelBuffer *b = cuda_loaded_buffer(c, n);
-    out_line(c->text.o, "%s in%d[%d];", c_value_type(instr->dtype), n,
-             elements);
+    lower_var(c, c_value_type(p->k->instr[n].dtype),
+              lower_text(c, "in%d[%d]", n, elements), NULL);
     if (step->reused && p->storage == CUDA_SHARED)
-        out_code(c->text.o, "parc_read_%s(in%d, %s, %d);", kept_type(c, n), n,
-                 kept_address(c, n), elements);
+        move(c, STMT_LOAD, stored_type(p, n), lower_text(c, "in%d", n),
+             kept_address(c, n), elements);
     else if (step->reused)
-        out_code(c->text.o, "parc_widen_%s(in%d, kept%d[%s], %d);",
-                 kept_type(c, n), n, n, p->slots > 1 ? "s" : "0", elements);
-    else if (b && cuda_is_vector(p, b))
-        load_vector(c, n);
-    else if (cuda_draws_four(p, instr))
+        widen(c, n, elements);
+    else if (cuda_draws_four(p, &p->k->instr[n]))
         draw_vector(c, n);
+    else if (comes_as_vector(p, n))
+        load_vector(c, n);
 }
 
-void cuda_stage_kept(CudaPrinter *c, const CudaStep *step)
+void cuda_stage_kept(Lowering *c, const KernelStep *step)
 {
-    if (c->plan->on_chip[step->instr] && !step->reused &&
+    int n = step->instr;
+    if (c->plan->on_chip[n] && !step->reused &&
         c->plan->storage == CUDA_SHARED)
-        out_code(c->text.o, "parc_write_%s(%s, in%d, %d);",
-                 kept_type(c, step->instr), kept_address(c, step->instr),
-                 step->instr, width(c, step->instr));
+        move(c, STMT_STORE, stored_type(c->plan, n), lower_text(c, "in%d", n),
+             kept_address(c, n), width(c, n));
 }
 
-void cuda_stage_out(CudaPrinter *c, const KernelBuffer *b, bool end)
+static void stage_out(Lowering *c, int buffer, bool end)
 {
-    int elements, n = moves(c, b, &elements);
-    int number = (int)(b - c->plan->k->buffer);
-    Arena *a = c->text.p->arena;
-    if (!end) {
-        out_line(c->text.o, "%s out%d[%d];", c_value_type(b->dtype), number,
-                 n * elements);
-        return;
+    const KernelBuffer *b = &c->k->buffer[buffer];
+    int elements, n = moves(c->plan, b, &elements);
+    const char *array = lower_text(c, "out%d", buffer);
+    if (!end)
+        lower_var(c, c_value_type(b->dtype),
+                  lower_text(c, "%s[%d]", array, n * elements), NULL);
+    for (int m = 0; m < n && end; m++)
+        move(c, STMT_STORE, b->dtype,
+             lower_index(c, "%s + %d", array, m * elements), address(c, b, m),
+             elements);
+}
+
+void cuda_stage_out(Lowering *c, int phase, bool end)
+{
+    for (int r = 0; r < c->k->nroots; r++) {
+        const KernelRoot *root = &c->k->root[r];
+        if (root->kind == ROOT_STORE && !root->epilogue && root->element &&
+            root->phase == phase && cuda_stores_vector(c, root->target))
+            stage_out(c, root->target, end);
     }
-    for (int m = 0; m < n; m++)
-        out_code(c->text.o, "parc_write_%s(%s, %s, %d);", dtype_name(b->dtype),
-                 address(c, b, m),
-                 plus(a, arena_printf(a, "out%d", number), m * elements),
-                 elements);
 }

@@ -7,7 +7,7 @@
 #include "codegen/machine.h"
 
 #include "codegen/emit/emitter.h"
-#include "codegen/kernel/kernel_text.h"
+#include "codegen/kernel/lower.h"
 #include "codegen/numbers.h"
 #include "runtime/parc_rt.h"
 

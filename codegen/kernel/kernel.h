@@ -95,7 +95,8 @@ typedef struct KernelRoot {
 
 typedef struct KernelStep {
     int instr;
-    int reload; /* -1: compute; else the buffer from which it is read back */
+    bool reused; /* not computed: an earlier phase has computed and kept it */
+    int buffer;  /* reused on the CPU: the buffer from which it is read back */
 } KernelStep;
 
 typedef struct KernelPhase {
@@ -103,6 +104,7 @@ typedef struct KernelPhase {
     int nelement;
     KernelStep *element; /* instructions in the loop over columns */
     bool loop;           /* whether the phase has a loop over columns */
+    int reductions;      /* number of row reductions (CUDA) */
 } KernelPhase;
 
 /* Sums over rows. `columns`: one for each column, else a scalar. Stored in the
@@ -150,6 +152,11 @@ Kernel *kernel_build_plain(const Program *p, const Op *fused);
 /* The number of indices over a set of axes. */
 int64_t space_size(const Space *s, uint32_t axes);
 
+/* The innermost column axis; -1: the kernel has no columns. */
+int kernel_inner_axis(const Kernel *k);
+/* 2 for values that vary along the pair axis, else 1. */
+int kernel_lanes(const Kernel *k, uint32_t axes);
+
 /* kernel_phase.c. kernel_phases: orders instructions into phases and assigns
  * memory to sums over rows. `cached`: values for later phases may be read back,
  * because the row is in the cache. kernel_order: only lists what each phase
@@ -184,6 +191,11 @@ void kernels_share(Program *p);
 /* "k07_attention_norm" */
 const char *kernel_name(const Program *p, const Op *fused, int number);
 
+/* Calls `visit` for each kernel of a training step and its forward programs in
+ * order, with its number; of equal kernels (kernels_share) for the first. */
+typedef void KernelVisit(void *context, const Program *p, const Op *fused,
+                         int number);
+void kernel_each(const Program *p, KernelVisit *visit, void *context);
 /* The function, and its prototype. Kernels include parc_rt.h and
  * parc_math.h; they compile as C11 with OpenMP, without warnings. */
 void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number);

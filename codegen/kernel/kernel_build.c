@@ -470,7 +470,7 @@ bool kernel_in_place(const Kernel *k, int out, int arg)
     for (int p = 0; p < k->nphases; p++)
         for (int i = 0; i < k->phase[p].nelement; i++) {
             const KernelStep *step = &k->phase[p].element[i];
-            if (step->reload < 0 && kernel_loads(k, 1, &step->instr, operand))
+            if (!step->reused && kernel_loads(k, 1, &step->instr, operand))
                 last = p;
         }
     return last <= stored && !kernel_loads(k, k->nkept, k->kept, operand) &&

@@ -71,12 +71,12 @@ static void need_element(Phaser *s, int i, int phase, KernelStep *steps, int *n)
     if (s->loop_done[i] == phase + 1)
         return;
     s->loop_done[i] = phase + 1;
-    int reload = -1;
+    int buffer = -1;
     if (s->cached && instr->code != KERNEL_LOAD)
-        reload = stored_before(s->k, i, phase);
-    for (int a = 0; a < instr->nargs && reload < 0; a++)
+        buffer = stored_before(s->k, i, phase);
+    for (int a = 0; a < instr->nargs && buffer < 0; a++)
         need_element(s, instr->arg[a], phase, steps, n);
-    steps[(*n)++] = (KernelStep){.instr = i, .reload = reload};
+    steps[(*n)++] = (KernelStep){i, buffer >= 0, buffer};
 }
 
 static void order_phase(Phaser *s, int p)

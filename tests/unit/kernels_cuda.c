@@ -255,7 +255,7 @@ static double tolerance_of(const Run *r, const Op *op)
     double tolerance = 1e-5;
     for (int p = 0; p < k->nphases; p++)
         for (int i = 0; i < k->phase[p].nelement; i++) {
-            int reload = k->phase[p].element[i].reload;
+            int reload = k->phase[p].element[i].buffer;
             if (reload >= 0 && reload < k->nbuffers &&
                 dtype_size(k->buffer[reload].dtype) == 2)
                 tolerance = 4e-3;

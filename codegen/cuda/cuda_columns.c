@@ -3,7 +3,10 @@
  *
  * A vector's loads come first, then one statement for each op and element, then
  * its stores; therefore a thread that writes to memory that it also reads does
- * so after all loads of the vector.
+ * so after all loads of the vector. A load does not move across a store that
+ * precedes it. Therefore in a phase that stores, the vectors of all slots that
+ * are kept in registers are read first, and in a loop that is not unrolled those
+ * of two slots.
  */
 #include "codegen/cuda/cuda_lower.h"
 
@@ -21,19 +24,68 @@ static int64_t loads_of(const CudaPlan *p, const KernelPhase *phase)
     return bytes;
 }
 
+static bool stores_vectors(const Lowering *c, int phase)
+{
+    bool any = false;
+    for (int r = 0; r < c->k->nroots; r++)
+        any |= c->k->root[r].kind == ROOT_STORE && !c->k->root[r].epilogue &&
+               c->k->root[r].element && c->k->root[r].phase == phase &&
+               cuda_stores_vector(c, c->k->root[r].target);
+    return any;
+}
+
+static void each_step(Lowering *c, const KernelPhase *phase,
+                      void (*visit)(Lowering *, const KernelStep *))
+{
+    for (int i = 0; i < phase->nelement; i++)
+        visit(c, &phase->element[i]);
+}
+
+/* Reads the vectors that come before any store: those of a pair of slots, or
+ * those of all slots that are kept in registers; returns whether it did so. Then
+ * opens the loop over slots. */
+static bool read_first(Lowering *c, const KernelPhase *phase, int64_t loads,
+                       bool stores)
+{
+    Stmt *outer = c->at;
+    bool kept = false;
+    for (int i = 0; i < phase->nelement; i++)
+        kept |= cuda_reads_kept(c->plan, &phase->element[i]);
+    c->pairs = stores && cuda_open_pairs(c, loads);
+    if (c->pairs) {
+        outer = c->at;
+        each_step(c, phase, cuda_declare_in);
+        cuda_open_pair(c);
+        each_step(c, phase, cuda_stage_in);
+        c->at = outer;
+        cuda_open_pair(c);
+        return true;
+    }
+    if (kept && stores && c->plan->slots > 1) {
+        cuda_open_slots(c, loads);
+        each_step(c, phase, cuda_read_kept);
+        c->at = outer;
+        cuda_open_slots(c, loads);
+        return true;
+    }
+    cuda_open_slots(c, loads);
+    return false;
+}
+
 static void slots(Lowering *c, int number)
 {
     const KernelPhase *phase = &c->phase[number];
     bool *staged = NEW_ARRAY(c->arena, bool, c->k->ninstrs + 1);
     Stmt *outer = c->at;
-    cuda_open_slots(c, loads_of(c->plan, phase));
-    Stmt *slot = c->at;
-    for (int i = 0; i < phase->nelement; i++) {
+    for (int i = 0; i < phase->nelement; i++)
         staged[phase->element[i].instr] =
             cuda_is_staged(c->plan, &phase->element[i]);
-        if (staged[phase->element[i].instr])
-            cuda_stage_in(c, &phase->element[i]);
-    }
+    if (!read_first(c, phase, loads_of(c->plan, phase),
+                    stores_vectors(c, number)))
+        each_step(c, phase, cuda_read_kept);
+    if (!c->pairs)
+        each_step(c, phase, cuda_stage_in);
+    Stmt *slot = c->at;
     cuda_stage_out(c, number, false);
     cuda_online_begin(c, number);
     c->staged = staged;
@@ -42,9 +94,9 @@ static void slots(Lowering *c, int number)
     cuda_close(c, slot);
     c->staged = NULL;
     cuda_online_end(c, number);
-    for (int i = 0; i < phase->nelement; i++)
-        cuda_stage_kept(c, &phase->element[i]);
+    each_step(c, phase, cuda_stage_kept);
     cuda_stage_out(c, number, true);
+    c->pairs = false;
     c->at = outer;
 }
 

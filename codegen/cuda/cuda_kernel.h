@@ -139,7 +139,13 @@ const CudaPlan *cuda_edge_plan(const CudaPlan *c);
 const CudaPlan *cuda_column_plan(const CudaPlan *c);
 
 /* cuda_phases.c: lists the steps and row values of each phase in the plan, and
- * chooses the values to keep between phases (none if `streamed`). */
-void cuda_plan_phases(CudaPlan *c, bool streamed);
+ * chooses the values to keep between phases: none, those that save a read of the
+ * row or a costly computation, or also those that are better read early. */
+typedef enum CudaKeeping {
+    CUDA_KEEP_NOTHING,
+    CUDA_KEEP_COSTLY,
+    CUDA_READ_EARLY
+} CudaKeeping;
+void cuda_plan_phases(CudaPlan *c, CudaKeeping keeping);
 
 #endif

@@ -46,6 +46,11 @@ const char *cuda_in_shared(const Lowering *c, const char *type, int64_t bytes);
  * columns and tests that they exist. An iteration reads `loads` bytes into
  * registers. */
 void cuda_open_slots(Lowering *c, int64_t loads);
+/* Opens a loop over pairs of slots, for a phase that reads `loads` bytes of a
+ * slot and stores; false: the phase reads single slots. In it, cuda_open_pair
+ * opens the loop over both slots. */
+bool cuda_open_pairs(Lowering *c, int64_t loads);
+void cuda_open_pair(Lowering *c);
 /* Opens the loop over a vector's elements if there are several. */
 void cuda_open_vector(Lowering *c);
 /* Closes all blocks in `outer`. */
@@ -92,7 +97,14 @@ const KernelBuffer *cuda_loaded_buffer(const CudaPlan *p, int instr);
 bool cuda_is_raw(const CudaPlan *p, int instr);
 /* Whether the step's values in this phase come from in<n>. */
 bool cuda_is_staged(const CudaPlan *p, const KernelStep *step);
-/* Reads a step's vector into in<n> if it is not computed. */
+/* Whether a step reads a vector that is kept in registers; reads it to
+ * kept<n>. */
+bool cuda_reads_kept(const CudaPlan *p, const KernelStep *step);
+void cuda_read_kept(Lowering *c, const KernelStep *step);
+/* Declares in<n> if the step's values come from it. cuda_stage_in: fills it from
+ * memory or from kept<n>, unless it is computed; declares it if it does not
+ * belong to a pair of vectors. */
+void cuda_declare_in(Lowering *c, const KernelStep *step);
 void cuda_stage_in(Lowering *c, const KernelStep *step);
 /* Writes values that are kept in shared memory, after the loop over
  * elements. */

@@ -10,12 +10,21 @@
  * (loads), or if it is costly to recompute: an exponential, a random number, or
  * a value computed from several loads that are not kept. Everything else is
  * recomputed from kept values, which needs no registers.
+ *
+ * A vector that the phase after a reduction is the first to read is read before
+ * the reduction, so that the threads do not wait for it after the barrier:
+ *
+ *   phase 0: load x, square, reduce; load z
+ *   phase 1: kept x, kept z, add
+ *
+ * That takes registers, and is not done if the row would no longer fit in them.
  */
 #include "codegen/cuda/cuda_kernel.h"
 
 typedef struct PhaseLists {
     CudaPlan *c;
     bool streamed;
+    int *early;  /* by instruction: the phase that reads it for the next; -1 */
     int *first;  /* by instruction: 1 + the first phase that computes it */
     int *listed; /* by instruction: 1 + the last phase that lists it */
     bool *row;   /* by instruction: it is a row value and used */
@@ -103,7 +112,7 @@ static void need(PhaseLists *s, int i)
         need(s, instr->arg[a]);
     if (!s->first[i])
         s->first[i] = s->number + 1;
-    s->phase->element[s->phase->nelement++] = (KernelStep){i, kept, -1};
+    s->phase->element[s->phase->nelement++] = (KernelStep){.instr = i, .reused = kept, .buffer = -1};
 }
 
 static void list_phase(PhaseLists *s, int number)
@@ -114,6 +123,13 @@ static void list_phase(PhaseLists *s, int number)
     *s->phase =
         (KernelPhase){.element = NEW_ARRAY(s->c->p->arena, KernelStep, k->ninstrs + 1),
                     .row = NEW_ARRAY(s->c->p->arena, int, k->ninstrs + 1)};
+    for (int i = 0; i < k->ninstrs; i++) {
+        if (s->early[i] != number)
+            continue;
+        s->first[i] = number + 1;
+        s->phase->element[s->phase->nelement++] =
+            (KernelStep){.instr = i, .early = true, .buffer = -1};
+    }
     for (int r = 0; r < k->nroots; r++) {
         const KernelRoot *root = &k->root[r];
         if (root->epilogue || root->phase != number)
@@ -122,6 +138,25 @@ static void list_phase(PhaseLists *s, int number)
         s->phase->reductions += root->kind == ROOT_REDUCE;
         need(s, root->instr);
     }
+}
+
+/* Finds the vectors that can be read before the reductions of a phase. */
+static void find_early(PhaseLists *s)
+{
+    CudaPlan *c = s->c;
+    for (int p = 1; p < c->nphases; p++)
+        for (int i = 0; i < c->phase[p].nelement; i++) {
+            const KernelStep *step = &c->phase[p].element[i];
+            const KernelInstr *instr = &c->k->instr[step->instr];
+            const KernelBuffer *b = &c->k->buffer[instr->buffer];
+            if (step->reused || instr->code != KERNEL_LOAD ||
+                !c->phase[p - 1].loop || !c->phase[p - 1].reductions ||
+                !differs_by_row(c, instr->axes) || !cuda_is_vector(c, b) ||
+                (cuda_is_interleaved(c, b) && dtype_size(b->dtype) != 2))
+                continue;
+            s->early[step->instr] = p - 1;
+            c->on_chip[step->instr] = true;
+        }
 }
 
 static void list_phases(PhaseLists *s)
@@ -135,16 +170,21 @@ static void list_phases(PhaseLists *s)
         list_phase(s, p);
 }
 
-void cuda_plan_phases(CudaPlan *c, bool streamed)
+void cuda_plan_phases(CudaPlan *c, CudaKeeping keeping)
 {
     const Kernel *k = c->k;
-    PhaseLists s = {.c = c, .streamed = streamed};
+    PhaseLists s = {.c = c, .streamed = keeping == CUDA_KEEP_NOTHING};
+    s.early = NEW_ARRAY(c->p->arena, int, k->ninstrs + 1);
+    for (int i = 0; i < k->ninstrs; i++)
+        s.early[i] = -1;
     c->phase = NEW_ARRAY(c->p->arena, KernelPhase, c->nphases + 1);
     c->on_chip = NEW_ARRAY(c->p->arena, bool, k->ninstrs + 1);
     c->on_chip_at = NEW_ARRAY(c->p->arena, int64_t, k->ninstrs + 1);
-    if (!streamed)
+    if (!s.streamed)
         list_phases(&s); /* the first call chooses on_chip, the second lists the
                             steps with it */
+    if (keeping == CUDA_READ_EARLY)
+        find_early(&s);
     list_phases(&s);
     for (int p = 0; p < c->nphases; p++)
         for (int i = 0; i < k->phase[p].nrow; i++)

@@ -276,7 +276,7 @@ static void plan_outside_registers(CudaPlan *c)
         c->storage = CUDA_STREAMED;
         if (kernel_online(c->p, c->k))
             c->nphases = c->k->nphases;
-        cuda_plan_phases(c, true);
+        cuda_plan_phases(c, CUDA_KEEP_NOTHING);
         bytes = assign_shared_offsets(c);
         c->global_sums = bytes > most;
         if (c->global_sums)
@@ -293,9 +293,11 @@ static void plan_outside_registers(CudaPlan *c)
         c->storage == CUDA_SHARED || has_high_register_pressure(c) ? 1 : 0;
 }
 
-static void set_rows(CudaPlan *c)
+/* Chooses the threads of a row and what they keep; returns whether that fits in
+ * their registers. */
+static bool fits_registers(CudaPlan *c, CudaKeeping keeping)
 {
-    cuda_plan_phases(c, false);
+    cuda_plan_phases(c, keeping);
     double live = live_floats(c);
     c->row_threads = CUDA_WARP;
     while (c->row_threads < MAX_THREADS &&
@@ -305,7 +307,13 @@ static void set_rows(CudaPlan *c)
     while (c->row_threads < HALF_THREADS && row_slots(c, c->row_threads) > 1 &&
            parallel_rows * c->row_threads < FILL_THREADS)
         c->row_threads *= 2;
-    if (live > 0 && exceeds_registers(c, c->row_threads, live))
+    return live == 0 || !exceeds_registers(c, c->row_threads, live);
+}
+
+static void set_rows(CudaPlan *c)
+{
+    if (!fits_registers(c, CUDA_READ_EARLY) &&
+        !fits_registers(c, CUDA_KEEP_COSTLY))
         plan_outside_registers(c);
     int64_t rows = c->totals ? c->rows : c->units;
     c->block_rows = c->row_threads == CUDA_WARP ? ROW_WARPS : 1;
@@ -322,7 +330,7 @@ static void set_rows(CudaPlan *c)
 
 static void set_tiles(CudaPlan *c)
 {
-    cuda_plan_phases(c, true);
+    cuda_plan_phases(c, CUDA_KEEP_NOTHING);
     c->row_threads = CUDA_WARP;
     c->block_rows = ROW_WARPS;
     int64_t warp = (int64_t)cuda_column_totals(c) * CUDA_WARP * c->vector *
@@ -341,7 +349,7 @@ static void set_tiles(CudaPlan *c)
 
 static void set_flat(CudaPlan *c)
 {
-    cuda_plan_phases(c, true);
+    cuda_plan_phases(c, CUDA_KEEP_NOTHING);
     int64_t lines = (c->totals ? c->rows : c->units) * c->columns / c->length;
     int most = c->totals ? SUM_THREADS : FLAT_THREADS;
     c->items = lines * cuda_row_items(c);

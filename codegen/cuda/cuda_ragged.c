@@ -146,24 +146,56 @@ const char *cuda_row_head(const CudaPlan *c)
     return c->guide && has_head(c) ? "head" : "0";
 }
 
+/* Whether elements of neighboring columns are neighbors in the buffer. */
+static bool is_stream(const CudaPlan *c, const KernelBuffer *b)
+{
+    return c->inner >= 0 && (b->axes >> c->inner & 1) &&
+           b->stride[c->inner] == (cuda_is_interleaved(c, b) ? 2 : 1);
+}
+
+/* The number of vectors that are in flight at a time: all, or those of a phase
+ * of a row. */
+static int count_streams(const CudaPlan *c)
+{
+    const Kernel *k = c->k;
+    int all = 0, most = 0;
+    for (int i = 0; i < k->nbuffers; i++)
+        if (is_stream(c, &k->buffer[i]))
+            all += kernel_lanes(k, k->buffer[i].axes);
+    for (int p = 0; p < k->nphases; p++) {
+        int n = 0;
+        for (int i = 0; i < k->nbuffers; i++) {
+            const KernelBuffer *b = &k->buffer[i];
+            bool any = false;
+            for (int r = 0; r < k->nroots; r++)
+                any |= k->root[r].kind == ROOT_STORE && k->root[r].target == i &&
+                       k->root[r].phase == p;
+            for (int s = 0; s < k->phase[p].nelement; s++)
+                any |= kernel_loads(k, 1, &k->phase[p].element[s].instr, i);
+            if (any && is_stream(c, b))
+                n += kernel_lanes(k, b->axes);
+        }
+        most = n > most ? n : most;
+    }
+    return c->form == CUDA_ROWS ? most : all;
+}
+
 /* Vectors have VECTOR_BYTES of the narrowest type, if few enough elements are
  * in flight and rows are long enough. */
 void cuda_choose_vector(CudaPlan *c, bool ragged)
 {
     const Kernel *k = c->k;
-    int narrow = 8, streams = 0;
+    int narrow = 8, streams = count_streams(c);
     c->vector = 1;
     c->guide = NULL;
     if (c->inner < 0)
         return;
     for (int i = 0; i < k->nbuffers; i++) {
         const KernelBuffer *b = &k->buffer[i];
-        bool pair = cuda_is_interleaved(c, b);
-        if (!(b->axes >> c->inner & 1) || b->stride[c->inner] != (pair ? 2 : 1))
-            continue;
-        int size = (int)dtype_size(b->dtype) * (pair ? 2 : 1);
-        narrow = size < narrow ? size : narrow;
-        streams += kernel_lanes(k, b->axes);
+        int size =
+            (int)dtype_size(b->dtype) * (cuda_is_interleaved(c, b) ? 2 : 1);
+        if (is_stream(c, b) && size < narrow)
+            narrow = size;
     }
     if (!streams)
         return;

@@ -97,34 +97,74 @@ static bool is_unrolled(const CudaPlan *p, int64_t loads)
            (p->slots <= FEW && p->slots * loads <= AT_ONCE);
 }
 
+/* Whether each thread has one column or vector, which the code around names. */
+static bool has_no_slots(const CudaPlan *p)
+{
+    return p->form == CUDA_FLAT || p->form == CUDA_TILES || p->at_edge;
+}
+
+static int64_t slot_step(const CudaPlan *p)
+{
+    return (int64_t)p->row_threads * p->vector;
+}
+
+/* The column after the last at which a slot begins. */
+static int64_t slots_end(const CudaPlan *p)
+{
+    return p->guide ? p->length - p->vector + 1 : p->columns;
+}
+
+static void open_rolled(Lowering *c, LoopKind kind, const char *name,
+                        int64_t step)
+{
+    const CudaPlan *p = c->plan;
+    lower_for(c, kind, c->column_type, name,
+              lower_index(c, "%s + t * %d", cuda_row_head(p), p->vector),
+              lower_text(c, "%lld", (long long)slots_end(p)), step);
+}
+
 void cuda_open_slots(Lowering *c, int64_t loads)
 {
     const CudaPlan *p = c->plan;
-    int64_t step = (int64_t)p->row_threads * p->vector;
     const char *name = cuda_flat_column(c), *slot = "t";
-    int64_t end = p->guide ? p->length - p->vector + 1 : p->columns;
-    if (p->form == CUDA_FLAT || p->form == CUDA_TILES || p->at_edge)
+    if (has_no_slots(p))
         return;
-    bool rolled = !is_unrolled(p, loads);
-    if (!rolled && p->slots > 1) {
-        lower_count(c, LOOP_UNROLLED, "s", p->slots);
-        slot = lower_text(c, "(s * %d + t)", p->row_threads);
-    } else if (!rolled) {
-        lower_block(c);
-    }
-    const char *first =
-        lower_index(c, "%s + %s * %d", cuda_row_head(p), slot, p->vector);
-    if (rolled) {
+    if (!is_unrolled(p, loads)) {
         /* Two or three loads in flight are enough; more would cost
          * registers. */
-        lower_for(c, loads > IN_FLIGHT ? LOOP_ROLLED : LOOP_UNROLLED_2,
-                  c->column_type, name, first,
-                  lower_text(c, "%lld", (long long)end), step);
-    } else {
-        cuda_let_column(c, name, "%s", first);
-        if (p->columns % step)
-            lower_if(c, "%s < %lld", name, (long long)end);
+        open_rolled(c, loads > IN_FLIGHT ? LOOP_ROLLED : LOOP_UNROLLED_2, name,
+                    slot_step(p));
+        cuda_split_columns(c, name);
+        return;
     }
+    if (p->slots > 1) {
+        lower_count(c, LOOP_UNROLLED, "s", p->slots);
+        slot = lower_text(c, "(s * %d + t)", p->row_threads);
+    } else {
+        lower_block(c);
+    }
+    cuda_let_column(c, name, "%s + %s * %d", cuda_row_head(p), slot, p->vector);
+    if (p->columns % slot_step(p))
+        lower_if(c, "%s < %lld", name, (long long)slots_end(p));
+    cuda_split_columns(c, name);
+}
+
+bool cuda_open_pairs(Lowering *c, int64_t loads)
+{
+    const CudaPlan *p = c->plan;
+    if (has_no_slots(p) || is_unrolled(p, loads) || loads > IN_FLIGHT)
+        return false;
+    open_rolled(c, LOOP_ROLLED, "at", 2 * slot_step(p));
+    return true;
+}
+
+void cuda_open_pair(Lowering *c)
+{
+    const CudaPlan *p = c->plan;
+    const char *name = cuda_flat_column(c);
+    lower_count(c, LOOP_UNROLLED, "s", 2);
+    cuda_let_column(c, name, "at + s * %lld", (long long)slot_step(p));
+    lower_if(c, "%s < %lld", name, (long long)slots_end(p));
     cuda_split_columns(c, name);
 }
 

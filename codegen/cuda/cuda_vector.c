@@ -45,9 +45,15 @@ const KernelBuffer *cuda_loaded_buffer(const CudaPlan *p, int instr)
     return i->code == KERNEL_LOAD ? &p->k->buffer[i->buffer] : NULL;
 }
 
+/* "in3", or of a pair of vectors "in3[s]". */
+static const char *in_array(const Lowering *c, int instr)
+{
+    return lower_text(c, "in%d%s", instr, c->pairs ? "[s]" : "");
+}
+
 static const char *in_vector(const Lowering *c, int instr, int lane)
 {
-    return lower_text(c, "in%d[%s]", instr,
+    return lower_text(c, "%s[%s]", in_array(c, instr),
                       place_in(c, cuda_loaded_buffer(c->plan, instr), lane));
 }
 
@@ -72,12 +78,26 @@ static bool comes_as_vector(const CudaPlan *p, int instr)
            cuda_draws_four(p, &p->k->instr[instr]);
 }
 
+/* Whether a load is read to where it is kept in registers. */
+static bool is_read_to_kept(const CudaPlan *p, int instr)
+{
+    const KernelBuffer *b = cuda_loaded_buffer(p, instr);
+    return p->on_chip[instr] && p->storage == CUDA_REGISTERS && b &&
+           cuda_is_vector(p, b) &&
+           (cuda_is_raw(p, instr) || !cuda_is_interleaved(p, b));
+}
+
+bool cuda_reads_kept(const CudaPlan *p, const KernelStep *step)
+{
+    return !step->reused && is_read_to_kept(p, step->instr);
+}
+
 bool cuda_is_staged(const CudaPlan *p, const KernelStep *step)
 {
     if (p->on_chip[step->instr]) {
         if (p->storage == CUDA_SHARED)
             return true;
-        if (step->reused)
+        if (step->reused || is_read_to_kept(p, step->instr))
             return cuda_is_raw(p, step->instr);
     }
     return comes_as_vector(p, step->instr);
@@ -103,6 +123,8 @@ const char *cuda_value(const Lowering *c, int instr, int lane)
     const KernelBuffer *b = cuda_loaded_buffer(c->plan, instr);
     if (c->staged && c->staged[instr] && comes_as_vector(c->plan, instr))
         return in_vector(c, instr, lane);
+    if (c->staged && is_read_to_kept(c->plan, instr))
+        return kept_value(c, instr, lane);
     return b ? kernel_loaded(c, b, kernel_element(c, b, lane))
              : kernel_random_alone(c, instr, lane);
 }
@@ -118,7 +140,7 @@ const char *cuda_kept(const Lowering *c, int instr, int lane)
     const CudaPlan *p = c->plan;
     bool vector = comes_as_vector(p, instr);
     if (!p->on_chip[instr] || (p->storage == CUDA_SHARED && vector) ||
-        (p->storage == CUDA_REGISTERS && cuda_is_raw(p, instr)))
+        is_read_to_kept(p, instr))
         return NULL;
     return c->staged[instr] && !vector ? in_vector(c, instr, lane)
                                        : kept_value(c, instr, lane);
@@ -177,9 +199,9 @@ static void draw_vector(Lowering *c, int instr)
                           .source = i->source,
                           .text = lower_index(
                               c,
-                              "parc_random_four(in%d + %d, %s, %lld, (%s) / 4 "
+                              "parc_random_four(%s + %d, %s, %lld, (%s) / 4 "
                               "+ %d);",
-                              instr, lane * c->plan->vector + n,
+                              in_array(c, instr), lane * c->plan->vector + n,
                               kernel_value(c, i->arg[0], lane),
                               (long long)attr_site(i->source),
                               kernel_random_index(c, i, i->axes, lane),
@@ -188,30 +210,33 @@ static void draw_vector(Lowering *c, int instr)
 
 static void widen(Lowering *c, int instr, int elements)
 {
-    lower_line(c, "parc_widen_%s(in%d, kept%d[%s], %d);",
-               dtype_name(stored_type(c->plan, instr)), instr, instr,
+    lower_line(c, "parc_widen_%s(%s, kept%d[%s], %d);",
+               dtype_name(stored_type(c->plan, instr)), in_array(c, instr),
+               instr,
                cuda_slot(c), elements);
 }
 
-static void load_vector(Lowering *c, int instr)
+/* Reads a vector to an array: floats, or `words` in the memory format. */
+static void read_vector(Lowering *c, int instr, const char *to, bool words)
 {
-    const CudaPlan *p = c->plan;
-    const KernelBuffer *b = cuda_loaded_buffer(p, instr);
-    int elements, n = moves(p, b, &elements);
-    bool raw = p->on_chip[instr] && p->storage == CUDA_REGISTERS &&
-               cuda_is_raw(p, instr);
-    const char *to = raw ? lower_text(c, "kept%d[%s]", instr, cuda_slot(c))
-                         : lower_text(c, "in%d", instr);
-    int each = raw ? elements / 2 : elements;
+    const KernelBuffer *b = cuda_loaded_buffer(c->plan, instr);
+    int elements, n = moves(c->plan, b, &elements);
+    int each = words ? elements / 2 : elements;
     for (int m = 0; m < n; m++)
         lower_add(c, (Stmt){.code = STMT_LOAD,
                             .dtype = b->dtype,
-                            .words = raw,
+                            .words = words,
                             .name = lower_index(c, "%s + %d", to, m * each),
                             .text = address(c, b, m),
                             .count = each});
-    if (raw)
-        widen(c, instr, n * elements);
+}
+
+void cuda_read_kept(Lowering *c, const KernelStep *step)
+{
+    if (cuda_reads_kept(c->plan, step))
+        read_vector(c, step->instr,
+                    lower_text(c, "kept%d[%s]", step->instr, cuda_slot(c)),
+                    cuda_is_raw(c->plan, step->instr));
 }
 
 static int width(const Lowering *c, int instr)
@@ -219,21 +244,33 @@ static int width(const Lowering *c, int instr)
     return c->plan->vector * kernel_lanes(c->k, c->k->instr[instr].axes);
 }
 
+void cuda_declare_in(Lowering *c, const KernelStep *step)
+{
+    int n = step->instr;
+    if (cuda_is_staged(c->plan, step) && !step->early)
+        lower_var(c, c_value_type(c->k->instr[n].dtype),
+                  lower_text(c, "in%d%s[%d]", n, c->pairs ? "[2]" : "",
+                             width(c, n)),
+                  NULL);
+}
+
 void cuda_stage_in(Lowering *c, const KernelStep *step)
 {
     const CudaPlan *p = c->plan;
     int n = step->instr, elements = width(c, n);
-    lower_var(c, c_value_type(p->k->instr[n].dtype),
-              lower_text(c, "in%d[%d]", n, elements), NULL);
+    if (!cuda_is_staged(p, step) || step->early)
+        return;
+    if (!c->pairs)
+        cuda_declare_in(c, step);
     if (step->reused && p->storage == CUDA_SHARED)
-        move(c, STMT_LOAD, stored_type(p, n), lower_text(c, "in%d", n),
+        move(c, STMT_LOAD, stored_type(p, n), in_array(c, n),
              kept_address(c, n), elements);
-    else if (step->reused)
+    else if (step->reused || is_read_to_kept(p, n))
         widen(c, n, elements);
     else if (cuda_draws_four(p, &p->k->instr[n]))
         draw_vector(c, n);
     else if (comes_as_vector(p, n))
-        load_vector(c, n);
+        read_vector(c, n, in_array(c, n), false);
 }
 
 void cuda_stage_kept(Lowering *c, const KernelStep *step)
@@ -241,7 +278,7 @@ void cuda_stage_kept(Lowering *c, const KernelStep *step)
     int n = step->instr;
     if (c->plan->on_chip[n] && !step->reused &&
         c->plan->storage == CUDA_SHARED)
-        move(c, STMT_STORE, stored_type(c->plan, n), lower_text(c, "in%d", n),
+        move(c, STMT_STORE, stored_type(c->plan, n), in_array(c, n),
              kept_address(c, n), width(c, n));
 }
 

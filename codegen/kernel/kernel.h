@@ -96,6 +96,7 @@ typedef struct KernelRoot {
 typedef struct KernelStep {
     int instr;
     bool reused; /* not computed: an earlier phase has computed and kept it */
+    bool early;  /* CUDA: only read, for a later phase */
     int buffer;  /* reused on the CPU: the buffer from which it is read back */
 } KernelStep;
 

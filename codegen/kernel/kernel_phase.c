@@ -76,7 +76,7 @@ static void need_element(Phaser *s, int i, int phase, KernelStep *steps, int *n)
         buffer = stored_before(s->k, i, phase);
     for (int a = 0; a < instr->nargs && buffer < 0; a++)
         need_element(s, instr->arg[a], phase, steps, n);
-    steps[(*n)++] = (KernelStep){i, buffer >= 0, buffer};
+    steps[(*n)++] = (KernelStep){.instr = i, .reused = buffer >= 0, .buffer = buffer};
 }
 
 static void order_phase(Phaser *s, int p)

@@ -85,6 +85,8 @@ void lower_elements(Lowering *c, int phase)
     for (int i = 0; i < p->nelement; i++) {
         const KernelStep *step = &p->element[i];
         int n = step->instr;
+        if (step->early && !c->target->kept(c, n, 0))
+            continue;
         if (!step->reused)
             kernel_compute(c, n);
         for (int lane = 0; lane < kernel_lanes(c->k, c->k->instr[n].axes);

@@ -66,6 +66,7 @@ struct Lowering {
     const struct CudaPlan *plan;
     const bool *staged;
     const char *row, *block;
+    bool pairs; /* the vectors of two slots are read before either is used */
 };
 
 /* ---- lower_stmt.c ------------------------------------------------------- */

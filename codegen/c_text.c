@@ -29,6 +29,20 @@ const char *c_identifier(Arena *a, const char *text)
     return name;
 }
 
+const char *c_model_name(Arena *a, const char *name)
+{
+    static const char updated[] = ".new";
+    size_t n = strlen(name), tail = sizeof updated - 1;
+    if (n < tail || strcmp(name + n - tail, updated) != 0)
+        tail = 0;
+    size_t at = n - tail;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    if (at < 2 || at == n - tail || name[at - 1] != '.')
+        return name;
+    return arena_printf(a, "%.*s%s", (int)(at - 1), name, name + n - tail);
+}
+
 /* Whether a name looks like one that the included headers declare (types and
  * macros): int64_t, ParcPart, NULL, PARC_F32. */
 static bool is_of_headers(const char *name)

@@ -14,6 +14,10 @@
  * result may be a keyword. */
 const char *c_identifier(Arena *a, const char *text);
 
+/* The name of a value without the number that makes it unique in the IR:
+ * "wq.weight.4" -> "wq.weight", "wq.weight.bf16.5.new" -> "wq.weight.bf16.new". */
+const char *c_model_name(Arena *a, const char *name);
+
 /* Whether a name is reserved: a keyword of C11 or a usual macro (bool, linux,
  * …), or it looks like a name that headers declare: int64_t, NULL, ParcPart,
  * PARC_F32. */

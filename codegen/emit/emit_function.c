@@ -49,15 +49,6 @@ void scope_end(Emitter *e)
     e->scope = s->outer;
 }
 
-/* "wq.weight.4" -> "wq.weight" */
-static const char *model_name(Arena *a, const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    if (!dot || dot == name || !dot[1] || dot[1 + strspn(dot + 1, "0123456789")])
-        return name;
-    return arena_strndup(a, name, (size_t)(dot - name));
-}
-
 void emit_declaration(Emitter *e, Value *v)
 {
     v = value_root(v);
@@ -68,7 +59,7 @@ void emit_declaration(Emitter *e, Value *v)
     Shadowed old = {v->id, e->variable[v->id], e->scope_of[v->id]};
     vec_push(a, &s->shadowed, old);
     e->scope_of[v->id] = s->number;
-    e->variable[v->id] = c_name(&s->names, model_name(a, v->name));
+    e->variable[v->id] = c_name(&s->names, c_model_name(a, v->name));
     e->uses_arena = true;
     const char *type = c_type(v->type.dtype);
     out_code(e->o, "%s *%s = (%s *)(A + %s);", type, e->variable[v->id], type,

@@ -86,10 +86,12 @@ static bool is_buffer_name(const Kernel *k, const char *name)
     return false;
 }
 
-static const char *buffer_name(Builder *b, const Value *v)
+/* The name that train.c gives to the buffer, if that is free. */
+static const char *buffer_name(Builder *b, Value *v)
 {
     Arena *a = b->p->arena;
-    const char *base = c_identifier(a, v->name), *name = base;
+    const char *base = c_identifier(a, c_model_name(a, value_root(v)->name)),
+               *name = base;
     if (is_reserved(base))
         name = base = arena_printf(a, "%s_%s", v->def ? "v" : "in", base);
     for (int i = 2; is_buffer_name(b->k, name); i++)

@@ -90,13 +90,13 @@
     parc_reduce_scatter(rt, 11, AXIS_dp, 1, (ParcPart[]){
     parc_record(rt, PARC_DATA, 20);
     parc_wait(rt, PARC_COMPUTE, 18); /* after: d_up.weight.7 */
-    k05_sgd_small_up_weight(rt, sumsq, up_weight_new, up_weight_bf16_5_new,
+    k05_sgd_small_up_weight(rt, sumsq, up_weight_new, up_weight_bf16_new,
     k06_sgd_small_down_weight(rt, sumsq_2, down_weight_new,
-    k07_sgd_large_up_weight(rt, sumsq, up_weight_2_new, up_weight_2_bf16_5_new,
-    k08_sgd_large_down_weight(rt, sumsq_2, down_weight_2_new,
-    k09_sgd_head_weight(rt, sumsq, head_weight_new, head_weight_bf16_4_new,
+    k07_sgd_large_up_weight(rt, sumsq, up_weight_new, up_weight_2_bf16_new,
+    k08_sgd_large_down_weight(rt, sumsq_2, down_weight_new,
+    k09_sgd_head_weight(rt, sumsq, head_weight_new, head_weight_bf16_new,
     parc_wait(rt, PARC_COMPUTE, 20); /* after: d_table.weight.3 */
-    k10_sgd_table_weight(rt, add, table_weight_new, table_weight_bf16_3_new,
+    k10_sgd_table_weight(rt, add, table_weight_new, table_weight_bf16_new,
     parc_record(rt, PARC_COMPUTE, 21);
     parc_wait(rt, PARC_DATA, 21); /* after: add.12 */
     parc_record(rt, PARC_DATA, 22);

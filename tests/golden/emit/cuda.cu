@@ -319,20 +319,18 @@ void optimizer_layers(ParcRt *rt)
     float *down_weight = (float *)(A + AT_layers_down_weight);
     float *sumsq = (float *)(A + AT_sumsq_2);
     float *down_weight_new = (float *)(A + AT_layers_down_weight);
-    parc_bf16 *down_weight_bf16_5_new =
+    parc_bf16 *down_weight_bf16_new =
         (parc_bf16 *)(A + AT_layers_down_weight_bf16);
     parc_mark(rt, 20, 0);
-    k06_sgd_layers_down_weight(rt, sumsq, down_weight_new,
-        down_weight_bf16_5_new, d_down_weight, lr, down_weight,
-        (float *)(A + AT_sumsq_2_2));
+    k06_sgd_layers_down_weight(rt, sumsq, down_weight_new, down_weight_bf16_new,
+        d_down_weight, lr, down_weight, (float *)(A + AT_sumsq_2_2));
     float *d_up_weight = (float *)(A + AT_d_up_weight_2);
     float *up_weight = (float *)(A + AT_layers_up_weight);
     float *add = (float *)(A + AT_add_3);
     float *up_weight_new = (float *)(A + AT_layers_up_weight);
-    parc_bf16 *up_weight_bf16_5_new =
-        (parc_bf16 *)(A + AT_layers_up_weight_bf16);
+    parc_bf16 *up_weight_bf16_new = (parc_bf16 *)(A + AT_layers_up_weight_bf16);
     parc_mark(rt, 21, 0);
-    k07_sgd_layers_up_weight(rt, add, up_weight_new, up_weight_bf16_5_new,
+    k07_sgd_layers_up_weight(rt, add, up_weight_new, up_weight_bf16_new,
         d_up_weight, sumsq, lr, up_weight, (float *)(A + AT_add_3_2));
     parc_record(rt, PARC_COMPUTE, 13);
     parc_wait(rt, PARC_TENSOR, 13); /* after: add.3 */
@@ -932,54 +930,54 @@ void k01_layers_relu(ParcRt *rt, parc_bf16 *relu, const parc_bf16 *up_out)
     parc_launch(rt, 1, 1, 128, 0, (void *[]){&relu, &up_out});
 }
 
-void k02_layers_add(ParcRt *rt, parc_bf16 *add, const parc_bf16 *x_2,
-                    const parc_bf16 *down_out_2)
+void k02_layers_add(ParcRt *rt, parc_bf16 *add, const parc_bf16 *x,
+                    const parc_bf16 *down_out)
 {
-    parc_launch(rt, 2, 1, 64, 0, (void *[]){&add, &x_2, &down_out_2});
+    parc_launch(rt, 2, 1, 64, 0, (void *[]){&add, &x, &down_out});
 }
 
-void k03_mul_sum_scale(ParcRt *rt, float *scale, const parc_bf16 *x_5)
+void k03_mul_sum_scale(ParcRt *rt, float *scale, const parc_bf16 *x)
 {
-    parc_launch(rt, 3, 1, 64, 0, (void *[]){&scale, &x_5});
+    parc_launch(rt, 3, 1, 64, 0, (void *[]){&scale, &x});
 }
 
-void k04_scale_cast_mul_grad(ParcRt *rt, parc_bf16 *d_x, const parc_bf16 *x_5)
+void k04_scale_cast_mul_grad(ParcRt *rt, parc_bf16 *d_x, const parc_bf16 *x)
 {
-    parc_launch(rt, 4, 1, 64, 0, (void *[]){&d_x, &x_5});
+    parc_launch(rt, 4, 1, 64, 0, (void *[]){&d_x, &x});
 }
 
 void k05_layers_relu_grad(ParcRt *rt, parc_bf16 *d_up_out,
-                          const parc_bf16 *down_x_3, const parc_bf16 *d_down_x)
+                          const parc_bf16 *down_x, const parc_bf16 *d_down_x)
 {
-    parc_launch(rt, 5, 1, 128, 0, (void *[]){&d_up_out, &down_x_3, &d_down_x});
+    parc_launch(rt, 5, 1, 128, 0, (void *[]){&d_up_out, &down_x, &d_down_x});
 }
 
-void k06_sgd_layers_down_weight(ParcRt *rt, float *sumsq_2,
+void k06_sgd_layers_down_weight(ParcRt *rt, float *sumsq,
                                 float *down_weight_new,
-                                parc_bf16 *down_weight_bf16_5_new,
-                                const float *d_down_weight_2, const float *lr,
+                                parc_bf16 *down_weight_bf16_new,
+                                const float *d_down_weight, const float *lr,
                                 const float *down_weight_2, float *workspace)
 {
     parc_launch(rt, 6, 2, 512, 0, (void *[]){&down_weight_new,
-        &down_weight_bf16_5_new, &d_down_weight_2, &lr, &down_weight_2,
+        &down_weight_bf16_new, &d_down_weight, &lr, &down_weight_2,
         &workspace});
-    parc_launch(rt, 7, 1, 32, 0, (void *[]){&sumsq_2, &workspace});
+    parc_launch(rt, 7, 1, 32, 0, (void *[]){&sumsq, &workspace});
 }
 
-void k07_sgd_layers_up_weight(ParcRt *rt, float *add_3, float *up_weight_new,
-                              parc_bf16 *up_weight_bf16_5_new,
-                              const float *d_up_weight_2, const float *sumsq_2,
+void k07_sgd_layers_up_weight(ParcRt *rt, float *add, float *up_weight_new,
+                              parc_bf16 *up_weight_bf16_new,
+                              const float *d_up_weight, const float *sumsq,
                               const float *lr, const float *up_weight_2,
                               float *workspace)
 {
     parc_launch(rt, 8, 2, 512, 0, (void *[]){&up_weight_new,
-        &up_weight_bf16_5_new, &d_up_weight_2, &lr, &up_weight_2, &workspace});
-    parc_launch(rt, 9, 1, 32, 0, (void *[]){&add_3, &sumsq_2, &workspace});
+        &up_weight_bf16_new, &d_up_weight, &lr, &up_weight_2, &workspace});
+    parc_launch(rt, 9, 1, 32, 0, (void *[]){&add, &sumsq, &workspace});
 }
 
-void k08_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
+void k08_sqrt(ParcRt *rt, float *grad_norm, const float *add)
 {
-    parc_launch(rt, 10, 1, 32, 0, (void *[]){&grad_norm, &add_2});
+    parc_launch(rt, 10, 1, 32, 0, (void *[]){&grad_norm, &add});
 }
 /* kernels.cu: the kernels of Net, written by parc 0.1.0.
  *
@@ -1042,21 +1040,20 @@ k01_layers_relu(parc_bf16 *relu, const parc_bf16 *up_out)
  * from     cuda.pdl:7
  * fused    add
  * writes   add: [8, 64] of bf16[16/dp, 64]
- * reads    x_2: [8, 64] of bf16[16/dp, 64]
- * reads    down_out_2: [8, 64] of bf16[16/dp, 64]
+ * reads    x: [8, 64] of bf16[16/dp, 64]
+ * reads    down_out: [8, 64] of bf16[16/dp, 64]
  * moves    3.0 KiB
  * launch   1 block of 64, vectors of 8
  */
 PARC_KERNEL(64, 1)
-k02_layers_add(parc_bf16 *add, const parc_bf16 *x_2,
-               const parc_bf16 *down_out_2)
+k02_layers_add(parc_bf16 *add, const parc_bf16 *x, const parc_bf16 *down_out)
 {
     const int at = thread_index();
     const int j = at * 8;
     float in0[8];
-    parc_read_bf16(in0, x_2 + j, 8);
+    parc_read_bf16(in0, x + j, 8);
     float in1[8];
-    parc_read_bf16(in1, down_out_2 + j, 8);
+    parc_read_bf16(in1, down_out + j, 8);
     float out0[8];
     PARC_UNROLL
     for (int e = 0; e < 8; e++) {
@@ -1072,12 +1069,12 @@ k02_layers_add(parc_bf16 *add, const parc_bf16 *x_2,
  * from     cuda.pdl:15
  * fused    mul, sum, scale
  * writes   scale: [] of f32[]+dp
- * reads    x_5: [8, 64] of bf16[16/dp, 64]
+ * reads    x: [8, 64] of bf16[16/dp, 64]
  * moves    1.0 KiB
  * launch   1 block of 64, vectors of 8, rows in registers
  */
 PARC_KERNEL(64)
-k03_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x_5)
+k03_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x)
 {
     PARC_SHARED float sum2[32];
     const int t = thread_index();
@@ -1085,7 +1082,7 @@ k03_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x_5)
     {
         const int j = t * 8;
         float in0[8];
-        parc_read_bf16(in0, x_5 + j, 8);
+        parc_read_bf16(in0, x + j, 8);
         PARC_UNROLL
         for (int e = 0; e < 8; e++) {
             const float t0 = in0[e];
@@ -1106,18 +1103,18 @@ k03_mul_sum_scale(float *__restrict__ scale, const parc_bf16 *__restrict__ x_5)
  * from     cuda.pdl:13-15
  * fused    full, scale, cast, reshape, broadcast, mul, scale
  * writes   d_x: [8, 64] of bf16[16/dp, 64]
- * reads    x_5: [8, 64] of bf16[16/dp, 64]
+ * reads    x: [8, 64] of bf16[16/dp, 64]
  * moves    2.0 KiB
  * launch   1 block of 64, vectors of 8
  */
 PARC_KERNEL(64, 1)
-k04_scale_cast_mul_grad(parc_bf16 *d_x, const parc_bf16 *x_5)
+k04_scale_cast_mul_grad(parc_bf16 *d_x, const parc_bf16 *x)
 {
     const int at = thread_index();
     const int j = at * 8;
     const float r1 = 1.0f * 0.0009765625f; /* cuda.pdl:15 scale */
     float in2[8];
-    parc_read_bf16(in2, x_5 + j, 8);
+    parc_read_bf16(in2, x + j, 8);
     float out0[8];
     PARC_UNROLL
     for (int e = 0; e < 8; e++) {
@@ -1133,13 +1130,13 @@ k04_scale_cast_mul_grad(parc_bf16 *d_x, const parc_bf16 *x_5)
  * from     cuda.pdl:7
  * fused    step, mul
  * writes   d_up_out: [8, 128] of bf16[16/dp, 256/tp]
- * reads    down_x_3: [8, 128] of bf16[16/dp, 256/tp]
+ * reads    down_x: [8, 128] of bf16[16/dp, 256/tp]
  * reads    d_down_x: [8, 128] of bf16[16/dp, 256/tp]
  * moves    6.0 KiB
  * launch   1 block of 128, vectors of 8
  */
 PARC_KERNEL(128, 1)
-k05_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
+k05_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x,
                      const parc_bf16 *d_down_x)
 {
     const int at = thread_index();
@@ -1147,7 +1144,7 @@ k05_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
     float in2[8];
     parc_read_bf16(in2, d_down_x + j, 8);
     float in0[8];
-    parc_read_bf16(in0, down_x_3 + j, 8);
+    parc_read_bf16(in0, down_x + j, 8);
     float out0[8];
     PARC_UNROLL
     for (int e = 0; e < 8; e++) {
@@ -1164,10 +1161,10 @@ k05_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
 /* k06_sgd_layers_down_weight
  * from     cuda.pdl:5-27
  * fused    sumsq, mul, sub, cast
- * writes   sumsq_2: [] of f32[]+dp+tp
+ * writes   sumsq: [] of f32[]+dp+tp
  * writes   down_weight_new: [4, 4096] of f32[4 x 64, 256/tp]~dp
- * writes   down_weight_bf16_5_new: [4, 4096] of bf16[4 x 64, 256/tp]~dp
- * reads    d_down_weight_2: [4, 4096] of f32[4 x 64, 256/tp]~dp
+ * writes   down_weight_bf16_new: [4, 4096] of bf16[4 x 64, 256/tp]~dp
+ * reads    d_down_weight: [4, 4096] of f32[4 x 64, 256/tp]~dp
  * reads    lr: [] of f32[]
  * reads    down_weight_2: [4, 4096] of f32[4 x 64, 256/tp]~dp
  * moves    224.0 KiB
@@ -1175,8 +1172,8 @@ k05_layers_relu_grad(parc_bf16 *d_up_out, const parc_bf16 *down_x_3,
  */
 PARC_KERNEL(512, 2)
 k06_sgd_layers_down_weight(float *down_weight_new,
-                           parc_bf16 *__restrict__ down_weight_bf16_5_new,
-                           const float *d_down_weight_2,
+                           parc_bf16 *__restrict__ down_weight_bf16_new,
+                           const float *d_down_weight,
                            const float *__restrict__ lr,
                            const float *down_weight_2,
                            float *__restrict__ workspace)
@@ -1188,7 +1185,7 @@ k06_sgd_layers_down_weight(float *down_weight_new,
     for (int at = (int)part * 512 + thread_index(); at < 2048; at += 1024) {
         const int j = at * 8;
         float in0[8];
-        parc_read_f32(in0, d_down_weight_2 + j, 8);
+        parc_read_f32(in0, d_down_weight + j, 8);
         float in6[8];
         parc_read_f32(in6, down_weight_2 + j, 8);
         float out1[8];
@@ -1205,7 +1202,7 @@ k06_sgd_layers_down_weight(float *down_weight_new,
             out2[e] = t7;
         }
         parc_write_f32(down_weight_new + j, out1, 8);
-        parc_write_bf16(down_weight_bf16_5_new + j, out2, 8);
+        parc_write_bf16(down_weight_bf16_new + j, out2, 8);
     }
     block_put(warp_sum(a3), sum3);
     block_barrier();
@@ -1216,7 +1213,7 @@ k06_sgd_layers_down_weight(float *down_weight_new,
 }
 
 PARC_KERNEL(32)
-k06_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
+k06_sgd_layers_down_weight_combine(float *__restrict__ sumsq,
                                    const float *__restrict__ workspace)
 {
     float a3 = 0.0f;
@@ -1224,18 +1221,18 @@ k06_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
         a3 += workspace[part];
     const float e3 = warp_sum(a3); /* cuda.pdl:27 sumsq */
     if (thread_index() == 0) {
-        sumsq_2[0] = e3;
+        sumsq[0] = e3;
     }
 }
 
 /* k07_sgd_layers_up_weight
  * from     cuda.pdl:4-27
  * fused    sumsq, add, mul, sub, cast
- * writes   add_3: [] of f32[]+dp+tp
+ * writes   add: [] of f32[]+dp+tp
  * writes   up_weight_new: [4, 4096] of f32[4 x 256/tp, 64]~dp
- * writes   up_weight_bf16_5_new: [4, 4096] of bf16[4 x 256/tp, 64]~dp
- * reads    d_up_weight_2: [4, 4096] of f32[4 x 256/tp, 64]~dp
- * reads    sumsq_2: [] of f32[]+dp+tp
+ * writes   up_weight_bf16_new: [4, 4096] of bf16[4 x 256/tp, 64]~dp
+ * reads    d_up_weight: [4, 4096] of f32[4 x 256/tp, 64]~dp
+ * reads    sumsq: [] of f32[]+dp+tp
  * reads    lr: [] of f32[]
  * reads    up_weight_2: [4, 4096] of f32[4 x 256/tp, 64]~dp
  * moves    224.0 KiB
@@ -1243,8 +1240,8 @@ k06_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
  */
 PARC_KERNEL(512, 2)
 k07_sgd_layers_up_weight(float *up_weight_new,
-                         parc_bf16 *__restrict__ up_weight_bf16_5_new,
-                         const float *d_up_weight_2,
+                         parc_bf16 *__restrict__ up_weight_bf16_new,
+                         const float *d_up_weight,
                          const float *__restrict__ lr,
                          const float *up_weight_2,
                          float *__restrict__ workspace)
@@ -1256,7 +1253,7 @@ k07_sgd_layers_up_weight(float *up_weight_new,
     for (int at = (int)part * 512 + thread_index(); at < 2048; at += 1024) {
         const int j = at * 8;
         float in0[8];
-        parc_read_f32(in0, d_up_weight_2 + j, 8);
+        parc_read_f32(in0, d_up_weight + j, 8);
         float in8[8];
         parc_read_f32(in8, up_weight_2 + j, 8);
         float out1[8];
@@ -1273,7 +1270,7 @@ k07_sgd_layers_up_weight(float *up_weight_new,
             out2[e] = t9;
         }
         parc_write_f32(up_weight_new + j, out1, 8);
-        parc_write_bf16(up_weight_bf16_5_new + j, out2, 8);
+        parc_write_bf16(up_weight_bf16_new + j, out2, 8);
     }
     block_put(warp_sum(a3), sum3);
     block_barrier();
@@ -1284,18 +1281,18 @@ k07_sgd_layers_up_weight(float *up_weight_new,
 }
 
 PARC_KERNEL(32)
-k07_sgd_layers_up_weight_combine(float *__restrict__ add_3,
-                                 const float *__restrict__ sumsq_2,
+k07_sgd_layers_up_weight_combine(float *__restrict__ add,
+                                 const float *__restrict__ sumsq,
                                  const float *__restrict__ workspace)
 {
     float a3 = 0.0f;
     for (int part = lane_index(); part < 2; part += 32)
         a3 += workspace[part];
     const float e3 = warp_sum(a3); /* cuda.pdl:27 sumsq */
-    const float e4 = sumsq_2[0];
+    const float e4 = sumsq[0];
     const float e5 = e3 + e4; /* cuda.pdl:27 add */
     if (thread_index() == 0) {
-        add_3[0] = e5;
+        add[0] = e5;
     }
 }
 
@@ -1303,17 +1300,17 @@ k07_sgd_layers_up_weight_combine(float *__restrict__ add_3,
  * from     cuda.pdl:27
  * fused    sqrt
  * writes   grad_norm: [] of f32[]
- * reads    add_2: [] of f32[]
+ * reads    add: [] of f32[]
  * moves    8 bytes
  * launch   1 block of 32
  */
 PARC_KERNEL(32, 1)
-k08_sqrt(float *grad_norm, const float *add_2)
+k08_sqrt(float *grad_norm, const float *add)
 {
     const int at = thread_index();
     if (at >= 1)
         return;
-    const float r0 = add_2[0];
+    const float r0 = add[0];
     const float r1 = parc_sqrt(r0); /* cuda.pdl:27 sqrt */
     grad_norm[0] = r1;
 }

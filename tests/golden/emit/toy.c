@@ -451,17 +451,17 @@ void k01_relu_grad(ParcRt *rt, float *d_net1_out, const float *net1_out)
  * from     toy.pdl:18
  * fused    sumsq
  * writes   sumsq: [] of f32[]+fsdp+tp
- * reads    d_net1_weight_3: [36] of f32[12/tp, 12]~fsdp
+ * reads    d_net1_weight: [36] of f32[12/tp, 12]~fsdp
  * moves    148 bytes
  */
 void k02_sumsq(ParcRt *rt, float *restrict sumsq,
-               const float *restrict d_net1_weight_3)
+               const float *restrict d_net1_weight)
 {
     (void)rt;
     float r2 = 0.0f;
     #pragma omp simd reduction(+ : r2)
     for (int j = 0; j < 36; j++) {
-        const float t0 = d_net1_weight_3[j];
+        const float t0 = d_net1_weight[j];
         const float t1 = t0 * t0; /* toy.pdl:18 sumsq */
         r2 += t1; /* toy.pdl:18 sumsq */
     }
@@ -472,13 +472,13 @@ void k02_sumsq(ParcRt *rt, float *restrict sumsq,
  * from     toy.pdl:18
  * fused    sqrt
  * writes   grad_norm: [] of f32[]
- * reads    sumsq_2: [] of f32[]
+ * reads    sumsq: [] of f32[]
  * moves    8 bytes
  */
-void k03_sqrt(ParcRt *rt, float *grad_norm, const float *sumsq_2)
+void k03_sqrt(ParcRt *rt, float *grad_norm, const float *sumsq)
 {
     (void)rt;
-    const float r0 = sumsq_2[0];
+    const float r0 = sumsq[0];
     const float r1 = parc_sqrt(r0); /* toy.pdl:18 sqrt */
     grad_norm[0] = r1;
 }
@@ -487,21 +487,21 @@ void k03_sqrt(ParcRt *rt, float *grad_norm, const float *sumsq_2)
  * from     toy.pdl:4
  * fused    mul, sub
  * writes   net1_weight_new: [36] of f32[12/tp, 12]~fsdp
- * reads    d_net1_weight_3: [36] of f32[12/tp, 12]~fsdp
+ * reads    d_net1_weight: [36] of f32[12/tp, 12]~fsdp
  * reads    lr: [] of f32[]
  * reads    net1_weight_2: [36] of f32[12/tp, 12]~fsdp
  * moves    436 bytes
  */
 void k04_sgd_net1_weight(ParcRt *rt, float *net1_weight_new,
-                         const float *d_net1_weight_3,
-                         const float *restrict lr, const float *net1_weight_2)
+                         const float *d_net1_weight, const float *restrict lr,
+                         const float *net1_weight_2)
 {
     (void)rt;
     const float r1 = lr[0];
     #pragma omp simd
     for (int j = 0; j < 36; j++) {
         const float t3 = net1_weight_2[j];
-        const float t0 = d_net1_weight_3[j];
+        const float t0 = d_net1_weight[j];
         const float t2 = t0 * r1; /* toy.pdl:4 mul */
         const float t4 = t3 - t2; /* toy.pdl:4 sub */
         net1_weight_new[j] = t4;

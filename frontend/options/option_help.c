@@ -68,9 +68,9 @@ static const struct ForeignOption {
     {"amsgrad", "parc has SGD, Adam and AdamW without this variant"},
     {"nesterov", "parc has SGD with plain momentum"},
     {"epochs", "the length of a run is an option of the program: ./train "
-               "--steps N"},
+               "--epochs N"},
     {"max_epochs", "the length of a run is an option of the program: ./train "
-                   "--steps N"},
+                   "--epochs N"},
     {"max_steps", "the length of a run is an option of the program: ./train "
                   "--steps N"},
     {"seed", "the seed is an option of the program: ./train --seed N"},

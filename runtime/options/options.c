@@ -225,8 +225,7 @@ static const struct OtherOption {
     {"clip", "--set clip=VALUE sets it"},
     {"grad-clip", "--set clip=VALUE sets it"},
     {"max-grad-norm", "--set clip=VALUE sets it"},
-    {"epochs", "--steps N sets the length of the run"},
-    {"num-epochs", "--steps N sets the length of the run"},
+    {"num-epochs", "--epochs N sets the length of the run"},
     {"max-steps", "--steps N sets the length of the run"},
     {"batch", "the batch is a part of the program: compile again with "
               "-D batch=N"},

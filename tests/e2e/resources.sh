@@ -25,7 +25,7 @@ fails() {
 
 # ---- standard output --------------------------------------------------------
 full="cannot write standard output"
-for option in --help --version --manual --list-passes "--completion bash" \
+for option in --help --version --manual --list-passes --list-options "--completion bash" \
     "toy.pdl --emit plan" "toy.pdl --dump-after-all" \
     "toy.pdl --emit plan --emit json=report"
 do

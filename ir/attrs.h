@@ -36,10 +36,13 @@ const char *attr_text(AttrName name); /* "dims" */
 AttrType attr_type_of(AttrName name);
 
 /* An attribute; ops.def has each op's attributes, attrs.def their types. */
+enum { MAX_LIST = MAX_AXES }; /* `styles` has one for each axis, others have
+                              * one for each dim */
 typedef struct AttrList {
     int n;
-    int64_t v[MAX_DIMS];
+    int64_t v[MAX_LIST];
 } AttrList;
+_Static_assert((int)MAX_LIST >= (int)MAX_DIMS, "a list has one for each dim");
 /* An input or output of a module; printed in0, out1. */
 typedef struct Port {
     bool input;

@@ -23,8 +23,15 @@
 #include "base/arena.h"
 #include "base/out.h"
 
-/* The user's mesh has at most MAX_MESH_AXES axes; passes may add others. */
-enum { MAX_AXES = 6, MAX_MESH_AXES = 4, MAX_DIMS = 6, MAX_STACK = 4 };
+/* The user's mesh has at most MAX_MESH_AXES axes. Passes split some of them,
+ * and add at most MAX_LOOP_AXES: microbatches, and chunks of the head. */
+enum {
+    MAX_AXES = 12,
+    MAX_MESH_AXES = 6,
+    MAX_LOOP_AXES = 2,
+    MAX_DIMS = 6,
+    MAX_STACK = 4
+};
 /* Logarithms to base 2 of the largest size of a dim, and of the most elements
  * of a tensor. */
 enum { MAX_DIM_LOG2 = 40, MAX_ELEMENTS_LOG2 = 50 };

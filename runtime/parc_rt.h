@@ -21,7 +21,7 @@
 
 #define PARC_RT_VERSION 12
 enum {
-    PARC_MAX_AXES = 6,
+    PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,
     PARC_MAX_STACK = 4,
     PARC_MAX_LOOPS = 6,

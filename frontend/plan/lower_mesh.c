@@ -197,8 +197,8 @@ static bool check_ranks(Lower *l, const MeshText *text)
 }
 
 /* The names of axes that neither the plan nor the mesh names. */
-static const char *const free_name[MAX_MESH_AXES] = {"dp", "axis1", "axis2",
-                                                     "axis3"};
+static const char *const free_name[MAX_MESH_AXES] = {
+    "dp", "axis1", "axis2", "axis3", "axis4", "axis5"};
 
 void lower_mesh(Lower *l, const PlanDecl *plan)
 {

@@ -88,7 +88,7 @@ int parse_choice(Parser *s, const char *const *words, const char *what);
 int parse_strings(Parser *s, const char *const **list);
 
 /* parse_attrs.c */
-AttrList parse_list(Parser *s); /* "[1, 2]" */
+AttrList parse_list(Parser *s, int longest); /* "[1, 2]" */
 /* "{dims=[1], keep=false}" */
 void parse_attrs(Parser *s, OpKind kind, Attr *attr);
 /* Lists the names of ops among the attributes of op, at loc; replaces them by

@@ -7,15 +7,15 @@
 
 #include <stdio.h>
 
-AttrList parse_list(Parser *s)
+AttrList parse_list(Parser *s, int longest)
 {
     AttrList l = {0};
     parse_expect(s, '[');
     if (parse_take(s, ']'))
         return l;
     do {
-        if (l.n == MAX_DIMS) {
-            parse_fail(s, s->tok.loc, "more than %d numbers", MAX_DIMS);
+        if (l.n == longest) {
+            parse_fail(s, s->tok.loc, "more than %d numbers", longest);
             return l;
         }
         l.v[l.n++] = parse_int(s);
@@ -99,7 +99,7 @@ static Attr parse_attr(Parser *s, AttrType type)
     case ATTR_TYPE_FLOAT: return (Attr){.f = parse_number(s)};
     case ATTR_TYPE_DTYPE: return (Attr){.i = parse_dtype(s)};
     case ATTR_TYPE_TEXT: return (Attr){.s = parse_text(s)};
-    case ATTR_TYPE_LIST: return (Attr){.l = parse_list(s)};
+    case ATTR_TYPE_LIST: return (Attr){.l = parse_list(s, MAX_LIST)};
     case ATTR_TYPE_AXES: return (Attr){.i = parse_axes(s)};
     case ATTR_TYPE_PARAM: return (Attr){.i = parse_param_name(s)};
     case ATTR_TYPE_PORT: return (Attr){.port = parse_port(s)};

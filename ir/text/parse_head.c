@@ -101,7 +101,7 @@ static void parse_pad(Parser *s, Param *p)
 {
     Loc loc = s->tok.loc;
     parse_expect_key(s, "pad");
-    AttrList l = parse_list(s);
+    AttrList l = parse_list(s, MAX_DIMS);
     bool fits = l.n == p->type.ndim;
     for (int d = 0; d < l.n && fits; d++) {
         p->pad[d] = l.v[d];
@@ -115,7 +115,7 @@ static void parse_pad(Parser *s, Param *p)
 static int parse_numbers(Parser *s, int64_t *to, int most)
 {
     Loc loc = s->tok.loc;
-    AttrList l = parse_list(s);
+    AttrList l = parse_list(s, MAX_DIMS);
     if (l.n > most) {
         parse_fail(s, loc, "at most %d numbers are possible", most);
         return 0;
@@ -236,9 +236,9 @@ static void parse_input(Parser *s)
 static void parse_output(Parser *s)
 {
     Output of = {.name = parse_string(s)};
-    AttrList l = parse_list(s);
+    AttrList l = parse_list(s, MAX_DIMS);
     of.ndim = l.n;
-    memcpy(of.dim, l.v, sizeof l.v);
+    memcpy(of.dim, l.v, sizeof of.dim);
     of.loc = parse_loc(s);
     vec_push(s->arena, &s->p->output, of);
 }

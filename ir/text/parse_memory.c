@@ -32,7 +32,7 @@ void parse_arena(Parser *s)
     m->peak_time = parse_keyed_small(s, "at");
     parse_expect_key(s, "classes");
     Loc loc = s->tok.loc;
-    AttrList l = parse_list(s);
+    AttrList l = parse_list(s, MEM_CLASSES);
     if (l.n != MEM_CLASSES)
         parse_fail(s, loc, "there are %d classes of memory", MEM_CLASSES);
     for (int i = 0; i < MEM_CLASSES; i++)

@@ -68,16 +68,18 @@ static const char *check_uses(Verify *w, const Region *r, int n,
     return NULL;
 }
 
-static const char *check_attr(Verify *w, const Op *op, AttrType type,
+static const char *check_attr(Verify *w, const Op *op, AttrName name,
                               const Attr *a)
 {
+    AttrType type = attr_type_of(name);
+    int longest = name == ATTR_styles ? MAX_AXES : MAX_DIMS;
     uint32_t axes = (1u << w->p->mesh.n) - 1;
     /* A collective that does not belong to a unit has no unit name. */
     if (type == ATTR_TYPE_TEXT && !a->s && !op_is_conversion(op->kind))
         return "a text attribute is missing";
     if (type == ATTR_TYPE_DTYPE && (a->i < DT_F32 || a->i > DT_I64))
         return "an attribute is not an element type";
-    if (type == ATTR_TYPE_LIST && (a->l.n < 0 || a->l.n > MAX_DIMS))
+    if (type == ATTR_TYPE_LIST && (a->l.n < 0 || a->l.n > longest))
         return "a list attribute is too long";
     if (type == ATTR_TYPE_BOOL && (a->i < 0 || a->i > 1))
         return "an attribute is neither true nor false";
@@ -100,7 +102,7 @@ static const char *check_shape_of_op(Verify *w, const Op *op)
                             info->nouts);
     for (int i = 0; info->attr[i]; i++) {
         const char *fault =
-            check_attr(w, op, attr_type_of(info->attr[i]), &op->attr[i]);
+            check_attr(w, op, info->attr[i], &op->attr[i]);
         if (fault)
             return fault;
     }

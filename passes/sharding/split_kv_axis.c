@@ -246,11 +246,11 @@ static void refine_axis(Program *p, int axis)
         consider_site(&g, &g.site.at[i]);
     if (!g.kv || diag_error_count(p->diag) > 0)
         return;
-    if (g.kv > 1 && p->mesh.n == MAX_MESH_AXES) {
+    if (g.kv > 1 && p->mesh.n == MAX_AXES - MAX_LOOP_AXES) {
         diag_error(p->diag, g.site.at[0].style->loc, "axis '%s' is larger "
-                   "than the number of key and value heads: this needs a mesh "
-                   "of at most %d axes, not %d", p->mesh.name[axis],
-                   MAX_MESH_AXES - 1, p->mesh.n);
+                   "than the number of key and value heads: it cannot be "
+                   "split, the mesh has %d axes after other splits",
+                   p->mesh.name[axis], p->mesh.n);
         diag_help(p->diag, "choose an axis of at most %lld ranks, or omit an "
                   "axis", (long long)g.kv);
         return;

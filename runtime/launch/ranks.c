@@ -27,12 +27,27 @@
 #include "launch/world.h"
 #include "rt.h"
 
+/* The axes of more than one rank. */
+static uint32_t split_axes(const ParcModel *m)
+{
+    uint32_t axes = 0;
+    for (int a = 0; a < m->naxes; a++)
+        axes |= (uint32_t)(m->axis[a].size > 1) << a;
+    return axes;
+}
+
 /* Builds the rank's group over `axes`: members are ordered by their
- * coordinates, axis 0 major. */
+ * coordinates, axis 0 major. An axis of one rank adds none: the group of the
+ * other axes is made earlier. */
 static void make_group(ParcRt *rt, uint32_t axes)
 {
     const ParcModel *m = rt->model;
     RtGroup *g = &rt->group[axes];
+    uint32_t split = axes & split_axes(m);
+    if (split != axes) {
+        *g = rt->group[split];
+        return;
+    }
     g->member = rt_allocate((size_t)rt->nranks * sizeof(int));
     for (int r = 0; r < rt->nranks; r++)
         if (rt_in_group(m, r, rt->rank, axes)) {
@@ -63,7 +78,8 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
     int status = body(&rt, context);
     atomic_store(&w->slot[rank].state, RT_DONE);
     for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++)
-        free(rt.group[axes].member);
+        if (!(axes & ~split_axes(w->model)))
+            free(rt.group[axes].member);
     rt_device_close(&rt);
     return status;
 }

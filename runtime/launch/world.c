@@ -176,7 +176,7 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
     size_t n = (size_t)w->nranks;
     size_t slots = round_up(sizeof(RtControl), RT_LINE);
     size_t barriers = slots + n * round_up(sizeof(RtSlot), RT_LINE);
-    size_t end = barriers + RT_GROUPS * n * sizeof(RtBarrier);
+    size_t end = barriers + (n << model->naxes) * sizeof(RtBarrier);
     size_t last = (size_t)rt_arena_end(model);
     size_t align = w->mapped > 1 && last < ALIGN ? RT_PAGE : ALIGN;
     size_t arenas = round_up(end, align);

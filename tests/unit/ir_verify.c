@@ -125,6 +125,10 @@ static const struct {
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
      "%y = slice{dim=4294967297, start=0, size=4} %x : f32[4/dp, 4] forward\n",
      "an attribute is not the index of a dim"},
+    {"partitioned",
+     "%x = input{input=0} : f32[4/dp, 8] forward\n"
+     "%y = sum{dims=[0, 0, 0, 0, 0, 0, 0], keep=false} %x : f32[8] forward\n",
+     "a list attribute is too long"},
     /* a base must count the dim that it is used for */
     {"partitioned",
      "%b = base{size=8} : i64[2/tp] init\n"

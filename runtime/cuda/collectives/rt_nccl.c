@@ -180,7 +180,7 @@ static void warm_up(ParcRt *rt)
     all = all ? all : ranks;
     CU(rt, cuMemAlloc(&at, all * sizeof(float)));
     CU(rt, cuMemsetD8Async(at, 0, all * sizeof(float), queue));
-    for (uint32_t axes = 0; axes < RT_GROUPS; axes++) {
+    for (uint32_t axes = 0; axes < 1u << rt->model->naxes; axes++) {
         const RtGroup *g = &rt->group[axes];
         size_t ranks_here = (size_t)g->n;
         if (c->comm[axes]) {
@@ -213,7 +213,7 @@ void rt_nccl_open(ParcRt *rt)
     open_library(rt);
     rt_cuda_progress_open(rt, relayed);
     join_world(rt);
-    for (uint32_t axes = 0; axes < RT_GROUPS; axes++)
+    for (uint32_t axes = 0; axes < 1u << rt->model->naxes; axes++)
         if (used[axes])
             split_comm(rt, axes);
     warm_up(rt);
@@ -226,7 +226,7 @@ void rt_nccl_close(ParcRt *rt)
     CudaComms *c = rt->device->comms;
     if (!c)
         return;
-    for (int i = 0; i < RT_GROUPS; i++)
+    for (int i = 0; i < 1 << rt->model->naxes; i++)
         if (c->comm[i] && c->comm[i] != c->world)
             NCCL(rt, RT_AT_END, ncclCommDestroy(c->comm[i]));
     NCCL(rt, RT_AT_END, ncclCommDestroy(c->world));

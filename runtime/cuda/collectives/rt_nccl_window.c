@@ -65,7 +65,7 @@ void rt_nccl_register(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     CudaComms *c = d->comms;
-    for (int i = 0; c && c->owns_arena && i < RT_GROUPS; i++) {
+    for (int i = 0; c && c->owns_arena && i < 1 << rt->model->naxes; i++) {
         if (!c->comm[i])
             continue;
         /* On failure the communicator uses NCCL's own buffers. */
@@ -81,7 +81,7 @@ void rt_nccl_register(ParcRt *rt)
 void rt_nccl_unregister(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
-    for (int i = 0; c && i < RT_GROUPS; i++)
+    for (int i = 0; c && i < 1 << rt->model->naxes; i++)
         if (c->window[i]) {
             c->window_call.ncclCommWindowDeregister(c->comm[i], c->window[i]);
             c->window[i] = NULL;

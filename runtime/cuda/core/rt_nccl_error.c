@@ -22,7 +22,7 @@ static void abort_all(ParcRt *rt)
     CudaComms *c = rt->device->comms;
     signal(SIGALRM, SIG_DFL);
     alarm(ABORT_SECONDS);
-    for (int i = 0; i < RT_GROUPS; i++)
+    for (int i = 0; i < 1 << rt->model->naxes; i++)
         if (c->comm[i] && c->comm[i] != c->world)
             c->call.ncclCommAbort(c->comm[i]);
     if (c->world)
@@ -43,7 +43,7 @@ void rt_nccl_check(ParcRt *rt, int id, NcclResult result, const char *call)
 void rt_nccl_watch(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
-    for (int i = 0; c && i < RT_GROUPS; i++) {
+    for (int i = 0; c && i < 1 << rt->model->naxes; i++) {
         NcclResult error = RT_NCCL_SUCCESS;
         if (!c->comm[i] ||
             (c->call.ncclCommGetAsyncError(c->comm[i], &error) ==

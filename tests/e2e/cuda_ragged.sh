@@ -55,7 +55,7 @@ wide() {
     grep -q "vectors of $vector, ragged" "$work/loss" &&
         awk -v wide="$vector);" -v type="$precision" -v names="$names" '
             { depth = match($0, /[^ ]/) }
-            / for \(.* j = head / { on = 1; top = depth; loops++ }
+            / for \(.* (j|at) = head / { on = 1; top = depth; loops++ }
             on && /}/ && depth == top { on = 0 }
             on && $0 ~ "parc_(read|write)_" type {
                 moves++
@@ -75,7 +75,7 @@ aligned() {
         -S "$work/$model" "$@" || return 1
     kernel "$work/$model" cross_entropy_and_grad >"$work/loss"
     grep 'vectors of 8, ' "$work/loss" && ! grep -w ragged "$work/loss" &&
-        ! grep 'j = head' "$work/loss"
+        ! grep ' = head' "$work/loss"
 }
 
 # loss MODEL NAMES OPTIONS…
@@ -86,8 +86,8 @@ loss() {
     check "$model's loss in f32 moves vectors of 4" \
         wide f32 4 "$names" "$model" "$@"
 }
-loss gpt2 'd?lm_head' --mesh 1x1
-loss transformer 'd?decoder(_2)?|dshifted_3' --mesh 8 --plan full_shard \
+loss gpt2 'lm_head_out|d_shifted' --mesh 1x1
+loss transformer 'decoder_out|d_shifted' --mesh 8 --plan full_shard \
     -D batch=16
 
 trained() { # trained TREE

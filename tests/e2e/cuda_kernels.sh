@@ -62,7 +62,7 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
     online 1 50001 '_cross_entropy; partial sums of 2 blocks: 64 B' $kinds
     online 2 50000 'too long for shared memory: 1.14 MiB' $kinds,masked
     online 3 50000 'too long for shared memory: 781.25 KiB' $kinds,masked
-    online 0 100000 'too long for shared memory: 390.62 KiB' $kinds \
+    online 0 100000 'too long for shared memory: 781.25 KiB' $kinds \
         -D precision=bf16
     online 3 90000 'k00_softmax; partial sums of 2 blocks: 32 B' $kinds,masked \
         -D precision=f16

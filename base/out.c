@@ -89,22 +89,42 @@ void out_close(Out *o)
     out_line(o, "}");
 }
 
-/* The number of bytes of `text` that fit in a line of `width`: all, or up to
- * the last place where C may be broken: after a comma or the `=` of an
- * assignment, else after a `+`. If no such place fits, up to the first one. */
-static size_t break_at(const char *text, size_t width)
+enum { SHORT_GROUP = 40 };
+
+/* The end of the group that begins at text[open], if it is so short that it is
+ * not broken: "{0, 1, 64}", "parc_index(rt, AXIS_dp)"; else open. */
+static size_t short_group(const char *text, size_t open)
 {
-    size_t n = strlen(text), best = 0, sum = 0;
-    bool inside = false;
+    int depth = 0;
+    for (size_t i = open; text[i] && i - open < SHORT_GROUP; i++) {
+        depth += text[i] == '(' || text[i] == '{';
+        depth -= text[i] == ')' || text[i] == '}';
+        if (depth == 0)
+            return i;
+    }
+    return open;
+}
+
+/* The number of bytes of `text` that fit in a line of `width`: all, or up to
+ * the last place where C may be broken: after a comma or, in the first line of a
+ * statement, the `=` of an assignment, else after a `+`. If no such place fits,
+ * up to the first one. */
+static size_t break_at(const char *text, size_t width, bool first)
+{
+    size_t n = strlen(text), best = 0, sum = 0, closed = 0;
+    bool inside = !first;
     if (n <= width)
         return n;
-    for (size_t i = 2; i < n && (i <= width || !best); i++) {
-        inside = inside || text[i - 2] == '(' || text[i - 2] == '{';
-        bool comma = text[i - 1] == ',';
-        bool assign = text[i - 1] == '=' && text[i - 2] == ' ' && !inside;
-        if (text[i] == ' ' && (comma || assign))
+    for (size_t i = 0; i < n && (i <= width || !best); i++) {
+        bool opens = text[i] == '(' || text[i] == '{';
+        inside = inside || opens;
+        if (opens && i >= closed)
+            closed = short_group(text, i);
+        if (text[i] != ' ' || i < 2 || i < closed)
+            continue;
+        if (text[i - 1] == ',' || (text[i - 1] == '=' && !inside))
             best = i;
-        if (text[i] == ' ' && text[i - 1] == '+' && i <= width)
+        if (text[i - 1] == '+' && i <= width)
             sum = i;
     }
     if (sum && (!best || best > width))
@@ -119,14 +139,16 @@ void out_code(Out *o, const char *fmt, ...)
     va_start(ap, fmt);
     const char *text = arena_vprintf(o->arena, fmt, ap);
     va_end(ap);
+    bool first = true;
     for (int indent = o->indent; *text; indent = o->indent + OUT_INDENT) {
         int left = OUT_WIDTH - indent;
         size_t width = left > LEAST ? (size_t)left : LEAST;
-        size_t n = break_at(text, width);
+        size_t n = break_at(text, width, first);
         out(o, "%*s%.*s\n", indent, "", (int)n, text);
         text += n;
         while (*text == ' ')
             text++;
+        first = false;
     }
 }
 

@@ -44,7 +44,8 @@ void out_open(Out *o, const char *fmt, ...)
 void out_close(Out *o);
 
 /* Appends a C statement: one line or, if wider than OUT_WIDTH, several, broken
- * after ", ", " =" or, if necessary, " +", and indented by OUT_INDENT more. */
+ * after ", ", " =" or, if necessary, " +", and indented by OUT_INDENT more. Short
+ * groups in parentheses or braces are not broken: "{0, 1, 64}". */
 void out_code(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,6 +1,6 @@
 /* numbers.c: counts what the programs of one model have before a program. A
  * forward program continues the numbers of the training step and of the forward
- * programs before it. */
+ * programs before it. One that repeats another program has its numbers. */
 #include "codegen/numbers.h"
 
 #include "ir/analysis/statement.h"
@@ -10,7 +10,7 @@ const Program *program_next(const Program *p)
 {
     const Program *step = p->training ? p->training : p;
     for (int k = p->purpose + 1; k < PURPOSES; k++)
-        if (step->forward[k])
+        if (step->forward[k] && !step->forward[k]->repeats)
             return step->forward[k];
     return NULL;
 }

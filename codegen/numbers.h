@@ -13,13 +13,14 @@ typedef struct Numbers {
     int collectives, transfers, kernels, matmuls, work, events;
 } Numbers;
 
-/* The first number of each kind in the program: zeros in a training step. */
+/* The first number of each kind in the program, which repeats no other: zeros in
+ * a training step. */
 Numbers numbers_first(const Program *p);
 /* The numbers in use by a training step and its forward programs. */
 Numbers numbers_all(const Program *p);
 
-/* The program after p: after a training step its forward programs, NULL after
- * the last. */
+/* The program after p: after a training step its forward programs that repeat no
+ * other, NULL after the last. */
 const Program *program_next(const Program *p);
 /* The first word of a forward program's functions, tables and fields: "eval",
  * "outputs". */

@@ -187,6 +187,9 @@ void pipeline_drop_forward(Program *p)
                   k == FOR_LOSS ? "--val and --eval" : "--sample", what);
         p->forward[k] = NULL;
     }
+    const Program *f = p->forward[FOR_OUTPUTS];
+    if (f && f->repeats && f->repeats != p && !p->forward[FOR_LOSS])
+        p->forward[FOR_OUTPUTS] = NULL; /* a part of the dropped program */
 }
 
 /* Runs the pass on the training step, then on its forward programs. The pass

@@ -479,6 +479,9 @@ Program *ir_copy(const Program *p)
         if (p->forward[k]) {
             q->forward[k] = ir_copy(p->forward[k]);
             q->forward[k]->training = q;
+            if (p->forward[k]->repeats)
+                q->forward[k]->repeats =
+                    p->forward[k]->repeats == p ? q : q->forward[FOR_LOSS];
         }
     return q;
 }

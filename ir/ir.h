@@ -352,6 +352,9 @@ struct Program {
     Purpose purpose;
     Program *training; /* a forward program: the training step whose parameters
                         * it uses; NULL for the training step */
+    Program *repeats;   /* a forward program: the program of which it is a part,
+                         * with the same names of values (the pass
+                         * share_forward); NULL: it has its own statements */
     Program *forward[PURPOSES]; /* of a training step: its forward programs by
                                  * purpose; NULL: none */
     uint32_t nvalues, nops; /* ids in use: the length of tables */
@@ -464,6 +467,10 @@ Op *ir_clone(Build *b, const Op *op, Value **map);
 /* analysis/dead.c: removes ops without effect whose results are unused, and
  * unused yields and arguments of loops. */
 void ir_eliminate_dead(Program *p);
+/* Removes the ops and values that are not marked, by id. The marks are closed:
+ * of a loop's carry, the start, argument, yield and result are marked; of other
+ * marked arguments and results, the operands and yields. */
+void ir_keep_marked(Program *p, bool *value, bool *op);
 
 /* Deep-copies a program (same arena, same ids and names). */
 Program *ir_copy(const Program *p);

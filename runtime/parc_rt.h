@@ -215,9 +215,9 @@ typedef struct ParcOutput {
  * Collectives, statements (ParcWork), kernels and events of all programs are
  * in the tables of ParcModel and have distinct numbers. */
 typedef struct ParcEval {
-    void (*init)(ParcRt *rt);  /* once at start: creates matmuls */
+    void (*init)(ParcRt *rt);  /* once at start: creates matmuls; or NULL */
     void (*begin)(ParcRt *rt); /* at the beginning of a session: computes
-                                  constants */
+                                  constants; or NULL */
     void (*run)(ParcRt *rt);   /* one batch */
     int64_t loss_offset;       /* f32[] in the arena; -1: computes no loss */
     int64_t random_offset;     /* i64[]: the run's key; -1: it draws no random

@@ -25,7 +25,7 @@ order="base ir ir/analysis ir/plan ir/text ir/verify ir/interp
     frontend/options frontend/plan frontend/train frontend/names frontend/model frontend/check
     passes passes/simplify passes/sharding passes/recompute passes/schedule
     passes/sync passes/fsdp passes/autodiff passes/microbatch passes/fusion
-    passes/memory
+    passes/memory passes/forward
     codegen codegen/kernel codegen/cpu codegen/cuda codegen/target codegen/statements
     codegen/emit codegen/package report driver"
 allowed=

@@ -34,7 +34,7 @@ void scope_begin(Emitter *e)
     Scope *s = NEW(e->p->arena, Scope);
     s->outer = e->scope;
     s->number = ++e->nscopes;
-    s->names = (TextMap){.arena = e->p->arena};
+    s->names = text_map_copy(e->loop_names);
     e->scope = s;
 }
 
@@ -49,6 +49,15 @@ void scope_end(Emitter *e)
     e->scope = s->outer;
 }
 
+void use_variable(Emitter *e, Value *v, const char *variable)
+{
+    v = value_root(v);
+    Shadowed old = {v->id, e->variable[v->id], e->scope_of[v->id]};
+    vec_push(e->p->arena, &e->scope->shadowed, old);
+    e->scope_of[v->id] = e->scope->number;
+    e->variable[v->id] = variable;
+}
+
 void emit_declaration(Emitter *e, Value *v)
 {
     v = value_root(v);
@@ -56,10 +65,7 @@ void emit_declaration(Emitter *e, Value *v)
     if (e->scope_of[v->id] == s->number)
         return;
     Arena *a = e->p->arena;
-    Shadowed old = {v->id, e->variable[v->id], e->scope_of[v->id]};
-    vec_push(a, &s->shadowed, old);
-    e->scope_of[v->id] = s->number;
-    e->variable[v->id] = c_name(&s->names, c_model_name(a, v->name));
+    use_variable(e, v, c_name(&s->names, c_model_name(a, v->name)));
     e->uses_arena = true;
     const char *type = c_type(v->type.dtype);
     out_code(e->o, "%s *%s = (%s *)(A + %s);", type, e->variable[v->id], type,
@@ -87,22 +93,61 @@ void function_begin(Emitter *e, Function *f)
     scope_begin(e);
 }
 
-/* Declares the arena pointer A only if it is used, and uses `rt` in an empty
- * function: emitted code compiles without warnings. */
-void function_end(Emitter *e, Function *f, const char *head, Out *to)
+/* The body of the function. It declares the arena pointer A only if it is used,
+ * and uses `rt` in an empty function: emitted code compiles without warnings. */
+static const char *body_text(const Emitter *e, const Function *f)
 {
-    scope_end(e);
-    out_line(to, "%s", head);
-    out_line(to, "{");
-    if (e->uses_arena)
-        out_line(to, "    char *A = parc_arena(rt);");
-    else if (!f->body.size)
-        out_line(to, "    (void)rt;");
     size_t size = f->body.size;
     if (size > 1 && !strncmp(f->body.text + size - 2, "\n\n", 2))
         size--; /* the blank line after a loop */
-    out_bytes(to, f->body.text, size);
-    out_line(to, "}");
+    return arena_printf(e->p->arena, "%s%s",
+                        e->uses_arena ? "    char *A = parc_arena(rt);\n"
+                        : !size       ? "    (void)rt;\n"
+                                      : "",
+                        arena_strndup(e->p->arena, f->body.text, size));
+}
+
+/* Ends the function; returns its parameters and body. */
+static const char *end_text(Emitter *e, Function *f, const char *parameters)
+{
+    scope_end(e);
+    const char *body = body_text(e, f);
     e->o = f->enclosing;
     e->uses_arena = f->uses_arena;
+    return arena_printf(e->p->arena, "(%s)\n{\n%s}\n", parameters, body);
+}
+
+static void write_function(Emitter *e, const char *name, const char *parameters,
+                           const char *text, Out *to)
+{
+    TextEntry *new = text_map_add(e->functions, text);
+    if (new)
+        new->value = (void *)name;
+    out(to, "void %s%s", name, text);
+    out_line(&e->files->model_h, "void %s(%s);", name, parameters);
+}
+
+void function_end(Emitter *e, Function *f, const char *name, Out *to)
+{
+    static const char parameters[] = "ParcRt *rt";
+    out_line(to, "");
+    write_function(e, name, parameters, end_text(e, f, parameters), to);
+}
+
+const char *function_share(Emitter *e, Function *f, const char *name,
+                           const char *parameters, const char *what, Out *to)
+{
+    bool empty = f->body.size == 0;
+    const char *text = end_text(e, f, parameters);
+    if (empty)
+        return "NULL";
+    const TextEntry *known = text_map_find(e->functions, text);
+    if (known)
+        return known->value;
+    name = text_map_unique(e->function_names, name, '_');
+    out_line(to, "");
+    if (*what)
+        out_line(to, "/* %s */", what);
+    write_function(e, name, parameters, text, to);
+    return name;
 }

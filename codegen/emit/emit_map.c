@@ -108,7 +108,8 @@ void emit_map(Emitter *e)
     segments(e);
     blocks(e, &l, false);
     for (Emitter *f = e->next; f; f = f->next)
-        forward_map(f);
+        if (!f->of)
+            forward_map(f);
     if (!m->host)
         return;
     out_line(o, "\n/* Buffers in host memory; their offsets begin at the arena's "

@@ -4,6 +4,7 @@
  *   parc_matmul(rt, matmul[3], x, wq, q);
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "codegen/contraction.h"
 #include "codegen/emit/emitter.h"
@@ -91,7 +92,7 @@ void emit_matmul(Emitter *e, const Op *op)
     o->indent -= OUT_INDENT * c.nletters;
 }
 
-/* ---- setup, once for a run ----------------------------------------------- */
+/* ---- the table of descriptors -------------------------------------------- */
 
 static const char *triple(Arena *a, const int64_t v[3])
 {
@@ -99,39 +100,110 @@ static const char *triple(Arena *a, const int64_t v[3])
                         (long long)v[1], (long long)v[2]);
 }
 
-void emit_matmuls(Emitter *e, const Region *r)
+/* The cells of a row: name; batch, m, n and k; strides of a, b and c; scratch; the
+ * types and the epilogue, if it has them. */
+enum { CELLS = 12 };
+typedef struct MatmulRow {
+    const char *cell[CELLS];
+    int n;
+} MatmulRow;
+typedef VEC(MatmulRow) MatmulRows;
+
+static MatmulRow row_of(const Emitter *e, const Op *op)
 {
-    Out *o = e->o;
+    Arena *a = e->p->arena;
+    Contraction c;
+    contraction_of(e->p, op, &c);
+    if (c.plain) /* a call of parc_contract, without a descriptor */
+        return (MatmulRow){{"0"}, 1};
+    const ParcMatmulSpec *s = &c.spec;
+    MatmulRow r = {.n = 8};
+    r.cell[0] = arena_printf(a, "\"%s\"", c_string_body(a, op->out[0]->name));
+    const int64_t size[] = {s->batch, s->m, s->n, s->k};
+    for (int i = 0; i < 4; i++)
+        r.cell[1 + i] = arena_printf(a, "%lld", (long long)size[i]);
+    r.cell[5] = triple(a, s->sa);
+    r.cell[6] = triple(a, s->sb);
+    r.cell[7] = triple(a, s->sc);
+    int block = op->workspace;
+    if (block >= 0)
+        r.cell[r.n++] = arena_printf(a, ".scratch = AT_%s", e->block_name[block]);
+    if (block >= 0)
+        r.cell[r.n++] =
+            arena_printf(a, ".scratch_bytes = %lld",
+                         (long long)e->memory->block[block].bytes);
+    if (s->type.a || s->type.b || s->type.c)
+        r.cell[r.n++] = arena_printf(a, ".type = %s", types_text(e, &c));
+    if (s->epilogue)
+        r.cell[r.n++] = arena_printf(a, ".epilogue = %s",
+                                     epilogue_info(s->epilogue)->macro);
+    if (r.n == 8) /* a field with a name: the others may be left out */
+        r.cell[r.n++] = ".scratch = 0";
+    return r;
+}
+
+static void collect_rows(const Emitter *e, const Region *r, MatmulRows *rows)
+{
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            emit_matmuls(e, op->body);
+            collect_rows(e, op->body, rows);
         if (!op_is_einsum(op->kind))
             continue;
-        Contraction c;
-        contraction_of(e->p, op, &c);
-        const ParcMatmulSpec *s = &c.spec;
-        if (c.plain)
-            continue;
-        Arena *a = e->p->arena;
-        const char *scratch = "";
-        int block = op->workspace;
-        if (block >= 0)
-            scratch = arena_printf(
-                a, ", .scratch = AT_%s, .scratch_bytes = %lld",
-                e->block_name[block],
-                (long long)e->memory->block[block].bytes);
-        if (s->type.a || s->type.b || s->type.c)
-            scratch = arena_printf(a, "%s, .type = %s", scratch,
-                                   types_text(e, &c));
-        if (s->epilogue)
-            scratch = arena_printf(a, "%s, .epilogue = %s", scratch,
-                                   epilogue_info(s->epilogue)->macro);
-        out_code(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){"
-                 ".name = \"%s\", .batch = %lld, .m = %lld, .n = %lld, "
-                 ".k = %lld, .sa = %s, .sb = %s, .sc = %s%s});",
-                 e->number[op->id], c_string_body(a, op->out[0]->name),
-                 (long long)s->batch, (long long)s->m, (long long)s->n,
-                 (long long)s->k, triple(a, s->sa), triple(a, s->sb),
-                 triple(a, s->sc), scratch);
+        MatmulRow row = row_of(e, op);
+        vec_push(e->p->arena, rows, row);
     }
+}
+
+/* Text in columns: names and strides at the left, numbers at the right. */
+static void emit_row(Out *o, const MatmulRow *r, const int *width)
+{
+    out(o, "    {");
+    for (int i = 0; i < r->n; i++) {
+        bool last = i == r->n - 1, number = i > 0 && i < 5;
+        const char *cell = last ? r->cell[i]
+                                : arena_printf(o->arena, "%s,", r->cell[i]);
+        out(o, "%*s", last ? 0 : (number ? 1 : -1) * (width[i] + 1), cell);
+        out(o, "%s", last ? "},\n" : " ");
+    }
+}
+
+void emit_matmul_table(Emitter *e)
+{
+    static const char head[] =
+        "\n/* The matmuls c = a b: name; batch, m, n, k; strides of a batch, a "
+        "row and a\n"
+        " * column of a, of b and of c; scratch memory. */\n"
+        "static const ParcMatmulSpec matmul_spec[] = {\n";
+    MatmulRows rows = {0};
+    int width[CELLS] = {0};
+    for (const Emitter *x = e; x; x = x->next)
+        if (!x->of)
+            collect_rows(x, x->p->step, &rows);
+    for (int i = 0; i < rows.n; i++)
+        for (int k = 0; k < rows.at[i].n; k++)
+            if (width[k] < (int)strlen(rows.at[i].cell[k]))
+                width[k] = (int)strlen(rows.at[i].cell[k]);
+    if (rows.n == 0)
+        return;
+    out(e->o, "%s", head);
+    for (int i = 0; i < rows.n; i++)
+        emit_row(e->o, &rows.at[i], width);
+    out_line(e->o, "};");
+}
+
+void emit_matmuls(Emitter *e)
+{
+    MatmulRows rows = {0};
+    bool plain = false;
+    int first = e->first.matmuls;
+    collect_rows(e, e->p->step, &rows);
+    for (int i = 0; i < rows.n; i++)
+        plain |= rows.at[i].n == 1;
+    if (rows.n == 0)
+        return;
+    out_line(e->o, "for (int i = %d; i < %d; i++)", first, first + rows.n);
+    if (plain)
+        out_line(e->o, "    if (matmul_spec[i].name)");
+    out_line(e->o, "%s    matmul[i] = parc_matmul_new(rt, &matmul_spec[i]);",
+             plain ? "    " : "");
 }

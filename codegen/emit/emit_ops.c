@@ -10,15 +10,44 @@
 
 #include <string.h>
 
-/* An embedding_add that accumulates in place uses only the result's
- * variable. */
+/* Whether v is a parameter or state, or a layer of one. */
+static bool is_parameter(Value *v)
+{
+    v = value_root(v);
+    const Op *loop = v->def ? NULL : v->region->owner;
+    if (loop && loop->kind == OP_loop && loop_is_stack(loop, v->index))
+        return is_parameter(loop->arg[v->index]);
+    return v->def && v->def->kind == OP_param;
+}
+
+/* The operand of the op that the result v replaces, a parameter or state; NULL:
+ * none. */
+static Value *replaced(const Emitter *e, const Op *op, Value *v)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        Value *x = op->arg[i];
+        if (is_parameter(x) && x->type.dtype == v->type.dtype &&
+            !strcmp(value_offset(e, x), value_offset(e, v)))
+            return x;
+    }
+    return NULL;
+}
+
+/* An embedding_add that accumulates in place uses only the result's variable. The
+ * new value of a parameter uses that of the parameter. */
 static void declare_all(Emitter *e, const Op *op)
 {
     bool onto = op->kind == OP_embedding_add && value_in_place(op->out[0]);
     for (int i = onto; i < op->nargs; i++)
         emit_declaration(e, op->arg[i]);
-    for (int i = 0; i < op->nouts; i++)
-        emit_declaration(e, op->out[i]);
+    for (int i = 0; i < op->nouts; i++) {
+        Value *old = op->phase == PH_OPTIMIZER ? replaced(e, op, op->out[i])
+                                               : NULL;
+        if (old)
+            use_variable(e, op->out[i], value_variable(e, old));
+        else
+            emit_declaration(e, op->out[i]);
+    }
 }
 
 /* The workspace of an op as a pointer expression; "NULL" if it has none. */

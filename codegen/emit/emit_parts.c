@@ -9,9 +9,11 @@
  *           forward_attention(rt, layer);
  *           …
  *
- * A part has consecutive statements of one module: outside of loops a direct
- * child of the model, in a loop a direct child of the loop's module. Statements
- * of the loop's module itself, and of none, belong to the part before them. What
+ * A part has the statements of one module: outside of loops a direct child of the
+ * model, in a loop a direct child of the loop's module. Between two loops a module
+ * has one part: statements of other modules that are between two of its own are in
+ * its part too. Statements of the loop's module itself, and of none, belong to the
+ * part before them; those that end the forward pass are the part "loss". What
  * precedes a statement (wait, barrier, early) is in its part. Each part has a
  * statement with a mark, so that it uses the variables of the loops around it,
  * its parameters.
@@ -26,6 +28,10 @@ struct Part {
     const char *inside; /* path of the loop's module; "": the model */
     const char *name;   /* "forward_attention"; NULL: no part is open */
     const char *path;   /* of its module */
+    uint32_t until;     /* id of the last op of the modules in the part */
+    TextMap last;       /* by path: the last op of a module before the next loop
+                         * or phase; empty: not known yet */
+    uint32_t end;       /* id of the last of these ops */
     Function function;
 };
 
@@ -85,17 +91,27 @@ static const char *module_of(const Emitter *e, const Part *p, const Op *op)
                 : NULL;
 }
 
-/* The op whose module decides the part of `op`: the next one with a mark, from
- * `op` on, before a loop and the next phase's function; if no part is open, the
- * next one with a mark and a module, if there is one. NULL: none. */
+static bool has_mark(const Emitter *e, const Op *op)
+{
+    return !op_is_schedule(op->kind) && !op->done &&
+           e->statement_of[op->id] >= 0;
+}
+
+/* Whether op is before the next loop and the next phase's function. */
+static bool is_before_end(const Op *op, Phase phase)
+{
+    return op && op->kind != OP_loop && (op_loop(op) || op->phase == phase);
+}
+
+/* The op whose module decides the part of `op`: the next one with a mark; if no
+ * part is open, the next one with a mark and a module, if there is one. NULL:
+ * none. */
 static const Op *deciding(const Emitter *e, const Op *op)
 {
     Phase phase = op->phase;
-    bool split = !op_loop(op);
     const Op *first = NULL;
-    for (; op && op->kind != OP_loop && (!split || op->phase == phase);
-         op = op->next) {
-        if (op_is_schedule(op->kind) || op->done || e->statement_of[op->id] < 0)
+    for (; is_before_end(op, phase); op = op->next) {
+        if (!has_mark(e, op))
             continue;
         if (e->part->name || module_of(e, e->part, op))
             return op;
@@ -105,12 +121,34 @@ static const Op *deciding(const Emitter *e, const Op *op)
     return first;
 }
 
+/* Finds the last op of each module, from op on. */
+static void find_last(const Emitter *e, Part *p, const Op *op)
+{
+    Phase phase = op->phase;
+    for (; is_before_end(op, phase); op = op->next) {
+        const char *path = has_mark(e, op) ? module_of(e, p, op) : NULL;
+        if (!path)
+            continue;
+        TextEntry *entry = text_map_find(&p->last, path);
+        if (!entry)
+            entry = text_map_add(&p->last, path);
+        entry->value = (void *)op;
+        p->end = op->id;
+    }
+}
+
+static uint32_t last_of(const Part *p, const char *path)
+{
+    const TextEntry *entry = text_map_find(&p->last, path);
+    return entry ? ((const Op *)entry->value)->id : 0;
+}
+
 /* ---- parts --------------------------------------------------------------- */
 
 static const char *phase_word(const Emitter *e, const Op *op)
 {
-    if (e->p->purpose != FOR_TRAINING)
-        return forward_word(e->p);
+    if (e->word)
+        return e->word;
     return op->phase == PH_OPTIMIZER  ? "optimizer"
            : op->phase == PH_BACKWARD ? "backward"
                                       : "forward";
@@ -145,13 +183,11 @@ static void close_part(Emitter *e)
     Part *p = e->part;
     if (!p->name)
         return;
-    const char *name = text_map_unique(e->function_names, p->name, '_');
-    const char *head =
-        arena_printf(e->p->arena, "void %s(ParcRt *rt%s)", name,
-                     loop_variables(e, p->loop, "int64_t "));
-    out_line(e->parts, "\n/* %s */", c_comment(e->p->arena, p->path));
-    function_end(e, &p->function, head, e->parts);
-    out_line(&e->files->model_h, "%s;", head);
+    const char *parameters = arena_printf(
+        e->p->arena, "ParcRt *rt%s", loop_variables(e, p->loop, "int64_t "));
+    const char *name =
+        function_share(e, &p->function, p->name, parameters,
+                       c_comment(e->p->arena, p->path), e->parts);
     out_line(e->o, "%s(rt%s);", name, loop_variables(e, p->loop, ""));
     p->name = NULL;
 }
@@ -161,6 +197,7 @@ static void open_part(Emitter *e, const char *name, const char *path)
     close_part(e);
     e->part->name = name;
     e->part->path = path;
+    e->part->until = 0;
     function_begin(e, &e->part->function);
 }
 
@@ -185,21 +222,54 @@ void parts_end(Emitter *e)
     e->part = e->part->outer;
 }
 
+/* Whether op is among the last statements of the forward pass, after those of
+ * the modules: it computes the loss. */
+static bool is_of_loss(const Emitter *e, const Part *p, const Op *op)
+{
+    if (p->loop || op->phase != PH_FORWARD || op->id <= p->end ||
+        p->end == 0 || e->p->purpose == FOR_OUTPUTS)
+        return false;
+    while (op && !(op->kind == OP_loop && op->phase == PH_FORWARD))
+        op = op->next;
+    return !op;
+}
+
+/* The path of the part that a statement without a module of its own belongs to
+ * or begins. */
+static const char *path_without_module(const Emitter *e, const Part *p,
+                                       const Op *op)
+{
+    return is_of_loss(e, p, op) ? "loss"
+           : p->name            ? p->path
+           : *p->inside         ? p->inside
+                                : e->p->model;
+}
+
 /* A record follows its statement, whose part it belongs to. */
 void parts_at(Emitter *e, const Op *op)
 {
     if (!e->parts)
         return;
-    if (op->kind == OP_loop)
+    Part *p = e->part;
+    if (!op || op->kind == OP_loop) {
         close_part(e);
-    const Op *of = op->kind == OP_record ? NULL : deciding(e, op);
+        p->last = (TextMap){.arena = e->p->arena};
+    }
+    const Op *of =
+        !op || op->kind == OP_record ? NULL : deciding(e, op);
     if (!of)
         return;
-    Part *p = e->part;
+    if (p->last.n == 0) {
+        p->last.arena = e->p->arena;
+        find_last(e, p, op);
+    }
     const char *path = module_of(e, p, of);
     if (!path)
-        path = p->name ? p->path : *p->inside ? p->inside : e->p->model;
+        path = path_without_module(e, p, of);
     const char *name = part_name(e, of, path);
-    if (!p->name || strcmp(name, p->name) != 0 || strcmp(path, p->path) != 0)
+    bool same = p->name && !strcmp(name, p->name) && !strcmp(path, p->path);
+    if (!same && !(p->name && of->id <= p->until))
         open_part(e, name, path);
+    if (p->until < last_of(p, path))
+        p->until = last_of(p, path);
 }

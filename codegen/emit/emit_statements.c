@@ -7,13 +7,6 @@
 
 #include <string.h>
 
-/* "layer": the loop's variable without the suffix that makes it unique. */
-static const char *loop_text(const Emitter *e, const Op *loop)
-{
-    const char *name = e->loop_name[loop->id];
-    return arena_strndup(e->p->arena, name, strcspn(name, "_"));
-}
-
 _Static_assert((int)MAX_LOOP_DEPTH <= (int)PARC_MAX_LOOPS,
                "a row of the runtime's table has an entry for every loop");
 
@@ -114,7 +107,7 @@ static void statement_row(Emitter *e, const Statement *w, int number)
         out(o, ",\n     .nloops = %d, .loop = {", w->nloops);
         for (int i = 0; i < w->nloops; i++)
             out(o, "%s{\"%s\", %lld}", i ? ", " : "",
-                loop_text(e, w->loop[i]), (long long)loop_trips(w->loop[i]));
+                loop_kind(e->p, w->loop[i]), (long long)loop_trips(w->loop[i]));
         out(o, "}");
     }
     results(e, w);

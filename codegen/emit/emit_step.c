@@ -6,63 +6,81 @@
  *                    constants (the ops of the phase init)
  *   forward_attention, …   the parts of the phases (emit_parts.c)
  *   eval_init, eval_begin, eval_run   the functions of a forward program
- *                    (ParcEval), and the parts of eval_run
+ *                    (ParcEval), and the parts of eval_run. One that repeats
+ *                    another program calls the functions of the other where
+ *                    their statements are the same
  *
  * emit_region (emit_streams.c) emits the statements, waits, records and barriers
  * of a region in their order.
  */
 #include "codegen/emit/emitter.h"
 
-/* Emits "void name(ParcRt *rt)" and declares it in model.h. */
-static void function_named(Emitter *e, Function *f, const char *name)
+/* A function of the training step. */
+static void training_function(Emitter *e, const char *name, Phase phase)
 {
-    const char *head = arena_printf(e->p->arena, "void %s(ParcRt *rt)", name);
-    out_line(f->enclosing, "");
-    function_end(e, f, head, f->enclosing);
-    out_line(&e->files->model_h, "%s;", head);
+    Function f;
+    function_begin(e, &f);
+    if (phase == PH_INIT) {
+        emit_matmuls(e);
+        if (e->cuda)
+            emit_attentions(e, e->p->step);
+    }
+    emit_region(e, e->p->step, &phase);
+    function_end(e, &f, name, f.enclosing);
 }
 
-/* The statements of a phase; its parts follow in e->parts. */
-static void phase_function(Emitter *e, const char *name, Phase phase)
+/* A function of a forward program, "eval_run". */
+static const char *forward_function(Emitter *e, const char *what, Phase phase)
 {
     Function f;
     function_begin(e, &f);
     emit_region(e, e->p->step, &phase);
-    function_named(e, &f, name);
+    return function_share(e, &f, arena_printf(e->p->arena, "%s_%s", e->word, what),
+                          "ParcRt *rt", "", f.enclosing);
 }
 
-/* What runs once: the creation of descriptors and, if `constants`, the ops of
- * the phase init. */
-static void init_function(Emitter *e, const char *name, bool constants)
+static const char *matmuls_function(Emitter *e)
 {
-    static const Phase init = PH_INIT;
     Function f;
     function_begin(e, &f);
-    emit_matmuls(e, e->p->step);
+    emit_matmuls(e);
     if (e->cuda)
         emit_attentions(e, e->p->step);
-    if (constants)
-        emit_region(e, e->p->step, &init);
-    function_named(e, &f, name);
+    return function_share(e, &f, arena_printf(e->p->arena, "%s_init", e->word),
+                          "ParcRt *rt", "", f.enclosing);
 }
 
-/* The functions of a forward program. */
-static void forward_functions(Emitter *e)
+/* The functions of the forward program of f. Where it repeats another program,
+ * it reads that program's constants; those of the training step exist from the
+ * start on. */
+static void forward_functions(Emitter *f)
 {
     static const char *const meaning[PURPOSES] = {
-        [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout.",
-        [FOR_OUTPUTS] = "The model's outputs for one microbatch."};
-    Arena *a = e->p->arena;
-    const char *word = forward_word(e->p);
-    Out parts;
-    out_init(&parts, a);
-    out_line(e->o, "\n/* ---- %s ---- */", meaning[e->p->purpose]);
+        [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout",
+        [FOR_OUTPUTS] = "The model's outputs for one microbatch"};
+    Emitter *e = f->of ? f->of : f;
+    Out *to = e->o, text, parts;
+    out_init(&text, e->p->arena);
+    out_init(&parts, e->p->arena);
+    e->o = &text;
+    e->word = forward_word(f->p);
     e->parts = &parts;
-    phase_function(e, arena_printf(a, "%s_run", word), PH_FORWARD);
+    e->repeat = f->of ? repeat_of(f->p) : NULL;
+    f->run = forward_function(e, "run", PH_FORWARD);
     e->parts = NULL;
-    init_function(e, arena_printf(a, "%s_init", word), false);
-    phase_function(e, arena_printf(a, "%s_begin", word), PH_INIT);
-    out_bytes(e->o, parts.text, parts.size);
+    e->repeat = NULL;
+    f->init = f->of ? "NULL" : matmuls_function(e);
+    f->begin = !f->of           ? forward_function(e, "begin", PH_INIT)
+               : e->p->training ? e->begin
+                                : "NULL";
+    e->word = NULL;
+    e->o = to;
+    out_bytes(&text, parts.text, parts.size);
+    if (text.size)
+        out_line(to, "\n/* ---- %s. ---- */", meaning[f->p->purpose]);
+    else
+        out_line(to, "\n/* %s: %s. */", meaning[f->p->purpose], f->run);
+    out_bytes(to, text.text, text.size);
 }
 
 static void step_function(Emitter *e)
@@ -85,16 +103,17 @@ void emit_step_functions(Emitter *e)
     out_init(&parts, e->p->arena);
     if (nmatmuls) {
         out_line(e->o,
-                 "\n/* Descriptors, made once; a call sets the addresses. */");
+                 "\n/* Descriptors of the matmuls in matmul_spec. */");
         out_line(e->o, "static ParcMatmul *matmul[%d];", nmatmuls);
     }
     e->parts = &parts;
-    phase_function(e, "forward", PH_FORWARD);
-    phase_function(e, "backward", PH_BACKWARD);
-    phase_function(e, "optimizer", PH_OPTIMIZER);
+    training_function(e, "forward", PH_FORWARD);
+    training_function(e, "backward", PH_BACKWARD);
+    training_function(e, "optimizer", PH_OPTIMIZER);
     e->parts = NULL;
     step_function(e);
-    init_function(e, "init_constants", true);
+    emit_matmul_table(e);
+    training_function(e, "init_constants", PH_INIT);
     out_bytes(e->o, parts.text, parts.size);
     for (Emitter *f = e->next; f; f = f->next)
         forward_functions(f);

@@ -157,7 +157,8 @@ static void emit_block(Emitter *e, const Op *early, const char *iteration)
 {
     scope_begin(e);
     for (const Op *op = early->body->first; op; op = op->next)
-        emit_op(e, op, iteration);
+        if (repeat_has(e->repeat, op))
+            emit_op(e, op, iteration);
     scope_end(e);
     out_close(e->o);
 }
@@ -209,9 +210,15 @@ static void emit_in_iteration(Emitter *e, const Op *early)
     int64_t layer =
         attr_reverse(loop) ? remaining : loop_trips(loop) - 1 - remaining;
     out_open(e->o, "if (%s == %lld) {", iteration, (long long)layer);
-    if (first >= 0)
-        declare_iteration(e, started_loop(early), first);
+    const Op *started = first >= 0 ? started_loop(early) : NULL;
+    const char *name = started ? e->loop_name[started->id] : NULL;
+    if (started) { /* `iteration` may have the same name */
+        e->loop_name[started->id] = e->next_name[started->id];
+        declare_iteration(e, started, first);
+    }
     emit_block(e, early, iteration);
+    if (started)
+        e->loop_name[started->id] = name;
 }
 
 static void emit_early(Emitter *e, const Op *early, const char *iteration)
@@ -241,14 +248,27 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration)
         emit_statement(e, issued);
 }
 
+/* The first op that only the forward program has which is being written, at the
+ * end of a region; NULL: none. */
+static const Op *own_ops(const Emitter *e, const Region *r)
+{
+    if (!e->repeat)
+        return NULL;
+    return r->owner ? e->repeat->own[r->owner->id] : e->repeat->end;
+}
+
 void emit_region(Emitter *e, const Region *r, const Phase *phase)
 {
     const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
     parts_begin(e, r->owner);
     for (const Op *op = r->first; op; op = op->next) {
-        if (phase && op->phase != *phase)
+        if ((phase && op->phase != *phase) || !repeat_has(e->repeat, op))
             continue;
         parts_at(e, op);
+        emit_op(e, op, iteration);
+    }
+    for (const Op *op = own_ops(e, r); op; op = op->next) {
+        parts_at(e, NULL);
         emit_op(e, op, iteration);
     }
     parts_end(e);

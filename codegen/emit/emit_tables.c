@@ -430,8 +430,8 @@ static void forward_tables(Emitter *f)
     }
     out_line(o, "\nstatic const ParcEval %s = {", word);
     o->indent = OUT_INDENT;
-    out_line(o, ".init = %s_init, .begin = %s_begin, .run = %s_run,", word,
-             word, word);
+    out_line(o, ".init = %s, .begin = %s, .run = %s,", f->init, f->begin,
+             f->run);
     out_line(o, ".loss_offset = %s,", scalar_offset(f, OP_output, "loss"));
     out_line(o, ".random_offset = %s,", scalar_offset(f, OP_scalar, "random"));
     out_line(o, ".input = %s_input, .ninputs = %d,", word, f->p->input.n);

@@ -7,20 +7,62 @@
 
 #include <string.h>
 
-/* Names the variables of loops: no two of a program have one name, since a
- * statement of one loop may be started in another. */
-static void name_loops(Emitter *e, const Region *r, TextMap *s)
+/* The name of an element of the array at a star of a path, the outermost or, if
+ * `star` is 1, the next: "layer" for "decoder.layers.*.norm". An array without
+ * the plural's s has layers too: "h.*". NULL: the path has fewer stars. */
+static const char *element_name(Arena *a, const char *path, int star)
+{
+    const char *begin = path, *end = path;
+    for (const char *at = path; star >= 0 && *at; at += *at == '.') {
+        size_t n = strcspn(at, ".");
+        if (*at == '*') {
+            star--;
+        } else {
+            begin = at;
+            end = at + n;
+        }
+        at += n;
+    }
+    size_t n = (size_t)(end - begin);
+    return star >= 0                    ? NULL
+           : n > 2 && end[-1] == 's' ? c_identifier(a, arena_strndup(a, begin, n - 1))
+                                        : "layer";
+}
+
+/* The name of an element of the array that a loop is over, by the modules of its
+ * ops. */
+static const char *layer_name(Arena *a, const Op *loop, int star)
+{
+    const char *name = element_name(a, loop->path, star);
+    for (const Op *op = NULL; !name && (op = ir_next(loop->body, op));)
+        name = element_name(a, op->path, star);
+    return name ? name : "layer";
+}
+
+const char *loop_kind(const Program *p, const Op *loop)
+{
+    return loop_is_microbatches(p, loop)         ? "micro"
+           : loop_has_forward_and_backward(loop) ? "chunk"
+                                                 : "layer";
+}
+
+/* Names the variables of loops. A loop inside another has another name. `star`:
+ * the number of arrays around the region. */
+static void name_loops(Emitter *e, const Region *r, const TextMap *around,
+                       int star)
 {
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind != OP_loop)
             continue;
-        const char *kind = loop_is_microbatches(e->p, op)      ? "micro"
-                           : loop_has_forward_and_backward(op) ? "chunk"
-                                                               : "layer";
-        e->loop_name[op->id] = text_map_unique(s, kind, '_');
-        if (e->t->streams > 1)
-            e->next_name[op->id] = text_map_unique(s, "next", '_');
-        name_loops(e, op->body, s);
+        TextMap names = text_map_copy(around);
+        const char *name = loop_kind(e->p, op);
+        bool layers = !strcmp(name, "layer");
+        if (layers)
+            name = layer_name(e->p->arena, op, star);
+        e->loop_name[op->id] = text_map_unique(&names, name, '_');
+        e->next_name[op->id] = text_map_unique(&names, "next", '_');
+        text_map_add(e->loop_names, e->loop_name[op->id]);
+        name_loops(e, op->body, &names, star + layers);
     }
 }
 
@@ -71,7 +113,7 @@ static void init_one(Emitter *e, const Emitter *training)
     e->variable = NEW_ARRAY(a, const char *, p->nvalues);
     e->scope_of = NEW_ARRAY(a, int, p->nvalues);
     TextMap loops = {.arena = a};
-    name_loops(e, p->step, &loops);
+    name_loops(e, p->step, &loops, 0);
     name_blocks(e, training);
     TextMap axes = {.arena = a};
     e->axis_name = NEW_ARRAY(a, const char *, MAX_AXES);
@@ -86,14 +128,35 @@ static void init_one(Emitter *e, const Emitter *training)
         e->statement_of[e->statement[i].op->id] = i;
 }
 
+/* Names the blocks of a program that repeats another one like the other's. */
+static void init_repeating(Emitter *f)
+{
+    const Program *p = f->p;
+    const Emitter *of = f->of;
+    Arena *a = p->arena;
+    f->memory = p->memory;
+    f->axis_name = of->axis_name;
+    f->block_name = NEW_ARRAY(a, const char *, f->memory->nblocks + 1);
+    TextMap block = {.arena = a}; /* the block's name, by that of a value */
+    for_ops(op, of->p->step)
+        for (int i = 0; i < op->nouts; i++)
+            if (op->out[i]->address)
+                text_map_add(&block, op->out[i]->name)->value =
+                    (void *)of->block_name[op->out[i]->address->block];
+    for_ops(op, p->step)
+        for (int i = 0; i < op->nouts; i++)
+            if (op->out[i]->address)
+                f->block_name[op->out[i]->address->block] =
+                    text_map_find(&block, op->out[i]->name)->value;
+}
+
 /* The names of functions and tables that every program has. */
 static void reserve_names(TextMap *names)
 {
     static const char *const word[] = {
-        "forward",      "backward",      "optimizer",   "step",
-        "eval_init",    "eval_begin",    "eval_run",    "eval_input",
-        "eval_output",  "outputs_init",  "outputs_begin", "outputs_run",
-        "outputs_input", "outputs_output", "init_constants",
+        "forward",       "backward",       "optimizer",
+        "step",          "init_constants", "eval_input",
+        "eval_output",   "outputs_input",  "outputs_output",
     };
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         text_map_add(names, word[i]);
@@ -103,23 +166,31 @@ void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
                   const TargetInfo *t, const EmitOptions *options,
                   const CudaProgram *cuda)
 {
-    TextMap *names = NEW_ARRAY(p->arena, TextMap, 2);
-    names[0].arena = names[1].arena = p->arena;
+    TextMap *names = NEW_ARRAY(p->arena, TextMap, 4);
+    for (int i = 0; i < 4; i++)
+        names[i].arena = p->arena;
     reserve_names(&names[1]);
     *e = (Emitter){.files = files, .p = p, .t = t, .options = options,
                    .cuda = cuda, .block_names = &names[0],
-                   .function_names = &names[1]};
+                   .function_names = &names[1], .functions = &names[2],
+                   .loop_names = &names[3]};
     const Emitter shared = *e;
     init_one(e, NULL);
     Emitter **next = &e->next;
     for (int k = 0; k < PURPOSES; k++) {
         if (!p->forward[k])
             continue;
-        *next = NEW(p->arena, Emitter);
-        **next = shared;
-        (*next)->p = p->forward[k];
-        init_one(*next, e);
-        next = &(*next)->next;
+        Emitter *f = *next = NEW(p->arena, Emitter);
+        *f = shared;
+        f->p = p->forward[k];
+        for (Emitter *of = e; of != f && f->p->repeats; of = of->next)
+            if (of->p == f->p->repeats)
+                f->of = of;
+        if (f->of)
+            init_repeating(f);
+        else
+            init_one(f, e);
+        next = &f->next;
     }
 }
 

@@ -14,6 +14,7 @@
 #include "codegen/numbers.h"
 #include "codegen/statements/statements.h"
 #include "ir/analysis/alias.h"
+#include "ir/analysis/repeat.h"
 #include "ir/plan/user_axes.h"
 
 /* A function, or a block inside of one, that declares its own variables. */
@@ -28,7 +29,13 @@ struct Emitter {
     const Program *p;
     Emitter *next;   /* of the next forward program; NULL: none */
     Numbers first;   /* of collectives, kernels, … in the tables of model.c */
+    Emitter *of;     /* a program that repeats another: the other's emitter,
+                      * which writes its statements; NULL: its own do */
+    const char *run, *init, *begin; /* functions of a forward program: that
+                      * of the statements, those that precede a run; "NULL" */
     TextMap *block_names, *function_names; /* of all programs */
+    TextMap *functions; /* of all programs: the name of a function by its
+                         * parameters and body */
     const TargetInfo *t;
     const MemoryPlan *memory;
     const EmitOptions *options;
@@ -38,8 +45,9 @@ struct Emitter {
     const char **block_name; /* by block */
     const char **axis_name;  /* by mesh axis: AXIS_dp */
     const char **loop_name;  /* by op id: the variable of a loop */
-    const char **next_name;  /* by op id: the variable for a later iteration of
-                              * a loop; NULL with one stream */
+    const char **next_name;  /* by op id: the variable for another iteration of
+                              * a loop, inside of that or another loop */
+    TextMap *loop_names;     /* of the variables of loops of all programs */
     Statement *statement;
     int nstatements;
     int *collective_of;      /* by op id: index in collective; -1: none */
@@ -52,6 +60,10 @@ struct Emitter {
     int *scope_of;           /* by value id: a scope's number; 0: none */
     bool uses_arena;         /* the function being written uses A, the address
                               * of the arena */
+    const Repeat *repeat;    /* the part of p that is being written; NULL: all
+                              * of p */
+    const char *word;        /* the first word of functions: "eval"; NULL: that
+                              * of the phase */
     Out *parts;              /* receives the functions of parts; NULL: a
                               * phase's statements are not divided */
     Part *part;              /* of the innermost loop; NULL: outside a phase */
@@ -63,6 +75,9 @@ struct Emitter {
 void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
                   const TargetInfo *t, const EmitOptions *options,
                   const CudaProgram *cuda);
+
+/* What a loop is over: "micro", "chunk" or "layer". */
+const char *loop_kind(const Program *p, const Op *loop);
 
 /* v's byte offset in the arena as a C expression: "AT_wq + layer * 4096". */
 const char *value_offset(const Emitter *e, Value *v);
@@ -85,25 +100,32 @@ const char *axes_expression(const Emitter *e, uint32_t axes);
 const char *c_name(TextMap *s, const char *text);
 
 /* emit_function.c. A scope has names of its own. emit_declaration: declares
- * the variable that holds v's address, unless the scope has one;
- * value_variable: its name. */
+ * the variable that holds v's address, unless the scope has one; use_variable:
+ * lets v use a variable of the scope; value_variable: its name. */
 void scope_begin(Emitter *e);
 void scope_end(Emitter *e);
 void emit_declaration(Emitter *e, Value *v);
+void use_variable(Emitter *e, Value *v, const char *variable);
 const char *value_variable(const Emitter *e, Value *v);
 /* A function's statements are written between function_begin and function_end,
- * which writes the function to `to`. `head`: "void forward(ParcRt *rt)". They
- * nest: inside of a function, another one may be written. */
+ * which writes the function to `to`, and its prototype to model.h. They nest:
+ * inside of a function, another one may be written. function_share does not write
+ * a function with the same parameters and statements as an earlier one; it
+ * returns the name of the function to call, which may also differ from `name` if
+ * that is in use, or "NULL" if there are no statements. `parameters`: "ParcRt *rt"; `what`: a comment, or "". */
 typedef struct Function {
     Out *enclosing, body;
     bool uses_arena; /* of the enclosing function */
 } Function;
 void function_begin(Emitter *e, Function *f);
-void function_end(Emitter *e, Function *f, const char *head, Out *to);
+void function_end(Emitter *e, Function *f, const char *name, Out *to);
+const char *function_share(Emitter *e, Function *f, const char *name,
+                           const char *parameters, const char *what, Out *to);
 
 /* emit_parts.c: divides a phase into functions, one for each module in turn.
  * The statements of `loop`, NULL: those outside of loops, are written between
- * parts_begin and parts_end; parts_at precedes each op. */
+ * parts_begin and parts_end; parts_at precedes each op, or with NULL ops that
+ * belong to no part. */
 void parts_begin(Emitter *e, const Op *loop);
 void parts_at(Emitter *e, const Op *op);
 void parts_end(Emitter *e);
@@ -122,10 +144,12 @@ void emit_attentions(Emitter *e, const Region *r);
 /* emitter.c: "path: kind detail (file:line:column)", then the first result's type. */
 void emit_comment(Emitter *e, const Op *op, const char *detail);
 
-/* emit_matmul.c. emit_matmul: the call of an einsum. emit_matmuls: the creation
- * of the descriptors of all einsums of a region. */
+/* emit_matmul.c. emit_matmul: the call of an einsum. emit_matmul_table: the table
+ * of the matmuls of all programs. emit_matmuls: the creation of the program's
+ * descriptors. */
 void emit_matmul(Emitter *e, const Op *op);
-void emit_matmuls(Emitter *e, const Region *r);
+void emit_matmul_table(Emitter *e);
+void emit_matmuls(Emitter *e);
 
 /* emit_streams.c. emit_region: the statements of a region, with waits, records
  * and barriers; `phase`: only those of one phase, NULL: all. */

@@ -3,12 +3,14 @@
  *
  * The plan, its JSON form, emitted code and the runtime's messages all take
  * names and numbers from these lists. A collective or a transfer inside a loop
- * is one entry with a count.
+ * is one entry with a count. The lists of a forward program that repeats another
+ * program are parts of the other's lists.
  */
 #include "codegen/statements/statements.h"
 
 #include "codegen/numbers.h"
 #include "ir/analysis/alias.h"
+#include "ir/analysis/repeat.h"
 #include "ir/plan/user_axes.h"
 
 #include <string.h>
@@ -80,8 +82,13 @@ static void collect_collectives(const Program *p, const Region *r, int first,
 CollectiveInfo *collectives_of(const Program *p, int *n)
 {
     Collectives found = {0};
-    collect_collectives(p, p->step, numbers_first(p).collectives, &found);
-    *n = found.n;
+    const Program *of = p->repeats ? p->repeats : p;
+    const Repeat *repeat = p->repeats ? repeat_of(p) : NULL;
+    collect_collectives(of, of->step, numbers_first(of).collectives, &found);
+    *n = 0;
+    for (int i = 0; i < found.n; i++)
+        if (repeat_has(repeat, found.at[i].op))
+            found.at[(*n)++] = found.at[i];
     return found.at;
 }
 
@@ -111,7 +118,12 @@ static void collect_transfers(const Program *p, const Region *r, int first,
 TransferInfo *transfers_of(const Program *p, int *n)
 {
     Transfers found = {0};
-    collect_transfers(p, p->step, numbers_first(p).transfers, &found);
-    *n = found.n;
+    const Program *of = p->repeats ? p->repeats : p;
+    const Repeat *repeat = p->repeats ? repeat_of(p) : NULL;
+    collect_transfers(of, of->step, numbers_first(of).transfers, &found);
+    *n = 0;
+    for (int i = 0; i < found.n; i++)
+        if (repeat_has(repeat, found.at[i].op))
+            found.at[(*n)++] = found.at[i];
     return found.at;
 }

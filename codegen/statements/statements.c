@@ -6,6 +6,7 @@
 #include "codegen/kernel/kernel.h"
 #include "codegen/numbers.h"
 #include "ir/analysis/flops.h"
+#include "ir/analysis/repeat.h"
 #include "ir/analysis/statement.h"
 #include "ir/plan/user_axes.h"
 
@@ -167,10 +168,15 @@ static void walk(Walk *w, const Region *r)
 Statement *statements_of(const Program *p, int *n)
 {
     int ncollectives, ntransfers;
-    Walk w = {.p = p, .collective = collectives_of(p, &ncollectives),
-              .transfer = transfers_of(p, &ntransfers)};
-    w.nkernels = numbers_first(p).kernels;
-    walk(&w, p->step);
-    *n = w.found.n;
+    const Program *of = p->repeats ? p->repeats : p;
+    const Repeat *repeat = p->repeats ? repeat_of(p) : NULL;
+    Walk w = {.p = of, .collective = collectives_of(of, &ncollectives),
+              .transfer = transfers_of(of, &ntransfers)};
+    w.nkernels = numbers_first(of).kernels;
+    walk(&w, of->step);
+    *n = 0;
+    for (int i = 0; i < w.found.n; i++)
+        if (repeat_has(repeat, w.found.at[i].op))
+            w.found.at[(*n)++] = w.found.at[i];
     return w.found.at;
 }

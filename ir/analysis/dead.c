@@ -14,7 +14,7 @@
 typedef struct Marks {
     Program *p;
     bool *value, *op; /* by id */
-    VEC(Value *) work;
+    VEC(Value *) work; /* not used by sweep */
 } Marks;
 
 static void mark_value(Marks *m, Value *v)
@@ -113,6 +113,12 @@ static void sweep(const Marks *m, Region *r)
             op->nouts = op->nargs;
         }
     }
+}
+
+void ir_keep_marked(Program *p, bool *value, bool *op)
+{
+    const Marks m = {.p = p, .value = value, .op = op};
+    sweep(&m, p->step);
 }
 
 void ir_eliminate_dead(Program *p)

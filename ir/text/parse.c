@@ -306,6 +306,7 @@ static void parse_program(Parser *s)
     s->block.n = s->block.capacity = 0;
     s->block.at = NULL;
     s->value = (TextMap){.arena = s->arena};
+    s->repeats = -1;
     parse_head(s);
     parse_expect(s, '{');
     parse_ops(s, s->p->step, 0);
@@ -328,6 +329,12 @@ static void parse_forward(Parser *s, Program *p)
                    purpose_words[purpose]);
     else if (s->p->stage != p->stage)
         parse_fail(s, loc, "this program has another stage than the first");
+    else if (s->repeats == (int)FOR_TRAINING)
+        s->p->repeats = p;
+    else if (s->repeats >= 0 && !p->forward[s->repeats])
+        parse_fail(s, loc, "it repeats a program that does not precede it");
+    else if (s->repeats >= 0)
+        s->p->repeats = p->forward[s->repeats];
     s->p->training = p;
     p->forward[purpose] = s->p;
 }

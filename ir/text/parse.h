@@ -52,6 +52,8 @@ typedef struct Parser {
     VEC(OpName) op_name;  /* to be found when all ops are parsed */
     VEC(uint16_t) source; /* index in Diag by number in the dump - 1 */
     TextMap value;        /* by name */
+    int repeats;          /* the purpose of the program that this one repeats;
+                           * -1: none */
 } Parser;
 
 /* lex.c */

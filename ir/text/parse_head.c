@@ -6,6 +6,16 @@
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 
+/* The source of the dump's programs with the name: they share their sources. */
+static uint16_t source_named(Parser *s, const char *name)
+{
+    const Source *known;
+    for (uint16_t i = s->file + 1; (known = diag_source_at(s->diag, i)); i++)
+        if (!strcmp(known->name, name))
+            return i;
+    return diag_source(s->diag, name, "", 0);
+}
+
 static void parse_source(Parser *s)
 {
     Loc loc = s->tok.loc;
@@ -13,7 +23,7 @@ static void parse_source(Parser *s)
         parse_fail(s, loc, "sources are numbered 1, 2, …");
     const char *name = parse_string(s);
     if (!s->failed)
-        vec_push(s->arena, &s->source, diag_source(s->diag, name, "", 0));
+        vec_push(s->arena, &s->source, source_named(s, name));
 }
 
 static void parse_mesh(Parser *s)
@@ -301,6 +311,8 @@ void parse_head(Parser *s)
     s->p->stage = (Stage)parse_choice(s, ir_stage_words, "a stage");
     if (parse_take_word(s, "purpose"))
         s->p->purpose = (Purpose)parse_choice(s, purpose_words, "a purpose");
+    if (parse_take_word(s, "repeats"))
+        s->repeats = parse_choice(s, purpose_words, "a purpose");
     parse_expect_word(s, "model");
     s->p->model = parse_string(s);
     while (!parse_is_word(s, "step") && !s->failed) {

@@ -14,7 +14,8 @@
  *   param "tok_embeddings.weight" : f32[512/tp, 64] init=normal(1, 0) …
  *   input "tokens" : i32[8/dp, 32] below=512
  *
- * A forward program has a line `purpose loss` after the stage. One for outputs
+ * A forward program has a line `purpose loss` after the stage, and `repeats
+ * training` if it consists of statements of the training step. One for outputs
  * has a line `output "logits" [8, 32, 500]` for each, without padding.
  */
 #include "ir/options.h"
@@ -240,6 +241,8 @@ void print_head(Printer *w)
     out(w->o, "parc ir 1\nstage %s\n", ir_stage_words[p->stage]);
     if (p->purpose != FOR_TRAINING)
         out(w->o, "purpose %s\n", purpose_words[p->purpose]);
+    if (p->repeats)
+        out(w->o, "repeats %s\n", purpose_words[p->repeats->purpose]);
     print_string(w, "model ", p->model);
     out(w->o, "\n");
     for (int i = 1; i < w->nfiles; i++)

@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "ir/analysis/repeat.h"
 #include "ir/internal.h"
 #include "ir/rules.h"
 
@@ -405,6 +406,8 @@ static const char *check_purpose(const Program *p)
     for (const Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_assign)
             return "a forward program assigns a parameter";
+    if (p->repeats && !repeat_of(p))
+        return "a forward program is not a part of the program that it repeats";
     if (p->purpose == FOR_LOSS) {
         const Value *loss = output_operand(p, "loss");
         return loss && loss->type.ndim == 0 && loss->type.dtype == DT_F32

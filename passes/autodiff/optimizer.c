@@ -34,9 +34,9 @@
  *
  * The stacked update runs as a loop over layers (optimizer_layers.c) in two
  * cases. The layers of a parameter that stays gathered are not contiguous in
- * memory. Tensors in host memory are fetched layer by layer; there one loop
- * updates all parameters of a unit, so that an iteration handles the states of
- * one layer of the unit.
+ * memory. Tensors in host memory are fetched layer by layer. One loop updates all
+ * parameters of an array of modules, or of a unit that is in host memory: then an
+ * iteration handles the states of one layer of the unit.
  */
 #include "base/bug.h"
 #include "passes/fsdp/offload.h"
@@ -258,18 +258,21 @@ static bool updates_by_layers(const Program *p, const TargetInfo *t, int param)
            (is_stored_separately(p, pm) || offload_takes_update(p, t, param));
 }
 
-/* Whether one loop updates both: they are offloaded and belong to the same
- * unit, or to the same array of modules if they have no unit. */
+/* Whether one loop updates both: they belong to the same array of modules; or,
+ * if they are offloaded and have a unit, to the same unit, so that an iteration
+ * fetches the states of one layer of the unit only. */
 static bool go_together(const Program *p, const TargetInfo *t, int one,
                         int other)
 {
     const Param *a = &p->param.at[one], *b = &p->param.at[other];
-    if (!offload_takes_update(p, t, one) ||
-        !offload_takes_update(p, t, other) ||
-        a->type.nstack != b->type.nstack ||
-        a->type.stack[0] != b->type.stack[0] || !a->unit != !b->unit)
+    bool offloaded = offload_takes_update(p, t, one);
+    if (offloaded != offload_takes_update(p, t, other) ||
+        a->type.nstack != b->type.nstack || !a->unit != !b->unit)
         return false;
-    if (a->unit)
+    for (int i = 0; i < a->type.nstack; i++)
+        if (a->type.stack[i] != b->type.stack[i])
+            return false;
+    if (offloaded && a->unit)
         return strcmp(a->unit, b->unit) == 0;
     size_t n = strcspn(a->name, "*0123456789");
     return strncmp(a->name, b->name, n + 1) == 0;

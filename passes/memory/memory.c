@@ -270,14 +270,24 @@ static void count_blocks(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
     }
 }
 
-/* Gives all programs of a training step the same arena: the largest. `own`: the
- * bytes that the program p needs. */
-static void raise_arena(Program *p, int64_t own)
+/* The end of the rank's own blocks of a plan, or `most` if that is larger. */
+static int64_t own_end(const MemoryPlan *plan, int64_t most)
 {
-    Program *t = p->training ? p->training : p;
-    int64_t most = t->memory && t->memory->own > own ? t->memory->own : own;
-    if (t->memory)
-        memory_set_arena(t->memory, t->memory, most);
+    for (int i = 0; i < plan->nblocks; i++) {
+        const Block *b = &plan->block[i];
+        if (!b->shared && !b->host && most < b->offset + b->bytes)
+            most = b->offset + b->bytes;
+    }
+    return most;
+}
+
+void memory_fit_arena(Program *t)
+{
+    int64_t most = own_end(t->memory, 0);
+    for (int k = 0; k < PURPOSES; k++)
+        if (t->forward[k] && t->forward[k]->memory)
+            most = own_end(t->forward[k]->memory, most);
+    memory_set_arena(t->memory, t->memory, most);
     for (int k = 0; k < PURPOSES; k++)
         if (t->forward[k] && t->forward[k]->memory)
             memory_set_arena(t->forward[k]->memory, t->memory, most);
@@ -302,7 +312,7 @@ static void sum_up(Memory *m)
     plan->lower_bound += base - fixed;
     plan->peak = plan->own + shares;
     m->p->memory = plan;
-    raise_arena(m->p, plan->own);
+    memory_fit_arena(m->p->training ? m->p->training : m->p);
 }
 
 void pass_memory(Program *p, const TargetInfo *t)

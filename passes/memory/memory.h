@@ -85,6 +85,9 @@ MemoryClass memory_class_of_param(const Param *pm);
 /* By value id, the class of a block that is made for the value. */
 const MemoryClass *memory_classes(const Program *p);
 
+/* Gives the training step t and its forward programs that have memory plans the
+ * same arena: as large as the largest needs. */
+void memory_fit_arena(Program *t);
 /* Sets the bytes of a rank's own part of the arena; moves what follows it. In a
  * forward program the blocks of the training step have its offsets. */
 void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training,

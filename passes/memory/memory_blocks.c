@@ -2,6 +2,8 @@
  * memory in it. */
 #include "passes/memory/memory.h"
 
+#include <string.h>
+
 int64_t memory_align(const Memory *m, int64_t bytes)
 {
     int64_t a = m->t->alignment;
@@ -60,8 +62,14 @@ static void place_host(MemoryPlan *plan)
 void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training, int64_t own)
 {
     plan->own = own;
-    arena_lay_segments(plan);
-    place_host(plan);
+    if (plan == training) {
+        arena_lay_segments(plan);
+        place_host(plan);
+        return;
+    }
+    memcpy(plan->segment, training->segment, sizeof plan->segment);
+    plan->nsegments = training->nsegments;
+    plan->extent = training->extent;
     plan->host = training->host;
     for (int i = 0; i < plan->nblocks; i++)
         if (plan->block[i].training)

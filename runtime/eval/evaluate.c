@@ -49,14 +49,15 @@ void rt_forward_init(ParcRt *rt)
 {
     const ParcEval *const program[] = {rt->model->eval, rt->model->outputs};
     for (int i = 0; i < 2; i++)
-        if (program[i])
+        if (program[i] && program[i]->init)
             program[i]->init(rt);
 }
 
 void rt_forward_begin(ParcRt *rt, const ParcEval *e)
 {
     rt_synchronize(rt, RT_AT_FORWARD);
-    e->begin(rt);
+    if (e->begin)
+        e->begin(rt);
 }
 
 void rt_forward_run(ParcRt *rt, const ParcEval *e)

@@ -27,7 +27,7 @@ dumps_are_read_back() { # MODEL MESH OPTIONS…
     n=$(find "$work/dumps" -type f | wc -l)
     [ "$n" -gt 11 ] || { echo "only $n dumps"; return 1; }
     for dump in "$work/dumps"/*; do
-        "$PARC" --start-after=sync --emit ir "$dump" >"$work/again" &&
+        "$PARC" --start-after=share_forward --emit ir "$dump" >"$work/again" &&
             cmp "$dump" "$work/again" || return 1
     done
 }
@@ -36,7 +36,7 @@ dumps_are_read_back() { # MODEL MESH OPTIONS…
 manual_is_read_back() {
     awk '/^parc ir/ { on = 1 } on && /^```/ { exit } on' docs/ir.md \
         >"$work/manual.ir"
-    "$PARC" --start-after=sync --emit ir "$work/manual.ir" >"$work/again" &&
+    "$PARC" --start-after=share_forward --emit ir "$work/manual.ir" >"$work/again" &&
         cmp "$work/manual.ir" "$work/again"
 }
 
@@ -178,6 +178,31 @@ for options in "" "-D accumulate=2"; do
         -D head_chunk=8 $options -S "$at"
     check "tied head $options has no warnings" parses "$at"
 done
+# The text of a program. Evaluation and outputs call the forward pass; a loop over
+# the layers updates them, and is named after their array.
+at=$work/sources-llama-2x2
+short() { # short FILE LINES: it has no more lines
+    n=$(wc -l <"$1")
+    echo "$n lines"
+    [ "$n" -le "$2" ]
+}
+check "train.c of llama has at most 1100 lines" short "$at/train.c" 1100
+one_forward_pass() {
+    [ "$(grep -c '^void .*_attention(ParcRt' "$at/train.c")" = 3 ] &&
+        grep -q '\.run = forward,' "$at/model.c" &&
+        sed -n '/^void outputs_run/,/^}/p' "$at/train.c" |
+            grep -q forward_attention
+}
+check "evaluation and outputs call the forward pass" one_forward_pass
+one_update_loop() {
+    loops=$(sed -n '/^void optimizer(/,/^}/p' "$at/train.c" | grep -c 'for (')
+    [ "$loops" = 1 ] && ! grep -q 'layer_[0-9]' "$at/train.c"
+}
+check "one loop updates all layers" one_update_loop
+whole_groups() { # no line ends inside of a list of numbers
+    ! grep -n '{[0-9]*,$\|{[0-9]*, [0-9]*,$\|parc_index(rt,$' "$at/train.c"
+}
+check "initializers are not broken" whole_groups
 # clang also reports the loops that it cannot vectorize: only builds with
 # sanitizers may have any.
 if have_clang && ! grep -q fsanitize "$work/sources-toy-2x2/Makefile"; then

@@ -77,6 +77,10 @@ static const char *check_schedule(const Program *p, Seen *seen)
         fault = follow_ranks(p, NULL);
     if (fault)
         return fault;
+    /* A program that repeats a part of another has all of its waits and
+     * barriers, also those that only the rest of the other needs. */
+    if (p->repeats)
+        return NULL;
     ir_walk(p->step, try_without, &w);
     seen->waits += w.n;
     seen->gathers += w.gathers;

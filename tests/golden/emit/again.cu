@@ -2,8 +2,9 @@
     forward_Net(rt);
     for (int64_t layer = 0; layer <= 3; layer++) {
     forward_Net_2(rt);
-    for (int64_t layer_2 = 3; layer_2 >= 0; layer_2--) {
+    for (int64_t layer = 3; layer >= 0; layer--) {
     forward(rt);
+    for (int i = 0; i < 7; i++)
         parc_wait(rt, PARC_DATA, 0); /* after: step start */
         parc_all_gather(rt, 0, AXIS_dp, 3, (ParcPart[]){
         parc_record(rt, PARC_DATA, 1 + layer % 2);
@@ -28,7 +29,7 @@
     k02_layers_add(rt, add, x, down_out_2);
         parc_wait(rt, PARC_DATA, 6); /* after: read of down_out */
         parc_all_gather(rt, 5, AXIS_dp, 3, (ParcPart[]){
-        parc_record(rt, PARC_DATA, 7 + layer_2 % 2);
+        parc_record(rt, PARC_DATA, 7 + layer % 2);
     k03_mul_sum_scale(rt, scale, x);
     parc_record(rt, PARC_COMPUTE, 9);
     parc_wait(rt, PARC_TENSOR, 9); /* after: scale.4 */
@@ -39,8 +40,8 @@
     parc_all_gather(rt, 4, AXIS_tp, 1, (ParcPart[]){
     parc_record(rt, PARC_TENSOR, 11);
         parc_all_gather(rt, 5, AXIS_dp, 3, (ParcPart[]){
-        parc_record(rt, PARC_DATA, 7 + next_2 % 2);
-    parc_wait(rt, PARC_COMPUTE, 7 + layer_2 % 2); /* after: norm.weight.5 */
+        parc_record(rt, PARC_DATA, 7 + next % 2);
+    parc_wait(rt, PARC_COMPUTE, 7 + layer % 2); /* after: norm.weight.5 */
     k05_norm_grad(rt, rsqrt, norm_out, mul, norm_x, norm_weight);
     parc_record(rt, PARC_COMPUTE, 12);
     parc_wait(rt, PARC_TENSOR, 12); /* after: norm_out.2 */
@@ -68,9 +69,9 @@
     parc_record(rt, PARC_TENSOR, 18);
     parc_wait(rt, PARC_COMPUTE, 18); /* after: d_norm.weight.4 */
     k08_sumsq(rt, sumsq, d_norm_weight);
-    k09_sgd_layers_norm_weight(rt, norm_weight_new, d_norm_weight, lr,
-    k10_sgd_layers_down_weight(rt, sumsq_2, down_weight_new, d_down_weight, lr,
-    k11_sgd_layers_up_weight(rt, add, up_weight_new, d_up_weight, sumsq_3,
+    k09_sgd_layers_norm_weight(rt, norm_weight, d_norm_weight, lr, norm_weight);
+    k10_sgd_layers_down_weight(rt, sumsq_2, down_weight, d_down_weight, lr,
+    k11_sgd_layers_up_weight(rt, add, up_weight, d_up_weight, sumsq_3, sumsq_2,
     parc_record(rt, PARC_COMPUTE, 19);
     parc_wait(rt, PARC_TENSOR, 19); /* after: add.6 */
     parc_record(rt, PARC_TENSOR, 20);

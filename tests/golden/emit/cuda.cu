@@ -8,7 +8,7 @@
  */
 #include "model.h"
 
-/* Descriptors, made once; a call sets the addresses. */
+/* Descriptors of the matmuls in matmul_spec. */
 static ParcMatmul *matmul[6];
 
 void forward(ParcRt *rt)
@@ -28,9 +28,9 @@ void backward(ParcRt *rt)
 {
     backward_Net(rt);
 
-    for (int64_t layer_2 = 3; layer_2 >= 0; layer_2--) {
-        backward_down(rt, layer_2);
-        backward_up(rt, layer_2);
+    for (int64_t layer = 3; layer >= 0; layer--) {
+        backward_down(rt, layer);
+        backward_up(rt, layer);
     }
 }
 
@@ -46,27 +46,21 @@ void step(ParcRt *rt)
     optimizer(rt);
 }
 
+/* The matmuls c = a b: name; batch, m, n, k; strides of a batch, a row and a
+ * column of a, of b and of c; scratch memory. */
+static const ParcMatmulSpec matmul_spec[] = {
+    {"up_out",        1,   8, 128,  64, {0, 64, 1},  {0, 1, 64},  {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}},
+    {"down_out",      1,   8,  64, 128, {0, 128, 1}, {0, 1, 128}, {0, 64, 1},  .type = {PARC_BF16, PARC_BF16, PARC_BF16}},
+    {"d_down_x",      1,   8, 128,  64, {0, 64, 1},  {0, 128, 1}, {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}},
+    {"d_down.weight", 1,  64, 128,   8, {0, 1, 64},  {0, 128, 1}, {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}},
+    {"d_layers_x",    1,   8,  64, 128, {0, 128, 1}, {0, 64, 1},  {0, 64, 1},  .type = {PARC_BF16, PARC_BF16, PARC_BF16}, .epilogue = PARC_ADD},
+    {"d_up.weight",   1, 128,  64,   8, {0, 1, 128}, {0, 64, 1},  {0, 64, 1},  .type = {PARC_BF16, PARC_BF16, PARC_F32}},
+};
+
 void init_constants(ParcRt *rt)
 {
-    matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "up_out",
-        .batch = 1, .m = 8, .n = 128, .k = 64, .sa = {0, 64, 1}, .sb = {0, 1,
-        64}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
-    matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "down_out",
-        .batch = 1, .m = 8, .n = 64, .k = 128, .sa = {0, 128, 1}, .sb = {0, 1,
-        128}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
-    matmul[2] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_down_x",
-        .batch = 1, .m = 8, .n = 128, .k = 64, .sa = {0, 64, 1}, .sb = {0, 128,
-        1}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
-    matmul[3] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_down.weight",
-        .batch = 1, .m = 64, .n = 128, .k = 8, .sa = {0, 1, 64}, .sb = {0, 128,
-        1}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
-    matmul[4] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_layers_x",
-        .batch = 1, .m = 8, .n = 64, .k = 128, .sa = {0, 128, 1}, .sb = {0, 64,
-        1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16},
-        .epilogue = PARC_ADD});
-    matmul[5] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_up.weight",
-        .batch = 1, .m = 128, .n = 64, .k = 8, .sa = {0, 1, 128}, .sb = {0, 64,
-        1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
+    for (int i = 0; i < 6; i++)
+        matmul[i] = parc_matmul_new(rt, &matmul_spec[i]);
 }
 
 /* Net */
@@ -170,20 +164,20 @@ void forward_Net_2(ParcRt *rt)
 {
     char *A = parc_arena(rt);
     {
-        const int64_t layer_2 = 3;
-        parc_mark(rt, 13, layer_2);
+        const int64_t layer = 3;
+        parc_mark(rt, 13, layer);
         /* ag4 all_gather over dp: layers.*
          * parameters of unit layers.*
          * 32.00 KiB, cuda.pdl:24:22 */
         parc_all_gather(rt, 4, AXIS_dp, 2, (ParcPart[]){
-            {.src = AT_layers_up_weight_bf16 + layer_2 * 8192,
-                .dst = AT_up_weight_bf16_4 + layer_2 % 2 * 16384, .outer = 1,
+            {.src = AT_layers_up_weight_bf16 + layer * 8192,
+                .dst = AT_up_weight_bf16_4 + layer % 2 * 16384, .outer = 1,
                 .inner = 4096, .type = PARC_BF16},
-            {.src = AT_layers_down_weight_bf16 + layer_2 * 8192,
-                .dst = AT_down_weight_bf16_4 + layer_2 % 2 * 16384, .outer = 1,
+            {.src = AT_layers_down_weight_bf16 + layer * 8192,
+                .dst = AT_down_weight_bf16_4 + layer % 2 * 16384, .outer = 1,
                 .inner = 4096, .type = PARC_BF16},
         });
-        parc_record(rt, PARC_DATA, 5 + layer_2 % 2);
+        parc_record(rt, PARC_DATA, 5 + layer % 2);
     }
     parc_bf16 *x = (parc_bf16 *)(A + AT_Net_x_bf16);
     float *scale = (float *)(A + AT_scale);
@@ -216,14 +210,14 @@ void backward_Net(ParcRt *rt)
 }
 
 /* layers.*.down */
-void backward_down(ParcRt *rt, int64_t layer_2)
+void backward_down(ParcRt *rt, int64_t layer)
 {
     char *A = parc_arena(rt);
     /* after: d_x.5 */
-    if (layer_2 == 3)
+    if (layer == 3)
         parc_wait(rt, PARC_TENSOR, 8);
     parc_wait(rt, PARC_TENSOR, 10); /* after: d_layers_x */
-    parc_mark(rt, 12, layer_2);
+    parc_mark(rt, 12, layer);
     /* ar3 all_reduce over tp: d_x.2
      * gradient of RowwiseParallel on layers.*.down: tp P -> R
      * 1.00 KiB, cuda.pdl:22:24 */
@@ -232,79 +226,76 @@ void backward_down(ParcRt *rt, int64_t layer_2)
             .type = PARC_BF16},
     });
     parc_record(rt, PARC_TENSOR, 9);
-    if (layer_2 >= 1) {
-        const int64_t next_2 = layer_2 - 1;
-        parc_mark(rt, 13, next_2);
+    if (layer >= 1) {
+        const int64_t next = layer - 1;
+        parc_mark(rt, 13, next);
         /* ag4 all_gather over dp: layers.*
          * parameters of unit layers.*
          * 32.00 KiB, cuda.pdl:24:22 */
         parc_all_gather(rt, 4, AXIS_dp, 2, (ParcPart[]){
-            {.src = AT_layers_up_weight_bf16 + next_2 * 8192,
-                .dst = AT_up_weight_bf16_4 + next_2 % 2 * 16384, .outer = 1,
+            {.src = AT_layers_up_weight_bf16 + next * 8192,
+                .dst = AT_up_weight_bf16_4 + next % 2 * 16384, .outer = 1,
                 .inner = 4096, .type = PARC_BF16},
-            {.src = AT_layers_down_weight_bf16 + next_2 * 8192,
-                .dst = AT_down_weight_bf16_4 + next_2 % 2 * 16384, .outer = 1,
+            {.src = AT_layers_down_weight_bf16 + next * 8192,
+                .dst = AT_down_weight_bf16_4 + next % 2 * 16384, .outer = 1,
                 .inner = 4096, .type = PARC_BF16},
         });
-        parc_record(rt, PARC_DATA, 5 + next_2 % 2);
+        parc_record(rt, PARC_DATA, 5 + next % 2);
     }
     parc_wait(rt, PARC_COMPUTE, 9); /* after: d_x.4 */
-    /* after: down.weight.bf16.4 */
-    parc_wait(rt, PARC_COMPUTE, 5 + layer_2 % 2);
+    parc_wait(rt, PARC_COMPUTE, 5 + layer % 2); /* after: down.weight.bf16.4 */
     parc_bf16 *d_x = (parc_bf16 *)(A + AT_d_x_4);
     parc_bf16 *down_weight_bf16 =
-        (parc_bf16 *)(A + AT_down_weight_bf16_4 + layer_2 % 2 * 16384);
+        (parc_bf16 *)(A + AT_down_weight_bf16_4 + layer % 2 * 16384);
     parc_bf16 *d_down_x = (parc_bf16 *)(A + AT_d_down_x);
-    parc_mark(rt, 14, layer_2);
+    parc_mark(rt, 14, layer);
     /* layers.*.down: einsum af,fk->ak (cuda.pdl:7:29)
      * bf16[16/dp, 256/tp] */
     parc_matmul(rt, matmul[2], d_x, down_weight_bf16, d_down_x);
-    parc_bf16 *down_x = (parc_bf16 *)(A + AT_down_x_2 + layer_2 * 2048);
-    float *d_down_weight =
-        (float *)(A + AT_d_down_weight + layer_2 % 2 * 32768);
-    parc_mark(rt, 15, layer_2);
+    parc_bf16 *down_x = (parc_bf16 *)(A + AT_down_x_2 + layer * 2048);
+    float *d_down_weight = (float *)(A + AT_d_down_weight + layer % 2 * 32768);
+    parc_mark(rt, 15, layer);
     /* layers.*.down: einsum af,ak->fk (cuda.pdl:7:29)
      * f32[64, 256/tp]+dp */
     parc_matmul(rt, matmul[3], d_x, down_x, d_down_weight);
     parc_bf16 *d_up_out = (parc_bf16 *)(A + AT_d_down_x);
-    parc_mark(rt, 16, layer_2);
+    parc_mark(rt, 16, layer);
     k05_layers_relu_grad(rt, d_up_out, down_x, d_down_x);
 }
 
 /* layers.*.up */
-void backward_up(ParcRt *rt, int64_t layer_2)
+void backward_up(ParcRt *rt, int64_t layer)
 {
     char *A = parc_arena(rt);
     parc_bf16 *d_up_out = (parc_bf16 *)(A + AT_d_down_x);
     parc_bf16 *up_weight_bf16 =
-        (parc_bf16 *)(A + AT_up_weight_bf16_4 + layer_2 % 2 * 16384);
+        (parc_bf16 *)(A + AT_up_weight_bf16_4 + layer % 2 * 16384);
     parc_bf16 *d_x = (parc_bf16 *)(A + AT_Net_x_bf16);
     parc_bf16 *d_layers_x = (parc_bf16 *)(A + AT_Net_x_bf16);
-    parc_mark(rt, 17, layer_2);
+    parc_mark(rt, 17, layer);
     /* layers.*.up: einsum_add af,fk,ak->ak (cuda.pdl:7:39)
      * bf16[16/dp, 64]+tp */
     parc_matmul_with(rt, matmul[4], d_up_out, up_weight_bf16, d_layers_x, NULL,
         d_x);
     parc_record(rt, PARC_COMPUTE, 10);
-    parc_bf16 *up_x = (parc_bf16 *)(A + AT_up_x_2 + layer_2 * 1024);
-    float *d_up_weight = (float *)(A + AT_d_up_weight + layer_2 % 2 * 32768);
-    parc_mark(rt, 18, layer_2);
+    parc_bf16 *up_x = (parc_bf16 *)(A + AT_up_x_2 + layer * 1024);
+    float *d_up_weight = (float *)(A + AT_d_up_weight + layer % 2 * 32768);
+    parc_mark(rt, 18, layer);
     /* layers.*.up: einsum af,ak->fk (cuda.pdl:7:39)
      * f32[256/tp, 64]+dp */
     parc_matmul(rt, matmul[5], d_up_out, up_x, d_up_weight);
     parc_record(rt, PARC_COMPUTE, 11);
     parc_wait(rt, PARC_DATA, 11); /* after: d_up.weight */
-    parc_mark(rt, 19, layer_2);
+    parc_mark(rt, 19, layer);
     /* rs5 reduce_scatter over dp: layers.*
      * gradients of unit layers.*
      * 64.00 KiB, cuda.pdl:24:22 */
     parc_reduce_scatter(rt, 5, AXIS_dp, 2, (ParcPart[]){
-        {.src = AT_d_up_weight + layer_2 % 2 * 32768,
-            .dst = AT_d_up_weight_2 + layer_2 * 16384, .outer = 1, .inner =
-            4096},
-        {.src = AT_d_down_weight + layer_2 % 2 * 32768,
-            .dst = AT_d_down_weight_2 + layer_2 * 16384, .outer = 1, .inner =
-            4096},
+        {.src = AT_d_up_weight + layer % 2 * 32768,
+            .dst = AT_d_up_weight_2 + layer * 16384, .outer = 1, .inner = 4096},
+        {.src = AT_d_down_weight + layer % 2 * 32768,
+            .dst = AT_d_down_weight_2 + layer * 16384, .outer = 1,
+            .inner = 4096},
     });
     parc_record(rt, PARC_DATA, 12);
 }
@@ -318,19 +309,17 @@ void optimizer_layers(ParcRt *rt)
     float *lr = (float *)(A + AT_lr);
     float *down_weight = (float *)(A + AT_layers_down_weight);
     float *sumsq = (float *)(A + AT_sumsq_2);
-    float *down_weight_new = (float *)(A + AT_layers_down_weight);
     parc_bf16 *down_weight_bf16_new =
         (parc_bf16 *)(A + AT_layers_down_weight_bf16);
     parc_mark(rt, 20, 0);
-    k06_sgd_layers_down_weight(rt, sumsq, down_weight_new, down_weight_bf16_new,
+    k06_sgd_layers_down_weight(rt, sumsq, down_weight, down_weight_bf16_new,
         d_down_weight, lr, down_weight, (float *)(A + AT_sumsq_2_2));
     float *d_up_weight = (float *)(A + AT_d_up_weight_2);
     float *up_weight = (float *)(A + AT_layers_up_weight);
     float *add = (float *)(A + AT_add_3);
-    float *up_weight_new = (float *)(A + AT_layers_up_weight);
     parc_bf16 *up_weight_bf16_new = (parc_bf16 *)(A + AT_layers_up_weight_bf16);
     parc_mark(rt, 21, 0);
-    k07_sgd_layers_up_weight(rt, add, up_weight_new, up_weight_bf16_new,
+    k07_sgd_layers_up_weight(rt, add, up_weight, up_weight_bf16_new,
         d_up_weight, sumsq, lr, up_weight, (float *)(A + AT_add_3_2));
     parc_record(rt, PARC_COMPUTE, 13);
     parc_wait(rt, PARC_TENSOR, 13); /* after: add.3 */
@@ -908,8 +897,8 @@ void forward_down(ParcRt *rt, int64_t layer);
 void forward_Net_2(ParcRt *rt);
 void forward(ParcRt *rt);
 void backward_Net(ParcRt *rt);
-void backward_down(ParcRt *rt, int64_t layer_2);
-void backward_up(ParcRt *rt, int64_t layer_2);
+void backward_down(ParcRt *rt, int64_t layer);
+void backward_up(ParcRt *rt, int64_t layer);
 void backward(ParcRt *rt);
 void optimizer_layers(ParcRt *rt);
 void optimizer(ParcRt *rt);

@@ -1,12 +1,13 @@
+    {"y",             1,  2, 16,  8, {0, 8, 1},  {0, 1, 8},  {0, 16, 1}, .scratch = AT_eval_y_2,        .scratch_bytes = 2432},
+    {"y.3",           1,  2,  6, 16, {0, 16, 1}, {0, 1, 16}, {0, 6, 1},  .scratch = AT_eval_y_3_2,      .scratch_bytes = 2432},
+    {"y",             1,  2, 16,  8, {0, 8, 1},  {0, 1, 8},  {0, 16, 1}, .scratch = AT_outputs_y_2,     .scratch_bytes = 2432},
+    {"y.3",           1,  2,  6, 16, {0, 16, 1}, {0, 1, 16}, {0, 6, 1},  .scratch = AT_outputs_y_3_2,   .scratch_bytes = 2432},
 void eval_run(ParcRt *rt)
     eval_Forward(rt);
         eval_wide(rt, micro);
         eval_head(rt, micro);
     eval_Forward_2(rt);
 void eval_init(ParcRt *rt)
-        1}, .scratch = AT_eval_y_2, .scratch_bytes = 2432});
-        6, 1}, .scratch = AT_eval_y_3_2, .scratch_bytes = 2432});
-void eval_begin(ParcRt *rt)
 void eval_Forward(ParcRt *rt)
     float *scale = (float *)(A + AT_eval_scale_3);
 void eval_wide(ParcRt *rt, int64_t micro)
@@ -28,9 +29,6 @@ void outputs_run(ParcRt *rt)
     outputs_wide(rt);
     outputs_head(rt);
 void outputs_init(ParcRt *rt)
-        1}, .scratch = AT_outputs_y_2, .scratch_bytes = 2432});
-        6, 1}, .scratch = AT_outputs_y_3_2, .scratch_bytes = 2432});
-void outputs_begin(ParcRt *rt)
 void outputs_wide(ParcRt *rt)
     float *x = (float *)(A + AT_outputs_x);
     float *y = (float *)(A + AT_outputs_y);
@@ -71,7 +69,7 @@ static const ParcInput eval_input[] = {
      .batch_axes = AXIS_dp, .offset = AT_eval_x},
      .batch_axes = AXIS_dp, .offset = AT_eval_labels},
 static const ParcEval eval = {
-    .init = eval_init, .begin = eval_begin, .run = eval_run,
+    .init = eval_init, .begin = NULL, .run = eval_run,
     .loss_offset = AT_eval_scale_3,
     .input = eval_input, .ninputs = 2,
 static const ParcInput outputs_input[] = {
@@ -80,7 +78,7 @@ static const ParcOutput outputs_output[] = {
     {.name = "logits", .type = PARC_F32,
      .offset = AT_outputs_y_3},
 static const ParcEval outputs = {
-    .init = outputs_init, .begin = outputs_begin, .run = outputs_run,
+    .init = outputs_init, .begin = NULL, .run = outputs_run,
     .input = outputs_input, .ninputs = 2,
     .output = outputs_output, .noutputs = 1,
     .eval = &eval,
@@ -107,9 +105,7 @@ void eval_head(ParcRt *rt, int64_t micro);
 void eval_Forward_2(ParcRt *rt);
 void eval_run(ParcRt *rt);
 void eval_init(ParcRt *rt);
-void eval_begin(ParcRt *rt);
 void outputs_wide(ParcRt *rt);
 void outputs_head(ParcRt *rt);
 void outputs_run(ParcRt *rt);
 void outputs_init(ParcRt *rt);
-void outputs_begin(ParcRt *rt);

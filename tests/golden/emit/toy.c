@@ -8,12 +8,13 @@
  */
 #include "model.h"
 
-/* Descriptors, made once; a call sets the addresses. */
+/* Descriptors of the matmuls in matmul_spec. */
 static ParcMatmul *matmul[2];
 
 void forward(ParcRt *rt)
 {
     forward_net1(rt);
+    forward_loss(rt);
 }
 
 void backward(ParcRt *rt)
@@ -34,15 +35,17 @@ void step(ParcRt *rt)
         optimizer(rt);
 }
 
+/* The matmuls c = a b: name; batch, m, n, k; strides of a batch, a row and a
+ * column of a, of b and of c; scratch memory. */
+static const ParcMatmulSpec matmul_spec[] = {
+    {"net1_out",      1, 12,  6, 12, {0, 12, 1}, {0, 1, 12}, {0, 6, 1},  .scratch = AT_net1_out_2,      .scratch_bytes = 2816},
+    {"d_net1.weight", 1,  6, 12, 12, {0, 1, 6},  {0, 12, 1}, {0, 12, 1}, .scratch = AT_d_net1_weight_2, .scratch_bytes = 2432},
+};
+
 void init_constants(ParcRt *rt)
 {
-    matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "net1_out",
-        .batch = 1, .m = 12, .n = 6, .k = 12, .sa = {0, 12, 1}, .sb = {0, 1,
-        12}, .sc = {0, 6, 1}, .scratch = AT_net1_out_2, .scratch_bytes = 2816});
-    matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "d_net1.weight",
-        .batch = 1, .m = 6, .n = 12, .k = 12, .sa = {0, 1, 6}, .sb = {0, 12, 1},
-        .sc = {0, 12, 1}, .scratch = AT_d_net1_weight_2,
-        .scratch_bytes = 2432});
+    for (int i = 0; i < 2; i++)
+        matmul[i] = parc_matmul_new(rt, &matmul_spec[i]);
 }
 
 /* net1 */
@@ -62,6 +65,13 @@ void forward_net1(ParcRt *rt)
     /* net1: einsum ak,fk->af (toy.pdl:7:26)
      * f32[24/fsdp, 12/tp] */
     parc_matmul(rt, matmul[0], x, net1_weight, net1_out);
+}
+
+/* loss */
+void forward_loss(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    float *net1_out = (float *)(A + AT_net1_out);
     float *scale = (float *)(A + AT_scale);
     parc_mark(rt, 2, 0);
     k00_relu(rt, scale, net1_out);
@@ -118,12 +128,10 @@ void optimizer_net1(ParcRt *rt)
     parc_mark(rt, 9, 0);
     k03_sqrt(rt, grad_norm, sumsq_2);
     float *lr = (float *)(A + AT_lr);
-    float *net1_weight = (float *)(A + AT_net1_weight + parc_index(rt,
-        AXIS_fsdp) * 144);
-    float *net1_weight_new = (float *)(A + AT_net1_weight + parc_index(rt,
-        AXIS_fsdp) * 144);
+    float *net1_weight =
+        (float *)(A + AT_net1_weight + parc_index(rt, AXIS_fsdp) * 144);
     parc_mark(rt, 10, 0);
-    k04_sgd_net1_weight(rt, net1_weight_new, d_net1_weight, lr, net1_weight);
+    k04_sgd_net1_weight(rt, net1_weight, d_net1_weight, lr, net1_weight);
 }
 /* model.c: describes Toy to the runtime.
  *
@@ -385,6 +393,7 @@ enum {
 
 /* Functions of train.c. */
 void forward_net1(ParcRt *rt);
+void forward_loss(ParcRt *rt);
 void forward(ParcRt *rt);
 void backward_net1(ParcRt *rt);
 void backward(ParcRt *rt);

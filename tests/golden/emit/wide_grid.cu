@@ -1,7 +1,7 @@
     parc_launch(rt, 0, 2147483648, 256, 0, (void *[]){&y, &up_out});
     parc_launch(rt, 1, 1, 32, 0, (void *[]){&scale, &down_out});
     parc_launch(rt, 2, 1, 32, 0, (void *[]){&d_down_out, &down_out});
-    parc_launch(rt, 3, 2147483648, 256, 0, (void *[]){&y, &d_up_out, &up_out,
+    parc_launch(rt, 3, 2147483648, 256, 0,
     parc_launch(rt, 4, 264, 512, 0, (void *[]){&down_weight_new, &d_down_weight,
     parc_launch(rt, 5, 1, 32, 0, (void *[]){&sumsq, &workspace});
     parc_launch(rt, 6, 264, 512, 0, (void *[]){&up_weight_new, &d_up_weight,

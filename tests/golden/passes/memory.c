@@ -1,4 +1,3 @@
-        1}, .sc = {0, 1, 1}, .scratch = AT_loss_2, .scratch_bytes = 38912});
     float *x = (float *)(A + AT_in);
     float *y = (float *)(A + AT_in);
     float *z = (float *)(A + AT_s + layer * 2048);

@@ -1,0 +1,350 @@
+/* forward_slice.c: makes a program of the statements of another program that
+ * some of its values depend on.
+ *
+ * A statement is kept as a whole, with results that only the backward pass
+ * reads: its text must not change. For the same reason these are kept too
+ *
+ *   - of a loop over layers, all ops and results;
+ *   - copies of kept values, which save them for the backward pass;
+ *   - of the schedule: starts of kept ops; records after, and waits and barriers
+ *     before kept statements.
+ *
+ * In a loop that runs the backward pass too (over microbatches or chunks), only
+ * the ops and carries are kept on which the values depend.
+ *
+ *   %g, %l = loop{n=4} … {            %l = loop{n=4} … {
+ *     carry %dw = %zero                 carry %sum = %zero.2
+ *     carry %sum = %zero.2       →      %y = einsum …
+ *     %y = einsum …                     %loss = add %sum, …
+ *     %loss = add %sum, …               yield %loss
+ *     %dw.2 = add %dw, …              }
+ *     yield %dw.2, %loss
+ *   }
+ */
+#include "passes/forward/forward.h"
+#include "passes/forward/forward_memory.h"
+#include "passes/sync/simulate.h"
+#include "passes/sync/sync.h"
+
+typedef struct Slice {
+    Program *p;        /* a copy, which becomes the slice */
+    bool *value, *op;  /* by id: kept */
+    bool *mixed;       /* by op id: a loop that runs the backward pass too */
+    VEC(Value *) work; /* kept, the values that they depend on not yet */
+} Slice;
+
+/* ---- dependences --------------------------------------------------------- */
+
+static void keep_value(Slice *s, Value *v)
+{
+    if (s->value[v->id])
+        return;
+    s->value[v->id] = true;
+    vec_push(s->p->arena, &s->work, v);
+}
+
+/* Whether a loop has ops of the init and forward phases only. */
+static bool is_forward_only(const Op *loop)
+{
+    bool only = true;
+    for_ops(op, loop->body)
+        only &= op->phase <= PH_FORWARD;
+    return only;
+}
+
+static void keep_all(Slice *s, Value *const *v, int n)
+{
+    for (int i = 0; i < n; i++)
+        keep_value(s, v[i]);
+}
+
+static void keep_op(Slice *s, Op *op)
+{
+    if (s->op[op->id])
+        return;
+    s->op[op->id] = true;
+    if (op->region->owner)
+        keep_op(s, op->region->owner);
+    s->mixed[op->id] = op->kind == OP_loop && !is_forward_only(op);
+    if (s->mixed[op->id])
+        return; /* only what is marked */
+    keep_all(s, op->arg, op->nargs);
+    keep_all(s, op->out, op->nouts);
+    if (!op->body)
+        return;
+    keep_all(s, op->body->arg, op->body->nargs);
+    keep_all(s, op->body->yield, op->body->nyields);
+}
+
+static void keep_carry(Slice *s, Op *loop, int i)
+{
+    keep_value(s, loop->arg[i]);
+    keep_value(s, loop->body->arg[i]);
+    keep_value(s, loop->body->yield[i]);
+    keep_value(s, loop->out[i]);
+}
+
+/* Keeps what a kept value depends on. */
+static void keep_needs(Slice *s, Value *v)
+{
+    Op *op = v->def ? v->def : v->region->owner;
+    keep_op(s, op);
+    if (op->kind == OP_loop && v->index < op->ncarry)
+        keep_carry(s, op, v->index);
+    else if (op->body && v->def)
+        keep_value(s, op->body->yield[v->index]);
+    else if (op->body)
+        keep_value(s, op->arg[v->index]);
+}
+
+static void follow(Slice *s)
+{
+    while (s->work.n) {
+        Value *v = s->work.at[--s->work.n];
+        keep_needs(s, v);
+    }
+}
+
+/* ---- copies -------------------------------------------------------------- */
+
+/* Keeps the copies of kept values in a region, before its last kept op: what
+ * reads them is not kept. */
+static void keep_copies(Slice *s, Region *r)
+{
+    Op *last = r->last;
+    while (last && !s->op[last->id])
+        last = last->prev;
+    for (Op *op = r->first; op && op != last; op = op->next) {
+        if (op->kind == OP_copy && op->phase <= PH_FORWARD &&
+            s->value[op->arg[0]->id])
+            keep_op(s, op);
+        if (op->kind == OP_loop && s->op[op->id])
+            keep_copies(s, op->body);
+    }
+}
+
+/* ---- the schedule -------------------------------------------------------- */
+
+/* The statement that a wait or barrier precedes, or a record follows. */
+static const Op *statement_at(const Op *op, bool before)
+{
+    do
+        op = before ? op->next : op->prev;
+    while (op && op_is_schedule(op->kind) && op->kind != OP_start &&
+           op->kind != OP_early);
+    return op && op->kind == OP_start ? attr_op(op) : op;
+}
+
+static bool is_kept(const Slice *s, const Op *op)
+{
+    return !op || s->op[op->id];
+}
+
+static void keep_schedule(Slice *s, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        bool *kept = &s->op[op->id];
+        if (op->kind == OP_loop && *kept)
+            keep_schedule(s, op->body);
+        if (op->kind == OP_start)
+            *kept = s->op[attr_op(op)->id];
+        if (op->kind == OP_early) {
+            keep_schedule(s, op->body);
+            for (const Op *in = op->body->first; in; in = in->next)
+                *kept |= s->op[in->id];
+        }
+        if (op->kind == OP_barrier)
+            *kept = s->op[attr_op(op)->id] &&
+                    s->op[attr_collective(op)->id];
+    }
+    for (Op *op = r->first; op; op = op->next)
+        if (op->kind == OP_wait || op->kind == OP_record)
+            s->op[op->id] =
+                is_kept(s, statement_at(op, op->kind == OP_wait)) &&
+                is_kept(s, attr_loop(op));
+}
+
+/* ---- outputs, inputs, parameters ----------------------------------------- */
+
+static Op *output_after(const Op *op, const Program *f)
+{
+    Op *next = op ? op->next : f->step->first;
+    while (next && next->kind != OP_output)
+        next = next->next;
+    return next;
+}
+
+/* ---- joins --------------------------------------------------------------- */
+
+/* Joins of streams. In the training step, what follows the forward pass makes
+ * the streams wait. */
+typedef struct Joins {
+    Slice *s;
+    bool used[STREAMS];    /* the slice has statements on the stream */
+    bool *recorded;        /* by event slot: a kept record has it */
+    int nslots;            /* of the training step */
+    bool failed;           /* it has too few events */
+} Joins;
+
+static void add_event(Joins *j, Region *r, int from, int to)
+{
+    int event = 0;
+    while (event < j->nslots && j->recorded[event])
+        event++;
+    if (event == j->nslots) {
+        j->failed = true;
+        return;
+    }
+    j->recorded[event] = true;
+    Build b = {.p = j->s->p, .region = r, .phase = PH_FORWARD, .path = ""};
+    Attr record[MAX_ATTRS] = {{.i = event}, {.i = 1}, {.o = NULL}};
+    ir_op_typed(&b, OP_record, 0, NULL, record, 0, NULL, NULL)->stream = from;
+    Attr wait[MAX_ATTRS] = {{.i = event}, {.i = 1}, {.i = 0}, {.o = NULL},
+                            {.i = false}, {.s = "the end"}};
+    ir_op_typed(&b, OP_wait, 0, NULL, wait, 0, NULL, NULL)->stream = to;
+}
+
+/* Lets compute wait for the other streams at the end of a region; in a loop
+ * also the other streams for compute, before the next iteration. */
+static void join_streams(Joins *j, Region *r)
+{
+    for (int k = 1; k < STREAMS; k++) {
+        if (!j->used[k])
+            continue;
+        add_event(j, r, k, STREAM_COMPUTE);
+        if (r->owner)
+            add_event(j, r, STREAM_COMPUTE, k);
+    }
+}
+
+static void join_loops(Joins *j, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next)
+        if (op->kind == OP_loop) {
+            join_loops(j, op->body);
+            if (j->s->mixed[op->id])
+                join_streams(j, op->body);
+        }
+}
+
+/* Adds joins where the program p runs the backward pass. False: p has too few
+ * events. */
+static bool add_joins(Slice *s, const Program *p)
+{
+    Joins j = {.s = s, .nslots = program_event_slots(p)};
+    j.recorded = NEW_ARRAY(p->arena, bool, j.nslots + 1);
+    for_ops(op, s->p->step) {
+        j.used[op->stream] |= !op_is_schedule(op->kind);
+        for (int i = 0; op->kind == OP_record && i < attr_slots(op); i++)
+            j.recorded[attr_event(op) + i] = true;
+    }
+    join_loops(&j, s->p->step);
+    join_streams(&j, s->p->step);
+    return !j.failed;
+}
+
+/* Adds f's ops `output`, at the end of the slice. */
+static void add_outputs(Slice *s, const Program *f, Value *const *need)
+{
+    const Op *op = NULL;
+    for (int i = 0; (op = output_after(op, f)); i++) {
+        Build b = {.p = s->p, .region = s->p->step, .phase = op->phase,
+                   .loc = op->loc, .path = op->path};
+        Value *v = need[i];
+        ir_op_typed(&b, OP_output, 1, &v, op->attr, 0, NULL, NULL);
+    }
+}
+
+/* Lets an op `param` or `input` of the slice name that of f. False: f has no such
+ * parameter, or an input of another type. */
+static bool take_input(const Slice *s, Program *f, Op *op)
+{
+    if (op->kind == OP_param) {
+        int at = ir_param_index(f, s->p->param.at[attr_param(op)].name);
+        if (at < 0)
+            return false;
+        set_attr_param(op, at);
+        f->param.at[at].value = op->out[0];
+    } else if (op->kind == OP_input) {
+        Input *in = &f->input.at[attr_input(op)];
+        in->value = op->out[0];
+        return type_same_shape(&in->type, &op->out[0]->type);
+    }
+    return true;
+}
+
+static bool take_inputs(const Slice *s, Program *f)
+{
+    for (int i = 0; i < f->param.n; i++)
+        f->param.at[i].value = NULL;
+    for (int i = 0; i < f->input.n; i++)
+        f->input.at[i].value = NULL;
+    bool fits = true;
+    for (Op *op = s->p->step->first; op; op = op->next)
+        fits = fits && take_input(s, f, op);
+    return fits;
+}
+
+/* ---- the slice ----------------------------------------------------------- */
+
+/* The copies of values of p's step. */
+static Value **copied(const Program *copy, const Program *p, Value *const *v,
+                      int n)
+{
+    Value **by_id = NEW_ARRAY(p->arena, Value *, p->nvalues);
+    for (Op *op = copy->step->first; op; op = op->next)
+        for (int i = 0; i < op->nouts; i++)
+            by_id[op->out[i]->id] = op->out[i];
+    Value **list = NEW_ARRAY(p->arena, Value *, n + 1);
+    for (int i = 0; i < n; i++)
+        list[i] = by_id[v[i]->id];
+    return list;
+}
+
+static Program *copy_alone(const Program *p)
+{
+    Program alone = *p;
+    for (int k = 0; k < PURPOSES; k++)
+        alone.forward[k] = NULL;
+    return ir_copy(&alone);
+}
+
+static bool is_valid(const Program *slice)
+{
+    return !ir_verify(slice) && !events_check(slice);
+}
+
+bool forward_slice(Program *f, Program *p, Value *const *need, int n)
+{
+    Slice s = {.p = copy_alone(p)};
+    Program *slice = copy_alone(f);
+    s.value = NEW_ARRAY(p->arena, bool, p->nvalues);
+    s.op = NEW_ARRAY(p->arena, bool, p->nops);
+    s.mixed = NEW_ARRAY(p->arena, bool, p->nops);
+    Value **kept = copied(s.p, p, need, n);
+    keep_all(&s, kept, n);
+    follow(&s);
+    keep_copies(&s, s.p->step);
+    follow(&s);
+    keep_schedule(&s, s.p->step);
+    ForwardTimes times = forward_times(s.p, s.op);
+    ir_keep_marked(s.p, s.value, s.op);
+    add_outputs(&s, f, kept);
+    forward_memory(s.p, &times, kept, n);
+    if (!take_inputs(&s, slice))
+        return false;
+    slice->step = s.p->step;
+    slice->names = s.p->names;
+    slice->nvalues = s.p->nvalues;
+    slice->nops = s.p->nops;
+    slice->memory = s.p->memory;
+    slice->training = f->training;
+    if (!is_valid(slice)) {
+        bool joined = p->streams > 1 && add_joins(&s, p);
+        slice->nops = s.p->nops;
+        if (!joined || !is_valid(slice))
+            return false;
+    }
+    *f = *slice;
+    return true;
+}

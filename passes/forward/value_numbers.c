@@ -1,0 +1,246 @@
+/* value_numbers.c: finds equal values of two programs, by value numbering.
+ *
+ * The number of a value stands for the op that computes it, the op's attributes
+ * and the numbers of its operands. Two ops with the same text have the same
+ * number:
+ *
+ *   training step   %q, %m = fused %x { … %s = exp %x  %y = mul %s, %x … }
+ *   evaluation      %v = fused %w { … %t = exp %w  %u = mul %t, %w … }
+ *   numbers         x, w: 1 "input tokens …"    s, t: 2 "exp 1 …"
+ *                   y, u, q, v: 3 "mul 2 1 …"
+ *
+ * A value that kernels exchange has the number that it has inside of them, so
+ * that the programs may be divided into kernels differently. Copies and
+ * transfers have their operand's number. A loop of the second program is paired
+ * with one of the first with the same iterations and carries that start equal;
+ * the carries get the same numbers, and the loops agree if the next values of
+ * these carries have the same numbers too.
+ */
+#include <stdint.h>
+
+#include "passes/forward/forward.h"
+
+/* A loop of the first program. */
+typedef struct PairedLoop {
+    const Op *op;
+    int parent;        /* the loop around it; -1: none */
+    bool paired;       /* a loop of the second program is equal */
+    int *start, *next; /* by carry: the number of its start, of its yield */
+} PairedLoop;
+
+typedef struct Numbering {
+    const Program *p;
+    bool second;       /* p is the second program */
+    TextMap known;     /* texts of values; TextEntry.value is the number */
+    int n;
+    int *of;           /* by value id of p */
+    VEC(PairedLoop) loop;
+    int inside;        /* the loop around the ops; -1: none */
+    bool differs;
+} Numbering;
+
+static int number_of(Numbering *s, const char *text)
+{
+    TextEntry *e = text_map_find(&s->known, text);
+    if (!e) {
+        e = text_map_add(&s->known, text);
+        e->value = (void *)(intptr_t)++s->n;
+    }
+    return (int)(intptr_t)e->value;
+}
+
+/* ---- ops ----------------------------------------------------------------- */
+
+/* Attributes that do not change the values. */
+static bool is_schedule_attr(AttrName name)
+{
+    return name == ATTR_unit || name == ATTR_prefetch;
+}
+
+static void attributes_text(Out *o, const Numbering *s, const Op *op)
+{
+    const AttrName *name = op_info(op->kind)->attr;
+    for (int i = 0; name[i]; i++) {
+        const Attr *a = &op->attr[i];
+        if (is_schedule_attr(name[i]))
+            continue;
+        out(o, " ");
+        switch ((int)attr_type_of(name[i])) {
+        case ATTR_TYPE_FLOAT: out_double(o, a->f); break;
+        case ATTR_TYPE_TEXT: out(o, "\"%s\"", a->s ? a->s : ""); break;
+        case ATTR_TYPE_LIST:
+            for (int k = 0; k < a->l.n; k++)
+                out(o, "%lld,", (long long)a->l.v[k]);
+            break;
+        case ATTR_TYPE_PARAM:
+            out(o, "\"%s\"", s->p->param.at[a->i].name);
+            break;
+        default: out(o, "%lld", (long long)a->i);
+        }
+    }
+}
+
+/* "mul 2 1 : f32[8, 64] 0" */
+static const char *result_text(const Numbering *s, const Op *op, int result)
+{
+    Out o;
+    out_init(&o, s->p->arena);
+    out(&o, "%s", op_info(op->kind)->name);
+    attributes_text(&o, s, op);
+    bool grouped = op_is_conversion(op->kind);
+    for (int i = 0; i < op->nargs; i++)
+        if (!grouped || i == result)
+            out(&o, " %%%d", s->of[op->arg[i]->id]);
+    out(&o, " : %s %d",
+        type_text(s->p->arena, &op->out[result]->type, &s->p->mesh),
+        grouped ? 0 : result);
+    return o.text;
+}
+
+static void number_region(Numbering *s, const Region *r);
+
+static void number_fused(Numbering *s, const Op *op)
+{
+    const Region *body = op->body;
+    for (int i = 0; i < body->nargs; i++)
+        s->of[body->arg[i]->id] = s->of[op->arg[i]->id];
+    number_region(s, body);
+    for (int i = 0; i < op->nouts; i++)
+        s->of[op->out[i]->id] = s->of[body->yield[i]->id];
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+/* The first carry of the loop `l` from `from` on that starts with the number;
+ * -1: none. */
+static int carry_from(const PairedLoop *l, int start, const bool *used)
+{
+    for (int i = 0; i < l->op->ncarry; i++)
+        if (!used[i] && l->start[i] == start && l->next[i])
+            return i;
+    return -1;
+}
+
+/* Pairs each carry of `op` with one of `l`: carry[i]. */
+static bool pair_carries(const Numbering *s, const Op *op, const PairedLoop *l,
+                         int *carry)
+{
+    bool *used = NEW_ARRAY(s->p->arena, bool, l->op->ncarry + 1);
+    for (int i = 0; i < op->ncarry; i++) {
+        carry[i] = carry_from(l, s->of[op->arg[i]->id], used);
+        if (carry[i] < 0)
+            return false;
+        used[carry[i]] = true;
+    }
+    return true;
+}
+
+/* The loop of the first program that `op` is paired with; -1: none. */
+static int paired_loop(Numbering *s, const Op *op, int *carry)
+{
+    for (int k = 0; k < s->loop.n; k++) {
+        PairedLoop *l = &s->loop.at[k];
+        if (l->paired || l->parent != s->inside ||
+            loop_trips(l->op) != loop_trips(op) ||
+            attr_reverse(l->op) != attr_reverse(op) ||
+            !pair_carries(s, op, l, carry))
+            continue;
+        l->paired = true;
+        return k;
+    }
+    return -1;
+}
+
+static int add_loop(Numbering *s, const Op *op, int *carry)
+{
+    Arena *a = s->p->arena;
+    PairedLoop l = {.op = op, .parent = s->inside,
+                    .start = NEW_ARRAY(a, int, op->ncarry + 1),
+                    .next = NEW_ARRAY(a, int, op->ncarry + 1)};
+    for (int i = 0; i < op->ncarry; i++) {
+        l.start[i] = s->of[op->arg[i]->id];
+        carry[i] = i;
+    }
+    vec_push(a, &s->loop, l);
+    return s->loop.n - 1;
+}
+
+static int loop_number(Numbering *s, const char *what, int loop, int of)
+{
+    return number_of(s, arena_printf(s->p->arena, "%s %d %d", what, loop, of));
+}
+
+static void number_loop(Numbering *s, const Op *op)
+{
+    const Region *body = op->body;
+    int *carry = NEW_ARRAY(s->p->arena, int, op->ncarry + 1);
+    int k = s->second ? paired_loop(s, op, carry) : add_loop(s, op, carry);
+    if (k < 0) {
+        s->differs = true;
+        return;
+    }
+    for (int i = 0; i < op->nargs; i++) {
+        int outside = s->of[op->arg[i]->id];
+        s->of[body->arg[i]->id] =
+            i < op->ncarry           ? loop_number(s, "carry", k, carry[i])
+            : loop_is_stack(op, i) ? loop_number(s, "slice", k, outside)
+                                     : outside;
+    }
+    int around = s->inside;
+    s->inside = k;
+    number_region(s, body);
+    s->inside = around;
+    for (int i = 0; i < op->nouts; i++) {
+        int yield = s->of[body->yield[i]->id];
+        bool is_carry = i < op->ncarry;
+        if (is_carry && !s->second)
+            s->loop.at[k].next[i] = yield;
+        else if (is_carry)
+            s->differs |= s->loop.at[k].next[carry[i]] != yield;
+        s->of[op->out[i]->id] =
+            is_carry ? loop_number(s, "last", k, carry[i])
+            : yield  ? loop_number(s, "stack", k, yield)
+                     : 0;
+    }
+}
+
+/* ---- programs ------------------------------------------------------------ */
+
+static void number_op(Numbering *s, const Op *op)
+{
+    if (op->kind == OP_loop) {
+        number_loop(s, op);
+    } else if (op->kind == OP_fused) {
+        number_fused(s, op);
+    } else if (op->kind == OP_copy || op->kind == OP_fetch ||
+               op->kind == OP_store) {
+        s->of[op->out[0]->id] = s->of[op->arg[0]->id];
+    } else {
+        for (int i = 0; i < op->nouts; i++)
+            s->of[op->out[i]->id] = number_of(s, result_text(s, op, i));
+    }
+}
+
+/* Values of the backward pass and the optimizer have no number. */
+static void number_region(Numbering *s, const Region *r)
+{
+    for (const Op *op = r->first; op && !s->differs; op = op->next)
+        if (op->phase <= PH_FORWARD)
+            number_op(s, op);
+}
+
+bool value_numbers(const Program *first, const Program *second,
+                   ValueNumbers *numbers)
+{
+    Numbering s = {.p = first, .known.arena = first->arena, .inside = -1};
+    s.of = NEW_ARRAY(first->arena, int, first->nvalues);
+    number_region(&s, first->step);
+    numbers->first = s.of;
+    s.p = second;
+    s.second = true;
+    s.of = NEW_ARRAY(second->arena, int, second->nvalues);
+    number_region(&s, second->step);
+    numbers->second = s.of;
+    numbers->n = s.n;
+    return !s.differs;
+}

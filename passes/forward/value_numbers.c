@@ -1,6 +1,6 @@
 /* value_numbers.c: finds equal values of two programs, by value numbering.
  *
- * The number of a value stands for the op that computes it, the op's attributes
+ * The number of a value identifies the op that computes it, the op's attributes
  * and the numbers of its operands. Two ops with the same text have the same
  * number:
  *

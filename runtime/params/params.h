@@ -66,7 +66,7 @@ int64_t rt_param_layers(const ParcParam *param);
 bool rt_name_matches(const char *pattern, const char *name);
 /* The same for all names of a layer of a parameter. */
 bool rt_param_matches(const char *pattern, const ParcParam *p, int64_t layer);
-/* The pattern that the text of an option stands for: "" for "model". */
+/* The pattern that the text of an option names: "" for "model". */
 const char *rt_pattern(const ParcModel *model, const char *text);
 /* Whether some weight matches; false after a message, which suggests a similar
  * name. */

@@ -21,7 +21,7 @@ check "the package is missing (tokenize)" refused "pip install tokenizers" \
     lacking scripts/tokenize.py --tokenizer x --output "$work/tokens.bin" "$text"
 check "the package is missing (detokenize)" refused "pip install tokenizers" \
     lacking scripts/detokenize.py --tokenizer x 1 2
-# A tokenizer of bytes stands for the package. Like that of Llama it omits a blank
+# A tokenizer of bytes replaces the package. Like that of Llama it omits a blank
 # at the start of a text.
 mkdir "$work/bytes"
 cat >"$work/bytes/tokenizers.py" <<'EOF'

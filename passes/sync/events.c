@@ -13,7 +13,7 @@
  *              these get slots, which iterations record in rotation
  *   place      adds the waits again, as a loop body can state them: for the
  *              latest record of an event, or for the record of a slot
- *   check      finds waits that others imply; events_drop.c removes them
+ *   check      finds waits that others imply; events_insert.c drops them
  *
  * Time and memory: the statements of a simulation times the pieces that each
  * accesses.
@@ -24,11 +24,6 @@
 
 #include <string.h>
 
-typedef struct Need {
-    int instance; /* instance that must precede; -1: none on this stream */
-    const Access *access; /* the access to wait for */
-} Need;
-
 /* ---- statements ---------------------------------------------------------- */
 
 /* The statement of an instance. */
@@ -38,6 +33,11 @@ static int statement_of(const EventFinder *f, int instance)
     return a->statement    ? f->synced_of[a->statement->id]
            : instance == 0 ? 0
                            : f->nsynced - 1;
+}
+
+const Op *events_op(const Synced *s)
+{
+    return s->at && s->at->kind == OP_start ? attr_op(s->at) : s->at;
 }
 
 static int stream_of(const EventFinder *f, int instance)
@@ -54,91 +54,62 @@ static int64_t early_attr(const Synced *s, AttrName name)
 
 /* ---- dependences of an instance ------------------------------------------ */
 
-static void need(const EventFinder *f, int stream, Need n[STREAMS],
-                 int instance, const Access *access)
+/* The accesses that an instance must follow: by stream, the last of them; NULL:
+ * none. */
+typedef struct Needs {
+    const Access *on[STREAMS];
+} Needs;
+
+static void add_need(const EventFinder *f, Needs *n, const Access *a)
 {
-    if (instance < 0 || stream_of(f, instance) == stream)
-        return;
-    Need *on = &n[stream_of(f, instance)];
-    if (on->instance < instance)
-        *on = (Need){instance, access};
+    const Access **on = a ? &n->on[stream_of(f, a->instance)] : NULL;
+    if (on && (!*on || (*on)->instance < a->instance))
+        *on = a;
 }
 
-static const Access *access_at(const EventFinder *f, int instance, int piece)
+static Needs needs_of(const EventFinder *f, int instance)
 {
     const Instance *a = &f->sim.instance[instance];
-    for (int i = a->naccesses - 1; i >= 0; i--) {
-        const Access *x = &f->sim.access[a->first_access + i];
-        if (x->first <= piece && piece <= x->last)
-            return x;
-    }
-    return NULL;
-}
-
-static void needs_of(const EventFinder *f, int instance, Need n[STREAMS])
-{
-    const Instance *a = &f->sim.instance[instance];
-    int stream = a->stream, best[STREAMS], where[STREAMS];
-    for (int s = 0; s < STREAMS; s++)
-        best[s] = where[s] = -1;
+    Needs n = {0};
     for (int i = 0; i < a->naccesses; i++) {
         const Access *x = &f->sim.access[a->first_access + i];
         for (int k = x->first; k <= x->last; k++) {
-            const EventPiece *q = &f->piece[k];
-            int w = q->written;
-            if (w >= 0 && best[stream_of(f, w)] < w) {
-                best[stream_of(f, w)] = w;
-                where[stream_of(f, w)] = k;
-            }
+            add_need(f, &n, f->piece[k].written);
             for (int s = 0; x->write && s < STREAMS; s++)
-                if (best[s] < q->read[s]) {
-                    best[s] = q->read[s];
-                    where[s] = k;
-                }
+                add_need(f, &n, f->piece[k].read[s]);
         }
     }
-    for (int s = 0; s < STREAMS; s++) {
-        n[s] = (Need){-1, NULL};
-        if (best[s] >= 0)
-            need(f, stream, n, best[s], access_at(f, best[s], where[s]));
-    }
+    n.on[a->stream] = NULL;
+    return n;
 }
 
-static void learn(EventClock *c, const EventClock *more)
+/* Whether what the clock counts includes the access. */
+static bool follows(const EventFinder *f, const EventClock *c, const Access *a)
+{
+    return !a || c->upto[stream_of(f, a->instance)] >= f->place[a->instance];
+}
+
+static bool follows_all(const EventFinder *f, const EventClock *c,
+                        const Needs *n)
 {
     for (int s = 0; s < STREAMS; s++)
-        if (c->upto[s] < more->upto[s])
-            c->upto[s] = more->upto[s];
-}
-
-static bool knows(const EventFinder *f, const EventClock *c, int instance)
-{
-    return instance < 0 ||
-           c->upto[stream_of(f, instance)] >= f->place[instance];
-}
-
-static bool knows_all(const EventFinder *f, const EventClock *c,
-                      const Need n[STREAMS])
-{
-    for (int s = 0; s < STREAMS; s++)
-        if (!knows(f, c, n[s].instance))
+        if (!follows(f, c, n->on[s]))
             return false;
     return true;
 }
 
 /* Drops the dependences that the clock implies, or that another awaited
  * instance implies. */
-static void drop_known(const EventFinder *f, const EventClock *c,
-                       Need n[STREAMS])
+static void drop_implied(const EventFinder *f, const EventClock *c, Needs *n)
 {
     for (int s = 0; s < STREAMS; s++)
-        if (knows(f, c, n[s].instance))
-            n[s].instance = -1;
+        if (follows(f, c, n->on[s]))
+            n->on[s] = NULL;
     for (int s = 0; s < STREAMS; s++)
-        for (int k = 0; k < STREAMS && n[s].instance >= 0; k++)
-            if (k != s && n[k].instance >= 0 &&
-                knows(f, &f->done[n[k].instance], n[s].instance))
-                n[s].instance = -1;
+        for (int k = 0; k < STREAMS; k++)
+            if (k != s && n->on[k] &&
+                follows(f, &f->done[n->on[k]->instance], n->on[s]))
+                n->on[s] = NULL;
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -209,47 +180,44 @@ static bool contains(const Op *loop, const Synced *s)
     return false;
 }
 
-static const char *wait_text(const EventFinder *f, const Need *n)
+static const char *wait_text(const EventFinder *f, const Access *on)
 {
-    if (n->instance == 0)
+    if (on->instance == 0)
         return "step start";
-    const Op *op = f->synced[statement_of(f, n->instance)].at;
-    const char *name = n->access && n->access->value ? n->access->value->name
+    const Op *op = f->synced[statement_of(f, on->instance)].at;
+    const char *name = on->value ? on->value->name
                        : op && op->nouts
                            ? arena_printf(f->p->arena, "scratch memory of %s",
                                           op->out[0]->name)
                            : "scratch memory";
-    bool written = n->access && n->access->write;
-    return written ? name : arena_printf(f->p->arena, "read of %s", name);
+    return on->write ? name : arena_printf(f->p->arena, "read of %s", name);
 }
 
-/* The wait of instance `instance` for the instance `on`. */
-static Wait wait_for(EventFinder *f, int instance, const Need *n)
+/* The wait of an instance for the access `on`. */
+static Wait wait_for(EventFinder *f, int instance, const Access *on)
 {
-    const Instance *a = &f->sim.instance[instance],
-                   *on = &f->sim.instance[n->instance];
+    const Instance *a = &f->sim.instance[instance];
     const Synced *s = &f->synced[statement_of(f, instance)];
-    Synced *by = &f->synced[statement_of(f, n->instance)];
+    Synced *by = &f->synced[statement_of(f, on->instance)];
     const Event *e = event_of(f, by);
     const Op *loop = s->at ? op_loop(s->at) : NULL;
-    Wait w = {.event = by->event, .why = wait_text(f, n)};
-    int64_t iteration;
-    if (e->slots > 1 && instance_iteration_in(a, e->loop, &iteration))
-        w.offset =
-            (int)(((instance_iteration(on) - iteration) % e->slots + e->slots) %
-                  e->slots);
-    else if (e->slots > 1)
-        w.offset = (int)(instance_iteration(on) % e->slots);
+    Wait w = {.event = by->event, .why = wait_text(f, on)};
+    int64_t recorded = instance_iteration(&f->sim.instance[on->instance]);
+    int64_t iteration = 0;
+    instance_iteration_in(a, e->loop, &iteration);
+    if (e->slots > 1)
+        w.offset = (int)(((recorded - iteration) % e->slots + e->slots) %
+                         e->slots);
     if (loop && a->first && !contains(loop, by))
         w.when = WAIT_FIRST;
     return w;
 }
 
-/* Adds a wait for the instance of n to the statement. */
-static void add_wait(EventFinder *f, int instance, const Need *n)
+/* Adds a wait for the access to the statement. */
+static void add_wait(EventFinder *f, int instance, const Access *on)
 {
     Synced *s = &f->synced[statement_of(f, instance)];
-    Wait w = wait_for(f, instance, n);
+    Wait w = wait_for(f, instance, on);
     for (int i = 0; i < s->wait.n; i++) {
         Wait *old = &s->wait.at[i];
         if (old->event != w.event || old->offset != w.offset)
@@ -273,78 +241,73 @@ static int event_slot(const EventFinder *f, const Instance *instance, int event,
     return e->number + (int)((iteration + offset) % e->slots);
 }
 
-/* The clock that the statement's wait number w gives this instance; NULL: the
- * wait does not apply. */
-static const EventClock *clock_of_wait(const EventFinder *f, int instance,
-                                       int w)
+/* The clock that a wait gives this instance; NULL: the wait does not apply. */
+static const EventClock *clock_of_wait(const EventFinder *f,
+                                       const Instance *a, const Wait *w)
 {
-    const Instance *a = &f->sim.instance[instance];
-    int statement = statement_of(f, instance);
-    const Wait *wait = &f->synced[statement].wait.at[w];
-    if (wait->when == WAIT_FIRST && !a->first)
+    if (w->dropped || (w->when == WAIT_FIRST && !a->first))
         return NULL;
-    if (f->mode == EVENTS_CHECK && f->first_wait[statement] + w == f->without)
-        return NULL;
-    int on = f->recorded[event_slot(f, a, wait->event, wait->offset)];
+    int on = f->recorded[event_slot(f, a, w->event, w->offset)];
     return on < 0 ? NULL : &f->done[on];
 }
 
-static void obey_waits(EventFinder *f, int instance, EventClock *c)
+/* Adds to the clock what the waits of an instance give, except for wait
+ * `without`; -1: of all. */
+static void apply_waits(const EventFinder *f, int instance, int without,
+                        EventClock *c)
 {
-    for (int w = 0; w < f->synced[statement_of(f, instance)].wait.n; w++) {
-        const EventClock *more = clock_of_wait(f, instance, w);
+    const Synced *s = &f->synced[statement_of(f, instance)];
+    for (int w = 0; w < s->wait.n; w++) {
+        const EventClock *more =
+            w == without ? NULL
+                         : clock_of_wait(f, &f->sim.instance[instance],
+                                         &s->wait.at[w]);
         if (more)
-            learn(c, more);
+            clock_join(c, more);
     }
 }
 
 /* Marks the waits without which the clock would not cover the dependences. */
 static void mark_needed(EventFinder *f, int instance, const EventClock *before,
-                        const Need n[STREAMS])
+                        const Needs *n)
 {
-    int statement = statement_of(f, instance),
-        n_waits = f->synced[statement].wait.n;
-    for (int w = 0; w < n_waits; w++) {
+    Synced *s = &f->synced[statement_of(f, instance)];
+    for (int w = 0; w < s->wait.n; w++) {
         EventClock c = *before;
-        for (int k = 0; k < n_waits; k++) {
-            const EventClock *more =
-                k == w ? NULL : clock_of_wait(f, instance, k);
-            if (more)
-                learn(&c, more);
-        }
-        if (!knows_all(f, &c, n))
-            f->needed[f->first_wait[statement] + w] = true;
+        apply_waits(f, instance, w, &c);
+        s->wait.at[w].needed |= !follows_all(f, &c, n);
     }
 }
 
 /* ---- simulation of the step ---------------------------------------------- */
 
-static void serve(EventFinder *f, int instance, EventClock *c)
+/* Finds or checks the waits of an instance; adds what they give to the clock of
+ * its stream. */
+static void find_waits(EventFinder *f, int instance, EventClock *c)
 {
-    Need n[STREAMS];
+    Needs n = needs_of(f, instance);
     EventClock before = *c;
-    needs_of(f, instance, n);
     if (f->mode != EVENTS_DISCOVER)
-        obey_waits(f, instance, c);
+        apply_waits(f, instance, -1, c);
     if (f->mode == EVENTS_CHECK) {
-        mark_needed(f, instance, &before, n);
-        f->missing += !knows_all(f, c, n);
+        mark_needed(f, instance, &before, &n);
+        f->missing += !follows_all(f, c, &n);
         return;
     }
-    drop_known(f, c, n);
+    drop_implied(f, c, &n);
     for (int s = 0; s < STREAMS; s++) {
-        if (n[s].instance < 0)
+        if (!n.on[s])
             continue;
         if (f->mode == EVENTS_DISCOVER)
-            count_slots(f, instance, n[s].instance);
+            count_slots(f, instance, n.on[s]->instance);
         else
-            add_wait(f, instance, &n[s]);
-        learn(c, &f->done[n[s].instance]);
+            add_wait(f, instance, n.on[s]);
+        clock_join(c, &f->done[n.on[s]->instance]);
     }
     /* The slot's record may be later than the dependence: use its clock. */
     if (f->mode == EVENTS_PLACE) {
         events_number_slots(f);
-        obey_waits(f, instance, c);
+        apply_waits(f, instance, -1, c);
     }
 }
 
@@ -353,16 +316,11 @@ static void touch_pieces(EventFinder *f, int instance)
     const Instance *a = &f->sim.instance[instance];
     for (int i = 0; i < a->naccesses; i++) {
         const Access *x = &f->sim.access[a->first_access + i];
-        for (int k = x->first; k <= x->last; k++) {
-            EventPiece *q = &f->piece[k];
-            if (!x->write) {
-                q->read[a->stream] = instance;
-                continue;
-            }
-            q->written = instance;
-            for (int s = 0; s < STREAMS; s++)
-                q->read[s] = -1;
-        }
+        for (int k = x->first; k <= x->last; k++)
+            if (x->write)
+                f->piece[k] = (EventPiece){.written = x};
+            else
+                f->piece[k].read[a->stream] = x;
     }
 }
 
@@ -373,7 +331,7 @@ static void reset(EventFinder *f)
     memset(f->latest, -1, sizeof *f->latest * (size_t)f->nsynced);
     memset(f->recorded, -1,
            sizeof *f->recorded * (size_t)f->nsynced * EVENTS_SLOTS);
-    memset(f->piece, -1, sizeof *f->piece * (size_t)f->sim.npieces);
+    memset(f->piece, 0, sizeof *f->piece * (size_t)f->sim.npieces);
     f->missing = 0;
 }
 
@@ -385,7 +343,7 @@ void events_run(EventFinder *f, EventMode mode)
         const Instance *a = &f->sim.instance[i];
         EventClock *c = &f->now[a->stream];
         int statement = statement_of(f, i), event;
-        serve(f, i, c);
+        find_waits(f, i, c);
         f->place[i] = ++c->upto[a->stream];
         f->done[i] = *c;
         f->ordinal[i] = f->count[statement]++;

@@ -2,8 +2,7 @@
  *
  *   sync.c           the pass
  *   events.c         simulates the step and finds the waits that it needs
- *   events_drop.c    removes waits and events that are redundant
- *   events_insert.c  makes ops of the waits and events that stay
+ *   events_insert.c  makes ops of the waits and events that are not redundant
  */
 #ifndef PARC_PASSES_SYNC_EVENTS_H
 #define PARC_PASSES_SYNC_EVENTS_H
@@ -24,6 +23,9 @@ typedef struct Wait {
     int offset;
     WaitWhen when;
     const char *why;   /* reason that the plan prints */
+    bool needed;       /* set by EVENTS_CHECK: an instance of its statement
+                        * needs it */
+    bool dropped;      /* other waits imply it */
 } Wait;
 
 typedef struct Event {
@@ -49,14 +51,10 @@ typedef enum EventMode {
     EVENTS_CHECK,
 } EventMode;
 
-typedef struct EventClock {
-    int upto[STREAMS]; /* by stream: statements that have completed */
-} EventClock;
-
-/* The last accesses of a piece of the arena (simulate.h): instances; -1: none.
- */
+/* The last accesses of a piece of the arena (simulate.h): the write, and by
+ * stream the reads since then; NULL: none. */
 typedef struct EventPiece {
-    int written, read[STREAMS];
+    const Access *written, *read[STREAMS];
 } EventPiece;
 
 typedef struct EventFinder {
@@ -76,31 +74,26 @@ typedef struct EventFinder {
     int *count;       /* by statement: the number of instances so far */
     int *recorded;    /* by slot: the instance that recorded it; -1: none */
     EventPiece *piece;
-    bool *needed;     /* by wait, in order of statements */
-    int nwaits;
-    int *first_wait;  /* by statement: index of its first wait in `needed` */
-    int without;      /* a wait that is ignored; -1: none */
     int missing;      /* dependences that no wait covers */
 } EventFinder;
 
-/* Simulations the step, with the slots of the events that are known. */
+/* Simulates the step, with the slots of the events that are known. */
 void events_follow(EventFinder *f);
 
-/* Simulates the simulation. Sets f->missing, and f->needed in EVENTS_CHECK. */
+/* Visits the instances in order of issue. EVENTS_CHECK sets f->missing, and
+ * marks needed waits. */
 void events_run(EventFinder *f, EventMode mode);
+
+/* The op that a statement runs: that of a start; NULL: begin or end of step. */
+const Op *events_op(const Synced *s);
 
 /* Numbers the slots of all events consecutively. */
 void events_number_slots(EventFinder *f);
 
-/* events_drop.c: removes redundant waits and events. */
-void events_drop(EventFinder *f);
-
 /* barriers.c: inserts the ops barrier. */
 void barriers_find(Program *p);
 
-/* events_insert.c: inserts ops wait and record. */
+/* events_insert.c: inserts ops wait and record where they are not redundant. */
 void events_insert(EventFinder *f);
-/* The op that a statement runs: that of a start; NULL: begin or end of step. */
-const Op *events_op(const Synced *s);
 
 #endif

@@ -15,63 +15,45 @@
 #include "passes/sync/simulate.h"
 #include "passes/sync/sync.h"
 
-#include <string.h>
-
-/* By stream: the number of statements that have certainly completed. */
-typedef struct Known {
-    int upto[STREAMS];
-} Known;
-
 typedef struct Checker {
     const Program *p;
     const Op *without;
     Simulation sim;
-    Known *known;  /* by instance: when it begins */
+    EventClock *known;  /* by instance: when it begins */
     int *position; /* by instance: its position on its stream, from 1 */
 } Checker;
 
 /* ---- completed statements ------------------------------------------------ */
 
-static void learn(Known *k, const Known *more)
-{
-    for (int i = 0; i < STREAMS; i++)
-        if (k->upto[i] < more->upto[i])
-            k->upto[i] = more->upto[i];
-}
-
 static void run_statements(Checker *c)
 {
     Arena *a = c->p->arena;
-    Known stream[STREAMS] = {0};
-    Known *record = NEW_ARRAY(a, Known, program_event_slots(c->p) + 1);
+    EventClock stream[STREAMS] = {0};
+    EventClock *record =
+        NEW_ARRAY(a, EventClock, program_event_slots(c->p) + 1);
     int issued[STREAMS] = {0};
     for (int i = 0; i < c->sim.n; i++) {
         const Instance *instance = &c->sim.instance[i];
-        Known *mine = &stream[instance->stream];
+        EventClock *now = &stream[instance->stream];
         if (instance_is_statement(instance)) {
-            c->known[i] = *mine;
+            c->known[i] = *now;
             c->position[i] = ++issued[instance->stream];
-            mine->upto[instance->stream] = c->position[i];
+            now->upto[instance->stream] = c->position[i];
         } else if (instance->op->kind == OP_record) {
-            record[instance_event_slot(instance)] = *mine;
+            record[instance_event_slot(instance)] = *now;
         } else if (instance->op->kind == OP_wait &&
                    instance->op != c->without &&
                    (instance->first || !attr_first(instance->op))) {
-            learn(mine, &record[instance_event_slot(instance)]);
+            clock_join(now, &record[instance_event_slot(instance)]);
         }
     }
 }
 
 /* ---- pieces of the arena ------------------------------------------------- */
 
-/* One access of one piece. */
-typedef struct Touch {
-    int instance, access;
-} Touch;
-
 /* All accesses, sorted by piece, then in order of issue: those of piece i are
- * touch[start[i]] … touch[start[i + 1] - 1]. */
-static Touch *sort_touches(const Checker *c, int **start)
+ * access[start[i]] … access[start[i + 1] - 1]. */
+static const Access **sort_accesses(const Checker *c, int **start)
 {
     const Simulation *t = &c->sim;
     int *count = NEW_ARRAY(c->p->arena, int, t->npieces + 2);
@@ -82,18 +64,16 @@ static Touch *sort_touches(const Checker *c, int **start)
         count[k + 1] += count[k];
     int *end = arena_copy(c->p->arena, count,
                           sizeof *count * (size_t)(t->npieces + 2));
-    Touch *touch = NEW_ARRAY(c->p->arena, Touch, count[t->npieces] + 1);
-    for (int i = 0; i < t->n; i++)
-        for (int j = 0; j < t->instance[i].naccesses; j++) {
-            int a = t->instance[i].first_access + j;
-            for (int k = t->access[a].first; k <= t->access[a].last; k++)
-                touch[end[k]++] = (Touch){i, a};
-        }
+    const Access **access =
+        NEW_ARRAY(c->p->arena, const Access *, count[t->npieces] + 1);
+    for (int i = 0; i < t->naccesses; i++)
+        for (int k = t->access[i].first; k <= t->access[i].last; k++)
+            access[end[k]++] = &t->access[i];
     *start = count;
-    return touch;
+    return access;
 }
 
-static const char *act_text(const Checker *c, int i)
+static const char *instance_text(const Checker *c, int i)
 {
     const Op *op = c->sim.instance[i].op;
     if (!op)
@@ -108,42 +88,41 @@ static const char *act_text(const Checker *c, int i)
                         stream_name(c->sim.instance[i].stream), where);
 }
 
-static const char *touch_text(const Checker *c, Touch t)
+static const char *access_text(const Checker *c, const Access *a)
 {
-    const Access *a = &c->sim.access[t.access];
-    return arena_printf(c->p->arena, "%s %s %s%s", act_text(c, t.instance),
+    return arena_printf(c->p->arena, "%s %s %s%s",
+                        instance_text(c, a->instance),
                         a->write ? "writes" : "reads",
                         a->value ? "%" : "its scratch",
                         a->value ? a->value->name : "");
 }
 
-static bool ordered(const Checker *c, Touch before, Touch after)
+static bool ordered(const Checker *c, int before, int after)
 {
-    int stream = c->sim.instance[before.instance].stream;
-    return stream == c->sim.instance[after.instance].stream ||
-           c->known[after.instance].upto[stream] >=
-               c->position[before.instance];
+    int stream = c->sim.instance[before].stream;
+    return stream == c->sim.instance[after].stream ||
+           c->known[after].upto[stream] >= c->position[before];
 }
 
-static const char *check_piece(const Checker *c, const Touch *t, int n)
+static const char *check_piece(const Checker *c, const Access *const *a,
+                               int n)
 {
     int from = 0; /* the last write, or the first access */
     for (int i = 0; i < n; i++) {
-        bool write = c->sim.access[t[i].access].write;
         for (int k = i - 1; k >= from; k--) {
-            bool other = c->sim.access[t[k].access].write;
-            if (t[k].instance == t[i].instance || (!write && !other) ||
-                ordered(c, t[k], t[i]))
+            if (a[k]->instance == a[i]->instance ||
+                (!a[i]->write && !a[k]->write) ||
+                ordered(c, a[k]->instance, a[i]->instance))
                 continue;
             return arena_printf(
                 c->p->arena,
                 "%s; then %s at byte %lld of the arena, and "
                 "nothing makes stream %s wait",
-                touch_text(c, t[k]), touch_text(c, t[i]),
-                (long long)c->sim.access[t[i].access].begin,
-                stream_name(c->sim.instance[t[i].instance].stream));
+                access_text(c, a[k]), access_text(c, a[i]),
+                (long long)a[i]->begin,
+                stream_name(c->sim.instance[a[i]->instance].stream));
         }
-        if (write)
+        if (a[i]->write)
             from = i;
     }
     return NULL;
@@ -152,13 +131,13 @@ static const char *check_piece(const Checker *c, const Touch *t, int n)
 const char *hazards_check(const Program *p, const Op *without)
 {
     Checker c = {.p = p, .without = without, .sim = simulate_step(p, NULL, 1)};
-    c.known = NEW_ARRAY(p->arena, Known, c.sim.n);
+    c.known = NEW_ARRAY(p->arena, EventClock, c.sim.n);
     c.position = NEW_ARRAY(p->arena, int, c.sim.n);
     run_statements(&c);
     int *start;
-    const Touch *touch = sort_touches(&c, &start);
+    const Access **access = sort_accesses(&c, &start);
     const char *fault = NULL;
     for (int k = 0; k < c.sim.npieces && !fault; k++)
-        fault = check_piece(&c, touch + start[k], start[k + 1] - start[k]);
+        fault = check_piece(&c, access + start[k], start[k + 1] - start[k]);
     return fault;
 }

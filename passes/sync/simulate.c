@@ -68,7 +68,7 @@ static void touch(Simulator *t, Value *v, bool write)
     const Address *at = value_address(v);
     if (at->block < 0)
         return;
-    Access a = {.write = write, .value = v,
+    Access a = {.write = write, .value = v, .instance = t->instance.n,
                 .begin = t->p->memory->block[at->block].offset};
     for (int i = 0; i < at->nstrides; i++) {
         int64_t layer = layer_of(t, at->loop[i]);
@@ -90,7 +90,7 @@ static void touch_scratch(Simulator *t, const Op *op)
         return;
     const Block *b = &t->p->memory->block[block];
     Access a = {.begin = b->offset, .end = b->offset + b->bytes,
-                .write = true};
+                .instance = t->instance.n, .write = true};
     vec_push(t->p->arena, &t->access, a);
 }
 
@@ -128,7 +128,7 @@ static void add_step_boundary(Simulator *t)
 {
     Instance instance = {.first_access = t->access.n, .naccesses = 1};
     Access all = {.end = t->p->memory->extent + t->p->memory->host,
-                  .write = true};
+                  .instance = t->instance.n, .write = true};
     vec_push(t->p->arena, &t->access, all);
     vec_push(t->p->arena, &t->instance, instance);
 }
@@ -324,15 +324,8 @@ static int by_value(const void *x, const void *y)
 
 static int piece_at(const int64_t *cut, int n, int64_t byte)
 {
-    int low = 0, high = n;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        if (cut[middle] < byte)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const int64_t *at = bsearch(&byte, cut, (size_t)n, sizeof *cut, by_value);
+    return (int)(at - cut);
 }
 
 static int cut_arena(Arena *scratch, Access *access, int n)

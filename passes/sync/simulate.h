@@ -23,6 +23,7 @@
 typedef struct Access {
     int64_t begin, end; /* bytes in the arena */
     int first, last;    /* pieces, both included */
+    int instance;       /* index into Simulation.instance */
     bool write;
     const Value *value; /* NULL: scratch, or the whole arena */
 } Access;
@@ -50,6 +51,18 @@ typedef struct Simulation {
     Access *access;
     int naccesses, npieces;
 } Simulation;
+
+/* A vector clock: by stream, the number of statements that have certainly
+ * completed. */
+typedef struct EventClock {
+    int upto[STREAMS];
+} EventClock;
+static inline void clock_join(EventClock *c, const EventClock *more)
+{
+    for (int s = 0; s < STREAMS; s++)
+        if (c->upto[s] < more->upto[s])
+            c->upto[s] = more->upto[s];
+}
 
 /* By op id of a loop: the slot counts of events in its body that have no
  * `record` op yet. NULL: all events have one. */

@@ -28,19 +28,14 @@ static void add_statement(EventFinder *f, Op *at)
                                                     : STREAM_COMPUTE};
 }
 
-static void add_statements(EventFinder *f, Op *op)
-{
-    if (op->phase != PH_INIT && op_issued_at(op))
-        add_statement(f, op);
-}
-
 static void find_statements(EventFinder *f)
 {
     f->synced = NEW_ARRAY(f->p->arena, Synced, f->p->nops + 2);
     f->synced_of = NEW_ARRAY(f->p->arena, int, f->p->nops);
     add_statement(f, NULL);
     for_ops(op, f->p->step)
-        add_statements(f, op);
+        if (op->phase != PH_INIT && op_issued_at(op))
+            add_statement(f, op);
     add_statement(f, NULL);
 }
 
@@ -51,7 +46,6 @@ static void find_events(EventFinder *f)
     int n = f->nsynced;
     f->count = NEW_ARRAY(a, int, n);
     f->latest = NEW_ARRAY(a, int, n);
-    f->first_wait = NEW_ARRAY(a, int, n);
     f->recorded = NEW_ARRAY(a, int, n * EVENTS_SLOTS);
     f->event = NEW_ARRAY(a, Event, n);
     events_follow(f);
@@ -59,7 +53,6 @@ static void find_events(EventFinder *f)
     events_number_slots(f);
     events_follow(f);
     events_run(f, EVENTS_PLACE);
-    events_drop(f);
     events_insert(f);
 }
 
@@ -73,7 +66,7 @@ void pass_sync(Program *p, const TargetInfo *t)
     if (t->streams < 2) {
         barriers_find(p);
     } else {
-        EventFinder f = {.p = p, .without = -1};
+        EventFinder f = {.p = p};
         find_events(&f);
     }
     const char *fault = events_check(p);

@@ -2,6 +2,8 @@
  * and sets the attributes of ops. */
 #include "ir/attrs.h"
 
+#include <string.h>
+
 #include "base/bug.h"
 #include "ir/ir.h"
 
@@ -24,6 +26,17 @@ AttrType attr_type_of(AttrName name)
 #undef ATTR
     };
     return types[name];
+}
+
+bool attr_equal(AttrType type, const Attr *x, const Attr *y)
+{
+    if (type == ATTR_TYPE_TEXT)
+        return !strcmp(x->s ? x->s : "", y->s ? y->s : "");
+    if (type == ATTR_TYPE_LIST)
+        return x->l.n == y->l.n &&
+               !memcmp(x->l.v, y->l.v, sizeof *x->l.v * (size_t)x->l.n);
+    return type == ATTR_TYPE_PORT ? port_equal(x->port, y->port)
+                                  : x->i == y->i;
 }
 
 static int find_attr(OpKind kind, AttrName name)

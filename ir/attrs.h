@@ -61,6 +61,8 @@ typedef union Attr {
     Port port;     /* of a boundary */
     Op *o;         /* an op with results, or NULL */
 } Attr;
+/* Whether two attributes of the type are equal; a text of NULL equals "". */
+bool attr_equal(AttrType type, const Attr *x, const Attr *y);
 
 /* By type: what the getter returns, what the setter takes, the operator between
  * them, the field of Attr. */

@@ -166,6 +166,15 @@ void ir_set_out(Op *op, int i, Value *v)
     v->region = op->region;
 }
 
+void ir_set_members(Op *op, int n, Value **arg, Value **out)
+{
+    op->arg = arg;
+    op->out = out;
+    op->nargs = op->nouts = n;
+    for (int i = 0; i < n; i++)
+        ir_set_out(op, i, out[i]);
+}
+
 Region *ir_raw_region(Program *p, Op *owner, int nargs)
 {
     Region *r = NEW(p->arena, Region);

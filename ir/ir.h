@@ -435,9 +435,16 @@ Value *ir_loop_add_free(Program *p, Op *loop, Value *operand);
 Value *ir_loop_add_stack(Program *p, Op *loop, Value *operand);
 Value *ir_loop_add_carry(Program *p, Op *loop, Value *start, Value **result);
 Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner);
+/* v, a value of a region around r, as an argument of r: passed into each loop as
+ * a free operand, unless it is one already. */
+Value *ir_loop_inside(Program *p, Value *v, Region *r);
 /* Removes argument or result i with its yield; it must be unused. */
 void ir_loop_drop_arg(Program *p, Op *loop, int i);
 void ir_loop_drop_result(Program *p, Op *loop, int i);
+
+/* Makes arg[i] the operands and out[i] the results of a conversion of n tensors.
+ */
+void ir_set_members(Op *op, int n, Value **arg, Value **out);
 
 Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc);
 const char *ir_unique_name(Program *p, const char *hint);
@@ -538,6 +545,8 @@ const char *ir_infer(Program *p, OpKind kind, int nargs, Value *const *args,
 /* ---- text/print.c, text/parse.c: the printed form, see docs/ir.md -------- */
 
 void ir_print(Out *o, const Program *p);
+/* The value of one attribute. */
+void ir_print_attr(Out *o, const Program *p, AttrType type, const Attr *a);
 /* NULL after errors, which are in d. The source must be registered with
  * diag_source as `file`. */
 Program *ir_parse(Arena *a, Diag *d, uint16_t file);

@@ -183,6 +183,12 @@ bool path_has_star(const char *pattern)
     return kinds_of(pattern).stars > 0;
 }
 
+const char *path_parent(Arena *a, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? arena_strndup(a, path, (size_t)(dot - path)) : "";
+}
+
 int path_depth(const char *path)
 {
     int depth = *path != 0;

@@ -54,6 +54,8 @@ int path_rank(const char *pattern);
 /* Whether a segment is '*', all elements of an array. */
 bool path_has_star(const char *pattern);
 
+/* The path without its last segment; "" if it has one. */
+const char *path_parent(Arena *a, const char *path);
 /* The number of segments of a path; 0 for the model's path "". */
 int path_depth(const char *path);
 /* Segment i of a path, which must exist; *size: its length. */

@@ -164,6 +164,18 @@ Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner)
     return add_result(p, loop, loop->nouts, inner, t);
 }
 
+Value *ir_loop_inside(Program *p, Value *v, Region *r)
+{
+    if (v->region == r)
+        return v;
+    Op *loop = r->owner;
+    Value *outside = ir_loop_inside(p, v, loop->region);
+    for (int i = loop->ncarry + loop->nstack; i < loop->nargs; i++)
+        if (loop->arg[i] == outside)
+            return r->arg[i];
+    return ir_loop_add_free(p, loop, outside);
+}
+
 /* ---- dropping ------------------------------------------------------------ */
 
 static void delete_at(Value **list, int n, int i)

@@ -22,11 +22,8 @@ static bool same_name(const Op *a, const Op *b)
 /* Attributes of ops without results: of the schedule. */
 static bool same_attr(AttrType type, const Attr *x, const Attr *y)
 {
-    if (type == ATTR_TYPE_TEXT)
-        return !strcmp(x->s ? x->s : "", y->s ? y->s : "");
-    if (type == ATTR_TYPE_OP)
-        return x->o && y->o ? same_name(x->o, y->o) : x->o == y->o;
-    return x->i == y->i;
+    return type == ATTR_TYPE_OP && x->o && y->o ? same_name(x->o, y->o)
+                                                : attr_equal(type, x, y);
 }
 
 static bool is_same(const Op *a, const Op *b)

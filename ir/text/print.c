@@ -52,6 +52,12 @@ static void print_attr(Printer *w, AttrType type, const Attr *a)
     }
 }
 
+void ir_print_attr(Out *o, const Program *p, AttrType type, const Attr *a)
+{
+    Printer w = {.o = o, .p = p};
+    print_attr(&w, type, a);
+}
+
 static void print_attrs(Printer *w, const Op *op)
 {
     const AttrName *name = op_info(op->kind)->attr;

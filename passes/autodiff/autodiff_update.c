@@ -6,17 +6,10 @@
  * so that the result does not depend on the walk over the program.
  */
 #include <float.h>
-#include <string.h>
 
 #include "base/bug.h"
+#include "ir/path.h"
 #include "passes/autodiff/autodiff.h"
-
-/* The module that a parameter is declared in. */
-static const char *module_path(Arena *a, const char *param)
-{
-    const char *dot = strrchr(param, '.');
-    return dot ? arena_strndup(a, param, (size_t)(dot - param)) : "";
-}
 
 static Value *finish(Frame *f, int param, Value *d)
 {
@@ -26,7 +19,7 @@ static Value *finish(Frame *f, int param, Value *d)
 
     f->b.phase = PH_BACKWARD;
     f->b.loc = at->loc;
-    f->b.path = module_path(p->arena, at->name);
+    f->b.path = path_parent(p->arena, at->name);
     const char *hint = arena_printf(p->arena, "d_%s", at->value->name);
     return ir_value(&f->b, OP_finish_grad, 1, &d, attr, hint);
 }
@@ -94,7 +87,7 @@ static void put_update(Build *b, int param, Value *grad, Value **args)
     args[UPDATE_PARAM] = p->param.at[param].value;
     args[UPDATE_GRAD] = grad;
     b->loc = p->param.at[param].loc;
-    b->path = module_path(p->arena, p->param.at[param].name);
+    b->path = path_parent(p->arena, p->param.at[param].name);
     for (int i = 0; i < slots.n; i++)
         args[n++] = ir_add_state(b, param, slots.slot[i], DT_F32, INIT_ZEROS);
     Attr attr[MAX_ATTRS] = {{.i = param}};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bug.h"
+#include "ir/plan/roles.h"
 #include "passes/autodiff/autodiff.h"
 
 /* ---- forward values in the backward body ---- */
@@ -35,13 +36,8 @@ static Value *use_argument(Frame *f, Value *v)
 /* Whether v is a parameter, or one layer of a stacked parameter. */
 static bool is_param(const Value *v)
 {
-    while (v->def == NULL) {
-        const Op *loop = v->region->owner;
-        if (loop == NULL || loop->kind != OP_loop || v->index < loop->ncarry)
-            return false;
-        v = loop->arg[v->index];
-    }
-    return v->def->kind == OP_param;
+    v = value_outside(v);
+    return v != NULL && v->def->kind == OP_param;
 }
 
 /* Whether the backward body recomputes an op instead of saving its result:

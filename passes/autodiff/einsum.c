@@ -27,7 +27,7 @@
 enum { RESULT = 2 };
 
 typedef struct Einsum {
-    char letter[3][MAX_DIMS + 1]; /* both operands, the result */
+    EinsumLetters letter;
     Value *arg[2];
     int64_t size[SPEC_LETTERS];
 } Einsum;
@@ -37,16 +37,23 @@ static bool has(const Einsum *e, int i, char letter)
     return strchr(e->letter[i], letter) != NULL;
 }
 
+void einsum_letters(const char *spec, EinsumLetters letter)
+{
+    for (int i = 0; i <= RESULT; i++) {
+        size_t n = strcspn(spec, ",-");
+        memcpy(letter[i], spec, n);
+        letter[i][n] = 0;
+        spec += n + (spec[n] == ',' ? 1 : spec[n] == '-' ? 2 : 0);
+    }
+}
+
 static void read_einsum(Einsum *e, const char *spec, Value *x, Value *y)
 {
     *e = (Einsum){.arg = {x, y}};
-    for (int i = 0; i <= RESULT; i++) {
-        size_t n = strcspn(spec, ",-");
-        memcpy(e->letter[i], spec, n);
-        spec += n + (spec[n] == ',' ? 1 : spec[n] == '-' ? 2 : 0);
-        for (size_t d = 0; i < RESULT && d < n; d++)
+    einsum_letters(spec, e->letter);
+    for (int i = 0; i < RESULT; i++)
+        for (int d = 0; d < e->arg[i]->type.ndim; d++)
             e->size[e->letter[i][d] - 'a'] = e->arg[i]->type.dim[d];
-    }
 }
 
 /* ---- sums ---------------------------------------------------------------- */

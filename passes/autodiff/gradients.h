@@ -41,6 +41,10 @@ GradientRule gradient_sum, gradient_max, gradient_sumsq, gradient_reshape,
 GradientRule gradient_einsum, gradient_embedding, gradient_rotary,
     gradient_attention;
 
+/* The letters of a spec: of both operands, then of the result (einsum.c). */
+typedef char EinsumLetters[3][MAX_DIMS + 1];
+void einsum_letters(const char *spec, EinsumLetters letter);
+
 /* The einsum of x and y with its result in type t: sums and an elementwise
  * product where they suffice (einsum.c). */
 Value *einsum_build(Build *b, const char *spec, DType t, Value *x, Value *y);

@@ -7,42 +7,24 @@
 
 /* ---- einsum ---- */
 
-typedef struct EinsumSpec {
-    const char *operand[2], *result;
-} EinsumSpec;
-
-static EinsumSpec einsum_split(Arena *a, const char *spec)
-{
-    const char *comma = strchr(spec, ',');
-    const char *arrow = strstr(spec, "->");
-
-    if (comma == NULL || arrow == NULL || comma > arrow)
-        bug("einsum spec '%s' is malformed", spec);
-    return (EinsumSpec){
-        {arena_strndup(a, spec, (size_t)(comma - spec)),
-         arena_strndup(a, comma + 1, (size_t)(arrow - comma - 1))},
-        arrow + 2,
-    };
-}
-
 /* For xs,ys->zs the gradient of xs is zs,ys->xs. A letter that only xs has was
  * summed alone: the einsum omits it and a broadcast restores it. */
-static Value *einsum_gradient(Gradient *g, const EinsumSpec *s, int i)
+static Value *einsum_gradient(Gradient *g, const char *result, const char *own,
+                              const char *other, int i)
 {
     Arena *a = g->b->p->arena;
     const Type *x = &g->op->arg[i]->type;
-    const char *mine = s->operand[i], *other = s->operand[1 - i];
     char kept[MAX_DIMS + 1] = "";
     Type narrow = *x;
     int n = 0;
 
-    for (int k = 0; mine[k] != '\0'; k++)
-        if (strchr(s->result, mine[k]) || strchr(other, mine[k]))
-            kept[n++] = mine[k];
+    for (int k = 0; own[k] != '\0'; k++)
+        if (strchr(result, own[k]) || strchr(other, own[k]))
+            kept[n++] = own[k];
         else
             narrow.dim[k] = 1;
     kept[n] = '\0';
-    const char *spec = arena_printf(a, "%s,%s->%s", s->result, other, kept);
+    const char *spec = arena_printf(a, "%s,%s->%s", result, other, kept);
     Value *d = einsum_build(g->b, spec, gradient_dtype(g, i), g->d,
                             gradient_use(g, g->op->arg[1 - i]));
     if (n < x->ndim) {
@@ -54,11 +36,12 @@ static Value *einsum_gradient(Gradient *g, const EinsumSpec *s, int i)
 
 void gradient_einsum(Gradient *g)
 {
-    EinsumSpec s = einsum_split(g->b->p->arena, attr_spec(g->op));
+    EinsumLetters s;
 
+    einsum_letters(attr_spec(g->op), s);
     for (int i = 0; i < 2; i++)
         if (gradient_wanted(g, i))
-            gradient_give(g, i, einsum_gradient(g, &s, i));
+            gradient_give(g, i, einsum_gradient(g, s[2], s[i], s[1 - i], i));
 }
 
 /* ---- indexing ---- */

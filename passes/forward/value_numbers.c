@@ -57,36 +57,19 @@ static bool is_schedule_attr(AttrName name)
     return name == ATTR_unit || name == ATTR_prefetch;
 }
 
-static void attributes_text(Out *o, const Numbering *s, const Op *op)
-{
-    const AttrName *name = op_info(op->kind)->attr;
-    for (int i = 0; name[i]; i++) {
-        const Attr *a = &op->attr[i];
-        if (is_schedule_attr(name[i]))
-            continue;
-        out(o, " ");
-        switch ((int)attr_type_of(name[i])) {
-        case ATTR_TYPE_FLOAT: out_double(o, a->f); break;
-        case ATTR_TYPE_TEXT: out(o, "\"%s\"", a->s ? a->s : ""); break;
-        case ATTR_TYPE_LIST:
-            for (int k = 0; k < a->l.n; k++)
-                out(o, "%lld,", (long long)a->l.v[k]);
-            break;
-        case ATTR_TYPE_PARAM:
-            out(o, "\"%s\"", s->p->param.at[a->i].name);
-            break;
-        default: out(o, "%lld", (long long)a->i);
-        }
-    }
-}
-
 /* "mul 2 1 : f32[8, 64] 0" */
 static const char *result_text(const Numbering *s, const Op *op, int result)
 {
     Out o;
     out_init(&o, s->p->arena);
     out(&o, "%s", op_info(op->kind)->name);
-    attributes_text(&o, s, op);
+    const AttrName *name = op_info(op->kind)->attr;
+    for (int i = 0; name[i]; i++) {
+        if (is_schedule_attr(name[i]))
+            continue;
+        out(&o, " ");
+        ir_print_attr(&o, s->p, attr_type_of(name[i]), &op->attr[i]);
+    }
     bool grouped = op_is_conversion(op->kind);
     for (int i = 0; i < op->nargs; i++)
         if (!grouped || i == result)

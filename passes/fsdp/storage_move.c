@@ -21,23 +21,20 @@ Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
 {
     Program *p = s->p;
     const Move *first = move[0];
-    Value **args = NEW_ARRAY(p->arena, Value *, n);
-    for (int i = 0; i < n; i++)
-        args[i] = move[i]->from;
+    Value **from = NEW_ARRAY(p->arena, Value *, n);
+    Value **to = NEW_ARRAY(p->arena, Value *, n);
+    for (int i = 0; i < n; i++) {
+        from[i] = move[i]->from;
+        to[i] = move[i]->to;
+        move[i]->done = true;
+    }
     Build b = {.p = p, .region = first->region, .phase = first->phase,
                .before = before, .loc = first->loc, .path = ""};
-    Op *op = ir_op_typed(&b, first->kind, n, args, attr, 0, NULL, NULL);
+    Op *op = ir_op_typed(&b, first->kind, 0, NULL, attr, 0, NULL, NULL);
+    ir_set_members(op, n, from, to);
     op->why = (Why){.text = arena_printf(p->arena, "%s", why),
                     .loc = first->loc,
                     .origin = first->kind == OP_all_gather ? ORIGIN_UNIT
                                                            : ORIGIN_GRADIENT};
-    op->nouts = n;
-    op->out = NEW_ARRAY(p->arena, Value *, n);
-    for (int i = 0; i < n; i++) {
-        op->out[i] = move[i]->to;
-        move[i]->to->def = op;
-        move[i]->to->index = i;
-        move[i]->done = true;
-    }
     return op;
 }

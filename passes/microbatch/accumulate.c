@@ -26,8 +26,6 @@
  * labels) is computed from the inputs by a loop of its own, before the main
  * loop. A total that depends on parameters is an error.
  */
-#include <string.h>
-
 #include "passes/microbatch/loop_axis.h"
 #include "passes/pass.h"
 #include "passes/simplify/simplify.h"
@@ -97,21 +95,14 @@ static void take_members(LoopAxis *t, Op *op, const int *member, int n)
 {
     Build b = ir_build_at(t->p, op, op);
     Value **arg = NEW_ARRAY(t->p->arena, Value *, n);
-    Type *type = NEW_ARRAY(t->p->arena, Type, n);
-    const char **name = NEW_ARRAY(t->p->arena, const char *, n);
+    Value **out = NEW_ARRAY(t->p->arena, Value *, n);
     for (int i = 0; i < n; i++) {
         arg[i] = op->arg[member[i]];
-        type[i] = op->out[member[i]]->type;
-        name[i] = op->out[member[i]]->name;
+        out[i] = op->out[member[i]];
     }
-    Op *own = ir_op_typed(&b, op->kind, n, arg, op->attr, n, type, name);
+    Op *own = ir_op_typed(&b, op->kind, 0, NULL, op->attr, 0, NULL, NULL);
     own->why = op->why;
-    for (int i = 0; i < n; i++) {
-        Value *old = op->out[member[i]];
-        memcpy(own->out[i]->why, old->why, sizeof old->why);
-        ir_replace_uses(t->r, old, own->out[i]);
-        own->out[i]->name = old->name;
-    }
+    ir_set_members(own, n, arg, out);
 }
 
 /* Each member gets its own all-reduce: they may belong to different loops. */

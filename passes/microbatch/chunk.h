@@ -15,8 +15,7 @@ typedef struct Chunk {
     Op *head;        /* the contraction that makes the logits */
     int operand;     /* index of the head's operand that has the tokens */
     int dim;         /* the dim of the logits that chunks split */
-    Split *split;    /* by op id: how an op in the loop is split */
-    uint32_t nsplit; /* length of `split` */
+    Split *split;    /* by op id, as `inside`: how an op in the loop is split */
     Value **original; /* by value id: the forward value that it recomputes
                        * (chunk_share) */
 } Chunk;

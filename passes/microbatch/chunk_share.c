@@ -15,36 +15,14 @@
  * that runs both chunk by chunk has nothing to save. Only operands of
  * contractions that depend on the logits change.
  */
-#include <string.h>
-
 #include "passes/microbatch/chunk.h"
-
-static bool same_list(const AttrList *x, const AttrList *y)
-{
-    return x->n == y->n &&
-           memcmp(x->v, y->v, sizeof *x->v * (size_t)x->n) == 0;
-}
-
-static bool same_text(const char *x, const char *y)
-{
-    return strcmp(x ? x : "", y ? y : "") == 0;
-}
 
 static bool same_attributes(const Op *x, const Op *y)
 {
     const AttrName *name = op_info(x->kind)->attr;
-    for (int i = 0; name[i]; i++) {
-        AttrType type = attr_type_of(name[i]);
-        bool same = type == ATTR_TYPE_TEXT
-                        ? same_text(x->attr[i].s, y->attr[i].s)
-                    : type == ATTR_TYPE_LIST
-                        ? same_list(&x->attr[i].l, &y->attr[i].l)
-                    : type == ATTR_TYPE_PORT
-                        ? port_equal(x->attr[i].port, y->attr[i].port)
-                        : x->attr[i].i == y->attr[i].i;
-        if (!same)
+    for (int i = 0; name[i]; i++)
+        if (!attr_equal(attr_type_of(name[i]), &x->attr[i], &y->attr[i]))
             return false;
-    }
     return true;
 }
 

@@ -13,11 +13,6 @@
 
 #include "passes/microbatch/chunk.h"
 
-static bool is_inside(const Chunk *c, const Op *op)
-{
-    return op && op->id < c->nsplit && c->t.inside[op->id];
-}
-
 static AxisPlace *place_of(const Chunk *c, Value *v)
 {
     return &v->type.place.ax[c->t.axis];
@@ -118,7 +113,7 @@ static void leave_for_others(Chunk *c, Value *v, bool all)
     Region *r = c->t.r;
     for (Op *op = v->def->next; op; op = op->next)
         for (int i = 0; i < op->nargs; i++) {
-            if (op->arg[i] != v || (!all && is_inside(c, op)) ||
+            if (op->arg[i] != v || (!all && loop_axis_has(&c->t, op)) ||
                 loop_axis_converts(op, c->t.axis))
                 continue;
             whole = whole ? whole : gather_chunks(c, v);
@@ -218,7 +213,7 @@ static bool forward(Chunk *c)
         if (!follow_split(c, op))
             return false;
     for (Op *op = c->head; op; op = op->next)
-        for (int o = 0; is_inside(c, op) && o < op->nouts; o++)
+        for (int o = 0; loop_axis_has(&c->t, op) && o < op->nouts; o++)
             if (is_split(c, op->out[o]))
                 leave_for_others(c, op->out[o], false);
     return check_logits(c);
@@ -252,7 +247,7 @@ static int common_dim(const Chunk *c, const Value *v)
             if (op->arg[k] != v)
                 continue;
             AxisPlace want =
-                is_inside(c, op) ? wanted_place(c, op, k) : (AxisPlace){0};
+                loop_axis_has(&c->t, op) ? wanted_place(c, op, k) : (AxisPlace){0};
             if (want.kind != AX_S || (dim >= 0 && want.dim != dim))
                 return -1;
             dim = want.dim;
@@ -264,7 +259,7 @@ static void draw_in(Chunk *c, Op *op)
 {
     Rule r;
     Split s;
-    if (op->id >= c->nsplit || is_inside(c, op) || op->body ||
+    if (op->id >= c->t.nops || loop_axis_has(&c->t, op) || op->body ||
         op->nouts != 1 || op->phase == PH_INIT || !op_info(op->kind)->cheap ||
         !op_info(op->kind)->rule)
         return;
@@ -324,12 +319,9 @@ static bool bring_in(Chunk *c, Op *op)
 static bool check_order(Chunk *c)
 {
     bool *depends = NEW_ARRAY(c->t.p->arena, bool, c->t.p->nvalues);
-    for (int i = 0; i < c->t.total.n; i++)
-        loop_axis_mark_users(c->t.r, c->t.total.at[i]->out[0], depends);
-    for (int i = 0; i < c->t.gather.n; i++)
-        loop_axis_mark_users(c->t.r, c->t.gather.at[i]->out[0], depends);
+    loop_axis_mark_results(&c->t, depends);
     for (const Op *op = c->t.r->first; op; op = op->next)
-        if (is_inside(c, op) && loop_axis_reads_any(op, depends))
+        if (loop_axis_has(&c->t, op) && loop_axis_reads_any(op, depends))
             return refuse(c, op, "the gradient of the logits depends on a "
                                  "total over all tokens here");
     return true;
@@ -338,7 +330,7 @@ static bool check_order(Chunk *c)
 bool chunk_split(Chunk *c)
 {
     Program *p = c->t.p;
-    c->nsplit = c->t.nops = p->nops;
+    c->t.nops = p->nops;
     c->t.inside = NEW_ARRAY(p->arena, bool, p->nops);
     c->split = NEW_ARRAY(p->arena, Split, p->nops);
     if (!forward(c))
@@ -346,7 +338,7 @@ bool chunk_split(Chunk *c)
     for (Op *op = c->t.r->last; op; op = op->prev)
         draw_in(c, op);
     for (Op *op = c->t.r->first; op; op = op->next)
-        if (is_inside(c, op) && !bring_in(c, op))
+        if (loop_axis_has(&c->t, op) && !bring_in(c, op))
             return false;
     return check_order(c);
 }

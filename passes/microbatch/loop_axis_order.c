@@ -43,6 +43,14 @@ void loop_axis_mark_users(const Region *r, const Value *v, bool *depends)
                 depends[op->out[i]->id] = true;
 }
 
+void loop_axis_mark_results(const LoopAxis *t, bool *depends)
+{
+    for (int i = 0; i < t->total.n; i++)
+        loop_axis_mark_users(t->r, t->total.at[i]->out[0], depends);
+    for (int i = 0; i < t->gather.n; i++)
+        loop_axis_mark_users(t->r, t->gather.at[i]->out[0], depends);
+}
+
 /* ---- cheap producers ----------------------------------------------------- */
 
 static bool may_sink(const Op *op)
@@ -105,10 +113,7 @@ Op *loop_axis_insertion_point(LoopAxis *t)
     bool *depends = NEW_ARRAY(t->p->arena, bool, t->p->nvalues);
     bool *early = NEW_ARRAY(t->p->arena, bool, t->p->nops);
     bool *seen = NEW_ARRAY(t->p->arena, bool, t->p->nops);
-    for (int i = 0; i < t->total.n; i++)
-        loop_axis_mark_users(t->r, t->total.at[i]->out[0], depends);
-    for (int i = 0; i < t->gather.n; i++)
-        loop_axis_mark_users(t->r, t->gather.at[i]->out[0], depends);
+    loop_axis_mark_results(t, depends);
     Op *at = t->r->first;
     while (at && (loop_axis_has(t, at) || at->nouts == 0 ||
                   !depends[at->out[0]->id])) {

@@ -172,12 +172,7 @@ static void add_member(Pair *r, Op *gather, Value *shard, const Value *v)
     memcpy(out, gather->out, sizeof *out * (size_t)n);
     arg[n] = shard;
     out[n] = ir_new_value(r->p, v->name, v->type, v->loc);
-    out[n]->def = gather;
-    out[n]->region = gather->region;
-    out[n]->index = n;
-    gather->arg = arg;
-    gather->out = out;
-    gather->nargs = gather->nouts = n + 1;
+    ir_set_members(gather, n + 1, arg, out);
 }
 
 static void regather(Pair *r, Value *v, Op *before)

@@ -240,17 +240,6 @@ static void analyse(Schedule *s)
     live_analyse(s->p, &s->live);
 }
 
-static void visit_loops(Region *r, Schedule *s,
-                        void (*visit)(Schedule *, Op *))
-{
-    for (Op *op = r->first; op; op = op->next) {
-        if (op->kind != OP_loop)
-            continue;
-        visit(s, op);
-        visit_loops(op->body, s, visit);
-    }
-}
-
 /* ---- assigned parameters ------------------------------------------------- */
 
 /* The last op after `assign` that reads the parameter; NULL: none. */
@@ -335,11 +324,17 @@ void pass_schedule(Program *p, const TargetInfo *t)
         schedule_overlap(p);
         issue_sink_producers(p, t);
     }
-    visit_loops(p->step, &s, copy_arguments);
+    for_ops(op, p->step)
+        if (op->kind == OP_loop)
+            copy_arguments(&s, op);
     analyse(&s);
-    visit_loops(p->step, &s, claim_yields);
+    for_ops(op, p->step)
+        if (op->kind == OP_loop)
+            claim_yields(&s, op);
     analyse(&s);
-    visit_loops(p->step, &s, start_carries);
+    for_ops(op, p->step)
+        if (op->kind == OP_loop)
+            start_carries(&s, op);
     analyse(&s);
     claim_assigned(&s);
 }

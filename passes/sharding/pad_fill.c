@@ -52,115 +52,47 @@ static PadFill worst(const Brought *b, int from)
     return fill;
 }
 
-static PadFill keeps(const Op *op, const Brought *b)
+/* The padding of a result along the factor. */
+static PadFill result_fill(const Op *op, const Brought *b)
 {
-    (void)op;
-    return worst(b, 0);
-}
-
-static PadFill tames(const Op *op, const Brought *b)
-{
-    (void)op;
-    PadFill fill = worst(b, 0);
-    return fill == FILL_ZERO ? FILL_TAME : fill;
-}
-
-static PadFill steps(const Op *op, const Brought *b)
-{
-    (void)op;
-    (void)b;
-    return FILL_TAME; /* comparisons give 0 or 1 for any operands */
-}
-
-static PadFill multiplies(const Op *op, const Brought *b)
-{
-    (void)op;
-    PadFill fill = worst(b, 0);
-    for (int i = 0; i < b->n && fill == FILL_TAME; i++)
-        if (b->fill[i] == FILL_ZERO)
-            fill = FILL_ZERO;
-    return fill;
-}
-
-static PadFill divides(const Op *op, const Brought *b)
-{
-    (void)op;
-    return b->has[1] ? FILL_WILD : b->fill[0];
-}
-
-static PadFill chooses(const Op *op, const Brought *b)
-{
-    (void)op;
-    return b->fill[0] == FILL_ZERO ? b->fill[2] : worst(b, 1);
-}
-
-static PadFill raises(const Op *op, const Brought *b)
-{
-    double e = attr_exponent(op);
-    if (b->fill[0] == FILL_ZERO && e > 0)
-        return FILL_ZERO;
-    return e == 2 ? b->fill[0] : FILL_WILD;
-}
-
-static PadFill of_zero_only(const Op *op, const Brought *b)
-{
-    (void)op;
-    return b->fill[0] == FILL_ZERO ? FILL_ZERO : FILL_WILD;
-}
-
-static PadFill exponentials(const Op *op, const Brought *b)
-{
-    (void)op;
-    return b->fill[0] == FILL_ZERO ? FILL_TAME : FILL_WILD;
-}
-
-static PadFill constants(const Op *op, const Brought *b)
-{
-    (void)b;
-    return attr_value(op) == 0 ? FILL_ZERO : FILL_TAME;
-}
-
-/* Indices are valid: no padded row is ever selected. */
-static PadFill rows(const Op *op, const Brought *b)
-{
-    (void)op;
-    return b->has[0] ? b->fill[0] : FILL_ZERO;
-}
-
-typedef PadFill FillRule(const Op *op, const Brought *b);
-
-static FillRule *rule_for(OpKind kind)
-{
-    static FillRule *const table[OP_COUNT] = {
-        [OP_add] = keeps,        [OP_sub] = keeps,
-        [OP_maximum] = keeps,    [OP_minimum] = keeps,
-        [OP_neg] = keeps,        [OP_scale] = keeps,
-        [OP_tanh] = keeps,       [OP_erf] = keeps,
-        [OP_sin] = keeps,        [OP_abs] = keeps,
-        [OP_relu] = keeps,       [OP_cast] = keeps,
-        [OP_detach] = keeps,     [OP_sum] = keeps,
-        [OP_max] = keeps,        [OP_reshape] = keeps,
-        [OP_broadcast] = keeps,  [OP_transpose] = keeps,
-        [OP_slice] = keeps,      [OP_pad] = keeps,
-        [OP_concat] = keeps,     [OP_boundary] = keeps,
-        [OP_copy] = keeps,       [OP_offset] = tames,
-        [OP_sigmoid] = tames,    [OP_cos] = tames,
-        [OP_equal] = steps,      [OP_less] = steps,
-        [OP_step] = steps,       [OP_iota] = steps,
-        [OP_random] = steps,     [OP_mul] = multiplies,
-        [OP_einsum] = multiplies, [OP_div] = divides,
-        [OP_select] = chooses,   [OP_power] = raises,
-        [OP_sqrt] = of_zero_only, [OP_exp] = exponentials,
-        [OP_full] = constants,   [OP_embedding] = rows,
-        [OP_embedding_grad] = rows, [OP_onehot] = rows,
-    };
-    return table[kind];
-}
-
-static bool is_zero(const Value *v)
-{
-    return v->def && v->def->kind == OP_full &&
-           attr_value(v->def) == 0;
+    PadFill first = b->fill[0], all = worst(b, 0);
+    switch ((int)op->kind) {
+    case OP_add: case OP_sub: case OP_maximum: case OP_minimum:
+    case OP_neg: case OP_scale: case OP_tanh: case OP_erf:
+    case OP_sin: case OP_abs: case OP_relu: case OP_cast:
+    case OP_detach: case OP_sum: case OP_max: case OP_reshape:
+    case OP_broadcast: case OP_transpose: case OP_slice: case OP_pad:
+    case OP_concat: case OP_boundary: case OP_copy:
+        return all;
+    case OP_offset: case OP_sigmoid: case OP_cos:
+        return all == FILL_ZERO ? FILL_TAME : all;
+    case OP_equal: case OP_less: case OP_step: case OP_iota: case OP_random:
+        return FILL_TAME; /* comparisons give 0 or 1 for any operands */
+    case OP_mul: case OP_einsum:
+        for (int i = 0; i < b->n; i++)
+            if (b->fill[i] == FILL_ZERO && all == FILL_TAME)
+                return FILL_ZERO;
+        return all;
+    case OP_div:
+        return b->has[1] ? FILL_WILD : first;
+    case OP_select:
+        return first == FILL_ZERO ? b->fill[2] : worst(b, 1);
+    case OP_power:
+        if (first == FILL_ZERO && attr_exponent(op) > 0)
+            return FILL_ZERO;
+        return attr_exponent(op) == 2 ? first : FILL_WILD;
+    case OP_sqrt:
+        return first == FILL_ZERO ? FILL_ZERO : FILL_WILD;
+    case OP_exp:
+        return first == FILL_ZERO ? FILL_TAME : FILL_WILD;
+    case OP_full:
+        return op_is_zero(op) ? FILL_ZERO : FILL_TAME;
+    case OP_embedding: case OP_embedding_grad: case OP_onehot:
+        /* Indices are valid: no padded row is ever selected. */
+        return b->has[0] ? first : FILL_ZERO;
+    default:
+        return FILL_WILD;
+    }
 }
 
 static void fill_by_rule(PadFills *f, const Op *op)
@@ -174,7 +106,6 @@ static void fill_by_rule(PadFills *f, const Op *op)
     if (!known)
         return;
     rule_of(c->p, op, &r);
-    FillRule *rule = rule_for(op->kind);
     for (int o = 0; o < op->nouts; o++)
         for (int d = 0; d < op->out[o]->type.ndim; d++) {
             const DimFactors *df = &r.dim[r.nargs + o][d];
@@ -184,12 +115,11 @@ static void fill_by_rule(PadFills *f, const Op *op)
             for (int i = 0; i < r.nargs; i++) {
                 int at = rule_factor_dim(&r, i, df->f[0]);
                 b.has[i] = at >= 0;
-                b.fill[i] = at >= 0                ? pad_fill(f, op->arg[i], at)
-                            : is_zero(op->arg[i]) ? FILL_ZERO
-                                                  : FILL_TAME;
+                b.fill[i] = at >= 0 ? pad_fill(f, op->arg[i], at)
+                            : op_is_zero(op->arg[i]->def) ? FILL_ZERO
+                                                          : FILL_TAME;
             }
-            *fill_at(f, op->out[o], d) =
-                (uint8_t)(rule ? rule(op, &b) : FILL_WILD);
+            *fill_at(f, op->out[o], d) = (uint8_t)result_fill(op, &b);
         }
 }
 

@@ -27,20 +27,12 @@ typedef struct Valid {
     Value *value; /* a value of the step */
 } Valid;
 
-/* A vector of valid elements, as an argument of a loop's body. */
-typedef struct Brought {
-    const Region *region;
-    const Value *outer;
-    Value *arg;
-} Brought;
-
 typedef struct Masking {
     PadClasses *c;
     Program *p;
     PadFills *fills;
     VEC(PadMask) mask;
     VEC(Valid) valid;
-    VEC(Brought) brought;
 } Masking;
 
 /* ---- vectors of valid elements ------------------------------------------- */
@@ -62,24 +54,12 @@ static Value *make_valid(Masking *m, int64_t valid, int64_t padded)
     return in;
 }
 
-static Value *bring(Masking *m, Value *v, Region *r)
-{
-    if (r == m->p->step)
-        return v;
-    for (int i = 0; i < m->brought.n; i++)
-        if (m->brought.at[i].region == r && m->brought.at[i].outer == v)
-            return m->brought.at[i].arg;
-    Value *outer = bring(m, v, r->owner->region);
-    Brought b = {r, v, ir_loop_add_free(m->p, r->owner, outer)};
-    vec_push(m->p->arena, &m->brought, b);
-    return b.arg;
-}
-
 /* The vector, shaped to broadcast along dim d of v. */
 static Value *valid_along(Masking *m, Build *b, const Value *v, int d)
 {
     int64_t valid = pad_valid(m->c, v, d), dim[MAX_DIMS] = {v->type.dim[d]};
-    Value *in = bring(m, make_valid(m, valid, dim[0]), b->region);
+    Value *in = ir_loop_inside(m->p, make_valid(m, valid, dim[0]),
+                               b->region);
     int n = v->type.ndim - d;
     for (int i = 1; i < n; i++)
         dim[i] = 1;

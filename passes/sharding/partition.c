@@ -168,20 +168,6 @@ static Value *top_level_base(Partition *c, int64_t size, const Type *t)
     return op->out[0];
 }
 
-/* A top-level value in region r: passed into each enclosing loop. */
-static Value *inside(Partition *c, Value *v, Region *r)
-{
-    if (r == c->p->step)
-        return v;
-    for (Version *x = known_of(c, v)->version; x; x = x->next)
-        if (x->value->region == r)
-            return x->value;
-    Value *outer = inside(c, v, r->owner->region);
-    Value *w = ir_loop_add_free(c->p, r->owner, outer);
-    add_version(c, v, w);
-    return w;
-}
-
 /* The base operand for factor f, split as `split` says. */
 static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
                       const Split split[MAX_AXES])
@@ -210,7 +196,8 @@ static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
             t.place.ax[a].order = (uint8_t)(t.place.ax[a].order - least);
             t.dim[0] *= m->size[a];
         }
-    return inside(c, top_level_base(c, r->factor[f].size, &t), op->region);
+    return ir_loop_inside(c->p, top_level_base(c, r->factor[f].size, &t),
+                          op->region);
 }
 
 static void add_bases(Partition *c, Op *op, const Rule *r)

@@ -241,7 +241,7 @@ static void sweep(Propagate *g, Region *r, bool backward, bool first)
 void pass_propagate(Program *p, const TargetInfo *t)
 {
     (void)t;
-    Propagate g = {.p = p};
+    Propagate g = {.p = p, .uses = uses_find(p)};
     g.splits = splits_new(p, propagate_shared, &g);
     g.choice = NEW_ARRAY(p->arena, Choice *, p->nops + 1);
     g.layout = NEW_ARRAY(p->arena, Constraint *, p->nops + 1);
@@ -251,7 +251,6 @@ void pass_propagate(Program *p, const TargetInfo *t)
             g.layout[op->id] = NEW_ARRAY(p->arena, Constraint, MAX_AXES);
             layout_of_boundary(p, op, g.layout[op->id]);
         }
-    propagate_find_uses(&g);
     for (int i = 0; i < MAX_SWEEPS; i++) {
         g.changed = false;
         sweep(&g, p->step, i % 2, i == 0);

@@ -10,24 +10,16 @@
 #ifndef PARC_PASSES_SHARDING_PROPAGATE_H
 #define PARC_PASSES_SHARDING_PROPAGATE_H
 
+#include "ir/analysis/uses.h"
 #include "passes/sharding/layouts.h"
 #include "passes/sharding/splits.h"
-
-/* A reader of a value: operand `index` of op; if `yield`, yield `index` of the
- * loop op. */
-typedef struct Use {
-    Op *op;
-    int index;
-    bool yield;
-} Use;
 
 typedef struct Propagate {
     Program *p;
     Splits *splits;
     Choice **choice;      /* by op id; NULL: not decided yet, or no rule */
     Constraint **layout;  /* by op id of a boundary, by axis */
-    int *first_use;       /* by value id: index into use; one more at the end */
-    Use *use;
+    Uses uses;
     bool *settled;        /* by op id: the loop's carries were decided */
     bool changed;
 } Propagate;
@@ -51,7 +43,6 @@ uint32_t constrained_axes(const Constraint by_axis[MAX_AXES], bool from,
 
 /* ---- propagate_demand.c -------------------------------------------------- */
 
-void propagate_find_uses(Propagate *g);
 /* Adds the placements that decided readers of v want. */
 void propagate_demands(const Propagate *g, const Value *v, Demands *list);
 /* SplitsShared: whether another reader of operand i wants the same

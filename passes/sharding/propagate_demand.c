@@ -7,51 +7,6 @@
  */
 #include "passes/sharding/propagate.h"
 
-/* ---- readers ------------------------------------------------------------- */
-
-typedef struct Counter {
-    Propagate *g;
-    int *next; /* by value id: first counts, then the next index to fill */
-    bool fill;
-} Counter;
-
-static void add_use(Counter *c, const Value *v, Use use)
-{
-    int *next = &c->next[v->id];
-    if (c->fill)
-        c->g->use[*next] = use;
-    ++*next;
-}
-
-static void count_uses(Counter *c, Op *op)
-{
-    for (int i = 0; i < op->nargs; i++)
-        add_use(c, op->arg[i], (Use){op, i, false});
-    for (int i = 0; op->body && i < op->body->nyields; i++)
-        add_use(c, op->body->yield[i], (Use){op, i, true});
-}
-
-void propagate_find_uses(Propagate *g)
-{
-    Program *p = g->p;
-    Counter c = {g, NEW_ARRAY(p->arena, int, p->nvalues + 1), false};
-    for_ops(op, p->step)
-        count_uses(&c, op);
-    g->first_use = NEW_ARRAY(p->arena, int, p->nvalues + 1);
-    int total = 0;
-    for (uint32_t i = 0; i <= p->nvalues; i++) {
-        int n = c.next[i];
-        g->first_use[i] = c.next[i] = total;
-        total += n;
-    }
-    g->use = NEW_ARRAY(p->arena, Use, total + 1);
-    c.fill = true;
-    for_ops(op, p->step)
-        count_uses(&c, op);
-}
-
-/* ---- wanted placements --------------------------------------------------- */
-
 /* The axes that boundaries between value and reader fix, and their
  * placements. */
 typedef struct Settled {
@@ -98,26 +53,27 @@ static void collect_boundary(const Collector *c, const Op *op,
     collect_demands(c, op->out[0], &more);
 }
 
-static void collect_use(const Collector *c, const Use *u, const Settled *s)
+/* The placement of a carry holds for its start and for its yield. */
+static void collect_carry(const Collector *c, const Op *loop, int i,
+                          const Settled *s)
 {
-    Op *op = u->op;
-    if (op == c->skip)
-        return;
-    if (u->yield || op->kind == OP_loop) {
-        /* A loop may have more yields than arguments. The placement of a carry
-         * holds for its start and for its yield. */
-        if (u->index < op->ncarry) {
-            const Value *arg = op->body->arg[u->index];
-            if (c->g->settled[op->id])
-                add_demand(c, arg, s, &arg->type.place, 0);
-        } else {
-            collect_demands(
-                c, u->yield ? op->out[u->index] : op->body->arg[u->index], s);
-        }
+    const Value *arg = loop->body->arg[i];
+    if (c->g->settled[loop->id])
+        add_demand(c, arg, s, &arg->type.place, 0);
+}
+
+/* Collects the demand of operand `index` of op. */
+static void collect_use(const Collector *c, const Op *op, int index,
+                        const Settled *s)
+{
+    if (op->kind == OP_loop && index < op->ncarry) {
+        collect_carry(c, op, index, s);
+    } else if (op->kind == OP_loop) {
+        collect_demands(c, op->body->arg[index], s);
     } else if (op->kind == OP_boundary) {
         collect_boundary(c, op, s);
     } else if (op_is_fixed(op)) {
-        Placement place = fixed_want(c->g->p, op, u->index);
+        Placement place = fixed_want(c->g->p, op, index);
         /* The gradient of a replicated parameter arrives as a Partial and is
          * reduced here, together with others, instead of earlier, layer by
          * layer. */
@@ -130,18 +86,29 @@ static void collect_use(const Collector *c, const Use *u, const Settled *s)
             }
         bool scalar = op->kind == OP_output && op->arg[0]->type.ndim == 0;
         if (op->kind == OP_finish_grad || scalar)
-            add_demand(c, op->arg[u->index], s, &place, either);
+            add_demand(c, op->arg[index], s, &place, either);
     } else if (c->g->choice[op->id]) {
-        add_demand(c, op->arg[u->index], s,
-                   &c->g->choice[op->id]->want[u->index], 0);
+        add_demand(c, op->arg[index], s,
+                   &c->g->choice[op->id]->want[index], 0);
     }
 }
 
 static void collect_demands(const Collector *c, const Value *v,
                             const Settled *s)
 {
-    for (int i = c->g->first_use[v->id]; i < c->g->first_use[v->id + 1]; i++)
-        collect_use(c, &c->g->use[i], s);
+    int n;
+    Op *const *reader = uses_readers(&c->g->uses, v, &n);
+    const Region *r = v->region;
+    const Op *loop = r->owner;
+    for (int i = 0; i < r->nyields && loop != c->skip; i++)
+        if (r->yield[i] == v && i < loop->ncarry)
+            collect_carry(c, loop, i, s);
+        else if (r->yield[i] == v)
+            collect_demands(c, loop->out[i], s);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < reader[k]->nargs && reader[k] != c->skip; i++)
+            if (reader[k]->arg[i] == v)
+                collect_use(c, reader[k], i, s);
 }
 
 void propagate_demands(const Propagate *g, const Value *v, Demands *list)

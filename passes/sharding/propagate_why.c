@@ -6,8 +6,7 @@
  * heads that the axis does not divide), the user gets an error instead of a
  * gather in every layer.
  */
-#include <string.h>
-
+#include "ir/path.h"
 #include "passes/pass.h"
 #include "passes/sharding/propagate.h"
 
@@ -15,9 +14,7 @@
 static const Style *style_of_param(const Program *p, const char *name,
                                    int axis)
 {
-    const char *dot = strrchr(name, '.');
-    size_t n = dot ? (size_t)(dot - name) : 0;
-    return style_of_path(p, arena_strndup(p->arena, name, n), axis);
+    return style_of_path(p, path_parent(p->arena, name), axis);
 }
 
 static Why why_param(const Program *p, const Param *q, int axis)

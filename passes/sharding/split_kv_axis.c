@@ -71,10 +71,10 @@ static int projection_of(const Value *v)
     }
 }
 
+/* The module that declares the parameter. */
 static const char *module_of(const Program *p, int param)
 {
-    const char *name = p->param.at[param].name, *dot = strrchr(name, '.');
-    return dot ? arena_strndup(p->arena, name, (size_t)(dot - name)) : "";
+    return path_parent(p->arena, p->param.at[param].name);
 }
 
 static const Style *colwise_on(const Program *p, int param, int axis)

@@ -123,15 +123,11 @@ static void merge(Bucket *b)
         for (int k = 0; k < op->nargs; k++, n++) {
             arg[n] = op->arg[k];
             out[n] = op->out[k];
-            out[n]->def = last;
-            out[n]->index = n;
         }
         if (op != last)
             ir_remove(op);
     }
-    last->arg = arg;
-    last->out = out;
-    last->nargs = last->nouts = n;
+    ir_set_members(last, n, arg, out);
     last->why.loc = leader->why.loc;
     if (leader->why.text)
         last->why.text =

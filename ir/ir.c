@@ -77,6 +77,19 @@ int ir_param_index(const Program *p, const char *name)
     return -1;
 }
 
+Module *ir_module(const Program *p, const char *path)
+{
+    for (int i = 0; i < p->module.n; i++)
+        if (strcmp(p->module.at[i].path, path) == 0)
+            return &p->module.at[i];
+    return NULL;
+}
+
+const Weight *module_weight(const Module *m)
+{
+    return m && m->weight.n == 1 ? &m->weight.at[0] : NULL;
+}
+
 bool param_is_padded(const Param *p)
 {
     for (int d = 0; d < p->type.ndim; d++)

@@ -232,6 +232,21 @@ typedef struct Output {
 
 /* A module instance, or all elements of an array that the plan treats alike:
  * their indices are '*' or a range in the path (path.h). */
+/* A weight of a module, which ColwiseParallel and RowwiseParallel split: a 2-D
+ * parameter that the module declares. Its forward contracts one dim of it with
+ * the last dim of the module's first input (Linear), or looks up its rows
+ * (Embedding). Recorded by lowering: passes rewrite contractions. */
+enum { MAX_BIASES = 4 };
+typedef struct Weight {
+    int param;
+    bool lookup;         /* rows are looked up, nothing is contracted */
+    int in_dim, out_dim; /* dims of the parameter: the contracted one (or the
+                          * rows), and the one that is the result's last dim */
+    int bias[MAX_BIASES]; /* 1-D parameters of the module that elementwise ops
+                           * join with the result */
+    int nbiases;
+} Weight;
+
 typedef struct Module {
     const char *path;  /* "layers.*.attention"; "" is the model */
     const char *class; /* "Linear", "TransformerBlock", … */
@@ -242,6 +257,7 @@ typedef struct Module {
                                * where it was declared first */
     int checkpoint;    /* the number of the item of `checkpoint` that names it,
                         * from 1; 0: none */
+    VEC(Weight) weight;
     Loc loc;           /* its declaration */
 } Module;
 
@@ -370,6 +386,10 @@ struct Program {
 
 Program *ir_program(Arena *a, Diag *d);
 int ir_param_index(const Program *p, const char *name); /* -1: none */
+/* The module with this path; NULL: none. */
+Module *ir_module(const Program *p, const char *path);
+/* The module's weight; NULL if it has none or several, or is NULL. */
+const Weight *module_weight(const Module *m);
 
 /* Where new ops are inserted, and their properties. */
 typedef struct Build {

@@ -16,7 +16,6 @@
 
 #include "base/text.h"
 #include "ir/analysis/producer.h"
-#include "ir/plan/roles.h"
 #include "passes/sharding/layouts.h"
 #include "report/hint.h"
 
@@ -39,20 +38,11 @@ typedef struct Moves {
 
 /* ---- modules ------------------------------------------------------------- */
 
-/* The module's only 2-D parameter; NULL if it has none or several. */
+/* The parameter that is the module's weight; NULL if it has none or several. */
 static const Param *weight_of(const Program *p, const char *path)
 {
-    const Param *found = NULL;
-    for (int i = 0; i < p->param.n; i++) {
-        const Param *q = &p->param.at[i];
-        if (q->state_of >= 0 || q->type.ndim != 2 ||
-            !module_declares(p, path, i))
-            continue;
-        if (found)
-            return NULL;
-        found = q;
-    }
-    return found;
+    const Weight *w = module_weight(ir_module(p, path));
+    return w ? &p->param.at[w->param] : NULL;
 }
 
 static void find_weighted(Moves *m)

@@ -30,6 +30,19 @@ typedef enum DatumKind {
     DATUM_BUFFER, /* a buffer, before it is read */
 } DatumKind;
 
+/* What a tensor is to the modules that use it, which finds their weights
+ * (frontend/lower/lower_weight.c). */
+typedef struct Use {
+    const Instance *input_of;    /* the module whose first input it is, or an op
+                                  * of that which keeps the last dim; or NULL */
+    const Instance *declared_by; /* a parameter, as it is or cast: the module
+                                  * that declares it; or NULL */
+    int param;                   /* its index */
+    const Instance *result_of;   /* the module whose forward made it with a
+                                  * weight, and joined it with others; or NULL */
+    int weight;                  /* the index among the module's weights */
+} Use;
+
 typedef struct Datum Datum;
 struct Datum {
     DatumKind kind;
@@ -40,6 +53,7 @@ struct Datum {
     const Datum *item; /* TUPLE */
     int nitems;
     Value *tensor;
+    Use use;
     bool is_data;      /* f32 from inputs alone, which the first op with an
                         * operand in the compute type reads in that type
                         * (lower_narrow) */

@@ -12,6 +12,7 @@
  * lower_argument.c arguments of builtins
  * lower_tensor.c   builtins that change shapes or look up
  * lower_einsum.c   the builtin einsum
+ * lower_weight.c   the weights of modules
  * lower_attention.c  attention, rotary embedding, constants
  * lower_number.c   range checks for numbers that enter the program
  * lower_random.c   random numbers and their keys
@@ -26,7 +27,6 @@
 #include "frontend/frontend.h"
 #include "ir/ir.h"
 #include "ir/path.h"
-#include "ir/plan/roles.h"
 
 /* A name and its value. A later binding of a name hides an earlier one. Lists
  * grow only at the front: saving the head saves a scope. */
@@ -170,7 +170,6 @@ typedef struct Lower {
                                * instance */
     VEC(RopeTable) rope;
     VEC(NarrowCopy) narrow;
-    WeightRoles roles;   /* valid after the model is lowered */
     int64_t sites;       /* number of sites that draw random numbers */
     const Expr *returned; /* the value of the last `return` */
     int outputs;          /* outputs of the model besides the loss */
@@ -271,6 +270,14 @@ bool lower_bool(Lower *l, const Expr *e, const char *what, bool *x);
 /* A size: an integer that is at least 1 and at most 2 ** MAX_SIZE_LOG2. */
 enum { MAX_SIZE_LOG2 = 40 };
 bool lower_size(Lower *l, const Expr *e, const char *what, int64_t *x);
+
+/* ---- lower_weight.c ---- */
+
+/* The module whose forward is being lowered. */
+const Instance *lower_current_module(const Lower *l);
+/* The use of an op's result. Records the weight that a contraction or a lookup
+ * uses, and its biases. */
+Use lower_use(Lower *l, const Op *op, const Datum *args);
 
 /* ---- lower_number.c ---- */
 

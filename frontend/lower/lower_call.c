@@ -140,6 +140,7 @@ static Datum add_boundary(Lower *l, const Instance *m, Datum d,
     Value *v = lower_import(l, l->level, d.tensor);
     Attr attr[MAX_ATTRS] = {{.s = m->path}, {.port = port}, {.i = false}};
     Datum r = datum_tensor(ir_value(&l->b, OP_boundary, 1, &v, attr, hint));
+    r.use.input_of = port_equal(port, (Port){.input = true}) ? m : NULL;
     r.is_data = d.is_data;
     r.below = d.below;
     r.has_ignored = d.has_ignored;

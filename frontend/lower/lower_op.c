@@ -142,6 +142,7 @@ Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
     Datum d = datum_tensor(op->out[0]);
     d.is_data = data && result_is_data(l, kind, nargs, args,
                                        attr ? attr : none);
+    d.use = lower_use(l, op, args);
     return d;
 }
 

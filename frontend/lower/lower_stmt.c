@@ -105,8 +105,16 @@ static Value *narrow_copy(Lower *l, Value *v, const Slot *s)
                                  dtype_name(to)));
 }
 
+static Datum param_datum(Value *v, const Instance *declared_by, const Slot *s)
+{
+    Datum d = datum_tensor(v);
+    d.use = (Use){.declared_by = declared_by, .param = s->index};
+    return d;
+}
+
 Datum lower_read_param(Lower *l, int slot)
 {
+    const Instance *declared_by = l->slot.at[slot].owner;
     while (l->slot.at[slot].tied_to >= 0)
         slot = l->slot.at[slot].tied_to;
     Slot *s = &l->slot.at[slot];
@@ -114,11 +122,11 @@ Datum lower_read_param(Lower *l, int slot)
     Level *at = l->level;
     for (int i = 0; i < at->slot.n; i++)
         if (at->slot.at[i] == slot)
-            return datum_tensor(at->value.at[i]);
+            return param_datum(at->value.at[i], declared_by, s);
     Value *v = narrow_copy(l, param_at(l, at, s), s);
     vec_push(l->arena, &at->slot, slot);
     vec_push(l->arena, &at->value, v);
-    return datum_tensor(v);
+    return param_datum(v, declared_by, s);
 }
 
 /* ---- assignments --------------------------------------------------------- */

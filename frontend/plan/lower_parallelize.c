@@ -194,7 +194,6 @@ static void warn_unstyled(Lower *l, const PlanDecl *decl,
 void lower_parallelize(Lower *l, const PlanDecl *decl)
 {
     Candidates list = {0};
-    l->roles = weight_roles(l->p);
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_PARALLELIZE)
             resolve_clause(l, &decl->clause[i], &list);

@@ -58,11 +58,11 @@ static bool read_style_side(Lower *l, const Item *item, const StyleArg *arg,
 static bool find_weight(Lower *l, const Item *item, const Module *m,
                         bool called, bool *lookup)
 {
-    int n;
-    const WeightRole *r = weight_role_of(&l->roles, m->path, &n);
+    int n = m->weight.n;
+    const Weight *own = module_weight(m);
     const char *name = *m->path ? m->path : "model";
-    *lookup = r && r->lookup;
-    if (r || !called)
+    *lookup = own && own->lookup;
+    if (own || !called)
         return true;
     if (n == 0)
         diag_error(l->diag, item->style_loc, "'%s' (%s) has no weight for "
@@ -76,12 +76,12 @@ static bool find_weight(Lower *l, const Item *item, const Module *m,
                   "which its forward contracts with the last dim of its first "
                   "input; name the child that has it, or place a parameter: "
                   "'%s%sNAME: Shard(0)'", m->path, *m->path ? "." : "");
-    for (int i = 0; i < l->roles.n && n > 0; i++)
-        if (strcmp(l->roles.at[i].path, m->path) == 0)
-            diag_help(l->diag, "place each weight by itself: '%s: Shard(%d)'",
-                      l->p->param.at[l->roles.at[i].param].name,
-                      item->style[0] == 'C' ? l->roles.at[i].out_dim
-                                            : l->roles.at[i].in_dim);
+    for (int i = 0; i < n; i++) {
+        const Weight *w = &m->weight.at[i];
+        diag_help(l->diag, "place each weight by itself: '%s: Shard(%d)'",
+                  l->p->param.at[w->param].name,
+                  item->style[0] == 'C' ? w->out_dim : w->in_dim);
+    }
     return false;
 }
 

@@ -16,6 +16,22 @@ const Value *value_before_loops(const Value *v)
     return v;
 }
 
+const Value *value_outside(const Value *v)
+{
+    while (v && !v->def) {
+        const Op *loop = v->region->owner;
+        v = loop && v->index >= loop->ncarry ? loop->arg[v->index] : NULL;
+    }
+    return v;
+}
+
+int value_param(const Value *v)
+{
+    while ((v = value_outside(v)) && v->def->kind == OP_cast)
+        v = v->def->arg[0];
+    return v && v->def->kind == OP_param ? attr_param(v->def) : -1;
+}
+
 enum { MAX_STEPS = 10000 };
 
 const Op *producer_of(const Value *v)

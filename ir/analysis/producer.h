@@ -15,6 +15,10 @@ bool op_contracts(const Op *op);
 
 /* The value outside of all loops that an argument of a loop's body starts as. */
 const Value *value_before_loops(const Value *v);
+/* The same, but NULL for a carry, which changes in each iteration. */
+const Value *value_outside(const Value *v);
+/* The parameter whose value v is, as it is or cast; -1: none. */
+int value_param(const Value *v);
 
 /* The op that computes v's elements: a contraction, lookup or attention, found
  * through loops' arguments and ops that do not mix elements. NULL: none. */

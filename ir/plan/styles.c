@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "ir/plan/roles.h"
-
 static const struct {
     uint32_t sides;
     const char *name;
@@ -103,19 +101,18 @@ static void mark_split(Program *p, int param, int dim, int style)
 
 /* Colwise splits the result's last dim, which the biases have too. Rowwise
  * splits the dim that is contracted or looked up; the biases stay Replicate. */
-static void split_module(Program *p, int style, const WeightRoles *roles)
+static void split_module(Program *p, int style)
 {
-    int n;
     const Style *s = &p->plan.style[style];
     bool colwise = s->kind == STYLE_COLWISE;
-    const WeightRole *r = weight_role_of(roles, s->path, &n);
-    if (!r || s->whole || (!colwise && s->kind != STYLE_ROWWISE))
+    const Weight *w = module_weight(ir_module(p, s->path));
+    if (!w || s->whole || (!colwise && s->kind != STYLE_ROWWISE))
         return;
-    if (!placed_itself(p, r->param, s->axis))
-        mark_split(p, r->param, colwise ? r->out_dim : r->in_dim, style);
-    for (int i = 0; i < r->nbiases && colwise; i++)
-        if (!placed_itself(p, r->bias[i], s->axis))
-            mark_split(p, r->bias[i], 0, style);
+    if (!placed_itself(p, w->param, s->axis))
+        mark_split(p, w->param, colwise ? w->out_dim : w->in_dim, style);
+    for (int i = 0; i < w->nbiases && colwise; i++)
+        if (!placed_itself(p, w->bias[i], s->axis))
+            mark_split(p, w->bias[i], 0, style);
 }
 
 static void apply_parameter_style(Program *p, int style)
@@ -130,7 +127,6 @@ static void apply_parameter_style(Program *p, int style)
 
 void styles_attach(Program *p)
 {
-    WeightRoles roles = weight_roles(p);
     for_ops(op, p->step)
         attach_boundary(p, op);
     for (int i = 0; i < p->param.n; i++)
@@ -139,5 +135,5 @@ void styles_attach(Program *p)
         if (p->plan.style[i].kind == STYLE_PARAMETER)
             apply_parameter_style(p, i);
         else
-            split_module(p, i, &roles);
+            split_module(p, i);
 }

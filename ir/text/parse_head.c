@@ -84,6 +84,20 @@ static int optional_number(Parser *s, const char *key, int n)
     return number + 1;
 }
 
+/* The parameters follow the modules: check_modules looks at their numbers. */
+static void parse_weight(Parser *s, Module *m, bool lookup)
+{
+    Weight w = {.lookup = lookup};
+    parse_expect(s, '(');
+    w.param = parse_keyed_small(s, "param");
+    w.in_dim = parse_keyed_small(s, "in");
+    w.out_dim = 1 - w.in_dim;
+    while (w.nbiases < MAX_BIASES && parse_take_key(s, "bias"))
+        w.bias[w.nbiases++] = parse_small(s);
+    parse_expect(s, ')');
+    vec_push(s->arena, &m->weight, w);
+}
+
 static void parse_module(Parser *s)
 {
     Module m = {.path = parse_string(s)};
@@ -96,6 +110,12 @@ static void parse_module(Parser *s)
     m.nparams = parse_small(s);
     m.checkpoint = optional_number(s, clause_name(CL_CHECKPOINT),
                                    s->p->plan.ncheckpoints);
+    while (!s->failed) {
+        bool lookup = parse_take_word(s, "lookup");
+        if (!lookup && !parse_take_word(s, "weight"))
+            break;
+        parse_weight(s, &m, lookup);
+    }
     m.loc = parse_loc(s);
     vec_push(s->arena, &s->p->module, m);
 }
@@ -255,10 +275,30 @@ static void parse_output(Parser *s)
 
 /* ---- the header ---------------------------------------------------------- */
 
+/* Whether the number is that of a parameter with this many dims. */
+static bool is_param(const Parser *s, int param, int ndim)
+{
+    return param >= 0 && param < s->p->param.n &&
+           s->p->param.at[param].type.ndim == ndim;
+}
+
+static bool weight_exists(const Parser *s, const Weight *w)
+{
+    bool fine = is_param(s, w->param, 2) &&
+                (w->in_dim == 0 || w->in_dim == 1);
+    for (int i = 0; i < w->nbiases; i++)
+        fine = fine && is_param(s, w->bias[i], 1);
+    return fine;
+}
+
 static void check_modules(Parser *s)
 {
     for (int i = 0; i < s->p->module.n; i++) {
         const Module *m = &s->p->module.at[i];
+        for (int k = 0; k < m->weight.n; k++)
+            if (!weight_exists(s, &m->weight.at[k]))
+                parse_fail(s, s->tok.loc, "module '%s' has a weight that does "
+                           "not exist", m->path);
         if (m->first_param < 0 || m->nparams < 0 ||
             m->first_param > s->p->param.n - m->nparams)
             parse_fail(s, s->tok.loc,

@@ -10,7 +10,7 @@
  *   plan "tp_fsdp" axes={tp}
  *     style ColwiseParallel "layers.*.attention.wq" axis=tp in(R -> R) …
  *     unit axis=dp paths("norm", "output") reshard=-1 prefetch=-1
- *   module "layers.*.attention" class="Attention" in=1 out=1 params=2+4
+ *   module "layers.*.attention.wq" class="Linear" … weight(param=2 in=1)
  *   param "tok_embeddings.weight" : f32[512/tp, 64] init=normal(1, 0) …
  *   input "tokens" : i32[8/dp, 32] below=512
  *
@@ -136,6 +136,16 @@ static void print_plan(Printer *w)
 
 /* ---- modules, parameters, inputs ----------------------------------------- */
 
+/* Parameters by number: the ops that name them follow later. */
+static void print_weight(Printer *w, const Weight *of)
+{
+    out(w->o, " %s(param=%d in=%d", of->lookup ? "lookup" : "weight",
+        of->param, of->in_dim);
+    for (int i = 0; i < of->nbiases; i++)
+        out(w->o, " bias=%d", of->bias[i]);
+    out(w->o, ")");
+}
+
 static void print_module(Printer *w, const Module *m)
 {
     print_string(w, "module ", m->path);
@@ -144,6 +154,8 @@ static void print_module(Printer *w, const Module *m)
         m->nparams);
     if (m->checkpoint)
         out(w->o, " checkpoint=%d", m->checkpoint - 1);
+    for (int i = 0; i < m->weight.n; i++)
+        print_weight(w, &m->weight.at[i]);
     end_line(w, m->loc);
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "ir/plan/roles.h"
+#include "ir/analysis/producer.h"
 #include "passes/autodiff/autodiff.h"
 
 /* ---- forward values in the backward body ---- */

@@ -27,7 +27,8 @@
 
 #include <string.h>
 
-#include "ir/plan/roles.h"
+#include "ir/analysis/producer.h"
+#include "ir/plan/styles.h"
 #include "ir/units.h"
 #include "passes/sharding/layouts.h"
 

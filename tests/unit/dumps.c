@@ -28,6 +28,7 @@
 #include "report/report.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
+#include "tests/unit/random.h"
 
 enum { MESHES = 4, PRECISIONS = 3 };
 
@@ -112,6 +113,11 @@ static bool compile(const Case *k, Arena *a, Diag *d, Sources *s)
 {
     PipelineOptions o = {0};
     Program *p = lowered(k, a, d);
+    const char *module = p ? weights_differ(p) : NULL;
+    if (module) {
+        printf("%s: '%s' has other weights than its ops use\n", k->name, module);
+        CHECK(k->c, false);
+    }
     if (!p || !pipeline_run(p, &k->target, &o, NULL, 0))
         return false;
     emit(a, s, p, &k->target);

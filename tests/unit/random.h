@@ -3,6 +3,7 @@
  * random_model.c       parameters, modules, loops, and the complete model
  * random_statements.c  the table of statements that a model may contain
  * random_plan.c        a mesh, styles and sharding units for it
+ * find_weights.c       the weights of its modules
  * random_compare.c     numbers for a program, and the comparison of two runs
  * random_memory.c      a run against the plan of the arena
  *
@@ -125,6 +126,11 @@ Value *model_cross_entropy(Model *m, Value *logits, Value *labels);
 /* Chooses the mesh and the axes that split the batch; then styles and units. */
 uint32_t random_mesh(Program *p, Rng *r, const char *shape);
 void random_plan(Program *p, Rng *r, uint32_t data_axes);
+/* find_weights.c: sets Module.weight from the ops of the forward pass. */
+void find_weights(Program *p);
+/* Compares the record of lowering with the ops: NULL, or the path of a module
+ * whose weights differ. */
+const char *weights_differ(const Program *p);
 
 /* ---- comparison ---- */
 /* Sets parameters, states, inputs and scalars of an interpreter. The numbers

@@ -394,5 +394,6 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
             plan->unit[i].replicate_axis = -1;
         }
     items_attach(p);
+    find_weights(p);
     styles_attach(p);
 }

@@ -1,43 +1,35 @@
-/* roles.c: finds the weight, and the biases, of each module; see roles.h.
+/* find_weights.c: finds the weight, and the biases, of each module from the ops
+ * of its forward.
  *
- * One walk over the forward pass recognizes:
+ * Lowering records weights. Programs that tests build without it have none, and
+ * the record of a model can be compared with what its ops say:
  *
  *   %x.3 = boundary{path="up", port=in0} %h    the first input of "up"
  *   %e   = einsum{spec="abk,kn->abn"} %x.3, %w   w is the weight of "up":
  *                                                in_dim 0, out_dim 1
  *   %y   = add %e, %b                            b is a bias of w
  */
-#include "ir/plan/roles.h"
-
 #include <string.h>
 
-const Value *value_outside(const Value *v)
-{
-    while (v && !v->def) {
-        const Op *loop = v->region->owner;
-        v = loop && v->index >= loop->ncarry ? loop->arg[v->index] : NULL;
-    }
-    return v;
-}
+#include "ir/analysis/producer.h"
+#include "tests/unit/random.h"
 
-int value_param(const Value *v)
-{
-    while ((v = value_outside(v)) && v->def->kind == OP_cast)
-        v = v->def->arg[0];
-    return v && v->def->kind == OP_param ? attr_param(v->def)
-                                         : -1;
-}
+/* A weight, and the module that has it. */
+typedef struct Found {
+    const char *path;
+    Weight weight;
+} Found;
 
 /* The walk's result for a value, by its id. */
 typedef struct Trail {
     const char *input; /* the module whose first input it is, or ops of that
                         * which keep the last dim; NULL: none */
-    int role;          /* 1 + the role whose result it is, likewise; 0: none */
+    int found;         /* 1 + the weight whose result it is, likewise; 0: none */
 } Trail;
 
 typedef struct Walk {
     const Program *p;
-    WeightRoles roles;
+    VEC(Found) found;
     Trail *origin;
 } Walk;
 
@@ -50,7 +42,7 @@ static bool is_child(const char *module, const char *name)
            !strchr(name + n + 1, '.');
 }
 
-bool module_declares(const Program *p, const char *module, int param)
+static bool module_declares(const Program *p, const char *module, int param)
 {
     if (param < 0)
         return false;
@@ -67,19 +59,19 @@ static bool is_input(const Walk *w, const Value *v, const char *module)
     return input && strcmp(input, module) == 0;
 }
 
-static void add_role(Walk *w, const Op *op, WeightRole role)
+static void add_weight(Walk *w, const Op *op, Weight weight)
 {
-    role.path = op->path;
     int i = 0;
-    for (; i < w->roles.n; i++) {
-        const WeightRole *r = &w->roles.at[i];
-        if (r->param == role.param && strcmp(r->path, role.path) == 0 &&
-            r->in_dim == role.in_dim && r->lookup == role.lookup)
+    for (; i < w->found.n; i++) {
+        const Weight *r = &w->found.at[i].weight;
+        if (r->param == weight.param && r->in_dim == weight.in_dim &&
+            strcmp(w->found.at[i].path, op->path) == 0 &&
+            r->lookup == weight.lookup)
             break;
     }
-    if (i == w->roles.n)
-        vec_push(w->p->arena, &w->roles, role);
-    w->origin[op->out[0]->id].role = i + 1;
+    if (i == w->found.n)
+        vec_push(w->p->arena, &w->found, ((Found){op->path, weight}));
+    w->origin[op->out[0]->id].found = i + 1;
 }
 
 /* The letters of one tensor of a spec. */
@@ -122,7 +114,7 @@ static void look_at_einsum(Walk *w, const Op *op)
         if (weight.at[in] == last_letter(x) &&
             !has_letter(out, weight.at[in]) && !has_letter(x, free) &&
             last_letter(out) == free)
-            add_role(w, op, (WeightRole){.param = param, .in_dim = in,
+            add_weight(w, op, (Weight){.param = param, .in_dim = in,
                                          .out_dim = 1 - in});
     }
 }
@@ -132,7 +124,7 @@ static void look_at_lookup(Walk *w, const Op *op)
     int param = value_param(op->arg[0]);
     if (module_declares(w->p, op->path, param) &&
         is_input(w, op->arg[1], op->path))
-        add_role(w, op, (WeightRole){.param = param, .lookup = true,
+        add_weight(w, op, (Weight){.param = param, .lookup = true,
                                      .in_dim = 0, .out_dim = 1});
 }
 
@@ -147,16 +139,16 @@ static bool is_bias(const Program *p, const Op *op, int param)
            module_declares(p, op->path, param);
 }
 
-static void add_bias(Walk *w, const Op *op, WeightRole *role)
+static void add_bias(Walk *w, const Op *op, Weight *weight)
 {
     for (int i = 0; i < op->nargs; i++) {
         int param = value_param(op->arg[i]);
-        bool known = role->nbiases == MAX_BIASES ||
+        bool known = weight->nbiases == MAX_BIASES ||
                      !is_bias(w->p, op, param);
-        for (int k = 0; k < role->nbiases; k++)
-            known = known || role->bias[k] == param;
+        for (int k = 0; k < weight->nbiases; k++)
+            known = known || weight->bias[k] == param;
         if (!known)
-            role->bias[role->nbiases++] = param;
+            weight->bias[weight->nbiases++] = param;
     }
 }
 
@@ -183,12 +175,12 @@ static void look_at_elementwise(Walk *w, const Op *op)
         const Trail *from = &w->origin[op->arg[i]->id];
         if (from->input && strcmp(from->input, op->path) == 0)
             to->input = from->input;
-        if (from->role && !to->role &&
-            strcmp(w->roles.at[from->role - 1].path, op->path) == 0)
-            to->role = from->role;
+        if (from->found && !to->found &&
+            strcmp(w->found.at[from->found - 1].path, op->path) == 0)
+            to->found = from->found;
     }
-    if (to->role)
-        add_bias(w, op, &w->roles.at[to->role - 1]);
+    if (to->found)
+        add_bias(w, op, &w->found.at[to->found - 1].weight);
 }
 
 static void look_at(Walk *w, Op *op)
@@ -210,24 +202,31 @@ static void look_at(Walk *w, Op *op)
     }
 }
 
-WeightRoles weight_roles(const Program *p)
+void find_weights(Program *p)
 {
     Walk w = {.p = p};
     w.origin = NEW_ARRAY(p->arena, Trail, p->nvalues + 1);
     for_ops(op, p->step)
         look_at(&w, op);
-    return w.roles;
+    for (int i = 0; i < p->module.n; i++)
+        memset(&p->module.at[i].weight, 0, sizeof p->module.at[i].weight);
+    for (int i = 0; i < w.found.n; i++)
+        vec_push(p->arena, &ir_module(p, w.found.at[i].path)->weight,
+                 w.found.at[i].weight);
 }
 
-const WeightRole *weight_role_of(const WeightRoles *roles, const char *module,
-                                 int *n)
+const char *weights_differ(const Program *p)
 {
-    const WeightRole *found = NULL;
-    *n = 0;
-    for (int i = 0; i < roles->n; i++)
-        if (strcmp(roles->at[i].path, module) == 0) {
-            found = &roles->at[i];
-            ++*n;
-        }
-    return *n == 1 ? found : NULL;
+    Program *q = ir_copy(p);
+    find_weights(q);
+    for (int i = 0; i < p->module.n; i++) {
+        const Module *x = &p->module.at[i], *y = &q->module.at[i];
+        bool same = x->weight.n == y->weight.n;
+        for (int k = 0; same && k < x->weight.n; k++)
+            same = memcmp(&x->weight.at[k], &y->weight.at[k],
+                          sizeof(Weight)) == 0;
+        if (!same)
+            return x->path;
+    }
+    return NULL;
 }

@@ -79,7 +79,10 @@ LEVEL_LIB = $(LEVELS:%=$(BUILD)/libparc_rt.%.a)
 LEVEL_OBJ = $(foreach l,$(LEVELS),$(LEVEL_SRC:%.c=$(BUILD)/obj/level/$(l)/%.o))
 
 UNIT = $(shell grep -l '^int main' tests/unit/*.c 2>/dev/null)
-UNIT_LIB = $(filter-out $(UNIT),$(wildcard tests/unit/*.c))
+# The interpreter, with which tests compare passes and programs, and functions
+# that several tests use.
+UNIT_LIB = $(filter-out $(UNIT),$(wildcard tests/unit/*.c)) \
+           $(wildcard tests/interp/*.c)
 UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 

@@ -122,6 +122,7 @@ static bool needs_float(OpKind kind)
         [OP_tanh] = true,      [OP_sigmoid] = true,
         [OP_erf] = true,       [OP_sin] = true,
         [OP_cos] = true,       [OP_sumsq] = true,
+        [OP_gelu] = true,      [OP_gelu_grad] = true,
         [OP_rotary] = true,    [OP_attention] = true,
         [OP_scale] = true,     [OP_attention_grad] = true,
         [OP_offset] = true,

@@ -219,6 +219,25 @@ PARC_MATH float parc_tanh(float x)
     return parc_select(a < 0.625f, small, large);
 }
 
+PARC_MATH float parc_gelu_tanh(float x)
+{
+    return parc_tanh(0.797884561f * (x + 0.044715f * (x * x * x)));
+}
+
+/* GELU as approximated by tanh. */
+PARC_MATH float parc_gelu(float x)
+{
+    return 0.5f * x * (1.0f + parc_gelu_tanh(x));
+}
+
+/* Its derivative. */
+PARC_MATH float parc_gelu_slope(float x)
+{
+    float t = parc_gelu_tanh(x);
+    float inner = 0.797884561f + 0.107032224f * (x * x);
+    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+}
+
 /* Near zero x p(x^2), elsewhere 1 - e^-q(x) with q = -log erfc. From 4 on the
  * nearest float is 1. */
 PARC_MATH float parc_erf(float x)

@@ -167,6 +167,8 @@ static const Form forms[] = {
     {OP_tanh, "parc_tanh($0)", NULL},
     {OP_sigmoid, "parc_sigmoid($0)", NULL},
     {OP_erf, "parc_erf($0)", NULL},
+    {OP_gelu, "parc_gelu($0)", NULL},
+    {OP_gelu_grad, "$0 * parc_gelu_slope($1)", NULL},
     {OP_sin, "parc_sin($0)", NULL},
     {OP_cos, "parc_cos($0)", NULL},
     {OP_abs, "parc_abs($0)", "$0 < 0 ? -$0 : $0"},

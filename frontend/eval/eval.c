@@ -295,6 +295,12 @@ static double logistic(double x)
     return 1 / (1 + exp(-x));
 }
 
+static double gelu_tanh(double x)
+{
+    const double root = 0.79788456080286535588; /* sqrt(2 / pi) */
+    return x / 2 * (1 + tanh(root * (x + 0.044715 * x * x * x)));
+}
+
 static const struct NumberFunction {
     const char *name;
     double (*f)(double);
@@ -306,7 +312,7 @@ static const struct NumberFunction {
     {"tanh", tanh, false},   {"erf", erf, false},
     {"floor", floor, true},  {"ceil", ceil, true},
     {"round", round, true},  {"sigmoid", logistic, false},
-    {"recip", reciprocal, false},
+    {"recip", reciprocal, false}, {"gelu_tanh", gelu_tanh, false},
 };
 
 static Datum number_result(const EvalSink *to, Loc loc, const char *name,

@@ -185,6 +185,7 @@ const Builtin builtin_table[] = {
     UNARY(exp), UNARY(log), UNARY(sqrt), UNARY(rsqrt), UNARY(recip),
     UNARY(tanh), UNARY(sigmoid), UNARY(erf), UNARY(sin), UNARY(cos),
     UNARY(abs), UNARY(relu), UNARY(detach),
+    {"gelu_tanh", "x", OP_gelu, run_unary},
     {"maximum", "x, y", OP_maximum, run_binary},
     {"minimum", "x, y", OP_minimum, run_binary},
     {"where", "condition, x, y", OP_select, run_where},

@@ -17,7 +17,7 @@ static const GradientRow gradient_table[OP_COUNT] = {
     [OP_minimum] = {gradient_maximum, 0},
     [OP_select] = {gradient_select, 1u << 0},
     ROW(neg), ROW(scale), ROW(power), ROW(exp), ROW(log), ROW(sqrt), ROW(rsqrt),
-    ROW(recip), ROW(tanh), ROW(sigmoid), ROW(erf), ROW(sin), ROW(cos), ROW(abs),
+    ROW(recip), ROW(tanh), ROW(sigmoid), ROW(erf), ROW(gelu), ROW(sin), ROW(cos), ROW(abs),
     ROW(relu), ROW(boundary), ROW(sum), ROW(max), ROW(sumsq),
     [OP_offset] = {gradient_same, 0},
     [OP_cast] = {gradient_same, 0},

@@ -34,7 +34,7 @@ GradientRule gradient_add, gradient_sub, gradient_mul, gradient_div,
     gradient_maximum /* and minimum */, gradient_select, gradient_neg,
     gradient_scale, gradient_same, gradient_power, gradient_exp, gradient_log,
     gradient_sqrt, gradient_rsqrt, gradient_recip, gradient_tanh,
-    gradient_sigmoid, gradient_erf, gradient_sin, gradient_cos, gradient_abs,
+    gradient_sigmoid, gradient_erf, gradient_gelu, gradient_sin, gradient_cos, gradient_abs,
     gradient_relu, gradient_boundary;
 GradientRule gradient_sum, gradient_max, gradient_sumsq, gradient_reshape,
     gradient_transpose, gradient_slice, gradient_pad, gradient_concat;

@@ -196,6 +196,12 @@ void gradient_erf(Gradient *g)
     gradient_give(g, 0, with_factor(g->b, OP_scale, dx, two_over_sqrt_pi));
 }
 
+void gradient_gelu(Gradient *g)
+{
+    Value *dx = ir_binary(g->b, OP_gelu_grad, g->d, operand(g, 0));
+    gradient_give(g, 0, dx);
+}
+
 void gradient_sin(Gradient *g)
 {
     gradient_give(g, 0, times(g, ir_unary(g->b, OP_cos, operand(g, 0))));

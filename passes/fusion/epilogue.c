@@ -29,9 +29,6 @@ typedef struct Pass {
     Program *p;
     const TargetInfo *t;
     Readers *readers;
-    Follow *follow;
-    const Value **seen; /* by value id: leads_to for this value has seen it */
-    bool changed; /* dead ops may remain */
 } Pass;
 
 /* ---- consumers and producers --------------------------------------------- */
@@ -157,11 +154,12 @@ static void take_in_sum(Pass *s, Op *add)
 
 /* ---- GELU ---------------------------------------------------------------- */
 
-static void take_in_gelu(Pass *s, Op *einsum)
+static void take_in_gelu(Pass *s, Op *gelu)
 {
-    Value *e = einsum->out[0];
-    Value *y = follow_gelu(s->follow, e);
-    if (!y || kernel_reads(s, y, NULL))
+    Value *e = gelu->arg[0], *y = gelu->out[0];
+    Op *einsum = e->def;
+    if (!einsum || e->region != y->region || kernel_reads(s, y, NULL) ||
+        (einsum->kind != OP_einsum && einsum->kind != OP_einsum_bias))
         return;
     const char *spec = attr_spec(einsum);
     Type types[] = {e->type, e->type};
@@ -174,50 +172,20 @@ static void take_in_gelu(Pass *s, Op *einsum)
         return;
     replace(s, y, op->out[0]);
     replace(s, e, op->out[1]);
+    ir_remove(gelu);
     ir_remove(einsum);
-    s->changed = true;
 }
 
-static bool is_yielded(const Value *v)
+static void take_in_gelu_grad(Pass *s, Op *grad)
 {
-    for (int i = 0; i < v->region->nyields; i++)
-        if (v->region->yield[i] == v)
-            return true;
-    return false;
-}
-
-/* Whether all that depends on d is elementwise and ends in v. */
-static bool leads_to(Pass *s, const Value *d, const Value *v)
-{
-    VEC(const Value *) work = {0};
-    if (is_yielded(d))
-        return false;
-    vec_push(s->p->arena, &work, d);
-    while (work.n > 0) {
-        int n;
-        Op *const *reader = readers_of(s->readers, work.at[--work.n], &n);
-        for (int i = 0; i < n; i++) {
-            const Value *out = op_is_elementwise(reader[i]->kind)
-                                   ? reader[i]->out[0] : NULL;
-            if (!out || (out != v && is_yielded(out)))
-                return false;
-            if (out != v && s->seen[out->id] != d)
-                vec_push(s->p->arena, &work, out);
-            s->seen[out->id] = d;
-        }
-    }
-    return true;
-}
-
-static void take_in_gelu_grad(Pass *s, Op *einsum)
-{
-    Value *d = einsum->out[0], *z = NULL;
-    const char *spec = attr_spec(einsum);
-    Value *v = follow_gelu_grad(s->follow, d, &z);
-    if (!v || (z->def && fuse_takes(z->def)) ||
-        !type_equal(&z->type, &d->type) ||
-        !epilogue_precedes(s->readers, z, einsum) || !leads_to(s, d, v))
+    Value *d = grad->arg[0], *z = grad->arg[1], *v = grad->out[0];
+    Op *einsum = d->def;
+    if (!einsum || einsum->kind != OP_einsum || d->region != v->region ||
+        (z->def && fuse_takes(z->def)) || !type_equal(&z->type, &d->type) ||
+        readers_count(s->readers, d) > 1 ||
+        !epilogue_precedes(s->readers, z, einsum))
         return;
+    const char *spec = attr_spec(einsum);
     Value *args[] = {einsum->arg[0], einsum->arg[1], z};
     Op *op = epilogue_make(
         s->readers, s->p, s->t, einsum, OP_einsum_gelu_grad, 3, args,
@@ -226,7 +194,8 @@ static void take_in_gelu_grad(Pass *s, Op *einsum)
     if (!op)
         return;
     replace(s, v, op->out[0]);
-    s->changed = true;
+    ir_remove(grad);
+    ir_remove(einsum);
 }
 
 /* ---- gradients of biases ------------------------------------------------- */
@@ -328,15 +297,7 @@ void pass_epilogue(Program *p, const TargetInfo *t)
         return;
     s.readers = readers_new(p);
     each_of_kind(&s, OP_add, take_in_sum);
-    s.follow = follow_new(p);
-    each_of_kind(&s, OP_einsum_bias, take_in_gelu);
-    each_of_kind(&s, OP_einsum, take_in_gelu);
-    s.follow = follow_new(p);
-    s.seen = NEW_ARRAY(p->arena, const Value *, p->nvalues);
-    each_of_kind(&s, OP_einsum, take_in_gelu_grad);
-    if (s.changed) {
-        ir_eliminate_dead(p);
-        s.readers = readers_new(p);
-    }
+    each_of_kind(&s, OP_gelu, take_in_gelu);
+    each_of_kind(&s, OP_gelu_grad, take_in_gelu_grad);
     each_of_kind(&s, OP_sum, take_in_bias_grad);
 }

@@ -3,7 +3,6 @@
  *   matmul.c          before `recompute`: gives operands one type, adds biases
  *   epilogue.c        before `fuse`: adds tensors, GELU, its gradient, and the
  *                     gradients of biases
- *   epilogue_gelu.c   recognizes GELU and its gradient
  */
 #ifndef PARC_PASSES_FUSION_EPILOGUE_H
 #define PARC_PASSES_FUSION_EPILOGUE_H
@@ -34,19 +33,5 @@ void canonicalize_einsums(Program *p, const TargetInfo *t);
 
 /* Whether v is defined before `at`. */
 bool epilogue_precedes(const Readers *r, const Value *v, const Op *at);
-
-/* ---- epilogue_gelu.c ---- */
-
-/* Numeric evaluation of elementwise ops: sample values of one or two operands
- * are propagated through a region. Covers the values that exist when it is
- * created. */
-typedef struct Follow Follow;
-Follow *follow_new(Program *p);
-/* The value that is GELU (tanh form) of x, a value that no elementwise op
- * computes; NULL: none. */
-Value *follow_gelu(Follow *f, Value *x);
-/* The value that is d times the derivative of GELU at another value, which is
- * stored in *z; NULL: none. No elementwise op computes d. */
-Value *follow_gelu_grad(Follow *f, Value *d, Value **z);
 
 #endif

@@ -33,6 +33,8 @@ static const Pattern patterns[] = {
     {{OP_random, OP_less}, "dropout"},
     {{OP_sigmoid, OP_mul}, "silu"},
     {{OP_erf, OP_mul}, "gelu"},
+    {{OP_gelu, OP_gelu}, "gelu"},
+    {{OP_gelu_grad, OP_gelu_grad}, "gelu"},
     {{OP_tanh, OP_mul}, "gelu"},
     {{OP_relu, OP_relu}, "relu"},
     {{OP_step, OP_step}, "relu"},

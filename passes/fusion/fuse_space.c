@@ -31,7 +31,7 @@ bool fuse_is_expensive(OpKind kind)
 {
     static const OpKind list[] = {OP_exp, OP_log, OP_tanh, OP_sigmoid,
                                   OP_erf, OP_sin, OP_cos,  OP_power,
-                                  OP_random};
+                                  OP_gelu, OP_gelu_grad, OP_random};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i] == kind)
             return true;

@@ -58,7 +58,7 @@ static PadFill result_fill(const Op *op, const Brought *b)
     PadFill first = b->fill[0], all = worst(b, 0);
     switch ((int)op->kind) {
     case OP_add: case OP_sub: case OP_maximum: case OP_minimum:
-    case OP_neg: case OP_scale: case OP_tanh: case OP_erf:
+    case OP_neg: case OP_scale: case OP_tanh: case OP_erf: case OP_gelu:
     case OP_sin: case OP_abs: case OP_relu: case OP_cast:
     case OP_detach: case OP_sum: case OP_max: case OP_reshape:
     case OP_broadcast: case OP_transpose: case OP_slice: case OP_pad:
@@ -73,6 +73,8 @@ static PadFill result_fill(const Op *op, const Brought *b)
             if (b->fill[i] == FILL_ZERO && all == FILL_TAME)
                 return FILL_ZERO;
         return all;
+    case OP_gelu_grad: /* a multiple of the first */
+        return all == FILL_TAME ? first : all;
     case OP_div:
         return b->has[1] ? FILL_WILD : first;
     case OP_select:

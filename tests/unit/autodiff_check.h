@@ -4,7 +4,7 @@
 #ifndef PARC_TESTS_UNIT_AUTODIFF_CHECK_H
 #define PARC_TESTS_UNIT_AUTODIFF_CHECK_H
 
-#include "ir/interp/interp.h"
+#include "tests/interp/interp.h"
 #include "ir/ir.h"
 #include "passes/pass.h"
 

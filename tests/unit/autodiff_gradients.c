@@ -59,6 +59,7 @@ UNARY(exp)
 UNARY(tanh)
 UNARY(sigmoid)
 UNARY(erf)
+UNARY(gelu)
 UNARY(sin)
 UNARY(cos)
 UNARY(abs)
@@ -248,6 +249,7 @@ static const Case cases[] = {
     {"tanh", make_tanh, {{1, {5}}}, OP_tanh},
     {"sigmoid", make_sigmoid, {{1, {5}}}, OP_sigmoid},
     {"erf", make_erf, {{1, {5}}}, OP_erf},
+    {"gelu", make_gelu, {{1, {5}}}, OP_gelu},
     {"sin", make_sin, {{1, {5}}}, OP_sin},
     {"cos", make_cos, {{1, {5}}}, OP_cos},
     {"abs", make_abs, {{1, {5}}}, OP_abs},

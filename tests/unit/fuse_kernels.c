@@ -294,9 +294,11 @@ static void every_op(Check *c)
     static const OpKind unary[] = {
         OP_neg,     OP_exp, OP_log, OP_sqrt, OP_rsqrt, OP_recip, OP_tanh,
         OP_sigmoid, OP_erf, OP_sin, OP_cos,  OP_abs,   OP_relu,  OP_step,
+        OP_gelu,
     };
     static const OpKind binary[] = {OP_add,     OP_sub,     OP_mul,   OP_div,
-                                    OP_maximum, OP_minimum, OP_equal, OP_less};
+                                    OP_maximum, OP_minimum, OP_equal, OP_less,
+                                    OP_gelu_grad};
     static const double exponent[] = {0,  1,   2,    3,   5,   -1,
                                       -2, 0.5, -0.5, 1.5, 0.3, -7};
     FuseTest t = fuse_test(PH_FORWARD);

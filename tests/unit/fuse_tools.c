@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/target/target.h"
-#include "ir/interp/interp.h"
+#include "tests/interp/interp.h"
 #include "passes/pass.h"
 #include "tests/unit/random.h"
 

@@ -4,7 +4,7 @@
  * Programs are printed text. The verifier would refuse most of them and is not
  * run. Every float parameter holds 1, 2, 3, …
  */
-#include "ir/interp/interp.h"
+#include "tests/interp/interp.h"
 #include "tests/unit/check.h"
 #include "tests/unit/ir_tools.h"
 

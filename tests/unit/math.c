@@ -28,6 +28,8 @@ WRAP(rsqrt)
 WRAP(sigmoid)
 WRAP(tanh)
 WRAP(erf)
+WRAP(gelu)
+WRAP(gelu_slope)
 WRAP(sin)
 WRAP(cos)
 
@@ -39,6 +41,23 @@ static double exact_rsqrt(double x)
 static double exact_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
+}
+
+static double exact_gelu_tanh(double x)
+{
+    return tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x));
+}
+
+static double exact_gelu(double x)
+{
+    return x / 2 * (1 + exact_gelu_tanh(x));
+}
+
+static double exact_gelu_slope(double x)
+{
+    double t = exact_gelu_tanh(x);
+    return (1 + t) / 2 + x / 2 * (1 - t * t) *
+           0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
 }
 
 /* Near their zeros sines are compared with the ulp of 1e-2, since tables of
@@ -57,6 +76,8 @@ static const Case cases[] = {
     {"tanh", f_tanh, tanh, -0.7, 0.7, 2},
     {"erf", f_erf, erf, -5, 5, 2},
     {"erf", f_erf, erf, -1.1, 1.1, 2},
+    {"gelu", f_gelu, exact_gelu, -1, 8, 8},
+    {"gelu_slope", f_gelu_slope, exact_gelu_slope, -0.5, 8, 8},
     {"sin", f_sin, sin, -10, 10, 2},
     {"sin", f_sin, sin, -1e6, 1e6, 2},
     {"cos", f_cos, cos, -10, 10, 2},

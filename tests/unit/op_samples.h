@@ -7,7 +7,7 @@
 #ifndef PARC_TESTS_UNIT_OP_SAMPLES_H
 #define PARC_TESTS_UNIT_OP_SAMPLES_H
 
-#include "ir/interp/interp.h"
+#include "tests/interp/interp.h"
 #include "ir/ir.h"
 
 /* The numbers of an operand. */

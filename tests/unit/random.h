@@ -13,7 +13,7 @@
 #ifndef PARC_TESTS_UNIT_RANDOM_H
 #define PARC_TESTS_UNIT_RANDOM_H
 
-#include "ir/interp/interp.h"
+#include "tests/interp/interp.h"
 #include "ir/ir.h"
 
 /* ---- numbers ---- */

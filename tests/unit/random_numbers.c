@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 #include "runtime/params/random.h"
 #include "runtime/parc_rt.h"
 #include "runtime/parc_random.h"

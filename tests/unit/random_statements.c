@@ -28,15 +28,6 @@ static Value *one_plus_square(Model *m, Value *x)
 
 /* ---- elementwise ------------------------------------------------------- */
 
-/* GELU with tanh, which matmuls on CUDA compute in their epilogue. */
-static Value *gelu(Model *m, Value *x)
-{
-    Value *cube = binary(m, OP_mul, binary(m, OP_mul, x, x), x);
-    Value *bent = binary(m, OP_add, x, model_scale(m, cube, 0.044715));
-    Value *t = unary(m, OP_tanh, model_scale(m, bent, 0.7978845608028654));
-    return binary(m, OP_mul, model_scale(m, x, 0.5), model_offset(m, t, 1));
-}
-
 static Value *activation(Model *m, Value *x)
 {
     static const OpKind bounded[] = {OP_tanh, OP_sigmoid, OP_erf, OP_sin,
@@ -55,7 +46,7 @@ static Value *activation(Model *m, Value *x)
         return ir_value(model_at(m), OP_power, 1, &s, attr, NULL);
     }
     case 4:
-        return gelu(m, x);
+        return unary(m, OP_gelu, x);
     default:
         return unary(m, bounded[rng_below(m->r, 8)], x);
     }

@@ -117,6 +117,25 @@ PARC_DEVICE float parc_tanh(float x)
     return tanhf(x);
 }
 
+PARC_DEVICE float parc_gelu_tanh(float x)
+{
+    return parc_tanh(0.797884561f * (x + 0.044715f * (x * x * x)));
+}
+
+/* GELU as approximated by tanh. */
+PARC_DEVICE float parc_gelu(float x)
+{
+    return 0.5f * x * (1.0f + parc_gelu_tanh(x));
+}
+
+/* Its derivative. */
+PARC_DEVICE float parc_gelu_slope(float x)
+{
+    float t = parc_gelu_tanh(x);
+    float inner = 0.797884561f + 0.107032224f * (x * x);
+    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+}
+
 PARC_DEVICE float parc_erf(float x)
 {
     return erff(x);

@@ -5,7 +5,7 @@
  * use a global index (iota, embedding, onehot) read the beginning of the rank's
  * part from their base operand, if they have one.
  */
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 
 #include <string.h>
 

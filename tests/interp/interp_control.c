@@ -1,6 +1,6 @@
 /* interp_control.c: evaluates parameters, inputs, scalars, outputs, loops and
  * fused bodies. */
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 
 #include <string.h>
 

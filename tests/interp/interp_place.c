@@ -7,7 +7,7 @@
  * every member reads the elements of its result from there. A position without
  * an entry is an error: the types require data that the group does not have.
  */
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 
 #include "base/bug.h"
 

@@ -6,7 +6,7 @@
  * once (`whole`). After every op its Replicate results are compared between
  * ranks, so that an error is reported at the op that causes it.
  */
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 
 #include "base/bug.h"
 

@@ -1,7 +1,7 @@
 /* interp_contract.c: evaluates einsum, attention and its gradient on one rank's
  * part, by their definitions. */
 #include "ir/internal.h"
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 
 #include <math.h>
 #include <string.h>

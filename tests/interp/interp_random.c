@@ -10,7 +10,7 @@
  * the counter (layer, 0, 0, 1). runtime/parc_random.h has the same functions
  * for emitted programs.
  */
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 
 typedef struct Block {
     uint32_t word[4];

@@ -45,14 +45,6 @@ bool interp_assigned(const Interp *in, int param);
  * iteration); NULL if there is none. `type` may be NULL. */
 const double *interp_value(Interp *in, const char *name, Type *type);
 
-/* One element of an elementwise op's result, from one element of each
- * operand. */
-double interp_element(const Op *op, const double *x);
-
-/* GELU in its tanh form, and its derivative. */
-double interp_gelu(double e);
-double interp_gelu_grad(double e);
-
 /* ---- observing a run ---- */
 
 /* All ranks' parts of a value as computed last: rank r's *n numbers begin at r

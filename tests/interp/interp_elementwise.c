@@ -5,12 +5,26 @@
  * an operand without them is repeated. A flat run can be combined with flat
  * runs of the same length and scalars only.
  */
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- elementwise ------------------------------------------------------- */
+
+/* x/2 (1 + tanh(a (x + b x^3))), and its derivative. */
+static const double A = 0.79788456080286535588 /* sqrt(2/pi) */, B = 0.044715;
+
+double interp_gelu(double x)
+{
+    return x / 2 * (1 + tanh(A * (x + B * x * x * x)));
+}
+
+double interp_gelu_slope(double x)
+{
+    double t = tanh(A * (x + B * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * A * (1 + 3 * B * x * x);
+}
 
 typedef double Function(const double *x, const Op *op);
 
@@ -42,6 +56,8 @@ FUNCTION(recip, 1 / x[0])
 FUNCTION(tanh, tanh(x[0]))
 FUNCTION(sigmoid, 1 / (1 + exp(-x[0])))
 FUNCTION(erf, erf(x[0]))
+FUNCTION(gelu, interp_gelu(x[0]))
+FUNCTION(gelu_grad, x[0] * interp_gelu_slope(x[1]))
 FUNCTION(sin, sin(x[0]))
 FUNCTION(cos, cos(x[0]))
 FUNCTION(abs, fabs(x[0]))
@@ -62,6 +78,7 @@ static Function *const functions[OP_COUNT] = {
     [OP_rsqrt] = f_rsqrt,     [OP_recip] = f_recip,
     [OP_tanh] = f_tanh,       [OP_sigmoid] = f_sigmoid,
     [OP_erf] = f_erf,         [OP_sin] = f_sin,
+    [OP_gelu] = f_gelu,       [OP_gelu_grad] = f_gelu_grad,
     [OP_cos] = f_cos,         [OP_abs] = f_abs,
     [OP_relu] = f_relu,       [OP_step] = f_step,
     [OP_cast] = f_cast,       [OP_detach] = f_same,
@@ -74,11 +91,6 @@ static Function *const functions[OP_COUNT] = {
 bool interp_has_function(OpKind kind)
 {
     return functions[kind] != NULL;
-}
-
-double interp_element(const Op *op, const double *x)
-{
-    return functions[op->kind](x, op);
 }
 
 /* The strides of an operand for each index of the result. */

@@ -3,7 +3,7 @@
  * A value has one Slot for the parts of all ranks; a value in a loop's body is
  * computed into the same slot in every iteration.
  */
-#include "ir/interp/interp_impl.h"
+#include "tests/interp/interp_impl.h"
 
 #include <stdarg.h>
 #include <string.h>

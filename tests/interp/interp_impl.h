@@ -3,7 +3,7 @@
 #ifndef PARC_IR_INTERP_INTERP_IMPL_H
 #define PARC_IR_INTERP_INTERP_IMPL_H
 
-#include "ir/interp/interp.h"
+#include "tests/interp/interp.h"
 
 enum { MAX_SHAPE = MAX_STACK + MAX_DIMS };
 
@@ -92,6 +92,9 @@ LocalEval interp_elementwise, interp_reduce;
 WholeEval interp_sumsq, interp_update;
 /* Whether the table of elementwise functions has the op. */
 bool interp_has_function(OpKind kind);
+/* GELU as approximated by tanh, and its derivative. */
+double interp_gelu(double x);
+double interp_gelu_slope(double x);
 
 /* ---- interp_index.c, interp_contract.c ---- */
 LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpose,

@@ -230,8 +230,6 @@ typedef struct Output {
     Loc loc;
 } Output;
 
-/* A module instance, or all elements of an array that the plan treats alike:
- * their indices are '*' or a range in the path (path.h). */
 /* A weight of a module, which ColwiseParallel and RowwiseParallel split: a 2-D
  * parameter that the module declares. Its forward contracts one dim of it with
  * the last dim of the module's first input (Linear), or looks up its rows
@@ -247,6 +245,8 @@ typedef struct Weight {
     int nbiases;
 } Weight;
 
+/* A module instance, or all elements of an array that the plan treats alike:
+ * their indices are '*' or a range in the path (path.h). */
 typedef struct Module {
     const char *path;  /* "layers.*.attention"; "" is the model */
     const char *class; /* "Linear", "TransformerBlock", … */
@@ -562,7 +562,7 @@ bool ir_in_host(const Program *p, const Value *v);
 const char *ir_infer(Program *p, OpKind kind, int nargs, Value *const *args,
                      const Attr *attr, Type *out, int *nouts);
 
-/* ---- text/print.c, text/parse.c: the printed form, see docs/ir.md -------- */
+/* ---- text/ops.c: the printed form, see docs/ir.md ------------------------ */
 
 void ir_print(Out *o, const Program *p);
 /* The value of one attribute. */

@@ -180,7 +180,7 @@ void option_store_number(const Option *o, void *of, int i, double x)
     ((double *)at)[i] = x;
 }
 
-static bool is_number(const Option *o)
+bool option_is_number(const Option *o)
 {
     return o->takes == TAKES_NUMBER || o->takes == TAKES_LIMIT ||
            o->takes == TAKES_PAIR;
@@ -188,7 +188,7 @@ static bool is_number(const Option *o)
 
 bool option_is_initial(const Option *o, const void *of)
 {
-    if (!is_number(o))
+    if (!option_is_number(o))
         return option_integer(o, of) == (int64_t)o->initial;
     return option_number(o, of, 0) == o->initial &&
            (o->takes != TAKES_PAIR || option_number(o, of, 1) == o->second);
@@ -205,7 +205,7 @@ void options_init(OptionScope scope, int choice, void *of)
         if (o->scope != scope || o->size == 0 || o->selects)
             continue;
         double x = o->own >> choice & 1 ? o->own_initial : o->initial;
-        if (!is_number(o))
+        if (!option_is_number(o))
             option_store_integer(o, of, (int64_t)x);
         else
             option_store_number(o, of, 0, x);

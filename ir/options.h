@@ -146,6 +146,8 @@ const ClauseInfo *clause_find(const char *name);
 const char *option_word(OptionName id, int64_t value);
 const char *option_dump_word(Arena *a, const Option *o, int64_t value);
 
+/* Whether the field has numbers, not integers. */
+bool option_is_number(const Option *o);
 /* The field as an integer; as a number (of a pair: number i). */
 int64_t option_integer(const Option *o, const void *of);
 double option_number(const Option *o, const void *of, int i);

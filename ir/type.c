@@ -47,7 +47,7 @@ int dtype_range(DType t, double x)
 int64_t mesh_ranks(const Mesh *m)
 {
     int64_t n = 1;
-    for (int a = 0; a < m->n - m->ntime; a++)
+    for (int a = 0; a < m->n - m->nloop; a++)
         n *= m->size[a];
     return n;
 }

@@ -57,7 +57,7 @@ typedef struct Mesh {
     int n;
     const char *name[MAX_AXES];
     int64_t size[MAX_AXES]; /* outermost first: rank = i0 * size[1] + i1 */
-    int ntime; /* the last `ntime` axes are loop axes: one rank processes their
+    int nloop; /* the last `nloop` axes are loop axes: one rank processes their
                 * parts in iterations (passes/microbatch/loop_axis.h) */
 } Mesh;
 /* The number of ranks; loop axes do not count. */
@@ -66,9 +66,9 @@ int64_t mesh_ranks(const Mesh *m);
 int64_t mesh_parts(const Mesh *m);
 /* The number of ranks that differ only in these axes. */
 int64_t mesh_group(const Mesh *m, uint32_t axes);
-static inline bool mesh_in_time(const Mesh *m, int axis)
+static inline bool mesh_is_loop_axis(const Mesh *m, int axis)
 {
-    return axis >= m->n - m->ntime;
+    return axis >= m->n - m->nloop;
 }
 /* Whether both axes are parts of one axis that the user named (pass
  * split_kv_axis): "tp.kv" and "tp.rep" are parts of "tp". */

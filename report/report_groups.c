@@ -35,7 +35,7 @@ static int64_t axis_stride(const Mesh *m, int axis)
 {
     int64_t stride = 1;
     for (int a = axis + 1; a < m->n; a++)
-        if (!mesh_in_time(m, a))
+        if (!mesh_is_loop_axis(m, a))
             stride *= m->size[a];
     return stride;
 }
@@ -44,7 +44,7 @@ static Digits digits_of(const Mesh *m, uint32_t axes)
 {
     Digits d = {.n = 0};
     for (int a = 0; a < m->n; a++) {
-        if (!(axes >> a & 1) || mesh_in_time(m, a) || m->size[a] == 1)
+        if (!(axes >> a & 1) || mesh_is_loop_axis(m, a) || m->size[a] == 1)
             continue;
         Digit here = {m->size[a], axis_stride(m, a)};
         Digit *last = d.n > 0 ? &d.at[d.n - 1] : NULL;
@@ -152,7 +152,7 @@ static const char *rank_formula(const Program *p)
     for (int i = 0; i < n; i++) {
         int64_t stride =
             axis_stride(&p->mesh, axis[i].first + axis[i].parts - 1);
-        if (axis[i].size == 1 || mesh_in_time(&p->mesh, axis[i].first))
+        if (axis[i].size == 1 || mesh_is_loop_axis(&p->mesh, axis[i].first))
             continue;
         text = arena_printf(p->arena, "%s%s%s%s", text, *text ? " + " : "",
                             stride == 1 ? ""

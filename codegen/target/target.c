@@ -44,7 +44,7 @@ static bool repeats_attention(const Program *p, const Op *grad)
 {
     const Mesh *m = &p->mesh;
     const Placement *q = &grad->arg[1]->type.place;
-    for (int a = 0; a < m->n - m->ntime; a++)
+    for (int a = 0; a < m->n - m->nloop; a++)
         if (m->size[a] > 1 && q->ax[a].kind != AX_S)
             return true;
     return p->train.deterministic;

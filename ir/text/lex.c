@@ -2,18 +2,20 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "ir/text/parse.h"
+#include "ir/text/text.h"
 
-void parse_fail(Parser *s, Loc loc, const char *fmt, ...)
+void parse_fail(Text *t, Loc loc, const char *fmt, ...)
 {
-    if (!s->failed) {
+    if (t->out)
+        return;
+    if (!t->failed) {
         va_list ap;
         va_start(ap, fmt);
-        diag_error(s->diag, loc, "%s", arena_vprintf(s->arena, fmt, ap));
+        diag_error(t->diag, loc, "%s", arena_vprintf(t->arena, fmt, ap));
         va_end(ap);
     }
-    s->failed = true;
-    s->tok = (Token){.kind = TK_END, .text = "", .loc = loc};
+    t->failed = true;
+    t->tok = (Token){.kind = TK_END, .text = "", .loc = loc};
 }
 
 static bool is_word_char(char c)
@@ -27,32 +29,28 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static void skip_space(Parser *s)
+static void skip_space(Text *t)
 {
-    for (; s->at < s->end; s->at++)
-        if (*s->at == '\n') {
-            s->line++;
-            s->line_start = s->at + 1;
-            s->line_begun = false;
-        } else if (*s->at == '#') {
-            while (s->at + 1 < s->end && s->at[1] != '\n')
-                s->at++;
-        } else if (*s->at != ' ' && *s->at != '\t' && *s->at != '\r') {
+    for (; t->at < t->end; t->at++)
+        if (*t->at == '\n') {
+            t->line++;
+            t->line_start = t->at + 1;
+            t->line_begun = false;
+        } else if (*t->at == '#') {
+            while (t->at + 1 < t->end && t->at[1] != '\n')
+                t->at++;
+        } else if (*t->at != ' ' && *t->at != '\t' && *t->at != '\r') {
             return;
         }
 }
 
 enum { MAX_SPAN = 60000 }; /* of a Loc, which has 16 bits for it */
 
-static Loc here(const Parser *s, const char *from, const char *to)
+static Loc here(const Text *t, const char *from, const char *to)
 {
-    ptrdiff_t len = to - from, col = from - s->line_start + 1;
-    Loc loc = {s->file,
-               (uint16_t)(len < 1          ? 1
-                          : len > MAX_SPAN ? MAX_SPAN
-                                           : len),
-               s->line, (uint32_t)col};
-    return loc;
+    ptrdiff_t len = to - from, col = from - t->line_start + 1;
+    len = len < 1 ? 1 : len > MAX_SPAN ? MAX_SPAN : len;
+    return (Loc){t->source, (uint16_t)len, t->line, (uint32_t)col};
 }
 
 static int hex_digit(char c)
@@ -101,91 +99,90 @@ static const char *closing_quote(const char *start, const char *end)
     return NULL;
 }
 
-static void lex_string(Parser *s, const char *start)
+static void lex_string(Text *t, const char *start)
 {
-    const char *close = closing_quote(start, s->end);
+    const char *close = closing_quote(start, t->end);
     if (!close) {
-        parse_fail(s, here(s, start, start + 1), "this string has no end");
+        parse_fail(t, here(t, start, start + 1), "this string has no end");
         return;
     }
-    char *text = arena_alloc(s->arena, (size_t)(close - start));
+    char *text = arena_alloc(t->arena, (size_t)(close - start));
     size_t n = 0;
     for (const char *c = start + 1; c < close;) {
         int x = (unsigned char)*c++;
         if (x == '\\' && (x = escape(&c, close)) < 0) {
-            parse_fail(s, here(s, start, close), "a bad escape in a string");
+            parse_fail(t, here(t, start, close), "a bad escape in a string");
             return;
         }
         text[n++] = (char)x;
     }
-    s->at = close + 1;
-    s->tok.kind = TK_STRING;
-    s->tok.text = text;
+    t->at = close + 1;
+    t->tok.kind = TK_STRING;
+    t->tok.text = text;
 }
 
 /* Makes a run of characters the token's text. */
-static void lex_run(Parser *s, TokenKind kind, const char *from, const char *to)
+static void lex_run(Text *t, TokenKind kind, const char *from, const char *to)
 {
-    s->tok.kind = kind;
-    s->tok.text = arena_strndup(s->arena, from, (size_t)(to - from));
-    s->at = to;
+    t->tok.kind = kind;
+    t->tok.text = arena_strndup(t->arena, from, (size_t)(to - from));
+    t->at = to;
 }
 
-static void lex_number(Parser *s, const char *c)
+static void lex_number(Text *t, const char *c)
 {
     const char *from = c;
     c += *c == '-';
-    while (c < s->end &&
+    while (c < t->end &&
            (is_word_char(*c) || *c == '.' ||
             ((*c == '-' || *c == '+') && (c[-1] == 'e' || c[-1] == 'E'))))
         c++;
-    lex_run(s, TK_NUMBER, from, c);
+    lex_run(t, TK_NUMBER, from, c);
 }
 
-static void lex_token(Parser *s, const char *c)
+static void lex_token(Text *t, const char *c)
 {
     const char *d = c;
     if (*c == '"') {
-        lex_string(s, c);
+        lex_string(t, c);
     } else if (*c == '%') {
-        for (d = c + 1; d < s->end && (is_word_char(*d) || *d == '.');)
+        for (d = c + 1; d < t->end && (is_word_char(*d) || *d == '.');)
             d++;
-        lex_run(s, TK_VALUE, c + 1, d);
-    } else if (is_digit(*c) || (*c == '-' && c + 1 < s->end && c[1] != '>')) {
-        lex_number(s, c);
+        lex_run(t, TK_VALUE, c + 1, d);
+    } else if (is_digit(*c) || (*c == '-' && c + 1 < t->end && c[1] != '>')) {
+        lex_number(t, c);
     } else if (is_word_char(*c)) {
         /* "tp.kv": a part of an axis */
-        while (d < s->end &&
+        while (d < t->end &&
                (is_word_char(*d) ||
-                (*d == '.' && d + 1 < s->end && is_word_char(d[1]))))
+                (*d == '.' && d + 1 < t->end && is_word_char(d[1]))))
             d++;
-        lex_run(s, TK_WORD, c, d);
-    } else if (s->end - c >= 2 && memcmp(c, "->", 2) == 0) {
-        lex_run(s, TK_ARROW, c, c + 2);
-    } else if (s->end - c >= 2 && memcmp(c, "·", 2) == 0) {
-        lex_run(s, TK_DOT, c, c + 2);
+        lex_run(t, TK_WORD, c, d);
+    } else if (t->end - c >= 2 && memcmp(c, "->", 2) == 0) {
+        lex_run(t, TK_ARROW, c, c + 2);
+    } else if (t->end - c >= 2 && memcmp(c, "·", 2) == 0) {
+        lex_run(t, TK_DOT, c, c + 2);
     } else if (*c && strchr("{}()[]=:,/+^~|@", *c)) {
-        lex_run(s, TK_CHAR, c, c + 1);
-        s->tok.c = *c;
+        lex_run(t, TK_CHAR, c, c + 1);
     } else {
-        parse_fail(s, here(s, c, c + 1), "unexpected character");
+        parse_fail(t, here(t, c, c + 1), "unexpected character");
     }
 }
 
-void parse_next(Parser *s)
+void parse_next(Text *t)
 {
-    if (s->failed)
+    if (t->failed)
         return;
-    skip_space(s);
-    const char *c = s->at;
-    s->tok = (Token){.kind = TK_END,
+    skip_space(t);
+    const char *c = t->at;
+    t->tok = (Token){.kind = TK_END,
                      .text = "",
-                     .first = !s->line_begun,
-                     .loc = here(s, c, c + 1)};
-    s->line_begun = true;
-    if (c >= s->end)
+                     .first = !t->line_begun,
+                     .loc = here(t, c, c + 1)};
+    t->line_begun = true;
+    if (c >= t->end)
         return;
-    lex_token(s, c);
-    if (!s->failed)
-        s->tok.loc = here(s, c, s->at);
+    lex_token(t, c);
+    if (!t->failed)
+        t->tok.loc = here(t, c, t->at);
 }

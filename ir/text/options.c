@@ -13,80 +13,70 @@
 #include <strings.h>
 
 #include "ir/options.h"
-#include "ir/text/parse.h"
-#include "ir/text/print.h"
+#include "ir/text/text.h"
 
-/* ---- printing ------------------------------------------------------------ */
-
-static void print_number(Printer *w, const char *key, int digits, double x)
+static int64_t text_option_word(Text *t, const Option *o, int64_t value)
 {
-    out(w->o, " %.*s=", digits, key);
-    out_double(w->o, x);
-}
-
-static void print_words(Printer *w, const Option *o, int64_t bits)
-{
-    for (const OptionWord *k = o->words; k->name; k++)
-        if (bits >> k->value & 1)
-            out(w->o, " %s=%s", o->name, k->name);
-}
-
-/* "beta1=0.9 beta2=0.999" for `betas` */
-static void print_pair(Printer *w, const Option *o, const void *of)
-{
-    int stem = (int)strlen(o->name) - 1;
-    for (int i = 0; i < 2; i++) {
-        out(w->o, " %.*s%d=", stem, o->name, i + 1);
-        out_double(w->o, option_number(o, of, i));
+    if (t->out) {
+        out(t->out, "%s", option_dump_word(t->arena, o, value));
+        return value;
     }
+    Loc loc = t->tok.loc;
+    const char *word = parse_word(t, "a word");
+    for (const OptionWord *k = o->words; k->name && !t->failed; k++)
+        if (strcasecmp(k->name, word) == 0)
+            return k->value;
+    parse_fail(t, loc, "'%s' is no value of '%s'", word, o->name);
+    return 0;
 }
 
-static void print_option(Printer *w, const Option *o, const void *of)
+/* A number of the range, or the default or 0, which may be outside. */
+static void check_range(Text *t, Loc loc, const Option *o, double x)
 {
-    switch (o->takes) {
-    case TAKES_NUMBER:
-    case TAKES_LIMIT:
-        print_number(w, o->name, (int)strlen(o->name),
-                     option_number(o, of, 0));
-        return;
-    case TAKES_PAIR:
-        print_pair(w, o, of);
-        return;
-    case TAKES_FLAG:
-        out(w->o, " %s=%s", o->name,
-            option_integer(o, of) < 0 ? "-1"
-            : option_integer(o, of)   ? "true"
-                                      : "false");
-        return;
-    case TAKES_WORD:
-    case TAKES_CALL:
-        out(w->o, " %s=%s", o->name,
-            option_dump_word(w->p->arena, o, option_integer(o, of)));
-        return;
-    case TAKES_WORDS:
-        print_words(w, o, option_integer(o, of));
-        return;
-    case TAKES_INT:
-        out(w->o, " %s=%lld", o->name, (long long)option_integer(o, of));
-        return;
-    case TAKES_PATTERNS:
+    if (!(x >= o->low && x <= o->high) && x != o->initial && x != 0)
+        parse_fail(t, loc, "'%s' is out of range", o->name);
+}
+
+static int64_t text_option_flag(Text *t, int64_t x)
+{
+    if (t->out ? x < 0 : t->tok.kind == TK_NUMBER) {
+        text_field(t, "", &x);
+        return x;
+    }
+    bool on = x;
+    text_field(t, "", &on);
+    return on;
+}
+
+/* The value of an option: of a pair number `part`, of words the word `bit`. */
+static void text_value(Text *t, const Option *o, int part, int64_t bit,
+                       void *of)
+{
+    Loc loc = t->tok.loc;
+    if (option_is_number(o)) {
+        double number = option_number(o, of, part);
+        text_field(t, "", &number);
+        if (o->takes != TAKES_LIMIT)
+            check_range(t, loc, o, number);
+        option_store_number(o, of, part, number);
         return;
     }
-}
-
-void print_options(Printer *w, OptionScope scope, const void *of)
-{
-    for (const Option *o = option_rows; o < option_rows + OPTIONS; o++) {
-        if (o->scope != scope || o->size == 0 || o->dump == DUMP_NEVER)
-            continue;
-        if (o->dump == DUMP_ALWAYS || !option_is_initial(o, of))
-            print_option(w, o, of);
-        if (o->takes == TAKES_CALL)
-            print_options(w, o->args, of);
+    int64_t x = option_integer(o, of);
+    if (o->takes == TAKES_INT) {
+        text_field(t, "", &x);
+        check_range(t, loc, o, (double)x);
+    } else if (o->takes == TAKES_FLAG) {
+        x = text_option_flag(t, x);
+        if (x < -1 || x > 1)
+            parse_fail(t, loc, "'%s' takes no number", o->name);
+    } else if (o->takes == TAKES_WORDS) {
+        x |= INT64_C(1) << text_option_word(t, o, bit);
+    } else {
+        x = text_option_word(t, o, x);
     }
+    if (!t->failed)
+        option_store_integer(o, of, x);
 }
-
-/* ---- parsing ------------------------------------------------------------- */
 
 /* The option that a key names, in the scope or among the arguments of its
  * calls; *part: the number of a pair that it names. */
@@ -114,66 +104,53 @@ static const Option *find_key(OptionScope scope, const char *key, int *part)
     return NULL;
 }
 
-static int64_t parse_option_word(Parser *s, const Option *o)
+static void print_option(Text *t, const Option *o, void *of)
 {
-    Loc loc = s->tok.loc;
-    const char *word = parse_word(s, "a word");
-    for (const OptionWord *k = o->words; k->name && !s->failed; k++)
-        if (strcasecmp(k->name, word) == 0)
-            return o->takes == TAKES_WORDS ? 1ll << k->value : k->value;
-    if (!s->failed)
-        parse_fail(s, loc, "'%s' is no value of '%s'", word, o->name);
-    return 0;
-}
-
-/* A number of the range, or the default or 0, which may be outside. */
-static void check_range(Parser *s, Loc loc, const Option *o, double x)
-{
-    if (!(x >= o->low && x <= o->high) && x != o->initial && x != 0)
-        parse_fail(s, loc, "'%s' is out of range", o->name);
-}
-
-static void parse_option(Parser *s, const Option *o, int part, void *to)
-{
-    Loc loc = s->tok.loc;
-    int64_t x = 0;
-    if (o->takes == TAKES_NUMBER || o->takes == TAKES_LIMIT ||
-        o->takes == TAKES_PAIR) {
-        double number = parse_number(s);
-        if (o->takes != TAKES_LIMIT)
-            check_range(s, loc, o, number);
-        option_store_number(o, to, part, number);
-        return;
-    }
-    if (o->takes == TAKES_INT || s->tok.kind == TK_NUMBER) {
-        x = parse_int(s);
-        if (o->takes == TAKES_INT)
-            check_range(s, loc, o, (double)x);
-        else if (o->takes != TAKES_FLAG || x < -1 || x > 1)
-            parse_fail(s, loc, "'%s' takes no number", o->name);
-    } else if (o->takes == TAKES_FLAG) {
-        x = parse_bool(s);
+    int stem = (int)strlen(o->name);
+    if (o->takes == TAKES_WORDS) {
+        for (const OptionWord *k = o->words; k->name; k++)
+            if (option_integer(o, of) >> k->value & 1) {
+                out(t->out, " %s=", o->name);
+                text_value(t, o, 0, k->value, of);
+            }
+    } else if (o->takes == TAKES_PAIR) {
+        for (int i = 0; i < 2; i++) {
+            out(t->out, " %.*s%d=", stem - 1, o->name, i + 1);
+            text_value(t, o, i, 0, of);
+        }
     } else {
-        x = parse_option_word(s, o);
+        out(t->out, " %s=", o->name);
+        text_value(t, o, 0, 0, of);
     }
-    if (o->takes == TAKES_WORDS)
-        x |= option_integer(o, to);
-    if (!s->failed)
-        option_store_integer(o, to, x);
 }
 
-void parse_options(Parser *s, OptionScope scope, void *to)
+static void print_options(Text *t, OptionScope scope, void *of)
 {
-    options_init(scope, 0, to);
-    while (s->tok.kind == TK_WORD && !s->tok.first && !s->failed) {
+    for (const Option *o = option_rows; o < option_rows + OPTIONS; o++) {
+        if (o->scope != scope || o->size == 0 || o->dump == DUMP_NEVER)
+            continue;
+        if (o->dump == DUMP_ALWAYS || !option_is_initial(o, of))
+            print_option(t, o, of);
+        if (o->takes == TAKES_CALL)
+            print_options(t, o->args, of);
+    }
+}
+
+void text_options(Text *t, OptionScope scope, void *of)
+{
+    if (t->out)
+        print_options(t, scope, of);
+    else
+        options_init(scope, 0, of);
+    while (t->tok.kind == TK_WORD && !t->tok.first) {
         int part = 0;
-        const Option *o = find_key(scope, s->tok.text, &part);
+        const Option *o = find_key(scope, t->tok.text, &part);
         if (!o) {
-            parse_fail(s, s->tok.loc, "unknown option '%s'", s->tok.text);
+            parse_fail(t, t->tok.loc, "unknown option '%s'", t->tok.text);
             return;
         }
-        parse_next(s);
-        parse_expect(s, '=');
-        parse_option(s, o, part, to);
+        parse_next(t);
+        text_form(t, "=");
+        text_value(t, o, part, 0, of);
     }
 }

@@ -392,7 +392,7 @@ static void finish_after_gradients(Program *p)
 void storage_reduce(Storage *s)
 {
     Program *p = s->p;
-    bool in_loop = p->mesh.ntime > 0;
+    bool in_loop = p->mesh.nloop > 0;
     for (Op *op = p->step->first; op && !in_loop; op = op->next)
         if (op->kind == OP_finish_grad && op->arg[0]->def)
             split_sum(p, op->arg[0]->def);

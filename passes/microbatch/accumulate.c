@@ -260,7 +260,7 @@ static void stack_inputs(const LoopAxis *t)
 void pass_accumulate(Program *p, const TargetInfo *target)
 {
     (void)target;
-    if (p->mesh.ntime == 0)
+    if (p->mesh.nloop == 0)
         return;
     LoopAxis t = {.p = p,
                   .r = p->step,
@@ -277,7 +277,7 @@ void pass_accumulate(Program *p, const TargetInfo *target)
         return;
     stack_inputs(&t);
     p->mesh.n--;
-    p->mesh.ntime--;
+    p->mesh.nloop--;
     ir_eliminate_dead(p);
     simplify_buckets(p, p->step);
 }

@@ -149,7 +149,7 @@ static bool cut_dim(Chunk *c, int dim, int64_t n)
         return true;
     m->name[m->n] = "chunk";
     m->size[m->n++] = n;
-    m->ntime++;
+    m->nloop++;
     own.t = (LoopAxis){.p = p,
                        .r = c->t.r,
                        .axis = m->n - 1,
@@ -161,7 +161,7 @@ static bool cut_dim(Chunk *c, int dim, int64_t n)
     if (fine)
         loop_axis_make_loop(&own.t);
     m->n--;
-    m->ntime--;
+    m->nloop--;
     c->t.r = c->head->region;
     return fine;
 }

@@ -114,7 +114,7 @@ static const char *axes_text(const Program *p, uint32_t axes)
 }
 
 /* Adds the microbatch axis after all others, whose numbers stay the same. */
-static void add_time_axis(Program *p)
+static void add_microbatch_axis(Program *p)
 {
     Mesh *m = &p->mesh;
     if (p->train.accumulate < 2)
@@ -125,7 +125,7 @@ static void add_time_axis(Program *p)
             name = arena_printf(p->arena, "%s_", name);
     m->name[m->n] = name;
     m->size[m->n++] = p->train.accumulate;
-    m->ntime = 1;
+    m->nloop = 1;
 }
 
 /* Splits the batch. The microbatch axis is major in dim 0, then the data axes:
@@ -134,8 +134,8 @@ static void split_input(Program *p, Input *in)
 {
     const Mesh *m = &p->mesh;
     AxisPlace with[MAX_AXES] = {{0}};
-    uint32_t time = ((1u << m->n) - 1) & ~((1u << (m->n - m->ntime)) - 1);
-    uint32_t data = ((1u << (m->n - m->ntime)) - 1) & ~p->plan.tensor_axes;
+    uint32_t time = ((1u << m->n) - 1) & ~((1u << (m->n - m->nloop)) - 1);
+    uint32_t data = ((1u << (m->n - m->nloop)) - 1) & ~p->plan.tensor_axes;
     if (in->type.ndim == 0)
         return;
     for (int a = 0; a < m->n; a++)
@@ -149,7 +149,7 @@ static void split_input(Program *p, Input *in)
         return;
     }
     Loc loc = p->train.loc.file ? p->train.loc : in->loc;
-    int64_t iterations = m->ntime ? m->size[m->n - 1] : 1;
+    int64_t iterations = m->nloop ? m->size[m->n - 1] : 1;
     diag_error(p->diag, loc,
                "a batch of %lld cannot be split over %lld "
                "data-parallel ranks%s",
@@ -214,7 +214,7 @@ static void check_boundary(const Program *p, Op *op)
 void pass_plan(Program *p, const TargetInfo *t)
 {
     (void)t;
-    add_time_axis(p);
+    add_microbatch_axis(p);
     apply_styles(p);
     name_units(p);
     for (int i = 0; i < p->input.n; i++)

@@ -46,7 +46,7 @@ static const double loop_sum_cost = 1, loop_exchange_cost = 100;
 static Link axis_link(const Mesh *m, int axis)
 {
     int64_t span = 1;
-    for (int a = axis; a < m->n - m->ntime; a++)
+    for (int a = axis; a < m->n - m->nloop; a++)
         span *= m->size[a];
     return span <= RANKS_PER_NODE ? fast_link : slow_link;
 }
@@ -56,7 +56,7 @@ static double modelled(const Mesh *m, OpKind kind, int axis, double bytes)
     double k = (double)m->size[axis];
     if (k <= 1)
         return 0;
-    if (mesh_in_time(m, axis) && kind != OP_mask_to_partial)
+    if (mesh_is_loop_axis(m, axis) && kind != OP_mask_to_partial)
         return kind == OP_all_reduce ? loop_sum_cost : loop_exchange_cost;
     if (kind == OP_local_slice || kind == OP_mask_to_partial)
         return local_step + bytes / local_bandwidth;

@@ -195,7 +195,7 @@ static bool ranks_from(const Mesh *m, const Placement *place, int dim,
 /* 0: loop axes, 1: axes that split the batch, 2: others. */
 static int axis_class(const Program *p, int axis)
 {
-    return mesh_in_time(&p->mesh, axis) ? 0
+    return mesh_is_loop_axis(&p->mesh, axis) ? 0
            : p->plan.tensor_axes >> axis & 1 ? 2 : 1;
 }
 
@@ -359,7 +359,7 @@ static double pending_seconds(const Study *y, const Split *split,
             reduce_seconds(y, a, &y->op->out[0]->type, out, dtype);
         seconds += token;
         /* Sums over a loop axis are done at the end, whatever their number. */
-        if (mesh_in_time(&y->s->p->mesh, a))
+        if (mesh_is_loop_axis(&y->s->p->mesh, a))
             continue;
         seconds += is_multilinear(y->op) ? after : fmax(0, after - before);
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/text/parse.h"
+#include "ir/text/text.h"
 
 /* Reads a printed program; on an error prints it and ends the test. */
 static inline Program *tool_parse(Arena *a, const char *text)
@@ -32,7 +32,7 @@ static inline Program *tool_program(Arena *a, const char *mesh)
 /* A type as it is printed. */
 static inline Type tool_type(Program *p, const char *text)
 {
-    Parser s = {.arena = p->arena, .diag = p->diag, .p = p, .line = 1};
+    Text s = {.arena = p->arena, .diag = p->diag, .p = p, .line = 1};
     s.at = s.line_start = text;
     s.end = text + strlen(text);
     parse_next(&s);

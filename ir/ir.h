@@ -350,6 +350,13 @@ typedef enum Stage {
     STAGE_FUSED,       /* after `fuse`: only ops that codegen supports */
 } Stage;
 
+/* The name of a boundary that the pass `partition` has removed, such as the
+ * variable q of `q = wq(x)`, and the name of the value that stays. */
+typedef struct BoundaryName {
+    const char *name, *value;
+    Loc loc;
+} BoundaryName;
+
 struct Program {
     Arena *arena;
     Diag *diag;
@@ -375,6 +382,7 @@ struct Program {
                                  * purpose; NULL: none */
     uint32_t nvalues, nops; /* ids in use: the length of tables */
     TextMap names;       /* of values, in use */
+    VEC(BoundaryName) boundary_name; /* not part of a dump */
     int streams;         /* number that the target has; 0 before `schedule` */
     struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
     const char **equal_kernel; /* of a forward program, by op id: the name of an

@@ -127,13 +127,32 @@ static bool explain_named_value(Out *o, const Program *p, const char *name)
     return v != NULL;
 }
 
+/* Explains a name that a boundary had: the variable q of `q = wq(x)`. */
+static bool explain_boundary(Out *o, const Program *p, const char *name)
+{
+    for (int i = 0; i < p->boundary_name.n; i++) {
+        const BoundaryName *b = &p->boundary_name.at[i];
+        if (strcmp(b->name, name) != 0)
+            continue;
+        const Value *v = ir_find_value(p->step, b->value);
+        if (v)
+            explain_value(o, p, v);
+        else
+            out_line(o, "%s: no tensor stores it; the statement that reads it "
+                     "also computes it  (%s)", name,
+                     diag_where(p->diag, p->arena, b->loc));
+        return true;
+    }
+    return false;
+}
+
 static bool explain_exactly(Out *o, const Program *p, const TargetInfo *t,
                             const char *name)
 {
     return explain_params(o, p, name) || explain_label(o, p, name) ||
            explain_axis(o, p, name) || explain_memory(o, p, t, name) ||
            explain_modules(o, p, name) || explain_kernel(o, p, name) ||
-           explain_named_value(o, p, name);
+           explain_named_value(o, p, name) || explain_boundary(o, p, name);
 }
 
 /* ---- the last components of a name --------------------------------------- */

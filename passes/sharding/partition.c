@@ -234,9 +234,11 @@ static void partition_boundary(Partition *c, Op *op)
                                              current(c, op->arg[0]), to));
     uint32_t made = c->p->nvalues;
     Value *v = convert(c, op->arg[0], to, &at);
+    BoundaryName given_up = {op->out[0]->name, v->name, op->loc};
     if (v->id >= made && v->def)
-        v->name = op->out[0]->name; /* the model's name, which the boundary
-                                     * gives up */
+        v->name = given_up.name;
+    else
+        vec_push(c->p->arena, &c->p->boundary_name, given_up);
     known_of(c, op->out[0])->now = v;
     vec_push(c->p->arena, &c->boundary, op);
 }

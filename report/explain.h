@@ -20,15 +20,15 @@ void explain_param(Out *o, const Program *p, const Param *pm);
 /* A line for each mesh axis: the value's placement and the reason for it. */
 void explain_placement(Out *o, const Program *p, const Value *v);
 
-/* Explains a kernel by its name in the plan, with or without its number. */
-bool explain_kernel(Out *o, const Program *p, const char *name);
-
 /* Explains an axis of the mesh as the user named it, or a part of one. */
 bool explain_axis(Out *o, const Program *p, const char *name);
 
 /* Explains "memory": all that is live at the peak, and what would reduce it. */
 bool explain_memory(Out *o, const Program *p, const TargetInfo *t,
                     const char *name);
+
+/* "  %h.3   f32[8, 64]   2.00 KiB per rank" */
+void explain_value_line(Out *o, const Program *p, const Value *v);
 
 /* Prints a collective in two lines, as the plan does: "  ag3   all_gather
  * tp   2 x 1.00 MiB   norm", then its phase, reason and source line. */

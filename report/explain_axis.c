@@ -55,12 +55,11 @@ static void activations(Out *o, const Program *p, uint32_t axes)
 {
     int64_t bytes[2] = {0, 0};
     int n;
-    const Block **live = report_alive(p, &n);
-    const BlockSource *from = report_block_sources(p);
+    const LiveBlock *live = report_live(p, &n);
     for (int i = 0; i < n; i++) {
-        const BlockSource *s = &from[live[i] - p->memory->block];
-        if (live[i]->class == MEM_ACTIVATIONS && s->type)
-            bytes[is_split(s->type, &p->mesh, axes)] += live[i]->counted;
+        const Block *b = live[i].block;
+        if (b->class == MEM_ACTIVATIONS && live[i].type)
+            bytes[is_split(live[i].type, &p->mesh, axes)] += b->counted;
     }
     out_line(o, "activations at the peak: %s per rank are split or partial over "
              "it, %s are replicated",

@@ -2,6 +2,7 @@
  * styles that name it, the tensors that cross its boundary, its parameters,
  * collectives, flops and memory.
  */
+#include "ir/analysis/producer.h"
 #include "ir/path.h"
 #include "ir/plan/checkpoint.h"
 #include "passes/sharding/layouts.h"
@@ -76,18 +77,11 @@ static bool is_made_inside(const Value *v, const Module *m)
  * gathers, or as an argument of a loop. */
 static bool is_parameter(const Value *v)
 {
-    while (!v->def && v->region->owner)
-        v = v->region->owner->arg[v->index];
-    const Op *op = v->def;
-    if (!op || op->kind == OP_param || op->phase == PH_INIT)
-        return op != NULL;
-    bool same = op->kind == OP_cast || op->kind == OP_fetch ||
-                op->kind == OP_all_gather || op_is_view(op->kind);
-    return same && op->nargs > 0 && is_parameter(op->arg[v->index < op->nargs
-                                                             ? v->index : 0]);
+    const Op *op = value_before_loops(v)->def;
+    return parameter_of(v) || (op && op->phase == PH_INIT);
 }
 
-static void value_line(Out *o, const Program *p, const Value *v)
+void explain_value_line(Out *o, const Program *p, const Value *v)
 {
     out_line(o, "  %%%-20s %-36s %s per rank", v->name,
              type_text(p->arena, &v->type, &p->mesh),
@@ -128,7 +122,7 @@ static int boundary(Out *o, const Program *p, const Region *r, const Module *m,
             if (!crosses || seen[v->id])
                 continue;
             seen[v->id] = true;
-            value_line(o, p, v);
+            explain_value_line(o, p, v);
             n++;
         }
     }
@@ -230,13 +224,10 @@ static void module_memory(Out *o, const Program *p, const Module *m,
 {
     int n;
     int64_t bytes[MEM_CLASSES] = {0};
-    const Block **live = report_alive(p, &n);
-    const BlockSource *from = report_block_sources(p);
-    for (int i = 0; i < n; i++) {
-        const BlockSource *s = &from[live[i] - p->memory->block];
-        if (s->path && path_is_below(s->path, m->path))
-            bytes[live[i]->class] += live[i]->counted;
-    }
+    const LiveBlock *live = report_live(p, &n);
+    for (int i = 0; i < n; i++)
+        if (live[i].path && path_is_below(live[i].path, m->path))
+            bytes[live[i].block->class] += live[i].block->counted;
     out_line(o, "memory  per rank: parameters %s, optimizer states %s; at the "
              "peak activations %s, gradients %s",
              bytes_text(p->arena, sum[0]), bytes_text(p->arena, sum[1]),

@@ -10,6 +10,7 @@
  *     backward   rs9           reduces its gradient   reduce_scatter over dp …
  *     optimizer  k31_adamw_…   updates it             kernel
  */
+#include "ir/analysis/producer.h"
 #include "report/explain.h"
 
 #include <string.h>
@@ -29,62 +30,20 @@ static void mark(Life *l, const Op *op, const char *does)
 
 /* ---- from the parameter to its readers ----------------------------------- */
 
-/* Whether the op's results are the operands in another form. */
-static bool passes_on(const Op *op)
+/* Marks the readers of `value`, of the parameter or of its copy. */
+static void mark_readers(Life *l, const Value *value)
 {
-    return op->kind == OP_cast || op->kind == OP_fetch ||
-           op->kind == OP_copy || op->kind == OP_transpose ||
-           op->kind == OP_all_gather || op_is_view(op->kind);
-}
-
-static void follow_value(Life *l, const Value *v);
-
-static void follow_reader(Life *l, const Op *op, int i)
-{
-    if (op->kind == OP_loop) {
-        follow_value(l, op->body->arg[i]);
-        return;
-    }
-    if (op->phase == PH_OPTIMIZER) {
-        mark(l, op, "updates it");
-        return;
-    }
-    if (!passes_on(op)) {
-        mark(l, op, "reads it");
-        return;
-    }
-    mark(l, op, op->kind == OP_all_gather ? "gathers it"
-                : op->kind == OP_fetch    ? "fetches it"
-                                          : "converts it");
-    if (i < op->nouts)
-        follow_value(l, op->out[i]);
-}
-
-static void follow_value(Life *l, const Value *v)
-{
-    const Region *r = v->region;
-    if (l->seen[v->id])
-        return;
-    l->seen[v->id] = true;
-    for (const Op *op = r->first; op; op = op->next)
+    for_ops(op, l->p->step)
         for (int i = 0; i < op->nargs && op->kind != OP_assign; i++)
-            if (op->arg[i] == v)
-                follow_reader(l, op, i);
-    for (int i = 0; r->owner && i < r->nyields; i++)
-        if (r->yield[i] == v && r->owner->kind == OP_loop)
-            follow_value(l, r->owner->out[i]);
+            if (op->kind != OP_loop && parameter_of(op->arg[i]) == value)
+                mark(l, op, op->phase == PH_OPTIMIZER     ? "updates it"
+                            : op->kind == OP_all_gather ? "gathers it"
+                            : op->kind == OP_fetch      ? "fetches it"
+                            : op_passes_on(op)          ? "converts it"
+                                                        : "reads it");
 }
 
 /* ---- from the update to the gradient ------------------------------------- */
-
-/* The operand of a loop that an argument of its body starts as; v itself for
- * any other value. */
-static const Value *outside(const Value *v)
-{
-    while (!v->def && v->region->owner && v->region->owner->kind == OP_loop)
-        v = v->region->owner->arg[v->index];
-    return v;
-}
 
 static bool same_shape(const Type *a, const Type *b)
 {
@@ -97,7 +56,7 @@ static bool same_shape(const Type *a, const Type *b)
 static void follow_gradient(Life *l, const Value *v, const Type *like)
 {
     for (;;) {
-        v = outside(v);
+        v = value_before_loops(v);
         const Op *op = v->def;
         if (!op || l->seen[v->id])
             return;
@@ -105,7 +64,7 @@ static void follow_gradient(Life *l, const Value *v, const Type *like)
         bool reduces = op_is_collective(op->kind);
         if (op->kind == OP_loop) {
             v = op->body->yield[v->index];
-        } else if (reduces || passes_on(op)) {
+        } else if (reduces || op_passes_on(op)) {
             mark(l, op, reduces ? "reduces its gradient"
                                 : "converts its gradient");
             v = op->arg[v->index < op->nargs ? v->index : 0];
@@ -140,7 +99,7 @@ static void follow_update(Life *l, const Param *pm)
         return;
     l->does[op->id] = "updates it";
     for (int i = 0; i < op->nargs; i++) {
-        const Value *v = outside(op->arg[i]);
+        const Value *v = value_before_loops(op->arg[i]);
         bool stored = v->def && v->def->kind == OP_param;
         if (!stored && same_shape(&op->arg[i]->type, &pm->type))
             follow_gradient(l, op->arg[i], &pm->type);
@@ -158,7 +117,7 @@ static void life(Out *o, const Program *p, const Param *pm)
         const Param *q = &p->param.at[i];
         bool copy = q->state_of == index && q->init.kind == INIT_COPY;
         if ((i == index || copy) && q->value)
-            follow_value(&l, q->value);
+            mark_readers(&l, q->value);
         if (copy)
             out_line(o, "its copy %s : %s, written by the update", q->name,
                      type_text(p->arena, &q->type, &p->mesh));

@@ -20,6 +20,7 @@
  */
 #include <string.h>
 
+#include "ir/analysis/alias.h"
 #include "report/hint.h"
 
 enum { MAX_TRIALS = 48 };
@@ -30,6 +31,13 @@ static const double flops_per_byte = 2000;
 
 /* Differences below this part of a cost are none. */
 static const double tolerance = 1e-3;
+
+/* What a step costs a rank. */
+typedef struct PlanCost {
+    double sent;  /* bytes that collectives send, over all axes */
+    double flops; /* of matmuls and attention */
+    int implied;  /* collectives that nothing in the plan asks for */
+} PlanCost;
 
 typedef struct Search {
     Program *p;
@@ -43,6 +51,39 @@ typedef struct Search {
 } Search;
 
 /* ---- costs --------------------------------------------------------------- */
+
+/* Whether the gather will be in place: all operands are parameters that the
+ * ranks share. Before the memory plan exists, no value has an address. */
+static bool gathers_shared(const Program *p, const Op *op)
+{
+    if (op->kind != OP_all_gather)
+        return false;
+    for (int i = 0; i < op->nouts; i++) {
+        const Value *v = value_gathered_from(p, op->out[i]);
+        while (v && !v->def)
+            v = v->region->owner->arg[v->index];
+        if (!v || v->def->kind != OP_param ||
+            !p->param.at[attr_param(v->def)].shared)
+            return false;
+    }
+    return true;
+}
+
+static PlanCost plan_cost(const Program *p)
+{
+    PlanCost cost = {0};
+    int n;
+    const CollectiveInfo *c = collectives_of(p, &n);
+    for (int i = 0; i < n; i++) {
+        if (!gathers_shared(p, c[i].op))
+            cost.sent += (double)c[i].count * collective_sent(&c[i]);
+        cost.implied += c[i].op->why.origin == ORIGIN_IMPLIED;
+    }
+    const Statement *s = statements_of(p, &n);
+    for (int i = 0; i < n; i++)
+        cost.flops += s[i].flops * (double)s[i].count;
+    return cost;
+}
 
 static double combined(const PlanCost *c)
 {
@@ -188,7 +229,7 @@ static void accept(Search *s, const Warning *w, const PlanLines *move,
 /* Accepts the best move of the warning, or notes that it has none. */
 static void solve(Search *s, Arena *a, const Warning *w)
 {
-    Program *q = plan_with(s, a, &s->lines, "propagate");
+    Program *q = plan_with(s, a, &s->lines, "partition");
     HintMoves moves = {0};
     if (q)
         moves = hint_moves(q, w);

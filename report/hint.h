@@ -5,14 +5,11 @@
  *
  *   hint.c        tries sets of lines and keeps the best of each warning
  *   hint_moves.c  lists the sets of lines to try for a warning
- *   implied.c     the conversions of a placed program that no style asks for
- *   plan_cost.c   the bytes that a rank sends, and its flops
  */
 #ifndef PARC_REPORT_HINT_H
 #define PARC_REPORT_HINT_H
 
 #include "ir/analysis/uses.h"
-#include "passes/sharding/collective_origin.h"
 #include "report/report.h"
 
 /* Plans the program with n lines more, up to the pass `until`; NULL if that
@@ -29,26 +26,10 @@ typedef struct Replanner {
  * passes */
 void hints_find(Program *p, Warnings *all, const Replanner *r);
 
-/* ---- plan_cost.c --------------------------------------------------------- */
-
-/* What a step costs a rank. */
-typedef struct PlanCost {
-    double sent;  /* bytes that collectives send, over all axes */
-    double flops; /* of matmuls and attention */
-    int implied;  /* collectives that nothing in the plan asks for */
-} PlanCost;
-PlanCost plan_cost(const Program *p);
-
-/* ---- implied.c ----------------------------------------------------------- */
-
-/* Lists the conversions of a program after the pass propagate that nothing in
- * its plan asks for. */
-ImpliedList implied_of(Program *p);
-
 /* ---- hint_moves.c -------------------------------------------------------- */
 
 /* Sets of lines to try for a warning, the most likely first. requires: p after
- * the pass propagate. Texts are allocated in p's arena. */
+ * the pass partition. Texts are allocated in p's arena. */
 typedef VEC(PlanLines) HintMoves;
 HintMoves hint_moves(Program *p, const Warning *w);
 

@@ -30,7 +30,9 @@ typedef struct Moves {
     Program *p;
     const Warning *warning;
     Uses uses;
-    int axis;              /* of the group's conversion */
+    int axis;              /* of the conversions */
+    VEC(const Op *) conversion; /* those of the warning, which nothing in the
+                                 * plan asks for */
     VEC(const Op *) weighted; /* forward ops of modules with one weight */
     VEC(Group) group;
     HintMoves found;
@@ -73,7 +75,7 @@ static const Op *forward_of(const Moves *m, const Op *op)
 enum { READERS = 32 }; /* readers that a search visits */
 
 /* The forward op of the first module that reads v, directly or through
- * boundaries and elementwise ops; in the backward pass the first module whose
+ * conversions and elementwise ops; in the backward pass the first module whose
  * output has the gradient v. `budget` bounds the number of readers. */
 static const Op *module_after(const Moves *m, const Value *v, int *budget)
 {
@@ -81,11 +83,9 @@ static const Op *module_after(const Moves *m, const Value *v, int *budget)
     Op *const *reader = uses_readers(&m->uses, v, &n);
     for (int i = 0; i < n && (*budget)-- > 0; i++) {
         const Op *op = reader[i];
-        bool passes = op->kind == OP_boundary || op_is_elementwise(op->kind);
-        const Op *found = op->kind == OP_boundary
-                              ? module_at(m, attr_path(op))
-                          : op->phase == PH_FORWARD ? forward_of(m, op)
-                                                    : NULL;
+        bool passes = op_is_conversion(op->kind) || op_is_elementwise(op->kind);
+        const Op *found =
+            op->phase == PH_FORWARD ? forward_of(m, op) : NULL;
         if (!found && passes && op->nouts == 1)
             found = module_after(m, op->out[0], budget);
         if (found)
@@ -116,19 +116,26 @@ static void add_module(Moves *m, const Op *op)
     vec_push(a, &g->path, forward->path);
 }
 
-static void add_modules_near(Moves *m, const Implied *x)
+/* The op that reads the result of a conversion; NULL: a loop carries it. */
+static const Op *reader_of(const Moves *m, const Op *conversion)
+{
+    int n;
+    Op *const *reader = uses_readers(&m->uses, conversion->out[0], &n);
+    while (n == 1 && op_is_conversion(reader[0]->kind))
+        reader = uses_readers(&m->uses, reader[0]->out[0], &n);
+    return n ? reader[0] : NULL;
+}
+
+static void add_modules_near(Moves *m, const Op *conversion)
 {
     int budget = READERS;
-    add_module(m, x->op);
-    add_module(m, x->source);
-    add_module(m, producer_of(x->from));
-    for (int i = 0; x->op && i < x->op->nargs; i++)
-        add_module(m, producer_of(x->op->arg[i]));
-    const Value *read = x->carry                     ? x->carry
-                        : x->op && x->op->nouts == 1 ? x->op->out[0]
-                                                     : NULL;
-    if (read)
-        add_module(m, module_after(m, read, &budget));
+    const Op *op = reader_of(m, conversion);
+    add_module(m, op);
+    add_module(m, producer_of(conversion->arg[0]));
+    for (int i = 0; op && i < op->nargs; i++)
+        add_module(m, producer_of(op->arg[i]));
+    if (op && op->nouts == 1)
+        add_module(m, module_after(m, op->out[0], &budget));
 }
 
 /* ---- lines --------------------------------------------------------------- */
@@ -170,30 +177,25 @@ static void try_style(Moves *m, const Group *g, const char *style)
 
 /* The dim of activations, other than their last, that the axis splits near the
  * module; -1: none. A sequence-parallel plan has one. */
-static int split_dim(const Moves *m, const Group *g, const ImpliedList *list)
+static int split_dim(const Moves *m, const Group *g)
 {
-    const Type *near[2] = {&g->op->out[0]->type, &g->op->arg[0]->type};
-    int ndim = near[0]->ndim;
-    for (int i = 0; i < 2; i++) {
-        AxisPlace at = near[i]->place.ax[m->axis];
-        if (near[i]->ndim == ndim && at.kind == AX_S && at.dim + 1 < ndim)
-            return at.dim;
-    }
-    for (int i = 0; i < list->n; i++) {
-        const Implied *x = &list->at[i];
-        AxisPlace at[2] = {x->from->type.place.ax[m->axis],
-                           x->to->ax[m->axis]};
-        for (int k = 0; k < 2 && x->from->type.ndim == ndim; k++)
-            if (at[k].kind == AX_S && at[k].dim + 1 < ndim)
-                return at[k].dim;
+    int ndim = g->op->out[0]->type.ndim;
+    for (int i = -1; i < m->conversion.n; i++) {
+        const Op *op = i < 0 ? g->op : m->conversion.at[i];
+        const Type *near[2] = {&op->out[0]->type, &op->arg[0]->type};
+        for (int k = 0; k < 2; k++) {
+            AxisPlace at = near[k]->place.ax[m->axis];
+            if (near[k]->ndim == ndim && at.kind == AX_S && at.dim + 1 < ndim)
+                return at.dim;
+        }
     }
     return -1;
 }
 
-static void try_styles(Moves *m, const Group *g, const ImpliedList *list)
+static void try_styles(Moves *m, const Group *g)
 {
     Arena *a = m->p->arena;
-    int dim = split_dim(m, g, list);
+    int dim = split_dim(m, g);
     if (g->op->kind == OP_embedding) {
         if (dim >= 0)
             try_style(m, g, arena_printf(a, "RowwiseParallel(input=Replicate, "
@@ -214,14 +216,14 @@ static void try_styles(Moves *m, const Group *g, const ImpliedList *list)
 }
 
 /* Gathers the split input of a module once, for all modules inside it. */
-static void try_inputs(Moves *m, const ImpliedList *list)
+static void try_inputs(Moves *m)
 {
     Arena *a = m->p->arena;
     VEC(const char *) parents = {0};
     for (int i = 0; i < m->group.n; i++) {
         const Group *g = &m->group.at[i];
         const char *dot = strrchr(g->path.at[0], '.');
-        int dim = split_dim(m, g, list);
+        int dim = split_dim(m, g);
         if (!dot || dim < 0)
             continue;
         const char *path = arena_strndup(a, g->path.at[0],
@@ -304,7 +306,6 @@ static bool at_warning(const Moves *m, Loc loc)
 static void moves_of_repeated(Moves *m)
 {
     PlanLines all = {0};
-    ImpliedList none = {0};
     for_ops(op, m->p->step) {
         if (!op_contracts(op) || !at_warning(m, op->loc) || has_style(m, op))
             continue;
@@ -319,29 +320,31 @@ static void moves_of_repeated(Moves *m)
     }
     add_move(m, &all);
     for (int i = 0; i < m->group.n; i++)
-        try_styles(m, &m->group.at[i], &none);
+        try_styles(m, &m->group.at[i]);
 }
 
 static void moves_of_collective(Moves *m)
 {
-    ImpliedList here = {0}, list = implied_of(m->p);
-    for (int i = 0; i < list.n; i++)
-        if (at_warning(m, list.at[i].loc))
-            vec_push(m->p->arena, &here, list.at[i]);
-    for (int i = 0; i < here.n; i++) {
-        const Implied *x = &here.at[i];
-        m->axis = here.at[0].axis;
-        if (x->axis != m->axis)
+    for_ops(op, m->p->step) {
+        if (!op_is_conversion(op->kind) || op->why.origin != ORIGIN_IMPLIED ||
+            !at_warning(m, statement_loc(op)))
             continue;
-        PlanLines heads = {0};
-        if (x->op && op_is_attention(x->op->kind))
-            split_heads(m, x->op, &heads);
-        add_move(m, &heads);
-        add_modules_near(m, x);
+        if (!m->conversion.n)
+            m->axis = __builtin_ctz(attr_axes(op));
+        if (attr_axes(op) >> m->axis & 1)
+            vec_push(m->p->arena, &m->conversion, op);
     }
-    try_inputs(m, &here);
+    for (int i = 0; i < m->conversion.n; i++) {
+        const Op *op = reader_of(m, m->conversion.at[i]);
+        PlanLines heads = {0};
+        if (op && op_is_attention(op->kind))
+            split_heads(m, op, &heads);
+        add_move(m, &heads);
+        add_modules_near(m, m->conversion.at[i]);
+    }
+    try_inputs(m);
     for (int i = 0; i < m->group.n; i++)
-        try_styles(m, &m->group.at[i], &here);
+        try_styles(m, &m->group.at[i]);
 }
 
 /* The first axis of the mesh that the warning names. */

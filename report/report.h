@@ -36,10 +36,6 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
 const char *report_listed(Arena *a, const char *list, const char *more,
                           const char *by);
 
-/* report_train.c, a part of the plan: the optimizer, gradient clipping and the
- * learning rate's schedule. */
-void report_train(Out *o, const Program *p);
-
 /* report_options.c. report_options: the reference of clauses and options, as
  * Markdown tables (--list-options). report_json_settings: a part of the JSON. */
 void report_options(Out *o);
@@ -73,24 +69,18 @@ void report_saved(Out *o, const Program *p);
 /* report_peak.c, a part of the plan: the blocks that are live at the memory
  * peak. */
 void report_peak(Out *o, const Program *p);
-/* The value that a block was created for: the line of the model (zeros: none),
- * the module's path and the value's type (NULL: none). */
-typedef struct BlockSource {
+/* A block that is live at the memory peak, and the value that it was created
+ * for: its line of the model ("": none), its module's path and its type (NULL:
+ * none). */
+typedef struct LiveBlock {
+    const Block *block;
     Loc loc;
+    const char *where;
     const char *path;
     const Type *type;
-} BlockSource;
-/* report_block_sources: the source of each block, by the block's index.
- * report_block_where: the line of one block as text, "" for none. */
-const BlockSource *report_block_sources(const Program *p);
-const char *report_block_where(const Program *p, const BlockSource *sources,
-                               const Block *b);
-
-/* A part of the JSON: what each number measures. */
-void report_json_measures(Out *o, const Program *p);
-
+} LiveBlock;
 /* The *n blocks that are live at the memory peak, largest first. */
-const Block **report_alive(const Program *p, int *n);
+const LiveBlock *report_live(const Program *p, int *n);
 
 /* Bytes of the staging buffer of --save-async, per rank: its parameters and
  * optimizer states in f32, without low-precision copies. */
@@ -142,11 +132,11 @@ Warnings report_find_warnings(const Program *p);
 /* Prints the warnings through p->diag. */
 void report_warnings(const Program *p, const Warnings *all);
 
-/* report_unsharded.c: prints a note through p->diag if units shard parameters,
+/* Prints a note through p->diag if units shard parameters,
  * and a part of the others, at least 5%, is in no unit. */
 void report_unsharded(const Program *p);
 
-/* plan_cost.c: the bytes that a rank sends in one call of a collective. */
+/* The bytes that a rank sends in one call of a collective (report_groups.c). */
 double collective_sent(const CollectiveInfo *c);
 
 /* The bytes of a call: "512.00 MiB"; "in place" if the ranks share the

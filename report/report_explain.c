@@ -60,6 +60,46 @@ static void explain_collective(Out *o, const Program *p,
                  type_text(p->arena, &op->out[i]->type, &p->mesh));
 }
 
+static void explain_work(Out *o, const Program *p, const Statement *w)
+{
+    out_line(o, "kernel %s: %s%s%s  (%s)", w->id, phase_name(w->op->phase),
+             *w->op->path ? ", in " : "", w->op->path,
+             diag_where(p->diag, p->arena, statement_loc(w->op)));
+    out_line(o, "%lld call%s per step, %s per call on each rank",
+             (long long)w->count, w->count == 1 ? "" : "s",
+             bytes_text(p->arena, w->bytes));
+    out_line(o, "reads");
+    for (int i = 0; i < w->op->nargs; i++)
+        explain_value_line(o, p, w->op->arg[i]);
+    out_line(o, "writes");
+    for (int i = 0; i < w->op->nouts; i++)
+        explain_value_line(o, p, w->op->out[i]);
+    out_line(o, "fuses");
+    for (const Op *op = w->op->body->first; op; op = op->next)
+        out_line(o, "  %-10s %%%-24s %s%s", op_info(op->kind)->name,
+                 op->nouts ? op->out[0]->name : "",
+                 diag_where(p->diag, p->arena, op->loc),
+                 op->recomputed ? ", recomputed" : "");
+}
+
+static bool explain_kernel(Out *o, const Program *p, const char *name)
+{
+    int n;
+    bool found = false;
+    const Statement *w = statements_of(p, &n);
+    for (int i = 0; i < n; i++) {
+        if (w[i].op->kind != OP_fused ||
+            (strcmp(w[i].id, name) != 0 &&
+             strcmp(attr_name(w[i].op), name) != 0))
+            continue;
+        if (found)
+            out_line(o, "");
+        explain_work(o, p, &w[i]);
+        found = true;
+    }
+    return found;
+}
+
 static bool called(const Param *pm, const char *name)
 {
     bool found = explain_names(pm, pm->name, name);

@@ -19,78 +19,53 @@
 
 enum { SHOWN_GROUPS = 3, SHOWN_RUNS = 3 };
 
-/* Ranks base, base + stride, … of `size` coordinates; adjacent axes of the mesh
- * are merged into one digit. */
-typedef struct Digit {
-    int64_t size, stride;
-} Digit;
-
-/* A set of ranks in mixed radix, major digit first. */
-typedef struct Digits {
-    Digit at[MAX_AXES];
-    int n;
-} Digits;
-
 static int64_t axis_stride(const Mesh *m, int axis)
 {
     int64_t stride = 1;
-    for (int a = axis + 1; a < m->n; a++)
-        if (!mesh_is_loop_axis(m, a))
-            stride *= m->size[a];
+    for (int a = axis + 1; a < m->n - m->nloop; a++)
+        stride *= m->size[a];
     return stride;
 }
 
-static Digits digits_of(const Mesh *m, uint32_t axes)
+/* Rank i of those that differ only in the axes from rank 0. */
+static int64_t rank_at(const Mesh *m, uint32_t axes, int64_t i)
 {
-    Digits d = {.n = 0};
-    for (int a = 0; a < m->n; a++) {
-        if (!(axes >> a & 1) || mesh_is_loop_axis(m, a) || m->size[a] == 1)
-            continue;
-        Digit here = {m->size[a], axis_stride(m, a)};
-        Digit *last = d.n > 0 ? &d.at[d.n - 1] : NULL;
-        if (last && last->stride == here.size * here.stride)
-            *last = (Digit){last->size * here.size, here.stride};
-        else
-            d.at[d.n++] = here;
-    }
-    return d;
+    int64_t rank = 0;
+    for (int a = m->n - m->nloop; a-- > 0;)
+        if (axes >> a & 1) {
+            rank += i % m->size[a] * axis_stride(m, a);
+            i /= m->size[a];
+        }
+    return rank;
 }
 
-static int64_t digits_count(const Digits *d)
+/* The number of consecutive ranks that these begin with. */
+static int64_t first_run(const Mesh *m, uint32_t axes)
 {
-    int64_t n = 1;
-    for (int i = 0; i < d->n; i++)
-        n *= d->at[i].size;
-    return n;
-}
-
-/* Element i of the set of ranks. */
-static int64_t digits_value(const Digits *d, int64_t i)
-{
-    int64_t value = 0;
-    for (int k = d->n - 1; k >= 0; k--) {
-        value += i % d->at[k].size * d->at[k].stride;
-        i /= d->at[k].size;
-    }
-    return value;
+    int64_t run = 1;
+    for (int a = m->n - m->nloop; a-- > 0;)
+        if (axes >> a & 1)
+            run *= m->size[a];
+        else if (m->size[a] > 1)
+            break;
+    return run;
 }
 
 /* "{0-7}", "{0, 64, 128, …, 448}", "{0-7, 64-71, 128-135, …, 448-455}": the
- * ranks of the group whose first rank is `base`. Consecutive ranks are one
- * run. */
-static const char *group_text(Arena *a, Digits d, int64_t base)
+ * `size` ranks of the group over the axes whose first rank is `base`.
+ * Consecutive ranks are one run. */
+static const char *group_text(const Program *p, uint32_t axes, int64_t size,
+                              int64_t base)
 {
-    int64_t run = 1;
-    if (d.n > 0 && d.at[d.n - 1].stride == 1)
-        run = d.at[--d.n].size;
+    Arena *a = p->arena;
     const char *text = "{";
-    int64_t runs = digits_count(&d);
+    int64_t run = first_run(&p->mesh, axes), runs = size / run;
     for (int64_t i = 0; i < runs; i++) {
         if (i == SHOWN_RUNS && runs > SHOWN_RUNS + 1) {
             text = arena_printf(a, "%s, …", text);
             i = runs - 1;
         }
-        int64_t first = base + digits_value(&d, i);
+        int64_t first = base + rank_at(&p->mesh, axes, i * run);
         PathRange r = {first, first + run - 1, 1};
         text = arena_printf(a, "%s%s%s", text, i ? ", " : "",
                             path_range_text(a, r));
@@ -112,16 +87,24 @@ typedef VEC(Groups) GroupsList;
 static Groups groups_of(const Program *p, uint32_t axes)
 {
     const Mesh *m = &p->mesh;
-    uint32_t all = (1u << m->n) - 1;
-    Digits inside = digits_of(m, axes), outside = digits_of(m, all & ~axes);
+    uint32_t all = (1u << (m->n - m->nloop)) - 1;
     Groups g = {.axes = axes, .axis = user_axes_text(p, axes),
-                .size = digits_count(&inside),
-                .count = digits_count(&outside)};
+                .size = mesh_group(m, axes & all),
+                .count = mesh_group(m, all & ~axes)};
     while (g.shown < SHOWN_GROUPS && g.shown < g.count) {
-        int64_t base = digits_value(&outside, g.shown);
-        g.first[g.shown++] = group_text(p->arena, inside, base);
+        int64_t base = rank_at(m, all & ~axes, g.shown);
+        g.first[g.shown++] = group_text(p, axes, g.size, base);
     }
     return g;
+}
+
+/* Whether no collective before the i-th is over the same axes. */
+static bool is_first_over(const CollectiveInfo *c, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (c[k].axes == c[i].axes)
+            return false;
+    return true;
 }
 
 /* Finds the groups for each set of axes that a collective runs over, in order
@@ -131,15 +114,11 @@ static GroupsList find_groups(const Program *p)
     int n;
     const CollectiveInfo *c = collectives_of(p, &n);
     GroupsList list = {0};
-    for (int i = 0; i < n; i++) {
-        bool known = false;
-        for (int k = 0; k < list.n; k++)
-            known = known || list.at[k].axes == c[i].axes;
-        if (known)
-            continue;
-        Groups g = groups_of(p, c[i].axes);
-        vec_push(p->arena, &list, g);
-    }
+    for (int i = 0; i < n; i++)
+        if (is_first_over(c, i)) {
+            Groups g = groups_of(p, c[i].axes);
+            vec_push(p->arena, &list, g);
+        }
     return list;
 }
 
@@ -196,6 +175,16 @@ void report_group(Out *o, const Program *p, uint32_t axes)
     group_line(o, &g);
 }
 
+/* A rank of a group of n sends (n-1)/n of the full tensors in an all-gather, a
+ * reduce-scatter or an all-to-all, and twice that in an all-reduce, which is a
+ * reduce-scatter followed by an all-gather. */
+double collective_sent(const CollectiveInfo *c)
+{
+    double rest = (double)(c->group_size - 1) / (double)c->group_size;
+    double rounds = c->op->kind == OP_all_reduce ? 2 : 1;
+    return c->in_place ? 0 : rounds * rest * (double)c->bytes;
+}
+
 void report_traffic(Out *o, const Program *p, const char *head, int width,
                     const char *per)
 {
@@ -204,10 +193,7 @@ void report_traffic(Out *o, const Program *p, const char *head, int width,
     for (int i = 0; i < n; i++) {
         int64_t calls = 0, bytes = 0, gathers = 0;
         double sent = 0;
-        bool known = false;
-        for (int k = 0; k < i; k++)
-            known |= c[k].axes == c[i].axes;
-        if (known)
+        if (!is_first_over(c, i))
             continue;
         for (int k = i; k < n; k++)
             if (c[k].axes == c[i].axes && c[k].in_place) {

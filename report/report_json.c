@@ -1,17 +1,138 @@
 /* report_json.c: prints the plan for other tools (--emit json).
  *
- * Other tools rely on the field names and their meanings;
- * report_json_measures.c states what each number measures. A stack of layers is
+ * Other tools rely on the field names and their meanings. "units" states what
+ * each number measures: bytes, flop, ranks …, of one rank or of the mesh, per
+ * call or per step.
+ *
+ *   "units": { "collectives.bytes": {"unit": "bytes", "of": "rank",
+ *                                    "per": "call"}, … }
+ *
+ * `of` is "rank" for one rank, or "mesh" for the whole mesh (all ranks
+ * together, each element or operation of the model counted once). `per` is
+ * "call", "step", "run" (of a forward program), or null for a quantity that does
+ * not depend on time. A stack of layers is
  * one entry with the number of layers as `count`, so that the output does not
  * grow with depth.
  */
+#include "base/text.h"
 #include "base/version.h"
 #include "codegen/machine.h"
+#include "codegen/numbers.h"
 #include "ir/analysis/flops.h"
 #include "report/json.h"
 #include "report/report.h"
 
 #include <string.h>
+
+/* ---- units --------------------------------------------------------------- */
+
+typedef struct Measure {
+    const char *key, *unit, *of, *per;
+} Measure;
+
+static const char rank[] = "rank", whole[] = "mesh";
+
+static const Measure measure[] = {
+    {"mesh.size", "ranks", whole, NULL},
+    {"params.shape", "elements of a layer", whole, NULL},
+    {"params.local_elements", "elements of a layer", rank, NULL},
+    {"params.count", "layers", whole, NULL},
+    {"collectives.group_size", "ranks", whole, NULL},
+    {"collectives.bytes", "bytes", rank, "call"},
+    {"collectives.count", "calls", rank, "step"},
+    {"groups.size", "ranks", whole, NULL},
+    {"groups.count", "groups", whole, NULL},
+    {"groups.axes.size", "ranks", whole, NULL},
+    {"groups.axes.stride", "ranks", whole, NULL},
+    {"work.bytes", "bytes", rank, "call"},
+    {"work.flops", "flop", rank, "call"},
+    {"work.count", "calls", rank, "step"},
+    {"memory.peak", "bytes", rank, NULL},
+    {"memory.lower_bound", "bytes", rank, NULL},
+    {"memory.host", "bytes", rank, NULL},
+    {"memory.staging", "bytes", rank, NULL},
+    {"at_peak.bytes", "bytes", rank, NULL},
+    {"transfers.bytes", "bytes", rank, "call"},
+    {"transfers.count", "calls", rank, "step"},
+    {"warnings.ops", "operations of the program", rank, NULL},
+    {"warnings.calls", "calls", rank, "step"},
+    {"warnings.bytes", "bytes", rank, "step"},
+    {"warnings.flops", "flop", rank, "step"},
+    {"warnings.redundant_flops", "flop", rank, "step"},
+    {"hints.lines", "lines of the plan", whole, NULL},
+    {"hints.sent", "bytes", rank, "step"},
+    {"hints.sent_after", "bytes", rank, "step"},
+    {"hints.flops", "flop", rank, "step"},
+    {"hints.flops_after", "flop", rank, "step"},
+    {"flops.forward", "flop", whole, "step"},
+    {"flops.backward", "flop", whole, "step"},
+    {"flops.optimizer", "flop", whole, "step"},
+    {"recomputed_flops", "flop", whole, "step"},
+    {"model_flops", "flop", whole, "step"},
+};
+
+/* Fields of a forward program, after its name. */
+static const Measure forward[] = {
+    {"peak", "bytes", rank, NULL},
+    {"more", "bytes", rank, NULL},
+    {"flops", "flop", whole, "run"},
+    {"kernels", "calls", rank, "run"},
+    {"matmuls", "calls", rank, "run"},
+    {"tensors.shape", "elements", whole, "run"},
+    {"collectives.bytes", "bytes", rank, "call"},
+    {"collectives.count", "calls", rank, "run"},
+};
+
+static void entry(Out *o, const Measure *m, bool first)
+{
+    out(o, "%s\n    ", first ? "" : ",");
+    json_name(o, m->key);
+    out(o, "{");
+    json_text(o, "unit", m->unit);
+    json_text(o, "of", m->of);
+    json_text(o, "per", m->per);
+    out(o, "}");
+}
+
+/* The numbers among the settings. */
+static void setting_measures(Out *o)
+{
+    for (const Option *of = option_rows; of < option_rows + OPTIONS; of++) {
+        const char *name = option_json_name(o->arena, of);
+        bool number = of->takes == TAKES_INT || of->takes == TAKES_NUMBER ||
+                      of->takes == TAKES_LIMIT || of->takes == TAKES_PAIR;
+        Measure m = {arena_printf(o->arena, "settings.%s", name ? name : ""),
+                     of->unit ? of->unit : "1", whole, NULL};
+        if (name && number)
+            entry(o, &m, false);
+    }
+}
+
+static void measures(Out *o, const Program *p)
+{
+    out(o, "  \"units\": {");
+    for (size_t i = 0; i < sizeof measure / sizeof *measure; i++)
+        entry(o, &measure[i], i == 0);
+    setting_measures(o);
+    for (int c = 0; c < MEM_CLASSES; c++) {
+        Measure m = {arena_printf(p->arena, "memory.%s", memory_class_words[c]),
+                     "bytes", rank, NULL};
+        entry(o, &m, false);
+    }
+    for (int k = 0; k < PURPOSES; k++)
+        for (size_t i = 0; p->forward[k] && i < sizeof forward / sizeof *forward;
+             i++) {
+            Measure m = forward[i];
+            m.key = arena_printf(p->arena, "%s.%s", forward_word(p->forward[k]),
+                                 m.key);
+            if (p->forward[k]->output.n ||
+                !starts_with(forward[i].key, "tensors"))
+                entry(o, &m, false);
+        }
+    out(o, "\n  },\n");
+}
+
+/* ---- parts --------------------------------------------------------------- */
 
 static void mesh(Out *o, const Program *p)
 {
@@ -136,14 +257,13 @@ static void json_memory(Out *o, const Program *p)
     json_number(o, "staging", report_staging(p));
     out(o, "},\n  \"at_peak\": [");
     int n;
-    const Block **live = report_alive(p, &n);
-    const BlockSource *from = report_block_sources(p);
+    const LiveBlock *live = report_live(p, &n);
     for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
-        json_text(o, "name", live[i]->name);
-        json_text(o, "class", memory_class_words[live[i]->class]);
-        json_number(o, "bytes", live[i]->counted);
-        json_text(o, "source", report_block_where(p, from, live[i]));
+        json_text(o, "name", live[i].block->name);
+        json_text(o, "class", memory_class_words[live[i].block->class]);
+        json_number(o, "bytes", live[i].block->counted);
+        json_text(o, "source", live[i].where);
         out(o, "}");
     }
     out(o, "\n  ],\n");
@@ -226,7 +346,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
         json_text(o, "cpu", t->cpu->name);
         out(o, ",\n");
     }
-    report_json_measures(o, p);
+    measures(o, p);
     report_json_settings(o, p);
     mesh(o, p);
     json_params(o, p);

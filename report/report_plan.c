@@ -10,6 +10,7 @@
 #include "codegen/machine.h"
 #include "codegen/statements/statements.h"
 #include "ir/analysis/flops.h"
+#include "ir/options.h"
 #include "report/report.h"
 
 #include <string.h>
@@ -40,6 +41,64 @@ static void head(Out *o, const Program *p, const TargetInfo *t)
         (long long)mesh_ranks(&p->mesh),
         mesh_ranks(&p->mesh) == 1 ? "" : "s", dtype_name(p->train.precision),
         t->target == TARGET_CPU ? "CPU" : "CUDA");
+}
+
+/* ---- summary ------------------------------------------------------------- */
+
+/* ", weight decay 0.1 of 7 of 12 parameters" */
+static const char *decay_text(const Program *p)
+{
+    Arena *a = p->arena;
+    int trained = 0, decayed = 0;
+    if (p->train.weight_decay == 0.0)
+        return "";
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *pm = &p->param.at[i];
+        bool counts = pm->trainable && pm->state_of < 0;
+        trained += counts;
+        decayed += counts && pm->decay;
+    }
+    const char *text = arena_printf(a, ", weight decay %s",
+                                    double_text(a, p->train.weight_decay));
+    if (decayed == trained)
+        return text;
+    return arena_printf(a, "%s of %d of %d parameters", text, decayed,
+                        trained);
+}
+
+static void schedule(Out *o, Arena *a, const LrSchedule *s)
+{
+    const char *end = "the run's last step";
+    if (s->warmup > 0)
+        out_line(o, "            lr warms up for %lld step%s",
+                 (long long)s->warmup, s->warmup == 1 ? "" : "s");
+    if (s->kind == SCHEDULE_CONSTANT)
+        return;
+    if (s->steps > 0)
+        end = arena_printf(a, "step %lld", (long long)s->steps);
+    out_line(o, "            lr falls along %s to %s at %s",
+             s->kind == SCHEDULE_LINEAR ? "a line" : "half a cosine",
+             double_text(a, s->min_lr), end);
+}
+
+static void training(Out *o, const Program *p)
+{
+    Arena *a = p->arena;
+    const Train *t = &p->train;
+    out(o, "optimizer   %s, lr %s", option_word(OPTION_optimizer, t->optimizer),
+        double_text(a, t->lr));
+    if (t->momentum > 0)
+        out(o, ", momentum %s", double_text(a, t->momentum));
+    out_line(o, "%s", decay_text(p));
+    if (t->clip > 0)
+        out_line(o, "            gradients are clipped to a norm of %s",
+                 double_text(a, t->clip));
+    if (t->loss_scale > 0)
+        out_line(o, "            the loss is scaled by %s at first",
+                 double_text(a, t->loss_scale));
+    schedule(o, a, &t->schedule);
+    if (t->deterministic)
+        out_line(o, "            every run computes the same bits");
 }
 
 /* "head        4 chunks of 512 tokens (output)": the loop that the pass chunk
@@ -92,7 +151,7 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
         out_line(o, "            in %lld microbatches, gradients accumulated "
                  "in f32", (long long)p->train.accumulate);
     head_chunks(o, p, p->step);
-    report_train(o, p);
+    training(o, p);
     if (t->cpu)
         out_line(o, "cpu         %s, %d thread%s per rank", t->cpu->name,
                  t->threads, t->threads == 1 ? "" : "s");
@@ -121,6 +180,8 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
                  "forward pass",
                  count_text(a, recomputed));
 }
+
+/* ---- lists --------------------------------------------------------------- */
 
 /* " of [257, 64]": the shape without its padding. */
 static const char *true_shape(const Program *p, const Param *pm)

@@ -9,6 +9,14 @@ bool op_contracts(const Op *op)
            op->kind == OP_embedding_grad;
 }
 
+bool op_passes_on(const Op *op)
+{
+    return op->kind == OP_cast || op->kind == OP_boundary ||
+           op->kind == OP_fetch || op->kind == OP_copy ||
+           op->kind == OP_transpose || op_is_view(op->kind) ||
+           op_is_conversion(op->kind);
+}
+
 const Value *value_before_loops(const Value *v)
 {
     while (!v->def && v->region->owner)
@@ -50,6 +58,23 @@ const Op *producer_of(const Value *v)
             if (type_elements(&op->arg[i]->type) > type_elements(&next->type))
                 next = op->arg[i];
         v = next;
+    }
+    return NULL;
+}
+
+const Value *parameter_of(const Value *v)
+{
+    for (int steps = 0; steps < MAX_STEPS; steps++) {
+        v = value_before_loops(v);
+        const Op *op = v->def;
+        if (!op || op->kind == OP_param)
+            return op ? v : NULL;
+        if (op->kind == OP_loop)
+            v = op->body->yield[v->index];
+        else if (op_passes_on(op))
+            v = op->arg[v->index < op->nargs ? v->index : 0];
+        else
+            return NULL;
     }
     return NULL;
 }

@@ -160,22 +160,6 @@ static bool is_partial(const Value *v, int axis)
     return kind == AX_P || kind == AX_PMAX;
 }
 
-/* The parameter that a value equals, up to type, layout and loops; or NULL. */
-static const Value *parameter_of(const Value *v)
-{
-    for (;;) {
-        v = value_before_loops(v);
-        if (!v->def || v->def->kind == OP_param)
-            return v->def ? v : NULL;
-        bool same = v->def->kind == OP_cast || v->def->kind == OP_boundary ||
-                    v->def->kind == OP_transpose || op_is_view(v->def->kind) ||
-                    op_is_conversion(v->def->kind);
-        if (!same)
-            return NULL;
-        v = v->def->arg[0];
-    }
-}
-
 /* The parameter that the op reads and a style splits on the axis, or NULL. */
 static const Value *parameter_split_over(const Op *op, int axis)
 {
@@ -321,12 +305,20 @@ static Why by_style(const Program *p, const Search *s, const char *change)
 
 enum { BUDGET = 4096 }; /* values that a search visits */
 
+/* A conversion of a value to another placement. */
+typedef struct Change {
+    const Op *op; /* needs the value in the other placement; NULL: a boundary
+                   * or a loop that carries it */
+    const Value *from;
+    const Placement *to;
+} Change;
+
 /* The reason for the change of one axis. `text` describes an implied change. */
-static Why why_axis(const Origins *o, Implied *x, const char *text)
+static Why why_axis(const Origins *o, const Change *x, int axis,
+                    const char *text)
 {
     const Op *op = x->op;
     const Value *from = x->from;
-    int axis = x->axis;
     Loc loc = op ? op->loc : from->loc;
     Search s = {.o = o, .axis = axis, .budget = BUDGET};
     o->seen->now++;
@@ -345,22 +337,17 @@ static Why why_axis(const Origins *o, Implied *x, const char *text)
         return (Why){.text = text, .loc = loc, .origin = ORIGIN_GRADIENT};
     if (op && partial && in_loss(o, op))
         return (Why){.text = text, .loc = loc, .origin = ORIGIN_LOSS};
-    x->source = s.source;
-    x->loc = loc;
-    if (o->implied)
-        vec_push(o->p->arena, o->implied, *x);
     return (Why){.text = text, .loc = loc, .origin = ORIGIN_IMPLIED};
 }
 
 /* The reason for the axis whose change is implied, else for the first. */
-static Why why_change(const Origins *o, Implied x, const char *text)
+static Why why_change(const Origins *o, Change x, const char *text)
 {
     Why found = why_is(text, x.op ? x.op->loc : x.from->loc);
     for (int a = 0; a < o->p->mesh.n; a++) {
         if (axis_place_equal(x.from->type.place.ax[a], x.to->ax[a]))
             continue;
-        x.axis = a;
-        Why why = why_axis(o, &x, text);
+        Why why = why_axis(o, &x, a, text);
         if (!found.origin || why.origin == ORIGIN_IMPLIED)
             found = why;
     }
@@ -383,7 +370,7 @@ Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
                              placement_change(p, from, to)),
                          .loc = s->loc, .origin = ORIGIN_STYLE};
     }
-    return why_change(o, (Implied){.from = from, .to = to},
+    return why_change(o, (Change){.from = from, .to = to},
                       arena_printf(p->arena, "%s of %s: %s",
                                    port_text(p->arena, op),
                                    attr_path(op),
@@ -413,7 +400,7 @@ static const char *need_text(const Program *p, const Op *op, const Value *v,
     return arena_printf(p->arena, "%s needs %s", name, needs);
 }
 
-Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
+Why origin_of_operand(const Origins *o, const Op *op, const Value *v,
                       const Placement *want)
 {
     const Program *p = o->p;
@@ -433,18 +420,13 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
         arena_printf(a, "%s: %s", need_text(p, op, v, want), change);
     if (op->phase == PH_OPTIMIZER)
         return (Why){.text = text, .loc = op->loc, .origin = ORIGIN_OPTIMIZER};
-    return why_change(o,
-                      (Implied){.op = op, .operand = i, .from = v,
-                                .to = want},
-                      text);
+    return why_change(o, (Change){.op = op, .from = v, .to = want}, text);
 }
 
 Why origin_of_carry(const Origins *o, const Value *v, const Value *like)
 {
     const Placement *to = &like->type.place;
-    return why_change(o,
-                      (Implied){.from = v, .to = to,
-                                .carry = like},
+    return why_change(o, (Change){.from = v, .to = to},
                       arena_printf(o->p->arena,
                                    "the next layer needs %s in another placement: %s",
                                    like->name,

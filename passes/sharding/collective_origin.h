@@ -1,8 +1,6 @@
 /* collective_origin.h: finds which part of the step causes a collective.
  *
- * partition.c inserts the collectives and gets their reasons here. The hints of
- * warnings (report/hint.h) ask for the conversions that nothing in the plan
- * causes.
+ * partition.c inserts the collectives and gets their reasons here.
  */
 #ifndef PARC_PASSES_SHARDING_COLLECTIVE_ORIGIN_H
 #define PARC_PASSES_SHARDING_COLLECTIVE_ORIGIN_H
@@ -15,22 +13,8 @@ typedef struct Seen {
     uint32_t *at, now;
 } Seen;
 
-/* A conversion of a value to another placement that nothing in the plan asks
- * for. `op` is NULL at a boundary and if a loop carries the value. */
-typedef struct Implied {
-    const Op *op;       /* needs the value in the other placement */
-    int operand, axis;  /* one axis that changes */
-    Loc loc;            /* line of the model */
-    const Value *from;
-    const Placement *to;
-    const Op *source;   /* for a Partial: the op that makes it; or NULL */
-    const Value *carry; /* the loop's value that it becomes; or NULL */
-} Implied;
-typedef VEC(Implied) ImpliedList;
-
 typedef struct Origins {
     Program *p;
-    ImpliedList *implied; /* origin_of_… append to it; NULL: to none */
     bool *loss;       /* by op id: a forward op after the last parameter */
     bool *tail;       /* by op id: a backward op that only moves or scales the
                        * gradient of a parameter */
@@ -40,15 +24,15 @@ typedef struct Origins {
     bool places; /* the plan places parameters: `w: Shard(0)` */
 } Origins;
 
-/* Marks the parts of the step; o->implied is NULL. requires: STAGE_PLACED,
+/* Marks the parts of the step. requires: STAGE_PLACED,
  * boundaries in place */
 void origins_find(Origins *o, Program *p);
 
 /* The reason why the value of a boundary is converted from `from` to `to`. */
 Why origin_of_boundary(const Origins *o, const Op *boundary, const Value *from,
                        const Placement *to);
-/* The reason why operand i of op, which is `from`, is converted to `want`. */
-Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *from,
+/* The reason why op's operand `from` is converted to `want`. */
+Why origin_of_operand(const Origins *o, const Op *op, const Value *from,
                       const Placement *want);
 /* The reason why a value that a loop carries or stacks is converted to the
  * placement of `like`. */

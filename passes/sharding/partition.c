@@ -250,8 +250,8 @@ static void partition_by_rule(Partition *c, Op *op)
         op->arg[i] = current(c, op->arg[i]);
         if (place_equal(&op->arg[i]->type.place, &op->needs[i]))
             continue;
-        Site at = site_at(op, origin_of_operand(&c->origins, op, i,
-                                                op->arg[i], &op->needs[i]));
+        Site at = site_at(op, origin_of_operand(&c->origins, op, op->arg[i],
+                                                &op->needs[i]));
         op->arg[i] = convert(c, op->arg[i], &op->needs[i], &at);
     }
     if (r->nbases)
@@ -266,8 +266,8 @@ static void partition_fixed(Partition *c, Op *op)
         Placement want = fixed_want(c->p, op, i);
         if (place_equal(&op->arg[i]->type.place, &want))
             continue;
-        Site at = site_at(op, origin_of_operand(&c->origins, op, i,
-                                                op->arg[i], &want));
+        Site at = site_at(op, origin_of_operand(&c->origins, op, op->arg[i],
+                                                &want));
         op->arg[i] = convert(c, op->arg[i], &want, &at);
     }
 }

@@ -13,6 +13,8 @@
 #include "driver/fit.h"
 
 #include "codegen/target/target.h"
+#include "ir/analysis/flops.h"
+#include "ir/memory.h"
 #include "report/report.h"
 
 static const char *size_text(const Program *p, int64_t bytes)
@@ -69,7 +71,8 @@ static bool say_free(const Program *p, const Options *o)
 typedef struct Trial {
     const FitChange *change[MAX_FAMILIES];
     int n;
-    FitResult result;
+    int64_t peak;      /* -1: planning the changed program fails */
+    double recomputed; /* recomputed flops, relative to the model's own */
 } Trial;
 
 static const char *trial_text(Arena *a, const Trial *t)
@@ -82,36 +85,62 @@ static const char *trial_text(Arena *a, const Trial *t)
     return text;
 }
 
-static void measure_trial(const Program *p, const PlanSource *from, Trial *t)
+static void apply_change(Replan *r, const FitChange *c)
 {
-    t->result = fit_try(p, from, t->change, t->n);
+    if (c->clause)
+        replan_clause(r, c->clause);
+    if (c->full_shard)
+        replan_shard_fully(r);
+    if (c->define)
+        replan_define(r, c->define);
+    if (c->mesh)
+        replan_mesh(r, c->mesh);
 }
 
-static bool fits(const Trial *t, const PlanSource *from)
+/* Plans the program with the changes of the trial. */
+static void measure_trial(const Program *p, const PlanSource *from, Trial *t)
 {
-    return t->result.peak >= 0 && t->result.peak <= plan_limit(from->o);
+    Replan *r = replan_new(p->arena, p, from);
+
+    t->peak = -1;
+    for (int i = 0; i < t->n; i++)
+        apply_change(r, t->change[i]);
+    const Program *q = replan_run(r, "memory");
+    if (!q || !q->memory)
+        return;
+    double recomputed = program_flops_recomputed(q);
+    double own = program_flops(q, PH_FORWARD) + program_flops(q, PH_BACKWARD) -
+                 recomputed;
+    t->peak = q->memory->peak;
+    t->recomputed = own > 0 ? recomputed / own : 0;
+}
+
+static bool fits(const Trial *t, const Options *o)
+{
+    return t->peak >= 0 && t->peak <= plan_limit(o);
 }
 
 static bool is_less(const Trial *t, const Trial *best)
 {
-    return t->result.peak >= 0 &&
-           (best->n == 0 || t->result.peak < best->result.peak);
+    return t->peak >= 0 &&
+           (best->n == 0 || t->peak < best->peak);
 }
 
 static void advise(const Program *p, const Trial *t)
 {
     const char *more = "";
 
-    if (t->result.recomputed > 0)
+    if (t->recomputed > 0)
         more = arena_printf(p->arena, ", with %.0f%% more work",
-                            100 * t->result.recomputed);
+                            100 * t->recomputed);
     diag_help(p->diag, "%s: %s%s", trial_text(p->arena, t),
-              size_text(p, t->result.peak), more);
+              size_text(p, t->peak), more);
 }
 
 typedef struct Search {
     const Program *p;
     const PlanSource *from;
+    const Options *o;
     FitChanges changes;
     Trial best[MAX_FAMILIES]; /* by family: the smallest result */
     Trial nearest;            /* the smallest result of all trials */
@@ -139,7 +168,7 @@ static void try_alone(Search *s, bool other_run)
             note_nearest(s, &t);
         if (is_less(&t, &s->best[c->family]))
             s->best[c->family] = t;
-        if (!fits(&t, s->from))
+        if (!fits(&t, s->o))
             continue;
         done[c->family] = s->found = true;
         advise(s->p, &t);
@@ -164,7 +193,7 @@ static void try_together(Search *s)
                        .n = 2};
             measure_trial(s->p, s->from, &t);
             note_nearest(s, &t);
-            if (!fits(&t, s->from))
+            if (!fits(&t, s->o))
                 continue;
             s->found = true;
             advise(s->p, &t);
@@ -174,7 +203,7 @@ static void try_together(Search *s)
         return;
     measure_trial(s->p, s->from, &all);
     note_nearest(s, &all);
-    if (!fits(&all, s->from))
+    if (!fits(&all, s->o))
         return;
     s->found = true;
     advise(s->p, &all);
@@ -194,13 +223,13 @@ static bool try_other_with(Search *s, const FitChange *other, bool all)
         if (all)
             continue;
         measure_trial(s->p, s->from, &t);
-        if (fits(&t, s->from))
+        if (fits(&t, s->o))
             break;
         t.n = 1;
     }
     if (all)
         measure_trial(s->p, s->from, &t);
-    if (t.n < 2 || !fits(&t, s->from))
+    if (t.n < 2 || !fits(&t, s->o))
         return false;
     advise(s->p, &t);
     return true;
@@ -225,25 +254,26 @@ static void say_nearest(const Search *s)
     const Trial *t = &s->nearest;
     const char *nearest = "";
 
-    if (t->n > 0 && t->result.peak < s->p->memory->peak)
+    if (t->n > 0 && t->peak < s->p->memory->peak)
         nearest = arena_printf(s->p->arena, "; nearest: %s: %s",
                                trial_text(s->p->arena, t),
-                               size_text(s->p, t->result.peak));
+                               size_text(s->p, t->peak));
     diag_help(s->p->diag, "no change that parc tried makes it fit on this mesh "
               "with this batch%s", nearest);
 }
 
-bool fit_check(const Program *p, const PlanSource *from)
+bool fit_check(const Program *p, const PlanSource *from, const Options *o)
 {
-    if (from->o->memory_limit == 0)
+    if (o->memory_limit == 0)
         return true;
-    if (p->memory->peak <= plan_limit(from->o))
-        return say_free(p, from->o);
-    refuse(p, from->o);
+    if (p->memory->peak <= plan_limit(o))
+        return say_free(p, o);
+    refuse(p, o);
     if (!from->file)
         return diag_help(p->diag, "compile the PDL file: parc then searches "
                          "for changes that make it fit");
-    Search s = {.p = p, .from = from, .changes = fit_changes(p, from)};
+    Search s = {.p = p, .from = from, .o = o,
+                .changes = fit_changes(p, from)};
     try_alone(&s, false);
     if (!s.found)
         try_together(&s);

@@ -3,19 +3,19 @@
  *
  * fit.c        tries the changes and reports those that make the plan fit
  * fit_change.c lists the changes to try, cheapest first
- * fit_try.c    plans a program with changes
  */
 #ifndef PARC_DRIVER_FIT_H
 #define PARC_DRIVER_FIT_H
 
-#include "driver/replan.h"
+#include "driver/options.h"
+#include "report/replan.h"
 
 /* True if the plan fits --device-memory, or the option is not given. Otherwise
  * an error reports the memory that a rank needs, and help lines list changes
  * that make the plan fit; each of them has been planned. */
-bool fit_check(const Program *p, const PlanSource *from);
+bool fit_check(const Program *p, const PlanSource *from, const Options *o);
 
-/* ---- fit_change.c, fit_try.c ---- */
+/* ---- fit_change.c ---- */
 
 /* A family is a set of similar changes, of which the search reports one. Each
  * mesh axis has a family for its size; the others are at most 8. */
@@ -36,14 +36,5 @@ typedef VEC(FitChange) FitChanges;
 
 /* Changes that may make the plan fit, cheapest first. */
 FitChanges fit_changes(const Program *p, const PlanSource *from);
-
-typedef struct FitResult {
-    int64_t peak;   /* -1: planning the changed program fails */
-    double recomputed; /* recomputed flops, relative to the model's own */
-} FitResult;
-
-/* Plans the program with all of the given changes. */
-FitResult fit_try(const Program *p, const PlanSource *from,
-                  const FitChange *const *change, int n);
 
 #endif

@@ -175,7 +175,7 @@ static void offload(Find *f)
 static const char *mesh_text(const Find *f, int axis, int64_t factor)
 {
     const Mesh *m = &f->p->mesh;
-    const char *given = f->from->o->mesh.text, *text = "";
+    const char *given = f->from->mesh, *text = "";
     bool named = given && strchr(given, '=');
 
     for (int a = 0; a < m->n; a++) {

@@ -26,6 +26,7 @@
 #include "driver/plot.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
+#include "report/hint.h"
 #include "report/report.h"
 
 enum { MAX_TIMES = 4 };
@@ -337,34 +338,6 @@ static void on_bug(void *context)
             c->command_text);
 }
 
-/* A Replanner's function; the context is the PlanSource, and the program that
- * is planned again. */
-typedef struct HintContext {
-    const Program *p;
-    const PlanSource *from;
-} HintContext;
-
-static Program *plan_with_lines(void *context, Arena *a, const PlanLine *line,
-                                int n, const char *until)
-{
-    const HintContext *c = context;
-    Replan *r = replan_new(a, c->p, c->from);
-    for (int i = 0; i < n; i++)
-        replan_style(r, &line[i]);
-    return replan_run(r, until);
-}
-
-/* The warnings of a plan; those of a file with hints. */
-static Warnings find_warnings(Program *p, const PlanSource *from)
-{
-    Warnings all = report_find_warnings(p);
-    HintContext context = {p, from};
-    Replanner replanner = {plan_with_lines, &context};
-    if (from->file)
-        hints_find(p, &all, &replanner);
-    return all;
-}
-
 static bool finish(Compilation *c, Program *p)
 {
     bool one = c->o.target == TARGET_CUDA || cpu_level_is_named(c->o.cpu);
@@ -384,12 +357,12 @@ static bool finish(Compilation *c, Program *p)
                   "memory");
     const PipelineOptions *o = &c->o.pipeline;
     bool planned = !o->stops || o->stop_after == pass_count - 1;
-    PlanSource from = {&c->o,     &t,        c->prelude_file,
-                      c->file,   c->define, c->ndefines};
+    PlanSource from = {c->o.mesh.text,  &t,      pass_table,
+                       c->prelude_file, c->file, c->define, c->ndefines};
     if (planned && dump && options_need_plan(&c->o) &&
         !pipeline_has_parts(p, &t, pass_count - 1))
         return false;
-    if (planned && !fit_check(p, &from))
+    if (planned && !fit_check(p, &from, &c->o))
         return false;
     if (c->o.verbose && p->memory)
         fprintf(stderr,
@@ -397,7 +370,9 @@ static bool finish(Compilation *c, Program *p)
                 p->model, mesh_ranks(&p->mesh), p->memory->peak);
     Warnings warnings = {0};
     if (planned && p->memory) {
-        warnings = find_warnings(p, &from);
+        warnings = report_find_warnings(p);
+        if (c->file)
+            hints_find(p, &warnings, &from);
         report_warnings(p, &warnings);
         report_unsharded(p);
         pipeline_drop_forward(p);

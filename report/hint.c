@@ -41,7 +41,7 @@ typedef struct PlanCost {
 
 typedef struct Search {
     Program *p;
-    const Replanner *r;
+    const PlanSource *from;
     Warnings *all;
     PlanLines lines; /* of all hints so far */
     PlanCost cost;   /* of the plan with these lines */
@@ -143,10 +143,14 @@ static PlanLines joined(Arena *a, const PlanLines *list, const PlanLines *more)
     return both;
 }
 
+/* The program with the lines, after the pass `until`; NULL after an error. */
 static Program *plan_with(const Search *s, Arena *a, const PlanLines *lines,
                           const char *until)
 {
-    return s->r->plan(s->r->context, a, lines->at, lines->n, until);
+    Replan *r = replan_new(a, s->p, s->from);
+    for (int i = 0; i < lines->n; i++)
+        replan_style(r, &lines->at[i]);
+    return replan_run(r, until);
 }
 
 static bool measure(Search *s, const PlanLines *lines, PlanCost *cost)
@@ -269,9 +273,9 @@ static bool step(Search *s)
     return found;
 }
 
-void hints_find(Program *p, Warnings *all, const Replanner *r)
+void hints_find(Program *p, Warnings *all, const PlanSource *from)
 {
-    Search s = {.p = p, .r = r, .all = all};
+    Search s = {.p = p, .from = from, .all = all};
     if (!all->n || !measure(&s, &s.lines, &s.cost))
         return;
     Savings *saved = &all->saved;

@@ -2,25 +2,25 @@
  *
  * The changes are applied to a copy of the syntax tree, the -D options and the
  * mesh. The copy is lowered and runs through the passes up to a given one. Its
- * errors are not reported. --device-memory (fit.h) and the hints of warnings
- * (report/hint.h) try changes in this way before they propose them.
+ * errors are not reported. --device-memory (driver/fit.h) and the hints of
+ * warnings (hint.h) try changes in this way before they propose them.
  *
  *   Replan *r = replan_new(arena, p, source);
  *   replan_clause(r, "checkpoint { layers.* }");
  *   Program *q = replan_run(r, "memory");
  */
-#ifndef PARC_DRIVER_REPLAN_H
-#define PARC_DRIVER_REPLAN_H
+#ifndef PARC_REPORT_REPLAN_H
+#define PARC_REPORT_REPLAN_H
 
-#include "driver/options.h"
 #include "frontend/frontend.h"
 #include "passes/pass.h"
-#include "report/hint.h"
+#include "report/report.h"
 
 /* The inputs of a compilation. */
 typedef struct PlanSource {
-    const Options *o;
+    const char *mesh; /* the value of --mesh; NULL: not given */
     const TargetInfo *t;
+    const PassInfo *pass; /* the list of passes */
     const File *prelude, *file; /* file NULL: the input is an IR dump */
     Setting *const *define;     /* the -D options */
     int ndefines;

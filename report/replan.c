@@ -1,5 +1,5 @@
 /* replan.c: plans the program of a compilation with changes; see replan.h. */
-#include "driver/replan.h"
+#include "report/replan.h"
 
 #include <string.h>
 
@@ -189,8 +189,8 @@ static void run_passes(Replan *r, const char *until)
     Program *q = r->made = lower_changed(r);
     for (int i = 0; q && !done && !diag_error_count(r->diag); i++) {
         ir_renumber(q);
-        pass_table[i].run(q, r->from->t);
-        done = strcmp(pass_table[i].name, until) == 0;
+        r->from->pass[i].run(q, r->from->t);
+        done = strcmp(r->from->pass[i].name, until) == 0;
     }
 }
 
@@ -207,7 +207,7 @@ Replan *replan_new(Arena *a, const Program *p, const PlanSource *source)
 
     *r = (Replan){.arena = a, .p = p, .from = source,
                   .diag = quiet_diag(a, p->diag),
-                  .mesh = source->o->mesh.text, .fine = true};
+                  .mesh = source->mesh, .fine = true};
     for (int i = 0; i < source->ndefines; i++)
         vec_push(a, &r->define, source->define[i]);
     begin_plan(r);

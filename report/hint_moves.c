@@ -2,10 +2,10 @@
  *
  * The lines concern the modules next to what the warning is about, those with a
  * weight that ColwiseParallel or RowwiseParallel can split. Next to a
- * conversion are the module of the op that needs it, of the op that makes a
- * Partial, those that compute the operands, and the first one that reads the
- * result. Modules of the same declaration (the lora_B of wq and of wv) get the
- * same style.
+ * conversion are the module of the op that reads its result, those that compute
+ * the operands of the conversion and of that op, and the first one that reads
+ * what that op computes. Modules of the same declaration (the lora_B of wq and
+ * of wv) get the same style.
  *
  *   return x + down(gelu(up(norm(x))))       all_gather of the result of down
  *     → {down: ColwiseParallel(output=Replicate)}, {down: RowwiseParallel}, …
@@ -84,8 +84,7 @@ static const Op *module_after(const Moves *m, const Value *v, int *budget)
     for (int i = 0; i < n && (*budget)-- > 0; i++) {
         const Op *op = reader[i];
         bool passes = op_is_conversion(op->kind) || op_is_elementwise(op->kind);
-        const Op *found =
-            op->phase == PH_FORWARD ? forward_of(m, op) : NULL;
+        const Op *found = forward_of(m, op);
         if (!found && passes && op->nouts == 1)
             found = module_after(m, op->out[0], budget);
         if (found)
@@ -116,26 +115,49 @@ static void add_module(Moves *m, const Op *op)
     vec_push(a, &g->path, forward->path);
 }
 
-/* The op that reads the result of a conversion; NULL: a loop carries it. */
-static const Op *reader_of(const Moves *m, const Op *conversion)
+/* The op that reads the result of a conversion, *v, possibly after others;
+ * NULL: none. */
+static const Op *reader_of(const Moves *m, const Op *conversion,
+                           const Value **v)
 {
     int n;
-    Op *const *reader = uses_readers(&m->uses, conversion->out[0], &n);
-    while (n == 1 && op_is_conversion(reader[0]->kind))
-        reader = uses_readers(&m->uses, reader[0]->out[0], &n);
+    *v = conversion->out[0];
+    Op *const *reader = uses_readers(&m->uses, *v, &n);
+    while (n == 1 && op_is_conversion(reader[0]->kind)) {
+        *v = reader[0]->out[0];
+        reader = uses_readers(&m->uses, *v, &n);
+    }
     return n ? reader[0] : NULL;
+}
+
+/* The argument of a loop's body that the value becomes: v is an operand of the
+ * loop, or the body's result for the next iteration. NULL: none. */
+static const Value *carry_of(const Value *v, const Op *reader)
+{
+    const Op *loop = reader ? reader : v->region->owner;
+    if (!loop || loop->kind != OP_loop)
+        return NULL;
+    for (int i = 0; i < loop->nargs; i++)
+        if (reader ? loop->arg[i] == v
+                   : i < loop->ncarry && loop->body->yield[i] == v)
+            return loop->body->arg[i];
+    return NULL;
 }
 
 static void add_modules_near(Moves *m, const Op *conversion)
 {
     int budget = READERS;
-    const Op *op = reader_of(m, conversion);
+    const Value *v;
+    const Op *op = reader_of(m, conversion, &v);
+    const Value *read = carry_of(v, op);
     add_module(m, op);
     add_module(m, producer_of(conversion->arg[0]));
-    for (int i = 0; op && i < op->nargs; i++)
+    for (int i = 0; !read && op && i < op->nargs; i++)
         add_module(m, producer_of(op->arg[i]));
-    if (op && op->nouts == 1)
-        add_module(m, module_after(m, op->out[0], &budget));
+    if (!read && op && op->nouts == 1)
+        read = op->out[0];
+    if (read)
+        add_module(m, module_after(m, read, &budget));
 }
 
 /* ---- lines --------------------------------------------------------------- */
@@ -335,7 +357,8 @@ static void moves_of_collective(Moves *m)
             vec_push(m->p->arena, &m->conversion, op);
     }
     for (int i = 0; i < m->conversion.n; i++) {
-        const Op *op = reader_of(m, m->conversion.at[i]);
+        const Value *v;
+        const Op *op = reader_of(m, m->conversion.at[i], &v);
         PlanLines heads = {0};
         if (op && op_is_attention(op->kind))
             split_heads(m, op, &heads);

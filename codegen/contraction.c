@@ -1,6 +1,6 @@
 /* contraction.c: classifies the letters of an einsum's spec by role (batch, m,
  * n, k), and expresses the einsum as a call of the matmul library in loops over
- * the remaining letters, or as a plain loop nest (examples: contraction.h). It
+ * the remaining letters (examples: contraction.h). It
  * also maps each epilogue of a matmul to its name in reports, its constant in
  * emitted code, and the vector and the tensor that it reads or writes. */
 #include "codegen/contraction.h"
@@ -66,8 +66,6 @@ static void read_spec(const Program *p, const Op *op, Contraction *c)
 {
     char name[MAX_LETTERS];
     const char *spec = attr_spec(op);
-    /* The result's letters come first: they are the outer loops of a plain
-     * nest. */
     const struct {
         int tensor;
         const Type *type;
@@ -246,15 +244,11 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
     return PARC_NO_EPILOGUE;
 }
 
-void contraction_of(const Program *p, const Op *einsum, Contraction *c)
+bool contraction_of(const Program *p, const Op *einsum, Contraction *c)
 {
     *c = (Contraction){0};
     read_spec(p, einsum, c);
-    if (!as_calls(c)) {
-        c->plain = true;
-        c->swapped = false;
-        c->spec = (ParcMatmulSpec){0};
-    }
+    bool fits = as_calls(c);
     c->type[0] = einsum->arg[c->swapped ? 1 : 0]->type.dtype;
     c->type[1] = einsum->arg[c->swapped ? 0 : 1]->type.dtype;
     c->type[2] = einsum->out[0]->type.dtype;
@@ -262,6 +256,7 @@ void contraction_of(const Program *p, const Op *einsum, Contraction *c)
                                runtime_type(c->type[1]),
                                runtime_type(c->type[2])};
     c->spec.epilogue = epilogue_of(einsum, c->swapped);
+    return fits;
 }
 
 /* ---- epilogues ----------------------------------------------------------- */

@@ -6,8 +6,8 @@
  * nest in every tensor: the outer stride is the inner stride times the inner
  * size. The library takes one letter of each role; the other letters of batch,
  * m and n become loops around the call. An einsum that does not fit (two summed
- * letters that do not nest, a batch letter that is innermost) is computed by a
- * plain loop nest. The header also declares the table of matmul epilogues.
+ * letters that do not nest, a batch letter that is innermost) is rewritten by
+ * the pass `matmul`. The header also declares the table of matmul epilogues.
  *
  *   bsk,fk->bsf       m = b s (they nest), n = f, k = k: one call
  *   bsf,bsk->fk       k = b s: one call
@@ -28,18 +28,15 @@ typedef struct Letter {
 } Letter;
 
 typedef struct Contraction {
-    bool plain;          /* computed by parc_contract over `letter` */
-    ParcMatmulSpec spec; /* types and epilogue; sizes and strides of the matmul
-                          * call (zeros if `plain`) */
+    ParcMatmulSpec spec; /* types, epilogue, sizes and strides of the call */
     bool swapped;        /* a is the einsum's second operand */
     DType type[3];       /* types of the call's a, b and c */
-    int nletters;        /* number of loops around the call; if `plain`, of all
-                          * loops, those over the result's letters first */
+    int nletters;        /* number of loops around the call */
     Letter letter[MAX_LETTERS];
 } Contraction;
 
-/* Describes an einsum with rank-local types. */
-void contraction_of(const Program *p, const Op *einsum, Contraction *c);
+/* Describes an einsum with rank-local types. False: it does not fit a matmul. */
+bool contraction_of(const Program *p, const Op *einsum, Contraction *c);
 
 /* Name, macro and operands of an epilogue. */
 typedef struct EpilogueInfo {

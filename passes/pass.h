@@ -34,8 +34,7 @@ typedef struct TargetInfo {
      * types. */
     int64_t (*workspace)(const Program *p, const Op *op,
                          const struct TargetInfo *t);
-    /* Whether matmuls compute this einsum, rather than a plain loop nest.
-     * NULL: not known. */
+    /* Whether matmuls compute this einsum as it is. */
     bool (*is_matmul)(const Program *p, const Op *op);
     /* Whether the target has a matmul for an einsum of these types, with the
      * op's epilogue. NULL: any types, no epilogue. */

@@ -24,8 +24,6 @@ static const char *sizes(Arena *a, const Contraction *c)
     int64_t many = s->batch;
     for (int i = 0; i < c->nletters; i++)
         many *= c->letter[i].size;
-    if (c->plain)
-        return "no matmul";
     const char *text = arena_printf(a, "%lld x %lld x %lld", (long long)s->m,
                                     (long long)s->n, (long long)s->k);
     return many > 1 ? arena_printf(a, "%lld of %s", (long long)many, text)

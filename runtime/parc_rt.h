@@ -461,13 +461,6 @@ typedef enum ParcCpuLevel {
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
                             ParcCpuLevel level);
 
-/* A contraction that no matmul computes. letter[] has, for each of the n
- * letters, those of the result first, {size, stride in c, stride in a, stride
- * in b}; stride 0: the operand lacks the letter. c is the sum of a b over the
- * letters that c lacks. A plain, slow loop. */
-void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
-                   const void *b, int n, const int64_t letter[][4]);
-
 /* Attention that does not store the scores. q [b, s, kv*g, d], k [b, t, kv,
  * d], v [b, t, kv, e] -> o [b, s, kv*g, e], lse [b, kv*g, s]. All are
  * contiguous and of one type, except lse, which is f32. `scratch` is workspace

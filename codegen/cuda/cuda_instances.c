@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "codegen/c_text.h"
-#include "codegen/contraction.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/numbers.h"
@@ -274,60 +273,6 @@ static void split_key(Instances *in)
     cuda_kernel_number(in->kernels, "split_key");
 }
 
-/* "{{4, 1, 1, 0}, {8, 0, 4, 1}, {0, 0, 0, 0}}": never empty. */
-static const char *letters_text(Instances *in, const Contraction *c)
-{
-    const char *text = "{";
-    for (int i = 0; i < c->nletters; i++) {
-        const Letter *l = &c->letter[i];
-        text = arena_printf(in->arena, "%s{%lld, %lld, %lld, %lld}, ", text,
-                            (long long)l->size, (long long)l->c,
-                            (long long)l->a, (long long)l->b);
-    }
-    return arena_printf(in->arena, "%s{0, 0, 0, 0}}", text);
-}
-
-static void contract(Instances *in, const Op *op)
-{
-    static const char *const side[] = {"A", "B", "C"};
-    Contraction c;
-    contraction_of(in->p, op, &c);
-    if (!c.plain)
-        return;
-    int64_t letter[MAX_LETTERS][4];
-    int kept = 0;
-    for (int i = 0; i < c.nletters; i++) {
-        const Letter *l = &c.letter[i];
-        memcpy(letter[i], (int64_t[]){l->size, l->c, l->a, l->b},
-               sizeof letter[i]);
-        kept += l->c != 0;
-    }
-    char symbol[RT_SYMBOL];
-    FloatName f[3];
-    const char *names[3];
-    for (int i = 0; i < 3; i++) {
-        f[i] = float_name(c.type[i]);
-        names[i] = f[i].name;
-    }
-    rt_instance_contract(symbol, names, c.nletters,
-                         (const int64_t(*)[4])letter);
-    const char *name = arena_strdup(in->arena, symbol);
-    if (!begin_instance(in, name))
-        return;
-    define(in, "CONTRACT_NAME", "%s", name);
-    for (int i = 0; i < 3; i++)
-        define(in, arena_printf(in->arena, "CONTRACT_%s", side[i]), "%s",
-               f[i].element);
-    define(in, "CONTRACT_READ_A", "parc_read_%s", names[0]);
-    define(in, "CONTRACT_READ_B", "parc_read_%s", names[1]);
-    define(in, "CONTRACT_WRITE", "parc_write_%s", names[2]);
-    define_number(in, "CONTRACT_KEPT", kept);
-    define_number(in, "CONTRACT_SUMMED", c.nletters - kept);
-    define(in, "CONTRACT_LETTERS", "%s", letters_text(in, &c));
-    include(in, "contract.cuh");
-    cuda_kernel_number(in->kernels, name);
-}
-
 /* ---- all instances of a program ------------------------------------------ */
 
 static void instances_of(Instances *in, const Op *op)
@@ -349,9 +294,6 @@ static void instances_of(Instances *in, const Op *op)
         return;
     case OP_split_key:
         split_key(in);
-        return;
-    case OP_einsum:
-        contract(in, op);
         return;
     case OP_copy:
     case OP_transpose:

@@ -18,24 +18,6 @@ static const char *types_text(const Emitter *e, const Contraction *c)
                         c_parc_type(c->type[1]), c_parc_type(c->type[2]));
 }
 
-/* Emits an einsum that does not fit the matmul library: a call of a loop nest
- * in the runtime. */
-static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
-{
-    Out *o = e->o;
-    out_code(o, "parc_contract(rt, (ParcTypes)%s, %s, %s, %s, %d, "
-                "(const int64_t[][4]){",
-             types_text(e, c), value_variable(e, op->out[0]),
-             value_variable(e, op->arg[0]), value_variable(e, op->arg[1]),
-             c->nletters);
-    for (int i = 0; i < c->nletters; i++) {
-        const Letter *l = &c->letter[i];
-        out_line(o, "    {%lld, %lld, %lld, %lld},", (long long)l->size,
-                 (long long)l->c, (long long)l->a, (long long)l->b);
-    }
-    out_line(o, "});");
-}
-
 /* "y + i0 * 64 + i1 * 8": the address for one iteration of the loops around the
  * call. */
 static const char *iteration_address(const Emitter *e, const Contraction *c,
@@ -70,10 +52,6 @@ void emit_matmul(Emitter *e, const Op *op)
     Contraction c;
     contraction_of(e->p, op, &c);
     emit_comment(e, op, attr_spec(op));
-    if (c.plain) {
-        emit_plain_einsum(e, op, &c);
-        return;
-    }
     for (int i = 0; i < c.nletters; i++) {
         out_line(o, "for (int64_t i%d = 0; i%d < %lld; i%d++)", i, i,
                  (long long)c.letter[i].size, i);
@@ -114,8 +92,6 @@ static MatmulRow row_of(const Emitter *e, const Op *op)
     Arena *a = e->p->arena;
     Contraction c;
     contraction_of(e->p, op, &c);
-    if (c.plain) /* a call of parc_contract, without a descriptor */
-        return (MatmulRow){{"0"}, 1};
     const ParcMatmulSpec *s = &c.spec;
     MatmulRow r = {.n = 8};
     r.cell[0] = arena_printf(a, "\"%s\"", c_string_body(a, op->out[0]->name));
@@ -194,16 +170,10 @@ void emit_matmul_table(Emitter *e)
 void emit_matmuls(Emitter *e)
 {
     MatmulRows rows = {0};
-    bool plain = false;
     int first = e->first.matmuls;
     collect_rows(e, e->p->step, &rows);
-    for (int i = 0; i < rows.n; i++)
-        plain |= rows.at[i].n == 1;
     if (rows.n == 0)
         return;
     out_line(e->o, "for (int i = %d; i < %d; i++)", first, first + rows.n);
-    if (plain)
-        out_line(e->o, "    if (matmul_spec[i].name)");
-    out_line(e->o, "%s    matmul[i] = parc_matmul_new(rt, &matmul_spec[i]);",
-             plain ? "    " : "");
+    out_line(e->o, "    matmul[i] = parc_matmul_new(rt, &matmul_spec[i]);");
 }

@@ -67,10 +67,8 @@ static double matmul_flops(const Program *p, const Op *op)
     Contraction c;
     contraction_of(p, op, &c);
     const ParcMatmulSpec *s = &c.spec;
-    double flops = 2;
-    if (!c.plain)
-        flops *= (double)s->batch * (double)s->m * (double)s->n *
-                 (double)s->k;
+    double flops = 2 * (double)s->batch * (double)s->m * (double)s->n *
+                   (double)s->k;
     for (int i = 0; i < c.nletters; i++)
         flops *= (double)c.letter[i].size;
     return flops;

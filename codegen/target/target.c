@@ -25,16 +25,15 @@ static int64_t matmul_scratch(const Program *p, const Op *op,
                               const TargetInfo *t)
 {
     Contraction c;
-    contraction_of(p, op, &c);
-    return c.plain ? 0 : parc_matmul_scratch(&c.spec, t->threads,
-                                             t->cpu->level);
+    return contraction_of(p, op, &c)
+               ? parc_matmul_scratch(&c.spec, t->threads, t->cpu->level)
+               : 0;
 }
 
 static bool is_matmul(const Program *p, const Op *op)
 {
     Contraction c;
-    contraction_of(p, op, &c);
-    return !c.plain;
+    return contraction_of(p, op, &c);
 }
 
 /* Whether a gradient of attention must have the same bits in every call:
@@ -83,11 +82,11 @@ static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
 {
     enum { PARTS = 8, MOST = 32 << 20 };
     Contraction c;
-    contraction_of(p, op, &c);
+    bool fits = contraction_of(p, op, &c);
     const ParcMatmulSpec *s = &c.spec;
     const double moment = 1 << 28; /* flops */
     double result = (double)s->batch * (double)s->m * (double)s->n;
-    if (c.plain || 2 * result * (double)s->k < moment)
+    if (!fits || 2 * result * (double)s->k < moment)
         return 0;
     double bytes = 4 * PARTS * result;
     int64_t bounded = bytes < MOST ? (int64_t)bytes : MOST;
@@ -134,11 +133,11 @@ static bool cuda_sums(const Op *op)
 static bool cuda_multiplies(const Program *p, const Op *op)
 {
     Contraction c;
-    contraction_of(p, op, &c);
+    bool fits = contraction_of(p, op, &c);
     const ParcMatmulSpec *s = &c.spec;
     if (op->kind == OP_einsum)
-        return c.plain || cuda_has_types(&s->type);
-    if (c.plain || c.nletters || s->batch != 1 || !cuda_has_types(&s->type) ||
+        return cuda_has_types(&s->type);
+    if (!fits || c.nletters || s->batch != 1 || !cuda_has_types(&s->type) ||
         (op->kind == OP_einsum_bias_grad && !cuda_sums(op)))
         return false;
     const EpilogueInfo *e = epilogue_info(s->epilogue);

@@ -3,18 +3,14 @@
  * Part of the pass `matmul`. An einsum is a batched matmul if the letters of
  * each role (batch, row, column, sum) can be merged into one by strides, or
  * looped over (codegen/contraction.h). Two summed letters that are not
- * adjacent in the same order in both operands cannot: the einsum would be a
- * plain loop nest, which computes one product at a time.
+ * adjacent in the same order in both operands cannot.
  *
  * before   %y = einsum{spec="bkgqs,bqkgd->bskd", type=f32} %p, %x : …
  * after    %x.2 = transpose{perm=[0, 2, 4, 3, 1]} %x : …
  *          %y = einsum{spec="bkgqs,bkdgq->bskd", type=f32} %p, %x.2 : …
  *
  * Of all choices of operands and result to transpose, the pass takes the one
- * that moves the fewest elements. There is always one, and it pays: even if
- * two operands move for a product that reads each element once, transposes and
- * matmul take less time than the loop nest (`nbac,ncab->na` in
- * tests/bench/einsum).
+ * that moves the fewest elements. There is always one.
  */
 #include <string.h>
 
@@ -56,25 +52,13 @@ static Form read_form(const Program *p, const Op *op)
     return f;
 }
 
-/* -1: a letter that is summed in one operand alone. */
 static int role_of(const Form *f, char letter)
 {
     bool a = strchr(f->tensor[0].letter, letter) != NULL;
     bool b = strchr(f->tensor[1].letter, letter) != NULL;
     if (strchr(f->tensor[RESULT].letter, letter))
         return a && b ? BATCH : a ? ROW : COLUMN;
-    return a && b ? SUM : -1;
-}
-
-/* A letter that is summed in one operand alone; 0: there is none. No matmul
- * sums it, whatever is transposed. */
-static char summed_alone(const Form *f)
-{
-    for (int i = 0; i < RESULT; i++)
-        for (const char *c = f->tensor[i].letter; *c; c++)
-            if (role_of(f, *c) < 0)
-                return *c;
-    return 0;
+    return SUM;
 }
 
 /* Appends the letters of a role, in the order of a tensor that has them. */
@@ -199,62 +183,24 @@ static void rewrite(Program *p, Op *op, const Form *from, const Form *to,
 static void canonicalize(Program *p, const TargetInfo *t, Op *op)
 {
     Form f = read_form(p, op);
-    if (summed_alone(&f))
-        return;
     int mask = choose_transposes(p, t, op, &f);
     Form to = transposed(&f, mask);
     rewrite(p, op, &f, &to, mask);
 }
 
-/* ---- what remains -------------------------------------------------------- */
-
-/* Lines of the model that have their warning. */
-typedef VEC(Loc) LocList;
-
-static double count_terms(const Form *f)
-{
-    double terms = 1;
-    for (int i = 0; i < SPEC_LETTERS; i++)
-        terms *= f->size[i] ? (double)f->size[i] : 1;
-    return terms;
-}
-
-/* The pass `einsum` sums such letters before; only a dump that was edited has
- * them here. */
-static void warn(Program *p, const Op *op, LocList *warned)
-{
-    for (int i = 0; i < warned->n; i++)
-        if (warned->at[i].file == op->loc.file &&
-            warned->at[i].line == op->loc.line)
-            return;
-    vec_push(p->arena, warned, op->loc);
-    Form f = read_form(p, op);
-    diag_warning(p->diag, op->loc,
-                 "no matmul computes this einsum, '%s', because '%c' is summed "
-                 "in one operand only: it is a loop nest of %.3g products per "
-                 "call", attr_spec(op), summed_alone(&f),
-                 count_terms(&f));
-    diag_help(p->diag, "take the sum of that operand over '%c' before the "
-                       "einsum", summed_alone(&f));
-}
-
-static void visit(Program *p, const TargetInfo *t, Region *r, LocList *warned)
+static void visit(Program *p, const TargetInfo *t, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
         if (op->body)
-            visit(p, t, op->body, warned);
+            visit(p, t, op->body);
         else if (op->kind == OP_einsum && !t->is_matmul(p, op))
             canonicalize(p, t, op);
     }
-    for (const Op *op = r->first; op; op = op->next)
-        if (op->kind == OP_einsum && !t->is_matmul(p, op))
-            warn(p, op, warned);
 }
 
 void canonicalize_einsums(Program *p, const TargetInfo *t)
 {
-    LocList warned = {0};
-    if (t->is_matmul)
-        visit(p, t, p->step, &warned);
+    pass_einsum(p, t); /* for a dump that was edited after that pass */
+    visit(p, t, p->step);
 }

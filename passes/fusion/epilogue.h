@@ -25,10 +25,8 @@ Op *epilogue_make(Readers *r, Program *p, const TargetInfo *t,
                   const Op *einsum, OpKind kind, int nargs, Value *const *args,
                   const char *spec, const Type *types);
 
-/* canonicalize.c: replaces every einsum that the target computes by a plain
- * loop nest by one that it computes by matmuls, with transposed operands or
- * result. Warns of the einsums that sum a letter of one operand alone, once per
- * line of the model. */
+/* canonicalize.c: replaces every einsum that no matmul computes by one that
+ * matmuls compute, with transposed operands or result. */
 void canonicalize_einsums(Program *p, const TargetInfo *t);
 
 /* Whether v is defined before `at`. */

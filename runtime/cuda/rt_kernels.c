@@ -10,9 +10,7 @@
  * gradient. Variants differ in the bytes that a thread copies at a time and in
  * the columns that it sums, which depend on the alignment of a row.
  *
- * contract.cuh: contractions that no matmul computes. kernels.cu has one kernel
- * for each; a hash of its letters, the table of sizes and strides, is part of
- * the name. split_key.cuh: the keys of layers.
+ * split_key.cuh: the keys of layers.
  */
 #include <stdio.h>
 
@@ -214,22 +212,7 @@ void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                    rt_pointer_bits(base), chunk);
 }
 
-/* ---- contractions and keys ----------------------------------------------- */
-
-void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
-                   const void *b, int n, const int64_t letter[][4])
-{
-    const char *const name[] = {rt_float_name(type.a), rt_float_name(type.b),
-                                rt_float_name(type.c)};
-    char symbol[RT_SYMBOL];
-    int64_t elements = 1, terms = 1;
-    for (int i = 0; i < n; i++)
-        *(letter[i][1] ? &elements : &terms) *= letter[i][0];
-    rt_instance_contract(symbol, name, n, letter);
-    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(elements, KERNEL_THREADS),
-                   KERNEL_THREADS, 0, rt_pointer_bits(c), rt_pointer_bits(a),
-                   rt_pointer_bits(b), elements, terms);
-}
+/* ---- keys ---------------- ----------------------------------------------- */
 
 void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
                     int64_t step, int64_t n)

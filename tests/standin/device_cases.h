@@ -46,23 +46,9 @@ static const EmbeddingCase embedding_cases[] = {
     {2, 50, 30, 33, 30, false},  {1, 20, 16, 2500, 16, false},
 };
 
-/* An einsum: c has `kept` letters, and the summed letters follow. Rows are
- * {size, stride in c, in a, in b}, as parc_contract takes them. */
-typedef struct ContractCase {
-    const char *spec;
-    int type;
-    int64_t a[3], b[3]; /* dims of the operands; 0 ends them */
-} ContractCase;
-
-static const ContractCase contract_cases[] = {
-    {"abc,cba->b", 0, {3, 4, 5}, {5, 4, 3}},
-    {"abc,cba->b", 1, {3, 4, 5}, {5, 4, 3}},
-};
-
 enum {
     ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0],
     EMBEDDING_CASES = sizeof embedding_cases / sizeof embedding_cases[0],
-    CONTRACT_CASES = sizeof contract_cases / sizeof contract_cases[0],
 };
 
 #endif

@@ -31,7 +31,6 @@ __typeof__(parc_mask_to_partial) cuda_mask_to_partial;
 __typeof__(parc_split_key) cuda_split_key;
 __typeof__(parc_embedding) cuda_embedding;
 __typeof__(parc_embedding_grad) cuda_embedding_grad;
-__typeof__(parc_contract) cuda_contract;
 __typeof__(parc_attention) cuda_attention;
 __typeof__(parc_attention_grad) cuda_attention_grad;
 
@@ -328,23 +327,6 @@ static void parts(int64_t outer, int64_t inner, int64_t valid)
 
 /* ---- the rest ------------------------------------------------------------ */
 
-/* abc,cba->b */
-static void contract(const ContractCase *c)
-{
-    ParcRt rt = {.threads = 1};
-    ParcType t = (ParcType)c->type;
-    const int64_t a = c->a[0], b = c->a[1], n = c->a[2];
-    const int64_t letter[][4] = {
-        {b, 1, n, a}, {n, 0, 1, b * a}, {a, 0, b * n, 1}};
-    void *x = test_numbers(t, a * b * n, 10), *y = test_numbers(t, a * b * n, 11);
-    void *is = test_numbers(t, b, 0), *should = test_numbers(t, b, 0);
-    test.errors = 0;
-    parc_contract(&rt, (ParcTypes){t, t, t}, should, x, y, 3, letter);
-    cuda_contract(&rt, (ParcTypes){t, t, t}, is, x, y, 3, letter);
-    check(test.errors == 0 && same(is, should, b * rt_type_size(t)),
-          "contract");
-}
-
 static void keys(void)
 {
     ParcRt rt = {.threads = 1};
@@ -372,8 +354,6 @@ static void small(void)
     parts(5, 4, 0);
     parts(2, 5, 11);
     parts(1, 4, 3);
-    for (int i = 0; i < CONTRACT_CASES; i++)
-        contract(&contract_cases[i]);
     keys();
 }
 

@@ -172,7 +172,7 @@ static void check_rewritten(Check *c, const Case *k)
     small_free(&again);
 }
 
-/* ---- no loop nests ------------------------------------------------------- */
+/* ---- only matmuls -------------------------------------------------------- */
 
 /* One stride is 1, and the other at least as long as the run that it skips. */
 static bool is_legal(const int64_t s[3], int64_t rows, int64_t columns)
@@ -193,9 +193,9 @@ static void count_nest(Op *op, void *context)
     Contraction c;
     if (op->kind != OP_einsum)
         return;
-    contraction_of(nests->p, op, &c);
+    bool fits = contraction_of(nests->p, op, &c);
     const ParcMatmulSpec *s = &c.spec;
-    bool fine = !c.plain && is_legal(s->sa, s->m, s->k) &&
+    bool fine = fits && is_legal(s->sa, s->m, s->k) &&
                 is_legal(s->sb, s->k, s->n) && is_legal(s->sc, s->m, s->n) &&
                 s->sc[2] == 1 &&
                 (s->batch == 1 || (s->sa[0] && s->sb[0] && s->sc[0]));

@@ -79,15 +79,6 @@ static void embedding(Text *t, const EmbeddingCase *c)
     ir_op(&t->b, OP_embedding_grad, 2, (Value *[]){dy, ids}, attr, "d");
 }
 
-static void contract(Text *t, const ContractCase *c)
-{
-    int64_t dims[2][4] = {{c->a[0], c->a[1], c->a[2]},
-                          {c->b[0], c->b[1], c->b[2]}};
-    Value *a = tensor(t, dtype_of[c->type], dims[0]);
-    Value *b = tensor(t, dtype_of[c->type], dims[1]);
-    ir_einsum(&t->b, c->spec, dtype_of[c->type], a, b);
-}
-
 static void others(Text *t)
 {
     Value *x = tensor(t, DT_F32, (int64_t[]){3, 4, 0});
@@ -103,8 +94,6 @@ static void every_case(Text *t)
         attention(t, &attention_cases[i]);
     for (int i = 0; i < EMBEDDING_CASES; i++)
         embedding(t, &embedding_cases[i]);
-    for (int i = 0; i < CONTRACT_CASES; i++)
-        contract(t, &contract_cases[i]);
     others(t);
     cuda_instances_emit(&t->cu, t->p, &t->kernels);
 }

@@ -9,7 +9,7 @@
  * after each pass, the program is interpreted on all ranks of the mesh, and
  * must give the same loss, gradient norm, parameters and optimizer states.
  * After every pass the verifier runs, and the dump must read back identically;
- * after `matmul` no einsum is a loop nest. If the compiler refuses a plan, which
+ * after `matmul` a matmul computes every einsum. If the compiler refuses a plan, which
  * it may, the test takes another seed. Once memory is planned, the program runs
  * next to an arena (random_memory.c). The same holds for the forward programs of
  * the model (random_forward.c). Every seed runs in a separate process, so
@@ -160,7 +160,7 @@ static const char *check_matmuls(const Case *c, const TargetInfo *t)
     Nests nests = {c->p, t, 0};
     if (strcmp(c->at, "matmul") == 0)
         ir_walk(c->p->step, count_nest, &nests);
-    return nests.n > 0 ? "an einsum is a loop nest" : NULL;
+    return nests.n > 0 ? "no matmul computes an einsum" : NULL;
 }
 
 /* Every dump must read back and print identically. */

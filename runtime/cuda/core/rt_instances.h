@@ -28,19 +28,4 @@ static inline int rt_instance_columns(int64_t width, int element_bytes)
     return width % (16 / element_bytes) == 0 ? 16 / element_bytes : 1;
 }
 
-/* "contract_bf16_bf16_f32_1a2b3c4d", with a hash (FNV-1a) of the letters. */
-static inline void rt_instance_contract(char symbol[RT_SYMBOL],
-                                        const char *const type_name[3], int n,
-                                        const int64_t letter[][4])
-{
-    uint32_t hash = 2166136261u;
-    for (int i = 0; i < n * 4; i++)
-        for (int byte = 0; byte < 8; byte++) {
-            uint64_t x = (uint64_t)letter[i / 4][i % 4];
-            hash = (hash ^ (uint32_t)(x >> (8 * byte) & 255)) * 16777619u;
-        }
-    snprintf(symbol, RT_SYMBOL, "contract_%s_%s_%s_%08x", type_name[0],
-             type_name[1], type_name[2], (unsigned)hash);
-}
-
 #endif

@@ -1,5 +1,5 @@
 /* copy_tools.h: defines helpers of the kernels that copy elements (copy.cuh,
- * embedding.cuh) or compute their indices (contract.cuh).
+ * embedding.cuh).
  *
  * A unit is the 2, 4, 8 or 16 bytes that a thread copies at a time. */
 #ifndef PARC_COPY_TOOLS_H

@@ -8,6 +8,7 @@
  *          gives the same text
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/bug.h"
@@ -43,15 +44,29 @@ static int precedence(const Expr *e)
                                : PREC_ATOM;
 }
 
-static void expr(Out *o, const Expr *e);
+/* Prints text with nodes: %s a string, %e an expression, %l a List with commas,
+ * %b a List as a block in braces, with a line for each node. */
+static void put(Out *o, const char *fmt, ...);
+
+/* Nodes of one kind, and how one of them is printed. */
+typedef struct List {
+    const void *rows;
+    int n;
+    size_t size;
+    void (*print)(Out *o, const void *node);
+} List;
+
+#define LIST(rows, n, print) (&(List){(rows), (n), sizeof *(rows), (print)})
+
+static const void *node_at(const List *l, int i)
+{
+    return (const char *)l->rows + (size_t)i * l->size;
+}
 
 /* Prints e in parentheses if it binds less tightly than `least`. */
 static void operand(Out *o, const Expr *e, int least)
 {
-    bool brackets = precedence(e) < least;
-    out(o, "%s", brackets ? "(" : "");
-    expr(o, e);
-    out(o, "%s", brackets ? ")" : "");
+    put(o, precedence(e) < least ? "(%e)" : "%e", e);
 }
 
 static void binary(Out *o, const Expr *e)
@@ -64,14 +79,12 @@ static void binary(Out *o, const Expr *e)
     operand(o, e->arg[1].value, own + !right);
 }
 
-static void args(Out *o, const Arg *arg, int n)
+static void arg(Out *o, const void *node)
 {
-    for (int i = 0; i < n; i++) {
-        out(o, "%s", i ? ", " : "");
-        if (arg[i].name)
-            out(o, "%s=", arg[i].name);
-        expr(o, arg[i].value);
-    }
+    const Arg *a = node;
+    if (a->name)
+        out(o, "%s=", a->name);
+    put(o, "%e", a->value);
 }
 
 static void out_string(Out *o, const char *s)
@@ -90,6 +103,7 @@ static void out_string(Out *o, const char *s)
 
 static void expr(Out *o, const Expr *e)
 {
+    const List *args = LIST(e->arg, e->nargs, arg);
     switch (e->kind) {
     case EX_INT:
         out(o, "%" PRId64, e->integer);
@@ -121,14 +135,10 @@ static void expr(Out *o, const Expr *e)
         binary(o, e);
         return;
     case EX_CALL:
-        out(o, "%s(", e->name);
-        args(o, e->arg, e->nargs);
-        out(o, ")");
+        put(o, "%s(%l)", e->name, args);
         return;
     case EX_TUPLE:
-        out(o, "(");
-        args(o, e->arg, e->nargs);
-        out(o, e->nargs == 1 ? ",)" : ")");
+        put(o, e->nargs == 1 ? "(%l,)" : "(%l)", args);
         return;
     case EX_MEMBER:
         operand(o, e->arg[0].value, PREC_ATOM);
@@ -136,9 +146,7 @@ static void expr(Out *o, const Expr *e)
         return;
     case EX_INDEX:
         operand(o, e->arg[0].value, PREC_ATOM);
-        out(o, "[");
-        expr(o, e->arg[1].value);
-        out(o, "]");
+        put(o, "[%e]", e->arg[1].value);
         return;
     case EX_IF:
         break;
@@ -146,25 +154,21 @@ static void expr(Out *o, const Expr *e)
     bug("ast_print: an expression of kind %d", (int)e->kind);
 }
 
-static void exprs(Out *o, Expr *const *list, int n)
+static void list(Out *o, const List *l)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < l->n; i++) {
         out(o, "%s", i ? ", " : "");
-        expr(o, list[i]);
+        l->print(o, node_at(l, i));
     }
 }
 
-static void idents(Out *o, const Ident *list, int n)
+static void lines(Out *o, const List *l)
 {
-    for (int i = 0; i < n; i++)
-        out(o, "%s%s", i ? ", " : "", list[i].name);
-}
-
-/* ---- lines ---- */
-
-static void begin(Out *o)
-{
-    out(o, "%*s", o->indent, "");
+    for (int i = 0; i < l->n; i++) {
+        out(o, "%*s", o->indent, "");
+        l->print(o, node_at(l, i));
+        out(o, "\n");
+    }
 }
 
 static void open_block(Out *o)
@@ -180,163 +184,132 @@ static void close_block(Out *o)
     out(o, "%*s}", o->indent, "");
 }
 
-/* ---- statements ---- */
-
-static void stmts(Out *o, Stmt *const *list, int n);
-
-static void if_stmt(Out *o, const Stmt *s)
+static void put(Out *o, const char *fmt, ...)
 {
-    out(o, "if ");
-    expr(o, s->value);
-    open_block(o);
-    stmts(o, s->body, s->nbody);
-    close_block(o);
-    if (s->nother == 1 && s->other[0]->kind == ST_IF) {
+    va_list ap;
+    va_start(ap, fmt);
+    for (; *fmt; fmt++) {
+        if (*fmt != '%') {
+            out_bytes(o, fmt, 1);
+            continue;
+        }
+        const void *node = va_arg(ap, const void *);
+        switch (*++fmt) {
+        case 's':
+            out(o, "%s", (const char *)node);
+            break;
+        case 'e':
+            expr(o, node);
+            break;
+        case 'l':
+            list(o, node);
+            break;
+        case 'b':
+            open_block(o);
+            lines(o, node);
+            close_block(o);
+            break;
+        }
+    }
+    va_end(ap);
+}
+
+static void expr_node(Out *o, const void *node)
+{
+    expr(o, *(Expr *const *)node);
+}
+
+static void ident(Out *o, const void *node)
+{
+    out(o, "%s", ((const Ident *)node)->name);
+}
+
+/* ---- statements and members ---- */
+
+/* `chain`: the only node of `other` is an `if`. */
+static void put_if(Out *o, const Expr *condition, const List *body,
+                   const List *other, bool chain)
+{
+    put(o, "if %e%b", condition, body);
+    if (chain) {
         out(o, " else ");
-        if_stmt(o, s->other[0]);
-    } else if (s->nother > 0) {
-        out(o, " else");
-        open_block(o);
-        stmts(o, s->other, s->nother);
-        close_block(o);
+        other->print(o, other->rows);
+    } else if (other->n > 0) {
+        put(o, " else%b", other);
     }
 }
 
-static void stmt(Out *o, const Stmt *s)
+static void stmt(Out *o, const void *node)
 {
+    const Stmt *s = *(Stmt *const *)node;
+    const List *body = LIST(s->body, s->nbody, stmt);
     switch (s->kind) {
     case ST_ASSIGN:
-        idents(o, s->target, s->ntargets);
-        out(o, " = ");
-        expr(o, s->value);
+        put(o, "%l = %e", LIST(s->target, s->ntargets, ident), s->value);
         return;
     case ST_RETURN:
-        out(o, "return ");
-        expr(o, s->value);
+        put(o, "return %e", s->value);
         return;
     case ST_FOR:
-        out(o, "for %s in ", s->target[0].name);
-        expr(o, s->value);
-        open_block(o);
-        stmts(o, s->body, s->nbody);
-        close_block(o);
+        put(o, "for %s in %e%b", s->target[0].name, s->value, body);
         return;
     case ST_IF:
-        if_stmt(o, s);
+        put_if(o, s->value, body, LIST(s->other, s->nother, stmt),
+               s->nother == 1 && s->other[0]->kind == ST_IF);
         return;
     }
 }
 
-static void stmts(Out *o, Stmt *const *list, int n)
+static void input(Out *o, const void *node)
 {
-    for (int i = 0; i < n; i++) {
-        begin(o);
-        stmt(o, list[i]);
-        out(o, "\n");
-    }
-}
-
-/* ---- members ---- */
-
-static void input(Out *o, const InputDecl *in)
-{
+    const InputDecl *in = node;
     out(o, "%s%s", in->name.name, in->is_int || in->has_shape ? ": " : "");
-    if (in->is_int) {
-        out(o, "int(");
-        expr(o, in->below);
-        if (in->ignored) {
-            out(o, ", %s=", in->ignored_name.name);
-            expr(o, in->ignored);
-        }
-        out(o, ")");
-    }
-    if (!in->has_shape)
-        return;
-    out(o, in->open && in->ndims ? "[..., " : in->open ? "[..." : "[");
-    exprs(o, in->dim, in->ndims);
-    out(o, "]");
+    if (in->is_int)
+        put(o, "int(%e", in->below);
+    if (in->ignored)
+        put(o, ", %s=%e", in->ignored_name.name, in->ignored);
+    out(o, "%s", in->is_int ? ")" : "");
+    if (in->has_shape)
+        put(o, in->open && in->ndims ? "[..., %l]" : in->open ? "[...%l]"
+                                                              : "[%l]",
+            LIST(in->dim, in->ndims, expr_node));
 }
 
-static void members(Out *o, Member *const *list, int n);
-
-static void if_member(Out *o, const Member *m)
+static void member(Out *o, const void *node)
 {
-    out(o, "if ");
-    expr(o, m->value);
-    open_block(o);
-    members(o, m->body, m->nbody);
-    close_block(o);
-    if (m->nother == 1 && m->other_body[0]->kind == MB_IF) {
-        out(o, " else ");
-        if_member(o, m->other_body[0]);
-    } else if (m->nother > 0) {
-        out(o, " else");
-        open_block(o);
-        members(o, m->other_body, m->nother);
-        close_block(o);
-    }
-}
-
-static void tensor(Out *o, const char *keyword, const Member *m)
-{
-    out(o, "%s %s[", keyword, m->name.name);
-    exprs(o, m->dim, m->ndims);
-    out(o, "] = ");
-    expr(o, m->value);
-}
-
-static void member(Out *o, const Member *m)
-{
+    const Member *m = *(Member *const *)node;
     switch (m->kind) {
     case MB_CHILD:
-        out(o, "%s: ", m->name.name);
-        if (m->count) {
-            out(o, "[");
-            expr(o, m->count);
-            out(o, "] ");
-        }
+        put(o, m->count ? "%s: [%e] " : "%s: ", m->name.name, m->count);
         expr(o, m->value);
         return;
     case MB_CONSTANT:
-        out(o, "%s = ", m->name.name);
-        expr(o, m->value);
+        put(o, "%s = %e", m->name.name, m->value);
         return;
     case MB_PARAM:
-        tensor(o, "param", m);
-        return;
     case MB_BUFFER:
-        tensor(o, "buffer", m);
+        put(o, m->kind == MB_PARAM ? "param %s[%l] = %e" : "buffer %s[%l] = %e",
+            m->name.name, LIST(m->dim, m->ndims, expr_node), m->value);
         return;
     case MB_TIE:
-        out(o, "tie ");
-        expr(o, m->value);
-        out(o, " = ");
-        expr(o, m->other);
+        put(o, "tie %e = %e", m->value, m->other);
         return;
     case MB_IF:
-        if_member(o, m);
+        put_if(o, m->value, LIST(m->body, m->nbody, member),
+               LIST(m->other_body, m->nother, member),
+               m->nother == 1 && m->other_body[0]->kind == MB_IF);
         return;
     case MB_FORWARD:
-        out(o, "forward(");
-        for (int i = 0; i < m->ninputs; i++) {
-            out(o, "%s", i ? ", " : "");
-            input(o, &m->input[i]);
-        }
-        out(o, ")");
-        open_block(o);
-        stmts(o, m->stmt, m->nstmts);
-        close_block(o);
+        put(o, "forward(%l)%b", LIST(m->input, m->ninputs, input),
+            LIST(m->stmt, m->nstmts, stmt));
         return;
     }
 }
 
-static void members(Out *o, Member *const *list, int n)
+static void formal(Out *o, const void *node)
 {
-    for (int i = 0; i < n; i++) {
-        begin(o);
-        member(o, list[i]);
-        out(o, "\n");
-    }
+    const Formal *f = node;
+    put(o, f->value ? "%s=%e" : "%s", f->name.name, f->value);
 }
 
 static void decl(Out *o, const Decl *d)
@@ -346,135 +319,87 @@ static void decl(Out *o, const Decl *d)
         [DC_MODEL] = "model",
         [DC_FUNCTION] = "function",
     };
-    out(o, "%s %s(", keyword[d->kind], d->name.name);
-    for (int i = 0; i < d->nformals; i++) {
-        out(o, "%s%s", i ? ", " : "", d->formal[i].name.name);
-        if (d->formal[i].value) {
-            out(o, "=");
-            expr(o, d->formal[i].value);
-        }
-    }
-    out(o, ")");
-    open_block(o);
-    members(o, d->member, d->nmembers);
-    stmts(o, d->stmt, d->nstmts);
-    close_block(o);
-    out(o, "\n");
+    put(o, "%s %s(%l)%b\n", keyword[d->kind], d->name.name,
+        LIST(d->formal, d->nformals, formal),
+        d->kind == DC_FUNCTION ? LIST(d->stmt, d->nstmts, stmt)
+                               : LIST(d->member, d->nmembers, member));
 }
 
 /* ---- plans ---- */
 
-static void style_args(Out *o, const Item *item)
+static void style_arg(Out *o, const void *node)
 {
-    for (int i = 0; i < item->nargs; i++) {
-        const StyleArg *a = &item->arg[i];
-        out(o, "%s", i ? ", " : "");
-        if (a->name)
-            out(o, "%s=", a->name);
-        expr(o, a->from);
-        if (a->to) {
-            out(o, " -> ");
-            expr(o, a->to);
-        }
-    }
+    const StyleArg *a = node;
+    if (a->name)
+        out(o, "%s=", a->name);
+    put(o, a->to ? "%e -> %e" : "%e", a->from, a->to);
+}
+
+static void path(Out *o, const void *node)
+{
+    const Path *p = node;
+    out(o, "%s", *p->text ? p->text : "model");
+}
+
+static void paths(Out *o, const Path *list, int n)
+{
+    put(o, n > 1 ? "[%l]" : "%l", LIST(list, n, path));
 }
 
 void ast_print_item(Out *o, const Item *it)
 {
-    out(o, "%s", it->npaths > 1 ? "[" : "");
-    for (int i = 0; i < it->npaths; i++)
-        out(o, "%s%s", i ? ", " : "",
-            *it->path[i].text ? it->path[i].text : "model");
-    out(o, "%s", it->npaths > 1 ? "]" : "");
+    paths(o, it->path, it->npaths);
     if (it->class_name)
         out(o, "every %s", it->class_name);
-    if (it->min_params) {
-        out(o, "%s=", option_name(OPTION_min_params));
-        expr(o, it->min_params);
-    }
-    if (it->style) {
-        out(o, ": %s%s", it->style, it->nargs ? "(" : "");
-        style_args(o, it);
-        out(o, "%s", it->nargs ? ")" : "");
-    }
+    if (it->min_params)
+        put(o, "%s=%e", option_name(OPTION_min_params), it->min_params);
+    if (it->style)
+        put(o, it->nargs ? ": %s(%l)" : ": %s", it->style,
+            LIST(it->arg, it->nargs, style_arg));
     if (it->noptions)
-        out(o, ": ");
-    args(o, it->option, it->noptions);
+        put(o, ": %l", LIST(it->option, it->noptions, arg));
 }
 
-static void clause(Out *o, const Clause *c)
+static void item(Out *o, const void *node)
 {
-    begin(o);
-    out(o, "%s%s", clause_name(c->kind),
-        c->naxes > 1 ? " (" : c->naxes ? " " : "");
-    idents(o, c->axis, c->naxes);
-    out(o, "%s", c->naxes > 1 ? ")" : "");
-    open_block(o);
-    for (int i = 0; i < c->nitems; i++) {
-        begin(o);
-        ast_print_item(o, &c->item[i]);
-        out(o, "\n");
-    }
-    close_block(o);
-    out(o, "\n");
+    ast_print_item(o, node);
 }
 
-static void plan(Out *o, const PlanDecl *p)
+static void clause(Out *o, const void *node)
 {
-    out(o, "plan %s(", p->name.name);
-    idents(o, p->axis, p->naxes);
-    out(o, ")");
-    open_block(o);
-    for (int i = 0; i < p->nclauses; i++)
-        clause(o, &p->clause[i]);
-    close_block(o);
-    out(o, "\n");
+    const Clause *c = node;
+    put(o, c->naxes > 1 ? "%s (%l)%b" : c->naxes ? "%s %l%b" : "%s%l%b",
+        clause_name(c->kind), LIST(c->axis, c->naxes, ident),
+        LIST(c->item, c->nitems, item));
 }
 
-static void setting_lines(Out *o, const Setting *s, int n)
+/* ---- the file ---- */
+
+static void setting(Out *o, const void *node)
 {
-    for (int i = 0; i < n; i++) {
-        begin(o);
-        out(o, "%s = ", s[i].name.name);
-        expr(o, s[i].value);
-        out(o, "\n");
-    }
+    const Setting *s = node;
+    put(o, "%s = %e", s->name.name, s->value);
 }
 
-static void settings(Out *o, const Setting *s, int n)
+static void name_item(Out *o, const void *node)
 {
-    open_block(o);
-    setting_lines(o, s, n);
-    close_block(o);
-    out(o, "\n");
-}
-
-static void name_item(Out *o, const NameItem *it)
-{
-    Item left = {.path = it->path, .npaths = it->npaths};
-    begin(o);
-    ast_print_item(o, &left);
+    const NameItem *it = node;
+    paths(o, it->path, it->npaths);
     out(o, " -> ");
     out_string(o, it->file.text);
-    for (int i = 0; i < it->nlayouts; i++) {
-        out(o, "%s", i ? ", " : ": ");
-        expr(o, it->layout[i]);
-    }
-    out(o, "\n");
+    if (it->nlayouts)
+        put(o, ": %l", LIST(it->layout, it->nlayouts, expr_node));
 }
 
 static void names(Out *o, const NamesDecl *d)
 {
     out(o, "names %s", d->name.name);
     open_block(o);
-    setting_lines(o, d->setting, d->nsettings);
-    for (int i = 0; i < d->nitems; i++)
-        name_item(o, &d->item[i]);
-    if (d->config_word.name) {
-        begin(o);
-        out(o, "%s", d->config_word.name);
-        settings(o, d->config, d->nconfig);
-    }
+    lines(o, LIST(d->setting, d->nsettings, setting));
+    lines(o, LIST(d->item, d->nitems, name_item));
+    if (d->config_word.name)
+        put(o, "%s%s%b\n", arena_printf(o->arena, "%*s", o->indent, ""),
+            d->config_word.name, LIST(d->config, d->nconfig, setting));
     close_block(o);
     out(o, "\n");
 }
@@ -487,14 +412,14 @@ void ast_print(Out *o, const File *f)
         decl(o, f->decl[i]);
     }
     for (int i = 0; i < f->nplans; i++) {
-        out(o, "%s", n++ ? "\n" : "");
-        plan(o, f->plan[i]);
+        const PlanDecl *p = f->plan[i];
+        put(o, "%splan %s(%l)%b\n", n++ ? "\n" : "", p->name.name,
+            LIST(p->axis, p->naxes, ident),
+            LIST(p->clause, p->nclauses, clause));
     }
-    if (f->has_train) {
-        out(o, "%s", n++ ? "\n" : "");
-        out(o, "train");
-        settings(o, f->setting, f->nsettings);
-    }
+    if (f->has_train)
+        put(o, "%strain%b\n", n++ ? "\n" : "",
+            LIST(f->setting, f->nsettings, setting));
     for (int i = 0; i < f->nnames; i++) {
         out(o, "%s", n++ ? "\n" : "");
         names(o, f->names[i]);

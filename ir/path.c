@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MAX_DIGITS = 18, RANK_BITS = 10 };
+enum { MAX_DIGITS = 18, SPECIFICITY_BITS = 10 };
 
 static bool take_number(const char **at, const char *end, int64_t *n)
 {
@@ -166,16 +166,17 @@ int path_numbers(const char *path)
     return k.numbers + k.ranges;
 }
 
-int path_index_rank(const char *pattern)
+int path_index_specificity(const char *pattern)
 {
     Kinds k = kinds_of(pattern);
-    return k.numbers << RANK_BITS | k.ranges;
+    return k.numbers << SPECIFICITY_BITS | k.ranges;
 }
 
-int path_rank(const char *pattern)
+int path_specificity(const char *pattern)
 {
     Kinds k = kinds_of(pattern);
-    return path_index_rank(pattern) << RANK_BITS | (2 * k.names + k.globs);
+    return path_index_specificity(pattern) << SPECIFICITY_BITS |
+           (2 * k.names + k.globs);
 }
 
 bool path_has_star(const char *pattern)

@@ -47,10 +47,11 @@ bool path_glob(const char *pattern, size_t n, const char *text, size_t k);
 /* The number of segments of a path that are numbers or ranges. */
 int path_numbers(const char *path);
 /* How specific a pattern is: of two that match a path, the one with the higher
- * rank is more specific. path_index_rank compares the number of numbers, then
- * of ranges; path_rank compares also whole names, then names with a '*'. */
-int path_index_rank(const char *pattern);
-int path_rank(const char *pattern);
+ * number is more specific. path_index_specificity compares the number of
+ * numbers, then of ranges; path_specificity compares also whole names, then
+ * names with a '*'. */
+int path_index_specificity(const char *pattern);
+int path_specificity(const char *pattern);
 /* Whether a segment is '*', all elements of an array. */
 bool path_has_star(const char *pattern);
 

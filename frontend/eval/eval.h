@@ -46,7 +46,7 @@ typedef struct Use {
 typedef struct Datum Datum;
 struct Datum {
     DatumKind kind;
-    int64_t integer;   /* INT, BOOL; PARAM: index of its slot */
+    int64_t integer;   /* INT, BOOL; PARAM: index of its candidate */
     double number;     /* FLOAT */
     const char *text;  /* WORD */
     Init init;

@@ -39,14 +39,14 @@ struct Binding {
 };
 
 /* A parameter before ties are resolved. */
-typedef struct Slot {
+typedef struct Candidate {
     Param param;
     Instance *owner;
-    int tied_to;   /* the slot that it is tied to, or -1 */
+    int tied_to;   /* the candidate that it is tied to, or -1 */
     Loc tie_loc;
     int index;     /* in Program.param, once numbered */
     bool used;
-} Slot;
+} Candidate;
 
 typedef struct Buffer {
     const Member *member;
@@ -77,7 +77,7 @@ struct Instance {
     Binding *members;    /* children, parameters, buffers */
     const Member *forward;
     int module;          /* index in Program.module */
-    int first_slot;
+    int first_candidate;
     bool called;
 };
 
@@ -90,7 +90,7 @@ struct Level {
     Instance *array;
     VEC(Value *) from;   /* values of the outer level that are read here … */
     VEC(Value *) here;   /* … and the arguments that hold them */
-    VEC(int) slot;       /* parameters that are read here … */
+    VEC(int) candidate;  /* parameters that are read here … */
     VEC(Value *) value;  /* … and their values in the compute type */
     Value *key;          /* key of random numbers here; NULL: none so far */
 };
@@ -164,7 +164,7 @@ typedef struct Lower {
     Loc schedule_loc;    /* location of the last schedule setting */
     bool has_loss_scale; /* train sets it */
     DecayPatterns no_decay; /* patterns of the optimizer's no_decay= */
-    VEC(Slot) slot;
+    VEC(Candidate) candidate;
     VEC(Instance *) instance; /* by Program.module index */
     VEC(const char *) broken; /* paths of children that have errors and no
                                * instance */
@@ -207,7 +207,7 @@ enum { DEFAULT_THETA = 10000 };
 /* The instances of the model and all its modules. NULL after an error that
  * prevents lowering. */
 Instance *lower_instances(Lower *l, Binding *formals);
-Datum lower_read_param(Lower *l, int slot);
+Datum lower_read_param(Lower *l, int candidate);
 Datum lower_read_buffer(Lower *l, Instance *owner, Buffer *buffer);
 
 /* ---- lower_runs.c ---- */

@@ -1,9 +1,9 @@
 /* lower_module.c: creates the instances of modules, with sizes and parameters.
  *
  * Members are evaluated in order: a constant may use earlier ones, and a
- * compile-time `if` selects members. Each parameter first becomes a Slot of its
- * own; a tie makes one Slot refer to another. The Slots without a tie are then
- * numbered and become Program.param; the parameters of a module and its
+ * compile-time `if` selects members. Each parameter first becomes a Candidate;
+ * a tie makes one Candidate refer to another. The Candidates without a tie are
+ * then numbered and become Program.param; the parameters of a module and its
  * children are adjacent.
  *
  * before   layers: [4] Block(dim)
@@ -176,7 +176,7 @@ static bool param_type(Lower *l, const Instance *m, const Member *mb, Type *t)
 
 static void add_param(Lower *l, Instance *m, const Member *mb)
 {
-    Slot s = {.owner = m, .tied_to = -1};
+    Candidate s = {.owner = m, .tied_to = -1};
     bool fine = param_type(l, m, mb, &s.param.type);
     Datum init = lower_expr(l, mb->value);
     if (init.kind != DATUM_INIT && init.kind != DATUM_POISON)
@@ -194,8 +194,9 @@ static void add_param(Lower *l, Instance *m, const Member *mb)
         s.param.trainable = s.param.decay = true;
         s.param.state_of = -1;
         s.param.loc = lower_user_loc(l, mb->name.loc);
-        d = (Datum){.kind = DATUM_PARAM, .integer = l->slot.n, .module = m};
-        vec_push(l->arena, &l->slot, s);
+        d = (Datum){.kind = DATUM_PARAM, .integer = l->candidate.n,
+                    .module = m};
+        vec_push(l->arena, &l->candidate, s);
     }
     m->members = bind_name(l, m->members, mb->name.name, mb->name.loc, d);
 }
@@ -252,15 +253,16 @@ Datum lower_read_buffer(Lower *l, Instance *owner, Buffer *buffer)
 
 /* ---- ties ---------------------------------------------------------------- */
 
-/* The slot of a parameter that a tie names, such as output.weight, relative to
- * the instance. Elements of arrays cannot be tied. -1 after an error. */
-static int find_slot(Lower *l, Instance *m, const Expr *e, Instance **owner)
+/* The candidate of a parameter that a tie names, such as output.weight, relative
+ * to the instance. Elements of arrays cannot be tied. -1 after an error. */
+static int find_candidate(Lower *l, Instance *m, const Expr *e,
+                          Instance **owner)
 {
     const char *name = e->kind == EX_NAME || e->kind == EX_MEMBER ? e->name
                                                                   : NULL;
     *owner = m;
     if (name && e->kind == EX_MEMBER)
-        find_slot(l, m, e->arg[0].value, owner);
+        find_candidate(l, m, e->arg[0].value, owner);
     if (lower_is_refused(l, e))
         *owner = NULL;
     if (!*owner)
@@ -281,25 +283,26 @@ static int find_slot(Lower *l, Instance *m, const Expr *e, Instance **owner)
     return b->datum.kind == DATUM_PARAM ? (int)b->datum.integer : -1;
 }
 
-static int tied_slot(Lower *l, Instance *m, const Expr *e)
+static int tied_candidate(Lower *l, Instance *m, const Expr *e)
 {
     Instance *owner;
     int errors = diag_error_count(l->diag);
-    int slot = find_slot(l, m, e, &owner);
-    if (slot < 0 && errors == diag_error_count(l->diag) && owner)
+    int candidate = find_candidate(l, m, e, &owner);
+    if (candidate < 0 && errors == diag_error_count(l->diag) && owner)
         lower_error(l, e->range, NULL, "a tie needs a parameter, such as "
                     "output.weight");
-    while (slot >= 0 && l->slot.at[slot].tied_to >= 0)
-        slot = l->slot.at[slot].tied_to;
-    return slot;
+    while (candidate >= 0 && l->candidate.at[candidate].tied_to >= 0)
+        candidate = l->candidate.at[candidate].tied_to;
+    return candidate;
 }
 
 static void add_tie(Lower *l, Instance *m, const Member *mb)
 {
-    int gone = tied_slot(l, m, mb->value), stays = tied_slot(l, m, mb->other);
+    int gone = tied_candidate(l, m, mb->value);
+    int stays = tied_candidate(l, m, mb->other);
     if (gone < 0 || stays < 0)
         return;
-    Slot *g = &l->slot.at[gone], *s = &l->slot.at[stays];
+    Candidate *g = &l->candidate.at[gone], *s = &l->candidate.at[stays];
     if (gone == stays) {
         lower_error(l, mb->loc, NULL, "'%s' is tied to itself",
                     g->param.name);
@@ -375,15 +378,15 @@ static Instance *instantiate(Lower *l, const Decl *decl, Instance *m)
 {
     m->decl = decl;
     m->module = l->p->module.n;
-    m->first_slot = l->slot.n;
+    m->first_candidate = l->candidate.n;
     Module module = {.path = m->path, .class = decl->name.name, .loc = m->loc,
-                     .first_param = l->slot.n, .nout = 1};
+                     .first_param = l->candidate.n, .nout = 1};
     vec_push(l->arena, &l->p->module, module);
     vec_push(l->arena, &l->instance, m);
     l->frame->members = true;
     run_members(l, m, decl->member, decl->nmembers);
     l->frame->members = false;
-    l->p->module.at[m->module].nparams = l->slot.n - m->first_slot;
+    l->p->module.at[m->module].nparams = l->candidate.n - m->first_candidate;
     if (m->forward)
         l->p->module.at[m->module].nin = m->forward->ninputs;
     return m;
@@ -393,15 +396,15 @@ static Instance *instantiate(Lower *l, const Decl *decl, Instance *m)
 
 static void number_params(Lower *l)
 {
-    int *before = NEW_ARRAY(l->arena, int, l->slot.n + 1);
-    for (int i = 0; i < l->slot.n; i++) {
-        Slot *s = &l->slot.at[i];
+    int *before = NEW_ARRAY(l->arena, int, l->candidate.n + 1);
+    for (int i = 0; i < l->candidate.n; i++) {
+        Candidate *s = &l->candidate.at[i];
         before[i] = l->p->param.n;
         s->index = l->p->param.n;
         if (s->tied_to < 0)
             vec_push(l->arena, &l->p->param, s->param);
     }
-    before[l->slot.n] = l->p->param.n;
+    before[l->candidate.n] = l->p->param.n;
     for (int i = 0; i < l->p->module.n; i++) {
         Module *m = &l->p->module.at[i];
         int first = m->first_param, end = first + m->nparams;

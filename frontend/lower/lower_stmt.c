@@ -84,7 +84,7 @@ static bool is_below(const Instance *m, const Instance *array)
     return m != NULL;
 }
 
-static Value *param_at(Lower *l, Level *at, const Slot *s)
+static Value *param_at(Lower *l, Level *at, const Candidate *s)
 {
     if (!at->outer)
         return l->p->param.at[s->index].value;
@@ -93,7 +93,7 @@ static Value *param_at(Lower *l, Level *at, const Slot *s)
 }
 
 /* A parameter cast to the compute type: "wq.weight.bf16". */
-static Value *narrow_copy(Lower *l, Value *v, const Slot *s)
+static Value *narrow_copy(Lower *l, Value *v, const Candidate *s)
 {
     DType to = l->p->train.precision;
     Attr attr[MAX_ATTRS] = {{.i = to}};
@@ -105,26 +105,27 @@ static Value *narrow_copy(Lower *l, Value *v, const Slot *s)
                                  dtype_name(to)));
 }
 
-static Datum param_datum(Value *v, const Instance *declared_by, const Slot *s)
+static Datum param_datum(Value *v, const Instance *declared_by,
+                         const Candidate *s)
 {
     Datum d = datum_tensor(v);
     d.use = (Use){.declared_by = declared_by, .param = s->index};
     return d;
 }
 
-Datum lower_read_param(Lower *l, int slot)
+Datum lower_read_param(Lower *l, int candidate)
 {
-    const Instance *declared_by = l->slot.at[slot].owner;
-    while (l->slot.at[slot].tied_to >= 0)
-        slot = l->slot.at[slot].tied_to;
-    Slot *s = &l->slot.at[slot];
+    const Instance *declared_by = l->candidate.at[candidate].owner;
+    while (l->candidate.at[candidate].tied_to >= 0)
+        candidate = l->candidate.at[candidate].tied_to;
+    Candidate *s = &l->candidate.at[candidate];
     s->used = true;
     Level *at = l->level;
-    for (int i = 0; i < at->slot.n; i++)
-        if (at->slot.at[i] == slot)
+    for (int i = 0; i < at->candidate.n; i++)
+        if (at->candidate.at[i] == candidate)
             return param_datum(at->value.at[i], declared_by, s);
     Value *v = narrow_copy(l, param_at(l, at, s), s);
-    vec_push(l->arena, &at->slot, slot);
+    vec_push(l->arena, &at->candidate, candidate);
     vec_push(l->arena, &at->value, v);
     return param_datum(v, declared_by, s);
 }

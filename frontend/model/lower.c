@@ -271,8 +271,8 @@ static void run_model(Lower *l, Instance *model)
 /* Parameters that no forward reads would have no gradient. */
 static void warn_unused(Lower *l)
 {
-    for (int i = 0; i < l->slot.n; i++) {
-        const Slot *s = &l->slot.at[i];
+    for (int i = 0; i < l->candidate.n; i++) {
+        const Candidate *s = &l->candidate.at[i];
         if (s->tied_to < 0 && !s->used)
             diag_warning(l->diag, s->param.loc,
                          "parameter '%s' is never used: it has no gradient "

@@ -20,7 +20,7 @@
 /* A name of a parameter, matched by path `path` of an item. */
 typedef struct Match {
     const NameItem *item;
-    int path, depth, rank;
+    int path, depth, specificity;
 } Match;
 
 /* A tensor and its parameter, to find overlaps. */
@@ -58,13 +58,14 @@ static Match find_item(const Names *n, const char *name)
         const NameItem *item = &n->decl->item[i];
         for (int k = 0; k < item->npaths; k++) {
             const char *pattern = item->path[k].text;
-            int depth = path_depth(pattern), rank = path_rank(pattern);
+            int depth = path_depth(pattern);
+            int specificity = path_specificity(pattern);
             if (depth > path_depth(name) || depth < best.depth ||
-                (depth == best.depth && rank <= best.rank))
+                (depth == best.depth && specificity <= best.specificity))
                 continue;
             const char *head = first_segments(n->l->arena, name, depth);
             if (depth == 0 || path_matches(pattern, head))
-                best = (Match){item, k, depth, rank};
+                best = (Match){item, k, depth, specificity};
         }
     }
     return best;

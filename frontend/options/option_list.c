@@ -37,10 +37,10 @@ void options_read(Lower *l, ClauseKind clause, const Item *item, void *to,
             refuse(l, clause, arg, o);
             continue;
         }
-        const Arg **slot = &given->at[o - option_rows];
-        if (*slot)
+        const Arg **at = &given->at[o - option_rows];
+        if (*at)
             diag_error(l->diag, arg->name_loc, "'%s' is given twice", o->name);
         if (option_read(l, o, arg->value, to))
-            *slot = arg;
+            *at = arg;
     }
 }

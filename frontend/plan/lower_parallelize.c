@@ -14,14 +14,14 @@
 #include "ir/plan/styles.h"
 
 /* A style that an item gives to a module, or the placement of a parameter. */
-typedef struct Candidate {
+typedef struct Match {
     Style style;
     int index; /* index of the module or parameter */
-    int rank; /* how specific the item's pattern is (path_rank) */
+    int specificity; /* of the item's pattern (path_specificity) */
     const Item *item;
-} Candidate;
+} Match;
 
-typedef VEC(Candidate) Candidates;
+typedef VEC(Match) Matches;
 
 /* Whether two styles exclude each other: both concern one module on one axis,
  * and both its inputs or both its outputs; or both place one parameter. */
@@ -32,20 +32,21 @@ static bool styles_clash(const Style *a, const Style *b)
            (both || (style_sides(a->kind) & style_sides(b->kind)));
 }
 
-static void remove_candidate(Candidates *list, int i)
+static void remove_match(Matches *list, int i)
 {
     size_t rest = (size_t)(--list->n - i);
     memmove(&list->at[i], &list->at[i + 1], rest * sizeof *list->at);
 }
 
-static void add_candidate(Lower *l, Candidates *list, const Candidate *c)
+static void add_match(Lower *l, Matches *list, const Match *c)
 {
     const Style *s = &c->style;
     for (int i = 0; i < list->n; i++) {
-        const Candidate *other = &list->at[i];
-        if (!styles_clash(&other->style, s) || other->rank < c->rank)
+        const Match *other = &list->at[i];
+        if (!styles_clash(&other->style, s) ||
+            other->specificity < c->specificity)
             continue;
-        if (other->rank > c->rank)
+        if (other->specificity > c->specificity)
             return;
         diag_twice(l->diag, s->loc, other->style.loc,
                    "'%s' has two styles on axis '%s'",
@@ -54,18 +55,18 @@ static void add_candidate(Lower *l, Candidates *list, const Candidate *c)
     }
     for (int i = list->n - 1; i >= 0; i--)
         if (styles_clash(&list->at[i].style, s))
-            remove_candidate(list, i);
+            remove_match(list, i);
     vec_push(l->arena, list, *c);
 }
 
 /* Adds the item's style for one module or parameter. */
-static void take_path(Lower *l, Candidates *list, const Candidate *like,
+static void take_path(Lower *l, Matches *list, const Match *like,
                       const char *path, int index)
 {
-    Candidate c = *like;
+    Match c = *like;
     c.style.path = path;
     c.index = index;
-    add_candidate(l, list, &c);
+    add_match(l, list, &c);
 }
 
 static bool matches_param(const char *pattern, const Param *q)
@@ -104,8 +105,8 @@ static void names_module(Lower *l, const Path *path, const char *style)
                   *path->text ? "." : "", below, style_find(style)->form);
 }
 
-static void find_params(Lower *l, const Path *path, const Candidate *like,
-                        Candidates *list)
+static void find_params(Lower *l, const Path *path, const Match *like,
+                        Matches *list)
 {
     bool found = false;
     for (int i = 0; i < l->p->param.n; i++) {
@@ -120,11 +121,11 @@ static void find_params(Lower *l, const Path *path, const Candidate *like,
     names_module(l, path, like->item->style);
 }
 
-static void find_candidates(Lower *l, const Item *item, const Path *path,
-                            const StyleInfo *info, int axis, Candidates *list)
+static void find_matches(Lower *l, const Item *item, const Path *path,
+                            const StyleInfo *info, int axis, Matches *list)
 {
     bool param = info->kind == STYLE_PARAMETER;
-    Candidate like = {.rank = path_rank(path->text), .item = item,
+    Match like = {.specificity = path_specificity(path->text), .item = item,
                       .style = {.kind = info->kind, .axis = axis,
                                 .loc = item->style_loc}};
     if (!lower_path_known(l, path, param))
@@ -136,7 +137,7 @@ static void find_candidates(Lower *l, const Item *item, const Path *path,
             take_path(l, list, &like, l->p->module.at[i].path, i);
 }
 
-static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
+static void resolve_clause(Lower *l, const Clause *c, Matches *list)
 {
     int axis = lower_mesh_axis(l, c->axis[0].name);
     if (axis < 0)
@@ -146,18 +147,18 @@ static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
         const Item *item = &c->item[i];
         const StyleInfo *info = item->style ? style_find(item->style) : NULL;
         for (int j = 0; j < item->npaths && info; j++)
-            find_candidates(l, item, &item->path[j], info, axis, list);
+            find_matches(l, item, &item->path[j], info, axis, list);
     }
 }
 
 /* An item that fails for several modules is reported once. */
-static void lower_candidates(Lower *l, Candidates *list)
+static void lower_matches(Lower *l, Matches *list)
 {
     PlanSpec *plan = &l->p->plan;
     VEC(const Item *) failed = {0};
     plan->style = NEW_ARRAY(l->arena, Style, list->n + 1);
     for (int i = 0; i < list->n; i++) {
-        Candidate *c = &list->at[i];
+        Match *c = &list->at[i];
         if (vec_has(&failed, c->item))
             continue;
         bool fine = c->style.kind == STYLE_PARAMETER
@@ -193,11 +194,11 @@ static void warn_unstyled(Lower *l, const PlanDecl *decl,
 
 void lower_parallelize(Lower *l, const PlanDecl *decl)
 {
-    Candidates list = {0};
+    Matches list = {0};
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_PARALLELIZE)
             resolve_clause(l, &decl->clause[i], &list);
-    lower_candidates(l, &list);
+    lower_matches(l, &list);
     if (diag_error_count(l->diag) == 0)
         warn_unstyled(l, decl, &l->p->plan);
 }

@@ -19,8 +19,8 @@ static int unit_names(const Program *p, const Unit *u, const Module *m)
     case UNIT_PATHS:
         for (int i = 0; i < u->npaths; i++)
             if (path_matches(u->path[i], m->path) &&
-                path_index_rank(u->path[i]) > most)
-                most = path_index_rank(u->path[i]);
+                path_index_specificity(u->path[i]) > most)
+                most = path_index_specificity(u->path[i]);
         return most;
     case UNIT_EVERY:
         return strcmp(u->class, m->class) == 0 ? 0 : -1;
@@ -218,8 +218,8 @@ static int checkpoint_names(const Checkpoint *c, const Module *m)
     for (int i = 0; i < c->npaths; i++)
         if (path_matches(c->path[i], m->path) &&
             is_counted(c, c->path[i], m->path) &&
-            path_index_rank(c->path[i]) > most)
-            most = path_index_rank(c->path[i]);
+            path_index_specificity(c->path[i]) > most)
+            most = path_index_specificity(c->path[i]);
     return most;
 }
 

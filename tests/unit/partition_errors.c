@@ -157,10 +157,10 @@ static void check_paths(Check *c)
     CHECK(c, !path_matches("a.0-3", "a.*"));
     CHECK(c, path_matches_first("a.0-3", "a.1-5"));
     CHECK(c, !path_matches_first("a.2-3", "a.1-5"));
-    CHECK(c, path_rank("a.0.b") > path_rank("a.0-3.b"));
-    CHECK(c, path_rank("a.0-3.*") > path_rank("a.*.b"));
-    CHECK(c, path_rank("a.*.b") > path_rank("a.*.b*"));
-    CHECK(c, path_rank("a.*.b*") > path_rank("a.*.*"));
+    CHECK(c, path_specificity("a.0.b") > path_specificity("a.0-3.b"));
+    CHECK(c, path_specificity("a.0-3.*") > path_specificity("a.*.b"));
+    CHECK(c, path_specificity("a.*.b") > path_specificity("a.*.b*"));
+    CHECK(c, path_specificity("a.*.b*") > path_specificity("a.*.*"));
 }
 
 static const char *unit_of(Program *p, const char *param)

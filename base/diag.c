@@ -48,7 +48,6 @@ struct Diag {
     int printed;   /* messages that diag_flush has printed */
     int errors;    /* raised, including those beyond the limit */
     int told;      /* errors when "N errors." was last printed */
-    bool quiet;    /* warnings are dropped */
     bool dropping; /* the last error was dropped, and its notes are too */
     bool demoting; /* errors are raised as warnings */
     int warnings;
@@ -116,11 +115,6 @@ void diag_demote(Diag *d, bool on)
     d->demoting = on;
 }
 
-void diag_quiet(Diag *d, bool on)
-{
-    d->quiet = d->dropping = on;
-}
-
 /* ---- raising ---- */
 
 static void push_message(Diag *d, Severity severity, Loc loc, const char *fmt,
@@ -133,6 +127,9 @@ static void push_message(Diag *d, Severity severity, Loc loc, const char *fmt,
     vec_push(d->arena, &d->message, m);
 }
 
+/* Whether the message is a repetition. Lowering evaluates a class once for each
+ * instance and a forward once for each call, with their sizes, and several ops
+ * have the location of one statement: each may have the same error. */
 static bool raised_before(const Diag *d, Severity severity, Loc loc,
                           const char *text)
 {
@@ -149,8 +146,7 @@ static void raise_first(Diag *d, Severity severity, Loc loc, const char *fmt,
                         va_list ap)
 {
     const char *text = arena_vprintf(d->arena, fmt, ap);
-    d->dropping = (d->quiet && severity != SEV_ERROR) ||
-                  raised_before(d, severity, loc, text);
+    d->dropping = raised_before(d, severity, loc, text);
     if (d->dropping)
         return;
     if (severity == SEV_ERROR && d->errors++ >= ERROR_LIMIT) {

@@ -87,10 +87,6 @@ bool diag_help(Diag *d, const char *fmt, ...)
  * does not affect the result. */
 void diag_demote(Diag *d, bool on);
 
-/* Drops warnings and notes, except those of errors, from now on (on): for a
- * second look at the same text. */
-void diag_quiet(Diag *d, bool on);
-
 int diag_error_count(const Diag *d);
 /* Warnings raised so far. */
 int diag_warning_count(const Diag *d);

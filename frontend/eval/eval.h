@@ -39,7 +39,7 @@ typedef struct Use {
                                   * that declares it; or NULL */
     int param;                   /* its index */
     const Instance *result_of;   /* the module whose forward made it with a
-                                  * weight, and joined it with others; or NULL */
+                                  * weight, and ops that joined it; or NULL */
     int weight;                  /* the index among the module's weights */
 } Use;
 

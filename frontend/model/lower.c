@@ -1,8 +1,9 @@
 /* lower.c: lowers a checked file to the global forward program.
  *
- * Settings, mesh and plan are read once. The model is then lowered once for the
- * training step and once for each forward program, in which `training` is false:
- * dropout and attention draw no random numbers. The last step of each removes
+ * Settings, mesh and plan are read once, and the plan is resolved once, for the
+ * training step. The model is lowered once for the training step and once for
+ * each forward program, in which `training` is false: dropout and attention draw
+ * no random numbers. The last step of each removes
  * what its outputs do not need:
  *
  *   return loss, logits    training step and FOR_LOSS: output "loss";
@@ -19,6 +20,8 @@
 #include "frontend/names/names.h"
 #include "frontend/plan/plan.h"
 #include "frontend/train/train.h"
+#include "ir/plan/items.h"
+#include "ir/plan/styles.h"
 
 static void sink_error(void *context, Loc loc, const char *help,
                        const char *fmt, ...)
@@ -324,22 +327,13 @@ static void lower_settings(Lower *l)
     lower_train(l);
 }
 
-/* Makes the program of a purpose; false after errors. */
-static bool lower_program(Lower *l)
+static Instance *begin_program(Lower *l, Binding *formals)
 {
     l->step.region = l->p->step;
     l->level = &l->step;
     l->b = (Build){.p = l->p, .region = l->p->step, .phase = PH_FORWARD,
                    .path = ""};
-    Instance *model = lower_instances(l, model_formals(l));
-    lower_decay(l);
-    if (model) {
-        lower_names(l, model);
-        run_model(l, model);
-    }
-    if (!l->without_plan)
-        lower_plan(l);
-    return diag_error_count(l->diag) == 0;
+    return lower_instances(l, formals);
 }
 
 static void finish_program(Lower *l)
@@ -350,15 +344,51 @@ static void finish_program(Lower *l)
         drop_unused_inputs(l->p);
 }
 
-/* The program of another purpose with the settings of the training program; NULL
- * after errors. Its warnings are those of the training program. */
+/* Makes the training program; false after errors. */
+static bool lower_training(Lower *l)
+{
+    Instance *model = begin_program(l, model_formals(l));
+    lower_decay(l);
+    if (model) {
+        lower_names(l, model);
+        run_model(l, model);
+    }
+    if (!l->without_plan)
+        lower_plan(l);
+    return diag_error_count(l->diag) == 0;
+}
+
+/* Gives a program the plan of the training program, as it was resolved there,
+ * and what the plan, no_decay= and `names` say about parameters. */
+static void copy_plan(Program *to, const Program *from)
+{
+    to->plan = from->plan;
+    to->plan.style = arena_copy(to->arena, from->plan.style,
+                                sizeof(Style) * (size_t)from->plan.nstyles);
+    to->plan.unit = arena_copy(to->arena, from->plan.unit,
+                               sizeof(Unit) * (size_t)from->plan.nunits);
+    to->file_prefix = from->file_prefix;
+    to->file_config = from->file_config;
+    for (int i = 0; i < to->param.n && i < from->param.n; i++) {
+        const Param *p = &from->param.at[i];
+        to->param.at[i].trainable = p->trainable;
+        to->param.at[i].decay = p->decay;
+        to->param.at[i].file = p->file;
+        to->param.at[i].nfile = p->nfile;
+    }
+    items_attach(to);
+    styles_attach(to);
+}
+
+/* The program of another purpose with the settings and the plan of the training
+ * program; NULL after errors. */
 static Program *lower_forward(const Lower *of, Purpose purpose)
 {
     Lower *l = NEW(of->arena, Lower);
     *l = (Lower){.arena = of->arena, .diag = of->diag, .prelude = of->prelude,
                  .file = of->file, .options = of->options, .model = of->model,
                  .plan = of->plan, .planned = of->planned,
-                 .no_decay = of->no_decay, .sink = {of->arena, sink_error, l},
+                 .sink = {of->arena, sink_error, l},
                  .p = new_program(of->arena, of->diag, of->model, purpose)};
     Train *t = &l->p->train;
     l->p->mesh = of->p->mesh;
@@ -368,11 +398,12 @@ static Program *lower_forward(const Lower *of, Purpose purpose)
         t->accumulate = 0;
         t->head_chunk = 0;
     }
-    diag_quiet(l->diag, true);
-    bool fine = lower_program(l);
-    diag_quiet(l->diag, false);
-    if (!fine)
+    Instance *model = begin_program(l, model_formals(l));
+    if (model)
+        run_model(l, model);
+    if (diag_error_count(l->diag) > 0)
         return NULL;
+    copy_plan(l->p, of->p);
     finish_program(l);
     l->p->training = of->p;
     return l->p;
@@ -388,7 +419,7 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
                  .p = new_program(a, d, model, FOR_TRAINING),
                  .sink = {a, sink_error, l}};
     lower_settings(l);
-    bool fine = model && lower_program(l);
+    bool fine = model && lower_training(l);
     read_other_plans(l, model);
     fine = fine && diag_error_count(d) == 0;
     if (!fine)

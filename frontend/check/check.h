@@ -15,8 +15,6 @@ typedef struct Check {
 
 /* check_expr.c: a declaration of the file or the prelude; NULL: none. */
 const Decl *check_find_decl(const Check *c, const char *name, DeclKind kind);
-void check_module(Check *c, const Decl *decl);
-void check_function(Check *c, const Decl *decl);
 
 /* A name in scope, its declaration and its kind. */
 typedef enum KnownKind {

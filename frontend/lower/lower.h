@@ -7,14 +7,13 @@
  * lower_stmt.c     statements and loops
  * lower_call.c     calls of modules: shapes of inputs, boundaries
  * lower_expr.c     expressions; operators on tensors
- * lower_op.c       ops on tensors
+ * lower_op.c       ops on tensors; range checks for numbers
  * lower_builtin.c  the table of builtins; elementwise builtins
  * lower_argument.c arguments of builtins
  * lower_tensor.c   builtins that change shapes or look up
  * lower_einsum.c   the builtin einsum
  * lower_weight.c   the weights of modules
  * lower_attention.c  attention, rotary embedding, constants
- * lower_number.c   range checks for numbers that enter the program
  * lower_random.c   random numbers and their keys
  *
  * A forward is lowered once for each call, with the sizes of that call. The
@@ -279,13 +278,11 @@ const Instance *lower_current_module(const Lower *l);
  * uses, and its biases. */
 Use lower_use(Lower *l, const Op *op, const Datum *args);
 
-/* ---- lower_number.c ---- */
+/* ---- lower_op.c ---- */
 
 /* Whether x is 0 or its f32 value is finite and not 0; reports an error if not.
  */
 bool lower_f32(Lower *l, Loc loc, double x);
-/* Checks the numeric attributes of an op like lower_f32. */
-bool lower_numbers_fit(Lower *l, Loc loc, OpKind kind, const Attr *attr);
 /* A number as an f32 tensor without dims; other values unchanged. */
 Datum lower_scalar(Lower *l, Loc loc, Datum x);
 /* Whether x, a number that becomes an element of the tensor `of`, is finite in

@@ -1,4 +1,5 @@
-/* option_value.c: evaluates the value of an option and stores it in its field.
+/* option_value.c: evaluates the value of an option and stores it in its field;
+ * reads the options after the colon of a plan's item.
  *
  *   prefetch=2                2 in Unit.prefetch
  *   prefetch=17               error: 'prefetch' must be from 0 to 16, not 17
@@ -231,4 +232,45 @@ bool option_read(Lower *l, const Option *o, const Expr *e, void *to)
         break;
     }
     return false;
+}
+
+/* ---- the options of an item ----------------------------------------------- */
+
+static void refuse(Lower *l, ClauseKind clause, const Arg *arg, const Option *o)
+{
+    OptionScope scope = clause_rows[clause].scope;
+    if (scope == NO_OPTIONS) {
+        diag_error(l->diag, arg->name_loc, "%s has no options",
+                   clause_name(clause));
+    } else if (o && o->instead) {
+        diag_error(l->diag, arg->name_loc, "the option '%s' of %s is not "
+                   "supported yet", o->name, clause_name(clause));
+        diag_help(l->diag, "%s", o->instead);
+    } else {
+        diag_error(l->diag, arg->name_loc, "%s has no option '%s'",
+                   clause_name(clause), arg->name);
+        option_help(l, scope, arg->name);
+    }
+}
+
+void options_read(Lower *l, ClauseKind clause, const Item *item, void *to,
+                  GivenOptions *given)
+{
+    OptionScope scope = clause_rows[clause].scope;
+    *given = (GivenOptions){{NULL}};
+    options_init(scope, 0, to);
+    for (int i = 0; i < item->noptions; i++) {
+        const Arg *arg = &item->option[i];
+        const Option *o =
+            scope == NO_OPTIONS ? NULL : option_find(scope, arg->name);
+        if (!o || !option_is_usable(o)) {
+            refuse(l, clause, arg, o);
+            continue;
+        }
+        const Arg **at = &given->at[o - option_rows];
+        if (*at)
+            diag_error(l->diag, arg->name_loc, "'%s' is given twice", o->name);
+        if (option_read(l, o, arg->value, to))
+            *at = arg;
+    }
 }

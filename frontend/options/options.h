@@ -1,9 +1,8 @@
 /* options.h: declares how the options of `plan` and `train` are read into the
  * structs of the IR, as the rows of ir/options.def say.
  *
- * option_value.c    the value of one option
+ * option_value.c    the value of one option; the options of an item
  * option_call.c     optimizers and schedules with their arguments
- * option_list.c     the options of an item
  * option_help.c     unknown names; names of other libraries
  *
  * Every error of an option is reported here, except those about several options

@@ -1,22 +1,209 @@
-/* lower_plan.c: selects the plan, and resolves its `fully_shard` clauses
- * against the modules of the model.
+/* lower_plan.c: selects the plan, and resolves its clauses against the modules
+ * of the model.
  *
  * A plan names modules by patterns; only lowering knows which modules exist and
  * how large they are.
  *
  * before   fully_shard dp { layers.*: prefetch=2 }
+ *          checkpoint { layers.*: keep=attention, every=2 }
  * after    PlanSpec.unit: axes {dp}, paths {"layers.*"}, prefetch 2
+ *          PlanSpec.checkpoint: paths {"layers.*"}, every 2, KEEP_ATTENTION
  *
- * lower_parallelize.c, lower_freeze.c and lower_checkpoint.c resolve other
- * clauses. Without a plan, the first mesh axis splits the batch.
+ * lower_parallelize.c resolves the clauses `parallelize`. Without a plan, the
+ * first mesh axis splits the batch.
  */
 #include <string.h>
 
 #include "base/text.h"
 #include "frontend/plan/plan.h"
+#include "ir/plan/checkpoint.h"
 #include "ir/plan/items.h"
 #include "ir/plan/styles.h"
 #include "ir/units.h"
+
+/* ---- frozen parameters ---------------------------------------------------- */
+
+/* A pattern of `freeze` names a parameter, or a module with all its parameters.
+ * Any name of a tied parameter freezes it. */
+
+/* Whether the pattern matches the name or the path of an enclosing module. */
+static bool matches_ancestor(Arena *a, const char *pattern, const char *name)
+{
+    char *path = arena_strdup(a, name);
+    for (size_t n = 0;; n += strcspn(name + n, ".")) {
+        path[n] = 0;
+        if (path_matches(pattern, path))
+            return true;
+        if (!name[n])
+            return false;
+        path[n] = name[n];
+        n += n > 0;
+    }
+}
+
+/* Whether the parameter belongs to a module of the class. */
+static bool lies_in_class(const Program *p, const char *class,
+                          const char *name)
+{
+    for (int i = 0; i < p->module.n; i++) {
+        const Module *m = &p->module.at[i];
+        if (strcmp(m->class, class) == 0 &&
+            matches_ancestor(p->arena, m->path, name))
+            return true;
+    }
+    return false;
+}
+
+static bool item_takes(const Program *p, const Item *item, const char *name)
+{
+    if (item->class_name)
+        return lies_in_class(p, item->class_name, name);
+    for (int i = 0; i < item->npaths; i++)
+        if (matches_ancestor(p->arena, item->path[i].text, name))
+            return true;
+    return false;
+}
+
+static void freeze_item(Lower *l, const Item *item)
+{
+    Program *p = l->p;
+    bool found = false;
+    for (int i = 0; i < p->param.n; i++) {
+        Param *q = &p->param.at[i];
+        bool takes = item_takes(p, item, q->name);
+        for (int k = 0; k < q->nalias; k++)
+            takes = takes || item_takes(p, item, q->alias[k]);
+        found = found || takes;
+        if (takes)
+            q->trainable = false;
+    }
+    if (!found)
+        diag_error(l->diag, item->loc, "%s'%s' has no parameters",
+                   item->class_name ? "class " : "",
+                   item->class_name ? item->class_name : item->path[0].text);
+}
+
+static bool trains(const Program *p)
+{
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].trainable)
+            return true;
+    return false;
+}
+
+static void lower_freeze(Lower *l, const Clause *c)
+{
+    if (l->p->param.n == 0)
+        return;
+    bool trained = trains(l->p);
+    for (int i = 0; i < c->nitems; i++) {
+        const Item *item = &c->item[i];
+        if (item->min_params)
+            continue; /* read_plan reported the item */
+        bool known = !item->class_name || lower_class_known(l, item);
+        for (int k = 0; k < item->npaths; k++)
+            known = lower_path_known(l, &item->path[k], true) && known;
+        if (known)
+            freeze_item(l, item);
+    }
+    if (trained && !trains(l->p)) {
+        diag_error(l->diag, c->loc, "this freezes every parameter: none is "
+                   "trained");
+        diag_help(l->diag, "remove a module from the clause");
+    }
+}
+
+/* ---- recomputed modules --------------------------------------------------- */
+
+typedef VEC(Checkpoint) CheckpointList;
+
+static bool names_same(const Checkpoint *c, const Checkpoint *other,
+                       const char **what)
+{
+    *what = c->class;
+    if (c->class && other->class && strcmp(c->class, other->class) == 0)
+        return true;
+    for (int i = 0; i < c->npaths; i++) {
+        *what = c->path[i][0] ? c->path[i] : "model";
+        if (row_find(other->path, other->npaths, c->path[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool check_not_repeated(Lower *l, const Item *item,
+                               const Checkpoint *c,
+                               const CheckpointList *list)
+{
+    const char *what;
+
+    for (int i = 0; i < list->n; i++)
+        if (names_same(c, &list->at[i], &what))
+            return diag_twice(l->diag, item->loc, list->at[i].loc,
+                              "'%s' is in two items of checkpoint", what);
+    return true;
+}
+
+/* The patterns of an item; reports those that match no module, and then clears
+ * *fine. */
+static const char **item_paths(Lower *l, const Item *item, bool *fine)
+{
+    const char **path = NEW_ARRAY(l->arena, const char *, item->npaths);
+
+    for (int i = 0; i < item->npaths; i++) {
+        path[i] = item->path[i].text;
+        *fine = lower_path_known(l, &item->path[i], false) && *fine;
+    }
+    return path;
+}
+
+/* Reports an error if `every=N` is used with a module that is not an element of
+ * an array. */
+static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
+{
+    bool fine = true;
+
+    for (int i = 0; i < l->p->module.n && c->every > 1; i++) {
+        const Module *m = &l->p->module.at[i];
+        bool element = l->instance.at[i]->is_array;
+        for (int k = 0; k < c->npaths; k++)
+            if (path_matches(c->path[k], m->path) &&
+                !path_has_star(c->path[k]))
+                fine = false;
+        if (c->class && strcmp(c->class, m->class) == 0 && !element)
+            fine = false;
+        if (fine)
+            continue;
+        diag_error(l->diag, item->loc, "'every=%d' needs elements of an "
+                   "array: '%s' is not one", c->every,
+                   *m->path ? m->path : "model");
+        return diag_help(l->diag, "such as 'layers.*: every=%d'", c->every);
+    }
+    return fine;
+}
+
+static void lower_checkpoints(Lower *l)
+{
+    CheckpointList list = {0};
+
+    for (int i = 0; i < l->planned.n; i++) {
+        const PlanItem *planned = &l->planned.at[i];
+        const Item *item = planned->item;
+        if (planned->clause->kind != CL_CHECKPOINT)
+            continue;
+        Checkpoint c = planned->checkpoint;
+        c.class = item->class_name;
+        c.loc = item->loc;
+        bool fine = !item->class_name || lower_class_known(l, item);
+        c.npaths = item->npaths;
+        c.path = item_paths(l, item, &fine);
+        if (fine && check_every(l, item, &c) &&
+            check_not_repeated(l, item, &c, &list))
+            vec_push(l->arena, &list, c);
+    }
+    l->p->plan.checkpoint = list.at;
+    l->p->plan.ncheckpoints = list.n;
+}
 
 /* ---- the selected plan --------------------------------------------------- */
 
@@ -88,27 +275,23 @@ static bool large_enough(Lower *l, const Item *item, int64_t least)
 static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
                        Unit *u)
 {
-    const char **path = NEW_ARRAY(l->arena, const char *, item->npaths);
     bool fine = true;
+    u->path = item_paths(l, item, &fine);
+    u->npaths = item->npaths;
     for (int i = 0; i < item->npaths; i++) {
-        path[i] = item->path[i].text;
-        const char *name = *path[i] ? path[i] : "model";
+        const char *path = u->path[i], *name = *path ? path : "model";
         Loc loc = item->path[i].loc;
-        bool found = lower_path_known(l, &item->path[i], false);
-        fine &= found;
-        const Path *first = row_find(item->path, i, path[i]);
+        const Path *first = row_find(item->path, i, path);
         if (first) {
             fine = diag_twice(l->diag, loc, first->loc, "'%s' is named twice",
                               name);
             continue;
         }
-        for (int j = 0; j < list->n && found; j++)
-            if (row_find(list->at[j].path, list->at[j].npaths, path[i]))
+        for (int j = 0; j < list->n; j++)
+            if (row_find(list->at[j].path, list->at[j].npaths, path))
                 fine = diag_twice(l->diag, loc, list->at[j].loc,
                                   "'%s' is in two units", name);
     }
-    u->path = path;
-    u->npaths = item->npaths;
     return fine;
 }
 

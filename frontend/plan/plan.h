@@ -2,17 +2,14 @@
  * modules of the model.
  *
  * read_plan.c      axes, items; plans that are not selected
- * read_unit.c      options of fully_shard
  * read_style.c     names and arguments of styles
  * lower_mesh.c     --mesh
- * lower_plan.c     the selected plan; units
+ * lower_plan.c     the selected plan; units, frozen and recomputed modules
  * lower_path.c     patterns
- * lower_freeze.c   parameters that are not trained
  * lower_parallelize.c  the style of each module
  * lower_style.c    styles and their layouts
  * lower_prepare.c  the styles PrepareModule…
  * styles.c         the names and arguments of styles, layouts
- * lower_checkpoint.c  modules to recompute
  */
 #ifndef PARC_FRONTEND_PLAN_PLAN_H
 #define PARC_FRONTEND_PLAN_PLAN_H
@@ -27,12 +24,10 @@ void read_plan(Lower *l, const PlanDecl *p);
 /* Reads all plans but Lower.plan. Errors are warnings if there is a selected
  * plan. `modules`: the model has been lowered, so that paths can be checked. */
 void read_other_plans(Lower *l, bool modules);
-/* read_unit.c: the options of an item of `fully_shard`. */
-void read_unit(Lower *l, const Clause *clause, const Item *item, Unit *u);
 /* read_style.c: the name and the arguments of an item's style. */
 void read_style(Lower *l, const Item *item);
 
-/* ---- lower_mesh.c, lower_plan.c, lower_freeze.c, lower_style.c ---- */
+/* ---- lower_mesh.c, lower_plan.c, lower_style.c ---- */
 
 /* The selected plan. NULL: the default plan, or an error, which sets *fault. */
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault);
@@ -50,9 +45,6 @@ bool lower_class_known(Lower *l, const Item *item);
 int lower_mesh_axis(const Lower *l, const char *name);
 /* lower_parallelize.c: fills PlanSpec.style. */
 void lower_parallelize(Lower *l, const PlanDecl *plan);
-void lower_freeze(Lower *l, const Clause *c);
-/* lower_checkpoint.c: fills PlanSpec.checkpoint. */
-void lower_checkpoints(Lower *l);
 /* Fills the layouts of one item for a module (by index); false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);

@@ -1,10 +1,25 @@
 /* parse.c: parses the text of a file, or of a -D option, into its declarations.
  * The grammar is parse.y, the actions are in build.c.
+ *
+ * A file with syntax errors in a plan that --plan does not select is parsed once
+ * more without the plan: the result never depends on how the parser recovers
+ * from an error.
  */
 #include <string.h>
 
 #include "frontend/syntax/parse.tab.h"
 #include "frontend/syntax/parser.h"
+
+/* The text with blanks for the broken plans. */
+static const char *other_plans_removed(Arena *a, const Parser *p)
+{
+    char *text = arena_strndup(a, p->text, p->size);
+    for (int i = 0; i < p->broken.n; i++)
+        for (size_t k = p->broken.at[i].begin; k < p->broken.at[i].end; k++)
+            if (text[k] != '\n')
+                text[k] = ' ';
+    return text;
+}
 
 /* Text has no zero bytes. */
 static bool is_text(Parser *p)

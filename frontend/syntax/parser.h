@@ -1,8 +1,8 @@
 /* parser.h: declares the parser's state, and the functions that lex.l, parse.y,
- * build.c, foreign.c, other_plan.c and syntax_error.c share.
+ * build.c, foreign.c and syntax_error.c share.
  *
  * parse.y has only the grammar: build.c makes the nodes, syntax_error.c words
- * the errors, and other_plan.c limits them to the selected plan.
+ * the errors, and build.c limits them to the selected plan.
  */
 #ifndef PARC_FRONTEND_SYNTAX_PARSER_H
 #define PARC_FRONTEND_SYNTAX_PARSER_H
@@ -143,7 +143,7 @@ const char *foreign_help(const char *name);
 const char *foreign_argument_help(const char *name);
 const char *foreign_syntax(const Parser *p);
 
-/* other_plan.c: begins a plan of this name at its name token, and ends it when
+/* build.c: begins a plan of this name at its name token, and ends it when
  * the token after its '}' is read. */
 void other_plan_begin(Parser *p, const char *name, Loc loc);
 void other_plan_end(Parser *p);
@@ -151,8 +151,6 @@ void other_plan_end(Parser *p);
 bool other_plan_reported(const Parser *p);
 /* Notes an error that counts although its plan is not selected. */
 void other_plan_note(Parser *p);
-/* The text with blanks for the broken plans. */
-const char *other_plans_removed(Arena *a, const Parser *p);
 
 /* The keyword of a declaration that begins at this offset, the start of a line;
  * NULL: none. */

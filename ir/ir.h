@@ -502,10 +502,22 @@ Op *ir_clone(Build *b, const Op *op, Value **map);
 /* analysis/dead.c: removes ops without effect whose results are unused, and
  * unused yields and arguments of loops. */
 void ir_eliminate_dead(Program *p);
-/* Removes the ops and values that are not marked, by id. The marks are closed:
- * of a loop's carry, the start, argument, yield and result are marked; of other
- * marked arguments and results, the operands and yields. */
-void ir_keep_marked(Program *p, bool *value, bool *op);
+/* Marks of the values and ops to keep, by id. Of an op that is `partial`, a loop
+ * or a conversion, only the marked operands and results are kept. */
+typedef struct IrMarks {
+    Program *p;
+    bool *value, *op, *partial;
+    VEC(Value *) work; /* marked, their dependences not yet */
+} IrMarks;
+IrMarks ir_marks(Program *p);
+void ir_mark_value(IrMarks *m, Value *v);
+/* Marks an op and the ops that contain it. */
+void ir_mark_op(IrMarks *m, Op *op);
+/* Marks what marked values depend on: of a loop's carry, the start, argument,
+ * yield and result; of other arguments and results, the operands and yields. */
+void ir_mark_dependences(IrMarks *m);
+/* Removes the ops and values that are not marked. */
+void ir_keep_marked(const IrMarks *m);
 
 /* Deep-copies a program (same arena, same ids and names). */
 Program *ir_copy(const Program *p);

@@ -11,13 +11,13 @@
 
 #include "ir/internal.h"
 
-typedef struct Marks {
-    Program *p;
-    bool *value, *op; /* by id */
-    VEC(Value *) work; /* not used by sweep */
-} Marks;
+static void mark_all(IrMarks *m, Value *const *v, int n)
+{
+    for (int i = 0; i < n; i++)
+        ir_mark_value(m, v[i]);
+}
 
-static void mark_value(Marks *m, Value *v)
+void ir_mark_value(IrMarks *m, Value *v)
 {
     if (m->value[v->id])
         return;
@@ -25,50 +25,55 @@ static void mark_value(Marks *m, Value *v)
     vec_push(m->p->arena, &m->work, v);
 }
 
-/* Marks an op and the ops that contain it. */
-static void mark_op(Marks *m, Op *op)
+void ir_mark_op(IrMarks *m, Op *op)
 {
     for (; op && !m->op[op->id]; op = op->region->owner) {
         m->op[op->id] = true;
-        if (op->body || op_is_conversion(op->kind))
-            continue; /* only operands whose results are marked */
-        for (int i = 0; i < op->nargs; i++)
-            mark_value(m, op->arg[i]);
+        if (m->partial[op->id])
+            continue;
+        mark_all(m, op->arg, op->nargs);
+        mark_all(m, op->out, op->nouts);
+        if (!op->body)
+            continue;
+        mark_all(m, op->body->arg, op->body->nargs);
+        mark_all(m, op->body->yield, op->body->nyields);
     }
 }
 
-static void mark_carry(Marks *m, Op *loop, int i)
+static void mark_carry(IrMarks *m, Op *loop, int i)
 {
-    mark_value(m, loop->arg[i]);
-    mark_value(m, loop->body->arg[i]);
-    mark_value(m, loop->body->yield[i]);
-    mark_value(m, loop->out[i]);
+    ir_mark_value(m, loop->arg[i]);
+    ir_mark_value(m, loop->body->arg[i]);
+    ir_mark_value(m, loop->body->yield[i]);
+    ir_mark_value(m, loop->out[i]);
 }
 
-static void mark_needs(Marks *m, Value *v)
+static void mark_needs(IrMarks *m, Value *v)
 {
-    Op *op = v->def;
-    if (!op) {
-        op = v->region->owner;
-        if (op && op->kind == OP_loop && v->index < op->ncarry)
-            mark_carry(m, op, v->index);
-        else if (op)
-            mark_value(m, op->arg[v->index]);
+    Op *op = v->def ? v->def : v->region->owner;
+    if (!op)
         return;
-    }
-    mark_op(m, op);
+    ir_mark_op(m, op);
     if (op->kind == OP_loop && v->index < op->ncarry)
         mark_carry(m, op, v->index);
-    else if (op->body)
-        mark_value(m, op->body->yield[v->index]);
-    else if (op_is_conversion(op->kind))
-        mark_value(m, op->arg[v->index]);
+    else if (op->body && v->def)
+        ir_mark_value(m, op->body->yield[v->index]);
+    else if (op->body || op_is_conversion(op->kind))
+        ir_mark_value(m, op->arg[v->index]);
+}
+
+void ir_mark_dependences(IrMarks *m)
+{
+    while (m->work.n) {
+        Value *v = m->work.at[--m->work.n];
+        mark_needs(m, v);
+    }
 }
 
 /* ---- sweeping ------------------------------------------------------------ */
 
 /* Compacts two parallel lists to the entries whose first value is marked. */
-static int keep_pairs(const Marks *m, Value **key, Value **other, int from,
+static int keep_pairs(const IrMarks *m, Value **key, Value **other, int from,
                       int n, int to)
 {
     for (int i = from; i < n; i++) {
@@ -82,7 +87,7 @@ static int keep_pairs(const Marks *m, Value **key, Value **other, int from,
     return to;
 }
 
-static void sweep_body_op(const Marks *m, Op *op)
+static void sweep_body_op(const IrMarks *m, Op *op)
 {
     Region *body = op->body;
     int carries = keep_pairs(m, body->arg, op->arg, 0, op->ncarry, 0);
@@ -97,7 +102,7 @@ static void sweep_body_op(const Marks *m, Op *op)
     op->nstack = stacks - carries;
 }
 
-static void sweep(const Marks *m, Region *r)
+static void sweep(const IrMarks *m, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
@@ -115,23 +120,27 @@ static void sweep(const Marks *m, Region *r)
     }
 }
 
-void ir_keep_marked(Program *p, bool *value, bool *op)
+void ir_keep_marked(const IrMarks *m)
 {
-    const Marks m = {.p = p, .value = value, .op = op};
-    sweep(&m, p->step);
+    sweep(m, m->p->step);
+}
+
+IrMarks ir_marks(Program *p)
+{
+    return (IrMarks){.p = p,
+                     .value = NEW_ARRAY(p->arena, bool, p->nvalues),
+                     .op = NEW_ARRAY(p->arena, bool, p->nops),
+                     .partial = NEW_ARRAY(p->arena, bool, p->nops)};
 }
 
 void ir_eliminate_dead(Program *p)
 {
-    Marks m = {.p = p};
-    m.value = NEW_ARRAY(p->arena, bool, p->nvalues);
-    m.op = NEW_ARRAY(p->arena, bool, p->nops);
+    IrMarks m = ir_marks(p);
+    for_ops(op, p->step)
+        m.partial[op->id] = op->body || op_is_conversion(op->kind);
     for_ops(op, p->step)
         if (op_info(op->kind)->effect)
-            mark_op(&m, op);
-    while (m.work.n) {
-        Value *v = m.work.at[--m.work.n];
-        mark_needs(&m, v);
-    }
-    sweep(&m, p->step);
+            ir_mark_op(&m, op);
+    ir_mark_dependences(&m);
+    ir_keep_marked(&m);
 }

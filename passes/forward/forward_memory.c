@@ -10,7 +10,7 @@
  *
  * The buffers of a slice of the training step are buffers of the training step.
  */
-#include "passes/forward/forward_memory.h"
+#include "passes/forward/forward.h"
 
 #include "passes/memory/memory.h"
 
@@ -77,25 +77,6 @@ static Block sliced(const Block *b, int index, const Program *p,
 
 /* ---- the plan ------------------------------------------------------------ */
 
-static void count_peak(MemoryPlan *m)
-{
-    m->lower_bound = arena_lower_bound(m->block, m->nblocks, m->end,
-                                       &m->peak_time);
-    int64_t own = 0, shares = 0;
-    for (int i = 0; i < MEM_CLASSES; i++)
-        m->at_peak[i] = 0;
-    for (int i = 0; i < m->nblocks; i++) {
-        const Block *b = &m->block[i];
-        if (b->first <= m->peak_time && m->peak_time <= b->last)
-            m->at_peak[b->class] += b->counted;
-        if (b->shared)
-            shares += b->counted;
-        else if (!b->host && own < b->offset + b->bytes)
-            own = b->offset + b->bytes;
-    }
-    m->peak = own + shares;
-}
-
 void forward_memory(Program *p, const ForwardTimes *times,
                     Value *const *output, int noutputs)
 {
@@ -113,5 +94,7 @@ void forward_memory(Program *p, const ForwardTimes *times,
     m->nblocks = n;
     for (int i = 0; i < noutputs; i++)
         m->block[value_address(output[i])->block].last = m->end - 1;
-    count_peak(m);
+    int64_t shares, fixed;
+    memory_count(m, &shares, &fixed);
+    m->peak = memory_own_end(m, 0) + shares;
 }

@@ -22,26 +22,13 @@
  *   }
  */
 #include "passes/forward/forward.h"
-#include "passes/forward/forward_memory.h"
 #include "passes/sync/simulate.h"
 #include "passes/sync/sync.h"
 
 typedef struct Slice {
-    Program *p;        /* a copy, which becomes the slice */
-    bool *value, *op;  /* by id: kept */
-    bool *mixed;       /* by op id: a loop that runs the backward pass too */
-    VEC(Value *) work; /* kept, the values that they depend on not yet */
+    Program *p;    /* a copy, which becomes the slice */
+    IrMarks marks; /* partial: a loop that runs the backward pass too */
 } Slice;
-
-/* ---- dependences --------------------------------------------------------- */
-
-static void keep_value(Slice *s, Value *v)
-{
-    if (s->value[v->id])
-        return;
-    s->value[v->id] = true;
-    vec_push(s->p->arena, &s->work, v);
-}
 
 /* Whether a loop has ops of the init and forward phases only. */
 static bool is_forward_only(const Op *loop)
@@ -52,59 +39,6 @@ static bool is_forward_only(const Op *loop)
     return only;
 }
 
-static void keep_all(Slice *s, Value *const *v, int n)
-{
-    for (int i = 0; i < n; i++)
-        keep_value(s, v[i]);
-}
-
-static void keep_op(Slice *s, Op *op)
-{
-    if (s->op[op->id])
-        return;
-    s->op[op->id] = true;
-    if (op->region->owner)
-        keep_op(s, op->region->owner);
-    s->mixed[op->id] = op->kind == OP_loop && !is_forward_only(op);
-    if (s->mixed[op->id])
-        return; /* only what is marked */
-    keep_all(s, op->arg, op->nargs);
-    keep_all(s, op->out, op->nouts);
-    if (!op->body)
-        return;
-    keep_all(s, op->body->arg, op->body->nargs);
-    keep_all(s, op->body->yield, op->body->nyields);
-}
-
-static void keep_carry(Slice *s, Op *loop, int i)
-{
-    keep_value(s, loop->arg[i]);
-    keep_value(s, loop->body->arg[i]);
-    keep_value(s, loop->body->yield[i]);
-    keep_value(s, loop->out[i]);
-}
-
-/* Keeps what a kept value depends on. */
-static void keep_needs(Slice *s, Value *v)
-{
-    Op *op = v->def ? v->def : v->region->owner;
-    keep_op(s, op);
-    if (op->kind == OP_loop && v->index < op->ncarry)
-        keep_carry(s, op, v->index);
-    else if (op->body && v->def)
-        keep_value(s, op->body->yield[v->index]);
-    else if (op->body)
-        keep_value(s, op->arg[v->index]);
-}
-
-static void follow(Slice *s)
-{
-    while (s->work.n) {
-        Value *v = s->work.at[--s->work.n];
-        keep_needs(s, v);
-    }
-}
-
 /* ---- copies -------------------------------------------------------------- */
 
 /* Keeps the copies of kept values in a region, before its last kept op: what
@@ -112,13 +46,13 @@ static void follow(Slice *s)
 static void keep_copies(Slice *s, Region *r)
 {
     Op *last = r->last;
-    while (last && !s->op[last->id])
+    while (last && !s->marks.op[last->id])
         last = last->prev;
     for (Op *op = r->first; op && op != last; op = op->next) {
         if (op->kind == OP_copy && op->phase <= PH_FORWARD &&
-            s->value[op->arg[0]->id])
-            keep_op(s, op);
-        if (op->kind == OP_loop && s->op[op->id])
+            s->marks.value[op->arg[0]->id])
+            ir_mark_op(&s->marks, op);
+        if (op->kind == OP_loop && s->marks.op[op->id])
             keep_copies(s, op->body);
     }
 }
@@ -137,29 +71,29 @@ static const Op *statement_at(const Op *op, bool before)
 
 static bool is_kept(const Slice *s, const Op *op)
 {
-    return !op || s->op[op->id];
+    return !op || s->marks.op[op->id];
 }
 
 static void keep_schedule(Slice *s, Region *r)
 {
     for (Op *op = r->first; op; op = op->next) {
-        bool *kept = &s->op[op->id];
+        bool *kept = &s->marks.op[op->id];
         if (op->kind == OP_loop && *kept)
             keep_schedule(s, op->body);
         if (op->kind == OP_start)
-            *kept = s->op[attr_op(op)->id];
+            *kept = s->marks.op[attr_op(op)->id];
         if (op->kind == OP_early) {
             keep_schedule(s, op->body);
             for (const Op *in = op->body->first; in; in = in->next)
-                *kept |= s->op[in->id];
+                *kept |= s->marks.op[in->id];
         }
         if (op->kind == OP_barrier)
-            *kept = s->op[attr_op(op)->id] &&
-                    s->op[attr_collective(op)->id];
+            *kept = s->marks.op[attr_op(op)->id] &&
+                    s->marks.op[attr_collective(op)->id];
     }
     for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_wait || op->kind == OP_record)
-            s->op[op->id] =
+            s->marks.op[op->id] =
                 is_kept(s, statement_at(op, op->kind == OP_wait)) &&
                 is_kept(s, attr_loop(op));
 }
@@ -222,7 +156,7 @@ static void join_loops(Joins *j, Region *r)
     for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop) {
             join_loops(j, op->body);
-            if (j->s->mixed[op->id])
+            if (j->s->marks.partial[op->id])
                 join_streams(j, op->body);
         }
 }
@@ -287,20 +221,6 @@ static bool take_inputs(const Slice *s, Program *f)
 
 /* ---- the slice ----------------------------------------------------------- */
 
-/* The copies of values of p's step. */
-static Value **copied(const Program *copy, const Program *p, Value *const *v,
-                      int n)
-{
-    Value **by_id = NEW_ARRAY(p->arena, Value *, p->nvalues);
-    for (Op *op = copy->step->first; op; op = op->next)
-        for (int i = 0; i < op->nouts; i++)
-            by_id[op->out[i]->id] = op->out[i];
-    Value **list = NEW_ARRAY(p->arena, Value *, n + 1);
-    for (int i = 0; i < n; i++)
-        list[i] = by_id[v[i]->id];
-    return list;
-}
-
 static Program *copy_alone(const Program *p)
 {
     Program alone = *p;
@@ -318,17 +238,20 @@ bool forward_slice(Program *f, Program *p, Value *const *need, int n)
 {
     Slice s = {.p = copy_alone(p)};
     Program *slice = copy_alone(f);
-    s.value = NEW_ARRAY(p->arena, bool, p->nvalues);
-    s.op = NEW_ARRAY(p->arena, bool, p->nops);
-    s.mixed = NEW_ARRAY(p->arena, bool, p->nops);
-    Value **kept = copied(s.p, p, need, n);
-    keep_all(&s, kept, n);
-    follow(&s);
+    Value **kept = NEW_ARRAY(p->arena, Value *, n + 1);
+    s.marks = ir_marks(s.p);
+    for_ops(op, s.p->step)
+        s.marks.partial[op->id] = op->kind == OP_loop && !is_forward_only(op);
+    for (int i = 0; i < n; i++) {
+        kept[i] = (Value *)ir_find_value(s.p->step, need[i]->name);
+        ir_mark_value(&s.marks, kept[i]);
+    }
+    ir_mark_dependences(&s.marks);
     keep_copies(&s, s.p->step);
-    follow(&s);
+    ir_mark_dependences(&s.marks);
     keep_schedule(&s, s.p->step);
-    ForwardTimes times = forward_times(s.p, s.op);
-    ir_keep_marked(s.p, s.value, s.op);
+    ForwardTimes times = forward_times(s.p, s.marks.op);
+    ir_keep_marked(&s.marks);
     add_outputs(&s, f, kept);
     forward_memory(s.p, &times, kept, n);
     if (!take_inputs(&s, slice))

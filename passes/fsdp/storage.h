@@ -52,10 +52,6 @@ Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
 void storage_shard_param(Storage *s, int param, const Unit *u);
 void storage_emit_gathers(Storage *s);
 
-/* storage_lookup.c: for an embedding table that is not gathered, casts the rows
- * that are looked up instead of the table. */
-void storage_lookups(Program *p);
-
 /* storage_reduce.c: reduces gradients where they are computed. */
 void storage_reduce(Storage *s);
 

@@ -23,7 +23,6 @@
  */
 #include "passes/fsdp/storage.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool takes_shards(const Op *op)
@@ -168,97 +167,69 @@ void storage_shard_param(Storage *s, int param, const Unit *u)
 
 /* ---- units --------------------------------------------------------------- */
 
-enum { NO_UNIT = -1, SEVERAL = -2 };
-
-typedef struct Member {
-    uint32_t region; /* 0: the step; else the id of the loop, plus 1 */
-    const char *group;
-    int gather;
-} Member;
-
-/* The gathers of one unit in one region. */
+/* The gathers of one unit in one region, in the order of Storage.gather. */
 typedef struct UnitGathers {
-    const int *gather; /* in the order of s->gather */
-    int n;
+    VEC(Move *) move;
+    enum { UNDECIDED, STAYS, REGATHERS } backward;
 } UnitGathers;
 
 /* All gathers by unit and region, and their readers. */
 typedef struct Units {
     Storage *s;
     Uses uses;
-    int *place;   /* by op id: its place in the program */
-    UnitGathers *unit;
-    int *of;      /* by gather: its unit */
-    int *started; /* by op id: the unit whose gathers the op is the first
-                   * reader of, NO_UNIT, or SEVERAL */
+    int *place;           /* by op id: its place in the program */
+    UnitGathers **of;     /* by gather */
+    UnitGathers **starts; /* by op id: the unit whose gathers the op is the first
+                           * reader of; NULL: none */
+    UnitGathers several;  /* in `starts`: there are several */
 } Units;
-
-static int compare_members(const void *left, const void *right)
-{
-    const Member *a = left, *b = right;
-    if (a->region != b->region)
-        return a->region < b->region ? -1 : 1;
-    int order = strcmp(a->group, b->group);
-    return order ? order : a->gather - b->gather;
-}
-
-static bool same_unit(const Member *a, const Member *b)
-{
-    return a->region == b->region && !strcmp(a->group, b->group);
-}
 
 static void find_members(Units *u)
 {
     Storage *s = u->s;
     Arena *a = s->p->arena;
-    int n = s->gather.n, nunits = 0;
-    Member *member = NEW_ARRAY(a, Member, n + 1);
-    int *sorted = NEW_ARRAY(a, int, n + 1);
-    u->unit = NEW_ARRAY(a, UnitGathers, n + 1);
-    u->of = NEW_ARRAY(a, int, n + 1);
-    for (int i = 0; i < n; i++) {
-        const Move *m = &s->gather.at[i];
+    TextMap units = {.arena = a};
+    u->of = NEW_ARRAY(a, UnitGathers *, s->gather.n + 1);
+    for (int i = 0; i < s->gather.n; i++) {
+        Move *m = &s->gather.at[i];
         const Op *loop = m->region->owner;
-        member[i] = (Member){loop ? loop->id + 1 : 0, m->group, i};
-    }
-    qsort(member, (size_t)n, sizeof *member, compare_members);
-    for (int i = 0; i < n; i++) {
-        if (i == 0 || !same_unit(&member[i - 1], &member[i]))
-            u->unit[nunits++] = (UnitGathers){&sorted[i], 0};
-        sorted[i] = member[i].gather;
-        u->unit[nunits - 1].n++;
-        u->of[sorted[i]] = nunits - 1;
+        const char *name =
+            arena_printf(a, "%u %s", loop ? loop->id + 1 : 0, m->group);
+        TextEntry *e = text_map_find(&units, name);
+        if (!e) {
+            e = text_map_add(&units, name);
+            e->value = NEW(a, UnitGathers);
+        }
+        u->of[i] = e->value;
+        vec_push(a, &u->of[i]->move, m);
     }
 }
 
-static Units find_units(Storage *s)
+static void find_units(Units *u)
 {
-    Arena *a = s->p->arena;
-    uint32_t nops = s->p->nops;
+    Storage *s = u->s;
     int n = 0;
-    Units u = {.s = s, .uses = uses_find(s->p),
-               .place = NEW_ARRAY(a, int, nops),
-               .started = NEW_ARRAY(a, int, nops)};
+    u->uses = uses_find(s->p);
+    u->place = NEW_ARRAY(s->p->arena, int, s->p->nops);
+    u->starts = NEW_ARRAY(s->p->arena, UnitGathers *, s->p->nops);
     for_ops(op, s->p->step)
-        u.place[op->id] = n++;
-    find_members(&u);
-    for (uint32_t id = 0; id < nops; id++)
-        u.started[id] = NO_UNIT;
+        u->place[op->id] = n++;
+    find_members(u);
     for (int i = 0; i < s->gather.n; i++) {
-        int *at = &u.started[s->gather.at[i].first->id];
-        *at = *at == NO_UNIT || *at == u.of[i] ? u.of[i] : SEVERAL;
+        UnitGathers **at = &u->starts[s->gather.at[i].first->id];
+        *at = !*at || *at == u->of[i] ? u->of[i] : &u->several;
     }
-    return u;
 }
 
 /* ---- units that stay gathered without reshard=false ---------------------- */
 
 /* The unit's last reader of one phase in the region. */
-static Op *unit_last_reader(const Units *u, int unit, Phase phase)
+static Op *unit_last_reader(const Units *u, const UnitGathers *unit,
+                            Phase phase)
 {
     Op *last = NULL;
-    for (int k = 0; k < u->unit[unit].n; k++) {
-        const Move *m = &u->s->gather.at[u->unit[unit].gather[k]];
+    for (int k = 0; k < unit->move.n; k++) {
+        const Move *m = unit->move.at[k];
         int n;
         Op *const *reader = uses_readers(&u->uses, m->to, &n);
         if (m->phase == phase && n > 0 &&
@@ -268,11 +239,12 @@ static Op *unit_last_reader(const Units *u, int unit, Phase phase)
     return last;
 }
 
-static Op *unit_first_reader(const Units *u, int unit, Phase phase)
+static Op *unit_first_reader(const Units *u, const UnitGathers *unit,
+                             Phase phase)
 {
     Op *first = NULL;
-    for (int k = 0; k < u->unit[unit].n; k++) {
-        const Move *m = &u->s->gather.at[u->unit[unit].gather[k]];
+    for (int k = 0; k < unit->move.n; k++) {
+        const Move *m = unit->move.at[k];
         if (m->phase == phase &&
             (!first || u->place[m->first->id] < u->place[first->id]))
             first = m->first;
@@ -280,13 +252,13 @@ static Op *unit_first_reader(const Units *u, int unit, Phase phase)
     return first;
 }
 
-static bool follows_at_once(const Units *u, int unit)
+static bool follows_at_once(const Units *u, const UnitGathers *unit)
 {
     Op *from = unit_last_reader(u, unit, PH_FORWARD);
     const Op *to = unit_first_reader(u, unit, PH_BACKWARD);
     for (Op *op = from ? from->next : NULL; op && op != to; op = op->next) {
-        int started = u->started[op->id];
-        if (op->kind == OP_loop || (started != NO_UNIT && started != unit))
+        const UnitGathers *started = u->starts[op->id];
+        if (op->kind == OP_loop || (started && started != unit))
             return false;
     }
     return from && to;
@@ -296,7 +268,6 @@ static bool follows_at_once(const Units *u, int unit)
 static void keep_last(const Units *u)
 {
     Storage *s = u->s;
-    signed char *known = NEW_ARRAY(s->p->arena, signed char, s->gather.n + 1);
     Value **forward = NEW_ARRAY(s->p->arena, Value *, s->p->nvalues);
     for (int i = 0; i < s->gather.n; i++)
         if (s->gather.at[i].phase == PH_FORWARD)
@@ -306,9 +277,10 @@ static void keep_last(const Units *u)
         Value *gathered = forward[b->from->id];
         if (b->phase != PH_BACKWARD || b->unit->reshard > 0 || !gathered)
             continue;
-        if (!known[u->of[i]])
-            known[u->of[i]] = follows_at_once(u, u->of[i]) ? 1 : -1;
-        if (known[u->of[i]] < 0)
+        UnitGathers *unit = u->of[i];
+        if (unit->backward == UNDECIDED)
+            unit->backward = follows_at_once(u, unit) ? STAYS : REGATHERS;
+        if (unit->backward == REGATHERS)
             continue;
         b->done = true;
         uses_replace(&u->uses, b->to, gathered);
@@ -317,9 +289,9 @@ static void keep_last(const Units *u)
 
 /* ---- grouped gathers ----------------------------------------------------- */
 
-static int prefetch_of(const Storage *s, const Unit *u)
+static int prefetch_of(const Storage *s, const char *unit)
 {
-    return u->prefetch >= 0 ? u->prefetch : s->t->default_prefetch;
+    return unit_prefetch_of(s->p, unit, s->t->default_prefetch);
 }
 
 static void emit_gather(const Units *u, Move *const *move, int n)
@@ -333,7 +305,7 @@ static void emit_gather(const Units *u, Move *const *move, int n)
     bool in_loop = leader->region->owner != NULL;
     Attr attr[MAX_ATTRS] = {{.i = leader->axes},
                             {.s = leader->group},
-                            {.i = in_loop ? prefetch_of(s, leader->unit) : 0}};
+                            {.i = in_loop ? prefetch_of(s, leader->group) : 0}};
     Op *op = storage_emit(
         s, move, n, before, attr,
         arena_printf(s->p->arena, "parameters of unit %s%s", leader->group,
@@ -359,27 +331,16 @@ static Op *runs_after(const Op *gather, int ahead)
     return earlier;
 }
 
-/* By op id: the prefetch distance of a gather. */
-static int *find_distances(const Storage *s)
-{
-    int *ahead = NEW_ARRAY(s->p->arena, int, s->p->nops);
-    for (int i = s->gather.n; i-- > 0;) {
-        const Move *m = &s->gather.at[i];
-        if (m->to->def)
-            ahead[m->to->def->id] = prefetch_of(s, m->unit);
-    }
-    return ahead;
-}
-
 /* Finds all new positions before moving any gather; moves the last first, so
  * that gathers with the same position keep their order. */
 static void run_all_ahead(Storage *s)
 {
     VEC(Op *) gather = {0};
     VEC(Op *) earlier = {0};
-    const int *ahead = find_distances(s);
     for (Op *op = s->p->step->first; op; op = op->next) {
-        Op *after = ahead[op->id] > 0 ? runs_after(op, ahead[op->id]) : NULL;
+        Op *after = op_is_unit_gather(op)
+                        ? runs_after(op, prefetch_of(s, attr_unit(op)))
+                        : NULL;
         if (!after)
             continue;
         vec_push(s->p->arena, &gather, op);
@@ -391,12 +352,12 @@ static void run_all_ahead(Storage *s)
 
 /* The unit's gathers of the phase that are not emitted yet: those of trained
  * parameters, then those of frozen ones. Returns their number. */
-static int collect_moves(const Units *u, int unit, Phase phase, Move **move)
+static int collect_moves(const UnitGathers *unit, Phase phase, Move **move)
 {
     int n = 0;
     for (int frozen = 0; frozen < 2; frozen++)
-        for (int k = 0; k < u->unit[unit].n; k++) {
-            Move *m = &u->s->gather.at[u->unit[unit].gather[k]];
+        for (int k = 0; k < unit->move.n; k++) {
+            Move *m = unit->move.at[k];
             if (!m->done && m->phase == phase && m->frozen == frozen)
                 move[n++] = m;
         }
@@ -407,12 +368,13 @@ static int collect_moves(const Units *u, int unit, Phase phase, Move **move)
 void storage_emit_gathers(Storage *s)
 {
     Move **move = NEW_ARRAY(s->p->arena, Move *, s->gather.n + 1);
-    Units u = find_units(s);
+    Units u = {.s = s};
+    find_units(&u);
     keep_last(&u);
     for (int i = 0; i < s->gather.n; i++) {
         const Move *m = &s->gather.at[i];
         if (!m->done)
-            emit_gather(&u, move, collect_moves(&u, u.of[i], m->phase, move));
+            emit_gather(&u, move, collect_moves(u.of[i], m->phase, move));
     }
     run_all_ahead(s);
 }

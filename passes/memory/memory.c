@@ -257,11 +257,12 @@ static void set_in_place(Memory *m, Op *op)
     }
 }
 
-/* Sums up blocks at the peak by class; *shares: counted bytes of blocks that
- * ranks share, *fixed: of other blocks of the training step. */
-static void count_blocks(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
+void memory_count(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
 {
+    plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
+                                          plan->end, &plan->peak_time);
     *shares = *fixed = 0;
+    memset(plan->at_peak, 0, sizeof plan->at_peak);
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
         if (b->first <= plan->peak_time && plan->peak_time <= b->last)
@@ -270,8 +271,7 @@ static void count_blocks(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
     }
 }
 
-/* The end of the rank's own blocks of a plan, or `most` if that is larger. */
-static int64_t own_end(const MemoryPlan *plan, int64_t most)
+int64_t memory_own_end(const MemoryPlan *plan, int64_t most)
 {
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
@@ -283,10 +283,10 @@ static int64_t own_end(const MemoryPlan *plan, int64_t most)
 
 void memory_fit_arena(Program *t)
 {
-    int64_t most = own_end(t->memory, 0);
+    int64_t most = memory_own_end(t->memory, 0);
     for (int k = 0; k < PURPOSES; k++)
         if (t->forward[k] && t->forward[k]->memory)
-            most = own_end(t->forward[k]->memory, most);
+            most = memory_own_end(t->forward[k]->memory, most);
     memory_set_arena(t->memory, t->memory, most);
     for (int k = 0; k < PURPOSES; k++)
         if (t->forward[k] && t->forward[k]->memory)
@@ -302,9 +302,7 @@ static void sum_up(Memory *m)
     plan->nblocks = m->block.n;
     plan->end = m->live.end;
     plan->alignment = m->t->alignment;
-    plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
-                                          plan->end, &plan->peak_time);
-    count_blocks(plan, &shares, &fixed);
+    memory_count(plan, &shares, &fixed);
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
                            t ? INT_MAX : plan->end, base,
                            plan->lower_bound - shares - fixed,

@@ -85,6 +85,14 @@ MemoryClass memory_class_of_param(const Param *pm);
 /* By value id, the class of a block that is made for the value. */
 const MemoryClass *memory_classes(const Program *p);
 
+/* ---- memory.c ------------------------------------------------------------ */
+
+/* Sets the lower bound, and the bytes at the peak by class; *shares: counted
+ * bytes of blocks that ranks share, *fixed: of other blocks of the training
+ * step. */
+void memory_count(MemoryPlan *plan, int64_t *shares, int64_t *fixed);
+/* The end of the rank's own blocks of a plan, or `most` if that is larger. */
+int64_t memory_own_end(const MemoryPlan *plan, int64_t most);
 /* Gives the training step t and its forward programs that have memory plans the
  * same arena: as large as the largest needs. */
 void memory_fit_arena(Program *t);

@@ -350,6 +350,58 @@ double reshard_seconds(const Mesh *m, const Type *from, const Placement *to)
     return at < 0 ? INFINITY : s.state[at].seconds;
 }
 
+/* ---- memoized times ------------------------------------------------------ */
+
+/* Propagation asks for the same few conversions repeatedly. The table has one
+ * entry for each hash value; a collision replaces it. */
+enum { MEMO_SLOTS = 2048 };
+
+typedef struct MemoSlot {
+    bool used;
+    Type from;
+    Placement to;
+    double seconds;
+} MemoSlot;
+
+struct ReshardMemo {
+    const Mesh *m;
+    MemoSlot slot[MEMO_SLOTS];
+};
+
+ReshardMemo *reshard_memo_new(Arena *a, const Mesh *m)
+{
+    ReshardMemo *memo = NEW(a, ReshardMemo);
+    memo->m = m;
+    return memo;
+}
+
+static uint32_t hash_more(uint32_t h, uint64_t x)
+{
+    return (h ^ (uint32_t)(x ^ x >> 32)) * 16777619u;
+}
+
+static uint32_t memo_slot(const Type *from, const Placement *to)
+{
+    uint32_t h = hash_more(2166136261u, (uint64_t)from->dtype);
+    for (int i = 0; i < from->nstack; i++)
+        h = hash_more(h, (uint64_t)from->stack[i]);
+    for (int i = 0; i < from->ndim; i++)
+        h = hash_more(h, (uint64_t)from->dim[i]);
+    h = hash_more(hash_more(h, place_hash(&from->place)), place_hash(to));
+    return (h ^ h >> 15) % MEMO_SLOTS;
+}
+
+double reshard_memo_seconds(ReshardMemo *memo, const Type *from,
+                            const Placement *to)
+{
+    if (place_equal(&from->place, to))
+        return 0;
+    MemoSlot *s = &memo->slot[memo_slot(from, to)];
+    if (!s->used || !type_equal(&s->from, from) || !place_equal(&s->to, to))
+        *s = (MemoSlot){true, *from, *to, reshard_seconds(memo->m, from, to)};
+    return s->seconds;
+}
+
 /* ---- emission ------------------------------------------------------------ */
 
 /* Whether steps i and i + 1 can be one collective: two all-reduces that both

@@ -31,7 +31,7 @@ void reshard_path(const Mesh *m, const Type *from, const Placement *to,
                   ReshardPath *path);
 double reshard_seconds(const Mesh *m, const Type *from, const Placement *to);
 
-/* reshard_memo.c: reshard_seconds, memoized. */
+/* reshard_seconds, memoized. */
 typedef struct ReshardMemo ReshardMemo;
 ReshardMemo *reshard_memo_new(Arena *a, const Mesh *m);
 double reshard_memo_seconds(ReshardMemo *memo, const Type *from,

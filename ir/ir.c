@@ -348,6 +348,14 @@ bool op_reads(const Op *op, const Op *of)
     return false;
 }
 
+bool op_reads_any(const Op *op, const bool *marked)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (marked[op->arg[i]->id])
+            return true;
+    return false;
+}
+
 bool op_is_zero(const Op *op)
 {
     return op && (op->kind == OP_zeros ||

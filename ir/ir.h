@@ -562,6 +562,8 @@ Op *op_loop(const Op *op);
 Op *op_early(const Op *op);
 /* Whether an operand of the op is a result of `of`. */
 bool op_reads(const Op *op, const Op *of);
+/* Whether it reads a value that is marked, by id. */
+bool op_reads_any(const Op *op, const bool *marked);
 /* Whether the op makes zeros only; false for NULL. */
 bool op_is_zero(const Op *op);
 

@@ -68,13 +68,6 @@ static Value *factor(Updater *u, OpKind kind, Value *x, double by,
     return ir_value(&u->b, kind, 1, &x, attr, hint);
 }
 
-static Value *named(Updater *u, OpKind kind, Value *x, Value *y,
-                    const char *hint)
-{
-    Value *args[] = {x, y};
-    return ir_value(&u->b, kind, 2, args, NULL, hint);
-}
-
 /* x a + y b */
 static Value *weighted_sum(Updater *u, Value *x, double a, Value *y, double b)
 {
@@ -127,8 +120,8 @@ static void adam_step(Updater *u, Value *param, Value *g, Value **result)
     Shared *s = u->shared;
 
     if (s->step_size == NULL) {
-        s->step_size =
-            named(u, OP_div, arg[UPDATE_LR], arg[UPDATE_BIAS1], "step_size");
+        Value *args[] = {arg[UPDATE_LR], arg[UPDATE_BIAS1]};
+        s->step_size = ir_value(&u->b, OP_div, 2, args, NULL, "step_size");
         s->root = ir_value(&u->b, OP_sqrt, 1, &arg[UPDATE_BIAS2], NULL, "root");
     }
     Value *m = weighted_sum(u, old_state(u, 0), t->beta1, g, 1.0 - t->beta1);

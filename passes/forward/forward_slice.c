@@ -98,16 +98,6 @@ static void keep_schedule(Slice *s, Region *r)
                 is_kept(s, attr_loop(op));
 }
 
-/* ---- outputs, inputs, parameters ----------------------------------------- */
-
-static Op *output_after(const Op *op, const Program *f)
-{
-    Op *next = op ? op->next : f->step->first;
-    while (next && next->kind != OP_output)
-        next = next->next;
-    return next;
-}
-
 /* ---- joins --------------------------------------------------------------- */
 
 /* Joins of streams. In the training step, what follows the forward pass makes
@@ -177,15 +167,17 @@ static bool add_joins(Slice *s, const Program *p)
     return !j.failed;
 }
 
+/* ---- outputs, inputs, parameters ----------------------------------------- */
+
 /* Adds f's ops `output`, at the end of the slice. */
 static void add_outputs(Slice *s, const Program *f, Value *const *need)
 {
-    const Op *op = NULL;
-    for (int i = 0; (op = output_after(op, f)); i++) {
+    for (const Op *op = f->step->first; op; op = op->next) {
+        if (op->kind != OP_output)
+            continue;
         Build b = {.p = s->p, .region = s->p->step, .phase = op->phase,
                    .loc = op->loc, .path = op->path};
-        Value *v = need[i];
-        ir_op_typed(&b, OP_output, 1, &v, op->attr, 0, NULL, NULL);
+        ir_op_typed(&b, OP_output, 1, need++, op->attr, 0, NULL, NULL);
     }
 }
 

@@ -51,12 +51,6 @@ static int number_of(Numbering *s, const char *text)
 
 /* ---- ops ----------------------------------------------------------------- */
 
-/* Attributes that do not change the values. */
-static bool is_schedule_attr(AttrName name)
-{
-    return name == ATTR_unit || name == ATTR_prefetch;
-}
-
 /* "mul 2 1 : f32[8, 64] 0" */
 static const char *result_text(const Numbering *s, const Op *op, int result)
 {
@@ -65,8 +59,8 @@ static const char *result_text(const Numbering *s, const Op *op, int result)
     out(&o, "%s", op_info(op->kind)->name);
     const AttrName *name = op_info(op->kind)->attr;
     for (int i = 0; name[i]; i++) {
-        if (is_schedule_attr(name[i]))
-            continue;
+        if (name[i] == ATTR_unit || name[i] == ATTR_prefetch)
+            continue; /* they do not change the value */
         out(&o, " ");
         ir_print_attr(&o, s->p, attr_type_of(name[i]), &op->attr[i]);
     }

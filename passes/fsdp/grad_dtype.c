@@ -23,25 +23,8 @@
 typedef struct Reduce {
     Program *p;
     bool *seen;         /* by value id: a gradient, or a term of one */
-    size_t nvalues;
     VEC(Op *) reduction; /* the reductions of gradients */
 } Reduce;
-
-static bool is_reduction(const Op *op)
-{
-    return op->kind == OP_all_reduce || op->kind == OP_reduce_scatter;
-}
-
-static void follow_gradient(Reduce *r, Value *v);
-
-/* Follows a result of a loop: its yield and, for a carry, its start. */
-static void follow_loop(Reduce *r, const Value *v)
-{
-    const Op *loop = v->def;
-    follow_gradient(r, loop->body->yield[v->index]);
-    if (v->index < loop->ncarry)
-        follow_gradient(r, loop->arg[v->index]);
-}
 
 static void follow_gradient(Reduce *r, Value *v)
 {
@@ -51,12 +34,14 @@ static void follow_gradient(Reduce *r, Value *v)
     Op *op = v->def;
     if (!op)
         return;
-    if (is_reduction(op)) {
+    if (op->kind == OP_all_reduce || op->kind == OP_reduce_scatter) {
         if (!vec_has(&r->reduction, op))
             vec_push(r->p->arena, &r->reduction, op);
         follow_gradient(r, op->arg[v->index]);
     } else if (op->kind == OP_loop) {
-        follow_loop(r, v);
+        follow_gradient(r, op->body->yield[v->index]);
+        if (v->index < op->ncarry)
+            follow_gradient(r, op->arg[v->index]);
     } else if (op->kind == OP_add) {
         follow_gradient(r, op->arg[0]);
         follow_gradient(r, op->arg[1]);

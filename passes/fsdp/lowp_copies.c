@@ -96,13 +96,6 @@ static void bring_in(const Copies *c, Op *loop, int i, Value *copy)
         }
 }
 
-/* Lets the readers of a cast read the copy, and removes the cast. */
-static void replace_cast(const Copies *c, Op *cast, Value *copy)
-{
-    uses_replace(&c->uses, cast->out[0], copy);
-    ir_remove(cast);
-}
-
 /* Replaces casts of v by the copy. */
 static void read_copy(const Copies *c, Value *v, Value *copy)
 {
@@ -114,7 +107,8 @@ static void read_copy(const Copies *c, Value *v, Value *copy)
             if (op->arg[i] != v)
                 continue;
             if (narrows(op) && op->out[0]->type.dtype == copy->type.dtype) {
-                replace_cast(c, op, copy);
+                uses_replace(&c->uses, op->out[0], copy);
+                ir_remove(op);
                 break;
             }
             if (enters(op, i) && find_cast(c, op->body->arg[i]))

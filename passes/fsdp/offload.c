@@ -82,12 +82,6 @@ typedef struct Mover {
 
 /* ---- fetches ------------------------------------------------------------- */
 
-static bool is_slice_argument(const Value *v)
-{
-    const Op *loop = v->region->owner;
-    return !v->def && v->index < loop->ncarry + loop->nstack;
-}
-
 /* The region's fetch of v in the op's phase; inserts one before the op if there
  * is none yet. */
 static Value *fetched(Mover *o, Value *v, Op *op)
@@ -150,12 +144,6 @@ static void move_ahead(const Mover *o, Op *fetch)
         ir_move(fetch, fetch->region, to);
 }
 
-static void set_prefetch(Op *fetch)
-{
-    const Op *gather = fetch_gather(fetch);
-    set_attr_prefetch(fetch, 1 + (gather ? attr_prefetch(gather) : 0));
-}
-
 /* ---- the walk ------------------------------------------------------------ */
 
 static void visit_region(Program *p, Region *r);
@@ -193,12 +181,16 @@ static void visit_region(Program *p, Region *r)
         next = op->next;
         visit_op(&o, op);
     }
-    for (int i = 0; i < o.fetch.n; i++)
-        if (r->owner && (is_slice_argument(o.fetch.at[i]->arg[0]) ||
-                         fetch_gather(o.fetch.at[i])))
-            set_prefetch(o.fetch.at[i]);
+    for (int i = 0; i < o.fetch.n; i++) {
+        Op *fetch = o.fetch.at[i];
+        const Value *v = fetch->arg[0];
+        const Op *gather = fetch_gather(fetch);
+        bool slice = r->owner && !v->def && !loop_is_free(r->owner, v->index);
+        if (slice || (r->owner && gather))
+            set_attr_prefetch(fetch, 1 + (gather ? attr_prefetch(gather) : 0));
         else
-            move_ahead(&o, o.fetch.at[i]);
+            move_ahead(&o, fetch);
+    }
 }
 
 /* ---- stores -------------------------------------------------------------- */

@@ -67,13 +67,6 @@ static bool stack_is_read_by_layer(const Value *v)
     return is_read_by_layer(v);
 }
 
-static void look_at_gather(Gathers *g, const Op *gather, int i)
-{
-    g->any = true;
-    g->inside &= attr_axes(gather) == g->axes &&
-                 (!g->padded || stack_is_read_by_layer(gather->out[i]));
-}
-
 /* Follows the shard into loops. */
 static void look_at_readers(Gathers *g, const Value *v)
 {
@@ -84,10 +77,13 @@ static void look_at_readers(Gathers *g, const Value *v)
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v)
                 continue;
-            if (op_is_unit_gather(op))
-                look_at_gather(g, op, i);
-            else if (op->kind == OP_loop && i >= op->ncarry)
+            if (op_is_unit_gather(op)) {
+                g->any = true;
+                g->inside &= attr_axes(op) == g->axes &&
+                             (!g->padded || stack_is_read_by_layer(op->out[i]));
+            } else if (op->kind == OP_loop && i >= op->ncarry) {
                 look_at_readers(g, op->body->arg[i]);
+            }
         }
     }
 }

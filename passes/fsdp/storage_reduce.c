@@ -112,15 +112,6 @@ static Value *scatter_here(const Grad *g, Value *v)
                     "reduced to this rank's shard")->to;
 }
 
-static Value *scatter(const Grad *g, Value *v);
-
-static Value *scatter_operand(const Grad *g, Value *v, int operand)
-{
-    v->def->arg[operand] = scatter(g, v->def->arg[operand]);
-    v->type = storage_type(v->type, g->axes, AX_FLAT);
-    return v;
-}
-
 /* Replaces the gradient v by a shard, converted where v is computed (in the
  * loop that stacks it), so that no stack of full gradients is ever stored. */
 static Value *scatter(const Grad *g, Value *v)
@@ -130,15 +121,16 @@ static Value *scatter(const Grad *g, Value *v)
         return v;
     if (!def || !is_read_once(g, v))
         return scatter_here(g, v);
-    if (def->kind == OP_loop && v->index >= def->ncarry) {
-        Value **yield = &def->body->yield[v->index];
-        *yield = scatter(g, *yield);
-        v->type = storage_type(v->type, g->axes, AX_FLAT);
-        return v;
-    }
-    if (def->kind == OP_all_reduce && !(attr_axes(def) & g->axes))
-        return scatter_operand(g, v, v->index);
-    return scatter_here(g, v);
+    Value **from = NULL;
+    if (def->kind == OP_loop && v->index >= def->ncarry)
+        from = &def->body->yield[v->index];
+    else if (def->kind == OP_all_reduce && !(attr_axes(def) & g->axes))
+        from = &def->arg[v->index];
+    if (!from)
+        return scatter_here(g, v);
+    *from = scatter(g, *from);
+    v->type = storage_type(v->type, g->axes, AX_FLAT);
+    return v;
 }
 
 /* ---- replicas ------------------------------------------------------------ */
@@ -362,8 +354,9 @@ static Grad grad_of(Storage *s, const Op *finish)
     int param = attr_param(finish);
     const Param *pm = &p->param.at[param];
     const Unit *u = unit_of_param(p, param);
-    return (Grad){s, u, u ? unit_axes(p, u) : 0, u ? pm->unit : top_module(p->arena, pm->name),
-                  u ? u->loc : pm->loc};
+    if (u)
+        return (Grad){s, u, unit_axes(p, u), pm->unit, u->loc};
+    return (Grad){s, NULL, 0, top_module(p->arena, pm->name), pm->loc};
 }
 
 static bool reads_gradient(const Op *op)

@@ -69,14 +69,6 @@ static void share_block(const Memory *m, Block *b, const Address *at,
     b->bytes = b->counted * ranks;
 }
 
-/* The block of the training step that stores the parameter; -1: none. The first
- * blocks are those of the parameters. */
-static int forward_block(const Program *p, const Param *pm)
-{
-    const Param *of = forward_param(p, pm);
-    return of ? (int)(of - p->training->param.at) : -1;
-}
-
 static Address place_param(Memory *m, const Param *pm)
 {
     Address at = {0};
@@ -87,12 +79,16 @@ static Address place_param(Memory *m, const Param *pm)
         bytes = type_layers(&pm->type) * at.row;
     }
     at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
-    m->block.at[at.block].training = forward_block(m->p, pm) + 1;
+    Block *block = &m->block.at[at.block];
+    const Param *of = forward_param(m->p, pm);
+    /* The first blocks are those of the parameters. */
+    if (of)
+        block->training = (int)(of - m->p->training->param.at) + 1;
     if (pm->shared)
-        share_block(m, &m->block.at[at.block], &at, bytes);
+        share_block(m, block, &at, bytes);
     if (pm->host) {
-        m->block.at[at.block].host = true;
-        m->block.at[at.block].counted = 0;
+        block->host = true;
+        block->counted = 0;
     }
     return at;
 }

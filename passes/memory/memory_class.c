@@ -37,13 +37,6 @@ static void mark_grad(Classes *m, Value *v)
     }
 }
 
-/* The op that computes the new value of an assigned parameter. */
-static const Op *update_of(const Op *assign)
-{
-    const Op *def = value_root(assign->arg[0])->def;
-    return def && def->kind == OP_store ? value_root(def->arg[0])->def : def;
-}
-
 /* Marks the gradients: an update's operands other than the parameter, its
  * states and scalars. */
 static void mark_grads(Classes *m)
@@ -52,7 +45,9 @@ static void mark_grads(Classes *m)
     for (Op *op = m->p->step->first; op; op = op->next) {
         if (op->kind != OP_assign)
             continue;
-        const Op *update = update_of(op);
+        const Op *update = value_root(op->arg[0])->def;
+        if (update && update->kind == OP_store)
+            update = value_root(update->arg[0])->def;
         int64_t size = type_local_elements(&op->arg[0]->type, mesh);
         for (int i = 0; update && i < update->nargs; i++) {
             Value *root = value_root(update->arg[i]);

@@ -26,12 +26,8 @@ typedef struct Extender {
 
 static void add_block(Extender *h, int block)
 {
-    if (block < 0)
-        return;
-    for (int i = 0; i < h->group.n; i++)
-        if (h->group.at[i] == &h->block[block])
-            return;
-    vec_push(h->p->arena, &h->group, &h->block[block]);
+    if (block >= 0 && !vec_has(&h->group, &h->block[block]))
+        vec_push(h->p->arena, &h->group, &h->block[block]);
 }
 
 static void find_group(Extender *h, const Hoist *hoist)
@@ -49,18 +45,16 @@ static void find_group(Extender *h, const Hoist *hoist)
     }
 }
 
-static bool persists(const Extender *h, const Block *b)
-{
-    return b->first == 0 && b->last == h->live->end - 1;
-}
-
 /* Whether the group's blocks are unused before the point where the gather is in
  * the program: no other value shares them. */
 static bool is_unshared_group(const Extender *h)
 {
-    for (int i = 0; i < h->group.n; i++)
-        if (h->group.at[i]->first < h->begin && !persists(h, h->group.at[i]))
+    for (int i = 0; i < h->group.n; i++) {
+        const Block *b = h->group.at[i];
+        bool persists = b->first == 0 && b->last == h->live->end - 1;
+        if (b->first < h->begin && !persists)
             return false;
+    }
     return true;
 }
 

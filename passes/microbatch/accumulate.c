@@ -105,14 +105,6 @@ static void take_members(LoopAxis *t, Op *op, const int *member, int n)
     ir_set_members(own, n, arg, out);
 }
 
-/* Each member gets its own all-reduce: they may belong to different loops. */
-static void split_total(LoopAxis *t, Op *op)
-{
-    for (int i = 0; i < op->nargs; i++)
-        take_members(t, op, &i, 1);
-    ir_remove(op);
-}
-
 /* Splits a grouped collective into loop-invariant members and the others. An
  * invariant member may depend on a total, as a gradient that is summed up
  * before it is reduce-scattered with its unit, and must run after the loop. */
@@ -145,16 +137,15 @@ static void split_groups(LoopAxis *t)
         next = op->next;
         if (!is_group(op))
             continue;
-        if (is_total(t, op))
-            split_total(t, op);
-        else
+        if (!is_total(t, op)) {
             split_collective(t, op);
+            continue;
+        }
+        /* Members of a total may belong to different loops. */
+        for (int i = 0; i < op->nargs; i++)
+            take_members(t, op, &i, 1);
+        ir_remove(op);
     }
-}
-
-static bool is_per_step(const Op *op)
-{
-    return op->kind == OP_input || op->kind == OP_base;
 }
 
 static void find_inside(LoopAxis *t)
@@ -163,7 +154,8 @@ static void find_inside(LoopAxis *t)
     t->inside = NEW_ARRAY(t->p->arena, bool, t->nops);
     for (const Op *op = t->r->first; op; op = op->next)
         t->inside[op->id] = !loop_axis_converts(op, t->axis) &&
-                            !is_per_step(op) && loop_axis_touches(op, t->axis);
+                            op->kind != OP_input && op->kind != OP_base &&
+                            loop_axis_touches(op, t->axis);
 }
 
 /* Whether an op of the loop reads the total. */
@@ -172,7 +164,7 @@ static bool is_read_inside(const LoopAxis *t, const Op *total)
     bool *depends = NEW_ARRAY(t->p->arena, bool, t->p->nvalues);
     loop_axis_mark_users(t->r, total->out[0], depends);
     for (const Op *op = total->next; op; op = op->next)
-        if (t->inside[op->id] && loop_axis_reads_any(op, depends))
+        if (t->inside[op->id] && op_reads_any(op, depends))
             return true;
     return false;
 }

@@ -84,7 +84,7 @@ void chunk_share(Chunk *c)
     share_logits(c);
     loop_axis_mark_users(c->t.r, c->head->out[0], depends);
     for (Op *op = c->head->next; op; op = op->next)
-        if (op_is_einsum(op->kind) && loop_axis_reads_any(op, depends))
+        if (op_is_einsum(op->kind) && op_reads_any(op, depends))
             for (int i = 0; i < op->nargs; i++)
                 op->arg[i] = original(c, op->arg[i]);
     ir_eliminate_dead(c->t.p);

@@ -321,7 +321,7 @@ static bool check_order(Chunk *c)
     bool *depends = NEW_ARRAY(c->t.p->arena, bool, c->t.p->nvalues);
     loop_axis_mark_results(&c->t, depends);
     for (const Op *op = c->t.r->first; op; op = op->next)
-        if (loop_axis_has(&c->t, op) && loop_axis_reads_any(op, depends))
+        if (loop_axis_has(&c->t, op) && op_reads_any(op, depends))
             return refuse(c, op, "the gradient of the logits depends on a "
                                  "total over all tokens here");
     return true;

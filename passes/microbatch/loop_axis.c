@@ -83,11 +83,6 @@ static void stack_entry(LoopAxis *t, Value *v)
         t->p->input.at[attr_input(v->def)].type = v->type;
 }
 
-static DType sum_type(const Value *v)
-{
-    return dtype_is_float(v->type.dtype) ? DT_F32 : v->type.dtype;
-}
-
 static void make_starts(LoopAxis *t, Entries *e, Op *at)
 {
     Build b = {.p = t->p, .region = t->r, .before = at, .phase = PH_FORWARD,
@@ -95,7 +90,8 @@ static void make_starts(LoopAxis *t, Entries *e, Op *at)
     for (int i = 0; i < t->total.n; i++) {
         const Op *total = t->total.at[i];
         Type type = loop_axis_part(t, total->arg[0]->type);
-        type.dtype = sum_type(total->arg[0]);
+        if (dtype_is_float(type.dtype))
+            type.dtype = DT_F32;
         b.loc = total->loc;
         Value *zero = loop_axis_zero(&b, &type, total->out[0]->name);
         memcpy(zero->why, total->arg[0]->why, sizeof zero->why);

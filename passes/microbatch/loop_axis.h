@@ -73,7 +73,6 @@ bool loop_axis_touches(const Op *op, int axis);
 void loop_axis_mark_users(const Region *r, const Value *v, bool *depends);
 /* Marks the results of the loop and the values that depend on them. */
 void loop_axis_mark_results(const LoopAxis *t, bool *depends);
-bool loop_axis_reads_any(const Op *op, const bool *values);
 /* Moves cheap ops and gathers of units that only the loop reads into the loop,
  * so that their results need no memory outside of it. */
 void loop_axis_sink(LoopAxis *t);

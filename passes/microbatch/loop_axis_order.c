@@ -26,19 +26,11 @@ bool loop_axis_touches(const Op *op, int axis)
     return false;
 }
 
-bool loop_axis_reads_any(const Op *op, const bool *values)
-{
-    for (int i = 0; i < op->nargs; i++)
-        if (values[op->arg[i]->id])
-            return true;
-    return false;
-}
-
 void loop_axis_mark_users(const Region *r, const Value *v, bool *depends)
 {
     depends[v->id] = true;
     for (const Op *op = v->def ? v->def->next : r->first; op; op = op->next)
-        if (loop_axis_reads_any(op, depends))
+        if (op_reads_any(op, depends))
             for (int i = 0; i < op->nouts; i++)
                 depends[op->out[i]->id] = true;
 }

@@ -54,13 +54,6 @@ static Value *origin_of(const Pair *r, Value *v)
     return forward == NULL && r->outer == NULL ? v : forward;
 }
 
-/* Ops that autodiff and storage insert in both passes: casts of parameters to
- * the compute type, and gathers of units. */
-static bool is_in_both(const Op *op)
-{
-    return op->kind == OP_cast || op_is_unit_gather(op);
-}
-
 static Value *find_counterpart(const Pair *r, const Op *op, int i,
                                const Value *arg)
 {
@@ -80,10 +73,13 @@ static Value *find_counterpart(const Pair *r, const Op *op, int i,
     return NULL;
 }
 
+/* Matches the ops that autodiff and storage insert in both passes: casts of
+ * parameters to the compute type, and gathers of units. */
 static void match_counterparts(Pair *r)
 {
     for (Op *op = r->to->first; op != NULL; op = op->next) {
-        if (op->phase != PH_BACKWARD || !is_in_both(op))
+        if (op->phase != PH_BACKWARD ||
+            (op->kind != OP_cast && !op_is_unit_gather(op)))
             continue;
         for (int i = 0; i < op->nargs; i++) {
             Value *arg = origin_of(r, op->arg[i]);
@@ -173,11 +169,6 @@ static bool is_read(const Value *v)
     return false;
 }
 
-static bool is_forward_value(const Value *v)
-{
-    return v->def != NULL && v->def->phase == PH_FORWARD;
-}
-
 static void find_needed(Pair *r)
 {
     Arena *a = r->p->arena;
@@ -192,9 +183,11 @@ static void find_needed(Pair *r)
         return;
     }
     for (Op *op = r->to->first; op != NULL; op = op->next)
-        for (int i = 0; recompute_is_way_back(r, op) && i < op->nargs; i++)
-            if (is_forward_value(op->arg[i]))
+        for (int i = 0; recompute_is_way_back(r, op) && i < op->nargs; i++) {
+            const Op *def = op->arg[i]->def;
+            if (def != NULL && def->phase == PH_FORWARD)
                 vec_push(a, &r->needed, op->arg[i]);
+        }
 }
 
 static void recompute_pair(Pair *r)

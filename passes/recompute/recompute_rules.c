@@ -72,16 +72,11 @@ static bool leaves(const Pair *r, const Value *v, int stretch)
     return false;
 }
 
-static bool moves_over_tensor_axes(const Pair *r, const Op *op)
-{
-    uint32_t axes = attr_axes(op);
-    return (axes & ~r->p->plan.tensor_axes) == 0;
-}
-
 static bool is_cheap_to_recompute(const Pair *r, const Op *op)
 {
     if (op->kind == OP_all_gather)
-        return !op_is_unit_gather(op) && moves_over_tensor_axes(r, op);
+        return !op_is_unit_gather(op) &&
+               (attr_axes(op) & ~r->p->plan.tensor_axes) == 0;
     return op_info(op->kind)->cheap && op->nouts == 1;
 }
 

@@ -96,12 +96,6 @@ static bool have_no_other_readers(const Producers *f)
     return true;
 }
 
-/* The gather that a fetch is numbered like. */
-static const Op *unit_of(const Op *op)
-{
-    return op->kind == OP_fetch ? fetch_gather(op) : op;
-}
-
 int issue_unit_number(const Op *gather, int *units)
 {
     int number = 0;
@@ -116,7 +110,7 @@ int issue_unit_number(const Op *gather, int *units)
 
 int issue_unit(const Op *op, int *distance)
 {
-    const Op *unit = unit_of(op);
+    const Op *unit = op->kind == OP_fetch ? fetch_gather(op) : op;
     *distance = (int)attr_prefetch(op);
     if (!unit)
         return -1;

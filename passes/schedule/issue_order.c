@@ -45,11 +45,6 @@ static const Op *issued_with(const Op *const *of, const Op *op)
     return op_is_schedule(op->kind) ? NULL : of[op->id];
 }
 
-static bool is_here(When t)
-{
-    return t.distance < 0 && t.iteration < 0 && t.remaining < 0;
-}
-
 static void insert_start(const Order *o, Region *r, Op *before, Op *op)
 {
     Build b = {.p = o->p, .region = r, .before = before, .phase = o->phase,
@@ -82,7 +77,7 @@ static void start_statement(Order *o, Op *op, When t)
     if (!op_is_statement(op))
         return;
     op->done = true;
-    if (is_here(t))
+    if (t.distance < 0 && t.iteration < 0 && t.remaining < 0)
         insert_start(o, o->region, o->before, op);
     else
         insert_start(o, early_region(o, op, t), NULL, op);

@@ -95,13 +95,6 @@ static bool is_unread_matmul(const Op *op, const Op *at)
     return false;
 }
 
-/* Whether op overlaps with a collective already. */
-static bool is_overlapped(const Op *op)
-{
-    const Op *before = op->prev;
-    return before && is_tensor_collective(before);
-}
-
 static void cover(Op *collective)
 {
     const Op *passed = NULL;
@@ -113,7 +106,8 @@ static void cover(Op *collective)
             return;
         if (is_tensor_collective(op))
             passed = op;
-        if (is_unread_matmul(op, collective) && !is_overlapped(op)) {
+        bool overlaps = op->prev && is_tensor_collective(op->prev);
+        if (is_unread_matmul(op, collective) && !overlaps) {
             ir_move(op, op->region, collective->next);
             return;
         }

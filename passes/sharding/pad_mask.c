@@ -88,12 +88,6 @@ static Value *put_mask(Masking *m, Build *b, Value *v, int d, bool lowest)
     return y;
 }
 
-static Build build_at(Program *p, const Value *v, Op *before)
-{
-    const Op *def = v->def ? v->def : v->region->owner;
-    return (Build){p, v->region, before, def->phase, v->loc, def->path};
-}
-
 /* Puts zeros into the padding for all readers of v. For a stack this is done
  * where its loop yields the layers; for a sum of stacks, in its operands. */
 static void mask_value(Masking *m, Value *v, int d)
@@ -118,7 +112,9 @@ static void mask_value(Masking *m, Value *v, int d)
         body->yield[v->index] = put_mask(m, &b, y, d, false);
         return;
     }
-    Build b = build_at(m->p, v, def ? def->next : v->region->first);
+    const Op *like = def ? def : v->region->owner;
+    Build b = {m->p, v->region, def ? def->next : v->region->first,
+               like->phase, v->loc, like->path};
     Value *y = put_mask(m, &b, v, d, false);
     ir_replace_uses(v->region, v, y);
     y->def->arg[m->mask.at[m->mask.n - 1].arg] = v;

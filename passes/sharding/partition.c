@@ -67,12 +67,6 @@ static Value *current(Partition *c, Value *v)
     return now ? now : v;
 }
 
-static Value *root_of(Partition *c, Value *v)
-{
-    Value *root = known_of(c, v)->root;
-    return root ? root : v;
-}
-
 static void add_version(Partition *c, Value *root, Value *v)
 {
     Version *x = NEW(c->p->arena, Version);
@@ -127,7 +121,7 @@ static Value *convert(Partition *c, Value *v, const Placement *to,
     v = current(c, v);
     if (place_equal(&v->type.place, to))
         return v;
-    Value *root = root_of(c, v);
+    Value *root = known_of(c, v)->root ? known_of(c, v)->root : v;
     v = cheapest_version(c, root, at->region, to);
     if (place_equal(&v->type.place, to))
         return v;

@@ -30,12 +30,6 @@
 
 /* ---- parameters ---------------------------------------------------------- */
 
-static void note_param(const Program *p, const Param *q)
-{
-    diag_note(p->diag, q->loc, "'%s' is %s", q->name,
-              type_text(p->arena, &q->type, &p->mesh));
-}
-
 /* Reports a size that the style's axes do not divide, which the pass pad would
  * have padded; `of` names the tensor. True: the type is valid. */
 static bool check_sizes(const Program *p, const Style *s, const char *of,
@@ -63,7 +57,8 @@ static void split_param(Program *p, const Style *s, Param *q, int dim)
         diag_error(p->diag, s->loc,
                    "'%s' is split along dim %d by this style and along dim "
                    "%d by another", q->name, dim, old.dim);
-        note_param(p, q);
+        diag_note(p->diag, q->loc, "'%s' is %s", q->name,
+                  type_text(p->arena, &q->type, m));
         diag_help(p->diag, "parameters that are tied need styles that split "
                            "them alike");
         return;

@@ -174,25 +174,14 @@ static void decide_carry(Propagate *g, Op *loop, int i)
     place_value(g, loop->out[i], &best);
 }
 
-static void place_loop_results(Propagate *g, Op *loop)
-{
-    for (int i = loop->ncarry; i < loop->nouts; i++)
-        place_value(g, loop->out[i], &loop->body->yield[i]->type.place);
-}
-
-static void place_arguments(Propagate *g, Op *loop, bool first)
-{
-    for (int i = first ? 0 : loop->ncarry; i < loop->nargs; i++)
-        place_value(g, loop->body->arg[i], &loop->arg[i]->type.place);
-}
-
 static void sweep(Propagate *g, Region *r, bool backward, bool first);
 
 /* Decides the carries and sweeps the body until the carries are stable. */
 static void decide_loop(Propagate *g, Op *loop, bool backward, bool first)
 {
     bool outer = g->changed;
-    place_arguments(g, loop, first);
+    for (int i = first ? 0 : loop->ncarry; i < loop->nargs; i++)
+        place_value(g, loop->body->arg[i], &loop->arg[i]->type.place);
     for (int round = 0; round < MAX_ROUNDS; round++) {
         if (!first)
             for (int i = 0; i < loop->ncarry; i++)
@@ -209,7 +198,8 @@ static void decide_loop(Propagate *g, Op *loop, bool backward, bool first)
         first = false;
         backward = false;
     }
-    place_loop_results(g, loop);
+    for (int i = loop->ncarry; i < loop->nouts; i++)
+        place_value(g, loop->out[i], &loop->body->yield[i]->type.place);
     g->changed = g->changed || outer;
 }
 

@@ -192,13 +192,6 @@ static bool ranks_from(const Mesh *m, const Placement *place, int dim,
     return true;
 }
 
-/* 0: loop axes, 1: axes that split the batch, 2: others. */
-static int axis_class(const Program *p, int axis)
-{
-    return mesh_is_loop_axis(&p->mesh, axis) ? 0
-           : p->plan.tensor_axes >> axis & 1 ? 2 : 1;
-}
-
 /* The order of the axes that split factor f, major first: as in an operand, or
  * in a wanted result, else by class. */
 static void rank_axes(const Study *y, int f, uint32_t set,
@@ -220,10 +213,15 @@ static void rank_axes(const Study *y, int f, uint32_t set,
                 return;
     }
     uint8_t n = 0;
-    for (int class = 0; class < 3; class++)
-        for (int a = 0; a < p->mesh.n; a++)
-            if (set >> a & 1 && axis_class(p, a) == class)
+    enum { LOOPS, BATCH, OTHERS, CLASSES };
+    for (int class = LOOPS; class < CLASSES; class++)
+        for (int a = 0; a < p->mesh.n; a++) {
+            int is = mesh_is_loop_axis(&p->mesh, a)     ? LOOPS
+                     : p->plan.tensor_axes >> a & 1 ? OTHERS
+                                                    : BATCH;
+            if (set >> a & 1 && is == class)
                 rank[a] = n++;
+        }
 }
 
 /* The number of axes that split factors that are major to f in a dim. */
@@ -429,12 +427,6 @@ static Study study(Splits *s, const Op *op, const Demands *demand,
     return y;
 }
 
-static void only_none(Candidates *c)
-{
-    c->n = 0;
-    add_candidate(c, (Split){SPLIT_NONE, 0, -1});
-}
-
 void splits_choose(Splits *s, const Op *op, const Demands *demand,
                    const Choice *now, Choice *best)
 {
@@ -444,7 +436,7 @@ void splits_choose(Splits *s, const Op *op, const Demands *demand,
         consider_split(&y, now->split);
     for (int a = 0; a < m->n; a++)
         if (m->size[a] == 1)
-            only_none(&y.axis[a]);
+            add_candidate(&y.axis[a], (Split){SPLIT_NONE, 0, -1});
         else
             find_candidates(op, y.r, a, demand, &y.axis[a]);
     combine(&y);

@@ -83,13 +83,10 @@ static bool follow_partial(Deferral *l)
 {
     Arena *a = l->p->arena;
     for (Op *op = l->r->first; op; op = op->next) {
-        bool reads = false;
-        for (int i = 0; i < op->nargs; i++)
-            reads = reads || is_partial(l, op->arg[i]);
         if (over_axis(l, op, OP_all_reduce) && is_of_heads(op->arg[0])) {
             vec_push(a, &l->reduce, op);
             l->partial[op->out[0]->id] = true;
-        } else if (!reads) {
+        } else if (!op_reads_any(op, l->partial)) {
             continue;
         } else if (over_axis(l, op, OP_mask_to_partial)) {
             vec_push(a, &l->share, op);

@@ -52,19 +52,6 @@ static bool is_left_to_storage(const Program *p, const Op *op)
            op->nargs == 1 && is_gradient(op->out[0]);
 }
 
-static bool may_wait(const Op *op)
-{
-    return op->kind == OP_finish_grad || op->phase == PH_OPTIMIZER;
-}
-
-static bool waits_for(const Bucket *b, const Op *op)
-{
-    for (int i = 0; i < op->nargs; i++)
-        if (b->waits[op->arg[i]->id])
-            return true;
-    return false;
-}
-
 static bool joins(const Op *leader, const Op *op)
 {
     if (op->kind != OP_all_reduce || op->phase != leader->phase ||
@@ -92,8 +79,9 @@ static void collect_bucket(Bucket *b, Op *leader)
     vec_push(b->p->arena, &b->member, leader);
     mark(b, leader);
     for (Op *op = leader->next; op; op = op->next)
-        if (waits_for(b, op)) {
-            if (!may_wait(op) || op->body)
+        if (op_reads_any(op, b->waits)) {
+            if ((op->kind != OP_finish_grad && op->phase != PH_OPTIMIZER) ||
+                op->body)
                 return;
             mark(b, op);
             vec_push(b->p->arena, &pending, op);

@@ -15,12 +15,6 @@
  */
 #include "passes/simplify/simplify.h"
 
-static bool is_share_over(const Value *v, uint32_t axes)
-{
-    return v->def && v->def->kind == OP_mask_to_partial &&
-           attr_axes(v->def) == axes;
-}
-
 /* The operand of the sum that is masked to partial; -1: none. */
 static int share_of(const Op *sum, const Region *r, uint32_t axes)
 {
@@ -30,7 +24,9 @@ static int share_of(const Op *sum, const Region *r, uint32_t axes)
         return -1;
     for (int i = 0; i < 2; i++) {
         const Type *other = &sum->arg[1 - i]->type, *t = &sum->out[0]->type;
-        if (is_share_over(sum->arg[i], axes) && type_same_shape(other, t) &&
+        const Op *mask = sum->arg[i]->def;
+        if (mask && mask->kind == OP_mask_to_partial &&
+            attr_axes(mask) == axes && type_same_shape(other, t) &&
             other->dtype == t->dtype)
             return i;
     }

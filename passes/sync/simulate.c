@@ -365,18 +365,12 @@ Simulation simulate_step(const Program *p, const SlotCounts *slots,
 
 /* ---- events -------------------------------------------------------------- */
 
-/* The op whose loops count the iterations of the instance. */
-static const Op *counted_op(const Instance *instance)
-{
-    const Op *early =
-        instance->statement ? op_early(instance->statement) : NULL;
-    return early ? started_op(early) : instance->op;
-}
-
 bool instance_iteration_in(const Instance *instance, const Op *loop,
                            int64_t *iteration)
 {
-    const Op *op = counted_op(instance);
+    const Op *early =
+        instance->statement ? op_early(instance->statement) : NULL;
+    const Op *op = early ? started_op(early) : instance->op;
     const Op *owner = op ? op_loop(op) : NULL;
     for (int i = 0; owner && loop; i++, owner = op_loop(owner))
         if (owner == loop) {

@@ -368,7 +368,7 @@ bool op_is_zero(const Op *op)
  * program, as in the original. */
 typedef struct Copy {
     Program *p;
-    Value **map; /* by id of the original */
+    Value **map; /* by id of the original; NULL: none */
     bool exact;
     Phase phase; /* unless exact */
 } Copy;
@@ -393,13 +393,14 @@ static Value *copy_value(Copy *c, const Value *v)
         w->id = c->p->nvalues++;
         w->name = ir_unique_name(c->p, v->name);
     }
-    c->map[v->id] = w;
+    if (c->map)
+        c->map[v->id] = w;
     return w;
 }
 
 static Value *mapped(const Copy *c, Value *v)
 {
-    return c->map[v->id] ? c->map[v->id] : v;
+    return c->map && c->map[v->id] ? c->map[v->id] : v;
 }
 
 static Value **mapped_list(const Copy *c, Value *const *at, int n)
@@ -450,6 +451,17 @@ Op *ir_clone(Build *b, const Op *op, Value **map)
      * value made in this call. */
     Copy c = {b->p, map, false, b->phase};
     return copy_op(&c, op, b->region, b->before);
+}
+
+Op *ir_clone_with(Build *b, const Op *op, Value *const *args)
+{
+    Copy c = {.p = b->p, .phase = b->phase};
+    if (op->body) /* which reads its own values only */
+        c.map = NEW_ARRAY(b->p->arena, Value *, b->p->nvalues);
+    Op *copy = copy_op(&c, op, b->region, b->before);
+    for (int i = 0; i < op->nargs; i++)
+        copy->arg[i] = args[i];
+    return copy;
 }
 
 static void *copy_array(Arena *a, const void *at, int n, size_t size)

@@ -470,8 +470,7 @@ Value *ir_loop_inside(Program *p, Value *v, Region *r);
 void ir_loop_drop_arg(Program *p, Op *loop, int i);
 void ir_loop_drop_result(Program *p, Op *loop, int i);
 
-/* Makes arg[i] the operands and out[i] the results of a conversion of n tensors.
- */
+/* Gives a conversion of n tensors these operands and results. */
 void ir_set_members(Op *op, int n, Value **arg, Value **out);
 
 Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc);
@@ -499,25 +498,11 @@ int ir_count_uses(const Value *v);
  * in use before the call. The clone has the op's source location, path and
  * reason (`why`), and the phase b->phase. */
 Op *ir_clone(Build *b, const Op *op, Value **map);
+/* Like ir_clone, with these operands. */
+Op *ir_clone_with(Build *b, const Op *op, Value *const *args);
 /* analysis/dead.c: removes ops without effect whose results are unused, and
  * unused yields and arguments of loops. */
 void ir_eliminate_dead(Program *p);
-/* Marks of the values and ops to keep, by id. Of an op that is `partial`, a loop
- * or a conversion, only the marked operands and results are kept. */
-typedef struct IrMarks {
-    Program *p;
-    bool *value, *op, *partial;
-    VEC(Value *) work; /* marked, their dependences not yet */
-} IrMarks;
-IrMarks ir_marks(Program *p);
-void ir_mark_value(IrMarks *m, Value *v);
-/* Marks an op and the ops that contain it. */
-void ir_mark_op(IrMarks *m, Op *op);
-/* Marks what marked values depend on: of a loop's carry, the start, argument,
- * yield and result; of other arguments and results, the operands and yields. */
-void ir_mark_dependences(IrMarks *m);
-/* Removes the ops and values that are not marked. */
-void ir_keep_marked(const IrMarks *m);
 
 /* Deep-copies a program (same arena, same ids and names). */
 Program *ir_copy(const Program *p);

@@ -9,7 +9,7 @@
  * the operands whose results are read.
  */
 
-#include "ir/internal.h"
+#include "ir/analysis/dead.h"
 
 static void mark_all(IrMarks *m, Value *const *v, int n)
 {

@@ -30,17 +30,6 @@ bool gradient_passes(OpKind kind, int i);
 /* A zero of t's shape: a `full`; for a stacked tensor a loop of them. */
 Value *gradient_zero(Build *b, const Type *t, DType dtype);
 
-GradientRule gradient_add, gradient_sub, gradient_mul, gradient_div,
-    gradient_maximum /* and minimum */, gradient_select, gradient_neg,
-    gradient_scale, gradient_same, gradient_power, gradient_exp, gradient_log,
-    gradient_sqrt, gradient_rsqrt, gradient_recip, gradient_tanh,
-    gradient_sigmoid, gradient_erf, gradient_gelu, gradient_sin, gradient_cos, gradient_abs,
-    gradient_relu, gradient_boundary;
-GradientRule gradient_sum, gradient_max, gradient_sumsq, gradient_reshape,
-    gradient_transpose, gradient_slice, gradient_pad, gradient_concat;
-GradientRule gradient_einsum, gradient_embedding, gradient_rotary,
-    gradient_attention;
-
 /* The letters of a spec: of both operands, then of the result (einsum.c). */
 typedef char EinsumLetters[3][MAX_DIMS + 1];
 void einsum_letters(const char *spec, EinsumLetters letter);

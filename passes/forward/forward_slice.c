@@ -21,6 +21,7 @@
  *     yield %dw.2, %loss
  *   }
  */
+#include "ir/analysis/dead.h"
 #include "passes/forward/forward.h"
 #include "passes/sync/simulate.h"
 #include "passes/sync/sync.h"

@@ -1,8 +1,8 @@
 /* chunk.h: declarations that the files of the pass chunk share.
  *
- *   chunk.c        finds the head and chooses the number of chunks
+ *   chunk.c        finds the head and chooses the number of chunks; removes
+ *                  recomputation between the head and its gradient
  *   chunk_split.c  decides which ops run chunk by chunk
- *   chunk_share.c  removes recomputation between the head and its gradient
  */
 #ifndef PARC_PASSES_MICROBATCH_CHUNK_H
 #define PARC_PASSES_MICROBATCH_CHUNK_H
@@ -17,12 +17,8 @@ typedef struct Chunk {
     int dim;         /* the dim of the logits that chunks split */
     Split *split;    /* by op id, as `inside`: how an op in the loop is split */
     Value **original; /* by value id: the forward value that it recomputes
-                       * (chunk_share) */
+                       */
 } Chunk;
-
-/* Lets the head's gradients read forward values instead of values that the
- * backward pass re-gathers or recomputes: in the loop both are live anyway. */
-void chunk_share(Chunk *c);
 
 /* Splits over the loop axis: the head, the ops that depend on its logits up to
  * sums over tokens and further contractions, and cheap ops that only these

@@ -19,6 +19,61 @@ typedef struct Entries {
     ValueMap inner;
 } Entries;
 
+/* ---- types --------------------------------------------------------------- */
+
+/* The type of one iteration's part. */
+static Type part_type(const LoopAxis *t, Type whole)
+{
+    AxisPlace *at = &whole.place.ax[t->axis];
+    if (at->kind == AX_S)
+        whole.dim[at->dim] /= t->n;
+    *at = (AxisPlace){0};
+    type_normalize(&whole, &t->p->mesh);
+    return whole;
+}
+
+Type loop_axis_stack(const LoopAxis *t, Type whole)
+{
+    Type part = part_type(t, whole);
+    if (!type_push_stack(&part, t->n))
+        ir_too_deep(t->p, t->p->train.loc);
+    return part;
+}
+
+/* Updates attributes that repeat the size of the result. */
+static void fit_attributes(Op *op)
+{
+    const Type *out = op->nouts ? &op->out[0]->type : NULL;
+    if (op->kind == OP_full || op->kind == OP_zeros ||
+        op->kind == OP_reshape || op->kind == OP_broadcast ||
+        op->kind == OP_random) {
+        AttrList dims = *attr_dims(op);
+        for (int d = 0; d < dims.n; d++)
+            dims.v[d] = out->dim[d];
+        set_attr_dims(op, dims);
+    }
+    if (op->kind == OP_iota)
+        set_attr_n(op, out->dim[0]);
+}
+
+static void strip_value(const LoopAxis *t, Value *v)
+{
+    v->type = part_type(t, v->type);
+    v->why[t->axis] = (Why){0};
+}
+
+/* Removes the loop axis from the types and attributes of the op and its body. */
+static void strip_op(const LoopAxis *t, Op *op)
+{
+    for (int i = 0; i < op->nouts; i++)
+        strip_value(t, op->out[i]);
+    fit_attributes(op);
+    for (int i = 0; op->body && i < op->body->nargs; i++)
+        strip_value(t, op->body->arg[i]);
+    for (Op *o = op->body ? op->body->first : NULL; o; o = o->next)
+        strip_op(t, o);
+}
+
 /* ---- operands ------------------------------------------------------------ */
 
 static bool becomes_stack(const LoopAxis *t, const Value *v)
@@ -89,7 +144,7 @@ static void make_starts(LoopAxis *t, Entries *e, Op *at)
                .path = ""};
     for (int i = 0; i < t->total.n; i++) {
         const Op *total = t->total.at[i];
-        Type type = loop_axis_part(t, total->arg[0]->type);
+        Type type = part_type(t, total->arg[0]->type);
         if (dtype_is_float(type.dtype))
             type.dtype = DT_F32;
         b.loc = total->loc;
@@ -126,7 +181,7 @@ static void move_op(LoopAxis *t, const Entries *e, Op *op, Region *body)
         if (inner)
             op->arg[i] = inner;
     }
-    loop_axis_strip(t, op);
+    strip_op(t, op);
     ir_move(op, body, NULL);
 }
 

@@ -25,9 +25,8 @@
  *     }
  *     %t = all_reduce{axes={dp}} %t.2 : f32[] forward
  *
- *   loop_axis.c        builds the loop
+ *   loop_axis.c        builds the loop; computes types without the loop axis
  *   loop_axis_order.c  decides which ops run in the loop, before and after it
- *   loop_axis_type.c   computes types without the loop axis
  *   loop_axis_sum.c    accumulates sums over the iterations in place
  */
 #ifndef PARC_PASSES_MICROBATCH_LOOP_AXIS_H
@@ -81,16 +80,6 @@ void loop_axis_sink(LoopAxis *t);
  * that op. */
 Op *loop_axis_insertion_point(LoopAxis *t);
 
-/* ---- loop_axis_type.c ---------------------------------------------------- */
-
-/* The type of one iteration's part. */
-Type loop_axis_part(const LoopAxis *t, Type whole);
-/* The type of a stack of the parts of all iterations. */
-Type loop_axis_stack(const LoopAxis *t, Type whole);
-/* Removes the loop axis from the types and attributes of the op and its
- * body. */
-void loop_axis_strip(const LoopAxis *t, Op *op);
-
 /* ---- loop_axis_sum.c ----------------------------------------------------- */
 
 /* A zero of the type, stacked if the type is, built before b->before. */
@@ -104,6 +93,9 @@ Value *loop_axis_add(Program *p, Region *r, Value *sum, Value *x, bool alone);
 void loop_axis_continue(Program *p, Region *r);
 
 /* ---- loop_axis.c --------------------------------------------------------- */
+
+/* The type of a stack of the parts of all iterations. */
+Type loop_axis_stack(const LoopAxis *t, Type whole);
 
 /* Moves the ops that are inside into a loop. Totals become its carries; their
  * all-reduces over other axes stay after it. */

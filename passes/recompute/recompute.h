@@ -32,8 +32,6 @@ struct Pair {
     bool plain;             /* ignore the plan's checkpoints */
     Answer *easy;           /* by id: see recompute_rules.c */
     uint32_t nvalues;       /* length of these arrays by id */
-    Value **map;            /* for clones, by id; empty between them */
-    uint32_t nmap;          /* length of `map` */
     int *stretch;           /* by id of a forward op: see
                              * ir/plan/checkpoint.h */
     uint32_t nops;

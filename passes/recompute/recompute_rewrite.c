@@ -79,37 +79,15 @@ static void record_repeated(Pair *r, Value *v, const Op *copy, int i)
     value_map_set(r->p, &r->made, v, copy->out[i]);
 }
 
-/* A map for ir_clone: the one that all ops without a body share, since it is
- * as long as the program; it is empty between two clones. */
-static Value **clone_map(Pair *r, const Op *op)
-{
-    Program *p = r->p;
-
-    if (op->body != NULL)
-        return NEW_ARRAY(p->arena, Value *, p->nvalues);
-    if (r->nmap < p->nvalues) {
-        r->nmap = p->nvalues + p->nvalues / 4 + 64;
-        r->map = NEW_ARRAY(p->arena, Value *, r->nmap);
-    }
-    return r->map;
-}
-
 /* Clones an op with operands of the backward region; a loop with its body. */
 static Op *repeat(Pair *r, Op *op, Value **args, Op *before)
 {
-    Value **map = clone_map(r, op);
-    for (int i = 0; i < op->nargs; i++)
-        map[op->arg[i]->id] = args[i];
     Build b = build_at(r, op, before);
-    Op *copy = ir_clone(&b, op, map);
+    Op *copy = ir_clone_with(&b, op, args);
     copy->recomputed = true;
     if (copy->body)
         for_ops(inner, copy->body)
             inner->recomputed = true;
-    for (int i = 0; i < op->nargs; i++)
-        map[op->arg[i]->id] = NULL;
-    for (int i = 0; i < op->nouts; i++)
-        map[op->out[i]->id] = NULL;
     return copy;
 }
 
@@ -254,7 +232,6 @@ static Value *make_late(Pair *r, Value *v, Op *before)
     for (int i = 0; i < v->def->nargs; i++)
         args[i] = make_late(r, v->def->arg[i], before);
     Op *copy = repeat(r, v->def, args, before);
-    memcpy(copy->out[0]->why, v->why, sizeof v->why);
     value_map_set(r->p, &r->late, v, copy->out[0]);
     return copy->out[0];
 }

@@ -96,26 +96,14 @@ static bool have_no_other_readers(const Producers *f)
     return true;
 }
 
-int issue_unit_number(const Op *gather, int *units)
-{
-    int number = 0;
-    *units = 0;
-    for (const Op *op = gather->region->first; op; op = op->next) {
-        if (op == gather)
-            number = *units;
-        *units += op_is_unit_gather(op);
-    }
-    return number;
-}
-
 int issue_unit(const Op *op, int *distance)
 {
     const Op *unit = op->kind == OP_fetch ? fetch_gather(op) : op;
     *distance = (int)attr_prefetch(op);
     if (!unit)
         return -1;
-    int units, number = issue_unit_number(unit, &units);
-    int at = number - (int)attr_prefetch(op);
+    int units = issue_units_before(unit->region, NULL);
+    int at = issue_units_before(unit->region, unit) - *distance;
     *distance = 0;
     for (; at < 0; at += units)
         ++*distance;
@@ -248,9 +236,8 @@ bool issue_reads(const Op *op, const Op *of)
 
 int64_t issue_gather_slots(const Op *gather)
 {
-    int64_t distance = attr_prefetch(gather), units = 0, during = 0, seen = 0;
-    for (const Op *op = gather->region->first; op; op = op->next)
-        units += op_is_unit_gather(op);
+    int64_t distance = attr_prefetch(gather), during = 0, seen = 0;
+    int64_t units = issue_units_before(gather->region, NULL);
     for (const Op *op = gather->next; op; op = op->next) {
         if (issue_reads(op, gather))
             during = seen;

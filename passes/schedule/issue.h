@@ -64,8 +64,14 @@ bool issue_hoist_includes(const Prefetches *prefetch, const Op *op,
 /* The number of buffers of a prefetched fetch: iterations in flight from its
  * issue to that of its last reader. */
 int64_t issue_fetch_slots(const Prefetches *prefetch, const Op *fetch);
-/* The index of a gather among the gathers of its region, and their number. */
-int issue_unit_number(const Op *gather, int *units);
+/* The number of gathers of units in the region before `end`; NULL: all. */
+static inline int issue_units_before(const Region *r, const Op *end)
+{
+    int units = 0;
+    for (const Op *op = r->first; op != end; op = op->next)
+        units += op_is_unit_gather(op);
+    return units;
+}
 /* The unit at whose beginning the op is issued, in the iteration *distance
  * earlier; -1: at the beginning of the iteration. */
 int issue_unit(const Op *op, int *distance);

@@ -89,14 +89,6 @@ static void make_tables(Finder *f, const Region *r)
     }
 }
 
-static int units_in(const Region *body)
-{
-    int n = 0;
-    for (const Op *op = body->first; op; op = op->next)
-        n += op_is_unit_gather(op);
-    return n;
-}
-
 /* ---- ops that a hoisted gather must not pass ----------------------------- */
 
 /* Whether the loop gathers the unit, or contains loops that gather. */
@@ -104,7 +96,7 @@ static bool bars(const Op *loop, const Op *gather)
 {
     for (const Op *op = loop->body->first; op; op = op->next)
         if ((op_is_unit_gather(op) && same_unit(op, gather)) ||
-            (op->kind == OP_loop && units_in(op->body) > 0))
+            (op->kind == OP_loop && issue_units_before(op->body, NULL) > 0))
             return true;
     return false;
 }
@@ -152,7 +144,8 @@ static bool makes_issued_operand(const Finder *f, const Hoist *hoist,
  * the loop's end. */
 static void go_into(Hoist *hoist, const Op *loop, int64_t units)
 {
-    int64_t body_units = units_in(loop->body), trips = loop_trips(loop);
+    int64_t body_units = issue_units_before(loop->body, NULL);
+    int64_t trips = loop_trips(loop);
     int64_t back = (units - 1) / (body_units ? body_units : 1);
     hoist->left = (int)(back < trips ? back : trips - 1);
     hoist->unit = body_units && back < trips
@@ -187,7 +180,7 @@ static void find_place(const Finder *f, Hoist *hoist, const Op *from,
         }
         if (loop)
             go_into(hoist, op, units);
-        int64_t body_units = loop ? units_in(op->body) : 0;
+        int64_t body_units = loop ? issue_units_before(op->body, NULL) : 0;
         units -= loop ? loop_trips(op) * (body_units ? body_units : 1)
                       : f->starts[op->id];
     }
@@ -217,7 +210,7 @@ static bool fetches_ahead(const Finder *f, const Region *body)
  * use. */
 static void find_first(Finder *f, const Op *loop)
 {
-    int64_t units = units_in(loop->body);
+    int64_t units = issue_units_before(loop->body, NULL);
     if (fetches_ahead(f, loop->body))
         return;
     for (int64_t iteration = 0, more = 1; more && iteration < loop_trips(loop);

@@ -198,12 +198,11 @@ static void order_region(Order *o, Region *r)
     if (r->owner)
         add_ahead(o, -1);
     for (Op *op = o->before, *next; op; op = next) {
-        int units;
         next = op->next;
         order_op(o, op);
         o->before = next;
         if (r->owner && op_is_unit_gather(op))
-            add_ahead(o, issue_unit_number(op, &units));
+            add_ahead(o, issue_units_before(r, op));
     }
 }
 

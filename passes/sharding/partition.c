@@ -237,17 +237,21 @@ static void partition_boundary(Partition *c, Op *op)
     vec_push(c->p->arena, &c->boundary, op);
 }
 
+static void convert_operand(Partition *c, Op *op, int i, const Placement *want)
+{
+    op->arg[i] = current(c, op->arg[i]);
+    if (place_equal(&op->arg[i]->type.place, want))
+        return;
+    Site at =
+        site_at(op, origin_of_operand(&c->origins, op, op->arg[i], want));
+    op->arg[i] = convert(c, op->arg[i], want, &at);
+}
+
 static void partition_by_rule(Partition *c, Op *op)
 {
     const Rule *r = splits_rule(c->splits, op);
-    for (int i = 0; i < r->nargs; i++) {
-        op->arg[i] = current(c, op->arg[i]);
-        if (place_equal(&op->arg[i]->type.place, &op->needs[i]))
-            continue;
-        Site at = site_at(op, origin_of_operand(&c->origins, op, op->arg[i],
-                                                &op->needs[i]));
-        op->arg[i] = convert(c, op->arg[i], &op->needs[i], &at);
-    }
+    for (int i = 0; i < r->nargs; i++)
+        convert_operand(c, op, i, &op->needs[i]);
     if (r->nbases)
         add_bases(c, op, r);
     op->needs = NULL;
@@ -258,11 +262,7 @@ static void partition_fixed(Partition *c, Op *op)
     for (int i = 0; i < op->nargs; i++) {
         op->arg[i] = current(c, op->arg[i]);
         Placement want = fixed_want(c->p, op, i);
-        if (place_equal(&op->arg[i]->type.place, &want))
-            continue;
-        Site at = site_at(op, origin_of_operand(&c->origins, op, op->arg[i],
-                                                &want));
-        op->arg[i] = convert(c, op->arg[i], &want, &at);
+        convert_operand(c, op, i, &want);
     }
 }
 

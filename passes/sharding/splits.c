@@ -414,9 +414,10 @@ static void combine(Study *y)
     }
 }
 
-static Study study(Splits *s, const Op *op, const Demands *demand,
-                   Choice *best)
+void splits_choose(Splits *s, const Op *op, const Demands *demand,
+                   const Choice *now, Choice *best)
 {
+    const Mesh *m = &s->p->mesh;
     const Rule *r = splits_rule(s, op);
     if (r->nouts > MAX_RESULTS)
         bug("op %s has too many results", op_info(op->kind)->name);
@@ -424,21 +425,13 @@ static Study study(Splits *s, const Op *op, const Demands *demand,
     y.want = NEW_ARRAY(s->p->arena, Placement, r->nargs + 1);
     best->want = NEW_ARRAY(s->p->arena, Placement, r->nargs + 1);
     best->seconds = INFINITY;
-    return y;
-}
-
-void splits_choose(Splits *s, const Op *op, const Demands *demand,
-                   const Choice *now, Choice *best)
-{
-    Study y = study(s, op, demand, best);
-    const Mesh *m = &s->p->mesh;
     if (now)
         consider_split(&y, now->split);
     for (int a = 0; a < m->n; a++)
         if (m->size[a] == 1)
             add_candidate(&y.axis[a], (Split){SPLIT_NONE, 0, -1});
         else
-            find_candidates(op, y.r, a, demand, &y.axis[a]);
+            find_candidates(op, r, a, demand, &y.axis[a]);
     combine(&y);
     if (isinf(best->seconds))
         bug("op %s of %s cannot be placed", op_info(op->kind)->name,

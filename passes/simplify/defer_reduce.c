@@ -82,7 +82,7 @@ static bool is_of_heads(const Value *v)
 static bool follow_partial(Deferral *l)
 {
     Arena *a = l->p->arena;
-    for (Op *op = l->r->first; op; op = op->next) {
+    for (Op *op = l->r->first; op; op = op->next)
         if (over_axis(l, op, OP_all_reduce) && is_of_heads(op->arg[0])) {
             vec_push(a, &l->reduce, op);
             l->partial[op->out[0]->id] = true;
@@ -97,7 +97,6 @@ static bool follow_partial(Deferral *l)
         } else {
             return false;
         }
-    }
     for (int i = 0; i < l->r->nyields; i++) {
         if (!is_partial(l, l->r->yield[i]))
             continue;

@@ -1,6 +1,6 @@
 /* simplify.h: declarations that the files of the pass simplify share. */
-#ifndef PARC_PASSES_SHARDING_SIMPLIFY_H
-#define PARC_PASSES_SHARDING_SIMPLIFY_H
+#ifndef PARC_PASSES_SIMPLIFY_SIMPLIFY_H
+#define PARC_PASSES_SIMPLIFY_SIMPLIFY_H
 
 #include "ir/ir.h"
 

@@ -104,35 +104,28 @@ static Value *join_shares(Shares *s, Build *b, const ValueList *alike)
     return op->out[0];
 }
 
-/* Builds the sum of the list. */
-static Value *gather_shares(Shares *s, Build *b, ValueList list)
-{
-    for (int i = 0; i < list.n; i++) {
-        Value *leader = list.at[i];
-        if (!is_sole_share(s, leader))
-            continue;
-        ValueList rest = {0};
-        for (int k = 0; k < list.n; k++)
-            vec_push(s->p->arena, &rest, list.at[k]);
-        ValueList alike = take_alike(s, &rest, leader);
-        if (alike.n < 2)
-            continue;
-        Value *joined = join_shares(s, b, &alike);
-        vec_push(s->p->arena, &rest, joined);
-        return gather_shares(s, b, rest);
-    }
-    return sum_up(b, &list);
-}
-
-static bool has_alike(const Shares *s, const ValueList *list)
+/* The first term of the list that is masked like another one; -1: none. */
+static int find_leader(const Shares *s, const ValueList *list)
 {
     for (int i = 0; i < list->n; i++)
-        for (int k = 0; k < i; k++)
+        for (int k = i + 1; k < list->n; k++)
             if (is_sole_share(s, list->at[i]) &&
                 is_sole_share(s, list->at[k]) &&
                 same_share(list->at[i], list->at[k]))
-                return true;
-    return false;
+                return i;
+    return -1;
+}
+
+/* Builds the sum of the list. */
+static Value *gather_shares(Shares *s, Build *b, ValueList list)
+{
+    int leader = find_leader(s, &list);
+    if (leader < 0)
+        return sum_up(b, &list);
+    ValueList alike = take_alike(s, &list, list.at[leader]);
+    Value *joined = join_shares(s, b, &alike);
+    vec_push(s->p->arena, &list, joined);
+    return gather_shares(s, b, list);
 }
 
 void simplify_shares(Program *p)
@@ -145,7 +138,7 @@ void simplify_shares(Program *p)
         if (!is_scalar_sum(op) || s.uses[op->out[0]->id] == 0)
             continue;
         summands(&s, op, &list);
-        if (!has_alike(&s, &list))
+        if (find_leader(&s, &list) < 0)
             continue;
         Build b = ir_build_at(p, op, op);
         Value *sum = gather_shares(&s, &b, list);

@@ -232,30 +232,24 @@ const char *barriers_check(const Program *p, const Op *without)
 
 /* ---- the search ---------------------------------------------------------- */
 
-static NewBarrier barrier_of_block(const Walk *w, const Fault *f,
-                                   const Instance *instance)
-{
-    const Block *b = &w->p->memory->block[f->block];
-    return (NewBarrier){.axes = b->shared,
-                        .by = w->gather[f->block],
-                        .first = instance->first,
-                        .why = arena_printf(w->p->arena, "all ranks have %s %s",
-                                            f->writes ? "read" : "written",
-                                            b->name)};
-}
-
 /* Adds a barrier for the fault. A barrier that exists for the first iteration
  * only becomes one for all iterations. */
 static void add_barrier(Walk *w, const Fault *f)
 {
     const Instance *instance = &w->sim.instance[f->instance];
+    const Block *b = &w->p->memory->block[f->block];
     NewBarriers *found = &w->found[instance->op->id];
-    NewBarrier m = barrier_of_block(w, f, instance);
     for (int i = 0; i < found->n; i++)
-        if (found->at[i].axes == m.axes) {
+        if (found->at[i].axes == b->shared) {
             found->at[i].first = false;
             return;
         }
+    NewBarrier m = {.axes = b->shared,
+                    .by = w->gather[f->block],
+                    .first = instance->first,
+                    .why = arena_printf(w->p->arena, "all ranks have %s %s",
+                                        f->writes ? "read" : "written",
+                                        b->name)};
     vec_push(w->p->arena, found, m);
 }
 

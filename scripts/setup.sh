@@ -3,9 +3,13 @@
 # lacks, with apt-get. It prints their names and asks no questions; if none is
 # missing it does nothing.
 #
-#   setup.sh emulation     also installs emulators and a cross compiler; without
-#                          them the tests of programs for other CPUs are skipped
+#   setup.sh emulation     also installs what only tests need: emulators and a
+#                          cross compiler, and beside a CUDA toolkit without them
+#                          cuobjdump and nvdisasm, with pip into build/tools.
+#                          Without them the tests of programs for other CPUs
+#                          and of machine code for GPUs are skipped
 set -eu
+cd "$(dirname "$0")/.."
 
 missing=
 need() { # need COMMAND-OR-HEADER PACKAGE
@@ -31,22 +35,41 @@ if [ "${1:-}" = emulation ]; then
     fi
 fi
 
-[ -n "$missing" ] || exit 0
+# A machine without pip or without a network is no error.
+install_cuda_tools() {
+    [ -d "${CUDA_HOME:-/usr/local/cuda}" ] || return 0
+    PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:build/tools/nvidia/cu13/bin
+    if command -v cuobjdump && command -v nvdisasm; then
+        return 0
+    fi >/dev/null
+    echo "setup: installing cuobjdump and nvdisasm" >&2
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --upgrade \
+        --disable-pip-version-check --timeout 10 --retries 1 \
+        --target build/tools \
+        'nvidia-cuda-cuobjdump>=13,<14' 'nvidia-cuda-nvdisasm>=13,<14' ||
+        echo "setup: note: cuobjdump and nvdisasm are not installed; the test" \
+            "of machine code is skipped" >&2
+}
 
-if ! command -v apt-get >/dev/null 2>&1; then
-    echo "setup: install these packages:$missing" >&2
-    exit 1
-fi
-as_root=
-if [ "$(id -u)" != 0 ]; then
-    if ! command -v sudo >/dev/null 2>&1; then
-        echo "setup: run as root: apt-get install$missing" >&2
+install_packages() {
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "setup: install these packages:$missing" >&2
         exit 1
     fi
-    as_root=sudo
-fi
-echo "setup: installing$missing" >&2
-export DEBIAN_FRONTEND=noninteractive
-$as_root apt-get update -q >/dev/null
-# shellcheck disable=SC2086
-$as_root apt-get install -y -q --no-install-recommends $missing >/dev/null
+    as_root=
+    if [ "$(id -u)" != 0 ]; then
+        if ! command -v sudo >/dev/null 2>&1; then
+            echo "setup: run as root: apt-get install$missing" >&2
+            exit 1
+        fi
+        as_root=sudo
+    fi
+    echo "setup: installing$missing" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    $as_root apt-get update -q >/dev/null
+    # shellcheck disable=SC2086
+    $as_root apt-get install -y -q --no-install-recommends $missing >/dev/null
+}
+
+[ -z "$missing" ] || install_packages
+[ "${1:-}" != emulation ] || install_cuda_tools

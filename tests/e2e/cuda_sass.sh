@@ -3,13 +3,14 @@
 # that they were planned for: vectors of 128 bits, no local memory, and loads
 # before the stores and barriers that would delay them (tests/tools/sass_gate.py).
 # It needs NVRTC, and cuobjdump and nvdisasm from the CUDA toolkit or the pip
-# packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm; it is skipped without.
+# packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm, which
+# `scripts/setup.sh emulation` installs; it is skipped without.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_nvrtc.sh"
 
 packages=$(python3 -c 'import nvidia
 print(":".join(p + "/cu13/bin" for p in nvidia.__path__))' 2>/dev/null)
-PATH=$PATH:$toolkit/bin${packages:+:$packages}
+PATH=$PATH:$toolkit/bin:$root/build/tools/nvidia/cu13/bin${packages:+:$packages}
 if ! command -v cuobjdump >"$work/log" || ! command -v nvdisasm >"$work/log"
 then
     echo "SKIPPED $(basename "$0"): cuobjdump and nvdisasm are not installed;" \

@@ -223,7 +223,7 @@ static void attention_op(Instances *in, const Op *op)
 static void embedding(Instances *in, int64_t row_bytes)
 {
     const char *unit =
-        arena_printf(in->arena, "%d", rt_instance_unit(row_bytes));
+        arena_printf(in->arena, "%d", rt_instance_vector(row_bytes));
     if (!begin_instance(in, arena_printf(in->arena, "embedding %s", unit)))
         return;
     define(in, "EMBEDDING_BYTES", "%s", unit);

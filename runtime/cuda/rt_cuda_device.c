@@ -12,7 +12,6 @@
 #include "common/message.h"
 #include "cuda/attention/rt_cudnn.h"
 #include "cuda/core/rt_nccl.h"
-#include "cuda/core/rt_nvtx.h"
 #include "device.h"
 #include "launch/job.h"
 #include "launch/world.h"
@@ -66,11 +65,8 @@ static CudaMode read_mode(ParcRt *rt)
 static void open_driver(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    char error[1024], why[RT_WHERE];
-    d->driver_library =
-        rt_cuda_load(&rt_cuda_driver_library, &d->cu, error, sizeof error);
-    if (!d->driver_library)
-        rt_fail(rt, "%s", error);
+    char why[RT_WHERE];
+    rt_cuda_require(rt, &rt_cuda_driver_library, &d->cu);
     CuResult r = d->cu.cuDriverGetVersion(&d->driver);
     if (r == RT_CU_SUCCESS && d->driver < RT_CU_LEAST_DRIVER)
         rt_fail(rt,
@@ -322,8 +318,8 @@ void rt_device_print(const ParcRt *rt)
     const RtDevice *d = rt->device;
     size_t available = 0, total = 0;
     char size[32];
-    printf("device    GPU %d: %s (sm_%d%d), %d units\n", d->ordinal, d->name,
-           d->major, d->minor, d->sms);
+    printf("device    GPU %d: %s (sm_%d%d), %d multiprocessors\n", d->ordinal,
+           d->name, d->major, d->minor, d->sms);
     if (d->numa_node >= 0)
         printf("          host memory of NUMA node %d\n", d->numa_node);
     if (d->cu.cuMemGetInfo(&available, &total) == RT_CU_SUCCESS) {

@@ -20,7 +20,6 @@
 #include <stdio.h>
 
 #include "cuda/core/rt_cuda.h"
-#include "cuda/core/rt_nvtx.h"
 #include "device.h"
 #include "rt.h"
 #include "trace/trace.h"

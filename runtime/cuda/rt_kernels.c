@@ -2,8 +2,8 @@
  *
  * copy.cuh: copies of strided blocks within the device (transposes, slices,
  * parts), and the local ops local_slice and mask_to_partial. A copy uses the
- * largest unit, up to 16 bytes, that divides its contiguous sizes, strides and
- * addresses. If source and destination are contiguous along different dims,
+ * largest vectors, up to 16 bytes, that divide its contiguous sizes, strides
+ * and addresses. If source and destination are contiguous along different dims,
  * tiles are transposed in shared memory.
  *
  * embedding.cuh, embedding_grad.cuh: rows of a table by id, and the table's
@@ -49,8 +49,8 @@ static void strided_arguments(const RtStridedCopy *b, int dims,
     }
 }
 
-/* Merges elements to larger units, as far as both sides allow. Returns the
- * unit. */
+/* Merges elements to larger vectors, as far as both sides allow. Returns the
+ * bytes of a vector. */
 static int widen(RtStridedCopy *b, const void *dst, const void *src, int size)
 {
     int last = b->n - 1;
@@ -60,13 +60,13 @@ static int widen(RtStridedCopy *b, const void *dst, const void *src, int size)
         rt_pointer_bits(dst) | rt_pointer_bits(src) | b->dim[last] * size;
     for (int d = 0; d < last; d++)
         all |= b->dst[d] * size | b->src[d] * size;
-    int unit = rt_instance_unit(all), many = unit / size;
+    int bytes = rt_instance_vector(all), many = bytes / size;
     b->dim[last] /= many;
     for (int d = 0; d < last; d++) {
         b->dst[d] /= many;
         b->src[d] /= many;
     }
-    return unit;
+    return bytes;
 }
 
 static void copy_strided(ParcRt *rt, RtStridedCopy b, int size, char *dst,
@@ -81,12 +81,12 @@ static void copy_strided(ParcRt *rt, RtStridedCopy b, int size, char *dst,
         return;
     }
     char symbol[RT_SYMBOL];
-    int unit = widen(&b, dst, src, size);
+    int bytes = widen(&b, dst, src, size);
     int64_t n = rt_strided_copy_elements(&b);
     int64_t argument[3 + 3 * MOST_DIMS - 1] = {rt_pointer_bits(dst),
                                                rt_pointer_bits(src), n};
     strided_arguments(&b, MOST_DIMS, argument + 3);
-    snprintf(symbol, sizeof symbol, "copy_strided_%d", unit);
+    snprintf(symbol, sizeof symbol, "copy_strided_%d", bytes);
     rt_cuda_launch(rt, symbol, rt_blocks(n, KERNEL_THREADS),
                    KERNEL_THREADS, 0,
                    (int)(sizeof argument / sizeof *argument), argument);
@@ -178,13 +178,13 @@ void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                     const int64_t *base)
 {
     char symbol[RT_SYMBOL];
-    int unit = rt_instance_unit(width * rt_type_size(type));
-    int64_t units = width * rt_type_size(type) / unit;
-    snprintf(symbol, sizeof symbol, "embedding_%d", unit);
-    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(n * units, KERNEL_THREADS),
+    int bytes = rt_instance_vector(width * rt_type_size(type));
+    int64_t vectors = width * rt_type_size(type) / bytes;
+    snprintf(symbol, sizeof symbol, "embedding_%d", bytes);
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(n * vectors, KERNEL_THREADS),
                    KERNEL_THREADS, 0, rt_pointer_bits(out),
-                   rt_pointer_bits(table), rt_pointer_bits(ids), n * units,
-                   rows, units, rt_pointer_bits(base));
+                   rt_pointer_bits(table), rt_pointer_bits(ids), n * vectors,
+                   rows, vectors, rt_pointer_bits(base));
 }
 
 /* The number of table rows per block. Every block reads all ids, so it is as

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "cuda/attention/rt_attention_workspace.h"
-#include "cuda/attention/rt_cudnn_attention.h"
+#include "cuda/attention/rt_cudnn_graph.h"
 
 enum { SKIPPED = 77 };
 
@@ -86,7 +86,7 @@ static void try(const DnnContext *c, const struct Shape *x, ParcType type,
                        .scale = 0.125f, .type = type};
     int64_t own = rt_attention_own_bytes(&a, backward);
     int64_t workspace_bytes = rt_attention_bytes(&a, backward) -
-                              rt_attention_up(own, RT_CUDA_ALIGNMENT);
+                              rt_cuda_aligned(own);
     AttentionPiece p = {a.b, a.kv};
     char reason[DNN_REASON];
     DnnGraph g;

@@ -108,7 +108,7 @@ unset STANDIN_ORDER
 
 on_cuda "$work/cuda" --dry-run >"$work/said"
 check "a dry run names the GPU" grep -qx \
-    "device    GPU 0: parc stand-in GPU (sm_90), 4 units" "$work/said"
+    "device    GPU 0: parc stand-in GPU (sm_90), 4 multiprocessors" "$work/said"
 check "a dry run reports memory outside the arena" grep -qE \
     "^other     [0-9.]+ [KMG]?i?B on the GPU: kernels, graphs, libraries$" \
     "$work/said"

@@ -132,10 +132,10 @@ def precision(case):
     return "f32"
 
 
-def difference(ours, theirs):
+def difference(curve, expected):
     """The largest relative difference; infinite if a loss is not finite."""
     worst = 0.0
-    for a, b in zip(ours, theirs):
+    for a, b in zip(curve, expected):
         if a is None or b is None or a != a:
             return float("inf")
         worst = max(worst, abs(a - b) / max(abs(b), 1e-30))
@@ -144,7 +144,7 @@ def difference(ours, theirs):
 
 def losses(run, case):
     log, weights = (run.files / f"{case.name}.{x}" for x in ("jsonl", "st"))
-    theirs, wrong = read_log(run.trees / f"{case.name}.cpu.jsonl", LOSSES)
+    expected, wrong = read_log(run.trees / f"{case.name}.cpu.jsonl", LOSSES)
     if wrong:
         return "failed", {"why": f"CPU target: {wrong}"}
     limit, found = TOLERANCE[precision(case)], {}
@@ -154,9 +154,9 @@ def losses(run, case):
     def find_fault(outcome):
         if not outcome.ok:
             return last_words(outcome)
-        ours, wrong = read_log(log, LOSSES)
-        worst = difference([s["loss"] for s in ours],
-                           [s["loss"] for s in theirs])
+        curve, wrong = read_log(log, LOSSES)
+        worst = difference([s["loss"] for s in curve],
+                           [s["loss"] for s in expected])
         found.setdefault("difference", worst)
         if wrong or worst > limit:
             return wrong or (f"WRONG: losses differ by {worst:.1e}, the limit "

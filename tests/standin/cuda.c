@@ -504,12 +504,12 @@ static CuResult queue_copy(const Copy *c, CuStream stream)
     if (!c->from && refuses_memset(c->to, c->bytes, stream))
         return leave(SC_INVALID_VALUE);
     memcpy(w.state, c, sizeof *c);
-    Copy *mine = (Copy *)(void *)w.state;
+    Copy *copy = (Copy *)(void *)w.state;
     const char *host = c->to_host ? c->to : c->from_host ? c->from : NULL;
-    mine->shared = host && registered_at(host, c->bytes) >= 0;
+    copy->shared = host && registered_at(host, c->bytes) >= 0;
     /* A driver copies pageable memory slowly, and never in a graph: no program
      * of parc should do it. */
-    if (host && !mine->shared && !standin_is_pinned(host, (int64_t)c->bytes)) {
+    if (host && !copy->shared && !standin_is_pinned(host, (int64_t)c->bytes)) {
         standin_error("%s: %p is no live pinned memory", c->what,
                       (const void *)host);
         return leave(SC_INVALID_VALUE);
@@ -550,8 +550,8 @@ CuResult cuMemcpy2DAsync(const CuCopy2D *c, CuStream stream)
         c->to.type != RT_CU_MEMORY_DEVICE || c->from.pitch < c->width ||
         c->to.pitch < c->width)
         return SC_INVALID_VALUE;
-    size_t unit = (size_t)number("STANDIN_PITCH", 1);
-    if (c->from.pitch % unit || c->to.pitch % unit)
+    size_t multiple = (size_t)number("STANDIN_PITCH", 1);
+    if (c->from.pitch % multiple || c->to.pitch % multiple)
         return SC_INVALID_VALUE;
     for (size_t y = 0; y < c->height && !r; y++) {
         CuAddress from = c->from.at + c->from.x + (c->from.y + y) * c->from.pitch;

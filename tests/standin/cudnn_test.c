@@ -10,7 +10,6 @@
 
 #include "cuda/attention/rt_attention_workspace.h"
 #include "cuda/attention/rt_cudnn.h"
-#include "cuda/core/rt_nvtx.h"
 #include "engine.h"
 #include "test_numbers.h"
 
@@ -133,7 +132,7 @@ static int64_t scratch_of(const Case *c, bool backward)
     int64_t own = rt_attention_own_bytes(a, backward);
     if (!backward || !c->piece.b)
         return rt_attention_bytes(a, backward);
-    return rt_attention_up(own, RT_CUDA_ALIGNMENT) +
+    return rt_cuda_aligned(own) +
            rt_attention_piece_bytes(a, c->piece.b * c->piece.kv);
 }
 
@@ -199,10 +198,10 @@ static void refusals(ParcRt *rt)
     ParcAttention a = SHAPE(1, 16, 16, 1, 1, 8, 8, true, PARC_BF16);
     check(rt_attention_library(&a), "16 bits");
     a.drop = 0.1f;
-    check(!rt_attention_library(&a), "dropout is ours");
+    check(!rt_attention_library(&a), "dropout: own kernels");
     a.drop = 0;
     a.type = PARC_F32;
-    check(!rt_attention_library(&a), "f32 is ours");
+    check(!rt_attention_library(&a), "f32: own kernels");
     a.type = PARC_F16;
     a.d = 12;
     check(!rt_attention_library(&a), "columns that are no multiple of 8");
@@ -216,7 +215,7 @@ static void refusals(ParcRt *rt)
     a.b = 2;
     a.s = 18;
     u = rt_cudnn_use(rt, &a, true,
-                     rt_attention_up(rt_attention_own_bytes(&a, true), 256) +
+                     rt_cuda_aligned(rt_attention_own_bytes(&a, true)) +
                          rt_attention_piece_bytes(&a, 1));
     check(!u->plan && strstr(u->reason, "multiples of 16"),
           "pieces that are not aligned");

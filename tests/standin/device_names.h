@@ -7,6 +7,3 @@
 #define parc_split_key cuda_split_key
 #define parc_embedding cuda_embedding
 #define parc_embedding_grad cuda_embedding_grad
-#define parc_attention cuda_attention
-#define parc_attention_grad cuda_attention_grad
-#define parc_attention_ready cuda_attention_ready

@@ -31,8 +31,6 @@ __typeof__(parc_mask_to_partial) cuda_mask_to_partial;
 __typeof__(parc_split_key) cuda_split_key;
 __typeof__(parc_embedding) cuda_embedding;
 __typeof__(parc_embedding_grad) cuda_embedding_grad;
-__typeof__(parc_attention) cuda_attention;
-__typeof__(parc_attention_grad) cuda_attention_grad;
 
 enum { MOST_LAUNCHES = 1000 };
 
@@ -80,37 +78,6 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
     test.errors += standin_launch(&l);
     if (test.nlaunches < MOST_LAUNCHES)
         test.launch[test.nlaunches++] = l;
-}
-
-/* ---- cuDNN, which does not exist here ------------------------------------ */
-
-CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward)
-{
-    (void)rt, (void)a, (void)backward;
-    return NULL;
-}
-
-CudnnUse *rt_cudnn_use(ParcRt *rt, const ParcAttention *a, bool backward,
-                       int64_t scratch_bytes)
-{
-    (void)rt, (void)a, (void)backward, (void)scratch_bytes;
-    return NULL;
-}
-
-bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c)
-{
-    (void)u, (void)c;
-    return false;
-}
-
-void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
-{
-    (void)rt, (void)u, (void)c;
-}
-
-void rt_cudnn_choose(ParcRt *rt, CudnnUse *u)
-{
-    (void)rt, (void)u;
 }
 
 /* ---- numbers ------------------------------------------------------------- */
@@ -195,9 +162,13 @@ static void attention(const AttentionCase *c, int64_t block_memory)
     test.errors = 0;
     test.block_memory = block_memory;
     x.scratch = standin_alloc(rt_attention_own_bytes(&a, true));
-    cuda_attention(&rt, &a, x.o, x.lse, x.q, x.k, x.v, NULL);
-    cuda_attention_grad(&rt, &a, x.dq, x.dk, x.dv, x.d_o, x.q, x.k, x.v, x.o,
-                        x.lse, x.scratch);
+    DnnCall call = {
+        .at = {[DNN_Q] = x.q, [DNN_K] = x.k, [DNN_V] = x.v, [DNN_O] = x.o,
+               [DNN_LSE] = x.lse, [DNN_DO] = x.d_o, [DNN_DQ] = x.dq,
+               [DNN_DK] = x.dk, [DNN_DV] = x.dv},
+        .scratch = (char *)x.scratch};
+    rt_attention_own(&rt, &a, false, &call);
+    rt_attention_own(&rt, &a, true, &call);
     check(test.errors == 0, what);
     const void *const is[] = {x.o, x.lse, x.dq, x.dk, x.dv};
     const void *const should[] = {cpu.o, cpu.lse, cpu.dq, cpu.dk, cpu.dv};

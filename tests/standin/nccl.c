@@ -176,22 +176,22 @@ static Result join(Comm **c, const char *name, int nranks, int rank,
     *c = NULL;
     if (rank < 0 || rank >= nranks || nranks > NCCL_MAX_RANKS)
         return refuse(INVALID_ARGUMENT, "rank %d of %d", rank, nranks);
-    Comm *mine = calloc(1, sizeof *mine);
-    if (!nccl_shared_open(&mine->shared, name, nranks, rank)) {
-        free(mine);
+    Comm *joined = calloc(1, sizeof *joined);
+    if (!nccl_shared_open(&joined->shared, name, nranks, rank)) {
+        free(joined);
         return SYSTEM_ERROR;
     }
-    mine->first_rank = rank;
-    *c = mine;
+    joined->first_rank = rank;
+    *c = joined;
     if (!blocking) {
-        mine->waits = true;
+        joined->waits = true;
         return IN_PROGRESS;
     }
     if (nccl.depth == 0)
-        return wait_for_all(mine);
+        return wait_for_all(joined);
     if (nccl.njoining == MAX_GROUP)
         return refuse(INVALID_USAGE, "more than 64 communicators in a group");
-    nccl.joining[nccl.njoining++] = mine;
+    nccl.joining[nccl.njoining++] = joined;
     return SUCCESS;
 }
 
@@ -235,14 +235,14 @@ Result ncclCommInitRank(Comm **c, int nranks, UniqueId id, int rank)
 Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
                      const Config *config)
 {
-    NcclMember *mine = nccl_member(&c->shared, c->shared.rank);
+    NcclMember *own = nccl_member(&c->shared, c->shared.rank);
     double end = nccl_now() + nccl_limit();
     uint64_t round = ++c->splits;
     int n = 0, rank = 0;
     char name[200];
-    atomic_store(&mine->color, color);
-    atomic_store(&mine->key, key);
-    atomic_store(&mine->split, round);
+    atomic_store(&own->color, color);
+    atomic_store(&own->key, key);
+    atomic_store(&own->split, round);
     for (int i = 0; i < c->shared.nranks; i++) {
         NcclMember *b = nccl_member(&c->shared, i);
         while (atomic_load(&b->split) < round) {
@@ -257,7 +257,7 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
         rank += atomic_load(&b->color) == color && before;
     }
     /* No rank starts another split before all have read this one. */
-    atomic_store(&mine->split_read, round);
+    atomic_store(&own->split_read, round);
     for (int i = 0; i < c->shared.nranks; i++)
         while (atomic_load(&nccl_member(&c->shared, i)->split_read) < round &&
                nccl_now() < end)

@@ -41,19 +41,19 @@ int64_t nccl_recv_bytes(const NcclCall *c, int rank, int nranks)
 
 bool nccl_give(const NcclShared *r, const NcclPlan *p, uint64_t round)
 {
-    NcclMember *mine = nccl_member(r, r->rank);
+    NcclMember *own = nccl_member(r, r->rank);
     char *to = nccl_outbox(r, r->rank);
     int64_t at = 0;
     for (int i = 0; i < p->n; i++) {
         int64_t bytes = nccl_send_bytes(&p->post[i].call, r->rank, r->nranks);
-        mine->call[i] = p->post[i].call;
-        mine->call[i].at = at;
+        own->call[i] = p->post[i].call;
+        own->call[i].at = at;
         if (bytes)
             memcpy(to + at, p->post[i].send, (size_t)bytes);
         at += (bytes + 15) / 16 * 16;
     }
-    atomic_store(&mine->n, p->n);
-    atomic_store(&mine->posted, round);
+    atomic_store(&own->n, p->n);
+    atomic_store(&own->posted, round);
     return true;
 }
 
@@ -95,10 +95,10 @@ static bool same(const NcclCall *a, const NcclCall *b)
 
 static bool collectives_agree(const NcclShared *r, int peer)
 {
-    const NcclMember *mine = nccl_member(r, r->rank),
+    const NcclMember *own = nccl_member(r, r->rank),
                      *other = nccl_member(r, peer);
     for (int i = 0, j = 0;; i++, j++) {
-        i = next_call(mine, i, NCCL_KINDS, 0);
+        i = next_call(own, i, NCCL_KINDS, 0);
         j = next_call(other, j, NCCL_KINDS, 0);
         if (i < 0 && j < 0)
             return true;
@@ -108,8 +108,8 @@ static bool collectives_agree(const NcclShared *r, int peer)
                           i < 0 ? r->rank : peer);
             return false;
         }
-        if (!same(&mine->call[i], &other->call[j])) {
-            say_differ(r, i, &mine->call[i], peer, &other->call[j]);
+        if (!same(&own->call[i], &other->call[j])) {
+            say_differ(r, i, &own->call[i], peer, &other->call[j]);
             return false;
         }
     }
@@ -117,15 +117,15 @@ static bool collectives_agree(const NcclShared *r, int peer)
 
 static bool pairs_agree(const NcclShared *r, int peer)
 {
-    const NcclMember *mine = nccl_member(r, r->rank),
+    const NcclMember *own = nccl_member(r, r->rank),
                      *other = nccl_member(r, peer);
     for (int i = 0, j = 0;; i++, j++) {
-        i = next_call(mine, i, NCCL_RECV, peer);
+        i = next_call(own, i, NCCL_RECV, peer);
         j = next_call(other, j, NCCL_SEND, r->rank);
         if (i < 0 && j < 0)
             return true;
-        if (i < 0 || j < 0 || mine->call[i].count != other->call[j].count ||
-            mine->call[i].type != other->call[j].type) {
+        if (i < 0 || j < 0 || own->call[i].count != other->call[j].count ||
+            own->call[i].type != other->call[j].type) {
             standin_error("NCCL: what rank %d sends to rank %d in a group is "
                           "not what that receives", peer, r->rank);
             return false;

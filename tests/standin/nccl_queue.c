@@ -188,7 +188,7 @@ static struct {
 } memory;
 
 /* The table's entry of an allocation; for NULL a free entry. NULL: none. */
-static void **slot_of(const void *at)
+static void **entry_of(const void *at)
 {
     for (int i = 0; i < MAX_ALLOCATIONS; i++)
         if (memory.at[i] == at)
@@ -199,10 +199,10 @@ static void **slot_of(const void *at)
 Result ncclMemAlloc(void **at, size_t bytes)
 {
     queue_lock();
-    void **slot = slot_of(NULL);
-    *at = slot ? standin_alloc((int64_t)bytes) : NULL;
+    void **entry = entry_of(NULL);
+    *at = entry ? standin_alloc((int64_t)bytes) : NULL;
     if (*at)
-        *slot = *at;
+        *entry = *at;
     queue_unlock();
     return *at ? SUCCESS : UNHANDLED_CUDA;
 }
@@ -217,7 +217,7 @@ Result ncclCommWindowRegister(Comm *c, void *at, size_t bytes, void **window,
         return SYSTEM_ERROR;
     if (++memory.asked == (missing ? atoi(missing) : 0))
         return SUCCESS;
-    if (!c || flags != SYMMETRIC || !slot_of(at) ||
+    if (!c || flags != SYMMETRIC || !entry_of(at) ||
         !standin_is_device(at, (int64_t)bytes)) {
         standin_error("NCCL: a window of memory that ncclMemAlloc did not give, "
                       "or that is not symmetric");
@@ -237,12 +237,12 @@ Result ncclCommWindowDeregister(const Comm *c, void *window)
 Result ncclMemFree(void *at)
 {
     queue_lock();
-    void **slot = at ? slot_of(at) : NULL;
-    if (slot)
-        *slot = NULL;
+    void **entry = at ? entry_of(at) : NULL;
+    if (entry)
+        *entry = NULL;
     if (memory.windows)
         standin_error("NCCL: memory is freed that a window has");
-    bool fine = slot && !memory.windows && standin_free(at);
+    bool fine = entry && !memory.windows && standin_free(at);
     queue_unlock();
     return fine ? SUCCESS : INVALID_ARGUMENT;
 }

@@ -45,13 +45,13 @@ bool nccl_shared_open(NcclShared *r, const char *name, int nranks, int rank)
         return false;
     }
     close(fd);
-    NcclMember *mine = nccl_member(r, rank);
-    if (atomic_exchange(&mine->joined, 1)) {
+    NcclMember *own = nccl_member(r, rank);
+    if (atomic_exchange(&own->joined, 1)) {
         standin_error("NCCL: two processes are rank %d of one communicator",
                       rank);
         return false;
     }
-    atomic_store(&mine->pid, (int)getpid());
+    atomic_store(&own->pid, (int)getpid());
     return true;
 }
 

@@ -95,10 +95,10 @@ void standin_mma(int type, float *d, const uint32_t *a, const uint32_t *b)
 {
     int thread = standin_now.thread;
     Fragment *f = warp.fragment[thread / 32];
-    Fragment *mine = &f[thread % 32];
-    mine->d = d;
-    memcpy(mine->a, a, sizeof mine->a);
-    memcpy(mine->b, b, sizeof mine->b);
+    Fragment *own = &f[thread % 32];
+    own->d = d;
+    memcpy(own->a, a, sizeof own->a);
+    memcpy(own->b, b, sizeof own->b);
     if (!engine_exchange(EXCHANGE_MMA, __builtin_return_address(0)))
         return;
     multiply(type, f);

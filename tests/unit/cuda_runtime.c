@@ -8,7 +8,6 @@
 
 #include "check.h"
 #include "runtime/cuda/attention/rt_attention_workspace.h"
-#include "runtime/cuda/core/rt_cuda_cache.h"
 #include "runtime/cuda/core/rt_cuda_launch.h"
 #include "runtime/cuda/matmul/rt_cuda_matmul.h"
 

@@ -211,10 +211,6 @@ typedef struct CudaBlas {
 typedef struct CudaNccl {
 #include "cuda/api/calls_nccl.h"
 } CudaNccl;
-
-typedef struct CudaNcclWindow {
-#include "cuda/api/calls_nccl_window.h"
-} CudaNcclWindow;
 #undef CALL
 
 /* A library that is opened at run time. */
@@ -224,16 +220,17 @@ typedef struct CudaLibrary {
                              NULL */
     const char *advice; /* what a user can do if the library is missing */
     const char *const *symbol; /* in the order of the table's members */
-    int nsymbols;
+    int nsymbols, noptional; /* noptional: symbols at the end of the list that
+                                a library may lack */
 } CudaLibrary;
 
 extern const CudaLibrary rt_cuda_driver_library, rt_cuda_blas_library,
     rt_cuda_nccl_library;
 
-/* Opens a library and fills `table` (a CudaDriver, …) with its functions.
- * Returns the library's handle, or NULL with a message in `error`: what is
- * missing, what was found, and what to do. */
-void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
-                   size_t capacity);
+/* Opens a library and fills `table` (a CudaDriver, …) with its functions; those
+ * that it lacks become NULL. False, with a message in `error`, if it is missing
+ * or incomplete: what was found, and what to do. */
+bool rt_cuda_load(const CudaLibrary *library, void *table, char *error,
+                  size_t capacity);
 
 #endif

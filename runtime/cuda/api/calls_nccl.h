@@ -1,7 +1,5 @@
-/* calls_nccl.h: lists the functions of NCCL that the runtime requires, as
- * CALL(result, name, suffix, (arguments)). The including file defines CALL, for
- * example to declare a table of function pointers; see calls_driver.h. Optional
- * functions are in calls_nccl_window.h.
+/* calls_nccl.h: lists all functions of NCCL that the runtime calls, as
+ * CALL(result, name, suffix, (arguments)); see calls_driver.h.
  */
 CALL(NcclResult, ncclGetVersion, , (int *version))
 CALL(NcclResult, ncclGetUniqueId, , (NcclId *id))
@@ -38,3 +36,11 @@ CALL(NcclResult, ncclSend, ,
 CALL(NcclResult, ncclRecv, ,
      (void *to, size_t count, NcclElement type, int peer, NcclComm comm,
       NcclStream stream))
+
+/* Optional: they register the arena as a window, and are newer than the oldest
+ * NCCL that the runtime supports. */
+CALL(NcclResult, ncclMemAlloc, , (void **to, size_t bytes))
+CALL(NcclResult, ncclMemFree, , (void *at))
+CALL(NcclResult, ncclCommWindowRegister, ,
+     (NcclComm comm, void *at, size_t bytes, NcclWindow *window, int flags))
+CALL(NcclResult, ncclCommWindowDeregister, , (NcclComm comm, NcclWindow window))

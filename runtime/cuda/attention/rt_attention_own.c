@@ -50,22 +50,20 @@ static int64_t blocks_of(const AttentionPlan *p, int kernel, int64_t rows)
     return rt_blocks(rows, t->rows * t->warps) * t->parts;
 }
 
-static void forward(ParcRt *rt, const ParcAttention *a, const DnnCall *c)
-{
-    AttentionPlan p = plan_of(rt, a);
-    void *const *at = c->at;
-    int64_t heads = a->b * a->kv * a->g;
-    launch(rt, a, &p, ATTENTION_FORWARD,
-           heads * blocks_of(&p, ATTENTION_FORWARD, a->s),
-           POINTERS(at[DNN_O], at[DNN_LSE], at[DNN_Q], at[DNN_K], at[DNN_V]));
-}
-
-static void backward(ParcRt *rt, const ParcAttention *a, const DnnCall *c)
+void rt_attention_own(ParcRt *rt, const ParcAttention *a, bool backward,
+                      const DnnCall *c)
 {
     AttentionPlan p = plan_of(rt, a);
     void *const *at = c->at, *delta = c->scratch;
     int64_t heads = a->kv * a->g, rows = a->b * a->s * heads;
     char symbol[RT_SYMBOL];
+    if (!backward) {
+        launch(rt, a, &p, ATTENTION_FORWARD,
+               a->b * heads * blocks_of(&p, ATTENTION_FORWARD, a->s),
+               POINTERS(at[DNN_O], at[DNN_LSE], at[DNN_Q], at[DNN_K],
+                        at[DNN_V]));
+        return;
+    }
     snprintf(symbol, sizeof symbol, "attention_delta_%s", p.suffix);
     RT_CUDA_LAUNCH(rt, symbol, rt_blocks(rows, ATTENTION_DELTA_ROWS),
                    ATTENTION_DELTA_THREADS, 0, rt_pointer_bits(delta),
@@ -79,13 +77,4 @@ static void backward(ParcRt *rt, const ParcAttention *a, const DnnCall *c)
            a->b * a->kv * blocks_of(&p, ATTENTION_KEY, a->t),
            POINTERS(at[DNN_DK], at[DNN_DV], at[DNN_DO], at[DNN_Q], at[DNN_K],
                     at[DNN_V], at[DNN_LSE], delta));
-}
-
-void rt_attention_own(ParcRt *rt, const ParcAttention *a, bool is_backward,
-                      const DnnCall *c)
-{
-    if (is_backward)
-        backward(rt, a, c);
-    else
-        forward(rt, a, c);
 }

@@ -19,7 +19,6 @@
 
 #include "common/message.h"
 #include "cuda/attention/rt_attention_workspace.h"
-#include "cuda/core/rt_nvtx.h"
 #include "launch/world.h"
 #include "rt.h"
 
@@ -62,12 +61,10 @@ static Cudnn *open_library(ParcRt *rt)
         return x;
     }
     x->always = rt_flag(rt, "PARC_CUDNN", false);
-    x->library = rt_cuda_load(&rt_cudnn_library, &x->call, x->reason,
-                              sizeof x->reason);
-    if (x->library) {
+    if (rt_cuda_load(&rt_cudnn_library, &x->call, x->reason,
+                     sizeof x->reason))
         open_handle(rt, x);
-        x->context.handle = x->handle;
-    }
+    x->context.handle = x->handle;
     return x;
 }
 
@@ -76,7 +73,7 @@ static Cudnn *open_library(ParcRt *rt)
 static int64_t workspace_of(const CudnnUse *u)
 {
     int64_t own = rt_attention_own_bytes(&u->shape, u->backward);
-    return u->scratch_bytes - rt_attention_up(own, RT_CUDA_ALIGNMENT);
+    return u->scratch_bytes - rt_cuda_aligned(own);
 }
 
 /* Bytes of a piece's sum of dq, at the start of the library's workspace. */
@@ -156,10 +153,8 @@ CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward)
     return u;
 }
 
-/* Offset in bytes of a piece in a tensor; b and kv: the sequences and KV heads
- * before it. */
-static int64_t offset_of(const ParcAttention *a, int tensor, int64_t b,
-                         int64_t kv)
+int64_t rt_cudnn_offset(const ParcAttention *a, int tensor, int64_t b,
+                        int64_t kv)
 {
     bool keys = tensor == DNN_K || tensor == DNN_V || tensor == DNN_DK ||
                 tensor == DNN_DV;
@@ -181,9 +176,9 @@ bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c)
     for (int i = 0; i < DNN_NAMED; i++) {
         bits |= (uint64_t)(uintptr_t)c->at[i];
         if (u->piece_b < a->b)
-            bits |= (uint64_t)offset_of(a, i, u->piece_b, 0);
+            bits |= (uint64_t)rt_cudnn_offset(a, i, u->piece_b, 0);
         if (u->piece_kv < a->kv)
-            bits |= (uint64_t)offset_of(a, i, 0, u->piece_kv);
+            bits |= (uint64_t)rt_cudnn_offset(a, i, 0, u->piece_kv);
     }
     return u->plan && bits % ALIGNMENT == 0;
 }
@@ -203,7 +198,7 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
         for (int64_t kv = 0; kv < a->kv; kv += u->piece_kv) {
             void *at[DNN_TENSORS] = {0};
             for (int i = 0; i < DNN_NAMED; i++)
-                at[i] = base[i] ? (char *)base[i] + offset_of(a, i, b, kv)
+                at[i] = base[i] ? (char *)base[i] + rt_cudnn_offset(a, i, b, kv)
                                 : NULL;
             at[DNN_DQ_SUM] = workspace;
             at[DNN_SCALE] = &scale;

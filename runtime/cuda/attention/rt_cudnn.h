@@ -1,13 +1,8 @@
-/* rt_cudnn.h: declares the state of attention calls that cuDNN may run.
- *
- * rt_cudnn.c opens the library and runs the plans. rt_cudnn_choose.c decides
- * for all ranks whether cuDNN or parc's own kernels run a call.
- * rt_attention.c implements the calls of train.c.
- */
+/* rt_cudnn.h: declares the state of attention calls that cuDNN may run. */
 #ifndef PARC_RT_CUDNN_H
 #define PARC_RT_CUDNN_H
 
-#include "cuda/attention/rt_cudnn_attention.h"
+#include "cuda/attention/rt_cudnn_graph.h"
 #include "cuda/core/rt_cuda.h"
 #include "rt.h"
 
@@ -30,8 +25,7 @@ typedef struct CudnnUse {
 
 typedef struct Cudnn {
     CudaDnn call;
-    void *library;   /* NULL: not available */
-    DnnHandle handle;
+    DnnHandle handle; /* NULL: not available */
     DnnContext context;
     size_t version;  /* 91900: 9.19.0 */
     bool always;     /* PARC_CUDNN=1: use cuDNN wherever it can run, without
@@ -46,6 +40,10 @@ CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward);
  * the library. */
 CudnnUse *rt_cudnn_use(ParcRt *rt, const ParcAttention *a, bool backward,
                        int64_t scratch_bytes);
+/* Offset in bytes of a piece in a tensor; b and kv: the sequences and KV heads
+ * before it. */
+int64_t rt_cudnn_offset(const ParcAttention *a, int tensor, int64_t b,
+                        int64_t kv);
 /* Whether the use has a plan and the tensors fit it: each piece of each tensor
  * begins at a multiple of 16 bytes. */
 bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c);
@@ -54,8 +52,6 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c);
 /* Runs a call of this shape with parc's own kernels (rt_attention_own.c). */
 void rt_attention_own(ParcRt *rt, const ParcAttention *a, bool backward,
                       const DnnCall *c);
-/* Keeps or frees u->plan, according to rank 0's measurement, on all ranks. */
-void rt_cudnn_choose(ParcRt *rt, CudnnUse *u);
 
 /* "forward of [4, 2048, 32, 64]: cuDNN 91900, engine 2", cut off at the end. */
 enum { CUDNN_TEXT = DNN_REASON + 128 };

@@ -10,7 +10,7 @@
  * the product's result is a tensor in f32, to which blocks add in any order,
  * and dq is a copy of it.
  */
-#include "cuda/attention/rt_cudnn_attention.h"
+#include "cuda/attention/rt_cudnn_graph.h"
 
 #include <string.h>
 

@@ -250,11 +250,6 @@ static bool look_at(DnnPlan *p, DnnDescriptor config, bool *repeats)
     return true;
 }
 
-static void clear(DnnPlan *p)
-{
-    p->status = RT_DNN_SUCCESS;
-}
-
 /* Whether `config` gives a plan; else sets `reason`. */
 static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t limit,
                        bool may_vary)
@@ -296,12 +291,12 @@ static bool choose_engine(DnnPlan *p, DnnDescriptor graph, int64_t limit,
     DnnDescriptor config[CONFIGS];
     for (int m = 0; m < 2; m++) {
         int n = propose(p, graph, mode[m], config);
-        clear(p);
         for (int i = 0; i < n; i++) {
+            p->status = RT_DNN_SUCCESS;
             if (try_config(p, config[i], limit, may_vary))
                 return true;
-            clear(p);
         }
+        p->status = RT_DNN_SUCCESS;
     }
     return false;
 }

@@ -1,5 +1,5 @@
-/* rt_cudnn_graph.h: declares cuDNN's graphs as tables, and plans that are
- * built from them.
+/* rt_cudnn_graph.h: declares cuDNN's graphs as tables, the graphs of attention
+ * (rt_cudnn_attention.c), and plans that are built from graphs.
  *
  * A graph is a list of tensors and a list of operations that refer to tensors
  * by index:
@@ -15,6 +15,7 @@
 #define PARC_RT_CUDNN_GRAPH_H
 
 #include "cuda/api/api_cudnn.h"
+#include "parc_rt.h"
 
 enum { DNN_DIMS = 4, DNN_TENSORS = 48, DNN_NODES = 40, DNN_REASON = 256 };
 
@@ -53,6 +54,32 @@ typedef struct DnnGraph {
     int ntensors, nnodes;
     bool may_vary; /* results may differ between runs in the last bits */
 } DnnGraph;
+
+/* ---- attention ---- */
+
+/* The tensors of both graphs of attention that have an address, in the layout
+ * of parc_attention's. The fused engines of the library recognize the operations
+ * and store no others. lse is the maximum of a row's scores +
+ * log(sum(e^(score - maximum))), as in parc's kernels: either pass may run on
+ * the library and the other on parc's kernels. */
+enum {
+    DNN_Q, DNN_K, DNN_V, DNN_O, DNN_LSE,
+    DNN_SCALE, DNN_LEAST, DNN_ONE, /* numbers: the scale, the score of masked
+                                      keys, 1 */
+    DNN_DO, DNN_DQ, DNN_DK, DNN_DV,
+    DNN_DELTA, /* f32 [b, heads, s]: rowsum(d_o * o) */
+    DNN_NAMED,
+    DNN_DQ_SUM = DNN_NAMED, /* f32 [b, heads, s, d] of a piece: the sum of dq,
+                               in a backward pass that is not deterministic */
+    DNN_ADDRESSED,
+};
+
+/* The graph of a call's forward or backward pass, for `b` of its sequences and
+ * `kv` KV heads of each. requires: 16 bits, no dropout. */
+void rt_cudnn_attention_graph(DnnGraph *g, const ParcAttention *a, int64_t b,
+                              int64_t kv, bool backward);
+
+/* ---- plans ---- */
 
 /* Where plans run: the library and a handle on its device. Without a handle:
  * the description of a device (RT_DNN_DEVICE), which need not exist. Such

@@ -1,4 +1,5 @@
-/* rt_nccl.c: creates one communicator for each set of axes, and checks them.
+/* rt_nccl.c: creates one communicator for each set of axes, and registers the
+ * arena as a window of each.
  *
  * Rank 0 creates an id, all ranks join a communicator of the whole mesh and
  * split it for each set of axes, in ascending order of the masks. A split is a
@@ -18,6 +19,13 @@
  * NCCL allocates device memory (buffers of channels and protocols) when it
  * first needs it. Communicators are therefore created, and used once, before
  * the arena is allocated: a lack of memory is then detected at the start.
+ *
+ * NCCL copies through its own buffers unless it knows the memory of a message
+ * on all ranks. Offsets in the arena are equal on all ranks, as a symmetric
+ * window requires. NCCL's kernels then access the arenas of peers directly,
+ * and switches can compute sums (NVLS). This requires memory from
+ * ncclMemAlloc. If the library lacks these calls, or a window cannot be
+ * created, collectives use NCCL's buffers. All ranks do what rank 0 can do.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -40,14 +48,10 @@ static void forbid_switch_sums(void)
 static void open_library(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
-    char error[1024];
     int version = 0;
     if (rt->model->deterministic)
         forbid_switch_sums();
-    c->library =
-        rt_cuda_load(&rt_cuda_nccl_library, &c->call, error, sizeof error);
-    if (!c->library)
-        rt_fail(rt, "%s", error);
+    rt_cuda_require(rt, &rt_cuda_nccl_library, &c->call);
     NCCL(rt, RT_AT_START, ncclGetVersion(&version));
     if (version < RT_NCCL_LEAST_VERSION)
         rt_fail(rt, "NCCL is of version %d.%d.%d, and this program needs "
@@ -196,6 +200,37 @@ static void warm_up(ParcRt *rt)
     CU(rt, cuMemFree(at));
 }
 
+/* Whether the memset of a graph writes pinned memory, which the progress of
+ * collectives needs (rt_cuda_progress.c). */
+static bool graph_sets_host(ParcRt *rt)
+{
+    enum { WRITTEN = 0x50415243 };
+    const CudaDriver *cu = &rt->device->cu;
+    CuStream stream = rt->device->stream[PARC_COMPUTE];
+    CuGraph graph = NULL;
+    CuGraphExec exec = NULL;
+    void *word = NULL;
+    bool sets = false;
+    CU(rt, cuMemHostAlloc(&word, sizeof(uint32_t), RT_CU_HOST_PORTABLE));
+    atomic_init((_Atomic uint32_t *)word, 0);
+    CU(rt, cuStreamBeginCapture(stream, RT_CU_CAPTURE_RELAXED));
+    CuResult r =
+        cu->cuMemsetD32Async(rt_cuda_address(word), WRITTEN, 1, stream);
+    CuResult end = cu->cuStreamEndCapture(stream, &graph);
+    r = r ? r : end;
+    r = r ? r : cu->cuGraphInstantiate(&exec, graph, RT_CU_GRAPH_NODE_PRIORITY);
+    if (graph)
+        CU(rt, cuGraphDestroy(graph));
+    if (r == RT_CU_SUCCESS) {
+        CU(rt, cuGraphLaunch(exec, stream));
+        rt_cuda_wait_stream(rt, PARC_COMPUTE, "a memset of pinned memory");
+        CU(rt, cuGraphExecDestroy(exec));
+        sets = atomic_load((_Atomic uint32_t *)word) == WRITTEN;
+    }
+    CU(rt, cuMemFreeHost(word));
+    return sets;
+}
+
 void rt_nccl_open(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
@@ -208,7 +243,7 @@ void rt_nccl_open(ParcRt *rt)
     }
     if (!any)
         return;
-    bool relayed = !rt->device->mode.eager && !rt_cuda_graph_sets_host(rt);
+    bool relayed = !rt->device->mode.eager && !graph_sets_host(rt);
     rt->device->comms = rt_allocate(sizeof *rt->device->comms);
     open_library(rt);
     rt_cuda_progress_open(rt, relayed);
@@ -217,6 +252,75 @@ void rt_nccl_open(ParcRt *rt)
         if (used[axes])
             split_comm(rt, axes);
     warm_up(rt);
+}
+
+/* ---- the arena as a window ----------------------------------------------- */
+
+/* Whether the library has the calls. */
+static bool has_windows(const CudaNccl *n)
+{
+    return n->ncclMemAlloc && n->ncclMemFree && n->ncclCommWindowRegister &&
+           n->ncclCommWindowDeregister;
+}
+
+bool rt_nccl_alloc(ParcRt *rt, CuAddress *to, size_t bytes)
+{
+    CudaComms *c = rt->device->comms;
+    void *at = NULL;
+    int32_t first = 0;
+    if (!c)
+        return false;
+    bool here = rt_flag(rt, "PARC_NCCL_WINDOW", true) &&
+                has_windows(&c->call) &&
+                c->call.ncclMemAlloc(&at, bytes) == RT_NCCL_SUCCESS;
+    first = here;
+    rt_share(rt, RT_AT_START, &first, sizeof first);
+    if (first && !here)
+        rt_fail(rt,
+                "rank %d: the arena is NCCL's memory on rank 0, but not here: "
+                "install the same NCCL and set PARC_NCCL_WINDOW to the same "
+                "value on all ranks", rt->rank);
+    if (here && !first)
+        c->call.ncclMemFree(at);
+    c->owns_arena = first;
+    *to = rt_cuda_address(at);
+    return first;
+}
+
+void rt_nccl_register(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    CudaComms *c = d->comms;
+    for (int i = 0; c && c->owns_arena && i < 1 << rt->model->naxes; i++) {
+        if (!c->comm[i])
+            continue;
+        /* On failure the communicator uses NCCL's own buffers. */
+        NcclResult r = c->call.ncclCommWindowRegister(
+            c->comm[i], (void *)(uintptr_t)d->arena,
+            (size_t)rt->model->arena_bytes, &c->window[i],
+            RT_NCCL_WINDOW_SYMMETRIC);
+        c->window[i] = r == RT_NCCL_SUCCESS ? c->window[i] : NULL;
+        c->nwindows += c->window[i] != NULL;
+    }
+}
+
+void rt_nccl_unregister(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    for (int i = 0; c && i < 1 << rt->model->naxes; i++)
+        if (c->window[i]) {
+            c->call.ncclCommWindowDeregister(c->comm[i], c->window[i]);
+            c->window[i] = NULL;
+        }
+}
+
+bool rt_nccl_free(ParcRt *rt, CuAddress arena)
+{
+    CudaComms *c = rt->device->comms;
+    if (!c || !c->owns_arena)
+        return false;
+    c->call.ncclMemFree((void *)(uintptr_t)arena);
+    return true;
 }
 
 /* ---- close --------------------------------------------------------------- */

@@ -19,10 +19,18 @@
 #ifndef PARC_RT_BLOCK_MEMORY_H
 #define PARC_RT_BLOCK_MEMORY_H
 
+#include <stdint.h>
+
 enum { RT_SHARED_MIN = 99 << 10, RT_SHARED_MAX = 163 << 10 };
 
 /* Bytes to whose multiples tensors and workspaces are aligned in device
  * memory. */
 enum { RT_CUDA_ALIGNMENT = 256 };
+
+static inline int64_t rt_cuda_aligned(int64_t bytes)
+{
+    return (bytes + RT_CUDA_ALIGNMENT - 1) / RT_CUDA_ALIGNMENT *
+           RT_CUDA_ALIGNMENT;
+}
 
 #endif

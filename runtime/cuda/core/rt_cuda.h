@@ -88,7 +88,6 @@ typedef struct CudaTrace {
 typedef struct RtDevice {
     CudaDriver cu;
     CudaBlas blas;
-    void *driver_library, *blas_library;
     CudaMode mode;
 
     CuDevice device;
@@ -157,6 +156,9 @@ const char *rt_cuda_where(const ParcRt *rt, char text[RT_WHERE]);
 const char *rt_cuda_reason(const RtDevice *d, CuResult result,
                            char text[RT_WHERE]);
 
+/* rt_cuda_load; ends the run with its message on failure. */
+void rt_cuda_require(ParcRt *rt, const CudaLibrary *library, void *table);
+
 /* ---- waiting (rt_cuda_wait.c) ---- */
 
 /* Waits until all work that was enqueued on `stream` (or before `event`) has
@@ -170,27 +172,34 @@ void rt_cuda_queued(ParcRt *rt, int stream, const char *what);
 
 /* ---- measurements (rt_cuda_measure.c) ---- */
 
-/* Measure the milliseconds of work on the compute stream that is enqueued
- * between them. `what`: the work, for messages. */
-void rt_cuda_time_begin(ParcRt *rt);
-float rt_cuda_time_end(ParcRt *rt, const char *what);
+/* Candidates that do the same work, of which the fastest is chosen. */
+enum { CUDA_CANDIDATES = 8 };
+typedef struct CudaTrial {
+    const char *what; /* the work, for messages */
+    int n;            /* number of candidates */
+    int64_t bytes;    /* operands, at the start of the arena: random numbers */
+    ParcType type;    /* of a float type, between -1 and 1 */
+    /* Enqueues candidate i on the compute stream; false if it cannot run. */
+    bool (*run)(ParcRt *rt, const void *work, int i);
+    const void *work;
+} CudaTrial;
+/* Milliseconds of a candidate: of its first run, and the least of the mean
+ * times of several runs; -1 if it cannot run. */
+typedef struct CudaTime {
+    float cold, least;
+    int runs; /* runs in a round */
+} CudaTime;
+/* Measures all candidates and returns the fastest; of equal ones the first. The
+ * arena holds zeros afterwards. */
+int rt_cuda_fastest(ParcRt *rt, const CudaTrial *t,
+                    CudaTime time[CUDA_CANDIDATES]);
+/* Describes the random numbers in the keys of stored choices. */
+#define CUDA_FILLING "random"
 /* PARC_TIMES=FILE: the file of measurements, opened to append; NULL without the
  * variable. */
 FILE *rt_cuda_times(ParcRt *rt);
-/* Fills the first bytes of the arena with random numbers of a float type,
- * between -1 and 1, or with zeros. CUDA_FILLING describes the numbers in the
- * keys of stored choices. */
-#define CUDA_FILLING "random"
-void rt_cuda_fill_random(ParcRt *rt, int64_t bytes, ParcType type);
-void rt_cuda_fill_zeros(ParcRt *rt, int64_t bytes);
 
-static inline int64_t rt_cuda_aligned(int64_t bytes)
-{
-    return (bytes + RT_CUDA_ALIGNMENT - 1) / RT_CUDA_ALIGNMENT *
-           RT_CUDA_ALIGNMENT;
-}
-
-/* ---- progress of the device (rt_cuda_progress.c, rt_cuda_timeout.c) ---- */
+/* ---- progress of the device (rt_cuda_progress.c) ---- */
 
 /* Enqueues the start of a program on the compute stream: no collective has
  * begun. */
@@ -202,10 +211,25 @@ void rt_cuda_progress_settle(ParcRt *rt, int stream);
  * waits. forget: clears the progress of the previous step. */
 void rt_cuda_progress_publish(ParcRt *rt);
 void rt_cuda_progress_forget(ParcRt *rt);
-/* Ends the run because the device does not finish, with the state of its
- * collectives and of the ranks that they wait for. `what`: as for
- * rt_cuda_wait_stream. */
-_Noreturn void rt_cuda_timeout(ParcRt *rt, const char *what);
+
+/* ---- choices that programs save for later runs (rt_cuda_cache.c) ---- */
+
+/* A key is one line of text with all that a choice depends on. */
+enum { CUDA_KEY = 256 };
+typedef struct CudaCache CudaCache;
+
+/* Reads the cache file, $PARC_CACHE/NAME or ~/.cache/parc/NAME; NAME contains
+ * the device and the library's version. Never fails: it ignores a damaged file
+ * and prints a note. */
+CudaCache *rt_cuda_cache_open(const char *device, size_t version);
+bool rt_cuda_cache_find(const CudaCache *cache, const char *key,
+                        BlasAlgorithm *algorithm);
+void rt_cuda_cache_add(CudaCache *cache, const char *key,
+                       const BlasAlgorithm *algorithm);
+/* Writes the file if an entry has been added. */
+void rt_cuda_cache_save(CudaCache *cache);
+/* Saves and frees the cache. */
+void rt_cuda_cache_close(CudaCache *cache);
 
 /* ---- modules (rt_cuda_module.c) ---- */
 
@@ -232,8 +256,6 @@ void rt_cuda_host_close(ParcRt *rt);
  * that memory, after all previously enqueued work. */
 void rt_cuda_host_copy(ParcRt *rt, int64_t offset, int64_t bytes, bool upload);
 
-/* ---- the device's NUMA node (rt_cuda_numa.c) ---- */
-
 /* Places memory that this process touches first on the NUMA node of the device
  * while that node has free memory. No effect on a machine with one node or
  * without that information. */
@@ -242,6 +264,16 @@ void rt_cuda_numa_open(ParcRt *rt);
 /* ---- steps (rt_cuda_step.c) ---- */
 
 void rt_cuda_step_close(ParcRt *rt);
+
+/* ---- ranges of a profiler: step, phase, statement (rt_nvtx.c) ---- */
+
+/* Attaches the profiler that the environment names, if there is one. */
+void rt_nvtx_open(void);
+void rt_nvtx_push(const char *name);
+void rt_nvtx_pop(void);
+/* Ends the range of work[now] and begins that of work[next]; -1: none. Phases
+ * are enclosing ranges. */
+void rt_nvtx_mark(const ParcModel *model, int now, int next);
 
 /* ---- traced steps (rt_cuda_trace.c) ---- */
 

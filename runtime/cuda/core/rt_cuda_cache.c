@@ -12,7 +12,6 @@
  * file a run starts more slowly; errors of the file never end a run.
  */
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,61 +21,51 @@
 
 #include "common/files.h"
 #include "common/message.h"
-#include "cuda/core/rt_cuda_cache.h"
+#include "cuda/core/rt_cuda.h"
 #include "params/random.h"
 
 static const char *const HEADER = "parc matmul choices 1\n";
 
 typedef struct Entry {
-    struct Entry *next;
     BlasAlgorithm algorithm;
     char key[CUDA_KEY];
 } Entry;
 
 struct CudaCache {
-    Entry *first, **last;
+    Entry *entry;
+    int64_t n, capacity;
     bool changed;
     char path[1024]; /* "": no directory for the file */
 };
 
 /* ---- entries ------------------------------------------------------------- */
 
-static Entry *find_algorithm(const CudaCache *c, const char *key)
+static Entry *find_entry(const CudaCache *c, const char *key)
 {
-    Entry *e = c->first;
-    while (e && strcmp(e->key, key) != 0)
-        e = e->next;
-    return e;
+    for (int64_t i = 0; i < c->n; i++)
+        if (strcmp(c->entry[i].key, key) == 0)
+            return &c->entry[i];
+    return NULL;
 }
 
-static void enter_algorithm(CudaCache *c, const char *key,
-                            const BlasAlgorithm *algorithm)
+static void set_entry(CudaCache *c, const char *key,
+                      const BlasAlgorithm *algorithm)
 {
-    Entry *e = find_algorithm(c, key);
+    Entry *e = find_entry(c, key);
     if (!e) {
-        e = rt_allocate(sizeof *e);
-        size_t n = strlen(key);
-        memcpy(e->key, key, n < CUDA_KEY ? n : CUDA_KEY - 1);
-        *c->last = e;
-        c->last = &e->next;
+        c->entry = rt_grow(c->entry, c->n, &c->capacity, sizeof *c->entry);
+        e = &c->entry[c->n++];
+        size_t length = strnlen(key, CUDA_KEY - 1);
+        memcpy(e->key, key, length);
+        e->key[length] = 0;
     }
     e->algorithm = *algorithm;
-}
-
-static void clear(CudaCache *c)
-{
-    while (c->first) {
-        Entry *e = c->first;
-        c->first = e->next;
-        free(e);
-    }
-    c->last = &c->first;
 }
 
 bool rt_cuda_cache_find(const CudaCache *c, const char *key,
                         BlasAlgorithm *algorithm)
 {
-    const Entry *e = find_algorithm(c, key);
+    const Entry *e = find_entry(c, key);
     if (e)
         *algorithm = e->algorithm;
     return e != NULL;
@@ -85,7 +74,7 @@ bool rt_cuda_cache_find(const CudaCache *c, const char *key,
 void rt_cuda_cache_add(CudaCache *c, const char *key,
                        const BlasAlgorithm *algorithm)
 {
-    enter_algorithm(c, key, algorithm);
+    set_entry(c, key, algorithm);
     c->changed = true;
 }
 
@@ -93,15 +82,16 @@ void rt_cuda_cache_add(CudaCache *c, const char *key,
 
 enum { WORDS = 8, CHECKSUM = 8, WORD = 16, LINE = 512 };
 
-/* Writes the line of an entry without its checksum. */
-static int write_words(char *to, size_t capacity, const BlasAlgorithm *a,
-                       const char *key)
+static void write_line(RtOutput *o, const Entry *e)
 {
-    int n = 0;
+    char text[LINE], sum[CHECKSUM + 2];
+    RtText t = {.at = text, .capacity = sizeof text};
     for (int i = 0; i < WORDS; i++)
-        n += snprintf(to + n, capacity - (size_t)n, "%016" PRIx64 " ",
-                      a->data[i]);
-    return n + snprintf(to + n, capacity - (size_t)n, "%s\n", key);
+        rt_add(&t, "%016" PRIx64 " ", e->algorithm.data[i]);
+    rt_add(&t, "%s\n", e->key);
+    snprintf(sum, sizeof sum, "%08" PRIx32 " ", rt_hash(text));
+    rt_output_put(o, sum, CHECKSUM + 1);
+    rt_output_put(o, text, t.n);
 }
 
 /* Adds the entry of a line; false if the line is damaged. */
@@ -114,15 +104,10 @@ static bool read_line(CudaCache *c, char *line)
     uint32_t sum = (uint32_t)strtoul(line, &end, 16);
     if (end != line + CHECKSUM || *end != ' ' || sum != rt_hash(at))
         return false;
-    for (int i = 0; i < WORDS; i++, at += WORD + 1) {
-        a.data[i] = strtoull(at, &end, 16);
-        if (end != at + WORD)
-            return false;
-    }
+    for (int i = 0; i < WORDS; i++, at += WORD + 1)
+        a.data[i] = strtoull(at, NULL, 16);
     at[strcspn(at, "\n")] = 0;
-    if (strlen(at) >= CUDA_KEY)
-        return false;
-    enter_algorithm(c, at, &a);
+    set_entry(c, at, &a);
     return true;
 }
 
@@ -140,7 +125,7 @@ static void read_file(CudaCache *c)
     }
     fclose(f);
     if (!good) {
-        clear(c);
+        c->n = 0;
         rt_say("note: '%s' is damaged in line %" PRId64 "; matmul kernels are "
                "measured again",
                c->path, number);
@@ -149,17 +134,26 @@ static void read_file(CudaCache *c)
 
 /* ---- file ---------------------------------------------------------------- */
 
-/* The directory: $PARC_CACHE, or else a directory of the user. False if no
- * variable names one. */
-static bool find_directory(char *to, size_t capacity)
+/* The file of a device and library, in $PARC_CACHE or else a directory of the
+ * user. False if no variable names a directory, or the path is too long. */
+static bool find_path(CudaCache *c, const char *device, size_t version)
 {
-    const char *own = getenv("PARC_CACHE"), *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int n = own && *own       ? snprintf(to, capacity, "%s", own)
-            : cache && *cache ? snprintf(to, capacity, "%s/parc", cache)
-            : home && *home   ? snprintf(to, capacity, "%s/.cache/parc", home)
-                              : -1;
-    return n > 0 && (size_t)n < capacity;
+    const char *own = rt_variable("PARC_CACHE"), *home = rt_variable("HOME");
+    const char *cache = rt_variable("XDG_CACHE_HOME");
+    RtText t = {.at = c->path, .capacity = sizeof c->path};
+    if (own)
+        rt_add(&t, "%s", own);
+    else if (cache)
+        rt_add(&t, "%s/parc", cache);
+    else if (home)
+        rt_add(&t, "%s/.cache/parc", home);
+    else
+        return false;
+    rt_add(&t, "/matmul-");
+    for (; *device; device++)
+        rt_add(&t, "%c", isalnum((unsigned char)*device) ? *device : '-');
+    rt_add(&t, "-%zu.txt", version);
+    return t.n + 1 < t.capacity;
 }
 
 /* Creates the missing directories of a path. */
@@ -175,31 +169,16 @@ static void make_directories(char *path)
 CudaCache *rt_cuda_cache_open(const char *device, size_t version)
 {
     CudaCache *c = rt_allocate(sizeof *c);
-    char *path = c->path;
-    size_t capacity = sizeof c->path;
-    c->last = &c->first;
-    if (!find_directory(path, capacity)) {
-        path[0] = 0;
-        return c;
-    }
-    size_t n = strlen(path);
-    n += (size_t)snprintf(path + n, capacity - n, "/matmul-");
-    for (; *device && n + 1 < capacity; device++)
-        path[n++] = isalnum((unsigned char)*device) ? *device : '-';
-    n += n < capacity
-             ? (size_t)snprintf(path + n, capacity - n, "-%zu.txt", version)
-             : 1;
-    if (n >= capacity) {
-        path[0] = 0;
-        return c;
-    }
-    read_file(c);
+    if (find_path(c, device, version))
+        read_file(c);
+    else
+        c->path[0] = 0;
     return c;
 }
 
 void rt_cuda_cache_save(CudaCache *c)
 {
-    char temporary[sizeof c->path + 32], line[LINE];
+    char temporary[sizeof c->path + 32];
     RtOutput o;
     if (!c->changed || !c->path[0])
         return;
@@ -209,15 +188,8 @@ void rt_cuda_cache_save(CudaCache *c)
              (long)getpid());
     rt_output_open(&o, c->path, temporary);
     rt_output_put(&o, HEADER, strlen(HEADER));
-    for (const Entry *e = c->first; e; e = e->next) {
-        char *words = line + CHECKSUM + 1;
-        write_words(words, sizeof line - CHECKSUM - 1, &e->algorithm, e->key);
-        char sum[CHECKSUM + 1];
-        snprintf(sum, sizeof sum, "%08" PRIx32, rt_hash(words));
-        memcpy(line, sum, CHECKSUM);
-        line[CHECKSUM] = ' ';
-        rt_output_put(&o, line, strlen(line));
-    }
+    for (int64_t i = 0; i < c->n; i++)
+        write_line(&o, &c->entry[i]);
     const char *error = rt_output_close(&o);
     if (error) {
         unlink(temporary);
@@ -230,6 +202,6 @@ void rt_cuda_cache_save(CudaCache *c)
 void rt_cuda_cache_close(CudaCache *c)
 {
     rt_cuda_cache_save(c);
-    clear(c);
+    free(c->entry);
     free(c);
 }

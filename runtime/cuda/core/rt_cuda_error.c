@@ -1,14 +1,17 @@
-/* rt_cuda_error.c: reports failed CUDA calls.
+/* rt_cuda_error.c: reports failed calls of CUDA's libraries.
  *
  * Work is asynchronous: the error of a kernel is returned by a later call.
  * Without PARC_SYNC=1 a message therefore names the statement that was
- * enqueued last, and says how to find the one that failed.
+ * enqueued last, and says how to find the one that failed. A collective that
+ * fails does not return an error at all: the host checks the communicators
+ * while it waits, and aborts them after a failure so that the peers end too.
  */
+#include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "common/message.h"
-#include "cuda/core/rt_cuda.h"
+#include "cuda/core/rt_nccl.h"
 #include "launch/world.h"
 #include "rt.h"
 
@@ -63,4 +66,58 @@ void rt_blas_check(ParcRt *rt, BlasStatus status, const char *call)
         rt_fail(rt, "rank %d: %s%s: %s", rt->rank, call,
                 rt_cuda_where(rt, where),
                 rt->device->blas.cublasLtGetStatusString(status));
+}
+
+/* ---- NCCL ---------------------------------------------------------------- */
+
+/* The abort of a failed communicator may hang. */
+enum { ABORT_SECONDS = 10 };
+
+/* Releases peers that wait for this rank. The signal ends the process if the
+ * abort hangs; the reason has been printed by then. */
+static void abort_all(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    signal(SIGALRM, SIG_DFL);
+    alarm(ABORT_SECONDS);
+    for (int i = 0; i < 1 << rt->model->naxes; i++)
+        if (c->comm[i] && c->comm[i] != c->world)
+            c->call.ncclCommAbort(c->comm[i]);
+    if (c->world)
+        c->call.ncclCommAbort(c->world);
+}
+
+void rt_nccl_check(ParcRt *rt, int id, NcclResult result, const char *call)
+{
+    const CudaNccl *n = &rt->device->comms->call;
+    if (result == RT_NCCL_SUCCESS)
+        return;
+    const char *more = n->ncclGetLastError(NULL);
+    rt_fail(rt, "rank %d: '%s': %s: %s%s%s", rt->rank,
+            rt_collective_name(rt->model, id), call,
+            n->ncclGetErrorString(result), more && *more ? ": " : "",
+            more ? more : "");
+}
+
+void rt_nccl_watch(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    for (int i = 0; c && i < 1 << rt->model->naxes; i++) {
+        NcclResult error = RT_NCCL_SUCCESS;
+        if (!c->comm[i] ||
+            (c->call.ncclCommGetAsyncError(c->comm[i], &error) ==
+                 RT_NCCL_SUCCESS &&
+             (error == RT_NCCL_SUCCESS || error == RT_NCCL_IN_PROGRESS)))
+            continue;
+        const char *more = c->call.ncclGetLastError(c->comm[i]);
+        RtSlot *own = &rt->world->slot[rt->rank];
+        abort_all(rt);
+        rt_fail(rt,
+                "rank %d: NCCL failed in step %lld, in or before '%s': %s%s%s; "
+                "NCCL_DEBUG=WARN says more",
+                rt->rank, (long long)atomic_load(&own->step),
+                rt_collective_name(rt->model, atomic_load(&own->collective)),
+                c->call.ncclGetErrorString(error), more && *more ? ": " : "",
+                more ? more : "");
+    }
 }

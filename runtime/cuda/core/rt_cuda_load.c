@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "cuda/api/api_cudnn.h"
+#include "cuda/core/rt_cuda.h"
+#include "launch/world.h"
 
 #define CALL(result, name, suffix, arguments) #name #suffix,
 static const char *const driver_symbols[] = {
@@ -65,6 +67,7 @@ const CudaLibrary rt_cuda_nccl_library = {
               "directory into LD_LIBRARY_PATH; a program of one rank needs none",
     .symbol = nccl_symbols,
     .nsymbols = COUNT(nccl_symbols),
+    .noptional = 4,
 };
 
 const CudaLibrary rt_cudnn_library = {
@@ -111,8 +114,8 @@ static const char *file_of(void *address, const char *name)
                                                                : name;
 }
 
-void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
-                   size_t capacity)
+bool rt_cuda_load(const CudaLibrary *library, void *table, char *error,
+                  size_t capacity)
 {
     const char *name = NULL, *lacks = NULL;
     int missing = 0;
@@ -123,17 +126,24 @@ void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
                sizeof address);
         if (address) {
             known = address;
-        } else {
+        } else if (i < library->nsymbols - library->noptional) {
             missing++;
             lacks = lacks ? lacks : library->symbol[i];
         }
     }
-    if (!missing)
+    if (!handle || !missing)
         return handle;
     snprintf(error, capacity,
              "%s (%s) is too old or incomplete: it lacks %s%s; %s",
              library->what, file_of(known, name), lacks,
              missing > 1 ? " and others" : "", library->advice);
     dlclose(handle);
-    return NULL;
+    return false;
+}
+
+void rt_cuda_require(ParcRt *rt, const CudaLibrary *library, void *table)
+{
+    char error[1024];
+    if (!rt_cuda_load(library, table, error, sizeof error))
+        rt_fail(rt, "%s", error);
 }

@@ -1,7 +1,15 @@
-/* rt_cuda_measure.c: times work on the device, and fills the operands of
- * measurements with random numbers. A GPU that multiplies equal numbers draws
- * less power and keeps a higher clock rate than one that trains, so constant
- * operands would favour other kernels.
+/* rt_cuda_measure.c: measures candidates that do the same work, for the choice
+ * of a kernel.
+ *
+ * An idle GPU has a low clock rate, which rises while candidates run.
+ * Therefore the device runs for WARM_MS before the first measurement of a
+ * process, and candidates are measured alternately in ROUNDS rounds; the
+ * minimum of each one counts.
+ *
+ * The operands are in the arena, which holds no data at that time. They are
+ * random numbers: a GPU that multiplies equal numbers draws less power and
+ * keeps a higher clock rate than one that trains, so constant operands would
+ * favour other kernels.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,21 +21,12 @@
 #include "parc_random.h"
 #include "rt.h"
 
-void rt_cuda_time_begin(ParcRt *rt)
-{
-    const RtDevice *d = rt->device;
-    CU(rt, cuEventRecord(d->timer[0], d->stream[PARC_COMPUTE]));
-}
-
-float rt_cuda_time_end(ParcRt *rt, const char *what)
-{
-    const RtDevice *d = rt->device;
-    float ms = 0;
-    CU(rt, cuEventRecord(d->timer[1], d->stream[PARC_COMPUTE]));
-    rt_cuda_wait_event(rt, d->timer[1], what);
-    CU(rt, cuEventElapsedTime(&ms, d->timer[0], d->timer[1]));
-    return ms;
-}
+enum {
+    ROUNDS = 5,
+    WARM_MS = 100,
+    ROUND_US = 300, /* time of a candidate in a round */
+    MOST_RUNS = 20, /* maximum runs of a candidate in a round */
+};
 
 FILE *rt_cuda_times(ParcRt *rt)
 {
@@ -58,7 +57,7 @@ static void draw(char *to, int64_t from, int64_t bytes, ParcType type)
     }
 }
 
-void rt_cuda_fill_random(ParcRt *rt, int64_t bytes, ParcType type)
+static void fill(ParcRt *rt, int64_t bytes, ParcType type)
 {
     const RtDevice *d = rt->device;
     CuStream stream = d->stream[PARC_COMPUTE];
@@ -77,9 +76,64 @@ void rt_cuda_fill_random(ParcRt *rt, int64_t bytes, ParcType type)
     }
 }
 
-void rt_cuda_fill_zeros(ParcRt *rt, int64_t bytes)
+/* The mean milliseconds of `runs` runs; -1 if the candidate cannot run. */
+static float time_of(ParcRt *rt, const CudaTrial *t, int i, int runs)
 {
     const RtDevice *d = rt->device;
-    CU(rt, cuMemsetD8Async(d->arena, 0, (size_t)bytes,
+    float ms = 0;
+    CU(rt, cuEventRecord(d->timer[0], d->stream[PARC_COMPUTE]));
+    for (int run = 0; run < runs; run++)
+        if (!t->run(rt, t->work, i))
+            return -1;
+    CU(rt, cuEventRecord(d->timer[1], d->stream[PARC_COMPUTE]));
+    rt_cuda_wait_event(rt, d->timer[1], t->what);
+    CU(rt, cuEventElapsedTime(&ms, d->timer[0], d->timer[1]));
+    return ms / (float)runs;
+}
+
+/* Runs each candidate once, because the first run may load its kernel. */
+static void run_first(ParcRt *rt, const CudaTrial *t, CudaTime *time)
+{
+    for (int i = 0; i < t->n; i++) {
+        float ms = time_of(rt, t, i, 1);
+        float runs = ms > 0 ? ROUND_US / 1e3f / ms : MOST_RUNS;
+        time[i] = (CudaTime){
+            ms, ms, runs < 1 ? 1 : runs > MOST_RUNS ? MOST_RUNS : (int)runs};
+    }
+}
+
+/* Runs candidates until the clock rate has risen, once per process. */
+static void warm_up(ParcRt *rt, const CudaTrial *t, const CudaTime *time)
+{
+    RtDevice *d = rt->device;
+    double begin = rt_now();
+    for (int i = 0; i < t->n && !d->is_warm; i++)
+        while (time[i].least >= 0 && !d->is_warm) {
+            time_of(rt, t, i, time[i].runs);
+            d->is_warm = rt_now() - begin > WARM_MS / 1e3;
+        }
+}
+
+int rt_cuda_fastest(ParcRt *rt, const CudaTrial *t,
+                    CudaTime time[CUDA_CANDIDATES])
+{
+    const RtDevice *d = rt->device;
+    int best = 0;
+    fill(rt, t->bytes, t->type);
+    run_first(rt, t, time);
+    warm_up(rt, t, time);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < t->n; i++) {
+            float ms =
+                time[i].least < 0 ? -1 : time_of(rt, t, i, time[i].runs);
+            bool better = ms < 0 || round == 0 || ms < time[i].least;
+            time[i].least = better ? ms : time[i].least;
+        }
+    for (int i = 1; i < t->n; i++) {
+        bool better = time[best].least < 0 || time[i].least < time[best].least;
+        best = time[i].least >= 0 && better ? i : best;
+    }
+    CU(rt, cuMemsetD8Async(d->arena, 0, (size_t)t->bytes,
                            d->stream[PARC_COMPUTE]));
+    return best;
 }

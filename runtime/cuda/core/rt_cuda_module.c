@@ -75,11 +75,9 @@ int rt_cuda_best_image(const ParcImage *image, int n, int major, int minor)
 /* "sm_80, sm_90a, compute_90" */
 static const char *list_images(const ParcModel *m, char text[RT_WHERE])
 {
-    size_t n = 0;
-    text[0] = 0;
-    for (int i = 0; i < m->nimages && n < RT_WHERE; i++)
-        n += (size_t)snprintf(text + n, RT_WHERE - n, "%s%s", i ? ", " : "",
-                              m->image[i].arch);
+    RtText t = {.at = text, .capacity = RT_WHERE};
+    for (int i = 0; i < m->nimages; i++)
+        rt_add(&t, "%s%s", i ? ", " : "", m->image[i].arch);
     return m->nimages ? text : "no GPU";
 }
 
@@ -218,6 +216,14 @@ bool rt_cuda_grid(int64_t blocks, unsigned *columns, unsigned *rows)
     return true;
 }
 
+_Noreturn static void fail_grid(ParcRt *rt, const char *symbol, int64_t grid,
+                                const char *most)
+{
+    rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to %s: "
+                "split the batch over more ranks",
+            symbol, (long long)grid, most);
+}
+
 void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args)
 {
@@ -227,9 +233,7 @@ void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
     const char *symbol = rt->model->kernel[kernel];
     unsigned columns, rows;
     if (!rt_cuda_grid(grid, &columns, &rows))
-        rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to "
-                    "2^46: split the batch over more ranks",
-                symbol, (long long)grid);
+        fail_grid(rt, symbol, grid, "2^46");
     if (shared_bytes > k->shared_bytes)
         grant_shared(rt, kernel, shared_bytes);
     CuResult r = d->cu.cuLaunchKernel(
@@ -260,16 +264,10 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument)
 {
     void *args[RT_MOST_ARGUMENTS];
-    if (n > RT_MOST_ARGUMENTS)
-        rt_fail(rt, "'%s' is launched with %d arguments, more than %d: report "
-                    "this error of the runtime",
-                symbol, n, RT_MOST_ARGUMENTS);
     for (int i = 0; i < n; i++)
         args[i] = &argument[i];
     if (grid > INT32_MAX)
-        rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to "
-                    "%d: split the batch over more ranks",
-                symbol, (long long)grid, INT32_MAX);
+        fail_grid(rt, symbol, grid, "2147483647");
     if (grid > 0)
         parc_launch(rt, kernel_named(rt, symbol), grid, block, shared_bytes,
                     args);

@@ -12,11 +12,11 @@
  * The word is written by a memset node. (cuStreamWriteValue32 is cheaper, but
  * drivers of CUDA 12 refuse it if the kernel module was loaded without stream
  * memory operations.) No document says that memset nodes can write pinned
- * memory, so init tries one (rt_cuda_probe.c). If that fails, the memset writes
- * device memory and a copy brings the word to the host. A word costs about a microsecond before
- * a collective. The word after a collective is written after the event that
- * other streams wait for. It is omitted if the stream's next collective
- * follows without a wait, because the begin of that one implies it.
+ * memory, so init tries one (rt_nccl.c). If that fails, the memset writes
+ * device memory and a copy brings the word to the host. A word costs about a
+ * microsecond before a collective. The word after a collective is written after
+ * the event that other streams wait for. It is omitted if the stream's next
+ * collective follows without a wait, because the begin of that one implies it.
  */
 #include <stdlib.h>
 

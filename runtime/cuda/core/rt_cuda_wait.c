@@ -1,9 +1,23 @@
-/* rt_cuda_wait.c: waits for the device.
+/* rt_cuda_wait.c: waits for the device, and composes the message of a device
+ * that does not finish a step in time.
  *
  * The host polls instead of blocking in the driver, so that a collective whose
  * peer has died ends with a message. It polls without pause for a short time,
  * since the result of a small step is available almost immediately, then with
  * pauses that are short relative to a step.
+ *
+ * Each rank knows which collectives its own device executes
+ * (rt_cuda_progress.c) and requests the states of the others
+ * (rt_states_gather). The rank whose wait timed out names its collective, with
+ * source line and iteration, and the first rank that has not reached it, with
+ * that rank's state. If that rank is in another collective, the message
+ * follows the chain to the rank that others wait for. If all ranks have
+ * reached the collective, the library or the network is at fault, which the
+ * message also states.
+ *
+ *   rank 0 waited 300 s for its GPU to finish step 7, which is in 'ar3 tp
+ *   attention.o (llama.pdl:28)', layer 5; rank 3 has not reached it: it
+ *   computes, after 'ag0 dp layers.* (llama.pdl:58)', layer 6
  */
 #include <time.h>
 
@@ -11,6 +25,209 @@
 #include "cuda/core/rt_nccl.h"
 #include "launch/world.h"
 #include "rt.h"
+
+/* ---- the message of a step that does not end ----------------------------- */
+
+/* Longer messages are truncated. */
+enum { MESSAGE = 1536 };
+
+static void add_position(RtText *t, const ParcRt *rt, const CudaPosition *p)
+{
+    rt_add(t, "'%s'", rt_collective_name(rt->model, p->id));
+    if (p->work >= 0 && p->work < rt->model->nwork)
+        rt_add_loops(t, &rt->model->work[p->work], p->iteration);
+}
+
+/* The collective in which the rank's stream is, or the latest; NULL: none.
+ * *word: its word. */
+static const CudaPosition *position_on(const ParcRt *rt, int rank, int stream,
+                                       uint32_t *word)
+{
+    *word = atomic_load(&rt->world->slot[rank].begun[stream]);
+    return rt_cuda_progress_position(rt, stream, *word);
+}
+
+static bool is_begun(uint32_t word)
+{
+    return word % 2 == 1;
+}
+
+/* Adds the collectives that the rank's device executes, or the latest of each
+ * stream. False: there is none. */
+static bool add_collectives(RtText *t, const ParcRt *rt, int rank, bool begun)
+{
+    const char *before = begun ? "is in " : "computes, after ";
+    bool any = false;
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        uint32_t word;
+        const CudaPosition *p = position_on(rt, rank, i, &word);
+        if (p && (is_begun(word) || !begun)) {
+            rt_add(t, "%s", before);
+            add_position(t, rt, p);
+            before = begun ? " and in " : " and ";
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* False: the rank's device is in no collective. */
+static bool add_where(RtText *t, const ParcRt *rt, int rank)
+{
+    if (add_collectives(t, rt, rank, true))
+        return true;
+    if (!add_collectives(t, rt, rank, false))
+        rt_add(t, "computes, before the first collective");
+    return false;
+}
+
+/* Whether the rank has not started or has ended its run. */
+static bool is_away(const RtSlot *slot)
+{
+    int state = atomic_load(&slot->state);
+    return state == RT_STARTING || state == RT_DONE;
+}
+
+static void add_peer(RtText *t, const ParcRt *rt, int rank)
+{
+    const RtSlot *slot = &rt->world->slot[rank];
+    int64_t step = atomic_load(&slot->step);
+    if (is_away(slot)) {
+        rt_add(t, atomic_load(&slot->state) == RT_DONE ? "it has ended its run"
+                                                       : "it does not answer");
+        return;
+    }
+    rt_add(t, "it ");
+    if (step != atomic_load(&rt->world->slot[rt->rank].step))
+        rt_add(t, "is in step %lld and ", (long long)step);
+    add_where(t, rt, rank);
+}
+
+/* The position of rank b relative to a's collective on a stream: negative if
+ * it has not reached the collective, positive if it has passed it. */
+static int compare_progress(const RtSlot *b, const RtSlot *a, int stream)
+{
+    int64_t steps = atomic_load(&b->step) - atomic_load(&a->step);
+    int64_t words = (int64_t)atomic_load(&b->begun[stream]) -
+                    (int64_t)atomic_load(&a->begun[stream]);
+    int64_t x = steps ? steps : words;
+    return is_away(b) ? -1 : (x > 0) - (x < 0);
+}
+
+/* The collective that a rank's stream is in, and its ranks that have not
+ * reached it or have finished it. */
+typedef struct Group {
+    const CudaPosition *position; /* NULL: the stream is in no collective */
+    int missing, nmissing; /* first of the missing ranks; how many they are */
+    int finished;          /* first of the finished ranks; -1: none */
+} Group;
+
+static Group group_on(const ParcRt *rt, int rank, int stream)
+{
+    const RtSlot *slot = rt->world->slot;
+    uint32_t word;
+    Group g = {.position = position_on(rt, rank, stream, &word),
+               .finished = -1};
+    if (!is_begun(word))
+        g.position = NULL;
+    for (int r = rt->nranks - 1; g.position && r >= 0; r--) {
+        uint32_t axes = rt->model->collective_axes[g.position->id];
+        if (!rt_in_group(rt->model, rank, r, axes))
+            continue;
+        int order = compare_progress(&slot[r], &slot[rank], stream);
+        g.finished = order > 0 ? r : g.finished;
+        g.missing = order < 0 ? r : g.missing;
+        g.nmissing += order < 0;
+    }
+    return g;
+}
+
+/* Adds the state of the other ranks for a collective that all have reached.
+ * `own`: the text is about the rank that prints, whose collectives it has just
+ * named. */
+static void add_all_there(RtText *t, const ParcRt *rt, int rank, bool own)
+{
+    bool any = false;
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        Group g = group_on(rt, rank, i);
+        any = any || g.position;
+        if (g.finished >= 0) {
+            rt_add(t, "; all its ranks have reached it, and rank %d has "
+                      "finished ", g.finished);
+            add_position(t, rt, g.position);
+            return;
+        }
+    }
+    if (any)
+        rt_add(t, own ? "; all its ranks are in it"
+                      : ", and all ranks of that collective are in it");
+}
+
+/* Follows the chain of ranks, each of which waits for the next, to a rank that
+ * waits for no other. */
+static void add_missing(RtText *t, const ParcRt *rt)
+{
+    int rank = rt->rank;
+    for (int i = 0; i < rt->nranks; i++) {
+        Group g = {0};
+        if (is_away(&rt->world->slot[rank]))
+            return;
+        for (int s = 0; g.nmissing == 0 && s < PARC_STREAMS; s++)
+            g = group_on(rt, rank, s);
+        if (g.nmissing == 0) {
+            add_all_there(t, rt, rank, i == 0);
+            return;
+        }
+        rt_add(t, "; rank %d ", g.missing);
+        if (g.nmissing > 1)
+            rt_add(t, "and %d more have", g.nmissing - 1);
+        else
+            rt_add(t, "has");
+        rt_add(t, " not reached ");
+        add_position(t, rt, g.position);
+        rt_add(t, ": ");
+        rank = g.missing;
+        add_peer(t, rt, rank);
+    }
+}
+
+/* Adds a collective that another rank is in while this rank's device
+ * computes. */
+static void add_waiting(RtText *t, const ParcRt *rt)
+{
+    for (int r = 0; r < rt->nranks; r++) {
+        char text[MESSAGE] = "";
+        RtText begun = {.at = text, .capacity = sizeof text};
+        if (r != rt->rank && !is_away(&rt->world->slot[r]) &&
+            add_collectives(&begun, rt, r, true)) {
+            rt_add(t, "; rank %d %s", r, text);
+            return;
+        }
+    }
+}
+
+_Noreturn static void fail_step(ParcRt *rt, const char *what)
+{
+    const RtSlot *own = &rt->world->slot[rt->rank];
+    char text[MESSAGE], where[RT_WHERE];
+    RtText t = {.at = text, .capacity = sizeof text};
+    rt_cuda_progress_publish(rt);
+    rt_states_gather(rt);
+    rt_add(&t, "rank %d waited %d s for its GPU to finish ", rt->rank,
+           rt->world->timeout_seconds);
+    if (rt->device->work >= 0)
+        rt_add(&t, "%s%s of ", what, rt_cuda_where(rt, where));
+    rt_add(&t, "step %lld, which ", (long long)atomic_load(&own->step));
+    if (!add_where(&t, rt, rt->rank)) {
+        add_waiting(&t, rt);
+        rt_fail(rt, "%s; PARC_SYNC=1 names the statement that does not end, "
+                    "PARC_TIMEOUT sets the limit", text);
+    }
+    add_missing(&t, rt);
+    rt_fail(rt, "%s; PARC_TIMEOUT sets the limit", text);
+}
+
+/* ---- waiting ------------------------------------------------------------- */
 
 static const double EAGER_SECONDS = 200e-6;
 
@@ -28,7 +245,7 @@ _Noreturn static void fail_wait(ParcRt *rt, const char *what)
     char where[RT_WHERE];
     if (rt->device->comms &&
         atomic_load(&rt->world->slot[rt->rank].step) > 0)
-        rt_cuda_timeout(rt, what);
+        fail_step(rt, what);
     rt_fail(rt,
             "rank %d waited %d s for its GPU to finish %s%s; PARC_SYNC=1 "
             "names the statement that does not end, PARC_TIMEOUT sets the "

@@ -1,5 +1,5 @@
 /* rt_nccl.h: declares what the files that use NCCL share: communicators, the
- * arena as a window (rt_nccl_window.c), and the progress of collectives
+ * arena as a window, and the progress of collectives
  * (rt_cuda_progress.c). */
 #ifndef PARC_RT_NCCL_H
 #define PARC_RT_NCCL_H
@@ -31,11 +31,9 @@ typedef struct CudaProgress {
 
 typedef struct CudaComms {
     CudaNccl call;
-    void *library;
     NcclComm comm[RT_GROUPS]; /* by mask of mesh axes; NULL: not used */
     NcclComm world;           /* parent of the others; may be one of them */
     CudaProgress progress;
-    CudaNcclWindow window_call;
     NcclWindow window[RT_GROUPS]; /* windows of the arena; NULL: none */
     int nwindows;
     bool owns_arena; /* ncclMemAlloc has allocated it */
@@ -52,7 +50,6 @@ void rt_nccl_open(ParcRt *rt);
 void rt_nccl_close(ParcRt *rt);
 /* Called while the host waits: ends the run if a communicator has failed. */
 void rt_nccl_watch(ParcRt *rt);
-/* ---- rt_nccl_window.c ---- */
 
 /* Allocates NCCL memory on all ranks; false: NCCL provides none, on any
  * rank. */
@@ -65,9 +62,6 @@ void rt_nccl_register(ParcRt *rt);
 void rt_nccl_unregister(ParcRt *rt);
 
 /* ---- rt_cuda_progress.c ---- */
-
-/* Whether a graph's memset can write pinned memory (rt_cuda_probe.c). */
-bool rt_cuda_graph_sets_host(ParcRt *rt);
 
 /* `relayed`: words pass through device memory. */
 void rt_cuda_progress_open(ParcRt *rt, bool relayed);

@@ -9,12 +9,12 @@
  * capture; each replay has one range for the step. PARC_GRAPH=0 shows all
  * ranges.
  */
-#include "cuda/core/rt_nvtx.h"
-
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cuda/core/rt_cuda.h"
 
 typedef void (*Function)(void);
 

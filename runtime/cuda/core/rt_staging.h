@@ -39,11 +39,7 @@ static inline int64_t rt_staging_rows(int64_t ranks, int64_t rows,
 static inline int64_t rt_staging_side(int64_t ranks, int64_t rows,
                                       int64_t width)
 {
-    int64_t bytes = ranks * rows * width;
-    return ranks < 2 || rows < 2
-               ? 0
-               : (bytes + RT_CUDA_ALIGNMENT - 1) / RT_CUDA_ALIGNMENT *
-                     RT_CUDA_ALIGNMENT;
+    return ranks < 2 || rows < 2 ? 0 : rt_cuda_aligned(ranks * rows * width);
 }
 
 /* Bytes for both sides of an all-to-all: one side has outer * middle rows of

@@ -20,25 +20,6 @@
  */
 #include "attention_shape.h"
 
-/* Sets the scores of masked keys to -inf. `row`: the warp's first query;
- * `keys`: the end of the keys; both count from the tile's first key. */
-PARC_DEVICE void ATTENTION_NAME(mask)(float *score, int row, int keys)
-{
-    enum {
-        HALF = ATTENTION_TYPE != TILE_F32, ROWS = FORWARD_ROWS,
-        KEYS = FORWARD_KEYS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
-    };
-    PARC_UNROLL
-    for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS); i++) {
-        int r = i / (ATTENTION_SLOTS(ROWS, KEYS) / DOWN);
-        int c = i % (ATTENTION_SLOTS(ROWS, KEYS) / DOWN);
-        int column = tile_column_of(HALF, c);
-        if (column >= keys ||
-            (ATTENTION_CAUSAL && column > row + tile_row_of(HALF, ROWS, r)))
-            score[tile_slot(HALF, KEYS, r, c)] = -INFINITY;
-    }
-}
-
 /* Converts scores to weights, as powers of two, and rescales previous sums to
  * the new maximum. */
 PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
@@ -47,29 +28,29 @@ PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
     enum {
         TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, ROWS = FORWARD_ROWS,
         KEYS = FORWARD_KEYS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
-        WIDE = ATTENTION_SLOTS(ROWS, KEYS) / DOWN,
+        WIDTH = ATTENTION_REGISTERS(ROWS, KEYS) / DOWN,
         SUMS = ATTENTION_SUMS(TYPE, ROWS, ATTENTION_E) / DOWN,
     };
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++) {
         float high = top[r];
         PARC_UNROLL
-        for (int c = 0; c < WIDE; c++)
-            high = parc_max(high, score[tile_slot(HALF, KEYS, r, c)]);
+        for (int c = 0; c < WIDTH; c++)
+            high = parc_max(high, score[tile_register(HALF, KEYS, r, c)]);
         high = row_max(HALF, high);
         float shrink = parc_exp2((top[r] - high) * scale2);
         float less = high * scale2;
         top[r] = high;
         sum[r] *= shrink;
         PARC_UNROLL
-        for (int c = 0; c < WIDE; c++) {
-            float *x = &score[tile_slot(HALF, KEYS, r, c)];
+        for (int c = 0; c < WIDTH; c++) {
+            float *x = &score[tile_register(HALF, KEYS, r, c)];
             *x = parc_exp2(*x * scale2 - less);
             sum[r] += *x;
         }
         PARC_UNROLL
         for (int c = 0; c < SUMS; c++)
-            out[tile_slot(HALF, SUMS * (HALF ? 4 : 16), r, c)] *= shrink;
+            out[tile_register(HALF, SUMS * (HALF ? 4 : 16), r, c)] *= shrink;
     }
 }
 
@@ -115,7 +96,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     ATTENTION_ELEMENT *values = keys + KEYS * k_row;
     float *exchange = (float *)(void *)(values + KEYS * v_row) +
                       warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
-    float score[ATTENTION_SLOTS(ROWS, KEYS)];
+    float score[ATTENTION_REGISTERS(ROWS, KEYS)];
     float out[ATTENTION_SUMS(TYPE, ROWS, E)], top[DOWN], sum[DOWN];
 
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
@@ -128,12 +109,9 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     k += (b * t * kv + h / (int)g) * D;
     v += (b * t * kv + h / (int)g) * E;
 
-    PARC_UNROLL
-    for (int r = 0; r < DOWN; r++)
-        top[r] = -INFINITY, sum[r] = 0;
-    PARC_UNROLL
-    for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, E); i++)
-        out[i] = 0;
+    tile_fill(top, DOWN, -INFINITY);
+    tile_fill(sum, DOWN, 0);
+    tile_fill(out, ATTENTION_SUMS(TYPE, ROWS, E), 0);
     tile_load(TYPE, queries, q_row, q, (int64_t)all * D,
               queries_all - at.query, QUERIES, D, D_PAD, FORWARD_THREADS);
     tile_load(TYPE, keys, k_row, k, kv * D, keys_all, KEYS, D, D_PAD,
@@ -146,7 +124,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         tile_load(TYPE, values, v_row, v, kv * E, keys_all - first, KEYS, E,
                   E_PAD, FORWARD_THREADS);
         copy_async_commit();
-        uint32_t kept[(ATTENTION_SLOTS(ROWS, KEYS) + 31) / 32];
+        uint32_t kept[(ATTENTION_REGISTERS(ROWS, KEYS) + 31) / 32];
         if (seen && ATTENTION_DROP) {
             const AttentionDrop drop = ATTENTION_DRAWN(b, h);
             drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
@@ -166,15 +144,16 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         if (!seen)
             continue;
         PARC_UNROLL
-        for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && scale < 0; i++)
+        for (int i = 0; i < ATTENTION_REGISTERS(ROWS, KEYS) && scale < 0; i++)
             score[i] = -score[i];
         if (first + KEYS > keys_all ||
             (ATTENTION_CAUSAL && first + KEYS > warp_first + 1))
-            ATTENTION_NAME(mask)(score, warp_first - first, keys_all - first);
+            attention_mask(HALF, ATTENTION_CAUSAL, score, ROWS, KEYS, 0,
+                           keys_all - first, warp_first - first);
         ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
-        PARC_UNROLL
-        for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && ATTENTION_DROP; i++)
-            score[i] = attention_is_kept(kept, i) ? score[i] : 0.0f;
+        if (ATTENTION_DROP)
+            attention_drop_apply(score, score, kept,
+                                 ATTENTION_REGISTERS(ROWS, KEYS), 1.0f);
         tile_add(TYPE, out, ROWS, E, KEYS, score, exchange, values, v_row);
     }
 

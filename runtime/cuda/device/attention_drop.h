@@ -46,7 +46,7 @@ PARC_DEVICE uint32_t drop_exchange(uint32_t word, int mask)
 
 /* Draws a tile whose rows are queries. A lane has two keys of a block and its
  * neighbor the other two; each of them draws the block for one of the rows r
- * and r + 8. Returns one bit per slot (attention_tile.h). */
+ * and r + 8. Returns one bit per register (attention_tile.h). */
 PARC_DEVICE uint32_t drop_by_query(const AttentionDrop *d, int64_t query,
                                    int64_t key)
 {
@@ -86,15 +86,16 @@ PARC_DEVICE uint32_t drop_by_key(const AttentionDrop *d, int64_t query,
     return kept;
 }
 
-/* Draws slots of f32 one by one, from slot `at` on; returns up to 32 bits. */
+/* Draws weights in f32 one by one, from register `at` on; returns up to 32
+ * bits. */
 PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
                                const AttentionDrop *d, int64_t query,
                                int64_t key, int at)
 {
-    int per_row = columns / 16, slots = rows * columns / 32;
+    int per_row = columns / 16, n = rows * columns / 32;
     uint32_t kept = 0;
     PARC_ROLL
-    for (int i = at; i < slots && i < at + 32; i++) {
+    for (int i = at; i < n && i < at + 32; i++) {
         int r = tile_row_of(0, rows, i / per_row);
         int c = tile_column_of(0, i % per_row);
         int64_t x = query + (turned ? c : r), y = key + (turned ? r : c);
@@ -105,8 +106,8 @@ PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
     return kept;
 }
 
-/* Sets kept[slot / 32] to a bit for each slot of a tile [rows, columns] of the
- * warp: 0 if the weight is dropped. `turned`: rows are keys. Loops are not
+/* Sets kept[i / 32] to a bit for each register i of a tile [rows, columns] of
+ * the warp: 0 if the weight is dropped. `turned`: rows are keys. Loops are not
  * unrolled, because other variables need the registers. */
 PARC_DEVICE void drop_tile(int half, uint32_t *kept, int rows, int columns,
                            int turned, const AttentionDrop *d, int64_t query,

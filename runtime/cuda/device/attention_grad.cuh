@@ -48,40 +48,13 @@ ATTENTION_NAME(delta)(float *__restrict__ delta,
 }
 #endif
 
-/* Sets masked scores to -inf. `turned`: rows are keys. `keys`: the end of the
- * keys; `ahead`: the first query's index; both count from the tile's first
- * key. */
-PARC_DEVICE void ATTENTION_NAME(mask_grad)(float *score, int rows, int columns,
-                                           int turned, int keys, int ahead)
-{
-    const int half = ATTENTION_TYPE != TILE_F32;
-    const int per_row = rows * columns / 32 / (half ? rows / 8 : rows / 2);
-    PARC_UNROLL
-    for (int i = 0; i < rows * columns / 32; i++) {
-        int r = tile_row_of(half, rows, i / per_row);
-        int c = tile_column_of(half, i % per_row);
-        int key = turned ? r : c, query = turned ? c : r;
-        if (key >= keys || (ATTENTION_CAUSAL && key > query + ahead))
-            score[tile_slot(half, columns, i / per_row, i % per_row)] =
-                -INFINITY;
-    }
-}
-
-/* Applies dropout to dp. */
-PARC_DEVICE void ATTENTION_NAME(drop_grad)(float *dp, const uint32_t *kept,
-                                           int slots, float keep_scale)
-{
-    PARC_UNROLL
-    for (int i = 0; i < slots && ATTENTION_DROP; i++)
-        dp[i] = attention_is_kept(kept, i) ? dp[i] * keep_scale : 0.0f;
-}
-
 /* The sizes of a kernel whose warps own `rows` rows of one side and loop over
- * the other by `step`: slots of a thread, and columns and rows of a tile. */
+ * the other by `step`: registers of a thread, and columns and rows of a
+ * tile. */
 #define GRAD_SIZES(rows, step, parts)                                          \
     TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,           \
     E = ATTENTION_E, ROWS = rows, DOWN = HALF ? ROWS / 8 : ROWS / 2,           \
-    SLOTS = ATTENTION_SLOTS(ROWS, step), WIDE = SLOTS / DOWN,                  \
+    REGISTERS = ATTENTION_REGISTERS(ROWS, step), WIDTH = REGISTERS / DOWN,     \
     D_PAD = ATTENTION_COLUMNS(TYPE, D, parts),                                 \
     E_PAD = ATTENTION_COLUMNS(TYPE, E, parts),                                 \
     k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)

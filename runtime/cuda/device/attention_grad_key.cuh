@@ -36,27 +36,29 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
 {
     enum { KEY_SIZES };
     const ATTENTION_ELEMENT *outs = tile + QUERIES * k_row;
-    float p[SLOTS], ds[SLOTS];
+    float p[REGISTERS], ds[REGISTERS];
     tile_scores(TYPE, p, ROWS, QUERIES, D_PAD, keys, k_row, tile, k_row);
     if (ATTENTION_CAUSAL && ROWS > ahead + 1)
-        ATTENTION_NAME(mask_grad)(p, ROWS, QUERIES, 1, ROWS, ahead);
+        attention_mask(HALF, ATTENTION_CAUSAL, p, ROWS, QUERIES, 1, ROWS,
+                       ahead);
     PARC_UNROLL
-    for (int i = 0; i < SLOTS; i++) {
-        int x = tile_slot(HALF, QUERIES, i / WIDE, i % WIDE);
-        float low = rows[tile_column_of(HALF, i % WIDE)] * ATTENTION_LOG2E;
+    for (int i = 0; i < REGISTERS; i++) {
+        int x = tile_register(HALF, QUERIES, i / WIDTH, i % WIDTH);
+        float low = rows[tile_column_of(HALF, i % WIDTH)] * ATTENTION_LOG2E;
         p[x] = parc_exp2(p[x] * f.scale2 - low);
     }
-    PARC_UNROLL
-    for (int i = 0; i < SLOTS && ATTENTION_DROP; i++)
-        ds[i] = attention_is_kept(kept, i) ? p[i] : 0.0f;
+    if (ATTENTION_DROP)
+        attention_drop_apply(ds, p, kept, REGISTERS, 1.0f);
     tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES, ATTENTION_DROP ? ds : p,
              exchange, outs + part * E_PART, v_row);
     tile_scores(TYPE, ds, ROWS, QUERIES, E_PAD, values, v_row, outs, v_row);
-    ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.keep_scale);
+    if (ATTENTION_DROP)
+        attention_drop_apply(ds, ds, kept, REGISTERS, f.keep_scale);
     PARC_UNROLL
-    for (int i = 0; i < SLOTS; i++) {
-        int x = tile_slot(HALF, QUERIES, i / WIDE, i % WIDE);
-        ds[x] = p[x] * (ds[x] - rows[QUERIES + tile_column_of(HALF, i % WIDE)]);
+    for (int i = 0; i < REGISTERS; i++) {
+        int x = tile_register(HALF, QUERIES, i / WIDTH, i % WIDTH);
+        float mean = rows[QUERIES + tile_column_of(HALF, i % WIDTH)];
+        ds[x] = p[x] * (ds[x] - mean);
     }
     if (!HALF)
         warp_barrier(); /* the product for dv has read its weights */
@@ -73,15 +75,11 @@ PARC_DEVICE void ATTENTION_NAME(key_store)(
 {
     enum { KEY_SIZES };
     float by[DOWN];
-    PARC_UNROLL
-    for (int r = 0; r < DOWN; r++)
-        by[r] = f.scale;
+    tile_fill(by, DOWN, f.scale);
     tile_store(TYPE, dk + part * D_PART, kv * D, held, D - part * D_PART,
                ATTENTION_VECTORS(TYPE, D), k_sum, ROWS, D_PART, by, keys,
                k_row);
-    PARC_UNROLL
-    for (int r = 0; r < DOWN; r++)
-        by[r] = f.keep_scale;
+    tile_fill(by, DOWN, f.keep_scale);
     tile_store(TYPE, dv + part * E_PART, kv * E, held, E - part * E_PART,
                ATTENTION_VECTORS(TYPE, E), v_sum, ROWS, E_PART, by, values,
                v_row);
@@ -115,12 +113,8 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
         attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
     const int64_t first_row = (at.b * t + at.key) * kv + at.head;
 
-    PARC_UNROLL
-    for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, D_PART); i++)
-        k_sum[i] = 0;
-    PARC_UNROLL
-    for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, E_PART); i++)
-        v_sum[i] = 0;
+    tile_fill(k_sum, ATTENTION_SUMS(TYPE, ROWS, D_PART), 0);
+    tile_fill(v_sum, ATTENTION_SUMS(TYPE, ROWS, E_PART), 0);
     /* Loops over heads and tiles of queries; i is the half of the buffer in
      * use. */
     int h = begin < queries_all ? 0 : (int)g, query = begin;
@@ -151,7 +145,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
         if (at.warp_first >= keys_all ||
             (ATTENTION_CAUSAL && at.warp_first >= at_query + QUERIES))
             continue;
-        uint32_t kept[(SLOTS + 31) / 32];
+        uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP) {
             const AttentionDrop drop =
                 ATTENTION_DRAWN(at.b, at.head * g + at_head);

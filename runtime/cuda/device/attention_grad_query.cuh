@@ -13,19 +13,21 @@ PARC_DEVICE void ATTENTION_NAME(query_weights)(
     const uint32_t *kept, AttentionFactors f, int keys, int ahead)
 {
     enum { QUERY_SIZES };
-    float score[SLOTS];
+    float score[REGISTERS];
     tile_scores(TYPE, score, ROWS, KEYS, D_PAD, queries, k_row, tile, k_row);
     PARC_UNROLL
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < REGISTERS; i++)
         score[i] *= f.scale2;
     if (keys < KEYS || (ATTENTION_CAUSAL && KEYS > ahead + 1))
-        ATTENTION_NAME(mask_grad)(score, ROWS, KEYS, 0, keys, ahead);
+        attention_mask(HALF, ATTENTION_CAUSAL, score, ROWS, KEYS, 0, keys,
+                       ahead);
     tile_scores(TYPE, ds, ROWS, KEYS, E_PAD, outs, v_row, tile + KEYS * k_row,
                 v_row);
-    ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.keep_scale);
+    if (ATTENTION_DROP)
+        attention_drop_apply(ds, ds, kept, REGISTERS, f.keep_scale);
     PARC_UNROLL
-    for (int i = 0; i < SLOTS; i++) {
-        int r = i / WIDE, x = tile_slot(HALF, KEYS, r, i % WIDE);
+    for (int i = 0; i < REGISTERS; i++) {
+        int r = i / WIDTH, x = tile_register(HALF, KEYS, r, i % WIDTH);
         ds[x] = parc_exp2(score[x] - low[r]) * (ds[x] - mean[r]);
     }
 }
@@ -45,7 +47,8 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     ATTENTION_ELEMENT *tiles = outs + QUERIES * v_row;
     float *exchange = (float *)(void *)(tiles + 2 * half) +
                       warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
-    float ds[SLOTS], sum[ATTENTION_SUMS(TYPE, ROWS, D)], low[DOWN], mean[DOWN];
+    float ds[REGISTERS], sum[ATTENTION_SUMS(TYPE, ROWS, D)];
+    float low[DOWN], mean[DOWN];
 
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
     const AttentionPlace at = attention_place(queries_all, keys_all, all,
@@ -71,9 +74,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
         low[r] = row < queries_all ? lse[x] * ATTENTION_LOG2E : INFINITY;
         mean[r] = row < queries_all ? delta[x] : 0.0f;
     }
-    PARC_UNROLL
-    for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, D); i++)
-        sum[i] = 0;
+    tile_fill(sum, ATTENTION_SUMS(TYPE, ROWS, D), 0);
     queries += warp_index() * ROWS * k_row;
     outs += warp_index() * ROWS * v_row;
     for (int first = 0; first < at.end; first += KEYS) {
@@ -90,7 +91,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
         copy_async_commit();
         if (first >= at.own_end)
             continue;
-        uint32_t kept[(SLOTS + 31) / 32];
+        uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP)
             drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
         ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
@@ -98,9 +99,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
         tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
     }
 
-    PARC_UNROLL
-    for (int r = 0; r < DOWN; r++)
-        low[r] = f.scale;
+    tile_fill(low, DOWN, f.scale);
     tile_store(TYPE, dq + (((int64_t)b * s + warp_first) * all + h) * D,
                (int64_t)all * D, queries_all - warp_first, D,
                ATTENTION_VECTORS(TYPE, D), sum, ROWS, D, low, queries, k_row);

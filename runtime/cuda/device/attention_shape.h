@@ -116,17 +116,41 @@ PARC_DEVICE AttentionFactors attention_factors(int64_t scale_bits,
     return f;
 }
 
-PARC_DEVICE int attention_is_kept(const uint32_t *kept, int i)
+/* Multiplies the kept of n elements by `scale`, and replaces the others by
+ * 0. */
+PARC_DEVICE void attention_drop_apply(float *to, const float *from,
+                                      const uint32_t *kept, int n,
+                                      float scale)
 {
-    return (int)(kept[i / 32] >> (i % 32) & 1);
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        to[i] = kept[i / 32] >> (i % 32) & 1 ? from[i] * scale : 0.0f;
+}
+
+/* Sets masked scores to -inf. `turned`: rows are keys. `keys`: the end of the
+ * keys; `ahead`: the first query's index; both count from the tile's first
+ * key. */
+PARC_DEVICE void attention_mask(int half, int causal, float *score, int rows,
+                                int columns, int turned, int keys, int ahead)
+{
+    const int per_row = rows * columns / 32 / (half ? rows / 8 : rows / 2);
+    PARC_UNROLL
+    for (int i = 0; i < rows * columns / 32; i++) {
+        int r = i / per_row, c = i % per_row;
+        int key = turned ? tile_row_of(half, rows, r) : tile_column_of(half, c);
+        if (key >= keys ||
+            (causal && key > ahead + (turned ? tile_column_of(half, c)
+                                             : tile_row_of(half, rows, r))))
+            score[tile_register(half, columns, r, c)] = -INFINITY;
+    }
 }
 
 /* Whether rows of `width` elements are multiples of 16 bytes. */
 #define ATTENTION_VECTORS(type, width)                                         \
     ((width) % ((type) == TILE_F32 ? 4 : 8) == 0)
 
-/* Slots of a thread for a product, and for a sum with `width` columns. */
-#define ATTENTION_SLOTS(rows, columns) ((rows) * (columns) / PARC_WARP)
+/* Registers of a thread for a product, and for a sum with `width` columns. */
+#define ATTENTION_REGISTERS(rows, columns) ((rows) * (columns) / PARC_WARP)
 #define ATTENTION_SUMS(type, rows, width)                                      \
     ((type) == TILE_F32 ? (rows) * (((width) + 63) / 64 * 64) / 32             \
                         : (rows) * (((width) + 15) / 16 * 16) / 32)

@@ -1,18 +1,18 @@
 /* attention_tile.h: multiplies tiles in shared memory, for attention*.cuh.
  *
  * A warp owns `rows` whole rows of a product, so operations along rows need no
- * barrier. Its threads hold the product's elements in slots: tile_slot(half,
- * columns, r, c) is the index of a thread's r-th row and c-th column;
- * tile_row_of and tile_column_of give their positions in the tile. 16-bit
- * elements (half) are multiplied by tensor cores, whose fragments prescribe the
- * slots; f32 is multiplied by FMA, with 16 lanes per row.
+ * barrier. Its threads hold the product's elements in registers:
+ * tile_register(half, columns, r, c) is the index of a thread's r-th row and
+ * c-th column; tile_row_of and tile_column_of give their positions in the tile.
+ * 16-bit elements (half) are multiplied by tensor cores, whose fragments
+ * prescribe the registers; f32 is multiplied by FMA, with 16 lanes per row.
  *
  *   tile_scores   [rows, columns] = a[rows, depth] b[columns, depth]'
  *   tile_add      [rows, columns] += weights[rows, depth] b[depth, columns]
  *
  * requires: rows of a tile are padded, which avoids bank conflicts; columns up to
  *           the next multiple of 16 (f32: 4) are zeros. All sizes are constants
- *           at the call, so loops unroll and slots are registers
+ *           at the call, so loops unroll and arrays of elements are registers
  */
 #ifndef PARC_ATTENTION_TILE_H
 #define PARC_ATTENTION_TILE_H
@@ -29,9 +29,9 @@ PARC_DEVICE int tile_up(int n, int to)
     return (n + to - 1) / to * to;
 }
 
-/* ---- slots --------------------------------------------------------------- */
+/* ---- registers ----------------------------------------------------------- */
 
-PARC_DEVICE int tile_slot(int half, int columns, int r, int c)
+PARC_DEVICE int tile_register(int half, int columns, int r, int c)
 {
     return half ? ((r / 2 * (columns / 8) + c / 2) * 2 + r % 2) * 2 + c % 2
                 : r * (columns / 16) + c;
@@ -73,6 +73,13 @@ PARC_DEVICE float row_sum(int half, float x)
     for (int mask = half ? 2 : 8; mask > 0; mask /= 2)
         x += warp_shuffle_xor(x, mask);
     return x;
+}
+
+PARC_DEVICE void tile_fill(float *x, int n, float value)
+{
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = value;
 }
 
 /* ---- loads to shared memory ---------------------------------------------- */
@@ -174,7 +181,7 @@ PARC_DEVICE void half_scores(int type, float *score, int rows, int columns,
     }
 }
 
-/* The slots of two adjacent products have the layout of a first operand, so
+/* The registers of two adjacent products have the layout of a first operand, so
  * the weights need no exchange between lanes. */
 PARC_DEVICE void half_add(int type, float *sum, int rows, int columns,
                           int depth, const float *weight, const uint16_t *b,
@@ -240,7 +247,8 @@ PARC_DEVICE void full_put(float *exchange, int rows, int depth,
         PARC_UNROLL
         for (int c = 0; c < depth / 16; c++)
             exchange[tile_row_of(0, rows, r) * ATTENTION_WEIGHT_ROW(depth) +
-                     tile_column_of(0, c)] = weight[tile_slot(0, depth, r, c)];
+                     tile_column_of(0, c)] =
+                weight[tile_register(0, depth, r, c)];
 }
 
 PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
@@ -281,9 +289,7 @@ PARC_DEVICE void tile_scores(int type, float *score, int rows, int columns,
                              int depth, const void *a, int a_row, const void *b,
                              int b_row)
 {
-    PARC_UNROLL
-    for (int i = 0; i < rows * columns / PARC_WARP; i++)
-        score[i] = 0;
+    tile_fill(score, rows * columns / PARC_WARP, 0);
     if (tile_half(type))
         half_scores(type, score, rows, columns, tile_up(depth, 16),
                     (const uint16_t *)a, a_row, (const uint16_t *)b, b_row);

@@ -1,11 +1,11 @@
 /* copy.cuh: copies strided blocks within a rank's memory.
  *
- * requires: COPY_BYTES (2, 4, 8 or 16), the size of a unit, and
+ * requires: COPY_BYTES (2, 4, 8 or 16), the size of a vector, and
  *           COPY_NAME(kernel); included once for each size
  *
- * `copy_strided` copies units between any strides. `copy_transposed`, up to 8
- * bytes, transposes a matrix through shared memory, so that both sides access
- * whole cache lines. Sizes and strides are in units; unused dims have size 1.
+ * `copy_strided` copies vectors between any strides. `copy_transposed`, up to
+ * 8 bytes, transposes a matrix through shared memory, so that both sides access
+ * whole cache lines. Sizes and strides are in vectors; unused dims have size 1.
  */
 #include "copy_tools.h"
 
@@ -26,13 +26,13 @@ COPY_NAME(copy_strided)(uint8_t *to, const uint8_t *from, int64_t n, int64_t d1,
           COPY_BYTES;
     from += (i * s0 + i1 * s1 + i2 * s2 + i3 * s3 + i4 * s4 + i5 * s5) *
             COPY_BYTES;
-    copy_unit(to, from, COPY_BYTES);
+    copy_vector(to, from, COPY_BYTES);
 }
 
 #if COPY_BYTES < 16
 /* to[i][j] = from[j][i] for i < rows, j < columns, with rows t_row and s_row
- * units apart, for each index of the dims d0 … d3. A block transposes a
- * tile of COPY_TILE x COPY_TILE units. */
+ * vectors apart, for each index of the dims d0 … d3. A block transposes a
+ * tile of COPY_TILE x COPY_TILE vectors. */
 PARC_KERNEL(KERNEL_THREADS)
 COPY_NAME(copy_transposed)(uint8_t *to, const uint8_t *from, int64_t rows,
                            int64_t columns, int64_t t_row, int64_t s_row,
@@ -60,16 +60,16 @@ COPY_NAME(copy_transposed)(uint8_t *to, const uint8_t *from, int64_t rows,
     for (int y = 0; y < COPY_TILE; y += STEP) {
         int j = y + thread_index() / COPY_TILE;
         if (column + j < columns && row + x < rows)
-            copy_unit(tile + (j * ROW + x) * COPY_BYTES,
-                      from + (j * s_row + x) * COPY_BYTES, COPY_BYTES);
+            copy_vector(tile + (j * ROW + x) * COPY_BYTES,
+                        from + (j * s_row + x) * COPY_BYTES, COPY_BYTES);
     }
     block_barrier();
     PARC_UNROLL
     for (int y = 0; y < COPY_TILE; y += STEP) {
         int i = y + thread_index() / COPY_TILE;
         if (row + i < rows && column + x < columns)
-            copy_unit(to + (i * t_row + x) * COPY_BYTES,
-                      tile + (x * ROW + i) * COPY_BYTES, COPY_BYTES);
+            copy_vector(to + (i * t_row + x) * COPY_BYTES,
+                        tile + (x * ROW + i) * COPY_BYTES, COPY_BYTES);
     }
 }
 #endif

@@ -1,7 +1,7 @@
 /* copy_tools.h: defines helpers of the kernels that copy elements (copy.cuh,
  * embedding.cuh).
  *
- * A unit is the 2, 4, 8 or 16 bytes that a thread copies at a time. */
+ * A vector is the 2, 4, 8 or 16 bytes that a thread copies at a time. */
 #ifndef PARC_COPY_TOOLS_H
 #define PARC_COPY_TOOLS_H
 
@@ -20,35 +20,24 @@ PARC_DEVICE int64_t copy_digit(int64_t *i, int64_t n)
     return digit;
 }
 
-/* Copies a unit. `bytes` is a constant; both addresses are multiples of it. */
-PARC_DEVICE void copy_unit(void *to, const void *from, int bytes)
-{
-    uint32_t word[4];
-    if (bytes == 16) {
-        parc_load16(word, from);
-        parc_store16(to, word);
-    } else if (bytes == 8) {
-        parc_load8(word, from);
-        parc_store8(to, word);
-    } else if (bytes == 4) {
-        parc_load4(word, from);
-        parc_store4(to, word);
-    } else {
-        *(uint16_t *)to = *(const uint16_t *)from;
-    }
-}
-
-PARC_DEVICE void zero_unit(void *to, int bytes)
+/* Copies a vector, or stores zeros if `there` is 0. `bytes` is a constant; both
+ * addresses are multiples of it. */
+PARC_DEVICE void copy_vector_if(int there, void *to, const void *from,
+                                int bytes)
 {
     uint32_t word[4] = {0, 0, 0, 0};
-    if (bytes == 16)
-        parc_store16(to, word);
-    else if (bytes == 8)
-        parc_store8(to, word);
-    else if (bytes == 4)
-        parc_store4(to, word);
-    else
-        *(uint16_t *)to = 0;
+    if (bytes == 2) {
+        *(uint16_t *)to = there ? *(const uint16_t *)from : 0;
+        return;
+    }
+    if (there)
+        parc_read_words(word, from, bytes / 4);
+    parc_write_words(to, word, bytes / 4);
+}
+
+PARC_DEVICE void copy_vector(void *to, const void *from, int bytes)
+{
+    copy_vector_if(1, to, from, bytes);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* embedding.cuh: copies rows of a table by id.
  *
- * requires: EMBEDDING_BYTES (2, 4, 8, 16), the unit that a thread copies, and
+ * requires: EMBEDDING_BYTES (2, 4, 8, 16), the vector that a thread copies, and
  *           EMBEDDING_NAME(kernel)
  *
  * A rank holds rows *base … *base + rows - 1 of the table; other ids give
@@ -8,7 +8,7 @@
  */
 #include "copy_tools.h"
 
-/* `n`: units of the result; `width`: units of a row. */
+/* `n`: vectors of the result; `width`: vectors of a row. */
 PARC_KERNEL(KERNEL_THREADS)
 EMBEDDING_NAME(embedding)(uint8_t *__restrict__ out,
                           const uint8_t *__restrict__ table,
@@ -20,10 +20,7 @@ EMBEDDING_NAME(embedding)(uint8_t *__restrict__ out,
         return;
     int64_t column = copy_digit(&position, width);
     int64_t row = (int64_t)ids[position] - (base ? *base : 0);
-    if (row >= 0 && row < rows)
-        copy_unit(out + i * EMBEDDING_BYTES,
-                  table + (row * width + column) * EMBEDDING_BYTES,
-                  EMBEDDING_BYTES);
-    else
-        zero_unit(out + i * EMBEDDING_BYTES, EMBEDDING_BYTES);
+    copy_vector_if(row >= 0 && row < rows, out + i * EMBEDDING_BYTES,
+                   table + (row * width + column) * EMBEDDING_BYTES,
+                   EMBEDDING_BYTES);
 }

@@ -185,20 +185,14 @@ PARC_DEVICE void warp_barrier(void)
     __syncwarp();
 }
 
-PARC_DEVICE float warp_shuffle_xor(float x, int mask)
-{
-    return __shfl_xor_sync(0xffffffffu, x, mask);
-}
-
-PARC_DEVICE int warp_shuffle_xor_int(int x, int mask)
-{
-    return __shfl_xor_sync(0xffffffffu, x, mask);
-}
-
-PARC_DEVICE int warp_shuffle_int(int x, int lane)
-{
-    return __shfl_sync(0xffffffffu, x, lane);
-}
+#define PARC_SHUFFLE(type, name, function)                                     \
+    PARC_DEVICE type name(type x, int lane)                                    \
+    {                                                                          \
+        return function(0xffffffffu, x, lane);                                 \
+    }
+PARC_SHUFFLE(float, warp_shuffle_xor, __shfl_xor_sync)
+PARC_SHUFFLE(int, warp_shuffle_xor_int, __shfl_xor_sync)
+PARC_SHUFFLE(int, warp_shuffle_int, __shfl_sync)
 
 /* ---- 2. memory ----------------------------------------------------------- */
 
@@ -231,21 +225,18 @@ PARC_DEVICE void parc_store16(void *to, const void *from)
                  : "memory");
 }
 
-PARC_DEVICE void copy_async16_if(int there, void *shared, const void *global)
-{
-    uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
-                 "l"(global), "r"(there ? 16 : 0)
-                 : "memory");
-}
-
-PARC_DEVICE void copy_async4_if(int there, void *shared, const void *global)
-{
-    uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to),
-                 "l"(global), "r"(there ? 4 : 0)
-                 : "memory");
-}
+#define PARC_COPY_ASYNC(bytes, cache)                                          \
+    PARC_DEVICE void copy_async##bytes##_if(int there, void *shared,           \
+                                            const void *global)                \
+    {                                                                          \
+        uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);              \
+        asm volatile("cp.async." cache ".shared.global [%0], [%1], " #bytes    \
+                     ", %2;" ::"r"(to),                                        \
+                     "l"(global), "r"(there ? bytes : 0)                       \
+                     : "memory");                                              \
+    }
+PARC_COPY_ASYNC(16, "cg")
+PARC_COPY_ASYNC(4, "ca")
 
 PARC_DEVICE void copy_async_commit(void)
 {

@@ -4,62 +4,37 @@
 #ifndef PARC_VECTOR_H
 #define PARC_VECTOR_H
 
-/* Load and store n words of 4 bytes. */
-PARC_DEVICE void parc_read_words(void *to, const void *from, int n)
-{
-    const uint8_t *x = (const uint8_t *)from;
-    uint8_t *y = (uint8_t *)to;
-    PARC_UNROLL
-    for (int i = 0; i + 4 <= n; i += 4)
-        parc_load16(y + 4 * i, x + 4 * i);
-    if (n == 2)
-        parc_load8(y, x);
-    if (n == 1)
-        parc_load4(y, x);
-}
+/* Load and store n words of 4 bytes, of a local array or to it. */
+#define PARC_WORDS(name, access)                                               \
+    PARC_DEVICE void name(void *to, const void *from, int n)                   \
+    {                                                                          \
+        const uint8_t *x = (const uint8_t *)from;                              \
+        uint8_t *y = (uint8_t *)to;                                            \
+        PARC_UNROLL                                                            \
+        for (int i = 0; i + 4 <= n; i += 4)                                    \
+            access##16(y + 4 * i, x + 4 * i);                                  \
+        if (n == 2)                                                            \
+            access##8(y, x);                                                   \
+        if (n == 1)                                                            \
+            access##4(y, x);                                                   \
+    }
+PARC_WORDS(parc_read_words, parc_load)
+PARC_WORDS(parc_write_words, parc_store)
 
-PARC_DEVICE void parc_write_words(void *to, const void *from, int n)
-{
-    const uint8_t *x = (const uint8_t *)from;
-    uint8_t *y = (uint8_t *)to;
-    PARC_UNROLL
-    for (int i = 0; i + 4 <= n; i += 4)
-        parc_store16(y + 4 * i, x + 4 * i);
-    if (n == 2)
-        parc_store8(y, x);
-    if (n == 1)
-        parc_store4(y, x);
-}
-
-PARC_DEVICE void parc_read_f32(float *x, const float *from, int n)
-{
-    parc_read_words(x, from, n);
-}
-
-PARC_DEVICE void parc_write_f32(float *to, const float *x, int n)
-{
-    parc_write_words(to, x, n);
-}
-
-PARC_DEVICE void parc_read_i32(int32_t *x, const int32_t *from, int n)
-{
-    parc_read_words(x, from, n);
-}
-
-PARC_DEVICE void parc_write_i32(int32_t *to, const int32_t *x, int n)
-{
-    parc_write_words(to, x, n);
-}
-
-PARC_DEVICE void parc_read_i64(int64_t *x, const int64_t *from, int n)
-{
-    parc_read_words(x, from, 2 * n);
-}
-
-PARC_DEVICE void parc_write_i64(int64_t *to, const int64_t *x, int n)
-{
-    parc_write_words(to, x, 2 * n);
-}
+/* Elements that are a number of words. */
+#define PARC_WHOLE(name, type, words)                                          \
+    PARC_DEVICE void parc_read_##name(type *x, const type *from, int n)        \
+    {                                                                          \
+        parc_read_words(x, from, words * n);                                   \
+    }                                                                          \
+                                                                               \
+    PARC_DEVICE void parc_write_##name(type *to, const type *x, int n)         \
+    {                                                                          \
+        parc_write_words(to, x, words * n);                                    \
+    }
+PARC_WHOLE(f32, float, 1)
+PARC_WHOLE(i32, int32_t, 1)
+PARC_WHOLE(i64, int64_t, 2)
 
 /* The i-th 16-bit half of an array of words. */
 PARC_DEVICE uint16_t parc_half(const uint32_t *word, int i)

@@ -4,32 +4,15 @@
  * and all ranks use the fastest: values that must be equal on several ranks
  * need equal kernels. A file saves the choices, so the next run starts
  * immediately.
- *
- * An idle GPU has a low clock rate, which rises while candidates run.
- * Therefore the device runs for WARM_MS before the first measurement of a
- * process, and candidates are measured alternately in ROUNDS rounds; the
- * minimum of each one counts.
- *
- * The measurements use the arena as operands, since it holds no data at that
- * time: they fill it with random numbers, and with zeros afterwards.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/message.h"
-#include "cuda/core/rt_cuda_cache.h"
 #include "cuda/core/rt_cuda_launch.h"
 #include "cuda/matmul/rt_cuda_matmul.h"
 #include "launch/world.h"
 #include "rt.h"
-
-enum {
-    CANDIDATES = 8,
-    ROUNDS = 5,
-    WARM_MS = 100,
-    ROUND_US = 300, /* time of a candidate in a round */
-    MOST_RUNS = 20, /* maximum runs of a candidate in a round */
-};
 
 /* ---- candidates ---------------------------------------------------------- */
 
@@ -101,97 +84,46 @@ void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment)
 
 /* ---- measurement --------------------------------------------------------- */
 
-/* Operands in the arena for a measurement. */
-typedef struct Ground {
+/* The candidates of a product, and operands in the arena. */
+typedef struct Trial {
+    const ParcMatmul *mm;
+    const BlasCandidate *candidate;
     CudaOperands at;
-    int64_t bytes; /* total size */
-} Ground;
+} Trial;
 
-static char *take_scratch(ParcRt *rt, Ground *g, int64_t bytes)
+static char *take_scratch(ParcRt *rt, int64_t *used, int64_t bytes)
 {
-    char *at = bytes ? parc_arena(rt) + g->bytes : NULL;
-    g->bytes += rt_cuda_aligned(bytes);
+    char *at = bytes ? parc_arena(rt) + *used : NULL;
+    *used += rt_cuda_aligned(bytes);
     return at;
 }
 
-/* Places the operands; false if the arena is too small, which is possible for
- * a product that runs in a loop over parts of its operands. */
-static bool lay_out(ParcRt *rt, const ParcMatmulSpec *s, Ground *g)
+/* Places the operands and returns their bytes; -1 if the arena is too small,
+ * which is possible for a product that runs in a loop over parts of its
+ * operands. */
+static int64_t lay_out(ParcRt *rt, const ParcMatmulSpec *s, CudaOperands *at)
 {
-    g->bytes = 0;
-    g->at.a = take_scratch(rt, g, rt_cuda_operand_bytes(s, CUDA_A));
-    g->at.b = take_scratch(rt, g, rt_cuda_operand_bytes(s, CUDA_B));
-    g->at.c = take_scratch(rt, g, rt_cuda_operand_bytes(s, CUDA_C));
-    g->at.vector = take_scratch(rt, g, rt_cuda_vector_bytes(s));
-    g->at.tensor = take_scratch(rt, g, rt_cuda_tensor_bytes(s));
-    g->at.workspace = parc_arena(rt) + g->bytes;
-    g->bytes += s->scratch_bytes;
-    return g->bytes <= rt->model->arena_bytes;
+    int64_t used = 0;
+    at->a = take_scratch(rt, &used, rt_cuda_operand_bytes(s, CUDA_A));
+    at->b = take_scratch(rt, &used, rt_cuda_operand_bytes(s, CUDA_B));
+    at->c = take_scratch(rt, &used, rt_cuda_operand_bytes(s, CUDA_C));
+    at->vector = take_scratch(rt, &used, rt_cuda_vector_bytes(s));
+    at->tensor = take_scratch(rt, &used, rt_cuda_tensor_bytes(s));
+    at->workspace = parc_arena(rt) + used;
+    used += s->scratch_bytes;
+    return used <= rt->model->arena_bytes ? used : -1;
 }
 
-/* The mean milliseconds of `runs` runs; negative if the kernel cannot run. */
-static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                     const BlasCandidate *c, int runs)
+static bool run_candidate(ParcRt *rt, const void *trial, int i)
 {
-    rt_cuda_time_begin(rt);
-    for (int i = 0; i < runs; i++)
-        if (rt_cuda_product(rt, mm, &c->algorithm, &g->at) != RT_BLAS_SUCCESS)
-            return -1;
-    return rt_cuda_time_end(rt, mm->spec.name) / (float)runs;
-}
-
-/* Measured milliseconds of a candidate; least: -1 if it cannot run. */
-typedef struct Measured {
-    float cold, least;
-    int runs; /* runs per round */
-} Measured;
-
-/* Runs each candidate once, because the first run may load its kernel. */
-static void run_first(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                      const BlasCandidate *candidate, int n, Measured *m)
-{
-    for (int i = 0; i < n; i++) {
-        m[i].cold = m[i].least = time_of(rt, mm, g, &candidate[i], 1);
-        float runs = m[i].cold > 0 ? ROUND_US / 1e3f / m[i].cold : MOST_RUNS;
-        m[i].runs = runs < 1 ? 1 : runs > MOST_RUNS ? MOST_RUNS : (int)runs;
-    }
-}
-
-/* Runs candidates until the clock rate has risen, once per process. */
-static void warm_up(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                    const BlasCandidate *candidate, int n, const Measured *m)
-{
-    RtDevice *d = rt->device;
-    double begin = rt_now();
-    for (int i = 0; i < n && !d->is_warm; i++)
-        while (m[i].least >= 0 && !d->is_warm) {
-            time_of(rt, mm, g, &candidate[i], m[i].runs);
-            d->is_warm = rt_now() - begin > WARM_MS / 1e3;
-        }
-}
-
-static int measure_rounds(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                          const BlasCandidate *candidate, int n, Measured *m)
-{
-    int best = 0;
-    for (int round = 0; round < ROUNDS; round++)
-        for (int i = 0; i < n; i++) {
-            float ms = m[i].least < 0 ? -1
-                                      : time_of(rt, mm, g, &candidate[i],
-                                                m[i].runs);
-            bool better = ms >= 0 && (round == 0 || ms < m[i].least);
-            m[i].least = better || ms < 0 ? ms : m[i].least;
-        }
-    for (int i = 1; i < n; i++) {
-        bool better = m[best].least < 0 || m[i].least < m[best].least;
-        best = m[i].least >= 0 && better ? i : best;
-    }
-    return best;
+    const Trial *t = trial;
+    return rt_cuda_product(rt, t->mm, &t->candidate[i].algorithm, &t->at) ==
+           RT_BLAS_SUCCESS;
 }
 
 /* Appends a line of JSON to the file of measurements. */
 static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
-                      const Measured *m, int best)
+                      const CudaTime *m, int best)
 {
     const ParcMatmulSpec *s = &mm->spec;
     FILE *f = rt_cuda_times(rt);
@@ -213,16 +145,19 @@ static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
     fclose(f);
 }
 
-static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+/* The index of the fastest candidate; 0 if they cannot be measured. */
+static int fastest(ParcRt *rt, const ParcMatmul *mm,
                    const BlasCandidate *candidate, int n)
 {
-    Measured measured[CANDIDATES];
-    rt_cuda_fill_random(rt, g->bytes, mm->spec.type.a);
-    run_first(rt, mm, g, candidate, n, measured);
-    warm_up(rt, mm, g, candidate, n, measured);
-    int best = measure_rounds(rt, mm, g, candidate, n, measured);
-    log_times(rt, mm, n, measured, best);
-    rt_cuda_fill_zeros(rt, g->bytes);
+    CudaTime time[CUDA_CANDIDATES];
+    Trial trial = {.mm = mm, .candidate = candidate};
+    int64_t bytes = n > 1 ? lay_out(rt, &mm->spec, &trial.at) : -1;
+    if (bytes < 0)
+        return 0;
+    int best = rt_cuda_fastest(rt, &(CudaTrial){mm->spec.name, n, bytes,
+                                                mm->spec.type.a, run_candidate,
+                                                &trial}, time);
+    log_times(rt, mm, n, time, best);
     return best;
 }
 
@@ -273,20 +208,17 @@ typedef struct Decision {
 
 static void decide(ParcRt *rt, const ParcMatmul *mm, Decision *to)
 {
-    BlasCandidate candidate[CANDIDATES];
+    BlasCandidate candidate[CUDA_CANDIDATES];
     char key[CUDA_KEY];
-    Ground ground;
     write_key(rt, mm, key);
     to->found = recall(rt, mm, key, &to->algorithm);
     if (to->found)
         return;
-    int n = propose(rt, mm, CUDA_ALIGNED, CANDIDATES, candidate), best = 0;
+    int n = propose(rt, mm, CUDA_ALIGNED, CUDA_CANDIDATES, candidate);
     to->found = n > 0;
     if (n == 0)
         return;
-    if (n > 1 && lay_out(rt, &mm->spec, &ground))
-        best = fastest(rt, mm, &ground, candidate, n);
-    to->algorithm = candidate[best].algorithm;
+    to->algorithm = candidate[fastest(rt, mm, candidate, n)].algorithm;
     rt_cuda_cache_add(rt->device->cache, key, &to->algorithm);
 }
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "common/message.h"
-#include "cuda/core/rt_cuda_cache.h"
 #include "cuda/matmul/rt_cuda_matmul.h"
 #include "launch/world.h"
 #include "rt.h"
@@ -16,32 +15,12 @@
 static void open_library(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    char error[1024];
     if (d->blas_handle)
         return;
-    d->blas_library =
-        rt_cuda_load(&rt_cuda_blas_library, &d->blas, error, sizeof error);
-    if (!d->blas_library)
-        rt_fail(rt, "%s", error);
+    rt_cuda_require(rt, &rt_cuda_blas_library, &d->blas);
     BLAS(rt, cublasLtCreate(&d->blas_handle));
     if (rt->rank == 0)
         d->cache = rt_cuda_cache_open(d->name, d->blas.cublasLtGetVersion());
-}
-
-/* Replaces the epilogue by a second product. */
-static void split_sum(ParcRt *rt, ParcMatmul *mm)
-{
-    const RtDevice *d = rt->device;
-    if (rt->rank == 0)
-        rt_say("note: cuBLASLt %zu has no kernel for '%s' with %s on %s; "
-               "another product computes the sum",
-               d->blas.cublasLtGetVersion(), mm->spec.name,
-               rt_cuda_epilogue_name(mm->spec.epilogue), d->name);
-    mm->sum = rt_cuda_sum_new(rt, &mm->spec);
-    rt_cuda_product_free(rt, mm);
-    mm->spec.epilogue = rt_cuda_sum_rest(mm->spec.epilogue);
-    rt_cuda_product_make(rt, mm);
-    rt_cuda_choose(rt, mm);
 }
 
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
@@ -58,7 +37,7 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
         d->precision = CUDA_TF32;
     rt_cuda_product_make(rt, mm);
     if (!rt_cuda_choose(rt, mm))
-        split_sum(rt, mm);
+        rt_cuda_sum_split(rt, mm);
     return mm;
 }
 
@@ -89,8 +68,8 @@ void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
     CudaOperands at = {a, b, c, vector, tensor,
                        parc_arena(rt) + mm->spec.scratch};
     if (mm->sum) {
-        CudaOperands sum = rt_cuda_sum_operands(mm->sum, &at);
-        run(rt, rt_cuda_sum_product(mm->sum), &sum);
+        CudaOperands sum = rt_cuda_sum_operands(mm, &at);
+        run(rt, mm->sum, &sum);
         at.vector = NULL;
     }
     run(rt, mm, &at);
@@ -115,14 +94,15 @@ void rt_cuda_matmul_close(ParcRt *rt)
         ParcMatmul *mm = d->matmuls;
         d->matmuls = mm->next;
         rt_cuda_product_free(rt, mm);
-        if (mm->sum)
-            rt_cuda_sum_free(rt, mm->sum);
+        if (mm->sum) {
+            rt_cuda_product_free(rt, mm->sum);
+            CU(rt, cuMemFree(mm->ones));
+            free(mm->sum);
+        }
         free(mm);
     }
-    if (d->cache) {
+    if (d->cache)
         rt_cuda_cache_close(d->cache);
-        d->cache = NULL;
-    }
     if (d->blas_handle)
         BLAS(rt, cublasLtDestroy(d->blas_handle));
 }

@@ -28,20 +28,19 @@ typedef struct CudaChoice {
     BlasAlgorithm algorithm;
 } CudaChoice;
 
-/* A sum over rows or columns of an operand, as a product with ones
- * (rt_cuda_sum.c). */
-typedef struct CudaSum CudaSum;
-
 struct ParcMatmul {
     ParcMatmulSpec spec;
     BlasProduct product;
     BlasLayout layout[CUDA_OPERANDS];
     CudaChoice choice[CUDA_ALIGNMENTS];
-    CudaSum *sum; /* computes the epilogue's sum; NULL: the library does */
+    struct ParcMatmul *sum; /* the product with ones that computes the
+                               epilogue's sum (rt_cuda_sum.c); NULL: none */
+    bool sums_a;            /* it sums over k of a; else of b */
+    CuAddress ones;         /* its other operand */
     struct ParcMatmul *next;
 };
 
-/* ---- descriptions (rt_cuda_product.c) ---- */
+/* ---- descriptions and epilogues (rt_cuda_product.c) ---- */
 
 /* Bytes from the start of an operand's first element to the end of its last. */
 int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand);
@@ -49,25 +48,19 @@ int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand);
 int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s);
 /* Creates the product and the layouts of mm->spec. */
 void rt_cuda_product_make(ParcRt *rt, ParcMatmul *mm);
-void rt_cuda_product_free(ParcRt *rt, ParcMatmul *mm);
+void rt_cuda_product_free(ParcRt *rt, const ParcMatmul *mm);
 /* Enqueues the product with an algorithm and operands. */
 BlasStatus rt_cuda_product(ParcRt *rt, const ParcMatmul *mm,
                            const BlasAlgorithm *algorithm,
                            const CudaOperands *at);
 
-/* ---- epilogues (rt_cuda_epilogue.c) ---- */
-
-/* Sets all attributes except addresses. */
-void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm);
-/* Sets the addresses: before each run, and before the library proposes
- * kernels, because that depends on their alignment. */
+/* Sets the addresses of the epilogue: before each run, and before the library
+ * proposes kernels, because that depends on their alignment. */
 void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
                             void *tensor);
-/* Whether the epilogue reads or writes a tensor of the result's shape, and
- * whether it adds that to the product. */
-bool rt_cuda_epilogue_has_tensor(ParcEpilogue e);
 /* Whether the epilogue writes sums of an operand to its vector. */
 bool rt_cuda_epilogue_sums(ParcEpilogue e);
+/* Whether it adds a tensor to the product. */
 bool rt_cuda_epilogue_adds(ParcEpilogue e);
 /* The bytes of the epilogue's vector; 0: none. */
 int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s);
@@ -87,13 +80,10 @@ void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment);
 
 /* ---- sums that the library does not compute (rt_cuda_sum.c) ---- */
 
-/* Creates the product of a sum epilogue's spec with ones. All ranks call it. */
-CudaSum *rt_cuda_sum_new(ParcRt *rt, const ParcMatmulSpec *spec);
-/* The epilogue without its sum. */
-ParcEpilogue rt_cuda_sum_rest(ParcEpilogue e);
-/* The product, and its operands for a call of the matmul. */
-ParcMatmul *rt_cuda_sum_product(CudaSum *s);
-CudaOperands rt_cuda_sum_operands(const CudaSum *s, const CudaOperands *at);
-void rt_cuda_sum_free(ParcRt *rt, CudaSum *s);
+/* Replaces the sum of the epilogue by a second product, mm->sum. All ranks call
+ * it. */
+void rt_cuda_sum_split(ParcRt *rt, ParcMatmul *mm);
+/* The operands of mm->sum for a call of the matmul. */
+CudaOperands rt_cuda_sum_operands(const ParcMatmul *mm, const CudaOperands *at);
 
 #endif

@@ -1,12 +1,101 @@
-/* rt_cuda_product.c: describes matrix products to cuBLASLt and enqueues them.
+/* rt_cuda_product.c: describes matrix products and their epilogues to cuBLASLt,
+ * and enqueues them.
  *
  * Products accumulate in f32 for every type. Products of f32 are exact to f32;
  * PARC_TF32=1 lets the library round operands to 10 bits of mantissa, which is
  * several times as fast.
+ *
+ * parc's rows are the library's columns (rt_cuda_matmul.h). A vector along
+ * parc's rows is therefore a vector along the library's columns, as the
+ * library requires for a bias, and the library's operand A is parc's b.
+ * Vectors and GELU's operand have the result's type, which is the library's
+ * default. An added tensor is not an epilogue there, but the library's c with
+ * a factor of 1.
  */
 #include "common/type.h"
 #include "cuda/matmul/rt_cuda_matmul.h"
 #include "rt.h"
+
+/* ---- epilogues ----------------------------------------------------------- */
+
+/* Operands of an epilogue. ADDED: a tensor that is the library's c. */
+enum { VECTOR_N = 1, VECTOR_M = 2, TENSOR = 4, ADDED = 8 };
+
+static const struct Epilogue {
+    const char *name;
+    uint32_t blas; /* 0: the library's default */
+    unsigned with;
+} epilogues[] = {
+    [PARC_NO_EPILOGUE] = {"", 0, 0},
+    [PARC_BIAS] = {"bias", RT_BLAS_EPILOGUE_BIAS, VECTOR_N},
+    [PARC_ADD] = {"add", 0, ADDED},
+    [PARC_SUM_A] = {"sum of a", RT_BLAS_EPILOGUE_SUM_B, VECTOR_M},
+    [PARC_SUM_B] = {"sum of b", RT_BLAS_EPILOGUE_SUM_A, VECTOR_N},
+    [PARC_BIAS_ADD] = {"bias and add", RT_BLAS_EPILOGUE_BIAS, VECTOR_N | ADDED},
+    [PARC_SUM_A_ADD] = {"sum of a and add", RT_BLAS_EPILOGUE_SUM_B,
+                        VECTOR_M | ADDED},
+    [PARC_SUM_B_ADD] = {"sum of b and add", RT_BLAS_EPILOGUE_SUM_A,
+                        VECTOR_N | ADDED},
+    [PARC_GELU] = {"gelu", RT_BLAS_EPILOGUE_GELU_AUX, TENSOR},
+    [PARC_GELU_BIAS] = {"bias and gelu", RT_BLAS_EPILOGUE_GELU_AUX_BIAS,
+                        VECTOR_N | TENSOR},
+    [PARC_GELU_GRAD] = {"gelu gradient", RT_BLAS_EPILOGUE_GELU_GRAD, TENSOR},
+};
+
+const char *rt_cuda_epilogue_name(ParcEpilogue e)
+{
+    return epilogues[e].name;
+}
+
+int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s)
+{
+    unsigned with = epilogues[s->epilogue].with;
+    int64_t size = rt_type_size(s->type.c);
+    return with & VECTOR_N ? s->n * size : with & VECTOR_M ? s->m * size : 0;
+}
+
+bool rt_cuda_epilogue_sums(ParcEpilogue e)
+{
+    return epilogues[e].blas == RT_BLAS_EPILOGUE_SUM_A ||
+           epilogues[e].blas == RT_BLAS_EPILOGUE_SUM_B;
+}
+
+bool rt_cuda_epilogue_adds(ParcEpilogue e)
+{
+    return epilogues[e].with & ADDED;
+}
+
+/* Sets an attribute of the product's description. */
+static void set(ParcRt *rt, const ParcMatmul *mm,
+                BlasProductAttribute attribute, const void *value,
+                size_t bytes)
+{
+    BLAS(rt, cublasLtMatmulDescSetAttribute(mm->product, attribute, value,
+                                            bytes));
+}
+
+/* Sets the attributes of the epilogue, except addresses. */
+static void describe_epilogue(ParcRt *rt, const ParcMatmul *mm)
+{
+    const struct Epilogue *e = &epilogues[mm->spec.epilogue];
+    if (e->blas)
+        set(rt, mm, RT_BLAS_EPILOGUE, &e->blas, sizeof e->blas);
+    if (e->with & TENSOR)
+        set(rt, mm, RT_BLAS_AUX_LEADING, &mm->spec.sc[1],
+            sizeof mm->spec.sc[1]);
+}
+
+void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
+                            void *tensor)
+{
+    const struct Epilogue *e = &epilogues[mm->spec.epilogue];
+    if (e->with & (VECTOR_M | VECTOR_N))
+        set(rt, mm, RT_BLAS_BIAS_POINTER, &vector, sizeof vector);
+    if (e->with & TENSOR)
+        set(rt, mm, RT_BLAS_AUX_POINTER, &tensor, sizeof tensor);
+}
+
+/* ---- operands ------------------------------------------------------------ */
 
 static const BlasType blas_type[] = {[PARC_F32] = RT_BLAS_F32,
                                      [PARC_BF16] = RT_BLAS_BF16,
@@ -37,9 +126,8 @@ int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand)
 
 int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s)
 {
-    return rt_cuda_epilogue_has_tensor(s->epilogue)
-               ? rt_cuda_operand_bytes(s, CUDA_C)
-               : 0;
+    bool has_tensor = epilogues[s->epilogue].with & (TENSOR | ADDED);
+    return has_tensor ? rt_cuda_operand_bytes(s, CUDA_C) : 0;
 }
 
 /* Whether a matrix is contiguous along rows. In column-major order this is the
@@ -72,6 +160,8 @@ static BlasLayout make_layout(ParcRt *rt, const Matrix *x, int64_t batch)
     return layout;
 }
 
+/* ---- products ------------------------------------------------------------ */
+
 void rt_cuda_product_make(ParcRt *rt, ParcMatmul *mm)
 {
     const RtDevice *d = rt->device;
@@ -85,16 +175,14 @@ void rt_cuda_product_make(ParcRt *rt, ParcMatmul *mm)
         if (operand == CUDA_C || is_by_rows(&x))
             continue;
         int32_t transposed = RT_BLAS_TRANSPOSED;
-        BLAS(rt, cublasLtMatmulDescSetAttribute(
-                     mm->product,
-                     operand == CUDA_B ? RT_BLAS_TRANSPOSE_A
-                                       : RT_BLAS_TRANSPOSE_B,
-                     &transposed, sizeof transposed));
+        set(rt, mm,
+            operand == CUDA_B ? RT_BLAS_TRANSPOSE_A : RT_BLAS_TRANSPOSE_B,
+            &transposed, sizeof transposed);
     }
-    rt_cuda_epilogue_make(rt, mm);
+    describe_epilogue(rt, mm);
 }
 
-void rt_cuda_product_free(ParcRt *rt, ParcMatmul *mm)
+void rt_cuda_product_free(ParcRt *rt, const ParcMatmul *mm)
 {
     for (int i = 0; i < CUDA_OPERANDS; i++)
         BLAS(rt, cublasLtMatrixLayoutDestroy(mm->layout[i]));

@@ -8,24 +8,12 @@
  * It reads the operand once more. The vector of ones is on the device, beside
  * the arena.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/message.h"
 #include "common/type.h"
 #include "cuda/matmul/rt_cuda_matmul.h"
 #include "rt.h"
-
-struct CudaSum {
-    ParcMatmul product;
-    bool of_a; /* sums over k of a; else of b */
-    CuAddress ones;
-};
-
-ParcEpilogue rt_cuda_sum_rest(ParcEpilogue e)
-{
-    return rt_cuda_epilogue_adds(e) ? PARC_ADD : PARC_NO_EPILOGUE;
-}
 
 /* [m, k] [k, 1] or [1, k] [k, n]. */
 static ParcMatmulSpec spec_of(const ParcMatmulSpec *s, bool of_a)
@@ -60,34 +48,33 @@ static CuAddress make_ones(ParcRt *rt, int64_t k, ParcType type)
     return at;
 }
 
-CudaSum *rt_cuda_sum_new(ParcRt *rt, const ParcMatmulSpec *spec)
+void rt_cuda_sum_split(ParcRt *rt, ParcMatmul *mm)
 {
-    CudaSum *s = rt_allocate(sizeof *s);
-    s->of_a = spec->epilogue == PARC_SUM_A || spec->epilogue == PARC_SUM_A_ADD;
-    s->product.spec = spec_of(spec, s->of_a);
-    s->ones = make_ones(rt, spec->k, spec->type.a);
-    rt_cuda_product_make(rt, &s->product);
-    rt_cuda_choose(rt, &s->product);
-    return s;
+    const RtDevice *d = rt->device;
+    ParcEpilogue e = mm->spec.epilogue;
+    ParcMatmul *sum = mm->sum = rt_allocate(sizeof *sum);
+    if (rt->rank == 0)
+        rt_say("note: cuBLASLt %zu has no kernel for '%s' with %s on %s; "
+               "another product computes the sum",
+               d->blas.cublasLtGetVersion(), mm->spec.name,
+               rt_cuda_epilogue_name(e), d->name);
+    mm->sums_a = e == PARC_SUM_A || e == PARC_SUM_A_ADD;
+    mm->ones = make_ones(rt, mm->spec.k, mm->spec.type.a);
+    sum->spec = spec_of(&mm->spec, mm->sums_a);
+    rt_cuda_product_make(rt, sum);
+    rt_cuda_choose(rt, sum);
+    rt_cuda_product_free(rt, mm);
+    mm->spec.epilogue =
+        rt_cuda_epilogue_adds(e) ? PARC_ADD : PARC_NO_EPILOGUE;
+    rt_cuda_product_make(rt, mm);
+    rt_cuda_choose(rt, mm);
 }
 
-ParcMatmul *rt_cuda_sum_product(CudaSum *s)
+CudaOperands rt_cuda_sum_operands(const ParcMatmul *mm, const CudaOperands *at)
 {
-    return &s->product;
-}
-
-CudaOperands rt_cuda_sum_operands(const CudaSum *s, const CudaOperands *at)
-{
-    const void *ones = (const void *)(uintptr_t)s->ones;
-    return (CudaOperands){.a = s->of_a ? at->a : ones,
-                          .b = s->of_a ? ones : at->b,
+    const void *ones = (const void *)(uintptr_t)mm->ones;
+    return (CudaOperands){.a = mm->sums_a ? at->a : ones,
+                          .b = mm->sums_a ? ones : at->b,
                           .c = at->vector,
                           .workspace = at->workspace};
-}
-
-void rt_cuda_sum_free(ParcRt *rt, CudaSum *s)
-{
-    rt_cuda_product_free(rt, &s->product);
-    CU(rt, cuMemFree(s->ones));
-    free(s);
 }

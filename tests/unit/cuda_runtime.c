@@ -210,17 +210,17 @@ static const struct {
     bool deterministic;
     AttentionPiece piece;
 } piece_rows[] = {
-    {4, 4096, 8, 4, 64, true, {1, 4}}, /* Llama 1B: 16 heads of 64 tiles */
-    {4, 4096, 8, 4, 64, false, {1, 4}},
-    {4, 2048, 8, 4, 64, true, {1, 8}},    /* a sequence is enough */
-    {32, 1024, 12, 1, 64, true, {8, 12}}, /* GPT-2: 4 sequences are too few */
-    {32, 1024, 12, 1, 64, false, {8, 12}},
-    {8, 128, 2, 2, 64, true, {8, 2}},   /* all of it is too little */
-    {2, 8192, 8, 4, 128, true, {1, 1}}, /* clipped: 132 MiB a head */
-    {2, 8192, 8, 4, 128, false, {1, 2}},
+    {4, 4096, 8, 4, 64, true, {1, 4}}, /* Llama 1B: 132 MiB for a KV head */
+    {4, 4096, 8, 4, 64, false, {4, 8}}, /* 12 MiB: the whole call */
+    {4, 2048, 8, 4, 64, true, {2, 8}},
+    {32, 1024, 12, 1, 64, true, {16, 12}}, /* GPT-2 */
+    {32, 1024, 12, 1, 64, false, {32, 12}},
+    {8, 128, 2, 2, 64, true, {8, 2}},
+    {2, 8192, 8, 4, 128, true, {1, 1}}, /* 528 MiB */
+    {2, 8192, 8, 4, 128, false, {1, 8}},
     {1, 16384, 8, 4, 128, true, {1, 1}}, /* more than 576 MiB, below 4 GiB */
     {1, 32768, 8, 4, 128, true, {0, 0}},
-    {1, 32768, 8, 4, 128, false, {1, 1}},
+    {1, 32768, 8, 4, 128, false, {1, 2}},
 };
 
 static void check_workspace(Check *c)
@@ -238,8 +238,7 @@ static void check_workspace(Check *c)
                            .type = PARC_BF16};
         int64_t workspace_bytes =
             rt_attention_bytes(&a, true) -
-            rt_attention_up(rt_attention_own_bytes(&a, true),
-                            RT_CUDA_ALIGNMENT);
+            rt_cuda_aligned(rt_attention_own_bytes(&a, true));
         AttentionPiece p = rt_attention_piece(&a, workspace_bytes);
         int64_t one = rt_attention_piece_bytes(&a, 1);
         CHECK(c,
@@ -248,9 +247,8 @@ static void check_workspace(Check *c)
         CHECK(c, workspace_bytes <= ATTENTION_MOST_WORKSPACE ||
                      workspace_bytes == one);
         CHECK(c, (workspace_bytes > 0) == (one <= ATTENTION_LIMIT_WORKSPACE));
-        /* A piece fills a GPU, is the whole call, or is clipped. */
-        CHECK(c, p.b == 0 || p.b * p.kv * a.g * (a.s / 64) >= 1024 ||
-                     p.b * p.kv == a.b * a.kv ||
+        /* A piece is the whole call, or twice its heads exceed the limit. */
+        CHECK(c, p.b == 0 || p.b * p.kv == a.b * a.kv ||
                      rt_attention_piece_bytes(&a, 2 * p.b * p.kv) >
                          ATTENTION_MOST_WORKSPACE);
     }

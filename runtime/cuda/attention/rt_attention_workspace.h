@@ -6,9 +6,9 @@
  * deterministic backward pass stores ds, the gradient of the scores, which has
  * s by t elements (queries by keys) for each head. Any other accumulates dq in
  * f32, in a tensor that parc allocates, and some engines (cuDNN's kernels) in a
- * further copy. To limit the workspace, a call runs in pieces of some
- * sequences, or of some heads of one sequence. A piece has enough blocks for a
- * few waves on a large GPU.
+ * further copy. A call whose workspace would exceed a limit runs in pieces of
+ * some sequences, or of some heads of one sequence. Pieces are as large as
+ * possible, because the last blocks of each leave a part of the GPU idle.
  */
 #ifndef PARC_RT_ATTENTION_WORKSPACE_H
 #define PARC_RT_ATTENTION_WORKSPACE_H
@@ -22,8 +22,6 @@ enum {
                                        padded to */
     ATTENTION_ENGINE_COLUMNS = 64,  /* multiple that columns of an engine's sum
                                        of dq are padded to */
-    ATTENTION_TILE = 64,   /* rows of a block of the library's kernel */
-    ATTENTION_FULL = 1024, /* blocks of a piece, for a few waves on a GPU */
 };
 /* Limits of a piece's workspace. Pieces have fewer heads if they would exceed
  * MOST; one group of heads that share keys may use up to LIMIT. */
@@ -54,7 +52,7 @@ static inline bool rt_attention_library(const ParcAttention *a)
 static inline int64_t rt_attention_sum_bytes(const ParcAttention *a, int64_t kv)
 {
     int64_t bytes = kv * a->g * a->s * a->d * (int64_t)sizeof(float);
-    return a->deterministic ? 0 : rt_attention_up(bytes, RT_CUDA_ALIGNMENT);
+    return a->deterministic ? 0 : rt_cuda_aligned(bytes);
 }
 
 /* Workspace of the library's backward pass for `kv` KV heads: ds or the sums
@@ -73,55 +71,19 @@ static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
            kv * a->g * (kept + shared);
 }
 
-static inline int64_t rt_attention_divisor_below(int64_t n, int64_t most)
-{
-    int64_t d = most - 1;
-    while (d > 0 && n % d)
-        d--;
-    return d;
-}
-
-/* The next smaller piece: fewer sequences, then fewer KV heads of one sequence.
- * All pieces of a call are equal. b is 0 after the smallest piece. */
-static inline AttentionPiece rt_attention_smaller(const ParcAttention *a,
-                                                  AttentionPiece p)
-{
-    if (p.b > 1)
-        return (AttentionPiece){rt_attention_divisor_below(a->b, p.b), p.kv};
-    int64_t kv = rt_attention_divisor_below(a->kv, p.kv);
-    return (AttentionPiece){kv > 0, kv};
-}
-
-/* The largest piece whose workspace is at most `bytes`. b is 0 if no piece
- * fits. */
+/* The largest piece whose workspace is at most `bytes`: all KV heads of some
+ * sequences, or else some KV heads of one. All pieces of a call are equal. b is
+ * 0 if no piece fits. */
 static inline AttentionPiece rt_attention_piece(const ParcAttention *a,
                                                 int64_t bytes)
 {
-    AttentionPiece p = {a->b, a->kv};
-    while (p.b > 0 && rt_attention_piece_bytes(a, p.b * p.kv) > bytes)
-        p = rt_attention_smaller(a, p);
-    return p;
-}
-
-/* Blocks of the library's main kernel for a piece. */
-static inline int64_t rt_attention_blocks(const ParcAttention *a,
-                                          AttentionPiece p)
-{
-    return p.b * p.kv * a->g * ((a->s + ATTENTION_TILE - 1) / ATTENTION_TILE);
-}
-
-/* The piece whose workspace is planned: the smallest that fills a GPU, or a
- * smaller one if that needs more than ATTENTION_MOST_WORKSPACE. */
-static inline AttentionPiece rt_attention_planned_piece(const ParcAttention *a)
-{
-    AttentionPiece p = {a->b, a->kv}, next = rt_attention_smaller(a, p);
-    while (next.b > 0 && (rt_attention_blocks(a, next) >= ATTENTION_FULL ||
-                          rt_attention_piece_bytes(a, p.b * p.kv) >
-                              ATTENTION_MOST_WORKSPACE)) {
-        p = next;
-        next = rt_attention_smaller(a, p);
-    }
-    return p;
+    for (int64_t b = a->b; b > 0; b--)
+        if (a->b % b == 0 && rt_attention_piece_bytes(a, b * a->kv) <= bytes)
+            return (AttentionPiece){b, a->kv};
+    for (int64_t kv = a->kv - 1; kv > 0; kv--)
+        if (a->kv % kv == 0 && rt_attention_piece_bytes(a, kv) <= bytes)
+            return (AttentionPiece){1, kv};
+    return (AttentionPiece){0, 0};
 }
 
 /* Bytes of delta, f32 [b, heads, s], at the start of the backward pass's
@@ -139,11 +101,12 @@ static inline int64_t rt_attention_bytes(const ParcAttention *a, bool backward)
     int64_t own = rt_attention_own_bytes(a, backward);
     if (!rt_attention_library(a))
         return own;
-    own = rt_attention_up(own, RT_CUDA_ALIGNMENT);
+    own = rt_cuda_aligned(own);
     if (!backward)
         return own + ATTENTION_OWN_WORKSPACE;
-    AttentionPiece p = rt_attention_planned_piece(a);
-    int64_t workspace = rt_attention_piece_bytes(a, p.b * p.kv);
+    AttentionPiece p = rt_attention_piece(a, ATTENTION_MOST_WORKSPACE);
+    int64_t heads = p.b > 0 ? p.b * p.kv : 1;
+    int64_t workspace = rt_attention_piece_bytes(a, heads);
     return own + (workspace <= ATTENTION_LIMIT_WORKSPACE ? workspace : 0);
 }
 

@@ -61,17 +61,39 @@ static DnnDescriptor make(DnnPlan *p, DnnKind kind, const char *what)
     return d;
 }
 
-static void set_values(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
-                       DnnValue type, int64_t n, const void *value)
+/* An attribute of a descriptor. n: the number of its values; 0: it is not set. */
+typedef struct Attribute {
+    DnnAttribute name;
+    DnnValue type;
+    int64_t n;
+    const void *value;
+} Attribute;
+
+static bool set(DnnPlan *p, DnnDescriptor d, const Attribute *a)
 {
     char what[32];
-    if (p->status == RT_DNN_SUCCESS) {
-        snprintf(what, sizeof what, "attribute %u", (unsigned)attribute);
-        succeeds(
-            p, p->call->cudnnBackendSetAttribute(d, attribute, type, n, value),
-            what);
-    }
+    snprintf(what, sizeof what, "attribute %u", (unsigned)a->name);
+    return succeeds(p, p->call->cudnnBackendSetAttribute(d, a->name, a->type,
+                                                         a->n, a->value),
+                    what);
 }
+
+/* Creates a descriptor with the attributes; n: their number. */
+static DnnDescriptor build(DnnPlan *p, DnnKind kind, const char *what, int n,
+                           const Attribute *a)
+{
+    DnnDescriptor d = make(p, kind, what);
+    bool good = p->status == RT_DNN_SUCCESS;
+    for (int i = 0; i < n; i++)
+        good = good && (a[i].n == 0 || set(p, d, &a[i]));
+    if (good)
+        succeeds(p, p->call->cudnnBackendFinalize(d), what);
+    return d;
+}
+#define BUILD(p, kind, what, ...)                                              \
+    build(p, kind, what,                                                       \
+          (int)(sizeof((Attribute[]){__VA_ARGS__}) / sizeof(Attribute)),       \
+          (Attribute[]){__VA_ARGS__})
 
 /* Reads up to `limit` values, and their number to *n. */
 static bool get_values(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
@@ -85,26 +107,6 @@ static bool get_values(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
                     what);
 }
 
-/* Sets an enumeration's value, which has 32 bits. */
-static void set_mode(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
-                     DnnValue type, int64_t value)
-{
-    int32_t small = (int32_t)value;
-    set_values(p, d, attribute, type, 1, &small);
-}
-
-static void set_descriptor(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
-                           DnnDescriptor value)
-{
-    set_values(p, d, attribute, RT_DNN_OF_DESCRIPTOR, 1, &value);
-}
-
-static bool finish(DnnPlan *p, DnnDescriptor d, const char *what)
-{
-    return p->status == RT_DNN_SUCCESS &&
-           succeeds(p, p->call->cudnnBackendFinalize(d), what);
-}
-
 /* ---- tensors ------------------------------------------------------------- */
 
 static int64_t name_of(int tensor)
@@ -116,18 +118,18 @@ static DnnDescriptor make_tensor(DnnPlan *p, const DnnTensor *t, int number)
 {
     enum { ALIGNMENT = 16 }; /* bytes: the alignment of all tensors in the
                                 arena */
-    DnnDescriptor d = make(p, RT_DNN_TENSOR, "a tensor");
+    int32_t type = (int32_t)t->type; /* enumerations have 32 bits */
     int64_t alignment = ALIGNMENT, name = name_of(number);
     bool inner = t->place == DNN_INNER, by_value = t->place == DNN_NUMBER;
-    set_mode(p, d, RT_DNN_TENSOR_TYPE, RT_DNN_OF_TYPE, t->type);
-    set_values(p, d, RT_DNN_TENSOR_SIZES, RT_DNN_OF_INT64, DNN_DIMS, t->dim);
-    set_values(p, d, RT_DNN_TENSOR_STRIDES, RT_DNN_OF_INT64, DNN_DIMS,
-               t->stride);
-    set_values(p, d, RT_DNN_TENSOR_NAME, RT_DNN_OF_INT64, 1, &name);
-    set_values(p, d, RT_DNN_TENSOR_ALIGNMENT, RT_DNN_OF_INT64, 1, &alignment);
-    set_values(p, d, RT_DNN_TENSOR_VIRTUAL, RT_DNN_OF_BOOL, 1, &inner);
-    set_values(p, d, RT_DNN_TENSOR_BY_VALUE, RT_DNN_OF_BOOL, 1, &by_value);
-    finish(p, d, "a tensor");
+    DnnDescriptor d = BUILD(
+        p, RT_DNN_TENSOR, "a tensor",
+        {RT_DNN_TENSOR_TYPE, RT_DNN_OF_TYPE, 1, &type},
+        {RT_DNN_TENSOR_SIZES, RT_DNN_OF_INT64, DNN_DIMS, t->dim},
+        {RT_DNN_TENSOR_STRIDES, RT_DNN_OF_INT64, DNN_DIMS, t->stride},
+        {RT_DNN_TENSOR_NAME, RT_DNN_OF_INT64, 1, &name},
+        {RT_DNN_TENSOR_ALIGNMENT, RT_DNN_OF_INT64, 1, &alignment},
+        {RT_DNN_TENSOR_VIRTUAL, RT_DNN_OF_BOOL, 1, &inner},
+        {RT_DNN_TENSOR_BY_VALUE, RT_DNN_OF_BOOL, 1, &by_value});
     if (!inner)
         p->name[p->nnames++] = name;
     return d;
@@ -160,35 +162,35 @@ static const struct {
      {RT_DNN_OPERATION_RESHAPE_X, 0, 0}, RT_DNN_OPERATION_RESHAPE_Y, 0},
 };
 
-/* Operations compute in f32, comparisons in bool. */
+/* The computation of a node. Operations compute in f32, comparisons in bool. */
 static DnnDescriptor make_does(DnnPlan *p, const DnnNode *n)
 {
-    DnnDescriptor d = make(p, kinds[n->kind].does, kinds[n->kind].what);
-    bool compares =
-        n->kind == DNN_POINTWISE && n->mode == RT_DNN_GREATER_EQUAL;
+    bool pointwise = n->kind == DNN_POINTWISE;
+    bool compares = pointwise && n->mode == RT_DNN_GREATER_EQUAL;
+    int32_t mode = n->mode, type = compares ? RT_DNN_BOOL : RT_DNN_F32;
     int64_t axis = n->axis;
-    if (kinds[n->kind].mode_type)
-        set_mode(p, d, kinds[n->kind].mode, kinds[n->kind].mode_type, n->mode);
-    set_mode(p, d, kinds[n->kind].type, RT_DNN_OF_TYPE,
-             compares ? RT_DNN_BOOL : RT_DNN_F32);
-    if (n->kind == DNN_POINTWISE && n->mode == RT_DNN_INDEX)
-        set_values(p, d, RT_DNN_POINTWISE_AXIS, RT_DNN_OF_INT64, 1, &axis);
-    finish(p, d, kinds[n->kind].what);
-    return d;
+    return BUILD(p, kinds[n->kind].does, kinds[n->kind].what,
+                 {kinds[n->kind].mode, kinds[n->kind].mode_type,
+                  kinds[n->kind].mode_type != 0, &mode},
+                 {kinds[n->kind].type, RT_DNN_OF_TYPE, 1, &type},
+                 {RT_DNN_POINTWISE_AXIS, RT_DNN_OF_INT64,
+                  pointwise && n->mode == RT_DNN_INDEX, &axis});
 }
 
 static DnnDescriptor make_node(DnnPlan *p, const DnnNode *n,
                                const DnnDescriptor *tensor)
 {
+    enum { OF = RT_DNN_OF_DESCRIPTOR };
+    const DnnDescriptor none = NULL, *in[3];
     DnnDescriptor does = n->kind == DNN_RESHAPE ? NULL : make_does(p, n);
-    DnnDescriptor d = make(p, kinds[n->kind].operation, kinds[n->kind].what);
-    if (does)
-        set_descriptor(p, d, kinds[n->kind].of, does);
-    for (int i = 0; i < 3 && n->in[i] != DNN_NONE; i++)
-        set_descriptor(p, d, kinds[n->kind].in[i], tensor[n->in[i]]);
-    set_descriptor(p, d, kinds[n->kind].out, tensor[n->out]);
-    finish(p, d, kinds[n->kind].what);
-    return d;
+    for (int i = 0; i < 3; i++)
+        in[i] = n->in[i] == DNN_NONE ? &none : &tensor[n->in[i]];
+    return BUILD(p, kinds[n->kind].operation, kinds[n->kind].what,
+                 {kinds[n->kind].of, OF, does != NULL, &does},
+                 {kinds[n->kind].in[0], OF, *in[0] != NULL, in[0]},
+                 {kinds[n->kind].in[1], OF, *in[1] != NULL, in[1]},
+                 {kinds[n->kind].in[2], OF, *in[2] != NULL, in[2]},
+                 {kinds[n->kind].out, OF, 1, &tensor[n->out]});
 }
 
 static DnnDescriptor make_graph(DnnPlan *p, const DnnGraph *g)
@@ -199,29 +201,27 @@ static DnnDescriptor make_graph(DnnPlan *p, const DnnGraph *g)
             tensor[i] = make_tensor(p, &g->tensor[i], i);
     for (int i = 0; i < g->nnodes; i++)
         node[i] = make_node(p, &g->node[i], tensor);
-    DnnDescriptor d = make(p, RT_DNN_OPERATION_GRAPH, "the graph");
-    set_values(p, d, RT_DNN_GRAPH_OPERATIONS, RT_DNN_OF_DESCRIPTOR, g->nnodes,
-               node);
-    if (p->handle)
-        set_values(p, d, RT_DNN_GRAPH_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
-    finish(p, d, "the graph");
-    return d;
+    return BUILD(p, RT_DNN_OPERATION_GRAPH, "the graph",
+                 {RT_DNN_GRAPH_OPERATIONS, RT_DNN_OF_DESCRIPTOR, g->nnodes,
+                  node},
+                 {RT_DNN_GRAPH_HANDLE, RT_DNN_OF_HANDLE, p->handle != NULL,
+                  &p->handle});
 }
 
 /* ---- engines ------------------------------------------------------------- */
 
 /* Requests engines from the library, best first; returns their number. */
-static int propose(DnnPlan *p, DnnDescriptor graph, int mode,
+static int propose(DnnPlan *p, DnnDescriptor graph, int32_t mode,
                    DnnDescriptor config[CONFIGS])
 {
     int64_t n = 0;
-    DnnDescriptor d = make(p, RT_DNN_HEURISTICS, "heuristics");
-    set_descriptor(p, d, RT_DNN_HEURISTICS_GRAPH, graph);
-    set_mode(p, d, RT_DNN_HEURISTICS_MODE, RT_DNN_OF_HEURISTICS_MODE, mode);
-    if (p->context->device)
-        set_descriptor(p, d, RT_DNN_HEURISTICS_DEVICE, p->context->device);
-    if (!finish(p, d, "no engine for it"))
-        return 0;
+    const DnnDescriptor *device = &p->context->device;
+    DnnDescriptor d = BUILD(
+        p, RT_DNN_HEURISTICS, "no engine for it",
+        {RT_DNN_HEURISTICS_GRAPH, RT_DNN_OF_DESCRIPTOR, 1, &graph},
+        {RT_DNN_HEURISTICS_MODE, RT_DNN_OF_HEURISTICS_MODE, 1, &mode},
+        {RT_DNN_HEURISTICS_DEVICE, RT_DNN_OF_DESCRIPTOR, *device != NULL,
+         device});
     for (int i = 0; i < CONFIGS; i++)
         config[i] = make(p, RT_DNN_ENGINE_CONFIG, "an engine");
     if (!get_values(p, d, RT_DNN_HEURISTICS_RESULTS, RT_DNN_OF_DESCRIPTOR,
@@ -264,12 +264,11 @@ static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t limit,
                  (long long)p->engine);
         return false;
     }
-    DnnDescriptor d = make(p, RT_DNN_PLAN, "a plan");
-    set_descriptor(p, d, RT_DNN_PLAN_CONFIG, config);
-    if (p->handle)
-        set_values(p, d, RT_DNN_PLAN_HANDLE, RT_DNN_OF_HANDLE, 1, &p->handle);
-    if (!finish(p, d, "a plan") ||
-        !get_values(p, d, RT_DNN_PLAN_WORKSPACE, RT_DNN_OF_INT64, 1, &n,
+    DnnDescriptor d = BUILD(
+        p, RT_DNN_PLAN, "a plan",
+        {RT_DNN_PLAN_CONFIG, RT_DNN_OF_DESCRIPTOR, 1, &config},
+        {RT_DNN_PLAN_HANDLE, RT_DNN_OF_HANDLE, p->handle != NULL, &p->handle});
+    if (!get_values(p, d, RT_DNN_PLAN_WORKSPACE, RT_DNN_OF_INT64, 1, &n,
                     &p->workspace, "a plan's workspace"))
         return false;
     if (p->workspace > limit) {
@@ -337,26 +336,19 @@ int64_t rt_cudnn_plan_engine(const DnnPlan *p)
 
 DnnStatus rt_cudnn_run(DnnPlan *p, void *const at[DNN_TENSORS], void *workspace)
 {
-    const CudaDnn *l = p->call;
     void *address[DNN_TENSORS] = {0};
-    DnnDescriptor pack = NULL;
+    char reason[DNN_REASON];
     for (int i = 0; i < p->nnames; i++)
         address[i] = at[p->name[i] - name_of(0)];
-    DnnStatus s = l->cudnnBackendCreateDescriptor(RT_DNN_PACK, &pack);
-    if (s == RT_DNN_SUCCESS)
-        s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_NAMES,
-                                        RT_DNN_OF_INT64, p->nnames, p->name);
-    if (s == RT_DNN_SUCCESS)
-        s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_POINTERS,
-                                        RT_DNN_OF_POINTER, p->nnames, address);
-    if (s == RT_DNN_SUCCESS)
-        s = l->cudnnBackendSetAttribute(pack, RT_DNN_PACK_WORKSPACE,
-                                        RT_DNN_OF_POINTER, 1, &workspace);
-    if (s == RT_DNN_SUCCESS)
-        s = l->cudnnBackendFinalize(pack);
-    if (s == RT_DNN_SUCCESS)
-        s = l->cudnnBackendExecute(p->handle, p->plan, pack);
+    p->reason = reason;
+    DnnDescriptor pack = BUILD(
+        p, RT_DNN_PACK, "the addresses",
+        {RT_DNN_PACK_NAMES, RT_DNN_OF_INT64, p->nnames, p->name},
+        {RT_DNN_PACK_POINTERS, RT_DNN_OF_POINTER, p->nnames, address},
+        {RT_DNN_PACK_WORKSPACE, RT_DNN_OF_POINTER, 1, &workspace});
+    if (p->status == RT_DNN_SUCCESS)
+        p->status = p->call->cudnnBackendExecute(p->handle, p->plan, pack);
     if (pack)
-        l->cudnnBackendDestroyDescriptor(pack);
-    return s;
+        p->call->cudnnBackendDestroyDescriptor(p->made[--p->nmade]);
+    return p->status;
 }

@@ -94,9 +94,9 @@ static int attribute(ParcRt *rt, CuAttribute which)
 /* PARC_DEVICE: the GPU that all ranks of the node share; -1: not set. */
 static int shared_device(ParcRt *rt, int count)
 {
-    const char *text = getenv("PARC_DEVICE");
+    const char *text = rt_variable("PARC_DEVICE");
     char *end = NULL;
-    if (!text || !*text)
+    if (!text)
         return -1;
     long n = strtol(text, &end, 10);
     if (*end || n < 0 || n >= count)
@@ -157,10 +157,9 @@ static double device_memory_value(size_t bytes)
 static size_t sharing(const ParcRt *rt)
 {
     const RtLaunch *l = rt->world->launch;
-    const char *device = getenv("PARC_DEVICE");
-    return !device || !*device ? 1
-           : l                 ? (size_t)l->neighbours
-                               : (size_t)rt->nranks;
+    if (!rt_variable("PARC_DEVICE"))
+        return 1;
+    return (size_t)(l ? l->neighbours : rt->nranks);
 }
 
 _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t available,

@@ -16,9 +16,18 @@
  * The graph begins and ends on the compute stream. As a capture requires, the
  * other streams fork from it by an event at the start and join it by events at
  * the end.
+ *
+ * A step that --trace records runs without its graph, with an event before each
+ * statement. Its statements run one after another on any stream, so each time
+ * is that of the statement alone; work that overlaps in other steps does not
+ * overlap here. After the step, events become marks in the rank's list
+ * (trace/trace.c). The device's clock is aligned with the host's at the start
+ * of the step.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "common/message.h"
 #include "cuda/core/rt_cuda.h"
 #include "device.h"
 #include "rt.h"
@@ -30,6 +39,61 @@ typedef struct Executed {
     void (*program)(ParcRt *rt);
     const char *what; /* for messages */
 } Executed;
+
+/* ---- traced steps -------------------------------------------------------- */
+
+/* Events are reused in the next traced step. */
+static CudaMark *next_mark(ParcRt *rt)
+{
+    CudaTrace *t = &rt->device->trace;
+    t->mark = rt_grow(t->mark, t->n, &t->capacity, sizeof *t->mark);
+    CudaMark *m = &t->mark[t->n++];
+    if (!m->event)
+        CU(rt, cuEventCreate(&m->event, RT_CU_EVENT_DEFAULT));
+    return m;
+}
+
+static void trace_mark(ParcRt *rt, int32_t what, int64_t iteration)
+{
+    const RtDevice *d = rt->device;
+    CudaMark *m = next_mark(rt);
+    m->what = what;
+    m->iteration = iteration;
+    CU(rt, cuEventRecord(m->event, d->stream[PARC_COMPUTE]));
+}
+
+static void trace_begin(ParcRt *rt)
+{
+    CudaTrace *t = &rt->device->trace;
+    rt_cuda_wait_stream(rt, PARC_COMPUTE, "what comes before a traced step");
+    t->n = 0;
+    t->begin_ns = (int64_t)(1e9 * rt_now());
+    trace_mark(rt, -1, 0); /* the times of other events are relative to
+                                      this one */
+}
+
+static void trace_end(ParcRt *rt)
+{
+    const RtDevice *d = rt->device;
+    const CudaTrace *t = &d->trace;
+    trace_mark(rt, RT_MARK_END, 0);
+    rt_cuda_wait_stream(rt, PARC_COMPUTE, "a traced step");
+    for (int64_t i = 1; i < t->n; i++) {
+        float ms = 0;
+        CU(rt, cuEventElapsedTime(&ms, t->mark[0].event, t->mark[i].event));
+        rt_trace_add_at(rt->ring, t->begin_ns + (int64_t)((double)ms * 1e6),
+                        t->mark[i].what, t->mark[i].iteration);
+    }
+}
+
+static void trace_close(ParcRt *rt)
+{
+    CudaTrace *t = &rt->device->trace;
+    for (int64_t i = 0; i < t->capacity; i++)
+        if (t->mark[i].event)
+            CU(rt, cuEventDestroy(t->mark[i].event));
+    free(t->mark);
+}
 
 /* ---- streams and events of train.c --------------------------------------- */
 
@@ -90,7 +154,7 @@ void parc_mark(ParcRt *rt, int i, int64_t iteration)
     look_at_results(rt, i, iteration);
     if (rt->ring) {
         join_streams(rt); /* a traced statement runs alone */
-        rt_cuda_trace_mark(rt, i, iteration);
+        trace_mark(rt, i, iteration);
         fork_streams(rt);
     }
     rt_nvtx_mark(rt->model, d->work, i);
@@ -101,7 +165,7 @@ void parc_mark(ParcRt *rt, int i, int64_t iteration)
 static void queue_program(ParcRt *rt, const Executed *x)
 {
     if (rt->ring)
-        rt_cuda_trace_begin(rt);
+        trace_begin(rt);
     rt->device->queued++;
     rt_cuda_progress_step(rt, x->number);
     fork_streams(rt);
@@ -111,7 +175,7 @@ static void queue_program(ParcRt *rt, const Executed *x)
     rt->device->work = -1;
     join_streams(rt);
     if (rt->ring)
-        rt_cuda_trace_end(rt);
+        trace_end(rt);
 }
 
 /* ---- the graph ----------------------------------------------------------- */
@@ -190,5 +254,5 @@ void rt_cuda_step_close(ParcRt *rt)
     for (int i = 0; i < CUDA_PROGRAMS; i++)
         if (rt->device->graph[i])
             CU(rt, cuGraphExecDestroy(rt->device->graph[i]));
-    rt_cuda_trace_close(rt);
+    trace_close(rt);
 }

@@ -87,8 +87,8 @@ static int64_t sum_bytes_of(const CudnnUse *u)
  * PARC_ATTENTION_MIB, for measurements of smaller pieces. */
 static int64_t piece_limit(const CudnnUse *u)
 {
-    const char *text = getenv("PARC_ATTENTION_MIB");
-    int64_t most = text && *text ? strtoll(text, NULL, 10) << 20 : INT64_MAX;
+    const char *text = rt_variable("PARC_ATTENTION_MIB");
+    int64_t most = text ? strtoll(text, NULL, 10) << 20 : INT64_MAX;
     int64_t one = rt_attention_piece_bytes(&u->shape, 1),
             workspace = workspace_of(u);
     most = most < one ? one : most;

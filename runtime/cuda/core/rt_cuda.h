@@ -275,15 +275,6 @@ void rt_nvtx_pop(void);
  * are enclosing ranges. */
 void rt_nvtx_mark(const ParcModel *model, int now, int next);
 
-/* ---- traced steps (rt_cuda_trace.c) ---- */
-
-/* begin and end enclose a traced step, in which rt->ring is set; mark records
- * an event before each statement, on the compute stream. */
-void rt_cuda_trace_begin(ParcRt *rt);
-void rt_cuda_trace_mark(ParcRt *rt, int32_t what, int64_t iteration);
-void rt_cuda_trace_end(ParcRt *rt);
-void rt_cuda_trace_close(ParcRt *rt);
-
 /* ---- products (rt_cuda_matmul.c, …) ---- */
 
 /* All products have been created: saves the measured choices for the next

@@ -16,7 +16,6 @@
  */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,7 +31,7 @@ enum { MPOL_PREFERRED_MODE = 1, WORD_BITS = 8 * sizeof(unsigned long) };
 void rt_cuda_numa_open(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    const char *root = getenv("PARC_SYSFS"); /* for tests */
+    const char *root = rt_variable("PARC_SYSFS"); /* for tests */
     char pci[32] = "", path[512];
     d->numa_node = -1;
     if (d->cu.cuDeviceGetPCIBusId(pci, sizeof pci, d->device) !=
@@ -41,7 +40,7 @@ void rt_cuda_numa_open(ParcRt *rt)
     for (char *c = pci; *c; c++) /* sysfs uses lower case: 0000:1b:00.0 */
         *c = (char)tolower((unsigned char)*c);
     snprintf(path, sizeof path, "%s/bus/pci/devices/%s/numa_node",
-             root && *root ? root : "/sys", pci);
+             root ? root : "/sys", pci);
     d->numa_node = (int)rt_read_number(path, -1);
     if (d->numa_node < 0 || d->numa_node >= (int)WORD_BITS)
         return;

@@ -12,7 +12,6 @@
  * favour other kernels.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/type.h"
@@ -30,11 +29,9 @@ enum {
 
 FILE *rt_cuda_times(ParcRt *rt)
 {
-    const char *path = getenv("PARC_TIMES");
-    if (!path || !*path)
-        return NULL;
-    FILE *f = fopen(path, "a");
-    if (!f)
+    const char *path = rt_variable("PARC_TIMES");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    if (path && !f)
         rt_fail(rt, "cannot write PARC_TIMES '%s': %s", path, strerror(errno));
     return f;
 }

@@ -11,7 +11,6 @@
  */
 #include <dlfcn.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/core/rt_cuda.h"
@@ -75,9 +74,9 @@ static const void *export_table(uint32_t which)
 void rt_nvtx_open(void)
 {
     typedef int Initialize(const void *(*)(uint32_t));
-    const char *path = getenv("NVTX_INJECTION64_PATH");
+    const char *path = rt_variable("NVTX_INJECTION64_PATH");
     Initialize *initialize = NULL;
-    void *library = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
+    void *library = path ? dlopen(path, RTLD_LAZY) : NULL;
     void *symbol = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
     for (int i = 1; i < RT_NVTX_CORE_SIZE; i++)
         slot[i] = &function[i];

@@ -13,9 +13,8 @@
  * pass, which are drawn a second time.
  *
  * Three kernels run in this order: `delta`; `query`, whose blocks own queries,
- * loop over the keys and sum dq (attention_grad_query.cuh); `key`, whose blocks
- * own keys, loop over the queries of all heads that share them and sum dk and
- * dv (attention_grad_key.cuh). Scores are computed twice, but every sum has one
+ * loop over the keys and sum dq; `key`, whose blocks own keys, loop over the
+ * queries of all heads that share them and sum dk and dv. Scores are computed twice, but every sum has one
  * owner and one order: no atomics, and the same bits each time. While a tile is
  * multiplied, the next tile is loaded to the other half of the buffer.
  */
@@ -77,10 +76,279 @@ PARC_DEVICE void ATTENTION_NAME(load_pair)(ATTENTION_ELEMENT *tile,
               held, n, e, e_pad, threads);
 }
 
+/* ---- keys and values ----------------------------------------------------- */
+
 #ifdef KEY_ROWS
-#include "attention_grad_key.cuh"
+#define KEY_SIZES                                                              \
+    GRAD_SIZES(KEY_ROWS, KEY_QUERIES, KEY_PARTS), QUERIES = KEY_QUERIES,       \
+    KEYS = ROWS * KEY_WARPS, D_PART = D_PAD / KEY_PARTS,                       \
+    E_PART = E_PAD / KEY_PARTS
+
+/* Loads a tile of queries of head `h`, from `query` on, and to `rows` their
+ * lse [QUERIES] and delta [QUERIES]. Queries beyond the end become zeros:
+ * their d_o is 0, so they add nothing. */
+PARC_DEVICE void ATTENTION_NAME(key_load)(
+    ATTENTION_ELEMENT *tile, float *rows, const ATTENTION_ELEMENT *d_o,
+    const ATTENTION_ELEMENT *q, const float *lse, const float *delta, int s,
+    int64_t all, int b, int h, int query)
+{
+    enum { KEY_SIZES };
+    int64_t at = ((int64_t)b * s + query) * all + h;
+    int64_t row = (b * all + h) * s + query + thread_index();
+    ATTENTION_NAME(load_pair)(tile, q + at * D, d_o + at * E, all, s - query,
+                              QUERIES, KEY_PARTS, KEY_THREADS);
+    if (thread_index() < QUERIES) {
+        int there = query + thread_index() < s;
+        copy_async4_if(there, rows + thread_index(), lse + row);
+        copy_async4_if(there, rows + QUERIES + thread_index(), delta + row);
+    }
+}
+
+/* Adds a tile of queries to the warp's part of dk and dv. `ahead`: the first
+ * query's index, counted from the warp's first key. */
+PARC_DEVICE void ATTENTION_NAME(key_add)(
+    float *k_sum, float *v_sum, const ATTENTION_ELEMENT *keys,
+    const ATTENTION_ELEMENT *values, const ATTENTION_ELEMENT *tile,
+    const float *rows, float *exchange, const uint32_t *kept,
+    AttentionFactors f, int part, int ahead)
+{
+    enum { KEY_SIZES };
+    const ATTENTION_ELEMENT *outs = tile + QUERIES * k_row;
+    float p[REGISTERS], ds[REGISTERS];
+    tile_scores(TYPE, p, ROWS, QUERIES, D_PAD, keys, k_row, tile, k_row);
+    if (ATTENTION_CAUSAL && ROWS > ahead + 1)
+        attention_mask(HALF, ATTENTION_CAUSAL, p, ROWS, QUERIES, 1, ROWS,
+                       ahead);
+    PARC_UNROLL
+    for (int i = 0; i < REGISTERS; i++) {
+        int x = tile_register(HALF, QUERIES, i / WIDTH, i % WIDTH);
+        float low = rows[tile_column_of(HALF, i % WIDTH)] * ATTENTION_LOG2E;
+        p[x] = parc_exp2(p[x] * f.scale2 - low);
+    }
+    if (ATTENTION_DROP)
+        attention_drop_apply(ds, p, kept, REGISTERS, 1.0f);
+    tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES, ATTENTION_DROP ? ds : p,
+             exchange, outs + part * E_PART, v_row);
+    tile_scores(TYPE, ds, ROWS, QUERIES, E_PAD, values, v_row, outs, v_row);
+    if (ATTENTION_DROP)
+        attention_drop_apply(ds, ds, kept, REGISTERS, f.keep_scale);
+    PARC_UNROLL
+    for (int i = 0; i < REGISTERS; i++) {
+        int x = tile_register(HALF, QUERIES, i / WIDTH, i % WIDTH);
+        float mean = rows[QUERIES + tile_column_of(HALF, i % WIDTH)];
+        ds[x] = p[x] * (ds[x] - mean);
+    }
+    if (!HALF)
+        warp_barrier(); /* the product for dv has read its weights */
+    tile_add(TYPE, k_sum, ROWS, D_PART, QUERIES, ds, exchange,
+             tile + part * D_PART, k_row);
+}
+
+/* Stores the warp's sums to the first `held` rows of dk and dv, through its
+ * own rows of the tiles. dk and dv begin at the warp's first row. */
+PARC_DEVICE void ATTENTION_NAME(key_store)(
+    ATTENTION_ELEMENT *dk, ATTENTION_ELEMENT *dv, const float *k_sum,
+    const float *v_sum, ATTENTION_ELEMENT *keys, ATTENTION_ELEMENT *values,
+    AttentionFactors f, int part, int64_t kv, int held)
+{
+    enum { KEY_SIZES };
+    float by[DOWN];
+    tile_fill(by, DOWN, f.scale);
+    tile_store(TYPE, dk + part * D_PART, kv * D, held, D - part * D_PART,
+               ATTENTION_VECTORS(TYPE, D), k_sum, ROWS, D_PART, by, keys,
+               k_row);
+    tile_fill(by, DOWN, f.keep_scale);
+    tile_store(TYPE, dv + part * E_PART, kv * E, held, E - part * E_PART,
+               ATTENTION_VECTORS(TYPE, E), v_sum, ROWS, E_PART, by, values,
+               v_row);
+}
+
+PARC_KERNEL(KEY_THREADS, KEY_BLOCKS)
+ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
+                    ATTENTION_ELEMENT *__restrict__ dv,
+                    const ATTENTION_ELEMENT *__restrict__ d_o,
+                    const ATTENTION_ELEMENT *__restrict__ q,
+                    const ATTENTION_ELEMENT *__restrict__ k,
+                    const ATTENTION_ELEMENT *__restrict__ v,
+                    const float *__restrict__ lse,
+                    const float *__restrict__ delta, ATTENTION_ARGUMENTS)
+{
+    enum { KEY_SIZES, half = QUERIES * (k_row + v_row) };
+    ATTENTION_ELEMENT *keys = (ATTENTION_ELEMENT *)parc_shared();
+    ATTENTION_ELEMENT *values = keys + KEYS * k_row;
+    ATTENTION_ELEMENT *tiles = values + KEYS * v_row;
+    float *rows = (float *)(void *)(tiles + 2 * half); /* [2][2][QUERIES] */
+    float *exchange = rows + 4 * QUERIES +
+                      warp_index() * ROWS * ATTENTION_WEIGHT_ROW(QUERIES);
+    float k_sum[ATTENTION_SUMS(TYPE, ROWS, D_PART)];
+    float v_sum[ATTENTION_SUMS(TYPE, ROWS, E_PART)];
+
+    const int queries_all = (int)s, keys_all = (int)t;
+    const AttentionKeys at =
+        attention_keys(keys_all, (int)kv, KEYS, ROWS, KEY_PARTS);
+    const int begin = ATTENTION_CAUSAL ? at.key / QUERIES * QUERIES : 0;
+    const AttentionFactors f =
+        attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
+    const int64_t first_row = (at.b * t + at.key) * kv + at.head;
+
+    tile_fill(k_sum, ATTENTION_SUMS(TYPE, ROWS, D_PART), 0);
+    tile_fill(v_sum, ATTENTION_SUMS(TYPE, ROWS, E_PART), 0);
+    /* Loops over heads and tiles of queries; i is the half of the buffer in
+     * use. */
+    int h = begin < queries_all ? 0 : (int)g, query = begin;
+    if (h < (int)g) {
+        ATTENTION_NAME(load_pair)(keys, k + first_row * D, v + first_row * E,
+                                  kv, keys_all - at.key, KEYS, KEY_PARTS,
+                                  KEY_THREADS);
+        ATTENTION_NAME(key_load)(tiles, rows, d_o, q, lse, delta, queries_all,
+                                 kv * g, at.b, at.head * (int)g, query);
+    }
+    copy_async_commit();
+    keys += warp_index() * ROWS * k_row;
+    values += warp_index() * ROWS * v_row;
+    for (int i = 0; h < (int)g; i ^= 1) {
+        const int at_query = query, at_head = h;
+        copy_async_wait(0);
+        block_barrier(); /* this half has arrived; the other one may be
+                            overwritten */
+        query += QUERIES;
+        if (query >= queries_all)
+            query = begin, h++;
+        if (h < (int)g)
+            ATTENTION_NAME(key_load)(tiles + (i ^ 1) * half,
+                                     rows + (i ^ 1) * 2 * QUERIES, d_o, q, lse,
+                                     delta, queries_all, kv * g, at.b,
+                                     at.head * (int)g + h, query);
+        copy_async_commit();
+        if (at.warp_first >= keys_all ||
+            (ATTENTION_CAUSAL && at.warp_first >= at_query + QUERIES))
+            continue;
+        uint32_t kept[(REGISTERS + 31) / 32];
+        if (ATTENTION_DROP) {
+            const AttentionDrop drop =
+                ATTENTION_DRAWN(at.b, at.head * g + at_head);
+            drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query,
+                      at.warp_first);
+        }
+        ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values, tiles + i * half,
+                                rows + i * 2 * QUERIES, exchange, kept, f,
+                                at.part, at_query - at.warp_first);
+    }
+    const int64_t own_row = (at.b * t + at.warp_first) * kv + at.head;
+    ATTENTION_NAME(key_store)(dk + own_row * D, dv + own_row * E, k_sum, v_sum,
+                              keys, values, f, at.part, kv,
+                              keys_all - at.warp_first);
+}
+#undef KEY_SIZES
 #endif
+
+/* ---- queries ------------------------------------------------------------- */
+
 #ifdef QUERY_ROWS
-#include "attention_grad_query.cuh"
+#define QUERY_SIZES                                                            \
+    GRAD_SIZES(QUERY_ROWS, QUERY_KEYS, 1), KEYS = QUERY_KEYS,                  \
+    QUERIES = ROWS * QUERY_WARPS
+
+/* Computes ds of the warp's rows and a tile. low, mean: lse (in base 2) and
+ * delta of each row. `keys`: the end of the keys; `ahead`: the index of the
+ * warp's first query; both count from the tile's first key. */
+PARC_DEVICE void ATTENTION_NAME(query_weights)(
+    float *ds, const ATTENTION_ELEMENT *queries, const ATTENTION_ELEMENT *outs,
+    const ATTENTION_ELEMENT *tile, const float *low, const float *mean,
+    const uint32_t *kept, AttentionFactors f, int keys, int ahead)
+{
+    enum { QUERY_SIZES };
+    float score[REGISTERS];
+    tile_scores(TYPE, score, ROWS, KEYS, D_PAD, queries, k_row, tile, k_row);
+    PARC_UNROLL
+    for (int i = 0; i < REGISTERS; i++)
+        score[i] *= f.scale2;
+    if (keys < KEYS || (ATTENTION_CAUSAL && KEYS > ahead + 1))
+        attention_mask(HALF, ATTENTION_CAUSAL, score, ROWS, KEYS, 0, keys,
+                       ahead);
+    tile_scores(TYPE, ds, ROWS, KEYS, E_PAD, outs, v_row, tile + KEYS * k_row,
+                v_row);
+    if (ATTENTION_DROP)
+        attention_drop_apply(ds, ds, kept, REGISTERS, f.keep_scale);
+    PARC_UNROLL
+    for (int i = 0; i < REGISTERS; i++) {
+        int r = i / WIDTH, x = tile_register(HALF, KEYS, r, i % WIDTH);
+        ds[x] = parc_exp2(score[x] - low[r]) * (ds[x] - mean[r]);
+    }
+}
+
+PARC_KERNEL(QUERY_THREADS, QUERY_BLOCKS)
+ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
+                      const ATTENTION_ELEMENT *__restrict__ d_o,
+                      const ATTENTION_ELEMENT *__restrict__ q,
+                      const ATTENTION_ELEMENT *__restrict__ k,
+                      const ATTENTION_ELEMENT *__restrict__ v,
+                      const float *__restrict__ lse,
+                      const float *__restrict__ delta, ATTENTION_ARGUMENTS)
+{
+    enum { QUERY_SIZES, half = KEYS * (k_row + v_row) };
+    ATTENTION_ELEMENT *queries = (ATTENTION_ELEMENT *)parc_shared();
+    ATTENTION_ELEMENT *outs = queries + QUERIES * k_row;
+    ATTENTION_ELEMENT *tiles = outs + QUERIES * v_row;
+    float *exchange = (float *)(void *)(tiles + 2 * half) +
+                      warp_index() * ROWS * ATTENTION_WEIGHT_ROW(KEYS);
+    float ds[REGISTERS], sum[ATTENTION_SUMS(TYPE, ROWS, D)];
+    float low[DOWN], mean[DOWN];
+
+    const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
+    const AttentionPlace at = attention_place(queries_all, keys_all, all,
+                                              QUERIES, ROWS, ATTENTION_CAUSAL);
+    const int b = at.b, h = at.h, warp_first = at.warp_first;
+    const AttentionFactors f =
+        attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
+    const AttentionDrop drop = ATTENTION_DRAWN(b, h);
+    const int64_t first_row = ((int64_t)b * s + at.query) * all + h;
+    k += (b * t * kv + h / (int)g) * D;
+    v += (b * t * kv + h / (int)g) * E;
+
+    ATTENTION_NAME(load_pair)(queries, q + first_row * D, d_o + first_row * E,
+                              all, queries_all - at.query, QUERIES, 1,
+                              QUERY_THREADS);
+    ATTENTION_NAME(load_pair)(tiles, k, v, kv, keys_all, KEYS, 1,
+                              QUERY_THREADS);
+    copy_async_commit();
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++) {
+        const int row = warp_first + tile_row_of(HALF, ROWS, r);
+        const int64_t x = at.head * s + row;
+        low[r] = row < queries_all ? lse[x] * ATTENTION_LOG2E : INFINITY;
+        mean[r] = row < queries_all ? delta[x] : 0.0f;
+    }
+    tile_fill(sum, ATTENTION_SUMS(TYPE, ROWS, D), 0);
+    queries += warp_index() * ROWS * k_row;
+    outs += warp_index() * ROWS * v_row;
+    for (int first = 0; first < at.end; first += KEYS) {
+        ATTENTION_ELEMENT *tile = tiles + (first / KEYS % 2) * half;
+        copy_async_wait(0);
+        block_barrier(); /* this half has arrived; the other one may be
+                            overwritten */
+        k += KEYS * kv * D;
+        v += KEYS * kv * E;
+        if (first + KEYS < at.end)
+            ATTENTION_NAME(load_pair)(tiles + (first / KEYS + 1) % 2 * half, k,
+                                      v, kv, keys_all - first - KEYS, KEYS, 1,
+                                      QUERY_THREADS);
+        copy_async_commit();
+        if (first >= at.own_end)
+            continue;
+        uint32_t kept[(REGISTERS + 31) / 32];
+        if (ATTENTION_DROP)
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
+        ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
+                                      f, keys_all - first, warp_first - first);
+        tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
+    }
+
+    tile_fill(low, DOWN, f.scale);
+    tile_store(TYPE, dq + (((int64_t)b * s + warp_first) * all + h) * D,
+               (int64_t)all * D, queries_all - warp_first, D,
+               ATTENTION_VECTORS(TYPE, D), sum, ROWS, D, low, queries, k_row);
+}
+#undef QUERY_SIZES
 #endif
 #undef GRAD_SIZES

@@ -34,7 +34,7 @@ struct ParcMatmul {
     BlasLayout layout[CUDA_OPERANDS];
     CudaChoice choice[CUDA_ALIGNMENTS];
     struct ParcMatmul *sum; /* the product with ones that computes the
-                               epilogue's sum (rt_cuda_sum.c); NULL: none */
+                               epilogue's sum; NULL: the library does */
     bool sums_a;            /* it sums over k of a; else of b */
     CuAddress ones;         /* its other operand */
     struct ParcMatmul *next;
@@ -77,13 +77,5 @@ bool rt_cuda_choose(ParcRt *rt, ParcMatmul *mm);
 /* Chooses, for other alignments, the library's first proposal, equal on all
  * ranks. */
 void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment);
-
-/* ---- sums that the library does not compute (rt_cuda_sum.c) ---- */
-
-/* Replaces the sum of the epilogue by a second product, mm->sum. All ranks call
- * it. */
-void rt_cuda_sum_split(ParcRt *rt, ParcMatmul *mm);
-/* The operands of mm->sum for a call of the matmul. */
-CudaOperands rt_cuda_sum_operands(const ParcMatmul *mm, const CudaOperands *at);
 
 #endif

@@ -1,13 +1,12 @@
 /* rt_instances.h: computes what distinguishes the instances of hand-written
  * kernels, each compiled for one type, size or alignment: the bytes that a
- * thread copies at a time, the columns of a thread, and the name of a
- * contraction's kernel. parc writes the instances to kernels.cu and the runtime
- * looks them up by name. Both include this file, so the names always agree. */
+ * thread copies at a time, and the columns of a thread. parc writes the
+ * instances to kernels.cu and the runtime looks them up by name. Both include
+ * this file, so the names always agree. */
 #ifndef PARC_RT_INSTANCES_H
 #define PARC_RT_INSTANCES_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "../device/kernel_sizes.h"
 

@@ -86,6 +86,21 @@ UNIT_LIB = $(filter-out $(UNIT),$(wildcard tests/unit/*.c)) \
 UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
+define compile
+$(call say,CC,$<)
+$(Q)mkdir -p $(@D)
+$(Q)$(CC) $(CFLAGS) $(1) -MMD -MP -c -o $@ $<
+endef
+define archive
+$(call say,AR,$@)
+$(Q)rm -f $@ && ar qcs $@ $^
+endef
+define link
+$(call say,LINK,$@)
+$(Q)mkdir -p $(@D)
+$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(1)
+endef
+
 .PHONY: all levels check check-unit check-golden check-asan \
         check-cpu fuzz curves resume dumps crash demo bench bench-compile setup \
         install uninstall clean lint
@@ -106,37 +121,29 @@ levels: $(LEVEL_LIB)
 $(GEN) $(OBJ) $(RT_OBJ): | setup
 
 $(BUILD)/parc: $(OBJ) $(BUILD)/obj/libparc_host.a
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call link,$(LDLIBS))
 
 $(BUILD)/libparc_rt.a: $(RT_OBJ) $(CHECK_OBJ)
-	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar qcs $@ $^
+	$(archive)
 
 $(BUILD)/obj/libparc_host.a: $(HOST_OBJ)
-	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar qcs $@ $^
+	$(archive)
 
 define level_rules
 $(BUILD)/libparc_rt.$(1).a: $(LEVEL_SRC:%.c=$(BUILD)/obj/level/$(1)/%.o) \
                             $(CHECK_OBJ)
-	$$(call say,AR,$$@)
-	$$(Q)rm -f $$@ && ar qcs $$@ $$^
+	$$(archive)
 
 $(BUILD)/obj/level/$(1)/%.o: %.c
-	$$(call say,CC,$$< $(1))
-	$$(Q)mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(CFLAGS) $$(RT_CFLAGS) $(MARCH_$(1)) -MMD -MP -c -o $$@ $$<
+	$$(call compile,$$(RT_CFLAGS) $(MARCH_$(1)))
 endef
 $(foreach l,$(LEVELS),$(eval $(call level_rules,$(l))))
 
 $(BUILD)/libparc_rt_cuda.a: $(PORTABLE_OBJ)
-	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar qcs $@ $^
+	$(archive)
 
 $(BUILD)/libparc_cuda.a: $(CUDA_OBJ)
-	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar qcs $@ $^
+	$(archive)
 
 $(BUILD)/libparc.a: $(LIB_OBJ)
 	$(Q)rm -f $@ && ar qcs $@ $^
@@ -166,44 +173,30 @@ $(BUILD)/gen/runtime_text.c: $(RT_FILES) scripts/embed.sh
 	$(Q)sh scripts/embed.sh --files runtime $(RT_FILES) > $@
 
 $(BUILD)/obj/runtime/%.o: runtime/%.c
-	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(RT_CFLAGS) $(MARCH_native) -MMD -MP -c -o $@ $<
+	$(call compile,$(RT_CFLAGS) $(MARCH_native))
 
 $(BUILD)/obj/portable/%.o: %.c
-	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(RT_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call compile,$(RT_CFLAGS))
 
 # Sources that flex and bison generate cause warnings: compile without -W.
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
-	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(filter-out -W%,$(PARC_CFLAGS)) -MMD -MP -c -o $@ $<
+	$(call compile,$(filter-out -W%,$(PARC_CFLAGS)))
 
 $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
-	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call compile,$(PARC_CFLAGS))
 
 $(BUILD)/obj/tests/unit/%.o: PARC_CFLAGS += -Iruntime
 $(BUILD)/obj/tests/unit/cuda_%.o: PARC_CFLAGS += $(CUDA_INCLUDE:%=-isystem %)
 
 $(BUILD)/obj/%.o: %.c
-	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call compile,$(PARC_CFLAGS))
 
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIB_OBJ) \
                  $(BUILD)/libparc.a $(BUILD)/libparc_rt.a
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call link,$(LDLIBS))
 
 $(BUILD)/unit/cuda_%: $(BUILD)/obj/tests/unit/cuda_%.o $(BUILD)/libparc_cuda.a
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
+	$(call link,-ldl -lm)
 
 units: $(UNIT_BIN)
 
@@ -217,9 +210,7 @@ CPU_BIN = $(CPU_TESTS:tests/unit/%.c=$(BUILD)/unit-$(CPU_LEVEL)/%)
 $(BUILD)/unit-$(CPU_LEVEL)/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIB_OBJ) \
                               $(BUILD)/libparc.a \
                               $(BUILD)/libparc_rt.$(CPU_LEVEL).a
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call link,$(LDLIBS))
 
 check-cpu: all $(BUILD)/libparc_rt.$(CPU_LEVEL).a $(CPU_BIN)
 	$(Q)BUILD=$(BUILD) CHECK_CPU=$(CPU_LEVEL) DNNL_MAX_CPU_ISA=AVX2 \

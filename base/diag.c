@@ -17,8 +17,6 @@
 
 enum { ERROR_LIMIT = 20, MAX_NAME = 64, LINE_WINDOW = 160 };
 
-typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_NOTE, SEV_HELP } Severity;
-
 static const struct {
     const char *word, *color;
 } severity_table[] = {
@@ -64,8 +62,7 @@ Diag *diag_new(Arena *arena, ColorWhen color)
 
 uint16_t diag_source(Diag *d, const char *name, const char *text, size_t size)
 {
-    Source s = {.name = name, .text = text, .size = size};
-    vec_push(d->arena, &d->source, s);
+    vec_push(d->arena, &d->source, ((Source){name, text, size, false}));
     return (uint16_t)d->source.n;
 }
 
@@ -91,8 +88,7 @@ uint16_t diag_command_line(Diag *d, const char *text)
 
 void diag_option(Diag *d, uint32_t from, uint32_t to)
 {
-    OptionRange r = {from, to};
-    vec_push(d->arena, &d->option, r);
+    vec_push(d->arena, &d->option, ((OptionRange){from, to}));
 }
 
 void diag_set_color(Diag *d, ColorWhen color)
@@ -117,16 +113,6 @@ void diag_demote(Diag *d, bool on)
 
 /* ---- raising ---- */
 
-static void push_message(Diag *d, Severity severity, Loc loc, const char *fmt,
-                         va_list ap)
-{
-    if (d->dropping)
-        return;
-    Message m = {.severity = severity, .loc = loc};
-    m.text = arena_vprintf(d->arena, fmt, ap);
-    vec_push(d->arena, &d->message, m);
-}
-
 /* Whether the message is a repetition. Lowering evaluates a class once for each
  * instance and a forward once for each call, with their sizes, and several ops
  * have the location of one statement: each may have the same error. */
@@ -142,28 +128,27 @@ static bool raised_before(const Diag *d, Severity severity, Loc loc,
     return false;
 }
 
-static void raise_first(Diag *d, Severity severity, Loc loc, const char *fmt,
-                        va_list ap)
+/* Whether an error or a warning is dropped, and its notes with it. */
+static bool is_dropped(Diag *d, Severity severity, Loc loc, const char *text)
 {
-    const char *text = arena_vprintf(d->arena, fmt, ap);
-    d->dropping = raised_before(d, severity, loc, text);
-    if (d->dropping)
-        return;
-    if (severity == SEV_ERROR && d->errors++ >= ERROR_LIMIT) {
-        d->dropping = true;
-        return;
-    }
-    d->warnings += severity == SEV_WARNING;
-    Message m = {.severity = severity, .loc = loc, .text = text};
-    vec_push(d->arena, &d->message, m);
+    return raised_before(d, severity, loc, text) ||
+           (severity == SEV_ERROR && d->errors++ >= ERROR_LIMIT);
 }
 
-bool diag_error(Diag *d, Loc loc, const char *fmt, ...)
+bool diag_raise(Diag *d, Severity severity, Loc loc, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    raise_first(d, d->demoting ? SEV_WARNING : SEV_ERROR, loc, fmt, ap);
+    Message m = {severity, loc, arena_vprintf(d->arena, fmt, ap)};
     va_end(ap);
+    if (severity == SEV_ERROR && d->demoting)
+        m.severity = SEV_WARNING;
+    if (m.severity <= SEV_WARNING)
+        d->dropping = is_dropped(d, m.severity, loc, m.text);
+    if (d->dropping)
+        return false;
+    d->warnings += m.severity == SEV_WARNING;
+    vec_push(d->arena, &d->message, m);
     return false;
 }
 
@@ -174,32 +159,6 @@ bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
     diag_error(d, loc, "%s", arena_vprintf(d->arena, fmt, ap));
     va_end(ap);
     return diag_note(d, first, "the first is here");
-}
-
-void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    raise_first(d, SEV_WARNING, loc, fmt, ap);
-    va_end(ap);
-}
-
-bool diag_note(Diag *d, Loc loc, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    push_message(d, SEV_NOTE, loc, fmt, ap);
-    va_end(ap);
-    return false;
-}
-
-bool diag_help(Diag *d, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    push_message(d, SEV_HELP, (Loc){0}, fmt, ap);
-    va_end(ap);
-    return false;
 }
 
 jmp_buf *diag_set_stop(Diag *d, jmp_buf *stop)

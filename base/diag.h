@@ -66,22 +66,22 @@ uint16_t diag_command_line(Diag *d, const char *text);
 void diag_option(Diag *d, uint32_t from, uint32_t to);
 void diag_set_color(Diag *d, ColorWhen color);
 
-/* Raises an error; notes and helps that follow belong to it. After 20 errors
- * further ones are only counted. An error with the same location and text as an
- * earlier one is dropped with its notes: a text that the model uses several times
- * is lowered several times. The result is false. */
-bool diag_error(Diag *d, Loc loc, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_NOTE, SEV_HELP } Severity;
+
+/* diag_error(d, loc, …) raises an error; notes and helps that follow belong to
+ * it. After 20 errors further ones are only counted. An error with the same
+ * location and text as an earlier one is dropped with its notes: a text that the
+ * model uses several times is lowered several times. A help has no location. The
+ * results are false. */
+#define diag_error(d, ...) diag_raise((d), SEV_ERROR, __VA_ARGS__)
+#define diag_warning(d, ...) diag_raise((d), SEV_WARNING, __VA_ARGS__)
+#define diag_note(d, ...) diag_raise((d), SEV_NOTE, __VA_ARGS__)
+#define diag_help(d, ...) diag_raise((d), SEV_HELP, (Loc){0}, __VA_ARGS__)
+bool diag_raise(Diag *d, Severity severity, Loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Raises an error at `loc` that repeats what is at `first`. */
 bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void diag_warning(Diag *d, Loc loc, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-/* The results are false, as those of errors. */
-bool diag_note(Diag *d, Loc loc, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-bool diag_help(Diag *d, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* Raises errors as warnings from now on (on), or as errors (off): for text that
  * does not affect the result. */

@@ -68,45 +68,41 @@ const char *stack_prepare(Arena *a)
 
 /* ---- reading ---- */
 
-static char *read_all(Arena *a, int fd, size_t expected, size_t *size)
+static void close_keeping_errno(int fd)
 {
-    size_t capacity = expected + 1 > PIECE ? expected + 1 : PIECE, n = 0;
-    char *text = arena_alloc(a, capacity + 1);
+    int error = errno;
+    close(fd);
+    errno = error;
+}
+
+/* Appends what follows in a file. False on failure, with errno set. */
+static bool read_all(int fd, Out *o)
+{
     for (;;) {
-        ssize_t got = read(fd, text + n, capacity - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return NULL;
-        n += (size_t)got;
-        if (got == 0)
-            break;
-        if (n == capacity) {
-            char *bigger = arena_alloc(a, 2 * capacity + 1);
-            memcpy(bigger, text, n);
-            text = bigger;
-            capacity *= 2;
-        }
+        char part[PIECE];
+        ssize_t n = read(fd, part, sizeof part);
+        if (n == 0)
+            return true;
+        if (n > 0)
+            out_bytes(o, part, (size_t)n);
+        else if (errno != EINTR)
+            return false;
     }
-    text[n] = 0;
-    *size = n;
-    return text;
 }
 
 char *file_read(Arena *a, const char *path, size_t *size)
 {
-    if (strcmp(path, "-") == 0)
-        return read_all(a, STDIN_FILENO, 0, size);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return NULL;
-    struct stat st;
-    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    char *text = read_all(a, fd, regular ? (size_t)st.st_size : 0, size);
-    int error = errno;
-    close(fd);
-    errno = error;
-    return text;
+    Out o;
+    out_init(&o, a);
+    bool read = read_all(fd, &o);
+    if (!standard)
+        close_keeping_errno(fd);
+    *size = o.size;
+    return read ? o.text : NULL;
 }
 
 /* ---- sets of outputs ---- */
@@ -127,6 +123,10 @@ struct Outputs {
     bool open;
 };
 
+/* The signals by which users end parc. */
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
+
 static void block(const int *signals, size_t n, sigset_t *before)
 {
     sigset_t wait;
@@ -140,20 +140,28 @@ static void block(const int *signals, size_t n, sigset_t *before)
  * signal ends parc after that. */
 Outputs *outputs_new(Arena *a)
 {
-    static const int signals[] = {SIGPIPE};
     Outputs *o = NEW(a, Outputs);
     o->arena = a;
     o->open = true;
-    block(signals, sizeof signals / sizeof *signals, &o->before);
+    block((int[]){SIGPIPE}, 1, &o->before);
     return o;
 }
 
-/* Blocks the signals by which users end parc. A set of outputs does so from its
- * first file on, until it is complete or removed. */
+/* A set of outputs blocks the signals from its first file on, until it is
+ * complete or removed. */
 static void hold(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    block(signals, sizeof signals / sizeof *signals, NULL);
+    block(stop_signals, STOP_SIGNALS, NULL);
+}
+
+static bool asked_to_stop(void)
+{
+    sigset_t set;
+    sigpending(&set);
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        if (sigismember(&set, stop_signals[i]) == 1)
+            return true;
+    return false;
 }
 
 static void outputs_close(Outputs *o)
@@ -253,16 +261,21 @@ static int open_temp(Outputs *o, const char *path, mode_t mode, bool follow,
     return fd;
 }
 
+/* Writes to a file, or to a pipe or device opened with O_NONBLOCK. A signal that
+ * would end parc stops the wait for the reader. */
 static bool write_all(int fd, const char *text, size_t size)
 {
+    enum { POLL_MS = 100 };
     while (size > 0) {
         ssize_t n = write(fd, text, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
+        if (n >= 0) {
+            text += n;
+            size -= (size_t)n;
+        } else if (errno == EAGAIN && !asked_to_stop()) {
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, POLL_MS);
+        } else if (errno != EINTR) {
             return false;
-        text += n;
-        size -= (size_t)n;
+        }
     }
     return true;
 }
@@ -274,14 +287,11 @@ static const char *stage_output(Outputs *o, const char *path, const char *text,
     int fd = open_temp(o, path, mode, follow, &e);
     if (fd < 0)
         return failure(o, "write", path);
-    bool good = write_all(fd, text, size);
-    int error = errno;
-    if (close(fd) != 0 && good) {
-        good = false;
-        error = errno;
+    if (!write_all(fd, text, size)) {
+        close_keeping_errno(fd);
+        return failure(o, "write", path);
     }
-    errno = error;
-    return good ? NULL : failure(o, "write", path);
+    return close(fd) == 0 ? NULL : failure(o, "write", path);
 }
 
 const char *outputs_add(Outputs *o, const char *path, const char *text,
@@ -306,36 +316,6 @@ const char *outputs_temp(Outputs *o, const char *path)
     return e.temp;
 }
 
-static bool asked_to_stop(void)
-{
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    sigset_t set;
-    sigpending(&set);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (sigismember(&set, signals[i]) == 1)
-            return true;
-    return false;
-}
-
-/* Writes to a pipe or device opened with O_NONBLOCK. A signal that would end
- * parc stops the wait for the reader. */
-static bool write_waiting(int fd, const char *text, size_t size)
-{
-    enum { POLL_MS = 100 };
-    while (size > 0) {
-        ssize_t n = write(fd, text, size);
-        if (n >= 0) {
-            text += n;
-            size -= (size_t)n;
-        } else if (errno == EAGAIN && !asked_to_stop()) {
-            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, POLL_MS);
-        } else if (errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Opens a pipe or device for writing. The reader of a pipe may start a moment
  * later than parc, as in a script that starts both; after that ENXIO. */
 static int open_special(const char *path)
@@ -358,9 +338,9 @@ static bool place_special(Outputs *o, Entry *e)
     int fd = text ? open_special(e->path) : -1;
     if (fd < 0)
         return false;
-    bool good = write_waiting(fd, text, size);
+    bool good = write_all(fd, text, size);
+    close_keeping_errno(fd);
     int error = errno;
-    close(fd);
     unlink(e->temp);
     errno = error;
     return good;

@@ -54,14 +54,6 @@ void out(Out *o, const char *fmt, ...)
     va_end(ap);
 }
 
-void out_insert(Out *o, size_t at, const char *text)
-{
-    size_t n = strlen(text), after = o->size - at;
-    out_bytes(o, text, n); /* grows the buffer */
-    memmove(o->text + at + n, o->text + at, after);
-    memcpy(o->text + at, text, n);
-}
-
 void out_line(Out *o, const char *fmt, ...)
 {
     if (*fmt) {

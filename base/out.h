@@ -29,9 +29,6 @@ void out_init(Out *o, Arena *arena);
 void out(Out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void out_bytes(Out *o, const char *s, size_t n);
 
-/* Inserts text before byte `at`. */
-void out_insert(Out *o, size_t at, const char *text);
-
 /* Appends a line: indentation, text, newline. An empty text gives an empty line
  * without indentation. */
 void out_line(Out *o, const char *fmt, ...)

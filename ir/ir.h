@@ -390,7 +390,7 @@ struct Program {
                                 * see codegen/kernel/kernel.h */
 };
 
-/* ---- construction: ir.c, build.c, names.c, analysis/loop.c --------------- */
+/* ---- construction: ir.c, rules/build.c, names.c, analysis/loop.c --------- */
 
 Program *ir_program(Arena *a, Diag *d);
 int ir_param_index(const Program *p, const char *name); /* -1: none */
@@ -416,7 +416,7 @@ Build ir_build_at(Program *p, const Op *like, Op *before);
 /* The most results of an op with inferred types, in addition to one for each
  * operand. */
 enum { MAX_MORE_RESULTS = 3 };
-/* An op with inferred result types (infer.c). Operands that do not fit end in
+/* An op with inferred result types (rules/infer.c). Operands that do not fit end in
  * bug(): callers check user input first with ir_infer. `attr` holds the op's
  * attributes in the order of ops.def (NULL: none). Result names derive from
  * `hint` (NULL: from the op's name). Placements of results are derived by rule
@@ -558,7 +558,7 @@ bool op_is_zero(const Op *op);
  * `store`, slices and stacks of these, and views. */
 bool ir_in_host(const Program *p, const Value *v);
 
-/* ---- infer.c ------------------------------------------------------------ */
+/* ---- rules/infer.c ------------------------------------------------------- */
 
 /* Infers the global result types of an op. NULL, or an error as a phrase for a
  * message ("cannot broadcast dim 1: 4 and 6"). Placements are Replicate. The

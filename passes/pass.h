@@ -9,7 +9,7 @@
 #define PARC_PASSES_PASS_H
 
 #include "ir/ir.h"
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 
 typedef enum Target { TARGET_CUDA, TARGET_CPU } Target;
 

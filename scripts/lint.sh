@@ -20,7 +20,7 @@ for f in $compiler $(find runtime -name '*.[ch]' -o -name '*.cuh'); do
 done
 
 # A directory may include itself and the directories before it in this list.
-order="base ir ir/analysis ir/plan ir/text ir/verify
+order="base ir ir/rules ir/analysis ir/plan ir/text ir/verify
     frontend/syntax frontend frontend/eval frontend/lower
     frontend/options frontend/plan frontend/train frontend/names frontend/model frontend/check
     passes passes/simplify passes/sharding passes/recompute passes/schedule

@@ -1,7 +1,7 @@
 /* flops.c: counts floating-point operations; see flops.h. */
 #include "ir/analysis/flops.h"
 
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 
 static double all_factors(const Program *p, const Op *op)
 {

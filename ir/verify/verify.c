@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "ir/analysis/repeat.h"
-#include "ir/internal.h"
-#include "ir/rules.h"
+#include "ir/verify/verify.h"
+#include "ir/rules/rules.h"
 
 typedef struct Verify {
     const Program *p;

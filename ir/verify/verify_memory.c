@@ -15,7 +15,7 @@
  */
 #include <stdlib.h>
 
-#include "ir/internal.h"
+#include "ir/verify/verify.h"
 #include "ir/memory.h"
 
 typedef struct Check {

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "ir/internal.h"
-#include "ir/rules.h"
+#include "ir/verify/verify.h"
+#include "ir/rules/rules.h"
 #include "ir/units.h"
 
 static const char *axis_fault(const Program *p, const char *what, int i,

@@ -16,7 +16,7 @@
  * Whether an op reads the bytes that it should is not checked here but by
  * passes/sync/hazards.c.
  */
-#include "ir/internal.h"
+#include "ir/verify/verify.h"
 
 /* The starts of an op. */
 typedef struct Starts {

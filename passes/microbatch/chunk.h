@@ -7,7 +7,7 @@
 #ifndef PARC_PASSES_MICROBATCH_CHUNK_H
 #define PARC_PASSES_MICROBATCH_CHUNK_H
 
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 #include "passes/microbatch/loop_axis.h"
 
 typedef struct Chunk {

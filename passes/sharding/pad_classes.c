@@ -7,7 +7,7 @@
  * the size is 1 or that of an input.
  */
 #include "base/bug.h"
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 #include "passes/sharding/pad.h"
 
 static int find(const PadClasses *c, int i)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 #include "passes/sharding/pad.h"
 
 struct PadFills {

@@ -18,7 +18,7 @@
 #include <float.h>
 
 #include "base/bug.h"
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 #include "passes/sharding/pad.h"
 
 /* A vector that is 1 where a class's elements are valid. */

@@ -11,7 +11,7 @@
 #define PARC_PASSES_SHARDING_SPLITS_H
 
 #include "ir/ir.h"
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 
 /* The placements that a value's readers want, without duplicates. */
 enum { MAX_DEMANDS = 12 };

@@ -1,6 +1,6 @@
 /* interp_contract.c: evaluates einsum, attention and its gradient on one rank's
  * part, by their definitions. */
-#include "ir/internal.h"
+#include "ir/rules/rule_text.h"
 #include "tests/interp/interp_impl.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* interp_epilogue.c: evaluates einsums with an epilogue: computes the product,
  * then applies the epilogue. */
-#include "ir/internal.h"
+#include "ir/rules/rule_text.h"
 #include "tests/interp/interp_impl.h"
 
 /* Adds operand i; a vector is repeated along all dims but the last. */

@@ -5,7 +5,7 @@
  */
 #include "tests/unit/ir_mutants.h"
 
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 
 /* ---- ops that a fault can change ----------------------------------------- */
 

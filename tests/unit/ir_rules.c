@@ -5,7 +5,7 @@
  */
 #include "check.h"
 #include "ir/ir.h"
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 #include "tests/unit/ir_tools.h"
 
 /* Infers types and derives placements; the results' types, or the error. */

@@ -10,7 +10,7 @@
  *
  * Conversions follow: from every placement of a small tensor to every other.
  */
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 #include "passes/sharding/reshard.h"
 #include "tests/unit/check.h"
 #include "tests/unit/op_samples.h"

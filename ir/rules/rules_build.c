@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "ir/internal.h"
-#include "ir/rules.h"
+#include "ir/rules/rule_text.h"
 
 typedef struct Builder {
     const Program *p;

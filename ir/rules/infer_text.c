@@ -5,7 +5,7 @@
  * An einsum has its rule in its spec.
  */
 #include "base/bug.h"
-#include "ir/infer.h"
+#include "ir/rules/infer.h"
 
 static Type text_result(const RuleText *t, const RuleSizes *sizes, int i)
 {

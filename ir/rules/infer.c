@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "ir/infer.h"
-#include "ir/rules.h"
+#include "ir/rules/infer.h"
+#include "ir/rules/rules.h"
 
 /* The type without its placement. */
 static Type plain(const Type *t)

@@ -1,7 +1,7 @@
 /* build.c: builds ops with inferred result types and derived placements. */
 #include "base/bug.h"
 #include "ir/internal.h"
-#include "ir/rules.h"
+#include "ir/rules/rules.h"
 
 enum { MAX_ARGS_ON_STACK = 16 };
 

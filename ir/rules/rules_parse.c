@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "ir/internal.h"
+#include "ir/rules/rule_text.h"
 
 /* ---- text ---------------------------------------------------------------- */
 

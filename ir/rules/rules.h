@@ -8,8 +8,8 @@
  * operands to the placements that the choice requires; the verifier derives
  * result placements from operand placements and compares.
  */
-#ifndef PARC_IR_RULES_H
-#define PARC_IR_RULES_H
+#ifndef PARC_IR_RULES_RULES_H
+#define PARC_IR_RULES_RULES_H
 
 #include "ir/ir.h"
 

@@ -15,8 +15,7 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "ir/internal.h"
-#include "ir/rules.h"
+#include "ir/rules/rule_text.h"
 #include "ir/units.h"
 
 /* ---- linearity ----------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* infer.h: declares the operands and results of one type inference, for infer.c
  * and infer_text.c. */
-#ifndef PARC_IR_INFER_H
-#define PARC_IR_INFER_H
+#ifndef PARC_IR_RULES_INFER_H
+#define PARC_IR_RULES_INFER_H
 
-#include "ir/internal.h"
+#include "ir/rules/rule_text.h"
 
 typedef struct Infer {
     Program *p;

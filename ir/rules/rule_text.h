@@ -1,0 +1,51 @@
+/* rule_text.h: the text of sharding rules: see ops.def, and rules_parse.c for the
+ * grammar. */
+#ifndef PARC_IR_RULES_RULE_TEXT_H
+#define PARC_IR_RULES_RULE_TEXT_H
+
+#include "ir/rules/rules.h"
+
+enum { MAX_TEXT_TENSORS = 12, MAX_BASES = 4 };
+
+/* One dim of a rule's tensor: letters, major first, or "...". */
+typedef struct RuleDim {
+    bool dots;
+    int n;
+    char letter[MAX_DIM_FACTORS];
+} RuleDim;
+
+typedef struct RuleTensor {
+    bool added; /* it begins with '+' */
+    int n;
+    RuleDim dim[MAX_DIMS + 1]; /* one more: dots may match no dim */
+} RuleTensor;
+
+typedef struct RuleText {
+    int nargs, nouts;
+    RuleTensor tensor[MAX_TEXT_TENSORS];
+    int nbases;
+    char base[MAX_BASES]; /* letters of the base factors, in order */
+    bool whole[SPEC_LETTERS], max[SPEC_LETTERS];
+} RuleText;
+
+/* NULL, or the error in the text. `plain` accepts only einsum specs: single
+ * letters. */
+const char *rule_text_parse(const char *text, bool plain, RuleText *t);
+
+/* Sizes of letters (0: not bound) and of the dims that "..." matches. */
+typedef struct RuleSizes {
+    int64_t letter[SPEC_LETTERS];
+    int ndots;
+    int64_t dots[MAX_DIMS];
+} RuleSizes;
+
+/* Binds the letters to the dims of the first t->nargs operands; `rest` is the
+ * size of a letter that occurs in results only (0: there is none). NULL, or the
+ * mismatch. */
+const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
+                           int64_t rest, RuleSizes *sizes);
+
+/* The number of trailing base operands of an op whose rule has them. */
+int rule_base_count(OpKind kind);
+
+#endif

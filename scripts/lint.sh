@@ -1,7 +1,8 @@
 #!/bin/sh
 # lint.sh: checks the sizes of files and functions, the direction of includes
 # and calls (cycles.sh), that headers are self-contained, where patterns are
-# matched, that names of options have one place, and the words to avoid.
+# matched, that names of options have one place, where passes are, and the words
+# to avoid.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bad=0
@@ -79,6 +80,13 @@ echo "$compiler" | grep -v '^frontend/' |
     xargs grep -nE 'path_(matches|leads)\(' /dev/null |
     grep -vE '^ir/(path|plan/items)\.[ch]:' &&
     complain "a pattern of the plan is matched after lowering"
+
+# passes.def names the file of each pass.
+sed -n 's/^PASS(\([a-z]*\), *\([a-z_]*\),.*/\1 \2/p' passes/passes.def |
+    while read -r folder name; do
+        grep -qs "^void pass_$name(" "passes/$folder/$name.c" ||
+            echo "lint: passes/$folder/$name.c does not define pass_$name"
+    done | grep . >&2 && bad=1
 
 for h in $(echo "$compiler" | grep -v '^frontend/' | grep '\.h$'); do
     echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \

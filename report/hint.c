@@ -127,36 +127,23 @@ static void remove_line(PlanLines *list, const PlanLine *line)
     list->n = kept;
 }
 
-static void add_line(Arena *a, PlanLines *list, const PlanLine *line)
-{
-    remove_line(list, line);
-    vec_push(a, list, *line);
-}
-
-static PlanLines joined(Arena *a, const PlanLines *list, const PlanLines *more)
-{
-    PlanLines both = {0};
-    for (int i = 0; i < list->n; i++)
-        vec_push(a, &both, list->at[i]);
-    for (int i = 0; i < more->n; i++)
-        add_line(a, &both, &more->at[i]);
-    return both;
-}
-
-/* The program with the lines, after the pass `until`; NULL after an error. */
-static Program *plan_with(const Search *s, Arena *a, const PlanLines *lines,
+/* The program after the pass `until` with the lines of the hints so far, then
+ * `more` (NULL: none); NULL after an error. */
+static Program *plan_with(const Search *s, Arena *a, const PlanLines *more,
                           const char *until)
 {
     Replan *r = replan_new(a, s->p, s->from);
-    for (int i = 0; i < lines->n; i++)
-        replan_style(r, &lines->at[i]);
+    for (int i = 0; i < s->lines.n; i++)
+        replan_style(r, &s->lines.at[i]);
+    for (int i = 0; more && i < more->n; i++)
+        replan_style(r, &more->at[i]);
     return replan_run(r, until);
 }
 
-static bool measure(Search *s, const PlanLines *lines, PlanCost *cost)
+static bool measure(Search *s, const PlanLines *more, PlanCost *cost)
 {
     Arena *a = arena_new();
-    const Program *q = plan_with(s, a, lines, "share_params");
+    const Program *q = plan_with(s, a, more, "share_params");
     if (q)
         *cost = plan_cost(q);
     arena_free(a);
@@ -166,17 +153,11 @@ static bool measure(Search *s, const PlanLines *lines, PlanCost *cost)
 
 /* ---- the search ---------------------------------------------------------- */
 
-static bool same_warning(const Warning *a, const Warning *b)
-{
-    return a->kind == b->kind && a->loc.file == b->loc.file &&
-           a->loc.line == b->loc.line;
-}
-
 /* The warning of the plan without hints that w is, or is a consequence of. */
 static Warning *root_of(const Search *s, const Warning *w)
 {
     for (int i = 0; i < s->all->n; i++)
-        if (same_warning(&s->all->at[i], w))
+        if (warning_is_at(&s->all->at[i], w->kind, w->loc))
             return &s->all->at[i];
     return s->last;
 }
@@ -190,7 +171,7 @@ static bool next_warning(const Search *s, const Warnings *now, Warning *found)
         const Warning *w = &now->at[i];
         bool tried = !root_of(s, w);
         for (int k = 0; k < s->tried.n; k++)
-            tried |= same_warning(&s->tried.at[k], w);
+            tried |= warning_is_at(&s->tried.at[k], w->kind, w->loc);
         if (!tried && (!best || w->kind < best->kind ||
                        (w->kind == best->kind && w->bytes > best->bytes)))
             best = w;
@@ -220,7 +201,8 @@ static void accept(Search *s, const Warning *w, const PlanLines *move,
     Warning *root = root_of(s, w);
     PlanLines lines = copied(s, move);
     for (int i = 0; i < lines.n; i++) {
-        add_line(s->p->arena, &s->lines, &lines.at[i]);
+        remove_line(&s->lines, &lines.at[i]);
+        vec_push(s->p->arena, &s->lines, lines.at[i]);
         for (int k = 0; k < s->all->n; k++)
             remove_line(&s->all->at[k].hint, &lines.at[i]);
         vec_push(s->p->arena, &root->hint, lines.at[i]);
@@ -233,16 +215,15 @@ static void accept(Search *s, const Warning *w, const PlanLines *move,
 /* Accepts the best move of the warning, or notes that it has none. */
 static void solve(Search *s, Arena *a, const Warning *w)
 {
-    Program *q = plan_with(s, a, &s->lines, "partition");
+    Program *q = plan_with(s, a, NULL, "partition");
     HintMoves moves = {0};
     if (q)
         moves = hint_moves(q, w);
     int best = -1, before = s->trials;
     PlanCost least = {0};
     for (int i = 0; i < moves.n && s->trials < MAX_TRIALS; i++) {
-        PlanLines lines = joined(a, &s->lines, &moves.at[i]);
         PlanCost cost;
-        if (measure(s, &lines, &cost) && improves(w->kind, &cost, &s->cost) &&
+        if (measure(s, &moves.at[i], &cost) && improves(w->kind, &cost, &s->cost) &&
             (best < 0 || is_better(&cost, &least))) {
             best = i;
             least = cost;
@@ -262,7 +243,7 @@ static bool step(Search *s)
 {
     Arena *a = arena_new();
     Warning w;
-    const Program *q = plan_with(s, a, &s->lines, "share_params");
+    const Program *q = plan_with(s, a, NULL, "share_params");
     Warnings now = {0};
     if (q)
         now = report_find_warnings(q);
@@ -276,7 +257,7 @@ static bool step(Search *s)
 void hints_find(Program *p, Warnings *all, const PlanSource *from)
 {
     Search s = {.p = p, .from = from, .all = all};
-    if (!all->n || !measure(&s, &s.lines, &s.cost))
+    if (!all->n || !measure(&s, NULL, &s.cost))
         return;
     Savings *saved = &all->saved;
     saved->sent = s.cost.sent;

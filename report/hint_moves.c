@@ -320,7 +320,7 @@ static const char *style_of_linear(const Moves *m, const Op *op)
 
 static bool at_warning(const Moves *m, Loc loc)
 {
-    return loc.file == m->warning->loc.file && loc.line == m->warning->loc.line;
+    return warning_is_at(m->warning, m->warning->kind, loc);
 }
 
 /* Splits all modules without a style that the line computes, in one set, then
@@ -370,24 +370,10 @@ static void moves_of_collective(Moves *m)
         try_styles(m, &m->group.at[i]);
 }
 
-/* The first axis of the mesh that the warning names. */
-static int first_axis(const Program *p, const Warning *w)
-{
-    UserAxis axis[MAX_AXES];
-    int n = user_axes(p, axis);
-    for (int i = 0; i < n; i++) {
-        size_t size = strlen(axis[i].name);
-        if (!strncmp(w->axis, axis[i].name, size) &&
-            (!w->axis[size] || w->axis[size] == ','))
-            return axis[i].first;
-    }
-    return 0;
-}
-
 HintMoves hint_moves(Program *p, const Warning *w)
 {
     Moves m = {.p = p, .warning = w, .uses = uses_find(p),
-               .axis = first_axis(p, w)};
+               .axis = w->mesh_axis};
     find_weighted(&m);
     if (w->kind == WARN_COLLECTIVE)
         moves_of_collective(&m);

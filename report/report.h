@@ -102,6 +102,7 @@ typedef struct Warning {
     WarningKind kind;
     Loc loc;
     const char *axis;  /* "tp", "dp,tp" */
+    int mesh_axis;     /* WARN_REPEATED: the first of them in the mesh */
     const char *what;  /* the first collective's kind; "matmuls" */
     const char *text;  /* the first collective's reason */
     PlanLines hint;    /* lines that make the plan cheaper (hints_find) */
@@ -112,6 +113,9 @@ typedef struct Warning {
     double wasted;     /* the part of `flops` that another rank also computes */
     double share;      /* `flops` as a fraction of all that a rank computes */
 } Warning;
+
+/* Whether the warning is of this kind and of this line of the model. */
+bool warning_is_at(const Warning *w, WarningKind kind, Loc loc);
 
 /* What the lines of all hints together save. */
 typedef struct Savings {

@@ -24,7 +24,7 @@
 
 enum { LEAST_SHARE = 100 }; /* least part of a rank's flops: 1/LEAST_SHARE */
 
-static bool same_line(const Warning *w, WarningKind kind, Loc loc)
+bool warning_is_at(const Warning *w, WarningKind kind, Loc loc)
 {
     return w->kind == kind && w->loc.file == loc.file &&
            w->loc.line == loc.line;
@@ -35,7 +35,7 @@ static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
                            Loc loc)
 {
     for (int i = 0; i < all->n; i++)
-        if (same_line(&all->at[i], kind, loc))
+        if (warning_is_at(&all->at[i], kind, loc))
             return &all->at[i];
     Warning w = {.kind = kind, .loc = loc, .axis = "", .what = "",
                  .text = ""};
@@ -140,7 +140,8 @@ static void repeated(const Program *p, Warnings *all)
                 continue;
             Warning *w = warning_at(p, all, WARN_REPEATED, op->loc);
             double flops = statement[i].flops * (double)statement[i].count;
-            w->ops++;
+            if (!w->ops++)
+                w->mesh_axis = axis[a].first;
             w->calls += statement[i].count;
             w->flops += flops;
             w->wasted += flops * (1 - 1 / (double)axis[a].size);

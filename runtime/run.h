@@ -97,4 +97,26 @@ bool rt_checkpoints_unsaved(const RtRun *run);
  * (run/train.c). All ranks call it. */
 void rt_train(ParcRt *rt, RtRun *run);
 
+/* ---- run/nonfinite.c ---- */
+
+void rt_scale_start(ParcRt *rt);
+/* Updates the scale after a step. Returns false if the step was skipped: the
+ * norm of the gradients is not finite and no parameter has changed. Ends the
+ * run after too many consecutive skips. */
+bool rt_scale_step(ParcRt *rt, int64_t step, double norm);
+/* Ends the run after a step with a non-finite gradient norm; the message names
+ * a parameter whose gradient is not finite. All ranks call it. */
+_Noreturn void rt_nonfinite(ParcRt *rt, int64_t step, double norm);
+
+/* ---- --print-shards (run/print_shards.c), --predict (run/predict.c) ---- */
+
+/* Prints to standard output. */
+void rt_shards_print(const ParcModel *m, const RtOptions *o,
+                     const RtWeights *weights);
+/* Opens the inputs and checks that the model has outputs; false after a
+ * message. Without --predict it does nothing. */
+bool rt_predict_open(RtRun *run);
+/* Writes the outputs for all samples. All ranks call it. */
+void rt_predict(ParcRt *rt, RtRun *run);
+
 #endif

@@ -1,6 +1,5 @@
-/* files.h: declares files that are written whole or not at all (output.c),
- * files that are read (input.c), their paths (path.c) and checksum (crc32c.c).
- */
+/* files.h: declares files that are written whole or not at all, files that are
+ * read, their paths (files.c) and checksum (crc32c.c). */
 #ifndef PARC_RT_FILES_H
 #define PARC_RT_FILES_H
 
@@ -62,7 +61,7 @@ void rt_input_unmap(const unsigned char *map, int64_t size);
  * none. */
 double rt_read_number(const char *path, double otherwise);
 
-/* ---- path.c ---- */
+/* ---- paths ---- */
 
 /* Whether `path` is "-", standard output; the name of `path` in messages. */
 bool rt_output_is_stdout(const char *path);

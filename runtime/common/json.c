@@ -135,24 +135,6 @@ void rt_json_string(RtJson *j, char *to, size_t capacity)
     rt_json_expect(j, '"', "the text ends within a string");
 }
 
-int64_t rt_json_integer(RtJson *j)
-{
-    int64_t value = 0;
-    int c = rt_json_peek(j);
-    if (c < '0' || c > '9') {
-        rt_json_fail(j, "expected a whole number");
-        return 0;
-    }
-    while (j->at < j->end && j->text[j->at] >= '0' && j->text[j->at] <= '9') {
-        if (value > INT64_MAX / 16) {
-            rt_json_fail(j, "a number is too large");
-            return 0;
-        }
-        value = value * 10 + (j->text[j->at++] - '0');
-    }
-    return value;
-}
-
 int64_t rt_json_signed(RtJson *j)
 {
     bool negative = rt_json_take(j, '-');
@@ -167,6 +149,16 @@ int64_t rt_json_signed(RtJson *j)
             __builtin_add_overflow(value, negative ? -digit : digit, &value))
             rt_json_fail(j, "a number is too large");
     }
+    return j->error ? 0 : value;
+}
+
+int64_t rt_json_integer(RtJson *j)
+{
+    if (rt_json_peek(j) == '-')
+        rt_json_fail(j, "expected a whole number");
+    int64_t value = rt_json_signed(j);
+    if (value > INT64_MAX / 16)
+        rt_json_fail(j, "a number is too large");
     return j->error ? 0 : value;
 }
 

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "parc_rt.h"
 
@@ -42,6 +44,15 @@ bool rt_same_shape(int ndim, const int64_t *dim, int other_ndim,
 void *rt_allocate(size_t bytes); /* zeroed; ends the process if it fails */
 /* Formats into memory that it allocates; the caller frees it. */
 char *rt_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A local variable with it frees the memory that it points to at the end of its
+ * scope. */
+#define RT_OWNED __attribute__((cleanup(rt_free_owned)))
+static inline void rt_free_owned(void *variable)
+{
+    void *at;
+    memcpy(&at, variable, sizeof at);
+    free(at);
+}
 /* The array of `n` elements of `size` bytes, moved if it has no space for one
  * more; *capacity is the number of elements that it has space for. */
 void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size);

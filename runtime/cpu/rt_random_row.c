@@ -6,8 +6,7 @@
  * first whole block, and the fewer than LANES blocks at the end, are drawn one
  * block at a time. `parc_split_key` computes the keys.
  */
-#include "params/philox.h"
-#include "parc_random.h"
+#include "params/random.h"
 #include "rt.h"
 
 enum { LANES = RT_LANES_OF_BLOCKS };

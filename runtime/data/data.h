@@ -1,5 +1,5 @@
 /* data.h: declares the data of a run and the preparation of its batches:
- * specs.c, feeds.c, position.c, batch.c. */
+ * specs.c, position.c, batch.c. */
 #ifndef PARC_RT_DATA_H
 #define PARC_RT_DATA_H
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/files.h"
+#include "common/json.h"
 #include "common/message.h"
 #include "data/samples.h"
 
@@ -23,11 +24,9 @@ static const char magic[MAGIC_BYTES + 1] = "\x93NUMPY";
 
 typedef struct Header {
     RtDataFile *f;
-    char *text; /* the dictionary, ended by a 0 */
-    const char *at;
-    int64_t offset, length; /* of the text in the file */
+    int64_t offset, length; /* of the dictionary in the file */
     char type[16];
-    bool has_shape, has_order, is_fortran;
+    bool is_fortran;
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
 } Header;
@@ -42,12 +41,6 @@ static bool refuse(const RtDataFile *f, int64_t at, const char *why)
     return rt_fault(f->path, at, "%s", why);
 }
 
-static bool refuse_header(const Header *h, const char *why)
-{
-    return refuse(h->f, h->offset + (h->at - h->text), why);
-}
-
-/* Copies the dictionary. */
 static bool find_text(Header *h)
 {
     const RtDataFile *f = h->f;
@@ -58,115 +51,69 @@ static bool find_text(Header *h)
     if (version < 1 || version > 3)
         return refuse(f, VERSION_AT,
                       "the version of NumPy's format is not 1, 2 or 3");
-    int64_t n = (int64_t)rt_little(f->map + LENGTH_AT, width);
+    h->length = (int64_t)rt_little(f->map + LENGTH_AT, width);
     h->offset = LENGTH_AT + width;
-    if (n > MAX_HEADER || n > f->size - h->offset)
+    if (h->length > MAX_HEADER || h->length > f->size - h->offset)
         return refuse(f, LENGTH_AT, "the file ends within NumPy's header");
-    h->text = rt_allocate((size_t)n + 1);
-    memcpy(h->text, f->map + h->offset, (size_t)n);
-    h->length = n;
-    h->at = h->text;
     return true;
 }
 
-static void skip_space(Header *h)
+/* The dictionary as JSON, which has other quotes, no tuples, and no comma after
+ * the last entry. Each character keeps its position. */
+static unsigned char *as_json(const unsigned char *from, int64_t n)
 {
-    h->at += strspn(h->at, " \t\r\n");
-}
-
-static bool accept(Header *h, char c)
-{
-    skip_space(h);
-    bool is = *h->at == c;
-    h->at += is;
-    return is;
-}
-
-/* Reads 'text' into `to`, of `size` bytes. */
-static bool read_string(Header *h, char *to, size_t size)
-{
-    skip_space(h);
-    char quote = *h->at;
-    const char *end =
-        quote == '\'' || quote == '"' ? strchr(h->at + 1, quote) : NULL;
-    size_t n = end ? (size_t)(end - h->at - 1) : size;
-    if (n >= size)
-        return refuse_header(h, "NumPy's header has no short text here; arrays "
-                                "with fields or of objects cannot be read");
-    memcpy(to, h->at + 1, n);
-    to[n] = 0;
-    h->at = end + 1;
-    return true;
-}
-
-static bool read_order(Header *h)
-{
-    static const char *const word[] = {"False", "True"};
-    skip_space(h);
-    for (int i = 0; i < 2; i++) {
-        size_t n = strlen(word[i]);
-        if (strncmp(h->at, word[i], n) == 0) {
-            h->at += n;
-            h->has_order = true;
-            h->is_fortran = i;
-            return true;
-        }
+    unsigned char *text = rt_allocate((size_t)n + 1);
+    int64_t comma = -1; /* the latest character, if it is a comma */
+    for (int64_t i = 0; i < n; i++) {
+        int c = from[i];
+        text[i] = (unsigned char)(c == '\''  ? '"'
+                                  : c == '(' ? '['
+                                  : c == ')' ? ']'
+                                             : c);
+        if (comma >= 0 && (c == ')' || c == '}'))
+            text[comma] = ' ';
+        comma = c == ',' ? i : c == ' ' || c == '\n' ? comma : -1;
     }
-    return refuse_header(h, "fortran_order is neither True nor False");
+    return text;
 }
 
-static bool read_shape(Header *h)
+static void read_entry(Header *h, RtJson *j, const char *key)
 {
-    if (!accept(h, '('))
-        return refuse_header(h, "the shape is not a tuple");
-    for (h->ndim = 0; !accept(h, ')'); h->ndim++) {
-        char *end;
-        skip_space(h);
-        bool digit = *h->at >= '0' && *h->at <= '9';
-        long long n = digit ? strtoll(h->at, &end, 10) : -1;
-        if (n < 0 || n >= INT64_MAX || h->ndim == PARC_MAX_DIMS)
-            return refuse_header(h, "the shape is not a tuple of a few sizes");
-        h->dim[h->ndim] = n;
-        h->at = end;
-        if (!accept(h, ',')) {
-            skip_space(h);
-            if (*h->at != ')')
-                return refuse_header(h, "the shape is not a tuple of sizes");
-        }
+    int next = rt_json_peek(j);
+    if (strcmp(key, "descr") == 0 && next == '"') {
+        rt_json_string(j, h->type, sizeof h->type);
+    } else if (strcmp(key, "descr") == 0) {
+        rt_json_fail(j, "NumPy's header has no short text here; arrays with "
+                        "fields or of objects cannot be read");
+    } else if (strcmp(key, "shape") == 0 && next == '[') {
+        h->ndim = rt_json_integers(j, h->dim, PARC_MAX_DIMS);
+        j->error = j->error ? "the shape is not a tuple of a few sizes" : NULL;
+    } else if (strcmp(key, "shape") == 0) {
+        rt_json_fail(j, "the shape is not a tuple of sizes");
+    } else if (strcmp(key, "fortran_order") != 0) {
+        rt_json_fail(j, "NumPy's header has an unknown key");
+    } else if (!rt_json_word(j, "False")) {
+        h->is_fortran = rt_json_word(j, "True");
+        if (!h->is_fortran)
+            rt_json_fail(j, "fortran_order is neither True nor False");
     }
-    h->has_shape = true;
-    return true;
-}
-
-static bool read_entry(Header *h)
-{
-    char key[16];
-    if (!read_string(h, key, sizeof key))
-        return false;
-    if (!accept(h, ':'))
-        return refuse_header(h, "NumPy's header is not a dictionary");
-    return strcmp(key, "descr") == 0 ? read_string(h, h->type, sizeof h->type)
-           : strcmp(key, "fortran_order") == 0 ? read_order(h)
-           : strcmp(key, "shape") == 0
-               ? read_shape(h)
-               : refuse_header(h, "NumPy's header has an unknown key");
+    if (h->is_fortran)
+        rt_json_fail(j, "the array is in Fortran order; write "
+                        "np.save(file, np.ascontiguousarray(x))");
 }
 
 static bool read_entries(Header *h)
 {
-    if (!accept(h, '{'))
-        return refuse_header(h, "NumPy's header is not a dictionary");
-    while (!accept(h, '}')) {
-        if (!read_entry(h))
-            return false;
-        skip_space(h);
-        if (!accept(h, ',') && *h->at != '}')
-            return refuse_header(h, "NumPy's header is not a dictionary");
-    }
-    if (!h->type[0] || !h->has_order || !h->has_shape)
-        return refuse_header(h, "NumPy's header needs descr, fortran_order and "
-                                "shape");
-    return true;
+    RT_OWNED unsigned char *text = as_json(h->f->map + h->offset, h->length);
+    RtJson j = {.text = text, .end = h->length};
+    char key[RT_JSON_KEY];
+    int entries = 0;
+    rt_json_object(&j);
+    for (; rt_json_key(&j, key, sizeof key); entries++)
+        read_entry(h, &j, key);
+    if (entries != 3 || !h->type[0])
+        rt_json_fail(&j, "NumPy's header needs descr, fortran_order and shape");
+    return !j.error || refuse(h->f, h->offset + j.at, j.error);
 }
 
 static bool set_type(const Header *h)
@@ -230,15 +177,9 @@ bool rt_npy_read(RtDataFile *f, const RtRow *row)
 {
     Header h = {.f = f};
     f->is_array = true;
-    bool good = find_text(&h) && read_entries(&h);
-    if (good && h.is_fortran)
-        good = refuse_header(&h, "the array is in Fortran order; write "
-                                 "np.save(file, np.ascontiguousarray(x))");
-    good = good && set_type(&h) && check_type(&h, row->input);
-    if (good) {
-        f->first = h.offset + h.length;
-        good = check_shape(&h, row);
-    }
-    free(h.text);
-    return good;
+    if (!find_text(&h) || !read_entries(&h) || !set_type(&h) ||
+        !check_type(&h, row->input))
+        return false;
+    f->first = h.offset + h.length;
+    return check_shape(&h, row);
 }

@@ -1,6 +1,6 @@
 /* samples.h: declares the files that inputs are read from, the sources that
- * consist of them, and the choice among sources: token_file.c, megatron.c,
- * npy.c, files.c, mixture.c.
+ * consist of them, and the choice among sources: files.c, megatron.c, npy.c,
+ * mixture.c.
  *
  * A sample is what one element of the batch takes from a source: a run of
  * elements of one file. For tokens it is a sequence. */
@@ -58,13 +58,6 @@ typedef struct RtSample {
     int64_t first;
 } RtSample;
 
-/* Opens the file `path`: NumPy's array, tokens, or the Megatron data set that
- * it names. `type.width` 0: the file says what it is. False after a message;
- * rt_data_file_close also then. */
-bool rt_data_file_open(RtDataFile *f, const char *path, RtElement type,
-                       const RtRow *row);
-void rt_data_file_close(RtDataFile *f);
-
 /* If `path` names a Megatron data set, sets *bin and *index (allocated) to the
  * paths of its two files; otherwise leaves them NULL. */
 void rt_megatron_find(const char *path, char **bin, char **index);
@@ -91,19 +84,6 @@ bool rt_can_convert(const ParcInput *in, RtElement type);
  * the input's type. False, with the error in `why`, if one is not valid. */
 bool rt_convert(const ParcInput *in, const RtDataFile *f, int64_t first,
                 int64_t n, void *to, char why[RT_WHY]);
-
-/* Opens the sources of one input, as f->spec says, which is changed: a source
- * or a mixture. False after a message. */
-bool rt_feed_open(RtFeed *f);
-void rt_feed_close(RtFeed *f);
-/* "x=a.npy,y=b.npy": whether the spec names inputs. */
-bool rt_names_inputs(const char *spec);
-/* Opens the feeds of a spec that names inputs, whose text is changed. False
- * after a message. */
-bool rt_feeds_open(RtData *d, char *text, const ParcModel *model);
-
-/* "x: float[8, 32], labels: int[8]": the inputs of a model. Returns `to`. */
-const char *rt_input_names(const ParcModel *m, char to[RT_WHY]);
 
 /* Splits "0.7*A+0.3*B" at the plus signs that a number and '*' follow. Sets
  * *weight, ends the text of the first source with a 0, and returns the text

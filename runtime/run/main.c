@@ -21,8 +21,6 @@
 #include "params/params.h"
 #include "rt.h"
 #include "run.h"
-#include "run/nonfinite.h"
-#include "run/predict.h"
 #include "trace/trace.h"
 
 static void print_plan_of_run(const ParcRt *rt, const RtRun *run)

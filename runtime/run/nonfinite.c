@@ -19,7 +19,7 @@
 #include "launch/world.h"
 #include "params/params.h"
 #include "rt.h"
-#include "run/nonfinite.h"
+#include "run.h"
 
 /* The parameter nearest to the loss that is not finite after its update. */
 typedef struct Culprit {

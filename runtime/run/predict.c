@@ -17,8 +17,6 @@
  * them, assembles one batch and writes it. Its memory does not grow with the
  * number of samples.
  */
-#include "run/predict.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +32,7 @@
 #include "options/options.h"
 #include "params/params.h"
 #include "rt.h"
+#include "run.h"
 
 /* The step of the key of random numbers. Training steps count from 1. */
 enum { KEY_STEP = 0 };

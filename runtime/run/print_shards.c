@@ -24,7 +24,7 @@
 #include "launch/world.h"
 #include "options/options.h"
 #include "params/params.h"
-#include "run/nonfinite.h"
+#include "run.h"
 
 enum { MAX_PIECES = 4, MAX_VALUES = 4 };
 

@@ -16,7 +16,6 @@
 #include "options/settings.h"
 #include "rt.h"
 #include "run.h"
-#include "run/nonfinite.h"
 #include "trace/trace.h"
 
 static void set_scalar(ParcRt *rt, int64_t offset, double value)

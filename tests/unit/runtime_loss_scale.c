@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "runtime/rt.h"
-#include "runtime/run/nonfinite.h"
+#include "runtime/run.h"
 #include "tests/unit/check.h"
 
 static ParcRt start(ParcModel *m, double scale)

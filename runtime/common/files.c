@@ -1,9 +1,11 @@
-/* output.c: writes files that appear whole or not at all.
+/* files.c: reads and writes the files of a run, and compares and joins paths.
  *
- * A file is written under a temporary name in the same directory, synced, and
- * then renamed. A device, a pipe or standard output ("-") is written directly.
- * Each path is checked before the run starts, because an error after a long
- * run would lose its results.
+ * An output appears whole or not at all: it is written under a temporary name
+ * in the same directory, synced, and then renamed. A device, a pipe or standard
+ * output ("-") is written directly. Each path is checked before the run starts,
+ * because an error after a long run would lose its results.
+ *
+ * An input is mapped: that needs no read buffer, and ranks share its pages.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,11 +16,127 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/files.h"
 #include "common/message.h"
+
+/* ---- paths --------------------------------------------------------------- */
+
+bool rt_output_is_stdout(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+const char *rt_output_name(const char *path)
+{
+    return rt_output_is_stdout(path) ? "standard output" : path;
+}
+
+bool rt_is_regular(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Whether both paths name one entry of one directory, existing or not. */
+static bool is_same_entry(const char *a, const char *b)
+{
+    const char *path[2] = {a, b}, *name[2];
+    struct stat directory[2];
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(path[i], '/');
+        size_t n = slash ? (size_t)(slash - path[i]) + 1 : 0;
+        RT_OWNED char *parent = rt_format("%.*s", n ? (int)n : 1,
+                                          n ? path[i] : ".");
+        if (stat(parent, &directory[i]) != 0)
+            return false;
+        name[i] = path[i] + n;
+    }
+    return directory[0].st_dev == directory[1].st_dev &&
+           directory[0].st_ino == directory[1].st_ino &&
+           strcmp(name[0], name[1]) == 0;
+}
+
+/* Several outputs may write to one device or pipe. */
+bool rt_is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (rt_output_is_stdout(a) || rt_output_is_stdout(b))
+        return strcmp(a, b) == 0;
+    if (stat(a, &x) != 0 || stat(b, &y) != 0)
+        return strcmp(a, b) == 0 || is_same_entry(a, b);
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+char *rt_path_join(const char *directory, const char *name)
+{
+    size_t n = strlen(directory);
+    bool slash = n > 0 && directory[n - 1] != '/';
+    return rt_format("%s%s%s", directory, slash ? "/" : "", name);
+}
+
+/* ---- inputs -------------------------------------------------------------- */
+
+/* O_NONBLOCK: opening a pipe without a writer must not block before the pipe
+ * can be refused. It has no effect on a regular file. */
+int rt_file_map(const char *path, const unsigned char **map, int64_t *size)
+{
+    struct stat st;
+    void *at = NULL;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int error = file < 0 || fstat(file, &st) != 0 ? errno
+                : !S_ISREG(st.st_mode)            ? EINVAL
+                                                  : 0;
+    if (!error && st.st_size > 0) {
+        at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+        error = at == MAP_FAILED ? errno : 0;
+    }
+    if (file >= 0)
+        close(file);
+    *map = error ? NULL : at;
+    *size = error ? 0 : st.st_size;
+    return error;
+}
+
+const unsigned char *rt_input_map(const char *path, int64_t *size)
+{
+    const unsigned char *map = NULL;
+    if (strcmp(path, "-") == 0) {
+        rt_error("cannot read '-': standard input cannot be mapped; name a "
+                 "file (./- for a file of that name)");
+        return NULL;
+    }
+    int error = rt_file_map(path, &map, size);
+    if (error)
+        rt_error(
+            "cannot read '%s': %s", path,
+            error == EINVAL ? "it is not a regular file" : strerror(error));
+    else if (*size == 0)
+        rt_fault(path, 0, "the file is empty");
+    return map;
+}
+
+void rt_input_unmap(const unsigned char *map, int64_t size)
+{
+    if (map)
+        munmap((void *)(uintptr_t)map, (size_t)size);
+}
+
+double rt_read_number(const char *path, double otherwise)
+{
+    double value = otherwise;
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%lf", &value) != 1)
+        value = otherwise;
+    if (f)
+        fclose(f);
+    return value;
+}
+
+/* ---- outputs ------------------------------------------------------------- */
 
 void rt_streams_prepare(void)
 {
@@ -58,31 +176,28 @@ void rt_output_remove_stale(const char *stem)
     const char *slash = strrchr(stem, '/');
     const char *name = slash ? slash + 1 : stem;
     size_t n = strlen(name);
-    char *parent =
+    RT_OWNED char *parent =
         slash ? rt_format("%.*s", (int)(name - stem), stem) : rt_format(".");
     DIR *d = opendir(parent);
     for (struct dirent *e; d && (e = readdir(d));)
         if (strncmp(e->d_name, name, n) == 0 && e->d_name[n] == '.') {
-            char *path = rt_path_join(parent, e->d_name);
+            RT_OWNED char *path = rt_path_join(parent, e->d_name);
             if (is_stale(path, e->d_name + n + 1))
                 rt_output_discard(path);
-            free(path);
         }
     if (d)
         closedir(d);
-    free(parent);
 }
 
 char *rt_output_probe(const char *path)
 {
     if (rt_output_is_stdout(path))
         return rt_allocate(1); /* "": no temporary file */
-    char *real = resolve(path);
+    RT_OWNED char *real = resolve(path);
     char *temporary = rt_format("%s.%ld.tmp", real, (long)getpid());
     struct stat st;
     int error = 0;
     rt_output_remove_stale(real);
-    free(real);
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
         temporary[0] = 0;
         error = S_ISDIR(st.st_mode)        ? EISDIR
@@ -193,9 +308,8 @@ const char *rt_output_close(RtOutput *o)
 {
     rt_output_end(o, true);
     if (!o->error && o->temporary[0]) {
-        char *real = resolve(o->path);
+        RT_OWNED char *real = resolve(o->path);
         o->error = rename(o->temporary, real) != 0 ? errno : 0;
-        free(real);
     }
     return o->error ? strerror(o->error) : NULL;
 }

@@ -53,8 +53,8 @@ typedef struct RtSlot {
                                              rt_cuda_progress.c */
     _Atomic int32_t save_error;        /* errno of the rank's part of the latest
                                           save; 0: it was written */
-    _Atomic uint32_t saves;            /* number of asynchronous saves whose
-                                          part the rank has ended */
+    _Atomic uint32_t saves;            /* number of saves whose part the rank
+                                          has ended */
     uint64_t plan_hash;
 } RtSlot;
 

@@ -211,23 +211,6 @@ static void write_header(RtOutput *w, const RtExportList *l, int file)
     free(h.text);
 }
 
-/* Assembles one layer from the arenas of all ranks. */
-static void assemble(ParcRt *rt, const ParcParam *p, int64_t layer, float *to,
-                     RtBuffer *buffer)
-{
-    for (int r = 0; r < rt->nranks; r++) {
-        RtShard s;
-        rt_shard(&s, rt->model, r, p);
-        if (!s.owner)
-            continue;
-        const float *from = rt_shard_read(rt, r, &s, layer, buffer);
-        int64_t global, n;
-        for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
-             at += n)
-            memcpy(to + global, from + at, (size_t)n * sizeof *to);
-    }
-}
-
 static void put_floats(RtOutput *w, ParcType type, const float *from,
                        int64_t n)
 {
@@ -263,11 +246,11 @@ static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,
         const RtPiece *p = &l->piece[i];
         int64_t n = rt_param_layer_elements(p->param);
         if (!p->view) {
-            assemble(rt, p->param, p->layer, all, &b->remote);
+            rt_param_assemble(rt, p->param, p->layer, all, &b->remote);
             continue;
         }
         float *layer = floats(&b->layer, n);
-        assemble(rt, p->param, p->layer, layer, &b->remote);
+        rt_param_assemble(rt, p->param, p->layer, layer, &b->remote);
         rt_view_write(all, p->view, layer, n);
     }
     put_floats(w, l->type, all, t->elements);

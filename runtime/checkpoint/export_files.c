@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "checkpoint/export.h"
-#include "checkpoint/source.h"
+#include "checkpoint/safetensors.h"
 #include "common/files.h"
 #include "common/message.h"
 #include "options/options.h"

@@ -34,10 +34,10 @@ typedef struct RtSavedPiece {
 
 typedef struct RtSavedTensor {
     char *name;
+    int64_t at; /* position of its name in index.json */
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
     int64_t first, n; /* its pieces */
-    int64_t at;       /* position of its name in index.json */
 } RtSavedTensor;
 
 typedef struct RtSavedFile {

@@ -211,36 +211,18 @@ static void read_checkpoint_index(RtJson *j, RtResume *c)
 
 /* ---- the order of names -------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
-{
-    const RtSavedTensor *x = a, *y = b;
-    return strcmp(x->name, y->name);
-}
-
 const RtSavedTensor *rt_saved_find(const RtResume *c, const char *name)
 {
-    RtSavedTensor key = {.name = (char *)(uintptr_t)name};
-    return c->ntensors == 0
-               ? NULL
-               : bsearch(&key, c->tensor, (size_t)c->ntensors,
-                         sizeof *c->tensor, by_name);
+    return rt_named_find(c->tensor, c->ntensors, sizeof *c->tensor, name);
 }
 
-/* Sorts the tensors, and renumbers those of the pieces. Returns the position of
- * a second tensor of one name, or -1. */
-static int64_t sort_tensors(RtResume *c)
+/* Sorts the tensors, and renumbers those of the pieces. */
+static void sort_tensors(RtJson *j, RtResume *c)
 {
-    int64_t twice = -1;
-    if (c->ntensors > 0)
-        qsort(c->tensor, (size_t)c->ntensors, sizeof *c->tensor, by_name);
-    for (int64_t i = 0; i < c->ntensors; i++) {
-        const RtSavedTensor *t = &c->tensor[i];
-        if (i > 0 && strcmp(t->name, c->tensor[i - 1].name) == 0)
-            twice = t->at;
-        for (int64_t k = 0; k < t->n; k++)
-            c->piece[t->first + k].tensor = (int)i;
-    }
-    return twice;
+    rt_json_sort(j, c->tensor, c->ntensors, sizeof *c->tensor);
+    for (int64_t i = 0; i < c->ntensors; i++)
+        for (int64_t k = 0; k < c->tensor[i].n; k++)
+            c->piece[c->tensor[i].first + k].tensor = (int)i;
 }
 
 /* ---- files --------------------------------------------------------------- */
@@ -311,11 +293,7 @@ bool rt_resume_read(RtResume *c, const char *directory)
     if (map) {
         RtJson j = {.text = map, .end = size};
         read_checkpoint_index(&j, c);
-        int64_t twice = j.error ? -1 : sort_tensors(c);
-        if (twice >= 0) {
-            j.at = twice;
-            rt_json_fail(&j, "a second tensor of the same name");
-        }
+        sort_tensors(&j, c);
         if (j.error)
             snprintf(c->why, sizeof c->why, "%s: byte %lld: error: %s", path,
                      (long long)j.at, j.error);

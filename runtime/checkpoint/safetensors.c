@@ -80,18 +80,13 @@ static void tensor_fields(RtJson *j, RtTensor *t)
     enum { FIELDS = 3, ALL_FIELDS = (1 << FIELDS) - 1 };
     unsigned seen = 0;
     int64_t range[2];
-    rt_json_expect(j, '{', "expected '{'");
-    do {
-        char key[RT_JSON_KEY];
+    rt_json_object(j);
+    for (char key[RT_JSON_KEY]; rt_json_key(j, key, sizeof key);) {
         unsigned field = 0;
-        rt_json_peek(j);
-        int64_t key_at = j->at;
-        rt_json_string(j, key, sizeof key);
-        rt_json_expect(j, ':', "expected ':'");
         while (field < FIELDS && strcmp(key, names[field]) != 0)
             field++;
         if (!j->error && (field == FIELDS || seen >> field & 1)) {
-            j->at = key_at;
+            j->at = j->key_at;
             rt_json_fail(j, "expected dtype, shape and data_offsets, each once");
             return;
         }
@@ -106,18 +101,9 @@ static void tensor_fields(RtJson *j, RtTensor *t)
             t->begin = range[0];
             t->end = range[1];
         }
-    } while (!j->error && rt_json_take(j, ','));
-    rt_json_expect(j, '}', "expected ',' or '}'");
+    }
     if (seen != ALL_FIELDS)
         rt_json_fail(j, "a tensor needs dtype, shape and data_offsets");
-}
-
-static RtTensor *new_tensor(RtTensorFile *f)
-{
-    f->tensor = rt_grow(f->tensor, f->n, &f->capacity, sizeof *f->tensor);
-    RtTensor *t = &f->tensor[f->n++];
-    *t = (RtTensor){.file = f, .type = -1};
-    return t;
 }
 
 static void entry(RtJson *j, RtTensorFile *f, const char *name)
@@ -126,30 +112,13 @@ static void entry(RtJson *j, RtTensorFile *f, const char *name)
         metadata(j, f);
         return;
     }
-    RtTensor *t = new_tensor(f);
-    t->name = rt_format("%s", name);
-    t->at = j->key_at;
+    f->tensor = rt_grow(f->tensor, f->n, &f->capacity, sizeof *f->tensor);
+    RtTensor *t = &f->tensor[f->n++];
+    *t = (RtTensor){.file = f, .type = -1, .name = rt_format("%s", name),
+                    .at = j->key_at};
     tensor_fields(j, t);
     if (!j->error)
         check_range(j, t, j->end, f->size);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const RtTensor *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
-    return order ? order : (x->at > y->at) - (x->at < y->at);
-}
-
-static void sort(RtJson *j, RtTensorFile *f)
-{
-    if (f->n > 0)
-        qsort(f->tensor, (size_t)f->n, sizeof f->tensor[0], by_name);
-    for (int i = 1; i < f->n && !j->error; i++)
-        if (strcmp(f->tensor[i - 1].name, f->tensor[i].name) == 0) {
-            j->at = f->tensor[i].at;
-            rt_json_fail(j, "a second tensor of the same name");
-        }
 }
 
 const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
@@ -174,7 +143,7 @@ const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
         entry(&j, f, name);
     if (!j.error && rt_json_peek(&j) >= 0)
         rt_json_fail(&j, "something follows the header's last '}'");
-    sort(&j, f);
+    rt_json_sort(&j, f->tensor, f->n, sizeof *f->tensor);
     *at = j.at;
     return j.error;
 }
@@ -207,17 +176,9 @@ void rt_tensor_file_close(RtTensorFile *f)
     f->map = NULL;
 }
 
-/* Compares a name with a tensor. */
-static int compare_name(const void *name, const void *tensor)
-{
-    return strcmp(name, ((const RtTensor *)tensor)->name);
-}
-
 RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name)
 {
-    return f->n > 0 ? bsearch(name, f->tensor, (size_t)f->n, sizeof *f->tensor,
-                              compare_name)
-                    : NULL;
+    return rt_named_find(f->tensor, f->n, sizeof *f->tensor, name);
 }
 
 bool rt_header_begin(RtHeader *h)

@@ -1,4 +1,5 @@
-/* safetensors.h: declares a reader of safetensors files: safetensors.c. */
+/* safetensors.h: declares the readers of safetensors files (safetensors.c) and
+ * of several files as one source (source.c), and their layouts. */
 #ifndef PARC_CHECKPOINT_SAFETENSORS_H
 #define PARC_CHECKPOINT_SAFETENSORS_H
 
@@ -14,14 +15,14 @@ enum { RT_MAX_RANK = 8, RT_LENGTH_BYTES = 8 };
 
 /* One tensor of a file. Positions are bytes from the start of the file. */
 typedef struct RtTensor {
-    const struct RtTensorFile *file;
     char *name;
+    int64_t at; /* position of its name in the header */
+    const struct RtTensorFile *file;
     int type; /* a ParcType; -1: elements of this type cannot be read */
     char dtype_name[8];
     int ndim;
     int64_t dim[RT_MAX_RANK];
     int64_t begin, end;
-    int64_t at; /* position of its name in the header */
     bool used;  /* for the callers */
 } RtTensor;
 
@@ -49,6 +50,47 @@ bool rt_tensor_file_open(RtTensorFile *f, const char *path);
 void rt_tensor_file_close(RtTensorFile *f);
 /* NULL: the file has no tensor of this name. */
 RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name);
+
+/* ---- one argument of --init: a file, a directory or the index of a sharded
+ * model (source.c) ---- */
+
+/* Names of Hugging Face's files. */
+#define RT_SINGLE_FILE "model.safetensors"
+#define RT_INDEX_SUFFIX ".safetensors.index.json"
+#define RT_INDEX_FILE "model" RT_INDEX_SUFFIX
+
+/* A tensor, and the position of its name in the index or file. */
+typedef struct RtEntry {
+    char *name;
+    int64_t at;
+    int file; /* its number */
+    RtTensor *tensor;
+} RtEntry;
+
+typedef struct RtSource {
+    char *path;         /* the file, or the index */
+    char *directory;    /* of the path; NULL: --init names a single file */
+    RtTensorFile *file; /* the files with tensors … */
+    char **file_path;
+    int nfiles;
+    RtEntry *entry;     /* … and all their tensors, sorted by name */
+    int n;
+    bool foreign; /* tensors have the names of `names hf` (weights.c) */
+} RtSource;
+
+/* Opens the files of `path`; false after a message. In a directory it takes
+ * model.safetensors, else model.safetensors.index.json. Of a sharded model
+ * it takes the tensors that the index lists, each from its file. */
+bool rt_source_open(RtSource *s, const char *path);
+void rt_source_close(RtSource *s);
+/* NULL: the source has no tensor of this name. */
+RtTensor *rt_source_find(const RtSource *s, const char *name);
+
+/* Whether a path names an index by its suffix ".index.json". */
+bool rt_is_index(const char *path);
+/* Whether `name` is the name of a file within a directory: no '/', neither "."
+ * nor "..", not empty. */
+bool rt_is_file_name(const char *name);
 
 /* ---- the header of a file that is written ---- */
 

@@ -1,4 +1,5 @@
-/* save.c: saves a checkpoint of all ranks.
+/* save.c: saves a checkpoint of all ranks, between steps or while the run
+ * continues.
  *
  *   rank 0                              all ranks
  *   creates step-….tmp-<random>
@@ -9,24 +10,56 @@
  *                   -- result -->
  *
  * All ranks take part in all of this whatever fails, so that no rank waits for
- * another one. A save that fails changes nothing: rank 0 removes the temporary
- * directory, and older checkpoints stay. The run continues, because the user
- * may free space on a full disk; after MOST_FAILURES failures in a row it ends.
+ * another one. A rank reports the error of its part in its slot, or over its
+ * lifeline if ranks share no memory. A save that fails changes nothing: rank 0
+ * removes the temporary directory, and older checkpoints stay. The run
+ * continues, because the user may free space on a full disk; after MOST_FAILURES
+ * failures in a row it ends.
+ *
+ * With --save-async a save stops the run only while each rank copies its state
+ * to a staging buffer. A thread of each rank then writes the files from that
+ * buffer; that of rank 0 completes the checkpoint.
+ *
+ *   all ranks        step 100 | copy | step 101 | step 102 | …
+ *   writer of rank 3                 | write files, sync, report |
+ *   writer of rank 0                 | write files, sync, wait   | index, rename |
+ *
+ * The writer keeps a moderate pace, so that the steps keep the memory's
+ * bandwidth. The next save, and the end of the run, wait for the writer, which
+ * then hurries; if a save had to wait, later ones hurry from the start. Hence at
+ * most one save is in flight, and a killed run loses at most the state of one
+ * interval more than with synchronous saves. Rank 0 reports a failure after the
+ * step during which it was found.
+ *
+ * The staging buffer has the rank's parameters and optimizer states one after
+ * the other. A copy of the model with these offsets describes it, so that
+ * save_files.c writes from it without knowing of it.
+ *
+ * requires  all ranks call the functions after the same steps
+ * ensures   the checkpoint has the state after the step of the call, however
+ *           many steps are executed before it is written
  */
+#include "checkpoint/save.h"
+
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "checkpoint/save.h"
 #include "common/files.h"
 #include "common/message.h"
+#include "device.h"
 #include "launch/job.h"
 #include "launch/world.h"
 #include "params/params.h"
 #include "rt.h"
 #include "run.h"
 
-enum { MOST_FAILURES = 3 };
+enum { MOST_FAILURES = 3, NICE = 10, POLL_MS = 2 };
 
 bool rt_save_is_due(const RtRun *run, int64_t step)
 {
@@ -37,29 +70,47 @@ bool rt_save_is_due(const RtRun *run, int64_t step)
             (s->every == RT_EPOCH && rt_ends_epoch(run, step)));
 }
 
-int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
-                 int rank, const char *memory, const RtPace *pace)
+/* ---- a save -------------------------------------------------------------- */
+
+/* Begins a save on all ranks. */
+static RtSave start_save(ParcRt *rt, RtRun *run, int64_t step)
 {
-    RtPieces pieces;
-    char *directory = rt_path_join(s->directory, save->name);
-    rt_pieces_list(&pieces, model, rank, RT_FILE_BYTES);
-    int error = rt_pieces_write(&pieces, model, directory, memory, pace);
-    rt_pieces_free(&pieces);
-    free(directory);
-    return error;
+    RtSave save = {.step = step, .count = ++run->saver.count};
+    if (rt->rank == 0)
+        save.error = rt_save_begin(&run->saver, step, save.name);
+    rt_share(rt, RT_AT_SAVE, &save, sizeof save);
+    return save;
 }
 
-/* Stores the errors of ranks that are not mapped here in their slots. */
-static void read_errors(ParcRt *rt)
+/* Writes the files of a rank from `memory`, with the offsets of `model`, unless
+ * the save could not begin, and tells rank 0 the result. */
+static void save_part(const ParcRt *rt, const RtSaver *s, const RtSave *save,
+                      const ParcModel *model, const char *memory,
+                      const RtPace *pace)
 {
     const RtWorld *w = rt->world;
-    for (int r = 0; r < rt->nranks; r++) {
-        int32_t error;
-        if (rt_is_mapped(w, r))
-            continue;
-        rt_job_read(w->store, r, RT_OF_SAVE, 0, sizeof error, &error);
-        atomic_store(&w->slot[r].save_error, error);
+    RtSlot *slot = &w->slot[rt->rank];
+    int error = save->error;
+    if (!error) {
+        RtPieces pieces;
+        RT_OWNED char *directory = rt_path_join(s->directory, save->name);
+        rt_pieces_list(&pieces, model, rt->rank, RT_FILE_BYTES);
+        error = rt_pieces_write(&pieces, model, directory, memory, pace);
+        rt_pieces_free(&pieces);
     }
+    atomic_store(&slot->save_error, error);
+    atomic_store(&slot->saves, save->count);
+    if (w->mapped < w->nranks && rt->rank > 0)
+        rt_job_saved(w->store, error, save->count);
+}
+
+/* Rank 0: waits for the parts of all ranks. A rank that is lost ends the
+ * run. */
+static void wait_for_parts(const ParcRt *rt, const RtSave *save)
+{
+    for (int r = 0; r < rt->nranks; r++)
+        while (atomic_load(&rt->world->slot[r].saves) != save->count)
+            nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
 }
 
 /* Completes the checkpoint, unless the part of a rank failed. */
@@ -74,17 +125,19 @@ static RtSaved complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
             return done;
         }
     }
-    char *directory = rt_path_join(s->directory, save->name);
+    RT_OWNED char *directory = rt_path_join(s->directory, save->name);
     snprintf(done.what, sizeof done.what, "%s", RT_INDEX_NAME);
     done.error = state ? rt_index_write(rt, state, directory) : ENOMEM;
-    free(directory);
     return done.error ? done : rt_save_commit(s, save->step, save->name);
 }
 
-RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
-                         const char *state)
+/* Rank 0, after all parts: completes the checkpoint, or discards it if a rank
+ * has an error. */
+static RtSaved end_save(const ParcRt *rt, RtSaver *s, const RtSave *save,
+                        const char *state)
 {
     RtSaved done = {.error = save->error};
+    wait_for_parts(rt, save);
     if (!save->error) {
         done = complete(rt, s, save, state);
         if (done.error)
@@ -93,7 +146,10 @@ RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
     return done;
 }
 
-bool rt_save_report(ParcRt *rt, RtRun *run, int64_t step, const RtSaved *saved)
+/* Rank 0: reports a save that has failed; the third failure in a row ends the
+ * run. Whether the save has succeeded. */
+static bool report_save(ParcRt *rt, RtRun *run, int64_t step,
+                        const RtSaved *saved)
 {
     RtSaver *s = &run->saver;
     char name[RT_SAVE_NAME];
@@ -117,37 +173,197 @@ bool rt_save_report(ParcRt *rt, RtRun *run, int64_t step, const RtSaved *saved)
     return false;
 }
 
-RtSave rt_save_start(ParcRt *rt, RtRun *run, int64_t step)
-{
-    RtSave save = {.step = step};
-    if (rt->rank == 0)
-        save.error = rt_save_begin(&run->saver, step, save.name);
-    rt_share(rt, RT_AT_SAVE, &save, sizeof save);
-    return save;
-}
-
-bool rt_checkpoint_save(ParcRt *rt, RtRun *run, int64_t step)
+/* Saves between two steps: the state is written from the arena. */
+static void save_now(ParcRt *rt, RtRun *run, int64_t step)
 {
     RtSaver *s = &run->saver;
-    RtSave save = rt_save_start(rt, run, step);
+    RtSave save = start_save(rt, run, step);
     bool good = false;
-    int32_t error = save.error;
-    if (!error) {
+    if (!save.error)
         rt_params_download(rt, true);
-        error = rt_save_part(s, &save, rt->model, rt->rank, rt->arena,
-                             NULL);
-    }
-    atomic_store(&rt->world->slot[rt->rank].save_error, error);
+    save_part(rt, s, &save, rt->model, rt->arena, NULL);
     rt_synchronize(rt, RT_AT_SAVE);
     if (rt->rank == 0) {
-        read_errors(rt);
-        char *state = rt_state_text(rt, run, step);
-        RtSaved done = rt_save_complete(rt, s, &save, state);
-        free(state);
-        good = rt_save_report(rt, run, step, &done);
+        RT_OWNED char *state = rt_state_text(rt, run, step);
+        RtSaved done = end_save(rt, s, &save, state);
+        good = report_save(rt, run, step, &done);
     }
-    rt_synchronize(rt, RT_AT_SAVE); /* until then rank 0 may request errors */
     rt_share(rt, RT_AT_SAVE, &good, sizeof good);
     s->saved = good ? step : s->saved;
-    return good;
+}
+
+/* ---- the staging buffer -------------------------------------------------- */
+
+int64_t rt_staging_bytes(const ParcModel *model)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < model->nparams; i++) {
+        const ParcParam *p = &model->param[i];
+        elements += rt_param_is_saved(p) ? p->local_elements : 0;
+    }
+    return elements * (int64_t)sizeof(float);
+}
+
+/* Describes the staging buffer: saved parameters in order, each layer's run
+ * after the other. */
+static void lay_out_stage(RtAsync *a, const ParcModel *model)
+{
+    int64_t at = 0;
+    size_t bytes = (size_t)model->nparams * sizeof *a->param;
+    a->model = *model;
+    a->param = rt_allocate(bytes);
+    if (bytes > 0)
+        memcpy(a->param, model->param, bytes);
+    a->model.param = a->param;
+    for (int i = 0; i < model->nparams; i++) {
+        ParcParam *p = &a->param[i];
+        if (rt_param_is_saved(p)) {
+            p->offset = at;
+            p->inside = false;
+            at += p->local_elements * (int64_t)sizeof(float);
+        }
+    }
+}
+
+void rt_async_open(ParcRt *rt, RtRun *run)
+{
+    RtAsync *a = &run->async;
+    a->bytes = rt_staging_bytes(rt->model);
+    if (a->bytes > 0) {
+        lay_out_stage(a, rt->model);
+        a->rt = rt;
+        a->memory = rt_device_staging(rt, a->bytes);
+    }
+}
+
+/* A contiguous copy from the arena that is not enqueued yet. */
+typedef struct Copy {
+    int64_t to, from, bytes;
+} Copy;
+
+static void enqueue(ParcRt *rt, RtAsync *a, Copy *c)
+{
+    if (c->bytes > 0)
+        rt_device_stage(rt, a->memory + c->to, c->from, c->bytes);
+    c->bytes = 0;
+}
+
+/* Joins adjacent ranges to one copy. */
+static void extend_copy(ParcRt *rt, RtAsync *a, Copy *c, const Copy *next)
+{
+    if (c->to + c->bytes != next->to || c->from + c->bytes != next->from) {
+        enqueue(rt, a, c);
+        c->to = next->to;
+        c->from = next->from;
+    }
+    c->bytes += next->bytes;
+}
+
+/* Copies what the rank writes of the state to the staging buffer. */
+static void copy_state(ParcRt *rt, RtAsync *a)
+{
+    const int64_t width = sizeof(float);
+    int64_t tensor = 0;
+    Copy c = {0};
+    for (int i = 0; i < a->model.nparams; i++) {
+        RtShard s;
+        if (!rt_param_is_saved(&a->param[i]))
+            continue;
+        rt_shard(&s, rt->model, rt->rank, &rt->model->param[i]);
+        for (int64_t l = 0; l < s.layers; l++, tensor++) {
+            RtRange r = rt_write_range(rt->model, rt->rank, &s, tensor);
+            int64_t from = l * s.row + s.inside + r.begin;
+            Copy next = {.to = a->param[i].offset + (l * s.run + r.begin) * width,
+                         .from = s.param->offset + from * width,
+                         .bytes = (r.end - r.begin) * width};
+            if (next.bytes > 0)
+                extend_copy(rt, a, &c, &next);
+        }
+    }
+    enqueue(rt, a, &c);
+    rt_device_staged(rt);
+}
+
+/* ---- saves beside steps -------------------------------------------------- */
+
+/* Gives way to the threads that execute steps. They may be pinned, and a new
+ * thread inherits that. Failure is ignored. */
+static void give_way(const RtWorld *w)
+{
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    sched_setaffinity(0, sizeof w->cpus, &w->cpus);
+}
+
+static void *write_save(void *context)
+{
+    RtAsync *a = context;
+    const ParcRt *rt = a->rt;
+    give_way(rt->world);
+    save_part(rt, &a->saver, &a->save, &a->model, a->memory, &a->pace);
+    if (rt->rank == 0)
+        a->saved = end_save(rt, &a->saver, &a->save, a->state);
+    atomic_store(&a->ready, true);
+    return NULL;
+}
+
+/* Joins the writer. Whether the save has succeeded, known to rank 0 only. */
+static bool join_writer(ParcRt *rt, RtRun *run)
+{
+    RtAsync *a = &run->async;
+    if (!a->busy)
+        return true;
+    atomic_store(&a->pace.hurry, true);
+    pthread_join(a->thread, NULL);
+    a->busy = false;
+    free(a->state);
+    a->state = NULL;
+    return rt->rank != 0 || report_save(rt, run, a->save.step, &a->saved);
+}
+
+/* Begins to save, and returns when the state has been copied. Waits for the
+ * previous save first. */
+static void save_beside(ParcRt *rt, RtRun *run, int64_t step)
+{
+    RtAsync *a = &run->async;
+    a->late |= a->busy && !atomic_load(&a->ready);
+    join_writer(rt, run);
+    a->saver = run->saver;
+    a->save = start_save(rt, run, step);
+    a->state = rt->rank == 0 ? rt_state_text(rt, run, step) : NULL;
+    copy_state(rt, a);
+    atomic_store(&a->ready, false);
+    atomic_store(&a->pace.hurry, a->late);
+    int error = pthread_create(&a->thread, NULL, write_save, a);
+    if (error)
+        rt_fail(rt, "cannot start a thread: %s; 'ulimit -u' is a limit to their "
+                    "number", strerror(error));
+    a->busy = true;
+    run->saver.saved = step; /* if it fails, a later save may succeed */
+}
+
+void rt_checkpoint_save(ParcRt *rt, RtRun *run, int64_t step)
+{
+    if (run->async.memory)
+        save_beside(rt, run, step);
+    else
+        save_now(rt, run, step);
+}
+
+void rt_async_check(ParcRt *rt, RtRun *run)
+{
+    if (run->async.busy && atomic_load(&run->async.ready))
+        join_writer(rt, run);
+}
+
+void rt_async_close(ParcRt *rt, RtRun *run)
+{
+    RtAsync *a = &run->async;
+    if (!a->memory)
+        return;
+    bool good = join_writer(rt, run);
+    rt_share(rt, RT_AT_SAVE, &good, sizeof good);
+    run->saver.saved = good ? run->saver.saved : -1;
+    rt_device_staging_free(rt, a->memory, a->bytes);
+    free(a->param);
+    *a = (RtAsync){0};
 }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "checkpoint/pieces.h"
-#include "checkpoint/source.h"
+#include "checkpoint/safetensors.h"
 #include "rt.h"
 
 struct RtRun;
@@ -84,6 +84,7 @@ typedef struct RtSaver {
     int64_t saved;         /* step of the checkpoint that DIR certainly has;
                               -1: none */
     int failures;          /* failed saves in a row */
+    uint32_t count;        /* number of saves that have begun */
 } RtSaver;
 
 /* How a save has ended, on rank 0: an errno, and what failed: a
@@ -114,45 +115,29 @@ void rt_save_discard(const RtSaver *s, const char *temporary);
 
 /* ---- a save (save.c) ---- */
 
-/* Saves the state after `step`. All ranks call it after the same step and get
- * the same result. A failure is a note; the third in a row ends the run. */
-bool rt_checkpoint_save(ParcRt *rt, struct RtRun *run, int64_t step);
-/* A save that all ranks have begun. */
-typedef struct RtSave {
-    int64_t step;
-    int32_t error; /* errno of rank 0, which could not begin it; else 0 */
-    char name[RT_SAVE_NAME]; /* the temporary directory in DIR */
-} RtSave;
-
-/* The parts of rt_checkpoint_save, which save_async.c calls from other threads:
- * rt_save_start begins a save on all ranks; rt_save_part writes the files of a
- * rank from `memory`, with the offsets of `model`, and returns 0 or an errno;
- * rt_save_complete, on rank 0 after all parts, completes the checkpoint, or
- * discards it if the slot of a rank has an error. */
-RtSave rt_save_start(ParcRt *rt, struct RtRun *run, int64_t step);
-int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
-                 int rank, const char *memory, const RtPace *pace);
-RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
-                         const char *state);
-/* Rank 0: reports a save that has failed; the third failure in a row ends the
- * run. Whether the save has succeeded. */
-bool rt_save_report(ParcRt *rt, struct RtRun *run, int64_t step,
-                    const RtSaved *saved);
-
 /* Whether --save-every or the end of the run asks for a save after `step`. */
 bool rt_save_is_due(const struct RtRun *run, int64_t step);
 
-/* ---- saves that a thread of each rank writes while the run continues
- * (--save-async, save_async.c) ---- */
+/* Saves the state after `step`: with --save-async it returns when the state has
+ * been copied. All ranks call it after the same step and get the same result in
+ * run->saver.saved. A failure is a note; the third in a row ends the run. */
+void rt_checkpoint_save(ParcRt *rt, struct RtRun *run, int64_t step);
 
-/* The staging buffer and the writer thread of one rank. */
+/* A save that all ranks have begun. */
+typedef struct RtSave {
+    int64_t step;
+    int32_t error;  /* errno of rank 0, which could not begin it; else 0 */
+    uint32_t count; /* its number */
+    char name[RT_SAVE_NAME]; /* the temporary directory in DIR */
+} RtSave;
+
+/* The staging buffer and the writer thread of one rank, with --save-async. */
 typedef struct RtAsync {
     char *memory; /* the staging buffer; NULL: saves are synchronous */
     int64_t bytes;
     ParcModel model;  /* the run's model, but the offsets of its parameters are
                          those in the staging buffer */
     ParcParam *param; /* its parameters */
-    uint32_t count;   /* number of saves that have begun */
     bool busy;        /* the thread has not been joined yet */
     pthread_t thread;
     _Atomic bool ready; /* the thread has done its work */
@@ -171,9 +156,6 @@ int64_t rt_staging_bytes(const ParcModel *model);
 
 /* Allocates the staging buffer. All ranks call it before the first step. */
 void rt_async_open(ParcRt *rt, struct RtRun *run);
-/* Begins to save the state after `step`, and returns when it has been copied.
- * Waits for the previous save first. All ranks call it after the same step. */
-void rt_async_save(ParcRt *rt, struct RtRun *run, int64_t step);
 /* Rank 0 calls it after each step: reports a save that has failed. */
 void rt_async_check(ParcRt *rt, struct RtRun *run);
 /* Waits for the latest save and frees the staging buffer; all ranks call it.

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/source.h"
+#include "checkpoint/safetensors.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/message.h"
@@ -38,17 +38,9 @@ bool rt_is_file_name(const char *name)
 
 /* ---- the index of a sharded model ---------------------------------------- */
 
-/* An entry of the weight_map: the position of the name, and the file. */
-typedef struct Entry {
-    char *name;
-    int file;
-    int64_t at;
-} Entry;
-
 typedef struct Index {
     RtJson j;
-    const char *path;
-    Entry *entry;
+    RtEntry *entry;
     int n;
     int64_t capacity;
     char **file;
@@ -76,7 +68,8 @@ static int file_number(Index *x, const char *name, int64_t at)
 static void add_entry(Index *x, const char *name, int file)
 {
     x->entry = rt_grow(x->entry, x->n, &x->capacity, sizeof *x->entry);
-    x->entry[x->n++] = (Entry){rt_format("%s", name), file, x->j.key_at};
+    x->entry[x->n++] = (RtEntry){
+        .name = rt_format("%s", name), .at = x->j.key_at, .file = file};
 }
 
 static void read_map(Index *x)
@@ -91,13 +84,6 @@ static void read_map(Index *x)
         if (number >= 0)
             add_entry(x, name, number);
     }
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const Entry *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
-    return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
 static void read_weight_index(Index *x)
@@ -116,23 +102,7 @@ static void read_weight_index(Index *x)
         rt_json_fail(&x->j, "something follows the last '}'");
     if (!found || x->n == 0)
         rt_json_fail(&x->j, "the index has no \"weight_map\" with tensors");
-    if (x->n > 0)
-        qsort(x->entry, (size_t)x->n, sizeof x->entry[0], by_name);
-    for (int i = 1; i < x->n && !x->j.error; i++)
-        if (strcmp(x->entry[i - 1].name, x->entry[i].name) == 0) {
-            x->j.at = x->entry[i].at;
-            rt_json_fail(&x->j, "a second tensor of the same name");
-        }
-}
-
-static void free_index(Index *x)
-{
-    for (int i = 0; i < x->n; i++)
-        free(x->entry[i].name);
-    for (int i = 0; i < x->nfiles; i++)
-        free(x->file[i]);
-    free(x->entry);
-    free(x->file);
+    rt_json_sort(&x->j, x->entry, x->n, sizeof *x->entry);
 }
 
 /* ---- files --------------------------------------------------------------- */
@@ -142,35 +112,31 @@ static void free_index(Index *x)
 static bool open_files(RtSource *s, char *const *name, int n)
 {
     const char *slash = strrchr(s->path, '/');
-    char *directory =
+    RT_OWNED char *directory =
         rt_format("%.*s", slash ? (int)(slash - s->path) + 1 : 0, s->path);
-    bool good = true;
     s->file = rt_allocate((size_t)n * sizeof *s->file);
     s->file_path = rt_allocate((size_t)n * sizeof *s->file_path);
-    for (int i = 0; i < n && good; i++) {
+    for (int i = 0; i < n; i++) {
         s->file_path[i] = rt_path_join(directory, name[i]);
         s->nfiles++;
-        good = access(s->file_path[i], F_OK) == 0;
-        if (!good)
-            rt_say("%s: error: the file '%s' of this index does not exist",
-                   s->path, s->file_path[i]);
-        good = good && rt_tensor_file_open(&s->file[i], s->file_path[i]);
+        if (access(s->file_path[i], F_OK) != 0)
+            return rt_say("%s: error: the file '%s' of this index does not "
+                          "exist", s->path, s->file_path[i]);
+        if (!rt_tensor_file_open(&s->file[i], s->file_path[i]))
+            return false;
     }
-    free(directory);
-    return good;
+    return true;
 }
 
-/* Takes the tensors that the index lists from the files. */
-static bool take_listed(RtSource *s, const Index *x)
+/* Finds the tensors that the index lists in the files. */
+static bool find_listed(RtSource *s)
 {
-    s->tensor = rt_allocate((size_t)x->n * sizeof(RtTensor *));
-    for (int i = 0; i < x->n; i++) {
-        const Entry *e = &x->entry[i];
-        RtTensor *t = rt_tensor_find(&s->file[e->file], e->name);
-        if (!t)
+    for (int i = 0; i < s->n; i++) {
+        RtEntry *e = &s->entry[i];
+        e->tensor = rt_tensor_find(&s->file[e->file], e->name);
+        if (!e->tensor)
             return rt_fault(s->path, e->at, "'%s' is not in '%s'", e->name,
                             s->file_path[e->file]);
-        s->tensor[s->n++] = t;
     }
     return true;
 }
@@ -181,14 +147,18 @@ static bool open_index(RtSource *s)
     const unsigned char *map = rt_input_map(s->path, &size);
     if (!map)
         return false;
-    Index x = {.j = {.text = map, .end = size}, .path = s->path};
+    Index x = {.j = {.text = map, .end = size}};
     x.file = rt_allocate(MOST_FILES * sizeof *x.file);
     read_weight_index(&x);
+    s->entry = x.entry;
+    s->n = x.n;
     if (x.j.error)
         rt_fault(s->path, x.j.at, "%s", x.j.error);
     bool good =
-        !x.j.error && open_files(s, x.file, x.nfiles) && take_listed(s, &x);
-    free_index(&x);
+        !x.j.error && open_files(s, x.file, x.nfiles) && find_listed(s);
+    for (int i = 0; i < x.nfiles; i++)
+        free(x.file[i]);
+    free(x.file);
     rt_input_unmap(map, size);
     return good;
 }
@@ -199,10 +169,12 @@ static bool open_single(RtSource *s)
     s->nfiles = 1;
     if (!rt_tensor_file_open(&s->file[0], s->path))
         return false;
-    s->n = s->file[0].n;
-    s->tensor = rt_allocate(((size_t)s->n + 1) * sizeof(RtTensor *));
-    for (int i = 0; i < s->n; i++)
-        s->tensor[i] = &s->file[0].tensor[i];
+    s->entry = rt_allocate((size_t)s->file[0].n * sizeof *s->entry);
+    for (; s->n < s->file[0].n; s->n++) {
+        RtTensor *t = &s->file[0].tensor[s->n];
+        s->entry[s->n] = (RtEntry){
+            .name = rt_format("%s", t->name), .at = t->at, .tensor = t};
+    }
     return true;
 }
 
@@ -248,22 +220,16 @@ void rt_source_close(RtSource *s)
     }
     free(s->file);
     free(s->file_path);
-    free(s->tensor);
+    for (int i = 0; i < s->n; i++)
+        free(s->entry[i].name);
+    free(s->entry);
     free(s->directory);
     free(s->path);
     *s = (RtSource){0};
 }
 
-/* Compares a name with a tensor of the list. */
-static int compare_name(const void *name, const void *tensor)
-{
-    return strcmp(name, (*(RtTensor *const *)tensor)->name);
-}
-
 RtTensor *rt_source_find(const RtSource *s, const char *name)
 {
-    RtTensor **t = s->n > 0 ? bsearch(name, s->tensor, (size_t)s->n, sizeof *t,
-                                      compare_name)
-                            : NULL;
-    return t ? *t : NULL;
+    const RtEntry *e = rt_named_find(s->entry, s->n, sizeof *e, name);
+    return e ? e->tensor : NULL;
 }

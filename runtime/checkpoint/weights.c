@@ -147,7 +147,7 @@ static void report_missing(const RtWeights *w, const char *name)
     const RtSource *s = &w->source[0];
     const char **names = rt_allocate(((size_t)s->n + 1) * sizeof *names);
     for (int i = 0; i < s->n; i++)
-        names[i] = s->tensor[i]->name;
+        names[i] = s->entry[i].name;
     const char *near = rt_near_miss(name, names, s->n);
     rt_say("%s: %serror: the %s no tensor '%s'%s%s%s", s->path,
            w->nsources == 1 && s->nfiles == 1 ? "byte 8: " : "",
@@ -210,7 +210,7 @@ static void note_unused(const RtSource *s)
     int unused = 0;
     const RtTensor *first = NULL;
     for (int i = 0; i < s->n; i++) {
-        const RtTensor *t = s->tensor[i];
+        const RtTensor *t = s->entry[i].tensor;
         if (t->used)
             continue;
         unused++;

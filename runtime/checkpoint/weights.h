@@ -3,7 +3,7 @@
 #ifndef PARC_CHECKPOINT_WEIGHTS_H
 #define PARC_CHECKPOINT_WEIGHTS_H
 
-#include "checkpoint/source.h"
+#include "checkpoint/safetensors.h"
 #include "options/options.h"
 #include "parc_rt.h"
 #include "rt.h"

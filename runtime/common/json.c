@@ -285,6 +285,37 @@ void rt_json_skip(RtJson *j)
     skip(j, 0);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const RtNamed *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+void rt_json_sort(RtJson *j, void *array, int64_t n, size_t size)
+{
+    if (n > 0)
+        qsort(array, (size_t)n, size, by_name);
+    for (int64_t i = 1; i < n && !j->error; i++) {
+        const RtNamed *x = (void *)((char *)array + (size_t)i * size);
+        const RtNamed *before = (const void *)((const char *)x - size);
+        if (strcmp(before->name, x->name) == 0) {
+            j->at = x->at;
+            rt_json_fail(j, "a second tensor of the same name");
+        }
+    }
+}
+
+static int compare_name(const void *name, const void *element)
+{
+    return strcmp(name, ((const RtNamed *)element)->name);
+}
+
+void *rt_named_find(const void *array, int64_t n, size_t size, const char *name)
+{
+    return n > 0 ? bsearch(name, array, (size_t)n, size, compare_name) : NULL;
+}
+
 void rt_json_print(FILE *to, const char *text)
 {
     fputc('"', to);

@@ -51,6 +51,19 @@ bool rt_json_next(RtJson *j);
 /* Reads any value. */
 void rt_json_skip(RtJson *j);
 
+/* The beginning of an element of an array that was read from an object: its
+ * key, allocated, and the key's position. */
+typedef struct RtNamed {
+    char *name;
+    int64_t at;
+} RtNamed;
+/* Sorts `n` elements of `size` bytes, which begin as an RtNamed does; a second
+ * one of the same name is an error. */
+void rt_json_sort(RtJson *j, void *array, int64_t n, size_t size);
+/* The element of a name in a sorted array; NULL: there is none. */
+void *rt_named_find(const void *array, int64_t n, size_t size,
+                    const char *name);
+
 /* Prints a text as a JSON string. */
 void rt_json_print(FILE *to, const char *text);
 

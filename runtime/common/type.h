@@ -24,6 +24,11 @@ static inline int64_t rt_type_size(ParcType type)
     return size[type];
 }
 
+static inline bool rt_is_integer(ParcType type)
+{
+    return type == PARC_I32 || type == PARC_I64;
+}
+
 /* The address of element i. */
 static inline const void *rt_element(ParcType type, const void *base, int64_t i)
 {

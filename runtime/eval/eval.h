@@ -26,9 +26,15 @@ void rt_forward_init(ParcRt *rt);
 void rt_forward_begin(ParcRt *rt, const ParcEval *e);
 /* May still be running on return, like rt_device_step. */
 void rt_forward_run(ParcRt *rt, const ParcEval *e);
+/* The same with batch `number` of the data as its inputs; ends the run if they
+ * cannot be used. */
+void rt_forward_batch(ParcRt *rt, const ParcEval *e, const RtData *d,
+                      int64_t number);
 void rt_forward_end(ParcRt *rt);
 /* Sets the key of the random numbers of a step, unless `offset` is negative. */
 void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step);
+/* The step of the key of forward programs. Training steps count from 1. */
+enum { RT_FORWARD_KEY = 0 };
 
 /* ---- evaluation (--val) ---- */
 

@@ -32,10 +32,6 @@
 #include "params/random.h"
 #include "rt.h"
 
-/* The step of the key of random numbers that a forward pass draws itself.
- * Training steps count from 1. */
-enum { KEY_STEP = 0 };
-
 void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step)
 {
     int64_t key = rt_step_key(seed, step);
@@ -66,6 +62,15 @@ void rt_forward_run(ParcRt *rt, const ParcEval *e)
     rt->ring = NULL;
     rt_device_run(rt, e);
     rt->ring = ring;
+}
+
+void rt_forward_batch(ParcRt *rt, const ParcEval *e, const RtData *d,
+                      int64_t number)
+{
+    RtBatch b = {0};
+    if (!rt_batch_inputs(rt, d, e->input, e->ninputs, number, &b))
+        rt_fail_at(rt, "%s", b.why);
+    rt_forward_run(rt, e);
 }
 
 void rt_forward_end(ParcRt *rt)
@@ -114,10 +119,7 @@ bool rt_evaluate_is_due(const RtRun *run, int64_t step)
 static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)
 {
     const ParcEval *e = rt->model->eval;
-    RtBatch b = {0};
-    if (!rt_batch_inputs(rt, &run->val, e->input, e->ninputs, number, &b))
-        rt_fail_at(rt, "%s", b.why);
-    rt_forward_run(rt, e);
+    rt_forward_batch(rt, e, &run->val, number);
     rt_device_ask(rt, e->loss_offset);
     rt_device_results(rt);
     return (double)*rt_floats(rt, e->loss_offset);
@@ -130,7 +132,7 @@ double rt_evaluate(ParcRt *rt, RtRun *run)
     double sum = 0;
     bool stopped = false;
     rt_forward_begin(rt, e);
-    rt_set_key(rt, e->random_offset, run->options.seed, KEY_STEP);
+    rt_set_key(rt, e->random_offset, run->options.seed, RT_FORWARD_KEY);
     while (done < n && !stopped) {
         sum += batch_loss(rt, run, done++);
         stopped = rt_agree(rt, run) & RT_STOP;

@@ -73,8 +73,7 @@ static bool check_outputs(const RtRun *run)
                         "return the logits as the second value: return loss, "
                         "logits", m->name);
     const ParcOutput *o = &m->outputs->output[0];
-    if (o->ndim != LOGIT_DIMS || o->dim[1] != m->seq || o->type == PARC_I32 ||
-        o->type == PARC_I64)
+    if (o->ndim != LOGIT_DIMS || o->dim[1] != m->seq || rt_is_integer(o->type))
         return rt_error("cannot sample from %s: '%s', its second value, does "
                         "not have the shape [batch, seq, vocabulary] of logits",
                         m->name, o->name);
@@ -183,11 +182,8 @@ typedef struct Part {
 static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
                     int64_t position)
 {
-    ParcParam p = {.ndim = LOGIT_DIMS};
+    ParcParam p = rt_output_param(o);
     RtShard s;
-    memcpy(p.dim, o->dim, sizeof p.dim);
-    memcpy(p.pad, o->pad, sizeof p.pad);
-    memcpy(p.split, o->split, sizeof p.split);
     rt_shard(&s, m, rank, &p);
     int64_t row = position - s.begin[1];
     return (Part){.first = s.begin[2],
@@ -195,18 +191,6 @@ static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
                   .offset = o->offset + row * s.part[2] * rt_type_size(o->type),
                   .held = s.owner && s.begin[0] == 0 && row >= 0 &&
                           row < s.part[1] && s.held[2] > 0};
-}
-
-/* Copies a rank's part of the logits to `to`, as f32. Rank 0 calls it while
- * the others wait. */
-static void read_part(ParcRt *rt, const ParcOutput *o, int rank, const Part *p,
-                      float *to)
-{
-    RtBuffer copy = {0};
-    int64_t bytes = p->n * rt_type_size(o->type);
-    const void *from = rt_arena_read(rt, rank, p->offset, bytes, &copy);
-    rt_widen(to + p->first, o->type, from, p->n);
-    free(copy.at);
 }
 
 static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,
@@ -218,8 +202,13 @@ static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,
     rt_synchronize(rt, RT_AT_SAMPLE);
     for (int r = 0; rt->rank == 0 && r < rt->nranks; r++) {
         Part p = part_of(rt->model, o, r, position);
+        RtBuffer copy = {0};
         if (p.held)
-            read_part(rt, o, r, &p, logit);
+            rt_widen(logit + p.first, o->type,
+                     rt_arena_read(rt, r, p.offset,
+                                   p.n * rt_type_size(o->type), &copy),
+                     p.n);
+        free(copy.at);
     }
     rt_synchronize(rt, RT_AT_SAMPLE); /* until then rank 0 may request parts */
 }

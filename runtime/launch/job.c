@@ -58,14 +58,6 @@ static void send_to(RtStore *s, int rank, const RtFrame *f, const void *data)
         end_lost_job(s, rank, "sending");
 }
 
-static RtFrame next_frame(RtStore *s, int rank, int id)
-{
-    RtFrame f;
-    if (!rt_socket_receive(link_to(s, rank)->line, &f, sizeof f, s->limit))
-        end_lost_job(s, rank, rt_collective_name(s->world->model, id));
-    return f;
-}
-
 /* Ends the run because two ranks are at different points: they run different
  * programs. */
 _Noreturn static void fail_mismatch(RtStore *s, int rank, int id)
@@ -81,8 +73,10 @@ _Noreturn static void fail_mismatch(RtStore *s, int rank, int id)
  * waits for another frame. */
 static RtFrame frame_of(RtStore *s, int rank, int id)
 {
-    RtFrame f = next_frame(s, rank, id);
+    RtFrame f;
     RtLink *l = link_to(s, rank);
+    if (!rt_socket_receive(l->line, &f, sizeof f, s->limit))
+        end_lost_job(s, rank, rt_collective_name(s->world->model, id));
     if (s->launch->rank == 0 && f.kind == RT_FRAME_ARRIVE && !l->arrived) {
         l->arrived = true;
         l->where = f.id;
@@ -95,13 +89,10 @@ static void send_requested(RtStore *s, const RtFrame *f, int id)
     const RtWorld *w = s->world;
     bool trace = f->id == RT_OF_TRACE;
     int own = s->launch->rank;
-    const char *from = trace ? (const char *)rt_trace_ring(w, own)
-                       : f->id == RT_OF_SAVE
-                           ? (const char *)&w->slot[own].save_error
-                           : rt_world_arena(w, own);
-    int64_t capacity = trace                 ? (int64_t)w->trace.stride
-                       : f->id == RT_OF_SAVE ? (int64_t)sizeof(int32_t)
-                                             : rt_arena_end(w->model);
+    const char *from =
+        trace ? (const char *)rt_trace_ring(w, own) : rt_world_arena(w, own);
+    int64_t capacity =
+        trace ? (int64_t)w->trace.stride : rt_arena_end(w->model);
     if (f->a < 0 || f->b < 0 || f->b > capacity || f->a > capacity - f->b ||
         (trace && !w->trace.rings))
         fail_mismatch(s, 0, id);
@@ -117,7 +108,7 @@ static void wait_at_point(RtStore *s, int id)
 {
     send_to(s, 0, &(RtFrame){.kind = RT_FRAME_ARRIVE, .id = id}, NULL);
     for (;;) {
-        RtFrame f = next_frame(s, 0, id);
+        RtFrame f = frame_of(s, 0, id);
         if (f.kind == RT_FRAME_GO && f.id == id)
             return;
         if (f.kind != RT_FRAME_READ)

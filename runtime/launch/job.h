@@ -89,7 +89,7 @@ enum {
                                 errno */
     RT_FRAME_SIGNAL,         /* signal `id` has reached the rank */
 };
-enum { RT_OF_ARENA, RT_OF_TRACE, RT_OF_SAVE }; /* RT_OF_SAVE: save_error */
+enum { RT_OF_ARENA, RT_OF_TRACE };
 typedef struct RtFrame {
     uint32_t kind;
     int32_t id;
@@ -137,7 +137,7 @@ enum { RT_SOON = 10 };
  * continue. */
 bool rt_job_watch(RtStore *s);
 void rt_job_end(RtStore *s);
-/* Reports the rank's part of asynchronous save `count` to rank 0; `error`: an
+/* Reports the rank's part of save `count` to rank 0; `error`: an
  * errno, or 0. Any thread may call it. */
 void rt_job_saved(RtStore *s, int32_t error, uint32_t count);
 /* Ends the run because of this rank, with the reason `text`; NULL: the reason

@@ -37,8 +37,14 @@ void *rt_buffer_grow(RtBuffer *buffer, int64_t bytes);
  * others wait at a synchronization point. */
 const void *rt_arena_read(ParcRt *rt, int rank, int64_t offset, int64_t bytes,
                           RtBuffer *buffer);
-const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
-                           int64_t layer, RtBuffer *buffer);
+const void *rt_shard_read(ParcRt *rt, int rank, const RtShard *s, int64_t layer,
+                          RtBuffer *buffer);
+/* Assembles a layer in `to` from the arenas of all ranks: floats as f32,
+ * integers in their type. Rank 0 calls it like rt_arena_read. */
+void rt_param_assemble(ParcRt *rt, const ParcParam *p, int64_t layer, void *to,
+                       RtBuffer *buffer);
+/* An output, as a parameter of one layer: for the functions above. */
+ParcParam rt_output_param(const ParcOutput *o);
 /* The next contiguous run of elements without padding at or after stored
  * element *i of a layer. Sets *i to its first element and *global to the index
  * of that element in the global layer. Returns its length; 0 if only padding

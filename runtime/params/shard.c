@@ -110,10 +110,10 @@ const void *rt_arena_read(ParcRt *rt, int rank, int64_t offset, int64_t bytes,
     return buffer->at;
 }
 
-const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
-                           int64_t layer, RtBuffer *buffer)
+const void *rt_shard_read(ParcRt *rt, int rank, const RtShard *s, int64_t layer,
+                          RtBuffer *buffer)
 {
-    const int64_t width = sizeof(float);
+    int64_t width = rt_type_size(s->param->type);
     int64_t from = s->param->offset + (layer * s->row + s->inside) * width;
     return rt_arena_read(rt, rank, from, s->run * width, buffer);
 }
@@ -155,6 +155,35 @@ int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global)
         inner *= s->part[d];
     int64_t n = d < 0 ? 1 : inner * s->held[d] - at % (inner * s->part[d]);
     return n < s->run - *i ? n : s->run - *i;
+}
+
+void rt_param_assemble(ParcRt *rt, const ParcParam *p, int64_t layer, void *to,
+                       RtBuffer *buffer)
+{
+    int64_t width = rt_type_size(p->type);
+    for (int r = 0; r < rt->nranks; r++) {
+        RtShard s;
+        rt_shard(&s, rt->model, r, p);
+        if (!s.owner)
+            continue;
+        const char *from = rt_shard_read(rt, r, &s, layer, buffer);
+        int64_t global, n;
+        for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0; at += n)
+            if (rt_is_integer(p->type))
+                memcpy((char *)to + global * width, from + at * width,
+                       (size_t)(n * width));
+            else
+                rt_widen((float *)to + global, p->type, from + at * width, n);
+    }
+}
+
+ParcParam rt_output_param(const ParcOutput *o)
+{
+    ParcParam p = {.ndim = o->ndim, .offset = o->offset, .type = o->type};
+    memcpy(p.dim, o->dim, sizeof p.dim);
+    memcpy(p.pad, o->pad, sizeof p.pad);
+    memcpy(p.split, o->split, sizeof p.split);
+    return p;
 }
 
 int64_t rt_shard_elements(const RtShard *s)

@@ -34,18 +34,10 @@
 #include "rt.h"
 #include "run.h"
 
-/* The step of the key of random numbers. Training steps count from 1. */
-enum { KEY_STEP = 0 };
-
-static bool is_integer(const ParcOutput *o)
-{
-    return o->type == PARC_I32 || o->type == PARC_I64;
-}
-
 /* Bytes of an element in the file. */
 static int64_t width(const ParcOutput *o)
 {
-    return is_integer(o) ? rt_type_size(o->type) : (int64_t)sizeof(float);
+    return rt_is_integer(o->type) ? rt_type_size(o->type) : (int64_t)sizeof(float);
 }
 
 static int64_t row_elements(const ParcOutput *o)
@@ -163,45 +155,6 @@ static void begin_file(ParcRt *rt, const RtRun *run, Predictions *p)
 
 /* ---- one batch ----------------------------------------------------------- */
 
-/* The part of an output that a rank stores. */
-static void shard_of(RtShard *s, ParcParam *p, const ParcModel *m,
-                     const ParcOutput *o, int rank)
-{
-    *p = (ParcParam){.ndim = o->ndim};
-    memcpy(p->dim, o->dim, sizeof p->dim);
-    memcpy(p->pad, o->pad, sizeof p->pad);
-    memcpy(p->split, o->split, sizeof p->split);
-    rt_shard(s, m, rank, p);
-}
-
-static int64_t shard_bytes(const RtShard *s, const ParcOutput *o)
-{
-    return s->run * rt_type_size(o->type);
-}
-
-/* Assembles the output of a batch from the arenas of all ranks. */
-static void assemble(ParcRt *rt, const ParcOutput *o, char *to,
-                     RtBuffer *buffer)
-{
-    for (int r = 0; r < rt->nranks; r++) {
-        ParcParam p;
-        RtShard s;
-        shard_of(&s, &p, rt->model, o, r);
-        if (!s.owner)
-            continue;
-        const char *from =
-            rt_arena_read(rt, r, o->offset, shard_bytes(&s, o), buffer);
-        int64_t global, n, bytes = rt_type_size(o->type);
-        for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0; at += n)
-            if (is_integer(o))
-                memcpy(to + global * bytes, from + at * bytes,
-                       (size_t)(n * bytes));
-            else
-                rt_widen((float *)(void *)to + global, o->type,
-                         from + at * bytes, n);
-    }
-}
-
 /* Writes the outputs of samples first … of the file. */
 static void write_batch(ParcRt *rt, const RtRun *run, Predictions *p,
                         int64_t first, RtBuffer *batch, RtBuffer *buffer)
@@ -213,7 +166,8 @@ static void write_batch(ParcRt *rt, const RtRun *run, Predictions *p,
         const ParcOutput *o = &e->output[i];
         int64_t row = row_elements(o) * width(o);
         char *all = rt_buffer_grow(batch, rows * row);
-        assemble(rt, o, all, buffer);
+        ParcParam param = rt_output_param(o);
+        rt_param_assemble(rt, &param, 0, all, buffer);
         if (e->noutputs > 1 &&
             lseek(p->file.file, p->begin[i] + first * row, SEEK_SET) < 0)
             p->file.error = errno;
@@ -225,17 +179,13 @@ static void write_batch(ParcRt *rt, const RtRun *run, Predictions *p,
 static void run_batch(ParcRt *rt, const RtRun *run, int64_t number)
 {
     const ParcEval *e = rt->model->outputs;
-    RtBatch b = {0};
-    if (!rt_batch_inputs(rt, &run->inputs, e->input, e->ninputs, number, &b))
-        rt_fail_at(rt, "%s", b.why);
-    rt_forward_run(rt, e);
+    rt_forward_batch(rt, e, &run->inputs, number);
     for (int i = 0; i < e->noutputs; i++) {
-        ParcParam p;
+        ParcParam p = rt_output_param(&e->output[i]);
         RtShard s;
-        shard_of(&s, &p, rt->model, &e->output[i], rt->rank);
+        rt_shard(&s, rt->model, rt->rank, &p);
         if (s.owner)
-            rt_device_download(rt, e->output[i].offset,
-                               shard_bytes(&s, &e->output[i]));
+            rt_device_download(rt, p.offset, s.run * rt_type_size(p.type));
     }
 }
 
@@ -248,7 +198,7 @@ void rt_predict(ParcRt *rt, RtRun *run)
     if (rt->rank == 0)
         begin_file(rt, run, &p);
     rt_forward_begin(rt, e);
-    rt_set_key(rt, e->random_offset, run->options.seed, KEY_STEP);
+    rt_set_key(rt, e->random_offset, run->options.seed, RT_FORWARD_KEY);
     for (int64_t first = 0; first < p.samples; first += batch_of(e)) {
         run_batch(rt, run, first / batch_of(e));
         rt_synchronize(rt, RT_AT_PREDICT);

@@ -156,16 +156,6 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
         write_trace(rt, run);
 }
 
-/* Saves the state after the latest step. */
-static void save(ParcRt *rt, RtRun *run)
-{
-    if (run->async.memory)
-        rt_async_save(rt, run, run->done);
-    else
-        rt_checkpoint_save(rt, run, run->done);
-    rt_agree_saved(run);
-}
-
 /* Saves if this is due or agreed, and returns whether there is a step to
  * execute; equal on all ranks. */
 static bool save_and_continue(ParcRt *rt, RtRun *run)
@@ -174,7 +164,8 @@ static bool save_and_continue(ParcRt *rt, RtRun *run)
     int agreed = more ? rt_agree(rt, run) : 0;
     if (rt_save_is_due(run, run->done) ||
         (agreed & RT_SAVE && run->saver.saved != run->done)) {
-        save(rt, run);
+        rt_checkpoint_save(rt, run, run->done);
+        rt_agree_saved(run);
         agreed |= more ? rt_agree(rt, run) : 0; /* a signal during the save */
     }
     if (agreed & RT_SAVE)

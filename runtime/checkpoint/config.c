@@ -136,7 +136,7 @@ void rt_config_compare(const char *path, const ParcModel *model)
     const unsigned char *map = rt_input_map(path, &size);
     if (!map)
         return;
-    Config *config = rt_allocate(2 * sizeof *config);
+    RT_OWNED Config *config = rt_allocate(2 * sizeof *config);
     RtJson own = {.text = (const unsigned char *)model->file_config,
                   .end = (int64_t)strlen(model->file_config)};
     RtJson other = {.text = map, .end = size};
@@ -147,6 +147,5 @@ void rt_config_compare(const char *path, const ParcModel *model)
                other.error);
     else
         note_differences(path, &config[0], &config[1]);
-    free(config);
     rt_input_unmap(map, size);
 }

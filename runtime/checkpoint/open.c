@@ -22,16 +22,14 @@ static bool check_later(const RtRun *run)
 {
     const RtOptions *o = &run->options;
     bool is_in = run->resume.path && rt_resume_is_in(&run->resume, o->save);
-    int64_t *steps = NULL;
+    RT_OWNED int64_t *steps = NULL;
     int n = is_in && run->resume.newest ? 0 : rt_steps_list(o->save, &steps);
-    bool good = n <= 0 || steps[0] <= run->start;
-    if (!good)
-        rt_error("--save: '%s' has a checkpoint of step %lld, after step %lld "
-                 "at which this run starts; --resume %s continues it, or save "
-                 "to another directory", o->save, (long long)steps[0],
-                 (long long)run->start, o->save);
-    free(steps);
-    return good;
+    if (n <= 0 || steps[0] <= run->start)
+        return true;
+    return rt_error("--save: '%s' has a checkpoint of step %lld, after step "
+                    "%lld at which this run starts; --resume %s continues it, "
+                    "or save to another directory", o->save,
+                    (long long)steps[0], (long long)run->start, o->save);
 }
 
 /* A checkpoint of the last step or a later one is a note, but an error with

@@ -60,7 +60,7 @@ static bool check_extra(const RtResume *c, const ParcModel *m, int64_t n)
 {
     if (n == c->ntensors)
         return true;
-    char(*names)[RT_NAME] = rt_allocate((size_t)n * RT_NAME + 1);
+    RT_OWNED char(*names)[RT_NAME] = rt_allocate((size_t)n * RT_NAME + 1);
     int64_t count = 0, i = 0;
     for (int k = 0; k < m->nparams; k++) {
         const ParcParam *p = &m->param[k];
@@ -71,12 +71,10 @@ static bool check_extra(const RtResume *c, const ParcModel *m, int64_t n)
     qsort(names, (size_t)n, RT_NAME, by_text);
     while (i < n && strcmp(names[i], c->tensor[i].name) == 0)
         i++; /* both are sorted */
-    rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: the program has no '%s': "
-           "the checkpoint is of another model or optimizer (%s)",
-           c->path, (long long)c->tensor[i].at, c->tensor[i].name,
-           c->optimizer);
-    free(names);
-    return false;
+    return rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: the program has no "
+                  "'%s': the checkpoint is of another model or optimizer (%s)",
+                  c->path, (long long)c->tensor[i].at, c->tensor[i].name,
+                  c->optimizer);
 }
 
 /* Compares the tensors with those of the model; false after messages. */
@@ -101,30 +99,22 @@ static int64_t step_of_path(const char *path)
     size_t n = strlen(path);
     while (n > 0 && path[n - 1] == '/')
         n--;
-    size_t begin = n;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    char name[RT_SAVE_NAME];
-    if (n - begin >= sizeof name)
-        return -1;
-    memcpy(name, path + begin, n - begin);
-    name[n - begin] = 0;
-    return rt_step_of(name);
+    RT_OWNED char *text = rt_format("%.*s", (int)n, path);
+    const char *slash = strrchr(text, '/');
+    return rt_step_of(slash ? slash + 1 : text);
 }
 
 static bool open_step(RtResume *c, const char *directory, int64_t step)
 {
     char name[RT_SAVE_NAME];
     rt_step_name(step, name);
-    char *path = rt_path_join(directory, name);
-    bool good = rt_resume_read(c, path);
-    if (good && c->state.step != step) {
+    RT_OWNED char *path = rt_path_join(directory, name);
+    if (!rt_resume_read(c, path))
+        return false;
+    if (c->state.step != step)
         snprintf(c->why, sizeof c->why, "%s/" RT_INDEX_NAME ": error: the "
                  "index is that of step %lld", path, (long long)c->state.step);
-        good = false;
-    }
-    free(path);
-    return good;
+    return c->state.step == step;
 }
 
 /* Opens the newest whole checkpoint of the list, and reports the newer ones. */
@@ -146,17 +136,11 @@ static bool open_newest(RtResume *c, const char *directory,
 static bool open_directory(RtResume *c, const char *directory, bool optional,
                            int64_t step)
 {
-    if (step >= 0) {
-        bool good = open_step(c, directory, step);
-        if (!good)
-            rt_say("%s", c->why);
-        return good;
-    }
-    int64_t *steps = NULL;
+    if (step >= 0)
+        return open_step(c, directory, step) || rt_say("%s", c->why);
+    RT_OWNED int64_t *steps = NULL;
     int n = rt_steps_list(directory, &steps), error = errno;
-    bool good = n > 0 && open_newest(c, directory, steps, n);
-    free(steps);
-    if (good || (optional && (n == 0 || (n < 0 && error == ENOENT))))
+    if ((n > 0 && open_newest(c, directory, steps, n)) || (optional && (n == 0 || (n < 0 && error == ENOENT))))
         return true;
     if (n < 0)
         return rt_error("--resume: cannot read '%s': %s", directory,
@@ -169,24 +153,18 @@ static bool open_directory(RtResume *c, const char *directory, bool optional,
 bool rt_resume_open(RtResume *c, const char *option, const char *saves,
                     int64_t step, const ParcModel *model)
 {
-    bool automatic = strcmp(option, "auto") == 0, good;
-    const char *directory = automatic ? saves : option;
-    if (!automatic && step_of_path(option) >= 0) {
-        good = rt_resume_read(c, option);
-        if (!good)
-            rt_say("%s", c->why);
-    } else {
-        good = open_directory(c, directory, automatic, step);
-    }
+    bool automatic = strcmp(option, "auto") == 0;
+    bool good = !automatic && step_of_path(option) >= 0
+                    ? rt_resume_read(c, option) || rt_say("%s", c->why)
+                    : open_directory(c, automatic ? saves : option, automatic,
+                                     step);
     return good && (!c->path || compare(c, model));
 }
 
 bool rt_resume_is_in(const RtResume *c, const char *directory)
 {
     struct stat a, b;
-    char *parent = rt_path_join(c->path, "..");
-    bool same = stat(parent, &a) == 0 && stat(directory, &b) == 0 &&
-                a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-    free(parent);
-    return same;
+    RT_OWNED char *parent = rt_path_join(c->path, "..");
+    return stat(parent, &a) == 0 && stat(directory, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }

@@ -232,12 +232,11 @@ static void read_sizes(RtResume *c, const char *directory)
     for (int64_t i = 0; i < c->nfiles; i++) {
         struct stat st;
         RtSavedFile *f = &c->file[i];
-        char *path = rt_path_join(directory, f->name);
+        RT_OWNED char *path = rt_path_join(directory, f->name);
         f->error = stat(path, &st) != 0 ? errno
                    : !S_ISREG(st.st_mode) ? EINVAL
                                           : 0;
         f->size = f->error ? -1 : (int64_t)st.st_size;
-        free(path);
     }
 }
 
@@ -266,42 +265,29 @@ static bool check_files(RtResume *c, const char *directory)
     return true;
 }
 
-/* Maps the index; NULL and c->why on failure. */
-static const unsigned char *map_index(RtResume *c, const char *path,
-                                      int64_t *size)
-{
-    const unsigned char *map;
-    int error = rt_file_map(path, &map, size);
-    if (!map)
-        snprintf(c->why, sizeof c->why,
-                 "%s: error: the index cannot be read: "
-                 "%s",
-                 path,
-                 error && error != EINVAL
-                     ? strerror(error)
-                     : "it is empty, or not a regular file");
-    return map;
-}
-
 bool rt_resume_read(RtResume *c, const char *directory)
 {
     int64_t size = 0;
+    const unsigned char *map;
     *c = (RtResume){.path = rt_format("%s", directory)};
-    char *path = rt_path_join(directory, RT_INDEX_NAME);
-    const unsigned char *map = map_index(c, path, &size);
-    bool good = false;
-    if (map) {
-        RtJson j = {.text = map, .end = size};
-        read_checkpoint_index(&j, c);
-        sort_tensors(&j, c);
-        if (j.error)
-            snprintf(c->why, sizeof c->why, "%s: byte %lld: error: %s", path,
-                     (long long)j.at, j.error);
-        rt_input_unmap(map, size);
-        good = !j.error && check_files(c, directory);
+    RT_OWNED char *path = rt_path_join(directory, RT_INDEX_NAME);
+    int error = rt_file_map(path, &map, &size);
+    if (!map) {
+        snprintf(c->why, sizeof c->why, "%s: error: the index cannot be read: "
+                 "%s", path,
+                 error && error != EINVAL
+                     ? strerror(error)
+                     : "it is empty, or not a regular file");
+        return false;
     }
-    free(path);
-    return good;
+    RtJson j = {.text = map, .end = size};
+    read_checkpoint_index(&j, c);
+    sort_tensors(&j, c);
+    rt_input_unmap(map, size);
+    if (j.error)
+        snprintf(c->why, sizeof c->why, "%s: byte %lld: error: %s", path,
+                 (long long)j.at, j.error);
+    return !j.error && check_files(c, directory);
 }
 
 void rt_resume_close(RtResume *c)

@@ -69,7 +69,7 @@ static const RtSavedPiece *verify_file(int file, const RtSavedPiece **piece,
     *error = 0;
 #pragma omp parallel
     {
-        char *buffer = rt_allocate(BUFFER);
+        RT_OWNED char *buffer = rt_allocate(BUFFER);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < n; i++) {
             uint32_t crc;
@@ -82,7 +82,6 @@ static const RtSavedPiece *verify_file(int file, const RtSavedPiece **piece,
                 }
             }
         }
-        free(buffer);
     }
     return bad < n ? piece[bad] : NULL;
 }
@@ -108,9 +107,9 @@ static void verify_pieces(ParcRt *rt, const RtResume *c,
         k = i;
         while (k < n && piece[k]->file == piece[i]->file)
             k++;
-        char *path = rt_path_join(c->path, c->file[piece[i]->file].name);
+        RT_OWNED char *path =
+            rt_path_join(c->path, c->file[piece[i]->file].name);
         int file = open(path, O_RDONLY | O_CLOEXEC);
-        free(path);
         if (file < 0)
             fail_piece(rt, c, piece[i], errno);
         posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -124,7 +123,7 @@ static void verify_pieces(ParcRt *rt, const RtResume *c,
 /* Verifies the pieces that begin in this rank's part of all bytes. */
 static void verify(ParcRt *rt, const RtResume *c)
 {
-    const RtSavedPiece **piece =
+    RT_OWNED const RtSavedPiece **piece =
         rt_allocate((size_t)(c->npieces + 1) * sizeof *piece);
     int64_t total = 0, at = 0, first = 0, last = 0;
     for (int64_t i = 0; i < c->npieces; i++) {
@@ -139,35 +138,22 @@ static void verify(ParcRt *rt, const RtResume *c)
         at += piece[i]->end - piece[i]->begin;
     }
     verify_pieces(rt, c, piece + first, last - first);
-    free(piece);
 }
 
 /* ---- copies -------------------------------------------------------------- */
 
-/* The files of a checkpoint that this rank has mapped. */
-typedef struct Maps {
-    const unsigned char **at;
-} Maps;
-
-static void map_file(ParcRt *rt, const RtResume *c, Maps *m,
+/* Maps the file of a piece; map[] has the files that this rank has mapped. */
+static void map_file(ParcRt *rt, const RtResume *c, const unsigned char **map,
                      const RtSavedPiece *p)
 {
     const RtSavedFile *f = &c->file[p->file];
-    if (m->at[p->file])
+    if (map[p->file])
         return;
-    char *path = rt_path_join(c->path, f->name);
+    RT_OWNED char *path = rt_path_join(c->path, f->name);
     int64_t size;
-    int error = rt_file_map(path, &m->at[p->file], &size);
+    int error = rt_file_map(path, &map[p->file], &size);
     if (error || size < f->size)
         fail_piece(rt, c, p, error ? error : EIO);
-    free(path);
-}
-
-static void unmap_files(const RtResume *c, Maps *m)
-{
-    for (int64_t i = 0; i < c->nfiles; i++)
-        rt_input_unmap(m->at[i], c->file[i].size);
-    free(m->at);
 }
 
 static const RtSavedTensor *saved_tensor_of(const RtResume *c,
@@ -179,7 +165,7 @@ static const RtSavedTensor *saved_tensor_of(const RtResume *c,
 }
 
 /* Maps the files that have elements of the rank's layer. */
-static void map_layer(ParcRt *rt, const RtResume *c, Maps *m, const RtShard *s,
+static void map_layer(ParcRt *rt, const RtResume *c, const unsigned char **map, const RtShard *s,
                       const RtSavedTensor *t)
 {
     RtBlock block;
@@ -190,12 +176,12 @@ static void map_layer(ParcRt *rt, const RtResume *c, Maps *m, const RtShard *s,
             const RtSavedPiece *p = &c->piece[i];
             if (rt_block_common(s, &block, p->offset, p->extent, &copy, &to,
                                 &from))
-                map_file(rt, c, m, p);
+                map_file(rt, c, map, p);
         }
 }
 
 /* Copies a layer; false if the pieces lack some of its elements. */
-static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
+static bool copy_layer(const RtResume *c, const unsigned char *const *map, const RtShard *s,
                        const RtSavedTensor *t, float *layer)
 {
     RtBlock block;
@@ -210,7 +196,7 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
             const RtSavedPiece *p = &c->piece[i];
             if (rt_block_common(s, &block, p->offset, p->extent, &copy, &to,
                                 &from)) {
-                const void *data = m->at[p->file] + p->begin;
+                const void *data = map[p->file] + p->begin;
                 rt_block_copy(&copy, layer + to, (const float *)data + from);
                 copied += rt_strided_copy_elements(&copy);
             }
@@ -218,17 +204,17 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
     return copied == wanted;
 }
 
-static void load_param(ParcRt *rt, const RtResume *c, Maps *m,
+static void load_param(ParcRt *rt, const RtResume *c, const unsigned char **map,
                        const ParcParam *p)
 {
     RtShard s;
     int64_t incomplete = -1;
     rt_shard(&s, rt->model, rt->rank, p);
     for (int64_t l = 0; l < s.layers; l++)
-        map_layer(rt, c, m, &s, saved_tensor_of(c, p, l));
+        map_layer(rt, c, map, &s, saved_tensor_of(c, p, l));
 #pragma omp parallel for schedule(dynamic) if (s.layers > 1)
     for (int64_t l = 0; l < s.layers; l++)
-        if (!copy_layer(c, m, &s, saved_tensor_of(c, p, l),
+        if (!copy_layer(c, map, &s, saved_tensor_of(c, p, l),
                         rt_shard_layer(rt, rt->rank, &s, l))) {
 #pragma omp atomic write
             incomplete = l;
@@ -247,11 +233,13 @@ static void load_param(ParcRt *rt, const RtResume *c, Maps *m,
 
 void rt_resume_load(ParcRt *rt, const RtResume *c)
 {
-    Maps m = {rt_allocate((size_t)(c->nfiles + 1) * sizeof *m.at)};
+    RT_OWNED const unsigned char **map =
+        rt_allocate((size_t)(c->nfiles + 1) * sizeof *map);
     verify(rt, c);
     rt_synchronize(rt, RT_AT_RESUME);
     for (int i = 0; i < rt->model->nparams; i++)
         if (rt_param_is_saved(&rt->model->param[i]))
-            load_param(rt, c, &m, &rt->model->param[i]);
-    unmap_files(c, &m);
+            load_param(rt, c, map, &rt->model->param[i]);
+    for (int64_t i = 0; i < c->nfiles; i++)
+        rt_input_unmap(map[i], c->file[i].size);
 }

@@ -99,9 +99,8 @@ static void remove_temporaries(const char *directory)
     DIR *d = opendir(directory);
     for (struct dirent *e; d && (e = readdir(d));)
         if (is_temporary(e->d_name)) {
-            char *path = rt_path_join(directory, e->d_name);
+            RT_OWNED char *path = rt_path_join(directory, e->d_name);
             rt_output_discard(path);
-            free(path);
         }
     if (d)
         closedir(d);
@@ -122,12 +121,11 @@ static bool take_lock(int file)
 bool rt_saver_open(RtSaver *s)
 {
     int error = mkdir(s->directory, 0777) != 0 && errno != EEXIST ? errno : 0;
-    char *path = rt_path_join(s->directory, ".lock");
+    RT_OWNED char *path = rt_path_join(s->directory, ".lock");
     if (!error) {
         s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         error = s->lock < 0 ? errno : 0;
     }
-    free(path);
     if (error)
         return rt_error("--save: cannot write to '%s': %s", s->directory,
                         strerror(error));
@@ -169,29 +167,24 @@ int rt_save_begin(const RtSaver *s, int64_t step, char name[RT_SAVE_NAME])
     int error = EEXIST;
     for (int i = 0; i < TRIES && error == EEXIST; i++) {
         temporary_name(step, name);
-        char *path = rt_path_join(s->directory, name);
+        RT_OWNED char *path = rt_path_join(s->directory, name);
         error = mkdir(path, 0777) != 0 ? errno : 0;
-        free(path);
     }
     return error;
 }
 
 void rt_save_discard(const RtSaver *s, const char *temporary)
 {
-    char *path = rt_path_join(s->directory, temporary);
+    RT_OWNED char *path = rt_path_join(s->directory, temporary);
     rt_output_discard(path);
-    free(path);
 }
 
 /* Renames DIR/FROM to DIR/TO. Returns 0 or an errno. */
 static int rename_in(const RtSaver *s, const char *from, const char *to)
 {
-    char *old = rt_path_join(s->directory, from);
-    char *new = rt_path_join(s->directory, to);
-    int error = rename(old, new) != 0 ? errno : 0;
-    free(old);
-    free(new);
-    return error;
+    RT_OWNED char *old = rt_path_join(s->directory, from);
+    RT_OWNED char *new = rt_path_join(s->directory, to);
+    return rename(old, new) != 0 ? errno : 0;
 }
 
 /* Renames a checkpoint to a temporary name and deletes it. */
@@ -208,27 +201,23 @@ static bool has_index(const RtSaver *s, int64_t step)
 {
     char name[RT_SAVE_NAME];
     rt_step_name(step, name);
-    char *directory = rt_path_join(s->directory, name);
-    char *path = rt_path_join(directory, RT_INDEX_NAME);
-    bool found = access(path, F_OK) == 0;
-    free(directory);
-    free(path);
-    return found;
+    RT_OWNED char *path =
+        rt_format("%s/%s/" RT_INDEX_NAME, s->directory, name);
+    return access(path, F_OK) == 0;
 }
 
 /* Removes the checkpoints before the `keep` newest ones. A checkpoint without
  * an index does not count as one that is kept. */
 static void prune(const RtSaver *s)
 {
-    int64_t *steps, kept = 0;
+    RT_OWNED int64_t *steps = NULL;
+    int64_t kept = 0;
     int n = s->keep > 0 ? rt_steps_list(s->directory, &steps) : 0;
     for (int i = 0; i < n; i++)
         if (kept >= s->keep)
             remove_checkpoint(s, steps[i]);
         else
             kept += has_index(s, steps[i]);
-    if (n > 0)
-        free(steps);
 }
 
 /* Gives a checkpoint its name. One that has this name already is removed
@@ -256,9 +245,8 @@ static int rename_checkpoint(const RtSaver *s, int64_t step,
 RtSaved rt_save_commit(const RtSaver *s, int64_t step, const char *temporary)
 {
     RtSaved done = {.what = "sync of its directory"};
-    char *path = rt_path_join(s->directory, temporary);
+    RT_OWNED char *path = rt_path_join(s->directory, temporary);
     done.error = rt_sync_directory(path);
-    free(path);
     if (!done.error) {
         snprintf(done.what, sizeof done.what, "rename");
         done.error = rename_checkpoint(s, step, temporary);

@@ -286,19 +286,17 @@ static int write_piece_file(RtPieces *p, const ParcModel *m, int number,
     Writer w = {.stage = stage, .pace = pace};
     RtHeader h;
     int error = make_header(p, m, number, &h);
-    if (error) {
-        free(h.text);
+    RT_OWNED char *header = h.text;
+    if (error)
         return error;
-    }
     rt_output_create(&w.output, path);
     if (!w.output.error) {
         int64_t bytes = (int64_t)h.n + data_bytes(p, number);
         reserve(&w, bytes);
         set_direct(&w, bytes >= STAGE);
-        put_bytes(&w, h.text, h.n);
+        put_bytes(&w, header, h.n);
         write_pieces(&w, p, m, number, memory, (int64_t)h.n);
     }
-    free(h.text);
     return rt_output_end(&w.output, true);
 }
 
@@ -324,11 +322,10 @@ static int write_list(const RtPieces *p, const ParcModel *m,
 {
     char name[RT_SAVE_NAME];
     rt_pieces_name(p->rank, name);
-    char *path = rt_path_join(directory, name);
+    RT_OWNED char *path = rt_path_join(directory, name);
     RtOutput o;
     rt_output_create(&o, path);
     FILE *f = rt_output_stream(&o);
-    free(path);
     for (int64_t i = 0; f && i < p->n; i++)
         print_piece(f, p, &p->at[i], m->param[p->at[i].param].ndim);
     if (f)
@@ -340,17 +337,15 @@ int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
                     const char *memory, const RtPace *pace)
 {
     int error = 0;
-    void *stage = NULL;
+    RT_OWNED void *stage = NULL;
     if (posix_memalign(&stage, RT_LARGE_PAGE, STAGE) != 0)
         return ENOMEM;
     madvise(stage, STAGE, MADV_HUGEPAGE); /* one range of memory for a disk */
     for (int i = 0; i < p->files && p->n > 0 && !error; i++) {
         char name[RT_SAVE_NAME];
         rt_piece_file(p->rank, i, name);
-        char *path = rt_path_join(directory, name);
+        RT_OWNED char *path = rt_path_join(directory, name);
         error = write_piece_file(p, model, i, path, memory, stage, pace);
-        free(path);
     }
-    free(stage);
     return error ? error : write_list(p, model, directory);
 }

@@ -41,28 +41,10 @@ static int open_list(List *l, const char *directory, int rank)
 {
     char name[RT_SAVE_NAME];
     rt_pieces_name(rank, name);
-    char *path = rt_path_join(directory, name);
+    RT_OWNED char *path = rt_path_join(directory, name);
     int error = rt_file_map(path, &l->text, &l->size);
     unlink(path);
-    free(path);
     return error;
-}
-
-static void close_lists(List *list, int n)
-{
-    for (int r = 0; r < n; r++)
-        rt_input_unmap(list[r].text, list[r].size);
-    free(list);
-}
-
-static List *open_lists(const char *directory, int n, int *error)
-{
-    List *list = rt_allocate((size_t)n * sizeof *list);
-    for (int r = 0; r < n; r++) {
-        int failed = open_list(&list[r], directory, r);
-        *error = *error ? *error : failed;
-    }
-    return list;
 }
 
 /* Prints the rank's next pieces if they belong to tensor `number`. */
@@ -143,10 +125,14 @@ static void print_index(FILE *f, const ParcRt *rt, const char *state,
 int rt_index_write(const ParcRt *rt, const char *state, const char *directory)
 {
     int error = 0;
-    List *list = open_lists(directory, rt->nranks, &error);
-    char *path = rt_path_join(directory, RT_INDEX_NAME);
+    RT_OWNED List *list = rt_allocate((size_t)rt->nranks * sizeof *list);
+    for (int r = 0; r < rt->nranks; r++) {
+        int failed = open_list(&list[r], directory, r);
+        error = error ? error : failed;
+    }
     if (!error) {
         RtOutput o;
+        RT_OWNED char *path = rt_path_join(directory, RT_INDEX_NAME);
         rt_output_create(&o, path);
         FILE *f = rt_output_stream(&o);
         if (f) {
@@ -157,7 +143,7 @@ int rt_index_write(const ParcRt *rt, const char *state, const char *directory)
         }
         error = rt_output_end(&o, true);
     }
-    free(path);
-    close_lists(list, rt->nranks);
+    for (int r = 0; r < rt->nranks; r++)
+        rt_input_unmap(list[r].text, list[r].size);
     return error;
 }

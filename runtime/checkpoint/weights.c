@@ -145,7 +145,7 @@ static bool find_layer(RtWeights *w, const ParcParam *p, int64_t layer,
 static void report_missing(const RtWeights *w, const char *name)
 {
     const RtSource *s = &w->source[0];
-    const char **names = rt_allocate(((size_t)s->n + 1) * sizeof *names);
+    RT_OWNED const char **names = rt_allocate(((size_t)s->n + 1) * sizeof *names);
     for (int i = 0; i < s->n; i++)
         names[i] = s->entry[i].name;
     const char *near = rt_near_miss(name, names, s->n);
@@ -154,7 +154,6 @@ static void report_missing(const RtWeights *w, const char *name)
            w->nsources > 1 ? "files of --init have" : "file has", name,
            near ? "; the nearest is '" : "", near ? near : "",
            near ? "'" : "");
-    free(names);
 }
 
 /* Names the first layers that no file has. */
@@ -242,9 +241,8 @@ static void print_notes(const RtWeights *w)
         const RtSource *s = &w->source[i];
         note_unused(s);
         if (s->foreign && s->directory) {
-            char *path = rt_path_join(s->directory, "config.json");
+            RT_OWNED char *path = rt_path_join(s->directory, "config.json");
             rt_config_compare(path, w->model);
-            free(path);
         }
     }
 }

@@ -80,7 +80,7 @@ static void drain_lifelines(RtStore *s)
 {
     int n = s->launch->size, left = 0;
     double end = rt_now() + LINGER;
-    struct pollfd *p = rt_allocate((size_t)n * sizeof *p);
+    RT_OWNED struct pollfd *p = rt_allocate((size_t)n * sizeof *p);
     for (int r = 0; r < n; r++) {
         int life = r > 0 ? s->link[r].life : -1;
         bool there = life >= 0 && shutdown(life, SHUT_WR) == 0;
@@ -96,7 +96,6 @@ static void drain_lifelines(RtStore *s)
                 left--;
             }
     }
-    free(p);
 }
 
 /* Prints why the run ends. Ranks that share memory print it once. */
@@ -222,7 +221,7 @@ static void *watch(void *context)
 {
     RtStore *s = context;
     int n = peers(s);
-    struct pollfd *p = rt_allocate(((size_t)n + 1) * sizeof *p);
+    RT_OWNED struct pollfd *p = rt_allocate(((size_t)n + 1) * sizeof *p);
     for (;;) {
         for (int i = 0; i < n; i++) {
             int fd = s->link[i].done ? -1 : s->link[i].life;
@@ -237,7 +236,6 @@ static void *watch(void *context)
             if (p[i].revents)
                 receive_message(s, i);
     }
-    free(p);
     return NULL;
 }
 

@@ -83,7 +83,7 @@ bool rt_pattern_check(const ParcModel *model, const char *option,
 {
     if (is_found(model, rt_pattern(model, text)))
         return true;
-    const char **names =
+    RT_OWNED const char **names =
         rt_allocate(((size_t)model->nparams + 1) * sizeof *names);
     int n = 0;
     for (int i = 0; i < model->nparams; i++)
@@ -91,12 +91,9 @@ bool rt_pattern_check(const ParcModel *model, const char *option,
             names[n++] = model->param[i].name;
     const char *near = rt_near_miss(text, names, n);
     if (near)
-        rt_error("%s: no parameter '%s'; did you mean '%s'?", option, text,
-                 near);
-    else
-        rt_error("%s: no parameter or module '%s'; the first parameter is "
-                 "'%s', and 'model' is all of them",
-                 option, text, n ? names[0] : "none");
-    free(names);
-    return false;
+        return rt_error("%s: no parameter '%s'; did you mean '%s'?", option,
+                        text, near);
+    return rt_error("%s: no parameter or module '%s'; the first parameter is "
+                    "'%s', and 'model' is all of them",
+                    option, text, n ? names[0] : "none");
 }

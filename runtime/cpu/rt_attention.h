@@ -108,31 +108,6 @@ static inline RtRows rt_rows(float *scratch, ParcType type, const void *from,
     return (RtRows){scratch, rt_row(n)};
 }
 
-/* Transposes a block of 4 x 4 floats. */
-typedef float RtFour __attribute__((vector_size(16)));
-typedef float RtFourUnaligned
-    __attribute__((vector_size(16), aligned(4), may_alias));
-
-static inline void rt_transpose_four(float *to, int64_t to_row,
-                                     const float *from, int64_t from_row)
-{
-    RtFour a = *(const RtFourUnaligned *)from;
-    RtFour b = *(const RtFourUnaligned *)(from + from_row);
-    RtFour c = *(const RtFourUnaligned *)(from + 2 * from_row);
-    RtFour d = *(const RtFourUnaligned *)(from + 3 * from_row);
-    RtFour low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    RtFour high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    RtFour low2 = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    RtFour high2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(RtFourUnaligned *)to = __builtin_shufflevector(low, low2, 0, 1, 4, 5);
-    *(RtFourUnaligned *)(to + to_row) =
-        __builtin_shufflevector(low, low2, 2, 3, 6, 7);
-    *(RtFourUnaligned *)(to + 2 * to_row) =
-        __builtin_shufflevector(high, high2, 0, 1, 4, 5);
-    *(RtFourUnaligned *)(to + 3 * to_row) =
-        __builtin_shufflevector(high, high2, 2, 3, 6, 7);
-}
-
 /* Packs rows of n floats as to[n, KEY_ROW]: row i becomes column i. Columns
  * from `rows` to padded(rows) are zeros. */
 static inline void rt_pack_transposed(float *restrict to, RtRows rows_of,
@@ -141,10 +116,13 @@ static inline void rt_pack_transposed(float *restrict to, RtRows rows_of,
     const float *restrict from = rows_of.at;
     int64_t stride = rows_of.stride;
     int64_t wide = rt_padded(rows), fours = rows / 4 * 4, done = n / 4 * 4;
-    for (int64_t i = 0; i < fours; i += 4)
+    for (int64_t i = 0; i < fours; i += 4) {
+        const float *at = from + i * stride;
+        const float *const line[4] = {at, at + stride, at + 2 * stride,
+                                      at + 3 * stride};
         for (int64_t x = 0; x < done; x += 4)
-            rt_transpose_four(to + x * RT_KEY_ROW + i, RT_KEY_ROW,
-                              from + i * stride + x, stride);
+            rt_transpose_four(to + x * RT_KEY_ROW + i, RT_KEY_ROW, line, x);
+    }
     for (int64_t x = 0; x < n; x++) {
         for (int64_t i = x < done ? fours : 0; i < rows; i++)
             to[x * RT_KEY_ROW + i] = from[i * stride + x];

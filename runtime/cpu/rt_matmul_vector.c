@@ -22,12 +22,19 @@
  */
 #include <omp.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "cpu/rt_matmul.h"
 #include "cpu/rt_prefetch.h"
-#include "cpu/rt_vector.h"
+#include "cpu/rt_tile.h"
 
 enum {
+    STRIP_A = RT_TILE_ROWS,
+    STRIP_B = 2 * RT_LANES,
+    MOST_STRIP_B = 32, /* the largest of all instruction sets */
+    MOST_EDGES = 512,  /* edges and contracted indices of a packed block */
+    MOST_DEPTH = 384,
+    FOUR = 4,
     ROWS = 96,    /* rows of a that are packed at a time */
     SUMMED = 5 * ROWS, /* rows of a 16-bit result that are summed at a time;
                         * whole strips, so that all tiles add in one order */
@@ -52,10 +59,10 @@ static Sizes sizes_of(const Plan *p, int threads)
 {
     const View *c = &p->view[DST];
     Sizes s = {.depth = p->view[SRC].columns};
-    s.grid = rt_grid(c, RT_STRIP_A, RT_MOST_STRIP_B, RT_MOST_EDGES,
+    s.grid = rt_grid(c, STRIP_A, MOST_STRIP_B, MOST_EDGES,
                      p->batch < threads ? threads : 1);
-    s.deep = rt_evenly(s.depth, RT_MOST_DEPTH, ALIGN);
-    int64_t columns = rt_least(s.grid.columns, RT_MOST_EDGES);
+    s.deep = rt_evenly(s.depth, MOST_DEPTH, ALIGN);
+    int64_t columns = rt_least(s.grid.columns, MOST_EDGES);
     s.packed_a = aligned(rt_least(s.grid.rows, ROWS) * s.deep);
     s.packed_b = aligned(columns * s.deep);
     if (c->type != PARC_F32)
@@ -85,11 +92,141 @@ int64_t rt_vector_scratch(const Plan *p, int threads)
     return most * (int64_t)sizeof(float);
 }
 
+/* ---- packing -------------------------------------------------------------
+ *
+ * A strip is STRIP_A rows of a or STRIP_B columns of b, its edges. Packed, it
+ * holds the edges of one contracted index after another:
+ *
+ *   a, row-major, edges = rows            packed, with strips of two edges
+ *     a00 a01 a02                           a00 a10  a01 a11  a02 a12
+ *     a10 a11 a12
+ *
+ * If memory is contiguous along the edges, a line of edges is copied to all
+ * strips, so whole cache lines are read. Otherwise four edges at a time are
+ * transposed. Elements in 16 bits are widened line by line. */
+
+/* One operand of a product. Element (edge, k) has the index edge * along_edges +
+ * k * along_depth. */
+typedef struct Operand {
+    const void *at;
+    ParcType type;
+    int64_t along_edges, along_depth;
+} Operand;
+
+/* The address of an element. */
+static inline const void *operand_at(const Operand *x, int64_t edge, int64_t k)
+{
+    return rt_element(x->type, x->at,
+                      edge * x->along_edges + k * x->along_depth);
+}
+
+static const float zeros[MOST_DEPTH];
+
+/* n elements that are `stride` apart, as contiguous floats. */
+static const float *line_of(ParcType type, const void *at, int64_t stride,
+                            int64_t n, float *scratch)
+{
+    if (stride == 1)
+        return rt_as_floats(type, at, n, scratch);
+    for (int64_t i = 0; i < n; i++)
+        rt_widen(scratch + i, type, rt_element(type, at, i * stride), 1);
+    return scratch;
+}
+
+/* Store to[k * strip + i] = line[i][k] for two or four lines. */
+__attribute__((always_inline)) static inline void
+transpose_two(const float *const line[FOUR], int64_t n, int strip, float *to)
+{
+    enum { TWO = 2 * sizeof *to };
+    int64_t k = 0;
+    for (; k + FOUR <= n; k += FOUR, to += FOUR * strip) {
+        RtFour a = rt_load_four(line[0] + k), b = rt_load_four(line[1] + k);
+        RtFour first = RT_PICK(a, b, 0, 4, 1, 5);
+        RtFour last = RT_PICK(a, b, 2, 6, 3, 7);
+        memcpy(to, &first, TWO);
+        memcpy(to + strip, (const char *)&first + TWO, TWO);
+        memcpy(to + 2 * strip, &last, TWO);
+        memcpy(to + 3 * strip, (const char *)&last + TWO, TWO);
+    }
+    for (; k < n; k++, to += strip) {
+        to[0] = line[0][k];
+        to[1] = line[1][k];
+    }
+}
+
+__attribute__((always_inline)) static inline void
+transpose_four(const float *const line[FOUR], int64_t n, int strip, float *to)
+{
+    int64_t k = 0;
+    for (; k + FOUR <= n; k += FOUR)
+        rt_transpose_four(to + k * strip, strip, line, k);
+    for (; k < n; k++)
+        for (int i = 0; i < FOUR; i++)
+            to[k * strip + i] = line[i][k];
+}
+
+/* Callers pass constants for `strip`. */
+__attribute__((always_inline)) static inline void
+pack_columns(const Operand *x, const void *at, int64_t edges, int64_t n,
+             int strip, float *to)
+{
+    float scratch[FOUR][MOST_DEPTH];
+    for (int64_t s = 0; s < edges; s += strip, to += n * strip) {
+#pragma GCC unroll 8
+        for (int e = 0; e < strip; e += FOUR) {
+            const float *line[FOUR];
+            for (int i = 0; i < FOUR; i++) {
+                bool exists = e + i < strip && s + e + i < edges;
+                int64_t from = exists ? (s + e + i) * x->along_edges : 0;
+                line[i] = !exists
+                              ? zeros
+                              : line_of(x->type, rt_element(x->type, at, from),
+                                        x->along_depth, n, scratch[i]);
+            }
+            if (strip - e < FOUR)
+                transpose_two(line, n, strip, to + e);
+            else
+                transpose_four(line, n, strip, to + e);
+        }
+    }
+}
+
+__attribute__((always_inline)) static inline void
+pack_lines(const Operand *x, const void *at, int64_t edges, int64_t n,
+           int strip, float *to)
+{
+    float scratch[MOST_EDGES];
+    for (int64_t k = 0; k < n; k++, to += strip) {
+        const void *from = rt_element(x->type, at, k * x->along_depth);
+        const float *line = rt_as_floats(x->type, from, edges, scratch);
+        float *strips = to;
+        int64_t e = 0;
+        for (; e + strip <= edges; e += strip, strips += n * strip)
+            memcpy(strips, line + e, (size_t)strip * sizeof *to);
+        for (int i = 0; e < edges && i < strip; i++)
+            strips[i] = e + i < edges ? line[e + i] : 0;
+    }
+}
+
+/* Packs edges [edge, edge + edges) by contracted indices [k, k + depth) as
+ * strips. Edges that the last strip lacks are 0. `to` has whole strips of
+ * `depth` indices. */
+__attribute__((always_inline)) static inline void
+pack(const Operand *x, int64_t edge, int64_t edges, int64_t k, int64_t depth,
+     int strip, float *to)
+{
+    const void *at = operand_at(x, edge, k);
+    if (x->along_edges == 1)
+        pack_lines(x, at, edges, depth, strip, to);
+    else
+        pack_columns(x, at, edges, depth, strip, to);
+}
+
 /* ---- the part of one thread ---------------------------------------------- */
 
 typedef struct Work {
     const Sizes *sizes;
-    RtOperand a, b;
+    Operand a, b;
     ParcType type; /* of c */
     void *c;
     int64_t c_row;
@@ -114,10 +251,10 @@ static Block rows_of(const Block *x, int64_t row, int64_t most)
 /* Prefetch of the rows of a that are packed after `x`, within `calls` calls. */
 static RtPrefetch prefetch_of(const Work *w, const Block *x, int64_t calls)
 {
-    const RtOperand *a = &w->a;
+    const Operand *a = &w->a;
     if (x->rows <= 0 || x->depth <= 0)
         return (RtPrefetch){0};
-    const void *at = rt_operand_at(a, x->row, x->k);
+    const void *at = operand_at(a, x->row, x->k);
     int64_t size = rt_type_size(a->type);
     return a->along_edges == 1
                ? rt_prefetch(at, size, a->along_depth, x->rows, x->depth, calls)
@@ -131,22 +268,22 @@ static void multiply_strips(const float *a, const float *b, int64_t depth,
                             bool add, float *c, int64_t c_row, int64_t rows,
                             int64_t columns)
 {
-    float whole[RT_STRIP_A * RT_STRIP_B];
-    RtTile t = {.k = depth, .a = a, .a_row = 1, .a_column = RT_STRIP_A, .b = b,
-                .b_row = RT_STRIP_B, .c = c, .c_row = c_row, .add = add};
-    if (rows >= RT_STRIP_A && columns >= RT_STRIP_B) {
-        rt_tile_kernel(&t, 0, 0, RT_STRIP_A, 2);
+    float whole[STRIP_A * STRIP_B];
+    RtTile t = {.k = depth, .a = a, .a_row = 1, .a_column = STRIP_A, .b = b,
+                .b_row = STRIP_B, .c = c, .c_row = c_row, .add = add};
+    if (rows >= STRIP_A && columns >= STRIP_B) {
+        rt_tile_kernel(&t, 0, 0, STRIP_A, 2);
         return;
     }
-    rows = rt_least(rows, RT_STRIP_A);
-    columns = rt_least(columns, RT_STRIP_B);
+    rows = rt_least(rows, STRIP_A);
+    columns = rt_least(columns, STRIP_B);
     t.c = whole;
-    t.c_row = RT_STRIP_B;
+    t.c_row = STRIP_B;
     t.add = false;
-    rt_tile_kernel(&t, 0, 0, RT_STRIP_A, 2);
+    rt_tile_kernel(&t, 0, 0, STRIP_A, 2);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
-            c[i * c_row + j] = whole[i * RT_STRIP_B + j] +
+            c[i * c_row + j] = whole[i * STRIP_B + j] +
                                (add ? c[i * c_row + j] : 0);
 }
 
@@ -154,8 +291,8 @@ static void multiply_strips(const float *a, const float *b, int64_t depth,
 static void multiply_block(const Work *w, const Block *x, RtPrefetch prefetch,
                            float *c, int64_t c_row)
 {
-    for (int64_t j = 0; j < x->columns; j += RT_STRIP_B)
-        for (int64_t i = 0; i < x->rows; i += RT_STRIP_A) {
+    for (int64_t j = 0; j < x->columns; j += STRIP_B)
+        for (int64_t i = 0; i < x->rows; i += STRIP_A) {
             rt_prefetch_next(&prefetch);
             multiply_strips(w->packed_a + i * x->depth,
                             w->packed_b + j * x->depth, x->depth, x->k > 0,
@@ -167,8 +304,8 @@ static void multiply_block(const Work *w, const Block *x, RtPrefetch prefetch,
 /* Adds a piece of k to the sums of block x, at c. */
 static void add_piece(const Work *w, const Block *x, float *c, int64_t c_row)
 {
-    int64_t strips = rt_pieces(x->columns, RT_STRIP_B);
-    rt_pack_b(&w->b, x->column, x->columns, x->k, x->depth, w->packed_b);
+    int64_t strips = rt_pieces(x->columns, STRIP_B);
+    pack(&w->b, x->column, x->columns, x->k, x->depth, STRIP_B, w->packed_b);
     for (int64_t i = x->row; i < x->row + x->rows; i += ROWS) {
         Block some = rows_of(x, i, ROWS), next = rows_of(x, i + ROWS, ROWS);
         if (next.rows <= 0) {
@@ -176,8 +313,8 @@ static void add_piece(const Work *w, const Block *x, float *c, int64_t c_row)
             next.k += x->depth;
             next.depth = rt_least(x->depth, w->sizes->depth - next.k);
         }
-        int64_t calls = rt_pieces(some.rows, RT_STRIP_A) * strips;
-        rt_pack_a(&w->a, i, some.rows, x->k, x->depth, w->packed_a);
+        int64_t calls = rt_pieces(some.rows, STRIP_A) * strips;
+        pack(&w->a, i, some.rows, x->k, x->depth, STRIP_A, w->packed_a);
         multiply_block(w, &some, prefetch_of(w, &next, calls),
                        c + (i - x->row) * c_row, c_row);
     }
@@ -202,12 +339,12 @@ static void compute_block(const Work *w, Block *x)
 static void compute_part(const Work *w)
 {
     int64_t most = w->type == PARC_F32 ? w->rows : SUMMED;
-    for (int64_t j = 0; j < w->columns; j += RT_MOST_EDGES)
+    for (int64_t j = 0; j < w->columns; j += MOST_EDGES)
         for (int64_t i = 0; i < w->rows; i += most) {
             Block x = {.row = w->row + i,
                        .rows = rt_least(most, w->rows - i),
                        .column = w->column + j,
-                       .columns = rt_least(RT_MOST_EDGES, w->columns - j)};
+                       .columns = rt_least(MOST_EDGES, w->columns - j)};
             compute_block(w, &x);
         }
 }

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #if defined(__FMA__)
 #include <immintrin.h>
 #endif
@@ -55,6 +56,40 @@ static inline int64_t rt_row(int64_t n)
 {
     int64_t lines = (n + RT_PAD - 1) / RT_PAD;
     return (lines | 1) * RT_PAD;
+}
+
+/* Four floats; RT_PICK is a vector of four elements of a and b, which have the
+ * numbers 0 to 7. */
+typedef float RtFour __attribute__((vector_size(16)));
+#if defined(__clang__) || __GNUC__ >= 12
+#define RT_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef int32_t RtLanes __attribute__((vector_size(16)));
+#define RT_PICK(a, b, ...) __builtin_shuffle(a, b, (RtLanes){__VA_ARGS__})
+#endif
+
+static inline RtFour rt_load_four(const float *at)
+{
+    RtFour x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+/* Stores to[k * row + i] = line[i][from + k] for i, k < 4. */
+__attribute__((always_inline)) static inline void
+rt_transpose_four(float *to, int64_t row, const float *const line[4],
+                  int64_t from)
+{
+    RtFour a = rt_load_four(line[0] + from), b = rt_load_four(line[1] + from);
+    RtFour c = rt_load_four(line[2] + from), d = rt_load_four(line[3] + from);
+    RtFour ab = RT_PICK(a, b, 0, 4, 1, 5), cd = RT_PICK(c, d, 0, 4, 1, 5);
+    RtFour ab2 = RT_PICK(a, b, 2, 6, 3, 7), cd2 = RT_PICK(c, d, 2, 6, 3, 7);
+    RtFour columns[4] = {RT_PICK(ab, cd, 0, 1, 4, 5),
+                         RT_PICK(ab, cd, 2, 3, 6, 7),
+                         RT_PICK(ab2, cd2, 0, 1, 4, 5),
+                         RT_PICK(ab2, cd2, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++)
+        memcpy(to + i * row, &columns[i], sizeof columns[i]);
 }
 
 typedef struct RtTile {

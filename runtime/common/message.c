@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/message.h"
+#include "rt.h"
 
 static const char *program = "train";
 
@@ -104,6 +105,32 @@ bool rt_fault(const char *path, int64_t at, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return rt_say("%s: byte %lld: error: %s", path, (long long)at, text);
+}
+
+/* Seconds to wait until another process has printed its message, after which it
+ * counts as killed; nanoseconds between two polls. */
+static const double PATIENCE = 5;
+enum { POLL_NS = 1000 * 1000 };
+
+void rt_clear_line(void)
+{
+    if (isatty(STDERR_FILENO))
+        rt_put("\r\033[K");
+}
+
+void rt_put_failure(_Atomic int32_t *failure, const char *text)
+{
+    int32_t own = (int32_t)getpid(), by = RT_NO_FAILURE;
+    while (!atomic_compare_exchange_strong(failure, &by, own)) {
+        if (by == RT_FAILURE_PRINTED)
+            return;
+        double end = rt_now() + PATIENCE;
+        while (atomic_load(failure) == by && rt_now() < end)
+            nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+    rt_clear_line();
+    rt_put(text);
+    atomic_store(failure, RT_FAILURE_PRINTED);
 }
 
 const char *rt_size_text(double bytes, char text[RT_SIZE_TEXT])

@@ -29,7 +29,6 @@
 #include "common/message.h"
 #include "launch/handshake.h"
 #include "launch/job.h"
-#include "launch/socket.h"
 #include "rt.h"
 
 enum { CLIENTS = 64, LAST_SECONDS = 30, LOOK_MS = 200 };

@@ -29,7 +29,7 @@ fail(ParcRt *rt, const char *kind, const char *fmt, va_list ap)
     rt_message_text(text, kind, fmt, ap);
     if (rt->world->store)
         rt_job_fail(rt->world->store, text);
-    rt_put_failure(rt->world->control, text);
+    rt_put_failure(&rt->world->control->failure, text);
     exit_rank();
 }
 

@@ -11,16 +11,10 @@
 
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/socket.h"
 #include "launch/world.h"
 #include "rt.h"
 
 enum { TEXT = RT_MESSAGE, PIECE = 1 << 20 };
-
-static RtLink *link_to(RtStore *s, int rank)
-{
-    return &s->link[s->launch->rank == 0 ? rank : 0];
-}
 
 /* Ends the run because `rank` did not answer in time or its connection broke.
  * A line breaks whenever its rank ends; only the lifeline carries the reason.
@@ -31,7 +25,7 @@ _Noreturn static void end_lost_job(RtStore *s, int rank, const char *what)
     char name[RT_RANK_NAME], text[TEXT], late[RT_LATE];
     const RtWorld *w = s->world;
     if (errno != ETIMEDOUT) {
-        if (s->watched && !link_to(s, rank)->done)
+        if (s->watched && !rt_link_to(s, rank)->done)
             sleep(RT_SOON);
         rt_job_lost(s, rank);
     }
@@ -52,7 +46,7 @@ _Noreturn static void end_lost_job(RtStore *s, int rank, const char *what)
 
 static void send_to(RtStore *s, int rank, const RtFrame *f, const void *data)
 {
-    int line = link_to(s, rank)->line;
+    int line = rt_link_to(s, rank)->line;
     if (!rt_socket_send(line, f, sizeof *f, s->limit) ||
         !rt_socket_send(line, data, (size_t)f->bytes, s->limit))
         end_lost_job(s, rank, "sending");
@@ -74,7 +68,7 @@ _Noreturn static void fail_mismatch(RtStore *s, int rank, int id)
 static RtFrame frame_of(RtStore *s, int rank, int id)
 {
     RtFrame f;
-    RtLink *l = link_to(s, rank);
+    RtLink *l = rt_link_to(s, rank);
     if (!rt_socket_receive(l->line, &f, sizeof f, s->limit))
         end_lost_job(s, rank, rt_collective_name(s->world->model, id));
     if (s->launch->rank == 0 && f.kind == RT_FRAME_ARRIVE && !l->arrived) {
@@ -155,7 +149,7 @@ static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)
     for (size_t left = bytes; left > 0;) { /* the time limit applies to each
                                               piece */
         size_t n = left < PIECE ? left : PIECE;
-        if (!rt_socket_receive(link_to(s, rank)->line, at, n, s->limit))
+        if (!rt_socket_receive(rt_link_to(s, rank)->line, at, n, s->limit))
             end_lost_job(s, rank, rt_collective_name(s->world->model, id));
         at += n;
         left -= n;

@@ -71,6 +71,17 @@ struct RtStore {
                     byte is a signal to forward */
 };
 
+/* The number of this process's links, and the link to another rank. */
+static inline int rt_links(const RtStore *s)
+{
+    return s->launch->rank == 0 ? s->launch->size : 1;
+}
+
+static inline RtLink *rt_link_to(const RtStore *s, int rank)
+{
+    return &s->link[s->launch->rank == 0 ? rank : 0];
+}
+
 /* The kinds of messages. A frame is followed by `bytes` more. Both ends run
  * the same program, hence the same byte order and layout. */
 enum {
@@ -107,15 +118,24 @@ void rt_store_close(RtStore *s);
 /* The name of another rank of the job for messages: "rank 3 on node7". */
 const char *rt_store_name(const RtStore *s, int rank, char text[RT_RANK_NAME]);
 
-/* ---- launch/join.c ---- */
+/* ---- launch/socket.c: transfers over the connections ---- */
 
-/* Connects this process with the others; false after a message. */
-bool rt_join(RtWorld *w, const RtLaunch *launch);
-/* An unnamed file in memory, filled with zeros; -1 if the system cannot create
- * one. */
-int rt_memory_file(size_t bytes);
-/* An unnamed file that all ranks of the job open; -1 after a message. */
-int rt_join_file(const RtWorld *w, size_t bytes);
+struct addrinfo;
+
+/* Transfer all `n` bytes within `limit` seconds. On failure false and errno;
+ * errno is 0 if the other end has closed the connection. */
+bool rt_socket_send(int socket, const void *data, size_t n, double limit);
+bool rt_socket_receive(int socket, void *data, size_t n, double limit);
+/* Waits until the socket is ready for `events` of poll(2) and subtracts the
+ * time from *left, in seconds. False and errno when no time is left or on
+ * failure. */
+bool rt_socket_poll(int socket, short events, double *left);
+/* Sends small messages immediately, and detects a lost machine. */
+void rt_socket_tune(int socket);
+
+/* The addresses of rank 0; NULL and *error where its host is not known. The
+ * caller frees the list. */
+struct addrinfo *rt_rank0_addresses(const RtLaunch *l, const char **error);
 
 /* ---- launch/job.c: each function ends the run on failure ---- */
 
@@ -147,7 +167,7 @@ _Noreturn void rt_job_fail(RtStore *s, const char *text);
  * Returns if this rank has ended its run. */
 void rt_job_lost(RtStore *s, int rank);
 
-/* ---- launch/rank_states.c: states of ranks, for messages ---- */
+/* ---- launch/late_rank.c: states of ranks, for messages ---- */
 
 /* Rank 0 forwards a request, every other rank answers it. */
 void rt_states_answer(RtStore *s, const RtFrame *f);

@@ -19,16 +19,10 @@
 #include "common/files.h"
 #include "common/message.h"
 #include "launch/job.h"
-#include "launch/socket.h"
 #include "launch/world.h"
 #include "rt.h"
 
 enum { TEXT = RT_MESSAGE, LINGER = 2, POLL_MS = 100 };
-
-static int peers(const RtStore *s)
-{
-    return s->launch->rank == 0 ? s->launch->size : 1;
-}
 
 /* The rank at the other end of a link. */
 static int rank_of(const RtStore *s, int link)
@@ -58,7 +52,7 @@ static void claim_failure(RtStore *s)
 /* Sends a frame and its text over all lifelines that are open. */
 static void send_lifelines(RtStore *s, const RtFrame *f, const char *text)
 {
-    for (int i = s->launch->rank == 0; i < peers(s); i++)
+    for (int i = s->launch->rank == 0; i < rt_links(s); i++)
         if (s->link[i].life >= 0 && !s->link[i].done &&
             rt_socket_send(s->link[i].life, f, sizeof *f, RT_SOON) && f->bytes)
             rt_socket_send(s->link[i].life, text, (size_t)f->bytes, RT_SOON);
@@ -103,7 +97,7 @@ static void put_failure(const RtStore *s, const char *text)
 {
     const RtWorld *w = s->world;
     if (w->map && w->mapped == w->nranks) {
-        rt_put_failure(w->control, text);
+        rt_put_failure(&w->control->failure, text);
     } else {
         rt_clear_line();
         rt_put(text);
@@ -220,7 +214,7 @@ static bool handle_wake(RtStore *s)
 static void *watch(void *context)
 {
     RtStore *s = context;
-    int n = peers(s);
+    int n = rt_links(s);
     RT_OWNED struct pollfd *p = rt_allocate(((size_t)n + 1) * sizeof *p);
     for (;;) {
         for (int i = 0; i < n; i++) {

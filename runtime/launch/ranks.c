@@ -95,7 +95,7 @@ static void report_killed(const RtWorld *w, int rank, int how)
                       ? "; Linux kills a process with SIGKILL when memory "
                         "runs out: see dmesg"
                       : "");
-    rt_put_failure(w->control, text);
+    rt_put_failure(&w->control->failure, text);
 }
 
 static void kill_all(const pid_t *pid, int n)

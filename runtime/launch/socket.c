@@ -1,8 +1,6 @@
 /* socket.c: sends and receives bytes within a time limit, and finds the
  * addresses of rank 0, for both ends of the connections of a job.
  */
-#include "launch/socket.h"
-
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -11,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "common/message.h"
+#include "launch/job.h"
 #include "rt.h"
 
 /* Each wait of one second counts as at most one second: time in which the

@@ -19,7 +19,6 @@
 #include "common/message.h"
 #include "launch/handshake.h"
 #include "launch/job.h"
-#include "launch/socket.h"
 #include "rt.h"
 
 enum { RETRY_MS = 50 };
@@ -42,7 +41,7 @@ static const char *answer_text(uint32_t answer)
 
 const char *rt_store_name(const RtStore *s, int rank, char text[RT_RANK_NAME])
 {
-    const RtLink *l = &s->link[s->launch->rank == 0 ? rank : 0];
+    const RtLink *l = rt_link_to(s, rank);
     snprintf(text, RT_RANK_NAME, "rank %d%s%s", rank, l->node[0] ? " on " : "",
              l->node);
     return text;
@@ -153,14 +152,13 @@ static int join_store(const RtStore *s, bool life)
 
 bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch, double limit)
 {
-    int n = launch->rank == 0 ? launch->size : 1;
     memset(s, 0, sizeof *s);
     s->launch = launch;
     s->world = w;
     s->limit = limit;
     s->wake[0] = s->wake[1] = -1;
-    s->link = rt_allocate((size_t)n * sizeof *s->link);
-    for (int i = 0; i < n; i++)
+    s->link = rt_allocate((size_t)rt_links(s) * sizeof *s->link);
+    for (int i = 0; i < rt_links(s); i++)
         s->link[i].line = s->link[i].life = -1;
     if (launch->rank == 0)
         return rt_accept_ranks(s);
@@ -171,8 +169,7 @@ bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch, double limit)
 
 void rt_store_close(RtStore *s)
 {
-    int n = s->launch->rank == 0 ? s->launch->size : 1;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < rt_links(s); i++) {
         int fd[] = {s->link[i].line, s->link[i].life};
         for (int k = 0; k < 2; k++)
             if (fd[k] >= 0)

@@ -9,10 +9,12 @@
  * The memory is mapped before the ranks are forked. An arena therefore has the
  * same address in all ranks, which read the shards of peers in place. Pages
  * are not reserved: memory that is never accessed costs nothing. Processes
- * that a launcher started map rank 0's file if collectives read peers in place
- * (launch/join.c), else each maps only its own arena.
+ * that a launcher started map one file if collectives read peers in place, else
+ * each maps only its own arena. Rank 0 creates the file; the others open it
+ * through rank 0's entry in /proc.
  *
- * The shared memory is an unnamed file. Unlike shared anonymous memory, its
+ * The shared memory is an unnamed file: a killed run leaves no file, and no
+ * other program can create it first. Unlike shared anonymous memory, its
  * pages can be collapsed to large pages (rt_device_open) whatever the system's
  * setting for shared memory is, if file and mapping are aligned.
  *
@@ -22,12 +24,14 @@
  * control block) is not counted.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/message.h"
@@ -54,13 +58,87 @@ int rt_cores(void)
     return n > 0 ? n : 1;
 }
 
+/* A file in memory with `bytes` zeros; -1 if the system cannot create it. */
+static int memory_file(size_t bytes)
+{
+    int file = memfd_create("parc", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, (off_t)bytes) != 0) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+/* How a process on the same node finds rank 0's file. */
+typedef struct Share {
+    int64_t process, file;
+    uint64_t token, bytes;
+} Share;
+
+/* Opens rank 0's file. Its size and its token verify that it is the right
+ * one. */
+static int find_file(const Share *share, size_t bytes)
+{
+    char path[64];
+    struct stat st;
+    uint64_t token = 0;
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)share->process,
+             (long long)share->file);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return -1;
+    if (share->bytes != bytes || fstat(file, &st) != 0 ||
+        st.st_size != (off_t)bytes ||
+        pread(file, &token, sizeof token, offsetof(RtControl, token)) !=
+            (ssize_t)sizeof token ||
+        token != share->token) {
+        close(file);
+        errno = ESTALE;
+        return -1;
+    }
+    return file;
+}
+
+/* The file that all ranks of the job open; -1 after a message. */
+static int join_file(const RtWorld *w, size_t bytes)
+{
+    bool first = w->launch->rank == 0;
+    Share share = {.process = getpid(), .bytes = bytes};
+    int file = first ? memory_file(bytes) : -1;
+    share.file = file;
+    share.token = w->launch->job ^ (uint64_t)rt_now_ns();
+    if (file >= 0 &&
+        pwrite(file, &share.token, sizeof share.token,
+               offsetof(RtControl, token)) != (ssize_t)sizeof share.token)
+        share.file = -1;
+    int error = errno;
+    rt_job_broadcast(w->store, RT_AT_START, &share, sizeof share);
+    if (!first) {
+        file = find_file(&share, bytes);
+        error = errno;
+    }
+    if (share.file < 0 && !first)
+        return -1; /* rank 0 prints the reason */
+    if (share.file < 0 || file < 0) {
+        char node[RT_NODE] = "";
+        gethostname(node, sizeof node - 1);
+        rt_error("rank %d on %s cannot share memory with rank 0: %s; the ranks "
+                 "of a CPU program run on one machine, as one user",
+                 w->launch->rank, node, strerror(error));
+        return -1;
+    }
+    rt_job_synchronize(w->store, RT_AT_START); /* rank 0 keeps the file open
+                                           until all have opened it */
+    return file;
+}
+
 /* The file that ranks share; -1 if no file is needed, or if it cannot be
  * created. In a job of a launcher a message has then been printed. */
 static int shared_file(const RtWorld *w, size_t bytes)
 {
     if (w->mapped == 1)
         return -1;
-    return w->launch ? rt_join_file(w, bytes) : rt_memory_file(bytes);
+    return w->launch ? join_file(w, bytes) : memory_file(bytes);
 }
 
 /* The rank of the group whose coordinates over `axes` are 0. */
@@ -137,6 +215,16 @@ static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
     return base;
 }
 
+/* Connects this process with the other ranks of the job; false after a
+ * message. */
+static bool join(RtWorld *w, const RtLaunch *launch)
+{
+    w->launch = launch;
+    w->store = rt_allocate(sizeof *w->store);
+    return rt_store_open(w->store, w, launch, w->timeout_seconds) &&
+           rt_job_watch(w->store);
+}
+
 /* One process of each node checks the memory for all its ranks. */
 static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
 {
@@ -171,7 +259,7 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
     w->first = w->mapped == w->nranks ? 0 : launch->rank;
     if (!rt_variable_number("PARC_TIMEOUT", 1, MOST_SECONDS,
                             &w->timeout_seconds) ||
-        (launch && !rt_join(w, launch)) || !check_memory(w, runs, staging))
+        (launch && !join(w, launch)) || !check_memory(w, runs, staging))
         return false;
     size_t n = (size_t)w->nranks;
     size_t slots = round_up(sizeof(RtControl), RT_LINE);

@@ -82,11 +82,10 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
 
 /* Requests the state of the ranks that share no memory with this one, and
  * stores it in their slots, for messages. Slots without an answer keep
- * RT_STARTING (launch/rank_states.c). */
+ * RT_STARTING. */
 void rt_states_gather(ParcRt *rt);
 
-/* ---- launch/fail.c, launch/print_failure.c: the end of a run that fails ----
- */
+/* ---- launch/fail.c: the end of a run that fails ---- */
 
 /* Ends the run from within a rank. Only the first rank that fails prints its
  * message, because the others usually fail for the same reason. rt_fail
@@ -95,14 +94,6 @@ _Noreturn void rt_fail(ParcRt *rt, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 _Noreturn void rt_fail_at(ParcRt *rt, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Clears the progress line, which has no newline yet. */
-void rt_clear_line(void);
-/* Prints why the run ends, unless another process that shares `control` has
- * printed a reason. If another process is about to print, waits for it, because
- * the parent kills all ranks when the first one exits. If that process does not
- * print within some seconds (it was killed), one of the waiting processes
- * prints its `text`. */
-void rt_put_failure(RtControl *control, const char *text);
 /* The value of an environment variable that is 0 or 1; `otherwise` if it is
  * not set. Any other value ends the run. */
 bool rt_flag(ParcRt *rt, const char *name, bool otherwise);

@@ -78,7 +78,7 @@ void rt_agree_saved(RtRun *run);
  * signal that stopped the run; 0: no signal has. */
 int rt_agree_status(const RtWorld *w);
 
-/* ---- how a run begins with --save and --resume (checkpoint/open.c) ---- */
+/* ---- how a run begins with --save and --resume (checkpoint/resume.c) ---- */
 
 /* Opens --save's directory and the checkpoint of --resume, whose seed, data and
  * step become those of the run; false after a message. */

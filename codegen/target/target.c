@@ -5,7 +5,7 @@
  * The workspace of a fused op is that of its kernel. Matmuls (oneDNN, cuBLASLt)
  * and attention need workspace, and on CUDA the collectives that NCCL supports
  * only packed. On the CPU, only the level `native` uses the size that oneDNN
- * requests on this machine; other levels have a bound (rt_matmul_plan.c).
+ * requests on this machine; other levels have a bound (rt_matmul.c).
  */
 #include "codegen/target/target.h"
 

@@ -118,10 +118,10 @@ static void note_differences(const char *path, const Config *own,
 {
     int notes = 0;
     for (int i = 0; i < own->n && notes < MOST_NOTES; i++) {
-        const Entry *mine = &own->entry[i], *e = config_entry(other, mine->key);
-        if (e && !is_ignored(e->key) && !same_entry(mine, e)) {
+        const Entry *expected = &own->entry[i], *e = config_entry(other, expected->key);
+        if (e && !is_ignored(e->key) && !same_entry(expected, e)) {
             rt_say("%s: note: %s is %s; the program has %s", path, e->key,
-                   e->text, mine->text);
+                   e->text, expected->text);
             notes++;
         }
     }

@@ -9,7 +9,6 @@
  * the transposes of q, k and v. The list of tensors is made first: pieces with
  * equal names are one tensor.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

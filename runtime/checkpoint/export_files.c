@@ -87,10 +87,9 @@ static bool probe_directory(RtExportTo *to)
     to->temporary = rt_format(is_directory(to->directory) ? "%s/.parc.%ld.tmp"
                                                           : "%s.%ld.tmp",
                               to->directory, (long)getpid());
-    char *inside = rt_path_join(to->directory, ".parc");
+    RT_OWNED char *inside = rt_path_join(to->directory, ".parc");
     rt_output_remove_stale(to->directory);
     rt_output_remove_stale(inside);
-    free(inside);
     if (mkdir(to->temporary, 0777) != 0)
         return rt_error("cannot write '%s': %s", to->path, strerror(errno));
     rmdir(to->temporary);
@@ -130,96 +129,80 @@ void rt_export_release(RtExportTo *to)
 
 /* ---- files of a directory ------------------------------------------------ */
 
-static void shard_name(const RtExportTo *to, const RtExportList *l, int file,
-                       char name[MOST_NAME])
+/* The files of an export are numbered in the order in which they are moved:
+ * those with tensors, config.json, the index. */
+enum { CONFIG, INDEX };
+
+/* The name of file i; false if the export has no such file. A part of the
+ * weights is no model that from_pretrained could read. */
+static bool file_name(const RtExportTo *to, const RtExportList *l, int i,
+                      char name[MOST_NAME])
 {
-    if (l->nfiles == 1 && !to->index)
-        snprintf(name, MOST_NAME, "%.200s.safetensors", to->stem);
-    else
+    const char *slash = strrchr(to->path, '/');
+    bool indexed = l->nfiles > 1 || to->index;
+    if (i < l->nfiles && indexed) {
         snprintf(name, MOST_NAME, "%.200s-%05d-of-%05d.safetensors", to->stem,
-                 file + 1, l->nfiles);
-}
-
-static void index_name(const RtExportTo *to, char name[MOST_NAME])
-{
-    if (to->index) {
-        const char *slash = strrchr(to->path, '/');
-        snprintf(name, MOST_NAME, "%s", slash ? slash + 1 : to->path);
+                 i + 1, l->nfiles);
+    } else if (i < l->nfiles) {
+        snprintf(name, MOST_NAME, "%.200s.safetensors", to->stem);
+    } else if (i == l->nfiles + CONFIG) {
+        snprintf(name, MOST_NAME, "config.json");
+        return l->foreign && l->model->file_config && !to->part;
     } else {
-        snprintf(name, MOST_NAME, "%s", RT_INDEX_FILE);
+        snprintf(name, MOST_NAME, "%s",
+                 !to->index ? RT_INDEX_FILE : slash ? slash + 1 : to->path);
+        return indexed;
     }
+    return true;
 }
 
-/* Writes a file of the temporary directory: the text, or without one file
- * number `file` of the list. */
-static const char *write_export_file(ParcRt *rt, const RtExportTo *to,
-                                     const RtExportList *l, const char *name,
-                                     const char *text, int file)
+static void write_index(RtOutput *w, const RtExportTo *to,
+                        const RtExportList *l)
 {
-    char *path = rt_path_join(to->temporary, name);
-    char *part = rt_format("%s.part", path);
-    RtOutput w;
-    rt_output_open(&w, path, part);
-    if (!w.error && text)
-        rt_output_put(&w, text, strlen(text));
-    else if (!w.error)
-        rt_export_file(&w, rt, l, file);
-    const char *error = rt_output_close(&w);
-    free(part);
-    free(path);
-    return error;
-}
-
-static char *index_text(const RtExportTo *to, const RtExportList *l)
-{
-    char *text = NULL, name[MOST_NAME];
-    size_t n = 0;
+    char name[MOST_NAME];
     int64_t bytes = 0;
-    FILE *f = open_memstream(&text, &n);
+    FILE *f = rt_output_stream(w);
     if (!f)
-        return NULL;
+        return;
     for (int i = 0; i < l->n; i++)
         bytes += rt_export_bytes(l, &l->tensor[i]);
     fprintf(f, "{\n  \"metadata\": {\"total_size\": %" PRId64 "},\n"
                "  \"weight_map\": {", bytes);
     for (int i = 0; i < l->n; i++) {
-        shard_name(to, l, l->tensor[i].file, name);
+        file_name(to, l, l->tensor[i].file, name);
         fprintf(f, "%s\n    \"%s\": \"%s\"", i ? "," : "", l->tensor[i].name,
                 name);
     }
     fprintf(f, "\n  }\n}\n");
-    if (fclose(f) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    fclose(f);
 }
 
-/* A part of the weights is no model that from_pretrained could read. */
-static bool has_config(const RtExportTo *to, const RtExportList *l)
+/* Writes file i to the temporary directory. */
+static const char *write_file(ParcRt *rt, const RtExportTo *to,
+                              const RtExportList *l, int i, const char *name)
 {
-    return l->foreign && l->model->file_config && !to->part;
+    RT_OWNED char *path = rt_path_join(to->temporary, name);
+    RT_OWNED char *part = rt_format("%s.part", path);
+    const char *config = l->model->file_config;
+    RtOutput w;
+    rt_output_open(&w, path, part);
+    if (!w.error && i < l->nfiles)
+        rt_export_file(&w, rt, l, i);
+    else if (!w.error && i == l->nfiles + CONFIG)
+        rt_output_put(&w, config, strlen(config));
+    else if (!w.error)
+        write_index(&w, to, l);
+    return rt_output_close(&w);
 }
 
 static const char *write_files(ParcRt *rt, const RtExportTo *to,
-                               const RtExportList *l, bool indexed)
+                               const RtExportList *l)
 {
     char name[MOST_NAME];
     const char *error = NULL;
-    for (int i = 0; i < l->nfiles && !error; i++) {
-        shard_name(to, l, i, name);
-        error = write_export_file(rt, to, l, name, NULL, i);
-    }
-    if (!error && has_config(to, l))
-        error = write_export_file(rt, to, l, "config.json",
-                                  rt->model->file_config, 0);
-    if (!error && indexed) {
-        char *text = index_text(to, l);
-        index_name(to, name);
-        error = text ? write_export_file(rt, to, l, name, text, 0)
-                     : strerror(ENOMEM);
-        free(text);
-    }
+    for (int i = 0; i <= l->nfiles + INDEX && !error; i++)
+        if (file_name(to, l, i, name))
+            error = write_file(rt, to, l, i, name);
     return error;
 }
 
@@ -227,64 +210,50 @@ static const char *write_files(ParcRt *rt, const RtExportTo *to,
 
 static const char *move_file(const RtExportTo *to, const char *name)
 {
-    char *from = rt_path_join(to->temporary, name);
-    char *target = rt_path_join(to->directory, name);
-    const char *error = rename(from, target) != 0 ? strerror(errno) : NULL;
-    free(from);
-    free(target);
-    return error;
+    RT_OWNED char *from = rt_path_join(to->temporary, name);
+    RT_OWNED char *target = rt_path_join(to->directory, name);
+    return rename(from, target) != 0 ? strerror(errno) : NULL;
 }
 
 static void remove_file(const RtExportTo *to, const char *name)
 {
-    char *path = rt_path_join(to->directory, name);
+    RT_OWNED char *path = rt_path_join(to->directory, name);
     unlink(path);
-    free(path);
 }
 
 /* Moves the files into the existing directory. */
-static const char *move_files(const RtExportTo *to, const RtExportList *l,
-                              bool indexed, bool config)
+static const char *move_files(const RtExportTo *to, const RtExportList *l)
 {
-    char name[MOST_NAME], index[MOST_NAME];
+    char name[MOST_NAME];
     const char *error = NULL;
-    index_name(to, index);
-    if (indexed) {
-        remove_file(to, index);
+    int last = l->nfiles + INDEX;
+    if (file_name(to, l, last, name)) {
+        remove_file(to, name);
         if (!to->index)
             remove_file(to, RT_SINGLE_FILE);
         rt_sync_directory(to->directory);
     }
-    for (int i = 0; i < l->nfiles && !error; i++) {
-        shard_name(to, l, i, name);
-        error = move_file(to, name);
-    }
-    if (!error && config)
-        error = move_file(to, "config.json");
-    if (!error && indexed)
-        error = move_file(to, index);
-    else if (!error)
-        remove_file(to, index);
-    if (!error)
-        error = rmdir(to->temporary) != 0 ? strerror(errno) : NULL;
-    return error;
+    for (int i = 0; i <= last && !error; i++)
+        if (file_name(to, l, i, name))
+            error = move_file(to, name);
+        else if (i == last)
+            remove_file(to, name);
+    return error || rmdir(to->temporary) == 0 ? error : strerror(errno);
 }
 
 static const char *export_directory(ParcRt *rt, const RtExportTo *to,
-                                 const RtExportList *l)
+                                    const RtExportList *l)
 {
-    bool indexed = l->nfiles > 1 || to->index;
-    bool config = has_config(to, l);
     const char *error;
     if (mkdir(to->temporary, 0777) != 0)
         return strerror(errno);
     int lock = open(to->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock >= 0)
         flock(lock, LOCK_EX | LOCK_NB); /* see rt_output_remove_stale */
-    error = write_files(rt, to, l, indexed);
+    error = write_files(rt, to, l);
     rt_sync_directory(to->temporary);
     if (!error && is_directory(to->directory))
-        error = move_files(to, l, indexed, config);
+        error = move_files(to, l);
     else if (!error && rename(to->temporary, to->directory) != 0)
         error = strerror(errno);
     rt_sync_directory(to->directory);

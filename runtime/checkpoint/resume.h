@@ -67,15 +67,6 @@ void rt_resume_close(RtResume *c);
 /* The tensor of a name; NULL: there is none. */
 const RtSavedTensor *rt_saved_find(const RtResume *c, const char *name);
 
-/* Opens the checkpoint that --resume names: a checkpoint, the newest whole one
- * of a directory, or for "auto" that of `saves`, the directory of --save.
- * c->path stays NULL if "auto" finds none. `step`: only this one; -1: any.
- * False after a message. */
-bool rt_resume_open(RtResume *c, const char *option, const char *saves,
-                    int64_t step, const ParcModel *model);
-/* Whether the checkpoint is one of `directory`. */
-bool rt_resume_is_in(const RtResume *c, const char *directory);
-
 /* Verifies the checksums, and copies what each rank stores of the tensors to
  * its arena and device. All ranks call it; a failure ends the run. */
 void rt_resume_load(ParcRt *rt, const RtResume *c);

@@ -7,7 +7,7 @@
  * state is f32 on all meshes and for all precisions, so that it is copied
  * exactly. Low-precision copies are made from it (rt_param_upload).
  *
- * requires  the checkpoint fits the model (rt_resume_open)
+ * requires  the checkpoint fits the model (resume.c)
  * ensures   no rank continues before all checksums are verified
  *
  * example   a rank stores rows 4-7 of w [8, 2]; the files have rows 0-5 and

@@ -80,13 +80,18 @@ static void tensor_fields(RtJson *j, RtTensor *t)
     enum { FIELDS = 3, ALL_FIELDS = (1 << FIELDS) - 1 };
     unsigned seen = 0;
     int64_t range[2];
-    rt_json_object(j);
-    for (char key[RT_JSON_KEY]; rt_json_key(j, key, sizeof key);) {
+    rt_json_expect(j, '{', "expected '{'");
+    do {
+        char key[RT_JSON_KEY];
         unsigned field = 0;
+        rt_json_peek(j);
+        int64_t key_at = j->at;
+        rt_json_string(j, key, sizeof key);
+        rt_json_expect(j, ':', "expected ':'");
         while (field < FIELDS && strcmp(key, names[field]) != 0)
             field++;
         if (!j->error && (field == FIELDS || seen >> field & 1)) {
-            j->at = j->key_at;
+            j->at = key_at;
             rt_json_fail(j, "expected dtype, shape and data_offsets, each once");
             return;
         }
@@ -101,7 +106,8 @@ static void tensor_fields(RtJson *j, RtTensor *t)
             t->begin = range[0];
             t->end = range[1];
         }
-    }
+    } while (!j->error && rt_json_take(j, ','));
+    rt_json_expect(j, '}', "expected ',' or '}'");
     if (seen != ALL_FIELDS)
         rt_json_fail(j, "a tensor needs dtype, shape and data_offsets");
 }

@@ -104,7 +104,6 @@ int rt_steps_list(const char *directory, int64_t **steps);
 /* Creates and locks DIR, and removes what runs that ended while they saved have
  * left there. False after a message. */
 bool rt_saver_open(RtSaver *s);
-void rt_saver_close(RtSaver *s);
 /* Creates a directory step-….tmp-<random> in DIR. Returns 0 or an errno. */
 int rt_save_begin(const RtSaver *s, int64_t step, char name[RT_SAVE_NAME]);
 /* Gives the directory its name, then removes the oldest checkpoints. If the

@@ -136,14 +136,6 @@ bool rt_saver_open(RtSaver *s)
     return true;
 }
 
-void rt_saver_close(RtSaver *s)
-{
-    if (s->directory && s->lock >= 0) {
-        close(s->lock);
-        s->lock = -1;
-    }
-}
-
 /* ---- a save -------------------------------------------------------------- */
 
 /* A name that no other directory has, of a checkpoint or one to remove. */
@@ -221,7 +213,7 @@ static void prune(const RtSaver *s)
 }
 
 /* Gives a checkpoint its name. One that has this name already is removed
- * afterwards: it is damaged (rt_resume_open), or its save has failed. */
+ * afterwards: it is damaged (resume.c), or its save has failed. */
 static int rename_checkpoint(const RtSaver *s, int64_t step,
                              const char *temporary)
 {

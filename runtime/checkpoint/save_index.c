@@ -19,7 +19,6 @@
  * Each rank lists its pieces in a file, in the order of the tensors. Rank 0
  * merges the lists, so that the pieces of a tensor are together.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

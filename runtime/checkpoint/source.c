@@ -9,7 +9,6 @@
  * The index may be damaged or malicious: the names of files in it must not
  * leave its directory.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -10,7 +10,6 @@
  * tensor of the same name may have another layout: the set that its metadata
  * states, or else the one under which more parameters are found.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -135,31 +135,33 @@ void rt_json_string(RtJson *j, char *to, size_t capacity)
     rt_json_expect(j, '"', "the text ends within a string");
 }
 
-int64_t rt_json_signed(RtJson *j)
+/* Reads a whole number; no digit may follow a value above `most`. */
+static int64_t digits(RtJson *j, bool negative, int64_t most)
 {
-    bool negative = rt_json_take(j, '-');
-    int c = rt_json_peek(j);
     int64_t value = 0;
+    int c = rt_json_peek(j);
     if (c < '0' || c > '9')
         rt_json_fail(j, "expected a whole number");
     while (!j->error && j->at < j->end && j->text[j->at] >= '0' &&
            j->text[j->at] <= '9') {
-        int digit = j->text[j->at++] - '0';
-        if (__builtin_mul_overflow(value, 10, &value) ||
+        int digit = j->text[j->at] - '0';
+        if (value > most || __builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, negative ? -digit : digit, &value))
             rt_json_fail(j, "a number is too large");
+        else
+            j->at++;
     }
     return j->error ? 0 : value;
 }
 
 int64_t rt_json_integer(RtJson *j)
 {
-    if (rt_json_peek(j) == '-')
-        rt_json_fail(j, "expected a whole number");
-    int64_t value = rt_json_signed(j);
-    if (value > INT64_MAX / 16)
-        rt_json_fail(j, "a number is too large");
-    return j->error ? 0 : value;
+    return digits(j, false, INT64_MAX / 16);
+}
+
+int64_t rt_json_signed(RtJson *j)
+{
+    return digits(j, rt_json_take(j, '-'), INT64_MAX);
 }
 
 int rt_json_integers(RtJson *j, int64_t *to, int capacity)

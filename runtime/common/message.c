@@ -135,14 +135,14 @@ void rt_put_failure(_Atomic int32_t *failure, const char *text)
 
 const char *rt_size_text(double bytes, char text[RT_SIZE_TEXT])
 {
-    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    static const char *const suffix[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     int u = 0;
     while (bytes >= 1024 && u < 4) {
         bytes /= 1024;
         u++;
     }
     snprintf(text, RT_SIZE_TEXT, u == 0 ? "%.0f %s" : "%.1f %s", bytes,
-             unit[u]);
+             suffix[u]);
     return text;
 }
 

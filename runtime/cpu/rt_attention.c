@@ -11,7 +11,6 @@
  * With a causal mask query i attends to keys 0 … i. Tasks write disjoint
  * results, so the result does not depend on the number of threads.
  */
-#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>

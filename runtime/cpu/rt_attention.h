@@ -60,12 +60,13 @@ static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
 static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
                                int64_t row, int64_t key, int64_t columns)
 {
-    int64_t wide = parc_weight_row(a->t);
-    float drop = a->drop, grow = 1 / (1 - drop);
-    parc_random_row(keep, rt_number(a->key), a->site, row * wide + key, columns);
+    int64_t length = parc_weight_row(a->t);
+    float drop = a->drop, scale = 1 / (1 - drop);
+    parc_random_row(keep, rt_number(a->key), a->site, row * length + key,
+                    columns);
 #pragma omp simd
     for (int64_t j = 0; j < columns; j++)
-        keep[j] = parc_select(keep[j] < drop, 0.0f, grow);
+        keep[j] = parc_select(keep[j] < drop, 0.0f, scale);
 }
 
 static inline void rt_scale_row(float *restrict x, const float *restrict by,

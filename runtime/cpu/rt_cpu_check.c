@@ -5,7 +5,6 @@
  * instruction. Only this file is compiled for the architecture's baseline (no
  * -march), and it calls only the C library before the check is complete.
  */
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -49,10 +49,6 @@ double rt_matmul_speedup(const ParcRt *rt);
 /* Frees all matmuls. */
 void rt_matmul_close(ParcRt *rt);
 
-/* The scratch bytes of a matmul at a level other than PARC_CPU_NATIVE. */
-int64_t rt_matmul_bound(const ParcMatmulSpec *spec, int threads,
-                        ParcCpuLevel level);
-
 /* The size of the pieces if n is divided into equal pieces of at most `most`,
  * each a multiple of `multiple`. */
 int64_t rt_evenly(int64_t n, int64_t most, int64_t multiple);

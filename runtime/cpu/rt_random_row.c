@@ -6,7 +6,8 @@
  * first whole block, and the fewer than LANES blocks at the end, are drawn one
  * block at a time. `parc_split_key` computes the keys.
  */
-#include "params/random.h"
+#include "params/philox.h"
+#include "parc_random.h"
 #include "rt.h"
 
 enum { LANES = RT_LANES_OF_BLOCKS };

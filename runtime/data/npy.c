@@ -10,8 +10,6 @@
  * Versions 1, 2 and 3 of the format differ in the width of the header's length.
  * Reference: NumPy's documentation, numpy.lib.format.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/files.h"

@@ -57,7 +57,6 @@ void rt_evaluate_only(ParcRt *rt, RtRun *run);
  * message. Sets run->prompt; without --sample and --sample-ids it does
  * nothing. */
 bool rt_sample_open(RtRun *run);
-void rt_sample_close(RtRun *run);
 /* Continues the prompt by --tokens tokens. All ranks call it; rank 0 prints the
  * prompt and each token to standard output. */
 void rt_sample(ParcRt *rt, RtRun *run);

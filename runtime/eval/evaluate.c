@@ -152,7 +152,7 @@ void rt_evaluate_only(ParcRt *rt, RtRun *run)
         snprintf(text, sizeof text, "%.9g", loss);
     rt_say("val_loss %.4f: %lld batch%s, %lld %s, %.2f s", loss,
            (long long)n, n == 1 ? "" : "es", (long long)tokens,
-           run->report.unit, rt_now() - begin);
+           run->report.noun, rt_now() - begin);
     printf("{\"step\": %lld, \"val_loss\": %s, \"batches\": %lld, "
            "\"tokens\": %lld}\n",
            (long long)run->done, text, (long long)n, (long long)tokens);

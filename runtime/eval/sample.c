@@ -146,12 +146,6 @@ bool rt_sample_open(RtRun *run)
     return run->nprompt > 0;
 }
 
-void rt_sample_close(RtRun *run)
-{
-    free(run->prompt);
-    run->prompt = NULL;
-}
-
 /* ---- one token ----------------------------------------------------------- */
 
 /* Writes the last tokens of the text to every row of the rank's part of an

@@ -13,7 +13,6 @@
  * run is stopped (Ctrl-Z, a debugger, a machine that sleeps), the limit does
  * not approach.
  */
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>

@@ -8,6 +8,15 @@
 
 #include <string.h>
 
+enum { BLOCK = 64 };
+
+/* A hash of all bytes that have been added. */
+typedef struct Hash {
+    uint32_t state[8];
+    uint64_t bytes;
+    unsigned char block[BLOCK];
+} Hash;
+
 /* The first 32 bits of the fractional parts of the cube roots of the first 64
  * primes. */
 static const uint32_t rounds[64] = {
@@ -28,7 +37,7 @@ static uint32_t rotate(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
-static void add_block(RtHash *h, const unsigned char *block)
+static void add_block(Hash *h, const unsigned char *block)
 {
     uint32_t w[64], s[8];
     for (int i = 0; i < 16; i++) {
@@ -57,67 +66,56 @@ static void add_block(RtHash *h, const unsigned char *block)
         h->state[i] += s[i];
 }
 
-void rt_hash_begin(RtHash *h)
+static void add(Hash *h, RtBytes text)
 {
-    static const uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372,
-                                      0xa54ff53a, 0x510e527f, 0x9b05688c,
-                                      0x1f83d9ab, 0x5be0cd19};
-    memcpy(h->state, state, sizeof state);
-    h->bytes = 0;
-}
-
-void rt_hash_add(RtHash *h, const void *data, size_t n)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i++) {
-        h->block[h->bytes++ % RT_HASH_BLOCK] = p[i];
-        if (h->bytes % RT_HASH_BLOCK == 0)
+    const unsigned char *p = text.at;
+    for (size_t i = 0; i < text.n; i++) {
+        h->block[h->bytes++ % BLOCK] = p[i];
+        if (h->bytes % BLOCK == 0)
             add_block(h, h->block);
     }
 }
 
-void rt_hash_end(RtHash *h, unsigned char digest[RT_DIGEST])
+/* The digest of `first`, which may be empty, followed by the text. */
+static void hash(RtBytes first, const RtBytes *text, int parts,
+                 unsigned char digest[RT_DIGEST])
 {
-    uint64_t bits = h->bytes * 8;
+    Hash h = {.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
     unsigned char length[8];
+    add(&h, first);
+    for (int i = 0; i < parts; i++)
+        add(&h, text[i]);
+    uint64_t bits = h.bytes * 8;
     for (int i = 0; i < 8; i++)
         length[i] = (unsigned char)(bits >> (56 - 8 * i));
-    rt_hash_add(h, "\x80", 1);
-    while (h->bytes % RT_HASH_BLOCK != RT_HASH_BLOCK - sizeof length)
-        rt_hash_add(h, "", 1);
-    rt_hash_add(h, length, sizeof length);
+    add(&h, (RtBytes){"\x80", 1});
+    while (h.bytes % BLOCK != BLOCK - sizeof length)
+        add(&h, (RtBytes){"", 1});
+    add(&h, (RtBytes){length, sizeof length});
     for (int i = 0; i < RT_DIGEST; i++)
-        digest[i] = (unsigned char)(h->state[i / 4] >> (24 - 8 * (i % 4)));
+        digest[i] = (unsigned char)(h.state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void rt_hmac_begin(RtHmac *m, const void *key, size_t n)
+void rt_hash_of(const RtBytes *text, int parts, unsigned char digest[RT_DIGEST])
 {
-    unsigned char block[RT_HASH_BLOCK] = {0};
-    if (n > RT_HASH_BLOCK) {
-        rt_hash_begin(&m->inner);
-        rt_hash_add(&m->inner, key, n);
-        rt_hash_end(&m->inner, block);
-    } else {
-        memcpy(block, key, n);
+    hash((RtBytes){0}, text, parts, digest);
+}
+
+void rt_hmac(RtBytes key, const RtBytes *text, int parts,
+             unsigned char digest[RT_DIGEST])
+{
+    unsigned char block[BLOCK] = {0}, inner[BLOCK], outer[BLOCK];
+    if (key.n > BLOCK)
+        rt_hash_of(&key, 1, block);
+    else
+        memcpy(block, key.at, key.n);
+    for (int i = 0; i < BLOCK; i++) {
+        inner[i] = block[i] ^ 0x36;
+        outer[i] = block[i] ^ 0x5c;
     }
-    rt_hash_begin(&m->inner);
-    rt_hash_begin(&m->outer);
-    for (int i = 0; i < RT_HASH_BLOCK; i++) {
-        rt_hash_add(&m->inner, &(unsigned char){block[i] ^ 0x36}, 1);
-        rt_hash_add(&m->outer, &(unsigned char){block[i] ^ 0x5c}, 1);
-    }
-}
-
-void rt_hmac_add(RtHmac *m, const void *data, size_t n)
-{
-    rt_hash_add(&m->inner, data, n);
-}
-
-void rt_hmac_end(RtHmac *m, unsigned char digest[RT_DIGEST])
-{
-    rt_hash_end(&m->inner, digest);
-    rt_hash_add(&m->outer, digest, RT_DIGEST);
-    rt_hash_end(&m->outer, digest);
+    hash((RtBytes){inner, BLOCK}, text, parts, digest);
+    hash((RtBytes){outer, BLOCK}, &(RtBytes){digest, RT_DIGEST}, 1, digest);
 }
 
 bool rt_digest_equal(const unsigned char *a, const unsigned char *b)

@@ -90,17 +90,16 @@ static bool read_token(char token[MOST_TOKEN + 2])
 bool rt_key(RtLaunch *l)
 {
     char token[MOST_TOKEN + 2];
-    RtHash h;
+    RtBytes text[VARIABLES + 1];
     l->job = job_hash();
     if (!read_token(token))
         return false;
-    rt_hash_begin(&h);
     for (int i = 0; i < VARIABLES; i++) {
         const char *value = variable_value(job_variable[i]);
-        rt_hash_add(&h, value, strlen(value) + 1);
+        text[i] = (RtBytes){value, strlen(value) + 1};
     }
-    rt_hash_add(&h, token, strlen(token));
-    rt_hash_end(&h, l->key);
+    text[VARIABLES] = (RtBytes){token, strlen(token)};
+    rt_hash_of(text, VARIABLES + 1, l->key);
     l->secret = token[0] != 0;
     return true;
 }
@@ -117,31 +116,22 @@ void rt_nonce(unsigned char nonce[RT_NONCE])
     }
 }
 
-/* `who` is "rank" or "root": a code of one end is never valid as a code of the
- * other. */
-static void begin_code(RtHmac *m, const RtLaunch *l, const char *who,
-                       const RtChallenge *c)
-{
-    rt_hmac_begin(m, l->key, sizeof l->key);
-    rt_hmac_add(m, who, strlen(who));
-    rt_hmac_add(m, c->nonce, sizeof c->nonce);
-}
-
+/* The texts begin with "rank" or "root": a code of one end is never valid as a
+ * code of the other. */
 void rt_hello_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
                    unsigned char code[RT_DIGEST])
 {
-    RtHmac m;
-    begin_code(&m, l, "rank", c);
-    rt_hmac_add(&m, h, offsetof(RtHello, code));
-    rt_hmac_end(&m, code);
+    const RtBytes text[] = {
+        {"rank", 4}, {c->nonce, RT_NONCE}, {h, offsetof(RtHello, code)}};
+    rt_hmac((RtBytes){l->key, sizeof l->key}, text, 3, code);
 }
 
 void rt_reply_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
                    uint32_t answer, unsigned char code[RT_DIGEST])
 {
-    RtHmac m;
-    begin_code(&m, l, "root", c);
-    rt_hmac_add(&m, h->nonce, sizeof h->nonce);
-    rt_hmac_add(&m, &answer, sizeof answer);
-    rt_hmac_end(&m, code);
+    const RtBytes text[] = {{"root", 4},
+                            {c->nonce, RT_NONCE},
+                            {h->nonce, RT_NONCE},
+                            {&answer, sizeof answer}};
+    rt_hmac((RtBytes){l->key, sizeof l->key}, text, 4, code);
 }

@@ -161,13 +161,12 @@ static void add_position(RtText *t, const RtWorld *w, const RtSlot *s)
     int32_t i = atomic_load(&s->work) - 1;
     if (step > 0)
         rt_add(t, " in step %lld,", (long long)step);
-    if (i >= 0 && i < w->model->nwork) {
+    if (i >= 0 && i < w->model->nwork)
         rt_add(t, "%s",
                rt_work_where(&w->model->work[i], atomic_load(&s->iteration),
                              where));
-    } else {
+    else
         add_collective(t, w, s);
-    }
 }
 
 static void add_state(RtText *t, const RtWorld *w, const RtSlot *s)

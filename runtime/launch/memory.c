@@ -117,15 +117,9 @@ static void read_groups(RtMemory *m, const Interface *i, const char *root,
 /* Whether `controller` is in the list "cpu,memory"; "" is the empty list. */
 static bool lists(const char *list, size_t n, const char *controller)
 {
-    size_t k = strlen(controller);
-    if (k == 0 || n == 0)
-        return k == n;
-    for (size_t at = 0; at + k <= n; at++)
-        if ((at == 0 || list[at - 1] == ',') &&
-            strncmp(list + at, controller, k) == 0 &&
-            (at + k == n || list[at + k] == ','))
-            return true;
-    return false;
+    RT_OWNED char *items = rt_format(",%.*s,", (int)n, list);
+    RT_OWNED char *item = rt_format(",%s,", controller);
+    return *controller ? strstr(items, item) != NULL : n == 0;
 }
 
 /* One line of /proc/self/cgroup: "4:cpu,memory:/path". */

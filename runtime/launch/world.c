@@ -35,7 +35,6 @@
 #include <unistd.h>
 
 #include "common/message.h"
-#include "device.h"
 #include "launch/job.h"
 #include "launch/world.h"
 #include "rt.h"

@@ -38,7 +38,7 @@ typedef struct RtLog {
     const char *path;
 } RtLog;
 
-/* The progress on standard error (progress.c). */
+/* The progress on standard error. */
 enum { RT_MOST_LOSSES = 50 };
 typedef struct RtProgress {
     bool terminal;
@@ -49,7 +49,7 @@ typedef struct RtProgress {
                                       s % RT_MOST_LOSSES */
     double seconds;          /* sum of the training steps */
     int64_t tokens;          /* of these steps */
-    const char *unit;        /* "tokens" */
+    const char *noun;        /* "tokens" */
 } RtProgress;
 
 /* TensorBoard's event file (tensorboard.c). */
@@ -64,16 +64,15 @@ typedef struct RtReport {
     RtEvents events;
     int64_t done, tokens;  /* steps before the first one, and their tokens */
     int64_t tokens_a_step;
-    const char *unit;      /* of what `tokens` counts: "tokens", or "samples" if
+    const char *noun;      /* of what `tokens` counts: "tokens", or "samples" if
                               the model has no sequences */
     double peak_flops;
     double step_begin; /* the time until the record is the step's: evaluation
                           and checkpoints between steps do not count */
 } RtReport;
 
-/* Opens the files that the options request; false after a message. No file is
- * open before. */
-/* `done`, `tokens`: steps and tokens of the run before it was resumed. */
+/* Opens the files that the options request; false after a message. `done`,
+ * `tokens`: steps and tokens of the run before it was resumed. */
 bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model,
                     int64_t done, int64_t tokens);
 /* Tokens of the run up to a step. */
@@ -86,8 +85,6 @@ void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record);
 void rt_report_skip(const RtReport *r, int64_t step, double from, double to);
 /* Prints the summary and closes the files. `done`: the last completed step. */
 void rt_report_end(RtReport *r, ParcRt *rt, int64_t done);
-/* Frees memory, also in a process that is no rank. */
-void rt_report_release(RtReport *r);
 
 /* ---- parts ---- */
 
@@ -96,12 +93,6 @@ void rt_report_release(RtReport *r);
 bool rt_log_open(RtLog *l, const char *path, int64_t done);
 void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r);
 void rt_log_close(RtLog *l, ParcRt *rt);
-
-void rt_progress_start(RtProgress *p, int64_t done, int64_t steps,
-                       const char *unit);
-void rt_progress_step(RtProgress *p, const RtRecord *r);
-/* `memory`: bytes of a rank. */
-void rt_progress_end(const RtProgress *p, int64_t done, int64_t memory);
 
 /* Creates the directory if it does not exist, and a file in it; false after a
  * message. */

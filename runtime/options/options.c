@@ -17,7 +17,7 @@
 enum { DEFAULT_STEPS = 100, DEFAULT_TRACE_STEPS = 3, DEFAULT_TOKENS = 100 };
 
 /* WORD: one of the words in `argument`, stored as its number from 1 on. BYTES,
- * TIME: a number with a unit. EVERY: a number of steps, or "epoch". TEXTS: may
+ * TIME: a number with a suffix. EVERY: a number of steps, or "epoch". TEXTS: may
  * be given several times (RtTexts). */
 typedef enum Kind {
     FLAG,
@@ -320,15 +320,15 @@ static bool set_word(RtOptions *o, const Option *p, const char *value)
     return rt_error("%s is one of %s, not '%s'", p->name, p->argument, value);
 }
 
-/* A unit of a number, in bytes or seconds. */
-typedef struct Unit {
+/* The suffix of a number, in bytes or seconds. */
+typedef struct Suffix {
     const char *name;
     int64_t size;
-} Unit;
-static const Unit of_bytes[] = {
+} Suffix;
+static const Suffix of_bytes[] = {
     {"", 1},          {"KB", 1000},     {"MB", 1000000}, {"GB", 1000000000},
     {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {NULL, 0}};
-static const Unit of_time[] = {{"", 1},      {"s", 1},     {"m", 60},
+static const Suffix of_time[] = {{"", 1},      {"s", 1},     {"m", 60},
                                {"h", 3600}, {"d", 86400}, {NULL, 0}};
 
 /* "5GB" is 5000000000 bytes, "90m" 5400 seconds. */
@@ -338,7 +338,7 @@ static bool set_units(RtOptions *o, const Option *p, const char *value)
     char *end;
     errno = 0;
     long long n = strtoll(value, &end, 10);
-    for (const Unit *u = is_time ? of_time : of_bytes; u->name; u++)
+    for (const Suffix *u = is_time ? of_time : of_bytes; u->name; u++)
         if (end != value && !errno && n > 0 && strcmp(end, u->name) == 0 &&
             n <= INT64_MAX / u->size) {
             int64_t total = n * u->size;

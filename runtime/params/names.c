@@ -6,7 +6,6 @@
  *   layers.*.*.lora_*
  *   model                       all parameters
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/message.h"

@@ -5,18 +5,15 @@
  * parameter and the index in the global tensor. Neither the mesh nor the
  * stacking of layers changes a model.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/message.h"
 #include "common/type.h"
 #include "device.h"
 #include "params/params.h"
 #include "params/random.h"
 #include "rt.h"
-
-/* A number and its final zero. */
-enum { NUMBER_TEXT = 24 };
 
 /* The layer number of index `index` of a stack. A segment of the name says
  * which layers are stacked: '*' for 0, 1, …, "2-6:2" for 2, 4, 6. *size: the
@@ -68,26 +65,21 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
 {
     int64_t index[PARC_MAX_STACK];
     int stack = 0;
-    size_t n = 0;
-    bool begins = true;
+    RtText t = {.at = text, .capacity = RT_NAME};
+    text[0] = 0;
     stack_indices(param, layer, index);
-    while (*name && n < RT_NAME - NUMBER_TEXT) {
-        size_t size = 0;
-        if (begins && stack < param->nstack) {
+    while (*name) {
+        size_t n = strcspn(name, "."), size = 0;
+        n += name[n] == '.';
+        if (stack < param->nstack) {
             int64_t number = layer_number(name, index[stack], &size);
-            if (size > 0) {
-                n += (size_t)snprintf(text + n, RT_NAME - n, "%lld",
-                                      (long long)number);
-                name += size;
-                stack++;
-                begins = false;
-                continue;
-            }
+            if (size > 0)
+                rt_add(&t, "%lld", (long long)number);
+            stack += size > 0;
         }
-        begins = *name == '.';
-        text[n++] = *name++;
+        rt_add(&t, "%.*s", (int)(n - size), name + size);
+        name += n;
     }
-    text[n] = 0;
 }
 
 /* Initial values of elements [first, first+n) of the global layer. */
@@ -239,16 +231,19 @@ void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
                   char text[RT_NAME])
 {
     int64_t number[PARC_MAX_STACK];
-    int stack = 0;
-    size_t n = 0;
+    RtText t = {.at = text, .capacity = RT_NAME};
+    text[0] = 0;
     layer_numbers(p, layer, number);
-    for (const char *c = f->name; *c && n < RT_NAME - NUMBER_TEXT; c++)
-        if (*c == '*' && stack < p->nstack)
-            n += (size_t)snprintf(text + n, RT_NAME - n, "%lld",
-                                  (long long)number[stack++]);
-        else
-            text[n++] = *c;
-    text[n] = 0;
+    const char *name = f->name;
+    for (int stack = 0; *name; stack++) {
+        size_t n = stack < p->nstack ? strcspn(name, "*") : strlen(name);
+        rt_add(&t, "%.*s", (int)n, name);
+        name += n;
+        if (*name) {
+            rt_add(&t, "%lld", (long long)number[stack]);
+            name++;
+        }
+    }
 }
 
 void rt_layer_name(const ParcParam *p, int64_t layer, bool in_files,

@@ -19,6 +19,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "params/philox.h"
 #include "params/random.h"
 
 #define HASH_START 2166136261u

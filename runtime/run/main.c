@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/files.h"
 #include "common/message.h"
@@ -205,10 +204,8 @@ static bool check_files(const RtRun *run)
         for (int j = i + 1; j < OUTPUTS; j++)
             if (!are_distinct(output[i], output[j], false))
                 return false;
-        for (int f = 0; (path = rt_data_file(&run->data, f)); f++)
-            if (!are_distinct(output[i], (Named){"--data", path}, true))
-                return false;
-        for (int f = 0; (path = rt_data_file(&run->inputs, f)); f++)
+        const RtData *data = o->predict ? &run->inputs : &run->data;
+        for (int f = 0; (path = rt_data_file(data, f)); f++)
             if (!are_distinct(output[i], (Named){"--data", path}, true))
                 return false;
         for (int f = 0; (path = rt_weights_file(&run->weights, f)); f++)
@@ -347,13 +344,11 @@ static void release(RtRun *run)
 {
     rt_data_close(&run->data);
     rt_resume_close(&run->resume);
-    rt_saver_close(&run->saver);
-    rt_report_release(&run->report);
+    free(run->report.events.path);
     rt_data_close(&run->val);
     rt_data_close(&run->inputs);
-    rt_sample_close(run);
+    free(run->prompt);
     rt_weights_close(&run->weights);
-    rt_trace_close(&run->world);
     rt_world_close(&run->world);
     rt_export_release(&run->export_to);
     free(run->trace_temporary);

@@ -16,11 +16,8 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "checkpoint/weights.h"
-#include "common/message.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "params/params.h"

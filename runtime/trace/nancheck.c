@@ -7,8 +7,6 @@
  * to the host, which is slow but needs no support by the target.
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "common/message.h"
 #include "common/type.h"

@@ -1,21 +1,39 @@
-/* trace.c: records when a rank executes which statement, for --trace.
+/* trace.c: records when a rank executes which statement, for --trace, and
+ * writes the timeline of a run in Chrome's trace format.
  *
  * A rank executes one statement after another, so a timeline is a list of
  * marks: each mark starts one interval and ends the previous one. Emitted code
  * marks its statements; a collective also marks the end of its wait and of its
  * transfer. The lists are in shared memory, which is allocated and touched
  * before the first step, so tracing does not disturb the step. Rank 0 reads
- * all lists after the last traced step.
+ * all lists after the last traced step:
+ *
+ *   {"traceEvents": [
+ *     {"ph": "M", "pid": 0, …}                      names of the rows
+ *     {"ph": "X", "name": "ag0", "cat": "collective", "pid": 0, "tid": 0,
+ *      "ts": 12.5, "dur": 80.1, "args": {…}}, …]}
+ *
+ * Perfetto (ui.perfetto.dev) and chrome://tracing load it. A rank is a process
+ * with one row of nested slices: a step, its phases, and their statements. A
+ * collective contains `wait` and `move`; another statement contains `wait` if
+ * ranks synchronize before it. Times are in microseconds since the first mark
+ * of any rank, on one clock.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/files.h"
+#include "common/json.h"
 #include "common/message.h"
 #include "launch/job.h"
 #include "launch/world.h"
 #include "rt.h"
 #include "trace/trace.h"
+
+/* ---- marks --------------------------------------------------------------- */
 
 /* The first steps are slow because of page faults and cold caches. They are
  * not traced if the run has enough other steps. */
@@ -86,14 +104,6 @@ void rt_trace_gather(ParcRt *rt)
     }
 }
 
-void rt_trace_close(RtWorld *w)
-{
-    if (w->trace.rings) {
-        munmap(w->trace.rings, w->trace.bytes);
-        w->trace.rings = NULL;
-    }
-}
-
 void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t iteration)
 {
     if (ring->n == ring->capacity) { /* more marks than planned: train.c was
@@ -125,4 +135,244 @@ void rt_trace_end(ParcRt *rt)
     if (ring && (ring->n == 0 || ring->mark[ring->n - 1].what != RT_MARK_END))
         rt_mark(rt, RT_MARK_END);
     rt->ring = NULL;
+}
+
+/* ---- slices -------------------------------------------------------------- */
+
+/* The open slices of a rank, and its last marks. */
+typedef struct Row {
+    FILE *file;
+    const ParcModel *model;
+    int rank;
+    int64_t zero; /* ns: the first mark of all ranks */
+    int64_t step, step_begin;
+    const char *phase; /* NULL: no phase is open */
+    int64_t phase_begin;
+    const RtMark *work; /* the statement that runs; NULL: none */
+    int64_t part_begin; /* start of the current wait or move */
+    bool moving, collective;
+    int64_t waited, moved;
+} Row;
+
+/* Writes an event up to the start of its args. */
+static void open_event(Row *r, const char *name, const char *category,
+                       int64_t begin, int64_t end)
+{
+    FILE *f = r->file;
+    fprintf(f, ",\n{\"ph\": \"X\", \"name\": ");
+    rt_json_print(f, name);
+    fprintf(f,
+            ", \"cat\": \"%s\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, "
+            "\"dur\": %.3f, \"args\": {",
+            category, r->rank, (double)(begin - r->zero) * 1e-3,
+            (double)(end - begin) * 1e-3);
+}
+
+static void close_event(Row *r)
+{
+    fprintf(r->file, "}}");
+}
+
+/* Writes "layer": 3 for each loop around the statement. */
+static void add_iterations(FILE *f, const ParcWork *w, int64_t iteration)
+{
+    for (int i = w->nloops - 1; i >= 0; i--) {
+        int64_t trips = w->loop[i].trips;
+        fprintf(f, ", \"%s\": %" PRId64, w->loop[i].name, iteration % trips);
+        iteration /= trips;
+    }
+}
+
+static void text_field(FILE *f, const char *name, const char *value)
+{
+    if (value && *value) {
+        fprintf(f, ", \"%s\": ", name);
+        rt_json_print(f, value);
+    }
+}
+
+static void work_event(Row *r, int64_t end)
+{
+    const ParcWork *w = &r->model->work[r->work->what];
+    FILE *f = r->file;
+    double seconds = (double)(end - r->work->ns) * 1e-9;
+    open_event(r, w->id, w->kind, r->work->ns, end);
+    fprintf(f, "\"phase\": \"%s\"", w->phase);
+    add_iterations(f, w, r->work->iteration);
+    text_field(f, "module", w->path);
+    text_field(f, "source", w->source);
+    text_field(f, "what", w->detail);
+    fprintf(f, ", \"bytes\": %" PRId64, w->bytes);
+    if (r->collective) {
+        fprintf(f, ", \"wait_us\": %.3f, \"move_us\": %.3f",
+                (double)r->waited * 1e-3, (double)r->moved * 1e-3);
+        seconds = (double)r->moved * 1e-9;
+    } else if (r->waited > 0) {
+        fprintf(f, ", \"wait_us\": %.3f", (double)r->waited * 1e-3);
+        seconds -= (double)r->waited * 1e-9;
+    }
+    if (w->flops > 0)
+        fprintf(f, ", \"flops\": %.0f", w->flops);
+    if (seconds > 0 && w->flops > 0)
+        fprintf(f, ", \"Gflop/s\": %.1f", w->flops / seconds * 1e-9);
+    else if (seconds > 0)
+        fprintf(f, ", \"GB/s\": %.2f", (double)w->bytes / seconds * 1e-9);
+    close_event(r);
+}
+
+/* Ends a wait or move. */
+static void close_part(Row *r, int64_t now)
+{
+    int64_t time = now - r->part_begin;
+    open_event(r, r->moving ? "move" : "wait", r->moving ? "move" : "wait",
+               r->part_begin, now);
+    fprintf(r->file, "\"of\": ");
+    rt_json_print(r->file, r->model->work[r->work->what].id);
+    close_event(r);
+    *(r->moving ? &r->moved : &r->waited) += time;
+    r->part_begin = now;
+}
+
+static void close_work(Row *r, int64_t now)
+{
+    if (!r->work)
+        return;
+    if (r->collective)
+        close_part(r, now);
+    work_event(r, now);
+    r->work = NULL;
+}
+
+static void close_phase(Row *r, int64_t now)
+{
+    if (r->phase) {
+        open_event(r, r->phase, "phase", r->phase_begin, now);
+        close_event(r);
+        r->phase = NULL;
+    }
+}
+
+static void open_work(Row *r, const RtMark *m)
+{
+    const ParcWork *w = &r->model->work[m->what];
+    if (!r->phase || strcmp(r->phase, w->phase) != 0) {
+        if (!r->phase) {
+            open_event(r, "input", "input", r->step_begin, m->ns);
+            close_event(r);
+        }
+        close_phase(r, m->ns);
+        r->phase = w->phase;
+        r->phase_begin = m->ns;
+    }
+    r->work = m;
+    r->collective = r->moving = false;
+    r->part_begin = m->ns;
+    r->waited = r->moved = 0;
+}
+
+static void close_step(Row *r, int64_t now)
+{
+    char name[32];
+    close_phase(r, now);
+    snprintf(name, sizeof name, "step %" PRId64, r->step);
+    open_event(r, name, "step", r->step_begin, now);
+    close_event(r);
+}
+
+static void print_mark(Row *r, const RtMark *m)
+{
+    switch (m->what) {
+    case RT_MARK_STEP:
+        r->step = m->iteration;
+        r->step_begin = m->ns;
+        return;
+    case RT_MARK_MOVE:
+        if (r->work) {
+            const char *kind = r->model->work[r->work->what].kind;
+            r->moving = false;
+            close_part(r, m->ns);
+            r->collective = r->moving = strcmp(kind, "collective") == 0;
+        }
+        return;
+    case RT_MARK_WAIT:
+        if (r->work && r->collective) {
+            close_part(r, m->ns);
+            r->moving = false;
+        }
+        return;
+    case RT_MARK_END:
+        close_work(r, m->ns);
+        close_step(r, m->ns);
+        return;
+    default:
+        close_work(r, m->ns);
+        open_work(r, m);
+    }
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static void name_rows(FILE *f, const RtWorld *w)
+{
+    const ParcModel *m = w->model;
+    for (int r = 0; r < w->nranks; r++) {
+        fprintf(f,
+                "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
+                "\"args\": {\"name\": \"rank %d",
+                r > 0 ? ",\n" : "", r, r);
+        for (int a = 0; a < m->naxes; a++)
+            fprintf(f, " %s=%" PRId64, m->axis[a].name, rt_coord(m, r, a));
+        fprintf(f,
+                "\"}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", "
+                "\"pid\": %d, \"args\": {\"sort_index\": %d}},\n",
+                r, r);
+        fprintf(f,
+                "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, "
+                "\"tid\": 0, \"args\": {\"name\": \"step\"}}",
+                r);
+    }
+}
+
+static int64_t first_mark(const RtWorld *w)
+{
+    int64_t first = INT64_MAX;
+    for (int r = 0; r < w->nranks; r++) {
+        const RtRing *ring = rt_trace_ring(w, r);
+        if (ring->n > 0 && ring->mark[0].ns < first)
+            first = ring->mark[0].ns;
+    }
+    return first;
+}
+
+const char *rt_trace_write(const RtWorld *w, const char *path,
+                           const char *temporary)
+{
+    RtOutput o;
+    int64_t zero = first_mark(w), lost = 0;
+    rt_output_open(&o, path, temporary);
+    FILE *f = o.error ? NULL : rt_output_stream(&o);
+    if (!f)
+        return rt_output_close(&o);
+    fprintf(f, "{\"traceEvents\": [\n");
+    name_rows(f, w);
+    for (int rank = 0; rank < w->nranks; rank++) {
+        const RtRing *ring = rt_trace_ring(w, rank);
+        Row r = {.file = f, .model = w->model, .rank = rank, .zero = zero};
+        for (int64_t i = 0; i < ring->n; i++)
+            print_mark(&r, &ring->mark[i]);
+        lost += ring->lost;
+    }
+    fprintf(f,
+            "\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"model\": ");
+    rt_json_print(f, w->model->name);
+    fprintf(f, ", \"source\": ");
+    rt_json_print(f, w->model->source);
+    fprintf(f,
+            ", \"parc\": \"%s\", \"plan_hash\": \"%016" PRIx64
+            "\", \"ranks\": %d, \"threads\": %d, \"marks_lost\": %" PRId64
+            "}}\n",
+            w->model->parc_version, w->model->plan_hash, w->nranks, w->threads,
+            lost);
+    fclose(f);
+    return rt_output_close(&o);
 }

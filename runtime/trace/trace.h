@@ -6,9 +6,8 @@
 #include "rt.h"
 
 /* Allocates the rings for the traced steps: `steps` of the steps done+1 …
- * `total` (trace/trace.c). False after a message. */
+ * `total`. False after a message. */
 bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total);
-void rt_trace_close(RtWorld *w);
 /* The begin and end of a step: marks are recorded only in traced steps. */
 void rt_trace_begin(ParcRt *rt, int64_t step);
 void rt_trace_end(ParcRt *rt);
@@ -25,8 +24,8 @@ static inline void rt_mark(ParcRt *rt, int32_t what)
 void rt_trace_gather(ParcRt *rt);
 
 /* Writes the marks of all ranks to a JSON file in Chrome's trace format. One
- * rank calls it after all have finished the traced steps (trace/trace_file.c).
- * Returns NULL or an error. */
+ * rank calls it after all have finished the traced steps. Returns NULL or an
+ * error. */
 const char *rt_trace_write(const RtWorld *w, const char *path,
                            const char *temporary);
 

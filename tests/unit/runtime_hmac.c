@@ -17,12 +17,13 @@ static const char *text_of(const unsigned char digest[RT_DIGEST])
 /* Added in pieces of 1, 2, 3, … bytes. */
 static void hashes_to(Check *c, const char *data, size_t n, const char *want)
 {
+    static RtBytes text[1500];
     unsigned char digest[RT_DIGEST];
-    RtHash h;
-    rt_hash_begin(&h);
+    int parts = 0;
     for (size_t piece = 1, at = 0; at < n; at += piece++)
-        rt_hash_add(&h, data + at, piece < n - at ? piece : n - at);
-    rt_hash_end(&h, digest);
+        text[parts++] =
+            (RtBytes){data + at, piece < n - at ? piece : n - at};
+    rt_hash_of(text, parts, digest);
     CHECK_TEXT(c, text_of(digest), want);
 }
 
@@ -30,10 +31,7 @@ static void mac_is(Check *c, const void *key, size_t k, const char *data,
                    const char *want)
 {
     unsigned char digest[RT_DIGEST];
-    RtHmac m;
-    rt_hmac_begin(&m, key, k);
-    rt_hmac_add(&m, data, strlen(data));
-    rt_hmac_end(&m, digest);
+    rt_hmac((RtBytes){key, k}, &(RtBytes){data, strlen(data)}, 1, digest);
     CHECK_TEXT(c, text_of(digest), want);
 }
 

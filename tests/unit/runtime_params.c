@@ -436,8 +436,8 @@ static void tied_names(Check *c, const char *directory)
         write_tensors(path, header, rows[i].data, sizeof rows[i].data);
         bool good = open_weights(&w, path, &m);
         CHECK(c, good == rows[i].good);
-        CHECK(c, w.source[0].n == 2 && w.source[0].tensor[0]->used &&
-                     w.source[0].tensor[1]->used);
+        CHECK(c, w.source[0].n == 2 && w.source[0].entry[0].tensor->used &&
+                     w.source[0].entry[1].tensor->used);
         rt_weights_close(&w);
     }
     unlink(path);

@@ -126,7 +126,8 @@ typedef struct RtTrace {
     size_t stride, bytes;
 } RtTrace;
 
-enum { RT_TEMPORARIES = 3 };
+/* The files of a run that are written under a temporary name. */
+enum { RT_EXPORT_FILE, RT_TRACE_FILE, RT_PREDICT_FILE, RT_TEMPORARIES };
 
 typedef struct RtWorld {
     const ParcModel *model;
@@ -145,8 +146,8 @@ typedef struct RtWorld {
     size_t arena_stride;
     void *map;
     size_t map_bytes;
-    const char *temporary[RT_TEMPORARIES]; /* files that are removed if the run
-                                 fails, or NULL */
+    char *temporary[RT_TEMPORARIES]; /* names that are removed if the run fails;
+                                        NULL: none */
     RtTrace trace;
 } RtWorld;
 

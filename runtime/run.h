@@ -44,8 +44,6 @@ typedef struct RtRun {
     RtWeights weights;
     RtReport report;
     RtExportTo export_to;
-    char *trace_temporary; /* the name of the trace while it is written */
-    char *predict_temporary; /* that of --predict's file */
     RtAgree agree;
     RtSaver saver;
     RtAsync async;

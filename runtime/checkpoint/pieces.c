@@ -36,15 +36,15 @@ static int64_t longest(const RtShard *s, int64_t local, int64_t end,
                        int64_t index[PARC_MAX_DIMS],
                        int64_t extent[PARC_MAX_DIMS])
 {
-    int rank = s->param->ndim, dim = 0;
-    while (dim < rank - 1 && (local % inner_of(s, dim) != 0 ||
+    int ndim = s->param->ndim, dim = 0;
+    while (dim < ndim - 1 && (local % inner_of(s, dim) != 0 ||
                               local + inner_of(s, dim) > end))
         dim++;
-    for (int d = 0; d < rank; d++) {
+    for (int d = 0; d < ndim; d++) {
         index[d] = local / inner_of(s, d) % s->part[d];
         extent[d] = d < dim ? 1 : s->part[d];
     }
-    if (rank == 0)
+    if (ndim == 0)
         return 1;
     int64_t inner = inner_of(s, dim), rows = (end - local) / inner;
     int64_t left = s->part[dim] - index[dim];
@@ -108,12 +108,12 @@ bool rt_block_common(const RtShard *s, const RtBlock *block,
                      const int64_t *begin, const int64_t *extent,
                      RtStridedCopy *copy, int64_t *to, int64_t *from)
 {
-    int rank = s->param->ndim;
+    int ndim = s->param->ndim;
     int64_t stride[PARC_MAX_DIMS], dim[PARC_MAX_DIMS], row = 1;
     *to = block->at;
     *from = 0;
     *copy = (RtStridedCopy){0};
-    for (int d = rank - 1; d >= 0; d--) {
+    for (int d = ndim - 1; d >= 0; d--) {
         int64_t low = block->begin[d] > begin[d] ? block->begin[d] : begin[d];
         int64_t end = block->begin[d] + block->extent[d];
         end = end < begin[d] + extent[d] ? end : begin[d] + extent[d];
@@ -125,7 +125,7 @@ bool rt_block_common(const RtShard *s, const RtBlock *block,
         *to += (low - block->begin[d]) * inner_of(s, d);
         row *= extent[d];
     }
-    for (int d = 0; d < rank; d++)
+    for (int d = 0; d < ndim; d++)
         rt_strided_copy_add(copy, dim[d], inner_of(s, d), stride[d]);
     return true;
 }

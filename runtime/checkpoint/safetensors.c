@@ -99,7 +99,7 @@ static void tensor_fields(RtJson *j, RtTensor *t)
         if (field == 0) {
             rt_json_string(j, t->dtype_name, sizeof t->dtype_name);
         } else if (field == 1) {
-            t->ndim = rt_json_integers(j, t->dim, RT_MAX_RANK);
+            t->ndim = rt_json_integers(j, t->dim, RT_MAX_NDIM);
         } else if (rt_json_integers(j, range, 2) != 2) {
             rt_json_fail(j, "data_offsets are two numbers");
         } else {

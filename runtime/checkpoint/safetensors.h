@@ -9,7 +9,7 @@
 
 #include "parc_rt.h"
 
-enum { RT_MAX_RANK = 8, RT_LENGTH_BYTES = 8 };
+enum { RT_MAX_NDIM = 8, RT_LENGTH_BYTES = 8 };
 /* The data bytes of a file of a checkpoint, and by default of an export. */
 #define RT_FILE_BYTES INT64_C(5000000000)
 
@@ -21,7 +21,7 @@ typedef struct RtTensor {
     int type; /* a ParcType; -1: elements of this type cannot be read */
     char dtype_name[8];
     int ndim;
-    int64_t dim[RT_MAX_RANK];
+    int64_t dim[RT_MAX_NDIM];
     int64_t begin, end;
     bool used;  /* for the callers */
 } RtTensor;

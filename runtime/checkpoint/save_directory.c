@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +26,7 @@
 #include "checkpoint/save.h"
 #include "common/files.h"
 #include "common/message.h"
+#include "launch/handshake.h"
 
 #define STEP "step-"
 #define TEMPORARY ".tmp-"
@@ -142,16 +142,11 @@ bool rt_saver_open(RtSaver *s)
 static void temporary_name(int64_t step, char name[RT_SAVE_NAME])
 {
     char stem[RT_SAVE_NAME];
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        random = (uint64_t)t.tv_nsec << 32 ^ (uint64_t)t.tv_sec ^
-                 (uint64_t)getpid();
-    }
+    unsigned char nonce[RT_NONCE];
+    rt_nonce(nonce);
     rt_step_name(step, stem);
     snprintf(name, RT_SAVE_NAME, "%.30s" TEMPORARY "%016llx", stem,
-             (unsigned long long)random);
+             (unsigned long long)rt_little(nonce, 8));
 }
 
 int rt_save_begin(const RtSaver *s, int64_t step, char name[RT_SAVE_NAME])

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/message.h"
 #include "launch/job.h"
 #include "launch/world.h"
@@ -44,6 +45,13 @@ void rt_fail_at(ParcRt *rt, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     fail(rt, NULL, fmt, ap);
+}
+
+void rt_fail_write(ParcRt *rt, const char *path, const char *error)
+{
+    for (int i = 0; i < RT_TEMPORARIES; i++)
+        rt_output_discard(rt->world->temporary[i]);
+    rt_fail(rt, "cannot write '%s': %s", rt_output_name(path), error);
 }
 
 bool rt_flag(ParcRt *rt, const char *name, bool otherwise)

@@ -186,10 +186,9 @@ void rt_marks_shift(RtRing *ring, int64_t ns);
  * process ignores. Before rt_signals_attach SIGINT and SIGTERM end the process
  * as without a handler, and SIGUSR1 has no effect. */
 void rt_signals_open(void);
-/* Signals are requests to the run of this world until rt_signals_detach. Called
- * before ranks are forked, so that they inherit it. */
+/* Signals are requests to the run of this world from now on; NULL: to none.
+ * Called before ranks are forked, so that they inherit it. */
 void rt_signals_attach(RtWorld *w);
-void rt_signals_detach(void);
 
 /* Counts a signal that another process of the job received. */
 void rt_signals_record(RtSignals *s, int signal);

@@ -36,21 +36,6 @@ static const char *variable_value(const char *name)
     return value ? value : "";
 }
 
-#define HASH_START 14695981039346656037u
-#define HASH_PRIME 1099511628211u
-
-/* FNV-1a over the values. */
-static uint64_t job_hash(void)
-{
-    uint64_t h = HASH_START;
-    for (int i = 0; i < VARIABLES; i++) {
-        for (const char *c = variable_value(job_variable[i]); *c; c++)
-            h = (h ^ (unsigned char)*c) * HASH_PRIME;
-        h = (h ^ 255) * HASH_PRIME;
-    }
-    return h;
-}
-
 /* The file's text; false after a message. */
 static bool read_file(const char *path, char token[MOST_TOKEN + 2])
 {
@@ -91,13 +76,15 @@ bool rt_key(RtLaunch *l)
 {
     char token[MOST_TOKEN + 2];
     RtBytes text[VARIABLES + 1];
-    l->job = job_hash();
     if (!read_token(token))
         return false;
     for (int i = 0; i < VARIABLES; i++) {
         const char *value = variable_value(job_variable[i]);
         text[i] = (RtBytes){value, strlen(value) + 1};
     }
+    text[VARIABLES] = (RtBytes){"job", 3}; /* no token is that short */
+    rt_hash_of(text, VARIABLES + 1, l->key);
+    memcpy(&l->job, l->key, sizeof l->job);
     text[VARIABLES] = (RtBytes){token, strlen(token)};
     rt_hash_of(text, VARIABLES + 1, l->key);
     l->secret = token[0] != 0;

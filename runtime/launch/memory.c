@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/message.h"
 #include "common/type.h"
 #include "device.h"
@@ -64,11 +65,8 @@ static double number_after(const char *text, const char *key)
 /* The number in a file; -1 if there is no file or its text is "max". */
 static double number_in(const char *dir, const char *name)
 {
-    char path[PATH + 64], text[CONTENT];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return read_text(path, text) && text[0] >= '0' && text[0] <= '9'
-               ? strtod(text, NULL)
-               : -1;
+    RT_OWNED char *path = rt_format("%s/%s", dir, name);
+    return rt_read_number(path, -1);
 }
 
 static void take_least(RtMemory *m, double bytes, const char *what)

@@ -118,11 +118,6 @@ void rt_signals_attach(struct RtWorld *w)
     atomic_store(&attached, w);
 }
 
-void rt_signals_detach(void)
-{
-    atomic_store(&attached, NULL);
-}
-
 const char *rt_signal_name(int signal)
 {
     return signal == SIGINT ? "SIGINT" : "SIGTERM";

@@ -94,6 +94,9 @@ _Noreturn void rt_fail(ParcRt *rt, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 _Noreturn void rt_fail_at(ParcRt *rt, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Ends the run because rank 0 cannot write a file; the temporary files are
+ * removed. */
+_Noreturn void rt_fail_write(ParcRt *rt, const char *path, const char *error);
 /* The value of an environment variable that is 0 or 1; `otherwise` if it is
  * not set. Any other value ends the run. */
 bool rt_flag(ParcRt *rt, const char *name, bool otherwise);

@@ -157,14 +157,12 @@ void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r)
     rt_add(&t, "}\n");
     ssize_t did = write(l->file, text, t.n);
     if (did != (ssize_t)t.n)
-        rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),
-                strerror(did < 0 ? errno : ENOSPC));
+        rt_fail_write(rt, l->path, strerror(did < 0 ? errno : ENOSPC));
 }
 
 void rt_log_close(RtLog *l, ParcRt *rt)
 {
     if (l->file >= 0 && close(l->file) != 0)
-        rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),
-                strerror(errno));
+        rt_fail_write(rt, l->path, strerror(errno));
     l->file = -1;
 }

@@ -140,7 +140,7 @@ static int put_version(const RtEvents *e)
 static void fail(ParcRt *rt, const RtEvents *e, int error)
 {
     if (error)
-        rt_fail(rt, "cannot write '%s': %s", e->path, strerror(error));
+        rt_fail_write(rt, e->path, strerror(error));
 }
 
 bool rt_events_open(RtEvents *e, const char *directory)

@@ -79,11 +79,8 @@ static void export_weights(ParcRt *rt, const RtRun *run)
 {
     if (rt->rank == 0) {
         const char *error = rt_export(rt, &run->export_to, &run->options);
-        if (error) {
-            rt_output_discard(run->export_to.temporary);
-            rt_fail(rt, "cannot write '%s': %s",
-                    rt_output_name(run->options.export_to), error);
-        }
+        if (error)
+            rt_fail_write(rt, run->options.export_to, error);
     }
 }
 
@@ -227,18 +224,13 @@ static bool prepare_files(RtRun *run)
     if (first && o->export_to) {
         if (!rt_export_prepare(&run->export_to, o, run->model))
             return false;
-        w->temporary[0] = run->export_to.temporary;
+        w->temporary[RT_EXPORT_FILE] = run->export_to.temporary;
     }
-    if (first && o->trace) {
-        w->temporary[1] = run->trace_temporary = rt_output_probe(o->trace);
-        if (!run->trace_temporary)
+    const char *const path[] = {[RT_TRACE_FILE] = o->trace,
+                                [RT_PREDICT_FILE] = o->predict};
+    for (int i = RT_TRACE_FILE; first && i <= RT_PREDICT_FILE; i++)
+        if (path[i] && !(w->temporary[i] = rt_output_probe(path[i])))
             return false;
-    }
-    if (first && o->predict) {
-        w->temporary[2] = run->predict_temporary = rt_output_probe(o->predict);
-        if (!run->predict_temporary)
-            return false;
-    }
     return !o->trace || rt_trace_open(w, o->trace_steps, run->start, o->steps);
 }
 
@@ -351,8 +343,8 @@ static void release(RtRun *run)
     rt_weights_close(&run->weights);
     rt_world_close(&run->world);
     rt_export_release(&run->export_to);
-    free(run->trace_temporary);
-    free(run->predict_temporary);
+    free(run->world.temporary[RT_TRACE_FILE]);
+    free(run->world.temporary[RT_PREDICT_FILE]);
 }
 
 static int finish_about(void)
@@ -425,7 +417,7 @@ int parc_main(int argc, char **argv, const ParcModel *model)
     if (status == 0 && !run.options.print_shards) {
         rt_signals_attach(&run.world);
         status = rt_ranks_run(&run.world, rank_main, &run);
-        rt_signals_detach();
+        rt_signals_attach(NULL);
         status = status ? status : rt_agree_status(&run.world);
     }
     release(&run);

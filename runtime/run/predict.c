@@ -111,11 +111,8 @@ typedef struct Predictions {
 
 static void fail_if(ParcRt *rt, const RtRun *run, int error)
 {
-    if (!error)
-        return;
-    rt_output_discard(run->predict_temporary);
-    rt_fail(rt, "cannot write '%s': %s", rt_output_name(run->options.predict),
-            strerror(error));
+    if (error)
+        rt_fail_write(rt, run->options.predict, strerror(error));
 }
 
 /* Opens the file and writes its header. */
@@ -125,7 +122,8 @@ static void begin_file(ParcRt *rt, const RtRun *run, Predictions *p)
     RtHeader h;
     int64_t at = 0;
     p->begin = rt_allocate((size_t)e->noutputs * sizeof *p->begin);
-    rt_output_open(&p->file, run->options.predict, run->predict_temporary);
+    rt_output_open(&p->file, run->options.predict,
+                   rt->world->temporary[RT_PREDICT_FILE]);
     if (rt_header_begin(&h)) {
         fprintf(h.f,
                 "\"__metadata__\": {\"format\": \"pt\", \"parc\": \"%s\", "

@@ -5,9 +5,7 @@
  * that they decide by (loss, gradient norm) are equal on all ranks.
  */
 #include <math.h>
-#include <unistd.h>
 
-#include "common/files.h"
 #include "common/message.h"
 #include "device.h"
 #include "eval/eval.h"
@@ -93,13 +91,9 @@ static void write_trace(ParcRt *rt, const RtRun *run)
     rt_synchronize(rt, RT_AT_TRACE);
     if (rt->rank == 0) {
         rt_trace_gather(rt);
-        const char *error = rt_trace_write(rt->world, run->options.trace,
-                                           run->trace_temporary);
-        if (error) {
-            unlink(run->trace_temporary);
-            rt_fail(rt, "cannot write '%s': %s",
-                    rt_output_name(run->options.trace), error);
-        }
+        const char *error = rt_trace_write(rt->world, run->options.trace);
+        if (error)
+            rt_fail_write(rt, run->options.trace, error);
     }
     rt_synchronize(rt, RT_AT_TRACE); /* until then rank 0 may request marks */
 }

@@ -344,12 +344,11 @@ static int64_t first_mark(const RtWorld *w)
     return first;
 }
 
-const char *rt_trace_write(const RtWorld *w, const char *path,
-                           const char *temporary)
+const char *rt_trace_write(const RtWorld *w, const char *path)
 {
     RtOutput o;
     int64_t zero = first_mark(w), lost = 0;
-    rt_output_open(&o, path, temporary);
+    rt_output_open(&o, path, w->temporary[RT_TRACE_FILE]);
     FILE *f = o.error ? NULL : rt_output_stream(&o);
     if (!f)
         return rt_output_close(&o);

@@ -26,8 +26,7 @@ void rt_trace_gather(ParcRt *rt);
 /* Writes the marks of all ranks to a JSON file in Chrome's trace format. One
  * rank calls it after all have finished the traced steps. Returns NULL or an
  * error. */
-const char *rt_trace_write(const RtWorld *w, const char *path,
-                           const char *temporary);
+const char *rt_trace_write(const RtWorld *w, const char *path);
 
 /* Reads PARC_NANCHECK. */
 void rt_nan_open(ParcRt *rt);

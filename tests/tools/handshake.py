@@ -30,14 +30,12 @@ REPLY = 4 + 4 + 32
 
 def job():
     """The job's number and the key."""
-    number, key = 14695981039346656037, hashlib.sha256()
-    for name in VARIABLES:
-        value = os.environ.get(name, "").encode()
-        for byte in value + b"\xff":
-            number = (number ^ byte) * 1099511628211 % 2**64
-        key.update(value + b"\0")
-    key.update(os.environ.get("PARC_TOKEN", "").encode())
-    return number, key.digest()
+    names = b"".join(os.environ.get(name, "").encode() + b"\0"
+                     for name in VARIABLES)
+    number = hashlib.sha256(names + b"job").digest()[:8]
+    token = os.environ.get("PARC_TOKEN", "").encode()
+    return (int.from_bytes(number, sys.byteorder),
+            hashlib.sha256(names + token).digest())
 
 
 def connect(port):

@@ -293,18 +293,13 @@ static const RtFound *found_of(const RtWeights *w, const ParcParam *p,
     return &w->found[w->first[p - w->model->param] + layer];
 }
 
-bool rt_weights_has(const RtWeights *w, const ParcParam *param, int64_t layer)
+bool rt_weights_value(const RtWeights *w, const ParcParam *param, int64_t layer,
+                      int64_t element, float *value)
 {
-    return w->nsources > 0 && found_of(w, param, layer)->tensor;
-}
-
-float rt_weights_value(const RtWeights *w, const ParcParam *param,
-                       int64_t layer, int64_t element)
-{
-    const RtFound *f = found_of(w, param, layer);
-    float value;
-    rt_view_read(&value, f->tensor, f->view, element, 1);
-    return value;
+    const RtFound *f = w->nsources > 0 ? found_of(w, param, layer) : NULL;
+    if (f && f->tensor)
+        rt_view_read(value, f->tensor, f->view, element, 1);
+    return f && f->tensor;
 }
 
 void rt_weights_load(ParcRt *rt, const RtWeights *w)

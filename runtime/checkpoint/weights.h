@@ -34,10 +34,9 @@ const char *rt_weights_file(const RtWeights *w, int number);
 void rt_weights_close(RtWeights *w);
 /* Reads the rank's part of all layers that were found. */
 void rt_weights_load(ParcRt *rt, const RtWeights *w);
-/* Whether a file has the layer, and one element of it, by its global index. */
-bool rt_weights_has(const RtWeights *w, const ParcParam *param, int64_t layer);
-float rt_weights_value(const RtWeights *w, const ParcParam *param,
-                       int64_t layer, int64_t element);
+/* One element of a layer, by its global index; false: no file has the layer. */
+bool rt_weights_value(const RtWeights *w, const ParcParam *param, int64_t layer,
+                      int64_t element, float *value);
 
 /* Notes the entries of the file `path` that differ from those of the model's
  * block `names hf`. A file that does not exist or cannot be read is no error:

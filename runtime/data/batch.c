@@ -58,11 +58,6 @@ static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
     return n * rt_type_size(in->type);
 }
 
-int64_t rt_first_sample(const RtData *d, int64_t batch, int64_t step)
-{
-    return d->begin_sample + (step - d->begin_step) * batch;
-}
-
 #define GOLDEN_RATIO 0x9E3779B9u
 
 /* Where a feed's sample `number` is stored; numbers count over all epochs and

@@ -1,5 +1,5 @@
 /* data.h: declares the data of a run and the preparation of its batches:
- * specs.c, position.c, batch.c. */
+ * specs.c, mixture.c, batch.c. */
 #ifndef PARC_RT_DATA_H
 #define PARC_RT_DATA_H
 
@@ -52,7 +52,7 @@ void rt_data_describe(const RtData *d, const ParcModel *model);
  * files. */
 const char *rt_data_file(const RtData *d, int number);
 
-/* The position in every source, as a checkpoint has it (position.c). */
+/* The position in every source, as a checkpoint has it (mixture.c). */
 typedef struct RtDataState {
     char *spec; /* allocated; NULL: the checkpoint has none */
     int nsources;

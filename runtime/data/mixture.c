@@ -1,4 +1,5 @@
-/* mixture.c: decides which source provides each sample of a run.
+/* mixture.c: decides which source provides each sample of a run, and writes and
+ * reads the position in every source.
  *
  *   0.7*a.bin+0.3*b.bin
  *
@@ -11,15 +12,28 @@
  * A permutation of each block of BLOCK samples, which depends on the seed,
  * avoids a periodic order.
  *
- * If the mixture changed when the run was resumed, n counts from the sample
- * `origin`, and each source continues after what it had provided (position.c).
+ * A checkpoint has the position:
+ *
+ *   {"spec": "0.7*a.bin+0.3*b.bin", "origin": 0, "sample": 128,
+ *    "sources": [
+ *     {"source": "a.bin", "rest": 3006477107, "begin": 0, "used": 700},
+ *     {"source": "b.bin", "rest": 4294967296, "begin": 0, "used": 300}]}
+ *
+ * `used` counts the samples that a source has provided, of `sample` elements
+ * each. The order of samples is a function of their number; a
+ * resumed run with the same sources and weights continues with the next number.
+ * If sources or weights differ, a new mixture begins, whose numbers count from
+ * `origin`. Each source that the previous mixture had continues after the
+ * samples that it has provided; it is found by its text, or else by its index.
  *
  * Requires: fewer than 2^62 samples. Time: one multiplication per source.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/message.h"
 #include "data/samples.h"
 #include "params/random.h"
@@ -136,9 +150,9 @@ int rt_mixture_choose(const RtData *d, int64_t number, int64_t *at)
     return i;
 }
 
-/* Whole blocks provide what the shares say; samples of the last block are
- * counted. */
-int64_t rt_mixture_used(const RtData *d, int64_t n, int i)
+/* How many of the run's first `n` samples source i has provided. Whole blocks
+ * provide what the shares say; samples of the last block are counted. */
+static int64_t used_of(const RtData *d, int64_t n, int i)
 {
     int64_t left = n - d->origin, used, unused;
     int64_t whole = d->nshares > 1 ? left - left % BLOCK : left;
@@ -163,4 +177,177 @@ int64_t rt_mixture_samples(const RtData *d)
            : d->nshares == 1 ? d->share[0].samples
            : least < 0x1p62  ? (int64_t)least
                              : (int64_t)1 << 62;
+}
+
+/* ---- the position -------------------------------------------------------- */
+
+int64_t rt_first_sample(const RtData *d, int64_t batch, int64_t step)
+{
+    return d->begin_sample + (step - d->begin_step) * batch;
+}
+
+/* Elements of a sample of the input that decides the order. */
+static int64_t sample_size(const RtData *d)
+{
+    int i = 0;
+    while (i < d->nfeeds && d->feed[i].nsources == 0)
+        i++;
+    return i < d->nfeeds ? d->feed[i].row.n : 1;
+}
+
+void rt_data_print(const RtData *d, const ParcModel *m, int64_t step, FILE *to)
+{
+    int64_t n = rt_first_sample(d, m->batch, step);
+    fprintf(to, "{\"spec\": ");
+    rt_json_print(to, d->path ? d->path : "synthetic");
+    fprintf(to, ", \"origin\": %lld, \"sample\": %lld, \"sources\": [",
+            (long long)d->origin, (long long)sample_size(d));
+    for (int i = 0; i < d->nshares; i++) {
+        const RtShare *s = &d->share[i];
+        fprintf(to, "%s{\"source\": ", i ? ", " : "");
+        rt_json_print(to, s->text);
+        fprintf(to, ", \"rest\": %lld, \"begin\": %lld, \"used\": %lld}",
+                (long long)s->rest, (long long)s->begin,
+                (long long)used_of(d, n, i));
+    }
+    fprintf(to, "]}");
+}
+
+enum { MOST_TEXT = 1 << 16, MOST_SOURCES = 1 << 16 };
+
+static void read_source(RtDataState *s, RtJson *j)
+{
+    if (s->nsources == MOST_SOURCES) {
+        rt_json_fail(j, "too many sources of data");
+        return;
+    }
+    s->source =
+        rt_grow(s->source, s->nsources, &s->capacity, sizeof *s->source);
+    struct RtSourceState *one = &s->source[s->nsources++];
+    *one = (struct RtSourceState){.text = rt_allocate(MOST_TEXT)};
+    char key[RT_JSON_KEY];
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key))
+        if (strcmp(key, "source") == 0)
+            rt_json_string(j, one->text, MOST_TEXT);
+        else if (strcmp(key, "rest") == 0)
+            one->rest = rt_json_integer(j);
+        else if (strcmp(key, "begin") == 0)
+            one->begin = rt_json_integer(j);
+        else if (strcmp(key, "used") == 0)
+            one->used = rt_json_integer(j);
+        else
+            rt_json_skip(j);
+}
+
+/* The largest position, in samples, tokens or elements of an input: sums of two
+ * do not overflow. */
+#define MOST_POSITION ((int64_t)1 << 60)
+
+/* Whether no product or sum of the positions overflows. */
+static bool is_possible(const RtDataState *s)
+{
+    int64_t most = MOST_POSITION;
+    bool good = s->origin <= most && s->sample <= INT32_MAX;
+    for (int i = 0; i < s->nsources && good; i++) {
+        const struct RtSourceState *one = &s->source[i];
+        good = one->begin <= most && one->used <= most / (s->sample + 1);
+    }
+    return good;
+}
+
+void rt_data_read(RtDataState *s, RtJson *j)
+{
+    char key[RT_JSON_KEY];
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key))
+        if (strcmp(key, "spec") == 0 && !s->spec) {
+            s->spec = rt_allocate(MOST_TEXT);
+            rt_json_string(j, s->spec, MOST_TEXT);
+        } else if (strcmp(key, "origin") == 0) {
+            s->origin = rt_json_integer(j);
+        } else if (strcmp(key, "sample") == 0) {
+            s->sample = rt_json_integer(j);
+        } else if (strcmp(key, "sources") == 0) {
+            rt_json_list(j);
+            while (rt_json_next(j))
+                read_source(s, j);
+        } else {
+            rt_json_skip(j);
+        }
+    if (!is_possible(s))
+        rt_json_fail(j, "the position in the data is not possible");
+}
+
+void rt_data_state_free(RtDataState *s)
+{
+    for (int i = 0; i < s->nsources; i++)
+        free(s->source[i].text);
+    free(s->source);
+    free(s->spec);
+    *s = (RtDataState){0};
+}
+
+static bool is_same_source(const RtData *d, int i, const RtDataState *s, int k)
+{
+    return strcmp(d->share[i].text, s->source[k].text) == 0;
+}
+
+static bool is_same_mixture(const RtData *d, const RtDataState *s)
+{
+    bool same = d->nshares == s->nsources && s->sample == sample_size(d);
+    for (int i = 0; i < d->nshares && same; i++)
+        same = is_same_source(d, i, s, i) &&
+               (int64_t)d->share[i].rest == s->source[i].rest;
+    return same;
+}
+
+/* The source of the checkpoint that source i continues; NULL: it is new. A
+ * mixture may have a source twice: the one with the same index comes first. */
+static const struct RtSourceState *find_source(const RtData *d,
+                                               const RtDataState *s, int i)
+{
+    if (i < s->nsources && is_same_source(d, i, s, i))
+        return &s->source[i];
+    for (int k = 0; k < s->nsources; k++)
+        if (is_same_source(d, i, s, k))
+            return &s->source[k];
+    return i < s->nsources && d->nshares == s->nsources ? &s->source[i] : NULL;
+}
+
+static int64_t divide_up(int64_t n, int64_t by)
+{
+    return n / by + (n % by != 0);
+}
+
+bool rt_data_can_resume(const ParcModel *m, int64_t step, int64_t tokens)
+{
+    int64_t longest = m->seq > 0 ? m->seq : 1; /* elements of a sample */
+    for (int i = 0; i < m->ninputs; i++) {
+        int64_t row = 1;
+        for (int d = 1; d < m->input[i].ndim; d++)
+            row *= m->input[i].dim[d];
+        longest = row > longest ? row : longest;
+    }
+    int64_t most = MOST_POSITION / longest; /* samples */
+    return tokens <= most && step <= most / m->batch;
+}
+
+void rt_data_resume(RtData *d, const ParcModel *m, const RtDataState *s,
+                    int64_t step, int64_t tokens)
+{
+    int64_t used = divide_up(tokens, m->seq > 0 ? m->seq : 1);
+    bool same = is_same_mixture(d, s) && s->origin <= used;
+    d->origin = same ? s->origin : used;
+    for (int i = 0; i < d->nshares; i++) {
+        const struct RtSourceState *old = find_source(d, s, i);
+        d->share[i].begin =
+            !old   ? 0
+            : same ? old->begin
+                   : divide_up(old->used * s->sample, sample_size(d));
+    }
+    if (used != step * m->batch) {
+        d->begin_step = step;
+        d->begin_sample = used;
+    }
 }

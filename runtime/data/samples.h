@@ -96,8 +96,6 @@ bool rt_mixture_set(RtData *d, const RtFeed *f);
 /* The source of sample `number` of the run; sets *at to how many samples
  * before it that source has provided. */
 int rt_mixture_choose(const RtData *d, int64_t number, int64_t *at);
-/* How many of the run's first `n` samples source i has provided. */
-int64_t rt_mixture_used(const RtData *d, int64_t n, int i);
 /* How many samples the mixture provides until a source is used up. */
 int64_t rt_mixture_samples(const RtData *d);
 

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "checkpoint/weights.h"
+#include "common/message.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "params/params.h"
@@ -121,10 +122,10 @@ static void print_pieces(const Source *from, const RtShard *s)
 static double element_value(const Source *from, const ParcParam *p,
                             int64_t layer, int64_t element)
 {
-    const RtWeights *w = from->weights;
-    return (double)(rt_weights_has(w, p, layer)
-                        ? rt_weights_value(w, p, layer, element)
-                        : rt_param_value(p, from->seed, layer, element));
+    float value;
+    if (!rt_weights_value(from->weights, p, layer, element, &value))
+        value = rt_param_value(p, from->seed, layer, element);
+    return (double)value;
 }
 
 /* Prints the first stored values of a rank, and the last; or all. */
@@ -174,12 +175,10 @@ static void print_rank(const Source *from, const ParcParam *p, int rank,
 static void print_layer(const Source *from, const ParcParam *p, int64_t layer)
 {
     const ParcModel *m = from->model;
-    char name[RT_NAME];
+    char name[RT_NAME], shape[RT_SHAPE_TEXT];
     rt_param_name(p->name, p, layer, name);
-    printf("%s: f32[", name);
-    for (int d = 0; d < p->ndim; d++)
-        printf("%s%" PRId64, d ? ", " : "", p->dim[d]);
-    printf("], %s, on a mesh of", p->placement);
+    printf("%s: f32%s, %s, on a mesh of", name,
+           rt_shape_text(p->ndim, p->dim, shape), p->placement);
     for (int a = 0; a < m->naxes; a++)
         printf(" %s=%" PRId64, m->axis[a].name, m->axis[a].size);
     printf("\n");

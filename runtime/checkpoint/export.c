@@ -115,9 +115,7 @@ static void describe_tensor(RtExportTensor *t, const RtPiece *p)
 {
     t->ndim = p->view ? p->view->ndim : p->param->ndim;
     t->dim = p->view ? p->view->dim : p->param->dim;
-    t->elements = 1;
-    for (int d = 0; d < t->ndim; d++)
-        t->elements *= t->dim[d];
+    t->elements = rt_elements(t->dim, t->ndim);
 }
 
 int64_t rt_export_bytes(const RtExportList *l, const RtExportTensor *t)

@@ -24,10 +24,7 @@
 /* Elements of a row of dim d of the local block. */
 static int64_t inner_of(const RtShard *s, int d)
 {
-    int64_t n = 1;
-    for (int i = d + 1; i < s->param->ndim; i++)
-        n *= s->part[i];
-    return n;
+    return rt_elements(s->part + d + 1, s->param->ndim - d - 1);
 }
 
 /* The longest block that begins at element `local` of the local block and ends
@@ -75,10 +72,7 @@ bool rt_block_next(const RtShard *s, int64_t *at, int64_t end, RtBlock *block)
 
 int64_t rt_block_elements(const RtShard *s, const RtBlock *block)
 {
-    int64_t n = 1;
-    for (int d = 0; d < s->param->ndim; d++)
-        n *= block->extent[d];
-    return n;
+    return rt_elements(block->extent, s->param->ndim);
 }
 
 RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,

@@ -16,6 +16,15 @@ static inline int64_t rt_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The number of elements of a tensor with these dims. */
+static inline int64_t rt_elements(const int64_t *dim, int n)
+{
+    int64_t elements = 1;
+    for (int d = 0; d < n; d++)
+        elements *= dim[d];
+    return elements;
+}
+
 static inline int64_t rt_type_size(ParcType type)
 {
     static const int8_t size[] = {[PARC_F32] = 4, [PARC_BF16] = 2,

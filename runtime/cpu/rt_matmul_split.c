@@ -331,12 +331,7 @@ bool rt_split_takes(const Plan *p)
 void rt_split_product(const Plan *p, const void *src, const void *weights,
                       void *dst, void *scratch, int threads)
 {
-    (void)p;
-    (void)src;
-    (void)weights;
-    (void)dst;
-    (void)scratch;
-    (void)threads;
+    (void)p, (void)src, (void)weights, (void)dst, (void)scratch, (void)threads;
 }
 
 #endif

@@ -237,8 +237,4 @@ RT_TILES void rt_tiles_multiply(const uint16_t *a, const uint16_t *b,
     _tile_stored(3, sums + 768, 64);
 }
 
-#else
-
-typedef int RtNothingHere;
-
 #endif

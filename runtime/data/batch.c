@@ -52,10 +52,8 @@ static Part part_of(const ParcRt *rt, const ParcInput *in, int64_t m)
 /* Bytes of the rank's parts of all microbatches. */
 static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
 {
-    int64_t n = microbatches(in) * part_of(rt, in, 0).rows;
-    for (int d = 1; d < in->ndim; d++)
-        n *= in->dim[d];
-    return n * rt_type_size(in->type);
+    return microbatches(in) * part_of(rt, in, 0).rows * rt_row_elements(in) *
+           rt_type_size(in->type);
 }
 
 #define GOLDEN_RATIO 0x9E3779B9u
@@ -152,9 +150,7 @@ static void noise(void *to, const RtData *d, const ParcInput *in,
 static void synthetic(ParcRt *rt, const RtData *d, const ParcInput *in,
                       int64_t step)
 {
-    int64_t row = 1;
-    for (int k = 1; k < in->ndim; k++)
-        row *= in->dim[k];
+    int64_t row = rt_row_elements(in);
     bool ints = in->type == PARC_I32;
     bool stream = ints && in->ndim == 2 && row == rt->model->seq;
     void *to = rt->arena + in->offset;

@@ -4,6 +4,7 @@
 #define PARC_RT_DATA_H
 
 #include "common/json.h"
+#include "common/type.h"
 #include "options/options.h"
 #include "rt.h"
 
@@ -34,6 +35,12 @@ typedef struct RtData {
     int64_t begin_step, begin_sample; /* the batch of begin_step begins with it */
     int64_t origin; /* the sample with which the shares begin */
 } RtData;
+
+/* The elements of a sample of an input. */
+static inline int64_t rt_row_elements(const ParcInput *in)
+{
+    return rt_elements(in->dim + 1, in->ndim - 1);
+}
 
 /* Whether a token file can supply the model's inputs without naming them: the
  * model has exactly one integer input apart from the labels, both have the

@@ -324,9 +324,7 @@ bool rt_data_can_resume(const ParcModel *m, int64_t step, int64_t tokens)
 {
     int64_t longest = m->seq > 0 ? m->seq : 1; /* elements of a sample */
     for (int i = 0; i < m->ninputs; i++) {
-        int64_t row = 1;
-        for (int d = 1; d < m->input[i].ndim; d++)
-            row *= m->input[i].dim[d];
+        int64_t row = rt_row_elements(&m->input[i]);
         longest = row > longest ? row : longest;
     }
     int64_t most = MOST_POSITION / longest; /* samples */

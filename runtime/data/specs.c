@@ -123,9 +123,8 @@ static bool add_feed(RtData *d, const char *name, const char *spec,
                         name);
     const ParcInput *in = &m->input[i];
     RtFeed *f = &d->feed[d->nfeeds++];
-    *f = (RtFeed){.row = {.input = in, .n = 1}, .spec = rt_format("%s", spec)};
-    for (int k = 1; k < in->ndim; k++)
-        f->row.n *= in->dim[k];
+    *f = (RtFeed){.row = {.input = in, .n = rt_row_elements(in)},
+                  .spec = rt_format("%s", spec)};
     return true;
 }
 

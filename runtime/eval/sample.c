@@ -153,9 +153,8 @@ bool rt_sample_open(RtRun *run)
 static void fill_input(ParcRt *rt, const RtRun *run, const ParcInput *in,
                        bool is_text)
 {
-    int64_t row = 1, rows = in->dim[0] / rt->group[in->batch_axes].n;
-    for (int d = 1; d < in->ndim; d++)
-        row *= in->dim[d];
+    int64_t row = rt_row_elements(in);
+    int64_t rows = in->dim[0] / rt->group[in->batch_axes].n;
     int64_t bytes = rows * row * rt_type_size(in->type);
     int64_t n = run->nprompt < row ? run->nprompt : row;
     memset(rt->arena + in->offset, 0, (size_t)bytes);

@@ -169,10 +169,10 @@ bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch, double limit)
 void rt_store_close(RtStore *s)
 {
     for (int i = 0; i < rt_links(s); i++) {
-        int fd[] = {s->link[i].line, s->link[i].life};
-        for (int k = 0; k < 2; k++)
-            if (fd[k] >= 0)
-                close(fd[k]);
+        if (s->link[i].line >= 0)
+            close(s->link[i].line);
+        if (s->link[i].life >= 0)
+            close(s->link[i].life);
     }
     free(s->link);
     s->link = NULL;

@@ -24,18 +24,12 @@ bool rt_param_is_weight(const ParcParam *param)
 
 int64_t rt_param_layers(const ParcParam *param)
 {
-    int64_t n = 1;
-    for (int i = 0; i < param->nstack; i++)
-        n *= param->stack[i];
-    return n;
+    return rt_elements(param->stack, param->nstack);
 }
 
 int64_t rt_param_layer_elements(const ParcParam *param)
 {
-    int64_t n = 1;
-    for (int d = 0; d < param->ndim; d++)
-        n *= param->dim[d];
-    return n;
+    return rt_elements(param->dim, param->ndim);
 }
 
 /* The rank's index among the parts of several axes, in the given order. */

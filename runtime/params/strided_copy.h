@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "common/type.h"
 #include "parc_rt.h"
 
 typedef struct RtStridedCopy {
@@ -41,9 +42,7 @@ static inline RtStridedCopy rt_strided_copy(int ndim, const int64_t *dim,
                                             const int64_t *src_stride)
 {
     RtStridedCopy b = {0};
-    int64_t dst = 1;
-    for (int d = 0; d < ndim; d++)
-        dst *= dim[d];
+    int64_t dst = rt_elements(dim, ndim);
     for (int d = 0; d < ndim && dst > 0; d++) {
         dst /= dim[d];
         rt_strided_copy_add(&b, dim[d], dst, src_stride[d]);
@@ -58,10 +57,7 @@ static inline RtStridedCopy rt_strided_copy(int ndim, const int64_t *dim,
 
 static inline int64_t rt_strided_copy_elements(const RtStridedCopy *b)
 {
-    int64_t n = 1;
-    for (int d = 0; d < b->n; d++)
-        n *= b->dim[d];
-    return n;
+    return rt_elements(b->dim, b->n);
 }
 
 #endif

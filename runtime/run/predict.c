@@ -42,10 +42,7 @@ static int64_t width(const ParcOutput *o)
 
 static int64_t row_elements(const ParcOutput *o)
 {
-    int64_t n = 1;
-    for (int d = 1; d < o->ndim; d++)
-        n *= o->dim[d];
-    return n;
+    return rt_elements(o->dim + 1, o->ndim - 1);
 }
 
 /* The number of samples of one run of the program. */

@@ -19,6 +19,7 @@
 
 #include "checkpoint/weights.h"
 #include "common/message.h"
+#include "common/type.h"
 #include "launch/world.h"
 #include "options/options.h"
 #include "params/params.h"
@@ -50,9 +51,7 @@ static void print_groups(const ParcModel *m, int rank)
 
 static void print_element_index(const ParcParam *p, int64_t at)
 {
-    int64_t stride = 1;
-    for (int d = 0; d < p->ndim; d++)
-        stride *= p->dim[d];
+    int64_t stride = rt_elements(p->dim, p->ndim);
     printf("[");
     for (int d = 0; d < p->ndim; d++) {
         stride /= p->dim[d];
@@ -152,9 +151,7 @@ static void print_rank(const Source *from, const ParcParam *p, int rank,
 {
     RtShard s;
     rt_shard(&s, from->model, rank, p);
-    int64_t n = rt_shard_elements(&s), held = 1;
-    for (int d = 0; d < p->ndim; d++)
-        held *= s.held[d];
+    int64_t n = rt_shard_elements(&s), held = rt_elements(s.held, p->ndim);
     printf("rank %d:", rank);
     print_groups(from->model, rank);
     printf(": %" PRId64 " element%s", n, n == 1 ? "" : "s");

@@ -176,11 +176,10 @@ static void close_event(Row *r)
 /* Writes "layer": 3 for each loop around the statement. */
 static void add_iterations(FILE *f, const ParcWork *w, int64_t iteration)
 {
-    for (int i = w->nloops - 1; i >= 0; i--) {
-        int64_t trips = w->loop[i].trips;
-        fprintf(f, ", \"%s\": %" PRId64, w->loop[i].name, iteration % trips);
-        iteration /= trips;
-    }
+    int64_t at[PARC_MAX_LOOPS];
+    rt_work_iterations(w, iteration, at);
+    for (int i = w->nloops - 1; i >= 0; i--)
+        fprintf(f, ", \"%s\": %" PRId64, w->loop[i].name, at[i]);
 }
 
 static void text_field(FILE *f, const char *name, const char *value)

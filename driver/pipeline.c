@@ -16,13 +16,13 @@
 #include "passes/sync/sync.h"
 
 const PassInfo pass_table[] = {
-#define PASS(folder, name, meaning) {#name, meaning, pass_##name},
+#define PASS(directory, name, meaning) {#name, meaning, pass_##name},
 #include "passes/passes.def"
 #undef PASS
 };
 /* The numbers of the passes. */
 enum {
-#define PASS(folder, name, meaning) PASS_##name,
+#define PASS(directory, name, meaning) PASS_##name,
 #include "passes/passes.def"
 #undef PASS
 };

@@ -44,7 +44,7 @@ typedef struct TargetInfo {
     bool (*in_place)(const Program *p, const Op *op, int out, int arg);
 } TargetInfo;
 
-#define PASS(folder, name, meaning) \
+#define PASS(directory, name, meaning) \
     void pass_##name(Program *p, const TargetInfo *t);
 #include "passes/passes.def"
 #undef PASS

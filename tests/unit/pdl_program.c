@@ -7,7 +7,7 @@
 #include "frontend/frontend.h"
 
 static const PassInfo passes[] = {
-#define PASS(folder, name, meaning) {#name, meaning, pass_##name},
+#define PASS(directory, name, meaning) {#name, meaning, pass_##name},
 #include "passes/passes.def"
 #undef PASS
 };

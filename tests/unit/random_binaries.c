@@ -52,7 +52,7 @@ typedef struct Case {
 } Case;
 
 static const PassInfo passes[] = {
-#define PASS(folder, name, meaning) {#name, meaning, pass_##name},
+#define PASS(directory, name, meaning) {#name, meaning, pass_##name},
 #include "passes/passes.def"
 #undef PASS
 };

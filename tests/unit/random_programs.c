@@ -36,7 +36,7 @@ typedef struct Options {
 } Options;
 
 static const PassInfo passes[] = {
-#define PASS(folder, name, meaning) {#name, meaning, pass_##name},
+#define PASS(directory, name, meaning) {#name, meaning, pass_##name},
 #include "passes/passes.def"
 #undef PASS
 };

@@ -68,10 +68,7 @@ bool c_is_reserved(const char *name)
         "unsigned", "void",     "volatile", "while",  "bool",    "true",
         "false",    "asm",      "typeof",   "main",   "linux",   "unix",
     };
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        if (strcmp(word[i], name) == 0)
-            return true;
-    return is_of_headers(name);
+    return table_find(word, name) || is_of_headers(name);
 }
 
 const char *c_string_body(Arena *a, const char *text)

@@ -20,25 +20,20 @@ const char *forward_word(const Program *f)
     return f->purpose == FOR_LOSS ? "eval" : "outputs";
 }
 
-static void count_region(const Region *r, Numbers *n)
-{
-    for (const Op *op = r->first; op; op = op->next) {
-        n->collectives += op_is_collective(op->kind);
-        n->transfers += op->kind == OP_fetch || op->kind == OP_store;
-        n->kernels += op->kind == OP_fused;
-        n->matmuls += op_is_einsum(op->kind);
-        n->work += op_is_step_statement(op);
-        if (op->kind == OP_loop)
-            count_region(op->body, n);
-    }
-}
-
 /* The numbers of the programs from p to the one before `end`. */
 static Numbers count_until(const Program *p, const Program *end)
 {
     Numbers n = {0};
     for (; p != end; p = program_next(p)) {
-        count_region(p->step, &n);
+        for_ops(op, p->step) {
+            bool in_kernel = op->region->owner &&
+                             op->region->owner->kind == OP_fused;
+            n.collectives += op_is_collective(op->kind);
+            n.transfers += op->kind == OP_fetch || op->kind == OP_store;
+            n.kernels += op->kind == OP_fused;
+            n.matmuls += op_is_einsum(op->kind);
+            n.work += !in_kernel && op_is_step_statement(op);
+        }
         n.events += program_event_slots(p);
     }
     return n;

@@ -346,7 +346,7 @@ static bool finish(Compilation *c, Program *p)
     if (t.cpu)
         t.cpu = c->o.cpu;
     bool dump = c->o.pipeline.starts && !ir_verify(p);
-    if (dump && !target_takes_dump(p, &t))
+    if (dump && !target_takes_dump(p))
         return false;
     if (!pipeline_run(p, &t, &c->o.pipeline, c->time, c->ntimes))
         return false;

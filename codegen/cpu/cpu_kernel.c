@@ -275,8 +275,10 @@ static const KernelTarget target = {.dialect = &dialect_c,
                                     .reused = reused,
                                     .column_sum = column_sum};
 
-void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
+void cpu_kernel_emit(void *out_to, const Program *p, const Op *fused,
+                     int number)
 {
+    Out *o = out_to;
     const Kernel *k = kernel_build(p, fused);
     Lowering c = {.p = p,
                   .arena = p->arena,
@@ -305,8 +307,9 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
     out_close(o);
 }
 
-void cpu_kernel_prototype(Out *o, const Program *p, const Op *fused, int number)
+void cpu_kernel_prototype(void *out_to, const Program *p, const Op *fused,
+                          int number)
 {
-    kernel_function(o, p, kernel_build(p, fused), number, dialect_c.restricted,
+    kernel_function(out_to, p, kernel_build(p, fused), number, dialect_c.restricted,
                     ";");
 }

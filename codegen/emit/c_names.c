@@ -3,6 +3,8 @@
  * wq_weight_2. Names that emitted code uses get the prefix "v_". */
 #include "codegen/emit/emitter.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 /* Names that loop variables have: "layer", "micro_2", "next", "i0". */
@@ -33,11 +35,9 @@ static bool is_used_by_emitted_code(const char *name)
         "stdout",     "stderr",     "signal",         "time",    "read",
         "write",
     };
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        if (!strcmp(name, word[i]))
-            return true;
-    return !strncmp(name, "AT_", 3) || !strncmp(name, "AXIS_", 5) ||
-           !strncmp(name, "SHARED_", 7) || name[0] == '_' ||
+    return table_find(word, name) || starts_with(name, "AT_") ||
+           starts_with(name, "AXIS_") || starts_with(name, "SHARED_") ||
+           name[0] == '_' ||
            (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
 }
 

@@ -118,16 +118,13 @@ static MatmulRow row_of(const Emitter *e, const Op *op)
     return r;
 }
 
-static void collect_rows(const Emitter *e, const Region *r, MatmulRows *rows)
+static void collect_rows(const Emitter *e, MatmulRows *rows)
 {
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_loop)
-            collect_rows(e, op->body, rows);
-        if (!op_is_einsum(op->kind))
-            continue;
-        MatmulRow row = row_of(e, op);
-        vec_push(e->p->arena, rows, row);
-    }
+    for_ops(op, e->p->step)
+        if (op_is_einsum(op->kind)) {
+            MatmulRow row = row_of(e, op);
+            vec_push(e->p->arena, rows, row);
+        }
 }
 
 /* Text in columns: names and strides at the left, numbers at the right. */
@@ -154,7 +151,7 @@ void emit_matmul_table(Emitter *e)
     int width[CELLS] = {0};
     for (const Emitter *x = e; x; x = x->next)
         if (!x->of)
-            collect_rows(x, x->p->step, &rows);
+            collect_rows(x, &rows);
     for (int i = 0; i < rows.n; i++)
         for (int k = 0; k < rows.at[i].n; k++)
             if (width[k] < (int)strlen(rows.at[i].cell[k]))
@@ -169,11 +166,11 @@ void emit_matmul_table(Emitter *e)
 
 void emit_matmuls(Emitter *e)
 {
-    MatmulRows rows = {0};
-    int first = e->first.matmuls;
-    collect_rows(e, e->p->step, &rows);
-    if (rows.n == 0)
+    int first = e->first.matmuls, n = 0;
+    for_ops(op, e->p->step)
+        n += op_is_einsum(op->kind);
+    if (n == 0)
         return;
-    out_line(e->o, "for (int i = %d; i < %d; i++)", first, first + rows.n);
+    out_line(e->o, "for (int i = %d; i < %d; i++)", first, first + n);
     out_line(e->o, "    matmul[i] = parc_matmul_new(rt, &matmul_spec[i]);");
 }

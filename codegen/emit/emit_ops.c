@@ -276,11 +276,9 @@ void emit_body(Emitter *e, const Op *op)
 }
 
 /* Calls with dropout or in f32 have only one implementation. */
-void emit_attentions(Emitter *e, const Region *r)
+void emit_attentions(Emitter *e)
 {
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_loop)
-            emit_attentions(e, op->body);
+    for_ops(op, e->p->step) {
         if (op->kind != OP_attention && op->kind != OP_attention_grad)
             continue;
         int block = op->workspace;

@@ -15,38 +15,37 @@
  */
 #include "codegen/emit/emitter.h"
 
+/* Creates the descriptors of library calls. */
+static void emit_descriptors(Emitter *e)
+{
+    emit_matmuls(e);
+    if (e->cuda)
+        emit_attentions(e);
+}
+
 /* A function of the training step. */
 static void training_function(Emitter *e, const char *name, Phase phase)
 {
     Function f;
     function_begin(e, &f);
-    if (phase == PH_INIT) {
-        emit_matmuls(e);
-        if (e->cuda)
-            emit_attentions(e, e->p->step);
-    }
+    if (phase == PH_INIT)
+        emit_descriptors(e);
     emit_region(e, e->p->step, &phase);
     function_end(e, &f, name, f.enclosing);
 }
 
-/* A function of a forward program, "eval_run". */
-static const char *forward_function(Emitter *e, const char *what, Phase phase)
+/* A function of a forward program, "eval_run"; without a phase that which
+ * creates descriptors. */
+static const char *forward_function(Emitter *e, const char *what,
+                                    const Phase *phase)
 {
     Function f;
     function_begin(e, &f);
-    emit_region(e, e->p->step, &phase);
+    if (phase)
+        emit_region(e, e->p->step, phase);
+    else
+        emit_descriptors(e);
     return function_share(e, &f, arena_printf(e->p->arena, "%s_%s", e->word, what),
-                          "ParcRt *rt", "", f.enclosing);
-}
-
-static const char *matmuls_function(Emitter *e)
-{
-    Function f;
-    function_begin(e, &f);
-    emit_matmuls(e);
-    if (e->cuda)
-        emit_attentions(e, e->p->step);
-    return function_share(e, &f, arena_printf(e->p->arena, "%s_init", e->word),
                           "ParcRt *rt", "", f.enclosing);
 }
 
@@ -66,11 +65,11 @@ static void forward_functions(Emitter *f)
     e->word = forward_word(f->p);
     e->parts = &parts;
     e->repeat = f->of ? repeat_of(f->p) : NULL;
-    f->run = forward_function(e, "run", PH_FORWARD);
+    f->run = forward_function(e, "run", &(Phase){PH_FORWARD});
     e->parts = NULL;
     e->repeat = NULL;
-    f->init = f->of ? "NULL" : matmuls_function(e);
-    f->begin = !f->of           ? forward_function(e, "begin", PH_INIT)
+    f->init = f->of ? "NULL" : forward_function(e, "init", NULL);
+    f->begin = !f->of           ? forward_function(e, "begin", &(Phase){PH_INIT})
                : e->p->training ? e->begin
                                 : "NULL";
     e->word = NULL;

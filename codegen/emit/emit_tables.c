@@ -33,28 +33,6 @@ static void splits(Emitter *e, const Type *t)
     out(o, "},\n");
 }
 
-static uint32_t flat_axes(const Type *t)
-{
-    uint32_t axes = 0;
-    for (int a = 0; a < MAX_AXES; a++)
-        if (t->place.ax[a].kind == AX_FLAT)
-            axes |= 1u << a;
-    return axes;
-}
-
-static const char *init_name(InitKind k)
-{
-    switch (k) {
-    case INIT_ZEROS: return "PARC_ZEROS";
-    case INIT_ONES: return "PARC_ONES";
-    case INIT_NORMAL: return "PARC_NORMAL";
-    case INIT_UNIFORM: return "PARC_UNIFORM";
-    case INIT_ARANGE: return "PARC_ARANGE";
-    case INIT_COPY: return "PARC_COPY";
-    }
-    return "PARC_ZEROS";
-}
-
 /* The tensors of files that hold a parameter. */
 static void file_rows(Emitter *e, const Param *pm)
 {
@@ -88,6 +66,10 @@ static void file_names(Emitter *e)
 
 static void param_row(Emitter *e, int i)
 {
+    static const char *const init[] = {
+        [INIT_ZEROS] = "PARC_ZEROS",     [INIT_ONES] = "PARC_ONES",
+        [INIT_NORMAL] = "PARC_NORMAL",   [INIT_UNIFORM] = "PARC_UNIFORM",
+        [INIT_ARANGE] = "PARC_ARANGE",   [INIT_COPY] = "PARC_COPY"};
     const Program *p = e->p;
     const Param *pm = &p->param.at[i];
     const Type *t = &pm->type;
@@ -105,8 +87,9 @@ static void param_row(Emitter *e, int i)
         list(o, "pad", t->ndim, pm->pad);
     out(o, "\n");
     splits(e, t);
-    if (flat_axes(t))
-        out(o, "     .flat_axes = %s,\n", axes_expression(e, flat_axes(t)));
+    if (type_flat_axes(t))
+        out(o, "     .flat_axes = %s,\n",
+            axes_expression(e, type_flat_axes(t)));
     const char *offset = pm->value ? value_row_offset(e, pm->value) : "-1";
     out(o, "     .offset = %s, .local_elements = %lld,\n", offset,
         (long long)type_local_elements(t, &p->mesh));
@@ -116,7 +99,7 @@ static void param_row(Emitter *e, int i)
         out(o, "     .type = %s, .copy_of = %d,\n", c_parc_type(t->dtype),
             pm->state_of);
     out(o, "     .init = %s, .a = %s, .b = %s,\n     .placement = \"%s\"",
-        init_name(pm->init.kind), double_text(p->arena, pm->init.a),
+        init[pm->init.kind], double_text(p->arena, pm->init.a),
         double_text(p->arena, pm->init.b),
         c_string_body(p->arena, user_placements(p, t)));
     if (pm->nalias) {

@@ -66,16 +66,15 @@ static void name_loops(Emitter *e, const Region *r, const TextMap *around,
     }
 }
 
-static void number_ops(Emitter *e, const Region *r, Numbers *next)
+static void number_ops(Emitter *e)
 {
-    for (const Op *op = r->first; op; op = op->next) {
+    Numbers next = e->first;
+    for_ops(op, e->p->step) {
         e->collective_of[op->id] = e->statement_of[op->id] = -1;
         if (op->kind == OP_fused)
-            e->number[op->id] = next->kernels++;
+            e->number[op->id] = next.kernels++;
         else if (op_is_einsum(op->kind))
-            e->number[op->id] = next->matmuls++;
-        else if (op->kind == OP_loop)
-            number_ops(e, op->body, next);
+            e->number[op->id] = next.matmuls++;
     }
 }
 
@@ -119,8 +118,7 @@ static void init_one(Emitter *e, const Emitter *training)
     e->axis_name = NEW_ARRAY(a, const char *, MAX_AXES);
     for (int i = 0; i < p->mesh.n; i++)
         e->axis_name[i] = c_name(&axes, p->mesh.name[i]);
-    Numbers next = e->first;
-    number_ops(e, p->step, &next);
+    number_ops(e);
     for (int i = 0; i < e->ncollectives; i++)
         e->collective_of[e->collective[i].op->id] = i;
     e->statement = statements_of(p, &e->nstatements);

@@ -138,9 +138,9 @@ void emit_step_functions(Emitter *e);
  * variables and its parc_mark; emit_body emits its operation. */
 void emit_head(Emitter *e, const Op *op);
 void emit_body(Emitter *e, const Op *op);
-/* Prepares each shape of attention call of a region once, so that the runtime
- * can choose an implementation. */
-void emit_attentions(Emitter *e, const Region *r);
+/* Prepares the attention calls of the program, so that the runtime can choose an
+ * implementation. */
+void emit_attentions(Emitter *e);
 /* emitter.c: "path: kind detail (file:line:column)", then the first result's type. */
 void emit_comment(Emitter *e, const Op *op, const char *detail);
 

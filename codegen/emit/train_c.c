@@ -138,23 +138,6 @@ void train_c_emit(SourceFiles *files, const Program *p, const TargetInfo *t,
 
 /* ---- kernels.c, kernels.h ------------------------------------------------ */
 
-static void kernel_text(void *context, const Program *p, const Op *fused,
-                        int number)
-{
-    cpu_kernel_emit(context, p, fused, number);
-}
-
-static void kernel_line(void *context, const Program *p, const Op *fused,
-                        int number)
-{
-    cpu_kernel_prototype(context, p, fused, number);
-}
-
-static void find_random(Op *op, void *context)
-{
-    *(bool *)context |= op->kind == OP_random;
-}
-
 void kernels_c_emit(Out *o, const Program *p)
 {
     out(o,
@@ -170,13 +153,15 @@ void kernels_c_emit(Out *o, const Program *p)
         c_comment(p->arena, p->model));
     bool draws = false;
     for (const Program *q = p; q; q = program_next(q))
-        ir_walk(q->step, find_random, &draws);
+        for_ops(op, q->step)
+            draws |= op->kind == OP_random;
     if (draws)
         out_line(o, "#include \"parc_random.h\"");
-    kernel_each(p, kernel_text, o);
+    kernel_each(p, cpu_kernel_emit, o);
 }
 
 void kernels_h_emit(Out *o, const Program *p)
 {
-    prototypes_emit(o, p, "the fused kernels", kernel_line, o);
+    prototypes_emit(o, p, "the fused kernels",
+                    cpu_kernel_prototype, o);
 }

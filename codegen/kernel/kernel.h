@@ -197,11 +197,9 @@ const char *kernel_name(const Program *p, const Op *fused, int number);
 typedef void KernelVisit(void *context, const Program *p, const Op *fused,
                          int number);
 void kernel_each(const Program *p, KernelVisit *visit, void *context);
-/* The function, and its prototype. Kernels include parc_rt.h and
+/* Print the function to an Out, and its prototype. Kernels include parc_rt.h and
  * parc_math.h; they compile as C11 with OpenMP, without warnings. */
-void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number);
-void cpu_kernel_prototype(Out *o, const Program *p, const Op *fused,
-                          int number);
+KernelVisit cpu_kernel_emit, cpu_kernel_prototype;
 
 static inline bool kernel_is_element(const Kernel *k, uint32_t axes)
 {

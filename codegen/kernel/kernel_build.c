@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bug.h"
+#include "base/text.h"
 #include "codegen/c_text.h"
 #include "codegen/kernel/kernel.h"
 #include "ir/analysis/alias.h"
@@ -50,11 +51,8 @@ static bool is_reserved(const char *s)
     static const char *const start[] = {
         "in", "out", "kept", "held", "top", "base", "sum", "share", "edge",
         "block_", "warp_", "thread_", "lane_"};
-    if (c_is_reserved(s))
+    if (c_is_reserved(s) || table_find(word, s))
         return true;
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        if (strcmp(word[i], s) == 0)
-            return true;
     for (size_t i = 0; i < sizeof start / sizeof *start; i++) {
         size_t n = strlen(start[i]);
         if (strncmp(s, start[i], n) == 0 &&

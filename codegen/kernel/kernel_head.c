@@ -151,30 +151,17 @@ void kernel_comment(Out *o, const Program *p, const Kernel *k, int number)
 
 /* ---- the kernels of a program ---------------------------------------------- */
 
-typedef struct Visit {
-    KernelVisit *visit;
-    void *context;
-    int number;
-} Visit;
-
-static void visit_region(const Program *p, const Region *r, Visit *v)
-{
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_loop)
-            visit_region(p, op->body, v);
-        if (op->kind != OP_fused)
-            continue;
-        if (!p->equal_kernel || !p->equal_kernel[op->id])
-            v->visit(v->context, p, op, v->number);
-        v->number++;
-    }
-}
-
 void kernel_each(const Program *p, KernelVisit *visit, void *context)
 {
-    Visit v = {visit, context, 0};
+    int number = 0;
     for (; p; p = program_next(p))
-        visit_region(p, p->step, &v);
+        for_ops(op, p->step) {
+            if (op->kind != OP_fused)
+                continue;
+            if (!p->equal_kernel || !p->equal_kernel[op->id])
+                visit(context, p, op, number);
+            number++;
+        }
 }
 
 void prototypes_emit(Out *o, const Program *p, const char *meaning,

@@ -10,12 +10,6 @@
  *   signature   0: f32[8/dp, 16] 0 | sigmoid 0 : f32[8/dp, 16] | mul 0 1 : …
  */
 #include "codegen/kernel/kernel.h"
-#include "codegen/numbers.h"
-
-typedef struct Sharing {
-    TextMap named; /* the names of kernels by signature */
-    int number;
-} Sharing;
 
 static int index_in(const Region *body, const Value *v)
 {
@@ -77,26 +71,21 @@ static const char *signature_of(const Program *p, const Op *fused)
     return o.text;
 }
 
-static void share_region(Sharing *s, const Program *p, const Region *r)
+/* `context`: the names of kernels by signature, a TextMap. */
+static void share(void *context, const Program *p, const Op *fused, int number)
 {
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_loop)
-            share_region(s, p, op->body);
-        if (op->kind != OP_fused)
-            continue;
-        const char *signature = signature_of(p, op);
-        const TextEntry *known = text_map_find(&s->named, signature);
-        const char *name = kernel_name(p, op, s->number++);
-        if (!known)
-            text_map_add(&s->named, signature)->value = (void *)name;
-        else if (p->training)
-            p->equal_kernel[op->id] = known->value;
-    }
+    const char *signature = signature_of(p, fused);
+    const TextEntry *known = text_map_find(context, signature);
+    if (!known)
+        text_map_add(context, signature)->value =
+            (void *)kernel_name(p, fused, number);
+    else if (p->training)
+        p->equal_kernel[fused->id] = known->value;
 }
 
 void kernels_share(Program *p)
 {
-    Sharing s = {.named = {.arena = p->arena}};
+    TextMap named = {.arena = p->arena};
     bool any = false;
     for (int k = 0; k < PURPOSES; k++) {
         Program *q = p->forward[k];
@@ -104,6 +93,6 @@ void kernels_share(Program *p)
             q->equal_kernel = NEW_ARRAY(q->arena, const char *, q->nops);
         any |= q != NULL;
     }
-    for (const Program *q = any ? p : NULL; q; q = program_next(q))
-        share_region(&s, q, q->step);
+    if (any)
+        kernel_each(p, share, &named);
 }

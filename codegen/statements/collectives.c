@@ -51,8 +51,6 @@ static const char *tensor_text(const Program *p, const Op *op)
     return text;
 }
 
-typedef VEC(CollectiveInfo) Collectives;
-
 static CollectiveInfo describe(const Program *p, const Op *op, int id)
 {
     uint32_t axes = attr_axes(op);
@@ -66,64 +64,43 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .in_place = gather_in_place(op)};
 }
 
-static void collect_collectives(const Program *p, const Region *r, int first,
-                                Collectives *found)
-{
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op_is_collective(op->kind)) {
-            CollectiveInfo c = describe(p, op, first + found->n);
-            vec_push(p->arena, found, c);
-        }
-        if (op->kind == OP_loop)
-            collect_collectives(p, op->body, first, found);
-    }
-}
-
 CollectiveInfo *collectives_of(const Program *p, int *n)
 {
-    Collectives found = {0};
+    VEC(CollectiveInfo) found = {0};
     const Program *of = p->repeats ? p->repeats : p;
     const Repeat *repeat = p->repeats ? repeat_of(p) : NULL;
-    collect_collectives(of, of->step, numbers_first(of).collectives, &found);
-    *n = 0;
-    for (int i = 0; i < found.n; i++)
-        if (repeat_has(repeat, found.at[i].op))
-            found.at[(*n)++] = found.at[i];
+    int id = numbers_first(of).collectives;
+    for_ops(op, of->step) {
+        if (!op_is_collective(op->kind))
+            continue;
+        CollectiveInfo c = describe(of, op, id++);
+        if (repeat_has(repeat, op))
+            vec_push(p->arena, &found, c);
+    }
+    *n = found.n;
     return found.at;
 }
 
 /* ---- transfers ----------------------------------------------------------- */
 
-typedef VEC(TransferInfo) Transfers;
-
-static void collect_transfers(const Program *p, const Region *r, int first,
-                              Transfers *found)
-{
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_loop)
-            collect_transfers(p, op->body, first, found);
-        if (op->kind != OP_fetch && op->kind != OP_store)
-            continue;
-        bool store = op->kind == OP_store;
-        TransferInfo x = {
-            .op = op, .to_host = store, .param = transfer_param(p, op),
-            .label = arena_printf(p->arena, "%s%d", store ? "st" : "ft",
-                                  first + found->n),
-            .bytes = type_local_bytes(&op->out[0]->type, &p->mesh),
-            .count = ir_trip_count(op)};
-        vec_push(p->arena, found, x);
-    }
-}
-
 TransferInfo *transfers_of(const Program *p, int *n)
 {
-    Transfers found = {0};
+    VEC(TransferInfo) found = {0};
     const Program *of = p->repeats ? p->repeats : p;
     const Repeat *repeat = p->repeats ? repeat_of(p) : NULL;
-    collect_transfers(of, of->step, numbers_first(of).transfers, &found);
-    *n = 0;
-    for (int i = 0; i < found.n; i++)
-        if (repeat_has(repeat, found.at[i].op))
-            found.at[(*n)++] = found.at[i];
+    int id = numbers_first(of).transfers;
+    for_ops(op, of->step) {
+        bool store = op->kind == OP_store;
+        if (op->kind != OP_fetch && !store)
+            continue;
+        TransferInfo x = {
+            .op = op, .to_host = store, .param = transfer_param(of, op),
+            .label = arena_printf(p->arena, "%s%d", store ? "st" : "ft", id++),
+            .bytes = type_local_bytes(&op->out[0]->type, &of->mesh),
+            .count = ir_trip_count(op)};
+        if (repeat_has(repeat, op))
+            vec_push(p->arena, &found, x);
+    }
+    *n = found.n;
     return found.at;
 }

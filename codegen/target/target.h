@@ -16,7 +16,7 @@ TargetInfo target_info(Target target, int threads);
 bool target_can_run(const Program *p, const TargetInfo *t);
 /* Whether the fused ops of a dump are as passes assume: the pass `fuse` has
  * created them, but a dump may have been edited. */
-bool target_takes_dump(const Program *p, const TargetInfo *t);
+bool target_takes_dump(const Program *p);
 
 /* One rank's call of attention or its gradient: sizes, types, and whether every
  * call computes the same bits. The fields for random indices are 0. */

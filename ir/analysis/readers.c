@@ -22,28 +22,19 @@ struct Readers {
 
 enum { GAP = 1 << 20 };
 
-static void *grown(Arena *a, const void *at, uint32_t n, uint32_t capacity,
-                   size_t size)
-{
-    void *to = arena_alloc(a, capacity * size);
-    if (n)
-        memcpy(to, at, n * size);
-    return to;
-}
-
 static void grow(Readers *r)
 {
     Arena *a = r->p->arena;
     if (r->p->nvalues > r->nvalues) {
         uint32_t capacity = 2 * r->p->nvalues;
-        r->of = grown(a, r->of, r->nvalues, capacity, sizeof *r->of);
+        r->of = arena_grow(a, r->of, r->nvalues, capacity, sizeof *r->of);
         r->yields =
-            grown(a, r->yields, r->nvalues, capacity, sizeof *r->yields);
+            arena_grow(a, r->yields, r->nvalues, capacity, sizeof *r->yields);
         r->nvalues = capacity;
     }
     if (r->p->nops > r->nops) {
         uint32_t capacity = 2 * r->p->nops;
-        r->order = grown(a, r->order, r->nops, capacity, sizeof *r->order);
+        r->order = arena_grow(a, r->order, r->nops, capacity, sizeof *r->order);
         r->nops = capacity;
     }
 }

@@ -192,35 +192,36 @@ static bool is_whole(const Region *r)
     return !r->owner;
 }
 
-static void fuse_region(Program *p, Region *r, FuseTables *tables,
-                        TextMap *used)
+static void fuse_region(Fuser *f, Region *r, TextMap *used)
 {
-    Fuser f = {.p = p, .r = r, .arena = arena_new(), .attempt = arena_new(),
-               .whole = is_whole(r), .tables = tables};
-    fuse_clean(&f);
-    fuse_drop_unused(&f);
-    fuse_tables(&f);
-    fuse_groups(&f);
-    for (int i = 0; i < SHARE_ROUNDS && fuse_share(&f); i++) {
-        fuse_drop_unused(&f);
-        fuse_tables(&f);
-        fuse_groups(&f);
+    f->r = r;
+    f->arena = arena_new();
+    f->attempt = arena_new();
+    f->whole = is_whole(r);
+    fuse_clean(f);
+    fuse_drop_unused(f);
+    fuse_tables(f);
+    fuse_groups(f);
+    for (int i = 0; i < SHARE_ROUNDS && fuse_share(f); i++) {
+        fuse_drop_unused(f);
+        fuse_tables(f);
+        fuse_groups(f);
     }
-    expel_views(&f);
-    outline_region(&f, used);
-    arena_free(f.attempt);
-    arena_free(f.arena);
+    expel_views(f);
+    outline_region(f, used);
+    arena_free(f->attempt);
+    arena_free(f->arena);
     for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop)
-            fuse_region(p, op->body, tables, used);
+            fuse_region(f, op->body, used);
 }
 
 void pass_fuse(Program *p, const TargetInfo *t)
 {
     (void)t;
-    FuseTables tables = {.arena = arena_new()};
+    Fuser f = {.p = p, .tables = arena_new()};
     TextMap names = {.arena = p->arena};
-    fuse_region(p, p->step, &tables, &names);
-    arena_free(tables.arena);
+    fuse_region(&f, p->step, &names);
+    arena_free(f.tables);
     p->stage = STAGE_FUSED;
 }

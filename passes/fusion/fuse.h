@@ -32,35 +32,28 @@ typedef struct FuseGroup {
     int row_joins[PH_OPTIMIZER + 1];
 } FuseGroup;
 
-/* The tables of a region, by id of values and ops. They are made once for all
- * regions; an entry is valid from fuse_tables on. */
-typedef struct FuseTables {
-    Arena *arena; /* lives as long as the pass */
-    uint32_t nops, nvalues; /* how many ids fit */
-    int *group_of;
-    int64_t *place;
-    OpList *users;
-    bool *yielded;
-} FuseTables;
-
 typedef struct Fuser {
     Program *p;
-    Region *r;
-    Arena *arena;  /* lives as long as the pass */
-    OpList op;     /* the region's ops in order */
-    uint32_t nops; /* ids below this are in the tables */
+    /* Tables for all regions, one after the other: an entry is valid from
+     * fuse_tables of its region on. */
+    Arena *tables;
+    uint32_t op_capacity, value_capacity; /* how many ids fit */
     int *group_of; /* by op id */
     int64_t *place; /* by op id: index into `op`; in fuse_clean with gaps */
     OpList *users; /* by value id: ops of the region, each once */
     bool *yielded; /* by value id */
+    /* The region. */
+    Region *r;
+    Arena *arena;  /* lives as long as the work on the region */
+    OpList op;     /* the region's ops in order */
+    uint32_t nops; /* ids below this are in the tables */
     FuseGroup *group;
     int ngroups, mark, joins;
-    int *rank;      /* by group: its position in a topological order */
-    int *ranked;    /* by rank: the group; -1: none */
-    int *moved;     /* groups that a join moves to higher ranks */
+    int *position;  /* by group: its position in a topological order */
+    int *group_at;  /* by position: the group; -1: none */
+    int *moved;     /* groups that a join moves to higher positions */
     int mark_of_search; /* the mark of the last search that found no path */
     bool followed;      /* that search followed readers, not producers */
-    FuseTables *tables;
     bool whole;     /* the region has forward and backward ops */
     bool mixed;     /* groups may mix forward and backward ops */
     Arena *attempt; /* reset at each attempt */
@@ -123,7 +116,7 @@ Op *fuse_copy_op(Program *p, const Op *op, Value *const *args, Op *before);
 
 /* The group of a value's producer; -1: not an op of this region, or a kernel
  * that is already outlined. */
-static inline int fuse_maker(const Fuser *f, const Value *v)
+static inline int fuse_producer(const Fuser *f, const Value *v)
 {
     if (!v->def || v->def->region != f->r || v->def->id >= f->nops)
         return -1;

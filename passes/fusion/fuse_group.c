@@ -95,7 +95,7 @@ static int count_tensors(const Fuser *f, const OpList *ops, const int *groups,
     for (int i = 0; i < ops->n; i++) {
         count += stored_outside(f, ops->at[i]->out[0], groups, n);
         for (int k = 0; k < ops->at[i]->nargs; k++)
-            count += !is_among(fuse_maker(f, ops->at[i]->arg[k]), groups, n);
+            count += !is_among(fuse_producer(f, ops->at[i]->arg[k]), groups, n);
     }
     return count;
 }

@@ -99,7 +99,7 @@ static const char *common_path(const OpList *ops)
 
 /* The producer of v, or of the stack that v is a slice of: updates of stacks
  * may be loops. */
-static const Op *maker(const Value *v)
+static const Op *producer_of(const Value *v)
 {
     while (!v->def && v->region->owner && v->region->owner->kind == OP_loop &&
            v->index >= v->region->owner->ncarry)
@@ -112,7 +112,7 @@ static const char *parameter(const Program *p, const OpList *ops)
 {
     for (int i = 0; i < ops->n; i++)
         for (int k = 0; k < ops->at[i]->nargs; k++) {
-            const Op *def = maker(ops->at[i]->arg[k]);
+            const Op *def = producer_of(ops->at[i]->arg[k]);
             if (!def || def->kind != OP_param)
                 continue;
             const Param *param = &p->param.at[attr_param(def)];

@@ -1,14 +1,13 @@
 /* fuse_order.c: keeps the groups of the pass `fuse` in a topological order.
  *
  * Joining two groups must not make a cycle: no path may go from one to the
- * other through a third group. Every group has a rank, its position in an order
- * that joins maintain. A path from the group of the lower rank to the other
- * visits only groups with a rank between the two, so the search stays inside
- * that window, and after the join only the window is reordered (Pearce and
+ * other through a third group. Every group has a position in an order that joins
+ * maintain. A path from the group at the lower position to the other visits only
+ * groups at positions between the two, so the search stays inside that window, and after the join only the window is reordered (Pearce and
  * Kelly, "A dynamic topological sort algorithm for directed acyclic graphs").
  * One search follows readers, one follows producers; the cheaper one decides.
  *
- *   ranks      a=4, x=5, y=6, b=7     edges a->x, a->b, y->b
+ *   positions  a=4, x=5, y=6, b=7     edges a->x, a->b, y->b
  *   join a, b  y=4, ab=5, x=6         (x follows a, y does not)
  *
  * Cost of a query: the edges of the smaller search. Cost of a join: the groups
@@ -19,11 +18,11 @@
 
 void fuse_order_start(Fuser *f)
 {
-    f->rank = NEW_ARRAY(f->arena, int, f->ngroups + 1);
-    f->ranked = NEW_ARRAY(f->arena, int, f->ngroups + 1);
+    f->position = NEW_ARRAY(f->arena, int, f->ngroups + 1);
+    f->group_at = NEW_ARRAY(f->arena, int, f->ngroups + 1);
     f->moved = NEW_ARRAY(f->arena, int, f->ngroups + 1);
     for (int g = 0; g < f->ngroups; g++)
-        f->rank[g] = f->ranked[g] = g;
+        f->position[g] = f->group_at[g] = g;
     f->mark = 0;
 }
 
@@ -39,8 +38,8 @@ typedef struct Search {
     bool found;
 } Search;
 
-/* Visits a group at the other end of an edge. Only groups whose rank is between
- * those of `low` and `high` matter. */
+/* Visits a group at the other end of an edge. Only groups between `low` and
+ * `high` matter. */
 static void mark_reached(Fuser *f, Search *s, int from, int next, int low,
                          int high)
 {
@@ -49,7 +48,7 @@ static void mark_reached(Fuser *f, Search *s, int from, int next, int low,
     bool visited =
         f->group[next].mark >= f->mark - 1 && f->group[next].mark != s->mark;
     s->found |= visited || (next == s->to && from != s->from);
-    if (f->rank[next] <= f->rank[low] || f->rank[next] >= f->rank[high] ||
+    if (f->position[next] <= f->position[low] || f->position[next] >= f->position[high] ||
         f->group[next].mark == s->mark)
         return;
     f->group[next].mark = s->mark;
@@ -68,14 +67,14 @@ static void visit_readers(Fuser *f, Search *s, int g)
         }
 }
 
-static void visit_makers(Fuser *f, Search *s, int g)
+static void visit_producers(Fuser *f, Search *s, int g)
 {
     const OpList *ops = &f->group[g].op;
     for (int i = 0; i < ops->n; i++)
         for (int k = 0; k < ops->at[i]->nargs; k++) {
-            int maker = fuse_maker(f, ops->at[i]->arg[k]);
-            if (maker >= 0)
-                mark_reached(f, s, g, maker, s->to, s->from);
+            int producer = fuse_producer(f, ops->at[i]->arg[k]);
+            if (producer >= 0)
+                mark_reached(f, s, g, producer, s->to, s->from);
         }
 }
 
@@ -94,7 +93,7 @@ static int64_t count_readers(const Fuser *f, int g)
  * exists, and fuse_order_join uses the marks of that search. */
 bool fuse_has_detour(Fuser *f, int a, int b)
 {
-    int low = f->rank[a] < f->rank[b] ? a : b, high = low == a ? b : a;
+    int low = f->position[a] < f->position[b] ? a : b, high = low == a ? b : a;
     Search down = {.from = low, .to = high, .mark = f->mark + 1};
     Search up = {.from = high, .to = low, .mark = f->mark + 2};
     f->mark += 2;
@@ -103,7 +102,7 @@ bool fuse_has_detour(Fuser *f, int a, int b)
     while (down.work.n && up.work.n) {
         int64_t next = count_readers(f, down.work.at[down.work.n - 1]);
         if (up.edges <= down.edges + next)
-            visit_makers(f, &up, up.work.at[--up.work.n]);
+            visit_producers(f, &up, up.work.at[--up.work.n]);
         else
             visit_readers(f, &down, down.work.at[--down.work.n]);
         if (up.found || down.found)
@@ -119,28 +118,28 @@ bool fuse_has_detour(Fuser *f, int a, int b)
  * others. Groups keep their order among each other. */
 void fuse_order_join(Fuser *f, int a, int b)
 {
-    int low = f->rank[a] < f->rank[b] ? a : b, high = low == a ? b : a;
-    int first = f->rank[low], last = f->rank[high], to = first;
+    int low = f->position[a] < f->position[b] ? a : b, high = low == a ? b : a;
+    int first = f->position[low], last = f->position[high], to = first;
     int *after = f->moved, nafter = 0;
     for (int i = first + 1; i < last; i++) {
-        int g = f->ranked[i];
+        int g = f->group_at[i];
         if (g < 0)
             continue;
         if ((f->group[g].mark == f->mark_of_search) == f->followed) {
             after[nafter++] = g;
         } else {
-            f->ranked[to] = g;
-            f->rank[g] = to++;
+            f->group_at[to] = g;
+            f->position[g] = to++;
         }
     }
-    f->ranked[to] = a;
-    f->rank[a] = to++;
+    f->group_at[to] = a;
+    f->position[a] = to++;
     for (int i = 0; i < nafter; i++) {
-        f->ranked[to] = after[i];
-        f->rank[after[i]] = to++;
+        f->group_at[to] = after[i];
+        f->position[after[i]] = to++;
     }
     while (to <= last)
-        f->ranked[to++] = -1;
+        f->group_at[to++] = -1;
 }
 
 /* ---- the order of issue -------------------------------------------------- */
@@ -187,8 +186,8 @@ static int count_waits(const Fuser *f, int g)
     int n = 0;
     for (int i = 0; i < ops->n; i++)
         for (int k = 0; k < ops->at[i]->nargs; k++) {
-            int maker = fuse_maker(f, ops->at[i]->arg[k]);
-            n += maker >= 0 && maker != g;
+            int producer = fuse_producer(f, ops->at[i]->arg[k]);
+            n += producer >= 0 && producer != g;
         }
     return n;
 }

@@ -44,7 +44,7 @@ static void collect_expression(Fuser *f, Expression *e, int group, Op *op)
     e->expensive += fuse_is_expensive(op->kind);
     for (int i = 0; i < op->nargs && e->fits; i++) {
         Value *v = op->arg[i];
-        if (fuse_maker(f, v) == group && !fuse_is_stored(f, group, v))
+        if (fuse_producer(f, v) == group && !fuse_is_stored(f, group, v))
             collect_expression(f, e, group, v->def);
         else if (!list_has(e->leaf.at, e->leaf.n, v))
             vec_push(f->arena, &e->leaf, v);

@@ -4,8 +4,6 @@
  * The tables are indexed by id and shared by all regions of a program. Filling
  * them for a region takes time linear in the region's length.
  */
-#include <string.h>
-
 #include "passes/fusion/fuse.h"
 
 void fuse_add_user(Fuser *f, const Value *v, Op *user)
@@ -15,33 +13,24 @@ void fuse_add_user(Fuser *f, const Value *v, Op *user)
         vec_push(f->arena, users, user);
 }
 
-static void *grown(FuseTables *t, const void *at, uint32_t n, uint32_t capacity,
-                   size_t size)
-{
-    void *to = arena_alloc(t->arena, capacity * size);
-    if (n)
-        memcpy(to, at, n * size);
-    return to;
-}
-
 void fuse_tables_grow(Fuser *f)
 {
-    FuseTables *t = f->tables;
-    uint32_t nops = t->nops, nvalues = t->nvalues;
+    uint32_t nops = f->op_capacity, nvalues = f->value_capacity;
+    Arena *a = f->tables;
     if (f->p->nops > nops) {
-        t->nops = 2 * f->p->nops;
-        t->group_of = grown(t, t->group_of, nops, t->nops, sizeof(int));
-        t->place = grown(t, t->place, nops, t->nops, sizeof(int64_t));
+        f->op_capacity = 2 * f->p->nops;
+        f->group_of =
+            arena_grow(a, f->group_of, nops, f->op_capacity, sizeof(int));
+        f->place =
+            arena_grow(a, f->place, nops, f->op_capacity, sizeof(int64_t));
     }
     if (f->p->nvalues > nvalues) {
-        t->nvalues = 2 * f->p->nvalues;
-        t->users = grown(t, t->users, nvalues, t->nvalues, sizeof(OpList));
-        t->yielded = grown(t, t->yielded, nvalues, t->nvalues, sizeof(bool));
+        f->value_capacity = 2 * f->p->nvalues;
+        f->users = arena_grow(a, f->users, nvalues, f->value_capacity,
+                              sizeof(OpList));
+        f->yielded = arena_grow(a, f->yielded, nvalues, f->value_capacity,
+                                sizeof(bool));
     }
-    f->group_of = t->group_of;
-    f->place = t->place;
-    f->users = t->users;
-    f->yielded = t->yielded;
 }
 
 static void clear_value(Fuser *f, const Value *v)

@@ -2,7 +2,6 @@
  * or a comment; formats float literals; names the C types of elements. */
 #include "codegen/c_text.h"
 
-#include "base/bug.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -103,21 +102,18 @@ const char *c_comment(Arena *a, const char *text)
     return copy;
 }
 
+/* The C type of an element type, and the runtime's constant. */
+static const struct {
+    const char *type, *constant;
+} types[] = {[DT_F32] = {"float", "PARC_F32"},
+             [DT_I32] = {"int32_t", "PARC_I32"},
+             [DT_I64] = {"int64_t", "PARC_I64"},
+             [DT_BF16] = {"parc_bf16", "PARC_BF16"},
+             [DT_F16] = {"parc_f16", "PARC_F16"}};
+
 const char *c_type(DType t)
 {
-    switch (t) {
-    case DT_F32:
-        return "float";
-    case DT_I32:
-        return "int32_t";
-    case DT_I64:
-        return "int64_t";
-    case DT_BF16:
-        return "parc_bf16";
-    case DT_F16:
-        return "parc_f16";
-    }
-    bug("no C type for element type %d", (int)t);
+    return types[t].type;
 }
 
 const char *c_value_type(DType t)
@@ -138,10 +134,5 @@ const char *c_float(Arena *a, double x)
 
 const char *c_parc_type(DType t)
 {
-    static const char *const name[] = {[DT_F32] = "PARC_F32",
-                                       [DT_BF16] = "PARC_BF16",
-                                       [DT_F16] = "PARC_F16",
-                                       [DT_I32] = "PARC_I32",
-                                       [DT_I64] = "PARC_I64"};
-    return name[t];
+    return types[t].constant;
 }

@@ -49,18 +49,6 @@ static void read_tensor(const Program *p, Contraction *c,
     }
 }
 
-/* The letters of tensor i of the spec (operands first); *n is their number. */
-static const char *tensor_letters(const char *spec, int i, int *n)
-{
-    const char *at = spec;
-    for (; i > 0; i--) {
-        at += strcspn(at, ",>");
-        at += *at != 0;
-    }
-    *n = (int)strcspn(at, ",-");
-    return at;
-}
-
 /* Reads the einsum's spec only; ignores a fused epilogue. */
 static void read_spec(const Program *p, const Op *op, Contraction *c)
 {
@@ -75,7 +63,7 @@ static void read_spec(const Program *p, const Op *op, Contraction *c)
                  {1, &op->arg[1]->type, offsetof(Letter, b)}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         int count;
-        const char *letters = tensor_letters(spec, table[i].tensor, &count);
+        const char *letters = spec_letters(spec, table[i].tensor, &count);
         read_tensor(p, c, name, letters, count, table[i].type, table[i].field);
     }
 }

@@ -60,6 +60,14 @@ bool op_is_einsum(OpKind kind)
     return rule && strncmp(rule, "@einsum", 7) == 0;
 }
 
+const char *spec_letters(const char *spec, int i, int *n)
+{
+    for (; i > 0; i--)
+        spec += strcspn(spec, ",>") + 1;
+    *n = (int)strcspn(spec, ",-");
+    return spec;
+}
+
 bool op_is_view(OpKind kind)
 {
     return kind == OP_reshape || kind == OP_finish_grad || kind == OP_fold ||

@@ -36,6 +36,8 @@ bool op_is_conversion(
     OpKind kind); /* collectives, local_slice, mask_to_partial */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* with or without an epilogue */
+/* The letters of tensor i of an einsum's spec, operands first; *n: their number. */
+const char *spec_letters(const char *spec, int i, int *n);
 /* Whether the result is the operand's memory: reshape, fold, unfold,
  * finish_grad. */
 bool op_is_view(OpKind kind);

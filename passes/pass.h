@@ -30,6 +30,8 @@ typedef struct TargetInfo {
     bool shares_memory;     /* all ranks are on one node and map the same
                              * memory */
     bool adds_rows;         /* the op embedding_add is implemented */
+    bool has_epilogues;     /* matmuls may have epilogues, and need operands of
+                             * certain types */
     /* Scratch bytes that an op needs while it runs, for its rank-local
      * types. */
     int64_t (*workspace)(const Program *p, const Op *op,
@@ -37,7 +39,7 @@ typedef struct TargetInfo {
     /* Whether matmuls compute this einsum as it is. */
     bool (*is_matmul)(const Program *p, const Op *op);
     /* Whether the target has a matmul for an einsum of these types, with the
-     * op's epilogue. NULL: any types, no epilogue. */
+     * op's epilogue. */
     bool (*multiplies)(const Program *p, const Op *op);
     /* Whether result `out` of the op may reuse the memory of operand `arg`,
      * whose live range ends there. */

@@ -138,41 +138,27 @@ static void emit_attention(Emitter *e, const Op *op)
     out_code(e->o, "%s, %s);", call, workspace(e, op));
 }
 
+/* An embedding_add adds in place if x, its first operand, has the same memory,
+ * else to a copy of x. */
 static void emit_embedding(Emitter *e, const Op *op)
 {
-    bool grad = op->kind == OP_embedding_grad;
+    bool add = op->kind == OP_embedding_add;
     const Mesh *m = &e->p->mesh;
-    const Type *table = grad ? &op->out[0]->type : &op->arg[0]->type;
-    const char *base =
-        op->nargs > 2 ? value_variable(e, op->arg[2]) : "NULL";
+    Value *out = op->out[0], *const *arg = op->arg + add;
+    const Type *table = &(op->kind == OP_embedding ? arg[0] : out)->type;
     emit_comment(e, op, "");
-    out_code(e->o, "parc_%s(rt, %s, %s, %s, %s, %lld, %lld, %lld, %s);",
-             op_info(op->kind)->name, c_parc_type(op->arg[0]->type.dtype),
-             value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
-             value_variable(e, op->arg[1]),
-             (long long)type_local_elements(&op->arg[1]->type, m),
-             (long long)type_local_dim(table, m, 0),
-             (long long)type_local_dim(table, m, 1), base);
-}
-
-/* Adds in place if x has the same memory, else to a copy of x. */
-static void emit_embedding_add(Emitter *e, const Op *op)
-{
-    const Mesh *m = &e->p->mesh;
-    const Type *table = &op->out[0]->type;
-    const char *to = value_variable(e, op->out[0]);
-    emit_comment(e, op, "");
-    if (!value_in_place(op->out[0]))
-        out_code(e->o, "parc_move(rt, %s, %s, %lld);", to,
+    if (add && !value_in_place(out))
+        out_code(e->o, "parc_move(rt, %s, %s, %lld);", value_variable(e, out),
                  value_variable(e, op->arg[0]),
                  (long long)type_local_bytes(table, m));
-    out_code(e->o, "parc_embedding_add(rt, %s, %s, %s, %s, %lld, %lld, %lld, "
-             "%s);", c_parc_type(op->arg[1]->type.dtype), to,
-             value_variable(e, op->arg[1]), value_variable(e, op->arg[2]),
-             (long long)type_local_elements(&op->arg[2]->type, m),
+    out_code(e->o, "parc_%s(rt, %s, %s, %s, %s, %lld, %lld, %lld, %s);",
+             op_info(op->kind)->name, c_parc_type(arg[0]->type.dtype),
+             value_variable(e, out), value_variable(e, arg[0]),
+             value_variable(e, arg[1]),
+             (long long)type_local_elements(&arg[1]->type, m),
              (long long)type_local_dim(table, m, 0),
              (long long)type_local_dim(table, m, 1),
-             op->nargs > 3 ? value_variable(e, op->arg[3]) : "NULL");
+             op->nargs > 2 + add ? value_variable(e, arg[2]) : "NULL");
 }
 
 static void emit_zeros(Emitter *e, const Op *op)
@@ -261,8 +247,8 @@ static EmitOp *body_of(OpKind kind)
     case OP_store: return emit_transfer;
     case OP_fused: return emit_fused;
     case OP_embedding:
-    case OP_embedding_grad: return emit_embedding;
-    case OP_embedding_add: return emit_embedding_add;
+    case OP_embedding_grad:
+    case OP_embedding_add: return emit_embedding;
     case OP_zeros: return emit_zeros;
     case OP_base: return emit_base;
     case OP_split_key: return emit_split_key;

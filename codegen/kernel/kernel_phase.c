@@ -22,17 +22,6 @@ typedef struct Phaser {
     bool cached;
 } Phaser;
 
-static void push_int(Arena *a, int **list, int *n, int x)
-{
-    if ((*n & (*n - 1)) == 0) { /* capacity is the next power of two */
-        int *more = NEW_ARRAY(a, int, *n ? 2 * *n : 1);
-        for (int i = 0; i < *n; i++)
-            more[i] = (*list)[i];
-        *list = more;
-    }
-    (*list)[(*n)++] = x;
-}
-
 static void need_row(Phaser *s, int i)
 {
     const KernelInstr *instr = &s->k->instr[i];
@@ -45,7 +34,7 @@ static void need_row(Phaser *s, int i)
     if (kernel_is_element(s->k, instr->axes))
         return; /* a PICK computes it */
     KernelPhase *phase = &s->k->phase[instr->phase];
-    push_int(s->arena, &phase->row, &phase->nrow, i);
+    phase->row[phase->nrow++] = i;
 }
 
 /* The buffer to which an earlier phase has stored the instruction's value. */
@@ -108,9 +97,9 @@ static void need_sum(Phaser *s, int i)
     for (int a = 0; a < instr->nargs; a++)
         need_sum(s, instr->arg[a]);
     if (kernel_is_element(k, instr->axes))
-        push_int(s->arena, &k->column, &k->ncolumn, i);
+        k->column[k->ncolumn++] = i;
     else
-        push_int(s->arena, &k->kept, &k->nkept, i);
+        k->kept[k->nkept++] = i;
 }
 
 /* ---- keeping costly values ----------------------------------------------- */
@@ -304,6 +293,8 @@ void kernel_order(const Program *p, Kernel *k, bool cached)
     count_phases(k);
     k->phase = NEW_ARRAY(a, KernelPhase, k->nphases + 1);
     for (int i = 0; i < k->nphases; i++)
+        k->phase[i].row = NEW_ARRAY(a, int, k->ninstrs + 1);
+    for (int i = 0; i < k->nphases; i++)
         order_phase(&s, i);
 }
 
@@ -313,6 +304,8 @@ void kernel_phases(const Program *p, Kernel *k, bool cached)
     Phaser s = {.arena = a,
                 .k = k,
                 .sum_done = NEW_ARRAY(a, bool, k->ninstrs + 1)};
+    k->kept = NEW_ARRAY(a, int, k->ninstrs + 1);
+    k->column = NEW_ARRAY(a, int, k->ninstrs + 1);
     count_phases(k);
     if (cached)
         keep_costly(a, k);

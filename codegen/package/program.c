@@ -4,7 +4,8 @@
  * directory, compiles and links it there with the C compiler ($CC, else cc),
  * and removes the directory. The runtime is the library that was built with
  * parc for the CPU level if it is installed with parc, else it is compiled from
- * the sources embedded in parc.
+ * the sources embedded in parc. program_cuda.c builds the tree of a program for
+ * GPUs.
  */
 #include "codegen/package/program.h"
 
@@ -18,6 +19,67 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+/* ---- the tree of a program for the CPU ----------------------------------- */
+
+/* The flags besides those of the CPU level (machine.c). The code does not
+ * depend on errno or on floating-point traps. */
+static const char *const flags[] = {
+    "-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math",
+    "-ffp-contract=fast", "-fopenmp", "-D_GNU_SOURCE",
+#ifdef __SANITIZE_ADDRESS__
+    "-fsanitize=address,undefined", "-g",
+#endif
+    NULL};
+static const char *const include[] = {"-Iruntime", NULL};
+static const char *const cpu_sources[] = {"train.c", "model.c", "kernels.c",
+                                          NULL};
+static const char *const libraries[] = {"-ldnnl", "-lm", NULL};
+#define BASELINE "runtime/cpu/rt_cpu_check.c"
+static const Recipe cpu_recipe = {"cpu/",      NULL,     flags,    include,
+                                  cpu_sources, BASELINE, libraries};
+
+static void makefile_text(Out *o, const TargetInfo *t)
+{
+    out_line(o, "# Builds ./train from the sources that parc wrote.");
+    makefile_head(o, &cpu_recipe, t->cpu);
+    out(o, "RUNTIME = $(filter-out " BASELINE ", \\\n"
+           "    $(wildcard runtime/*/*.c))\n\n"
+           "SOURCES = train.c model.c kernels.c\n\n"
+           "train: $(SOURCES) model.h kernels.h cpu_check.o \\\n"
+           "    $(wildcard runtime/*.[ch] runtime/*/*)\n"
+           "\t$(CC) $(CFLAGS) $(CPU) -o $@ $(SOURCES) cpu_check.o \\\n"
+           "\t    $(RUNTIME) -ldnnl -lm\n\n"
+           "# The check of the CPU's features, compiled to run on every CPU.\n"
+           "cpu_check.o: " BASELINE " $(wildcard runtime/*.h)\n"
+           "\t$(CC) $(CFLAGS) -c -o $@ $<\n\n"
+           "clean:\n"
+           "\trm -f train cpu_check.o\n\n"
+           ".PHONY: clean\n");
+}
+
+static void cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
+                     const EmitOptions *options)
+{
+    SourceFiles files;
+    Out kernels, header, make;
+    train_c_emit(&files, p, t, options, NULL);
+    out_init(&kernels, tree->arena);
+    out_init(&header, tree->arena);
+    out_init(&make, tree->arena);
+    kernels_c_emit(&kernels, p);
+    kernels_h_emit(&header, p);
+    makefile_text(&make, t);
+    tree_add_out(tree, "train.c", &files.train_c);
+    tree_add_out(tree, "model.h", &files.model_h);
+    tree_add_out(tree, "model.c", &files.model_c);
+    tree_add_out(tree, "kernels.c", &kernels);
+    tree_add_out(tree, "kernels.h", &header);
+    tree_add_out(tree, "Makefile", &make);
+    tree_add_runtime(tree, cpu_recipe.directory);
+}
+
+/* ---- the C compiler ------------------------------------------------------ */
 
 /* The target's runtime library: in the directory of the running parc, or where
  * `make install` puts it. */
@@ -217,8 +279,11 @@ const char *emit_program(const Program *p, const TargetInfo *t,
 {
     Tree tree = {.arena = p->arena};
     bool cpu = t->target == TARGET_CPU;
-    const char *failure = cpu ? cpu_tree(&tree, p, t, options)
-                              : cuda_tree(&tree, p, t, options);
+    const char *failure = NULL;
+    if (cpu)
+        cpu_tree(&tree, p, t, options);
+    else
+        failure = cuda_tree(&tree, p, t, options);
     if (!failure && options->directory)
         failure = tree_write(&tree, outputs, options->directory);
     if (!failure && options->binary)

@@ -43,12 +43,11 @@ typedef struct Recipe {
     const char *const *link;     /* "-lm" */
 } Recipe;
 
-/* Adds a target's files to `tree`. Returns NULL, or a message. */
-const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
-                     const EmitOptions *options);
+/* program_cuda.c: adds the files of a program for GPUs to `tree`. Returns NULL,
+ * or a message. */
 const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
                       const EmitOptions *options);
-extern const Recipe cpu_recipe, cuda_recipe;
+extern const Recipe cuda_recipe;
 
 /* "CFLAGS = …", the first lines of a tree's Makefile. `cpu`: NULL on CUDA. */
 struct CpuLevel;

@@ -106,24 +106,30 @@ static const char *einsum_detail(const Program *p, const Op *op)
                  : attr_spec(op);
 }
 
+/* Lists the loops around an op, outermost first; returns their number. */
+static int list_loops(const Op *op, const Op **loop)
+{
+    const Op *around = op_loop(op);
+    int n = around ? list_loops(around, loop) : 0;
+    if (around)
+        loop[n++] = around;
+    return n;
+}
+
 typedef struct Walk {
     const Program *p;
     CollectiveInfo *collective;
     TransferInfo *transfer;
     int next, nkernels; /* numbers of the next collective and kernel */
     int ntransfers;     /* number of the next transfer */
-    int nloops;
-    const Op *loop[MAX_LOOP_DEPTH];
-    VEC(Statement) found;
 } Walk;
 
-static void add_statement(Walk *w, const Op *op)
+static Statement statement_of(Walk *w, const Op *op)
 {
     const Program *p = w->p;
     Statement x = {.op = op, .kind = kind_of(op->kind), .detail = "",
-                   .count = ir_trip_count(op), .nloops = w->nloops};
-    for (int i = 0; i < w->nloops; i++)
-        x.loop[i] = w->loop[i];
+                   .count = ir_trip_count(op)};
+    x.nloops = list_loops(op, x.loop);
     if (op->kind == OP_fused) {
         x.id = kernel_name(p, op, w->nkernels++);
         x.bytes = kernel_bytes(kernel_build(p, op));
@@ -147,20 +153,7 @@ static void add_statement(Walk *w, const Op *op)
         if (op_is_einsum(op->kind))
             x.detail = einsum_detail(p, op);
     }
-    if (op_is_step_statement(op))
-        vec_push(p->arena, &w->found, x);
-}
-
-static void walk(Walk *w, const Region *r)
-{
-    for (const Op *op = r->first; op; op = op->next)
-        if (op->kind == OP_loop) {
-            w->loop[w->nloops++] = op;
-            walk(w, op->body);
-            w->nloops--;
-        } else if (op_is_statement(op)) {
-            add_statement(w, op);
-        }
+    return x;
 }
 
 Statement *statements_of(const Program *p, int *n)
@@ -170,11 +163,15 @@ Statement *statements_of(const Program *p, int *n)
     const Repeat *repeat = p->repeats ? repeat_of(p) : NULL;
     Walk w = {.p = of, .collective = collectives_of(of, &ncollectives),
               .transfer = transfers_of(of, &ntransfers)};
+    VEC(Statement) found = {0};
     w.nkernels = numbers_first(of).kernels;
-    walk(&w, of->step);
-    *n = 0;
-    for (int i = 0; i < w.found.n; i++)
-        if (repeat_has(repeat, w.found.at[i].op))
-            w.found.at[(*n)++] = w.found.at[i];
-    return w.found.at;
+    for_ops(op, of->step) {
+        if (!op_is_statement(op))
+            continue;
+        Statement x = statement_of(&w, op);
+        if (op_is_step_statement(op) && repeat_has(repeat, op))
+            vec_push(p->arena, &found, x);
+    }
+    *n = found.n;
+    return found.at;
 }

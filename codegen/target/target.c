@@ -121,13 +121,20 @@ static bool cuda_has_gelu(const ParcMatmulSpec *s)
  * the letters of the second result are all letters of the first. */
 static bool cuda_sums(const Op *op)
 {
-    const char *result = strstr(attr_spec(op), "->") + 2;
-    const char *kept = strchr(result, ',') + 1;
-    size_t n = strcspn(result, ",");
-    for (; *kept; kept++)
-        if (!memchr(result, *kept, n))
+    int n, nkept;
+    const char *result = spec_letters(attr_spec(op), op->nargs, &n);
+    const char *kept = spec_letters(attr_spec(op), op->nargs + 1, &nkept);
+    for (int i = 0; i < nkept; i++)
+        if (!memchr(result, kept[i], (size_t)n))
             return false;
     return true;
+}
+
+/* oneDNN has any types. */
+static bool cpu_multiplies(const Program *p, const Op *op)
+{
+    (void)p;
+    return op->kind == OP_einsum;
 }
 
 static bool cuda_multiplies(const Program *p, const Op *op)
@@ -219,8 +226,9 @@ TargetInfo target_info(Target target, int threads)
                         .aligns_rows = !cpu,
                         .shares_memory = cpu,
                         .adds_rows = cpu,
+                        .has_epilogues = !cpu,
                         .workspace = cpu ? cpu_scratch : cuda_scratch,
                         .is_matmul = is_matmul,
-                        .multiplies = cpu ? NULL : cuda_multiplies,
+                        .multiplies = cpu ? cpu_multiplies : cuda_multiplies,
                         .in_place = cpu ? cpu_in_place : cuda_in_place};
 }

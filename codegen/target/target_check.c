@@ -17,11 +17,8 @@ static bool can_do(const Program *p, const TargetInfo *t, const Op *op)
     case OP_fetch:
     case OP_store: return t->target == TARGET_CUDA;
     }
-    if (!op_is_einsum(op->kind))
-        return true;
-    if (!t->is_matmul(p, op)) /* a dump that skips the pass matmul */
-        return false;
-    return t->multiplies ? t->multiplies(p, op) : op->kind == OP_einsum;
+    return !op_is_einsum(op->kind) || /* a dump may skip the pass matmul */
+           (t->is_matmul(p, op) && t->multiplies(p, op));
 }
 
 static bool refuse(const Program *p, const TargetInfo *t, Loc loc,

@@ -39,30 +39,21 @@ static Use add_weight(Lower *l, const Instance *m, Weight weight)
     return (Use){.result_of = m, .weight = i};
 }
 
-/* The letters of tensor number `tensor` of an einsum; their number is *n. */
-static const char *letters_of(const char *spec, int tensor, size_t *n)
-{
-    for (; tensor > 0; tensor--)
-        spec += strcspn(spec, ",>") + 1;
-    *n = strcspn(spec, ",-");
-    return spec;
-}
-
 /* The dim of the weight, tensor number i of two, that the einsum contracts with
  * the last dim of the other tensor, if the weight's other dim is the last of the
  * result; -1 if not. */
 static int contracted_dim(const char *spec, int i)
 {
-    size_t nw, nx, nout;
-    const char *w = letters_of(spec, i, &nw);
-    const char *x = letters_of(spec, 1 - i, &nx);
-    const char *out = letters_of(spec, 2, &nout);
+    int nw, nx, nout;
+    const char *w = spec_letters(spec, i, &nw);
+    const char *x = spec_letters(spec, 1 - i, &nx);
+    const char *out = spec_letters(spec, 2, &nout);
     if (nw != 2 || nx == 0 || nout == 0)
         return -1;
     int in = w[0] == x[nx - 1] ? 0 : 1;
     char summed = w[in], free = w[1 - in];
-    bool fits = summed == x[nx - 1] && !memchr(out, summed, nout) &&
-                !memchr(x, free, nx) && out[nout - 1] == free;
+    bool fits = summed == x[nx - 1] && !memchr(out, summed, (size_t)nout) &&
+                !memchr(x, free, (size_t)nx) && out[nout - 1] == free;
     return fits ? in : -1;
 }
 

@@ -40,10 +40,10 @@ static bool has(const Einsum *e, int i, char letter)
 void einsum_letters(const char *spec, EinsumLetters letter)
 {
     for (int i = 0; i <= RESULT; i++) {
-        size_t n = strcspn(spec, ",-");
-        memcpy(letter[i], spec, n);
+        int n;
+        const char *of = spec_letters(spec, i, &n);
+        memcpy(letter[i], of, (size_t)n);
         letter[i][n] = 0;
-        spec += n + (spec[n] == ',' ? 1 : spec[n] == '-' ? 2 : 0);
     }
 }
 

@@ -64,7 +64,7 @@ static Value *narrowed(Program *p, const TargetInfo *t, Value *v, DType to,
         DType was = v->type.dtype;
         v->type.dtype = to;
         set_attr_type(def, to);
-        if (!t->multiplies || t->multiplies(p, def))
+        if (t->multiplies(p, def))
             return v;
         v->type.dtype = was;
         set_attr_type(def, was);

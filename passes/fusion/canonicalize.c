@@ -37,17 +37,15 @@ static const Value *tensor_value(const Op *op, int i)
 
 static Form read_form(const Program *p, const Op *op)
 {
-    const char *at = attr_spec(op);
     Form f = {0};
     for (int i = 0; i < TENSORS; i++) {
+        int n;
         const Type *t = &tensor_value(op, i)->type;
-        size_t n = strcspn(at, ",-");
-        memcpy(f.tensor[i].letter, at, n);
-        at += n + (at[n] == ',' ? 1 : at[n] == '-' ? 2 : 0);
+        const char *letters = spec_letters(attr_spec(op), i, &n);
+        memcpy(f.tensor[i].letter, letters, (size_t)n);
         f.tensor[i].elements = type_local_elements(t, &p->mesh);
-        for (size_t d = 0; d < n; d++)
-            f.size[f.tensor[i].letter[d] - 'a'] =
-                type_local_dim(t, &p->mesh, (int)d);
+        for (int d = 0; d < n; d++)
+            f.size[letters[d] - 'a'] = type_local_dim(t, &p->mesh, d);
     }
     return f;
 }

@@ -102,14 +102,6 @@ static void replace(Pass *s, Value *v, Value *made)
     readers_replace(s->readers, v, made);
 }
 
-/* The subscripts of the two factors: "abk,fk". */
-static const char *factors_of(Arena *a, const char *spec)
-{
-    size_t n = strcspn(spec, ",");
-    n += 1 + strcspn(spec + n + 1, ",-");
-    return arena_strndup(a, spec, n);
-}
-
 /* ---- products plus a tensor ---------------------------------------------- */
 
 /* einsum + z in one op, with the einsum's bias if it has one. */
@@ -118,8 +110,10 @@ static Op *make_sum(Pass *s, const Op *einsum, Value *z, const Type *type)
     Arena *a = s->p->arena;
     const char *spec = attr_spec(einsum);
     const char *result = epilogue_result(spec);
-    const char *factors = arena_printf(a, "%s->%s", factors_of(a, spec),
-                                       result);
+    int n;
+    const char *second = spec_letters(spec, 1, &n);
+    const char *factors = arena_printf(
+        a, "%.*s->%s", (int)(second + n - spec), spec, result);
     const char *last = result + strlen(result) - 1;
     bool bias = einsum->kind == OP_einsum_bias;
     Value *args[] = {einsum->arg[0], einsum->arg[1], z,
@@ -200,21 +194,13 @@ static void take_in_gelu_grad(Pass *s, Op *grad)
 
 /* ---- gradients of biases ------------------------------------------------- */
 
-/* The subscripts of operand i of an einsum, one of the two factors. */
-static const char *operand_letters(Arena *a, const char *spec, int i)
-{
-    const char *factors = factors_of(a, spec);
-    size_t first = strcspn(factors, ",");
-    return i ? factors + first + 1 : arena_strndup(a, factors, first);
-}
-
 /* The subscripts that are left when these dims are summed. */
-static const char *kept_letters(Arena *a, const char *letters,
+static const char *kept_letters(Arena *a, const char *letters, int count,
                                 const AttrList *dims)
 {
-    char *kept = arena_strdup(a, letters);
+    char *kept = arena_strndup(a, letters, (size_t)count);
     int n = 0;
-    for (int d = 0; letters[d]; d++) {
+    for (int d = 0; d < count; d++) {
         bool gone = false;
         for (int i = 0; i < dims->n; i++)
             gone |= dims->v[i] == d;
@@ -230,15 +216,17 @@ static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
 {
     Arena *a = s->p->arena;
     const char *spec = attr_spec(einsum);
-    const char *x = operand_letters(a, spec, i);
-    const char *other = operand_letters(a, spec, 1 - i);
-    const char *kept = kept_letters(a, x, attr_dims(sum));
+    int nx, nother;
+    const char *x = spec_letters(spec, i, &nx);
+    const char *other = spec_letters(spec, 1 - i, &nother);
+    const char *kept = kept_letters(a, x, nx, attr_dims(sum));
     bool adds = einsum->kind == OP_einsum_add;
     const char *result = epilogue_result(spec);
     Value *args[] = {einsum->arg[i], einsum->arg[1 - i],
                      adds ? einsum->arg[2] : NULL};
     Type types[] = {einsum->out[0]->type, sum->out[0]->type};
-    const char *factors = arena_printf(a, "%s,%s->%s", x, other, result);
+    const char *factors = arena_printf(a, "%.*s,%.*s->%s", nx, x, nother, other,
+                                       result);
     Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_bias_grad,
                            adds ? 3 : 2, args,
                            epilogue_spec(a, factors, adds ? result : NULL,
@@ -293,7 +281,7 @@ static void each_of_kind(Pass *s, OpKind kind, void take(Pass *, Op *))
 void pass_epilogue(Program *p, const TargetInfo *t)
 {
     Pass s = {.p = p, .t = t};
-    if (!t->multiplies || p->train.bare_matmuls)
+    if (!t->has_epilogues || p->train.bare_matmuls)
         return;
     s.readers = readers_new(p);
     each_of_kind(&s, OP_add, take_in_sum);

@@ -202,7 +202,7 @@ static void visit(Pass *s, Region *r)
 void pass_matmul(Program *p, const TargetInfo *t)
 {
     canonicalize_einsums(p, t);
-    if (!t->multiplies)
+    if (!t->has_epilogues)
         return;
     Pass s = {p, t, readers_new(p)};
     visit(&s, p->step);

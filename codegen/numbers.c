@@ -20,22 +20,24 @@ const char *forward_word(const Program *f)
     return f->purpose == FOR_LOSS ? "eval" : "outputs";
 }
 
+static void count_program(const Program *p, Numbers *n)
+{
+    for_ops(op, p->step) {
+        n->collectives += op_is_collective(op->kind);
+        n->transfers += op->kind == OP_fetch || op->kind == OP_store;
+        n->kernels += op->kind == OP_fused;
+        n->matmuls += op_is_einsum(op->kind);
+        n->work += op_is_step_statement(op);
+    }
+    n->events += program_event_slots(p);
+}
+
 /* The numbers of the programs from p to the one before `end`. */
 static Numbers count_until(const Program *p, const Program *end)
 {
     Numbers n = {0};
-    for (; p != end; p = program_next(p)) {
-        for_ops(op, p->step) {
-            bool in_kernel = op->region->owner &&
-                             op->region->owner->kind == OP_fused;
-            n.collectives += op_is_collective(op->kind);
-            n.transfers += op->kind == OP_fetch || op->kind == OP_store;
-            n.kernels += op->kind == OP_fused;
-            n.matmuls += op_is_einsum(op->kind);
-            n.work += !in_kernel && op_is_step_statement(op);
-        }
-        n.events += program_event_slots(p);
-    }
+    for (; p != end; p = program_next(p))
+        count_program(p, &n);
     return n;
 }
 

@@ -115,42 +115,44 @@ static void measure_trial(const Program *p, const PlanSource *from, Trial *t)
     t->recomputed = own > 0 ? recomputed / own : 0;
 }
 
-static bool fits(const Trial *t, const Options *o)
-{
-    return t->peak >= 0 && t->peak <= plan_limit(o);
-}
-
-static bool is_less(const Trial *t, const Trial *best)
-{
-    return t->peak >= 0 &&
-           (best->n == 0 || t->peak < best->peak);
-}
-
-static void advise(const Program *p, const Trial *t)
-{
-    const char *more = "";
-
-    if (t->recomputed > 0)
-        more = arena_printf(p->arena, ", with %.0f%% more work",
-                            100 * t->recomputed);
-    diag_help(p->diag, "%s: %s%s", trial_text(p->arena, t),
-              size_text(p, t->peak), more);
-}
-
 typedef struct Search {
     const Program *p;
     const PlanSource *from;
     const Options *o;
     FitChanges changes;
     Trial best[MAX_FAMILIES]; /* by family: the smallest result */
-    Trial nearest;            /* the smallest result of all trials */
+    Trial nearest;            /* the smallest of the plan's own changes */
     bool found;
 } Search;
 
-static void note_nearest(Search *s, const Trial *t)
+static void keep_smallest(Trial *best, const Trial *t)
 {
-    if (is_less(t, &s->nearest))
-        s->nearest = *t;
+    if (t->peak >= 0 && (best->n == 0 || t->peak < best->peak))
+        *best = *t;
+}
+
+static bool fits(const Search *s, const Trial *t)
+{
+    return t->peak >= 0 && t->peak <= plan_limit(s->o);
+}
+
+/* Measures a trial, and reports it if it fits. */
+static bool try_changes(Search *s, Trial *t)
+{
+    const char *more = "";
+
+    measure_trial(s->p, s->from, t);
+    if (!t->change[0]->other_run)
+        keep_smallest(&s->nearest, t);
+    if (!fits(s, t))
+        return false;
+    if (t->recomputed > 0)
+        more = arena_printf(s->p->arena, ", with %.0f%% more work",
+                            100 * t->recomputed);
+    s->found = true;
+    diag_help(s->p->diag, "%s: %s%s", trial_text(s->p->arena, t),
+              size_text(s->p, t->peak), more);
+    return true;
 }
 
 /* Tries each change alone, and each family until a change fits. */
@@ -163,16 +165,17 @@ static void try_alone(Search *s, bool other_run)
         if (c->other_run != other_run || done[c->family])
             continue;
         Trial t = {.change = {c}, .n = 1};
-        measure_trial(s->p, s->from, &t);
-        if (!other_run)
-            note_nearest(s, &t);
-        if (is_less(&t, &s->best[c->family]))
-            s->best[c->family] = t;
-        if (!fits(&t, s->o))
-            continue;
-        done[c->family] = s->found = true;
-        advise(s->p, &t);
+        done[c->family] = try_changes(s, &t);
+        keep_smallest(&s->best[c->family], &t);
     }
+}
+
+/* Adds the best changes of the plan to a trial, by family. */
+static void add_best(const Search *s, Trial *t)
+{
+    for (int i = 0; i < MAX_FAMILIES && t->n < MAX_FAMILIES; i++)
+        if (s->best[i].n > 0 && !s->best[i].change[0]->other_run)
+            t->change[t->n++] = s->best[i].change[0];
 }
 
 /* Tries the best changes of all families in pairs; if none fits, all of them
@@ -181,58 +184,31 @@ static void try_together(Search *s)
 {
     Trial all = {0};
 
-    for (int i = 0; i < MAX_FAMILIES; i++) {
-        if (s->best[i].n == 0)
-            continue;
-        all.change[all.n++] = s->best[i].change[0];
-        for (int k = i + 1; k < MAX_FAMILIES; k++) {
-            if (s->best[k].n == 0)
-                continue;
-            Trial t = {.change = {s->best[i].change[0],
-                                  s->best[k].change[0]},
-                       .n = 2};
-            measure_trial(s->p, s->from, &t);
-            note_nearest(s, &t);
-            if (!fits(&t, s->o))
-                continue;
-            s->found = true;
-            advise(s->p, &t);
+    add_best(s, &all);
+    for (int i = 0; i < all.n; i++)
+        for (int k = i + 1; k < all.n; k++) {
+            Trial t = {.change = {all.change[i], all.change[k]}, .n = 2};
+            try_changes(s, &t);
         }
-    }
-    if (s->found || all.n < 3)
-        return;
-    measure_trial(s->p, s->from, &all);
-    note_nearest(s, &all);
-    if (!fits(&all, s->o))
-        return;
-    s->found = true;
-    advise(s->p, &all);
+    if (!s->found && all.n >= 3)
+        try_changes(s, &all);
 }
 
-/* Tries a change of the run with each of the best changes of the plan or, if
- * `all`, with all of them. True: it fits. */
+/* Tries a change of the run with each of the best changes of the plan until one
+ * fits or, if `all`, with all of them. True: it fits. */
 static bool try_other_with(Search *s, const FitChange *other, bool all)
 {
     Trial t = {.change = {other}, .n = 1};
 
-    for (int i = 0; i < MAX_FAMILIES; i++) {
-        const FitChange *own = s->best[i].n ? s->best[i].change[0] : NULL;
-        if (!own || own->other_run || t.n == MAX_FAMILIES)
-            continue;
-        t.change[t.n++] = own;
-        if (all)
-            continue;
-        measure_trial(s->p, s->from, &t);
-        if (fits(&t, s->o))
-            break;
-        t.n = 1;
-    }
+    add_best(s, &t);
     if (all)
-        measure_trial(s->p, s->from, &t);
-    if (t.n < 2 || !fits(&t, s->o))
-        return false;
-    advise(s->p, &t);
-    return true;
+        return t.n > 1 && try_changes(s, &t);
+    for (int i = 1; i < t.n; i++) {
+        Trial pair = {.change = {other, t.change[i]}, .n = 2};
+        if (try_changes(s, &pair))
+            return true;
+    }
+    return false;
 }
 
 /* Tries each change of the run with changes of the plan, and each family until
@@ -245,7 +221,6 @@ static void try_other_together(Search *s, bool all)
         const FitChange *c = &s->changes.at[i];
         if (c->other_run && !done[c->family])
             done[c->family] = try_other_with(s, c, all);
-        s->found = s->found || done[c->family];
     }
 }
 

@@ -16,18 +16,6 @@ typedef struct Curve {
     double *step, *value;
 } Curve;
 
-/* A log in memory (plot_log.c). A field of the log is a name with at least one
- * number. */
-typedef struct Log Log;
-
-/* Reads a log ("-": standard input). NULL with errno set if the file cannot be
- * read. Damaged lines are counted; *line is the first one. */
-Log *log_read(Arena *a, const char *path, int *damaged, int *line);
-/* The points of a field; n is 0 if the log has no such field. */
-Curve log_curve(const Log *log, const char *path, const char *field);
-/* The names of all fields, separated by ", ". */
-const char *log_fields(Arena *a, const Log *log);
-
 /* How to draw (plot_draw.c). */
 typedef struct PlotStyle {
     int width, height; /* of the whole picture, in characters */

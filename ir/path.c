@@ -205,3 +205,18 @@ const char *path_segment(const char *path, int i, size_t *size)
     *size = strcspn(path, ".");
     return path;
 }
+
+const char *path_all_elements(Arena *a, const char *path)
+{
+    const char *text = "";
+    int depth = path_depth(path);
+    for (int i = 0; i < depth; i++) {
+        size_t size;
+        PathRange r;
+        const char *s = path_segment(path, i, &size);
+        bool range = path_range(s, size, &r);
+        text = arena_printf(a, "%s%s%.*s", text, i ? "." : "",
+                            range ? 1 : (int)size, range ? "*" : s);
+    }
+    return text;
+}

@@ -52,6 +52,8 @@ int path_numbers(const char *path);
  * names with a '*'. */
 int path_index_specificity(const char *pattern);
 int path_specificity(const char *pattern);
+/* The path with '*' for every number and range. */
+const char *path_all_elements(Arena *a, const char *path);
 /* Whether a segment is '*', all elements of an array. */
 bool path_has_star(const char *pattern);
 

@@ -63,7 +63,7 @@ static const Clause *parse_clause(Replan *r, const char *text)
     const File *f = pdl_parse(r->arena, r->diag, source);
 
     r->fine = r->fine && f;
-    return f ? &f->plan[0]->clause[0] : NULL;
+    return f ? &f->plan.at[0]->clause[0] : NULL;
 }
 
 void replan_clause(Replan *r, const char *text)
@@ -158,15 +158,15 @@ void replan_define(Replan *r, const char *text)
 
 static Program *lower_changed(Replan *r)
 {
-    const PlanDecl **plan = NEW_ARRAY(r->arena, const PlanDecl *, 1);
+    PlanDecl **plan = NEW_ARRAY(r->arena, PlanDecl *, 1);
 
     r->plan.clause = r->clause.at;
     r->plan.nclauses = r->clause.n;
     plan[0] = &r->plan;
     /* Without changed clauses, a file without a plan has the default plan. */
-    if (r->file.nplans > 0 || r->clause.n > 0) {
-        r->file.plan = (PlanDecl **)plan;
-        r->file.nplans = 1;
+    if (r->file.plan.n > 0 || r->clause.n > 0) {
+        r->file.plan.at = plan;
+        r->file.plan.n = 1;
     }
     FrontendOptions options = {.mesh = r->mesh,
                                .define = r->define.at,

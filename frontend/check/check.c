@@ -37,10 +37,10 @@ static void check_class(Check *c, const Expr *call)
     NameList names = {.arena = c->arena};
     for (int k = 0; k < 2; k++) {
         const File *f = k ? c->prelude : c->file;
-        for (int i = 0; f && i < f->ndecls; i++)
-            if (f->decl[i]->kind == DC_MODULE)
-                names_add(&names, f->decl[i]->name.name,
-                          k ? (Loc){0} : f->decl[i]->name.loc);
+        for (int i = 0; f && i < f->decl.n; i++)
+            if (f->decl.at[i]->kind == DC_MODULE)
+                names_add(&names, f->decl.at[i]->name.name,
+                          k ? (Loc){0} : f->decl.at[i]->name.loc);
     }
     names_suggest(c->diag, &names, call->name);
 }
@@ -241,7 +241,7 @@ static bool members_reach(Check *c, Member *const *member, int n,
 static int decl_index(const Check *c, const Decl *decl)
 {
     int i = 0;
-    while (c->file->decl[i] != decl)
+    while (c->file->decl.at[i] != decl)
         i++;
     return i;
 }
@@ -278,7 +278,7 @@ static bool reaches(Check *c, const Decl *from, const Decl *to, bool *seen)
 
 static void check_cycles(Check *c, const Decl *decl)
 {
-    bool *seen = NEW_ARRAY(c->arena, bool, c->file->ndecls + 1);
+    bool *seen = NEW_ARRAY(c->arena, bool, c->file->decl.n + 1);
     if (decl->kind == DC_MODULE && reaches(c, decl, decl, seen))
         diag_error(c->diag, decl->name.loc, "module '%s' contains itself",
                    decl->name.name);
@@ -286,7 +286,7 @@ static void check_cycles(Check *c, const Decl *decl)
 
 static void check_decl(Check *c, const Decl *decl)
 {
-    Decl *const *first = c->file->decl;
+    Decl *const *first = c->file->decl.at;
     while (strcmp((*first)->name.name, decl->name.name) != 0)
         first++;
     if (*first != decl)
@@ -304,8 +304,8 @@ static void check_decl(Check *c, const Decl *decl)
 static void check_one_model(Check *c)
 {
     const Decl *model = NULL;
-    for (int i = 0; i < c->file->ndecls; i++) {
-        const Decl *decl = c->file->decl[i];
+    for (int i = 0; i < c->file->decl.n; i++) {
+        const Decl *decl = c->file->decl.at[i];
         if (decl->kind != DC_MODEL)
             continue;
         if (model)
@@ -322,17 +322,17 @@ static void check_one_model(Check *c)
 
 static void check_file(Check *c)
 {
-    for (int i = 0; i < c->file->ndecls; i++)
-        check_decl(c, c->file->decl[i]);
+    for (int i = 0; i < c->file->decl.n; i++)
+        check_decl(c, c->file->decl.at[i]);
     check_names(c->arena, c->diag, c->file);
 }
 
 void pdl_check(Arena *a, Diag *d, const File *prelude, const File *file)
 {
     Check own = {a, d, NULL, prelude,
-                 NEW_ARRAY(a, bool, prelude->ndecls + 1)};
+                 NEW_ARRAY(a, bool, prelude->decl.n + 1)};
     check_file(&own);
-    Check c = {a, d, prelude, file, NEW_ARRAY(a, bool, file->ndecls + 1)};
+    Check c = {a, d, prelude, file, NEW_ARRAY(a, bool, file->decl.n + 1)};
     check_file(&c);
     check_one_model(&c);
 }

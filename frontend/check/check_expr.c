@@ -83,10 +83,10 @@ static void check_name(Sight *s, const Expr *e)
 
 static void add_functions(NameList *names, const File *f)
 {
-    for (int i = 0; f && i < f->ndecls; i++)
-        if (f->decl[i]->kind == DC_FUNCTION)
-            names_add(names, f->decl[i]->name.name,
-                      f->decl[i]->name.loc);
+    for (int i = 0; f && i < f->decl.n; i++)
+        if (f->decl.at[i]->kind == DC_FUNCTION)
+            names_add(names, f->decl.at[i]->name.name,
+                      f->decl.at[i]->name.loc);
 }
 
 static void unknown_function(Sight *s, const Expr *e)
@@ -113,9 +113,9 @@ static void unknown_function(Sight *s, const Expr *e)
             names_add(&names, s->known.at[i].name, s->known.at[i].loc);
     add_functions(&names, c->file);
     if (c->prelude)
-        for (int i = 0; i < c->prelude->ndecls; i++)
-            if (c->prelude->decl[i]->kind == DC_FUNCTION)
-                names_add(&names, c->prelude->decl[i]->name.name, (Loc){0});
+        for (int i = 0; i < c->prelude->decl.n; i++)
+            if (c->prelude->decl.at[i]->kind == DC_FUNCTION)
+                names_add(&names, c->prelude->decl.at[i]->name.name, (Loc){0});
     for (int i = 0; i < builtin_count; i++)
         names_add(&names, builtin_table[i].name, (Loc){0});
     names_suggest(c->diag, &names, e->name);

@@ -1,5 +1,5 @@
-/* eval.h: the values of PDL expressions during lowering, and compile-time
- * arithmetic.
+/* eval.h: the values of PDL expressions during lowering, and the arguments of
+ * calls.
  *
  * A Datum is known at compile time, except for a tensor, which is a Value of
  * the program. POISON is the result of an expression with a reported error; an
@@ -77,26 +77,6 @@ double datum_number(Datum x); /* INT or FLOAT */
 
 /* "12", "a tuple of 2", "f32[8, 64]", … for messages. */
 const char *datum_text(Arena *a, Datum x);
-
-/* Receives errors of the evaluation. */
-typedef struct EvalSink {
-    Arena *arena;
-    void (*error)(void *context, Loc loc, const char *help, const char *fmt,
-                  ...) __attribute__((format(printf, 4, 5)));
-    void *context;
-} EvalSink;
-
-const char *binary_sign(BinaryOp op);  /* "+" … "or" */
-
-/* x op y, -x and not x for operands that are not tensors. A division of
- * integers that leaves a remainder is an error. */
-Datum eval_binary(const EvalSink *to, Loc loc, BinaryOp op, Datum x, Datum y);
-Datum eval_unary(const EvalSink *to, Loc loc, ExprKind kind, Datum x);
-
-/* A function of numbers ("sqrt", "floor", …); false if no function has this
- * name and number of operands. */
-bool eval_function(const EvalSink *to, Loc loc, const char *name, int n,
-                   const Datum *x, Datum *result);
 
 /* A word that is a value of PDL: zeros, ones, half, …; false for any other
  * word. */

@@ -7,6 +7,7 @@
  * lower_stmt.c     statements and loops
  * lower_call.c     calls of modules: shapes of inputs, boundaries
  * lower_expr.c     expressions; operators on tensors
+ * lower_arithmetic.c  operators and functions of numbers
  * lower_op.c       ops on tensors; range checks for numbers
  * lower_builtin.c  the table of builtins; elementwise builtins
  * lower_argument.c arguments of builtins
@@ -151,7 +152,6 @@ typedef struct Lower {
                           * are not cut */
     Program *p;
     Loc accumulate_loc;  /* location of the setting that took effect */
-    EvalSink sink;
     Build b;             /* inserts ops into the current level */
     Level *level;
     Level step;
@@ -277,6 +277,17 @@ const Instance *lower_current_module(const Lower *l);
 /* The use of an op's result. Records the weight that a contraction or a lookup
  * uses, and its biases. */
 Use lower_use(Lower *l, const Op *op, const Datum *args);
+
+/* ---- lower_arithmetic.c ---- */
+
+/* x op y, -x and not x for operands that are not tensors. A division of
+ * integers that leaves a remainder is an error. */
+Datum eval_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y);
+Datum eval_unary(Lower *l, Loc loc, ExprKind kind, Datum x);
+/* A function of numbers ("sqrt", "floor", …); false if no function has this
+ * name and number of operands. */
+bool eval_function(Lower *l, Loc loc, const char *name, int n, const Datum *x,
+                   Datum *result);
 
 /* ---- lower_op.c ---- */
 

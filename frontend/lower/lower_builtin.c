@@ -250,7 +250,7 @@ Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call)
     Datum result;
     if (poison)
         return datum_poison();
-    if (eval_function(&l->sink, call->loc, b->name, given, c.arg, &result))
+    if (eval_function(l, call->loc, b->name, given, c.arg, &result))
         return result;
     return b->run(&c);
 }

@@ -139,13 +139,10 @@ static Datum add_boundary(Lower *l, const Instance *m, Datum d,
     const char *hint = module_value(l, m, what);
     Value *v = lower_import(l, l->level, d.tensor);
     Attr attr[MAX_ATTRS] = {{.s = m->path}, {.port = port}, {.i = false}};
-    Datum r = datum_tensor(ir_value(&l->b, OP_boundary, 1, &v, attr, hint));
-    r.use.input_of = port_equal(port, (Port){.input = true}) ? m : NULL;
-    r.is_data = d.is_data;
-    r.below = d.below;
-    r.has_ignored = d.has_ignored;
-    r.ignored = d.ignored;
-    return r;
+    bool first = port_equal(port, (Port){.input = true});
+    d.tensor = ir_value(&l->b, OP_boundary, 1, &v, attr, hint);
+    d.use = (Use){.input_of = first ? m : NULL};
+    return d;
 }
 
 /* The result of a prelude module takes the user's name for the module (wq_out),

@@ -1,6 +1,6 @@
 /* lower_expr.c: lowers expressions, and operators on tensors.
  *
- * eval.c computes arithmetic of numbers. An operator on a tensor and a number
+ * lower_arithmetic.c computes with numbers. An operator on a tensor and a number
  * becomes an op with a compile-time operand, which needs no constant tensor:
  *
  * before   2.0 * y
@@ -167,7 +167,7 @@ static Datum binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y)
             return datum_poison();
         return tensor_tensor(l, loc, op, xy);
     }
-    return eval_binary(&l->sink, loc, op, x, y);
+    return eval_binary(l, loc, op, x, y);
 }
 
 /* ---- names --------------------------------------------------------------- */
@@ -382,7 +382,7 @@ static Datum lower_unary(Lower *l, const Expr *e)
     Datum x = lower_expr(l, e->arg[0].value);
     if (x.kind == DATUM_TENSOR && e->kind == EX_NEG)
         return unary(l, e->loc, "negate", OP_neg, x);
-    return eval_unary(&l->sink, e->loc, e->kind, x);
+    return eval_unary(l, e->loc, e->kind, x);
 }
 
 /* `and` and `or` evaluate the second operand only if the first one does not

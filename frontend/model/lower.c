@@ -14,7 +14,6 @@
  * patterns are matched against the modules. Each part continues after an error:
  * poison prevents consequential errors.
  */
-#include <stdarg.h>
 #include <string.h>
 
 #include "frontend/names/names.h"
@@ -22,17 +21,6 @@
 #include "frontend/train/train.h"
 #include "ir/plan/items.h"
 #include "ir/plan/styles.h"
-
-static void sink_error(void *context, Loc loc, const char *help,
-                       const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    Lower *l = context;
-    const char *text = arena_vprintf(l->arena, fmt, ap);
-    va_end(ap);
-    lower_error(l, loc, help, "%s", text);
-}
 
 /* ---- model parameters ---------------------------------------------------- */
 
@@ -285,9 +273,9 @@ static void warn_unused(Lower *l)
 
 static const Decl *find_model(const File *file)
 {
-    for (int i = 0; i < file->ndecls; i++)
-        if (file->decl[i]->kind == DC_MODEL)
-            return file->decl[i];
+    for (int i = 0; i < file->decl.n; i++)
+        if (file->decl.at[i]->kind == DC_MODEL)
+            return file->decl.at[i];
     return NULL;
 }
 
@@ -388,7 +376,6 @@ static Program *lower_forward(const Lower *of, Purpose purpose)
     *l = (Lower){.arena = of->arena, .diag = of->diag, .prelude = of->prelude,
                  .file = of->file, .options = of->options, .model = of->model,
                  .plan = of->plan, .planned = of->planned,
-                 .sink = {of->arena, sink_error, l},
                  .p = new_program(of->arena, of->diag, of->model, purpose)};
     Train *t = &l->p->train;
     l->p->mesh = of->p->mesh;
@@ -416,8 +403,7 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
     const Decl *model = find_model(file);
     *l = (Lower){.arena = a, .diag = d, .prelude = prelude, .file = file,
                  .options = options, .model = model,
-                 .p = new_program(a, d, model, FOR_TRAINING),
-                 .sink = {a, sink_error, l}};
+                 .p = new_program(a, d, model, FOR_TRAINING)};
     lower_settings(l);
     bool fine = model && lower_training(l);
     read_other_plans(l, model);

@@ -110,8 +110,8 @@ static void check_item(Arena *a, Diag *d, const NameItem *item)
 
 static void check_settings(Diag *d, const NamesDecl *n)
 {
-    for (int i = 0; i < n->nsettings; i++) {
-        const Setting *s = &n->setting[i];
+    for (int i = 0; i < n->setting.n; i++) {
+        const Setting *s = &n->setting.at[i];
         if (strcmp(s->name.name, "prefix") != 0)
             diag_error(d, s->name.loc, "unknown setting '%s'; 'prefix' is the "
                        "only one", s->name.name);
@@ -119,10 +119,10 @@ static void check_settings(Diag *d, const NamesDecl *n)
             diag_error(d, s->value->range, "'prefix' must be a string, such "
                        "as \"transformer.\"");
     }
-    for (int i = 0; i < n->nsettings; i++)
-        names_check_new(d, n->setting, i, "set");
-    for (int i = 0; i < n->nconfig; i++)
-        names_check_new(d, n->config, i, "set");
+    for (int i = 0; i < n->setting.n; i++)
+        names_check_new(d, n->setting.at, i, "set");
+    for (int i = 0; i < n->config.n; i++)
+        names_check_new(d, n->config.at, i, "set");
     if (n->config_word.name && strcmp(n->config_word.name, "config") != 0)
         diag_error(d, n->config_word.loc, "expected a line 'path -> name' or "
                    "config { … }, not '%s'", n->config_word.name);
@@ -130,16 +130,16 @@ static void check_settings(Diag *d, const NamesDecl *n)
 
 void check_names(Arena *a, Diag *d, const File *file)
 {
-    for (int i = 0; i < file->nnames; i++) {
-        const NamesDecl *n = file->names[i];
+    for (int i = 0; i < file->names.n; i++) {
+        const NamesDecl *n = file->names.at[i];
         if (strcmp(n->name.name, "hf") != 0)
             diag_error(d, n->name.loc, "unknown names '%s'; only 'names hf' is "
                        "known", n->name.name);
         if (i > 0)
-            diag_twice(d, n->name.loc, file->names[0]->name.loc,
+            diag_twice(d, n->name.loc, file->names.at[0]->name.loc,
                        "a file has one block of names: merge the two");
         check_settings(d, n);
-        for (int k = 0; k < n->nitems; k++)
-            check_item(a, d, &n->item[k]);
+        for (int k = 0; k < n->item.n; k++)
+            check_item(a, d, &n->item.at[k]);
     }
 }

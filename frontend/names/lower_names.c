@@ -54,8 +54,8 @@ static const char *first_segments(Arena *a, const char *name, int n)
 static Match find_item(const Names *n, const char *name)
 {
     Match best = {.depth = -1};
-    for (int i = 0; i < n->decl->nitems; i++) {
-        const NameItem *item = &n->decl->item[i];
+    for (int i = 0; i < n->decl->item.n; i++) {
+        const NameItem *item = &n->decl->item.at[i];
         for (int k = 0; k < item->npaths; k++) {
             const char *pattern = item->path[k].text;
             int depth = path_depth(pattern);
@@ -171,7 +171,7 @@ static bool find_tensor(Names *n, int param, const char *name, FileTensor *to,
     const Param **part = NEW_ARRAY(l->arena, const Param *, m.item->npaths);
     Taken taken = {fill_stars(l->arena, file, pattern, name, false), param,
                    m.item};
-    n->used[m.item - n->decl->item][m.path] = true;
+    n->used[m.item - n->decl->item.at][m.path] = true;
     *to = (FileTensor){
         .name = fill_stars(l->arena, file, pattern, name, true)};
     part[0] = &l->p->param.at[param];
@@ -204,9 +204,9 @@ static void map_param(Names *n, int param)
 
 static void check_used(const Names *n)
 {
-    for (int i = 0; i < n->decl->nitems; i++)
-        for (int k = 0; k < n->decl->item[i].npaths; k++) {
-            const Path *path = &n->decl->item[i].path[k];
+    for (int i = 0; i < n->decl->item.n; i++)
+        for (int k = 0; k < n->decl->item.at[i].npaths; k++) {
+            const Path *path = &n->decl->item.at[i].path[k];
             if (!n->used[i][k] && lower_path_known(n->l, path, true))
                 diag_error(n->l->diag, path->loc, "other lines name all "
                            "parameters of '%s'", path->text);
@@ -246,8 +246,8 @@ static const char *config_text(Lower *l, const NamesDecl *n)
     Out o;
     out_init(&o, l->arena);
     out(&o, "{");
-    for (int i = 0; i < n->nconfig; i++) {
-        const Setting *s = &n->config[i];
+    for (int i = 0; i < n->config.n; i++) {
+        const Setting *s = &n->config.at[i];
         out(&o, "%s\n  ", i ? "," : "");
         out_json_string(&o, s->name.name);
         out(&o, ": ");
@@ -259,16 +259,16 @@ static const char *config_text(Lower *l, const NamesDecl *n)
 
 void lower_names(Lower *l, const Instance *model)
 {
-    if (l->file->nnames == 0 || diag_error_count(l->diag) > 0)
+    if (l->file->names.n == 0 || diag_error_count(l->diag) > 0)
         return;
-    Names n = {.l = l, .decl = l->file->names[0]};
+    Names n = {.l = l, .decl = l->file->names.at[0]};
     Frame f;
     push_frame(l, &f, "names", n.decl->name.loc, NULL);
     f.members = true;
     f.locals = model->formals;
-    n.used = NEW_ARRAY(l->arena, bool *, n.decl->nitems + 1);
-    for (int i = 0; i < n.decl->nitems; i++)
-        n.used[i] = NEW_ARRAY(l->arena, bool, n.decl->item[i].npaths);
+    n.used = NEW_ARRAY(l->arena, bool *, n.decl->item.n + 1);
+    for (int i = 0; i < n.decl->item.n; i++)
+        n.used[i] = NEW_ARRAY(l->arena, bool, n.decl->item.at[i].npaths);
     for (int i = 0; i < l->p->param.n; i++)
         map_param(&n, i);
     if (n.unmapped > 0)
@@ -276,8 +276,8 @@ void lower_names(Lower *l, const Instance *model)
                   "module that contains it", n.unmapped,
                   n.unmapped == 1 ? " is" : "s are");
     check_used(&n);
-    if (n.decl->nsettings > 0)
-        l->p->file_prefix = n.decl->setting[0].value->name;
+    if (n.decl->setting.n > 0)
+        l->p->file_prefix = n.decl->setting.at[0].value->name;
     if (n.decl->config_word.name)
         l->p->file_config = config_text(l, n.decl);
     pop_frame(l);

@@ -12,17 +12,15 @@
 
 static const OptionWord *find_choice(Lower *l, const Option *o, const Expr *e)
 {
-    NameList names = {.arena = l->arena};
+    NameList names;
     if (e->kind != EX_CALL && e->kind != EX_NAME) {
         diag_error(l->diag, e->range, "invalid %s", o->name);
         diag_help(l->diag, "such as %s", o->example);
         return NULL;
     }
-    for (const OptionWord *w = o->words; w->name; w++) {
-        if (strcmp(w->name, e->name) == 0)
-            return w;
-        names_add(&names, w->name, (Loc){0});
-    }
+    const OptionWord *found = option_find_word(l, o, e->name, &names);
+    if (found)
+        return found;
     diag_error(l->diag, e->loc, "unknown %s '%s'", o->name, e->name);
     names_suggest(l->diag, &names, e->name);
     diag_help(l->diag, "the choices are %s", option_words_text(l->arena, o, "and"));

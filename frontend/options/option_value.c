@@ -140,15 +140,25 @@ static const char *spelled(Lower *l, const Expr *e)
                : NULL;
 }
 
-static const OptionWord *read_word(Lower *l, const Option *o, const Expr *e)
+const OptionWord *option_find_word(Lower *l, const Option *o, const char *text,
+                                   NameList *names)
 {
-    const char *text = spelled(l, e);
-    NameList names = {.arena = l->arena};
+    *names = (NameList){.arena = l->arena};
     for (const OptionWord *w = o->words; w->name; w++) {
         if (text && strcmp(w->name, text) == 0)
             return w;
-        names_add(&names, w->name, (Loc){0});
+        names_add(names, w->name, (Loc){0});
     }
+    return NULL;
+}
+
+static const OptionWord *read_word(Lower *l, const Option *o, const Expr *e)
+{
+    const char *text = spelled(l, e);
+    NameList names;
+    const OptionWord *found = option_find_word(l, o, text, &names);
+    if (found)
+        return found;
     const char *words = option_words_text(l->arena, o, "or");
     if (o->takes == TAKES_WORDS)
         words = arena_printf(l->arena, "%s, or several in parentheses", words);

@@ -49,6 +49,9 @@ const char *option_define_help(Arena *a, const char *name);
 const char *option_foreign_word(const char *word);
 /* Adds the names of a scope's options. */
 void options_add_names(NameList *l, OptionScope scope);
+/* The option's word of this name; NULL: none, and *names has all words. */
+const OptionWord *option_find_word(Lower *l, const Option *o, const char *text,
+                                   NameList *names);
 /* "f32, bf16 or f16" with the conjunction "or" */
 const char *option_words_text(Arena *a, const Option *o,
                               const char *conjunction);

@@ -39,27 +39,11 @@ static const Instance *unfit_array(Lower *l, const char *pattern)
     return NULL;
 }
 
-/* The path with '*' for every number and range. */
-static const char *all_elements(Arena *a, const char *path)
-{
-    const char *text = "";
-    int depth = path_depth(path);
-    for (int i = 0; i < depth; i++) {
-        size_t size;
-        PathRange r;
-        const char *s = path_segment(path, i, &size);
-        bool range = path_range(s, size, &r);
-        text = arena_printf(a, "%s%s%.*s", text, i ? "." : "",
-                            range ? 1 : (int)size, range ? "*" : s);
-    }
-    return text;
-}
-
 /* Arrays are cut as the selected plan needs them: for another plan, an element
  * is like all elements. */
 static const char *own_path(const Lower *l, const char *path)
 {
-    return l->uncut ? all_elements(l->arena, path) : path;
+    return l->uncut ? path_all_elements(l->arena, path) : path;
 }
 
 static bool matches(const Lower *l, const char *pattern, const char *path)

@@ -210,22 +210,22 @@ static void lower_checkpoints(Lower *l)
 static void list_plans(Lower *l, NameList *names)
 {
     names->arena = l->arena;
-    for (int i = 0; i < l->file->nplans; i++)
-        names_add(names, l->file->plan[i]->name.name,
-                  l->file->plan[i]->name.loc);
-    for (int i = 0; i < l->file->nignored; i++)
-        names_add(names, l->file->ignored[i].name, l->file->ignored[i].loc);
+    for (int i = 0; i < l->file->plan.n; i++)
+        names_add(names, l->file->plan.at[i]->name.name,
+                  l->file->plan.at[i]->name.loc);
+    for (int i = 0; i < l->file->ignored.n; i++)
+        names_add(names, l->file->ignored.at[i].name, l->file->ignored.at[i].loc);
 }
 
 static void help_plans(Lower *l)
 {
     const char *all = "";
-    for (int i = 0; i < l->file->nplans; i++)
+    for (int i = 0; i < l->file->plan.n; i++)
         all = arena_printf(l->arena, "%s%s%s", all, i ? ", " : "",
-                           l->file->plan[i]->name.name);
+                           l->file->plan.at[i]->name.name);
     if (*all)
         diag_help(l->diag, "its plans: %s", all);
-    else if (l->file->nignored > 0)
+    else if (l->file->ignored.n > 0)
         diag_help(l->diag, "its plans have syntax errors");
     else
         diag_help(l->diag, "it has no plans: omit --plan");
@@ -237,7 +237,7 @@ const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
     const PlanDecl *plan = file_find_plan(l->file, want);
     if (plan)
         return plan;
-    *fault = want || l->file->nplans > 1;
+    *fault = want || l->file->plan.n > 1;
     if (want) {
         NameList names = {0};
         list_plans(l, &names);
@@ -245,13 +245,13 @@ const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
                    "the file has no plan '%s'", want);
         names_suggest(l->diag, &names, want);
         help_plans(l);
-    } else if (l->file->nplans > 1) {
-        diag_twice(l->diag, l->file->plan[1]->name.loc,
-                   l->file->plan[0]->name.loc, "the file has %d plans: --plan "
-                   "NAME chooses one", l->file->nplans);
+    } else if (l->file->plan.n > 1) {
+        diag_twice(l->diag, l->file->plan.at[1]->name.loc,
+                   l->file->plan.at[0]->name.loc, "the file has %d plans: --plan "
+                   "NAME chooses one", l->file->plan.n);
         help_plans(l);
     }
-    return *fault || l->file->nplans == 0 ? NULL : l->file->plan[0];
+    return *fault || l->file->plan.n == 0 ? NULL : l->file->plan.at[0];
 }
 
 /* ---- units --------------------------------------------------------------- */

@@ -116,16 +116,15 @@ static void refuse_min_params(Lower *l, const Clause *c, const Item *item)
 /* An item of `offload` is a word. */
 static uint32_t read_offload(Lower *l, const Item *item)
 {
-    const Option *o = &option_rows[OPTION_offload];
-    NameList names = {.arena = l->arena};
-    for (const OptionWord *w = o->words; w->name; w++) {
-        if (item->npaths == 1 && strcmp(w->name, item->path[0].text) == 0)
-            return 1u << w->value;
-        names_add(&names, w->name, (Loc){0});
-    }
+    NameList names;
+    const char *text = item->npaths == 1 ? item->path[0].text : NULL;
+    const OptionWord *w = option_find_word(l, &option_rows[OPTION_offload],
+                                           text, &names);
+    if (w)
+        return 1u << w->value;
     diag_error(l->diag, item->loc, "this cannot be offloaded");
-    if (item->npaths == 1)
-        names_suggest(l->diag, &names, item->path[0].text);
+    if (text)
+        names_suggest(l->diag, &names, text);
     diag_help(l->diag, "write 'offload { optimizer, parameters }', or one of "
               "them");
     return 0;
@@ -204,8 +203,8 @@ void read_other_plans(Lower *l, bool modules)
 {
     PlanItems selected = l->planned;
     l->uncut = true;
-    for (int i = 0; i < l->file->nplans; i++) {
-        const PlanDecl *p = l->file->plan[i];
+    for (int i = 0; i < l->file->plan.n; i++) {
+        const PlanDecl *p = l->file->plan.at[i];
         bool other =
             l->plan && strcmp(p->name.name, l->plan->name.name) != 0;
         int before = diag_warning_count(l->diag);

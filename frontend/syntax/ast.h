@@ -211,12 +211,9 @@ typedef struct NameItem {
 
 typedef struct NamesDecl {
     Ident name;       /* hf */
-    NameItem *item;
-    int nitems;
-    Setting *setting; /* prefix = "…" */
-    int nsettings;
-    Setting *config;  /* the entries of config.json */
-    int nconfig;
+    VEC(NameItem) item;
+    VEC(Setting) setting; /* prefix = "…" */
+    VEC(Setting) config;  /* the entries of config.json */
     Ident config_word; /* the word before the entries; no name without them */
 } NamesDecl;
 
@@ -224,18 +221,14 @@ typedef VEC(const Expr *) ExprSet;
 
 typedef struct File {
     uint16_t source;
-    Decl **decl;
-    int ndecls;
-    PlanDecl **plan;
-    int nplans;
-    Ident *ignored; /* plans with syntax errors, which --plan does not select */
-    int nignored;
-    Setting *setting;
-    int nsettings;
+    VEC(Decl *) decl;
+    VEC(PlanDecl *) plan;
+    VEC(Ident) ignored; /* plans with syntax errors, which --plan does not
+                         * select */
+    VEC(Setting) setting;
     bool has_train;
     Loc train_loc;
-    NamesDecl **names;
-    int nnames;
+    VEC(NamesDecl *) names;
     ExprSet *refused; /* names and calls with errors that pdl_check reported */
 } File;
 
@@ -265,6 +258,7 @@ const Member *members_find_forward(Member *const *member, int n, int *count);
 /* ast_print.c: prints the tree as normalized PDL, which parses to the same
  * tree (`--emit ast`). */
 void ast_print(Out *o, const File *f);
+const char *binary_sign(BinaryOp op);  /* "+" … "or" */
 void ast_print_item(Out *o, const Item *item);
 
 /* The prelude's text, embedded at build time (frontend/prelude.pdl). */

@@ -35,6 +35,11 @@ static const struct {
     [BIN_MOD] = {"%", 6}, [BIN_MATMUL] = {"@", 6}, [BIN_POW] = {"**", 8},
 };
 
+const char *binary_sign(BinaryOp op)
+{
+    return binary_table[op].text;
+}
+
 static int precedence(const Expr *e)
 {
     if (e->kind == EX_BINARY)
@@ -395,11 +400,11 @@ static void names(Out *o, const NamesDecl *d)
 {
     out(o, "names %s", d->name.name);
     open_block(o);
-    lines(o, LIST(d->setting, d->nsettings, setting));
-    lines(o, LIST(d->item, d->nitems, name_item));
+    lines(o, LIST(d->setting.at, d->setting.n, setting));
+    lines(o, LIST(d->item.at, d->item.n, name_item));
     if (d->config_word.name)
         put(o, "%s%s%b\n", arena_printf(o->arena, "%*s", o->indent, ""),
-            d->config_word.name, LIST(d->config, d->nconfig, setting));
+            d->config_word.name, LIST(d->config.at, d->config.n, setting));
     close_block(o);
     out(o, "\n");
 }
@@ -407,21 +412,21 @@ static void names(Out *o, const NamesDecl *d)
 void ast_print(Out *o, const File *f)
 {
     int n = 0;
-    for (int i = 0; i < f->ndecls; i++) {
+    for (int i = 0; i < f->decl.n; i++) {
         out(o, "%s", n++ ? "\n" : "");
-        decl(o, f->decl[i]);
+        decl(o, f->decl.at[i]);
     }
-    for (int i = 0; i < f->nplans; i++) {
-        const PlanDecl *p = f->plan[i];
+    for (int i = 0; i < f->plan.n; i++) {
+        const PlanDecl *p = f->plan.at[i];
         put(o, "%splan %s(%l)%b\n", n++ ? "\n" : "", p->name.name,
             LIST(p->axis, p->naxes, ident),
             LIST(p->clause, p->nclauses, clause));
     }
     if (f->has_train)
         put(o, "%strain%b\n", n++ ? "\n" : "",
-            LIST(f->setting, f->nsettings, setting));
-    for (int i = 0; i < f->nnames; i++) {
+            LIST(f->setting.at, f->setting.n, setting));
+    for (int i = 0; i < f->names.n; i++) {
         out(o, "%s", n++ ? "\n" : "");
-        names(o, f->names[i]);
+        names(o, f->names.at[i]);
     }
 }

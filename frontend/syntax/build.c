@@ -132,31 +132,31 @@ Member *member_new(Parser *p, MemberKind kind, Loc loc, Ident name, Expr *value)
 void decl_add(Parser *p, Decl decl)
 {
     Decl *d = arena_copy(p->arena, &decl, sizeof decl);
-    vec_push(p->arena, &p->decl, d);
+    vec_push(p->arena, &p->file->decl, d);
 }
 
 void plan_add(Parser *p, PlanDecl plan)
 {
     PlanDecl *d = arena_copy(p->arena, &plan, sizeof plan);
-    vec_push(p->arena, &p->plan, d);
+    vec_push(p->arena, &p->file->plan, d);
 }
 
 void train_begin(Parser *p, Loc loc)
 {
-    if (p->has_train) {
-        diag_twice(p->diag, loc, p->train_loc,
+    if (p->file->has_train) {
+        diag_twice(p->diag, loc, p->file->train_loc,
                    "a file has one train block: merge the two");
         return;
     }
-    p->has_train = true;
-    p->train_loc = loc;
+    p->file->has_train = true;
+    p->file->train_loc = loc;
 }
 
 /* ---- names in files ---- */
 
 void files_begin(Parser *p, Ident name)
 {
-    p->names = (NamesParts){.name = name};
+    p->names = (NamesDecl){.name = name};
 }
 
 void files_config(Parser *p, Ident word)
@@ -169,15 +169,8 @@ void files_config(Parser *p, Ident word)
 
 void files_end(Parser *p)
 {
-    NamesDecl d = {.name = p->names.name,
-                   .item = p->names.item.at, .nitems = p->names.item.n,
-                   .setting = p->names.setting.at,
-                   .nsettings = p->names.setting.n,
-                   .config = p->names.config.at,
-                   .nconfig = p->names.config.n,
-                   .config_word = p->names.config_word};
-    NamesDecl *copy = arena_copy(p->arena, &d, sizeof d);
-    vec_push(p->arena, &p->names_decl, copy);
+    NamesDecl *copy = arena_copy(p->arena, &p->names, sizeof p->names);
+    vec_push(p->arena, &p->file->names, copy);
 }
 
 /* ---- plans ---- */
@@ -279,18 +272,18 @@ void item_add(Parser *p, ItemList *items, Item item)
 
 const Decl *file_find_decl(const File *f, const char *name, DeclKind kind)
 {
-    for (int i = 0; f && i < f->ndecls; i++)
-        if (f->decl[i]->kind == kind &&
-            strcmp(f->decl[i]->name.name, name) == 0)
-            return f->decl[i];
+    for (int i = 0; f && i < f->decl.n; i++)
+        if (f->decl.at[i]->kind == kind &&
+            strcmp(f->decl.at[i]->name.name, name) == 0)
+            return f->decl.at[i];
     return NULL;
 }
 
 const PlanDecl *file_find_plan(const File *f, const char *name)
 {
-    for (int i = 0; name && i < f->nplans; i++)
-        if (strcmp(f->plan[i]->name.name, name) == 0)
-            return f->plan[i];
+    for (int i = 0; name && i < f->plan.n; i++)
+        if (strcmp(f->plan.at[i]->name.name, name) == 0)
+            return f->plan.at[i];
     return NULL;
 }
 

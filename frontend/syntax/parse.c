@@ -68,7 +68,8 @@ File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
     bool fine, retry;
     do {
         p = (Parser){.arena = a, .diag = d, .source = source, .text = text,
-                     .size = s->size, .col = 1, .selected = plan};
+                     .size = s->size, .col = 1, .selected = plan,
+                     .file = NEW(a, File)};
         int before = diag_error_count(d);
         fine = parse(&p, START_FILE);
         retry = p.broken.n > 0 && diag_error_count(d) == before;
@@ -80,22 +81,11 @@ File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
     } while (retry);
     if (!fine)
         return NULL;
-    File *f = NEW(a, File);
-    f->source = source;
-    f->decl = p.decl.at;
-    f->ndecls = p.decl.n;
-    f->plan = p.plan.at;
-    f->nplans = p.plan.n;
-    f->ignored = ignored.at;
-    f->nignored = ignored.n;
-    f->setting = p.setting.at;
-    f->nsettings = p.setting.n;
-    f->has_train = p.has_train;
-    f->train_loc = p.train_loc;
-    f->names = p.names_decl.at;
-    f->nnames = p.names_decl.n;
-    f->refused = NEW(a, ExprSet);
-    return f;
+    p.file->source = source;
+    for (int i = 0; i < ignored.n; i++)
+        vec_push(a, &p.file->ignored, ignored.at[i]);
+    p.file->refused = NEW(a, ExprSet);
+    return p.file;
 }
 
 Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,

@@ -85,6 +85,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %token <ident> NAMES "'names'" EVERY "'every'"
 
 %type <ident> word define_name
+%type <integer> module_kind tensor_kind plain_clause
 %type <expr> expr dotted call init value
 %type <exprs> exprs dims
 %type <arg> arg option
@@ -101,7 +102,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %type <path> path segment
 %type <paths> paths target
 %type <style_arg> style_arg pair layout
-%type <style_args> style_args pairs
+%type <style_args> style_args style_call pairs
 %type <item> style_item item
 %type <items> style_items style_lines items item_lines
 %type <clause> clause
@@ -136,12 +137,8 @@ define_name:
 
 file: %empty | file top_level NEWLINE ;
 top_level:
-    MODULE word formals member_block
-        { decl_add(p, (Decl){.kind = DC_MODULE, .name = $2,
-              .formal = $3.at, .nformals = $3.n,
-              .member = $4.at, .nmembers = $4.n}); }
-|   MODEL word formals member_block
-        { decl_add(p, (Decl){.kind = DC_MODEL, .name = $2,
+    module_kind word formals member_block
+        { decl_add(p, (Decl){.kind = (DeclKind)$1, .name = $2,
               .formal = $3.at, .nformals = $3.n,
               .member = $4.at, .nmembers = $4.n}); }
 |   FUNCTION word formals block
@@ -156,6 +153,8 @@ top_level:
         { files_end(p); }
 |   bad
 ;
+
+module_kind: MODULE { $$ = DC_MODULE; } | MODEL { $$ = DC_MODEL; } ;
 
 /* After a syntax error: skips to the end of the line, blocks included. */
 bad: error | bad '{' junk '}' | bad ELSE ;
@@ -208,11 +207,8 @@ member:
 |   word ':' '[' expr ']' call
         { $$ = member_new(p, MB_CHILD, @1, $1, $6); $$->count = $4; }
 |   word '=' expr { $$ = member_new(p, MB_CONSTANT, @1, $1, $3); }
-|   PARAM word dims init
-        { $$ = member_new(p, MB_PARAM, @1, $2, $4);
-          $$->dim = $3.at; $$->ndims = $3.n; }
-|   BUFFER word dims init
-        { $$ = member_new(p, MB_BUFFER, @1, $2, $4);
+|   tensor_kind word dims init
+        { $$ = member_new(p, (MemberKind)$1, @1, $2, $4);
           $$->dim = $3.at; $$->ndims = $3.n; }
 |   TIE dotted '=' dotted
         { $$ = member_new(p, MB_TIE, @1, NO_NAME, $2); $$->other = $4; }
@@ -222,6 +218,7 @@ member:
           $$->stmt = $5.at; $$->nstmts = $5.n; }
 |   if_member
 ;
+tensor_kind: PARAM { $$ = MB_PARAM; } | BUFFER { $$ = MB_BUFFER; } ;
 init: '=' expr { $$ = $2; } ;
 dims:
     %empty { $$ = (ExprList){0}; }
@@ -416,15 +413,15 @@ clause:
 |   FULLY_SHARD '(' word ',' word ')' '{' items '}'
         { $$ = (Clause){CL_FULLY_SHARD, {$3, $5}, 2, $8.list.at, $8.list.n,
                         @1}; }
-|   CHECKPOINT '{' items '}'
-        { $$ = (Clause){.kind = CL_CHECKPOINT, .item = $3.list.at,
+|   plain_clause '{' items '}'
+        { $$ = (Clause){.kind = (ClauseKind)$1, .item = $3.list.at,
                         .nitems = $3.list.n, .loc = @1}; }
-|   FREEZE '{' items '}'
-        { $$ = (Clause){.kind = CL_FREEZE, .item = $3.list.at,
-                        .nitems = $3.list.n, .loc = @1}; }
-|   OFFLOAD '{' items '}'
-        { $$ = (Clause){.kind = CL_OFFLOAD, .item = $3.list.at,
-                        .nitems = $3.list.n, .loc = @1}; }
+;
+/* A clause without an axis. */
+plain_clause:
+    CHECKPOINT { $$ = CL_CHECKPOINT; }
+|   FREEZE { $$ = CL_FREEZE; }
+|   OFFLOAD { $$ = CL_OFFLOAD; }
 ;
 
 style_items:
@@ -439,16 +436,15 @@ style_lines:
 ;
 separator: NEWLINE | ',' ;
 style_item:
-    target ':' word
+    target ':' word style_call
         { $$ = (Item){.path = $1.at, .npaths = $1.n, .style = $3.name,
-                      .style_loc = $3.loc, .loc = @1}; }
-|   target ':' word '(' style_args comma ')'
-        { $$ = (Item){.path = $1.at, .npaths = $1.n, .style = $3.name,
-                      .style_loc = $3.loc, .arg = $5.at, .nargs = $5.n,
+                      .style_loc = $3.loc, .arg = $4.at, .nargs = $4.n,
                       .loc = @1}; }
-|   target ':' word '(' ')'
-        { $$ = (Item){.path = $1.at, .npaths = $1.n, .style = $3.name,
-                      .style_loc = $3.loc, .loc = @1}; }
+;
+style_call:
+    %empty { $$ = (StyleArgList){0}; }
+|   '(' ')' { $$ = (StyleArgList){0}; }
+|   '(' style_args comma ')' { $$ = $2; }
 ;
 target:
     path { $$ = (PathList){0}; PUSH($$, path_done($1)); }
@@ -525,12 +521,12 @@ item:
 
 settings:
     setting_lines
-|   setting_lines setting { vec_push(p->arena, &p->setting, $2); }
+|   setting_lines setting { vec_push(p->arena, &p->file->setting, $2); }
 |   setting_lines bad
 ;
 setting_lines:
     %empty
-|   setting_lines setting NEWLINE { vec_push(p->arena, &p->setting, $2); }
+|   setting_lines setting NEWLINE { vec_push(p->arena, &p->file->setting, $2); }
 |   setting_lines bad NEWLINE { yyerrok; }
 ;
 setting: word '=' expr { $$ = (Setting){$1, $3}; } ;

@@ -28,13 +28,6 @@ typedef struct ItemList {
     bool comma; /* a comma, not a newline, follows the last item */
 } ItemList;
 
-/* A block of names. */
-typedef struct NamesParts {
-    Ident name, config_word;
-    VEC(NameItem) item;
-    VEC(Setting) setting, config;
-} NamesParts;
-
 /* A plan that --plan does not select. */
 typedef struct OtherPlan {
     const char *text;  /* its name; NULL: the current plan counts */
@@ -81,15 +74,12 @@ typedef struct Parser {
     VEC(OtherPlan) broken; /* plans with errors */
     int errors_before; /* the error count of diag at the start */
 
+    bool too_deep;
+    NamesDecl names; /* the current block of names */
+
     /* the result */
-    VEC(Decl *) decl;
-    VEC(PlanDecl *) plan;
-    VEC(Setting) setting;
-    bool has_train, too_deep;
-    Loc train_loc;
+    File *file;
     Setting *define;
-    NamesParts names; /* the current block of names */
-    VEC(NamesDecl *) names_decl;
 } Parser;
 
 /* lex.l */

@@ -7,37 +7,23 @@
  * elements of an array are matched together, even if the plan has split it into
  * runs: a plan does not change the results.
  */
-#include <ctype.h>
 #include <string.h>
 
 #include "frontend/train/train.h"
 
-/* Whether a pattern matches the whole name. */
-static bool matches(const char *pattern, const char *name)
+/* Whether a pattern matches the whole name in the model, without runs:
+ * "layers.*.weight" for "layers.2-3.weight". */
+static bool matches(Arena *a, const char *pattern, const char *name)
 {
-    return path_glob(pattern, strlen(pattern), name, strlen(name));
-}
-
-/* The name in the model, without runs: "layers.*.weight" for
- * "layers.2-3.weight". */
-static const char *model_name(Arena *a, const char *name)
-{
-    const char *text = "";
-    while (*name) {
-        size_t n = strcspn(name, ".");
-        bool run = isdigit((unsigned char)*name);
-        text = arena_printf(a, "%s%.*s%s", text, run ? 1 : (int)n,
-                            run ? "*" : name, name[n] ? "." : "");
-        name += n + (name[n] == '.');
-    }
-    return text;
+    const char *whole = path_all_elements(a, name);
+    return path_glob(pattern, strlen(pattern), whole, strlen(whole));
 }
 
 static bool pattern_matches_param(Arena *a, const char *pattern, const Param *p)
 {
-    bool found = matches(pattern, model_name(a, p->name));
+    bool found = matches(a, pattern, p->name);
     for (int i = 0; i < p->nalias; i++)
-        found = found || matches(pattern, model_name(a, p->alias[i]));
+        found = found || matches(a, pattern, p->alias[i]);
     return found;
 }
 
@@ -46,7 +32,7 @@ static bool pattern_matches_param(Arena *a, const char *pattern, const Param *p)
 static void no_decay_match(Lower *l, const DecayPattern *pattern)
 {
     NameList names = {.arena = l->arena};
-    const char *whole = model_name(l->arena, pattern->text);
+    const char *whole = path_all_elements(l->arena, pattern->text);
     diag_error(l->diag, pattern->loc, "'%s' matches no parameter",
                pattern->text);
     if (strcmp(whole, pattern->text) != 0) {
@@ -54,7 +40,7 @@ static void no_decay_match(Lower *l, const DecayPattern *pattern)
         return;
     }
     for (int i = 0; i < l->p->param.n; i++) {
-        const char *name = model_name(l->arena, l->p->param.at[i].name);
+        const char *name = path_all_elements(l->arena, l->p->param.at[i].name);
         const char *dot = strrchr(name, '.');
         names_add(&names, name, (Loc){0});
         if (dot)

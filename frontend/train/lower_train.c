@@ -57,9 +57,9 @@ static void check_warmup(Lower *l)
 {
     const File *f = l->file;
     const char *name = option_name(OPTION_warmup);
-    const Setting *plain = row_find(f->setting, f->nsettings, name);
+    const Setting *plain = row_find(f->setting.at, f->setting.n, name);
     const Setting *schedule =
-        row_find(f->setting, f->nsettings, option_name(OPTION_schedule));
+        row_find(f->setting.at, f->setting.n, option_name(OPTION_schedule));
     const Expr *e = schedule ? schedule->value : NULL;
     const Arg *arg = plain && e && e->kind == EX_CALL
                          ? row_find(e->arg, e->nargs, name) : NULL;
@@ -177,9 +177,9 @@ void lower_train(Lower *l)
     Frame f;
     push_frame(l, &f, "train", t->loc, NULL);
     f.members = f.settings = true;
-    for (int i = 0; i < file->nsettings; i++) {
-        names_check_new(l->diag, file->setting, i, "set");
-        set_setting(l, &file->setting[i]);
+    for (int i = 0; i < file->setting.n; i++) {
+        names_check_new(l->diag, file->setting.at, i, "set");
+        set_setting(l, &file->setting.at[i]);
     }
     check_warmup(l);
     for (int i = 0; i < l->options->ndefines && l->model; i++)

@@ -43,7 +43,7 @@ typedef struct VersionInfo {
 /* The protocol passes no context, so these are the only global variables of
  * the runtime. They are written once, before the first range. */
 static Function function[RT_NVTX_CORE_SIZE];
-static Function *slot[RT_NVTX_CORE_SIZE + 1];
+static Function *entry[RT_NVTX_CORE_SIZE + 1];
 
 static int module_table(int module, Function ***table, unsigned int *n)
 {
@@ -52,7 +52,7 @@ static int module_table(int module, Function ***table, unsigned int *n)
     if (n)
         *n = RT_NVTX_CORE_SIZE;
     if (table)
-        *table = slot;
+        *table = entry;
     return 1;
 }
 
@@ -79,7 +79,7 @@ void rt_nvtx_open(void)
     void *library = path ? dlopen(path, RTLD_LAZY) : NULL;
     void *symbol = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
     for (int i = 1; i < RT_NVTX_CORE_SIZE; i++)
-        slot[i] = &function[i];
+        entry[i] = &function[i];
     memcpy(&initialize, &symbol, sizeof symbol);
     if (initialize && !initialize(export_table))
         memset(function, 0, sizeof function); /* the profiler refuses */

@@ -82,7 +82,7 @@ static void read_copy(const Copies *c, Value *v, Value *copy);
 
 /* Passes the copy into a loop that casts operand i; removes the operand if
  * nothing else reads it. */
-static void bring_in(const Copies *c, Op *loop, int i, Value *copy)
+static void pass_into_loop(const Copies *c, Op *loop, int i, Value *copy)
 {
     Program *p = c->p;
     bool stack = i < loop->ncarry + loop->nstack;
@@ -112,7 +112,7 @@ static void read_copy(const Copies *c, Value *v, Value *copy)
                 break;
             }
             if (enters(op, i) && find_cast(c, op->body->arg[i]))
-                bring_in(c, op, i, copy);
+                pass_into_loop(c, op, i, copy);
         }
     }
 }

@@ -43,7 +43,7 @@
  */
 #include "passes/fsdp/offload.h"
 
-#include "ir/analysis/alias.h"
+#include "passes/schedule/issue.h"
 
 /* Whether the plan's `offload` names the parameter or state, the target has
  * device memory, and the tensor's unit does not stay gathered. A low-precision
@@ -63,14 +63,6 @@ bool offload_takes_update(const Program *p, const TargetInfo *t, int param)
         if ((i == param || pm->state_of == param) && takes(p, t, pm))
             return true;
     }
-    return false;
-}
-
-static bool reads(const Op *op, const Value *v)
-{
-    for (int i = 0; i < op->nargs; i++)
-        if (value_root(op->arg[i]) == v)
-            return true;
     return false;
 }
 
@@ -117,7 +109,7 @@ static Value *on_device(Mover *o, Value *v, Op *reader)
 static bool reads_fetched(const Mover *o, const Op *op)
 {
     for (int i = 0; i < o->fetch.n; i++)
-        if (reads(op, o->fetch.at[i]->out[0]))
+        if (issue_reads(op, o->fetch.at[i]))
             return true;
     return false;
 }
@@ -129,7 +121,7 @@ static void move_ahead(const Mover *o, Op *fetch)
     Op *param = fetch->arg[0]->def;
     if (param)
         ir_move(param, param->region, param->region->first);
-    while (reader && !reads(reader, fetch->out[0]))
+    while (reader && !issue_reads(reader, fetch))
         reader = reader->next;
     for (Op *op = fetch->prev; op; op = op->prev) {
         if (op->phase < fetch->phase || op->kind == OP_loop || op == param)

@@ -155,26 +155,26 @@ static Value *sum_here(const Grad *g, Value *v, uint32_t axes)
                     "summed over all replicas")->to;
 }
 
-/* Moves the sum over data axes, if the gradient at *slot has one, to where the
+/* Moves the sum over data axes, if the gradient at *grad has one, to where the
  * gradient is computed; sums over tensor axes stay at the end. */
-static void sink_sum(const Grad *g, Value **slot)
+static void sink_sum(const Grad *g, Value **grad)
 {
     uint32_t data = data_axes(g->s->p);
-    while (is_read_once(g, *slot) && (*slot)->def &&
-           (*slot)->def->kind == OP_all_reduce) {
-        Op *sum = (*slot)->def;
-        Value *v = sum->arg[(*slot)->index];
+    while (is_read_once(g, *grad) && (*grad)->def &&
+           (*grad)->def->kind == OP_all_reduce) {
+        Op *sum = (*grad)->def;
+        Value *v = sum->arg[(*grad)->index];
         bool partial = true;
         for (int a = 0; a < g->s->p->mesh.n; a++)
             partial &= !(attr_axes(sum) >> a & 1) ||
                        v->type.place.ax[a].kind == AX_P;
         if (!(attr_axes(sum) & data)) {
-            slot = &sum->arg[(*slot)->index];
+            grad = &sum->arg[(*grad)->index];
             continue;
         }
         if (sum->nargs != 1 || !partial)
             return;
-        *slot = sum_here(g, v, attr_axes(sum));
+        *grad = sum_here(g, v, attr_axes(sum));
         ir_remove(sum);
         return;
     }

@@ -2,8 +2,7 @@
  * (ir/memory.h).
  *
  *   memory.c         places parameters, values of loops; sums up the plan
- *   memory_blocks.c  adds blocks, gives values their places
- *   memory_results.c places an op's results and workspace
+ *   memory_results.c adds blocks; places an op's results and workspace
  *   memory_class.c   finds the class of each value
  *   arena_pack.c     gives blocks their addresses
  */
@@ -28,7 +27,7 @@ typedef struct Memory {
     bool *pinned;      /* by block: persistent, no other value may use it */
 } Memory;
 
-/* ---- memory_blocks.c ----------------------------------------------------- */
+/* ---- memory_results.c ---------------------------------------------------- */
 
 /* Bytes rounded up to the target's alignment; bytes of a rank's part of v. */
 int64_t memory_align(const Memory *m, int64_t bytes);
@@ -41,8 +40,6 @@ Address memory_new_block(Memory *m, const Value *v, int first, int last);
 /* Extends the block's live range. */
 void memory_extend(Memory *m, int block, int first, int last);
 void memory_place_value(Memory *m, Value *v, Address at);
-
-/* ---- memory_results.c ---------------------------------------------------- */
 
 /* Places v at its shard if it is gathered in place; false: it is not. */
 bool memory_place_gathered(Memory *m, Value *v);

@@ -107,7 +107,7 @@ static Value *gather_chunks(Chunk *c, Value *v)
 }
 
 /* Lets ops outside of the loop read the value over all chunks. */
-static void leave_for_others(Chunk *c, Value *v, bool all)
+static void read_gathered(Chunk *c, Value *v, bool all)
 {
     Value *whole = NULL;
     Region *r = c->t.r;
@@ -140,7 +140,7 @@ static bool place_chunk_results(Chunk *c, Op *op, const Rule *r, Split s)
             *place_of(c, op->out[o]) = at;
         if (at.kind == AX_P || op_is_einsum(op->kind))
             if (op != c->head)
-                leave_for_others(c, op->out[o], true);
+                read_gathered(c, op->out[o], true);
     }
     return true;
 }
@@ -215,7 +215,7 @@ static bool forward(Chunk *c)
     for (Op *op = c->head; op; op = op->next)
         for (int o = 0; loop_axis_has(&c->t, op) && o < op->nouts; o++)
             if (is_split(c, op->out[o]))
-                leave_for_others(c, op->out[o], false);
+                read_gathered(c, op->out[o], false);
     return check_logits(c);
 }
 
@@ -255,7 +255,7 @@ static int common_dim(const Chunk *c, const Value *v)
     return dim;
 }
 
-static void draw_in(Chunk *c, Op *op)
+static void split_producer(Chunk *c, Op *op)
 {
     Rule r;
     Split s;
@@ -302,7 +302,7 @@ static Value *part_of(Chunk *c, Value *v, int dim)
     return op->out[0];
 }
 
-static bool bring_in(Chunk *c, Op *op)
+static bool slice_operands(Chunk *c, Op *op)
 {
     for (int k = 0; k < op->nargs; k++) {
         AxisPlace want = wanted_place(c, op, k);
@@ -336,9 +336,9 @@ bool chunk_split(Chunk *c)
     if (!forward(c))
         return false;
     for (Op *op = c->t.r->last; op; op = op->prev)
-        draw_in(c, op);
+        split_producer(c, op);
     for (Op *op = c->t.r->first; op; op = op->next)
-        if (loop_axis_has(&c->t, op) && !bring_in(c, op))
+        if (loop_axis_has(&c->t, op) && !slice_operands(c, op))
             return false;
     return check_order(c);
 }

@@ -82,6 +82,15 @@ static bool ask(Pad *g, PadClass *k, int64_t parts)
     return true;
 }
 
+/* Asks for the parts of the style's axis too, besides those of `axes`. True: the
+ * class cannot be divided, and this is to be reported. */
+static bool is_refused(Pad *g, PadClass *k, const Style *s, uint32_t *axes)
+{
+    *axes |= 1u << s->axis;
+    return !ask(g, k, mesh_group(&g->p->mesh, *axes)) &&
+           first_refusal(g, s->axis, k->size);
+}
+
 /* Explains why the class keeps its size and what to change. */
 static void explain_padding(Pad *g, const PadClass *k, int64_t parts)
 {
@@ -98,9 +107,7 @@ static void ask_param(Pad *g, const Style *s, int param, int dim)
     const Param *q = &p->param.at[param];
     uint32_t *axes = &g->axes[param * MAX_DIMS + dim];
     PadClass *k = pad_param_class(g->c, param, dim);
-    *axes |= 1u << s->axis;
-    if (ask(g, k, mesh_group(m, *axes)) ||
-        !first_refusal(g, s->axis, k->size))
+    if (!is_refused(g, k, s, axes))
         return;
     uint32_t user = mesh_user_axis(m, s->axis);
     diag_error(p->diag, s->loc,
@@ -133,9 +140,7 @@ static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,
     if (l.kind != LAYOUT_SHARD || dim < 0 || dim >= t->ndim)
         return;
     PadClass *k = pad_class(g->c, op->out[0], dim);
-    axes[dim] |= 1u << s->axis;
-    if (ask(g, k, mesh_group(m, axes[dim])) ||
-        !first_refusal(g, s->axis, k->size))
+    if (!is_refused(g, k, s, &axes[dim]))
         return;
     uint32_t user = mesh_user_axis(m, s->axis);
     diag_error(p->diag, s->loc,

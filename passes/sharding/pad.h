@@ -53,6 +53,8 @@ typedef struct PadMask {
     bool lowest; /* to the lowest numbers instead of zeros */
 } PadMask;
 
+/* The mask that the op is; NULL: none. */
+const PadMask *pad_mask_of(const PadMask *mask, int nmasks, const Op *op);
 /* Computes the contents of the padding of all values; to be repeated after each
  * mask. */
 PadFills *pad_fills(const PadClasses *c, const PadMask *mask, int nmasks);

@@ -162,17 +162,17 @@ static void fill_loop(PadFills *f, const Op *op)
                   op->out[i]);
 }
 
-static const PadMask *mask_of(const PadFills *f, const Op *op)
+const PadMask *pad_mask_of(const PadMask *mask, int nmasks, const Op *op)
 {
-    for (int i = 0; i < f->nmasks; i++)
-        if (f->mask[i].op == op)
-            return &f->mask[i];
+    for (int i = 0; i < nmasks; i++)
+        if (mask[i].op == op)
+            return &mask[i];
     return NULL;
 }
 
 static void fill_op(PadFills *f, const Op *op)
 {
-    const PadMask *mask = mask_of(f, op);
+    const PadMask *mask = pad_mask_of(f->mask, f->nmasks, op);
     if (mask) {
         copy_fill(f, op->arg[mask->arg], op->out[0]);
         *fill_at(f, op->out[0], mask->dim) = mask->lowest ? FILL_TAME : FILL_ZERO;

@@ -156,10 +156,7 @@ static bool need_zero(Masking *m, const Op *op, const Rule *r, int f)
 
 static const PadMask *mask_of(const Masking *m, const Value *v)
 {
-    for (int i = 0; i < m->mask.n; i++)
-        if (v->def && v->def == m->mask.at[i].op)
-            return &m->mask.at[i];
-    return NULL;
+    return v->def ? pad_mask_of(m->mask.at, m->mask.n, v->def) : NULL;
 }
 
 /* Masks the operand of a maximum with the lowest numbers, for this op only. */

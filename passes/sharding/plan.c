@@ -70,18 +70,6 @@ static void split_param(Program *p, const Style *s, Param *q, int dim)
         q->type = t;
 }
 
-/* ---- styles on modules --------------------------------------------------- */
-
-static void apply_styles(Program *p)
-{
-    for (int i = 0; i < p->param.n; i++) {
-        Param *q = &p->param.at[i];
-        for (int k = 0; k < q->split.n; k++)
-            split_param(p, &p->plan.style[q->split.at[k].style], q,
-                        q->split.at[k].dim);
-    }
-}
-
 /* ---- units, states, inputs ----------------------------------------------- */
 
 static void name_units(Program *p)
@@ -210,7 +198,11 @@ void pass_plan(Program *p, const TargetInfo *t)
 {
     (void)t;
     add_microbatch_axis(p);
-    apply_styles(p);
+    for (int i = 0; i < p->param.n; i++)
+        for (int k = 0; k < p->param.at[i].split.n; k++) {
+            StyleSplit by = p->param.at[i].split.at[k];
+            split_param(p, &p->plan.style[by.style], &p->param.at[i], by.dim);
+        }
     name_units(p);
     for (int i = 0; i < p->input.n; i++)
         split_input(p, &p->input.at[i]);

@@ -73,7 +73,7 @@ double collective_seconds(const Mesh *m, OpKind kind, int axis, int64_t bytes)
 
 /* ---- the search ---------------------------------------------------------- */
 
-enum { MAX_STATES = 3000, SLOTS = 1 << 13 };
+enum { MAX_STATES = 3000, BUCKETS = 1 << 13 };
 
 typedef struct State {
     Placement place;
@@ -91,7 +91,7 @@ typedef struct Search {
     uint32_t dims;    /* dims that may be split in between */
     int n;
     State state[MAX_STATES];
-    short slot[SLOTS]; /* by hash: 1 + the index of a state; 0: none */
+    short bucket[BUCKETS]; /* by hash: 1 + the index of a state; 0: none */
 } Search;
 
 static double local_bytes(const Search *s, const Placement *p)
@@ -128,13 +128,13 @@ static bool has_flat(const Search *s, const Placement *p)
     return false;
 }
 
-/* The slot of the placement's state, or the slot to insert it at. */
-static short *state_slot(Search *s, const Placement *p)
+/* The bucket of the placement's state, or the bucket to insert it at. */
+static short *state_bucket(Search *s, const Placement *p)
 {
-    uint32_t i = place_hash(p) % SLOTS;
-    while (s->slot[i] && !place_equal(&s->state[s->slot[i] - 1].place, p))
-        i = (i + 1) % SLOTS;
-    return &s->slot[i];
+    uint32_t i = place_hash(p) % BUCKETS;
+    while (s->bucket[i] && !place_equal(&s->state[s->bucket[i] - 1].place, p))
+        i = (i + 1) % BUCKETS;
+    return &s->bucket[i];
 }
 
 /* Adds or improves the state that `kind` over `axis` leads to from state
@@ -149,14 +149,14 @@ static void reach_state(Search *s, int at, OpKind kind, int axis,
     double bytes = kind == OP_all_gather ? after : before;
     double seconds =
         s->state[at].seconds + modelled(s->m, kind, axis, bytes);
-    short *slot = state_slot(s, &p);
-    int i = *slot ? *slot - 1 : s->n;
+    short *bucket = state_bucket(s, &p);
+    int i = *bucket ? *bucket - 1 : s->n;
     if (i == MAX_STATES)
         return;
     if (i < s->n && s->state[i].seconds <= seconds)
         return;
     if (i == s->n)
-        *slot = (short)++s->n;
+        *bucket = (short)++s->n;
     s->state[i] = (State){p, seconds, (short)at, (uint8_t)kind, (uint8_t)axis,
                           false};
 }
@@ -310,8 +310,8 @@ static void start_search(Search *s, const Mesh *m, const Type *from,
     s->dims = useful_dims(s, &from->place, to);
     s->n = 1;
     s->state[0] = (State){.place = from->place, .from = -1};
-    memset(s->slot, 0, sizeof s->slot);
-    *state_slot(s, &from->place) = 1;
+    memset(s->bucket, 0, sizeof s->bucket);
+    *state_bucket(s, &from->place) = 1;
 }
 
 void reshard_path(const Mesh *m, const Type *from, const Placement *to,
@@ -354,18 +354,18 @@ double reshard_seconds(const Mesh *m, const Type *from, const Placement *to)
 
 /* Propagation asks for the same few conversions repeatedly. The table has one
  * entry for each hash value; a collision replaces it. */
-enum { MEMO_SLOTS = 2048 };
+enum { MEMO_ENTRIES = 2048 };
 
-typedef struct MemoSlot {
+typedef struct MemoEntry {
     bool used;
     Type from;
     Placement to;
     double seconds;
-} MemoSlot;
+} MemoEntry;
 
 struct ReshardMemo {
     const Mesh *m;
-    MemoSlot slot[MEMO_SLOTS];
+    MemoEntry entry[MEMO_ENTRIES];
 };
 
 ReshardMemo *reshard_memo_new(Arena *a, const Mesh *m)
@@ -380,7 +380,7 @@ static uint32_t hash_more(uint32_t h, uint64_t x)
     return (h ^ (uint32_t)(x ^ x >> 32)) * 16777619u;
 }
 
-static uint32_t memo_slot(const Type *from, const Placement *to)
+static uint32_t memo_entry(const Type *from, const Placement *to)
 {
     uint32_t h = hash_more(2166136261u, (uint64_t)from->dtype);
     for (int i = 0; i < from->nstack; i++)
@@ -388,7 +388,7 @@ static uint32_t memo_slot(const Type *from, const Placement *to)
     for (int i = 0; i < from->ndim; i++)
         h = hash_more(h, (uint64_t)from->dim[i]);
     h = hash_more(hash_more(h, place_hash(&from->place)), place_hash(to));
-    return (h ^ h >> 15) % MEMO_SLOTS;
+    return (h ^ h >> 15) % MEMO_ENTRIES;
 }
 
 double reshard_memo_seconds(ReshardMemo *memo, const Type *from,
@@ -396,9 +396,9 @@ double reshard_memo_seconds(ReshardMemo *memo, const Type *from,
 {
     if (place_equal(&from->place, to))
         return 0;
-    MemoSlot *s = &memo->slot[memo_slot(from, to)];
+    MemoEntry *s = &memo->entry[memo_entry(from, to)];
     if (!s->used || !type_equal(&s->from, from) || !place_equal(&s->to, to))
-        *s = (MemoSlot){true, *from, *to, reshard_seconds(memo->m, from, to)};
+        *s = (MemoEntry){true, *from, *to, reshard_seconds(memo->m, from, to)};
     return s->seconds;
 }
 

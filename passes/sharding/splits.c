@@ -174,8 +174,8 @@ typedef struct Study {
 
 /* Whether exactly the axes of `set` split dim `dim` (for a product of factors:
  * at least these); then their order among each other. */
-static bool ranks_from(const Mesh *m, const Placement *place, int dim,
-                       bool product, uint32_t set, uint8_t rank[MAX_AXES])
+static bool order_from(const Mesh *m, const Placement *place, int dim,
+                       bool product, uint32_t set, uint8_t order[MAX_AXES])
 {
     uint32_t here = 0;
     for (int a = 0; a < m->n; a++)
@@ -184,9 +184,9 @@ static bool ranks_from(const Mesh *m, const Placement *place, int dim,
     if (product ? (here & set) != set : here != set)
         return false;
     for (int a = 0; a < m->n; a++) {
-        rank[a] = 0;
+        order[a] = 0;
         for (int b = 0; b < m->n; b++)
-            rank[a] += (set >> b & 1) &&
+            order[a] += (set >> b & 1) &&
                        place->ax[b].order < place->ax[a].order;
     }
     return true;
@@ -194,22 +194,22 @@ static bool ranks_from(const Mesh *m, const Placement *place, int dim,
 
 /* The order of the axes that split factor f, major first: as in an operand, or
  * in a wanted result, else by class. */
-static void rank_axes(const Study *y, int f, uint32_t set,
-                      uint8_t rank[MAX_AXES])
+static void order_axes(const Study *y, int f, uint32_t set,
+                      uint8_t order[MAX_AXES])
 {
     const Program *p = y->s->p;
     const Rule *r = y->r;
     for (int i = 0; i < r->nargs; i++) {
         int d = rule_factor_dim(r, i, f);
-        if (d >= 0 && ranks_from(&p->mesh, &y->op->arg[i]->type.place, d,
-                                 r->dim[i][d].n > 1, set, rank))
+        if (d >= 0 && order_from(&p->mesh, &y->op->arg[i]->type.place, d,
+                                 r->dim[i][d].n > 1, set, order))
             return;
     }
     for (int o = 0; o < r->nouts; o++) {
         int d = rule_factor_dim(r, r->nargs + o, f);
         for (int k = 0; d >= 0 && k < y->demand[o].n; k++)
-            if (ranks_from(&p->mesh, &y->demand[o].at[k].place, d,
-                           r->dim[r->nargs + o][d].n > 1, set, rank))
+            if (order_from(&p->mesh, &y->demand[o].at[k].place, d,
+                           r->dim[r->nargs + o][d].n > 1, set, order))
                 return;
     }
     uint8_t n = 0;
@@ -220,7 +220,7 @@ static void rank_axes(const Study *y, int f, uint32_t set,
                      : p->plan.tensor_axes >> a & 1 ? OTHERS
                                                     : BATCH;
             if (set >> a & 1 && is == class)
-                rank[a] = n++;
+                order[a] = n++;
         }
 }
 
@@ -237,7 +237,7 @@ static int axes_before(const Study *y, const Split *split,
 
 /* The placement of operand or result `tensor` for these splits. */
 static Placement place_tensor(const Study *y, const Split *split,
-                              uint8_t rank[MAX_FACTORS][MAX_AXES], int tensor)
+                              uint8_t order[MAX_FACTORS][MAX_AXES], int tensor)
 {
     Placement place = {0};
     for (int a = 0; a < y->s->p->mesh.n; a++) {
@@ -246,7 +246,7 @@ static Placement place_tensor(const Study *y, const Split *split,
         *at = rule_place(y->r, tensor, split[a]);
         at->order = 0;
         if (at->kind == AX_S)
-            at->order = (uint8_t)(rank[f][a] +
+            at->order = (uint8_t)(order[f][a] +
                                   axes_before(y, split,
                                               &y->r->dim[tensor][at->dim], f));
     }
@@ -255,7 +255,7 @@ static Placement place_tensor(const Study *y, const Split *split,
 
 /* Whether the splits are compatible; computes the order of axes. */
 static bool splits_fit(const Study *y, const Split *split,
-                       uint8_t rank[MAX_FACTORS][MAX_AXES])
+                       uint8_t order[MAX_FACTORS][MAX_AXES])
 {
     const Mesh *m = &y->s->p->mesh;
     int64_t taken[MAX_FACTORS];
@@ -275,7 +275,7 @@ static bool splits_fit(const Study *y, const Split *split,
         return false;
     for (int f = 0; f < y->r->nfactors; f++)
         if (set[f])
-            rank_axes(y, f, set[f], rank[f]);
+            order_axes(y, f, set[f], order[f]);
     return true;
 }
 
@@ -370,14 +370,14 @@ static const double rounding = 1e-13; /* of a sum of modelled times */
  * so far by more than rounding. */
 static void consider_split(Study *y, const Split *split)
 {
-    uint8_t rank[MAX_FACTORS][MAX_AXES];
+    uint8_t order[MAX_FACTORS][MAX_AXES];
     const Rule *r = y->r;
     Choice *best = y->best;
-    if (!splits_fit(y, split, rank))
+    if (!splits_fit(y, split, order))
         return;
     double seconds = work_weight * work_left(y, split);
     for (int i = 0; i < r->nargs; i++) {
-        y->want[i] = place_tensor(y, split, rank, i);
+        y->want[i] = place_tensor(y, split, order, i);
         seconds += operand_seconds(y, i);
         if (seconds >= best->seconds)
             return;
@@ -385,7 +385,7 @@ static void consider_split(Study *y, const Split *split)
     Placement out[MAX_RESULTS];
     double demanded = 0;
     for (int o = 0; o < r->nouts; o++) {
-        out[o] = place_tensor(y, split, rank, r->nargs + o);
+        out[o] = place_tensor(y, split, order, r->nargs + o);
         demanded += result_seconds(y, o, &out[o]);
     }
     seconds += fmax(demanded, pending_seconds(y, split, out));

@@ -162,19 +162,14 @@ static bool is_too_early(Walk *w, int i, Fault *f)
     return false;
 }
 
-static void clear(Walk *w)
+/* Whether a statement may run too early in two steps. All parameters are valid
+ * when the first step begins. */
+static bool find_fault(Walk *w, Fault *f)
 {
     for (int b = 0; b < w->p->memory->nblocks; b++) {
         w->since[b] = (Since){-1, -1};
         w->gather[b] = NULL;
     }
-}
-
-/* Whether a statement may run too early in two steps. All parameters are valid
- * when the first step begins. */
-static bool find_fault(Walk *w, Fault *f)
-{
-    clear(w);
     for (int step = 0; step < 2; step++)
         for (int i = 0; i < w->sim.n; i++) {
             if (!w->sim.instance[i].op)

@@ -120,21 +120,17 @@ static bool is_for_other_iteration(const Synced *s)
            early_attr(s, ATTR_iteration) >= 0;
 }
 
-/* Statements that record the same event: those of an op that is hoisted within
- * its loop, before the loop and inside it. */
-static bool same_event(const Synced *a, const Synced *b)
-{
-    return a == b || (is_for_other_iteration(a) && is_for_other_iteration(b) &&
-                      events_op(a) == events_op(b));
-}
-
 static Event *event_of(EventFinder *f, Synced *by)
 {
     if (by->event < 0) {
         const Op *op = events_op(by);
         Event e = {.loop = op ? op_loop(op) : NULL, .slots = 1};
-        for (int i = 0; i < f->nsynced; i++)
-            if (same_event(&f->synced[i], by))
+        by->event = f->nevents;
+        /* Statements of an op that is hoisted within its loop, before the loop
+         * and inside it, record the same event. */
+        for (int i = 0; i < f->nsynced && is_for_other_iteration(by); i++)
+            if (is_for_other_iteration(&f->synced[i]) &&
+                events_op(&f->synced[i]) == op)
                 f->synced[i].event = f->nevents;
         f->event[f->nevents++] = e;
     }

@@ -88,26 +88,21 @@ static void number_fused(Numbering *s, const Op *op)
 
 /* ---- loops --------------------------------------------------------------- */
 
-/* The first carry of the loop `l` from `from` on that starts with the number;
- * -1: none. */
-static int carry_from(const PairedLoop *l, int start, const bool *used)
-{
-    for (int i = 0; i < l->op->ncarry; i++)
-        if (!used[i] && l->start[i] == start && l->next[i])
-            return i;
-    return -1;
-}
-
-/* Pairs each carry of `op` with one of `l`: carry[i]. */
+/* Pairs each carry of `op` with the first one of `l` that starts with the same
+ * number and is not paired yet: carry[i]. */
 static bool pair_carries(const Numbering *s, const Op *op, const PairedLoop *l,
                          int *carry)
 {
     bool *used = NEW_ARRAY(s->p->arena, bool, l->op->ncarry + 1);
     for (int i = 0; i < op->ncarry; i++) {
-        carry[i] = carry_from(l, s->of[op->arg[i]->id], used);
-        if (carry[i] < 0)
+        int k = 0;
+        while (k < l->op->ncarry &&
+               (used[k] || l->start[k] != s->of[op->arg[i]->id] || !l->next[k]))
+            k++;
+        if (k == l->op->ncarry)
             return false;
-        used[carry[i]] = true;
+        carry[i] = k;
+        used[k] = true;
     }
     return true;
 }

@@ -217,11 +217,6 @@ static void hold_block(Memory *m, int block, Awaited until)
     memory_extend(m, block, first, until.time);
 }
 
-static void hold(Memory *m, Value *v, Awaited until)
-{
-    hold_block(m, value_address(v)->block, until);
-}
-
 /* Extends the live range of what another stream reads or writes until compute
  * has waited for it. */
 static void hold_memory(Memory *m, Op *op)
@@ -232,9 +227,9 @@ static void hold_memory(Memory *m, Op *op)
         return;
     Awaited until = memory_awaited(m->p, &m->live, &m->prefetch, op);
     for (int i = 0; i < op->nargs; i++)
-        hold(m, op->arg[i], until);
+        hold_block(m, value_address(op->arg[i])->block, until);
     for (int i = 0; i < op->nouts; i++)
-        hold(m, op->out[i], until);
+        hold_block(m, value_address(op->out[i])->block, until);
     hold_block(m, op->workspace, until);
 }
 

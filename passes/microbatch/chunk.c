@@ -201,19 +201,11 @@ static bool choose_counts(const Chunk *c, Counts *n)
     *n = (Counts){1, 1};
     if (rows * seq <= want)
         return true;
-    int64_t larger; /* the next larger chunk size that divides evenly */
-    if (seq <= want) {
-        int64_t least = (rows * seq + want - 1) / want;
-        Divisors d = divisors_at(rows, least);
-        n->rows = d.from;
-        larger = rows / d.below * seq;
-    } else {
-        int64_t least = (seq + want - 1) / want;
-        Divisors d = divisors_at(seq, least);
-        n->rows = rows;
-        n->parts = d.from;
-        larger = seq / d.below;
-    }
+    bool whole = seq <= want; /* sequences */
+    int64_t all = whole ? rows * seq : seq;
+    Divisors d = divisors_at(whole ? rows : seq, (all + want - 1) / want);
+    *n = whole ? (Counts){d.from, 1} : (Counts){rows, d.from};
+    int64_t larger = all / d.below; /* the next chunk size that divides evenly */
     int64_t tokens = rows * seq / (n->rows * n->parts);
     if (tokens * LEAST_PART > want)
         return true;

@@ -147,18 +147,27 @@ static bool writes_anywhere(const Schedule *s, Value *root)
 
 /* ---- loops --------------------------------------------------------------- */
 
+/* Whether operand i is the only one of the loop that is a view of its root, and
+ * no later op reads that. */
+static bool is_last_view(const Schedule *s, const Op *loop, int i)
+{
+    const Value *root = value_root(loop->arg[i]);
+    int views = 0;
+    for (int k = 0; k < loop->nargs; k++)
+        views += value_root(loop->arg[k]) == root;
+    return views == 1 &&
+           s->live.last_use[root->id] == s->live.finish[loop->id];
+}
+
 /* Whether carry i starts from a carry of the enclosing loop that continues with
  * its result: all of them share one buffer. */
 static bool continues_carry(const Schedule *s, const Op *loop, int i)
 {
     const Value *root = value_root(loop->arg[i]);
     const Op *outer = root->def ? NULL : root->region->owner;
-    int uses = 0;
-    for (int k = 0; k < loop->nargs; k++)
-        uses += value_root(loop->arg[k]) == root;
     return outer && outer->kind == OP_loop && root->index < outer->ncarry &&
            value_root(outer->body->yield[root->index]) == loop->out[i] &&
-           uses == 1 && s->live.last_use[root->id] == s->live.finish[loop->id];
+           is_last_view(s, loop, i);
 }
 
 static bool is_continued(const Schedule *s, const Op *loop, int i)
@@ -173,16 +182,12 @@ static bool is_continued(const Schedule *s, const Op *loop, int i)
 static bool may_start_carry(const Schedule *s, const Op *loop, int i)
 {
     Value *root = value_root(loop->arg[i]);
-    int uses = 0;
-    for (int k = 0; k < loop->nargs; k++)
-        uses += value_root(loop->arg[k]) == root;
     if (continues_carry(s, loop, i))
         return true;
     bool carried_on = root->def && root->def->kind == OP_loop &&
                       root->index < root->def->ncarry;
-    return (writes_anywhere(s, root) || carried_on) && uses == 1 &&
-           !claimed(s, root) &&
-           s->live.last_use[root->id] == s->live.finish[loop->id];
+    return (writes_anywhere(s, root) || carried_on) && !claimed(s, root) &&
+           is_last_view(s, loop, i);
 }
 
 static void start_carries(Schedule *s, Op *loop)

@@ -63,14 +63,6 @@ static void share_region(Sharing *s, Region *r)
     }
 }
 
-static void share(Program *p)
-{
-    Sharing s = {p, NEW_ARRAY(p->arena, Op *, p->nvalues + 1),
-                 NEW_ARRAY(p->arena, Op *, p->nops + 1), p->nvalues,
-                 p->nops};
-    share_region(&s, p->step);
-}
-
 /* ---- all-reduce and slice to reduce-scatter ------------------------------ */
 
 /* The first reader of v if all readers take the same slice; else NULL. */
@@ -126,7 +118,10 @@ void pass_simplify(Program *p, const TargetInfo *t)
 {
     (void)t;
     simplify_loops(p, p->step);
-    share(p);
+    Sharing s = {p, NEW_ARRAY(p->arena, Op *, p->nvalues + 1),
+                 NEW_ARRAY(p->arena, Op *, p->nops + 1), p->nvalues,
+                 p->nops};
+    share_region(&s, p->step);
     simplify_loops(p, p->step);
     ir_eliminate_dead(p);
     simplify_shares(p);

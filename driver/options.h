@@ -62,10 +62,6 @@ char *command_line_text(Arena *a, int argc, char **argv);
 OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
                             char **argv, Options *o);
 
-/* clash.c: reports two outputs, or an output and the model, that are the same
- * file; returns whether there are none. */
-bool clash_check(Diag *d, const Options *o);
-
 /* Whether the options ask for something that needs all passes: a binary, a
  * report, the check of a memory limit. */
 bool options_need_plan(const Options *o);

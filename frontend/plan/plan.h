@@ -2,7 +2,6 @@
  * modules of the model.
  *
  * read_plan.c      axes, items; plans that are not selected
- * read_style.c     names and arguments of styles
  * lower_mesh.c     --mesh
  * lower_plan.c     the selected plan; units, frozen and recomputed modules
  * lower_path.c     patterns
@@ -24,7 +23,7 @@ void read_plan(Lower *l, const PlanDecl *p);
 /* Reads all plans but Lower.plan. Errors are warnings if there is a selected
  * plan. `modules`: the model has been lowered, so that paths can be checked. */
 void read_other_plans(Lower *l, bool modules);
-/* read_style.c: the name and the arguments of an item's style. */
+/* styles.c: the name and the arguments of an item's style. */
 void read_style(Lower *l, const Item *item);
 
 /* ---- lower_mesh.c, lower_plan.c, lower_style.c ---- */
@@ -77,7 +76,5 @@ const StyleInfo *style_find(const char *name);
 bool style_takes(Arena *a, const StyleInfo *style, const char *name);
 /* parc's name of a style's argument: "input" for PyTorch's "input_layouts". */
 const char *style_setting(const char *name);
-extern const StyleInfo style_table[];
-extern const int style_count;
 
 #endif

@@ -1,8 +1,4 @@
-/* train.h: declares the functions that evaluate the `train` block.
- *
- * lower_train.c    the block and -D
- * lower_decay.c    parameters without weight decay
- */
+/* train.h: declares the functions that evaluate the `train` block. */
 #ifndef PARC_FRONTEND_TRAIN_TRAIN_H
 #define PARC_FRONTEND_TRAIN_TRAIN_H
 

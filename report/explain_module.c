@@ -170,8 +170,7 @@ static bool asked_by(const Program *p, const CollectiveInfo *c,
 {
     for (int i = 0; i < p->plan.nstyles; i++) {
         const Style *s = &p->plan.style[i];
-        Loc x = s->loc, y = c->op->why.loc;
-        if (x.file != y.file || x.line != y.line || x.col != y.col)
+        if (!loc_equal(s->loc, c->op->why.loc))
             continue;
         for (int k = 0; k < p->module.n; k++)
             if (path_is_below(p->module.at[k].path, m->path) &&

@@ -161,9 +161,7 @@ static void placement(Out *o, const Program *p, const Type *t)
 
 static void param(Out *o, const Program *p, const Param *pm)
 {
-    int64_t count = 1;
-    for (int i = 0; i < pm->type.nstack; i++)
-        count *= pm->type.stack[i];
+    int64_t count = type_layers(&pm->type);
     out(o, "    {");
     json_text(o, "name", pm->name);
     Type type = param_shape(pm);

@@ -106,20 +106,6 @@ Type param_shape(const Param *p)
     return t;
 }
 
-int64_t param_true_index(const Param *p, int64_t i)
-{
-    const Type *t = &p->type;
-    int64_t index = 0, stride = 1;
-    for (int d = t->ndim; d-- > 0; i /= t->dim[d]) {
-        int64_t at = i % t->dim[d], size = t->dim[d] - p->pad[d];
-        if (at >= size)
-            return -1;
-        index += at * stride;
-        stride *= size;
-    }
-    return index + i * stride; /* the layer */
-}
-
 /* ---- raw parts ----------------------------------------------------------- */
 
 Value *ir_raw_value(Program *p, const char *name, Type t, Loc loc)

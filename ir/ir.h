@@ -202,11 +202,9 @@ typedef struct Param {
     Value *value;     /* the result of its `param` op */
 } Param;
 
-/* Whether a dim is padded; the type without padding; the index in that type of
- * element i of the padded tensor (stack included), -1 for padding. */
+/* Whether a dim is padded; the type without padding. */
 bool param_is_padded(const Param *p);
 Type param_shape(const Param *p);
-int64_t param_true_index(const Param *p, int64_t i);
 
 /* A batch input of the model's forward. (A scalar that the runtime sets each
  * step is the op `scalar`.) */
@@ -461,7 +459,6 @@ void ir_close(Program *p, Op *op);
  * Carries and stacks stay in order; indices are renumbered. */
 Value *ir_loop_add_free(Program *p, Op *loop, Value *operand);
 Value *ir_loop_add_stack(Program *p, Op *loop, Value *operand);
-Value *ir_loop_add_carry(Program *p, Op *loop, Value *start, Value **result);
 Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner);
 /* v, a value of a region around r, as an argument of r: passed into each loop as
  * a free operand, unless it is one already. */

@@ -83,9 +83,9 @@ echo "$compiler" | grep -v '^frontend/' |
 
 # passes.def names the file of each pass.
 sed -n 's/^PASS(\([a-z]*\), *\([a-z_]*\),.*/\1 \2/p' passes/passes.def |
-    while read -r folder name; do
-        grep -qs "^void pass_$name(" "passes/$folder/$name.c" ||
-            echo "lint: passes/$folder/$name.c does not define pass_$name"
+    while read -r dir name; do
+        grep -qs "^void pass_$name(" "passes/$dir/$name.c" ||
+            echo "lint: passes/$dir/$name.c does not define pass_$name"
     done | grep . >&2 && bad=1
 
 for h in $(echo "$compiler" | grep -v '^frontend/' | grep '\.h$'); do

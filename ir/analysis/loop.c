@@ -143,20 +143,6 @@ Value *ir_loop_add_stack(Program *p, Op *loop, Value *operand)
     return add_argument(p, loop, i, operand, layer_type(&operand->type));
 }
 
-Value *ir_loop_add_carry(Program *p, Op *loop, Value *start, Value **result)
-{
-    int i = loop->ncarry;
-    if (loop->nouts < i)
-        bug("a carry is added to a loop that is not closed");
-    Value *v = add_argument(p, loop, i, start, start->type);
-    /* The carry is constant until the caller sets body->yield[i]. */
-    Value *out = add_result(p, loop, i, v, start->type);
-    loop->ncarry++;
-    if (result)
-        *result = out;
-    return v;
-}
-
 Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner)
 {
     Type t = loop->kind == OP_loop ? stack_type(p, loop, &inner->type)

@@ -381,21 +381,11 @@ static const char *infer_group(Infer *in)
     return NULL;
 }
 
-static const char *infer_finish(Infer *in)
+/* The parameter's gradient, or its new value, which has no result. */
+static const char *infer_like_param(Infer *in)
 {
-    *in->out = plain(arg_type(in, 0));
-    return check_param(in, arg_type(in, 0));
-}
-
-/* Copies between host and device. */
-static const char *infer_move(Infer *in)
-{
-    *in->out = plain(arg_type(in, 0));
-    return NULL;
-}
-
-static const char *infer_assign(Infer *in)
-{
+    if (in->nouts)
+        *in->out = plain(arg_type(in, 0));
     return check_param(in, arg_type(in, 0));
 }
 
@@ -504,9 +494,9 @@ static InferRule *by_kind(OpKind kind)
 {
     static InferRule *const table[OP_COUNT] = {
         [OP_param] = infer_param,      [OP_input] = infer_input,
-        [OP_scalar] = infer_scalar,    [OP_finish_grad] = infer_finish,
-        [OP_fetch] = infer_move,       [OP_store] = infer_move,
-        [OP_update] = infer_update,    [OP_assign] = infer_assign,
+        [OP_scalar] = infer_scalar,    [OP_finish_grad] = infer_like_param,
+        [OP_fetch] = infer_group,      [OP_store] = infer_group,
+        [OP_update] = infer_update,    [OP_assign] = infer_like_param,
         [OP_output] = infer_output,    [OP_all_gather] = infer_group,
         [OP_all_reduce] = infer_group, [OP_reduce_scatter] = infer_group,
         [OP_all_to_all] = infer_group, [OP_local_slice] = infer_group,

@@ -259,7 +259,7 @@ static const char *check_stage(Verify *w, const Op *op)
     return NULL;
 }
 
-static const char *check_prefetch(const Verify *w, const Op *op)
+static const char *check_prefetch(Verify *w, const Op *op)
 {
     bool gather = op->kind == OP_all_gather;
     if (!gather && op->kind != OP_fetch)
@@ -276,7 +276,7 @@ static const char *check_prefetch(const Verify *w, const Op *op)
 }
 
 /* The styles of a boundary are those of its axes. */
-static const char *check_boundary(const Verify *w, const Op *op)
+static const char *check_boundary(Verify *w, const Op *op)
 {
     const PlanSpec *plan = &w->p->plan;
     if (op->kind != OP_boundary)
@@ -317,15 +317,11 @@ static const char *check_body(Verify *w, const Op *op)
 
 static const char *check_op(Verify *w, const Op *op)
 {
+    static const char *(*const checks[])(Verify *, const Op *) = {
+        check_shape_of_op, check_stage, check_prefetch, check_boundary};
     const char *fault = check_uses(w, op->region, op->nargs, op->arg);
-    if (!fault)
-        fault = check_shape_of_op(w, op);
-    if (!fault)
-        fault = check_stage(w, op);
-    if (!fault)
-        fault = check_prefetch(w, op);
-    if (!fault)
-        fault = check_boundary(w, op);
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && !fault; i++)
+        fault = checks[i](w, op);
     for (int i = 0; i < op->nouts && !fault; i++)
         fault = define(w, op->out[i], op, op->region, i);
     if (fault)
@@ -333,10 +329,8 @@ static const char *check_op(Verify *w, const Op *op)
     if (op->body)
         return check_body(w, op);
     fault = verify_host(w->p, op);
-    if (!fault)
-        fault = check_types(w, op);
-    if (!fault)
-        fault = verify_needs(w->p, op);
+    fault = fault ? fault : check_types(w, op);
+    fault = fault ? fault : verify_needs(w->p, op);
     if (!fault && w->p->stage >= STAGE_PARTITIONED)
         fault = verify_placement(w->p, op);
     return fault;

@@ -220,51 +220,54 @@ static const char *check_gradient(const Program *p, const Op *op,
     return NULL;
 }
 
-static const char *check_replicated(const Program *p, const Value *v,
-                                    const char *what, int number)
+/* A value that is replicated, or also split if it `shards`; no share of a sum. */
+static const char *check_kinds(const Program *p, const Value *v,
+                               const char *what, int number, bool shards,
+                               const char *needs)
 {
-    for (int a = 0; a < p->mesh.n; a++)
-        if (v->type.place.ax[a].kind != AX_R)
-            return axis_fault(p, what, number, a, v->type.place.ax[a],
-                              "it must be Replicate");
+    for (int a = 0; a < p->mesh.n; a++) {
+        AxisPlace is = v->type.place.ax[a];
+        if (is.kind != AX_R && !(shards && is.kind == AX_S))
+            return axis_fault(p, what, number, a, is, needs);
+    }
     return NULL;
 }
 
-/* An output that is a tensor: split or replicated, no share of a sum. */
-static const char *check_whole(const Program *p, const Value *v)
+static const char *check_replicated(const Program *p, const Value *v,
+                                    const char *what, int number)
 {
-    for (int a = 0; a < p->mesh.n; a++)
-        if (v->type.place.ax[a].kind != AX_R && v->type.place.ax[a].kind != AX_S)
-            return axis_fault(p, "operand", 0, a, v->type.place.ax[a],
-                              "it must be Shard or Replicate");
-    return NULL;
+    return check_kinds(p, v, what, number, false, "it must be Replicate");
+}
+
+/* The value of a parameter, its gradient or a state, as the parameter is. */
+static const char *check_like(const Program *p, const char *what,
+                              const Type *is, const Param *of)
+{
+    return type_equal(is, &of->type)
+               ? NULL
+               : type_fault(p, what, is, of->name, &of->type);
 }
 
 static const char *check_update(const Program *p, const Op *op)
 {
     int index = attr_param(op);
     int state = update_first_state(&p->train);
-    const Param *param = &p->param.at[index];
-    if (!type_equal(&op->arg[0]->type, &param->type))
-        return type_fault(p, "operand 0", &op->arg[0]->type, param->name,
-                          &param->type);
-    for (int i = 0; i < p->param.n; i++) {
+    const char *fault = check_like(p, "operand 0", &op->arg[0]->type,
+                                   &p->param.at[index]);
+    for (int i = 0; i < p->param.n && !fault; i++) {
         const Param *s = &p->param.at[i];
         if (s->state_of != index || state >= op->nargs ||
             s->init.kind == INIT_COPY)
             continue;
-        if (!type_equal(&op->arg[state]->type, &s->type))
-            return type_fault(p, "a state", &op->arg[state]->type, s->name,
-                              &s->type);
+        fault = check_like(p, "a state", &op->arg[state]->type, s);
         state++;
     }
-    if (state != op->nargs)
-        return "it has operands that are not states of the parameter";
-    for (int i = UPDATE_LR; i < update_first_state(&p->train); i++) {
-        const char *fault = check_replicated(p, op->arg[i], "operand", i);
-        if (fault)
-            return fault;
-    }
+    if (!fault && state != op->nargs)
+        fault = "it has operands that are not states of the parameter";
+    for (int i = UPDATE_LR; i < update_first_state(&p->train) && !fault; i++)
+        fault = check_replicated(p, op->arg[i], "operand", i);
+    if (fault)
+        return fault;
     for (int i = 0; i < op->nouts; i++) {
         const Type *like = &update_old(p, op, i)->type;
         if (!type_equal(&op->out[i]->type, like))
@@ -279,15 +282,13 @@ static const char *check_base(const Program *p, const Op *op)
 {
     const Type *t = &op->out[0]->type;
     int64_t size = attr_size(op);
-    for (int a = 0; a < p->mesh.n; a++)
-        if (t->place.ax[a].kind != AX_S && t->place.ax[a].kind != AX_R)
-            return axis_fault(p, "result", 0, a, t->place.ax[a],
-                              "it must be Shard(0)");
-    if (type_local_dim(t, &p->mesh, 0) != 1)
-        return "a rank holds more than one part";
-    if (size % type_elements(t))
-        return "its parts are not equal";
-    return NULL;
+    const char *fault = check_kinds(p, op->out[0], "result", 0, true,
+                                    "it must be Shard(0)");
+    if (!fault && type_local_dim(t, &p->mesh, 0) != 1)
+        fault = "a rank holds more than one part";
+    if (!fault && size % type_elements(t))
+        fault = "its parts are not equal";
+    return fault;
 }
 
 /* The parts must be contiguous in a rank's part of the tensor. */
@@ -311,35 +312,38 @@ static const char *check_fold(const Program *p, const Op *op)
 
 static const char *check_structural(const Program *p, const Op *op)
 {
-    bool moves = op->kind == OP_fetch || op->kind == OP_store;
-    if ((moves || op->kind == OP_finish_grad) &&
-        !type_equal(&op->arg[0]->type, &op->out[0]->type))
-        return type_fault(p, "the result", &op->out[0]->type, "its operand",
-                          &op->arg[0]->type);
-    if (op->kind == OP_finish_grad)
-        return check_gradient(p, op, "operand", 0, &op->arg[0]->type);
-    if (op->kind == OP_update)
+    const Type *first = op->nargs ? &op->arg[0]->type : NULL;
+    const char *fault = NULL;
+    switch ((int)op->kind) {
+    case OP_fetch:
+    case OP_store:
+    case OP_finish_grad:
+        if (!type_equal(first, &op->out[0]->type))
+            return type_fault(p, "the result", &op->out[0]->type,
+                              "its operand", first);
+        return op->kind == OP_finish_grad
+                   ? check_gradient(p, op, "operand", 0, first)
+                   : NULL;
+    case OP_update:
         return check_update(p, op);
-    if (op->kind == OP_assign) {
-        const Param *param = &p->param.at[attr_param(op)];
-        if (!type_equal(&op->arg[0]->type, &param->type))
-            return type_fault(p, "operand 0", &op->arg[0]->type, param->name,
-                              &param->type);
-    }
-    if (op->kind == OP_split_key) {
-        const char *fault = check_replicated(p, op->arg[0], "operand", 0);
+    case OP_assign:
+        return check_like(p, "operand 0", first, &p->param.at[attr_param(op)]);
+    case OP_split_key:
+        fault = check_replicated(p, op->arg[0], "operand", 0);
         return fault ? fault : check_replicated(p, op->out[0], "result", 0);
-    }
-    if (op->kind == OP_scalar)
+    case OP_scalar:
         return check_replicated(p, op->out[0], "result", 0);
-    if (op->kind == OP_output && op->arg[0]->type.ndim > 0)
-        return check_whole(p, op->arg[0]);
-    if (op->kind == OP_output)
-        return check_replicated(p, op->arg[0], "operand", 0);
-    if (op->kind == OP_fold || op->kind == OP_unfold)
+    case OP_output:
+        return first->ndim > 0
+                   ? check_kinds(p, op->arg[0], "operand", 0, true,
+                                 "it must be Shard or Replicate")
+                   : check_replicated(p, op->arg[0], "operand", 0);
+    case OP_fold:
+    case OP_unfold:
         return check_fold(p, op);
-    if (op->kind == OP_base)
+    case OP_base:
         return check_base(p, op);
+    }
     return NULL;
 }
 
@@ -357,13 +361,9 @@ static const char *check_fixed(const Program *p, const Op *op)
     switch ((int)op->kind) {
     case OP_finish_grad:
         return check_gradient(p, op, "result", 0, &op->out[0]->type);
-    case OP_update: {
-        const Param *param = &p->param.at[attr_param(op)];
-        if (!type_equal(&op->out[0]->type, &param->type))
-            return type_fault(p, "result 0", &op->out[0]->type, param->name,
-                              &param->type);
-        return NULL;
-    }
+    case OP_update:
+        return check_like(p, "result 0", &op->out[0]->type,
+                          &p->param.at[attr_param(op)]);
     case OP_scalar:
     case OP_split_key:
         return check_replicated(p, op->out[0], "result", 0);

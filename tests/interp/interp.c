@@ -168,6 +168,20 @@ static void set_tensor(Interp *in, double **slot, const Type *t,
     memcpy(*slot, global, bytes);
 }
 
+int64_t param_true_index(const Param *p, int64_t i)
+{
+    const Type *t = &p->type;
+    int64_t index = 0, stride = 1;
+    for (int d = t->ndim; d-- > 0; i /= t->dim[d]) {
+        int64_t at = i % t->dim[d], size = t->dim[d] - p->pad[d];
+        if (at >= size)
+            return -1;
+        index += at * stride;
+        stride *= size;
+    }
+    return index + i * stride; /* the layer */
+}
+
 static void set_param(Interp *in, int param, const double *global)
 {
     const Param *p = &in->p->param.at[param];

@@ -5,6 +5,10 @@
 
 #include "tests/interp/interp.h"
 
+/* The index without padding of element i of the padded tensor (stack included);
+ * -1 for padding. */
+int64_t param_true_index(const Param *p, int64_t i);
+
 enum { MAX_SHAPE = MAX_STACK + MAX_DIMS };
 
 /* The shape of one rank's part: stack dims first. A flat run is one dim after

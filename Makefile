@@ -1,9 +1,12 @@
 # Makefile: builds parc into build/, runs its tests, installs it.
 #
 #   make            builds build/parc and its runtime libraries
-#   make check      runs every test; make check-asan: under sanitizers
+#   make check      runs every test, each feature once; make check-asan: under
+#                   sanitizers
+#   make check-all  runs all cases of every test, and check-cpu: what CI runs
 #   make check-cpu  runs the tests that depend on the CPU, at the lowest --cpu
 #                   level
+#   make coverage   prints which part of the code make check runs, by directory
 #   make fuzz       fuzzes the readers of files for SECONDS (600), from SEED
 #   make curves     compares the loss curves of all variants of the examples
 #   make resume     resumes all variants of the examples on all meshes
@@ -101,9 +104,9 @@ $(Q)mkdir -p $(@D)
 $(Q)$(CC) $(LDFLAGS) -o $@ $^ $(1)
 endef
 
-.PHONY: all levels check check-unit check-golden check-asan \
-        check-cpu fuzz curves resume dumps crash demo bench bench-compile setup \
-        install uninstall clean lint
+.PHONY: all levels check check-all check-unit check-golden check-asan \
+        check-cpu coverage fuzz curves resume dumps crash demo bench \
+        bench-compile setup install uninstall clean lint
 .SECONDARY:
 
 # libparc_cuda.a, the CUDA runtime for this machine, is for tests. The libraries
@@ -213,11 +216,18 @@ $(BUILD)/unit-$(CPU_LEVEL)/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIB_OBJ) \
 	$(call link,$(LDLIBS))
 
 check-cpu: all $(BUILD)/libparc_rt.$(CPU_LEVEL).a $(CPU_BIN)
-	$(Q)BUILD=$(BUILD) CHECK_CPU=$(CPU_LEVEL) DNNL_MAX_CPU_ISA=AVX2 \
-	    sh tests/check.sh cpu
+	$(Q)BUILD=$(BUILD) CPU_LEVEL=$(CPU_LEVEL) sh tests/check.sh cpu
 
 check: all levels units
 	$(Q)BUILD=$(BUILD) sh tests/check.sh
+
+check-all: all levels units $(CPU_BIN)
+	$(Q)BUILD=$(BUILD) CPU_LEVEL=$(CPU_LEVEL) CHECK_ALL=1 \
+	    sh tests/check.sh golden e2e unit cpu
+
+# CHECK_ALL=1 make coverage: of check-all.
+coverage:
+	$(Q)BUILD=$(BUILD)/coverage sh tests/coverage.sh
 
 check-golden: all
 	$(Q)BUILD=$(BUILD) tests/run
@@ -244,7 +254,7 @@ resume: all
 	$(Q)BUILD=$(BUILD) RESUME=all sh tests/e2e/cuda_resume.sh
 
 dumps: $(BUILD)/unit/dumps
-	$(Q)$(BUILD)/unit/dumps --sources
+	$(Q)CHECK_ALL=1 $(BUILD)/unit/dumps --sources
 
 crash: all
 	$(Q)BUILD=$(BUILD) CRASH=200 sh tests/e2e/crash.sh

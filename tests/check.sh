@@ -1,18 +1,24 @@
 #!/bin/sh
-# check.sh: runs every test and ends with the line "N passed, N failed".
+# check.sh: runs tests and ends with the line "N passed, N failed".
 #
-#   check.sh [golden] [unit] [e2e]     only these groups
-#   check.sh cpu                       the tests that depend on the CPU, with
-#                                      programs compiled for level $CHECK_CPU
+#   check.sh [golden] [unit] [e2e] [cpu]     only these groups
 #
-# A test that depends on the CPU has a line '# cpu: WHY' (in C: ' * cpu: WHY').
+# Without arguments all groups but cpu run. CHECK_ALL=1 selects all cases of
+# each test (tests/e2e/lib.sh). The group cpu has the tests that depend on the
+# CPU, and runs them with programs compiled for the level $CPU_LEVEL, and with
+# oneDNN's kernels limited to its instructions. Such a test has a line
+# '# cpu: WHY' (in C: ' * cpu: WHY').
 #
-# $JOBS tests run in parallel (default: the number of cores). A test with a line
-# '# alone: WHY' runs by itself, after all others.
+# $JOBS tests run in parallel. The default is three for two cores, as many tests
+# wait. A test with a line '# clock: WHY' depends on the clock, and waits most
+# of the time: it runs after all others, one for each core. A test with a line
+# '# alone: WHY' runs by itself at the end.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}
-jobs=${JOBS:-$(nproc 2>/dev/null || echo 1)}
+cores=$(nproc 2>/dev/null || echo 1)
+jobs=${JOBS:-$(((3 * cores + 1) / 2))}
+[ "$jobs" -ge "$cores" ] || cores=$jobs
 groups=${*:-golden e2e unit}
 work=$(mktemp -d)
 COUNTS=$work/counts
@@ -44,31 +50,34 @@ list() { # list GROUP: the sources of the group's tests
     esac
 }
 
-program() { # program SOURCE: the executable of the test
-    case $1 in
-    *.c) echo "$BUILD/unit${CHECK_CPU:+-$CHECK_CPU}/$(basename "$1" .c)" ;;
-    *) echo "$1" ;;
+program() { # program GROUP SOURCE: the executable of the test
+    case $1:$2 in
+    cpu:*.c) echo "cpu:$BUILD/unit-$CPU_LEVEL/$(basename "$2" .c)" ;;
+    cpu:*) echo "cpu:$2" ;;
+    *.c) echo "$BUILD/unit/$(basename "$2" .c)" ;;
+    *) echo "$2" ;;
     esac
 }
 
 for group in $groups; do
     for test in $(list "$group"); do
-        if grep -q '^# alone: ' "$test"; then
-            program "$test" >>"$work/alone"
-        else
-            program "$test" >>"$work/together"
-        fi
+        when=$(sed -n 's/^# \(clock\|alone\): .*/\1/p' "$test")
+        program "$group" "$test" >>"$work/${when:-together}"
     done
 done
-for way in together alone; do
-    [ ! -s "$work/$way" ] ||
-        xargs -P "$([ $way = alone ] && echo 1 || echo "$jobs")" -n 1 \
-            sh tests/check_one.sh <"$work/$way"
-done
+run() { # run WHEN JOBS
+    [ ! -s "$work/$1" ] ||
+        xargs -P "$2" -n 1 sh tests/check_one.sh <"$work/$1"
+}
+run together "$jobs"
+run clock "$cores"
+run alone 1
 
 # A test without a file of counts was killed, or never started.
-cat "$work"/together "$work"/alone 2>/dev/null | while read -r test; do
-    name=$(basename "$test")
+cat "$work"/together "$work"/clock "$work"/alone 2>/dev/null |
+    while read -r test; do
+    name=$(basename "${test#cpu:}")
+    case $test in cpu:*) name=$name.cpu ;; esac
     [ -s "$COUNTS/$name.counts" ] || {
         echo "  $name did not finish"
         echo 0 1 >"$COUNTS/$name.counts"

@@ -1,13 +1,19 @@
 #!/bin/sh
-# check_one.sh TEST: runs one test for check.sh and prints its result as a line.
-# The counts of the test's last line are written to $COUNTS/NAME.counts.
+# check_one.sh [cpu:]TEST: runs one test for check.sh and prints its result as a
+# line; with cpu: for the level $CPU_LEVEL. The counts of the test's last line
+# are written to $COUNTS/NAME.counts.
 set -u
-name=$(basename "$1")
+test=${1#cpu:}
+name=$(basename "$test")
+if [ "$test" != "$1" ]; then
+    name=$name.cpu
+    export CHECK_CPU="$CPU_LEVEL" DNNL_MAX_CPU_ISA=AVX2
+fi
 log=$COUNTS/$name.log
 start=$(date +%s)
-case $1 in
-*.sh) sh "$1" >"$log" 2>&1 ;;
-*) "$1" >"$log" 2>&1 ;;
+case $test in
+*.sh) sh "$test" >"$log" 2>&1 ;;
+*) "$test" >"$log" 2>&1 ;;
 esac
 status=$?
 counts=$(sed -n 's/^\([0-9][0-9]* passed, [0-9][0-9]* failed\).*/\1/p' "$log" |

@@ -35,7 +35,7 @@ exact() { # a run allocates what the plan says
         "$(jq .memory.peak "$work/plan.json")" ]
 }
 
-for mesh in 1x1 2x1 1x2 2x2; do
+for mesh in $(few_or_all "1x1 2x2" "1x1 2x1 1x2 2x2"); do
     for n in 1 4; do
         binary=$work/llama-$mesh-$n
         # shellcheck disable=SC2086

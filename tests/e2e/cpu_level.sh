@@ -45,7 +45,7 @@ on_all_libraries() {
 warnings() { # warnings DIR
     grep -E '(warning|error|note):' "$1/errors" | sed 's/^<command line>[:0-9]*//'
 }
-for level in x86-64-v3 x86-64-v4 amx aarch64; do
+for level in $(few_or_all "aarch64 amx" "x86-64-v3 x86-64-v4 amx aarch64"); do
     for precision in f32 bf16; do
         check "$level, $precision: outputs do not depend on the library" \
             on_all_libraries $level llama $precision
@@ -72,7 +72,7 @@ trains() {
     env "$@" "$binary" --steps 4 --seed 3 --log "$log" >/dev/null &&
         as_planned "$log" "$plan"
 }
-for precision in f32 bf16; do
+for precision in $(few_or_all bf16 "f32 bf16"); do
     # shellcheck disable=SC2086
     check "$precision: native compiles" compile "$work/native" llama 2x2 \
         $llama_small -D precision=$precision --threads 1 \

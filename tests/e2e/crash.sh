@@ -3,7 +3,7 @@
 # checkpoints, and a disk that fails, or a damaged checkpoint, is reported with
 # the file. CRASH=N kills N times (default 10; `make crash`: 200), alternately
 # the parent, one rank and all processes, with and without --save-async.
-# alone: runs are killed by the clock
+# clock: runs are killed by the clock
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086

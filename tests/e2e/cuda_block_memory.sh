@@ -7,6 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 least=101376
+sizes=$(few_or_all "$least 232448" "$least 166912 232448")
 
 trained() { # trained TREE BYTES
     STANDIN_SHARED=$2 cuda_run "$1" fast early --steps 2 --seed 3 \
@@ -25,26 +26,33 @@ trains() {
     check "$name on the CPU" "$at-cpu" --steps 2 --seed 3 --log "$at-cpu.json"
     check "$name compiles" cuda_tree "$at" "$model" --mesh 1 "$@"
     check "$name has low-shared-memory variants" grep -q '_low_shared' "$at/model.c"
-    for bytes in $least 166912 232448; do
+    for bytes in $sizes; do
         check "$name trains with $bytes bytes" trained "$at" $bytes
         check "$name, $bytes bytes: the CPU's losses" same_curve \
             "$at-cpu.json" "$at-$bytes.json" $tolerance
     done
 }
 
-for precision in f32 bf16; do
-    trains "heads $precision" tests/data/heads.pdl -D precision=$precision
-    trains "rows of 5000 $precision" tests/data/rows.pdl -D n=5000 \
-        -D precision=$precision
-    trains "rows of 9000 $precision" tests/data/rows.pdl -D n=9000 \
-        -D precision=$precision
-    trains "softmax of 20000 $precision" tests/data/long_rows.pdl -D n=20000 \
-        -D precision=$precision
-done
-trains "loss of 32000 f32" tests/data/long_rows.pdl -D n=32000
-trains "loss of 40000 f32" tests/data/long_rows.pdl -D n=40000
-trains "loss of 72000 bf16" tests/data/long_rows.pdl -D n=72000 \
-    -D precision=bf16
+row() { # row PRECISION WHAT N: a model of tests/data
+    case $2 in
+    heads) trains "heads $1" tests/data/heads.pdl -D precision="$1" ;;
+    rows) trains "rows of $3 $1" tests/data/rows.pdl -D n="$3" \
+        -D precision="$1" ;;
+    *) trains "$2 of $3 $1" tests/data/long_rows.pdl -D n="$3" \
+        -D precision="$1" ;;
+    esac
+}
+row f32 heads
+in_all row bf16 heads
+in_all row f32 rows 5000
+row bf16 rows 5000
+row f32 rows 9000
+in_all row bf16 rows 9000
+in_all row f32 softmax 20000
+row bf16 softmax 20000
+in_all row f32 loss 32000
+row f32 loss 40000
+in_all row bf16 loss 72000
 check "less shared memory than a kernel needs is refused" \
     sh -c "! STANDIN_SHARED=$((least - 16)) \
     '$standin/run' -k '$work/heads_f32/fast.so' '$work/heads_f32/train' \

@@ -24,10 +24,11 @@ passes() {
     tail -n 20 "$work/log"
     [ "$status" = 0 ] && grep -q ' passed, 0 failed' "$work/log"
 }
-for order in early late 7; do
+orders=$(few_or_all late "early late 7")
+for order in $orders; do
     check "forked ranks, $order" passes "STANDIN_ORDER=$order"
 done
-check "forked ranks, PARC_SYNC=1" passes PARC_SYNC=1
+in_all check "forked ranks, PARC_SYNC=1" passes PARC_SYNC=1
 
 # The calls of NCCL: the warm-up sends messages as long as the model's longest
 # collective, or a quarter of the free memory if that is less; for an all-to-all
@@ -90,10 +91,10 @@ check "the loopback builds" sh -c "mkdir '$work/loopback' &&
 shared() {
     LD_LIBRARY_PATH=$work/loopback passes STANDIN_DEVICES=1 PARC_DEVICE=0 "$@"
 }
-for order in early late 7; do
+for order in $orders; do
     check "ranks that share a GPU, $order" shared "STANDIN_ORDER=$order"
 done
-check "ranks that share a GPU, in small rounds" shared LOOPBACK_STAGE=1024
+in_all check "ranks that share a GPU, in small rounds" shared LOOPBACK_STAGE=1024
 
 # Without NCCL: an empty file precedes the machine's own library, if any.
 mkdir "$work/lib"

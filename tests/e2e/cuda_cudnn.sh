@@ -21,6 +21,7 @@ if [ -n "$real" ]; then
     check "the test of cuDNN's plans builds" $cc tests/cuda/cudnn_plans.c \
         "$BUILD/libparc_cuda.a" -fopenmp -lm -ldl -o "$work/plans"
     LD_LIBRARY_PATH=$work/stub:$(dirname "$real") "$work/plans" "$real" \
+        "$(few_or_all few all)" \
         >"$work/said" 2>&1
     status=$?
     if [ "$status" = 77 ]; then
@@ -79,8 +80,8 @@ trains() {
     check "llama in bf16" trains llama llama $small $llama -D precision=bf16
     check "llama in f16 on 2x2" trains llama_f16 llama --mesh 2x2 $small \
         $llama -D precision=f16
-    check "gpt2 in bf16" trains gpt2 gpt2 $small $gpt2 -D precision=bf16
-    check "a decoder in bf16" trains transformer transformer --plan \
+    in_all check "gpt2 in bf16" trains gpt2 gpt2 $small $gpt2 -D precision=bf16
+    in_all check "a decoder in bf16" trains transformer transformer --plan \
         full_shard $small \
         $transformer -D precision=bf16
 }

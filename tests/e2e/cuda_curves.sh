@@ -1,10 +1,10 @@
 #!/bin/sh
 # cuda_curves.sh: runs the unmodified emitted CUDA program on the host. Its
 # losses over 10 steps are those of the CPU's program on one rank, within 1e-5
-# in f32 and 1% in bf16, on every mesh, and whether queued work runs early or
-# late. Some programs also check every access of every kernel for races
-# (cuda_barriers.sh has the other models); all check that work on shared memory
-# is ordered.
+# in f32 and 1% in bf16, on every mesh (`make check` has one for each model), and
+# whether queued work runs early or late. Some programs also check every access
+# of every kernel for races (cuda_barriers.sh has the other models); all check
+# that work on shared memory is ordered.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_curves.sh"
 . "$(dirname "$0")/lib_cuda.sh"
@@ -60,29 +60,29 @@ row() { # row PRECISION KIND MODEL MESH STRATEGY CHECKPOINT MICRO
     job program "$label" "$kind" "$precision" "$@" >"$work/$label.out" 2>&1
 }
 
-row f32 fast toy 1x1 full_shard no 1
-row f32 fast toy 2x1 full_shard no 1
-row f32 fast toy 1x2 full_shard no 1
+in_all row f32 fast toy 1x1 full_shard no 1
+in_all row f32 fast toy 2x1 full_shard no 1
+in_all row f32 fast toy 1x2 full_shard no 1
 row f32 checked toy 2x2 shard_grad_op no 1
-row f32 fast feedforward 1x1 full_shard no 1
-row f32 fast feedforward 2x1 full_shard no 1
-row f32 fast feedforward 1x2 full_shard no 1
+in_all row f32 fast feedforward 1x1 full_shard no 1
+in_all row f32 fast feedforward 2x1 full_shard no 1
+in_all row f32 fast feedforward 1x2 full_shard no 1
 row f32 checked feedforward 2x2 no_shard no 1
-row f32 fast llama 1x1 full_shard no 1
-row f32 fast llama 2x1 full_shard no 1
-row f32 fast llama 1x2 full_shard yes 1
+in_all row f32 fast llama 1x1 full_shard no 1
+in_all row f32 fast llama 2x1 full_shard no 1
+in_all row f32 fast llama 1x2 full_shard yes 1
 row f32 checked llama 2x2 full_shard no 1
-row f32 fast gpt2 1x1 full_shard no 1
-row f32 fast gpt2 2x1 shard_grad_op no 1
-row f32 fast gpt2 1x2 full_shard no 1
+in_all row f32 fast gpt2 1x1 full_shard no 1
+in_all row f32 fast gpt2 2x1 shard_grad_op no 1
+in_all row f32 fast gpt2 1x2 full_shard no 1
 row f32 fast gpt2 2x2 full_shard yes 1
-row f32 fast transformer 1x1 full_shard no 1
+in_all row f32 fast transformer 1x1 full_shard no 1
 row f32 fast transformer 2x1 full_shard no 4
-row f32 fast transformer 1x2 full_shard no 1
-row f32 fast transformer 2x2 full_shard no 1
+in_all row f32 fast transformer 1x2 full_shard no 1
+in_all row f32 fast transformer 2x2 full_shard no 1
 row bf16 fast llama 2x2 full_shard no 1
-row bf16 fast gpt2 2x2 full_shard no 1
-row bf16 fast transformer 2x2 full_shard no 1
+in_all row bf16 fast gpt2 2x2 full_shard no 1
+in_all row bf16 fast transformer 2x2 full_shard no 1
 wait
 for label in $labels; do
     for order in early late; do

@@ -30,21 +30,21 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
 # shellcheck disable=SC2086
 {
     runs "rows of 100 in registers" --sites $rows -D n=100
-    runs "rows of 1001, odd, bf16" "" $rows -D n=1001 -D precision=bf16
+    in_all runs "rows of 1001, odd, bf16" "" $rows -D n=1001 -D precision=bf16
     has "rows of 4096 lie in shared memory" ' shared .*cross_entropy' \
         $rows -D n=4096
-    runs "rows of 4096" "" $rows -D n=4096
+    in_all runs "rows of 4096" "" $rows -D n=4096
     has "rows of 8192 are streamed" ' streamed .*rows too long for shared memory' \
         $rows -D n=8192
     runs "rows of 8192" "" $rows -D n=8192
     has "rows of 5000 have a variant" ' shared .*cross_.*with 99 KiB of shared memory' \
         $rows -D n=5000
     runs "rows of 5000, and streamed" --sites $rows -D n=5000
-    runs "rows of 9000, and sums in the workspace" "" $rows -D n=9000
+    in_all runs "rows of 9000, and sums in the workspace" "" $rows -D n=9000
     has "softmax over 20000 has a variant" ' shared .*softmax.*with 99 KiB of shared' \
         $long -D n=20000
     runs "softmax over 20000" "" $long -D n=20000
-    runs "softmax over 20001, odd, bf16" "" $long -D n=20001 \
+    in_all runs "softmax over 20001, odd, bf16" "" $long -D n=20001 \
         -D precision=bf16
 
     # A maximum and the sums after it read x once: kernel_online.c.
@@ -59,21 +59,21 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
     }
     kinds=any,large,rising,falling,lowest,infinite
     online 0 50000 'too long for shared memory: 390.62 KiB' $kinds
-    online 1 50001 '_cross_entropy; partial sums of 2 blocks: 64 B' $kinds
-    online 2 50000 'too long for shared memory: 1.14 MiB' $kinds,masked
+    in_all online 1 50001 '_cross_entropy; partial sums of 2 blocks: 64 B' $kinds
+    in_all online 2 50000 'too long for shared memory: 1.14 MiB' $kinds,masked
     online 3 50000 'too long for shared memory: 781.25 KiB' $kinds,masked
-    online 0 100000 'too long for shared memory: 781.25 KiB' $kinds \
+    in_all online 0 100000 'too long for shared memory: 781.25 KiB' $kinds \
         -D precision=bf16
     online 3 90000 'k00_softmax; partial sums of 2 blocks: 32 B' $kinds,masked \
         -D precision=f16
     has "a product's softmax reads its factors twice" \
         ' streamed .*k00_softmax; rows too long for shared memory: 1.14 MiB$' \
         $long -D n=50000
-    runs "softmax over 50000" --sites $long -D n=50000
+    in_all runs "softmax over 50000" --sites $long -D n=50000
 
     runs "llama" --sites examples/llama.pdl --mesh 2x2 $llama_sizes \
         -D precision=bf16 -D n_layers=2
-    runs "gpt2" "" examples/gpt2.pdl --mesh 1x2 $gpt2_sizes -D n_layers=2
+    in_all runs "gpt2" "" examples/gpt2.pdl --mesh 1x2 $gpt2_sizes -D n_layers=2
     runs "transformer" "" examples/transformer.pdl --mesh 2 \
         --plan full_shard $transformer_sizes
 }

@@ -3,17 +3,11 @@
 # CUDA's libraries. Processes without shared memory train what forked ranks
 # train. Rank 0 writes the same files from the memory of the others. If a
 # process is killed, the run ends.
-# alone: ranks are stopped by the clock
+# clock: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
-export BUILD
+. "$(dirname "$0")/lib_cuda.sh"
 tree=$work/tree
-if ! "$PARC" examples/toy.pdl --mesh 2x2 -S "$tree" 2>"$work/log" &&
-    grep -q PARC_NVRTC "$work/log"; then
-    echo "SKIPPED cuda_launchers.sh: NVRTC is not installed" >&2
-    finish
-    exit
-fi
-check "the tree is written" test -e "$tree/train.c"
+check "the tree is written" cuda_tree "$tree" examples/toy.pdl --mesh 2x2
 cat >"$work/wide.pdl" <<'EOF'
 model Wide {
     net: Linear(1024, 1024, bias=false)
@@ -32,8 +26,8 @@ train {
     optimizer = SGD(lr=0.01)
 }
 EOF
-check "a model with long messages" "$PARC" "$work/wide.pdl" --mesh 2 \
-    -S "$work/wide"
+check "a model with long messages" cuda_tree "$work/wide" "$work/wide.pdl" \
+    --mesh 2
 check "forked ranks train" \
     tests/standin/run "$tree" --steps 3 --export "$work/forked.st" \
     --log "$work/forked.jsonl"

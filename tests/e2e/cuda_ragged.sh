@@ -24,19 +24,19 @@ runs() {
     check "$1 of $2, $3" "$BUILD/unit/kernels_cuda" $sites "$work/program.ir"
 }
 
-runs ragged 1001 f32 registers cross_entropy
+in_all runs ragged 1001 f32 registers cross_entropy
 runs ragged 1001 bf16 registers cross_entropy
-runs ragged 1001 f16 registers cross_entropy
-runs ragged 1002 bf16 registers cross_entropy
-runs ragged 16387 f32 shared cross_entropy
+in_all runs ragged 1001 f16 registers cross_entropy
+in_all runs ragged 1002 bf16 registers cross_entropy
+in_all runs ragged 16387 f32 shared cross_entropy
 runs ragged 32771 bf16 shared cross_entropy
-runs ragged 41801 f32 streamed cross_entropy
+in_all runs ragged 41801 f32 streamed cross_entropy
 runs ragged 83603 bf16 streamed cross_entropy
-runs ragged_norm 1001 f32 registers norm_grad
+in_all runs ragged_norm 1001 f32 registers norm_grad
 runs ragged_norm 4099 f32 shared norm_grad
-runs ragged_norm 4098 bf16 shared norm_grad
+in_all runs ragged_norm 4098 bf16 shared norm_grad
 runs ragged_norm 11001 f32 streamed norm_grad
-runs rows 4099 f32 shared cross_entropy
+in_all runs rows 4099 f32 shared cross_entropy
 runs rows 8195 f32 streamed cross_entropy
 
 # kernel TREE NAME: prints the text of a kernel, from its comment to its end.
@@ -113,9 +113,9 @@ layers() {
         $tolerance
 }
 
-layers 1 sharded 1001 f32
+in_all layers 1 sharded 1001 f32
 layers 1 sharded 1001 bf16
-layers 2 kept 1001 f32
+in_all layers 2 kept 1001 f32
 layers 2 kept 1001 bf16
-layers 3 kept 1000 f32
+in_all layers 3 kept 1000 f32
 finish

@@ -45,13 +45,8 @@ on_cpu "16 bits" llama 2x1 $small -D precision=bf16 -D accumulate=2
 
 # ---- CUDA on the stand-in ----
 
-if ! "$PARC" examples/toy.pdl --target cuda -S "$work/probe" 2>"$work/said" &&
-    grep -q PARC_NVRTC "$work/said"; then
-    echo "SKIPPED a part of forward.sh: NVRTC is not installed" >&2
-    finish
-    exit
-fi
-export PARC_CACHE="$work/cache" STANDIN_FAST=1 BUILD
+. "$(dirname "$0")/lib_cuda.sh"
+export STANDIN_FAST=1
 tiny="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
  -D hidden=48 -D batch=4 -D seq=16 -D precision=f32"
 tolerance=2e-5
@@ -61,8 +56,8 @@ sed '/^plan /a\    offload { optimizer, parameters }' examples/llama.pdl \
 for model in examples/llama.pdl "$work/offload.pdl"; do
     rm -rf "$work/tree"
     # shellcheck disable=SC2086
-    check "$model is emitted" "$PARC" "$model" --target cuda --arch sm_90a \
-        --mesh 2x1 $tiny -D accumulate=2 -S "$work/tree"
+    check "$model is emitted" cuda_tree "$work/tree" "$model" --arch sm_90a \
+        --mesh 2x1 $tiny -D accumulate=2
     check "$model" same tree env STANDIN_ORDER=late tests/standin/run
 done
 # Evaluations between steps, in graphs: training does not change.

@@ -2,7 +2,7 @@
 # handshake.sh: processes that do not belong to a job connect to its rank 0. They
 # end no run and keep no rank out. Ranks that belong to the job but cannot take
 # part are told the reason.
-# alone: ranks are stopped by the clock
+# clock: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086

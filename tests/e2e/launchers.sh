@@ -2,7 +2,7 @@
 # launchers.sh: a launcher starts the ranks as separate processes. The test sets
 # the environment variables of launchers. The run equals the one that forks its
 # ranks bit by bit; an impossible start ends with one message.
-# alone: ranks are stopped by the clock
+# clock: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 
 # each N COMMAND…: starts N processes; `as` names the variables for $rank.

@@ -16,6 +16,19 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 passed=0 failed=0
 text=$root/tests/data/text.txt
+
+# `make check` tests each feature once on each target: one mesh, one precision,
+# one order of queued work. `make check-all` (CHECK_ALL=1) tests the whole
+# product: a row that differs from others only in these belongs there, and so
+# does a larger number of random cases. No other condition selects tests.
+#
+# in_all COMMAND…: runs it in check-all only.
+in_all() { [ -z "${CHECK_ALL:-}" ] || "$@"; }
+# few_or_all FEW ALL: prints FEW, in check-all ALL.
+few_or_all() {
+    if [ "${CHECK_ALL:-}" ]; then echo "$2"; else echo "$1"; fi
+}
+
 # The port of rank 0 under a launcher. Tests that run in parallel have similar
 # process ids, and each uses some tens of ports from this one on.
 port=$((20000 + $$ * 61 % 12000))

@@ -69,12 +69,12 @@ try gpt2-2x2 gpt2 2x2 $gpt2_sizes -D dropout=0.1
 # shellcheck disable=SC2086
 try transformer-2x2 transformer 2x2 --plan tensor_parallel $transformer_sizes
 # Every plan of every example, at the file's sizes, for both targets.
-plans() { # plans MODEL PLAN MESHES [OPTIONS…]
-    model=$1 plan=$2 meshes=$3
+plans() { # plans MODEL PLAN MESHES [OPTIONS…]: make check has the last mesh
+    model=$1 plan=$2 meshes=$(few_or_all "${3##* }" "$3")
     shift 3
     for mesh in $meshes; do
         for target in cpu cuda; do
-            for precision in f32 bf16; do
+            for precision in $(few_or_all bf16 "f32 bf16"); do
                 label="$model $plan $mesh $target $precision"
                 "$PARC" "examples/$model.pdl" --plan "$plan" --mesh "$mesh" \
                     --target $target -D precision=$precision --threads 1 "$@" \
@@ -85,12 +85,12 @@ plans() { # plans MODEL PLAN MESHES [OPTIONS…]
         done
     done
 }
-plans toy two_axes '1x1 2x2 8x1 1x2'
-plans feedforward tp_fsdp '1x1 2x2 8x1 1x2'
-plans llama tp_fsdp '1x1 2x2 8x1 1x2'
-plans gpt2 tp_fsdp '1x1 2x2 8x1 1x2'
-plans hsdp hsdp '1x1x1 1x2x2 2x2x2 2x4x1 1x1x2'
-plans transformer tensor_parallel '1x1 2x2 8x1 1x2' -D batch=8
+plans toy two_axes '1x1 8x1 1x2 2x2'
+plans feedforward tp_fsdp '1x1 8x1 1x2 2x2'
+plans llama tp_fsdp '1x1 8x1 1x2 2x2'
+plans gpt2 tp_fsdp '1x1 8x1 1x2 2x2'
+plans hsdp hsdp '1x1x1 1x2x2 2x4x1 1x1x2 2x2x2'
+plans transformer tensor_parallel '1x1 8x1 1x2 2x2' -D batch=8
 for plan in full_shard shard_grad_op no_shard full_shard_checkpoint; do
     plans transformer $plan '1 2 8' -D batch=8
 done

@@ -23,7 +23,7 @@ nvcc_is_quiet() { # nvcc_is_quiet DIR
         -cubin -I"$1/runtime" -I"$1/runtime/cuda/device" -o "$work/cubin" \
         "$1/kernels.cu"
 }
-archs=sm_80,sm_90a,sm_100
+archs=$(few_or_all sm_90a sm_80,sm_90a,sm_100)
 compiles() { # compiles LABEL MODEL.pdl MESH OPTIONS…
     at=$(printf '%s' "$work/$1" | tr ' =,' '---')
     label=$1 model=$2 mesh=$3
@@ -35,7 +35,7 @@ compiles() { # compiles LABEL MODEL.pdl MESH OPTIONS…
     check "$label: C without warnings" c_is_clean "$at"
 }
 
-for precision in f32 bf16 f16; do
+for precision in $(few_or_all bf16 "f32 bf16 f16"); do
     d="-D precision=$precision"
     # shellcheck disable=SC2086
     {
@@ -46,7 +46,7 @@ for precision in f32 bf16 f16; do
     }
 done
 compiles toy examples/toy.pdl 2x2
-compiles feedforward examples/feedforward.pdl 2x2
+in_all compiles feedforward examples/feedforward.pdl 2x2
 compiles hsdp examples/hsdp.pdl rep=2,dp=2,tp=2
 # The cross entropy of a large vocabulary with padding and a bias.
 archs=sm_100
@@ -64,15 +64,15 @@ again() { # again MODEL.pdl CLAUSE: llama.pdl with CLAUSE in its plan
 }
 again "$work/all.pdl" "checkpoint { layers.* }"
 again "$work/some.pdl" "checkpoint { layers.*: keep=attention }"
-compiles recompute "$work/all.pdl" 2x2
+in_all compiles recompute "$work/all.pdl" 2x2
 compiles keep "$work/some.pdl" 2x2
-compiles accumulate examples/llama.pdl 2x2 -D accumulate=2
+in_all compiles accumulate examples/llama.pdl 2x2 -D accumulate=2
 compiles head_chunk examples/llama.pdl 2x2 -D head_chunk=256
 compiles uneven examples/llama.pdl 2x3 -D n_heads=6 -D n_kv_heads=3 \
     -D dim=396 -D hidden=401 -D vocab=257 -D batch=4 -D seq=48
-compiles one_rank examples/gpt2.pdl 1x1 -D precision=bf16
+in_all compiles one_rank examples/gpt2.pdl 1x1 -D precision=bf16
 
-for at in llama-bf16 transformer-f32 gpt2-f16; do
+for at in $(few_or_all llama-bf16 "llama-bf16 transformer-f32 gpt2-f16"); do
     check "$at: nvcc has no warnings" nvcc_is_quiet "$work/$at"
 done
 

@@ -17,7 +17,7 @@ clean() {
         ! grep -qE "warning|in no unit" "$work/said"
 }
 for target in cpu cuda; do
-    for mesh in 1x2 2x2 2x4; do
+    for mesh in $(few_or_all 2x4 "1x2 2x2 2x4"); do
         at="--target $target --threads 1 --mesh $mesh"
         # shellcheck disable=SC2086
         {

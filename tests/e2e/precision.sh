@@ -73,7 +73,7 @@ check "bf16 is another curve" differ bf16 f32
 check "bf16 takes less memory" smaller bf16 f32
 check "weights stay f32" all_f32 "$work/bf16.st"
 
-for mesh in 2x1 1x2 2x2; do
+for mesh in $(few_or_all "1x2 2x2" "2x1 1x2 2x2"); do
     steps=$some
     [ $mesh != 2x2 ] || steps=$many
     train "bf16-$mesh" $steps $mesh -D precision=bf16
@@ -180,15 +180,12 @@ near() { # near LABEL OTHER PART
 sizes="-D vocab=256 -D dim=64 -D n_layers=2 -D n_heads=4 -D batch=8 -D seq=32 \
  -D optimizer.lr=1e-3"
 of_schedule="-D n_positions=48 -D schedule.steps=200 -D schedule.warmup=10"
-for row in "gpt2 1x1 2x2 $of_schedule" "hsdp 1x1x1 2x2x2" \
-    "transformer 1x1 2x2 --plan tensor_parallel -D hidden=128"; do
-    # shellcheck disable=SC2086
-    set -- $row
+language_model() { # language_model MODEL ONE SEVERAL OPTIONS…: two meshes
     model=$1 one=$2 several=$3
     shift 3
     train "$model" "$many" "$one" -D precision=f32 "$@"
     check "$model falls" falls "$model"
-    for mesh in $one $several; do
+    for mesh in $(few_or_all "$several" "$one $several"); do
         train "$model-bf16-$mesh" "$many" "$mesh" -D precision=bf16 "$@"
         if [ "$model" = transformer ]; then
             check "$model, bf16 on $mesh follows f32" near \
@@ -200,5 +197,9 @@ for row in "gpt2 1x1 2x2 $of_schedule" "hsdp 1x1x1 2x2x2" \
         check "$model, bf16 on $mesh is another curve" differ \
             "$model-bf16-$mesh" "$model"
     done
-done
+}
+# shellcheck disable=SC2086
+language_model gpt2 1x1 2x2 $of_schedule
+in_all language_model hsdp 1x1x1 2x2x2
+in_all language_model transformer 1x1 2x2 --plan tensor_parallel -D hidden=128
 finish

@@ -3,7 +3,7 @@
 # processes receives them, and several within two seconds are one request. A
 # later second one ends the run immediately. With --save they save, as SIGUSR1
 # does, which continues. --max-time stops a run without an error. No process outlives the run.
-# alone: signals are sent by the clock
+# clock: signals are sent by the clock
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086

@@ -7,7 +7,17 @@
 #define PARC_TESTS_UNIT_CHECK_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Returns `few` or, in `make check-all`, `all`: a number of cases of which
+ * further ones only differ in size, mesh, precision or seed (tests/e2e/lib.sh,
+ * docs/hacking.md). */
+static inline int few_or_all(int few, int all)
+{
+    const char *set = getenv("CHECK_ALL");
+    return set && *set ? all : few;
+}
 
 typedef struct Check {
     int passed, failed;

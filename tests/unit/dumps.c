@@ -3,12 +3,12 @@
  *   dumps [--sources] [PATTERN]    only cases whose name contains PATTERN
  *
  * Every plan of every example is compiled for CPU and CUDA, in every precision
- * that the model has, on several meshes. The dump after each pass is parsed,
- * and the next pass runs on it: its dump must be that of the direct
- * compilation. The sources emitted from the dump after the last pass must be
- * those of an uninterrupted compilation, byte for byte. With --sources all
- * remaining passes run on each dump, and the sources are compared (`make
- * dumps`).
+ * that the model has, on several meshes; in `make check` in the last precision
+ * on the last mesh. The dump after each pass is parsed, and the next pass runs
+ * on it: its dump must be that of the direct compilation. The sources emitted
+ * from the dump after the last pass must be those of an uninterrupted
+ * compilation, byte for byte. With --sources all remaining passes run on each
+ * dump, and the sources are compared (`make dumps`).
  *
  * A reason that names a value names one that exists, or says which pass removed
  * it, in every dump; plan and JSON name no others.
@@ -307,9 +307,16 @@ static void test_example(Check *c, Arena *a, const Example *e, bool sources,
     const char *text =
         file_read(a, arena_printf(a, "examples/%s.pdl", e->model), &size);
     CHECK(c, text != NULL);
+    int meshes = 0, precisions = 0;
+    while (meshes < MESHES && e->mesh[meshes])
+        meshes++;
+    while (precisions < PRECISIONS && e->precision[precisions])
+        precisions++;
+    if (precisions == 0)
+        precisions = 1; /* the default */
     for (int target = 0; text && target < 2; target++)
-        for (int m = 0; m < MESHES && e->mesh[m]; m++)
-            for (int i = 0; i == 0 || (i < PRECISIONS && e->precision[i]); i++) {
+        for (int m = few_or_all(meshes - 1, 0); m < meshes; m++)
+            for (int i = few_or_all(precisions - 1, 0); i < precisions; i++) {
                 bool cuda = target > 0;
                 Case k = {.c = c, .text = text, .example = e,
                           .mesh = e->mesh[m], .precision = e->precision[i],

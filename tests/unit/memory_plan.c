@@ -721,8 +721,10 @@ static void check_examples(Check *c)
 int main(int argc, char **argv)
 {
     Check c = {0};
-    SeedRuns runs = {
-        .count = 200, .seed = 1, .refused_percent = 10, .run = run_seed};
+    SeedRuns runs = {.count = few_or_all(60, 200),
+                     .seed = 1,
+                     .refused_percent = 10,
+                     .run = run_seed};
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--seed") == 0)
             runs.seed = atoll(argv[i + 1]);

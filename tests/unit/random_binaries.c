@@ -20,6 +20,7 @@
 #include "codegen/package/program.h"
 #include "report/report.h"
 #include "codegen/target/target.h"
+#include "tests/unit/check.h"
 #include "tests/unit/random.h"
 #include "tests/unit/random_follow.h"
 #include "tests/unit/random_seeds.h"
@@ -267,7 +268,8 @@ static int usage(const char *program)
 
 int main(int argc, char **argv)
 {
-    Options o = {.count = 40, .seed = 300, .program = argv[0]};
+    Options o = {
+        .count = few_or_all(15, 40), .seed = 300, .program = argv[0]};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;

@@ -19,6 +19,7 @@
 #include "base/bug.h"
 #include "codegen/target/target.h"
 #include "passes/pass.h"
+#include "tests/unit/check.h"
 #include "tests/unit/random.h"
 #include "tests/unit/random_seeds.h"
 
@@ -291,7 +292,11 @@ static int usage(const char *program)
 int main(int argc, char **argv)
 {
     Options o = {
-        .count = 500, .seed = 1, .until = "memory", .program = argv[0]};
+        .count = few_or_all(150, 500),
+        .seed = 1,
+        .until = "memory",
+        .program = argv[0],
+    };
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;

@@ -1,10 +1,10 @@
-/* rt.h: declares the state of a run that the files of the runtime share: the world
- * and a rank. The headers of the directories declare functions.
+/* rt.h: declares the state of a run that the files of the runtime share: the
+ * world and a rank. The headers of the directories declare functions.
  *
  * Generated programs include parc_rt.h only. A run is one RtWorld: a shared
- * mapping with a control block, the published state of each rank (RtSlot), the
- * barriers of all groups, and the arenas of all ranks. Ranks are forked from
- * the process that created the mapping, so every rank has it at the same
+ * mapping with a control block, the published state of each rank (RtStatus),
+ * the barriers of all groups, and the arenas of all ranks. Ranks are forked
+ * from the process that created the mapping, so every rank has it at the same
  * address. Under a launcher each process maps it itself (launch/world.c).
  */
 #ifndef PARC_RT_INTERNAL_H
@@ -36,7 +36,7 @@ typedef enum RtState {
 } RtState;
 
 /* The state of a rank, for messages of other ranks. */
-typedef struct RtSlot {
+typedef struct RtStatus {
     _Atomic int64_t step;
     _Atomic int32_t state, collective; /* the current or latest collective */
     _Atomic uint32_t barrier;          /* the barrier that the rank waits at,
@@ -56,7 +56,7 @@ typedef struct RtSlot {
     _Atomic uint32_t saves;            /* number of saves whose part the rank
                                           has ended */
     uint64_t plan_hash;
-} RtSlot;
+} RtStatus;
 
 typedef struct RtBarrier {
     _Atomic uint32_t arrived, phase;
@@ -140,7 +140,7 @@ typedef struct RtWorld {
     const RtLaunch *launch; /* NULL: the ranks are forked from this process */
     RtStore *store;         /* NULL without launch */
     RtControl *control;
-    RtSlot *slot;
+    RtStatus *status;
     RtBarrier *barrier; /* [mask of axes][least rank of the group] */
     char *arenas;
     size_t arena_stride;

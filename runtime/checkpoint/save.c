@@ -10,7 +10,7 @@
  *                   -- result -->
  *
  * All ranks take part in all of this whatever fails, so that no rank waits for
- * another one. A rank reports the error of its part in its slot, or over its
+ * another one. A rank reports the error of its part in its status, or over its
  * lifeline if ranks share no memory. A save that fails changes nothing: rank 0
  * removes the temporary directory, and older checkpoints stay. The run
  * continues, because the user may free space on a full disk; after MOST_FAILURES
@@ -89,7 +89,7 @@ static void save_part(const ParcRt *rt, const RtSaver *s, const RtSave *save,
                       const RtPace *pace)
 {
     const RtWorld *w = rt->world;
-    RtSlot *slot = &w->slot[rt->rank];
+    RtStatus *status = &w->status[rt->rank];
     int error = save->error;
     if (!error) {
         RtPieces pieces;
@@ -98,8 +98,8 @@ static void save_part(const ParcRt *rt, const RtSaver *s, const RtSave *save,
         error = rt_pieces_write(&pieces, model, directory, memory, pace);
         rt_pieces_free(&pieces);
     }
-    atomic_store(&slot->save_error, error);
-    atomic_store(&slot->saves, save->count);
+    atomic_store(&status->save_error, error);
+    atomic_store(&status->saves, save->count);
     if (w->mapped < w->nranks && rt->rank > 0)
         rt_job_saved(w->store, error, save->count);
 }
@@ -109,7 +109,7 @@ static void save_part(const ParcRt *rt, const RtSaver *s, const RtSave *save,
 static void wait_for_parts(const ParcRt *rt, const RtSave *save)
 {
     for (int r = 0; r < rt->nranks; r++)
-        while (atomic_load(&rt->world->slot[r].saves) != save->count)
+        while (atomic_load(&rt->world->status[r].saves) != save->count)
             nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
 }
 
@@ -119,7 +119,7 @@ static RtSaved complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
 {
     RtSaved done = {.error = 0};
     for (int r = 0; r < rt->nranks; r++) {
-        done.error = atomic_load(&rt->world->slot[r].save_error);
+        done.error = atomic_load(&rt->world->status[r].save_error);
         if (done.error) {
             rt_piece_file(r, 0, done.what);
             return done;

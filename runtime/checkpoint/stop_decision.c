@@ -69,7 +69,7 @@ static int decide_save(const RtRun *run)
 static void report_stop(const RtRun *run, const char *why)
 {
     const RtOptions *o = &run->options;
-    int64_t current = atomic_load(&run->world.slot[0].step);
+    int64_t current = atomic_load(&run->world.status[0].step);
     int64_t step = current > run->done ? current : run->done;
     char name[RT_SAVE_NAME];
     rt_step_name(step, name);
@@ -133,7 +133,7 @@ static void adopt(RtRun *run, const Decision *d)
 static void agree_in_memory(ParcRt *rt, RtRun *run)
 {
     RtAgreement *c = &rt->world->control->agreement;
-    RtSlot *slot = &rt->world->slot[rt->rank];
+    RtStatus *status = &rt->world->status[rt->rank];
     uint32_t point = run->agree.point, seen;
     if (rt->rank == 0) {
         Decision d = decide(run);
@@ -147,15 +147,15 @@ static void agree_in_memory(ParcRt *rt, RtRun *run)
         return;
     }
     if ((int32_t)((seen = atomic_load(&c->decided)) - point) < 0) {
-        int32_t before = atomic_load(&slot->collective);
-        atomic_store(&slot->collective, RT_AT_DECISION);
-        atomic_store(&slot->state, RT_WAITING);
+        int32_t before = atomic_load(&status->collective);
+        atomic_store(&status->collective, RT_AT_DECISION);
+        atomic_store(&status->state, RT_WAITING);
         do {
             rt_wait_change(rt, &c->decided, seen, 0);
             seen = atomic_load(&c->decided);
         } while ((int32_t)(seen - point) < 0);
-        atomic_store(&slot->collective, before); /* named in messages */
-        atomic_store(&slot->state, RT_COMPUTING);
+        atomic_store(&status->collective, before); /* named in messages */
+        atomic_store(&status->state, RT_COMPUTING);
     }
     if (atomic_load(&c->point) == point)
         run->agree.pending |= atomic_load(&c->verdict);
@@ -164,7 +164,7 @@ static void agree_in_memory(ParcRt *rt, RtRun *run)
 static void agree_over_connections(ParcRt *rt, RtRun *run)
 {
     RtAgree *a = &run->agree;
-    RtSlot *slot = &rt->world->slot[rt->rank];
+    RtStatus *status = &rt->world->status[rt->rank];
     Decision d = {0};
     if (a->point != a->next)
         return;
@@ -172,11 +172,11 @@ static void agree_over_connections(ParcRt *rt, RtRun *run)
         d = decide(run);
         d.next = next_point(a);
     } else {
-        atomic_store(&slot->collective, RT_AT_DECISION);
-        atomic_store(&slot->state, RT_WAITING);
+        atomic_store(&status->collective, RT_AT_DECISION);
+        atomic_store(&status->state, RT_WAITING);
     }
     rt_job_broadcast(rt->world->store, RT_AT_DECISION, &d, sizeof d);
-    atomic_store(&slot->state, RT_COMPUTING);
+    atomic_store(&status->state, RT_COMPUTING);
     a->before = a->point;
     a->next = d.next;
     adopt(run, &d);

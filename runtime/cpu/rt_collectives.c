@@ -49,13 +49,13 @@ static ParcPart in_bytes(const ParcPart *p)
 static void enter_collective(ParcRt *rt, int id, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
-    RtSlot *slot = rt->world->slot, *own = &slot[rt->rank];
+    RtStatus *status = rt->world->status, *own = &status[rt->rank];
     if (g->n == 1)
         return;
     atomic_store(&own->collective, id);
     atomic_store(&own->state, RT_WAITING);
     rt_barrier(rt, axes);
-    int32_t other = atomic_load(&slot[g->member[0]].collective);
+    int32_t other = atomic_load(&status[g->member[0]].collective);
     if (other != id)
         rt_fail(rt, "rank %d is in '%s' while rank %d is in '%s': start the "
                     "same program on all ranks", rt->rank,
@@ -70,7 +70,7 @@ static void leave_collective(ParcRt *rt, uint32_t axes)
     if (rt->group[axes].n > 1) {
         rt_mark(rt, RT_MARK_WAIT);
         rt_barrier(rt, axes);
-        atomic_store(&rt->world->slot[rt->rank].state, RT_COMPUTING);
+        atomic_store(&rt->world->status[rt->rank].state, RT_COMPUTING);
     }
 }
 
@@ -85,7 +85,7 @@ static void clear_padding(char *dst, const ParcPart *p, int64_t valid)
  * collective, which compares them, before another rank has read its id. */
 void parc_synchronize(ParcRt *rt, int id, uint32_t axes)
 {
-    RtSlot *own = &rt->world->slot[rt->rank];
+    RtStatus *own = &rt->world->status[rt->rank];
     if (rt->group[axes].n > 1) {
         atomic_store(&own->collective, id);
         atomic_store(&own->state, RT_WAITING);

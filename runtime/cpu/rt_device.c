@@ -118,9 +118,9 @@ void rt_device_staged(ParcRt *rt)
 
 void parc_mark(ParcRt *rt, int i, int64_t iteration)
 {
-    RtSlot *slot = &rt->world->slot[rt->rank];
-    atomic_store_explicit(&slot->iteration, iteration, memory_order_relaxed);
-    atomic_store_explicit(&slot->work, i + 1, memory_order_relaxed);
+    RtStatus *status = &rt->world->status[rt->rank];
+    atomic_store_explicit(&status->iteration, iteration, memory_order_relaxed);
+    atomic_store_explicit(&status->work, i + 1, memory_order_relaxed);
     if (rt->ring)
         rt_trace_add(rt->ring, i, iteration);
     if (rt->nan_check)
@@ -142,7 +142,7 @@ bool rt_device_repeats(const ParcRt *rt)
 static void run_on_cpu(ParcRt *rt, void (*program)(ParcRt *))
 {
     program(rt);
-    atomic_store(&rt->world->slot[rt->rank].work, 0);
+    atomic_store(&rt->world->status[rt->rank].work, 0);
     if (rt->nan_check)
         rt_nan_mark(rt, -1, 0);
 }

@@ -220,7 +220,7 @@ static void run_program(ParcRt *rt, const Executed *x)
 void rt_device_step(ParcRt *rt)
 {
     char name[32];
-    int64_t step = atomic_load(&rt->world->slot[rt->rank].step);
+    int64_t step = atomic_load(&rt->world->status[rt->rank].step);
     snprintf(name, sizeof name, "step %lld", (long long)step);
     rt_nvtx_push(name);
     run_program(rt, &(Executed){CUDA_STEP, rt->model->step, "the step"});

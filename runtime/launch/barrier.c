@@ -75,10 +75,10 @@ void rt_barrier(ParcRt *rt, uint32_t axes)
         return;
     uint32_t number = axes * (uint32_t)rt->nranks + (uint32_t)g->member[0];
     RtBarrier *b = &rt->world->barrier[number];
-    RtSlot *slot = &rt->world->slot[rt->rank];
+    RtStatus *status = &rt->world->status[rt->rank];
     uint32_t phase = atomic_load(&b->phase);
-    atomic_store(&slot->phase, phase);
-    atomic_store(&slot->barrier, number + 1);
+    atomic_store(&status->phase, phase);
+    atomic_store(&status->barrier, number + 1);
     if (atomic_fetch_add(&b->arrived, 1) + 1 == (uint32_t)g->n) {
         atomic_store(&b->arrived, 0);
         atomic_fetch_add(&b->phase, 1);
@@ -86,19 +86,19 @@ void rt_barrier(ParcRt *rt, uint32_t axes)
     } else {
         rt_wait_change(rt, &b->phase, phase, -1);
     }
-    atomic_store(&slot->barrier, 0);
+    atomic_store(&status->barrier, 0);
 }
 
 void rt_synchronize(ParcRt *rt, int id)
 {
-    RtSlot *slot = &rt->world->slot[rt->rank];
-    atomic_store(&slot->collective, id);
-    atomic_store(&slot->state, RT_WAITING);
+    RtStatus *status = &rt->world->status[rt->rank];
+    atomic_store(&status->collective, id);
+    atomic_store(&status->state, RT_WAITING);
     if (rt->world->store)
         rt_job_synchronize(rt->world->store, id);
     else
         rt_barrier(rt, (1u << rt->model->naxes) - 1);
-    atomic_store(&slot->state, RT_COMPUTING);
+    atomic_store(&status->state, RT_COMPUTING);
 }
 
 /* A choice that depends on a measurement may differ between ranks. Values that

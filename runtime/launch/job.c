@@ -29,7 +29,7 @@ _Noreturn static void end_lost_job(RtStore *s, int rank, const char *what)
             sleep(RT_SOON);
         rt_job_lost(s, rank);
     }
-    if (!w->slot) { /* the slots of the other ranks are not mapped yet */
+    if (!w->status) { /* the statuses of the other ranks are not mapped yet */
         rt_error_text(text, "rank %d waited %.0f s in '%s' for %s; "
                       "PARC_TIMEOUT sets the limit", s->launch->rank, s->limit,
                       what, rt_store_name(s, rank, name));

@@ -3,7 +3,7 @@
  *
  * The rank whose wait times out is seldom at fault, and the rank that it waits
  * for may be waiting itself. Each rank publishes its state in shared memory, in
- * its slot (RtSlot). The slots give a chain: from a rank that waits to one of
+ * its status (RtStatus). These give a chain: from a rank that waits to one of
  * its group that has not reached the same barrier, until a rank waits for no
  * other. The message names that rank, its statement and the state of its
  * process, which may be stopped.
@@ -13,7 +13,7 @@
  *   waited for it
  *
  * A rank that was stopped while it slept in a barrier has not noticed that the
- * barrier has been passed: its slot names the phase that it waits for.
+ * barrier has been passed: its status names the phase that it waits for.
  *
  * Ranks of a launcher that share no memory request the states over their
  * lifelines, the connections to rank 0 on which failures are reported: the rank
@@ -34,7 +34,7 @@
 /* ---- which rank waits for which ---------------------------------------------- */
 
 /* Whether a rank is at a barrier in shared memory that is not passed yet. */
-static bool is_at_barrier(const RtWorld *w, const RtSlot *s)
+static bool is_at_barrier(const RtWorld *w, const RtStatus *s)
 {
     uint32_t barrier = atomic_load(&s->barrier);
     return barrier > 0 && atomic_load(&s->phase) ==
@@ -43,7 +43,7 @@ static bool is_at_barrier(const RtWorld *w, const RtSlot *s)
 
 /* Whether a rank is at a synchronization point of a job (rt_job_synchronize).
  */
-static bool is_at_point(const RtWorld *w, const RtSlot *s)
+static bool is_at_point(const RtWorld *w, const RtStatus *s)
 {
     return w->store && atomic_load(&s->state) == RT_WAITING &&
            atomic_load(&s->collective) < 0;
@@ -51,13 +51,13 @@ static bool is_at_point(const RtWorld *w, const RtSlot *s)
 
 /* Whether a rank waits for a decision of rank 0 (checkpoint/stop_decision.c).
  */
-static bool is_at_decision(const RtSlot *s)
+static bool is_at_decision(const RtStatus *s)
 {
     return atomic_load(&s->state) == RT_WAITING &&
            atomic_load(&s->collective) == RT_AT_DECISION;
 }
 
-static bool is_waiting(const RtWorld *w, const RtSlot *s)
+static bool is_waiting(const RtWorld *w, const RtStatus *s)
 {
     return is_at_barrier(w, s) || is_at_point(w, s) || is_at_decision(s);
 }
@@ -66,14 +66,15 @@ static bool is_waiting(const RtWorld *w, const RtSlot *s)
  * point, waits for. */
 static bool is_awaited(const RtWorld *w, int waiter, int rank)
 {
-    uint32_t barrier = atomic_load(&w->slot[waiter].barrier);
+    uint32_t barrier = atomic_load(&w->status[waiter].barrier);
     uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
-    if (is_at_decision(&w->slot[waiter]))
+    if (is_at_decision(&w->status[waiter]))
         return rank == 0;
     return rank != waiter && rt_in_group(w->model, waiter, rank, axes);
 }
 
-static bool has_reached(const RtWorld *w, const RtSlot *waiter, const RtSlot *s)
+static bool has_reached(const RtWorld *w, const RtStatus *waiter,
+                        const RtStatus *s)
 {
     if (is_at_barrier(w, waiter))
         return is_at_barrier(w, s) &&
@@ -83,7 +84,7 @@ static bool has_reached(const RtWorld *w, const RtSlot *waiter, const RtSlot *s)
 }
 
 /* "T": stopped, "R": running, … as proc(5) has it; 0: not known. */
-static char process_state(const RtSlot *s)
+static char process_state(const RtStatus *s)
 {
     char path[64], text[512];
     int32_t process = atomic_load(&s->process);
@@ -97,26 +98,26 @@ static char process_state(const RtSlot *s)
     return end && end[1] == ' ' ? end[2] : 0;
 }
 
-static bool is_stopped(const RtSlot *s)
+static bool is_stopped(const RtStatus *s)
 {
     char state = process_state(s);
     return state == 'T' || state == 't';
 }
 
 /* A rank that a waiting rank waits for, preferably a stopped one; -1: no rank
- * is late. A rank that was stopped between two writes to its slot seems to
+ * is late. A rank that was stopped between two writes to its status seems to
  * have arrived, hence a stopped rank counts if no other is late. */
 static int late_for(const RtWorld *w, int waiter)
 {
     int late = -1, stopped = -1;
     for (int r = w->nranks - 1; r >= 0; r--) {
-        const RtSlot *s = &w->slot[r];
+        const RtStatus *s = &w->status[r];
         if (!is_awaited(w, waiter, r))
             continue;
         bool suspended = is_stopped(s);
         stopped = suspended ? r : stopped;
-        if (!has_reached(w, &w->slot[waiter], s) &&
-            (late < 0 || suspended || !is_stopped(&w->slot[late])))
+        if (!has_reached(w, &w->status[waiter], s) &&
+            (late < 0 || suspended || !is_stopped(&w->status[late])))
             late = r;
     }
     return late >= 0 ? late : stopped;
@@ -125,7 +126,7 @@ static int late_for(const RtWorld *w, int waiter)
 /* ---- the message -------------------------------------------------------- */
 
 /* " after 'ar3'" */
-static void add_collective(RtText *t, const RtWorld *w, const RtSlot *s)
+static void add_collective(RtText *t, const RtWorld *w, const RtStatus *s)
 {
     int state = atomic_load(&s->state);
     rt_add(t, " %s '%s'",
@@ -135,14 +136,14 @@ static void add_collective(RtText *t, const RtWorld *w, const RtSlot *s)
 
 const char *rt_progress_text(const RtWorld *w, int rank, char text[RT_PROGRESS])
 {
-    const RtSlot *s = &w->slot[rank];
+    const RtStatus *s = &w->status[rank];
     RtText t = {.at = text, .capacity = RT_PROGRESS};
     rt_add(&t, "in step %lld,", (long long)atomic_load(&s->step));
     add_collective(&t, w, s);
     return text;
 }
 
-static void add_loops(RtText *t, const RtWorld *w, const RtSlot *s)
+static void add_loops(RtText *t, const RtWorld *w, const RtStatus *s)
 {
     int32_t i = atomic_load(&s->work) - 1;
     if (i < 0 || i >= w->model->nwork || atomic_load(&s->collective) < 0)
@@ -154,7 +155,7 @@ static void add_loops(RtText *t, const RtWorld *w, const RtSlot *s)
 }
 
 /* "in step 7, in 'k07' (llama.pdl:28:5, layer 5)" */
-static void add_position(RtText *t, const RtWorld *w, const RtSlot *s)
+static void add_position(RtText *t, const RtWorld *w, const RtStatus *s)
 {
     char where[RT_WHERE];
     int64_t step = atomic_load(&s->step);
@@ -169,7 +170,7 @@ static void add_position(RtText *t, const RtWorld *w, const RtSlot *s)
         add_collective(t, w, s);
 }
 
-static void add_state(RtText *t, const RtWorld *w, const RtSlot *s)
+static void add_state(RtText *t, const RtWorld *w, const RtStatus *s)
 {
     int state = atomic_load(&s->state), process = atomic_load(&s->process);
     if (state == RT_STARTING) {
@@ -204,14 +205,14 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
     RtText t = {.at = text, .capacity = RT_LATE};
     int waiter = rank, late = first >= 0 ? first : late_for(w, rank);
     for (int i = 0; i < w->nranks && late >= 0; i++) {
-        const RtSlot *s = &w->slot[late];
+        const RtStatus *s = &w->status[late];
         int next = is_waiting(w, s) ? late_for(w, late) : -1;
         if (next < 0 || next == rank || is_stopped(s))
             break;
         waiter = late;
         late = next;
     }
-    const RtSlot *s = &w->slot[waiter];
+    const RtStatus *s = &w->status[waiter];
     int32_t id = atomic_load(&s->collective);
     const char *name = rt_collective_name(w->model, id);
     if (late < 0) {
@@ -219,12 +220,12 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
                rank, w->timeout_seconds, name);
         return text;
     }
-    bool in = atomic_load(&w->slot[late].state) == RT_MOVING &&
-              atomic_load(&w->slot[late].collective) == id;
+    bool in = atomic_load(&w->status[late].state) == RT_MOVING &&
+              atomic_load(&w->status[late].collective) == id;
     rt_add(&t, "rank %d did not %s '%s'", late, in ? "finish" : "reach", name);
     add_loops(&t, w, s);
     rt_add(&t, " within %d s; ", w->timeout_seconds);
-    add_state(&t, w, &w->slot[late]);
+    add_state(&t, w, &w->status[late]);
     rt_add(&t, "; rank %d waited for it; PARC_TIMEOUT sets the limit", waiter);
     return text;
 }
@@ -234,7 +235,7 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
 /* Seconds to wait for answers; a rank without an answer counts as dead. */
 static const double PATIENCE = 2;
 
-/* The message with a slot's state. One call sends all of it, because two
+/* The message with a status's state. One call sends all of it, because two
  * threads of a process may write to one lifeline. */
 typedef struct StateMessage {
     RtFrame frame;
@@ -264,31 +265,31 @@ static void request_all(RtStore *s, int32_t requester)
 static StateMessage own_state(const RtStore *s, int32_t requester)
 {
     int rank = s->launch->rank;
-    const RtSlot *slot = &s->world->slot[rank];
+    const RtStatus *status = &s->world->status[rank];
     StateMessage p = {.frame = {.kind = RT_FRAME_STATE,
                                 .id = rank,
                                 .a = requester,
                                 .bytes = BODY},
-                      .step = atomic_load(&slot->step),
-                      .state = atomic_load(&slot->state),
-                      .collective = atomic_load(&slot->collective)};
+                      .step = atomic_load(&status->step),
+                      .state = atomic_load(&status->state),
+                      .collective = atomic_load(&status->collective)};
     for (int i = 0; i < PARC_STREAMS; i++)
-        p.begun[i] = atomic_load(&slot->begun[i]);
+        p.begun[i] = atomic_load(&status->begun[i]);
     return p;
 }
 
-/* Stores an answer to this rank's request in the slot of the rank. */
+/* Stores an answer to this rank's request in the status of the rank. */
 static void store_state(RtStore *s, const StateMessage *p)
 {
     int32_t rank = p->frame.id;
     if (rank < 0 || rank >= s->launch->size || rank == s->launch->rank)
         return;
-    RtSlot *slot = &s->world->slot[rank];
-    atomic_store(&slot->step, p->step);
-    atomic_store(&slot->state, p->state);
-    atomic_store(&slot->collective, p->collective);
+    RtStatus *status = &s->world->status[rank];
+    atomic_store(&status->step, p->step);
+    atomic_store(&status->state, p->state);
+    atomic_store(&status->collective, p->collective);
     for (int i = 0; i < PARC_STREAMS; i++)
-        atomic_store(&slot->begun[i], p->begun[i]);
+        atomic_store(&status->begun[i], p->begun[i]);
     atomic_fetch_add(&s->states_received, 1);
 }
 
@@ -296,7 +297,7 @@ void rt_states_answer(RtStore *s, const RtFrame *f)
 {
     int own = s->launch->rank;
     int32_t requester = f->id;
-    if (!s->world->slot || requester < 0 || requester >= s->launch->size ||
+    if (!s->world->status || requester < 0 || requester >= s->launch->size ||
         requester == own)
         return;
     if (own == 0) {
@@ -328,7 +329,7 @@ void rt_states_request(RtStore *s)
 {
     const RtLaunch *l = s->launch;
     if (s->world->mapped == l->size)
-        return; /* ranks share their slots */
+        return; /* ranks share their statuses */
     double until = rt_now() + PATIENCE;
     if (l->rank == 0)
         request_all(s, 0);

@@ -134,7 +134,7 @@ static void position_text(const RtStore *s, int rank, char text[TEXT])
 {
     const RtWorld *w = s->world;
     int known = w->mapped == w->nranks ? rank : s->launch->rank;
-    if (!w->slot) { /* this process has mapped nothing yet */
+    if (!w->status) { /* this process has mapped nothing yet */
         snprintf(text, TEXT, "in 'start of the run'");
         return;
     }
@@ -187,10 +187,10 @@ static void receive_message(RtStore *s, int i)
         receive_failure(s, l, &f);
     } else if (f.kind == RT_FRAME_DONE) {
         l->done = true;
-    } else if (f.kind == RT_FRAME_SAVED && s->world->slot) {
-        RtSlot *slot = &s->world->slot[rank_of(s, i)];
-        atomic_store(&slot->save_error, f.id);
-        atomic_store(&slot->saves, (uint32_t)f.a);
+    } else if (f.kind == RT_FRAME_SAVED && s->world->status) {
+        RtStatus *status = &s->world->status[rank_of(s, i)];
+        atomic_store(&status->save_error, f.id);
+        atomic_store(&status->saves, (uint32_t)f.a);
     } else if (f.kind == RT_FRAME_SIGNAL && s->world->control) {
         rt_signals_record(&s->world->control->signals, f.id);
     } else if (f.kind == RT_FRAME_REQUEST_STATES) {

@@ -68,15 +68,15 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
     for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++)
         make_group(&rt, axes);
     rt_arena_take(&rt);
-    w->slot[rank].plan_hash = w->model->plan_hash;
-    atomic_store(&w->slot[rank].process, (int32_t)getpid());
-    atomic_store(&w->slot[rank].state, RT_COMPUTING);
+    w->status[rank].plan_hash = w->model->plan_hash;
+    atomic_store(&w->status[rank].process, (int32_t)getpid());
+    atomic_store(&w->status[rank].state, RT_COMPUTING);
     rt_synchronize(&rt, RT_AT_START);
-    if (!w->store && w->slot[0].plan_hash != w->model->plan_hash)
+    if (!w->store && w->status[0].plan_hash != w->model->plan_hash)
         rt_fail(&rt, "rank %d was built from another plan than rank 0: start "
                      "the same program on all ranks", rank);
     int status = body(&rt, context);
-    atomic_store(&w->slot[rank].state, RT_DONE);
+    atomic_store(&w->status[rank].state, RT_DONE);
     for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++)
         if (!(axes & ~split_axes(w->model)))
             free(rt.group[axes].member);

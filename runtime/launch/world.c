@@ -261,8 +261,8 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
         (launch && !join(w, launch)) || !check_memory(w, runs, staging))
         return false;
     size_t n = (size_t)w->nranks;
-    size_t slots = round_up(sizeof(RtControl), RT_LINE);
-    size_t barriers = slots + n * round_up(sizeof(RtSlot), RT_LINE);
+    size_t statuses = round_up(sizeof(RtControl), RT_LINE);
+    size_t barriers = statuses + n * round_up(sizeof(RtStatus), RT_LINE);
     size_t end = barriers + (n << model->naxes) * sizeof(RtBarrier);
     size_t last = (size_t)rt_arena_end(model);
     size_t align = w->mapped > 1 && last < ALIGN ? RT_PAGE : ALIGN;
@@ -279,7 +279,7 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
     if (!base)
         return cannot_map((double)bytes, errno);
     w->control = (void *)base;
-    w->slot = (void *)(base + slots);
+    w->status = (void *)(base + statuses);
     w->barrier = (void *)(base + barriers);
     w->arenas = base + arenas;
     return true;

@@ -81,7 +81,7 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
                          char text[RT_LATE]);
 
 /* Requests the state of the ranks that share no memory with this one, and
- * stores it in their slots, for messages. Slots without an answer keep
+ * stores it in their statuses, for messages. Statuses without an answer keep
  * RT_STARTING. */
 void rt_states_gather(ParcRt *rt);
 

@@ -129,7 +129,7 @@ static void note_noise(const RtRun *run)
 static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     bool evaluates = rt_evaluate_is_due(run, step);
-    atomic_store(&rt->world->slot[rt->rank].step, step);
+    atomic_store(&rt->world->status[rt->rank].step, step);
     run->report.step_begin = rt_now();
     rt_trace_begin(rt, step);
     begin_step(rt, run, step, batch);

@@ -61,7 +61,7 @@ static _Noreturn void report_nan(ParcRt *rt, const ParcWork *w,
     rt_fail(rt,
             "step %lld, rank %d:%s, element %lld of %lld of '%s' is %s; all "
             "results before it are finite",
-            (long long)atomic_load(&rt->world->slot[rt->rank].step), rt->rank,
+            (long long)atomic_load(&rt->world->status[rt->rank].step), rt->rank,
             rt_work_where(w, iteration, where), (long long)element,
             (long long)r->elements, r->name,
             isnan(value) ? "not a number" : "infinite");

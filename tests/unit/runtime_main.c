@@ -78,7 +78,7 @@ static void step(ParcRt *rt)
 static void bad_step(ParcRt *rt)
 {
     step(rt);
-    if (atomic_load(&rt->world->slot[rt->rank].step) == 3)
+    if (atomic_load(&rt->world->status[rt->rank].step) == 3)
         *at(rt, LOSS) = NAN;
 }
 
@@ -94,7 +94,7 @@ static void late_step(ParcRt *rt)
 {
     parc_mark(rt, 0, 5);
     while (rt->rank == 1 &&
-           atomic_load(&rt->world->slot[rt->rank].step) == 2)
+           atomic_load(&rt->world->status[rt->rank].step) == 2)
         sleep(1);
     step(rt);
 }

@@ -56,7 +56,7 @@ static Work begin_work(ParcRt *rt, int id, uint32_t axes)
               .stream = streams ? streams[id] : PARC_COMPUTE};
     w.queue = d->stream[w.stream];
     w.comm = w.group->n > 1 ? d->comms->comm[axes] : NULL;
-    atomic_store(&rt->world->slot[rt->rank].collective, id);
+    atomic_store(&rt->world->status[rt->rank].collective, id);
     if (w.comm)
         rt_cuda_progress_begin(rt, w.stream, id);
     return w;

@@ -207,7 +207,7 @@ void rt_cuda_progress_step(ParcRt *rt, CudaProgram program);
 /* Called before `stream` waits, or before another stream waits for all of
  * it. */
 void rt_cuda_progress_settle(ParcRt *rt, int stream);
-/* publish: copies the device's progress to the rank's slot, while the host
+/* publish: copies the device's progress to the rank's status, while the host
  * waits. forget: clears the progress of the previous step. */
 void rt_cuda_progress_publish(ParcRt *rt);
 void rt_cuda_progress_forget(ParcRt *rt);

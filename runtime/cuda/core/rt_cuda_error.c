@@ -110,7 +110,7 @@ void rt_nccl_watch(ParcRt *rt)
              (error == RT_NCCL_SUCCESS || error == RT_NCCL_IN_PROGRESS)))
             continue;
         const char *more = c->call.ncclGetLastError(c->comm[i]);
-        RtSlot *own = &rt->world->slot[rt->rank];
+        RtStatus *own = &rt->world->status[rt->rank];
         abort_all(rt);
         rt_fail(rt,
                 "rank %d: NCCL failed in step %lld, in or before '%s': %s%s%s; "

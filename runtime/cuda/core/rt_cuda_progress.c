@@ -134,23 +134,24 @@ const CudaPosition *rt_cuda_progress_position(const ParcRt *rt, int stream,
 }
 
 /* Stores the current or latest collective of any stream. */
-static void note_collective(RtSlot *slot, const CudaPosition *position, bool in)
+static void note_collective(RtStatus *status, const CudaPosition *position,
+                            bool in)
 {
     if (position) {
-        atomic_store(&slot->collective, position->id);
-        atomic_store(&slot->state, in ? RT_MOVING : RT_COMPUTING);
+        atomic_store(&status->collective, position->id);
+        atomic_store(&status->state, in ? RT_MOVING : RT_COMPUTING);
     }
 }
 
 void rt_cuda_progress_publish(ParcRt *rt)
 {
     const CudaComms *c = rt->device->comms;
-    RtSlot *slot = &rt->world->slot[rt->rank];
+    RtStatus *status = &rt->world->status[rt->rank];
     for (int i = 0; c && i < PARC_STREAMS; i++) {
         uint32_t word = atomic_load(&c->progress.word[i * WORD_STRIDE]);
-        if (word != atomic_load(&slot->begun[i])) {
-            atomic_store(&slot->begun[i], word);
-            note_collective(slot, rt_cuda_progress_position(rt, i, word),
+        if (word != atomic_load(&status->begun[i])) {
+            atomic_store(&status->begun[i], word);
+            note_collective(status, rt_cuda_progress_position(rt, i, word),
                             word % 2 == 1);
         }
     }
@@ -158,8 +159,8 @@ void rt_cuda_progress_publish(ParcRt *rt)
 
 void rt_cuda_progress_forget(ParcRt *rt)
 {
-    RtSlot *slot = &rt->world->slot[rt->rank];
+    RtStatus *status = &rt->world->status[rt->rank];
     for (int i = 0; i < PARC_STREAMS; i++)
-        atomic_store(&slot->begun[i], 0);
-    atomic_store(&slot->state, RT_COMPUTING);
+        atomic_store(&status->begun[i], 0);
+    atomic_store(&status->state, RT_COMPUTING);
 }

@@ -43,7 +43,7 @@ static void add_position(RtText *t, const ParcRt *rt, const CudaPosition *p)
 static const CudaPosition *position_on(const ParcRt *rt, int rank, int stream,
                                        uint32_t *word)
 {
-    *word = atomic_load(&rt->world->slot[rank].begun[stream]);
+    *word = atomic_load(&rt->world->status[rank].begun[stream]);
     return rt_cuda_progress_position(rt, stream, *word);
 }
 
@@ -82,30 +82,31 @@ static bool add_where(RtText *t, const ParcRt *rt, int rank)
 }
 
 /* Whether the rank has not started or has ended its run. */
-static bool is_away(const RtSlot *slot)
+static bool is_away(const RtStatus *status)
 {
-    int state = atomic_load(&slot->state);
+    int state = atomic_load(&status->state);
     return state == RT_STARTING || state == RT_DONE;
 }
 
 static void add_peer(RtText *t, const ParcRt *rt, int rank)
 {
-    const RtSlot *slot = &rt->world->slot[rank];
-    int64_t step = atomic_load(&slot->step);
-    if (is_away(slot)) {
-        rt_add(t, atomic_load(&slot->state) == RT_DONE ? "it has ended its run"
-                                                       : "it does not answer");
+    const RtStatus *status = &rt->world->status[rank];
+    int64_t step = atomic_load(&status->step);
+    if (is_away(status)) {
+        rt_add(t, atomic_load(&status->state) == RT_DONE
+                      ? "it has ended its run"
+                      : "it does not answer");
         return;
     }
     rt_add(t, "it ");
-    if (step != atomic_load(&rt->world->slot[rt->rank].step))
+    if (step != atomic_load(&rt->world->status[rt->rank].step))
         rt_add(t, "is in step %lld and ", (long long)step);
     add_where(t, rt, rank);
 }
 
 /* The position of rank b relative to a's collective on a stream: negative if
  * it has not reached the collective, positive if it has passed it. */
-static int compare_progress(const RtSlot *b, const RtSlot *a, int stream)
+static int compare_progress(const RtStatus *b, const RtStatus *a, int stream)
 {
     int64_t steps = atomic_load(&b->step) - atomic_load(&a->step);
     int64_t words = (int64_t)atomic_load(&b->begun[stream]) -
@@ -124,7 +125,7 @@ typedef struct Group {
 
 static Group group_on(const ParcRt *rt, int rank, int stream)
 {
-    const RtSlot *slot = rt->world->slot;
+    const RtStatus *status = rt->world->status;
     uint32_t word;
     Group g = {.position = position_on(rt, rank, stream, &word),
                .finished = -1};
@@ -134,7 +135,7 @@ static Group group_on(const ParcRt *rt, int rank, int stream)
         uint32_t axes = rt->model->collective_axes[g.position->id];
         if (!rt_in_group(rt->model, rank, r, axes))
             continue;
-        int order = compare_progress(&slot[r], &slot[rank], stream);
+        int order = compare_progress(&status[r], &status[rank], stream);
         g.finished = order > 0 ? r : g.finished;
         g.missing = order < 0 ? r : g.missing;
         g.nmissing += order < 0;
@@ -170,7 +171,7 @@ static void add_missing(RtText *t, const ParcRt *rt)
     int rank = rt->rank;
     for (int i = 0; i < rt->nranks; i++) {
         Group g = {0};
-        if (is_away(&rt->world->slot[rank]))
+        if (is_away(&rt->world->status[rank]))
             return;
         for (int s = 0; g.nmissing == 0 && s < PARC_STREAMS; s++)
             g = group_on(rt, rank, s);
@@ -198,7 +199,7 @@ static void add_waiting(RtText *t, const ParcRt *rt)
     for (int r = 0; r < rt->nranks; r++) {
         char text[MESSAGE] = "";
         RtText begun = {.at = text, .capacity = sizeof text};
-        if (r != rt->rank && !is_away(&rt->world->slot[r]) &&
+        if (r != rt->rank && !is_away(&rt->world->status[r]) &&
             add_collectives(&begun, rt, r, true)) {
             rt_add(t, "; rank %d %s", r, text);
             return;
@@ -208,7 +209,7 @@ static void add_waiting(RtText *t, const ParcRt *rt)
 
 _Noreturn static void fail_step(ParcRt *rt, const char *what)
 {
-    const RtSlot *own = &rt->world->slot[rt->rank];
+    const RtStatus *own = &rt->world->status[rt->rank];
     char text[MESSAGE], where[RT_WHERE];
     RtText t = {.at = text, .capacity = sizeof text};
     rt_cuda_progress_publish(rt);
@@ -243,8 +244,7 @@ static void pause_briefly(void)
 _Noreturn static void fail_wait(ParcRt *rt, const char *what)
 {
     char where[RT_WHERE];
-    if (rt->device->comms &&
-        atomic_load(&rt->world->slot[rt->rank].step) > 0)
+    if (rt->device->comms && atomic_load(&rt->world->status[rt->rank].step) > 0)
         fail_step(rt, what);
     rt_fail(rt,
             "rank %d waited %d s for its GPU to finish %s%s; PARC_SYNC=1 "

@@ -36,11 +36,11 @@ int64_t program_sample_tokens(const Program *p)
     return 1;
 }
 
-StateSlots update_slots(const Train *t)
+StateNames update_states(const Train *t)
 {
     if (t->optimizer != OPT_SGD)
-        return (StateSlots){2, {"m", "v"}};
-    return t->momentum != 0.0 ? (StateSlots){1, {"momentum"}} : (StateSlots){0};
+        return (StateNames){2, {"m", "v"}};
+    return t->momentum != 0.0 ? (StateNames){1, {"momentum"}} : (StateNames){0};
 }
 
 int update_first_state(const Train *t)

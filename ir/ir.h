@@ -183,7 +183,7 @@ typedef struct Param {
     bool decay;       /* has weight decay */
     int state_of;     /* -1: a parameter; else the index of the parameter whose
                        * optimizer state this is */
-    const char *slot; /* state: "m", "v", "momentum", "bf16"; else NULL */
+    const char *state; /* of a state: "m", "v", "momentum", "bf16"; else NULL */
     const char *unit; /* FSDP unit ("layers.*", "norm+output"), or NULL */
     int item;         /* a parameter: the number of the item of `fully_shard`
                        * that it belongs to, from 1; 0: none */
@@ -315,11 +315,11 @@ bool train_scales(const Train *t);
  * as for images and rows of floats. */
 int64_t program_sample_tokens(const Program *p);
 /* The states that the optimizer keeps for each parameter: "m", "v". */
-typedef struct StateSlots {
+typedef struct StateNames {
     int n;
-    const char *slot[2];
-} StateSlots;
-StateSlots update_slots(const Train *t);
+    const char *name[2];
+} StateNames;
+StateNames update_states(const Train *t);
 /* The index of the first state among the operands of an `update`. */
 int update_first_state(const Train *t);
 /* The value that result i of an update replaces: the parameter or a state. */
@@ -440,7 +440,7 @@ Value *ir_boundary(Build *b, Value *x, const char *path, Port port,
                    bool grad);
 
 /* Adds a state of parameter `of` with its op; returns the op's result. */
-Value *ir_add_state(Build *b, int of, const char *slot, DType t, InitKind init);
+Value *ir_add_state(Build *b, int of, const char *name, DType t, InitKind init);
 
 /* An op without inference: the types of results are given. For collectives,
  * loops and the parser. */

@@ -75,8 +75,8 @@ static void param_row(Emitter *e, int i)
     const Type *t = &pm->type;
     Out *o = e->o;
     out(o, "    {.name = \"%s\",", c_string_body(p->arena, pm->name));
-    if (pm->slot)
-        out(o, " .state = \"%s\",", c_string_body(p->arena, pm->slot));
+    if (pm->state)
+        out(o, " .state = \"%s\",", c_string_body(p->arena, pm->state));
     out(o, "\n     .nstack = %d, .ndim = %d,", t->nstack, t->ndim);
     if (t->nstack)
         list(o, "stack", t->nstack, t->stack);

@@ -192,18 +192,18 @@ Value *ir_boundary(Build *b, Value *x, const char *path, Port port,
     return ir_value(b, OP_boundary, 1, &x, attr, x->name);
 }
 
-Value *ir_add_state(Build *b, int of, const char *slot, DType t, InitKind init)
+Value *ir_add_state(Build *b, int of, const char *name, DType t, InitKind init)
 {
     Program *p = b->p;
     Param state = p->param.at[of];
-    const char *hint = arena_printf(p->arena, "%s.%s", state.value->name, slot);
+    const char *hint = arena_printf(p->arena, "%s.%s", state.value->name, name);
     Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
-    state.name = arena_printf(p->arena, "%s.%s", state.name, slot);
+    state.name = arena_printf(p->arena, "%s.%s", state.name, name);
     state.type.dtype = t;
     state.init = (Init){.kind = init};
     state.trainable = state.decay = state.gathered = false;
     state.state_of = of;
-    state.slot = slot;
+    state.state = name;
     state.alias = NULL;
     state.file = NULL;
     state.nalias = state.nfile = 0;

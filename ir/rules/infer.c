@@ -350,7 +350,7 @@ static const char *infer_update(Infer *in)
                             "it needs param, grad and %d scalars",
                             first_state - UPDATE_LR);
     const char *fault = check_param(in, arg_type(in, 0));
-    if (in->nargs != first_state + update_slots(&in->p->train).n)
+    if (in->nargs != first_state + update_states(&in->p->train).n)
         return "the number of its states is not that of the optimizer";
     for (int i = 1; i < in->nargs && !fault; i++) {
         bool scalar = i >= UPDATE_LR && i < first_state;

@@ -244,7 +244,7 @@ static void text_state(Text *t, Param *p)
         if (p->state_of < 0)
             parse_fail(t, loc, "there is no parameter '%s' before it", of);
     }
-    text_field_if(t, p->slot, " slot=", &p->slot);
+    text_field_if(t, p->state, " state=", &p->state);
 }
 
 static void text_param(Text *t, Param *p)

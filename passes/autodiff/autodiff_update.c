@@ -81,20 +81,20 @@ enum { MAX_OPERANDS = UPDATE_GOOD + 1 + 2 };
 static void put_update(Build *b, int param, Value *grad, Value **args)
 {
     Program *p = b->p;
-    StateSlots slots = update_slots(&p->train);
+    StateNames states = update_states(&p->train);
     int n = update_first_state(&p->train), first_state = p->param.n;
 
     args[UPDATE_PARAM] = p->param.at[param].value;
     args[UPDATE_GRAD] = grad;
     b->loc = p->param.at[param].loc;
     b->path = path_parent(p->arena, p->param.at[param].name);
-    for (int i = 0; i < slots.n; i++)
-        args[n++] = ir_add_state(b, param, slots.slot[i], DT_F32, INIT_ZEROS);
+    for (int i = 0; i < states.n; i++)
+        args[n++] = ir_add_state(b, param, states.name[i], DT_F32, INIT_ZEROS);
     Attr attr[MAX_ATTRS] = {{.i = param}};
     const char *hint = arena_printf(p->arena, "%s.new", args[UPDATE_PARAM]->name);
     Op *op = ir_op(b, OP_update, n, args, attr, hint);
     put_assign(b, param, op->out[0]);
-    for (int i = 0; i < slots.n; i++) {
+    for (int i = 0; i < states.n; i++) {
         const Value *old = update_old(p, op, 1 + i);
         hint = arena_printf(p->arena, "%s.new", old->name);
         op->out[1 + i]->name = ir_unique_name(p, hint);

@@ -80,11 +80,11 @@ static double adamw(const Train *t, double p, double g, double m, double v)
     return p - lr / bias1 * m / (sqrt(v) / sqrt(bias2) + t->eps);
 }
 
-static int param_of(const Program *p, int of, const char *slot)
+static int param_of(const Program *p, int of, const char *state)
 {
     for (int i = 0; i < p->param.n; i++)
         if (p->param.at[i].state_of == of &&
-            strcmp(p->param.at[i].slot, slot) == 0)
+            strcmp(p->param.at[i].state, state) == 0)
             return i;
     return -1;
 }

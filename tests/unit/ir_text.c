@@ -28,7 +28,7 @@ static const char everything[] =
     "param \"layers.*.wq\" : f32[3 x 64/tp, 16] init=normal(0.02, 0) "
     "trainable=true decay=true unit=\"layers.*\" alias(\"a\", \"b\") @1:3:5\n"
     "param \"layers.*.wq.m\" : f32[3 x 64/tp, 16]~dp init=zeros(0, 0) "
-    "trainable=false decay=false of=\"layers.*.wq\" slot=\"m\"\n"
+    "trainable=false decay=false of=\"layers.*.wq\" state=\"m\"\n"
     "param \"both\" : f32[64/(tp·dp)] init=uniform(-1, 1) trainable=true "
     "decay=false\n"
     "input \"tokens\" : i32[8/dp, 32] below=512 @1:20:13+6\n"

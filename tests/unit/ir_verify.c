@@ -17,7 +17,7 @@ static const char params[] =
     "param \"blk.w\" : %s init=ones(0, 0) trainable=true decay=true unit=\"blk\" item=0\n"
     "param \"norm.w\" : f32[8] init=ones(0, 0) trainable=true decay=true\n"
     "param \"blk.w.m\" : %s init=zeros(0, 0) trainable=false decay=false "
-    "of=\"blk.w\" slot=\"m\"\n"
+    "of=\"blk.w\" state=\"m\"\n"
     "input \"x\" : f32[4/dp, 8] \n";
 
 static const struct {

@@ -20,7 +20,7 @@ static double param_number(const Param *p, Rng *r)
 {
     if (p->state_of < 0)
         return 0.3 * rng_normal(r);
-    if (strcmp(p->slot, "v") == 0)
+    if (strcmp(p->state, "v") == 0)
         return 0.5 + (double)rng_below(r, 1000) / 1000;
     return 0.1 * rng_normal(r);
 }

@@ -1,5 +1,5 @@
-/* cpu_kernel.c: lowers a kernel to a C function with OpenMP: its loops over rows
- * and its sums over rows. cpu_columns.c lowers the work on one row.
+/* cpu_kernel.c: lowers a kernel to a C function with OpenMP: its loops over
+ * rows and its sums over rows. cpu_columns.c lowers the work on one row.
  *
  *   void k03_norm(ParcRt *rt, float *restrict y, const float *restrict x)
  *   {
@@ -15,11 +15,11 @@
  * not `restrict`; their loops still vectorize, because the pragma says that
  * iterations are independent.
  *
- * A work unit is an index over the kept axes (those of the rows that the kernel
+ * A task is an index over the kept axes (those of the rows that the kernel
  * does not sum over), and a part of the rows that are summed (kernel.h). It
  * adds up its rows: a scalar sum in a double, the variable a<n>; a sum by
  * column in a row of the workspace or of the result, one float per column.
- * After all work units the parts are added in a fixed order, and the code that
+ * After all tasks the parts are added in a fixed order, and the code that
  * uses the sums (the epilogue) follows.
  */
 #include "codegen/cpu/cpu_kernel.h"
@@ -29,17 +29,18 @@ enum { PARALLEL_WORK = 32768 };
 
 /* ---- sums over rows ------------------------------------------------------ */
 
-/* The address of a work unit's sums; `unit` is its number. */
+/* The address of a task's sums; `task` is its number. */
 static const char *total_address(const Lowering *c, const KernelTotal *t,
-                                 const char *unit)
+                                 const char *task)
 {
     const KernelBuffer *b = &c->k->buffer[t->buffer];
     if (t->direct)
         return lower_index(
             c, "%s + %s", b->name,
             kernel_index(c, b->axes & ~c->k->space.column, b->stride, 0));
-    return lower_index(c, "workspace + %lld + (%s) * %lld", (long long)t->offset,
-                       unit, (long long)(t->columns ? c->k->columns : 1));
+    return lower_index(c, "workspace + %lld + (%s) * %lld",
+                       (long long)t->offset, task,
+                       (long long)(t->columns ? c->k->columns : 1));
 }
 
 static const char *column_sum(const Lowering *c, int instr, int lane)
@@ -49,7 +50,7 @@ static const char *column_sum(const Lowering *c, int instr, int lane)
                       kernel_index(c, c->k->space.column, t->stride, lane));
 }
 
-static void begin_totals(Lowering *c, const char *unit)
+static void begin_totals(Lowering *c, const char *task)
 {
     Stmt *outer = c->at;
     for (int i = 0; i < c->k->ntotals; i++) {
@@ -60,7 +61,7 @@ static void begin_totals(Lowering *c, const char *unit)
             lower_var(c, "double", name, *start == '-' ? start : "0.0");
             continue;
         }
-        lower_var(c, "float *", name, total_address(c, t, unit));
+        lower_var(c, "float *", name, total_address(c, t, task));
         cpu_open_columns(c);
         for (int lane = 0; lane < kernel_lanes(c->k, c->k->space.column);
              lane++)
@@ -69,31 +70,31 @@ static void begin_totals(Lowering *c, const char *unit)
     }
 }
 
-static void end_totals(Lowering *c, const char *unit)
+static void end_totals(Lowering *c, const char *task)
 {
     for (int i = 0; i < c->k->ntotals; i++) {
         const KernelTotal *t = &c->k->total[i];
         if (!t->columns)
-            lower_line(c, "*(%s) = (float)a%d;", total_address(c, t, unit),
+            lower_line(c, "*(%s) = (float)a%d;", total_address(c, t, task),
                        t->instr);
     }
 }
 
-/* The number of a work unit from its index over the kept axes and its part. */
-static const char *part_unit(const Lowering *c, const char *unit,
+/* The number of a task from its index over the kept axes and its part. */
+static const char *part_task(const Lowering *c, const char *task,
                              const char *part)
 {
-    return lower_index(c, "%s * %lld + %s", unit, (long long)c->k->parts, part);
+    return lower_index(c, "%s * %lld + %s", task, (long long)c->k->parts, part);
 }
 
 /* The sum of a scalar's parts, the variable e<n>. */
-static void combine_scalar(Lowering *c, const KernelTotal *t, const char *unit)
+static void combine_scalar(Lowering *c, const KernelTotal *t, const char *task)
 {
     const KernelInstr *instr = &c->k->instr[t->instr];
     bool max = instr->op == OP_max;
     Stmt *outer = c->at;
     const char *sum = lower_text(c, "s%d", t->instr);
-    const char *part = part_unit(c, unit, c->k->parts > 1 ? "part" : "0");
+    const char *part = part_task(c, task, c->k->parts > 1 ? "part" : "0");
     const char *item = lower_text(c, "*(%s)", total_address(c, t, part));
     if (c->k->parts == 1) {
         lower_total(c, t->instr, 0, item);
@@ -110,11 +111,11 @@ static void combine_scalar(Lowering *c, const KernelTotal *t, const char *unit)
 }
 
 /* Adds the column sums of later parts to those of the first part. */
-static void combine_columns(Lowering *c, const KernelTotal *t, const char *unit)
+static void combine_columns(Lowering *c, const KernelTotal *t, const char *task)
 {
     Stmt *outer = c->at;
     lower_var(c, "float *", lower_text(c, "c%d", t->instr),
-              total_address(c, t, part_unit(c, unit, "0")));
+              total_address(c, t, part_task(c, task, "0")));
     if (c->k->parts == 1)
         return;
     lower_count(c, LOOP_SERIAL, "part", c->k->parts)->text = "1";
@@ -173,25 +174,25 @@ static void name_columns(Lowering *c, uint32_t axes)
 
 /* Opens the loop over the indices along `axes`, `per` of them for each, and
  * declares the indices; returns the running index, "0" if there is only one. */
-static const char *open_units(Lowering *c, uint32_t axes, int64_t per,
+static const char *open_tasks(Lowering *c, uint32_t axes, int64_t per,
                               int64_t work)
 {
     int64_t n = space_size(&c->k->space, axes) * per;
     bool one = kernel_count_axes(axes) == 1 && per == 1;
-    const char *unit =
-        one ? lower_text(c, "i%d", kernel_first_axis(axes)) : "unit";
+    const char *task =
+        one ? lower_text(c, "i%d", kernel_first_axis(axes)) : "task";
     if (n > 1) {
         lower_count(c, work >= PARALLEL_WORK ? LOOP_PARALLEL : LOOP_SERIAL,
-                    unit, n)
+                    task, n)
             ->type = "int64_t";
-        kernel_split_index(c, axes, unit, per);
+        kernel_split_index(c, axes, task, per);
     }
     name_columns(c, axes);
-    return n > 1 ? unit : "0";
+    return n > 1 ? task : "0";
 }
 
 /* Opens the loop over the rows of a part. */
-static void open_rows(Lowering *c, const char *unit)
+static void open_rows(Lowering *c, const char *task)
 {
     const Kernel *k = c->k;
     uint32_t axes = k->space.summed;
@@ -202,9 +203,9 @@ static void open_rows(Lowering *c, const char *unit)
         return;
     if (k->parts > 1)
         lower_let(c, "const int64_t", "part", "%s",
-                  k->units > 1
-                      ? lower_text(c, "%s %% %lld", unit, (long long)k->parts)
-                      : unit);
+                  k->tasks > 1
+                      ? lower_text(c, "%s %% %lld", task, (long long)k->parts)
+                      : task);
     lower_rows(c, row, k->rows, k->parts, "0", 1);
     kernel_split_index(c, axes, row, 1);
     name_columns(c, axes);
@@ -213,14 +214,14 @@ static void open_rows(Lowering *c, const char *unit)
 static void all_rows(Lowering *c)
 {
     const Kernel *k = c->k;
-    const char *unit = open_units(c, k->space.kept, k->parts, k->work);
+    const char *task = open_tasks(c, k->space.kept, k->parts, k->work);
     Stmt *outer = c->at;
-    begin_totals(c, unit);
-    open_rows(c, unit);
+    begin_totals(c, task);
+    open_rows(c, task);
     cpu_row_pointers(c);
     lower_row(c);
     c->at = outer;
-    end_totals(c, unit);
+    end_totals(c, task);
     c->at = &c->function;
 }
 
@@ -232,15 +233,14 @@ static void epilogue(Lowering *c)
         any |= !k->total[i].direct;
     if (!any)
         return;
-    const char *unit =
-        open_units(c, k->space.kept, 1,
-                   k->units * k->parts * (columns ? k->columns : 1));
+    const char *task = open_tasks(
+        c, k->space.kept, 1, k->tasks * k->parts * (columns ? k->columns : 1));
     for (int i = 0; i < k->ntotals; i++) {
         const KernelTotal *t = &k->total[i];
         if (!t->direct)
-            (t->columns ? combine_columns : combine_scalar)(c, t, unit);
+            (t->columns ? combine_columns : combine_scalar)(c, t, task);
     }
-    lower_unit_epilogue(c, "");
+    lower_task_epilogue(c, "");
     if (columns)
         epilogue_columns(c);
     c->at = &c->function;

@@ -4,9 +4,9 @@
  * A vector's loads come first, then one statement for each op and element, then
  * its stores; therefore a thread that writes to memory that it also reads does
  * so after all loads of the vector. A load does not move across a store that
- * precedes it. Therefore in a phase that stores, the vectors of all slots that
- * are kept in registers are read first, and in a loop that is not unrolled those
- * of two slots.
+ * precedes it. Therefore in a phase that stores, the vectors of all strips that
+ * are kept in registers are read first, and in a loop that is not unrolled
+ * those of two strips.
  */
 #include "codegen/cuda/cuda_lower.h"
 
@@ -41,9 +41,9 @@ static void each_step(Lowering *c, const KernelPhase *phase,
         visit(c, &phase->element[i]);
 }
 
-/* Reads the vectors that come before any store: those of a pair of slots, or
- * those of all slots that are kept in registers; returns whether it did so. Then
- * opens the loop over slots. */
+/* Reads the vectors that come before any store: those of a pair of strips, or
+ * those of all strips that are kept in registers; returns whether it did so.
+ * Then opens the loop over strips. */
 static bool read_first(Lowering *c, const KernelPhase *phase, int64_t loads,
                        bool stores)
 {
@@ -61,18 +61,18 @@ static bool read_first(Lowering *c, const KernelPhase *phase, int64_t loads,
         cuda_open_pair(c);
         return true;
     }
-    if (kept && stores && c->plan->slots > 1) {
-        cuda_open_slots(c, loads);
+    if (kept && stores && c->plan->strips > 1) {
+        cuda_open_strips(c, loads);
         each_step(c, phase, cuda_read_kept);
         c->at = outer;
-        cuda_open_slots(c, loads);
+        cuda_open_strips(c, loads);
         return true;
     }
-    cuda_open_slots(c, loads);
+    cuda_open_strips(c, loads);
     return false;
 }
 
-static void slots(Lowering *c, int number)
+static void strips(Lowering *c, int number)
 {
     const KernelPhase *phase = &c->phase[number];
     bool *staged = NEW_ARRAY(c->arena, bool, c->k->ninstrs + 1);
@@ -85,13 +85,13 @@ static void slots(Lowering *c, int number)
         each_step(c, phase, cuda_read_kept);
     if (!c->pairs)
         each_step(c, phase, cuda_stage_in);
-    Stmt *slot = c->at;
+    Stmt *strip = c->at;
     cuda_stage_out(c, number, false);
     cuda_online_begin(c, number);
     c->staged = staged;
     cuda_open_vector(c);
     lower_elements(c, number);
-    cuda_close(c, slot);
+    cuda_close(c, strip);
     c->staged = NULL;
     cuda_online_end(c, number);
     each_step(c, phase, cuda_stage_kept);
@@ -104,13 +104,13 @@ void cuda_columns(Lowering *c, int phase)
 {
     const CudaPlan *whole = c->plan;
     Stmt *outer = c->at;
-    slots(c, phase);
+    strips(c, phase);
     if (!whole->edge || whole->form != CUDA_ROWS)
         return;
     lower_block(c);
     cuda_open_edge(c, "t");
     c->plan = whole->edge;
-    slots(c, phase);
+    strips(c, phase);
     c->plan = whole;
     c->at = outer;
 }

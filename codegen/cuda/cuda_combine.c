@@ -2,13 +2,13 @@
  * partial sums of the blocks of the first kernel (cuda_sums.c). */
 #include "codegen/cuda/cuda_lower.h"
 
-/* The number of a part in the workspace: "unit * 4 + part". */
+/* The number of a part in the workspace: "task * 4 + part". */
 static const char *part_of(const Lowering *c)
 {
     const CudaPlan *p = c->plan;
-    return lower_index(c, "%s * %lld + %s", p->units > 1 ? "unit" : "0",
+    return lower_index(c, "%s * %lld + %s", p->tasks > 1 ? "task" : "0",
                        (long long)p->parts,
-                       p->parts > 1 || p->units == 1 ? "part" : "0");
+                       p->parts > 1 || p->tasks == 1 ? "part" : "0");
 }
 
 static void combine_scalar(Lowering *c, const KernelTotal *t)
@@ -67,17 +67,17 @@ static void combined_column(Lowering *c, const KernelTotal *t, int lane)
 static void name_indices(Lowering *c)
 {
     const CudaPlan *p = c->plan;
-    int64_t tiles = p->combine_grid / p->units;
+    int64_t tiles = p->combine_grid / p->tasks;
     const char *column = cuda_flat_column(c), *tile = c->block;
     for (int i = 0; i < p->k->ntotals; i++)
         if (p->k->total[i].columns && p->combine_warps > 1)
             lower_shared(c, lower_text(c, "sum%d[%d][%d]", p->k->total[i].instr,
                                        p->combine_warps,
                                        CUDA_WARP * p->lanes));
-    if (p->units > 1) {
-        lower_let(c, "const int64_t", "unit", "%s / %lld", c->block,
+    if (p->tasks > 1) {
+        lower_let(c, "const int64_t", "task", "%s / %lld", c->block,
                   (long long)tiles);
-        kernel_split_index(c, p->kept_axes, "unit", 1);
+        kernel_split_index(c, p->kept_axes, "task", 1);
         tile = lower_text(c, "(%s %% %lld)", c->block, (long long)tiles);
     }
     if (tiles > 1)
@@ -102,7 +102,7 @@ void cuda_combine(Lowering *c)
     for (int i = 0; i < p->k->ntotals; i++)
         if (!p->k->total[i].columns)
             combine_scalar(c, &p->k->total[i]);
-    lower_unit_epilogue(c, columns ? lower_text(c, "%s == 0", column)
+    lower_task_epilogue(c, columns ? lower_text(c, "%s == 0", column)
                                    : "thread_index() == 0");
     if (!columns)
         return;

@@ -22,7 +22,7 @@ static int passes(const CudaPlan *c, int buffer)
                      kernel_loads(k, 1, &phase->element[i].instr, buffer);
         n += reads;
     }
-    bool rows = c->units * c->rows > 1;
+    bool rows = c->tasks * c->rows > 1;
     return shared && rows && n > 1 ? 1 : n;
 }
 

@@ -222,14 +222,14 @@ static void attention_op(Instances *in, const Op *op)
 
 static void embedding(Instances *in, int64_t row_bytes)
 {
-    const char *unit =
+    const char *width =
         arena_printf(in->arena, "%d", rt_instance_vector(row_bytes));
-    if (!begin_instance(in, arena_printf(in->arena, "embedding %s", unit)))
+    if (!begin_instance(in, arena_printf(in->arena, "embedding %s", width)))
         return;
-    define(in, "EMBEDDING_BYTES", "%s", unit);
-    define(in, "EMBEDDING_NAME(kernel)", "kernel##_%s", unit);
+    define(in, "EMBEDDING_BYTES", "%s", width);
+    define(in, "EMBEDDING_NAME(kernel)", "kernel##_%s", width);
     include(in, "embedding.cuh");
-    kernel(in, "embedding", unit);
+    kernel(in, "embedding", width);
 }
 
 static void embedding_grad(Instances *in, DType dtype, int64_t width)
@@ -253,15 +253,15 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
 static void copies(Instances *in)
 {
     for (int bytes = 2; bytes <= VECTOR_BYTES; bytes *= 2) {
-        const char *unit = arena_printf(in->arena, "%d", bytes);
-        if (!begin_instance(in, arena_printf(in->arena, "copy %s", unit)))
+        const char *width = arena_printf(in->arena, "%d", bytes);
+        if (!begin_instance(in, arena_printf(in->arena, "copy %s", width)))
             return;
-        define(in, "COPY_BYTES", "%s", unit);
-        define(in, "COPY_NAME(kernel)", "kernel##_%s", unit);
+        define(in, "COPY_BYTES", "%s", width);
+        define(in, "COPY_NAME(kernel)", "kernel##_%s", width);
         include(in, "copy.cuh");
-        kernel(in, "copy_strided", unit);
+        kernel(in, "copy_strided", width);
         if (bytes < VECTOR_BYTES)
-            kernel(in, "copy_transposed", unit);
+            kernel(in, "copy_transposed", width);
     }
 }
 

@@ -55,7 +55,7 @@ typedef struct CudaPlan {
     int inner, merged; /* axes, -1: none; an axis of column blocks is merged
                         * into the inner one */
     int64_t length;    /* length of the inner axis */
-    int64_t units, rows, columns; /* columns: without the pair axis */
+    int64_t tasks, rows, columns; /* columns: without the pair axis */
     int lanes;                    /* 2: columns include a pair axis; else 1 */
     int vector;        /* neighbors on the inner axis that a thread processes
                         * at a time */
@@ -69,9 +69,9 @@ typedef struct CudaPlan {
                         * __launch_bounds__; 0: the compiler's choice */
     int row_threads;   /* threads that process a row */
     int block_rows;    /* rows that a block processes at a time */
-    int slots;         /* vectors of a row that a thread processes */
+    int strips;        /* vectors of a row that a thread processes */
     int64_t items;     /* flat form: number of work items, for all elements or
-                        * for those of a unit's sums */
+                        * for those of a task's sums */
     int nphases;
     KernelPhase *phase;
     bool *on_chip;    /* by instruction: kept on the chip between phases */

@@ -44,7 +44,7 @@ static void declare_kept(Lowering *c)
             continue;
         }
         lower_var(c, raw ? "uint32_t" : c_value_type(instr->dtype),
-                  lower_text(c, "%s[%d][%d]", name, p->slots,
+                  lower_text(c, "%s[%d][%d]", name, p->strips,
                              raw ? elements / 2 : elements),
                   NULL);
     }
@@ -139,9 +139,9 @@ static void flat(Lowering *c)
 }
 
 /* Names the indices of a block that sums over rows: its tile of columns, its
- * unit (the index over the axes that are not summed) and its part of the
+ * task (the index over the axes that are not summed) and its part of the
  * rows. */
-static void name_unit(Lowering *c)
+static void name_task(Lowering *c)
 {
     const CudaPlan *p = c->plan;
     const char *block =
@@ -149,10 +149,10 @@ static void name_unit(Lowering *c)
     if (p->tiles > 1)
         cuda_let_column(c, "tile", "(%s)(%s %% %lld)", c->column_type, c->block,
                         (long long)p->tiles);
-    if (p->units > 1) {
-        lower_let(c, "const int64_t", "unit", "%s / %lld", block,
+    if (p->tasks > 1) {
+        lower_let(c, "const int64_t", "task", "%s / %lld", block,
                   (long long)p->parts);
-        kernel_split_index(c, p->kept_axes, "unit", 1);
+        kernel_split_index(c, p->kept_axes, "task", 1);
         block = lower_text(c, "%s %% %lld", block, (long long)p->parts);
     }
     if (p->parts > 1)
@@ -164,7 +164,7 @@ static void flat_sums(Lowering *c)
     const CudaPlan *p = c->plan;
     int64_t step = p->parts * p->threads;
     const char *type = item_type(p, p->items + step);
-    name_unit(c);
+    name_task(c);
     cuda_begin_totals(c);
     lower_hoisted(c);
     Stmt *outer = c->at;
@@ -197,11 +197,11 @@ static void rows(Lowering *c)
     const CudaPlan *p = c->plan;
     name_threads(c);
     name_rows(c, p->kept_axes);
-    if (p->units > 1)
+    if (p->tasks > 1)
         lower_let(c, "const int64_t", c->row, "%s * %d + %s", c->block,
                   p->block_rows, p->block_rows > 1 ? "group" : "0");
-    if (p->units % p->block_rows)
-        lower_return_if(c, "%s >= %lld", c->row, (long long)p->units);
+    if (p->tasks % p->block_rows)
+        lower_return_if(c, "%s >= %lld", c->row, (long long)p->tasks);
     kernel_split_index(c, p->kept_axes, c->row, 1);
     cuda_name_head(c);
     declare_kept(c);
@@ -215,7 +215,7 @@ static void row_sums(Lowering *c)
     const CudaPlan *p = c->plan;
     name_threads(c);
     name_rows(c, p->summed);
-    name_unit(c);
+    name_task(c);
     if (p->form == CUDA_TILES)
         cuda_let_column(c, "j", "(%s + t) * %d",
                         p->tiles > 1 ? "tile * 32" : "0", p->vector);

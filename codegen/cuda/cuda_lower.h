@@ -3,17 +3,17 @@
  *
  *   cuda_lower.c    functions and their loops over rows
  *   cuda_columns.c  the phases of the part of a row that a thread processes
- *   cuda_slots.c    the loops over these columns
+ *   cuda_strips.c   the loops over these columns
  *   cuda_online.c   sums relative to a running maximum
  *   cuda_vector.c   vectors in memory and on the chip
  *   cuda_sums.c, cuda_combine.c
  *                   sums over rows
  *
  * Names in printed kernels, besides those that lower.h lists: t is the thread's
- * index in its row, s the slot, e the element of a vector. in<n> holds a vector
- * that was read, out<b> one that will be written, kept<n> values kept on the
- * chip between phases, sum<n> the array through which warps reduce, held<n> the
- * elements of a vector until its maximum top<n> is known, base<n> the value
+ * index in its row, s the strip, e the element of a vector. in<n> holds a
+ * vector that was read, out<b> one that will be written, kept<n> values kept on
+ * the chip between phases, sum<n> the array through which warps reduce, held<n>
+ * the elements of a vector until its maximum top<n> is known, base<n> the value
  * subtracted from them. In a ragged row, whose length is not a multiple of the
  * vector's (cuda_ragged.c), edge<n> are the kept values outside of its vectors,
  * and `head` is the column at which its vectors begin.
@@ -37,18 +37,18 @@ typedef struct CudaFunction {
 void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
                     CudaFunction *first, CudaFunction *second);
 
-/* cuda_slots.c. Declares an array of floats in shared memory; the address, as a pointer to
- * `type`, of a byte of the dynamic shared memory. */
+/* cuda_strips.c. Declares an array of floats in shared memory; the address, as
+ * a pointer to `type`, of a byte of the dynamic shared memory. */
 void lower_shared(Lowering *c, const char *name);
 const char *cuda_in_shared(const Lowering *c, const char *type, int64_t bytes);
 
-/* Opens the loop over a thread's slots of columns, names the
+/* Opens the loop over a thread's strips of columns, names the
  * columns and tests that they exist. An iteration reads `loads` bytes into
  * registers. */
-void cuda_open_slots(Lowering *c, int64_t loads);
-/* Opens a loop over pairs of slots, for a phase that reads `loads` bytes of a
- * slot and stores; false: the phase reads single slots. In it, cuda_open_pair
- * opens the loop over both slots. */
+void cuda_open_strips(Lowering *c, int64_t loads);
+/* Opens a loop over pairs of strips, for a phase that reads `loads` bytes of a
+ * strip and stores; false: the phase reads single strips. In it, cuda_open_pair
+ * opens the loop over both strips. */
 bool cuda_open_pairs(Lowering *c, int64_t loads);
 void cuda_open_pair(Lowering *c);
 /* Opens the loop over a vector's elements if there are several. */
@@ -84,12 +84,13 @@ void cuda_online_begin(Lowering *c, int phase);
 void cuda_online_end(Lowering *c, int phase);
 
 /* cuda_vector.c: vectors in memory and on the chip. */
-/* "kept3[s][e]": a thread's own value in an array by slot, lane and element. */
+/* "kept3[s][e]": a thread's own value in an array by strip, lane and element.
+ */
 const char *cuda_own(const Lowering *c, const char *array, int lane);
 /* "e": the index of a lane's element in a vector of computed values. */
 const char *cuda_place(const Lowering *c, int lane);
-/* The slot in arrays by slot: "s" or "0". */
-const char *cuda_slot(const Lowering *c);
+/* The strip in arrays by strip: "s" or "0". */
+const char *cuda_strip(const Lowering *c);
 /* The buffer that a load reads; NULL: not a load. */
 const KernelBuffer *cuda_loaded_buffer(const CudaPlan *p, int instr);
 /* Whether 16-bit elements are kept in their memory format, two in a

@@ -8,7 +8,7 @@
  * becomes a row kernel: 2048 rows of 4096 columns. A thread accesses 16 bytes
  * at a time, 8 elements. Two phases need x, so it stays in registers: bf16
  * takes half a register per element. In a block of 128 threads each thread
- * processes 32 elements, in 4 slots of one vector each:
+ * processes 32 elements, in 4 strips of one vector each:
  *
  *   PARC_KERNEL(128) k14_norm(…)
  *   {
@@ -59,7 +59,7 @@ enum {
     MAX_ROW_FLOATS = 32,  /* most floats of a row in one thread's registers */
     MAX_ROW_FLOATS_1024 = 16, /* instead of MAX_ROW_FLOATS in a block of 1024
                                * threads, which have 64 registers each */
-    MAX_SLOTS = 4,   /* most vectors of a row for one thread, if no values
+    MAX_STRIPS = 4,  /* most vectors of a row for one thread, if no values
                       * are kept and the block can have more threads */
     SUM_BYTES = 256, /* most static shared memory for one sum across warps:
                       * declare_sums in cuda_lower.c */
@@ -72,7 +72,7 @@ static int64_t divide_up(int64_t n, int64_t by)
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* Sets units, rows, columns and lanes. space_build (passes/fusion/fuse_space.h)
+/* Sets tasks, rows, columns and lanes. space_build (passes/fusion/fuse_space.h)
  * splits a long axis into blocks for a CPU's cache; here the blocks are merged.
  */
 static void set_sizes(CudaPlan *c)
@@ -91,7 +91,7 @@ static void set_sizes(CudaPlan *c)
     c->outer = s->column & ~pair;
     if (c->inner >= 0)
         c->outer &= ~(1u << c->inner);
-    c->units = space_size(s, c->kept_axes);
+    c->tasks = space_size(s, c->kept_axes);
     c->rows = space_size(s, c->summed);
     c->columns = space_size(s, c->outer) * c->length;
     c->lanes = kernel_lanes(c->k, s->column);
@@ -227,17 +227,17 @@ static int64_t assign_shared_offsets(CudaPlan *c)
     return bytes + cuda_column_totals(c) * c->columns * c->lanes * FLOAT_BYTES;
 }
 
-static int row_slots(const CudaPlan *c, int row_threads)
+static int row_strips(const CudaPlan *c, int row_threads)
 {
     return (int)divide_up(c->columns, (int64_t)row_threads * c->vector);
 }
 
 static bool exceeds_registers(const CudaPlan *c, int row_threads, double live)
 {
-    int64_t slots = divide_up(c->columns, (int64_t)row_threads * c->vector);
+    int64_t strips = divide_up(c->columns, (int64_t)row_threads * c->vector);
     if (live == 0)
-        return slots > MAX_SLOTS;
-    return (double)slots * c->vector * live >
+        return strips > MAX_STRIPS;
+    return (double)strips * c->vector * live >
            (row_threads < MAX_THREADS ? MAX_ROW_FLOATS : MAX_ROW_FLOATS_1024);
 }
 
@@ -303,8 +303,8 @@ static bool fits_registers(CudaPlan *c, CudaKeeping keeping)
     while (c->row_threads < MAX_THREADS &&
            exceeds_registers(c, c->row_threads, live))
         c->row_threads *= 2;
-    int64_t parallel_rows = c->totals ? FILL_BLOCKS : c->units;
-    while (c->row_threads < HALF_THREADS && row_slots(c, c->row_threads) > 1 &&
+    int64_t parallel_rows = c->totals ? FILL_BLOCKS : c->tasks;
+    while (c->row_threads < HALF_THREADS && row_strips(c, c->row_threads) > 1 &&
            parallel_rows * c->row_threads < FILL_THREADS)
         c->row_threads *= 2;
     return live == 0 || !exceeds_registers(c, c->row_threads, live);
@@ -315,11 +315,11 @@ static void set_rows(CudaPlan *c)
     if (!fits_registers(c, CUDA_READ_EARLY) &&
         !fits_registers(c, CUDA_KEEP_COSTLY))
         plan_outside_registers(c);
-    int64_t rows = c->totals ? c->rows : c->units;
+    int64_t rows = c->totals ? c->rows : c->tasks;
     c->block_rows = c->row_threads == CUDA_WARP ? ROW_WARPS : 1;
     while (c->block_rows > 1 && c->block_rows > rows)
         c->block_rows /= 2;
-    c->slots = row_slots(c, c->row_threads);
+    c->strips = row_strips(c, c->row_threads);
     c->threads = c->row_threads * c->block_rows;
     if (c->storage == CUDA_REGISTERS) /* at most MAX_ROW_FLOATS in a thread */
         c->shared_bytes = c->block_rows == 1
@@ -339,7 +339,7 @@ static void set_tiles(CudaPlan *c)
            (c->block_rows > c->rows ||
             c->block_rows * warp > dynamic_shared(c, RT_SHARED_MIN)))
         c->block_rows /= 2;
-    c->slots = 1;
+    c->strips = 1;
     c->threads = c->row_threads * c->block_rows;
     c->tiles = divide_up(c->columns, (int64_t)CUDA_WARP * c->vector);
     c->shared_bytes = c->block_rows * warp;
@@ -350,7 +350,7 @@ static void set_tiles(CudaPlan *c)
 static void set_flat(CudaPlan *c)
 {
     cuda_plan_phases(c, CUDA_KEEP_NOTHING);
-    int64_t lines = (c->totals ? c->rows : c->units) * c->columns / c->length;
+    int64_t lines = (c->totals ? c->rows : c->tasks) * c->columns / c->length;
     int most = c->totals ? SUM_THREADS : FLAT_THREADS;
     c->items = lines * cuda_row_items(c);
     c->threads = most;
@@ -358,7 +358,7 @@ static void set_flat(CudaPlan *c)
         c->threads = (int)divide_up(c->items, CUDA_WARP) * CUDA_WARP;
     c->row_threads = c->threads;
     c->block_rows = 1;
-    c->slots = 1;
+    c->strips = 1;
     /* If there is only one block, ptxas must not spill for a second one. */
     c->min_blocks = c->items <= most ? 1 : 0;
     if (c->totals)
@@ -376,7 +376,7 @@ static int64_t at_least_one(int64_t n)
  * with enough work. */
 static void set_parts(CudaPlan *c)
 {
-    int64_t blocks = c->units * c->tiles;
+    int64_t blocks = c->tasks * c->tiles;
     int64_t work = c->rows * c->columns * c->lanes;
     int64_t most = c->form == CUDA_FLAT ? divide_up(c->items, c->threads)
                                         : c->rows / c->block_rows;
@@ -394,11 +394,11 @@ static void set_parts(CudaPlan *c)
 static void set_grid(CudaPlan *c)
 {
     if (c->totals)
-        c->grid = c->units * c->tiles * c->parts;
+        c->grid = c->tasks * c->tiles * c->parts;
     else if (c->form == CUDA_FLAT)
         c->grid = divide_up(c->items, c->threads);
     else
-        c->grid = divide_up(c->units, c->block_rows);
+        c->grid = divide_up(c->tasks, c->block_rows);
 }
 
 static void set_workspace(CudaPlan *c)
@@ -412,13 +412,13 @@ static void set_workspace(CudaPlan *c)
         k->total[i].offset = floats;
         if (c->combine)
             floats +=
-                divide_up(c->units * c->parts *
+                divide_up(c->tasks * c->parts *
                               (k->total[i].columns ? c->columns * c->lanes : 1),
                           4) *
                 4;
     }
     k->workspace = floats * FLOAT_BYTES;
-    c->combine_grid = c->units;
+    c->combine_grid = c->tasks;
     c->combine_warps = 1;
     if (!cuda_column_totals(c) && !k->ncolumn)
         return;

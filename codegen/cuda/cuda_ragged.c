@@ -123,7 +123,7 @@ const CudaPlan *cuda_edge_plan(const CudaPlan *c)
     CudaPlan *edge = NEW(c->p->arena, CudaPlan);
     *edge = *c;
     edge->at_edge = true;
-    edge->vector = edge->slots = 1;
+    edge->vector = edge->strips = 1;
     edge->storage = CUDA_REGISTERS;
     return edge;
 }
@@ -137,7 +137,7 @@ const CudaPlan *cuda_column_plan(const CudaPlan *c)
     fixed->guide = NULL;
     fixed->edge = NULL;
     fixed->vector = 1;
-    fixed->slots = (int)((c->columns + c->row_threads - 1) / c->row_threads);
+    fixed->strips = (int)((c->columns + c->row_threads - 1) / c->row_threads);
     return fixed;
 }
 

@@ -1,5 +1,5 @@
 /* cuda_sums.c: lowers the part of a CUDA kernel that sums over rows within
- * a block, for scalar sums (one per work unit) and sums by column, and likewise
+ * a block, for scalar sums (one per task) and sums by column, and likewise
  * for maxima.
  *
  * A block sums one part of the rows. Each thread has a scalar sum in the
@@ -9,8 +9,8 @@
  * added in shared memory.
  *
  * If one block processes all rows, the code that uses the sums (the epilogue)
- * follows. Otherwise the block writes its sums to the workspace, [unit][part]
- * or [unit][part][column]: `unit` is the index over the kept axes (kernel.h),
+ * follows. Otherwise the block writes its sums to the workspace, [task][part]
+ * or [task][part][column]: `task` is the index over the kept axes (kernel.h),
  * not an FSDP unit. A second kernel (cuda_combine.c) adds the blocks' parts.
  * One of its blocks processes 32 columns, and its warps process interleaved
  * parts. The order of additions is fixed, so that the bits are the same on
@@ -80,13 +80,13 @@ static void start_own(Lowering *c, int instr)
     const char *start = lower_start(c, instr);
     Stmt *outer = c->at;
     if (are_registers(p)) {
-        if (p->slots > 1)
-            lower_count(c, LOOP_UNROLLED, "s", p->slots)->brief = true;
+        if (p->strips > 1)
+            lower_count(c, LOOP_UNROLLED, "s", p->strips)->brief = true;
         lower_count(c, LOOP_UNROLLED, "e", p->vector * p->lanes)->brief = true;
-        lower_line(c, "a%d[%s][e] = %s;", instr, cuda_slot(c), start);
+        lower_line(c, "a%d[%s][e] = %s;", instr, cuda_strip(c), start);
     } else {
         c->plan = cuda_column_plan(p);
-        cuda_open_slots(c, 0);
+        cuda_open_strips(c, 0);
         cuda_open_vector(c);
         for (int lane = 0; lane < p->lanes; lane++)
             lower_line(c, "%s = %s;", cuda_column_sum(c, instr, lane), start);
@@ -100,10 +100,10 @@ static void begin_columns(Lowering *c, const KernelTotal *t, int64_t *at)
     const CudaPlan *p = c->plan;
     const char *name = lower_text(c, "a%d", t->instr);
     if (are_registers(p)) {
-        lower_var(c, "float",
-                  lower_text(c, "%s[%d][%d]", name, p->slots,
-                             p->vector * p->lanes),
-                  NULL);
+        lower_var(
+            c, "float",
+            lower_text(c, "%s[%d][%d]", name, p->strips, p->vector * p->lanes),
+            NULL);
     } else if (p->global_sums) {
         lower_var(c, "float *", name,
                   lower_index(c, "workspace + %lld + %s * %lld",
@@ -212,7 +212,7 @@ static void scalars_away(Lowering *c)
 static const char *block_sums(const Lowering *c, const KernelTotal *t, int lane)
 {
     const CudaPlan *p = c->plan;
-    bool one = p->tiles > 1 && p->units * p->parts == 1;
+    bool one = p->tiles > 1 && p->tasks * p->parts == 1;
     return lower_index(c, "workspace + %lld + %s / %lld * %lld + %lld",
                        (long long)t->offset, one ? "0" : c->block,
                        (long long)p->tiles, (long long)cuda_row_length(p),
@@ -222,7 +222,7 @@ static const char *block_sums(const Lowering *c, const KernelTotal *t, int lane)
 /* a8[s] + 4: a thread's sums in one lane of the columns. */
 static const char *lane_sums(const Lowering *c, int instr, int lane)
 {
-    return lower_index(c, "a%d[%s] + %d", instr, cuda_slot(c),
+    return lower_index(c, "a%d[%s] + %d", instr, cuda_strip(c),
                        lane * c->plan->vector);
 }
 
@@ -273,7 +273,7 @@ static void end_own_columns(Lowering *c)
     if (p->form == CUDA_TILES)
         lower_if(c, "j < %lld", (long long)p->columns);
     else
-        cuda_open_slots(c, 0);
+        cuda_open_strips(c, 0);
     if (!p->combine || p->storage != CUDA_REGISTERS)
         cuda_open_vector(c);
     cuda_each_column(c, end_own_column);
@@ -305,7 +305,7 @@ static void hand_over(Lowering *c)
             continue;
         lower_var(c, "float *", share, cuda_in_shared(c, "float", at));
         at += p->block_rows * wide * p->lanes * FLOAT_BYTES;
-        cuda_open_slots(c, 0);
+        cuda_open_strips(c, 0);
         for (int lane = 0; lane < p->lanes; lane++)
             write_sums(
                 c,
@@ -369,9 +369,8 @@ void cuda_end_totals(Lowering *c)
             if (!p->k->total[i].columns)
                 lower_total(c, p->k->total[i].instr, 0,
                             lower_text(c, "a%d", p->k->total[i].instr));
-        lower_unit_epilogue(c, p->tiles > 1
-                                   ? "tile == 0 && thread_index() == 0"
-                                   : "thread_index() == 0");
+        lower_task_epilogue(c, p->tiles > 1 ? "tile == 0 && thread_index() == 0"
+                                            : "thread_index() == 0");
     }
     if (columns && p->block_rows == 1)
         end_own_columns(c);

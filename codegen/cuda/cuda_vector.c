@@ -20,16 +20,16 @@ static const char *place_in(const Lowering *c, const KernelBuffer *b, int lane)
     return cuda_place(c, lane);
 }
 
-const char *cuda_slot(const Lowering *c)
+const char *cuda_strip(const Lowering *c)
 {
-    return c->plan->slots > 1 ? "s" : "0";
+    return c->plan->strips > 1 ? "s" : "0";
 }
 
 const char *cuda_own(const Lowering *c, const char *array, int lane)
 {
     if (c->plan->at_edge)
         return array;
-    return lower_text(c, "%s[%s][%s]", array, cuda_slot(c),
+    return lower_text(c, "%s[%s][%s]", array, cuda_strip(c),
                       cuda_place(c, lane));
 }
 
@@ -212,8 +212,7 @@ static void widen(Lowering *c, int instr, int elements)
 {
     lower_line(c, "parc_widen_%s(%s, kept%d[%s], %d);",
                dtype_name(stored_type(c->plan, instr)), in_array(c, instr),
-               instr,
-               cuda_slot(c), elements);
+               instr, cuda_strip(c), elements);
 }
 
 /* Reads a vector to an array: floats, or `words` in the memory format. */
@@ -235,7 +234,7 @@ void cuda_read_kept(Lowering *c, const KernelStep *step)
 {
     if (cuda_reads_kept(c->plan, step))
         read_vector(c, step->instr,
-                    lower_text(c, "kept%d[%s]", step->instr, cuda_slot(c)),
+                    lower_text(c, "kept%d[%s]", step->instr, cuda_strip(c)),
                     cuda_is_raw(c->plan, step->instr));
 }
 

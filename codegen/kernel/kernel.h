@@ -4,7 +4,7 @@
  * columns (passes/fusion/fuse_space.h), ordered in phases. The axes of the rows
  * are either kept (results have them) or summed over:
  *
- *   for each work unit = (index over the kept axes, part of the summed rows)
+ *   for each task = (index over the kept axes, part of the summed rows)
  *       accumulators = 0
  *       for each row of the part
  *           for each phase
@@ -109,7 +109,7 @@ typedef struct KernelPhase {
 } KernelPhase;
 
 /* Sums over rows. `columns`: one for each column, else a scalar. Stored in the
- * workspace as [unit][columns], or directly in the result `buffer`. */
+ * workspace as [task][columns], or directly in the result `buffer`. */
 typedef struct KernelTotal {
     int instr, arg;
     bool columns, direct;
@@ -133,7 +133,7 @@ typedef struct Kernel {
     int nkept, *kept;           /* epilogue instructions, once for each kept
                                  * index */
     int ncolumn, *column;       /* epilogue, once for each column */
-    int64_t units, parts, rows; /* kept indices; parts of summed rows; summed
+    int64_t tasks, parts, rows; /* kept indices; parts of summed rows; summed
                                    rows */
     int64_t columns;            /* elements of a row */
     int64_t work;               /* elements, of all rows */

@@ -41,7 +41,7 @@ const char *kernel_where(const Program *p, Loc loc)
 static bool is_reserved(const char *s)
 {
     static const char *const word[] = {
-        "rt", "workspace", "unit", "part", "row", "end", "columns", "more",
+        "rt", "workspace", "task", "part", "row", "end", "columns", "more",
         "kept", "kept_row", "tile", "group", "rest", "at", "head", "item",
         /* keywords of C++, for CUDA */
         "and", "bool", "catch", "class", "delete", "explicit", "export",

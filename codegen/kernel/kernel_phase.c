@@ -207,14 +207,14 @@ int64_t space_size(const Space *s, uint32_t axes)
 
 static void set_sizes(Kernel *k)
 {
-    k->units = space_size(&k->space, k->space.kept);
+    k->tasks = space_size(&k->space, k->space.kept);
     k->rows = space_size(&k->space, k->space.summed);
     k->columns = space_size(&k->space, k->space.column);
-    k->work = k->units * k->rows * k->columns;
+    k->work = k->tasks * k->rows * k->columns;
     int64_t parts = k->work / PART_WORK;
     if (parts > MAX_PARTS)
         parts = MAX_PARTS;
-    parts /= k->units;
+    parts /= k->tasks;
     if (parts > k->rows)
         parts = k->rows;
     k->parts = parts < 1 ? 1 : parts;
@@ -261,7 +261,7 @@ static void add_total(Kernel *k, const KernelRoot *root, int64_t *floats)
     if (total->direct)
         return;
     total->offset = *floats;
-    *floats += k->units * k->parts * (total->columns ? k->columns : 1);
+    *floats += k->tasks * k->parts * (total->columns ? k->columns : 1);
 }
 
 static void lay_out_totals(Arena *a, Kernel *k)

@@ -203,7 +203,7 @@ static void epilogue_stores(Lowering *c, bool element)
     }
 }
 
-void lower_unit_epilogue(Lowering *c, const char *one)
+void lower_task_epilogue(Lowering *c, const char *one)
 {
     Stmt *outer = c->at;
     c->epilogue = true;

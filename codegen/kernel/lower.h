@@ -116,9 +116,9 @@ void lower_elements(Lowering *c, int phase);
 const char *lower_start(const Lowering *c, int instr);
 /* Declares e<n>, a complete total. */
 void lower_total(Lowering *c, int instr, int lane, const char *value);
-/* The epilogue of a work unit, whose stores are made if `one` holds ("":
+/* The epilogue of a task, whose stores are made if `one` holds ("":
  * always), and of a column. */
-void lower_unit_epilogue(Lowering *c, const char *one);
+void lower_task_epilogue(Lowering *c, const char *one);
 void lower_column_epilogue(Lowering *c);
 
 /* ---- kernel_expression.c ------------------------------------------------- */
@@ -132,7 +132,7 @@ const char *kernel_column_type(const Kernel *k, int64_t columns);
 /* "i0 * 64 + i1": the offset along a set of axes; "0". */
 const char *kernel_index(const Lowering *c, uint32_t axes,
                          const int64_t *stride, int lane);
-/* Declares the index of each axis from a running index: i2 = unit / 4 % 12. */
+/* Declares the index of each axis from a running index: i2 = task / 4 % 12. */
 void kernel_split_index(Lowering *c, uint32_t axes, const char *from,
                         int64_t divisor);
 

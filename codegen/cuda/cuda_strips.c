@@ -1,5 +1,5 @@
-/* cuda_slots.c: the loops over the columns that a thread processes: over its
- * slots (one vector of columns each), over the elements of a vector, and over
+/* cuda_strips.c: the loops over the columns that a thread processes: over its
+ * strips (one vector of columns each), over the elements of a vector, and over
  * the edge of a ragged row (cuda_ragged.c); the names of columns. */
 #include "codegen/cuda/cuda_lower.h"
 
@@ -81,7 +81,7 @@ const char *cuda_in_shared(const Lowering *c, const char *type, int64_t bytes)
 
 /* ---- loops --------------------------------------------------------------- */
 
-/* Whether values of the slots are arrays in registers, which requires that the
+/* Whether values of the strips are arrays in registers, which requires that the
  * loop is unrolled. */
 static bool has_arrays(const CudaPlan *p)
 {
@@ -93,23 +93,23 @@ static bool has_arrays(const CudaPlan *p)
 
 static bool is_unrolled(const CudaPlan *p, int64_t loads)
 {
-    return has_arrays(p) || p->slots == 1 ||
-           (p->slots <= FEW && p->slots * loads <= AT_ONCE);
+    return has_arrays(p) || p->strips == 1 ||
+           (p->strips <= FEW && p->strips * loads <= AT_ONCE);
 }
 
 /* Whether each thread has one column or vector, which the code around names. */
-static bool has_no_slots(const CudaPlan *p)
+static bool has_no_strips(const CudaPlan *p)
 {
     return p->form == CUDA_FLAT || p->form == CUDA_TILES || p->at_edge;
 }
 
-static int64_t slot_step(const CudaPlan *p)
+static int64_t strip_step(const CudaPlan *p)
 {
     return (int64_t)p->row_threads * p->vector;
 }
 
-/* The column after the last at which a slot begins. */
-static int64_t slots_end(const CudaPlan *p)
+/* The column after the last at which a strip begins. */
+static int64_t strips_end(const CudaPlan *p)
 {
     return p->guide ? p->length - p->vector + 1 : p->columns;
 }
@@ -120,41 +120,42 @@ static void open_rolled(Lowering *c, LoopKind kind, const char *name,
     const CudaPlan *p = c->plan;
     lower_for(c, kind, c->column_type, name,
               lower_index(c, "%s + t * %d", cuda_row_head(p), p->vector),
-              lower_text(c, "%lld", (long long)slots_end(p)), step);
+              lower_text(c, "%lld", (long long)strips_end(p)), step);
 }
 
-void cuda_open_slots(Lowering *c, int64_t loads)
+void cuda_open_strips(Lowering *c, int64_t loads)
 {
     const CudaPlan *p = c->plan;
-    const char *name = cuda_flat_column(c), *slot = "t";
-    if (has_no_slots(p))
+    const char *name = cuda_flat_column(c), *strip = "t";
+    if (has_no_strips(p))
         return;
     if (!is_unrolled(p, loads)) {
         /* Two or three loads in flight are enough; more would cost
          * registers. */
         open_rolled(c, loads > IN_FLIGHT ? LOOP_ROLLED : LOOP_UNROLLED_2, name,
-                    slot_step(p));
+                    strip_step(p));
         cuda_split_columns(c, name);
         return;
     }
-    if (p->slots > 1) {
-        lower_count(c, LOOP_UNROLLED, "s", p->slots);
-        slot = lower_text(c, "(s * %d + t)", p->row_threads);
+    if (p->strips > 1) {
+        lower_count(c, LOOP_UNROLLED, "s", p->strips);
+        strip = lower_text(c, "(s * %d + t)", p->row_threads);
     } else {
         lower_block(c);
     }
-    cuda_let_column(c, name, "%s + %s * %d", cuda_row_head(p), slot, p->vector);
-    if (p->columns % slot_step(p))
-        lower_if(c, "%s < %lld", name, (long long)slots_end(p));
+    cuda_let_column(c, name, "%s + %s * %d", cuda_row_head(p), strip,
+                    p->vector);
+    if (p->columns % strip_step(p))
+        lower_if(c, "%s < %lld", name, (long long)strips_end(p));
     cuda_split_columns(c, name);
 }
 
 bool cuda_open_pairs(Lowering *c, int64_t loads)
 {
     const CudaPlan *p = c->plan;
-    if (has_no_slots(p) || is_unrolled(p, loads) || loads > IN_FLIGHT)
+    if (has_no_strips(p) || is_unrolled(p, loads) || loads > IN_FLIGHT)
         return false;
-    open_rolled(c, LOOP_ROLLED, "at", 2 * slot_step(p));
+    open_rolled(c, LOOP_ROLLED, "at", 2 * strip_step(p));
     return true;
 }
 
@@ -163,8 +164,8 @@ void cuda_open_pair(Lowering *c)
     const CudaPlan *p = c->plan;
     const char *name = cuda_flat_column(c);
     lower_count(c, LOOP_UNROLLED, "s", 2);
-    cuda_let_column(c, name, "at + s * %lld", (long long)slot_step(p));
-    lower_if(c, "%s < %lld", name, (long long)slots_end(p));
+    cuda_let_column(c, name, "at + s * %lld", (long long)strip_step(p));
+    lower_if(c, "%s < %lld", name, (long long)strips_end(p));
     cuda_split_columns(c, name);
 }
 

@@ -35,11 +35,10 @@ void rt_put(const char *text);
 /* Clears the progress line, which has no newline yet. */
 void rt_clear_line(void);
 /* Prints why the run ends, unless another process that shares `failure`
- * (RtControl) has
- * printed a reason. If another process is about to print, waits for it, because
- * the parent kills all ranks when the first one exits. If that process does not
- * print within some seconds (it was killed), one of the waiting processes
- * prints its `text`. */
+ * (RtControl) has printed a reason. If another process is about to print, waits
+ * for it, because the parent kills all ranks when the first one exits. If that
+ * process does not print within some seconds (it was killed), one of the
+ * waiting processes prints its `text`. */
 void rt_put_failure(_Atomic int32_t *failure, const char *text);
 /* "12.5 GiB" */
 enum { RT_SIZE_TEXT = 32 };

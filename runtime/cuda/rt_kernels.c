@@ -212,7 +212,7 @@ void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                    rt_pointer_bits(base), chunk);
 }
 
-/* ---- keys ---------------- ----------------------------------------------- */
+/* ---- keys ----------------------------------------------------------------- */
 
 void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
                     int64_t step, int64_t n)

@@ -24,7 +24,7 @@ typedef struct Header {
     RtDataFile *f;
     int64_t offset, length; /* of the dictionary in the file */
     char type[16];
-    bool is_fortran;
+    bool has_order, has_shape, is_fortran;
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
 } Header;
@@ -84,15 +84,17 @@ static void read_entry(Header *h, RtJson *j, const char *key)
         rt_json_fail(j, "NumPy's header has no short text here; arrays with "
                         "fields or of objects cannot be read");
     } else if (strcmp(key, "shape") == 0 && next == '[') {
+        h->has_shape = true;
         h->ndim = rt_json_integers(j, h->dim, PARC_MAX_DIMS);
         j->error = j->error ? "the shape is not a tuple of a few sizes" : NULL;
     } else if (strcmp(key, "shape") == 0) {
         rt_json_fail(j, "the shape is not a tuple of sizes");
     } else if (strcmp(key, "fortran_order") != 0) {
         rt_json_fail(j, "NumPy's header has an unknown key");
-    } else if (!rt_json_word(j, "False")) {
+    } else {
         h->is_fortran = rt_json_word(j, "True");
-        if (!h->is_fortran)
+        h->has_order = h->is_fortran || rt_json_word(j, "False");
+        if (!h->has_order)
             rt_json_fail(j, "fortran_order is neither True nor False");
     }
     if (h->is_fortran)
@@ -105,11 +107,10 @@ static bool read_entries(Header *h)
     RT_OWNED unsigned char *text = as_json(h->f->map + h->offset, h->length);
     RtJson j = {.text = text, .end = h->length};
     char key[RT_JSON_KEY];
-    int entries = 0;
     rt_json_object(&j);
-    for (; rt_json_key(&j, key, sizeof key); entries++)
+    while (rt_json_key(&j, key, sizeof key))
         read_entry(h, &j, key);
-    if (entries != 3 || !h->type[0])
+    if (!h->type[0] || !h->has_order || !h->has_shape)
         rt_json_fail(&j, "NumPy's header needs descr, fortran_order and shape");
     return !j.error || refuse(h->f, h->offset + j.at, j.error);
 }

@@ -97,6 +97,8 @@ def make():
     npy("fields.npy", "<f4", (40, 2, 3), one,
         head="{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}")
     npy("missing.npy", "<f4", (40, 2, 3), one, head="{'descr': '<f4'}")
+    npy("twice.npy", "<f4", (40, 2, 3), one,
+        head="{'descr': '<f4', 'shape': (40, 2, 3), 'shape': (40, 2, 3)}")
     npy("tuple.npy", "<f4", (40, 2, 3), one,
         head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, -2)}")
     with open("x.npy", "rb") as f:
@@ -366,6 +368,8 @@ check "version" refused x=version.npy,$rest "version.npy: byte 6: error"
 check "an unknown key" refused x=key.npy,$rest "an unknown key"
 check "fields" refused x=fields.npy,$rest "arrays with fields"
 check "missing keys" refused x=missing.npy,$rest "fortran_order and shape"
+check "a key twice, and a missing one" refused x=twice.npy,$rest \
+    "fortran_order and shape"
 check "a shape that is none" refused x=tuple.npy,$rest "the shape is not a tuple"
 check "a truncated header" refused x=cut.npy,$rest "cut.npy: byte 8: error"
 check "a file of 9 bytes" refused x=tiny.npy,$rest "tiny.npy: byte 9: error"

@@ -14,9 +14,10 @@
  *
  * Three kernels run in this order: `delta`; `query`, whose blocks own queries,
  * loop over the keys and sum dq; `key`, whose blocks own keys, loop over the
- * queries of all heads that share them and sum dk and dv. Scores are computed twice, but every sum has one
- * owner and one order: no atomics, and the same bits each time. While a tile is
- * multiplied, the next tile is loaded to the other half of the buffer.
+ * queries of all heads that share them and sum dk and dv. Scores are computed
+ * twice, but every sum has one owner and one order: no atomics, and the same
+ * bits each time. While a tile is multiplied, the next tile is loaded to the
+ * other half of the buffer.
  */
 #include "attention_shape.h"
 

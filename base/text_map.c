@@ -1,4 +1,6 @@
-/* text_map.c: see text_map.h. */
+/* text_map.c: implements the map from text (text_map.h) with linear probing. At
+ * least half of the entries are free, so a lookup takes constant time on
+ * average. */
 #include "base/text_map.h"
 
 #include "base/hash.h"
@@ -7,7 +9,8 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-/* The entry of a text, or the free one where it belongs. */
+/* The entry of a text, or the free entry in which it is to be stored. Requires
+ * a capacity, and a free entry. */
 static TextEntry *entry_of(const TextMap *m, const char *text)
 {
     size_t i = hash_text(text) & (m->capacity - 1);

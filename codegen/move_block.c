@@ -1,6 +1,6 @@
 /* move_block.c: computes the sizes of the strided blocks that a collective
  * moves, from the types of its operand and result (example: move_block.h), and
- * the bytes of its packing buffer. */
+ * the bytes of its staging buffer. */
 #include "codegen/move_block.h"
 
 #include "runtime/cuda/core/rt_staging.h"
@@ -13,7 +13,7 @@ int64_t move_product(const Program *p, const Type *t, int first, int last)
     return n;
 }
 
-/* The dim that is sharded over these axes; -1: the placement is flat. */
+/* The dim of a sharded value that is split over these axes; -1: it is flat. */
 static int split_dim(const Type *t, uint32_t axes)
 {
     for (int a = 0; a < MAX_AXES; a++)
@@ -45,20 +45,20 @@ bool move_is_minor(const Op *op)
            split_dim(&op->arg[0]->type, axes);
 }
 
-/* S(from) to S(to): the block for parc_all_to_all. */
+/* The block for parc_all_to_all: S(from) becomes S(to). */
 static MoveBlock swap_block(const Program *p, const Op *op)
 {
     const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
     uint32_t axes = attr_axes(op);
-    int whole = split_dim(dst, axes), split = split_dim(src, axes);
+    int from = split_dim(src, axes), to = split_dim(dst, axes);
     int64_t stack = type_layers(src);
     if (!move_is_minor(op))
-        return (MoveBlock){.outer = stack * move_product(p, src, 0, whole),
-                           .middle = move_product(p, dst, whole, split),
-                           .inner = move_product(p, src, split, src->ndim)};
-    return (MoveBlock){.outer = stack * move_product(p, src, 0, split),
-                       .middle = move_product(p, src, split, whole),
-                       .inner = move_product(p, dst, whole, dst->ndim)};
+        return (MoveBlock){.outer = stack * move_product(p, src, 0, to),
+                           .middle = move_product(p, dst, to, from),
+                           .inner = move_product(p, src, from, src->ndim)};
+    return (MoveBlock){.outer = stack * move_product(p, src, 0, from),
+                       .middle = move_product(p, src, from, to),
+                       .inner = move_product(p, dst, to, dst->ndim)};
 }
 
 MoveBlock move_block(const Program *p, const Op *op, int i)

@@ -147,13 +147,13 @@ typedef struct Init {
  * tensor has the shape dim[]. The layer's row-major index has the digits k[0] …
  * k[n-1] in the sizes size[]; its element is element first + sum of k[i] *
  * stride[i] of the tensor. */
-enum { MAX_FILE_FACTORS = 12 };
+enum { MAX_FILE_DIGITS = 12 };
 typedef struct FileTensor {
     const char *name; /* "model.layers.*.q.weight"; '*' for each stack dim */
     int ndim;
     int64_t dim[MAX_DIMS];
     int n;
-    int64_t size[MAX_FILE_FACTORS], stride[MAX_FILE_FACTORS];
+    int64_t size[MAX_FILE_DIGITS], stride[MAX_FILE_DIGITS];
     int64_t first;
 } FileTensor;
 /* Whether the layout fits a layer of a type (without padding): each element of

@@ -9,10 +9,10 @@
 # oneDNN's kernels limited to its instructions. Such a test has a line
 # '# cpu: WHY' (in C: ' * cpu: WHY').
 #
-# $JOBS tests run in parallel. The default is three for two cores, as many tests
-# wait. A test with a line '# clock: WHY' depends on the clock, and waits most
-# of the time: it runs after all others, one for each core. A test with a line
-# '# alone: WHY' runs by itself at the end.
+# $JOBS tests run in parallel. The default is three for two cores, because many
+# tests wait. A test with a line '# clock: WHY' depends on the clock, and waits
+# most of the time: it runs after all others, one for each core. A test with a
+# line '# alone: WHY' runs by itself at the end.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}

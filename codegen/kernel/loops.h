@@ -31,8 +31,8 @@
  *   #pragma omp simd reduction(+ : r2)     PARC_UNROLL
  *   for (int j = 0; j < 4096; j++) {       for (int s = 0; s < 4; s++) {
  *
- * Expressions are C text, which both targets have in common. A LET
- * whose name no later statement contains is not printed.
+ * Expressions are C text, which both targets have in common. A LET whose name
+ * no later statement contains is not printed.
  */
 #ifndef PARC_CODEGEN_KERNEL_LOOPS_H
 #define PARC_CODEGEN_KERNEL_LOOPS_H
@@ -98,7 +98,7 @@ typedef struct Stmt {
 /* What differs between the languages of targets. */
 typedef struct Dialect {
     const char *restricted; /* qualifier of a pointer that has no alias */
-    const char *pragma[LOOP_KINDS]; /* the line before a loop; "": none */
+    const char *pragma[LOOP_KINDS]; /* the line before a loop; NULL: none */
     bool keys; /* maxima over columns are taken over integer keys, and the
                 * pragma of the loop names its reductions (parc_key) */
 } Dialect;
@@ -115,8 +115,8 @@ void stmt_drop_unused(Stmt *function);
 /* Whether a loop in it runs in parallel. */
 bool stmt_is_parallel(const Stmt *s);
 
-/* Prints the statements of a function, a block. `where`: prints the comments that
- * name the source of a statement; NULL: none. */
+/* Prints the statements of a function, a block. `where`: the program whose
+ * source lines comments name; NULL: no comments. */
 void loops_print(Out *o, const Dialect *d, const Stmt *function,
                  const Program *where);
 

@@ -23,11 +23,12 @@ typedef struct Printer {
     Out *o;
     const Dialect *d;
     const Program *where;
-    const Stmt *sum[SPACE_DIMS]; /* SUMs that no loop has named yet */
+    const Stmt *sum[SPACE_DIMS]; /* SUMs since the last FINISH_LOOP */
     int nsums;
 } Printer;
 
-/* A line of code with a comment that names its op. */
+/* Prints a line of code with a comment that has the source line and the name of
+ * its op; the comment precedes the code if both do not fit on one line. */
 static void code(Printer *p, const Op *source, const char *text)
 {
     if (!source || !p->where) {
@@ -56,6 +57,7 @@ static const char *declared(Arena *a, const Stmt *s)
     return arena_printf(a, s->text ? "%s = %s;" : "%s;", name, s->text);
 }
 
+/* Whether a reduction is a maximum that the dialect takes over integer keys. */
 static bool is_key(const Printer *p, const Stmt *s)
 {
     return p->d->keys && s->op == OP_max;

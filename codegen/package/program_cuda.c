@@ -2,11 +2,13 @@
  * compiles its kernels, and holds the flags with which its C code is compiled.
  *
  *   train.c, model.h, model.c   the step, as for the CPU
- *   launch.c   a C function for each fused op that launches its kernels
- *   kernels.cu the kernels; kernels.h their prototypes for train.c and launch.c
+ *   kernels.cu the kernels
+ *   launch.c   a C function for each fused op, which launches its kernel
+ *   kernels.h  the prototypes of these functions, for train.c and launch.c
  *   kernels.sm_90a.cubin, …   the images: the compiled kernels, a file for each
  *              architecture
  *   images.c   includes the images in the program as data
+ *   Makefile, runtime/        for builds without parc
  *
  * The host code is plain C and does not link CUDA libraries: the runtime opens
  * the driver and the libraries when the program starts.

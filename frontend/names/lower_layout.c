@@ -1,13 +1,15 @@
 /* lower_layout.c: computes how a tensor of a file holds a parameter, from the
  * layouts of a line of `names hf`.
  *
- * Layouts are applied from the parameter to the file, from left to right. They
- * only reorder digits of the row-major index of the parameter (its factors), so
- * that the result is one stride for each factor:
+ * Layouts are applied from the parameter to the file, from left to right. The
+ * row-major index of the parameter is a number in mixed radix: one digit for
+ * each dim, or several after rotary. Layouts only reorder these digits, so the
+ * result is one stride for each digit:
  *
  *   transpose       [out, in] -> [in, out]; no effect on a parameter of one dim
- *   rotary(heads)   reorders the rows of each head from the pairs (2i, 2i + 1)
- *                   of rope's default style to the pairs (i, i + d/2)
+ *   rotary(heads)   reorders the d rows of each head from the pairs
+ *                   (2i, 2i + 1) of rope's default style to the pairs
+ *                   (i, i + d/2)
  *   concat(dim)     joins the parameters of the line
  *
  *   [q, k] -> qk: transpose, concat(-1) with q, k: [8, 4]
@@ -17,23 +19,24 @@
 
 #include "frontend/names/names.h"
 
-/* A tensor whose dims are lists of factors, the last of which varies fastest.
- * Factors are numbered in the order of the parameter's index. */
+/* A tensor whose dims are lists of digits, the last of which varies fastest.
+ * size[] has the radix of each digit. Digits are numbered in the order of the
+ * parameter's index. */
 typedef struct Shape {
-    int ndim, nfactors;
+    int ndim, ndigits;
     struct {
-        int n, factor[MAX_FILE_FACTORS];
+        int n, digit[MAX_FILE_DIGITS];
     } dim[MAX_DIMS];
-    int64_t size[MAX_FILE_FACTORS];
+    int64_t size[MAX_FILE_DIGITS];
 } Shape;
 
 static Shape shape_of(const Param *p)
 {
     Type t = param_shape(p);
-    Shape s = {.ndim = t.ndim, .nfactors = t.ndim};
+    Shape s = {.ndim = t.ndim, .ndigits = t.ndim};
     for (int d = 0; d < t.ndim; d++) {
         s.dim[d].n = 1;
-        s.dim[d].factor[0] = d;
+        s.dim[d].digit[0] = d;
         s.size[d] = t.dim[d];
     }
     return s;
@@ -43,7 +46,7 @@ static int64_t dim_size(const Shape *s, int d)
 {
     int64_t n = 1;
     for (int i = 0; i < s->dim[d].n; i++)
-        n *= s->size[s->dim[d].factor[i]];
+        n *= s->size[s->dim[d].digit[i]];
     return n;
 }
 
@@ -56,17 +59,18 @@ static void transpose(Shape *s)
     s->dim[s->ndim - 2] = was.dim[s->ndim - 1];
 }
 
-/* Replaces a factor by three of these sizes, numbered from it on. */
-static void split_factor(Shape *s, int factor, const int64_t size[3])
+/* Replaces a digit by three digits of these sizes, numbered from it on. Updates
+ * the numbers of later digits; the caller updates the digit's own dim. */
+static void split_digit(Shape *s, int digit, const int64_t size[3])
 {
     for (int d = 0; d < s->ndim; d++)
         for (int i = 0; i < s->dim[d].n; i++)
-            if (s->dim[d].factor[i] > factor)
-                s->dim[d].factor[i] += 2;
-    memmove(s->size + factor + 3, s->size + factor + 1,
-            sizeof s->size[0] * (size_t)(s->nfactors - factor - 1));
-    memcpy(s->size + factor, size, sizeof s->size[0] * 3);
-    s->nfactors += 2;
+            if (s->dim[d].digit[i] > digit)
+                s->dim[d].digit[i] += 2;
+    memmove(s->size + digit + 3, s->size + digit + 1,
+            sizeof s->size[0] * (size_t)(s->ndigits - digit - 1));
+    memcpy(s->size + digit, size, sizeof s->size[0] * 3);
+    s->ndigits += 2;
 }
 
 static bool rotary(Lower *l, const Expr *e, const Param *p, Shape *s)
@@ -82,13 +86,13 @@ static bool rotary(Lower *l, const Expr *e, const Param *p, Shape *s)
         return lower_error(l, e->range, NULL,
                            "the %lld rows of '%s' are not %lld heads of even "
                            "size", (long long)rows, p->name, (long long)heads);
-    int f = s->dim[0].factor[0];
+    int f = s->dim[0].digit[0];
     const int64_t size[] = {heads, rows / heads / 2, 2};
-    split_factor(s, f, size);
+    split_digit(s, f, size);
     s->dim[0].n = 3;
-    s->dim[0].factor[0] = f;
-    s->dim[0].factor[1] = f + 2;
-    s->dim[0].factor[2] = f + 1;
+    s->dim[0].digit[0] = f;
+    s->dim[0].digit[1] = f + 2;
+    s->dim[0].digit[2] = f + 1;
     return true;
 }
 
@@ -107,6 +111,8 @@ static bool concat_dim(Lower *l, const Expr *e, const Param *p, const Shape *s,
     return true;
 }
 
+/* Applies the item's layouts to a parameter; *joined: the dim of concat,
+ * unchanged if the item has none. */
 static bool apply(Lower *l, const NameItem *item, const Param *p, Shape *s,
                   int *joined)
 {
@@ -124,32 +130,33 @@ static bool apply(Lower *l, const NameItem *item, const Param *p, Shape *s,
     return true;
 }
 
-/* Writes strides and shape; dim `joined` of the tensor has `total` elements, of
- * which the parameter's begin at `begin`. */
+/* Writes strides and shape; dim `joined` of the tensor has the size `total`,
+ * and the parameter begins at index `begin` of it. Merges adjacent digits that
+ * one stride describes. */
 static void fill(const Shape *s, int joined, int64_t total, int64_t begin,
                  FileTensor *to)
 {
-    int64_t stride = 1, by_factor[MAX_FILE_FACTORS] = {0};
+    int64_t stride = 1, by_digit[MAX_FILE_DIGITS] = {0};
     to->ndim = s->ndim;
     for (int d = s->ndim - 1; d >= 0; d--) {
-        int64_t unit = stride;
+        int64_t dim_stride = stride;
         to->dim[d] = d == joined ? total : dim_size(s, d);
-        to->first += d == joined ? begin * unit : 0;
+        to->first += d == joined ? begin * dim_stride : 0;
         for (int i = s->dim[d].n - 1; i >= 0; i--) {
-            by_factor[s->dim[d].factor[i]] = stride;
-            stride *= s->size[s->dim[d].factor[i]];
+            by_digit[s->dim[d].digit[i]] = stride;
+            stride *= s->size[s->dim[d].digit[i]];
         }
-        stride = unit * to->dim[d];
+        stride = dim_stride * to->dim[d];
     }
-    for (int i = 0; i < s->nfactors; i++) {
+    for (int i = 0; i < s->ndigits; i++) {
         bool merges = to->n > 0 &&
-                      to->stride[to->n - 1] == s->size[i] * by_factor[i];
+                      to->stride[to->n - 1] == s->size[i] * by_digit[i];
         if (s->size[i] == 1)
             continue;
         if (!merges)
             to->size[to->n++] = 1;
         to->size[to->n - 1] *= s->size[i];
-        to->stride[to->n - 1] = by_factor[i];
+        to->stride[to->n - 1] = by_digit[i];
     }
     if (to->n == 0)
         to->size[to->n++] = to->stride[0] = 1;

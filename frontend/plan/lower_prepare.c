@@ -1,6 +1,7 @@
 /* lower_prepare.c: resolves the styles PrepareModuleInput, PrepareModuleOutput
- * and PrepareModuleInputOutput: a pair of layouts for each input or output
- * tensor of a module.
+ * and PrepareModuleInputOutput, each of which gives a pair of layouts to every
+ * input or output tensor of a module: the layout that the tensor has, and the
+ * layout to which it is resharded. `none` leaves a tensor as it is.
  *
  * The pairs have three spellings:
  *
@@ -9,8 +10,9 @@
  *   PrepareModuleInput(input_layouts=(Shard(1), none),
  *                      desired_input_layouts=(Replicate, none))
  *
- * The last one is PyTorch's. PrepareModuleInputOutput takes the pairs of inputs
- * and of outputs as input= and output=, or in PyTorch's spelling.
+ * The last one is PyTorch's. The Style has the same pairs for all three, which
+ * dumps print as in(S(1) -> R, none -> none). PrepareModuleInputOutput takes
+ * the pairs as input= and output=, or in PyTorch's spelling.
  */
 #include "base/text.h"
 #include "frontend/plan/plan.h"
@@ -32,7 +34,8 @@ static void add_pair(Pairs *p, const Expr *from, const Expr *to)
     p->n++;
 }
 
-/* Adds one pair or two tuples; false if the tuples have different lengths. */
+/* Adds one pair, or the pairs of two tuples; false after an error, if their
+ * lengths differ. */
 static bool add_pairs(Lower *l, Pairs *p, const Expr *from, const Expr *to)
 {
     if (from->kind != EX_TUPLE && (!to || to->kind != EX_TUPLE)) {
@@ -58,7 +61,8 @@ static const StyleArg *find_arg(const Item *item, const char *name)
     return row_find(item->arg, item->nargs, name);
 }
 
-/* PyTorch's spelling with two arguments, both required. */
+/* Adds the pairs in PyTorch's spelling, if the item has them: two arguments,
+ * each of which requires the other. False after an error. */
 static bool keyword_pairs(Lower *l, const Item *item, bool input, Pairs *p)
 {
     const char *name = input ? "input_layouts" : "output_layouts";
@@ -83,6 +87,8 @@ static bool keyword_pairs(Lower *l, const Item *item, bool input, Pairs *p)
     return add_pairs(l, p, from->from, to->from);
 }
 
+/* Adds the pairs of all inputs or all outputs in any spelling; `both`: the
+ * style has pairs for inputs and for outputs. False after an error. */
 static bool side_pairs(Lower *l, const Item *item, bool input, bool both,
                        Pairs *p)
 {
@@ -105,7 +111,7 @@ static bool side_pairs(Lower *l, const Item *item, bool input, bool both,
     return true;
 }
 
-/* A layout without '->' is used on both sides. */
+/* Evaluates a pair; without `to` the tensor keeps the layout `from`. */
 static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
                       Layout *t)
 {
@@ -122,14 +128,15 @@ static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
     return true;
 }
 
-/* Only a module that was called has known numbers of inputs and outputs. */
+/* Checks the number of pairs and evaluates them. Only a module that was called
+ * has known numbers of inputs and outputs, which are at most MAX_PORTS. */
 static bool read_pairs_side(Lower *l, const Item *item, const Module *m,
                             bool input, bool called, const Pairs *p, Style *s)
 {
     int want = !called ? p->n : input ? m->nin : m->nout;
     const char *name = *m->path ? m->path : "model";
     const char *verb = input ? "takes" : "returns";
-    if (p->n == want && want > MAX_PORTS) /* the module is not called */
+    if (p->n == want && want > MAX_PORTS)
         return diag_error(l->diag, item->style_loc, "a style gives at most %d "
                           "layouts for each side of a module", MAX_PORTS);
     if (p->n != want) {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontend/syntax/parser.h"
 
+/* Names of Python and PyTorch: keywords, functions, methods and modules. */
 static const struct ForeignName {
     const char *name, *help;
 } names[] = {
@@ -54,7 +55,7 @@ static const struct ForeignName {
     {"SiLU", "call silu(x) in forward"},
 };
 
-/* Names of arguments of Python's functions. */
+/* Names of arguments of PyTorch's and NumPy's functions. */
 static const struct ForeignName arguments[] = {
     {"axis", "write dim="},
     {"keepdim", "write keep="},
@@ -101,25 +102,26 @@ static const char *word_after(const Parser *p, size_t begin)
     return arena_strndup(p->arena, p->text + begin, end - begin);
 }
 
-/* For "x.view(", "torch.relu(" or "self.wq(": `of` is before the dot, `name`
- * after it. */
-static const char *method_help(const Parser *p, const char *of,
+/* For "x.view(", "torch.relu(" or "self.wq(": `object` is the word before the
+ * dot, `name` the word after it. */
+static const char *method_help(const Parser *p, const char *object,
                                const char *name)
 {
     static const char *const packages[] = {"torch", "nn", "F", "np",
                                            "functional"};
-    if (strcmp(of, "self") == 0)
+    if (strcmp(object, "self") == 0)
         return arena_printf(p->arena, "write %s without 'self.'", name);
     const char *help = foreign_help(name);
     if (help)
         return help;
-    return arena_printf(p->arena, table_find(packages, of)
+    return arena_printf(p->arena, table_find(packages, object)
                                       ? "names have no prefix: write %s(…)"
                                       : "tensors have no methods: write "
                                         "%s(x, …)", name);
 }
 
-/* For "layers[0]" in a plan: the bracket's content, with dots. */
+/* For "layers[0]" in a plan: the same path with a dot, "layers.0"; the '[' is
+ * the current token. */
 static const char *path_index_help(const Parser *p)
 {
     const char *array = word_before(p, p->token_begin);
@@ -145,8 +147,8 @@ static bool calls_element(const Parser *p, size_t at)
         return at > 0 && p->text[at - 1] == ']';
     if (dot == 0 || p->text[dot - 1] != '.')
         return false;
-    const char *of = word_before(p, dot - 1);
-    return isdigit((unsigned char)*name) || isdigit((unsigned char)*of);
+    const char *outer = word_before(p, dot - 1);
+    return isdigit((unsigned char)*name) || isdigit((unsigned char)*outer);
 }
 
 const char *foreign_syntax(const Parser *p)

@@ -134,8 +134,8 @@ static void text_file_tensor(Text *t, FileTensor *f, const Type *layer)
     text_field(t, " ", &f->name);
     f->ndim = text_list(t, " ", f->ndim, f->dim, MAX_DIMS);
     text_field(t, " from=", &f->first);
-    f->n = text_list(t, " size=", f->n, f->size, MAX_FILE_FACTORS);
-    int strides = text_list(t, " stride=", f->n, f->stride, MAX_FILE_FACTORS);
+    f->n = text_list(t, " size=", f->n, f->size, MAX_FILE_DIGITS);
+    int strides = text_list(t, " stride=", f->n, f->stride, MAX_FILE_DIGITS);
     if (strides != f->n || !file_tensor_fits(f, layer))
         parse_fail(t, loc, "the layout in the file does not fit the type");
 }

@@ -1,8 +1,8 @@
 /* issue_order.c: puts the statements of a step into their order of issue.
  *
  * An op that is issued earlier than in the program (issue.c, issue_hoist.c)
- * stays where it is and is marked done; ops `start` run it, those for another
- * iteration inside an `early`.
+ * stays where it is and is marked done. Ops `start` issue it; those for another
+ * iteration are inside an op `early`.
  *
  * before   %h.4 = loop{n=32, …} : … {
  *            %w.3 = all_gather{axes={dp}, unit="layers.*", prefetch=1} %w …

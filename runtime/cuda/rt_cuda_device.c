@@ -159,7 +159,7 @@ static size_t sharing(const ParcRt *rt)
     const RtLaunch *l = rt->world->launch;
     if (!rt_variable("PARC_DEVICE"))
         return 1;
-    return (size_t)(l ? l->neighbours : rt->nranks);
+    return (size_t)(l ? l->local_size : rt->nranks);
 }
 
 _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t available,

@@ -21,7 +21,7 @@ struct RtLaunch {
     const char *by; /* "torchrun", "mpirun", "srun"; NULL: no launcher */
     int rank, size;
     int local;          /* index among the ranks of this node */
-    int neighbours;     /* number of ranks on this node; 1 if the launcher does
+    int local_size;     /* number of ranks on this node; 1 if the launcher does
                            not set it */
     char host[RT_HOST]; /* where rank 0 listens */
     int port;

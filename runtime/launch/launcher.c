@@ -88,7 +88,7 @@ static bool take_first_node(RtLaunch *l, const char *list)
 
 /* The number of the job's ranks on this node; 1 if the launcher does not set
  * it. */
-static int neighbours(const RtLaunch *l)
+static int read_local_size(const RtLaunch *l)
 {
     static const char *const local_size[] = {
         "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
@@ -136,7 +136,7 @@ static bool find_master(RtLaunch *l)
                         host ? "MASTER_ADDR" : "MASTER_PORT",
                         host ? "MASTER_PORT" : "MASTER_ADDR", l->by);
     l->port = (int)(FIRST_PORT + l->job % PORTS);
-    if (l->neighbours == l->size)
+    if (l->local_size == l->size)
         return take_host(l, "127.0.0.1", 9);
     if (nodes && take_first_node(l, nodes))
         return true;
@@ -214,7 +214,7 @@ bool rt_launcher(RtLaunch *l, const ParcModel *model)
     if (l->size == 1 && (a->one_forks || rt_nranks(model) == 1))
         return true;
     l->by = a->name;
-    l->neighbours = neighbours(l);
+    l->local_size = read_local_size(l);
     return rt_key(l) && check_size(l, a, model) && find_local(l, a) &&
            find_master(l);
 }

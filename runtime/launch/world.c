@@ -1,27 +1,29 @@
 /* world.c: maps the memory that the ranks of a node share.
  *
- *   control block | rank states | barriers | arena of rank 0 | of rank 1 | …
+ *   control block | statuses | barriers | arena of rank 0 | of rank 1 | …
  *
  * Segments that ranks share (ParcShared) are memory of the group's first rank.
  * They are also mapped in the arenas of the other ranks: an offset addresses
  * the same bytes in each of them.
  *
- * The memory is mapped before the ranks are forked. An arena therefore has the
- * same address in all ranks, which read the shards of peers in place. Pages
- * are not reserved: memory that is never accessed costs nothing. Processes
- * that a launcher started map one file if collectives read peers in place, else
- * each maps only its own arena. Rank 0 creates the file; the others open it
- * through rank 0's entry in /proc.
+ * Without a launcher the memory is mapped before the ranks are forked. An arena
+ * therefore has the same address in all ranks, which read the shards of peers
+ * in place. Processes that a launcher started map one file if collectives read
+ * peers in place; otherwise each process maps only its own arena. Rank 0
+ * creates the file, and the others open it through rank 0's entry in /proc.
+ * Pages are not reserved: memory that is never accessed costs nothing.
  *
  * The shared memory is an unnamed file: a killed run leaves no file, and no
  * other program can create it first. Unlike shared anonymous memory, its
  * pages can be collapsed to large pages (rt_device_open) whatever the system's
- * setting for shared memory is, if file and mapping are aligned.
+ * setting for shared memory is, if file and mapping are aligned. Without a
+ * launcher, anonymous memory is used if the system cannot create the file.
  *
  * An arena holds all tensors of a rank, and no other code of the runtime
- * allocates tensors except a target's device. Hence its size is the
- * `peak_bytes` of the log. Other memory (option strings, file headers, the
- * control block) is not counted.
+ * allocates tensors except a target's device. The `peak_bytes` of the log
+ * therefore follow from it: the arena without its shared segments, and an equal
+ * part of each shared segment for every rank of its group. Other memory (host
+ * memory of `offload`, file headers, the control block) is not counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +41,8 @@
 #include "launch/world.h"
 #include "rt.h"
 
-/* Aligns arenas to large pages. */
+/* ALIGN aligns arenas to large pages. DEFAULT_TIMEOUT and MOST_SECONDS limit
+ * the wait for another rank (PARC_TIMEOUT). */
 enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
 
 /* More than any address space; sums of fewer bytes do not overflow. */
@@ -126,8 +129,8 @@ static int join_file(const RtWorld *w, size_t bytes)
                  w->launch->rank, node, strerror(error));
         return -1;
     }
-    rt_job_synchronize(w->store, RT_AT_START); /* rank 0 keeps the file open
-                                           until all have opened it */
+    /* Rank 0 keeps the file open until all ranks have opened it. */
+    rt_job_synchronize(w->store, RT_AT_START);
     return file;
 }
 
@@ -165,8 +168,8 @@ static bool remap(char *base, char *from, char *to, size_t bytes, int file)
     return at != MAP_FAILED;
 }
 
-/* Maps shared segments into the arena of each rank of the group. `base` is the
- * address of the world, `at` of the arenas. */
+/* Maps the group's shared segments into the arena of each mapped rank. `base`
+ * is the address of the control block, `at` that of the first arena. */
 static bool map_segments(const RtWorld *w, char *base, char *at, int file)
 {
     const ParcModel *m = w->model;
@@ -231,7 +234,7 @@ static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
     bool all_here = !l || rt_collectives_share();
     if (all_here ? w->rank != 0 : l->local != 0)
         return true;
-    return rt_memory_check(w, all_here ? w->nranks : l->neighbours, runs,
+    return rt_memory_check(w, all_here ? w->nranks : l->local_size, runs,
                            staging);
 }
 

@@ -10,9 +10,10 @@
  *       values 101, 102, 103, 104, … 118     (--all: every value)
  *
  * Each coordinate is followed by the ranks of the rank's group along that
- * axis. A shard is printed as rows if it consists of whole rows, as begin:end
- * of each dim if it is rectangular, else as the first and last element of each
- * contiguous run.
+ * axis. A shard is printed as rows if it consists of complete rows, as
+ * begin:end of each dim if it is rectangular, otherwise as the first and last
+ * element of each contiguous piece: of the first MAX_PIECES, or with --all of
+ * every one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,12 +31,13 @@ enum { MAX_PIECES = 4, MAX_VALUES = 4 };
 /* The source of the values. */
 typedef struct Source {
     const ParcModel *model;
-    const RtWeights *weights; /* layers without a file: initial values */
+    const RtWeights *weights; /* a layer in no file has its initial values */
     int64_t seed;
     bool all; /* every piece and value is printed */
 } Source;
 
-/* The ranks that differ from `rank` only along one axis are `stride` apart. */
+/* Prints the rank's coordinate on each axis and its group along this axis. The
+ * ranks of the group are `stride` apart. */
 static void print_groups(const ParcModel *m, int rank)
 {
     int64_t stride = rt_nranks(m);
@@ -61,8 +63,8 @@ static void print_element_index(const ParcParam *p, int64_t at)
     printf("]");
 }
 
-/* Prints rows if only the outermost dim is split, else begin:end of each
- * dim. */
+/* Prints a shard that is a block: its rows if at most dim 0 is split, otherwise
+ * begin:end of each dim. */
 static void print_block(const RtShard *s)
 {
     const ParcParam *p = s->param;
@@ -81,8 +83,8 @@ static void print_block(const RtShard *s)
     printf("]");
 }
 
-/* Prints a flat shard that consists of whole rows of an otherwise unsplit
- * matrix; false if it does not. */
+/* Prints the rows of a flat shard of `elements` elements; false if it does not
+ * consist of complete rows, or if another dim than 0 is split. */
 static bool print_flat_rows(const RtShard *s, int64_t elements)
 {
     const ParcParam *p = s->param;
@@ -100,6 +102,7 @@ static bool print_flat_rows(const RtShard *s, int64_t elements)
     return true;
 }
 
+/* Prints the contiguous pieces of a shard. */
 static void print_pieces(const Source *from, const RtShard *s)
 {
     int pieces = 0;
@@ -127,7 +130,8 @@ static double element_value(const Source *from, const ParcParam *p,
     return (double)value;
 }
 
-/* Prints the first stored values of a rank, and the last; or all. */
+/* Prints the first MAX_VALUES stored values of a rank and the last; with --all,
+ * all of them. */
 static void print_values(const Source *from, const RtShard *s, int64_t layer)
 {
     int64_t seen = 0, global, n, last = 0;

@@ -148,11 +148,14 @@ static void take_in_sum(Pass *s, Op *add)
 
 /* ---- GELU ---------------------------------------------------------------- */
 
+/* A GELU that the backward pass recomputes stays there: beside a matmul of the
+ * forward pass it would be saved. */
 static void take_in_gelu(Pass *s, Op *gelu)
 {
     Value *e = gelu->arg[0], *y = gelu->out[0];
     Op *einsum = e->def;
-    if (!einsum || e->region != y->region || kernel_reads(s, y, NULL) ||
+    if (!einsum || e->region != y->region || einsum->phase != gelu->phase ||
+        kernel_reads(s, y, NULL) ||
         (einsum->kind != OP_einsum && einsum->kind != OP_einsum_bias))
         return;
     const char *spec = attr_spec(einsum);

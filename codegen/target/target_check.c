@@ -17,8 +17,19 @@ static bool can_do(const Program *p, const TargetInfo *t, const Op *op)
     case OP_fetch:
     case OP_store: return t->target == TARGET_CUDA;
     }
-    return !op_is_einsum(op->kind) || /* a dump may skip the pass matmul */
-           (t->is_matmul(p, op) && t->multiplies(p, op));
+    return !op_is_einsum(op->kind) || t->multiplies(p, op);
+}
+
+/* A dump may skip the pass matmul. */
+static bool is_matmul(const Program *p, const TargetInfo *t, const Op *op)
+{
+    if (!op_is_einsum(op->kind) || t->is_matmul(p, op))
+        return true;
+    diag_error(p->diag, op->loc, "no matmul computes the einsum '%s'",
+               attr_spec(op));
+    diag_help(p->diag, "continue the dump before the pass matmul, which "
+                       "transposes operands of such einsums");
+    return false;
 }
 
 static bool refuse(const Program *p, const TargetInfo *t, Loc loc,
@@ -42,9 +53,12 @@ bool target_can_run(const Program *p, const TargetInfo *t)
                 return refuse(p, t, p->param.at[i].loc,
                               "memory that ranks share, and the parameter is "
                               "'gathered shared'");
-        for_ops(op, p->step)
+        for_ops(op, p->step) {
             if (!can_do(p, t, op))
                 return refuse(p, t, op->loc, op_info(op->kind)->name);
+            if (!is_matmul(p, t, op))
+                return false;
+        }
     }
     return true;
 }

@@ -83,6 +83,26 @@ check "a dump with embedding_add is refused on cuda" \
 check "a dump with epilogues is refused on the cpu" \
     refuses cuda epilogue cpu einsum_bias
 
+# A dump that skips the pass matmul.
+cat >"$work/skips.pdl" <<'END'
+model M {
+    param w[4, 4, 4] = ones
+    forward(x: [batch, 4, 4]) {
+        return mean(einsum("bij, jki -> bk", x, w))
+    }
+}
+END
+skips_matmul() {
+    "$PARC" "$work/skips.pdl" --target cpu --threads 1 -D batch=4 \
+        --stop-after=storage --emit ir >"$work/skips.ir" &&
+        ! "$PARC" --target cpu --threads 1 --start-after=matmul \
+            -S "$work/skips" "$work/skips.ir" 2>"$work/said" &&
+        [ ! -e "$work/skips" ] &&
+        grep -q "error: no matmul computes the einsum 'bij,jki->bk'" \
+            "$work/said"
+}
+check "a dump that skips the pass matmul is refused" skips_matmul
+
 # A pass also has the name that it had before.
 earlier_name() { # earlier_name WAS IS
     for pass in "$1" "$2"; do

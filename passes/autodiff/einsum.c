@@ -13,9 +13,9 @@
  *          %broadcast = broadcast{dims=[4, 8]} %reshape : f32[4, 8] forward
  *          %z = mul %y, %broadcast : f32[4, 8] forward
  *
- * No matmul computes the first einsum: it would be a loop nest over a, b, c and
- * d. The second would be one product of 1x1 matrices for each element, in the
- * worst case. Both rewrites always pay: `sh tests/bench/einsum` measures them.
+ * No matmul computes the first einsum. The second would be one product of 1x1
+ * matrices for each element, in the worst case: the rewrite always pays, as
+ * `sh tests/bench/einsum` measures.
  * The pass runs before autodiff, so that gradients use the sum, and the backward
  * pass needs the sum instead of x.
  */

@@ -3,9 +3,10 @@
  * Joining two groups must not make a cycle: no path may go from one to the
  * other through a third group. Every group has a position in an order that joins
  * maintain. A path from the group at the lower position to the other visits only
- * groups at positions between the two, so the search stays inside that window, and after the join only the window is reordered (Pearce and
- * Kelly, "A dynamic topological sort algorithm for directed acyclic graphs").
- * One search follows readers, one follows producers; the cheaper one decides.
+ * groups at positions between the two, so the search stays inside that window,
+ * and after the join only the window is reordered (Pearce and Kelly, "A dynamic
+ * topological sort algorithm for directed acyclic graphs"). One search follows
+ * readers, one follows producers; the cheaper one decides.
  *
  *   positions  a=4, x=5, y=6, b=7     edges a->x, a->b, y->b
  *   join a, b  y=4, ab=5, x=6         (x follows a, y does not)
@@ -48,7 +49,8 @@ static void mark_reached(Fuser *f, Search *s, int from, int next, int low,
     bool visited =
         f->group[next].mark >= f->mark - 1 && f->group[next].mark != s->mark;
     s->found |= visited || (next == s->to && from != s->from);
-    if (f->position[next] <= f->position[low] || f->position[next] >= f->position[high] ||
+    if (f->position[next] <= f->position[low] ||
+        f->position[next] >= f->position[high] ||
         f->group[next].mark == s->mark)
         return;
     f->group[next].mark = s->mark;

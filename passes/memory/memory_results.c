@@ -1,8 +1,7 @@
-/* memory_results.c: adds blocks to a memory plan, and places the results of an op
- * in them: over an operand whose live
- * range ends there, at the destination that a loop or parameter prescribes, in
- * buffers rotated across iterations, or in a new block (the rules are in
- * memory.c); and the op's workspace.
+/* memory_results.c: adds blocks to a memory plan, and places the results of an
+ * op in them: over an operand whose live range ends there, at the destination
+ * that a loop or parameter prescribes, in buffers rotated across iterations, or
+ * in a new block (the rules are in memory.c); and the op's workspace.
  *
  * before   %y = exp %x …, the last reader of %x, whose block is 3
  * after    %y is in block 3

@@ -16,8 +16,7 @@ typedef struct Chunk {
     int operand;     /* index of the head's operand that has the tokens */
     int dim;         /* the dim of the logits that chunks split */
     Split *split;    /* by op id, as `inside`: how an op in the loop is split */
-    Value **original; /* by value id: the forward value that it recomputes
-                       */
+    Value **original; /* by value id: the forward value that it recomputes */
 } Chunk;
 
 /* Splits over the loop axis: the head, the ops that depend on its logits up to

@@ -347,7 +347,8 @@ static bool lower_training(Lower *l)
 }
 
 /* Gives a program the plan of the training program, as it was resolved there,
- * and what the plan, no_decay= and `names` say about parameters. */
+ * the weights that its styles split, and what the plan, no_decay= and `names` say
+ * about parameters. */
 static void copy_plan(Program *to, const Program *from)
 {
     to->plan = from->plan;
@@ -364,6 +365,10 @@ static void copy_plan(Program *to, const Program *from)
         to->param.at[i].file = p->file;
         to->param.at[i].nfile = p->nfile;
     }
+    /* A module may use a weight or a bias in another way if `training`. */
+    bool alike = to->module.n == from->module.n && to->param.n == from->param.n;
+    for (int i = 0; i < to->module.n && alike; i++)
+        to->module.at[i].weight = from->module.at[i].weight;
     items_attach(to);
     styles_attach(to);
 }

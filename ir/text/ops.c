@@ -120,15 +120,21 @@ static void parse_value_notes(Text *t)
         text_why(t, &v->why[text_axis(t, "", 0)]);
 }
 
+static Origin parse_origin(Text *t)
+{
+    for (Origin o = ORIGIN_NONE + 1; o < ORIGINS; o++)
+        if (text_given(t, false, origin_name(o)))
+            return o;
+    return ORIGIN_NONE;
+}
+
 /* Notes up to the end of each line; op: NULL for those of an argument. */
 static void parse_notes(Text *t, Op *op)
 {
     while (text_given(t, false, "|")) {
-        Origin origin = ORIGIN_NONE;
-        for (Origin o = ORIGIN_NONE + 1; op && o < ORIGINS; o++)
-            if (text_given(t, false, origin_name(o)))
-                origin = o;
-        if (op && text_given(t, false, "because")) {
+        Origin origin = op ? parse_origin(t) : ORIGIN_NONE;
+        if (op && (origin || parse_is(t, "because"))) {
+            text_form(t, "because");
             op->why.origin = origin;
             text_why(t, &op->why);
         } else {

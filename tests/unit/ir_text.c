@@ -131,6 +131,10 @@ static const struct {
     {"%x = neg : f32[8/dp, 4/dp] forward", 24, "twice"},
     {"%x = param{param=\"w\"} : f32[8] forward", 18, "no parameter 'w'"},
     {"%x = neg : f32[8] forward @3:1:1", 28, "no such location"},
+    {"%k = scalar{name=\"\"} : f32[] forward | style unit because \"\"", 46,
+     "expected 'because'"},
+    {"%k = scalar{name=\"\"} : f32[] forward | style %k dp \"\"", 46,
+     "expected 'because'"},
     {"?", 1, "unexpected character"},
 };
 

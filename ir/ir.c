@@ -487,6 +487,7 @@ Program *ir_copy(const Program *p)
     q->output.capacity = p->output.n;
     q->module.at = copy_array(a, p->module.at, p->module.n, sizeof(Module));
     q->module.capacity = p->module.n;
+    q->boundary_name.capacity = p->boundary_name.n; /* grows by a copy */
     q->plan.style =
         copy_array(a, p->plan.style, p->plan.nstyles, sizeof(Style));
     q->plan.unit = copy_array(a, p->plan.unit, p->plan.nunits, sizeof(Unit));

@@ -187,8 +187,6 @@ static void check_function(Check *c, const Decl *decl)
                   decl->name.name);
 }
 
-/* ---- declarations of a file ----------------------------------------------- */
-
 /* ---- declarations -------------------------------------------------------- */
 
 static void check_formals(Check *c, const Decl *decl)

@@ -272,8 +272,6 @@ bool lower_size(Lower *l, const Expr *e, const char *what, int64_t *x);
 
 /* ---- lower_weight.c ---- */
 
-/* The module whose forward is being lowered. */
-const Instance *lower_current_module(const Lower *l);
 /* The use of an op's result. Records the weight that a contraction or a lookup
  * uses, and its biases. */
 Use lower_use(Lower *l, const Op *op, const Datum *args);

@@ -16,7 +16,8 @@
 
 #include "frontend/lower/lower.h"
 
-const Instance *lower_current_module(const Lower *l)
+/* The module whose forward is being lowered. */
+static const Instance *current_module(const Lower *l)
 {
     const Frame *f = l->frame;
     while (f && !f->instance)
@@ -137,7 +138,7 @@ static bool keeps_features(const Op *op)
 
 Use lower_use(Lower *l, const Op *op, const Datum *args)
 {
-    const Instance *m = lower_current_module(l);
+    const Instance *m = current_module(l);
     if (!m || op->phase != PH_FORWARD || op->nouts != 1)
         return (Use){0};
     if (op->kind == OP_einsum)

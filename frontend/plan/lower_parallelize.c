@@ -122,12 +122,12 @@ static void find_params(Lower *l, const Path *path, const Match *like,
 }
 
 static void find_matches(Lower *l, const Item *item, const Path *path,
-                            const StyleInfo *info, int axis, Matches *list)
+                         const StyleInfo *info, int axis, Matches *list)
 {
     bool param = info->kind == STYLE_PARAMETER;
     Match like = {.specificity = path_specificity(path->text), .item = item,
-                      .style = {.kind = info->kind, .axis = axis,
-                                .loc = item->style_loc}};
+                  .style = {.kind = info->kind, .axis = axis,
+                            .loc = item->style_loc}};
     if (!lower_path_known(l, path, param))
         return;
     if (param)

@@ -9,7 +9,6 @@
  *   config.json: note: rope_theta is 10000; the program has 500000
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -118,7 +117,8 @@ static void note_differences(const char *path, const Config *own,
 {
     int notes = 0;
     for (int i = 0; i < own->n && notes < MOST_NOTES; i++) {
-        const Entry *expected = &own->entry[i], *e = config_entry(other, expected->key);
+        const Entry *expected = &own->entry[i];
+        const Entry *e = config_entry(other, expected->key);
         if (e && !is_ignored(e->key) && !same_entry(expected, e)) {
             rt_say("%s: note: %s is %s; the program has %s", path, e->key,
                    e->text, expected->text);

@@ -165,8 +165,8 @@ static const RtSavedTensor *saved_tensor_of(const RtResume *c,
 }
 
 /* Maps the files that have elements of the rank's layer. */
-static void map_layer(ParcRt *rt, const RtResume *c, const unsigned char **map, const RtShard *s,
-                      const RtSavedTensor *t)
+static void map_layer(ParcRt *rt, const RtResume *c, const unsigned char **map,
+                      const RtShard *s, const RtSavedTensor *t)
 {
     RtBlock block;
     RtStridedCopy copy;
@@ -181,8 +181,8 @@ static void map_layer(ParcRt *rt, const RtResume *c, const unsigned char **map, 
 }
 
 /* Copies a layer; false if the pieces lack some of its elements. */
-static bool copy_layer(const RtResume *c, const unsigned char *const *map, const RtShard *s,
-                       const RtSavedTensor *t, float *layer)
+static bool copy_layer(const RtResume *c, const unsigned char *const *map,
+                       const RtShard *s, const RtSavedTensor *t, float *layer)
 {
     RtBlock block;
     int64_t wanted = 0, copied = 0, to, from;

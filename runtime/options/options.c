@@ -328,8 +328,8 @@ typedef struct Suffix {
 static const Suffix of_bytes[] = {
     {"", 1},          {"KB", 1000},     {"MB", 1000000}, {"GB", 1000000000},
     {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {NULL, 0}};
-static const Suffix of_time[] = {{"", 1},      {"s", 1},     {"m", 60},
-                               {"h", 3600}, {"d", 86400}, {NULL, 0}};
+static const Suffix of_time[] = {{"", 1},     {"s", 1},     {"m", 60},
+                                 {"h", 3600}, {"d", 86400}, {NULL, 0}};
 
 /* "5GB" is 5000000000 bytes, "90m" 5400 seconds. */
 static bool set_units(RtOptions *o, const Option *p, const char *value)

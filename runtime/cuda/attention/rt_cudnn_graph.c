@@ -350,5 +350,6 @@ DnnStatus rt_cudnn_run(DnnPlan *p, void *const at[DNN_TENSORS], void *workspace)
         p->status = p->call->cudnnBackendExecute(p->handle, p->plan, pack);
     if (pack)
         p->call->cudnnBackendDestroyDescriptor(p->made[--p->nmade]);
+    p->reason = NULL;
     return p->status;
 }

@@ -7,8 +7,6 @@
  * Emitted code launches a kernel by its number (parc_launch). The runtime
  * itself launches hand-written kernels (copies, attention, embedding). Their
  * numbers differ between programs, so it finds the number from the name. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/message.h"

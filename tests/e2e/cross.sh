@@ -27,18 +27,18 @@ check "warnings are requested" test "$(echo "$warnings" | grep -e -Wall)"
 runtime="-I$root/runtime -fopenmp -ffp-contract=fast -fno-math-errno"
 for part in base frontend ir passes codegen report driver; do
     check "$part compiles for Arm" \
-        clean -O1 -I"$root" -I"$BUILD/gen" \
+        clean "$(few_or_all -O0 -O1)" -I"$root" -I"$BUILD/gen" \
         $(find "$root/$part" -name '*.c')
 done
 # shellcheck disable=SC2086
-check "the runtime compiles for Arm" clean -O2 $runtime \
+check "the runtime compiles for Arm" clean "$(few_or_all -O0 -O2)" $runtime \
     $(find "$root/runtime" -name '*.c' ! -path '*/cpu/*' ! -path '*/cuda/*')
 # shellcheck disable=SC2086
 check "the CPU runtime compiles for Arm" clean -O3 -march=armv8-a $runtime \
     "$root"/runtime/cpu/*.c
 # shellcheck disable=SC2086
 check "the CUDA runtime compiles for Arm" \
-    clean -O1 $runtime $(find "$root/runtime/cuda" -name '*.c')
+    clean "$(few_or_all -O0 -O1)" $runtime $(find "$root/runtime/cuda" -name '*.c')
 
 for case in toy:f32 llama:bf16; do
     model=${case%:*} at=$work/$model

@@ -46,7 +46,7 @@ row f32 heads
 in_all row bf16 heads
 in_all row f32 rows 5000
 row bf16 rows 5000
-row f32 rows 9000
+in_all row f32 rows 9000
 in_all row bf16 rows 9000
 in_all row f32 softmax 20000
 row bf16 softmax 20000

@@ -67,7 +67,7 @@ row f32 checked toy 2x2 shard_grad_op no 1
 in_all row f32 fast feedforward 1x1 full_shard no 1
 in_all row f32 fast feedforward 2x1 full_shard no 1
 in_all row f32 fast feedforward 1x2 full_shard no 1
-row f32 checked feedforward 2x2 no_shard no 1
+in_all row f32 checked feedforward 2x2 no_shard no 1
 in_all row f32 fast llama 1x1 full_shard no 1
 in_all row f32 fast llama 2x1 full_shard no 1
 in_all row f32 fast llama 1x2 full_shard yes 1

@@ -167,7 +167,7 @@ stall=STANDIN_NCCL_STALL=01:all_reduce:9
 held="it is in $ar 1, and all ranks of that collective are in it"
 from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: $held")
 from3=$(waited 3 "$ag 2; rank 1 has not reached $ag 2: $held")
-check "a group hangs in a collective" hangs A=
+in_all check "a group hangs in a collective" hangs A=
 check "a group hangs in a collective: rank 2 reports" launched 2 "$from2"
 
 # A run whose ranks are all stopped for longer than the limit continues.
@@ -203,6 +203,6 @@ from1=$(waited 1 "$ar 2; rank 0 has not reached $ar 2: it is in $all")
 from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: it is in $all")
 from3="rank 0 did not reach 'decision after a step' within 4 s; it is still \
 computing in step 2, after 'ag0 dp w (hang.pdl:2)'; rank 3 waited for it; $limit"
-check "one rank does not end a collective" hangs A=
+in_all check "one rank does not end a collective" hangs A=
 check "one rank does not end a collective: rank 3 reports" launched 3 "$from3"
 finish

@@ -22,7 +22,7 @@ for type in ${TYPES:-$(few_or_all bf16 "f32 bf16")}; do
     spills_nothing "heads, $type" tests/data/heads.pdl -D precision="$type"
 done
 for type in $(few_or_all f32 "f32 bf16"); do
-    for n in $(few_or_all "5000 100001" "4096 5000 9000 100001"); do
+    for n in $(few_or_all 5000 "4096 5000 9000 100001"); do
         spills_nothing "rows of $n, $type" tests/data/rows.pdl \
             -D precision=$type -D n=$n
     done

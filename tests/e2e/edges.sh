@@ -50,8 +50,9 @@ uneven="-D vocab=257 -D hidden=97 -D n_heads=6 -D n_kv_heads=6 -D dim=36 \
 for run in "sequence 1x1" "sequence 1x2" "whole 2x2" "sequence 1x3"; do
     check "uneven sizes, $run" curve uneven $run $uneven
 done
-for hidden in 3 17; do # not all ranks have rows; a size of PyTorch's tests
-    for mesh in 1x1 1x4 2x2 4x2; do
+# Not all ranks have rows; 17 is a size of PyTorch's tests.
+for hidden in $(few_or_all 3 "3 17"); do
+    for mesh in $(few_or_all "1x1 4x2" "1x1 1x4 2x2 4x2"); do
         check "hidden $hidden, $mesh" curve hidden$hidden sequence $mesh \
             -D hidden=$hidden
     done

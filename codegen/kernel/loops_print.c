@@ -23,8 +23,7 @@ typedef struct Printer {
     Out *o;
     const Dialect *d;
     const Program *where;
-    const Stmt *sum[SPACE_DIMS]; /* SUMs since the last FINISH_LOOP */
-    int nsums;
+    VEC(const Stmt *) sum; /* SUMs since the last FINISH_LOOP */
 } Printer;
 
 /* Prints a line of code with a comment that has the source line and the name of
@@ -76,9 +75,7 @@ static const char *update(const Printer *p, const Stmt *s)
 
 static void begin_sum(Printer *p, const Stmt *s)
 {
-    if (p->nsums == SPACE_DIMS)
-        bug("a loop has more than %d reductions", SPACE_DIMS);
-    p->sum[p->nsums++] = s;
+    vec_push(p->o->arena, &p->sum, s);
     if (is_key(p, s))
         out_line(p->o, "int32_t %s_key = parc_key(-INFINITY);", s->name);
     else
@@ -92,7 +89,7 @@ static void finish(Printer *p, const Stmt *s)
     const char *top = s->top ? arena_printf(p->o->arena, ", %s", s->top) : "";
     switch (s->part) {
     case FINISH_LOOP:
-        p->nsums = 0;
+        p->sum.n = 0;
         if (is_key(p, s))
             out_line(p->o, "const float %s = parc_from_key(%s_key);", s->name,
                      s->name);
@@ -119,10 +116,10 @@ static const char *clause(const Printer *p, OpKind op)
 {
     Arena *a = p->o->arena;
     const char *list = "";
-    for (int i = 0; i < p->nsums; i++)
-        if (p->sum[i]->op == op)
+    for (int i = 0; i < p->sum.n; i++)
+        if (p->sum.at[i]->op == op)
             list = arena_printf(a, "%s%s%s%s", list, *list ? ", " : "",
-                                p->sum[i]->name, op == OP_max ? "_key" : "");
+                                p->sum.at[i]->name, op == OP_max ? "_key" : "");
     return *list ? arena_printf(a, " reduction(%s : %s)",
                                 op == OP_max ? "max" : "+", list)
                  : "";

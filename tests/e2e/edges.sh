@@ -130,4 +130,24 @@ check "ranks that share a kv head sum its weights' gradients" of \
     kv2-sequence-1x4 '[.collectives[] | select(.axis == "tp.rep")]
     | length == 1 and (.[0] | .kind == "all_reduce" and .group_size == 2 and
                                   .phase == "backward" and .count == 1)'
+
+# ---- a kernel with more reductions than a tensor has dims -------------------
+{
+    echo 'model Sums() {'
+    echo '    a: Linear(16, 16)'
+    echo '    forward(x: [batch, 16]) {'
+    echo '        h = a(x)'
+    echo '        y = mean(h)'
+    for factor in 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+        echo "        y = y + mean(sin(h * $factor.0))"
+    done
+    echo '        return y'
+    echo '    }'
+    echo '}'
+    echo 'train { batch = 4 }'
+} >"$work/sums.pdl"
+for target in cpu cuda; do
+    check "fifteen sums in a kernel, $target" "$PARC" "$work/sums.pdl" \
+        --mesh 1 --target $target -S "$work/sums-$target"
+done
 finish

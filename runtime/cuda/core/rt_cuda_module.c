@@ -262,6 +262,10 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument)
 {
     void *args[RT_MOST_ARGUMENTS];
+    if (n > RT_MOST_ARGUMENTS)
+        rt_fail(rt, "'%s' is launched with %d arguments, more than %d: report "
+                    "this error of the runtime",
+                symbol, n, RT_MOST_ARGUMENTS);
     for (int i = 0; i < n; i++)
         args[i] = &argument[i];
     if (grid > INT32_MAX)

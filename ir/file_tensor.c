@@ -2,7 +2,10 @@
  * (FileTensor). A dump of the IR may have been edited, and the training program
  * computes addresses in a file from these numbers.
  */
+#include <string.h>
+
 #include "ir/ir.h"
+#include "ir/path.h"
 
 /* The product of sizes; 0 if one is below 1 or the product is too large. */
 static int64_t checked_product(const int64_t *size, int n)
@@ -16,10 +19,25 @@ static int64_t checked_product(const int64_t *size, int n)
     return all;
 }
 
+/* Whether each '*' of the name has the number of a stack dim. */
+static bool name_fits(const FileTensor *f, const Type *t)
+{
+    int stars = 0;
+    for (const char *c = f->name; c && *c; c++)
+        stars += *c == '*';
+    for (int i = 0; i < f->nindex; i++)
+        if (f->stack[i] < 0 || f->stack[i] >= t->nstack || f->scale[i] < 1 ||
+            f->scale[i] > MAX_INDEX_SCALE || f->offset[i] > MAX_INDEX_OFFSET ||
+            f->offset[i] < -MAX_INDEX_OFFSET)
+            return false;
+    return f->name && stars == f->nindex;
+}
+
 bool file_tensor_fits(const FileTensor *f, const Type *t)
 {
     int64_t elements = checked_product(f->dim, f->ndim), last = f->first;
-    if (elements == 0 || f->n < 1 || f->first < 0 || f->first >= elements ||
+    if (!name_fits(f, t) || elements == 0 || f->n < 1 || f->first < 0 ||
+        f->first >= elements ||
         checked_product(f->size, f->n) != checked_product(t->dim, t->ndim))
         return false;
     for (int i = 0; i < f->n; i++) {
@@ -33,7 +51,14 @@ bool file_tensor_fits(const FileTensor *f, const Type *t)
 
 const char *file_tensor_text(Arena *a, const FileTensor *f)
 {
-    const char *text = " [";
+    const char *text = "", *name = f->name;
+    for (int i = 0; i < f->nindex; i++) {
+        int n = (int)strcspn(name, "*");
+        PathIndex x = {f->scale[i], f->offset[i]};
+        text = arena_printf(a, "%s%.*s%s", text, n, name, path_index_text(a, x));
+        name += n + 1;
+    }
+    text = arena_printf(a, "%s%s [", text, name);
     for (int d = 0; d < f->ndim; d++)
         text = arena_printf(a, "%s%s%lld", text, d ? ", " : "",
                             (long long)f->dim[d]);

@@ -149,18 +149,22 @@ typedef struct Init {
  * stride[i] of the tensor. */
 enum { MAX_FILE_DIGITS = 12 };
 typedef struct FileTensor {
-    const char *name; /* "model.layers.*.q.weight"; '*' for each stack dim */
+    const char *name; /* "model.layers.*.q.weight" */
+    int nindex;       /* each '*' of the name is a number, in order: … */
+    int64_t stack[MAX_STACK]; /* … of the element in this stack dim, … */
+    int64_t scale[MAX_STACK], offset[MAX_STACK]; /* … times scale plus offset */
     int ndim;
     int64_t dim[MAX_DIMS];
     int n;
     int64_t size[MAX_FILE_DIGITS], stride[MAX_FILE_DIGITS];
     int64_t first;
 } FileTensor;
-/* Whether the layout fits a layer of a type (without padding): each element of
- * the layer is an element of the tensor. */
+/* Whether the name and layout fit a type (without padding): each '*' is for one
+ * of its stack dims, and each element of a layer is an element of the tensor. */
 bool file_tensor_fits(const FileTensor *f, const Type *t);
-/* The shape, and if it is not that of the layer, the factors of the layer with
- * their strides: " [32, 96], from element 32: 32 (stride 1) 32 (stride 96)". */
+/* The name and shape, and if it is not that of the layer, the factors of the
+ * layer with their strides: "model.layers.2i+1.q.weight [32, 96], from element
+ * 32: 32 (stride 1) 32 (stride 96)". */
 const char *file_tensor_text(Arena *a, const FileTensor *f);
 
 /* A dim of a parameter that a style splits over its axis. */

@@ -41,6 +41,36 @@ const char *path_range_text(Arena *a, PathRange r)
     return arena_printf(a, "%s:%lld", text, (long long)r.step);
 }
 
+bool path_index(const char *segment, size_t size, PathIndex *x)
+{
+    const char *at = segment, *end = segment + size;
+
+    *x = (PathIndex){.scale = 1};
+    if (size == 1 && *at == '*')
+        return true;
+    bool scaled = take_number(&at, end, &x->scale);
+    if (!scaled)
+        x->scale = 1;
+    if (at == end || *at++ != 'i')
+        return false;
+    int sign = at == end ? 0 : *at == '+' ? 1 : *at == '-' ? -1 : 0;
+    if (sign && (++at, !take_number(&at, end, &x->offset)))
+        return false;
+    x->offset *= sign;
+    return at == end && (scaled || sign) && x->scale > 0 &&
+           x->scale <= MAX_INDEX_SCALE && x->offset <= MAX_INDEX_OFFSET &&
+           x->offset >= -MAX_INDEX_OFFSET;
+}
+
+const char *path_index_text(Arena *a, PathIndex x)
+{
+    long long scale = x.scale, offset = x.offset;
+    const char *factor = scale == 1 ? "" : arena_printf(a, "%lld", scale);
+    const char *summand = offset == 0 ? "" : arena_printf(a, "%+lld", offset);
+    bool same = scale == 1 && offset == 0;
+    return same ? "*" : arena_printf(a, "%si%s", factor, summand);
+}
+
 bool path_glob(const char *pattern, size_t n, const char *text, size_t k)
 {
     size_t p = 0, t = 0, star = SIZE_MAX, rest = 0;
@@ -177,6 +207,13 @@ int path_specificity(const char *pattern)
     Kinds k = kinds_of(pattern);
     return path_index_specificity(pattern) << SPECIFICITY_BITS |
            (2 * k.names + k.globs);
+}
+
+bool path_is_open(const char *segment, size_t size)
+{
+    PathRange r;
+    return is_star(segment, size) ||
+           (path_range(segment, size, &r) && r.first < r.last);
 }
 
 bool path_has_star(const char *pattern)

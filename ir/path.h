@@ -30,6 +30,20 @@ bool path_range_holds(PathRange r, int64_t element);
 /* The range as a segment. */
 const char *path_range_text(Arena *a, PathRange r);
 
+/* The number scale * i + offset that a tensor's name has for element i of an
+ * array. */
+typedef struct PathIndex {
+    int64_t scale, offset;
+} PathIndex;
+
+enum { MAX_INDEX_SCALE = 1000, MAX_INDEX_OFFSET = 1000000 };
+
+/* Parses the segment of `size` characters as an index: "*" for i, "2i", "i+1",
+ * "2i-1"; false: it is a name. */
+bool path_index(const char *segment, size_t size, PathIndex *x);
+/* The index as a segment. */
+const char *path_index_text(Arena *a, PathIndex x);
+
 /* Whether a pattern matches a whole path. A number or range matches each range
  * that has an element in common with it. */
 bool path_matches(const char *pattern, const char *path);
@@ -54,6 +68,8 @@ int path_index_specificity(const char *pattern);
 int path_specificity(const char *pattern);
 /* The path with '*' for every number and range. */
 const char *path_all_elements(Arena *a, const char *path);
+/* Whether a segment is '*' or a range of several elements. */
+bool path_is_open(const char *segment, size_t size);
 /* Whether a segment is '*', all elements of an array. */
 bool path_has_star(const char *pattern);
 

@@ -157,8 +157,7 @@ void explain_param(Out *o, const Program *p, const Param *pm)
     for (int i = 0; i < pm->nalias; i++)
         out_line(o, "tied: %s is the same parameter", pm->alias[i]);
     for (int i = 0; i < pm->nfile; i++)
-        out_line(o, "in files: %s%s", pm->file[i].name,
-                 file_tensor_text(p->arena, &pm->file[i]));
+        out_line(o, "in files: %s", file_tensor_text(p->arena, &pm->file[i]));
     if (pm->unit)
         out_line(o, "in unit %s", pm->unit);
     out_line(o, "%lld elements per rank",

@@ -57,7 +57,10 @@ typedef enum ParcInitKind {
  * tensor. */
 enum { PARC_MAX_FACTORS = 12 };
 typedef struct ParcFileTensor {
-    const char *name; /* '*' for each stack dim of the parameter */
+    const char *name; /* each '*' is the number of the layer in a stack dim of
+                         the parameter, times scale plus offset */
+    int64_t stack[PARC_MAX_STACK]; /* the stack dim of each '*' */
+    int64_t scale[PARC_MAX_STACK], offset[PARC_MAX_STACK];
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
     int n;

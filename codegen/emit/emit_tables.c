@@ -42,6 +42,11 @@ static void file_rows(Emitter *e, const Param *pm)
         const FileTensor *f = &pm->file[i];
         out(o, "%s\n         {.name = \"%s\", .ndim = %d,", i ? "," : "",
             c_string_body(e->p->arena, f->name), f->ndim);
+        if (f->nindex) {
+            list(o, "stack", f->nindex, f->stack);
+            list(o, "scale", f->nindex, f->scale);
+            list(o, "offset", f->nindex, f->offset);
+        }
         if (f->ndim)
             list(o, "dim", f->ndim, f->dim);
         out(o, " .n = %d,", f->n);

@@ -1,5 +1,5 @@
 /* lower_runs.c: cuts arrays of modules into runs of elements that the plan
- * treats alike.
+ * treats alike, and that lines of `names hf` name alike.
  *
  * An array is one module, with '*' in its path, if the plan treats all its
  * elements alike. If a path names one element or a range, or an item takes
@@ -21,7 +21,7 @@
 
 enum { MAX_PERIOD = 16 }; /* longer periods do not share a loop */
 
-/* An item of the plan that concerns some elements of the array. */
+/* An item of the plan or line of names that concerns some elements of the array. */
 typedef struct Treatment {
     PathRange range;  /* the elements, if `every` is 0 */
     int64_t every;    /* the elements 0, every, 2 every, … */
@@ -60,6 +60,19 @@ static const char *item_text(Cut *c, const Clause *clause, const Item *item,
     return o.text;
 }
 
+/* The segment of a pattern for the array's index, of *size characters; NULL: the
+ * pattern is for another array or ends before. */
+static const char *index_segment(Cut *c, const char *pattern, size_t *size)
+{
+    int depth = path_depth(c->path);
+    if (path_depth(pattern) <= depth)
+        return NULL;
+    const char *index = path_segment(pattern, depth, size);
+    const char *above =
+        arena_strndup(c->l->arena, pattern, (size_t)(index - pattern - 1));
+    return path_matches(above, c->path) ? index : NULL;
+}
+
 static void treat(Cut *c, const Clause *clause, const Item *item,
                   Treatment t, const char *rest)
 {
@@ -75,18 +88,13 @@ static void look_at_path(Cut *c, const PlanItem *planned, const char *pattern)
     const Clause *clause = planned->clause;
     const Item *item = planned->item;
     int64_t every = planned->checkpoint.every;
-    int depth = path_depth(c->path);
     size_t size;
     PathRange r;
 
-    if (path_depth(pattern) <= depth)
+    const char *index = index_segment(c, pattern, &size);
+    if (!index)
         return;
-    const char *index = path_segment(pattern, depth, &size);
     const char *rest = index + size;
-    const char *above =
-        arena_strndup(c->l->arena, pattern, (size_t)(index - pattern - 1));
-    if (!path_matches(above, c->path))
-        return;
     bool number = path_range(index, size, &r);
     bool star = size == 1 && *index == '*';
     if (number && r.first < c->n)
@@ -105,6 +113,24 @@ static void look_at(Cut *c, const PlanItem *planned)
         look_at_path(c, planned, item->path[i].text);
     if (class && every > 1)
         treat(c, planned->clause, item, (Treatment){.every = every}, "");
+}
+
+/* Adds a treatment for each line of names that names a number or a range at the
+ * array's index. */
+static void look_at_names(Cut *c, const NamesDecl *names)
+{
+    for (int i = 0; i < names->item.n; i++)
+        for (int k = 0; k < names->item.at[i].npaths; k++) {
+            const Path *path = &names->item.at[i].path[k];
+            size_t size;
+            Treatment t = {.loc = path->loc};
+            const char *index = index_segment(c, path->text, &size);
+            if (!index || !path_range(index, size, &t.range) ||
+                t.range.first >= c->n)
+                continue;
+            t.text = arena_printf(c->l->arena, "names %d %d", i, k);
+            vec_push(c->l->arena, &c->treatment, t);
+        }
 }
 
 /* ---- kinds of elements --------------------------------------------------- */
@@ -200,6 +226,8 @@ LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n)
 
     for (int i = 0; i < l->planned.n; i++)
         look_at(&c, &l->planned.at[i]);
+    for (int i = 0; i < l->file->names.n; i++)
+        look_at_names(&c, l->file->names.at[i]);
     if (n > MAX_CUT_ELEMENTS)
         refuse_every(&c);
     if (c.treatment.n == 0 || n > MAX_CUT_ELEMENTS) {

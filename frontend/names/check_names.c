@@ -7,11 +7,21 @@
 #include "frontend/names/names.h"
 #include "ir/path.h"
 
-static int count_stars(const char *text)
+/* The number of elements' numbers that a path of parameters gives, or that a
+ * tensor's name uses: one for each '*', range or index. */
+static int count_numbers(const char *text, bool is_file)
 {
     int n = 0;
-    for (; *text; text++)
-        n += *text == '*';
+    for (int i = 0; i < path_depth(text); i++) {
+        size_t size;
+        PathIndex x;
+        const char *s = path_segment(text, i, &size);
+        if (is_file ? path_index(s, size, &x) : path_is_open(s, size))
+            n++;
+        else
+            for (size_t k = 0; k < size; k++)
+                n += s[k] == '*';
+    }
     return n;
 }
 
@@ -19,23 +29,65 @@ static int count_stars(const char *text)
 static bool is_plain(const char *text)
 {
     for (const char *c = text; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("._-*", *c))
+        if (!isalnum((unsigned char)*c) && !strchr("._-*+", *c))
             return false;
     return *text != 0;
 }
 
+/* Whether a segment of a tensor's name was meant as an index or a range, but is
+ * no index: "2*i", "2i+", "0-3". */
+static bool is_bad_index(const char *s, size_t size)
+{
+    PathIndex x;
+    size_t digits = strspn(s, "0123456789");
+    if (path_index(s, size, &x) || digits >= size)
+        return false;
+    return memchr(s, '+', size) || (size > 1 && strncmp(s, "i*", 2) == 0) ||
+           (digits > 0 && strchr("i*-", s[digits]));
+}
+
+/* A segment of a path of parameters is a name, or numbers of elements. */
+static bool is_bad_segment(const char *s, size_t size)
+{
+    PathIndex x;
+    return size > 1 && (memchr(s, '*', size) || path_index(s, size, &x));
+}
+
+/* Reports a bad segment of a path, with the form of good ones. */
+static bool check_segments(Diag *d, const Path *path,
+                           bool (*is_bad)(const char *, size_t),
+                           const char *what, const char *help)
+{
+    for (int i = 0; i < path_depth(path->text); i++) {
+        size_t size;
+        const char *s = path_segment(path->text, i, &size);
+        if (!is_bad(s, size))
+            continue;
+        diag_error(d, path->loc, "'%.*s' is no %s", (int)size, s, what);
+        diag_help(d, "%s", help);
+        return false;
+    }
+    return true;
+}
+
 static void check_paths(Diag *d, const NameItem *item)
 {
+    bool named =
+        check_segments(d, &item->file, is_bad_index, "index of an element",
+                       "write '*' for the element's number i, or an index such "
+                       "as 2i, i+1 or 2i+1, with a factor of at most 1000");
     for (int i = 0; i < item->npaths; i++) {
         const Path *path = &item->path[i];
-        if (path_numbers(path->text) > 0) {
-            diag_error(d, path->loc, "'%s' names single elements of an array",
-                       path->text);
-            diag_help(d, "write '*' for all elements");
-        } else if (count_stars(path->text) != count_stars(item->file.text)) {
-            diag_error(d, path->loc, "'%s' and '%s' need the same number of "
-                       "'*'", path->text, item->file.text);
-        }
+        if (!check_segments(d, path, is_bad_segment, "name or element",
+                            "write a name, '*', or elements of an array such "
+                            "as 3 or 0-3") ||
+            !named || count_numbers(path->text, false) ==
+                          count_numbers(item->file.text, true))
+            continue;
+        diag_error(d, path->loc, "'%s' and '%s' need the same number of '*'",
+                   path->text, item->file.text);
+        diag_help(d, "a range such as 0-3 and an index such as 2i count as "
+                  "'*', a single number does not");
     }
     if (!is_plain(item->file.text)) {
         diag_error(d, item->file.loc, "'%s' is no name of a tensor",

@@ -7,6 +7,7 @@
  *
  *   layers.*.wq -> model.layers.*.self_attn.q_proj
  *   layers.0-3.wq.weight: the tensors model.layers.*.self_attn.q_proj.weight
+ *   pairs.*.global -> model.layers.2i+1: layers 1, 3, … of the file
  *
  * The mapping is checked in both directions: each parameter has a line, each
  * line a parameter, and no two parameters have the same place in a tensor.
@@ -25,7 +26,7 @@ typedef struct Match {
 
 /* A tensor and its parameter, to find overlaps. */
 typedef struct Taken {
-    const char *name; /* with the range of its layers: "a.0-3.w" */
+    const char *name; /* with the range of its elements: "a.0-3.w" */
     int param;
     const NameItem *item;
 } Taken;
@@ -76,40 +77,110 @@ static bool is_array_segment(const char *s)
     return *s == '*' || isdigit((unsigned char)*s);
 }
 
-static void put_segment(Out *o, const char *s, size_t size, bool stacked)
+/* Fills the numbers of elements into a text for a parameter of a name that
+ * matches a path of an item. */
+typedef struct Filling {
+    Lower *l;
+    const Match *match;
+    const char *name;
+    int next;         /* the pattern's segment with the next number */
+    Out o;
+    /* For a tensor's name `o` has '*' for each number. */
+    FileTensor *file; /* NULL: the text is the path of another parameter */
+    const Param *param;
+    Out elements;     /* … and this the numbers of all elements: "a.0-3.w" */
+    bool fault;
+} Filling;
+
+static void put(Filling *f, const char *s, size_t size)
 {
-    if (stacked && is_array_segment(s))
-        out(o, "*");
-    else
-        out(o, "%.*s", (int)size, s);
+    out(&f->o, "%.*s", (int)size, s);
+    out(&f->elements, "%.*s", (int)size, s);
 }
 
-/* The text with each '*' replaced by the segment of `name` that the '*' of
- * `pattern` stands for, then the rest of the name. With `stacked` segments that
- * name the elements of an array become '*'. */
-static const char *fill_stars(Arena *a, const char *text, const char *pattern,
-                              const char *name, bool stacked)
+/* Puts the number that index x has in a tensor's name, for the elements r of a
+ * stack dim. `whole`: it is a whole segment of the name. */
+static void put_index(Filling *f, PathRange r, int stack, PathIndex x,
+                      bool whole)
 {
-    Out o;
+    FileTensor *to = f->file;
+    PathRange numbers = {r.first * x.scale + x.offset,
+                         r.last * x.scale + x.offset, r.step * x.scale};
+    if (numbers.first < 0) {
+        diag_error(f->l->diag, f->match->item->file.loc, "'%s' is negative for "
+                   "element %lld of '%s'", path_index_text(f->l->arena, x),
+                   (long long)r.first, f->name);
+        f->fault = true;
+    }
+    out(&f->o, "*");
+    out(&f->elements, "%s",
+        whole ? path_range_text(f->l->arena, numbers) : "*");
+    to->stack[to->nindex] = stack;
+    to->scale[to->nindex] = x.scale;
+    to->offset[to->nindex++] = x.offset;
+}
+
+/* Puts a segment of the parameter's name: a name, or numbers of elements. */
+static void put_segment(Filling *f, int segment, PathIndex x, bool whole)
+{
+    size_t size, other;
+    int stack = 0;
+    PathRange r;
+    const char *s = path_segment(f->name, segment, &size);
+    for (int i = 0; i < segment; i++)
+        stack += is_array_segment(path_segment(f->name, i, &other));
+    if (f->file && is_array_segment(s)) {
+        if (!path_range(s, size, &r))
+            r = (PathRange){0, f->param->type.stack[stack] - 1, 1};
+        put_index(f, r, stack, x, whole);
+        return;
+    }
+    if (f->file && (x.scale != 1 || x.offset != 0)) {
+        diag_error(f->l->diag, f->match->item->file.loc, "'%s' needs the "
+                   "number of an element; '%.*s' is a name: write '*'",
+                   path_index_text(f->l->arena, x), (int)size, s);
+        f->fault = true;
+    }
+    put(f, s, size);
+}
+
+/* Puts what the pattern's next '*' or range matches. */
+static void put_next(Filling *f, PathIndex x, bool whole)
+{
+    const char *pattern = f->match->item->path[f->match->path].text;
     size_t size;
-    int at = 0, depth = path_depth(pattern), all = path_depth(name);
-    out_init(&o, a);
-    for (const char *c = text; *c; c++) {
-        if (*c != '*') {
-            out(&o, "%c", *c);
+    const char *s = path_segment(pattern, f->next, &size);
+    while (!path_is_open(s, size))
+        s = path_segment(pattern, ++f->next, &size);
+    put_segment(f, f->next++, x, whole);
+}
+
+/* The text with the numbers of the name, then the rest of the name. */
+static const char *fill_text(Filling *f, const char *text)
+{
+    const char *pattern = f->match->item->path[f->match->path].text;
+    size_t size;
+    PathIndex same = {.scale = 1}, x = same;
+    out_init(&f->o, f->l->arena);
+    out_init(&f->elements, f->l->arena);
+    for (int i = 0; i < path_depth(text); i++) {
+        const char *s = path_segment(text, i, &size);
+        put(f, ".", i > 0);
+        if (f->file ? path_index(s, size, &x) : path_is_open(s, size)) {
+            put_next(f, x, true);
             continue;
         }
-        while (at < depth && *path_segment(pattern, at, &size) != '*')
-            at++;
-        const char *s = path_segment(name, at++, &size);
-        put_segment(&o, s, size, stacked);
+        for (size_t k = 0; k < size; k++)
+            if (s[k] == '*')
+                put_next(f, same, false);
+            else
+                put(f, s + k, 1);
     }
-    for (int i = depth; i < all; i++) {
-        const char *s = path_segment(name, i, &size);
-        out(&o, "%s", o.size > 0 ? "." : "");
-        put_segment(&o, s, size, stacked);
+    for (int i = path_depth(pattern); i < path_depth(f->name); i++) {
+        put(f, ".", f->o.size > 0);
+        put_segment(f, i, same, true);
     }
-    return o.size > 0 ? o.text : "";
+    return f->o.size > 0 ? f->o.text : "";
 }
 
 /* ---- one parameter ------------------------------------------------------- */
@@ -120,11 +191,10 @@ static bool find_parts(Names *n, const Match *m, const char *name,
                        const Param **part)
 {
     Lower *l = n->l;
-    const char *pattern = m->item->path[m->path].text;
     for (int i = 0; i < m->item->npaths; i++) {
         const Path *path = &m->item->path[i];
-        const char *other =
-            fill_stars(l->arena, path->text, pattern, name, false);
+        Filling f = {.l = l, .match = m, .name = name};
+        const char *other = fill_text(&f, path->text);
         int index = ir_param_index(l->p, other);
         Match own = find_item(n, other);
         if (index < 0 || own.item != m->item || own.path != i)
@@ -150,6 +220,8 @@ static bool check_tensor_taken(Names *n, const Taken *t)
         diag_error(l->diag, t->item->loc, "'%s' and '%s' are both the tensor "
                    "'%s'", l->p->param.at[other->param].name,
                    l->p->param.at[t->param].name, t->name);
+        if (strcmp(other->name, t->name) != 0)
+            diag_help(l->diag, "one of them is also in '%s'", other->name);
         if (other->item != t->item)
             diag_note(l->diag, other->item->loc, "the first is here");
         return false;
@@ -166,16 +238,16 @@ static bool find_tensor(Names *n, int param, const char *name, FileTensor *to,
     Match m = find_item(n, name);
     if (!m.item)
         return false;
-    const char *pattern = m.item->path[m.path].text;
-    const char *file = m.item->file.text;
     const Param **part = NEW_ARRAY(l->arena, const Param *, m.item->npaths);
-    Taken taken = {fill_stars(l->arena, file, pattern, name, false), param,
-                   m.item};
+    Filling f = {.l = l, .match = &m, .name = name, .file = to,
+                 .param = &l->p->param.at[param]};
     n->used[m.item - n->decl->item.at][m.path] = true;
-    *to = (FileTensor){
-        .name = fill_stars(l->arena, file, pattern, name, true)};
-    part[0] = &l->p->param.at[param];
-    *fault = (m.item->npaths > 1 && !find_parts(n, &m, name, part)) ||
+    *to = (FileTensor){0};
+    to->name = fill_text(&f, m.item->file.text);
+    Taken taken = {f.elements.size > 0 ? f.elements.text : "", param, m.item};
+    part[0] = f.param;
+    *fault = f.fault ||
+             (m.item->npaths > 1 && !find_parts(n, &m, name, part)) ||
              !lower_layouts(l, m.item, part, m.item->npaths, m.path, to) ||
              !check_tensor_taken(n, &taken);
     vec_push(l->arena, &n->taken, taken);
@@ -207,7 +279,10 @@ static void check_used(const Names *n)
     for (int i = 0; i < n->decl->item.n; i++)
         for (int k = 0; k < n->decl->item.at[i].npaths; k++) {
             const Path *path = &n->decl->item.at[i].path[k];
-            if (!n->used[i][k] && lower_path_known(n->l, path, true))
+            bool used = n->used[i][k];
+            if (used && path_numbers(path->text) == 0)
+                continue;
+            if (lower_path_known(n->l, path, true) && !used)
                 diag_error(n->l->diag, path->loc, "other lines name all "
                            "parameters of '%s'", path->text);
         }

@@ -65,6 +65,7 @@ typedef struct Parser {
                    * less than its statement: a '}' is probably missing; or
                    * zero */
     bool in_plan;  /* the current declaration is a plan */
+    bool in_names; /* … a block of names */
     bool stopped;      /* the rest of the text is ignored */
     bool defining;     /* the text is the value of a -D option */
     const char *selected; /* the plan of --plan; NULL: errors in every plan

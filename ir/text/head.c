@@ -127,17 +127,24 @@ static void text_config(Text *t)
     text_optional_line(t, "config", &t->p->file_config);
 }
 
-/* The layout of a parameter's layers, of type `layer`, in a file. */
+/* The name and layout of a parameter's layers, of type `layer`, in a file. */
 static void text_file_tensor(Text *t, FileTensor *f, const Type *layer)
 {
     Loc loc = t->tok.loc;
+    int scales = 0, offsets = 0;
     text_field(t, " ", &f->name);
+    if (text_given(t, f->nindex > 0, " stack=")) {
+        f->nindex = text_list(t, "", f->nindex, f->stack, MAX_STACK);
+        scales = text_list(t, " scale=", f->nindex, f->scale, MAX_STACK);
+        offsets = text_list(t, " offset=", f->nindex, f->offset, MAX_STACK);
+    }
     f->ndim = text_list(t, " ", f->ndim, f->dim, MAX_DIMS);
     text_field(t, " from=", &f->first);
     f->n = text_list(t, " size=", f->n, f->size, MAX_FILE_DIGITS);
     int strides = text_list(t, " stride=", f->n, f->stride, MAX_FILE_DIGITS);
-    if (strides != f->n || !file_tensor_fits(f, layer))
-        parse_fail(t, loc, "the layout in the file does not fit the type");
+    if (strides != f->n || scales != f->nindex || offsets != f->nindex ||
+        !file_tensor_fits(f, layer))
+        parse_fail(t, loc, "the tensor of the file does not fit the type");
 }
 
 static void text_files(Text *t, Param *p)

@@ -235,12 +235,14 @@ void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
     text[0] = 0;
     layer_numbers(p, layer, number);
     const char *name = f->name;
-    for (int stack = 0; *name; stack++) {
-        size_t n = stack < p->nstack ? strcspn(name, "*") : strlen(name);
+    for (int i = 0; *name; i++) {
+        size_t n = strcspn(name, "*");
         rt_add(&t, "%.*s", (int)n, name);
         name += n;
         if (*name) {
-            rt_add(&t, "%lld", (long long)number[stack]);
+            int64_t element = number[f->stack[i]];
+            rt_add(&t, "%lld",
+                   (long long)(element * f->scale[i] + f->offset[i]));
             name++;
         }
     }

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 12
+#define PARC_RT_VERSION 13
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,

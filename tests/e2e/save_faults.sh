@@ -1,6 +1,7 @@
 #!/bin/sh
-# save_faults.sh: each system call of a save fails in turn. No checkpoint is lost,
-# the message is true, and the exit status says whether the last state is saved.
+# save_faults.sh: a save runs once for each of its system calls, and that call
+# fails. No checkpoint is lost, the message is true, and the exit status says
+# whether the last state is saved.
 . "$(dirname "$0")/lib.sh"
 
 dir=$work/run
@@ -70,7 +71,7 @@ middle() {
     ls "$dir"
     [ $status = 0 ] && [ -f "$dir/step-00000004/index.json" ] && continues
 }
-# each CASE: all calls in turn; prints the rules that fail the test.
+# each CASE: one run for each call; prints the rules that fail the test.
 each() {
     wrong=0
     faulty 3 ""

@@ -185,7 +185,7 @@ bool lower_layouts(Lower *l, const NameItem *item, const Param *const *part,
         if (!parts_fit(&shape, &other, joined))
             return lower_error(l, item->loc, NULL,
                                "'%s' and '%s' cannot be joined: their shapes "
-                               "differ in another dim than %d",
+                               "differ in a dim other than %d",
                                part[index]->name, part[i]->name, joined);
         begin += i < index ? dim_size(&other, joined) : 0;
         total += dim_size(&other, joined);

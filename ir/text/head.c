@@ -85,6 +85,8 @@ static void text_mesh(Text *t)
     text_form(t, "\n");
     if (t->out)
         return;
+    if (m->n > 0)
+        parse_fail(t, t->tok.loc, "this is a second mesh");
     while (t->tok.kind == TK_WORD && !t->tok.first)
         parse_mesh_axis(t, m);
     if (!t->tok.first && text_given(t, false, ":"))

@@ -15,7 +15,7 @@ esac
 
 # The instruction sets that oneDNN is limited to. (A limit above the machine's
 # own set has no effect.)
-libraries="SSE41 AVX2 AVX512_CORE ALL"
+libraries=$(few_or_all "SSE41 ALL" "SSE41 AVX2 AVX512_CORE ALL")
 
 llama_small="-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
  -D hidden=160 -D batch=8 -D seq=32"

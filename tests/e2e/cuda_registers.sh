@@ -2,8 +2,8 @@
 # cuda_registers.sh: kernels do not spill registers, on the architectures that
 # differ: attention for heads of each usual size; rows of fused kernels in
 # registers, in shared memory and streamed; and their low-shared-memory
-# variants. `make check` compiles each kind of row once, for sm_90a. ARCHS and
-# TYPES select others.
+# variants. `make check` compiles each kind of row once, for sm_90a; the heads of
+# the examples are in nvrtc.sh. ARCHS and TYPES select others.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_nvrtc.sh"
 archs=${ARCHS:-$(few_or_all sm_90a sm_80,sm_90a,sm_100)}
@@ -18,7 +18,7 @@ spills_nothing() { # spills_nothing LABEL MODEL.pdl OPTIONS…
 }
 
 # f16 code equals bf16 code except for the names of instructions.
-for type in ${TYPES:-$(few_or_all bf16 "f32 bf16")}; do
+for type in ${TYPES:-$(few_or_all "" "f32 bf16")}; do
     spills_nothing "heads, $type" tests/data/heads.pdl -D precision="$type"
 done
 for type in $(few_or_all f32 "f32 bf16"); do

@@ -41,13 +41,13 @@ for precision in $(few_or_all bf16 "f32 bf16 f16"); do
     {
         compiles "llama $precision" examples/llama.pdl 2x2 $d
         compiles "gpt2 $precision" examples/gpt2.pdl 2x2 $d -D dropout=0.1
-        compiles "transformer $precision" examples/transformer.pdl 2x2 $d \
+        in_all compiles "transformer $precision" examples/transformer.pdl 2x2 $d \
             --plan tensor_parallel
     }
 done
 compiles toy examples/toy.pdl 2x2
 in_all compiles feedforward examples/feedforward.pdl 2x2
-compiles hsdp examples/hsdp.pdl rep=2,dp=2,tp=2
+in_all compiles hsdp examples/hsdp.pdl rep=2,dp=2,tp=2
 # The cross entropy of a large vocabulary with padding and a bias.
 archs=sm_100
 compiles translation examples/translation.pdl 2x2

@@ -57,7 +57,8 @@ LDLIBS = -ldnnl -fopenmp -lm -ldl
 DIRS = base frontend ir passes codegen report driver
 SRC = $(foreach d,$(DIRS),$(wildcard $(d)/*.c $(d)/*/*.c))
 # Parts of the runtime that every target links.
-RT_DIRS = $(filter-out runtime/cpu/ runtime/cuda/,$(wildcard runtime/*/))
+RT_DIRS = $(filter-out runtime/cpu/ runtime/cuda/ runtime/mpi/, \
+    $(wildcard runtime/*/))
 RT_SHARED = $(wildcard $(addsuffix *.c,$(RT_DIRS)))
 RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
 RT_FILES = $(sort $(foreach t,c h cuh,$(wildcard \

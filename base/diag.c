@@ -101,6 +101,22 @@ int diag_error_count(const Diag *d)
     return d->errors;
 }
 
+const char *diag_first_error(const Diag *d)
+{
+    for (int i = 0; i < d->message.n; i++)
+        if (d->message.at[i].severity == SEV_ERROR)
+            return d->message.at[i].text;
+    return NULL;
+}
+
+Diag *diag_quiet(Arena *arena, const Diag *like)
+{
+    Diag *d = diag_new(arena, COLOR_NEVER);
+    for (int i = 0; i < like->source.n; i++)
+        vec_push(arena, &d->source, like->source.at[i]);
+    return d;
+}
+
 int diag_warning_count(const Diag *d)
 {
     return d->warnings;

@@ -88,6 +88,11 @@ bool diag_twice(Diag *d, Loc loc, Loc first, const char *fmt, ...)
 void diag_demote(Diag *d, bool on);
 
 int diag_error_count(const Diag *d);
+/* The text of the first error; NULL: there is none. */
+const char *diag_first_error(const Diag *d);
+/* A Diag with the same sources under the same numbers, for a compilation whose
+ * messages are not printed. */
+Diag *diag_quiet(Arena *arena, const Diag *like);
 /* Warnings raised so far. */
 int diag_warning_count(const Diag *d);
 

@@ -27,8 +27,7 @@ static int64_t reserved_bytes(const Options *o)
     return o->target == TARGET_CUDA ? o->memory_limit / PARC_DEVICE_RESERVE : 0;
 }
 
-/* The memory that the plan may use. */
-static int64_t plan_limit(const Options *o)
+int64_t fit_limit(const Options *o)
 {
     return o->memory_limit - reserved_bytes(o);
 }
@@ -45,7 +44,7 @@ static void refuse(const Program *p, const Options *o)
                             size_text(p, o->memory_limit),
                             size_text(p, reserved_bytes(o)));
     diag_error(p->diag, o->device_memory.loc, "a rank needs %s, more than %s%s",
-               size_text(p, m->peak), size_text(p, plan_limit(o)), less);
+               size_text(p, m->peak), size_text(p, fit_limit(o)), less);
     diag_note(p->diag, p->plan.loc,
               "at the peak: parameters, gradients and optimizer %s, "
               "gathered parameters %s, activations %s",
@@ -60,8 +59,8 @@ static bool say_free(const Program *p, const Options *o)
 {
     diag_note(p->diag, (Loc){0}, "a rank needs %s, and %s of %s stay free",
               size_text(p, p->memory->peak),
-              size_text(p, plan_limit(o) - p->memory->peak),
-              size_text(p, plan_limit(o)));
+              size_text(p, fit_limit(o) - p->memory->peak),
+              size_text(p, fit_limit(o)));
     return true;
 }
 
@@ -133,7 +132,7 @@ static void keep_smallest(Trial *best, const Trial *t)
 
 static bool fits(const Search *s, const Trial *t)
 {
-    return t->peak >= 0 && t->peak <= plan_limit(s->o);
+    return t->peak >= 0 && t->peak <= fit_limit(s->o);
 }
 
 /* Measures a trial, and reports it if it fits. */
@@ -241,7 +240,7 @@ bool fit_check(const Program *p, const PlanSource *from, const Options *o)
 {
     if (o->memory_limit == 0)
         return true;
-    if (p->memory->peak <= plan_limit(o))
+    if (p->memory->peak <= fit_limit(o))
         return say_free(p, o);
     refuse(p, o);
     if (!from->file)

@@ -15,6 +15,9 @@
  * that make the plan fit; each of them has been planned. */
 bool fit_check(const Program *p, const PlanSource *from, const Options *o);
 
+/* The bytes of --device-memory that a plan may use. */
+int64_t fit_limit(const Options *o);
+
 /* ---- fit_change.c ---- */
 
 /* A family is a set of similar changes, of which the search reports one. Each

@@ -33,7 +33,8 @@ static int64_t batch_parts(const Program *p)
 
 static bool may_change_plan(const Find *f)
 {
-    return f->p->plan.name[0] != '\0' || f->p->mesh.n == 1;
+    UserAxis axis[MAX_AXES];
+    return f->p->plan.name[0] != '\0' || user_axes(f->p, axis) == 1;
 }
 
 static void add_change(Find *f, FitChange c)
@@ -153,7 +154,8 @@ static void shard(Find *f)
     if (f->p->plan.nunits == 0) {
         const char *list = stacks(f, "");
         add_clause(f, arena_printf(f->arena, "fully_shard %s { %s%smodel }",
-                                   m->name[axis], list, *list ? ", " : ""));
+                                   mesh_user_name(f->arena, m, axis), list,
+                                   *list ? ", " : ""));
     } else if (is_partly_sharded(f)) {
         add_change(f, (FitChange){.text = "strategy=full_shard for every unit",
                                   .full_shard = true});
@@ -174,15 +176,16 @@ static void offload(Find *f)
 /* The text of --mesh with one axis enlarged. */
 static const char *mesh_text(const Find *f, int axis, int64_t factor)
 {
-    const Mesh *m = &f->p->mesh;
+    UserAxis user[MAX_AXES];
     const char *given = f->from->mesh, *text = "";
     bool named = given && strchr(given, '=');
+    int n = user_axes(f->p, user);
 
-    for (int a = 0; a < m->n; a++) {
-        long long size = m->size[a] * (a == axis ? factor : 1);
+    for (int a = 0; a < n; a++) {
+        long long size = user[a].size * (a == axis ? factor : 1);
         const char *between = a == 0 ? "" : named ? "," : "x";
         text = named ? arena_printf(f->arena, "%s%s%s=%lld", text, between,
-                                    m->name[a], size)
+                                    user[a].name, size)
                      : arena_printf(f->arena, "%s%s%lld", text, between, size);
     }
     return text;
@@ -191,8 +194,10 @@ static const char *mesh_text(const Find *f, int axis, int64_t factor)
 static void other_runs(Find *f)
 {
     const Program *p = f->p;
+    UserAxis user[MAX_AXES];
+    int n = user_axes(p, user);
 
-    for (int a = 0; a < p->mesh.n; a++) {
+    for (int a = 0; a < n; a++) {
         f->family++;
         for (int64_t k = 2; k <= MAX_FACTOR; k *= 2) {
             const char *mesh = mesh_text(f, a, k);

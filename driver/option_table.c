@@ -8,7 +8,14 @@
 
 const OptionRow option_table[] = {
     {OPT_MESH, "--mesh", NULL, "SHAPE", VALUE_TEXT, NULL,
-     "8x8, or named: dp=8,tp=8; default: every axis is 1"},
+     "8x8, or named: dp=8,tp=8; default: every axis is 1.\n"
+     "auto, or dp=auto,tp=8: parc chooses sizes for --ranks"},
+    {OPT_RANKS, "--ranks", NULL, "N", VALUE_TEXT, NULL,
+     "the number of ranks of the mesh; --mesh auto needs it"},
+    {OPT_NODE_SIZE, "--node-size", NULL, "N", VALUE_TEXT, NULL,
+     "the ranks of a node (machine): traffic inside nodes and\n"
+     "between them is planned separately; a program for\n"
+     "--target cpu then runs under mpirun, N ranks a node"},
     {OPT_PLAN, "--plan", NULL, "NAME", VALUE_TEXT, NULL,
      "the plan to use, if the file has several"},
     {OPT_DEFINE, "-D", NULL, "NAME=VALUE", VALUE_TEXT, NULL,

@@ -10,6 +10,8 @@
 
 typedef enum OptionId {
     OPT_MESH,
+    OPT_RANKS,
+    OPT_NODE_SIZE,
     OPT_PLAN,
     OPT_TARGET,
     OPT_ARCH,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/out.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -168,16 +169,24 @@ static void read_emit(Reader *r, const OptionRow *row, Argument value)
     vec_push(r->arena, &r->o->emit, e);
 }
 
-static void read_threads(Reader *r, Argument value)
+static void read_number(Reader *r, const OptionRow *row, Argument value)
 {
+    Options *o = r->o;
+    int most = row->id == OPT_THREADS ? MAX_THREADS : MAX_RANKS;
     char *end;
     errno = 0;
     long n = strtol(value.text, &end, 10);
-    if (*end || end == value.text || errno || n < 1 || n > MAX_THREADS)
-        wrong(r, value.loc, "--threads must be a number from 1 to %d",
-              MAX_THREADS);
-    else
-        r->o->threads = (int)n;
+    if (*end || end == value.text || errno || n < 1 || n > most) {
+        wrong(r, value.loc, "%s must be a number from 1 to %d", row->name, most);
+        return;
+    }
+    bool ranks = row->id == OPT_RANKS;
+    if (row->id == OPT_THREADS) {
+        o->threads = (int)n;
+        return;
+    }
+    *(ranks ? &o->ranks : &o->node_size) = n;
+    *(ranks ? &o->ranks_arg : &o->node_size_arg) = value;
 }
 
 static void read_memory(Reader *r, Argument value)
@@ -265,16 +274,44 @@ static void once(Reader *r, Argument *slot, Argument value, const char *name)
     *slot = value;
 }
 
+/* The field of an option that takes any text; NULL: another kind of option. */
+static Argument *text_of(Options *o, OptionId id)
+{
+    return id == OPT_MESH          ? &o->mesh
+           : id == OPT_PLAN        ? &o->plan
+           : id == OPT_OUTPUT      ? &o->binary
+           : id == OPT_SOURCE_TREE ? &o->directory
+           : id == OPT_EXPLAIN     ? &o->explain
+                                   : NULL;
+}
+
+/* The field of an option without a value; NULL: another kind of option. */
+static bool *flag_of(Options *o, OptionId id)
+{
+    return id == OPT_NO_EVAL       ? &o->no_eval
+           : id == OPT_TIME_PASSES ? &o->pipeline.time_passes
+           : id == OPT_VERBOSE     ? &o->verbose
+           : id == OPT_DUMP_ALL    ? &o->pipeline.dump_after_all
+                                   : NULL;
+}
+
 static void take(Reader *r, const OptionRow *row, Argument value)
 {
     Options *o = r->o;
     int i;
-    switch (row->id) {
-    case OPT_MESH:
-        once(r, &o->mesh, value, row->name);
+    if (text_of(o, row->id)) {
+        once(r, text_of(o, row->id), value, row->name);
         return;
-    case OPT_PLAN:
-        once(r, &o->plan, value, row->name);
+    }
+    if (flag_of(o, row->id)) {
+        *flag_of(o, row->id) = true;
+        return;
+    }
+    switch ((int)row->id) {
+    case OPT_RANKS:
+    case OPT_NODE_SIZE:
+    case OPT_THREADS:
+        read_number(r, row, value);
         return;
     case OPT_TARGET:
         i = choose_word(r, row, value, "target");
@@ -286,26 +323,14 @@ static void take(Reader *r, const OptionRow *row, Argument value)
     case OPT_CPU:
         read_cpu(r, row, value);
         return;
-    case OPT_THREADS:
-        read_threads(r, value);
-        return;
     case OPT_MEMORY:
         read_memory(r, value);
         return;
     case OPT_DEFINE:
         vec_push(r->arena, &o->define, value);
         return;
-    case OPT_OUTPUT:
-        once(r, &o->binary, value, row->name);
-        return;
-    case OPT_SOURCE_TREE:
-        once(r, &o->directory, value, row->name);
-        return;
     case OPT_EMIT:
         read_emit(r, row, value);
-        return;
-    case OPT_EXPLAIN:
-        once(r, &o->explain, value, row->name);
         return;
     case OPT_DUMP_BEFORE:
         i = choose_pass(r, value);
@@ -318,9 +343,6 @@ static void take(Reader *r, const OptionRow *row, Argument value)
         i = choose_pass(r, value);
         vec_push(r->arena, &o->pipeline.dump_after, i);
         return;
-    case OPT_DUMP_ALL:
-        o->pipeline.dump_after_all = true;
-        return;
     case OPT_STOP_AFTER:
         o->pipeline.stop_after = choose_pass(r, value);
         o->pipeline.stops = true;
@@ -328,15 +350,6 @@ static void take(Reader *r, const OptionRow *row, Argument value)
     case OPT_START_AFTER:
         o->pipeline.start_after = choose_pass(r, value);
         o->pipeline.starts = true;
-        return;
-    case OPT_NO_EVAL:
-        o->no_eval = true;
-        return;
-    case OPT_TIME_PASSES:
-        o->pipeline.time_passes = true;
-        return;
-    case OPT_VERBOSE:
-        o->verbose = true;
         return;
     case OPT_COLOR:
         i = choose_word(r, row, value, "color setting");
@@ -349,12 +362,8 @@ static void take(Reader *r, const OptionRow *row, Argument value)
         if (i >= 0)
             o->completion = value.text;
         return;
-    case OPT_MANUAL:
-    case OPT_HELP:
-    case OPT_VERSION:
-    case OPT_LIST_PASSES:
-    case OPT_LIST_OPTIONS:
-        return; /* print_and_stop handled them */
+    default: /* print_and_stop handles the others */
+        bug("option %s is not read", row->name);
     }
 }
 
@@ -506,10 +515,14 @@ static void check_together(Reader *r)
               "--stop-after=%s leaves the plan unfinished: only --emit ir "
               "works with it",
               pass_name(p->stop_after));
-    } else if (p->starts && (o->mesh.text || o->plan.text || o->define.n)) {
-        Argument a = o->mesh.text   ? o->mesh
-                     : o->plan.text ? o->plan
-                                    : o->define.at[0];
+    } else if (p->starts && (o->mesh.text || o->ranks_arg.text ||
+                             o->node_size_arg.text || o->plan.text ||
+                             o->define.n)) {
+        Argument a = o->mesh.text            ? o->mesh
+                     : o->ranks_arg.text     ? o->ranks_arg
+                     : o->node_size_arg.text ? o->node_size_arg
+                     : o->plan.text          ? o->plan
+                                             : o->define.at[0];
         wrong(r, a.loc, "an IR dump already has a mesh, a plan and sizes: "
               "remove this option");
     } else if (p->starts && tree) {

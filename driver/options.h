@@ -35,6 +35,8 @@ typedef struct Options {
     int64_t memory_limit; /* bytes; 0: none */
     Target target;
     VEC(const char *) arch;
+    Argument ranks_arg, node_size_arg; /* --ranks, --node-size */
+    int64_t ranks, node_size;          /* 0: not given */
     int threads; /* 0: the cores of this machine over its ranks, or 1 with a
                     named CPU level */
     Argument cpu_level;

@@ -12,6 +12,8 @@
 typedef struct FrontendOptions {
     const char *mesh;        /* "8x8", "dp=8,tp=8", NULL: every axis is 1 */
     Loc mesh_loc;            /* in the command line's source */
+    int64_t node_size;       /* --node-size: ranks of a machine; 0: not given */
+    Loc node_loc;
     const char *plan;        /* --plan, or NULL */
     Loc plan_loc;
     Setting *const *define;  /* the parsed -D options, in order */

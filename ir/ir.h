@@ -538,11 +538,12 @@ static inline bool loop_is_free(const Op *loop, int i)
 {
     return i >= loop->ncarry + loop->nstack;
 }
-/* Whether op is an all-gather of an FSDP unit's parameters. */
-static inline bool op_is_unit_gather(const Op *op)
-{
-    return op->kind == OP_all_gather && attr_unit(op) && attr_unit(op)[0];
-}
+/* units.c: whether op is an all-gather of an FSDP unit's parameters. Of two that
+ * the pass split_collectives makes of one, op_is_part_gather is the first, whose
+ * results are still sharded inside nodes, and op_is_unit_gather the second. */
+bool op_gathers_unit(const Op *op);
+bool op_is_part_gather(const Op *op);
+bool op_is_unit_gather(const Op *op);
 /* The innermost loop around the op; the `early` that it is in. NULL: none. */
 Op *op_loop(const Op *op);
 Op *op_early(const Op *op);

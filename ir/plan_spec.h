@@ -130,6 +130,7 @@ typedef struct PlanSpec {
     int ncheckpoints;
     uint32_t offload; /* bits of Offload */
     Loc offload_loc;
+    Loc node_loc;     /* --node-size, on the command line */
     Loc loc;
 } PlanSpec;
 

@@ -86,11 +86,64 @@ const char *mesh_user_name(Arena *a, const Mesh *m, int axis)
     return arena_strndup(a, m->name[axis], strcspn(m->name[axis], "."));
 }
 
+int64_t mesh_stride(const Mesh *m, int axis)
+{
+    int64_t stride = 1;
+    if (m->stride[axis] > 0)
+        return m->stride[axis];
+    for (int a = axis + 1; a < m->n - m->nloop; a++)
+        stride *= m->size[a];
+    return stride;
+}
+
+int mesh_axis_of_stride(const Mesh *m, int64_t stride)
+{
+    for (int a = 0; a < m->n - m->nloop; a++)
+        if (m->size[a] > 1 && mesh_stride(m, a) == stride)
+            return a;
+    return -1;
+}
+
+bool mesh_numbers_ranks(const Mesh *m)
+{
+    int64_t stride = 1, ranks = mesh_ranks(m);
+    for (int a; (a = mesh_axis_of_stride(m, stride)) >= 0;)
+        stride *= m->size[a];
+    return stride == ranks;
+}
+
+int mesh_uneven_axis(const Mesh *m, int64_t node)
+{
+    for (int a = 0; a < m->n - m->nloop; a++) {
+        int64_t stride = mesh_stride(m, a), span = stride * m->size[a];
+        bool inside = m->size[a] == 1 || node % span == 0;
+        bool between = stride % node == 0;
+        if (!inside && !between && (node % stride || span % node))
+            return a;
+    }
+    return -1;
+}
+
+uint32_t mesh_between_nodes(const Mesh *m)
+{
+    uint32_t axes = 0;
+    for (int a = 0; m->node > 0 && a < m->n - m->nloop; a++)
+        if (m->size[a] > 1 && mesh_stride(m, a) * m->size[a] > m->node)
+            axes |= 1u << a;
+    return axes;
+}
+
+int64_t mesh_step(const Mesh *m, int axis)
+{
+    int64_t step = mesh_is_loop_axis(m, axis) ? 1 : mesh_stride(m, axis);
+    for (int a = m->n - 1; a > axis && mesh_is_loop_axis(m, a); a--)
+        step *= m->size[a];
+    return step;
+}
+
 int64_t mesh_coord(const Mesh *m, int64_t rank, int axis)
 {
-    for (int a = m->n - 1; a > axis; a--)
-        rank /= m->size[a];
-    return rank % m->size[axis];
+    return rank / mesh_step(m, axis) % m->size[axis];
 }
 
 /* ---- comparison --------------------------------------------------------- */

@@ -35,6 +35,9 @@ enum {
 /* Logarithms to base 2 of the largest size of a dim, and of the most elements
  * of a tensor. */
 enum { MAX_DIM_LOG2 = 40, MAX_ELEMENTS_LOG2 = 50 };
+/* The ranks of a node, where only costs and the choice of sizes depend on them:
+ * without --node-size. */
+enum { DEFAULT_NODE_SIZE = 8 };
 /* The most ranks of a mesh, as in the runtime (RT_MOST_RANKS). */
 enum { MAX_RANKS = 1 << 20 };
 
@@ -53,12 +56,19 @@ bool dtype_is_float(DType t);
  * to zero although it is not zero. */
 int dtype_range(DType t, double x);
 
+/* Axes are in the order of significance: of several that cut a tensor in runs
+ * (AX_FLAT) the first is the major one, and a group's ranks are ordered by their
+ * coordinates, the first axis major. */
 typedef struct Mesh {
     int n;
     const char *name[MAX_AXES];
-    int64_t size[MAX_AXES]; /* outermost first: rank = i0 * size[1] + i1 */
+    int64_t size[MAX_AXES];
+    int64_t stride[MAX_AXES]; /* ranks between two neighbors on the axis; 0: the
+                               * product of the sizes of the axes that follow */
     int nloop; /* the last `nloop` axes are loop axes: one rank processes their
                 * parts in iterations (passes/microbatch/loop_axis.h) */
+    int64_t node; /* consecutive ranks that share a machine (--node-size); 0: not
+                   * given */
 } Mesh;
 /* The number of ranks; loop axes do not count. */
 int64_t mesh_ranks(const Mesh *m);
@@ -70,12 +80,27 @@ static inline bool mesh_is_loop_axis(const Mesh *m, int axis)
 {
     return axis >= m->n - m->nloop;
 }
-/* Whether both axes are parts of one axis that the user named (pass
- * split_kv_axis): "tp.kv" and "tp.rep" are parts of "tp". */
+/* Ranks between two neighbors on an axis, which is not a loop axis. */
+int64_t mesh_stride(const Mesh *m, int axis);
+/* The axis with this stride and more than one rank; -1: none. */
+int mesh_axis_of_stride(const Mesh *m, int64_t stride);
+/* Whether the strides give each rank coordinates of its own. */
+bool mesh_numbers_ranks(const Mesh *m);
+/* The first axis that has a group with unequal numbers of ranks on its nodes, if
+ * a node has `node` ranks; -1: none. */
+int mesh_uneven_axis(const Mesh *m, int64_t node);
+/* The axes whose groups have ranks on several nodes; 0 without --node-size.
+ * After the pass split_node_axis, no node has two ranks of such a group. */
+uint32_t mesh_between_nodes(const Mesh *m);
+/* Whether both axes are parts of one axis that the user named (passes
+ * split_kv_axis and split_node_axis): "tp.kv" and "tp.rep" are parts of "tp". */
 bool mesh_same_axis(const Mesh *m, int a, int b);
 /* The axis and all other parts of the one that the user named. */
 uint32_t mesh_user_axis(const Mesh *m, int axis);
 const char *mesh_user_name(Arena *a, const Mesh *m, int axis);
+/* The distance of two neighbors on any axis, loop axes included, in the numbering
+ * of mesh_parts. */
+int64_t mesh_step(const Mesh *m, int axis);
 /* The coordinate of `rank` (of mesh_parts) on `axis`. */
 int64_t mesh_coord(const Mesh *m, int64_t rank, int axis);
 

@@ -81,3 +81,18 @@ bool unit_stays_gathered(const Program *p, const char *name)
     const Unit *u = unit_named(p, name);
     return u && u->reshard == 0;
 }
+
+bool op_gathers_unit(const Op *op)
+{
+    return op->kind == OP_all_gather && attr_unit(op) && attr_unit(op)[0];
+}
+
+bool op_is_part_gather(const Op *op)
+{
+    return op_gathers_unit(op) && type_flat_axes(&op->out[0]->type);
+}
+
+bool op_is_unit_gather(const Op *op)
+{
+    return op_gathers_unit(op) && !type_flat_axes(&op->out[0]->type);
+}

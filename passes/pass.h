@@ -27,8 +27,7 @@ typedef struct TargetInfo {
     int64_t alignment;      /* every tensor's address is a multiple, in bytes */
     bool aligns_rows;       /* matmuls in 16 bits are fast only if rows of their
                              * operands are multiples of 16 bytes */
-    bool shares_memory;     /* all ranks are on one node and map the same
-                             * memory */
+    bool shares_memory;     /* the ranks of a node map the same memory */
     bool adds_rows;         /* the op embedding_add is implemented */
     bool has_epilogues;     /* matmuls may have epilogues, and need operands of
                              * certain types */

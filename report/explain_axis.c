@@ -117,7 +117,8 @@ void explain_collective_line(Out *o, const Program *p,
     out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
              c->axis, (long long)c->count, report_size(p->arena, c),
              c->tensor);
-    out_line(o, "        %s: %s  (%s)", phase_name(op->phase),
-             op->why.text ? op->why.text : "",
+    const char *link = collective_link(p, c);
+    out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
+             op->why.text ? op->why.text : "", *link ? ", " : "", link,
              diag_where(p->diag, p->arena, statement_loc(op)));
 }

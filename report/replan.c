@@ -17,18 +17,6 @@ struct Replan {
     Program *made; /* NULL before lowering and after an error */
 };
 
-/* A Diag with the same sources, under the numbers that the tree's locations
- * have. */
-static Diag *quiet_diag(Arena *a, const Diag *like)
-{
-    Diag *d = diag_new(a, COLOR_NEVER);
-    const Source *s;
-
-    for (int i = 1; (s = diag_source_at(like, (uint16_t)i)) != NULL; i++)
-        diag_source(d, s->name, s->text, s->size);
-    return d;
-}
-
 static uint16_t new_source(Replan *r, const char *text)
 {
     return diag_source(r->diag, "change", text, strlen(text));
@@ -50,7 +38,8 @@ static void begin_plan(Replan *r)
         return;
     }
     Ident *axis = NEW(r->arena, Ident);
-    *axis = (Ident){r->p->mesh.name[0], r->p->plan.loc};
+    *axis = (Ident){mesh_user_name(r->arena, &r->p->mesh, 0),
+                     r->p->plan.loc};
     r->plan = (PlanDecl){.name = {"p", r->p->plan.loc}, .axis = axis,
                          .naxes = 1};
 }
@@ -169,6 +158,7 @@ static Program *lower_changed(Replan *r)
         r->file.plan.n = 1;
     }
     FrontendOptions options = {.mesh = r->mesh,
+                               .node_size = r->from->node_size,
                                .define = r->define.at,
                                .ndefines = r->define.n};
     return lower(r->arena, r->diag, r->from->prelude, &r->file, &options);
@@ -201,12 +191,17 @@ Program *replan_run(Replan *r, const char *until)
     return diag_error_count(r->diag) ? NULL : r->made;
 }
 
+const char *replan_error(const Replan *r)
+{
+    return diag_first_error(r->diag);
+}
+
 Replan *replan_new(Arena *a, const Program *p, const PlanSource *source)
 {
     Replan *r = NEW(a, Replan);
 
     *r = (Replan){.arena = a, .p = p, .from = source,
-                  .diag = quiet_diag(a, p->diag),
+                  .diag = diag_quiet(a, p->diag),
                   .mesh = source->mesh, .fine = true};
     for (int i = 0; i < source->ndefines; i++)
         vec_push(a, &r->define, source->define[i]);

@@ -19,6 +19,7 @@
 /* The inputs of a compilation. */
 typedef struct PlanSource {
     const char *mesh; /* the value of --mesh; NULL: not given */
+    int64_t node_size; /* of --node-size; 0: not given */
     const TargetInfo *t;
     const PassInfo *pass; /* the list of passes */
     const File *prelude, *file; /* file NULL: the input is an IR dump */
@@ -47,5 +48,7 @@ void replan_mesh(Replan *r, const char *mesh);
 
 /* The program after the pass `until`; NULL after an error. */
 Program *replan_run(Replan *r, const char *until);
+/* The text of the first error; NULL: there is none. */
+const char *replan_error(const Replan *r);
 
 #endif

@@ -142,6 +142,11 @@ void report_unsharded(const Program *p);
 
 /* The bytes that a rank sends in one call of a collective (report_groups.c). */
 double collective_sent(const CollectiveInfo *c);
+/* The bytes of these that leave the rank's node; 0 without --node-size. */
+double collective_sent_between(const Program *p, const CollectiveInfo *c);
+/* "inside a node", "between nodes", "inside and between nodes"; "" without
+ * --node-size. */
+const char *collective_link(const Program *p, const CollectiveInfo *c);
 
 /* The bytes of a call: "512.00 MiB"; "in place" if the ranks share the
  * memory. */

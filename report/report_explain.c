@@ -45,10 +45,11 @@ static void explain_collective(Out *o, const Program *p,
                                const CollectiveInfo *c)
 {
     const Op *op = c->op;
-    out_line(o, "%s: %s over %s (%lld ranks), %s, %lld call%s per step, "
+    const char *link = collective_link(p, c);
+    out_line(o, "%s: %s over %s (%lld ranks%s%s), %s, %lld call%s per step, "
              "%lld bytes per call on each rank",
              c->label, c->kind, c->axis, (long long)c->group_size,
-             phase_name(op->phase), (long long)c->count,
+             *link ? ", " : "", link, phase_name(op->phase), (long long)c->count,
              c->count == 1 ? "" : "s", (long long)c->bytes);
     out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
              diag_where(p->diag, p->arena, statement_loc(op)));

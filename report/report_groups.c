@@ -19,21 +19,13 @@
 
 enum { SHOWN_GROUPS = 3, SHOWN_RUNS = 3 };
 
-static int64_t axis_stride(const Mesh *m, int axis)
-{
-    int64_t stride = 1;
-    for (int a = axis + 1; a < m->n - m->nloop; a++)
-        stride *= m->size[a];
-    return stride;
-}
-
-/* Rank i of those that differ only in the axes from rank 0. */
+/* Rank i of those that differ only in the axes from rank 0, in order. */
 static int64_t rank_at(const Mesh *m, uint32_t axes, int64_t i)
 {
-    int64_t rank = 0;
-    for (int a = m->n - m->nloop; a-- > 0;)
+    int64_t rank = 0, stride = 1;
+    for (int a; (a = mesh_axis_of_stride(m, stride)) >= 0; stride *= m->size[a])
         if (axes >> a & 1) {
-            rank += i % m->size[a] * axis_stride(m, a);
+            rank += i % m->size[a] * stride;
             i /= m->size[a];
         }
     return rank;
@@ -43,11 +35,8 @@ static int64_t rank_at(const Mesh *m, uint32_t axes, int64_t i)
 static int64_t first_run(const Mesh *m, uint32_t axes)
 {
     int64_t run = 1;
-    for (int a = m->n - m->nloop; a-- > 0;)
-        if (axes >> a & 1)
-            run *= m->size[a];
-        else if (m->size[a] > 1)
-            break;
+    for (int a; (a = mesh_axis_of_stride(m, run)) >= 0 && (axes >> a & 1);)
+        run *= m->size[a];
     return run;
 }
 
@@ -78,6 +67,7 @@ typedef struct Groups {
     uint32_t axes;
     const char *axis; /* "dp,tp" */
     int64_t size, count;
+    int64_t nodes;    /* of each group; 0: without --node-size */
     const char *first[SHOWN_GROUPS];
     int shown;
 } Groups;
@@ -90,6 +80,8 @@ static Groups groups_of(const Program *p, uint32_t axes)
     uint32_t all = (1u << (m->n - m->nloop)) - 1;
     Groups g = {.axes = axes, .axis = user_axes_text(p, axes),
                 .size = mesh_group(m, axes & all),
+                .nodes = m->node ? mesh_group(m, axes & mesh_between_nodes(m))
+                                 : 0,
                 .count = mesh_group(m, all & ~axes)};
     while (g.shown < SHOWN_GROUPS && g.shown < g.count) {
         int64_t base = rank_at(m, all & ~axes, g.shown);
@@ -130,7 +122,10 @@ static const char *rank_formula(const Program *p)
     const char *text = "";
     for (int i = 0; i < n; i++) {
         int64_t stride =
-            axis_stride(&p->mesh, axis[i].first + axis[i].parts - 1);
+            mesh_stride(&p->mesh, axis[i].first + axis[i].parts - 1);
+        for (int a = axis[i].first; a < axis[i].first + axis[i].parts; a++)
+            if (mesh_stride(&p->mesh, a) < stride)
+                stride = mesh_stride(&p->mesh, a);
         if (axis[i].size == 1 || mesh_is_loop_axis(&p->mesh, axis[i].first))
             continue;
         text = arena_printf(p->arena, "%s%s%s%s", text, *text ? " + " : "",
@@ -148,7 +143,11 @@ static void group_line(Out *o, const Groups *g)
         g->count == 1 ? "" : "s", (long long)g->size);
     for (int k = 0; k < g->shown; k++)
         out(o, "%s %s", k ? "," : "", g->first[k]);
-    out_line(o, "%s", g->count > g->shown ? ", …" : "");
+    out(o, "%s", g->count > g->shown ? ", …" : "");
+    if (g->nodes)
+        out(o, g->nodes > 1 ? ", each on %lld nodes" : ", each on a node",
+            (long long)g->nodes);
+    out_line(o, "");
 }
 
 void report_groups(Out *o, const Program *p)
@@ -185,6 +184,32 @@ double collective_sent(const CollectiveInfo *c)
     return c->in_place ? 0 : rounds * rest * (double)c->bytes;
 }
 
+/* A group with n of its ranks on each node is a ring that leaves a node once: one
+ * in n transfers is between nodes. In an all-to-all each rank sends to all
+ * others. */
+double collective_sent_between(const Program *p, const CollectiveInfo *c)
+{
+    uint32_t between = mesh_between_nodes(&p->mesh);
+    if (!(c->axes & between) || mesh_group(&p->mesh, c->axes & between) == 1)
+        return 0;
+    double here = (double)mesh_group(&p->mesh, c->axes & ~between);
+    double ranks = (double)c->group_size;
+    return collective_sent(c) * (c->op->kind == OP_all_to_all
+                                     ? (ranks - here) / (ranks - 1)
+                                     : 1 / here);
+}
+
+const char *collective_link(const Program *p, const CollectiveInfo *c)
+{
+    const Mesh *m = &p->mesh;
+    uint32_t between = mesh_between_nodes(m);
+    if (!m->node)
+        return "";
+    return mesh_group(m, c->axes & between) == 1    ? "inside a node"
+           : mesh_group(m, c->axes & ~between) == 1 ? "between nodes"
+                                                    : "inside and between nodes";
+}
+
 void report_traffic(Out *o, const Program *p, const char *head, int width,
                     const char *per)
 {
@@ -192,7 +217,7 @@ void report_traffic(Out *o, const Program *p, const char *head, int width,
     const CollectiveInfo *c = collectives_of(p, &n);
     for (int i = 0; i < n; i++) {
         int64_t calls = 0, bytes = 0, gathers = 0;
-        double sent = 0;
+        double sent = 0, between = 0;
         if (!is_first_over(c, i))
             continue;
         for (int k = i; k < n; k++)
@@ -202,6 +227,8 @@ void report_traffic(Out *o, const Program *p, const char *head, int width,
                 calls += c[k].count;
                 bytes += c[k].count * c[k].bytes;
                 sent += (double)c[k].count * collective_sent(&c[k]);
+                between +=
+                    (double)c[k].count * collective_sent_between(p, &c[k]);
             }
         out(o, "%-*s%s: ", width, i ? "" : head, c[i].axis);
         if (calls)
@@ -209,6 +236,12 @@ void report_traffic(Out *o, const Program *p, const char *head, int width,
                 (long long)calls, calls == 1 ? "" : "s",
                 bytes_text(p->arena, bytes), per,
                 bytes_text(p->arena, (int64_t)sent));
+        if (calls && p->mesh.node)
+            out(o, ", %s", between == sent ? "between nodes"
+                           : between == 0 ? "inside a node"
+                           : arena_printf(p->arena, "%s of it between nodes",
+                                          bytes_text(p->arena,
+                                                     (int64_t)between)));
         if (gathers)
             out(o, "%s%lld gather%s in place", calls ? "; " : "",
                 (long long)gathers, gathers == 1 ? "" : "s");
@@ -230,6 +263,8 @@ void report_json_groups(Out *o, const Program *p)
         json_text(o, "axis", g->axis);
         json_number(o, "size", g->size);
         json_number(o, "count", g->count);
+        if (g->nodes)
+            json_number(o, "nodes", g->nodes);
         out(o, ", \"axes\": [");
         for (int a = 0; a < m->n; a++) {
             if (!(g->axes >> a & 1))
@@ -237,7 +272,7 @@ void report_json_groups(Out *o, const Program *p)
             out(o, "%s{", between);
             json_text(o, "name", m->name[a]);
             json_number(o, "size", m->size[a]);
-            json_number(o, "stride", axis_stride(m, a));
+            json_number(o, "stride", mesh_stride(m, a));
             out(o, "}");
             between = ", ";
         }

@@ -146,6 +146,8 @@ static void mesh(Out *o, const Program *p)
         out(o, "}");
     }
     out(o, "],\n");
+    if (p->mesh.node)
+        out(o, "  \"node_size\": %lld,\n", (long long)p->mesh.node);
 }
 
 static void placement(Out *o, const Program *p, const Type *t)
@@ -203,6 +205,12 @@ static void collective(Out *o, const Program *p, const CollectiveInfo *c)
     json_number(o, "bytes", c->bytes);
     json_number(o, "count", c->count);
     out(o, ", \"in_place\": %s", c->in_place ? "true" : "false");
+    if (p->mesh.node) {
+        json_text(o, "link", collective_link(p, c));
+        json_number(o, "sent", (int64_t)collective_sent(c));
+        json_number(o, "sent_between_nodes",
+                    (int64_t)collective_sent_between(p, c));
+    }
     json_text(o, "source", diag_where(p->diag, p->arena, statement_loc(c->op)));
     json_text(o, "why", c->op->why.text ? c->op->why.text : "");
     json_text(o, "origin", origin_name(c->op->why.origin));

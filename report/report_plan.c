@@ -37,9 +37,11 @@ static void head(Out *o, const Program *p, const TargetInfo *t)
     for (int a = 0; a < naxes; a++)
         out(o, "%s %s=%lld", a ? " x" : "", axis[a].name,
             (long long)axis[a].size);
-    out(o, "%s (%lld rank%s), %s, %s\n\n", p->mesh.n ? "" : " no mesh",
-        (long long)mesh_ranks(&p->mesh),
-        mesh_ranks(&p->mesh) == 1 ? "" : "s", dtype_name(p->train.precision),
+    out(o, "%s (%lld rank%s", p->mesh.n ? "" : " no mesh",
+        (long long)mesh_ranks(&p->mesh), mesh_ranks(&p->mesh) == 1 ? "" : "s");
+    if (p->mesh.node)
+        out(o, ", %lld per node", (long long)p->mesh.node);
+    out(o, "), %s, %s\n\n", dtype_name(p->train.precision),
         t->target == TARGET_CPU ? "CPU" : "CUDA");
 }
 
@@ -255,8 +257,9 @@ static void plan_collectives(Out *o, const Program *p, const CollectiveInfo *c,
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
                  report_size(a, &c[i]), c[i].tensor);
-        out_line(o, "        %s%s%s  (%s)",
-                 op->why.text ? op->why.text : "",
+        const char *link = collective_link(p, &c[i]);
+        out_line(o, "        %s%s%s%s%s  (%s)",
+                 op->why.text ? op->why.text : "", *link ? ", " : "", link,
                  c[i].dtype == DT_F32 ? "" : ", in ",
                  c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
                  diag_where(p->diag, a, statement_loc(op)));

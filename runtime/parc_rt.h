@@ -17,6 +17,7 @@
 #define PARC_RT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define PARC_RT_VERSION 13
@@ -45,6 +46,28 @@ typedef struct ParcAxis {
     const char *name;
     int64_t size;
 } ParcAxis;
+
+/* A message between two ranks on different nodes. */
+typedef struct ParcMessage {
+    int peer;     /* the other rank */
+    void *data;
+    size_t bytes; /* fewer than 2^31 */
+} ParcMessage;
+
+typedef struct ParcTransport {
+    const char *name;
+    /* Joins the other processes as this rank; false: `error` has the reason. */
+    bool (*open)(int rank, int nranks, char *error, size_t size);
+    /* Sends and receives all messages; `tag`, from 0 to 32767, is equal at both
+     * ends. Messages of two ranks arrive in the order of the calls. Calls `wait`
+     * repeatedly until all have arrived. False: the library reports an
+     * error. */
+    bool (*exchange)(const ParcMessage *send, int nsend,
+                     const ParcMessage *receive, int nreceive, int tag,
+                     void (*wait)(void *context), void *context);
+    void (*close)(void);
+} ParcTransport;
+extern const ParcTransport parc_mpi; /* mpi/rt_mpi.c */
 
 typedef enum ParcInitKind {
     PARC_ZEROS, PARC_ONES, PARC_NORMAL, PARC_UNIFORM, PARC_ARANGE, PARC_COPY,
@@ -240,6 +263,12 @@ typedef struct ParcModel {
     uint64_t plan_hash;
     int naxes;
     ParcAxis axis[PARC_MAX_AXES];
+    int64_t stride[PARC_MAX_AXES]; /* ranks between two neighbors on an axis; 0:
+                               the product of the sizes of the axes that
+                               follow */
+    int node_size;          /* ranks of a node; 0: all ranks are on one node.
+                               CPU only */
+    const ParcTransport *transport; /* NULL: all ranks are on one node */
     const ParcParam *param;
     int nparams;
     const ParcInput *input;

@@ -43,6 +43,8 @@ typedef struct RtStatus {
                                           +1; else 0 */
     _Atomic uint32_t phase;            /* the phase of that barrier that the
                                           rank waits to pass */
+    _Atomic uint32_t exchange;         /* the axes of the group that the rank
+                                          exchanges messages with, +1; else 0 */
     _Atomic int32_t process;           /* process id */
     _Atomic int32_t work;              /* the statement that runs, +1; 0: not
                                           known. CPU only */

@@ -3,11 +3,12 @@
 # lacks, with apt-get. It prints their names and asks no questions; if none is
 # missing it does nothing.
 #
-#   setup.sh emulation     also installs what only tests need: emulators and a
-#                          cross compiler, and beside a CUDA toolkit without them
-#                          cuobjdump and nvdisasm, with pip into build/tools.
-#                          Without them the tests of programs for other CPUs
-#                          and of machine code for GPUs are skipped
+#   setup.sh emulation     also installs what only tests need: emulators, a cross
+#                          compiler and MPI, and beside a CUDA toolkit without
+#                          them cuobjdump and nvdisasm, with pip into
+#                          build/tools. Without them the tests of programs for
+#                          other CPUs and for several machines and of machine
+#                          code for GPUs are skipped
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -29,6 +30,8 @@ need dnnl.h libdnnl-dev
 need stdlib.h libc6-dev
 if [ "${1:-}" = emulation ]; then
     need qemu-x86_64 qemu-user
+    need mpirun openmpi-bin
+    need mpicc libopenmpi-dev
     if [ "$(uname -m)" = x86_64 ]; then
         need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
         need ../aarch64-linux-gnu/include/stdlib.h libc6-dev-arm64-cross

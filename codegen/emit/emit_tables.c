@@ -329,6 +329,16 @@ static void model_row(Emitter *e, const char *plan_text)
         out(o, "%s{\"%s\", %lld}", i ? ", " : "",
             c_string_body(a, p->mesh.name[i]), (long long)p->mesh.size[i]);
     out(o, "%s},\n", p->mesh.n ? "" : "{0}");
+    if (mesh_between_nodes(&p->mesh)) {
+        out(o, "    .stride = {");
+        for (int i = 0; i < p->mesh.n; i++)
+            out(o, "%s%lld", i ? ", " : "",
+                (long long)mesh_stride(&p->mesh, i));
+        out(o, "},\n");
+    }
+    if (!e->cuda && mesh_between_nodes(&p->mesh))
+        out_line(o, ".node_size = %lld, .transport = &parc_mpi,",
+                 (long long)p->mesh.node);
     out_line(o, ".param = param, .nparams = %d,", p->param.n);
     out_line(o, ".input = input, .ninputs = %d,", p->input.n);
     out_line(o, ".arena_bytes = ARENA_BYTES, .threads = %d,", e->t->threads);

@@ -36,13 +36,28 @@ static const char *const cpu_sources[] = {"train.c", "model.c", "kernels.c",
                                           NULL};
 static const char *const libraries[] = {"-ldnnl", "-lm", NULL};
 #define BASELINE "runtime/cpu/rt_cpu_check.c"
-static const Recipe cpu_recipe = {"cpu/",      NULL,     flags,    include,
-                                  cpu_sources, BASELINE, libraries};
+static const char *const cpu_directories[] = {"cpu/", NULL};
+static const Recipe cpu_recipe = {cpu_directories, "cc",     NULL,     flags,
+                                  include, cpu_sources, BASELINE, libraries};
 
-static void makefile_text(Out *o, const TargetInfo *t)
+/* A program for several nodes. */
+static const char *const node_directories[] = {"cpu/", "mpi/", NULL};
+static const char *const node_sources[] = {"train.c", "model.c", "kernels.c",
+                                           "runtime/mpi/rt_mpi.c", NULL};
+static const Recipe node_recipe = {node_directories, "mpicc", NULL,     flags,
+                                   include, node_sources, BASELINE, libraries};
+
+static const Recipe *recipe_of(const Program *p, const TargetInfo *t)
+{
+    return t->target == TARGET_CUDA           ? &cuda_recipe
+           : mesh_between_nodes(&p->mesh) != 0 ? &node_recipe
+                                              : &cpu_recipe;
+}
+
+static void makefile_text(Out *o, const Recipe *b, const TargetInfo *t)
 {
     out_line(o, "# Builds ./train from the sources that parc wrote.");
-    makefile_head(o, &cpu_recipe, t->cpu);
+    makefile_head(o, b, t->cpu);
     out(o, "RUNTIME = $(filter-out " BASELINE ", \\\n"
            "    $(wildcard runtime/*/*.c))\n\n"
            "SOURCES = train.c model.c kernels.c\n\n"
@@ -69,14 +84,14 @@ static void cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
     out_init(&make, tree->arena);
     kernels_c_emit(&kernels, p);
     kernels_h_emit(&header, p);
-    makefile_text(&make, t);
+    makefile_text(&make, recipe_of(p, t), t);
     tree_add_out(tree, "train.c", &files.train_c);
     tree_add_out(tree, "model.h", &files.model_h);
     tree_add_out(tree, "model.c", &files.model_c);
     tree_add_out(tree, "kernels.c", &kernels);
     tree_add_out(tree, "kernels.h", &header);
     tree_add_out(tree, "Makefile", &make);
-    tree_add_runtime(tree, cpu_recipe.directory);
+    tree_add_runtime(tree, recipe_of(p, t));
 }
 
 /* ---- the C compiler ------------------------------------------------------ */
@@ -107,16 +122,25 @@ static void add_all(Arena *a, Words *to, const char *const *list)
         vec_push(a, to, *list);
 }
 
-static bool has_compiler(void)
+/* The variable of the environment that names another compiler than "cc", or
+ * than "mpicc". */
+static const char *compiler_variable(const Recipe *b)
 {
-    const char *cc = getenv("CC");
+    return strcmp(b->compiler, "cc") == 0 ? "CC" : "MPICC";
+}
+
+static bool has_compiler(const Recipe *b)
+{
+    const char *cc = getenv(compiler_variable(b));
     return cc && cc[strspn(cc, " ")];
 }
 
 /* Adds the words of the C compiler's command: "ccache gcc" has two. */
-static void add_compiler(Arena *a, Words *to)
+static void add_compiler(Arena *a, const Recipe *b, Words *to)
 {
-    char *words = arena_printf(a, "%s", has_compiler() ? getenv("CC") : "cc");
+    char *words = arena_printf(a, "%s", has_compiler(b)
+                                            ? getenv(compiler_variable(b))
+                                            : b->compiler);
     char *rest;
     for (char *word = strtok_r(words, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest))
@@ -125,6 +149,14 @@ static void add_compiler(Arena *a, Words *to)
 
 /* The object file that compile_baseline writes. */
 #define BASELINE_OBJECT "baseline.o"
+
+static bool is_source(const Recipe *b, const char *name)
+{
+    for (const char *const *source = b->source; *source; source++)
+        if (strcmp(*source, name) == 0)
+            return true;
+    return false;
+}
 
 static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
 {
@@ -135,7 +167,7 @@ static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
         size_t n = strlen(name);
         bool separate = b->baseline && !strcmp(name, b->baseline);
         if (starts_with(name, "runtime/") && !strcmp(name + n - 2, ".c") &&
-            !separate)
+            !separate && !is_source(b, name))
             vec_push(tree->arena, to, name);
     }
 }
@@ -155,20 +187,22 @@ static bool is_elf(const char *path)
 
 /* A level of an architecture other than this machine's needs a cross compiler.
  * Returns NULL, or a message. */
-static const char *check_compiler(Arena *a, const CpuLevel *cpu)
+static const char *check_compiler(Arena *a, const Recipe *b,
+                                  const CpuLevel *cpu)
 {
     struct utsname here;
     if (!cpu || !cpu->machine || uname(&here) != 0 ||
-        strcmp(here.machine, cpu->machine) == 0 || has_compiler())
+        strcmp(here.machine, cpu->machine) == 0 || has_compiler(b))
         return NULL;
     return arena_printf(a, "--cpu %s needs a C compiler for %s: name one, as in "
-                        "CC=%s-linux-gnu-gcc", cpu->name, cpu->machine,
-                        cpu->machine);
+                        "%s=%s-linux-gnu-gcc", cpu->name, cpu->machine,
+                        compiler_variable(b), cpu->machine);
 }
 
 /* Runs a command in the directory that writes `result`. Returns NULL, or a
  * message. */
-static const char *run_compiler(Arena *a, Words *argv, const char *directory,
+static const char *run_compiler(Arena *a, const Recipe *b, Words *argv,
+                                const char *directory,
                                 const EmitOptions *options, const char *result)
 {
     vec_push(a, argv, NULL);
@@ -186,9 +220,16 @@ static const char *run_compiler(Arena *a, Words *argv, const char *directory,
                             "though its exit status is 0%s%s", argv->at[0],
                             errors && *errors ? ":\n" : "",
                             errors ? errors : "");
-    return arena_printf(a, "the C compiler '%s' failed%s:\n%s", argv->at[0],
-                        status < 0 ? "; CC in the environment names another"
-                                   : "",
+    bool mpi = strcmp(b->compiler, "mpicc") == 0;
+    return arena_printf(a, "the C compiler '%s' failed%s%s:\n%s", argv->at[0],
+                        status < 0 && mpi
+                            ? "; a program for several machines needs an MPI "
+                              "library with its compiler, such as Debian's "
+                              "libopenmpi-dev"
+                            : "",
+                        status >= 0 ? ""
+                        : mpi       ? "; MPICC in the environment names another"
+                                    : "; CC in the environment names another",
                         errors ? errors : "");
 }
 
@@ -198,12 +239,12 @@ static const char *compile_baseline(Arena *a, const Recipe *b,
                                     const EmitOptions *options)
 {
     Words argv = {0};
-    add_compiler(a, &argv);
+    add_compiler(a, b, &argv);
     add_all(a, &argv, b->flag);
     add_all(a, &argv, b->include);
     add_all(a, &argv, (const char *const[]){"-c", "-o", BASELINE_OBJECT,
                                             b->baseline, NULL});
-    return run_compiler(a, &argv, directory, options,
+    return run_compiler(a, b, &argv, directory, options,
                         arena_printf(a, "%s/" BASELINE_OBJECT, directory));
 }
 
@@ -213,7 +254,7 @@ static const char *compile_tree(const Tree *tree, const Recipe *b,
 {
     Arena *a = tree->arena;
     Words argv = {0};
-    const char *unfit = check_compiler(a, t->cpu);
+    const char *unfit = check_compiler(a, b, t->cpu);
     if (unfit)
         return unfit;
     const char *library = runtime_library(
@@ -223,7 +264,7 @@ static const char *compile_tree(const Tree *tree, const Recipe *b,
         if (failure)
             return failure;
     }
-    add_compiler(a, &argv);
+    add_compiler(a, b, &argv);
     add_all(a, &argv, b->flag);
     if (t->cpu)
         add_all(a, &argv, t->cpu->flag);
@@ -235,7 +276,7 @@ static const char *compile_tree(const Tree *tree, const Recipe *b,
     else
         add_runtime_sources(tree, b, &argv);
     add_all(a, &argv, b->link);
-    return run_compiler(a, &argv, directory, options, binary);
+    return run_compiler(a, b, &argv, directory, options, binary);
 }
 
 static const char *absolute(Arena *a, const char *path)
@@ -287,7 +328,7 @@ const char *emit_program(const Program *p, const TargetInfo *t,
     if (!failure && options->directory)
         failure = tree_write(&tree, outputs, options->directory);
     if (!failure && options->binary)
-        failure = build_binary(&tree, cpu ? &cpu_recipe : &cuda_recipe, t,
+        failure = build_binary(&tree, recipe_of(p, t), t,
                                options, outputs);
     return failure;
 }

@@ -36,8 +36,10 @@ static const char *const include[] = {"-Iruntime", NULL};
 static const char *const sources[] = {"train.c", "model.c", "launch.c",
                                       "images.c", NULL};
 static const char *const libraries[] = {"-ldl", "-lm", NULL};
-const Recipe cuda_recipe = {"cuda/", "libparc_rt_cuda.a", flags,
-                          include, sources, NULL, libraries};
+static const char *const directories[] = {"cuda/", NULL};
+const Recipe cuda_recipe = {
+    directories, "cc", "libparc_rt_cuda.a", flags, include, sources, NULL,
+    libraries};
 
 /* ---- images -------------------------------------------------------------- */
 
@@ -205,7 +207,7 @@ const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
     tree_add_out(tree, "kernels.cu", &cu);
     tree_add_out(tree, "images.c", &images);
     tree_add_out(tree, "Makefile", &make);
-    tree_add_runtime(tree, cuda_recipe.directory);
+    tree_add_runtime(tree, &cuda_recipe);
     /* The images come last, so that they are newer than their sources. */
     for (int i = 0; i < result.image.n; i++)
         tree_add(tree, image_file(a, result.image.at[i].arch),

@@ -19,21 +19,29 @@ void tree_add_out(Tree *t, const char *name, const Out *text)
     tree_add(t, name, text->text, text->size);
 }
 
-/* Whether a file of the runtime belongs to another target than that of
- * `directory`. Directories that are not listed belong to every target. */
-static bool is_of_other_target(const char *name, const char *directory)
+static bool is_listed(const char *const *list, const char *name)
 {
-    static const char *const target[] = {"cpu/", "cuda/"};
-    for (int i = 0; i < 2; i++)
-        if (strcmp(target[i], directory) != 0 && starts_with(name, target[i]))
+    for (; *list; list++)
+        if (strcmp(*list, name) == 0)
             return true;
     return false;
 }
 
-void tree_add_runtime(Tree *t, const char *directory)
+/* Whether a file of the runtime belongs to other programs than those that have
+ * these directories. Directories that are not named here belong to all. */
+static bool is_of_others(const char *name, const char *const *directory)
+{
+    static const char *const some[] = {"cpu/", "cuda/", "mpi/"};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (starts_with(name, some[i]) && !is_listed(directory, some[i]))
+            return true;
+    return false;
+}
+
+void tree_add_runtime(Tree *t, const Recipe *b)
 {
     for (const EmbeddedFile *f = runtime_files; f->name; f++)
-        if (!is_of_other_target(f->name, directory))
+        if (!is_of_others(f->name, b->directory))
             tree_add(t, arena_printf(t->arena, "runtime/%s", f->name), f->text,
                      f->size);
 }
@@ -57,7 +65,8 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory)
 
 void makefile_head(Out *o, const Recipe *b, const CpuLevel *cpu)
 {
-    out_line(o, "CC ?= cc");
+    out_line(o, strcmp(b->compiler, "cc") == 0 ? "CC ?= %s" : "CC = %s",
+             b->compiler);
     out(o, "CFLAGS =");
     for (const char *const *flag = b->flag; *flag; flag++)
         out(o, " %s", *flag);

@@ -21,10 +21,6 @@ typedef struct Tree {
 
 void tree_add(Tree *t, const char *name, const char *text, size_t size);
 void tree_add_out(Tree *t, const char *name, const Out *text);
-/* The runtime embedded in parc: the files for all targets, and those of one
- * target's directory, "cpu/". */
-void tree_add_runtime(Tree *t, const char *directory);
-
 /* Adds all files to the outputs, in `directory`. Returns NULL, or a message. */
 const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
 
@@ -32,7 +28,9 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
 
 /* How the C compiler builds a target's program. */
 typedef struct Recipe {
-    const char *directory;       /* directory of the runtime: "cpu/" */
+    const char *const *directory; /* directories of the runtime that only some
+                                     programs have: "cpu/" */
+    const char *compiler;        /* "cc"; "mpicc" */
     const char *library;         /* the runtime, built with parc; NULL: the
                                     CPU level names it */
     const char *const *flag;     /* flags of the C compiler; NULL ends lists */
@@ -42,6 +40,10 @@ typedef struct Recipe {
                                     without the CPU level's flags, or NULL */
     const char *const *link;     /* "-lm" */
 } Recipe;
+
+/* The runtime embedded in parc: the files for all programs, and those in the
+ * recipe's directories. */
+void tree_add_runtime(Tree *t, const Recipe *b);
 
 /* program_cuda.c: adds the files of a program for GPUs to `tree`. Returns NULL,
  * or a message. */

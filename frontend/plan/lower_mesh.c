@@ -51,12 +51,6 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
     part->size = fine ? strtoll(digits, NULL, 10) : 0;
     if (part->size >= 1)
         return true;
-    if (ndigits == 4 && strncmp(digits, "auto", 4) == 0) {
-        diag_error(l->diag, part->loc, "the size 'auto' is not supported yet");
-        return diag_help(l->diag, "write the size of every axis, such as "
-                         "--mesh 8x8; --device-memory 80G tells whether the "
-                         "plan fits, and what makes it fit");
-    }
     if (ndigits == 0)
         diag_error(l->diag, part->loc, "the size of a mesh axis is missing");
     else
@@ -204,6 +198,8 @@ void lower_mesh(Lower *l, const PlanDecl *plan)
 {
     Mesh *m = &l->p->mesh;
     MeshText text = {.n = 0};
+    m->node = l->options->node_size;
+    l->p->plan.node_loc = l->options->node_loc;
     if (plan && plan->naxes > MAX_MESH_AXES)
         return; /* read_plan reported the number of axes */
     bool fine = l->options->mesh && parse_mesh(l, &text);

@@ -92,7 +92,8 @@ static bool feeds(const Value *v, const Op *op)
         const Op *def = root->def;
         if (root == v || (def && def->region == op->region &&
                           def->kind != OP_loop &&
-                          !op_is_collective(def->kind) && feeds(v, def)))
+                          (!op_is_collective(def->kind) ||
+                           op_is_part_gather(def)) && feeds(v, def)))
             return true;
     }
     return false;

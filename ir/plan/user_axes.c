@@ -1,6 +1,6 @@
 /* user_axes.c: shows the mesh as the user declared it.
  *
- * An axis that the pass split_kv_axis has split into parts, "tp.kv" and
+ * An axis that the pass split_kv_axis or split_node_axis has split into parts, "tp.kv" and
  * "tp.rep", is one axis to the user, "tp": a collective over both parts is
  * shown as one over tp.
  */

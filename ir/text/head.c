@@ -6,6 +6,7 @@
  *   model "Llama"
  *   source 1 "llama.pdl"
  *   mesh dp=2 tp=2
+ *   node_size 2
  *   train batch=8 seq=32 precision=f32 optimizer=adamw …
  *   plan "tp_fsdp" axes={tp}                            see plan.c
  *   module "layers.*.attention.wq" class="Linear" … weight(param=2 in=1)
@@ -59,29 +60,38 @@ static void text_sources(Text *t)
 static void parse_mesh_axis(Text *t, Mesh *m)
 {
     Loc loc = t->tok.loc;
-    int64_t size;
+    int64_t size, stride = 0;
     const char *name = parse_word(t, "an axis");
     text_field(t, "=", &size);
+    if (text_given(t, false, "@"))
+        text_field(t, "", &stride);
     if (m->n == MAX_AXES)
         parse_fail(t, loc, "more than %d axes", MAX_AXES);
-    if (size < 1)
-        parse_fail(t, loc, "the size of '%s' is out of range", name);
+    if (size < 1 || stride < 0 || stride > MAX_RANKS)
+        parse_fail(t, loc, "the size or stride of '%s' is out of range",
+                   name);
     if (name_index(m->name, m->n, sizeof *m->name, name) >= 0)
         parse_fail(t, loc, "two axes '%s'", name);
     if (t->failed)
         return;
     m->name[m->n] = name;
+    m->stride[m->n] = stride;
     m->size[m->n++] = size;
 }
 
-/* The mesh's axes, " dp=2 tp=2", then the loop axes: " : mb=4". */
+/* The mesh's axes, " dp=2 tp=2", then the loop axes: " : mb=4". `@` and the
+ * stride follow an axis whose stride is not the product of the later sizes:
+ * " dp.in=2@2 dp.out=2@4". */
 static void text_mesh(Text *t)
 {
     Mesh *m = &t->p->mesh;
     text_begin(t, "mesh");
-    for (int a = 0; t->out && a < m->n; a++)
+    for (int a = 0; t->out && a < m->n; a++) {
         out(t->out, "%s %s=%lld", a == m->n - m->nloop ? " :" : "", m->name[a],
             (long long)m->size[a]);
+        if (m->stride[a])
+            out(t->out, "@%lld", (long long)m->stride[a]);
+    }
     text_form(t, "\n");
     if (t->out)
         return;
@@ -99,6 +109,22 @@ static void text_mesh(Text *t)
             parse_fail(t, t->tok.loc, "the mesh has more than %d ranks",
                        MAX_RANKS);
     }
+    if (!t->failed && !mesh_numbers_ranks(m))
+        parse_fail(t, t->tok.loc, "the strides of the mesh's axes do not number "
+                   "the ranks");
+}
+
+static void text_node_size(Text *t)
+{
+    Loc loc = t->tok.loc;
+    int64_t *node = &t->p->mesh.node;
+    if (t->out && *node == 0)
+        return;
+    text_begin(t, "node_size");
+    text_field(t, " ", node);
+    if (*node < 1 || *node > MAX_RANKS)
+        parse_fail(t, loc, "the number of ranks of a node is out of range");
+    text_form(t, "\n");
 }
 
 static void text_train(Text *t)
@@ -402,6 +428,7 @@ void text_head(Text *t)
     } lines[] = {
         {"source", text_sources},
         {"mesh", text_mesh},
+        {"node_size", text_node_size},
         {"train", text_train},
         {"plan", text_plan},
         {"style", text_styles},

@@ -239,12 +239,34 @@ static void check_op(Check *c, Op *op)
         check_access(c, op, runs->arg[i]);
 }
 
+/* Checks that the mesh is split for its nodes, and that no segment is shared
+ * between them. */
+static const char *check_nodes(const Program *p)
+{
+    const Mesh *m = &p->mesh;
+    int64_t ranks = mesh_ranks(m);
+    if (m->node == 0 || m->node >= ranks)
+        return NULL;
+    if (ranks % m->node || mesh_uneven_axis(m, m->node) >= 0)
+        return "the node size does not fit the mesh";
+    for (int a = 0; a < m->n - m->nloop; a++)
+        if (m->size[a] > 1 && mesh_stride(m, a) < m->node &&
+            mesh_stride(m, a) * m->size[a] > m->node)
+            return arena_printf(p->arena, "axis '%s' is neither inside nodes "
+                                "nor between them", m->name[a]);
+    for (int i = 0; i < p->memory->nsegments; i++)
+        if (mesh_group(m, p->memory->segment[i].axes & mesh_between_nodes(m)) > 1)
+            return "a segment is shared by ranks of several nodes";
+    return NULL;
+}
+
 const char *verify_memory(const Program *p)
 {
     Check c = {.p = p, .m = p->memory};
     if (!c.m)
         return NULL;
-    const char *fault = check_numbers(&c);
+    const char *fault = check_nodes(p);
+    fault = fault ? fault : check_numbers(&c);
     for (int i = 0; i < c.m->nblocks && !fault; i++)
         fault = check_block(&c, i);
     if (!fault)

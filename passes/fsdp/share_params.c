@@ -2,9 +2,10 @@
  * memory.
  *
  * requires: STAGE_STORED; low-precision copies exist (lowp_copies.c)
- * ensures:  where the ranks are on one node (TargetInfo.shares_memory):
- *           parameters, and copies of them, whose gathers need no memory of
- *           their own are `gathered shared`
+ * ensures:  where the ranks of a node map the same memory
+ *           (TargetInfo.shares_memory): parameters, and copies of them, that are
+ *           gathered inside a node, and whose gathers need no memory of their
+ *           own, are `gathered shared`
  *
  * before   param "layers.*.weight" : f32[4 x 64, 64]~dp … unit="layers.*"
  *            stack %wi = %w : f32[64, 64]~dp
@@ -92,7 +93,8 @@ static bool is_gathered_inside(const Program *p, const Uses *uses,
                                const Param *pm)
 {
     uint32_t axes = type_flat_axes(&pm->type);
-    if (!pm->value || !pm->unit || !axes || (axes & (axes - 1)))
+    if (!pm->value || !pm->unit || !axes || (axes & (axes - 1)) ||
+        (axes & mesh_between_nodes(&p->mesh)))
         return false;
     Gathers g = {.p = p, .uses = uses, .axes = axes, .inside = true,
                  .padded = storage_is_padded(p, &pm->type, axes)};

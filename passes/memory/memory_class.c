@@ -69,7 +69,7 @@ static MemoryClass class_of(const Classes *m, const Value *v)
         return MEM_GRADS;
     if (!def)
         return MEM_ACTIVATIONS;
-    if (op_is_unit_gather(def))
+    if (op_gathers_unit(def))
         return MEM_GATHERED;
     /* a stack of values of a loop's layers */
     if (def->kind == OP_loop && v->index >= def->ncarry)

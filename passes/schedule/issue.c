@@ -60,8 +60,8 @@ static bool find_producers(Producers *f, Value *v)
         return true; /* a fetch is prefetched further on its own */
     if (def->kind == OP_param || def->phase == PH_INIT)
         return true;
-    if (op_is_collective(def->kind) || def->kind == OP_loop ||
-        def->kind == OP_fetch)
+    if ((op_is_collective(def->kind) && !op_is_part_gather(def)) ||
+        def->kind == OP_loop || def->kind == OP_fetch)
         return false;
     vec_push(f->arena, &f->op, def);
     for (int i = 0; i < def->nargs; i++)

@@ -24,6 +24,7 @@
  */
 #include <string.h>
 
+#include "ir/plan/user_axes.h"
 #include "ir/units.h"
 #include "passes/sharding/layouts.h"
 #include "passes/pass.h"
@@ -82,16 +83,20 @@ static void name_units(Program *p)
     }
 }
 
-/* "'rep' (2) and 'dp' (4)" */
-static const char *axes_text(const Program *p, uint32_t axes)
+/* "'rep' (2) and 'dp' (4)", for whole axes of the user; *n: their number. */
+static const char *axes_text(const Program *p, uint32_t axes, int *n)
 {
     const char *text = "";
-    for (int a = 0; a < p->mesh.n; a++)
-        if (axes >> a & 1) {
-            axes &= ~(1u << a);
+    UserAxis axis[MAX_AXES];
+    int all = user_axes(p, axis);
+    *n = 0;
+    for (int i = 0; i < all; i++)
+        if (axes >> axis[i].first & 1) {
+            axes &= ~(((1u << axis[i].parts) - 1) << axis[i].first);
             text = arena_printf(p->arena, "%s%s'%s' (%lld)", text,
                                 !*text ? "" : axes ? ", " : " and ",
-                                p->mesh.name[a], (long long)p->mesh.size[a]);
+                                axis[i].name, (long long)axis[i].size);
+            ++*n;
         }
     return text;
 }
@@ -141,9 +146,10 @@ static void split_input(Program *p, Input *in)
                                              (long long)iterations)
                               : "");
     diag_note(p->diag, in->loc, "dim 0 of '%s' is the batch", in->name);
+    int naxes;
+    const char *axes = axes_text(p, data, &naxes);
     diag_note(p->diag, p->plan.loc, "%s split%s it: no `parallelize` names "
-              "%s", axes_text(p, data), data & (data - 1) ? "" : "s",
-              data & (data - 1) ? "them" : "it");
+              "%s", axes, naxes > 1 ? "" : "s", naxes > 1 ? "them" : "it");
     diag_help(p->diag, "choose a batch that is a multiple of %lld",
               (long long)parts);
 }

@@ -25,8 +25,6 @@
 
 /* ---- the cost model ------------------------------------------------------ */
 
-enum { RANKS_PER_NODE = 8 }; /* ranks that share a node's fast links */
-
 /* Seconds per round, and bytes per second. */
 typedef struct Link {
     double latency, bandwidth;
@@ -45,10 +43,8 @@ static const double loop_sum_cost = 1, loop_exchange_cost = 100;
 
 static Link axis_link(const Mesh *m, int axis)
 {
-    int64_t span = 1;
-    for (int a = axis; a < m->n - m->nloop; a++)
-        span *= m->size[a];
-    return span <= RANKS_PER_NODE ? fast_link : slow_link;
+    int64_t node = m->node ? m->node : DEFAULT_NODE_SIZE;
+    return mesh_stride(m, axis) * m->size[axis] <= node ? fast_link : slow_link;
 }
 
 static double modelled(const Mesh *m, OpKind kind, int axis, double bytes)
@@ -406,7 +402,9 @@ double reshard_memo_seconds(ReshardMemo *memo, const Type *from,
 
 /* Whether steps i and i + 1 can be one collective: two all-reduces that both
  * add or both take the maximum; or two gathers, slices or reduce-scatters of
- * one dim over both parts of a split axis, the major part being the first. */
+ * one dim over both parts of a split axis, the major part being the first. The
+ * pass split_collectives separates those inside nodes from those between
+ * them. */
 static bool joins(const Mesh *m, const ReshardPath *path, const Type *before,
                   int i)
 {

@@ -31,6 +31,7 @@
 #include "ir/plan/styles.h"
 #include "ir/units.h"
 #include "passes/sharding/layouts.h"
+#include "passes/sharding/split_axis.h"
 
 /* An attention whose query heads a style splits. */
 typedef struct Site {
@@ -196,46 +197,13 @@ static void make_whole(Style *s)
     }
 }
 
-/* Rewrites the styles; those of the axis apply to both parts. */
-static void refine_styles(Refine *g, bool two)
+/* Changes the styles of the projections that are not split over the axis. */
+static void keep_whole_on(const Refine *g, int axis)
 {
-    PlanSpec *plan = &g->p->plan;
-    Style *all = NEW_ARRAY(g->p->arena, Style, 2 * plan->nstyles + 1);
-    int n = 0;
-    for (int i = 0; i < plan->nstyles; i++) {
-        Style s = plan->style[i];
-        bool here = s.axis == g->axis;
-        if (two && here)
-            all[n++] = s;
-        s.axis += two && s.axis >= g->axis;
-        if (here && is_whole(g, &s))
-            make_whole(&s);
-        all[n++] = s;
-    }
-    plan->style = all;
-    plan->nstyles = n;
-}
-
-static void split_axis(Refine *g)
-{
-    Program *p = g->p;
-    Mesh *m = &p->mesh;
-    int axis = g->axis;
-    for (int a = m->n++; a > axis + 1; a--) {
-        m->name[a] = m->name[a - 1];
-        m->size[a] = m->size[a - 1];
-    }
-    m->name[axis + 1] = arena_printf(p->arena, "%s.rep", m->name[axis]);
-    m->size[axis + 1] = m->size[axis] / g->kv;
-    m->name[axis] = arena_printf(p->arena, "%s.kv", m->name[axis]);
-    m->size[axis] = g->kv;
-    uint32_t low = (2u << axis) - 1, axes = p->plan.tensor_axes;
-    p->plan.tensor_axes = (axes & low) | (axes & ~low) << 1 | 2u << axis;
-    for (int i = 0; i < p->plan.nunits; i++) {
-        Unit *u = &p->plan.unit[i];
-        u->axes = (u->axes & low) | (u->axes & ~low) << 1;
-        u->replicate_axis += u->replicate_axis > axis;
-    }
+    const PlanSpec *plan = &g->p->plan;
+    for (int i = 0; i < plan->nstyles; i++)
+        if (plan->style[i].axis == axis && is_whole(g, &plan->style[i]))
+            make_whole(&plan->style[i]);
 }
 
 static void refine_axis(Program *p, int axis)
@@ -247,18 +215,22 @@ static void refine_axis(Program *p, int axis)
         consider_site(&g, &g.site.at[i]);
     if (!g.kv || diag_error_count(p->diag) > 0)
         return;
-    if (g.kv > 1 && p->mesh.n == MAX_AXES - MAX_LOOP_AXES) {
-        diag_error(p->diag, g.site.at[0].style->loc, "axis '%s' is larger "
-                   "than the number of key and value heads: it cannot be "
-                   "split, the mesh has %d axes after other splits",
-                   p->mesh.name[axis], p->mesh.n);
-        diag_help(p->diag, "choose an axis of at most %lld ranks, or omit an "
-                  "axis", (long long)g.kv);
+    bool two = g.kv > 1;
+    const char *name = p->mesh.name[axis];
+    if (two && !split_axis_fits(
+            p, g.site.at[0].style->loc,
+            arena_printf(p->arena, "axis '%s' is larger than the number of key "
+                         "and value heads", name),
+            arena_printf(p->arena, "choose an axis of at most %lld ranks, or "
+                         "omit an axis", (long long)g.kv)))
         return;
+    if (two) {
+        split_axis(p, axis,
+                   (AxisPart[]){{".kv", g.kv, 0},
+                                {".rep", p->mesh.size[axis] / g.kv, 0}});
+        split_axis_styles(p, axis);
     }
-    refine_styles(&g, g.kv > 1);
-    if (g.kv > 1)
-        split_axis(&g);
+    keep_whole_on(&g, axis + two);
     styles_attach(p);
 }
 

@@ -81,16 +81,12 @@ RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
     enum { LEAST = 1 << 14 };
     const ParcParam *p = s->param;
     uint32_t used = p->flat_axes;
-    int64_t ranks = 1, index = 0;
     for (int d = 0; d < p->ndim; d++)
         for (int i = 0; i < PARC_MAX_AXES && p->split[d][i] >= 0; i++)
             used |= 1u << p->split[d][i];
-    for (int a = 0; a < model->naxes; a++)
-        if (!(used >> a & 1)) {
-            ranks *= model->axis[a].size;
-            index = index * model->axis[a].size + rt_coord(model, rank, a);
-        }
-    int64_t parts = s->run / LEAST;
+    uint32_t others = ((1u << model->naxes) - 1) & ~used;
+    int64_t ranks = rt_group_size(model, others);
+    int64_t index = rt_index(model, rank, others), parts = s->run / LEAST;
     parts = parts < 1 ? 1 : parts < ranks ? parts : ranks;
     int64_t part = (index + number) % ranks;
     if (part >= parts)

@@ -1,10 +1,12 @@
 /* rt_collectives.c: implements collectives over shared memory, and the local
  * ops local_slice and mask_to_partial (local slice, mask to partial).
  *
- * Every rank maps all arenas, and a tensor has the same offset on every rank.
- * A collective is therefore: a barrier (all sources are written); each rank
- * copies or adds its part from the arenas of its peers; a barrier (sources may
- * be overwritten). There is no staging buffer. Parameters that ranks share
+ * Every rank of a node maps the arenas of all, and a tensor has the same offset
+ * on every rank. A collective is therefore: a barrier (all sources are written);
+ * each rank copies or adds its part from the arenas of its peers; a barrier
+ * (sources may be overwritten). With ranks of other nodes it also exchanges
+ * messages (rt_nodes.c), and the barriers are those of the group's ranks on this
+ * node. There is no staging buffer. Parameters that ranks share
  * (ParcShared) are not copied: their all-gather is one barrier, or nothing if
  * another barrier already orders the accesses.
  *
@@ -18,15 +20,15 @@
 #include <string.h>
 
 #include "common/type.h"
+#include "cpu/rt_nodes.h"
 #include "cpu/rt_stream.h"
+#include "cpu/rt_sum.h"
 #include "launch/world.h"
 #include "rt.h"
 #include "trace/trace.h"
 
 enum {
-    TILE = 2048,      /* elements that are summed at a time, in cache */
     GRAIN = 1 << 15,  /* minimum number of elements for several threads */
-    SLICE_ALIGN = 16, /* slices end at cache lines */
     MOST_FAR = 16,    /* maximum number of ranks for a sum with non-temporal
                          stores */
 };
@@ -45,33 +47,42 @@ static ParcPart in_bytes(const ParcPart *p)
     return bytes;
 }
 
-/* Barrier before a collective; checks that all ranks are at the same one. */
-static void enter_collective(ParcRt *rt, int id, uint32_t axes)
+/* Checks that the group's ranks are at the same collective. */
+static void check_peers(ParcRt *rt, const RtGroup *g, int id)
 {
-    const RtGroup *g = &rt->group[axes];
-    RtStatus *status = rt->world->status, *own = &status[rt->rank];
-    if (g->n == 1)
-        return;
-    atomic_store(&own->collective, id);
-    atomic_store(&own->state, RT_WAITING);
-    rt_barrier(rt, axes);
+    const RtStatus *status = rt->world->status;
     int32_t other = atomic_load(&status[g->member[0]].collective);
     if (other != id)
         rt_fail(rt, "rank %d is in '%s' while rank %d is in '%s': start the "
                     "same program on all ranks", rt->rank,
                 rt_collective_name(rt->model, id), g->member[0],
                 rt_collective_name(rt->model, other));
+}
+
+/* Barrier of the group's ranks on this node before a collective. */
+static void enter_collective(ParcRt *rt, int id, uint32_t axes)
+{
+    uint32_t here = rt_axes_here(rt->model, axes);
+    RtStatus *own = &rt->world->status[rt->rank];
+    if (rt->group[axes].n == 1)
+        return;
+    atomic_store(&own->collective, id);
+    atomic_store(&own->state, RT_WAITING);
+    if (rt->group[here].n > 1) {
+        rt_barrier(rt, here);
+        check_peers(rt, &rt->group[here], id);
+    }
     atomic_store(&own->state, RT_MOVING);
     rt_mark(rt, RT_MARK_MOVE);
 }
 
 static void leave_collective(ParcRt *rt, uint32_t axes)
 {
-    if (rt->group[axes].n > 1) {
-        rt_mark(rt, RT_MARK_WAIT);
-        rt_barrier(rt, axes);
-        atomic_store(&rt->world->status[rt->rank].state, RT_COMPUTING);
-    }
+    if (rt->group[axes].n == 1)
+        return;
+    rt_mark(rt, RT_MARK_WAIT);
+    rt_barrier(rt, rt_axes_here(rt->model, axes));
+    atomic_store(&rt->world->status[rt->rank].state, RT_COMPUTING);
 }
 
 /* Clears the padding of the rank's run. */
@@ -86,6 +97,7 @@ static void clear_padding(char *dst, const ParcPart *p, int64_t valid)
 void parc_synchronize(ParcRt *rt, int id, uint32_t axes)
 {
     RtStatus *own = &rt->world->status[rt->rank];
+    axes = rt_axes_here(rt->model, axes);
     if (rt->group[axes].n > 1) {
         atomic_store(&own->collective, id);
         atomic_store(&own->state, RT_WAITING);
@@ -104,42 +116,26 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
         ParcPart p = in_bytes(&part[i]);
         int64_t row = rt_whole_row(&p, g->n);
         for (int j = 0; j < g->n; j++)
-            rt_copy_rows(rt, rt->arena + p.dst + j * p.inner, row,
-                      rt_peer(rt, g->member[j]) + p.src +
-                          (p.inside ? j * p.inner : 0),
-                      p.inside ? row : p.inner, p.outer, rt_valid_run(&p, j));
+            if (rt_is_mapped(rt->world, g->member[j]))
+                rt_copy_rows(rt, rt->arena + p.dst + j * p.inner, row,
+                             rt_peer(rt, g->member[j]) + p.src +
+                                 (p.inside ? j * p.inner : 0),
+                             p.inside ? row : p.inner, p.outer,
+                             rt_valid_run(&p, j));
+        if (rt_group_leaves_node(rt, axes))
+            rt_nodes_all_gather(rt, id, axes, &part[i]);
     }
     leave_collective(rt, axes);
-}
-
-static void combine(float *restrict to, const float *restrict from, int64_t n,
-                    ParcReduce op)
-{
-    if (op == PARC_SUM) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            to[i] += from[i];
-        return;
-    }
-    /* NaN must propagate, because checks of the results rely on it. */
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        to[i] = from[i] > to[i] || from[i] != from[i] ? from[i] : to[i];
 }
 
 /* Reduces elements [at, at+n) of a part's source over all ranks, in order. */
 static void reduce_tile(const ParcRt *rt, const RtGroup *g, float *sum,
                         const ParcPart *p, int64_t at, int64_t n, ParcReduce op)
 {
-    float scratch[TILE];
-    for (int j = 0; j < g->n; j++) {
-        const void *from =
-            rt_element(p->type, rt_peer(rt, g->member[j]) + p->src, at);
-        if (j == 0)
-            rt_widen(sum, p->type, from, n);
-        else
-            combine(sum, rt_as_floats(p->type, from, n, scratch), n, op);
-    }
+    for (int j = 0; j < g->n; j++)
+        rt_add_tile(sum, p->type,
+                    rt_element(p->type, rt_peer(rt, g->member[j]) + p->src, at),
+                    j == 0, n, op);
 }
 
 /* Stores n sums in the part's type. far: past the cache. */
@@ -168,15 +164,15 @@ static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
 {
     char *dst = rt->arena + p->dst;
     int64_t count = rt_valid_run(p, g->index);
-    int64_t tiles = (count + TILE - 1) / TILE;
+    int64_t tiles = (count + RT_SUM_TILE - 1) / RT_SUM_TILE;
     bool far = p->outer * count * (int64_t)sizeof(float) >= RT_FAR;
     bool direct = far && p->type == PARC_F32 && g->n <= MOST_FAR;
 #pragma omp parallel for collapse(2)                                           \
     schedule(static) if (p->outer * count > GRAIN)
     for (int64_t o = 0; o < p->outer; o++)
         for (int64_t t = 0; t < tiles; t++) {
-            float sum[TILE];
-            int64_t at = t * TILE, n = rt_least(TILE, count - at);
+            float sum[RT_SUM_TILE];
+            int64_t at = t * RT_SUM_TILE, n = rt_least(RT_SUM_TILE, count - at);
             int64_t from = o * rt_whole_row(p, g->n) + g->index * p->inner + at;
             void *to = rt_element_out(p->type, dst, o * p->inner + at);
             if (direct) {
@@ -195,7 +191,10 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
 {
     enter_collective(rt, id, axes);
     for (int i = 0; i < n; i++)
-        reduce_part(rt, &rt->group[axes], &part[i]);
+        if (rt_group_leaves_node(rt, axes))
+            rt_nodes_reduce_scatter(rt, id, axes, &part[i]);
+        else
+            reduce_part(rt, &rt->group[axes], &part[i]);
     leave_collective(rt, axes);
 }
 
@@ -203,15 +202,14 @@ static void all_reduce_part(ParcRt *rt, const RtGroup *g, ParcReduce op,
                             const ParcPart *p)
 {
     int64_t count = p->outer * p->inner;
-    int64_t slice = (count + g->n - 1) / g->n;
-    slice = (slice + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
+    int64_t slice = rt_sum_slice(count, g->n);
     int64_t begin = rt_least(count, slice * g->index);
     int64_t end = rt_least(count, begin + slice);
     bool far = (end - begin) * (int64_t)sizeof(float) >= RT_FAR;
 #pragma omp parallel for schedule(static) if (end - begin > GRAIN)
-    for (int64_t at = begin; at < end; at += TILE) {
-        float sum[TILE];
-        int64_t m = rt_least(TILE, end - at);
+    for (int64_t at = begin; at < end; at += RT_SUM_TILE) {
+        float sum[RT_SUM_TILE];
+        int64_t m = rt_least(RT_SUM_TILE, end - at);
         reduce_tile(rt, g, sum, p, at, m, op);
         for (int j = 0; j < g->n; j++) {
             char *to = rt_peer(rt, g->member[j]) + p->dst;
@@ -230,6 +228,8 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
             ParcPart p = in_bytes(&part[i]);
             rt_copy_rows(rt, rt->arena + p.dst, p.inner, rt->arena + p.src,
                       p.inner, p.outer, p.inner);
+        } else if (rt_group_leaves_node(rt, axes)) {
+            rt_nodes_all_reduce(rt, id, axes, op, &part[i]);
         } else {
             all_reduce_part(rt, g, op, &part[i]);
         }
@@ -246,6 +246,8 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     char *dst = rt->arena + part->dst;
     enter_collective(rt, id, axes);
     for (int j = 0; j < g->n; j++) {
+        if (!rt_is_mapped(rt->world, g->member[j]))
+            continue;
         const char *src = rt_peer(rt, g->member[j]) + part->src;
         for (int64_t o = 0; o < part->outer; o++) {
             int64_t whole = o * k * block;
@@ -259,6 +261,8 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                              row);
         }
     }
+    if (rt_group_leaves_node(rt, axes))
+        rt_nodes_all_to_all(rt, id, axes, minor, part);
     leave_collective(rt, axes);
 }
 

@@ -63,8 +63,10 @@ void rt_wait_change(ParcRt *rt, _Atomic uint32_t *word, uint32_t value,
         futex_wait(word, value, slice);
         double slept = rt_now() - begin;
         left -= slept < slice ? slept : slice;
-        if (left <= 0 && atomic_load(word) == value)
+        if (left <= 0 && atomic_load(word) == value) {
+            rt_states_gather(rt);
             rt_fail(rt, "%s", rt_late_text(rt->world, rt->rank, late, text));
+        }
     }
 }
 

@@ -16,6 +16,10 @@
 
 enum { RT_HOST = 256, RT_RANK_NAME = 96 };
 
+/* The name of this process's node: the host name, or "host-k" with PARC_NODE=k
+ * in the environment, so that tests can run several nodes on one host. */
+void rt_node_name(char name[RT_NODE]);
+
 /* The description of this process in the environment. */
 struct RtLaunch {
     const char *by; /* "torchrun", "mpirun", "srun"; NULL: no launcher */

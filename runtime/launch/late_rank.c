@@ -57,9 +57,17 @@ static bool is_at_decision(const RtStatus *s)
            atomic_load(&s->collective) == RT_AT_DECISION;
 }
 
+/* Whether a rank waits for messages of other nodes, or its node is another one
+ * and it waits at a barrier there. */
+static bool is_in_exchange(const RtStatus *s)
+{
+    return atomic_load(&s->exchange) > 0;
+}
+
 static bool is_waiting(const RtWorld *w, const RtStatus *s)
 {
-    return is_at_barrier(w, s) || is_at_point(w, s) || is_at_decision(s);
+    return is_at_barrier(w, s) || is_at_point(w, s) || is_at_decision(s) ||
+           is_in_exchange(s);
 }
 
 /* Whether a rank is among those that another one, which is at a barrier or
@@ -70,12 +78,17 @@ static bool is_awaited(const RtWorld *w, int waiter, int rank)
     uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
     if (is_at_decision(&w->status[waiter]))
         return rank == 0;
+    if (is_in_exchange(&w->status[waiter]))
+        axes = atomic_load(&w->status[waiter].exchange) - 1;
     return rank != waiter && rt_in_group(w->model, waiter, rank, axes);
 }
 
 static bool has_reached(const RtWorld *w, const RtStatus *waiter,
                         const RtStatus *s)
 {
+    if (is_in_exchange(waiter))
+        return atomic_load(&s->exchange) == atomic_load(&waiter->exchange) &&
+               atomic_load(&s->collective) == atomic_load(&waiter->collective);
     if (is_at_barrier(w, waiter))
         return is_at_barrier(w, s) &&
                atomic_load(&s->barrier) == atomic_load(&waiter->barrier);
@@ -241,7 +254,8 @@ typedef struct StateMessage {
     RtFrame frame;
     int64_t step;
     int32_t state, collective;
-    uint32_t begun[PARC_STREAMS], pad;
+    uint32_t begun[PARC_STREAMS];
+    uint32_t exchange; /* or the axes of the barrier that it waits at */
 } StateMessage;
 enum { BODY = sizeof(StateMessage) - sizeof(RtFrame), LOOK_NS = 1000 * 1000 };
 
@@ -275,6 +289,10 @@ static StateMessage own_state(const RtStore *s, int32_t requester)
                       .collective = atomic_load(&status->collective)};
     for (int i = 0; i < PARC_STREAMS; i++)
         p.begun[i] = atomic_load(&status->begun[i]);
+    p.exchange = atomic_load(&status->exchange);
+    if (is_at_barrier(s->world, status))
+        p.exchange = (atomic_load(&status->barrier) - 1) /
+                         (uint32_t)s->world->nranks + 1;
     return p;
 }
 
@@ -285,10 +303,14 @@ static void store_state(RtStore *s, const StateMessage *p)
     if (rank < 0 || rank >= s->launch->size || rank == s->launch->rank)
         return;
     RtStatus *status = &s->world->status[rank];
-    atomic_store(&status->step, p->step);
-    atomic_store(&status->state, p->state);
-    atomic_store(&status->collective, p->collective);
-    for (int i = 0; i < PARC_STREAMS; i++)
+    bool shared = rt_is_mapped(s->world, rank); /* then it is up to date */
+    if (!shared) {
+        atomic_store(&status->step, p->step);
+        atomic_store(&status->state, p->state);
+        atomic_store(&status->collective, p->collective);
+        atomic_store(&status->exchange, p->exchange);
+    }
+    for (int i = 0; !shared && i < PARC_STREAMS; i++)
         atomic_store(&status->begun[i], p->begun[i]);
     atomic_fetch_add(&s->states_received, 1);
 }

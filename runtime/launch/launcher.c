@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/message.h"
 #include "launch/job.h"
@@ -188,6 +189,15 @@ static bool check_size(const RtLaunch *l, const Launcher *a, const ParcModel *m)
                  wanted == 1 ? "" : "s", start);
     }
     return false;
+}
+
+void rt_node_name(char name[RT_NODE])
+{
+    char host[RT_NODE] = "";
+    const char *number = getenv("PARC_NODE");
+    gethostname(host, sizeof host - 1);
+    snprintf(name, RT_NODE, "%.48s%s%.12s", host, number ? "-" : "",
+             number ? number : "");
 }
 
 bool rt_launcher(RtLaunch *l, const ParcModel *model)

@@ -133,7 +133,7 @@ void rt_job_fail(RtStore *s, const char *text)
 static void position_text(const RtStore *s, int rank, char text[TEXT])
 {
     const RtWorld *w = s->world;
-    int known = w->mapped == w->nranks ? rank : s->launch->rank;
+    int known = rt_is_mapped(w, rank) ? rank : s->launch->rank;
     if (!w->status) { /* this process has mapped nothing yet */
         snprintf(text, TEXT, "in 'start of the run'");
         return;

@@ -2,10 +2,14 @@
  * the coordinates and groups of ranks, the bytes of an arena, and the names of
  * synchronization points.
  *
- * Ranks are numbered in the order of their coordinates, the first axis major:
+ * Ranks are numbered in the order of their coordinates, the axis of the largest
+ * stride major. A group has the order of the axes:
  *
  *   mesh dp=2 x tp=3: rank 4 has the coordinates dp=1 tp=1; its group over tp
  *   is {3, 4, 5}
+ *   mesh dp.in=2 x dp.out=2, two ranks on each of two nodes, strides 1 and 2:
+ *   rank 1 has the coordinates dp.in=1 dp.out=0; the group over both is
+ *   {0, 2, 1, 3}
  */
 #include <stdint.h>
 
@@ -53,12 +57,36 @@ int64_t rt_group_size(const ParcModel *model, uint32_t axes)
     return n;
 }
 
+int64_t rt_stride(const ParcModel *model, int axis)
+{
+    int64_t stride = 1;
+    if (model->stride[axis] > 0)
+        return model->stride[axis];
+    for (int i = axis + 1; i < model->naxes; i++)
+        stride *= model->axis[i].size;
+    return stride;
+}
+
 int64_t rt_coord(const ParcModel *model, int rank, int axis)
 {
-    int64_t rest = rank;
-    for (int i = model->naxes - 1; i > axis; i--)
-        rest /= model->axis[i].size;
-    return rest % model->axis[axis].size;
+    return rank / rt_stride(model, axis) % model->axis[axis].size;
+}
+
+uint32_t rt_axes_here(const ParcModel *model, uint32_t axes)
+{
+    for (int a = 0; model->node_size > 0 && a < model->naxes; a++)
+        if (rt_stride(model, a) * model->axis[a].size > model->node_size)
+            axes &= ~(1u << a);
+    return axes;
+}
+
+int64_t rt_index(const ParcModel *model, int rank, uint32_t axes)
+{
+    int64_t index = 0;
+    for (int a = 0; a < model->naxes; a++)
+        if (axes >> a & 1)
+            index = index * model->axis[a].size + rt_coord(model, rank, a);
+    return index;
 }
 
 const char *rt_collective_name(const ParcModel *model, int id)

@@ -48,12 +48,12 @@ static void make_group(ParcRt *rt, uint32_t axes)
         *g = rt->group[split];
         return;
     }
-    g->member = rt_allocate((size_t)rt->nranks * sizeof(int));
+    g->n = (int)rt_group_size(m, axes);
+    g->index = (int)rt_index(m, rt->rank, axes);
+    g->member = rt_allocate((size_t)g->n * sizeof(int));
     for (int r = 0; r < rt->nranks; r++)
-        if (rt_in_group(m, r, rt->rank, axes)) {
-            g->index = r == rt->rank ? g->n : g->index;
-            g->member[g->n++] = r;
-        }
+        if (rt_in_group(m, r, rt->rank, axes))
+            g->member[rt_index(m, r, axes)] = r;
 }
 
 static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)

@@ -94,7 +94,8 @@ static void handle(int signal)
         end_now(w, signal);
     } else if (s) {
         rt_signals_record(s, signal);
-        if (w->store && w->first > 0) /* rank 0's control block is not here */
+        /* Whether rank 0's control block is elsewhere. */
+        if (w->store && w->rank > 0 && w->mapped < w->nranks)
             forward(w->store, signal);
     }
     errno = error;

@@ -127,7 +127,7 @@ static int join_store(const RtStore *s, bool life)
     Failure why = {.error = "no process answers"};
     double until = rt_now() + s->limit;
     memcpy(h.magic, rt_handshake_magic, sizeof h.magic);
-    gethostname(h.host, sizeof h.host - 1);
+    rt_node_name(h.host);
     while (!why.final && rt_now() < until) {
         const char *unknown;
         struct addrinfo *list = rt_rank0_addresses(l, &unknown);

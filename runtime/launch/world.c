@@ -8,9 +8,12 @@
  *
  * Without a launcher the memory is mapped before the ranks are forked. An arena
  * therefore has the same address in all ranks, which read the shards of peers
- * in place. Processes that a launcher started map one file if collectives read
- * peers in place; otherwise each process maps only its own arena. Rank 0
- * creates the file, and the others open it through rank 0's entry in /proc.
+ * in place. Processes that a launcher started map one file for each node if
+ * collectives read peers in place; otherwise each process maps only its own
+ * arena. The first rank of a node creates the file, and the others open it
+ * through that rank's entry in /proc. With several nodes each process has a
+ * control block of its own, as if it shared no memory: the ranks agree over
+ * their connections.
  * Pages are not reserved: memory that is never accessed costs nothing.
  *
  * The shared memory is an unnamed file: a killed run leaves no file, and no
@@ -44,6 +47,7 @@
 /* ALIGN aligns arenas to large pages. DEFAULT_TIMEOUT and MOST_SECONDS limit
  * the wait for another rank (PARC_TIMEOUT). */
 enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
+enum { LOOK_NS = 1000000 }; /* between two polls of the transport */
 
 /* More than any address space; sums of fewer bytes do not overflow. */
 static const double MOST_BYTES = 0x1p60;
@@ -71,14 +75,15 @@ static int memory_file(size_t bytes)
     return file;
 }
 
-/* How a process on the same node finds rank 0's file. */
+/* How a process finds the file of its node's first rank. */
 typedef struct Share {
     int64_t process, file;
     uint64_t token, bytes;
+    char node[RT_NODE];
 } Share;
 
-/* Opens rank 0's file. Its size and its token verify that it is the right
- * one. */
+/* Opens the first rank's file. Its size and its token verify that it is the
+ * right one. */
 static int find_file(const Share *share, size_t bytes)
 {
     char path[64];
@@ -101,35 +106,81 @@ static int find_file(const Share *share, size_t bytes)
     return file;
 }
 
-/* The file that all ranks of the job open; -1 after a message. */
+static void wait_for_node(void *context)
+{
+    (void)context;
+    nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+}
+
+/* Copies the first rank's data to all ranks of its node. */
+static bool share_in_node(const RtWorld *w, Share *share)
+{
+    const ParcTransport *t = w->model->transport;
+    if (w->mapped == w->nranks) {
+        rt_job_broadcast(w->store, RT_AT_START, share, sizeof *share);
+        return true;
+    }
+    RT_OWNED ParcMessage *m =
+        rt_allocate((size_t)(w->mapped + 1) * sizeof *m);
+    int first = w->rank == w->first, n = 0;
+    for (int r = w->first + 1; first && r < w->first + w->mapped; r++)
+        m[n++] = (ParcMessage){r, share, sizeof *share};
+    m[n] = (ParcMessage){w->first, share, sizeof *share};
+    return t->exchange(m, n, m + n, !first, 0, wait_for_node, NULL);
+}
+
+/* Prints why this rank cannot map the file of its node's first rank. */
+static void cannot_share(const RtWorld *w, const Share *share, int error)
+{
+    char node[RT_NODE];
+    rt_node_name(node);
+    if (strcmp(node, share->node) != 0)
+        rt_error("ranks %d and %d are to share memory, but are on %s and %s; %s",
+                 w->first, w->rank, share->node, node,
+                 w->mapped == w->nranks
+                     ? "the ranks of a CPU program run on one machine, unless "
+                       "it is compiled with parc --node-size"
+                     : "start as many ranks on each node as parc --node-size "
+                       "says, with consecutive numbers (mpirun --map-by "
+                       "ppr:N:node)");
+    else
+        rt_error("rank %d on %s cannot share memory with rank %d: %s; the ranks "
+                 "of a machine run as one user", w->rank, node, w->first,
+                 strerror(error));
+}
+
+/* The file that all ranks of the node open; -1 after a message. */
 static int join_file(const RtWorld *w, size_t bytes)
 {
-    bool first = w->launch->rank == 0;
+    bool first = w->rank == w->first;
     Share share = {.process = getpid(), .bytes = bytes};
     int file = first ? memory_file(bytes) : -1;
     share.file = file;
     share.token = w->launch->job ^ (uint64_t)rt_now_ns();
+    rt_node_name(share.node);
     if (file >= 0 &&
         pwrite(file, &share.token, sizeof share.token,
                offsetof(RtControl, token)) != (ssize_t)sizeof share.token)
         share.file = -1;
     int error = errno;
-    rt_job_broadcast(w->store, RT_AT_START, &share, sizeof share);
+    char node[RT_NODE];
+    rt_node_name(node);
+    if (!share_in_node(w, &share)) {
+        rt_error("rank %d cannot exchange messages with the ranks of its node: "
+                 "%s reports an error", w->rank, w->model->transport->name);
+        return -1;
+    }
     if (!first) {
-        file = find_file(&share, bytes);
+        file = strcmp(node, share.node) == 0 ? find_file(&share, bytes) : -1;
         error = errno;
     }
     if (share.file < 0 && !first)
-        return -1; /* rank 0 prints the reason */
+        return -1; /* the first rank prints the reason */
     if (share.file < 0 || file < 0) {
-        char node[RT_NODE] = "";
-        gethostname(node, sizeof node - 1);
-        rt_error("rank %d on %s cannot share memory with rank 0: %s; the ranks "
-                 "of a CPU program run on one machine, as one user",
-                 w->launch->rank, node, strerror(error));
+        cannot_share(w, &share, error);
         return -1;
     }
-    /* Rank 0 keeps the file open until all ranks have opened it. */
+    /* The first rank keeps the file open until all ranks have opened it. */
     rt_job_synchronize(w->store, RT_AT_START);
     return file;
 }
@@ -146,12 +197,10 @@ static int shared_file(const RtWorld *w, size_t bytes)
 /* The rank of the group whose coordinates over `axes` are 0. */
 static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
 {
-    int stride = 1, first = rank;
-    for (int a = model->naxes - 1; a >= 0; a--) {
+    int first = rank;
+    for (int a = 0; a < model->naxes; a++)
         if (axes >> a & 1)
-            first -= (int)rt_coord(model, rank, a) * stride;
-        stride *= (int)model->axis[a].size;
-    }
+            first -= (int)(rt_coord(model, rank, a) * rt_stride(model, a));
     return first;
 }
 
@@ -176,7 +225,8 @@ static bool map_segments(const RtWorld *w, char *base, char *at, int file)
     for (int r = 0; r < w->mapped; r++)
         for (int i = 0; i < m->nshared; i++) {
             const ParcShared *s = &m->shared[i];
-            size_t first = (size_t)first_of_group(m, r, s->axes);
+            size_t first = (size_t)(first_of_group(m, w->first + r, s->axes) -
+                                    w->first);
             char *from = at + first * w->arena_stride + s->offset;
             char *to = at + (size_t)r * w->arena_stride + s->offset;
             if (to != from && !remap(base, from, to, (size_t)s->bytes, file))
@@ -221,20 +271,36 @@ static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
  * message. */
 static bool join(RtWorld *w, const RtLaunch *launch)
 {
+    char error[RT_MESSAGE] = "";
+    const ParcTransport *t = w->model->transport;
     w->launch = launch;
     w->store = rt_allocate(sizeof *w->store);
-    return rt_store_open(w->store, w, launch, w->timeout_seconds) &&
-           rt_job_watch(w->store);
+    if (!rt_store_open(w->store, w, launch, w->timeout_seconds) ||
+        !rt_job_watch(w->store))
+        return false;
+    return !t || t->open(w->rank, w->nranks, error, sizeof error) ||
+           rt_error("rank %d cannot start %s: %s", w->rank, t->name, error);
+}
+
+/* Programs for several nodes start under a launcher. */
+static bool check_launch(const RtWorld *w, const RtLaunch *launch)
+{
+    if (launch || !w->model->transport)
+        return true;
+    return rt_error("this program is planned for %d machines of %d ranks (parc "
+                    "--node-size): start it with 'mpirun -n %d ./train …'",
+                    w->nranks / w->model->node_size, w->model->node_size,
+                    w->nranks);
 }
 
 /* One process of each node checks the memory for all its ranks. */
 static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
 {
     const RtLaunch *l = w->launch;
-    bool all_here = !l || rt_collectives_share();
-    if (all_here ? w->rank != 0 : l->local != 0)
+    bool mapped = !l || rt_collectives_share();
+    if (mapped ? w->rank != w->first : l->local != 0)
         return true;
-    return rt_memory_check(w, all_here ? w->nranks : l->local_size, runs,
+    return rt_memory_check(w, mapped ? w->mapped : l->local_size, runs,
                            staging);
 }
 
@@ -256,10 +322,14 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
     w->threads = threads;
     w->timeout_seconds = DEFAULT_TIMEOUT;
     sched_getaffinity(0, sizeof w->cpus, &w->cpus);
-    w->crowded = (int64_t)w->nranks * threads > rt_cores();
-    w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
-    w->first = w->mapped == w->nranks ? 0 : launch->rank;
-    if (!rt_variable_number("PARC_TIMEOUT", 1, MOST_SECONDS,
+    w->mapped = launch && !rt_collectives_share() ? 1
+                : model->transport                ? model->node_size
+                                                  : w->nranks;
+    w->first = w->rank / w->mapped * w->mapped;
+    /* PARC_NODE: other nodes may be on this machine too. */
+    w->crowded = (int64_t)(rt_collectives_share() && !getenv("PARC_NODE")
+                               ? w->mapped : w->nranks) * threads > rt_cores();
+    if (!check_launch(w, launch) || !rt_variable_number("PARC_TIMEOUT", 1, MOST_SECONDS,
                             &w->timeout_seconds) ||
         (launch && !join(w, launch)) || !check_memory(w, runs, staging))
         return false;
@@ -281,7 +351,8 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, int threads,
         return false; /* a message has been printed */
     if (!base)
         return cannot_map((double)bytes, errno);
-    w->control = (void *)base;
+    w->control = model->transport ? rt_allocate(sizeof *w->control)
+                                  : (void *)base;
     w->status = (void *)(base + statuses);
     w->barrier = (void *)(base + barriers);
     w->arenas = base + arenas;
@@ -292,6 +363,8 @@ void rt_world_close(RtWorld *w)
 {
     if (w->store) {
         rt_job_end(w->store);
+        if (w->model->transport)
+            w->model->transport->close();
         rt_store_close(w->store);
         free(w->store);
         w->store = NULL;
@@ -299,6 +372,8 @@ void rt_world_close(RtWorld *w)
     if (w->map_bytes > 0) {
         munmap(w->map, w->map_bytes);
         w->map_bytes = 0;
+        if (w->model->transport)
+            free(w->control);
     }
 }
 

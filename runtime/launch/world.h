@@ -20,6 +20,13 @@ const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH]);
 /* The number of ranks that differ only in `axes`. */
 int64_t rt_group_size(const ParcModel *model, uint32_t axes);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
+/* Ranks between two neighbors on an axis. */
+int64_t rt_stride(const ParcModel *model, int axis);
+/* Those of the axes whose groups are on one node. */
+uint32_t rt_axes_here(const ParcModel *model, uint32_t axes);
+/* The rank's index in its group over `axes`: its coordinates, the first axis
+ * major. */
+int64_t rt_index(const ParcModel *model, int rank, uint32_t axes);
 /* Whether two ranks differ only in `axes`. */
 bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes);
 /* The size of the mirror, including shared segments or host memory; and the

@@ -36,14 +36,11 @@ typedef struct Source {
     bool all; /* every piece and value is printed */
 } Source;
 
-/* Prints the rank's coordinate on each axis and its group along this axis. The
- * ranks of the group are `stride` apart. */
+/* Prints the rank's coordinate on each axis and its group along this axis. */
 static void print_groups(const ParcModel *m, int rank)
 {
-    int64_t stride = rt_nranks(m);
     for (int a = 0; a < m->naxes; a++) {
-        int64_t coord = rt_coord(m, rank, a);
-        stride /= m->axis[a].size;
+        int64_t coord = rt_coord(m, rank, a), stride = rt_stride(m, a);
         printf(" %s=%" PRId64 " {", m->axis[a].name, coord);
         for (int64_t i = 0; i < m->axis[a].size; i++)
             printf("%s%" PRId64, i ? ", " : "", rank + (i - coord) * stride);

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 least=101376
-sizes=$(few_or_all "$least 232448" "$least 166912 232448")
+sizes=$(few_or_all $least "$least 166912 232448")
 
 trained() { # trained TREE BYTES
     STANDIN_SHARED=$2 cuda_run "$1" fast early --steps 2 --seed 3 \

@@ -28,10 +28,12 @@ reference() { # reference MODEL
         rm "$at"
 }
 
-# Compiles one program, runs it early and late, and compares the losses.
-program() { # program NAME KIND PRECISION MODEL MESH STRATEGY CHECKPOINT MICRO
+# Compiles one program, runs it early and late, and compares the losses. The node
+# size is 0 for no --node-size.
+program() { # program NAME KIND PRECISION MODEL MESH STRATEGY CHECKPOINT MICRO NODE
     at=$work/$1 kind=$2 precision=$3 model=$4
     options "$4" "$8"
+    [ "$9" = 0 ] || options="$options --node-size $9"
     [ "$3" = f32 ] || options="$options -D precision=$3"
     variant "$4" "$5" "$6" "$7" >"$at.pdl"
     # shellcheck disable=SC2086
@@ -51,12 +53,13 @@ program() { # program NAME KIND PRECISION MODEL MESH STRATEGY CHECKPOINT MICRO
 }
 
 labels=
-row() { # row PRECISION KIND MODEL MESH STRATEGY CHECKPOINT MICRO
-    label=$3-$4-$5-$6-$7-$1
+row() { # row PRECISION KIND MODEL MESH STRATEGY CHECKPOINT MICRO [NODE]
+    label=$3-$4-$5-$6-$7-$1-${8:-0}
     precision=$1 kind=$2
     shift 2
     [ -e "$work/$1-reference.json" ] || check "$1 on the CPU" reference "$1"
     labels="$labels $label"
+    [ $# -eq 6 ] || set -- "$@" 0
     job program "$label" "$kind" "$precision" "$@" >"$work/$label.out" 2>&1
 }
 
@@ -72,6 +75,10 @@ in_all row f32 fast llama 1x1 full_shard no 1
 in_all row f32 fast llama 2x1 full_shard no 1
 in_all row f32 fast llama 1x2 full_shard yes 1
 row f32 checked llama 2x2 full_shard no 1
+# Each node has two of the four ranks: gathers and reductions are two each.
+row f32 fast llama 4x1 full_shard no 1 2
+in_all row bf16 checked gpt2 4x1 full_shard yes 4 2
+in_all row f32 fast transformer 1x4 full_shard no 1 2
 in_all row f32 fast gpt2 1x1 full_shard no 1
 in_all row f32 fast gpt2 2x1 shard_grad_op no 1
 in_all row f32 fast gpt2 1x2 full_shard no 1

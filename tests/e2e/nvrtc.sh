@@ -65,7 +65,7 @@ again() { # again MODEL.pdl CLAUSE: llama.pdl with CLAUSE in its plan
 again "$work/all.pdl" "checkpoint { layers.* }"
 again "$work/some.pdl" "checkpoint { layers.*: keep=attention }"
 in_all compiles recompute "$work/all.pdl" 2x2
-compiles keep "$work/some.pdl" 2x2
+in_all compiles keep "$work/some.pdl" 2x2
 in_all compiles accumulate examples/llama.pdl 2x2 -D accumulate=2
 compiles head_chunk examples/llama.pdl 2x2 -D head_chunk=256
 compiles uneven examples/llama.pdl 2x3 -D n_heads=6 -D n_kv_heads=3 \

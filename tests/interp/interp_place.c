@@ -145,11 +145,10 @@ void interp_split(Interp *in, const Type *t, const double *global,
  * Replicate axis. */
 static int64_t representative(const Interp *in, int64_t rank, const Type *t)
 {
-    int64_t same = 0;
-    for (int a = 0; a < in->mesh.n; a++) {
-        int64_t c = mesh_coord(&in->mesh, rank, a);
-        same = same * in->mesh.size[a] + (t->place.ax[a].kind == AX_R ? 0 : c);
-    }
+    int64_t same = rank;
+    for (int a = 0; a < in->mesh.n; a++)
+        if (t->place.ax[a].kind == AX_R)
+            same -= mesh_coord(&in->mesh, rank, a) * mesh_step(&in->mesh, a);
     return same;
 }
 

@@ -17,6 +17,7 @@
 #include "tests/unit/pdl_program.h"
 #include "tests/unit/random.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const double tolerance = 1e-12;
@@ -66,6 +67,7 @@ typedef struct Row {
     {"attn.c_proj: ", "\n", "attn.c_proj: RowwiseParallel(output=" output ")\n"}
 #define NORM(style) {"h.*.ln_2: ", "\n", "h.*.ln_2: " style "\n"}
 
+/* A mesh "4x1@2" has nodes of two ranks. */
 static const Row rows[] = {
     {CPU, "toy", NULL, "2x3", TOY, AS_IS},
     {CPU | ALL, "toy", NULL, "2x1", TOY, AS_IS},
@@ -76,6 +78,12 @@ static const Row rows[] = {
      {UNITS("fully_shard fsdp { net1: strategy=no_shard }")}},
     {CPU, "toy", NULL, "2x2x2", TOY,
      {AXES("rep, fsdp, tp"), UNITS("fully_shard (rep, fsdp) { net1 }")}},
+
+    /* Collectives over an axis with two ranks on each node become several. */
+    {CUDA, "toy", NULL, "4x1@2", TOY, AS_IS},
+    {CPU, "toy", NULL, "1x4@2", TOY, AS_IS},
+    {CPU, "feedforward", NULL, "4x1@2", FEEDFORWARD "dim=64 hidden=128",
+     {UNITS("fully_shard data_parallel { w1, w2, w3: strategy=no_shard }")}},
 
     {CPU, "feedforward", NULL, "2x2", FEEDFORWARD, AS_IS},
     {CPU | ALL, "feedforward", NULL, "2x1", FEEDFORWARD, AS_IS},
@@ -188,7 +196,14 @@ static Program *compile(Arena *a, Diag *d, const Row *row)
         file_read(a, arena_printf(a, "examples/%s.pdl", row->file), &size);
     for (int i = 0; i < EDITS && text; i++)
         text = edited(a, text, &row->edit[i]);
-    return text ? pdl_program(a, d, text, row->mesh, row->plan, define) : NULL;
+    char *mesh = arena_strdup(a, row->mesh), *node = strchr(mesh, '@');
+    if (node)
+        *node++ = 0;
+    Program *p =
+        text ? pdl_program(a, d, text, mesh, row->plan, define) : NULL;
+    if (p && node)
+        p->mesh.node = atoi(node);
+    return p;
 }
 
 /* ---- mutants ------------------------------------------------------------- */

@@ -328,8 +328,8 @@ static bool try_splits(const OpSample *s, const Split *split, bool turned,
 
 static void check_sample(Check *c, const OpSample *s)
 {
-    static const Mesh one = {1, {"tp"}, {2}, 0};
-    static const Mesh two = {2, {"dp", "tp"}, {2, 2}, 0};
+    static const Mesh one = {.n = 1, .name = {"tp"}, .size = {2}};
+    static const Mesh two = {.n = 2, .name = {"dp", "tp"}, .size = {2, 2}};
     static const Mesh none = {0};
     Arena *a = arena_new();
     Program *p = new_program(a, &none, STAGE_GLOBAL);
@@ -400,7 +400,7 @@ static bool nth_placement(int i, Placement *place)
 
 static bool check_conversion(const Placement *from, const Placement *to)
 {
-    static const Mesh mesh = {2, {"dp", "tp"}, {2, 4}, 0};
+    static const Mesh mesh = {.n = 2, .name = {"dp", "tp"}, .size = {2, 4}};
     static const OpSample sample = {
         OP_detach, 1, {{ANY, 2, {8, 8}, 0, false}}, {{.i = 0}}};
     Arena *a = arena_new();

@@ -92,6 +92,7 @@ static const char *make_program(Case *c)
     uint32_t data_axes = random_mesh(p, &r, c->shape);
     random_large_model(p, &r, data_axes, times);
     random_plan(p, &r, data_axes);
+    p->mesh.node = 0; /* nodes need mpirun: tests/e2e/nodes.sh */
     for (int i = 0; i < p->param.n; i++)
         p->param.at[i].init.a = 0.3;
     c->target = target_info(TARGET_CPU, (int)rng_pick(&r, 1, 1, 2));

@@ -39,10 +39,7 @@ static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
 /* The first of the ranks that differ from `rank` only on axis a. */
 static int64_t first_along(const Mesh *m, int64_t rank, int a)
 {
-    int64_t stride = 1;
-    for (int k = a + 1; k < m->n; k++)
-        stride *= m->size[k];
-    return rank - mesh_coord(m, rank, a) * stride;
+    return rank - mesh_coord(m, rank, a) * mesh_step(m, a);
 }
 
 /* The value's address in the rank's arena; NULL: no memory. */

@@ -360,6 +360,16 @@ static void random_checkpoints(Program *p, Rng *r)
         random_checkpoint(p, r, &plan->checkpoint[plan->ncheckpoints++]);
 }
 
+/* ---- nodes ------------------------------------------------------------- */
+
+/* Nodes of some ranks: often an axis has several ranks on each of several. */
+static void random_nodes(Program *p, Rng *r)
+{
+    int64_t ranks = mesh_ranks(&p->mesh), size = 1 + rng_below(r, ranks);
+    if (ranks > 1 && ranks % size == 0 && mesh_uneven_axis(&p->mesh, size) < 0)
+        p->mesh.node = size;
+}
+
 /* ---- the plan ---------------------------------------------------------- */
 
 void random_plan(Program *p, Rng *r, uint32_t data_axes)
@@ -393,6 +403,7 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
             plan->unit[i].axes |= 1u << plan->unit[i].replicate_axis;
             plan->unit[i].replicate_axis = -1;
         }
+    random_nodes(p, &own);
     items_attach(p);
     find_weights(p);
     styles_attach(p);

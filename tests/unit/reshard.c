@@ -203,11 +203,11 @@ static void check_joint(Case *k)
 }
 
 static const Mesh meshes[] = {
-    {1, {"tp"}, {2}, 0},
-    {2, {"dp", "tp"}, {2, 2}, 0},
-    {2, {"dp", "tp"}, {3, 1}, 0},
-    {2, {"dp", "tp"}, {16, 4}, 0},
-    {3, {"pp", "dp", "tp"}, {2, 2, 2}, 0},
+    {.n = 1, .name = {"tp"}, .size = {2}},
+    {.n = 2, .name = {"dp", "tp"}, .size = {2, 2}},
+    {.n = 2, .name = {"dp", "tp"}, .size = {3, 1}},
+    {.n = 2, .name = {"dp", "tp"}, .size = {16, 4}},
+    {.n = 3, .name = {"pp", "dp", "tp"}, .size = {2, 2, 2}},
 };
 
 int main(void)

@@ -93,12 +93,21 @@ static void join_world(ParcRt *rt)
                                                  rt->rank, &config));
 }
 
-/* The lowest rank of a group is the group's color. */
+/* Whether the group has all ranks, in the order of their numbers. */
+static bool is_world(const ParcRt *rt, const RtGroup *g)
+{
+    for (int i = 0; i < g->n; i++)
+        if (g->member[i] != i)
+            return false;
+    return g->n == rt->nranks;
+}
+
+/* The first rank of a group is the group's color. */
 static void split_comm(ParcRt *rt, uint32_t axes)
 {
     CudaComms *c = rt->device->comms;
     const RtGroup *g = &rt->group[axes];
-    if (g->n == rt->nranks) {
+    if (is_world(rt, g)) {
         c->comm[axes] = c->world;
     } else if (g->n > 1) {
         NcclConfig config = config_of(rt);

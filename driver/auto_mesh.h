@@ -1,0 +1,30 @@
+/* auto_mesh.h: chooses the sizes of mesh axes for --mesh auto.
+ *
+ * Axes of `parallelize` split tensors inside a node; the other axes split the
+ * batch and shard the parameters, across nodes:
+ *
+ *   --mesh auto --ranks 64 --node-size 8        dp=8,tp=8
+ *   --mesh tp=4,dp=auto --ranks 64              dp=16,tp=4
+ *
+ * Of several automatic tensor axes only the last is chosen, the others have one
+ * rank; of two automatic axes of the batch the first has one rank or numbers the
+ * nodes. Candidates are tried until ten compile. Of those that compile and fit
+ * --device-memory, the first in this order is chosen: groups of the tensor axis
+ * inside a node first, then the largest tensor axis, then the most replicas of a
+ * hybrid sharding.
+ */
+#ifndef PARC_DRIVER_AUTO_MESH_H
+#define PARC_DRIVER_AUTO_MESH_H
+
+#include "driver/options.h"
+#include "report/replan.h"
+
+/* Whether --mesh has a size "auto". */
+bool auto_mesh_requested(const Options *o);
+
+/* The mesh as text for --mesh, "dp=8,tp=8"; NULL after an error. `p`: the model
+ * with axes of size 1. Notes report the choice and the candidates that lost. */
+const char *auto_mesh_choose(const Program *p, const PlanSource *from,
+                             const Options *o, Diag *d);
+
+#endif

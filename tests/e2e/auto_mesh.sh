@@ -1,0 +1,102 @@
+#!/bin/sh
+# auto_mesh.sh: sizes that parc chooses (--mesh auto): the choice, the reason, the
+# candidates that lost, and errors that say what would fit.
+. "$(dirname "$0")/lib.sh"
+
+# chooses MESH MODEL.pdl OPTIONS…
+chooses() {
+    mesh=$1
+    shift
+    "$PARC" "$@" --emit json="$work/json" 2>"$work/err"
+    status=$?
+    cat "$work/err"
+    [ $status = 0 ] && grep -q "note: --mesh auto is $mesh: " "$work/err" &&
+        jq -r '[.mesh[] | "\(.name)=\(.size)"] | join(",")' "$work/json" |
+        grep -qx "$mesh"
+}
+says() { # says TEXT: of the last run's messages
+    cat "$work/err"
+    grep -qF -- "$1" "$work/err"
+}
+refused() { # refused TEXT OPTIONS…
+    wanted=$1
+    shift
+    "$PARC" "$@" --emit plan="$work/plan" >"$work/out" 2>"$work/err"
+    status=$?
+    cat "$work/err"
+    [ $status = 1 ] && [ ! -e "$work/plan" ] && grep -qF -- "$wanted" "$work/err"
+}
+llama=examples/llama.pdl
+
+check "llama on 64 ranks, 8 on a node" chooses dp=8,tp=8 $llama --mesh auto \
+    --ranks 64 --node-size 8
+check "the reason is printed" says \
+    "tp=8 spans a node of 8 ranks, dp=8 splits the batch over 8 nodes; a rank"
+check "a candidate that lost has its reason" says \
+    "note: not dp=16,tp=4: less tensor parallelism inside a node; a rank needs"
+check "without --node-size a GPU's node has 8 ranks" chooses dp=2,tp=8 $llama \
+    --mesh auto --ranks 16
+check "all ranks of a CPU program are on one node" chooses dp=1,tp=4 $llama \
+    --mesh auto --ranks 4 --target cpu
+check "a fixed axis beside an automatic one" chooses dp=16,tp=4 $llama \
+    --mesh tp=4,dp=auto --ranks 64 --node-size 8
+check "a fixed size is no choice" says "tp=4 as given, dp=16 splits the batch"
+check "a fixed axis for the batch" chooses dp=32,tp=2 $llama --mesh 32xauto \
+    --ranks 64 --node-size 8
+
+# 40 heads, 6 ranks on a node.
+heads="-D n_heads=40 -D n_kv_heads=40 -D dim=5120 -D batch=96"
+# shellcheck disable=SC2086
+check "40 heads on nodes of 6 ranks" chooses dp=24,tp=2 $llama --mesh auto \
+    --ranks 48 --node-size 6 $heads
+check "a size that is the largest possible says so" says \
+    "tp=2 is the largest size inside a node of 6 ranks that compiles and fits"
+check "why 6 and 3 lost is printed" says \
+    "not dp=8,tp=6: axis 'tp' of size 6 does not divide the 40 heads"
+
+cat >"$work/one.pdl" <<'END'
+model One(dim=64) {
+    layers: [2] Linear(dim, dim)
+    forward(x: [batch, dim]) {
+        for l in layers { x = l(x) }
+        return mean(x * x)
+    }
+}
+plan data(dp) { fully_shard dp { layers.* } }
+plan tensor(tp) { parallelize tp { layers.*: ColwiseParallel(output=Replicate) } }
+train { batch = 64 }
+END
+check "a plan with one axis for the batch" chooses dp=16 "$work/one.pdl" \
+    --plan data --mesh auto --ranks 16
+check "a plan with one axis for tensors" chooses tp=16 "$work/one.pdl" \
+    --plan tensor --mesh auto --ranks 16 --node-size 8
+check "its reason says that it leaves the node" says \
+    "tp=16 spans several nodes of 8 ranks: no smaller size compiles and fits"
+check "hybrid sharding numbers the nodes" chooses rep=4,dp=2,tp=4 \
+    examples/hsdp.pdl --mesh rep=auto,dp=auto,tp=4 --ranks 32 --node-size 8 \
+    -D batch=64
+cat "$work/err"
+
+check "a model that fits no size" refused \
+    "no mesh of 8 ranks compiles and fits the memory" $llama --mesh auto \
+    --ranks 8 --device-memory 1G
+check "each candidate has its reason" says "dp=1,tp=8: a rank needs "
+check "more ranks that fit are named" refused "help: with --ranks " $llama \
+    --mesh auto --ranks 2 --device-memory 80G -D dim=8192 -D n_layers=48 \
+    -D n_heads=64 -D n_kv_heads=8 -D hidden=28672 -D batch=64
+check "no size of an axis is left" refused \
+    "no mesh of 64 ranks has the given sizes" $llama \
+    --mesh dp=auto,tp=7 --ranks 64
+check "auto without --ranks is refused" refused \
+    "the size 'auto' needs the number of ranks" $llama --mesh auto
+check "--ranks of another number is refused" refused \
+    "the mesh has 16 ranks, not 32" $llama --mesh 8x2 --ranks 32
+check "an axis is given once" refused "axis 'dp' is given twice" $llama \
+    --mesh dp=auto,dp=2 --ranks 8
+check "an axis that the plan does not have" refused "the plan's axes are dp, tp" \
+    $llama --mesh fsdp=auto --ranks 8
+check "errors of the model are reported" sh -c "
+    echo 'model M { forward(x: [batch, 4]) { return y } }' >'$work/bad.pdl'
+    ! '$PARC' '$work/bad.pdl' --mesh auto --ranks 2 --emit plan \
+        >'$work/out' 2>'$work/err' && grep -q \"unknown name 'y'\" '$work/err'"
+finish

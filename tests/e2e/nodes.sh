@@ -84,6 +84,8 @@ if ! command -v mpirun >/dev/null || ! command -v mpicc >/dev/null; then
     finish
     exit
 fi
+# Open MPI does not free all of its memory.
+[ ! "${CHECK_ASAN:-}" ] || export ASAN_OPTIONS=detect_leaks=0
 run_as_root=
 [ "$(id -u)" != 0 ] || run_as_root=--allow-run-as-root
 

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 13
+#define PARC_RT_VERSION 14
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,

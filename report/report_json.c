@@ -71,6 +71,14 @@ static const Measure measure[] = {
     {"model_flops", "flop", whole, "step"},
 };
 
+/* Fields with --node-size. */
+static const Measure nodes[] = {
+    {"node_size", "ranks", whole, NULL},
+    {"groups.nodes", "nodes", whole, NULL},
+    {"collectives.sent", "bytes", rank, "call"},
+    {"collectives.sent_between_nodes", "bytes", rank, "call"},
+};
+
 /* Fields of a forward program, after its name. */
 static const Measure forward[] = {
     {"peak", "bytes", rank, NULL},
@@ -113,6 +121,8 @@ static void measures(Out *o, const Program *p)
     out(o, "  \"units\": {");
     for (size_t i = 0; i < sizeof measure / sizeof *measure; i++)
         entry(o, &measure[i], i == 0);
+    for (size_t i = 0; p->mesh.node && i < sizeof nodes / sizeof *nodes; i++)
+        entry(o, &nodes[i], false);
     setting_measures(o);
     for (int c = 0; c < MEM_CLASSES; c++) {
         Measure m = {arena_printf(p->arena, "memory.%s", memory_class_words[c]),

@@ -89,7 +89,7 @@ static bool is_here(const ParcRt *rt, int rank)
 bool rt_group_leaves_node(const ParcRt *rt, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
-    for (int j = 0; j < g->n; j++)
+    for (int j = 0; rt->model->transport && j < g->n; j++)
         if (!is_here(rt, g->member[j]))
             return true;
     return false;

@@ -58,7 +58,7 @@ check "a log without messages" only_steps
 check "a limit on files' sizes" fails "File too large" \
     'ulimit -f 8; exec "$1" toy.pdl --target cpu -S tree'
 check "a limit on open files" fails "Too many open files" \
-    'ulimit -n 5; exec "$1" toy.pdl --target cpu -o program'
+    'ulimit -n 5; export CC=gcc; exec "$1" toy.pdl --target cpu -o program'
 check "a small stack" fails "the limit of the stack is 1024 KiB, and parc" \
     'ulimit -s 1024; exec "$1" toy.pdl --emit plan'
 {

@@ -57,6 +57,7 @@ typedef enum Origin {
     ORIGIN_GRADIENT,  /* the gradients of parameters */
     ORIGIN_LOSS,      /* the loss, and other outputs of the step */
     ORIGIN_OPTIMIZER, /* the gradient norm, and ops that depend on it */
+    ORIGIN_PIPELINE,  /* what a stage needs of another */
     ORIGIN_IMPLIED,   /* nothing in the plan: an op needs another placement
                          than its operand has */
     ORIGINS
@@ -104,6 +105,7 @@ struct Op {
     Region *body;         /* loop, fused, early */
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
                            * next nstack stacks, the others free */
+    int cut;              /* loop: the number of its cut into stages; 0: none */
     const Placement *needs; /* STAGE_PLACED, ops that have a sharding rule: the
                              * placement that each operand must have */
     int stream;           /* set by `schedule` */
@@ -459,8 +461,10 @@ Op *ir_open(Build *b, OpKind kind, int nargs, Value *const *args, int ncarry,
             int nstack, const Attr *attr);
 void ir_yield(Program *p, Region *r, int n, Value *const *values);
 void ir_close(Program *p, Op *op);
-/* Adds an operand and its argument, or a yield and its result, to a loop.
- * Carries and stacks stay in order; indices are renumbered. */
+/* Adds an operand and its argument, or a yield and its result, to a loop; a
+ * carry yields its argument. Carries and stacks stay in order; indices are
+ * renumbered. */
+Value *ir_loop_add_carry(Program *p, Op *loop, Value *start);
 Value *ir_loop_add_free(Program *p, Op *loop, Value *operand);
 Value *ir_loop_add_stack(Program *p, Op *loop, Value *operand);
 Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner);
@@ -538,6 +542,8 @@ static inline bool loop_is_free(const Op *loop, int i)
 {
     return i >= loop->ncarry + loop->nstack;
 }
+/* The type of a carry outside of the loop, before or after it. */
+Type loop_carry_type(const Program *p, const Op *loop, Type inside, bool after);
 /* units.c: whether op is an all-gather of an FSDP unit's parameters. Of two that
  * the pass split_collectives makes of one, op_is_part_gather is the first, whose
  * results are still sharded inside nodes, and op_is_unit_gather the second. */

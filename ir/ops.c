@@ -39,7 +39,8 @@ OpKind op_by_name(const char *name)
 bool op_is_collective(OpKind kind)
 {
     return kind == OP_all_gather || kind == OP_all_reduce ||
-           kind == OP_reduce_scatter || kind == OP_all_to_all;
+           kind == OP_reduce_scatter || kind == OP_all_to_all ||
+           kind == OP_move;
 }
 
 bool op_is_conversion(OpKind kind)

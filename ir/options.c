@@ -53,12 +53,26 @@ static const OptionWord offload_words[] = {
     {"parameters", 1, "parameters, or a rank's shards of them"},
     {0}};
 
+static const OptionWord pipeline_words[] = {
+    {"gpipe", PIPELINE_GPIPE,
+     "all microbatches forward, then all backward"},
+    {"1f1b", PIPELINE_1F1B,
+     "the backward pass of a microbatch as soon as possible: fewer microbatches "
+     "are in memory"},
+    {"interleaved", PIPELINE_INTERLEAVED,
+     "the same with several stages on each rank: a shorter bubble, more "
+     "transfers"},
+    {"zero_bubble", PIPELINE_ZERO_BUBBLE,
+     "the gradients of weights are computed where a rank would wait"},
+    {0}};
+
 /* ---- rows ---------------------------------------------------------------- */
 
 typedef Train StructTRAIN, StructOPTIMIZER, StructSCHEDULE;
 typedef Unit StructFULLY_SHARD;
 typedef Checkpoint StructCHECKPOINT;
 typedef PlanSpec StructOFFLOAD;
+typedef Pipeline StructPIPELINE;
 
 #define MOST 0x1p40 /* exact in a double, and products of two fit 128 bits */
 #define SIZE .low = 1, .high = MOST

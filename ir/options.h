@@ -28,6 +28,7 @@ typedef enum OptionScope {
     SCOPE_FULLY_SHARD, /* Unit */
     SCOPE_CHECKPOINT,  /* Checkpoint */
     SCOPE_OFFLOAD,     /* PlanSpec: the items of the clause are words */
+    SCOPE_PIPELINE,    /* Pipeline: the items of the clause are options */
 } OptionScope;
 
 /* What an option takes. Integers, flags and words may have fields of any
@@ -42,6 +43,7 @@ typedef enum OptionTakes {
     TAKES_WORDS,    /* one or several of `words`: the bits 1 << value */
     TAKES_CALL,     /* one of `words`, which may have arguments of `args` */
     TAKES_PATTERNS, /* strings; they have no field */
+    TAKES_STAGES,   /* a list of the modules of each stage; no field */
 } OptionTakes;
 
 typedef enum OptionDump { DUMP_GIVEN, DUMP_ALWAYS, DUMP_NEVER } OptionDump;

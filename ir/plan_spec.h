@@ -118,10 +118,41 @@ typedef enum Offload {
     MAX_OFFLOADS = 2,       /* the number of bits */
 } Offload;
 
+/* The order in which the ranks of a pipeline process microbatches. */
+typedef enum PipelineSchedule {
+    PIPELINE_GPIPE,       /* all forward, then all backward */
+    PIPELINE_1F1B,        /* one forward, one backward, as soon as possible */
+    PIPELINE_INTERLEAVED, /* the same, with several stages on each rank */
+    PIPELINE_ZERO_BUBBLE, /* the gradients of weights fill what would be idle */
+} PipelineSchedule;
+
+/* The modules of a stage, which `split` names: "layers.0-15". */
+typedef struct StagePaths {
+    const char *const *path;
+    int npaths;
+    Loc loc;
+} StagePaths;
+
+/* The clause `pipeline`. Stage s runs on coordinate s mod the axis's size. */
+typedef struct Pipeline {
+    uint32_t axes;  /* its axis, as a bit mask; 0: there is no pipeline */
+    PipelineSchedule schedule;
+    int64_t stages_per_rank; /* 0: not given */
+    StagePaths *split; /* by stage; nsplit 0: the pass `stages` decides it */
+    int nsplit;
+    Loc loc;
+} Pipeline;
+/* The stages of each rank, as given or as the schedule has by default. */
+static inline int64_t pipeline_stages_per_rank(const Pipeline *p)
+{
+    bool several = p->schedule == PIPELINE_INTERLEAVED;
+    return p->stages_per_rank ? p->stages_per_rank : several ? 2 : 1;
+}
+
 typedef struct PlanSpec {
     const char *name;      /* "" for the plan that parc supplies by default */
-    uint32_t tensor_axes;  /* bit mask of the axes that `parallelize` names;
-                            * all others split the batch */
+    uint32_t tensor_axes;  /* bit mask of the axes that `parallelize` or
+                            * `pipeline` names; all others split the batch */
     Style *style;
     int nstyles;
     Unit *unit;
@@ -130,6 +161,7 @@ typedef struct PlanSpec {
     int ncheckpoints;
     uint32_t offload; /* bits of Offload */
     Loc offload_loc;
+    Pipeline pipeline;
     Loc node_loc;     /* --node-size, on the command line */
     Loc loc;
 } PlanSpec;

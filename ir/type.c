@@ -1,11 +1,11 @@
-/* type.c: computes with element types, meshes, shapes and placements, checks
- * types and prints them; see type.h. */
+/* type.c: computes with element types, shapes and placements, checks types and
+ * prints them; see type.h. */
 #include "ir/type.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- element types and meshes ------------------------------------------ */
+/* ---- element types ------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -42,108 +42,6 @@ int dtype_range(DType t, double x)
     if (!(size < dtype_table[t].infinity))
         return 1;
     return size > 0 && size <= dtype_table[t].zero ? -1 : 0;
-}
-
-int64_t mesh_ranks(const Mesh *m)
-{
-    int64_t n = 1;
-    for (int a = 0; a < m->n - m->nloop; a++)
-        n *= m->size[a];
-    return n;
-}
-
-int64_t mesh_group(const Mesh *m, uint32_t axes)
-{
-    int64_t n = 1;
-    for (int a = 0; a < m->n; a++)
-        if (axes & 1u << a)
-            n *= m->size[a];
-    return n;
-}
-
-int64_t mesh_parts(const Mesh *m)
-{
-    return mesh_group(m, UINT32_MAX);
-}
-
-bool mesh_same_axis(const Mesh *m, int a, int b)
-{
-    const char *x = strchr(m->name[a], '.'), *y = strchr(m->name[b], '.');
-    return x && y && x - m->name[a] == y - m->name[b] &&
-           strncmp(m->name[a], m->name[b], (size_t)(x - m->name[a])) == 0;
-}
-
-uint32_t mesh_user_axis(const Mesh *m, int axis)
-{
-    uint32_t axes = 1u << axis;
-    for (int a = 0; a < m->n; a++)
-        axes |= (uint32_t)mesh_same_axis(m, a, axis) << a;
-    return axes;
-}
-
-const char *mesh_user_name(Arena *a, const Mesh *m, int axis)
-{
-    return arena_strndup(a, m->name[axis], strcspn(m->name[axis], "."));
-}
-
-int64_t mesh_stride(const Mesh *m, int axis)
-{
-    int64_t stride = 1;
-    if (m->stride[axis] > 0)
-        return m->stride[axis];
-    for (int a = axis + 1; a < m->n - m->nloop; a++)
-        stride *= m->size[a];
-    return stride;
-}
-
-int mesh_axis_of_stride(const Mesh *m, int64_t stride)
-{
-    for (int a = 0; a < m->n - m->nloop; a++)
-        if (m->size[a] > 1 && mesh_stride(m, a) == stride)
-            return a;
-    return -1;
-}
-
-bool mesh_numbers_ranks(const Mesh *m)
-{
-    int64_t stride = 1, ranks = mesh_ranks(m);
-    for (int a; (a = mesh_axis_of_stride(m, stride)) >= 0;)
-        stride *= m->size[a];
-    return stride == ranks;
-}
-
-int mesh_uneven_axis(const Mesh *m, int64_t node)
-{
-    for (int a = 0; a < m->n - m->nloop; a++) {
-        int64_t stride = mesh_stride(m, a), span = stride * m->size[a];
-        bool inside = m->size[a] == 1 || node % span == 0;
-        bool between = stride % node == 0;
-        if (!inside && !between && (node % stride || span % node))
-            return a;
-    }
-    return -1;
-}
-
-uint32_t mesh_between_nodes(const Mesh *m)
-{
-    uint32_t axes = 0;
-    for (int a = 0; m->node > 0 && a < m->n - m->nloop; a++)
-        if (m->size[a] > 1 && mesh_stride(m, a) * m->size[a] > m->node)
-            axes |= 1u << a;
-    return axes;
-}
-
-int64_t mesh_step(const Mesh *m, int axis)
-{
-    int64_t step = mesh_is_loop_axis(m, axis) ? 1 : mesh_stride(m, axis);
-    for (int a = m->n - 1; a > axis && mesh_is_loop_axis(m, a); a--)
-        step *= m->size[a];
-    return step;
-}
-
-int64_t mesh_coord(const Mesh *m, int64_t rank, int axis)
-{
-    return rank / mesh_step(m, axis) % m->size[axis];
 }
 
 /* ---- comparison --------------------------------------------------------- */
@@ -186,6 +84,17 @@ bool type_equal(const Type *a, const Type *b)
            place_equal(&a->place, &b->place);
 }
 
+bool type_same_holder(const Type *a, const Type *b)
+{
+    for (int i = 0; i < MAX_AXES; i++) {
+        AxisPlace x = a->place.ax[i], y = b->place.ax[i];
+        bool held = axis_place_is_held(x) || axis_place_is_held(y);
+        if (held && !axis_place_equal(x, y))
+            return false;
+    }
+    return true;
+}
+
 /* ---- sizes --------------------------------------------------------------- */
 
 int64_t type_layer_elements(const Type *t)
@@ -201,6 +110,17 @@ int64_t type_layers(const Type *t)
     int64_t n = 1;
     for (int i = 0; i < t->nstack; i++)
         n *= t->stack[i];
+    return n;
+}
+
+int64_t type_local_layers(const Type *t, const Mesh *m)
+{
+    int64_t n = type_layers(t);
+    for (int a = 0; a < m->n; a++) {
+        AxisPlace p = t->place.ax[a];
+        if (p.kind == AX_CUT)
+            n = n / t->stack[p.dim] * cut_most(m, p.order, a);
+    }
     return n;
 }
 
@@ -263,10 +183,17 @@ uint32_t type_flat_axes(const Type *t)
     return axes;
 }
 
-bool type_push_stack(Type *t, int64_t n)
+bool type_push_stack(Type *t, int64_t n, int cut)
 {
     if (t->nstack == MAX_STACK)
         return false;
+    for (int a = 0; a < MAX_AXES; a++) {
+        AxisPlace *p = &t->place.ax[a];
+        if (p->kind == AX_CUT)
+            p->dim++;
+        else if (p->kind == AX_HERE && cut)
+            *p = (AxisPlace){AX_CUT, 0, (uint8_t)cut};
+    }
     memmove(t->stack + 1, t->stack, sizeof *t->stack * (size_t)t->nstack);
     t->stack[0] = n;
     t->nstack++;
@@ -275,6 +202,13 @@ bool type_push_stack(Type *t, int64_t n)
 
 void type_pop_stack(Type *t)
 {
+    for (int a = 0; a < MAX_AXES; a++) {
+        AxisPlace *p = &t->place.ax[a];
+        if (p->kind == AX_CUT && p->dim == 0)
+            *p = (AxisPlace){AX_HERE, 0, 0};
+        else if (p->kind == AX_CUT)
+            p->dim--;
+    }
     t->nstack--;
     memmove(t->stack, t->stack + 1, sizeof *t->stack * (size_t)t->nstack);
     t->stack[t->nstack] = 0;
@@ -303,7 +237,7 @@ int64_t type_flat_row(const Type *t, const Mesh *m)
 int64_t type_local_elements(const Type *t, const Mesh *m)
 {
     /* Without a flat axis the run is the rank's part of a layer. */
-    return type_layers(t) * type_flat_run(t, m);
+    return type_local_layers(t, m) * type_flat_run(t, m);
 }
 
 int64_t type_local_bytes(const Type *t, const Mesh *m)
@@ -320,7 +254,7 @@ void type_normalize(Type *t, const Mesh *m)
         if (a >= m->n || m->size[a] == 1)
             ax[a] = (AxisPlace){0};
     for (int a = 0; a < m->n; a++)
-        if (ax[a].kind != AX_S)
+        if (ax[a].kind != AX_S && ax[a].kind != AX_AT && ax[a].kind != AX_CUT)
             ax[a].dim = ax[a].order = 0;
     /* Close the gaps in the orders of axes that split a dim. */
     AxisPlace old[MAX_AXES];
@@ -373,12 +307,30 @@ static const char *check_sizes(Arena *a, const Type *t)
     return NULL;
 }
 
+static const char *check_cut(Arena *a, const Type *t, const Mesh *m, int axis)
+{
+    AxisPlace p = t->place.ax[axis];
+    if (p.dim >= t->nstack)
+        return arena_printf(a, "%s splits stack dim %d, but there are %d",
+                            m->name[axis], p.dim, t->nstack);
+    if (p.order < 1 || p.order > m->ncuts)
+        return arena_printf(a, "there is no cut %d", p.order);
+    const StageCut *c = &m->cut[p.order - 1];
+    return c->begin[c->nstages] == t->stack[p.dim]
+               ? NULL
+               : arena_printf(a, "cut %d is of %lld iterations, the stack has "
+                              "%lld", p.order, (long long)c->begin[c->nstages],
+                              (long long)t->stack[p.dim]);
+}
+
 static const char *check_axis(Arena *a, const Type *t, const Mesh *m, int axis)
 {
     AxisPlace p = t->place.ax[axis];
-    if (p.kind > AX_FLAT)
+    if (p.kind > AX_CUT)
         return arena_printf(a, "axis %d has no known placement", axis);
-    if (p.kind != AX_S && (p.dim || p.order))
+    bool has_dim = p.kind == AX_S || p.kind == AX_AT || p.kind == AX_CUT;
+    if ((!has_dim && p.dim) ||
+        (p.kind != AX_S && p.kind != AX_CUT && p.order))
         return arena_printf(a, "axis %d has a dim but is not Shard", axis);
     if (p.kind == AX_R)
         return NULL;
@@ -390,7 +342,9 @@ static const char *check_axis(Arena *a, const Type *t, const Mesh *m, int axis)
     if (p.kind == AX_S && p.dim >= t->ndim)
         return arena_printf(a, "%s splits dim %d, but there are %d dims",
                             m->name[axis], p.dim, t->ndim);
-    return NULL;
+    if (p.kind == AX_AT && p.dim >= m->size[axis])
+        return arena_printf(a, "%s has no coordinate %d", m->name[axis], p.dim);
+    return p.kind == AX_CUT ? check_cut(a, t, m, axis) : NULL;
 }
 
 const char *type_check(Arena *a, const Type *t, const Mesh *m)
@@ -439,12 +393,30 @@ static void print_dim(Out *o, const Type *t, const Mesh *m, int d)
             i == n - 1 ? ")" : "");
 }
 
+/* "32", "32/pp", or with the second cut "32/pp:2". */
+static void print_stack(Out *o, const Type *t, const Mesh *m, int i)
+{
+    out(o, "%lld", (long long)t->stack[i]);
+    for (int a = 0; a < m->n; a++) {
+        AxisPlace p = t->place.ax[a];
+        if (p.kind != AX_CUT || p.dim != i)
+            continue;
+        out(o, "/%s", m->name[a]);
+        if (p.order > 1)
+            out(o, ":%d", p.order);
+    }
+}
+
 void type_print(Out *o, const Type *t, const Mesh *m)
 {
-    static const char mark[] = {[AX_P] = '+', [AX_PMAX] = '^', [AX_FLAT] = '~'};
+    static const char mark[] = {[AX_P] = '+', [AX_PMAX] = '^', [AX_FLAT] = '~',
+                                [AX_AT] = '@', [AX_HERE] = '@'};
     out(o, "%s[", dtype_name(t->dtype));
-    for (int i = 0; i < t->nstack; i++)
-        out(o, "%s%lld x", i ? " " : "", (long long)t->stack[i]);
+    for (int i = 0; i < t->nstack; i++) {
+        out(o, "%s", i ? " " : "");
+        print_stack(o, t, m, i);
+        out(o, " x");
+    }
     for (int d = 0; d < t->ndim; d++) {
         out(o, "%s", d ? ", " : t->nstack ? " " : "");
         print_dim(o, t, m, d);
@@ -452,8 +424,10 @@ void type_print(Out *o, const Type *t, const Mesh *m)
     out(o, "]");
     for (int a = 0; a < m->n; a++) {
         int kind = t->place.ax[a].kind;
-        if (kind == AX_P || kind == AX_PMAX || kind == AX_FLAT)
+        if (kind != AX_R && kind != AX_S && kind != AX_CUT)
             out(o, "%c%s", mark[kind], m->name[a]);
+        if (kind == AX_AT)
+            out(o, "=%d", t->place.ax[a].dim);
     }
 }
 
@@ -468,8 +442,11 @@ const char *type_text(Arena *a, const Type *t, const Mesh *m)
 const char *axis_place_text(Arena *a, AxisPlace p)
 {
     static const char *const text[] = {
-        [AX_R] = "R", [AX_P] = "P", [AX_PMAX] = "Pmax", [AX_FLAT] = "flat"};
-    return p.kind == AX_S ? arena_printf(a, "S(%d)", p.dim) : text[p.kind];
+        [AX_R] = "R", [AX_P] = "P", [AX_PMAX] = "Pmax", [AX_FLAT] = "flat",
+        [AX_HERE] = "@", [AX_CUT] = "stages"};
+    return p.kind == AX_S    ? arena_printf(a, "S(%d)", p.dim)
+           : p.kind == AX_AT ? arena_printf(a, "@%d", p.dim)
+                             : text[p.kind];
 }
 
 const char *axis_place_words(Arena *a, AxisPlace p)
@@ -477,8 +454,12 @@ const char *axis_place_words(Arena *a, AxisPlace p)
     static const char *const words[] = {[AX_R] = "Replicate",
                                         [AX_P] = "Partial(sum)",
                                         [AX_PMAX] = "Partial(max)",
-                                        [AX_FLAT] = "flat"};
-    return p.kind == AX_S ? arena_printf(a, "Shard(%d)", p.dim) : words[p.kind];
+                                        [AX_FLAT] = "flat",
+                                        [AX_HERE] = "on the stage at work",
+                                        [AX_CUT] = "split by stages"};
+    return p.kind == AX_S    ? arena_printf(a, "Shard(%d)", p.dim)
+           : p.kind == AX_AT ? arena_printf(a, "on coordinate %d", p.dim)
+                             : words[p.kind];
 }
 
 int64_t common_divisor(int64_t a, int64_t b)

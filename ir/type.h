@@ -12,6 +12,14 @@
  *                                loop); a rank's part of each is flattened and
  *                                cut into |dp| equal runs, the last padded
  *
+ * On the axis of a pipeline (passes/pipeline/stages.c) a tensor is:
+ *
+ *   f32[8, 64]@pp=3              on coordinate 3 only
+ *   f32[32/pp x 64, 64]          a stack: coordinate k has the elements of the
+ *                                iterations that its stages run (StageCut)
+ *   f32[64, 64]@pp               in a loop that is cut into stages: on the
+ *                                coordinate that runs the iteration
+ *
  * Before the pass `propagate` every axis is Replicate.
  */
 #ifndef PARC_IR_TYPE_H
@@ -30,7 +38,9 @@ enum {
     MAX_MESH_AXES = 6,
     MAX_LOOP_AXES = 2,
     MAX_DIMS = 6,
-    MAX_STACK = 4
+    MAX_STACK = 4,
+    MAX_CUTS = 200, /* loops that are cut into stages */
+    MAX_STAGES = 200, /* of a pipeline, and coordinates of its axis */
 };
 /* Logarithms to base 2 of the largest size of a dim, and of the most elements
  * of a tensor. */
@@ -56,6 +66,14 @@ bool dtype_is_float(DType t);
  * to zero although it is not zero. */
 int dtype_range(DType t, double x);
 
+/* How the iterations of a loop are divided among the stages of a pipeline: stage
+ * s runs the iterations begin[s] … begin[s + 1] - 1, which may be none. It runs
+ * on coordinate s mod n of an axis of n ranks. */
+typedef struct StageCut {
+    int nstages;
+    const int64_t *begin; /* nstages + 1; begin[nstages]: the iterations */
+} StageCut;
+
 /* Axes are in the order of significance: of several that cut a tensor in runs
  * (AX_FLAT) the first is the major one, and a group's ranks are ordered by their
  * coordinates, the first axis major. */
@@ -69,6 +87,8 @@ typedef struct Mesh {
                 * parts in iterations (passes/microbatch/loop_axis.h) */
     int64_t node; /* consecutive ranks that share a machine (--node-size); 0: not
                    * given */
+    const StageCut *cut; /* numbered from 1: cut[number - 1] */
+    int ncuts;
 } Mesh;
 /* The number of ranks; loop axes do not count. */
 int64_t mesh_ranks(const Mesh *m);
@@ -103,6 +123,10 @@ const char *mesh_user_name(Arena *a, const Mesh *m, int axis);
 int64_t mesh_step(const Mesh *m, int axis);
 /* The coordinate of `rank` (of mesh_parts) on `axis`. */
 int64_t mesh_coord(const Mesh *m, int64_t rank, int axis);
+/* The stage that runs an iteration of a loop with that cut; the most iterations
+ * that one coordinate of the pipeline's axis runs. */
+int cut_stage(const Mesh *m, int cut, int64_t iteration);
+int64_t cut_most(const Mesh *m, int cut, int axis);
 
 typedef enum AxisKind {
     AX_R,    /* Replicate: equal on all ranks of the axis */
@@ -111,11 +135,15 @@ typedef enum AxisKind {
     AX_PMAX, /* Partial(max) */
     AX_FLAT, /* storage only: the rest of the tensor is flattened and cut into
               * runs */
+    AX_AT,   /* only one coordinate has it */
+    AX_HERE, /* in a loop with a cut: the coordinate that runs the iteration has
+              * it */
+    AX_CUT,  /* a coordinate has the layers of a stack that its stages run */
 } AxisKind;
 
-/* `dim` does not count stack dims, and is 0 unless kind is AX_S. `order` is
- * the position among the axes that split the same dim, 0 the major; 0 unless
- * AX_S. */
+/* Of AX_S: `dim`, not counting stack dims, and `order`, the position among the
+ * axes that split the same dim, 0 the major. Of AX_AT: `dim` is the coordinate.
+ * Of AX_CUT: `dim` is the stack dim, `order` the number of the cut. Else 0. */
 typedef struct AxisPlace {
     uint8_t kind, dim, order;
 } AxisPlace;
@@ -125,6 +153,12 @@ static inline bool axis_place_equal(AxisPlace a, AxisPlace b)
     return a.kind == b.kind && a.dim == b.dim && a.order == b.order;
 }
 
+/* Whether the axis has coordinates that lack the tensor, or layers of it. */
+static inline bool axis_place_is_held(AxisPlace p)
+{
+    return p.kind == AX_AT || p.kind == AX_HERE || p.kind == AX_CUT;
+}
+
 typedef struct Placement {
     AxisPlace ax[MAX_AXES];
 } Placement;
@@ -132,7 +166,7 @@ typedef struct Placement {
 typedef struct Type {
     DType dtype;
     int nstack, ndim;
-    int64_t stack[MAX_STACK]; /* leading loop dims, never split */
+    int64_t stack[MAX_STACK]; /* leading loop dims, split by AX_CUT only */
     int64_t dim[MAX_DIMS];    /* global sizes */
     Placement place;
 } Type;
@@ -142,8 +176,13 @@ uint32_t place_hash(const Placement *p); /* hash for tables of placements */
 bool type_equal(const Type *a, const Type *b); /* including placement */
 bool type_same_shape(const Type *a, const Type *b); /* dims and stack */
 
-/* The number of layers in a stack; 1: not a stack. */
+/* Whether the same coordinates of a pipeline have the tensors. */
+bool type_same_holder(const Type *a, const Type *b);
+
+/* The number of layers in a stack; 1: not a stack. On a rank: of several that
+ * have unequal numbers, the largest. */
 int64_t type_layers(const Type *t);
+int64_t type_local_layers(const Type *t, const Mesh *m);
 /* Global elements of the whole stack; of one layer. */
 int64_t type_elements(const Type *t);
 int64_t type_layer_elements(const Type *t);
@@ -157,7 +196,7 @@ int64_t type_local_dim(const Type *t, const Mesh *m, int d);
 /* The index of the first element of dim d that `rank` holds. */
 int64_t type_local_begin(const Type *t, const Mesh *m, int d, int64_t rank);
 /* Elements that a rank stores, stack included; with AX_FLAT the run of each
- * layer, padding included. */
+ * layer, padding included; with AX_CUT the most that any rank stores. */
 int64_t type_local_elements(const Type *t, const Mesh *m);
 int64_t type_local_bytes(const Type *t, const Mesh *m);
 /* With AX_FLAT: the length of a rank's run of one layer, padding included. */
@@ -168,8 +207,16 @@ bool type_is_flat(const Type *t, const Mesh *m);
 uint32_t type_flat_axes(const Type *t); /* those of AX_FLAT */
 
 /* Makes the type that of a stack of n, false: it has too many stack dims; of
- * one layer of the stack. */
-bool type_push_stack(Type *t, int64_t n);
+ * one layer of the stack. `cut`: of the loop that makes or slices the stack; 0:
+ * none. */
+static inline int type_cut(const Type *t) /* the cut of stack dim 0; 0: none */
+{
+    for (int a = 0; a < MAX_AXES; a++)
+        if (t->place.ax[a].kind == AX_CUT && t->place.ax[a].dim == 0)
+            return t->place.ax[a].order;
+    return 0;
+}
+bool type_push_stack(Type *t, int64_t n, int cut);
 void type_pop_stack(Type *t);
 
 /* Whether a tensor has more than 2^50 elements, the most that parc supports. */
@@ -183,7 +230,7 @@ void type_normalize(Type *t, const Mesh *m);
 void type_print(Out *o, const Type *t, const Mesh *m);
 /* The text that type_print prints, in the arena, for messages. */
 const char *type_text(Arena *a, const Type *t, const Mesh *m);
-/* One axis as users write it: "R", "S(0)", "P", "Pmax", "flat". */
+/* One axis as users write it: "R", "S(0)", "P", "Pmax", "flat", "@3". */
 const char *axis_place_text(Arena *a, AxisPlace p);
 /* In words, for messages: "Shard(0)". */
 const char *axis_place_words(Arena *a, AxisPlace p);

@@ -6,7 +6,8 @@ const char *origin_name(Origin o)
 {
     static const char *const name[ORIGINS] = {"",          "style", "unit",
                                               "gradient",  "loss",
-                                              "optimizer", "implied"};
+                                              "optimizer", "pipeline",
+                                              "implied"};
     return name[o];
 }
 

@@ -55,6 +55,9 @@ static void values_cell(Out *o, const Option *of)
     case TAKES_FLAG:
         out(o, "`true`, `false`");
         return;
+    case TAKES_STAGES:
+        out(o, "list: a path, or paths in brackets, for each stage");
+        return;
     case TAKES_PATTERNS:
         out(o, "string; several in parentheses");
         return;

@@ -24,8 +24,8 @@ done
 order="base ir ir/rules ir/analysis ir/plan ir/text ir/verify
     frontend/syntax frontend frontend/eval frontend/lower
     frontend/options frontend/plan frontend/train frontend/names frontend/model frontend/check
-    passes passes/simplify passes/sharding passes/recompute passes/schedule
-    passes/sync passes/fsdp passes/autodiff passes/microbatch passes/fusion
+    passes passes/simplify passes/sharding passes/pipeline passes/recompute
+    passes/schedule passes/sync passes/fsdp passes/autodiff passes/microbatch passes/fusion
     passes/memory passes/forward
     codegen codegen/kernel codegen/cpu codegen/cuda codegen/target codegen/statements
     codegen/emit codegen/package report driver"

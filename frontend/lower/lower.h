@@ -136,6 +136,7 @@ typedef struct PlanItem {
     Unit unit;             /* of fully_shard */
     Checkpoint checkpoint; /* of checkpoint */
     uint32_t offload;      /* of offload: bits of Offload */
+    Pipeline pipeline;     /* of pipeline */
 } PlanItem;
 typedef VEC(PlanItem) PlanItems;
 
@@ -148,8 +149,8 @@ typedef struct Lower {
     const PlanDecl *plan; /* NULL: none */
     bool without_plan;   /* no plan could be chosen, which is an error */
     PlanItems planned;   /* its items, in order */
-    bool uncut;          /* paths are those of another plan, for which arrays
-                          * are not cut */
+    bool uncut;          /* paths are those of another plan or of stages, for
+                          * which arrays are not cut */
     Program *p;
     Loc accumulate_loc;  /* location of the setting that took effect */
     Build b;             /* inserts ops into the current level */

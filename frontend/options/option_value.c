@@ -239,6 +239,7 @@ bool option_read(Lower *l, const Option *o, const Expr *e, void *to)
     case TAKES_PATTERNS:
         return read_patterns(l, o, e);
     case TAKES_CALL: /* option_read_call */
+    case TAKES_STAGES: /* the grammar */
         break;
     }
     return false;

@@ -358,9 +358,11 @@ static int data_axis(Lower *l, const Ident *name)
         return -1;
     if (!(l->p->plan.tensor_axes & 1u << axis))
         return axis;
+    bool pipeline = l->p->plan.pipeline.axes & 1u << axis;
     diag_error(l->diag, name->loc,
                "fully_shard needs an axis that splits the batch; '%s' is "
-               "named by parallelize", name->name);
+               "named by %s", name->name,
+               clause_name(pipeline ? CL_PIPELINE : CL_PARALLELIZE));
     return -1;
 }
 
@@ -435,6 +437,7 @@ void lower_plan(Lower *l)
     plan->name = decl->name.name;
     plan->loc = decl->name.loc;
     lower_parallelize(l, decl);
+    lower_pipeline(l);
     resolve_units(l);
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_FREEZE)

@@ -6,6 +6,7 @@
  * lower_plan.c     the selected plan; units, frozen and recomputed modules
  * lower_path.c     patterns
  * lower_parallelize.c  the style of each module
+ * lower_pipeline.c the pipeline's axis and stages
  * lower_style.c    styles and their layouts
  * lower_prepare.c  the styles PrepareModule…
  * styles.c         the names and arguments of styles, layouts
@@ -44,6 +45,10 @@ bool lower_class_known(Lower *l, const Item *item);
 int lower_mesh_axis(const Lower *l, const char *name);
 /* lower_parallelize.c: fills PlanSpec.style. */
 void lower_parallelize(Lower *l, const PlanDecl *plan);
+/* lower_pipeline.c: fills PlanSpec.pipeline. lower_stage_paths: checks the paths
+ * of an item's stages; returns whether all are known. */
+void lower_pipeline(Lower *l);
+bool lower_stage_paths(Lower *l, const Item *item);
 /* Fills the layouts of one item for a module (by index); false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);

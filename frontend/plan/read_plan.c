@@ -130,6 +130,18 @@ static uint32_t read_offload(Lower *l, const Item *item)
     return 0;
 }
 
+static void read_pipeline(Lower *l, const Item *item, Pipeline *to)
+{
+    GivenOptions given;
+    options_read(l, CL_PIPELINE, item, to, &given);
+    const Arg *stages = given.at[OPTION_stages_per_rank];
+    if (stages && to->schedule == PIPELINE_INTERLEAVED &&
+        to->stages_per_rank == 1)
+        diag_error(l->diag, stages->value->range, "the schedule '%s' needs two "
+                   "stages on each rank or more",
+                   option_word(OPTION_pipeline_schedule, to->schedule));
+}
+
 static void read_item(Lower *l, const Clause *c, const Item *item)
 {
     PlanItem planned = {.clause = c, .item = item};
@@ -138,6 +150,8 @@ static void read_item(Lower *l, const Clause *c, const Item *item)
         read_style(l, item);
     if (c->kind == CL_FULLY_SHARD)
         read_unit(l, c, item, &planned.unit);
+    else if (c->kind == CL_PIPELINE)
+        read_pipeline(l, item, &planned.pipeline);
     else
         options_read(l, c->kind, item, &planned.checkpoint, &given);
     if (c->kind == CL_CHECKPOINT || c->kind == CL_FREEZE)
@@ -187,6 +201,7 @@ static void check_paths(Lower *l, const PlanItem *planned)
         lower_class_known(l, item);
     for (int i = 0; i < item->npaths; i++)
         lower_path_known(l, &item->path[i], params);
+    lower_stage_paths(l, item);
 }
 
 static void read_other(Lower *l, const PlanDecl *p, bool modules)

@@ -139,6 +139,11 @@ typedef struct StyleArg {
     Expr *from, *to;  /* `to` is NULL without an arrow */
 } StyleArg;
 
+typedef struct StageItem {
+    Path *path;
+    int npaths;
+} StageItem;
+
 typedef struct Item {
     Path *path;        /* several paths: [a, b] */
     int npaths;
@@ -150,6 +155,8 @@ typedef struct Item {
     int nargs;
     Arg *option;       /* after the colon: reshard=false, prefetch=2 */
     int noptions;
+    StageItem *stage; /* `split` of a pipeline: the modules of each stage */
+    int nstages;
     Loc loc;
 } Item;
 

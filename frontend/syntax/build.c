@@ -268,6 +268,50 @@ void item_add(Parser *p, ItemList *items, Item item)
               item.option[0].name);
 }
 
+Item pipeline_option(Parser *p, Arg option)
+{
+    Item item = {0};
+    if (strcmp(option.name, option_name(OPTION_split)) != 0)
+        return item_option(p, item, option);
+    diag_error(p->diag, option.name_loc, "'%s' takes a list, the modules of each "
+               "stage", option.name);
+    diag_help(p->diag, "such as %s=%s", option.name,
+              option_rows[OPTION_split].example);
+    return item;
+}
+
+Item pipeline_stages(Parser *p, Ident name, StageList stages)
+{
+    Item item = {.loc = name.loc};
+    if (strcmp(name.name, option_name(OPTION_split)) == 0) {
+        item.stage = stages.at;
+        item.nstages = stages.n;
+        return item;
+    }
+    diag_error(p->diag, name.loc, "'%s' does not take a list of modules",
+               name.name);
+    return item;
+}
+
+Item pipeline_join(Parser *p, Item item, Item more)
+{
+    if (item.nstages && more.nstages)
+        diag_twice(p->diag, more.loc, item.loc, "'%s' is given twice",
+                   option_name(OPTION_split));
+    if (more.nstages) {
+        item.stage = more.stage;
+        item.nstages = more.nstages;
+        item.loc = more.loc;
+    }
+    Arg *all = NEW_ARRAY(p->arena, Arg, item.noptions + more.noptions + 1);
+    for (int i = 0; i < item.noptions + more.noptions; i++)
+        all[i] = i < item.noptions ? item.option[i]
+                                   : more.option[i - item.noptions];
+    item.option = all;
+    item.noptions += more.noptions;
+    return item;
+}
+
 /* ---- finding declarations ---- */
 
 const Decl *file_find_decl(const File *f, const char *name, DeclKind kind)

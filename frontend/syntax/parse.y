@@ -29,34 +29,14 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %expect 0
 
 %union {
-    Ident ident;
-    int64_t integer;
-    double number;
-    const char *string;
-    bool flag;
-    Expr *expr;
-    Arg arg;
-    Formal formal;
-    InputDecl input;
-    Stmt *stmt;
-    Member *member;
-    Path path;
-    StyleArg style_arg;
-    Item item;
-    Clause clause;
-    Setting setting;
-    NameItem name_item;
-    IdentList idents;
-    ExprList exprs;
-    ArgList args;
-    FormalList formals;
-    InputList inputs;
-    StmtList stmts;
-    MemberList members;
-    PathList paths;
-    StyleArgList style_args;
-    ItemList items;
-    ClauseList clauses;
+    Ident ident; int64_t integer; double number; const char *string; bool flag;
+    Expr *expr; Arg arg; Formal formal; InputDecl input; Stmt *stmt;
+    Member *member; Path path; StyleArg style_arg; Item item; Clause clause;
+    Setting setting; NameItem name_item;
+    IdentList idents; ExprList exprs; ArgList args; FormalList formals;
+    InputList inputs; StmtList stmts; MemberList members; PathList paths;
+    StyleArgList style_args; ItemList items; ClauseList clauses;
+    StageList stages;
 }
 
 %token END 0            "the end of the file"
@@ -78,7 +58,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %token <ident> BUFFER "'buffer'" TIE "'tie'" FORWARD "'forward'" IN "'in'"
 %token <ident> INT_TYPE "'int'" PARALLELIZE "'parallelize'"
 %token <ident> FULLY_SHARD "'fully_shard'" CHECKPOINT "'checkpoint'"
-%token <ident> FREEZE "'freeze'" OFFLOAD "'offload'"
+%token <ident> FREEZE "'freeze'" OFFLOAD "'offload'" PIPELINE "'pipeline'"
 %token <ident> IF "'if'" ELSE "'else'" FOR "'for'" RETURN "'return'"
 %token <ident> AND "'and'" OR "'or'" NOT "'not'" TRUE_WORD "'true'"
 %token <ident> FALSE_WORD "'false'" NONE_WORD "'none'"
@@ -103,7 +83,8 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %type <paths> paths target
 %type <style_arg> style_arg pair layout
 %type <style_args> style_args style_call pairs
-%type <item> style_item item
+%type <item> style_item item pipeline pipeline_lines pipeline_item
+%type <stages> stages
 %type <items> style_items style_lines items item_lines
 %type <clause> clause
 %type <clauses> clauses clause_lines
@@ -170,7 +151,7 @@ any:
 word:
     NAME | MODULE | MODEL | FUNCTION | PLAN | TRAIN | PARAM | BUFFER | TIE
 |   FORWARD | IN | INT_TYPE | PARALLELIZE | FULLY_SHARD | CHECKPOINT
-|   FREEZE | OFFLOAD | NAMES | EVERY
+|   FREEZE | OFFLOAD | PIPELINE | NAMES | EVERY
 ;
 comma: %empty | ',' ;
 
@@ -413,6 +394,9 @@ clause:
 |   FULLY_SHARD '(' word ',' word ')' '{' items '}'
         { $$ = (Clause){CL_FULLY_SHARD, {$3, $5}, 2, $8.list.at, $8.list.n,
                         @1}; }
+|   PIPELINE word '{' pipeline '}'
+        { Item *all = arena_copy(p->arena, &$4, sizeof $4);
+          $$ = (Clause){CL_PIPELINE, {$2}, 1, all, 1, @1}; }
 |   plain_clause '{' items '}'
         { $$ = (Clause){.kind = (ClauseKind)$1, .item = $3.list.at,
                         .nitems = $3.list.n, .loc = @1}; }
@@ -515,6 +499,28 @@ item:
                                      .loc = loc_span(p, @1, @2)}, $4); }
 |   word '=' expr ':' option
         { $$ = item_option(p, item_setting(p, $1, $3), $5); }
+;
+
+/* A pipeline has options, and no other items. */
+pipeline:
+    pipeline_lines
+|   pipeline_lines pipeline_item { $$ = pipeline_join(p, $1, $2); }
+|   pipeline_lines bad
+;
+pipeline_lines:
+    %empty { $$ = (Item){0}; }
+|   pipeline_lines pipeline_item separator { $$ = pipeline_join(p, $1, $2); }
+|   pipeline_lines bad NEWLINE { yyerrok; }
+;
+pipeline_item:
+    option { $$ = pipeline_option(p, $1); }
+|   word '=' '[' stages comma ']'
+        { $$ = pipeline_stages(p, $1, $4); }
+;
+stages:
+    target { $$ = (StageList){0};
+             PUSH($$, ((StageItem){$1.at, $1.n})); }
+|   stages ',' target { $$ = $1; PUSH($$, ((StageItem){$3.at, $3.n})); }
 ;
 
 /* ---- the train block ---- */

@@ -23,6 +23,7 @@ typedef VEC(Member *) MemberList;
 typedef VEC(Path) PathList;
 typedef VEC(StyleArg) StyleArgList;
 typedef VEC(Clause) ClauseList;
+typedef VEC(StageItem) StageList;
 typedef struct ItemList {
     VEC(Item) list;
     bool comma; /* a comma, not a newline, follows the last item */
@@ -126,6 +127,11 @@ StyleArg style_tuple(Parser *p, StyleArgList list, Loc range);
 void item_add(Parser *p, ItemList *items, Item item);
 Item item_setting(Parser *p, Ident name, Expr *value);
 Item item_option(Parser *p, Item item, Arg option);
+/* The item of a pipeline with an option; with the modules of its stages; with
+ * the options of both. */
+Item pipeline_option(Parser *p, Arg option);
+Item pipeline_stages(Parser *p, Ident name, StageList stages);
+Item pipeline_join(Parser *p, Item item, Item more);
 
 /* foreign.c: the PDL equivalent of a name of Python or PyTorch, or of their
  * syntax at the current token, as a help text; NULL: unknown. */

@@ -36,7 +36,7 @@ static const char *const contextual[] = {
     "'train'",       "'param'",      "'buffer'",   "'tie'",
     "'forward'",     "'in'",         "'int'",      "'parallelize'",
     "'fully_shard'", "'checkpoint'", "'freeze'",   "'offload'",
-    "'names'",       "'every'",      NULL,
+    "'pipeline'",    "'names'",      "'every'",    NULL,
 };
 
 static bool in_set(const char *const *set, const char *name)

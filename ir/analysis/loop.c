@@ -22,9 +22,20 @@ static Type layer_type(const Type *t)
 static Type stack_type(const Program *p, const Op *loop, const Type *t)
 {
     Type r = *t;
-    if (!type_push_stack(&r, loop_trips(loop)))
+    if (!type_push_stack(&r, loop_trips(loop), loop->cut))
         ir_too_deep(p, loop->loc);
     return r;
+}
+
+Type loop_carry_type(const Program *p, const Op *loop, Type inside, bool after)
+{
+    int64_t iteration = attr_reverse(loop) != after ? loop_trips(loop) - 1 : 0;
+    for (int a = 0; a < p->mesh.n && loop->cut; a++)
+        if (inside.place.ax[a].kind == AX_HERE)
+            inside.place.ax[a] = (AxisPlace){
+                AX_AT, (uint8_t)(cut_stage(&p->mesh, loop->cut, iteration) %
+                                 p->mesh.size[a]), 0};
+    return inside;
 }
 
 /* ---- making -------------------------------------------------------------- */
@@ -66,8 +77,10 @@ void ir_yield(Program *p, Region *r, int n, Value *const *values)
 static Value *result_for(Program *p, const Op *op, int i)
 {
     const Value *yield = op->body->yield[i];
-    bool stack = op->kind == OP_loop && i >= op->ncarry;
-    Type t = stack ? stack_type(p, op, &yield->type) : yield->type;
+    bool loop = op->kind == OP_loop, carry = i < op->ncarry;
+    Type t = loop && !carry ? stack_type(p, op, &yield->type)
+             : loop         ? loop_carry_type(p, op, yield->type, true)
+                            : yield->type;
     Value *v = ir_new_value(p, yield->name, t, yield->loc);
     memcpy(v->why, yield->why, sizeof v->why);
     return v;
@@ -128,6 +141,14 @@ static Value *add_result(Program *p, Op *loop, int i, Value *inner, Type t)
     body->nyields++;
     loop->nouts++;
     renumber(loop->out, loop->nouts);
+    return v;
+}
+
+Value *ir_loop_add_carry(Program *p, Op *loop, Value *start)
+{
+    int i = loop->ncarry++;
+    Value *v = add_argument(p, loop, i, start, start->type);
+    add_result(p, loop, i, v, start->type);
     return v;
 }
 

@@ -431,7 +431,7 @@ static const char *infer_fold(Infer *in)
     int64_t d = attr_dim(in->op), n = attr_n(in->op);
     if (d < 0 || d >= t.ndim || n < 1 || t.dim[d] % n)
         return "the dim does not divide into that many parts";
-    if (!type_push_stack(&t, n))
+    if (!type_push_stack(&t, n, 0))
         return "stacks are nested too deep";
     t.dim[d] /= n;
     *in->out = t;
@@ -499,7 +499,7 @@ static InferRule *by_kind(OpKind kind)
         [OP_update] = infer_update,    [OP_assign] = infer_like_param,
         [OP_output] = infer_output,    [OP_all_gather] = infer_group,
         [OP_all_reduce] = infer_group, [OP_reduce_scatter] = infer_group,
-        [OP_all_to_all] = infer_group, [OP_local_slice] = infer_group,
+        [OP_all_to_all] = infer_group, [OP_move] = infer_group, [OP_local_slice] = infer_group,
         [OP_mask_to_partial] = infer_group, [OP_split_key] = infer_split_key,
         [OP_fold] = infer_fold,        [OP_unfold] = infer_unfold,
         [OP_start] = infer_nothing,    [OP_record] = infer_nothing,

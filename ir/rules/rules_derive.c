@@ -261,10 +261,43 @@ static const char *bases_fit(const Derive *d, Split s)
     return NULL;
 }
 
+/* The placement of the first operand that only one coordinate has, or of which
+ * each has the layers of its stages; else that of the annotation. */
+static AxisPlace held_place(const Derive *d)
+{
+    for (int i = 0; i < d->op->nargs; i++)
+        if (axis_place_is_held(operand_place(d, i)))
+            return operand_place(d, i);
+    return d->placed ? (AxisPlace){0} : d->given.ax[d->axis];
+}
+
+/* An op runs where its operands are: the others are the same there, or
+ * Replicate. Stacks that are split by stages are so together. */
+static const char *derive_held(Derive *d, AxisPlace at)
+{
+    for (int i = 0; i < d->op->nargs; i++) {
+        AxisPlace is = operand_place(d, i);
+        bool everywhere = is.kind == AX_R && (at.kind != AX_CUT ||
+                                              d->op->arg[i]->type.nstack == 0);
+        if (!everywhere && !axis_place_equal(is, at))
+            return unfit(d, i, axis_place_words(d->p->arena, at));
+    }
+    for (int k = 0; k < d->r->nouts; k++) {
+        bool joins = at.kind == AX_CUT && d->op->out[k]->type.nstack == 0;
+        if (joins && d->op->kind != OP_sumsq)
+            return "it joins the layers of several stages";
+        d->result[k].ax[d->axis] = joins ? (AxisPlace){AX_P, 0, 0} : at;
+    }
+    return NULL;
+}
+
 static const char *derive_axis(Derive *d)
 {
+    AxisPlace held = held_place(d);
     int flat = first_of(d, AX_FLAT);
     d->split[d->axis] = (Split){SPLIT_NONE, -1, -1};
+    if (axis_place_is_held(held))
+        return derive_held(d, held);
     if (d->op->kind == OP_sumsq &&
         (flat >= 0 || (first_of(d, AX_P) >= 0 && awaits_storage(d)))) {
         d->result[0].ax[d->axis] = (AxisPlace){AX_P, 0, 0};

@@ -127,6 +127,36 @@ static void text_node_size(Text *t)
     text_form(t, "\n");
 }
 
+/* "cut [0, 2, 4]": a stage begins at each number, the last is the end. */
+static void text_cut(Text *t, StageCut *c)
+{
+    Loc loc = t->tok.loc;
+    int64_t begin[MAX_STAGES + 1] = {0};
+    for (int i = 0; t->out && i <= c->nstages; i++)
+        begin[i] = c->begin[i];
+    int n = text_list(t, " ", c->nstages + 1, begin, MAX_STAGES + 1);
+    bool fits = n > 1 && begin[0] == 0 && begin[n - 1] > 0;
+    for (int i = 1; fits && i < n; i++)
+        fits = begin[i - 1] <= begin[i];
+    if (!fits)
+        parse_fail(t, loc, "the stages do not divide the iterations");
+    c->nstages = n - 1;
+    c->begin = arena_copy(t->arena, begin, sizeof begin);
+    text_form(t, "\n");
+}
+
+static void text_cuts(Text *t)
+{
+    Mesh *m = &t->p->mesh;
+    Loc loc = t->tok.loc;
+    if (m->ncuts == MAX_CUTS)
+        parse_fail(t, loc, "more than %d cuts", MAX_CUTS);
+    StageCut *all = (StageCut *)m->cut; /* the parser's own list grows */
+    text_lines(t, "cut", all, m->ncuts, StageCut, text_cut,
+               array_push(t->arena, all, m->ncuts, x));
+    m->cut = all;
+}
+
 static void text_train(Text *t)
 {
     text_begin(t, "train");
@@ -429,12 +459,15 @@ void text_head(Text *t)
         {"source", text_sources},
         {"mesh", text_mesh},
         {"node_size", text_node_size},
+        {"cut", text_cuts},
         {"train", text_train},
         {"plan", text_plan},
         {"style", text_styles},
         {"unit", text_units},
         {clause_name(CL_CHECKPOINT), text_checkpoints},
         {clause_name(CL_OFFLOAD), text_offload},
+        {clause_name(CL_PIPELINE), text_pipeline},
+        {"stage_of", text_stages},
         {"prefix", text_prefix},
         {"config", text_config},
         {"module", text_modules},

@@ -22,7 +22,11 @@ static int64_t text_option_word(Text *t, const Option *o, int64_t value)
         return value;
     }
     Loc loc = t->tok.loc;
-    const char *word = parse_word(t, "a word");
+    const char *word = t->tok.text; /* "1f1b" begins as a number */
+    if (t->tok.kind == TK_NUMBER)
+        parse_next(t);
+    else
+        word = parse_word(t, "a word");
     for (const OptionWord *k = o->words; k->name && !t->failed; k++)
         if (strcasecmp(k->name, word) == 0)
             return k->value;

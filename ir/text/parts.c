@@ -339,34 +339,67 @@ static void parse_split(Text *t, Type *type, int d)
     text_form(t, ")");
 }
 
+/* A dim's split "/tp", or that of a stack dim, "/pp:2", which ends with "x". */
+static void parse_size(Text *t, Type *type, int64_t size)
+{
+    Loc loc = t->tok.loc;
+    Type before = *type;
+    bool stack = text_given(t, false, "x");
+    if (!stack && text_given(t, false, "/")) {
+        parse_split(t, type, type->ndim);
+        int cut = 1;
+        text_field_if(t, false, ":", &cut);
+        stack = type->ndim == 0 && text_given(t, false, "x");
+        for (int a = 0; stack && a < t->p->mesh.n; a++)
+            if (!axis_place_equal(type->place.ax[a], before.place.ax[a]))
+                type->place.ax[a] = (AxisPlace){AX_CUT, (uint8_t)type->nstack,
+                                                (uint8_t)cut};
+        if (cut < 1 || cut > MAX_CUTS || (cut > 1 && !stack))
+            parse_fail(t, loc, "only a stack is cut");
+    }
+    if (stack ? type->ndim > 0 || type->nstack == MAX_STACK
+              : type->ndim == MAX_DIMS)
+        parse_fail(t, loc, stack ? "a stack of more than %d"
+                                 : "more than %d dims",
+                   stack ? MAX_STACK : MAX_DIMS);
+    if (t->failed)
+        return;
+    if (stack)
+        type->stack[type->nstack++] = size;
+    else
+        type->dim[type->ndim++] = size;
+}
+
+/* "[3 x 8/dp, 64]": a comma between dims, none after a stack dim. */
 static void parse_dims(Text *t, Type *type)
 {
-    if (text_given(t, false, "]"))
-        return;
-    do {
+    bool more = false;
+    while (!t->failed && (more || !text_given(t, false, "]"))) {
         int64_t size;
-        Loc loc = t->tok.loc;
+        int ndim = type->ndim;
         text_int64(t, "", &size);
-        while (type->ndim == 0 && text_given(t, false, "x")) {
-            if (type->nstack == MAX_STACK) {
-                parse_fail(t, loc, "a stack of more than %d", MAX_STACK);
-                return;
-            }
-            type->stack[type->nstack++] = size;
-            if (text_given(t, false, "]"))
-                return;
-            loc = t->tok.loc;
-            text_int64(t, "", &size);
-        }
-        if (type->ndim == MAX_DIMS) {
-            parse_fail(t, loc, "more than %d dims", MAX_DIMS);
-            return;
-        }
-        type->dim[type->ndim++] = size;
-        if (text_given(t, false, "/"))
-            parse_split(t, type, type->ndim - 1);
-    } while (text_given(t, false, ","));
-    text_form(t, "]");
+        parse_size(t, type, size);
+        more = text_given(t, false, ",");
+        if (more ? type->ndim == ndim : type->ndim > ndim && !parse_is(t, "]"))
+            text_form(t, "]");
+    }
+}
+
+/* "@pp=3", or "@pp". A location, which may follow a type, has a number. */
+static void parse_held(Text *t, Type *type)
+{
+    int at = 0;
+    text_form(t, "@");
+    Loc loc = t->tok.loc;
+    int axis = text_axis(t, "", 0);
+    bool given = text_given(t, false, "=");
+    if (given)
+        text_field(t, "", &at);
+    if (at < 0 || at >= MAX_STAGES || type->place.ax[axis].kind != AX_R)
+        parse_fail(t, loc, "the tensor cannot be there");
+    if (!t->failed)
+        type->place.ax[axis] =
+            (AxisPlace){given ? AX_AT : AX_HERE, (uint8_t)at, 0};
 }
 
 Type parse_type(Text *t)
@@ -381,6 +414,9 @@ Type parse_type(Text *t)
     for (size_t i = 0; i < sizeof marks / sizeof *marks;)
         if (text_given(t, false, marks[i].mark)) {
             place_axis(t, &type, (AxisPlace){(uint8_t)marks[i].kind, 0, 0});
+            i = 0;
+        } else if (parse_is(t, "@") && isalpha((unsigned char)*t->at)) {
+            parse_held(t, &type);
             i = 0;
         } else {
             i++;

@@ -5,6 +5,8 @@
  *     unit axis=dp paths("norm", "output") reshard=-1 prefetch=-1
  *     checkpoint paths("layers.*") every=2 keep=attention
  *     offload optimizer
+ *     pipeline axis=pp schedule=1f1b stages_per_rank=1
+ *     stage_of paths("embedding", "layers.0-15")        for each stage
  */
 #include "ir/plan/styles.h"
 #include "ir/text/text.h"
@@ -157,4 +159,32 @@ void text_offload(Text *t)
         rest &= rest - 1;
     } while (t->out ? rest != 0 : t->tok.kind == TK_WORD && !t->tok.first);
     text_end(t, &plan->offload_loc);
+}
+
+/* ---- the pipeline -------------------------------------------------------- */
+
+void text_pipeline(Text *t)
+{
+    Pipeline *p = &t->p->plan.pipeline;
+    if (t->out && !p->axes)
+        return;
+    text_begin(t, arena_printf(t->arena, "  %s", clause_name(CL_PIPELINE)));
+    p->axes = 1u << text_axis(t, " axis=", p->axes ? __builtin_ctz(p->axes) : 0);
+    text_options(t, SCOPE_PIPELINE, p);
+    text_end(t, &p->loc);
+}
+
+static void text_stage(Text *t, StagePaths *s)
+{
+    s->npaths = text_strings(t, " paths", s->npaths, &s->path);
+    text_end(t, &s->loc);
+}
+
+void text_stages(Text *t)
+{
+    Pipeline *p = &t->p->plan.pipeline;
+    if (p->nsplit == MAX_STAGES)
+        parse_fail(t, t->tok.loc, "more than %d stages", MAX_STAGES);
+    text_lines(t, "  stage_of", p->split, p->nsplit, StagePaths, text_stage,
+               array_push(t->arena, p->split, p->nsplit, x));
 }

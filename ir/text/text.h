@@ -174,6 +174,8 @@ void text_styles(Text *t);
 void text_units(Text *t);
 void text_checkpoints(Text *t);
 void text_offload(Text *t);
+void text_pipeline(Text *t);
+void text_stages(Text *t);
 /* memory.c: lines of the header; the place of a value, NULL: it has none. */
 void text_streams(Text *t);
 void text_arena(Text *t);

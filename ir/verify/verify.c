@@ -140,6 +140,14 @@ static bool fits_body(const Verify *w, const Type *a, const Type *b)
     return type_equal(a, b);
 }
 
+static bool loop_fits_cut(const Program *p, const Op *loop)
+{
+    if (loop->cut < 1 || loop->cut > p->mesh.ncuts)
+        return false;
+    const StageCut *c = &p->mesh.cut[loop->cut - 1];
+    return c->begin[c->nstages] == loop_trips(loop);
+}
+
 static const char *check_body_args(Verify *w, const Op *op)
 {
     const Region *body = op->body;
@@ -149,11 +157,15 @@ static const char *check_body_args(Verify *w, const Op *op)
         return "operands and arguments do not correspond";
     if (loop && loop_trips(op) < 1)
         return "it never runs";
+    if (op->cut && !(loop && loop_fits_cut(w->p, op)))
+        return "there is no such cut of its iterations";
     for (int i = 0; i < op->nargs; i++) {
         Type t = body->arg[i]->type;
         bool stack = loop && loop_is_stack(op, i);
-        if (stack && !type_push_stack(&t, loop_trips(op)))
+        if (stack && !type_push_stack(&t, loop_trips(op), op->cut))
             return "stacks are nested too deep";
+        if (loop && i < op->ncarry)
+            t = loop_carry_type(w->p, op, t, false);
         if (!fits_body(w, &t, &op->arg[i]->type))
             return differ(w, "operand", op->arg[i], &t);
     }
@@ -169,9 +181,11 @@ static const char *check_body_results(Verify *w, const Op *op)
     for (int i = 0; i < op->nouts; i++) {
         Type t = body->yield[i]->type;
         bool carry = loop && i < op->ncarry;
-        if (carry && !fits_body(w, &t, &op->arg[i]->type))
-            return differ(w, "yield", body->yield[i], &op->arg[i]->type);
-        if (loop && !carry && !type_push_stack(&t, loop_trips(op)))
+        if (carry && !fits_body(w, &t, &body->arg[i]->type))
+            return differ(w, "yield", body->yield[i], &body->arg[i]->type);
+        if (carry)
+            t = loop_carry_type(w->p, op, t, true);
+        if (loop && !carry && !type_push_stack(&t, loop_trips(op), op->cut))
             return "stacks are nested too deep";
         if (!fits_body(w, &t, &op->out[i]->type))
             return differ(w, "result", op->out[i], &t);

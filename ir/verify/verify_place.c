@@ -128,8 +128,12 @@ static bool may_become(OpKind kind, AxisPlace from, AxisPlace to)
         return from.kind == AX_S && to.kind == AX_S && from.dim != to.dim;
     case OP_local_slice:
         return from.kind == AX_R && is_cut(to);
+    case OP_move:
+        return from.kind == AX_R ? to.kind == AX_AT || to.kind == AX_HERE
+                                 : from.kind == AX_AT && to.kind == AX_AT &&
+                                       from.dim != to.dim;
     default: /* mask_to_partial */
-        return from.kind == AX_R && to.kind == AX_P;
+        return (from.kind == AX_R || from.kind == AX_AT) && to.kind == AX_P;
     }
 }
 
@@ -172,6 +176,8 @@ static const char *check_conversion(const Program *p, const Op *op)
                                                "and cannot become %s here",
                                                axis_place_words(p->arena, y)));
         }
+        if (!type_same_holder(from, &op->arg[0]->type))
+            return arena_printf(p->arena, "operand %d is on another stage", i);
         if (!minor_throughout(p, from, axes) || !minor_throughout(p, to, axes))
             return arena_printf(p->arena,
                                 "operand %d: only the minor axis of "
@@ -220,14 +226,16 @@ static const char *check_gradient(const Program *p, const Op *op,
     return NULL;
 }
 
-/* A value that is replicated, or also split if it `shards`; no share of a sum. */
+/* A value that is replicated, or also split or on one coordinate if it `shards`;
+ * no share of a sum. */
 static const char *check_kinds(const Program *p, const Value *v,
                                const char *what, int number, bool shards,
                                const char *needs)
 {
     for (int a = 0; a < p->mesh.n; a++) {
         AxisPlace is = v->type.place.ax[a];
-        if (is.kind != AX_R && !(shards && is.kind == AX_S))
+        if (is.kind != AX_R &&
+            !(shards && (is.kind == AX_S || is.kind == AX_AT)))
             return axis_fault(p, what, number, a, is, needs);
     }
     return NULL;
@@ -384,8 +392,48 @@ const char *verify_needs(const Program *p, const Op *op)
     return p->stage == STAGE_PLACED ? check_fixed(p, op) : NULL;
 }
 
+/* The loop with a cut around the op; NULL: none. */
+static const Op *cut_loop(const Op *op)
+{
+    const Op *loop = op_loop(op);
+    while (loop && !loop->cut)
+        loop = op_loop(loop);
+    return loop;
+}
+
+/* In a loop that is cut into stages, one coordinate of the pipeline's axis runs
+ * an iteration and has its results. Outside of it there is no such coordinate. */
+static const char *check_held(const Program *p, const Value *v, int number,
+                              const Op *loop)
+{
+    for (int a = 0; a < p->mesh.n; a++) {
+        AxisPlace is = v->type.place.ax[a];
+        bool pipeline = p->plan.pipeline.axes >> a & 1;
+        if (axis_place_is_held(is) && !pipeline)
+            return axis_fault(p, "result", number, a, is,
+                              "which is not the axis of a pipeline");
+        if (pipeline && (loop ? is.kind != AX_HERE : is.kind == AX_HERE))
+            return axis_fault(p, "result", number, a, is,
+                              loop ? "in a loop that is cut into stages"
+                                   : "outside of such a loop");
+    }
+    return NULL;
+}
+
+static const char *check_all_held(const Program *p, const Op *op)
+{
+    const char *fault = NULL;
+    const Op *loop = cut_loop(op);
+    for (int i = 0; i < op->nouts && !fault; i++)
+        fault = check_held(p, op->out[i], i, loop);
+    return fault;
+}
+
 const char *verify_placement(const Program *p, const Op *op)
 {
+    const char *fault = check_all_held(p, op);
+    if (fault)
+        return fault;
     if (op_info(op->kind)->rule)
         return check_rule(p, op, false);
     if (op_is_conversion(op->kind))

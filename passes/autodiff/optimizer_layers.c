@@ -97,6 +97,7 @@ void optimizer_by_layers(Program *p, Op *first, Op *end)
     Build b = ir_build_at(p, head, end);
     Attr attr[MAX_ATTRS] = {{.i = head->out[0]->type.stack[0]}, {.i = false}};
     l.loop = ir_open(&b, OP_loop, 0, NULL, 0, 0, attr);
+    l.loop->cut = type_cut(&head->out[0]->type);
     ir_close(p, l.loop);
     move_in(&l, r);
     optimizer_by_layers(p, l.loop->body->first, NULL);

@@ -350,15 +350,19 @@ static void run_all_ahead(Storage *s)
         ir_move(gather.at[i], s->p->step, earlier.at[i]->next);
 }
 
-/* The unit's gathers of the phase that are not emitted yet: those of trained
- * parameters, then those of frozen ones. Returns their number. */
-static int collect_moves(const UnitGathers *unit, Phase phase, Move **move)
+/* The unit's gathers that are not emitted yet, of the leader's phase and stage:
+ * those of trained parameters, then those of frozen ones. Returns their number.
+ */
+static int collect_moves(const UnitGathers *unit, const Move *leader,
+                         Move **move)
 {
     int n = 0;
     for (int frozen = 0; frozen < 2; frozen++)
         for (int k = 0; k < unit->move.n; k++) {
             Move *m = unit->move.at[k];
-            if (!m->done && m->phase == phase && m->frozen == frozen)
+            if (!m->done && m->phase == leader->phase &&
+                m->frozen == frozen &&
+                type_same_holder(&m->from->type, &leader->from->type))
                 move[n++] = m;
         }
     return n;
@@ -374,7 +378,7 @@ void storage_emit_gathers(Storage *s)
     for (int i = 0; i < s->gather.n; i++) {
         const Move *m = &s->gather.at[i];
         if (!m->done)
-            emit_gather(&u, move, collect_moves(u.of[i], m->phase, move));
+            emit_gather(&u, move, collect_moves(u.of[i], m, move));
     }
     run_all_ahead(s);
 }

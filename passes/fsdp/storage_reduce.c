@@ -148,7 +148,7 @@ static Value *sum_here(const Grad *g, Value *v, uint32_t axes)
         is_read_once(g, v)) {
         Value **yield = &def->body->yield[v->index];
         *yield = sum_here(g, *yield, axes);
-        v->type.place = (*yield)->type.place;
+        v->type = storage_type(v->type, axes, AX_R);
         return v;
     }
     return add_move(g, OP_all_reduce, axes, v, AX_R,
@@ -291,7 +291,8 @@ static bool belongs(const Places *at, const Group *g, int move)
     if (m->done || m->kind != leader->kind || m->axes != leader->axes ||
         m->region != leader->region || m->unit != leader->unit ||
         strcmp(m->group, leader->group) != 0 ||
-        m->from->type.dtype != leader->from->type.dtype)
+        m->from->type.dtype != leader->from->type.dtype ||
+        !type_same_holder(&m->from->type, &leader->from->type))
         return false;
     int place = position_of(at, m), last = place > g->last ? place : g->last;
     return (m->unit || g->bytes + bytes_of(at->s, m) <= BUCKET_BYTES) &&

@@ -35,7 +35,7 @@ static Type part_type(const LoopAxis *t, Type whole)
 Type loop_axis_stack(const LoopAxis *t, Type whole)
 {
     Type part = part_type(t, whole);
-    if (!type_push_stack(&part, t->n))
+    if (!type_push_stack(&part, t->n, 0))
         ir_too_deep(t->p, t->p->train.loc);
     return part;
 }

@@ -321,6 +321,12 @@ static void set_stream(const Program *p, Op *op)
 void pass_schedule(Program *p, const TargetInfo *t)
 {
     Schedule s = {.p = p, .t = t};
+    if (p->mesh.ncuts > 0) {
+        diag_error(p->diag, p->plan.pipeline.loc,
+                   "programs with a pipeline cannot be built yet");
+        diag_help(p->diag, "--stop-after=fuse --emit ir shows the stages");
+        return;
+    }
     sort_phases(p->step);
     p->streams = t->streams;
     if (t->streams > 1) {

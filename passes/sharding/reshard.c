@@ -206,6 +206,10 @@ static void expand_axis(Search *s, int at, int axis)
     case AX_FLAT:
         reach_state(s, at, OP_all_gather, axis, replicate);
         break;
+    case AX_AT: /* placed by the pass stages, later */
+    case AX_HERE:
+    case AX_CUT:
+        break;
     }
 }
 

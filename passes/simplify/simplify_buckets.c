@@ -61,7 +61,7 @@ static bool joins(const Op *leader, const Op *op)
     int axis = 0;
     while (!(attr_axes(leader) >> axis & 1))
         axis++;
-    return x->dtype == y->dtype &&
+    return x->dtype == y->dtype && type_same_holder(x, y) &&
            x->place.ax[axis].kind == y->place.ax[axis].kind;
 }
 

@@ -15,6 +15,16 @@
  */
 #include "passes/simplify/simplify.h"
 
+/* Whether all ranks of the axes have what the op masks. */
+static bool on_all_ranks(const Op *mask, uint32_t axes)
+{
+    for (int a = 0; a < MAX_AXES; a++)
+        if ((axes >> a & 1) &&
+            axis_place_is_held(mask->arg[0]->type.place.ax[a]))
+            return false;
+    return true;
+}
+
 /* The operand of the sum that is masked to partial; -1: none. */
 static int share_of(const Op *sum, const Region *r, uint32_t axes)
 {
@@ -26,7 +36,8 @@ static int share_of(const Op *sum, const Region *r, uint32_t axes)
         const Type *other = &sum->arg[1 - i]->type, *t = &sum->out[0]->type;
         const Op *mask = sum->arg[i]->def;
         if (mask && mask->kind == OP_mask_to_partial &&
-            attr_axes(mask) == axes && type_same_shape(other, t) &&
+            attr_axes(mask) == axes && on_all_ranks(mask, axes) &&
+            type_same_shape(other, t) &&
             other->dtype == t->dtype)
             return i;
     }

@@ -67,6 +67,7 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_all_reduce] = {.whole = interp_collective},
     [OP_reduce_scatter] = {.whole = interp_collective},
     [OP_all_to_all] = {.whole = interp_collective},
+    [OP_move] = {.whole = interp_collective},
     [OP_local_slice] = {.whole = interp_collective},
     [OP_mask_to_partial] = {.whole = interp_collective},
 };
@@ -112,8 +113,10 @@ static void run_op(Interp *in, const Op *op)
         for (int64_t rank = 0; rank < in->ranks && !in->error; rank++)
             local(in, op, rank);
     }
-    for (int i = 0; i < op->nouts && !in->error; i++)
+    for (int i = 0; i < op->nouts && !in->error; i++) {
+        interp_forget(in, op->out[i]);
         interp_check_equal(in, op, op->out[i]);
+    }
     tell_watcher(in, op, true);
 }
 

@@ -159,6 +159,23 @@ static void take_carries(Interp *in, const Op *op)
     }
 }
 
+/* Lets the stage of the iteration work: the carries are passed to it. */
+static void begin_stage(Interp *in, const Op *op, int64_t layer, bool first)
+{
+    int before = in->here;
+    for (int a = 0; a < in->mesh.n && op->cut; a++)
+        if (in->p->plan.pipeline.axes >> a & 1)
+            in->here = (int)(cut_stage(&in->mesh, op->cut, layer) %
+                             in->mesh.size[a]);
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *v = op->body->arg[i];
+        if (i < op->ncarry && !first && in->here != before)
+            interp_pass(in, v, before, in->here);
+        if (op->cut && !loop_is_free(op, i))
+            interp_forget(in, v);
+    }
+}
+
 void interp_loop(Interp *in, const Op *op)
 {
     const Region *body = op->body;
@@ -171,6 +188,7 @@ void interp_loop(Interp *in, const Op *op)
         in->layer[op->id] = layer;
         for (int i = op->ncarry; i < op->ncarry + op->nstack; i++)
             copy_layer(in, op, op->arg[i], body->arg[i], layer, false);
+        begin_stage(in, op, layer, iteration == 0);
         interp_region(in, body);
         if (in->error)
             return;

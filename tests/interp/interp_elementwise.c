@@ -187,7 +187,8 @@ void interp_sumsq(Interp *in, const Op *op)
     for (int64_t rank = 0; rank < in->ranks; rank++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++)
-            sum += parts[rank * n + i] * parts[rank * n + i];
+            if (interp_has(in, &v->type, rank, i / (n / type_layers(&v->type))))
+                sum += parts[rank * n + i] * parts[rank * n + i];
         bool counts =
             interp_is_first(in, rank, &v->type, AX_P, &out->type, AX_P);
         interp_local(in, out, rank).at[0] = counts ? sum : 0;

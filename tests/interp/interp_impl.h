@@ -51,6 +51,7 @@ struct Interp {
     VEC(NamedScalar) output;
     const char *error;  /* the first one */
     int64_t *layer;     /* by op id of a loop */
+    int here;           /* in a loop with a cut: the coordinate at work */
     InterpWatch *watch; /* NULL: none */
     void *watcher;
 };
@@ -130,6 +131,12 @@ void interp_split(Interp *in, const Type *t, const double *global,
 void interp_check_equal(Interp *in, const Op *op, const Value *v);
 void interp_check_padding(Interp *in, const Op *op, const Type *t,
                           const double *parts);
+/* Whether the rank has layer `layer` (of all stack dims) of a value. */
+bool interp_has(const Interp *in, const Type *t, int64_t rank, int64_t layer);
+/* Makes NaN of what ranks do not have. */
+void interp_forget(Interp *in, const Value *v);
+/* Passes what one coordinate of a pipeline has on to another one. */
+void interp_pass(Interp *in, const Value *v, int from, int to);
 /* All ranks' parts of v, summed over Partial(sum) axes. */
 const double *interp_summed(Interp *in, const Value *v);
 /* Whether the rank is the first on every axis where t has that kind and, if

@@ -56,8 +56,49 @@ static int64_t flat_part(const Interp *in, const Type *t, int64_t rank)
     return part;
 }
 
+bool interp_has(const Interp *in, const Type *t, int64_t rank, int64_t layer)
+{
+    for (int a = 0; a < in->mesh.n; a++) {
+        AxisPlace p = t->place.ax[a];
+        int64_t at = mesh_coord(&in->mesh, rank, a), index = layer;
+        for (int d = t->nstack - 1; p.kind == AX_CUT && d > p.dim; d--)
+            index /= t->stack[d];
+        if ((p.kind == AX_AT && at != p.dim) ||
+            (p.kind == AX_HERE && at != in->here) ||
+            (p.kind == AX_CUT &&
+             at != cut_stage(&in->mesh, p.order, index % t->stack[p.dim]) %
+                       in->mesh.size[a]))
+            return false;
+    }
+    return true;
+}
+
+void interp_forget(Interp *in, const Value *v)
+{
+    const Slot *slot = &in->slot[v->id];
+    int64_t run = slot->shape.n / type_layers(&v->type);
+    for (int64_t rank = 0; rank < in->ranks; rank++)
+        for (int64_t i = 0; i < slot->shape.n; i++)
+            if (!interp_has(in, &v->type, rank, i / run))
+                slot->at[rank * slot->shape.n + i] = NAN;
+}
+
+void interp_pass(Interp *in, const Value *v, int from, int to)
+{
+    const Slot *slot = &in->slot[v->id];
+    int64_t n = slot->shape.n;
+    for (int a = 0; a < in->mesh.n; a++)
+        for (int64_t rank = 0; rank < in->ranks; rank++)
+            if (v->type.place.ax[a].kind == AX_HERE &&
+                mesh_coord(&in->mesh, rank, a) == to)
+                memcpy(slot->at + rank * n,
+                       slot->at +
+                           (rank + (from - to) * mesh_step(&in->mesh, a)) * n,
+                       sizeof(double) * (size_t)n);
+}
+
 /* For each element of the rank's part of a value of that type: its position in
- * the global tensor, or -1 for padding. */
+ * the global tensor, or -1 for padding and what the rank does not have. */
 static int64_t *positions_of(Interp *in, const Type *t, int64_t rank)
 {
     Shape s;
@@ -76,7 +117,9 @@ static int64_t *positions_of(Interp *in, const Type *t, int64_t rank)
     int64_t begin = s.flat ? flat_part(in, t, rank) * run : 0;
     for (int64_t i = 0; i < s.n; i++) {
         int64_t at = begin + i % run;
-        to[i] = at < held ? i / run * layer + first[at] : -1;
+        to[i] = at < held && interp_has(in, t, rank, i / run)
+                    ? i / run * layer + first[at]
+                    : -1;
     }
     free(first);
     return to;
@@ -185,7 +228,8 @@ void interp_check_padding(Interp *in, const Op *op, const Type *t,
     for (int64_t rank = 0; rank < in->ranks; rank++) {
         int64_t *at = positions_of(in, t, rank);
         for (int64_t i = 0; i < s.n; i++)
-            if (at[i] < 0 && parts[rank * s.n + i] != 0)
+            if (at[i] < 0 && parts[rank * s.n + i] != 0 &&
+                interp_has(in, t, rank, i / (s.n / type_layers(t))))
                 interp_fail(in, op, "padding %lld of rank %lld is %.17g",
                             (long long)i, (long long)rank,
                             parts[rank * s.n + i]);

@@ -49,6 +49,8 @@ int fault_count(const Program *p, const Op *op, FaultKind kind)
         return 0;
     if (kind == ASTRAY)
         return 1 << p->mesh.n;
+    if (kind == REDIRECTED)
+        return op->kind == OP_move;
     if (kind == ONE_OUT || kind == EXCHANGED)
         return op->nargs == 1 ? 0 : op->nargs - (kind == EXCHANGED);
     return 1;
@@ -56,11 +58,27 @@ int fault_count(const Program *p, const Op *op, FaultKind kind)
 
 /* ---- placements that the faulty compiler derives ------------------------- */
 
-static Type without_stack(Type t)
+/* The type of an operand in the loop's body. */
+static Type inside(const Op *op, int i)
 {
-    for (int i = 1; i < t.nstack; i++)
-        t.stack[i - 1] = t.stack[i];
-    t.nstack--;
+    Type t = op->arg[i]->type;
+    bool loop = op->kind == OP_loop;
+    if (loop && loop_is_stack(op, i))
+        type_pop_stack(&t);
+    for (int a = 0; a < MAX_AXES && loop && op->cut && i < op->ncarry; a++)
+        if (t.place.ax[a].kind == AX_AT)
+            t.place.ax[a] = (AxisPlace){AX_HERE, 0, 0};
+    return t;
+}
+
+/* The type of a yield outside of the loop. */
+static Type outside(const Program *p, const Op *op, int i)
+{
+    Type t = op->body->yield[i]->type;
+    if (op->kind == OP_loop && i < op->ncarry)
+        return loop_carry_type(p, op, t, true);
+    if (op->kind == OP_loop)
+        type_push_stack(&t, loop_trips(op), op->cut);
     return t;
 }
 
@@ -68,15 +86,12 @@ static bool derive_region(Program *p, Region *r);
 
 static bool derive_body(Program *p, Op *op)
 {
-    for (int i = 0; i < op->nargs; i++) {
-        bool stack = i >= op->ncarry && i < op->ncarry + op->nstack;
-        op->body->arg[i]->type =
-            stack ? without_stack(op->arg[i]->type) : op->arg[i]->type;
-    }
+    for (int i = 0; i < op->nargs; i++)
+        op->body->arg[i]->type = inside(op, i);
     if (!derive_region(p, op->body))
         return false;
     for (int i = 0; i < op->nouts; i++)
-        op->out[i]->type.place = op->body->yield[i]->type.place;
+        op->out[i]->type.place = outside(p, op, i).place;
     return true;
 }
 
@@ -185,6 +200,14 @@ static bool send_astray(Program *p, Op *op, int64_t axes)
     return true;
 }
 
+static bool redirect(const Program *p, Op *op)
+{
+    int axis = __builtin_ctz(attr_axes(op));
+    AxisPlace *to = &op->out[0]->type.place.ax[axis];
+    to->dim = (uint8_t)((to->dim + 1) % p->mesh.size[axis]);
+    return to->kind == AX_AT;
+}
+
 static bool leave_one_out(Program *p, Op *op, int which)
 {
     ir_replace_uses(p->step, op->out[which], op->arg[which]);
@@ -198,10 +221,34 @@ static bool leave_one_out(Program *p, Op *op, int which)
     return true;
 }
 
+/* The sum that v is a term of, which a kernel may compute; v itself if it is
+ * none. */
+static const Value *sum_of(const Value *v)
+{
+    const Op *op = v->def ? v->def->next : v->region->first;
+    if (ir_count_uses(v) != 1)
+        return v;
+    for (; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++) {
+            if (op->arg[i] != v)
+                continue;
+            return op->kind == OP_fused ? sum_of(op->body->arg[i])
+                   : op->kind == OP_add ? sum_of(op->out[0])
+                                        : v;
+        }
+    const Op *kernel = v->region->owner;
+    for (int i = 0; kernel && kernel->kind == OP_fused && i < kernel->nouts; i++)
+        if (kernel->body->yield[i] == v)
+            return sum_of(kernel->out[i]);
+    return v;
+}
+
 static bool exchange(Op *op, int which)
 {
     Value **arg = &op->arg[which];
-    if (arg[0] == arg[1] || !type_equal(&arg[0]->type, &arg[1]->type) ||
+    /* The terms of a sum may be exchanged. */
+    if (arg[0] == arg[1] ||
+        sum_of(op->out[which]) == sum_of(op->out[which + 1]) || !type_equal(&arg[0]->type, &arg[1]->type) ||
         !type_equal(&op->out[which]->type, &op->out[which + 1]->type))
         return false;
     Value *first = arg[0];
@@ -217,6 +264,7 @@ bool inject(Program *p, int n, Fault fault)
     case LEFT_OUT: return leave_out(p, op);
     case TWICE: return do_twice(p, op);
     case ASTRAY: return send_astray(p, op, fault.which);
+    case REDIRECTED: return redirect(p, op);
     case ONE_OUT: return leave_one_out(p, op, fault.which);
     case EXCHANGED: return exchange(op, fault.which);
     }

@@ -8,12 +8,14 @@
  *   LEFT_OUT   the op is removed, its operands replace its results
  *   TWICE      the op is applied to its own results a second time
  *   ASTRAY     the op works over the set `which` of axes instead of its own
+ *   REDIRECTED a move ends at the next coordinate
  *   ONE_OUT    operand `which` of several is removed from the op
  *   EXCHANGED  operands `which` and `which` + 1, of one type, are swapped */
 typedef enum FaultKind {
     LEFT_OUT,
     TWICE,
     ASTRAY,
+    REDIRECTED,
     ONE_OUT,
     EXCHANGED,
 } FaultKind;

@@ -3,9 +3,9 @@
  * Every example is compiled under each of its plans, and under other plans,
  * for several meshes, in f32 and in 16 bits, up to the passes that only choose
  * order and memory. After each pass every collective in turn is dropped,
- * duplicated, moved to every other set of axes, or loses an operand, and all
- * later placements are derived as a compiler with that bug would derive them
- * (ir_mutants.c). The verifier must refuse such a program, or the interpreter
+ * duplicated, moved to every other set of axes, redirected, or loses an operand,
+ * and all later placements are derived as a compiler with that bug would derive
+ * them (ir_mutants.c). The verifier must refuse such a program, or the interpreter
  * must compute another result than the model. Swapped tensors of one type,
  * which no verifier can detect, are left to the interpreter.
  */
@@ -164,6 +164,19 @@ static const Row rows[] = {
     {CPU | ALL, "hsdp", NULL, "2x1x2", HSDP F32, AS_IS},
     {CUDA, "hsdp", NULL, "2x2x1", HSDP BF16 "batch=8 accumulate=2", AS_IS},
 
+    /* Pipelines: a tied table, an encoder and a decoder on different stages. */
+    {BOTH, "llama", NULL, "2x2x1", LLAMA F32 "accumulate=2 clip=1",
+     {AXES("pp, dp, tp"),
+      UNITS("fully_shard dp { tok_embeddings, layers.*, [norm, output] }\n"
+            "pipeline pp { schedule=1f1b }")}},
+    {CUDA, "llama", NULL, "2x1x2", LLAMA BF16,
+     {AXES("pp, dp, tp"), UNITS("pipeline pp { split=[layers.0, layers.1] }")}},
+    {CPU, "gpt2", NULL, "2x2x1", GPT2 BF16,
+     {AXES("dp, pp, tp"),
+      UNITS("fully_shard dp { [wte, wpe, ln_f], h.* }\npipeline pp { }")}},
+    {CPU, "translation", NULL, "3x1x1", TRANSLATION F32,
+     {AXES("pp, dp, tp"), UNITS("pipeline pp { }")}},
+
     {CPU, "vit", NULL, "2x2", VIT F32, AS_IS},
     {CUDA, "translation", NULL, "2x2", TRANSLATION BF16, AS_IS},
     {CPU, "regression", NULL, "2x2", REGRESSION F32 "accumulate=2", AS_IS},
@@ -251,6 +264,7 @@ static void test_mutant(Test *t, const Program *whole, int n, Fault fault)
         [LEFT_OUT] = "left out",
         [TWICE] = "twice",
         [ASTRAY] = "over the axes",
+        [REDIRECTED] = "redirected",
         [ONE_OUT] = "without operand",
         [EXCHANGED] = "exchanging two operands from",
     };

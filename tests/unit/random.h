@@ -126,6 +126,9 @@ Value *model_cross_entropy(Model *m, Value *logits, Value *labels);
 /* Chooses the mesh and the axes that split the batch; then styles and units. */
 uint32_t random_mesh(Program *p, Rng *r, const char *shape);
 void random_plan(Program *p, Rng *r, uint32_t data_axes);
+/* Makes an axis of several ranks that of a pipeline, sometimes, before
+ * random_plan. `r` is a copy: later numbers do not depend on it. */
+void random_pipeline(Program *p, Rng r);
 /* find_weights.c: sets Module.weight from the ops of the forward pass. */
 void find_weights(Program *p);
 /* Compares the record of lowering with the ops: NULL, or the path of a module

@@ -370,6 +370,17 @@ static void random_nodes(Program *p, Rng *r)
         p->mesh.node = size;
 }
 
+/* ---- the pipeline -------------------------------------------------------- */
+
+void random_pipeline(Program *p, Rng r)
+{
+    int64_t axis = rng_below(&r, p->mesh.n);
+    if (p->mesh.size[axis] > 1 && rng_chance(&r, 35))
+        p->plan.pipeline =
+            (Pipeline){.axes = 1u << axis,
+                       .schedule = (PipelineSchedule)rng_below(&r, 4)};
+}
+
 /* ---- the plan ---------------------------------------------------------- */
 
 void random_plan(Program *p, Rng *r, uint32_t data_axes)
@@ -377,12 +388,14 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     PlanSpec *plan = &p->plan;
     Planner g = {p, r, rng_chance(r, 40) ? pad_classes(p) : NULL};
     plan->name = "random";
+    data_axes &= ~plan->pipeline.axes;
     plan->tensor_axes = ((1u << p->mesh.n) - 1) & ~data_axes;
     plan->style = NEW_ARRAY(p->arena, Style, (2 * p->module.n + p->param.n) *
                                                      p->mesh.n + 1);
     plan->unit = NEW_ARRAY(p->arena, Unit, MOST_UNITS);
     for (int a = 0; a < p->mesh.n; a++)
-        for (int i = 0; (plan->tensor_axes >> a & 1) && i < p->module.n; i++)
+        for (int i = 0; (plan->tensor_axes >> a & 1) && i < p->module.n &&
+                        !(plan->pipeline.axes >> a & 1); i++)
             if (random_style(&g, &p->module.at[i], a,
                              &plan->style[plan->nstyles]))
                 plan->nstyles++;
@@ -395,7 +408,7 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     Rng own = *r;
     g.r = &own;
     prepare_outputs(&g);
-    place_params(&g, plan->tensor_axes);
+    place_params(&g, plan->tensor_axes & ~plan->pipeline.axes);
     if (data_axes && rng_chance(&own, 50))
         units_in_element(p, &own, data_axes);
     for (int i = 0; i < plan->nunits; i++)

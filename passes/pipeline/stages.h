@@ -4,6 +4,8 @@
  *   stage_loop.c    places the values of a loop that is cut into stages
  *   stage_values.c  converts values between coordinates, finds the stage of an op
  *   stage_split.c   divides the forward pass into stages
+ *
+ * timetable.h has the order of the work.
  */
 #ifndef PARC_PASSES_PIPELINE_STAGES_H
 #define PARC_PASSES_PIPELINE_STAGES_H

@@ -216,7 +216,7 @@ static bool has_operands(const Search *s, const int *at, const Action *x)
 }
 
 /* The rank that receives what x sends, if that is its next action; -1: none. */
-static int met_by(const Search *s, const int *at, const Action *x)
+static int received_by(const Search *s, const int *at, const Action *x)
 {
     ActionKind of = x->gradient ? ACTION_BACKWARD : ACTION_FORWARD;
     for (int r = 0; r < s->t->nranks; r++) {
@@ -245,7 +245,7 @@ static bool finds_way(Search *s, int *at)
         if (at[r] == s->t->rank[r].n)
             continue;
         const Action *x = &s->t->rank[r].at[at[r]];
-        int other = x->kind == ACTION_SEND ? met_by(s, at, x) : -1;
+        int other = x->kind == ACTION_SEND ? received_by(s, at, x) : -1;
         if (x->kind >= ACTION_SEND ? other < 0 : !has_operands(s, at, x))
             continue;
         at[r]++;

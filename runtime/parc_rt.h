@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 14
+#define PARC_RT_VERSION 15
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,
@@ -95,7 +95,12 @@ typedef struct ParcFileTensor {
  * dim d, major first (-1 ends the list). flat_axes is a bit mask of mesh axes;
  * an axis with a lower number is major. They cut each layer's local tensor,
  * flattened, into equal runs, of which the last is padded. The arena stores
- * the layers in order, each as one run or local tensor. */
+ * the layers in order, each as one run or local tensor.
+ *
+ * `pipeline`: the axis of a pipeline, as a bit mask, if not all its coordinates
+ * store the parameter. With nstages = 0 coordinate `at` stores it; else each
+ * stores the layers of its stages: stage s has the elements cut[s] … cut[s+1]-1 of
+ * the first stack dim, and is on coordinate s mod the size of the axis. */
 typedef struct ParcParam {
     const char *name;    /* '*' for each stack dim, leftmost first, is replaced
                             by the layer's number, or by "3", "0-3", "0-6:2"
@@ -110,11 +115,14 @@ typedef struct ParcParam {
                                    dim */
     int8_t split[PARC_MAX_DIMS][PARC_MAX_AXES + 1];
     uint32_t flat_axes;
+    uint32_t pipeline;
+    int at, nstages;
+    const int64_t *cut;  /* nstages + 1 */
     int64_t offset;      /* bytes into the arena; an offset beyond its end is
                             in host memory, which parc_fetch reads. -1: the
                             step does not use the parameter, and no rank stores
                             it */
-    int64_t local_elements;
+    int64_t local_elements; /* of the rank that stores the most */
     bool inside;         /* each layer's buffer has the runs of all ranks of
                             the flat axes; a rank's own run is at its index
                             among them */

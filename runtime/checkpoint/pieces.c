@@ -80,7 +80,7 @@ RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
 {
     enum { LEAST = 1 << 14 };
     const ParcParam *p = s->param;
-    uint32_t used = p->flat_axes;
+    uint32_t used = p->flat_axes | p->pipeline;
     for (int d = 0; d < p->ndim; d++)
         for (int i = 0; i < PARC_MAX_AXES && p->split[d][i] >= 0; i++)
             used |= 1u << p->split[d][i];

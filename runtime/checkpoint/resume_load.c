@@ -210,11 +210,12 @@ static void load_param(ParcRt *rt, const RtResume *c, const unsigned char **map,
     RtShard s;
     int64_t incomplete = -1;
     rt_shard(&s, rt->model, rt->rank, p);
-    for (int64_t l = 0; l < s.layers; l++)
+    for (int64_t l = -1; (l = rt_shard_next(&s, l)) >= 0;)
         map_layer(rt, c, map, &s, saved_tensor_of(c, p, l));
-#pragma omp parallel for schedule(dynamic) if (s.layers > 1)
-    for (int64_t l = 0; l < s.layers; l++)
-        if (!copy_layer(c, map, &s, saved_tensor_of(c, p, l),
+#pragma omp parallel for schedule(dynamic) if (s.stored > 1)
+    for (int64_t l = 0; l < rt_param_layers(p); l++)
+        if (rt_shard_index(&s, l) >= 0 &&
+            !copy_layer(c, map, &s, saved_tensor_of(c, p, l),
                         rt_shard_layer(rt, rt->rank, &s, l))) {
 #pragma omp atomic write
             incomplete = l;

@@ -270,10 +270,13 @@ static void copy_state(ParcRt *rt, RtAsync *a)
         if (!rt_param_is_saved(&a->param[i]))
             continue;
         rt_shard(&s, rt->model, rt->rank, &rt->model->param[i]);
-        for (int64_t l = 0; l < s.layers; l++, tensor++) {
+        for (int64_t l = 0; l < rt_param_layers(s.param); l++, tensor++) {
             RtRange r = rt_write_range(rt->model, rt->rank, &s, tensor);
-            int64_t from = l * s.row + s.inside + r.begin;
-            Copy next = {.to = a->param[i].offset + (l * s.run + r.begin) * width,
+            int64_t at = rt_shard_index(&s, l);
+            if (at < 0)
+                continue;
+            int64_t from = at * s.row + s.inside + r.begin;
+            Copy next = {.to = a->param[i].offset + (at * s.run + r.begin) * width,
                          .from = s.param->offset + from * width,
                          .bytes = (r.end - r.begin) * width};
             if (next.bytes > 0)

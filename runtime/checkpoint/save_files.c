@@ -86,7 +86,9 @@ void rt_pieces_list(RtPieces *p, const ParcModel *model, int rank,
         if (!rt_param_is_saved(param))
             continue;
         rt_shard(&s, model, rank, param);
-        for (int64_t l = 0; l < s.layers; l++, tensor++) {
+        for (int64_t l = 0; l < rt_param_layers(param); l++, tensor++) {
+            if (rt_shard_index(&s, l) < 0)
+                continue;
             RtWritten like = {.tensor = tensor, .param = i, .layer = l};
             RtRange all = rt_write_range(model, rank, &s, tensor);
             while (all.begin < all.end) {
@@ -252,7 +254,7 @@ static void write_pieces(Writer *w, RtPieces *p, const ParcModel *m, int number,
         rt_shard(&s, m, p->rank, &m->param[piece->param]);
         const float *layer =
             (const float *)(const void *)(memory + s.param->offset) +
-            piece->layer * s.row + s.inside;
+            rt_shard_index(&s, piece->layer) * s.row + s.inside;
         w->crc = 0;
         rt_block_runs(&s, &piece->block, layer, put_run, w);
         piece->crc = w->crc;

@@ -310,7 +310,7 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w)
             continue;
         RtShard s;
         rt_shard(&s, rt->model, rt->rank, p);
-        for (int64_t l = 0; l < s.layers; l++) {
+        for (int64_t l = -1; (l = rt_shard_next(&s, l)) >= 0;) {
             const RtFound *f = found_of(w, p, l);
             float *to = rt_shard_layer(rt, rt->rank, &s, l);
             int64_t global, n;

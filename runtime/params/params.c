@@ -131,11 +131,12 @@ static void move_part(ParcRt *rt, const RtShard *s,
     int64_t width = rt_type_size(s->param->type), row = s->row * width;
     int64_t first = s->param->offset + s->inside * width;
     if (s->row == s->run) {
-        hook(rt, first, s->layers * row);
+        if (s->stored > 0)
+            hook(rt, first, s->stored * row);
         return;
     }
-    for (int64_t l = 0; l < s->layers; l++)
-        hook(rt, first + l * row, s->run * width);
+    for (int64_t i = 0; i < s->stored; i++)
+        hook(rt, first + i * row, s->run * width);
 }
 
 static void make_copy(ParcRt *rt, const RtShard *s, const ParcParam *copy)
@@ -144,14 +145,14 @@ static void make_copy(ParcRt *rt, const RtShard *s, const ParcParam *copy)
     char *base = rt->arena + copy->offset;
     RtShard of;
     rt_shard(&of, rt->model, rt->rank, copy);
-    for (int64_t l = 0; l < s->layers; l++) {
+    for (int64_t l = -1; (l = rt_shard_next(s, l)) >= 0;) {
         const float *layer = rt_shard_layer(rt, rt->rank, s, l);
+        int64_t row = rt_shard_index(&of, l) * of.row + of.inside;
 #pragma omp parallel for schedule(static) if (s->run > CHUNK)
         for (int64_t at = 0; at < s->run; at += CHUNK) {
             int64_t n = at + CHUNK < s->run ? CHUNK : s->run - at;
             rt_narrow(copy->type,
-                      rt_element_out(copy->type, base,
-                                     l * of.row + of.inside + at),
+                      rt_element_out(copy->type, base, row + at),
                       layer + at, n);
         }
     }
@@ -204,7 +205,7 @@ void rt_params_init(ParcRt *rt, int64_t seed)
             continue;
         RtShard s;
         rt_shard(&s, rt->model, rt->rank, p);
-        for (int64_t l = 0; l < s.layers; l++) {
+        for (int64_t l = -1; (l = rt_shard_next(&s, l)) >= 0;) {
             char name[RT_NAME];
             rt_param_name(p->name, p, l, name);
             uint32_t key = rt_hash(name);

@@ -10,7 +10,9 @@
  * the rank stores only elements first … first+run-1 of the flattened block. */
 typedef struct RtShard {
     const ParcParam *param;
-    int64_t layers, global; /* global: elements of a whole layer */
+    int64_t stored; /* layers of the stack that the rank stores */
+    int64_t global; /* elements of a whole layer */
+    int coordinate, coordinates; /* on the axis of a pipeline, and its size */
     int64_t part[PARC_MAX_DIMS], begin[PARC_MAX_DIMS];
     int64_t held[PARC_MAX_DIMS]; /* part without padding */
     int64_t block;               /* elements of the local block */
@@ -23,6 +25,11 @@ typedef struct RtShard {
 
 void rt_shard(RtShard *s, const ParcModel *model, int rank,
               const ParcParam *param);
+/* The layers that the rank stores, in order: the first after `layer`; -1: there
+ * are no more, and before the first. */
+int64_t rt_shard_next(const RtShard *s, int64_t layer);
+/* The index of a layer among those that the rank stores; -1: it lacks it. */
+int64_t rt_shard_index(const RtShard *s, int64_t layer);
 /* The address of a layer's part that a rank stores; the rank must be mapped
  * here. */
 float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer);

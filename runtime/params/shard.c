@@ -5,7 +5,8 @@
  * the last blocks may end with padding. Storage sharding flattens that block
  * and cuts it into equal runs, the last one padded. Initialization, files and
  * printing use rt_shard_run, which iterates over the stored elements in runs
- * that are also contiguous in the global tensor.
+ * that are also contiguous in the global tensor. Under a pipeline a rank has some
+ * layers only, or none.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,16 +44,65 @@ static void cut_by(Cut *c, const ParcModel *model, int rank, int axis)
     c->index = c->index * model->axis[axis].size + rt_coord(model, rank, axis);
 }
 
+/* The layers of each element of the first stack dim. */
+static int64_t inner_layers(const ParcParam *p)
+{
+    return p->nstack ? rt_elements(p->stack + 1, p->nstack - 1) : 1;
+}
+
+static void count_layers(RtShard *s, const ParcModel *model, int rank)
+{
+    const ParcParam *p = s->param;
+    s->stored = rt_param_layers(p);
+    s->coordinates = 1;
+    for (int a = 0; a < model->naxes; a++)
+        if (p->pipeline >> a & 1) {
+            s->coordinate = rt_coord(model, rank, a);
+            s->coordinates = (int)model->axis[a].size;
+        }
+    if (!p->pipeline)
+        return;
+    if (p->nstages == 0 && p->at == s->coordinate)
+        return;
+    s->stored = 0;
+    for (int stage = s->coordinate; stage < p->nstages; stage += s->coordinates)
+        s->stored += (p->cut[stage + 1] - p->cut[stage]) * inner_layers(p);
+}
+
+int64_t rt_shard_index(const RtShard *s, int64_t layer)
+{
+    const ParcParam *p = s->param;
+    int64_t inner = inner_layers(p), element = layer / inner, before = 0;
+    if (p->nstages == 0)
+        return s->stored > 0 ? layer : -1;
+    for (int stage = s->coordinate; stage < p->nstages;
+         stage += s->coordinates) {
+        if (element >= p->cut[stage] && element < p->cut[stage + 1])
+            return (before + element - p->cut[stage]) * inner + layer % inner;
+        before += p->cut[stage + 1] - p->cut[stage];
+    }
+    return -1;
+}
+
+int64_t rt_shard_next(const RtShard *s, int64_t layer)
+{
+    int64_t layers = rt_param_layers(s->param);
+    do
+        layer++;
+    while (layer < layers && rt_shard_index(s, layer) < 0);
+    return layer < layers ? layer : -1;
+}
+
 void rt_shard(RtShard *s, const ParcModel *model, int rank,
               const ParcParam *param)
 {
-    uint32_t used = param->flat_axes;
+    uint32_t used = param->flat_axes | param->pipeline;
     Cut flat = {1, 0};
     memset(s, 0, sizeof *s);
     s->param = param;
-    s->layers = rt_param_layers(param);
     s->global = rt_param_layer_elements(param);
     s->block = 1;
+    count_layers(s, model, rank);
     for (int d = 0; d < param->ndim; d++) {
         Cut c = {1, 0};
         for (int i = 0; i < PARC_MAX_AXES && param->split[d][i] >= 0; i++) {
@@ -72,7 +122,7 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
     s->first = s->run * flat.index;
     s->row = param->inside ? s->run * flat.parts : s->run;
     s->inside = param->inside ? s->first : 0;
-    s->owner = true;
+    s->owner = s->stored > 0;
     for (int a = 0; a < model->naxes; a++)
         s->owner &= (used >> a & 1) || rt_coord(model, rank, a) == 0;
 }
@@ -80,7 +130,7 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
 float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer)
 {
     void *arena = rt_peer(rt, rank) + s->param->offset;
-    return (float *)arena + layer * s->row + s->inside;
+    return (float *)arena + rt_shard_index(s, layer) * s->row + s->inside;
 }
 
 void *rt_buffer_grow(RtBuffer *buffer, int64_t bytes)
@@ -108,7 +158,8 @@ const void *rt_shard_read(ParcRt *rt, int rank, const RtShard *s, int64_t layer,
                           RtBuffer *buffer)
 {
     int64_t width = rt_type_size(s->param->type);
-    int64_t from = s->param->offset + (layer * s->row + s->inside) * width;
+    int64_t at = rt_shard_index(s, layer) * s->row + s->inside;
+    int64_t from = s->param->offset + at * width;
     return rt_arena_read(rt, rank, from, s->run * width, buffer);
 }
 
@@ -158,7 +209,7 @@ void rt_param_assemble(ParcRt *rt, const ParcParam *p, int64_t layer, void *to,
     for (int r = 0; r < rt->nranks; r++) {
         RtShard s;
         rt_shard(&s, rt->model, r, p);
-        if (!s.owner)
+        if (!s.owner || rt_shard_index(&s, layer) < 0)
             continue;
         const char *from = rt_shard_read(rt, r, &s, layer, buffer);
         int64_t global, n;
@@ -207,22 +258,43 @@ static bool check_split(const ParcModel *model, const ParcParam *param,
     return true;
 }
 
+static bool check_stages(const ParcParam *p)
+{
+    for (int s = 0; s < p->nstages; s++)
+        if (p->cut[s] < 0 || p->cut[s] > p->cut[s + 1])
+            return false;
+    return p->nstages == 0 ||
+           (p->nstack > 0 && p->cut[p->nstages] == p->stack[0]);
+}
+
+/* Whether the rank that stores the most needs as much as planned, in the
+ * arena. */
+static bool check_size(const ParcModel *model, const ParcParam *p)
+{
+    int64_t most = 0, end = p->offset;
+    for (int rank = 0; rank < rt_nranks(model); rank++) {
+        RtShard s;
+        rt_shard(&s, model, rank, p);
+        int64_t n = p->offset + s.stored * s.row * rt_type_size(p->type);
+        most = s.stored * s.run > most ? s.stored * s.run : most;
+        end = n > end ? n : end;
+        if (!p->pipeline)
+            break; /* all store as much */
+    }
+    return most == p->local_elements && end <= rt_arena_end(model);
+}
+
 bool rt_params_check(const ParcModel *model)
 {
     for (int i = 0; i < model->nparams; i++) {
         const ParcParam *p = &model->param[i];
         if (p->offset < 0)
             continue;
-        uint32_t used = p->flat_axes;
-        RtShard s;
-        bool good =
-            p->flat_axes >> model->naxes == 0 && check_split(model, p, &used);
-        if (good) {
-            rt_shard(&s, model, 0, p);
-            int64_t n = s.layers * s.row;
-            good = s.layers * s.run == p->local_elements &&
-                   p->offset + n * rt_type_size(p->type) <= rt_arena_end(model);
-        }
+        uint32_t used = p->flat_axes | p->pipeline;
+        bool good = used >> model->naxes == 0 &&
+                    !(p->flat_axes & p->pipeline) &&
+                    check_split(model, p, &used) && check_stages(p) &&
+                    check_size(model, p);
         if (!good)
             return rt_error("internal: the layout of '%s' does not fit the "
                             "mesh or the arena: run parc again", p->name);

@@ -36,6 +36,8 @@ static bool layer_is_finite(ParcRt *rt, const ParcParam *p,
     for (int rank = 0; rank < rt->nranks && finite; rank++) {
         RtShard s;
         rt_shard(&s, rt->model, rank, p);
+        if (rt_shard_index(&s, layer) < 0)
+            continue;
         const float *x = rt_shard_read(rt, rank, &s, layer, &buffer);
         for (int64_t i = 0; i < s.run && finite; i++)
             finite = isfinite(x[i]);

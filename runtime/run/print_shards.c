@@ -152,9 +152,15 @@ static void print_rank(const Source *from, const ParcParam *p, int rank,
 {
     RtShard s;
     rt_shard(&s, from->model, rank, p);
-    int64_t n = rt_shard_elements(&s), held = rt_elements(s.held, p->ndim);
+    bool has = rt_shard_index(&s, layer) >= 0;
+    int64_t n = has ? rt_shard_elements(&s) : 0;
+    int64_t held = rt_elements(s.held, p->ndim);
     printf("rank %d:", rank);
     print_groups(from->model, rank);
+    if (!has) {
+        printf(": none, another stage has it\n");
+        return;
+    }
     printf(": %" PRId64 " element%s", n, n == 1 ? "" : "s");
     if (n < s.run)
         printf(" and %" PRId64 " of padding", s.run - n);

@@ -100,17 +100,30 @@ static int64_t place(const ParcModel *m, ParcParam *p, int64_t offset)
             p->split[d][i] = (int8_t)(i == 0 && a > 0 ? a - 1 : -1);
         }
     }
-    rt_shard(&s, m, 0, p);
     p->placement = "";
     p->offset = offset;
-    p->local_elements = s.layers * s.run;
+    p->local_elements = 0;
+    for (int r = 0; r < rt_nranks(m); r++) {
+        rt_shard(&s, m, r, p);
+        if (s.stored * s.run > p->local_elements)
+            p->local_elements = s.stored * s.run;
+    }
     return offset + (p->local_elements * 4 + 63) / 64 * 64;
 }
 
-/* split {{2}}: dim 0 over axis 1 (counted from 1; 0: not split). */
-static void make(Meshed *x, int64_t a, int64_t b)
+/* The first elements of the stages of 2, 2 and 3 layers, by the number of ranks
+ * of the pipeline; on 3 ranks each has two stages. */
+static const struct Stages {
+    int n;
+    int64_t two[7], three[7];
+} stages[] = {[2] = {2, {0, 0, 2}, {0, 1, 3}},
+              [3] = {6, {0, 1, 1, 1, 2, 2, 2}, {0, 0, 1, 1, 2, 3, 3}}};
+
+/* split {{2}}: dim 0 over axis 1 (counted from 1; 0: not split). `ranks` of a
+ * pipeline, 1: none. */
+static void make(Meshed *x, int64_t a, int64_t b, int64_t ranks)
 {
-    const int64_t size[] = {a, b};
+    const int64_t size[] = {a, b, ranks};
     const ParcParam param[NPARAMS] = {
         {.name = "rows", .ndim = 2, .dim = {12, 12}, .split = {{2}},
          .flat_axes = 1, .init = PARC_ARANGE, .a = 101},
@@ -133,12 +146,33 @@ static void make(Meshed *x, int64_t a, int64_t b)
     };
     memset(x, 0, sizeof *x);
     memcpy(x->param, param, sizeof param);
-    x->model = bare_model(2, size, ARENA);
+    x->model = bare_model(3, size, ARENA);
     x->model.param = x->param;
     x->model.nparams = NPARAMS;
     int64_t offset = 0;
-    for (int i = 0; i < NPARAMS; i++)
-        offset = place(&x->model, &x->param[i], offset);
+    for (int i = 0; i < NPARAMS; i++) {
+        ParcParam *p = &x->param[i];
+        p->pipeline = ranks > 1 ? 4 : 0;
+        p->at = i % (int)ranks;
+        if (ranks > 1 && p->nstack) {
+            p->nstages = stages[ranks].n;
+            p->cut = p->stack[0] == 2 ? stages[ranks].two : stages[ranks].three;
+        }
+        offset = place(&x->model, p, offset);
+    }
+}
+
+static void count_owner(const Meshed *x, int rank, const ParcParam *p,
+                        int64_t layer, int *owners)
+{
+    RtShard s;
+    int64_t global, n;
+    rt_shard(&s, &x->model, rank, p);
+    if (!s.owner || rt_shard_index(&s, layer) < 0)
+        return;
+    for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0; at += n)
+        for (int64_t j = 0; j < n; j++)
+            owners[global + j]++;
 }
 
 /* Exactly one rank owns each element of each layer. */
@@ -146,23 +180,16 @@ static void one_owner(Check *c, const Meshed *x)
 {
     static int owners[4096];
     CHECK(c, rt_params_check(&x->model));
-    for (int i = 0; i < NPARAMS; i++) {
-        int64_t elements = rt_param_layer_elements(&x->param[i]), good = 0;
-        memset(owners, 0, sizeof owners);
-        for (int r = 0; r < rt_nranks(&x->model); r++) {
-            RtShard s;
-            int64_t global, n;
-            rt_shard(&s, &x->model, r, &x->param[i]);
-            for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
-                 at += n) {
-                for (int64_t j = 0; j < n; j++)
-                    owners[global + j] += s.owner;
-            }
+    for (int i = 0; i < NPARAMS; i++)
+        for (int64_t l = 0; l < rt_param_layers(&x->param[i]); l++) {
+            int64_t elements = rt_param_layer_elements(&x->param[i]), good = 0;
+            memset(owners, 0, sizeof owners);
+            for (int r = 0; r < rt_nranks(&x->model); r++)
+                count_owner(x, r, &x->param[i], l, owners);
+            for (int64_t j = 0; j < elements; j++)
+                good += owners[j] == 1;
+            CHECK(c, good == elements);
         }
-        for (int64_t j = 0; j < elements; j++)
-            good += owners[j] == 1;
-        CHECK(c, good == elements);
-    }
 }
 
 /* Rank 0 writes all weights to a file. */
@@ -229,11 +256,12 @@ static void same_file(Check *c, const char *a, const char *b)
  * other parameters must equal those of one rank; the test loads them. */
 static void over_meshes(Check *c, const char *directory)
 {
-    static const int64_t mesh[][2] = {{1, 1}, {4, 1}, {1, 4}, {2, 4},
-                                      {3, 2}, {2, 2}, {6, 1}};
+    static const int64_t mesh[][3] = {
+        {1, 1, 1}, {4, 1, 1}, {1, 4, 1}, {2, 4, 1}, {3, 2, 1}, {2, 2, 1},
+        {1, 1, 2}, {2, 2, 2}, {2, 1, 3}, {6, 1, 1}};
     static Meshed x;
     for (size_t i = 0; i < sizeof mesh / sizeof mesh[0]; i++) {
-        make(&x, mesh[i][0], mesh[i][1]);
+        make(&x, mesh[i][0], mesh[i][1], mesh[i][2]);
         one_owner(c, &x);
         snprintf(x.path, sizeof x.path, "%s/a", directory);
         snprintf(x.again, sizeof x.again, "%s/b", directory);
@@ -241,10 +269,13 @@ static void over_meshes(Check *c, const char *directory)
         CHECK(c, run_ranks(&x.model, 1, load_and_export, &x) == 0);
         same_file(c, x.path, x.again);
         /* The same model on one rank: equal sizes, no sharding. */
-        x.model.axis[0].size = x.model.axis[1].size = 1;
+        for (int a = 0; a < 3; a++)
+            x.model.axis[a].size = 1;
         for (int p = 0; p < NPARAMS; p++) {
             ParcParam *q = &x.param[p];
             memset(q->pad, 0, sizeof q->pad);
+            q->pipeline = 0;
+            q->nstages = 0;
             q->offset = p == 0 ? 0 : x.param[p - 1].offset +
                                          x.param[p - 1].local_elements * 4;
             q->local_elements = rt_param_layers(q) *

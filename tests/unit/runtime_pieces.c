@@ -1,8 +1,9 @@
 /* runtime_pieces.c: cuts random shards of random tensors into the pieces of a
  * checkpoint. The pieces of all ranks contain each element once; those of one
  * range are at most 2r-1, have the elements that rt_shard_run finds, and are
- * copied to any other layout without loss. A checkpoint of files of 200 bytes
- * is read by all ranks of its mesh. */
+ * copied to any other layout without loss. A checkpoint of files of 100 bytes
+ * is read by all ranks of its mesh, also if stages of a pipeline have different
+ * layers. */
 #include <unistd.h>
 
 #include "runtime/checkpoint/resume.h"
@@ -13,7 +14,7 @@
 #include "runtime/rt.h"
 #include "tests/unit/runtime_tools.h"
 
-enum { MOST = 4096, CASES = 3000, AXES = 3 };
+enum { MOST = 4096, CASES = 4000, AXES = 3 };
 
 static uint32_t state = 7;
 
@@ -23,15 +24,19 @@ static int64_t below(int64_t n)
     return (int64_t)(state >> 8) % n;
 }
 
-/* A layout of a tensor: each mesh axis splits a dim, or the run, or nothing. */
+/* A layout of a tensor: each mesh axis splits a dim, or the run, or nothing; one
+ * may be that of a pipeline, of which one coordinate has the tensor. */
 static void layout(ParcParam *p, const ParcModel *m)
 {
-    p->flat_axes = 0;
+    p->flat_axes = p->pipeline = 0;
     memset(p->split, -1, sizeof p->split);
     memset(p->pad, 0, sizeof p->pad);
     for (int a = 0; a < m->naxes; a++) {
-        int64_t how = below(3);
-        if (how == 0) {
+        int64_t how = below(4);
+        if (how == 3 && !p->pipeline) {
+            p->pipeline = 1u << a;
+            p->at = (int)below(m->axis[a].size);
+        } else if (how == 0) {
             p->flat_axes |= 1u << a;
         } else if (how == 1 && p->ndim > 0) {
             int64_t d = below(p->ndim);
@@ -154,7 +159,7 @@ static void reshard(Check *c, const ParcModel *m, const ParcParam *p)
     int64_t number = below(9), read = 0, wrong = 0;
     layout(&other, m);
     rt_shard(&to, m, (int)below(rt_nranks(m)), &other);
-    if (to.run > MOST)
+    if (to.run > MOST || to.stored == 0)
         return;
     fill(&to, want);
     memset(have, 0, sizeof have);
@@ -163,6 +168,8 @@ static void reshard(Check *c, const ParcModel *m, const ParcParam *p)
         rt_shard(&s, m, r, p);
         if (s.run > MOST)
             return;
+        if (s.stored == 0)
+            continue;
         fill(&s, layer);
         RtRange range = rt_write_range(m, r, &s, number);
         for (int64_t at = range.begin; rt_block_next(&s, &at, range.end, &b);) {
@@ -207,7 +214,7 @@ static void shares_work(Check *c)
 
 /* ---- files ---- */
 
-enum { LIMIT = 200, ROWS = 9, COLUMNS = 12 };
+enum { LIMIT = 100, ROWS = 9, COLUMNS = 12 };
 
 static const char state_text[] =
     "{\"step\": 1, \"tokens\": 1, \"updates\": 1, \"seed\": 0}";
@@ -216,17 +223,21 @@ static const char state_text[] =
 static int write_and_read(ParcRt *rt, void *context)
 {
     const char *directory = context;
-    size_t bytes = (size_t)rt->model->param[0].local_elements * sizeof(float);
-    float *before = malloc(bytes);
     RtPieces pieces;
     RtResume c;
     RtShard s;
     rt_shard(&s, rt->model, rt->rank, &rt->model->param[0]);
-    for (int64_t l = 0; l < s.layers; l++)
-        fill(&s, rt_shard_layer(rt, rt->rank, &s, l));
+    size_t bytes = (size_t)(s.stored * s.run) * sizeof(float);
+    float *before = malloc(bytes + 1);
+    for (int64_t l = -1; (l = rt_shard_next(&s, l)) >= 0;) {
+        float *layer = rt_shard_layer(rt, rt->rank, &s, l);
+        fill(&s, layer);
+        for (int64_t i = 0; i < s.run; i++)
+            layer[i] += layer[i] > 0 ? (float)(1000 * l) : 0;
+    }
     memcpy(before, rt->arena, bytes);
     rt_pieces_list(&pieces, rt->model, rt->rank, LIMIT);
-    bool good = pieces.files > 1 &&
+    bool good = (pieces.files > 1) == (s.stored > 0) &&
                 rt_pieces_write(&pieces, rt->model, directory, rt->arena,
                                 NULL) == 0;
     rt_pieces_free(&pieces);
@@ -246,18 +257,25 @@ static int write_and_read(ParcRt *rt, void *context)
     return good ? 0 : 1;
 }
 
-static void small_files(Check *c)
+/* On a mesh of 2 x 2 x `stages`: `cut` has the stages of a pipeline; NULL: one
+ * coordinate of it, the last, has all layers. */
+static void small_files(Check *c, int64_t stages, const int64_t *cut)
 {
-    static const int64_t size[] = {2, 2};
+    const int64_t size[] = {2, 2, stages};
     char directory[] = "/tmp/parc-pieces-XXXXXX";
-    ParcModel m = bare_model(2, size, 1 << 16);
+    ParcModel m = bare_model(3, size, 1 << 16);
     ParcParam p = {.name = "layers.*.w", .nstack = 1, .stack = {3}, .ndim = 2,
-                   .dim = {ROWS, COLUMNS}, .flat_axes = 1, .placement = ""};
-    RtShard s;
+                   .dim = {ROWS, COLUMNS}, .flat_axes = 1, .placement = "",
+                   .pipeline = stages > 1 ? 4 : 0, .at = (int)stages - 1,
+                   .nstages = cut ? 2 * (int)stages : 0, .cut = cut};
     memset(p.split, -1, sizeof p.split);
     p.split[1][0] = 1;
-    rt_shard(&s, &m, 0, &p);
-    p.local_elements = s.layers * s.run;
+    for (int r = 0; r < rt_nranks(&m); r++) {
+        RtShard s;
+        rt_shard(&s, &m, r, &p);
+        if (s.stored * s.run > p.local_elements)
+            p.local_elements = s.stored * s.run;
+    }
     m.param = &p;
     m.nparams = 1;
     m.optimizer = "SGD";
@@ -277,13 +295,15 @@ int main(void)
         RtShard s;
         random_tensor(&m, &p);
         rt_shard(&s, &m, (int)below(rt_nranks(&m)), &p);
-        if (s.run <= MOST) {
+        if (s.run <= MOST && s.stored > 0) {
             fill(&s, layer);
             cut(&c, &s, layer);
             reshard(&c, &m, &p);
         }
     }
     shares_work(&c);
-    small_files(&c);
+    small_files(&c, 1, NULL);
+    small_files(&c, 2, NULL);
+    small_files(&c, 2, (const int64_t[]){0, 1, 1, 2, 3});
     return check_end(&c);
 }

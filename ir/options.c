@@ -44,6 +44,8 @@ static const OptionWord strategy_words[] = {
      "over two axes, `fully_shard (rep, dp)`: sharded over `dp`, replicated "
      "over `rep`; a collective runs over one of them"},
     {0}};
+static const OptionWord often_words[] = {
+    {"microbatch", PER_MICROBATCH, NULL}, {"step", PER_STEP, NULL}, {0}};
 static const OptionWord keep_words[] = {
     {"attention", 0, "results of attention are saved"},
     {"matmul", 1, "results of all contractions are saved"},

@@ -72,6 +72,9 @@ typedef enum Strategy {
     STRATEGY_HYBRID_SHARD,  /* replicated over the first of two axes */
 } Strategy;
 
+/* How often a unit is gathered, or its gradients are reduced. */
+typedef enum HowOften { PER_MICROBATCH, PER_STEP } HowOften;
+
 typedef enum UnitKind { UNIT_PATHS, UNIT_EVERY, UNIT_MIN_PARAMS } UnitKind;
 
 /* One item of a `fully_shard` clause. */
@@ -88,6 +91,7 @@ typedef struct Unit {
     int reshard;             /* 1: re-gathered for the backward pass, 0: not,
                               * -1: the user did not say */
     int prefetch;            /* -1: the user did not say */
+    HowOften gather, reduce;
     Loc loc;
 } Unit;
 

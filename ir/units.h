@@ -26,8 +26,10 @@ uint32_t unit_axes(const Program *p, const Unit *u);
  * not set it. */
 int unit_prefetch_of(const Program *p, const char *name, int otherwise);
 
-/* Whether the unit of this name is gathered once a step (reshard=false). */
+/* Whether the unit of this name is gathered once for both passes of a microbatch
+ * (reshard=false); once for all microbatches (gather=step). */
 bool unit_stays_gathered(const Program *p, const char *name);
+bool unit_gathers_per_step(const Program *p, const char *name);
 
 /* The unit's name in plan and messages: the module path of the instance
  * ("layers.*"), joined paths as "norm+output"; NULL without unit. */

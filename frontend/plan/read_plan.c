@@ -55,6 +55,23 @@ static void check_reshard(Lower *l, const Unit *u, const Arg *reshard)
     }
 }
 
+/* A unit that is gathered once a step stays gathered. */
+static void check_often(Lower *l, Unit *u, const Arg *gather, const Arg *reduce)
+{
+    const Arg *first = gather ? gather : reduce;
+    if (first && u->strategy == STRATEGY_NO_SHARD)
+        diag_error(l->diag, first->name_loc, "no_shard does not shard "
+                   "parameters: remove '%s'", first->name);
+    else if (u->gather == PER_STEP && (u->reshard > 0 ||
+                                       u->strategy == STRATEGY_FULL_SHARD))
+        diag_error(l->diag, gather->name_loc, "a unit that is gathered once a "
+                   "step is not re-gathered for the backward pass: remove "
+                   "'%s'", option_name(u->reshard > 0 ? OPTION_reshard
+                                                      : OPTION_strategy));
+    else if (u->gather == PER_STEP)
+        u->reshard = 0;
+}
+
 static void read_unit(Lower *l, const Clause *clause, const Item *item, Unit *u)
 {
     GivenOptions given;
@@ -68,6 +85,7 @@ static void read_unit(Lower *l, const Clause *clause, const Item *item, Unit *u)
         check_reshard(l, u, reshard);
     else if (u->strategy == STRATEGY_SHARD_GRAD_OP)
         u->reshard = 0;
+    check_often(l, u, given.at[OPTION_gather], given.at[OPTION_unit_reduce]);
     if (prefetch && u->strategy == STRATEGY_NO_SHARD)
         diag_error(l->diag, prefetch->name_loc, "no_shard does not gather "
                    "parameters: remove '%s'", prefetch->name);

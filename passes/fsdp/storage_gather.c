@@ -17,6 +17,8 @@
  *          which the backward loop slices. The parameter is marked `gathered`:
  *          it is stored in that stack, each rank's run in its place, so that
  *          a gather fills in the other runs and no second copy exists.
+ *          With gather=step and microbatches all layers are gathered before the
+ *          loops, which the pass accumulate leaves outside of its loop.
  *   unset  a unit stays gathered if no other gather and no loop runs between
  *          its forward use and its backward use. That holds for the last
  *          unit, as for the root in PyTorch's fully_shard.
@@ -151,6 +153,63 @@ static Whole spread(Shard *h, Value *v, Whole w)
     return w;
 }
 
+/* How the bodies of loops need the slices of a parameter whole. */
+typedef struct Needs {
+    bool plain; /* in its type */
+    DType cast; /* … and in this one, … */
+    Op *by;     /* … for this cast; NULL: not */
+} Needs;
+
+static void find_needs(const Shard *h, const Value *slice, Needs *needs)
+{
+    int n;
+    Op *const *reader = uses_readers(&h->s->uses, slice, &n);
+    for (int k = 0; k < n; k++) {
+        Op *op = reader[k];
+        for (int i = 0; i < op->nargs; i++) {
+            if (op->arg[i] != slice)
+                continue;
+            if (op->kind == OP_loop && loop_is_stack(op, i)) {
+                find_needs(h, op->body->arg[i], needs);
+            } else if (narrows(op)) {
+                needs->cast = op->out[0]->type.dtype;
+                needs->by = op;
+            } else {
+                needs->plain = true;
+            }
+        }
+    }
+}
+
+/* Gathers all layers of a parameter that loops slice before the first of its
+ * readers, once for all microbatches. */
+static Whole gather_layers(Shard *h, Value *v)
+{
+    Whole w = {0};
+    Needs needs = {0};
+    Op *first = NULL;
+    int n;
+    Op *const *reader = uses_readers(&h->s->uses, v, &n);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < reader[k]->nargs; i++) {
+            Op *op = reader[k];
+            if (op->arg[i] != v || takes_shards(op) || narrows(op))
+                continue;
+            first = first ? first : op;
+            if (op->kind == OP_loop && loop_is_stack(op, i))
+                find_needs(h, op->body->arg[i], &needs);
+        }
+    make_flat(h, v);
+    if (needs.plain)
+        w.plain[0] = need_whole(h, v, first);
+    if (needs.by) {
+        Build b = ir_build_at(h->s->p, v->def, v->def->next);
+        b.loc = needs.by->loc;
+        w.cast = need_whole(h, ir_cast(&b, v, needs.cast), first);
+    }
+    return w;
+}
+
 void storage_shard_param(Storage *s, int param, const Unit *u)
 {
     Param *pm = &s->p->param.at[param];
@@ -160,7 +219,9 @@ void storage_shard_param(Storage *s, int param, const Unit *u)
                .name = pm->unit,
                .frozen = !pm->trainable,
                .once = u->reshard == 0};
-    Whole w = spread(&h, pm->value, (Whole){0});
+    bool first = u->gather == PER_STEP && s->p->mesh.nloop > 0;
+    Whole w = spread(&h, pm->value,
+                     first ? gather_layers(&h, pm->value) : (Whole){0});
     if (h.once && w.plain[0])
         pm->gathered = !h.in_one || !storage_is_padded(s->p, &pm->type, h.axes);
 }

@@ -24,7 +24,7 @@
  * in buckets of at most 25 MiB as in PyTorch's DistributedDataParallel.
  *
  * With gradient accumulation (a microbatch axis) gradients are reduce-scattered
- * in every iteration, while sums over replicas stay at the end: they run once,
+ * in every iteration, or with reduce=step once after the last one, while sums over replicas stay at the end: they run once,
  * after the last iteration.
  */
 #include "passes/fsdp/storage.h"
@@ -112,6 +112,15 @@ static Value *scatter_here(const Grad *g, Value *v)
                     "reduced to this rank's shard")->to;
 }
 
+static bool sums_microbatches(const Grad *g, const Op *op)
+{
+    const Mesh *m = &g->s->p->mesh;
+    for (int a = 0; a < m->n; a++)
+        if ((attr_axes(op) >> a & 1) && mesh_is_loop_axis(m, a))
+            return true;
+    return false;
+}
+
 /* Replaces the gradient v by a shard, converted where v is computed (in the
  * loop that stacks it), so that no stack of full gradients is ever stored. */
 static Value *scatter(const Grad *g, Value *v)
@@ -124,7 +133,8 @@ static Value *scatter(const Grad *g, Value *v)
     Value **from = NULL;
     if (def->kind == OP_loop && v->index >= def->ncarry)
         from = &def->body->yield[v->index];
-    else if (def->kind == OP_all_reduce && !(attr_axes(def) & g->axes))
+    else if (def->kind == OP_all_reduce && !(attr_axes(def) & g->axes) &&
+             !(g->u->reduce == PER_STEP && sums_microbatches(g, def)))
         from = &def->arg[v->index];
     if (!from)
         return scatter_here(g, v);

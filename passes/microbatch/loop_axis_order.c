@@ -1,5 +1,6 @@
 /* loop_axis_order.c: decides which ops run in the loop that replaces a loop
  * axis (loop_axis.h), before it and after it. */
+#include "ir/units.h"
 #include "passes/microbatch/loop_axis.h"
 
 bool loop_axis_converts(const Op *op, int axis)
@@ -45,11 +46,13 @@ void loop_axis_mark_results(const LoopAxis *t, bool *depends)
 
 /* ---- cheap producers ----------------------------------------------------- */
 
-static bool may_sink(const Op *op)
+static bool may_sink(const LoopAxis *t, const Op *op)
 {
     if (op->phase == PH_INIT || op->body || op->nouts == 0)
         return false;
-    return op_is_unit_gather(op) || op_info(op->kind)->cheap;
+    if (op_is_unit_gather(op))
+        return !unit_gathers_per_step(t->p, attr_unit(op));
+    return op_info(op->kind)->cheap;
 }
 
 /* Whether op's results are read, and only by ops of the loop. */
@@ -75,7 +78,7 @@ static bool serves_loop(const LoopAxis *t, const Op *op)
 void loop_axis_sink(LoopAxis *t)
 {
     for (Op *op = t->r->last; op; op = op->prev)
-        if (op->id < t->nops && !t->inside[op->id] && may_sink(op) &&
+        if (op->id < t->nops && !t->inside[op->id] && may_sink(t, op) &&
             serves_loop(t, op))
             t->inside[op->id] = true;
 }

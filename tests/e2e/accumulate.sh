@@ -57,6 +57,16 @@ check "parameters are gathered in each iteration" \
     counts $((4 * (2 * L + 2))) dp all_gather
 check "gradients are reduce-scattered in each iteration" \
     counts $((4 * (L + 2))) dp reduce_scatter
+sed 's/\(fully_shard dp {\).*/\1 model, layers.*: gather=step, reduce=step }/' \
+    examples/llama.pdl >"$work/per_step.pdl"
+per_step() { # per_step KIND: the layers' call is one for all microbatches
+    # shellcheck disable=SC2086
+    "$PARC" "$work/per_step.pdl" --mesh 2x2 $llama_sizes -D accumulate=4 \
+        --emit json | jq -e --arg k "$1" '[.collectives[] |
+            select(.axis == "dp" and .kind == $k) | .count] | sort == [1, 4]'
+}
+check "gather=step gathers all layers once" per_step all_gather
+check "reduce=step reduces all layers once" per_step reduce_scatter
 check "norm weights' gradients are reduced once" \
     sh -c "jq -e '[.collectives[] | select(.phase ==
     \"backward\" and .axis == \"tp\" and .kind == \"all_reduce\") | .count] ==

@@ -99,6 +99,7 @@ for model in $models; do
     done
     first=$((first % 3 + 1))
 done
-# Units that differ in their strategies.
+# Units that differ in their strategies; that are gathered and reduced once.
 row hsdp 2x2x2 own no 4
+row gpt2 4x2 per_step yes 4
 finish

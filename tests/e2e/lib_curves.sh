@@ -76,10 +76,18 @@ describe() {
 # Renames the plan of the example, or its tensor-parallel one, to `curve`, with
 # the axes of the mesh, one strategy for all units, and a checkpoint clause if
 # CHECKPOINT says so. The strategy `own` leaves the units unchanged.
+# per_step: one gather and one reduction for all microbatches.
+unit_options() { # unit_options STRATEGY
+    case $1 in
+    per_step) echo gather=step, reduce=step ;;
+    *) echo "strategy=$1" ;;
+    esac
+}
+
 variant() { # variant MODEL MESH STRATEGY CHECKPOINT
     clause=$(printf '    fully_shard %s {\n' "$(over "$2" "$3")"
         printf '%s\n' "$units" | tr ';' '\n' |
-            sed "s/^/        /; s/\$/: strategy=$3/"
+            sed "s/^/        /; s/\$/: $(unit_options "$3")/"
         printf '    }\n'
         [ "$4" = no ] || printf '    checkpoint {\n        %s\n    }\n' \
             "$checkpoint")

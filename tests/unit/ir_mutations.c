@@ -164,6 +164,10 @@ static const Row rows[] = {
     {CPU | ALL, "hsdp", NULL, "2x1x2", HSDP F32, AS_IS},
     {CUDA, "hsdp", NULL, "2x2x1", HSDP BF16 "batch=8 accumulate=2", AS_IS},
 
+    {CUDA, "llama", NULL, "2x2", LLAMA BF16 "accumulate=2",
+     {UNITS("fully_shard dp { [norm, output]\n"
+            "layers.*, tok_embeddings: gather=step, reduce=step }")}},
+
     /* Pipelines: a tied table, an encoder and a decoder on different stages. */
     {BOTH, "llama", NULL, "2x2x1", LLAMA F32 "accumulate=2 clip=1",
      {AXES("pp, dp, tp"),

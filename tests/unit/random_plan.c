@@ -296,6 +296,17 @@ static void random_unit(Program *p, Rng *r, uint32_t data_axes, Unit *u)
                     : 1;
 }
 
+/* Once for all microbatches, sometimes. */
+static void random_often(Unit *u, Rng *r)
+{
+    bool sharded = u->strategy != STRATEGY_NO_SHARD;
+    u->reduce = sharded && rng_chance(r, 25) ? PER_STEP : PER_MICROBATCH;
+    if (!sharded || u->reshard > 0 || !rng_chance(r, 25))
+        return;
+    u->gather = PER_STEP;
+    u->reshard = 0;
+}
+
 /* The number of dots in a path: 0 for a module of the root. */
 static int path_depth(const char *path)
 {
@@ -407,6 +418,8 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     /* A copy of the generator: r's later numbers do not depend on this part. */
     Rng own = *r;
     g.r = &own;
+    for (int i = 0; i < plan->nunits; i++)
+        random_often(&plan->unit[i], &own);
     prepare_outputs(&g);
     place_params(&g, plan->tensor_axes & ~plan->pipeline.axes);
     if (data_axes && rng_chance(&own, 50))

@@ -77,12 +77,12 @@ static void make_flat(const Shard *h, Value *v)
             v->why[a] = why_is("stored as a shard", h->u->loc);
 }
 
-/* Moves a cast up to its operand, so that all casts of a unit precede its
- * gather. */
-static Value *cast_shard(Op *cast, const Value *v)
+/* Moves an op up to its operand v, so that all casts and moves of a unit precede
+ * its gather. */
+static Value *after_definition(Op *op, const Value *v)
 {
-    ir_move(cast, v->region, v->def ? v->def->next : v->region->first);
-    return cast->out[0];
+    ir_move(op, v->region, v->def ? v->def->next : v->region->first);
+    return op->out[0];
 }
 
 static Value *into_loop(Program *p, Op *loop, Value *whole)
@@ -122,7 +122,8 @@ static bool narrows(const Op *op)
                                       dtype_size(op->arg[0]->type.dtype);
 }
 
-/* Makes v flat and follows it, through casts and into loops that slice it.
+/* Makes v flat and follows it, through casts, to other stages and into loops that
+ * slice it.
  * Every other reader needs the full tensor: it is gathered once for each phase
  * or, if it stays gathered, at its first reader, or the first loop whose body
  * reads it. `w`: what v has been gathered to outside; returns the same after
@@ -141,7 +142,9 @@ static Whole spread(Shard *h, Value *v, Whole w)
                 w = spread_slice(h, op, op->body->arg[i], w);
             } else if (narrows(op)) {
                 Whole c = {.plain = {w.cast}};
-                w.cast = spread(h, cast_shard(op, v), c).plain[0];
+                w.cast = spread(h, after_definition(op, v), c).plain[0];
+            } else if (op->kind == OP_move) { /* another stage gathers it */
+                spread(h, after_definition(op, v), (Whole){0});
             } else {
                 Value **at = &w.plain[h->once ? 0 : op->phase];
                 *at = *at ? *at : need_whole(h, v, op);

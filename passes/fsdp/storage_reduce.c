@@ -121,24 +121,46 @@ static bool sums_microbatches(const Grad *g, const Op *op)
     return false;
 }
 
-/* Replaces the gradient v by a shard, converted where v is computed (in the
- * loop that stacks it), so that no stack of full gradients is ever stored. */
-static Value *scatter(const Grad *g, Value *v)
+/* Whether the op adds gradients of a parameter that two stages read. */
+static bool joins_stages(const Op *op)
+{
+    bool moved = false;
+    for (int i = 0; i < op->nargs && op->kind == OP_add; i++)
+        moved |= op->arg[i]->def && op->arg[i]->def->kind == OP_move;
+    return moved;
+}
+
+/* The values that are scattered in place of v, so that v is computed of shards:
+ * from the returned one on, *n of them. 0: v itself is. */
+static Value **scattered_instead(const Grad *g, const Value *v, int *n)
 {
     Op *def = v->def;
+    bool sum = def->kind == OP_all_reduce && !(attr_axes(def) & g->axes) &&
+               !(g->u->reduce == PER_STEP && sums_microbatches(g, def));
+    *n = 1;
+    if (def->kind == OP_loop && v->index >= def->ncarry)
+        return &def->body->yield[v->index];
+    if (sum || def->kind == OP_move)
+        return &def->arg[v->index];
+    *n = joins_stages(def) ? def->nargs : 0;
+    return def->arg;
+}
+
+/* Replaces the gradient v by a shard, converted where v is computed (in the loop
+ * that stacks it, on its stage), so that no stack of full gradients is ever
+ * stored, and a stage sends shards. */
+static Value *scatter(const Grad *g, Value *v)
+{
     if (type_is_flat(&v->type, &g->s->p->mesh))
         return v;
-    if (!def || !is_read_once(g, v))
+    if (!v->def || !is_read_once(g, v))
         return scatter_here(g, v);
-    Value **from = NULL;
-    if (def->kind == OP_loop && v->index >= def->ncarry)
-        from = &def->body->yield[v->index];
-    else if (def->kind == OP_all_reduce && !(attr_axes(def) & g->axes) &&
-             !(g->u->reduce == PER_STEP && sums_microbatches(g, def)))
-        from = &def->arg[v->index];
-    if (!from)
+    int n;
+    Value **from = scattered_instead(g, v, &n);
+    if (n == 0)
         return scatter_here(g, v);
-    *from = scatter(g, *from);
+    for (int i = 0; i < n; i++)
+        from[i] = scatter(g, from[i]);
     v->type = storage_type(v->type, g->axes, AX_FLAT);
     return v;
 }

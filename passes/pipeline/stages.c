@@ -32,8 +32,8 @@
  * microbatches and let stages overlap.
  *
  * A parameter that one loop slices is cut as the loop is. Any other is on the
- * first stage that reads it; all ranks have one that the iterations of a loop
- * read. What depends on inputs and constants alone is computed by every rank
+ * first stage that reads it, which sends it to other stages, and receives their
+ * gradients of it; all ranks have one that the iterations of a loop read. What depends on inputs and constants alone is computed by every rank
  * that needs it. The forward ops of a module run on its stage, a backward op
  * where its operands are.
  */
@@ -193,6 +193,38 @@ static bool passes_shares(Stages *s, const Op *op)
            (has_kind(s, op, AX_P) || (apart && op->phase == PH_OPTIMIZER));
 }
 
+/* The all-reduce that alone reads the sum of two stages' shares; NULL: none. */
+static Op *reader_of_sum(Stages *s, const Op *op)
+{
+    if (op->kind != OP_add || op->phase != PH_BACKWARD ||
+        !stages_held(s, op->arg[0]) || !stages_held(s, op->arg[1]) ||
+        axis_place_equal(stages_place(s, op->arg[0]),
+                         stages_place(s, op->arg[1])) ||
+        ir_count_uses(op->out[0]) != 1)
+        return NULL;
+    for (Op *user = op->next; user; user = user->next)
+        if (op_reads(user, op))
+            return user->kind == OP_all_reduce && user->nargs == 1 ? user : NULL;
+    return NULL;
+}
+
+/* Reduces the shares on each stage, then adds: a step, not a microbatch, sends
+ * the gradient of a parameter that two stages read. Returns the first new op. */
+static Op *reduce_on_stages(Program *p, Op *sum, Op *reduce)
+{
+    Build b = ir_build_at(p, reduce, reduce);
+    Value *part[2];
+    for (int i = 0; i < 2; i++)
+        part[i] = ir_clone_with(&b, reduce, &sum->arg[i])->out[0];
+    Op *first = part[0]->def;
+    Op *last = ir_op_typed(&b, OP_add, 2, part, NULL, 1, &reduce->out[0]->type,
+                           &reduce->out[0]->name);
+    ir_replace_uses(p->step, reduce->out[0], last->out[0]);
+    ir_remove(reduce);
+    ir_remove(sum);
+    return first;
+}
+
 /* An all-reduce of shares of all ranks adds those of the pipeline too. */
 static void reduce_shares(Stages *s, Op *op)
 {
@@ -323,8 +355,14 @@ void pass_stages(Program *p, const TargetInfo *t)
     for (int i = 0; i < p->param.n; i++)
         place_param(&s, &p->param.at[i]);
     for (Op *op = p->step->first, *next; op; op = next) {
-        next = op->next;
-        place_op(&s, op);
+        Op *reduce = reader_of_sum(&s, op);
+        next = op->next == reduce ? NULL : op->next;
+        if (reduce) {
+            Op *first = reduce_on_stages(p, op, reduce);
+            next = next ? next : first;
+        } else {
+            place_op(&s, op);
+        }
     }
     if (diag_error_count(p->diag) > 0)
         return;

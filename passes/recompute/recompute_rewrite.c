@@ -129,12 +129,13 @@ static void clone_members(Pair *r, Op *op, Op *before)
 
 /* ---- gathers of units ---- */
 
-/* The backward region's own gather of a unit; NULL: none. */
-static Op *unit_gather(const Pair *r, const char *unit)
+/* The backward region's own gather of v's unit, on v's stage; NULL: none. */
+static Op *unit_gather(const Pair *r, const Value *v)
 {
     for (Op *op = r->to->first; op != NULL; op = op->next)
         if (op_is_unit_gather(op) && op->phase == PH_BACKWARD &&
-            strcmp(attr_unit(op), unit) == 0)
+            strcmp(attr_unit(op), attr_unit(v->def)) == 0 &&
+            type_same_holder(&op->out[0]->type, &v->type))
             return op;
     return NULL;
 }
@@ -155,7 +156,7 @@ static void add_member(Pair *r, Op *gather, Value *shard, const Value *v)
 
 static void regather(Pair *r, Value *v, Op *before)
 {
-    Op *op = v->def, *gather = unit_gather(r, attr_unit(op));
+    Op *op = v->def, *gather = unit_gather(r, v);
     Value *shard = op->arg[v->index];
 
     if (gather == NULL) {

@@ -162,6 +162,9 @@ static const char *check_body_args(Verify *w, const Op *op)
     for (int i = 0; i < op->nargs; i++) {
         Type t = body->arg[i]->type;
         bool stack = loop && loop_is_stack(op, i);
+        if (stack && type_cut(&op->arg[i]->type) != op->cut)
+            return arena_printf(w->p->arena, "the stack %%%s is not cut as the "
+                                "loop is", op->arg[i]->name);
         if (stack && !type_push_stack(&t, loop_trips(op), op->cut))
             return "stacks are nested too deep";
         if (loop && i < op->ncarry)
@@ -187,6 +190,9 @@ static const char *check_body_results(Verify *w, const Op *op)
             t = loop_carry_type(w->p, op, t, true);
         if (loop && !carry && !type_push_stack(&t, loop_trips(op), op->cut))
             return "stacks are nested too deep";
+        if (loop && !carry && type_cut(&t) != op->cut)
+            return arena_printf(w->p->arena, "the layers of %%%s are not cut as "
+                                "the loop is", op->out[i]->name);
         if (!fits_body(w, &t, &op->out[i]->type))
             return differ(w, "result", op->out[i], &t);
     }

@@ -127,7 +127,7 @@ static bool may_become(OpKind kind, AxisPlace from, AxisPlace to)
     case OP_all_to_all:
         return from.kind == AX_S && to.kind == AX_S && from.dim != to.dim;
     case OP_local_slice:
-        return from.kind == AX_R && is_cut(to);
+        return from.kind == AX_R && (is_cut(to) || to.kind == AX_CUT);
     case OP_move:
         return from.kind == AX_R ? to.kind == AX_AT || to.kind == AX_HERE
                                  : from.kind == AX_AT && to.kind == AX_AT &&

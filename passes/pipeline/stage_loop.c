@@ -38,18 +38,24 @@ static int find_cut(const Stages *s, const Op *loop)
 
 /* ---- bodies -------------------------------------------------------------- */
 
-/* v at a place of the body; other ranks drop a value that all have. */
-static Value *drop_elsewhere(Stages *s, Value *v, AxisPlace at, Region *r,
-                             Op *before)
+/* What is at this place of a value that all ranks have; others drop it. */
+static Value *part_of(Stages *s, OpKind kind, Value *v, AxisPlace at, Region *r,
+                      Op *before)
 {
-    if (axis_place_equal(stages_place(s, v), at))
-        return v;
     const Op *like = before ? before : r->owner;
     Build b = {s->p, r, before, like->phase, like->loc, like->path};
     Attr attr[MAX_ATTRS] = {{.i = 1u << s->axis}};
     Type t = v->type;
     t.place.ax[s->axis] = at;
-    return ir_op_typed(&b, OP_move, 1, &v, attr, 1, &t, &v->name)->out[0];
+    return ir_op_typed(&b, kind, 1, &v, attr, 1, &t, &v->name)->out[0];
+}
+
+/* v at a place of the body. */
+static Value *drop_elsewhere(Stages *s, Value *v, AxisPlace at, Region *r,
+                             Op *before)
+{
+    bool there = axis_place_equal(stages_place(s, v), at);
+    return there ? v : part_of(s, OP_move, v, at, r, before);
 }
 
 static void place_body(Stages *s, Region *r, AxisPlace at);
@@ -78,7 +84,7 @@ static void place_body(Stages *s, Region *r, AxisPlace at)
         for (int i = 0; i < op->nouts && !op->body; i++)
             op->out[i]->type.place.ax[s->axis] = at;
     }
-    for (int i = 0; i < r->owner->ncarry; i++)
+    for (int i = 0; i < r->nyields; i++)
         r->yield[i] = drop_elsewhere(s, r->yield[i], at, r, NULL);
 }
 
@@ -129,12 +135,18 @@ static void carry_frees(Stages *s, Op *loop, int first, Values *passed)
 
 /* ---- loops --------------------------------------------------------------- */
 
+/* Of a stack that all ranks have, each takes the layers of its stages. */
 static void place_operands(Stages *s, Op *loop)
 {
+    const AxisPlace cut = {AX_CUT, 0, (uint8_t)loop->cut};
     for (int i = 0; i < loop->nargs; i++) {
         AxisPlace is = stages_place(s, loop->arg[i]);
-        if (loop_is_stack(loop, i) && is.kind != AX_R &&
-            (is.kind != AX_CUT || is.order != loop->cut || is.dim))
+        if (loop_is_stack(loop, i) && is.kind == AX_R) {
+            loop->arg[i] = part_of(s, OP_local_slice, loop->arg[i], cut,
+                                   loop->region, loop);
+            is = cut;
+        }
+        if (loop_is_stack(loop, i) && !axis_place_equal(is, cut))
             refuse_stack(s, loop, loop->arg[i]);
         loop->body->arg[i]->type.place.ax[s->axis] =
             is.kind == AX_R ? is : (AxisPlace){AX_HERE, 0, 0};
@@ -144,13 +156,11 @@ static void place_operands(Stages *s, Op *loop)
 static void place_results(Stages *s, Op *loop, int last)
 {
     for (int i = 0; i < loop->nouts; i++) {
-        AxisPlace is = stages_place(s, loop->body->yield[i]);
-        if (is.kind != AX_R)
-            is = (AxisPlace){AX_CUT, 0, (uint8_t)loop->cut};
         if (i < loop->ncarry)
             stages_put(s, loop->out[i], last);
         else
-            loop->out[i]->type.place.ax[s->axis] = is;
+            loop->out[i]->type.place.ax[s->axis] =
+                (AxisPlace){AX_CUT, 0, (uint8_t)loop->cut};
     }
 }
 
@@ -184,10 +194,8 @@ static void keep_together(Stages *s, Op *loop, int stage)
             stages_place(s, loop->arg[i]);
     }
     place_body(s, loop->body, at);
-    for (int i = 0; i < loop->nouts; i++) {
-        bool held = stages_place(s, loop->body->yield[i]).kind != AX_R;
-        stages_put(s, loop->out[i], held ? stage : EVERYWHERE);
-    }
+    for (int i = 0; i < loop->nouts; i++)
+        stages_put(s, loop->out[i], stage);
 }
 
 void stages_loop(Stages *s, Op *loop)

@@ -133,7 +133,8 @@ static bool may_become(OpKind kind, AxisPlace from, AxisPlace to)
                                  : from.kind == AX_AT && to.kind == AX_AT &&
                                        from.dim != to.dim;
     default: /* mask_to_partial */
-        return (from.kind == AX_R || from.kind == AX_AT) && to.kind == AX_P;
+        return (from.kind == AX_R || from.kind == AX_AT ||
+                from.kind == AX_HERE) && to.kind == AX_P;
     }
 }
 
@@ -402,7 +403,7 @@ static const Op *cut_loop(const Op *op)
 }
 
 /* In a loop that is cut into stages, one coordinate of the pipeline's axis runs
- * an iteration and has its results. Outside of it there is no such coordinate. */
+ * an iteration and has its results, or adds them to its share of a sum. Outside of it there is no such coordinate. */
 static const char *check_held(const Program *p, const Value *v, int number,
                               const Op *loop)
 {
@@ -412,7 +413,9 @@ static const char *check_held(const Program *p, const Value *v, int number,
         if (axis_place_is_held(is) && !pipeline)
             return axis_fault(p, "result", number, a, is,
                               "which is not the axis of a pipeline");
-        if (pipeline && (loop ? is.kind != AX_HERE : is.kind == AX_HERE))
+        bool fits = loop ? is.kind == AX_HERE || is.kind == AX_P
+                         : is.kind != AX_HERE;
+        if (pipeline && !fits)
             return axis_fault(p, "result", number, a, is,
                               loop ? "in a loop that is cut into stages"
                                    : "outside of such a loop");

@@ -32,9 +32,10 @@
  *     %div.2 = div %mul.3, %offset : f32[4] optimizer
  *     %w.new = sub %mul, %div.2 : f32[4] optimizer
  *
- * The stacked update runs as a loop over layers (optimizer_layers.c) in two
+ * The stacked update runs as a loop over layers (optimizer_layers.c) in three
  * cases. The layers of a parameter that stays gathered are not contiguous in
- * memory. Tensors in host memory are fetched layer by layer. One loop updates all
+ * memory. Ranks of a pipeline have unequal numbers of layers. Tensors in host
+ * memory are fetched layer by layer. One loop updates all
  * parameters of an array of modules, or of a unit that is in host memory: then an
  * iteration handles the states of one layer of the unit.
  */
@@ -243,12 +244,14 @@ static Op *after_update(Op *update)
 /* ---- updates of one unit together ---------------------------------------- */
 
 /* Whether the update runs as a loop over layers: there are several, and they
- * are not contiguous or are fetched from host memory one by one. */
+ * are not contiguous, ranks of a pipeline have unequal numbers of them, or they
+ * are fetched from host memory one by one. */
 static bool updates_by_layers(const Program *p, const TargetInfo *t, int param)
 {
     const Param *pm = &p->param.at[param];
     return pm->type.nstack > 0 &&
-           (is_stored_separately(p, pm) || offload_takes_update(p, t, param));
+           (is_stored_separately(p, pm) || type_cut(&pm->type) ||
+            offload_takes_update(p, t, param));
 }
 
 /* Whether one loop updates both: they belong to the same array of modules; or,
@@ -325,6 +328,7 @@ void pass_optimizer(Program *p, const TargetInfo *t)
     Shared shared = {NULL};
     Pending pending = {0};
 
+    optimizer_norm(p);
     for (Op *op = p->step->first, *next; op != NULL; op = next) {
         next = op->next;
         read_pending(&pending, op);

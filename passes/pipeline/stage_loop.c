@@ -155,13 +155,11 @@ static void place_operands(Stages *s, Op *loop)
 
 static void place_results(Stages *s, Op *loop, int last)
 {
-    for (int i = 0; i < loop->nouts; i++) {
-        if (i < loop->ncarry)
-            stages_put(s, loop->out[i], last);
-        else
-            loop->out[i]->type.place.ax[s->axis] =
-                (AxisPlace){AX_CUT, 0, (uint8_t)loop->cut};
-    }
+    const AxisPlace cut = {AX_CUT, 0, (uint8_t)loop->cut};
+    for (int i = 0; i < loop->ncarry; i++)
+        stages_put(s, loop->out[i], last);
+    for (int i = loop->ncarry; i < loop->nouts; i++)
+        loop->out[i]->type.place.ax[s->axis] = cut;
 }
 
 static void cut_loop(Stages *s, Op *loop)

@@ -134,9 +134,14 @@ static bool read_mesh(Choice *c)
 
 /* ---- candidates ---------------------------------------------------------- */
 
+static bool is_pipeline(const Choice *c, int axis)
+{
+    return c->p->plan.pipeline.axes >> axis & 1;
+}
+
 static bool is_tensor(const Choice *c, int axis)
 {
-    return c->p->plan.tensor_axes >> axis & 1;
+    return (c->p->plan.tensor_axes >> axis & 1) && !is_pipeline(c, axis);
 }
 
 /* Tensor axes are the innermost ones, so that their groups are inside a node. */
@@ -175,14 +180,14 @@ static int auto_axis(const Choice *c, bool tensor, bool last)
     int found = -1;
     for (int a = 0; a < c->n; a++)
         if (c->given[a] == AUTO && is_tensor(c, a) == tensor &&
-            (last || found < 0))
+            !is_pipeline(c, a) && (last || found < 0))
             found = a;
     return found;
 }
 
-/* Adds the meshes with this size of the tensor axis; other automatic tensor axes
- * have one rank. The ranks that are left go to the last automatic axis of the
- * batch; with two, the first may number the nodes. */
+/* Adds the meshes with this size of the tensor axis; other automatic tensor axes,
+ * and that of a pipeline, have one rank. The ranks that are left go to the last
+ * automatic axis of the batch; with two, the first may number the nodes. */
 static void add_with_tensor(Choice *c, int tensor, int64_t tp)
 {
     int64_t size[MAX_MESH_AXES], rest = c->ranks;

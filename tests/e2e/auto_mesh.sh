@@ -77,6 +77,16 @@ check "hybrid sharding numbers the nodes" chooses rep=4,dp=2,tp=4 \
     -D batch=64
 cat "$work/err"
 
+cat "$work/one.pdl" - >"$work/stages.pdl" <<'END'
+plan staged(pp, dp, tp) {
+    pipeline pp { }
+    parallelize tp { layers.*: ColwiseParallel(output=Replicate) }
+    fully_shard dp { layers.* }
+}
+END
+check "the axis of a pipeline has one rank" chooses pp=1,dp=2,tp=8 \
+    "$work/stages.pdl" --plan staged --mesh auto --ranks 16 --node-size 8
+
 check "a model that fits no size" refused \
     "no mesh of 8 ranks compiles and fits the memory" $llama --mesh auto \
     --ranks 8 --device-memory 1G

@@ -248,6 +248,21 @@ static const char *check_replicated(const Program *p, const Value *v,
     return check_kinds(p, v, what, number, false, "it must be Replicate");
 }
 
+/* Keys of layers are where the key is that they derive from. */
+static const char *check_keys(const Program *p, const Op *op)
+{
+    const Type *key = &op->arg[0]->type;
+    for (int a = 0; a < p->mesh.n; a++) {
+        AxisPlace is = key->place.ax[a];
+        if (is.kind != AX_R && is.kind != AX_AT && is.kind != AX_HERE)
+            return axis_fault(p, "operand", 0, a, is, "it must be Replicate");
+    }
+    return place_equal(&op->out[0]->type.place, &key->place)
+               ? NULL
+               : type_fault(p, "the result", &op->out[0]->type, "its operand",
+                            key);
+}
+
 /* The value of a parameter, its gradient or a state, as the parameter is. */
 static const char *check_like(const Program *p, const char *what,
                               const Type *is, const Param *of)
@@ -322,7 +337,6 @@ static const char *check_fold(const Program *p, const Op *op)
 static const char *check_structural(const Program *p, const Op *op)
 {
     const Type *first = op->nargs ? &op->arg[0]->type : NULL;
-    const char *fault = NULL;
     switch ((int)op->kind) {
     case OP_fetch:
     case OP_store:
@@ -338,8 +352,7 @@ static const char *check_structural(const Program *p, const Op *op)
     case OP_assign:
         return check_like(p, "operand 0", first, &p->param.at[attr_param(op)]);
     case OP_split_key:
-        fault = check_replicated(p, op->arg[0], "operand", 0);
-        return fault ? fault : check_replicated(p, op->out[0], "result", 0);
+        return check_keys(p, op);
     case OP_scalar:
         return check_replicated(p, op->out[0], "result", 0);
     case OP_output:

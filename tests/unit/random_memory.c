@@ -100,7 +100,7 @@ static const char *check_there(const Shadow *s, const Interp *in,
         for (int64_t i = 0; i < n * words && is; i++) {
             double x = parts[rank * n + i / words];
             double y = is[word_of(s, where, i)];
-            if (y != x && !(isnan(y) && isnan(x)))
+            if (y != x && !isnan(x)) /* NaN: the rank does not have it */
                 return arena_printf(
                     s->arena,
                     "%%%s has been overwritten in the arena: element %lld of "

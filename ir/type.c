@@ -331,7 +331,7 @@ static const char *check_axis(Arena *a, const Type *t, const Mesh *m, int axis)
     bool has_dim = p.kind == AX_S || p.kind == AX_AT || p.kind == AX_CUT;
     if ((!has_dim && p.dim) ||
         (p.kind != AX_S && p.kind != AX_CUT && p.order))
-        return arena_printf(a, "axis %d has a dim but is not Shard", axis);
+        return arena_printf(a, "axis %d has a dim that its placement lacks", axis);
     if (p.kind == AX_R)
         return NULL;
     if (axis >= m->n)
@@ -455,7 +455,7 @@ const char *axis_place_words(Arena *a, AxisPlace p)
                                         [AX_P] = "Partial(sum)",
                                         [AX_PMAX] = "Partial(max)",
                                         [AX_FLAT] = "flat",
-                                        [AX_HERE] = "on the stage at work",
+                                        [AX_HERE] = "on the coordinate that runs the iteration",
                                         [AX_CUT] = "split by stages"};
     return p.kind == AX_S    ? arena_printf(a, "Shard(%d)", p.dim)
            : p.kind == AX_AT ? arena_printf(a, "on coordinate %d", p.dim)

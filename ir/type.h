@@ -209,15 +209,16 @@ uint32_t type_flat_axes(const Type *t); /* those of AX_FLAT */
 /* Makes the type that of a stack of n, false: it has too many stack dims; of
  * one layer of the stack. `cut`: of the loop that makes or slices the stack; 0:
  * none. */
-static inline int type_cut(const Type *t) /* the cut of stack dim 0; 0: none */
+bool type_push_stack(Type *t, int64_t n, int cut);
+void type_pop_stack(Type *t);
+/* The cut of stack dim 0; 0: none. */
+static inline int type_cut(const Type *t)
 {
     for (int a = 0; a < MAX_AXES; a++)
         if (t->place.ax[a].kind == AX_CUT && t->place.ax[a].dim == 0)
             return t->place.ax[a].order;
     return 0;
 }
-bool type_push_stack(Type *t, int64_t n, int cut);
-void type_pop_stack(Type *t);
 
 /* Whether a tensor has more than 2^50 elements, the most that parc supports. */
 bool type_too_large(const Type *t);

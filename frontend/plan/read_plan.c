@@ -158,6 +158,11 @@ static void read_pipeline(Lower *l, const Item *item, Pipeline *to)
         diag_error(l->diag, stages->value->range, "the schedule '%s' needs two "
                    "stages on each rank or more",
                    option_word(OPTION_pipeline_schedule, to->schedule));
+    if (stages && to->schedule == PIPELINE_ZERO_BUBBLE &&
+        to->stages_per_rank > 1)
+        diag_error(l->diag, stages->value->range, "the schedule '%s' has one "
+                   "stage on each rank",
+                   option_word(OPTION_pipeline_schedule, to->schedule));
 }
 
 static void read_item(Lower *l, const Clause *c, const Item *item)

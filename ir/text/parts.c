@@ -354,8 +354,10 @@ static void parse_size(Text *t, Type *type, int64_t size)
             if (!axis_place_equal(type->place.ax[a], before.place.ax[a]))
                 type->place.ax[a] = (AxisPlace){AX_CUT, (uint8_t)type->nstack,
                                                 (uint8_t)cut};
-        if (cut < 1 || cut > MAX_CUTS || (cut > 1 && !stack))
-            parse_fail(t, loc, "only a stack is cut");
+        if (cut < 1 || cut > MAX_CUTS)
+            parse_fail(t, loc, "there is no cut %d", cut);
+        if (cut > 1 && !stack)
+            parse_fail(t, loc, "a cut's number follows a stack dim only");
     }
     if (stack ? type->ndim > 0 || type->nstack == MAX_STACK
               : type->ndim == MAX_DIMS)
@@ -395,8 +397,10 @@ static void parse_held(Text *t, Type *type)
     bool given = text_given(t, false, "=");
     if (given)
         text_field(t, "", &at);
-    if (at < 0 || at >= MAX_STAGES || type->place.ax[axis].kind != AX_R)
-        parse_fail(t, loc, "the tensor cannot be there");
+    if (at < 0 || at >= MAX_STAGES)
+        parse_fail(t, loc, "coordinate %d is out of range", at);
+    if (type->place.ax[axis].kind != AX_R)
+        parse_fail(t, loc, "the type places this axis twice");
     if (!t->failed)
         type->place.ax[axis] =
             (AxisPlace){given ? AX_AT : AX_HERE, (uint8_t)at, 0};

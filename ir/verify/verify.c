@@ -348,6 +348,8 @@ static const char *check_op(Verify *w, const Op *op)
         return fault;
     if (op->body)
         return check_body(w, op);
+    if (op->cut)
+        return "only a loop can have a cut";
     fault = verify_host(w->p, op);
     fault = fault ? fault : check_types(w, op);
     fault = fault ? fault : verify_needs(w->p, op);
@@ -378,8 +380,10 @@ static const char *check_stored(Verify *w, const char *name, const Type *t)
     const char *fault = type_check(p->arena, t, &p->mesh);
     for (int a = 0; a < p->mesh.n && !fault; a++) {
         int kind = t->place.ax[a].kind;
-        if (kind == AX_P || kind == AX_PMAX ||
-            (kind == AX_FLAT && p->stage < STAGE_STORED))
+        bool pipeline = p->plan.pipeline.axes >> a & 1;
+        if (kind == AX_P || kind == AX_PMAX || kind == AX_HERE ||
+            (kind == AX_FLAT && p->stage < STAGE_STORED) ||
+            (axis_place_is_held(t->place.ax[a]) && !pipeline))
             fault = arena_printf(p->arena, "it is %s on %s",
                                  axis_place_words(p->arena, t->place.ax[a]),
                                  p->mesh.name[a]);

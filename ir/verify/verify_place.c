@@ -416,7 +416,8 @@ static const Op *cut_loop(const Op *op)
 }
 
 /* In a loop that is cut into stages, one coordinate of the pipeline's axis runs
- * an iteration and has its results, or adds them to its share of a sum. Outside of it there is no such coordinate. */
+ * an iteration and has its results, or adds them to its share of a sum. Outside
+ * of it there is no such coordinate. */
 static const char *check_held(const Program *p, const Value *v, int number,
                               const Op *loop)
 {

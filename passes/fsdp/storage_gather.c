@@ -12,7 +12,7 @@
  * loop it has the attribute `prefetch`, by which issue.c issues it early. The
  * unit's `reshard` decides whether the backward pass re-gathers:
  *   true   it does.
- *   false  the forward pass gathers once a step, and the backward pass reads
+ *   false  the forward pass gathers once a microbatch, and the backward pass reads
  *          the result: a forward loop yields the gathered layers as a stack,
  *          which the backward loop slices. The parameter is marked `gathered`:
  *          it is stored in that stack, each rank's run in its place, so that
@@ -39,7 +39,7 @@ typedef struct Shard {
     uint32_t axes;    /* the unit's mesh axes */
     const char *name; /* the unit's name */
     bool frozen;
-    bool once;        /* gathered once a step for all readers */
+    bool once;        /* one gather for both passes */
     bool in_one;      /* some reader needs a stack's layers contiguous, without
                        * padding */
 } Shard;
@@ -373,7 +373,11 @@ static void emit_gather(const Units *u, Move *const *move, int n)
     Op *op = storage_emit(
         s, move, n, before, attr,
         arena_printf(s->p->arena, "parameters of unit %s%s", leader->group,
-                     leader->unit->reshard == 0 ? ", once per step" : ""));
+                     leader->unit->reshard != 0   ? ""
+                     : s->p->mesh.nloop == 0 ||
+                             leader->unit->gather == PER_STEP
+                         ? ", once per step"
+                         : ", once per microbatch"));
     op->loc = before->loc;
 }
 

@@ -24,8 +24,8 @@
  * in buckets of at most 25 MiB as in PyTorch's DistributedDataParallel.
  *
  * With gradient accumulation (a microbatch axis) gradients are reduce-scattered
- * in every iteration, or with reduce=step once after the last one, while sums over replicas stay at the end: they run once,
- * after the last iteration.
+ * in every iteration, or with reduce=step once after the last one. Sums over
+ * replicas run once, after the last iteration.
  */
 #include "passes/fsdp/storage.h"
 

@@ -148,6 +148,16 @@ static void split_groups(LoopAxis *t)
     }
 }
 
+/* Whether the op reads a result of the loop that is the same in all iterations,
+ * such as a carry that an inner loop only passes on. */
+static bool reads_inside(const LoopAxis *t, const Op *op)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i]->def && t->inside[op->arg[i]->def->id])
+            return true;
+    return false;
+}
+
 static void find_inside(LoopAxis *t)
 {
     t->nops = t->p->nops;
@@ -155,7 +165,8 @@ static void find_inside(LoopAxis *t)
     for (const Op *op = t->r->first; op; op = op->next)
         t->inside[op->id] = !loop_axis_converts(op, t->axis) &&
                             op->kind != OP_input && op->kind != OP_base &&
-                            loop_axis_touches(op, t->axis);
+                            (loop_axis_touches(op, t->axis) ||
+                             reads_inside(t, op));
 }
 
 /* Whether an op of the loop reads the total. */

@@ -374,6 +374,11 @@ static int number_cut(Division *d, const int64_t *begin)
         if (m->cut[i].nstages == n &&
             !memcmp(m->cut[i].begin, begin, sizeof *begin * (size_t)(n + 1)))
             return i + 1;
+    if (m->ncuts == MAX_CUTS) {
+        diag_error(p->diag, p->plan.pipeline.loc, "the stages cut loops in more "
+                   "than %d different ways", (int)MAX_CUTS);
+        return 0;
+    }
     StageCut *grown = NEW_ARRAY(p->arena, StageCut, m->ncuts + 1);
     for (int i = 0; i < m->ncuts; i++)
         grown[i] = m->cut[i];
@@ -433,8 +438,10 @@ static bool check_count(const Division *d)
     diag_error(p->diag, plan->loc, "a pipeline of %d stages, but the forward "
                "pass has %lld unit%s: layers of arrays, and modules of the "
                "model", n, (long long)d->nunits, d->nunits == 1 ? "" : "s");
-    return diag_help(p->diag, "use fewer ranks for '%s'",
-                     p->mesh.name[d->s->axis]);
+    return diag_help(p->diag, "use fewer ranks for '%s'%s",
+                     p->mesh.name[d->s->axis],
+                     plan->stages_per_rank > 1 ? ", or fewer stages_per_rank"
+                                               : "");
 }
 
 bool stages_split(Stages *s)

@@ -33,14 +33,16 @@
  *
  * A parameter that one loop slices is cut as the loop is. Any other is on the
  * first stage that reads it, which sends it to other stages, and receives their
- * gradients of it; all ranks have one that the iterations of a loop read. What depends on inputs and constants alone is computed by every rank
- * that needs it. The forward ops of a module run on its stage, a backward op
- * where its operands are.
+ * gradients of it; if iterations of a loop read all of it, every rank has it.
+ * What depends on inputs and constants alone is computed by every rank that needs
+ * it. The forward ops of a module run on its stage, a backward op where its
+ * operands are.
  */
 #include "passes/pipeline/stages.h"
 
 #include <string.h>
 
+#include "ir/plan/pipeline.h"
 #include "passes/forward_program.h"
 #include "passes/simplify/simplify.h"
 
@@ -53,15 +55,18 @@ typedef struct Readers {
     bool everywhere; /* iterations of a cut loop read all of it */
 } Readers;
 
-static void find_readers(const Stages *s, const Value *v, Readers *r)
+/* The readers of all values of the step, by value id. */
+static Readers *find_readers(const Stages *s)
 {
+    Readers *all = NEW_ARRAY(s->p->arena, Readers, s->p->nvalues + 1);
+    for (uint32_t i = 0; i < s->p->nvalues; i++)
+        all[i].stage = EVERYWHERE;
     for (const Op *op = s->p->step->first; op; op = op->next) {
         if (op->id >= s->nops || op->phase != PH_FORWARD)
             continue;
         int cut = s->cut_of[op->id], stage = s->stage_of[op->id];
         for (int i = 0; i < op->nargs; i++) {
-            if (op->arg[i] != v)
-                continue;
+            Readers *r = &all[op->arg[i]->id];
             if (cut && loop_is_stack(op, i))
                 r->cut = r->cut && r->cut != cut ? -1 : cut;
             else if (cut)
@@ -70,11 +75,12 @@ static void find_readers(const Stages *s, const Value *v, Readers *r)
                 r->stage = stage;
         }
     }
+    return all;
 }
 
 /* The placement of a parameter, in compute layout; its states are placed alike.
  */
-static void place_param(Stages *s, Param *q)
+static void place_param(Stages *s, Param *q, const Readers *readers)
 {
     Readers r = {.stage = EVERYWHERE};
     AxisPlace *at = &q->type.place.ax[s->axis];
@@ -85,17 +91,22 @@ static void place_param(Stages *s, Param *q)
     } else if (owner >= 0) {
         *at = s->p->param.at[owner].type.place.ax[s->axis];
     } else if (q->value) {
-        find_readers(s, q->value, &r);
+        r = readers[q->value->id];
         if (r.cut > 0 && !r.everywhere && r.stage == EVERYWHERE)
             *at = (AxisPlace){AX_CUT, 0, (uint8_t)r.cut};
         else if (!r.cut && !r.everywhere && r.stage != EVERYWHERE)
             *at = stages_at(s, r.stage);
     }
-    if (q->value)
-        q->value->type.place.ax[s->axis] = *at;
-    if (q->value && at->kind == AX_AT)
-        stages_known(s, q->value)->stage =
-            owner >= 0 || r.stage == EVERYWHERE ? at->dim : r.stage;
+    if (!q->value)
+        return;
+    q->value->type.place.ax[s->axis] = *at;
+    if (at->kind == AX_AT) {
+        bool unread = owner >= 0 || r.stage == EVERYWHERE;
+        stages_put(s, q->value, unread ? at->dim : r.stage);
+    } else if (at->kind == AX_CUT) {
+        q->value->why[s->axis] = why_is("the layers of a coordinate's stages",
+                                        s->p->plan.pipeline.loc);
+    }
 }
 
 /* ---- ops ----------------------------------------------------------------- */
@@ -323,6 +334,14 @@ static void skip_moves(Value *v)
     }
 }
 
+/* Casts of parameters stay where the parameters are, as their stored copies in 16
+ * bits are. */
+static bool is_cast_of_param(const Op *op)
+{
+    return op->kind == OP_cast && op->arg[0]->def &&
+           op->arg[0]->def->kind == OP_param;
+}
+
 /* Ops whose results one stage needs run there only. */
 static void leave_to_readers(Stages *s)
 {
@@ -330,7 +349,8 @@ static void leave_to_readers(Stages *s)
         bool fixed = op->kind == OP_param || op->kind == OP_input ||
                      op->kind == OP_scalar || op->kind == OP_base ||
                      op->kind == OP_split_key || op->phase == PH_INIT ||
-                     op->body || op->nouts == 0 || op_is_conversion(op->kind);
+                     op->body || op->nouts == 0 || is_cast_of_param(op) ||
+                     op_is_conversion(op->kind);
         bool everywhere = !fixed;
         for (int i = 0; i < op->nargs && everywhere; i++)
             everywhere = stages_place(s, op->arg[i]).kind == AX_R;
@@ -345,15 +365,15 @@ static void leave_to_readers(Stages *s)
 void pass_stages(Program *p, const TargetInfo *t)
 {
     (void)t;
-    uint32_t axes = p->plan.pipeline.axes;
-    Stages s = {.p = p, .axis = axes ? __builtin_ctz(axes) : 0};
-    if (!axes || p->mesh.size[s.axis] == 1)
+    Stages s = {.p = p, .axis = pipeline_axis(p)};
+    if (s.axis < 0)
         return;
     simplify_loops(p, p->step); /* no stacks of what iterations share */
     if (!stages_split(&s))
         return;
+    Readers *readers = find_readers(&s);
     for (int i = 0; i < p->param.n; i++)
-        place_param(&s, &p->param.at[i]);
+        place_param(&s, &p->param.at[i], readers);
     for (Op *op = p->step->first, *next; op; op = next) {
         Op *reduce = reader_of_sum(&s, op);
         next = op->next == reduce ? NULL : op->next;

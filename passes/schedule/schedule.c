@@ -31,6 +31,7 @@
  * concurrently, schedule_overlap.c orders ops so that compute has work while
  * tensor axes communicate.
  */
+#include "ir/plan/pipeline.h"
 #include "passes/schedule/issue.h"
 #include "passes/schedule/liveness.h"
 
@@ -321,7 +322,7 @@ static void set_stream(const Program *p, Op *op)
 void pass_schedule(Program *p, const TargetInfo *t)
 {
     Schedule s = {.p = p, .t = t};
-    if (p->mesh.ncuts > 0) {
+    if (pipeline_axis(p) >= 0) {
         diag_error(p->diag, p->plan.pipeline.loc,
                    "programs with a pipeline cannot be built yet");
         diag_help(p->diag, "--stop-after=fuse --emit ir shows the stages");

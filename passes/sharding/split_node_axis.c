@@ -26,6 +26,7 @@
  * The passes before this one treat the axis as one: styles, units and the sums
  * of gradients do not depend on nodes.
  */
+#include "ir/plan/pipeline.h"
 #include "passes/pass.h"
 
 #include "passes/sharding/split_axis.h"
@@ -96,7 +97,8 @@ void pass_split_node_axis(Program *p, const TargetInfo *t)
     }
     for (int a = m->n - m->nloop - 1; a >= 0; a--) {
         int64_t stride = mesh_stride(m, a);
-        if (stride < m->node && stride * m->size[a] > m->node)
+        bool pipeline = a == pipeline_axis(p); /* it sends to one rank */
+        if (!pipeline && stride < m->node && stride * m->size[a] > m->node)
             split(p, a);
     }
 }

@@ -18,6 +18,7 @@
  */
 #include "base/bug.h"
 #include "codegen/target/target.h"
+#include "ir/plan/pipeline.h"
 #include "passes/pass.h"
 #include "tests/unit/check.h"
 #include "tests/unit/random.h"
@@ -242,7 +243,7 @@ static const char *run_passes(Case *c, const TargetInfo *t)
         c->at = passes[i].name;
         fault = after_pass(c, t);
         if (strcmp(c->at, c->options->until) == 0 ||
-            (c->p->mesh.ncuts > 0 && strcmp(c->at, "fuse") == 0))
+            (pipeline_axis(c->p) >= 0 && strcmp(c->at, "fuse") == 0))
             break; /* pipelines are not scheduled yet */
     }
     return fault;

@@ -1,0 +1,181 @@
+#!/bin/sh
+# pipeline.sh: plans with a pipeline, up to the pass `fuse`: what several stages
+# read and carry, with microbatches, shards in 16 bits and nodes.
+. "$(dirname "$0")/lib.sh"
+
+# compiles MODEL OPTIONS…: the verifier checks the program after each pass
+compiles() {
+    model=$work/$1.pdl
+    shift
+    "$PARC" "$model" --stop-after=fuse --emit ir="$work/ir" "$@" 2>&1 &&
+        grep -q '@pp=0' "$work/ir"
+}
+refused() { # refused TEXT MODEL OPTIONS…
+    wanted=$1 model=$work/$2.pdl
+    shift 2
+    "$PARC" "$model" --emit plan="$work/plan" "$@" >"$work/out" 2>&1
+    status=$?
+    cat "$work/out"
+    [ $status = 1 ] && [ ! -e "$work/plan" ] && grep -qF -- "$wanted" "$work/out"
+}
+
+# A value of parameters that the loops of two arrays read, and the op between.
+cat >"$work/gate.pdl" <<'END'
+module Block(dim) {
+    net: Linear(dim, dim)
+    forward(x, g) { return x + net(x) * g }
+}
+model Gated(dim=8) {
+    first: Linear(dim, dim)
+    param scale[dim] = ones
+    encoder: [4] Block(dim)
+    decoder: [3] Block(dim)
+    forward(x: [batch, dim]) {
+        g = sigmoid(scale)
+        x = first(x) * g
+        for layer in encoder { x = layer(x, g) }
+        for layer in decoder { x = layer(x, g) }
+        return mean(x * x * g)
+    }
+}
+plan stages(pp, dp) {
+    pipeline pp { }
+    fully_shard dp { first, encoder.*, decoder.* }
+}
+train {
+    batch     = 16
+    precision = f32
+    clip      = 1.0
+}
+END
+
+# A loss of each layer, summed over two arrays.
+cat >"$work/losses.pdl" <<'END'
+module Block(dim) {
+    net: Linear(dim, dim)
+    forward(x, sum) {
+        y = net(x)
+        return x + y, sum + mean(y * y)
+    }
+}
+model Losses(dim=8) {
+    encoder: [4] Block(dim)
+    decoder: [3] Block(dim)
+    forward(x: [batch, dim]) {
+        sum = mean(x)
+        for layer in encoder { x, sum = layer(x, sum) }
+        for layer in decoder { x, sum = layer(x, sum) }
+        return mean(x * x) + sum * 0.1
+    }
+}
+plan stages(pp) { pipeline pp { } }
+train {
+    batch     = 16
+    precision = f32
+}
+END
+
+# A module that all layers share and an op before them reads.
+cat >"$work/shared.pdl" <<'END'
+module Block(dim) {
+    net: Linear(dim, dim, bias=false)
+    forward(x) { return x + net(x) }
+}
+model Shared(dim=8) {
+    shared: Linear(dim, dim, bias=false)
+    layers: [4] Block(dim)
+    forward(x: [batch, dim]) {
+        x = shared(x)
+        for layer in layers { x = layer(shared(x)) }
+        return mean(x * x)
+    }
+}
+plan stages(pp, dp) {
+    pipeline pp { }
+    fully_shard dp { shared, layers.* }
+}
+train {
+    batch     = 16
+    precision = bf16
+}
+END
+
+# No array: each stage has modules of the model.
+cat >"$work/modules.pdl" <<'END'
+model Modules(dim=8) {
+    first: Linear(dim, dim)
+    last: Linear(dim, dim)
+    forward(x: [batch, dim]) {
+        x = last(tanh(first(x)))
+        return mean(x * x)
+    }
+}
+plan stages(pp, dp) {
+    pipeline pp { }
+    fully_shard dp { first, last }
+}
+train {
+    batch     = 16
+    precision = f32
+}
+END
+
+# Dropout in layers of layers: keys of a stage's iterations.
+cat >"$work/nested.pdl" <<'END'
+module Inner(dim) {
+    net: Linear(dim, dim)
+    forward(x) { return x + dropout(net(x), 0.1) }
+}
+module Outer(dim) {
+    inner: [3] Inner(dim)
+    forward(x) {
+        for layer in inner { x = layer(x) }
+        return x
+    }
+}
+model Nested(dim=8) {
+    first: Linear(dim, dim)
+    outer: [4] Outer(dim)
+    forward(x: [batch, dim]) {
+        x = first(x)
+        for layer in outer { x = layer(x) }
+        return mean(x * x)
+    }
+}
+plan stages(pp, dp) {
+    pipeline pp { }
+    fully_shard dp { first, outer.* }
+}
+train {
+    batch     = 16
+    precision = f32
+}
+END
+
+for target in cpu cuda; do
+    check "values of two arrays' layers, $target" compiles gate --mesh 2x2 \
+        --target $target
+    check "the same in microbatches, $target" compiles gate --mesh 2x2 \
+        -D accumulate=2 --target $target
+    check "a sum through two arrays in microbatches, $target" compiles losses \
+        --mesh 3 -D accumulate=2 --target $target
+    check "a parameter of all stages in bf16, $target" compiles shared \
+        --mesh 2x2 --target $target
+    check "stages without arrays, $target" compiles modules --mesh 2x2 \
+        --target $target
+    check "dropout in nested arrays, $target" compiles nested --mesh 2x2 \
+        --target $target
+    check "a pipeline's axis in and between nodes, $target" compiles gate \
+        --mesh 4x1 --node-size 2 --target $target
+    check "beside an axis that a node has, $target" compiles gate --mesh 4x2 \
+        --node-size 4 --target $target
+done
+check "a pipeline of layers cannot be built yet" refused \
+    "programs with a pipeline cannot be built yet" gate --mesh 2x2
+check "nor one of modules" refused \
+    "programs with a pipeline cannot be built yet" modules --mesh 2x2
+sed 's/pipeline pp { }/pipeline pp { schedule=zero_bubble, stages_per_rank=2 }/' \
+    "$work/gate.pdl" >"$work/zero.pdl"
+check "zero_bubble has one stage on each rank" refused \
+    "the schedule 'zero_bubble' has one stage on each rank" zero --mesh 2x2
+finish

@@ -38,24 +38,14 @@ static int find_cut(const Stages *s, const Op *loop)
 
 /* ---- bodies -------------------------------------------------------------- */
 
-/* What is at this place of a value that all ranks have; others drop it. */
-static Value *part_of(Stages *s, OpKind kind, Value *v, AxisPlace at, Region *r,
-                      Op *before)
-{
-    const Op *like = before ? before : r->owner;
-    Build b = {s->p, r, before, like->phase, like->loc, like->path};
-    Attr attr[MAX_ATTRS] = {{.i = 1u << s->axis}};
-    Type t = v->type;
-    t.place.ax[s->axis] = at;
-    return ir_op_typed(&b, kind, 1, &v, attr, 1, &t, &v->name)->out[0];
-}
-
 /* v at a place of the body. */
 static Value *drop_elsewhere(Stages *s, Value *v, AxisPlace at, Region *r,
                              Op *before)
 {
     bool there = axis_place_equal(stages_place(s, v), at);
-    return there ? v : part_of(s, OP_move, v, at, r, before);
+    return there ? v
+                 : stages_convert(s, OP_move, v, at,
+                                  "only this coordinate needs it", r, before);
 }
 
 static void place_body(Stages *s, Region *r, AxisPlace at);
@@ -66,13 +56,11 @@ static void place_inner(Stages *s, Op *op, AxisPlace at)
     for (int i = 0; i < op->nargs; i++) {
         if (i < op->ncarry)
             op->arg[i] = drop_elsewhere(s, op->arg[i], at, op->region, op);
-        op->body->arg[i]->type.place.ax[s->axis] =
-            stages_place(s, op->arg[i]);
+        stages_put_at(s, op->body->arg[i], stages_place(s, op->arg[i]));
     }
     place_body(s, op->body, at);
     for (int i = 0; i < op->nouts; i++)
-        op->out[i]->type.place.ax[s->axis] =
-            stages_place(s, op->body->yield[i]);
+        stages_put_at(s, op->out[i], stages_place(s, op->body->yield[i]));
 }
 
 /* Places all that a body computes; its arguments are placed. */
@@ -82,7 +70,7 @@ static void place_body(Stages *s, Region *r, AxisPlace at)
         if (op->body)
             place_inner(s, op, at);
         for (int i = 0; i < op->nouts && !op->body; i++)
-            op->out[i]->type.place.ax[s->axis] = at;
+            stages_put_at(s, op->out[i], at);
     }
     for (int i = 0; i < r->nyields; i++)
         r->yield[i] = drop_elsewhere(s, r->yield[i], at, r, NULL);
@@ -142,14 +130,16 @@ static void place_operands(Stages *s, Op *loop)
     for (int i = 0; i < loop->nargs; i++) {
         AxisPlace is = stages_place(s, loop->arg[i]);
         if (loop_is_stack(loop, i) && is.kind == AX_R) {
-            loop->arg[i] = part_of(s, OP_local_slice, loop->arg[i], cut,
-                                   loop->region, loop);
+            loop->arg[i] = stages_convert(
+                s, OP_local_slice, loop->arg[i], cut,
+                "a coordinate needs the layers of its stages", loop->region,
+                loop);
             is = cut;
         }
         if (loop_is_stack(loop, i) && !axis_place_equal(is, cut))
             refuse_stack(s, loop, loop->arg[i]);
-        loop->body->arg[i]->type.place.ax[s->axis] =
-            is.kind == AX_R ? is : (AxisPlace){AX_HERE, 0, 0};
+        stages_put_at(s, loop->body->arg[i],
+                      is.kind == AX_R ? is : (AxisPlace){AX_HERE, 0, 0});
     }
 }
 
@@ -159,7 +149,7 @@ static void place_results(Stages *s, Op *loop, int last)
     for (int i = 0; i < loop->ncarry; i++)
         stages_put(s, loop->out[i], last);
     for (int i = loop->ncarry; i < loop->nouts; i++)
-        loop->out[i]->type.place.ax[s->axis] = cut;
+        stages_put_at(s, loop->out[i], cut);
 }
 
 static void cut_loop(Stages *s, Op *loop)
@@ -188,8 +178,7 @@ static void keep_together(Stages *s, Op *loop, int stage)
         loop->arg[i] = i < loop->ncarry
                            ? carry_start(s, loop, loop->arg[i], stage)
                            : stages_move(s, loop->arg[i], stage, loop);
-        loop->body->arg[i]->type.place.ax[s->axis] =
-            stages_place(s, loop->arg[i]);
+        stages_put_at(s, loop->body->arg[i], stages_place(s, loop->arg[i]));
     }
     place_body(s, loop->body, at);
     for (int i = 0; i < loop->nouts; i++)

@@ -36,6 +36,17 @@ void stages_put(Stages *s, Value *v, int stage)
                    s->p->plan.pipeline.loc);
 }
 
+void stages_put_at(Stages *s, Value *v, AxisPlace at)
+{
+    static const char *const words[] = {
+        [AX_AT] = "the coordinate that runs the loop",
+        [AX_HERE] = "the coordinate that runs the iteration",
+        [AX_CUT] = "the layers of a coordinate's stages"};
+    v->type.place.ax[s->axis] = at;
+    if (axis_place_is_held(at))
+        v->why[s->axis] = why_is(words[at.kind], s->p->plan.pipeline.loc);
+}
+
 static bool is_same_place(const Stages *s, int a, int b)
 {
     return axis_place_equal(stages_at(s, a), stages_at(s, b));
@@ -66,11 +77,12 @@ void stages_add_copy(Stages *s, const Value *v, Value *copy, int stage)
     vec_push(s->p->arena, &stages_known(s, v)->copy, ((Copy){copy, stage}));
 }
 
-static Value *convert(Stages *s, OpKind kind, Value *v, AxisPlace to,
-                      const char *why, Op *before)
+Value *stages_convert(Stages *s, OpKind kind, Value *v, AxisPlace to,
+                      const char *why, Region *r, Op *before)
 {
     Program *p = s->p;
-    Build b = ir_build_at(p, before, before);
+    const Op *like = before ? before : r->owner;
+    Build b = {p, r, before, like->phase, like->loc, like->path};
     Attr attr[MAX_ATTRS] = {{.i = 1u << s->axis}};
     Type t = v->type;
     t.place.ax[s->axis] = to;
@@ -93,7 +105,8 @@ Value *stages_move(Stages *s, Value *v, int stage, Op *before)
         return v;
     const char *why = arena_printf(s->p->arena, "stage %d needs what stage %d "
                                    "has", stage, stages_known(s, v)->stage);
-    copy = convert(s, OP_move, v, stages_at(s, stage), why, before);
+    copy = stages_convert(s, OP_move, v, stages_at(s, stage), why,
+                          before->region, before);
     stages_add_copy(s, v, copy, stage);
     return copy;
 }
@@ -107,8 +120,8 @@ Value *stages_partial(Stages *s, Value *v, Op *before)
 {
     if (stages_place(s, v).kind == AX_P)
         return v;
-    return convert(s, OP_mask_to_partial, v, (AxisPlace){AX_P, 0, 0},
-                   "summed over all stages", before);
+    return stages_convert(s, OP_mask_to_partial, v, (AxisPlace){AX_P, 0, 0},
+                          "summed over all stages", before->region, before);
 }
 
 Value *stages_replicate(Stages *s, Value *v, Op *before)
@@ -116,8 +129,8 @@ Value *stages_replicate(Stages *s, Value *v, Op *before)
     if (stages_place(s, v).kind == AX_R)
         return v;
     v = stages_partial(s, v, before);
-    return convert(s, OP_all_reduce, v, (AxisPlace){0},
-                   "all stages need it", before);
+    return stages_convert(s, OP_all_reduce, v, (AxisPlace){0},
+                          "all stages need it", before->region, before);
 }
 
 /* ---- where an op runs ---------------------------------------------------- */

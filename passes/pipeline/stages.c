@@ -99,14 +99,11 @@ static void place_param(Stages *s, Param *q, const Readers *readers)
     }
     if (!q->value)
         return;
-    q->value->type.place.ax[s->axis] = *at;
-    if (at->kind == AX_AT) {
-        bool unread = owner >= 0 || r.stage == EVERYWHERE;
+    bool unread = owner >= 0 || r.stage == EVERYWHERE;
+    if (at->kind == AX_AT)
         stages_put(s, q->value, unread ? at->dim : r.stage);
-    } else if (at->kind == AX_CUT) {
-        q->value->why[s->axis] = why_is("the layers of a coordinate's stages",
-                                        s->p->plan.pipeline.loc);
-    }
+    else
+        stages_put_at(s, q->value, *at);
 }
 
 /* ---- ops ----------------------------------------------------------------- */

@@ -48,12 +48,17 @@ static inline AxisPlace stages_place(const Stages *s, const Value *v)
 }
 /* The placement of what a stage has. */
 AxisPlace stages_at(const Stages *s, int stage);
-/* Places v, which an op of the stage makes. */
+/* Places v, which an op of the stage makes; v of a loop, or of its body. */
 void stages_put(Stages *s, Value *v, int stage);
+void stages_put_at(Stages *s, Value *v, AxisPlace at);
 /* Whether the stage has v, or a copy of it. */
 bool stages_has(Stages *s, const Value *v, int stage);
 /* Records that the stage has `copy`, equal to v. */
 void stages_add_copy(Stages *s, const Value *v, Value *copy, int stage);
+/* v converted on the pipeline's axis; at the end of the region if `before` is
+ * NULL. */
+Value *stages_convert(Stages *s, OpKind kind, Value *v, AxisPlace to,
+                      const char *why, Region *r, Op *before);
 /* v on the stage, at a place of one coordinate, Partial, Replicate; converted
  * before the op, a top-level one, where it is not. */
 Value *stages_move(Stages *s, Value *v, int stage, Op *before);

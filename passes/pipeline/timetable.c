@@ -13,6 +13,7 @@ typedef struct Maker {
     PipelineSchedule schedule;
     int per_rank; /* stages */
     Timetable t;
+    Actions *forward, *backward; /* by rank: in order */
     int64_t *done[ACTION_WEIGHTS + 1]; /* by stage and microbatch: when it ends;
                                         * -1: not yet */
 } Maker;
@@ -60,23 +61,23 @@ static int64_t warm_up(const Maker *m, int rank, int64_t all)
 
 /* One forward, one backward after the warm-up, which is `more` longer. The
  * gradients of weights follow later on later ranks (ZB-H1). */
-static Actions order_rank(Maker *m, int rank, int64_t more)
+static void order_rank(Maker *m, int rank, int64_t more)
 {
-    Actions forward = in_groups(m, rank, ACTION_FORWARD);
-    Actions backward = in_groups(m, rank, ACTION_BACKWARD), list = {0};
+    const Actions *forward = &m->forward[rank], *backward = &m->backward[rank];
+    Actions *list = &m->t.rank[rank];
     bool apart = m->t.weights_apart;
-    int64_t ahead = warm_up(m, rank, forward.n) + more;
+    int64_t ahead = warm_up(m, rank, forward->n) + more;
     int f = 0, w = 0;
-    for (int b = 0; b < backward.n; b++) {
-        for (; f < forward.n && f <= b + ahead; f++)
-            vec_push(m->arena, &list, forward.at[f]);
-        vec_push(m->arena, &list, backward.at[b]);
+    list->n = 0; /* an earlier attempt's */
+    for (int b = 0; b < backward->n; b++) {
+        for (; f < forward->n && f <= b + ahead; f++)
+            vec_push(m->arena, list, forward->at[f]);
+        vec_push(m->arena, list, backward->at[b]);
         for (; apart && w + rank <= b; w++)
-            add(m, &list, ACTION_WEIGHTS, rank, w);
+            add(m, list, ACTION_WEIGHTS, rank, w);
     }
-    for (; apart && w < backward.n; w++)
-        add(m, &list, ACTION_WEIGHTS, rank, w);
-    return list;
+    for (; apart && w < backward->n; w++)
+        add(m, list, ACTION_WEIGHTS, rank, w);
 }
 
 /* ---- the ideal run ------------------------------------------------------- */
@@ -134,18 +135,34 @@ static bool run(Maker *m)
     return left == 0;
 }
 
+static bool runs_with(Maker *m, int64_t more)
+{
+    for (int r = 0; r < m->t.nranks; r++)
+        order_rank(m, r, more);
+    return run(m);
+}
+
 /* Orders the work so that it can run: with a group of fewer microbatches than
- * ranks, several stages on a rank may need a longer warm-up. */
+ * ranks, several stages on a rank may need a longer warm-up. Its length is
+ * doubled until they run, then bisected. */
 static void order_ranks(Maker *m)
 {
-    int64_t most = m->t.micro * m->per_rank;
-    for (int64_t more = 0; more <= most; more++) {
-        for (int r = 0; r < m->t.nranks; r++)
-            m->t.rank[r] = order_rank(m, r, more);
-        if (run(m))
-            return;
+    int64_t most = m->t.micro * m->per_rank, waits = -1, runs = 0;
+    for (int r = 0; r < m->t.nranks; r++) {
+        m->forward[r] = in_groups(m, r, ACTION_FORWARD);
+        m->backward[r] = in_groups(m, r, ACTION_BACKWARD);
     }
-    bug("a pipeline of %d stages cannot run", m->t.nstages);
+    while (!runs_with(m, runs)) {
+        if (runs > most)
+            bug("a pipeline of %d stages cannot run", m->t.nstages);
+        waits = runs;
+        runs = 2 * runs + 1;
+    }
+    while (runs - waits > 1) {
+        int64_t middle = waits + (runs - waits) / 2;
+        *(runs_with(m, middle) ? &runs : &waits) = middle;
+    }
+    runs_with(m, runs);
 }
 
 /* ---- transfers ----------------------------------------------------------- */
@@ -255,6 +272,8 @@ Timetable timetable_new(Arena *a, PipelineSchedule schedule, int nranks,
                       .micro = micro,
                       .weights_apart = schedule == PIPELINE_ZERO_BUBBLE,
                       .rank = NEW_ARRAY(a, Actions, nranks)};
+    m.forward = NEW_ARRAY(a, Actions, nranks);
+    m.backward = NEW_ARRAY(a, Actions, nranks);
     for (int k = 0; k <= ACTION_WEIGHTS; k++)
         m.done[k] = NEW_ARRAY(a, int64_t, m.t.nstages * micro);
     order_ranks(&m);

@@ -35,8 +35,8 @@ check "the runtime compiles for Arm" clean "$(few_or_all -O0 -O2)" $runtime \
     $(find "$root/runtime" -name '*.c' ! -path '*/cpu/*' ! -path '*/cuda/*' \
         ! -path '*/mpi/*')
 # shellcheck disable=SC2086
-check "the CPU runtime compiles for Arm" clean -O3 -march=armv8-a $runtime \
-    "$root"/runtime/cpu/*.c
+check "the CPU runtime compiles for Arm" clean "$(few_or_all -O0 -O3)" \
+    -march=armv8-a $runtime "$root"/runtime/cpu/*.c
 # shellcheck disable=SC2086
 check "the CUDA runtime compiles for Arm" \
     clean "$(few_or_all -O0 -O1)" $runtime $(find "$root/runtime/cuda" -name '*.c')

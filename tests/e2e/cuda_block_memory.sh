@@ -45,7 +45,7 @@ row() { # row PRECISION WHAT N: a model of tests/data
 row f32 heads
 in_all row bf16 heads
 in_all row f32 rows 5000
-row bf16 rows 5000
+in_all row bf16 rows 5000
 in_all row f32 rows 9000
 in_all row bf16 rows 9000
 in_all row f32 softmax 20000

@@ -140,10 +140,10 @@ check "a hang: a tiny case runs under compute-sanitizer" \
 fault "a crash" crash:toy_f32 'toy_f32 +losses +ended by SIGSEGV'
 check "a crash: the variant without a fault is named" \
     says '^ +PARC_SYNC=1 +no fault'
-fault "a log that is cut off" cut:toy_f32 \
+in_all fault "a log that is cut off" cut:toy_f32 \
     'toy_f32 +losses +the log has 9 of 10 steps and 1 incomplete'
-fault "wrong losses" wrong:toy_f32 'toy_f32 +losses +WRONG: losses differ by'
-fault "other weights each time" each:toy_f32 \
+in_all fault "wrong losses" wrong:toy_f32 'toy_f32 +losses +WRONG: losses differ by'
+in_all fault "other weights each time" each:toy_f32 \
     'toy_f32 +repeat +two runs have different weights'
 
 # A library that cannot be opened, whatever this machine has, then one that only

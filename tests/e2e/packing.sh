@@ -51,8 +51,8 @@ for strategy in full_shard shard_grad_op hybrid_shard; do
 done
 rows transformer 2x2 full_shard cuda bf16
 rows transformer 4x2 full_shard cuda bf16
-rows transformer 4x2 shard_grad_op cuda bf16
-rows transformer 4x2 full_shard cpu bf16
+in_all rows transformer 4x2 shard_grad_op cuda bf16
+in_all rows transformer 4x2 full_shard cpu bf16
 rows transformer 4x2 shard_grad_op cpu bf16
 rows transformer 4x2 full_shard cuda f32 -D dim=128 -D vocab=1024
 rows llama 2x2 no_shard cpu f32

@@ -544,12 +544,6 @@ static inline bool loop_is_free(const Op *loop, int i)
 }
 /* The type of a carry outside of the loop, before or after it. */
 Type loop_carry_type(const Program *p, const Op *loop, Type inside, bool after);
-/* units.c: whether op is an all-gather of an FSDP unit's parameters. Of two that
- * the pass split_collectives makes of one, op_is_part_gather is the first, whose
- * results are still sharded inside nodes, and op_is_unit_gather the second. */
-bool op_gathers_unit(const Op *op);
-bool op_is_part_gather(const Op *op);
-bool op_is_unit_gather(const Op *op);
 /* The innermost loop around the op; the `early` that it is in. NULL: none. */
 Op *op_loop(const Op *op);
 Op *op_early(const Op *op);

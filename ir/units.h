@@ -1,4 +1,4 @@
-/* units.h: finds the FSDP unit of a parameter.
+/* units.h: finds the FSDP unit of a parameter, and the gathers of units.
  *
  * Lowering has found the item of `fully_shard` for each parameter
  * (items.h); optimizer states follow their parameter.
@@ -34,5 +34,12 @@ bool unit_gathers_per_step(const Program *p, const char *name);
 /* The unit's name in plan and messages: the module path of the instance
  * ("layers.*"), joined paths as "norm+output"; NULL without unit. */
 const char *unit_name_of_param(const Program *p, int param);
+
+/* Whether op is an all-gather of an FSDP unit's parameters. Of two that
+ * the pass split_collectives makes of one, op_is_part_gather is the first, whose
+ * results are still sharded inside nodes, and op_is_unit_gather the second. */
+bool op_gathers_unit(const Op *op);
+bool op_is_part_gather(const Op *op);
+bool op_is_unit_gather(const Op *op);
 
 #endif

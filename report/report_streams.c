@@ -11,6 +11,7 @@
  * is outside of the loop, and the first consumers, which wait for it.
  */
 #include "ir/analysis/statement.h"
+#include "ir/units.h"
 #include "passes/sync/simulate.h"
 #include "report/report.h"
 

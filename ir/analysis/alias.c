@@ -1,5 +1,6 @@
 /* alias.c: finds which values use one memory; see alias.h. */
 #include "ir/analysis/alias.h"
+#include "ir/units.h"
 
 Value *value_root(Value *v)
 {

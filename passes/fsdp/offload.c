@@ -43,6 +43,7 @@
  */
 #include "passes/fsdp/offload.h"
 
+#include "ir/units.h"
 #include "passes/schedule/issue.h"
 
 /* Whether the plan's `offload` names the parameter or state, the target has

@@ -24,6 +24,7 @@
  * or these are several.
  */
 #include "ir/analysis/alias.h"
+#include "ir/units.h"
 #include "passes/forward_program.h"
 #include "passes/fsdp/storage.h"
 

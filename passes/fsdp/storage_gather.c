@@ -23,6 +23,7 @@
  *          its forward use and its backward use. That holds for the last
  *          unit, as for the root in PyTorch's fully_shard.
  */
+#include "ir/units.h"
 #include "passes/fsdp/storage.h"
 
 #include <string.h>

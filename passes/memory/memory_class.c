@@ -1,6 +1,7 @@
 /* memory_class.c: decides as which memory class (parameters, gradients, …) the
  * plan counts the bytes of a value. */
 #include "ir/analysis/alias.h"
+#include "ir/units.h"
 #include "passes/memory/memory.h"
 
 

@@ -43,6 +43,7 @@
  */
 #include "passes/recompute/recompute.h"
 
+#include "ir/units.h"
 #include "passes/pass.h"
 
 /* ---- corresponding values ---- */

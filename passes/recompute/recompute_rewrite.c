@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bug.h"
+#include "ir/units.h"
 #include "passes/recompute/recompute.h"
 
 void recompute_match(Pair *r, Value *forward, Value *back)

@@ -27,6 +27,7 @@
 #include "passes/schedule/issue.h"
 
 #include "ir/analysis/uses.h"
+#include "ir/units.h"
 
 #include <string.h>
 

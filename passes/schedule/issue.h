@@ -9,6 +9,7 @@
 #define PARC_PASSES_SCHEDULE_ISSUE_H
 
 #include "ir/analysis/alias.h"
+#include "ir/units.h"
 #include "passes/pass.h"
 
 /* Where a gather is hoisted to. */

@@ -20,6 +20,7 @@
 #include "passes/schedule/issue.h"
 
 #include "ir/analysis/statement.h"
+#include "ir/units.h"
 
 #include <string.h>
 

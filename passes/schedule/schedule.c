@@ -32,6 +32,7 @@
  * tensor axes communicate.
  */
 #include "ir/plan/pipeline.h"
+#include "ir/units.h"
 #include "passes/schedule/issue.h"
 #include "passes/schedule/liveness.h"
 

@@ -64,7 +64,7 @@ typedef struct Exchange {
     const RtGroup *group;
     int id;
     uint32_t axes;
-    Rows *send;
+    Rows *send, *receive; /* `receive` of copies, not of sums */
     int64_t *expected; /* bytes that arrive */
     char **out, **in;  /* buffers of CHUNK bytes; NULL: a rank of this node */
     ParcMessage *message;
@@ -101,6 +101,7 @@ static void open_exchange(Exchange *x, ParcRt *rt, int id, uint32_t axes)
     size_t n = (size_t)g->n;
     *x = (Exchange){.rt = rt, .group = g, .id = id, .axes = axes,
                     .send = rt_allocate(n * sizeof *x->send),
+                    .receive = rt_allocate(n * sizeof *x->receive),
                     .expected = rt_allocate(n * sizeof *x->expected),
                     .out = rt_allocate(n * sizeof *x->out),
                     .in = rt_allocate(n * sizeof *x->in),
@@ -119,6 +120,7 @@ static void close_exchange(Exchange *x)
         free(x->in[j]);
     }
     free(x->send);
+    free(x->receive);
     free(x->expected);
     free(x->out);
     free(x->in);
@@ -200,19 +202,19 @@ static void exchange(Exchange *x, Consume *consume, void *context)
 
 static void put_rows(Exchange *x, void *context, int64_t at)
 {
-    const Rows *to = context;
+    (void)context;
     for (int j = 0; j < x->group->n; j++)
         if (is_remote(x, j))
-            move_rows(&to[j], at, bytes_at(x->expected[j], at), x->in[j],
-                      false);
+            move_rows(&x->receive[j], at, bytes_at(x->expected[j], at),
+                      x->in[j], false);
 }
 
-/* Sends x->send, and stores what arrives in `to`, by member. */
-static void copy_rows(Exchange *x, Rows *to)
+/* Sends x->send, and stores what arrives in x->receive. */
+static void copy_rows(Exchange *x)
 {
     for (int j = 0; j < x->group->n; j++)
-        x->expected[j] = is_remote(x, j) ? rows_bytes(&to[j]) : 0;
-    exchange(x, put_rows, to);
+        x->expected[j] = is_remote(x, j) ? rows_bytes(&x->receive[j]) : 0;
+    exchange(x, put_rows, NULL);
 }
 
 void rt_nodes_all_gather(ParcRt *rt, int id, uint32_t axes,
@@ -221,7 +223,6 @@ void rt_nodes_all_gather(ParcRt *rt, int id, uint32_t axes,
     Exchange x;
     open_exchange(&x, rt, id, axes);
     const RtGroup *g = x.group;
-    Rows *to = rt_allocate((size_t)g->n * sizeof *to);
     int64_t size = rt_type_size(part->type), row = rt_whole_row(part, g->n);
     int64_t run = part->inner * size;
     for (int j = 0; j < g->n; j++) {
@@ -229,12 +230,11 @@ void rt_nodes_all_gather(ParcRt *rt, int id, uint32_t axes,
             rt->arena + part->src + (part->inside ? g->index * run : 0),
             rt_valid_run(part, g->index) * size, {part->outer, 1},
             {part->inside ? row * size : run, 0}};
-        to[j] = (Rows){rt->arena + part->dst + j * run,
-                       rt_valid_run(part, j) * size, {part->outer, 1},
-                       {row * size, 0}};
+        x.receive[j] = (Rows){rt->arena + part->dst + j * run,
+                              rt_valid_run(part, j) * size, {part->outer, 1},
+                              {row * size, 0}};
     }
-    copy_rows(&x, to);
-    free(to);
+    copy_rows(&x);
     close_exchange(&x);
 }
 
@@ -244,7 +244,6 @@ void rt_nodes_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     Exchange x;
     open_exchange(&x, rt, id, axes);
     const RtGroup *g = x.group;
-    Rows *to = rt_allocate((size_t)g->n * sizeof *to);
     int64_t row = part->inner * rt_type_size(part->type), k = g->n;
     int64_t block = part->middle * row;
     for (int j = 0; j < g->n; j++) {
@@ -253,12 +252,11 @@ void rt_nodes_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
         x.send[j] = (Rows){rt->arena + part->src + j * step[!minor], row,
                            {part->outer, part->middle},
                            {k * block, stride[!minor]}};
-        to[j] = (Rows){rt->arena + part->dst + j * step[minor], row,
-                       {part->outer, part->middle},
-                       {k * block, stride[minor]}};
+        x.receive[j] = (Rows){rt->arena + part->dst + j * step[minor], row,
+                              {part->outer, part->middle},
+                              {k * block, stride[minor]}};
     }
-    copy_rows(&x, to);
-    free(to);
+    copy_rows(&x);
     close_exchange(&x);
 }
 
@@ -379,7 +377,6 @@ void rt_nodes_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op,
     Exchange x;
     open_exchange(&x, rt, id, axes);
     const RtGroup *g = x.group;
-    Rows *to = rt_allocate((size_t)g->n * sizeof *to);
     Sum s = {.part = part, .op = op, .outer = 1, .everywhere = true};
     slice_of(g, part, g->index, &s.begin, &s.n);
     s.to = part->dst + s.begin * rt_type_size(part->type);
@@ -388,9 +385,8 @@ void rt_nodes_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op,
     sum_part(&x, &s);
     for (int j = 0; j < g->n; j++) {
         x.send[j] = slice_rows(rt->arena + part->dst, g, part, g->index);
-        to[j] = slice_rows(rt->arena + part->dst, g, part, j);
+        x.receive[j] = slice_rows(rt->arena + part->dst, g, part, j);
     }
-    copy_rows(&x, to);
-    free(to);
+    copy_rows(&x);
     close_exchange(&x);
 }

@@ -19,6 +19,20 @@ refused() { # refused TEXT MODEL OPTIONS…
     [ $status = 1 ] && [ ! -e "$work/plan" ] && grep -qF -- "$wanted" "$work/out"
 }
 
+ends() { # ends MODEL PRECISION UNITS: adds the plan and the settings
+    cat >>"$work/$1.pdl" <<END
+plan stages(pp, dp) {
+    pipeline pp { }
+    fully_shard dp { $3 }
+}
+train {
+    batch     = 16
+    precision = $2
+    clip      = 1.0
+}
+END
+}
+
 # A value of parameters that the loops of two arrays read, and the op between.
 cat >"$work/gate.pdl" <<'END'
 module Block(dim) {
@@ -38,16 +52,8 @@ model Gated(dim=8) {
         return mean(x * x * g)
     }
 }
-plan stages(pp, dp) {
-    pipeline pp { }
-    fully_shard dp { first, encoder.*, decoder.* }
-}
-train {
-    batch     = 16
-    precision = f32
-    clip      = 1.0
-}
 END
+ends gate f32 "first, encoder.*, decoder.*"
 
 # A loss of each layer, summed over two arrays.
 cat >"$work/losses.pdl" <<'END'
@@ -68,12 +74,8 @@ model Losses(dim=8) {
         return mean(x * x) + sum * 0.1
     }
 }
-plan stages(pp) { pipeline pp { } }
-train {
-    batch     = 16
-    precision = f32
-}
 END
+ends losses f32 "encoder.*, decoder.*"
 
 # A module that all layers share and an op before them reads.
 cat >"$work/shared.pdl" <<'END'
@@ -90,15 +92,8 @@ model Shared(dim=8) {
         return mean(x * x)
     }
 }
-plan stages(pp, dp) {
-    pipeline pp { }
-    fully_shard dp { shared, layers.* }
-}
-train {
-    batch     = 16
-    precision = bf16
-}
 END
+ends shared bf16 "shared, layers.*"
 
 # No array: each stage has modules of the model.
 cat >"$work/modules.pdl" <<'END'
@@ -110,15 +105,8 @@ model Modules(dim=8) {
         return mean(x * x)
     }
 }
-plan stages(pp, dp) {
-    pipeline pp { }
-    fully_shard dp { first, last }
-}
-train {
-    batch     = 16
-    precision = f32
-}
 END
+ends modules f32 "first, last"
 
 # Dropout in layers of layers: keys of a stage's iterations.
 cat >"$work/nested.pdl" <<'END'
@@ -142,15 +130,8 @@ model Nested(dim=8) {
         return mean(x * x)
     }
 }
-plan stages(pp, dp) {
-    pipeline pp { }
-    fully_shard dp { first, outer.* }
-}
-train {
-    batch     = 16
-    precision = f32
-}
 END
+ends nested f32 "first, outer.*"
 
 for target in cpu cuda; do
     check "values of two arrays' layers, $target" compiles gate --mesh 2x2 \
@@ -158,7 +139,7 @@ for target in cpu cuda; do
     check "the same in microbatches, $target" compiles gate --mesh 2x2 \
         -D accumulate=2 --target $target
     check "a sum through two arrays in microbatches, $target" compiles losses \
-        --mesh 3 -D accumulate=2 --target $target
+        --mesh 3x1 -D accumulate=2 --target $target
     check "a parameter of all stages in bf16, $target" compiles shared \
         --mesh 2x2 --target $target
     check "stages without arrays, $target" compiles modules --mesh 2x2 \

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "codegen/target/target.h"
 #include "ir/analysis/alias.h"
+#include "ir/units.h"
 #include "passes/schedule/liveness.h"
 #include "passes/memory/memory.h"
 #include "passes/sync/simulate.h"

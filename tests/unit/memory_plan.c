@@ -22,6 +22,7 @@
 #include "base/file.h"
 #include "codegen/target/target.h"
 #include "ir/analysis/alias.h"
+#include "ir/units.h"
 #include "passes/memory/memory.h"
 #include "passes/fsdp/offload.h"
 #include "tests/unit/check.h"

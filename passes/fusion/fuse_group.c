@@ -4,7 +4,8 @@
  * joined, largest tensors first, if
  *   - the union has an iteration space (fuse_space.h),
  *   - no dependence path leaves it and returns,
- *   - no expensive op is repeated for every row,
+ *   - no expensive op is repeated for every row, and long rows that are
+ *     traversed twice are many,
  *   - its ops can run in one phase, and it is not too large.
  * Then groups that read the same tensor along all their axes are joined under
  * the same conditions, so that the tensor is read once.
@@ -104,7 +105,7 @@ bool fuse_try(Fuser *f, const OpList *ops, const bool *stored)
 {
     arena_reset(f->attempt);
     return !space_build(f->attempt, f->p, ops->n, ops->at, stored, &f->space) &&
-           !space_repeats_expensive(&f->space);
+           !space_repeats_expensive(&f->space) && !space_has_few_rows(&f->space);
 }
 
 /* The conditions of a legal kernel that are cheap to check. */

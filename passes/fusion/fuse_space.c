@@ -271,26 +271,25 @@ static bool is_reused(const Space *s, int r, bool *scratch)
     return false;
 }
 
-static const char *choose_columns(Space *s, bool *scratch, bool *reused)
+static const char *choose_columns(Space *s, bool *scratch)
 {
     uint32_t columns = 0;
-    *reused = false;
     for (int r = 0; r < s->nops; r++) {
         if (!s->op[r].reduced || !is_reused(s, r, scratch))
             continue;
-        if (*reused && columns != s->op[r].reduced)
+        if (s->reused && columns != s->op[r].reduced)
             return "rows are reduced over different axes";
         columns = s->op[r].reduced;
-        *reused = true;
+        s->reused = true;
     }
     int last = s->naxes - 1;
     if (last >= 0 && last == s->pair && last > 0)
         last--;
     uint32_t inner = last >= 0 ? 1u << last : 0;
     uint32_t pair = s->pair >= 0 ? 1u << s->pair : 0;
-    if (*reused && (columns & (inner | pair)) != (inner | pair))
+    if (s->reused && (columns & (inner | pair)) != (inner | pair))
         return "a row reduction over outer axes is used again";
-    s->column = *reused ? columns : inner | pair;
+    s->column = s->reused ? columns : inner | pair;
     return NULL;
 }
 
@@ -409,9 +408,9 @@ static void add_block_strides(Space *s, int at, int64_t size)
 
 enum { LEAST_BLOCKS = 4 };
 
-static bool wants_blocks(const Space *s, bool reused)
+static bool wants_blocks(const Space *s)
 {
-    if (reused || s->pair >= 0 || !s->column || s->naxes == SPACE_AXES)
+    if (s->reused || s->pair >= 0 || !s->column || s->naxes == SPACE_AXES)
         return false;
     int64_t rows = 1, columns = s->size[s->naxes - 1];
     for (int a = 0; a + 1 < s->naxes; a++)
@@ -465,7 +464,7 @@ const char *space_build(Arena *a, const Program *p, int nops, Op *const *ops,
     *s = (Space){.nops = nops, .nvalues = solver.value.n, .block = -1};
     s->op = NEW_ARRAY(a, SpaceOp, nops + 1);
     s->value = NEW_ARRAY(a, SpaceValue, s->nvalues + 1);
-    bool *scratch = NEW_ARRAY(a, bool, nops + 1), reused;
+    bool *scratch = NEW_ARRAY(a, bool, nops + 1);
     for (int i = 0; i < nops; i++) {
         s->op[i].op = ops[i];
         s->op[i].stored = stored[i];
@@ -477,9 +476,9 @@ const char *space_build(Arena *a, const Program *p, int nops, Op *const *ops,
     join_axes(s);
     set_strides(s);
     set_reduced(s);
-    if ((fault = choose_columns(s, scratch, &reused)))
+    if ((fault = choose_columns(s, scratch)))
         return fault;
-    if (wants_blocks(s, reused))
+    if (wants_blocks(s))
         cut_columns(s);
     if ((fault = classify(s)) || (fault = find_epilogue(s, scratch)))
         return fault;
@@ -498,4 +497,20 @@ bool space_repeats_expensive(const Space *s)
             return true;
     }
     return false;
+}
+
+static int64_t count_along(const Space *s, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < s->naxes; a++)
+        n *= axes >> a & 1 ? s->size[a] : 1;
+    return n;
+}
+
+bool space_has_few_rows(const Space *s)
+{
+    int64_t columns = count_along(s, s->column);
+    int64_t rows = count_along(s, s->all & ~s->column);
+    return s->reused &&
+           (columns > SPACE_LONG_ROW || columns / SPACE_ROW > rows);
 }

@@ -29,6 +29,8 @@ enum {
     SPACE_AXES = 16,
     SPACE_DIMS = MAX_STACK + MAX_DIMS,
     SPACE_BLOCK = 4096, /* elements of a block of a long column */
+    SPACE_ROW = 1 << 16, /* elements of a row for each row, if it is reused */
+    SPACE_LONG_ROW = 1 << 20, /* elements of one of many reused rows */
 };
 
 /* A tensor of the group: the axes that index it, and its stride along each in
@@ -60,6 +62,7 @@ typedef struct Space {
     uint32_t all, kept, summed, column; /* sets; column includes `pair` */
     int pair;     /* the axis of size 2 of rotated pairs, processed in one
                    * inner iteration; -1: none */
+    bool reused;  /* a row is traversed again after a reduction over it */
     int block;    /* the axis that counts blocks of the column; -1: none */
     int64_t tail; /* elements in the last block; 0: it is full */
     int nops, nvalues;
@@ -86,5 +89,10 @@ const char *space_build(Arena *a, const Program *p, int nops, Op *const *ops,
 
 /* Whether an expensive op would be recomputed for every row. */
 bool space_repeats_expensive(const Space *s);
+
+/* Whether rows that must be traversed a second time are too few for their
+ * length. One block processes a row, so that the sum of squares of a whole
+ * matrix and the update that reads it would leave a GPU to one block. */
+bool space_has_few_rows(const Space *s);
 
 #endif

@@ -29,9 +29,9 @@ def of(records, name, part):
 
 def shape(model, options):
     """The options that must be equal for a comparison with PyTorch: the sizes,
-    without precision, rope_theta and epilogues."""
+    without precision, rope_theta, clip and epilogues."""
     sizes = [o for o in options if "=" in o and o.split("=")[0] not in
-             ("precision", "rope_theta", "epilogues")]
+             ("precision", "rope_theta", "clip", "epilogues")]
     if model == "gpt2" and not any(o.startswith("vocab=") for o in sizes):
         sizes.append("vocab=50257")
     return model, frozenset(sizes)

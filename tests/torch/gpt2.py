@@ -42,7 +42,7 @@ class Block(nn.Module):
             o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
             score = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
-            mask = torch.ones(s, s, dtype=torch.bool).tril()
+            mask = torch.ones_like(score[0, 0], dtype=torch.bool).tril()
             o = score.masked_fill(~mask, float("-inf")).softmax(-1) @ v
         return self.attn["c_proj"](o.transpose(1, 2).reshape(b, s, dim))
 
@@ -61,7 +61,8 @@ class GPT2(nn.Module):
         self.ln_f = nn.LayerNorm(dim, eps=1e-5)
 
     def logits(self, tokens):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.wte(tokens) + self.wpe(positions)
         for block in self.h:
             x = block(x)
         return self.ln_f(x) @ self.wte.weight.T

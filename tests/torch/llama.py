@@ -39,8 +39,9 @@ class RMSNorm(nn.Module):
 def rope(x, theta):
     """x [batch, seq, heads, head_dim]; pairs (2i, 2i+1) are rotated."""
     _, s, _, d = x.shape
-    freq = theta ** (-torch.arange(0, d, 2, dtype=torch.float32) / d)
-    angle = torch.outer(torch.arange(s, dtype=torch.float32), freq)
+    place = dict(dtype=torch.float32, device=x.device)
+    freq = theta ** (-torch.arange(0, d, 2, **place) / d)
+    angle = torch.outer(torch.arange(s, **place), freq)
     cos, sin = angle.cos()[None, :, None], angle.sin()[None, :, None]
     a, b = x[..., 0::2], x[..., 1::2]
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
@@ -71,7 +72,7 @@ class Attention(nn.Module):
             o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
             score = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
-            mask = torch.ones(s, s, dtype=torch.bool).tril()
+            mask = torch.ones_like(score[0, 0], dtype=torch.bool).tril()
             o = score.masked_fill(~mask, float("-inf")).softmax(-1) @ v
         return self.wo(o.transpose(1, 2).reshape(b, s, -1))
 

@@ -202,6 +202,23 @@ static void full_sums(Check *c)
     }
 }
 
+/* x / norm(x): one kernel, unless the only row is too long for one block. */
+static void scaled_by_norm(Check *c, int64_t rows, int64_t n, int kernels)
+{
+    FuseTest t = fuse_test(PH_OPTIMIZER);
+    Value *x = fuse_param(&t, "x", DIMS(rows, n), 0, 1);
+    Value *s = fuse_sum(&t, mul(&t, x, x), 1, true);
+    fuse_keep(&t, ir_binary(&t.b, OP_div, x, ir_unary(&t.b, OP_sqrt, s)));
+    fuse_run(c, &t, "scaled by the norm", kernels);
+}
+
+static void long_rows(Check *c)
+{
+    scaled_by_norm(c, 1, 1 << 16, 1);
+    scaled_by_norm(c, 1, 3 << 16, 2);
+    scaled_by_norm(c, 3, 3 << 16, 1);
+}
+
 /* AdamW over a range: three results, each in place of its old value. */
 static void adamw(Check *c, int64_t n)
 {
@@ -353,6 +370,7 @@ int main(void)
     tables(&c);
     bias_grads(&c);
     full_sums(&c);
+    long_rows(&c);
     adamw(&c, 10007);
     odd_shapes(&c);
     every_op(&c);

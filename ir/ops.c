@@ -40,7 +40,12 @@ bool op_is_collective(OpKind kind)
 {
     return kind == OP_all_gather || kind == OP_all_reduce ||
            kind == OP_reduce_scatter || kind == OP_all_to_all ||
-           kind == OP_move;
+           op_is_hand_over(kind);
+}
+
+bool op_is_hand_over(OpKind kind)
+{
+    return kind == OP_move || kind == OP_receive || kind == OP_send;
 }
 
 bool op_is_conversion(OpKind kind)

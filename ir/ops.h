@@ -34,6 +34,8 @@ int op_attr_index(OpKind kind, AttrName name);
 bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(
     OpKind kind); /* collectives, local_slice, mask_to_partial */
+/* What one stage of a pipeline has goes to another. */
+bool op_is_hand_over(OpKind kind); /* move, receive, send */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* with or without an epilogue */
 /* The letters of tensor i of an einsum's spec, operands first; *n: their number. */

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 15
+#define PARC_RT_VERSION 16
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,
@@ -236,6 +236,8 @@ typedef struct ParcOutput {
     int64_t dim[PARC_MAX_DIMS]; /* global shape, without padding */
     int64_t pad[PARC_MAX_DIMS]; /* elements of padding at the end of a dim */
     int8_t split[PARC_MAX_DIMS][PARC_MAX_AXES + 1];
+    uint32_t pipeline;          /* the axis of a pipeline, as a bit mask, if */
+    int at;                     /* … only this coordinate has it */
     int64_t offset;             /* offset of the rank's part */
     ParcType type;
 } ParcOutput;
@@ -437,12 +439,22 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
 void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part);
 
+/* Transfers from one rank of the group over `axes` to another, which are its
+ * members number `to` and `from`: `bytes` at an offset of the sender's arena, to
+ * an offset of the receiver's. The sender continues when the receiver has them.
+ * Between two ranks transfers have one order. CPU only. */
+void parc_send(ParcRt *rt, int id, uint32_t axes, int64_t to, int64_t offset,
+               int64_t bytes);
+void parc_receive(ParcRt *rt, int id, uint32_t axes, int64_t from,
+                  int64_t offset, int64_t bytes);
+
 /* Local slices: no data moves between ranks. local_slice: src [outer, k, inner]
  * -> dst [outer, inner], this rank's slice, with zeros from `valid` on.
- * mask_to_partial: the group's first rank keeps [outer, inner], the others get
- * zeros. */
+ * mask_to_partial: member `keeps` of the group keeps [outer, inner], the others
+ * get zeros. */
 void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part);
-void parc_mask_to_partial(ParcRt *rt, uint32_t axes, const ParcPart *part);
+void parc_mask_to_partial(ParcRt *rt, uint32_t axes, int64_t keeps,
+                          const ParcPart *part);
 
 /* A matmul: for each of `batch` pairs c = a b, with a [m, k], b [k, n], c [m,
  * n]. Strides are in elements: sa[0] batch, sa[1] row, sa[2] column, …; one of

@@ -45,6 +45,11 @@ typedef struct RtStatus {
                                           rank waits to pass */
     _Atomic uint32_t exchange;         /* the axes of the group that the rank
                                           exchanges messages with, +1; else 0 */
+    _Atomic int32_t peer;              /* the rank that it sends to or receives
+                                          from, +1; else 0 */
+    _Atomic uint32_t offer;            /* odd: it offers bytes to a rank … */
+    _Atomic int32_t offer_to;
+    _Atomic int64_t offer_at, offer_bytes; /* … at an offset of its arena */
     _Atomic int32_t process;           /* process id */
     _Atomic int32_t work;              /* the statement that runs, +1; 0: not
                                           known. CPU only */

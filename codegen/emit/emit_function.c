@@ -9,6 +9,7 @@
 #include "codegen/emit/emitter.h"
 
 #include "base/bug.h"
+#include "ir/plan/pipeline.h"
 
 #include <string.h>
 
@@ -86,24 +87,38 @@ void function_begin(Emitter *e, Function *f)
 {
     f->enclosing = e->o;
     f->uses_arena = e->uses_arena;
+    f->uses_stage = e->uses_stage;
     out_init(&f->body, e->p->arena);
     f->body.indent = OUT_INDENT;
     e->o = &f->body;
-    e->uses_arena = false;
+    e->uses_arena = e->uses_stage = false;
     scope_begin(e);
 }
 
-/* The body of the function. It declares the arena pointer A only if it is used,
- * and uses `rt` in an empty function: emitted code compiles without warnings. */
+/* The declaration of the rank's stage, if the function uses it. */
+static const char *stage_text(const Emitter *e)
+{
+    if (!e->uses_stage)
+        return "";
+    uint32_t axis = 1u << pipeline_axis(e->p);
+    return arena_printf(e->p->arena,
+                        "    const int64_t stage = parc_index(rt, %s);\n",
+                        axes_expression(e, axis));
+}
+
+/* The body of the function. It declares the arena pointer A and the stage only if
+ * they are used, and uses `rt` in an empty function: emitted code compiles without
+ * warnings. */
 static const char *body_text(const Emitter *e, const Function *f)
 {
     size_t size = f->body.size;
     if (size > 1 && !strncmp(f->body.text + size - 2, "\n\n", 2))
         size--; /* the blank line after a loop */
-    return arena_printf(e->p->arena, "%s%s",
+    return arena_printf(e->p->arena, "%s%s%s",
                         e->uses_arena ? "    char *A = parc_arena(rt);\n"
                         : !size       ? "    (void)rt;\n"
                                       : "",
+                        stage_text(e),
                         arena_strndup(e->p->arena, f->body.text, size));
 }
 
@@ -114,6 +129,7 @@ static const char *end_text(Emitter *e, Function *f, const char *parameters)
     const char *body = body_text(e, f);
     e->o = f->enclosing;
     e->uses_arena = f->uses_arena;
+    e->uses_stage = f->uses_stage;
     return arena_printf(e->p->arena, "(%s)\n{\n%s}\n", parameters, body);
 }
 

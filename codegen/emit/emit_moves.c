@@ -68,6 +68,10 @@ void emit_collective(Emitter *e, const Op *op)
     collective_comment(e, op, c);
     if (c->in_place)
         return;
+    if (op_is_hand_over(op->kind)) {
+        emit_hand_over(e, op);
+        return;
+    }
     if (op->kind == OP_all_to_all) {
         out_code(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)%s);", c->id,
                  axes, move_is_minor(op) ? "true" : "false",
@@ -96,21 +100,47 @@ void emit_collective(Emitter *e, const Op *op)
     out_line(e->o, "});");
 }
 
+static void local_slice(Emitter *e, const Op *op)
+{
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    if (type_cut(from) != type_cut(to)) {
+        emit_stage_layers(e, op);
+        return;
+    }
+    MoveBlock b = move_block_of(e->p, to, from, attr_axes(op));
+    out_code(e->o, "parc_local_slice(rt, %s, &(ParcPart)%s);",
+             axes_expression(e, attr_axes(op)),
+             part_text(e, op->arg[0], op->out[0], b));
+}
+
+/* Of the axes along which each rank has a part of its own, every rank keeps what
+ * it has; along the others the rank that has the tensor, or the first one. */
+static void mask_to_partial(Emitter *e, const Op *op)
+{
+    const Type *from = &op->arg[0]->type;
+    MoveBlock b = {.outer = 1, .inner = type_local_elements(from, &e->p->mesh)};
+    uint32_t axes = 0;
+    int64_t keeps = 0;
+    for (int a = 0; a < e->p->mesh.n; a++) {
+        AxisPlace at = from->place.ax[a];
+        if (!(attr_axes(op) >> a & 1) || at.kind == AX_HERE)
+            continue;
+        axes |= 1u << a;
+        keeps = keeps * e->p->mesh.size[a] + (at.kind == AX_AT ? at.dim : 0);
+    }
+    out_code(e->o, "parc_mask_to_partial(rt, %s, %lld, &(ParcPart)%s);",
+             axes_expression(e, axes), (long long)keeps,
+             part_text(e, op->arg[0], op->out[0], b));
+}
+
 void emit_local_part(Emitter *e, const Op *op)
 {
-    uint32_t axes = attr_axes(op);
-    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
-    MoveBlock b = {.outer = 1, .inner = type_local_elements(from, &e->p->mesh)};
-    const char *function = "parc_mask_to_partial";
-    if (op->kind == OP_local_slice) {
-        b = move_block_of(e->p, to, from, axes);
-        function = "parc_local_slice";
-    }
     out_line(e->o, "/* %s: %s */", op_info(op->kind)->name,
              c_comment(e->p->arena, op->why.text ? op->why.text : ""));
-    out_code(e->o, "%s(rt, %s, &(ParcPart)%s);", function,
-             axes_expression(e, axes),
-             part_text(e, op->arg[0], op->out[0], b));
+    if (op->kind == OP_local_slice)
+        local_slice(e, op);
+    else
+        mask_to_partial(e, op);
 }
 
 /* The call has offsets, not pointers: host memory comes after the arena. */

@@ -7,6 +7,7 @@
 #include "codegen/target/target.h"
 
 #include "base/bug.h"
+#include "ir/plan/pipeline.h"
 
 #include <string.h>
 
@@ -215,7 +216,7 @@ static void emit_mark(Emitter *e, const Op *op)
         const char *name = e->loop_name[w->loop[i]->id];
         iteration = i ? arena_printf(a, "%s%s%s * %lld + %s", i > 1 ? "(" : "",
                                      iteration, i > 1 ? ")" : "",
-                                     (long long)loop_trips(w->loop[i]), name)
+                                     (long long)loop_rank_trips(e->p, w->loop[i]), name)
                       : name;
     }
     out_code(e->o, "parc_mark(rt, %d, %s);", e->first.work + at, iteration);

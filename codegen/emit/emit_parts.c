@@ -12,7 +12,8 @@
  * A part has the statements of one module: outside of loops a direct child of the
  * model, in a loop a direct child of the loop's module. Between two loops a module
  * has one part: statements of other modules that are between two of its own are in
- * its part too. Statements of the loop's module itself, and of none, belong to the
+ * its part too, unless another stage of a pipeline runs them. Statements of the
+ * loop's module itself, and of none, belong to the
  * part before them; those that end the forward pass are the part "loss". What
  * precedes a statement (wait, barrier, early) is in its part. Each part has a
  * statement with a mark, so that it uses the variables of the loops around it,
@@ -28,6 +29,8 @@ struct Part {
     const char *inside; /* path of the loop's module; "": the model */
     const char *name;   /* "forward_attention"; NULL: no part is open */
     const char *path;   /* of its module */
+    int at;             /* the stage that runs it; -1: all do */
+    int around;         /* that which runs the loop */
     uint32_t until;     /* id of the last op of the modules in the part */
     TextMap last;       /* by path: the last op of a module before the next loop
                          * or phase; empty: not known yet */
@@ -104,8 +107,8 @@ static bool is_before_end(const Op *op, Phase phase)
 }
 
 /* The op whose module decides the part of `op`: the next one with a mark; if no
- * part is open, the next one with a mark and a module, if there is one. NULL:
- * none. */
+ * part is open, the next one with a mark and a module, if there is one on the same
+ * stage. NULL: none. */
 static const Op *deciding(const Emitter *e, const Op *op)
 {
     Phase phase = op->phase;
@@ -113,6 +116,8 @@ static const Op *deciding(const Emitter *e, const Op *op)
     for (; is_before_end(op, phase); op = op->next) {
         if (!has_mark(e, op))
             continue;
+        if (first && op_stage(e, op) != op_stage(e, first))
+            break;
         if (e->part->name || module_of(e, e->part, op))
             return op;
         if (!first)
@@ -178,6 +183,15 @@ static const char *loop_variables(const Emitter *e, const Op *loop,
                         e->loop_name[loop->id]);
 }
 
+/* Lets the following calls run on one stage only; -1: on all. */
+static void guard_by(Emitter *e, Part *p, int stage)
+{
+    if (stage == e->at || (stage < 0 && e->at == p->around))
+        return;
+    stage_end(e, p->around);
+    stage_begin(e, stage);
+}
+
 static void close_part(Emitter *e)
 {
     Part *p = e->part;
@@ -188,15 +202,17 @@ static void close_part(Emitter *e)
     const char *name =
         function_share(e, &p->function, p->name, parameters,
                        c_comment(e->p->arena, p->path), e->parts);
+    guard_by(e, p, p->at);
     out_line(e->o, "%s(rt%s);", name, loop_variables(e, p->loop, ""));
     p->name = NULL;
 }
 
-static void open_part(Emitter *e, const char *name, const char *path)
+static void open_part(Emitter *e, const char *name, const char *path, int at)
 {
     close_part(e);
     e->part->name = name;
     e->part->path = path;
+    e->part->at = at;
     e->part->until = 0;
     function_begin(e, &e->part->function);
 }
@@ -207,6 +223,7 @@ void parts_begin(Emitter *e, const Op *loop)
         return;
     Part *p = NEW(e->p->arena, Part);
     p->outer = e->part;
+    p->around = e->at;
     p->loop = loop;
     p->inside = loop ? common_module(e, loop->body, NULL) : "";
     if (!p->inside)
@@ -219,6 +236,7 @@ void parts_end(Emitter *e)
     if (!e->parts)
         return;
     close_part(e);
+    guard_by(e, e->part, -1);
     e->part = e->part->outer;
 }
 
@@ -253,6 +271,7 @@ void parts_at(Emitter *e, const Op *op)
     Part *p = e->part;
     if (!op || op->kind == OP_loop) {
         close_part(e);
+        guard_by(e, p, -1);
         p->last = (TextMap){.arena = e->p->arena};
     }
     const Op *of =
@@ -263,13 +282,16 @@ void parts_at(Emitter *e, const Op *op)
         p->last.arena = e->p->arena;
         find_last(e, p, op);
     }
-    const char *path = module_of(e, p, of);
+    const char *path = op_is_hand_over(of->kind) ? op_info(of->kind)->name
+                                                 : module_of(e, p, of);
     if (!path)
         path = path_without_module(e, p, of);
     const char *name = part_name(e, of, path);
+    int at = op_stage(e, of);
     bool same = p->name && !strcmp(name, p->name) && !strcmp(path, p->path);
-    if (!same && !(p->name && of->id <= p->until))
-        open_part(e, name, path);
+    bool until = of->id <= p->until && !op_is_hand_over(of->kind);
+    if (!p->name || at != p->at || (!same && !until))
+        open_part(e, name, path, at);
     if (p->until < last_of(p, path))
         p->until = last_of(p, path);
 }

@@ -3,6 +3,7 @@
  * --trace, for messages and to check results (PARC_NANCHECK).
  * codegen/statements/statements.c lists the statements. */
 #include "codegen/emit/emitter.h"
+#include "ir/plan/pipeline.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
@@ -107,7 +108,8 @@ static void statement_row(Emitter *e, const Statement *w, int number)
         out(o, ",\n     .nloops = %d, .loop = {", w->nloops);
         for (int i = 0; i < w->nloops; i++)
             out(o, "%s{\"%s\", %lld}", i ? ", " : "",
-                loop_kind(e->p, w->loop[i]), (long long)loop_trips(w->loop[i]));
+                loop_kind(e->p, w->loop[i]),
+                (long long)loop_rank_trips(e->p, w->loop[i]));
         out(o, "}");
     }
     results(e, w);

@@ -115,10 +115,9 @@ static void blank_line(Out *o)
 /* A loop op is a for loop. */
 static void emit_loop(Emitter *e, const Op *op)
 {
-    const char *index = e->loop_name[op->id];
-    const char *last = arena_printf(e->p->arena, "%lld",
-                                    (long long)(loop_trips(op) - 1));
+    const char *index = e->loop_name[op->id], *last = loop_last(e, op);
     blank_line(e->o);
+    int before = stage_begin(e, op_stage(e, op));
     if (attr_reverse(op))
         out_open(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", index, last,
                  index, index);
@@ -127,6 +126,7 @@ static void emit_loop(Emitter *e, const Op *op)
                  last, index);
     emit_region(e, op->body, NULL);
     out_close(e->o);
+    stage_end(e, before);
     out_line(e->o, "");
 }
 
@@ -265,7 +265,10 @@ void emit_region(Emitter *e, const Region *r, const Phase *phase)
         if ((phase && op->phase != *phase) || !repeat_has(e->repeat, op))
             continue;
         parts_at(e, op);
+        int before = e->parts ? e->at : stage_begin(e, op_stage(e, op));
         emit_op(e, op, iteration);
+        if (!e->parts)
+            stage_end(e, before);
     }
     for (const Op *op = own_ops(e, r); op; op = op->next) {
         parts_at(e, NULL);

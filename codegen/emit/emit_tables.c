@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "ir/analysis/flops.h"
 #include "ir/options.h"
+#include "ir/plan/pipeline.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
@@ -69,6 +70,22 @@ static void file_names(Emitter *e)
                  c_string_body(a, e->p->file_config));
 }
 
+/* The coordinates of the pipeline's axis that have a tensor, if not all do. */
+static void stages(Emitter *e, const Type *t)
+{
+    int axis = pipeline_axis(e->p);
+    AxisPlace at = axis < 0 ? (AxisPlace){0} : t->place.ax[axis];
+    if (at.kind != AX_AT && at.kind != AX_CUT)
+        return;
+    out(e->o, "     .pipeline = %s,", axes_expression(e, 1u << axis));
+    if (at.kind == AX_AT)
+        out(e->o, " .at = %d,\n", at.dim);
+    else
+        out(e->o, " .nstages = %d, .cut = cut_%d,\n",
+            e->p->mesh.cut[at.order - 1].nstages, at.order);
+}
+
+
 static void param_row(Emitter *e, int i)
 {
     static const char *const init[] = {
@@ -95,6 +112,7 @@ static void param_row(Emitter *e, int i)
     if (type_flat_axes(t))
         out(o, "     .flat_axes = %s,\n",
             axes_expression(e, type_flat_axes(t)));
+    stages(e, t);
     const char *offset = pm->value ? value_row_offset(e, pm->value) : "-1";
     out(o, "     .offset = %s, .local_elements = %lld,\n", offset,
         (long long)type_local_elements(t, &p->mesh));
@@ -412,6 +430,7 @@ static void output_row(Emitter *f, const Output *of)
         list(o, "pad", of->ndim, pad);
     out(o, "\n");
     splits(f, &v->type);
+    stages(f, &v->type);
     out(o, "     .offset = %s},\n", value_offset(f, v));
 }
 
@@ -442,8 +461,20 @@ static void forward_tables(Emitter *f)
     out_line(o, "};");
 }
 
+static void cuts(Emitter *e)
+{
+    const Mesh *m = &e->p->mesh;
+    for (int i = 0; i < m->ncuts && pipeline_axis(e->p) >= 0; i++) {
+        out(e->o, "%sconst int64_t cut_%d[] = {", i ? "" : "\n", i + 1);
+        for (int s = 0; s <= m->cut[i].nstages; s++)
+            out(e->o, "%s%lld", s ? ", " : "", (long long)m->cut[i].begin[s]);
+        out_line(e->o, "};");
+    }
+}
+
 void emit_tables(Emitter *e)
 {
+    cuts(e);
     params(e);
     inputs(e, "");
     collective_names(e);

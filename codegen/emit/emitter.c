@@ -101,6 +101,7 @@ static void init_one(Emitter *e, const Emitter *training)
     const Program *p = e->p;
     Arena *a = p->arena;
     e->memory = p->memory;
+    e->at = -1;
     e->first = numbers_first(p);
     e->collective = collectives_of(p, &e->ncollectives);
     e->block_name = NEW_ARRAY(a, const char *, e->memory->nblocks + 1);

@@ -59,7 +59,10 @@ struct Emitter {
                               * it, the scope scope_of */
     int *scope_of;           /* by value id: a scope's number; 0: none */
     bool uses_arena;         /* the function being written uses A, the address
-                              * of the arena */
+                              * of the arena, … */
+    bool uses_stage;         /* … and `stage`, the rank's stage of the pipeline */
+    int at;                  /* the stage that runs the statement being written;
+                              * -1: all do */
     const Repeat *repeat;    /* the part of p that is being written; NULL: all
                               * of p */
     const char *word;        /* the first word of functions: "eval"; NULL: that
@@ -115,7 +118,7 @@ const char *value_variable(const Emitter *e, Value *v);
  * that is in use, or "NULL" if there are no statements. `parameters`: "ParcRt *rt"; `what`: a comment, or "". */
 typedef struct Function {
     Out *enclosing, body;
-    bool uses_arena; /* of the enclosing function */
+    bool uses_arena, uses_stage; /* of the enclosing function */
 } Function;
 void function_begin(Emitter *e, Function *f);
 void function_end(Emitter *e, Function *f, const char *name, Out *to);
@@ -163,6 +166,20 @@ void emit_local_part(Emitter *e, const Op *op); /* local_slice,
                                                    mask_to_partial */
 void emit_transfer(Emitter *e, const Op *op);   /* fetch, store */
 void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
+
+/* emit_pipeline.c. op_stage: the stage that runs an op; -1: all ranks, or what
+ * they do follows from the op itself. stage_begin: what follows, until stage_end,
+ * runs on this stage only; stage_end needs what stage_begin returns. */
+int op_stage(const Emitter *e, const Op *op);
+int stage_begin(Emitter *e, int stage);
+void stage_end(Emitter *e, int before);
+/* The last of a loop's iterations on the rank, as a C expression: they begin with
+ * 0. */
+const char *loop_last(Emitter *e, const Op *loop);
+/* emit_hand_over: send, receive, move. emit_stage_layers: the layers of the
+ * rank's stages out of a stack. */
+void emit_hand_over(Emitter *e, const Op *op);
+void emit_stage_layers(Emitter *e, const Op *op);
 
 /* emit_statements.c: the table of statements (ParcWork). */
 void emit_statements(Emitter *e);

@@ -11,6 +11,7 @@
 #include "codegen/numbers.h"
 #include "ir/analysis/alias.h"
 #include "ir/analysis/repeat.h"
+#include "ir/plan/pipeline.h"
 #include "ir/plan/user_axes.h"
 
 #include <string.h>
@@ -20,6 +21,9 @@ static const char *label_of(OpKind collective)
     return collective == OP_all_gather       ? "ag"
            : collective == OP_all_reduce     ? "ar"
            : collective == OP_reduce_scatter ? "rs"
+           : collective == OP_receive        ? "rc"
+           : collective == OP_send           ? "sd"
+           : collective == OP_move           ? "mv"
                                              : "aa";
 }
 
@@ -60,7 +64,7 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .axes = axes, .axis = user_axes_text(p, axes),
         .group_size = mesh_group(&p->mesh, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
-        .count = ir_trip_count(op),
+        .count = op_rank_count(p, op),
         .in_place = gather_in_place(op)};
 }
 
@@ -97,7 +101,7 @@ TransferInfo *transfers_of(const Program *p, int *n)
             .op = op, .to_host = store, .param = transfer_param(of, op),
             .label = arena_printf(p->arena, "%s%d", store ? "st" : "ft", id++),
             .bytes = type_local_bytes(&op->out[0]->type, &of->mesh),
-            .count = ir_trip_count(op)};
+            .count = op_rank_count(of, op)};
         if (repeat_has(repeat, op))
             vec_push(p->arena, &found, x);
     }

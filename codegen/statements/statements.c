@@ -8,6 +8,7 @@
 #include "ir/analysis/flops.h"
 #include "ir/analysis/repeat.h"
 #include "ir/analysis/statement.h"
+#include "ir/plan/pipeline.h"
 #include "ir/plan/user_axes.h"
 
 static const char *kind_of(OpKind op)
@@ -128,7 +129,7 @@ static Statement statement_of(Walk *w, const Op *op)
 {
     const Program *p = w->p;
     Statement x = {.op = op, .kind = kind_of(op->kind), .detail = "",
-                   .count = ir_trip_count(op)};
+                   .count = op_rank_count(p, op)};
     x.nloops = list_loops(op, x.loop);
     if (op->kind == OP_fused) {
         x.id = kernel_name(p, op, w->nkernels++);

@@ -193,6 +193,9 @@ static bool moves_in_place(const Op *op, int out, int arg)
     switch ((int)op->kind) {
     case OP_all_reduce: return out == arg;
     case OP_embedding_add: return arg == 0;
+    case OP_receive:
+    case OP_send:
+    case OP_move: return out == arg;
     case OP_mask_to_partial:
     case OP_copy: return true;
     case OP_einsum_add:

@@ -1,4 +1,5 @@
-/* pipeline.h: finds the axis of the plan's pipeline. */
+/* pipeline.h: finds the axis of the plan's pipeline, and what a rank runs of a
+ * loop. */
 #ifndef PARC_IR_PLAN_PIPELINE_H
 #define PARC_IR_PLAN_PIPELINE_H
 
@@ -12,6 +13,23 @@ static inline int pipeline_axis(const Program *p)
         if (p->plan.pipeline.axes >> a & 1 && p->mesh.size[a] > 1)
             return a;
     return -1;
+}
+
+/* The iterations of a loop on the rank that runs the most of them. A loop with a
+ * cut has the iterations of a rank's stages, numbered from 0. */
+static inline int64_t loop_rank_trips(const Program *p, const Op *loop)
+{
+    return loop->cut ? cut_most(&p->mesh, loop->cut, pipeline_axis(p))
+                     : loop_trips(loop);
+}
+
+/* How often a step runs an op on that rank. */
+static inline int64_t op_rank_count(const Program *p, const Op *op)
+{
+    int64_t n = 1;
+    for (const Op *loop = op_loop(op); loop; loop = op_loop(loop))
+        n *= loop_rank_trips(p, loop);
+    return n;
 }
 
 #endif

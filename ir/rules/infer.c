@@ -500,6 +500,7 @@ static InferRule *by_kind(OpKind kind)
         [OP_output] = infer_output,    [OP_all_gather] = infer_group,
         [OP_all_reduce] = infer_group, [OP_reduce_scatter] = infer_group,
         [OP_all_to_all] = infer_group, [OP_move] = infer_group,
+        [OP_receive] = infer_group, [OP_send] = infer_group,
         [OP_local_slice] = infer_group,
         [OP_mask_to_partial] = infer_group, [OP_split_key] = infer_split_key,
         [OP_fold] = infer_fold,        [OP_unfold] = infer_unfold,

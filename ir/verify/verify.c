@@ -348,8 +348,10 @@ static const char *check_op(Verify *w, const Op *op)
         return fault;
     if (op->body)
         return check_body(w, op);
-    if (op->cut)
-        return "only a loop can have a cut";
+    bool has_cut = op->kind == OP_receive || op->kind == OP_send;
+    if (has_cut ? op->cut < 1 || op->cut > w->p->mesh.ncuts : op->cut != 0)
+        return has_cut ? "no loop has its cut"
+                       : "only a loop and its transfers can have a cut";
     fault = verify_host(w->p, op);
     fault = fault ? fault : check_types(w, op);
     fault = fault ? fault : verify_needs(w->p, op);

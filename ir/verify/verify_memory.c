@@ -17,6 +17,7 @@
 
 #include "ir/verify/verify.h"
 #include "ir/memory.h"
+#include "ir/plan/pipeline.h"
 
 typedef struct Check {
     const Program *p;
@@ -149,7 +150,7 @@ static void check_address(Check *c, const Value *v)
     if (at->row < 0 || at->run < 0 || (at->cut && !at->run))
         fail(c, v, "has a wrong place in its buffer");
     for (int i = 0; i < at->nstrides && !c->fault; i++) {
-        int64_t trips = loop_trips(at->loop[i]);
+        int64_t trips = loop_rank_trips(c->p, at->loop[i]);
         if (at->modulo[i] > 0 && at->modulo[i] < trips)
             trips = at->modulo[i];
         if (!is_inside(v, at->loop[i]))

@@ -132,6 +132,9 @@ static bool may_become(OpKind kind, AxisPlace from, AxisPlace to)
         return from.kind == AX_R ? to.kind == AX_AT || to.kind == AX_HERE
                                  : from.kind == AX_AT && to.kind == AX_AT &&
                                        from.dim != to.dim;
+    case OP_receive:
+    case OP_send:
+        return from.kind == AX_AT && axis_place_equal(from, to);
     default: /* mask_to_partial */
         return (from.kind == AX_R || from.kind == AX_AT ||
                 from.kind == AX_HERE) && to.kind == AX_P;

@@ -31,7 +31,6 @@
  * concurrently, schedule_overlap.c orders ops so that compute has work while
  * tensor axes communicate.
  */
-#include "ir/plan/pipeline.h"
 #include "ir/units.h"
 #include "passes/schedule/issue.h"
 #include "passes/schedule/liveness.h"
@@ -323,12 +322,6 @@ static void set_stream(const Program *p, Op *op)
 void pass_schedule(Program *p, const TargetInfo *t)
 {
     Schedule s = {.p = p, .t = t};
-    if (pipeline_axis(p) >= 0) {
-        diag_error(p->diag, p->plan.pipeline.loc,
-                   "programs with a pipeline cannot be built yet");
-        diag_help(p->diag, "--stop-after=fuse --emit ir shows the stages");
-        return;
-    }
     sort_phases(p->step);
     p->streams = t->streams;
     if (t->streams > 1) {

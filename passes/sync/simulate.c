@@ -4,6 +4,7 @@
 
 #include "base/bug.h"
 #include "ir/analysis/statement.h"
+#include "ir/plan/pipeline.h"
 
 #include <stdlib.h>
 
@@ -211,12 +212,12 @@ static void set_iteration(Simulator *t, int64_t iteration)
 {
     const Op *loop = t->loop[t->depth - 1];
     t->layer[t->depth - 1] =
-        attr_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
+        attr_reverse(loop) ? loop_rank_trips(t->p, loop) - 1 - iteration : iteration;
 }
 
 static void simulate_loop(Simulator *t, const Op *loop)
 {
-    int64_t ahead, left, trips = loop_trips(loop);
+    int64_t ahead, left, trips = loop_rank_trips(t->p, loop);
     int64_t period = period_of(t, loop, &ahead, &left);
     int64_t head = (1 + t->extra_periods) * period + ahead + 1;
     int64_t tail = period + left + 1;
@@ -247,7 +248,7 @@ static void simulate_prefetch(Simulator *t, const Op *early)
     const Op *loop = t->loop[t->depth - 1];
     int64_t ahead = attr_distance(early), now = t->layer[t->depth - 1];
     int64_t then = attr_reverse(loop) ? now - ahead : now + ahead;
-    if (then < 0 || then >= loop_trips(loop))
+    if (then < 0 || then >= loop_rank_trips(t->p, loop))
         return;
     t->layer[t->depth - 1] = then;
     simulate_body(t, early);
@@ -272,7 +273,7 @@ static void simulate_across_loops(Simulator *t, const Op *early)
     const Op *loop = t->loop[in];
     int64_t layer = t->layer[in], skipped = t->skipped[in];
     bool first = t->first[in];
-    int64_t left = attr_reverse(loop) ? layer : loop_trips(loop) - 1 - layer;
+    int64_t left = attr_reverse(loop) ? layer : loop_rank_trips(t->p, loop) - 1 - layer;
     if (left != attr_remaining(early))
         return;
     t->depth--;

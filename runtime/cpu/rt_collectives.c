@@ -276,11 +276,12 @@ void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part)
     clear_padding(rt->arena + p.dst, &p, n);
 }
 
-void parc_mask_to_partial(ParcRt *rt, uint32_t axes, const ParcPart *part)
+void parc_mask_to_partial(ParcRt *rt, uint32_t axes, int64_t keeps,
+                          const ParcPart *part)
 {
     int64_t n = part->outer * in_bytes(part).inner;
     char *dst = rt->arena + part->dst;
-    if (rt->group[axes].index == 0)
+    if (rt->group[axes].index == keeps)
         rt_copy_rows(rt, dst, n, rt->arena + part->src, n, 1, n);
     else
         memset(dst, 0, (size_t)n);

@@ -24,8 +24,9 @@
 #include "common/type.h"
 #include "cpu/rt_sum.h"
 
-enum { CHUNK = 1 << 18, TAGS = 32768, LONGEST_WAIT = 1,
-       LOOK_NS = 20000 };
+/* TRANSFER_TAG: of transfers; no collective of a program has so high a number. */
+enum { CHUNK = 1 << 18, TAGS = 32768, TRANSFER_TAG = TAGS - 64,
+       LARGEST = 1 << 30, LONGEST_WAIT = 1, LOOK_NS = 20000 };
 
 /* Bytes that are one message: n[0] x n[1] rows of `row` bytes, in this order. */
 typedef struct Rows {
@@ -389,4 +390,24 @@ void rt_nodes_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op,
     }
     copy_rows(&x);
     close_exchange(&x);
+}
+
+/* ---- transfers ----------------------------------------------------------- */
+
+void rt_nodes_transfer(ParcRt *rt, int id, uint32_t axes, int rank, bool send,
+                       int64_t offset, int64_t bytes)
+{
+    const ParcTransport *t = rt->model->transport;
+    RtStatus *status = &rt->world->status[rt->rank];
+    Exchange x = {.rt = rt, .id = id, .axes = axes,
+                  .left = rt->world->timeout_seconds, .last = rt_now()};
+    atomic_store(&status->exchange, axes + 1);
+    for (int64_t at = 0; at < bytes; at += LARGEST) {
+        ParcMessage m = {rank, rt->arena + offset + at,
+                         (size_t)rt_least(LARGEST, bytes - at)};
+        if (!t->exchange(&m, send, &m, !send, TRANSFER_TAG, wait_for_peers, &x))
+            rt_fail(rt, "%s reports an error in '%s'", t->name,
+                    rt_collective_name(rt->model, id));
+    }
+    atomic_store(&status->exchange, 0);
 }

@@ -19,5 +19,9 @@ void rt_nodes_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op,
                          const ParcPart *part);
 void rt_nodes_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                          const ParcPart *part);
+/* Sends bytes at an offset of the arena to a rank on another node, or receives
+ * them from it. */
+void rt_nodes_transfer(ParcRt *rt, int id, uint32_t axes, int rank, bool send,
+                       int64_t offset, int64_t bytes);
 
 #endif

@@ -161,11 +161,12 @@ void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part)
                        part->outer, count);
 }
 
-void parc_mask_to_partial(ParcRt *rt, uint32_t axes, const ParcPart *part)
+void parc_mask_to_partial(ParcRt *rt, uint32_t axes, int64_t keeps,
+                          const ParcPart *part)
 {
     int64_t bytes = part->outer * part->inner * rt_type_size(part->type);
     char *arena = parc_arena(rt), *dst = arena + part->dst;
-    if (rt->group[axes].index != 0)
+    if (rt->group[axes].index != keeps)
         parc_zero(rt, dst, bytes);
     else if (part->dst != part->src)
         parc_move(rt, dst, arena + part->src, bytes);

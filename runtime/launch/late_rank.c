@@ -64,10 +64,16 @@ static bool is_in_exchange(const RtStatus *s)
     return atomic_load(&s->exchange) > 0;
 }
 
+/* Whether a rank waits for another one to take or to send a tensor. */
+static bool is_in_transfer(const RtStatus *s)
+{
+    return atomic_load(&s->peer) > 0;
+}
+
 static bool is_waiting(const RtWorld *w, const RtStatus *s)
 {
     return is_at_barrier(w, s) || is_at_point(w, s) || is_at_decision(s) ||
-           is_in_exchange(s);
+           is_in_exchange(s) || is_in_transfer(s);
 }
 
 /* Whether a rank is among those that another one, which is at a barrier or
@@ -78,6 +84,8 @@ static bool is_awaited(const RtWorld *w, int waiter, int rank)
     uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
     if (is_at_decision(&w->status[waiter]))
         return rank == 0;
+    if (is_in_transfer(&w->status[waiter]))
+        return rank == atomic_load(&w->status[waiter].peer) - 1;
     if (is_in_exchange(&w->status[waiter]))
         axes = atomic_load(&w->status[waiter].exchange) - 1;
     return rank != waiter && rt_in_group(w->model, waiter, rank, axes);
@@ -86,6 +94,8 @@ static bool is_awaited(const RtWorld *w, int waiter, int rank)
 static bool has_reached(const RtWorld *w, const RtStatus *waiter,
                         const RtStatus *s)
 {
+    if (is_in_transfer(waiter))
+        return atomic_load(&s->peer) - 1 == waiter - w->status;
     if (is_in_exchange(waiter))
         return atomic_load(&s->exchange) == atomic_load(&waiter->exchange) &&
                atomic_load(&s->collective) == atomic_load(&waiter->collective);

@@ -224,7 +224,8 @@ void rt_param_assemble(ParcRt *rt, const ParcParam *p, int64_t layer, void *to,
 
 ParcParam rt_output_param(const ParcOutput *o)
 {
-    ParcParam p = {.ndim = o->ndim, .offset = o->offset, .type = o->type};
+    ParcParam p = {.ndim = o->ndim, .offset = o->offset, .type = o->type,
+                   .pipeline = o->pipeline, .at = o->at};
     memcpy(p.dim, o->dim, sizeof p.dim);
     memcpy(p.pad, o->pad, sizeof p.pad);
     memcpy(p.split, o->split, sizeof p.split);

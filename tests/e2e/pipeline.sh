@@ -151,10 +151,10 @@ for target in cpu cuda; do
     check "beside an axis that a node has, $target" compiles gate --mesh 4x2 \
         --node-size 4 --target $target
 done
-check "a pipeline of layers cannot be built yet" refused \
-    "programs with a pipeline cannot be built yet" gate --mesh 2x2
+check "a pipeline of layers cannot be built for CUDA yet" refused \
+    "CUDA programs with a pipeline cannot be built yet" gate --mesh 2x2
 check "nor one of modules" refused \
-    "programs with a pipeline cannot be built yet" modules --mesh 2x2
+    "CUDA programs with a pipeline cannot be built yet" modules --mesh 2x2
 sed 's/pipeline pp { }/pipeline pp { schedule=zero_bubble, stages_per_rank=2 }/' \
     "$work/gate.pdl" >"$work/zero.pdl"
 check "zero_bubble has one stage on each rank" refused \

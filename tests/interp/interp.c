@@ -68,6 +68,8 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_reduce_scatter] = {.whole = interp_collective},
     [OP_all_to_all] = {.whole = interp_collective},
     [OP_move] = {.whole = interp_collective},
+    [OP_receive] = {.whole = interp_collective},
+    [OP_send] = {.whole = interp_collective},
     [OP_local_slice] = {.whole = interp_collective},
     [OP_mask_to_partial] = {.whole = interp_collective},
 };

@@ -217,7 +217,7 @@ static void take(ParcRt *rt, Check *c, ParcType type, uint32_t axes)
         part &= result(rt, type, i) == number(type, rt->rank, from);
     }
     CHECK(c, part);
-    parc_mask_to_partial(rt, axes, &p);
+    parc_mask_to_partial(rt, axes, 0, &p);
     for (int64_t i = 0; i < 12; i++)
         share &= result(rt, type, i) ==
                  (g->index == 0 ? number(type, rt->rank, i) : 0);

@@ -204,7 +204,7 @@ void backward_Net(ParcRt *rt)
     k04_scale_cast_mul_grad(rt, d_x, x);
     parc_mark(rt, 11, 0);
     /* mask_to_partial: the next layer needs d_x.2 in another placement: tp R -> P */
-    parc_mask_to_partial(rt, AXIS_tp, &(ParcPart){.src = AT_Net_x_bf16,
+    parc_mask_to_partial(rt, AXIS_tp, 0, &(ParcPart){.src = AT_Net_x_bf16,
         .dst = AT_Net_x_bf16, .outer = 1, .inner = 512, .type = PARC_BF16});
     parc_record(rt, PARC_COMPUTE, 8);
 }
@@ -818,7 +818,7 @@ int main(int argc, char **argv)
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 15
+#if PARC_RT_VERSION != 16
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 

@@ -1,0 +1,246 @@
+/* emit_pipeline.c: emits what a rank does for its stage of a pipeline only.
+ *
+ * The functions are those of all ranks. In them
+ *
+ *     if (stage == 0)
+ *         forward_tok_embeddings(rt);
+ *
+ * is a part that one stage runs, and a loop over layers that is cut into stages
+ * has the iterations of the rank's own stage, numbered from 0. It begins with what
+ * the stage before sends, and its end is sent to the next one:
+ *
+ *     if (stage > 0)
+ *         parc_receive(rt, 3, AXIS_pp, stage - 1, AT_x, 4096);
+ *     for (int64_t layer = 0; layer <= 15; layer++) {
+ *         …
+ *     }
+ *     if (stage < 1)
+ *         parc_send(rt, 4, AXIS_pp, stage + 1, AT_x, 4096);
+ */
+#include "codegen/emit/emitter.h"
+#include "ir/plan/pipeline.h"
+
+#include <string.h>
+
+/* ---- the stage of a statement -------------------------------------------- */
+
+static int value_stage(const Value *v, int axis)
+{
+    AxisPlace at = v->type.place.ax[axis];
+    return at.kind == AX_AT ? at.dim : -1;
+}
+
+/* The stage that runs all statements of a loop; -1: several do. */
+static int loop_stage(const Emitter *e, const Op *loop)
+{
+    int found = -1;
+    bool any = false;
+    for (const Op *op = loop->body->first; op; op = op->next) {
+        if (op_is_schedule(op->kind))
+            continue;
+        int stage = op_stage(e, op);
+        if (stage < 0 || (any && stage != found))
+            return -1;
+        found = stage;
+        any = true;
+    }
+    return found;
+}
+
+int op_stage(const Emitter *e, const Op *op)
+{
+    int axis = pipeline_axis(e->p);
+    if (axis < 0)
+        return -1;
+    if (op->kind == OP_loop)
+        return loop_stage(e, op);
+    if (op->kind == OP_barrier)
+        return op_stage(e, attr_op(op));
+    if (op_is_hand_over(op->kind) && value_stage(op->arg[0], axis) >= 0)
+        return -1;
+    return op->nouts   ? value_stage(op->out[0], axis)
+           : op->nargs ? value_stage(op->arg[0], axis)
+                       : -1;
+}
+
+int stage_begin(Emitter *e, int stage)
+{
+    int before = e->at;
+    if (stage < 0 || stage == before)
+        return before;
+    e->uses_stage = true;
+    e->at = stage;
+    out_open(e->o, "if (stage == %d) {", stage);
+    scope_begin(e);
+    return before;
+}
+
+void stage_end(Emitter *e, int before)
+{
+    if (e->at == before)
+        return;
+    e->at = before;
+    scope_end(e);
+    out_close(e->o);
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+/* The iterations of every stage, if all have the same number; else -1. */
+static int64_t equal_iterations(const StageCut *c)
+{
+    for (int s = 1; s < c->nstages; s++)
+        if (c->begin[s + 1] - c->begin[s] != c->begin[1])
+            return -1;
+    return c->begin[1];
+}
+
+/* The iterations of the rank's stage. */
+static const char *own_iterations(Emitter *e, int cut)
+{
+    int64_t equal = equal_iterations(&e->p->mesh.cut[cut - 1]);
+    if (equal >= 0)
+        return arena_printf(e->p->arena, "%lld", (long long)equal);
+    e->uses_stage = true;
+    return arena_printf(e->p->arena, "(cut_%d[stage + 1] - cut_%d[stage])", cut,
+                        cut);
+}
+
+const char *loop_last(Emitter *e, const Op *loop)
+{
+    Arena *a = e->p->arena;
+    int64_t n = loop->cut ? equal_iterations(&e->p->mesh.cut[loop->cut - 1])
+                          : loop_trips(loop);
+    if (n >= 0)
+        return arena_printf(a, "%lld", (long long)(n - 1));
+    return arena_printf(a, "%s - 1", own_iterations(e, loop->cut));
+}
+
+/* ---- transfers ----------------------------------------------------------- */
+
+/* Moves tensor i of an op within the rank, unless it stays where it is. */
+static void keep(Emitter *e, const Op *op, int i)
+{
+    const char *from = value_offset(e, op->arg[i]);
+    const char *to = value_offset(e, op->out[i]);
+    if (!strcmp(from, to))
+        return;
+    e->uses_arena = true;
+    out_code(e->o, "parc_move(rt, A + %s, A + %s, %lld);", to, from,
+             (long long)type_local_bytes(&op->out[i]->type, &e->p->mesh));
+}
+
+static bool moves_within_rank(Emitter *e, const Op *op)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (strcmp(value_offset(e, op->arg[i]), value_offset(e, op->out[i])))
+            return true;
+    return false;
+}
+
+/* Sends operands to, or receives results from, the stage that the C expression
+ * `other` is. */
+static void exchange(Emitter *e, const Op *op, bool send, const char *other)
+{
+    int axis = pipeline_axis(e->p);
+    for (int i = 0; i < op->nargs; i++)
+        out_code(e->o, "parc_%s(rt, %d, %s, %s, %s, %lld);",
+                 send ? "send" : "receive",
+                 e->collective[e->collective_of[op->id]].id,
+                 axes_expression(e, 1u << axis), other,
+                 value_offset(e, send ? op->arg[i] : op->out[i]),
+                 (long long)type_local_bytes(&op->arg[i]->type, &e->p->mesh));
+}
+
+static void exchange_if(Emitter *e, const Op *op, bool send,
+                        const char *condition, const char *other)
+{
+    e->uses_stage = true;
+    out_open(e->o, "if (%s) {", condition);
+    exchange(e, op, send, other);
+    out_close(e->o);
+}
+
+static void keep_on(Emitter *e, const Op *op, int stage)
+{
+    if (!moves_within_rank(e, op))
+        return;
+    int before = stage_begin(e, stage);
+    for (int i = 0; i < op->nargs; i++)
+        keep(e, op, i);
+    stage_end(e, before);
+}
+
+/* The stages that run iterations of a loop with the cut; returns their number. */
+static int stages_of_cut(const Emitter *e, int cut, int *stage)
+{
+    const StageCut *c = &e->p->mesh.cut[cut - 1];
+    int n = 0;
+    for (int s = 0; s < c->nstages; s++)
+        if (c->begin[s + 1] > c->begin[s])
+            stage[n++] = s;
+    return n;
+}
+
+/* Transfers of a loop between each of its stages and the next. */
+static void between_stages(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    bool reverse = attr_reverse(op), send = op->kind == OP_send;
+    int *stage = NEW_ARRAY(a, int, e->p->mesh.cut[op->cut - 1].nstages);
+    int n = stages_of_cut(e, op->cut, stage), first = stage[0];
+    int last = stage[n - 1];
+    keep_on(e, op, reverse == send ? first : last);
+    if (n == 1)
+        return;
+    bool up = reverse == send; /* the stage whose number is lower takes part */
+    if (last - first + 1 == n) {
+        const char *end = arena_printf(a, up ? "stage > %d" : "stage < %d",
+                                       up ? first : last);
+        int other = up ? last : first, most = (int)e->p->mesh.size[
+            pipeline_axis(e->p)] - 1;
+        if (other != (up ? most : 0))
+            end = arena_printf(a, up ? "%s && stage <= %d" : "%s && stage >= %d",
+                               end, other);
+        exchange_if(e, op, send, end, up ? "stage - 1" : "stage + 1");
+        return;
+    }
+    for (int i = 0; i + 1 < n; i++) {
+        int here = stage[up ? i + 1 : i], there = stage[up ? i : i + 1];
+        exchange_if(e, op, send, arena_printf(a, "stage == %d", here),
+                    arena_printf(a, "%d", there));
+    }
+}
+
+void emit_hand_over(Emitter *e, const Op *op)
+{
+    int axis = pipeline_axis(e->p);
+    Arena *a = e->p->arena;
+    if (op->kind != OP_move) {
+        between_stages(e, op);
+        return;
+    }
+    int from = value_stage(op->arg[0], axis), to = value_stage(op->out[0], axis);
+    if (from < 0) {
+        for (int i = 0; i < op->nargs; i++)
+            keep(e, op, i);
+        return;
+    }
+    exchange_if(e, op, true, arena_printf(a, "stage == %d", from),
+                arena_printf(a, "%d", to));
+    exchange_if(e, op, false, arena_printf(a, "stage == %d", to),
+                arena_printf(a, "%d", from));
+}
+
+void emit_stage_layers(Emitter *e, const Op *op)
+{
+    const Type *to = &op->out[0]->type;
+    int cut = type_cut(to);
+    int64_t row = type_local_bytes(to, &e->p->mesh) /
+                  cut_most(&e->p->mesh, cut, pipeline_axis(e->p));
+    e->uses_arena = e->uses_stage = true;
+    out_code(e->o, "parc_move(rt, A + %s, A + %s + cut_%d[stage] * %lld, "
+             "%s * %lld);", value_offset(e, op->out[0]),
+             value_offset(e, op->arg[0]), cut, (long long)row,
+             own_iterations(e, cut), (long long)row);
+}

@@ -1,0 +1,62 @@
+#!/bin/sh
+# pipeline_curves.sh: a pipeline trains as one rank does: with the same
+# microbatches, the losses of 20 steps are the same bits without clipping, and
+# within 1e-6 with it, with tied weights and with shards, whose sums have another
+# order.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_curves.sh"
+
+# An example whose plan has a pipeline on the axis pp, with the clause's words.
+staged() { # staged MODEL WORDS
+    words=$2 awk '/^plan .*, *tp\)/ { sub(/\(/, "(pp, "); print
+                      print "    pipeline pp { " ENVIRON["words"] " }"; next }
+                  { print }' "examples/$1.pdl"
+}
+
+train() { # train NAME MODEL MESH WORDS OPTIONS…
+    at=$work/$1 example=$2 ranks=$3
+    staged "$example" "$4" >"$at.pdl"
+    shift 4
+    describe "$example"
+    data_of "$example"
+    # shellcheck disable=SC2086
+    "$PARC" "$at.pdl" --target cpu --threads 1 --mesh "$ranks" $sizes "$@" \
+        -o "$at" &&
+        "$at" --steps 20 --seed 3 $data --log "$at.log" && rm "$at"
+}
+
+same_bits() { # same_bits LOG LOG
+    jq .loss "$1" >"$1.loss" && jq .loss "$2" >"$2.loss" &&
+        cmp "$1.loss" "$2.loss" && [ -s "$1.loss" ]
+}
+
+# row HOW MODEL MESH WORDS OPTIONS…: against one rank; HOW: bits, or a tolerance
+row() {
+    how=$1 model=$2 mesh=$3 words=$4
+    shift 4
+    base=$model-$(echo "$*" | tr -c 'a-z0-9\n' _)
+    [ -e "$work/$base.log" ] ||
+        check "$model on one rank $*: trains" train "$base" "$model" 1x1x1 "" "$@"
+    label="$model on $mesh, $words $*"
+    check "$label: trains" train this "$model" "$mesh" "$words" "$@"
+    if [ "$how" = bits ]; then
+        check "$label: curve" same_bits "$work/this.log" "$work/$base.log"
+    else
+        check "$label: curve" same_curve "$work/this.log" "$work/$base.log" "$how"
+    fi
+}
+
+row bits llama 2x1x1 "" -D clip=none -D accumulate=2
+row 1e-6 gpt2 2x1x1 "" -D accumulate=2
+row 1e-5 llama 2x2x2 "" -D accumulate=2
+row 1e-5 translation 2x1x2 ""
+in_all row bits llama 2x1x1 "" -D clip=none
+in_all row bits llama 2x1x1 "" -D clip=none -D accumulate=2 -D precision=bf16
+in_all row bits llama 3x1x1 "" -D clip=none -D n_layers=4 -D accumulate=2
+in_all row bits llama 4x1x1 "" -D clip=none -D n_layers=4 -D accumulate=8
+in_all row 1e-6 llama 2x1x1 "" -D accumulate=2
+in_all row 1e-5 llama 2x2x1 "" -D accumulate=2
+in_all row 1e-5 vit 2x1x2 ""
+in_all row 1e-5 vit 2x2x1 "" -D accumulate=2
+in_all row 1e-5 translation 3x2x1 "" -D accumulate=2
+finish

@@ -271,13 +271,15 @@ typedef struct Move {
                      * number, counted from 1 */
 } Move;
 
-/* Whether every axis of the collective changes, and no other. */
+/* Whether every axis of the collective changes, and no other. The interpreter runs
+ * a loop on all stages in turn: its carries are where receive and send are. */
 static bool axes_change(Interp *in, const Move *m)
 {
+    bool stays = m->op->kind == OP_receive || m->op->kind == OP_send;
     for (int a = 0; a < in->mesh.n; a++) {
         AxisPlace x = m->from->type.place.ax[a], y = m->to->type.place.ax[a];
         bool same = x.kind == y.kind && x.dim == y.dim;
-        bool named = m->axes >> a & 1;
+        bool named = !stays && (m->axes >> a & 1);
         if (named == same && in->mesh.size[a] > 1) {
             interp_fail(in, m->op, "%%%s -> %%%s on axis %s: %s to %s",
                         m->from->name, m->to->name, in->mesh.name[a],

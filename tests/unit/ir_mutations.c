@@ -335,11 +335,11 @@ static void run_global(Test *t, const Program *p)
     CHECK_TEXT(t->c, interp_run(t->global), NULL);
 }
 
-/* Runs all passes before `schedule`; later ones change no op that has mutants.
+/* Runs all passes before `transfers`; later ones change no op that has mutants.
  * Numbers are compared only after the last pass, as that takes time. */
 static void test_passes(Test *t, Program *p, const TargetInfo *target)
 {
-    for (int i = 0; strcmp(pass_name(i), "schedule") != 0; i++) {
+    for (int i = 0; strcmp(pass_name(i), "transfers") != 0; i++) {
         t->pass = pass_name(i);
         ir_renumber(p);
         pass_table[i].run(p, target);

@@ -106,6 +106,8 @@ struct Op {
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
                            * next nstack stacks, the others free */
     int cut;              /* loop: the number of its cut into stages; 0: none */
+    bool staged;          /* loop over microbatches: the stages run it in the order
+                           * of a timetable (passes/pipeline/timetable.h) */
     const Placement *needs; /* STAGE_PLACED, ops that have a sharding rule: the
                              * placement that each operand must have */
     int stream;           /* set by `schedule` */

@@ -32,6 +32,7 @@ static bool is_used_by_emitted_code(const char *name)
         "outputs_begin", "outputs_run",
         "exp",        "log",        "sqrt",           "tanh",    "erf",
         "sin",        "cos",        "pow",            "abs",     "index",
+        "pipeline",   "action",     "order",
         "y0",         "y1",         "j0",             "j1",      "stdin",
         "stdout",     "stderr",     "signal",         "time",    "read",
         "write",

@@ -18,6 +18,14 @@ static void axes(Emitter *e)
     out_line(e->o, "};");
 }
 
+static void pipeline(Emitter *e)
+{
+    for (const Op *op = e->p->step->first; op; op = op->next)
+        if (op->staged)
+            out_line(e->o, "\n/* What each rank of the pipeline does. */\n"
+                     "extern const ParcPipeline pipeline;");
+}
+
 static void cuts(Emitter *e)
 {
     const Mesh *m = &e->p->mesh;
@@ -109,6 +117,7 @@ void emit_map(Emitter *e)
     Liveness l;
     axes(e);
     cuts(e);
+    pipeline(e);
     live_analyse(e->p, &l);
     out_line(o, "\n/* The offset of each buffer in a rank's arena. The comment "
                 "above an offset has");

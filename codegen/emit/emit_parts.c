@@ -20,6 +20,7 @@
  * its parameters.
  */
 #include "codegen/emit/emitter.h"
+#include "ir/plan/pipeline.h"
 
 #include <string.h>
 
@@ -96,7 +97,7 @@ static const char *module_of(const Emitter *e, const Part *p, const Op *op)
 
 static bool has_mark(const Emitter *e, const Op *op)
 {
-    return !op_is_schedule(op->kind) && !op->done &&
+    return !op_is_schedule(op->kind) && !op->done && emits(e, op) &&
            e->statement_of[op->id] >= 0;
 }
 
@@ -116,7 +117,7 @@ static const Op *deciding(const Emitter *e, const Op *op)
     for (; is_before_end(op, phase); op = op->next) {
         if (!has_mark(e, op))
             continue;
-        if (first && op_stage(e, op) != op_stage(e, first))
+        if (first && op_stage(e->p, op) != op_stage(e->p, first))
             break;
         if (e->part->name || module_of(e, e->part, op))
             return op;
@@ -287,7 +288,7 @@ void parts_at(Emitter *e, const Op *op)
     if (!path)
         path = path_without_module(e, p, of);
     const char *name = part_name(e, of, path);
-    int at = op_stage(e, of);
+    int at = op_stage(e->p, of);
     bool same = p->name && !strcmp(name, p->name) && !strcmp(path, p->path);
     bool until = of->id <= p->until && !op_is_hand_over(of->kind);
     if (!p->name || at != p->at || (!same && !until))

@@ -16,52 +16,20 @@
  *     }
  *     if (stage < 1)
  *         parc_send(rt, 4, AXIS_pp, stage + 1, AT_x, 4096);
+ *
+ * In a staged loop, a rank does what its row of the table `pipeline` (model.c) has:
+ *
+ *     for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); i++)
+ *         switch (action.kind) {
+ *         case PARC_FORWARD: micro_forward(rt, action.micro); break;
+ *         …
  */
 #include "codegen/emit/emitter.h"
 #include "ir/plan/pipeline.h"
 
 #include <string.h>
 
-/* ---- the stage of a statement -------------------------------------------- */
-
-static int value_stage(const Value *v, int axis)
-{
-    AxisPlace at = v->type.place.ax[axis];
-    return at.kind == AX_AT ? at.dim : -1;
-}
-
-/* The stage that runs all statements of a loop; -1: several do. */
-static int loop_stage(const Emitter *e, const Op *loop)
-{
-    int found = -1;
-    bool any = false;
-    for (const Op *op = loop->body->first; op; op = op->next) {
-        if (op_is_schedule(op->kind))
-            continue;
-        int stage = op_stage(e, op);
-        if (stage < 0 || (any && stage != found))
-            return -1;
-        found = stage;
-        any = true;
-    }
-    return found;
-}
-
-int op_stage(const Emitter *e, const Op *op)
-{
-    int axis = pipeline_axis(e->p);
-    if (axis < 0)
-        return -1;
-    if (op->kind == OP_loop)
-        return loop_stage(e, op);
-    if (op->kind == OP_barrier)
-        return op_stage(e, attr_op(op));
-    if (op_is_hand_over(op->kind) && value_stage(op->arg[0], axis) >= 0)
-        return -1;
-    return op->nouts   ? value_stage(op->out[0], axis)
-           : op->nargs ? value_stage(op->arg[0], axis)
-                       : -1;
-}
+/* ---- one stage ----------------------------------------------------------- */
 
 int stage_begin(Emitter *e, int stage)
 {
@@ -114,6 +82,62 @@ const char *loop_last(Emitter *e, const Op *loop)
     if (n >= 0)
         return arena_printf(a, "%lld", (long long)(n - 1));
     return arena_printf(a, "%s - 1", own_iterations(e, loop->cut));
+}
+
+bool emits(const Emitter *e, const Op *op)
+{
+    return !e->staged || op_loop(op) != e->staged ||
+           staged_moment(e->staged, op) == e->moment;
+}
+
+/* What the actions of a rank are: ParcActionKind. */
+static const struct {
+    Moment moment;
+    const char *kind, *function, *meaning;
+} actions[] = {
+    {MOMENT_FORWARD, "FORWARD", "micro_forward",
+     "The forward pass of a microbatch on the rank's stage."},
+    {MOMENT_BACKWARD, "BACKWARD", "micro_backward",
+     "The backward pass of a microbatch on the rank's stage."},
+    {MOMENT_SEND, "SEND", "micro_send", "To the next stage."},
+    {MOMENT_RECEIVE, "RECEIVE", "micro_receive", "From the stage before."},
+    {MOMENT_SEND_GRADIENT, "SEND_GRADIENT", "micro_send_gradient",
+     "To the stage before."},
+    {MOMENT_RECEIVE_GRADIENT, "RECEIVE_GRADIENT", "micro_receive_gradient",
+     "From the next stage."},
+};
+
+/* Writes the function with the statements of one moment; returns its name. */
+static const char *moment_function(Emitter *e, const Op *loop, int action)
+{
+    Function f;
+    function_begin(e, &f);
+    e->staged = loop;
+    e->moment = actions[action].moment;
+    emit_region(e, loop->body, NULL);
+    e->staged = NULL;
+    return function_share(e, &f, actions[action].function,
+                          arena_printf(e->p->arena, "ParcRt *rt, int64_t %s",
+                                       e->loop_name[loop->id]),
+                          actions[action].meaning, e->parts);
+}
+
+void emit_staged_loop(Emitter *e, const Op *loop)
+{
+    int n = (int)(sizeof actions / sizeof *actions);
+    const char *name[sizeof actions / sizeof *actions];
+    for (int i = 0; i < n; i++)
+        name[i] = moment_function(e, loop, i);
+    out_line(e->o, "ParcAction action;");
+    out_open(e->o, "for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); "
+             "i++) {");
+    out_open(e->o, "switch (action.kind) {");
+    for (int i = 0; i < n; i++)
+        out_line(e->o, "case PARC_%s: %s(rt, action.micro); break;",
+                 actions[i].kind, name[i]);
+    out_close(e->o);
+    out_close(e->o);
+    out_line(e->o, "");
 }
 
 /* ---- transfers ----------------------------------------------------------- */
@@ -214,13 +238,12 @@ static void between_stages(Emitter *e, const Op *op)
 
 void emit_hand_over(Emitter *e, const Op *op)
 {
-    int axis = pipeline_axis(e->p);
     Arena *a = e->p->arena;
     if (op->kind != OP_move) {
         between_stages(e, op);
         return;
     }
-    int from = value_stage(op->arg[0], axis), to = value_stage(op->out[0], axis);
+    int from = value_stage(e->p, op->arg[0]), to = value_stage(e->p, op->out[0]);
     if (from < 0) {
         for (int i = 0; i < op->nargs; i++)
             keep(e, op, i);

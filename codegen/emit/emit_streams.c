@@ -21,6 +21,7 @@
  *         …
  */
 #include "codegen/emit/emitter.h"
+#include "ir/plan/pipeline.h"
 #include "ir/analysis/statement.h"
 
 #include <string.h>
@@ -117,7 +118,11 @@ static void emit_loop(Emitter *e, const Op *op)
 {
     const char *index = e->loop_name[op->id], *last = loop_last(e, op);
     blank_line(e->o);
-    int before = stage_begin(e, op_stage(e, op));
+    if (op->staged && !e->repeat) {
+        emit_staged_loop(e, op);
+        return;
+    }
+    int before = stage_begin(e, op_stage(e->p, op));
     if (attr_reverse(op))
         out_open(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", index, last,
                  index, index);
@@ -262,10 +267,11 @@ void emit_region(Emitter *e, const Region *r, const Phase *phase)
     const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
     parts_begin(e, r->owner);
     for (const Op *op = r->first; op; op = op->next) {
-        if ((phase && op->phase != *phase) || !repeat_has(e->repeat, op))
+        if ((phase && op->phase != *phase) || !repeat_has(e->repeat, op) ||
+            !emits(e, op))
             continue;
         parts_at(e, op);
-        int before = e->parts ? e->at : stage_begin(e, op_stage(e, op));
+        int before = e->parts ? e->at : stage_begin(e, op_stage(e->p, op));
         emit_op(e, op, iteration);
         if (!e->parts)
             stage_end(e, before);

@@ -475,6 +475,7 @@ static void cuts(Emitter *e)
 void emit_tables(Emitter *e)
 {
     cuts(e);
+    emit_order(e);
     params(e);
     inputs(e, "");
     collective_names(e);

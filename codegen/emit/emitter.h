@@ -16,6 +16,7 @@
 #include "ir/analysis/alias.h"
 #include "ir/analysis/repeat.h"
 #include "ir/plan/user_axes.h"
+#include "passes/pipeline/staged_loop.h"
 
 /* A function, or a block inside of one, that declares its own variables. */
 typedef struct Scope Scope;
@@ -63,6 +64,9 @@ struct Emitter {
     bool uses_stage;         /* … and `stage`, the rank's stage of the pipeline */
     int at;                  /* the stage that runs the statement being written;
                               * -1: all do */
+    const Op *staged;        /* the staged loop of which the statements of one
+                              * moment are written; NULL: those of all */
+    Moment moment;
     const Repeat *repeat;    /* the part of p that is being written; NULL: all
                               * of p */
     const char *word;        /* the first word of functions: "eval"; NULL: that
@@ -167,19 +171,24 @@ void emit_local_part(Emitter *e, const Op *op); /* local_slice,
 void emit_transfer(Emitter *e, const Op *op);   /* fetch, store */
 void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
 
-/* emit_pipeline.c. op_stage: the stage that runs an op; -1: all ranks, or what
- * they do follows from the op itself. stage_begin: what follows, until stage_end,
- * runs on this stage only; stage_end needs what stage_begin returns. */
-int op_stage(const Emitter *e, const Op *op);
+/* emit_pipeline.c. stage_begin: what follows, until stage_end, runs on this stage
+ * only; stage_end needs what stage_begin returns. */
 int stage_begin(Emitter *e, int stage);
 void stage_end(Emitter *e, int before);
 /* The last of a loop's iterations on the rank, as a C expression: they begin with
  * 0. */
 const char *loop_last(Emitter *e, const Op *loop);
+/* emit_staged_loop: the loop over a rank's actions, and a function for each kind.
+ * emits: whether statements of a region are written now. */
+void emit_staged_loop(Emitter *e, const Op *loop);
+bool emits(const Emitter *e, const Op *op);
 /* emit_hand_over: send, receive, move. emit_stage_layers: the layers of the
  * rank's stages out of a stack. */
 void emit_hand_over(Emitter *e, const Op *op);
 void emit_stage_layers(Emitter *e, const Op *op);
+
+/* emit_order.c: the table of what each rank of a pipeline does (ParcPipeline). */
+void emit_order(Emitter *e);
 
 /* emit_statements.c: the table of statements (ParcWork). */
 void emit_statements(Emitter *e);

@@ -15,6 +15,11 @@ static inline int pipeline_axis(const Program *p)
     return -1;
 }
 
+/* The stage that has v, or runs the op; -1: several. What ranks do for a transfer
+ * follows from the op. */
+int value_stage(const Program *p, const Value *v);
+int op_stage(const Program *p, const Op *op);
+
 /* The iterations of a loop on the rank that runs the most of them. A loop with a
  * cut has the iterations of a rank's stages, numbered from 0. */
 static inline int64_t loop_rank_trips(const Program *p, const Op *loop)

@@ -219,6 +219,7 @@ static void text_properties(Text *t, Op *op)
     if (t->out ? *op->path != 0 : t->tok.kind == TK_STRING)
         text_field(t, " ", &op->path);
     text_field_if(t, op->cut, " cut=", &op->cut);
+    text_flag(t, " staged", &op->staged);
     text_field_if(t, op->stream, " stream=", &op->stream);
     text_field_if(t, op->workspace >= 0, " workspace=", &op->workspace);
     text_field(t, "", &op->loc);

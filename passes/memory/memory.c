@@ -325,6 +325,9 @@ void pass_memory(Program *p, const TargetInfo *t)
             hold_memory(&m, op);
     memory_extend_hoists(p, &m.live, &m.prefetch, m.plan, m.block.at,
                          m.block.n);
+    for (const Op *op = p->step->first; op; op = op->next)
+        if (op->kind == OP_loop && op->staged)
+            memory_stage(&m, op);
     sum_up(&m);
     for_ops(op, p->step)
         set_in_place(&m, op);

@@ -3,6 +3,7 @@
  *
  *   memory.c         places parameters, values of loops; sums up the plan
  *   memory_results.c adds blocks; places an op's results and workspace
+ *   memory_stages.c  adds buffers for the microbatches of a pipeline
  *   memory_class.c   finds the class of each value
  *   arena_pack.c     gives blocks their addresses
  */
@@ -74,6 +75,12 @@ Awaited memory_awaited(const Program *p, const Liveness *live,
 void memory_extend_hoists(const Program *p, const Liveness *live,
                           Prefetches *prefetch, const MemoryPlan *plan,
                           Block *block, int nblocks);
+
+/* ---- memory_stages.c ----------------------------------------------------- */
+
+/* Gives what lives in several moments of a microbatch of the staged loop as many
+ * buffers as its timetable needs. */
+void memory_stage(Memory *m, const Op *loop);
 
 /* ---- memory_class.c ------------------------------------------------------ */
 

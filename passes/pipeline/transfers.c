@@ -13,14 +13,21 @@
  *            …
  *          %h.4 = send{axes={pp}, reverse=false} %h.2 : f32[8, 64]@pp=1 cut=1
  *
+ * If all that the stages exchange for a microbatch are the carries of one loop
+ * forward and of one backward, the loop over the microbatches is `staged`: its
+ * forward ops precede the others, and the stages overlap. Otherwise they run the
+ * microbatches, and each its stages, in turn.
+ *
  * Every rank has a buffer for the carry. On the first stage `receive` does
  * nothing, nor does `send` on the last one, if the result has the operand's
  * memory. Sums that each stage adds its part to stay where they are.
  */
 #include <string.h>
 
+#include "base/bug.h"
 #include "ir/plan/pipeline.h"
 #include "passes/pass.h"
+#include "passes/pipeline/staged_loop.h"
 
 typedef struct Transfers {
     Program *p;
@@ -75,6 +82,58 @@ static void add_transfers(const Transfers *t, Op *loop)
     }
 }
 
+/* ---- microbatches -------------------------------------------------------- */
+
+/* Whether each stage runs iterations of a loop with the cut. */
+static bool is_on_all_stages(const Mesh *m, int cut)
+{
+    const StageCut *c = &m->cut[cut - 1];
+    bool all = true;
+    for (int s = 0; s < c->nstages; s++)
+        all &= c->begin[s + 1] > c->begin[s];
+    return all;
+}
+
+/* Whether the body has one loop forward over all stages and one backward, and no
+ * other op that stages communicate in. */
+static bool fits_timetable(const Transfers *t, const Op *loop)
+{
+    int sends[2] = {0, 0};
+    for (const Op *op = NULL; (op = ir_next(loop->body, op));) {
+        bool between = op_is_collective(op->kind) &&
+                       (attr_axes(op) >> t->axis & 1);
+        if (!between || op->kind == OP_receive)
+            continue;
+        if (op->kind != OP_send) {
+            AxisPlace from = op->arg[0]->type.place.ax[t->axis];
+            if (op->kind == OP_move && from.kind == AX_R)
+                continue;
+            return false;
+        }
+        if (!is_on_all_stages(&t->p->mesh, op->cut) ||
+            attr_reverse(op) != (op->phase == PH_BACKWARD))
+            return false;
+        sends[op->phase == PH_BACKWARD]++;
+    }
+    return sends[0] == 1 && sends[1] == 1;
+}
+
+static void stage_loops(const Transfers *t)
+{
+    PipelineSchedule schedule = t->p->plan.pipeline.schedule;
+    if (schedule != PIPELINE_GPIPE && schedule != PIPELINE_1F1B)
+        return;
+    for (Op *op = t->p->step->first; op; op = op->next) {
+        if (!loop_is_microbatches(t->p, op) || !fits_timetable(t, op))
+            continue;
+        op->staged = true;
+        Timetable order = staged_timetable(t->p, op);
+        const char *fault = timetable_fault(t->p->arena, &order);
+        if (fault)
+            bug("transfers: %s", fault);
+    }
+}
+
 static void refuse(Program *p, const char *what)
 {
     diag_error(p->diag, p->plan.pipeline.loc, "%s cannot be built yet", what);
@@ -100,4 +159,5 @@ void pass_transfers(Program *p, const TargetInfo *target)
             vec_push(p->arena, &loops, op);
     for (int i = 0; i < loops.n; i++)
         add_transfers(&t, loops.at[i]);
+    stage_loops(&t);
 }

@@ -45,12 +45,26 @@ typedef struct Schedule {
     uint32_t nops; /* ops that live covers */
 } Schedule;
 
+/* The first op of a staged loop's body after those of the phase. */
+static Op *end_of_phase(const Region *body, Phase phase)
+{
+    Op *op = body->first;
+    while (op && op->phase <= phase)
+        op = op->next;
+    return op;
+}
+
 /* The copy gets the phase of its reader: emitted code has a function for each
- * phase. */
+ * phase. In a staged loop it gets that of the op that makes x. */
 static Value *copy_before(Schedule *s, Value *x, Region *r, Op *before)
 {
-    Build b = {.p = s->p, .region = r, .before = before,
-               .phase = r->owner ? r->owner->phase : before->phase,
+    Phase phase = r->owner ? r->owner->phase : before->phase;
+    if (r->owner && r->owner->staged) {
+        const Op *def = value_root(x)->def;
+        phase = def && def->region == r ? def->phase : phase;
+        before = before ? before : end_of_phase(r, phase);
+    }
+    Build b = {.p = s->p, .region = r, .before = before, .phase = phase,
                .loc = x->loc, .path = ""};
     Op *op = ir_op_typed(&b, OP_copy, 1, &x, NULL, 1, &x->type, &x->name);
     return op->out[0];
@@ -323,6 +337,9 @@ void pass_schedule(Program *p, const TargetInfo *t)
 {
     Schedule s = {.p = p, .t = t};
     sort_phases(p->step);
+    for (Op *op = p->step->first; op; op = op->next)
+        if (op->kind == OP_loop && op->staged)
+            sort_phases(op->body);
     p->streams = t->streams;
     if (t->streams > 1) {
         for_ops(op, p->step)

@@ -31,6 +31,7 @@
 #include "passes/sync/events.h"
 
 #include "base/bug.h"
+#include "ir/plan/pipeline.h"
 
 #include <string.h>
 
@@ -55,6 +56,7 @@ typedef struct Walk {
     const NewBarrier *ignored;
     NewBarriers *found; /* by op id, during the search: the barriers before the
                          * op; NULL: the program has them */
+    int stage;    /* the stage of the pipeline whose statements run */
     bool readers; /* count the readers of an in-place gather instead of the
                    * gather */
     Simulation sim;
@@ -162,9 +164,16 @@ static bool is_too_early(Walk *w, int i, Fault *f)
     return false;
 }
 
-/* Whether a statement may run too early in two steps. All parameters are valid
- * when the first step begins. */
-static bool find_fault(Walk *w, Fault *f)
+/* Whether the rank's stage runs an op. */
+static bool runs(const Walk *w, const Op *op)
+{
+    int stage = op_stage(w->p, op);
+    return stage < 0 || stage == w->stage;
+}
+
+/* Whether a statement of the stage may run too early in two steps. All parameters
+ * are valid when the first step begins. */
+static bool find_fault_of_stage(Walk *w, Fault *f)
 {
     for (int b = 0; b < w->p->memory->nblocks; b++) {
         w->since[b] = (Since){-1, -1};
@@ -172,7 +181,7 @@ static bool find_fault(Walk *w, Fault *f)
     }
     for (int step = 0; step < 2; step++)
         for (int i = 0; i < w->sim.n; i++) {
-            if (!w->sim.instance[i].op)
+            if (!w->sim.instance[i].op || !runs(w, w->sim.instance[i].op))
                 continue;
             synchronize_before(w, &w->sim.instance[i]);
             if (is_too_early(w, i, f))
@@ -181,6 +190,17 @@ static bool find_fault(Walk *w, Fault *f)
             if (moves(op))
                 synchronize(w, attr_axes(op));
         }
+    return false;
+}
+
+/* Groups that share memory are on one stage. */
+static bool find_fault(Walk *w, Fault *f)
+{
+    int axis = pipeline_axis(w->p);
+    int stages = axis < 0 ? 1 : (int)w->p->mesh.size[axis];
+    for (w->stage = 0; w->stage < stages; w->stage++)
+        if (find_fault_of_stage(w, f))
+            return true;
     return false;
 }
 

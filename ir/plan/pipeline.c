@@ -1,0 +1,42 @@
+/* pipeline.c: finds the stage of a pipeline that runs an op. */
+#include "ir/plan/pipeline.h"
+
+int value_stage(const Program *p, const Value *v)
+{
+    int axis = pipeline_axis(p);
+    if (axis < 0 || v->type.place.ax[axis].kind != AX_AT)
+        return -1;
+    return v->type.place.ax[axis].dim;
+}
+
+/* The stage that runs all ops of a loop. */
+static int loop_stage(const Program *p, const Op *loop)
+{
+    int found = -1;
+    bool any = false;
+    for (const Op *op = loop->body->first; op; op = op->next) {
+        if (op_is_schedule(op->kind))
+            continue;
+        int stage = op_stage(p, op);
+        if (stage < 0 || (any && stage != found))
+            return -1;
+        found = stage;
+        any = true;
+    }
+    return found;
+}
+
+int op_stage(const Program *p, const Op *op)
+{
+    if (pipeline_axis(p) < 0)
+        return -1;
+    if (op->kind == OP_loop)
+        return loop_stage(p, op);
+    if (op->kind == OP_barrier)
+        return op_stage(p, attr_op(op));
+    if (op_is_hand_over(op->kind) && value_stage(p, op->arg[0]) >= 0)
+        return -1;
+    return op->nouts   ? value_stage(p, op->out[0])
+           : op->nargs ? value_stage(p, op->arg[0])
+                       : -1;
+}

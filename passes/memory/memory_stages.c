@@ -1,0 +1,111 @@
+/* memory_stages.c: gives tensors of a staged loop a buffer for each microbatch that
+ * is in flight (passes/pipeline/staged_loop.h).
+ *
+ * before   in loop %micro, which four stages run in the order of 1F1B
+ *            %h, %saved = … forward, %g = … %saved backward: %saved is at AT_saved
+ * after    %saved is at AT_saved + micro % 4 * bytes, in a block of four times
+ *          the size that lives as long as the loop
+ *
+ * What one moment of a microbatch writes and reads alone lives as before: no other
+ * microbatch runs meanwhile. On all ranks the block is as large as on the stage
+ * that needs the most.
+ */
+#include "passes/memory/memory.h"
+#include "passes/pipeline/staged_loop.h"
+
+typedef struct StagedMemory {
+    Memory *m;
+    const Op *loop;
+    Moment *first, *last; /* by block: the moments whose ops access it; first >
+                           * last: none */
+    int64_t *bytes;       /* by block: of one buffer; 0: it has one */
+    int64_t *buffers;     /* by block */
+} StagedMemory;
+
+static void note(StagedMemory *s, const Value *v, Moment at)
+{
+    if (!v->address || v->address->block < 0)
+        return;
+    int b = v->address->block;
+    if (s->first[b] > at)
+        s->first[b] = at;
+    if (s->last[b] < at)
+        s->last[b] = at;
+}
+
+static void note_op(StagedMemory *s, const Op *op)
+{
+    Moment at = staged_moment(s->loop, op);
+    for (int i = 0; i < op->nargs; i++)
+        note(s, op->arg[i], at);
+    for (int i = 0; i < op->nouts; i++)
+        note(s, op->out[i], at);
+}
+
+/* Whether the loop's body makes all that the block holds. */
+static bool is_inside(const StagedMemory *s, int block)
+{
+    const Block *b = &s->m->block.at[block];
+    return b->first > s->m->live.begin[s->loop->id] &&
+           b->last <= s->m->live.finish[s->loop->id];
+}
+
+static void choose_buffers(StagedMemory *s, const Timetable *t)
+{
+    for (int i = 0; i < s->m->block.n; i++) {
+        Block *b = &s->m->block.at[i];
+        if (s->first[i] >= s->last[i] || !is_inside(s, i))
+            continue;
+        s->bytes[i] = b->bytes;
+        s->buffers[i] = staged_buffers(t, s->first[i], s->last[i]);
+        b->bytes *= s->buffers[i];
+        b->counted *= s->buffers[i];
+        b->first = s->m->live.begin[s->loop->id];
+        b->last = s->m->live.finish[s->loop->id];
+    }
+}
+
+static void rotate(const StagedMemory *s, Value *v)
+{
+    if (!v->address || v->address->block < 0 ||
+        s->buffers[v->address->block] < 2)
+        return;
+    Address at = *v->address;
+    if (at.nstrides == MAX_LOOP_DEPTH) {
+        ir_too_deep(s->m->p, s->loop->loc);
+        return;
+    }
+    at.loop[at.nstrides] = s->loop;
+    at.stride[at.nstrides] = s->bytes[at.block];
+    at.modulo[at.nstrides++] = s->buffers[at.block];
+    memory_place_value(s->m, v, at);
+}
+
+static void rotate_region(const StagedMemory *s, const Region *r)
+{
+    for (int i = 0; i < r->nargs; i++)
+        rotate(s, r->arg[i]);
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nouts; i++)
+            rotate(s, op->out[i]);
+        if (op->kind == OP_loop)
+            rotate_region(s, op->body);
+    }
+}
+
+void memory_stage(Memory *m, const Op *loop)
+{
+    Arena *a = m->p->arena;
+    StagedMemory s = {.m = m, .loop = loop,
+                      .first = NEW_ARRAY(a, Moment, m->block.n),
+                      .last = NEW_ARRAY(a, Moment, m->block.n),
+                      .bytes = NEW_ARRAY(a, int64_t, m->block.n),
+                      .buffers = NEW_ARRAY(a, int64_t, m->block.n)};
+    for (int i = 0; i < m->block.n; i++)
+        s.first[i] = MOMENTS;
+    for (const Op *op = NULL; (op = ir_next(loop->body, op));)
+        note_op(&s, op);
+    Timetable t = staged_timetable(m->p, loop);
+    choose_buffers(&s, &t);
+    rotate_region(&s, loop->body);
+}

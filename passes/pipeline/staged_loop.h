@@ -1,0 +1,44 @@
+/* staged_loop.h: what the stages of a pipeline do in a loop over microbatches that
+ * is `staged` (Op.staged), and how long its tensors live.
+ *
+ *   1F1B, stage 0 of 2 (F forward, B backward, > send, < receive a gradient)
+ *
+ *   F0 F1 >0 <0 B0 F2 >1 <1 B1 F3 >2 <2 B2 >3 <3 B3
+ *
+ * An op of the loop's body belongs to one moment of each microbatch. A tensor that
+ * ops of several moments access needs as many buffers as microbatches are between
+ * these moments at one time; microbatch i uses buffer i mod their number. Here the
+ * activations that F saves for B need two.
+ */
+#ifndef PARC_PASSES_PIPELINE_STAGED_LOOP_H
+#define PARC_PASSES_PIPELINE_STAGED_LOOP_H
+
+#include "ir/ir.h"
+#include "passes/pipeline/timetable.h"
+
+/* What a stage does with a microbatch, in this order. */
+typedef enum Moment {
+    MOMENT_RECEIVE, /* activations; not on the first stage */
+    MOMENT_FORWARD,
+    MOMENT_SEND, /* neither on the last stage … */
+    MOMENT_RECEIVE_GRADIENT, /* … */
+    MOMENT_BACKWARD,
+    MOMENT_WEIGHTS,
+    MOMENT_SEND_GRADIENT, /* not on the first stage */
+    MOMENTS
+} Moment;
+
+/* The timetable of a staged loop. */
+Timetable staged_timetable(const Program *p, const Op *loop);
+/* The moment of an op of the loop's body, or of an op inside of it. */
+Moment staged_moment(const Op *loop, const Op *op);
+/* The moment of an action, and the stage that does it. */
+Moment action_moment(const Action *x);
+int action_stage(const Action *x);
+
+/* The most microbatches of a stage that are between the begin of moment `first` and
+ * the end of moment `last` at one time: as many buffers are needed for what lives
+ * so long. */
+int64_t staged_buffers(const Timetable *t, Moment first, Moment last);
+
+#endif

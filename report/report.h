@@ -66,6 +66,11 @@ void report_kernels(Out *o, const Program *p);
  * backward pass, and what the backward pass recomputes. */
 void report_saved(Out *o, const Program *p);
 
+/* report_pipeline.c, a part of the plan and of the JSON: what each stage of the
+ * pipeline has, and in which order the ranks work. */
+void report_pipeline(Out *o, const Program *p);
+void report_json_pipeline(Out *o, const Program *p);
+
 /* report_peak.c, a part of the plan: the blocks that are live at the memory
  * peak. */
 void report_peak(Out *o, const Program *p);

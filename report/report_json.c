@@ -366,6 +366,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
     report_json_settings(o, p);
     mesh(o, p);
     json_params(o, p);
+    report_json_pipeline(o, p);
     json_collectives(o, p);
     report_json_groups(o, p);
     json_work(o, p);

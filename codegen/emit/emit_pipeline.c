@@ -84,10 +84,25 @@ const char *loop_last(Emitter *e, const Op *loop)
     return arena_printf(a, "%s - 1", own_iterations(e, loop->cut));
 }
 
+/* Whether a tensor that no other stage has does not stay where it is. */
+static bool moves_within_rank(const Emitter *e, const Op *op)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (strcmp(value_offset(e, op->arg[i]), value_offset(e, op->out[i])))
+            return true;
+    return false;
+}
+
+/* At the ends of a loop, a transfer is a part of the forward or backward pass: it
+ * moves nothing between stages. */
 bool emits(const Emitter *e, const Op *op)
 {
-    return !e->staged || op_loop(op) != e->staged ||
-           staged_moment(e->staged, op) == e->moment;
+    if (!e->staged || op_loop(op) != e->staged)
+        return true;
+    bool transfers = op->kind == OP_receive || op->kind == OP_send;
+    Moment work = op->phase == PH_BACKWARD ? MOMENT_BACKWARD : MOMENT_FORWARD;
+    return staged_moment(e->staged, op) == e->moment ||
+           (transfers && e->moment == work && moves_within_rank(e, op));
 }
 
 /* What the actions of a rank are: ParcActionKind. */
@@ -154,14 +169,6 @@ static void keep(Emitter *e, const Op *op, int i)
              (long long)type_local_bytes(&op->out[i]->type, &e->p->mesh));
 }
 
-static bool moves_within_rank(Emitter *e, const Op *op)
-{
-    for (int i = 0; i < op->nargs; i++)
-        if (strcmp(value_offset(e, op->arg[i]), value_offset(e, op->out[i])))
-            return true;
-    return false;
-}
-
 /* Sends operands to, or receives results from, the stage that the C expression
  * `other` is. */
 static void exchange(Emitter *e, const Op *op, bool send, const char *other)
@@ -214,8 +221,10 @@ static void between_stages(Emitter *e, const Op *op)
     int *stage = NEW_ARRAY(a, int, e->p->mesh.cut[op->cut - 1].nstages);
     int n = stages_of_cut(e, op->cut, stage), first = stage[0];
     int last = stage[n - 1];
-    keep_on(e, op, reverse == send ? first : last);
-    if (n == 1)
+    bool work = e->moment == MOMENT_FORWARD || e->moment == MOMENT_BACKWARD;
+    if (!e->staged || work)
+        keep_on(e, op, reverse == send ? first : last);
+    if (n == 1 || (e->staged && work))
         return;
     bool up = reverse == send; /* the stage whose number is lower takes part */
     if (last - first + 1 == n) {

@@ -16,10 +16,13 @@
 typedef struct StagedMemory {
     Memory *m;
     const Op *loop;
-    Moment *first, *last; /* by block: the moments whose ops access it; first >
-                           * last: none */
-    int64_t *bytes;       /* by block: of one buffer; 0: it has one */
-    int64_t *buffers;     /* by block */
+    Timetable t;
+    int stage;            /* the one whose moments are noted */
+    Moment *first, *last; /* by block: the stage's moments whose ops access it;
+                           * first > last: none */
+    int64_t *bytes;       /* by block: of one buffer */
+    int64_t *buffers;     /* by block: that the stages need; 0: ops of one moment
+                           * only access it */
 } StagedMemory;
 
 static void note(StagedMemory *s, const Value *v, Moment at)
@@ -35,8 +38,12 @@ static void note(StagedMemory *s, const Value *v, Moment at)
 
 static void note_op(StagedMemory *s, const Op *op)
 {
-    Moment at = staged_moment(s->loop, op);
-    for (int i = 0; i < op->nargs; i++)
+    Moment at = staged_moment_on(s->m->p, s->loop, op, s->stage);
+    bool receives = op->kind == OP_receive && at != MOMENT_FORWARD &&
+                    at != MOMENT_BACKWARD;
+    if (at == MOMENTS)
+        return;
+    for (int i = 0; i < op->nargs && !receives; i++)
         note(s, op->arg[i], at);
     for (int i = 0; i < op->nouts; i++)
         note(s, op->out[i], at);
@@ -50,14 +57,32 @@ static bool is_inside(const StagedMemory *s, int block)
            b->last <= s->m->live.finish[s->loop->id];
 }
 
-static void choose_buffers(StagedMemory *s, const Timetable *t)
+/* Counts the buffers that the stage needs. */
+static void count_on_stage(StagedMemory *s)
+{
+    int n = s->m->block.n;
+    for (int b = 0; b < n; b++) {
+        s->first[b] = MOMENTS;
+        s->last[b] = MOMENT_RECEIVE;
+    }
+    for (const Op *op = NULL; (op = ir_next(s->loop->body, op));)
+        note_op(s, op);
+    for (int b = 0; b < n; b++) {
+        if (s->first[b] >= s->last[b] || !is_inside(s, b))
+            continue;
+        int64_t need = staged_buffers(&s->t, s->stage, s->first[b], s->last[b]);
+        if (s->buffers[b] < need)
+            s->buffers[b] = need;
+    }
+}
+
+static void resize_blocks(StagedMemory *s)
 {
     for (int i = 0; i < s->m->block.n; i++) {
         Block *b = &s->m->block.at[i];
-        if (s->first[i] >= s->last[i] || !is_inside(s, i))
-            continue;
         s->bytes[i] = b->bytes;
-        s->buffers[i] = staged_buffers(t, s->first[i], s->last[i]);
+        if (s->buffers[i] == 0)
+            continue;
         b->bytes *= s->buffers[i];
         b->counted *= s->buffers[i];
         b->first = s->m->live.begin[s->loop->id];
@@ -97,15 +122,13 @@ void memory_stage(Memory *m, const Op *loop)
 {
     Arena *a = m->p->arena;
     StagedMemory s = {.m = m, .loop = loop,
+                      .t = staged_timetable(m->p, loop),
                       .first = NEW_ARRAY(a, Moment, m->block.n),
                       .last = NEW_ARRAY(a, Moment, m->block.n),
                       .bytes = NEW_ARRAY(a, int64_t, m->block.n),
                       .buffers = NEW_ARRAY(a, int64_t, m->block.n)};
-    for (int i = 0; i < m->block.n; i++)
-        s.first[i] = MOMENTS;
-    for (const Op *op = NULL; (op = ir_next(loop->body, op));)
-        note_op(&s, op);
-    Timetable t = staged_timetable(m->p, loop);
-    choose_buffers(&s, &t);
+    for (s.stage = 0; s.stage < s.t.nstages; s.stage++)
+        count_on_stage(&s);
+    resize_blocks(&s);
     rotate_region(&s, loop->body);
 }

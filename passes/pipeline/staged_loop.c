@@ -25,6 +25,23 @@ Moment staged_moment(const Op *loop, const Op *op)
     return backward ? MOMENT_BACKWARD : MOMENT_FORWARD;
 }
 
+Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stage)
+{
+    while (op_loop(op) != loop)
+        op = op_loop(op);
+    int of = op_stage(p, op);
+    if (of >= 0 && of != stage)
+        return MOMENTS;
+    if (op->kind != OP_receive && op->kind != OP_send)
+        return staged_moment(loop, op);
+    int last = (int)p->mesh.size[pipeline_axis(p)] *
+                   (int)pipeline_stages_per_rank(&p->plan.pipeline) - 1;
+    int end = attr_reverse(op) == (op->kind == OP_receive) ? last : 0;
+    return stage != end                 ? staged_moment(loop, op)
+           : op->phase == PH_BACKWARD ? MOMENT_BACKWARD
+                                      : MOMENT_FORWARD;
+}
+
 /* ---- buffers ------------------------------------------------------------- */
 
 Moment action_moment(const Action *x)
@@ -46,24 +63,10 @@ int action_stage(const Action *x)
                                      : x->stage + 1;
 }
 
-/* Whether the stage has that moment. */
-static bool has_moment(const Timetable *t, int stage, Moment x)
-{
-    bool first = stage == 0, last = stage == t->nstages - 1;
-    return x == MOMENT_FORWARD || x == MOMENT_BACKWARD ||
-           (x == MOMENT_WEIGHTS && t->weights_apart) ||
-           ((x == MOMENT_RECEIVE || x == MOMENT_SEND_GRADIENT) && !first) ||
-           ((x == MOMENT_SEND || x == MOMENT_RECEIVE_GRADIENT) && !last);
-}
-
-static int64_t buffers_of(const Timetable *t, int stage, Moment first, Moment last)
+int64_t staged_buffers(const Timetable *t, int stage, Moment first, Moment last)
 {
     const Actions *rank = &t->rank[stage % t->nranks];
-    int64_t now = 0, most = 0;
-    while (first < last && !has_moment(t, stage, first))
-        first++;
-    while (last > first && !has_moment(t, stage, last))
-        last--;
+    int64_t now = 0, most = 1;
     for (int i = 0; i < rank->n; i++) {
         const Action *x = &rank->at[i];
         if (action_stage(x) != stage)
@@ -71,16 +74,6 @@ static int64_t buffers_of(const Timetable *t, int stage, Moment first, Moment la
         now += action_moment(x) == first;
         most = now > most ? now : most;
         now -= action_moment(x) == last;
-    }
-    return most;
-}
-
-int64_t staged_buffers(const Timetable *t, Moment first, Moment last)
-{
-    int64_t most = 1;
-    for (int s = 0; s < t->nstages; s++) {
-        int64_t n = buffers_of(t, s, first, last);
-        most = n > most ? n : most;
     }
     return most;
 }

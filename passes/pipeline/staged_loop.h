@@ -32,13 +32,17 @@ typedef enum Moment {
 Timetable staged_timetable(const Program *p, const Op *loop);
 /* The moment of an op of the loop's body, or of an op inside of it. */
 Moment staged_moment(const Op *loop, const Op *op);
+/* The moment in which a stage runs it; MOMENTS: another stage does. At the ends of
+ * a loop over layers its transfers are part of the forward or backward pass: they
+ * move nothing between stages. */
+Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stage);
 /* The moment of an action, and the stage that does it. */
 Moment action_moment(const Action *x);
 int action_stage(const Action *x);
 
-/* The most microbatches of a stage that are between the begin of moment `first` and
- * the end of moment `last` at one time: as many buffers are needed for what lives
- * so long. */
-int64_t staged_buffers(const Timetable *t, Moment first, Moment last);
+/* The most microbatches that are between the begin of moment `first` on the stage
+ * and the end of moment `last`, both of which it has, at one time: as many buffers
+ * are needed for what lives so long. */
+int64_t staged_buffers(const Timetable *t, int stage, Moment first, Moment last);
 
 #endif

@@ -58,7 +58,10 @@ static void find_events(EventFinder *f)
 
 const char *events_check(const Program *p)
 {
-    return p->streams < 2 ? barriers_check(p, NULL) : hazards_check(p, NULL);
+    const char *fault = stages_check(p);
+    return fault             ? fault
+           : p->streams < 2 ? barriers_check(p, NULL)
+                            : hazards_check(p, NULL);
 }
 
 void pass_sync(Program *p, const TargetInfo *t)

@@ -27,4 +27,9 @@ const char *barriers_check(const Program *p, const Op *without);
  * NULL: none. */
 const char *hazards_check(const Program *p, const Op *without);
 
+/* Checks that stages of a pipeline exchange the carries of loops, each once, and
+ * that in the order of a staged loop every op reads what its own microbatch has
+ * written. NULL, or what is wrong. */
+const char *stages_check(const Program *p);
+
 #endif

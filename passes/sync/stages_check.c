@@ -1,0 +1,236 @@
+/* stages_check.c: checks what the stages of a pipeline exchange, and the buffers of
+ * a staged loop.
+ *
+ * Transfers: what a carry of a loop with a cut begins with is received from the
+ * stage before, and what it ends with is sent to the next one, each once.
+ *
+ * Buffers: every stage runs the actions of its timetable one by one. A buffer has
+ * what a microbatch has written there last. An op that reads what another
+ * microbatch has written there is a fault:
+ *
+ *   1F1B, stage 0 of 2, one buffer for %saved
+ *   F0 writes %saved of 0, F1 writes %saved of 1, B0 reads %saved of 1
+ */
+#include "passes/sync/sync.h"
+
+#include "ir/analysis/alias.h"
+#include "ir/memory.h"
+#include "ir/plan/pipeline.h"
+#include "passes/pipeline/staged_loop.h"
+
+/* ---- transfers ----------------------------------------------------------- */
+
+/* The receive, or send, that is the op's and transfers the loop's carries. */
+static bool belongs(const Op *transfer, OpKind kind, const Op *loop)
+{
+    return transfer && transfer->kind == kind && transfer->cut == loop->cut &&
+           transfer->phase == loop->phase &&
+           attr_reverse(transfer) == attr_reverse(loop) &&
+           transfer->region == loop->region;
+}
+
+/* How many operands of sends v, or a view or copy of it, is. */
+static int count_sends(const Op *loop, const Value *v)
+{
+    int n = 0;
+    for (const Op *op = loop->next; op; op = op->next)
+        for (int i = 0; i < op->nargs && op->kind == OP_send; i++)
+            n += value_root(op->arg[i]) == v;
+    return n;
+}
+
+/* The producer of v, or of what a copy into the carry's buffer copies. */
+static const Op *producer_of_carry(const Value *v)
+{
+    const Op *def = value_root((Value *)v)->def;
+    return def && def->kind == OP_copy ? value_root(def->arg[0])->def : def;
+}
+
+static const char *check_carries(const Program *p, const Op *loop, int axis)
+{
+    for (int i = 0; i < loop->ncarry; i++) {
+        if (loop->body->arg[i]->type.place.ax[axis].kind != AX_HERE)
+            continue;
+        const Value *begin = loop->arg[i], *end = loop->out[i];
+        if (!belongs(producer_of_carry(begin), OP_receive, loop))
+            return arena_printf(p->arena, "no stage receives %%%s, which a loop "
+                                "begins with", begin->name);
+        if (count_sends(loop, end) != 1)
+            return arena_printf(p->arena, "%%%s, which a loop ends with, is sent "
+                                "%d times", end->name, count_sends(loop, end));
+    }
+    return NULL;
+}
+
+/* A receive is for one loop, and a send is that of one. */
+static const char *check_transfer(const Program *p, const Op *op)
+{
+    int loops = 0;
+    for (const Op *loop = op->region->first; loop; loop = loop->next) {
+        if (loop->kind != OP_loop || !belongs(op, op->kind, loop))
+            continue;
+        for (int i = 0; i < loop->ncarry; i++)
+            loops += op->kind == OP_send
+                         ? value_root(op->arg[0]) == loop->out[i]
+                         : producer_of_carry(loop->arg[i]) == op &&
+                               value_root(loop->arg[i]) == op->out[0];
+    }
+    return loops == 1 ? NULL
+                      : arena_printf(p->arena, "%s %%%s belongs to %d loops",
+                                     op_info(op->kind)->name, op->out[0]->name,
+                                     loops);
+}
+
+static const char *check_transfers(const Program *p)
+{
+    int axis = pipeline_axis(p);
+    const char *fault = NULL;
+    for_ops(op, p->step) {
+        if (fault)
+            break;
+        if (op->kind == OP_loop && op->cut)
+            fault = check_carries(p, op, axis);
+        else if (op->kind == OP_receive || op->kind == OP_send)
+            fault = check_transfer(p, op);
+    }
+    return fault;
+}
+
+/* ---- buffers ------------------------------------------------------------- */
+
+enum { NONE = -1 };
+
+typedef struct Walk {
+    const Program *p;
+    const Op *loop;
+    int stage;
+    int64_t **holds; /* by block and buffer: the microbatch that wrote there
+                      * last; NULL: the loop does not make what it holds */
+    int64_t *buffers; /* by block */
+    const char *fault;
+} Walk;
+
+/* The buffer of a value that the loop's body makes; NONE: it is another value. */
+static int64_t buffer_of(const Walk *w, const Value *v, int64_t micro)
+{
+    const Address *at = v->address;
+    if (!at || at->block < 0 || !w->holds[at->block])
+        return NONE;
+    for (int i = 0; i < at->nstrides; i++)
+        if (at->loop[i] == w->loop && at->modulo[i] > 0)
+            return micro % at->modulo[i] % w->buffers[at->block];
+    return 0;
+}
+
+static void read_value(Walk *w, const Op *op, const Value *v, int64_t micro)
+{
+    int64_t buffer = buffer_of(w, v, micro);
+    if (buffer == NONE || w->fault)
+        return;
+    int64_t has = w->holds[v->address->block][buffer];
+    if (has != micro)
+        w->fault = arena_printf(
+            w->p->arena, "stage %d, microbatch %lld: %s reads %%%s of %s",
+            w->stage, (long long)micro, op_info(op->kind)->name, v->name,
+            has == NONE ? "no microbatch"
+                        : arena_printf(w->p->arena, "microbatch %lld",
+                                       (long long)has));
+}
+
+/* Whether the op gets its results from another stage in that moment. */
+static bool receives(const Op *op, Moment at)
+{
+    return op->kind == OP_receive &&
+           (at == MOMENT_RECEIVE || at == MOMENT_RECEIVE_GRADIENT);
+}
+
+static void run_region(Walk *w, const Region *r, Moment at, int64_t micro);
+
+static void run_op(Walk *w, const Op *op, Moment at, int64_t micro)
+{
+    if (op->kind == OP_loop) {
+        for (int i = 0; i < op->nargs; i++)
+            read_value(w, op, op->arg[i], micro);
+        run_region(w, op->body, at, micro);
+    } else if (!op_is_view(op->kind) && !receives(op, at)) {
+        for (int i = 0; i < op->nargs; i++)
+            read_value(w, op, op->arg[i], micro);
+    }
+    for (int i = 0; i < op->nouts; i++) {
+        int64_t buffer = buffer_of(w, op->out[i], micro);
+        if (buffer != NONE && !op_is_view(op->kind))
+            w->holds[op->out[i]->address->block][buffer] = micro;
+    }
+}
+
+static void run_region(Walk *w, const Region *r, Moment at, int64_t micro)
+{
+    for (const Op *op = r->first; op && !w->fault; op = op->next)
+        if (!op_is_schedule(op->kind) &&
+            staged_moment_on(w->p, w->loop, op, w->stage) == at)
+            run_op(w, op, at, micro);
+}
+
+/* The blocks that hold values of one microbatch, and how many buffers fit. */
+static void find_blocks(Walk *w)
+{
+    const MemoryPlan *m = w->p->memory;
+    Arena *a = w->p->arena;
+    w->holds = NEW_ARRAY(a, int64_t *, m->nblocks + 1);
+    w->buffers = NEW_ARRAY(a, int64_t, m->nblocks + 1);
+    for (const Op *op = NULL; (op = ir_next(w->loop->body, op));)
+        for (int i = 0; i < op->nouts; i++) {
+            const Address *at = op->out[i]->address;
+            if (!at || at->block < 0 || op_is_view(op->kind) ||
+                w->buffers[at->block])
+                continue;
+            w->buffers[at->block] = 1;
+            for (int k = 0; k < at->nstrides; k++)
+                if (at->loop[k] == w->loop && at->modulo[k] > 0)
+                    w->buffers[at->block] =
+                        at->stride[k] > 0 ? m->block[at->block].bytes /
+                                                at->stride[k]
+                                          : 1;
+        }
+    for (int b = 0; b < m->nblocks; b++)
+        if (w->buffers[b])
+            w->holds[b] = NEW_ARRAY(a, int64_t, w->buffers[b]);
+    /* A carry of the loop is of all microbatches. */
+    for (int i = 0; i < w->loop->nargs; i++)
+        if (w->loop->arg[i]->address && w->loop->arg[i]->address->block >= 0)
+            w->holds[w->loop->arg[i]->address->block] = NULL;
+}
+
+static void forget(const Walk *w)
+{
+    for (int b = 0; b < w->p->memory->nblocks; b++)
+        for (int64_t i = 0; w->holds[b] && i < w->buffers[b]; i++)
+            w->holds[b][i] = NONE;
+}
+
+static const char *check_buffers(const Program *p, const Op *loop)
+{
+    Walk w = {.p = p, .loop = loop};
+    Timetable t = staged_timetable(p, loop);
+    find_blocks(&w);
+    for (w.stage = 0; w.stage < t.nstages && !w.fault; w.stage++) {
+        const Actions *rank = &t.rank[w.stage % t.nranks];
+        forget(&w);
+        for (int i = 0; i < rank->n && !w.fault; i++)
+            if (action_stage(&rank->at[i]) == w.stage)
+                run_region(&w, loop->body, action_moment(&rank->at[i]),
+                           rank->at[i].micro);
+    }
+    return w.fault;
+}
+
+const char *stages_check(const Program *p)
+{
+    if (pipeline_axis(p) < 0)
+        return NULL;
+    const char *fault = check_transfers(p);
+    for (const Op *op = p->step->first; op && !fault; op = op->next)
+        if (op->kind == OP_loop && op->staged)
+            fault = check_buffers(p, op);
+    return fault;
+}

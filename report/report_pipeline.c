@@ -1,0 +1,192 @@
+/* report_pipeline.c: prints the plan's section on the pipeline: what each stage
+ * has, and the order in which the ranks work.
+ *
+ *   Pipeline over pp: 1f1b, 2 stages, 8 microbatches (llama.pdl:72:5)
+ *   an ideal rank waits 11% of the microbatches' time
+ *     stage  layers       modules         parameters  in flight
+ *     0      layers.0-15  tok_embeddings      3.37 G  2 microbatches
+ *     1      layers.16-31 norm, output        3.37 G  1 microbatch
+ *     rank 0  F0 F1 .. .. B0 ## F2 B1 ## …
+ *     rank 1  .. F0 B0 ## F1 B1 ## F2 B2 ## …
+ *
+ * In the drawing a forward pass takes one unit of time, a backward pass two.
+ */
+#include "ir/plan/pipeline.h"
+#include "passes/pipeline/staged_loop.h"
+#include "report/report.h"
+
+#include <string.h>
+
+#include "report/json.h"
+
+typedef struct StageParts {
+    const char *layers, *modules; /* "layers.0-15", "norm, output"; "": none */
+    int64_t parameters;
+} StageParts;
+
+typedef struct Scan {
+    const Program *p;
+    int axis, nstages;
+    int64_t micro;
+    StageParts *stage;
+    const Op *loop; /* the staged loop; NULL: stages run in turn */
+    Timetable t;    /* of the loop */
+} Scan;
+
+/* ---- what stages have ---------------------------------------------------- */
+
+/* The name without its last part: "layers.*.net" of "layers.*.net.weight". */
+static const char *module_of(Arena *a, const char *param)
+{
+    const char *end = strrchr(param, '.');
+    return end ? arena_strndup(a, param, (size_t)(end - param)) : param;
+}
+
+/* "layers.0-15" of "layers.*.net.weight". */
+static const char *layers_of(const Scan *s, const Param *q, int stage)
+{
+    const StageCut *c = &s->p->mesh.cut[type_cut(&q->type) - 1];
+    int64_t first = c->begin[stage], last = c->begin[stage + 1] - 1;
+    const char *star = strchr(q->name, '*');
+    const char *array = arena_strndup(s->p->arena, q->name,
+                                      (size_t)(star - q->name));
+    return first > last    ? ""
+           : first == last ? arena_printf(s->p->arena, "%s%lld", array,
+                                          (long long)first)
+                           : arena_printf(s->p->arena, "%s%lld-%lld", array,
+                                          (long long)first, (long long)last);
+}
+
+static void scan_param(Scan *s, const Param *q)
+{
+    Arena *a = s->p->arena;
+    AxisPlace at = q->type.place.ax[s->axis];
+    if (q->state || !q->value)
+        return;
+    int64_t elements = type_elements(&q->type);
+    if (at.kind == AX_AT) {
+        StageParts *stage = &s->stage[at.dim];
+        stage->parameters += elements;
+        stage->modules = report_listed(a, stage->modules, module_of(a, q->name),
+                                       ", ");
+    }
+    for (int i = 0; at.kind == AX_CUT && i < s->nstages; i++) {
+        const int64_t *begin = s->p->mesh.cut[at.order - 1].begin;
+        s->stage[i].parameters += elements / q->type.stack[0] *
+                                  (begin[i + 1] - begin[i]);
+        if (strchr(q->name, '*') && begin[i + 1] > begin[i])
+            s->stage[i].layers = report_listed(a, s->stage[i].layers,
+                                               layers_of(s, q, i), ", ");
+    }
+}
+
+static Scan scan(const Program *p)
+{
+    const Pipeline *plan = &p->plan.pipeline;
+    Scan s = {.p = p, .axis = pipeline_axis(p), .micro = p->train.accumulate};
+    if (s.axis < 0)
+        return s;
+    s.nstages = (int)(p->mesh.size[s.axis] * pipeline_stages_per_rank(plan));
+    s.stage = NEW_ARRAY(p->arena, StageParts, s.nstages);
+    for (int i = 0; i < s.nstages; i++)
+        s.stage[i].layers = s.stage[i].modules = "";
+    for (int i = 0; i < p->param.n; i++)
+        scan_param(&s, &p->param.at[i]);
+    for (const Op *op = p->step->first; op; op = op->next)
+        if (op->staged) {
+            s.loop = op;
+            s.t = staged_timetable(p, op);
+        }
+    return s;
+}
+
+/* The part of the ideal run in which a rank waits. */
+static double waiting(const Scan *s)
+{
+    return s->loop ? timetable_bubble(&s->t) : 1 - 1.0 / s->nstages;
+}
+
+/* ---- text ---------------------------------------------------------------- */
+
+enum { DRAWN_RANKS = 8, DRAWN_UNITS = 22 };
+
+/* "F0 F1 .. B0 ## ": what the rank does in each unit of time. */
+static void draw_rank(Out *o, const Timetable *t, int rank)
+{
+    int64_t at = 0;
+    out(o, "  rank %-2d", rank);
+    for (int i = 0; i < t->rank[rank].n; i++) {
+        const Action *x = &t->rank[rank].at[i];
+        if (x->kind > ACTION_WEIGHTS)
+            continue;
+        for (; at < x->begin && at < DRAWN_UNITS; at++)
+            out(o, " ..");
+        for (; at < x->end && at < DRAWN_UNITS; at++)
+            if (at > x->begin)
+                out(o, " ##");
+            else
+                out(o, " %c%lld", "FBW"[x->kind], (long long)x->micro % 10);
+    }
+    out_line(o, "%s", t->units > DRAWN_UNITS ? " …" : "");
+}
+
+static const char *turns_text(const Scan *s)
+{
+    return s->micro == 1
+               ? "stages work in turn: `accumulate` divides the batch into "
+                 "microbatches, which overlap"
+               : "stages work in turn: they overlap with the schedules gpipe and "
+                 "1f1b, if only the carries of one loop pass between them";
+}
+
+void report_pipeline(Out *o, const Program *p)
+{
+    Scan s = scan(p);
+    if (s.axis < 0)
+        return;
+    out_line(o, "\nPipeline over %s: %s, %d stages, %lld microbatch%s  (%s)",
+             p->mesh.name[s.axis],
+             option_word(OPTION_pipeline_schedule, p->plan.pipeline.schedule),
+             s.nstages, (long long)s.micro, s.micro > 1 ? "es" : "",
+             diag_where(p->diag, p->arena, p->plan.pipeline.loc));
+    if (s.loop)
+        out_line(o, "a rank waits %.0f%% of the time of an ideal run, in which all "
+                 "stages are equal", 100 * waiting(&s));
+    else
+        out_line(o, "%s", turns_text(&s));
+    out_line(o, "  stage  parameters  in flight  layers and modules");
+    for (int i = 0; i < s.nstages; i++)
+        out_line(o, "  %-5d  %10s  %9lld  %s%s%s", i,
+                 count_text(p->arena, (double)s.stage[i].parameters),
+                 (long long)(s.loop ? s.t.slots[i] : 1), s.stage[i].layers,
+                 *s.stage[i].layers && *s.stage[i].modules ? ", " : "",
+                 s.stage[i].modules);
+    for (int r = 0; s.loop && r < s.t.nranks && s.t.nranks <= DRAWN_RANKS; r++)
+        draw_rank(o, &s.t, r);
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+void report_json_pipeline(Out *o, const Program *p)
+{
+    Scan s = scan(p);
+    if (s.axis < 0)
+        return;
+    out(o, "  \"pipeline\": {");
+    json_text(o, "axis", p->mesh.name[s.axis]);
+    json_text(o, "schedule", option_word(OPTION_pipeline_schedule,
+                                         p->plan.pipeline.schedule));
+    json_number(o, "microbatches", s.micro);
+    out(o, ", \"overlap\": %s", s.loop ? "true" : "false");
+    json_real(o, "bubble", waiting(&s));
+    out(o, ", \"stages\": [");
+    for (int i = 0; i < s.nstages; i++) {
+        out(o, "%s    {", i ? ",\n" : "\n");
+        json_text(o, "layers", s.stage[i].layers);
+        json_text(o, "modules", s.stage[i].modules);
+        json_number(o, "parameters", s.stage[i].parameters);
+        json_number(o, "in_flight", s.loop ? s.t.slots[i] : 1);
+        out(o, "}");
+    }
+    out(o, "\n  ]},\n");
+}

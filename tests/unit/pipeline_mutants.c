@@ -1,0 +1,182 @@
+/* pipeline_mutants.c: programs with a pipeline, after the last pass, are accepted
+ * as they are, and rejected after any one change to what the stages exchange or to
+ * the buffers of microbatches.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "codegen/target/target.h"
+#include "ir/memory.h"
+#include "ir/plan/pipeline.h"
+#include "passes/sync/sync.h"
+#include "tests/unit/check.h"
+#include "tests/unit/pdl_program.h"
+
+typedef struct Row {
+    const char *example, *mesh, *pipeline;
+    const char *define[12];
+} Row;
+
+#define SMALL "dim=16", "n_layers=4", "n_heads=2", "batch=16", "seq=4"
+static const Row rows[] = {
+    {"llama", "2x1x1", "schedule=1f1b",
+     {"vocab=32", "n_kv_heads=2", "hidden=16", SMALL, "accumulate=4"}},
+    {"llama", "4x1x1", "schedule=1f1b",
+     {"vocab=32", "n_kv_heads=2", "hidden=16", SMALL, "accumulate=8"}},
+    {"llama", "2x2x1", "schedule=gpipe",
+     {"vocab=32", "n_kv_heads=2", "hidden=16", SMALL, "accumulate=4",
+      "precision=bf16"}},
+    {"gpt2", "2x1x1", "schedule=1f1b",
+     {"vocab=32", "n_positions=4", SMALL, "accumulate=4"}},
+    {"llama", "2x1x1", "split=[layers.0, layers.1-3]",
+     {"vocab=32", "n_kv_heads=2", "hidden=16", SMALL}},
+};
+
+/* The example with the clause in its plan for tp and dp. */
+static const char *with_pipeline(Arena *a, const char *text, const char *words)
+{
+    const char *plan = strstr(text, "\nplan tp_fsdp("), *line = plan;
+    if (!plan)
+        return NULL;
+    line = strchr(plan + 1, '\n');
+    return arena_printf(a, "%.*s\nplan tp_fsdp(pp, dp, tp) {\n pipeline pp { %s }%s",
+                        (int)(plan - text), text, words, line);
+}
+
+static Program *build(Arena *a, const Row *row)
+{
+    size_t size;
+    const char *path = arena_printf(a, "examples/%s.pdl", row->example);
+    const char *text = file_read(a, path, &size);
+    text = text ? with_pipeline(a, text, row->pipeline) : NULL;
+    Diag *d = diag_new(a, COLOR_NEVER);
+    Program *p = text ? pdl_program(a, d, text, row->mesh, NULL, row->define)
+                      : NULL;
+    TargetInfo t = target_info(TARGET_CPU, 1);
+    const char *fault = p ? run_all_passes(p, &t) : "it cannot be read";
+    diag_flush(d, stdout);
+    if (fault)
+        printf("%s: %s\n", row->example, fault);
+    return fault ? NULL : p;
+}
+
+/* ---- changes ------------------------------------------------------------- */
+
+typedef struct Mutant {
+    Check *c;
+    Program *p;
+    int n;
+} Mutant;
+
+static void expect_fault(Mutant *m, const char *change, const Value *v)
+{
+    const char *fault = stages_check(m->p);
+    m->n++;
+    if (!fault)
+        printf("%s of %%%s is accepted\n", change, v->name);
+    CHECK(m->c, fault);
+}
+
+/* Readers use the operand. */
+static void leave_out(Mutant *m, Op *op, int i)
+{
+    Value *out = op->out[i], *arg = op->arg[i];
+    ir_replace_uses(op->region, out, arg);
+    op->arg[i] = op->kind == OP_send ? out : arg; /* it sends nothing of a loop */
+    expect_fault(m, "a transfer left out", out);
+    op->arg[i] = arg;
+    ir_replace_uses(op->region, arg, out);
+    op->arg[i] = arg;
+}
+
+static void send_twice(Mutant *m, Op *op)
+{
+    Build b = {m->p, op->region, op->next, op->phase, op->loc, op->path};
+    Op *again = ir_clone(&b, op, NULL);
+    again->cut = op->cut;
+    expect_fault(m, "a second send", op->out[0]);
+    ir_remove(again);
+}
+
+static void redirect(Mutant *m, Op *op)
+{
+    set_attr_reverse(op, !attr_reverse(op));
+    expect_fault(m, "another direction", op->out[0]);
+    set_attr_reverse(op, !attr_reverse(op));
+    op->cut++;
+    expect_fault(m, "the transfer of another loop", op->out[0]);
+    op->cut--;
+}
+
+static void change_transfers(Mutant *m)
+{
+    for_ops(op, m->p->step) {
+        if (op->kind != OP_receive && op->kind != OP_send)
+            continue;
+        redirect(m, op);
+        if (op->kind == OP_send)
+            send_twice(m, op);
+    }
+}
+
+/* All values in the block get `modulo` buffers. */
+static void set_buffers(Program *p, int block, int64_t modulo)
+{
+    for_ops(op, p->step)
+        for (int i = 0; i < op->nouts; i++) {
+            Address *at = (Address *)op->out[i]->address;
+            for (int k = 0; at && at->block == block && k < at->nstrides; k++)
+                if (at->loop[k]->staged && at->modulo[k] > 0)
+                    at->modulo[k] = modulo;
+        }
+}
+
+static void change_buffers(Mutant *m)
+{
+    bool *tried = calloc((size_t)m->p->memory->nblocks, sizeof *tried);
+    for_ops(op, m->p->step)
+        for (int i = 0; i < op->nouts; i++) {
+            const Address *at = op->out[i]->address;
+            for (int k = 0; at && k < at->nstrides; k++) {
+                int64_t modulo = at->modulo[k];
+                if (!at->loop[k]->staged || modulo < 2 || tried[at->block])
+                    continue;
+                tried[at->block] = true;
+                set_buffers(m->p, at->block, modulo - 1);
+                expect_fault(m, "one buffer less", op->out[i]);
+                set_buffers(m->p, at->block, modulo);
+            }
+        }
+    free(tried);
+}
+
+static int test_row(Check *c, const Row *row)
+{
+    Arena *a = arena_new();
+    Mutant m = {.c = c, .p = build(a, row)};
+    CHECK(c, m.p);
+    if (m.p) {
+        CHECK_TEXT(c, stages_check(m.p), NULL);
+        change_transfers(&m);
+        change_buffers(&m);
+        for_ops(op, m.p->step)
+            for (int i = 0; i < op->nouts; i++)
+                if (op->kind == OP_receive || op->kind == OP_send)
+                    leave_out(&m, op, i);
+        CHECK_TEXT(c, stages_check(m.p), NULL);
+    }
+    arena_free(a);
+    return m.n;
+}
+
+int main(void)
+{
+    Check c = {0};
+    int n = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        n += test_row(&c, &rows[i]);
+    CHECK(&c, n > 60);
+    printf("%d mutants\n", n);
+    return check_end(&c);
+}

@@ -112,9 +112,13 @@ static void place_params(Memory *m)
 
 /* ---- loops --------------------------------------------------------------- */
 
+/* The address of a slice of `stack`, which is at `at`. The parts of a fold follow
+ * each other within a layer, whatever the distance of two layers is. */
 static Address slice_of(const Memory *m, Address at, const Op *loop,
-                        const Value *slice)
+                        Value *stack, const Value *slice)
 {
+    if (value_root(stack)->type.nstack == 0)
+        at.row = 0;
     if (at.nstrides == MAX_LOOP_DEPTH)
         ir_too_deep(m->p, loop->loc);
     at.loop[at.nstrides] = loop;
@@ -152,7 +156,7 @@ static void place_loop(Memory *m, Op *loop)
     for (int i = 0; i < loop->nargs; i++) {
         Address at = *value_address(loop->arg[i]);
         if (loop_is_stack(loop, i))
-            at = slice_of(m, at, loop, body->arg[i]);
+            at = slice_of(m, at, loop, loop->arg[i], body->arg[i]);
         memory_place_value(m, body->arg[i], at);
     }
     for (int i = 0; i < loop->nouts; i++) {
@@ -176,7 +180,7 @@ static void place_loop(Memory *m, Op *loop)
             at = memory_new_block(m, result, begin,
                                   m->live.last_use[result->id]);
         memory_place_value(m, result, at);
-        at = slice_of(m, at, loop, body->yield[i]);
+        at = slice_of(m, at, loop, result, body->yield[i]);
         bind(m, body->yield[i], at);
         if (fresh)
             bind_operand(m, body->yield[i], at);

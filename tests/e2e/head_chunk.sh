@@ -57,6 +57,32 @@ each_chunk() { # loss parallel: all-reduces of every chunk's maximum and sums
 plan 2x2 -D head_chunk=8
 check "the head's unit moves once" once
 check "each chunk reduces its statistics" each_chunk
+# A parameter along the tokens, of which each chunk reads a part: with its unit
+# gathered in place, too.
+cat >"$work/gain.pdl" <<'END'
+model M(dim=16, vocab=32) {
+    emb: Embedding(vocab, dim)
+    out: Linear(dim, vocab)
+    param gain[8, 1] = normal(1)
+    forward(t: int(vocab)[batch, seq], labels: int(vocab)[batch, seq]) {
+        return cross_entropy(out(emb(t) * gain), labels)
+    }
+}
+plan shards(dp) { fully_shard dp { model: reshard=false } }
+train { batch = 4
+    seq = 8
+    precision = f32 }
+END
+gain() { # gain MESH LOG OPTIONS…
+    ranks=$1 log=$2
+    shift 2
+    "$PARC" "$work/gain.pdl" --target cpu --threads 1 --mesh "$ranks" "$@" \
+        -o "$work/gain" &&
+        "$work/gain" --steps 5 --data synthetic --log "$work/$log"
+}
+check "a parameter along the tokens trains" gain 1 gain.whole
+check "it trains in chunks" gain 2 gain.chunks -D head_chunk=4
+check "both have one curve" same_curve "$work/gain.chunks" "$work/gain.whole" 1e-5
 
 # A long model before the head: the pass visits it only once.
 {

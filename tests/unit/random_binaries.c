@@ -91,6 +91,7 @@ static const char *make_program(Case *c)
     c->shape = c->options->mesh ? c->options->mesh : shapes[c->seed % SHAPES];
     uint32_t data_axes = random_mesh(p, &r, c->shape);
     random_large_model(p, &r, data_axes, times);
+    random_pipeline(p, r);
     random_plan(p, &r, data_axes);
     p->mesh.node = 0; /* nodes need mpirun: tests/e2e/nodes.sh */
     for (int i = 0; i < p->param.n; i++)
@@ -106,6 +107,8 @@ static const char *make_program(Case *c)
         if (c->refused && strcmp(passes[i].name, "split_kv_axis") != 0 &&
             strcmp(passes[i].name, "pad") != 0 &&
             strcmp(passes[i].name, "propagate") != 0 &&
+            strcmp(passes[i].name, "stages") != 0 &&
+            strcmp(passes[i].name, "transfers") != 0 &&
             strcmp(passes[i].name, "accumulate") != 0 &&
             strcmp(passes[i].name, "chunk") != 0)
             return "a pass reports errors";

@@ -454,6 +454,9 @@ const char *verify_placement(const Program *p, const Op *op)
     const char *fault = check_all_held(p, op);
     if (fault)
         return fault;
+    for (int i = 1; i < op->nouts && op->kind == OP_fused && !cut_loop(op); i++)
+        if (!type_same_holder(&op->out[0]->type, &op->out[i]->type))
+            return arena_printf(p->arena, "result %d is on another stage", i);
     if (op_info(op->kind)->rule)
         return check_rule(p, op, false);
     if (op_is_conversion(op->kind))

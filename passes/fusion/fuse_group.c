@@ -101,10 +101,28 @@ static int count_tensors(const Fuser *f, const OpList *ops, const int *groups,
     return count;
 }
 
+/* Whether the ranks that have one of the stored results have all. In a loop that is
+ * cut into stages, those that run the iteration have. */
+static bool have_one_holder(const Fuser *f, const OpList *ops,
+                            const bool *stored)
+{
+    const Type *first = NULL;
+    for (int i = 0; i < ops->n && !(f->r->owner && f->r->owner->cut); i++) {
+        const Type *t = &ops->at[i]->out[0]->type;
+        if (!stored[i])
+            continue;
+        if (first && !type_same_holder(first, t))
+            return false;
+        first = t;
+    }
+    return true;
+}
+
 bool fuse_try(Fuser *f, const OpList *ops, const bool *stored)
 {
     arena_reset(f->attempt);
-    return !space_build(f->attempt, f->p, ops->n, ops->at, stored, &f->space) &&
+    return have_one_holder(f, ops, stored) &&
+           !space_build(f->attempt, f->p, ops->n, ops->at, stored, &f->space) &&
            !space_repeats_expensive(&f->space) && !space_has_few_rows(&f->space);
 }
 

@@ -130,7 +130,7 @@ static void draw_rank(Out *o, const Timetable *t, int rank)
     out_line(o, "%s", t->units > DRAWN_UNITS ? " …" : "");
 }
 
-static const char *turns_text(const Scan *s)
+static const char *sequence_text(const Scan *s)
 {
     return s->micro == 1
                ? "stages work in turn: `accumulate` divides the batch into "
@@ -153,7 +153,7 @@ void report_pipeline(Out *o, const Program *p)
         out_line(o, "a rank waits %.0f%% of the time of an ideal run, in which all "
                  "stages are equal", 100 * waiting(&s));
     else
-        out_line(o, "%s", turns_text(&s));
+        out_line(o, "%s", sequence_text(&s));
     out_line(o, "  stage  parameters  in flight  layers and modules");
     for (int i = 0; i < s.nstages; i++)
         out_line(o, "  %-5d  %10s  %9lld  %s%s%s", i,
@@ -172,10 +172,10 @@ void report_json_pipeline(Out *o, const Program *p)
     Scan s = scan(p);
     if (s.axis < 0)
         return;
-    out(o, "  \"pipeline\": {");
+    out(o, "  \"%s\": {", clause_name(CL_PIPELINE));
     json_text(o, "axis", p->mesh.name[s.axis]);
-    json_text(o, "schedule", option_word(OPTION_pipeline_schedule,
-                                         p->plan.pipeline.schedule));
+    json_text(o, option_name(OPTION_pipeline_schedule),
+              option_word(OPTION_pipeline_schedule, p->plan.pipeline.schedule));
     json_number(o, "microbatches", s.micro);
     out(o, ", \"overlap\": %s", s.loop ? "true" : "false");
     json_real(o, "bubble", waiting(&s));

@@ -439,44 +439,6 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
 void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part);
 
-/* Transfers from one rank of the group over `axes` to another, which are its
- * members number `to` and `from`: `bytes` at an offset of the sender's arena, to
- * an offset of the receiver's. The sender continues when the receiver has them.
- * Between two ranks transfers have one order. CPU only. */
-void parc_send(ParcRt *rt, int id, uint32_t axes, int64_t to, int64_t offset,
-               int64_t bytes);
-void parc_receive(ParcRt *rt, int id, uint32_t axes, int64_t from,
-                  int64_t offset, int64_t bytes);
-
-/* What a rank of a pipeline does, in order. A run is a list of actions that is
- * repeated: in repetition k each is for microbatch micro + k * shift. */
-typedef enum ParcActionKind {
-    PARC_FORWARD,
-    PARC_BACKWARD,
-    PARC_SEND,             /* what the forward pass ends with, to the next stage */
-    PARC_RECEIVE,
-    PARC_SEND_GRADIENT,    /* what the backward pass ends with, to the stage
-                            * before */
-    PARC_RECEIVE_GRADIENT,
-} ParcActionKind;
-typedef struct ParcAction {
-    ParcActionKind kind;
-    int64_t micro;
-} ParcAction;
-typedef struct ParcRun {
-    int n;
-    const ParcAction *action;
-    int64_t repeats, shift;
-} ParcRun;
-/* By coordinate of the pipeline's axis; a run without actions ends the list. */
-typedef struct ParcPipeline {
-    uint32_t axis; /* bit mask */
-    const ParcRun *const *run;
-} ParcPipeline;
-/* Action number i of the rank; false: there are no more. */
-bool parc_action(const ParcRt *rt, const ParcPipeline *p, int64_t i,
-                 ParcAction *action);
-
 /* Local slices: no data moves between ranks. local_slice: src [outer, k, inner]
  * -> dst [outer, inner], this rank's slice, with zeros from `valid` on.
  * mask_to_partial: member `keeps` of the group keeps [outer, inner], the others

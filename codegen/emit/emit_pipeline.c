@@ -16,13 +16,6 @@
  *     }
  *     if (stage < 1)
  *         parc_send(rt, 4, AXIS_pp, stage + 1, AT_x, 4096);
- *
- * In a staged loop, a rank does what its row of the table `pipeline` (model.c) has:
- *
- *     for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); i++)
- *         switch (action.kind) {
- *         case PARC_FORWARD: micro_forward(rt, action.micro); break;
- *         …
  */
 #include "codegen/emit/emitter.h"
 #include "ir/plan/pipeline.h"
@@ -103,56 +96,6 @@ bool emits(const Emitter *e, const Op *op)
     Moment work = op->phase == PH_BACKWARD ? MOMENT_BACKWARD : MOMENT_FORWARD;
     return staged_moment(e->staged, op) == e->moment ||
            (transfers && e->moment == work && moves_within_rank(e, op));
-}
-
-/* What the actions of a rank are: ParcActionKind. */
-static const struct {
-    Moment moment;
-    const char *kind, *function, *meaning;
-} actions[] = {
-    {MOMENT_FORWARD, "FORWARD", "micro_forward",
-     "The forward pass of a microbatch on the rank's stage."},
-    {MOMENT_BACKWARD, "BACKWARD", "micro_backward",
-     "The backward pass of a microbatch on the rank's stage."},
-    {MOMENT_SEND, "SEND", "micro_send", "To the next stage."},
-    {MOMENT_RECEIVE, "RECEIVE", "micro_receive", "From the stage before."},
-    {MOMENT_SEND_GRADIENT, "SEND_GRADIENT", "micro_send_gradient",
-     "To the stage before."},
-    {MOMENT_RECEIVE_GRADIENT, "RECEIVE_GRADIENT", "micro_receive_gradient",
-     "From the next stage."},
-};
-
-/* Writes the function with the statements of one moment; returns its name. */
-static const char *moment_function(Emitter *e, const Op *loop, int action)
-{
-    Function f;
-    function_begin(e, &f);
-    e->staged = loop;
-    e->moment = actions[action].moment;
-    emit_region(e, loop->body, NULL);
-    e->staged = NULL;
-    return function_share(e, &f, actions[action].function,
-                          arena_printf(e->p->arena, "ParcRt *rt, int64_t %s",
-                                       e->loop_name[loop->id]),
-                          actions[action].meaning, e->parts);
-}
-
-void emit_staged_loop(Emitter *e, const Op *loop)
-{
-    int n = (int)(sizeof actions / sizeof *actions);
-    const char *name[sizeof actions / sizeof *actions];
-    for (int i = 0; i < n; i++)
-        name[i] = moment_function(e, loop, i);
-    out_line(e->o, "ParcAction action;");
-    out_open(e->o, "for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); "
-             "i++) {");
-    out_open(e->o, "switch (action.kind) {");
-    for (int i = 0; i < n; i++)
-        out_line(e->o, "case PARC_%s: %s(rt, action.micro); break;",
-                 actions[i].kind, name[i]);
-    out_close(e->o);
-    out_close(e->o);
-    out_line(e->o, "");
 }
 
 /* ---- transfers ----------------------------------------------------------- */

@@ -19,6 +19,13 @@
  *         }
  *         parc_wait(rt, PARC_COMPUTE, 4 + layer % 2); // after: w1
  *         …
+ *
+ * In a staged loop, a rank does what its row of the table `pipeline` (model.c) has:
+ *
+ *     for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); i++)
+ *         switch (action.kind) {
+ *         case PARC_FORWARD: micro_forward(rt, action.micro); break;
+ *         …
  */
 #include "codegen/emit/emitter.h"
 #include "ir/plan/pipeline.h"
@@ -113,6 +120,8 @@ static void blank_line(Out *o)
         out_line(o, "");
 }
 
+static void emit_staged_loop(Emitter *e, const Op *loop);
+
 /* A loop op is a for loop. */
 static void emit_loop(Emitter *e, const Op *op)
 {
@@ -141,6 +150,59 @@ static void emit_statement(Emitter *e, const Op *op)
         emit_head(e, op);
     e->headed = NULL;
     emit_body(e, op);
+}
+
+/* ---- staged loops -------------------------------------------------------- */
+
+/* What the actions of a rank are: ParcActionKind. */
+static const struct {
+    Moment moment;
+    const char *kind, *function, *meaning;
+} actions[] = {
+    {MOMENT_FORWARD, "FORWARD", "micro_forward",
+     "The forward pass of a microbatch on the rank's stage."},
+    {MOMENT_BACKWARD, "BACKWARD", "micro_backward",
+     "The backward pass of a microbatch on the rank's stage."},
+    {MOMENT_SEND, "SEND", "micro_send", "To the next stage."},
+    {MOMENT_RECEIVE, "RECEIVE", "micro_receive", "From the stage before."},
+    {MOMENT_SEND_GRADIENT, "SEND_GRADIENT", "micro_send_gradient",
+     "To the stage before."},
+    {MOMENT_RECEIVE_GRADIENT, "RECEIVE_GRADIENT", "micro_receive_gradient",
+     "From the next stage."},
+};
+
+/* Writes the function with the statements of one moment; returns its name. */
+static const char *moment_function(Emitter *e, const Op *loop, int action)
+{
+    Function f;
+    function_begin(e, &f);
+    e->staged = loop;
+    e->moment = actions[action].moment;
+    emit_region(e, loop->body, NULL);
+    e->staged = NULL;
+    return function_share(e, &f, actions[action].function,
+                          arena_printf(e->p->arena, "ParcRt *rt, int64_t %s",
+                                       e->loop_name[loop->id]),
+                          actions[action].meaning, e->parts);
+}
+
+/* A staged loop is a loop over the actions of the rank. */
+static void emit_staged_loop(Emitter *e, const Op *loop)
+{
+    int n = (int)(sizeof actions / sizeof *actions);
+    const char *name[sizeof actions / sizeof *actions];
+    for (int i = 0; i < n; i++)
+        name[i] = moment_function(e, loop, i);
+    out_line(e->o, "ParcAction action;");
+    out_open(e->o, "for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); "
+             "i++) {");
+    out_open(e->o, "switch (action.kind) {");
+    for (int i = 0; i < n; i++)
+        out_line(e->o, "case PARC_%s: %s(rt, action.micro); break;",
+                 actions[i].kind, name[i]);
+    out_close(e->o);
+    out_close(e->o);
+    out_line(e->o, "");
 }
 
 /* ---- statements of other iterations -------------------------------------- */

@@ -178,9 +178,8 @@ void stage_end(Emitter *e, int before);
 /* The last of a loop's iterations on the rank, as a C expression: they begin with
  * 0. */
 const char *loop_last(Emitter *e, const Op *loop);
-/* emit_staged_loop: the loop over a rank's actions, and a function for each kind.
- * emits: whether statements of a region are written now. */
-void emit_staged_loop(Emitter *e, const Op *loop);
+/* Whether an op of a region is written now: all are, or those of one moment of a
+ * staged loop. */
 bool emits(const Emitter *e, const Op *op);
 /* emit_hand_over: send, receive, move. emit_stage_layers: the layers of the
  * rank's stages out of a stack. */

@@ -9,6 +9,7 @@
 #include "codegen/emit/emitter.h"
 #include "codegen/kernel/lower.h"
 #include "codegen/numbers.h"
+#include "ir/plan/pipeline.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
@@ -67,6 +68,8 @@ static void model_h_head(Emitter *e)
            "#include \"kernels.h\"\n");
     if (e->t->cpu)
         out_line(o, "#include \"parc_cpu.h\"");
+    if (pipeline_axis(e->p) >= 0)
+        out_line(o, "#include \"parc_pipeline.h\"");
     out(o,
         "\n#include <stddef.h>\n\n"
         "#if PARC_RT_VERSION != %d\n"

@@ -13,6 +13,7 @@
 #include "cpu/rt_nodes.h"
 #include "cpu/rt_stream.h"
 #include "launch/world.h"
+#include "parc_pipeline.h"
 #include "rt.h"
 #include "trace/trace.h"
 

@@ -1,4 +1,5 @@
 /* pipeline.c: finds what a rank of a pipeline does next. */
+#include "parc_pipeline.h"
 #include "rt.h"
 
 bool parc_action(const ParcRt *rt, const ParcPipeline *p, int64_t i,

@@ -11,7 +11,7 @@ for file in examples/*.pdl; do
     vit | translation | regression) continue ;; # own_data.sh trains them
     esac
     meshes="1x1 2x2"
-    [ "$model" != hsdp ] || meshes="1x1x1 2x1x2"
+    case $model in hsdp | three_d) meshes="1x1x1 2x1x2" ;; esac
     for mesh in $meshes; do
         # shellcheck disable=SC2046
         check "$model $mesh compiles" compile "$work/$model-$mesh" "$model" \

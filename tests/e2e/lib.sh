@@ -69,6 +69,9 @@ translation_sizes="-D vocab=256 -D dim=64 -D n_layers=2 -D n_heads=4 \
  -D schedule=constant"
 regression_sizes="-D targets=2 -D dim=64 -D hidden=128 -D n_layers=2 -D batch=16"
 
+three_d_sizes="-D vocab=256 -D dim=64 -D n_layers=4 -D n_heads=4 -D hidden=96 \
+ -D batch=16 -D seq=32 -D precision=f32 -D accumulate=4"
+
 # sizes MODEL: prints options for a small model of examples/, and its plan.
 sizes() {
     case $1 in
@@ -76,6 +79,7 @@ sizes() {
     llama) echo "$llama_sizes" ;;
     gpt2) echo "$gpt2_sizes" ;;
     hsdp) echo "$hsdp_sizes" ;;
+    three_d) echo "$three_d_sizes" ;;
     transformer) echo "--plan tensor_parallel $transformer_sizes" ;;
     vit) echo "$vit_sizes" ;;
     translation) echo "$translation_sizes" ;;

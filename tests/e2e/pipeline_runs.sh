@@ -1,0 +1,96 @@
+#!/bin/sh
+# pipeline_runs.sh: the life of a run with a pipeline: it is saved and resumed with
+# other stages or without, evaluated, exported and sampled, with the results of one
+# rank; it is traced; a rank that stops ends it with its name.
+# clock: a run must end 3 s after a rank of it has stopped
+. "$(dirname "$0")/lib.sh"
+
+run="--seed 3 --data bytes:$text"
+for mesh in 1x1x1 2x1x1 4x1x1; do
+    # shellcheck disable=SC2046
+    check "$mesh compiles" compile "$work/$mesh" three_d "$mesh" --threads 1 \
+        $(sizes three_d) -D clip=none
+done
+# shellcheck disable=SC2046
+check "a split with unequal stages compiles" sh -c "sed \
+    's/schedule=1f1b/&, split=[layers.0, layers.1-3]/' examples/three_d.pdl \
+    >'$work/split.pdl'"
+# shellcheck disable=SC2046
+check "a split compiles" "$PARC" "$work/split.pdl" --target cpu --threads 1 \
+    --mesh 2x1x1 $(sizes three_d) -D clip=none -o "$work/split"
+
+losses() { # losses LOG STEP: those after the step
+    jq -c "select(.step > $2) | .loss" "$1"
+}
+saved() { # saved PROGRAM: ten steps
+    # shellcheck disable=SC2086
+    "$work/$1" $run --steps 10 --save "$work/$1.save" --log "$work/$1.log"
+}
+continues() { # continues FROM PROGRAM: the losses of the run that goes on
+    # shellcheck disable=SC2086
+    "$work/$2" $run --steps 20 --resume "$work/$1.save" --log "$work/on.log" \
+        --export "$work/$2.st" &&
+        losses "$work/on.log" 10 >"$work/on" &&
+        losses "$work/whole.log" 10 >"$work/want" &&
+        cmp "$work/want" "$work/on" && [ "$(wc -l <"$work/on")" = 10 ] &&
+        cmp "$work/whole.st" "$work/$2.st"
+}
+# shellcheck disable=SC2086
+check "one rank trains" "$work/1x1x1" $run --steps 20 --log "$work/whole.log" \
+    --export "$work/whole.st"
+check "two stages are saved" saved 2x1x1
+check "one rank continues, bit for bit" continues 2x1x1 1x1x1
+check "so do four stages" continues 2x1x1 4x1x1
+check "so do other stages" continues 2x1x1 split
+check "one rank is saved" saved 1x1x1
+check "two stages continue, bit for bit" continues 1x1x1 2x1x1
+
+same_output() { # same_output OPTIONS…: one rank and two stages print the same
+    for mesh in 1x1x1 2x1x1; do
+        "$work/$mesh" --resume "$work/2x1x1.save" "$@" >"$work/$mesh.out" ||
+            return 1
+    done
+    cmp "$work/1x1x1.out" "$work/2x1x1.out" && [ -s "$work/1x1x1.out" ]
+}
+check "an evaluation is the same" same_output --eval --val "bytes:$text" \
+    --val-steps 2
+check "a sample is the same" same_output --sample "The " --tokens 8
+predicts() {
+    for mesh in 1x1x1 4x1x1; do
+        "$work/$mesh" --resume "$work/2x1x1.save" --data "bytes:$text" \
+            --predict "$work/$mesh.npy" || return 1
+    done
+    cmp "$work/1x1x1.npy" "$work/4x1x1.npy"
+}
+check "outputs are the same" predicts
+shards() {
+    "$work/2x1x1" --print-shards layers.*.mlp_norm.weight >"$work/shards" &&
+        grep -q 'none, another stage has it' "$work/shards" &&
+        grep -q '64 elements: elements 0 .. 63' "$work/shards"
+}
+check "the stages' layers are printed" shards
+# shellcheck disable=SC2086
+check "a run is traced" "$work/2x1x1" $run --steps 6 --trace "$work/trace"
+check "the trace has transfers of both ranks" jq -e '[.traceEvents[] |
+    select(.name | test("^(sd|rc)[0-9]+$")) | .pid] | unique | length == 2' \
+    "$work/trace"
+# shellcheck disable=SC2086
+check "results are checked" env PARC_NANCHECK=1 "$work/2x1x1" $run --steps 2
+
+stops() { # a rank that stops is named
+    # shellcheck disable=SC2086
+    PARC_TIMEOUT=3 "$work/2x1x1" $run --steps 1000000 >"$work/out" 2>&1 &
+    pid=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        child=$(pgrep -P $pid | tail -n 1)
+        grep -q 'step 1/' "$work/out" && [ "$child" ] && break
+        sleep 0.5
+    done
+    kill -STOP "$child"
+    wait $pid
+    status=$?
+    cat "$work/out"
+    [ $status != 0 ] && grep -q 'it is stopped' "$work/out"
+}
+check "a rank that stops ends the run" stops
+finish

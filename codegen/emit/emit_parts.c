@@ -279,6 +279,8 @@ void parts_at(Emitter *e, const Op *op)
         !op || op->kind == OP_record ? NULL : deciding(e, op);
     if (!of)
         return;
+    if (op->kind == OP_barrier && op_stage(e->p, of) != op_stage(e->p, op))
+        of = attr_op(op); /* other stages wait at the barrier than run the next op */
     if (p->last.n == 0) {
         p->last.arena = e->p->arena;
         find_last(e, p, op);

@@ -140,6 +140,8 @@ check "llama in bf16 has the losses of one node" losses bf16 2 2 0
 check "llama with one rank on each node compiles" node_program single llama 2x1 1
 check "llama with one rank on each node has the losses of one node" losses \
     single 2 1 0
+check "a pipeline compiles for two nodes" node_program stages three_d 2x2x1 2
+check "a pipeline over two nodes has the losses of one node" losses stages 2 2 0
 
 # ---- the life of a run ----
 

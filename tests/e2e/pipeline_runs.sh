@@ -45,6 +45,20 @@ check "so do other stages" continues 2x1x1 split
 check "one rank is saved" saved 1x1x1
 check "two stages continue, bit for bit" continues 1x1x1 2x1x1
 
+# shellcheck disable=SC2046
+check "shards of stages compile" compile "$work/2x2x1" three_d 2x2x1 --threads 1 \
+    $(sizes three_d) -D clip=none
+repeats() { # shards that ranks share are read when all have written them
+    for i in 1 2 3; do
+        # shellcheck disable=SC2086
+        "$work/2x2x1" $run --steps 20 --log "$work/shards.log" || return 1
+        losses "$work/shards.log" 0 >"$work/losses.$i"
+        cmp "$work/losses.1" "$work/losses.$i" || return 1
+    done
+    same_curve "$work/shards.log" "$work/whole.log" 1e-5
+}
+check "they have the same losses in every run" repeats
+
 same_output() { # same_output OPTIONS…: one rank and two stages print the same
     for mesh in 1x1x1 2x1x1; do
         "$work/$mesh" --resume "$work/2x1x1.save" "$@" >"$work/$mesh.out" ||

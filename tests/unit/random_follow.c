@@ -151,7 +151,7 @@ static void set_batch(const BinaryRun *run, Interp *in, int64_t step)
 
 enum { LOSS, GRAD_NORM, OUTPUTS };
 /* The square of a smaller gradient is no normal f32: it counts as 0. */
-#define LEAST_NORM 2e-18
+#define LEAST 2e-18
 
 static const char *const output_name[OUTPUTS] = {"loss", "grad_norm"};
 
@@ -288,7 +288,7 @@ static const char *compare_number(BinaryRun *run, const char *line,
         return arena_printf(run->arena, "the log has no %s of step %lld", name,
                             (long long)step);
     const Limits *l = limits_of(run);
-    double limit = (k == LOSS ? 0 : LEAST_NORM) + l->number * fabs(want) +
+    double limit = LEAST + l->number * fabs(want) +
                    l->loss * fabs(r->exact.output[step - 1][LOSS]) +
                    l->shaken * fabs(r->shaken.output[step - 1][k] - want);
     if (within(run, fabs(is - want), limit))

@@ -26,7 +26,7 @@ MoveBlock move_block_of(const Program *p, const Type *part, const Type *whole,
                         uint32_t axes)
 {
     int d = split_dim(part, axes);
-    int64_t stack = type_layers(part);
+    int64_t stack = type_local_layers(part, &p->mesh);
     if (d >= 0)
         return (MoveBlock){.outer = stack * move_product(p, part, 0, d),
                            .inner = move_product(p, part, d, part->ndim)};
@@ -51,7 +51,7 @@ static MoveBlock swap_block(const Program *p, const Op *op)
     const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
     uint32_t axes = attr_axes(op);
     int from = split_dim(src, axes), to = split_dim(dst, axes);
-    int64_t stack = type_layers(src);
+    int64_t stack = type_local_layers(src, &p->mesh);
     if (!move_is_minor(op))
         return (MoveBlock){.outer = stack * move_product(p, src, 0, to),
                            .middle = move_product(p, dst, to, from),

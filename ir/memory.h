@@ -62,7 +62,19 @@ typedef struct Block {
     int first, last;
     bool host;         /* in host memory, whose addresses begin where the arena
                         * ends: not counted */
+    int stage;         /* only this stage of a pipeline uses it, plus 1; 0: all
+                        * ranks. Blocks of two stages may overlap */
 } Block;
+
+/* Whether some rank uses both blocks; whether a rank of the stage uses it. */
+static inline bool blocks_meet(const Block *a, const Block *b)
+{
+    return !a->stage || !b->stage || a->stage == b->stage;
+}
+static inline bool block_is_on(const Block *b, int stage)
+{
+    return !b->stage || b->stage == stage + 1;
+}
 
 /* The memory shared by the ranks that differ only in `axes`. */
 typedef struct Segment {
@@ -80,6 +92,7 @@ typedef struct MemoryPlan {
     int64_t extent;      /* end of the last segment */
     int64_t at_peak[MEM_CLASSES]; /* bytes by class at the peak */
     int peak_time;
+    int peak_stage;      /* the stage of the pipeline that needs the most */
     int end;             /* one past the last time */
     Block *block;
     int nblocks;

@@ -113,14 +113,21 @@ int64_t type_layers(const Type *t)
     return n;
 }
 
-int64_t type_local_layers(const Type *t, const Mesh *m)
+int64_t type_local_stack(const Type *t, const Mesh *m, int i)
 {
-    int64_t n = type_layers(t);
     for (int a = 0; a < m->n; a++) {
         AxisPlace p = t->place.ax[a];
-        if (p.kind == AX_CUT)
-            n = n / t->stack[p.dim] * cut_most(m, p.order, a);
+        if (p.kind == AX_CUT && p.dim == i)
+            return cut_most(m, p.order, a);
     }
+    return t->stack[i];
+}
+
+int64_t type_local_layers(const Type *t, const Mesh *m)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->nstack; i++)
+        n *= type_local_stack(t, m, i);
     return n;
 }
 

@@ -179,10 +179,11 @@ bool type_same_shape(const Type *a, const Type *b); /* dims and stack */
 /* Whether the same coordinates of a pipeline have the tensors. */
 bool type_same_holder(const Type *a, const Type *b);
 
-/* The number of layers in a stack; 1: not a stack. On a rank: of several that
- * have unequal numbers, the largest. */
+/* The number of layers in a stack; 1: not a stack. On a rank, and a stack dim
+ * there: of several that have unequal numbers, the largest. */
 int64_t type_layers(const Type *t);
 int64_t type_local_layers(const Type *t, const Mesh *m);
+int64_t type_local_stack(const Type *t, const Mesh *m, int i);
 /* Global elements of the whole stack; of one layer. */
 int64_t type_elements(const Type *t);
 int64_t type_layer_elements(const Type *t);

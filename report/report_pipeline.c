@@ -12,6 +12,7 @@
  * In the drawing a forward pass takes one unit of time, a backward pass two.
  */
 #include "ir/plan/pipeline.h"
+#include "passes/memory/memory.h"
 #include "passes/pipeline/staged_loop.h"
 #include "report/report.h"
 
@@ -106,6 +107,14 @@ static double waiting(const Scan *s)
     return s->loop ? timetable_bubble(&s->t) : 1 - 1.0 / s->nstages;
 }
 
+/* The most bytes that are live at one time on a rank of the stage. */
+static int64_t memory_of(const Program *p, int stage)
+{
+    const MemoryPlan *m = p->memory;
+    int when;
+    return arena_stage_bound(m->block, m->nblocks, m->end, stage, &when);
+}
+
 /* ---- text ---------------------------------------------------------------- */
 
 enum { DRAWN_RANKS = 8, DRAWN_UNITS = 22 };
@@ -154,11 +163,12 @@ void report_pipeline(Out *o, const Program *p)
                  "stages are equal", 100 * waiting(&s));
     else
         out_line(o, "%s", sequence_text(&s));
-    out_line(o, "  stage  parameters  in flight  layers and modules");
+    out_line(o, "  stage  parameters  in flight      memory  layers and modules");
     for (int i = 0; i < s.nstages; i++)
-        out_line(o, "  %-5d  %10s  %9lld  %s%s%s", i,
+        out_line(o, "  %-5d  %10s  %9lld  %10s  %s%s%s", i,
                  count_text(p->arena, (double)s.stage[i].parameters),
-                 (long long)(s.loop ? s.t.slots[i] : 1), s.stage[i].layers,
+                 (long long)(s.loop ? s.t.slots[i] : 1),
+                 bytes_text(p->arena, memory_of(p, i)), s.stage[i].layers,
                  *s.stage[i].layers && *s.stage[i].modules ? ", " : "",
                  s.stage[i].modules);
     for (int r = 0; s.loop && r < s.t.nranks && s.t.nranks <= DRAWN_RANKS; r++)
@@ -186,6 +196,7 @@ void report_json_pipeline(Out *o, const Program *p)
         json_text(o, "modules", s.stage[i].modules);
         json_number(o, "parameters", s.stage[i].parameters);
         json_number(o, "in_flight", s.loop ? s.t.slots[i] : 1);
+        json_number(o, "memory", memory_of(p, i));
         out(o, "}");
     }
     out(o, "\n  ]},\n");

@@ -261,7 +261,7 @@ static int64_t layer_step(const Emitter *e, Value *v)
 static void emit_copy(Emitter *e, const Op *op)
 {
     Value *to = op->out[0], *from = op->arg[0];
-    int64_t layers = type_layers(&to->type);
+    int64_t layers = type_local_layers(&to->type, &e->p->mesh);
     if (layers > 1 && layer_step(e, to) != layer_step(e, from))
         emit_rows(e, to, layer_step(e, to), 0, from, layer_step(e, from), 0,
                   layers, type_flat_run(&to->type, &e->p->mesh));

@@ -51,6 +51,7 @@ void text_arena(Text *t)
     text_field(t, "\n  peak=", &m->peak);
     text_field(t, " bound=", &m->lower_bound);
     text_field(t, " at=", &m->peak_time);
+    text_number(t, " stage=", &m->peak_stage, INT_MAX);
     Loc loc = t->tok.loc;
     int n = text_list(t, " classes=", MEM_CLASSES, m->at_peak, MEM_CLASSES);
     if (n != MEM_CLASSES)
@@ -95,6 +96,7 @@ static void text_buffer(Text *t, Block *b)
     text_field_if(t, b->counted != b->bytes, " counted=", &b->counted);
     text_number(t, " training=", &b->training, INT_MAX);
     text_flag(t, " host", &b->host);
+    text_number(t, " stage=", &b->stage, INT_MAX);
     text_form(t, "\n");
 }
 

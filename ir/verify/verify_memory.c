@@ -88,7 +88,8 @@ static const char *check_overlaps(const Check *c)
             const Block *a = sorted[i], *b = sorted[k];
             if (b->offset >= a->offset + a->bytes)
                 break;
-            if (a->first <= b->last && b->first <= a->last && b->bytes > 0)
+            if (a->first <= b->last && b->first <= a->last && b->bytes > 0 &&
+                blocks_meet(a, b))
                 return arena_printf(
                     c->p->arena, "buffer %d '%s' overlaps buffer %d '%s', "
                     "which is live too", (int)(b - m->block), b->name,
@@ -133,7 +134,7 @@ static bool is_inside(const Value *v, const Op *loop)
 static int64_t bytes_of(const Check *c, const Value *v, const Address *at)
 {
     if (at->row > 0)
-        return type_layers(&v->type) * at->row;
+        return type_local_layers(&v->type, &c->p->mesh) * at->row;
     return type_local_bytes(&v->type, &c->p->mesh);
 }
 

@@ -15,7 +15,7 @@ int fuse_local_dims(const Program *p, const Type *t, int64_t dim[SPACE_DIMS])
 {
     int n = 0;
     for (int i = 0; i < t->nstack; i++)
-        dim[n++] = t->stack[i];
+        dim[n++] = type_local_stack(t, &p->mesh, i);
     if (type_is_flat(t, &p->mesh)) {
         dim[n++] = type_flat_run(t, &p->mesh);
         return n;

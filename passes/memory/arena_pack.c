@@ -15,6 +15,10 @@
  * as any other place for them, and forward programs (forward_program.c) may
  * overwrite all that follows.
  *
+ * A rank has the blocks of its own stage of a pipeline and those of all ranks:
+ * blocks of two stages may overlap. The arena is as long as the stage needs that
+ * needs the most.
+ *
  * Memory that ranks share follows the arena, one segment for each set of axes:
  * its blocks live for the whole step, so they are only placed one after
  * another.
@@ -74,7 +78,7 @@ static int earliest_first(const void *x, const void *y)
 /* A part of the arena that placed blocks of one live range occupy. Parameters
  * and states, most of the blocks of a large model, make one stretch. */
 typedef struct Stretch {
-    int first, last;
+    int first, last, stage;
     int64_t offset, end;
 } Stretch;
 
@@ -93,7 +97,8 @@ static int64_t lowest_fit(const Placed *placed, const Block *b, int64_t base,
     *below = -1;
     for (int j = 0; j < placed->n; j++) {
         const Stretch *q = &placed->at[j];
-        if (b->first > q->last || q->first > b->last || q->end <= at)
+        bool apart = b->stage && q->stage && b->stage != q->stage;
+        if (b->first > q->last || q->first > b->last || q->end <= at || apart)
             continue;
         if (q->offset >= at + b->bytes)
             break;
@@ -106,7 +111,8 @@ static int64_t lowest_fit(const Placed *placed, const Block *b, int64_t base,
 static void insert(Placed *placed, const Block *b, int below)
 {
     Stretch *q = below < 0 ? NULL : &placed->at[below];
-    if (q && q->first == b->first && q->last == b->last) {
+    if (q && q->first == b->first && q->last == b->last &&
+        q->stage == b->stage) {
         q->end += b->bytes;
         return;
     }
@@ -120,7 +126,8 @@ static void insert(Placed *placed, const Block *b, int below)
     }
     q = &placed->at[low];
     memmove(q + 1, q, sizeof *q * (size_t)(placed->n - low));
-    *q = (Stretch){b->first, b->last, b->offset, b->offset + b->bytes};
+    *q = (Stretch){b->first, b->last, b->stage, b->offset,
+                   b->offset + b->bytes};
     placed->n++;
 }
 
@@ -245,18 +252,41 @@ static bool is_step_block(const Block *b)
     return !b->shared && !b->host && !b->training;
 }
 
-/* Places the blocks that live for all times one after another; returns the end
- * of the last. */
-static int64_t place_resident(Block *block, int n, int end, int64_t base)
+static int count_stages(const Block *block, int n)
+{
+    int stages = 1;
+    for (int i = 0; i < n; i++)
+        if (stages < block[i].stage)
+            stages = block[i].stage;
+    return stages;
+}
+
+/* Places the blocks that live for all times, and that have this `stage`, one after
+ * another; returns the end of the last. */
+static int64_t place_resident_of(Block *block, int n, int end, int64_t base,
+                                 int stage)
 {
     for (int i = 0; i < n; i++) {
         Block *b = &block[i];
-        if (!is_step_block(b) || b->first > 0 || b->last < end - 1)
+        if (!is_step_block(b) || b->first > 0 || b->last < end - 1 ||
+            b->stage != stage)
             continue;
         b->offset = base;
         base += b->bytes;
     }
     return base;
+}
+
+/* Those of all ranks first, then those of each stage from there on. */
+static int64_t place_resident(Block *block, int n, int end, int64_t base)
+{
+    base = place_resident_of(block, n, end, base, 0);
+    int64_t most = base;
+    for (int k = 1; k <= count_stages(block, n); k++) {
+        int64_t at = place_resident_of(block, n, end, base, k);
+        most = at > most ? at : most;
+    }
+    return most;
 }
 
 /* Collects the other blocks of the rank's own memory; returns their number. */
@@ -336,14 +366,15 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
     return s.best;
 }
 
-int64_t arena_lower_bound(const Block *block, int n, int end, int *when)
+int64_t arena_stage_bound(const Block *block, int n, int end, int stage,
+                          int *when)
 {
     Arena *scratch = arena_new();
     /* By time: the bytes that become live, less those that cease to be. */
     int64_t *change = NEW_ARRAY(scratch, int64_t, end + 1);
     for (int i = 0; i < n; i++) {
         const Block *b = &block[i];
-        if (b->first >= end || b->last < b->first)
+        if (b->first >= end || b->last < b->first || !block_is_on(b, stage))
             continue;
         change[b->first] += b->counted;
         change[b->last < end ? b->last + 1 : end] -= b->counted;
@@ -358,6 +389,22 @@ int64_t arena_lower_bound(const Block *block, int n, int end, int *when)
         }
     }
     arena_free(scratch);
+    return most;
+}
+
+int64_t arena_lower_bound(const Block *block, int n, int end, int *when,
+                          int *stage)
+{
+    int64_t most = -1;
+    for (int k = 0; k < count_stages(block, n); k++) {
+        int at;
+        int64_t bytes = arena_stage_bound(block, n, end, k, &at);
+        if (bytes <= most)
+            continue;
+        most = bytes;
+        *when = at;
+        *stage = k;
+    }
     return most;
 }
 

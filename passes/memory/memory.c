@@ -76,7 +76,7 @@ static Address place_param(Memory *m, const Param *pm)
     int64_t bytes = type_local_bytes(&pm->type, &m->p->mesh);
     if (pm->gathered) {
         at = gathered_address(m, &pm->type);
-        bytes = type_layers(&pm->type) * at.row;
+        bytes = type_local_layers(&pm->type, &m->p->mesh) * at.row;
     }
     at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
     Block *block = &m->block.at[at.block];
@@ -254,13 +254,15 @@ static void set_in_place(Memory *m, Op *op)
 
 void memory_count(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
 {
-    plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
-                                          plan->end, &plan->peak_time);
+    plan->lower_bound =
+        arena_lower_bound(plan->block, plan->nblocks, plan->end,
+                          &plan->peak_time, &plan->peak_stage);
     *shares = *fixed = 0;
     memset(plan->at_peak, 0, sizeof plan->at_peak);
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
-        if (b->first <= plan->peak_time && plan->peak_time <= b->last)
+        if (b->first <= plan->peak_time && plan->peak_time <= b->last &&
+            block_is_on(b, plan->peak_stage))
             plan->at_peak[b->class] += b->counted;
         *(b->shared ? shares : fixed) += b->shared || b->training ? b->counted : 0;
     }
@@ -332,6 +334,7 @@ void pass_memory(Program *p, const TargetInfo *t)
     for (const Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_loop && op->staged)
             memory_stage(&m, op);
+    memory_set_stages(&m);
     sum_up(&m);
     for_ops(op, p->step)
         set_in_place(&m, op);

@@ -81,6 +81,8 @@ void memory_extend_hoists(const Program *p, const Liveness *live,
 /* Gives what lives in several moments of a microbatch of the staged loop as many
  * buffers as its timetable needs. */
 void memory_stage(Memory *m, const Op *loop);
+/* Sets the stages of blocks. */
+void memory_set_stages(Memory *m);
 
 /* ---- memory_class.c ------------------------------------------------------ */
 
@@ -121,7 +123,10 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
 void arena_lay_segments(MemoryPlan *plan);
 
 /* The largest sum of counted bytes of blocks that are live at one time, and
- * that time. */
-int64_t arena_lower_bound(const Block *block, int n, int end, int *when);
+ * that time, on a rank of the stage; on the stage where it is largest. */
+int64_t arena_stage_bound(const Block *block, int n, int end, int stage,
+                          int *when);
+int64_t arena_lower_bound(const Block *block, int n, int end, int *when,
+                          int *stage);
 
 #endif

@@ -113,7 +113,9 @@ static bool may_take_over(const Memory *m, const Op *op, int out,
     return true;
 }
 
-/* The operand whose memory result `out` reuses, or -1. */
+/* The operand whose memory result `out` reuses, or -1. What all ranks compute is not
+ * in the memory of what one stage has: another stage may have received a tensor
+ * there. */
 static int reusable_operand(const Memory *m, const Op *op, int out)
 {
     for (int i = 0; i < op->nargs; i++) {
@@ -124,7 +126,8 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
             m->live.last_use[root->id] != m->live.begin[op->id] ||
             m->block.at[at->block].last != m->live.begin[op->id] ||
             m->block.at[at->block].bytes !=
-                memory_align(m, memory_local_bytes(m, op->out[out])))
+                memory_align(m, memory_local_bytes(m, op->out[out])) ||
+            !type_same_holder(&root->type, &op->out[out]->type))
             continue;
         if (may_take_over(m, op, out, root, i))
             return i;

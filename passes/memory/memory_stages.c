@@ -6,10 +6,13 @@
  * after    %saved is at AT_saved + micro % 4 * bytes, in a block of four times
  *          the size that lives as long as the loop
  *
+ * A tensor that only one coordinate has is in a block of this stage.
+ *
  * What one moment of a microbatch writes and reads alone lives as before: no other
  * microbatch runs meanwhile. On all ranks the block is as large as on the stage
  * that needs the most.
  */
+#include "ir/plan/pipeline.h"
 #include "passes/memory/memory.h"
 #include "passes/pipeline/staged_loop.h"
 
@@ -131,4 +134,55 @@ void memory_stage(Memory *m, const Op *loop)
         count_on_stage(&s);
     resize_blocks(&s);
     rotate_region(&s, loop->body);
+}
+
+/* ---- blocks of one stage ------------------------------------------------- */
+
+enum { UNUSED = -1 };
+
+/* A block that values of several stages, or of all ranks, use has stage 0. */
+static void use_on(Memory *m, int *stage, int block, int on)
+{
+    if (block < 0)
+        return;
+    Block *b = &m->block.at[block];
+    bool other = stage[block] != UNUSED && stage[block] != on;
+    stage[block] = on;
+    if (other || b->shared)
+        stage[block] = 0;
+}
+
+static void use_value(Memory *m, int *stage, const Value *v)
+{
+    if (v->address)
+        use_on(m, stage, v->address->block, value_stage(m->p, v) + 1);
+}
+
+static void use_region(Memory *m, int *stage, const Region *r)
+{
+    for (int i = 0; i < r->nargs; i++)
+        use_value(m, stage, r->arg[i]);
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nouts; i++)
+            use_value(m, stage, op->out[i]);
+        use_on(m, stage, op->workspace, op_stage(m->p, op) + 1);
+        if (op->kind == OP_loop)
+            use_region(m, stage, op->body);
+    }
+}
+
+void memory_set_stages(Memory *m)
+{
+    if (pipeline_axis(m->p) < 0)
+        return;
+    int *stage = NEW_ARRAY(m->p->arena, int, m->block.n);
+    for (int i = 0; i < m->block.n; i++)
+        stage[i] = UNUSED;
+    use_region(m, stage, m->p->step);
+    for (int i = 0; i < m->block.n; i++) {
+        Block *b = &m->block.at[i];
+        b->stage = stage[i] == UNUSED ? 0 : stage[i];
+        if (b->training)
+            b->stage = m->p->training->memory->block[b->training - 1].stage;
+    }
 }

@@ -41,12 +41,9 @@ static int64_t layer_of(const Simulator *t, const Op *loop)
  * stays gathered: the runs of all its layers. */
 static int64_t extent(const Simulator *t, const Value *v, const Address *at)
 {
-    int64_t layers = 1;
     if (!at->row)
         return type_local_bytes(&v->type, &t->p->mesh);
-    for (int i = 0; i < v->type.nstack; i++)
-        layers *= v->type.stack[i];
-    return layers * at->row;
+    return type_local_layers(&v->type, &t->p->mesh) * at->row;
 }
 
 /* The last simulated iteration before skipped ones also accesses the slices of

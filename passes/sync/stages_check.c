@@ -4,6 +4,8 @@
  * Transfers: what a carry of a loop with a cut begins with is received from the
  * stage before, and what it ends with is sent to the next one, each once.
  *
+ * Blocks that only one stage has hold values that only this stage has.
+ *
  * Buffers: every stage runs the actions of its timetable one by one. A buffer has
  * what a microbatch has written there last. An op that reads what another
  * microbatch has written there is a fault:
@@ -107,6 +109,8 @@ typedef struct Walk {
     int64_t **holds; /* by block and buffer: the microbatch that wrote there
                       * last; NULL: the loop does not make what it holds */
     int64_t *buffers; /* by block */
+    int64_t *received; /* by block: the latest microbatch that the stage has
+                        * received there, for a loop that has not begun yet */
     const char *fault;
 } Walk;
 
@@ -144,23 +148,40 @@ static bool receives(const Op *op, Moment at)
            (at == MOMENT_RECEIVE || at == MOMENT_RECEIVE_GRADIENT);
 }
 
+/* Every rank computes some values that only the first stage needs. They must not
+ * be where other stages have received tensors. */
+static void write_value(Walk *w, const Op *op, const Value *v, Moment at,
+                        int64_t micro)
+{
+    int64_t buffer = buffer_of(w, v, micro);
+    if (buffer == NONE)
+        return;
+    int64_t *received = &w->received[v->address->block];
+    if (*received == micro && !w->fault)
+        w->fault = arena_printf(w->p->arena, "stage %d, microbatch %lld: %%%s is "
+                                "written over what the stage has received",
+                                w->stage, (long long)micro, v->name);
+    *received = receives(op, at) ? micro : NONE;
+    w->holds[v->address->block][buffer] = micro;
+}
+
 static void run_region(Walk *w, const Region *r, Moment at, int64_t micro);
 
 static void run_op(Walk *w, const Op *op, Moment at, int64_t micro)
 {
     if (op->kind == OP_loop) {
-        for (int i = 0; i < op->nargs; i++)
+        for (int i = 0; i < op->nargs; i++) {
             read_value(w, op, op->arg[i], micro);
+            if (buffer_of(w, op->arg[i], micro) != NONE)
+                w->received[op->arg[i]->address->block] = NONE;
+        }
         run_region(w, op->body, at, micro);
     } else if (!op_is_view(op->kind) && !receives(op, at)) {
         for (int i = 0; i < op->nargs; i++)
             read_value(w, op, op->arg[i], micro);
     }
-    for (int i = 0; i < op->nouts; i++) {
-        int64_t buffer = buffer_of(w, op->out[i], micro);
-        if (buffer != NONE && !op_is_view(op->kind))
-            w->holds[op->out[i]->address->block][buffer] = micro;
-    }
+    for (int i = 0; i < op->nouts && !op_is_view(op->kind); i++)
+        write_value(w, op, op->out[i], at, micro);
 }
 
 static void run_region(Walk *w, const Region *r, Moment at, int64_t micro)
@@ -178,6 +199,7 @@ static void find_blocks(Walk *w)
     Arena *a = w->p->arena;
     w->holds = NEW_ARRAY(a, int64_t *, m->nblocks + 1);
     w->buffers = NEW_ARRAY(a, int64_t, m->nblocks + 1);
+    w->received = NEW_ARRAY(a, int64_t, m->nblocks + 1);
     for (const Op *op = NULL; (op = ir_next(w->loop->body, op));)
         for (int i = 0; i < op->nouts; i++) {
             const Address *at = op->out[i]->address;
@@ -204,6 +226,8 @@ static void find_blocks(Walk *w)
 static void forget(const Walk *w)
 {
     for (int b = 0; b < w->p->memory->nblocks; b++)
+        w->received[b] = NONE;
+    for (int b = 0; b < w->p->memory->nblocks; b++)
         for (int64_t i = 0; w->holds[b] && i < w->buffers[b]; i++)
             w->holds[b][i] = NONE;
 }
@@ -224,11 +248,39 @@ static const char *check_buffers(const Program *p, const Op *loop)
     return w.fault;
 }
 
+/* ---- blocks of one stage ------------------------------------------------- */
+
+static const char *check_value(const Program *p, const Value *v)
+{
+    if (!v->address || v->address->block < 0)
+        return NULL;
+    const Block *b = &p->memory->block[v->address->block];
+    return !b->stage || b->stage == value_stage(p, v) + 1
+               ? NULL
+               : arena_printf(p->arena, "%%%s is in '%s', which only stage %d has",
+                              v->name, b->name, b->stage - 1);
+}
+
+static const char *check_blocks(const Program *p, const Region *r)
+{
+    const char *fault = NULL;
+    for (int i = 0; i < r->nargs && !fault; i++)
+        fault = check_value(p, r->arg[i]);
+    for (const Op *op = r->first; op && !fault; op = op->next) {
+        for (int i = 0; i < op->nouts && !fault; i++)
+            fault = check_value(p, op->out[i]);
+        if (op->kind == OP_loop && !fault)
+            fault = check_blocks(p, op->body);
+    }
+    return fault;
+}
+
 const char *stages_check(const Program *p)
 {
     if (pipeline_axis(p) < 0)
         return NULL;
     const char *fault = check_transfers(p);
+    fault = fault ? fault : check_blocks(p, p->step);
     for (const Op *op = p->step->first; op && !fault; op = op->next)
         if (op->kind == OP_loop && op->staged)
             fault = check_buffers(p, op);

@@ -151,6 +151,26 @@ static void change_buffers(Mutant *m)
     free(tried);
 }
 
+/* Every block that values use becomes one of another stage. */
+static void change_stages(Mutant *m)
+{
+    MemoryPlan *plan = m->p->memory;
+    bool *tried = calloc((size_t)plan->nblocks, sizeof *tried);
+    for_ops(op, m->p->step)
+        for (int i = 0; i < op->nouts; i++) {
+            const Address *at = op->out[i]->address;
+            if (!at || at->block < 0 || tried[at->block])
+                continue;
+            Block *b = &plan->block[at->block];
+            int stage = b->stage;
+            tried[at->block] = true;
+            b->stage = value_stage(m->p, op->out[i]) == 0 ? 2 : 1;
+            expect_fault(m, "another stage", op->out[i]);
+            b->stage = stage;
+        }
+    free(tried);
+}
+
 static int test_row(Check *c, const Row *row)
 {
     Arena *a = arena_new();
@@ -160,6 +180,7 @@ static int test_row(Check *c, const Row *row)
         CHECK_TEXT(c, stages_check(m.p), NULL);
         change_transfers(&m);
         change_buffers(&m);
+        change_stages(&m);
         for_ops(op, m.p->step)
             for (int i = 0; i < op->nouts; i++)
                 if (op->kind == OP_receive || op->kind == OP_send)

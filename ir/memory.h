@@ -67,7 +67,7 @@ typedef struct Block {
 } Block;
 
 /* Whether some rank uses both blocks; whether a rank of the stage uses it. */
-static inline bool blocks_meet(const Block *a, const Block *b)
+static inline bool blocks_share_rank(const Block *a, const Block *b)
 {
     return !a->stage || !b->stage || a->stage == b->stage;
 }

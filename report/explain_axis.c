@@ -99,7 +99,10 @@ bool explain_axis(Out *o, const Program *p, const char *name)
         return false;
     out_line(o, "axis %s: %lld ranks; %s", name,
              (long long)mesh_group(&p->mesh, axes),
-             p->plan.tensor_axes & axes
+             p->plan.pipeline.axes & axes
+                 ? "its coordinates run the stages of `pipeline`; all read the "
+                   "same sequences"
+             : p->plan.tensor_axes & axes
                  ? "named by `parallelize`, so its ranks read the same sequences"
                  : "it splits the batch");
     report_group(o, p, axes);

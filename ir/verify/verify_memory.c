@@ -89,7 +89,7 @@ static const char *check_overlaps(const Check *c)
             if (b->offset >= a->offset + a->bytes)
                 break;
             if (a->first <= b->last && b->first <= a->last && b->bytes > 0 &&
-                blocks_meet(a, b))
+                blocks_share_rank(a, b))
                 return arena_printf(
                     c->p->arena, "buffer %d '%s' overlaps buffer %d '%s', "
                     "which is live too", (int)(b - m->block), b->name,

@@ -101,7 +101,8 @@ void loop_axis_continue(Program *p, Region *r)
             x->index >= loop->ncarry || count_reads(x) != 1 ||
             count_yields(x) || count_reads(sum) != 1 ||
             !type_equal(&x->type, &sum->type) ||
-            !op_is_zero(loop->arg[x->index]->def) || !is_sum(loop, x->index))
+            !op_is_zero(loop->arg[x->index]->def) || !is_sum(loop, x->index) ||
+            !type_equal(&loop->arg[x->index]->type, &sum->type))
             continue;
         loop->arg[x->index] = sum;
         ir_replace_uses(r, op->out[0], x);
@@ -115,7 +116,8 @@ Value *loop_axis_add(Program *p, Region *r, Value *sum, Value *x, bool alone)
     bool inside = loop->kind == OP_loop && loop->region == r && alone &&
                   count_reads(x) == 0 && x->type.dtype == sum->type.dtype;
     if (inside && x->index < loop->ncarry) {
-        if (!op_is_zero(loop->arg[x->index]->def) || !is_sum(loop, x->index))
+        if (!op_is_zero(loop->arg[x->index]->def) || !is_sum(loop, x->index) ||
+            !type_equal(&loop->arg[x->index]->type, &sum->type))
             return add_term(p, sum, x);
         loop->arg[x->index] = sum;
         return x;

@@ -27,11 +27,13 @@ Moment staged_moment(const Op *loop, const Op *op)
 
 Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stage)
 {
-    while (op_loop(op) != loop)
-        op = op_loop(op);
-    int of = op_stage(p, op);
-    if (of >= 0 && of != stage)
-        return MOMENTS;
+    for (;; op = op_loop(op)) {
+        int of = op_stage(p, op);
+        if (of >= 0 && of != stage)
+            return MOMENTS;
+        if (op_loop(op) == loop)
+            break;
+    }
     if (op->kind != OP_receive && op->kind != OP_send)
         return staged_moment(loop, op);
     int last = (int)p->mesh.size[pipeline_axis(p)] *

@@ -124,12 +124,24 @@ static void refuse_join(Stages *s, const Op *op)
               "compute it");
 }
 
+static void refuse_visits(Stages *s, const Op *op)
+{
+    diag_error(s->p->diag, op->loc, "several loops run these layers, each on other "
+               "stages");
+    diag_help(s->p->diag, "omit `pipeline`, or let one loop run them");
+}
+
 /* Each coordinate works on its own layers of stacks. */
 static void place_stacks(Stages *s, Op *op)
 {
     AxisPlace cut = {0};
     for (int i = 0; i < op->nargs; i++) {
         AxisPlace is = stages_place(s, op->arg[i]);
+        if (is.kind == AX_CUT && cut.kind == AX_CUT &&
+            !axis_place_equal(is, cut)) {
+            refuse_visits(s, op);
+            return;
+        }
         if (is.kind == AX_CUT) {
             cut = is;
         } else if (op->arg[i]->type.nstack > 0) {

@@ -126,10 +126,18 @@ static int64_t buffer_of(const Walk *w, const Value *v, int64_t micro)
     return 0;
 }
 
+/* Whether only another stage has v: a loop that all ranks run may have such values.
+ * What a loop with a cut begins and ends with, every stage has. */
+static bool is_elsewhere(const Walk *w, const Op *op, const Value *v)
+{
+    int stage = value_stage(w->p, v);
+    return stage >= 0 && stage != w->stage && !op->cut;
+}
+
 static void read_value(Walk *w, const Op *op, const Value *v, int64_t micro)
 {
     int64_t buffer = buffer_of(w, v, micro);
-    if (buffer == NONE || w->fault)
+    if (buffer == NONE || w->fault || is_elsewhere(w, op, v))
         return;
     int64_t has = w->holds[v->address->block][buffer];
     if (has != micro)
@@ -154,7 +162,7 @@ static void write_value(Walk *w, const Op *op, const Value *v, Moment at,
                         int64_t micro)
 {
     int64_t buffer = buffer_of(w, v, micro);
-    if (buffer == NONE)
+    if (buffer == NONE || is_elsewhere(w, op, v))
         return;
     int64_t *received = &w->received[v->address->block];
     if (*received == micro && !w->fault)

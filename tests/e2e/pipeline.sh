@@ -159,4 +159,23 @@ sed 's/pipeline pp { }/pipeline pp { schedule=zero_bubble, stages_per_rank=2 }/'
     "$work/gate.pdl" >"$work/zero.pdl"
 check "zero_bubble has one stage on each rank" refused \
     "the schedule 'zero_bubble' has one stage on each rank" zero --mesh 2x2
+
+# Two loops run one array.
+cat >"$work/twice.pdl" <<'END'
+module Layer(dim) {
+    w: Linear(dim, dim)
+    forward(x) { return x + w(x) }
+}
+model Twice(dim=16, n=4) {
+    layers: [n] Layer(dim)
+    forward(x: [batch, dim]) {
+        for l in layers { x = l(x) }
+        for l in layers { x = l(x) }
+        return mean(x * x)
+    }
+}
+END
+ends twice f32 "layers.*"
+check "an array that two loops run on other stages is refused" refused \
+    "several loops run these layers" twice --mesh 2x1
 finish

@@ -42,12 +42,25 @@ static const char *name_of(const Follow *f, int instance)
 
 /* ---- waits --------------------------------------------------------------- */
 
-/* Waits are for the next statement of their stream. */
+/* The instances that a stream waits for before its next statement. */
+typedef VEC(int) Pending;
+
+static void begin_waits(Follow *f, int i, int *n, Pending *pending)
+{
+    for (int k = 0; k < pending->n; k++)
+        f->wait[(*n)++] = pending->at[k];
+    pending->n = 0;
+    f->first[i + 1] = *n;
+}
+
+/* A wait is for the next statement of its stream, which may come after statements
+ * of other streams. */
 static void find_waits(Follow *f, const Op *without)
 {
     Arena *a = f->p->arena;
     int *record = NEW_ARRAY(a, int, program_event_slots(f->p) + 1), n = 0;
     int last[STREAMS]; /* by stream: its last statement */
+    Pending pending[STREAMS] = {0};
     for (int i = 0; i < f->t.n; i++)
         n += !instance_is_statement(&f->t.instance[i]);
     f->wait = NEW_ARRAY(a, int, n + 1);
@@ -59,19 +72,20 @@ static void find_waits(Follow *f, const Op *without)
     n = 0;
     for (int i = 0; i < f->t.n; i++) {
         const Instance *instance = &f->t.instance[i];
+        int stream = instance->stream;
+        f->first[i + 1] = n;
         if (instance_is_statement(instance)) {
-            f->first[i + 1] = n;
-            last[instance->stream] = i;
-            f->queue[instance->stream][f->queued[instance->stream]++] = i;
-            continue;
+            begin_waits(f, i, &n, &pending[stream]);
+            last[stream] = i;
+            f->queue[stream][f->queued[stream]++] = i;
+        } else if (instance->op->kind == OP_record) {
+            record[instance_event_slot(instance)] = last[stream];
+        } else if (instance->op->kind == OP_wait && instance->op != without &&
+                   (instance->first || !attr_first(instance->op)) &&
+                   record[instance_event_slot(instance)] != NOBODY) {
+            vec_push(a, &pending[stream],
+                     record[instance_event_slot(instance)]);
         }
-        f->first[i + 1] = f->first[i];
-        if (instance->op->kind == OP_record)
-            record[instance_event_slot(instance)] = last[instance->stream];
-        else if (instance->op->kind == OP_wait && instance->op != without &&
-                 (instance->first || !attr_first(instance->op)) &&
-                 record[instance_event_slot(instance)] != NOBODY)
-            f->wait[n++] = record[instance_event_slot(instance)];
     }
 }
 

@@ -361,8 +361,9 @@ void ast_print_item(Out *o, const Item *it)
     if (it->style)
         put(o, it->nargs ? ": %s(%l)" : ": %s", it->style,
             LIST(it->arg, it->nargs, style_arg));
+    bool of_clause = !it->npaths && !it->class_name && !it->min_params;
     if (it->noptions)
-        put(o, ": %l", LIST(it->option, it->noptions, arg));
+        put(o, of_clause ? "%l" : ": %l", LIST(it->option, it->noptions, arg));
 }
 
 static void item(Out *o, const void *node)

@@ -291,7 +291,7 @@ static void parts(int64_t outer, int64_t inner, int64_t valid)
         rt.arena = should;
         parc_mask_to_partial(&rt, 1, 0, &p);
         rt.arena = is;
-        cuda_mask_to_partial(&rt, 1, &p);
+        cuda_mask_to_partial(&rt, 1, 0, &p);
         check(test.errors == 0 && same(is, should, 8 * most), what);
     }
 }

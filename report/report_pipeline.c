@@ -30,7 +30,7 @@ typedef struct Scan {
     int axis, nstages;
     int64_t micro;
     StageParts *stage;
-    const Op *loop; /* the staged loop; NULL: stages run in turn */
+    const Op *loop; /* the staged loop; NULL: stages work one after another */
     Timetable t;    /* of the loop */
 } Scan;
 
@@ -142,9 +142,9 @@ static void draw_rank(Out *o, const Timetable *t, int rank)
 static const char *sequence_text(const Scan *s)
 {
     return s->micro == 1
-               ? "stages work in turn: `accumulate` divides the batch into "
+               ? "stages work one after another: `accumulate` divides the batch into "
                  "microbatches, which overlap"
-               : "stages work in turn: they overlap with the schedules gpipe and "
+               : "stages work one after another: they overlap with the schedules gpipe and "
                  "1f1b, if only the carries of one loop pass between them";
 }
 

@@ -15,8 +15,8 @@
  *
  * If all that the stages exchange for a microbatch are the carries of one loop
  * forward and of one backward, the loop over the microbatches is `staged`: its
- * forward ops precede the others, and the stages overlap. Otherwise they run the
- * microbatches, and each its stages, in turn.
+ * forward ops precede the others, and the stages overlap. Otherwise the stages run
+ * each microbatch one after another.
  *
  * Every rank has a buffer for the carry. On the first stage `receive` does
  * nothing, nor does `send` on the last one, if the result has the operand's

@@ -272,7 +272,7 @@ typedef struct Move {
 } Move;
 
 /* Whether every axis of the collective changes, and no other. The interpreter runs
- * a loop on all stages in turn: its carries are where receive and send are. */
+ * a loop on one stage after another: receive and send keep its carries. */
 static bool axes_change(Interp *in, const Move *m)
 {
     bool stays = m->op->kind == OP_receive || m->op->kind == OP_send;

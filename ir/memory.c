@@ -5,14 +5,20 @@ const char *const memory_class_words[] = {
     "params",      "grads",     "optimizer", "gathered",
     "activations", "workspace", NULL};
 
-/* Whether both places have the same address in every iteration. */
-static bool address_equal(const Address *a, const Address *b)
+bool address_equal(const Address *a, const Address *b)
 {
     bool same = a->block == b->block && a->nstrides == b->nstrides;
     for (int i = 0; same && i < a->nstrides; i++)
         same = a->loop[i] == b->loop[i] && a->stride[i] == b->stride[i] &&
                a->modulo[i] == b->modulo[i];
-    return same;
+    return same && a->rotation == b->rotation;
+}
+
+int64_t address_modulo(const MemoryPlan *m, const Address *at, int i, int stage)
+{
+    return at->rotation && at->loop[i]->staged
+               ? m->rotation[at->rotation - 1].buffers[stage]
+               : at->modulo[i];
 }
 
 bool place_is_operands(const MemoryPlan *m, const Op *op, int i)

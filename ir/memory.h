@@ -32,6 +32,9 @@ typedef struct Address {
      * index is the rank's over the axes `cut` (0: not a shard). */
     int64_t row, run;
     uint32_t cut;
+    /* The number of the MemoryPlan.rotation that has the modulo for the staged
+     * loop by stage; 0: that in `modulo` is the same on all. */
+    int rotation;
     /* The value is a result whose bytes are the operand's: of a gather or copy
      * that moves nothing, or of an embedding_add that copies nothing. */
     bool in_place;
@@ -64,16 +67,26 @@ typedef struct Block {
                         * ends: not counted */
     int stage;         /* only this stage of a pipeline uses it, plus 1; 0: all
                         * ranks. Blocks of two stages may overlap */
+    const int64_t *on; /* by stage: how many of the bytes it uses, the first ones;
+                        * NULL: all */
 } Block;
 
-/* Whether some rank uses both blocks; whether a rank of the stage uses it. */
+/* Whether some rank uses both blocks. */
 static inline bool blocks_share_rank(const Block *a, const Block *b)
 {
     return !a->stage || !b->stage || a->stage == b->stage;
 }
-static inline bool block_is_on(const Block *b, int stage)
+/* How many bytes of the block a stage uses, and a rank of the stage counts. */
+static inline int64_t block_bytes_on(const Block *b, int stage)
 {
-    return !b->stage || b->stage == stage + 1;
+    return b->stage && b->stage != stage + 1 ? 0
+           : b->on                           ? b->on[stage]
+                                             : b->bytes;
+}
+static inline int64_t block_counted_on(const Block *b, int stage)
+{
+    int64_t bytes = block_bytes_on(b, stage);
+    return b->counted == 0 || bytes == 0 ? 0 : bytes / (b->bytes / b->counted);
 }
 
 /* The memory shared by the ranks that differ only in `axes`. */
@@ -82,6 +95,11 @@ typedef struct Segment {
     int64_t offset, bytes;
     int64_t counted; /* bytes that a rank counts */
 } Segment;
+
+/* How many buffers each stage of a pipeline has, of tensors of a staged loop. */
+typedef struct Rotation {
+    const int64_t *buffers;
+} Rotation;
 
 typedef struct MemoryPlan {
     int64_t peak, lower_bound;
@@ -98,7 +116,18 @@ typedef struct MemoryPlan {
     int nblocks;
     int64_t host;        /* bytes in host memory */
     int64_t alignment;   /* offsets are multiples of it */
+    int64_t page;        /* … and ranges, offsets and bytes, of this; 0: no
+                          * pipeline */
+    Rotation *rotation;
+    int nrotations;
 } MemoryPlan;
+
+/* The number of buffers that a stage has of v, whose address is `at`, along
+ * stride i; 0: no rotation. */
+int64_t address_modulo(const MemoryPlan *m, const Address *at, int i, int stage);
+
+/* Whether both places have the same address in every iteration, but for `cut`. */
+bool address_equal(const Address *a, const Address *b);
 
 /* Whether result i of op is in the memory of operand i, as a gather of shards
  * that the ranks share, a copy to the same place, or an embedding_add of its

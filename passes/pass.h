@@ -25,6 +25,7 @@ typedef struct TargetInfo {
     int streams;            /* 4 on CUDA (issue.h), 1 on the CPU */
     int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* every tensor's address is a multiple, in bytes */
+    int64_t page;           /* bytes that a rank can allocate of an arena */
     bool aligns_rows;       /* matmuls in 16 bits are fast only if rows of their
                              * operands are multiples of 16 bytes */
     bool shares_memory;     /* the ranks of a node map the same memory */

@@ -12,7 +12,7 @@
  * In the drawing a forward pass takes one unit of time, a backward pass two.
  */
 #include "ir/plan/pipeline.h"
-#include "passes/memory/memory.h"
+#include "ir/plan/ranges.h"
 #include "passes/pipeline/staged_loop.h"
 #include "report/report.h"
 
@@ -83,21 +83,18 @@ static void scan_param(Scan *s, const Param *q)
 
 static Scan scan(const Program *p)
 {
-    const Pipeline *plan = &p->plan.pipeline;
     Scan s = {.p = p, .axis = pipeline_axis(p), .micro = p->train.accumulate};
     if (s.axis < 0)
         return s;
-    s.nstages = (int)(p->mesh.size[s.axis] * pipeline_stages_per_rank(plan));
+    s.nstages = pipeline_stage_count(p);
     s.stage = NEW_ARRAY(p->arena, StageParts, s.nstages);
     for (int i = 0; i < s.nstages; i++)
         s.stage[i].layers = s.stage[i].modules = "";
     for (int i = 0; i < p->param.n; i++)
         scan_param(&s, &p->param.at[i]);
-    for (const Op *op = p->step->first; op; op = op->next)
-        if (op->staged) {
-            s.loop = op;
-            s.t = staged_timetable(p, op);
-        }
+    s.loop = pipeline_loop(p);
+    if (s.loop)
+        s.t = staged_timetable(p, s.loop);
     return s;
 }
 
@@ -107,12 +104,11 @@ static double waiting(const Scan *s)
     return s->loop ? timetable_bubble(&s->t) : 1 - 1.0 / s->nstages;
 }
 
-/* The most bytes that are live at one time on a rank of the stage. */
-static int64_t memory_of(const Program *p, int stage)
+/* The bytes that a rank of the stage counts. */
+static int64_t memory_of(const Scan *s, int stage)
 {
-    const MemoryPlan *m = p->memory;
-    int when;
-    return arena_stage_bound(m->block, m->nblocks, m->end, stage, &when);
+    Ranges at = memory_ranges(s->p, stage % (int)s->p->mesh.size[s->axis]);
+    return memory_ranges_counted(s->p->memory, &at);
 }
 
 /* ---- text ---------------------------------------------------------------- */
@@ -168,7 +164,7 @@ void report_pipeline(Out *o, const Program *p)
         out_line(o, "  %-5d  %10s  %9lld  %10s  %s%s%s", i,
                  count_text(p->arena, (double)s.stage[i].parameters),
                  (long long)(s.loop ? s.t.slots[i] : 1),
-                 bytes_text(p->arena, memory_of(p, i)), s.stage[i].layers,
+                 bytes_text(p->arena, memory_of(&s, i)), s.stage[i].layers,
                  *s.stage[i].layers && *s.stage[i].modules ? ", " : "",
                  s.stage[i].modules);
     for (int r = 0; s.loop && r < s.t.nranks && s.t.nranks <= DRAWN_RANKS; r++)
@@ -196,7 +192,7 @@ void report_json_pipeline(Out *o, const Program *p)
         json_text(o, "modules", s.stage[i].modules);
         json_number(o, "parameters", s.stage[i].parameters);
         json_number(o, "in_flight", s.loop ? s.t.slots[i] : 1);
-        json_number(o, "memory", memory_of(p, i));
+        json_number(o, "memory", memory_of(&s, i));
         out(o, "}");
     }
     out(o, "\n  ]},\n");

@@ -33,7 +33,8 @@ void rt_device_begin(char **argv, const ParcModel *model, int64_t threads);
 
 /* Bytes of this machine's memory that a rank needs to execute steps. *what:
  * their use, for messages. */
-double rt_device_host_bytes(const ParcModel *model, const char **what);
+double rt_device_host_bytes(const ParcModel *model, int rank,
+                            const char **what);
 
 /* Called first in each rank's process: places its threads. */
 void rt_device_place(const RtWorld *w, int rank);

@@ -178,12 +178,14 @@ typedef struct ParcLoop {
  * With iteration index t of each enclosing loop i, they are stored at `offset`
  * plus the sum of t * stride[i] bytes, or of (t % modulo[i]) * stride[i] if
  * modulo[i] is not 0. If a rank computes its own run of a resident parameter,
- * add its index over the axes `cut` times `run` bytes. */
+ * add its index over the axes `cut` times `run` bytes. `buffers`: modulo[0] by
+ * stage of the pipeline; NULL: the same on all. */
 typedef struct ParcResult {
     const char *name;
     ParcType type;
     int64_t offset, elements;
     int64_t stride[PARC_MAX_LOOPS], modulo[PARC_MAX_LOOPS];
+    const int64_t *buffers;
     uint32_t cut;
     int64_t run;
 } ParcResult;
@@ -221,11 +223,10 @@ typedef struct ParcShared {
     int64_t offset, bytes;
 } ParcShared;
 
-/* Bytes of the arena that a collective uses exclusively while it is in
- * flight. */
-typedef struct ParcStaging {
+/* Bytes of the arena, or of a shared segment. */
+typedef struct ParcRange {
     int64_t offset, bytes;
-} ParcStaging;
+} ParcRange;
 
 /* An output of the model, one microbatch of it, split as a ParcParam's local
  * tensor: dim 0 is the batch, `split[d]` lists the mesh axes that split dim d,
@@ -284,6 +285,10 @@ typedef struct ParcModel {
     const ParcInput *input;
     int ninputs;
     int64_t arena_bytes;    /* the rank's own arena */
+    uint32_t pipeline;      /* the axis of the pipeline; 0: none */
+    const ParcRange *const *ranges; /* by coordinate of that axis: what its ranks
+                               use of the arena and of shared segments, in order;
+                               one without bytes is the last. NULL: all of it */
     int64_t host_bytes;     /* CUDA only: bytes of host memory, for
                                parc_fetch */
     const ParcShared *shared; /* CPU only */
@@ -320,9 +325,10 @@ typedef struct ParcModel {
     const int8_t *collective_stream; /* by collective: PARC_TENSOR …; NULL: all
                                         on PARC_COMPUTE */
     const uint32_t *collective_axes; /* by collective: mask of mesh axes */
-    const ParcStaging *collective_staging; /* by collective: buffer for packed
-                                        rows (rt_staging.h); NULL: no collective
-                                        has one */
+    const ParcRange *collective_staging; /* by collective: the buffer for packed
+                                        rows (rt_staging.h), which it uses
+                                        exclusively while it is in flight; NULL:
+                                        no collective has one */
     int nevents;               /* number of events: parc_record, parc_wait */
     bool deterministic;        /* every run computes the same bits */
     void (*init)(ParcRt *rt);  /* creates matmuls, computes constants */

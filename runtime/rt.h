@@ -180,7 +180,7 @@ struct ParcRt {
                                   node */
     char *arena;               /* the host mirror: device.h */
     RtGroup group[RT_GROUPS];  /* by mask of axes */
-    int64_t peak_bytes;        /* rt_arena_counted */
+    int64_t peak_bytes;        /* rt_arena_most */
     int64_t host_bytes;        /* bytes that the target allocates in host
                                   memory */
     double lr;                 /* learning rate of the current step */

@@ -3,7 +3,6 @@
  * forward programs, of segments that ranks share, and of host memory. */
 #include "codegen/emit/emitter.h"
 
-#include "ir/plan/pipeline.h"
 #include "passes/schedule/liveness.h"
 #include "runtime/parc_rt.h"
 
@@ -16,25 +15,6 @@ static void axes(Emitter *e)
     for (int i = 0; i < e->p->mesh.n; i++)
         out_line(e->o, "    AXIS_%s = 1 << %d,", e->axis_name[i], i);
     out_line(e->o, "};");
-}
-
-static void pipeline(Emitter *e)
-{
-    for (const Op *op = e->p->step->first; op; op = op->next)
-        if (op->staged)
-            out_line(e->o, "\n/* What each rank of the pipeline does. */\n"
-                     "extern const ParcPipeline pipeline;");
-}
-
-static void cuts(Emitter *e)
-{
-    const Mesh *m = &e->p->mesh;
-    if (pipeline_axis(e->p) < 0 || !m->ncuts)
-        return;
-    out_line(e->o, "\n/* The layers of the pipeline's stages: those of stage s begin at "
-             "cut[s]. */");
-    for (int i = 1; i <= m->ncuts; i++)
-        out_line(e->o, "extern const int64_t cut_%d[];", i);
 }
 
 /* Prints the offsets of the segments that ranks share. They are aligned to the
@@ -116,8 +96,7 @@ void emit_map(Emitter *e)
     const MemoryPlan *m = e->memory;
     Liveness l;
     axes(e);
-    cuts(e);
-    pipeline(e);
+    emit_stage_names(e);
     live_analyse(e->p, &l);
     out_line(o, "\n/* The offset of each buffer in a rank's arena. The comment "
                 "above an offset has");

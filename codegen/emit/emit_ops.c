@@ -23,12 +23,12 @@ static bool is_parameter(Value *v)
 
 /* The operand of the op that the result v replaces, a parameter or state; NULL:
  * none. */
-static Value *replaced(const Emitter *e, const Op *op, Value *v)
+static Value *replaced(const Op *op, Value *v)
 {
     for (int i = 0; i < op->nargs; i++) {
         Value *x = op->arg[i];
         if (is_parameter(x) && x->type.dtype == v->type.dtype &&
-            !strcmp(value_offset(e, x), value_offset(e, v)))
+            address_equal(value_address(x), value_address(v)))
             return x;
     }
     return NULL;
@@ -42,7 +42,7 @@ static void declare_all(Emitter *e, const Op *op)
     for (int i = onto; i < op->nargs; i++)
         emit_declaration(e, op->arg[i]);
     for (int i = 0; i < op->nouts; i++) {
-        Value *old = op->phase == PH_OPTIMIZER ? replaced(e, op, op->out[i])
+        Value *old = op->phase == PH_OPTIMIZER ? replaced(op, op->out[i])
                                                : NULL;
         if (old)
             use_variable(e, op->out[i], value_variable(e, old));

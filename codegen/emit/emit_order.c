@@ -104,20 +104,9 @@ static void write_rank(Out *o, const Actions *list, int rank)
     out_line(o, "};");
 }
 
-static const Op *staged_loop(const Program *p)
-{
-    const Op *op = p->step->first;
-    while (op && !op->staged)
-        op = op->next;
-    return op;
-}
-
 void emit_order(Emitter *e)
 {
-    const Op *loop = staged_loop(e->p);
-    if (!loop)
-        return;
-    Timetable t = staged_timetable(e->p, loop);
+    Timetable t = staged_timetable(e->p, pipeline_loop(e->p));
     out_line(e->o, "\n/* What each rank of the pipeline does, in order: a list of "
              "actions, how often it");
     out_line(e->o, " * comes, and by how many microbatches it is later each time. */");

@@ -20,8 +20,6 @@
 #include "codegen/emit/emitter.h"
 #include "ir/plan/pipeline.h"
 
-#include <string.h>
-
 /* ---- one stage ----------------------------------------------------------- */
 
 int stage_begin(Emitter *e, int stage)
@@ -78,10 +76,10 @@ const char *loop_last(Emitter *e, const Op *loop)
 }
 
 /* Whether a tensor that no other stage has does not stay where it is. */
-static bool moves_within_rank(const Emitter *e, const Op *op)
+static bool moves_within_rank(const Op *op)
 {
     for (int i = 0; i < op->nargs; i++)
-        if (strcmp(value_offset(e, op->arg[i]), value_offset(e, op->out[i])))
+        if (!address_equal(value_address(op->arg[i]), value_address(op->out[i])))
             return true;
     return false;
 }
@@ -95,7 +93,7 @@ bool emits(const Emitter *e, const Op *op)
     bool transfers = op->kind == OP_receive || op->kind == OP_send;
     Moment work = op->phase == PH_BACKWARD ? MOMENT_BACKWARD : MOMENT_FORWARD;
     return staged_moment(e->staged, op) == e->moment ||
-           (transfers && e->moment == work && moves_within_rank(e, op));
+           (transfers && e->moment == work && moves_within_rank(op));
 }
 
 /* ---- transfers ----------------------------------------------------------- */
@@ -103,12 +101,11 @@ bool emits(const Emitter *e, const Op *op)
 /* Moves tensor i of an op within the rank, unless it stays where it is. */
 static void keep(Emitter *e, const Op *op, int i)
 {
-    const char *from = value_offset(e, op->arg[i]);
-    const char *to = value_offset(e, op->out[i]);
-    if (!strcmp(from, to))
+    if (address_equal(value_address(op->arg[i]), value_address(op->out[i])))
         return;
     e->uses_arena = true;
-    out_code(e->o, "parc_move(rt, A + %s, A + %s, %lld);", to, from,
+    out_code(e->o, "parc_move(rt, A + %s, A + %s, %lld);",
+             value_offset(e, op->out[i]), value_offset(e, op->arg[i]),
              (long long)type_local_bytes(&op->out[i]->type, &e->p->mesh));
 }
 
@@ -137,7 +134,7 @@ static void exchange_if(Emitter *e, const Op *op, bool send,
 
 static void keep_on(Emitter *e, const Op *op, int stage)
 {
-    if (!moves_within_rank(e, op))
+    if (!moves_within_rank(op))
         return;
     int before = stage_begin(e, stage);
     for (int i = 0; i < op->nargs; i++)

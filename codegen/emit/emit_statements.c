@@ -67,6 +67,8 @@ static void result(Emitter *e, const Statement *w, Value *v)
         out(o, ", .type = %s", c_parc_type(v->type.dtype));
     by_loop(e, w, at, "stride", at->stride);
     by_loop(e, w, at, "modulo", at->modulo);
+    if (at->rotation)
+        out(o, ", .buffers = buffers_%d", at->rotation);
     if (at->cut)
         out(o, ",\n          .cut = %s, .run = %lld", axes_expression(e, at->cut),
             (long long)at->run);

@@ -359,6 +359,9 @@ static void model_row(Emitter *e, const char *plan_text)
                  (long long)p->mesh.node);
     out_line(o, ".param = param, .nparams = %d,", p->param.n);
     out_line(o, ".input = input, .ninputs = %d,", p->input.n);
+    if (pipeline_axis(e->p) >= 0)
+        out_line(o, ".pipeline = %s, .ranges = ranges,",
+                 axes_expression(e, 1u << pipeline_axis(e->p)));
     out_line(o, ".arena_bytes = ARENA_BYTES, .threads = %d,", e->t->threads);
     shared_rows(e);
     if (e->memory->host)
@@ -461,21 +464,9 @@ static void forward_tables(Emitter *f)
     out_line(o, "};");
 }
 
-static void cuts(Emitter *e)
-{
-    const Mesh *m = &e->p->mesh;
-    for (int i = 0; i < m->ncuts && pipeline_axis(e->p) >= 0; i++) {
-        out(e->o, "%sconst int64_t cut_%d[] = {", i ? "" : "\n", i + 1);
-        for (int s = 0; s <= m->cut[i].nstages; s++)
-            out(e->o, "%s%lld", s ? ", " : "", (long long)m->cut[i].begin[s]);
-        out_line(e->o, "};");
-    }
-}
-
 void emit_tables(Emitter *e)
 {
-    cuts(e);
-    emit_order(e);
+    emit_stage_tables(e);
     params(e);
     inputs(e, "");
     collective_names(e);
@@ -484,7 +475,7 @@ void emit_tables(Emitter *e)
     if (e->cuda)
         collective_table(e, "uint32_t collective_axes", axes_cell, "    0\n");
     if (has_staging(e))
-        collective_table(e, "ParcStaging collective_staging", staging_cell, "");
+        collective_table(e, "ParcRange collective_staging", staging_cell, "");
     emit_statements(e);
     if (e->cuda)
         kernel_names(e);

@@ -195,7 +195,7 @@ void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
 
 /* ---- addresses ----------------------------------------------------------- */
 
-const char *value_row_offset(const Emitter *e, Value *v)
+const char *value_row_offset(Emitter *e, Value *v)
 {
     Arena *a = e->p->arena;
     v = value_root(v);
@@ -205,9 +205,14 @@ const char *value_row_offset(const Emitter *e, Value *v)
     const char *text = arena_printf(a, "AT_%s", e->block_name[at->block]);
     for (int i = 0; i < at->nstrides; i++) {
         const char *iteration = e->loop_name[at->loop[i]->id];
-        if (at->modulo[i])
+        if (at->rotation && at->loop[i]->staged) {
+            e->uses_stage = true;
+            iteration = arena_printf(a, "%s %% buffers_%d[stage]", iteration,
+                                     at->rotation);
+        } else if (at->modulo[i]) {
             iteration = arena_printf(a, "%s %% %lld", iteration,
                                      (long long)at->modulo[i]);
+        }
         text = arena_printf(a, "%s + %s * %lld", text, iteration,
                             (long long)at->stride[i]);
     }
@@ -219,7 +224,7 @@ bool value_is_inside(const Value *v)
     return value_address(v)->cut != 0;
 }
 
-const char *value_offset(const Emitter *e, Value *v)
+const char *value_offset(Emitter *e, Value *v)
 {
     const char *row = value_row_offset(e, v);
     const Address *at = value_address(v);

@@ -87,12 +87,12 @@ void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
 const char *loop_kind(const Program *p, const Op *loop);
 
 /* v's byte offset in the arena as a C expression: "AT_wq + layer * 4096". */
-const char *value_offset(const Emitter *e, Value *v);
+const char *value_offset(Emitter *e, Value *v);
 /* value_is_inside: whether v is a parameter's shard that is stored in place
  * inside the gathered parameter, which stays resident. value_row_offset: the
  * offset at which the gathered layer begins. */
 bool value_is_inside(const Value *v);
-const char *value_row_offset(const Emitter *e, Value *v);
+const char *value_row_offset(Emitter *e, Value *v);
 
 /* The segment that contains a block, NULL: the rank's own part of the arena;
  * the name of the segment's offset: SHARED_dp. */
@@ -186,7 +186,13 @@ bool emits(const Emitter *e, const Op *op);
 void emit_hand_over(Emitter *e, const Op *op);
 void emit_stage_layers(Emitter *e, const Op *op);
 
-/* emit_order.c: the table of what each rank of a pipeline does (ParcPipeline). */
+/* emit_stages.c: the tables of what the stages of a pipeline have; nothing without
+ * one. emit_stage_names declares them in model.h. */
+void emit_stage_names(Emitter *e);
+void emit_stage_tables(Emitter *e);
+
+/* emit_order.c: the table of what each rank of a pipeline does (ParcPipeline), which
+ * has a staged loop. */
 void emit_order(Emitter *e);
 
 /* emit_statements.c: the table of statements (ParcWork). */

@@ -19,7 +19,7 @@
 #include "runtime/cuda/attention/rt_attention_workspace.h"
 
 /* Bytes: a cache line; what CUDA's allocator guarantees. */
-enum { CPU_ALIGNMENT = 64, CUDA_ALIGNMENT = 256 };
+enum { CPU_ALIGNMENT = 64, CUDA_ALIGNMENT = 256, CUDA_PAGE = 2 << 20 };
 
 static int64_t matmul_scratch(const Program *p, const Op *op,
                               const TargetInfo *t)
@@ -226,6 +226,7 @@ TargetInfo target_info(Target target, int threads)
                         .streams = cpu ? 1 : STREAMS,
                         .default_prefetch = cpu ? 0 : 1,
                         .alignment = cpu ? CPU_ALIGNMENT : CUDA_ALIGNMENT,
+                        .page = cpu ? CPU_ALIGNMENT : CUDA_PAGE,
                         .aligns_rows = !cpu,
                         .shares_memory = cpu,
                         .adds_rows = cpu,

@@ -1,5 +1,22 @@
-/* pipeline.c: finds the stage of a pipeline that runs an op. */
+/* pipeline.c: finds the loop that the stages of a pipeline run, and the stage of
+ * an op. */
 #include "ir/plan/pipeline.h"
+
+int pipeline_stage_count(const Program *p)
+{
+    int axis = pipeline_axis(p);
+    return axis < 0 ? 0
+                    : (int)(p->mesh.size[axis] *
+                            pipeline_stages_per_rank(&p->plan.pipeline));
+}
+
+const Op *pipeline_loop(const Program *p)
+{
+    const Op *op = p->step->first;
+    while (op && !op->staged)
+        op = op->next;
+    return op;
+}
 
 int value_stage(const Program *p, const Value *v)
 {

@@ -15,6 +15,12 @@ static inline int pipeline_axis(const Program *p)
     return -1;
 }
 
+/* The number of stages on all ranks; 0: no pipeline. */
+int pipeline_stage_count(const Program *p);
+
+/* The loop over microbatches in which the stages overlap; NULL: none. */
+const Op *pipeline_loop(const Program *p);
+
 /* The stage that has v, or runs the op; -1: several. What ranks do for a transfer
  * follows from the op. */
 int value_stage(const Program *p, const Value *v);

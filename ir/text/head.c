@@ -476,6 +476,7 @@ void text_head(Text *t)
         {"output", text_outputs},
         {"streams", text_streams},
         {"arena", text_arena},
+        {"rotation", text_rotations},
         {"segment", text_segments},
         {"buffer", text_buffers},
     };

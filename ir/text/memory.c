@@ -4,6 +4,7 @@
  *   streams 4
  *   arena own=8192 resident=4096 extent=8192 host=0 align=64 end=58
  *     peak=8192 bound=8000 at=31 classes=[4096, 2048, 0, 0, 2048, 0]
+ *   rotation [2, 1]
  *   segment {dp} at=8192 bytes=4096 counted=2048
  *   buffer 0 "w.weight" params at=0 bytes=2048 live=[0, 57]
  *   buffer 1 "h" activations at=4096 bytes=512 live=[3, 9]
@@ -14,6 +15,7 @@
  */
 #include <limits.h>
 
+#include "ir/plan/pipeline.h"
 #include "ir/text/text.h"
 
 void text_streams(Text *t)
@@ -47,6 +49,7 @@ void text_arena(Text *t)
     text_field(t, " extent=", &m->extent);
     text_field(t, " host=", &m->host);
     text_field(t, " align=", &m->alignment);
+    text_field_if(t, m->page, " page=", &m->page);
     text_field(t, " end=", &m->end);
     text_field(t, "\n  peak=", &m->peak);
     text_field(t, " bound=", &m->lower_bound);
@@ -57,6 +60,34 @@ void text_arena(Text *t)
     if (n != MEM_CLASSES)
         parse_fail(t, loc, "there are %d classes of memory", MEM_CLASSES);
     text_form(t, "\n");
+}
+
+/* A number for each stage of the pipeline. */
+static int64_t *text_by_stage(Text *t, const char *form, const int64_t *given)
+{
+    int n = pipeline_stage_count(t->p);
+    Loc loc = t->tok.loc;
+    int64_t *list = NEW_ARRAY(t->arena, int64_t, MAX_STAGES);
+    for (int i = 0; t->out && i < n; i++)
+        list[i] = given[i];
+    if (text_list(t, form, n, list, MAX_STAGES) != n)
+        parse_fail(t, loc, "the pipeline has %d stages", n);
+    return list;
+}
+
+static void text_rotation(Text *t, Rotation *r)
+{
+    r->buffers = text_by_stage(t, " ", r->buffers);
+    text_form(t, "\n");
+}
+
+void text_rotations(Text *t)
+{
+    MemoryPlan *m = plan_of(t);
+    if (m)
+        text_lines(t, "rotation", m->rotation, m->nrotations, Rotation,
+                   text_rotation,
+                   array_push(t->arena, m->rotation, m->nrotations, x));
 }
 
 static void text_segment(Text *t, Segment *s)
@@ -97,6 +128,8 @@ static void text_buffer(Text *t, Block *b)
     text_number(t, " training=", &b->training, INT_MAX);
     text_flag(t, " host", &b->host);
     text_number(t, " stage=", &b->stage, INT_MAX);
+    if (text_given(t, b->on, " on="))
+        b->on = text_by_stage(t, "", b->on);
     text_form(t, "\n");
 }
 
@@ -152,5 +185,7 @@ const Address *text_address(Text *t, const Address *given)
     text_field_if(t, at.row, " row ", &at.row);
     text_field_if(t, at.run, " run ", &at.run);
     text_field_if(t, at.cut, " cut ", &at.cut);
+    text_number(t, " rotation ", &at.rotation,
+                t->p->memory ? t->p->memory->nrotations : 0);
     return t->out ? given : arena_copy(t->arena, &at, sizeof at);
 }

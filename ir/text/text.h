@@ -179,6 +179,7 @@ void text_stages(Text *t);
 /* memory.c: lines of the header; the place of a value, NULL: it has none. */
 void text_streams(Text *t);
 void text_arena(Text *t);
+void text_rotations(Text *t);
 void text_segments(Text *t);
 void text_buffers(Text *t);
 const Address *text_address(Text *t, const Address *at);

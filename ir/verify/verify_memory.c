@@ -110,6 +110,8 @@ static const char *check_numbers(const Check *c)
             return "the segments are not one after another";
         end += m->segment[i].bytes;
     }
+    if (pipeline_axis(c->p) >= 0 && m->page < 1)
+        return "a page has no bytes";
     return m->extent == end ? NULL : "the arena does not end after its segments";
 }
 
@@ -148,7 +150,8 @@ static void check_address(Check *c, const Value *v)
         return;
     }
     int64_t left = c->m->block[at->block].bytes;
-    if (at->row < 0 || at->run < 0 || (at->cut && !at->run))
+    if (at->row < 0 || at->run < 0 || (at->cut && !at->run) ||
+        at->rotation < 0 || at->rotation > c->m->nrotations)
         fail(c, v, "has a wrong place in its buffer");
     for (int i = 0; i < at->nstrides && !c->fault; i++) {
         int64_t trips = loop_rank_trips(c->p, at->loop[i]);

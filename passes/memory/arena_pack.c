@@ -16,12 +16,12 @@
  * overwrite all that follows.
  *
  * A rank has the blocks of its own stage of a pipeline and those of all ranks:
- * blocks of two stages may overlap. The arena is as long as the stage needs that
- * needs the most.
+ * blocks of two stages may overlap. Offsets are the same on all ranks; what a rank
+ * allocates of the arena follows from them (ranges.c).
  *
  * Memory that ranks share follows the arena, one segment for each set of axes:
  * its blocks live for the whole step, so they are only placed one after
- * another.
+ * another, those of each stage after those of all.
  */
 #include "passes/memory/memory.h"
 
@@ -374,10 +374,11 @@ int64_t arena_stage_bound(const Block *block, int n, int end, int stage,
     int64_t *change = NEW_ARRAY(scratch, int64_t, end + 1);
     for (int i = 0; i < n; i++) {
         const Block *b = &block[i];
-        if (b->first >= end || b->last < b->first || !block_is_on(b, stage))
+        if (b->first >= end || b->last < b->first)
             continue;
-        change[b->first] += b->counted;
-        change[b->last < end ? b->last + 1 : end] -= b->counted;
+        int64_t counted = block_counted_on(b, stage);
+        change[b->first] += counted;
+        change[b->last < end ? b->last + 1 : end] -= counted;
     }
     int64_t most = 0, live = 0;
     *when = 0;
@@ -419,17 +420,36 @@ static Segment *segment_of(MemoryPlan *plan, uint32_t axes)
     return &plan->segment[plan->nsegments++];
 }
 
+/* Places the stage's blocks of a segment from `base` on; the segment ends after
+ * them. */
+static void lay_segment(MemoryPlan *plan, Segment *s, int stage, int64_t base)
+{
+    for (int i = 0; i < plan->nblocks; i++) {
+        Block *b = &plan->block[i];
+        if (b->shared != s->axes || b->stage != stage)
+            continue;
+        int64_t ranks = b->counted ? b->bytes / b->counted : 1;
+        b->offset = base;
+        base += b->bytes;
+        if (s->bytes < base) {
+            s->bytes = base;
+            s->counted = base / ranks;
+        }
+    }
+}
+
 void arena_lay_segments(MemoryPlan *plan)
 {
     plan->nsegments = 0;
-    for (int i = 0; i < plan->nblocks; i++) {
-        Block *b = &plan->block[i];
-        if (!b->shared)
-            continue;
-        Segment *s = segment_of(plan, b->shared);
-        b->offset = s->bytes;
-        s->bytes += b->bytes;
-        s->counted += b->counted;
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].shared)
+            segment_of(plan, plan->block[i].shared);
+    for (int i = 0; i < plan->nsegments; i++) {
+        Segment *s = &plan->segment[i];
+        lay_segment(plan, s, 0, 0);
+        int64_t base = s->bytes;
+        for (int k = 1; k <= count_stages(plan->block, plan->nblocks); k++)
+            lay_segment(plan, s, k, base);
     }
     plan->extent = plan->own;
     for (int i = 0; i < plan->nsegments; i++) {

@@ -31,6 +31,8 @@
  * has waited for it (memory_streams.c).
  */
 #include "passes/memory/memory.h"
+#include "ir/plan/pipeline.h"
+#include "ir/plan/ranges.h"
 #include "passes/forward_program.h"
 
 #include <limits.h>
@@ -261,9 +263,8 @@ void memory_count(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
     memset(plan->at_peak, 0, sizeof plan->at_peak);
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
-        if (b->first <= plan->peak_time && plan->peak_time <= b->last &&
-            block_is_on(b, plan->peak_stage))
-            plan->at_peak[b->class] += b->counted;
+        if (b->first <= plan->peak_time && plan->peak_time <= b->last)
+            plan->at_peak[b->class] += block_counted_on(b, plan->peak_stage);
         *(b->shared ? shares : fixed) += b->shared || b->training ? b->counted : 0;
     }
 }
@@ -278,16 +279,33 @@ int64_t memory_own_end(const MemoryPlan *plan, int64_t most)
     return most;
 }
 
+/* On a pipeline, what a rank of the stage needs that needs the most. */
+static void set_peak(Program *p)
+{
+    int axis = pipeline_axis(p);
+    if (axis < 0)
+        return;
+    p->memory->peak = 0;
+    for (int i = 0; i < p->mesh.size[axis]; i++) {
+        int64_t bytes = memory_peak_on(p, i);
+        p->memory->peak = bytes > p->memory->peak ? bytes : p->memory->peak;
+    }
+}
+
 void memory_fit_arena(Program *t)
 {
-    int64_t most = memory_own_end(t->memory, 0);
+    Program *all[1 + PURPOSES] = {t};
+    int n = 1;
     for (int k = 0; k < PURPOSES; k++)
         if (t->forward[k] && t->forward[k]->memory)
-            most = memory_own_end(t->forward[k]->memory, most);
-    memory_set_arena(t->memory, t->memory, most);
-    for (int k = 0; k < PURPOSES; k++)
-        if (t->forward[k] && t->forward[k]->memory)
-            memory_set_arena(t->forward[k]->memory, t->memory, most);
+            all[n++] = t->forward[k];
+    int64_t most = 0;
+    for (int i = 0; i < n; i++)
+        most = memory_own_end(all[i]->memory, most);
+    for (int i = 0; i < n; i++)
+        memory_set_arena(all[i]->memory, t->memory, most);
+    for (int i = 0; i < n; i++)
+        set_peak(all[i]);
 }
 
 static void sum_up(Memory *m)
@@ -299,6 +317,7 @@ static void sum_up(Memory *m)
     plan->nblocks = m->block.n;
     plan->end = m->live.end;
     plan->alignment = m->t->alignment;
+    plan->page = pipeline_axis(m->p) < 0 ? 0 : m->t->page;
     memory_count(plan, &shares, &fixed);
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
                            t ? INT_MAX : plan->end, base,
@@ -331,9 +350,8 @@ void pass_memory(Program *p, const TargetInfo *t)
             hold_memory(&m, op);
     memory_extend_hoists(p, &m.live, &m.prefetch, m.plan, m.block.at,
                          m.block.n);
-    for (const Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_loop && op->staged)
-            memory_stage(&m, op);
+    if (pipeline_loop(p))
+        memory_stage(&m, pipeline_loop(p));
     memory_set_stages(&m);
     sum_up(&m);
     for_ops(op, p->step)

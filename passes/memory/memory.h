@@ -22,6 +22,7 @@ typedef struct Memory {
     Prefetches prefetch;
     MemoryPlan *plan;
     VEC(Block) block;
+    VEC(Rotation) rotation;
     Address *bound; /* by value id: where its producer must write it */
     bool *is_bound;
     const MemoryClass *class; /* by value id */

@@ -1,20 +1,24 @@
 /* memory_stages.c: gives tensors of a staged loop a buffer for each microbatch that
- * is in flight (passes/pipeline/staged_loop.h).
+ * is in flight (passes/pipeline/staged_loop.h), and finds what each stage uses of
+ * the blocks.
  *
  * before   in loop %micro, which four stages run in the order of 1F1B
  *            %h, %saved = … forward, %g = … %saved backward: %saved is at AT_saved
- * after    %saved is at AT_saved + micro % 4 * bytes, in a block of four times
- *          the size that lives as long as the loop
- *
- * A tensor that only one coordinate has is in a block of this stage.
+ * after    %saved is at AT_saved + micro % buffers[stage] * bytes, where buffers
+ *          is [4, 3, 2, 1], in a block of four times the size that lives as long
+ *          as the loop. Of it, stage 3 uses the first fourth
  *
  * What one moment of a microbatch writes and reads alone lives as before: no other
- * microbatch runs meanwhile. On all ranks the block is as large as on the stage
- * that needs the most.
+ * microbatch runs meanwhile.
+ *
+ * A tensor that only one coordinate has is in a block of this stage. Of a stack
+ * that is cut into stages, each uses as many rows as it has layers.
  */
 #include "ir/plan/pipeline.h"
 #include "passes/memory/memory.h"
 #include "passes/pipeline/staged_loop.h"
+
+#include <string.h>
 
 typedef struct StagedMemory {
     Memory *m;
@@ -24,8 +28,9 @@ typedef struct StagedMemory {
     Moment *first, *last; /* by block: the stage's moments whose ops access it;
                            * first > last: none */
     int64_t *bytes;       /* by block: of one buffer */
-    int64_t *buffers;     /* by block: that the stages need; 0: ops of one moment
-                           * only access it */
+    int64_t **buffers;    /* by block: that each stage needs; NULL: ops of one
+                           * moment only access it */
+    int64_t *most;        /* by block: the largest of them */
 } StagedMemory;
 
 static void note(StagedMemory *s, const Value *v, Moment at)
@@ -60,7 +65,7 @@ static bool is_inside(const StagedMemory *s, int block)
            b->last <= s->m->live.finish[s->loop->id];
 }
 
-/* Counts the buffers that the stage needs. */
+/* Counts the buffers that the stage needs; at least one of each. */
 static void count_on_stage(StagedMemory *s)
 {
     int n = s->m->block.n;
@@ -74,9 +79,26 @@ static void count_on_stage(StagedMemory *s)
         if (s->first[b] >= s->last[b] || !is_inside(s, b))
             continue;
         int64_t need = staged_buffers(&s->t, s->stage, s->first[b], s->last[b]);
-        if (s->buffers[b] < need)
-            s->buffers[b] = need;
+        if (!s->buffers[b])
+            s->buffers[b] = NEW_ARRAY(s->m->p->arena, int64_t, s->t.nstages);
+        s->buffers[b][s->stage] = need;
+        s->most[b] = need > s->most[b] ? need : s->most[b];
     }
+}
+
+/* The bytes of the buffers of each stage, one at least: what ops of one moment only
+ * access. NULL: those of all stages are equal. */
+static const int64_t *bytes_on(StagedMemory *s, int block)
+{
+    int64_t *on = NEW_ARRAY(s->m->p->arena, int64_t, s->t.nstages);
+    bool equal = true;
+    for (int i = 0; i < s->t.nstages; i++) {
+        int64_t *n = &s->buffers[block][i];
+        *n = *n ? *n : 1;
+        on[i] = *n * s->bytes[block];
+        equal &= *n == s->most[block];
+    }
+    return equal ? NULL : on;
 }
 
 static void resize_blocks(StagedMemory *s)
@@ -84,19 +106,36 @@ static void resize_blocks(StagedMemory *s)
     for (int i = 0; i < s->m->block.n; i++) {
         Block *b = &s->m->block.at[i];
         s->bytes[i] = b->bytes;
-        if (s->buffers[i] == 0)
+        if (!s->buffers[i])
             continue;
-        b->bytes *= s->buffers[i];
-        b->counted *= s->buffers[i];
+        b->on = bytes_on(s, i);
+        b->bytes *= s->most[i];
+        b->counted *= s->most[i];
         b->first = s->m->live.begin[s->loop->id];
         b->last = s->m->live.finish[s->loop->id];
     }
 }
 
-static void rotate(const StagedMemory *s, Value *v)
+/* The number of the rotation with the block's buffers; 0: all stages have as many.
+ */
+static int number_rotation(StagedMemory *s, int block)
 {
-    if (!v->address || v->address->block < 0 ||
-        s->buffers[v->address->block] < 2)
+    MemoryPlan *plan = s->m->plan;
+    const int64_t *buffers = s->buffers[block];
+    size_t size = sizeof *buffers * (size_t)s->t.nstages;
+    if (!s->m->block.at[block].on)
+        return 0;
+    for (int i = 0; i < plan->nrotations; i++)
+        if (!memcmp(plan->rotation[i].buffers, buffers, size))
+            return i + 1;
+    vec_push(s->m->p->arena, &s->m->rotation, ((Rotation){buffers}));
+    plan->rotation = s->m->rotation.at;
+    return plan->nrotations = s->m->rotation.n;
+}
+
+static void rotate(StagedMemory *s, Value *v)
+{
+    if (!v->address || v->address->block < 0 || s->most[v->address->block] < 2)
         return;
     Address at = *v->address;
     if (at.nstrides == MAX_LOOP_DEPTH) {
@@ -105,11 +144,12 @@ static void rotate(const StagedMemory *s, Value *v)
     }
     at.loop[at.nstrides] = s->loop;
     at.stride[at.nstrides] = s->bytes[at.block];
-    at.modulo[at.nstrides++] = s->buffers[at.block];
+    at.modulo[at.nstrides++] = s->most[at.block];
+    at.rotation = number_rotation(s, at.block);
     memory_place_value(s->m, v, at);
 }
 
-static void rotate_region(const StagedMemory *s, const Region *r)
+static void rotate_region(StagedMemory *s, const Region *r)
 {
     for (int i = 0; i < r->nargs; i++)
         rotate(s, r->arg[i]);
@@ -129,7 +169,8 @@ void memory_stage(Memory *m, const Op *loop)
                       .first = NEW_ARRAY(a, Moment, m->block.n),
                       .last = NEW_ARRAY(a, Moment, m->block.n),
                       .bytes = NEW_ARRAY(a, int64_t, m->block.n),
-                      .buffers = NEW_ARRAY(a, int64_t, m->block.n)};
+                      .buffers = NEW_ARRAY(a, int64_t *, m->block.n),
+                      .most = NEW_ARRAY(a, int64_t, m->block.n)};
     for (s.stage = 0; s.stage < s.t.nstages; s.stage++)
         count_on_stage(&s);
     resize_blocks(&s);
@@ -141,21 +182,18 @@ void memory_stage(Memory *m, const Op *loop)
 enum { UNUSED = -1 };
 
 /* A block that values of several stages, or of all ranks, use has stage 0. */
-static void use_on(Memory *m, int *stage, int block, int on)
+static void use_on(int *stage, int block, int on)
 {
     if (block < 0)
         return;
-    Block *b = &m->block.at[block];
     bool other = stage[block] != UNUSED && stage[block] != on;
-    stage[block] = on;
-    if (other || b->shared)
-        stage[block] = 0;
+    stage[block] = other ? 0 : on;
 }
 
 static void use_value(Memory *m, int *stage, const Value *v)
 {
     if (v->address)
-        use_on(m, stage, v->address->block, value_stage(m->p, v) + 1);
+        use_on(stage, v->address->block, value_stage(m->p, v) + 1);
 }
 
 static void use_region(Memory *m, int *stage, const Region *r)
@@ -165,7 +203,7 @@ static void use_region(Memory *m, int *stage, const Region *r)
     for (const Op *op = r->first; op; op = op->next) {
         for (int i = 0; i < op->nouts; i++)
             use_value(m, stage, op->out[i]);
-        use_on(m, stage, op->workspace, op_stage(m->p, op) + 1);
+        use_on(stage, op->workspace, op_stage(m->p, op) + 1);
         if (op->kind == OP_loop)
             use_region(m, stage, op->body);
     }

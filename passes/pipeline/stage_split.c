@@ -21,6 +21,7 @@
 #include "ir/analysis/flops.h"
 #include "ir/options.h"
 #include "ir/path.h"
+#include "ir/plan/pipeline.h"
 #include "passes/pipeline/stages.h"
 
 /* Units of one kind: the iterations of a loop, or one run of ops. */
@@ -449,7 +450,7 @@ bool stages_split(Stages *s)
     Program *p = s->p;
     Pipeline *plan = &p->plan.pipeline;
     Division d = {.s = s};
-    s->nstages = (int)(p->mesh.size[s->axis] * pipeline_stages_per_rank(plan));
+    s->nstages = pipeline_stage_count(p);
     if (p->training) {
         plan->split = p->training->plan.pipeline.split;
         plan->nsplit = p->training->plan.pipeline.nsplit;

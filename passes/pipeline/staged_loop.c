@@ -36,8 +36,7 @@ Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stag
     }
     if (op->kind != OP_receive && op->kind != OP_send)
         return staged_moment(loop, op);
-    int last = (int)p->mesh.size[pipeline_axis(p)] *
-                   (int)pipeline_stages_per_rank(&p->plan.pipeline) - 1;
+    int last = pipeline_stage_count(p) - 1;
     int end = attr_reverse(op) == (op->kind == OP_receive) ? last : 0;
     return stage != end                 ? staged_moment(loop, op)
            : op->phase == PH_BACKWARD ? MOMENT_BACKWARD

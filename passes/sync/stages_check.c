@@ -114,15 +114,25 @@ typedef struct Walk {
     const char *fault;
 } Walk;
 
-/* The buffer of a value that the loop's body makes; NONE: it is another value. */
-static int64_t buffer_of(const Walk *w, const Value *v, int64_t micro)
+/* The buffer of a value that the loop's body makes; NONE: it is another value. The
+ * stage must have the buffer. */
+static int64_t buffer_of(Walk *w, const Value *v, int64_t micro)
 {
     const Address *at = v->address;
     if (!at || at->block < 0 || !w->holds[at->block])
         return NONE;
-    for (int i = 0; i < at->nstrides; i++)
-        if (at->loop[i] == w->loop && at->modulo[i] > 0)
-            return micro % at->modulo[i] % w->buffers[at->block];
+    for (int i = 0; i < at->nstrides; i++) {
+        int64_t modulo = address_modulo(w->p->memory, at, i, w->stage);
+        if (at->loop[i] != w->loop || modulo == 0)
+            continue;
+        const Block *b = &w->p->memory->block[at->block];
+        if (micro % modulo < block_bytes_on(b, w->stage) / at->stride[i])
+            return micro % modulo;
+        w->fault = arena_printf(w->p->arena, "stage %d, microbatch %lld: %%%s "
+                                "leaves its buffers", w->stage,
+                                (long long)micro, v->name);
+        return NONE;
+    }
     return 0;
 }
 
@@ -136,8 +146,10 @@ static bool is_elsewhere(const Walk *w, const Op *op, const Value *v)
 
 static void read_value(Walk *w, const Op *op, const Value *v, int64_t micro)
 {
+    if (is_elsewhere(w, op, v))
+        return;
     int64_t buffer = buffer_of(w, v, micro);
-    if (buffer == NONE || w->fault || is_elsewhere(w, op, v))
+    if (buffer == NONE || w->fault)
         return;
     int64_t has = w->holds[v->address->block][buffer];
     if (has != micro)
@@ -161,8 +173,8 @@ static bool receives(const Op *op, Moment at)
 static void write_value(Walk *w, const Op *op, const Value *v, Moment at,
                         int64_t micro)
 {
-    int64_t buffer = buffer_of(w, v, micro);
-    if (buffer == NONE || is_elsewhere(w, op, v))
+    int64_t buffer = is_elsewhere(w, op, v) ? NONE : buffer_of(w, v, micro);
+    if (buffer == NONE)
         return;
     int64_t *received = &w->received[v->address->block];
     if (*received == micro && !w->fault)
@@ -289,8 +301,6 @@ const char *stages_check(const Program *p)
         return NULL;
     const char *fault = check_transfers(p);
     fault = fault ? fault : check_blocks(p, p->step);
-    for (const Op *op = p->step->first; op && !fault; op = op->next)
-        if (op->kind == OP_loop && op->staged)
-            fault = check_buffers(p, op);
-    return fault;
+    const Op *loop = pipeline_loop(p);
+    return fault || !loop ? fault : check_buffers(p, loop);
 }

@@ -25,10 +25,11 @@
 
 const RtVariable rt_device_variables[] = {{NULL, NULL}};
 
-double rt_device_host_bytes(const ParcModel *model, const char **what)
+double rt_device_host_bytes(const ParcModel *model, int rank,
+                            const char **what)
 {
     *what = "the plan";
-    return (double)rt_arena_counted(model);
+    return (double)rt_arena_counted(model, rank);
 }
 
 /* Linux backs shared memory with small pages. This reads one byte in each
@@ -47,6 +48,37 @@ static void join_pages(char *from, int64_t pages)
 #endif
 }
 
+static int64_t round_up(int64_t n, int64_t page)
+{
+    return (n + page - 1) / page * page;
+}
+
+/* Joins the whole pages of a range of the arena. */
+static void join_range(ParcRt *rt, int64_t from, int64_t end)
+{
+    from = round_up(from, RT_LARGE_PAGE);
+    end = end / RT_LARGE_PAGE * RT_LARGE_PAGE;
+    join_pages(rt->arena + from, (end - from) / RT_LARGE_PAGE);
+}
+
+/* Of a pipeline, a rank has no memory between the ranges that its stages use: an
+ * access there would end the run. */
+static void open_ranges(ParcRt *rt, const ParcRange *range)
+{
+    const ParcModel *m = rt->model;
+    int64_t at = 0;
+    for (; at < m->arena_bytes; range++) {
+        bool last = range->bytes == 0 || range->offset >= m->arena_bytes;
+        int64_t end = last ? m->arena_bytes : range->offset;
+        int64_t from = round_up(at, RT_PAGE), to = end / RT_PAGE * RT_PAGE;
+        if (from < to)
+            mprotect(rt->arena + from, (size_t)(to - from), PROT_NONE);
+        at = last ? end : range->offset + range->bytes;
+        if (!last)
+            join_range(rt, range->offset, at);
+    }
+}
+
 /* A rank collapses the pages of its own arena, and of an equal part of each
  * shared segment. Other ranks may already write to the segments. */
 void rt_device_open(ParcRt *rt)
@@ -54,7 +86,10 @@ void rt_device_open(ParcRt *rt)
     const ParcModel *m = rt->model;
     if (rt->nranks == 1)
         return;
-    join_pages(rt->arena, m->arena_bytes / RT_LARGE_PAGE);
+    if (m->ranges)
+        open_ranges(rt, rt_ranges(m, rt->rank));
+    else
+        join_range(rt, 0, m->arena_bytes);
     for (int i = 0; i < m->nshared; i++) {
         const ParcShared *s = &m->shared[i];
         const RtGroup *g = &rt->group[s->axes];

@@ -39,8 +39,10 @@ void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
 }
 
 /* Each rank checks device memory when it opens its device. */
-double rt_device_host_bytes(const ParcModel *model, const char **what)
+double rt_device_host_bytes(const ParcModel *model, int rank,
+                            const char **what)
 {
+    (void)rank;
     *what = "what the plan offloads";
     return (double)model->host_bytes;
 }

@@ -200,12 +200,13 @@ static double weights_bytes(const ParcModel *m)
     return bytes;
 }
 
-bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs,
+bool rt_memory_check(const RtWorld *w, int first, int ranks, bool runs,
                      int64_t staging)
 {
     RtNeed need = {.ranks = ranks};
     if (runs) {
-        need.each = rt_device_host_bytes(w->model, &need.what);
+        for (int rank = first; rank < first + ranks; rank++)
+            need.each += rt_device_host_bytes(w->model, rank, &need.what) / ranks;
         if (staging > 0) {
             need.each += (double)staging;
             need.what = "the plan and the staging buffer of --save-async";

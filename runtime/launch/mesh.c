@@ -120,11 +120,43 @@ int64_t rt_arena_end(const ParcModel *model)
                   : model->shared[n - 1].offset + model->shared[n - 1].bytes;
 }
 
-int64_t rt_arena_counted(const ParcModel *model)
+const ParcRange *rt_ranges(const ParcModel *model, int rank)
 {
-    int64_t bytes = model->arena_bytes;
+    return model->ranges ? model->ranges[rt_index(model, rank, model->pipeline)]
+                         : NULL;
+}
+
+/* The number of ranks that share the bytes at an offset. */
+static int64_t sharers(const ParcModel *model, int64_t offset)
+{
+    int64_t n = 1;
+    for (int i = 0; i < model->nshared; i++)
+        if (offset >= model->shared[i].offset)
+            n = rt_group_size(model, model->shared[i].axes);
+    return n;
+}
+
+int64_t rt_arena_counted(const ParcModel *model, int rank)
+{
+    const ParcRange *range = rt_ranges(model, rank);
+    int64_t bytes = 0;
+    for (; range && range->bytes > 0; range++)
+        bytes += range->bytes / sharers(model, range->offset);
+    if (model->ranges)
+        return bytes;
+    bytes = model->arena_bytes;
     for (int i = 0; i < model->nshared; i++)
         bytes += model->shared[i].bytes /
                  rt_group_size(model, model->shared[i].axes);
     return bytes;
+}
+
+int64_t rt_arena_most(const ParcModel *model)
+{
+    int64_t most = 0;
+    for (int rank = 0; rank < rt_nranks(model); rank++) {
+        int64_t bytes = rt_arena_counted(model, rank);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }

@@ -300,7 +300,7 @@ static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
     bool mapped = !l || rt_collectives_share();
     if (mapped ? w->rank != w->first : l->local != 0)
         return true;
-    return rt_memory_check(w, mapped ? w->mapped : l->local_size, runs,
+    return rt_memory_check(w, w->rank, mapped ? w->mapped : l->local_size, runs,
                            staging);
 }
 
@@ -380,7 +380,7 @@ void rt_world_close(RtWorld *w)
 void rt_arena_take(ParcRt *rt)
 {
     rt->arena = rt_peer(rt, rt->rank);
-    rt->peak_bytes = rt_arena_counted(rt->model);
+    rt->peak_bytes = rt_arena_most(rt->model);
     /* Large pages reduce TLB misses. The system may refuse them without
      * harm. */
     madvise(rt->arena, rt->world->arena_stride, MADV_HUGEPAGE);

@@ -29,10 +29,14 @@ uint32_t rt_axes_here(const ParcModel *model, uint32_t axes);
 int64_t rt_index(const ParcModel *model, int rank, uint32_t axes);
 /* Whether two ranks differ only in `axes`. */
 bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes);
-/* The size of the mirror, including shared segments or host memory; and the
- * bytes that one rank counts of it: shared segments count in equal parts. */
+/* The size of the mirror, including shared segments or host memory. */
 int64_t rt_arena_end(const ParcModel *model);
-int64_t rt_arena_counted(const ParcModel *model);
+/* What a rank uses of it, ParcModel.ranges; NULL: all. */
+const ParcRange *rt_ranges(const ParcModel *model, int rank);
+/* The bytes that a rank counts, and that the rank counts which counts the most:
+ * shared segments count in equal parts. */
+int64_t rt_arena_counted(const ParcModel *model, int rank);
+int64_t rt_arena_most(const ParcModel *model);
 /* The name of a collective of the model, or of a synchronization point
  * (RT_AT_…), for messages. */
 const char *rt_collective_name(const ParcModel *model, int id);
@@ -125,7 +129,7 @@ void rt_memory_available(RtMemory *m, const char *root);
 /* The memory that the ranks on this machine need. */
 typedef struct RtNeed {
     int64_t ranks;
-    double each;        /* bytes per rank */
+    double each;        /* bytes per rank, on average */
     const char *what;   /* use of the memory: "the plan" */
     const char *advice; /* what to do; NULL: ask parc --device-memory */
 } RtNeed;
@@ -133,10 +137,10 @@ typedef struct RtNeed {
 /* Whether the need is at most the available memory; false after a message. */
 bool rt_memory_fits(const RtNeed *need, const char *root);
 
-/* Checks `ranks` ranks of a program. `runs`: steps or a dry run are executed;
+/* Checks `ranks` ranks of a program, from `first` on. `runs`: steps or a dry run are executed;
  * otherwise the ranks only initialize, load and export weights. `staging`:
  * bytes of a rank's staging buffer. */
-bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs,
+bool rt_memory_check(const RtWorld *w, int first, int ranks, bool runs,
                      int64_t staging);
 
 #endif

@@ -22,6 +22,27 @@
 #include "run.h"
 #include "trace/trace.h"
 
+/* Of a pipeline, the ranks of each stage need another number of bytes. */
+static void print_memory(const ParcRt *rt)
+{
+    const ParcModel *m = rt->model;
+    char size[RT_SIZE_TEXT];
+    printf("memory    %lld bytes per rank (%s)\n", (long long)rt->peak_bytes,
+           rt_size_text((double)rt->peak_bytes, size));
+    for (int64_t i = 0; m->ranges && i < rt_group_size(m, m->pipeline); i++) {
+        int rank = 0;
+        while (rt_index(m, rank, m->pipeline) != i)
+            rank++;
+        int64_t bytes = rt_arena_counted(m, rank);
+        printf("          %lld bytes at %s=%lld\n", (long long)bytes,
+               m->axis[__builtin_ctz(m->pipeline)].name, (long long)i);
+    }
+    if (rt->host_bytes > 0)
+        printf("host      %lld bytes per rank (%s), pinned\n",
+               (long long)rt->host_bytes,
+               rt_size_text((double)rt->host_bytes, size));
+}
+
 static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
 {
     const ParcModel *m = rt->model;
@@ -31,15 +52,9 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
            m->parc_version);
     for (int a = 0; a < m->naxes; a++)
         printf(" %s=%lld", m->axis[a].name, (long long)m->axis[a].size);
-    printf("\nranks     %d, %d thread%s each\nmemory    %lld bytes per rank "
-           "(%s)\n",
-           rt->nranks, rt->threads, rt->threads == 1 ? "" : "s",
-           (long long)rt->peak_bytes,
-           rt_size_text((double)rt->peak_bytes, size));
-    if (rt->host_bytes > 0)
-        printf("host      %lld bytes per rank (%s), pinned\n",
-               (long long)rt->host_bytes,
-               rt_size_text((double)rt->host_bytes, size));
+    printf("\nranks     %d, %d thread%s each\n", rt->nranks, rt->threads,
+           rt->threads == 1 ? "" : "s");
+    print_memory(rt);
     rt_device_print(rt);
     printf("weights  ");
     for (int i = 0; i < o->init.n; i++)

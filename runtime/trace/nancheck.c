@@ -29,7 +29,10 @@ static int64_t offset_of(const ParcRt *rt, const ParcWork *w,
     int64_t at[PARC_MAX_LOOPS], offset = r->offset;
     rt_work_iterations(w, iteration, at);
     for (int i = 0; i < w->nloops; i++) {
-        int64_t slot = r->modulo[i] > 0 ? at[i] % r->modulo[i] : at[i];
+        int64_t modulo = i == 0 && r->buffers
+                             ? r->buffers[parc_index(rt, rt->model->pipeline)]
+                             : r->modulo[i];
+        int64_t slot = modulo > 0 ? at[i] % modulo : at[i];
         offset += slot * r->stride[i];
     }
     return offset + parc_index(rt, r->cut) * r->run;

@@ -239,9 +239,9 @@ static int run_mesh(int naxes, const int64_t *size, SharedCheck *shared,
                     const RtLaunch *launch)
 {
     ParcModel m = bare_model(naxes, size, ARENA + STAGING);
-    ParcStaging staging[8];
+    ParcRange staging[8];
     for (int i = 0; i < 8; i++) {
-        staging[i] = (ParcStaging){ARENA, STAGING};
+        staging[i] = (ParcRange){ARENA, STAGING};
     }
     m.collective_staging = staging;
     m.collective = names;

@@ -49,7 +49,7 @@ in_all row bf16 rows 5000
 in_all row f32 rows 9000
 in_all row bf16 rows 9000
 in_all row f32 softmax 20000
-row bf16 softmax 20000
+in_all row bf16 softmax 20000
 in_all row f32 loss 32000
 row f32 loss 40000
 in_all row bf16 loss 72000

@@ -78,7 +78,7 @@ check "llama with PARC_SYNC=1" trains llama PARC_SYNC=1
 check "a model with packed rows is emitted" \
     both llama $small -D batch=40 --mesh 1x2
 check "packed rows have staging buffers" \
-    grep -q "^static const ParcStaging collective_staging" \
+    grep -q "^static const ParcRange collective_staging" \
     "$work/llama/model.c"
 for order in early late; do
     check "packed rows, $order" trains llama STANDIN_ORDER=$order

@@ -168,104 +168,111 @@ libraries=$BUILD/standin:$BUILD/standin/cudnn
 # A first contact: a container that has neither make nor xz, with libraries that
 # pip has installed, and with empty directories for each command. The results
 # beside the script, or those that EARLIER names, let a command continue.
-mkdir "$work/usr" "$work/driver"
-echo "$PATH" | tr : '\n' | while read -r directory; do
-    ln -s "$directory"/* "$work/usr/" 2>/dev/null
-done
-rm -f "$work/usr/make" "$work/usr/xz"
-# Not the links of ccache, which would look for a compiler in the same directory.
-for name in cc gcc; do
-    for directory in $(echo "$PATH" | tr : ' '); do
-        file=$(readlink -f "$directory/$name") || continue
-        case $file in */ccache) continue ;; esac
-        [ ! -x "$file" ] || { ln -sf "$file" "$work/usr/$name" && break; }
+first_contact() {
+    mkdir "$work/usr" "$work/driver"
+    echo "$PATH" | tr : '\n' | while read -r directory; do
+        ln -s "$directory"/* "$work/usr/" 2>/dev/null
     done
-done
-ln -s "$BUILD/standin/libcuda.so.1" "$BUILD/standin/libstandin.so" "$work/driver/"
-# The machine's own libraries, if any, are hidden.
-for name in libcublasLt.so.13 libcublasLt.so.12 libnccl.so.2 libcudnn.so.9; do
-    echo none >"$work/driver/$name"
-done
-for library in nccl/lib/libnccl.so.2 cudnn/lib/libcudnn.so.9; do
-    mkdir -p "$work/site/nvidia/$(dirname "$library")"
-    file=$(basename "$library")
-    ln -s "$(find "$BUILD/standin" -name "$file")" "$work/site/nvidia/$library"
-done
-contact() { # contact STEPS PATTERN [NAME=VALUE…]: with empty directories
-    steps=$1 pattern=$2
-    shift 2
-    rm -rf "$work/w.gpu" "$work/out"
-    runs gpu "$steps" "$pattern" PATH="$work/bin:$work/usr" \
-        PYTHONPATH="$work/site" LD_LIBRARY_PATH="$work/driver" LIMIT=560 "$@"
+    rm -f "$work/usr/make" "$work/usr/xz"
+    # Not the links of ccache, which would look for a compiler in the same directory.
+    for name in cc gcc; do
+        for directory in $(echo "$PATH" | tr : ' '); do
+            file=$(readlink -f "$directory/$name") || continue
+            case $file in */ccache) continue ;; esac
+            [ ! -x "$file" ] || { ln -sf "$file" "$work/usr/$name" && break; }
+        done
+    done
+    ln -s "$BUILD/standin/libcuda.so.1" "$BUILD/standin/libstandin.so" "$work/driver/"
+    # The machine's own libraries, if any, are hidden.
+    for name in libcublasLt.so.13 libcublasLt.so.12 libnccl.so.2 libcudnn.so.9; do
+        echo none >"$work/driver/$name"
+    done
+    for library in nccl/lib/libnccl.so.2 cudnn/lib/libcudnn.so.9; do
+        mkdir -p "$work/site/nvidia/$(dirname "$library")"
+        file=$(basename "$library")
+        ln -s "$(find "$BUILD/standin" -name "$file")" "$work/site/nvidia/$library"
+    done
+    contact() { # contact STEPS PATTERN [NAME=VALUE…]: with empty directories
+        steps=$1 pattern=$2
+        shift 2
+        rm -rf "$work/w.gpu" "$work/out"
+        runs gpu "$steps" "$pattern" PATH="$work/bin:$work/usr" \
+            PYTHONPATH="$work/site" LD_LIBRARY_PATH="$work/driver" LIMIT=560 "$@"
+    }
+    forget gpu
+    contact 4 'feed*'
+    check "a container without make and xz, libraries of pip" ends 0
+    check "all libraries are found" sh -c '! grep missing "$1"' - "$work/said"
+    contact 1,4 "$two"
+    check "the next command continues" ends 0
+    check "the next command runs the other case" says '^  toy_f32 +1x1 .* ok$'
+    check "the next command has the results of the first" \
+        says '^  feedforward_f32 +1x1 .* ok$'
+    check "the next command repeats no case" sh -c \
+        "! grep -q '^feedforward_f32' '$work/said'"
+    mv "$work/gpu/results.jsonl" "$work/kept.jsonl"
+    contact all "$two" EARLIER="$work/kept.jsonl"
+    check "another machine continues from EARLIER" ends 0
+    check "another machine repeats no case" sh -c \
+        "! grep -E '^(toy|feedforward)_f32' '$work/said'"
+    contact 4 'gpt2_f32' BUDGET=20
+    check "no case begins when the time of all commands is used up" ends 3
+    check "the message names the budget" grep -qF "1 cases are left (gpt2_f32): the \
+    time of all commands is used up (BUDGET)" "$work/said"
+    forget gpu
+    rm -rf "$work/w.gpu"
+    runs gpu 4 "$two"
+    check "the machine with make builds again" ends 0
 }
-forget gpu
-contact 4 'feed*'
-check "a container without make and xz, libraries of pip" ends 0
-check "all libraries are found" sh -c '! grep missing "$1"' - "$work/said"
-contact 1,4 "$two"
-check "the next command continues" ends 0
-check "the next command runs the other case" says '^  toy_f32 +1x1 .* ok$'
-check "the next command has the results of the first" \
-    says '^  feedforward_f32 +1x1 .* ok$'
-check "the next command repeats no case" sh -c \
-    "! grep -q '^feedforward_f32' '$work/said'"
-mv "$work/gpu/results.jsonl" "$work/kept.jsonl"
-contact all "$two" EARLIER="$work/kept.jsonl"
-check "another machine continues from EARLIER" ends 0
-check "another machine repeats no case" sh -c \
-    "! grep -E '^(toy|feedforward)_f32' '$work/said'"
-contact 4 'gpt2_f32' BUDGET=20
-check "no case begins when the time of all commands is used up" ends 3
-check "the message names the budget" grep -qF "1 cases are left (gpt2_f32): the \
-time of all commands is used up (BUDGET)" "$work/said"
-forget gpu
-rm -rf "$work/w.gpu"
-runs gpu 4 "$two"
-check "the machine with make builds again" ends 0
+in_all first_contact
 
-# A command that was killed while the linker wrote a program.
-forget gpu
-rm "$work/w.gpu/trees/toy_f32/train"
-head -c 100 "$work/w.gpu/trees/feedforward_f32/train" \
-    >"$work/w.gpu/trees/toy_f32/train"
-runs gpu 4 "$two"
-check "an unfinished program is built again" ends 0
+# Commands that are killed, or have no time left.
+killed_commands() {
+    # A command that was killed while the linker wrote a program.
+    forget gpu
+    rm "$work/w.gpu/trees/toy_f32/train"
+    head -c 100 "$work/w.gpu/trees/feedforward_f32/train" \
+        >"$work/w.gpu/trees/toy_f32/train"
+    runs gpu 4 "$two"
+    check "an unfinished program is built again" ends 0
 
-# A command that is killed, and called again.
-forget gpu
-runs gpu 4 'feed*'
-check "one case passes before a kill" ends 0
-(command_ gpu 4 "$two" FAULT=hang:toy_f32) >"$work/said" 2>&1 &
-killed=$!
-for _ in $(seq 600); do
-    grep -q '"toy_f32", "part": "losses"' "$work/out/results.jsonl" && break
-    sleep 0.1
-done
-kill -KILL "$killed"
-wait "$killed" 2>/dev/null
-printf '{"case": "toy_f32", "part": "los' >>"$work/out/results.jsonl"
-check "a killed command keeps its results" says '^  feedforward_f32 .* ok$'
-asleep() {
-    pgrep -f "^sleep $nap\$"
+    # A command that is killed, and called again.
+    forget gpu
+    runs gpu 4 'feed*'
+    check "one case passes before a kill" ends 0
+    (command_ gpu 4 "$two" FAULT=hang:toy_f32) >"$work/said" 2>&1 &
+    killed=$!
+    for _ in $(seq 600); do
+        grep -q '"toy_f32", "part": "losses"' "$work/out/results.jsonl" && break
+        sleep 0.1
+    done
+    kill -KILL "$killed"
+    wait "$killed" 2>/dev/null
+    printf '{"case": "toy_f32", "part": "los' >>"$work/out/results.jsonl"
+    check "a killed command keeps its results" says '^  feedforward_f32 .* ok$'
+    asleep() {
+        pgrep -f "^sleep $nap\$"
+    }
+    for _ in $(seq 50); do
+        asleep >/dev/null || break
+        sleep 0.1
+    done
+    check "a killed command leaves no program" test -z "$(asleep)"
+    rm -r "$work/out" # a machine that gives an empty directory each time
+    runs gpu 4 "$two"
+    check "a killed command can be repeated" ends 0
+    check "the repeated command runs the remaining case" \
+        says '^  toy_f32 +1x1 .* ok$'
+    check "the repeated command skips finished parts" sh -c \
+        "! grep -q 'feedforward_f32 losses' '$work/said'"
+    forget gpu
+    runs gpu 4 "$two" LIMIT=24
+    check "a command without time for a case exits with 3" ends 3
+    check "the cases without time are named" \
+        grep -q '2 cases are left (toy_f32, feedforward_f32)' \
+        "$work/said"
 }
-for _ in $(seq 50); do
-    asleep >/dev/null || break
-    sleep 0.1
-done
-check "a killed command leaves no program" test -z "$(asleep)"
-rm -r "$work/out" # a machine that gives an empty directory each time
-runs gpu 4 "$two"
-check "a killed command can be repeated" ends 0
-check "the repeated command runs the remaining case" \
-    says '^  toy_f32 +1x1 .* ok$'
-check "the repeated command skips finished parts" sh -c \
-    "! grep -q 'feedforward_f32 losses' '$work/said'"
-forget gpu
-runs gpu 4 "$two" LIMIT=24
-check "a command without time for a case exits with 3" ends 3
-check "the cases without time are named" \
-    grep -q '2 cases are left (toy_f32, feedforward_f32)' \
-    "$work/said"
+in_all killed_commands
 
 # ---- small versions of other cases: cuDNN, ranks that share a GPU, speed, a
 # case that cannot be emitted ----

@@ -40,7 +40,7 @@ for precision in $(few_or_all bf16 "f32 bf16 f16"); do
     # shellcheck disable=SC2086
     {
         compiles "llama $precision" examples/llama.pdl 2x2 $d
-        compiles "gpt2 $precision" examples/gpt2.pdl 2x2 $d -D dropout=0.1
+        in_all compiles "gpt2 $precision" examples/gpt2.pdl 2x2 $d -D dropout=0.1
         in_all compiles "transformer $precision" examples/transformer.pdl 2x2 $d \
             --plan tensor_parallel
     }

@@ -49,8 +49,8 @@ rows() { # rows MODEL MESH STRATEGY TARGET PRECISION [OPTIONS…]
 for strategy in full_shard shard_grad_op hybrid_shard; do
     rows transformer 2x2x2 $strategy cuda bf16
 done
-rows transformer 2x2 full_shard cuda bf16
-rows transformer 4x2 full_shard cuda bf16
+in_all rows transformer 2x2 full_shard cuda bf16
+in_all rows transformer 4x2 full_shard cuda bf16
 in_all rows transformer 4x2 shard_grad_op cuda bf16
 in_all rows transformer 4x2 full_shard cpu bf16
 rows transformer 4x2 shard_grad_op cpu bf16

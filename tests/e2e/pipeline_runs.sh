@@ -48,6 +48,20 @@ check "two stages continue, bit for bit" continues 1x1x1 2x1x1
 # shellcheck disable=SC2046
 check "shards of stages compile" compile "$work/2x2x1" three_d 2x2x1 --threads 1 \
     $(sizes three_d) -D clip=none
+# Each stage allocates what the plan says that it needs, the later ones less.
+by_stage() {
+    # shellcheck disable=SC2046
+    "$PARC" examples/three_d.pdl --target cpu --threads 1 --mesh 4x1x1 \
+        $(sizes three_d) -D clip=none --emit json |
+        jq '.pipeline.stages[].memory' >"$work/planned" &&
+        "$work/4x1x1" --dry-run |
+        sed -n 's/^ *\([0-9]*\) bytes at pp=[0-9]*$/\1/p' >"$work/allocated" &&
+        cmp "$work/planned" "$work/allocated" &&
+        [ "$(wc -l <"$work/planned")" = 4 ] &&
+        [ "$(sed -n 2p "$work/planned")" -gt "$(sed -n 3p "$work/planned")" ]
+}
+check "each stage has the memory that it needs" by_stage
+
 repeats() { # shards that ranks share are read when all have written them
     for i in 1 2 3; do
         # shellcheck disable=SC2086

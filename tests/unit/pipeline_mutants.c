@@ -74,7 +74,7 @@ static void expect_fault(Mutant *m, const char *change, const Value *v)
     const char *fault = stages_check(m->p);
     m->n++;
     if (!fault)
-        printf("%s of %%%s is accepted\n", change, v->name);
+        printf("%s of %%%s is accepted\n", change, v ? v->name : "a block");
     CHECK(m->c, fault);
 }
 
@@ -140,7 +140,8 @@ static void change_buffers(Mutant *m)
             const Address *at = op->out[i]->address;
             for (int k = 0; at && k < at->nstrides; k++) {
                 int64_t modulo = at->modulo[k];
-                if (!at->loop[k]->staged || modulo < 2 || tried[at->block])
+                if (!at->loop[k]->staged || modulo < 2 || at->rotation ||
+                    tried[at->block])
                     continue;
                 tried[at->block] = true;
                 set_buffers(m->p, at->block, modulo - 1);
@@ -149,6 +150,31 @@ static void change_buffers(Mutant *m)
             }
         }
     free(tried);
+}
+
+/* One buffer less on a stage, and a block that has only that many there. */
+static void change_rotations(Mutant *m)
+{
+    MemoryPlan *plan = m->p->memory;
+    int nstages = pipeline_stage_count(m->p);
+    for (int i = 0; i < plan->nrotations; i++)
+        for (int s = 0; s < nstages; s++) {
+            int64_t *buffers = (int64_t *)&plan->rotation[i].buffers[s];
+            if (*buffers < 2)
+                continue;
+            --*buffers;
+            expect_fault(m, "one buffer less on a stage", NULL);
+            ++*buffers;
+        }
+    for (int i = 0; i < plan->nblocks; i++)
+        for (int s = 0; plan->block[i].on && s < nstages; s++) {
+            int64_t *bytes = (int64_t *)&plan->block[i].on[s];
+            if (*bytes == 0 || !block_bytes_on(&plan->block[i], s))
+                continue;
+            --*bytes;
+            expect_fault(m, "one byte less on a stage", NULL);
+            ++*bytes;
+        }
 }
 
 /* Every block that values use becomes one of another stage. */
@@ -180,6 +206,7 @@ static int test_row(Check *c, const Row *row)
         CHECK_TEXT(c, stages_check(m.p), NULL);
         change_transfers(&m);
         change_buffers(&m);
+        change_rotations(&m);
         change_stages(&m);
         for_ops(op, m.p->step)
             for (int i = 0; i < op->nouts; i++)

@@ -152,7 +152,7 @@ static void copy_rows(const Work *w, const void *to, int64_t to_row,
 static char *staging(const Work *w, int64_t bytes)
 {
     const ParcModel *m = w->rt->model;
-    const ParcStaging *r =
+    const ParcRange *r =
         m->collective_staging ? &m->collective_staging[w->id] : NULL;
     if (!r || r->bytes < bytes)
         rt_fail(w->rt, "'%s' needs %lld bytes to pack its rows, and its plan "

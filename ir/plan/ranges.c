@@ -105,10 +105,9 @@ int64_t memory_ranges_counted(const MemoryPlan *plan, const Ranges *at)
     return counted;
 }
 
-int64_t memory_peak_on(const Program *p, int coordinate)
+Ranges program_ranges(const Program *p, int coordinate)
 {
     RangeList list = {0};
     add_stages(p, p->memory, coordinate, &list);
-    Ranges at = join_ranges(&list);
-    return memory_ranges_counted(p->memory, &at);
+    return join_ranges(&list);
 }

@@ -22,7 +22,7 @@ typedef struct Ranges {
  * programs, of which p is one; the bytes that such a rank counts. */
 Ranges memory_ranges(const Program *p, int coordinate);
 int64_t memory_ranges_counted(const MemoryPlan *plan, const Ranges *at);
-/* The bytes that a rank counts for p alone. */
-int64_t memory_peak_on(const Program *p, int coordinate);
+/* What they use for p alone. */
+Ranges program_ranges(const Program *p, int coordinate);
 
 #endif

@@ -279,7 +279,8 @@ int64_t memory_own_end(const MemoryPlan *plan, int64_t most)
     return most;
 }
 
-/* On a pipeline, what a rank of the stage needs that needs the most. */
+/* On a pipeline, what a rank of the stage allocates that needs the most; for a forward
+ * program, the part that this one uses. */
 static void set_peak(Program *p)
 {
     int axis = pipeline_axis(p);
@@ -287,7 +288,8 @@ static void set_peak(Program *p)
         return;
     p->memory->peak = 0;
     for (int i = 0; i < p->mesh.size[axis]; i++) {
-        int64_t bytes = memory_peak_on(p, i);
+        Ranges at = p->training ? program_ranges(p, i) : memory_ranges(p, i);
+        int64_t bytes = memory_ranges_counted(p->memory, &at);
         p->memory->peak = bytes > p->memory->peak ? bytes : p->memory->peak;
     }
 }

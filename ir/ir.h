@@ -41,6 +41,8 @@ const char *phase_name(Phase p);
 /* Where ops run: each stream runs its ops in order, different streams run
  * concurrently. A target with one stream has STREAM_COMPUTE. */
 enum { STREAM_COMPUTE, STREAM_TENSOR, STREAM_DATA, STREAM_HOST, STREAMS };
+/* Of a staged loop's transfers: only ops post and await have it. */
+enum { STREAM_TRANSFER = STREAMS };
 const char *stream_name(int stream);
 
 typedef struct Program Program;

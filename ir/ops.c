@@ -83,7 +83,8 @@ bool op_is_view(OpKind kind)
 bool op_is_schedule(OpKind kind)
 {
     return kind == OP_early || kind == OP_start || kind == OP_record ||
-           kind == OP_wait || kind == OP_barrier;
+           kind == OP_wait || kind == OP_barrier || kind == OP_join ||
+           kind == OP_post || kind == OP_await;
 }
 
 bool op_has_body(OpKind kind)

@@ -36,8 +36,9 @@ bool parc_action(const ParcRt *rt, const ParcPipeline *p, int64_t i,
 
 /* Transfers from one rank of the group over `axes` to another, which are its
  * members number `to` and `from`: `bytes` at an offset of the sender's arena, to
- * an offset of the receiver's. The sender continues when the receiver has them.
- * Between two ranks transfers have one order. CPU only. */
+ * an offset of the receiver's. Between two ranks transfers have one order. On the
+ * CPU the sender continues when the receiver has them; with CUDA a transfer is on
+ * the stream of its id. */
 void parc_send(ParcRt *rt, int id, uint32_t axes, int64_t to, int64_t offset,
                int64_t bytes);
 void parc_receive(ParcRt *rt, int id, uint32_t axes, int64_t from,

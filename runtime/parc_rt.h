@@ -370,7 +370,11 @@ void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
  * parc_wait(rt, s, e) runs after the work that was enqueued on the recording
  * stream before the latest parc_record of event e. A wait for an event that
  * has not been recorded in this step has no effect. */
-enum { PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_HOST, PARC_STREAMS };
+enum {
+    PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_HOST,
+    PARC_TRANSFER, /* between the stages of a pipeline: parc_pipeline.h */
+    PARC_STREAMS
+};
 void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args);
 /* Whether a block of the rank's GPU can have `shared_bytes` of dynamic shared
@@ -378,6 +382,8 @@ void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
 bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared_bytes);
 void parc_record(ParcRt *rt, int stream, int event);
 void parc_wait(ParcRt *rt, int stream, int event);
+/* All streams but PARC_TRANSFER wait for each other; `transfers`: all. */
+void parc_join(ParcRt *rt, bool transfers);
 
 /* Copies between the rank's host memory and its arena, on the stream
  * PARC_HOST. `to` and `from` are offsets; those of host memory begin at

@@ -203,9 +203,11 @@ static void close_part(Emitter *e)
     const char *name =
         function_share(e, &p->function, p->name, parameters,
                        c_comment(e->p->arena, p->path), e->parts);
+    p->name = NULL;
+    if (!strcmp(name, "NULL"))
+        return; /* no statement */
     guard_by(e, p, p->at);
     out_line(e->o, "%s(rt%s);", name, loop_variables(e, p->loop, ""));
-    p->name = NULL;
 }
 
 static void open_part(Emitter *e, const char *name, const char *path, int at)
@@ -264,12 +266,32 @@ static const char *path_without_module(const Emitter *e, const Part *p,
                                 : e->p->model;
 }
 
+/* Whether all stages run an op of the schedule, although only one runs what is
+ * around it: what a stream waits for may also order its later statements. */
+static bool is_of_all_stages(const Emitter *e, const Op *op)
+{
+    if (pipeline_axis(e->p) < 0 || !op_is_schedule(op->kind) ||
+        op->kind == OP_barrier)
+        return false;
+    if (op->kind == OP_join || op->kind == OP_post || op->kind == OP_await)
+        return true;
+    const Op *in = op->kind == OP_early ? op->body->first : op;
+    while (in && op->kind == OP_early && in->kind != OP_start)
+        in = in->next;
+    if (in && in->kind == OP_start && op_stage(e->p, attr_op(in)) >= 0)
+        return true;
+    const Op *of = e->part->name ? NULL : deciding(e, op);
+    return (e->part->name ? e->part->at : of ? op_stage(e->p, of) : -1) >= 0;
+}
+
 /* A record follows its statement, whose part it belongs to. */
 void parts_at(Emitter *e, const Op *op)
 {
     if (!e->parts)
         return;
     Part *p = e->part;
+    if (op && is_of_all_stages(e, op))
+        op = NULL;
     if (!op || op->kind == OP_loop) {
         close_part(e);
         guard_by(e, p, -1);

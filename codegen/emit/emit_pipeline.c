@@ -75,6 +75,19 @@ const char *loop_last(Emitter *e, const Op *loop)
     return arena_printf(a, "%s - 1", own_iterations(e, loop->cut));
 }
 
+const char *loop_iteration(Emitter *e, const Op *loop, int64_t iteration)
+{
+    Arena *a = e->p->arena;
+    int64_t n = loop->cut ? equal_iterations(&e->p->mesh.cut[loop->cut - 1])
+                          : loop_trips(loop);
+    if (attr_reverse(loop) && n < 0)
+        return arena_printf(a, "%s - %lld", loop_last(e, loop),
+                            (long long)iteration);
+    return arena_printf(a, "%lld", (long long)(attr_reverse(loop)
+                                                   ? n - 1 - iteration
+                                                   : iteration));
+}
+
 /* Whether a tensor that no other stage has does not stay where it is. */
 static bool moves_within_rank(const Op *op)
 {

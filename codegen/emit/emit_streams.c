@@ -35,8 +35,9 @@
 
 const char *emit_stream_name(int stream)
 {
-    static const char *const name[STREAMS] = {"PARC_COMPUTE", "PARC_TENSOR",
-                                              "PARC_DATA", "PARC_HOST"};
+    static const char *const name[] = {"PARC_COMPUTE", "PARC_TENSOR",
+                                       "PARC_DATA", "PARC_HOST",
+                                       [STREAM_TRANSFER] = "PARC_TRANSFER"};
     return name[stream];
 }
 
@@ -59,40 +60,72 @@ static const char *slot_text(const Emitter *e, const Op *op, int64_t offset)
 
 /* "layer == 31": true in the first iteration of the loop around op; `iteration`
  * is its variable. */
-static const char *first_iteration(const Emitter *e, const Op *op,
+static const char *first_iteration(Emitter *e, const Op *op,
                                    const char *iteration)
 {
-    const Op *loop = op_loop(op);
-    return arena_printf(e->p->arena, "%s == %lld", iteration,
-                        (long long)(attr_reverse(loop) ? loop_trips(loop) - 1
-                                                       : 0));
+    return arena_printf(e->p->arena, "%s == %s", iteration,
+                        loop_iteration(e, op_loop(op), 0));
+}
+
+static void emit_wait_for(Emitter *e, int stream, const char *slot,
+                          const char *after)
+{
+    Arena *a = e->p->arena;
+    const char *call = arena_printf(a, "parc_wait(rt, %s, %s);",
+                                    emit_stream_name(stream), slot);
+    const char *why = arena_printf(a, "/* after: %s */", c_comment(a, after));
+    bool fits = e->o->indent + (int)(strlen(call) + strlen(why)) < OUT_WIDTH;
+    out_line(e->o, "%s%s%s", fits ? call : why, fits ? " " : "", fits ? why : "");
+    if (!fits)
+        out_line(e->o, "%s", call);
 }
 
 static void emit_wait(Emitter *e, const Op *op, const char *iteration)
 {
     Arena *a = e->p->arena;
-    const char *call = arena_printf(
-        a, "parc_wait(rt, %s, %s);", emit_stream_name(op->stream),
-        slot_text(e, op, attr_offset(op)));
-    const char *why = arena_printf(a, "/* after: %s */",
-                                   c_comment(a, attr_why(op)));
-    int width = e->o->indent + (int)(strlen(call) + strlen(why)) + 1;
-    if (attr_first(op)) {
-        out_line(e->o, "%s", why);
-        out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
-        out_line(e->o, "    %s", call);
-    } else if (width <= OUT_WIDTH) {
-        out_line(e->o, "%s %s", call, why);
-    } else {
-        out_line(e->o, "%s", why);
-        out_line(e->o, "%s", call);
+    const char *slot = slot_text(e, op, attr_offset(op));
+    if (!attr_first(op)) {
+        emit_wait_for(e, op->stream, slot, attr_why(op));
+        return;
     }
+    out_line(e->o, "/* after: %s */", c_comment(a, attr_why(op)));
+    out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
+    out_line(e->o, "    parc_wait(rt, %s, %s);", emit_stream_name(op->stream),
+             slot);
 }
 
 static void emit_record(Emitter *e, const Op *op)
 {
     out_line(e->o, "parc_record(rt, %s, %s);", emit_stream_name(op->stream),
              slot_text(e, op, 0));
+}
+
+/* "12 + micro % 5", "12 + (micro + 5 - buffers_1[stage]) % 5": the slot of the event
+ * of the microbatch, or of one before it. */
+static const char *action_slot(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    const char *micro = e->loop_name[op_loop(op)->id];
+    int64_t slots = attr_slots(op);
+    bool awaits = op->kind == OP_await;
+    int64_t number = e->first.events + attr_event(op);
+    if (awaits && attr_rotation(op)) {
+        e->uses_stage = true;
+        micro = arena_printf(a, "(%s + %lld - buffers_%lld[stage])", micro,
+                             (long long)slots, (long long)attr_rotation(op));
+    } else if (awaits && attr_back(op)) {
+        micro = arena_printf(a, "(%s + %lld)", micro,
+                             (long long)(slots - attr_back(op)));
+    }
+    return arena_printf(a, "%lld + %s %% %lld", (long long)number, micro,
+                        (long long)slots);
+}
+
+/* A forward program runs the stages one after another: its transfers join too. */
+static void emit_join(Emitter *e, const Op *op)
+{
+    out_line(e->o, "parc_join(rt, %s);",
+             attr_transfers(op) || e->repeat ? "true" : "false");
 }
 
 /* A statement's barriers follow its mark, so that its time includes theirs. */
@@ -233,10 +266,8 @@ static void emit_block(Emitter *e, const Op *early, const char *iteration)
 /* Declares the variable of a loop for iteration `iteration`, outside of it. */
 static void declare_iteration(Emitter *e, const Op *loop, int64_t iteration)
 {
-    int64_t layer =
-        attr_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
-    out_line(e->o, "const int64_t %s = %lld;", e->loop_name[loop->id],
-             (long long)layer);
+    out_line(e->o, "const int64_t %s = %s;", e->loop_name[loop->id],
+             loop_iteration(e, loop, iteration));
 }
 
 /* Emits, before a loop, statements of one of its first iterations. */
@@ -257,8 +288,8 @@ static void emit_ahead(Emitter *e, const Op *early)
     if (attr_reverse(loop))
         out_open(e->o, "if (%s >= %lld) {", iteration, distance);
     else
-        out_open(e->o, "if (%s + %lld <= %lld) {", iteration, distance,
-                 (long long)(loop_trips(loop) - 1));
+        out_open(e->o, "if (%s + %lld <= %s) {", iteration, distance,
+                 loop_last(e, loop));
     out_line(e->o, "const int64_t %s = %s %c %lld;", next, iteration,
              attr_reverse(loop) ? '-' : '+', distance);
     e->loop_name[loop->id] = next;
@@ -309,10 +340,21 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration)
     case OP_wait: emit_wait(e, op, iteration); return;
     case OP_record: emit_record(e, op); return;
     case OP_barrier: emit_barrier(e, op, iteration); return;
+    case OP_join: emit_join(e, op); return;
+    case OP_post:
+        out_line(e->o, "parc_record(rt, %s, %s);", emit_stream_name(op->stream),
+                 action_slot(e, op));
+        return;
+    case OP_await:
+        emit_wait_for(e, op->stream, action_slot(e, op), attr_why(op));
+        return;
     }
     const Op *issued = op_issued_at(op);
+    int before = stage_begin(e, op->kind == OP_start ? op_stage(e->p, issued)
+                                                     : e->at);
     if (issued)
         emit_statement(e, issued);
+    stage_end(e, before);
 }
 
 /* The first op that only the forward program has which is being written, at the

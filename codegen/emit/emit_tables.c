@@ -219,7 +219,10 @@ typedef const char *CollectiveCell(const Emitter *e, const CollectiveInfo *c);
 static const char *stream_cell(const Emitter *e, const CollectiveInfo *c)
 {
     (void)e;
-    return emit_stream_name(c->op->stream);
+    const Op *loop = op_loop(c->op);
+    bool transfers = c->op->kind == OP_receive || c->op->kind == OP_send;
+    return emit_stream_name(transfers && loop && loop->staged ? STREAM_TRANSFER
+                                                              : c->op->stream);
 }
 
 /* The runtime creates a communicator for each set of axes. */

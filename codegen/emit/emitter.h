@@ -178,6 +178,8 @@ void stage_end(Emitter *e, int before);
 /* The last of a loop's iterations on the rank, as a C expression: they begin with
  * 0. */
 const char *loop_last(Emitter *e, const Op *loop);
+/* The index of iteration number `iteration`, from 0 on, as a C expression. */
+const char *loop_iteration(Emitter *e, const Op *loop, int64_t iteration);
 /* Whether an op of a region is written now: all are, or those of one moment of a
  * staged loop. */
 bool emits(const Emitter *e, const Op *op);

@@ -26,6 +26,20 @@ int value_stage(const Program *p, const Value *v)
     return v->type.place.ax[axis].dim;
 }
 
+int64_t loop_least_trips(const Program *p, const Op *loop)
+{
+    int64_t least = loop_trips(loop);
+    int axis = pipeline_axis(p);
+    for (int64_t c = 0; loop->cut && c < p->mesh.size[axis]; c++) {
+        const StageCut *cut = &p->mesh.cut[loop->cut - 1];
+        int64_t n = 0;
+        for (int64_t s = c; s < cut->nstages; s += p->mesh.size[axis])
+            n += cut->begin[s + 1] - cut->begin[s];
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
 /* The stage that runs all ops of a loop. */
 static int loop_stage(const Program *p, const Op *loop)
 {

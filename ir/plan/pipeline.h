@@ -34,7 +34,10 @@ static inline int64_t loop_rank_trips(const Program *p, const Op *loop)
                      : loop_trips(loop);
 }
 
-/* How often a step runs an op on that rank. */
+/* On the rank that runs the fewest of them. */
+int64_t loop_least_trips(const Program *p, const Op *loop);
+
+/* How often a step runs an op on the rank that runs it most often. */
 static inline int64_t op_rank_count(const Program *p, const Op *op)
 {
     int64_t n = 1;

@@ -506,6 +506,8 @@ static InferRule *by_kind(OpKind kind)
         [OP_fold] = infer_fold,        [OP_unfold] = infer_unfold,
         [OP_start] = infer_nothing,    [OP_record] = infer_nothing,
         [OP_wait] = infer_nothing,     [OP_barrier] = infer_nothing,
+        [OP_join] = infer_nothing,     [OP_post] = infer_nothing,
+        [OP_await] = infer_nothing,
     };
     return table[kind];
 }

@@ -244,8 +244,8 @@ static void check_op(Check *c, Op *op)
         check_access(c, op, runs->arg[i]);
 }
 
-/* Checks that the mesh is split for its nodes, and that no segment is shared
- * between them. */
+/* Checks that the mesh is split for its nodes, but for the axis of the pipeline, whose
+ * ranks send each other tensors, and that no segment is shared between them. */
 static const char *check_nodes(const Program *p)
 {
     const Mesh *m = &p->mesh;
@@ -255,7 +255,8 @@ static const char *check_nodes(const Program *p)
     if (ranks % m->node || mesh_uneven_axis(m, m->node) >= 0)
         return "the node size does not fit the mesh";
     for (int a = 0; a < m->n - m->nloop; a++)
-        if (m->size[a] > 1 && mesh_stride(m, a) < m->node &&
+        if (m->size[a] > 1 && a != pipeline_axis(p) &&
+            mesh_stride(m, a) < m->node &&
             mesh_stride(m, a) * m->size[a] > m->node)
             return arena_printf(p->arena, "axis '%s' is neither inside nodes "
                                 "nor between them", m->name[a]);

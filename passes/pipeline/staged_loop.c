@@ -11,12 +11,23 @@ Timetable staged_timetable(const Program *p, const Op *loop)
                          (int)pipeline_stages_per_rank(plan), loop_trips(loop));
 }
 
+/* The transfer that an `await` of its stream precedes, or a `post` follows. */
+static const Op *transfer_at(const Op *op)
+{
+    bool before = op->kind == OP_await;
+    while (op->kind != OP_receive && op->kind != OP_send)
+        op = before ? op->next : op->prev;
+    return op;
+}
+
 Moment staged_moment(const Op *loop, const Op *op)
 {
     if (op->kind == OP_barrier)
         op = attr_op(op);
     while (op_loop(op) != loop)
         op = op_loop(op);
+    if (op->stream == STREAM_TRANSFER)
+        op = transfer_at(op);
     bool backward = op->phase == PH_BACKWARD;
     if (op->kind == OP_receive)
         return backward ? MOMENT_RECEIVE_GRADIENT : MOMENT_RECEIVE;

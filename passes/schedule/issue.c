@@ -27,6 +27,7 @@
 #include "passes/schedule/issue.h"
 
 #include "ir/analysis/uses.h"
+#include "ir/plan/pipeline.h"
 #include "ir/units.h"
 
 #include <string.h>
@@ -111,10 +112,24 @@ int issue_unit(const Op *op, int *distance)
     return at;
 }
 
-static void look_at_fetches(const Region *r, Prefetches *prefetch)
+/* Whether an iteration of the loop around the op issues it for a later one: not in a
+ * staged loop, whose iterations do not follow one another, nor if a stage has fewer
+ * iterations. */
+static bool is_prefetched(const Program *p, const Op *op)
+{
+    const Op *loop = op->region->owner;
+    int distance;
+    if (!loop || loop->staged || attr_prefetch(op) <= 0)
+        return false;
+    issue_unit(op, &distance);
+    return distance <= loop_least_trips(p, loop);
+}
+
+static void look_at_fetches(const Program *p, const Region *r,
+                            Prefetches *prefetch)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind != OP_fetch || !r->owner || attr_prefetch(op) <= 0)
+        if (op->kind != OP_fetch || !is_prefetched(p, op))
             continue;
         prefetch->gather[op->id] = op;
         issue_unit(op, &prefetch->distance[op->id]);
@@ -124,10 +139,11 @@ static void look_at_fetches(const Region *r, Prefetches *prefetch)
 /* Enters a gather and the producers of its operands: as prefetched within its
  * loop if it has a prefetch distance, else as a candidate for hoisting across
  * loops. */
-static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
+static void look_at_gather(const Program *p, const Uses *uses, const Op *gather,
                            Prefetches *prefetch)
 {
-    bool in_loop = gather->region->owner && attr_prefetch(gather) > 0;
+    Arena *a = p->arena;
+    bool in_loop = is_prefetched(p, gather);
     Producers f = {.body = gather->region,
                    .prefetch = prefetch,
                    .gather = gather,
@@ -147,15 +163,15 @@ static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
     }
 }
 
-static void look_at_region(Arena *a, const Uses *uses, const Region *r,
+static void look_at_region(const Program *p, const Uses *uses, const Region *r,
                            Prefetches *prefetch)
 {
-    look_at_fetches(r, prefetch);
+    look_at_fetches(p, r, prefetch);
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            look_at_region(a, uses, op->body, prefetch);
+            look_at_region(p, uses, op->body, prefetch);
         if (op_is_unit_gather(op))
-            look_at_gather(a, uses, op, prefetch);
+            look_at_gather(p, uses, op, prefetch);
     }
 }
 
@@ -167,7 +183,7 @@ static Prefetches find_prefetches(const Program *p, const TargetInfo *t)
     if (t->streams < 2)
         return prefetch;
     Uses uses = uses_find(p);
-    look_at_region(p->arena, &uses, p->step, &prefetch);
+    look_at_region(p, &uses, p->step, &prefetch);
     return prefetch;
 }
 

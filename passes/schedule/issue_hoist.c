@@ -21,6 +21,7 @@
  */
 #include "passes/schedule/issue.h"
 
+#include "ir/plan/pipeline.h"
 #include "ir/units.h"
 
 #include <string.h>
@@ -91,9 +92,19 @@ static void make_tables(Finder *f, const Region *r)
 
 /* ---- ops that a hoisted gather must not pass ----------------------------- */
 
-/* Whether the loop gathers the unit, or contains loops that gather. */
+/* Whether stages run an op of a staged loop's body at another time than `from`. */
+static bool is_of_other_action(const Op *op, const Op *from)
+{
+    const Op *loop = op_loop(op);
+    return loop && loop->staged && op->phase != from->phase;
+}
+
+/* Whether the loop gathers the unit, or contains loops that gather; or ranks run
+ * different numbers of its iterations. */
 static bool bars(const Op *loop, const Op *gather)
 {
+    if (loop->cut || loop->staged)
+        return true;
     for (const Op *op = loop->body->first; op; op = op->next)
         if ((op_is_unit_gather(op) && same_unit(op, gather)) ||
             (op->kind == OP_loop && issue_units_before(op->body, NULL) > 0))
@@ -170,7 +181,7 @@ static void find_place(const Finder *f, Hoist *hoist, const Op *from,
     for (const Op *op = from->prev; op && units > 0; op = op->prev) {
         bool loop = op->kind == OP_loop;
         if (op->phase == PH_INIT || uses_unit(op, hoist->gather) ||
-            makes_issued_operand(f, hoist, op) ||
+            makes_issued_operand(f, hoist, op) || is_of_other_action(op, from) ||
             (loop && bars(op, hoist->gather)))
             break;
         if (!is_idle(f, hoist, op)) {
@@ -213,7 +224,7 @@ static void find_first(Finder *f, const Op *loop)
     int64_t units = issue_units_before(loop->body, NULL);
     if (fetches_ahead(f, loop->body))
         return;
-    for (int64_t iteration = 0, more = 1; more && iteration < loop_trips(loop);
+    for (int64_t iteration = 0, more = 1; more && iteration < loop_rank_trips(f->p, loop);
          iteration++) {
         int64_t number = 0;
         more = 0;

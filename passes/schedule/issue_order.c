@@ -20,6 +20,7 @@
 #include "passes/schedule/issue.h"
 
 #include "ir/analysis/statement.h"
+#include "ir/plan/pipeline.h"
 #include "ir/units.h"
 
 #include <string.h>
@@ -159,8 +160,8 @@ static void add_ahead(Order *o, int at)
 static void add_first(Order *o, const Op *loop)
 {
     int64_t more = 1;
-    for (int64_t iteration = 0; more && iteration < loop_trips(loop);
-         iteration++) {
+    for (int64_t iteration = 0;
+         more && iteration < loop_rank_trips(o->p, loop); iteration++) {
         more = 0;
         for (const Op *op = loop->body->first; op; op = op->next) {
             if (issued_with(o->prefetch->gather, op) != op ||

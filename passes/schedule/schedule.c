@@ -27,10 +27,13 @@
  * their first reader, and reductions follow their last producer; a gather's
  * attribute `prefetch` says how much earlier it is issued. Stream 0 computes, 1
  * communicates over tensor axes (mesh axes that `parallelize` names), 2 over
- * the other (data) axes, 3 copies from and to host memory. Where streams run
+ * the other (data) axes, 3 copies from and to host memory; what stages send each
+ * other is on stream 0, but for the transfers of a staged loop (transfer_events.c).
+ * Where streams run
  * concurrently, schedule_overlap.c orders ops so that compute has work while
  * tensor axes communicate.
  */
+#include "ir/plan/pipeline.h"
 #include "ir/units.h"
 #include "passes/schedule/issue.h"
 #include "passes/schedule/liveness.h"
@@ -321,6 +324,13 @@ static void sort_phases(Region *r)
     }
 }
 
+/* A stage runs the ops of each phase of a microbatch at another time. */
+static void sort_staged(Program *p)
+{
+    if (pipeline_loop(p))
+        sort_phases(pipeline_loop(p)->body);
+}
+
 /* ---- streams ------------------------------------------------------------- */
 
 static void set_stream(const Program *p, Op *op)
@@ -328,7 +338,7 @@ static void set_stream(const Program *p, Op *op)
     op->stream = 0;
     if (op->kind == OP_fetch || op->kind == OP_store)
         op->stream = STREAM_HOST;
-    if (op_is_collective(op->kind))
+    if (op_is_collective(op->kind) && !op_is_hand_over(op->kind))
         op->stream = attr_axes(op) & p->plan.tensor_axes ? STREAM_TENSOR
                                                          : STREAM_DATA;
 }
@@ -337,15 +347,14 @@ void pass_schedule(Program *p, const TargetInfo *t)
 {
     Schedule s = {.p = p, .t = t};
     sort_phases(p->step);
-    for (Op *op = p->step->first; op; op = op->next)
-        if (op->kind == OP_loop && op->staged)
-            sort_phases(op->body);
+    sort_staged(p);
     p->streams = t->streams;
     if (t->streams > 1) {
         for_ops(op, p->step)
             set_stream(p, op);
         schedule_overlap(p);
         issue_sink_producers(p, t);
+        sort_staged(p);
     }
     for_ops(op, p->step)
         if (op->kind == OP_loop)

@@ -80,10 +80,24 @@ static void split(Program *p, int axis)
     split_axis_types(p, axis);
 }
 
+/* Stages send each other tensors wherever they are. But ranks that map the same
+ * memory sum over an axis either there or by messages. */
+static void check_pipeline(Program *p, const TargetInfo *t)
+{
+    const Mesh *m = &p->mesh;
+    int64_t stride = mesh_stride(m, pipeline_axis(p));
+    if (!t->shares_memory)
+        return;
+    diag_error(p->diag, p->plan.node_loc, "nodes of %lld ranks: a node has several "
+               "stages of the pipeline over '%s', but not all", (long long)m->node,
+               m->name[pipeline_axis(p)]);
+    diag_help(p->diag, "on CPU ranks, nodes of %lld ranks have one stage each",
+              (long long)stride);
+}
+
 void pass_split_node_axis(Program *p, const TargetInfo *t)
 {
     const Mesh *m = &p->mesh;
-    (void)t;
     if (m->node == 0 || m->node >= mesh_ranks(m))
         return;
     int uneven = mesh_uneven_axis(m, m->node);
@@ -97,8 +111,11 @@ void pass_split_node_axis(Program *p, const TargetInfo *t)
     }
     for (int a = m->n - m->nloop - 1; a >= 0; a--) {
         int64_t stride = mesh_stride(m, a);
-        bool pipeline = a == pipeline_axis(p); /* it sends to one rank */
-        if (!pipeline && stride < m->node && stride * m->size[a] > m->node)
+        if (stride >= m->node || stride * m->size[a] <= m->node)
+            continue;
+        if (a == pipeline_axis(p))
+            check_pipeline(p, t);
+        else
             split(p, a);
     }
 }

@@ -331,12 +331,26 @@ static void reset(EventFinder *f)
     f->missing = 0;
 }
 
+/* All streams follow all that is issued. */
+static void join_streams(EventFinder *f)
+{
+    EventClock all = {0};
+    for (int s = 0; s < STREAMS; s++)
+        clock_join(&all, &f->now[s]);
+    for (int s = 0; s < STREAMS; s++)
+        f->now[s] = all;
+}
+
 void events_run(EventFinder *f, EventMode mode)
 {
     f->mode = mode;
     reset(f);
     for (int i = 0; i < f->sim.n; i++) {
         const Instance *a = &f->sim.instance[i];
+        if (a->op && a->op->kind == OP_join) {
+            join_streams(f);
+            continue;
+        }
         EventClock *c = &f->now[a->stream];
         int statement = statement_of(f, i), event;
         find_waits(f, i, c);

@@ -2,6 +2,7 @@
  *
  *   sync.c           the pass
  *   events.c         simulates the step and finds the waits that it needs
+ *   transfer_events.c  orders the transfers of a staged loop
  *   events_insert.c  makes ops of the waits and events that are not redundant
  */
 #ifndef PARC_PASSES_SYNC_EVENTS_H
@@ -92,6 +93,11 @@ void events_number_slots(EventFinder *f);
 
 /* barriers.c: inserts the ops barrier. */
 void barriers_find(Program *p);
+
+/* transfer_events.c: inserts the joins of a staged loop, and, when the plan of events
+ * is done, what orders its transfers. */
+void joins_insert(Program *p);
+void transfer_events_insert(Program *p);
 
 /* events_insert.c: inserts ops wait and record where they are not redundant. */
 void events_insert(EventFinder *f);

@@ -39,6 +39,12 @@ static void run_statements(Checker *c)
             c->known[i] = *now;
             c->position[i] = ++issued[instance->stream];
             now->upto[instance->stream] = c->position[i];
+        } else if (instance->op->kind == OP_join) {
+            EventClock all = {0};
+            for (int s = 0; s < STREAMS; s++)
+                clock_join(&all, &stream[s]);
+            for (int s = 0; s < STREAMS; s++)
+                stream[s] = all;
         } else if (instance->op->kind == OP_record) {
             record[instance_event_slot(instance)] = *now;
         } else if (instance->op->kind == OP_wait &&

@@ -307,7 +307,8 @@ static void simulate_region(Simulator *t, const Region *r)
             simulate_loop(t, op);
         else if (op->kind == OP_early)
             simulate_early(t, op);
-        else if (issued || op_is_schedule(op->kind))
+        else if (issued || (op_is_schedule(op->kind) && op->kind != OP_post &&
+                            op->kind != OP_await))
             add_instance(t, op, issued ? issued : op);
     }
 }
@@ -399,7 +400,8 @@ int program_event_slots(const Program *p)
 {
     int64_t n = 0;
     for_ops(op, p->step)
-        if (op->kind == OP_record || op->kind == OP_wait) {
+        if (op->kind == OP_record || op->kind == OP_wait ||
+            op->kind == OP_post) {
             int64_t end = attr_event(op) + attr_slots(op);
             n = end > n ? end : n;
         }

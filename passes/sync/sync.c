@@ -59,9 +59,10 @@ static void find_events(EventFinder *f)
 const char *events_check(const Program *p)
 {
     const char *fault = stages_check(p);
-    return fault             ? fault
-           : p->streams < 2 ? barriers_check(p, NULL)
-                            : hazards_check(p, NULL);
+    if (fault || p->streams < 2)
+        return fault ? fault : barriers_check(p, NULL);
+    fault = transfers_check(p);
+    return fault ? fault : hazards_check(p, NULL);
 }
 
 void pass_sync(Program *p, const TargetInfo *t)
@@ -69,8 +70,10 @@ void pass_sync(Program *p, const TargetInfo *t)
     if (t->streams < 2) {
         barriers_find(p);
     } else {
+        joins_insert(p);
         EventFinder f = {.p = p};
         find_events(&f);
+        transfer_events_insert(p);
     }
     const char *fault = events_check(p);
     if (fault)

@@ -164,13 +164,19 @@ static size_t sharing(const ParcRt *rt)
     return (size_t)(l ? l->local_size : rt->nranks);
 }
 
+/* The bytes that the rank allocates. */
+static size_t arena_need(const ParcRt *rt)
+{
+    return (size_t)rt_arena_counted(rt->model, rt->rank);
+}
+
 _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t available,
                                    size_t total)
 {
     const RtDevice *d = rt->device;
     char need[32], have[32], all[32], lack[32], tell[32], text[32];
     char nccl[64] = "", which[64] = "a rank needs";
-    double bytes = (double)ranks * (double)rt->model->arena_bytes;
+    double bytes = (double)ranks * (double)arena_need(rt);
     if (ranks > 1)
         snprintf(which, sizeof which, "%zu ranks that share a GPU need", ranks);
     if (d->nccl_bytes > 0)
@@ -194,7 +200,7 @@ static void open_nccl(ParcRt *rt)
     RtDevice *d = rt->device;
     size_t available = 0, total = 0, ranks = sharing(rt);
     CU(rt, cuMemGetInfo(&d->free_before, &total));
-    if ((size_t)rt->model->arena_bytes > d->free_before / ranks)
+    if (arena_need(rt) > d->free_before / ranks)
         does_not_fit(rt, ranks, d->free_before, total);
     rt_nccl_open(rt);
     CU(rt, cuMemGetInfo(&available, &total));
@@ -204,21 +210,16 @@ static void open_nccl(ParcRt *rt)
 /* Allocates exactly the planned bytes, filled with zeros. */
 static void take_arena(ParcRt *rt)
 {
-    RtDevice *d = rt->device;
-    size_t bytes = (size_t)rt->model->arena_bytes, available = 0, total = 0;
+    size_t bytes = arena_need(rt), available = 0, total = 0;
     CU(rt, cuMemGetInfo(&available, &total));
     if (bytes > available)
         does_not_fit(rt, 1, available, total);
-    CuResult r = RT_CU_SUCCESS;
-    if (!bytes || !rt_nccl_alloc(rt, &d->arena, bytes))
-        r = d->cu.cuMemAlloc(&d->arena, bytes ? bytes : 1);
+    CuResult r = rt_cuda_arena_take(rt);
     if (r == RT_CU_OUT_OF_MEMORY) {
         CU(rt, cuMemGetInfo(&available, &total));
         does_not_fit(rt, 1, available < bytes ? available : bytes, total);
     }
-    rt_cuda_check(rt, r, "cuMemAlloc of the arena");
-    CU(rt, cuMemsetD8Async(d->arena, 0, bytes, d->stream[PARC_COMPUTE]));
-    rt_nccl_register(rt);
+    rt_cuda_check(rt, r, "the arena's memory");
 }
 
 /* ---- streams and events -------------------------------------------------- */
@@ -288,9 +289,7 @@ void rt_device_close(ParcRt *rt)
         return;
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "the run");
     rt_cuda_step_close(rt);
-    rt_nccl_unregister(rt);
-    if (!rt_nccl_free(rt, d->arena))
-        CU(rt, cuMemFree(d->arena));
+    rt_cuda_arena_free(rt);
     rt_nccl_close(rt);
     rt_cudnn_close(rt);
     rt_cuda_matmul_close(rt);
@@ -324,7 +323,7 @@ void rt_device_print(const ParcRt *rt)
     if (d->numa_node >= 0)
         printf("          host memory of NUMA node %d\n", d->numa_node);
     if (d->cu.cuMemGetInfo(&available, &total) == RT_CU_SUCCESS) {
-        double arena = (double)rt->model->arena_bytes;
+        double arena = (double)arena_need(rt);
         double other = (double)d->free_before - (double)available - arena -
                        (double)d->nccl_bytes;
         printf("other     %s on the GPU: kernels, graphs, libraries\n",

@@ -127,25 +127,38 @@ static void look_at_results(ParcRt *rt, int next, int64_t iteration)
         rt_nan_mark(rt, next, iteration);
 }
 
+/* The number of streams that the program uses. */
+static int streams_of(const ParcRt *rt)
+{
+    return rt->model->pipeline ? PARC_STREAMS : PARC_TRANSFER;
+}
+
 /* The other streams begin after the work that is now enqueued on the compute
  * stream. */
-static void fork_streams(ParcRt *rt)
+static void fork_streams(ParcRt *rt, int streams)
 {
     const RtDevice *d = rt->device;
     CU(rt, cuEventRecord(d->fork, d->stream[PARC_COMPUTE]));
-    for (int i = PARC_COMPUTE + 1; i < PARC_STREAMS; i++)
+    for (int i = PARC_COMPUTE + 1; i < streams; i++)
         CU(rt, cuStreamWaitEvent(d->stream[i], d->fork, 0));
 }
 
 /* The compute stream continues after all other streams. */
-static void join_streams(ParcRt *rt)
+static void join_streams(ParcRt *rt, int streams)
 {
     const RtDevice *d = rt->device;
-    for (int i = PARC_COMPUTE + 1; i < PARC_STREAMS; i++) {
+    for (int i = PARC_COMPUTE + 1; i < streams; i++) {
         rt_cuda_progress_settle(rt, i);
         CU(rt, cuEventRecord(d->join[i], d->stream[i]));
         CU(rt, cuStreamWaitEvent(d->stream[PARC_COMPUTE], d->join[i], 0));
     }
+}
+
+void parc_join(ParcRt *rt, bool transfers)
+{
+    int streams = transfers ? PARC_STREAMS : PARC_TRANSFER;
+    join_streams(rt, streams);
+    fork_streams(rt, streams);
 }
 
 void parc_mark(ParcRt *rt, int i, int64_t iteration)
@@ -153,9 +166,9 @@ void parc_mark(ParcRt *rt, int i, int64_t iteration)
     RtDevice *d = rt->device;
     look_at_results(rt, i, iteration);
     if (rt->ring) {
-        join_streams(rt); /* a traced statement runs alone */
+        join_streams(rt, streams_of(rt)); /* a traced statement runs alone */
         trace_mark(rt, i, iteration);
-        fork_streams(rt);
+        fork_streams(rt, streams_of(rt));
     }
     rt_nvtx_mark(rt->model, d->work, i);
     d->work = i;
@@ -168,12 +181,12 @@ static void queue_program(ParcRt *rt, const Executed *x)
         trace_begin(rt);
     rt->device->queued++;
     rt_cuda_progress_step(rt, x->number);
-    fork_streams(rt);
+    fork_streams(rt, streams_of(rt));
     x->program(rt);
     look_at_results(rt, -1, 0);
     rt_nvtx_mark(rt->model, rt->device->work, -1);
     rt->device->work = -1;
-    join_streams(rt);
+    join_streams(rt, streams_of(rt));
     if (rt->ring)
         trace_end(rt);
 }

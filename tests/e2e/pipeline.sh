@@ -1,5 +1,5 @@
 #!/bin/sh
-# pipeline.sh: plans with a pipeline, up to the pass `fuse`: what several stages
+# pipeline.sh: programs with a pipeline: what several stages
 # read and carry, with microbatches, shards in 16 bits and nodes.
 . "$(dirname "$0")/lib.sh"
 
@@ -7,7 +7,7 @@
 compiles() {
     model=$work/$1.pdl
     shift
-    "$PARC" "$model" --stop-after=fuse --emit ir="$work/ir" "$@" 2>&1 &&
+    "$PARC" "$model" --emit ir="$work/ir" "$@" 2>&1 &&
         grep -q '@pp=0' "$work/ir"
 }
 refused() { # refused TEXT MODEL OPTIONS…
@@ -146,15 +146,15 @@ for target in cpu cuda; do
         --target $target
     check "dropout in nested arrays, $target" compiles nested --mesh 2x2 \
         --target $target
-    check "a pipeline's axis in and between nodes, $target" compiles gate \
-        --mesh 4x1 --node-size 2 --target $target
-    check "beside an axis that a node has, $target" compiles gate --mesh 4x2 \
-        --node-size 4 --target $target
+    check "a stage on each node, $target" compiles gate --mesh 2x2 --node-size 2 \
+        --target $target
 done
-check "a pipeline of layers cannot be built for CUDA yet" refused \
-    "CUDA programs with a pipeline cannot be built yet" gate --mesh 2x2
-check "nor one of modules" refused \
-    "CUDA programs with a pipeline cannot be built yet" modules --mesh 2x2
+check "several stages on each node, cuda" compiles gate --mesh 4x1 --node-size 2 \
+    --target cuda
+check "beside an axis that a node has, cuda" compiles gate --mesh 4x2 \
+    --node-size 4 --target cuda
+check "several stages on each node, cpu" refused "a node has several stages of the \
+pipeline over 'pp', but not all" gate --mesh 4x1 --node-size 2 --target cpu
 sed 's/pipeline pp { }/pipeline pp { schedule=zero_bubble, stages_per_rank=2 }/' \
     "$work/gate.pdl" >"$work/zero.pdl"
 check "zero_bubble has one stage on each rank" refused \

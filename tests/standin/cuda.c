@@ -328,6 +328,105 @@ CuResult cuMemFree(CuAddress at)
     return leave(r ? r : release((void *)(uintptr_t)at));
 }
 
+/* ---- memory at reserved addresses ---- */
+
+enum { MAPPED_PAGE = 2 << 20, MAX_HANDLES = 4096 };
+static struct {
+    int64_t bytes[MAX_HANDLES]; /* by handle - 1; 0: free or released */
+    int n;
+} handles;
+
+/* The place of memory, which must be pinned memory of the rank's device. */
+static bool is_known_kind(const CuMemoryKind *kind)
+{
+    return kind && kind->type == RT_CU_PINNED && kind->handles == 0 &&
+           kind->where.type == RT_CU_LOCATION_DEVICE;
+}
+
+CuResult cuMemGetAllocationGranularity(size_t *bytes, const CuMemoryKind *kind,
+                                       CuMemoryOption option)
+{
+    CuResult r = enter_context();
+    *bytes = MAPPED_PAGE;
+    return leave(r ? r
+                 : is_known_kind(kind) && option == RT_CU_LEAST_GRANULARITY
+                     ? RT_CU_SUCCESS
+                     : RT_CU_INVALID_VALUE);
+}
+
+CuResult cuMemAddressReserve(CuAddress *at, size_t bytes, size_t alignment,
+                             CuAddress wish, unsigned long long flags)
+{
+    CuResult r = enter_context();
+    bool fits = bytes > 0 && bytes % MAPPED_PAGE == 0 && !alignment && !wish &&
+                !flags;
+    *at = fits && !r ? (CuAddress)(uintptr_t)standin_reserve((int64_t)bytes) : 0;
+    return leave(r ? r : *at ? RT_CU_SUCCESS : RT_CU_INVALID_VALUE);
+}
+
+CuResult cuMemAddressFree(CuAddress at, size_t bytes)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : at && bytes ? RT_CU_SUCCESS : RT_CU_INVALID_VALUE);
+}
+
+CuResult cuMemCreate(CuMemoryHandle *handle, size_t bytes,
+                     const CuMemoryKind *kind, unsigned long long flags)
+{
+    CuResult r = enter_context();
+    *handle = 0;
+    if (r)
+        return leave(r);
+    if (!is_known_kind(kind) || flags || bytes == 0 || bytes % MAPPED_PAGE ||
+        handles.n == MAX_HANDLES)
+        return leave(RT_CU_INVALID_VALUE);
+    if (standin_allocated() + (int64_t)bytes > capacity())
+        return leave(RT_CU_OUT_OF_MEMORY);
+    standin_count((int64_t)bytes);
+    handles.bytes[handles.n++] = (int64_t)bytes;
+    *handle = (CuMemoryHandle)handles.n;
+    return leave(RT_CU_SUCCESS);
+}
+
+/* A mapping keeps the memory. */
+CuResult cuMemRelease(CuMemoryHandle handle)
+{
+    CuResult r = enter_context();
+    bool live = handle >= 1 && handle <= (CuMemoryHandle)handles.n &&
+                handles.bytes[handle - 1] > 0;
+    if (live)
+        handles.bytes[handle - 1] = 0;
+    return leave(r ? r : live ? RT_CU_SUCCESS : RT_CU_INVALID_VALUE);
+}
+
+CuResult cuMemMap(CuAddress at, size_t bytes, size_t offset,
+                  CuMemoryHandle handle, unsigned long long flags)
+{
+    CuResult r = enter_context();
+    bool fits = handle >= 1 && handle <= (CuMemoryHandle)handles.n &&
+                handles.bytes[handle - 1] == (int64_t)bytes && !offset &&
+                !flags && standin_map((char *)(uintptr_t)at, (int64_t)bytes);
+    return leave(r ? r : fits ? RT_CU_SUCCESS : RT_CU_INVALID_VALUE);
+}
+
+CuResult cuMemSetAccess(CuAddress at, size_t bytes, const CuMemoryAccess *access,
+                        size_t n)
+{
+    CuResult r = enter_context();
+    bool fits = n == 1 && access->flags == RT_CU_READ_WRITE &&
+                access->where.type == RT_CU_LOCATION_DEVICE &&
+                standin_is_device((void *)(uintptr_t)at, (int64_t)bytes);
+    return leave(r ? r : fits ? RT_CU_SUCCESS : RT_CU_INVALID_VALUE);
+}
+
+CuResult cuMemUnmap(CuAddress at, size_t bytes)
+{
+    CuResult r = enter_context();
+    bool whole = standin_is_device((void *)(uintptr_t)at, (int64_t)bytes);
+    return leave(r ? r : whole ? release((void *)(uintptr_t)at)
+                               : RT_CU_INVALID_VALUE);
+}
+
 CuResult cuMemHostAlloc(void **to, size_t bytes, unsigned int flags)
 {
     CuResult r = enter_context();

@@ -69,6 +69,11 @@ __attribute__((format(printf, 1, 2))) void standin_error(const char *format,
  * unowned memory between allocations. NULL: more than the device has. Pinned
  * host memory comes from the same range. */
 void *standin_alloc(int64_t bytes);
+/* Addresses without memory; memory at such addresses, which standin_free frees and
+ * which counts as allocated when standin_count says so. */
+char *standin_reserve(int64_t bytes);
+bool standin_map(char *at, int64_t bytes);
+void standin_count(int64_t bytes);
 void *standin_alloc_pinned(int64_t bytes);
 /* False: not the beginning of a live allocation. */
 bool standin_free(void *at);

@@ -70,6 +70,38 @@ static char *take(int64_t bytes, bool pinned)
     return at;
 }
 
+/* ---- reserved addresses ---- */
+
+char *standin_reserve(int64_t bytes)
+{
+    memory_open();
+    int64_t pages = (bytes + REDZONE + PAGE - 1) / PAGE * PAGE;
+    if (bytes <= 0 || memory.end + pages + PAGE > memory_base + SPACE)
+        return NULL;
+    char *at = memory.end;
+    memory.end += pages + PAGE;
+    return at;
+}
+
+bool standin_map(char *at, int64_t bytes)
+{
+    for (int i = 0; i < memory.n; i++)
+        if (at < memory.piece[i].at + memory.piece[i].bytes &&
+            memory.piece[i].at < at + bytes)
+            return false;
+    if (at < memory_base || at + bytes > memory.end || memory.n == MAX_PIECES ||
+        mprotect(at, (size_t)bytes, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    memset(at, 0xff, (size_t)bytes);
+    memory.piece[memory.n++] = (Piece){at, bytes, false, {0}};
+    return true;
+}
+
+void standin_count(int64_t bytes)
+{
+    memory.allocated += bytes;
+}
+
 void *standin_alloc(int64_t bytes)
 {
     return take(bytes, false);

@@ -22,8 +22,9 @@
  * each call (its name and the bytes of its larger operand) and for each
  * communicator ("blocks" and the limit in its config).
  *
- * Stricter than the library: all ranks must take part in every group, which
- * NCCL does not require of groups that only send and receive.
+ * A single send or receive is between two ranks, and is not buffered. Stricter than
+ * the library: all ranks must take part in every other group, which NCCL does not
+ * require of groups that only send and receive.
  */
 #include <limits.h>
 #include <stdarg.h>

@@ -11,6 +11,7 @@ struct Comm {
     NcclPlan *plans;
     int first_rank; /* its rank in the original communicator, before splits */
     uint64_t queued, begun, splits; /* numbers of groups, and of splits */
+    uint64_t collectives; /* of the groups, those that are no message */
     _Atomic Result error;
     bool waits; /* calls block until the other ranks have joined */
     void *own;  /* its allocation of device memory */

@@ -57,6 +57,64 @@ bool nccl_give(const NcclShared *r, const NcclPlan *p, uint64_t round)
     return true;
 }
 
+/* ---- messages ---- */
+
+bool nccl_is_message(const NcclPlan *p)
+{
+    return p->n == 1 && (p->post[0].call.kind == NCCL_SEND ||
+                         p->post[0].call.kind == NCCL_RECV);
+}
+
+static size_t message_bytes(const NcclCall *c)
+{
+    return (size_t)(c->count * nccl_type_bytes(c->type));
+}
+
+void nccl_offer(const NcclShared *r, const NcclPost *p)
+{
+    NcclMember *own = nccl_member(r, r->rank);
+    own->message = p->call;
+    memcpy(nccl_message(r, r->rank), p->send, message_bytes(&p->call));
+    atomic_fetch_add(&own->offered[p->call.peer], 1);
+}
+
+bool nccl_is_taken(const NcclShared *r, const NcclPost *p)
+{
+    int peer = p->call.peer;
+    return atomic_load(&nccl_member(r, peer)->taken[r->rank]) ==
+           atomic_load(&nccl_member(r, r->rank)->offered[peer]);
+}
+
+bool nccl_take_message(const NcclShared *r, const NcclPost *p, bool *agrees)
+{
+    NcclMember *own = nccl_member(r, r->rank);
+    const NcclMember *from = nccl_member(r, p->call.peer);
+    if (atomic_load(&from->offered[r->rank]) ==
+        atomic_load(&own->taken[p->call.peer]))
+        return false;
+    *agrees = from->message.count == p->call.count &&
+              from->message.type == p->call.type;
+    if (!*agrees)
+        standin_error("NCCL: rank %d sends %lld elements to rank %d, which "
+                      "receives %lld", p->call.peer,
+                      (long long)from->message.count, r->rank,
+                      (long long)p->call.count);
+    else
+        memcpy(p->recv, nccl_message(r, p->call.peer),
+               message_bytes(&p->call));
+    atomic_fetch_add(&own->taken[p->call.peer], 1);
+    return true;
+}
+
+bool nccl_message_is_unchanged(const NcclShared *r, const NcclPost *p)
+{
+    if (!memcmp(nccl_message(r, r->rank), p->send, message_bytes(&p->call)))
+        return true;
+    standin_error("NCCL: what rank %d sends to rank %d changed before it was "
+                  "received", r->rank, p->call.peer);
+    return false;
+}
+
 /* ---- agreement of the ranks' calls ---- */
 
 static void say_differ(const NcclShared *r, int i, const NcclCall *a, int peer,

@@ -56,6 +56,10 @@ typedef struct NcclMember {
     _Atomic int color, key;        /* the rank's arguments of a split */
     _Atomic uint64_t split, split_read; /* splits requested, and read */
     NcclCall call[NCCL_MAX_CALLS];
+    /* Messages between two ranks: by peer, how many were offered to it and taken
+     * from it; the one on offer. */
+    _Atomic uint64_t offered[NCCL_MAX_RANKS], taken[NCCL_MAX_RANKS];
+    NcclCall message;
 } NcclMember;
 
 /* A communicator's shared memory: an NcclMember for each rank, then outboxes.
@@ -73,12 +77,26 @@ bool nccl_shared_open(NcclShared *r, const char *name, int nranks, int rank);
 bool nccl_shared_full(NcclShared *r);
 void nccl_shared_close(NcclShared *r);
 NcclMember *nccl_member(const NcclShared *r, int rank);
+/* The rank's data of a group; and, apart from it, a message. */
 char *nccl_outbox(const NcclShared *r, int rank);
+char *nccl_message(const NcclShared *r, int rank);
 
 int64_t nccl_type_bytes(NcclType t);
 /* Bytes that a call sends from, and receives into, on this rank (0: none). */
 int64_t nccl_send_bytes(const NcclCall *c, int rank, int nranks);
 int64_t nccl_recv_bytes(const NcclCall *c, int rank, int nranks);
+
+/* Whether the plan is one message, which only its two ends take part in. */
+bool nccl_is_message(const NcclPlan *p);
+/* Offers the message; whether it has been taken. One of a rank is on offer at a
+ * time. */
+void nccl_offer(const NcclShared *r, const NcclPost *p);
+bool nccl_is_taken(const NcclShared *r, const NcclPost *p);
+/* Takes a message that is on offer; false: there is none. *agrees: it is the one
+ * that is expected. */
+bool nccl_take_message(const NcclShared *r, const NcclPost *p, bool *agrees);
+/* Whether the message is unchanged since it was offered. */
+bool nccl_message_is_unchanged(const NcclShared *r, const NcclPost *p);
 
 /* Copies this rank's data into its outbox and announces it. */
 bool nccl_give(const NcclShared *r, const NcclPlan *p, uint64_t round);

@@ -23,7 +23,8 @@ void nccl_back_unlock(void)
 typedef struct Round {
     Comm *comm;
     const NcclPlan *plan;
-    uint64_t round; /* number of the group in order of queueing, from 1 on */
+    uint64_t order; /* number of the group in order of queueing, from 1 on */
+    uint64_t round; /* the same of those that are no message */
     bool given;
     double since;
 } Round;
@@ -32,7 +33,9 @@ _Static_assert(sizeof(Round) <= WORK_STATE, "a group fits");
 static void round_queued(void *state)
 {
     Round *t = state;
-    t->round = ++t->comm->queued;
+    t->order = ++t->comm->queued;
+    if (!nccl_is_message(t->plan))
+        t->round = ++t->comm->collectives;
 }
 
 static bool is_ours(const Comm *c, const NcclPost *p)
@@ -121,12 +124,42 @@ static bool stalls(const Round *t)
     return stalled == t;
 }
 
+/* A message is not buffered: its sender waits until it is received. */
+static enum WorkStatus message_run(Round *t)
+{
+    Comm *c = t->comm;
+    const NcclPost *p = &t->plan->post[0];
+    bool send = p->call.kind == NCCL_SEND, agrees = true;
+    if (!is_ours(c, p))
+        return fail(c, INVALID_ARGUMENT);
+    if (stalls(t))
+        return WORK_NOT_YET;
+    if (send && !t->given) {
+        if (!touch_all(c, t->plan, false))
+            return fail(c, INVALID_USAGE);
+        nccl_offer(&c->shared, p);
+        t->given = true;
+    }
+    if (send && !nccl_is_taken(&c->shared, p))
+        return wait_more(t, "receive", p->call.peer);
+    if (send && !nccl_message_is_unchanged(&c->shared, p))
+        return fail(c, INVALID_USAGE);
+    if (!send && !nccl_take_message(&c->shared, p, &agrees))
+        return wait_more(t, "send", p->call.peer);
+    if (!agrees || (!send && !touch_all(c, t->plan, true)))
+        return fail(c, INVALID_USAGE);
+    c->begun++;
+    return WORK_DONE;
+}
+
 static enum WorkStatus round_run(void *state)
 {
     Round *t = state;
     Comm *c = t->comm;
-    if (t->round != c->begun + 1)
+    if (t->order != c->begun + 1)
         return WORK_NOT_YET;
+    if (nccl_is_message(t->plan))
+        return message_run(t);
     if (!t->given) {
         enum WorkStatus s = give(t);
         if (s != WORK_DONE)

@@ -82,3 +82,8 @@ char *nccl_outbox(const NcclShared *r, int rank)
 {
     return r->memory + members_bytes(r->nranks) + OUTBOX * rank;
 }
+
+char *nccl_message(const NcclShared *r, int rank)
+{
+    return nccl_outbox(r, rank) + OUTBOX / 2;
+}

@@ -31,6 +31,10 @@ typedef CUfunction CuFunction;
 typedef CUgraph CuGraph;
 typedef CUgraphExec CuGraphExec;
 typedef CUDA_MEMCPY2D CuCopy2D;
+typedef CUmemGenericAllocationHandle CuMemoryHandle;
+typedef CUmemAllocationProp CuMemoryKind;
+typedef CUmemAccessDesc CuMemoryAccess;
+typedef CUmemAllocationGranularity_flags CuMemoryOption;
 typedef ncclResult_t NcclResult;
 typedef ncclDataType_t NcclElement;
 typedef ncclRedOp_t NcclReduction;
@@ -166,6 +170,13 @@ static const struct {
          CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES),
     SAME(RT_CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER),
     SAME(RT_CU_JIT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES),
+    SAME(RT_CU_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED),
+    SAME(RT_CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE),
+    SAME(RT_CU_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+    SAME(RT_CU_LEAST_GRANULARITY, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+    SAME(RT_CU_MEMORY_KIND_BYTES, sizeof(CUmemAllocationProp)),
+    SAME(RT_CU_MEMORY_KIND_PLACE, offsetof(CUmemAllocationProp, location)),
+    SAME(RT_CU_MEMORY_ACCESS_BYTES, sizeof(CUmemAccessDesc)),
     SAME(RT_CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE),
     SAME(RT_CU_COPY_2D_BYTES, sizeof(CUDA_MEMCPY2D)),
     SAME(RT_CU_COPY_2D_TO, offsetof(CUDA_MEMCPY2D, dstXInBytes)),

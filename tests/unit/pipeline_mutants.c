@@ -44,7 +44,7 @@ static const char *with_pipeline(Arena *a, const char *text, const char *words)
                         (int)(plan - text), text, words, line);
 }
 
-static Program *build(Arena *a, const Row *row)
+static Program *build(Arena *a, const Row *row, Target target)
 {
     size_t size;
     const char *path = arena_printf(a, "examples/%s.pdl", row->example);
@@ -53,7 +53,7 @@ static Program *build(Arena *a, const Row *row)
     Diag *d = diag_new(a, COLOR_NEVER);
     Program *p = text ? pdl_program(a, d, text, row->mesh, NULL, row->define)
                       : NULL;
-    TargetInfo t = target_info(TARGET_CPU, 1);
+    TargetInfo t = target_info(target, 1);
     const char *fault = p ? run_all_passes(p, &t) : "it cannot be read";
     diag_flush(d, stdout);
     if (fault)
@@ -69,9 +69,15 @@ typedef struct Mutant {
     int n;
 } Mutant;
 
+static const char *check(const Program *p)
+{
+    const char *fault = stages_check(p);
+    return !fault && p->streams > 1 ? transfers_check(p) : fault;
+}
+
 static void expect_fault(Mutant *m, const char *change, const Value *v)
 {
-    const char *fault = stages_check(m->p);
+    const char *fault = check(m->p);
     m->n++;
     if (!fault)
         printf("%s of %%%s is accepted\n", change, v ? v->name : "a block");
@@ -177,6 +183,35 @@ static void change_rotations(Mutant *m)
         }
 }
 
+/* On CUDA: a transfer, or what computes, awaits an earlier microbatch; a post is
+ * too early. */
+static void change_events(Mutant *m)
+{
+    const Op *loop = pipeline_loop(m->p);
+    int awaits = 0;
+    for (Op *op = loop ? loop->body->first : NULL; op; op = op->next) {
+        if (op->kind != OP_await)
+            continue;
+        int64_t back = attr_back(op), rotation = attr_rotation(op);
+        awaits++;
+        set_attr_back(op, attr_slots(op) - 1);
+        set_attr_rotation(op, 0);
+        expect_fault(m, "an await of an earlier microbatch", NULL);
+        set_attr_back(op, back);
+        set_attr_rotation(op, rotation);
+    }
+    for (Op *op = loop ? loop->body->first : NULL; op; op = op->next) {
+        Op *next = op->next;
+        if (op->kind != OP_post)
+            continue;
+        ir_move(op, op->region, loop->body->first);
+        if (op->stream != STREAM_TRANSFER)
+            expect_fault(m, "a post before its op", NULL);
+        ir_move(op, op->region, next);
+    }
+    CHECK(m->c, m->p->streams == 1 || !loop || awaits > 0);
+}
+
 /* Every block that values use becomes one of another stage. */
 static void change_stages(Mutant *m)
 {
@@ -197,22 +232,23 @@ static void change_stages(Mutant *m)
     free(tried);
 }
 
-static int test_row(Check *c, const Row *row)
+static int test_row(Check *c, const Row *row, Target target)
 {
     Arena *a = arena_new();
-    Mutant m = {.c = c, .p = build(a, row)};
+    Mutant m = {.c = c, .p = build(a, row, target)};
     CHECK(c, m.p);
     if (m.p) {
-        CHECK_TEXT(c, stages_check(m.p), NULL);
+        CHECK_TEXT(c, check(m.p), NULL);
         change_transfers(&m);
         change_buffers(&m);
         change_rotations(&m);
+        change_events(&m);
         change_stages(&m);
         for_ops(op, m.p->step)
             for (int i = 0; i < op->nouts; i++)
                 if (op->kind == OP_receive || op->kind == OP_send)
                     leave_out(&m, op, i);
-        CHECK_TEXT(c, stages_check(m.p), NULL);
+        CHECK_TEXT(c, check(m.p), NULL);
     }
     arena_free(a);
     return m.n;
@@ -223,7 +259,8 @@ int main(void)
     Check c = {0};
     int n = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        n += test_row(&c, &rows[i]);
+        n += test_row(&c, &rows[i], TARGET_CPU) +
+             test_row(&c, &rows[i], TARGET_CUDA);
     CHECK(&c, n > 60);
     printf("%d mutants\n", n);
     return check_end(&c);

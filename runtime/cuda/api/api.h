@@ -18,9 +18,9 @@
 
 #ifndef PARC_CUDA_TYPES
 typedef unsigned int CuResult, CuAttribute, CuFunctionAttribute, CuJitOption,
-    CuCaptureMode, CuCaptureStatus;
+    CuMemoryOption,    CuCaptureMode, CuCaptureStatus;
 typedef int CuDevice;
-typedef unsigned long long CuAddress;
+typedef unsigned long long CuAddress, CuMemoryHandle;
 typedef struct CuContextObject *CuContext;
 typedef struct CuStreamObject *CuStream;
 typedef struct CuEventObject *CuEvent;
@@ -67,6 +67,25 @@ typedef struct CuCopy2D {
     size_t width, height;
 } CuCopy2D;
 
+/* Memory that is mapped at reserved addresses: CUmemAllocationProp and
+ * CUmemAccessDesc. */
+typedef struct CuMemoryPlace {
+    unsigned int type;
+    int id;
+} CuMemoryPlace;
+typedef struct CuMemoryKind {
+    unsigned int type, handles;
+    CuMemoryPlace where;
+    void *security;
+    unsigned char compression, remote;
+    unsigned short usage;
+    unsigned char reserved[4];
+} CuMemoryKind;
+typedef struct CuMemoryAccess {
+    CuMemoryPlace where;
+    unsigned int flags;
+} CuMemoryAccess;
+
 /* Types of NCCL. */
 typedef int NcclResult, NcclElement, NcclReduction;
 typedef struct NcclCommObject *NcclComm;
@@ -109,6 +128,14 @@ enum {
 
     RT_CU_FUNCTION_STATIC_SHARED = 1, /* function attributes */
     RT_CU_FUNCTION_DYNAMIC_SHARED = 8,
+
+    RT_CU_PINNED = 1, /* kind and place of mapped memory */
+    RT_CU_LOCATION_DEVICE = 1,
+    RT_CU_READ_WRITE = 3,
+    RT_CU_LEAST_GRANULARITY = 0,
+    RT_CU_MEMORY_KIND_BYTES = 32, /* size of CuMemoryKind, … */
+    RT_CU_MEMORY_KIND_PLACE = 8,  /* … offset of its place, … */
+    RT_CU_MEMORY_ACCESS_BYTES = 12, /* … and size of CuMemoryAccess */
 
     RT_CU_MEMORY_DEVICE = 2,
     RT_CU_COPY_2D_BYTES = 128, /* size of CuCopy2D */

@@ -27,6 +27,22 @@ CALL(CuResult, cuCtxGetStreamPriorityRange, , (int *least, int *greatest))
 CALL(CuResult, cuMemGetInfo, _v2, (size_t *free, size_t *total))
 CALL(CuResult, cuMemAlloc, _v2, (CuAddress *to, size_t bytes))
 CALL(CuResult, cuMemFree, _v2, (CuAddress at))
+CALL(CuResult, cuMemGetAllocationGranularity, ,
+     (size_t *bytes, const CuMemoryKind *kind, CuMemoryOption option))
+CALL(CuResult, cuMemAddressReserve, ,
+     (CuAddress *at, size_t bytes, size_t alignment, CuAddress wish,
+      unsigned long long flags))
+CALL(CuResult, cuMemAddressFree, , (CuAddress at, size_t bytes))
+CALL(CuResult, cuMemCreate, ,
+     (CuMemoryHandle *handle, size_t bytes, const CuMemoryKind *kind,
+      unsigned long long flags))
+CALL(CuResult, cuMemRelease, , (CuMemoryHandle handle))
+CALL(CuResult, cuMemMap, ,
+     (CuAddress at, size_t bytes, size_t offset, CuMemoryHandle handle,
+      unsigned long long flags))
+CALL(CuResult, cuMemUnmap, , (CuAddress at, size_t bytes))
+CALL(CuResult, cuMemSetAccess, ,
+     (CuAddress at, size_t bytes, const CuMemoryAccess *access, size_t n))
 CALL(CuResult, cuMemHostAlloc, , (void **to, size_t bytes, unsigned int flags))
 CALL(CuResult, cuMemFreeHost, , (void *at))
 CALL(CuResult, cuMemcpyHtoDAsync, _v2,

@@ -45,13 +45,13 @@ static int64_t lay_out(ParcRt *rt, const CudnnUse *u, DnnCall *c)
     int64_t bytes = 0;
     for (int i = 0; i < DNN_NAMED; i++)
         if (is_of(u, i)) {
-            c->at[i] = parc_arena(rt) + bytes;
+            c->at[i] = rt_cuda_spare(rt) + bytes;
             bytes += rt_cuda_aligned(
                 rt_cudnn_offset(&u->shape, i, u->shape.b, 0));
         }
-    c->scratch = parc_arena(rt) + bytes;
+    c->scratch = rt_cuda_spare(rt) + bytes;
     bytes += u->scratch_bytes;
-    return bytes <= rt->model->arena_bytes ? bytes : -1;
+    return bytes <= rt->device->spare_bytes ? bytes : -1;
 }
 
 enum { ON_LIBRARY, ON_OWN_KERNELS, IMPLEMENTATIONS };

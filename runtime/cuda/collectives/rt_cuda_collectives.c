@@ -16,6 +16,7 @@
 #include "cuda/core/rt_nccl.h"
 #include "cuda/core/rt_staging.h"
 #include "launch/world.h"
+#include "parc_pipeline.h"
 #include "rt.h"
 
 /* Devices communicate over their own links, so processes of a launcher need no
@@ -338,6 +339,26 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
     }
     if (w.comm)
         group_end(&w);
+    end_work(&w);
+}
+
+/* ---- transfers of a pipeline --------------------------------------------- */
+
+void parc_send(ParcRt *rt, int id, uint32_t axes, int64_t to, int64_t offset,
+               int64_t bytes)
+{
+    Work w = begin_work(rt, id, axes);
+    NCCL(rt, id, ncclSend(at(&w, offset), (size_t)bytes, RT_NCCL_BYTES, (int)to,
+                          w.comm, w.queue));
+    end_work(&w);
+}
+
+void parc_receive(ParcRt *rt, int id, uint32_t axes, int64_t from,
+                  int64_t offset, int64_t bytes)
+{
+    Work w = begin_work(rt, id, axes);
+    NCCL(rt, id, ncclRecv(at(&w, offset), (size_t)bytes, RT_NCCL_BYTES, (int)from,
+                          w.comm, w.queue));
     end_work(&w);
 }
 

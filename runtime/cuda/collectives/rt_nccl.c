@@ -151,12 +151,13 @@ static void exchange_once(ParcRt *rt, NcclComm comm, const RtGroup *g,
     NCCL(rt, RT_AT_START, ncclGroupEnd());
 }
 
-/* Whether an all-to-all of the model, "aa7 …", uses the group. */
+/* Whether an all-to-all of the model, "aa7 …", or transfers of its pipeline use the
+ * group. */
 static bool exchanges(const ParcModel *m, uint32_t axes)
 {
     for (int i = 0; i < m->ncollectives; i++)
         if (m->collective_axes[i] == axes &&
-            strncmp(m->collective[i], "aa", 2) == 0)
+            (axes == m->pipeline || strncmp(m->collective[i], "aa", 2) == 0))
             return true;
     return false;
 }

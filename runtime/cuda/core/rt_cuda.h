@@ -103,6 +103,9 @@ typedef struct RtDevice {
     size_t nccl_bytes;  /* bytes that NCCL has allocated */
 
     CuAddress arena;
+    CuAddress spare; /* the longest part of the arena that the rank has: before the
+                      * first step it is free for measurements */
+    int64_t spare_bytes;
     char *host; /* the model's host_bytes, pinned; NULL: none */
     CuStream stream[PARC_STREAMS];
     CuEvent *event; /* the model's events, by number */
@@ -281,6 +284,17 @@ void rt_nvtx_mark(const ParcModel *model, int now, int next);
  * run. */
 void rt_cuda_matmul_ready(ParcRt *rt);
 void rt_cuda_matmul_close(ParcRt *rt);
+
+/* ---- the arena (rt_cuda_arena.c) ---- */
+
+/* Allocates it, filled with zeros; returns the driver's code if there is too little
+ * memory. */
+CuResult rt_cuda_arena_take(ParcRt *rt);
+void rt_cuda_arena_free(ParcRt *rt);
+static inline char *rt_cuda_spare(const ParcRt *rt)
+{
+    return (char *)(uintptr_t)rt->device->spare;
+}
 
 /* ---- rates (rt_cuda_rates.c) ---- */
 

@@ -63,12 +63,12 @@ static void fill(ParcRt *rt, int64_t bytes, ParcType type)
     for (; filled < block; filled += (int64_t)piece) {
         char *stage = rt_cuda_stage_space(rt, block - filled, &piece);
         draw(stage, filled, (int64_t)piece, type);
-        CU(rt, cuMemcpyHtoDAsync(d->arena + (CuAddress)filled, stage, piece,
+        CU(rt, cuMemcpyHtoDAsync(d->spare + (CuAddress)filled, stage, piece,
                                  stream));
     }
     for (int64_t n; filled < bytes; filled += n) {
         n = rt_least(filled, bytes - filled);
-        CU(rt, cuMemcpyDtoDAsync(d->arena + (CuAddress)filled, d->arena,
+        CU(rt, cuMemcpyDtoDAsync(d->spare + (CuAddress)filled, d->spare,
                                  (size_t)n, stream));
     }
 }
@@ -130,7 +130,7 @@ int rt_cuda_fastest(ParcRt *rt, const CudaTrial *t,
         bool better = time[best].least < 0 || time[i].least < time[best].least;
         best = time[i].least >= 0 && better ? i : best;
     }
-    CU(rt, cuMemsetD8Async(d->arena, 0, (size_t)t->bytes,
+    CU(rt, cuMemsetD8Async(d->spare, 0, (size_t)t->bytes,
                            d->stream[PARC_COMPUTE]));
     return best;
 }

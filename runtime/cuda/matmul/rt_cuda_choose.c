@@ -93,7 +93,7 @@ typedef struct Trial {
 
 static char *take_scratch(ParcRt *rt, int64_t *used, int64_t bytes)
 {
-    char *at = bytes ? parc_arena(rt) + *used : NULL;
+    char *at = bytes ? rt_cuda_spare(rt) + *used : NULL;
     *used += rt_cuda_aligned(bytes);
     return at;
 }
@@ -109,9 +109,9 @@ static int64_t lay_out(ParcRt *rt, const ParcMatmulSpec *s, CudaOperands *at)
     at->c = take_scratch(rt, &used, rt_cuda_operand_bytes(s, CUDA_C));
     at->vector = take_scratch(rt, &used, rt_cuda_vector_bytes(s));
     at->tensor = take_scratch(rt, &used, rt_cuda_tensor_bytes(s));
-    at->workspace = parc_arena(rt) + used;
+    at->workspace = rt_cuda_spare(rt) + used;
     used += s->scratch_bytes;
-    return used <= rt->model->arena_bytes ? used : -1;
+    return used <= rt->device->spare_bytes ? used : -1;
 }
 
 static bool run_candidate(ParcRt *rt, const void *trial, int i)

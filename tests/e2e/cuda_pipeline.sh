@@ -1,0 +1,129 @@
+#!/bin/sh
+# cuda_pipeline.sh: CUDA programs with a pipeline, on the stand-ins: they have the
+# losses of one CPU rank, whether queued work runs early or late; they evaluate,
+# predict, save and resume; each rank allocates what its stage needs. The stand-in
+# for NCCL buffers no transfer.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_curves.sh"
+. "$(dirname "$0")/lib_cuda.sh"
+
+# An example whose plan has a pipeline on the axis pp, with the clause's words.
+staged() { # staged MODEL WORDS
+    words=$2 awk '/^plan .*, *tp\)/ { sub(/\(/, "(pp, "); print
+                      print "    pipeline pp { " ENVIRON["words"] " }"; next }
+                  { print }' "examples/$1.pdl"
+}
+
+on_cpu() { # on_cpu NAME MODEL OPTIONS…: one rank
+    at=$work/$1 example=$2
+    shift 2
+    describe "$example"
+    data_of "$example"
+    staged "$example" "" >"$at.pdl"
+    # shellcheck disable=SC2086
+    "$PARC" "$at.pdl" --target cpu --threads 1 --mesh 1x1x1 $sizes "$@" \
+        -o "$at" &&
+        "$at" --steps 6 --seed 3 $data --log "$at.log" && rm "$at"
+}
+
+on_cuda() { # on_cuda MODEL MESH WORDS TOLERANCE BASE OPTIONS…
+    at=$work/this example=$1 mesh=$2 tolerance=$4 base=$5
+    staged "$1" "$3" >"$at.pdl"
+    shift 5
+    describe "$example"
+    data_of "$example"
+    rm -rf "$at"
+    # shellcheck disable=SC2086
+    cuda_tree "$at" "$at.pdl" --mesh "$mesh" $sizes "$@" || return
+    for order in early late; do
+        # shellcheck disable=SC2086
+        cuda_run "$at" fast $order --steps 6 --seed 3 $data \
+            --log "$at.$order.log" &&
+            same_curve "$at.$order.log" "$work/$base.log" "$tolerance" || return
+    done
+}
+
+# row MODEL MESH WORDS PRECISION OPTIONS…
+row() {
+    model=$1 mesh=$2 words=$3 precision=$4 tolerance=1e-5
+    shift 4
+    set -- -D precision="$precision" "$@"
+    [ "$precision" = f32 ] || tolerance=1e-2
+    base=$model-$(echo "$*" | tr -c 'a-z0-9\n' _)
+    [ -e "$work/$base.log" ] ||
+        check "$model on the CPU $*" on_cpu "$base" "$model" "$@"
+    check "$model on $mesh, $words $*" on_cuda "$model" "$mesh" "$words" \
+        $tolerance "$base" "$@"
+}
+
+row llama 3x1x1 "" f32 -D n_layers=4 -D accumulate=4
+row translation 2x1x2 "" f32
+row gpt2 2x1x1 "schedule=gpipe" f32 -D accumulate=2
+in_all row llama 2x1x1 "" f32
+in_all row llama 2x1x1 "" f32 -D accumulate=2 -D head_chunk=16
+in_all row llama 2x1x1 "split=[layers.0, layers.1-3]" f32 -D n_layers=4 \
+    -D accumulate=4
+in_all row llama 2x2x2 "" bf16 -D accumulate=2
+in_all row llama 4x1x1 "" f32 -D n_layers=4 -D accumulate=8
+in_all row gpt2 2x2x1 "" f32 -D accumulate=4 -D dropout=0.1
+in_all row translation 3x2x1 "" f32 -D accumulate=2
+in_all row vit 2x2x1 "" f32 -D accumulate=2
+in_all row vit 2x1x2 "" f32
+
+# ---- the life of a run ----
+
+run="--seed 3 --data bytes:$text"
+# shellcheck disable=SC2046
+check "three_d on the CPU compiles" compile "$work/cpu" three_d 1x1x1 --threads 1 \
+    $(sizes three_d) -D precision=f32
+# shellcheck disable=SC2046
+check "three_d compiles" cuda_tree "$work/three" examples/three_d.pdl \
+    --mesh 2x2x1 $(sizes three_d) -D precision=f32
+lives() {
+    # shellcheck disable=SC2086
+    "$work/cpu" $run --steps 12 --log "$work/cpu.log" &&
+        cuda_run "$work/three" fast late $run --steps 6 --save "$work/save" \
+            --log "$work/first.log" &&
+        cuda_run "$work/three" fast early $run --steps 12 \
+            --resume "$work/save" --log "$work/second.log" &&
+        jq -c 'select(.step > 6)' "$work/cpu.log" >"$work/rest.log" &&
+        same_curve "$work/second.log" "$work/rest.log" 1e-5
+}
+check "a run is saved and resumed" lives
+evaluates() {
+    set -- --resume "$work/save" --eval --val "bytes:$text" --val-steps 2
+    "$work/cpu" "$@" >"$work/cpu.out" &&
+        cuda_run "$work/three" fast late "$@" >"$work/three.out" || return
+    for at in cpu three; do
+        grep -o 'val_loss [0-9.]*' "$work/$at.out" >"$work/$at.eval"
+    done
+    cmp "$work/cpu.eval" "$work/three.eval" && [ -s "$work/cpu.eval" ]
+}
+check "an evaluation is the same" evaluates
+# shellcheck disable=SC2086
+check "a run is traced" cuda_run "$work/three" fast late $run --steps 4 \
+    --trace "$work/trace"
+check "the trace has transfers of both stages" jq -e '[.traceEvents[] |
+    select(.name | test("^(sd|rc)[0-9]+$")) | .pid] | unique | length == 4' \
+    "$work/trace"
+# shellcheck disable=SC2086
+check "each statement runs alone" env PARC_SYNC=1 "$standin/run" \
+    -k "$work/three/fast.so" "$work/three/train" $run --steps 2
+
+# Stages of different sizes: the first has an embedding of 6 MiB, the last a head.
+by_stage() {
+    # shellcheck disable=SC2046
+    set -- $(sizes three_d) -D precision=f32 -D vocab=8192
+    cuda_tree "$work/large" examples/three_d.pdl --mesh 3x1x1 "$@" \
+        -D n_layers=4 &&
+        "$PARC" examples/three_d.pdl --target cuda --mesh 3x1x1 "$@" \
+            -D n_layers=4 --emit json |
+        jq '.pipeline.stages[].memory' >"$work/planned" &&
+        cuda_run "$work/large" fast late --dry-run |
+        sed -n 's/^ *\([0-9]*\) bytes at pp=[0-9]*$/\1/p' >"$work/allocated" &&
+        cat "$work/planned" && cmp "$work/planned" "$work/allocated" &&
+        [ "$(sed -n 2p "$work/planned")" -lt "$(sed -n 1p "$work/planned")" ]
+}
+check "each stage has the memory that it needs" by_stage
+check "and trains in it" cuda_run "$work/large" fast late --steps 2
+finish

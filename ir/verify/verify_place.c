@@ -337,11 +337,25 @@ static const char *check_fold(const Program *p, const Op *op)
     return NULL;
 }
 
+/* In a loop that is cut into stages, the rank of the iteration fetches what all ranks
+ * have in host memory. */
+static const char *check_fetch(const Program *p, const Type *from, const Type *to)
+{
+    Type want = *from;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (want.place.ax[a].kind == AX_R && to->place.ax[a].kind == AX_HERE)
+            want.place.ax[a] = to->place.ax[a];
+    return type_equal(&want, to) ? NULL
+                                 : type_fault(p, "the result", to, "its operand",
+                                              from);
+}
+
 static const char *check_structural(const Program *p, const Op *op)
 {
     const Type *first = op->nargs ? &op->arg[0]->type : NULL;
     switch ((int)op->kind) {
     case OP_fetch:
+        return check_fetch(p, first, &op->out[0]->type);
     case OP_store:
     case OP_finish_grad:
         if (!type_equal(first, &op->out[0]->type))

@@ -43,6 +43,7 @@
  */
 #include "passes/fsdp/offload.h"
 
+#include "ir/plan/pipeline.h"
 #include "ir/units.h"
 #include "passes/schedule/issue.h"
 
@@ -86,7 +87,11 @@ static Value *fetched(Mover *o, Value *v, Op *op)
                .phase = op->phase, .loc = o->p->plan.offload_loc,
                .path = op->path};
     Attr attr[MAX_ATTRS] = {{.i = 0}};
-    Op *fetch = ir_op_typed(&b, OP_fetch, 1, &v, attr, 1, &v->type, &v->name);
+    Type t = v->type;
+    for (const Op *loop = op_loop(op); loop; loop = op_loop(loop))
+        if (loop->cut && t.place.ax[pipeline_axis(o->p)].kind == AX_R)
+            t.place.ax[pipeline_axis(o->p)] = (AxisPlace){AX_HERE, 0, 0};
+    Op *fetch = ir_op_typed(&b, OP_fetch, 1, &v, attr, 1, &t, &v->name);
     vec_push(o->p->arena, &o->fetch, fetch);
     return fetch->out[0];
 }
@@ -146,9 +151,12 @@ static void visit_region(Program *p, Region *r);
 static void visit_loop(Mover *o, Op *loop)
 {
     for (int i = loop->ncarry + loop->nstack;
-         i < loop->nargs && !loop_is_microbatches(o->p, loop); i++)
-        if (ir_in_host(o->p, loop->arg[i]))
-            loop->arg[i] = on_device(o, loop->arg[i], loop);
+         i < loop->nargs && !loop_is_microbatches(o->p, loop); i++) {
+        if (!ir_in_host(o->p, loop->arg[i]))
+            continue;
+        loop->arg[i] = on_device(o, loop->arg[i], loop);
+        loop->body->arg[i]->type.place = loop->arg[i]->type.place;
+    }
     visit_region(o->p, loop->body);
     o->after_loop = o->fetch.n;
 }

@@ -92,8 +92,9 @@ lives() {
 check "a run is saved and resumed" lives
 evaluates() {
     set -- --resume "$work/save" --eval --val "bytes:$text" --val-steps 2
-    "$work/cpu" "$@" >"$work/cpu.out" &&
-        cuda_run "$work/three" fast late "$@" >"$work/three.out" || return
+    "$work/cpu" "$@" >"$work/cpu.out" 2>&1 &&
+        cuda_run "$work/three" fast late "$@" >"$work/three.out" 2>&1 ||
+        return
     for at in cpu three; do
         grep -o 'val_loss [0-9.]*' "$work/$at.out" >"$work/$at.eval"
     done

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ir/analysis/alias.h"
+#include "ir/plan/pipeline.h"
 #include "passes/memory/memory.h"
 
 typedef struct Shadow {
@@ -21,18 +22,39 @@ typedef struct Shadow {
     Arena *arena;
     int64_t ranks, words; /* number of ranks, words of one rank's arena */
     double *at;
+    int64_t *entered;     /* by op id of a loop with a cut: the iteration in which
+                           * carries were last received, plus 1 */
 } Shadow;
 
 enum { WORD = 2 };
 
+/* The stage of a pipeline that the rank runs; 0: there is no pipeline. */
+static int stage_of(const Shadow *s, int64_t rank)
+{
+    int axis = pipeline_axis(s->p);
+    return axis < 0 ? 0 : (int)mesh_coord(&s->p->mesh, rank, axis);
+}
+
+/* The first of the rank's layers of what is cut so. */
+static int64_t first_layer(const Shadow *s, int cut, int64_t rank)
+{
+    return cut ? s->p->mesh.cut[cut - 1].begin[stage_of(s, rank)] : 0;
+}
+
 /* The offset of word i of a value from its beginning: layers of a resident
- * parameter have gaps between them. */
-static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
+ * parameter have gaps between them. The interpreter numbers the layers of all
+ * stages, a rank its own ones. */
+static int64_t word_of(const Shadow *s, const Value *v, int64_t i, int64_t rank)
 {
     v = value_root((Value *)v);
     const Address *at = value_address(v);
     int64_t layer = type_flat_run(&v->type, &s->p->mesh) *
                     dtype_size(v->type.dtype) / WORD;
+    for (int d = 1; d < v->type.nstack && type_cut(&v->type); d++)
+        layer *= v->type.stack[d];
+    i -= first_layer(s, type_cut(&v->type), rank) * layer;
+    for (int d = 1; d < v->type.nstack && type_cut(&v->type); d++)
+        layer /= v->type.stack[d];
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
 }
 
@@ -53,9 +75,12 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
     const Block *b = &s->plan->block[from->block];
     int64_t offset = b->offset, owner = rank;
     for (int i = 0; i < from->nstrides; i++) {
-        int64_t layer = interp_layer(in, from->loop[i]);
-        if (from->modulo[i] > 0)
-            layer %= from->modulo[i];
+        int64_t layer = interp_layer(in, from->loop[i]) -
+                        first_layer(s, from->loop[i]->cut, rank);
+        int64_t modulo =
+            address_modulo(s->plan, from, i, stage_of(s, rank));
+        if (modulo > 0)
+            layer %= modulo;
         offset += layer * from->stride[i];
     }
     int64_t index = 0;
@@ -84,7 +109,8 @@ static void store(const Shadow *s, const Interp *in, const Value *v)
     for (int64_t rank = 0; rank < s->ranks && parts; rank++) {
         double *to = address(s, in, v, rank);
         for (int64_t i = 0; i < n * words && to; i++)
-            to[word_of(s, v, i)] = parts[rank * n + i / words];
+            if (!isnan(parts[rank * n + i / words])) /* else: it has it not */
+                to[word_of(s, v, i, rank)] = parts[rank * n + i / words];
     }
 }
 
@@ -99,8 +125,10 @@ static const char *check_there(const Shadow *s, const Interp *in,
         const double *is = address(s, in, where, rank);
         for (int64_t i = 0; i < n * words && is; i++) {
             double x = parts[rank * n + i / words];
-            double y = is[word_of(s, where, i)];
-            if (y != x && !isnan(x)) /* NaN: the rank does not have it */
+            if (isnan(x)) /* the rank does not have it */
+                continue;
+            double y = is[word_of(s, where, i, rank)];
+            if (y != x)
                 return arena_printf(
                     s->arena,
                     "%%%s has been overwritten in the arena: element %lld of "
@@ -117,8 +145,11 @@ static void scribble(const Shadow *s, const Op *op)
     if (block < 0)
         return;
     const Block *b = &s->plan->block[block];
+    int stage = op_stage(s->p, op);
     for (int64_t rank = 0; rank < s->ranks; rank++)
-        for (int64_t i = 0; i < b->bytes / WORD; i++)
+        for (int64_t i = 0; i < b->bytes / WORD &&
+                            (stage < 0 || stage == stage_of(s, rank));
+             i++)
             s->at[rank * s->words + b->offset / WORD + i] = NAN;
 }
 
@@ -129,6 +160,23 @@ static const char *check_values(const Shadow *s, const Interp *in, int n,
     for (int i = 0; i < n && !fault; i++)
         fault = check_there(s, in, values[i], values[i]);
     return fault;
+}
+
+/* In the first iteration of its stage a rank receives the carries of a loop, which
+ * the interpreter passes on. */
+static void receive_carries(Shadow *s, const Interp *in, const Op *loop)
+{
+    if (!loop || loop->kind != OP_loop || !loop->cut)
+        return;
+    const Mesh *m = &s->p->mesh;
+    int64_t layer = interp_layer(in, loop);
+    const int64_t *begin =
+        &m->cut[loop->cut - 1].begin[cut_stage(m, loop->cut, layer)];
+    int64_t first = attr_reverse(loop) ? begin[1] - 1 : begin[0];
+    if (layer == first && s->entered[loop->id] != layer + 1)
+        for (int i = 0; i < loop->ncarry; i++)
+            store(s, in, loop->body->arg[i]);
+    s->entered[loop->id] = layer + 1;
 }
 
 static bool is_preset(const Op *op)
@@ -146,9 +194,11 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
     if (op_is_view(op->kind))
         return NULL;
     if (!done) {
+        receive_carries(s, in, owner);
         scribble(s, op);
         return check_values(s, in, op->nargs, op->arg);
     }
+    s->entered[op->id] = 0;
     /* A gather in place makes no copy: the bytes must be stored already. */
     for (int i = 0; op->kind != OP_loop && i < op->nouts; i++)
         if (op->kind != OP_all_gather || !value_in_place(op->out[i]))
@@ -197,6 +247,7 @@ const char *check_memory(const Program *p, Interp *in)
             return arena_printf(p->arena, "block '%s' ends beyond the arena",
                                 plan->block[i].name);
     s.at = NEW_ARRAY(p->arena, double, s.ranks *s.words);
+    s.entered = NEW_ARRAY(p->arena, int64_t, p->nops);
     preset(&s, in);
     interp_watch(in, watch, &s);
     const char *fault = interp_run(in);

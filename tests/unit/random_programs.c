@@ -195,6 +195,7 @@ static const char *after_pass(Case *c, const TargetInfo *t)
 {
     if (diag_error_count(c->diag) > 0) {
         c->refused = strcmp(c->at, "propagate") == 0 ||
+                     strcmp(c->at, "transfers") == 0 ||
                      strcmp(c->at, "split_kv_axis") == 0 ||
                      strcmp(c->at, "pad") == 0 ||
                      strcmp(c->at, "stages") == 0 ||
@@ -242,9 +243,8 @@ static const char *run_passes(Case *c, const TargetInfo *t)
                 passes[i].run(c->p->forward[k], t);
         c->at = passes[i].name;
         fault = after_pass(c, t);
-        if (strcmp(c->at, c->options->until) == 0 ||
-            (pipeline_axis(c->p) >= 0 && strcmp(c->at, "fuse") == 0))
-            break; /* pipelines are not scheduled yet */
+        if (strcmp(c->at, c->options->until) == 0)
+            break;
     }
     return fault;
 }

@@ -217,8 +217,9 @@ first_contact() {
         "! grep -E '^(toy|feedforward)_f32' '$work/said'"
     contact 4 'gpt2_f32' BUDGET=20
     check "no case begins when the time of all commands is used up" ends 3
-    check "the message names the budget" grep -qF "1 cases are left (gpt2_f32): the \
-    time of all commands is used up (BUDGET)" "$work/said"
+    check "the message names the budget" grep -qF \
+        "1 cases are left (gpt2_f32): the time of all commands is used up (BUDGET)" \
+        "$work/said"
     forget gpu
     rm -rf "$work/w.gpu"
     runs gpu 4 "$two"

@@ -9,7 +9,9 @@
  * parameters, axes, memory, modules and kernels.
  */
 #include "report/explain.h"
+#include "ir/memory.h"
 #include "ir/path.h"
+#include "ir/plan/pipeline.h"
 #include "ir/units.h"
 #include "ir/analysis/alias.h"
 
@@ -41,6 +43,32 @@ static void explain_value(Out *o, const Program *p, const Value *v)
     readers_in(o, v->region, v);
 }
 
+/* "from stage to stage: 0, 1, 2": who sends to whom in a transfer of a loop. */
+static void explain_stages(Out *o, const Program *p, const Op *op)
+{
+    Arena *a = p->arena;
+    if (op->kind == OP_move && value_stage(p, op->arg[0]) >= 0)
+        out_line(o, "stage %d sends it to stage %d", value_stage(p, op->arg[0]),
+                 value_stage(p, op->out[0]));
+    if (op->kind != OP_receive && op->kind != OP_send)
+        return;
+    const StageCut *c = &p->mesh.cut[op->cut - 1];
+    const char *list = "", *count = "";
+    const Address *at = op->out[0]->address;
+    for (int i = 0; i < c->nstages; i++) {
+        int s = attr_reverse(op) ? c->nstages - 1 - i : i;
+        if (c->begin[s + 1] > c->begin[s])
+            list = report_listed(a, list, arena_printf(a, "%d", s), ", ");
+        if (at && at->rotation)
+            count = arena_printf(
+                a, "%s%s%lld", count, i ? ", " : "",
+                (long long)p->memory->rotation[at->rotation - 1].buffers[i]);
+    }
+    out_line(o, "from stage to stage: %s", list);
+    if (*count)
+        out_line(o, "buffers of each stage: %s", count);
+}
+
 static void explain_collective(Out *o, const Program *p,
                                const CollectiveInfo *c)
 {
@@ -53,6 +81,7 @@ static void explain_collective(Out *o, const Program *p,
              c->count == 1 ? "" : "s", (long long)c->bytes);
     out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
              diag_where(p->diag, p->arena, statement_loc(op)));
+    explain_stages(o, p, op);
     if (c->in_place)
         out_line(o, "in place: the ranks share the memory, no data is copied");
     for (int i = 0; i < op->nargs; i++)

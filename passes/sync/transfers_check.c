@@ -27,10 +27,17 @@ typedef struct Buffer {
     int64_t written[SIDES], read[SIDES];
 } Buffer;
 
+/* An op that awaits, posts, or accesses a buffer that is transferred. */
+typedef struct Part {
+    const Op *op;
+    Moment moment; /* on the stage */
+} Part;
+
 typedef struct Walk {
     const Program *p;
     const Op *loop;
     int stage;
+    VEC(Part) part;    /* of the stage, in order */
     Clock now[SIDES];
     Clock *event;      /* by slot: when it was posted */
     Buffer **buffer;   /* by block and buffer; NULL: no transfer uses the block */
@@ -121,15 +128,31 @@ static void run_op(Walk *w, const Op *op, Moment at, int64_t micro)
     }
 }
 
-static void run_region(Walk *w, const Region *r, Moment at, int64_t micro)
+static bool uses_buffer(const Walk *w, const Op *op)
 {
-    for (const Op *op = r->first; op && !w->fault; op = op->next) {
-        if (staged_moment_on(w->p, w->loop, op, w->stage) != at)
-            continue;
-        run_op(w, op, at, micro);
-        if (op->kind == OP_loop)
-            run_region(w, op->body, at, micro);
-    }
+    bool uses = false;
+    for (int i = 0; i < op->nargs && !uses; i++)
+        uses = buffer_of(w, op->arg[i], 0) != NULL;
+    for (int i = 0; i < op->nouts && !uses; i++)
+        uses = buffer_of(w, op->out[i], 0) != NULL;
+    return uses;
+}
+
+static void find_parts(Walk *w)
+{
+    w->part.n = 0;
+    for (const Op *op = NULL; (op = ir_next(w->loop->body, op));)
+        if (op->kind == OP_post || op->kind == OP_await ||
+            (!op_is_schedule(op->kind) && uses_buffer(w, op)))
+            vec_push(w->p->arena, &w->part,
+                     ((Part){op, staged_moment_on(w->p, w->loop, op, w->stage)}));
+}
+
+static void run_action(Walk *w, const Action *x)
+{
+    for (int i = 0; i < w->part.n && !w->fault; i++)
+        if (w->part.at[i].moment == action_moment(x))
+            run_op(w, w->part.at[i].op, w->part.at[i].moment, x->micro);
 }
 
 /* ---- the check ----------------------------------------------------------- */
@@ -178,10 +201,10 @@ const char *transfers_check(const Program *p)
     for (w.stage = 0; w.stage < t.nstages && !w.fault; w.stage++) {
         const Actions *rank = &t.rank[w.stage % t.nranks];
         reset(&w, nslots);
+        find_parts(&w);
         for (int i = 0; i < rank->n && !w.fault; i++)
             if (action_stage(&rank->at[i]) == w.stage)
-                run_region(&w, loop->body, action_moment(&rank->at[i]),
-                           rank->at[i].micro);
+                run_action(&w, &rank->at[i]);
     }
     return w.fault;
 }

@@ -263,7 +263,7 @@ static const double PATIENCE = 2;
 typedef struct StateMessage {
     RtFrame frame;
     int64_t step;
-    int32_t state, collective;
+    int32_t state, collective, peer;
     uint32_t begun[PARC_STREAMS];
     uint32_t exchange; /* or the axes of the barrier that it waits at */
 } StateMessage;
@@ -296,7 +296,8 @@ static StateMessage own_state(const RtStore *s, int32_t requester)
                                 .bytes = BODY},
                       .step = atomic_load(&status->step),
                       .state = atomic_load(&status->state),
-                      .collective = atomic_load(&status->collective)};
+                      .collective = atomic_load(&status->collective),
+                      .peer = atomic_load(&status->peer)};
     for (int i = 0; i < PARC_STREAMS; i++)
         p.begun[i] = atomic_load(&status->begun[i]);
     p.exchange = atomic_load(&status->exchange);
@@ -318,6 +319,7 @@ static void store_state(RtStore *s, const StateMessage *p)
         atomic_store(&status->step, p->step);
         atomic_store(&status->state, p->state);
         atomic_store(&status->collective, p->collective);
+        atomic_store(&status->peer, p->peer);
         atomic_store(&status->exchange, p->exchange);
     }
     for (int i = 0; !shared && i < PARC_STREAMS; i++)

@@ -51,7 +51,7 @@ in_all row bf16 rows 9000
 in_all row f32 softmax 20000
 in_all row bf16 softmax 20000
 in_all row f32 loss 32000
-row f32 loss 40000
+in_all row f32 loss 40000
 in_all row bf16 loss 72000
 check "less shared memory than a kernel needs is refused" \
     sh -c "! STANDIN_SHARED=$((least - 16)) \

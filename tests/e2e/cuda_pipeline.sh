@@ -57,8 +57,8 @@ row() {
 }
 
 row llama 3x1x1 "" f32 -D n_layers=4 -D accumulate=4
-row translation 2x1x2 "" f32
-row gpt2 2x1x1 "schedule=gpipe" f32 -D accumulate=2
+in_all row translation 2x1x2 "" f32
+in_all row gpt2 2x1x1 "schedule=gpipe" f32 -D accumulate=2
 in_all row llama 2x1x1 "" f32
 in_all row llama 2x1x1 "" f32 -D accumulate=2 -D head_chunk=16
 in_all row llama 2x1x1 "split=[layers.0, layers.1-3]" f32 -D n_layers=4 \
@@ -102,14 +102,28 @@ evaluates() {
 }
 check "an evaluation is the same" evaluates
 # shellcheck disable=SC2086
-check "a run is traced" cuda_run "$work/three" fast late $run --steps 4 \
+in_all check "a run is traced" cuda_run "$work/three" fast late $run --steps 4 \
     --trace "$work/trace"
-check "the trace has transfers of both stages" jq -e '[.traceEvents[] |
+in_all check "the trace has transfers of both stages" jq -e '[.traceEvents[] |
     select(.name | test("^(sd|rc)[0-9]+$")) | .pid] | unique | length == 4' \
     "$work/trace"
 # shellcheck disable=SC2086
-check "each statement runs alone" env PARC_SYNC=1 "$standin/run" \
+in_all check "each statement runs alone" env PARC_SYNC=1 "$standin/run" \
     -k "$work/three/fast.so" "$work/three/train" $run --steps 2
+
+# A kernel of the second stage never ends: the first names the rank.
+hangs() {
+    kernel=$(sed -n 's/.*"\(k[0-9]*_cross_entropy[a-z_]*\)".*/\1/p' \
+        "$work/three/model.c" | head -n 1)
+    # shellcheck disable=SC2086
+    PARC_TIMEOUT=5 STANDIN_STALL=2:$kernel:40 cuda_run "$work/three" fast early \
+        $run --steps 100 >"$work/said" 2>&1
+    status=$?
+    cat "$work/said"
+    [ $status = 1 ] && grep -qE "rank 2 has not reached|rank 2 waited 5 s for its \
+GPU to finish step [0-9]+, which computes" "$work/said"
+}
+check "a stage that hangs is named" hangs
 
 # Stages of different sizes: the first has an embedding of 6 MiB, the last a head.
 by_stage() {
@@ -126,5 +140,5 @@ by_stage() {
         [ "$(sed -n 2p "$work/planned")" -lt "$(sed -n 1p "$work/planned")" ]
 }
 check "each stage has the memory that it needs" by_stage
-check "and trains in it" cuda_run "$work/large" fast late --steps 2
+in_all check "and trains in it" cuda_run "$work/large" fast late --steps 2
 finish

@@ -137,8 +137,8 @@ check "a hang: is repeated without a graph" \
     says 'PARC_GRAPH=0 +did not end within 3 s'
 check "a hang: a tiny case runs under compute-sanitizer" \
     says 'compute-sanitizer toy_f32 +=+ ERROR SUM'
-fault "a crash" crash:toy_f32 'toy_f32 +losses +ended by SIGSEGV'
-check "a crash: the variant without a fault is named" \
+in_all fault "a crash" crash:toy_f32 'toy_f32 +losses +ended by SIGSEGV'
+in_all check "a crash: the variant without a fault is named" \
     says '^ +PARC_SYNC=1 +no fault'
 in_all fault "a log that is cut off" cut:toy_f32 \
     'toy_f32 +losses +the log has 9 of 10 steps and 1 incomplete'
@@ -153,17 +153,21 @@ ln -s "$BUILD"/standin/lib* "$work/few/"
 rm "$work/few/libcublasLt.so.13"
 echo none | tee "$work/few/libcublasLt.so.12" >"$work/few/libcublasLt.so.13"
 ln -s "$BUILD/standin/libcublasLt.so.13" "$work/site/nvidia/cublas/lib/"
-libraries=$work/few:$BUILD/standin/cudnn
-forget gpu
-runs gpu 4 "$two"
-check "a missing library: status" ends 1
-check "a missing library: is named" says 'machine +machine +cuBLASLt is missing'
-check "a missing library: the program names it" \
-    says 'losses .*cuBLASLt is missing'
-forget gpu
-runs gpu 4 "$two" PYTHONPATH="$work/site"
-check "a library that only pip has installed is found" ends 0
-libraries=$BUILD/standin:$BUILD/standin/cudnn
+missing_library() {
+    libraries=$work/few:$BUILD/standin/cudnn
+    forget gpu
+    runs gpu 4 "$two"
+    check "a missing library: status" ends 1
+    check "a missing library: is named" says \
+        'machine +machine +cuBLASLt is missing'
+    check "a missing library: the program names it" \
+        says 'losses .*cuBLASLt is missing'
+    forget gpu
+    runs gpu 4 "$two" PYTHONPATH="$work/site"
+    check "a library that only pip has installed is found" ends 0
+    libraries=$BUILD/standin:$BUILD/standin/cudnn
+}
+in_all missing_library
 
 # A first contact: a container that has neither make nor xz, with libraries that
 # pip has installed, and with empty directories for each command. The results

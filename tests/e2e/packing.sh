@@ -53,9 +53,9 @@ in_all rows transformer 2x2 full_shard cuda bf16
 in_all rows transformer 4x2 full_shard cuda bf16
 in_all rows transformer 4x2 shard_grad_op cuda bf16
 in_all rows transformer 4x2 full_shard cpu bf16
-rows transformer 4x2 shard_grad_op cpu bf16
+in_all rows transformer 4x2 shard_grad_op cpu bf16
 rows transformer 4x2 full_shard cuda f32 -D dim=128 -D vocab=1024
-rows llama 2x2 no_shard cpu f32
+in_all rows llama 2x2 no_shard cpu f32
 
 # Whether a combination is planned: by the parity of its number's bits.
 n=0 models='toy feedforward llama gpt2 transformer hsdp'

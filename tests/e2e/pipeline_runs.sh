@@ -62,6 +62,38 @@ by_stage() {
 }
 check "each stage has the memory that it needs" by_stage
 
+# A rank sleeps for a random time before each action: no bit changes.
+delays() {
+    # shellcheck disable=SC2046
+    "$PARC" examples/three_d.pdl --target cpu --threads 1 --mesh 4x1x1 \
+        $(sizes three_d) -D clip=none -S "$work/tree" &&
+        sed -i '1i #define _DEFAULT_SOURCE\n#include <stdlib.h>\n#include <unistd.h>
+            s/switch (action.kind) {/usleep((rand() ^ getpid()) % 3000u);\n        &/' \
+            "$work/tree/train.c" && grep -q usleep "$work/tree/train.c" &&
+        make -s -C "$work/tree" || return
+    for i in 1 2; do
+        # shellcheck disable=SC2086
+        "$work/tree/train" $run --steps 20 --log "$work/delays.log" &&
+            losses "$work/delays.log" 0 >"$work/delays" &&
+            losses "$work/whole.log" 0 >"$work/want" &&
+            cmp "$work/want" "$work/delays" || return
+    done
+}
+in_all check "random delays change no loss" delays
+
+explained() { # the first transfer of the forward pass
+    # shellcheck disable=SC2046
+    set -- examples/three_d.pdl --target cpu --threads 1 --mesh 4x1x1 \
+        $(sizes three_d)
+    "$PARC" "$@" --emit plan >"$work/plan" &&
+        "$PARC" "$@" --explain "$(sed -n 's/^ *\(rc[0-9]*\) .*/\1/p' "$work/plan" |
+            head -n 1)" >"$work/said" &&
+        cat "$work/said" &&
+        grep -qx 'from stage to stage: 0, 1, 2, 3' "$work/said" &&
+        grep -qx 'buffers of each stage: 4, 4, 3, 2' "$work/said"
+}
+check "a transfer is explained" explained
+
 repeats() { # shards that ranks share are read when all have written them
     for i in 1 2 3; do
         # shellcheck disable=SC2086

@@ -348,6 +348,7 @@ void parc_send(ParcRt *rt, int id, uint32_t axes, int64_t to, int64_t offset,
                int64_t bytes)
 {
     Work w = begin_work(rt, id, axes);
+    rt_cuda_progress_peer(rt, w.stream, w.group->member[to]);
     NCCL(rt, id, ncclSend(at(&w, offset), (size_t)bytes, RT_NCCL_BYTES, (int)to,
                           w.comm, w.queue));
     end_work(&w);
@@ -357,6 +358,7 @@ void parc_receive(ParcRt *rt, int id, uint32_t axes, int64_t from,
                   int64_t offset, int64_t bytes)
 {
     Work w = begin_work(rt, id, axes);
+    rt_cuda_progress_peer(rt, w.stream, w.group->member[from]);
     NCCL(rt, id, ncclRecv(at(&w, offset), (size_t)bytes, RT_NCCL_BYTES, (int)from,
                           w.comm, w.queue));
     end_work(&w);

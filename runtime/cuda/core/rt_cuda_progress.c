@@ -4,9 +4,9 @@
  * A graph runs without the host, so the device itself reports its progress:
  * before and after each collective the stream writes a word of pinned memory.
  * Collective i of a stream in a step has begun if the word is 2 i + 1, and has
- * ended if it is 2 i + 2; 0 means that none has begun. All ranks enqueue the
- * same collectives in the same order, so one rank's table explains the words
- * of the others. A forward program's collectives continue the numbers of the
+ * ended if it is 2 i + 2; 0 means that none has begun. All ranks of a pipeline's
+ * stage, and without a pipeline all ranks, enqueue the same collectives in the
+ * same order, so one rank's table explains the words of the others. A forward program's collectives continue the numbers of the
  * programs that were enqueued before it.
  *
  * The word is written by a memset node. (cuStreamWriteValue32 is cheaper, but
@@ -107,6 +107,12 @@ void rt_cuda_progress_begin(ParcRt *rt, int stream, int id)
     write_progress(rt, stream, 2 * p->n[stream] - 1);
 }
 
+void rt_cuda_progress_peer(ParcRt *rt, int stream, int rank)
+{
+    CudaProgress *p = &rt->device->comms->progress;
+    p->position[stream][p->n[stream] - 1].peer = rank + 1;
+}
+
 void rt_cuda_progress_settle(ParcRt *rt, int stream)
 {
     const CudaComms *c = rt->device->comms;
@@ -140,6 +146,8 @@ static void note_collective(RtStatus *status, const CudaPosition *position,
     if (position) {
         atomic_store(&status->collective, position->id);
         atomic_store(&status->state, in ? RT_MOVING : RT_COMPUTING);
+        if (position->peer)
+            atomic_store(&status->peer, in ? position->peer : 0);
     }
 }
 
@@ -163,4 +171,5 @@ void rt_cuda_progress_forget(ParcRt *rt)
     for (int i = 0; i < PARC_STREAMS; i++)
         atomic_store(&status->begun[i], 0);
     atomic_store(&status->state, RT_COMPUTING);
+    atomic_store(&status->peer, 0);
 }

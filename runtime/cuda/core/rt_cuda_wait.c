@@ -38,18 +38,33 @@ static void add_position(RtText *t, const ParcRt *rt, const CudaPosition *p)
         rt_add_loops(t, &rt->model->work[p->work], p->iteration);
 }
 
-/* The collective in which the rank's stream is, or the latest; NULL: none.
- * *word: its word. */
-static const CudaPosition *position_on(const ParcRt *rt, int rank, int stream,
-                                       uint32_t *word)
+/* Whether this rank's table explains the words of the other, whose stage of a
+ * pipeline is the same. */
+static bool has_same_order(const ParcRt *rt, int rank)
 {
-    *word = atomic_load(&rt->world->status[rank].begun[stream]);
-    return rt_cuda_progress_position(rt, stream, *word);
+    uint32_t axis = rt->model->pipeline;
+    return rt_index(rt->model, rank, axis) ==
+           rt_index(rt->model, rt->rank, axis);
 }
 
-static bool is_begun(uint32_t word)
+/* The collective in which the rank's stream is (*begun), or the latest; false: none.
+ * Of a rank on another stage only the latest of all streams is known. */
+static bool position_on(const ParcRt *rt, int rank, int stream, CudaPosition *at,
+                        bool *begun)
 {
-    return word % 2 == 1;
+    const RtStatus *status = &rt->world->status[rank];
+    if (!has_same_order(rt, rank)) {
+        *at = (CudaPosition){.id = atomic_load(&status->collective), .work = -1,
+                             .peer = atomic_load(&status->peer)};
+        *begun = atomic_load(&status->state) == RT_MOVING;
+        return stream == PARC_COMPUTE;
+    }
+    uint32_t word = atomic_load(&status->begun[stream]);
+    const CudaPosition *p = rt_cuda_progress_position(rt, stream, word);
+    *begun = word % 2 == 1;
+    if (p)
+        *at = *p;
+    return p != NULL;
 }
 
 /* Adds the collectives that the rank's device executes, or the latest of each
@@ -59,11 +74,11 @@ static bool add_collectives(RtText *t, const ParcRt *rt, int rank, bool begun)
     const char *before = begun ? "is in " : "computes, after ";
     bool any = false;
     for (int i = 0; i < PARC_STREAMS; i++) {
-        uint32_t word;
-        const CudaPosition *p = position_on(rt, rank, i, &word);
-        if (p && (is_begun(word) || !begun)) {
+        CudaPosition p;
+        bool in;
+        if (position_on(rt, rank, i, &p, &in) && (in || !begun)) {
             rt_add(t, "%s", before);
-            add_position(t, rt, p);
+            add_position(t, rt, &p);
             before = begun ? " and in " : " and ";
             any = true;
         }
@@ -115,10 +130,29 @@ static int compare_progress(const RtStatus *b, const RtStatus *a, int stream)
     return is_away(b) ? -1 : (x > 0) - (x < 0);
 }
 
+/* The same for a's collective, if the order of b's stage is another one: whether b is
+ * in it is known, but not whether it has passed it, which is the less likely. */
+static int compare_stages(const RtStatus *b, const RtStatus *a, int32_t id)
+{
+    bool there = atomic_load(&b->state) == RT_MOVING &&
+                 atomic_load(&b->collective) == id &&
+                 atomic_load(&b->step) == atomic_load(&a->step);
+    return there ? 0 : -1;
+}
+
+/* Whether b is at the other end of a's transfer. */
+static bool is_at_transfer(const ParcRt *rt, int b, int a)
+{
+    const RtStatus *status = rt->world->status;
+    return atomic_load(&status[b].peer) - 1 == a &&
+           atomic_load(&status[b].step) == atomic_load(&status[a].step);
+}
+
 /* The collective that a rank's stream is in, and its ranks that have not
  * reached it or have finished it. */
 typedef struct Group {
-    const CudaPosition *position; /* NULL: the stream is in no collective */
+    CudaPosition position;
+    bool begun;            /* false: the stream is in no collective */
     int missing, nmissing; /* first of the missing ranks; how many they are */
     int finished;          /* first of the finished ranks; -1: none */
 } Group;
@@ -126,16 +160,24 @@ typedef struct Group {
 static Group group_on(const ParcRt *rt, int rank, int stream)
 {
     const RtStatus *status = rt->world->status;
-    uint32_t word;
-    Group g = {.position = position_on(rt, rank, stream, &word),
-               .finished = -1};
-    if (!is_begun(word))
-        g.position = NULL;
-    for (int r = rt->nranks - 1; g.position && r >= 0; r--) {
-        uint32_t axes = rt->model->collective_axes[g.position->id];
-        if (!rt_in_group(rt->model, rank, r, axes))
+    Group g = {.finished = -1};
+    if (!position_on(rt, rank, stream, &g.position, &g.begun))
+        g.begun = false;
+    int peer = g.begun ? g.position.peer - 1 : -1;
+    if (peer >= 0) {
+        g.missing = peer;
+        g.nmissing = !is_at_transfer(rt, peer, rank);
+        return g;
+    }
+    for (int r = rt->nranks - 1; g.begun && r >= 0; r--) {
+        uint32_t axes = rt->model->collective_axes[g.position.id];
+        if (r == rank || !rt_in_group(rt->model, rank, r, axes))
             continue;
-        int order = compare_progress(&status[r], &status[rank], stream);
+        bool same = rt_index(rt->model, r, rt->model->pipeline) ==
+                    rt_index(rt->model, rank, rt->model->pipeline);
+        int order = same ? compare_progress(&status[r], &status[rank], stream)
+                         : compare_stages(&status[r], &status[rank],
+                                          g.position.id);
         g.finished = order > 0 ? r : g.finished;
         g.missing = order < 0 ? r : g.missing;
         g.nmissing += order < 0;
@@ -151,11 +193,11 @@ static void add_all_there(RtText *t, const ParcRt *rt, int rank, bool own)
     bool any = false;
     for (int i = 0; i < PARC_STREAMS; i++) {
         Group g = group_on(rt, rank, i);
-        any = any || g.position;
+        any = any || g.begun;
         if (g.finished >= 0) {
             rt_add(t, "; all its ranks have reached it, and rank %d has "
                       "finished ", g.finished);
-            add_position(t, rt, g.position);
+            add_position(t, rt, &g.position);
             return;
         }
     }
@@ -185,7 +227,7 @@ static void add_missing(RtText *t, const ParcRt *rt)
         else
             rt_add(t, "has");
         rt_add(t, " not reached ");
-        add_position(t, rt, g.position);
+        add_position(t, rt, &g.position);
         rt_add(t, ": ");
         rank = g.missing;
         add_peer(t, rt, rank);

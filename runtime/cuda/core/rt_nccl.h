@@ -10,6 +10,7 @@
 /* A collective of a step, and the statement in which train.c enqueued it. */
 typedef struct CudaPosition {
     int32_t id, work; /* work: -1 without a parc_mark */
+    int32_t peer;     /* of a transfer: the other rank, +1; else 0 */
     int64_t iteration;
 } CudaPosition;
 
@@ -69,6 +70,8 @@ void rt_cuda_progress_close(ParcRt *rt);
 /* Called before and after a collective on its stream. */
 void rt_cuda_progress_begin(ParcRt *rt, int stream, int id);
 void rt_cuda_progress_end(ParcRt *rt, int stream);
+/* After the begin of a transfer: the rank that it is with. */
+void rt_cuda_progress_peer(ParcRt *rt, int stream, int rank);
 /* The collective that a stream's word denotes; NULL: none. */
 const CudaPosition *rt_cuda_progress_position(const ParcRt *rt, int stream,
                                               uint32_t word);

@@ -366,8 +366,10 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
     return s.best;
 }
 
-int64_t arena_stage_bound(const Block *block, int n, int end, int stage,
-                          int *when)
+/* The largest sum of counted bytes of blocks that are live at one time, and that
+ * time, on a rank of the stage. `whole`: of the blocks that it uses, all bytes. */
+static int64_t stage_bound(const Block *block, int n, int end, int stage,
+                           bool whole, int *when)
 {
     Arena *scratch = arena_new();
     /* By time: the bytes that become live, less those that cease to be. */
@@ -377,6 +379,7 @@ int64_t arena_stage_bound(const Block *block, int n, int end, int stage,
         if (b->first >= end || b->last < b->first)
             continue;
         int64_t counted = block_counted_on(b, stage);
+        counted = whole && counted > 0 ? b->counted : counted;
         change[b->first] += counted;
         change[b->last < end ? b->last + 1 : end] -= counted;
     }
@@ -393,13 +396,13 @@ int64_t arena_stage_bound(const Block *block, int n, int end, int stage,
     return most;
 }
 
-int64_t arena_lower_bound(const Block *block, int n, int end, int *when,
-                          int *stage)
+int64_t arena_lower_bound(const Block *block, int n, int end, bool whole,
+                          int *when, int *stage)
 {
     int64_t most = -1;
     for (int k = 0; k < count_stages(block, n); k++) {
         int at;
-        int64_t bytes = arena_stage_bound(block, n, end, k, &at);
+        int64_t bytes = stage_bound(block, n, end, k, whole, &at);
         if (bytes <= most)
             continue;
         most = bytes;

@@ -257,7 +257,7 @@ static void set_in_place(Memory *m, Op *op)
 void memory_count(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
 {
     plan->lower_bound =
-        arena_lower_bound(plan->block, plan->nblocks, plan->end,
+        arena_lower_bound(plan->block, plan->nblocks, plan->end, false,
                           &plan->peak_time, &plan->peak_stage);
     *shares = *fixed = 0;
     memset(plan->at_peak, 0, sizeof plan->at_peak);
@@ -321,10 +321,12 @@ static void sum_up(Memory *m)
     plan->alignment = m->t->alignment;
     plan->page = pipeline_axis(m->p) < 0 ? 0 : m->t->page;
     memory_count(plan, &shares, &fixed);
+    int when, stage;
+    int64_t whole = arena_lower_bound(plan->block, plan->nblocks, plan->end, true,
+                                      &when, &stage);
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
                            t ? INT_MAX : plan->end, base,
-                           plan->lower_bound - shares - fixed,
-                           &plan->resident);
+                           whole - shares - fixed, &plan->resident);
     plan->lower_bound += base - fixed;
     plan->peak = plan->own + shares;
     m->p->memory = plan;

@@ -124,10 +124,9 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
 void arena_lay_segments(MemoryPlan *plan);
 
 /* The largest sum of counted bytes of blocks that are live at one time, and
- * that time, on a rank of the stage; on the stage where it is largest. */
-int64_t arena_stage_bound(const Block *block, int n, int end, int stage,
-                          int *when);
-int64_t arena_lower_bound(const Block *block, int n, int end, int *when,
-                          int *stage);
+ * that time, on the stage where it is largest. `whole`: of a block that a stage uses
+ * partly, all bytes, as offsets are the same on all stages. */
+int64_t arena_lower_bound(const Block *block, int n, int end, bool whole,
+                          int *when, int *stage);
 
 #endif

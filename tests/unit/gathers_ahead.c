@@ -167,7 +167,8 @@ static void check_bound(Check *c, const Program *p, const char *name)
     live_analyse(p, &b.live);
     ir_walk(p->step, unhoist, &b);
     int64_t bound =
-        arena_lower_bound(plan->block, plan->nblocks, plan->end, &when, &stage);
+        arena_lower_bound(plan->block, plan->nblocks, plan->end, false, &when,
+                          &stage);
     if (bound != plan->lower_bound)
         printf("%s: lower bound of %lld bytes, but %lld without hoisted "
                "gathers\n", name, (long long)plan->lower_bound,

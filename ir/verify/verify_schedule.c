@@ -18,6 +18,8 @@
  */
 #include "ir/verify/verify.h"
 
+#include "ir/memory.h"
+
 /* The starts of an op. */
 typedef struct Starts {
     int64_t distance;  /* the number of iterations that are started before the
@@ -147,6 +149,32 @@ static void check_event(Check *c, const Op *op)
         fail(c, op, "the loop that it names is not around it");
 }
 
+/* The transfer that an `await` of its stream precedes, or a `post` follows. */
+static bool has_transfer(const Op *op)
+{
+    bool before = op->kind == OP_await;
+    while (op && op->kind != OP_receive && op->kind != OP_send)
+        op = before ? op->next : op->prev;
+    return op != NULL;
+}
+
+/* An event of a staged loop. */
+static void check_action(Check *c, const Op *op)
+{
+    int64_t event = attr_event(op), slots = attr_slots(op);
+    int64_t back = op->kind == OP_await ? attr_back(op) : 0;
+    int64_t rotation = op->kind == OP_await ? attr_rotation(op) : 0;
+    const Op *loop = op->region->owner;
+    if (event < 0 || event > MOST_EVENTS || slots < 1 || slots > MOST_EVENTS ||
+        back < 0 || back >= slots || rotation < 0 ||
+        rotation > (c->p->memory ? c->p->memory->nrotations : 0))
+        fail(c, op, "there is no such event");
+    else if (!loop || !loop->staged)
+        fail(c, op, "it is not in a staged loop");
+    else if (op->stream == STREAM_TRANSFER && !has_transfer(op))
+        fail(c, op, "it orders no transfer");
+}
+
 static void check_first(Check *c, const Op *op)
 {
     if (attr_first(op) && !op_loop(op))
@@ -187,6 +215,8 @@ static void check_op(Check *c, Op *op)
         check_barrier(c, op);
     else if (op->kind == OP_record || op->kind == OP_wait)
         check_event(c, op);
+    else if (op->kind == OP_post || op->kind == OP_await)
+        check_action(c, op);
     if (op->kind == OP_wait)
         check_first(c, op);
 }

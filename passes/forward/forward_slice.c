@@ -7,7 +7,7 @@
  *   - of a loop over layers, all ops and results;
  *   - copies of kept values, which save them for the backward pass;
  *   - of the schedule: starts of kept ops; records after, and waits and barriers
- *     before kept statements.
+ *     before kept statements; of a staged loop what orders its forward pass.
  *
  * In a loop that runs the backward pass too (over microbatches or chunks), only
  * the ops and carries are kept on which the values depend.
@@ -91,6 +91,11 @@ static void keep_schedule(Slice *s, Region *r)
         if (op->kind == OP_barrier)
             *kept = s->marks.op[attr_op(op)->id] &&
                     s->marks.op[attr_collective(op)->id];
+    }
+    for (Op *op = r->first; op; op = op->next) {
+        bool orders = op->kind == OP_join || op->kind == OP_post ||
+                      op->kind == OP_await;
+        s->marks.op[op->id] |= orders && op->phase <= PH_FORWARD;
     }
     for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_wait || op->kind == OP_record)

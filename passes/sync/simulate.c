@@ -216,6 +216,8 @@ static void simulate_loop(Simulator *t, const Op *loop)
 {
     int64_t ahead, left, trips = loop_rank_trips(t->p, loop);
     int64_t period = period_of(t, loop, &ahead, &left);
+    if (loop->staged && t->p->streams > 1)
+        period = 1; /* all streams join after each microbatch */
     int64_t head = (1 + t->extra_periods) * period + ahead + 1;
     int64_t tail = period + left + 1;
     int64_t skip = 0;

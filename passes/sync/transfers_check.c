@@ -10,6 +10,8 @@
  *
  *   stage 1   F0, receive 1 into the same buffer: F0 may still read it, unless
  *             the receive awaits F0's end
+ *
+ * In a forward program all streams join after each microbatch.
  */
 #include "ir/memory.h"
 #include "ir/plan/pipeline.h"
@@ -182,7 +184,7 @@ static void reset(Walk *w, int nslots)
 const char *transfers_check(const Program *p)
 {
     const Op *loop = pipeline_loop(p);
-    if (!loop)
+    if (!loop || p->training)
         return NULL;
     Arena *a = p->arena;
     Timetable t = staged_timetable(p, loop);

@@ -111,7 +111,7 @@ in_all check "the trace has transfers of both stages" jq -e '[.traceEvents[] |
 in_all check "each statement runs alone" env PARC_SYNC=1 "$standin/run" \
     -k "$work/three/fast.so" "$work/three/train" $run --steps 2
 
-# A kernel of the second stage never ends: the first names the rank.
+# A kernel of the second stage, ranks 2 and 3, never ends: the message names it.
 hangs() {
     kernel=$(sed -n 's/.*"\(k[0-9]*_cross_entropy[a-z_]*\)".*/\1/p' \
         "$work/three/model.c" | head -n 1)
@@ -120,8 +120,8 @@ hangs() {
         $run --steps 100 >"$work/said" 2>&1
     status=$?
     cat "$work/said"
-    [ $status = 1 ] && grep -qE "rank 2 has not reached|rank 2 waited 5 s for its \
-GPU to finish step [0-9]+, which computes" "$work/said"
+    [ $status = 1 ] && grep -qE "rank [23] has not reached|rank [23] waited 5 s for its \
+GPU to finish step [0-9]+" "$work/said"
 }
 check "a stage that hangs is named" hangs
 

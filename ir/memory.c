@@ -11,7 +11,8 @@ bool address_equal(const Address *a, const Address *b)
     for (int i = 0; same && i < a->nstrides; i++)
         same = a->loop[i] == b->loop[i] && a->stride[i] == b->stride[i] &&
                a->modulo[i] == b->modulo[i];
-    return same && a->rotation == b->rotation;
+    return same && a->rotation == b->rotation && a->cut == b->cut &&
+           a->run == b->run;
 }
 
 int64_t address_modulo(const MemoryPlan *m, const Address *at, int i, int stage)

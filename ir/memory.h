@@ -126,7 +126,7 @@ typedef struct MemoryPlan {
  * stride i; 0: no rotation. */
 int64_t address_modulo(const MemoryPlan *m, const Address *at, int i, int stage);
 
-/* Whether both places have the same address in every iteration, but for `cut`. */
+/* Whether both places have the same address in every iteration. */
 bool address_equal(const Address *a, const Address *b);
 
 /* Whether result i of op is in the memory of operand i, as a gather of shards

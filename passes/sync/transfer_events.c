@@ -93,8 +93,9 @@ static void insert_post(Events *e, int event, int stream, Op *before, Phase phas
     insert(e->p, OP_post, e->loop->body, before, phase, attr)->stream = stream;
 }
 
-/* `at`: the address whose buffers are between the microbatch and the one that is
- * awaited; NULL: that is the same. */
+/* Awaits the event of the microbatch, or, if `at` is given, of the one that has used
+ * the buffer at that address before: as many microbatches earlier as there are
+ * buffers. */
 static void insert_await(Events *e, int event, int stream, Op *before, Phase phase,
                          const Address *at, const char *why)
 {
@@ -140,7 +141,8 @@ static Moment moment_of_use(const Events *e, int block, bool last)
     return found;
 }
 
-/* Events after all ops of a moment. */
+/* The event that is posted after all ops of a moment; inserts the post if there is
+ * none yet. */
 static int end_event(Events *e, Moment moment)
 {
     if (e->ended[moment] >= 0)

@@ -7,13 +7,6 @@
 . "$(dirname "$0")/lib_curves.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
-# An example whose plan has a pipeline on the axis pp, with the clause's words.
-staged() { # staged MODEL WORDS
-    words=$2 awk '/^plan .*, *tp\)/ { sub(/\(/, "(pp, "); print
-                      print "    pipeline pp { " ENVIRON["words"] " }"; next }
-                  { print }' "examples/$1.pdl"
-}
-
 on_cpu() { # on_cpu NAME MODEL OPTIONS…: one rank
     at=$work/$1 example=$2
     shift 2

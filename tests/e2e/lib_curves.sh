@@ -123,3 +123,10 @@ agree() { # agree MODEL LOG LOG TOLERANCE
         same_curve "$2" "$3" "$4"
     fi
 }
+
+# An example whose plan has a pipeline on the axis pp, with the clause's words.
+staged() { # staged MODEL WORDS
+    words=$2 awk '/^plan .*, *tp\)/ { sub(/\(/, "(pp, "); print
+                      print "    pipeline pp { " ENVIRON["words"] " }"; next }
+                  { print }' "examples/$1.pdl"
+}

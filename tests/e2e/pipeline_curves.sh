@@ -6,13 +6,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_curves.sh"
 
-# An example whose plan has a pipeline on the axis pp, with the clause's words.
-staged() { # staged MODEL WORDS
-    words=$2 awk '/^plan .*, *tp\)/ { sub(/\(/, "(pp, "); print
-                      print "    pipeline pp { " ENVIRON["words"] " }"; next }
-                  { print }' "examples/$1.pdl"
-}
-
 train() { # train NAME MODEL MESH WORDS OPTIONS…
     at=$work/$1 example=$2 ranks=$3
     staged "$example" "$4" >"$at.pdl"

@@ -50,7 +50,7 @@ static void explain_stages(Out *o, const Program *p, const Op *op)
     if (op->kind == OP_move && value_stage(p, op->arg[0]) >= 0)
         out_line(o, "stage %d sends it to stage %d", value_stage(p, op->arg[0]),
                  value_stage(p, op->out[0]));
-    if (op->kind != OP_receive && op->kind != OP_send)
+    if (!op_transfers(op))
         return;
     const StageCut *c = &p->mesh.cut[op->cut - 1];
     const char *list = "", *count = "";

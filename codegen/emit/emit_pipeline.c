@@ -103,10 +103,9 @@ bool emits(const Emitter *e, const Op *op)
 {
     if (!e->staged || op_loop(op) != e->staged)
         return true;
-    bool transfers = op->kind == OP_receive || op->kind == OP_send;
     Moment work = op->phase == PH_BACKWARD ? MOMENT_BACKWARD : MOMENT_FORWARD;
     return staged_moment(e->staged, op) == e->moment ||
-           (transfers && e->moment == work && moves_within_rank(op));
+           (op_transfers(op) && e->moment == work && moves_within_rank(op));
 }
 
 /* ---- transfers ----------------------------------------------------------- */

@@ -220,8 +220,7 @@ static const char *stream_cell(const Emitter *e, const CollectiveInfo *c)
 {
     (void)e;
     const Op *loop = op_loop(c->op);
-    bool transfers = c->op->kind == OP_receive || c->op->kind == OP_send;
-    return emit_stream_name(transfers && loop && loop->staged ? STREAM_TRANSFER
+    return emit_stream_name(op_transfers(c->op) && loop && loop->staged ? STREAM_TRANSFER
                                                               : c->op->stream);
 }
 

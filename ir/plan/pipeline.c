@@ -18,6 +18,14 @@ const Op *pipeline_loop(const Program *p)
     return op;
 }
 
+const Op *transfer_at(const Op *op)
+{
+    bool before = op->kind == OP_await;
+    while (op && !op_transfers(op))
+        op = before ? op->next : op->prev;
+    return op;
+}
+
 int value_stage(const Program *p, const Value *v)
 {
     int axis = pipeline_axis(p);

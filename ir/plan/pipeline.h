@@ -26,6 +26,15 @@ const Op *pipeline_loop(const Program *p);
 int value_stage(const Program *p, const Value *v);
 int op_stage(const Program *p, const Op *op);
 
+/* Whether the op transfers carries of a loop from stage to stage. */
+static inline bool op_transfers(const Op *op)
+{
+    return op->kind == OP_receive || op->kind == OP_send;
+}
+/* The transfer that an `await` of STREAM_TRANSFER precedes, or a `post` follows;
+ * NULL: there is none. */
+const Op *transfer_at(const Op *op);
+
 /* The iterations of a loop on the rank that runs the most of them. A loop with a
  * cut has the iterations of a rank's stages, numbered from 0. */
 static inline int64_t loop_rank_trips(const Program *p, const Op *loop)

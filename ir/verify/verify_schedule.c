@@ -19,6 +19,7 @@
 #include "ir/verify/verify.h"
 
 #include "ir/memory.h"
+#include "ir/plan/pipeline.h"
 
 /* The starts of an op. */
 typedef struct Starts {
@@ -149,15 +150,6 @@ static void check_event(Check *c, const Op *op)
         fail(c, op, "the loop that it names is not around it");
 }
 
-/* The transfer that an `await` of its stream precedes, or a `post` follows. */
-static bool has_transfer(const Op *op)
-{
-    bool before = op->kind == OP_await;
-    while (op && op->kind != OP_receive && op->kind != OP_send)
-        op = before ? op->next : op->prev;
-    return op != NULL;
-}
-
 /* An event of a staged loop. */
 static void check_action(Check *c, const Op *op)
 {
@@ -171,7 +163,7 @@ static void check_action(Check *c, const Op *op)
         fail(c, op, "there is no such event");
     else if (!loop || !loop->staged)
         fail(c, op, "it is not in a staged loop");
-    else if (op->stream == STREAM_TRANSFER && !has_transfer(op))
+    else if (op->stream == STREAM_TRANSFER && !transfer_at(op))
         fail(c, op, "it orders no transfer");
 }
 

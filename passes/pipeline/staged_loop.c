@@ -11,15 +11,6 @@ Timetable staged_timetable(const Program *p, const Op *loop)
                          (int)pipeline_stages_per_rank(plan), loop_trips(loop));
 }
 
-/* The transfer that an `await` of its stream precedes, or a `post` follows. */
-static const Op *transfer_at(const Op *op)
-{
-    bool before = op->kind == OP_await;
-    while (op->kind != OP_receive && op->kind != OP_send)
-        op = before ? op->next : op->prev;
-    return op;
-}
-
 Moment staged_moment(const Op *loop, const Op *op)
 {
     if (op->kind == OP_barrier)
@@ -45,13 +36,21 @@ Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stag
         if (op_loop(op) == loop)
             break;
     }
-    if (op->kind != OP_receive && op->kind != OP_send)
+    if (!op_transfers(op))
         return staged_moment(loop, op);
     int last = pipeline_stage_count(p) - 1;
     int end = attr_reverse(op) == (op->kind == OP_receive) ? last : 0;
     return stage != end                 ? staged_moment(loop, op)
            : op->phase == PH_BACKWARD ? MOMENT_BACKWARD
                                       : MOMENT_FORWARD;
+}
+
+Op *staged_phase_end(const Op *loop, Phase phase)
+{
+    Op *op = loop->body->first;
+    while (op && op->phase <= phase)
+        op = op->next;
+    return op;
 }
 
 /* ---- buffers ------------------------------------------------------------- */

@@ -36,6 +36,9 @@ Moment staged_moment(const Op *loop, const Op *op);
  * a loop over layers its transfers are part of the forward or backward pass: they
  * move nothing between stages. */
 Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stage);
+/* The first op of the loop's body after those of the phase; NULL: they are the last.
+ */
+Op *staged_phase_end(const Op *loop, Phase phase);
 /* The moment of an action, and the stage that does it. */
 Moment action_moment(const Action *x);
 int action_stage(const Action *x);

@@ -35,6 +35,7 @@
  */
 #include "ir/plan/pipeline.h"
 #include "ir/units.h"
+#include "passes/pipeline/staged_loop.h"
 #include "passes/schedule/issue.h"
 #include "passes/schedule/liveness.h"
 
@@ -48,15 +49,6 @@ typedef struct Schedule {
     uint32_t nops; /* ops that live covers */
 } Schedule;
 
-/* The first op of a staged loop's body after those of the phase. */
-static Op *end_of_phase(const Region *body, Phase phase)
-{
-    Op *op = body->first;
-    while (op && op->phase <= phase)
-        op = op->next;
-    return op;
-}
-
 /* The copy gets the phase of its reader: emitted code has a function for each
  * phase. In a staged loop it gets that of the op that makes x. */
 static Value *copy_before(Schedule *s, Value *x, Region *r, Op *before)
@@ -65,7 +57,7 @@ static Value *copy_before(Schedule *s, Value *x, Region *r, Op *before)
     if (r->owner && r->owner->staged) {
         const Op *def = value_root(x)->def;
         phase = def && def->region == r ? def->phase : phase;
-        before = before ? before : end_of_phase(r, phase);
+        before = before ? before : staged_phase_end(r->owner, phase);
     }
     Build b = {.p = s->p, .region = r, .before = before, .phase = phase,
                .loc = x->loc, .path = ""};

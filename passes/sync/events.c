@@ -331,16 +331,6 @@ static void reset(EventFinder *f)
     f->missing = 0;
 }
 
-/* All streams follow all that is issued. */
-static void join_streams(EventFinder *f)
-{
-    EventClock all = {0};
-    for (int s = 0; s < STREAMS; s++)
-        clock_join(&all, &f->now[s]);
-    for (int s = 0; s < STREAMS; s++)
-        f->now[s] = all;
-}
-
 void events_run(EventFinder *f, EventMode mode)
 {
     f->mode = mode;
@@ -348,7 +338,7 @@ void events_run(EventFinder *f, EventMode mode)
     for (int i = 0; i < f->sim.n; i++) {
         const Instance *a = &f->sim.instance[i];
         if (a->op && a->op->kind == OP_join) {
-            join_streams(f);
+            clock_join_all(f->now);
             continue;
         }
         EventClock *c = &f->now[a->stream];

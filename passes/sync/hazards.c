@@ -40,11 +40,7 @@ static void run_statements(Checker *c)
             c->position[i] = ++issued[instance->stream];
             now->upto[instance->stream] = c->position[i];
         } else if (instance->op->kind == OP_join) {
-            EventClock all = {0};
-            for (int s = 0; s < STREAMS; s++)
-                clock_join(&all, &stream[s]);
-            for (int s = 0; s < STREAMS; s++)
-                stream[s] = all;
+            clock_join_all(stream);
         } else if (instance->op->kind == OP_record) {
             record[instance_event_slot(instance)] = *now;
         } else if (instance->op->kind == OP_wait &&

@@ -64,6 +64,16 @@ static inline void clock_join(EventClock *c, const EventClock *more)
             c->upto[s] = more->upto[s];
 }
 
+/* Every stream has completed what any has: `now` by stream. */
+static inline void clock_join_all(EventClock now[STREAMS])
+{
+    EventClock all = {0};
+    for (int s = 0; s < STREAMS; s++)
+        clock_join(&all, &now[s]);
+    for (int s = 0; s < STREAMS; s++)
+        now[s] = all;
+}
+
 /* By op id of a loop: the slot counts of events in its body that have no
  * `record` op yet. NULL: all events have one. */
 typedef VEC(int64_t) SlotCounts;

@@ -58,15 +58,6 @@ static Op *insert_join(Program *p, Region *r, Op *before, Phase phase,
     return insert(p, OP_join, r, before, phase, attr);
 }
 
-/* The first op of the backward pass. */
-static Op *first_backward(const Op *loop)
-{
-    Op *op = loop->body->first;
-    while (op && op->phase <= PH_FORWARD)
-        op = op->next;
-    return op;
-}
-
 void joins_insert(Program *p)
 {
     Op *loop = (Op *)pipeline_loop(p);
@@ -74,7 +65,7 @@ void joins_insert(Program *p)
         return;
     insert_join(p, loop->region, loop, loop->phase, true);
     insert_join(p, loop->region, loop->next, loop->phase, true);
-    insert_join(p, loop->body, first_backward(loop), PH_FORWARD, false);
+    insert_join(p, loop->body, staged_phase_end(loop, PH_FORWARD), PH_FORWARD, false);
     insert_join(p, loop->body, NULL, PH_BACKWARD, false);
 }
 
@@ -121,18 +112,13 @@ static bool uses_block(const Op *op, int block)
     return uses;
 }
 
-static bool is_transfer(const Op *op)
-{
-    return op->kind == OP_receive || op->kind == OP_send;
-}
-
 /* The first, or last, moment of the forward and backward pass that uses the block;
  * MOMENTS: none does. */
 static Moment moment_of_use(const Events *e, int block, bool last)
 {
     Moment found = MOMENTS;
     for (const Op *op = NULL; (op = ir_next(e->loop->body, op));) {
-        if (is_transfer(op) || op_is_schedule(op->kind) || !uses_block(op, block))
+        if (op_transfers(op) || op_is_schedule(op->kind) || !uses_block(op, block))
             continue;
         Moment at = staged_moment(e->loop, op);
         if (found == MOMENTS || (last ? at > found : at < found))
@@ -150,7 +136,7 @@ static int end_event(Events *e, Moment moment)
     bool forward = moment == MOMENT_FORWARD;
     e->ended[moment] = new_event(e);
     insert_post(e, e->ended[moment], STREAM_COMPUTE,
-                forward ? first_backward(e->loop) : NULL,
+                forward ? staged_phase_end(e->loop, PH_FORWARD) : NULL,
                 forward ? PH_FORWARD : PH_BACKWARD);
     return e->ended[moment];
 }
@@ -185,7 +171,7 @@ static Op *begin_join(Events *e, Moment moment)
     if (!e->begin[moment])
         e->begin[moment] = insert_join(
             e->p, e->loop->body,
-            forward ? e->loop->body->first : first_backward(e->loop),
+            forward ? e->loop->body->first : staged_phase_end(e->loop, PH_FORWARD),
             forward ? PH_FORWARD : PH_BACKWARD, false);
     return e->begin[moment];
 }

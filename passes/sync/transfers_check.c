@@ -47,11 +47,6 @@ typedef struct Walk {
     const char *fault;
 } Walk;
 
-static bool is_transfer(const Op *op)
-{
-    return op->kind == OP_receive || op->kind == OP_send;
-}
-
 /* ---- accesses ------------------------------------------------------------ */
 
 static Buffer *buffer_of(const Walk *w, const Value *v, int64_t micro)
@@ -114,7 +109,7 @@ static Clock *slot_of(const Walk *w, const Op *op, int64_t micro)
 static void run_op(Walk *w, const Op *op, Moment at, int64_t micro)
 {
     int side = op->stream == STREAM_TRANSFER ||
-                       (is_transfer(op) && at != MOMENT_FORWARD &&
+                       (op_transfers(op) && at != MOMENT_FORWARD &&
                         at != MOMENT_BACKWARD)
                    ? TRANSFERS
                    : COMPUTES;
@@ -193,7 +188,7 @@ const char *transfers_check(const Program *p)
               .buffer = NEW_ARRAY(a, Buffer *, nblocks + 1),
               .nbuffers = NEW_ARRAY(a, int64_t, nblocks + 1)};
     for (const Op *op = loop->body->first; op; op = op->next)
-        for (int i = 0; i < op->nouts && is_transfer(op); i++) {
+        for (int i = 0; i < op->nouts && op_transfers(op); i++) {
             note_block(&w, op->arg[i]);
             note_block(&w, op->out[i]);
         }

@@ -46,16 +46,16 @@ warnings() { # warnings DIR
     grep -E '(warning|error|note):' "$1/errors" | sed 's/^<command line>[:0-9]*//'
 }
 for level in $(few_or_all "aarch64 amx" "x86-64-v3 x86-64-v4 amx aarch64"); do
-    for precision in f32 bf16; do
+    for precision in $(few_or_all bf16 "f32 bf16"); do
         check "$level, $precision: outputs do not depend on the library" \
             on_all_libraries $level llama $precision
     done
 done
 check "the level is in the JSON" jq -e '.cpu == "amx"' \
-    "$work/amx-llama-f32-ALL/json"
+    "$work/amx-llama-bf16-ALL/json"
 check "the level is in the program's command" \
     grep -q -- '--threads 1 --cpu amx ' \
-    "$work/amx-llama-f32-ALL/tree/train.c"
+    "$work/amx-llama-bf16-ALL/tree/train.c"
 native_has_threads() {
     "$PARC" examples/toy.pdl --target cpu --emit plan |
         grep "^cpu *native, $(nproc) thread"

@@ -46,7 +46,8 @@ needed() {
 
 # Every barrier of a model is in its kernels of both types.
 precisions=$(few_or_all bf16 "f32 bf16")
-for model in llama gpt2 transformer; do
+models=$(few_or_all "llama gpt2" "llama gpt2 transformer")
+for model in $models; do
     for precision in $precisions; do
         job probe "$model-$precision" $model -D precision=$precision \
             -D clip=0.5 >"$work/$model-$precision.out" 2>&1
@@ -58,7 +59,7 @@ wait
 check "row variants for less shared memory: no redundant barrier" needed rows
 check "softmax variants for less shared memory: no redundant barrier" \
     needed long
-for model in llama gpt2 transformer; do
+for model in $models; do
     for precision in $precisions; do
         check "$model in $precision: no redundant barrier" \
             needed "$model-$precision"

@@ -2,8 +2,7 @@
 # nodes.sh: plans and programs for several machines (--node-size). The plan says
 # which traffic leaves a node. Programs for the CPU run under a real mpirun, with
 # several nodes on this machine (PARC_NODE): they have the losses of one node,
-# they are saved, resumed and exported, and a node that is killed ends the run.
-# clock: a run must end 3 s after a rank of it has stopped
+# they are saved, resumed and exported.
 . "$(dirname "$0")/lib.sh"
 
 refused() { # refused TEXT OPTIONS…: parc prints TEXT and no plan
@@ -79,43 +78,7 @@ check "nodes cut groups evenly" refused \
 
 # ---- programs ----
 
-if ! command -v mpirun >/dev/null || ! command -v mpicc >/dev/null; then
-    echo "skipped: no mpirun and mpicc (Debian's openmpi-bin, libopenmpi-dev)"
-    finish
-    exit
-fi
-# Open MPI does not free all of its memory.
-[ ! "${CHECK_ASAN:-}" ] || export ASAN_OPTIONS=detect_leaks=0
-run_as_root=
-[ "$(id -u)" != 0 ] || run_as_root=--allow-run-as-root
-
-# on_nodes NODES RANKS ./train OPTIONS…: starts RANKS ranks on each of NODES nodes.
-on_nodes() {
-    nodes=$1 ranks=$2 k=0
-    shift 2
-    contexts=
-    command_line=$*
-    set --
-    while [ $k -lt "$nodes" ]; do
-        # shellcheck disable=SC2086
-        set -- "$@" $contexts -n "$ranks" -x PARC_NODE=$k $command_line
-        contexts=:
-        k=$((k + 1))
-    done
-    port=$((port + 1))
-    PARC_MASTER=127.0.0.1:$port mpirun $run_as_root --oversubscribe \
-        --bind-to none --mca btl tcp,self,vader "$@"
-}
-
-node_program() { # node_program NAME MODEL MESH NODE-SIZE OPTIONS…
-    name=$1 model=$2 mesh=$3 node=$4
-    shift 4
-    # shellcheck disable=SC2046
-    compile "$work/$name" "$model" "$mesh" --threads 1 $(sizes "$model") "$@" &&
-        compile "$work/$name.nodes" "$model" "$mesh" --threads 1 \
-            --node-size "$node" $(sizes "$model") "$@" \
-            --emit json="$work/$name.json"
-}
+. "$(dirname "$0")/lib_nodes.sh"
 losses() { # losses NAME NODES RANKS TOLERANCE
     at=$work/$1
     "$at" --steps 20 --seed 3 --data bytes:"$text" --log "$at.log" &&
@@ -172,75 +135,4 @@ resumes() { # a run on two nodes goes on, on one, and the other way
         cmp "$work/b.st" "$work/c.st"
 }
 check "a run is saved, resumed and exported on other nodes" resumes
-
-# starts [NAME=VALUE]: a long run on two nodes in the background; waits for its
-# first steps.
-starts() {
-    rm -rf "$work/long.log" "$work/long"
-    (export "${1:-A=}" && on_nodes 2 2 "$work/llama22.nodes" --steps 100000 \
-        --seed 3 --data "bytes:$text" --log "$work/long.log" \
-        --save "$work/long") >"$work/said" 2>&1 &
-    run=$!
-    for _ in $(seq 200); do
-        [ ! -s "$work/long.log" ] || break
-        sleep 0.1
-    done
-}
-processes() { # processes NAME=VALUE: those of the run with this in their environment
-    for process in $(pgrep -f "$work/llama22.nodes"); do
-        tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null |
-            grep -qx "$1" && echo "$process"
-    done
-}
-rank() { # rank N: its process
-    processes "OMPI_COMM_WORLD_RANK=$1"
-}
-stops() { # a signal to any rank ends the run with a checkpoint
-    starts
-    kill -TERM "$(rank "$1")"
-    wait $run
-    cat "$work/said"
-    ls "$work/long" && grep -q 'SIGTERM' "$work/said"
-}
-check "SIGTERM to a rank of rank 0's node stops the run" stops 1
-check "SIGTERM to a rank of another node stops the run" stops 3
-continues() { # a run that is stopped longer than the limit goes on
-    starts PARC_TIMEOUT=3
-    # shellcheck disable=SC2046
-    kill -STOP $(pgrep -f "^$work/llama22.nodes")
-    sleep 5
-    # shellcheck disable=SC2046
-    kill -CONT $(pgrep -f "^$work/llama22.nodes")
-    steps=$(wc -l <"$work/long.log")
-    sleep 2
-    kill -TERM "$(rank 0)"
-    wait $run
-    cat "$work/said"
-    [ "$(wc -l <"$work/long.log")" -gt $((steps + 1)) ]
-}
-check "a run that is stopped for a while goes on" continues
-late() { # a rank that is stopped is named
-    starts PARC_TIMEOUT=3
-    kill -STOP "$(rank 3)"
-    wait $run
-    cat "$work/said"
-    # shellcheck disable=SC2046
-    kill -KILL $(pgrep -f "^$work/llama22.nodes") 2>/dev/null
-    grep -q 'rank 3 did not ' "$work/said"
-}
-check "a rank of another node that is late is named" late
-ends() { # a node that is killed ends the run, which names one of its ranks
-    starts
-    # shellcheck disable=SC2046
-    kill -KILL $(processes PARC_NODE=1)
-    since=$(date +%s)
-    wait $run
-    status=$?
-    took=$(($(date +%s) - since))
-    echo "status $status after $took s"
-    cat "$work/said"
-    [ $status != 0 ] && [ $took -le 10 ] &&
-        grep -qE 'rank [23] on [^ ]*-1' "$work/said"
-}
-check "a node that is killed ends the run" ends
 finish

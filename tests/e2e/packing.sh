@@ -4,7 +4,7 @@
 # bf16, with recomputation and accumulation. The test plans those that were
 # hardest to pack, and half of the combinations of the last four settings, such
 # that every three settings occur in all combinations. `make check` has the mesh
-# with every strategy, in bf16. PACKING=all plans all.
+# with every strategy, in bf16, with accumulation. PACKING=all plans all.
 # The worst plan is printed. Programs for the CPU are planned for a named level,
 # so all machines make the same plans.
 . "$(dirname "$0")/lib.sh"
@@ -77,7 +77,8 @@ for model in $models; do
                             bits=$((n ^ n >> 2 ^ n >> 4))
                             odd=$(((bits ^ bits >> 1) & 1))
                             few=in_all
-                            [ $mesh:$precision != 2x2x2:bf16 ] || few=
+                            [ $mesh:$precision:$micro != 2x2x2:bf16:4 ] ||
+                                few=
                             [ "${PACKING:-}" = all ] || [ $odd = 0 ] ||
                                 continue
                             $few row "$model" $mesh $strategy $again $micro \

@@ -34,8 +34,9 @@
 #include "ir/type.h"
 
 /* When an op runs. INIT ops compute constants (tables of sines, for example)
- * once at start; they depend only on each other. */
-typedef enum Phase { PH_INIT, PH_FORWARD, PH_BACKWARD, PH_OPTIMIZER } Phase;
+ * once at start; they depend only on each other. WEIGHTS: of the backward pass in a
+ * staged loop, only gradients of weights. */
+typedef enum { PH_INIT, PH_FORWARD, PH_BACKWARD, PH_WEIGHTS, PH_OPTIMIZER } Phase;
 const char *phase_name(Phase p);
 
 /* Where ops run: each stream runs its ops in order, different streams run

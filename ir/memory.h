@@ -65,27 +65,27 @@ typedef struct Block {
     int first, last;
     bool host;         /* in host memory, whose addresses begin where the arena
                         * ends: not counted */
-    int stage;         /* only this stage of a pipeline uses it, plus 1; 0: all
-                        * ranks. Blocks of two stages may overlap */
-    const int64_t *on; /* by stage: how many of the bytes it uses, the first ones;
-                        * NULL: all */
+    int coordinate;    /* only this coordinate of a pipeline uses it, plus 1; 0:
+                        * all ranks. Blocks of two coordinates may overlap */
+    const int64_t *on; /* by coordinate: how many of the bytes it uses, the first
+                        * ones; NULL: all */
 } Block;
 
 /* Whether some rank uses both blocks. */
 static inline bool blocks_share_rank(const Block *a, const Block *b)
 {
-    return !a->stage || !b->stage || a->stage == b->stage;
+    return !a->coordinate || !b->coordinate || a->coordinate == b->coordinate;
 }
-/* How many bytes of the block a stage uses, and a rank of the stage counts. */
-static inline int64_t block_bytes_on(const Block *b, int stage)
+/* How many bytes of the block the ranks at a coordinate use, and each counts. */
+static inline int64_t block_bytes_on(const Block *b, int coordinate)
 {
-    return b->stage && b->stage != stage + 1 ? 0
-           : b->on                           ? b->on[stage]
-                                             : b->bytes;
+    return b->coordinate && b->coordinate != coordinate + 1 ? 0
+           : b->on                                          ? b->on[coordinate]
+                                                            : b->bytes;
 }
-static inline int64_t block_counted_on(const Block *b, int stage)
+static inline int64_t block_counted_on(const Block *b, int coordinate)
 {
-    int64_t bytes = block_bytes_on(b, stage);
+    int64_t bytes = block_bytes_on(b, coordinate);
     return b->counted == 0 || bytes == 0 ? 0 : bytes / (b->bytes / b->counted);
 }
 
@@ -96,9 +96,10 @@ typedef struct Segment {
     int64_t counted; /* bytes that a rank counts */
 } Segment;
 
-/* How many buffers each stage of a pipeline has, of tensors of a staged loop. */
+/* How many buffers each stage of a pipeline has, of tensors of a staged loop. Those
+ * of a rank's stages follow one another. */
 typedef struct Rotation {
-    const int64_t *buffers;
+    const int64_t *buffers; /* by stage */
 } Rotation;
 
 typedef struct MemoryPlan {
@@ -110,7 +111,7 @@ typedef struct MemoryPlan {
     int64_t extent;      /* end of the last segment */
     int64_t at_peak[MEM_CLASSES]; /* bytes by class at the peak */
     int peak_time;
-    int peak_stage;      /* the stage of the pipeline that needs the most */
+    int peak_coordinate; /* of the pipeline: it needs the most */
     int end;             /* one past the last time */
     Block *block;
     int nblocks;
@@ -122,8 +123,8 @@ typedef struct MemoryPlan {
     int nrotations;
 } MemoryPlan;
 
-/* The number of buffers that a stage has of v, whose address is `at`, along
- * stride i; 0: no rotation. */
+/* The number of buffers that a stage has at the address along stride i; 0: no
+ * rotation. */
 int64_t address_modulo(const MemoryPlan *m, const Address *at, int i, int stage);
 
 /* Whether both places have the same address in every iteration. */

@@ -349,8 +349,9 @@ static const char *check_axis(Arena *a, const Type *t, const Mesh *m, int axis)
     if (p.kind == AX_S && p.dim >= t->ndim)
         return arena_printf(a, "%s splits dim %d, but there are %d dims",
                             m->name[axis], p.dim, t->ndim);
-    if (p.kind == AX_AT && p.dim >= m->size[axis])
-        return arena_printf(a, "%s has no coordinate %d", m->name[axis], p.dim);
+    if (p.kind == AX_AT && p.dim >= MAX_STAGES)
+        return arena_printf(a, "stage %d, at most %d are possible", p.dim,
+                            MAX_STAGES);
     return p.kind == AX_CUT ? check_cut(a, t, m, axis) : NULL;
 }
 
@@ -465,7 +466,7 @@ const char *axis_place_words(Arena *a, AxisPlace p)
                                         [AX_HERE] = "on the coordinate that runs the iteration",
                                         [AX_CUT] = "split by stages"};
     return p.kind == AX_S    ? arena_printf(a, "Shard(%d)", p.dim)
-           : p.kind == AX_AT ? arena_printf(a, "on coordinate %d", p.dim)
+           : p.kind == AX_AT ? arena_printf(a, "on stage %d", p.dim)
                              : words[p.kind];
 }
 

@@ -127,6 +127,11 @@ int64_t mesh_coord(const Mesh *m, int64_t rank, int axis);
  * that one coordinate of the pipeline's axis runs. */
 int cut_stage(const Mesh *m, int cut, int64_t iteration);
 int64_t cut_most(const Mesh *m, int cut, int axis);
+/* The coordinate that runs a stage of a pipeline over the axis. */
+static inline int stage_coordinate(const Mesh *m, int axis, int stage)
+{
+    return stage % (int)m->size[axis];
+}
 
 typedef enum AxisKind {
     AX_R,    /* Replicate: equal on all ranks of the axis */
@@ -135,14 +140,14 @@ typedef enum AxisKind {
     AX_PMAX, /* Partial(max) */
     AX_FLAT, /* storage only: the rest of the tensor is flattened and cut into
               * runs */
-    AX_AT,   /* only one coordinate has it */
+    AX_AT,   /* only one stage of a pipeline has it */
     AX_HERE, /* in a loop with a cut: the coordinate that runs the iteration has
               * it */
     AX_CUT,  /* a coordinate has the layers of a stack that its stages run */
 } AxisKind;
 
 /* Of AX_S: `dim`, not counting stack dims, and `order`, the position among the
- * axes that split the same dim, 0 the major. Of AX_AT: `dim` is the coordinate.
+ * axes that split the same dim, 0 the major. Of AX_AT: `dim` is the stage.
  * Of AX_CUT: `dim` is the stack dim, `order` the number of the cut. Else 0. */
 typedef struct AxisPlace {
     uint8_t kind, dim, order;

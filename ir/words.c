@@ -13,7 +13,7 @@ const char *origin_name(Origin o)
 
 const char *phase_name(Phase p)
 {
-    static const char *const name[] = {"init", "forward", "backward",
+    static const char *const name[] = {"init", "forward", "backward", "weights",
                                        "optimizer"};
     return name[p];
 }

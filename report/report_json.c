@@ -376,7 +376,8 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
     report_json_forward(o, p);
     out(o, "  \"flops\": {");
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
-        json_real(o, phase_name(phase), program_flops(p, phase));
+        if (phase != PH_WEIGHTS) /* a part of the backward pass */
+            json_real(o, phase_name(phase), program_flops(p, phase));
     out(o, "},\n  ");
     json_real(o, "recomputed_flops", program_flops_recomputed(p));
     out(o, ",\n  ");

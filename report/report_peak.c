@@ -73,7 +73,7 @@ const LiveBlock *report_live(const Program *p, int *n)
         live.block = b;
         live.where =
             live.loc.line ? diag_where(p->diag, p->arena, live.loc) : "";
-        if (!b->host && block_bytes_on(b, m->peak_stage) > 0 &&
+        if (!b->host && block_bytes_on(b, m->peak_coordinate) > 0 &&
             b->first <= m->peak_time && m->peak_time <= b->last)
             s.at[(*n)++] = live;
     }

@@ -9,7 +9,8 @@
  *     rank 0  F0 F1 .. .. B0 ## F2 B1 ## …
  *     rank 1  .. F0 B0 ## F1 B1 ## F2 B2 ## …
  *
- * In the drawing a forward pass takes one unit of time, a backward pass two.
+ * In the drawing a forward pass takes one unit of time, a backward pass two; with
+ * zero_bubble one of these is apart, W, for the gradients of weights.
  */
 #include "ir/plan/pipeline.h"
 #include "ir/plan/ranges.h"
@@ -107,32 +108,39 @@ static double waiting(const Scan *s)
 /* The bytes that a rank of the stage counts. */
 static int64_t memory_of(const Scan *s, int stage)
 {
-    Ranges at = memory_ranges(s->p, stage % (int)s->p->mesh.size[s->axis]);
+    Ranges at = memory_ranges(s->p, stage % pipeline_ranks(s->p));
     return memory_ranges_counted(s->p->memory, &at);
 }
 
 /* ---- text ---------------------------------------------------------------- */
 
-enum { DRAWN_RANKS = 8, DRAWN_UNITS = 22 };
+enum { DRAWN_RANKS = 8, DRAWN_COLUMNS = 66 };
+
+/* "F0"; if the rank has several stages "F0/2", on stage 2. */
+static const char *work_text(Arena *a, const Timetable *t, const Action *x)
+{
+    const char *text = arena_printf(a, "%c%lld", "FBW"[x->kind],
+                                    (long long)x->micro % 10);
+    return t->nstages == t->nranks ? text
+                                   : arena_printf(a, "%s/%d", text, x->stage);
+}
 
 /* "F0 F1 .. B0 ## ": what the rank does in each unit of time. */
 static void draw_rank(Out *o, const Timetable *t, int rank)
 {
-    int64_t at = 0;
+    int width = (int)strlen(work_text(o->arena, t, &(Action){.stage = t->nstages - 1}));
+    int64_t at = 0, most = DRAWN_COLUMNS / (width + 1);
     out(o, "  rank %-2d", rank);
     for (int i = 0; i < t->rank[rank].n; i++) {
         const Action *x = &t->rank[rank].at[i];
         if (x->kind > ACTION_WEIGHTS)
             continue;
-        for (; at < x->begin && at < DRAWN_UNITS; at++)
-            out(o, " ..");
-        for (; at < x->end && at < DRAWN_UNITS; at++)
-            if (at > x->begin)
-                out(o, " ##");
-            else
-                out(o, " %c%lld", "FBW"[x->kind], (long long)x->micro % 10);
+        for (; at < x->begin && at < most; at++)
+            out(o, " %-*s", width, "..");
+        for (; at < x->end && at < most; at++)
+            out(o, " %-*s", width, at > x->begin ? "##" : work_text(o->arena, t, x));
     }
-    out_line(o, "%s", t->units > DRAWN_UNITS ? " …" : "");
+    out_line(o, "%s", t->units > most ? " …" : "");
 }
 
 static const char *sequence_text(const Scan *s)
@@ -140,8 +148,8 @@ static const char *sequence_text(const Scan *s)
     return s->micro == 1
                ? "stages work one after another: `accumulate` divides the batch into "
                  "microbatches, which overlap"
-               : "stages work one after another: they overlap with the schedules gpipe and "
-                 "1f1b, if only the carries of one loop pass between them";
+               : "stages work one after another: they overlap if what a microbatch passes "
+                 "between them goes to later stages, and its gradients to earlier ones";
 }
 
 void report_pipeline(Out *o, const Program *p)

@@ -10,6 +10,7 @@
 typedef enum ParcActionKind {
     PARC_FORWARD,
     PARC_BACKWARD,
+    PARC_WEIGHTS,          /* gradients of weights, if BACKWARD has left them out */
     PARC_SEND,             /* what the forward pass ends with, to the next stage */
     PARC_RECEIVE,
     PARC_SEND_GRADIENT,    /* what the backward pass ends with, to the stage
@@ -19,6 +20,7 @@ typedef enum ParcActionKind {
 typedef struct ParcAction {
     ParcActionKind kind;
     int64_t micro;
+    int64_t stage; /* if the rank has several; else 0 */
 } ParcAction;
 typedef struct ParcRun {
     int n;

@@ -88,22 +88,24 @@ void function_begin(Emitter *e, Function *f)
     f->enclosing = e->o;
     f->uses_arena = e->uses_arena;
     f->uses_stage = e->uses_stage;
+    f->uses_coordinate = e->uses_coordinate;
     out_init(&f->body, e->p->arena);
     f->body.indent = OUT_INDENT;
     e->o = &f->body;
-    e->uses_arena = e->uses_stage = false;
+    e->uses_arena = e->uses_stage = e->uses_coordinate = false;
     scope_begin(e);
 }
 
-/* The declaration of the rank's stage, if the function uses it. */
+/* The declaration of the rank's stage, or of its coordinate, if the function uses it.
+ */
 static const char *stage_text(const Emitter *e)
 {
-    if (!e->uses_stage)
+    bool declares = e->uses_stage && rank_stages(e->p) == 1;
+    if (!declares && !e->uses_coordinate)
         return "";
     uint32_t axis = 1u << pipeline_axis(e->p);
-    return arena_printf(e->p->arena,
-                        "    const int64_t stage = parc_index(rt, %s);\n",
-                        axes_expression(e, axis));
+    return arena_printf(e->p->arena, "    const int64_t %s = parc_index(rt, %s);\n",
+                        declares ? "stage" : "coordinate", axes_expression(e, axis));
 }
 
 /* The body of the function. It declares the arena pointer A and the stage only if
@@ -130,6 +132,7 @@ static const char *end_text(Emitter *e, Function *f, const char *parameters)
     e->o = f->enclosing;
     e->uses_arena = f->uses_arena;
     e->uses_stage = f->uses_stage;
+    e->uses_coordinate = f->uses_coordinate;
     return arena_printf(e->p->arena, "(%s)\n{\n%s}\n", parameters, body);
 }
 
@@ -154,9 +157,13 @@ const char *function_share(Emitter *e, Function *f, const char *name,
                            const char *parameters, const char *what, Out *to)
 {
     bool empty = f->body.size == 0;
+    f->takes_stage = e->in_stage && e->uses_stage;
+    if (f->takes_stage)
+        parameters = arena_printf(e->p->arena, "%s, int64_t stage", parameters);
     const char *text = end_text(e, f, parameters);
     if (empty)
         return "NULL";
+    e->uses_stage |= f->takes_stage; /* the call passes it on */
     const TextEntry *known = text_map_find(e->functions, text);
     if (known)
         return known->value;

@@ -72,19 +72,24 @@ static const char *kind_name(const Action *x)
     return x->gradient ? "RECEIVE_GRADIENT" : "RECEIVE";
 }
 
-static void write_run(Out *o, const Actions *list, int at, const Period *p)
+static void write_run(Out *o, const Actions *list, bool stage, int at,
+                      const Period *p)
 {
     const char *text = arena_printf(o->arena, "{%d, (const ParcAction[]){",
                                     p->length);
     for (int i = 0; i < p->length; i++)
-        text = arena_printf(o->arena, "%s%s{PARC_%s, %lld}", text, i ? ", " : "",
+        text = arena_printf(o->arena, "%s%s{PARC_%s, %lld%s}", text, i ? ", " : "",
                             kind_name(&list->at[at + i]),
-                            (long long)list->at[at + i].micro);
+                            (long long)list->at[at + i].micro,
+                            stage ? arena_printf(o->arena, ", %d",
+                                                 action_stage(&list->at[at + i]))
+                                  : "");
     out_code(o, "%s}, %lld, %lld},", text, (long long)p->repeats,
              (long long)p->shift);
 }
 
-static void write_rank(Out *o, const Actions *list, int rank)
+/* `stage`: actions have it. */
+static void write_rank(Out *o, const Actions *list, int rank, bool stage)
 {
     out_line(o, "static const ParcRun order_%d[] = {", rank);
     o->indent = OUT_INDENT;
@@ -96,7 +101,7 @@ static void write_rank(Out *o, const Actions *list, int rank)
                                           saved(&next) < LEAST_SAVED;)
                 next = best_period(list, at + ++p.length);
         }
-        write_run(o, list, at, &p);
+        write_run(o, list, stage, at, &p);
         at += (int)(p.length * p.repeats);
     }
     out_line(o, "{0},");
@@ -111,7 +116,7 @@ void emit_order(Emitter *e)
              "actions, how often it");
     out_line(e->o, " * comes, and by how many microbatches it is later each time. */");
     for (int r = 0; r < t.nranks; r++)
-        write_rank(e->o, &t.rank[r], r);
+        write_rank(e->o, &t.rank[r], r, t.nstages > t.nranks);
     out_line(e->o, "static const ParcRun *const order[] = {");
     for (int r = 0; r < t.nranks; r++)
         out_line(e->o, "    order_%d,", r);

@@ -157,6 +157,7 @@ static const char *phase_word(const Emitter *e, const Op *op)
         return e->word;
     return op->phase == PH_OPTIMIZER  ? "optimizer"
            : op->phase == PH_BACKWARD ? "backward"
+           : op->phase == PH_WEIGHTS  ? "weights"
                                       : "forward";
 }
 
@@ -207,7 +208,8 @@ static void close_part(Emitter *e)
     if (!strcmp(name, "NULL"))
         return; /* no statement */
     guard_by(e, p, p->at);
-    out_line(e->o, "%s(rt%s);", name, loop_variables(e, p->loop, ""));
+    out_line(e->o, "%s(rt%s%s);", name, loop_variables(e, p->loop, ""),
+             p->function.takes_stage ? ", stage" : "");
 }
 
 static void open_part(Emitter *e, const char *name, const char *path, int at)

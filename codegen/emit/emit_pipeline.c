@@ -22,14 +22,37 @@
 
 /* ---- one stage ----------------------------------------------------------- */
 
+/* Whether C code names the rank's coordinate: it has several stages, and no `stage` is
+ * running. */
+static bool is_outside(const Emitter *e)
+{
+    return !e->in_stage && rank_stages(e->p) > 1;
+}
+
+/* "stage == 2", or "coordinate == 0". */
+static const char *stage_test(Emitter *e, int stage)
+{
+    *(is_outside(e) ? &e->uses_coordinate : &e->uses_stage) = true;
+    return is_outside(e) ? arena_printf(e->p->arena, "coordinate == %d",
+                                        stage % pipeline_ranks(e->p))
+                         : arena_printf(e->p->arena, "stage == %d", stage);
+}
+
+/* The coordinate of the stage that the C expression is. */
+static const char *coordinate_of(const Emitter *e, const char *stage)
+{
+    return rank_stages(e->p) == 1
+               ? stage
+               : arena_printf(e->p->arena, "(%s) %% %d", stage, pipeline_ranks(e->p));
+}
+
 int stage_begin(Emitter *e, int stage)
 {
     int before = e->at;
     if (stage < 0 || stage == before)
         return before;
-    e->uses_stage = true;
     e->at = stage;
-    out_open(e->o, "if (stage == %d) {", stage);
+    out_open(e->o, "if (%s) {", stage_test(e, stage));
     scope_begin(e);
     return before;
 }
@@ -43,49 +66,102 @@ void stage_end(Emitter *e, int before)
     out_close(e->o);
 }
 
+bool stages_begin(Emitter *e)
+{
+    if (!is_outside(e))
+        return false;
+    e->uses_coordinate = e->in_stage = true;
+    out_open(e->o, "for (int64_t stage = coordinate; stage < %d; stage += %d) {",
+             pipeline_stage_count(e->p), pipeline_ranks(e->p));
+    scope_begin(e);
+    return true;
+}
+
+void stages_end(Emitter *e, bool begun)
+{
+    if (!begun)
+        return;
+    e->in_stage = false;
+    scope_end(e);
+    out_close(e->o);
+}
+
 /* ---- loops --------------------------------------------------------------- */
 
-/* The iterations of every stage, if all have the same number; else -1. */
-static int64_t equal_iterations(const StageCut *c)
+/* The iterations of every stage, or where no stage runs of every rank, if all have
+ * the same number; else -1. */
+static int64_t equal_iterations(const Emitter *e, int cut)
 {
-    for (int s = 1; s < c->nstages; s++)
-        if (c->begin[s + 1] - c->begin[s] != c->begin[1])
+    const StageCut *c = &e->p->mesh.cut[cut - 1];
+    int step = is_outside(e) ? pipeline_ranks(e->p) : c->nstages;
+    int64_t first = 0;
+    for (int k = 0; k < step; k++) {
+        int64_t n = 0;
+        for (int s = k; s < c->nstages; s += step)
+            n += c->begin[s + 1] - c->begin[s];
+        if (k > 0 && n != first)
             return -1;
-    return c->begin[1];
+        first = n;
+    }
+    return first;
 }
 
-/* The iterations of the rank's stage. */
+/* The iterations of the stage, or of the rank. */
 static const char *own_iterations(Emitter *e, int cut)
 {
-    int64_t equal = equal_iterations(&e->p->mesh.cut[cut - 1]);
+    Arena *a = e->p->arena;
+    int64_t equal = equal_iterations(e, cut);
     if (equal >= 0)
-        return arena_printf(e->p->arena, "%lld", (long long)equal);
+        return arena_printf(a, "%lld", (long long)equal);
+    if (is_outside(e)) {
+        e->uses_coordinate = true;
+        return arena_printf(a, "row_%d[%d + coordinate]", cut,
+                            pipeline_stage_count(e->p));
+    }
     e->uses_stage = true;
-    return arena_printf(e->p->arena, "(cut_%d[stage + 1] - cut_%d[stage])", cut,
-                        cut);
+    return arena_printf(a, "(cut_%d[stage + 1] - cut_%d[stage])", cut, cut);
 }
 
-const char *loop_last(Emitter *e, const Op *loop)
+/* "31"; of a rank that has several stages "row_1[stage] + 7". */
+static const char *from_first(Emitter *e, const Op *loop, const char *iteration)
+{
+    const char *row = stage_first_row(e, loop->cut);
+    return !row                   ? iteration
+           : *iteration == '0'    ? row
+                                  : arena_printf(e->p->arena, "%s + %s", row, iteration);
+}
+
+const char *loop_first(Emitter *e, const Op *loop)
+{
+    return from_first(e, loop, "0");
+}
+
+/* The number of the last iteration, counted from the first one. */
+static const char *last_text(Emitter *e, const Op *loop)
 {
     Arena *a = e->p->arena;
-    int64_t n = loop->cut ? equal_iterations(&e->p->mesh.cut[loop->cut - 1])
-                          : loop_trips(loop);
+    int64_t n = loop->cut ? equal_iterations(e, loop->cut) : loop_trips(loop);
     if (n >= 0)
         return arena_printf(a, "%lld", (long long)(n - 1));
     return arena_printf(a, "%s - 1", own_iterations(e, loop->cut));
 }
 
+const char *loop_last(Emitter *e, const Op *loop)
+{
+    return from_first(e, loop, last_text(e, loop));
+}
+
 const char *loop_iteration(Emitter *e, const Op *loop, int64_t iteration)
 {
     Arena *a = e->p->arena;
-    int64_t n = loop->cut ? equal_iterations(&e->p->mesh.cut[loop->cut - 1])
-                          : loop_trips(loop);
+    int64_t n = loop->cut ? equal_iterations(e, loop->cut) : loop_trips(loop);
     if (attr_reverse(loop) && n < 0)
-        return arena_printf(a, "%s - %lld", loop_last(e, loop),
-                            (long long)iteration);
-    return arena_printf(a, "%lld", (long long)(attr_reverse(loop)
-                                                   ? n - 1 - iteration
-                                                   : iteration));
+        return from_first(e, loop, arena_printf(a, "%s - %lld", last_text(e, loop),
+                                                (long long)iteration));
+    return from_first(e, loop,
+                      arena_printf(a, "%lld", (long long)(attr_reverse(loop)
+                                                              ? n - 1 - iteration
+                                                              : iteration)));
 }
 
 /* Whether a tensor that no other stage has does not stay where it is. */
@@ -104,8 +180,8 @@ bool emits(const Emitter *e, const Op *op)
     if (!e->staged || op_loop(op) != e->staged)
         return true;
     Moment work = op->phase == PH_BACKWARD ? MOMENT_BACKWARD : MOMENT_FORWARD;
-    return staged_moment(e->staged, op) == e->moment ||
-           (op_transfers(op) && e->moment == work && moves_within_rank(op));
+    return staged_in_moment(e->staged, op, e->moment) ||
+           (op_transfers(op) && op->kind != OP_move && e->moment == work && moves_within_rank(op));
 }
 
 /* ---- transfers ----------------------------------------------------------- */
@@ -138,7 +214,6 @@ static void exchange(Emitter *e, const Op *op, bool send, const char *other)
 static void exchange_if(Emitter *e, const Op *op, bool send,
                         const char *condition, const char *other)
 {
-    e->uses_stage = true;
     out_open(e->o, "if (%s) {", condition);
     exchange(e, op, send, other);
     out_close(e->o);
@@ -179,21 +254,22 @@ static void between_stages(Emitter *e, const Op *op)
     if (n == 1 || (e->staged && work))
         return;
     bool up = reverse == send; /* the stage whose number is lower takes part */
+    e->uses_stage = true;
     if (last - first + 1 == n) {
         const char *end = arena_printf(a, up ? "stage > %d" : "stage < %d",
                                        up ? first : last);
-        int other = up ? last : first, most = (int)e->p->mesh.size[
-            pipeline_axis(e->p)] - 1;
+        int other = up ? last : first, most = pipeline_stage_count(e->p) - 1;
         if (other != (up ? most : 0))
             end = arena_printf(a, up ? "%s && stage <= %d" : "%s && stage >= %d",
                                end, other);
-        exchange_if(e, op, send, end, up ? "stage - 1" : "stage + 1");
+        exchange_if(e, op, send, end,
+                    coordinate_of(e, up ? "stage - 1" : "stage + 1"));
         return;
     }
     for (int i = 0; i + 1 < n; i++) {
         int here = stage[up ? i + 1 : i], there = stage[up ? i : i + 1];
-        exchange_if(e, op, send, arena_printf(a, "stage == %d", here),
-                    arena_printf(a, "%d", there));
+        exchange_if(e, op, send, stage_test(e, here),
+                    arena_printf(a, "%d", there % pipeline_ranks(e->p)));
     }
 }
 
@@ -205,15 +281,20 @@ void emit_hand_over(Emitter *e, const Op *op)
         return;
     }
     int from = value_stage(e->p, op->arg[0]), to = value_stage(e->p, op->out[0]);
-    if (from < 0) {
+    int ranks = pipeline_ranks(e->p);
+    if (from < 0 || from % ranks == to % ranks) {
+        int before = stage_begin(e, from < 0 ? e->at : to);
         for (int i = 0; i < op->nargs; i++)
             keep(e, op, i);
+        stage_end(e, before);
         return;
     }
-    exchange_if(e, op, true, arena_printf(a, "stage == %d", from),
-                arena_printf(a, "%d", to));
-    exchange_if(e, op, false, arena_printf(a, "stage == %d", to),
-                arena_printf(a, "%d", from));
+    if (!e->staged || moment_sends(op, e->moment))
+        exchange_if(e, op, true, stage_test(e, from),
+                    arena_printf(a, "%d", to % ranks));
+    if (!e->staged || moment_receives(op, e->moment))
+        exchange_if(e, op, false, stage_test(e, to),
+                    arena_printf(a, "%d", from % ranks));
 }
 
 void emit_stage_layers(Emitter *e, const Op *op)
@@ -222,9 +303,14 @@ void emit_stage_layers(Emitter *e, const Op *op)
     int cut = type_cut(to);
     int64_t row = type_local_bytes(to, &e->p->mesh) /
                   cut_most(&e->p->mesh, cut, pipeline_axis(e->p));
+    bool begun = stages_begin(e);
+    const char *first = op->out[0]->address->rotation ? NULL : stage_first_row(e, cut);
     e->uses_arena = e->uses_stage = true;
-    out_code(e->o, "parc_move(rt, A + %s, A + %s + cut_%d[stage] * %lld, "
+    out_code(e->o, "parc_move(rt, A + %s%s, A + %s + cut_%d[stage] * %lld, "
              "%s * %lld);", value_offset(e, op->out[0]),
+             !first ? "" : arena_printf(e->p->arena, " + %s * %lld", first,
+                                        (long long)row),
              value_offset(e, op->arg[0]), cut, (long long)row,
              own_iterations(e, cut), (long long)row);
+    stages_end(e, begun);
 }

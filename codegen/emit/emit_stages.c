@@ -3,6 +3,13 @@
  *
  *   const int64_t cut_1[] = {0, 5, 8};        layers
  *   const int64_t buffers_1[] = {2, 1};       of tensors of a microbatch
+ *
+ * Where a rank has several stages, also what of it precedes a stage:
+ *
+ *   const int64_t row_1[] = {0, 0, 2, 1, 4, 3};    its layers; at the end, of each
+ *                                                  rank, all layers
+ *   const int64_t first_1[] = {0, 0, 3, 2};        its buffers
+ *
  *   static const ParcRange ranges_0[] = {{INT64_C(0), INT64_C(8192)}, {0}};
  *                                             memory that is allocated
  */
@@ -20,11 +27,17 @@ void emit_stage_names(Emitter *e)
                  "cut[s]. */");
     for (int i = 1; i <= m->ncuts; i++)
         out_line(e->o, "extern const int64_t cut_%d[];", i);
+    if (m->ncuts && rank_stages(e->p) > 1)
+        out_line(e->o, "\n/* The rank's layers that precede those of a stage. */");
+    for (int i = 1; i <= m->ncuts && rank_stages(e->p) > 1; i++)
+        out_line(e->o, "extern const int64_t row_%d[];", i);
     if (e->memory->nrotations)
         out_line(e->o, "\n/* By stage: how many microbatches it has tensors of at one time. "
                  "*/");
     for (int i = 1; i <= e->memory->nrotations; i++)
-        out_line(e->o, "extern const int64_t buffers_%d[];", i);
+        out_line(e->o, "extern const int64_t buffers_%d[]%s;", i,
+                 rank_stages(e->p) == 1 ? "" : arena_printf(e->p->arena,
+                                                            ", first_%d[]", i));
     if (pipeline_loop(e->p))
         out_line(e->o, "\n/* What each rank of the pipeline does. */\n"
                  "extern const ParcPipeline pipeline;");
@@ -37,6 +50,23 @@ static void numbers(Emitter *e, const char *name, int i, const int64_t *x, int n
     for (int k = 0; k < n; k++)
         out(e->o, "%s%lld", k ? ", " : "", (long long)x[k]);
     out_line(e->o, "};");
+}
+
+/* The tables of ranks that have several stages. */
+static void tables_of_ranks(Emitter *e)
+{
+    int nstages = pipeline_stage_count(e->p), ranks = pipeline_ranks(e->p);
+    int64_t *list = NEW_ARRAY(e->p->arena, int64_t, nstages + ranks);
+    for (int i = 1; i <= e->p->mesh.ncuts; i++) {
+        for (int s = 0; s < nstages + ranks; s++)
+            list[s] = stage_row(e->p, i, s);
+        numbers(e, "row", i, list, nstages + ranks);
+    }
+    for (int i = 1; i <= e->memory->nrotations; i++) {
+        for (int s = 0; s < nstages; s++)
+            list[s] = rotation_first(e->p, i, s);
+        numbers(e, "first", i, list, nstages);
+    }
 }
 
 /* "SHARED_dp + INT64_C(64)": where a range begins. */
@@ -77,8 +107,14 @@ void emit_stage_tables(Emitter *e)
         return;
     for (int i = 0; i < m->ncuts; i++)
         numbers(e, "cut", i + 1, m->cut[i].begin, nstages + 1);
-    for (int i = 0; i < e->memory->nrotations; i++)
-        numbers(e, "buffers", i + 1, e->memory->rotation[i].buffers, nstages);
+    int64_t *modulo = NEW_ARRAY(e->p->arena, int64_t, nstages + 1);
+    for (int i = 1; i <= e->memory->nrotations; i++) {
+        for (int s = 0; s < nstages; s++)
+            modulo[s] = rotation_modulo(e->p, i, s);
+        numbers(e, "buffers", i, modulo, nstages);
+    }
+    if (rank_stages(e->p) > 1)
+        tables_of_ranks(e);
     ranges(e, (int)m->size[axis]);
     if (pipeline_loop(e->p))
         emit_order(e);

@@ -28,6 +28,7 @@ static bool is_checked(const Emitter *e, const Statement *w, Value *v)
 {
     const Address *at = value_address(v);
     bool known = dtype_is_float(v->type.dtype) && at->block >= 0 &&
+                 (!at->rotation || rank_stages(e->p) == 1) &&
                  (!at->row || v->type.nstack == 0) &&
                  !e->memory->block[at->block].host;
     for (int i = 0; i < at->nstrides; i++) {

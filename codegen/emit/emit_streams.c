@@ -117,8 +117,13 @@ static const char *action_slot(Emitter *e, const Op *op)
         micro = arena_printf(a, "(%s + %lld)", micro,
                              (long long)(slots - attr_back(op)));
     }
-    return arena_printf(a, "%lld + %s %% %lld", (long long)number, micro,
-                        (long long)slots);
+    const char *first = arena_printf(a, "%lld", (long long)number);
+    if (e->in_stage) { /* those of the rank's stages follow one another */
+        e->uses_stage = true;
+        first = arena_printf(a, "%s + stage / %d * %lld", first,
+                             pipeline_ranks(e->p), (long long)slots);
+    }
+    return arena_printf(a, "%s + %s %% %lld", first, micro, (long long)slots);
 }
 
 /* A forward program runs the stages one after another: its transfers join too. */
@@ -158,19 +163,20 @@ static void emit_staged_loop(Emitter *e, const Op *loop);
 /* A loop op is a for loop. */
 static void emit_loop(Emitter *e, const Op *op)
 {
-    const char *index = e->loop_name[op->id], *last = loop_last(e, op);
+    const char *index = e->loop_name[op->id];
     blank_line(e->o);
     if (op->staged && !e->repeat) {
         emit_staged_loop(e, op);
         return;
     }
     int before = stage_begin(e, op_stage(e->p, op));
+    const char *first = loop_first(e, op), *last = loop_last(e, op);
     if (attr_reverse(op))
-        out_open(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", index, last,
-                 index, index);
+        out_open(e->o, "for (int64_t %s = %s; %s >= %s; %s--) {", index, last,
+                 index, first, index);
     else
-        out_open(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", index, index,
-                 last, index);
+        out_open(e->o, "for (int64_t %s = %s; %s <= %s; %s++) {", index, first,
+                 index, last, index);
     emit_region(e, op->body, NULL);
     out_close(e->o);
     stage_end(e, before);
@@ -196,6 +202,8 @@ static const struct {
      "The forward pass of a microbatch on the rank's stage."},
     {MOMENT_BACKWARD, "BACKWARD", "micro_backward",
      "The backward pass of a microbatch on the rank's stage."},
+    {MOMENT_WEIGHTS, "WEIGHTS", "micro_weights",
+     "The gradients of weights of a microbatch."},
     {MOMENT_SEND, "SEND", "micro_send", "To the next stage."},
     {MOMENT_RECEIVE, "RECEIVE", "micro_receive", "From the stage before."},
     {MOMENT_SEND_GRADIENT, "SEND_GRADIENT", "micro_send_gradient",
@@ -204,35 +212,40 @@ static const struct {
      "From the next stage."},
 };
 
-/* Writes the function with the statements of one moment; returns its name. */
+/* Writes the function with the statements of one moment; returns its call. */
 static const char *moment_function(Emitter *e, const Op *loop, int action)
 {
     Function f;
     function_begin(e, &f);
     e->staged = loop;
     e->moment = actions[action].moment;
+    e->in_stage = rank_stages(e->p) > 1;
     emit_region(e, loop->body, NULL);
     e->staged = NULL;
-    return function_share(e, &f, actions[action].function,
+    const char *name = function_share(e, &f, actions[action].function,
                           arena_printf(e->p->arena, "ParcRt *rt, int64_t %s",
                                        e->loop_name[loop->id]),
                           actions[action].meaning, e->parts);
+    e->in_stage = false;
+    bool empty = !strcmp(name, "NULL");
+    return empty ? ""
+                 : arena_printf(e->p->arena, "%s(rt, action.micro%s); ", name,
+                                f.takes_stage ? ", action.stage" : "");
 }
 
 /* A staged loop is a loop over the actions of the rank. */
 static void emit_staged_loop(Emitter *e, const Op *loop)
 {
     int n = (int)(sizeof actions / sizeof *actions);
-    const char *name[sizeof actions / sizeof *actions];
+    const char *call[sizeof actions / sizeof *actions];
     for (int i = 0; i < n; i++)
-        name[i] = moment_function(e, loop, i);
+        call[i] = moment_function(e, loop, i);
     out_line(e->o, "ParcAction action;");
     out_open(e->o, "for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); "
              "i++) {");
     out_open(e->o, "switch (action.kind) {");
     for (int i = 0; i < n; i++)
-        out_line(e->o, "case PARC_%s: %s(rt, action.micro); break;",
-                 actions[i].kind, name[i]);
+        out_line(e->o, "case PARC_%s: %sbreak;", actions[i].kind, call[i]);
     out_close(e->o);
     out_close(e->o);
     out_line(e->o, "");
@@ -285,8 +298,10 @@ static void emit_ahead(Emitter *e, const Op *early)
     long long distance = attr_distance(early);
     const char *iteration = e->loop_name[loop->id];
     const char *next = e->next_name[loop->id];
+    const char *first = stage_first_row(e, loop->cut);
     if (attr_reverse(loop))
-        out_open(e->o, "if (%s >= %lld) {", iteration, distance);
+        out_open(e->o, "if (%s >= %s%s%lld) {", iteration, first ? first : "",
+                 first ? " + " : "", distance);
     else
         out_open(e->o, "if (%s + %lld <= %s) {", iteration, distance,
                  loop_last(e, loop));
@@ -366,19 +381,62 @@ static const Op *own_ops(const Emitter *e, const Region *r)
     return r->owner ? e->repeat->own[r->owner->id] : e->repeat->end;
 }
 
+/* Whether an op is of some stages only. */
+static bool is_of_stages(const Emitter *e, const Op *op)
+{
+    return op_transfers(op) || op_stage(e->p, op) >= 0 ||
+           (op->kind == OP_loop && op->cut);
+}
+
+/* The ops of a forward program, from *first to *last, that a rank runs for each of its
+ * stages, if it has several. */
+typedef struct StageOps {
+    const Op *first, *last; /* NULL: the region has none */
+} StageOps;
+
+static StageOps find_stage_ops(const Emitter *e, const Region *r, const Phase *phase)
+{
+    StageOps t = {NULL, NULL};
+    bool forward = e->repeat || e->p->purpose != FOR_TRAINING;
+    if (rank_stages(e->p) == 1 || !forward || r != pipeline_forward_region(e->p))
+        return t;
+    for (const Op *op = r->first; op; op = op->next) {
+        if ((phase && op->phase != *phase) || !repeat_has(e->repeat, op) ||
+            !is_of_stages(e, op))
+            continue;
+        t.first = t.first ? t.first : op;
+        t.last = op;
+    }
+    return t;
+}
+
+static void emit_in_part(Emitter *e, const Op *op, const char *iteration)
+{
+    parts_at(e, op);
+    int before = e->parts ? e->at : stage_begin(e, op_stage(e->p, op));
+    emit_op(e, op, iteration);
+    if (!e->parts)
+        stage_end(e, before);
+}
+
 void emit_region(Emitter *e, const Region *r, const Phase *phase)
 {
     const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
+    StageOps each = find_stage_ops(e, r, phase);
+    bool begun = false;
     parts_begin(e, r->owner);
     for (const Op *op = r->first; op; op = op->next) {
-        if ((phase && op->phase != *phase) || !repeat_has(e->repeat, op) ||
-            !emits(e, op))
-            continue;
-        parts_at(e, op);
-        int before = e->parts ? e->at : stage_begin(e, op_stage(e->p, op));
-        emit_op(e, op, iteration);
-        if (!e->parts)
-            stage_end(e, before);
+        if (op == each.first) {
+            parts_at(e, NULL);
+            begun = stages_begin(e);
+        }
+        if ((!phase || op->phase == *phase) && repeat_has(e->repeat, op) &&
+            emits(e, op))
+            emit_in_part(e, op, iteration);
+        if (op == each.last) {
+            parts_at(e, NULL);
+            stages_end(e, begun);
+        }
     }
     for (const Op *op = own_ops(e, r); op; op = op->next) {
         parts_at(e, NULL);

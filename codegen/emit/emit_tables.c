@@ -79,7 +79,7 @@ static void stages(Emitter *e, const Type *t)
         return;
     out(e->o, "     .pipeline = %s,", axes_expression(e, 1u << axis));
     if (at.kind == AX_AT)
-        out(e->o, " .at = %d,\n", at.dim);
+        out(e->o, " .at = %d,\n", stage_coordinate(&e->p->mesh, axis, at.dim));
     else
         out(e->o, " .nstages = %d, .cut = cut_%d,\n",
             e->p->mesh.cut[at.order - 1].nstages, at.order);

@@ -4,6 +4,7 @@
 #include "codegen/emit/emitter.h"
 
 #include "base/bug.h"
+#include "ir/plan/pipeline.h"
 
 #include <string.h>
 
@@ -195,6 +196,14 @@ void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
 
 /* ---- addresses ----------------------------------------------------------- */
 
+const char *stage_first_row(Emitter *e, int cut)
+{
+    if (!cut || !e->in_stage)
+        return NULL;
+    e->uses_stage = true;
+    return arena_printf(e->p->arena, "row_%d[stage]", cut);
+}
+
 const char *value_row_offset(Emitter *e, Value *v)
 {
     Arena *a = e->p->arena;
@@ -209,6 +218,12 @@ const char *value_row_offset(Emitter *e, Value *v)
             e->uses_stage = true;
             iteration = arena_printf(a, "%s %% buffers_%d[stage]", iteration,
                                      at->rotation);
+            if (rank_stages(e->p) > 1)
+                iteration = arena_printf(a, "(first_%d[stage] + %s)", at->rotation,
+                                         iteration);
+        } else if (at->rotation && stage_first_row(e, at->loop[i]->cut)) {
+            iteration = arena_printf(a, "(%s - %s)", iteration,
+                                     stage_first_row(e, at->loop[i]->cut));
         } else if (at->modulo[i]) {
             iteration = arena_printf(a, "%s %% %lld", iteration,
                                      (long long)at->modulo[i]);

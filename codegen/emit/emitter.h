@@ -61,7 +61,11 @@ struct Emitter {
     int *scope_of;           /* by value id: a scope's number; 0: none */
     bool uses_arena;         /* the function being written uses A, the address
                               * of the arena, … */
-    bool uses_stage;         /* … and `stage`, the rank's stage of the pipeline */
+    bool uses_stage;         /* … `stage`, the stage of the pipeline that runs, … */
+    bool uses_coordinate;    /* … and `coordinate`, the rank's on its axis, if it has
+                              * several stages */
+    bool in_stage;           /* the rank has several stages, and one of them runs:
+                              * `stage` is a parameter or a loop's variable */
     int at;                  /* the stage that runs the statement being written;
                               * -1: all do */
     const Op *staged;        /* the staged loop of which the statements of one
@@ -86,6 +90,9 @@ void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
 /* What a loop is over: "micro", "chunk" or "layer". */
 const char *loop_kind(const Program *p, const Op *loop);
 
+/* Of the rank's layers the number of the stage's first one, as a C expression; NULL:
+ * it is 0. */
+const char *stage_first_row(Emitter *e, int cut);
 /* v's byte offset in the arena as a C expression: "AT_wq + layer * 4096". */
 const char *value_offset(Emitter *e, Value *v);
 /* value_is_inside: whether v is a parameter's shard that is stored in place
@@ -122,7 +129,8 @@ const char *value_variable(const Emitter *e, Value *v);
  * that is in use, or "NULL" if there are no statements. `parameters`: "ParcRt *rt"; `what`: a comment, or "". */
 typedef struct Function {
     Out *enclosing, body;
-    bool uses_arena, uses_stage; /* of the enclosing function */
+    bool uses_arena, uses_stage, uses_coordinate; /* of the enclosing function */
+    bool takes_stage; /* function_share: it has the parameter `stage` */
 } Function;
 void function_begin(Emitter *e, Function *f);
 void function_end(Emitter *e, Function *f, const char *name, Out *to);
@@ -175,8 +183,12 @@ void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
  * only; stage_end needs what stage_begin returns. */
 int stage_begin(Emitter *e, int stage);
 void stage_end(Emitter *e, int before);
-/* The last of a loop's iterations on the rank, as a C expression: they begin with
- * 0. */
+/* What follows, until stages_end, the rank runs for each of its stages, if it has
+ * several; false: nothing needs an end. */
+bool stages_begin(Emitter *e);
+void stages_end(Emitter *e, bool begun);
+/* The first and the last index of a loop on the rank, as C expressions. */
+const char *loop_first(Emitter *e, const Op *loop);
 const char *loop_last(Emitter *e, const Op *loop);
 /* The index of iteration number `iteration`, from 0 on, as a C expression. */
 const char *loop_iteration(Emitter *e, const Op *loop, int64_t iteration);

@@ -85,7 +85,7 @@ static double region_flops(const Program *p, const Region *r, Phase phase,
 {
     double n = 0;
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->phase == phase)
+        if (op->phase == phase || (op->phase == PH_WEIGHTS && phase == PH_BACKWARD))
             n += counted_flops(p, op, count);
         if (!op->body)
             continue;

@@ -33,8 +33,7 @@ Type loop_carry_type(const Program *p, const Op *loop, Type inside, bool after)
     for (int a = 0; a < p->mesh.n && loop->cut; a++)
         if (inside.place.ax[a].kind == AX_HERE)
             inside.place.ax[a] = (AxisPlace){
-                AX_AT, (uint8_t)(cut_stage(&p->mesh, loop->cut, iteration) %
-                                 p->mesh.size[a]), 0};
+                AX_AT, (uint8_t)cut_stage(&p->mesh, loop->cut, iteration), 0};
     return inside;
 }
 

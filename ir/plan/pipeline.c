@@ -5,9 +5,65 @@
 int pipeline_stage_count(const Program *p)
 {
     int axis = pipeline_axis(p);
-    return axis < 0 ? 0
-                    : (int)(p->mesh.size[axis] *
-                            pipeline_stages_per_rank(&p->plan.pipeline));
+    /* Those of a rank could not overlap with one microbatch. */
+    const Program *t = p->training ? p->training : p;
+    int64_t each = t->train.accumulate > 1
+                       ? pipeline_stages_per_rank(&p->plan.pipeline)
+                       : 1;
+    return axis < 0 ? 0 : (int)(p->mesh.size[axis] * each);
+}
+
+int pipeline_ranks(const Program *p)
+{
+    int axis = pipeline_axis(p);
+    return axis < 0 ? 0 : (int)p->mesh.size[axis];
+}
+
+int64_t stage_rows(const Program *p, int cut, int stage)
+{
+    const StageCut *c = &p->mesh.cut[cut - 1];
+    return c->begin[stage + 1] - c->begin[stage];
+}
+
+int64_t stage_row(const Program *p, int cut, int stage)
+{
+    int ranks = pipeline_ranks(p);
+    int64_t row = 0;
+    for (int s = stage % ranks; s < stage; s += ranks)
+        row += stage_rows(p, cut, s);
+    return row;
+}
+
+int64_t rotation_first(const Program *p, int rotation, int stage)
+{
+    int ranks = pipeline_ranks(p);
+    int64_t first = 0;
+    for (int s = stage % ranks; rotation && s < stage; s += ranks)
+        first += p->memory->rotation[rotation - 1].buffers[s];
+    return first;
+}
+
+int64_t rotation_modulo(const Program *p, int rotation, int stage)
+{
+    int64_t buffers = p->memory->rotation[rotation - 1].buffers[stage];
+    return buffers > 0 ? buffers : 1;
+}
+
+int64_t stage_buffer(const Program *p, const Address *at, int stage, int64_t micro)
+{
+    int64_t modulo = 0;
+    for (int i = 0; i < at->nstrides; i++)
+        if (at->loop[i]->staged)
+            modulo = address_modulo(p->memory, at, i, stage);
+    return modulo > 0 ? rotation_first(p, at->rotation, stage) + micro % modulo : 0;
+}
+
+int64_t stage_most_rows(const Program *p, int cut)
+{
+    int64_t most = 0;
+    for (int s = 0; s < pipeline_stage_count(p); s++)
+        most = stage_rows(p, cut, s) > most ? stage_rows(p, cut, s) : most;
+    return most;
 }
 
 const Op *pipeline_loop(const Program *p)
@@ -16,6 +72,23 @@ const Op *pipeline_loop(const Program *p)
     while (op && !op->staged)
         op = op->next;
     return op;
+}
+
+Region *pipeline_forward_region(const Program *p)
+{
+    Op *op = p->step->first;
+    while (op && !loop_is_microbatches(p, op))
+        op = op->next;
+    return op ? op->body : p->step;
+}
+
+bool op_transfers(const Op *op)
+{
+    const AxisPlace *ax = op->nargs ? op->arg[0]->type.place.ax : NULL;
+    bool held = false;
+    for (int a = 0; op->kind == OP_move && a < MAX_AXES; a++)
+        held |= (attr_axes(op) >> a & 1) && ax[a].kind == AX_AT;
+    return op->kind == OP_receive || op->kind == OP_send || held;
 }
 
 const Op *transfer_at(const Op *op)
@@ -37,12 +110,13 @@ int value_stage(const Program *p, const Value *v)
 int64_t loop_least_trips(const Program *p, const Op *loop)
 {
     int64_t least = loop_trips(loop);
-    int axis = pipeline_axis(p);
-    for (int64_t c = 0; loop->cut && c < p->mesh.size[axis]; c++) {
-        const StageCut *cut = &p->mesh.cut[loop->cut - 1];
+    const Op *around = op_loop(loop);
+    int nstages = pipeline_stage_count(p), ranks = pipeline_ranks(p);
+    int step = around && around->staged ? nstages : ranks;
+    for (int k = 0; loop->cut && k < step; k++) {
         int64_t n = 0;
-        for (int64_t s = c; s < cut->nstages; s += p->mesh.size[axis])
-            n += cut->begin[s + 1] - cut->begin[s];
+        for (int s = k; s < nstages; s += step)
+            n += stage_rows(p, loop->cut, s);
         least = n < least ? n : least;
     }
     return least;

@@ -3,7 +3,7 @@
 #ifndef PARC_IR_PLAN_PIPELINE_H
 #define PARC_IR_PLAN_PIPELINE_H
 
-#include "ir/ir.h"
+#include "ir/memory.h"
 
 /* The axis whose coordinates run the stages; -1: the plan has no pipeline, or the
  * axis has one rank, which runs the program as without one. */
@@ -15,22 +15,47 @@ static inline int pipeline_axis(const Program *p)
     return -1;
 }
 
-/* The number of stages on all ranks; 0: no pipeline. */
+/* The number of stages on all ranks, and of coordinates, which run stages number
+ * coordinate, coordinate + pipeline_ranks, …; 0: no pipeline. */
 int pipeline_stage_count(const Program *p);
+int pipeline_ranks(const Program *p);
+/* The stages of each rank; without a pipeline 1. */
+static inline int rank_stages(const Program *p)
+{
+    int ranks = pipeline_ranks(p);
+    return ranks ? pipeline_stage_count(p) / ranks : 1;
+}
+
+/* The rows of a stack with the cut that the stage has. */
+int64_t stage_rows(const Program *p, int cut, int stage);
+/* Of the rows that a rank has of a stack with the cut: how many precede those of the
+ * stage. */
+int64_t stage_row(const Program *p, int cut, int stage);
+/* The rank's buffers of a rotation that precede those of the stage. */
+int64_t rotation_first(const Program *p, int rotation, int stage);
+/* Of how many buffers a stage uses one, 1 or more: some stages have none, but emitted
+ * code takes numbers modulo them on all. */
+int64_t rotation_modulo(const Program *p, int rotation, int stage);
+/* The number of the buffer at the address, along the stride of the staged loop, that a
+ * stage uses for a microbatch. */
+int64_t stage_buffer(const Program *p, const Address *at, int stage, int64_t micro);
+/* The rows of the stage that has the most. */
+int64_t stage_most_rows(const Program *p, int cut);
 
 /* The loop over microbatches in which the stages overlap; NULL: none. */
 const Op *pipeline_loop(const Program *p);
+
+/* The region of the forward pass of a microbatch. */
+Region *pipeline_forward_region(const Program *p);
 
 /* The stage that has v, or runs the op; -1: several. What ranks do for a transfer
  * follows from the op. */
 int value_stage(const Program *p, const Value *v);
 int op_stage(const Program *p, const Op *op);
 
-/* Whether the op transfers carries of a loop from stage to stage. */
-static inline bool op_transfers(const Op *op)
-{
-    return op->kind == OP_receive || op->kind == OP_send;
-}
+/* Whether the op transfers tensors from stage to stage: carries of a loop, or those
+ * that a move sends to another stage. */
+bool op_transfers(const Op *op);
 /* The transfer that an `await` of STREAM_TRANSFER precedes, or a `post` follows;
  * NULL: there is none. */
 const Op *transfer_at(const Op *op);
@@ -43,7 +68,8 @@ static inline int64_t loop_rank_trips(const Program *p, const Op *loop)
                      : loop_trips(loop);
 }
 
-/* On the rank that runs the fewest of them. */
+/* In one go, where the fewest of them are run: on a rank, or in a staged loop on a
+ * stage. */
 int64_t loop_least_trips(const Program *p, const Op *loop);
 
 /* How often a step runs an op on the rank that runs it most often. */

@@ -1,11 +1,11 @@
-/* ranges.c: finds what the ranks of each stage of a pipeline use of the arena, so
+/* ranges.c: finds what the ranks at each coordinate of a pipeline use of the arena, so
  * that they allocate nothing else.
  *
- *   blocks                          in pages, stage 0    stage 1
- *   "embedding" stage 0  at 0       [0, 8192)
- *   "norm" stage 1       at 0                            [0, 1024)
+ *   blocks                          in pages, coordinate 0   coordinate 1
+ *   "embedding" of 0     at 0       [0, 8192)
+ *   "norm" of 1          at 0                                [0, 1024)
  *   "saved" 4 buffers    at 8192    [8192, 12288)
- *           1 on stage 1                                 [8192, 9216)
+ *           1 on 1                                           [8192, 9216)
  *   ranges                          [0, 12288)           [0, 1024), [8192, 9216)
  *
  * The offsets of a block are the same on all ranks: collectives over all stages,
@@ -15,8 +15,6 @@
 #include "ir/plan/ranges.h"
 
 #include <stdlib.h>
-
-#include "ir/plan/pipeline.h"
 
 typedef VEC(Range) RangeList;
 
@@ -33,12 +31,13 @@ static int segment_number(const MemoryPlan *plan, const Block *b)
     return 0;
 }
 
-/* Adds what the stage uses of the plan's blocks. */
-static void add_blocks(Arena *a, const MemoryPlan *plan, int stage, RangeList *list)
+/* Adds what ranks at the coordinate use of the plan's blocks. */
+static void add_blocks(Arena *a, const MemoryPlan *plan, int coordinate,
+                       RangeList *list)
 {
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
-        int64_t bytes = block_bytes_on(b, stage);
+        int64_t bytes = block_bytes_on(b, coordinate);
         if (bytes == 0 || b->host)
             continue;
         int segment = segment_number(plan, b);
@@ -75,22 +74,14 @@ static Ranges join_ranges(RangeList *list)
     return (Ranges){list->at, n};
 }
 
-static void add_stages(const Program *p, const MemoryPlan *plan, int coordinate,
-                       RangeList *list)
-{
-    int ranks = (int)p->mesh.size[pipeline_axis(p)];
-    for (int stage = coordinate; stage < pipeline_stage_count(p); stage += ranks)
-        add_blocks(p->arena, plan, stage, list);
-}
-
 Ranges memory_ranges(const Program *p, int coordinate)
 {
     const Program *t = p->training ? p->training : p;
     RangeList list = {0};
-    add_stages(t, t->memory, coordinate, &list);
+    add_blocks(t->arena, t->memory, coordinate, &list);
     for (int k = 0; k < PURPOSES; k++)
         if (t->forward[k] && t->forward[k]->memory)
-            add_stages(t, t->forward[k]->memory, coordinate, &list);
+            add_blocks(t->arena, t->forward[k]->memory, coordinate, &list);
     return join_ranges(&list);
 }
 
@@ -108,6 +99,6 @@ int64_t memory_ranges_counted(const MemoryPlan *plan, const Ranges *at)
 Ranges program_ranges(const Program *p, int coordinate)
 {
     RangeList list = {0};
-    add_stages(p, p->memory, coordinate, &list);
+    add_blocks(p->arena, p->memory, coordinate, &list);
     return join_ranges(&list);
 }

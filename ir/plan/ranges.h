@@ -1,4 +1,5 @@
-/* ranges.h: finds what the ranks of each stage of a pipeline allocate of the arena. */
+/* ranges.h: finds what the ranks at each coordinate of a pipeline allocate of the
+ * arena. */
 #ifndef PARC_IR_PLAN_RANGES_H
 #define PARC_IR_PLAN_RANGES_H
 

@@ -54,7 +54,7 @@ void text_arena(Text *t)
     text_field(t, "\n  peak=", &m->peak);
     text_field(t, " bound=", &m->lower_bound);
     text_field(t, " at=", &m->peak_time);
-    text_number(t, " stage=", &m->peak_stage, INT_MAX);
+    text_number(t, " coordinate=", &m->peak_coordinate, INT_MAX);
     Loc loc = t->tok.loc;
     int n = text_list(t, " classes=", MEM_CLASSES, m->at_peak, MEM_CLASSES);
     if (n != MEM_CLASSES)
@@ -62,22 +62,21 @@ void text_arena(Text *t)
     text_form(t, "\n");
 }
 
-/* A number for each stage of the pipeline. */
-static int64_t *text_by_stage(Text *t, const char *form, const int64_t *given)
+/* n numbers, one for each stage or coordinate of the pipeline. */
+static int64_t *text_numbers(Text *t, const char *form, int n, const int64_t *given)
 {
-    int n = pipeline_stage_count(t->p);
     Loc loc = t->tok.loc;
     int64_t *list = NEW_ARRAY(t->arena, int64_t, MAX_STAGES);
     for (int i = 0; t->out && i < n; i++)
         list[i] = given[i];
     if (text_list(t, form, n, list, MAX_STAGES) != n)
-        parse_fail(t, loc, "the pipeline has %d stages", n);
+        parse_fail(t, loc, "the pipeline needs %d numbers here", n);
     return list;
 }
 
 static void text_rotation(Text *t, Rotation *r)
 {
-    r->buffers = text_by_stage(t, " ", r->buffers);
+    r->buffers = text_numbers(t, " ", pipeline_stage_count(t->p), r->buffers);
     text_form(t, "\n");
 }
 
@@ -127,9 +126,9 @@ static void text_buffer(Text *t, Block *b)
     text_field_if(t, b->counted != b->bytes, " counted=", &b->counted);
     text_number(t, " training=", &b->training, INT_MAX);
     text_flag(t, " host", &b->host);
-    text_number(t, " stage=", &b->stage, INT_MAX);
+    text_number(t, " coordinate=", &b->coordinate, INT_MAX);
     if (text_given(t, b->on, " on="))
-        b->on = text_by_stage(t, "", b->on);
+        b->on = text_numbers(t, "", pipeline_ranks(t->p), b->on);
     text_form(t, "\n");
 }
 

@@ -211,7 +211,7 @@ static void text_needs(Text *t, Op *op, Loc at)
 /* What follows the types. */
 static void text_properties(Text *t, Op *op)
 {
-    static const char *const phases[] = {"init", "forward", "backward",
+    static const char *const phases[] = {"init", "forward", "backward", "weights",
                                          "optimizer", NULL};
     op->phase = (Phase)text_choice(t, " ", (int)op->phase, phases, "a phase");
     text_flag(t, " recomputed", &op->recomputed);

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "ir/plan/pipeline.h"
 #include "ir/verify/verify.h"
 #include "ir/rules/rules.h"
 #include "ir/units.h"
@@ -444,6 +445,9 @@ static const char *check_held(const Program *p, const Value *v, int number,
         if (axis_place_is_held(is) && !pipeline)
             return axis_fault(p, "result", number, a, is,
                               "which is not the axis of a pipeline");
+        if (is.kind == AX_AT && is.dim >= pipeline_stage_count(p))
+            return axis_fault(p, "result", number, a, is,
+                              "which the pipeline does not have");
         bool fits = loop ? is.kind == AX_HERE || is.kind == AX_P
                          : is.kind != AX_HERE;
         if (pipeline && !fits)

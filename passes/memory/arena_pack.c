@@ -15,13 +15,13 @@
  * as any other place for them, and forward programs (forward_program.c) may
  * overwrite all that follows.
  *
- * A rank has the blocks of its own stage of a pipeline and those of all ranks:
- * blocks of two stages may overlap. Offsets are the same on all ranks; what a rank
+ * A rank has the blocks of its own coordinate of a pipeline and those of all ranks:
+ * blocks of two coordinates may overlap. Offsets are the same on all ranks; what a rank
  * allocates of the arena follows from them (ranges.c).
  *
  * Memory that ranks share follows the arena, one segment for each set of axes:
  * its blocks live for the whole step, so they are only placed one after
- * another, those of each stage after those of all.
+ * another, those of each coordinate after those of all.
  */
 #include "passes/memory/memory.h"
 
@@ -78,7 +78,7 @@ static int earliest_first(const void *x, const void *y)
 /* A part of the arena that placed blocks of one live range occupy. Parameters
  * and states, most of the blocks of a large model, make one stretch. */
 typedef struct Stretch {
-    int first, last, stage;
+    int first, last, coordinate;
     int64_t offset, end;
 } Stretch;
 
@@ -97,7 +97,7 @@ static int64_t lowest_fit(const Placed *placed, const Block *b, int64_t base,
     *below = -1;
     for (int j = 0; j < placed->n; j++) {
         const Stretch *q = &placed->at[j];
-        bool apart = b->stage && q->stage && b->stage != q->stage;
+        bool apart = b->coordinate && q->coordinate && b->coordinate != q->coordinate;
         if (b->first > q->last || q->first > b->last || q->end <= at || apart)
             continue;
         if (q->offset >= at + b->bytes)
@@ -112,7 +112,7 @@ static void insert(Placed *placed, const Block *b, int below)
 {
     Stretch *q = below < 0 ? NULL : &placed->at[below];
     if (q && q->first == b->first && q->last == b->last &&
-        q->stage == b->stage) {
+        q->coordinate == b->coordinate) {
         q->end += b->bytes;
         return;
     }
@@ -126,7 +126,7 @@ static void insert(Placed *placed, const Block *b, int below)
     }
     q = &placed->at[low];
     memmove(q + 1, q, sizeof *q * (size_t)(placed->n - low));
-    *q = (Stretch){b->first, b->last, b->stage, b->offset,
+    *q = (Stretch){b->first, b->last, b->coordinate, b->offset,
                    b->offset + b->bytes};
     placed->n++;
 }
@@ -252,24 +252,24 @@ static bool is_step_block(const Block *b)
     return !b->shared && !b->host && !b->training;
 }
 
-static int count_stages(const Block *block, int n)
+static int count_coordinates(const Block *block, int n)
 {
-    int stages = 1;
+    int count = 1;
     for (int i = 0; i < n; i++)
-        if (stages < block[i].stage)
-            stages = block[i].stage;
-    return stages;
+        if (count < block[i].coordinate)
+            count = block[i].coordinate;
+    return count;
 }
 
-/* Places the blocks that live for all times, and that have this `stage`, one after
+/* Places the blocks that live for all times, and that have this `coordinate`, one after
  * another; returns the end of the last. */
 static int64_t place_resident_of(Block *block, int n, int end, int64_t base,
-                                 int stage)
+                                 int coordinate)
 {
     for (int i = 0; i < n; i++) {
         Block *b = &block[i];
         if (!is_step_block(b) || b->first > 0 || b->last < end - 1 ||
-            b->stage != stage)
+            b->coordinate != coordinate)
             continue;
         b->offset = base;
         base += b->bytes;
@@ -277,12 +277,12 @@ static int64_t place_resident_of(Block *block, int n, int end, int64_t base,
     return base;
 }
 
-/* Those of all ranks first, then those of each stage from there on. */
+/* Those of all ranks first, then those of each coordinate from there on. */
 static int64_t place_resident(Block *block, int n, int end, int64_t base)
 {
     base = place_resident_of(block, n, end, base, 0);
     int64_t most = base;
-    for (int k = 1; k <= count_stages(block, n); k++) {
+    for (int k = 1; k <= count_coordinates(block, n); k++) {
         int64_t at = place_resident_of(block, n, end, base, k);
         most = at > most ? at : most;
     }
@@ -367,8 +367,8 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
 }
 
 /* The largest sum of counted bytes of blocks that are live at one time, and that
- * time, on a rank of the stage. `whole`: of the blocks that it uses, all bytes. */
-static int64_t stage_bound(const Block *block, int n, int end, int stage,
+ * time, on a rank at the coordinate. `whole`: of the blocks that it uses, all bytes. */
+static int64_t bound_on(const Block *block, int n, int end, int coordinate,
                            bool whole, int *when)
 {
     Arena *scratch = arena_new();
@@ -378,7 +378,7 @@ static int64_t stage_bound(const Block *block, int n, int end, int stage,
         const Block *b = &block[i];
         if (b->first >= end || b->last < b->first)
             continue;
-        int64_t counted = block_counted_on(b, stage);
+        int64_t counted = block_counted_on(b, coordinate);
         counted = whole && counted > 0 ? b->counted : counted;
         change[b->first] += counted;
         change[b->last < end ? b->last + 1 : end] -= counted;
@@ -397,17 +397,17 @@ static int64_t stage_bound(const Block *block, int n, int end, int stage,
 }
 
 int64_t arena_lower_bound(const Block *block, int n, int end, bool whole,
-                          int *when, int *stage)
+                          int *when, int *coordinate)
 {
     int64_t most = -1;
-    for (int k = 0; k < count_stages(block, n); k++) {
+    for (int k = 0; k < count_coordinates(block, n); k++) {
         int at;
-        int64_t bytes = stage_bound(block, n, end, k, whole, &at);
+        int64_t bytes = bound_on(block, n, end, k, whole, &at);
         if (bytes <= most)
             continue;
         most = bytes;
         *when = at;
-        *stage = k;
+        *coordinate = k;
     }
     return most;
 }
@@ -423,13 +423,13 @@ static Segment *segment_of(MemoryPlan *plan, uint32_t axes)
     return &plan->segment[plan->nsegments++];
 }
 
-/* Places the stage's blocks of a segment from `base` on; the segment ends after
+/* Places the coordinate's blocks of a segment from `base` on; the segment ends after
  * them. */
-static void lay_segment(MemoryPlan *plan, Segment *s, int stage, int64_t base)
+static void lay_segment(MemoryPlan *plan, Segment *s, int coordinate, int64_t base)
 {
     for (int i = 0; i < plan->nblocks; i++) {
         Block *b = &plan->block[i];
-        if (b->shared != s->axes || b->stage != stage)
+        if (b->shared != s->axes || b->coordinate != coordinate)
             continue;
         int64_t ranks = b->counted ? b->bytes / b->counted : 1;
         b->offset = base;
@@ -451,7 +451,7 @@ void arena_lay_segments(MemoryPlan *plan)
         Segment *s = &plan->segment[i];
         lay_segment(plan, s, 0, 0);
         int64_t base = s->bytes;
-        for (int k = 1; k <= count_stages(plan->block, plan->nblocks); k++)
+        for (int k = 1; k <= count_coordinates(plan->block, plan->nblocks); k++)
             lay_segment(plan, s, k, base);
     }
     plan->extent = plan->own;

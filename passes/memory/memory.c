@@ -258,13 +258,13 @@ void memory_count(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
 {
     plan->lower_bound =
         arena_lower_bound(plan->block, plan->nblocks, plan->end, false,
-                          &plan->peak_time, &plan->peak_stage);
+                          &plan->peak_time, &plan->peak_coordinate);
     *shares = *fixed = 0;
     memset(plan->at_peak, 0, sizeof plan->at_peak);
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
         if (b->first <= plan->peak_time && plan->peak_time <= b->last)
-            plan->at_peak[b->class] += block_counted_on(b, plan->peak_stage);
+            plan->at_peak[b->class] += block_counted_on(b, plan->peak_coordinate);
         *(b->shared ? shares : fixed) += b->shared || b->training ? b->counted : 0;
     }
 }
@@ -279,7 +279,7 @@ int64_t memory_own_end(const MemoryPlan *plan, int64_t most)
     return most;
 }
 
-/* On a pipeline, what a rank of the stage allocates that needs the most; for a forward
+/* On a pipeline, what a rank allocates at the coordinate that needs the most; for a forward
  * program, the part that this one uses. */
 static void set_peak(Program *p)
 {
@@ -321,9 +321,9 @@ static void sum_up(Memory *m)
     plan->alignment = m->t->alignment;
     plan->page = pipeline_axis(m->p) < 0 ? 0 : m->t->page;
     memory_count(plan, &shares, &fixed);
-    int when, stage;
+    int when, coordinate;
     int64_t whole = arena_lower_bound(plan->block, plan->nblocks, plan->end, true,
-                                      &when, &stage);
+                                      &when, &coordinate);
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
                            t ? INT_MAX : plan->end, base,
                            whole - shares - fixed, &plan->resident);
@@ -356,7 +356,7 @@ void pass_memory(Program *p, const TargetInfo *t)
                          m.block.n);
     if (pipeline_loop(p))
         memory_stage(&m, pipeline_loop(p));
-    memory_set_stages(&m);
+    memory_set_coordinates(&m);
     sum_up(&m);
     for_ops(op, p->step)
         set_in_place(&m, op);

@@ -82,8 +82,8 @@ void memory_extend_hoists(const Program *p, const Liveness *live,
 /* Gives what lives in several moments of a microbatch of the staged loop as many
  * buffers as its timetable needs. */
 void memory_stage(Memory *m, const Op *loop);
-/* Sets the stages of blocks. */
-void memory_set_stages(Memory *m);
+/* Sets the coordinates of blocks. */
+void memory_set_coordinates(Memory *m);
 
 /* ---- memory_class.c ------------------------------------------------------ */
 
@@ -124,9 +124,9 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
 void arena_lay_segments(MemoryPlan *plan);
 
 /* The largest sum of counted bytes of blocks that are live at one time, and
- * that time, on the stage where it is largest. `whole`: of a block that a stage uses
- * partly, all bytes, as offsets are the same on all stages. */
+ * that time, at the coordinate where it is largest. `whole`: of a block that it uses
+ * partly, all bytes, as offsets are the same everywhere. */
 int64_t arena_lower_bound(const Block *block, int n, int end, bool whole,
-                          int *when, int *stage);
+                          int *when, int *coordinate);
 
 #endif

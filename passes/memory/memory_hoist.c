@@ -139,9 +139,9 @@ void memory_extend_hoists(const Program *p, const Liveness *live,
                   .prefetch = prefetch,
                   .plan = plan,
                   .block = block};
-    int when, stage;
+    int when, coordinate;
     int64_t bound = arena_lower_bound(block, nblocks, live->end, false, &when,
-                                      &stage);
+                                      &coordinate);
     h.below_bound = NEW_ARRAY(p->arena, int64_t, live->end + 1);
     for (int time = 0; time < live->end; time++)
         h.below_bound[time] = bound;

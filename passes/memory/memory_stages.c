@@ -11,8 +11,12 @@
  * What one moment of a microbatch writes and reads alone lives as before: no other
  * microbatch runs meanwhile.
  *
- * A tensor that only one coordinate has is in a block of this stage. Of a stack
- * that is cut into stages, each uses as many rows as it has layers.
+ * Several stages of a rank have buffers of their own, one after another:
+ *
+ *   stages 0 and 2 on a rank, buffers [3, 2, 2, 1]
+ *   stage 2, microbatch i is at AT_saved + (3 + i % 2) * bytes
+ *
+ * A tensor that the ranks at one coordinate have is in a block of this coordinate.
  */
 #include "ir/plan/pipeline.h"
 #include "passes/memory/memory.h"
@@ -28,14 +32,15 @@ typedef struct StagedMemory {
     Moment *first, *last; /* by block: the stage's moments whose ops access it;
                            * first > last: none */
     int64_t *bytes;       /* by block: of one buffer */
-    int64_t **buffers;    /* by block: that each stage needs; NULL: ops of one
-                           * moment only access it */
-    int64_t *most;        /* by block: the largest of them */
+    int64_t **buffers;    /* by block: that each stage needs */
+    bool *several;        /* by block: ops of several moments access it */
 } StagedMemory;
 
-static void note(StagedMemory *s, const Value *v, Moment at)
+static void note(StagedMemory *s, const Op *op, const Value *v, Moment at)
 {
-    if (!v->address || v->address->block < 0)
+    int stage = value_stage(s->m->p, v);
+    bool elsewhere = stage >= 0 && stage != s->stage && !op->cut;
+    if (!v->address || v->address->block < 0 || elsewhere)
         return;
     int b = v->address->block;
     if (s->first[b] > at)
@@ -47,14 +52,12 @@ static void note(StagedMemory *s, const Value *v, Moment at)
 static void note_op(StagedMemory *s, const Op *op)
 {
     Moment at = staged_moment_on(s->m->p, s->loop, op, s->stage);
-    bool receives = op->kind == OP_receive && at != MOMENT_FORWARD &&
-                    at != MOMENT_BACKWARD;
     if (at == MOMENTS)
         return;
-    for (int i = 0; i < op->nargs && !receives; i++)
-        note(s, op->arg[i], at);
-    for (int i = 0; i < op->nouts; i++)
-        note(s, op->out[i], at);
+    for (int i = 0; i < op->nargs && !moment_receives(op, at); i++)
+        note(s, op, op->arg[i], at);
+    for (int i = 0; i < op->nouts && !moment_sends(op, at); i++)
+        note(s, op, op->out[i], at);
 }
 
 /* Whether the loop's body makes all that the block holds. */
@@ -65,7 +68,7 @@ static bool is_inside(const StagedMemory *s, int block)
            b->last <= s->m->live.finish[s->loop->id];
 }
 
-/* Counts the buffers that the stage needs; at least one of each. */
+/* Counts the buffers that the stage needs: one of what one moment only accesses. */
 static void count_on_stage(StagedMemory *s)
 {
     int n = s->m->block.n;
@@ -76,54 +79,67 @@ static void count_on_stage(StagedMemory *s)
     for (const Op *op = NULL; (op = ir_next(s->loop->body, op));)
         note_op(s, op);
     for (int b = 0; b < n; b++) {
-        if (s->first[b] >= s->last[b] || !is_inside(s, b))
-            continue;
-        int64_t need = staged_buffers(&s->t, s->stage, s->first[b], s->last[b]);
-        if (!s->buffers[b])
-            s->buffers[b] = NEW_ARRAY(s->m->p->arena, int64_t, s->t.nstages);
-        s->buffers[b][s->stage] = need;
-        s->most[b] = need > s->most[b] ? need : s->most[b];
+        bool several = s->first[b] < s->last[b] && is_inside(s, b);
+        bool any = s->first[b] <= s->last[b];
+        s->several[b] |= several;
+        s->buffers[b][s->stage] =
+            several ? staged_buffers(&s->t, s->stage, s->first[b], s->last[b]) : any;
     }
 }
 
-/* The bytes of the buffers of each stage, one at least: what ops of one moment only
- * access. NULL: those of all stages are equal. */
-static const int64_t *bytes_on(StagedMemory *s, int block)
+/* The most buffers that one stage has. */
+static int64_t most_on_stage(const StagedMemory *s, int block)
 {
-    int64_t *on = NEW_ARRAY(s->m->p->arena, int64_t, s->t.nstages);
+    int64_t most = 0;
+    for (int i = 0; i < s->t.nstages; i++)
+        most = s->buffers[block][i] > most ? s->buffers[block][i] : most;
+    return most;
+}
+
+/* Those of all stages of a rank. */
+static int64_t buffers_at(const StagedMemory *s, int block, int coordinate)
+{
+    int64_t n = 0;
+    for (int i = coordinate; i < s->t.nstages; i += s->t.nranks)
+        n += s->buffers[block][i];
+    return n;
+}
+
+static bool rotates(const StagedMemory *s, int block)
+{
+    int64_t most = 0;
+    for (int c = 0; c < s->t.nranks && s->several[block]; c++)
+        most = buffers_at(s, block, c) > most ? buffers_at(s, block, c) : most;
+    return most > 1;
+}
+
+/* Gives the block the buffers of the ranks that have the most, and others a part of
+ * it. */
+static void resize_block(StagedMemory *s, int block)
+{
+    Block *b = &s->m->block.at[block];
+    int64_t *on = NEW_ARRAY(s->m->p->arena, int64_t, s->t.nranks), most = 0;
     bool equal = true;
-    for (int i = 0; i < s->t.nstages; i++) {
-        int64_t *n = &s->buffers[block][i];
-        *n = *n ? *n : 1;
-        on[i] = *n * s->bytes[block];
-        equal &= *n == s->most[block];
+    for (int c = 0; c < s->t.nranks; c++) {
+        on[c] = buffers_at(s, block, c) * s->bytes[block];
+        equal &= on[c] == on[0];
+        most = on[c] > most ? on[c] : most;
     }
-    return equal ? NULL : on;
+    b->on = equal || !rotates(s, block) ? NULL : on;
+    b->counted = b->counted == 0 ? 0 : most / (b->bytes / b->counted);
+    b->bytes = most;
+    b->first = s->m->live.begin[s->loop->id];
+    b->last = s->m->live.finish[s->loop->id];
 }
 
-static void resize_blocks(StagedMemory *s)
-{
-    for (int i = 0; i < s->m->block.n; i++) {
-        Block *b = &s->m->block.at[i];
-        s->bytes[i] = b->bytes;
-        if (!s->buffers[i])
-            continue;
-        b->on = bytes_on(s, i);
-        b->bytes *= s->most[i];
-        b->counted *= s->most[i];
-        b->first = s->m->live.begin[s->loop->id];
-        b->last = s->m->live.finish[s->loop->id];
-    }
-}
-
-/* The number of the rotation with the block's buffers; 0: all stages have as many.
- */
+/* The number of the rotation with the block's buffers; 0: all stages have as many, and
+ * each is on a rank of its own. */
 static int number_rotation(StagedMemory *s, int block)
 {
     MemoryPlan *plan = s->m->plan;
     const int64_t *buffers = s->buffers[block];
     size_t size = sizeof *buffers * (size_t)s->t.nstages;
-    if (!s->m->block.at[block].on)
+    if (!s->m->block.at[block].on && s->t.nstages == s->t.nranks)
         return 0;
     for (int i = 0; i < plan->nrotations; i++)
         if (!memcmp(plan->rotation[i].buffers, buffers, size))
@@ -135,7 +151,7 @@ static int number_rotation(StagedMemory *s, int block)
 
 static void rotate(StagedMemory *s, Value *v)
 {
-    if (!v->address || v->address->block < 0 || s->most[v->address->block] < 2)
+    if (!v->address || v->address->block < 0 || !rotates(s, v->address->block))
         return;
     Address at = *v->address;
     if (at.nstrides == MAX_LOOP_DEPTH) {
@@ -144,7 +160,7 @@ static void rotate(StagedMemory *s, Value *v)
     }
     at.loop[at.nstrides] = s->loop;
     at.stride[at.nstrides] = s->bytes[at.block];
-    at.modulo[at.nstrides++] = s->most[at.block];
+    at.modulo[at.nstrides++] = most_on_stage(s, at.block);
     at.rotation = number_rotation(s, at.block);
     memory_place_value(s->m, v, at);
 }
@@ -161,66 +177,119 @@ static void rotate_region(StagedMemory *s, const Region *r)
     }
 }
 
-void memory_stage(Memory *m, const Op *loop)
+/* ---- the size of a buffer ------------------------------------------------- */
+
+/* The bytes of v on one stage. */
+static int64_t stage_bytes(const Memory *m, const Value *v)
 {
-    Arena *a = m->p->arena;
-    StagedMemory s = {.m = m, .loop = loop,
-                      .t = staged_timetable(m->p, loop),
-                      .first = NEW_ARRAY(a, Moment, m->block.n),
-                      .last = NEW_ARRAY(a, Moment, m->block.n),
-                      .bytes = NEW_ARRAY(a, int64_t, m->block.n),
-                      .buffers = NEW_ARRAY(a, int64_t *, m->block.n),
-                      .most = NEW_ARRAY(a, int64_t, m->block.n)};
-    for (s.stage = 0; s.stage < s.t.nstages; s.stage++)
-        count_on_stage(&s);
-    resize_blocks(&s);
-    rotate_region(&s, loop->body);
+    const Program *p = m->p;
+    int64_t bytes = type_local_bytes(&v->type, &p->mesh);
+    int cut = type_cut(&v->type);
+    if (cut)
+        bytes = bytes / cut_most(&p->mesh, cut, pipeline_axis(p)) *
+                stage_most_rows(p, cut);
+    return memory_align(m, bytes);
 }
 
-/* ---- blocks of one stage ------------------------------------------------- */
-
-enum { UNUSED = -1 };
-
-/* A block that values of several stages, or of all ranks, use has stage 0. */
-static void use_on(int *stage, int block, int on)
+static void grow_buffers(StagedMemory *s, const Region *r)
 {
-    if (block < 0)
-        return;
-    bool other = stage[block] != UNUSED && stage[block] != on;
-    stage[block] = other ? 0 : on;
-}
-
-static void use_value(Memory *m, int *stage, const Value *v)
-{
-    if (v->address)
-        use_on(stage, v->address->block, value_stage(m->p, v) + 1);
-}
-
-static void use_region(Memory *m, int *stage, const Region *r)
-{
-    for (int i = 0; i < r->nargs; i++)
-        use_value(m, stage, r->arg[i]);
     for (const Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nouts; i++)
-            use_value(m, stage, op->out[i]);
-        use_on(stage, op->workspace, op_stage(m->p, op) + 1);
+        for (int i = 0; i < op->nouts; i++) {
+            const Address *at = op->out[i]->address;
+            if (!at || at->block < 0 || op->kind == OP_param)
+                continue;
+            int64_t bytes = stage_bytes(s->m, op->out[i]);
+            s->bytes[at->block] =
+                bytes > s->bytes[at->block] ? bytes : s->bytes[at->block];
+        }
         if (op->kind == OP_loop)
-            use_region(m, stage, op->body);
+            grow_buffers(s, op->body);
     }
 }
 
-void memory_set_stages(Memory *m)
+/* A buffer has the rows of one stage; the block was made for those of a rank. */
+static void size_buffers(StagedMemory *s)
+{
+    if (s->t.nstages > s->t.nranks)
+        grow_buffers(s, s->loop->body);
+    for (int b = 0; b < s->m->block.n; b++)
+        if (s->t.nstages == s->t.nranks || s->bytes[b] > s->m->block.at[b].bytes)
+            s->bytes[b] = s->m->block.at[b].bytes;
+}
+
+void memory_stage(Memory *m, const Op *loop)
+{
+    Arena *a = m->p->arena;
+    int n = m->block.n;
+    StagedMemory s = {.m = m, .loop = loop,
+                      .t = staged_timetable(m->p, loop),
+                      .first = NEW_ARRAY(a, Moment, n),
+                      .last = NEW_ARRAY(a, Moment, n),
+                      .bytes = NEW_ARRAY(a, int64_t, n),
+                      .buffers = NEW_ARRAY(a, int64_t *, n),
+                      .several = NEW_ARRAY(a, bool, n)};
+    for (int b = 0; b < n; b++)
+        s.buffers[b] = NEW_ARRAY(a, int64_t, s.t.nstages);
+    for (s.stage = 0; s.stage < s.t.nstages; s.stage++)
+        count_on_stage(&s);
+    size_buffers(&s);
+    for (int b = 0; b < n; b++)
+        if (s.several[b])
+            resize_block(&s, b);
+    rotate_region(&s, loop->body);
+}
+
+/* ---- blocks of one coordinate -------------------------------------------- */
+
+enum { UNUSED = -1 };
+
+/* A block that values of several coordinates, or of all ranks, use has number 0. */
+static void use_on(int *coordinate, int block, int on)
+{
+    if (block < 0)
+        return;
+    bool other = coordinate[block] != UNUSED && coordinate[block] != on;
+    coordinate[block] = other ? 0 : on;
+}
+
+/* The number of the coordinate that runs the stage. */
+static int number_of(const Memory *m, int stage)
+{
+    return stage < 0 ? 0 : stage % pipeline_ranks(m->p) + 1;
+}
+
+static void use_value(Memory *m, int *coordinate, const Value *v)
+{
+    if (v->address)
+        use_on(coordinate, v->address->block, number_of(m, value_stage(m->p, v)));
+}
+
+static void use_region(Memory *m, int *coordinate, const Region *r)
+{
+    for (int i = 0; i < r->nargs; i++)
+        use_value(m, coordinate, r->arg[i]);
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nouts; i++)
+            use_value(m, coordinate, op->out[i]);
+        use_on(coordinate, op->workspace, number_of(m, op_stage(m->p, op)));
+        if (op->kind == OP_loop)
+            use_region(m, coordinate, op->body);
+    }
+}
+
+void memory_set_coordinates(Memory *m)
 {
     if (pipeline_axis(m->p) < 0)
         return;
-    int *stage = NEW_ARRAY(m->p->arena, int, m->block.n);
+    int *coordinate = NEW_ARRAY(m->p->arena, int, m->block.n);
     for (int i = 0; i < m->block.n; i++)
-        stage[i] = UNUSED;
-    use_region(m, stage, m->p->step);
+        coordinate[i] = UNUSED;
+    use_region(m, coordinate, m->p->step);
     for (int i = 0; i < m->block.n; i++) {
         Block *b = &m->block.at[i];
-        b->stage = stage[i] == UNUSED ? 0 : stage[i];
+        b->coordinate = coordinate[i] == UNUSED ? 0 : coordinate[i];
         if (b->training)
-            b->stage = m->p->training->memory->block[b->training - 1].stage;
+            b->coordinate =
+                m->p->training->memory->block[b->training - 1].coordinate;
     }
 }

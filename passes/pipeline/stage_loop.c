@@ -92,7 +92,7 @@ static Value *carry_start(Stages *s, Op *loop, Value *v, int stage)
         return v;
     }
     v = stages_move(s, v, stage, loop);
-    return drop_elsewhere(s, v, stages_at(s, stage), loop->region, loop);
+    return drop_elsewhere(s, v, stages_at(stage), loop->region, loop);
 }
 
 static void refuse_stack(Stages *s, const Op *loop, const Value *v)
@@ -173,7 +173,7 @@ static void cut_loop(Stages *s, Op *loop)
 /* A loop all of whose iterations one stage runs. */
 static void keep_together(Stages *s, Op *loop, int stage)
 {
-    AxisPlace at = stages_at(s, stage);
+    AxisPlace at = stages_at(stage);
     for (int i = 0; i < loop->nargs; i++) {
         loop->arg[i] = i < loop->ncarry
                            ? carry_start(s, loop, loop->arg[i], stage)

@@ -445,6 +445,25 @@ static bool check_count(const Division *d)
                                                : "");
 }
 
+/* With one microbatch a rank has one stage: consecutive ones of the split are joined. */
+static void join_stages(Program *p, Pipeline *plan, int n)
+{
+    int64_t each = pipeline_stages_per_rank(plan);
+    if (each == 1 || plan->nsplit != n * each)
+        return;
+    StagePaths *joined = NEW_ARRAY(p->arena, StagePaths, n);
+    for (int s = 0; s < n; s++) {
+        const StagePaths *from = &plan->split[s * each];
+        VEC(const char *) path = {0};
+        for (int64_t k = 0; k < each; k++)
+            for (int i = 0; i < from[k].npaths; i++)
+                vec_push(p->arena, &path, from[k].path[i]);
+        joined[s] = (StagePaths){path.at, path.n, from->loc};
+    }
+    plan->split = joined;
+    plan->nsplit = n;
+}
+
 bool stages_split(Stages *s)
 {
     Program *p = s->p;
@@ -455,6 +474,7 @@ bool stages_split(Stages *s)
         plan->split = p->training->plan.pipeline.split;
         plan->nsplit = p->training->plan.pipeline.nsplit;
     }
+    join_stages(p, plan, s->nstages);
     find_units(&d);
     if (!check_count(&d))
         return false;

@@ -1,4 +1,4 @@
-/* stage_values.c: converts values between the coordinates of a pipeline.
+/* stage_values.c: converts values between the stages of a pipeline.
  *
  * before   %w : f32[512, 64]@pp=0            read by stage 1
  *          %a : f32[]@pp=0, %b : f32[]@pp=1  added to a sum over all ranks
@@ -18,17 +18,15 @@ Known *stages_known(Stages *s, const Value *v)
     return &s->known.at[v->id];
 }
 
-AxisPlace stages_at(const Stages *s, int stage)
+AxisPlace stages_at(int stage)
 {
-    int64_t ranks = s->p->mesh.size[s->axis];
-    if (stage == EVERYWHERE)
-        return (AxisPlace){0};
-    return (AxisPlace){AX_AT, (uint8_t)(stage % ranks), 0};
+    return stage == EVERYWHERE ? (AxisPlace){0}
+                               : (AxisPlace){AX_AT, (uint8_t)stage, 0};
 }
 
 void stages_put(Stages *s, Value *v, int stage)
 {
-    v->type.place.ax[s->axis] = stages_at(s, stage);
+    v->type.place.ax[s->axis] = stages_at(stage);
     stages_known(s, v)->stage = stage;
     if (stage != EVERYWHERE)
         v->why[s->axis] =
@@ -39,7 +37,7 @@ void stages_put(Stages *s, Value *v, int stage)
 void stages_put_at(Stages *s, Value *v, AxisPlace at)
 {
     static const char *const words[] = {
-        [AX_AT] = "the coordinate that runs the loop",
+        [AX_AT] = "the stage that runs the loop",
         [AX_HERE] = "the coordinate that runs the iteration",
         [AX_CUT] = "the layers of a coordinate's stages"};
     v->type.place.ax[s->axis] = at;
@@ -47,21 +45,15 @@ void stages_put_at(Stages *s, Value *v, AxisPlace at)
         v->why[s->axis] = why_is(words[at.kind], s->p->plan.pipeline.loc);
 }
 
-static bool is_same_place(const Stages *s, int a, int b)
-{
-    return axis_place_equal(stages_at(s, a), stages_at(s, b));
-}
-
-/* v, or a copy that the stage's coordinate has; NULL: there is none. */
+/* v, or a copy that the stage has; NULL: there is none. */
 static Value *find_copy(Stages *s, Value *v, int stage)
 {
     const Known *k = stages_known(s, v);
     AxisPlace is = stages_place(s, v);
-    if (is.kind == AX_R || (is.kind == AX_AT && is_same_place(s, k->stage,
-                                                              stage)))
+    if (is.kind == AX_R || (is.kind == AX_AT && is.dim == stage))
         return v;
     for (int i = 0; i < k->copy.n; i++)
-        if (is_same_place(s, k->copy.at[i].stage, stage))
+        if (k->copy.at[i].stage == stage)
             return k->copy.at[i].value;
     return NULL;
 }
@@ -105,7 +97,7 @@ Value *stages_move(Stages *s, Value *v, int stage, Op *before)
         return v;
     const char *why = arena_printf(s->p->arena, "stage %d needs what stage %d "
                                    "has", stage, stages_known(s, v)->stage);
-    copy = stages_convert(s, OP_move, v, stages_at(s, stage), why,
+    copy = stages_convert(s, OP_move, v, stages_at(stage), why,
                           before->region, before);
     stages_add_copy(s, v, copy, stage);
     return copy;
@@ -113,7 +105,7 @@ Value *stages_move(Stages *s, Value *v, int stage, Op *before)
 
 Value *stages_to(Stages *s, Value *v, AxisPlace at, Op *before)
 {
-    return stages_move(s, v, at.dim, before); /* stages of one rank are alike */
+    return stages_move(s, v, at.dim, before);
 }
 
 Value *stages_partial(Stages *s, Value *v, Op *before)

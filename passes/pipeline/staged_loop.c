@@ -11,44 +11,102 @@ Timetable staged_timetable(const Program *p, const Op *loop)
                          (int)pipeline_stages_per_rank(plan), loop_trips(loop));
 }
 
-Moment staged_moment(const Op *loop, const Op *op)
+/* The op of the loop's body that `op` is, is in, or orders. */
+static const Op *op_of_body(const Op *loop, const Op *op)
 {
     if (op->kind == OP_barrier)
         op = attr_op(op);
     while (op_loop(op) != loop)
         op = op_loop(op);
-    if (op->stream == STREAM_TRANSFER)
-        op = transfer_at(op);
-    bool backward = op->phase == PH_BACKWARD;
-    if (op->kind == OP_receive)
-        return backward ? MOMENT_RECEIVE_GRADIENT : MOMENT_RECEIVE;
-    if (op->kind == OP_send)
-        return backward ? MOMENT_SEND_GRADIENT : MOMENT_SEND;
-    return backward ? MOMENT_BACKWARD : MOMENT_FORWARD;
+    return op->stream == STREAM_TRANSFER ? transfer_at(op) : op;
+}
+
+static Moment moment_of(Phase phase, Moment forward)
+{
+    static const Moment backward[] = {[MOMENT_RECEIVE] = MOMENT_RECEIVE_GRADIENT,
+                                      [MOMENT_FORWARD] = MOMENT_BACKWARD,
+                                      [MOMENT_SEND] = MOMENT_SEND_GRADIENT};
+    return phase == PH_WEIGHTS    ? MOMENT_WEIGHTS
+           : phase == PH_BACKWARD ? backward[forward]
+                                  : forward;
+}
+
+Moment staged_moment(const Op *loop, const Op *op)
+{
+    op = op_of_body(loop, op);
+    return moment_of(op->phase, op->kind == OP_receive ? MOMENT_RECEIVE
+                                : op_transfers(op)     ? MOMENT_SEND
+                                                       : MOMENT_FORWARD);
+}
+
+bool staged_in_moment(const Op *loop, const Op *op, Moment at)
+{
+    op = op_of_body(loop, op);
+    return staged_moment(loop, op) == at ||
+           (op->kind == OP_move && op_transfers(op) &&
+            moment_of(op->phase, MOMENT_RECEIVE) == at);
+}
+
+/* The moment of a move, or of what orders it: one stage sends, another receives. */
+static Moment moment_of_move(const Program *p, const Op *move, int stage)
+{
+    return stage == value_stage(p, move->arg[0])
+               ? moment_of(move->phase, MOMENT_SEND)
+           : stage == value_stage(p, move->out[0])
+               ? moment_of(move->phase, MOMENT_RECEIVE)
+               : MOMENTS;
+}
+
+/* The stages that run iterations of the loop of a transfer are consecutive. */
+static bool is_at_end(const Program *p, const Op *op, int stage)
+{
+    bool first = attr_reverse(op) == (op->kind == OP_send);
+    int next = stage + (first ? -1 : 1);
+    return next < 0 || next == pipeline_stage_count(p) ||
+           !stage_rows(p, op->cut, next);
 }
 
 Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stage)
 {
     for (;; op = op_loop(op)) {
         int of = op_stage(p, op);
-        if (of >= 0 && of != stage)
+        if ((of >= 0 && of != stage) || (op->cut && !stage_rows(p, op->cut, stage)))
             return MOMENTS;
         if (op_loop(op) == loop)
             break;
     }
-    if (!op_transfers(op))
-        return staged_moment(loop, op);
-    int last = pipeline_stage_count(p) - 1;
-    int end = attr_reverse(op) == (op->kind == OP_receive) ? last : 0;
-    return stage != end                 ? staged_moment(loop, op)
-           : op->phase == PH_BACKWARD ? MOMENT_BACKWARD
-                                      : MOMENT_FORWARD;
+    const Op *of = op_of_body(loop, op);
+    if (op_transfers(of) && of->kind == OP_move)
+        return moment_of_move(p, of, stage);
+    return op_transfers(op) && is_at_end(p, op, stage)
+               ? moment_of(op->phase, MOMENT_FORWARD)
+               : staged_moment(loop, op);
+}
+
+bool moment_receives(const Op *op, Moment at)
+{
+    return op_transfers(op) && op->kind != OP_send &&
+           at == moment_of(op->phase, MOMENT_RECEIVE);
+}
+
+bool moment_sends(const Op *op, Moment at)
+{
+    return op_transfers(op) && op->kind == OP_move &&
+           at == moment_of(op->phase, MOMENT_SEND);
 }
 
 Op *staged_phase_end(const Op *loop, Phase phase)
 {
     Op *op = loop->body->first;
     while (op && op->phase <= phase)
+        op = op->next;
+    return op;
+}
+
+bool staged_has_phase(const Op *loop, Phase phase)
+{
+    const Op *op = loop->body->first;
+    while (op && op->phase != phase)
         op = op->next;
     return op;
 }

@@ -23,22 +23,30 @@ typedef enum Moment {
     MOMENT_SEND, /* neither on the last stage … */
     MOMENT_RECEIVE_GRADIENT, /* … */
     MOMENT_BACKWARD,
-    MOMENT_WEIGHTS,
     MOMENT_SEND_GRADIENT, /* not on the first stage */
+    MOMENT_WEIGHTS,       /* zero_bubble */
     MOMENTS
 } Moment;
 
 /* The timetable of a staged loop. */
 Timetable staged_timetable(const Program *p, const Op *loop);
-/* The moment of an op of the loop's body, or of an op inside of it. */
+/* The moment of an op of the loop's body, or of an op inside of it; of a move that in
+ * which it sends. */
 Moment staged_moment(const Op *loop, const Op *op);
-/* The moment in which a stage runs it; MOMENTS: another stage does. At the ends of
- * a loop over layers its transfers are part of the forward or backward pass: they
- * move nothing between stages. */
+/* Whether a stage does something for the op in that moment. */
+bool staged_in_moment(const Op *loop, const Op *op, Moment at);
+/* The moment in which a stage runs it; MOMENTS: it does not. At the ends of a loop
+ * over layers its transfers are part of the forward or backward pass: they move
+ * nothing between stages. */
 Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stage);
+/* Whether the op, which a stage runs in that moment, gets its results from another
+ * stage; whether it is a move that only sends. */
+bool moment_receives(const Op *op, Moment at);
+bool moment_sends(const Op *op, Moment at);
 /* The first op of the loop's body after those of the phase; NULL: they are the last.
  */
 Op *staged_phase_end(const Op *loop, Phase phase);
+bool staged_has_phase(const Op *loop, Phase phase);
 /* The moment of an action, and the stage that does it. */
 Moment action_moment(const Action *x);
 int action_stage(const Action *x);

@@ -95,7 +95,7 @@ static void place_param(Stages *s, Param *q, const Readers *readers)
         if (r.cut > 0 && !r.everywhere && r.stage == EVERYWHERE)
             *at = (AxisPlace){AX_CUT, 0, (uint8_t)r.cut};
         else if (!r.cut && !r.everywhere && r.stage != EVERYWHERE)
-            *at = stages_at(s, r.stage);
+            *at = stages_at(r.stage);
     }
     if (!q->value)
         return;

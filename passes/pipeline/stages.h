@@ -47,7 +47,7 @@ static inline AxisPlace stages_place(const Stages *s, const Value *v)
     return v->type.place.ax[s->axis];
 }
 /* The placement of what a stage has. */
-AxisPlace stages_at(const Stages *s, int stage);
+AxisPlace stages_at(int stage);
 /* Places v, which an op of the stage makes; v of a loop, or of its body. */
 void stages_put(Stages *s, Value *v, int stage);
 void stages_put_at(Stages *s, Value *v, AxisPlace at);

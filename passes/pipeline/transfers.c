@@ -13,10 +13,11 @@
  *            …
  *          %h.4 = send{axes={pp}, reverse=false} %h.2 : f32[8, 64]@pp=1 cut=1
  *
- * If all that the stages exchange for a microbatch are the carries of one loop
- * forward and of one backward, the loop over the microbatches is `staged`: its
- * forward ops precede the others, and the stages overlap. Otherwise the stages run
- * each microbatch one after another.
+ * If the stages send all tensors of a microbatch forward to later stages, and backward
+ * to earlier ones, the loop over the microbatches is `staged`: its forward ops precede
+ * the others, and the stages overlap. Each transfer is then to a neighbor, so a move
+ * over several stages becomes several moves. Otherwise the stages run each microbatch
+ * one after another.
  *
  * Every rank has a buffer for the carry. On the first stage `receive` does
  * nothing, nor does `send` on the last one, if the result has the operand's
@@ -28,6 +29,7 @@
 #include "ir/plan/pipeline.h"
 #include "passes/pass.h"
 #include "passes/pipeline/staged_loop.h"
+#include "passes/pipeline/weights.h"
 
 typedef struct Transfers {
     Program *p;
@@ -84,49 +86,80 @@ static void add_transfers(const Transfers *t, Op *loop)
 
 /* ---- microbatches -------------------------------------------------------- */
 
-/* Whether each stage runs iterations of a loop with the cut. */
-static bool is_on_all_stages(const Mesh *m, int cut)
+/* Whether consecutive stages run the iterations of a loop with the cut. */
+static bool is_of_consecutive_stages(const Mesh *m, int cut)
 {
     const StageCut *c = &m->cut[cut - 1];
+    int first = cut_stage(m, cut, 0);
+    int last = cut_stage(m, cut, c->begin[c->nstages] - 1);
     bool all = true;
-    for (int s = 0; s < c->nstages; s++)
+    for (int s = first; s <= last; s++)
         all &= c->begin[s + 1] > c->begin[s];
     return all;
 }
 
-/* Whether the body has one loop forward over all stages and one backward, and no
- * other op that stages communicate in. */
+/* Whether what the op of the loop's body sends goes to later stages in the forward
+ * pass, and to earlier ones in the backward pass. */
+static bool follows_stages(const Transfers *t, const Op *loop, const Op *op)
+{
+    bool backward = op->phase == PH_BACKWARD;
+    if (op->kind == OP_send)
+        return is_of_consecutive_stages(&t->p->mesh, op->cut) &&
+               attr_reverse(op) == backward;
+    if (op->kind != OP_move || op->region != loop->body)
+        return false;
+    int from = value_stage(t->p, op->arg[0]), to = value_stage(t->p, op->out[0]);
+    return backward ? to < from : to > from;
+}
+
+/* Whether the stages exchange tensors in the body in both passes, and no other way. */
 static bool fits_timetable(const Transfers *t, const Op *loop)
 {
-    int sends[2] = {0, 0};
+    bool any[2] = {false, false};
     for (const Op *op = NULL; (op = ir_next(loop->body, op));) {
         bool between = op_is_collective(op->kind) &&
                        (attr_axes(op) >> t->axis & 1);
-        if (!between || op->kind == OP_receive)
+        if (!between || op->kind == OP_receive ||
+            (op->kind == OP_move && !op_transfers(op)))
             continue;
-        if (op->kind != OP_send) {
-            AxisPlace from = op->arg[0]->type.place.ax[t->axis];
-            if (op->kind == OP_move && from.kind == AX_R)
-                continue;
+        if (!follows_stages(t, loop, op))
             return false;
-        }
-        if (!is_on_all_stages(&t->p->mesh, op->cut) ||
-            attr_reverse(op) != (op->phase == PH_BACKWARD))
-            return false;
-        sends[op->phase == PH_BACKWARD]++;
+        any[op->phase == PH_BACKWARD] = true;
     }
-    return sends[0] == 1 && sends[1] == 1;
+    return any[0] && any[1];
+}
+
+/* Lets a move to another than the next stage pass through those between. */
+static void move_by_steps(const Transfers *t, Op *op)
+{
+    int to = value_stage(t->p, op->out[0]);
+    int step = op->phase == PH_BACKWARD ? -1 : 1;
+    for (int s = value_stage(t->p, op->arg[0]) + step; s != to; s += step) {
+        Build b = {t->p, op->region, op, op->phase, op->loc, op->path};
+        Op *hop = ir_clone(&b, op, NULL);
+        for (int i = 0; i < op->nargs; i++) {
+            hop->out[i]->type.place.ax[t->axis].dim = (uint8_t)s;
+            op->arg[i] = hop->out[i];
+        }
+    }
+}
+
+static void move_all_by_steps(const Transfers *t, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next)
+        if (op->kind == OP_move && op_transfers(op))
+            move_by_steps(t, op);
 }
 
 static void stage_loops(const Transfers *t)
 {
-    PipelineSchedule schedule = t->p->plan.pipeline.schedule;
-    if (schedule != PIPELINE_GPIPE && schedule != PIPELINE_1F1B)
-        return;
     for (Op *op = t->p->step->first; op; op = op->next) {
         if (!loop_is_microbatches(t->p, op) || !fits_timetable(t, op))
             continue;
         op->staged = true;
+        move_all_by_steps(t, op->body);
+        if (t->p->plan.pipeline.schedule == PIPELINE_ZERO_BUBBLE)
+            weights_divide(t->p, op);
         Timetable order = staged_timetable(t->p, op);
         const char *fault = timetable_fault(t->p->arena, &order);
         if (fault)
@@ -134,10 +167,22 @@ static void stage_loops(const Transfers *t)
     }
 }
 
-static void refuse(Program *p, const char *what)
+/* Several stages of a rank overlap; in a forward program one follows another. */
+static void order_stages(const Transfers *t)
 {
-    diag_error(p->diag, p->plan.pipeline.loc, "%s cannot be built yet", what);
-    diag_help(p->diag, "--stop-after=fuse --emit ir shows the stages");
+    Program *p = t->p;
+    bool goes_on = p->purpose != FOR_TRAINING || pipeline_loop(p);
+    Region *r = pipeline_forward_region(p);
+    for (const Op *op = r->first; op; op = op->next)
+        if (p->purpose != FOR_TRAINING && op->kind == OP_move && op_transfers(op))
+            goes_on &= value_stage(p, op->out[0]) > value_stage(p, op->arg[0]);
+    if (goes_on) {
+        move_all_by_steps(t, r);
+        return;
+    }
+    diag_error(p->diag, p->plan.pipeline.loc, "several stages on a rank need microbatches "
+               "that overlap, but here stages send forward to earlier stages");
+    diag_help(p->diag, "write schedule=1f1b, with one stage on each rank");
 }
 
 void pass_transfers(Program *p, const TargetInfo *target)
@@ -146,15 +191,14 @@ void pass_transfers(Program *p, const TargetInfo *target)
     if (t.axis < 0)
         return;
     (void)target;
-    if (pipeline_stages_per_rank(&p->plan.pipeline) > 1) {
-        refuse(p, "pipelines with several stages on a rank");
-        return;
-    }
     VEC(Op *) loops = {0};
     for_ops(op, p->step)
         if (op->kind == OP_loop && op->cut)
             vec_push(p->arena, &loops, op);
     for (int i = 0; i < loops.n; i++)
         add_transfers(&t, loops.at[i]);
-    stage_loops(&t);
+    if (p->purpose == FOR_TRAINING)
+        stage_loops(&t);
+    if (rank_stages(p) > 1)
+        order_stages(&t);
 }

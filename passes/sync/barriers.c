@@ -56,7 +56,7 @@ typedef struct Walk {
     const NewBarrier *ignored;
     NewBarriers *found; /* by op id, during the search: the barriers before the
                          * op; NULL: the program has them */
-    int stage;    /* the stage of the pipeline whose statements run */
+    int coordinate; /* of the pipeline: its statements run */
     bool readers; /* count the readers of an in-place gather instead of the
                    * gather */
     Simulation sim;
@@ -164,16 +164,16 @@ static bool is_too_early(Walk *w, int i, Fault *f)
     return false;
 }
 
-/* Whether the rank's stage runs an op. */
+/* Whether a rank at the coordinate runs an op. */
 static bool runs(const Walk *w, const Op *op)
 {
     int stage = op_stage(w->p, op);
-    return stage < 0 || stage == w->stage;
+    return stage < 0 || stage % pipeline_ranks(w->p) == w->coordinate;
 }
 
-/* Whether a statement of the stage may run too early in two steps. All parameters
+/* Whether a statement of the coordinate may run too early in two steps. All parameters
  * are valid when the first step begins. */
-static bool find_fault_of_stage(Walk *w, Fault *f)
+static bool find_fault_at(Walk *w, Fault *f)
 {
     for (int b = 0; b < w->p->memory->nblocks; b++) {
         w->since[b] = (Since){-1, -1};
@@ -193,13 +193,12 @@ static bool find_fault_of_stage(Walk *w, Fault *f)
     return false;
 }
 
-/* Groups that share memory are on one stage. */
+/* Groups that share memory are at one coordinate. */
 static bool find_fault(Walk *w, Fault *f)
 {
-    int axis = pipeline_axis(w->p);
-    int stages = axis < 0 ? 1 : (int)w->p->mesh.size[axis];
-    for (w->stage = 0; w->stage < stages; w->stage++)
-        if (find_fault_of_stage(w, f))
+    int ranks = pipeline_ranks(w->p) ? pipeline_ranks(w->p) : 1;
+    for (w->coordinate = 0; w->coordinate < ranks; w->coordinate++)
+        if (find_fault_at(w, f))
             return true;
     return false;
 }

@@ -404,7 +404,8 @@ int program_event_slots(const Program *p)
     for_ops(op, p->step)
         if (op->kind == OP_record || op->kind == OP_wait ||
             op->kind == OP_post) {
-            int64_t end = attr_event(op) + attr_slots(op);
+            int64_t stages = op->kind == OP_post ? rank_stages(p) : 1;
+            int64_t end = attr_event(op) + attr_slots(op) * stages;
             n = end > n ? end : n;
         }
     return (int)n;

@@ -4,9 +4,11 @@
  * Transfers: what a carry of a loop with a cut begins with is received from the
  * stage before, and what it ends with is sent to the next one, each once.
  *
- * Blocks that only one stage has hold values that only this stage has.
+ * Between two stages, the receiver's transfers have the order of the sender's.
  *
- * Buffers: every stage runs the actions of its timetable one by one. A buffer has
+ * Blocks that only one coordinate has hold values of its stages.
+ *
+ * Buffers: every rank runs the actions of its timetable one by one. A buffer has
  * what a microbatch has written there last. An op that reads what another
  * microbatch has written there is a fault:
  *
@@ -83,6 +85,18 @@ static const char *check_transfer(const Program *p, const Op *op)
                                      loops);
 }
 
+/* In a staged loop a move is between neighbors, forward to the next stage and backward
+ * to the one before. */
+static const char *check_move(const Program *p, const Op *op)
+{
+    const Op *loop = op_loop(op);
+    int step = value_stage(p, op->out[0]) - value_stage(p, op->arg[0]);
+    return !loop || !loop->staged || step == (op->phase == PH_BACKWARD ? -1 : 1)
+               ? NULL
+               : arena_printf(p->arena, "a move of %%%s is not to the next stage",
+                              op->arg[0]->name);
+}
+
 static const char *check_transfers(const Program *p)
 {
     int axis = pipeline_axis(p);
@@ -92,8 +106,60 @@ static const char *check_transfers(const Program *p)
             break;
         if (op->kind == OP_loop && op->cut)
             fault = check_carries(p, op, axis);
-        else if (op->kind == OP_receive || op->kind == OP_send)
-            fault = check_transfer(p, op);
+        else if (op_transfers(op))
+            fault = op->kind == OP_move ? check_move(p, op) : check_transfer(p, op);
+    }
+    return fault;
+}
+
+/* ---- pairs --------------------------------------------------------------- */
+
+/* The next op of the loop's body after `op`, NULL for the first, that the stage runs in
+ * that moment. */
+static const Op *next_transfer(const Program *p, const Op *loop, const Op *op, int stage,
+                               Moment at)
+{
+    op = op ? op->next : loop->body->first;
+    while (op && (!op_transfers(op) || staged_moment_on(p, loop, op, stage) != at))
+        op = op->next;
+    return op;
+}
+
+static bool is_pair(const Program *p, const Op *send, const Op *receive)
+{
+    bool same = send && receive && send->nargs == receive->nargs &&
+                (send == receive ||
+                 (send->cut == receive->cut &&
+                  attr_reverse(send) == attr_reverse(receive)));
+    for (int i = 0; same && i < send->nargs; i++)
+        same = type_local_bytes(&send->arg[i]->type, &p->mesh) ==
+               type_local_bytes(&receive->out[i]->type, &p->mesh);
+    return same;
+}
+
+/* The transfers from one stage to the other: the receiver has the sender's order. */
+static const char *check_pairs(const Program *p, const Op *loop, int from, int to)
+{
+    Moment sends = from < to ? MOMENT_SEND : MOMENT_SEND_GRADIENT;
+    Moment receives = from < to ? MOMENT_RECEIVE : MOMENT_RECEIVE_GRADIENT;
+    const Op *s = NULL, *r = NULL;
+    do {
+        s = next_transfer(p, loop, s, from, sends);
+        r = next_transfer(p, loop, r, to, receives);
+        if ((s || r) && !is_pair(p, s, r))
+            return arena_printf(p->arena, "stage %d sends %%%s where stage %d "
+                                "receives %%%s", from, s ? s->arg[0]->name : "",
+                                to, r ? r->out[0]->name : "");
+    } while (s);
+    return NULL;
+}
+
+static const char *check_all_pairs(const Program *p, const Op *loop)
+{
+    const char *fault = NULL;
+    for (int s = 0; s + 1 < pipeline_stage_count(p) && !fault; s++) {
+        fault = check_pairs(p, loop, s, s + 1);
+        fault = fault ? fault : check_pairs(p, loop, s + 1, s);
     }
     return fault;
 }
@@ -102,17 +168,23 @@ static const char *check_transfers(const Program *p)
 
 enum { NONE = -1 };
 
+/* A microbatch on a stage has the number micro * nstages + stage. */
 typedef struct Walk {
     const Program *p;
     const Op *loop;
-    int stage;
-    int64_t **holds; /* by block and buffer: the microbatch that wrote there
-                      * last; NULL: the loop does not make what it holds */
+    int stage, nstages;
+    int64_t **holds; /* by block and buffer: the number of the microbatch that wrote
+                      * there last; NULL: the loop does not make what it holds */
     int64_t *buffers; /* by block */
-    int64_t *received; /* by block: the latest microbatch that the stage has
-                        * received there, for a loop that has not begun yet */
+    int64_t *received; /* by block: that of the latest microbatch that the rank has
+                        * received there, and that no op has read yet */
     const char *fault;
 } Walk;
+
+static int64_t number_of(const Walk *w, int64_t micro)
+{
+    return micro * w->nstages + w->stage;
+}
 
 /* The buffer of a value that the loop's body makes; NONE: it is another value. The
  * stage must have the buffer. */
@@ -126,8 +198,9 @@ static int64_t buffer_of(Walk *w, const Value *v, int64_t micro)
         if (at->loop[i] != w->loop || modulo == 0)
             continue;
         const Block *b = &w->p->memory->block[at->block];
-        if (micro % modulo < block_bytes_on(b, w->stage) / at->stride[i])
-            return micro % modulo;
+        int64_t buffer = stage_buffer(w->p, at, w->stage, micro);
+        if (buffer < block_bytes_on(b, w->stage % pipeline_ranks(w->p)) / at->stride[i])
+            return buffer;
         w->fault = arena_printf(w->p->arena, "stage %d, microbatch %lld: %%%s "
                                 "leaves its buffers", w->stage,
                                 (long long)micro, v->name);
@@ -152,20 +225,14 @@ static void read_value(Walk *w, const Op *op, const Value *v, int64_t micro)
     if (buffer == NONE || w->fault)
         return;
     int64_t has = w->holds[v->address->block][buffer];
-    if (has != micro)
+    if (has != number_of(w, micro))
         w->fault = arena_printf(
             w->p->arena, "stage %d, microbatch %lld: %s reads %%%s of %s",
             w->stage, (long long)micro, op_info(op->kind)->name, v->name,
             has == NONE ? "no microbatch"
-                        : arena_printf(w->p->arena, "microbatch %lld",
-                                       (long long)has));
-}
-
-/* Whether the op gets its results from another stage in that moment. */
-static bool receives(const Op *op, Moment at)
-{
-    return op->kind == OP_receive &&
-           (at == MOMENT_RECEIVE || at == MOMENT_RECEIVE_GRADIENT);
+                        : arena_printf(w->p->arena, "stage %lld, microbatch %lld",
+                                       (long long)(has % w->nstages),
+                                       (long long)(has / w->nstages)));
 }
 
 /* Every rank computes some values that only the first stage needs. They must not
@@ -177,31 +244,36 @@ static void write_value(Walk *w, const Op *op, const Value *v, Moment at,
     if (buffer == NONE)
         return;
     int64_t *received = &w->received[v->address->block];
-    if (*received == micro && !w->fault)
+    if (*received == number_of(w, micro) && !w->fault)
         w->fault = arena_printf(w->p->arena, "stage %d, microbatch %lld: %%%s is "
                                 "written over what the stage has received",
                                 w->stage, (long long)micro, v->name);
-    *received = receives(op, at) ? micro : NONE;
-    w->holds[v->address->block][buffer] = micro;
+    *received = moment_receives(op, at) ? number_of(w, micro) : NONE;
+    w->holds[v->address->block][buffer] = number_of(w, micro);
 }
 
 static void run_region(Walk *w, const Region *r, Moment at, int64_t micro);
 
+/* Whether a transfer leaves a tensor where it is on a stage that does not receive it. */
+static bool stays(const Op *op, int i)
+{
+    return op_transfers(op) && op->arg[i]->address && op->out[i]->address &&
+           address_equal(op->arg[i]->address, op->out[i]->address);
+}
+
 static void run_op(Walk *w, const Op *op, Moment at, int64_t micro)
 {
-    if (op->kind == OP_loop) {
-        for (int i = 0; i < op->nargs; i++) {
-            read_value(w, op, op->arg[i], micro);
-            if (buffer_of(w, op->arg[i], micro) != NONE)
-                w->received[op->arg[i]->address->block] = NONE;
-        }
-        run_region(w, op->body, at, micro);
-    } else if (!op_is_view(op->kind) && !receives(op, at)) {
-        for (int i = 0; i < op->nargs; i++)
-            read_value(w, op, op->arg[i], micro);
+    bool reads = !op_is_view(op->kind) && !moment_receives(op, at);
+    for (int i = 0; i < op->nargs && reads; i++) {
+        read_value(w, op, op->arg[i], micro);
+        if (!op_transfers(op) && buffer_of(w, op->arg[i], micro) != NONE)
+            w->received[op->arg[i]->address->block] = NONE;
     }
+    if (op->kind == OP_loop)
+        run_region(w, op->body, at, micro);
     for (int i = 0; i < op->nouts && !op_is_view(op->kind); i++)
-        write_value(w, op, op->out[i], at, micro);
+        if (moment_receives(op, at) || !stays(op, i))
+            write_value(w, op, op->out[i], at, micro);
 }
 
 static void run_region(Walk *w, const Region *r, Moment at, int64_t micro)
@@ -254,31 +326,34 @@ static void forget(const Walk *w)
 
 static const char *check_buffers(const Program *p, const Op *loop)
 {
-    Walk w = {.p = p, .loop = loop};
+    Walk w = {.p = p, .loop = loop, .nstages = pipeline_stage_count(p)};
     Timetable t = staged_timetable(p, loop);
     find_blocks(&w);
-    for (w.stage = 0; w.stage < t.nstages && !w.fault; w.stage++) {
-        const Actions *rank = &t.rank[w.stage % t.nranks];
+    for (int r = 0; r < t.nranks && !w.fault; r++) {
+        const Actions *rank = &t.rank[r];
         forget(&w);
-        for (int i = 0; i < rank->n && !w.fault; i++)
-            if (action_stage(&rank->at[i]) == w.stage)
-                run_region(&w, loop->body, action_moment(&rank->at[i]),
-                           rank->at[i].micro);
+        for (int i = 0; i < rank->n && !w.fault; i++) {
+            w.stage = action_stage(&rank->at[i]);
+            run_region(&w, loop->body, action_moment(&rank->at[i]),
+                       rank->at[i].micro);
+        }
     }
     return w.fault;
 }
 
-/* ---- blocks of one stage ------------------------------------------------- */
+/* ---- blocks of one coordinate -------------------------------------------- */
 
 static const char *check_value(const Program *p, const Value *v)
 {
     if (!v->address || v->address->block < 0)
         return NULL;
     const Block *b = &p->memory->block[v->address->block];
-    return !b->stage || b->stage == value_stage(p, v) + 1
+    int stage = value_stage(p, v);
+    return !b->coordinate ||
+                   (stage >= 0 && b->coordinate == stage % pipeline_ranks(p) + 1)
                ? NULL
-               : arena_printf(p->arena, "%%%s is in '%s', which only stage %d has",
-                              v->name, b->name, b->stage - 1);
+               : arena_printf(p->arena, "%%%s is in '%s', which only coordinate %d has",
+                              v->name, b->name, b->coordinate - 1);
 }
 
 static const char *check_blocks(const Program *p, const Region *r)
@@ -302,5 +377,7 @@ const char *stages_check(const Program *p)
     const char *fault = check_transfers(p);
     fault = fault ? fault : check_blocks(p, p->step);
     const Op *loop = pipeline_loop(p);
+    if (loop && !fault)
+        fault = check_all_pairs(p, loop);
     return fault || !loop ? fault : check_buffers(p, loop);
 }

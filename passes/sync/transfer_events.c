@@ -11,11 +11,12 @@
  *                   %y = loop … carry %x …      reads %x
  *                   %s = send %y
  * after    forward  await{event=6, back=2} 0    the send that used the buffer
+ *                   await{event=0, back=0} 0    the receive
+ *                   join                          no stream begins earlier
  *                   %h = embedding …
  *                   await{event=9, back=2} 4    its last reader
  *                   %x = receive %h               on stream 4, if it transfers
  *                   post{event=0} 4
- *                   await{event=0, back=0} 0
  *                   %y = loop …
  *                   post{event=3} 0
  *                   await{event=3, back=0} 4
@@ -65,8 +66,9 @@ void joins_insert(Program *p)
         return;
     insert_join(p, loop->region, loop, loop->phase, true);
     insert_join(p, loop->region, loop->next, loop->phase, true);
-    insert_join(p, loop->body, staged_phase_end(loop, PH_FORWARD), PH_FORWARD, false);
-    insert_join(p, loop->body, NULL, PH_BACKWARD, false);
+    for (Phase phase = PH_FORWARD; phase <= PH_WEIGHTS; phase++)
+        if (staged_has_phase(loop, phase))
+            insert_join(p, loop->body, staged_phase_end(loop, phase), phase, false);
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -74,7 +76,7 @@ void joins_insert(Program *p)
 static int new_event(Events *e)
 {
     int event = e->next;
-    e->next += (int)e->slots;
+    e->next += (int)e->slots * rank_stages(e->p);
     return event;
 }
 
@@ -133,15 +135,30 @@ static int end_event(Events *e, Moment moment)
 {
     if (e->ended[moment] >= 0)
         return e->ended[moment];
-    bool forward = moment == MOMENT_FORWARD;
+    Phase phase = moment == MOMENT_FORWARD   ? PH_FORWARD
+                  : moment == MOMENT_WEIGHTS ? PH_WEIGHTS
+                                             : PH_BACKWARD;
     e->ended[moment] = new_event(e);
-    insert_post(e, e->ended[moment], STREAM_COMPUTE,
-                forward ? staged_phase_end(e->loop, PH_FORWARD) : NULL,
-                forward ? PH_FORWARD : PH_BACKWARD);
+    insert_post(e, e->ended[moment], STREAM_COMPUTE, staged_phase_end(e->loop, phase),
+                phase);
     return e->ended[moment];
 }
 
 /* ---- transfers ----------------------------------------------------------- */
+
+/* The join that a moment begins with, after which no stream writes before what
+ * compute awaits. */
+static Op *begin_join(Events *e, Moment moment)
+{
+    Phase phase = moment == MOMENT_FORWARD   ? PH_FORWARD
+                  : moment == MOMENT_WEIGHTS ? PH_WEIGHTS
+                                             : PH_BACKWARD;
+    if (!e->begin[moment])
+        e->begin[moment] =
+            insert_join(e->p, e->loop->body,
+                        staged_phase_end(e->loop, (Phase)(phase - 1)), phase, false);
+    return e->begin[moment];
+}
 
 /* A buffer is received into when all have read what it had: in the forward pass of
  * the microbatch, or in the last pass of the one that used it before. */
@@ -160,20 +177,9 @@ static void order_receive(Events *e, Op *op)
     }
     Op *next = op->next;
     insert_post(e, event, STREAM_TRANSFER, next, op->phase);
-    insert_await(e, event, STREAM_COMPUTE, next, op->phase, NULL, "receive");
-}
-
-/* The join that a moment begins with, after which no stream writes before what
- * compute awaits. */
-static Op *begin_join(Events *e, Moment moment)
-{
-    bool forward = moment == MOMENT_FORWARD;
-    if (!e->begin[moment])
-        e->begin[moment] = insert_join(
-            e->p, e->loop->body,
-            forward ? e->loop->body->first : staged_phase_end(e->loop, PH_FORWARD),
-            forward ? PH_FORWARD : PH_BACKWARD, false);
-    return e->begin[moment];
+    Op *begin = begin_join(e, op->phase == PH_BACKWARD ? MOMENT_BACKWARD
+                                                       : MOMENT_FORWARD);
+    insert_await(e, event, STREAM_COMPUTE, begin, op->phase, NULL, "receive");
 }
 
 /* A buffer is written when what it had has been sent. */
@@ -254,9 +260,9 @@ void transfer_events_insert(Program *p)
         e.ended[i] = -1;
     for (Op *op = loop->body->first, *next; op; op = next) {
         next = op->next;
-        if (op->kind == OP_receive)
+        if (op_transfers(op) && op->kind != OP_send)
             order_receive(&e, op);
-        else if (op->kind == OP_send)
+        if (op_transfers(op) && op->kind != OP_receive)
             order_send(&e, op);
     }
     drop_implied(&e);

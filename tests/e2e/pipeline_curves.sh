@@ -40,6 +40,7 @@ row() {
 }
 
 row bits llama 2x1x1 "" -D clip=none -D accumulate=2
+row bits llama 2x1x1 schedule=interleaved -D clip=none -D n_layers=6 -D accumulate=4
 row 1e-6 gpt2 2x1x1 "" -D accumulate=2
 in_all row 1e-6 llama 2x1x1 "" -D accumulate=2 -D head_chunk=16
 row 1e-5 llama 2x2x2 "" -D accumulate=2
@@ -53,4 +54,25 @@ in_all row 1e-5 llama 2x2x1 "" -D accumulate=2
 in_all row 1e-5 vit 2x1x2 ""
 in_all row 1e-5 vit 2x2x1 "" -D accumulate=2
 in_all row 1e-5 translation 3x2x1 "" -D accumulate=2
+in_all row 1e-5 translation 2x1x2 schedule=interleaved -D accumulate=4
+in_all row 1e-6 gpt2 2x1x1 schedule=interleaved -D n_layers=6 -D accumulate=4
+in_all row 1e-5 llama 2x2x2 schedule=interleaved -D n_layers=4 -D accumulate=2
+in_all row 1e-5 vit 2x2x1 schedule=interleaved -D n_layers=4 -D accumulate=2
+
+# Every schedule, with fewer microbatches than ranks, as many, and more; the last
+# stage of three on a rank has no layer.
+matrix() { # matrix PRECISION
+    for stages in 2 3 4; do
+        for micro in 1 2 $stages 8; do
+            for schedule in gpipe 1f1b interleaved \
+                "interleaved, stages_per_rank=3" zero_bubble; do
+                row bits llama ${stages}x1x1 "schedule=$schedule" -D clip=none \
+                    -D n_layers=10 -D batch=48 -D accumulate=$micro \
+                    -D precision="$1"
+            done
+        done
+    done
+}
+in_all matrix f32
+in_all matrix bf16
 finish

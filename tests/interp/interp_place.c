@@ -63,7 +63,7 @@ bool interp_has(const Interp *in, const Type *t, int64_t rank, int64_t layer)
         int64_t at = mesh_coord(&in->mesh, rank, a), index = layer;
         for (int d = t->nstack - 1; p.kind == AX_CUT && d > p.dim; d--)
             index /= t->stack[d];
-        if ((p.kind == AX_AT && at != p.dim) ||
+        if ((p.kind == AX_AT && at != stage_coordinate(&in->mesh, a, p.dim)) ||
             (p.kind == AX_HERE && at != in->here) ||
             (p.kind == AX_CUT &&
              at != cut_stage(&in->mesh, p.order, index % t->stack[p.dim]) %

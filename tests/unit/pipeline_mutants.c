@@ -31,6 +31,13 @@ static const Row rows[] = {
      {"vocab=32", "n_positions=4", SMALL, "accumulate=4"}},
     {"llama", "2x1x1", "split=[layers.0, layers.1-3]",
      {"vocab=32", "n_kv_heads=2", "hidden=16", SMALL}},
+    {"llama", "2x1x1", "schedule=interleaved",
+     {"vocab=32", "n_kv_heads=2", "hidden=16", SMALL, "accumulate=4"}},
+    {"llama", "3x1x1", "schedule=zero_bubble",
+     {"vocab=32", "n_kv_heads=2", "hidden=16", SMALL, "accumulate=8"}},
+    /* The last stage has no layer. */
+    {"llama", "2x1x1", "stages_per_rank=2",
+     {"vocab=4096", "n_kv_heads=2", "hidden=16", SMALL, "accumulate=4"}},
 };
 
 /* The example with the clause in its plan for tp and dp. */
@@ -115,11 +122,40 @@ static void redirect(Mutant *m, Op *op)
     op->cut--;
 }
 
+/* The move is to a stage that is no neighbor. */
+static void move_farther(Mutant *m, Op *op)
+{
+    int axis = pipeline_axis(m->p);
+    AxisPlace *to = &op->out[0]->type.place.ax[axis], was = *to;
+    to->dim = (uint8_t)(was.dim + (op->phase == PH_BACKWARD ? -1 : 1));
+    expect_fault(m, "a move to another stage", op->out[0]);
+    *to = was;
+}
+
+/* The transfer, and the one before it between the same stages, in another order on one
+ * of them. */
+static void swap(Mutant *m, Op *op)
+{
+    Op *next = op->next;
+    ir_move(op, op->region, op->region->first);
+    bool alone = true;
+    for (const Op *other = op->next; other != next; other = other->next)
+        alone &= !op_transfers(other) || other->kind != op->kind ||
+                 other->phase != op->phase || other->cut == op->cut;
+    if (!alone)
+        expect_fault(m, "a transfer before others", op->out[0]);
+    ir_move(op, op->region, next);
+}
+
 static void change_transfers(Mutant *m)
 {
+    const Op *loop = pipeline_loop(m->p);
     for_ops(op, m->p->step) {
+        if (loop && op_loop(op) == loop && op->kind == OP_move && op_transfers(op))
+            move_farther(m, op);
         if (op->kind != OP_receive && op->kind != OP_send)
             continue;
+        swap(m, op);
         redirect(m, op);
         if (op->kind == OP_send)
             send_twice(m, op);
@@ -158,6 +194,18 @@ static void change_buffers(Mutant *m)
     free(tried);
 }
 
+/* Whether carries of both passes have the rotation: the plan counts their buffers from
+ * the first access to the last, though in between fewer may do. */
+static bool is_of_both_passes(const Program *p, int rotation)
+{
+    bool forward = false, backward = false;
+    for_ops(op, p->step)
+        for (int i = 0; i < op->nouts && op->kind == OP_receive; i++)
+            if (op->out[i]->address->rotation == rotation)
+                *(op->phase == PH_BACKWARD ? &backward : &forward) = true;
+    return forward && backward;
+}
+
 /* One buffer less on a stage, and a block that has only that many there. */
 static void change_rotations(Mutant *m)
 {
@@ -166,19 +214,19 @@ static void change_rotations(Mutant *m)
     for (int i = 0; i < plan->nrotations; i++)
         for (int s = 0; s < nstages; s++) {
             int64_t *buffers = (int64_t *)&plan->rotation[i].buffers[s];
-            if (*buffers < 2)
+            if (*buffers < 2 || is_of_both_passes(m->p, i + 1))
                 continue;
             --*buffers;
             expect_fault(m, "one buffer less on a stage", NULL);
             ++*buffers;
         }
     for (int i = 0; i < plan->nblocks; i++)
-        for (int s = 0; plan->block[i].on && s < nstages; s++) {
-            int64_t *bytes = (int64_t *)&plan->block[i].on[s];
-            if (*bytes == 0 || !block_bytes_on(&plan->block[i], s))
+        for (int c = 0; plan->block[i].on && c < pipeline_ranks(m->p); c++) {
+            int64_t *bytes = (int64_t *)&plan->block[i].on[c];
+            if (*bytes == 0 || !block_bytes_on(&plan->block[i], c))
                 continue;
             --*bytes;
-            expect_fault(m, "one byte less on a stage", NULL);
+            expect_fault(m, "one byte less on a rank", NULL);
             ++*bytes;
         }
 }
@@ -212,7 +260,7 @@ static void change_events(Mutant *m)
     CHECK(m->c, m->p->streams == 1 || !loop || awaits > 0);
 }
 
-/* Every block that values use becomes one of another stage. */
+/* Every block that values use becomes one of another coordinate. */
 static void change_stages(Mutant *m)
 {
     MemoryPlan *plan = m->p->memory;
@@ -223,11 +271,12 @@ static void change_stages(Mutant *m)
             if (!at || at->block < 0 || tried[at->block])
                 continue;
             Block *b = &plan->block[at->block];
-            int stage = b->stage;
+            int coordinate = b->coordinate;
             tried[at->block] = true;
-            b->stage = value_stage(m->p, op->out[i]) == 0 ? 2 : 1;
-            expect_fault(m, "another stage", op->out[i]);
-            b->stage = stage;
+            b->coordinate =
+                value_stage(m->p, op->out[i]) % pipeline_ranks(m->p) == 0 ? 2 : 1;
+            expect_fault(m, "another coordinate", op->out[i]);
+            b->coordinate = coordinate;
         }
     free(tried);
 }

@@ -28,33 +28,57 @@ typedef struct Shadow {
 
 enum { WORD = 2 };
 
-/* The stage of a pipeline that the rank runs; 0: there is no pipeline. */
-static int stage_of(const Shadow *s, int64_t rank)
+/* The stage whose buffer of v the rank accesses, in the iteration of a loop that is cut
+ * into stages; of a stack that is cut that of word i. 0: there is no pipeline. */
+static int stage_of(const Shadow *s, const Interp *in, const Value *v, int64_t layer,
+                    int64_t rank)
 {
     int axis = pipeline_axis(s->p);
-    return axis < 0 ? 0 : (int)mesh_coord(&s->p->mesh, rank, axis);
+    if (axis < 0)
+        return 0;
+    const Op *op = v->def ? v->def : v->region->owner;
+    const Op *loop = v->def ? op_loop(op) : op;
+    while (loop && !loop->cut)
+        loop = op_loop(loop);
+    AxisPlace at = v->type.place.ax[axis];
+    return at.kind == AX_AT    ? at.dim
+           : at.kind == AX_CUT ? cut_stage(&s->p->mesh, at.order, layer)
+           : loop ? cut_stage(&s->p->mesh, loop->cut, interp_layer(in, loop))
+                  : (int)mesh_coord(&s->p->mesh, rank, axis);
 }
 
-/* The first of the rank's layers of what is cut so. */
-static int64_t first_layer(const Shadow *s, int cut, int64_t rank)
+/* The number among the rank's layers, or in a buffer of one stage among those of the
+ * stage, of one that the interpreter numbers among those of all stages. */
+static int64_t own_layer(const Shadow *s, int cut, int64_t layer, bool rotates)
 {
-    return cut ? s->p->mesh.cut[cut - 1].begin[stage_of(s, rank)] : 0;
+    if (!cut)
+        return layer;
+    int stage = cut_stage(&s->p->mesh, cut, layer);
+    layer -= s->p->mesh.cut[cut - 1].begin[stage];
+    return rotates ? layer : layer + stage_row(s->p, cut, stage);
+}
+
+/* The words of a layer of the outermost stack dim, or of the next. */
+static int64_t layer_words(const Shadow *s, const Value *v, bool outermost)
+{
+    int64_t words = type_flat_run(&v->type, &s->p->mesh) *
+                    dtype_size(v->type.dtype) / WORD;
+    for (int d = 1; d < v->type.nstack && outermost; d++)
+        words *= v->type.stack[d];
+    return words;
 }
 
 /* The offset of word i of a value from its beginning: layers of a resident
- * parameter have gaps between them. The interpreter numbers the layers of all
- * stages, a rank its own ones. */
-static int64_t word_of(const Shadow *s, const Value *v, int64_t i, int64_t rank)
+ * parameter have gaps between them. */
+static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
 {
-    v = value_root((Value *)v);
-    const Address *at = value_address(v);
-    int64_t layer = type_flat_run(&v->type, &s->p->mesh) *
-                    dtype_size(v->type.dtype) / WORD;
-    for (int d = 1; d < v->type.nstack && type_cut(&v->type); d++)
-        layer *= v->type.stack[d];
-    i -= first_layer(s, type_cut(&v->type), rank) * layer;
-    for (int d = 1; d < v->type.nstack && type_cut(&v->type); d++)
-        layer /= v->type.stack[d];
+    const Address *at = value_address((Value *)v);
+    int cut = type_cut(&v->type);
+    if (cut) {
+        int64_t words = layer_words(s, v, true), layer = i / words;
+        i += (own_layer(s, cut, layer, at->rotation > 0) - layer) * words;
+    }
+    int64_t layer = layer_words(s, v, false);
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
 }
 
@@ -64,26 +88,28 @@ static int64_t first_along(const Mesh *m, int64_t rank, int a)
     return rank - mesh_coord(m, rank, a) * mesh_step(m, a);
 }
 
-/* The value's address in the rank's arena; NULL: no memory. */
-static double *address(const Shadow *s, const Interp *in, const Value *v,
+/* The address of word i of a value in the rank's arena; NULL: no memory. */
+static double *address(const Shadow *s, const Interp *in, const Value *v, int64_t i,
                        int64_t rank)
 {
     v = value_root((Value *)v);
-    const Address *from = value_address(v);
+    const Address *from = value_address((Value *)v);
     if (from->block < 0)
         return NULL;
     const Block *b = &s->plan->block[from->block];
-    int64_t offset = b->offset, owner = rank;
-    for (int i = 0; i < from->nstrides; i++) {
-        int64_t layer = interp_layer(in, from->loop[i]) -
-                        first_layer(s, from->loop[i]->cut, rank);
-        int64_t modulo =
-            address_modulo(s->plan, from, i, stage_of(s, rank));
-        if (modulo > 0)
-            layer %= modulo;
-        offset += layer * from->stride[i];
+    int64_t offset = b->offset, owner = rank, index = 0;
+    int stage = stage_of(s, in, v,
+                         type_cut(&v->type) ? i / layer_words(s, v, true) : 0, rank);
+    for (int k = 0; k < from->nstrides; k++) {
+        const Op *loop = from->loop[k];
+        int64_t layer = own_layer(s, loop->cut, interp_layer(in, loop),
+                                  from->rotation > 0);
+        if (loop->staged && from->modulo[k] > 0)
+            layer = stage_buffer(s->p, from, stage, layer);
+        else if (from->modulo[k] > 0)
+            layer %= from->modulo[k];
+        offset += layer * from->stride[k];
     }
-    int64_t index = 0;
     for (int a = 0; a < s->p->mesh.n; a++)
         if (from->cut >> a & 1)
             index = index * s->p->mesh.size[a] +
@@ -93,7 +119,7 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
     for (int a = 0; a < s->p->mesh.n; a++)
         if (b->shared >> a & 1)
             owner = first_along(&s->p->mesh, owner, a);
-    return s->at + owner * s->words + offset / WORD;
+    return s->at + owner * s->words + offset / WORD + word_of(s, v, i);
 }
 
 static int words_of(const Value *v)
@@ -106,12 +132,13 @@ static void store(const Shadow *s, const Interp *in, const Value *v)
     int64_t n;
     int words = words_of(v);
     const double *parts = interp_parts(in, v, &n);
-    for (int64_t rank = 0; rank < s->ranks && parts; rank++) {
-        double *to = address(s, in, v, rank);
-        for (int64_t i = 0; i < n * words && to; i++)
-            if (!isnan(parts[rank * n + i / words])) /* else: it has it not */
-                to[word_of(s, v, i, rank)] = parts[rank * n + i / words];
-    }
+    for (int64_t rank = 0; rank < s->ranks && parts; rank++)
+        for (int64_t i = 0; i < n * words; i++) {
+            double x = parts[rank * n + i / words];
+            double *to = isnan(x) ? NULL : address(s, in, v, i, rank);
+            if (to) /* else the rank does not have it */
+                *to = x;
+        }
 }
 
 /* Checks that the memory at the address of `where` holds `v` as computed. */
@@ -122,13 +149,11 @@ static const char *check_there(const Shadow *s, const Interp *in,
     int words = words_of(v);
     const double *parts = interp_parts(in, v, &n);
     for (int64_t rank = 0; rank < s->ranks && parts; rank++) {
-        const double *is = address(s, in, where, rank);
-        for (int64_t i = 0; i < n * words && is; i++) {
+        for (int64_t i = 0; i < n * words; i++) {
             double x = parts[rank * n + i / words];
-            if (isnan(x)) /* the rank does not have it */
-                continue;
-            double y = is[word_of(s, where, i, rank)];
-            if (y != x)
+            const double *is = isnan(x) ? NULL : address(s, in, where, i, rank);
+            double y = is ? *is : x;
+            if (is && y != x)
                 return arena_printf(
                     s->arena,
                     "%%%s has been overwritten in the arena: element %lld of "
@@ -148,7 +173,9 @@ static void scribble(const Shadow *s, const Op *op)
     int stage = op_stage(s->p, op);
     for (int64_t rank = 0; rank < s->ranks; rank++)
         for (int64_t i = 0; i < b->bytes / WORD &&
-                            (stage < 0 || stage == stage_of(s, rank));
+                            (stage < 0 || stage % pipeline_ranks(s->p) ==
+                                              mesh_coord(&s->p->mesh, rank,
+                                                         pipeline_axis(s->p)));
              i++)
             s->at[rank * s->words + b->offset / WORD + i] = NAN;
 }

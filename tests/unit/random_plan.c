@@ -383,13 +383,21 @@ static void random_nodes(Program *p, Rng *r)
 
 /* ---- the pipeline -------------------------------------------------------- */
 
+/* Most models have few units: more than one stage on each of two ranks would often be
+ * refused. */
 void random_pipeline(Program *p, Rng r)
 {
-    int64_t axis = rng_below(&r, p->mesh.n);
-    if (p->mesh.size[axis] > 1 && rng_chance(&r, 35))
-        p->plan.pipeline =
-            (Pipeline){.axes = 1u << axis,
-                       .schedule = (PipelineSchedule)rng_below(&r, 4)};
+    int64_t axis = rng_below(&r, p->mesh.n), size = p->mesh.size[axis];
+    if (size == 1 || !rng_chance(&r, 35))
+        return;
+    Pipeline plan = {.axes = 1u << axis,
+                     .schedule = (PipelineSchedule)rng_below(&r, 4)};
+    bool apart = plan.schedule == PIPELINE_ZERO_BUBBLE;
+    if (size > 2 && plan.schedule == PIPELINE_INTERLEAVED)
+        plan.schedule = PIPELINE_1F1B;
+    else if (size == 2 && !apart && rng_chance(&r, 40))
+        plan.stages_per_rank = rng_chance(&r, 80) ? 2 : 3;
+    p->plan.pipeline = plan;
 }
 
 /* ---- the plan ---------------------------------------------------------- */

@@ -267,6 +267,7 @@ bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/run
 	$(Q)BUILD=$(BUILD) sh tests/bench/checkpoint
 	$(Q)BUILD=$(BUILD) sh tests/bench/data
+	$(Q)BUILD=$(BUILD) sh tests/bench/pipeline
 
 bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time

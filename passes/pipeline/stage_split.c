@@ -349,6 +349,42 @@ static bool follow(Division *d)
     return true;
 }
 
+/* Whether a stage runs the module, which the forward pass may run several times. */
+static bool runs_on(const Division *d, int stage, const char *path)
+{
+    for (int64_t i = 0; i < d->nunits; i++)
+        if (d->stage[i] == stage && strcmp(unit_text(d, i), path) == 0)
+            return true;
+    return false;
+}
+
+/* Reports a module that several stages name, or one that is not on the stage which
+ * names it. */
+static bool check_names(Division *d)
+{
+    const Pipeline *plan = &d->s->p->plan.pipeline;
+    Diag *diag = d->s->p->diag;
+    for (int64_t i = 0; i < d->nunits && d->s->p->purpose == FOR_TRAINING; i++) {
+        const char *path = unit_text(d, i);
+        int own = stage_names(d, d->stage[i], path);
+        for (int s = 0; s < plan->nsplit; s++) {
+            int names = stage_names(d, s, path);
+            if (s == d->stage[i] || names == 0 || names < own || runs_on(d, s, path))
+                continue;
+            if (names == own)
+                return diag_error(diag, plan->split[s].loc, "'%s' is in stages %d and "
+                                  "%d of `split`", path, d->stage[i], s);
+            diag_error(diag, plan->split[s].loc, "'%s' is in stage %d of `split`, but "
+                       "the forward pass runs it between modules of stage %d", path,
+                       s, d->stage[i]);
+            return diag_help(diag, "name it in stage %d, or not at all: modules that "
+                             "`split` does not name follow those before them",
+                             d->stage[i]);
+        }
+    }
+    return true;
+}
+
 static bool check_stages(Division *d)
 {
     const Program *p = d->s->p;
@@ -478,7 +514,7 @@ bool stages_split(Stages *s)
     find_units(&d);
     if (!check_count(&d))
         return false;
-    if (plan->nsplit && (!follow(&d) || !check_stages(&d)))
+    if (plan->nsplit && (!follow(&d) || !check_names(&d) || !check_stages(&d)))
         return false;
     if (!plan->nsplit) {
         balance(&d);

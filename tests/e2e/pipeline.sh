@@ -178,4 +178,35 @@ END
 ends twice f32 "layers.*"
 check "an array that two loops run on other stages is refused" refused \
     "several loops run these layers" twice --mesh 2x1
+
+# The text of a program grows neither with microbatches nor with stages.
+written() { # written SCHEDULE RANKS MICROBATCHES
+    sed "s/schedule=1f1b/schedule=$1/" examples/three_d.pdl >"$work/three.pdl"
+    "$PARC" "$work/three.pdl" --target cpu --threads 1 --mesh "$2x1x1" \
+        -D vocab=256 -D dim=64 -D n_layers=32 -D n_heads=4 -D hidden=128 \
+        -D batch=64 -D seq=16 -D precision=f32 -D accumulate="$3" \
+        -S "$work/$1-$2-$3"
+}
+parts() { # parts DIR: its functions and statements
+    grep -cE '^void ' "$1/train.c"
+    grep -c 'parc_mark(' "$1/train.c"
+}
+same_size() { # same_size SCHEDULE RANKS MICROBATCHES: as 2 ranks, 8 of them
+    parts "$work/$1-$2-$3" >"$work/parts"
+    parts "$work/$1-2-8" >"$work/base"
+    cat "$work/parts" && diff "$work/base" "$work/parts"
+}
+table() { # table SCHEDULE: the lines of the tables grow by 1% at most
+    a=$(wc -l <"$work/$1-2-8/model.c") b=$(wc -l <"$work/$1-2-64/model.c")
+    echo "$a and $b lines"
+    [ $((b * 100)) -le $((a * 101)) ]
+}
+for schedule in 1f1b interleaved zero_bubble; do
+    check "$schedule, 2 ranks, 8 microbatches" written $schedule 2 8
+    check "$schedule, 2 ranks, 64 microbatches" written $schedule 2 64
+    check "$schedule: nothing more for 64 microbatches" same_size $schedule 2 64
+    check "$schedule: the tables do not grow" table $schedule
+    check "$schedule, 8 ranks, 8 microbatches" written $schedule 8 8
+    check "$schedule: nothing more for 8 ranks" same_size $schedule 8 8
+done
 finish

@@ -304,6 +304,27 @@ static void json_paths(Out *o, int n, const char *const *path,
     out(o, "]");
 }
 
+/* The clause, with the stages that parc has chosen if the user gave none. */
+static void json_pipeline(Out *o, const Pipeline *plan)
+{
+    out(o, "\n    \"%s\": {", clause_name(CL_PIPELINE));
+    json_text(o, option_name(OPTION_pipeline_schedule),
+              option_word(OPTION_pipeline_schedule, plan->schedule));
+    json_number(o, option_name(OPTION_stages_per_rank),
+                pipeline_stages_per_rank(plan));
+    json_name(o, option_name(OPTION_split));
+    out(o, "[");
+    for (int s = 0; s < plan->nsplit; s++) {
+        out(o, "%s[", s ? ", " : "");
+        for (int i = 0; i < plan->split[s].npaths; i++) {
+            out(o, "%s", i ? ", " : "");
+            out_json_string(o, plan->split[s].path[i]);
+        }
+        out(o, "]");
+    }
+    out(o, "]},\n   ");
+}
+
 void report_json_settings(Out *o, const Program *p)
 {
     const PlanSpec *plan = &p->plan;
@@ -330,6 +351,8 @@ void report_json_settings(Out *o, const Program *p)
         out(o, "}");
     }
     out(o, "%s],\n   ", plan->ncheckpoints ? "\n    " : "");
+    if (plan->pipeline.axes)
+        json_pipeline(o, &plan->pipeline);
     json_words(o, &option_rows[OPTION_offload], plan->offload);
     out(o, "\n  },\n");
 }

@@ -65,6 +65,9 @@ by_stage() { # by_stage NAME
 check "each stage has the memory that it needs" by_stage 4x1x1
 check "later stages need less" jq -e \
     '.pipeline.stages[1].memory > .pipeline.stages[2].memory' "$work/4x1x1.json"
+check "settings have the split" jq -e '.settings.pipeline | .schedule == "interleaved" and
+    .stages_per_rank == 2 and (.split | length == 8 and .[1] == ["layers.0"])' \
+    "$work/several.json"
 check "two stages on a rank have the memory that they need" by_stage several
 check "zero_bubble has the memory that it needs" by_stage zero
 

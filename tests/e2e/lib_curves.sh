@@ -124,9 +124,11 @@ agree() { # agree MODEL LOG LOG TOLERANCE
     fi
 }
 
-# An example whose plan has a pipeline on the axis pp, with the clause's words.
-staged() { # staged MODEL WORDS
-    words=$2 awk '/^plan .*, *tp\)/ { sub(/\(/, "(pp, "); print
-                      print "    pipeline pp { " ENVIRON["words"] " }"; next }
+# An example whose plan has a pipeline on the axis pp, with the clause's words, and other
+# clauses.
+staged() { # staged MODEL WORDS [CLAUSES]
+    words=$2 clauses=${3:-} awk '/^plan .*, *tp\)/ { sub(/\(/, "(pp, "); print
+                      print "    pipeline pp { " ENVIRON["words"] " }"
+                      print ENVIRON["clauses"]; next }
                   { print }' "examples/$1.pdl"
 }

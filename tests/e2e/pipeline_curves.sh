@@ -8,7 +8,7 @@
 
 train() { # train NAME MODEL MESH WORDS OPTIONS…
     at=$work/$1 example=$2 ranks=$3
-    staged "$example" "$4" >"$at.pdl"
+    staged "$example" "$4" "${clauses:-}" >"$at.pdl"
     shift 4
     describe "$example"
     data_of "$example"
@@ -27,10 +27,11 @@ same_bits() { # same_bits LOG LOG
 row() {
     how=$1 model=$2 mesh=$3 words=$4
     shift 4
-    base=$model-$(echo "$*" | tr -c 'a-z0-9\n' _)
+    base=$model-$(echo "${clauses:-} $*" | tr -c 'a-z0-9\n' _)
     [ -e "$work/$base.log" ] ||
-        check "$model on one rank $*: trains" train "$base" "$model" 1x1x1 "" "$@"
-    label="$model on $mesh, $words $*"
+        check "$model on one rank $*: trains" train "$base" "$model" \
+            "$(echo "$mesh" | sed 's/[0-9][0-9]*/1/g')" "" "$@"
+    label="$model on $mesh, $words ${clauses:-} $*"
     check "$label: trains" train this "$model" "$mesh" "$words" "$@"
     if [ "$how" = bits ]; then
         check "$label: curve" same_bits "$work/this.log" "$work/$base.log"
@@ -58,6 +59,23 @@ in_all row 1e-5 translation 2x1x2 schedule=interleaved -D accumulate=4
 in_all row 1e-6 gpt2 2x1x1 schedule=interleaved -D n_layers=6 -D accumulate=4
 in_all row 1e-5 llama 2x2x2 schedule=interleaved -D n_layers=4 -D accumulate=2
 in_all row 1e-5 vit 2x2x1 schedule=interleaved -D n_layers=4 -D accumulate=2
+
+# with CLAUSES MODEL MESH OPTIONS…: every schedule with other clauses in the plan
+with() {
+    clauses=$1 example=$2 mesh=$3
+    shift 3
+    for schedule in gpipe 1f1b interleaved zero_bubble; do
+        row 1e-5 "$example" "$mesh" "schedule=$schedule" -D accumulate=4 "$@"
+    done
+    clauses=
+}
+in_all with "checkpoint { layers.* }" llama 2x1x2 -D n_layers=4
+in_all with "checkpoint { layers.*: keep=attention }" llama 2x2x1 -D n_layers=4
+in_all with "offload { optimizer, parameters }" llama 2x2x1 -D n_layers=4
+in_all with "freeze { tok_embeddings, layers.*.attention_norm }" llama 2x1x2 \
+    -D n_layers=4
+in_all with "" hsdp 2x2x2x1 -D n_layers=6
+in_all with "" vit 2x1x2 -D n_layers=4 -D dropout=0.1
 
 # Every schedule, with fewer microbatches than ranks, as many, and more; the last
 # stage of three on a rank has no layer.

@@ -79,18 +79,20 @@ in_all with "" vit 2x1x2 -D n_layers=4 -D dropout=0.1
 
 # Every schedule, with fewer microbatches than ranks, as many, and more; the last
 # stage of three on a rank has no layer.
-matrix() { # matrix PRECISION
+matrix() { # matrix PRECISION MICROBATCHES…
+    precision=$1
+    shift
     for stages in 2 3 4; do
-        for micro in 1 2 $stages 8; do
+        for micro; do
             for schedule in gpipe 1f1b interleaved \
                 "interleaved, stages_per_rank=3" zero_bubble; do
                 row bits llama ${stages}x1x1 "schedule=$schedule" -D clip=none \
                     -D n_layers=10 -D batch=48 -D accumulate=$micro \
-                    -D precision="$1"
+                    -D precision="$precision"
             done
         done
     done
 }
-in_all matrix f32
-in_all matrix bf16
+in_all matrix f32 1 2 3 4 8
+in_all matrix bf16 8
 finish

@@ -3,6 +3,7 @@
  * collectives, flops and memory.
  */
 #include "ir/analysis/producer.h"
+#include "ir/analysis/statement.h"
 #include "ir/path.h"
 #include "ir/plan/checkpoint.h"
 #include "passes/sharding/layouts.h"
@@ -206,7 +207,7 @@ static void module_work(Out *o, const Program *p, const Module *m)
         total += f;
         if (!path_is_below(w[i].op->path, m->path))
             continue;
-        flops[w[i].op->recomputed ? 2 : w[i].op->phase == PH_BACKWARD] += f;
+        flops[w[i].op->recomputed ? 2 : op_is_backward(w[i].op)] += f;
     }
     double all = flops[0] + flops[1] + flops[2];
     out_line(o, "work    %sflop per step on each rank, %.1f%% of the rank's "

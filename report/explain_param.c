@@ -11,6 +11,7 @@
  *     optimizer  k31_adamw_…   updates it             kernel
  */
 #include "ir/analysis/producer.h"
+#include "ir/analysis/statement.h"
 #include "report/explain.h"
 
 #include <string.h>
@@ -69,7 +70,7 @@ static void follow_gradient(Life *l, const Value *v, const Type *like)
                                 : "converts its gradient");
             v = op->arg[v->index < op->nargs ? v->index : 0];
         } else {
-            if (op->phase == PH_BACKWARD)
+            if (op_is_backward(op))
                 mark(l, op, "computes its gradient");
             for (int i = 0; op->kind == OP_fused && i < op->nargs; i++)
                 if (same_shape(&op->arg[i]->type, like))

@@ -3,6 +3,7 @@
  * `checkpoint`. */
 #include "report/report.h"
 #include "ir/analysis/alias.h"
+#include "ir/analysis/statement.h"
 #include "ir/options.h"
 #include "ir/plan/checkpoint.h"
 
@@ -22,7 +23,7 @@ static void mark_read(const Program *p, const Region *r, int item, bool *read)
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
             mark_read(p, op->body, item, read);
-        if (op->phase != PH_BACKWARD)
+        if (!op_is_backward(op))
             continue;
         bool within = item != ANY_ITEM && op->kind == OP_loop;
         bool all = !within && is_item(p, op, item);

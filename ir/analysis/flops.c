@@ -1,6 +1,8 @@
 /* flops.c: counts floating-point operations; see flops.h. */
 #include "ir/analysis/flops.h"
 
+#include "ir/analysis/statement.h"
+
 #include "ir/rules/rules.h"
 
 static double all_factors(const Program *p, const Op *op)
@@ -85,7 +87,7 @@ static double region_flops(const Program *p, const Region *r, Phase phase,
 {
     double n = 0;
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->phase == phase || (op->phase == PH_WEIGHTS && phase == PH_BACKWARD))
+        if (phase == PH_BACKWARD ? op_is_backward(op) : op->phase == phase)
             n += counted_flops(p, op, count);
         if (!op->body)
             continue;

@@ -22,6 +22,12 @@ bool op_is_statement(const Op *op);
  * that an op `start` issues; NULL: none. */
 const Op *op_issued_at(const Op *at);
 
+/* Whether op is of the backward pass, of which zero_bubble has two parts. */
+static inline bool op_is_backward(const Op *op)
+{
+    return op->phase == PH_BACKWARD || op->phase == PH_WEIGHTS;
+}
+
 /* Whether op is a statement that runs in every step; others run once before the
  * first step. */
 static inline bool op_is_step_statement(const Op *op)

@@ -2,7 +2,6 @@
 #include "ir/analysis/flops.h"
 
 #include "ir/analysis/statement.h"
-
 #include "ir/rules/rules.h"
 
 static double all_factors(const Program *p, const Op *op)

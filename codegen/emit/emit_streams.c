@@ -419,6 +419,17 @@ static void emit_in_part(Emitter *e, const Op *op, const char *iteration)
         stage_end(e, before);
 }
 
+/* In the training step an action begins when what its microbatch receives is awaited; a
+ * forward program receives it between its ops. */
+static void join_after(Emitter *e, const Op *op)
+{
+    bool receives = op_transfers(op) && op->kind != OP_send;
+    if (!e->repeat || !receives || e->p->streams == 1 || !op_loop(op))
+        return;
+    parts_at(e, NULL);
+    out_line(e->o, "parc_join(rt, true);");
+}
+
 void emit_region(Emitter *e, const Region *r, const Phase *phase)
 {
     const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
@@ -431,8 +442,10 @@ void emit_region(Emitter *e, const Region *r, const Phase *phase)
             begun = stages_begin(e);
         }
         if ((!phase || op->phase == *phase) && repeat_has(e->repeat, op) &&
-            emits(e, op))
+            emits(e, op)) {
             emit_in_part(e, op, iteration);
+            join_after(e, op);
+        }
         if (op == each.last) {
             parts_at(e, NULL);
             stages_end(e, begun);

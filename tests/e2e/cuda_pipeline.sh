@@ -127,7 +127,7 @@ check "a stage that hangs is named" hangs
 # Stages of different sizes: the first has an embedding of 6 MiB, the last a head.
 by_stage() {
     # shellcheck disable=SC2046
-    set -- $(sizes three_d) -D precision=f32 -D vocab=8192
+    set -- $(sizes three_d) -D precision=f32 -D vocab=16384
     cuda_tree "$work/large" examples/three_d.pdl --mesh 3x1x1 "$@" \
         -D n_layers=4 &&
         "$PARC" examples/three_d.pdl --target cuda --mesh 3x1x1 "$@" \

@@ -32,6 +32,7 @@ struct Part {
     const char *path;   /* of its module */
     int at;             /* the stage that runs it; -1: all do */
     int around;         /* that which runs the loop */
+    int before;         /* that of the guard that is open outside of the function */
     uint32_t until;     /* id of the last op of the modules in the part */
     TextMap last;       /* by path: the last op of a module before the next loop
                          * or phase; empty: not known yet */
@@ -117,7 +118,7 @@ static const Op *deciding(const Emitter *e, const Op *op)
     for (; is_before_end(op, phase); op = op->next) {
         if (!has_mark(e, op))
             continue;
-        if (first && op_stage(e->p, op) != op_stage(e->p, first))
+        if (first && emitted_stage(e, op) != emitted_stage(e, first))
             break;
         if (e->part->name || module_of(e, e->part, op))
             return op;
@@ -199,6 +200,7 @@ static void close_part(Emitter *e)
     Part *p = e->part;
     if (!p->name)
         return;
+    e->at = p->before;
     const char *parameters = arena_printf(
         e->p->arena, "ParcRt *rt%s", loop_variables(e, p->loop, "int64_t "));
     const char *name =
@@ -220,6 +222,8 @@ static void open_part(Emitter *e, const char *name, const char *path, int at)
     e->part->at = at;
     e->part->until = 0;
     function_begin(e, &e->part->function);
+    e->part->before = e->at;
+    e->at = at < 0 ? e->part->around : at;
 }
 
 void parts_begin(Emitter *e, const Op *loop)
@@ -280,10 +284,10 @@ static bool is_of_all_stages(const Emitter *e, const Op *op)
     const Op *in = op->kind == OP_early ? op->body->first : op;
     while (in && op->kind == OP_early && in->kind != OP_start)
         in = in->next;
-    if (in && in->kind == OP_start && op_stage(e->p, attr_op(in)) >= 0)
+    if (in && in->kind == OP_start && emitted_stage(e, attr_op(in)) >= 0)
         return true;
     const Op *of = e->part->name ? NULL : deciding(e, op);
-    return (e->part->name ? e->part->at : of ? op_stage(e->p, of) : -1) >= 0;
+    return (e->part->name ? e->part->at : of ? emitted_stage(e, of) : -1) >= 0;
 }
 
 /* A record follows its statement, whose part it belongs to. */
@@ -303,7 +307,7 @@ void parts_at(Emitter *e, const Op *op)
         !op || op->kind == OP_record ? NULL : deciding(e, op);
     if (!of)
         return;
-    if (op->kind == OP_barrier && op_stage(e->p, of) != op_stage(e->p, op))
+    if (op->kind == OP_barrier && emitted_stage(e, of) != emitted_stage(e, op))
         of = attr_op(op); /* other stages wait at the barrier than run the next op */
     if (p->last.n == 0) {
         p->last.arena = e->p->arena;
@@ -314,7 +318,7 @@ void parts_at(Emitter *e, const Op *op)
     if (!path)
         path = path_without_module(e, p, of);
     const char *name = part_name(e, of, path);
-    int at = op_stage(e->p, of);
+    int at = emitted_stage(e, of);
     bool same = p->name && !strcmp(name, p->name) && !strcmp(path, p->path);
     bool until = of->id <= p->until && !op_is_hand_over(of->kind);
     if (!p->name || at != p->at || (!same && !until))

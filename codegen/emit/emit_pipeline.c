@@ -29,9 +29,18 @@ static bool is_outside(const Emitter *e)
     return !e->in_stage && rank_stages(e->p) > 1;
 }
 
+int emitted_stage(const Emitter *e, const Op *op)
+{
+    return e->in_stage && e->once[op->id] ? FIRST_STAGES : op_stage(e->p, op);
+}
+
 /* "stage == 2", or "coordinate == 0". */
 static const char *stage_test(Emitter *e, int stage)
 {
+    if (stage == FIRST_STAGES) {
+        e->uses_stage = true;
+        return arena_printf(e->p->arena, "stage < %d", pipeline_ranks(e->p));
+    }
     *(is_outside(e) ? &e->uses_coordinate : &e->uses_stage) = true;
     return is_outside(e) ? arena_printf(e->p->arena, "coordinate == %d",
                                         stage % pipeline_ranks(e->p))
@@ -177,10 +186,10 @@ static bool moves_within_rank(const Op *op)
  * moves nothing between stages. */
 bool emits(const Emitter *e, const Op *op)
 {
-    if (!e->staged || op_loop(op) != e->staged)
+    if (!e->moments || op_loop(op) != e->moments->owner)
         return true;
     Moment work = op->phase == PH_BACKWARD ? MOMENT_BACKWARD : MOMENT_FORWARD;
-    return staged_in_moment(e->staged, op, e->moment) ||
+    return staged_in_moment(e->moments->owner, op, e->moment) ||
            (op_transfers(op) && op->kind != OP_move && e->moment == work && moves_within_rank(op));
 }
 
@@ -249,9 +258,9 @@ static void between_stages(Emitter *e, const Op *op)
     int n = stages_of_cut(e, op->cut, stage), first = stage[0];
     int last = stage[n - 1];
     bool work = e->moment == MOMENT_FORWARD || e->moment == MOMENT_BACKWARD;
-    if (!e->staged || work)
+    if (!e->moments || work)
         keep_on(e, op, reverse == send ? first : last);
-    if (n == 1 || (e->staged && work))
+    if (n == 1 || (e->moments && work))
         return;
     bool up = reverse == send; /* the stage whose number is lower takes part */
     e->uses_stage = true;
@@ -289,10 +298,10 @@ void emit_hand_over(Emitter *e, const Op *op)
         stage_end(e, before);
         return;
     }
-    if (!e->staged || moment_sends(op, e->moment))
+    if (!e->moments || moment_sends(op, e->moment))
         exchange_if(e, op, true, stage_test(e, from),
                     arena_printf(a, "%d", to % ranks));
-    if (!e->staged || moment_receives(op, e->moment))
+    if (!e->moments || moment_receives(op, e->moment))
         exchange_if(e, op, false, stage_test(e, to),
                     arena_printf(a, "%d", from % ranks));
 }

@@ -169,7 +169,7 @@ static void emit_loop(Emitter *e, const Op *op)
         emit_staged_loop(e, op);
         return;
     }
-    int before = stage_begin(e, op_stage(e->p, op));
+    int before = stage_begin(e, emitted_stage(e, op));
     const char *first = loop_first(e, op), *last = loop_last(e, op);
     if (attr_reverse(op))
         out_open(e->o, "for (int64_t %s = %s; %s >= %s; %s--) {", index, last,
@@ -217,11 +217,11 @@ static const char *moment_function(Emitter *e, const Op *loop, int action)
 {
     Function f;
     function_begin(e, &f);
-    e->staged = loop;
+    e->moments = loop->body;
     e->moment = actions[action].moment;
     e->in_stage = rank_stages(e->p) > 1;
     emit_region(e, loop->body, NULL);
-    e->staged = NULL;
+    e->moments = NULL;
     const char *name = function_share(e, &f, actions[action].function,
                           arena_printf(e->p->arena, "ParcRt *rt, int64_t %s",
                                        e->loop_name[loop->id]),
@@ -365,7 +365,7 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration)
         return;
     }
     const Op *issued = op_issued_at(op);
-    int before = stage_begin(e, op->kind == OP_start ? op_stage(e->p, issued)
+    int before = stage_begin(e, op->kind == OP_start ? emitted_stage(e, issued)
                                                      : e->at);
     if (issued)
         emit_statement(e, issued);
@@ -384,73 +384,85 @@ static const Op *own_ops(const Emitter *e, const Region *r)
 /* Whether an op is of some stages only. */
 static bool is_of_stages(const Emitter *e, const Op *op)
 {
-    return op_transfers(op) || op_stage(e->p, op) >= 0 ||
+    return op_transfers(op) || emitted_stage(e, op) >= 0 ||
            (op->kind == OP_loop && op->cut);
 }
 
-/* The ops of a forward program, from *first to *last, that a rank runs for each of its
- * stages, if it has several. */
-typedef struct StageOps {
-    const Op *first, *last; /* NULL: the region has none */
-} StageOps;
-
-static StageOps find_stage_ops(const Emitter *e, const Region *r, const Phase *phase)
+/* The last op of a forward program that a rank runs for each of its stages, from the
+ * begin of the region on, if it has several; NULL: none. */
+static const Op *last_of_stages(const Emitter *e, const Region *r, const Phase *phase)
 {
-    StageOps t = {NULL, NULL};
     bool forward = e->repeat || e->p->purpose != FOR_TRAINING;
+    const Op *last = NULL;
     if (rank_stages(e->p) == 1 || !forward || r != pipeline_forward_region(e->p))
-        return t;
-    for (const Op *op = r->first; op; op = op->next) {
-        if ((phase && op->phase != *phase) || !repeat_has(e->repeat, op) ||
-            !is_of_stages(e, op))
-            continue;
-        t.first = t.first ? t.first : op;
-        t.last = op;
-    }
-    return t;
+        return NULL;
+    for (const Op *op = r->first; op; op = op->next)
+        if ((!phase || op->phase == *phase) && repeat_has(e->repeat, op) &&
+            is_of_stages(e, op))
+            last = op;
+    return last;
 }
 
 static void emit_in_part(Emitter *e, const Op *op, const char *iteration)
 {
     parts_at(e, op);
-    int before = e->parts ? e->at : stage_begin(e, op_stage(e->p, op));
+    int before = e->parts ? e->at : stage_begin(e, emitted_stage(e, op));
     emit_op(e, op, iteration);
     if (!e->parts)
         stage_end(e, before);
 }
 
-/* In the training step an action begins when what its microbatch receives is awaited; a
- * forward program receives it between its ops. */
-static void join_after(Emitter *e, const Op *op)
+static void emit_join_all(Emitter *e)
 {
-    bool receives = op_transfers(op) && op->kind != OP_send;
-    if (!e->repeat || !receives || e->p->streams == 1 || !op_loop(op))
-        return;
     parts_at(e, NULL);
-    out_line(e->o, "parc_join(rt, true);");
+    if (e->p->streams > 1)
+        out_line(e->o, "parc_join(rt, true);");
+}
+
+/* Emits the ops of the region up to `last`, NULL: all, in their moment. In the training
+ * step an action begins when what its microbatch receives is awaited; a forward program
+ * receives it between its ops. */
+static void emit_ops(Emitter *e, const Region *r, const Phase *phase, const Op *from,
+                     const Op *last)
+{
+    const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
+    for (const Op *op = from; op; op = op == last ? NULL : op->next) {
+        if ((phase && op->phase != *phase) || !repeat_has(e->repeat, op) ||
+            !emits(e, op))
+            continue;
+        emit_in_part(e, op, iteration);
+        if (e->repeat && !e->moments && op_transfers(op) && op->kind != OP_send &&
+            r->owner)
+            emit_join_all(e);
+    }
+}
+
+/* Emits the ops up to `last` for each stage of the rank: what it receives, what it
+ * computes, what it sends. */
+static void emit_each_stage(Emitter *e, const Region *r, const Phase *phase,
+                            const Op *last)
+{
+    static const Moment moments[] = {MOMENT_RECEIVE, MOMENT_FORWARD, MOMENT_SEND};
+    bool begun = stages_begin(e);
+    e->moments = r;
+    for (int i = 0; i < 3; i++) {
+        e->moment = moments[i];
+        emit_join_all(e);
+        emit_ops(e, r, phase, r->first, last);
+    }
+    parts_at(e, NULL);
+    e->moments = NULL;
+    stages_end(e, begun);
 }
 
 void emit_region(Emitter *e, const Region *r, const Phase *phase)
 {
     const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
-    StageOps each = find_stage_ops(e, r, phase);
-    bool begun = false;
+    const Op *last = last_of_stages(e, r, phase);
     parts_begin(e, r->owner);
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op == each.first) {
-            parts_at(e, NULL);
-            begun = stages_begin(e);
-        }
-        if ((!phase || op->phase == *phase) && repeat_has(e->repeat, op) &&
-            emits(e, op)) {
-            emit_in_part(e, op, iteration);
-            join_after(e, op);
-        }
-        if (op == each.last) {
-            parts_at(e, NULL);
-            stages_end(e, begun);
-        }
-    }
+    if (last)
+        emit_each_stage(e, r, phase, last);
+    emit_ops(e, r, phase, last ? last->next : r->first, NULL);
     for (const Op *op = own_ops(e, r); op; op = op->next) {
         parts_at(e, NULL);
         emit_op(e, op, iteration);

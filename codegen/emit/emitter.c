@@ -97,6 +97,32 @@ static void name_blocks(Emitter *e, const Emitter *training)
     }
 }
 
+/* Marks the ops of the region that carry sums on which all ranks have. */
+static void mark_once(Emitter *e, const Region *r)
+{
+    bool *carried = NEW_ARRAY(e->p->arena, bool, e->p->nvalues);
+    int axis = pipeline_axis(e->p);
+    for (int i = 0; i < r->owner->ncarry; i++)
+        carried[r->arg[i]->id] = r->arg[i]->type.place.ax[axis].kind == AX_R;
+    for (const Op *op = r->first; op; op = op->next) {
+        bool carries = op_reads_any(op, carried);
+        if (!carries || op_stage(e->p, op) >= 0 || op_transfers(op) || op->cut)
+            continue;
+        e->once[op->id] = true;
+        for (int i = 0; i < op->nouts; i++)
+            carried[op->out[i]->id] = true;
+    }
+}
+
+/* Finds what a rank must run once for a microbatch: sums that it carries on. */
+static void find_once(Emitter *e)
+{
+    e->once = NEW_ARRAY(e->p->arena, bool, e->p->nops);
+    const Region *r = pipeline_forward_region(e->p);
+    if (rank_stages(e->p) > 1 && r->owner)
+        mark_once(e, r);
+}
+
 static void init_one(Emitter *e, const Emitter *training)
 {
     const Program *p = e->p;
@@ -121,6 +147,7 @@ static void init_one(Emitter *e, const Emitter *training)
     for (int i = 0; i < p->mesh.n; i++)
         e->axis_name[i] = c_name(&axes, p->mesh.name[i]);
     number_ops(e);
+    find_once(e);
     for (int i = 0; i < e->ncollectives; i++)
         e->collective_of[e->collective[i].op->id] = i;
     e->statement = statements_of(p, &e->nstatements);

@@ -68,9 +68,11 @@ struct Emitter {
                               * `stage` is a parameter or a loop's variable */
     int at;                  /* the stage that runs the statement being written;
                               * -1: all do */
-    const Op *staged;        /* the staged loop of which the statements of one
-                              * moment are written; NULL: those of all */
+    const Region *moments;   /* the region of microbatches of which the statements
+                              * of one moment are written; NULL: those of all */
     Moment moment;
+    bool *once;              /* by op id: all ranks run it, a rank that has several
+                              * stages for the first of them only */
     const Repeat *repeat;    /* the part of p that is being written; NULL: all
                               * of p */
     const char *word;        /* the first word of functions: "eval"; NULL: that
@@ -182,6 +184,10 @@ void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
 /* emit_pipeline.c. stage_begin: what follows, until stage_end, runs on this stage
  * only; stage_end needs what stage_begin returns. */
 int stage_begin(Emitter *e, int stage);
+/* The stage that runs an op; -1: all do. FIRST_STAGES: all ranks, for the first of
+ * their stages. */
+enum { FIRST_STAGES = MAX_STAGES };
+int emitted_stage(const Emitter *e, const Op *op);
 void stage_end(Emitter *e, int before);
 /* What follows, until stages_end, the rank runs for each of its stages, if it has
  * several; false: nothing needs an end. */

@@ -74,12 +74,20 @@ const Op *pipeline_loop(const Program *p)
     return op;
 }
 
+static bool has_transfers(const Region *r)
+{
+    const Op *op = r->first;
+    while (op && !op_transfers(op))
+        op = op->next;
+    return op;
+}
+
 Region *pipeline_forward_region(const Program *p)
 {
-    Op *op = p->step->first;
-    while (op && !loop_is_microbatches(p, op))
-        op = op->next;
-    return op ? op->body : p->step;
+    for (Op *op = p->step->first; op; op = op->next)
+        if (loop_is_microbatches(p, op) && has_transfers(op->body))
+            return op->body;
+    return p->step;
 }
 
 bool op_transfers(const Op *op)
@@ -112,7 +120,8 @@ int64_t loop_least_trips(const Program *p, const Op *loop)
     int64_t least = loop_trips(loop);
     const Op *around = op_loop(loop);
     int nstages = pipeline_stage_count(p), ranks = pipeline_ranks(p);
-    int step = around && around->staged ? nstages : ranks;
+    bool alone = (around && around->staged) || p->purpose != FOR_TRAINING;
+    int step = alone ? nstages : ranks;
     for (int k = 0; loop->cut && k < step; k++) {
         int64_t n = 0;
         for (int s = k; s < nstages; s += step)

@@ -45,7 +45,7 @@ int64_t stage_most_rows(const Program *p, int cut);
 /* The loop over microbatches in which the stages overlap; NULL: none. */
 const Op *pipeline_loop(const Program *p);
 
-/* The region of the forward pass of a microbatch. */
+/* The region of the forward pass of a microbatch, in which stages send. */
 Region *pipeline_forward_region(const Program *p);
 
 /* The stage that has v, or runs the op; -1: several. What ranks do for a transfer
@@ -68,8 +68,8 @@ static inline int64_t loop_rank_trips(const Program *p, const Op *loop)
                      : loop_trips(loop);
 }
 
-/* In one go, where the fewest of them are run: on a rank, or in a staged loop on a
- * stage. */
+/* In one go, where the fewest of them are run: on a rank, or in a staged loop or a
+ * forward program on a stage. */
 int64_t loop_least_trips(const Program *p, const Op *loop);
 
 /* How often a step runs an op on the rank that runs it most often. */

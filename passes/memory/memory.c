@@ -356,6 +356,8 @@ void pass_memory(Program *p, const TargetInfo *t)
                          m.block.n);
     if (pipeline_loop(p))
         memory_stage(&m, pipeline_loop(p));
+    if (p->purpose != FOR_TRAINING && rank_stages(p) > 1)
+        memory_keep_for_stages(&m);
     memory_set_coordinates(&m);
     sum_up(&m);
     for_ops(op, p->step)

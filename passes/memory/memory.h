@@ -82,6 +82,9 @@ void memory_extend_hoists(const Program *p, const Liveness *live,
 /* Gives what lives in several moments of a microbatch of the staged loop as many
  * buffers as its timetable needs. */
 void memory_stage(Memory *m, const Op *loop);
+/* In a forward program a rank runs its stages one after another: first what a stage
+ * receives, last what it sends. Keeps these tensors, and inputs, for the whole time. */
+void memory_keep_for_stages(Memory *m);
 /* Sets the coordinates of blocks. */
 void memory_set_coordinates(Memory *m);
 

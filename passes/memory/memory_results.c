@@ -6,6 +6,7 @@
  * before   %y = exp %x …, the last reader of %x, whose block is 3
  * after    %y is in block 3
  */
+#include "ir/plan/pipeline.h"
 #include "passes/memory/memory.h"
 
 #include <string.h>
@@ -113,6 +114,12 @@ static bool may_take_over(const Memory *m, const Op *op, int out,
     return true;
 }
 
+/* A rank that has several stages reads inputs for each of them. */
+static bool is_read_again(const Memory *m, const Op *def)
+{
+    return def->kind == OP_input && rank_stages(m->p) > 1;
+}
+
 /* The operand whose memory result `out` reuses, or -1. What all ranks compute is not
  * in the memory of what one stage has: another stage may have received a tensor
  * there. */
@@ -122,7 +129,7 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
         const Value *root = value_root(op->arg[i]);
         const Address *at = value_address(op->arg[i]);
         if (!root->def || at->block < 0 || at->nstrides ||
-            m->pinned[at->block] ||
+            m->pinned[at->block] || is_read_again(m, root->def) ||
             m->live.last_use[root->id] != m->live.begin[op->id] ||
             m->block.at[at->block].last != m->live.begin[op->id] ||
             m->block.at[at->block].bytes !=

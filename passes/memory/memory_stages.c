@@ -239,6 +239,31 @@ void memory_stage(Memory *m, const Op *loop)
     rotate_region(&s, loop->body);
 }
 
+/* ---- forward programs ---------------------------------------------------- */
+
+static void keep_block(Memory *m, const Value *v, int first, int last)
+{
+    if (!v->address || v->address->block < 0)
+        return;
+    Block *b = &m->block.at[v->address->block];
+    b->first = first < b->first ? first : b->first;
+    b->last = last > b->last ? last : b->last;
+}
+
+void memory_keep_for_stages(Memory *m)
+{
+    const Region *r = pipeline_forward_region(m->p);
+    int first = r->owner ? m->live.begin[r->owner->id] : 0;
+    int last = r->owner ? m->live.finish[r->owner->id] : m->live.end - 1;
+    for (const Op *op = r->first; op; op = op->next) {
+        bool keeps = op_transfers(op) || op->kind == OP_input;
+        for (int i = 0; i < op->nargs && keeps; i++)
+            keep_block(m, op->arg[i], first, last);
+        for (int i = 0; i < op->nouts && keeps; i++)
+            keep_block(m, op->out[i], first, last);
+    }
+}
+
 /* ---- blocks of one coordinate -------------------------------------------- */
 
 enum { UNUSED = -1 };

@@ -467,7 +467,7 @@ static bool check_count(const Division *d)
         return diag_error(p->diag, plan->loc, "`split` has %d stage%s, but the "
                           "pipeline has %d: %lld for each of %lld ranks of '%s'",
                           plan->nsplit, plan->nsplit == 1 ? "" : "s", n,
-                          (long long)pipeline_stages_per_rank(plan),
+                          (long long)rank_stages(p),
                           (long long)p->mesh.size[d->s->axis],
                           p->mesh.name[d->s->axis]);
     if (d->nunits >= n || p->purpose != FOR_TRAINING)
@@ -477,7 +477,7 @@ static bool check_count(const Division *d)
                "model", n, (long long)d->nunits, d->nunits == 1 ? "" : "s");
     return diag_help(p->diag, "use fewer ranks for '%s'%s",
                      p->mesh.name[d->s->axis],
-                     plan->stages_per_rank > 1 ? ", or fewer stages_per_rank"
+                     rank_stages(p) > 1 ? ", or fewer stages_per_rank"
                                                : "");
 }
 

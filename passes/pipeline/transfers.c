@@ -112,10 +112,10 @@ static bool follows_stages(const Transfers *t, const Op *loop, const Op *op)
     return backward ? to < from : to > from;
 }
 
-/* Whether the stages exchange tensors in the body in both passes, and no other way. */
+/* Whether the stages exchange tensors in the body that way, and no other. */
 static bool fits_timetable(const Transfers *t, const Op *loop)
 {
-    bool any[2] = {false, false};
+    bool any = false;
     for (const Op *op = NULL; (op = ir_next(loop->body, op));) {
         bool between = op_is_collective(op->kind) &&
                        (attr_axes(op) >> t->axis & 1);
@@ -124,9 +124,9 @@ static bool fits_timetable(const Transfers *t, const Op *loop)
             continue;
         if (!follows_stages(t, loop, op))
             return false;
-        any[op->phase == PH_BACKWARD] = true;
+        any = true;
     }
-    return any[0] && any[1];
+    return any;
 }
 
 /* Lets a move to another than the next stage pass through those between. */
@@ -181,7 +181,8 @@ static void order_stages(const Transfers *t)
         return;
     }
     diag_error(p->diag, p->plan.pipeline.loc, "several stages on a rank need microbatches "
-               "that overlap, but here stages send forward to earlier stages");
+               "that overlap: all that they send must go to later stages in the forward pass, "
+               "and to earlier ones in the backward pass");
     diag_help(p->diag, "write schedule=1f1b, with one stage on each rank");
 }
 

@@ -89,17 +89,30 @@ lives() {
         same_curve "$work/second.log" "$work/rest.log" 1e-5
 }
 check "a run is saved and resumed" lives
-evaluates() {
+evaluates() { # evaluates TREE
+    tree=$1
     set -- --resume "$work/save" --eval --val "bytes:$text" --val-steps 2
     "$work/cpu" "$@" >"$work/cpu.out" 2>&1 &&
-        cuda_run "$work/three" fast late "$@" >"$work/three.out" 2>&1 ||
+        cuda_run "$tree" fast late "$@" >"$work/cuda.out" 2>&1 ||
         return
-    for at in cpu three; do
+    for at in cpu cuda; do
         grep -o 'val_loss [0-9.]*' "$work/$at.out" >"$work/$at.eval"
     done
-    cmp "$work/cpu.eval" "$work/three.eval" && [ -s "$work/cpu.eval" ]
+    cmp "$work/cpu.eval" "$work/cuda.eval" && [ -s "$work/cpu.eval" ]
 }
-check "an evaluation is the same" evaluates
+check "an evaluation is the same" evaluates "$work/three"
+several() { # two stages on each rank
+    sed 's/schedule=1f1b/schedule=interleaved/' examples/three_d.pdl \
+        >"$work/several.pdl"
+    # shellcheck disable=SC2046
+    cuda_tree "$work/several" "$work/several.pdl" --mesh 2x2x1 $(sizes three_d) \
+        -D precision=f32 && evaluates "$work/several" &&
+        cuda_run "$work/several" fast late --resume "$work/save" \
+            --sample "The " --tokens 4 >"$work/several.out" &&
+        "$work/cpu" --resume "$work/save" --sample "The " --tokens 4 \
+            >"$work/cpu.out" && cmp "$work/several.out" "$work/cpu.out"
+}
+in_all check "so it is with two stages on each rank" several
 # shellcheck disable=SC2086
 in_all check "a run is traced" cuda_run "$work/three" fast late $run --steps 4 \
     --trace "$work/trace"

@@ -134,6 +134,10 @@ static int64_t bytes_at(int64_t all, int64_t at)
     return left < 0 ? 0 : rt_least(left, CHUNK);
 }
 
+/* Seconds by which the limit of a wait for other nodes is longer: a rank that waits for
+ * one of its own node, which it sees, reports first. */
+enum { AFTER_NODES = 1 };
+
 /* Counts a second at most: while the run is stopped the limit does not
  * approach. */
 static void wait_for_peers(void *context)
@@ -175,7 +179,7 @@ static void exchange_at(Exchange *x, int64_t at)
                                                 (size_t)in};
     }
     RtStatus *status = &x->rt->world->status[x->rt->rank];
-    x->left = x->rt->world->timeout_seconds;
+    x->left = x->rt->world->timeout_seconds + AFTER_NODES;
     x->last = rt_now();
     atomic_store(&status->exchange, x->axes + 1);
     if (!t->exchange(send, nsend, receive, nreceive, (x->id + TAGS) % TAGS,
@@ -400,7 +404,8 @@ void rt_nodes_transfer(ParcRt *rt, int id, uint32_t axes, int rank, bool send,
     const ParcTransport *t = rt->model->transport;
     RtStatus *status = &rt->world->status[rt->rank];
     Exchange x = {.rt = rt, .id = id, .axes = axes,
-                  .left = rt->world->timeout_seconds, .last = rt_now()};
+                  .left = rt->world->timeout_seconds + AFTER_NODES,
+                  .last = rt_now()};
     atomic_store(&status->exchange, axes + 1);
     for (int64_t at = 0; at < bytes; at += LARGEST) {
         ParcMessage m = {rank, rt->arena + offset + at,

@@ -89,19 +89,19 @@ losses() { # losses NAME NODES RANKS TOLERANCE
 }
 check "llama 2x2 compiles for two nodes" node_program llama22 llama 2x2 2
 check "llama 2x2 has the losses of one node" losses llama22 2 2 0
-check "llama 4x2 compiles for four nodes" node_program llama42 llama 4x2 2
-check "llama 4x2 has the losses of one node" losses llama42 4 2 0
+in_all check "llama 4x2 compiles for four nodes" node_program llama42 llama 4x2 2
+in_all check "llama 4x2 has the losses of one node" losses llama42 4 2 0
 check "llama 4x1 compiles for two nodes" node_program llama41 llama 4x1 2
 check "llama 4x1, its axis split, has the losses of one node" losses llama41 2 2 \
     1e-5
-check "llama 1x4 compiles for two nodes" node_program llama14 llama 1x4 2
-check "llama 1x4, heads on two nodes, has the losses of one node" losses llama14 \
+in_all check "llama 1x4 compiles for two nodes" node_program llama14 llama 1x4 2
+in_all check "llama 1x4, heads on two nodes, has the losses of one node" losses llama14 \
     2 2 1e-5
 check "llama in bf16 compiles for two nodes" node_program bf16 llama 2x2 2 \
     -D precision=bf16
 check "llama in bf16 has the losses of one node" losses bf16 2 2 0
-check "llama with one rank on each node compiles" node_program single llama 2x1 1
-check "llama with one rank on each node has the losses of one node" losses \
+in_all check "llama with one rank on each node compiles" node_program single llama 2x1 1
+in_all check "llama with one rank on each node has the losses of one node" losses \
     single 2 1 0
 check "a pipeline compiles for two nodes" node_program stages three_d 2x2x1 2
 check "a pipeline over two nodes has the losses of one node" losses stages 2 2 0

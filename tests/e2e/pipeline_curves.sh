@@ -44,7 +44,7 @@ row bits llama 2x1x1 "" -D clip=none -D accumulate=2
 row bits llama 2x1x1 schedule=interleaved -D clip=none -D n_layers=6 -D accumulate=4
 row 1e-6 gpt2 2x1x1 "" -D accumulate=2
 in_all row 1e-6 llama 2x1x1 "" -D accumulate=2 -D head_chunk=16
-row 1e-5 llama 2x2x2 "" -D accumulate=2
+in_all row 1e-5 llama 2x2x2 "" -D accumulate=2
 row 1e-5 translation 2x1x2 ""
 in_all row bits llama 2x1x1 "" -D clip=none
 in_all row bits llama 2x1x1 "" -D clip=none -D accumulate=2 -D precision=bf16

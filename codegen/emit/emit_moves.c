@@ -126,7 +126,7 @@ static void mask_to_partial(Emitter *e, const Op *op)
         if (!(attr_axes(op) >> a & 1) || at.kind == AX_HERE)
             continue;
         axes |= 1u << a;
-        keeps = keeps * e->p->mesh.size[a] + 
+        keeps = keeps * e->p->mesh.size[a] +
                 (at.kind == AX_AT ? stage_coordinate(&e->p->mesh, a, at.dim) : 0);
     }
     out_code(e->o, "parc_mask_to_partial(rt, %s, %lld, &(ParcPart)%s);",

@@ -135,9 +135,9 @@ static const char *own_iterations(Emitter *e, int cut)
 static const char *from_first(Emitter *e, const Op *loop, const char *iteration)
 {
     const char *row = stage_first_row(e, loop->cut);
-    return !row                   ? iteration
-           : *iteration == '0'    ? row
-                                  : arena_printf(e->p->arena, "%s + %s", row, iteration);
+    return !row                ? iteration
+           : *iteration == '0' ? row
+                               : arena_printf(e->p->arena, "%s + %s", row, iteration);
 }
 
 const char *loop_first(Emitter *e, const Op *loop)
@@ -190,7 +190,8 @@ bool emits(const Emitter *e, const Op *op)
         return true;
     Moment work = op->phase == PH_BACKWARD ? MOMENT_BACKWARD : MOMENT_FORWARD;
     return staged_in_moment(e->moments->owner, op, e->moment) ||
-           (op_transfers(op) && op->kind != OP_move && e->moment == work && moves_within_rank(op));
+           (op_transfers(op) && op->kind != OP_move && e->moment == work &&
+            moves_within_rank(op));
 }
 
 /* ---- transfers ----------------------------------------------------------- */

@@ -34,7 +34,8 @@ typedef struct Weights {
     Program *p;
     IrMarks needs;  /* what the transfers of the backward pass need */
     bool *later;    /* by op id: has the phase PH_WEIGHTS */
-    uint32_t nops;  /* its length */
+    bool *read;     /* by value id: an op of that phase reads it */
+    uint32_t nops, nvalues; /* their lengths */
 } Weights;
 
 /* ---- which ops ----------------------------------------------------------- */
@@ -67,12 +68,31 @@ static bool reads_later(const Weights *w, const Op *op)
     return reads;
 }
 
-static bool is_read_later(const Weights *w, const Op *op)
+/* Lets ops that read the result of a later one be later too; false: there are none. */
+static bool join_readers(Weights *w, const Region *r)
 {
-    for (const Op *user = op->next; user; user = user->next)
-        if (is_later(w, user) && op_reads(user, op))
-            return true;
-    return false;
+    bool any = false;
+    for (const Op *op = r->first; op; op = op->next)
+        if (may_be_later(w, op) && !w->later[op->id] && reads_later(w, op))
+            any = w->later[op->id] = true;
+    return any;
+}
+
+/* The same for ops whose results a later one reads. */
+static bool join_producers(Weights *w, const Region *r)
+{
+    bool any = false;
+    for (const Op *op = r->last; op; op = op->prev) {
+        bool read = false;
+        for (int i = 0; i < op->nouts; i++)
+            read |= op->out[i]->id < w->nvalues && w->read[op->out[i]->id];
+        if (read && may_be_later(w, op) && !w->later[op->id])
+            any = w->later[op->id] = true;
+        for (int i = 0; i < op->nargs && is_later(w, op); i++)
+            if (op->arg[i]->id < w->nvalues)
+                w->read[op->arg[i]->id] = true;
+    }
+    return any;
 }
 
 /* Marks the products of a region, and what is connected with them; false: none. */
@@ -85,14 +105,8 @@ static bool mark_later(Weights *w, const Region *r)
         any |= is_later(w, op);
     }
     while (any && more) {
-        more = false;
-        for (const Op *op = r->first; op; op = op->next) {
-            bool joins = may_be_later(w, op) && !w->later[op->id] &&
-                         (reads_later(w, op) || is_read_later(w, op));
-            if (joins)
-                w->later[op->id] = true;
-            more |= joins;
-        }
+        more = join_readers(w, r);
+        more |= join_producers(w, r);
     }
     return any;
 }
@@ -200,8 +214,9 @@ static void find_needs(Weights *w, const Op *staged)
 
 void weights_divide(Program *p, Op *staged)
 {
-    Weights w = {.p = p, .nops = p->nops,
-                 .later = NEW_ARRAY(p->arena, bool, p->nops)};
+    Weights w = {.p = p, .nops = p->nops, .nvalues = p->nvalues,
+                 .later = NEW_ARRAY(p->arena, bool, p->nops),
+                 .read = NEW_ARRAY(p->arena, bool, p->nvalues)};
     find_needs(&w, staged);
     for (Op *op = staged->body->first, *next; op; op = next) {
         next = op->next;

@@ -129,15 +129,21 @@ static Moment moment_of_use(const Events *e, int block, bool last)
     return found;
 }
 
+/* The phase of the ops that a stage computes in the moment. */
+static Phase phase_of(Moment moment)
+{
+    return moment == MOMENT_FORWARD   ? PH_FORWARD
+           : moment == MOMENT_WEIGHTS ? PH_WEIGHTS
+                                      : PH_BACKWARD;
+}
+
 /* The event that is posted after all ops of a moment; inserts the post if there is
  * none yet. */
 static int end_event(Events *e, Moment moment)
 {
     if (e->ended[moment] >= 0)
         return e->ended[moment];
-    Phase phase = moment == MOMENT_FORWARD   ? PH_FORWARD
-                  : moment == MOMENT_WEIGHTS ? PH_WEIGHTS
-                                             : PH_BACKWARD;
+    Phase phase = phase_of(moment);
     e->ended[moment] = new_event(e);
     insert_post(e, e->ended[moment], STREAM_COMPUTE, staged_phase_end(e->loop, phase),
                 phase);
@@ -150,9 +156,7 @@ static int end_event(Events *e, Moment moment)
  * compute awaits. */
 static Op *begin_join(Events *e, Moment moment)
 {
-    Phase phase = moment == MOMENT_FORWARD   ? PH_FORWARD
-                  : moment == MOMENT_WEIGHTS ? PH_WEIGHTS
-                                             : PH_BACKWARD;
+    Phase phase = phase_of(moment);
     if (!e->begin[moment])
         e->begin[moment] =
             insert_join(e->p, e->loop->body,

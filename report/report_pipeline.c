@@ -108,7 +108,7 @@ static double waiting(const Scan *s)
 /* The bytes that a rank of the stage counts. */
 static int64_t memory_of(const Scan *s, int stage)
 {
-    Ranges at = memory_ranges(s->p, stage % pipeline_ranks(s->p));
+    Ranges at = memory_ranges(s->p, coordinate_of(s->p, stage));
     return memory_ranges_counted(s->p->memory, &at);
 }
 

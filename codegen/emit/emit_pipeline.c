@@ -43,12 +43,12 @@ static const char *stage_test(Emitter *e, int stage)
     }
     *(is_outside(e) ? &e->uses_coordinate : &e->uses_stage) = true;
     return is_outside(e) ? arena_printf(e->p->arena, "coordinate == %d",
-                                        stage % pipeline_ranks(e->p))
+                                        coordinate_of(e->p, stage))
                          : arena_printf(e->p->arena, "stage == %d", stage);
 }
 
 /* The coordinate of the stage that the C expression is. */
-static const char *coordinate_of(const Emitter *e, const char *stage)
+static const char *coordinate_text(const Emitter *e, const char *stage)
 {
     return rank_stages(e->p) == 1
                ? stage
@@ -273,13 +273,13 @@ static void between_stages(Emitter *e, const Op *op)
             end = arena_printf(a, up ? "%s && stage <= %d" : "%s && stage >= %d",
                                end, other);
         exchange_if(e, op, send, end,
-                    coordinate_of(e, up ? "stage - 1" : "stage + 1"));
+                    coordinate_text(e, up ? "stage - 1" : "stage + 1"));
         return;
     }
     for (int i = 0; i + 1 < n; i++) {
         int here = stage[up ? i + 1 : i], there = stage[up ? i : i + 1];
         exchange_if(e, op, send, stage_test(e, here),
-                    arena_printf(a, "%d", there % pipeline_ranks(e->p)));
+                    arena_printf(a, "%d", coordinate_of(e->p, there)));
     }
 }
 
@@ -291,8 +291,8 @@ void emit_hand_over(Emitter *e, const Op *op)
         return;
     }
     int from = value_stage(e->p, op->arg[0]), to = value_stage(e->p, op->out[0]);
-    int ranks = pipeline_ranks(e->p);
-    if (from < 0 || from % ranks == to % ranks) {
+    int sender = coordinate_of(e->p, from), receiver = coordinate_of(e->p, to);
+    if (from < 0 || sender == receiver) {
         int before = stage_begin(e, from < 0 ? e->at : to);
         for (int i = 0; i < op->nargs; i++)
             keep(e, op, i);
@@ -301,10 +301,10 @@ void emit_hand_over(Emitter *e, const Op *op)
     }
     if (!e->moments || moment_sends(op, e->moment))
         exchange_if(e, op, true, stage_test(e, from),
-                    arena_printf(a, "%d", to % ranks));
+                    arena_printf(a, "%d", receiver));
     if (!e->moments || moment_receives(op, e->moment))
         exchange_if(e, op, false, stage_test(e, to),
-                    arena_printf(a, "%d", from % ranks));
+                    arena_printf(a, "%d", sender));
 }
 
 void emit_stage_layers(Emitter *e, const Op *op)

@@ -26,6 +26,12 @@ static inline int rank_stages(const Program *p)
     return ranks ? pipeline_stage_count(p) / ranks : 1;
 }
 
+/* The coordinate that runs the stage. */
+static inline int coordinate_of(const Program *p, int stage)
+{
+    return stage_coordinate(&p->mesh, pipeline_axis(p), stage);
+}
+
 /* The rows of a stack with the cut that the stage has. */
 int64_t stage_rows(const Program *p, int cut, int stage);
 /* Of the rows that a rank has of a stack with the cut: how many precede those of the

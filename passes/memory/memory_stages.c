@@ -280,7 +280,7 @@ static void use_on(int *coordinate, int block, int on)
 /* The number of the coordinate that runs the stage. */
 static int number_of(const Memory *m, int stage)
 {
-    return stage < 0 ? 0 : stage % pipeline_ranks(m->p) + 1;
+    return stage < 0 ? 0 : coordinate_of(m->p, stage) + 1;
 }
 
 static void use_value(Memory *m, int *coordinate, const Value *v)

@@ -168,7 +168,7 @@ static bool is_too_early(Walk *w, int i, Fault *f)
 static bool runs(const Walk *w, const Op *op)
 {
     int stage = op_stage(w->p, op);
-    return stage < 0 || stage % pipeline_ranks(w->p) == w->coordinate;
+    return stage < 0 || coordinate_of(w->p, stage) == w->coordinate;
 }
 
 /* Whether a statement of the coordinate may run too early in two steps. All parameters

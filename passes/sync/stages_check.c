@@ -114,13 +114,13 @@ static const char *check_transfers(const Program *p)
 
 /* ---- pairs --------------------------------------------------------------- */
 
-/* The next op of the loop's body after `op`, NULL for the first, that the stage runs in
- * that moment. */
-static const Op *next_transfer(const Program *p, const Op *loop, const Op *op, int stage,
+/* The next op of the region after `op`, NULL for the first, that the stage runs in that
+ * moment. */
+static const Op *next_transfer(const Program *p, const Region *r, const Op *op, int stage,
                                Moment at)
 {
-    op = op ? op->next : loop->body->first;
-    while (op && (!op_transfers(op) || staged_moment_on(p, loop, op, stage) != at))
+    op = op ? op->next : r->first;
+    while (op && (!op_transfers(op) || staged_moment_on(p, r->owner, op, stage) != at))
         op = op->next;
     return op;
 }
@@ -138,28 +138,28 @@ static bool is_pair(const Program *p, const Op *send, const Op *receive)
 }
 
 /* The transfers from one stage to the other: the receiver has the sender's order. */
-static const char *check_pairs(const Program *p, const Op *loop, int from, int to)
+static const char *check_pairs(const Program *p, const Region *r, int from, int to)
 {
     Moment sends = from < to ? MOMENT_SEND : MOMENT_SEND_GRADIENT;
     Moment receives = from < to ? MOMENT_RECEIVE : MOMENT_RECEIVE_GRADIENT;
-    const Op *s = NULL, *r = NULL;
+    const Op *send = NULL, *receive = NULL;
     do {
-        s = next_transfer(p, loop, s, from, sends);
-        r = next_transfer(p, loop, r, to, receives);
-        if ((s || r) && !is_pair(p, s, r))
+        send = next_transfer(p, r, send, from, sends);
+        receive = next_transfer(p, r, receive, to, receives);
+        if ((send || receive) && !is_pair(p, send, receive))
             return arena_printf(p->arena, "stage %d sends %%%s where stage %d "
-                                "receives %%%s", from, s ? s->arg[0]->name : "",
-                                to, r ? r->out[0]->name : "");
-    } while (s);
+                                "receives %%%s", from, send ? send->arg[0]->name : "",
+                                to, receive ? receive->out[0]->name : "");
+    } while (send);
     return NULL;
 }
 
-static const char *check_all_pairs(const Program *p, const Op *loop)
+static const char *check_all_pairs(const Program *p, const Region *r)
 {
     const char *fault = NULL;
     for (int s = 0; s + 1 < pipeline_stage_count(p) && !fault; s++) {
-        fault = check_pairs(p, loop, s, s + 1);
-        fault = fault ? fault : check_pairs(p, loop, s + 1, s);
+        fault = check_pairs(p, r, s, s + 1);
+        fault = fault ? fault : check_pairs(p, r, s + 1, s);
     }
     return fault;
 }
@@ -199,7 +199,7 @@ static int64_t buffer_of(Walk *w, const Value *v, int64_t micro)
             continue;
         const Block *b = &w->p->memory->block[at->block];
         int64_t buffer = stage_buffer(w->p, at, w->stage, micro);
-        if (buffer < block_bytes_on(b, w->stage % pipeline_ranks(w->p)) / at->stride[i])
+        if (buffer < block_bytes_on(b, coordinate_of(w->p, w->stage)) / at->stride[i])
             return buffer;
         w->fault = arena_printf(w->p->arena, "stage %d, microbatch %lld: %%%s "
                                 "leaves its buffers", w->stage,
@@ -350,7 +350,7 @@ static const char *check_value(const Program *p, const Value *v)
     const Block *b = &p->memory->block[v->address->block];
     int stage = value_stage(p, v);
     return !b->coordinate ||
-                   (stage >= 0 && b->coordinate == stage % pipeline_ranks(p) + 1)
+                   (stage >= 0 && b->coordinate == coordinate_of(p, stage) + 1)
                ? NULL
                : arena_printf(p->arena, "%%%s is in '%s', which only coordinate %d has",
                               v->name, b->name, b->coordinate - 1);
@@ -377,7 +377,7 @@ const char *stages_check(const Program *p)
     const char *fault = check_transfers(p);
     fault = fault ? fault : check_blocks(p, p->step);
     const Op *loop = pipeline_loop(p);
-    if (loop && !fault)
-        fault = check_all_pairs(p, loop);
+    if (!fault && (loop || (p->training && rank_stages(p) > 1)))
+        fault = check_all_pairs(p, loop ? loop->body : pipeline_forward_region(p));
     return fault || !loop ? fault : check_buffers(p, loop);
 }

@@ -274,7 +274,7 @@ static void change_stages(Mutant *m)
             int coordinate = b->coordinate;
             tried[at->block] = true;
             b->coordinate =
-                value_stage(m->p, op->out[i]) % pipeline_ranks(m->p) == 0 ? 2 : 1;
+                coordinate_of(m->p, value_stage(m->p, op->out[i])) == 0 ? 2 : 1;
             expect_fault(m, "another coordinate", op->out[i]);
             b->coordinate = coordinate;
         }

@@ -173,7 +173,7 @@ static void scribble(const Shadow *s, const Op *op)
     int stage = op_stage(s->p, op);
     for (int64_t rank = 0; rank < s->ranks; rank++)
         for (int64_t i = 0; i < b->bytes / WORD &&
-                            (stage < 0 || stage % pipeline_ranks(s->p) ==
+                            (stage < 0 || coordinate_of(s->p, stage) ==
                                               mesh_coord(&s->p->mesh, rank,
                                                          pipeline_axis(s->p)));
              i++)

@@ -16,14 +16,18 @@
  *     }
  *     if (stage < 1)
  *         parc_send(rt, 4, AXIS_pp, stage + 1, AT_x, 4096);
+ *
+ * If a rank has several stages, `stage` is a parameter, and the loop begins with the
+ * stage's row among the layers of the rank, row_1[stage]. Code that belongs to no stage,
+ * such as the optimizer's, tests the rank's coordinate.
  */
 #include "codegen/emit/emitter.h"
 #include "ir/plan/pipeline.h"
 
 /* ---- one stage ----------------------------------------------------------- */
 
-/* Whether C code names the rank's coordinate: it has several stages, and no `stage` is
- * running. */
+/* Whether a rank has several stages and the code being written belongs to none of them:
+ * it tests the rank's coordinate. */
 static bool is_outside(const Emitter *e)
 {
     return !e->in_stage && rank_stages(e->p) > 1;

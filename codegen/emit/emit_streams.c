@@ -26,6 +26,9 @@
  *         switch (action.kind) {
  *         case PARC_FORWARD: micro_forward(rt, action.micro); break;
  *         …
+ *
+ * A forward program has no such table: a rank that has several stages runs them one
+ * after another, and for each receives, computes and sends, as the actions do.
  */
 #include "codegen/emit/emitter.h"
 #include "ir/plan/pipeline.h"
@@ -419,9 +422,10 @@ static void emit_join_all(Emitter *e)
         out_line(e->o, "parc_join(rt, true);");
 }
 
-/* Emits the ops of the region up to `last`, NULL: all, in their moment. In the training
- * step an action begins when what its microbatch receives is awaited; a forward program
- * receives it between its ops. */
+/* Emits the ops of the region from `from` to `last` (NULL: the end); if Emitter.moments
+ * is set, those of the moment. The actions of a training step begin when their
+ * microbatch has been received. A forward program receives it between its ops, so it
+ * joins the streams there. */
 static void emit_ops(Emitter *e, const Region *r, const Phase *phase, const Op *from,
                      const Op *last)
 {

@@ -97,7 +97,7 @@ static void name_blocks(Emitter *e, const Emitter *training)
     }
 }
 
-/* Marks the ops of the region that carry sums on which all ranks have. */
+/* Marks the ops of a loop's body that add to a carry which every rank has. */
 static void mark_once(Emitter *e, const Region *r)
 {
     bool *carried = NEW_ARRAY(e->p->arena, bool, e->p->nvalues);
@@ -114,7 +114,8 @@ static void mark_once(Emitter *e, const Region *r)
     }
 }
 
-/* Finds what a rank must run once for a microbatch: sums that it carries on. */
+/* Finds the ops that a rank must run once for a microbatch, not for each of its
+ * stages. */
 static void find_once(Emitter *e)
 {
     e->once = NEW_ARRAY(e->p->arena, bool, e->p->nops);

@@ -39,8 +39,8 @@ int64_t stage_rows(const Program *p, int cut, int stage);
 int64_t stage_row(const Program *p, int cut, int stage);
 /* The rank's buffers of a rotation that precede those of the stage. */
 int64_t rotation_first(const Program *p, int rotation, int stage);
-/* Of how many buffers a stage uses one, 1 or more: some stages have none, but emitted
- * code takes numbers modulo them on all. */
+/* The number of buffers that a stage has, at least 1: emitted code takes numbers modulo
+ * it on every stage, also on those without buffers. */
 int64_t rotation_modulo(const Program *p, int rotation, int stage);
 /* The number of the buffer at the address, along the stride of the staged loop, that a
  * stage uses for a microbatch. */
@@ -74,8 +74,8 @@ static inline int64_t loop_rank_trips(const Program *p, const Op *loop)
                      : loop_trips(loop);
 }
 
-/* In one go, where the fewest of them are run: on a rank, or in a staged loop or a
- * forward program on a stage. */
+/* The fewest iterations that run without interruption: on a rank, or in a staged loop or
+ * a forward program on a stage. */
 int64_t loop_least_trips(const Program *p, const Op *loop);
 
 /* How often a step runs an op on the rank that runs it most often. */

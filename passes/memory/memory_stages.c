@@ -17,6 +17,9 @@
  *   stage 2, microbatch i is at AT_saved + (3 + i % 2) * bytes
  *
  * A tensor that the ranks at one coordinate have is in a block of this coordinate.
+ *
+ * A forward program has no staged loop. A rank that has several stages runs its ops for
+ * one stage after another: what it transfers, and its inputs, live for all that time.
  */
 #include "ir/plan/pipeline.h"
 #include "passes/memory/memory.h"

@@ -134,8 +134,8 @@ static int64_t bytes_at(int64_t all, int64_t at)
     return left < 0 ? 0 : rt_least(left, CHUNK);
 }
 
-/* Seconds by which the limit of a wait for other nodes is longer: a rank that waits for
- * one of its own node, which it sees, reports first. */
+/* A wait for ranks of other nodes may last so many seconds longer than one inside a
+ * node: the rank that shares memory with the late one reports it first. */
 enum { AFTER_NODES = 1 };
 
 /* Counts a second at most: while the run is stopped the limit does not

@@ -134,8 +134,8 @@ static int64_t bytes_at(int64_t all, int64_t at)
     return left < 0 ? 0 : rt_least(left, CHUNK);
 }
 
-/* A wait for ranks of other nodes may last so many seconds longer than one inside a
- * node: the rank that shares memory with the late one reports it first. */
+/* In seconds: how much longer than a wait inside a node one for other nodes may last,
+ * so that the rank that shares memory with the late one reports it first. */
 enum { AFTER_NODES = 1 };
 
 /* Counts a second at most: while the run is stopped the limit does not

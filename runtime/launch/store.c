@@ -124,17 +124,16 @@ static int join_store(const RtStore *s, bool life)
                  .size = l->size,
                  .job = l->job,
                  .plan = s->world->model->plan_hash};
-    Failure why = {.error = "no process answers"};
+    Failure why = {0};
     double until = rt_now() + s->limit;
     memcpy(h.magic, rt_handshake_magic, sizeof h.magic);
     rt_node_name(h.host);
     while (!why.final && rt_now() < until) {
         const char *unknown;
         struct addrinfo *list = rt_rank0_addresses(l, &unknown);
-        why.error = unknown ? unknown : why.error;
-        why.answered = false;
-        for (struct addrinfo *a = list; a && !why.final; a = a->ai_next) {
-            int fd = try_address(s, a, &h, until, &why);
+        Failure now = {.error = unknown ? unknown : why.error};
+        for (struct addrinfo *a = list; a && !now.final; a = a->ai_next) {
+            int fd = try_address(s, a, &h, until, &now);
             if (fd >= 0) {
                 freeaddrinfo(list);
                 return fd;
@@ -142,10 +141,14 @@ static int join_store(const RtStore *s, bool life)
         }
         if (list)
             freeaddrinfo(list);
+        /* Attempts that the limit cut off tell less than those before. */
+        if (!why.error || now.final || rt_now() < until)
+            why = now;
         usleep(RETRY_MS * 1000);
     }
     rt_error("rank %d cannot join rank 0 at %s:%d%s: %s", l->rank, l->host,
-             l->port, why.final ? "" : " in time", why.error);
+             l->port, why.final ? "" : " in time",
+             why.error ? why.error : "no process answers");
     return -1;
 }
 

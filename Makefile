@@ -268,6 +268,7 @@ bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/checkpoint
 	$(Q)BUILD=$(BUILD) sh tests/bench/data
 	$(Q)BUILD=$(BUILD) sh tests/bench/pipeline
+	$(Q)BUILD=$(BUILD) sh tests/bench/planning
 
 bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time

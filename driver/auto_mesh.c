@@ -8,7 +8,8 @@
 #include "driver/fit.h"
 #include "report/report.h"
 
-/* MOST_COMPILED: no further candidates are tried when this many compile. */
+/* MOST_COMPILED: no further candidates are tried when this many compile; with
+ * several stages one is enough, smaller tensor axes need more memory. */
 enum { AUTO = 0, MOST_COMPILED = 10, MOST_GROWTH = 16 };
 
 typedef struct Candidate {
@@ -29,8 +30,12 @@ typedef struct Choice {
     int64_t given[MAX_MESH_AXES]; /* AUTO: to be chosen */
     uint32_t named;              /* axes that --mesh names */
     int64_t ranks, node;
+    int64_t stages; /* the ranks of an automatic axis of the pipeline */
     VEC(Candidate) candidate;
 } Choice;
+
+/* What an axis splits. */
+typedef enum Splits { SPLITS_BATCH, SPLITS_TENSORS, SPLITS_LAYERS } Splits;
 
 /* ---- the command line ---------------------------------------------------- */
 
@@ -134,14 +139,16 @@ static bool read_mesh(Choice *c)
 
 /* ---- candidates ---------------------------------------------------------- */
 
-static bool is_pipeline(const Choice *c, int axis)
+static Splits kind_of(const Choice *c, int axis)
 {
-    return c->p->plan.pipeline.axes >> axis & 1;
+    return c->p->plan.pipeline.axes >> axis & 1 ? SPLITS_LAYERS
+           : c->p->plan.tensor_axes >> axis & 1 ? SPLITS_TENSORS
+                                                : SPLITS_BATCH;
 }
 
 static bool is_tensor(const Choice *c, int axis)
 {
-    return (c->p->plan.tensor_axes >> axis & 1) && !is_pipeline(c, axis);
+    return kind_of(c, axis) == SPLITS_TENSORS;
 }
 
 /* Tensor axes are the innermost ones, so that their groups are inside a node. */
@@ -175,25 +182,28 @@ static void add_candidate(Choice *c, const int64_t *size)
 }
 
 /* The first and the last axis of a kind whose size is to be chosen; -1: none. */
-static int auto_axis(const Choice *c, bool tensor, bool last)
+static int auto_axis(const Choice *c, Splits kind, bool last)
 {
     int found = -1;
     for (int a = 0; a < c->n; a++)
-        if (c->given[a] == AUTO && is_tensor(c, a) == tensor &&
-            !is_pipeline(c, a) && (last || found < 0))
+        if (c->given[a] == AUTO && kind_of(c, a) == kind && (last || found < 0))
             found = a;
     return found;
 }
 
-/* Adds the meshes with this size of the tensor axis; other automatic tensor axes,
- * and that of a pipeline, have one rank. The ranks that are left go to the last
- * automatic axis of the batch; with two, the first may number the nodes. */
+/* Adds the meshes with this size of the tensor axis; other automatic tensor axes
+ * have one rank. The ranks that are left go to the last automatic axis of the
+ * batch; with two, the first may number the nodes. */
 static void add_with_tensor(Choice *c, int tensor, int64_t tp)
 {
     int64_t size[MAX_MESH_AXES], rest = c->ranks;
-    int first = auto_axis(c, false, false), last = auto_axis(c, false, true);
+    int first = auto_axis(c, SPLITS_BATCH, false);
+    int last = auto_axis(c, SPLITS_BATCH, true);
     for (int a = 0; a < c->n; a++) {
-        size[a] = a == tensor ? tp : c->given[a] == AUTO ? 1 : c->given[a];
+        size[a] = a == tensor                          ? tp
+                  : c->given[a] != AUTO                ? c->given[a]
+                  : kind_of(c, a) == SPLITS_LAYERS ? c->stages
+                                                       : 1;
         if (rest % size[a])
             return;
         rest /= size[a];
@@ -212,7 +222,7 @@ static void add_with_tensor(Choice *c, int tensor, int64_t tp)
 
 static void add_candidates(Choice *c)
 {
-    int tensor = auto_axis(c, true, true);
+    int tensor = auto_axis(c, SPLITS_TENSORS, true), before = c->candidate.n;
     int64_t fixed = 1, node = c->o->node_size            ? c->o->node_size
                               : c->o->target == TARGET_CPU ? c->ranks
                                                          : DEFAULT_NODE_SIZE;
@@ -222,7 +232,7 @@ static void add_candidates(Choice *c)
     for (int64_t tp = tensor < 0 ? 1 : c->node / fixed; tp >= 1; tp--)
         if (c->node % (tp * fixed) == 0)
             add_with_tensor(c, tensor, tp);
-    if (c->candidate.n == 0)
+    if (c->candidate.n == before)
         for (int64_t tp = c->ranks; tp >= 1; tp--)
             if (c->ranks % tp == 0)
                 add_with_tensor(c, tensor, tp);
@@ -232,11 +242,10 @@ static void add_candidates(Choice *c)
 
 static void try_candidate(Choice *c, Candidate *t)
 {
-    Replan *r = replan_new(c->a, c->p, c->from);
-    replan_mesh(r, t->mesh);
-    const Program *q = replan_run(r, "memory");
-    t->error = q && q->memory ? NULL : replan_error(r);
-    t->peak = q && q->memory ? q->memory->peak : 0;
+    PlanSource from = *c->from;
+    from.mesh = t->mesh;
+    const Program *q = fit_plan(c->p, &from, c->o, &t->error);
+    t->peak = q ? q->memory->peak : 0;
 }
 
 static bool fits(const Choice *c, const Candidate *t)
@@ -244,12 +253,12 @@ static bool fits(const Choice *c, const Candidate *t)
     return !t->error && (c->o->memory_limit == 0 || t->peak <= fit_limit(c->o));
 }
 
-/* Tries the candidates, and drops those that are not tried. */
-static Candidate *best_of(Choice *c)
+/* Tries the candidates from n on, and drops those that are not tried. */
+static const Candidate *best_from(Choice *c, int n)
 {
-    Candidate *best = NULL;
-    int compiled = 0, n = 0;
-    while (n < c->candidate.n && compiled < MOST_COMPILED) {
+    const Candidate *best = NULL;
+    int compiled = 0, most = c->stages == 1 ? MOST_COMPILED : 1;
+    while (n < c->candidate.n && compiled < most) {
         Candidate *t = &c->candidate.at[n++];
         try_candidate(c, t);
         compiled += !t->error;
@@ -260,14 +269,34 @@ static Candidate *best_of(Choice *c)
     return best;
 }
 
+/* The best candidate with the fewest stages; NULL: none fits. */
+static const Candidate *choose(Choice *c)
+{
+    bool all = auto_axis(c, SPLITS_LAYERS, false) < 0;
+    const Candidate *best = NULL;
+    for (c->stages = 1; !best && c->stages <= (all ? 1 : c->ranks); c->stages++) {
+        int n = c->candidate.n;
+        if (c->ranks % c->stages)
+            continue;
+        add_candidates(c);
+        best = best_from(c, n);
+    }
+    return best;
+}
+
 /* ---- reports ------------------------------------------------------------- */
 
-static int64_t tensor_ranks(const Choice *c, const Candidate *t)
+static int64_t ranks_of(const Choice *c, const Candidate *t, Splits kind)
 {
     int64_t n = 1;
     for (int a = 0; a < c->n; a++)
-        n *= is_tensor(c, a) ? t->size[a] : 1;
+        n *= kind_of(c, a) == kind ? t->size[a] : 1;
     return n;
+}
+
+static int64_t tensor_ranks(const Choice *c, const Candidate *t)
+{
+    return ranks_of(c, t, SPLITS_TENSORS);
 }
 
 static const char *bytes(const Choice *c, int64_t n)
@@ -292,11 +321,11 @@ static const char *loss_text(const Choice *c, const Candidate *t,
 }
 
 /* "dp=8,tp=1" without the axes of one rank. */
-static const char *sizes_of(const Choice *c, const Candidate *t, bool tensor)
+static const char *sizes_of(const Choice *c, const Candidate *t, Splits kind)
 {
     const char *text = "";
     for (int a = 0; a < c->n; a++)
-        if (is_tensor(c, a) == tensor && t->size[a] > 1)
+        if (kind_of(c, a) == kind && t->size[a] > 1)
             text = arena_printf(c->a, "%s%s%s=%lld", text, *text ? "," : "",
                                 c->p->mesh.name[a], (long long)t->size[a]);
     return text;
@@ -305,10 +334,10 @@ static const char *sizes_of(const Choice *c, const Candidate *t, bool tensor)
 static const char *tensor_reason(const Choice *c, const Candidate *best)
 {
     int64_t tensor = tensor_ranks(c, best);
-    const char *sizes = sizes_of(c, best, true);
+    const char *sizes = sizes_of(c, best, SPLITS_TENSORS);
     if (tensor == 1)
         return "";
-    if (auto_axis(c, true, true) < 0)
+    if (auto_axis(c, SPLITS_TENSORS, true) < 0)
         return arena_printf(c->a, "%s as given", sizes);
     if (best->across)
         return arena_printf(c->a, "%s spans several nodes of %lld ranks: no "
@@ -322,19 +351,39 @@ static const char *tensor_reason(const Choice *c, const Candidate *best)
                         (long long)c->node);
 }
 
-static const char *reason(const Choice *c, const Candidate *best)
+static const char *batch_reason(const Choice *c, const Candidate *best)
 {
-    int64_t nodes = c->ranks / c->node;
-    const char *tensor = tensor_reason(c, best);
-    const char *batch = sizes_of(c, best, false);
+    int64_t nodes = c->ranks / c->node / ranks_of(c, best, SPLITS_LAYERS);
+    const char *batch = sizes_of(c, best, SPLITS_BATCH);
     if (!*batch)
-        return *tensor ? tensor : "one rank";
-    return arena_printf(c->a, "%s%s%s %s the batch%s", tensor,
-                        *tensor ? ", " : "", batch,
+        return "";
+    return arena_printf(c->a, "%s %s the batch%s", batch,
                         strchr(batch, ',') ? "split" : "splits",
                         nodes > 1 ? arena_printf(c->a, " over %lld nodes",
                                                  (long long)nodes)
                                   : "");
+}
+
+static const char *stages_reason(const Choice *c, const Candidate *best)
+{
+    const char *stages = sizes_of(c, best, SPLITS_LAYERS);
+    if (!*stages)
+        return "";
+    return arena_printf(c->a, "%s %s", stages,
+                        auto_axis(c, SPLITS_LAYERS, false) < 0
+                            ? "as given"
+                            : "has the fewest stages that fit");
+}
+
+static const char *reason(const Choice *c, const Candidate *best)
+{
+    const char *part[] = {stages_reason(c, best), tensor_reason(c, best),
+                          batch_reason(c, best)};
+    const char *text = "";
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        text = arena_printf(c->a, "%s%s%s", text, *text && *part[i] ? ", " : "",
+                            part[i]);
+    return *text ? text : "one rank";
 }
 
 static void report_losers(const Choice *c, const Candidate *best)
@@ -356,8 +405,7 @@ static void suggest_ranks(const Choice *c)
         more.ranks = c->ranks * by;
         if (more.ranks > MAX_RANKS)
             return;
-        add_candidates(&more);
-        const Candidate *best = best_of(&more);
+        const Candidate *best = choose(&more);
         if (best) {
             diag_help(c->d, "with --ranks %lld the mesh %s fits: a rank needs "
                       "%s", (long long)more.ranks, best->mesh,
@@ -388,8 +436,7 @@ const char *auto_mesh_choose(const Program *p, const PlanSource *from,
                 .n = p->mesh.n, .ranks = o->ranks};
     if (!read_mesh(&c))
         return NULL;
-    add_candidates(&c);
-    const Candidate *best = best_of(&c);
+    const Candidate *best = choose(&c);
     if (!best)
         return refuse(&c);
     diag_note(d, (Loc){0}, "--mesh auto is %s: %s; a rank needs %s", best->mesh,

@@ -25,6 +25,7 @@ typedef struct Compilation {
     const char *mesh; /* --mesh, with the sizes that parc has chosen */
     Setting **define; /* -D */
     int ndefines;
+    UnitDefaults units;
     Outputs *outputs;
     Out text; /* for standard output */
     Timing time[MAX_TIMES];

@@ -64,6 +64,62 @@ static bool say_free(const Program *p, const Options *o)
     return true;
 }
 
+/* ---- units of a pipeline ---- */
+
+static bool plan_fits(const Program *q, const Options *o)
+{
+    return o->memory_limit == 0 || q->memory->peak <= fit_limit(o);
+}
+
+static Program *plan_units(const Program *p, PlanSource *from, HowOften gather,
+                           HowOften reduce, const char **error)
+{
+    from->units = (UnitDefaults){gather, reduce};
+    Replan *r = replan_new(p->arena, p, from);
+    Program *q = replan_run(r, "memory");
+    *error = q ? NULL : replan_error(r);
+    return q;
+}
+
+Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
+                  const char **error)
+{
+    Program *q = plan_units(p, from, PER_STEP, PER_STEP, error);
+    if (!q || plan_fits(q, o) || !p->plan.pipeline.axes)
+        return q;
+    Program *least = plan_units(p, from, PER_MICROBATCH, PER_MICROBATCH, error);
+    if (!least || !plan_fits(least, o))
+        return least;
+    /* Without gather=step there are two gathers for each microbatch. */
+    q = plan_units(p, from, PER_STEP, PER_MICROBATCH, error);
+    if (q && plan_fits(q, o))
+        return q;
+    q = plan_units(p, from, PER_MICROBATCH, PER_STEP, error);
+    if (q && plan_fits(q, o))
+        return q;
+    from->units = (UnitDefaults){PER_MICROBATCH, PER_MICROBATCH};
+    return least;
+}
+
+UnitDefaults fit_unit_defaults(const Program *p, PlanSource *from,
+                               const Options *o, Diag *d)
+{
+    const char *error;
+    if (!p->plan.pipeline.axes || !fit_plan(p, from, o, &error))
+        return (UnitDefaults){PER_STEP, PER_STEP};
+    UnitDefaults u = from->units;
+    if (u.gather != PER_STEP || u.reduce != PER_STEP)
+        diag_note(d, p->plan.pipeline.loc, "units that do not say it have "
+                  "%s=%s and %s=%s: with '%s' for both a rank needs more than "
+                  "%s", option_name(OPTION_gather),
+                  option_word(OPTION_gather, u.gather),
+                  option_name(OPTION_unit_reduce),
+                  option_word(OPTION_unit_reduce, u.reduce),
+                  option_word(OPTION_gather, PER_STEP),
+                  size_text(p, fit_limit(o)));
+    return u;
+}
+
 /* ---- trials ---- */
 
 /* A combination of changes and its result. */

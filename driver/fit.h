@@ -18,6 +18,17 @@ bool fit_check(const Program *p, const PlanSource *from, const Options *o);
 /* The bytes of --device-memory that a plan may use. */
 int64_t fit_limit(const Options *o);
 
+/* Plans the program of p again. With a pipeline it sets from->units to the first of
+ * these that fits: gathers and reductions once per step, only the gathers, only the
+ * reductions, neither, and to the last one if none fits. NULL and *error: it does not
+ * compile. */
+Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
+                  const char **error);
+
+/* The choice of fit_plan. A note says why it is not the first one. */
+UnitDefaults fit_unit_defaults(const Program *p, PlanSource *from,
+                               const Options *o, Diag *d);
+
 /* ---- fit_change.c ---- */
 
 /* A family is a set of similar changes, of which the search reports one. Each

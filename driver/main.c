@@ -87,6 +87,7 @@ static Program *lower_model(Compilation *c, Diag *d)
         .plan_loc = c->o.plan.loc,
         .define = c->define,
         .ndefines = c->ndefines,
+        .units = c->units,
         .forward = !c->o.no_eval,
     };
     return lower(c->arena, d, c->prelude_file, c->file, &options);
@@ -102,7 +103,8 @@ static PlanSource plan_source(const Compilation *c, const TargetInfo *t)
                         .prelude = c->prelude_file,
                         .file = c->file,
                         .define = c->define,
-                        .ndefines = c->ndefines};
+                        .ndefines = c->ndefines,
+                        .units = c->units};
 }
 
 static TargetInfo target_of(const Compilation *c, int64_t ranks, int64_t node);
@@ -125,6 +127,22 @@ static bool choose_mesh(Compilation *c)
     PlanSource from = plan_source(c, &t);
     c->mesh = auto_mesh_choose(p, &from, &c->o, c->diag);
     return c->mesh != NULL;
+}
+
+/* Chooses what the units of a pipeline do that do not say it: whatever fits
+ * --device-memory. A model that has errors is lowered again, to report them. */
+static void choose_unit_defaults(Compilation *c)
+{
+    c->units = (UnitDefaults){PER_STEP, PER_STEP};
+    if (c->o.memory_limit == 0)
+        return;
+    Diag *quiet = diag_quiet(c->arena, c->diag);
+    const Program *p = lower_model(c, quiet);
+    if (!p || diag_error_count(quiet) > 0)
+        return;
+    TargetInfo t = target_of(c, mesh_ranks(&p->mesh), p->mesh.node);
+    PlanSource from = plan_source(c, &t);
+    c->units = fit_unit_defaults(p, &from, &c->o, c->diag);
 }
 
 static bool check_ranks(Compilation *c, const Program *p)
@@ -154,6 +172,7 @@ static Program *front_end(Compilation *c)
     c->mesh = c->o.mesh.text;
     if (auto_mesh_requested(&c->o) && !choose_mesh(c))
         return NULL;
+    choose_unit_defaults(c);
     time_begin(c);
     Program *p = lower_model(c, c->diag);
     time_end(c, "lower");

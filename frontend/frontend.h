@@ -18,6 +18,7 @@ typedef struct FrontendOptions {
     Loc plan_loc;
     Setting *const *define;  /* the parsed -D options, in order */
     int ndefines;
+    UnitDefaults units;
     bool forward;            /* also make the forward programs */
 } FrontendOptions;
 

@@ -75,6 +75,11 @@ typedef enum Strategy {
 /* How often a unit is gathered, or its gradients are reduced. */
 typedef enum HowOften { PER_MICROBATCH, PER_STEP } HowOften;
 
+/* For the units of a pipeline that do not say it. */
+typedef struct UnitDefaults {
+    HowOften gather, reduce;
+} UnitDefaults;
+
 typedef enum UnitKind { UNIT_PATHS, UNIT_EVERY, UNIT_MIN_PARAMS } UnitKind;
 
 /* One item of a `fully_shard` clause. */

@@ -160,7 +160,8 @@ static Program *lower_changed(Replan *r)
     FrontendOptions options = {.mesh = r->mesh,
                                .node_size = r->from->node_size,
                                .define = r->define.at,
-                               .ndefines = r->define.n};
+                               .ndefines = r->define.n,
+                               .units = r->from->units};
     return lower(r->arena, r->diag, r->from->prelude, &r->file, &options);
 }
 

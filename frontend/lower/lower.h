@@ -149,6 +149,7 @@ typedef struct Lower {
     const PlanDecl *plan; /* NULL: none */
     bool without_plan;   /* no plan could be chosen, which is an error */
     PlanItems planned;   /* its items, in order */
+    bool pipelined;      /* it has a pipeline */
     bool uncut;          /* paths are those of another plan or of stages, for
                           * which arrays are not cut */
     Program *p;

@@ -55,6 +55,19 @@ static void check_reshard(Lower *l, const Unit *u, const Arg *reshard)
     }
 }
 
+/* In a plan with a pipeline, a unit that does not say how often it is gathered
+ * or reduced. */
+static void set_often(const Lower *l, Unit *u, const Arg *gather,
+                      const Arg *reduce)
+{
+    if (!l->pipelined || u->strategy == STRATEGY_NO_SHARD)
+        return;
+    if (!reduce)
+        u->reduce = l->options->units.reduce;
+    if (!gather && u->reshard <= 0 && u->strategy != STRATEGY_FULL_SHARD)
+        u->gather = l->options->units.gather;
+}
+
 /* A unit that is gathered once a step stays gathered. */
 static void check_often(Lower *l, Unit *u, const Arg *gather, const Arg *reduce)
 {
@@ -85,6 +98,7 @@ static void read_unit(Lower *l, const Clause *clause, const Item *item, Unit *u)
         check_reshard(l, u, reshard);
     else if (u->strategy == STRATEGY_SHARD_GRAD_OP)
         u->reshard = 0;
+    set_often(l, u, given.at[OPTION_gather], given.at[OPTION_unit_reduce]);
     check_often(l, u, given.at[OPTION_gather], given.at[OPTION_unit_reduce]);
     if (prefetch && u->strategy == STRATEGY_NO_SHARD)
         diag_error(l->diag, prefetch->name_loc, "no_shard does not gather "
@@ -204,6 +218,9 @@ void read_plan(Lower *l, const PlanDecl *p)
     Frame f;
     push_frame(l, &f, p->name.name, p->name.loc, NULL);
     f.members = true;
+    l->pipelined = false;
+    for (int k = 0; k < p->nclauses; k++)
+        l->pipelined |= p->clause[k].kind == CL_PIPELINE;
     read_axes(l, p);
     for (int k = 0; k < p->nclauses; k++)
         read_clause(l, p, &p->clause[k]);

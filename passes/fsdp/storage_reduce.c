@@ -334,9 +334,11 @@ static bool belongs(const Places *at, const Group *g, int move)
 static const char *reduce_why(const Storage *s, const Move *m)
 {
     bool shards = type_is_flat(&m->from->type, &s->p->mesh);
-    return arena_printf(s->p->arena, "gradients of %s%s%s",
+    bool step = m->unit && m->unit->reduce == PER_STEP && s->p->mesh.nloop > 0;
+    return arena_printf(s->p->arena, "gradients of %s%s%s%s",
                         m->unit ? "unit " : "", m->group,
-                        shards ? ": shards of replicas" : "");
+                        shards ? ": shards of replicas" : "",
+                        step ? ", once per step" : "");
 }
 
 static void emit_reduce(Storage *s, const Group *g)

@@ -324,9 +324,12 @@ static void sum_up(Memory *m)
     int when, coordinate;
     int64_t whole = arena_lower_bound(plan->block, plan->nblocks, plan->end, true,
                                       &when, &coordinate);
+    /* A forward program uses the memory of the training step. */
+    int64_t enough = t ? t->memory->own - base : 0;
+    int64_t bound = whole - shares - fixed;
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
                            t ? INT_MAX : plan->end, base,
-                           whole - shares - fixed, &plan->resident);
+                           bound > enough ? bound : enough, &plan->resident);
     plan->lower_bound += base - fixed;
     plan->peak = plan->own + shares;
     m->p->memory = plan;

@@ -117,8 +117,8 @@ void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training,
  * step an offset from `base` on such that blocks with overlapping live ranges do
  * not overlap; returns the end of the last. Blocks that live for all times until
  * `end` come first, up to *resident. Tries several orders of the others, keeps
- * the best, and improves it until it is near `bound`, the lower bound of what
- * is packed. */
+ * the best, and improves it until it is near `bound`: the lower bound of what
+ * is packed, or the size that is enough. */
 int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
                    int64_t bound, int64_t *resident);
 

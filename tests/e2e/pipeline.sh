@@ -2,6 +2,7 @@
 # pipeline.sh: programs with a pipeline: what several stages
 # read and carry, with microbatches, shards in 16 bits and nodes.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_curves.sh"
 
 # compiles MODEL OPTIONS…: the verifier checks the program after each pass
 compiles() {
@@ -209,4 +210,60 @@ for schedule in 1f1b interleaved zero_bubble; do
     check "$schedule, 8 ranks, 8 microbatches" written $schedule 8 8
     check "$schedule: nothing more for 8 ranks" same_size $schedule 8 8
 done
+
+# Units that do not say it are gathered and reduced once per step, if that fits.
+units() { # units GATHER REDUCE: three_d.pdl with units that say it
+    sed "s/embed, layers\.\*, \[norm, head\]/embed: gather=$1, reduce=$2, layers.*: \
+gather=$1, reduce=$2, [norm, head]: gather=$1, reduce=$2/" examples/three_d.pdl
+}
+plan3() { # plan3 MODEL OPTIONS…: its memory, and how often the first unit is exchanged
+    model=$1
+    shift
+    "$PARC" "$model" --mesh 2x2x2 "$@" --emit json="$work/json" 2>"$work/err" &&
+        jq -r '.memory.peak, (.settings.fully_shard | map(.gather, .reduce) |
+            unique | join(" "))' "$work/json"
+}
+for gather in step microbatch; do
+    for reduce in step microbatch; do
+        units $gather $reduce >"$work/$gather-$reduce.pdl"
+        check "gather=$gather, reduce=$reduce" plan3 "$work/$gather-$reduce.pdl"
+        plan3 "$work/$gather-$reduce.pdl" | head -n 1 >"$work/$gather-$reduce"
+    done
+done
+# The plan of three_d.pdl in the memory of another plan, less some bytes. parc
+# reserves 1/32 of the memory.
+fits() { # fits GATHER REDUCE PLAN BYTES
+    limit=$(($(cat "$work/$3") - $4))
+    plan3 examples/three_d.pdl --device-memory $((limit * 32 / 31 + 31)) >"$work/out"
+    cat "$work/err" "$work/out"
+    jq -e --arg g "$1" --arg r "$2" 'all(.settings.fully_shard[];
+        .gather == $g and .reduce == $r)' "$work/json"
+}
+check "gathers and reductions once per step" fits step step step-step 0
+check "only gathers once per step" fits step microbatch step-step 4096
+check "a note says why" grep -q "have gather=step and reduce=microbatch: with 'step' \
+for both a rank needs more than" "$work/err"
+check "none once per step" fits microbatch microbatch step-microbatch 4096
+
+# 405B on 512 GPUs.
+large="-D dim=16384 -D n_layers=126 -D n_heads=128 -D n_kv_heads=8 -D hidden=53248
+    -D vocab=128256 -D batch=256 -D seq=8192 -D accumulate=32"
+staged llama "" >"$work/large.pdl"
+moved() {
+    # shellcheck disable=SC2086
+    "$PARC" "$work/large.pdl" --mesh 8x8x8 $large --emit json="$work/json" 2>&1 &&
+        jq -e '[.collectives[] | select(.axis == "dp") |
+            .bytes * .count * (.group_size - 1) / .group_size] | add |
+            if . <= 40e9 then . else error("\(.) bytes") end' "$work/json"
+}
+check "405B: a rank sends 40 GB of parameters and gradients" moved
+fewest() {
+    # shellcheck disable=SC2086
+    "$PARC" "$work/large.pdl" --mesh auto --ranks 512 --node-size 8 $large \
+        --device-memory 80G --emit plan="$work/plan" 2>"$work/err"
+    cat "$work/err"
+    grep -qF "auto is pp=8,dp=8,tp=8: pp=8 has the fewest stages that fit, tp=8 \
+spans a node of 8 ranks, dp=8 splits the batch over 8 nodes" "$work/err"
+}
+check "405B: as few stages as fit" fewest
 finish

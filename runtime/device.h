@@ -73,6 +73,8 @@ bool rt_device_runs_beside(const ParcRt *rt);
 /* Whether a step with a non-finite loss and no loss scale has updated no
  * parameter. The runtime can then repeat it with a check of each result. */
 bool rt_device_repeats(const ParcRt *rt);
+/* In a traced step: action number i of the rank's stages begins. */
+void rt_device_mark_action(ParcRt *rt, int64_t i);
 
 /* Results of a step for the host: at most RT_RESULTS scalars in f32.
  * rt_device_ask is called right after the step, before an upload for the next

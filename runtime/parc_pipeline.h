@@ -31,9 +31,10 @@ typedef struct ParcRun {
 typedef struct ParcPipeline {
     uint32_t axis; /* bit mask */
     const ParcRun *const *run;
+    int64_t stages; /* of all ranks */
 } ParcPipeline;
-/* Action number i of the rank; false: there are no more. */
-bool parc_action(const ParcRt *rt, const ParcPipeline *p, int64_t i,
+/* Begins action number i of the rank; false: there are no more. */
+bool parc_action(ParcRt *rt, const ParcPipeline *p, int64_t i,
                  ParcAction *action);
 
 /* Transfers from one rank of the group over `axes` to another, which are its

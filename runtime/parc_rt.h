@@ -286,6 +286,8 @@ typedef struct ParcModel {
     int ninputs;
     int64_t arena_bytes;    /* the rank's own arena */
     uint32_t pipeline;      /* the axis of the pipeline; 0: none */
+    const struct ParcPipeline *order; /* what its ranks do, for the trace; NULL: they
+                               work one after another */
     const ParcRange *const *ranges; /* by coordinate of that axis: what its ranks
                                use of the arena and of shared segments, in order;
                                one without bytes is the last. NULL: all of it */

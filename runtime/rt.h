@@ -114,6 +114,8 @@ enum {
     RT_MARK_WAIT = -3, /* the rank has transferred its data and waits for the
                           other ranks */
     RT_MARK_END = -4,  /* end of the step */
+    RT_MARK_ACTION = -5, /* action number `iteration` of a pipeline begins, or
+                          there are no more */
 };
 typedef struct RtMark {
     int64_t ns;

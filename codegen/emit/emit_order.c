@@ -121,6 +121,6 @@ void emit_order(Emitter *e)
     for (int r = 0; r < t.nranks; r++)
         out_line(e->o, "    order_%d,", r);
     out_line(e->o, "};");
-    out_line(e->o, "const ParcPipeline pipeline = {%s, order};",
-             axes_expression(e, 1u << pipeline_axis(e->p)));
+    out_line(e->o, "const ParcPipeline pipeline = {%s, order, %d};",
+             axes_expression(e, 1u << pipeline_axis(e->p)), t.nstages);
 }

@@ -362,8 +362,9 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".param = param, .nparams = %d,", p->param.n);
     out_line(o, ".input = input, .ninputs = %d,", p->input.n);
     if (pipeline_axis(e->p) >= 0)
-        out_line(o, ".pipeline = %s, .ranges = ranges,",
-                 axes_expression(e, 1u << pipeline_axis(e->p)));
+        out_line(o, ".pipeline = %s, .order = %s, .ranges = ranges,",
+                 axes_expression(e, 1u << pipeline_axis(e->p)),
+                 pipeline_loop(p) ? "&pipeline" : "NULL");
     out_line(o, ".arena_bytes = ARENA_BYTES, .threads = %d,", e->t->threads);
     shared_rows(e);
     if (e->memory->host)

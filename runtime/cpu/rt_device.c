@@ -162,6 +162,12 @@ void parc_mark(ParcRt *rt, int i, int64_t iteration)
         rt_nan_mark(rt, i, iteration);
 }
 
+void rt_device_mark_action(ParcRt *rt, int64_t i)
+{
+    if (rt->ring)
+        rt_trace_add(rt->ring, RT_MARK_ACTION, i);
+}
+
 bool parc_goes_on(ParcRt *rt)
 {
     int64_t at = rt->model->loss_offset;

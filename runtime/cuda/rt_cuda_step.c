@@ -175,6 +175,12 @@ void parc_mark(ParcRt *rt, int i, int64_t iteration)
     d->iteration = iteration;
 }
 
+void rt_device_mark_action(ParcRt *rt, int64_t i)
+{
+    if (rt->ring)
+        trace_mark(rt, RT_MARK_ACTION, i);
+}
+
 static void queue_program(ParcRt *rt, const Executed *x)
 {
     if (rt->ring)

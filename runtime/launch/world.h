@@ -27,6 +27,16 @@ uint32_t rt_axes_here(const ParcModel *model, uint32_t axes);
 /* The rank's index in its group over `axes`: its coordinates, the first axis
  * major. */
 int64_t rt_index(const ParcModel *model, int rank, uint32_t axes);
+/* ---- launch/pipeline.c: the timetable of a coordinate of the pipeline ---- */
+
+struct ParcPipeline;
+struct ParcAction;
+/* Its action number i; false: there are no more. */
+bool rt_action(const struct ParcPipeline *p, int64_t coordinate, int64_t i,
+               struct ParcAction *action);
+/* The number of its actions. */
+int64_t rt_actions(const struct ParcPipeline *p, int64_t coordinate);
+
 /* Whether two ranks differ only in `axes`. */
 bool rt_in_group(const ParcModel *model, int rank, int other, uint32_t axes);
 /* The size of the mirror, including shared segments or host memory. */

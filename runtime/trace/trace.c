@@ -14,8 +14,9 @@
  *      "ts": 12.5, "dur": 80.1, "args": {…}}, …]}
  *
  * Perfetto (ui.perfetto.dev) and chrome://tracing load it. A rank is a process
- * with one row of nested slices: a step, its phases, and their statements. A
- * collective contains `wait` and `move`; another statement contains `wait` if
+ * with one row of nested slices: a step, its phases, and their statements. With a
+ * pipeline, the passes of a microbatch are a slice each in place of the phase: "F3"
+ * is its forward pass, "B3" its backward pass. A collective contains `wait` and `move`; another statement contains `wait` if
  * ranks synchronize before it. Times are in microseconds since the first mark
  * of any rank, on one clock.
  */
@@ -30,6 +31,7 @@
 #include "common/message.h"
 #include "launch/job.h"
 #include "launch/world.h"
+#include "parc_pipeline.h"
 #include "rt.h"
 #include "trace/trace.h"
 
@@ -52,7 +54,12 @@ static int64_t marks_a_step(const ParcModel *m)
         n += m->work[i].count *
              (collective ? MARKS_OF_COLLECTIVE : MARKS_OF_STATEMENT);
     }
-    return n;
+    int64_t most = 0, ranks = m->order ? rt_group_size(m, m->order->axis) : 0;
+    for (int64_t i = 0; i < ranks; i++) {
+        int64_t actions = rt_actions(m->order, i) + 1;
+        most = actions > most ? actions : most;
+    }
+    return n + most;
 }
 
 bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
@@ -146,8 +153,12 @@ typedef struct Row {
     int rank;
     int64_t zero; /* ns: the first mark of all ranks */
     int64_t step, step_begin;
+    bool input;        /* no phase or action of the step has begun */
     const char *phase; /* NULL: no phase is open */
     int64_t phase_begin;
+    bool acts;         /* an action of a pipeline is open */
+    ParcAction action;
+    int64_t stage, action_begin;
     const RtMark *work; /* the statement that runs; NULL: none */
     int64_t part_begin; /* start of the current wait or move */
     bool moving, collective;
@@ -251,14 +262,60 @@ static void close_phase(Row *r, int64_t now)
     }
 }
 
+static void close_input(Row *r, int64_t now)
+{
+    if (r->input) {
+        open_event(r, "input", "input", r->step_begin, now);
+        close_event(r);
+        r->input = false;
+    }
+}
+
+static void close_action(Row *r, int64_t now)
+{
+    static const struct {
+        const char *letter, *kind;
+    } text[] = {[PARC_FORWARD] = {"F", "forward"},
+                [PARC_BACKWARD] = {"B", "backward"},
+                [PARC_WEIGHTS] = {"W", "weights"},
+                [PARC_SEND] = {"send F", "send"},
+                [PARC_RECEIVE] = {"receive F", "receive"},
+                [PARC_SEND_GRADIENT] = {"send B", "send"},
+                [PARC_RECEIVE_GRADIENT] = {"receive B", "receive"}};
+    if (!r->acts)
+        return;
+    const ParcPipeline *p = r->model->order;
+    char name[64], stage[32] = "";
+    if (p->stages > rt_group_size(r->model, p->axis))
+        snprintf(stage, sizeof stage, "/%" PRId64, r->stage);
+    snprintf(name, sizeof name, "%s%" PRId64 "%s", text[r->action.kind].letter,
+             r->action.micro, stage);
+    open_event(r, name, "action", r->action_begin, now);
+    fprintf(r->file, "\"kind\": \"%s\", \"micro\": %" PRId64
+            ", \"stage\": %" PRId64, text[r->action.kind].kind,
+            r->action.micro, r->stage);
+    close_event(r);
+    r->acts = false;
+}
+
+/* A rank with one stage has the number of its coordinate. */
+static void open_action(Row *r, const RtMark *m)
+{
+    const ParcPipeline *p = r->model->order;
+    int64_t at = rt_index(r->model, r->rank, p->axis);
+    close_input(r, m->ns);
+    close_phase(r, m->ns);
+    close_action(r, m->ns);
+    r->acts = rt_action(p, at, m->iteration, &r->action);
+    r->stage = r->acts && r->action.stage ? r->action.stage : at;
+    r->action_begin = m->ns;
+}
+
 static void open_work(Row *r, const RtMark *m)
 {
     const ParcWork *w = &r->model->work[m->what];
-    if (!r->phase || strcmp(r->phase, w->phase) != 0) {
-        if (!r->phase) {
-            open_event(r, "input", "input", r->step_begin, m->ns);
-            close_event(r);
-        }
+    close_input(r, m->ns);
+    if (!r->acts && (!r->phase || strcmp(r->phase, w->phase) != 0)) {
         close_phase(r, m->ns);
         r->phase = w->phase;
         r->phase_begin = m->ns;
@@ -273,6 +330,7 @@ static void close_step(Row *r, int64_t now)
 {
     char name[32];
     close_phase(r, now);
+    close_action(r, now);
     snprintf(name, sizeof name, "step %" PRId64, r->step);
     open_event(r, name, "step", r->step_begin, now);
     close_event(r);
@@ -284,6 +342,7 @@ static void print_mark(Row *r, const RtMark *m)
     case RT_MARK_STEP:
         r->step = m->iteration;
         r->step_begin = m->ns;
+        r->input = true;
         return;
     case RT_MARK_MOVE:
         if (r->work) {
@@ -302,6 +361,10 @@ static void print_mark(Row *r, const RtMark *m)
     case RT_MARK_END:
         close_work(r, m->ns);
         close_step(r, m->ns);
+        return;
+    case RT_MARK_ACTION:
+        close_work(r, m->ns);
+        open_action(r, m);
         return;
     default:
         close_work(r, m->ns);

@@ -147,6 +147,26 @@ check "a run is traced" "$work/2x1x1" $run --steps 6 --trace "$work/trace"
 check "the trace has transfers of both ranks" jq -e '[.traceEvents[] |
     select(.name | test("^(sd|rc)[0-9]+$")) | .pid] | unique | length == 2' \
     "$work/trace"
+# A pass is a slice for each microbatch and stage, and the slices of a step leave no gap.
+passes() { # passes RANKS STAGES
+    jq -en --slurpfile t "$work/trace" --argjson ranks "$1" --argjson stages "$2" '
+        [$t[0].traceEvents[] | select(.ph == "X")] |
+        ([.[] | select(.cat == "action") | select(.name | test("^[FB]"))] |
+            group_by(.args.stage)) as $own |
+        def total(f): map(select(f) | .dur) | add // 0;
+        if ($own | length) == $stages and ($own | all((map(.pid) | unique) ==
+                [.[0].args.stage % $ranks] and length == 2 * 4 * 3)) and
+            (group_by(.pid) | all(total(.cat == "step") - total(.cat |
+                IN("input", "phase", "action")) | fabs < 1)) and
+            ([.[] | select(.cat == "action" and .args.stage == $stages - 1) |
+                .name] | index("F3" + if $ranks < $stages then "/7" else "" end))
+        then true else error("\($own | map(length))") end'
+}
+check "the trace has the passes of both stages" passes 2 2
+# shellcheck disable=SC2086
+check "a run with two stages on each rank is traced" "$work/several" $run --steps 6 \
+    --trace "$work/trace"
+check "the trace has the passes of eight stages" passes 4 8
 # shellcheck disable=SC2086
 check "results are checked" env PARC_NANCHECK=1 "$work/2x1x1" $run --steps 2
 

@@ -12,6 +12,7 @@
  * In the drawing a forward pass takes one unit of time, a backward pass two; with
  * zero_bubble one of these is apart, W, for the gradients of weights.
  */
+#include "ir/path.h"
 #include "ir/plan/pipeline.h"
 #include "ir/plan/ranges.h"
 #include "passes/pipeline/staged_loop.h"
@@ -44,19 +45,24 @@ static const char *module_of(Arena *a, const char *param)
     return end ? arena_strndup(a, param, (size_t)(end - param)) : param;
 }
 
-/* "layers.0-15" of "layers.*.net.weight". */
-static const char *layers_of(const Scan *s, const Param *q, int stage)
+/* "layers.0-15" of "layers.*.net.weight", whose rows from `first` on, before `end`, a
+ * stage has; "": it has none, or the name has no array. */
+static const char *layers_of(Arena *a, const char *name, int64_t first,
+                             int64_t end)
 {
-    const StageCut *c = &s->p->mesh.cut[type_cut(&q->type) - 1];
-    int64_t first = c->begin[stage], last = c->begin[stage + 1] - 1;
-    const char *star = strchr(q->name, '*');
-    const char *array = arena_strndup(s->p->arena, q->name,
-                                      (size_t)(star - q->name));
-    return first > last    ? ""
-           : first == last ? arena_printf(s->p->arena, "%s%lld", array,
-                                          (long long)first)
-                           : arena_printf(s->p->arena, "%s%lld-%lld", array,
-                                          (long long)first, (long long)last);
+    size_t size;
+    int depth = path_depth(name), i = 0;
+    const char *segment = path_segment(name, 0, &size);
+    while (++i < depth && !path_is_open(segment, size))
+        segment = path_segment(name, i, &size);
+    if (first >= end || !path_is_open(segment, size))
+        return "";
+    PathRange all = {.step = 1}; /* "*" */
+    path_range(segment, size, &all);
+    PathRange own = {all.first + first * all.step,
+                     all.first + (end - 1) * all.step, all.step};
+    return arena_printf(a, "%.*s%s", (int)(segment - name), name,
+                        path_range_text(a, own));
 }
 
 static void scan_param(Scan *s, const Param *q)
@@ -76,9 +82,9 @@ static void scan_param(Scan *s, const Param *q)
         const int64_t *begin = s->p->mesh.cut[at.order - 1].begin;
         s->stage[i].parameters += elements / q->type.stack[0] *
                                   (begin[i + 1] - begin[i]);
-        if (strchr(q->name, '*') && begin[i + 1] > begin[i])
-            s->stage[i].layers = report_listed(a, s->stage[i].layers,
-                                               layers_of(s, q, i), ", ");
+        const char *layers = layers_of(a, q->name, begin[i], begin[i + 1]);
+        if (*layers)
+            s->stage[i].layers = report_listed(a, s->stage[i].layers, layers, ", ");
     }
 }
 

@@ -179,13 +179,14 @@ typedef struct ParcLoop {
  * plus the sum of t * stride[i] bytes, or of (t % modulo[i]) * stride[i] if
  * modulo[i] is not 0. If a rank computes its own run of a resident parameter,
  * add its index over the axes `cut` times `run` bytes. `buffers`: modulo[0] by
- * stage of the pipeline; NULL: the same on all. */
+ * stage of the pipeline; NULL: the same on all. `shift`: bytes to add, by stage; NULL:
+ * none. */
 typedef struct ParcResult {
     const char *name;
     ParcType type;
     int64_t offset, elements;
     int64_t stride[PARC_MAX_LOOPS], modulo[PARC_MAX_LOOPS];
-    const int64_t *buffers;
+    const int64_t *buffers, *shift;
     uint32_t cut;
     int64_t run;
 } ParcResult;

@@ -197,7 +197,8 @@ struct ParcRt {
     bool nan_check;            /* PARC_NANCHECK=1 */
     int32_t nan_work;          /* the statement whose results are checked next;
                                   -1: none */
-    int64_t nan_iteration;
+    int64_t nan_iteration, nan_stage;
+    int64_t stage;             /* of the pipeline: that of the current action */
 };
 
 /* Ids of synchronization points that are not collectives of the model. */

@@ -22,13 +22,14 @@ static int loop_index(const Statement *w, const Op *loop)
     return -1;
 }
 
-/* Whether v can be checked at run time: contiguous floats in device memory, at
- * an address that only the loops around the statement determine. */
+/* Whether v is to be checked at run time: contiguous floats in device memory, at an
+ * address that only the loops around the statement determine. What a stage receives
+ * the sender has checked. */
 static bool is_checked(const Emitter *e, const Statement *w, Value *v)
 {
     const Address *at = value_address(v);
     bool known = dtype_is_float(v->type.dtype) && at->block >= 0 &&
-                 (!at->rotation || rank_stages(e->p) == 1) &&
+                 !op_transfers(w->op) &&
                  (!at->row || v->type.nstack == 0) &&
                  !e->memory->block[at->block].host;
     for (int i = 0; i < at->nstrides; i++) {
@@ -57,6 +58,24 @@ static void by_loop(Emitter *e, const Statement *w, const Address *at,
     out(e->o, "}");
 }
 
+/* By stage: the bytes before the stage's first buffer, whose rows are numbered from 0. */
+static void shifts(Emitter *e, const Address *at)
+{
+    out(e->o, ",\n          .shift = (const int64_t[]){");
+    for (int s = 0; s < pipeline_stage_count(e->p); s++) {
+        int64_t bytes = 0;
+        for (int i = 0; i < at->nstrides; i++) {
+            const Op *loop = at->loop[i];
+            if (loop->staged)
+                bytes += rotation_first(e->p, at->rotation, s) * at->stride[i];
+            else if (loop->cut)
+                bytes -= stage_row(e->p, loop->cut, s) * at->stride[i];
+        }
+        out(e->o, "%s%lld", s ? ", " : "", (long long)bytes);
+    }
+    out(e->o, "}");
+}
+
 static void result(Emitter *e, const Statement *w, Value *v)
 {
     Out *o = e->o;
@@ -70,6 +89,8 @@ static void result(Emitter *e, const Statement *w, Value *v)
     by_loop(e, w, at, "modulo", at->modulo);
     if (at->rotation)
         out(o, ", .buffers = buffers_%d", at->rotation);
+    if (at->rotation && rank_stages(e->p) > 1)
+        shifts(e, at);
     if (at->cut)
         out(o, ",\n          .cut = %s, .run = %lld", axes_expression(e, at->cut),
             (long long)at->run);

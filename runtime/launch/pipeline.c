@@ -17,6 +17,11 @@ bool rt_action(const ParcPipeline *p, int64_t coordinate, int64_t i,
     return true;
 }
 
+int64_t rt_action_stage(const ParcAction *action, int64_t coordinate)
+{
+    return action->stage ? action->stage : coordinate;
+}
+
 int64_t rt_actions(const ParcPipeline *p, int64_t coordinate)
 {
     int64_t n = 0;
@@ -28,6 +33,10 @@ int64_t rt_actions(const ParcPipeline *p, int64_t coordinate)
 bool parc_action(ParcRt *rt, const ParcPipeline *p, int64_t i,
                  ParcAction *action)
 {
+    int64_t at = parc_index(rt, p->axis);
     rt_device_mark_action(rt, i);
-    return rt_action(p, parc_index(rt, p->axis), i, action);
+    if (!rt_action(p, at, i, action))
+        return false;
+    rt->stage = rt_action_stage(action, at);
+    return true;
 }

@@ -34,6 +34,8 @@ struct ParcAction;
 /* Its action number i; false: there are no more. */
 bool rt_action(const struct ParcPipeline *p, int64_t coordinate, int64_t i,
                struct ParcAction *action);
+/* The stage of an action: a rank with one stage has the number of its coordinate. */
+int64_t rt_action_stage(const struct ParcAction *action, int64_t coordinate);
 /* The number of its actions. */
 int64_t rt_actions(const struct ParcPipeline *p, int64_t coordinate);
 

@@ -29,12 +29,12 @@ static int64_t offset_of(const ParcRt *rt, const ParcWork *w,
     int64_t at[PARC_MAX_LOOPS], offset = r->offset;
     rt_work_iterations(w, iteration, at);
     for (int i = 0; i < w->nloops; i++) {
-        int64_t modulo = i == 0 && r->buffers
-                             ? r->buffers[parc_index(rt, rt->model->pipeline)]
-                             : r->modulo[i];
+        int64_t modulo = i == 0 && r->buffers ? r->buffers[rt->nan_stage]
+                                              : r->modulo[i];
         int64_t slot = modulo > 0 ? at[i] % modulo : at[i];
         offset += slot * r->stride[i];
     }
+    offset += r->shift ? r->shift[rt->nan_stage] : 0;
     return offset + parc_index(rt, r->cut) * r->run;
 }
 
@@ -91,4 +91,5 @@ void rt_nan_mark(ParcRt *rt, int work, int64_t iteration)
         check_results(rt, &rt->model->work[rt->nan_work], rt->nan_iteration);
     rt->nan_work = work;
     rt->nan_iteration = iteration;
+    rt->nan_stage = rt->stage;
 }

@@ -298,7 +298,6 @@ static void close_action(Row *r, int64_t now)
     r->acts = false;
 }
 
-/* A rank with one stage has the number of its coordinate. */
 static void open_action(Row *r, const RtMark *m)
 {
     const ParcPipeline *p = r->model->order;
@@ -307,7 +306,7 @@ static void open_action(Row *r, const RtMark *m)
     close_phase(r, m->ns);
     close_action(r, m->ns);
     r->acts = rt_action(p, at, m->iteration, &r->action);
-    r->stage = r->acts && r->action.stage ? r->action.stage : at;
+    r->stage = r->acts ? rt_action_stage(&r->action, at) : 0;
     r->action_begin = m->ns;
 }
 

@@ -211,6 +211,15 @@ for schedule in 1f1b interleaved zero_bubble; do
     check "$schedule: nothing more for 8 ranks" same_size $schedule 8 8
 done
 
+sed 's/^    pipeline pp.*/&\n    checkpoint { layers.*: every=2 }/' examples/three_d.pdl \
+    >"$work/every.pdl"
+listed() {
+    "$PARC" "$work/every.pdl" --mesh 2x1x1 --emit plan | grep "^  [01] " |
+        tee "$work/out" | grep -q " layers.0-14:2, layers.1-15:2, embed$" &&
+        grep -q " layers.16-30:2, layers.17-31:2, norm, head$" "$work/out"
+}
+check "the plan has each stage's part of an array with two kinds of layers" listed
+
 # Units that do not say it are gathered and reduced once per step, if that fits.
 units() { # units GATHER REDUCE: three_d.pdl with units that say it
     sed "s/embed, layers\.\*, \[norm, head\]/embed: gather=$1, reduce=$2, layers.*: \

@@ -169,5 +169,16 @@ check "a run with two stages on each rank is traced" "$work/several" $run --step
 check "the trace has the passes of eight stages" passes 4 8
 # shellcheck disable=SC2086
 check "results are checked" env PARC_NANCHECK=1 "$work/2x1x1" $run --steps 2
+# shellcheck disable=SC2086
+check "so are those of two stages on each rank" env PARC_NANCHECK=1 \
+    "$work/several" $run --steps 2
+infinite() {
+    # shellcheck disable=SC2086
+    PARC_NANCHECK=1 "$work/several" $run --steps 4 --set optimizer.lr=1e18 2>"$work/err"
+    [ $? = 1 ] && cat "$work/err" && grep -q "step 2, rank 1: in 'attention' (.*, \
+micro 0, layer 0), element 0 of .* is not a number; all results before it are finite" \
+        "$work/err"
+}
+check "a result that is not finite is named" infinite
 
 finish

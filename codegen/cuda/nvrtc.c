@@ -187,14 +187,20 @@ static void end_job(const Job *job)
         continue;
 }
 
-typedef VEC(Job) Jobs;
+struct NvrtcJobs {
+    Arena *arena;
+    NvrtcLibrary library;
+    const NvrtcText *source;
+    VEC(Job) job;
+    int started;
+};
 
 /* A job for each architecture. PTX is a by-product of the oldest architecture
  * without 'a', whose PTX newer devices can run; if there is none, a separate
  * job makes it. */
-static Jobs plan_jobs(Arena *a, const char *const *arch)
+static void plan_jobs(NvrtcJobs *jobs, const char *const *arch)
 {
-    Jobs jobs = {0};
+    Arena *a = jobs->arena;
     const char *first = arch[0];
     bool has_ptx = false;
     for (; *arch; arch++) {
@@ -203,40 +209,74 @@ static Jobs plan_jobs(Arena *a, const char *const *arch)
             job.ptx = arena_printf(a, "compute_%s", *arch + strlen("sm_"));
             has_ptx = true;
         }
-        vec_push(a, &jobs, job);
+        vec_push(a, &jobs->job, job);
     }
     if (!has_ptx) {
         Job job = {.arch = arena_printf(a, "compute_%d",
                                         atoi(first + strlen("sm_")))};
         job.ptx = job.arch;
-        vec_push(a, &jobs, job);
+        vec_push(a, &jobs->job, job);
+    }
+}
+
+NvrtcJobs *nvrtc_start(Arena *a, const NvrtcText *source,
+                       const NvrtcText *header, int nheaders,
+                       const char *const *arch, const char **failure)
+{
+    NvrtcJobs *jobs = NEW(a, NvrtcJobs);
+    jobs->arena = a;
+    jobs->source = source;
+    *failure = nvrtc_open(a, arch, &jobs->library);
+    if (*failure)
+        return NULL;
+    plan_jobs(jobs, arch);
+    while (jobs->started < jobs->job.n) {
+        *failure = start_job(a, &jobs->library, source, header, nheaders,
+                             &jobs->job.at[jobs->started]);
+        if (*failure) {
+            nvrtc_cancel(jobs);
+            return NULL;
+        }
+        jobs->started++;
     }
     return jobs;
 }
 
-const char *nvrtc_compile(Arena *a, const NvrtcText *source,
-                          const NvrtcText *header, int nheaders,
-                          const char *const *arch, NvrtcResult *result)
+const char *const *nvrtc_image_names(const NvrtcJobs *jobs)
 {
-    NvrtcLibrary lib;
+    const char **name = NEW_ARRAY(jobs->arena, const char *, jobs->job.n + 2);
+    const char *ptx = NULL;
+    int n = 0;
+    for (int i = 0; i < jobs->job.n; i++) {
+        const Job *job = &jobs->job.at[i];
+        if (job->arch[0] == 's')
+            name[n++] = job->arch;
+        ptx = job->ptx ? job->ptx : ptx;
+    }
+    name[n] = ptx;
+    return name;
+}
+
+const char *nvrtc_finish(NvrtcJobs *jobs, NvrtcResult *result)
+{
     NvrtcImage ptx = {0};
-    const char *failure = nvrtc_open(a, arch, &lib);
-    if (failure)
-        return failure;
+    const char *failure = NULL;
     *result = (NvrtcResult){0};
-    Jobs jobs = plan_jobs(a, arch);
-    int started = 0;
-    for (; started < jobs.n && !failure; started++)
-        failure =
-            start_job(a, &lib, source, header, nheaders, &jobs.at[started]);
-    if (failure)
-        started--;
-    for (int i = 0; i < started; i++) {
+    for (int i = 0; i < jobs->started; i++) {
         if (!failure)
-            failure = read_answer(a, &lib, source, &jobs.at[i], result, &ptx);
-        end_job(&jobs.at[i]);
+            failure = read_answer(jobs->arena, &jobs->library, jobs->source,
+                                  &jobs->job.at[i], result, &ptx);
+        end_job(&jobs->job.at[i]);
     }
     if (!failure)
-        add_image(a, result, ptx.arch, ptx.data, ptx.size);
+        add_image(jobs->arena, result, ptx.arch, ptx.data, ptx.size);
     return failure;
+}
+
+void nvrtc_cancel(NvrtcJobs *jobs)
+{
+    for (int i = 0; i < jobs->started; i++) {
+        kill(jobs->job.at[i].pid, SIGKILL);
+        end_job(&jobs->job.at[i]);
+    }
 }

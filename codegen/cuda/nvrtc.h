@@ -44,14 +44,25 @@ typedef struct NvrtcResult {
     VEC(NvrtcTime) time;
 } NvrtcResult;
 
-/* Compiles `source` for each architecture of a NULL-terminated list (names of
- * cuda_archs), all in parallel, and to PTX for newer architectures. Returns
- * NULL, or a message for the user: NVRTC is missing or too old, or it failed. A
- * diagnostic about the source, even a warning, is a bug of parc; the report
- * names the kernel. */
-const char *nvrtc_compile(Arena *a, const NvrtcText *source,
-                          const NvrtcText *header, int nheaders,
-                          const char *const *arch, NvrtcResult *result);
+/* Compilations of one source, which run in the background. */
+typedef struct NvrtcJobs NvrtcJobs;
+
+/* Starts to compile `source` for each architecture of a NULL-terminated list (names
+ * of cuda_archs), all in parallel, and to PTX for newer architectures. The texts must
+ * outlive the jobs. NULL and *failure, a message for the user: NVRTC is missing or too
+ * old, or a process cannot be started. */
+NvrtcJobs *nvrtc_start(Arena *a, const NvrtcText *source,
+                       const NvrtcText *header, int nheaders,
+                       const char *const *arch, const char **failure);
+/* The names of the images that will follow, in the order of NvrtcResult.image; NULL
+ * ends the list. */
+const char *const *nvrtc_image_names(const NvrtcJobs *jobs);
+/* Waits until the jobs have ended. Returns NULL, or a message for the user. A
+ * diagnostic about the source, even a warning, is a bug of parc; the report names the
+ * kernel. */
+const char *nvrtc_finish(NvrtcJobs *jobs, NvrtcResult *result);
+/* Ends the jobs without a result. */
+void nvrtc_cancel(NvrtcJobs *jobs);
 
 /* nvrtc_log.c: removes ptxas' reports from a log and adds them to `kernels`.
  * Returns NULL, or the other messages, each preceded by the name of the kernel

@@ -10,6 +10,7 @@
 #include "codegen/package/program.h"
 
 #include "base/text.h"
+#include "codegen/cuda/nvrtc.h"
 #include "codegen/machine.h"
 #include "codegen/package/tree.h"
 
@@ -37,15 +38,15 @@ static const char *const cpu_sources[] = {"train.c", "model.c", "kernels.c",
 static const char *const libraries[] = {"-ldnnl", "-lm", NULL};
 #define BASELINE "runtime/cpu/rt_cpu_check.c"
 static const char *const cpu_directories[] = {"cpu/", NULL};
-static const Recipe cpu_recipe = {cpu_directories, "cc",     NULL,     flags,
-                                  include, cpu_sources, BASELINE, libraries};
+static const Recipe cpu_recipe = {cpu_directories, "cc", NULL, flags, include,
+                                  cpu_sources, 0, BASELINE, libraries};
 
 /* A program for several nodes. */
 static const char *const node_directories[] = {"cpu/", "mpi/", NULL};
 static const char *const node_sources[] = {"train.c", "model.c", "kernels.c",
                                            "runtime/mpi/rt_mpi.c", NULL};
-static const Recipe node_recipe = {node_directories, "mpicc", NULL,     flags,
-                                   include, node_sources, BASELINE, libraries};
+static const Recipe node_recipe = {node_directories, "mpicc", NULL, flags, include,
+                                   node_sources, 0, BASELINE, libraries};
 
 static const Recipe *recipe_of(const Program *p, const TargetInfo *t)
 {
@@ -248,35 +249,70 @@ static const char *compile_baseline(Arena *a, const Recipe *b,
                         arena_printf(a, "%s/" BASELINE_OBJECT, directory));
 }
 
-static const char *compile_tree(const Tree *tree, const Recipe *b,
-                                const char *directory, const TargetInfo *t,
-                                const EmitOptions *options, const char *binary)
+/* ---- the binary ---------------------------------------------------------- */
+
+typedef struct BinaryBuild {
+    const Tree *tree;
+    const Recipe *recipe;
+    const TargetInfo *t;
+    const EmitOptions *options;
+    char *directory;    /* a temporary one, with the tree's files; NULL: none */
+    int written;        /* the number of the tree's files there */
+    const char *binary; /* the temporary name of the binary */
+} BinaryBuild;
+
+static void add_flags(const BinaryBuild *b, Words *argv)
 {
-    Arena *a = tree->arena;
+    Arena *a = b->tree->arena;
+    add_compiler(a, b->recipe, argv);
+    add_all(a, argv, b->recipe->flag);
+    if (b->t->cpu)
+        add_all(a, argv, b->t->cpu->flag);
+    add_all(a, argv, b->recipe->include);
+}
+
+/* "train.o" of "train.c". */
+static const char *object_of(Arena *a, const char *source)
+{
+    return arena_printf(a, "%.*s.o", (int)(strlen(source) - strlen(".c")), source);
+}
+
+/* Compiles the sources that need no images of kernels. */
+static const char *compile_early(const BinaryBuild *b)
+{
+    Arena *a = b->tree->arena;
     Words argv = {0};
-    const char *unfit = check_compiler(a, b, t->cpu);
-    if (unfit)
-        return unfit;
+    const char *last = b->recipe->source[b->recipe->early - 1];
+    add_flags(b, &argv);
+    vec_push(a, &argv, (const char *)"-c");
+    for (int i = 0; i < b->recipe->early; i++)
+        vec_push(a, &argv, b->recipe->source[i]);
+    return run_compiler(a, b->recipe, &argv, b->directory, b->options,
+                        arena_printf(a, "%s/%s", b->directory, object_of(a, last)));
+}
+
+static const char *link_binary(const BinaryBuild *b)
+{
+    Arena *a = b->tree->arena;
+    const Recipe *r = b->recipe;
+    Words argv = {0};
     const char *library = runtime_library(
-        a, options->self, b->library ? b->library : t->cpu->library);
-    if (!library && b->baseline) {
-        const char *failure = compile_baseline(a, b, directory, options);
+        a, b->options->self, r->library ? r->library : b->t->cpu->library);
+    if (!library && r->baseline) {
+        const char *failure = compile_baseline(a, r, b->directory, b->options);
         if (failure)
             return failure;
     }
-    add_compiler(a, b, &argv);
-    add_all(a, &argv, b->flag);
-    if (t->cpu)
-        add_all(a, &argv, t->cpu->flag);
-    add_all(a, &argv, b->include);
-    add_all(a, &argv, (const char *const[]){"-o", binary, NULL});
-    add_all(a, &argv, b->source);
+    add_flags(b, &argv);
+    add_all(a, &argv, (const char *const[]){"-o", b->binary, NULL});
+    for (int i = 0; r->source[i]; i++)
+        vec_push(a, &argv, i < r->early ? object_of(a, r->source[i]) : r->source[i]);
     if (library)
         vec_push(a, &argv, library);
     else
-        add_runtime_sources(tree, b, &argv);
-    add_all(a, &argv, b->link);
-    return run_compiler(a, b, &argv, directory, options, binary);
+        add_runtime_sources(b->tree, r, &argv);
+    add_all(a, &argv, r->link);
+    return run_compiler(a, r, &argv, b->directory, b->options, b->binary);
 }
 
 static const char *absolute(Arena *a, const char *path)
@@ -287,48 +323,70 @@ static const char *absolute(Arena *a, const char *path)
     return arena_printf(a, "%s/%s", directory, path);
 }
 
-static const char *build_binary(const Tree *tree, const Recipe *b,
-                                const TargetInfo *t, const EmitOptions *options,
-                                Outputs *outputs)
+/* Writes the files that the tree has got since the last call. */
+static const char *write_sources(BinaryBuild *b)
 {
-    Arena *a = tree->arena;
-    const char *binary = outputs_temp(outputs, options->binary);
+    Outputs *sources = outputs_new(b->tree->arena);
+    const char *failure = tree_write(b->tree, b->written, sources, b->directory);
+    b->written = b->tree->file.n;
+    if (!failure)
+        return outputs_commit(sources);
+    outputs_abandon(sources);
+    return failure;
+}
+
+static const char *begin_build(BinaryBuild *b, Outputs *outputs)
+{
+    Arena *a = b->tree->arena;
+    const char *unfit = check_compiler(a, b->recipe, b->t->cpu);
+    if (unfit)
+        return unfit;
+    const char *binary = outputs_temp(outputs, b->options->binary);
     if (!binary)
-        return arena_printf(a, "cannot write '%s': %s", options->binary,
+        return arena_printf(a, "cannot write '%s': %s", b->options->binary,
                             strerror(errno));
+    b->binary = absolute(a, binary);
     const char *tmp = getenv("TMPDIR");
     char *directory =
         arena_printf(a, "%s/parc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(directory))
         return arena_printf(a, "cannot make a directory '%s': %s", directory,
                             strerror(errno));
-    Outputs *sources = outputs_new(a);
-    const char *failure = tree_write(tree, sources, directory);
-    if (!failure)
-        failure = outputs_commit(sources);
-    else
-        outputs_abandon(sources);
-    if (!failure)
-        failure =
-            compile_tree(tree, b, directory, t, options, absolute(a, binary));
-    directory_remove(directory);
-    return failure;
+    b->directory = directory;
+    const char *failure = write_sources(b);
+    return !failure && b->recipe->early ? compile_early(b) : failure;
 }
 
+static const char *end_build(BinaryBuild *b)
+{
+    const char *failure = write_sources(b);
+    return failure ? failure : link_binary(b);
+}
+
+/* Of a program for GPUs, the C code is compiled while its kernels are. */
 const char *emit_program(const Program *p, const TargetInfo *t,
                          const EmitOptions *options, Outputs *outputs)
 {
     Tree tree = {.arena = p->arena};
-    bool cpu = t->target == TARGET_CPU;
+    BinaryBuild build = {.tree = &tree, .recipe = recipe_of(p, t), .t = t,
+                   .options = options};
+    struct NvrtcJobs *images = NULL;
     const char *failure = NULL;
-    if (cpu)
+    if (t->target == TARGET_CPU)
         cpu_tree(&tree, p, t, options);
     else
-        failure = cuda_tree(&tree, p, t, options);
-    if (!failure && options->directory)
-        failure = tree_write(&tree, outputs, options->directory);
+        images = cuda_tree(&tree, p, t, options, &failure);
     if (!failure && options->binary)
-        failure = build_binary(&tree, recipe_of(p, t), t,
-                               options, outputs);
+        failure = begin_build(&build, outputs);
+    if (images && failure)
+        nvrtc_cancel(images);
+    else if (images)
+        failure = cuda_add_images(&tree, images, options);
+    if (!failure && options->directory)
+        failure = tree_write(&tree, 0, outputs, options->directory);
+    if (!failure && options->binary)
+        failure = end_build(&build);
+    if (build.directory)
+        directory_remove(build.directory);
     return failure;
 }

@@ -38,7 +38,7 @@ static const char *const sources[] = {"train.c", "model.c", "launch.c",
 static const char *const libraries[] = {"-ldl", "-lm", NULL};
 static const char *const directories[] = {"cuda/", NULL};
 const Recipe cuda_recipe = {
-    directories, "cc", "libparc_rt_cuda.a", flags, include, sources, NULL,
+    directories, "cc", "libparc_rt_cuda.a", flags, include, sources, 3, NULL,
     libraries};
 
 /* ---- images -------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static const char *image_file(Arena *a, const char *arch)
 
 /* The table is written in assembler, so that it contains the sizes of images
  * that are compiled after parc wrote this file. */
-static void images_text(Out *o, const NvrtcResult *r)
+static void images_text(Out *o, const char *const *image)
 {
     Arena *a = o->arena;
     out_line(o, "/* images.c: includes the compiled kernels of this directory "
@@ -65,8 +65,8 @@ static void images_text(Out *o, const NvrtcResult *r)
                 "is a string. */");
     out_line(o, "__asm__(");
     ASSEMBLE(o, "    .section .rodata%s", "");
-    for (int i = 0; i < r->image.n; i++) {
-        const char *arch = r->image.at[i].arch;
+    for (int i = 0; image[i]; i++) {
+        const char *arch = image[i];
         ASSEMBLE(o, "    .balign %d", 64);
         ASSEMBLE(o, ".Ldata_%s:", arch);
         ASSEMBLE(o, "    .incbin \\\"%s\\\"", image_file(a, arch));
@@ -78,8 +78,8 @@ static void images_text(Out *o, const NvrtcResult *r)
     ASSEMBLE(o, "    .balign %d", 8);
     ASSEMBLE(o, "    .globl %s", "images");
     ASSEMBLE(o, "%s:", "images");
-    for (int i = 0; i < r->image.n; i++) {
-        const char *arch = r->image.at[i].arch;
+    for (int i = 0; image[i]; i++) {
+        const char *arch = image[i];
         ASSEMBLE(o, "    .quad .Lname_%s, .Ldata_%s, .Lend_%s - .Ldata_%s",
                  arch, arch, arch, arch);
     }
@@ -90,7 +90,7 @@ static void images_text(Out *o, const NvrtcResult *r)
 
 /* ---- sources ------------------------------------------------------------- */
 
-static void makefile_text(Out *o, const NvrtcResult *r)
+static void makefile_text(Out *o, const char *const *image)
 {
     out(o,
         "# Builds ./train from the sources that parc wrote. The images of the "
@@ -107,8 +107,8 @@ static void makefile_text(Out *o, const NvrtcResult *r)
         "DEVICE = kernels.cu runtime/parc_random.h "
         "$(wildcard runtime/cuda/device/*)\n"
         "IMAGES =");
-    for (int i = 0; i < r->image.n; i++)
-        out(o, " %s", image_file(o->arena, r->image.at[i].arch));
+    for (int i = 0; image[i]; i++)
+        out(o, " %s", image_file(o->arena, image[i]));
     out(o, "\n\n"
            "train: $(SOURCES) $(HEADERS) $(IMAGES)\n"
            "\t$(CC) $(CFLAGS) -o $@ $(SOURCES) -ldl -lm\n\n"
@@ -162,55 +162,76 @@ static void add_headers(Arena *a, Headers *to, const char *directory)
     }
 }
 
-static const char *compile_device_code(Arena *a, const Out *kernels,
-                                       const EmitOptions *options,
-                                       NvrtcResult *result)
+static NvrtcJobs *compile_device_code(Arena *a, const Out *kernels,
+                                      const EmitOptions *options,
+                                      const char **failure)
 {
-    const NvrtcText source = {"kernels.cu", kernels->text};
+    NvrtcText *source = NEW(a, NvrtcText);
+    *source = (NvrtcText){"kernels.cu", kernels->text};
     Headers header = {0};
     add_headers(a, &header, "cuda/device/");
     add_headers(a, &header, "");
-    const char *failure =
-        nvrtc_compile(a, &source, header.at, header.n, options->arch, result);
-    if (!failure && options->verbose)
-        print_compiled(result);
-    return failure;
+    return nvrtc_start(a, source, header.at, header.n, options->arch, failure);
 }
 
-const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
-                      const EmitOptions *options)
+/* ---- the tree ------------------------------------------------------------ */
+
+static void add_sources(Tree *tree, const Program *p, const TargetInfo *t,
+                        const EmitOptions *options, const CudaKernels *kernels,
+                        const char *const *image)
 {
-    Arena *a = tree->arena;
-    CudaKernels kernels = {.arena = a};
-    NvrtcResult result;
     SourceFiles files;
-    Out launch, cu, header, images, make;
-    Out *const all[] = {&launch, &cu, &header, &images, &make};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        out_init(all[i], a);
-    cuda_launch_emit(&launch, p, &kernels);
-    cuda_kernels_emit(&cu, p);
-    cuda_instances_emit(&cu, p, &kernels);
-    const char *failure = compile_device_code(a, &cu, options, &result);
-    if (failure)
-        return failure;
-    CudaProgram cuda = {&kernels, result.image.n};
+    CudaProgram cuda = {.kernels = kernels};
+    Out images, make;
+    out_init(&images, tree->arena);
+    out_init(&make, tree->arena);
+    while (image[cuda.nimages])
+        cuda.nimages++;
     train_c_emit(&files, p, t, options, &cuda);
-    cuda_prototypes_emit(&header, p);
-    images_text(&images, &result);
-    makefile_text(&make, &result);
+    images_text(&images, image);
+    makefile_text(&make, image);
     tree_add_out(tree, "train.c", &files.train_c);
     tree_add_out(tree, "model.h", &files.model_h);
     tree_add_out(tree, "model.c", &files.model_c);
+    tree_add_out(tree, "images.c", &images);
+    tree_add_out(tree, "Makefile", &make);
+}
+
+NvrtcJobs *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
+                     const EmitOptions *options, const char **failure)
+{
+    CudaKernels kernels = {.arena = tree->arena};
+    Out launch, cu, header;
+    out_init(&launch, tree->arena);
+    out_init(&cu, tree->arena);
+    out_init(&header, tree->arena);
+    cuda_launch_emit(&launch, p, &kernels);
+    cuda_kernels_emit(&cu, p);
+    cuda_instances_emit(&cu, p, &kernels);
+    NvrtcJobs *jobs = compile_device_code(tree->arena, &cu, options, failure);
+    if (!jobs)
+        return NULL;
+    cuda_prototypes_emit(&header, p);
+    add_sources(tree, p, t, options, &kernels, nvrtc_image_names(jobs));
     tree_add_out(tree, "launch.c", &launch);
     tree_add_out(tree, "kernels.h", &header);
     tree_add_out(tree, "kernels.cu", &cu);
-    tree_add_out(tree, "images.c", &images);
-    tree_add_out(tree, "Makefile", &make);
     tree_add_runtime(tree, &cuda_recipe);
-    /* The images come last, so that they are newer than their sources. */
+    return jobs;
+}
+
+/* The images come last, so that they are newer than their sources. */
+const char *cuda_add_images(Tree *tree, NvrtcJobs *jobs,
+                            const EmitOptions *options)
+{
+    NvrtcResult result;
+    const char *failure = nvrtc_finish(jobs, &result);
+    if (failure)
+        return failure;
+    if (options->verbose)
+        print_compiled(&result);
     for (int i = 0; i < result.image.n; i++)
-        tree_add(tree, image_file(a, result.image.at[i].arch),
+        tree_add(tree, image_file(tree->arena, result.image.at[i].arch),
                  result.image.at[i].data, result.image.at[i].size);
     return NULL;
 }

@@ -46,10 +46,11 @@ void tree_add_runtime(Tree *t, const Recipe *b)
                      f->size);
 }
 
-const char *tree_write(const Tree *t, Outputs *outputs, const char *directory)
+const char *tree_write(const Tree *t, int first, Outputs *outputs,
+                       const char *directory)
 {
     const char *failure = outputs_mkdir(outputs, directory), *last = "";
-    for (int i = 0; i < t->file.n && !failure; i++) {
+    for (int i = first; i < t->file.n && !failure; i++) {
         const TreeFile *f = &t->file.at[i];
         const char *path = arena_printf(t->arena, "%s/%s", directory, f->name);
         const char *parent =

@@ -21,8 +21,10 @@ typedef struct Tree {
 
 void tree_add(Tree *t, const char *name, const char *text, size_t size);
 void tree_add_out(Tree *t, const char *name, const Out *text);
-/* Adds all files to the outputs, in `directory`. Returns NULL, or a message. */
-const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
+/* Adds the files from number `first` on to the outputs, in `directory`. Returns NULL, or
+ * a message. */
+const char *tree_write(const Tree *t, int first, Outputs *outputs,
+                       const char *directory);
 
 /* ---- a target's tree and build ------------------------------------------- */
 
@@ -36,6 +38,8 @@ typedef struct Recipe {
     const char *const *flag;     /* flags of the C compiler; NULL ends lists */
     const char *const *include;  /* "-Iruntime" */
     const char *const *source;   /* sources besides the runtime's */
+    int early;                   /* the first of these are compiled while the images
+                                    of the kernels are made */
     const char *baseline;        /* a source of the runtime that is compiled
                                     without the CPU level's flags, or NULL */
     const char *const *link;     /* "-lm" */
@@ -45,10 +49,15 @@ typedef struct Recipe {
  * recipe's directories. */
 void tree_add_runtime(Tree *t, const Recipe *b);
 
-/* program_cuda.c: adds the files of a program for GPUs to `tree`. Returns NULL,
- * or a message. */
-const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
-                      const EmitOptions *options);
+/* ---- program_cuda.c ---- */
+
+/* Adds the files of a program for GPUs to `tree`, without the images of the kernels,
+ * and starts to compile these. NULL and *failure: a message. */
+struct NvrtcJobs *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
+                            const EmitOptions *options, const char **failure);
+/* Waits for the images and adds them. Returns NULL, or a message. */
+const char *cuda_add_images(Tree *tree, struct NvrtcJobs *jobs,
+                            const EmitOptions *options);
 extern const Recipe cuda_recipe;
 
 /* "CFLAGS = …", the first lines of a tree's Makefile. `cpu`: NULL on CUDA. */

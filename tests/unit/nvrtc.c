@@ -97,7 +97,10 @@ static void compiles(Check *c, Arena *a)
                               "{ x[threadIdx.x] = TWO; }\n"};
     const NvrtcText header = {"own.h", "#define TWO 2.0f\n"};
     NvrtcResult r;
-    const char *failure = nvrtc_compile(a, &source, &header, 1, arch, &r);
+    const char *failure;
+    NvrtcJobs *jobs = nvrtc_start(a, &source, &header, 1, arch, &failure);
+    const char *const *name = jobs ? nvrtc_image_names(jobs) : NULL;
+    failure = jobs ? nvrtc_finish(jobs, &r) : failure;
     if (failure && strstr(failure, "which is not found here")) {
         printf("SKIPPED: no NVRTC here; nothing was compiled\n");
         return;
@@ -109,7 +112,9 @@ static void compiles(Check *c, Arena *a)
     }
     CHECK(c, r.image.n == 3 && r.time.n == 2 && r.kernel.n == 2);
     for (int i = 0; i < r.image.n; i++)
-        CHECK(c, holds(&r.image.at[i], "k"));
+        CHECK(c, holds(&r.image.at[i], "k") &&
+                     !strcmp(r.image.at[i].arch, name[i]));
+    CHECK(c, !name[r.image.n]);
     CHECK(c, !strcmp(r.image.at[1].arch, "sm_90a"));
     CHECK(c, !strcmp(r.image.at[2].arch, "compute_80"));
     CHECK(c, holds(&r.image.at[2], ".visible .entry k("));

@@ -179,14 +179,15 @@ typedef struct ParcLoop {
  * plus the sum of t * stride[i] bytes, or of (t % modulo[i]) * stride[i] if
  * modulo[i] is not 0. If a rank computes its own run of a resident parameter,
  * add its index over the axes `cut` times `run` bytes. `buffers`: modulo[0] by
- * stage of the pipeline; NULL: the same on all. `shift`: bytes to add, by stage; NULL:
+ * stage of the pipeline; NULL: the same on all. `part`: of the elements, those that the
+ * ranks at a coordinate of the pipeline have; NULL: all. `shift`: bytes to add, by stage; NULL:
  * none. */
 typedef struct ParcResult {
     const char *name;
     ParcType type;
     int64_t offset, elements;
     int64_t stride[PARC_MAX_LOOPS], modulo[PARC_MAX_LOOPS];
-    const int64_t *buffers, *shift;
+    const int64_t *buffers, *part, *shift;
     uint32_t cut;
     int64_t run;
 } ParcResult;

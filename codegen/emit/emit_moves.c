@@ -19,10 +19,13 @@
 static const char *part_text(Emitter *e, Value *from, Value *to, MoveBlock b)
 {
     Arena *a = e->p->arena;
+    bool rows = b.outer > 1;
     const char *text = arena_printf(
-        a, "{.src = %s, .dst = %s, .outer = %lld, .inner = %lld",
-        value_row_offset(e, from), value_offset(e, to), (long long)b.outer,
-        (long long)b.inner);
+        a, "{.src = %s, .dst = %s, .outer = %s, .inner = %s",
+        value_row_offset(e, from), value_offset(e, to),
+        rows ? own_rows_of(e, &from->type, b.outer) : "1",
+        rows ? arena_printf(a, "%lld", (long long)b.inner)
+             : own_rows_of(e, &from->type, b.inner));
     if (value_is_inside(from))
         text = arena_printf(a, "%s, .inside = true", text);
     if (b.middle)

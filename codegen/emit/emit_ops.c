@@ -165,8 +165,9 @@ static void emit_embedding(Emitter *e, const Op *op)
 static void emit_zeros(Emitter *e, const Op *op)
 {
     emit_comment(e, op, "");
-    out_code(e->o, "parc_zero(rt, %s, %lld);", value_variable(e, op->out[0]),
-             (long long)type_local_bytes(&op->out[0]->type, &e->p->mesh));
+    const Type *t = &op->out[0]->type;
+    out_code(e->o, "parc_zero(rt, %s, %s);", value_variable(e, op->out[0]),
+             own_rows_of(e, t, type_local_bytes(t, &e->p->mesh)));
 }
 
 /* Emits the op `base`: for each iteration of a loop over parts of a dim, the

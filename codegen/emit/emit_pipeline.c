@@ -135,6 +135,17 @@ static const char *own_iterations(Emitter *e, int cut)
     return arena_printf(a, "(cut_%d[stage + 1] - cut_%d[stage])", cut, cut);
 }
 
+const char *own_rows_of(Emitter *e, const Type *t, int64_t n)
+{
+    Arena *a = e->p->arena;
+    int cut = type_cut(t);
+    if (!cut || equal_iterations(e, cut) >= 0)
+        return arena_printf(a, "%lld", (long long)n);
+    int64_t row = n / cut_most(&e->p->mesh, cut, pipeline_axis(e->p));
+    const char *rows = own_iterations(e, cut);
+    return row == 1 ? rows : arena_printf(a, "%s * %lld", rows, (long long)row);
+}
+
 /* "31"; of a rank that has several stages "row_1[stage] + 7". */
 static const char *from_first(Emitter *e, const Op *loop, const char *iteration)
 {

@@ -76,6 +76,20 @@ static void shifts(Emitter *e, const Address *at)
     out(e->o, "}");
 }
 
+/* By coordinate: the elements of the rows that its ranks have of a stack. */
+static void parts(Emitter *e, const Value *v)
+{
+    const Program *p = e->p;
+    int cut = type_cut(&v->type);
+    int64_t row = type_local_elements(&v->type, &p->mesh) /
+                  cut_most(&p->mesh, cut, pipeline_axis(p));
+    out(e->o, ",\n          .part = (const int64_t[]){");
+    for (int c = 0; c < pipeline_ranks(p); c++)
+        out(e->o, "%s%lld", c ? ", " : "",
+            (long long)(rank_rows(p, cut, c) * row));
+    out(e->o, "}");
+}
+
 static void result(Emitter *e, const Statement *w, Value *v)
 {
     Out *o = e->o;
@@ -91,6 +105,8 @@ static void result(Emitter *e, const Statement *w, Value *v)
         out(o, ", .buffers = buffers_%d", at->rotation);
     if (at->rotation && rank_stages(e->p) > 1)
         shifts(e, at);
+    if (e->memory->block[at->block].on && !at->nstrides && type_cut(&v->type))
+        parts(e, v);
     if (at->cut)
         out(o, ",\n          .cut = %s, .run = %lld", axes_expression(e, at->cut),
             (long long)at->run);

@@ -201,6 +201,9 @@ const char *loop_iteration(Emitter *e, const Op *loop, int64_t iteration);
 /* Whether an op of a region is written now: all are, or those of one moment of a
  * staged loop. */
 bool emits(const Emitter *e, const Op *op);
+/* Of n elements or bytes of all rows of a stack: those of the rows that the rank has.
+ * n itself if the type is no stack that stages divide. */
+const char *own_rows_of(Emitter *e, const Type *t, int64_t n);
 /* emit_hand_over: send, receive, move. emit_stage_layers: the layers of the
  * rank's stages out of a stack. */
 void emit_hand_over(Emitter *e, const Op *op);

@@ -25,6 +25,23 @@ int64_t stage_rows(const Program *p, int cut, int stage)
     return c->begin[stage + 1] - c->begin[stage];
 }
 
+int64_t rank_rows(const Program *p, int cut, int coordinate)
+{
+    int64_t rows = 0;
+    for (int s = coordinate; s < pipeline_stage_count(p); s += pipeline_ranks(p))
+        rows += stage_rows(p, cut, s);
+    return rows;
+}
+
+bool op_follows_rows(const Op *op)
+{
+    return op->kind == OP_param || op->kind == OP_assign || op->kind == OP_loop ||
+           op->kind == OP_zeros || op->kind == OP_all_gather ||
+           op->kind == OP_reduce_scatter || op->kind == OP_all_reduce ||
+           (op->kind == OP_local_slice &&
+            type_cut(&op->out[0]->type) != type_cut(&op->arg[0]->type));
+}
+
 int64_t stage_row(const Program *p, int cut, int stage)
 {
     int ranks = pipeline_ranks(p);
@@ -121,11 +138,8 @@ int64_t loop_least_trips(const Program *p, const Op *loop)
     const Op *around = op_loop(loop);
     int nstages = pipeline_stage_count(p), ranks = pipeline_ranks(p);
     bool alone = (around && around->staged) || p->purpose != FOR_TRAINING;
-    int step = alone ? nstages : ranks;
-    for (int k = 0; loop->cut && k < step; k++) {
-        int64_t n = 0;
-        for (int s = k; s < nstages; s += step)
-            n += stage_rows(p, loop->cut, s);
+    for (int k = 0; loop->cut && k < (alone ? nstages : ranks); k++) {
+        int64_t n = alone ? stage_rows(p, loop->cut, k) : rank_rows(p, loop->cut, k);
         least = n < least ? n : least;
     }
     return least;

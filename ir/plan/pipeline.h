@@ -34,6 +34,10 @@ static inline int coordinate_of(const Program *p, int stage)
 
 /* The rows of a stack with the cut that the stage has. */
 int64_t stage_rows(const Program *p, int cut, int stage);
+/* Those that a rank has, of all its stages. */
+int64_t rank_rows(const Program *p, int cut, int coordinate);
+/* Whether an op accesses only the rows that the rank has of a stack. */
+bool op_follows_rows(const Op *op);
 /* Of the rows that a rank has of a stack with the cut: how many precede those of the
  * stage. */
 int64_t stage_row(const Program *p, int cut, int stage);

@@ -362,6 +362,7 @@ void pass_memory(Program *p, const TargetInfo *t)
     if (p->purpose != FOR_TRAINING && rank_stages(p) > 1)
         memory_keep_for_stages(&m);
     memory_set_coordinates(&m);
+    memory_limit_rows(&m);
     sum_up(&m);
     for_ops(op, p->step)
         set_in_place(&m, op);

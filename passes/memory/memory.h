@@ -4,6 +4,7 @@
  *   memory.c         places parameters, values of loops; sums up the plan
  *   memory_results.c adds blocks; places an op's results and workspace
  *   memory_stages.c  adds buffers for the microbatches of a pipeline
+ *   memory_rows.c    finds what each stage uses of stacks of layers
  *   memory_class.c   finds the class of each value
  *   arena_pack.c     gives blocks their addresses
  */
@@ -87,6 +88,11 @@ void memory_stage(Memory *m, const Op *loop);
 void memory_keep_for_stages(Memory *m);
 /* Sets the coordinates of blocks. */
 void memory_set_coordinates(Memory *m);
+
+/* ---- memory_rows.c ---- */
+
+/* Sets what each coordinate of a pipeline uses of blocks that hold stacks of layers. */
+void memory_limit_rows(Memory *m);
 
 /* ---- memory_class.c ------------------------------------------------------ */
 

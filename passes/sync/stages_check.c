@@ -356,14 +356,45 @@ static const char *check_value(const Program *p, const Value *v)
                               v->name, b->name, b->coordinate - 1);
 }
 
+/* The bytes that a coordinate has of a value. */
+static int64_t bytes_on(const Program *p, const Value *v, int coordinate)
+{
+    const Mesh *m = &p->mesh;
+    int64_t bytes = v->address->row ? type_local_layers(&v->type, m) * v->address->row
+                                    : type_local_bytes(&v->type, m);
+    int cut = type_cut(&v->type);
+    return !cut ? bytes
+                : bytes / cut_most(m, cut, pipeline_axis(p)) *
+                      rank_rows(p, cut, coordinate);
+}
+
+/* Of a block that coordinates use in part, an op accesses only the rank's rows. */
+static const char *check_rows(const Program *p, const Op *op, const Value *v)
+{
+    const Address *at = v->address;
+    const Block *b = at && at->block >= 0 ? &p->memory->block[at->block] : NULL;
+    if (!b || !b->on || at->nstrides)
+        return NULL;
+    bool fits = op_follows_rows(op);
+    for (int c = 0; c < pipeline_ranks(p); c++)
+        fits &= bytes_on(p, v, c) <= b->on[c];
+    return fits ? NULL
+                : arena_printf(p->arena, "%s accesses more of '%s' than a coordinate "
+                               "has", op_info(op->kind)->name, b->name);
+}
+
 static const char *check_blocks(const Program *p, const Region *r)
 {
     const char *fault = NULL;
     for (int i = 0; i < r->nargs && !fault; i++)
         fault = check_value(p, r->arg[i]);
     for (const Op *op = r->first; op && !fault; op = op->next) {
-        for (int i = 0; i < op->nouts && !fault; i++)
+        for (int i = 0; i < op->nargs && !fault; i++)
+            fault = check_rows(p, op, op->arg[i]);
+        for (int i = 0; i < op->nouts && !fault; i++) {
             fault = check_value(p, op->out[i]);
+            fault = fault ? fault : check_rows(p, op, op->out[i]);
+        }
         if (op->kind == OP_loop && !fault)
             fault = check_blocks(p, op->body);
     }

@@ -75,11 +75,12 @@ static void check_results(ParcRt *rt, const ParcWork *w, int64_t iteration)
     for (int i = 0; i < w->nresults; i++) {
         const ParcResult *r = &w->result[i];
         int64_t offset = offset_of(rt, w, r, iteration);
-        int64_t bytes = r->elements * (r->type == PARC_F32 ? 4 : 2);
+        int64_t elements = r->part ? r->part[parc_index(rt, rt->model->pipeline)]
+                                   : r->elements;
+        int64_t bytes = elements * (r->type == PARC_F32 ? 4 : 2);
         float value;
         rt_device_download(rt, offset, bytes);
-        int64_t bad = first_bad(r->type, rt->arena + offset, r->elements,
-                                &value);
+        int64_t bad = first_bad(r->type, rt->arena + offset, elements, &value);
         if (bad >= 0)
             report_nan(rt, w, iteration, r, bad, value);
     }

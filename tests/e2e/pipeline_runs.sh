@@ -55,21 +55,26 @@ check "so do two ranks with one stage each" continues several 2x1x1
 check "shards of stages compile" builds 2x2x1 2x2x1
 # Each rank allocates what the plan says that its stages need, in 1F1B the later ones
 # less.
-by_stage() { # by_stage NAME
-    jq '.pipeline.stages[:4][].memory' "$work/$1.json" >"$work/planned" &&
+by_stage() { # by_stage NAME RANKS
+    jq --argjson n "$2" '.pipeline.stages[:$n][].memory' "$work/$1.json" >"$work/planned" &&
         "$work/$1" --dry-run |
         sed -n 's/^ *\([0-9]*\) bytes at pp=[0-9]*$/\1/p' >"$work/allocated" &&
         cmp "$work/planned" "$work/allocated" &&
-        [ "$(wc -l <"$work/planned")" = 4 ]
+        [ "$(wc -l <"$work/planned")" = "$2" ]
 }
-check "each stage has the memory that it needs" by_stage 4x1x1
+check "each stage has the memory that it needs" by_stage 4x1x1 4
 check "later stages need less" jq -e \
     '.pipeline.stages[1].memory > .pipeline.stages[2].memory' "$work/4x1x1.json"
 check "settings have the split" jq -e '.settings.pipeline | .schedule == "interleaved" and
     .stages_per_rank == 2 and (.split | length == 8 and .[1] == ["layers.0"])' \
     "$work/several.json"
-check "two stages on a rank have the memory that they need" by_stage several
-check "zero_bubble has the memory that it needs" by_stage zero
+check "two stages on a rank have the memory that they need" by_stage several 4
+check "zero_bubble has the memory that it needs" by_stage zero 4
+
+check "a stage of one layer and one of five have the memory that they need" \
+    by_stage split 2
+check "the stage of one layer needs less" jq -e '.pipeline.stages |
+    .[0].memory < .[1].memory' "$work/split.json"
 
 # A rank sleeps for a random time before each action: no bit changes.
 delays() { # delays NAME

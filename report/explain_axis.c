@@ -110,6 +110,8 @@ bool explain_axis(Out *o, const Program *p, const char *name)
     axis_params(o, p, axes, false);
     activations(o, p, axes);
     axis_collectives(o, p, axes);
+    if (p->plan.pipeline.axes & axes && p->memory)
+        report_pipeline(o, p);
     return true;
 }
 

@@ -110,6 +110,15 @@ explained() { # the first transfer of the forward pass
         grep -qx 'buffers of each stage: 4, 4, 3, 2' "$work/said"
 }
 check "a transfer is explained" explained
+axis_explained() {
+    # shellcheck disable=SC2046
+    "$PARC" examples/three_d.pdl --target cpu --threads 1 --mesh 4x1x1 \
+        $(sizes three_d) -D n_layers=6 --explain pp >"$work/said" &&
+        cat "$work/said" &&
+        grep -qE '^  0 .* layers.0-1, embed$' "$work/said" &&
+        grep -qE '^  rank 3 ' "$work/said"
+}
+check "the axis is explained with its stages" axis_explained
 
 repeats() { # shards that ranks share are read when all have written them
     for i in 1 2 3; do

@@ -129,8 +129,9 @@ static bool choose_mesh(Compilation *c)
     return c->mesh != NULL;
 }
 
-/* Chooses what the units of a pipeline do that do not say it: whatever fits
- * --device-memory. A model that has errors is lowered again, to report them. */
+/* Chooses how often the units of a pipeline that do not say it are gathered and
+ * reduced: what fits --device-memory. A model that has errors is lowered again, to
+ * report them. */
 static void choose_unit_defaults(Compilation *c)
 {
     c->units = (UnitDefaults){PER_STEP, PER_STEP};

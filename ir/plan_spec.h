@@ -75,7 +75,7 @@ typedef enum Strategy {
 /* How often a unit is gathered, or its gradients are reduced. */
 typedef enum HowOften { PER_MICROBATCH, PER_STEP } HowOften;
 
-/* For the units of a pipeline that do not say it. */
+/* In a plan with a pipeline: for the units that do not say it. */
 typedef struct UnitDefaults {
     HowOften gather, reduce;
 } UnitDefaults;

@@ -178,10 +178,11 @@ typedef struct ParcLoop {
  * With iteration index t of each enclosing loop i, they are stored at `offset`
  * plus the sum of t * stride[i] bytes, or of (t % modulo[i]) * stride[i] if
  * modulo[i] is not 0. If a rank computes its own run of a resident parameter,
- * add its index over the axes `cut` times `run` bytes. `buffers`: modulo[0] by
- * stage of the pipeline; NULL: the same on all. `part`: of the elements, those that the
- * ranks at a coordinate of the pipeline have; NULL: all. `shift`: bytes to add, by stage; NULL:
- * none. */
+ * add its index over the axes `cut` times `run` bytes.
+ *
+ * For a pipeline: `buffers` is modulo[0] by stage, `shift` are bytes to add by stage, and
+ * `part` are the elements that the ranks at a coordinate have; NULL: as without a
+ * pipeline. */
 typedef struct ParcResult {
     const char *name;
     ParcType type;

@@ -38,8 +38,8 @@ typedef struct Recipe {
     const char *const *flag;     /* flags of the C compiler; NULL ends lists */
     const char *const *include;  /* "-Iruntime" */
     const char *const *source;   /* sources besides the runtime's */
-    int early;                   /* the first of these are compiled while the images
-                                    of the kernels are made */
+    int early;                   /* as many of these, the first ones, are compiled
+                                    while the images of the kernels are made */
     const char *baseline;        /* a source of the runtime that is compiled
                                     without the CPU level's flags, or NULL */
     const char *const *link;     /* "-lm" */

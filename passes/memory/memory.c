@@ -324,7 +324,7 @@ static void sum_up(Memory *m)
     int when, coordinate;
     int64_t whole = arena_lower_bound(plan->block, plan->nblocks, plan->end, true,
                                       &when, &coordinate);
-    /* A forward program uses the memory of the training step. */
+    /* A forward program uses the memory of the training step: no smaller size helps. */
     int64_t enough = t ? t->memory->own - base : 0;
     int64_t bound = whole - shares - fixed;
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,

@@ -15,10 +15,10 @@
  *
  * Perfetto (ui.perfetto.dev) and chrome://tracing load it. A rank is a process
  * with one row of nested slices: a step, its phases, and their statements. With a
- * pipeline, the passes of a microbatch are a slice each in place of the phase: "F3"
- * is its forward pass, "B3" its backward pass. A collective contains `wait` and `move`; another statement contains `wait` if
- * ranks synchronize before it. Times are in microseconds since the first mark
- * of any rank, on one clock.
+ * pipeline each pass of a microbatch is a slice, in place of the phases: "F3" is the
+ * forward pass of microbatch 3. A collective contains `wait` and `move`; another
+ * statement contains `wait` if ranks synchronize before it. Times are in
+ * microseconds since the first mark of any rank, on one clock.
  */
 #include <errno.h>
 #include <inttypes.h>

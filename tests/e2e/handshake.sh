@@ -20,7 +20,10 @@ rank() {
         MASTER_PORT="$port" TORCHELASTIC_RUN_ID=test "$@"
 }
 stranger() {
-    env MASTER_PORT="$port" TORCHELASTIC_RUN_ID=test python3 \
+    (become_stranger "$@")
+}
+become_stranger() { # in the background: $! is the process
+    exec env MASTER_PORT="$port" TORCHELASTIC_RUN_ID=test python3 \
         tests/tools/handshake.py "$port" "$@"
 }
 # job VARIABLE=VALUE…: starts rank 0, then the function `between`, then the
@@ -64,7 +67,7 @@ check "a job with PARC_TOKEN_FILE runs" job PARC_TOKEN_FILE="$work/token"
 # ---- foreign processes ----
 # Ten idle connections for each second until the limit.
 between() {
-    stranger idle 140 >"$work/idle" &
+    become_stranger idle 140 >"$work/idle" &
     idle=$!
     until [ -s "$work/idle" ]; do sleep 0.1; done
 }
@@ -196,7 +199,7 @@ host=127.0.0.1
 # A false rank 0 without the key cannot end a rank, and learns nothing.
 false_root() {
     port=$((port + 1))
-    stranger serve >"$work/read" 2>&1 &
+    become_stranger serve >"$work/read" 2>&1 &
     server=$!
     sleep 1
     rank 1 env PARC_TOKEN=$token PARC_TIMEOUT=2 "$work/train" --steps 1 \

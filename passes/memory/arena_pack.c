@@ -168,6 +168,7 @@ typedef struct Search {
     Placed placed;
     int64_t *offset; /* by position in `order`: the last accepted packing */
     int n;
+    bool in_parts;
     int64_t base, bound, best;
     uint32_t state; /* the generator of random numbers */
 } Search;
@@ -340,15 +341,17 @@ static void search_orders(Search *s)
     memcpy(s->order, s->best_order, sizeof *s->order * (size_t)s->n);
     int64_t peak = pack(&s->placed, s->order, s->n, s->base, INT64_MAX);
     keep_better(s, climb(s, peak, 1));
-    restart(s, CLOSE, 1);
-    restart(s, FAIR, LONGER);
+    if (!s->in_parts) {
+        restart(s, CLOSE, 1);
+        restart(s, FAIR, LONGER);
+    }
     pack(&s->placed, s->best_order, s->n, s->base, INT64_MAX);
 }
 
 static const uint32_t xorshift_seed = 2463534242u;
 
 int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
-                   int64_t bound, int64_t *resident)
+                   int64_t bound, bool in_parts, int64_t *resident)
 {
     *resident = place_resident(block, n, end, base);
     Search s = {.order = NEW_ARRAY(scratch, Block *, n + 1),
@@ -357,6 +360,7 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
                 .best_order = NEW_ARRAY(scratch, Block *, n + 1),
                 .base = *resident,
                 .bound = base + bound,
+                .in_parts = in_parts,
                 .best = INT64_MAX,
                 .state = xorshift_seed};
     s.n = own_blocks(block, n, end, s.order);

@@ -329,7 +329,8 @@ static void sum_up(Memory *m)
     int64_t bound = whole - shares - fixed;
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
                            t ? INT_MAX : plan->end, base,
-                           bound > enough ? bound : enough, &plan->resident);
+                           bound > enough ? bound : enough, plan->page > 0,
+                           &plan->resident);
     plan->lower_bound += base - fixed;
     plan->peak = plan->own + shares;
     m->p->memory = plan;

@@ -124,9 +124,10 @@ void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training,
  * not overlap; returns the end of the last. Blocks that live for all times until
  * `end` come first, up to *resident. Tries several orders of the others, keeps
  * the best, and improves it until it is near `bound`: the lower bound of what
- * is packed, or the size that is enough. */
+ * is packed, or the size that is enough. `in_parts`: ranks allocate only what they use
+ * of it, so that the search ends earlier. */
 int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
-                   int64_t bound, int64_t *resident);
+                   int64_t bound, bool in_parts, int64_t *resident);
 
 /* Gives shared blocks their offsets, after plan->own; sets plan->segment and
  * plan->extent. */

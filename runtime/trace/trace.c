@@ -157,6 +157,7 @@ typedef struct Row {
     const char *phase; /* NULL: no phase is open */
     int64_t phase_begin;
     bool acts;         /* an action of a pipeline is open */
+    bool ends;         /* it is the last one, and ends with the next statement */
     ParcAction action;
     int64_t stage, action_begin;
     const RtMark *work; /* the statement that runs; NULL: none */
@@ -302,11 +303,16 @@ static void open_action(Row *r, const RtMark *m)
 {
     const ParcPipeline *p = r->model->order;
     int64_t at = rt_index(r->model, r->rank, p->axis);
+    ParcAction next;
+    r->ends = !rt_action(p, at, m->iteration, &next);
+    if (r->ends)
+        return;
     close_input(r, m->ns);
     close_phase(r, m->ns);
     close_action(r, m->ns);
-    r->acts = rt_action(p, at, m->iteration, &r->action);
-    r->stage = r->acts ? rt_action_stage(&r->action, at) : 0;
+    r->acts = true;
+    r->action = next;
+    r->stage = rt_action_stage(&next, at);
     r->action_begin = m->ns;
 }
 
@@ -314,6 +320,9 @@ static void open_work(Row *r, const RtMark *m)
 {
     const ParcWork *w = &r->model->work[m->what];
     close_input(r, m->ns);
+    if (r->ends)
+        close_action(r, m->ns);
+    r->ends = false;
     if (!r->acts && (!r->phase || strcmp(r->phase, w->phase) != 0)) {
         close_phase(r, m->ns);
         r->phase = w->phase;

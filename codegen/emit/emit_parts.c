@@ -286,8 +286,10 @@ static bool is_of_all_stages(const Emitter *e, const Op *op)
         in = in->next;
     if (in && in->kind == OP_start && emitted_stage(e, attr_op(in)) >= 0)
         return true;
-    const Op *of = e->part->name ? NULL : deciding(e, op);
-    return (e->part->name ? e->part->at : of ? emitted_stage(e, of) : -1) >= 0;
+    if (e->part->name && e->part->at >= 0)
+        return true;
+    const Op *of = e->part->name && op->kind == OP_record ? NULL : deciding(e, op);
+    return of && emitted_stage(e, of) >= 0;
 }
 
 /* A record follows its statement, whose part it belongs to. */

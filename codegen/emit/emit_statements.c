@@ -105,7 +105,7 @@ static void result(Emitter *e, const Statement *w, Value *v)
         out(o, ", .buffers = buffers_%d", at->rotation);
     if (at->rotation && rank_stages(e->p) > 1)
         shifts(e, at);
-    if (e->memory->block[at->block].on && !at->nstrides && type_cut(&v->type))
+    if (!at->nstrides && type_cut(&v->type))
         parts(e, v);
     if (at->cut)
         out(o, ",\n          .cut = %s, .run = %lld", axes_expression(e, at->cut),

@@ -58,7 +58,7 @@ static int64_t first_bad(ParcType type, const void *from, int64_t n,
 
 static _Noreturn void report_nan(ParcRt *rt, const ParcWork *w,
                                  int64_t iteration, const ParcResult *r,
-                                 int64_t element, float value)
+                                 int64_t elements, int64_t element, float value)
 {
     char where[RT_WHERE];
     rt_fail(rt,
@@ -66,7 +66,7 @@ static _Noreturn void report_nan(ParcRt *rt, const ParcWork *w,
             "results before it are finite",
             (long long)atomic_load(&rt->world->status[rt->rank].step), rt->rank,
             rt_work_where(w, iteration, where), (long long)element,
-            (long long)r->elements, r->name,
+            (long long)elements, r->name,
             isnan(value) ? "not a number" : "infinite");
 }
 
@@ -82,7 +82,7 @@ static void check_results(ParcRt *rt, const ParcWork *w, int64_t iteration)
         rt_device_download(rt, offset, bytes);
         int64_t bad = first_bad(r->type, rt->arena + offset, elements, &value);
         if (bad >= 0)
-            report_nan(rt, w, iteration, r, bad, value);
+            report_nan(rt, w, iteration, r, elements, bad, value);
     }
 }
 

@@ -28,6 +28,7 @@ first() { # first N: the first N CPUs, as taskset takes them
 # have made a step: a line for each rank, with its threads in order of their
 # CPUs.
 placed() {
+    : >"$work/out"
     taskset -c "$2" "$1" --steps 1000000000 >"$work/out" 2>&1 &
     run=$!
     for _ in $(seq 300); do

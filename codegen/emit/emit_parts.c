@@ -288,6 +288,8 @@ static bool is_of_all_stages(const Emitter *e, const Op *op)
         return true;
     if (e->part->name && e->part->at >= 0)
         return true;
+    /* In a part of all stages, only a record stays: what follows may belong to a
+     * part of one stage. */
     const Op *of = e->part->name && op->kind == OP_record ? NULL : deciding(e, op);
     return of && emitted_stage(e, of) >= 0;
 }

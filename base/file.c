@@ -119,9 +119,30 @@ struct Outputs {
     Arena *arena;
     VEC(Entry) entry;
     VEC(const char *) made; /* directories, outer first */
+    VEC(const char *) temporary; /* directories that go with the set */
     sigset_t before;        /* the signal mask before the set */
     bool open;
 };
+
+/* ---- directories ---- */
+
+static int remove_entry(const char *path, const struct stat *st, int flag,
+                        struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
+bool directory_remove(const char *path)
+{
+    enum { OPEN_DIRECTORIES = 16 };
+    return nftw(path, remove_entry, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS) ==
+           0;
+}
+
+/* ---- sets of files ---- */
 
 /* The signals by which users end parc. */
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -166,6 +187,9 @@ static bool asked_to_stop(void)
 
 static void outputs_close(Outputs *o)
 {
+    for (int i = 0; i < o->temporary.n; i++)
+        directory_remove(o->temporary.at[i]);
+    o->temporary.n = 0;
     if (o->open)
         sigprocmask(SIG_SETMASK, &o->before, NULL);
     o->open = false;
@@ -316,6 +340,17 @@ const char *outputs_temp(Outputs *o, const char *path)
     return e.temp;
 }
 
+const char *outputs_directory(Outputs *o)
+{
+    const char *in = getenv("TMPDIR");
+    char *path = arena_printf(o->arena, "%s/parc-XXXXXX", in && *in ? in : "/tmp");
+    hold();
+    if (!mkdtemp(path))
+        return NULL;
+    vec_push(o->arena, &o->temporary, (const char *)path);
+    return path;
+}
+
 /* Opens a pipe or device for writing. The reader of a pipe may start a moment
  * later than parc, as in a script that starts both; after that ENXIO. */
 static int open_special(const char *path)
@@ -432,9 +467,7 @@ static int start_child(const char *const *argv, const char *directory, int fd,
     return error;
 }
 
-/* Waits until `fd` can be read or its last writer has closed it. Returns
- * whether a signal asks parc to stop. */
-static bool wait_readable(int fd)
+bool wait_readable(int fd)
 {
     enum { POLL_MS = 100 };
     struct pollfd on = {.fd = fd, .events = POLLIN};
@@ -524,22 +557,4 @@ int process_run(Arena *a, const char *const *argv, const char *directory,
     int status = run_child(a, argv, directory, errors);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return status;
-}
-
-/* ---- directories ---- */
-
-static int remove_entry(const char *path, const struct stat *st, int flag,
-                        struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
-bool directory_remove(const char *path)
-{
-    enum { OPEN_DIRECTORIES = 16 };
-    return nftw(path, remove_entry, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS) ==
-           0;
 }

@@ -41,12 +41,20 @@ const char *outputs_replace(Outputs *o, const char *path, const char *text,
 /* Returns the temporary name of a file that a child process writes (the
  * linker); on failure NULL, with errno set. */
 const char *outputs_temp(Outputs *o, const char *path);
+/* Makes a directory for temporary files in $TMPDIR or /tmp, which is removed with all
+ * that it contains when the set is committed or abandoned. Returns its path; on failure
+ * NULL, with errno set. */
+const char *outputs_directory(Outputs *o);
 const char *outputs_commit(Outputs *o);
 void outputs_abandon(Outputs *o);
 
 /* Removes a directory and its contents; links are not followed. False if
  * something could not be removed. */
 bool directory_remove(const char *path);
+
+/* Waits until `fd` can be read or its last writer has closed it. Returns whether a
+ * signal that is blocked asks parc to stop. */
+bool wait_readable(int fd);
 
 /* Runs a program found on PATH with an argument vector (NULL-terminated),
  * without a shell; its standard error is captured in *errors (arena).

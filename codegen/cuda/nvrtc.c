@@ -9,6 +9,7 @@
 
 #include "base/bug.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "codegen/cuda/nvrtc_library.h"
 
 #include <errno.h>
@@ -125,12 +126,14 @@ static const char *start_job(Arena *a, const NvrtcLibrary *lib,
                         strerror(error));
 }
 
-/* Reads size bytes; NULL if the process ended early. */
+/* Reads size bytes; NULL if the process ended early, or a signal asks parc to stop. */
 static char *receive(Arena *a, int from, size_t size)
 {
     char *data = arena_alloc(a, size + 1);
     size_t n = 0;
     while (n < size) {
+        if (wait_readable(from))
+            return NULL;
         ssize_t got = read(from, data + n, size - n);
         if (got == 0 || (got < 0 && errno != EINTR))
             return NULL;
@@ -180,8 +183,10 @@ static const char *read_answer(Arena *a, const NvrtcLibrary *lib,
     return NULL;
 }
 
-static void end_job(const Job *job)
+static void end_job(const Job *job, bool kills)
 {
+    if (kills)
+        kill(job->pid, SIGKILL);
     close(job->from);
     while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
@@ -266,7 +271,7 @@ const char *nvrtc_finish(NvrtcJobs *jobs, NvrtcResult *result)
         if (!failure)
             failure = read_answer(jobs->arena, &jobs->library, jobs->source,
                                   &jobs->job.at[i], result, &ptx);
-        end_job(&jobs->job.at[i]);
+        end_job(&jobs->job.at[i], failure != NULL);
     }
     if (!failure)
         add_image(jobs->arena, result, ptx.arch, ptx.data, ptx.size);
@@ -275,8 +280,6 @@ const char *nvrtc_finish(NvrtcJobs *jobs, NvrtcResult *result)
 
 void nvrtc_cancel(NvrtcJobs *jobs)
 {
-    for (int i = 0; i < jobs->started; i++) {
-        kill(jobs->job.at[i].pid, SIGKILL);
-        end_job(&jobs->job.at[i]);
-    }
+    for (int i = 0; i < jobs->started; i++)
+        end_job(&jobs->job.at[i], true);
 }

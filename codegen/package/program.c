@@ -256,7 +256,7 @@ typedef struct BinaryBuild {
     const Recipe *recipe;
     const TargetInfo *t;
     const EmitOptions *options;
-    char *directory;    /* a temporary one, with the tree's files; NULL: none */
+    const char *directory; /* a temporary one, with the tree's files */
     int written;        /* the number of the tree's files there */
     const char *binary; /* the temporary name of the binary */
 } BinaryBuild;
@@ -346,13 +346,10 @@ static const char *begin_build(BinaryBuild *b, Outputs *outputs)
         return arena_printf(a, "cannot write '%s': %s", b->options->binary,
                             strerror(errno));
     b->binary = absolute(a, binary);
-    const char *tmp = getenv("TMPDIR");
-    char *directory =
-        arena_printf(a, "%s/parc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(directory))
-        return arena_printf(a, "cannot make a directory '%s': %s", directory,
+    b->directory = outputs_directory(outputs);
+    if (!b->directory)
+        return arena_printf(a, "cannot make a directory for temporary files: %s",
                             strerror(errno));
-    b->directory = directory;
     const char *failure = write_sources(b);
     return !failure && b->recipe->early ? compile_early(b) : failure;
 }
@@ -386,7 +383,5 @@ const char *emit_program(const Program *p, const TargetInfo *t,
         failure = tree_write(&tree, 0, outputs, options->directory);
     if (!failure && options->binary)
         failure = end_build(&build);
-    if (build.directory)
-        directory_remove(build.directory);
     return failure;
 }

@@ -203,4 +203,19 @@ grows() { # what grows neither with layers nor with ranks
     done
 }
 in_all grows # invariants.sh compares small programs
+
+# SIGTERM ends parc while NVRTC compiles, with nothing left.
+stops() {
+    mkdir "$work/tmp"
+    TMPDIR=$work/tmp "$PARC" examples/llama.pdl --mesh 2x2 -o "$work/no" &
+    compiling=$!
+    for _ in $(seq 100); do
+        [ ! "$(ls "$work/tmp")" ] || break
+        sleep 0.05
+    done
+    kill -TERM $compiling
+    wait $compiling
+    [ $? = 143 ] && [ ! -e "$work/no" ] && [ ! "$(ls "$work/tmp")" ]
+}
+check "SIGTERM ends parc while NVRTC compiles" stops
 finish

@@ -71,44 +71,46 @@ static bool plan_fits(const Program *q, const Options *o)
     return o->memory_limit == 0 || q->memory->peak <= fit_limit(o);
 }
 
-static Program *plan_units(const Program *p, PlanSource *from, HowOften gather,
-                           HowOften reduce, const char **error)
-{
-    from->units = (UnitDefaults){gather, reduce};
-    Replan *r = replan_new(p->arena, p, from);
-    Program *q = replan_run(r, "memory");
-    *error = q ? NULL : replan_error(r);
-    return q;
-}
+/* Without gather=step there are two gathers for each microbatch, therefore it is given up
+ * last. */
+static const UnitDefaults unit_choice[] = {
+    {PER_STEP, PER_STEP},
+    {PER_STEP, PER_MICROBATCH},
+    {PER_MICROBATCH, PER_STEP},
+    {PER_MICROBATCH, PER_MICROBATCH}};
+enum { UNIT_CHOICES = sizeof unit_choice / sizeof *unit_choice };
 
 Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
                   const char **error)
 {
-    Program *q = plan_units(p, from, PER_STEP, PER_STEP, error);
-    if (!q || plan_fits(q, o) || !p->plan.pipeline.axes)
-        return q;
-    Program *least = plan_units(p, from, PER_MICROBATCH, PER_MICROBATCH, error);
-    if (!least || !plan_fits(least, o))
-        return least;
-    /* Without gather=step there are two gathers for each microbatch. */
-    q = plan_units(p, from, PER_STEP, PER_MICROBATCH, error);
-    if (q && plan_fits(q, o))
-        return q;
-    q = plan_units(p, from, PER_MICROBATCH, PER_STEP, error);
-    if (q && plan_fits(q, o))
-        return q;
-    from->units = (UnitDefaults){PER_MICROBATCH, PER_MICROBATCH};
-    return least;
+    int n = p->plan.pipeline.axes ? UNIT_CHOICES : 1;
+    Program *best = NULL;
+    UnitDefaults units = unit_choice[0];
+    for (int i = 0; i < n && (!best || !plan_fits(best, o)); i++) {
+        from->units = unit_choice[i];
+        Replan *r = replan_new(p->arena, p, from);
+        Program *q = replan_memory(r);
+        *error = q ? NULL : replan_error(r);
+        if (!q)
+            return NULL;
+        if (best && q->memory->peak >= best->memory->peak)
+            continue;
+        best = q;
+        units = unit_choice[i];
+    }
+    from->units = units;
+    return best;
 }
 
 UnitDefaults fit_unit_defaults(const Program *p, PlanSource *from,
                                const Options *o, Diag *d)
 {
     const char *error;
-    if (!p->plan.pipeline.axes || !fit_plan(p, from, o, &error))
-        return (UnitDefaults){PER_STEP, PER_STEP};
+    const Program *q = p->plan.pipeline.axes ? fit_plan(p, from, o, &error) : NULL;
+    if (!q)
+        return unit_choice[0];
     UnitDefaults u = from->units;
-    if (u.gather != PER_STEP || u.reduce != PER_STEP)
+    if (plan_fits(q, o) && (u.gather != PER_STEP || u.reduce != PER_STEP))
         diag_note(d, p->plan.pipeline.loc, "units that do not say it have "
                   "%s=%s and %s=%s: with '%s' for both a rank needs more than "
                   "%s", option_name(OPTION_gather),
@@ -160,7 +162,7 @@ static void measure_trial(const Program *p, const PlanSource *from, Trial *t)
     t->peak = -1;
     for (int i = 0; i < t->n; i++)
         apply_change(r, t->change[i]);
-    const Program *q = replan_run(r, "memory");
+    const Program *q = replan_memory(r);
     if (!q || !q->memory)
         return;
     double recomputed = program_flops_recomputed(q);

@@ -20,8 +20,8 @@ int64_t fit_limit(const Options *o);
 
 /* Plans the program of p again. With a pipeline it sets from->units to the first of
  * these choices that fits: gathers and reductions once per step, only the gathers, only
- * the reductions, neither; to the last one if none fits. NULL and *error: the program
- * does not compile. */
+ * the reductions, neither; if none fits, to the one that needs the least memory. NULL and
+ * *error: the program does not compile. */
 Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
                   const char **error);
 

@@ -29,6 +29,7 @@
 #include "driver/plot.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
+#include "passes/forward_program.h"
 #include "report/hint.h"
 #include "report/report.h"
 
@@ -104,7 +105,8 @@ static PlanSource plan_source(const Compilation *c, const TargetInfo *t)
                         .file = c->file,
                         .define = c->define,
                         .ndefines = c->ndefines,
-                        .units = c->units};
+                        .units = c->units,
+                        .forward = !c->o.no_eval};
 }
 
 static TargetInfo target_of(const Compilation *c, int64_t ranks, int64_t node);
@@ -253,7 +255,7 @@ static bool finish(Compilation *c, Program *p)
             hints_find(p, &warnings, &from);
         report_warnings(p, &warnings);
         report_unsharded(p);
-        pipeline_drop_forward(p);
+        forward_drop(p);
         kernels_share(p);
     }
     return compilation_reports(c, p, &t, &warnings) && compilation_explain(c, p, &t) &&

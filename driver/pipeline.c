@@ -174,24 +174,6 @@ static double run_on(Program *p, const TargetInfo *t, int pass,
     return ran - begin;
 }
 
-void pipeline_drop_forward(Program *p)
-{
-    for (int k = 0; k < PURPOSES; k++) {
-        const char *what =
-            p->forward[k] ? forward_differs(p->forward[k]) : NULL;
-        if (!what)
-            continue;
-        diag_note(p->diag, (Loc){0},
-                  "the program has no %s: '%s' would have another layout there "
-                  "than in the training step",
-                  k == FOR_LOSS ? "--val and --eval" : "--sample", what);
-        p->forward[k] = NULL;
-    }
-    const Program *f = p->forward[FOR_OUTPUTS];
-    if (f && f->repeats && f->repeats != p && !p->forward[FOR_LOSS])
-        p->forward[FOR_OUTPUTS] = NULL; /* a part of the dropped program */
-}
-
 /* Runs the pass on the training step, then on its forward programs. The pass
  * memory needs their parameters to be stored as in the training step. */
 static double run_pass(Program *p, const TargetInfo *t,
@@ -200,7 +182,7 @@ static double run_pass(Program *p, const TargetInfo *t,
     dump_before(p, o, pass);
     double seconds = run_on(p, t, pass, verifying);
     if (pass == PASS_memory)
-        pipeline_drop_forward(p);
+        forward_drop(p);
     for (int k = 0; k < PURPOSES; k++)
         if (p->forward[k] && diag_error_count(p->diag) == 0)
             seconds += run_on(p->forward[k], t, pass, verifying);

@@ -27,11 +27,6 @@ typedef struct Timing {
     double seconds;
 } Timing;
 
-/* Drops forward programs that do not find the parameters where the training
- * step stores them: a model whose outputs need another mesh, or a dump that was
- * changed. A note names the parameter. */
-void pipeline_drop_forward(Program *p);
-
 /* Whether a dump that says to be one after `pass` has what the passes up to it
  * have added: the order of issue, the memory plan, waits and barriers; else a
  * user error. */

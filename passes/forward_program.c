@@ -84,3 +84,21 @@ const char *forward_differs(const Program *p)
     }
     return NULL;
 }
+
+void forward_drop(Program *p)
+{
+    for (int k = 0; k < PURPOSES; k++) {
+        const char *what =
+            p->forward[k] ? forward_differs(p->forward[k]) : NULL;
+        if (!what)
+            continue;
+        diag_note(p->diag, (Loc){0},
+                  "the program has no %s: '%s' would have another layout there "
+                  "than in the training step",
+                  k == FOR_LOSS ? "--val and --eval" : "--sample", what);
+        p->forward[k] = NULL;
+    }
+    const Program *f = p->forward[FOR_OUTPUTS];
+    if (f && f->repeats && f->repeats != p && !p->forward[FOR_LOSS])
+        p->forward[FOR_OUTPUTS] = NULL; /* a part of the dropped program */
+}

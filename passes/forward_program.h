@@ -17,4 +17,9 @@ void forward_follow(Program *p);
  * stored it. NULL, or what differs as a text for a message. */
 const char *forward_differs(const Program *p);
 
+/* Drops forward programs that do not find the parameters where the training
+ * step stores them: a model whose outputs need another mesh, or a dump that was
+ * changed. A note names the parameter. */
+void forward_drop(Program *p);
+
 #endif

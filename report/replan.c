@@ -1,6 +1,8 @@
 /* replan.c: plans the program of a compilation with changes; see replan.h. */
 #include "report/replan.h"
 
+#include "passes/forward_program.h"
+
 #include <string.h>
 
 struct Replan {
@@ -13,6 +15,7 @@ struct Replan {
     VEC(Clause) clause;
     VEC(Setting *) define;
     const char *mesh;
+    bool forward;  /* the program has its forward programs */
     bool fine;     /* every change could be parsed */
     Program *made; /* NULL before lowering and after an error */
 };
@@ -161,7 +164,8 @@ static Program *lower_changed(Replan *r)
                                .node_size = r->from->node_size,
                                .define = r->define.at,
                                .ndefines = r->define.n,
-                               .units = r->from->units};
+                               .units = r->from->units,
+                               .forward = r->forward};
     return lower(r->arena, r->diag, r->from->prelude, &r->file, &options);
 }
 
@@ -170,6 +174,15 @@ void replan_mesh(Replan *r, const char *mesh)
     r->mesh = mesh;
 }
 
+static void run_pass(Replan *r, const PassInfo *pass, Program *q)
+{
+    if (!diag_error_count(r->diag)) {
+        ir_renumber(q);
+        pass->run(q, r->from->t);
+    }
+}
+
+/* The last pass that forward programs take part in is memory. */
 static void run_passes(Replan *r, const char *until)
 {
     bool done = false;
@@ -179,9 +192,14 @@ static void run_passes(Replan *r, const char *until)
         return; /* after an error */
     Program *q = r->made = lower_changed(r);
     for (int i = 0; q && !done && !diag_error_count(r->diag); i++) {
-        ir_renumber(q);
-        r->from->pass[i].run(q, r->from->t);
-        done = strcmp(r->from->pass[i].name, until) == 0;
+        const PassInfo *pass = &r->from->pass[i];
+        done = strcmp(pass->name, until) == 0;
+        run_pass(r, pass, q);
+        if (done)
+            forward_drop(q);
+        for (int k = 0; k < PURPOSES; k++)
+            if (q->forward[k])
+                run_pass(r, pass, q->forward[k]);
     }
 }
 
@@ -190,6 +208,12 @@ Program *replan_run(Replan *r, const char *until)
     if (r->fine)
         run_passes(r, until);
     return diag_error_count(r->diag) ? NULL : r->made;
+}
+
+Program *replan_memory(Replan *r)
+{
+    r->forward = r->from->forward;
+    return replan_run(r, "memory");
 }
 
 const char *replan_error(const Replan *r)

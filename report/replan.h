@@ -26,6 +26,7 @@ typedef struct PlanSource {
     Setting *const *define;     /* the -D options */
     int ndefines;
     UnitDefaults units;
+    bool forward;               /* with the forward programs */
 } PlanSource;
 
 typedef struct Replan Replan;
@@ -47,8 +48,12 @@ void replan_define(Replan *r, const char *define);
 /* Replaces the value of --mesh. */
 void replan_mesh(Replan *r, const char *mesh);
 
-/* The program after the pass `until`; NULL after an error. */
+/* The training step after the pass `until`, without forward programs; NULL after an
+ * error. */
 Program *replan_run(Replan *r, const char *until);
+/* The program with its memory plan, to which the forward programs add if the compilation
+ * has them; NULL after an error. */
+Program *replan_memory(Replan *r);
 /* The text of the first error; NULL: there is none. */
 const char *replan_error(const Replan *r);
 

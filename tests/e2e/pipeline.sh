@@ -225,10 +225,11 @@ units() { # units GATHER REDUCE: three_d.pdl with units that say it
     sed "s/embed, layers\.\*, \[norm, head\]/embed: gather=$1, reduce=$2, layers.*: \
 gather=$1, reduce=$2, [norm, head]: gather=$1, reduce=$2/" examples/three_d.pdl
 }
+mesh3=2x2x2
 plan3() { # plan3 MODEL OPTIONS…: its memory, and how often the first unit is exchanged
     model=$1
     shift
-    "$PARC" "$model" --mesh 2x2x2 "$@" --emit json="$work/json" 2>"$work/err" &&
+    "$PARC" "$model" --mesh $mesh3 "$@" --emit json="$work/json" 2>"$work/err" &&
         jq -r '.memory.peak, (.settings.fully_shard | map(.gather, .reduce) |
             unique | join(" "))' "$work/json"
 }
@@ -239,11 +240,13 @@ for gather in step microbatch; do
         plan3 "$work/$gather-$reduce.pdl" | head -n 1 >"$work/$gather-$reduce"
     done
 done
-# The plan of three_d.pdl in the memory of another plan, less some bytes. parc
+# The plan of $defaults in the memory of another plan, less some bytes. parc
 # reserves 1/32 of the memory.
+defaults=examples/three_d.pdl
 fits() { # fits GATHER REDUCE PLAN BYTES
     limit=$(($(cat "$work/$3") - $4))
-    plan3 examples/three_d.pdl --device-memory $((limit * 32 / 31 + 31)) >"$work/out"
+    # shellcheck disable=SC2086
+    plan3 $defaults --device-memory $((limit * 32 / 31 + 31)) >"$work/out"
     cat "$work/err" "$work/out"
     jq -e --arg g "$1" --arg r "$2" 'all(.settings.fully_shard[];
         .gather == $g and .reduce == $r)' "$work/json"
@@ -253,6 +256,27 @@ check "only gathers once per step" fits step microbatch step-step 4096
 check "a note says why" grep -q "have gather=step and reduce=microbatch: with 'step' \
 for both a rank needs more than" "$work/err"
 check "none once per step" fits microbatch microbatch step-microbatch 4096
+# Of plans whose memory is not in this order, the first that fits.
+small="-D dim=256 -D hidden=256 -D vocab=32000 -D n_layers=24 -D seq=2048 -D batch=128"
+sparing() { # sparing MODEL: with a schedule and recomputation that spare memory
+    sed "s/schedule=1f1b }/schedule=zero_bubble }\\
+    checkpoint { layers.*: every=2 }/" "$1"
+}
+mesh3=4x2x1 defaults="$work/defaults.pdl $small"
+sparing examples/three_d.pdl >"$work/defaults.pdl"
+choices="step-step step-microbatch microbatch-step microbatch-microbatch"
+for choice in $choices; do
+    sparing "$work/$choice.pdl" >"$work/sparing.pdl"
+    # shellcheck disable=SC2086
+    plan3 "$work/sparing.pdl" $small | head -n 1 >"$work/sparing-$choice"
+done
+for limit in $choices; do
+    for first in $choices; do
+        [ "$(cat "$work/sparing-$first")" -gt "$(cat "$work/sparing-$limit")" ] || break
+    done
+    check "in the memory of $limit, $first" fits "${first%-*}" "${first#*-}" \
+        "sparing-$limit" 0
+done
 
 # 405B on 512 GPUs.
 large="-D dim=16384 -D n_layers=126 -D n_heads=128 -D n_kv_heads=8 -D hidden=53248

@@ -8,8 +8,7 @@
 #include "driver/fit.h"
 #include "report/report.h"
 
-/* MOST_COMPILED: no further candidates are tried when this many compile; with
- * several stages one is enough, smaller tensor axes need more memory. */
+/* MOST_COMPILED: no further candidates are tried when this many compile. */
 enum { AUTO = 0, MOST_COMPILED = 10, MOST_GROWTH = 16 };
 
 typedef struct Candidate {
@@ -196,19 +195,21 @@ static int auto_axis(const Choice *c, Splits kind, bool last)
  * batch; with two, the first may number the nodes. */
 static void add_with_tensor(Choice *c, int tensor, int64_t tp)
 {
-    int64_t size[MAX_MESH_AXES], rest = c->ranks;
+    int64_t size[MAX_MESH_AXES], rest = c->ranks, stages = 1;
     int first = auto_axis(c, SPLITS_BATCH, false);
     int last = auto_axis(c, SPLITS_BATCH, true);
     for (int a = 0; a < c->n; a++) {
-        size[a] = a == tensor                          ? tp
-                  : c->given[a] != AUTO                ? c->given[a]
-                  : kind_of(c, a) == SPLITS_LAYERS ? c->stages
-                                                       : 1;
+        bool layers = kind_of(c, a) == SPLITS_LAYERS;
+        size[a] = a == tensor           ? tp
+                  : c->given[a] != AUTO ? c->given[a]
+                  : layers              ? c->stages
+                                        : 1;
         if (rest % size[a])
             return;
         rest /= size[a];
+        stages *= layers ? size[a] : 1;
     }
-    int64_t nodes = c->ranks / c->node;
+    int64_t nodes = c->ranks / c->node / stages; /* of a stage */
     if (last >= 0 && first != last && nodes > 1 && rest % nodes == 0) {
         size[first] = nodes;
         size[last] = rest / nodes;
@@ -253,14 +254,29 @@ static bool fits(const Choice *c, const Candidate *t)
     return !t->error && (c->o->memory_limit == 0 || t->peak <= fit_limit(c->o));
 }
 
-/* Tries the candidates from n on, and drops those that are not tried. */
+static int64_t ranks_of(const Choice *c, const Candidate *t, Splits kind)
+{
+    int64_t n = 1;
+    for (int a = 0; a < c->n; a++)
+        n *= kind_of(c, a) == kind ? t->size[a] : 1;
+    return n;
+}
+
+/* Tries the candidates from n on, and drops those that are not tried. With several
+ * stages these are the ones of the first tensor size that compiles: smaller ones need
+ * more memory. */
 static const Candidate *best_from(Choice *c, int n)
 {
-    const Candidate *best = NULL;
-    int compiled = 0, most = c->stages == 1 ? MOST_COMPILED : 1;
-    while (n < c->candidate.n && compiled < most) {
-        Candidate *t = &c->candidate.at[n++];
+    const Candidate *best = NULL, *compiles = NULL;
+    int compiled = 0;
+    while (n < c->candidate.n && compiled < MOST_COMPILED) {
+        Candidate *t = &c->candidate.at[n];
+        if (c->stages > 1 && compiles &&
+            ranks_of(c, t, SPLITS_TENSORS) != ranks_of(c, compiles, SPLITS_TENSORS))
+            break;
         try_candidate(c, t);
+        n++;
+        compiles = t->error ? compiles : t;
         compiled += !t->error;
         if (fits(c, t) && (!best || (best->across && !t->across)))
             best = t;
@@ -286,19 +302,6 @@ static const Candidate *choose(Choice *c)
 
 /* ---- reports ------------------------------------------------------------- */
 
-static int64_t ranks_of(const Choice *c, const Candidate *t, Splits kind)
-{
-    int64_t n = 1;
-    for (int a = 0; a < c->n; a++)
-        n *= kind_of(c, a) == kind ? t->size[a] : 1;
-    return n;
-}
-
-static int64_t tensor_ranks(const Choice *c, const Candidate *t)
-{
-    return ranks_of(c, t, SPLITS_TENSORS);
-}
-
 static const char *bytes(const Choice *c, int64_t n)
 {
     return bytes_text(c->a, n);
@@ -314,7 +317,7 @@ static const char *loss_text(const Choice *c, const Candidate *t,
         return arena_printf(c->a, "a rank needs %s, more than %s",
                             bytes(c, t->peak), bytes(c, fit_limit(c->o)));
     const char *why = t->across ? "tensor parallelism spans several nodes"
-                      : tensor_ranks(c, t) < tensor_ranks(c, best)
+                      : ranks_of(c, t, SPLITS_TENSORS) < ranks_of(c, best, SPLITS_TENSORS)
                           ? "less tensor parallelism inside a node"
                           : "fewer replicas";
     return arena_printf(c->a, "%s; a rank needs %s", why, bytes(c, t->peak));
@@ -333,7 +336,7 @@ static const char *sizes_of(const Choice *c, const Candidate *t, Splits kind)
 
 static const char *tensor_reason(const Choice *c, const Candidate *best)
 {
-    int64_t tensor = tensor_ranks(c, best);
+    int64_t tensor = ranks_of(c, best, SPLITS_TENSORS);
     const char *sizes = sizes_of(c, best, SPLITS_TENSORS);
     if (tensor == 1)
         return "";

@@ -75,7 +75,11 @@ check "its reason says that it leaves the node" says \
 check "hybrid sharding numbers the nodes" chooses rep=4,dp=2,tp=4 \
     examples/hsdp.pdl --mesh rep=auto,dp=auto,tp=4 --ranks 32 --node-size 8 \
     -D batch=64
-cat "$work/err"
+sed 's/plan hsdp(rep/plan hsdp(pp, rep/; s/^ *fully_shard/    pipeline pp { }\n&/
+    s/^train {/&\n    accumulate = 8/' examples/hsdp.pdl >"$work/hybrid.pdl"
+check "hybrid sharding numbers the nodes of a stage" chooses \
+    pp=2,rep=4,dp=2,tp=4 "$work/hybrid.pdl" --mesh pp=2,rep=auto,dp=auto,tp=4 \
+    --ranks 64 --node-size 8 -D batch=512
 
 cat "$work/one.pdl" - >"$work/stages.pdl" <<'END'
 plan staged(pp, dp, tp) {

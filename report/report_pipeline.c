@@ -50,15 +50,16 @@ static const char *module_of(Arena *a, const char *param)
 static const char *layers_of(Arena *a, const char *name, int64_t first,
                              int64_t end)
 {
-    size_t size;
-    int depth = path_depth(name), i = 0;
-    const char *segment = path_segment(name, 0, &size);
-    while (++i < depth && !path_is_open(segment, size))
-        segment = path_segment(name, i, &size);
-    if (first >= end || !path_is_open(segment, size))
-        return "";
+    size_t size = 0;
+    const char *segment = name;
     PathRange all = {.step = 1}; /* "*" */
-    path_range(segment, size, &all);
+    bool found = false;
+    for (int i = 0; i < path_depth(name) && !found; i++) {
+        segment = path_segment(name, i, &size);
+        found = path_range(segment, size, &all) || path_is_open(segment, size);
+    }
+    if (first >= end || !found)
+        return "";
     PathRange own = {all.first + first * all.step,
                      all.first + (end - 1) * all.step, all.step};
     return arena_printf(a, "%.*s%s", (int)(segment - name), name,

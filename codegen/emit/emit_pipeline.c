@@ -105,16 +105,15 @@ void stages_end(Emitter *e, bool begun)
  * the same number; else -1. */
 static int64_t equal_iterations(const Emitter *e, int cut)
 {
-    const StageCut *c = &e->p->mesh.cut[cut - 1];
-    int step = is_outside(e) ? pipeline_ranks(e->p) : c->nstages;
-    int64_t first = 0;
-    for (int k = 0; k < step; k++) {
-        int64_t n = 0;
-        for (int s = k; s < c->nstages; s += step)
-            n += c->begin[s + 1] - c->begin[s];
-        if (k > 0 && n != first)
+    const Program *p = e->p;
+    bool of_rank = is_outside(e);
+    int n = of_rank ? pipeline_ranks(p) : pipeline_stage_count(p);
+    int64_t first = -1;
+    for (int k = 0; k < n; k++) {
+        int64_t rows = of_rank ? rank_rows(p, cut, k) : stage_rows(p, cut, k);
+        if (k > 0 && rows != first)
             return -1;
-        first = n;
+        first = rows;
     }
     return first;
 }

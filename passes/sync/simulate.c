@@ -3,8 +3,8 @@
 #include "passes/sync/simulate.h"
 
 #include "base/bug.h"
-#include "ir/analysis/statement.h"
 #include "ir/plan/pipeline.h"
+#include "passes/sync/issue_walk.h"
 
 #include <stdlib.h>
 
@@ -17,12 +17,9 @@ typedef struct Simulator {
     SlotCounts *slots; /* by op id of a loop: the numbers of buffers of values,
                         * and of slots of events, that its iterations use in
                         * rotation */
-    const Op *loop[MAX_LOOP_DEPTH]; /* enclosing loops, outermost first */
-    int64_t layer[MAX_LOOP_DEPTH];
-    bool first[MAX_LOOP_DEPTH];
-    int64_t skipped[MAX_LOOP_DEPTH]; /* iterations after this one that are
-                                      * skipped */
-    int depth;
+    IssueWalk walk;
+    int64_t *skipped;  /* by op id of a loop: the iterations after this one that are
+                        * skipped */
     VEC(Instance) instance;
     VEC(Access) access;
 } Simulator;
@@ -31,9 +28,9 @@ typedef struct Simulator {
 
 static int64_t layer_of(const Simulator *t, const Op *loop)
 {
-    for (int i = 0; i < t->depth; i++)
-        if (t->loop[i] == loop)
-            return t->layer[i];
+    for (int i = 0; i < t->walk.depth; i++)
+        if (t->walk.at[i].loop == loop)
+            return t->walk.at[i].layer;
     bug("sync: a tensor is indexed by a loop that does not run");
 }
 
@@ -51,13 +48,11 @@ static int64_t extent(const Simulator *t, const Value *v, const Address *at)
 static void extend_over_skipped(const Simulator *t, const Op *loop,
                               int64_t stride, Access *a)
 {
-    for (int i = 0; i < t->depth; i++) {
-        int64_t bytes = t->loop[i] == loop ? t->skipped[i] * stride : 0;
-        if (attr_reverse(loop))
-            a->begin -= bytes;
-        else
-            a->end += bytes;
-    }
+    int64_t bytes = t->skipped[loop->id] * stride;
+    if (attr_reverse(loop))
+        a->begin -= bytes;
+    else
+        a->end += bytes;
 }
 
 static void touch(Simulator *t, Value *v, bool write)
@@ -92,30 +87,21 @@ static void touch_scratch(Simulator *t, const Op *op)
     vec_push(t->p->arena, &t->access, a);
 }
 
-/* An op that the `early` starts. */
-static const Op *started_op(const Op *early)
+static void add_instance(Simulator *t, const Issued *x)
 {
-    for (const Op *op = early->body->first; op; op = op->next)
-        if (op->kind == OP_start)
-            return attr_op(op);
-    bug("sync: an op 'early' without an op 'start'");
-}
-
-/* Adds an instance of `statement`, which runs `op`. */
-static void add_instance(Simulator *t, const Op *statement, const Op *op)
-{
-    Instance instance = {.op = op,
-                         .statement = statement,
-                         .stream = statement->stream,
+    const IssueWalk *w = &t->walk;
+    Instance instance = {.op = x->op,
+                         .statement = x->statement,
+                         .stream = x->statement->stream,
                          .first_access = t->access.n,
-                         .first = t->depth > 0 && t->first[t->depth - 1]};
-    for (int i = 0; i < t->depth; i++)
-        instance.iteration[i] = t->layer[t->depth - 1 - i];
-    for (int i = 0; i < op->nargs; i++)
-        touch(t, op->arg[i], false);
-    for (int i = 0; i < op->nouts; i++)
-        touch(t, op->out[i], true);
-    touch_scratch(t, op);
+                         .first = w->depth > 0 && w->at[w->depth - 1].first};
+    for (int i = 0; i < w->depth; i++)
+        instance.iteration[i] = w->at[w->depth - 1 - i].layer;
+    for (int i = 0; i < x->op->nargs; i++)
+        touch(t, x->op->arg[i], false);
+    for (int i = 0; i < x->op->nouts; i++)
+        touch(t, x->op->out[i], true);
+    touch_scratch(t, x->op);
     instance.naccesses = t->access.n - instance.first_access;
     vec_push(t->p->arena, &t->instance, instance);
 }
@@ -193,126 +179,33 @@ static int64_t period_of(const Simulator *t, const Op *loop, int64_t *ahead,
     return period;
 }
 
-static void simulate_region(Simulator *t, const Region *r);
-
-static void push_loop(Simulator *t, const Op *loop)
+/* At the begin of an iteration: skips those that repeat others. */
+static void skip_iterations(Simulator *t)
 {
-    if (t->depth == MAX_LOOP_DEPTH)
-        ir_too_deep(t->p, loop->loc);
-    t->loop[t->depth] = loop;
-    t->first[t->depth] = false;
-    t->skipped[t->depth] = 0;
-    t->depth++;
-}
-
-static void set_iteration(Simulator *t, int64_t iteration)
-{
-    const Op *loop = t->loop[t->depth - 1];
-    t->layer[t->depth - 1] =
-        attr_reverse(loop) ? loop_rank_trips(t->p, loop) - 1 - iteration : iteration;
-}
-
-static void simulate_loop(Simulator *t, const Op *loop)
-{
-    int64_t ahead, left, trips = loop_rank_trips(t->p, loop);
-    int64_t period = period_of(t, loop, &ahead, &left);
+    IssueFrame *f = &t->walk.frame[t->walk.nframes - 1];
+    const Op *loop = f->loop;
+    int64_t ahead, left, period = period_of(t, loop, &ahead, &left);
     if (loop->staged && t->p->streams > 1)
         period = 1; /* all streams join after each microbatch */
     int64_t head = (1 + t->extra_periods) * period + ahead + 1;
     int64_t tail = period + left + 1;
     int64_t skip = 0;
-    if (period <= LONGEST_PERIOD && trips > head + tail)
-        skip = (trips - head - tail) / period * period;
-    push_loop(t, loop);
-    for (int64_t iteration = 0; iteration < trips; iteration++) {
-        if (iteration == head)
-            iteration += skip;
-        set_iteration(t, iteration);
-        t->skipped[t->depth - 1] = iteration == head - 1 ? skip : 0;
-        t->first[t->depth - 1] = iteration == 0;
-        simulate_region(t, loop->body);
-    }
-    t->depth--;
+    if (period <= LONGEST_PERIOD && f->trips > head + tail)
+        skip = (f->trips - head - tail) / period * period;
+    t->skipped[loop->id] = f->iteration == head - 1 ? skip : 0;
+    if (f->iteration == head)
+        issue_skip(&t->walk, skip);
 }
 
-/* The body of an `early`, whose ops are for the iteration that t->layer has. */
-static void simulate_body(Simulator *t, const Op *early)
+static void simulate_statements(Simulator *t)
 {
-    for (const Op *op = early->body->first; op; op = op->next)
-        add_instance(t, op, op->kind == OP_start ? attr_op(op) : op);
-}
-
-static void simulate_prefetch(Simulator *t, const Op *early)
-{
-    const Op *loop = t->loop[t->depth - 1];
-    int64_t ahead = attr_distance(early), now = t->layer[t->depth - 1];
-    int64_t then = attr_reverse(loop) ? now - ahead : now + ahead;
-    if (then < 0 || then >= loop_rank_trips(t->p, loop))
-        return;
-    t->layer[t->depth - 1] = then;
-    simulate_body(t, early);
-    t->layer[t->depth - 1] = now;
-}
-
-static void simulate_iteration_of(Simulator *t, const Op *early)
-{
-    bool first = t->depth > 0 && t->first[t->depth - 1];
-    push_loop(t, op_loop(started_op(early)));
-    set_iteration(t, attr_iteration(early));
-    t->first[t->depth - 1] = first;
-    simulate_body(t, early);
-    t->depth--;
-}
-
-/* Statements in one iteration of this loop that belong to another loop or to
- * none: their waits apply there unconditionally. */
-static void simulate_across_loops(Simulator *t, const Op *early)
-{
-    int in = t->depth - 1, from = t->instance.n;
-    const Op *loop = t->loop[in];
-    int64_t layer = t->layer[in], skipped = t->skipped[in];
-    bool first = t->first[in];
-    int64_t left = attr_reverse(loop) ? layer : loop_rank_trips(t->p, loop) - 1 - layer;
-    if (left != attr_remaining(early))
-        return;
-    t->depth--;
-    if (attr_iteration(early) >= 0)
-        simulate_iteration_of(t, early);
-    else
-        simulate_body(t, early);
-    for (int i = from; i < t->instance.n; i++)
-        t->instance.at[i].first = false;
-    t->depth++;
-    t->loop[in] = loop;
-    t->layer[in] = layer;
-    t->skipped[in] = skipped;
-    t->first[in] = first;
-}
-
-static void simulate_early(Simulator *t, const Op *early)
-{
-    if (attr_remaining(early) >= 0)
-        simulate_across_loops(t, early);
-    else if (attr_iteration(early) >= 0)
-        simulate_iteration_of(t, early);
-    else
-        simulate_prefetch(t, early);
-}
-
-static void simulate_region(Simulator *t, const Region *r)
-{
-    for (const Op *op = r->first; op; op = op->next) {
-        const Op *issued = op_issued_at(op);
-        if (op->phase == PH_INIT)
-            continue;
-        if (op->kind == OP_loop)
-            simulate_loop(t, op);
-        else if (op->kind == OP_early)
-            simulate_early(t, op);
-        else if (issued || (op_is_schedule(op->kind) && op->kind != OP_post &&
-                            op->kind != OP_await))
-            add_instance(t, op, issued ? issued : op);
-    }
+    Issued x;
+    IssueStop stop;
+    while ((stop = issue_next(&t->walk, &x)) != ISSUE_END)
+        if (stop == ISSUE_ITERATION)
+            skip_iterations(t);
+        else
+            add_instance(t, &x);
 }
 
 /* ---- pieces of the arena ------------------------------------------------- */
@@ -351,10 +244,13 @@ static int cut_arena(Arena *scratch, Access *access, int n)
 Simulation simulate_step(const Program *p, const SlotCounts *slots,
                          int extra_periods)
 {
-    Simulator t = {.p = p, .extra_periods = extra_periods};
+    Simulator t = {.p = p,
+                   .extra_periods = extra_periods,
+                   .walk = issue_walk(p),
+                   .skipped = NEW_ARRAY(p->arena, int64_t, p->nops)};
     find_slots(&t, slots);
     add_step_boundary(&t);
-    simulate_region(&t, p->step);
+    simulate_statements(&t);
     add_step_boundary(&t);
     Simulation sim = {.instance = t.instance.at,
                       .n = t.instance.n,
@@ -371,7 +267,7 @@ bool instance_iteration_in(const Instance *instance, const Op *loop,
 {
     const Op *early =
         instance->statement ? op_early(instance->statement) : NULL;
-    const Op *op = early ? started_op(early) : instance->op;
+    const Op *op = early ? issue_started(early) : instance->op;
     const Op *owner = op ? op_loop(op) : NULL;
     for (int i = 0; owner && loop; i++, owner = op_loop(owner))
         if (owner == loop) {

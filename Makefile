@@ -54,7 +54,7 @@ LEVELS = $(if $(filter x86_64,$(shell uname -m)),x86-64-v3 x86-64-v4 amx,\
            $(filter aarch64,$(shell uname -m)))
 LDLIBS = -ldnnl -fopenmp -lm -ldl
 
-DIRS = base frontend ir passes codegen report driver
+DIRS = base frontend ir passes codegen forecast report driver
 SRC = $(foreach d,$(DIRS),$(wildcard $(d)/*.c $(d)/*/*.c))
 # Parts of the runtime that every target links.
 RT_DIRS = $(filter-out runtime/cpu/ runtime/cuda/ runtime/mpi/, \
@@ -63,13 +63,15 @@ RT_SHARED = $(wildcard $(addsuffix *.c,$(RT_DIRS)))
 RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
 RT_FILES = $(sort $(foreach t,c h cuh,$(wildcard \
              runtime/*.$(t) runtime/*/*.$(t) runtime/*/*/*.$(t))))
+MACHINES = $(sort $(wildcard machines/*.json))
 CUDA_SRC = $(RT_SHARED) $(wildcard runtime/cuda/*.c runtime/cuda/*/*.c)
 CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
 # Tests compare our declarations of CUDA with the toolkit's if it is installed.
 CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
 GEN = $(BUILD)/gen/frontend/syntax/parse.tab.c \
       $(BUILD)/gen/frontend/syntax/lex.yy.c \
-      $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c
+      $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c \
+      $(BUILD)/gen/machines_text.c
 # Programs for GPUs may run on another machine: no flags for this CPU.
 PORTABLE_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/portable/%.o)
 HOST_OBJ = $(RT_SRC:%.c=$(BUILD)/obj/portable/%.o)
@@ -175,6 +177,11 @@ $(BUILD)/gen/runtime_text.c: $(RT_FILES) scripts/embed.sh
 	$(call say,EMBED,runtime/)
 	$(Q)mkdir -p $(@D)
 	$(Q)sh scripts/embed.sh --files runtime $(RT_FILES) > $@
+
+$(BUILD)/gen/machines_text.c: $(MACHINES) scripts/embed.sh
+	$(call say,EMBED,machines/)
+	$(Q)mkdir -p $(@D)
+	$(Q)sh scripts/embed.sh --files machines $(MACHINES) > $@
 
 $(BUILD)/obj/runtime/%.o: runtime/%.c
 	$(call compile,$(RT_CFLAGS) $(MARCH_native))

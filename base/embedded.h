@@ -6,12 +6,15 @@
 #include <stddef.h>
 
 typedef struct EmbeddedFile {
-    const char *name; /* relative to runtime/: "rt.h", "cpu/rt_copy.c" */
+    const char *name; /* relative to its directory: "rt.h", "cpu/rt_copy.c" */
     const char *text; /* terminated */
     size_t size;
 } EmbeddedFile;
 
 /* All files of runtime/, sorted by name; a row of NULLs ends the list. */
 extern const EmbeddedFile runtime_files[];
+
+/* The files of machines/. */
+extern const EmbeddedFile machines_files[];
 
 #endif

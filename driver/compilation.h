@@ -26,6 +26,8 @@ typedef struct Compilation {
     Setting **define; /* -D */
     int ndefines;
     UnitDefaults units;
+    const Machine *machine;   /* --machine; NULL: not given */
+    const Forecast *forecast; /* on that machine; NULL: none */
     Outputs *outputs;
     Out text; /* for standard output */
     Timing time[MAX_TIMES];

@@ -211,6 +211,7 @@ static TargetInfo target_of(const Compilation *c, int64_t ranks, int64_t node)
                                                      : default_threads(ranks, node));
     if (t.cpu)
         t.cpu = o->cpu;
+    t.machine = c->machine;
     return t;
 }
 
@@ -221,6 +222,27 @@ static void on_bug(void *context)
     outputs_abandon(c->outputs);
     fprintf(stderr, "parc: this command reproduces the error:\n    %s\n",
             c->command_text);
+}
+
+static bool load_machine(Compilation *c)
+{
+    const Argument *name = &c->o.machine;
+    const char *error = NULL;
+    if (!name->text)
+        return true;
+    c->machine = machine_load(c->arena, name->text, &error);
+    if (!c->machine)
+        diag_error(c->diag, name->loc, "%s", error);
+    return c->machine != NULL;
+}
+
+static void make_forecast(Compilation *c, const Program *p)
+{
+    if (!c->machine)
+        return;
+    Forecast *f = NEW(c->arena, Forecast);
+    *f = forecast_of(p, c->machine, false);
+    c->forecast = f;
 }
 
 static bool finish(Compilation *c, Program *p)
@@ -257,6 +279,7 @@ static bool finish(Compilation *c, Program *p)
         report_unsharded(p);
         forward_drop(p);
         kernels_share(p);
+        make_forecast(c, p);
     }
     return compilation_reports(c, p, &t, &warnings) && compilation_explain(c, p, &t) &&
            compilation_program(c, p, &t);
@@ -273,7 +296,7 @@ static bool asked_for_nothing(const Options *o)
 
 static bool make_outputs(Compilation *c)
 {
-    if (!open_model(c))
+    if (!load_machine(c) || !open_model(c))
         return false;
     if (!c->o.pipeline.starts) {
         time_begin(c);

@@ -37,6 +37,9 @@ const OptionRow option_table[] = {
     {OPT_MEMORY, "--device-memory", NULL, "SIZE", VALUE_TEXT, NULL,
      "reject a plan that needs more memory (80G), and list\n"
      "changes that make it fit"},
+    {OPT_MACHINE, "--machine", NULL, "NAME|FILE", VALUE_TEXT, NULL,
+     "forecast the time of a step on this machine: h100-sxm,\n"
+     "or a machine file"},
     {OPT_OUTPUT, "-o", NULL, "FILE", VALUE_FILE, NULL,
      "write the training binary"},
     {OPT_SOURCE_TREE, "-S", NULL, "DIR", VALUE_DIRECTORY, NULL,

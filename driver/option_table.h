@@ -18,6 +18,7 @@ typedef enum OptionId {
     OPT_CPU,
     OPT_THREADS,
     OPT_MEMORY,
+    OPT_MACHINE,
     OPT_DEFINE,
     OPT_OUTPUT,
     OPT_SOURCE_TREE,

@@ -281,6 +281,7 @@ static Argument *text_of(Options *o, OptionId id)
            : id == OPT_PLAN        ? &o->plan
            : id == OPT_OUTPUT      ? &o->binary
            : id == OPT_SOURCE_TREE ? &o->directory
+           : id == OPT_MACHINE     ? &o->machine
            : id == OPT_EXPLAIN     ? &o->explain
                                    : NULL;
 }

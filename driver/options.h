@@ -31,7 +31,7 @@ typedef struct EmitRequest {
 
 typedef struct Options {
     Argument input; /* "-": standard input */
-    Argument mesh, plan, explain, device_memory;
+    Argument mesh, plan, explain, device_memory, machine;
     int64_t memory_limit; /* bytes; 0: none */
     Target target;
     VEC(const char *) arch;

@@ -65,10 +65,10 @@ bool compilation_reports(Compilation *c, const Program *p, const TargetInfo *t,
             ir_print(&o, p);
             break;
         case EMIT_PLAN:
-            report_plan(&o, p, t);
+            report_plan(&o, p, t, c->forecast);
             break;
         case EMIT_JSON:
-            report_json(&o, p, t, warnings);
+            report_json(&o, p, t, warnings, c->forecast);
             break;
         case EMIT_DOT:
             report_dot(&o, p, t);
@@ -166,7 +166,7 @@ bool compilation_program(Compilation *c, const Program *p, const TargetInfo *t)
     const char *slash = strrchr(name, '/');
     Out plan;
     out_init(&plan, c->arena);
-    report_plan(&plan, p, t);
+    report_plan(&plan, p, t, c->forecast);
     EmitOptions options = {
         .plan = plan.text,
         .source = slash ? slash + 1 : name,

@@ -15,6 +15,8 @@ typedef enum Target { TARGET_CUDA, TARGET_CPU } Target;
 
 /* An instruction set (codegen/machine.h). */
 struct CpuLevel;
+/* A machine file (forecast/machine.h). */
+struct Machine;
 
 /* The properties of the target that passes may use. The driver supplies them,
  * from codegen. */
@@ -22,6 +24,7 @@ typedef struct TargetInfo {
     Target target;
     int threads;            /* CPU threads of a rank: determines workspace */
     const struct CpuLevel *cpu; /* NULL on CUDA */
+    const struct Machine *machine; /* --machine; NULL: not given */
     int streams;            /* 4 on CUDA (issue.h), 1 on the CPU */
     int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* every tensor's address is a multiple, in bytes */

@@ -8,19 +8,20 @@
 
 #include "base/out.h"
 #include "codegen/statements/statements.h"
+#include "forecast/forecast.h"
 #include "ir/options.h"
 #include "ir/plan/user_axes.h"
 #include "passes/pass.h"
 
 /* --emit plan: a summary, then parameters with their units, collectives with
- * their reasons, streams, saved values, and the blocks that are live at the
- * memory peak. */
-void report_plan(Out *o, const Program *p, const TargetInfo *t);
+ * their reasons, streams, saved values, the blocks that are live at the memory peak,
+ * and the time of a step. `f`: the forecast of --machine; NULL: none. */
+void report_plan(Out *o, const Program *p, const TargetInfo *t, const Forecast *f);
 
 /* --emit json: the plan for other tools, which rely on its field names. */
 typedef struct Warnings Warnings;
 void report_json(Out *o, const Program *p, const TargetInfo *t,
-                 const Warnings *warnings);
+                 const Warnings *warnings, const Forecast *f);
 
 /* --emit dot: the ops of the program as a Graphviz graph. */
 void report_dot(Out *o, const Program *p, const TargetInfo *t);
@@ -70,6 +71,10 @@ void report_saved(Out *o, const Program *p);
  * pipeline has, and in which order the ranks work. */
 void report_pipeline(Out *o, const Program *p);
 void report_json_pipeline(Out *o, const Program *p);
+
+/* report_time.c, a part of the plan and of the JSON: the time of a step on a machine. */
+void report_time(Out *o, const Program *p, const Forecast *f);
+void report_json_time(Out *o, const Forecast *f);
 
 /* report_peak.c, a part of the plan: the blocks that are live at the memory
  * peak. */

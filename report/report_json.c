@@ -350,7 +350,7 @@ static void json_warnings(Out *o, const Program *p, const Warnings *all)
 }
 
 void report_json(Out *o, const Program *p, const TargetInfo *t,
-                 const Warnings *warnings)
+                 const Warnings *warnings, const Forecast *f)
 {
     out(o, "{\n  \"parc\": \"" PARC_VERSION "\",\n  ");
     json_text(o, "model", p->model);
@@ -374,6 +374,8 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
     transfers(o, p);
     json_warnings(o, p, warnings);
     report_json_forward(o, p);
+    if (f)
+        report_json_time(o, f);
     out(o, "  \"flops\": {");
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
         if (phase != PH_WEIGHTS) /* a part of the backward pass */

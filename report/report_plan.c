@@ -308,7 +308,7 @@ static void transfers(Out *o, const Program *p)
     }
 }
 
-void report_plan(Out *o, const Program *p, const TargetInfo *t)
+void report_plan(Out *o, const Program *p, const TargetInfo *t, const Forecast *f)
 {
     int n;
     CollectiveInfo *c = collectives_of(p, &n);
@@ -331,4 +331,6 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
         report_kernels(o, p);
     }
     report_peak(o, p);
+    if (f)
+        report_time(o, p, f);
 }

@@ -45,12 +45,21 @@ static IssueStop enter_iteration(IssueWalk *w)
     return ISSUE_ITERATION;
 }
 
+/* How often the walker goes through the loop. */
+static int64_t trips_of(const IssueWalk *w, const Op *loop)
+{
+    const IssueScope *s = &w->scope;
+    return !loop->cut                ? loop_trips(loop)
+           : s->part == ISSUE_WHOLE  ? loop_rank_trips(w->p, loop)
+           : s->part == ISSUE_ACTION ? stage_rows(w->p, loop->cut, s->stage)
+                                     : rank_rows(w->p, loop->cut, s->coordinate);
+}
+
 static void enter_loop(IssueWalk *w, const Op *loop)
 {
     if (w->nframes > MAX_LOOP_DEPTH)
         ir_too_deep(w->p, loop->loc);
-    w->frame[w->nframes++] =
-        (IssueFrame){.loop = loop, .trips = loop_rank_trips(w->p, loop)};
+    w->frame[w->nframes++] = (IssueFrame){.loop = loop, .trips = trips_of(w, loop)};
 }
 
 void issue_skip(IssueWalk *w, int64_t n)
@@ -59,13 +68,40 @@ void issue_skip(IssueWalk *w, int64_t n)
     return_to_frames(w);
 }
 
+void issue_shift(IssueWalk *w, int depth, int64_t n)
+{
+    IssueFrame *f = &w->frame[depth];
+    f->iteration += n;
+    for (int i = 0; i < w->depth; i++)
+        if (w->at[i].loop == f->loop)
+            w->at[i].layer += attr_reverse(f->loop) ? -n : n;
+}
+
+int64_t issue_ahead(const Op *loop)
+{
+    int64_t ahead = 0;
+    for (const Op *op = loop->body->first; op; op = op->next)
+        if (op->kind == OP_early && attr_distance(op) > ahead)
+            ahead = attr_distance(op);
+    return ahead;
+}
+
+int64_t issue_left(const Op *loop)
+{
+    int64_t left = 0;
+    for (const Op *op = loop->body->first; op; op = op->next)
+        if (op->kind == OP_early && attr_remaining(op) > left)
+            left = attr_remaining(op);
+    return left;
+}
+
 /* ---- ops that are issued early ------------------------------------------- */
 
 /* Of an iteration of the op's loop, whose number the `early` says. */
 static void enter_iteration_of(IssueWalk *w, const Op *early, bool first)
 {
     const Op *loop = op_loop(issue_started(early));
-    push_loop(w, loop, attr_iteration(early), loop_rank_trips(w->p, loop))->first = first;
+    push_loop(w, loop, attr_iteration(early), trips_of(w, loop))->first = first;
 }
 
 /* Ops that belong to another loop than that of the `early`, or to none: their waits
@@ -111,13 +147,62 @@ static void leave_early(IssueWalk *w)
     return_to_frames(w);
 }
 
+/* ---- events -------------------------------------------------------------- */
+
+bool issue_is_first(const IssueWalk *w)
+{
+    return w->depth > 0 && w->at[w->depth - 1].first;
+}
+
+int event_slot(const Op *op, bool inside, int64_t layer)
+{
+    int64_t slots = attr_slots(op);
+    int64_t offset = op->kind == OP_wait ? attr_offset(op) : 0;
+    bool rotates = slots > 1 && inside;
+    return (int)(attr_event(op) + (rotates ? (layer + offset) % slots : offset));
+}
+
+int issue_slot(const IssueWalk *w, const Op *op)
+{
+    for (int i = 0; i < w->depth; i++)
+        if (w->at[i].loop == attr_loop(op))
+            return event_slot(op, true, w->at[i].layer);
+    return event_slot(op, false, 0);
+}
+
 /* ---- the walk ------------------------------------------------------------ */
 
 IssueWalk issue_walk(const Program *p)
 {
-    IssueWalk w = {.p = p, .nframes = 1};
-    w.frame[0] = (IssueFrame){.next = p->step->first, .trips = 1};
+    return issue_walk_part(p, (IssueScope){.part = ISSUE_WHOLE});
+}
+
+IssueWalk issue_walk_part(const Program *p, IssueScope scope)
+{
+    IssueWalk w = {.p = p, .scope = scope, .nframes = 1};
+    const Op *loop = scope.part == ISSUE_WHOLE ? NULL : pipeline_loop(p);
+    const Op *first = scope.part == ISSUE_AFTER    ? loop->next
+                      : scope.part == ISSUE_ACTION ? loop->body->first
+                                                   : p->step->first;
+    w.frame[0] = (IssueFrame){.next = first, .trips = 1};
     return w;
+}
+
+/* Whether the coordinate runs an op of the stage. */
+static bool has_stage(const IssueWalk *w, int stage)
+{
+    return stage < 0 || coordinate_of(w->p, stage) == w->scope.coordinate;
+}
+
+/* Whether the part has the op, in its outermost region. */
+static bool in_scope(const IssueWalk *w, const Op *op)
+{
+    const IssueScope *s = &w->scope;
+    if (s->part == ISSUE_WHOLE || w->nframes > 1 || w->early)
+        return true;
+    if (s->part == ISSUE_ACTION)
+        return staged_moment_on(w->p, pipeline_loop(w->p), op, s->stage) == s->moment;
+    return has_stage(w, op_stage(w->p, op));
 }
 
 /* The op that is issued at `at`; NULL: none. */
@@ -162,7 +247,9 @@ IssueStop issue_next(IssueWalk *w, Issued *x)
             continue;
         }
         *next = op->next;
-        if (op->phase == PH_INIT)
+        if (w->scope.part == ISSUE_BEFORE && op->staged)
+            return ISSUE_END;
+        if (op->phase == PH_INIT || !in_scope(w, op))
             continue;
         if (op->kind == OP_loop) {
             enter_loop(w, op);

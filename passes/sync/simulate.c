@@ -94,7 +94,7 @@ static void add_instance(Simulator *t, const Issued *x)
                          .statement = x->statement,
                          .stream = x->statement->stream,
                          .first_access = t->access.n,
-                         .first = w->depth > 0 && w->at[w->depth - 1].first};
+                         .first = issue_is_first(w)};
     for (int i = 0; i < w->depth; i++)
         instance.iteration[i] = w->at[w->depth - 1 - i].layer;
     for (int i = 0; i < x->op->nargs; i++)
@@ -155,24 +155,13 @@ static void find_slots(Simulator *t, const SlotCounts *more)
             vec_push(a, &t->slots[i], more[i].at[k]);
 }
 
-/* The number of iterations after which addresses and event slots repeat.
- * `ahead`: the largest prefetch distance in the loop; `left`: the largest number
- * of remaining iterations at which a hoisted statement is issued. */
-static int64_t period_of(const Simulator *t, const Op *loop, int64_t *ahead,
-                         int64_t *left)
+/* The number of iterations after which addresses and event slots repeat. */
+static int64_t period_of(const Simulator *t, const Op *loop)
 {
     int64_t period = 2;
-    *ahead = *left = 0;
-    for (const Op *op = loop->body->first; op; op = op->next) {
-        if (op->kind != OP_early)
-            continue;
-        int64_t n = attr_distance(op);
-        int64_t last = attr_remaining(op);
-        *ahead = n > *ahead ? n : *ahead;
-        *left = last > *left ? last : *left;
-        if (n > 0)
-            period = least_multiple(period, n + 1);
-    }
+    for (const Op *op = loop->body->first; op; op = op->next)
+        if (op->kind == OP_early && attr_distance(op) > 0)
+            period = least_multiple(period, attr_distance(op) + 1);
     const SlotCounts *slots = &t->slots[loop->id];
     for (int i = 0; i < slots->n && period <= LONGEST_PERIOD; i++)
         period = least_multiple(period, slots->at[i]);
@@ -184,11 +173,11 @@ static void skip_iterations(Simulator *t)
 {
     IssueFrame *f = &t->walk.frame[t->walk.nframes - 1];
     const Op *loop = f->loop;
-    int64_t ahead, left, period = period_of(t, loop, &ahead, &left);
+    int64_t period = period_of(t, loop);
     if (loop->staged && t->p->streams > 1)
         period = 1; /* all streams join after each microbatch */
-    int64_t head = (1 + t->extra_periods) * period + ahead + 1;
-    int64_t tail = period + left + 1;
+    int64_t head = (1 + t->extra_periods) * period + issue_ahead(loop) + 1;
+    int64_t tail = period + issue_left(loop) + 1;
     int64_t skip = 0;
     if (period <= LONGEST_PERIOD && f->trips > head + tail)
         skip = (f->trips - head - tail) / period * period;
@@ -284,14 +273,9 @@ int64_t instance_iteration(const Instance *instance)
 
 int instance_event_slot(const Instance *instance)
 {
-    const Op *op = instance->op;
-    int64_t iteration, slots = attr_slots(op);
-    int64_t offset = op->kind == OP_wait ? attr_offset(op) : 0;
-    bool rotates =
-        slots > 1 &&
-        instance_iteration_in(instance, attr_loop(op), &iteration);
-    return (int)(attr_event(op) +
-                 (rotates ? (iteration + offset) % slots : offset));
+    int64_t layer = 0;
+    bool inside = instance_iteration_in(instance, attr_loop(instance->op), &layer);
+    return event_slot(instance->op, inside, layer);
 }
 
 int program_event_slots(const Program *p)

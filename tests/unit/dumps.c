@@ -85,7 +85,7 @@ static void emit(Arena *a, Sources *s, Program *p, const TargetInfo *t)
         if (p->forward[k] && forward_differs(p->forward[k]))
             p->forward[k] = NULL;
     kernels_share(p);
-    report_plan(&plan, p, t);
+    report_plan(&plan, p, t, NULL);
     EmitOptions options = {
         .source = "model.pdl", .command = "parc", .plan = plan.text};
     if (t->target == TARGET_CPU) {
@@ -221,9 +221,9 @@ static const char *dangling_in_reports(Arena *a, const Program *p,
     Out plan, json;
     out_init(&plan, a);
     out_init(&json, a);
-    report_plan(&plan, p, t);
+    report_plan(&plan, p, t, NULL);
     Warnings warnings = report_find_warnings(p);
-    report_json(&json, p, t, &warnings);
+    report_json(&json, p, t, &warnings, NULL);
     const char *name = dangling_name(a, p, &plan);
     return name ? name : dangling_name(a, p, &json);
 }

@@ -129,7 +129,7 @@ static const char *build(Case *c)
     *slash = 0; /* parc and the runtime's library are one directory above */
     Out plan;
     out_init(&plan, c->arena);
-    report_plan(&plan, c->p, &c->target);
+    report_plan(&plan, c->p, &c->target, NULL);
     EmitOptions o = {.source = "random.pdl",
                      .plan = plan.text,
                      .command = "random_binaries",

@@ -1,0 +1,307 @@
+/* duration.c: the time of a statement on an idle machine; see duration.h. */
+#include "forecast/duration.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codegen/contraction.h"
+#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/target/target.h"
+
+const char *const work_class_name[WORK_CLASSES] = {
+    "matmul", "attention", "kernel", "lookup", "copy", "collective", "transfer", "send"};
+
+static double memory_rate(const Machine *m)
+{
+    return machine_value(m, hbm_rate) * machine_value(m, hbm_streaming);
+}
+
+/* ---- matmuls ------------------------------------------------------------- */
+
+/* Parts of k, whose sums a second kernel adds. */
+static const int split_of_k[] = {1, 2, 4, 8};
+
+static double tiles_seconds(const Machine *m, const MachineTile *t, double batch,
+                            double rows, double columns, double k, int parts,
+                            double peak, double sms)
+{
+    double tiles = batch * ceil(rows / (double)t->m) * ceil(columns / (double)t->n);
+    double waves = ceil(tiles * parts / sms);
+    double rate = peak * machine_value(m, matmul_sustained) * t->rate.value /
+                  machine_value(m, device_sms);
+    double flops = 2 * (double)t->m * (double)t->n * k / parts;
+    double seconds = waves * (flops / rate + machine_value(m, matmul_wave));
+    if (parts > 1) /* f32 sums are written and read */
+        seconds += 8 * batch * rows * columns * parts / memory_rate(m);
+    return seconds;
+}
+
+double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t columns,
+                      int64_t k, int operand_bytes, int result_bytes, double sms)
+{
+    double b = (double)batch, r = (double)rows, c = (double)columns, d = (double)k;
+    double bytes = b * ((r * d + d * c) * operand_bytes + r * c * result_bytes);
+    double peak = operand_bytes == 2 ? machine_value(m, peak_bf16)
+                                     : machine_value(m, peak_f32);
+    double least = INFINITY;
+    for (int i = 0; i < m->tile.n; i++)
+        for (size_t s = 0; s < sizeof split_of_k / sizeof *split_of_k; s++) {
+            double t = tiles_seconds(m, &m->tile.at[i], b, r, c, d, split_of_k[s], peak,
+                                     sms);
+            least = t < least ? t : least;
+        }
+    double moved = bytes / memory_rate(m);
+    return machine_value(m, matmul_start) + (moved > least ? moved : least);
+}
+
+static double matmul_work_seconds(const Program *p, const Machine *m, const Op *op,
+                                  double sms)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    double calls = 1;
+    for (int i = 0; i < c.nletters; i++)
+        calls *= (double)c.letter[i].size;
+    return calls * matmul_seconds(m, c.spec.batch, c.spec.m, c.spec.n, c.spec.k,
+                                  (int)dtype_size(c.type[0]),
+                                  (int)dtype_size(c.type[2]), sms);
+}
+
+/* ---- attention ----------------------------------------------------------- */
+
+/* The row of the machine for heads of this size, or of the nearest. */
+static const MachineAttention *attention_row(const Machine *m, int64_t head,
+                                             const char *pass)
+{
+    const MachineAttention *best = NULL;
+    double least = INFINITY;
+    for (int i = 0; i < m->attention.n; i++) {
+        const MachineAttention *row = &m->attention.at[i];
+        double far = fabs(log((double)row->head / (double)head));
+        if (strcmp(row->pass, pass) == 0 && far < least) {
+            least = far;
+            best = row;
+        }
+    }
+    return best ? best : m->attention.at;
+}
+
+/* A causal mask leaves n (n + 1) / 2 of n x n tiles, the statement counts n x n / 2
+ * of them. */
+static double tiles_over_half(const ParcAttention *a, double tiles)
+{
+    return a->causal && a->s == a->t ? (tiles + 1) / tiles : 1;
+}
+
+static double attention_seconds(const Program *p, const Machine *m, const Statement *s)
+{
+    enum { TILE = 128 };
+    ParcAttention a = target_attention(p, s->op);
+    bool backward = op_is_attention_grad(s->op->kind);
+    const MachineAttention *row =
+        attention_row(m, a.d, backward ? "backward" : "forward");
+    double tiles = ceil((double)a.s / TILE);
+    double all = (double)(a.b * a.kv * a.g) * tiles;
+    double rate = row->rate.value;
+    if (a.type == PARC_F32) /* without tensor cores */
+        rate *= machine_value(m, peak_f32) / machine_value(m, peak_bf16);
+    return machine_value(m, hbm_start) + all * row->per_tile.value +
+           s->flops * tiles_over_half(&a, tiles) / rate;
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+/* The part of the memory's bandwidth that a kernel of this form reaches. */
+static double kernel_rate(const Machine *m, const CudaPlan *c)
+{
+    return c->form == CUDA_FLAT    ? machine_value(m, hbm_streaming)
+           : c->form == CUDA_TILES ? machine_value(m, hbm_column)
+           : cuda_column_totals(c) ? machine_value(m, hbm_column)
+           : c->nphases > 1        ? machine_value(m, hbm_row)
+                                   : machine_value(m, hbm_streaming);
+}
+
+static double bytes_seconds(const Machine *m, double bytes, double part)
+{
+    return machine_value(m, hbm_start) + bytes / (machine_value(m, hbm_rate) * part);
+}
+
+static double kernel_seconds(const Program *p, const Machine *m, const Op *op,
+                             double *bytes)
+{
+    const CudaPlan *c = cuda_plan(p, op);
+    CudaCost cost = cuda_cost(c);
+    *bytes = (double)(cost.read + cost.written);
+    double second = cost.sums ? machine_value(m, hbm_start) : 0;
+    return second + bytes_seconds(m, *bytes, kernel_rate(m, c));
+}
+
+/* ---- collectives --------------------------------------------------------- */
+
+/* The ranks of a group that are on one node; all nodes have as many. */
+static int64_t ranks_on_node(const Program *p, const Machine *m, uint32_t axes)
+{
+    int64_t node = p->mesh.node ? p->mesh.node : (int64_t)machine_value(m, node_ranks);
+    int64_t here = 1;
+    for (int a = 0; a < p->mesh.n; a++) {
+        if (!(axes >> a & 1))
+            continue;
+        int64_t inside = node / mesh_stride(&p->mesh, a);
+        here *= inside < 1 ? 1 : inside < p->mesh.size[a] ? inside : p->mesh.size[a];
+    }
+    return here;
+}
+
+static const MachineCollective *collective_row(const Machine *m, const char *kind,
+                                               int64_t nodes, int64_t ranks)
+{
+    for (int i = 0; i < m->collective.n; i++) {
+        const MachineCollective *c = &m->collective.at[i];
+        if (strcmp(c->kind, kind) == 0 && c->nodes == nodes && c->ranks == ranks)
+            return c;
+    }
+    return NULL;
+}
+
+/* A ring through all ranks, `ranks` of them on each of `nodes` nodes: it leaves a
+ * node on as many NICs as the group has ranks there. */
+static double ring_seconds(const Machine *m, const char *kind, int64_t nodes,
+                           int64_t ranks, double bytes, double *start)
+{
+    double all = (double)(nodes * ranks), rounds = strcmp(kind, "all_reduce") == 0 ? 2 : 1;
+    double link = machine_value(m, node_link);
+    double nic = machine_value(m, node_nic) * (double)ranks;
+    double rate = nodes == 1 || nic > link ? link : nic;
+    double between = (double)(nodes - 1), inside = all - 1 - between;
+    *start = machine_value(m, node_base) +
+             rounds * (inside * machine_value(m, node_hop) +
+                       between * machine_value(m, node_nic_hop));
+    return *start + rounds * (all - 1) / all * bytes / rate;
+}
+
+static void collective_work(const Program *p, const Machine *m, const CollectiveInfo *c,
+                            Work *w)
+{
+    int64_t ranks = ranks_on_node(p, m, c->axes), nodes = c->group_size / ranks;
+    double bytes = (double)c->bytes;
+    const MachineCollective *row = collective_row(m, c->kind, nodes, ranks);
+    if (row) {
+        w->start = row->start.value;
+        w->seconds =
+            w->start + row->fill.value * sqrt(bytes) + bytes / row->rate.value;
+        w->blocks = row->blocks.value;
+    } else {
+        w->seconds = ring_seconds(m, c->kind, nodes, ranks, bytes, &w->start);
+        w->blocks = machine_value(m, node_blocks);
+    }
+    double received = bytes * (double)(c->group_size - 1) / (double)c->group_size;
+    bool gathers = strcmp(c->kind, "all_gather") == 0;
+    double moved = received * (gathers ? machine_value(m, contention_gather)
+                                       : machine_value(m, contention_reduce));
+    w->use[RESOURCE_MEMORY] = moved / w->seconds / memory_rate(m);
+    w->use[RESOURCE_LINK] = ranks > 1 ? received / w->seconds / machine_value(m, node_link)
+                                      : 0;
+    w->use[RESOURCE_NIC] =
+        nodes > 1 ? received / (double)ranks / w->seconds / machine_value(m, node_nic) : 0;
+}
+
+double send_seconds(const Machine *m, int64_t bytes, bool between)
+{
+    double hop = between ? machine_value(m, node_nic_hop) : machine_value(m, node_hop);
+    double rate = between ? machine_value(m, node_nic) : machine_value(m, node_link);
+    return machine_value(m, node_base) + hop + (double)bytes / rate;
+}
+
+/* ---- statements ---------------------------------------------------------- */
+
+static WorkClass class_of(OpKind op)
+{
+    if (op_is_collective(op))
+        return WORK_COLLECTIVE;
+    if (op_is_attention(op) || op_is_attention_grad(op))
+        return WORK_ATTENTION;
+    if (op_is_einsum(op))
+        return WORK_MATMUL;
+    if (op == OP_fused)
+        return WORK_KERNEL;
+    if (op == OP_fetch || op == OP_store)
+        return WORK_TRANSFER;
+    if (op == OP_send || op == OP_receive || op == OP_move)
+        return WORK_SEND;
+    bool lookup = op == OP_embedding || op == OP_embedding_grad || op == OP_embedding_add;
+    return lookup ? WORK_LOOKUP : WORK_COPY;
+}
+
+static void compute_work(const Program *p, const Machine *m, Work *w)
+{
+    const Statement *s = w->statement;
+    double bytes = (double)s->bytes;
+    w->start = machine_value(m, hbm_start);
+    switch (w->class) {
+    case WORK_MATMUL:
+        w->start = machine_value(m, matmul_start);
+        w->seconds = matmul_work_seconds(p, m, s->op, machine_value(m, device_sms));
+        w->persistent = machine_value(m, matmul_persistent) > 0;
+        break;
+    case WORK_ATTENTION: w->seconds = attention_seconds(p, m, s); break;
+    case WORK_KERNEL: w->seconds = kernel_seconds(p, m, s->op, &bytes); break;
+    case WORK_LOOKUP:
+        w->seconds = bytes_seconds(m, bytes, machine_value(m, hbm_gather));
+        break;
+    case WORK_COPY:
+    case WORK_COLLECTIVE:
+    case WORK_TRANSFER:
+    case WORK_SEND:
+    case WORK_CLASSES:
+        w->seconds = bytes_seconds(m, bytes, machine_value(m, hbm_streaming));
+        break;
+    }
+    w->fills = w->class == WORK_MATMUL || w->class == WORK_ATTENTION;
+    w->use[RESOURCE_MEMORY] = bytes / w->seconds / memory_rate(m);
+}
+
+static void transfer_work(const Machine *m, Work *w)
+{
+    bool to_host = w->statement->op->kind == OP_store;
+    double rate = to_host ? machine_value(m, copy_to_host)
+                          : machine_value(m, copy_to_device);
+    w->start = machine_value(m, hbm_start);
+    w->seconds = w->start + (double)w->statement->bytes / rate;
+    w->use[to_host ? RESOURCE_TO_HOST : RESOURCE_TO_DEVICE] = 1;
+}
+
+Work *works_of(const Program *p, const Machine *m, const Statement *statement, int n)
+{
+    int ncollectives, next = 0;
+    const CollectiveInfo *c = collectives_of(p, &ncollectives);
+    Work *work = NEW_ARRAY(p->arena, Work, n + 1);
+    for (int i = 0; i < n; i++) {
+        Work *w = &work[i];
+        *w = (Work){.statement = &statement[i], .class = class_of(statement[i].op->kind)};
+        if (w->class == WORK_TRANSFER) {
+            transfer_work(m, w);
+        } else if (w->class == WORK_SEND) {
+            w->seconds = send_seconds(m, statement[i].bytes / 2, true);
+        } else if (w->class == WORK_COLLECTIVE) {
+            while (c[next].op != statement[i].op)
+                next++;
+            if (!c[next].in_place)
+                collective_work(p, m, &c[next], w);
+        } else {
+            compute_work(p, m, w);
+        }
+    }
+    return work;
+}
+
+double work_slowdown(const Program *p, const Machine *m, const Work *w, double blocks)
+{
+    double sms = machine_value(m, device_sms);
+    if (!w->fills || blocks <= 0)
+        return 1;
+    double left = sms - blocks > 1 ? sms - blocks : 1;
+    if (w->class == WORK_MATMUL)
+        return matmul_work_seconds(p, m, w->statement->op, left) /
+               matmul_work_seconds(p, m, w->statement->op, sms);
+    return sms / left;
+}

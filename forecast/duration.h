@@ -1,0 +1,78 @@
+/* duration.h: the time of each statement of a step on an idle machine, and what it uses
+ * of the resources that statements share.
+ *
+ *   matmul       tiles and waves, with the parts of k that fill the device
+ *   attention    tiles of queries, and the rate of its products
+ *   kernel       bytes, by the kernel's form: elementwise, by row, by column
+ *   collective   start + fill * sqrt(bytes) + bytes / rate of the kind and group
+ *   transfer     bytes over the link to the host
+ *
+ * The constants are those of the machine file (machine.h). The tile model follows
+ * nothing but the shapes: it takes the fastest of the machine's tiles.
+ */
+#ifndef PARC_FORECAST_DURATION_H
+#define PARC_FORECAST_DURATION_H
+
+#include "codegen/statements/statements.h"
+#include "forecast/machine.h"
+
+typedef enum WorkClass {
+    WORK_MATMUL,
+    WORK_ATTENTION,
+    WORK_KERNEL,
+    WORK_LOOKUP, /* embedding and its gradient */
+    WORK_COPY,
+    WORK_COLLECTIVE,
+    WORK_TRANSFER, /* from and to host memory */
+    WORK_SEND,     /* to another stage */
+    WORK_CLASSES
+} WorkClass;
+/* "matmul", "attention", … */
+extern const char *const work_class_name[WORK_CLASSES];
+
+/* What statements that run at one time share. */
+typedef enum Resource {
+    RESOURCE_MEMORY,    /* bandwidth of the device's memory */
+    RESOURCE_LINK,      /* to the devices of the node */
+    RESOURCE_NIC,       /* to other nodes */
+    RESOURCE_TO_DEVICE, /* copies from the host */
+    RESOURCE_TO_HOST,
+    RESOURCES
+} Resource;
+
+/* One execution of a statement on one rank. */
+typedef struct Work {
+    const Statement *statement;
+    WorkClass class;
+    double seconds;         /* on an idle device */
+    double start;           /* of these: what does not depend on its size */
+    double use[RESOURCES];  /* the part of a resource that it takes meanwhile */
+    double blocks;          /* multiprocessors that it keeps from others */
+    bool fills;             /* a matmul or attention: it needs all multiprocessors … */
+    bool persistent;        /* … and keeps them to its end */
+} Work;
+
+/* The time of a statement in a step, in seconds. */
+typedef struct StatementTime {
+    double run;      /* its stream runs it */
+    double exposed;  /* the compute stream waits for it meanwhile; of a statement that
+                      * computes: all its time */
+    double slowed;   /* what others take of `run` */
+} StatementTime;
+
+/* The work of n statements, in their order. */
+Work *works_of(const Program *p, const Machine *m, const Statement *statement, int n);
+
+/* By what factor the work takes longer if others hold `blocks` multiprocessors. */
+double work_slowdown(const Program *p, const Machine *m, const Work *w, double blocks);
+
+/* Seconds of the transfer of bytes to the neighbor on a mesh axis, on another node if
+ * `between`. */
+double send_seconds(const Machine *m, int64_t bytes, bool between);
+
+/* Seconds of a product of `batch` matrices on `sms` multiprocessors. `bytes`: an
+ * element of the operands, and of the result. */
+double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t columns,
+                      int64_t k, int operand_bytes, int result_bytes, double sms);
+
+#endif

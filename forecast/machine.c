@@ -1,0 +1,250 @@
+/* machine.c: reads machine files; see machine.h. */
+#include "forecast/machine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/embedded.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "runtime/common/json.h"
+
+enum { KEY = 32, TEXT = 1024 };
+
+static const struct ConstantRow {
+    const char *object, *name, *meaning;
+} constant_row[] = {
+#define MACHINE_CONSTANT(object, name, unit, meaning) {#object, #name, meaning},
+#include "forecast/machine.def"
+#undef MACHINE_CONSTANT
+};
+
+/* ---- lists --------------------------------------------------------------- */
+
+/* A field of a row of a list. */
+typedef enum FieldKind { FIELD_TEXT, FIELD_SIZE, FIELD_CONSTANT } FieldKind;
+typedef struct Field {
+    const char *name;
+    FieldKind kind;
+    size_t at; /* in the row */
+} Field;
+
+static const Field tile_field[] = {
+    {"m", FIELD_SIZE, offsetof(MachineTile, m)},
+    {"n", FIELD_SIZE, offsetof(MachineTile, n)},
+    {"rate", FIELD_CONSTANT, offsetof(MachineTile, rate)},
+    {0},
+};
+static const Field attention_field[] = {
+    {"head", FIELD_SIZE, offsetof(MachineAttention, head)},
+    {"pass", FIELD_TEXT, offsetof(MachineAttention, pass)},
+    {"rate", FIELD_CONSTANT, offsetof(MachineAttention, rate)},
+    {"per_tile", FIELD_CONSTANT, offsetof(MachineAttention, per_tile)},
+    {0},
+};
+static const Field collective_field[] = {
+    {"kind", FIELD_TEXT, offsetof(MachineCollective, kind)},
+    {"nodes", FIELD_SIZE, offsetof(MachineCollective, nodes)},
+    {"ranks", FIELD_SIZE, offsetof(MachineCollective, ranks)},
+    {"start", FIELD_CONSTANT, offsetof(MachineCollective, start)},
+    {"fill", FIELD_CONSTANT, offsetof(MachineCollective, fill)},
+    {"rate", FIELD_CONSTANT, offsetof(MachineCollective, rate)},
+    {"blocks", FIELD_CONSTANT, offsetof(MachineCollective, blocks)},
+    {0},
+};
+
+typedef struct Reader {
+    Arena *arena;
+    RtJson json;
+    Machine *machine;
+    const char *where; /* "hbm.rate" */
+} Reader;
+
+static void fail(Reader *r, const char *what)
+{
+    const char *text = *r->where ? arena_printf(r->arena, "%s: %s", r->where, what) : what;
+    rt_json_fail(&r->json, text);
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+static const char *read_text(Reader *r)
+{
+    char text[TEXT];
+    rt_json_string(&r->json, text, sizeof text);
+    return r->json.error ? "" : arena_copy(r->arena, text, strlen(text) + 1);
+}
+
+static void read_constant(Reader *r, Constant *c)
+{
+    char key[KEY];
+    bool valued = false;
+    if (c->from)
+        fail(r, "is given twice");
+    rt_json_object(&r->json);
+    while (rt_json_key(&r->json, key, sizeof key)) {
+        valued |= strcmp(key, "value") == 0;
+        if (strcmp(key, "value") == 0)
+            c->value = rt_json_number(&r->json);
+        else if (strcmp(key, "spread") == 0)
+            c->spread = rt_json_number(&r->json);
+        else if (strcmp(key, "from") == 0)
+            c->from = read_text(r);
+        else if (strcmp(key, "date") == 0)
+            c->date = read_text(r);
+        else
+            fail(r, "a constant has 'value', 'from', 'spread' and 'date' only");
+    }
+    if (!valued || !isfinite(c->value) || c->value < 0)
+        fail(r, "its 'value' has to be a number from 0");
+    if (!c->from || !*c->from || !c->date || !*c->date)
+        fail(r, "a constant needs its source ('from') and the source's 'date'");
+    if (!isfinite(c->spread) || c->spread < 0)
+        fail(r, "its 'spread' has to be a number from 0");
+}
+
+static void read_row(Reader *r, const char *list, const Field *field, char *row)
+{
+    char key[KEY];
+    uint32_t seen = 0, all = 0;
+    rt_json_object(&r->json);
+    while (rt_json_key(&r->json, key, sizeof key)) {
+        r->where = arena_printf(r->arena, "%s.%s", list, key);
+        const Field *f = field;
+        while (f->name && strcmp(f->name, key) != 0)
+            f++;
+        if (!f->name)
+            fail(r, "there is no such field");
+        else if (f->kind == FIELD_TEXT)
+            *(const char **)(void *)(row + f->at) = read_text(r);
+        else if (f->kind == FIELD_SIZE)
+            *(int64_t *)(void *)(row + f->at) = rt_json_integer(&r->json);
+        else
+            read_constant(r, (Constant *)(void *)(row + f->at));
+        seen |= 1u << (f - field);
+    }
+    r->where = list;
+    for (const Field *f = field; f->name; f++)
+        all |= 1u << (f - field);
+    if (seen != all)
+        fail(r, "an entry lacks a field");
+}
+
+/* Reads a list of rows of type `Row` into a VEC. */
+#define read_rows(r, list, Row, field)                                   \
+    do {                                                                 \
+        rt_json_list(&(r)->json);                                        \
+        while (rt_json_next(&(r)->json)) {                               \
+            vec_push((r)->arena, list, (Row){0});                        \
+            read_row(r, key, field, (char *)&(list)->at[(list)->n - 1]); \
+        }                                                                \
+    } while (0)
+
+/* ---- the file ------------------------------------------------------------ */
+
+static void read_object(Reader *r, const char *object)
+{
+    char key[KEY];
+    rt_json_object(&r->json);
+    while (rt_json_key(&r->json, key, sizeof key)) {
+        r->where = arena_printf(r->arena, "%s.%s", object, key);
+        int i = 0;
+        while (i < MACHINE_CONSTANTS && (strcmp(constant_row[i].object, object) != 0 ||
+                                         strcmp(constant_row[i].name, key) != 0))
+            i++;
+        if (i == MACHINE_CONSTANTS)
+            fail(r, "there is no such constant");
+        else
+            read_constant(r, &r->machine->constant[i]);
+    }
+    r->where = "";
+}
+
+static void read_machine(Reader *r)
+{
+    char key[KEY];
+    Machine *m = r->machine;
+    rt_json_object(&r->json);
+    while (rt_json_key(&r->json, key, sizeof key)) {
+        if (strcmp(key, "name") == 0)
+            m->name = read_text(r);
+        else if (strcmp(key, "description") == 0)
+            m->description = read_text(r);
+        else if (strcmp(key, "tile") == 0)
+            read_rows(r, &m->tile, MachineTile, tile_field);
+        else if (strcmp(key, "attention") == 0)
+            read_rows(r, &m->attention, MachineAttention, attention_field);
+        else if (strcmp(key, "collective") == 0)
+            read_rows(r, &m->collective, MachineCollective, collective_field);
+        else
+            read_object(r, arena_copy(r->arena, key, strlen(key) + 1));
+        r->where = "";
+    }
+    if (rt_json_peek(&r->json) >= 0)
+        fail(r, "text follows the machine");
+}
+
+static void check_complete(Reader *r)
+{
+    const Machine *m = r->machine;
+    for (int i = 0; i < MACHINE_CONSTANTS; i++)
+        if (!m->constant[i].from)
+            fail(r, arena_printf(r->arena, "the constant %s.%s is missing (%s)",
+                                 constant_row[i].object, constant_row[i].name,
+                                 constant_row[i].meaning));
+    if (!m->name || !*m->name)
+        fail(r, "the machine has no 'name'");
+    if (!m->tile.n || !m->attention.n || !m->collective.n)
+        fail(r, "the lists 'tile', 'attention' and 'collective' need an entry each");
+}
+
+static int line_of(const RtJson *j)
+{
+    int line = 1;
+    for (int64_t i = 0; i < j->at && i < j->end; i++)
+        line += j->text[i] == '\n';
+    return line;
+}
+
+static const Machine *parse(Arena *a, const char *file, const char *text, size_t size,
+                            const char **error)
+{
+    Reader r = {.arena = a, .machine = NEW(a, Machine), .where = ""};
+    r.json = (RtJson){.text = (const unsigned char *)text, .end = (int64_t)size};
+    read_machine(&r);
+    if (!r.json.error)
+        check_complete(&r);
+    if (!r.json.error)
+        return r.machine;
+    *error = arena_printf(a, "%s:%d: %s", file, line_of(&r.json), r.json.error);
+    return NULL;
+}
+
+static const char *name_of(Arena *a, const EmbeddedFile *f)
+{
+    return arena_printf(a, "%.*s", (int)(strlen(f->name) - strlen(".json")), f->name);
+}
+
+const char *machine_names(Arena *a)
+{
+    const char *names = "";
+    for (const EmbeddedFile *f = machines_files; f->name; f++)
+        names = arena_printf(a, "%s%s%s", names, *names ? ", " : "", name_of(a, f));
+    return names;
+}
+
+const Machine *machine_load(Arena *a, const char *name, const char **error)
+{
+    for (const EmbeddedFile *f = machines_files; f->name; f++)
+        if (strcmp(name_of(a, f), name) == 0)
+            return parse(a, arena_printf(a, "machines/%s", f->name), f->text, f->size,
+                         error);
+    size_t size;
+    const char *text = file_read(a, name, &size);
+    if (text)
+        return parse(a, name, text, size, error);
+    *error = arena_printf(a, "there is no machine and no file '%s' (%s); parc knows %s",
+                          name, strerror(errno), machine_names(a));
+    return NULL;
+}

@@ -1,0 +1,72 @@
+/* machine.h: a machine as parc forecasts the time of a step on it: rates, and
+ * parameters of the durations of each class of statements.
+ *
+ *   "hbm": {"rate": {"value": 3.35e12, "from": "H100 datasheet", "spread": 0.01,
+ *                    "date": "2023-03"}, …}
+ *
+ * A machine is a file machines/NAME.json, which parc contains, or a file of the
+ * user's. Every constant has a value, its source, a spread and a date; a constant
+ * without a source is an error. All are in seconds, bytes and flops.
+ */
+#ifndef PARC_FORECAST_MACHINE_H
+#define PARC_FORECAST_MACHINE_H
+
+#include "base/arena.h"
+
+#include <stdint.h>
+
+/* A constant of a machine file. */
+typedef struct Constant {
+    double value;
+    double spread;    /* the part of it by which it may be wrong */
+    const char *from; /* its source; NULL: the file does not have the constant */
+    const char *date; /* of the source or the measurement: "2026-11" */
+} Constant;
+
+typedef enum MachineConstant {
+#define MACHINE_CONSTANT(object, name, unit, meaning) MACHINE_##object##_##name,
+#include "forecast/machine.def"
+#undef MACHINE_CONSTANT
+    MACHINE_CONSTANTS
+} MachineConstant;
+
+/* The rate of matmuls with tiles of m x n elements, relative to the largest tile. */
+typedef struct MachineTile {
+    int64_t m, n;
+    Constant rate;
+} MachineTile;
+
+/* Attention with heads of this size: per_tile * tiles of queries + flops / rate. */
+typedef struct MachineAttention {
+    int64_t head;
+    const char *pass; /* "forward", "backward" */
+    Constant rate, per_tile;
+} MachineAttention;
+
+/* A collective in a group of `ranks` ranks on each of `nodes` nodes: start + fill *
+ * sqrt(bytes) + bytes / rate, for the bytes of the full tensors on one rank. */
+typedef struct MachineCollective {
+    const char *kind; /* "all_gather", … */
+    int64_t nodes, ranks;
+    Constant start, fill, rate, blocks; /* blocks: multiprocessors that it holds */
+} MachineCollective;
+
+typedef struct Machine {
+    const char *name, *description;
+    Constant constant[MACHINE_CONSTANTS];
+    VEC(MachineTile) tile;
+    VEC(MachineAttention) attention;
+    VEC(MachineCollective) collective;
+} Machine;
+
+/* The value of a constant: machine_value(m, hbm_rate). */
+#define machine_value(m, name) ((m)->constant[MACHINE_##name].value)
+
+/* Reads the machine that parc contains under this name, or else the file. NULL and
+ * *error: it cannot be read, or lacks a constant ("h100.json:12: …"). */
+const Machine *machine_load(Arena *a, const char *name, const char **error);
+
+/* "a100-sxm-80, h100-sxm": the machines that parc contains. */
+const char *machine_names(Arena *a);
+
+#endif

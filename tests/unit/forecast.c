@@ -1,0 +1,227 @@
+/* forecast.c: checks the forecast of a step's time.
+ *
+ * On each example, leaving out periods of loops gives the times of the whole walk; the
+ * parts of a step sum to it; no statement takes less than on an idle machine, and the
+ * step not less than any stream's work. Durations of matmuls are those of tiles and
+ * waves. Machine files without a source, or with an unknown constant, are refused.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "codegen/target/target.h"
+#include "forecast/forecast.h"
+#include "tests/unit/check.h"
+#include "tests/unit/pdl_program.h"
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * (fabs(a) + fabs(b)) + 1e-18;
+}
+
+/* ---- programs ------------------------------------------------------------ */
+
+static bool same_forecast(const Forecast *x, const Forecast *y)
+{
+    bool same = near(x->seconds, y->seconds);
+    for (int i = 0; i < x->n; i++)
+        same &= near(x->time[i].run, y->time[i].run) &&
+                fabs(x->time[i].exposed - y->time[i].exposed) <= 1e-9 * x->seconds;
+    return same;
+}
+
+static void check_sums(Check *c, const Forecast *f)
+{
+    double classes = f->waits + f->bubble, phases = classes, stream[STREAMS] = {0};
+    bool alone = true;
+    for (int k = 0; k < WORK_CLASSES; k++)
+        classes += f->by_class[k];
+    for (int k = 0; k < FORECAST_PHASES; k++)
+        phases += f->by_phase[k];
+    for (int i = 0; i < f->n; i++) {
+        /* A rank of a pipeline does not run all statements, and not equally often. */
+        double all = f->pipeline ? 0
+                                 : f->work[i].seconds * (double)f->statement[i].count;
+        stream[f->statement[i].op->stream] += f->time[i].run;
+        alone &= f->time[i].run >= all * (1 - 1e-9);
+        alone &= f->time[i].exposed <= f->time[i].run * (1 + 1e-9);
+    }
+    CHECK(c, near(classes, f->seconds));
+    CHECK(c, near(phases, f->seconds));
+    CHECK(c, alone);
+    for (int k = 0; k < STREAMS; k++)
+        CHECK(c, stream[k] <= f->seconds);
+    CHECK(c, f->mfu > 0 && f->mfu < 1);
+}
+
+/* Whether leaving out periods changes nothing; returns the forecast. */
+static Forecast check_periods(Check *c, const Program *p, const char *name)
+{
+    const char *error = "";
+    const Machine *m = machine_load(p->arena, "h100-sxm", &error);
+    CHECK(c, m != NULL);
+    Forecast some = forecast_of(p, m, false), all = forecast_of(p, m, true);
+    if (!same_forecast(&some, &all))
+        printf("%s: %.12g and %.12g s\n", name, some.seconds, all.seconds);
+    CHECK(c, same_forecast(&some, &all));
+    check_sums(c, &some);
+    return some;
+}
+
+static Program *compiled(Check *c, Arena *a, const char *text, const char *mesh,
+                         const char *const *define)
+{
+    Diag *d = diag_new(a, COLOR_NEVER);
+    TargetInfo t = target_info(TARGET_CUDA, 1);
+    Program *p = pdl_program(a, d, text, mesh, NULL, define);
+    bool good = p && !run_all_passes(p, &t);
+    diag_flush(d, stderr);
+    CHECK(c, good);
+    return good ? p : NULL;
+}
+
+static void check_step(Check *c, const char *file, const char *mesh,
+                       const char *const *define)
+{
+    Arena *a = arena_new();
+    size_t size;
+    const Program *p = compiled(c, a, file_read(a, file, &size), mesh, define);
+    if (p)
+        check_periods(c, p, file);
+    arena_free(a);
+}
+
+/* The text of a model with another schedule. */
+static const char *scheduled(Arena *a, const char *text, const char *schedule)
+{
+    const char *old = "{ schedule=1f1b }", *at = strstr(text, old);
+    return arena_printf(a, "%.*s{ schedule=%s }%s", (int)(at - text), text, schedule,
+                        at + strlen(old));
+}
+
+/* The part of a step in which the slowest rank waits, relative to its ideal, where
+ * transfers take no time and all stages are equal. */
+static void check_bubble(Check *c, const char *schedule, const char *mesh, double ideal)
+{
+    static const char *const define[] = {"vocab=512", "n_layers=32", NULL};
+    Arena *a = arena_new();
+    size_t size;
+    const char *text = file_read(a, "examples/three_d.pdl", &size);
+    const Program *p = compiled(c, a, scheduled(a, text, schedule), mesh, define);
+    if (p) {
+        Forecast f = check_periods(c, p, schedule);
+        double bubble = f.bubble / f.seconds;
+        if (fabs(bubble - ideal) > 0.03)
+            printf("%s on %s: waits %.3f of a step, ideally %.3f\n", schedule, mesh,
+                   bubble, ideal);
+        CHECK(c, fabs(bubble - ideal) <= 0.03);
+    }
+    arena_free(a);
+}
+
+static void check_pipelines(Check *c)
+{
+    check_bubble(c, "gpipe", "2x2x2", 1.0 / 9);
+    check_bubble(c, "1f1b", "2x2x2", 1.0 / 9);
+    check_bubble(c, "1f1b", "4x2x2", 3.0 / 11);
+    check_bubble(c, "interleaved", "2x2x2", 1.0 / 17);
+    check_bubble(c, "zero_bubble", "2x2x2", 1.0 / 25);
+    check_bubble(c, "zero_bubble", "4x2x2", 3.0 / 27);
+}
+
+static void check_examples(Check *c)
+{
+    static const char *const as_it_is[] = {NULL};
+    static const char *const deep[] = {"n_layers=40", "accumulate=8", NULL};
+    static const char *const once[] = {"n_layers=33", "accumulate=2", "clip=none", NULL};
+    static const char *const chunks[] = {"n_layers=17", "head_chunk=128", NULL};
+    static const char *const depth[] = {"n_layers=40", NULL};
+    check_step(c, "examples/llama.pdl", "8x8", as_it_is);
+    check_step(c, "examples/llama.pdl", "8x8", deep);
+    check_step(c, "examples/llama.pdl", "4x2", once);
+    check_step(c, "examples/llama.pdl", "2x4", chunks);
+    check_step(c, "examples/llama3.pdl", "8x8", as_it_is);
+    check_step(c, "examples/gpt2.pdl", "4x2", deep);
+    check_step(c, "examples/hsdp.pdl", "2x4x2", as_it_is);
+    check_step(c, "examples/mistral.pdl", "4x2", as_it_is);
+    check_step(c, "examples/qwen3.pdl", "4x2", as_it_is);
+    check_step(c, "examples/vit.pdl", "4x2", depth);
+    check_step(c, "examples/translation.pdl", "4x2", as_it_is);
+    check_step(c, "examples/feedforward.pdl", "4x1", as_it_is);
+    check_step(c, "examples/toy.pdl", "2x2", as_it_is);
+}
+
+/* ---- durations ----------------------------------------------------------- */
+
+/* Measured by others on an H100 SXM5, in flop/s: within 8% (docs/forecast.md). */
+static void check_matmuls(Check *c)
+{
+    static const struct {
+        int64_t m, n, k;
+        double rate;
+    } row[] = {{8192, 8192, 8192, 795e12}, {4096, 4096, 4096, 716e12},
+               {2048, 2048, 13312, 794.5e12}};
+    Arena *a = arena_new();
+    const char *error;
+    const Machine *h = machine_load(a, "h100-sxm", &error);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        double flops = 2.0 * (double)row[i].m * (double)row[i].n * (double)row[i].k;
+        double t = matmul_seconds(h, 1, row[i].m, row[i].n, row[i].k, 2, 2, 132);
+        CHECK(c, fabs(t * row[i].rate / flops - 1) < 0.08);
+        CHECK(c, matmul_seconds(h, 1, row[i].m, row[i].n, row[i].k, 2, 2, 108) > t);
+    }
+    arena_free(a);
+}
+
+/* ---- machine files ------------------------------------------------------- */
+
+static const char *error_of(Arena *a, const char *text)
+{
+    const char *error = "", *path = "build/unit/machine.json";
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return "cannot write";
+    fputs(text, file);
+    fclose(file);
+    return machine_load(a, path, &error) ? "" : error;
+}
+
+static void check_errors(Check *c)
+{
+    static const struct {
+        const char *text, *error;
+    } row[] = {
+        {"{}", "the constant device.sms is missing"},
+        {"{\"hbm\": {\"rate\": {\"value\": 1, \"date\": \"2026-11\"}}}",
+         "hbm.rate: a constant needs its source"},
+        {"{\"hbm\": {\"rate\": {\"value\": 1, \"from\": \"me\"}}}",
+         "hbm.rate: a constant needs its source"},
+        {"{\"hbm\": {\"rate\": {\"value\": -1, \"from\": \"me\", \"date\": \"x\"}}}",
+         "hbm.rate: its 'value'"},
+        {"{\"hbm\": {\"speed\": {\"value\": 1}}}", "hbm.speed: there is no such"},
+        {"{\"tile\": [{\"m\": 1}]}", "tile: an entry lacks a field"},
+        {"{\"tile\": [{\"o\": 1}]}", "tile.o: there is no such field"},
+        {"{\"hbm\": 3}", "1: "},
+        {"", "1: "},
+    };
+    Arena *a = arena_new();
+    const char *error = NULL;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const char *is = error_of(a, row[i].text);
+        if (!strstr(is, row[i].error))
+            printf("machine file %s: '%s'\n", row[i].text, is);
+        CHECK(c, strstr(is, row[i].error) != NULL);
+    }
+    CHECK(c, !machine_load(a, "h101", &error) && strstr(error, "h100-sxm"));
+    arena_free(a);
+}
+
+int main(void)
+{
+    Check c = {0};
+    check_matmuls(&c);
+    check_errors(&c);
+    check_examples(&c);
+    check_pipelines(&c);
+    return check_end(&c);
+}

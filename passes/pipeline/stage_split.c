@@ -275,8 +275,9 @@ static void record(Division *d)
 /* ---- a split that is given ----------------------------------------------- */
 
 /* How well a path of a stage names a unit: best if it is the unit's, less as that
- * of a module around it, least as that of one inside of it; 0: it names another.
- */
+ * of a module around it, least (INSIDE) as that of one inside of it; 0: it names
+ * another. */
+enum { INSIDE = 1 };
 static int names_unit(Arena *a, const char *stage, const char *path)
 {
     int n = path_depth(stage), k = path_depth(path);
@@ -288,7 +289,7 @@ static int names_unit(Arena *a, const char *stage, const char *path)
     stage = arena_strndup(a, stage, (size_t)(end - stage) + size);
     end = path_segment(path, both - 1, &size);
     path = arena_strndup(a, path, (size_t)(end - path) + size);
-    return !path_overlaps(stage, path) ? 0 : n > k ? 1 : 2 * n + (n == k);
+    return !path_overlaps(stage, path) ? 0 : n > k ? INSIDE : 2 * n + (n == k);
 }
 
 static int stage_names(const Division *d, int stage, const char *path)
@@ -326,13 +327,22 @@ static bool refuse_unit(Division *d, const char *path)
             diag_error(diag, plan->split[stage].loc, "the stages are not in the "
                        "order of the forward pass: '%s' comes later there",
                        path);
-            return diag_help(diag, "omit `split` if the forward pass visits "
-                             "layers several times");
+            return diag_help(diag, "name the layers of each stage in their order, or "
+                             "omit `split` if the forward pass visits them several "
+                             "times");
         }
     diag_error(diag, plan->loc, "no stage of `split` has '%s'", path);
     return diag_help(diag, "name the layers of each stage, in order: %s=%s",
                      option_name(OPTION_split),
                      option_rows[OPTION_split].example);
+}
+
+/* Reports a stage that names only a module inside of an iteration. */
+static bool refuse_part(Division *d, int stage, const char *path)
+{
+    diag_error(d->s->p->diag, d->s->p->plan.pipeline.split[stage].loc,
+               "stage %d of `split` names a part of '%s'", stage, path);
+    return diag_help(d->s->p->diag, "a stage has whole layers: name '%s'", path);
 }
 
 static bool follow(Division *d)
@@ -343,6 +353,8 @@ static bool follow(Division *d)
         int next = named_stage(d, stage, path);
         if (next < 0 && item_at(d, i)->loop)
             return refuse_unit(d, path);
+        if (next >= 0 && item_at(d, i)->loop && stage_names(d, next, path) == INSIDE)
+            return refuse_part(d, next, path);
         stage = next < 0 ? stage : next;
         d->stage[i] = stage;
     }

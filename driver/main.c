@@ -277,6 +277,7 @@ static bool finish(Compilation *c, Program *p)
             hints_find(p, &warnings, &from);
         report_warnings(p, &warnings);
         report_unsharded(p);
+        report_sequence(p);
         forward_drop(p);
         kernels_share(p);
         make_forecast(c, p);

@@ -216,6 +216,8 @@ double send_seconds(const Machine *m, int64_t bytes, bool between)
 
 static WorkClass class_of(OpKind op)
 {
+    if (op == OP_send || op == OP_receive || op == OP_move)
+        return WORK_SEND;
     if (op_is_collective(op))
         return WORK_COLLECTIVE;
     if (op_is_attention(op) || op_is_attention_grad(op))
@@ -226,8 +228,6 @@ static WorkClass class_of(OpKind op)
         return WORK_KERNEL;
     if (op == OP_fetch || op == OP_store)
         return WORK_TRANSFER;
-    if (op == OP_send || op == OP_receive || op == OP_move)
-        return WORK_SEND;
     bool lookup = op == OP_embedding || op == OP_embedding_grad || op == OP_embedding_add;
     return lookup ? WORK_LOOKUP : WORK_COPY;
 }

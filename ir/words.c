@@ -20,8 +20,8 @@ const char *phase_name(Phase p)
 
 const char *stream_name(int stream)
 {
-    static const char *const name[STREAMS] = {"compute", "tensor", "data",
-                                              "host"};
+    static const char *const name[STREAM_TRANSFER + 1] = {"compute", "tensor", "data",
+                                                          "host", "transfer"};
     return name[stream];
 }
 

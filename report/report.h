@@ -146,6 +146,9 @@ Warnings report_find_warnings(const Program *p);
 /* Prints the warnings through p->diag. */
 void report_warnings(const Program *p, const Warnings *all);
 
+/* Prints a note through p->diag if the stages of a pipeline work one after another. */
+void report_sequence(const Program *p);
+
 /* Prints a note through p->diag if units shard parameters,
  * and a part of the others, at least 5%, is in no unit. */
 void report_unsharded(const Program *p);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "ir/path.h"
+#include "ir/plan/pipeline.h"
 
 enum { SHOWN_GROUPS = 3, SHOWN_RUNS = 3 };
 
@@ -176,9 +177,11 @@ void report_group(Out *o, const Program *p, uint32_t axes)
 
 /* A rank of a group of n sends (n-1)/n of the full tensors in an all-gather, a
  * reduce-scatter or an all-to-all, and twice that in an all-reduce, which is a
- * reduce-scatter followed by an all-gather. */
+ * reduce-scatter followed by an all-gather. In a transfer it sends all. */
 double collective_sent(const CollectiveInfo *c)
 {
+    if (op_transfers(c->op))
+        return c->op->kind == OP_receive ? 0 : (double)c->bytes;
     double rest = (double)(c->group_size - 1) / (double)c->group_size;
     double rounds = c->op->kind == OP_all_reduce ? 2 : 1;
     return c->in_place ? 0 : rounds * rest * (double)c->bytes;
@@ -192,6 +195,8 @@ double collective_sent_between(const Program *p, const CollectiveInfo *c)
     uint32_t between = mesh_between_nodes(&p->mesh);
     if (!(c->axes & between) || mesh_group(&p->mesh, c->axes & between) == 1)
         return 0;
+    if (op_transfers(c->op)) /* of the rank whose neighbor is on another node */
+        return collective_sent(c);
     double here = (double)mesh_group(&p->mesh, c->axes & ~between);
     double ranks = (double)c->group_size;
     return collective_sent(c) * (c->op->kind == OP_all_to_all
@@ -210,41 +215,68 @@ const char *collective_link(const Program *p, const CollectiveInfo *c)
                                                     : "inside and between nodes";
 }
 
+/* What a rank moves over a set of axes in a step. */
+typedef struct Traffic {
+    int64_t calls, bytes, gathers;
+    double sent, between;
+} Traffic;
+
+/* The traffic of a coordinate of the pipeline. */
+static Traffic traffic_of(const Program *p, const CollectiveInfo *c, int n,
+                          uint32_t axes, int coordinate)
+{
+    Traffic t = {0};
+    for (int i = 0; i < n; i++) {
+        if (c[i].axes != axes)
+            continue;
+        int64_t calls = op_coordinate_count(p, c[i].op, coordinate, false);
+        double sends = (double)op_coordinate_count(p, c[i].op, coordinate, true);
+        t.gathers += c[i].in_place ? calls : 0;
+        t.calls += c[i].in_place ? 0 : calls;
+        t.bytes += c[i].in_place ? 0 : calls * c[i].bytes;
+        t.sent += sends * collective_sent(&c[i]);
+        t.between += sends * collective_sent_between(p, &c[i]);
+    }
+    return t;
+}
+
+/* The traffic of the coordinate that sends the most. */
+static Traffic most_traffic(const Program *p, const CollectiveInfo *c, int n,
+                            uint32_t axes)
+{
+    Traffic most = traffic_of(p, c, n, axes, 0);
+    for (int k = 1; k < pipeline_ranks(p); k++) {
+        Traffic t = traffic_of(p, c, n, axes, k);
+        if (t.sent > most.sent || (t.sent == most.sent && t.calls > most.calls))
+            most = t;
+    }
+    return most;
+}
+
 void report_traffic(Out *o, const Program *p, const char *head, int width,
                     const char *per)
 {
     int n;
     const CollectiveInfo *c = collectives_of(p, &n);
     for (int i = 0; i < n; i++) {
-        int64_t calls = 0, bytes = 0, gathers = 0;
-        double sent = 0, between = 0;
         if (!is_first_over(c, i))
             continue;
-        for (int k = i; k < n; k++)
-            if (c[k].axes == c[i].axes && c[k].in_place) {
-                gathers += c[k].count;
-            } else if (c[k].axes == c[i].axes) {
-                calls += c[k].count;
-                bytes += c[k].count * c[k].bytes;
-                sent += (double)c[k].count * collective_sent(&c[k]);
-                between +=
-                    (double)c[k].count * collective_sent_between(p, &c[k]);
-            }
+        Traffic t = most_traffic(p, c, n, c[i].axes);
         out(o, "%-*s%s: ", width, i ? "" : head, c[i].axis);
-        if (calls)
+        if (t.calls)
             out(o, "%lld call%s, %s per rank and %s; a rank sends %s",
-                (long long)calls, calls == 1 ? "" : "s",
-                bytes_text(p->arena, bytes), per,
-                bytes_text(p->arena, (int64_t)sent));
-        if (calls && p->mesh.node)
-            out(o, ", %s", between == sent ? "between nodes"
-                           : between == 0 ? "inside a node"
+                (long long)t.calls, t.calls == 1 ? "" : "s",
+                bytes_text(p->arena, t.bytes), per,
+                bytes_text(p->arena, (int64_t)t.sent));
+        if (t.calls && p->mesh.node)
+            out(o, ", %s", t.between == t.sent ? "between nodes"
+                           : t.between == 0    ? "inside a node"
                            : arena_printf(p->arena, "%s of it between nodes",
                                           bytes_text(p->arena,
-                                                     (int64_t)between)));
-        if (gathers)
-            out(o, "%s%lld gather%s in place", calls ? "; " : "",
-                (long long)gathers, gathers == 1 ? "" : "s");
+                                                     (int64_t)t.between)));
+        if (t.gathers)
+            out(o, "%s%lld gather%s in place", t.calls ? "; " : "",
+                (long long)t.gathers, t.gathers == 1 ? "" : "s");
         out(o, "\n");
     }
 }

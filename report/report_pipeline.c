@@ -150,13 +150,24 @@ static void draw_rank(Out *o, const Timetable *t, int rank)
     out_line(o, "%s", t->units > most ? " …" : "");
 }
 
-static const char *sequence_text(const Scan *s)
+static const char *sequence_text(int64_t micro)
 {
-    return s->micro == 1
+    return micro == 1
                ? "stages work one after another: `accumulate` divides the batch into "
                  "microbatches, which overlap"
                : "stages work one after another: they overlap if what a microbatch passes "
                  "between them goes to later stages, and its gradients to earlier ones";
+}
+
+void report_sequence(const Program *p)
+{
+    int axis = pipeline_axis(p);
+    if (axis < 0 || pipeline_loop(p))
+        return;
+    diag_note(p->diag, p->plan.pipeline.loc, "%s; %lld of %lld coordinates of '%s' wait "
+              "at each time", sequence_text(p->train.accumulate),
+              (long long)p->mesh.size[axis] - 1, (long long)p->mesh.size[axis],
+              p->mesh.name[axis]);
 }
 
 void report_pipeline(Out *o, const Program *p)
@@ -173,7 +184,7 @@ void report_pipeline(Out *o, const Program *p)
         out_line(o, "a rank waits %.0f%% of the time of an ideal run, in which all "
                  "stages are equal", 100 * waiting(&s));
     else
-        out_line(o, "%s", sequence_text(&s));
+        out_line(o, "%s", sequence_text(s.micro));
     out_line(o, "  stage  parameters  in flight      memory  layers and modules");
     for (int i = 0; i < s.nstages; i++)
         out_line(o, "  %-5d  %10s  %9lld  %10s  %s%s%s", i,

@@ -11,19 +11,38 @@
 #include "codegen/statements/statements.h"
 #include "ir/analysis/flops.h"
 #include "ir/options.h"
+#include "ir/plan/pipeline.h"
 #include "report/report.h"
 
 #include <string.h>
 
-int64_t report_staging(const Program *p)
+/* The elements of the parameters, or of what --save-async stages, on a rank of the
+ * coordinate. */
+static int64_t stored_elements(const Program *p, int coordinate, bool staged)
 {
-    int64_t bytes = 0;
+    int64_t n = 0;
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        if (pm->value && pm->init.kind != INIT_COPY)
-            bytes += type_local_bytes(&pm->type, &p->mesh);
+        if (staged ? pm->value && pm->init.kind != INIT_COPY : pm->state_of < 0)
+            n += coordinate_elements(p, &pm->type, coordinate);
     }
-    return bytes;
+    return n;
+}
+
+/* On the rank that stores the most. */
+static int64_t most_elements(const Program *p, bool staged)
+{
+    int64_t most = stored_elements(p, 0, staged);
+    for (int c = 1; c < pipeline_ranks(p); c++) {
+        int64_t n = stored_elements(p, c, staged);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+int64_t report_staging(const Program *p)
+{
+    return most_elements(p, true) * (int64_t)sizeof(float);
 }
 
 static void head(Out *o, const Program *p, const TargetInfo *t)
@@ -135,16 +154,14 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
 {
     Arena *a = p->arena;
     const MemoryPlan *m = p->memory;
-    double all = 0, local = 0;
+    double all = 0;
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        if (pm->state_of >= 0)
-            continue;
-        all += (double)type_elements(&pm->type);
-        local += (double)type_local_elements(&pm->type, &p->mesh);
+        if (pm->state_of < 0)
+            all += (double)type_elements(&pm->type);
     }
     out_line(o, "parameters  %s in the model, %s per rank", count_text(a, all),
-             count_text(a, local));
+             count_text(a, (double)most_elements(p, false)));
     int64_t tokens = program_sample_tokens(p);
     out_line(o, tokens > 1 ? "batch       %lld sequences of %lld, whole mesh"
                            : "batch       %lld, whole mesh",

@@ -11,6 +11,7 @@
  * is outside of the loop, and the first consumers, which wait for it.
  */
 #include "ir/analysis/statement.h"
+#include "ir/plan/pipeline.h"
 #include "ir/units.h"
 #include "passes/sync/simulate.h"
 #include "report/report.h"
@@ -134,7 +135,9 @@ static void line(Out *o, const Program *p, const Op *op, const char *label)
     if (s.distance)
         ahead = arena_printf(p->arena, "; prefetched %lld iteration%s ahead",
                              (long long)s.distance, s.distance == 1 ? "" : "s");
-    out_line(o, "  %-5s %-7s %s%s%s", label, stream_name(op->stream),
+    const Op *staged = pipeline_loop(p);
+    int stream = staged && op_transfers(op) ? STREAM_TRANSFER : op->stream;
+    out_line(o, "  %-5s %-*s %s%s%s", label, staged ? 8 : 7, stream_name(stream),
              *s.after ? "after: " : "issued immediately", s.after, ahead);
     if (s.hoisted)
         out_line(o, "  %-13s %s", "", hoist_text(p->arena, s.hoisted));

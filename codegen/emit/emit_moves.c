@@ -139,8 +139,9 @@ static void mask_to_partial(Emitter *e, const Op *op)
 
 void emit_local_part(Emitter *e, const Op *op)
 {
-    out_line(e->o, "/* %s: %s */", op_info(op->kind)->name,
-             c_comment(e->p->arena, op->why.text ? op->why.text : ""));
+    const char *why = op->why.text ? op->why.text : "";
+    out_line(e->o, "/* %s%s%s */", op_info(op->kind)->name, *why ? ": " : "",
+             c_comment(e->p->arena, why));
     if (op->kind == OP_local_slice)
         local_slice(e, op);
     else

@@ -55,6 +55,17 @@ static const char *tensor_text(const Program *p, const Op *op)
     return text;
 }
 
+/* On the coordinate of a pipeline that has the most calls. */
+static int64_t most_calls(const Program *p, const Op *op)
+{
+    int64_t most = op_coordinate_count(p, op, 0, false);
+    for (int c = 1; c < pipeline_ranks(p); c++) {
+        int64_t n = op_coordinate_count(p, op, c, false);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 static CollectiveInfo describe(const Program *p, const Op *op, int id)
 {
     uint32_t axes = attr_axes(op);
@@ -64,7 +75,7 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .axes = axes, .axis = user_axes_text(p, axes),
         .group_size = mesh_group(&p->mesh, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
-        .count = op_rank_count(p, op),
+        .count = most_calls(p, op),
         .in_place = gather_in_place(op)};
 }
 

@@ -33,6 +33,19 @@ int64_t rank_rows(const Program *p, int cut, int coordinate)
     return rows;
 }
 
+int64_t coordinate_elements(const Program *p, const Type *t, int coordinate)
+{
+    int axis = pipeline_axis(p);
+    int64_t n = type_local_elements(t, &p->mesh);
+    if (axis < 0)
+        return n;
+    const AxisPlace *at = &t->place.ax[axis];
+    if (at->kind == AX_AT)
+        return coordinate_of(p, at->dim) == coordinate ? n : 0;
+    int cut = type_cut(t);
+    return cut ? n / cut_most(&p->mesh, cut, axis) * rank_rows(p, cut, coordinate) : n;
+}
+
 bool op_follows_rows(const Op *op)
 {
     return op->kind == OP_param || op->kind == OP_assign || op->kind == OP_loop ||
@@ -81,6 +94,41 @@ int64_t stage_most_rows(const Program *p, int cut)
     for (int s = 0; s < pipeline_stage_count(p); s++)
         most = stage_rows(p, cut, s) > most ? stage_rows(p, cut, s) : most;
     return most;
+}
+
+bool transfer_is_at_end(const Program *p, const Op *op, int stage)
+{
+    bool first = attr_reverse(op) == (op->kind == OP_send);
+    int next = stage + (first ? -1 : 1);
+    return next < 0 || next == pipeline_stage_count(p) ||
+           !stage_rows(p, op->cut, next);
+}
+
+/* How often the stage sends or receives where the op is. */
+static int stage_transfers(const Program *p, const Op *op, int stage, bool sends)
+{
+    if (op->kind == OP_move)
+        return (value_stage(p, op->arg[0]) == stage) +
+               (!sends && value_stage(p, op->out[0]) == stage);
+    return !(sends && op->kind == OP_receive) && stage_rows(p, op->cut, stage) > 0 &&
+           !transfer_is_at_end(p, op, stage);
+}
+
+int64_t op_coordinate_count(const Program *p, const Op *op, int coordinate, bool sends)
+{
+    int64_t n = 1;
+    int stage = op_transfers(op) ? -1 : op_stage(p, op);
+    for (const Op *loop = op_loop(op); loop; loop = op_loop(loop)) {
+        bool cut = loop->cut && pipeline_axis(p) >= 0;
+        n *= cut ? rank_rows(p, loop->cut, coordinate) : loop_rank_trips(p, loop);
+    }
+    if (op_transfers(op)) {
+        int64_t each = 0;
+        for (int s = coordinate; s < pipeline_stage_count(p); s += pipeline_ranks(p))
+            each += stage_transfers(p, op, s, sends);
+        return n * each;
+    }
+    return stage < 0 || coordinate_of(p, stage) == coordinate ? n : 0;
 }
 
 const Op *pipeline_loop(const Program *p)

@@ -36,6 +36,8 @@ static inline int coordinate_of(const Program *p, int stage)
 int64_t stage_rows(const Program *p, int cut, int stage);
 /* Those that a rank has, of all its stages. */
 int64_t rank_rows(const Program *p, int cut, int coordinate);
+/* The elements of a tensor that a rank of the coordinate stores. */
+int64_t coordinate_elements(const Program *p, const Type *t, int coordinate);
 /* Whether an op accesses only the rows that the rank has of a stack. */
 bool op_follows_rows(const Op *op);
 /* Of the rows that a rank has of a stack with the cut: how many precede those of the
@@ -66,6 +68,9 @@ int op_stage(const Program *p, const Op *op);
 /* Whether the op transfers tensors from stage to stage: carries of a loop, or those
  * that a move sends to another stage. */
 bool op_transfers(const Op *op);
+/* Whether the stage has no neighbor to send to, or to receive from: it is the first or
+ * the last that runs the loop of the op. */
+bool transfer_is_at_end(const Program *p, const Op *op, int stage);
 /* The transfer that an `await` of STREAM_TRANSFER precedes, or a `post` follows;
  * NULL: there is none. */
 const Op *transfer_at(const Op *op);
@@ -81,6 +86,10 @@ static inline int64_t loop_rank_trips(const Program *p, const Op *loop)
 /* The fewest iterations that run without interruption: on a rank, or in a staged loop or
  * a forward program on a stage. */
 int64_t loop_least_trips(const Program *p, const Op *loop);
+
+/* How often a step runs an op on the ranks of a coordinate (0 without a pipeline). Of an
+ * op that transfers: how often they send or receive for it; if `sends`, only send. */
+int64_t op_coordinate_count(const Program *p, const Op *op, int coordinate, bool sends);
 
 /* How often a step runs an op on the rank that runs it most often. */
 static inline int64_t op_rank_count(const Program *p, const Op *op)

@@ -57,15 +57,6 @@ static Moment moment_of_move(const Program *p, const Op *move, int stage)
                : MOMENTS;
 }
 
-/* The stages that run iterations of the loop of a transfer are consecutive. */
-static bool is_at_end(const Program *p, const Op *op, int stage)
-{
-    bool first = attr_reverse(op) == (op->kind == OP_send);
-    int next = stage + (first ? -1 : 1);
-    return next < 0 || next == pipeline_stage_count(p) ||
-           !stage_rows(p, op->cut, next);
-}
-
 Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stage)
 {
     for (;; op = op_loop(op)) {
@@ -78,7 +69,7 @@ Moment staged_moment_on(const Program *p, const Op *loop, const Op *op, int stag
     const Op *of = op_of_body(loop, op);
     if (op_transfers(of) && of->kind == OP_move)
         return moment_of_move(p, of, stage);
-    return op_transfers(op) && is_at_end(p, op, stage)
+    return op_transfers(op) && transfer_is_at_end(p, op, stage)
                ? moment_of(op->phase, MOMENT_FORWARD)
                : staged_moment(loop, op);
 }

@@ -36,6 +36,15 @@ typedef struct Transfers {
     int axis; /* of the pipeline */
 } Transfers;
 
+static const char *reason(bool sends, bool reverse)
+{
+    if (reverse)
+        return sends ? "the stage before continues the loop"
+                     : "the next stage has begun the loop";
+    return sends ? "the next stage continues the loop"
+                 : "the stage before has begun the loop";
+}
+
 /* An op of the kind on n values, before `before`. */
 static Op *transfer(const Transfers *t, OpKind kind, const Op *loop, int n,
                     Value *const *values, Op *before)
@@ -51,8 +60,7 @@ static Op *transfer(const Transfers *t, OpKind kind, const Op *loop, int n,
     }
     Op *op = ir_op_typed(&b, kind, n, values, attr, n, type, name);
     op->cut = loop->cut;
-    op->why = why_is(kind == OP_send ? "the next stage continues the loop"
-                                     : "the stage before has begun the loop",
+    op->why = why_is(reason(kind == OP_send, attr_reverse(loop)),
                      p->plan.pipeline.loc);
     op->why.origin = ORIGIN_PIPELINE;
     for (int i = 0; i < n; i++)

@@ -194,19 +194,30 @@ static void save_now(ParcRt *rt, RtRun *run, int64_t step)
 
 /* ---- the staging buffer -------------------------------------------------- */
 
-int64_t rt_staging_bytes(const ParcModel *model)
+int64_t rt_staging_bytes(const ParcModel *model, int rank)
 {
     int64_t elements = 0;
     for (int i = 0; i < model->nparams; i++) {
-        const ParcParam *p = &model->param[i];
-        elements += rt_param_is_saved(p) ? p->local_elements : 0;
+        RtShard s;
+        rt_shard(&s, model, rank, &model->param[i]);
+        elements += rt_param_is_saved(s.param) ? s.stored * s.run : 0;
     }
     return elements * (int64_t)sizeof(float);
 }
 
+int64_t rt_staging_most(const ParcModel *model)
+{
+    int64_t most = 0;
+    for (int rank = 0; rank < rt_nranks(model); rank++) {
+        int64_t bytes = rt_staging_bytes(model, rank);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* Describes the staging buffer: saved parameters in order, each layer's run
  * after the other. */
-static void lay_out_stage(RtAsync *a, const ParcModel *model)
+static void lay_out_stage(RtAsync *a, const ParcModel *model, int rank)
 {
     int64_t at = 0;
     size_t bytes = (size_t)model->nparams * sizeof *a->param;
@@ -217,10 +228,12 @@ static void lay_out_stage(RtAsync *a, const ParcModel *model)
     a->model.param = a->param;
     for (int i = 0; i < model->nparams; i++) {
         ParcParam *p = &a->param[i];
+        RtShard s;
+        rt_shard(&s, model, rank, &model->param[i]);
         if (rt_param_is_saved(p)) {
             p->offset = at;
             p->inside = false;
-            at += p->local_elements * (int64_t)sizeof(float);
+            at += s.stored * s.run * (int64_t)sizeof(float);
         }
     }
 }
@@ -228,9 +241,9 @@ static void lay_out_stage(RtAsync *a, const ParcModel *model)
 void rt_async_open(ParcRt *rt, RtRun *run)
 {
     RtAsync *a = &run->async;
-    a->bytes = rt_staging_bytes(rt->model);
+    a->bytes = rt_staging_bytes(rt->model, rt->rank);
     if (a->bytes > 0) {
-        lay_out_stage(a, rt->model);
+        lay_out_stage(a, rt->model, rt->rank);
         a->rt = rt;
         a->memory = rt_device_staging(rt, a->bytes);
     }

@@ -150,8 +150,10 @@ typedef struct RtAsync {
     RtSaved saved; /* rank 0: the result */
 } RtAsync;
 
-/* Bytes of the staging buffer of a rank: `staging` in the plan. */
-int64_t rt_staging_bytes(const ParcModel *model);
+/* Bytes of the staging buffer of a rank, and of the rank that needs the most: `staging`
+ * in the plan. */
+int64_t rt_staging_bytes(const ParcModel *model, int rank);
+int64_t rt_staging_most(const ParcModel *model);
 
 /* Allocates the staging buffer. All ranks call it before the first step. */
 void rt_async_open(ParcRt *rt, struct RtRun *run);

@@ -79,7 +79,7 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
     if (o->save)
         printf("save      %s\n", o->save);
     if (o->save_async) {
-        int64_t bytes = rt_staging_bytes(m);
+        int64_t bytes = rt_staging_most(m);
         printf("staging   %lld bytes per rank (%s) of host memory\n",
                (long long)bytes, rt_size_text((double)bytes, size));
     }
@@ -259,7 +259,7 @@ static bool open_weights(RtRun *run)
 
 static int64_t staging_bytes(const RtRun *run)
 {
-    return run->options.save_async ? rt_staging_bytes(run->model) : 0;
+    return run->options.save_async ? rt_staging_most(run->model) : 0;
 }
 
 /* Settings of the program, of the run that is resumed, and of --set. */

@@ -64,6 +64,28 @@ static bool say_free(const Program *p, const Options *o)
     return true;
 }
 
+/* ---- changes ---- */
+
+/* A combination of changes and its result. */
+typedef struct Trial {
+    const FitChange *change[MAX_FAMILIES];
+    int n;
+    int64_t peak;      /* -1: planning the changed program fails */
+    double recomputed; /* recomputed flops, relative to the model's own */
+} Trial;
+
+static void apply_change(Replan *r, const FitChange *c)
+{
+    if (c->clause)
+        replan_clause(r, c->clause);
+    if (c->full_shard)
+        replan_shard_fully(r);
+    if (c->define)
+        replan_define(r, c->define);
+    if (c->mesh)
+        replan_mesh(r, c->mesh);
+}
+
 /* ---- units of a pipeline ---- */
 
 static bool plan_fits(const Program *q, const Options *o)
@@ -80,8 +102,10 @@ static const UnitDefaults unit_choice[] = {
     {PER_MICROBATCH, PER_MICROBATCH}};
 enum { UNIT_CHOICES = sizeof unit_choice / sizeof *unit_choice };
 
-Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
-                  const char **error)
+/* Plans the program with the changes of a trial, and the first choice for its units that
+ * fits, or else the one that needs the least memory. */
+static Program *choose_units(const Program *p, PlanSource *from, const Options *o,
+                             const Trial *t, const char **error)
 {
     int n = p->plan.pipeline.axes ? UNIT_CHOICES : 1;
     Program *best = NULL;
@@ -89,6 +113,8 @@ Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
     for (int i = 0; i < n && (!best || !plan_fits(best, o)); i++) {
         from->units = unit_choice[i];
         Replan *r = replan_new(p->arena, p, from);
+        for (int k = 0; k < t->n; k++)
+            apply_change(r, t->change[k]);
         Program *q = replan_memory(r);
         *error = q ? NULL : replan_error(r);
         if (!q)
@@ -100,6 +126,12 @@ Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
     }
     from->units = units;
     return best;
+}
+
+Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
+                  const char **error)
+{
+    return choose_units(p, from, o, &(Trial){0}, error);
 }
 
 UnitDefaults fit_unit_defaults(const Program *p, PlanSource *from,
@@ -124,14 +156,6 @@ UnitDefaults fit_unit_defaults(const Program *p, PlanSource *from,
 
 /* ---- trials ---- */
 
-/* A combination of changes and its result. */
-typedef struct Trial {
-    const FitChange *change[MAX_FAMILIES];
-    int n;
-    int64_t peak;      /* -1: planning the changed program fails */
-    double recomputed; /* recomputed flops, relative to the model's own */
-} Trial;
-
 static const char *trial_text(Arena *a, const Trial *t)
 {
     const char *text = t->change[0]->text;
@@ -142,27 +166,13 @@ static const char *trial_text(Arena *a, const Trial *t)
     return text;
 }
 
-static void apply_change(Replan *r, const FitChange *c)
+static void measure_trial(const Program *p, const PlanSource *from, const Options *o,
+                          Trial *t)
 {
-    if (c->clause)
-        replan_clause(r, c->clause);
-    if (c->full_shard)
-        replan_shard_fully(r);
-    if (c->define)
-        replan_define(r, c->define);
-    if (c->mesh)
-        replan_mesh(r, c->mesh);
-}
-
-/* Plans the program with the changes of the trial. */
-static void measure_trial(const Program *p, const PlanSource *from, Trial *t)
-{
-    Replan *r = replan_new(p->arena, p, from);
-
+    PlanSource source = *from;
+    const char *error;
+    const Program *q = choose_units(p, &source, o, t, &error);
     t->peak = -1;
-    for (int i = 0; i < t->n; i++)
-        apply_change(r, t->change[i]);
-    const Program *q = replan_memory(r);
     if (!q || !q->memory)
         return;
     double recomputed = program_flops_recomputed(q);
@@ -198,7 +208,7 @@ static bool try_changes(Search *s, Trial *t)
 {
     const char *more = "";
 
-    measure_trial(s->p, s->from, t);
+    measure_trial(s->p, s->from, s->o, t);
     if (!t->change[0]->other_run)
         keep_smallest(&s->nearest, t);
     if (!fits(s, t))

@@ -243,6 +243,8 @@ static void emit_staged_loop(Emitter *e, const Op *loop)
     const char *call[sizeof actions / sizeof *actions];
     for (int i = 0; i < n; i++)
         call[i] = moment_function(e, loop, i);
+    out_line(e->o, "/* The forward and backward passes of all microbatches: the rank's row of "
+             "the table. */");
     out_line(e->o, "ParcAction action;");
     out_open(e->o, "for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); "
              "i++) {");

@@ -16,6 +16,7 @@
 #   make bench      compares step time with the machine's peak and with PyTorch,
 #                   checkpoints with the disk, and data with a step
 #   make levels     builds the runtime libraries of the levels of --cpu
+#   make forecast-fit  writes the machine files from tables of microbenchmarks
 #   make bench-compile  measures how planning time grows with the model's size
 #   make install    installs below DESTDIR and PREFIX
 #   V=1 prints commands; BUILD=dir selects another build directory, SANITIZE=1
@@ -109,13 +110,17 @@ endef
 
 .PHONY: all levels check check-all check-unit check-golden check-asan \
         check-cpu coverage fuzz curves resume dumps crash demo bench \
-        bench-compile setup install uninstall clean lint
+        forecast-fit bench-compile setup install uninstall clean lint
 .SECONDARY:
 
 # libparc_cuda.a, the CUDA runtime for this machine, is for tests. The libraries
 # of levels are rebuilt if they exist.
 all: $(BUILD)/parc $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
      $(BUILD)/libparc_cuda.a $(wildcard $(LEVEL_LIB))
+
+# The machine files, from tests/forecast/microbenchmarks.
+forecast-fit:
+	$(Q)python3 scripts/forecast_fit.py
 
 # Installs missing packages; does nothing if none is missing.
 setup:

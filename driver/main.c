@@ -232,8 +232,11 @@ static bool load_machine(Compilation *c)
         return true;
     c->machine = machine_load(c->arena, name->text, &error);
     if (!c->machine)
-        diag_error(c->diag, name->loc, "%s", error);
-    return c->machine != NULL;
+        return diag_error(c->diag, name->loc, "%s", error);
+    const char *target = c->o.target == TARGET_CPU ? "cpu" : "cuda";
+    return strcmp(c->machine->target, target) == 0 ||
+           diag_error(c->diag, name->loc, "the machine %s is for --target %s",
+                      c->machine->name, c->machine->target);
 }
 
 static void make_forecast(Compilation *c, const Program *p)

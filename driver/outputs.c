@@ -87,7 +87,7 @@ bool compilation_explain(Compilation *c, const Program *p,
 {
     const Argument *name = &c->o.explain;
     const char *near = NULL;
-    if (!name->text || report_explain(&c->text, p, t, name->text, &near))
+    if (!name->text || report_explain(&c->text, p, t, c->forecast, name->text, &near))
         return true;
     diag_error(c->diag, name->loc,
                "no parameter, collective, axis, module, kernel or value is "

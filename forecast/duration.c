@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/contraction.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/target/target.h"
 
@@ -54,17 +53,11 @@ double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t col
     return machine_value(m, matmul_start) + (moved > least ? moved : least);
 }
 
-static double matmul_work_seconds(const Program *p, const Machine *m, const Op *op,
-                                  double sms)
+static double matmul_work_seconds(const Machine *m, const Statement *s, double sms)
 {
-    Contraction c;
-    contraction_of(p, op, &c);
-    double calls = 1;
-    for (int i = 0; i < c.nletters; i++)
-        calls *= (double)c.letter[i].size;
-    return calls * matmul_seconds(m, c.spec.batch, c.spec.m, c.spec.n, c.spec.k,
-                                  (int)dtype_size(c.type[0]),
-                                  (int)dtype_size(c.type[2]), sms);
+    return (double)s->calls * matmul_seconds(m, s->batch, s->m, s->n, s->k,
+                                             (int)dtype_size(s->type[0]),
+                                             (int)dtype_size(s->type[2]), sms);
 }
 
 /* ---- attention ----------------------------------------------------------- */
@@ -93,7 +86,8 @@ static double tiles_over_half(const ParcAttention *a, double tiles)
     return a->causal && a->s == a->t ? (tiles + 1) / tiles : 1;
 }
 
-static double attention_seconds(const Program *p, const Machine *m, const Statement *s)
+static double attention_seconds(const Program *p, const Machine *m, const Statement *s,
+                                double *spread)
 {
     enum { TILE = 128 };
     ParcAttention a = target_attention(p, s->op);
@@ -103,6 +97,7 @@ static double attention_seconds(const Program *p, const Machine *m, const Statem
     double tiles = ceil((double)a.s / TILE);
     double all = (double)(a.b * a.kv * a.g) * tiles;
     double rate = row->rate.value;
+    *spread = row->rate.spread;
     if (a.type == PARC_F32) /* without tensor cores */
         rate *= machine_value(m, peak_f32) / machine_value(m, peak_bf16);
     return machine_value(m, hbm_start) + all * row->per_tile.value +
@@ -112,13 +107,13 @@ static double attention_seconds(const Program *p, const Machine *m, const Statem
 /* ---- bytes --------------------------------------------------------------- */
 
 /* The part of the memory's bandwidth that a kernel of this form reaches. */
-static double kernel_rate(const Machine *m, const CudaPlan *c)
+static const Constant *kernel_rate(const Machine *m, const CudaPlan *c)
 {
-    return c->form == CUDA_FLAT    ? machine_value(m, hbm_streaming)
-           : c->form == CUDA_TILES ? machine_value(m, hbm_column)
-           : cuda_column_totals(c) ? machine_value(m, hbm_column)
-           : c->nphases > 1        ? machine_value(m, hbm_row)
-                                   : machine_value(m, hbm_streaming);
+    bool columns = c->form == CUDA_TILES || cuda_column_totals(c) > 0;
+    bool rows = c->form == CUDA_ROWS && c->nphases > 1;
+    return &m->constant[columns ? MACHINE_hbm_column
+                        : rows  ? MACHINE_hbm_row
+                                : MACHINE_hbm_streaming];
 }
 
 static double bytes_seconds(const Machine *m, double bytes, double part)
@@ -127,13 +122,14 @@ static double bytes_seconds(const Machine *m, double bytes, double part)
 }
 
 static double kernel_seconds(const Program *p, const Machine *m, const Op *op,
-                             double *bytes)
+                             double *bytes, double *spread)
 {
     const CudaPlan *c = cuda_plan(p, op);
     CudaCost cost = cuda_cost(c);
     *bytes = (double)(cost.read + cost.written);
     double second = cost.sums ? machine_value(m, hbm_start) : 0;
-    return second + bytes_seconds(m, *bytes, kernel_rate(m, c));
+    *spread = kernel_rate(m, c)->spread;
+    return second + bytes_seconds(m, *bytes, kernel_rate(m, c)->value);
 }
 
 /* ---- collectives --------------------------------------------------------- */
@@ -190,9 +186,11 @@ static void collective_work(const Program *p, const Machine *m, const Collective
         w->seconds =
             w->start + row->fill.value * sqrt(bytes) + bytes / row->rate.value;
         w->blocks = row->blocks.value;
+        w->spread = row->rate.spread;
     } else {
         w->seconds = ring_seconds(m, c->kind, nodes, ranks, bytes, &w->start);
         w->blocks = machine_value(m, node_blocks);
+        w->spread = nodes > 1 ? machine_spread(m, node_nic) : machine_spread(m, node_link);
     }
     double received = bytes * (double)(c->group_size - 1) / (double)c->group_size;
     bool gathers = strcmp(c->kind, "all_gather") == 0;
@@ -240,13 +238,17 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
     switch (w->class) {
     case WORK_MATMUL:
         w->start = machine_value(m, matmul_start);
-        w->seconds = matmul_work_seconds(p, m, s->op, machine_value(m, device_sms));
+        w->seconds = matmul_work_seconds(m, s, machine_value(m, device_sms));
+        w->spread = machine_spread(m, matmul_sustained);
         w->persistent = machine_value(m, matmul_persistent) > 0;
         break;
-    case WORK_ATTENTION: w->seconds = attention_seconds(p, m, s); break;
-    case WORK_KERNEL: w->seconds = kernel_seconds(p, m, s->op, &bytes); break;
+    case WORK_ATTENTION: w->seconds = attention_seconds(p, m, s, &w->spread); break;
+    case WORK_KERNEL:
+        w->seconds = kernel_seconds(p, m, s->op, &bytes, &w->spread);
+        break;
     case WORK_LOOKUP:
         w->seconds = bytes_seconds(m, bytes, machine_value(m, hbm_gather));
+        w->spread = machine_spread(m, hbm_gather);
         break;
     case WORK_COPY:
     case WORK_COLLECTIVE:
@@ -254,6 +256,7 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
     case WORK_SEND:
     case WORK_CLASSES:
         w->seconds = bytes_seconds(m, bytes, machine_value(m, hbm_streaming));
+        w->spread = machine_spread(m, hbm_streaming);
         break;
     }
     w->fills = w->class == WORK_MATMUL || w->class == WORK_ATTENTION;
@@ -267,6 +270,7 @@ static void transfer_work(const Machine *m, Work *w)
                           : machine_value(m, copy_to_device);
     w->start = machine_value(m, hbm_start);
     w->seconds = w->start + (double)w->statement->bytes / rate;
+    w->spread = machine_spread(m, copy_to_device);
     w->use[to_host ? RESOURCE_TO_HOST : RESOURCE_TO_DEVICE] = 1;
 }
 
@@ -294,14 +298,14 @@ Work *works_of(const Program *p, const Machine *m, const Statement *statement, i
     return work;
 }
 
-double work_slowdown(const Program *p, const Machine *m, const Work *w, double blocks)
+double work_slowdown(const Machine *m, const Work *w, double blocks)
 {
     double sms = machine_value(m, device_sms);
     if (!w->fills || blocks <= 0)
         return 1;
     double left = sms - blocks > 1 ? sms - blocks : 1;
-    if (w->class == WORK_MATMUL)
-        return matmul_work_seconds(p, m, w->statement->op, left) /
-               matmul_work_seconds(p, m, w->statement->op, sms);
-    return sms / left;
+    if (w->class != WORK_MATMUL)
+        return sms / left;
+    return matmul_work_seconds(m, w->statement, left) /
+           matmul_work_seconds(m, w->statement, sms);
 }

@@ -46,6 +46,7 @@ typedef struct Work {
     WorkClass class;
     double seconds;         /* on an idle device */
     double start;           /* of these: what does not depend on its size */
+    double spread;          /* the part of them by which they may be wrong */
     double use[RESOURCES];  /* the part of a resource that it takes meanwhile */
     double blocks;          /* multiprocessors that it keeps from others */
     bool fills;             /* a matmul or attention: it needs all multiprocessors … */
@@ -64,7 +65,7 @@ typedef struct StatementTime {
 Work *works_of(const Program *p, const Machine *m, const Statement *statement, int n);
 
 /* By what factor the work takes longer if others hold `blocks` multiprocessors. */
-double work_slowdown(const Program *p, const Machine *m, const Work *w, double blocks);
+double work_slowdown(const Machine *m, const Work *w, double blocks);
 
 /* Seconds of the transfer of bytes to the neighbor on a mesh axis, on another node if
  * `between`. */

@@ -1,6 +1,8 @@
 /* forecast.c: sums up the timeline of a step; see forecast.h. */
 #include "forecast/forecast.h"
 
+#include <math.h>
+
 #include "ir/analysis/flops.h"
 #include "ir/analysis/statement.h"
 #include "ir/plan/pipeline.h"
@@ -20,6 +22,17 @@ static double peak(const Program *p, const Machine *m)
 {
     return p->train.precision == DT_F32 ? machine_value(m, peak_f32)
                                         : machine_value(m, peak_bf16);
+}
+
+/* The constants of one class are wrong together, those of different classes not. */
+static double spread_of(const Forecast *f)
+{
+    double class[WORK_CLASSES] = {0}, sum = 0;
+    for (int i = 0; i < f->n; i++)
+        class[f->work[i].class] += f->time[i].exposed * f->work[i].spread;
+    for (int k = 0; k < WORK_CLASSES; k++)
+        sum += class[k] * class[k];
+    return sqrt(sum) / f->seconds;
 }
 
 static void time_step(const Program *p, Forecast *f, bool whole)
@@ -60,6 +73,7 @@ Forecast forecast_of(const Program *p, const Machine *m, bool whole)
         if (f.work[i].class == WORK_COLLECTIVE)
             f.exposed += exposed;
     }
+    f.spread = spread_of(&f);
     double flops = program_flops_model(p) / (double)mesh_ranks(&p->mesh);
     f.mfu = flops / f.seconds / peak(p, m);
     return f;

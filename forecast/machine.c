@@ -169,6 +169,8 @@ static void read_machine(Reader *r)
     while (rt_json_key(&r->json, key, sizeof key)) {
         if (strcmp(key, "name") == 0)
             m->name = read_text(r);
+        else if (strcmp(key, "target") == 0)
+            m->target = read_text(r);
         else if (strcmp(key, "description") == 0)
             m->description = read_text(r);
         else if (strcmp(key, "tile") == 0)
@@ -193,6 +195,8 @@ static void check_complete(Reader *r)
             fail(r, arena_printf(r->arena, "the constant %s.%s is missing (%s)",
                                  constant_row[i].object, constant_row[i].name,
                                  constant_row[i].meaning));
+    if (!m->target || (strcmp(m->target, "cuda") != 0 && strcmp(m->target, "cpu") != 0))
+        fail(r, "the machine's 'target' has to be \"cuda\" or \"cpu\"");
     if (!m->name || !*m->name)
         fail(r, "the machine has no 'name'");
     if (!m->tile.n || !m->attention.n || !m->collective.n)
@@ -244,7 +248,7 @@ const Machine *machine_load(Arena *a, const char *name, const char **error)
     const char *text = file_read(a, name, &size);
     if (text)
         return parse(a, name, text, size, error);
-    *error = arena_printf(a, "there is no machine and no file '%s' (%s); parc knows %s",
+    *error = arena_printf(a, "no machine is called '%s', and no file can be read there (%s); parc knows %s",
                           name, strerror(errno), machine_names(a));
     return NULL;
 }

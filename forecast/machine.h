@@ -53,14 +53,16 @@ typedef struct MachineCollective {
 
 typedef struct Machine {
     const char *name, *description;
+    const char *target; /* "cuda", "cpu" */
     Constant constant[MACHINE_CONSTANTS];
     VEC(MachineTile) tile;
     VEC(MachineAttention) attention;
     VEC(MachineCollective) collective;
 } Machine;
 
-/* The value of a constant: machine_value(m, hbm_rate). */
+/* The value of a constant, and its spread: machine_value(m, hbm_rate). */
 #define machine_value(m, name) ((m)->constant[MACHINE_##name].value)
+#define machine_spread(m, name) ((m)->constant[MACHINE_##name].spread)
 
 /* Reads the machine that parc contains under this name, or else the file. NULL and
  * *error: it cannot be read, or lacks a constant ("h100.json:12: …"). */

@@ -27,6 +27,9 @@ bool explain_axis(Out *o, const Program *p, const char *name);
 bool explain_memory(Out *o, const Program *p, const TargetInfo *t,
                     const char *name);
 
+/* The time of what has the name, if it has some. */
+void explain_time(Out *o, const Program *p, const Forecast *f, const char *name);
+
 /* "  %h.3   f32[8, 64]   2.00 KiB per rank" */
 void explain_value_line(Out *o, const Program *p, const Value *v);
 

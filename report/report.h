@@ -29,7 +29,7 @@ void report_dot(Out *o, const Program *p, const TargetInfo *t);
 /* --explain NAME: explains a parameter, value, collective, module, kernel, mesh
  * axis or the memory peak. Returns false if nothing has that name; *near is
  * then the nearest name, or NULL. */
-bool report_explain(Out *o, const Program *p, const TargetInfo *t,
+bool report_explain(Out *o, const Program *p, const TargetInfo *t, const Forecast *f,
                     const char *name, const char **near);
 
 /* The list with the entry `more` added, after the separator `by`, unless the

@@ -217,12 +217,15 @@ static bool explain_boundary(Out *o, const Program *p, const char *name)
 }
 
 static bool explain_exactly(Out *o, const Program *p, const TargetInfo *t,
-                            const char *name)
+                            const Forecast *f, const char *name)
 {
-    return explain_params(o, p, name) || explain_label(o, p, name) ||
-           explain_axis(o, p, name) || explain_memory(o, p, t, name) ||
-           explain_modules(o, p, name) || explain_kernel(o, p, name) ||
-           explain_named_value(o, p, name) || explain_boundary(o, p, name);
+    bool found = explain_params(o, p, name) || explain_label(o, p, name) ||
+                 explain_axis(o, p, name) || explain_memory(o, p, t, name) ||
+                 explain_modules(o, p, name) || explain_kernel(o, p, name) ||
+                 explain_named_value(o, p, name) || explain_boundary(o, p, name);
+    if (found && f)
+        explain_time(o, p, f, name);
+    return found;
 }
 
 /* ---- the last components of a name --------------------------------------- */
@@ -239,7 +242,7 @@ static bool ends_path(const char *path, const char *name)
 /* Explains the only module or parameter whose path ends with the name, or lists
  * them. */
 static bool explain_ending(Out *o, const Program *p, const TargetInfo *t,
-                           const char *name)
+                           const Forecast *f, const char *name)
 {
     VEC(const char *) found = {0};
     for (int i = 0; i < p->module.n; i++)
@@ -249,7 +252,7 @@ static bool explain_ending(Out *o, const Program *p, const TargetInfo *t,
         if (p->param.at[i].state_of < 0 && ends_path(p->param.at[i].name, name))
             vec_push(p->arena, &found, p->param.at[i].name);
     if (found.n == 1)
-        return explain_exactly(o, p, t, found.at[0]);
+        return explain_exactly(o, p, t, f, found.at[0]);
     if (found.n > 1)
         out_line(o, "%d names end with '%s'; give one of them:", found.n, name);
     for (int i = 0; i < found.n; i++)
@@ -257,11 +260,11 @@ static bool explain_ending(Out *o, const Program *p, const TargetInfo *t,
     return found.n > 0;
 }
 
-bool report_explain(Out *o, const Program *p, const TargetInfo *t,
+bool report_explain(Out *o, const Program *p, const TargetInfo *t, const Forecast *f,
                     const char *name, const char **near)
 {
     *near = NULL;
-    if (explain_exactly(o, p, t, name) || explain_ending(o, p, t, name))
+    if (explain_exactly(o, p, t, f, name) || explain_ending(o, p, t, f, name))
         return true;
     *near = nearest(p, name);
     return false;

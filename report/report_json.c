@@ -239,10 +239,40 @@ static void json_collectives(Out *o, const Program *p)
     out(o, "%s],\n", n ? "\n  " : "");
 }
 
+/* "m", "n" and "k" of the library's call, as "calls" repeats it. */
+static void json_matmul(Out *o, const Statement *w)
+{
+    if (!w->calls)
+        return;
+    json_number(o, "calls", w->calls);
+    json_number(o, "batch", w->batch);
+    json_number(o, "m", w->m);
+    json_number(o, "n", w->n);
+    json_number(o, "k", w->k);
+    json_text(o, "operands", dtype_name(w->type[0]));
+    json_text(o, "result", dtype_name(w->type[2]));
+}
+
+/* The stream, and the statements of other streams that it waits for. */
+static void json_order(Out *o, const Program *p, const Statement *w, int i,
+                       const StatementWaits *waits)
+{
+    if (p->streams < 2)
+        return;
+    json_text(o, "stream", stream_name(w[i].op->stream));
+    out(o, ", \"after\": [");
+    for (int k = 0; k < waits->n; k++) {
+        out(o, "%s", k ? ", " : "");
+        out_json_string(o, w[waits->at[k]].id);
+    }
+    out(o, "]");
+}
+
 static void json_work(Out *o, const Program *p)
 {
     int n;
     Statement *w = statements_of(p, &n);
+    const StatementWaits *waits = statement_waits(p, w, n);
     out(o, "  \"work\": [");
     for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
@@ -254,6 +284,8 @@ static void json_work(Out *o, const Program *p)
         json_number(o, "count", w[i].count);
         json_text(o, "path", w[i].op->path);
         json_text(o, "detail", w[i].detail);
+        json_matmul(o, &w[i]);
+        json_order(o, p, w, i, &waits[i]);
         json_text(o, "source",
                   diag_where(p->diag, p->arena, statement_loc(w[i].op)));
         out(o, "}");

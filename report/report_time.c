@@ -11,12 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "forecast/forecast.h"
+#include "forecast/loss.h"
+#include "report/explain.h"
 #include "report/json.h"
 
 /* "812 ms", "93.1 us": three digits. */
 static const char *time_text(Arena *a, double seconds)
 {
+    if (seconds <= 0)
+        return "0";
     static const struct {
         double of;
         const char *name;
@@ -120,9 +123,27 @@ static void modules(Out *o, const Program *p, const Forecast *f)
 
 /* ---- collectives --------------------------------------------------------- */
 
+/* "after w2_out, before k02_norm": what a collective waits for on other streams, and what
+ * waits for it. */
+static const char *order_text(const Program *p, const Forecast *f,
+                              const StatementWaits *waits, int i)
+{
+    Arena *a = p->arena;
+    const char *after = "", *before = "";
+    for (int k = 0; k < waits[i].n; k++)
+        after = report_listed(a, after, f->statement[waits[i].at[k]].id, ", ");
+    for (int k = 0; k < f->n; k++)
+        for (int w = 0; w < waits[k].n; w++)
+            if (waits[k].at[w] == i)
+                before = report_listed(a, before, f->statement[k].id, ", ");
+    return arena_printf(a, "%s%s%s%s%s", *after ? "after " : "", after,
+                        *after && *before ? "; " : "", *before ? "before " : "", before);
+}
+
 static void collectives(Out *o, const Program *p, const Forecast *f)
 {
     bool head = false;
+    const StatementWaits *waits = statement_waits(p, f->statement, f->n);
     for (int i = 0; i < f->n; i++) {
         const StatementTime *t = &f->time[i];
         if (f->work[i].class != WORK_COLLECTIVE || t->run <= 0)
@@ -130,20 +151,93 @@ static void collectives(Out *o, const Program *p, const Forecast *f)
         if (!head)
             out_line(o, " collectives: waited for, of all");
         head = true;
-        out_line(o, "  %-28s %9s of %s  %s", f->statement[i].id,
+        out_line(o, "  %-28s %9s of %-8s  %s", f->statement[i].id,
                  time_text(p->arena, t->exposed), time_text(p->arena, t->run),
                  f->statement[i].detail);
+        const char *order = order_text(p, f, waits, i);
+        if (*order && t->exposed > 0.001 * f->seconds)
+            out_line(o, "  %28s %s", "", order);
+    }
+}
+
+/* ---- losses -------------------------------------------------------------- */
+
+static void losses(Out *o, const Program *p, const Forecast *f)
+{
+    enum { MOST = 3 };
+    int n;
+    const Loss *loss = losses_of(p, f, &n);
+    out_line(o, " largest losses");
+    for (int i = 0; i < n && i < MOST; i++) {
+        out_line(o, "  %9s %5.1f%%  %s", time_text(p->arena, loss[i].seconds),
+                 100 * loss[i].seconds / f->seconds, loss[i].what);
+        out_line(o, "  %18s remedy: %s", "", loss[i].remedy);
     }
 }
 
 void report_time(Out *o, const Program *p, const Forecast *f)
 {
-    out_line(o, "\nTime on %s: %s per step, %.1f%% of the peak (MFU)", f->machine->name,
-             time_text(p->arena, f->seconds), 100 * f->mfu);
+    out_line(o, "\nTime on %s: %s per step, +- %.0f%%; %.1f%% of the peak (MFU)",
+             f->machine->name, time_text(p->arena, f->seconds), 100 * f->spread,
+             100 * f->mfu);
     classes(o, p, f);
     phases(o, p, f);
     modules(o, p, f);
     collectives(o, p, f);
+    losses(o, p, f);
+}
+
+/* ---- --explain ----------------------------------------------------------- */
+
+/* Whether the explanation of a name is about the statement: its id, its kernel, an axis
+ * of the collective, or the module that it is in. */
+static bool is_about(const Program *p, const Statement *s, const char *name)
+{
+    const Op *op = s->op;
+    const char *path = op->path;
+    if (strcmp(s->id, name) == 0)
+        return true;
+    if (op->kind == OP_fused && strcmp(attr_name(op), name) == 0)
+        return true;
+    if (op_is_collective(op->kind) &&
+        strcmp(user_axes_text(p, attr_axes(op)), name) == 0)
+        return true;
+    if (strcmp(name, "model") == 0 || explain_names(NULL, path, name))
+        return true;
+    for (const char *end = strchr(path, '.'); end; end = strchr(end + 1, '.'))
+        if (explain_names(NULL, arena_strndup(p->arena, path, (size_t)(end - path)),
+                          name))
+            return true;
+    return false;
+}
+
+void explain_time(Out *o, const Program *p, const Forecast *f, const char *name)
+{
+    double run = 0, exposed = 0, phase[FORECAST_PHASES] = {0};
+    bool any = false;
+    for (int i = 0; i < f->n; i++) {
+        if (!is_about(p, &f->statement[i], name))
+            continue;
+        any = true;
+        run += f->time[i].run;
+        exposed += f->time[i].exposed;
+        phase[forecast_phase(&f->statement[i])] += f->time[i].exposed;
+    }
+    if (!any)
+        return;
+    out(o, "time on %s: %s of a step of %s (%.1f%%)", f->machine->name,
+        time_text(p->arena, exposed), time_text(p->arena, f->seconds),
+        100 * exposed / f->seconds);
+    const char *before = ": ";
+    for (int k = 0; k < FORECAST_PHASES; k++)
+        if (phase[k] > 0) {
+            out(o, "%s%s %s", before, forecast_phase_name[k],
+                time_text(p->arena, phase[k]));
+            before = ", ";
+        }
+    if (run > exposed * (1 + 1e-6))
+        out(o, "; %s beside other statements", time_text(p->arena, run - exposed));
+    out(o, "\n");
 }
 
 /* ---- JSON ---------------------------------------------------------------- */

@@ -116,7 +116,7 @@ def complete(machine):
 
 
 def machine_of(name):
-    machine = {"name": name, "description": DESCRIPTIONS[name]}
+    machine = {"name": name, "target": "cuda", "description": DESCRIPTIONS[name]}
     lists = {"tile": [], "attention": [], "collective": []}
     both = dict(machine, **lists)
     for row in rows("constants.csv"):

@@ -63,23 +63,26 @@ static int64_t touched_bytes(const Program *p, const Op *op)
     return bytes + written;
 }
 
-static double matmul_flops(const Program *p, const Op *op)
+static void describe_matmul(const Program *p, const Op *op, Statement *x)
 {
     Contraction c;
     contraction_of(p, op, &c);
-    const ParcMatmulSpec *s = &c.spec;
-    double flops = 2 * (double)s->batch * (double)s->m * (double)s->n *
-                   (double)s->k;
+    x->batch = c.spec.batch;
+    x->m = c.spec.m;
+    x->n = c.spec.n;
+    x->k = c.spec.k;
+    x->calls = 1;
     for (int i = 0; i < c.nletters; i++)
-        flops *= (double)c.letter[i].size;
-    return flops;
+        x->calls *= c.letter[i].size;
+    for (int i = 0; i < 3; i++)
+        x->type[i] = c.type[i];
+    x->flops = 2 * (double)x->calls * (double)x->batch * (double)x->m * (double)x->n *
+               (double)x->k;
 }
 
-/* Operations of the op on one rank. */
+/* Operations of an op on one rank that is no matmul. */
 static double local_flops(const Program *p, const Op *op)
 {
-    if (op_is_einsum(op->kind))
-        return matmul_flops(p, op);
     if (op->phase == PH_OPTIMIZER || !op->nouts)
         return 0;
     const Type *t = &op->out[0]->type;
@@ -150,9 +153,12 @@ static Statement statement_of(Walk *w, const Op *op)
     } else {
         x.id = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
         x.bytes = touched_bytes(p, op);
-        x.flops = local_flops(p, op);
-        if (op_is_einsum(op->kind))
+        if (op_is_einsum(op->kind)) {
+            describe_matmul(p, op, &x);
             x.detail = einsum_detail(p, op);
+        } else {
+            x.flops = local_flops(p, op);
+        }
     }
     return x;
 }

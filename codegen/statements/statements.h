@@ -60,6 +60,9 @@ typedef struct Statement {
                          * transfer: the bytes moved */
     double flops;       /* a call on one rank; 0 if only bytes matter */
     int64_t count;      /* calls per step */
+    int64_t batch, m, n, k; /* a matmul: sizes of the library's call; else 0 */
+    int64_t calls;      /* a matmul: library calls of one execution */
+    DType type[3];      /* a matmul: of its operands and its result */
     int nloops;         /* number of loops around it */
     const Op *loop[MAX_LOOP_DEPTH]; /* the loops around it, outermost first */
 } Statement;
@@ -67,6 +70,11 @@ typedef struct Statement {
 /* All statements of forward, backward and optimizer in program order; *n of
  * them. The positions of ranks' parts (`base`) are not listed. */
 Statement *statements_of(const Program *p, int *n);
+
+/* By statement of a list: the statements of other streams that it waits for, by their
+ * indices, in the program's order. */
+typedef VEC(int) StatementWaits;
+StatementWaits *statement_waits(const Program *p, const Statement *statement, int n);
 
 /* Whether op is a loop that runs forward and backward ops: over microbatches,
  * or over the chunks of the head. */

@@ -74,7 +74,9 @@ void report_json_pipeline(Out *o, const Program *p);
 
 /* report_time.c, a part of the plan and of the JSON: the time of a step on a machine. */
 void report_time(Out *o, const Program *p, const Forecast *f);
-void report_json_time(Out *o, const Forecast *f);
+/* "812 ms", "93.1 us": three digits. */
+const char *report_seconds(Arena *a, double seconds);
+void report_json_time(Out *o, const Program *p, const Forecast *f);
 
 /* report_peak.c, a part of the plan: the blocks that are live at the memory
  * peak. */

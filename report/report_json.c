@@ -47,6 +47,11 @@ static const Measure measure[] = {
     {"work.bytes", "bytes", rank, "call"},
     {"work.flops", "flop", rank, "call"},
     {"work.count", "calls", rank, "step"},
+    {"work.calls", "products", rank, "call"},
+    {"work.batch", "matrices", rank, "call"},
+    {"work.m", "elements", rank, "call"},
+    {"work.n", "elements", rank, "call"},
+    {"work.k", "elements", rank, "call"},
     {"memory.peak", "bytes", rank, NULL},
     {"memory.lower_bound", "bytes", rank, NULL},
     {"memory.host", "bytes", rank, NULL},
@@ -77,6 +82,23 @@ static const Measure nodes[] = {
     {"groups.nodes", "nodes", whole, NULL},
     {"collectives.sent", "bytes", rank, "call"},
     {"collectives.sent_between_nodes", "bytes", rank, "call"},
+};
+
+/* Fields with --machine. */
+static const Measure times[] = {
+    {"time.step_seconds", "s", rank, "step"},
+    {"time.mfu", "1", rank, "step"},
+    {"time.exposed_seconds", "s", rank, "step"},
+    {"time.spread", "1", rank, NULL},
+    {"time.between_seconds", "s", rank, "step"},
+    {"time.bubble_seconds", "s", rank, "step"},
+    {"time.by_phase", "s", rank, "step"},
+    {"time.by_class", "s", rank, "step"},
+    {"time.statements.alone_seconds", "s", rank, "call"},
+    {"time.statements.run_seconds", "s", rank, "step"},
+    {"time.statements.exposed_seconds", "s", rank, "step"},
+    {"time.statements.slowed_seconds", "s", rank, "step"},
+    {"time.losses.seconds", "s", rank, "step"},
 };
 
 /* Fields of a forward program, after its name. */
@@ -116,13 +138,15 @@ static void setting_measures(Out *o)
     }
 }
 
-static void measures(Out *o, const Program *p)
+static void measures(Out *o, const Program *p, bool timed)
 {
     out(o, "  \"units\": {");
     for (size_t i = 0; i < sizeof measure / sizeof *measure; i++)
         entry(o, &measure[i], i == 0);
     for (size_t i = 0; p->mesh.node && i < sizeof nodes / sizeof *nodes; i++)
         entry(o, &nodes[i], false);
+    for (size_t i = 0; timed && i < sizeof times / sizeof *times; i++)
+        entry(o, &times[i], false);
     setting_measures(o);
     for (int c = 0; c < MEM_CLASSES; c++) {
         Measure m = {arena_printf(p->arena, "memory.%s", memory_class_words[c]),
@@ -394,7 +418,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
         json_text(o, "cpu", t->cpu->name);
         out(o, ",\n");
     }
-    measures(o, p);
+    measures(o, p, f != NULL);
     report_json_settings(o, p);
     mesh(o, p);
     json_params(o, p);
@@ -407,7 +431,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
     json_warnings(o, p, warnings);
     report_json_forward(o, p);
     if (f)
-        report_json_time(o, f);
+        report_json_time(o, p, f);
     out(o, "  \"flops\": {");
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
         if (phase != PH_WEIGHTS) /* a part of the backward pass */

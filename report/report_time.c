@@ -12,11 +12,9 @@
 #include <string.h>
 
 #include "forecast/loss.h"
-#include "report/explain.h"
 #include "report/json.h"
 
-/* "812 ms", "93.1 us": three digits. */
-static const char *time_text(Arena *a, double seconds)
+const char *report_seconds(Arena *a, double seconds)
 {
     if (seconds <= 0)
         return "0";
@@ -35,7 +33,7 @@ static const char *time_text(Arena *a, double seconds)
 static void line(Out *o, const Program *p, const Forecast *f, const char *name,
                  double seconds, const char *more)
 {
-    out_line(o, "  %-28s %9s %5.1f%%%s%s", name, time_text(p->arena, seconds),
+    out_line(o, "  %-28s %9s %5.1f%%%s%s", name, report_seconds(p->arena, seconds),
              100 * seconds / f->seconds, *more ? "   " : "", more);
 }
 
@@ -59,7 +57,7 @@ static void classes(Out *o, const Program *p, const Forecast *f)
         bool waits = c == WORK_COLLECTIVE || c == WORK_TRANSFER;
         line(o, p, f, work_class_name[c], f->by_class[c],
              waits ? arena_printf(p->arena, "waited for, of %s",
-                                  time_text(p->arena, run))
+                                  report_seconds(p->arena, run))
                    : "");
     }
     line(o, p, f, "between statements", f->waits, "");
@@ -152,7 +150,7 @@ static void collectives(Out *o, const Program *p, const Forecast *f)
             out_line(o, " collectives: waited for, of all");
         head = true;
         out_line(o, "  %-28s %9s of %-8s  %s", f->statement[i].id,
-                 time_text(p->arena, t->exposed), time_text(p->arena, t->run),
+                 report_seconds(p->arena, t->exposed), report_seconds(p->arena, t->run),
                  f->statement[i].detail);
         const char *order = order_text(p, f, waits, i);
         if (*order && t->exposed > 0.001 * f->seconds)
@@ -169,7 +167,7 @@ static void losses(Out *o, const Program *p, const Forecast *f)
     const Loss *loss = losses_of(p, f, &n);
     out_line(o, " largest losses");
     for (int i = 0; i < n && i < MOST; i++) {
-        out_line(o, "  %9s %5.1f%%  %s", time_text(p->arena, loss[i].seconds),
+        out_line(o, "  %9s %5.1f%%  %s", report_seconds(p->arena, loss[i].seconds),
                  100 * loss[i].seconds / f->seconds, loss[i].what);
         out_line(o, "  %18s remedy: %s", "", loss[i].remedy);
     }
@@ -178,7 +176,7 @@ static void losses(Out *o, const Program *p, const Forecast *f)
 void report_time(Out *o, const Program *p, const Forecast *f)
 {
     out_line(o, "\nTime on %s: %s per step, +- %.0f%%; %.1f%% of the peak (MFU)",
-             f->machine->name, time_text(p->arena, f->seconds), 100 * f->spread,
+             f->machine->name, report_seconds(p->arena, f->seconds), 100 * f->spread,
              100 * f->mfu);
     classes(o, p, f);
     phases(o, p, f);
@@ -187,62 +185,24 @@ void report_time(Out *o, const Program *p, const Forecast *f)
     losses(o, p, f);
 }
 
-/* ---- --explain ----------------------------------------------------------- */
-
-/* Whether the explanation of a name is about the statement: its id, its kernel, an axis
- * of the collective, or the module that it is in. */
-static bool is_about(const Program *p, const Statement *s, const char *name)
-{
-    const Op *op = s->op;
-    const char *path = op->path;
-    if (strcmp(s->id, name) == 0)
-        return true;
-    if (op->kind == OP_fused && strcmp(attr_name(op), name) == 0)
-        return true;
-    if (op_is_collective(op->kind) &&
-        strcmp(user_axes_text(p, attr_axes(op)), name) == 0)
-        return true;
-    if (strcmp(name, "model") == 0 || explain_names(NULL, path, name))
-        return true;
-    for (const char *end = strchr(path, '.'); end; end = strchr(end + 1, '.'))
-        if (explain_names(NULL, arena_strndup(p->arena, path, (size_t)(end - path)),
-                          name))
-            return true;
-    return false;
-}
-
-void explain_time(Out *o, const Program *p, const Forecast *f, const char *name)
-{
-    double run = 0, exposed = 0, phase[FORECAST_PHASES] = {0};
-    bool any = false;
-    for (int i = 0; i < f->n; i++) {
-        if (!is_about(p, &f->statement[i], name))
-            continue;
-        any = true;
-        run += f->time[i].run;
-        exposed += f->time[i].exposed;
-        phase[forecast_phase(&f->statement[i])] += f->time[i].exposed;
-    }
-    if (!any)
-        return;
-    out(o, "time on %s: %s of a step of %s (%.1f%%)", f->machine->name,
-        time_text(p->arena, exposed), time_text(p->arena, f->seconds),
-        100 * exposed / f->seconds);
-    const char *before = ": ";
-    for (int k = 0; k < FORECAST_PHASES; k++)
-        if (phase[k] > 0) {
-            out(o, "%s%s %s", before, forecast_phase_name[k],
-                time_text(p->arena, phase[k]));
-            before = ", ";
-        }
-    if (run > exposed * (1 + 1e-6))
-        out(o, "; %s beside other statements", time_text(p->arena, run - exposed));
-    out(o, "\n");
-}
-
 /* ---- JSON ---------------------------------------------------------------- */
 
-void report_json_time(Out *o, const Forecast *f)
+static void json_losses(Out *o, const Program *p, const Forecast *f)
+{
+    int n;
+    const Loss *loss = losses_of(p, f, &n);
+    out(o, ",\n    \"losses\": [");
+    for (int i = 0; i < n; i++) {
+        out(o, "%s      {", i ? ",\n" : "\n");
+        json_real(o, "seconds", loss[i].seconds);
+        json_text(o, "what", loss[i].what);
+        json_text(o, "remedy", loss[i].remedy);
+        out(o, "}");
+    }
+    out(o, "\n    ]");
+}
+
+void report_json_time(Out *o, const Program *p, const Forecast *f)
 {
     out(o, "  \"time\": {");
     json_text(o, "machine", f->machine->name);
@@ -258,7 +218,9 @@ void report_json_time(Out *o, const Forecast *f)
     out(o, "},\n    \"by_class\": {");
     for (int c = 0; c < WORK_CLASSES; c++)
         json_real(o, work_class_name[c], f->by_class[c]);
-    out(o, "},\n    \"statements\": [");
+    out(o, "}");
+    json_losses(o, p, f);
+    out(o, ",\n    \"statements\": [");
     for (int i = 0; i < f->n; i++) {
         out(o, "%s      {", i ? ",\n" : "\n");
         json_text(o, "id", f->statement[i].id);

@@ -1,0 +1,76 @@
+#!/bin/sh
+# forecast.sh: the time of a step with --machine: the section of the plan, the JSON,
+# --explain, wrong machines, and the machine files, which follow from the tables.
+. "$(dirname "$0")/lib.sh"
+
+llama="examples/llama.pdl --mesh 8x8"
+# shellcheck disable=SC2086
+timed() { "$PARC" $llama --machine h100-sxm "$@"; }
+check "a plan with times" timed --emit plan="$work/plan" --emit json="$work/json"
+has() { grep -qE "$1" "$work/plan"; }
+check "the step's time and MFU" has '^Time on h100-sxm: [0-9.]+ ms per step, \+- [0-9]+%'
+check "the times of classes" has '^  matmul +[0-9.]+ ms +[0-9.]+%$'
+check "the times of phases" has '^  backward +[0-9.]+ ms +[0-9.]+%$'
+check "the times of modules" has '^  layers\.\*\.attention\.wq +[0-9.]+ ms +[0-9.]+%$'
+check "a collective that is waited for" has '^  rs4 +[0-9.]+ ms of [0-9.]+ ms'
+check "what it waits for" has 'after wo_out; before k05_ffn_norm'
+check "losses" has 'waiting for collectives over tp'
+check "remedies" has "remedy: fewer ranks on 'tp'"
+
+json() { jq -e "$1" "$work/json"; }
+check "classes sum to the step" json '.time |
+    ([.by_class[]] | add) + .between_seconds + .bubble_seconds - .step_seconds |
+    fabs < 1e-9'
+check "phases sum to the step" json '.time |
+    ([.by_phase[]] | add) + .between_seconds + .bubble_seconds - .step_seconds |
+    fabs < 1e-9'
+check "statements are those of the work" json \
+    '[.time.statements[].id] == [.work[].id]'
+check "every number has a unit" json '.units as $u | .time | keys |
+    map(select(IN("machine", "losses", "statements") | not) | "time." + .) |
+    all(. as $k | $u | has($k))'
+check "matmuls have sizes" json '[.work[] | select(.kind == "matmul") |
+    2 * .calls * .batch * .m * .n * .k == .flops] | all and length > 0'
+check "statements have streams and waits" json \
+    '.work[] | select(.id == "rs4") | .stream == "tensor" and .after == ["wo_out"]'
+check "without --machine the plan has no times" sh -c "
+    '$PARC' $llama --emit plan | sed '/^Time on /,\$d' >'$work/none' &&
+        sed '/^Time on /,\$d' '$work/plan' | sed '\$d' | cmp - '$work/none'"
+
+explains() { timed --explain "$1" | grep "^time on h100-sxm: "; }
+for name in rs4 dp layers.*.attention wq k05_ffn_norm model; do
+    check "the time of $name" explains "$name"
+done
+
+refused() { # refused TEXT OPTIONS…
+    text=$1
+    shift
+    "$PARC" examples/toy.pdl "$@" --emit plan="$work/no" 2>"$work/err"
+    status=$?
+    cat "$work/err"
+    [ $status = 1 ] && [ ! -e "$work/no" ] && grep -qF -- "$text" "$work/err"
+}
+check "an unknown machine" refused "parc knows" --machine h101
+check "a GPU for CPU ranks" refused "is for --target cuda" --machine h100-sxm \
+    --target cpu
+sed 's/"from": "[^"]*", //' machines/h100-sxm.json >"$work/no_source.json"
+check "a constant without a source" refused "needs its source" \
+    --machine "$work/no_source.json"
+sed '/"wave":/d' machines/h100-sxm.json >"$work/missing.json"
+check "a missing constant" refused "matmul.wave is missing" \
+    --machine "$work/missing.json"
+head -c 2000 machines/h100-sxm.json >"$work/cut.json"
+check "a file that was cut off" refused "cut.json:" --machine "$work/cut.json"
+sed 's/"name": "h100-sxm"/"name": "mine"/' machines/h100-sxm.json >"$work/mine.json"
+own() {
+    # shellcheck disable=SC2086
+    "$PARC" $llama --machine "$work/mine.json" --emit json="$work/own" &&
+        jq -e '.time.machine == "mine"' "$work/own"
+}
+check "a machine of one's own" own
+
+# The machine files follow from the tables.
+mkdir "$work/machines"
+check "the tables are fitted" python3 scripts/forecast_fit.py "$work/machines"
+check "the machine files are those of the tables" diff -r machines "$work/machines"
+finish

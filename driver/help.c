@@ -26,7 +26,8 @@ static const char help_head[] =
     "  parc llama.pdl --mesh 2x2 --emit plan           what will run, and why\n"
     "  parc llama.pdl --mesh 2x2 --target cpu -o train the training binary\n"
     "  ./train --data bytes:FILE --steps 100 --log log.jsonl\n"
-    "  parc plot log.jsonl                             the curve of the loss\n";
+    "  parc plot log.jsonl                             the curve of the loss\n"
+    "  parc compare llama.pdl --mesh 2x2 --mesh 4x1    what differs, and its cost\n";
 static const char help_tail[] =
     "\n"
     "--emit without -o or -S stops after planning. Exit status: 0 done;\n"
@@ -108,6 +109,11 @@ static const char manual_head[] =
     ".Op Fl Fl height Ar N\n"
     ".Op Fl Fl log-y\n"
     ".Ar LOG ...\n"
+    ".Nm\n"
+    ".Cm compare\n"
+    ".Op Fl Fl json\n"
+    ".Ar A B\n"
+    ".Op Ar options\n"
     ".Sh DESCRIPTION\n"
     ".Nm\n"
     "compiles a model, a parallelize plan and a device mesh into a training\n"
@@ -141,6 +147,12 @@ static const char manual_head[] =
     ".Cm plot\n"
     "draws the curves of training logs as text;\n"
     ".Ql parc plot --help\n"
+    "lists its options.\n"
+    ".Pp\n"
+    ".Nm\n"
+    ".Cm compare\n"
+    "prints what differs between two execution plans;\n"
+    ".Ql parc compare --help\n"
     "lists its options.\n";
 
 static const char manual_tail[] =

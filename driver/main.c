@@ -23,6 +23,7 @@
 #include "codegen/package/program.h"
 #include "codegen/target/target.h"
 #include "driver/auto_mesh.h"
+#include "driver/compare.h"
 #include "driver/compilation.h"
 #include "driver/fit.h"
 #include "driver/options.h"
@@ -392,6 +393,8 @@ int main(int argc, char **argv)
     streams_prepare();
     if (argc > 1 && !strcmp(argv[1], "plot"))
         return plot_main(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], "compare"))
+        return compare_main(argc - 1, argv + 1);
     Compilation c = {.arena = arena_new()};
     c.diag = diag_new(c.arena, COLOR_AUTO);
     out_init(&c.text, c.arena);

@@ -213,6 +213,7 @@ static TargetInfo target_of(const Compilation *c, int64_t ranks, int64_t node)
     if (t.cpu)
         t.cpu = o->cpu;
     t.machine = c->machine;
+    t.link = c->machine ? c->machine->link : NULL;
     return t;
 }
 

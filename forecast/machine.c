@@ -211,6 +211,13 @@ static int line_of(const RtJson *j)
     return line;
 }
 
+static const Machine *with_links(Machine *m)
+{
+    m->link[0] = (Link){machine_value(m, node_hop), machine_value(m, node_link)};
+    m->link[1] = (Link){machine_value(m, node_nic_hop), machine_value(m, node_nic)};
+    return m;
+}
+
 static const Machine *parse(Arena *a, const char *file, const char *text, size_t size,
                             const char **error)
 {
@@ -220,7 +227,7 @@ static const Machine *parse(Arena *a, const char *file, const char *text, size_t
     if (!r.json.error)
         check_complete(&r);
     if (!r.json.error)
-        return r.machine;
+        return with_links(r.machine);
     *error = arena_printf(a, "%s:%d: %s", file, line_of(&r.json), r.json.error);
     return NULL;
 }

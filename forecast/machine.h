@@ -12,6 +12,7 @@
 #define PARC_FORECAST_MACHINE_H
 
 #include "base/arena.h"
+#include "ir/type.h"
 
 #include <stdint.h>
 
@@ -55,6 +56,7 @@ typedef struct Machine {
     const char *name, *description;
     const char *target; /* "cuda", "cpu" */
     Constant constant[MACHINE_CONSTANTS];
+    Link link[2]; /* inside a node, between nodes */
     VEC(MachineTile) tile;
     VEC(MachineAttention) attention;
     VEC(MachineCollective) collective;

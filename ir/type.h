@@ -74,6 +74,9 @@ typedef struct StageCut {
     const int64_t *begin; /* nstages + 1; begin[nstages]: the iterations */
 } StageCut;
 
+typedef struct Link {
+    double latency, bandwidth; /* seconds of a round, bytes per second */
+} Link;
 /* Axes are in the order of significance: of several that cut a tensor in runs
  * (AX_FLAT) the first is the major one, and a group's ranks are ordered by their
  * coordinates, the first axis major. */
@@ -87,6 +90,8 @@ typedef struct Mesh {
                 * parts in iterations (passes/microbatch/loop_axis.h) */
     int64_t node; /* consecutive ranks that share a machine (--node-size); 0: not
                    * given */
+    const Link *link;    /* of collectives inside a node, and between nodes, by which
+                          * conversions are chosen; NULL: those of reshard.c */
     const StageCut *cut; /* numbered from 1: cut[number - 1] */
     int ncuts;
 } Mesh;

@@ -24,7 +24,8 @@ typedef struct TargetInfo {
     Target target;
     int threads;            /* CPU threads of a rank: determines workspace */
     const struct CpuLevel *cpu; /* NULL on CUDA */
-    const struct Machine *machine; /* --machine; NULL: not given */
+    const struct Machine *machine; /* --machine; NULL: not given … */
+    const Link *link;              /* … its links (Mesh.link) */
     int streams;            /* 4 on CUDA (issue.h), 1 on the CPU */
     int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* every tensor's address is a multiple, in bytes */

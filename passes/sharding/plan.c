@@ -202,7 +202,7 @@ static void check_boundary(const Program *p, Op *op)
 
 void pass_plan(Program *p, const TargetInfo *t)
 {
-    (void)t;
+    p->mesh.link = t->link;
     add_microbatch_axis(p);
     for (int i = 0; i < p->param.n; i++)
         for (int k = 0; k < p->param.at[i].split.n; k++) {

@@ -25,13 +25,8 @@
 
 /* ---- the cost model ------------------------------------------------------ */
 
-/* Seconds per round, and bytes per second. */
-typedef struct Link {
-    double latency, bandwidth;
-} Link;
-
-static const Link fast_link = {3e-6, 150e9};
-static const Link slow_link = {10e-6, 25e9};
+/* Without --machine: inside a node, between nodes. */
+static const Link default_link[] = {{3e-6, 150e9}, {10e-6, 25e9}};
 
 /* The cost of a local op is small but not 0, so that fewer steps win. */
 static const double local_step = 1e-9, local_bandwidth = 2e12;
@@ -44,7 +39,8 @@ static const double loop_sum_cost = 1, loop_exchange_cost = 100;
 static Link axis_link(const Mesh *m, int axis)
 {
     int64_t node = m->node ? m->node : DEFAULT_NODE_SIZE;
-    return mesh_stride(m, axis) * m->size[axis] <= node ? fast_link : slow_link;
+    bool between = mesh_stride(m, axis) * m->size[axis] > node;
+    return (m->link ? m->link : default_link)[between];
 }
 
 static double modelled(const Mesh *m, OpKind kind, int axis, double bytes)

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "codegen/target/target.h"
 #include "forecast/forecast.h"
+#include "passes/sharding/reshard.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 
@@ -173,6 +174,22 @@ static void check_matmuls(Check *c)
     arena_free(a);
 }
 
+/* The pass propagate assumes the links of the machine, if it is given. */
+static void check_links(Check *c)
+{
+    Arena *a = arena_new();
+    const char *error;
+    const Machine *h = machine_load(a, "h100-sxm", &error);
+    Mesh mesh = {.n = 2, .name = {"dp", "tp"}, .size = {4, 8}, .link = h->link};
+    double inside = collective_seconds(&mesh, OP_all_gather, 1, 1 << 30);
+    double between = collective_seconds(&mesh, OP_all_gather, 0, 1 << 30);
+    CHECK(c, fabs(inside * 370e9 / (7.0 / 8 * (1 << 30)) - 1) < 0.01);
+    CHECK(c, fabs(between * 48e9 / (3.0 / 4 * (1 << 30)) - 1) < 0.01);
+    mesh.link = NULL;
+    CHECK(c, collective_seconds(&mesh, OP_all_gather, 1, 1 << 30) > 2 * inside);
+    arena_free(a);
+}
+
 /* ---- machine files ------------------------------------------------------- */
 
 static const char *error_of(Arena *a, const char *text)
@@ -220,6 +237,7 @@ int main(void)
 {
     Check c = {0};
     check_matmuls(&c);
+    check_links(&c);
     check_errors(&c);
     check_examples(&c);
     check_pipelines(&c);

@@ -72,7 +72,7 @@ CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
 GEN = $(BUILD)/gen/frontend/syntax/parse.tab.c \
       $(BUILD)/gen/frontend/syntax/lex.yy.c \
       $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c \
-      $(BUILD)/gen/machines_text.c
+      $(BUILD)/gen/machines_text.c $(BUILD)/gen/calibrate_text.c
 # Programs for GPUs may run on another machine: no flags for this CPU.
 PORTABLE_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/portable/%.o)
 HOST_OBJ = $(RT_SRC:%.c=$(BUILD)/obj/portable/%.o)
@@ -182,6 +182,11 @@ $(BUILD)/gen/runtime_text.c: $(RT_FILES) scripts/embed.sh
 	$(call say,EMBED,runtime/)
 	$(Q)mkdir -p $(@D)
 	$(Q)sh scripts/embed.sh --files runtime $(RT_FILES) > $@
+
+$(BUILD)/gen/calibrate_text.c: forecast/calibrate.pdl scripts/embed.sh
+	$(call say,EMBED,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)sh scripts/embed.sh --text calibrate $< > $@
 
 $(BUILD)/gen/machines_text.c: $(MACHINES) scripts/embed.sh
 	$(call say,EMBED,machines/)

@@ -10,17 +10,16 @@
 #include "driver/compare.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "compare/compare.h"
 #include "driver/option_table.h"
+#include "driver/self.h"
 
 static const char help[] =
     "Prints what differs between two execution plans, and what it costs.\n"
@@ -171,12 +170,8 @@ static void check_arguments(Compare *c)
 static const char *make_plan(Compare *c, int side, const char *directory)
 {
     Arena *a = c->arena;
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
     const char *file = arena_printf(a, "%s/%c.json", directory, 'a' + side);
     VEC(const char *) argv = {0};
-    vec_push(a, &argv, (const char *)self);
     vec_push(a, &argv, c->input.at[c->input.n == 2 ? side : 0]);
     for (int i = 0; i < c->given.n; i++) {
         const Given *g = &c->given.at[i];
@@ -189,11 +184,9 @@ static const char *make_plan(Compare *c, int side, const char *directory)
     vec_push(a, &argv, (const char *)"--emit");
     vec_push(a, &argv, (const char *)arena_printf(a, "json=%s", file));
     vec_push(a, &argv, (const char *)NULL);
-    char *errors = "";
-    int status = process_run(a, argv.at, NULL, &errors);
+    int status = self_run(a, argv.at);
     if (status == 0)
         return file;
-    fputs(errors, stderr);
     fail(c, status == 2 ? 2 : 1, "plan %c cannot be made", 'a' + side);
     return NULL;
 }

@@ -27,6 +27,7 @@ static const char help_head[] =
     "  parc llama.pdl --mesh 2x2 --target cpu -o train the training binary\n"
     "  ./train --data bytes:FILE --steps 100 --log log.jsonl\n"
     "  parc plot log.jsonl                             the curve of the loss\n"
+    "  parc calibrate --target cpu -o measure          measures this machine\n"
     "  parc compare llama.pdl --mesh 2x2 --mesh 4x1    what differs, and its cost\n";
 static const char help_tail[] =
     "\n"
@@ -110,6 +111,12 @@ static const char manual_head[] =
     ".Op Fl Fl log-y\n"
     ".Ar LOG ...\n"
     ".Nm\n"
+    ".Cm calibrate\n"
+    ".Op Ar MODEL.pdl\n"
+    ".Op Ar options\n"
+    ".Op Fl Fl from Ar TRACE\n"
+    ".Fl o Ar FILE\n"
+    ".Nm\n"
     ".Cm compare\n"
     ".Op Fl Fl json\n"
     ".Ar A B\n"
@@ -153,6 +160,13 @@ static const char manual_head[] =
     ".Cm compare\n"
     "prints what differs between two execution plans;\n"
     ".Ql parc compare --help\n"
+    "lists its options.\n"
+    ".Pp\n"
+    ".Nm\n"
+    ".Cm calibrate\n"
+    "measures a machine for\n"
+    ".Fl Fl machine ;\n"
+    ".Ql parc calibrate --help\n"
     "lists its options.\n";
 
 static const char manual_tail[] =

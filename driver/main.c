@@ -23,6 +23,7 @@
 #include "codegen/package/program.h"
 #include "codegen/target/target.h"
 #include "driver/auto_mesh.h"
+#include "driver/calibrate.h"
 #include "driver/compare.h"
 #include "driver/compilation.h"
 #include "driver/fit.h"
@@ -213,7 +214,7 @@ static TargetInfo target_of(const Compilation *c, int64_t ranks, int64_t node)
     if (t.cpu)
         t.cpu = o->cpu;
     t.machine = c->machine;
-    t.link = c->machine ? c->machine->link : NULL;
+    t.link = c->machine && !machine_is_cpu(c->machine) ? c->machine->link : NULL;
     return t;
 }
 
@@ -394,6 +395,8 @@ int main(int argc, char **argv)
     streams_prepare();
     if (argc > 1 && !strcmp(argv[1], "plot"))
         return plot_main(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], "calibrate"))
+        return calibrate_main(argc - 1, argv + 1);
     if (argc > 1 && !strcmp(argv[1], "compare"))
         return compare_main(argc - 1, argv + 1);
     Compilation c = {.arena = arena_new()};

@@ -38,8 +38,11 @@ const OptionRow option_table[] = {
      "reject a plan that needs more memory (80G), and list\n"
      "changes that make it fit"},
     {OPT_MACHINE, "--machine", NULL, "NAME|FILE", VALUE_TEXT, NULL,
-     "forecast the time of a step on this machine: h100-sxm,\n"
-     "or a machine file"},
+     "forecast the time of a step on this machine:\n"
+     "a100-sxm-80, h100-sxm, h200, b200, or a machine file"},
+    {OPT_FROM, "--from", NULL, "TRACE", VALUE_FILE, NULL,
+     "for --emit machine: the trace of a run of the program\n"
+     "(./train --trace TRACE)"},
     {OPT_OUTPUT, "-o", NULL, "FILE", VALUE_FILE, NULL,
      "write the training binary"},
     {OPT_SOURCE_TREE, "-S", NULL, "DIR", VALUE_DIRECTORY, NULL,
@@ -47,9 +50,9 @@ const OptionRow option_table[] = {
     {OPT_NO_EVAL, "--no-eval", NULL, NULL, VALUE_NONE, NULL,
      "leave out the programs for --val, --eval and --sample"},
     {OPT_EMIT, "--emit", NULL, "KIND[=FILE]", VALUE_WORDS,
-     "ast ir plan json dot",
-     "ast | ir | plan | json | dot; default FILE: standard\n"
-     "output"},
+     "ast ir plan json dot machine",
+     "ast | ir | plan | json | dot | machine; default FILE:\n"
+     "standard output"},
     {OPT_EXPLAIN, "--explain", NULL, "NAME", VALUE_TEXT, NULL,
      "explain a parameter, module, kernel, collective, mesh\n"
      "axis or value of the plan, or 'memory'"},

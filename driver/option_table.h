@@ -19,6 +19,7 @@ typedef enum OptionId {
     OPT_THREADS,
     OPT_MEMORY,
     OPT_MACHINE,
+    OPT_FROM,
     OPT_DEFINE,
     OPT_OUTPUT,
     OPT_SOURCE_TREE,

@@ -282,6 +282,7 @@ static Argument *text_of(Options *o, OptionId id)
            : id == OPT_OUTPUT      ? &o->binary
            : id == OPT_SOURCE_TREE ? &o->directory
            : id == OPT_MACHINE     ? &o->machine
+           : id == OPT_FROM        ? &o->from
            : id == OPT_EXPLAIN     ? &o->explain
                                    : NULL;
 }
@@ -512,10 +513,8 @@ static void check_together(Reader *r)
         diag_help(r->diag, "add --target cpu; programs for GPUs run on every "
                            "CPU of their host's architecture");
     } else if (finished && p->stops && p->stop_after < pass_count - 1) {
-        wrong(r, end,
-              "--stop-after=%s leaves the plan unfinished: only --emit ir "
-              "works with it",
-              pass_name(p->stop_after));
+        wrong(r, end, "--stop-after=%s leaves the plan unfinished: only --emit ir works "
+              "with it", pass_name(p->stop_after));
     } else if (p->starts && (o->mesh.text || o->ranks_arg.text ||
                              o->node_size_arg.text || o->plan.text ||
                              o->define.n)) {

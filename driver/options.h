@@ -20,6 +20,7 @@ typedef enum EmitKind {
     EMIT_PLAN,
     EMIT_JSON,
     EMIT_DOT,
+    EMIT_MACHINE,
     EMIT_KINDS
 } EmitKind;
 
@@ -31,7 +32,7 @@ typedef struct EmitRequest {
 
 typedef struct Options {
     Argument input; /* "-": standard input */
-    Argument mesh, plan, explain, device_memory, machine;
+    Argument mesh, plan, explain, device_memory, machine, from;
     int64_t memory_limit; /* bytes; 0: none */
     Target target;
     VEC(const char *) arch;

@@ -11,11 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "codegen/machine.h"
 #include "codegen/package/program.h"
 #include "codegen/target/target.h"
+#include "forecast/calibrate.h"
 #include "report/report.h"
 
 /* Reports a message about an output; `loc` is the argument that requests it. */
@@ -51,6 +53,39 @@ bool compilation_only_ast(const Compilation *c)
            !c->o.explain.text;
 }
 
+/* "cpu" of "machines/cpu.json". */
+static const char *machine_name(Arena *a, const char *file)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    const char *name = slash ? slash + 1 : file ? file : "machine";
+    const char *dot = strrchr(name, '.');
+    return arena_strndup(a, name, dot ? (size_t)(dot - name) : strlen(name));
+}
+
+/* A machine file of the trace of a run. */
+static bool machine_report(Compilation *c, const Program *p, const TargetInfo *t,
+                           const EmitRequest *e, Out *o)
+{
+    const Argument *from = &c->o.from;
+    size_t size;
+    if (!from->text || t->target != TARGET_CPU) {
+        diag_error(c->diag, e->loc, from->text ? "--emit machine is for --target cpu"
+                                               : "--emit machine needs a trace");
+        return diag_help(c->diag, "parc MODEL.pdl --target cpu --from TRACE --emit machine");
+    }
+    const char *trace = file_read(c->arena, from->text, &size);
+    if (!trace)
+        return diag_error(c->diag, from->loc, "cannot read '%s': %s", from->text,
+                          strerror(errno));
+    time_t now = time(NULL);
+    char date[16];
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    const char *wrong = calibrate(o, p, machine_name(c->arena, e->file), trace, size,
+                                  arena_printf(c->arena, "trace of a run of %s", p->model),
+                                  date);
+    return !wrong || diag_error(c->diag, from->loc, "'%s': %s", from->text, wrong);
+}
+
 bool compilation_reports(Compilation *c, const Program *p, const TargetInfo *t,
                          const Warnings *warnings)
 {
@@ -72,6 +107,10 @@ bool compilation_reports(Compilation *c, const Program *p, const TargetInfo *t,
             break;
         case EMIT_DOT:
             report_dot(&o, p, t);
+            break;
+        case EMIT_MACHINE:
+            if (!machine_report(c, p, t, &c->o.emit.at[i], &o))
+                return false;
             break;
         case EMIT_KINDS:
             continue;

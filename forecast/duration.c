@@ -62,15 +62,17 @@ static double matmul_work_seconds(const Machine *m, const Statement *s, double s
 
 /* ---- attention ----------------------------------------------------------- */
 
-/* The row of the machine for heads of this size, or of the nearest. */
-static const MachineAttention *attention_row(const Machine *m, int64_t head,
+/* The row of the machine for heads of this size, or of the nearest; of this type, if the
+ * machine has one. */
+static const MachineAttention *attention_row(const Machine *m, int64_t head, bool f32,
                                              const char *pass)
 {
     const MachineAttention *best = NULL;
     double least = INFINITY;
     for (int i = 0; i < m->attention.n; i++) {
         const MachineAttention *row = &m->attention.at[i];
-        double far = fabs(log((double)row->head / (double)head));
+        bool same = f32 == (row->type && strcmp(row->type, "f32") == 0);
+        double far = fabs(log((double)row->head / (double)head)) + (same ? 0 : 100);
         if (strcmp(row->pass, pass) == 0 && far < least) {
             least = far;
             best = row;
@@ -86,34 +88,71 @@ static double tiles_over_half(const ParcAttention *a, double tiles)
     return a->causal && a->s == a->t ? (tiles + 1) / tiles : 1;
 }
 
+enum { QUERY_TILE = 128 };
+
+double attention_flops(const Program *p, const Statement *s)
+{
+    ParcAttention a = target_attention(p, s->op);
+    return s->flops * tiles_over_half(&a, ceil((double)a.s / QUERY_TILE));
+}
+
 static double attention_seconds(const Program *p, const Machine *m, const Statement *s,
                                 double *spread)
 {
-    enum { TILE = 128 };
     ParcAttention a = target_attention(p, s->op);
     bool backward = op_is_attention_grad(s->op->kind);
     const MachineAttention *row =
-        attention_row(m, a.d, backward ? "backward" : "forward");
-    double tiles = ceil((double)a.s / TILE);
-    double all = (double)(a.b * a.kv * a.g) * tiles;
+        attention_row(m, a.d, a.type == PARC_F32, backward ? "backward" : "forward");
+    double tiles = (double)(a.b * a.kv * a.g) * ceil((double)a.s / QUERY_TILE);
     double rate = row->rate.value;
     *spread = row->rate.spread;
-    if (a.type == PARC_F32) /* without tensor cores */
+    if (a.type == PARC_F32 && !row->type) /* without tensor cores */
         rate *= machine_value(m, peak_f32) / machine_value(m, peak_bf16);
-    return machine_value(m, hbm_start) + all * row->per_tile.value +
-           s->flops * tiles_over_half(&a, tiles) / rate;
+    return machine_value(m, hbm_start) + tiles * row->per_tile.value +
+           attention_flops(p, s) / rate;
 }
 
 /* ---- bytes --------------------------------------------------------------- */
 
-/* The part of the memory's bandwidth that a kernel of this form reaches. */
-static const Constant *kernel_rate(const Machine *m, const CudaPlan *c)
+const char *const kernel_form_name[KERNEL_FORMS] = {"elementwise", "rows", "columns"};
+
+KernelForm kernel_form(const Program *p, const Op *fused, bool cpu)
 {
-    bool columns = c->form == CUDA_TILES || cuda_column_totals(c) > 0;
-    bool rows = c->form == CUDA_ROWS && c->nphases > 1;
-    return &m->constant[columns ? MACHINE_hbm_column
-                        : rows  ? MACHINE_hbm_row
-                                : MACHINE_hbm_streaming];
+    if (!cpu) {
+        const CudaPlan *c = cuda_plan(p, fused);
+        return c->form == CUDA_TILES || cuda_column_totals(c) > 0 ? FORM_COLUMNS
+               : c->form == CUDA_ROWS && c->nphases > 1           ? FORM_ROWS
+                                                                  : FORM_ELEMENTWISE;
+    }
+    const Kernel *k = kernel_build(p, fused);
+    for (int i = 0; i < k->ntotals; i++)
+        if (k->total[i].columns)
+            return FORM_COLUMNS;
+    return k->nphases > 1 ? FORM_ROWS : FORM_ELEMENTWISE;
+}
+
+/* The part of the memory's bandwidth that a kernel of this form reaches. */
+static const Constant *kernel_rate(const Machine *m, KernelForm form)
+{
+    return &m->constant[form == FORM_COLUMNS ? MACHINE_hbm_column
+                        : form == FORM_ROWS  ? MACHINE_hbm_row
+                                             : MACHINE_hbm_streaming];
+}
+
+double kernel_functions(const Program *p, const Op *fused)
+{
+    const Kernel *k = kernel_build(p, fused);
+    uint32_t columns = k->space.column;
+    double n = 0;
+    for (int i = 0; i < k->ninstrs; i++) {
+        OpKind op = k->instr[i].op;
+        bool function = op == OP_exp || op == OP_log || op == OP_tanh || op == OP_sigmoid ||
+                        op == OP_erf || op == OP_gelu || op == OP_gelu_grad ||
+                        op == OP_sin || op == OP_cos;
+        if (k->instr[i].code == KERNEL_OP && function && (k->instr[i].axes & columns))
+            n += (double)k->work;
+    }
+    return n;
 }
 
 static double bytes_seconds(const Machine *m, double bytes, double part)
@@ -121,15 +160,21 @@ static double bytes_seconds(const Machine *m, double bytes, double part)
     return machine_value(m, hbm_start) + bytes / (machine_value(m, hbm_rate) * part);
 }
 
-static double kernel_seconds(const Program *p, const Machine *m, const Op *op,
+static double kernel_seconds(const Program *p, const Machine *m, const Statement *s,
                              double *bytes, double *spread)
 {
-    const CudaPlan *c = cuda_plan(p, op);
-    CudaCost cost = cuda_cost(c);
-    *bytes = (double)(cost.read + cost.written);
-    double second = cost.sums ? machine_value(m, hbm_start) : 0;
-    *spread = kernel_rate(m, c)->spread;
-    return second + bytes_seconds(m, *bytes, kernel_rate(m, c)->value);
+    bool cpu = machine_is_cpu(m);
+    const Constant *rate = kernel_rate(m, kernel_form(p, s->op, cpu));
+    double more = 0;
+    if (cpu) {
+        more = kernel_functions(p, s->op) * machine_value(m, hbm_function);
+    } else {
+        CudaCost cost = cuda_cost(cuda_plan(p, s->op));
+        *bytes = (double)(cost.read + cost.written);
+        more = cost.sums ? machine_value(m, hbm_start) : 0;
+    }
+    *spread = rate->spread;
+    return more + bytes_seconds(m, *bytes, rate->value);
 }
 
 /* ---- collectives --------------------------------------------------------- */
@@ -212,7 +257,7 @@ double send_seconds(const Machine *m, int64_t bytes, bool between)
 
 /* ---- statements ---------------------------------------------------------- */
 
-static WorkClass class_of(OpKind op)
+WorkClass work_class(OpKind op)
 {
     if (op == OP_send || op == OP_receive || op == OP_move)
         return WORK_SEND;
@@ -244,7 +289,7 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
         break;
     case WORK_ATTENTION: w->seconds = attention_seconds(p, m, s, &w->spread); break;
     case WORK_KERNEL:
-        w->seconds = kernel_seconds(p, m, s->op, &bytes, &w->spread);
+        w->seconds = kernel_seconds(p, m, s, &bytes, &w->spread);
         break;
     case WORK_LOOKUP:
         w->seconds = bytes_seconds(m, bytes, machine_value(m, hbm_gather));
@@ -281,7 +326,7 @@ Work *works_of(const Program *p, const Machine *m, const Statement *statement, i
     Work *work = NEW_ARRAY(p->arena, Work, n + 1);
     for (int i = 0; i < n; i++) {
         Work *w = &work[i];
-        *w = (Work){.statement = &statement[i], .class = class_of(statement[i].op->kind)};
+        *w = (Work){.statement = &statement[i], .class = work_class(statement[i].op->kind)};
         if (w->class == WORK_TRANSFER) {
             transfer_work(m, w);
         } else if (w->class == WORK_SEND) {

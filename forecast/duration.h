@@ -30,6 +30,24 @@ typedef enum WorkClass {
 /* "matmul", "attention", … */
 extern const char *const work_class_name[WORK_CLASSES];
 
+WorkClass work_class(OpKind op);
+
+/* The flops that attention computes in whole tiles. */
+double attention_flops(const Program *p, const Statement *s);
+
+/* How a kernel goes over its elements. */
+typedef enum KernelForm {
+    FORM_ELEMENTWISE,
+    FORM_ROWS,    /* with reductions of rows */
+    FORM_COLUMNS, /* with sums over rows */
+    KERNEL_FORMS
+} KernelForm;
+/* "elementwise", "rows", "columns" */
+extern const char *const kernel_form_name[KERNEL_FORMS];
+KernelForm kernel_form(const Program *p, const Op *fused, bool cpu);
+/* The exponentials, logarithms and the like that a call computes. */
+double kernel_functions(const Program *p, const Op *fused);
+
 /* What statements that run at one time share. */
 typedef enum Resource {
     RESOURCE_MEMORY,    /* bandwidth of the device's memory */

@@ -12,10 +12,15 @@
 
 enum { KEY = 32, TEXT = 1024 };
 
+/* The targets whose machines need a constant. */
+enum { GPU = 1, CPU = 2, ALL = GPU | CPU };
+
 static const struct ConstantRow {
-    const char *object, *name, *meaning;
+    const char *object, *name, *unit, *meaning;
+    unsigned targets;
 } constant_row[] = {
-#define MACHINE_CONSTANT(object, name, unit, meaning) {#object, #name, meaning},
+#define MACHINE_CONSTANT(object, name, targets, unit, meaning) \
+    {#object, #name, unit, meaning, targets},
 #include "forecast/machine.def"
 #undef MACHINE_CONSTANT
 };
@@ -23,7 +28,12 @@ static const struct ConstantRow {
 /* ---- lists --------------------------------------------------------------- */
 
 /* A field of a row of a list. */
-typedef enum FieldKind { FIELD_TEXT, FIELD_SIZE, FIELD_CONSTANT } FieldKind;
+typedef enum FieldKind {
+    FIELD_TEXT,
+    FIELD_OPTION, /* a text that may be absent */
+    FIELD_SIZE,
+    FIELD_CONSTANT
+} FieldKind;
 typedef struct Field {
     const char *name;
     FieldKind kind;
@@ -38,6 +48,7 @@ static const Field tile_field[] = {
 };
 static const Field attention_field[] = {
     {"head", FIELD_SIZE, offsetof(MachineAttention, head)},
+    {"type", FIELD_OPTION, offsetof(MachineAttention, type)},
     {"pass", FIELD_TEXT, offsetof(MachineAttention, pass)},
     {"rate", FIELD_CONSTANT, offsetof(MachineAttention, rate)},
     {"per_tile", FIELD_CONSTANT, offsetof(MachineAttention, per_tile)},
@@ -76,7 +87,13 @@ static const char *read_text(Reader *r)
     return r->json.error ? "" : arena_copy(r->arena, text, strlen(text) + 1);
 }
 
-static void read_constant(Reader *r, Constant *c)
+/* Whether constants of this unit must not be 0. */
+static bool is_divisor(const char *unit)
+{
+    return strstr(unit, "/s") || strcmp(unit, "part") == 0 || strcmp(unit, "number") == 0;
+}
+
+static void read_constant(Reader *r, Constant *c, bool divisor)
 {
     char key[KEY];
     bool valued = false;
@@ -98,10 +115,19 @@ static void read_constant(Reader *r, Constant *c)
     }
     if (!valued || !isfinite(c->value) || c->value < 0)
         fail(r, "its 'value' has to be a number from 0");
+    if (divisor && c->value < 1e-6)
+        fail(r, "its 'value' has to be above 0");
     if (!c->from || !*c->from || !c->date || !*c->date)
         fail(r, "a constant needs its source ('from') and the source's 'date'");
     if (!isfinite(c->spread) || c->spread < 0)
         fail(r, "its 'spread' has to be a number from 0");
+}
+
+static void read_size(Reader *r, int64_t *size)
+{
+    *size = rt_json_integer(&r->json);
+    if (*size < 1)
+        fail(r, "it has to be a whole number from 1");
 }
 
 static void read_row(Reader *r, const char *list, const Field *field, char *row)
@@ -116,18 +142,19 @@ static void read_row(Reader *r, const char *list, const Field *field, char *row)
             f++;
         if (!f->name)
             fail(r, "there is no such field");
-        else if (f->kind == FIELD_TEXT)
+        else if (f->kind == FIELD_TEXT || f->kind == FIELD_OPTION)
             *(const char **)(void *)(row + f->at) = read_text(r);
         else if (f->kind == FIELD_SIZE)
-            *(int64_t *)(void *)(row + f->at) = rt_json_integer(&r->json);
+            read_size(r, (int64_t *)(void *)(row + f->at));
         else
-            read_constant(r, (Constant *)(void *)(row + f->at));
+            read_constant(r, (Constant *)(void *)(row + f->at),
+                          strcmp(f->name, "rate") == 0);
         seen |= 1u << (f - field);
     }
     r->where = list;
     for (const Field *f = field; f->name; f++)
-        all |= 1u << (f - field);
-    if (seen != all)
+        all |= f->kind == FIELD_OPTION ? 0 : 1u << (f - field);
+    if ((seen & all) != all)
         fail(r, "an entry lacks a field");
 }
 
@@ -156,7 +183,7 @@ static void read_object(Reader *r, const char *object)
         if (i == MACHINE_CONSTANTS)
             fail(r, "there is no such constant");
         else
-            read_constant(r, &r->machine->constant[i]);
+            read_constant(r, &r->machine->constant[i], is_divisor(constant_row[i].unit));
     }
     r->where = "";
 }
@@ -190,17 +217,29 @@ static void read_machine(Reader *r)
 static void check_complete(Reader *r)
 {
     const Machine *m = r->machine;
+    bool cpu = m->target && strcmp(m->target, "cpu") == 0;
+    if (!cpu && (!m->target || strcmp(m->target, "cuda") != 0))
+        fail(r, "the machine's 'target' has to be \"cuda\" or \"cpu\"");
     for (int i = 0; i < MACHINE_CONSTANTS; i++)
-        if (!m->constant[i].from)
+        if (!m->constant[i].from && (constant_row[i].targets & (cpu ? CPU : GPU)))
             fail(r, arena_printf(r->arena, "the constant %s.%s is missing (%s)",
                                  constant_row[i].object, constant_row[i].name,
                                  constant_row[i].meaning));
-    if (!m->target || (strcmp(m->target, "cuda") != 0 && strcmp(m->target, "cpu") != 0))
-        fail(r, "the machine's 'target' has to be \"cuda\" or \"cpu\"");
     if (!m->name || !*m->name)
         fail(r, "the machine has no 'name'");
-    if (!m->tile.n || !m->attention.n || !m->collective.n)
+    if (!m->attention.n || (!cpu && (!m->tile.n || !m->collective.n)))
         fail(r, "the lists 'tile', 'attention' and 'collective' need an entry each");
+}
+
+/* A CPU's matmuls have the time of their flops: tiles of one element on one processor. */
+static void add_defaults(Reader *r)
+{
+    Machine *m = r->machine;
+    if (strcmp(m->target, "cpu") != 0)
+        return;
+    m->constant[MACHINE_device_sms].value = 1;
+    if (!m->tile.n)
+        vec_push(r->arena, &m->tile, ((MachineTile){1, 1, {.value = 1}}));
 }
 
 static int line_of(const RtJson *j)
@@ -226,8 +265,10 @@ static const Machine *parse(Arena *a, const char *file, const char *text, size_t
     read_machine(&r);
     if (!r.json.error)
         check_complete(&r);
-    if (!r.json.error)
+    if (!r.json.error) {
+        add_defaults(&r);
         return with_links(r.machine);
+    }
     *error = arena_printf(a, "%s:%d: %s", file, line_of(&r.json), r.json.error);
     return NULL;
 }

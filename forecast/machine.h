@@ -15,6 +15,7 @@
 #include "ir/type.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* A constant of a machine file. */
 typedef struct Constant {
@@ -25,7 +26,8 @@ typedef struct Constant {
 } Constant;
 
 typedef enum MachineConstant {
-#define MACHINE_CONSTANT(object, name, unit, meaning) MACHINE_##object##_##name,
+#define MACHINE_CONSTANT(object, name, targets, unit, meaning) \
+    MACHINE_##object##_##name,
 #include "forecast/machine.def"
 #undef MACHINE_CONSTANT
     MACHINE_CONSTANTS
@@ -40,6 +42,7 @@ typedef struct MachineTile {
 /* Attention with heads of this size: per_tile * tiles of queries + flops / rate. */
 typedef struct MachineAttention {
     int64_t head;
+    const char *type; /* of its operands: "f32"; NULL: 16 bits */
     const char *pass; /* "forward", "backward" */
     Constant rate, per_tile;
 } MachineAttention;
@@ -65,6 +68,12 @@ typedef struct Machine {
 /* The value of a constant, and its spread: machine_value(m, hbm_rate). */
 #define machine_value(m, name) ((m)->constant[MACHINE_##name].value)
 #define machine_spread(m, name) ((m)->constant[MACHINE_##name].spread)
+
+/* Whether it is a machine for CPU ranks. */
+static inline bool machine_is_cpu(const Machine *m)
+{
+    return strcmp(m->target, "cpu") == 0;
+}
 
 /* Reads the machine that parc contains under this name, or else the file. NULL and
  * *error: it cannot be read, or lacks a constant ("h100.json:12: …"). */

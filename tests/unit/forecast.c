@@ -208,13 +208,18 @@ static void check_errors(Check *c)
     static const struct {
         const char *text, *error;
     } row[] = {
-        {"{}", "the constant device.sms is missing"},
+        {"{}", "the machine's 'target'"},
+        {"{\"target\": \"cuda\"}", "the constant device.sms is missing"},
+        {"{\"target\": \"cpu\"}", "the constant device.straggler is missing"},
         {"{\"hbm\": {\"rate\": {\"value\": 1, \"date\": \"2026-11\"}}}",
          "hbm.rate: a constant needs its source"},
         {"{\"hbm\": {\"rate\": {\"value\": 1, \"from\": \"me\"}}}",
          "hbm.rate: a constant needs its source"},
         {"{\"hbm\": {\"rate\": {\"value\": -1, \"from\": \"me\", \"date\": \"x\"}}}",
          "hbm.rate: its 'value'"},
+        {"{\"hbm\": {\"rate\": {\"value\": 0, \"from\": \"me\", \"date\": \"x\"}}}",
+         "hbm.rate: its 'value' has to be above 0"},
+        {"{\"tile\": [{\"m\": 0}]}", "tile.m: it has to be a whole number from 1"},
         {"{\"hbm\": {\"speed\": {\"value\": 1}}}", "hbm.speed: there is no such"},
         {"{\"tile\": [{\"m\": 1}]}", "tile: an entry lacks a field"},
         {"{\"tile\": [{\"o\": 1}]}", "tile.o: there is no such field"},

@@ -1,0 +1,167 @@
+/* trace_times.c: reads the times of statements from a trace; see trace_times.h. */
+#include "forecast/trace_times.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/common/json.h"
+
+enum { KEY = 32, TEXT = 256 };
+
+/* The calls of a statement on one rank, in order. */
+typedef struct Calls {
+    int rank;
+    VEC(double) seconds;
+} Calls;
+typedef VEC(Calls) RankCalls;
+
+typedef struct Reader {
+    Arena *arena;
+    RtJson json;
+    const Statement *statement;
+    int n, found;
+    RankCalls *calls; /* by statement */
+    int *ranks, *threads;
+} Reader;
+
+/* ---- events -------------------------------------------------------------- */
+
+typedef struct Event {
+    char id[TEXT], phase[KEY], category[KEY];
+    double duration; /* microseconds */
+    int rank;
+} Event;
+
+static void read_event(Reader *r, Event *e)
+{
+    char key[KEY];
+    *e = (Event){0};
+    rt_json_object(&r->json);
+    while (rt_json_key(&r->json, key, sizeof key))
+        if (strcmp(key, "name") == 0)
+            rt_json_string(&r->json, e->id, sizeof e->id);
+        else if (strcmp(key, "ph") == 0)
+            rt_json_string(&r->json, e->phase, sizeof e->phase);
+        else if (strcmp(key, "cat") == 0)
+            rt_json_string(&r->json, e->category, sizeof e->category);
+        else if (strcmp(key, "dur") == 0)
+            e->duration = rt_json_number(&r->json);
+        else if (strcmp(key, "pid") == 0)
+            e->rank = (int)rt_json_integer(&r->json);
+        else
+            rt_json_skip(&r->json);
+}
+
+/* The statement of an event; -1: the event is another part of the timeline. Statements
+ * follow each other in the trace as in the program, so the search goes on from `from`. */
+static int statement_of(const Reader *r, const Event *e, int from)
+{
+    for (int k = 0; k < r->n; k++) {
+        int i = (from + k) % r->n;
+        if (strcmp(r->statement[i].id, e->id) == 0 &&
+            strcmp(r->statement[i].kind, e->category) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static void add_call(Reader *r, int statement, const Event *e)
+{
+    RankCalls *of = &r->calls[statement];
+    int i = 0;
+    while (i < of->n && of->at[i].rank != e->rank)
+        i++;
+    if (i == of->n)
+        vec_push(r->arena, of, ((Calls){.rank = e->rank}));
+    vec_push(r->arena, &of->at[i].seconds, e->duration * 1e-6);
+    r->found++;
+}
+
+static void read_events(Reader *r)
+{
+    Event e;
+    int at = 0;
+    rt_json_list(&r->json);
+    while (rt_json_next(&r->json)) {
+        read_event(r, &e);
+        int i = r->n && strcmp(e.phase, "X") == 0 ? statement_of(r, &e, at) : -1;
+        if (i < 0)
+            continue;
+        add_call(r, i, &e);
+        at = i;
+    }
+}
+
+static void read_run(Reader *r)
+{
+    char key[KEY];
+    rt_json_object(&r->json);
+    while (rt_json_key(&r->json, key, sizeof key))
+        if (strcmp(key, "ranks") == 0)
+            *r->ranks = (int)rt_json_integer(&r->json);
+        else if (strcmp(key, "threads") == 0)
+            *r->threads = (int)rt_json_integer(&r->json);
+        else
+            rt_json_skip(&r->json);
+}
+
+/* ---- times --------------------------------------------------------------- */
+
+static int by_value(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* The median of the calls: of a collective on the rank that takes the least time, of
+ * others on average. */
+static double seconds_of(const Reader *r, int statement)
+{
+    const RankCalls *of = &r->calls[statement];
+    bool least = op_is_collective(r->statement[statement].op->kind);
+    if (of->n == 0)
+        return 0;
+    int n = of->at[0].seconds.n;
+    for (int k = 1; k < of->n; k++)
+        n = of->at[k].seconds.n < n ? of->at[k].seconds.n : n;
+    double *call = NEW_ARRAY(r->arena, double, n + 1);
+    for (int i = 0; i < n; i++) {
+        double sum = 0, min = of->at[0].seconds.at[i];
+        for (int k = 0; k < of->n; k++) {
+            double t = of->at[k].seconds.at[i];
+            sum += t;
+            min = t < min ? t : min;
+        }
+        call[i] = least ? min : sum / of->n;
+    }
+    qsort(call, (size_t)n, sizeof *call, by_value);
+    return n > 0 ? call[n / 2] : 0;
+}
+
+const double *trace_times(Arena *a, const Statement *statement, int n, const char *trace,
+                          size_t size, int *ranks, int *threads, const char **error)
+{
+    char key[KEY];
+    Reader r = {.arena = a, .statement = statement, .n = n, .ranks = ranks,
+                .threads = threads, .calls = NEW_ARRAY(a, RankCalls, n + 1)};
+    r.json = (RtJson){.text = (const unsigned char *)trace, .end = (int64_t)size};
+    *ranks = *threads = 0;
+    rt_json_object(&r.json);
+    while (rt_json_key(&r.json, key, sizeof key))
+        if (strcmp(key, "traceEvents") == 0)
+            read_events(&r);
+        else if (strcmp(key, "otherData") == 0)
+            read_run(&r);
+        else
+            rt_json_skip(&r.json);
+    if (r.json.error)
+        *error = arena_printf(a, "it is no trace of a run: %s", r.json.error);
+    else if (r.found == 0)
+        *error = "it has no statement of this program";
+    if (r.json.error || r.found == 0)
+        return NULL;
+    double *times = NEW_ARRAY(a, double, n + 1);
+    for (int i = 0; i < n; i++)
+        times[i] = seconds_of(&r, i);
+    return times;
+}

@@ -81,7 +81,9 @@ out_of_memory() {
         status=$?
         case $status in
         0) rm -r tree && [ $met = 1 ] && return 0 ;;
-        1) met=1 && grep -qx "parc: error: out of memory" ../err || break ;;
+        1) # The OpenMP runtime starts before parc.
+            grep -q '^libgomp: Out of memory' ../err ||
+                { met=1 && grep -qx "parc: error: out of memory" ../err; } || break ;;
         126 | 127) ;;
         *) break ;;
         esac

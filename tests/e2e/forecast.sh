@@ -69,8 +69,14 @@ own() {
 }
 check "a machine of one's own" own
 
-# The machine files follow from the tables.
+# The machine files follow from the tables, and docs/forecast.md has their errors.
 mkdir "$work/machines"
 check "the tables are fitted" python3 scripts/forecast_fit.py "$work/machines"
 check "the machine files are those of the tables" diff -r machines "$work/machines"
+documented() {
+    python3 scripts/forecast_fit.py --errors | awk 'NF == 6 && NR > 1 {
+        printf "| %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6 }' >"$work/rows"
+    grep -E '^\| [a-z0-9-]+ \| [a-z]+ \| [0-9]+ \|' docs/forecast.md | diff - "$work/rows"
+}
+check "the documented errors are those of the tables" documented
 finish

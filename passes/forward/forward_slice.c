@@ -164,7 +164,8 @@ static bool add_joins(Slice *s, const Program *p)
     Joins j = {.s = s, .nslots = program_event_slots(p)};
     j.recorded = NEW_ARRAY(p->arena, bool, j.nslots + 1);
     for_ops(op, s->p->step) {
-        j.used[op->stream] |= !op_is_schedule(op->kind);
+        if (!op_is_schedule(op->kind)) /* awaits of transfers have another stream */
+            j.used[op->stream] = true;
         for (int i = 0; op->kind == OP_record && i < attr_slots(op); i++)
             j.recorded[attr_event(op) + i] = true;
     }

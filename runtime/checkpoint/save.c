@@ -241,7 +241,10 @@ static void lay_out_stage(RtAsync *a, const ParcModel *model, int rank)
 void rt_async_open(ParcRt *rt, RtRun *run)
 {
     RtAsync *a = &run->async;
+    enum { LEAST = 64 }; /* bytes of a rank that stores nothing: all take part */
     a->bytes = rt_staging_bytes(rt->model, rt->rank);
+    if (a->bytes == 0 && rt_staging_most(rt->model) > 0)
+        a->bytes = LEAST;
     if (a->bytes > 0) {
         lay_out_stage(a, rt->model, rt->rank);
         a->rt = rt;

@@ -17,7 +17,7 @@ enum { KEY = 64, TEXT = 512 };
 typedef struct Entry {
     char id[TEXT], kind[TEXT], axis[TEXT], tensor[TEXT], phase[TEXT], why[TEXT];
     char source[TEXT], name[TEXT], class[TEXT], path[TEXT];
-    double bytes, count, group, exposed;
+    double bytes, count, group, exposed, sent;
     bool in_place;
 } Entry;
 
@@ -36,6 +36,8 @@ typedef struct Reader {
 static void add(Reader *r, SectionKind s, const char *name, double value,
                 const char *note)
 {
+    if (!(value >= 0 && value < 1e30))
+        rt_json_fail(&r->json, "a number is not that of a plan");
     CompareRow *row = compare_row(r->c, s, name);
     row->value[r->side] += value;
     row->has[r->side] = true;
@@ -65,7 +67,7 @@ static void read_entry(Reader *r, Entry *e)
         const char *key;
         double *to;
     } number[] = {{"bytes", &e->bytes}, {"count", &e->count}, {"group_size", &e->group},
-                  {"exposed_seconds", &e->exposed}};
+                  {"exposed_seconds", &e->exposed}, {"sent", &e->sent}};
     rt_json_object(&r->json);
     while (rt_json_key(&r->json, key, sizeof key)) {
         bool known = false;
@@ -82,7 +84,7 @@ static void read_entry(Reader *r, Entry *e)
     }
 }
 
-/* The bytes that a rank sends for a collective in a step, as in the plan's traffic. */
+/* The bytes that a rank sends for a collective in a step. */
 static double sent(const Entry *e)
 {
     double all = e->bytes * e->count, part = (e->group - 1) / e->group;
@@ -102,7 +104,6 @@ static void take_collective(Reader *r, const Entry *e)
     CompareRow *row = compare_row(r->c, SECTION_COLLECTIVES, name);
     row->calls[r->side] += e->count;
     row->each[r->side] = e->bytes;
-    add(r, SECTION_TOTALS, arena_printf(a, "sent over %s", e->axis), sent(e), NULL);
 }
 
 static void take_block(Reader *r, const Entry *e)
@@ -133,7 +134,13 @@ static void take_time(Reader *r, const Entry *e, int i)
         NULL);
 }
 
-typedef enum ListKind { LIST_COLLECTIVES, LIST_BLOCKS, LIST_WORK, LIST_TIMES } ListKind;
+typedef enum ListKind {
+    LIST_COLLECTIVES,
+    LIST_TRAFFIC,
+    LIST_BLOCKS,
+    LIST_WORK,
+    LIST_TIMES
+} ListKind;
 
 static void read_list(Reader *r, ListKind kind)
 {
@@ -145,6 +152,9 @@ static void read_list(Reader *r, ListKind kind)
             return;
         if (kind == LIST_COLLECTIVES)
             take_collective(r, &e);
+        else if (kind == LIST_TRAFFIC)
+            add(r, SECTION_TOTALS, arena_printf(r->c->arena, "sent over %s", e.axis), e.sent,
+                NULL);
         else if (kind == LIST_BLOCKS)
             take_block(r, &e);
         else if (kind == LIST_WORK)
@@ -248,6 +258,8 @@ static void read_plan(Reader *r)
             read_mesh(r);
         else if (strcmp(key, "collectives") == 0)
             read_list(r, LIST_COLLECTIVES);
+        else if (strcmp(key, "traffic") == 0)
+            read_list(r, LIST_TRAFFIC);
         else if (strcmp(key, "work") == 0)
             read_list(r, LIST_WORK);
         else if (strcmp(key, "memory") == 0)

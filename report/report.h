@@ -56,6 +56,9 @@ void report_json_groups(Out *o, const Program *p);
 void report_traffic(Out *o, const Program *p, const char *head, int width,
                     const char *per);
 
+/* The same in the JSON. */
+void report_json_traffic(Out *o, const Program *p);
+
 /* report_kernels.c, parts of the plan for CUDA. report_matmuls: the products
  * that the library computes, and their epilogues. report_kernels: the bytes
  * that each kernel moves, and the tensors that are passed only from one kernel

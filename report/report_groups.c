@@ -281,6 +281,27 @@ void report_traffic(Out *o, const Program *p, const char *head, int width,
     }
 }
 
+void report_json_traffic(Out *o, const Program *p)
+{
+    int n;
+    bool first = true;
+    const CollectiveInfo *c = collectives_of(p, &n);
+    out(o, "  \"traffic\": [");
+    for (int i = 0; i < n; i++) {
+        if (!is_first_over(c, i))
+            continue;
+        Traffic t = most_traffic(p, c, n, c[i].axes);
+        out(o, "%s    {", first ? "\n" : ",\n");
+        json_text(o, "axis", c[i].axis);
+        json_number(o, "calls", t.calls);
+        json_number(o, "bytes", t.bytes);
+        json_real(o, "sent", t.sent);
+        out(o, "}");
+        first = false;
+    }
+    out(o, "%s],\n", first ? "" : "\n  ");
+}
+
 /* "groups": [{"axis", "size", "count", "axes": [{"name", "size", "stride"}],
  * "first": ["{0-7}", …]}] */
 void report_json_groups(Out *o, const Program *p)

@@ -40,6 +40,9 @@ static const Measure measure[] = {
     {"collectives.group_size", "ranks", whole, NULL},
     {"collectives.bytes", "bytes", rank, "call"},
     {"collectives.count", "calls", rank, "step"},
+    {"traffic.calls", "calls", rank, "step"},
+    {"traffic.bytes", "bytes", rank, "step"},
+    {"traffic.sent", "bytes", rank, "step"},
     {"groups.size", "ranks", whole, NULL},
     {"groups.count", "groups", whole, NULL},
     {"groups.axes.size", "ranks", whole, NULL},
@@ -424,6 +427,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
     json_params(o, p);
     report_json_pipeline(o, p);
     json_collectives(o, p);
+    report_json_traffic(o, p);
     report_json_groups(o, p);
     json_work(o, p);
     json_memory(o, p);

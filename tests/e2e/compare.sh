@@ -39,6 +39,15 @@ check "JSON: every collective once" json '(.collectives | map(.name) | unique | 
 check "JSON: bytes that are sent" json '([.collectives[].a] | add) as $sent |
     ([$a[0].collectives[] | .bytes * .count * (.group_size - 1) / .group_size *
         (if .kind == "all_reduce" then 2 else 1 end)] | add) | . / $sent - 1 | fabs < 1e-9'
+for axis in pp dp tp; do
+    check "the bytes over $axis are those of the plan" sh -c "
+        '$PARC' examples/three_d.pdl --mesh 4x2x2 --emit plan >'$work/plan' &&
+        '$PARC' compare examples/three_d.pdl --mesh 4x2x2 --mesh 2x4x2 |
+            sed -n 's/^  sent over $axis  *\([0-9.]* [A-Z]iB\|[0-9.]* GiB\) .*/\1/p' |
+            awk '{ printf \"%.1f %s\\n\", \$1, \$2 }' >'$work/is' &&
+        sed -n 's/.*  *$axis: .* a rank sends \(.*\)/\1/p' '$work/plan' | head -n 1 |
+            awk '{ printf \"%.1f %s\\n\", \$1, \$2 }' | cmp - '$work/is'"
+done
 check "JSON: memory by name" json '([.memory_by_name[].b | values] | add) ==
     ([$b[0].at_peak[].bytes] | add)'
 check "JSON: modules sum to the step" json '([.time_by_module[].a | values] | add) +
@@ -87,6 +96,9 @@ check "a file that does not exist" refused 1 "cannot read" "$work/a.json" "$work
 echo '{"model": 3}' >"$work/wrong.json"
 check "a number for a text" refused 1 "wrong.json: line 1:" "$work/a.json" \
     "$work/wrong.json"
+sed 's/"peak": [0-9]*/"peak": 1e999/' "$work/a.json" >"$work/huge.json"
+check "a number that is none" refused 1 "is not that of a plan" "$work/huge.json" \
+    "$work/a.json"
 echo '{}' >"$work/empty.json"
 check "no plan in a file" refused 1 "it is no plan" "$work/empty.json" "$work/a.json"
 damaged() { # every prefix of a plan is refused without a crash

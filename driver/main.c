@@ -276,6 +276,12 @@ static bool finish(Compilation *c, Program *p)
         fprintf(stderr,
                 "parc: %s: a rank of %" PRId64 " needs %" PRId64 " bytes\n",
                 p->model, mesh_ranks(&p->mesh), p->memory->peak);
+    bool measures = false;
+    for (int i = 0; i < c->o.emit.n; i++)
+        measures |= c->o.emit.at[i].kind == EMIT_MACHINE;
+    if (c->o.from.text && !measures)
+        return diag_error(c->diag, c->o.from.loc, "--from has no effect without --emit "
+                          "machine");
     Warnings warnings = {0};
     if (planned && p->memory) {
         warnings = report_find_warnings(p);

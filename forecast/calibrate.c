@@ -82,6 +82,8 @@ static void fit_kernels(Fit *f, const Statement *s, const double *times, int n)
 
 static void fit_attention(Fit *f, const Statement *s, double seconds)
 {
+    if (seconds <= 0)
+        return;
     ParcAttention a = target_attention(f->p, s->op);
     Attention of = {.head = a.d, .f32 = a.type == PARC_F32,
                     .backward = op_is_attention_grad(s->op->kind)};
@@ -253,8 +255,10 @@ const char *calibrate(Out *o, const Program *p, const char *name, const char *tr
                             ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
     fit_kernels(&f, s, times, n);
     fit_statements(&f, s, times, n);
-    if (f.matmul[0].amount + f.matmul[1].amount == 0 || f.attention.n == 0)
-        return "a machine file needs matmuls and attention: trace another model";
+    if (f.matmul[0].amount + f.matmul[1].amount == 0 || f.attention.n == 0 ||
+        f.kernel[FORM_ELEMENTWISE].amount + f.copy.amount == 0)
+        return "a machine file needs the times of matmuls, attention and elementwise "
+               "kernels: trace another model";
     out(o, "{\n  \"name\": ");
     out_json_string(o, name);
     out(o, ",\n  \"target\": \"cpu\",\n  \"description\": ");

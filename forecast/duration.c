@@ -182,8 +182,7 @@ static double kernel_seconds(const Program *p, const Machine *m, const Statement
 /* The ranks of a group that are on one node; all nodes have as many. */
 static int64_t ranks_on_node(const Program *p, const Machine *m, uint32_t axes)
 {
-    int64_t node = p->mesh.node ? p->mesh.node : (int64_t)machine_value(m, node_ranks);
-    int64_t here = 1;
+    int64_t node = machine_node(m, &p->mesh), here = 1;
     for (int a = 0; a < p->mesh.n; a++) {
         if (!(axes >> a & 1))
             continue;
@@ -204,14 +203,21 @@ static const MachineCollective *collective_row(const Machine *m, const char *kin
     return NULL;
 }
 
+/* The rate of a rank's transfers; of CPU ranks, which share memory, that of copies. */
+static double link_rate(const Machine *m, bool between)
+{
+    return machine_is_cpu(m) ? memory_rate(m)
+           : between         ? machine_value(m, node_nic)
+                             : machine_value(m, node_link);
+}
+
 /* A ring through all ranks, `ranks` of them on each of `nodes` nodes: it leaves a
  * node on as many NICs as the group has ranks there. */
 static double ring_seconds(const Machine *m, const char *kind, int64_t nodes,
                            int64_t ranks, double bytes, double *start)
 {
     double all = (double)(nodes * ranks), rounds = strcmp(kind, "all_reduce") == 0 ? 2 : 1;
-    double link = machine_value(m, node_link);
-    double nic = machine_value(m, node_nic) * (double)ranks;
+    double link = link_rate(m, false), nic = link_rate(m, true) * (double)ranks;
     double rate = nodes == 1 || nic > link ? link : nic;
     double between = (double)(nodes - 1), inside = all - 1 - between;
     *start = machine_value(m, node_base) +
@@ -223,7 +229,8 @@ static double ring_seconds(const Machine *m, const char *kind, int64_t nodes,
 static void collective_work(const Program *p, const Machine *m, const CollectiveInfo *c,
                             Work *w)
 {
-    int64_t ranks = ranks_on_node(p, m, c->axes), nodes = c->group_size / ranks;
+    int64_t ranks = ranks_on_node(p, m, c->axes);
+    int64_t nodes = (c->group_size + ranks - 1) / ranks;
     double bytes = (double)c->bytes;
     const MachineCollective *row = collective_row(m, c->kind, nodes, ranks);
     if (row) {
@@ -241,18 +248,18 @@ static void collective_work(const Program *p, const Machine *m, const Collective
     bool gathers = strcmp(c->kind, "all_gather") == 0;
     double moved = received * (gathers ? machine_value(m, contention_gather)
                                        : machine_value(m, contention_reduce));
+    if (machine_is_cpu(m))
+        return; /* a rank does one thing at a time */
     w->use[RESOURCE_MEMORY] = moved / w->seconds / memory_rate(m);
-    w->use[RESOURCE_LINK] = ranks > 1 ? received / w->seconds / machine_value(m, node_link)
-                                      : 0;
+    w->use[RESOURCE_LINK] = ranks > 1 ? received / w->seconds / link_rate(m, false) : 0;
     w->use[RESOURCE_NIC] =
-        nodes > 1 ? received / (double)ranks / w->seconds / machine_value(m, node_nic) : 0;
+        nodes > 1 ? received / (double)ranks / w->seconds / link_rate(m, true) : 0;
 }
 
 double send_seconds(const Machine *m, int64_t bytes, bool between)
 {
     double hop = between ? machine_value(m, node_nic_hop) : machine_value(m, node_hop);
-    double rate = between ? machine_value(m, node_nic) : machine_value(m, node_link);
-    return machine_value(m, node_base) + hop + (double)bytes / rate;
+    return machine_value(m, node_base) + hop + (double)bytes / link_rate(m, between);
 }
 
 /* ---- statements ---------------------------------------------------------- */
@@ -315,8 +322,18 @@ static void transfer_work(const Machine *m, Work *w)
                           : machine_value(m, copy_to_device);
     w->start = machine_value(m, hbm_start);
     w->seconds = w->start + (double)w->statement->bytes / rate;
-    w->spread = machine_spread(m, copy_to_device);
+    w->spread = to_host ? machine_spread(m, copy_to_host) : machine_spread(m, copy_to_device);
     w->use[to_host ? RESOURCE_TO_HOST : RESOURCE_TO_DEVICE] = 1;
+}
+
+/* Whether neighbors along the axes of a transfer are on several nodes. */
+static bool leaves_node(const Program *p, const Machine *m, const Op *op)
+{
+    bool leaves = false;
+    for (int a = 0; a < p->mesh.n; a++)
+        leaves |= (attr_axes(op) >> a & 1) &&
+                  mesh_stride(&p->mesh, a) * p->mesh.size[a] > machine_node(m, &p->mesh);
+    return leaves;
 }
 
 Work *works_of(const Program *p, const Machine *m, const Statement *statement, int n)
@@ -330,7 +347,8 @@ Work *works_of(const Program *p, const Machine *m, const Statement *statement, i
         if (w->class == WORK_TRANSFER) {
             transfer_work(m, w);
         } else if (w->class == WORK_SEND) {
-            w->seconds = send_seconds(m, statement[i].bytes / 2, true);
+            w->seconds = send_seconds(m, statement[i].bytes / 2,
+                                      leaves_node(p, m, statement[i].op));
         } else if (w->class == WORK_COLLECTIVE) {
             while (c[next].op != statement[i].op)
                 next++;
@@ -348,7 +366,7 @@ double work_slowdown(const Machine *m, const Work *w, double blocks)
     double sms = machine_value(m, device_sms);
     if (!w->fills || blocks <= 0)
         return 1;
-    double left = sms - blocks > 1 ? sms - blocks : 1;
+    double left = fmax(sms - blocks, 1);
     if (w->class != WORK_MATMUL)
         return sms / left;
     return matmul_work_seconds(m, w->statement, left) /

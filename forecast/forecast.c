@@ -37,7 +37,8 @@ static double spread_of(const Forecast *f)
 
 static void time_step(const Program *p, Forecast *f, bool whole)
 {
-    IssueScope step = {.part = ISSUE_WHOLE};
+    bool stages = pipeline_axis(p) >= 0;
+    IssueScope step = {.part = stages ? ISSUE_SEQUENCE : ISSUE_WHOLE};
     Timeline t = timeline_of(p, f->machine, f->work, f->n, step, whole);
     f->time = t.time;
     f->waits = t.waits;

@@ -1,8 +1,8 @@
 /* forecast.h: how long a step takes on a machine, and why.
  *
  * The time of a step is that of the compute stream: it runs statements, or waits for
- * those of other streams. So the times of classes, phases and modules sum to that of the
- * step, where a collective counts with the time for which it is waited for.
+ * those of other streams, where a collective counts with the time for which it is waited
+ * for. The times of classes or of phases, `waits` and `bubble` sum to that of the step.
  */
 #ifndef PARC_FORECAST_FORECAST_H
 #define PARC_FORECAST_FORECAST_H
@@ -30,8 +30,8 @@ typedef struct Forecast {
     double exposed;            /* seconds for which collectives are waited for */
     double waits;              /* seconds between statements */
     double bubble;             /* seconds for which a rank waits for other stages */
-    const PipelineTime *pipeline; /* NULL: the stages do not overlap. The times are those
-                                   * of the slowest coordinate */
+    const PipelineTime *pipeline; /* the times are those of the slowest coordinate; NULL:
+                                   * those of all stages one after another */
     double by_class[WORK_CLASSES], by_phase[FORECAST_PHASES];
 } Forecast;
 

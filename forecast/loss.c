@@ -46,9 +46,9 @@ static bool is_of_unit(const Op *op)
 static bool spans_nodes(const Losses *l, uint32_t axes)
 {
     const Mesh *m = &l->p->mesh;
-    int64_t node = m->node ? m->node : (int64_t)machine_value(l->f->machine, node_ranks);
     for (int a = 0; a < m->n; a++)
-        if ((axes >> a & 1) && mesh_stride(m, a) * m->size[a] > node)
+        if ((axes >> a & 1) &&
+            mesh_stride(m, a) * m->size[a] > machine_node(l->f->machine, m))
             return true;
     return false;
 }
@@ -116,7 +116,9 @@ static void add_matmuls(Losses *l)
     for (int i = 0; i < f->n; i++)
         if (f->work[i].class == WORK_MATMUL) {
             double ideal = f->statement[i].flops / sustained(l, &f->statement[i]);
-            double times = f->time[i].run / f->work[i].seconds;
+            double times = f->work[i].seconds > 0
+                               ? f->time[i].run / f->work[i].seconds
+                               : 0;
             add_to(&sum, f->time[i].run - f->time[i].slowed - times * ideal,
                    &f->statement[i]);
         }

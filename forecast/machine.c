@@ -87,13 +87,30 @@ static const char *read_text(Reader *r)
     return r->json.error ? "" : arena_copy(r->arena, text, strlen(text) + 1);
 }
 
-/* Whether constants of this unit must not be 0. */
-static bool is_divisor(const char *unit)
+/* The smallest and the largest value of a constant of this unit. */
+typedef struct Limits {
+    const char *unit;
+    double least, most;
+} Limits;
+static const Limits limits[] = {
+    {"number", 1, 1e6}, {"part", 1e-6, 10},    {"bytes/s", 1, 1e18},
+    {"flop/s", 1, 1e21}, {"bytes", 0, 1e18},   {"s", 0, 1e3},
+    {"", 0, 1e6},       {"rate", 1e-6, 1e21},
+};
+
+static void check_limits(Reader *r, const Constant *c, const char *unit)
 {
-    return strstr(unit, "/s") || strcmp(unit, "part") == 0 || strcmp(unit, "number") == 0;
+    const Limits *l = table_find(limits, unit);
+    if (!(c->value >= l->least && c->value <= l->most))
+        fail(r, arena_printf(r->arena, "its 'value' has to be from %g to %g", l->least,
+                             l->most));
+    if (strcmp(unit, "number") == 0 && c->value != floor(c->value))
+        fail(r, "its 'value' has to be a whole number");
+    if (!(c->spread >= 0 && c->spread <= 10))
+        fail(r, "its 'spread' has to be from 0 to 10");
 }
 
-static void read_constant(Reader *r, Constant *c, bool divisor)
+static void read_constant(Reader *r, Constant *c, const char *unit)
 {
     char key[KEY];
     bool valued = false;
@@ -113,14 +130,11 @@ static void read_constant(Reader *r, Constant *c, bool divisor)
         else
             fail(r, "a constant has 'value', 'from', 'spread' and 'date' only");
     }
-    if (!valued || !isfinite(c->value) || c->value < 0)
-        fail(r, "its 'value' has to be a number from 0");
-    if (divisor && c->value < 1e-6)
-        fail(r, "its 'value' has to be above 0");
+    if (!valued)
+        fail(r, "a constant needs its 'value'");
     if (!c->from || !*c->from || !c->date || !*c->date)
         fail(r, "a constant needs its source ('from') and the source's 'date'");
-    if (!isfinite(c->spread) || c->spread < 0)
-        fail(r, "its 'spread' has to be a number from 0");
+    check_limits(r, c, unit);
 }
 
 static void read_size(Reader *r, int64_t *size)
@@ -148,7 +162,7 @@ static void read_row(Reader *r, const char *list, const Field *field, char *row)
             read_size(r, (int64_t *)(void *)(row + f->at));
         else
             read_constant(r, (Constant *)(void *)(row + f->at),
-                          strcmp(f->name, "rate") == 0);
+                          strcmp(f->name, "rate") == 0 ? "rate" : "");
         seen |= 1u << (f - field);
     }
     r->where = list;
@@ -183,7 +197,7 @@ static void read_object(Reader *r, const char *object)
         if (i == MACHINE_CONSTANTS)
             fail(r, "there is no such constant");
         else
-            read_constant(r, &r->machine->constant[i], is_divisor(constant_row[i].unit));
+            read_constant(r, &r->machine->constant[i], constant_row[i].unit);
     }
     r->where = "";
 }

@@ -75,6 +75,12 @@ static inline bool machine_is_cpu(const Machine *m)
     return strcmp(m->target, "cpu") == 0;
 }
 
+/* The ranks of a node: those of the mesh, if it is divided into nodes. */
+static inline int64_t machine_node(const Machine *m, const Mesh *mesh)
+{
+    return mesh->node ? mesh->node : (int64_t)machine_value(m, node_ranks);
+}
+
 /* Reads the machine that parc contains under this name, or else the file. NULL and
  * *error: it cannot be read, or lacks a constant ("h100.json:12: …"). */
 const Machine *machine_load(Arena *a, const char *name, const char **error);

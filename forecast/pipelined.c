@@ -11,8 +11,8 @@
 enum { COMPUTES = 3 };
 static const Moment computes[COMPUTES] = {MOMENT_FORWARD, MOMENT_BACKWARD, MOMENT_WEIGHTS};
 
-/* What a receive waits for besides the transfers before it: that the moment `after` of microbatch i -
- * back has ended on the receiving stage. */
+/* What a receive waits for besides the transfers before it: that the moment `after` of
+ * microbatch i - back has ended on the receiving stage. */
 typedef struct Freed {
     bool given;
     Moment after;
@@ -50,8 +50,7 @@ typedef struct Replay {
 /* Whether neighbors on the axis of the pipeline are on other nodes. */
 static bool crosses_nodes(const Replay *r, int stage)
 {
-    int64_t node = r->p->mesh.node ? r->p->mesh.node
-                                   : (int64_t)machine_value(r->m, node_ranks);
+    int64_t node = machine_node(r->m, &r->p->mesh);
     int64_t stride = mesh_stride(&r->p->mesh, pipeline_axis(r->p));
     int64_t from = coordinate_of(r->p, stage);
     int64_t to = coordinate_of(r->p, (stage + 1) % r->table.nstages);
@@ -89,6 +88,8 @@ static Freed freed_of(const Replay *r, int stage, bool gradient)
         int64_t back = attr_rotation(op)
                            ? rotation_modulo(r->p, attr_rotation(op), stage)
                            : attr_back(op);
+        if (back == 0) /* of the sender, for its tensor */
+            continue;
         return (Freed){true, staged_moment_on(r->p, r->loop, post, stage), back};
     }
     return (Freed){0};

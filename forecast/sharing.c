@@ -1,6 +1,8 @@
 /* sharing.c: how fast statements are that run at one time; see sharing.h. */
 #include "forecast/sharing.h"
 
+#include <math.h>
+
 /* The multiprocessors that other streams keep. */
 static double blocks_of_others(const Clockwork *c, int stream)
 {
@@ -38,6 +40,9 @@ static int first_used_up(const Clockwork *c, const bool *fixed, double *part)
     return first;
 }
 
+/* A resource that is used up leaves something, so that every statement ends. */
+static const double LEAST_PART = 1e-6;
+
 void share_device(Clockwork *c)
 {
     bool fixed[STREAMS] = {0};
@@ -52,7 +57,7 @@ void share_device(Clockwork *c)
         for (int k = 0; k < c->nstreams; k++)
             if (c->stream[k].runs >= 0 && !fixed[k] &&
                 c->work[c->stream[k].runs].use[r] > 0) {
-                c->stream[k].speed *= part > 0 ? part : 1e-3;
+                c->stream[k].speed *= fmax(part, LEAST_PART);
                 fixed[k] = true;
             }
 }

@@ -34,7 +34,7 @@ Clockwork clockwork_new(const Program *p, const Machine *m, const Work *work, in
                         IssueScope scope)
 {
     Arena *a = p->arena;
-    Clockwork c = {.p = p, .machine = m, .work = work, .nstatements = n,
+    Clockwork c = {.p = p, .machine = m, .work = work, .part = scope.part, .nstatements = n,
                    .nstreams = p->streams, .nslots = program_event_slots(p)};
     c.statement_of = NEW_ARRAY(a, int, p->nops);
     for (uint32_t i = 0; i < p->nops; i++)

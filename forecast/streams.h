@@ -31,6 +31,7 @@ typedef struct Clockwork {
     const Program *p;
     const Machine *machine;
     const Work *work;
+    IssuePart part;      /* of the step */
     int nstatements, nstreams, nslots;
     int *statement_of;   /* by op id: its index; -1: none */
     int *records;        /* by slot: the stream that records it */

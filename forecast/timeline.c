@@ -70,8 +70,9 @@ static bool issues(Clockwork *c, Stream *s)
         return !own || passes_wait(c, s, op);
     } else if (own && !op_is_schedule(op->kind)) {
         int statement = c->statement_of[op->id];
-        if (statement < 0 || c->work[statement].seconds <= 0)
-            return true;
+        if (statement < 0 || c->work[statement].seconds <= 0 ||
+            (c->part == ISSUE_ACTION && c->work[statement].class == WORK_SEND))
+            return true; /* in an action, a transfer at the ends of a loop moves nothing */
         if (is_kept_out(c, &c->work[statement]))
             return false;
         start_work(c, s, statement);

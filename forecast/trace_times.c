@@ -32,6 +32,14 @@ typedef struct Event {
     int rank;
 } Event;
 
+static int count_of(Reader *r)
+{
+    int64_t n = rt_json_integer(&r->json);
+    if (n > 1 << 24)
+        rt_json_fail(&r->json, "a number of ranks or threads is too large");
+    return (int)n;
+}
+
 static void read_event(Reader *r, Event *e)
 {
     char key[KEY];
@@ -47,7 +55,7 @@ static void read_event(Reader *r, Event *e)
         else if (strcmp(key, "dur") == 0)
             e->duration = rt_json_number(&r->json);
         else if (strcmp(key, "pid") == 0)
-            e->rank = (int)rt_json_integer(&r->json);
+            e->rank = count_of(r);
         else
             rt_json_skip(&r->json);
 }
@@ -73,6 +81,8 @@ static void add_call(Reader *r, int statement, const Event *e)
         i++;
     if (i == of->n)
         vec_push(r->arena, of, ((Calls){.rank = e->rank}));
+    if (!(e->duration >= 0 && e->duration < 1e12))
+        rt_json_fail(&r->json, "a duration is no time");
     vec_push(r->arena, &of->at[i].seconds, e->duration * 1e-6);
     r->found++;
 }
@@ -98,9 +108,9 @@ static void read_run(Reader *r)
     rt_json_object(&r->json);
     while (rt_json_key(&r->json, key, sizeof key))
         if (strcmp(key, "ranks") == 0)
-            *r->ranks = (int)rt_json_integer(&r->json);
+            *r->ranks = count_of(r);
         else if (strcmp(key, "threads") == 0)
-            *r->threads = (int)rt_json_integer(&r->json);
+            *r->threads = count_of(r);
         else
             rt_json_skip(&r->json);
 }
@@ -154,6 +164,10 @@ const double *trace_times(Arena *a, const Statement *statement, int n, const cha
             read_run(&r);
         else
             rt_json_skip(&r.json);
+    if (rt_json_peek(&r.json) >= 0)
+        rt_json_fail(&r.json, "text follows it");
+    if (!r.json.error && (*ranks < 1 || *threads < 1))
+        rt_json_fail(&r.json, "it does not say how many ranks and threads ran");
     if (r.json.error)
         *error = arena_printf(a, "it is no trace of a run: %s", r.json.error);
     else if (r.found == 0)

@@ -49,7 +49,9 @@ static IssueStop enter_iteration(IssueWalk *w)
 static int64_t trips_of(const IssueWalk *w, const Op *loop)
 {
     const IssueScope *s = &w->scope;
-    return !loop->cut                ? loop_trips(loop)
+    bool all = s->part == ISSUE_SEQUENCE && loop->phase != PH_OPTIMIZER;
+    return !loop->cut || all         ? loop_trips(loop)
+           : s->part == ISSUE_SEQUENCE ? loop_rank_trips(w->p, loop)
            : s->part == ISSUE_WHOLE  ? loop_rank_trips(w->p, loop)
            : s->part == ISSUE_ACTION ? stage_rows(w->p, loop->cut, s->stage)
                                      : rank_rows(w->p, loop->cut, s->coordinate);
@@ -180,7 +182,8 @@ IssueWalk issue_walk(const Program *p)
 IssueWalk issue_walk_part(const Program *p, IssueScope scope)
 {
     IssueWalk w = {.p = p, .scope = scope, .nframes = 1};
-    const Op *loop = scope.part == ISSUE_WHOLE ? NULL : pipeline_loop(p);
+    bool whole = scope.part == ISSUE_WHOLE || scope.part == ISSUE_SEQUENCE;
+    const Op *loop = whole ? NULL : pipeline_loop(p);
     const Op *first = scope.part == ISSUE_AFTER    ? loop->next
                       : scope.part == ISSUE_ACTION ? loop->body->first
                                                    : p->step->first;
@@ -198,7 +201,7 @@ static bool has_stage(const IssueWalk *w, int stage)
 static bool in_scope(const IssueWalk *w, const Op *op)
 {
     const IssueScope *s = &w->scope;
-    if (s->part == ISSUE_WHOLE || w->nframes > 1 || w->early)
+    if (s->part == ISSUE_WHOLE || s->part == ISSUE_SEQUENCE || w->nframes > 1 || w->early)
         return true;
     if (s->part == ISSUE_ACTION)
         return staged_moment_on(w->p, pipeline_loop(w->p), op, s->stage) == s->moment;

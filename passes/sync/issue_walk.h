@@ -32,6 +32,7 @@ typedef struct IssueFrame {
 /* The part of a step with a pipeline that a walker is limited to. */
 typedef enum IssuePart {
     ISSUE_WHOLE,
+    ISSUE_SEQUENCE, /* the same, with the iterations that all stages run one after another */
     ISSUE_BEFORE, /* what a coordinate runs before its stages' actions … */
     ISSUE_AFTER,  /* … and after them */
     ISSUE_ACTION, /* one action of a stage: a moment of a microbatch */

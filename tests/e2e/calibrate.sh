@@ -25,6 +25,15 @@ for mesh in $(few_or_all "1x1 2x1 1x2" "1x1 2x1 1x2 2x2"); do
         ((([.by_class[]] | add) + .between_seconds - .step_seconds | fabs) < 1e-9)' "$work/plan"
 done
 check "a machine in bf16" calibrates 1x1 bf16
+alone() { # no statement takes longer than alone: a CPU rank has one stream
+    "$PARC" examples/llama.pdl --target cpu --mesh "$1" $llama_sizes --machine "$2" \
+        --emit json | jq -e '[.work, [.time.statements[]]] | transpose |
+        all(.[1].run_seconds <= .[0].count * .[1].alone_seconds * 1.001)'
+}
+check "times of two ranks" alone 2x1 "$work/2x1-f32.json"
+check "times of a mesh that was not measured" alone 2x2 "$work/2x1-f32.json"
+check "times of a pipeline" "$PARC" examples/three_d.pdl --target cpu --mesh 2x1x1 \
+    --machine "$work/2x1-f32.json" --emit plan
 check "collectives of a group" jq -e '[.collective[] | select(.ranks == 2) | .kind] |
     index("reduce_scatter")' "$work/2x1-f32.json"
 

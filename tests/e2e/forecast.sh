@@ -37,6 +37,23 @@ check "without --machine the plan has no times" sh -c "
     '$PARC' $llama --emit plan | sed '/^Time on /,\$d' >'$work/none' &&
         sed '/^Time on /,\$d' '$work/plan' | sed '\$d' | cmp - '$work/none'"
 
+# Stages without layers, stages that do not overlap, a node of two ranks.
+stages() { # stages WORDS OPTIONS…
+    words=$1
+    shift
+    sed "s/{ schedule=1f1b }/{ $words }/" examples/three_d.pdl >"$work/stages.pdl"
+    "$PARC" "$work/stages.pdl" --machine h100-sxm "$@" --emit json="$work/stages"
+}
+check "a stage without layers" stages "schedule=1f1b, stages_per_rank=3" --mesh 4x1x1 \
+    -D accumulate=8
+check "more stages than layers divide" stages "schedule=interleaved" --mesh 5x1x1
+step() { jq .time.step_seconds "$work/stages"; }
+check "one rank" stages "schedule=1f1b" --mesh 1x1x1 -D accumulate=1 -D batch=8
+one=$(step)
+check "stages one after another" stages "schedule=1f1b" --mesh 8x1x1 -D accumulate=1 \
+    -D batch=8
+check "take as long as one rank" sh -c "jq -n '$one / $(step)' | grep -q '^[01]\.[09]'"
+
 explains() { timed --explain "$1" | grep "^time on h100-sxm: "; }
 for name in rs4 dp layers.*.attention wq k05_ffn_norm model; do
     check "the time of $name" explains "$name"
@@ -57,6 +74,9 @@ sed 's/"from": "[^"]*", //' machines/h100-sxm.json >"$work/no_source.json"
 check "a constant without a source" refused "needs its source" \
     --machine "$work/no_source.json"
 sed '/"wave":/d' machines/h100-sxm.json >"$work/missing.json"
+sed 's/"ranks": {"value": 8.0/"ranks": {"value": 0.5/' machines/h100-sxm.json \
+    >"$work/half.json"
+check "half a rank" refused "node.ranks" --machine "$work/half.json"
 check "a missing constant" refused "matmul.wave is missing" \
     --machine "$work/missing.json"
 head -c 2000 machines/h100-sxm.json >"$work/cut.json"
@@ -68,6 +88,8 @@ own() {
         jq -e '.time.machine == "mine"' "$work/own"
 }
 check "a machine of one's own" own
+
+check "--from without a machine" refused "has no effect" --from x
 
 # The machine files follow from the tables, and docs/forecast.md has their errors.
 mkdir "$work/machines"

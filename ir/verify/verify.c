@@ -287,10 +287,11 @@ static const char *check_prefetch(Verify *w, const Op *op)
     if (!gather && op->kind != OP_fetch)
         return NULL;
     int64_t ahead = attr_prefetch(op);
-    if (ahead < 0 || ahead > MAX_PREFETCH)
+    int64_t most = MAX_PREFETCH + (op->kind == OP_fetch); /* before a gather that reads it */
+    if (ahead < 0 || ahead > most)
         return arena_printf(w->p->arena,
                             "its prefetch distance is not from 0 to %d",
-                            MAX_PREFETCH);
+                            (int)most);
     const char *unit = gather ? attr_unit(op) : NULL;
     if (gather && ahead > 0 && (!unit || !*unit))
         return "it is prefetched, but has no unit";

@@ -147,4 +147,10 @@ check "the trace has the planned transfers" jq -es '
     ([.[0].traceEvents[] | select(.cat == "transfer" and .pid == 0) | .name] |
         group_by(.) | map({key: .[0], value: length}) | from_entries)' \
     "$work/trace.json" "$on.plan"
+# A parameter is fetched before the gather that reads it, which is prefetched as early as
+# possible.
+sed "s/fully_shard dp { [^}]*}/fully_shard dp { layers.*: prefetch=16 }\\
+    $clause/" examples/llama.pdl >"$work/early.pdl"
+check "the longest prefetch of a parameter in host memory" "$PARC" "$work/early.pdl" \
+    --mesh 8x2 --emit plan
 finish

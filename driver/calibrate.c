@@ -10,14 +10,12 @@
 #include "driver/calibrate.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/diag.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "driver/self.h"
+#include "driver/subcommand.h"
 
 extern const char calibrate_text[];
 extern const unsigned long calibrate_size;
@@ -39,25 +37,11 @@ static const char help[] =
     "Exit status: 0 done; 1 an error in the input; 2 wrong usage.\n";
 
 typedef struct Calibrate {
-    Arena *arena;
-    Diag *diag;
+    Subcommand run;
     const char *model, *from, *output; /* NULL: not given */
     bool help;
     VEC(const char *) rest; /* for parc */
-    int status;
 } Calibrate;
-
-static void fail(Calibrate *c, int status, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-static void fail(Calibrate *c, int status, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    if (!c->status)
-        diag_error(c->diag, (Loc){0}, "%s", arena_vprintf(c->arena, fmt, ap));
-    va_end(ap);
-    c->status = c->status ? c->status : status;
-}
 
 /* Reads `name VALUE` or `name=VALUE`; NULL: argv[*at] is another argument. */
 static const char *value_of(Calibrate *c, int argc, char **argv, int *at, const char *name)
@@ -69,7 +53,7 @@ static const char *value_of(Calibrate *c, int argc, char **argv, int *at, const 
     if (arg[n])
         return arg + n + 1;
     if (*at + 1 == argc)
-        fail(c, 2, "%s needs a value", name);
+        subcommand_fail(&c->run, 2, "%s needs a value", name);
     return *at + 1 < argc ? argv[++*at] : "";
 }
 
@@ -87,34 +71,35 @@ static void read_arguments(Calibrate *c, int argc, char **argv)
         else if (i == 1 && argv[i][0] != '-')
             c->model = argv[i];
         else
-            vec_push(c->arena, &c->rest, (const char *)argv[i]);
+            vec_push(c->run.arena, &c->rest, (const char *)argv[i]);
     }
     if (!c->help && !c->output)
-        fail(c, 2, "parc calibrate needs -o %s; see 'parc calibrate --help'",
+        subcommand_fail(&c->run, 2, "parc calibrate needs -o %s; see 'parc calibrate --help'",
              c->from ? "FILE" : "PROGRAM");
 }
 
 /* The name of a file with the model. */
 static const char *write_model(Calibrate *c, const char *directory)
 {
-    const char *path = arena_printf(c->arena, "%s/calibrate.pdl", directory);
+    const char *path = arena_printf(c->run.arena, "%s/calibrate.pdl", directory);
     FILE *file = fopen(path, "w");
     bool good = file && fwrite(calibrate_text, 1, calibrate_size, file) == calibrate_size;
     if (file && fclose(file) != 0)
         good = false;
     if (!good)
-        fail(c, 1, "cannot write '%s': %s", path, strerror(errno));
+        subcommand_fail(&c->run, 1, "cannot write '%s': %s", path, strerror(errno));
     return path;
 }
 
 static void run_parc(Calibrate *c)
 {
-    Arena *a = c->arena;
+    Arena *a = c->run.arena;
     Outputs *temporary = outputs_new(a);
     const char *directory = outputs_directory(temporary);
     VEC(const char *) argument = {0};
     if (!directory)
-        fail(c, 1, "cannot make a directory for temporary files: %s", strerror(errno));
+        subcommand_fail(&c->run, 1, "cannot make a directory for temporary files: %s",
+                        strerror(errno));
     else
         vec_push(a, &argument, c->model ? c->model : write_model(c, directory));
     for (int i = 0; i < c->rest.n; i++)
@@ -129,21 +114,18 @@ static void run_parc(Calibrate *c)
         vec_push(a, &argument, c->output);
     }
     vec_push(a, &argument, (const char *)NULL);
-    if (!c->status)
-        c->status = self_run(a, argument.at);
+    if (!c->run.status)
+        c->run.status = subcommand_run(&c->run, argument.at);
     outputs_abandon(temporary);
 }
 
 int calibrate_main(int argc, char **argv)
 {
-    Calibrate c = {.arena = arena_new()};
-    c.diag = diag_new(c.arena, COLOR_AUTO);
+    Calibrate c = {.run = subcommand_new()};
     read_arguments(&c, argc, argv);
     if (c.help)
-        c.status = fputs(help, stdout) < 0 || fflush(stdout) != 0;
-    else if (!c.status)
+        subcommand_help(&c.run, help);
+    else if (!c.run.status)
         run_parc(&c);
-    diag_flush(c.diag, stderr);
-    arena_free(c.arena);
-    return c.status;
+    return subcommand_end(&c.run);
 }

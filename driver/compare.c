@@ -10,16 +10,14 @@
 #include "driver/compare.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/diag.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "compare/compare.h"
 #include "driver/option_table.h"
-#include "driver/self.h"
+#include "driver/subcommand.h"
 
 static const char help[] =
     "Prints what differs between two execution plans, and what it costs.\n"
@@ -42,25 +40,11 @@ typedef struct Given {
 } Given;
 
 typedef struct Compare {
-    Arena *arena;
-    Diag *diag;
+    Subcommand run;
     bool json, help;
     VEC(const char *) input;
     VEC(Given) given;
-    int status;
 } Compare;
-
-static void fail(Compare *c, int status, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-static void fail(Compare *c, int status, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    if (!c->status)
-        diag_error(c->diag, (Loc){0}, "%s", arena_vprintf(c->arena, fmt, ap));
-    va_end(ap);
-    c->status = c->status ? c->status : status;
-}
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -88,19 +72,20 @@ static void read_option(Compare *c, int argc, char **argv, int *at)
     const char *arg = argv[*at], *value = strchr(arg, '=');
     bool attached = starts_with(arg, "-D") && arg[2];
     const char *name = attached ? "-D"
-                       : value  ? arena_strndup(c->arena, arg, (size_t)(value - arg))
+                       : value  ? arena_strndup(c->run.arena, arg, (size_t)(value - arg))
                                 : arg;
     const OptionRow *row = option_of(name);
     if (!row || !is_of_plan(row->id)) {
-        fail(c, 2, "parc compare has no option '%s'; see 'parc compare --help'", name);
+        subcommand_fail(&c->run, 2, "parc compare has no option '%s'; see 'parc compare "
+                        "--help'", name);
         return;
     }
     value = attached ? arg + 2 : value ? value + 1 : NULL;
     if (row->kind != VALUE_NONE && !value)
         value = *at + 1 < argc ? argv[++*at] : NULL;
     if (row->kind != VALUE_NONE && !value)
-        fail(c, 2, "%s needs a value", name);
-    vec_push(c->arena, &c->given, ((Given){row, value}));
+        subcommand_fail(&c->run, 2, "%s needs a value", name);
+    vec_push(c->run.arena, &c->given, ((Given){row, value}));
 }
 
 static void read_arguments(Compare *c, int argc, char **argv)
@@ -113,7 +98,7 @@ static void read_arguments(Compare *c, int argc, char **argv)
         else if (argv[i][0] == '-' && argv[i][1])
             read_option(c, argc, argv, &i);
         else
-            vec_push(c->arena, &c->input, (const char *)argv[i]);
+            vec_push(c->run.arena, &c->input, (const char *)argv[i]);
 }
 
 /* How often the option was given before the i-th. */
@@ -152,16 +137,18 @@ static void check_arguments(Compare *c)
         int before = c->given.at[i].row->id == OPT_DEFINE ? 0 : given_before(c, i);
         twice |= before == 1;
         if (before > 1)
-            fail(c, 2, "%s is given more than twice", c->given.at[i].row->name);
+            subcommand_fail(&c->run, 2, "%s is given more than twice",
+                            c->given.at[i].row->name);
     }
     if (c->input.n < 1 || c->input.n > 2)
-        fail(c, 2, "parc compare needs two plans, or one model with an option that is "
-             "given twice; see 'parc compare --help'");
+        subcommand_fail(&c->run, 2, "parc compare needs two plans, or one model with an "
+                        "option that is given twice; see 'parc compare --help'");
     else if (c->input.n == 1 && !twice)
-        fail(c, 2, "parc compare needs a second plan: give an option twice, as --mesh 8x8 "
-             "--mesh 16x4");
+        subcommand_fail(&c->run, 2, "parc compare needs a second plan: give an option "
+                        "twice, as --mesh 8x8 --mesh 16x4");
     else if (is_plan(c, 0) && is_plan(c, 1) && c->given.n)
-        fail(c, 2, "%s has no effect on plans that exist", c->given.at[0].row->name);
+        subcommand_fail(&c->run, 2, "%s has no effect on plans that exist",
+                        c->given.at[0].row->name);
 }
 
 /* ---- plans --------------------------------------------------------------- */
@@ -169,7 +156,7 @@ static void check_arguments(Compare *c)
 /* Lets parc write the plan as JSON. Returns the file's name; NULL after an error. */
 static const char *make_plan(Compare *c, int side, const char *directory)
 {
-    Arena *a = c->arena;
+    Arena *a = c->run.arena;
     const char *file = arena_printf(a, "%s/%c.json", directory, 'a' + side);
     VEC(const char *) argv = {0};
     vec_push(a, &argv, c->input.at[c->input.n == 2 ? side : 0]);
@@ -184,10 +171,10 @@ static const char *make_plan(Compare *c, int side, const char *directory)
     vec_push(a, &argv, (const char *)"--emit");
     vec_push(a, &argv, (const char *)arena_printf(a, "json=%s", file));
     vec_push(a, &argv, (const char *)NULL);
-    int status = self_run(a, argv.at);
+    int status = subcommand_run(&c->run, argv.at);
     if (status == 0)
         return file;
-    fail(c, status == 2 ? 2 : 1, "plan %c cannot be made", 'a' + side);
+    subcommand_fail(&c->run, status == 2 ? 2 : 1, "plan %c cannot be made", 'a' + side);
     return NULL;
 }
 
@@ -198,50 +185,48 @@ static void read_side(Compare *c, Comparison *to, int side, const char *director
     size_t size;
     if (!file)
         return;
-    const char *text = file_read(c->arena, file, &size);
+    const char *text = file_read(c->run.arena, file, &size);
     if (!text) {
-        fail(c, 1, "cannot read '%s': %s", file, strerror(errno));
+        subcommand_fail(&c->run, 1, "cannot read '%s': %s", file, strerror(errno));
         return;
     }
     const char *wrong = compare_read(to, side, text, size);
     if (wrong)
-        fail(c, 1, "%s: %s", given ? given : "a plan of parc", wrong);
+        subcommand_fail(&c->run, 1, "%s: %s", given ? given : "a plan of parc", wrong);
 }
 
 static void compare_plans(Compare *c)
 {
-    Comparison plans = compare_new(c->arena);
-    Outputs *temporary = outputs_new(c->arena);
+    Comparison plans = compare_new(c->run.arena);
+    Outputs *temporary = outputs_new(c->run.arena);
     const char *directory = outputs_directory(temporary);
     if (!directory)
-        fail(c, 1, "cannot make a directory for temporary files: %s", strerror(errno));
-    for (int side = 0; side < 2 && !c->status; side++)
+        subcommand_fail(&c->run, 1, "cannot make a directory for temporary files: %s",
+                        strerror(errno));
+    for (int side = 0; side < 2 && !c->run.status; side++)
         read_side(c, &plans, side, directory);
     outputs_abandon(temporary);
-    if (c->status)
+    if (c->run.status)
         return;
     Out o;
-    out_init(&o, c->arena);
+    out_init(&o, c->run.arena);
     if (c->json)
         compare_print_json(&o, &plans);
     else
         compare_print(&o, &plans);
     if (fwrite(o.text, 1, o.size, stdout) < o.size || fflush(stdout) != 0)
-        fail(c, 1, "cannot write the comparison: %s", strerror(errno));
+        subcommand_fail(&c->run, 1, "cannot write the comparison: %s", strerror(errno));
 }
 
 int compare_main(int argc, char **argv)
 {
-    Compare c = {.arena = arena_new()};
-    c.diag = diag_new(c.arena, COLOR_AUTO);
+    Compare c = {.run = subcommand_new()};
     read_arguments(&c, argc, argv);
     if (c.help)
-        c.status = fputs(help, stdout) < 0 || fflush(stdout) != 0;
+        subcommand_help(&c.run, help);
     else
         check_arguments(&c);
-    if (!c.help && !c.status)
+    if (!c.help && !c.run.status)
         compare_plans(&c);
-    diag_flush(c.diag, stderr);
-    arena_free(c.arena);
-    return c.status;
+    return subcommand_end(&c.run);
 }

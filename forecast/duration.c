@@ -312,7 +312,8 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
         break;
     }
     w->fills = w->class == WORK_MATMUL || w->class == WORK_ATTENTION;
-    w->use[RESOURCE_MEMORY] = bytes / w->seconds / memory_rate(m);
+    if (!machine_is_cpu(m)) /* whose ranks do one thing at a time */
+        w->use[RESOURCE_MEMORY] = fmin(bytes / w->seconds / memory_rate(m), 1);
 }
 
 static void transfer_work(const Machine *m, Work *w)

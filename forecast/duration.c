@@ -114,8 +114,6 @@ static double attention_seconds(const Program *p, const Machine *m, const Statem
 
 /* ---- bytes --------------------------------------------------------------- */
 
-const char *const kernel_form_name[KERNEL_FORMS] = {"elementwise", "rows", "columns"};
-
 KernelForm kernel_form(const Program *p, const Op *fused, bool cpu)
 {
     if (!cpu) {
@@ -214,16 +212,16 @@ static double link_rate(const Machine *m, bool between)
 /* A ring through all ranks, `ranks` of them on each of `nodes` nodes: it leaves a
  * node on as many NICs as the group has ranks there. */
 static double ring_seconds(const Machine *m, const char *kind, int64_t nodes,
-                           int64_t ranks, double bytes, double *start)
+                           int64_t ranks, double bytes)
 {
     double all = (double)(nodes * ranks), rounds = strcmp(kind, "all_reduce") == 0 ? 2 : 1;
     double link = link_rate(m, false), nic = link_rate(m, true) * (double)ranks;
     double rate = nodes == 1 || nic > link ? link : nic;
     double between = (double)(nodes - 1), inside = all - 1 - between;
-    *start = machine_value(m, node_base) +
-             rounds * (inside * machine_value(m, node_hop) +
-                       between * machine_value(m, node_nic_hop));
-    return *start + rounds * (all - 1) / all * bytes / rate;
+    double start = machine_value(m, node_base) +
+                   rounds * (inside * machine_value(m, node_hop) +
+                             between * machine_value(m, node_nic_hop));
+    return start + rounds * (all - 1) / all * bytes / rate;
 }
 
 static void collective_work(const Program *p, const Machine *m, const CollectiveInfo *c,
@@ -234,13 +232,12 @@ static void collective_work(const Program *p, const Machine *m, const Collective
     double bytes = (double)c->bytes;
     const MachineCollective *row = collective_row(m, c->kind, nodes, ranks);
     if (row) {
-        w->start = row->start.value;
-        w->seconds =
-            w->start + row->fill.value * sqrt(bytes) + bytes / row->rate.value;
+        w->seconds = row->start.value + row->fill.value * sqrt(bytes) +
+                     bytes / row->rate.value;
         w->blocks = row->blocks.value;
         w->spread = row->rate.spread;
     } else {
-        w->seconds = ring_seconds(m, c->kind, nodes, ranks, bytes, &w->start);
+        w->seconds = ring_seconds(m, c->kind, nodes, ranks, bytes);
         w->blocks = machine_value(m, node_blocks);
         w->spread = nodes > 1 ? machine_spread(m, node_nic) : machine_spread(m, node_link);
     }
@@ -286,10 +283,8 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
 {
     const Statement *s = w->statement;
     double bytes = (double)s->bytes;
-    w->start = machine_value(m, hbm_start);
     switch (w->class) {
     case WORK_MATMUL:
-        w->start = machine_value(m, matmul_start);
         w->seconds = matmul_work_seconds(m, s, machine_value(m, device_sms));
         w->spread = machine_spread(m, matmul_sustained);
         w->persistent = machine_value(m, matmul_persistent) > 0;
@@ -321,20 +316,18 @@ static void transfer_work(const Machine *m, Work *w)
     bool to_host = w->statement->op->kind == OP_store;
     double rate = to_host ? machine_value(m, copy_to_host)
                           : machine_value(m, copy_to_device);
-    w->start = machine_value(m, hbm_start);
-    w->seconds = w->start + (double)w->statement->bytes / rate;
+    w->seconds = machine_value(m, hbm_start) + (double)w->statement->bytes / rate;
     w->spread = to_host ? machine_spread(m, copy_to_host) : machine_spread(m, copy_to_device);
     w->use[to_host ? RESOURCE_TO_HOST : RESOURCE_TO_DEVICE] = 1;
 }
 
-/* Whether neighbors along the axes of a transfer are on several nodes. */
-static bool leaves_node(const Program *p, const Machine *m, const Op *op)
+bool spans_nodes(const Program *p, const Machine *m, uint32_t axes)
 {
-    bool leaves = false;
+    bool spans = false;
     for (int a = 0; a < p->mesh.n; a++)
-        leaves |= (attr_axes(op) >> a & 1) &&
-                  mesh_stride(&p->mesh, a) * p->mesh.size[a] > machine_node(m, &p->mesh);
-    return leaves;
+        spans |= (axes >> a & 1) &&
+                 mesh_stride(&p->mesh, a) * p->mesh.size[a] > machine_node(m, &p->mesh);
+    return spans;
 }
 
 Work *works_of(const Program *p, const Machine *m, const Statement *statement, int n)
@@ -349,7 +342,7 @@ Work *works_of(const Program *p, const Machine *m, const Statement *statement, i
             transfer_work(m, w);
         } else if (w->class == WORK_SEND) {
             w->seconds = send_seconds(m, statement[i].bytes / 2,
-                                      leaves_node(p, m, statement[i].op));
+                                      spans_nodes(p, m, attr_axes(statement[i].op)));
         } else if (w->class == WORK_COLLECTIVE) {
             while (c[next].op != statement[i].op)
                 next++;

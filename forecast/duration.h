@@ -42,8 +42,6 @@ typedef enum KernelForm {
     FORM_COLUMNS, /* with sums over rows */
     KERNEL_FORMS
 } KernelForm;
-/* "elementwise", "rows", "columns" */
-extern const char *const kernel_form_name[KERNEL_FORMS];
 KernelForm kernel_form(const Program *p, const Op *fused, bool cpu);
 /* The exponentials, logarithms and the like that a call computes. */
 double kernel_functions(const Program *p, const Op *fused);
@@ -63,7 +61,6 @@ typedef struct Work {
     const Statement *statement;
     WorkClass class;
     double seconds;         /* on an idle device */
-    double start;           /* of these: what does not depend on its size */
     double spread;          /* the part of them by which they may be wrong */
     double use[RESOURCES];  /* the part of a resource that it takes meanwhile */
     double blocks;          /* multiprocessors that it keeps from others */
@@ -84,6 +81,9 @@ Work *works_of(const Program *p, const Machine *m, const Statement *statement, i
 
 /* By what factor the work takes longer if others hold `blocks` multiprocessors. */
 double work_slowdown(const Machine *m, const Work *w, double blocks);
+
+/* Whether groups over the axes have ranks on several nodes. */
+bool spans_nodes(const Program *p, const Machine *m, uint32_t axes);
 
 /* Seconds of the transfer of bytes to the neighbor on a mesh axis, on another node if
  * `between`. */

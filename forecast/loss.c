@@ -43,16 +43,6 @@ static bool is_of_unit(const Op *op)
            attr_unit(op) && *attr_unit(op);
 }
 
-static bool spans_nodes(const Losses *l, uint32_t axes)
-{
-    const Mesh *m = &l->p->mesh;
-    for (int a = 0; a < m->n; a++)
-        if ((axes >> a & 1) &&
-            mesh_stride(m, a) * m->size[a] > machine_node(l->f->machine, m))
-            return true;
-    return false;
-}
-
 static const char *collective_remedy(const Losses *l, uint32_t axes, const Op *most)
 {
     Arena *a = l->p->arena;
@@ -64,7 +54,7 @@ static const char *collective_remedy(const Losses *l, uint32_t axes, const Op *m
     if (is_of_unit(most))
         return arena_printf(a, "more tokens on each rank: fewer ranks on '%s', or a "
                             "larger batch", axis);
-    if (spans_nodes(l, axes))
+    if (spans_nodes(l->p, l->f->machine, axes))
         return arena_printf(a, "keep '%s' inside a node", axis);
     return arena_printf(a, "fewer ranks on '%s'", axis);
 }

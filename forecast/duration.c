@@ -177,7 +177,7 @@ static double kernel_seconds(const Program *p, const Machine *m, const Statement
 
 /* ---- collectives --------------------------------------------------------- */
 
-/* The ranks of a group that are on one node; all nodes have as many. */
+/* The ranks of a group that are on one node; the last node may have fewer. */
 static int64_t ranks_on_node(const Program *p, const Machine *m, uint32_t axes)
 {
     int64_t node = machine_node(m, &p->mesh), here = 1;

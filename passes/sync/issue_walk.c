@@ -99,15 +99,15 @@ int64_t issue_left(const Op *loop)
 
 /* ---- ops that are issued early ------------------------------------------- */
 
-/* Of an iteration of the op's loop, whose number the `early` says. */
+/* Enters the iteration, which the `early` names, of the loop of the op that it starts. */
 static void enter_iteration_of(IssueWalk *w, const Op *early, bool first)
 {
     const Op *loop = op_loop(issue_started(early));
     push_loop(w, loop, attr_iteration(early), trips_of(w, loop))->first = first;
 }
 
-/* Ops that belong to another loop than that of the `early`, or to none: their waits
- * apply there unconditionally. */
+/* Enters an `early` whose ops belong to another loop, or to none: their waits apply
+ * unconditionally. False: the `early` does not run in this iteration. */
 static bool enter_across_loops(IssueWalk *w, const Op *early)
 {
     const IssueFrame *f = &w->frame[w->nframes - 1];

@@ -24,6 +24,7 @@ typedef struct StageTime {
     double *end[COMPUTES]; /* by microbatch: when the action ends; INFINITY: not yet */
     double *sent[2];       /* by direction and microbatch: when the transfer to the next
                             * stage, or of a gradient to the one before, ends */
+    double *offered[2];    /* with one stream: when the sender arrives there */
     double transfer[2];    /* seconds of it */
     Freed freed[2];        /* of receives from the stage before, and of gradients */
 } StageTime;
@@ -115,6 +116,7 @@ static void time_stage(Replay *r, int stage, const Work *work, int n, bool whole
     for (int g = 0; g < 2; g++) {
         bool sends = g ? stage > 0 : stage + 1 < r->table.nstages;
         s->sent[g] = unknown_times(a, r->table.micro);
+        s->offered[g] = unknown_times(a, r->table.micro);
         s->transfer[g] = sends ? transfer_seconds(r, stage, g) : 0;
         s->freed[g] = freed_of(r, stage, g);
     }
@@ -201,30 +203,48 @@ static double buffer_free(const Replay *r, int stage, bool gradient, int64_t mic
     return 0;
 }
 
+/* With one stream: a rank that sends goes on, and the receiver copies later. */
+static bool copy_next(Replay *r, RankTime *t)
+{
+    const Action *x = next_action(t, true);
+    if (!x || !is_next(r, t, x))
+        return false;
+    StageTime *s = &r->stage[x->stage];
+    double *sent = &s->sent[x->gradient][x->micro];
+    if (x->kind == ACTION_SEND) {
+        s->offered[x->gradient][x->micro] = t->compute;
+    } else {
+        double from = s->offered[x->gradient][x->micro];
+        if (isinf(from))
+            return false;
+        *sent = t->compute = fmax(from, t->compute) + s->transfer[x->gradient];
+    }
+    pass_action(t, x);
+    return true;
+}
+
 /* A send, with the receive of the other rank. */
 static bool transfer_next(Replay *r, RankTime *t)
 {
+    if (r->one_stream)
+        return copy_next(r, t);
     const Action *x = next_action(t, true);
-    if (!x || x->kind != ACTION_SEND || !is_next(r, t, x))
+    if (!x || x->kind != ACTION_SEND)
         return false;
     int to = x->gradient ? x->stage - 1 : x->stage + 1;
     RankTime *other = &r->rank[coordinate_of(r->p, to)];
     const Action *y = next_action(other, true);
     if (!y || y->kind != ACTION_RECEIVE || y->stage != x->stage || y->micro != x->micro ||
-        y->gradient != x->gradient || !is_next(r, other, y))
+        y->gradient != x->gradient)
         return false;
     StageTime *s = &r->stage[x->stage];
     double from = fmax(s->end[x->gradient][x->micro],
                        buffer_free(r, to, x->gradient, x->micro));
     from = fmax(from, fmax(t->transfer, other->transfer));
-    if (r->one_stream)
-        from = fmax(from, fmax(t->compute, other->compute));
     if (isinf(from))
         return false;
     double end = from + s->transfer[x->gradient];
     s->sent[x->gradient][x->micro] = t->transfer = other->transfer = end;
-    if (r->one_stream)
-        t->compute = other->compute = end;
     pass_action(t, x);
     pass_action(other, y);
     return true;

@@ -39,9 +39,10 @@ bool parc_action(ParcRt *rt, const ParcPipeline *p, int64_t i,
 
 /* Transfers from one rank of the group over `axes` to another, which are its
  * members number `to` and `from`: `bytes` at an offset of the sender's arena, to
- * an offset of the receiver's. Between two ranks transfers have one order. On the
- * CPU the sender continues when the receiver has them; with CUDA a transfer is on
- * the stream of its id. */
+ * an offset of the receiver's. Between two ranks transfers have one order. With
+ * CUDA a transfer is on the stream of its id. On the CPU a receive is on
+ * PARC_COMPUTE, and a send on PARC_TRANSFER: the sender goes on before the receiver
+ * has the bytes. */
 void parc_send(ParcRt *rt, int id, uint32_t axes, int64_t to, int64_t offset,
                int64_t bytes);
 void parc_receive(ParcRt *rt, int id, uint32_t axes, int64_t from,

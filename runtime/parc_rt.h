@@ -371,20 +371,22 @@ void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
 /* Launches kernel `kernel` of the model's list with `grid` blocks of `block`
  * threads and `shared_bytes` of dynamic shared memory. `args` holds the
  * addresses of the kernel's arguments; the call reads them before it returns.
- * CUDA only, like streams: work that is enqueued on stream s after
- * parc_wait(rt, s, e) runs after the work that was enqueued on the recording
- * stream before the latest parc_record of event e. A wait for an event that
- * has not been recorded in this step has no effect. */
-enum {
-    PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_HOST,
-    PARC_TRANSFER, /* between the stages of a pipeline: parc_pipeline.h */
-    PARC_STREAMS
-};
+ * CUDA only. */
 void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args);
 /* Whether a block of the rank's GPU can have `shared_bytes` of dynamic shared
  * memory in addition to the kernel's static shared memory. */
 bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared_bytes);
+
+/* Streams, of which the CPU has PARC_COMPUTE, and PARC_TRANSFER for sends: work
+ * that is enqueued on stream s after parc_wait(rt, s, e) runs after the work that
+ * was enqueued on the recording stream before the latest parc_record of event e. A
+ * wait for an event that has not been recorded in this step has no effect. */
+enum {
+    PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_HOST,
+    PARC_TRANSFER, /* between the stages of a pipeline: parc_pipeline.h */
+    PARC_STREAMS
+};
 void parc_record(ParcRt *rt, int stream, int event);
 void parc_wait(ParcRt *rt, int stream, int event);
 /* All streams but PARC_TRANSFER wait for each other; `transfers`: all. */

@@ -35,6 +35,15 @@ typedef enum RtState {
     RT_DONE,
 } RtState;
 
+/* Bytes of a rank's arena that it sends to another rank: cpu/rt_transfer.c. */
+enum { RT_OFFERS = 16 };
+typedef struct RtOffer {
+    _Atomic int32_t to;       /* the rank that may copy them, +1; 0: it has */
+    _Atomic uint32_t number;  /* of all offers of the sender */
+    _Atomic int32_t id;       /* the transfer */
+    _Atomic int64_t at, bytes;
+} RtOffer;
+
 /* The state of a rank, for messages of other ranks. */
 typedef struct RtStatus {
     _Atomic int64_t step;
@@ -47,9 +56,9 @@ typedef struct RtStatus {
                                           exchanges messages with, +1; else 0 */
     _Atomic int32_t peer;              /* the rank that it sends to or receives
                                           from, +1; else 0 */
-    _Atomic uint32_t offer;            /* odd: it offers bytes to a rank … */
-    _Atomic int32_t offer_to;
-    _Atomic int64_t offer_at, offer_bytes; /* … at an offset of its arena */
+    _Atomic uint32_t offers;           /* changes when an offer is made, or
+                                          taken */
+    RtOffer offer[RT_OFFERS];          /* number n is at n mod RT_OFFERS */
     _Atomic int32_t process;           /* process id */
     _Atomic int32_t work;              /* the statement that runs, +1; 0: not
                                           known. CPU only */

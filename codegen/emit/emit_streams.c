@@ -420,14 +420,27 @@ static void emit_in_part(Emitter *e, const Op *op, const char *iteration)
 static void emit_join_all(Emitter *e)
 {
     parts_at(e, NULL);
-    if (e->p->streams > 1)
-        out_line(e->o, "parc_join(rt, true);");
+    out_line(e->o, "parc_join(rt, true);");
+}
+
+/* The actions of a training step begin when their microbatch has been received. A
+ * forward program receives it between its ops, so it joins the streams there. With one
+ * stream, which only sends leave, a rank that runs no actions waits after them. */
+static void join_after(Emitter *e, const Op *op)
+{
+    if (!op_transfers(op))
+        return;
+    const Op *loop = op_loop(op);
+    bool waits = e->p->streams == 1 && op->kind != OP_receive &&
+                 (e->repeat || !loop || !loop->staged);
+    bool joins = e->p->streams > 1 && op->kind != OP_send && e->repeat &&
+                 !e->moments && loop;
+    if (waits || joins)
+        emit_join_all(e);
 }
 
 /* Emits the ops of the region from `from` to `last` (NULL: the end); if Emitter.moments
- * is set, those of the moment. The actions of a training step begin when their
- * microbatch has been received. A forward program receives it between its ops, so it
- * joins the streams there. */
+ * is set, those of the moment. */
 static void emit_ops(Emitter *e, const Region *r, const Phase *phase, const Op *from,
                      const Op *last)
 {
@@ -437,9 +450,7 @@ static void emit_ops(Emitter *e, const Region *r, const Phase *phase, const Op *
             !emits(e, op))
             continue;
         emit_in_part(e, op, iteration);
-        if (e->repeat && !e->moments && op_transfers(op) && op->kind != OP_send &&
-            r->owner)
-            emit_join_all(e);
+        join_after(e, op);
     }
 }
 
@@ -453,7 +464,8 @@ static void emit_each_stage(Emitter *e, const Region *r, const Phase *phase,
     e->moments = r;
     for (int i = 0; i < 3; i++) {
         e->moment = moments[i];
-        emit_join_all(e);
+        if (e->p->streams > 1)
+            emit_join_all(e);
         emit_ops(e, r, phase, r->first, last);
     }
     parts_at(e, NULL);

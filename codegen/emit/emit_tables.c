@@ -399,8 +399,9 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".collective = collective, .ncollectives = %d,",
              all.collectives);
     if (e->t->streams > 1)
-        out_line(o, ".collective_stream = collective_stream, .nevents = %d,",
-                 all.events);
+        out_line(o, ".collective_stream = collective_stream,");
+    if (all.events)
+        out_line(o, ".nevents = %d,", all.events);
     if (e->cuda)
         out_line(o, ".collective_axes = collective_axes,%s",
                  has_staging(e) ? " .collective_staging = collective_staging,"

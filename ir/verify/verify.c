@@ -107,9 +107,10 @@ static const char *check_shape_of_op(Verify *w, const Op *op)
         if (fault)
             return fault;
     }
-    bool transfers = op->kind == OP_post || op->kind == OP_await;
-    if (op->stream < 0 || (op->stream > 0 &&
-                           op->stream >= w->p->streams + transfers))
+    bool transfers = (op->kind == OP_post || op->kind == OP_await) &&
+                     op->stream == STREAM_TRANSFER;
+    if (op->stream < 0 ||
+        (op->stream > 0 && op->stream >= w->p->streams && !transfers))
         return "there is no such stream";
     bool in_step = op->kind == OP_param || op->kind == OP_input ||
                    op->kind == OP_assign || op->kind == OP_output;

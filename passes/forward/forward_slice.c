@@ -95,7 +95,8 @@ static void keep_schedule(Slice *s, Region *r)
     for (Op *op = r->first; op; op = op->next) {
         bool orders = op->kind == OP_join || op->kind == OP_post ||
                       op->kind == OP_await;
-        s->marks.op[op->id] |= orders && op->phase <= PH_FORWARD;
+        s->marks.op[op->id] |=
+            orders && op->phase <= PH_FORWARD && s->p->streams > 1;
     }
     for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_wait || op->kind == OP_record)

@@ -5,7 +5,8 @@
  * requires: Program.memory, and the order of issue and the streams of ops
  * ensures:  ops record and wait such that every execution of the streams
  *           accesses memory as a serial execution would. On a target with one
- *           stream: ops barrier.
+ *           stream: ops barrier; and ops await for what a stage of a pipeline
+ *           sends, which the receiver copies later
  *
  * before   %dw = einsum %dy, %x …
  *          %dw.2 = reduce_scatter{axes={dp}, …} %dw … stream=2
@@ -59,22 +60,22 @@ static void find_events(EventFinder *f)
 const char *events_check(const Program *p)
 {
     const char *fault = stages_check(p);
-    if (fault || p->streams < 2)
-        return fault ? fault : barriers_check(p, NULL);
-    fault = transfers_check(p);
-    return fault ? fault : hazards_check(p, NULL);
+    fault = fault ? fault : transfers_check(p);
+    return fault             ? fault
+           : p->streams == 1 ? barriers_check(p, NULL)
+                             : hazards_check(p, NULL);
 }
 
 void pass_sync(Program *p, const TargetInfo *t)
 {
-    if (t->streams < 2) {
+    joins_insert(p);
+    if (t->streams == 1) {
         barriers_find(p);
     } else {
-        joins_insert(p);
         EventFinder f = {.p = p};
         find_events(&f);
-        transfer_events_insert(p);
     }
+    transfer_events_insert(p);
     const char *fault = events_check(p);
     if (fault)
         bug("sync: %s", fault);

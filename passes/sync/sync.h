@@ -32,8 +32,8 @@ const char *hazards_check(const Program *p, const Op *without);
  * written. NULL, or what is wrong. */
 const char *stages_check(const Program *p);
 
-/* Checks, on a target with several streams, that the transfers of a staged loop and
- * the ops that compute access buffers in a defined order. NULL, or what is wrong. */
+/* Checks that the transfers of a staged loop and the ops that compute access buffers
+ * in a defined order. NULL, or what is wrong. */
 const char *transfers_check(const Program *p);
 
 #endif

@@ -28,6 +28,10 @@
  * On the first stage `receive` is a part of the forward pass, on stream 0, if it
  * moves its operand at all: events.c orders it as such. transfers_check.c checks what
  * is inserted here; an await without which it finds no fault is dropped.
+ *
+ * On a target with one stream only sends leave it: a rank goes on before the receiver
+ * has its tensor. Of the above remain the post after a send, the await before what
+ * writes the buffer again, and the join after the loop.
  */
 #include "passes/pipeline/staged_loop.h"
 #include "passes/sync/events.h"
@@ -64,8 +68,10 @@ void joins_insert(Program *p)
     Op *loop = (Op *)pipeline_loop(p);
     if (!loop)
         return;
-    insert_join(p, loop->region, loop, loop->phase, true);
     insert_join(p, loop->region, loop->next, loop->phase, true);
+    if (p->streams == 1)
+        return;
+    insert_join(p, loop->region, loop, loop->phase, true);
     for (Phase phase = PH_FORWARD; phase <= PH_WEIGHTS; phase++)
         if (staged_has_phase(loop, phase))
             insert_join(p, loop->body, staged_phase_end(loop, phase), phase, false);
@@ -152,15 +158,16 @@ static int end_event(Events *e, Moment moment)
 
 /* ---- transfers ----------------------------------------------------------- */
 
-/* The join that a moment begins with, after which no stream writes before what
- * compute awaits. */
-static Op *begin_join(Events *e, Moment moment)
+/* What a moment begins with: a join, after which no stream writes before what
+ * compute awaits; with one stream its first op. */
+static Op *begin_of(Events *e, Moment moment)
 {
     Phase phase = phase_of(moment);
+    Op *first = staged_phase_end(e->loop, (Phase)(phase - 1));
+    if (e->p->streams == 1)
+        return first;
     if (!e->begin[moment])
-        e->begin[moment] =
-            insert_join(e->p, e->loop->body,
-                        staged_phase_end(e->loop, (Phase)(phase - 1)), phase, false);
+        e->begin[moment] = insert_join(e->p, e->loop->body, first, phase, false);
     return e->begin[moment];
 }
 
@@ -181,24 +188,50 @@ static void order_receive(Events *e, Op *op)
     }
     Op *next = op->next;
     insert_post(e, event, STREAM_TRANSFER, next, op->phase);
-    Op *begin = begin_join(e, op->phase == PH_BACKWARD ? MOMENT_BACKWARD
-                                                       : MOMENT_FORWARD);
+    Op *begin = begin_of(e, op->phase == PH_BACKWARD ? MOMENT_BACKWARD
+                                                     : MOMENT_FORWARD);
     insert_await(e, event, STREAM_COMPUTE, begin, op->phase, NULL, "receive");
+}
+
+/* A tensor is sent when it has been computed. */
+static void await_operand(Events *e, Op *send)
+{
+    int ready = new_event(e);
+    insert_post(e, ready, STREAM_COMPUTE, send, send->phase);
+    insert_await(e, ready, STREAM_TRANSFER, send, send->phase, NULL,
+                 send->arg[0]->name);
+}
+
+/* With one stream, what receives into a buffer that is sent waits, too: for the send
+ * of the same microbatch if that comes first. */
+static void receives_await(Events *e, int event, const Op *send, const Address *at)
+{
+    for (Op *op = e->loop->body->first; op; op = op->next) {
+        bool receives = op_transfers(op) && op->kind != OP_send;
+        bool own = op->phase > send->phase;
+        for (int i = 0; receives && i < op->nouts; i++)
+            if (op->out[i]->address->block == at->block)
+                insert_await(e, event, STREAM_TRANSFER, op, op->phase, own ? NULL : at,
+                             "send");
+    }
 }
 
 /* A buffer is written when what it had has been sent. */
 static void order_send(Events *e, Op *op)
 {
-    int ready = new_event(e), event = new_event(e);
-    insert_post(e, ready, STREAM_COMPUTE, op, op->phase);
-    insert_await(e, ready, STREAM_TRANSFER, op, op->phase, NULL, op->arg[0]->name);
+    bool one_stream = e->p->streams == 1;
+    if (!one_stream)
+        await_operand(e, op);
+    int event = new_event(e);
     insert_post(e, event, STREAM_TRANSFER, op->next, op->phase);
     for (int i = 0; i < op->nargs; i++) {
         const Address *at = op->arg[i]->address;
         Moment first = moment_of_use(e, at->block, false);
+        if (one_stream)
+            receives_await(e, event, op, at);
         if (first == MOMENTS)
             continue;
-        Op *begin = begin_join(e, first);
+        Op *begin = begin_of(e, first);
         insert_await(e, event, STREAM_COMPUTE, begin, begin->phase, at, "send");
     }
 }
@@ -264,7 +297,7 @@ void transfer_events_insert(Program *p)
         e.ended[i] = -1;
     for (Op *op = loop->body->first, *next; op; op = next) {
         next = op->next;
-        if (op_transfers(op) && op->kind != OP_send)
+        if (op_transfers(op) && op->kind != OP_send && p->streams > 1)
             order_receive(&e, op);
         if (op_transfers(op) && op->kind != OP_receive)
             order_send(&e, op);

@@ -10,6 +10,9 @@
  *   stage 1   F0, receive 1 into the same buffer: F0 may still read it, unless
  *             the receive awaits F0's end
  *
+ * With one stream, sends alone are apart: they begin after all that was issued, and the
+ * rank itself waits for what is awaited.
+ *
  * The iterations of loops inside are one: only events with one slot, of which a `wait`
  * means the latest record, count. The other streams among themselves are those of
  * hazards.c. In a forward program all streams join after each microbatch.
@@ -136,9 +139,14 @@ static void join(Walk *w, bool transfers)
 static void run_op(Walk *w, const Op *op, Moment at, int64_t micro)
 {
     const Op *issued = op_issued_at(op);
+    bool one_stream = w->p->streams == 1;
     bool apart = issued && op_transfers(issued) && at != MOMENT_FORWARD &&
-                 at != MOMENT_BACKWARD;
-    Clock *now = &w->now[op->stream];
+                 at != MOMENT_BACKWARD &&
+                 !(one_stream && moment_receives(issued, at));
+    bool waits = one_stream && op->kind == OP_await;
+    Clock *now = &w->now[waits ? STREAM_COMPUTE : op->stream];
+    if (apart && one_stream)
+        learn(&w->now[STREAM_TRANSFER], &w->now[STREAM_COMPUTE]);
     if (issued)
         access_op(w, issued, at, micro, apart ? STREAM_TRANSFER : issued->stream);
     else if (op->kind == OP_join)

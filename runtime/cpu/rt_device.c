@@ -18,6 +18,7 @@
 #include "common/type.h"
 #include "cpu/rt_matmul.h"
 #include "cpu/rt_tile.h"
+#include "cpu/rt_transfer.h"
 #include "launch/world.h"
 #include "parc_cpu.h"
 #include "rt.h"
@@ -86,6 +87,7 @@ void rt_device_open(ParcRt *rt)
     const ParcModel *m = rt->model;
     if (rt->nranks == 1)
         return;
+    rt_transfers_open(rt);
     if (m->ranges)
         open_ranges(rt, rt_ranges(m, rt->rank));
     else
@@ -223,6 +225,7 @@ void rt_device_print(const ParcRt *rt)
 void rt_device_close(ParcRt *rt)
 {
     rt_matmul_close(rt);
+    rt_transfers_close(rt);
 }
 
 char *parc_arena(ParcRt *rt)

@@ -286,6 +286,7 @@ bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/data
 	$(Q)BUILD=$(BUILD) sh tests/bench/pipeline
 	$(Q)BUILD=$(BUILD) sh tests/bench/planning
+	$(Q)BUILD=$(BUILD) sh tests/bench/forecast
 
 bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time

@@ -5,9 +5,9 @@
  *
  * The trace has the time of every statement, under the id that it has in the plan. Each
  * constant follows from the statements of its class: rates are sums of flops or bytes
- * divided by sums of times, so that large statements count for more. The time of a
- * collective is that of the rank that waits for it least. A statement's time is the median
- * of its calls.
+ * divided by sums of times, so that large statements count for more. A statement's time is
+ * the mean of its calls; that of a collective the time of the rank that waits least for
+ * the others. How long these wait is the part of the straggler.
  */
 #ifndef PARC_FORECAST_CALIBRATE_H
 #define PARC_FORECAST_CALIBRATE_H

@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/target/target.h"
+#include "forecast/rates.h"
 
 const char *const work_class_name[WORK_CLASSES] = {
     "matmul", "attention", "kernel", "lookup", "copy", "collective", "transfer", "send"};
@@ -55,6 +56,10 @@ double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t col
 
 static double matmul_work_seconds(const Machine *m, const Statement *s, double sms)
 {
+    double spread, rate = product_rate(m, dtype_size(s->type[0]) > 2, s->batch, s->m, s->n,
+                                       s->k, &spread);
+    if (rate > 0)
+        return s->flops / rate;
     return (double)s->calls * matmul_seconds(m, s->batch, s->m, s->n, s->k,
                                              (int)dtype_size(s->type[0]),
                                              (int)dtype_size(s->type[2]), sms);
@@ -62,17 +67,27 @@ static double matmul_work_seconds(const Machine *m, const Statement *s, double s
 
 /* ---- attention ----------------------------------------------------------- */
 
+/* How far what was measured is from the attention. */
+static double attention_distance(const MachineAttention *row, const ParcAttention *a)
+{
+    enum { OTHER_TYPE = 100, OTHER_DROPOUT = 10 };
+    bool type = (a->type == PARC_F32) == (row->type && strcmp(row->type, "f32") == 0);
+    bool dropout = (a->drop > 0) == (row->dropout != NULL);
+    double keys = row->keys ? fabs(log((double)row->keys / (double)a->t)) : 0;
+    return fabs(log((double)row->head / (double)a->d)) + keys +
+           (type ? 0 : OTHER_TYPE) + (dropout ? 0 : OTHER_DROPOUT);
+}
+
 /* The row of the machine for heads of this size, or of the nearest; of this type, if the
  * machine has one. */
-static const MachineAttention *attention_row(const Machine *m, int64_t head, bool f32,
+static const MachineAttention *attention_row(const Machine *m, const ParcAttention *a,
                                              const char *pass)
 {
     const MachineAttention *best = NULL;
     double least = INFINITY;
     for (int i = 0; i < m->attention.n; i++) {
         const MachineAttention *row = &m->attention.at[i];
-        bool same = f32 == (row->type && strcmp(row->type, "f32") == 0);
-        double far = fabs(log((double)row->head / (double)head)) + (same ? 0 : 100);
+        double far = attention_distance(row, a);
         if (strcmp(row->pass, pass) == 0 && far < least) {
             least = far;
             best = row;
@@ -102,7 +117,7 @@ static double attention_seconds(const Program *p, const Machine *m, const Statem
     ParcAttention a = target_attention(p, s->op);
     bool backward = op_is_attention_grad(s->op->kind);
     const MachineAttention *row =
-        attention_row(m, a.d, a.type == PARC_F32, backward ? "backward" : "forward");
+        attention_row(m, &a, backward ? "backward" : "forward");
     double tiles = (double)(a.b * a.kv * a.g) * ceil((double)a.s / QUERY_TILE);
     double rate = row->rate.value;
     *spread = row->rate.spread;
@@ -120,17 +135,19 @@ KernelForm kernel_form(const Program *p, const Op *fused, bool cpu)
         const CudaPlan *c = cuda_plan(p, fused);
         return c->form == CUDA_TILES || cuda_column_totals(c) > 0 ? FORM_COLUMNS
                : c->form == CUDA_ROWS && c->nphases > 1           ? FORM_ROWS
-                                                                  : FORM_ELEMENTWISE;
+                                                                  : FORM_STREAMING;
     }
     const Kernel *k = kernel_build(p, fused);
     for (int i = 0; i < k->ntotals; i++)
         if (k->total[i].columns)
             return FORM_COLUMNS;
-    return k->nphases > 1 ? FORM_ROWS : FORM_ELEMENTWISE;
+    return k->nphases > 1 ? FORM_ROWS : FORM_STREAMING;
 }
 
+const char *const kernel_form_name[KERNEL_FORMS] = {"streaming", "row", "column"};
+
 /* The part of the memory's bandwidth that a kernel of this form reaches. */
-static const Constant *kernel_rate(const Machine *m, KernelForm form)
+static const Constant *part_of_rate(const Machine *m, KernelForm form)
 {
     return &m->constant[form == FORM_COLUMNS ? MACHINE_hbm_column
                         : form == FORM_ROWS  ? MACHINE_hbm_row
@@ -153,26 +170,47 @@ double kernel_functions(const Program *p, const Op *fused)
     return n;
 }
 
+double kernel_randoms(const Program *p, const Op *fused)
+{
+    const Kernel *k = kernel_build(p, fused);
+    double n = 0;
+    for (int i = 0; i < k->ninstrs; i++)
+        if (k->instr[i].code == KERNEL_RANDOM)
+            n += (double)k->work;
+    return n;
+}
+
 static double bytes_seconds(const Machine *m, double bytes, double part)
 {
     return machine_value(m, hbm_start) + bytes / (machine_value(m, hbm_rate) * part);
 }
 
+/* On a CPU: also what it computes. */
+static double cpu_kernel_seconds(const Program *p, const Machine *m, const Statement *s,
+                                 double *spread)
+{
+    KernelForm form = kernel_form(p, s->op, true);
+    double bytes = (double)s->bytes;
+    double rate = kernel_rate(m, kernel_form_name[form], bytes, spread);
+    if (rate == 0) {
+        rate = machine_value(m, hbm_rate) * part_of_rate(m, form)->value;
+        *spread = part_of_rate(m, form)->spread;
+    }
+    return bytes / rate + kernel_functions(p, s->op) * machine_value(m, hbm_function) +
+           kernel_randoms(p, s->op) * machine_value(m, hbm_random);
+}
+
 static double kernel_seconds(const Program *p, const Machine *m, const Statement *s,
                              double *bytes, double *spread)
 {
-    bool cpu = machine_is_cpu(m);
-    const Constant *rate = kernel_rate(m, kernel_form(p, s->op, cpu));
-    double more = 0;
-    if (cpu) {
-        more = kernel_functions(p, s->op) * machine_value(m, hbm_function);
-    } else {
-        CudaCost cost = cuda_cost(cuda_plan(p, s->op));
-        *bytes = (double)(cost.read + cost.written);
-        more = cost.sums ? machine_value(m, hbm_start) : 0;
-    }
-    *spread = rate->spread;
-    return more + bytes_seconds(m, *bytes, rate->value);
+    if (machine_is_cpu(m))
+        return cpu_kernel_seconds(p, m, s, spread);
+    const Constant *part = part_of_rate(m, kernel_form(p, s->op, false));
+    CudaCost cost = cuda_cost(cuda_plan(p, s->op));
+    *bytes = (double)(cost.read + cost.written);
+    *spread = part->spread;
+    return (cost.sums ? machine_value(m, hbm_start) : 0) +
+           bytes_seconds(m, *bytes, part->value);
 }
 
 /* ---- collectives --------------------------------------------------------- */
@@ -306,6 +344,8 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
         w->spread = machine_spread(m, hbm_streaming);
         break;
     }
+    if (mesh_ranks(&p->mesh) > 1) /* the others wait for the slowest rank */
+        w->seconds *= 1 + machine_value(m, device_straggler);
     w->fills = w->class == WORK_MATMUL || w->class == WORK_ATTENTION;
     if (!machine_is_cpu(m)) /* whose ranks do one thing at a time */
         w->use[RESOURCE_MEMORY] = fmin(bytes / w->seconds / memory_rate(m), 1);

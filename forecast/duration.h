@@ -37,14 +37,17 @@ double attention_flops(const Program *p, const Statement *s);
 
 /* How a kernel goes over its elements. */
 typedef enum KernelForm {
-    FORM_ELEMENTWISE,
+    FORM_STREAMING, /* elementwise */
     FORM_ROWS,    /* with reductions of rows */
     FORM_COLUMNS, /* with sums over rows */
     KERNEL_FORMS
 } KernelForm;
+extern const char *const kernel_form_name[KERNEL_FORMS]; /* of hbm in machine.def */
 KernelForm kernel_form(const Program *p, const Op *fused, bool cpu);
 /* The exponentials, logarithms and the like that a call computes. */
 double kernel_functions(const Program *p, const Op *fused);
+/* The random numbers that it draws. */
+double kernel_randoms(const Program *p, const Op *fused);
 
 /* What statements that run at one time share. */
 typedef enum Resource {

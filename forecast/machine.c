@@ -32,6 +32,7 @@ typedef enum FieldKind {
     FIELD_TEXT,
     FIELD_OPTION, /* a text that may be absent */
     FIELD_SIZE,
+    FIELD_OPTIONAL_SIZE,
     FIELD_CONSTANT
 } FieldKind;
 typedef struct Field {
@@ -48,7 +49,9 @@ static const Field tile_field[] = {
 };
 static const Field attention_field[] = {
     {"head", FIELD_SIZE, offsetof(MachineAttention, head)},
+    {"keys", FIELD_OPTIONAL_SIZE, offsetof(MachineAttention, keys)},
     {"type", FIELD_OPTION, offsetof(MachineAttention, type)},
+    {"dropout", FIELD_OPTION, offsetof(MachineAttention, dropout)},
     {"pass", FIELD_TEXT, offsetof(MachineAttention, pass)},
     {"rate", FIELD_CONSTANT, offsetof(MachineAttention, rate)},
     {"per_tile", FIELD_CONSTANT, offsetof(MachineAttention, per_tile)},
@@ -62,6 +65,21 @@ static const Field collective_field[] = {
     {"fill", FIELD_CONSTANT, offsetof(MachineCollective, fill)},
     {"rate", FIELD_CONSTANT, offsetof(MachineCollective, rate)},
     {"blocks", FIELD_CONSTANT, offsetof(MachineCollective, blocks)},
+    {0},
+};
+static const Field product_field[] = {
+    {"type", FIELD_TEXT, offsetof(MachineProduct, type)},
+    {"batch", FIELD_SIZE, offsetof(MachineProduct, batch)},
+    {"m", FIELD_SIZE, offsetof(MachineProduct, m)},
+    {"n", FIELD_SIZE, offsetof(MachineProduct, n)},
+    {"k", FIELD_SIZE, offsetof(MachineProduct, k)},
+    {"rate", FIELD_CONSTANT, offsetof(MachineProduct, rate)},
+    {0},
+};
+static const Field kernel_field[] = {
+    {"form", FIELD_TEXT, offsetof(MachineKernel, form)},
+    {"bytes", FIELD_SIZE, offsetof(MachineKernel, bytes)},
+    {"rate", FIELD_CONSTANT, offsetof(MachineKernel, rate)},
     {0},
 };
 
@@ -158,7 +176,7 @@ static void read_row(Reader *r, const char *list, const Field *field, char *row)
             fail(r, "there is no such field");
         else if (f->kind == FIELD_TEXT || f->kind == FIELD_OPTION)
             *(const char **)(void *)(row + f->at) = read_text(r);
-        else if (f->kind == FIELD_SIZE)
+        else if (f->kind == FIELD_SIZE || f->kind == FIELD_OPTIONAL_SIZE)
             read_size(r, (int64_t *)(void *)(row + f->at));
         else
             read_constant(r, (Constant *)(void *)(row + f->at),
@@ -167,7 +185,9 @@ static void read_row(Reader *r, const char *list, const Field *field, char *row)
     }
     r->where = list;
     for (const Field *f = field; f->name; f++)
-        all |= f->kind == FIELD_OPTION ? 0 : 1u << (f - field);
+        all |= f->kind == FIELD_OPTION || f->kind == FIELD_OPTIONAL_SIZE
+                   ? 0
+                   : 1u << (f - field);
     if ((seen & all) != all)
         fail(r, "an entry lacks a field");
 }
@@ -220,6 +240,10 @@ static void read_machine(Reader *r)
             read_rows(r, &m->attention, MachineAttention, attention_field);
         else if (strcmp(key, "collective") == 0)
             read_rows(r, &m->collective, MachineCollective, collective_field);
+        else if (strcmp(key, "product") == 0)
+            read_rows(r, &m->product, MachineProduct, product_field);
+        else if (strcmp(key, "kernel") == 0)
+            read_rows(r, &m->kernel, MachineKernel, kernel_field);
         else
             read_object(r, arena_copy(r->arena, key, strlen(key) + 1));
         r->where = "";

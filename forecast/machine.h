@@ -42,8 +42,10 @@ typedef struct MachineTile {
 /* Attention with heads of this size: per_tile * tiles of queries + flops / rate. */
 typedef struct MachineAttention {
     int64_t head;
-    const char *type; /* of its operands: "f32"; NULL: 16 bits */
-    const char *pass; /* "forward", "backward" */
+    int64_t keys;        /* of a sequence; 0: any number */
+    const char *type;    /* of its operands: "f32"; NULL: 16 bits */
+    const char *dropout; /* "yes"; NULL: none */
+    const char *pass;    /* "forward", "backward" */
     Constant rate, per_tile;
 } MachineAttention;
 
@@ -55,6 +57,21 @@ typedef struct MachineCollective {
     Constant start, fill, rate, blocks; /* blocks: multiprocessors that it holds */
 } MachineCollective;
 
+/* The rate of products of `batch` matrices of m x k and k x n elements on a CPU rank. */
+typedef struct MachineProduct {
+    const char *type; /* of the operands: "f32", or another one of 16 bits */
+    int64_t batch, m, n, k;
+    Constant rate;
+} MachineProduct;
+
+/* The rate of kernels of a form ("streaming", "row", "column") on a CPU rank, if they
+ * read and write `bytes`. */
+typedef struct MachineKernel {
+    const char *form;
+    int64_t bytes;
+    Constant rate;
+} MachineKernel;
+
 typedef struct Machine {
     const char *name, *description;
     const char *target; /* "cuda", "cpu" */
@@ -63,6 +80,8 @@ typedef struct Machine {
     VEC(MachineTile) tile;
     VEC(MachineAttention) attention;
     VEC(MachineCollective) collective;
+    VEC(MachineProduct) product;
+    VEC(MachineKernel) kernel;
 } Machine;
 
 /* The value of a constant, and its spread: machine_value(m, hbm_rate). */

@@ -191,15 +191,31 @@ static bool compute_next(Replay *r, RankTime *t)
     return true;
 }
 
-/* When the receiver's buffer is free; INFINITY: not known. */
-static double buffer_free(const Replay *r, int stage, bool gradient, int64_t micro)
+/* Whether the rank has still to compute this before the receive `x`. */
+static bool is_pending(const RankTime *t, Moment moment, int stage, int64_t micro,
+                       const Action *x)
 {
-    const Freed *f = &r->stage[stage].freed[gradient];
-    if (!f->given || micro < f->back)
+    for (const Action *y = &t->actions->at[t->computed]; y < x; y++)
+        if (!is_transfer(y) && y->stage == stage && y->micro == micro &&
+            action_moment(y) == moment)
+            return true;
+    return false;
+}
+
+/* When the buffer of the receive `x` is free; INFINITY: not known. As in the program, an
+ * event that the rank records after the receive has no effect. */
+static double buffer_free(const Replay *r, const RankTime *t, int stage, const Action *x)
+{
+    const Freed *f = &r->stage[stage].freed[x->gradient];
+    int64_t micro = x->micro - f->back;
+    if (!f->given || micro < 0)
         return 0;
-    for (int k = 0; k < COMPUTES; k++)
-        if (computes[k] == f->after)
-            return r->stage[stage].end[k][micro - f->back];
+    for (int k = 0; k < COMPUTES; k++) {
+        double end = r->stage[stage].end[k][micro];
+        if (computes[k] != f->after)
+            continue;
+        return isinf(end) && !is_pending(t, f->after, stage, micro, x) ? 0 : end;
+    }
     return 0;
 }
 
@@ -239,7 +255,7 @@ static bool transfer_next(Replay *r, RankTime *t)
         return false;
     StageTime *s = &r->stage[x->stage];
     double from = fmax(s->end[x->gradient][x->micro],
-                       buffer_free(r, to, x->gradient, x->micro));
+                       buffer_free(r, other, to, y));
     from = fmax(from, fmax(t->transfer, other->transfer));
     if (isinf(from))
         return false;

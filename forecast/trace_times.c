@@ -1,7 +1,6 @@
 /* trace_times.c: reads the times of statements from a trace; see trace_times.h. */
 #include "forecast/trace_times.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/common/json.h"
@@ -117,39 +116,34 @@ static void read_run(Reader *r)
 
 /* ---- times --------------------------------------------------------------- */
 
-static int by_value(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
-/* The median of the calls: of a collective on the rank that takes the least time, of
- * others on average. */
-static double seconds_of(const Reader *r, int statement)
+/* The mean of the calls: of a collective on the rank that takes the least time in each,
+ * which waits for no other, of others on average. */
+static TraceTime time_of(const Reader *r, int statement)
 {
     const RankCalls *of = &r->calls[statement];
-    bool least = op_is_collective(r->statement[statement].op->kind);
+    bool waits = op_is_collective(r->statement[statement].op->kind);
+    double sum = 0, least = 0;
     if (of->n == 0)
-        return 0;
+        return (TraceTime){0};
     int n = of->at[0].seconds.n;
     for (int k = 1; k < of->n; k++)
         n = of->at[k].seconds.n < n ? of->at[k].seconds.n : n;
-    double *call = NEW_ARRAY(r->arena, double, n + 1);
     for (int i = 0; i < n; i++) {
-        double sum = 0, min = of->at[0].seconds.at[i];
+        double min = of->at[0].seconds.at[i];
         for (int k = 0; k < of->n; k++) {
             double t = of->at[k].seconds.at[i];
-            sum += t;
+            sum += t / of->n;
             min = t < min ? t : min;
         }
-        call[i] = least ? min : sum / of->n;
+        least += min;
     }
-    qsort(call, (size_t)n, sizeof *call, by_value);
-    return n > 0 ? call[n / 2] : 0;
+    return (TraceTime){.seconds = (waits ? least : sum) / n,
+                       .waited = waits ? (sum - least) / n : 0};
 }
 
-const double *trace_times(Arena *a, const Statement *statement, int n, const char *trace,
-                          size_t size, int *ranks, int *threads, const char **error)
+const TraceTime *trace_times(Arena *a, const Statement *statement, int n,
+                             const char *trace, size_t size, int *ranks, int *threads,
+                             const char **error)
 {
     char key[KEY];
     Reader r = {.arena = a, .statement = statement, .n = n, .ranks = ranks,
@@ -174,8 +168,8 @@ const double *trace_times(Arena *a, const Statement *statement, int n, const cha
         *error = "it has no statement of this program";
     if (r.json.error || r.found == 0)
         return NULL;
-    double *times = NEW_ARRAY(a, double, n + 1);
+    TraceTime *times = NEW_ARRAY(a, TraceTime, n + 1);
     for (int i = 0; i < n; i++)
-        times[i] = seconds_of(&r, i);
+        times[i] = time_of(&r, i);
     return times;
 }

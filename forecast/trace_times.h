@@ -5,9 +5,16 @@
 
 #include "codegen/statements/statements.h"
 
-/* By statement: the seconds of a call; 0: the trace has none. *ranks, *threads: those of
- * the run. NULL and *error: the text is no trace, or one of another program. */
-const double *trace_times(Arena *a, const Statement *statement, int n, const char *trace,
-                          size_t size, int *ranks, int *threads, const char **error);
+/* Of a call of a statement on average, in seconds. */
+typedef struct TraceTime {
+    double seconds; /* 0: the trace has none */
+    double waited;  /* more than that: a rank waits for slower ones in a collective */
+} TraceTime;
+
+/* By statement. *ranks, *threads: those of the run. NULL and *error: the text is no trace,
+ * or one of another program. */
+const TraceTime *trace_times(Arena *a, const Statement *statement, int n,
+                             const char *trace, size_t size, int *ranks, int *threads,
+                             const char **error);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "codegen/target/target.h"
 #include "forecast/forecast.h"
+#include "forecast/rates.h"
 #include "passes/sharding/reshard.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
@@ -174,6 +175,30 @@ static void check_matmuls(Check *c)
     arena_free(a);
 }
 
+/* A size that was measured has its own rate, others one between those of the nearest. */
+static void check_rates(Check *c)
+{
+    static MachineProduct product[] = {{"f32", 1, 64, 64, 64, {.value = 1e9, .spread = 0.1}},
+                                       {"f32", 1, 256, 256, 256, {.value = 4e9}},
+                                       {"bf16", 1, 64, 64, 64, {.value = 7e9}}};
+    static MachineKernel kernel[] = {{"row", 1 << 20, {.value = 2e9}},
+                                     {"row", 1 << 10, {.value = 8e9}},
+                                     {"streaming", 1 << 15, {.value = 5e9}}};
+    Machine m = {.product = {product, 3, 3}, .kernel = {kernel, 3, 3}};
+    double spread;
+    CHECK(c, fabs(product_rate(&m, true, 1, 64, 64, 64, &spread) / 1e9 - 1) < 1e-6);
+    CHECK(c, fabs(spread - 0.1) < 1e-6);
+    CHECK(c, near(product_rate(&m, true, 1, 128, 128, 128, &spread), 2e9));
+    CHECK(c, product_rate(&m, true, 1, 512, 512, 512, &spread) > 3.5e9);
+    CHECK(c, near(product_rate(&m, false, 1, 128, 128, 128, &spread), 7e9));
+    CHECK(c, near(kernel_rate(&m, "row", 1 << 15, &spread), 4e9));
+    CHECK(c, near(kernel_rate(&m, "row", 1 << 10, &spread), 8e9));
+    CHECK(c, near(kernel_rate(&m, "row", 1 << 30, &spread), 2e9));
+    CHECK(c, near(kernel_rate(&m, "row", 1, &spread), 8e9));
+    CHECK(c, near(kernel_rate(&m, "streaming", 1 << 20, &spread), 5e9));
+    CHECK(c, kernel_rate(&m, "column", 1 << 20, &spread) == 0);
+}
+
 /* The pass propagate assumes the links of the machine, if it is given. */
 static void check_links(Check *c)
 {
@@ -242,6 +267,7 @@ int main(void)
 {
     Check c = {0};
     check_matmuls(&c);
+    check_rates(&c);
     check_links(&c);
     check_errors(&c);
     check_examples(&c);

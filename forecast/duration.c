@@ -54,12 +54,14 @@ double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t col
     return machine_value(m, matmul_start) + (moved > least ? moved : least);
 }
 
-static double matmul_work_seconds(const Machine *m, const Statement *s, double sms)
+static double matmul_work_seconds(const Machine *m, const Statement *s, double sms,
+                                  double *spread)
 {
-    double spread, rate = product_rate(m, dtype_size(s->type[0]) > 2, s->batch, s->m, s->n,
-                                       s->k, &spread);
+    double rate = product_rate(m, dtype_size(s->type[0]) > 2, s->batch, s->m, s->n, s->k,
+                               spread);
     if (rate > 0)
         return s->flops / rate;
+    *spread = machine_spread(m, matmul_sustained);
     return (double)s->calls * matmul_seconds(m, s->batch, s->m, s->n, s->k,
                                              (int)dtype_size(s->type[0]),
                                              (int)dtype_size(s->type[2]), sms);
@@ -323,8 +325,7 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
     double bytes = (double)s->bytes;
     switch (w->class) {
     case WORK_MATMUL:
-        w->seconds = matmul_work_seconds(m, s, machine_value(m, device_sms));
-        w->spread = machine_spread(m, matmul_sustained);
+        w->seconds = matmul_work_seconds(m, s, machine_value(m, device_sms), &w->spread);
         w->persistent = machine_value(m, matmul_persistent) > 0;
         break;
     case WORK_ATTENTION: w->seconds = attention_seconds(p, m, s, &w->spread); break;
@@ -403,6 +404,7 @@ double work_slowdown(const Machine *m, const Work *w, double blocks)
     double left = fmax(sms - blocks, 1);
     if (w->class != WORK_MATMUL)
         return sms / left;
-    return matmul_work_seconds(m, w->statement, left) /
-           matmul_work_seconds(m, w->statement, sms);
+    double spread;
+    return matmul_work_seconds(m, w->statement, left, &spread) /
+           matmul_work_seconds(m, w->statement, sms, &spread);
 }

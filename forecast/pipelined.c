@@ -219,7 +219,7 @@ static double buffer_free(const Replay *r, const RankTime *t, int stage, const A
     return 0;
 }
 
-/* With one stream: a rank that sends goes on, and the receiver copies later. */
+/* With one stream: a rank that sends continues, and the receiver copies later. */
 static bool copy_next(Replay *r, RankTime *t)
 {
     const Action *x = next_action(t, true);

@@ -29,9 +29,9 @@
  * moves its operand at all: events.c orders it as such. transfers_check.c checks what
  * is inserted here; an await without which it finds no fault is dropped.
  *
- * On a target with one stream only sends leave it: a rank goes on before the receiver
- * has its tensor. Of the above remain the post after a send, the await before what
- * writes the buffer again, and the join after the loop.
+ * On a target with one stream all but the sends are on that stream: a rank that sends
+ * continues before the receiver has the tensor. Of the above remain the post after a
+ * send, the await before what writes the buffer again, and the join after the loop.
  */
 #include "passes/pipeline/staged_loop.h"
 #include "passes/sync/events.h"

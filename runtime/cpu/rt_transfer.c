@@ -1,7 +1,7 @@
 /* rt_transfer.c: implements the transfer of a tensor from one rank to another.
  *
  * Ranks of one node map each other's arenas. The sender offers the bytes in its
- * status and goes on; the receiver copies them, so that there is no other buffer:
+ * status and continues; the receiver copies them, so that there is no other buffer:
  *
  *   sender                                  receiver
  *   writes an offer, and its receiver last  waits for an offer to it

@@ -55,7 +55,7 @@ LEVELS = $(if $(filter x86_64,$(shell uname -m)),x86-64-v3 x86-64-v4 amx,\
            $(filter aarch64,$(shell uname -m)))
 LDLIBS = -ldnnl -fopenmp -lm -ldl
 
-DIRS = base frontend ir passes codegen forecast report compare driver
+DIRS = base frontend ir passes codegen forecast report page compare driver
 SRC = $(foreach d,$(DIRS),$(wildcard $(d)/*.c $(d)/*/*.c))
 # Parts of the runtime that every target links.
 RT_DIRS = $(filter-out runtime/cpu/ runtime/cuda/ runtime/mpi/, \
@@ -65,6 +65,7 @@ RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
 RT_FILES = $(sort $(foreach t,c h cuh,$(wildcard \
              runtime/*.$(t) runtime/*/*.$(t) runtime/*/*/*.$(t))))
 MACHINES = $(sort $(wildcard machines/*.json))
+PAGE = $(sort $(wildcard page/web/*))
 CUDA_SRC = $(RT_SHARED) $(wildcard runtime/cuda/*.c runtime/cuda/*/*.c)
 CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
 # Tests compare our declarations of CUDA with the toolkit's if it is installed.
@@ -72,7 +73,8 @@ CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
 GEN = $(BUILD)/gen/frontend/syntax/parse.tab.c \
       $(BUILD)/gen/frontend/syntax/lex.yy.c \
       $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c \
-      $(BUILD)/gen/machines_text.c $(BUILD)/gen/calibrate_text.c
+      $(BUILD)/gen/machines_text.c $(BUILD)/gen/calibrate_text.c \
+      $(BUILD)/gen/page_text.c
 # Programs for GPUs may run on another machine: no flags for this CPU.
 PORTABLE_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/portable/%.o)
 HOST_OBJ = $(RT_SRC:%.c=$(BUILD)/obj/portable/%.o)
@@ -187,6 +189,11 @@ $(BUILD)/gen/calibrate_text.c: forecast/calibrate.pdl scripts/embed.sh
 	$(call say,EMBED,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)sh scripts/embed.sh --text calibrate $< > $@
+
+$(BUILD)/gen/page_text.c: $(PAGE) scripts/embed.sh
+	$(call say,EMBED,page/web/)
+	$(Q)mkdir -p $(@D)
+	$(Q)sh scripts/embed.sh --files page $(PAGE) > $@
 
 $(BUILD)/gen/machines_text.c: $(MACHINES) scripts/embed.sh
 	$(call say,EMBED,machines/)

@@ -14,7 +14,8 @@ typedef struct EmbeddedFile {
 /* All files of runtime/, sorted by name; a row of NULLs ends the list. */
 extern const EmbeddedFile runtime_files[];
 
-/* The files of machines/. */
+/* The files of machines/; those of page/web/. */
 extern const EmbeddedFile machines_files[];
+extern const EmbeddedFile page_files[];
 
 #endif

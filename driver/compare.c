@@ -18,19 +18,23 @@
 #include "compare/compare.h"
 #include "driver/option_table.h"
 #include "driver/subcommand.h"
+#include "page/page.h"
 
 static const char help[] =
     "Prints what differs between two execution plans, and what it costs.\n"
     "\n"
-    "  parc compare [--json] A.json B.json      plans that --emit json has written\n"
+    "  parc compare [--json] A.json B.json      plans that --emit json has written;\n"
+    "                                           or pages of --emit html\n"
     "  parc compare [--json] A.pdl B.pdl [options of parc]\n"
     "  parc compare [--json] MODEL.pdl --mesh 8x8 --mesh 16x4 [options of parc]\n"
     "\n"
     "An option that is given twice has its first value in plan a and its second in\n"
     "plan b; -D belongs to both. With --machine the times are compared too.\n"
     "\n"
-    "  --json      print JSON\n"
-    "  --help      print this text; also -h\n"
+    "  --json            print JSON\n"
+    "  --emit html=FILE  write a page that shows both plans side by side; the plans\n"
+    "                    are models or pages\n"
+    "  --help            print this text; also -h\n"
     "\n"
     "Exit status: 0 done; 1 a plan cannot be made or read; 2 wrong usage.\n";
 
@@ -42,6 +46,8 @@ typedef struct Given {
 typedef struct Compare {
     Subcommand run;
     bool json, help;
+    const char *page; /* the file of --emit html=FILE; NULL: none */
+    const char *plan[2]; /* for the page: JSON */
     VEC(const char *) input;
     VEC(Given) given;
 } Compare;
@@ -66,6 +72,14 @@ static const OptionRow *option_of(const char *name)
     return NULL;
 }
 
+static void read_emit(Compare *c, const char *value)
+{
+    static const char html[] = "html=";
+    if (!starts_with(value, html) || !value[strlen(html)])
+        subcommand_fail(&c->run, 2, "parc compare writes a page only: --emit html=FILE");
+    c->page = value + strlen(html);
+}
+
 /* Reads the option argv[*at], and its value. */
 static void read_option(Compare *c, int argc, char **argv, int *at)
 {
@@ -75,12 +89,18 @@ static void read_option(Compare *c, int argc, char **argv, int *at)
                        : value  ? arena_strndup(c->run.arena, arg, (size_t)(value - arg))
                                 : arg;
     const OptionRow *row = option_of(name);
+    if (row && row->id == OPT_EMIT) {
+        read_emit(c, value ? value + 1 : *at + 1 < argc ? argv[++*at] : "");
+        return;
+    }
     if (!row || !is_of_plan(row->id)) {
         subcommand_fail(&c->run, 2, "parc compare has no option '%s'; see 'parc compare "
                         "--help'", name);
         return;
     }
     value = attached ? arg + 2 : value ? value + 1 : NULL;
+    if (row->kind == VALUE_NONE && value)
+        subcommand_fail(&c->run, 2, "%s takes no value", name);
     if (row->kind != VALUE_NONE && !value)
         value = *at + 1 < argc ? argv[++*at] : NULL;
     if (row->kind != VALUE_NONE && !value)
@@ -125,9 +145,15 @@ static bool ends_with(const char *text, const char *end)
     return n >= k && strcmp(text + n - k, end) == 0;
 }
 
+static bool is_page(const Compare *c, int side)
+{
+    return c->input.n == 2 && ends_with(c->input.at[side], ".html");
+}
+
+/* Whether the input is a plan that parc has written. */
 static bool is_plan(const Compare *c, int side)
 {
-    return c->input.n == 2 && ends_with(c->input.at[side], ".json");
+    return is_page(c, side) || (c->input.n == 2 && ends_with(c->input.at[side], ".json"));
 }
 
 static void check_arguments(Compare *c)
@@ -139,6 +165,9 @@ static void check_arguments(Compare *c)
         if (before > 1)
             subcommand_fail(&c->run, 2, "%s is given more than twice",
                             c->given.at[i].row->name);
+        if (before == 1 && (is_plan(c, 0) || is_plan(c, 1)))
+            subcommand_fail(&c->run, 2, "%s is given twice, but only one plan is to be made",
+                            c->given.at[i].row->name);
     }
     if (c->input.n < 1 || c->input.n > 2)
         subcommand_fail(&c->run, 2, "parc compare needs two plans, or one model with an "
@@ -146,7 +175,13 @@ static void check_arguments(Compare *c)
     else if (c->input.n == 1 && !twice)
         subcommand_fail(&c->run, 2, "parc compare needs a second plan: give an option "
                         "twice, as --mesh 8x8 --mesh 16x4");
-    else if (is_plan(c, 0) && is_plan(c, 1) && c->given.n)
+    for (int side = 0; c->page && side < 2; side++)
+        if (is_plan(c, side) && !is_page(c, side))
+            subcommand_fail(&c->run, 2, "a page needs more of a plan than '%s' has; write "
+                            "it with --emit html", c->input.at[side]);
+    if (c->json && c->page)
+        subcommand_fail(&c->run, 2, "--json and --emit html exclude each other");
+    if (is_plan(c, 0) && is_plan(c, 1) && c->given.n)
         subcommand_fail(&c->run, 2, "%s has no effect on plans that exist",
                         c->given.at[0].row->name);
 }
@@ -157,7 +192,8 @@ static void check_arguments(Compare *c)
 static const char *make_plan(Compare *c, int side, const char *directory)
 {
     Arena *a = c->run.arena;
-    const char *file = arena_printf(a, "%s/%c.json", directory, 'a' + side);
+    const char *kind = c->page ? "html" : "json";
+    const char *file = arena_printf(a, "%s/%c.%s", directory, 'a' + side, kind);
     VEC(const char *) argv = {0};
     vec_push(a, &argv, c->input.at[c->input.n == 2 ? side : 0]);
     for (int i = 0; i < c->given.n; i++) {
@@ -169,7 +205,7 @@ static const char *make_plan(Compare *c, int side, const char *directory)
             vec_push(a, &argv, g->value);
     }
     vec_push(a, &argv, (const char *)"--emit");
-    vec_push(a, &argv, (const char *)arena_printf(a, "json=%s", file));
+    vec_push(a, &argv, (const char *)arena_printf(a, "%s=%s", kind, file));
     vec_push(a, &argv, (const char *)NULL);
     int status = subcommand_run(&c->run, argv.at);
     if (status == 0)
@@ -190,9 +226,31 @@ static void read_side(Compare *c, Comparison *to, int side, const char *director
         subcommand_fail(&c->run, 1, "cannot read '%s': %s", file, strerror(errno));
         return;
     }
+    if (c->page || is_page(c, side)) {
+        text = page_plan(c->run.arena, text, size, &size);
+        c->plan[side] = text;
+    }
+    if (!text) {
+        subcommand_fail(&c->run, 1, "'%s' is no page of one plan", file);
+        return;
+    }
     const char *wrong = compare_read(to, side, text, size);
     if (wrong)
         subcommand_fail(&c->run, 1, "%s: %s", given ? given : "a plan of parc", wrong);
+}
+
+static void write_page(Compare *c, const Comparison *plans)
+{
+    Out comparison, page;
+    out_init(&comparison, c->run.arena);
+    out_init(&page, c->run.arena);
+    compare_print_json(&comparison, plans);
+    page_emit_two(&page, c->plan, comparison.text);
+    Outputs *outputs = outputs_new(c->run.arena);
+    const char *wrong = outputs_add(outputs, c->page, page.text, page.size, false);
+    wrong = wrong ? wrong : outputs_commit(outputs);
+    if (wrong)
+        subcommand_fail(&c->run, 1, "%s", wrong);
 }
 
 static void compare_plans(Compare *c)
@@ -210,6 +268,10 @@ static void compare_plans(Compare *c)
         return;
     Out o;
     out_init(&o, c->run.arena);
+    if (c->page) {
+        write_page(c, &plans);
+        return;
+    }
     if (c->json)
         compare_print_json(&o, &plans);
     else

@@ -175,7 +175,13 @@ static Program *front_end(Compilation *c)
     pdl_check(c->arena, c->diag, c->prelude_file, c->file);
     time_end(c, "check");
     c->mesh = c->o.mesh.text;
-    if (auto_mesh_requested(&c->o) && !choose_mesh(c))
+    bool chooses = auto_mesh_requested(&c->o);
+    if (c->o.search && !(chooses && c->machine)) {
+        diag_error(c->diag, c->o.search_arg.loc,
+                   "--search has no effect without --mesh auto and --machine");
+        return NULL;
+    }
+    if (chooses && !choose_mesh(c))
         return NULL;
     choose_unit_defaults(c);
     time_begin(c);

@@ -16,6 +16,9 @@ const OptionRow option_table[] = {
      "the ranks of a node (machine): traffic inside nodes and\n"
      "between them is planned separately; a program for\n"
      "--target cpu then runs under mpirun, N ranks a node"},
+    {OPT_SEARCH, "--search", NULL, "N", VALUE_TEXT, NULL,
+     "with --mesh auto and --machine: compile and time at\n"
+     "most N meshes (default 64), and choose the fastest"},
     {OPT_PLAN, "--plan", NULL, "NAME", VALUE_TEXT, NULL,
      "the plan to use, if the file has several"},
     {OPT_DEFINE, "-D", NULL, "NAME=VALUE", VALUE_TEXT, NULL,
@@ -50,9 +53,10 @@ const OptionRow option_table[] = {
     {OPT_NO_EVAL, "--no-eval", NULL, NULL, VALUE_NONE, NULL,
      "leave out the programs for --val, --eval and --sample"},
     {OPT_EMIT, "--emit", NULL, "KIND[=FILE]", VALUE_WORDS,
-     "ast ir plan json dot machine",
-     "ast | ir | plan | json | dot | machine; default FILE:\n"
-     "standard output"},
+     "ast ir plan json dot machine html",
+     "ast | ir | plan | json | dot | machine | html; default\n"
+     "FILE: standard output. html is a page of the plan that\n"
+     "a browser opens without a network"},
     {OPT_EXPLAIN, "--explain", NULL, "NAME", VALUE_TEXT, NULL,
      "explain a parameter, module, kernel, collective, mesh\n"
      "axis or value of the plan, or 'memory'"},

@@ -12,6 +12,7 @@ typedef enum OptionId {
     OPT_MESH,
     OPT_RANKS,
     OPT_NODE_SIZE,
+    OPT_SEARCH,
     OPT_PLAN,
     OPT_TARGET,
     OPT_ARCH,

@@ -18,12 +18,6 @@
 
 enum { MAX_THREADS = 4096 };
 
-static void list_passes(Out *o)
-{
-    for (int i = -1; i < pass_count; i++)
-        out(o, "%-19s %s\n", pass_name(i), pass_meaning(i));
-}
-
 char *command_line_text(Arena *a, int argc, char **argv)
 {
     Out o;
@@ -171,8 +165,8 @@ static void read_emit(Reader *r, const OptionRow *row, Argument value)
 
 static void read_number(Reader *r, const OptionRow *row, Argument value)
 {
-    Options *o = r->o;
     int most = row->id == OPT_THREADS ? MAX_THREADS : MAX_RANKS;
+    Options *o = r->o;
     char *end;
     errno = 0;
     long n = strtol(value.text, &end, 10);
@@ -180,13 +174,13 @@ static void read_number(Reader *r, const OptionRow *row, Argument value)
         wrong(r, value.loc, "%s must be a number from 1 to %d", row->name, most);
         return;
     }
-    bool ranks = row->id == OPT_RANKS;
+    bool ranks = row->id == OPT_RANKS, search = row->id == OPT_SEARCH;
     if (row->id == OPT_THREADS) {
         o->threads = (int)n;
         return;
     }
-    *(ranks ? &o->ranks : &o->node_size) = n;
-    *(ranks ? &o->ranks_arg : &o->node_size_arg) = value;
+    *(ranks ? &o->ranks : search ? &o->search : &o->node_size) = n;
+    *(ranks ? &o->ranks_arg : search ? &o->search_arg : &o->node_size_arg) = value;
 }
 
 static void read_memory(Reader *r, Argument value)
@@ -312,6 +306,7 @@ static void take(Reader *r, const OptionRow *row, Argument value)
     switch ((int)row->id) {
     case OPT_RANKS:
     case OPT_NODE_SIZE:
+    case OPT_SEARCH:
     case OPT_THREADS:
         read_number(r, row, value);
         return;
@@ -551,7 +546,7 @@ static bool print_and_stop(Arena *a, int argc, char **argv)
         else if (row->id == OPT_VERSION)
             out(&o, "parc %s\n", PARC_VERSION);
         else if (row->id == OPT_LIST_PASSES)
-            list_passes(&o);
+            pass_list(&o);
         else if (row->id == OPT_LIST_OPTIONS)
             report_options(&o);
         else

@@ -21,6 +21,7 @@ typedef enum EmitKind {
     EMIT_JSON,
     EMIT_DOT,
     EMIT_MACHINE,
+    EMIT_HTML,
     EMIT_KINDS
 } EmitKind;
 
@@ -36,8 +37,8 @@ typedef struct Options {
     int64_t memory_limit; /* bytes; 0: none */
     Target target;
     VEC(const char *) arch;
-    Argument ranks_arg, node_size_arg; /* --ranks, --node-size */
-    int64_t ranks, node_size;          /* 0: not given */
+    Argument ranks_arg, node_size_arg, search_arg; /* --ranks, --node-size, --search */
+    int64_t ranks, node_size, search;              /* 0: not given */
     int threads; /* 0: the cores of this machine over its ranks, or 1 with a
                     named CPU level */
     Argument cpu_level;

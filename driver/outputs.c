@@ -18,6 +18,7 @@
 #include "codegen/package/program.h"
 #include "codegen/target/target.h"
 #include "forecast/calibrate.h"
+#include "page/page.h"
 #include "report/report.h"
 
 /* Reports a message about an output; `loc` is the argument that requests it. */
@@ -111,6 +112,9 @@ bool compilation_reports(Compilation *c, const Program *p, const TargetInfo *t,
         case EMIT_MACHINE:
             if (!machine_report(c, p, t, &c->o.emit.at[i], &o))
                 return false;
+            break;
+        case EMIT_HTML:
+            page_emit(&o, p, t, warnings, c->forecast);
             break;
         case EMIT_KINDS:
             continue;

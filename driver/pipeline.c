@@ -33,10 +33,16 @@ const char *pass_name(int pass)
     return pass < 0 ? "lower" : pass_table[pass].name;
 }
 
-const char *pass_meaning(int pass)
+static const char *pass_meaning(int pass)
 {
     return pass < 0 ? "makes the global forward program from the checked file"
                     : pass_table[pass].meaning;
+}
+
+void pass_list(Out *o)
+{
+    for (int i = -1; i < pass_count; i++)
+        out(o, "%-19s %s\n", pass_name(i), pass_meaning(i));
 }
 
 /* ---- state saved on an internal error ---- */

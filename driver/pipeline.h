@@ -19,7 +19,8 @@ typedef struct PipelineOptions {
 } PipelineOptions;
 
 const char *pass_name(int pass);
-const char *pass_meaning(int pass);
+/* Prints the names and meanings of all passes. */
+void pass_list(Out *o);
 
 /* The time of a step before the passes, for --time-passes. */
 typedef struct Timing {

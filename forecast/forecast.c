@@ -43,6 +43,9 @@ static void time_step(const Program *p, Forecast *f, bool whole)
     f->time = t.time;
     f->waits = t.waits;
     f->seconds = t.seconds;
+    TimelineLog *log = NEW(p->arena, TimelineLog);
+    *log = t.log;
+    f->log = log;
 }
 
 static void time_pipeline(const Program *p, Forecast *f, bool whole)

@@ -32,6 +32,7 @@ typedef struct Forecast {
     double bubble;             /* seconds for which a rank waits for other stages */
     const PipelineTime *pipeline; /* the times are those of the slowest coordinate; NULL:
                                    * those of all stages one after another */
+    const TimelineLog *log; /* without a pipeline whose stages overlap */
     double by_class[WORK_CLASSES], by_phase[FORECAST_PHASES];
 } Forecast;
 

@@ -39,7 +39,14 @@ typedef struct Field {
     const char *name;
     FieldKind kind;
     size_t at; /* in the row */
+    const char *const *words; /* that a text can be; NULL: anything */
 } Field;
+
+static const char *const passes[] = {"forward", "backward", NULL};
+static const char *const yes[] = {"yes", NULL};
+static const char *const forms[] = {"streaming", "row", "column", NULL};
+static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce",
+                                    "all_to_all", NULL};
 
 static const Field tile_field[] = {
     {"m", FIELD_SIZE, offsetof(MachineTile, m)},
@@ -51,14 +58,14 @@ static const Field attention_field[] = {
     {"head", FIELD_SIZE, offsetof(MachineAttention, head)},
     {"keys", FIELD_OPTIONAL_SIZE, offsetof(MachineAttention, keys)},
     {"type", FIELD_OPTION, offsetof(MachineAttention, type)},
-    {"dropout", FIELD_OPTION, offsetof(MachineAttention, dropout)},
-    {"pass", FIELD_TEXT, offsetof(MachineAttention, pass)},
+    {"dropout", FIELD_OPTION, offsetof(MachineAttention, dropout), yes},
+    {"pass", FIELD_TEXT, offsetof(MachineAttention, pass), passes},
     {"rate", FIELD_CONSTANT, offsetof(MachineAttention, rate)},
     {"per_tile", FIELD_CONSTANT, offsetof(MachineAttention, per_tile)},
     {0},
 };
 static const Field collective_field[] = {
-    {"kind", FIELD_TEXT, offsetof(MachineCollective, kind)},
+    {"kind", FIELD_TEXT, offsetof(MachineCollective, kind), kinds},
     {"nodes", FIELD_SIZE, offsetof(MachineCollective, nodes)},
     {"ranks", FIELD_SIZE, offsetof(MachineCollective, ranks)},
     {"start", FIELD_CONSTANT, offsetof(MachineCollective, start)},
@@ -77,7 +84,7 @@ static const Field product_field[] = {
     {0},
 };
 static const Field kernel_field[] = {
-    {"form", FIELD_TEXT, offsetof(MachineKernel, form)},
+    {"form", FIELD_TEXT, offsetof(MachineKernel, form), forms},
     {"bytes", FIELD_SIZE, offsetof(MachineKernel, bytes)},
     {"rate", FIELD_CONSTANT, offsetof(MachineKernel, rate)},
     {0},
@@ -155,6 +162,20 @@ static void read_constant(Reader *r, Constant *c, const char *unit)
     check_limits(r, c, unit);
 }
 
+/* Reads a text that has to be one of these words; NULL: any text. */
+static const char *read_word(Reader *r, const char *const *words)
+{
+    const char *text = read_text(r), *all = "";
+    for (int i = 0; words && words[i]; i++) {
+        if (strcmp(words[i], text) == 0)
+            return text;
+        all = arena_printf(r->arena, "%s%s%s", all, i ? ", " : "", words[i]);
+    }
+    if (words)
+        fail(r, arena_printf(r->arena, "'%s' is none of: %s", text, all));
+    return text;
+}
+
 static void read_size(Reader *r, int64_t *size)
 {
     *size = rt_json_integer(&r->json);
@@ -175,7 +196,7 @@ static void read_row(Reader *r, const char *list, const Field *field, char *row)
         if (!f->name)
             fail(r, "there is no such field");
         else if (f->kind == FIELD_TEXT || f->kind == FIELD_OPTION)
-            *(const char **)(void *)(row + f->at) = read_text(r);
+            *(const char **)(void *)(row + f->at) = read_word(r, f->words);
         else if (f->kind == FIELD_SIZE || f->kind == FIELD_OPTIONAL_SIZE)
             read_size(r, (int64_t *)(void *)(row + f->at));
         else
@@ -310,6 +331,61 @@ static const Machine *parse(Arena *a, const char *file, const char *text, size_t
     *error = arena_printf(a, "%s:%d: %s", file, line_of(&r.json), r.json.error);
     return NULL;
 }
+
+/* ---- all constants -------------------------------------------------------- */
+
+/* The texts and sizes of a row of a list: "collective all_gather, nodes 1, ranks 8". */
+static const char *row_name(Arena *a, const char *list, const Field *field, const char *row)
+{
+    const char *name = list, *by = " ";
+    for (const Field *f = field; f->name; f++) {
+        const void *at = row + f->at;
+        if (f->kind == FIELD_TEXT || f->kind == FIELD_OPTION) {
+            const char *text = *(const char *const *)at;
+            if (!text)
+                continue;
+            name = arena_printf(a, "%s%s%s", name, by, text);
+        } else if (f->kind != FIELD_CONSTANT) {
+            int64_t size = *(const int64_t *)at;
+            if (!size)
+                continue;
+            name = arena_printf(a, "%s%s%s %lld", name, by, f->name, (long long)size);
+        }
+        by = ", ";
+    }
+    return name;
+}
+
+static void each_of_row(Arena *a, const char *list, const Field *field, const char *row,
+                        ConstantVisit *visit, void *context)
+{
+    const char *name = row_name(a, list, field, row);
+    for (const Field *f = field; f->name; f++)
+        if (f->kind == FIELD_CONSTANT)
+            visit(context, arena_printf(a, "%s: %s", name, f->name), "", "",
+                  (const Constant *)(const void *)(row + f->at));
+}
+
+/* The constants of all rows of a list. */
+#define each_of_list(m, list, field)                                              \
+    for (int i = 0; i < (m)->list.n; i++)                                         \
+        each_of_row(a, #list, field, (const char *)&(m)->list.at[i], visit, context)
+
+void machine_each_constant(const Machine *m, Arena *a, ConstantVisit *visit, void *context)
+{
+    for (int i = 0; i < MACHINE_CONSTANTS; i++)
+        if (m->constant[i].from)
+            visit(context, arena_printf(a, "%s.%s", constant_row[i].object,
+                                        constant_row[i].name),
+                  constant_row[i].unit, constant_row[i].meaning, &m->constant[i]);
+    each_of_list(m, tile, tile_field);
+    each_of_list(m, attention, attention_field);
+    each_of_list(m, collective, collective_field);
+    each_of_list(m, product, product_field);
+    each_of_list(m, kernel, kernel_field);
+}
+
+/* ---- the machines that parc contains -------------------------------------- */
 
 static const char *name_of(Arena *a, const EmbeddedFile *f)
 {

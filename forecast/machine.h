@@ -104,6 +104,12 @@ static inline int64_t machine_node(const Machine *m, const Mesh *mesh)
  * *error: it cannot be read, or lacks a constant ("h100.json:12: …"). */
 const Machine *machine_load(Arena *a, const char *name, const char **error);
 
+/* Calls `visit` for each constant of the machine, also those of its lists: "hbm.rate", or
+ * "tile 128 x 256: rate". */
+typedef void ConstantVisit(void *context, const char *name, const char *unit,
+                           const char *meaning, const Constant *c);
+void machine_each_constant(const Machine *m, Arena *a, ConstantVisit *visit, void *context);
+
 /* "a100-sxm-80, h100-sxm": the machines that parc contains. */
 const char *machine_names(Arena *a);
 

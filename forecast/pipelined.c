@@ -7,33 +7,14 @@
 #include "ir/plan/pipeline.h"
 #include "passes/pipeline/staged_loop.h"
 
-/* The moments in which a stage computes. */
-enum { COMPUTES = 3 };
-static const Moment computes[COMPUTES] = {MOMENT_FORWARD, MOMENT_BACKWARD, MOMENT_WEIGHTS};
-
-/* What a receive waits for besides the transfers before it: that the moment `after` of
- * microbatch i - back has ended on the receiving stage. */
-typedef struct Freed {
-    bool given;
-    Moment after;
-    int64_t back;
-} Freed;
-
-typedef struct StageTime {
-    Timeline action[COMPUTES];
-    double *end[COMPUTES]; /* by microbatch: when the action ends; INFINITY: not yet */
-    double *sent[2];       /* by direction and microbatch: when the transfer to the next
-                            * stage, or of a gradient to the one before, ends */
-    double *offered[2];    /* with one stream: when the sender arrives there */
-    double transfer[2];    /* seconds of it */
-    Freed freed[2];        /* of receives from the stage before, and of gradients */
-} StageTime;
+const Moment pipeline_computes[COMPUTES] = {MOMENT_FORWARD, MOMENT_BACKWARD,
+                                            MOMENT_WEIGHTS};
 
 typedef struct RankTime {
     const Actions *actions;
     int computed, transferred; /* positions in the actions */
     double compute, transfer;  /* when these streams are free */
-    Timeline before, after;
+    Timeline *before, *after;
 } RankTime;
 
 typedef struct Replay {
@@ -44,6 +25,7 @@ typedef struct Replay {
     StageTime *stage;
     RankTime *rank;
     Timetable table;
+    PipelineTime *to;
 } Replay;
 
 /* ---- durations ----------------------------------------------------------- */
@@ -66,7 +48,7 @@ static double transfer_seconds(const Replay *r, int stage, bool gradient)
         if (op_transfers(op) && staged_moment_on(r->p, r->loop, op, stage) == at)
             for (int i = 0; i < op->nargs; i++)
                 bytes += type_local_bytes(&op->arg[i]->type, &r->p->mesh);
-    return send_seconds(r->m, bytes, crosses_nodes(r, gradient ? stage - 1 : stage));
+    return send_seconds(r->m, bytes, r->stage[stage].between[gradient]);
 }
 
 /* The `post` of an event in the loop's body. */
@@ -109,7 +91,7 @@ static void time_stage(Replay *r, int stage, const Work *work, int n, bool whole
     StageTime *s = &r->stage[stage];
     Arena *a = r->p->arena;
     for (int k = 0; k < COMPUTES; k++) {
-        IssueScope scope = {ISSUE_ACTION, coordinate_of(r->p, stage), stage, computes[k]};
+        IssueScope scope = {ISSUE_ACTION, coordinate_of(r->p, stage), stage, pipeline_computes[k]};
         s->action[k] = timeline_of(r->p, r->m, work, n, scope, whole);
         s->end[k] = unknown_times(a, r->table.micro);
     }
@@ -117,6 +99,7 @@ static void time_stage(Replay *r, int stage, const Work *work, int n, bool whole
         bool sends = g ? stage > 0 : stage + 1 < r->table.nstages;
         s->sent[g] = unknown_times(a, r->table.micro);
         s->offered[g] = unknown_times(a, r->table.micro);
+        s->between[g] = sends && crosses_nodes(r, g ? stage - 1 : stage);
         s->transfer[g] = sends ? transfer_seconds(r, stage, g) : 0;
         s->freed[g] = freed_of(r, stage, g);
     }
@@ -128,9 +111,9 @@ static void time_rank(Replay *r, int c, const Work *work, int n, bool whole)
     IssueScope before = {.part = ISSUE_BEFORE, .coordinate = c, .stage = -1};
     IssueScope after = {.part = ISSUE_AFTER, .coordinate = c, .stage = -1};
     t->actions = &r->table.rank[c];
-    t->before = timeline_of(r->p, r->m, work, n, before, whole);
-    t->after = timeline_of(r->p, r->m, work, n, after, whole);
-    t->compute = t->transfer = t->before.seconds;
+    *t->before = timeline_of(r->p, r->m, work, n, before, whole);
+    *t->after = timeline_of(r->p, r->m, work, n, after, whole);
+    t->compute = t->transfer = t->before->seconds;
 }
 
 /* ---- the timetable ------------------------------------------------------- */
@@ -154,9 +137,12 @@ static const Action *next_action(const RankTime *t, bool transfers)
     return i < t->actions->n ? &t->actions->at[i] : NULL;
 }
 
-static void pass_action(RankTime *t, const Action *x)
+/* The rank's next action is known to take place at this time. */
+static void pass_action(Replay *r, RankTime *t, const Action *x, double begin, double end)
 {
     *(is_transfer(x) ? &t->transferred : &t->computed) = (int)(x - t->actions->at) + 1;
+    ActionTime done = {(int)(t - r->rank), *x, begin, end};
+    vec_push(r->p->arena, &r->to->action, done);
 }
 
 /* Whether all that precedes an action on its rank has been done, on a target with one
@@ -187,7 +173,7 @@ static bool compute_next(Replay *r, RankTime *t)
     int k = compute_index(x);
     from = t->compute > from ? t->compute : from;
     t->compute = s->end[k][x->micro] = from + s->action[k].seconds;
-    pass_action(t, x);
+    pass_action(r, t, x, from, t->compute);
     return true;
 }
 
@@ -212,7 +198,7 @@ static double buffer_free(const Replay *r, const RankTime *t, int stage, const A
         return 0;
     for (int k = 0; k < COMPUTES; k++) {
         double end = r->stage[stage].end[k][micro];
-        if (computes[k] != f->after)
+        if (pipeline_computes[k] != f->after)
             continue;
         return isinf(end) && !is_pending(t, f->after, stage, micro, x) ? 0 : end;
     }
@@ -226,16 +212,17 @@ static bool copy_next(Replay *r, RankTime *t)
     if (!x || !is_next(r, t, x))
         return false;
     StageTime *s = &r->stage[x->stage];
-    double *sent = &s->sent[x->gradient][x->micro];
+    double *sent = &s->sent[x->gradient][x->micro], begin = t->compute;
     if (x->kind == ACTION_SEND) {
         s->offered[x->gradient][x->micro] = t->compute;
     } else {
         double from = s->offered[x->gradient][x->micro];
         if (isinf(from))
             return false;
-        *sent = t->compute = fmax(from, t->compute) + s->transfer[x->gradient];
+        begin = fmax(from, t->compute);
+        *sent = t->compute = begin + s->transfer[x->gradient];
     }
-    pass_action(t, x);
+    pass_action(r, t, x, begin, t->compute);
     return true;
 }
 
@@ -261,8 +248,8 @@ static bool transfer_next(Replay *r, RankTime *t)
         return false;
     double end = from + s->transfer[x->gradient];
     s->sent[x->gradient][x->micro] = t->transfer = other->transfer = end;
-    pass_action(t, x);
-    pass_action(other, y);
+    pass_action(r, t, x, from, end);
+    pass_action(r, other, y, from, end);
     return true;
 }
 
@@ -294,7 +281,7 @@ static bool ends_together(const Program *p)
 
 static double busy_seconds(const Replay *r, int c)
 {
-    double seconds = r->rank[c].before.seconds + r->rank[c].after.seconds;
+    double seconds = r->rank[c].before->seconds + r->rank[c].after->seconds;
     for (int i = 0; i < r->rank[c].actions->n; i++) {
         const Action *x = &r->rank[c].actions->at[i];
         if (!is_transfer(x))
@@ -316,40 +303,56 @@ static void add_times(StatementTime *to, const Timeline *t, double times, int n)
 static StatementTime *times_of(const Replay *r, int c, int n)
 {
     StatementTime *time = NEW_ARRAY(r->p->arena, StatementTime, n + 1);
-    add_times(time, &r->rank[c].before, 1, n);
-    add_times(time, &r->rank[c].after, 1, n);
+    add_times(time, r->rank[c].before, 1, n);
+    add_times(time, r->rank[c].after, 1, n);
     for (int s = c; s < r->table.nstages; s += r->table.nranks)
         for (int k = 0; k < COMPUTES; k++)
             add_times(time, &r->stage[s].action[k], (double)r->table.micro, n);
     return time;
 }
 
-PipelineTime pipelined_time(const Program *p, const Machine *m, const Work *work, int n,
-                            bool whole)
+/* The replay of p before any action, with the times of all stages and ranks. */
+static Replay replay_new(const Program *p, const Machine *m, const Work *work, int n,
+                         bool whole, PipelineTime *to)
 {
     Arena *a = p->arena;
-    Replay r = {.p = p, .m = m, .loop = pipeline_loop(p), .one_stream = p->streams < 2};
+    Replay r = {.p = p, .m = m, .loop = pipeline_loop(p), .one_stream = p->streams < 2,
+                .to = to};
     r.table = staged_timetable(p, r.loop);
     r.stage = NEW_ARRAY(a, StageTime, r.table.nstages);
     r.rank = NEW_ARRAY(a, RankTime, r.table.nranks);
+    Timeline *apart = NEW_ARRAY(a, Timeline, 2 * r.table.nranks);
+    *to = (PipelineTime){.ranks = r.table.nranks, .stages = r.table.nstages,
+                         .actions = r.table.rank, .stage = r.stage,
+                         .before = apart, .after = apart + r.table.nranks,
+                         .busy = NEW_ARRAY(a, double, r.table.nranks),
+                         .bubble = NEW_ARRAY(a, double, r.table.nranks),
+                         .together = ends_together(p)};
     for (int s = 0; s < r.table.nstages; s++)
         time_stage(&r, s, work, n, whole);
-    for (int c = 0; c < r.table.nranks; c++)
+    for (int c = 0; c < r.table.nranks; c++) {
+        r.rank[c].before = &apart[c];
+        r.rank[c].after = &apart[r.table.nranks + c];
         time_rank(&r, c, work, n, whole);
+    }
+    return r;
+}
+
+PipelineTime pipelined_time(const Program *p, const Machine *m, const Work *work, int n,
+                            bool whole)
+{
+    PipelineTime t;
+    Replay r = replay_new(p, m, work, n, whole, &t);
     replay(&r);
-    PipelineTime t = {.ranks = r.table.nranks,
-                      .busy = NEW_ARRAY(a, double, r.table.nranks),
-                      .bubble = NEW_ARRAY(a, double, r.table.nranks)};
     double last = 0, after = 0;
-    bool together = ends_together(p);
     for (int c = 0; c < t.ranks; c++) {
         double end = fmax(r.rank[c].compute, r.rank[c].transfer);
         t.busy[c] = busy_seconds(&r, c);
         t.slowest = t.busy[c] > t.busy[t.slowest] ? c : t.slowest;
-        last = fmax(last, end + (together ? 0 : r.rank[c].after.seconds));
-        after = fmax(after, r.rank[c].after.seconds);
+        last = fmax(last, end + (t.together ? 0 : t.after[c].seconds));
+        after = fmax(after, t.after[c].seconds);
     }
-    t.seconds = last + (together ? after : 0);
+    t.seconds = last + (t.together ? after : 0);
     for (int c = 0; c < t.ranks; c++)
         t.bubble[c] = t.seconds - t.busy[c];
     t.time = times_of(&r, t.slowest, n);

@@ -14,8 +14,43 @@
 
 #include "forecast/timeline.h"
 
+/* The moments in which a stage computes: forward, backward, weights. */
+enum { COMPUTES = 3 };
+extern const Moment pipeline_computes[COMPUTES];
+
+/* An action of a coordinate, in seconds from the begin of the step. */
+typedef struct ActionTime {
+    int coordinate;
+    Action action;
+    double begin, end;
+} ActionTime;
+
+/* What a receive waits for besides the transfers before it: that the moment `after` of
+ * microbatch i - back has ended on the receiving stage. */
+typedef struct Freed {
+    bool given;
+    Moment after;
+    int64_t back;
+} Freed;
+
+typedef struct StageTime {
+    Timeline action[COMPUTES];
+    double *end[COMPUTES]; /* by microbatch: when the action ends; INFINITY: not yet */
+    double *sent[2];       /* by direction and microbatch: when the transfer to the next
+                            * stage, or of a gradient to the one before, ends */
+    double *offered[2];    /* with one stream: when the sender arrives there */
+    double transfer[2];    /* seconds of it */
+    bool between[2];       /* it goes to another node */
+    Freed freed[2];        /* of receives from the stage before, and of gradients */
+} StageTime;
+
 typedef struct PipelineTime {
-    int ranks;
+    int ranks, stages;
+    const Actions *actions; /* by coordinate: the timetable */
+    const StageTime *stage;
+    const Timeline *before, *after; /* by coordinate: what it runs besides the actions */
+    VEC(ActionTime) action;         /* in the order in which the replay knows them */
+    bool together; /* what follows the actions begins on all coordinates at one time */
     double seconds;
     double *busy;        /* by coordinate: seconds of its actions, and of what precedes
                           * and follows them */

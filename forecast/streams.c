@@ -194,6 +194,9 @@ static void leave_out(Clockwork *c, const struct Snapshot *s, int depth, int64_t
                       int64_t n)
 {
     double times = (double)n, period = c->now - s->now;
+    const Op *loop = c->stream[STREAM_COMPUTE].walk.frame[depth].loop;
+    Skip skip = {c->now, times * period, n * shift, loop};
+    vec_push(c->p->arena, &c->log.skip, skip);
     for (int i = 0; i <= c->nstatements; i++) {
         StatementTime *t = &c->time[i];
         t->run += times * (t->run - s->time[i].run);

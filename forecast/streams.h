@@ -10,6 +10,26 @@
 #include "forecast/duration.h"
 #include "passes/sync/issue_walk.h"
 
+/* A run of a statement, in seconds from the begin of the part of the step. */
+typedef struct Span {
+    int stream, statement;
+    double begin, end;
+} Span;
+
+/* Iterations of a loop that the walk leaves out at a moment, and their time. A span that
+ * begins before it and ends after it includes that time. */
+typedef struct Skip {
+    double at, seconds;
+    int64_t iterations;
+    const Op *loop;
+} Skip;
+
+/* The spans in the order in which they begin, and the skips. */
+typedef struct TimelineLog {
+    VEC(Span) span;
+    VEC(Skip) skip;
+} TimelineLog;
+
 typedef struct Stream {
     int number;
     IssueWalk walk;
@@ -22,6 +42,7 @@ typedef struct Stream {
     double ready;      /* nothing is issued before */
     int awaits;        /* the slot of the event that it waits for; -1: none */
     int64_t *recorded; /* by slot: the records before this place in the order of issue */
+    int span;          /* of the log: the run of that statement */
     int64_t joins;     /* joins that it has reached */
     bool joining;      /* it waits at the last of them */
 } Stream;
@@ -43,6 +64,7 @@ typedef struct Clockwork {
     bool whole;          /* nothing is left out */
     bool skips;          /* the compute stream begins an iteration */
     struct Snapshot *last[MAX_LOOP_DEPTH + 1]; /* by frame: of earlier iterations */
+    TimelineLog log;
 } Clockwork;
 
 Clockwork clockwork_new(const Program *p, const Machine *m, const Work *work, int n,

@@ -13,6 +13,8 @@ static void start_work(Clockwork *c, Stream *s, int statement)
 {
     s->runs = statement;
     s->left = c->work[statement].seconds + machine_value(c->machine, graph_node);
+    s->span = c->log.span.n;
+    vec_push(c->p->arena, &c->log.span, ((Span){s->number, statement, c->now, c->now}));
 }
 
 /* Whether the work cannot begin because a matmul keeps all multiprocessors. */
@@ -183,8 +185,10 @@ static void pass_time(Clockwork *c, double t)
             continue;
         }
         s->left -= t * s->speed;
-        if (s->left <= 1e-12 * c->work[s->runs].seconds)
+        if (s->left <= 1e-12 * c->work[s->runs].seconds) {
+            c->log.span.at[s->span].end = c->now;
             s->runs = -1;
+        }
     }
 }
 
@@ -211,5 +215,6 @@ Timeline timeline_of(const Program *p, const Machine *m, const Work *work, int n
             bug("forecast: the streams wait for each other");
         pass_time(&c, t);
     }
-    return (Timeline){.seconds = c.now, .waits = c.time[n].exposed, .time = c.time};
+    return (Timeline){.seconds = c.now, .waits = c.time[n].exposed, .time = c.time,
+                      .log = c.log};
 }

@@ -16,13 +16,13 @@
 #ifndef PARC_FORECAST_TIMELINE_H
 #define PARC_FORECAST_TIMELINE_H
 
-#include "forecast/duration.h"
-#include "passes/sync/issue_walk.h"
+#include "forecast/streams.h"
 
 typedef struct Timeline {
     double seconds;      /* of the part of the step */
     double waits;        /* the compute stream waits for no statement, but for an event */
     StatementTime *time; /* by statement */
+    TimelineLog log;
 } Timeline;
 
 /* The timeline of a part of the step. `whole`: walks over all iterations. */

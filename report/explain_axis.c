@@ -59,7 +59,7 @@ static void activations(Out *o, const Program *p, uint32_t axes)
     for (int i = 0; i < n; i++) {
         const Block *b = live[i].block;
         if (b->class == MEM_ACTIVATIONS && live[i].type)
-            bytes[is_split(live[i].type, &p->mesh, axes)] += b->counted;
+            bytes[is_split(live[i].type, &p->mesh, axes)] += live[i].bytes;
     }
     out_line(o, "activations at the peak: %s per rank are split or partial over "
              "it, %s are replicated",

@@ -227,7 +227,7 @@ static void module_memory(Out *o, const Program *p, const Module *m,
     const LiveBlock *live = report_live(p, &n);
     for (int i = 0; i < n; i++)
         if (live[i].path && path_is_below(live[i].path, m->path))
-            bytes[live[i].block->class] += live[i].block->counted;
+            bytes[live[i].block->class] += live[i].bytes;
     out_line(o, "memory  per rank: parameters %s, optimizer states %s; at the "
              "peak activations %s, gradients %s",
              bytes_text(p->arena, sum[0]), bytes_text(p->arena, sum[1]),

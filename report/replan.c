@@ -216,6 +216,23 @@ Program *replan_memory(Replan *r)
     return replan_run(r, "memory");
 }
 
+bool replan_schedule(const PlanSource *source, Program *q)
+{
+    jmp_buf stop;
+    diag_set_stop(q->diag, &stop);
+    if (setjmp(stop) != 0)
+        return false;
+    const PassInfo *pass = source->pass;
+    while (strcmp(pass->name, "memory") != 0)
+        pass++;
+    do { /* what follows is for forward programs */
+        pass++;
+        ir_renumber(q);
+        pass->run(q, source->t);
+    } while (strcmp(pass->name, "sync") != 0);
+    return diag_error_count(q->diag) == 0;
+}
+
 const char *replan_error(const Replan *r)
 {
     return diag_first_error(r->diag);

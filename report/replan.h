@@ -54,6 +54,9 @@ Program *replan_run(Replan *r, const char *until);
 /* The program with its memory plan, to which the forward programs add if the compilation
  * has them; NULL after an error. */
 Program *replan_memory(Replan *r);
+/* Runs the passes from `memory` to `sync` on a training step of replan_memory; false after
+ * an error. */
+bool replan_schedule(const PlanSource *source, Program *q);
 /* The text of the first error; NULL: there is none. */
 const char *replan_error(const Replan *r);
 

@@ -84,16 +84,19 @@ void report_json_time(Out *o, const Program *p, const Forecast *f);
 /* report_peak.c, a part of the plan: the blocks that are live at the memory
  * peak. */
 void report_peak(Out *o, const Program *p);
-/* A block that is live at the memory peak, and the value that it was created
+/* A block of memory, and the value that it was created
  * for: its line of the model ("": none), its module's path and its type (NULL:
  * none). */
 typedef struct LiveBlock {
     const Block *block;
+    int64_t bytes; /* that a rank counts, at the pipeline's coordinate of the peak */
     Loc loc;
     const char *where;
     const char *path;
     const Type *type;
 } LiveBlock;
+/* All blocks of the memory plan, in its order. */
+const LiveBlock *report_blocks(const Program *p);
 /* The *n blocks that are live at the memory peak, largest first. */
 const LiveBlock *report_live(const Program *p, int *n);
 

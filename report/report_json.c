@@ -337,7 +337,7 @@ static void json_memory(Out *o, const Program *p)
         out(o, "%s    {", i ? ",\n" : "\n");
         json_text(o, "name", live[i].block->name);
         json_text(o, "class", memory_class_words[live[i].block->class]);
-        json_number(o, "bytes", live[i].block->counted);
+        json_number(o, "bytes", live[i].bytes);
         json_text(o, "source", live[i].where);
         out(o, "}");
     }

@@ -48,14 +48,13 @@ static void note_op(Op *op, void *context)
 
 static int larger_first(const void *x, const void *y)
 {
-    const Block *a = ((const LiveBlock *)x)->block;
-    const Block *b = ((const LiveBlock *)y)->block;
-    if (a->counted != b->counted)
-        return a->counted < b->counted ? 1 : -1;
-    return strcmp(a->name, b->name);
+    const LiveBlock *a = x, *b = y;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return strcmp(a->block->name, b->block->name);
 }
 
-const LiveBlock *report_live(const Program *p, int *n)
+const LiveBlock *report_blocks(const Program *p)
 {
     const MemoryPlan *m = p->memory;
     Blocks s = {p, NEW_ARRAY(p->arena, LiveBlock, m->nblocks + 1)};
@@ -66,19 +65,29 @@ const LiveBlock *report_live(const Program *p, int *n)
         if (block >= 0)
             s.at[block].loc = pm->loc;
     }
+    for (int i = 0; i < m->nblocks; i++) {
+        Loc loc = s.at[i].loc;
+        s.at[i].block = &m->block[i];
+        s.at[i].bytes = block_counted_on(&m->block[i], m->peak_coordinate);
+        s.at[i].where = loc.line ? diag_where(p->diag, p->arena, loc) : "";
+    }
+    return s.at;
+}
+
+const LiveBlock *report_live(const Program *p, int *n)
+{
+    const MemoryPlan *m = p->memory;
+    const LiveBlock *all = report_blocks(p);
+    LiveBlock *live = NEW_ARRAY(p->arena, LiveBlock, m->nblocks + 1);
     *n = 0;
     for (int i = 0; i < m->nblocks; i++) {
         const Block *b = &m->block[i];
-        LiveBlock live = s.at[i];
-        live.block = b;
-        live.where =
-            live.loc.line ? diag_where(p->diag, p->arena, live.loc) : "";
         if (!b->host && block_bytes_on(b, m->peak_coordinate) > 0 &&
             b->first <= m->peak_time && m->peak_time <= b->last)
-            s.at[(*n)++] = live;
+            live[(*n)++] = all[i];
     }
-    qsort(s.at, (size_t)*n, sizeof *s.at, larger_first);
-    return s.at;
+    qsort(live, (size_t)*n, sizeof *live, larger_first);
+    return live;
 }
 
 /* Blocks that the plan lists; blocks of a category that --explain lists; a
@@ -106,11 +115,11 @@ void report_peak(Out *o, const Program *p)
         const Block *b = live[i].block;
         if (i < LISTED)
             out_line(o, "  %10s  %-11s %-*s  %s",
-                     bytes_text(p->arena, b->counted),
+                     bytes_text(p->arena, live[i].bytes),
                      memory_class_words[b->class], width, b->name,
                      live[i].where);
         else
-            rest += b->counted;
+            rest += live[i].bytes;
     }
     smaller(o, n > LISTED ? n - LISTED : 0, rest);
 }
@@ -162,13 +171,13 @@ static void category(Out *o, const Program *p, MemoryClass class,
         if (b->class != class)
             continue;
         if (shown++ >= SHOWN) {
-            rest += b->counted;
+            rest += live[i].bytes;
             more++;
             continue;
         }
         const Type *t = live[i].type;
         out_line(o, "  %10s  %-24s %-36s %s",
-                 bytes_text(p->arena, b->counted), b->name,
+                 bytes_text(p->arena, live[i].bytes), b->name,
                  t ? type_text(p->arena, t, &p->mesh) : "", live[i].where);
     }
     smaller(o, more, rest);

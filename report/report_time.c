@@ -117,6 +117,11 @@ static void modules(Out *o, const Program *p, const Forecast *f)
     out_line(o, " by module");
     for (int i = 0; i < s.n && i < MOST; i++)
         line(o, p, f, s.at[i].name, s.at[i].seconds, "");
+    double rest = 0;
+    for (int i = MOST; i < s.n; i++)
+        rest += s.at[i].seconds;
+    if (s.n > MOST)
+        line(o, p, f, arena_printf(p->arena, "and %d more", s.n - MOST), rest, "");
 }
 
 /* ---- collectives --------------------------------------------------------- */

@@ -4,11 +4,11 @@
 # missing it does nothing.
 #
 #   setup.sh emulation     also installs what only tests need: emulators, a cross
-#                          compiler and MPI, and beside a CUDA toolkit without
-#                          them cuobjdump and nvdisasm, with pip into
+#                          compiler, MPI and Chromium, and beside a CUDA toolkit
+#                          without them cuobjdump and nvdisasm, with pip into
 #                          build/tools. Without them the tests of programs for
-#                          other CPUs and for several machines and of machine
-#                          code for GPUs are skipped
+#                          other CPUs and for several machines, of the HTML page
+#                          and of machine code for GPUs are skipped
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -32,6 +32,7 @@ if [ "${1:-}" = emulation ]; then
     need qemu-x86_64 qemu-user
     need mpirun openmpi-bin
     need mpicc libopenmpi-dev
+    need chromium chromium
     if [ "$(uname -m)" = x86_64 ]; then
         need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
         need ../aarch64-linux-gnu/include/stdlib.h libc6-dev-arm64-cross

@@ -18,6 +18,17 @@ says() { # says TEXT: of the last run's messages
     cat "$work/err"
     grep -qF -- "$1" "$work/err"
 }
+says_of() { # says_of TEXT OPTIONS…: a run's messages
+    wanted=$1
+    shift
+    "$PARC" "$@" --emit json="$work/json" 2>"$work/err"
+    says "$wanted"
+}
+silent_of() { # silent_of TEXT OPTIONS…: they lack the text
+    wanted=$1
+    shift
+    "$PARC" "$@" --emit json="$work/json" 2>"$work/err" && ! says "$wanted"
+}
 refused() { # refused TEXT OPTIONS…
     wanted=$1
     shift
@@ -90,6 +101,40 @@ plan staged(pp, dp, tp) {
 END
 check "the axis of a pipeline has one rank" chooses pp=1,dp=2,tp=8 \
     "$work/stages.pdl" --plan staged --mesh auto --ranks 16 --node-size 8
+
+# fastest OPTIONS…: the dp=… of the least step_seconds among all meshes of 16 ranks.
+fastest() {
+    for tp in 1 2 4 8 16; do
+        mesh=dp=$((16 / tp)),tp=$tp
+        "$PARC" "$llama" --mesh "$mesh" "$@" --emit json="$work/$tp.json" 2>"$work/err" &&
+            sed -n "s/.*\"step_seconds\": \([^,]*\),.*/\1 $mesh/p" "$work/$tp.json"
+    done | sort -g | head -n 1
+}
+# is_fastest OPTIONS…: --mesh auto chooses it, and the plan has its time.
+is_fastest() {
+    best=$(fastest "$@")
+    chooses "${best#* }" "$llama" --mesh auto --ranks 16 "$@" &&
+        "$PARC" "$llama" --mesh auto --ranks 16 "$@" --emit json="$work/json" \
+            2>"$work/err" && grep -qF "\"step_seconds\": ${best% *}," "$work/json"
+}
+check "with --machine the fastest mesh" is_fastest --machine h100-sxm
+check "the fastest on a slower machine" is_fastest --machine a100-sxm-80 -D batch=128
+check "a loser has its time and its largest loss" says ", most for collective (+"
+check "the fastest that fits the memory" chooses dp=8,tp=2 $llama --mesh auto \
+    --ranks 16 --machine h100-sxm --device-memory 33.5G
+check "a mesh that does not fit has its bytes" says "more than it may use"
+check "--search bounds the candidates" says_of "left out 3 other meshes" $llama \
+    --mesh auto --ranks 16 --machine h100-sxm --search 2
+check "--search without a choice is refused" refused "--search has no effect" \
+    $llama --mesh 8x2 --search 2
+jq '.collective |= map(.rate.spread = 0.85)' machines/h100-sxm.json >"$work/vague.json"
+staged="examples/three_d.pdl --mesh pp=auto,dp=8,tp=auto --ranks 64"
+# shellcheck disable=SC2086
+check "meshes tie on a machine of uncertain links" says_of \
+    "a tie within the error of the model" $staged --machine "$work/vague.json"
+# shellcheck disable=SC2086
+check "the same meshes do not tie on a known one" silent_of \
+    "a tie within the error of the model" $staged --machine h100-sxm
 
 check "a model that fits no size" refused \
     "no mesh of 8 ranks compiles and fits the memory" $llama --mesh auto \

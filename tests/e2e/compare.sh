@@ -88,6 +88,10 @@ check "one model" refused 2 "needs a second plan" $llama --mesh 2x2
 check "three values" refused 2 "more than twice" $llama --mesh 2 --mesh 3 --mesh 4
 check "options of JSON files" refused 2 "has no effect" "$work/a.json" "$work/b.json" \
     --mesh 2x2
+check "two values for one plan" refused 2 "only one plan is to be made" \
+    "$work/a.json" $llama --mesh 2x2 --mesh 4x1
+check "a value for an option without one" refused 2 "takes no value" $llama \
+    --no-eval=1 --mesh 2x2 --mesh 4x1
 check "an option that writes a program" refused 2 "has no option '-o'" $llama -o x
 check "a value that is missing" refused 2 "needs a value" $llama --mesh
 check "a plan with an error" refused 1 "plan b cannot be made" $llama --mesh 2x2 \

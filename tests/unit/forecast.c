@@ -248,6 +248,9 @@ static void check_errors(Check *c)
         {"{\"hbm\": {\"speed\": {\"value\": 1}}}", "hbm.speed: there is no such"},
         {"{\"tile\": [{\"m\": 1}]}", "tile: an entry lacks a field"},
         {"{\"tile\": [{\"o\": 1}]}", "tile.o: there is no such field"},
+        {"{\"kernel\": [{\"form\": \"rows\"}]}",
+         "kernel.form: 'rows' is none of: streaming, row, column"},
+        {"{\"attention\": [{\"pass\": \"both\"}]}", "attention.pass: 'both' is none of"},
         {"{\"hbm\": 3}", "1: "},
         {"", "1: "},
     };

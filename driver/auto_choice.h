@@ -1,0 +1,74 @@
+/* auto_choice.h: the state of the choice of a mesh, for the files of --mesh auto.
+ *
+ *   auto_mesh.c    chooses by the rules of auto_mesh.h, and reports
+ *   auto_time.c    chooses by the forecast of --machine
+ *   auto_sizes.c   reads --mesh, and lists the candidates
+ *   auto_trial.c   compiles a candidate
+ */
+#ifndef PARC_DRIVER_AUTO_CHOICE_H
+#define PARC_DRIVER_AUTO_CHOICE_H
+
+#include "driver/auto_mesh.h"
+#include "forecast/forecast.h"
+
+enum { AUTO = 0 };
+
+typedef struct Candidate {
+    int64_t size[MAX_MESH_AXES];
+    bool across;       /* the tensor axes have several nodes */
+    const char *mesh;  /* "dp=8,tp=8" */
+    const char *error; /* why it does not compile; NULL: it does */
+    int64_t peak;      /* bytes of a rank */
+    const Program *program;   /* with --machine, if it fits: the step … */
+    const Forecast *forecast; /* … and its time */
+} Candidate;
+
+typedef struct Choice {
+    const Program *p;
+    const PlanSource *from;
+    const Options *o;
+    Diag *d;
+    Arena *a;
+    int n;                        /* axes, in the plan's order */
+    int64_t given[MAX_MESH_AXES]; /* AUTO: to be chosen */
+    uint32_t named;              /* axes that --mesh names */
+    int64_t ranks, node;
+    int64_t stages; /* the ranks of an automatic axis of the pipeline */
+    VEC(Candidate) candidate;
+} Choice;
+
+/* What an axis splits. */
+typedef enum Splits { SPLITS_BATCH, SPLITS_TENSORS, SPLITS_LAYERS } Splits;
+
+/* ---- auto_sizes.c -------------------------------------------------------- */
+
+/* Reads --mesh into c->given; false after an error. */
+bool choice_read_mesh(Choice *c);
+/* The last axis of a kind whose size is to be chosen; -1: none. */
+int choice_auto_axis(const Choice *c, Splits kind);
+/* The ranks of a candidate's axes of a kind; these axes as text, "dp=8", without those of
+ * one rank. */
+int64_t choice_ranks(const Choice *c, const Candidate *t, Splits kind);
+const char *choice_sizes(const Choice *c, const Candidate *t, Splits kind);
+/* Adds the candidates with c->stages stages that the rules of auto_mesh.h allow. */
+void choice_add_candidates(Choice *c);
+/* Adds all candidates: every way to divide the ranks among the axes to be chosen. Tensor
+ * axes inside a node come first, then fewer stages and larger tensor axes. */
+void choice_add_all(Choice *c);
+
+/* ---- auto_time.c --------------------------------------------------------- */
+
+/* Chooses the candidate that fits and whose step takes the least time by forecast; NULL:
+ * none. *tried: how many have been compiled. */
+const Candidate *choice_by_time(Choice *c, int *tried);
+/* Notes that report the choice, and why the others take longer. */
+void choice_report_times(const Choice *c, const Candidate *best, int tried);
+
+/* ---- auto_trial.c -------------------------------------------------------- */
+
+/* Compiles the candidate until its memory plan; NULL and t->error: it does not compile. */
+Program *choice_compile(const Choice *c, Candidate *t);
+/* Whether it compiles and fits --device-memory. */
+bool choice_fits(const Choice *c, const Candidate *t);
+
+#endif

@@ -1,0 +1,193 @@
+/* auto_time.c: chooses the mesh whose step takes the least time by forecast, for --mesh auto
+ * with --machine; see auto_choice.h.
+ *
+ *   --mesh auto --ranks 64 --machine h100-sxm
+ *   note: --mesh auto is dp=16,tp=4: 241 ms per step on h100-sxm, 35.4% of the peak …
+ *   note: not dp=8,tp=8: 280 ms, +38.6 ms, most of it collective (+36.1 ms)
+ *
+ * Every candidate is compiled, and its final program is timed. Two candidates tie if
+ * constants of the machine, each changed by its spread, make the other one the faster.
+ */
+#include "driver/auto_choice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/fit.h"
+
+/* DEFAULT_SEARCH: candidates that are compiled without --search. LISTED: losers of each
+ * kind that notes name. CONTENDERS: candidates that may tie with the best. */
+enum { DEFAULT_SEARCH = 64, LISTED = 8, CONTENDERS = 4 };
+
+/* ---- trials -------------------------------------------------------------- */
+
+static void time_candidate(const Choice *c, Candidate *t)
+{
+    Program *q = choice_compile(c, t);
+    if (!q || !choice_fits(c, t))
+        return;
+    PlanSource from = *c->from;
+    from.mesh = t->mesh;
+    if (!replan_schedule(&from, q)) {
+        t->error = diag_first_error(q->diag);
+        return;
+    }
+    Forecast *f = NEW(c->a, Forecast);
+    *f = forecast_of(q, c->from->t->machine, false);
+    t->program = q;
+    t->forecast = f;
+}
+
+const Candidate *choice_by_time(Choice *c, int *tried)
+{
+    int64_t most = c->o->search ? c->o->search : DEFAULT_SEARCH;
+    const Candidate *best = NULL;
+    choice_add_all(c);
+    for (*tried = 0; *tried < c->candidate.n && *tried < most; ++*tried) {
+        Candidate *t = &c->candidate.at[*tried];
+        time_candidate(c, t);
+        if (t->forecast && (!best || t->forecast->seconds < best->forecast->seconds))
+            best = t;
+    }
+    return best;
+}
+
+/* ---- ties ---------------------------------------------------------------- */
+
+/* Constants that are wrong together. */
+typedef enum Group { GROUP_PRODUCTS, GROUP_MEMORY, GROUP_LINKS, GROUPS } Group;
+
+static void change(Constant *c, int sign)
+{
+    c->value *= 1 + sign * (c->spread < 0.9 ? c->spread : 0.9);
+}
+
+/* A copy of the list `name` of the machine, whose rates are changed. */
+#define change_rates(a, m, name, sign)                                             \
+    do {                                                                           \
+        (m)->name.at = arena_copy(a, (m)->name.at,                                 \
+                                  (size_t)(m)->name.n * sizeof *(m)->name.at);     \
+        for (int i = 0; i < (m)->name.n; i++)                                      \
+            change(&(m)->name.at[i].rate, sign);                                   \
+    } while (0)
+
+/* The machine with a group of constants changed by their spread, up or down. */
+static const Machine *changed_machine(Arena *a, const Machine *from, Group group, int sign)
+{
+    Machine *m = arena_copy(a, from, sizeof *from);
+    static const MachineConstant memory[] = {MACHINE_hbm_streaming, MACHINE_hbm_row,
+                                             MACHINE_hbm_column, MACHINE_hbm_gather};
+    static const MachineConstant links[] = {MACHINE_node_link, MACHINE_node_nic};
+    if (group == GROUP_PRODUCTS) {
+        change(&m->constant[MACHINE_matmul_sustained], sign);
+        change_rates(a, m, attention, sign);
+        change_rates(a, m, product, sign);
+    } else if (group == GROUP_LINKS) {
+        change_rates(a, m, collective, sign);
+        for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+            change(&m->constant[links[i]], sign);
+    } else {
+        for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+            change(&m->constant[memory[i]], sign);
+        change_rates(a, m, kernel, sign);
+    }
+    return m;
+}
+
+/* Whether x is faster than y on a machine whose constants differ by their spread. */
+static bool may_be_faster(const Choice *c, const Candidate *x, const Candidate *y)
+{
+    for (Group g = 0; g < GROUPS; g++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            const Machine *m = changed_machine(c->a, c->from->t->machine, g, sign);
+            if (forecast_of(x->program, m, false).seconds <
+                forecast_of(y->program, m, false).seconds)
+                return true;
+        }
+    return false;
+}
+
+/* ---- reports ------------------------------------------------------------- */
+
+/* What a candidate loses most of its time for, against the best one: "collective". */
+static const char *largest_loss(const Forecast *f, const Forecast *best, double *seconds)
+{
+    const char *name = "waiting for other stages";
+    *seconds = f->bubble - best->bubble;
+    for (int k = 0; k < WORK_CLASSES; k++)
+        if (f->by_class[k] - best->by_class[k] > *seconds) {
+            *seconds = f->by_class[k] - best->by_class[k];
+            name = work_class_name[k];
+        }
+    return name;
+}
+
+static void report_slower(const Choice *c, const Candidate *t, const Candidate *best,
+                          bool contends)
+{
+    double loss, more = t->forecast->seconds - best->forecast->seconds;
+    const char *name = largest_loss(t->forecast, best->forecast, &loss);
+    const char *tie = contends && may_be_faster(c, t, best)
+                          ? "; a tie within the error of the model" : "";
+    const char *why = loss > 0 ? arena_printf(c->a, ", most for %s (+%s)", name,
+                                              report_seconds(c->a, loss)) : "";
+    diag_note(c->d, (Loc){0}, "not %s: %s, +%s%s%s", t->mesh,
+              report_seconds(c->a, t->forecast->seconds),
+              report_seconds(c->a, more), why, tie);
+}
+
+static int faster_first(const void *x, const void *y)
+{
+    const Candidate *a = *(const Candidate *const *)x, *b = *(const Candidate *const *)y;
+    double s = a->forecast->seconds, t = b->forecast->seconds;
+    return s != t ? (s > t) - (s < t) : (a > b) - (a < b); /* in the order of the search */
+}
+
+/* Reports those that have a time, the fastest first. */
+static void report_timed(const Choice *c, const Candidate *best)
+{
+    const Candidate **timed = NEW_ARRAY(c->a, const Candidate *, c->candidate.n + 1);
+    int n = 0;
+    for (int i = 0; i < c->candidate.n; i++)
+        if (c->candidate.at[i].forecast && &c->candidate.at[i] != best)
+            timed[n++] = &c->candidate.at[i];
+    qsort(timed, (size_t)n, sizeof *timed, faster_first);
+    for (int i = 0; i < n && i < LISTED; i++)
+        report_slower(c, timed[i], best, i < CONTENDERS);
+    if (n > LISTED)
+        diag_note(c->d, (Loc){0}, "and %d more that take longer", n - LISTED);
+}
+
+/* Reports those that need too much memory or do not compile. */
+static void report_failed(const Choice *c, int tried)
+{
+    int failed = 0;
+    for (int i = 0; i < tried; i++) {
+        const Candidate *t = &c->candidate.at[i];
+        if (t->forecast || failed++ >= LISTED)
+            continue;
+        if (t->error)
+            diag_note(c->d, (Loc){0}, "not %s: %s", t->mesh, t->error);
+        else
+            diag_note(c->d, (Loc){0}, "not %s: a rank needs %s, %s more than it may use",
+                      t->mesh, bytes_text(c->a, t->peak),
+                      bytes_text(c->a, t->peak - fit_limit(c->o)));
+    }
+    if (failed > LISTED)
+        diag_note(c->d, (Loc){0}, "and %d more that do not compile or fit",
+                  failed - LISTED);
+}
+
+void choice_report_times(const Choice *c, const Candidate *best, int tried)
+{
+    const Forecast *f = best->forecast;
+    diag_note(c->d, (Loc){0}, "--mesh auto is %s: %s per step on %s, %.1f%% of the peak, the "
+              "fastest of %d that were compiled; a rank needs %s", best->mesh,
+              report_seconds(c->a, f->seconds), f->machine->name, 100 * f->mfu, tried,
+              bytes_text(c->a, best->peak));
+    report_timed(c, best);
+    report_failed(c, tried);
+    if (tried < c->candidate.n)
+        diag_note(c->d, (Loc){0}, "--search %d left out %d other meshes", tried,
+                  c->candidate.n - tried);
+}

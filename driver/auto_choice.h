@@ -2,6 +2,7 @@
  *
  *   auto_mesh.c    chooses by the rules of auto_mesh.h, and reports
  *   auto_time.c    chooses by the forecast of --machine
+ *   auto_workers.c runs trials in several processes
  *   auto_sizes.c   reads --mesh, and lists the candidates
  *   auto_trial.c   compiles a candidate
  */
@@ -13,14 +14,23 @@
 
 enum { AUTO = 0 };
 
+/* Machines with a group of constants changed by their spread, up or down. */
+enum { CHANGED_MACHINES = 6 };
+
+/* The forecast of a candidate's step. */
+typedef struct CandidateTime {
+    bool timed; /* it compiles and fits */
+    double seconds, mfu, bubble, by_class[WORK_CLASSES];
+    double changed[CHANGED_MACHINES]; /* seconds on these machines */
+} CandidateTime;
+
 typedef struct Candidate {
     int64_t size[MAX_MESH_AXES];
     bool across;       /* the tensor axes have several nodes */
     const char *mesh;  /* "dp=8,tp=8" */
     const char *error; /* why it does not compile; NULL: it does */
     int64_t peak;      /* bytes of a rank */
-    const Program *program;   /* with --machine, if it fits: the step … */
-    const Forecast *forecast; /* … and its time */
+    CandidateTime time; /* with --machine */
 } Candidate;
 
 typedef struct Choice {
@@ -64,10 +74,17 @@ const Candidate *choice_by_time(Choice *c, int *tried);
 /* Notes that report the choice, and why the others take longer. */
 void choice_report_times(const Choice *c, const Candidate *best, int tried);
 
+/* ---- auto_workers.c ------------------------------------------------------ */
+
+/* Calls `time` for the first n candidates, in a process for each core. */
+typedef void TimeCandidate(const Choice *c, Candidate *t);
+void choice_time_all(Choice *c, int n, TimeCandidate *time);
+
 /* ---- auto_trial.c -------------------------------------------------------- */
 
-/* Compiles the candidate until its memory plan; NULL and t->error: it does not compile. */
-Program *choice_compile(const Choice *c, Candidate *t);
+/* Compiles the candidate until its memory plan, with the forward programs if `forward`
+ * and the compilation has them; NULL and t->error: it does not compile. */
+Program *choice_compile(const Choice *c, Candidate *t, bool forward);
 /* Whether it compiles and fits --device-memory. */
 bool choice_fits(const Choice *c, const Candidate *t);
 

@@ -24,7 +24,7 @@ static const Candidate *best_from(Choice *c, int n)
         if (c->stages > 1 && compiles &&
             choice_ranks(c, t, SPLITS_TENSORS) != choice_ranks(c, compiles, SPLITS_TENSORS))
             break;
-        choice_compile(c, t);
+        choice_compile(c, t, true);
         n++;
         compiles = t->error ? compiles : t;
         compiled += !t->error;

@@ -16,46 +16,13 @@
 #include "driver/fit.h"
 
 /* DEFAULT_SEARCH: candidates that are compiled without --search. LISTED: losers of each
- * kind that notes name. CONTENDERS: candidates that may tie with the best. */
-enum { DEFAULT_SEARCH = 64, LISTED = 8, CONTENDERS = 4 };
+ * kind that notes name. */
+enum { DEFAULT_SEARCH = 64, LISTED = 8 };
 
-/* ---- trials -------------------------------------------------------------- */
-
-static void time_candidate(const Choice *c, Candidate *t)
-{
-    Program *q = choice_compile(c, t);
-    if (!q || !choice_fits(c, t))
-        return;
-    PlanSource from = *c->from;
-    from.mesh = t->mesh;
-    if (!replan_schedule(&from, q)) {
-        t->error = diag_first_error(q->diag);
-        return;
-    }
-    Forecast *f = NEW(c->a, Forecast);
-    *f = forecast_of(q, c->from->t->machine, false);
-    t->program = q;
-    t->forecast = f;
-}
-
-const Candidate *choice_by_time(Choice *c, int *tried)
-{
-    int64_t most = c->o->search ? c->o->search : DEFAULT_SEARCH;
-    const Candidate *best = NULL;
-    choice_add_all(c);
-    for (*tried = 0; *tried < c->candidate.n && *tried < most; ++*tried) {
-        Candidate *t = &c->candidate.at[*tried];
-        time_candidate(c, t);
-        if (t->forecast && (!best || t->forecast->seconds < best->forecast->seconds))
-            best = t;
-    }
-    return best;
-}
-
-/* ---- ties ---------------------------------------------------------------- */
+/* ---- machines whose constants are wrong ----------------------------------- */
 
 /* Constants that are wrong together. */
-typedef enum Group { GROUP_PRODUCTS, GROUP_MEMORY, GROUP_LINKS, GROUPS } Group;
+typedef enum Group { GROUP_PRODUCTS, GROUP_MEMORY, GROUP_LINKS } Group;
 
 static void change(Constant *c, int sign)
 {
@@ -94,23 +61,74 @@ static const Machine *changed_machine(Arena *a, const Machine *from, Group group
     return m;
 }
 
-/* Whether x is faster than y on a machine whose constants differ by their spread. */
-static bool may_be_faster(const Choice *c, const Candidate *x, const Candidate *y)
+/* ---- trials -------------------------------------------------------------- */
+
+static void time_candidate(const Choice *c, Candidate *t)
 {
-    for (Group g = 0; g < GROUPS; g++)
-        for (int sign = -1; sign <= 1; sign += 2) {
-            const Machine *m = changed_machine(c->a, c->from->t->machine, g, sign);
-            if (forecast_of(x->program, m, false).seconds <
-                forecast_of(y->program, m, false).seconds)
-                return true;
-        }
-    return false;
+    const Machine *m = c->from->t->machine;
+    PlanSource from = *c->from;
+    from.mesh = t->mesh;
+    Program *q = choice_compile(c, t, false);
+    if (!q || !choice_fits(c, t))
+        return;
+    if (!replan_schedule(&from, q)) {
+        t->error = diag_first_error(q->diag);
+        return;
+    }
+    Forecast f = forecast_of(q, m, false);
+    t->time = (CandidateTime){.timed = true, .seconds = f.seconds, .mfu = f.mfu,
+                              .bubble = f.bubble};
+    memcpy(t->time.by_class, f.by_class, sizeof f.by_class);
+    for (int i = 0; i < CHANGED_MACHINES; i++) {
+        const Machine *changed = changed_machine(c->a, m, (Group)(i / 2), i % 2 ? 1 : -1);
+        t->time.changed[i] = forecast_of(q, changed, false).seconds;
+    }
+}
+
+/* The candidate of the least time; NULL: none. */
+static Candidate *fastest(const Choice *c)
+{
+    Candidate *best = NULL;
+    for (int i = 0; i < c->candidate.n; i++) {
+        Candidate *t = &c->candidate.at[i];
+        if (t->time.timed && (!best || t->time.seconds < best->time.seconds))
+            best = t;
+    }
+    return best;
+}
+
+/* Forward programs take no time of a step. They can add to its memory, so that the fastest
+ * candidate is compiled once more, with them. */
+const Candidate *choice_by_time(Choice *c, int *tried)
+{
+    int64_t most = c->o->search ? c->o->search : DEFAULT_SEARCH;
+    Candidate *best;
+    choice_add_all(c);
+    *tried = c->candidate.n < most ? c->candidate.n : (int)most;
+    choice_time_all(c, *tried, time_candidate);
+    while ((best = fastest(c)) && c->from->forward) {
+        choice_compile(c, best, true);
+        if (choice_fits(c, best))
+            break;
+        best->time.timed = false;
+    }
+    return best;
 }
 
 /* ---- reports ------------------------------------------------------------- */
 
+/* Whether x is faster than y on a machine whose constants differ by their spread. */
+static bool may_be_faster(const CandidateTime *x, const CandidateTime *y)
+{
+    for (int i = 0; i < CHANGED_MACHINES; i++)
+        if (x->changed[i] < y->changed[i])
+            return true;
+    return false;
+}
+
 /* What a candidate loses most of its time for, against the best one: "collective". */
-static const char *largest_loss(const Forecast *f, const Forecast *best, double *seconds)
+static const char *largest_loss(const CandidateTime *f,
+                                const CandidateTime *best, double *seconds)
 {
     const char *name = "waiting for other stages";
     *seconds = f->bubble - best->bubble;
@@ -122,24 +140,23 @@ static const char *largest_loss(const Forecast *f, const Forecast *best, double 
     return name;
 }
 
-static void report_slower(const Choice *c, const Candidate *t, const Candidate *best,
-                          bool contends)
+static void report_slower(const Choice *c, const Candidate *t, const Candidate *best)
 {
-    double loss, more = t->forecast->seconds - best->forecast->seconds;
-    const char *name = largest_loss(t->forecast, best->forecast, &loss);
-    const char *tie = contends && may_be_faster(c, t, best)
+    double loss, more = t->time.seconds - best->time.seconds;
+    const char *name = largest_loss(&t->time, &best->time, &loss);
+    const char *tie = may_be_faster(&t->time, &best->time)
                           ? "; a tie within the error of the model" : "";
     const char *why = loss > 0 ? arena_printf(c->a, ", most for %s (+%s)", name,
                                               report_seconds(c->a, loss)) : "";
     diag_note(c->d, (Loc){0}, "not %s: %s, +%s%s%s", t->mesh,
-              report_seconds(c->a, t->forecast->seconds),
+              report_seconds(c->a, t->time.seconds),
               report_seconds(c->a, more), why, tie);
 }
 
 static int faster_first(const void *x, const void *y)
 {
     const Candidate *a = *(const Candidate *const *)x, *b = *(const Candidate *const *)y;
-    double s = a->forecast->seconds, t = b->forecast->seconds;
+    double s = a->time.seconds, t = b->time.seconds;
     return s != t ? (s > t) - (s < t) : (a > b) - (a < b); /* in the order of the search */
 }
 
@@ -149,11 +166,11 @@ static void report_timed(const Choice *c, const Candidate *best)
     const Candidate **timed = NEW_ARRAY(c->a, const Candidate *, c->candidate.n + 1);
     int n = 0;
     for (int i = 0; i < c->candidate.n; i++)
-        if (c->candidate.at[i].forecast && &c->candidate.at[i] != best)
+        if (c->candidate.at[i].time.timed && &c->candidate.at[i] != best)
             timed[n++] = &c->candidate.at[i];
     qsort(timed, (size_t)n, sizeof *timed, faster_first);
     for (int i = 0; i < n && i < LISTED; i++)
-        report_slower(c, timed[i], best, i < CONTENDERS);
+        report_slower(c, timed[i], best);
     if (n > LISTED)
         diag_note(c->d, (Loc){0}, "and %d more that take longer", n - LISTED);
 }
@@ -164,7 +181,7 @@ static void report_failed(const Choice *c, int tried)
     int failed = 0;
     for (int i = 0; i < tried; i++) {
         const Candidate *t = &c->candidate.at[i];
-        if (t->forecast || failed++ >= LISTED)
+        if (t->time.timed || failed++ >= LISTED)
             continue;
         if (t->error)
             diag_note(c->d, (Loc){0}, "not %s: %s", t->mesh, t->error);
@@ -180,10 +197,10 @@ static void report_failed(const Choice *c, int tried)
 
 void choice_report_times(const Choice *c, const Candidate *best, int tried)
 {
-    const Forecast *f = best->forecast;
+    const CandidateTime *f = &best->time;
     diag_note(c->d, (Loc){0}, "--mesh auto is %s: %s per step on %s, %.1f%% of the peak, the "
               "fastest of %d that were compiled; a rank needs %s", best->mesh,
-              report_seconds(c->a, f->seconds), f->machine->name, 100 * f->mfu, tried,
+              report_seconds(c->a, f->seconds), c->from->t->machine->name, 100 * f->mfu, tried,
               bytes_text(c->a, best->peak));
     report_timed(c, best);
     report_failed(c, tried);

@@ -3,9 +3,10 @@
 
 #include "driver/fit.h"
 
-Program *choice_compile(const Choice *c, Candidate *t)
+Program *choice_compile(const Choice *c, Candidate *t, bool forward)
 {
     PlanSource from = *c->from;
+    from.forward &= forward;
     from.mesh = t->mesh;
     Program *q = fit_plan(c->p, &from, c->o, &t->error);
     t->peak = q ? q->memory->peak : 0;

@@ -45,6 +45,7 @@ typedef struct Choice {
     int64_t ranks, node;
     int64_t stages; /* the ranks of an automatic axis of the pipeline */
     VEC(Candidate) candidate;
+    int untried; /* further candidates, which --search leaves out */
 } Choice;
 
 /* What an axis splits. */

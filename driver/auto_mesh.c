@@ -167,6 +167,9 @@ static const char *refuse(Choice *c)
     for (int i = 0; i < c->candidate.n; i++)
         diag_note(c->d, (Loc){0}, "%s: %s", c->candidate.at[i].mesh,
                   loss_text(c, &c->candidate.at[i], NULL));
+    if (c->untried)
+        diag_help(c->d, "%d other meshes were not tried: --search %d tries them too",
+                  c->untried, c->candidate.n + c->untried);
     suggest_ranks(c);
     return NULL;
 }

@@ -198,7 +198,9 @@ static void add_with_tensor(Choice *c, int tensor, int64_t tp)
 /* Sets the ranks of a node. */
 static void set_node(Choice *c)
 {
+    const Machine *m = c->from->t->machine;
     int64_t node = c->o->node_size              ? c->o->node_size
+                   : m                          ? (int64_t)machine_value(m, node_ranks)
                    : c->o->target == TARGET_CPU ? c->ranks
                                                 : DEFAULT_NODE_SIZE;
     c->node = node < c->ranks ? node : c->ranks;

@@ -105,6 +105,8 @@ const Candidate *choice_by_time(Choice *c, int *tried)
     Candidate *best;
     choice_add_all(c);
     *tried = c->candidate.n < most ? c->candidate.n : (int)most;
+    c->untried = c->candidate.n - *tried;
+    c->candidate.n = *tried;
     choice_time_all(c, *tried, time_candidate);
     while ((best = fastest(c)) && c->from->forward) {
         choice_compile(c, best, true);
@@ -198,13 +200,15 @@ static void report_failed(const Choice *c, int tried)
 void choice_report_times(const Choice *c, const Candidate *best, int tried)
 {
     const CandidateTime *f = &best->time;
+    int fit = 0;
+    for (int i = 0; i < tried; i++)
+        fit += c->candidate.at[i].time.timed;
     diag_note(c->d, (Loc){0}, "--mesh auto is %s: %s per step on %s, %.1f%% of the peak, the "
-              "fastest of %d that were compiled; a rank needs %s", best->mesh,
-              report_seconds(c->a, f->seconds), c->from->t->machine->name, 100 * f->mfu, tried,
-              bytes_text(c->a, best->peak));
+              "fastest of %d that fit, of %d tried; a rank needs %s", best->mesh,
+              report_seconds(c->a, f->seconds), c->from->t->machine->name, 100 * f->mfu, fit,
+              tried, bytes_text(c->a, best->peak));
     report_timed(c, best);
     report_failed(c, tried);
-    if (tried < c->candidate.n)
-        diag_note(c->d, (Loc){0}, "--search %d left out %d other meshes", tried,
-                  c->candidate.n - tried);
+    if (c->untried)
+        diag_note(c->d, (Loc){0}, "--search %d left out %d other meshes", tried, c->untried);
 }

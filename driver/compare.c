@@ -77,6 +77,8 @@ static void read_emit(Compare *c, const char *value)
     static const char html[] = "html=";
     if (!starts_with(value, html) || !value[strlen(html)])
         subcommand_fail(&c->run, 2, "parc compare writes a page only: --emit html=FILE");
+    if (c->page)
+        subcommand_fail(&c->run, 2, "--emit is given twice");
     c->page = value + strlen(html);
 }
 
@@ -179,6 +181,9 @@ static void check_arguments(Compare *c)
         if (is_plan(c, side) && !is_page(c, side))
             subcommand_fail(&c->run, 2, "a page needs more of a plan than '%s' has; write "
                             "it with --emit html", c->input.at[side]);
+    for (int i = 0; c->page && i < c->input.n; i++)
+        if (strcmp(c->page, c->input.at[i]) == 0)
+            subcommand_fail(&c->run, 2, "the page would overwrite '%s'", c->page);
     if (c->json && c->page)
         subcommand_fail(&c->run, 2, "--json and --emit html exclude each other");
     if (is_plan(c, 0) && is_plan(c, 1) && c->given.n)
@@ -231,7 +236,7 @@ static void read_side(Compare *c, Comparison *to, int side, const char *director
         c->plan[side] = text;
     }
     if (!text) {
-        subcommand_fail(&c->run, 1, "'%s' is no page of one plan", file);
+        subcommand_fail(&c->run, 1, "'%s' is no page of one plan, as --emit html writes it", file);
         return;
     }
     const char *wrong = compare_read(to, side, text, size);

@@ -123,6 +123,8 @@ static bool choose_mesh(Compilation *c)
         return diag_help(c->diag, "add --ranks N, the number of GPUs or CPU ranks");
     }
     c->mesh = NULL;
+    if (c->machine && !c->o.memory_limit)
+        c->o.memory_limit = (int64_t)machine_value(c->machine, device_memory);
     Diag *quiet = diag_quiet(c->arena, c->diag);
     const Program *p = lower_model(c, quiet);
     if (!p || diag_error_count(quiet) > 0)
@@ -175,13 +177,7 @@ static Program *front_end(Compilation *c)
     pdl_check(c->arena, c->diag, c->prelude_file, c->file);
     time_end(c, "check");
     c->mesh = c->o.mesh.text;
-    bool chooses = auto_mesh_requested(&c->o);
-    if (c->o.search && !(chooses && c->machine)) {
-        diag_error(c->diag, c->o.search_arg.loc,
-                   "--search has no effect without --mesh auto and --machine");
-        return NULL;
-    }
-    if (chooses && !choose_mesh(c))
+    if (auto_mesh_requested(&c->o) && !choose_mesh(c))
         return NULL;
     choose_unit_defaults(c);
     time_begin(c);

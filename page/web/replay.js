@@ -105,7 +105,7 @@
 
     function newState(plan, scale, run) {
         const walk = plan.page.walk;
-        const micro = 1 + Math.max(...walk.ranks[0].actions.map(a => a[2]));
+        const micro = 1 + walk.ranks[0].actions.reduce((most, action) => Math.max(most, action[2]), 0);
         const unknown = () => new Array(micro).fill(Infinity);
         const parts = new Map(); /* stages that issue the same have the same times */
         const timed = lists => {

@@ -59,10 +59,8 @@
             box.append(parc.note(parc.NO_MACHINE));
             return;
         }
-        const one = {};
-        for (const row of SLIDERS)
-            one[row.key] = 1;
-        const before = parc.walk(plan.json, one), out = el('div', {});
+        const time = plan.json.time, out = el('div', {});
+        const before = {seconds: time.step_seconds, byClass: time.by_class, bubble: time.bubble_seconds};
         let pending = false;
         function run() {
             pending = false;
@@ -86,6 +84,6 @@
             later();
         }}}, 'Reset');
         box.append(el('div', {class: 'sliders'}, sliders.map(s => s.node), reset), out);
-        run();
+        out.append(results(before, before)); /* the walk runs when a slider moves */
     };
 })(window.parc);

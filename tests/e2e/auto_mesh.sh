@@ -125,8 +125,15 @@ check "the fastest that fits the memory" chooses dp=8,tp=2 $llama --mesh auto \
 check "a mesh that does not fit has its bytes" says "more than it may use"
 check "--search bounds the candidates" says_of "left out 3 other meshes" $llama \
     --mesh auto --ranks 16 --machine h100-sxm --search 2
-check "--search without a choice is refused" refused "--search has no effect" \
-    $llama --mesh 8x2 --search 2
+check "a refusal says what was not tried" refused \
+    "help: 6 other meshes were not tried: --search 7 tries them too" $llama \
+    --mesh auto --ranks 64 --machine h100-sxm --device-memory 1G --search 1
+check "without --device-memory the machine's memory is the limit" refused \
+    "no mesh of 4 ranks compiles and fits the memory" $llama --mesh auto --ranks 4 \
+    --machine h100-sxm
+check "--search without a choice is refused" sh -c "
+    ! '$PARC' $llama --mesh 8x2 --search 2 --emit plan 2>'$work/err' &&
+        grep -q -- '--search has no effect' '$work/err'"
 jq '.collective |= map(.rate.spread = 0.85)' machines/h100-sxm.json >"$work/vague.json"
 staged="examples/three_d.pdl --mesh pp=auto,dp=8,tp=auto --ranks 64"
 # shellcheck disable=SC2086

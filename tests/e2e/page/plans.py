@@ -111,5 +111,5 @@ def check_whatif(report, browser, path, plan):
             assert all(f >= 0.999 for f in changes[1::2]), f'a quarter of it: {changes[1::2]}'
             assert sum(abs(f - 1) > 1e-3 for f in changes) >= 4, f'{changes}'
             after = page.evaluate(FIELD, name='after')
-            assert abs(after / step - 1) < 1e-3, f'{after} s after all sliders are reset'
+            assert abs(after / step - 1) < 1e-9, f'{after} s after all sliders are reset'
             equal(page.problems(), [], 'errors')

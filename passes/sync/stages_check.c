@@ -209,11 +209,14 @@ static int64_t buffer_of(Walk *w, const Value *v, int64_t micro)
     return 0;
 }
 
-/* Whether only another stage has v: a loop that all ranks run may have such values.
- * What a loop with a cut begins and ends with, every stage has. */
+/* Whether only other stages have v: a loop that all ranks run may have such values, and a
+ * stage without layers has nothing of their stacks. What a loop with a cut begins and ends
+ * with, every stage has. */
 static bool is_elsewhere(const Walk *w, const Op *op, const Value *v)
 {
-    int stage = value_stage(w->p, v);
+    int stage = value_stage(w->p, v), cut = type_cut(&v->type);
+    if (cut && !stage_rows(w->p, cut, w->stage))
+        return true;
     return stage >= 0 && stage != w->stage && !op->cut;
 }
 

@@ -282,6 +282,12 @@ done
 large="-D dim=16384 -D n_layers=126 -D n_heads=128 -D n_kv_heads=8 -D hidden=53248
     -D vocab=128256 -D batch=256 -D seq=8192 -D accumulate=32"
 staged llama "" >"$work/large.pdl"
+# Stage 0 has the embedding only; the groups of heads divide tp in two.
+check "a stage without layers, with two parts of tp" "$PARC" "$work/large.pdl" \
+    --mesh pp=4,dp=1,tp=4 -D vocab=4096 -D dim=64 -D n_heads=4 -D n_kv_heads=2 \
+    -D hidden=96 -D n_layers=2 -D batch=8 -D seq=16 -D accumulate=4 --target cpu \
+    --threads 1 --emit plan="$work/plan"
+check "that stage has no layer" grep -q "^  0 .* tok_embeddings$" "$work/plan"
 moved() {
     # shellcheck disable=SC2086
     "$PARC" "$work/large.pdl" --mesh 8x8x8 $large --emit json="$work/json" 2>&1 &&

@@ -260,7 +260,8 @@ static void add_divisions(Choice *c, int axis, int64_t *size, int64_t left)
     }
 }
 
-/* Before others: groups of the tensor axes inside a node, few stages, large tensor axes. */
+/* Whether x is tried before y: candidates whose tensor axes are inside a node come first,
+ * then those with fewer stages, then those with larger tensor axes. */
 static bool precedes(const Choice *c, const Candidate *x, const Candidate *y)
 {
     int64_t tensor_x = choice_ranks(c, x, SPLITS_TENSORS);

@@ -2,8 +2,8 @@
  * with --machine; see auto_choice.h.
  *
  *   --mesh auto --ranks 64 --machine h100-sxm
- *   note: --mesh auto is dp=16,tp=4: 241 ms per step on h100-sxm, 35.4% of the peak …
- *   note: not dp=8,tp=8: 280 ms, +38.6 ms, most of it collective (+36.1 ms)
+ *   note: --mesh auto is dp=64,tp=1: 185 ms per step on h100-sxm, 46.2% of the peak …
+ *   note: not dp=32,tp=2: 191 ms, +6.43 ms, most for collective (+8.71 ms)
  *
  * Every candidate is compiled, and its final program is timed. Two candidates tie if
  * constants of the machine, each changed by its spread, make the other one the faster.
@@ -19,9 +19,9 @@
  * kind that notes name. */
 enum { DEFAULT_SEARCH = 64, LISTED = 8 };
 
-/* ---- machines whose constants are wrong ----------------------------------- */
+/* ---- machines with changed constants --------------------------------------- */
 
-/* Constants that are wrong together. */
+/* Constants with a common error. */
 typedef enum Group { GROUP_PRODUCTS, GROUP_MEMORY, GROUP_LINKS } Group;
 
 static void change(Constant *c, int sign)

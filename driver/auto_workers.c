@@ -2,15 +2,17 @@
  * auto_choice.h.
  *
  * Worker k of n times the candidates k, k + n, … and sends the results in this order, so
- * that the choice does not depend on which one is faster. Processes, and not threads,
- * because a compilation that fails leaves its passes by longjmp, and because the memory of
- * a process is freed at its end.
+ * that the choice does not depend on the order in which workers finish. Workers are
+ * processes, because a compilation that fails leaves its passes by longjmp, and because the
+ * memory of a process is freed at its end.
  */
 #include "driver/auto_choice.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +47,7 @@ static void send(int to, const void *data, size_t size)
 static _Noreturn void work(const Choice *c, int first, int step, int n, int to,
                            TimeCandidate *time)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a worker ends with parc */
     for (int i = first; i < n; i += step) {
         Candidate *t = &c->candidate.at[i];
         time(c, t);

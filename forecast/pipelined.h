@@ -18,7 +18,7 @@
 enum { COMPUTES = 3 };
 extern const Moment pipeline_computes[COMPUTES];
 
-/* An action of a coordinate, in seconds from the begin of the step. */
+/* An action of a coordinate, in seconds from the start of the step. */
 typedef struct ActionTime {
     int coordinate;
     Action action;

@@ -10,7 +10,7 @@
 #include "forecast/duration.h"
 #include "passes/sync/issue_walk.h"
 
-/* A run of a statement, in seconds from the begin of the part of the step. */
+/* A run of a statement, in seconds from the start of the part of the step. */
 typedef struct Span {
     int stream, statement;
     double begin, end;

@@ -10,7 +10,8 @@ void page_memory(Out *o, const Program *p, const Statement *statement, int n);
 /* "timeline": the spans of a step, or the actions of a pipeline with their spans. */
 void page_timeline(Out *o, const Program *p, const Forecast *f);
 
-/* "statements": what each statement takes of the device; "walk": what the streams issue. */
+/* "statements": the device resources of each statement; "walk": the issue order of each
+ * stream. */
 void page_statements(Out *o, const Forecast *f);
 void page_walk(Out *o, const Program *p, const Forecast *f);
 

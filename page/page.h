@@ -3,8 +3,8 @@
  *   page/web/page.html        the page that is written
  *   <!-- style -->            page/web/page.css
  *   <!-- data -->             <script type="application/json" class="plan">
- *                               the JSON of --emit json, and a field "page" with what
- *                               only the page needs
+ *                               the JSON of --emit json, and a field "page" with the
+ *                               data that only the page needs
  *   <!-- script -->           the scripts, in the order of page/web/order
  *
  * The scripts draw all parts from that JSON (docs/page.md lists its fields). A page of two
@@ -13,7 +13,7 @@
  *   page.c           fills the template; sources and constants of the machine
  *   page_memory.c    "memory": all blocks of memory with their live ranges
  *   page_timeline.c  "timeline": when each statement runs
- *   page_walk.c      "walk": what the streams issue, so that a script can time it again
+ *   page_walk.c      "walk": the issue order of each stream, which a script times again
  */
 #ifndef PARC_PAGE_PAGE_H
 #define PARC_PAGE_PAGE_H

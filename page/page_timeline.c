@@ -1,7 +1,8 @@
 /* page_timeline.c: prints when each statement of a step runs, for the page.
  *
  *   "spans": [[stream, statement, begin, end], …]        seconds, by their begin
- *   "skips": [[at, seconds, iterations, "layers.*"], …]  what the forecast leaves out
+ *   "skips": [[at, seconds, iterations, "layers.*"], …]  iterations that
+ *                                                        the forecast leaves out
  *
  * Of a pipeline whose stages overlap: the actions of each coordinate, and the spans of each
  * kind of action; "stages" lists all stages whose action has these spans.
@@ -13,13 +14,13 @@
 
 #include "report/json.h"
 
-/* Nanoseconds and more: the numbers of spans need no more digits than this. */
+/* Nine digits are enough for a timeline, and keep the page small. */
 static void seconds(Out *o, double x)
 {
     out(o, "%.9g", x);
 }
 
-/* What a loop iterates over: "layers.*"; or "microbatches". */
+/* The array that a loop iterates over, "layers.*"; else the loop's path. */
 static const char *loop_text(const Program *p, const Op *loop)
 {
     for (const Op *op = loop->body->first; op; op = op->next) {
@@ -95,7 +96,7 @@ static bool same_spans(const TimelineLog *a, const TimelineLog *b)
 }
 
 /* The first stage whose action has the same spans. */
-static int like(const PipelineTime *t, int stage, int action)
+static int first_with_same_spans(const PipelineTime *t, int stage, int action)
 {
     int s = 0;
     while (!same_spans(&t->stage[s].action[action].log, &t->stage[stage].action[action].log))
@@ -108,7 +109,7 @@ static void print_inside(Out *o, const Program *p, const PipelineTime *t, int st
     const Timeline *action = &t->stage[stage].action[k];
     out(o, "\n        {\"stages\": [");
     for (int s = stage; s < t->stages; s++)
-        if (like(t, s, k) == stage)
+        if (first_with_same_spans(t, s, k) == stage)
             out(o, "%s%d", s > stage ? ", " : "", s);
     out(o, "]");
     json_number(o, "stage", stage);
@@ -126,7 +127,7 @@ static void print_pipeline(Out *o, const Program *p, const PipelineTime *t)
     out(o, "      \"inside\": [");
     for (int k = 0; k < COMPUTES; k++)
         for (int s = 0; s < t->stages; s++) {
-            if (like(t, s, k) != s || !t->stage[s].action[k].log.span.n)
+            if (first_with_same_spans(t, s, k) != s || !t->stage[s].action[k].log.span.n)
                 continue;
             out(o, "%s", first ? "" : ",");
             print_inside(o, p, t, s, k);

@@ -1,6 +1,6 @@
-/* page_walk.c: prints what each stream issues, so that a script of the page can run the
- * streams with other durations (page/web/walk.js). It is the same walk as that of
- * forecast/timeline.c: what a stream issues does not depend on times.
+/* page_walk.c: prints the issue order of each stream, so that a script of the page can run
+ * the streams with other durations (page/web/walk.js). The order is that of
+ * forecast/timeline.c; it does not depend on durations.
  *
  *   "tokens": [[0, 12], [1, 3, 1], [2, 4], [3], …]
  *       [0, s]        runs statement s
@@ -37,7 +37,7 @@ typedef struct Walker {
     VEC(int) issued;    /* by a stream: numbers of tokens */
 } Walker;
 
-/* ---- what a stream issues ------------------------------------------------ */
+/* ---- the issue order of a stream ------------------------------------------ */
 
 static void add_token(Walker *w, Token t)
 {
@@ -59,7 +59,8 @@ static void add_statement(Walker *w, const Op *op, IssuePart part)
     add_token(w, (Token){.kind = TOKEN_RUN, .at = i});
 }
 
-/* Adds what is issued, if it is of this stream; counts the records of all. */
+/* Adds the token of an issued op if the op is of this stream; counts the records of all
+ * streams. */
 static void add_issued(Walker *w, const IssueWalk *walk, const Issued *x, int stream)
 {
     const Op *op = x->op;
@@ -112,7 +113,7 @@ static int repeats(const int *token, int size, int i, int n)
 static void print_stream(Walker *w)
 {
     const int *token = w->issued.at;
-    int *last = NEW_ARRAY(w->p->arena, int, w->token.n + 1); /* by token: its last place + 1 */
+    int *last = NEW_ARRAY(w->p->arena, int, w->token.n + 1); /* by token: its last index + 1 */
     out(w->o, "[");
     for (int i = 0; i < w->issued.n;) {
         int n = last[token[i]] ? i + 1 - last[token[i]] : 0;
@@ -256,7 +257,7 @@ void page_walk(Out *o, const Program *p, const Forecast *f)
     print_tokens(&w);
 }
 
-/* ---- what statements take of the device ---------------------------------- */
+/* ---- device resources of statements --------------------------------------- */
 
 enum { MOST_SUMS = 64 };
 

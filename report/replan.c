@@ -225,7 +225,7 @@ bool replan_schedule(const PlanSource *source, Program *q)
     const PassInfo *pass = source->pass;
     while (strcmp(pass->name, "memory") != 0)
         pass++;
-    do { /* what follows is for forward programs */
+    do { /* the passes after sync change forward programs only */
         pass++;
         ir_renumber(q);
         pass->run(q, source->t);

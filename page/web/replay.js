@@ -153,7 +153,7 @@
         return {seconds, slowest, bubble: seconds - busy[slowest]};
     }
 
-    /* What the slowest rank's compute stream spends on each statement. */
+    /* The time of the slowest rank's compute stream by statement. */
     function exposedOf(state, rank) {
         const sum = rank.before.exposed.slice();
         const add = part => part.exposed.forEach((t, i) => {

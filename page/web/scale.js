@@ -20,26 +20,18 @@
             breaks.push({t0: s[0], t1: s[0] + s[1], u0: s[0] - saved, u1: s[0] - saved + shown, seconds: s[1], iterations: s[2], loop: s[3]});
             saved += s[1] - shown;
         }
-        const u = function (t) {
-            let moved = t;
-            for (const b of breaks) {
-                if (t <= b.t0)
-                    break;
-                const part = Math.min(1, (t - b.t0) / (b.t1 - b.t0));
-                moved -= part * ((b.t1 - b.t0) - (b.u1 - b.u0));
-            }
-            return moved;
-        };
-        const t = function (x) {
+        /* Maps between time (t0, t1 of a break) and shown time (u0, u1). */
+        const map = (from, to) => function (x) {
             let moved = x;
             for (const b of breaks) {
-                if (x <= b.u0)
+                const length = b[from + '1'] - b[from + '0'];
+                if (x <= b[from + '0'])
                     break;
-                const part = Math.min(1, (x - b.u0) / (b.u1 - b.u0));
-                moved += part * ((b.t1 - b.t0) - (b.u1 - b.u0));
+                moved += Math.min(1, (x - b[from + '0']) / length) * (b[to + '1'] - b[to + '0'] - length);
             }
             return moved;
         };
+        const u = map('t', 'u'), t = map('u', 't');
         return {u: u, t: t, breaks: breaks, end: u(end), total: end};
     };
 

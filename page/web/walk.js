@@ -4,7 +4,7 @@
  *
  *   const time = parc.walk(plan, {matmul: 1, memory: 1, link: 2, nic: 1});
  *   time.seconds   the step's time if the links of a node were twice as fast
- *   time.byClass   what the compute stream spends on each class of statements
+ *   time.byClass   the time of the compute stream by class of statement
  */
 (function (parc) {
     'use strict';
@@ -17,7 +17,7 @@
 
     /* ---- durations ---- */
 
-    /* What limits the statement: the scale of its duration. */
+    /* The scale of the part of the machine that limits the statement. */
     function scaleOf(kind, work, scale) {
         if (kind === 'matmul' || kind === 'attention') return scale.matmul;
         if (kind === 'collective' || kind === 'send')
@@ -25,8 +25,8 @@
         return kind === 'transfer' ? 1 : scale.memory;
     }
 
-    /* The statements with their durations at this scale. A resource that is not scaled as
-     * the statement is gets the same bytes in another time. */
+    /* The statements with their durations at this scale. A statement moves the same bytes in
+     * its new duration, so its use of each resource changes too. */
     function scaledWork(plan, scale) {
         const factor = [scale.memory, scale.link, scale.nic, 1, 1];
         return plan.page.statements.map((work, i) => {
@@ -43,7 +43,7 @@
         });
     }
 
-    /* ---- what streams issue ---- */
+    /* ---- the issue order of streams ---- */
 
     /* The tokens of a stream, from the list with repeats that page_walk.c prints. */
     function expand(list) {

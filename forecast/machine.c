@@ -41,6 +41,7 @@ typedef struct Field {
     size_t at; /* in the row */
     const char *const *words; /* that a text can be; NULL: anything */
 } Field;
+#define FIELD(row, name, kind, words) {#name, FIELD_##kind, offsetof(row, name), words}
 
 static const char *const passes[] = {"forward", "backward", NULL};
 static const char *const yes[] = {"yes", NULL};
@@ -49,44 +50,44 @@ static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce"
                                     "all_to_all", NULL};
 
 static const Field tile_field[] = {
-    {"m", FIELD_SIZE, offsetof(MachineTile, m)},
-    {"n", FIELD_SIZE, offsetof(MachineTile, n)},
-    {"rate", FIELD_CONSTANT, offsetof(MachineTile, rate)},
+    FIELD(MachineTile, m, SIZE, NULL),
+    FIELD(MachineTile, n, SIZE, NULL),
+    FIELD(MachineTile, rate, CONSTANT, NULL),
     {0},
 };
 static const Field attention_field[] = {
-    {"head", FIELD_SIZE, offsetof(MachineAttention, head)},
-    {"keys", FIELD_OPTIONAL_SIZE, offsetof(MachineAttention, keys)},
-    {"type", FIELD_OPTION, offsetof(MachineAttention, type)},
-    {"dropout", FIELD_OPTION, offsetof(MachineAttention, dropout), yes},
-    {"pass", FIELD_TEXT, offsetof(MachineAttention, pass), passes},
-    {"rate", FIELD_CONSTANT, offsetof(MachineAttention, rate)},
-    {"per_tile", FIELD_CONSTANT, offsetof(MachineAttention, per_tile)},
+    FIELD(MachineAttention, head, SIZE, NULL),
+    FIELD(MachineAttention, keys, OPTIONAL_SIZE, NULL),
+    FIELD(MachineAttention, type, OPTION, NULL),
+    FIELD(MachineAttention, dropout, OPTION, yes),
+    FIELD(MachineAttention, pass, TEXT, passes),
+    FIELD(MachineAttention, rate, CONSTANT, NULL),
+    FIELD(MachineAttention, per_tile, CONSTANT, NULL),
     {0},
 };
 static const Field collective_field[] = {
-    {"kind", FIELD_TEXT, offsetof(MachineCollective, kind), kinds},
-    {"nodes", FIELD_SIZE, offsetof(MachineCollective, nodes)},
-    {"ranks", FIELD_SIZE, offsetof(MachineCollective, ranks)},
-    {"start", FIELD_CONSTANT, offsetof(MachineCollective, start)},
-    {"fill", FIELD_CONSTANT, offsetof(MachineCollective, fill)},
-    {"rate", FIELD_CONSTANT, offsetof(MachineCollective, rate)},
-    {"blocks", FIELD_CONSTANT, offsetof(MachineCollective, blocks)},
+    FIELD(MachineCollective, kind, TEXT, kinds),
+    FIELD(MachineCollective, nodes, SIZE, NULL),
+    FIELD(MachineCollective, ranks, SIZE, NULL),
+    FIELD(MachineCollective, start, CONSTANT, NULL),
+    FIELD(MachineCollective, fill, CONSTANT, NULL),
+    FIELD(MachineCollective, rate, CONSTANT, NULL),
+    FIELD(MachineCollective, blocks, CONSTANT, NULL),
     {0},
 };
 static const Field product_field[] = {
-    {"type", FIELD_TEXT, offsetof(MachineProduct, type)},
-    {"batch", FIELD_SIZE, offsetof(MachineProduct, batch)},
-    {"m", FIELD_SIZE, offsetof(MachineProduct, m)},
-    {"n", FIELD_SIZE, offsetof(MachineProduct, n)},
-    {"k", FIELD_SIZE, offsetof(MachineProduct, k)},
-    {"rate", FIELD_CONSTANT, offsetof(MachineProduct, rate)},
+    FIELD(MachineProduct, type, TEXT, NULL),
+    FIELD(MachineProduct, batch, SIZE, NULL),
+    FIELD(MachineProduct, m, SIZE, NULL),
+    FIELD(MachineProduct, n, SIZE, NULL),
+    FIELD(MachineProduct, k, SIZE, NULL),
+    FIELD(MachineProduct, rate, CONSTANT, NULL),
     {0},
 };
 static const Field kernel_field[] = {
-    {"form", FIELD_TEXT, offsetof(MachineKernel, form), forms},
-    {"bytes", FIELD_SIZE, offsetof(MachineKernel, bytes)},
-    {"rate", FIELD_CONSTANT, offsetof(MachineKernel, rate)},
+    FIELD(MachineKernel, form, TEXT, forms),
+    FIELD(MachineKernel, bytes, SIZE, NULL),
+    FIELD(MachineKernel, rate, CONSTANT, NULL),
     {0},
 };
 

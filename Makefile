@@ -55,7 +55,7 @@ LEVELS = $(if $(filter x86_64,$(shell uname -m)),x86-64-v3 x86-64-v4 amx,\
            $(filter aarch64,$(shell uname -m)))
 LDLIBS = -ldnnl -fopenmp -lm -ldl
 
-DIRS = base frontend ir passes codegen forecast report page compare driver
+DIRS = base frontend ir passes codegen forecast report page compare autoplan driver
 SRC = $(foreach d,$(DIRS),$(wildcard $(d)/*.c $(d)/*/*.c))
 # Parts of the runtime that every target links.
 RT_DIRS = $(filter-out runtime/cpu/ runtime/cuda/ runtime/mpi/, \

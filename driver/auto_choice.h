@@ -1,6 +1,8 @@
-/* auto_choice.h: the state of the choice of a mesh, for the files of --mesh auto.
+/* auto_choice.h: the state of the choice of a mesh or a plan, for the files of --mesh auto
+ * and --plan auto.
  *
- *   auto_mesh.c    chooses by the rules of auto_mesh.h, and reports
+ *   auto_mesh.c    chooses a mesh by the rules of auto_mesh.h, and reports
+ *   auto_plan.c    chooses a plan: see auto_plan.h
  *   auto_time.c    chooses by the forecast of --machine
  *   auto_workers.c runs trials in several processes
  *   auto_sizes.c   reads --mesh, and lists the candidates
@@ -28,6 +30,9 @@ typedef struct Candidate {
     int64_t size[MAX_MESH_AXES];
     bool across;       /* the tensor axes have several nodes */
     const char *mesh;  /* "dp=8,tp=8" */
+    const char *name;  /* what notes call it: the mesh, or what is special in a plan */
+    const File *file;  /* with its plan; NULL: that of the compilation */
+    const char *define; /* a further -D option of its plan: "accumulate=4"; NULL: none */
     const char *error; /* why it does not compile; NULL: it does */
     int64_t peak;      /* bytes of a rank */
     CandidateTime time; /* with --machine */
@@ -46,6 +51,7 @@ typedef struct Choice {
     int64_t stages; /* the ranks of an automatic axis of the pipeline */
     VEC(Candidate) candidate;
     int untried; /* further candidates, which --search leaves out */
+    const char *option, *things; /* "--mesh auto", "meshes" */
 } Choice;
 
 /* What an axis splits. */
@@ -72,21 +78,32 @@ void choice_add_all(Choice *c);
 /* Chooses the candidate that fits and whose step takes the least time by forecast; NULL:
  * none. *tried: how many have been compiled. */
 const Candidate *choice_by_time(Choice *c, int *tried);
+/* Compiles a candidate, and forecasts its step. */
+void choice_time(const Choice *c, Candidate *t);
+/* The candidates but `best` that have a time, the fastest first, and their number. */
+int choice_others(const Choice *c, const Candidate *best, const Candidate ***timed);
 /* Notes that report the choice, and why the others take longer. */
 void choice_report_times(const Choice *c, const Candidate *best, int tried);
 
 /* ---- auto_workers.c ------------------------------------------------------ */
 
-/* Calls `time` for the first n candidates, in a process for each core. */
+/* Calls `time` for the candidates first to n - 1, in a process for each core. */
 typedef void TimeCandidate(const Choice *c, Candidate *t);
-void choice_time_all(Choice *c, int n, TimeCandidate *time);
+void choice_time_all(Choice *c, int first, int n, TimeCandidate *time);
 
 /* ---- auto_trial.c -------------------------------------------------------- */
 
+/* Adds a candidate's -D option to those of a compilation. */
+void choice_define(const Choice *c, const Candidate *t, PlanSource *from);
 /* Compiles the candidate until its memory plan, with the forward programs if `forward`
  * and the compilation has them; NULL and t->error: it does not compile. */
 Program *choice_compile(const Choice *c, Candidate *t, bool forward);
 /* Whether it compiles and fits --device-memory. */
 bool choice_fits(const Choice *c, const Candidate *t);
+/* The most candidates that --search allows. */
+int choice_most(const Choice *c);
+/* Compiles a candidate with the forward programs too, which can add to its memory; false,
+ * and it has no time: it does not fit. */
+bool choice_fits_forward(const Choice *c, Candidate *t);
 
 #endif

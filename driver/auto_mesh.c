@@ -175,10 +175,12 @@ static const char *refuse(Choice *c)
 }
 
 const char *auto_mesh_choose(const Program *p, const PlanSource *from,
-                             const Options *o, Diag *d)
+                             const Options *o, Diag *d, OtherMeshes *others)
 {
+    *others = (OtherMeshes){0};
     Choice c = {.p = p, .from = from, .o = o, .d = d, .a = p->arena,
-                .n = p->mesh.n, .ranks = o->ranks};
+                .n = p->mesh.n, .ranks = o->ranks,
+                .option = "--mesh auto", .things = "meshes"};
     if (!choice_read_mesh(&c))
         return NULL;
     if (from->t->machine) {
@@ -187,6 +189,10 @@ const char *auto_mesh_choose(const Program *p, const PlanSource *from,
         if (!best)
             return refuse(&c);
         choice_report_times(&c, best, tried);
+        const Candidate **timed;
+        int n = choice_others(&c, best, &timed);
+        for (int i = 0; i < n && i < MOST_OTHER_MESHES; i++)
+            others->mesh[others->n++] = timed[i]->mesh;
         return best->mesh;
     }
     const Candidate *best = choose(&c);

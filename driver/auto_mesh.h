@@ -25,9 +25,17 @@
 /* Whether --mesh has a size "auto". */
 bool auto_mesh_requested(const Options *o);
 
+/* Meshes that lost by time, the fastest first. */
+enum { MOST_OTHER_MESHES = 3 };
+typedef struct OtherMeshes {
+    int n;
+    const char *mesh[MOST_OTHER_MESHES];
+} OtherMeshes;
+
 /* The mesh as text for --mesh, "dp=8,tp=8"; NULL after an error. `p`: the model
- * with axes of size 1. Notes report the choice and the candidates that lost. */
+ * with axes of size 1. Notes report the choice and the candidates that lost. *others: the
+ * best ones of these with --machine. */
 const char *auto_mesh_choose(const Program *p, const PlanSource *from,
-                             const Options *o, Diag *d);
+                             const Options *o, Diag *d, OtherMeshes *others);
 
 #endif

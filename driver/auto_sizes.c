@@ -135,6 +135,7 @@ static const char *mesh_of(const Choice *c, const int64_t *size)
 static void add_candidate(Choice *c, const int64_t *size)
 {
     Candidate new = {.mesh = mesh_of(c, size)};
+    new.name = new.mesh;
     int64_t tensor = 1, ranks = 1;
     for (int a = 0; a < c->n; a++) {
         new.size[a] = size[a];

@@ -1,5 +1,5 @@
-/* auto_time.c: chooses the mesh whose step takes the least time by forecast, for --mesh auto
- * with --machine; see auto_choice.h.
+/* auto_time.c: chooses the candidate whose step takes the least time by forecast; see
+ * auto_choice.h.
  *
  *   --mesh auto --ranks 64 --machine h100-sxm
  *   note: --mesh auto is dp=64,tp=1: 185 ms per step on h100-sxm, 46.2% of the peak …
@@ -15,9 +15,7 @@
 
 #include "driver/fit.h"
 
-/* DEFAULT_SEARCH: candidates that are compiled without --search. LISTED: losers of each
- * kind that notes name. */
-enum { DEFAULT_SEARCH = 64, LISTED = 8 };
+enum { LISTED = 8 }; /* losers of each kind that notes name */
 
 /* ---- machines with changed constants --------------------------------------- */
 
@@ -63,7 +61,7 @@ static const Machine *changed_machine(Arena *a, const Machine *from, Group group
 
 /* ---- trials -------------------------------------------------------------- */
 
-static void time_candidate(const Choice *c, Candidate *t)
+void choice_time(const Choice *c, Candidate *t)
 {
     const Machine *m = c->from->t->machine;
     PlanSource from = *c->from;
@@ -97,23 +95,19 @@ static Candidate *fastest(const Choice *c)
     return best;
 }
 
-/* Forward programs take no time of a step. They can add to its memory, so that the fastest
- * candidate is compiled once more, with them. */
+/* Forward programs take no time of a step, so that only the fastest candidate is compiled
+ * with them. */
 const Candidate *choice_by_time(Choice *c, int *tried)
 {
-    int64_t most = c->o->search ? c->o->search : DEFAULT_SEARCH;
+    int most = choice_most(c);
     Candidate *best;
     choice_add_all(c);
-    *tried = c->candidate.n < most ? c->candidate.n : (int)most;
+    *tried = c->candidate.n < most ? c->candidate.n : most;
     c->untried = c->candidate.n - *tried;
     c->candidate.n = *tried;
-    choice_time_all(c, *tried, time_candidate);
-    while ((best = fastest(c)) && c->from->forward) {
-        choice_compile(c, best, true);
-        if (choice_fits(c, best))
-            break;
-        best->time.timed = false;
-    }
+    choice_time_all(c, 0, *tried, choice_time);
+    while ((best = fastest(c)) && !choice_fits_forward(c, best))
+        continue;
     return best;
 }
 
@@ -148,9 +142,15 @@ static void report_slower(const Choice *c, const Candidate *t, const Candidate *
     const char *name = largest_loss(&t->time, &best->time, &loss);
     const char *tie = may_be_faster(&t->time, &best->time)
                           ? "; a tie within the error of the model" : "";
+    if (more <= 0) {
+        diag_note(c->d, (Loc){0}, "not %s: %s, %.1f%% less, too little for a plan out of the "
+                  "common", t->name, report_seconds(c->a, t->time.seconds),
+                  -100 * more / best->time.seconds);
+        return;
+    }
     const char *why = loss > 0 ? arena_printf(c->a, ", most for %s (+%s)", name,
                                               report_seconds(c->a, loss)) : "";
-    diag_note(c->d, (Loc){0}, "not %s: %s, +%s%s%s", t->mesh,
+    diag_note(c->d, (Loc){0}, "not %s: %s, +%s%s%s", t->name,
               report_seconds(c->a, t->time.seconds),
               report_seconds(c->a, more), why, tie);
 }
@@ -162,15 +162,22 @@ static int faster_first(const void *x, const void *y)
     return s != t ? (s > t) - (s < t) : (a > b) - (a < b); /* in the order of the search */
 }
 
-/* Reports those that have a time, the fastest first. */
-static void report_timed(const Choice *c, const Candidate *best)
+int choice_others(const Choice *c, const Candidate *best, const Candidate ***timed)
 {
-    const Candidate **timed = NEW_ARRAY(c->a, const Candidate *, c->candidate.n + 1);
+    const Candidate **list = NEW_ARRAY(c->a, const Candidate *, c->candidate.n + 1);
     int n = 0;
     for (int i = 0; i < c->candidate.n; i++)
         if (c->candidate.at[i].time.timed && &c->candidate.at[i] != best)
-            timed[n++] = &c->candidate.at[i];
-    qsort(timed, (size_t)n, sizeof *timed, faster_first);
+            list[n++] = &c->candidate.at[i];
+    qsort(list, (size_t)n, sizeof *list, faster_first);
+    *timed = list;
+    return n;
+}
+
+static void report_timed(const Choice *c, const Candidate *best)
+{
+    const Candidate **timed;
+    int n = choice_others(c, best, &timed);
     for (int i = 0; i < n && i < LISTED; i++)
         report_slower(c, timed[i], best);
     if (n > LISTED)
@@ -186,10 +193,10 @@ static void report_failed(const Choice *c, int tried)
         if (t->time.timed || failed++ >= LISTED)
             continue;
         if (t->error)
-            diag_note(c->d, (Loc){0}, "not %s: %s", t->mesh, t->error);
+            diag_note(c->d, (Loc){0}, "not %s: %s", t->name, t->error);
         else
             diag_note(c->d, (Loc){0}, "not %s: a rank needs %s, %s more than it may use",
-                      t->mesh, bytes_text(c->a, t->peak),
+                      t->name, bytes_text(c->a, t->peak),
                       bytes_text(c->a, t->peak - fit_limit(c->o)));
     }
     if (failed > LISTED)
@@ -203,12 +210,14 @@ void choice_report_times(const Choice *c, const Candidate *best, int tried)
     int fit = 0;
     for (int i = 0; i < tried; i++)
         fit += c->candidate.at[i].time.timed;
-    diag_note(c->d, (Loc){0}, "--mesh auto is %s: %s per step on %s, %.1f%% of the peak, the "
-              "fastest of %d that fit, of %d tried; a rank needs %s", best->mesh,
-              report_seconds(c->a, f->seconds), c->from->t->machine->name, 100 * f->mfu, fit,
+    diag_note(c->d, (Loc){0}, "%s is %s: %s per step on %s, %.1f%% of the peak, %sthe "
+              "fastest of %d that fit, of %d tried; a rank needs %s", c->option, best->name,
+              report_seconds(c->a, f->seconds), c->from->t->machine->name, 100 * f->mfu,
+              fastest(c)->time.seconds < f->seconds ? "within 1% of " : "", fit,
               tried, bytes_text(c->a, best->peak));
     report_timed(c, best);
     report_failed(c, tried);
     if (c->untried)
-        diag_note(c->d, (Loc){0}, "--search %d left out %d other meshes", tried, c->untried);
+        diag_note(c->d, (Loc){0}, "--search %d left out %d other %s", tried, c->untried,
+                  c->things);
 }

@@ -1,13 +1,31 @@
-/* auto_trial.c: compiles a candidate of --mesh auto; see auto_choice.h. */
+/* auto_trial.c: compiles a candidate; see auto_choice.h. */
 #include "driver/auto_choice.h"
 
+#include <limits.h>
+#include <string.h>
+
 #include "driver/fit.h"
+
+enum { DEFAULT_SEARCH = 64 }; /* candidates without --search */
+
+void choice_define(const Choice *c, const Candidate *t, PlanSource *from)
+{
+    Setting **define = NEW_ARRAY(c->a, Setting *, from->ndefines + 1);
+    uint16_t source = diag_source(c->d, "change", t->define, strlen(t->define));
+    for (int i = 0; i < from->ndefines; i++)
+        define[i] = from->define[i];
+    define[from->ndefines++] = pdl_parse_define(c->a, c->d, source);
+    from->define = define;
+}
 
 Program *choice_compile(const Choice *c, Candidate *t, bool forward)
 {
     PlanSource from = *c->from;
     from.forward &= forward;
     from.mesh = t->mesh;
+    from.file = t->file ? t->file : from.file;
+    if (t->define)
+        choice_define(c, t, &from);
     Program *q = fit_plan(c->p, &from, c->o, &t->error);
     t->peak = q ? q->memory->peak : 0;
     return q;
@@ -16,4 +34,20 @@ Program *choice_compile(const Choice *c, Candidate *t, bool forward)
 bool choice_fits(const Choice *c, const Candidate *t)
 {
     return !t->error && (c->o->memory_limit == 0 || t->peak <= fit_limit(c->o));
+}
+
+bool choice_fits_forward(const Choice *c, Candidate *t)
+{
+    if (!c->from->forward)
+        return true;
+    choice_compile(c, t, true);
+    t->time.timed = choice_fits(c, t);
+    return t->time.timed;
+}
+
+int choice_most(const Choice *c)
+{
+    return c->o->search && c->o->search < INT_MAX ? (int)c->o->search
+           : c->o->search                         ? INT_MAX
+                                                  : DEFAULT_SEARCH;
 }

@@ -1,4 +1,4 @@
-/* auto_workers.c: times the candidates of --mesh auto in a process for each core; see
+/* auto_workers.c: times candidates in a process for each core; see
  * auto_choice.h.
  *
  * Worker k of n times the candidates k, k + n, … and sends the results in this order, so
@@ -105,22 +105,23 @@ static bool start(const Choice *c, Worker *w, int k, int workers, int n,
     return w->pid > 0;
 }
 
-void choice_time_all(Choice *c, int n, TimeCandidate *time)
+void choice_time_all(Choice *c, int first, int n, TimeCandidate *time)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int workers = cores < 1 ? 1 : cores > MOST_WORKERS ? MOST_WORKERS : (int)cores;
-    workers = workers < n ? workers : n;
+    workers = workers < n - first ? workers : n - first;
     Worker worker[MOST_WORKERS];
     int started = 0;
-    while (started < workers && start(c, &worker[started], started, workers, n, time))
+    while (started < workers && start(c, &worker[started], first + started, workers, n, time))
         started++;
     bool fine = true;
-    for (int i = 0; i < n; i++) {
+    for (int i = first; i < n; i++) {
         Candidate *t = &c->candidate.at[i];
-        if (i % workers >= started)
+        int k = (i - first) % workers;
+        if (k >= started)
             time(c, t); /* no process could be started for it */
         else
-            fine = fine && take_answer(c, worker[i % workers].from, t);
+            fine = fine && take_answer(c, worker[k].from, t);
     }
     for (int k = 0; k < started; k++) {
         close(worker[k].from);
@@ -128,5 +129,5 @@ void choice_time_all(Choice *c, int n, TimeCandidate *time)
             continue;
     }
     if (!fine)
-        bug("a process that compiled a mesh of --mesh auto ended early");
+        bug("a process that compiled a candidate of %s ended early", c->option);
 }

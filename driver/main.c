@@ -23,6 +23,7 @@
 #include "codegen/package/program.h"
 #include "codegen/target/target.h"
 #include "driver/auto_mesh.h"
+#include "driver/auto_plan.h"
 #include "driver/calibrate.h"
 #include "driver/compare.h"
 #include "driver/compilation.h"
@@ -96,6 +97,14 @@ static Program *lower_model(Compilation *c, Diag *d)
     return lower(c->arena, d, c->prelude_file, c->file, &options);
 }
 
+/* The lowered model; NULL: it has errors, which are not reported. */
+static const Program *lower_quietly(Compilation *c)
+{
+    Diag *quiet = diag_quiet(c->arena, c->diag);
+    const Program *p = lower_model(c, quiet);
+    return p && diag_error_count(quiet) == 0 ? p : NULL;
+}
+
 /* What the plans of other meshes are made from. */
 static PlanSource plan_source(const Compilation *c, const TargetInfo *t)
 {
@@ -113,9 +122,49 @@ static PlanSource plan_source(const Compilation *c, const TargetInfo *t)
 
 static TargetInfo target_of(const Compilation *c, int64_t ranks, int64_t node);
 
+/* Limits what parc chooses to the machine's memory, unless --device-memory is given. */
+static void limit_memory(Compilation *c)
+{
+    if (c->machine && !c->o.memory_limit)
+        c->o.memory_limit = (int64_t)machine_value(c->machine, device_memory);
+}
+
+/* Writes the plan of --plan auto; false after an error. */
+static bool begin_plan(Compilation *c, AutoPlan **plan)
+{
+    *plan = NULL;
+    if (!auto_plan_requested(&c->o, c->file))
+        return true;
+    limit_memory(c);
+    TargetInfo t = target_of(c, 1, 1);
+    PlanSource from = plan_source(c, &t);
+    if (diag_error_count(c->diag) > 0 ||
+        !(*plan = auto_plan_begin(c->arena, &from, &c->o, c->diag)))
+        return false;
+    c->file = auto_plan_file(*plan);
+    return true;
+}
+
+/* Chooses among the variants of the plan, and these meshes; false after an error. */
+static bool choose_plan(Compilation *c, const AutoPlan *plan, const OtherMeshes *others)
+{
+    const Program *p = lower_quietly(c);
+    if (!p)
+        return true;
+    TargetInfo t = target_of(c, mesh_ranks(&p->mesh), p->mesh.node);
+    PlanSource from = plan_source(c, &t);
+    if (!auto_plan_choose(plan, p, &from, others))
+        return false;
+    c->file = from.file;
+    c->mesh = from.mesh;
+    c->define = from.define;
+    c->ndefines = from.ndefines;
+    return true;
+}
+
 /* Chooses the sizes of --mesh auto; false after an error. A model that has
  * errors is lowered again, to report them. */
-static bool choose_mesh(Compilation *c)
+static bool choose_mesh(Compilation *c, OtherMeshes *others)
 {
     if (c->o.ranks == 0) {
         diag_error(c->diag, c->o.mesh.loc, "the size 'auto' needs the number of "
@@ -123,15 +172,13 @@ static bool choose_mesh(Compilation *c)
         return diag_help(c->diag, "add --ranks N, the number of GPUs or CPU ranks");
     }
     c->mesh = NULL;
-    if (c->machine && !c->o.memory_limit)
-        c->o.memory_limit = (int64_t)machine_value(c->machine, device_memory);
-    Diag *quiet = diag_quiet(c->arena, c->diag);
-    const Program *p = lower_model(c, quiet);
-    if (!p || diag_error_count(quiet) > 0)
+    limit_memory(c);
+    const Program *p = lower_quietly(c);
+    if (!p)
         return true;
     TargetInfo t = target_of(c, c->o.ranks, c->o.node_size);
     PlanSource from = plan_source(c, &t);
-    c->mesh = auto_mesh_choose(p, &from, &c->o, c->diag);
+    c->mesh = auto_mesh_choose(p, &from, &c->o, c->diag, others);
     return c->mesh != NULL;
 }
 
@@ -143,9 +190,8 @@ static void choose_unit_defaults(Compilation *c)
     c->units = (UnitDefaults){PER_STEP, PER_STEP};
     if (c->o.memory_limit == 0)
         return;
-    Diag *quiet = diag_quiet(c->arena, c->diag);
-    const Program *p = lower_model(c, quiet);
-    if (!p || diag_error_count(quiet) > 0)
+    const Program *p = lower_quietly(c);
+    if (!p)
         return;
     TargetInfo t = target_of(c, mesh_ranks(&p->mesh), p->mesh.node);
     PlanSource from = plan_source(c, &t);
@@ -164,20 +210,24 @@ static bool check_ranks(Compilation *c, const Program *p)
 
 static Program *front_end(Compilation *c)
 {
-    c->define = NEW_ARRAY(c->arena, Setting *, c->o.define.n);
+    Setting **define = NEW_ARRAY(c->arena, Setting *, c->o.define.n);
+    c->define = define;
     for (int i = 0; i < c->o.define.n; i++) {
         const Argument *a = &c->o.define.at[i];
         Setting *s = pdl_parse_define_at(c->arena, c->diag, c->command,
                                          a->loc.col - 1, strlen(a->text));
         if (s)
-            c->define[c->ndefines++] = s;
+            define[c->ndefines++] = s;
     }
     time_begin(c);
     c->prelude_file = parse_prelude(c);
     pdl_check(c->arena, c->diag, c->prelude_file, c->file);
     time_end(c, "check");
     c->mesh = c->o.mesh.text;
-    if (auto_mesh_requested(&c->o) && !choose_mesh(c))
+    AutoPlan *plan;
+    OtherMeshes others = {0};
+    if (!begin_plan(c, &plan) || (auto_mesh_requested(&c->o) && !choose_mesh(c, &others)) ||
+        (plan && !choose_plan(c, plan, &others)))
         return NULL;
     choose_unit_defaults(c);
     time_begin(c);

@@ -17,10 +17,12 @@ const OptionRow option_table[] = {
      "between them is planned separately; a program for\n"
      "--target cpu then runs under mpirun, N ranks a node"},
     {OPT_SEARCH, "--search", NULL, "N", VALUE_TEXT, NULL,
-     "with --mesh auto and --machine: compile and time at\n"
-     "most N meshes (default 64), and choose the fastest"},
+     "with --machine and --mesh auto or --plan auto: compile\n"
+     "and time at most N meshes or plans (default 64), and\n"
+     "choose the fastest"},
     {OPT_PLAN, "--plan", NULL, "NAME", VALUE_TEXT, NULL,
-     "the plan to use, if the file has several"},
+     "the plan to use, if the file has several; auto: parc\n"
+     "writes one, and chooses it by time with --machine"},
     {OPT_DEFINE, "-D", NULL, "NAME=VALUE", VALUE_TEXT, NULL,
      "override a model parameter or a train setting; the\n"
      "last -D applies: -D n_layers=2 -D optimizer.lr=1e-3"},
@@ -53,10 +55,11 @@ const OptionRow option_table[] = {
     {OPT_NO_EVAL, "--no-eval", NULL, NULL, VALUE_NONE, NULL,
      "leave out the programs for --val, --eval and --sample"},
     {OPT_EMIT, "--emit", NULL, "KIND[=FILE]", VALUE_WORDS,
-     "ast ir plan json dot machine html",
-     "ast | ir | plan | json | dot | machine | html; default\n"
-     "FILE: standard output. html is a page of the plan that\n"
-     "a browser opens without a network"},
+     "ast ir plan json dot machine html pdl-plan",
+     "ast | ir | plan | json | dot | machine | html |\n"
+     "pdl-plan; default FILE: standard output. html is a page\n"
+     "of the plan that a browser opens without a network;\n"
+     "pdl-plan is the plan block, to keep and to edit"},
     {OPT_EXPLAIN, "--explain", NULL, "NAME", VALUE_TEXT, NULL,
      "explain a parameter, module, kernel, collective, mesh\n"
      "axis or value of the plan, or 'memory'"},

@@ -12,7 +12,7 @@
 #include "base/out.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "driver/auto_mesh.h"
+#include "driver/auto_plan.h"
 #include "driver/help.h"
 #include "frontend/options/options.h"
 #include "report/report.h"
@@ -521,8 +521,9 @@ static void check_together(Reader *r)
                                              : o->define.at[0];
         wrong(r, a.loc, "an IR dump already has a mesh, a plan and sizes: "
               "remove this option");
-    } else if (o->search && !(auto_mesh_requested(o) && o->machine.text)) {
-        wrong(r, o->search_arg.loc, "--search has no effect without --mesh auto and --machine");
+    } else if (o->search && !(auto_requested(o) && o->machine.text)) {
+        wrong(r, o->search_arg.loc, "--search has no effect without --machine and --mesh auto "
+              "or --plan auto");
     } else if (p->starts && tree) {
         wrong(r, end, "an IR dump has no syntax tree: --emit ast needs PDL");
     } else if (p->starts && p->stops && p->stop_after < p->start_after) {

@@ -22,6 +22,7 @@ typedef enum EmitKind {
     EMIT_DOT,
     EMIT_MACHINE,
     EMIT_HTML,
+    EMIT_PDL_PLAN,
     EMIT_KINDS
 } EmitKind;
 

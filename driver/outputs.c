@@ -87,6 +87,24 @@ static bool machine_report(Compilation *c, const Program *p, const TargetInfo *t
     return !wrong || diag_error(c->diag, from->loc, "'%s': %s", from->text, wrong);
 }
 
+/* The plan block, after the settings that --plan auto has chosen for it. */
+static bool plan_report(Compilation *c, const Program *p, const EmitRequest *e, Out *o)
+{
+    const PlanDecl *plan = c->file ? file_find_plan(c->file, p->plan.name) : NULL;
+    if (!plan) {
+        diag_error(c->diag, e->loc, c->file ? "the file has no plan" : "an IR dump has no "
+                   "plan block");
+        return c->file && diag_help(c->diag, "--plan auto writes one");
+    }
+    for (int i = c->o.define.n; i < c->ndefines; i++) {
+        out(o, "# with ");
+        ast_print_setting(o, c->define[i]);
+        out(o, "\n");
+    }
+    ast_print_plan(o, plan);
+    return true;
+}
+
 bool compilation_reports(Compilation *c, const Program *p, const TargetInfo *t,
                          const Warnings *warnings)
 {
@@ -115,6 +133,10 @@ bool compilation_reports(Compilation *c, const Program *p, const TargetInfo *t,
             break;
         case EMIT_HTML:
             page_emit(&o, p, t, warnings, c->forecast);
+            break;
+        case EMIT_PDL_PLAN:
+            if (!plan_report(c, p, &c->o.emit.at[i], &o))
+                return false;
             break;
         case EMIT_KINDS:
             continue;

@@ -25,7 +25,7 @@ symbols() {
     done
 }
 # shellcheck disable=SC2046
-symbols "$objects" $(find base frontend ir passes codegen forecast report page compare driver -name '*.c') \
+symbols "$objects" $(find base frontend ir passes codegen forecast report page compare autoplan driver -name '*.c') \
     gen/frontend/syntax/parse.tab.c gen/frontend/syntax/lex.yy.c >"$work/read" || exit 1
 sed 's,^gen/frontend/syntax/parse.tab.c,frontend/syntax/parse.y,
     s,^gen/frontend/syntax/lex.yy.c,frontend/syntax/lex.l,' "$work/read" >"$work/compiler"

@@ -11,7 +11,7 @@ complain() {
     bad=1
 }
 
-compiler=$(find base frontend ir passes codegen forecast report page compare driver -name '*.[chyl]')
+compiler=$(find base frontend ir passes codegen forecast report page compare autoplan driver -name '*.[chyl]')
 for f in $compiler $(find runtime -name '*.[ch]' -o -name '*.cuh'); do
     lines=$(wc -l <"$f")
     [ "$lines" -le 600 ] || complain "$f has $lines lines"
@@ -28,7 +28,7 @@ order="base ir ir/rules ir/analysis ir/plan ir/text ir/verify
     passes/schedule passes/sync passes/fsdp passes/autodiff passes/microbatch passes/fusion
     passes/memory passes/forward
     codegen codegen/kernel codegen/cpu codegen/cuda codegen/target codegen/statements
-    codegen/emit codegen/package forecast report page compare driver"
+    codegen/emit codegen/package forecast report page compare autoplan driver"
 allowed=
 for dir in $order; do
     allowed="$allowed $dir"

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 rows() { tr '\n' ' ' <ir/options.def | sed 's/OPTION/\nOPTION/g; s/CLAUSE/\nCLAUSE/g'; }
 names=$(rows | sed -n 's/^OPTION[A-Z_]*([A-Z_]*, *[a-z_]*, *"\([a-z_]*\)".*/\1/p
     s/^CLAUSE([A-Z_]*, *"\([a-z_]*\)".*/\1/p' | sort -u | paste -sd'|')
-files=$(find base frontend ir passes codegen forecast report page compare driver runtime -name '*.[chyl]')
+files=$(find base frontend ir passes codegen forecast report page compare autoplan driver runtime -name '*.[chyl]')
 # shellcheck disable=SC2086
 grep -nE "\"($names)(\"|=)" $files | awk '
     FILENAME != "-" {

@@ -8,7 +8,7 @@ known="train.c model.c model.h kernels.c launch.c images.c llm.c name.c lex.c"
 known="$known kernels.h prelude_text.c runtime_text.c transformer.h"
 # Headers of libraries.
 known="$known nccl.h nvtx3/nvtxDetail/nvtxTypes.h dnnl.h stdlib.h"
-files=$(find base frontend ir passes codegen forecast report page compare driver runtime tests docs \
+files=$(find base frontend ir passes codegen forecast report page compare autoplan driver runtime tests docs \
     scripts README.md Makefile -type f | grep -v '^tests/golden/')
 {
     echo "$files" | sed 's/^/file /'

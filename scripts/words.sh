@@ -13,7 +13,7 @@ if [ $# -gt 0 ]; then
     files=$(find "$@" -type f)
 else
     todo=$(sed -n '/^[^#]/{s/[.]/[.]/g;s/^/^/;p;}' scripts/words.todo)
-    files=$(find base ir frontend passes codegen forecast report page compare driver runtime tests \
+    files=$(find base ir frontend passes codegen forecast report page compare autoplan driver runtime tests \
         docs \
         examples scripts Makefile README.md -type f)
     [ -z "$todo" ] || files=$(echo "$files" | grep -v "$todo")

@@ -265,6 +265,8 @@ const Member *members_find_forward(Member *const *member, int n, int *count);
 /* ast_print.c: prints the tree as normalized PDL, which parses to the same
  * tree (`--emit ast`). */
 void ast_print(Out *o, const File *f);
+void ast_print_plan(Out *o, const PlanDecl *p);
+void ast_print_setting(Out *o, const Setting *s); /* "batch = 8" */
 const char *binary_sign(BinaryOp op);  /* "+" … "or" */
 void ast_print_item(Out *o, const Item *item);
 

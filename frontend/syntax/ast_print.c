@@ -351,19 +351,29 @@ static void paths(Out *o, const Path *list, int n)
     put(o, n > 1 ? "[%l]" : "%l", LIST(list, n, path));
 }
 
-void ast_print_item(Out *o, const Item *it)
+/* `width`: of the modules' column; 0: without columns. */
+static void print_item(Out *o, const Item *it, size_t width)
 {
+    size_t begin = o->size;
     paths(o, it->path, it->npaths);
     if (it->class_name)
         out(o, "every %s", it->class_name);
     if (it->min_params)
         put(o, "%s=%e", option_name(OPTION_min_params), it->min_params);
-    if (it->style)
-        put(o, it->nargs ? ": %s(%l)" : ": %s", it->style,
+    size_t n = o->size - begin;
+    if (it->style) {
+        out(o, ":%*s", (int)(width > n ? width - n : 0) + 1, "");
+        put(o, it->nargs ? "%s(%l)" : "%s", it->style,
             LIST(it->arg, it->nargs, style_arg));
+    }
     bool of_clause = !it->npaths && !it->class_name && !it->min_params;
     if (it->noptions)
         put(o, of_clause ? "%l" : ": %l", LIST(it->option, it->noptions, arg));
+}
+
+void ast_print_item(Out *o, const Item *it)
+{
+    print_item(o, it, 0);
 }
 
 static void item(Out *o, const void *node)
@@ -371,9 +381,41 @@ static void item(Out *o, const void *node)
     ast_print_item(o, node);
 }
 
+/* The width of the items' modules. */
+static size_t modules_width(Out *o, const Clause *c)
+{
+    Out text;
+    size_t width = 0;
+    out_init(&text, o->arena);
+    for (int i = 0; i < c->nitems; i++) {
+        size_t begin = text.size;
+        paths(&text, c->item[i].path, c->item[i].npaths);
+        width = text.size - begin > width ? text.size - begin : width;
+    }
+    return width;
+}
+
+/* Styles are in a column. */
+static void parallelize(Out *o, const Clause *c)
+{
+    size_t width = modules_width(o, c);
+    put(o, "%s %l", clause_name(c->kind), LIST(c->axis, c->naxes, ident));
+    open_block(o);
+    for (int i = 0; i < c->nitems; i++) {
+        out(o, "%*s", o->indent, "");
+        print_item(o, &c->item[i], width);
+        out(o, "\n");
+    }
+    close_block(o);
+}
+
 static void clause(Out *o, const void *node)
 {
     const Clause *c = node;
+    if (c->kind == CL_PARALLELIZE) {
+        parallelize(o, c);
+        return;
+    }
     put(o, c->naxes > 1 ? "%s (%l)%b" : c->naxes ? "%s %l%b" : "%s%l%b",
         clause_name(c->kind), LIST(c->axis, c->naxes, ident),
         LIST(c->item, c->nitems, item));
@@ -381,10 +423,14 @@ static void clause(Out *o, const void *node)
 
 /* ---- the file ---- */
 
+void ast_print_setting(Out *o, const Setting *s)
+{
+    put(o, "%s = %e", s->name.name, s->value);
+}
+
 static void setting(Out *o, const void *node)
 {
-    const Setting *s = node;
-    put(o, "%s = %e", s->name.name, s->value);
+    ast_print_setting(o, node);
 }
 
 static void name_item(Out *o, const void *node)
@@ -410,6 +456,12 @@ static void names(Out *o, const NamesDecl *d)
     out(o, "\n");
 }
 
+void ast_print_plan(Out *o, const PlanDecl *p)
+{
+    put(o, "plan %s(%l)%b\n", p->name.name, LIST(p->axis, p->naxes, ident),
+        LIST(p->clause, p->nclauses, clause));
+}
+
 void ast_print(Out *o, const File *f)
 {
     int n = 0;
@@ -418,10 +470,8 @@ void ast_print(Out *o, const File *f)
         decl(o, f->decl.at[i]);
     }
     for (int i = 0; i < f->plan.n; i++) {
-        const PlanDecl *p = f->plan.at[i];
-        put(o, "%splan %s(%l)%b\n", n++ ? "\n" : "", p->name.name,
-            LIST(p->axis, p->naxes, ident),
-            LIST(p->clause, p->nclauses, clause));
+        out(o, "%s", n++ ? "\n" : "");
+        ast_print_plan(o, f->plan.at[i]);
     }
     if (f->has_train)
         put(o, "%strain%b\n", n++ ? "\n" : "",

@@ -2,6 +2,7 @@
 #ifndef PARC_PASSES_SHARDING_PAD_H
 #define PARC_PASSES_SHARDING_PAD_H
 
+#include "ir/rules/dim_classes.h"
 #include "passes/value_map.h"
 
 /* ---- pad_classes.c: dims that must have equal sizes ---------------------- */
@@ -20,11 +21,9 @@ typedef struct PadClass {
     PadBlock block;
 } PadClass;
 
-/* Classes are identified by one of their dims. */
 typedef struct PadClasses {
     Program *p;
-    uint32_t nvalues;
-    int *parent;
+    DimClasses dims;
     PadClass *of;   /* by class */
     ValueMap like;  /* masked value → the value before masking */
 } PadClasses;

@@ -5,7 +5,7 @@
 #
 # Without arguments all groups but cpu run. CHECK_ALL=1 selects all cases of
 # each test (tests/e2e/lib.sh), and builds programs as users do; otherwise `cc`
-# gets -O1 for -O3, which takes two thirds of the time. The group cpu has the
+# gets -Og for -O3, which takes half of the time. The group cpu has the
 # tests that depend on the CPU, and runs them with programs compiled for the
 # level $CPU_LEVEL, and with oneDNN's kernels limited to its instructions. Such a
 # test has a line '# cpu: WHY' (in C: ' * cpu: WHY').
@@ -34,7 +34,7 @@ if [ -z "${CHECK_ALL:-}" ]; then
 #!/bin/sh
 for word; do
     shift
-    [ "\$word" != -O3 ] || word=-O1
+    [ "\$word" != -O3 ] || word=-Og
     set -- "\$@" "\$word"
 done
 exec $(command -v cc) "\$@"

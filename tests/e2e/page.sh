@@ -6,12 +6,12 @@
 . "$root/tests/e2e/lib_page.sh"
 
 page llama examples/llama.pdl --mesh 8x8 --machine h100-sxm
-page gpt2 examples/gpt2.pdl --mesh 4x2
+in_all page gpt2 examples/gpt2.pdl --mesh 4x2
 page three_d examples/three_d.pdl --mesh 4x2x2 --machine h100-sxm
 # shellcheck disable=SC2086
-page cpu examples/llama.pdl --target cpu --mesh 2x2 $llama_sizes
-page nodes examples/llama.pdl --mesh 4x4 --node-size 4 --machine a100-sxm-80
-large_pages
+in_all page cpu examples/llama.pdl --target cpu --mesh 2x2 $llama_sizes
+in_all page nodes examples/llama.pdl --mesh 4x4 --node-size 4 --machine a100-sxm-80
+in_all large_pages
 same_page() { # two runs, and standard output
     "$PARC" examples/llama.pdl --mesh 8x8 --machine h100-sxm --emit html >"$work/again" &&
         cmp "$work/again" "$pages/llama.html"

@@ -3,7 +3,8 @@
 
 DIRECTORY has NAME.html and NAME.json (what `parc --emit json` prints for the same
 plan; of two plans NAME.a.json, NAME.b.json, and NAME.comparison.json). Each check writes
-a line to RESULTS (report.py). With --time it checks only the time until a page is drawn.
+a line to RESULTS (report.py). With --time it checks only a page's size, and the time
+until it is drawn.
 With PAGE_SCREENSHOTS=DIR, pictures of every page are written to DIR. Exit status: 0 all
 checks ran, whatever they found; 1 Chromium does not start.
 
@@ -35,6 +36,7 @@ def check_size(report, path):
 def check_time(report, browser, path):
     """The best of three loads; more if other programs take the time of the processor."""
     report.page = path.stem
+    check_size(report, path)
     with report.check(f'drawn in {MOST_SECONDS:g} s'):
         times = []
         while len(times) < 3 or (min(times) > MOST_SECONDS and len(times) < 8):

@@ -294,6 +294,7 @@ bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/pipeline
 	$(Q)BUILD=$(BUILD) sh tests/bench/planning
 	$(Q)BUILD=$(BUILD) sh tests/bench/forecast
+	$(Q)BUILD=$(BUILD) python3 tests/bench/plan_choice
 
 bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time

@@ -143,9 +143,12 @@ static void report_slower(const Choice *c, const Candidate *t, const Candidate *
     const char *tie = may_be_faster(&t->time, &best->time)
                           ? "; a tie within the error of the model" : "";
     if (more <= 0) {
-        diag_note(c->d, (Loc){0}, "not %s: %s, %.1f%% less, too little for a plan out of the "
-                  "common", t->name, report_seconds(c->a, t->time.seconds),
-                  -100 * more / best->time.seconds);
+        double less = -100 * more / best->time.seconds;
+        diag_note(c->d, (Loc){0}, "not %s: %s, %s", t->name,
+                  report_seconds(c->a, t->time.seconds),
+                  less < 0.05 ? "as fast"
+                              : arena_printf(c->a, "%.1f%% less, too little for a plan out of "
+                                             "the common", less));
         return;
     }
     const char *why = loss > 0 ? arena_printf(c->a, ", most for %s (+%s)", name,

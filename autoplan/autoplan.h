@@ -48,8 +48,8 @@ typedef struct Flow Flow;
 /* The flow of a model that was lowered without a plan, before any pass. */
 Flow *autoplan_flow(Arena *a, const Program *p);
 
-/* The classes that a plan splits if nothing is known against it, the best first; the
- * modules of class i as text: "layers.*.feed_forward: w1, w2, w3". */
+/* The number of the classes that a plan splits unless its draft says otherwise, the best
+ * first; the modules, or parameters, of class i as text: "mlp.up, mlp.down". */
 int autoplan_classes(const Flow *f);
 const char *autoplan_class_text(const Flow *f, int i);
 /* Whether sequence parallelism has anything to split. */

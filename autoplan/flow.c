@@ -12,21 +12,10 @@
 #include "autoplan/flow.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "ir/analysis/producer.h"
 
 /* ---- classes ------------------------------------------------------------- */
-
-/* The factor of a tensor's dim that an axis splits; -1: none. */
-static int major_factor(const Rule *r, int tensor, int d)
-{
-    const DimFactors *df = &r->dim[tensor][d];
-    for (int k = 0; k < df->n; k++)
-        if (r->factor[df->f[k]].size > 1)
-            return df->f[k];
-    return -1;
-}
 
 static void join_by_rule(Flow *f, const Op *op)
 {
@@ -38,7 +27,7 @@ static void join_by_rule(Flow *f, const Op *op)
     for (int i = 0; i < r.nargs + r.nouts; i++) {
         const Value *v = rule_tensor(op, &r, i);
         for (int d = 0; d < v->type.ndim; d++) {
-            int k = major_factor(&r, i, d), dim = dim_of_value(v, d);
+            int k = rule_split_factor(&r, i, d, 1), dim = dim_of_value(v, d);
             if (k < 0 || r.factor[k].whole)
                 continue;
             if (first[k] < 0)
@@ -56,7 +45,7 @@ static void block_whole_dims(Flow *f, const Op *op)
     for (int i = 0; i < r.nargs + r.nouts; i++) {
         const Value *v = rule_tensor(op, &r, i);
         for (int d = 0; d < v->type.ndim; d++) {
-            int k = major_factor(&r, i, d);
+            int k = rule_split_factor(&r, i, d, 1);
             if (k >= 0 && r.factor[k].whole)
                 f->blocked[flow_class(f, v, d)] = true;
         }
@@ -89,12 +78,6 @@ static void find_classes(Flow *f)
 
 /* ---- weights ------------------------------------------------------------- */
 
-/* Whether a line of a plan can name the module: `model` is the whole one. */
-static bool is_nameable(const char *path)
-{
-    return *path && strcmp(path, "model") != 0;
-}
-
 /* Whether the module's only output has the dims of v, so that a style can place v. */
 static bool is_output(const Flow *f, const Module *m, const Value *v)
 {
@@ -120,7 +103,7 @@ static int operand_class(const Flow *f, const Op *op, int operand, bool summed)
     Rule r;
     rule_of(f->p, op, &r);
     for (int d = 0; d < op->arg[operand]->type.ndim; d++) {
-        int k = major_factor(&r, operand, d);
+        int k = rule_split_factor(&r, operand, d, 1);
         if (k >= 0 && (rule_factor_dim(&r, r.nargs, k) < 0) == summed)
             return flow_class(f, op->arg[operand], d);
     }
@@ -136,7 +119,7 @@ static void add_weight(Flow *f, const Op *op, int operand, int param)
     new.out = operand_class(f, op, operand, false);
     if (new.in < 0 || new.out < 0)
         return;
-    if (w && w->param == param && is_nameable(m->path) && is_output(f, m, op->out[0]) &&
+    if (w && w->param == param && flow_can_name(m->path) && is_output(f, m, op->out[0]) &&
         new.out == dim_class(&f->dims, dim_of_param(&f->dims, param, w->out_dim)))
         new.path = m->path;
     vec_push(f->arena, &f->weight, new);
@@ -191,7 +174,7 @@ static void cost_sums(Flow *f, double *bytes, const Op *op)
         return;
     for (int i = 0; i < r.nargs; i++)
         for (int d = 0; d < op->arg[i]->type.ndim; d++) {
-            int k = major_factor(&r, i, d);
+            int k = rule_split_factor(&r, i, d, 1);
             bool kept = k < 0;
             for (int o = 0; o < r.nouts && !kept; o++)
                 kept = rule_factor_dim(&r, r.nargs + o, k) >= 0;

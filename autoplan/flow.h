@@ -2,6 +2,8 @@
 #ifndef PARC_AUTOPLAN_FLOW_H
 #define PARC_AUTOPLAN_FLOW_H
 
+#include <string.h>
+
 #include "autoplan/autoplan.h"
 #include "ir/analysis/uses.h"
 #include "ir/rules/dim_classes.h"
@@ -43,6 +45,12 @@ static inline int flow_class(const Flow *f, const Value *v, int d)
     return dim_class(&f->dims, dim_of_value(v, d));
 }
 
+/* Whether a line of a plan can name the module; there `model` is the whole model. */
+static inline bool flow_can_name(const char *path)
+{
+    return *path && strcmp(path, "model") != 0;
+}
+
 /* Finds all of the flow but Flow.sequence. */
 void flow_find_classes(Flow *f);
 /* The index of a class in Flow.split; -1: it is not to be split. */
@@ -65,7 +73,7 @@ int flow_sequence_dim(const Flow *f, const PlanDraft *d, const Value *v);
  * port are such ops: the op `boundary`. NULL: none. */
 const Op *flow_entry(const Flow *f, const PlanDraft *d, const FlowWeight *w);
 
-/* ---- styles.c, units.c  -------------------------------------------------- */
+/* ---- styles.c, units.c --------------------------------------------------- */
 
 /* A line of a clause: "layers.*.attention.wq", "ColwiseParallel". */
 typedef struct DraftLine {

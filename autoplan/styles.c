@@ -148,7 +148,7 @@ static void add_parameters(Styles *s, int module)
                      arena_printf(s->f->arena, "Shard(%d)", d));
     }
     int d = owns && s->line[module].n == 0 ? common_sequence_dim(s, module) : -1;
-    if (d >= 0 && *m->path && strcmp(m->path, "model") != 0)
+    if (d >= 0 && flow_can_name(m->path))
         add_line(s, module, m->path,
                  d == 1 ? "SequenceParallel"
                         : arena_printf(s->f->arena, "SequenceParallel(Shard(%d))", d));

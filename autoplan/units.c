@@ -10,8 +10,6 @@
  */
 #include "autoplan/flow.h"
 
-#include <string.h>
-
 #include "ir/path.h"
 #include "ir/plan/checkpoint.h"
 #include "ir/units.h"
@@ -55,8 +53,7 @@ static Pieces find_pieces(Arena *a, const Program *p)
         bool array = is_element(m->path), inside = false;
         for (int k = 0; k < list.n; k++)
             inside |= path_is_below(m->path, list.at[k].m->path);
-        bool named = *m->path && strcmp(m->path, "model") != 0; /* `model`: the whole one */
-        if (inside || (!array && (!named || holds_array(p, m))))
+        if (inside || (!array && (!flow_can_name(m->path) || holds_array(p, m))))
             continue;
         if (!m->nparams && !m->weight.n)
             continue;

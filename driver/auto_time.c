@@ -147,8 +147,8 @@ static void report_slower(const Choice *c, const Candidate *t, const Candidate *
         diag_note(c->d, (Loc){0}, "not %s: %s, %s", t->name,
                   report_seconds(c->a, t->time.seconds),
                   less < 0.05 ? "as fast"
-                              : arena_printf(c->a, "%.1f%% less, too little for a plan out of "
-                                             "the common", less));
+                              : arena_printf(c->a, "%.1f%% less, below the 1%% that a less "
+                                             "common plan has to gain", less));
         return;
     }
     const char *why = loss > 0 ? arena_printf(c->a, ", most for %s (+%s)", name,

@@ -25,6 +25,7 @@ struct AutoPlan {
     const Flow *flow;
     PlanAxes axes;
     const File *given, *file; /* with its own plans, with the plan "auto" */
+    bool recompute_given;     /* by the file or by -D */
 };
 
 /* The state of one choice. */
@@ -98,10 +99,23 @@ static PlanDraft base_draft(const Flow *flow)
     return (PlanDraft){.sequence = autoplan_has_sequence(flow), .schedule = PIPELINE_1F1B};
 }
 
+static bool gives_recompute(const PlanSource *from)
+{
+    const char *name = option_name(OPTION_recompute);
+    for (int i = 0; i < from->ndefines; i++)
+        if (strcmp(from->define[i]->name.name, name) == 0)
+            return true;
+    for (int i = 0; i < from->file->setting.n; i++)
+        if (strcmp(from->file->setting.at[i].name.name, name) == 0)
+            return true;
+    return false;
+}
+
 AutoPlan *auto_plan_begin(Arena *a, const PlanSource *from, const Options *o, Diag *d)
 {
     AutoPlan *plan = NEW(a, AutoPlan);
-    *plan = (AutoPlan){.arena = a, .o = o, .diag = d, .given = from->file};
+    *plan = (AutoPlan){.arena = a, .o = o, .diag = d, .given = from->file,
+                       .recompute_given = gives_recompute(from)};
     if (!plan_axes_read(a, d, &o->mesh, &plan->axes))
         return NULL;
     const File *bare = file_with(a, from->file, NULL);
@@ -235,6 +249,21 @@ static void add_own(Search *s)
     }
 }
 
+/* Adds the draft with other choices of `recompute`, unless the user has chosen, or the
+ * candidate has a setting for less memory. */
+static void add_recomputation(Search *s, PlanDraft draft, const Candidate *t)
+{
+    const char *name = option_name(OPTION_recompute);
+    bool ours = t->define && strncmp(t->define, name, strlen(name)) == 0;
+    if (s->plan->recompute_given || (t->define && !ours))
+        return;
+    add_draft(s, draft, NULL, t->mesh);
+    bool gathers = is_split(s, t->mesh, s->plan->axes.tensor);
+    for (int word = gathers ? RECOMPUTE_ELEMENTWISE : RECOMPUTE_FUSED;
+         word <= RECOMPUTE_FUSED; word++)
+        add_draft(s, draft, word_text(s, OPTION_recompute, word), t->mesh);
+}
+
 /* Adds the drafts that differ from candidate `at` in one respect. */
 static void add_neighbors(Search *s, int at)
 {
@@ -268,6 +297,7 @@ static void add_neighbors(Search *s, int at)
         d.schedule = schedules[i];
         add_draft(s, d, t.define, t.mesh);
     }
+    add_recomputation(s, from, &t);
 }
 
 /* ---- the search ---------------------------------------------------------- */
@@ -275,6 +305,17 @@ static void add_neighbors(Search *s, int at)
 /* A draft replaces the best one so far only if it is faster by more than this part: less is
  * no reason to leave the common plan. */
 static const double least_gain = 0.01;
+/* The same plan with another `recompute` is as common. */
+static const double least_recompute_gain = 0.001;
+
+/* The part of the time by which candidate i has to be faster than the best one so far. */
+static double gain_needed(const Search *s, int i, int best)
+{
+    if (best < 0 || s->variant.at[i].own)
+        return 0;
+    return same_text(s->variant.at[i].text, s->variant.at[best].text) ? least_recompute_gain
+                                                                       : least_gain;
+}
 
 /* The variant that is chosen of those compiled so far; -1: none fits. */
 static int best_of(const Search *s)
@@ -282,9 +323,8 @@ static int best_of(const Search *s)
     int best = -1;
     for (int i = 0; i < s->c.candidate.n; i++) {
         const CandidateTime *t = &s->c.candidate.at[i].time;
-        double gain = best >= 0 && !s->variant.at[i].own ? least_gain : 0;
         if (t->timed && (best < 0 || t->seconds < s->c.candidate.at[best].time.seconds *
-                                                      (1 - gain)))
+                                                      (1 - gain_needed(s, i, best))))
             best = i;
     }
     return best;

@@ -1,6 +1,6 @@
 /* fit_change.c: lists the changes that may make a plan fit, cheapest first:
- * smaller microbatches and chunks, sharding of replicated tensors,
- * recomputation, host memory. Changes of the run itself come last: more devices
+ * recomputation of cheap ops, smaller microbatches and chunks, sharding of
+ * replicated tensors, recomputation of modules, host memory. Changes of the run itself come last: more devices
  * and a smaller batch. */
 #include <inttypes.h>
 #include <string.h>
@@ -51,6 +51,14 @@ static void add_define(Find *f, OptionName id, int64_t value, bool other)
                               .define = text, .other_run = other});
 }
 
+static void add_word(Find *f, OptionName id, int word)
+{
+    const char *text = arena_printf(f->arena, "%s=%s", option_name(id),
+                                    option_word(id, word));
+    add_change(f, (FitChange){.text = arena_printf(f->arena, "-D %s", text),
+                              .define = text});
+}
+
 static void add_clause(Find *f, const char *clause)
 {
     add_change(f, (FitChange){.text = arena_printf(f->arena, "'%s' in the plan",
@@ -73,6 +81,13 @@ static void smaller_pieces(Find *f)
     for (int64_t k = 2; k <= mine && k <= MAX_FACTOR; k *= 2)
         if (mine % k == 0)
             add_define(f, OPTION_accumulate, k, false);
+}
+
+static void recompute_more(Find *f)
+{
+    f->family++;
+    for (int k = f->p->train.recompute - 1; k >= RECOMPUTE_ALL; k--)
+        add_word(f, OPTION_recompute, k);
 }
 
 /* ---- the plan ---- */
@@ -216,6 +231,7 @@ FitChanges fit_changes(const Program *p, const PlanSource *from)
 {
     Find f = {.arena = p->arena, .p = p, .from = from};
 
+    recompute_more(&f);
     smaller_pieces(&f);
     if (may_change_plan(&f)) {
         shard(&f);

@@ -54,6 +54,10 @@ static const char *collective_remedy(const Losses *l, uint32_t axes, const Op *m
     if (is_of_unit(most))
         return arena_printf(a, "more tokens on each rank: fewer ranks on '%s', or a "
                             "larger batch", axis);
+    if (most->recomputed && l->p->train.recompute == RECOMPUTE_ALL)
+        return arena_printf(a, "`recompute=%s` saves what the backward pass "
+                            "re-gathers, if the memory allows it",
+                            option_word(OPTION_recompute, RECOMPUTE_ELEMENTWISE));
     if (spans_nodes(l->p, l->f->machine, axes))
         return arena_printf(a, "keep '%s' inside a node", axis);
     return arena_printf(a, "fewer ranks on '%s'", axis);
@@ -163,6 +167,8 @@ static void add_kernels(Losses *l)
                               "%s", step.of->id),
                  l->p->train.precision == DT_F32
                      ? "`precision = bf16` halves their bytes"
+                 : l->p->train.recompute != RECOMPUTE_FUSED
+                     ? "`recompute=fused` has the least traffic, if the memory allows it"
                      : "more ranks on an axis that divides activations by sequence");
     if (update.of)
         add_loss(l, update.seconds, "the optimizer's kernels",

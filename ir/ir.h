@@ -31,6 +31,7 @@
 #include "ir/attrs.h"
 #include "ir/ops.h"
 #include "ir/plan_spec.h"
+#include "ir/train.h"
 #include "ir/type.h"
 
 /* When an op runs. INIT ops compute constants (tables of sines, for example)
@@ -270,69 +271,9 @@ typedef struct Module {
     Loc loc;           /* its declaration */
 } Module;
 
-typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
-
-/* The learning rate of step t, counted from 1, for an optimizer with lr: lr t /
- * warmup up to step `warmup`; afterwards lr (constant), or from lr to min_lr
- * linearly or along half a cosine, reached at `steps` and constant after it. */
-typedef enum ScheduleKind {
-    SCHEDULE_CONSTANT,
-    SCHEDULE_LINEAR,
-    SCHEDULE_COSINE,
-} ScheduleKind;
-typedef struct LrSchedule {
-    ScheduleKind kind;
-    int64_t warmup;
-    int64_t steps; /* 0: the number of steps of the run */
-    double min_lr;
-} LrSchedule;
-
-typedef struct Train {
-    int64_t batch, seq;  /* global */
-    int64_t head_chunk;  /* tokens of a rank's microbatch whose logits exist at
-                          * a time; 0: all */
-    int64_t accumulate;  /* the number of microbatches of a batch; 0 and 1: no
-                          * accumulation */
-    bool bare_matmuls;   /* matmuls have no epilogues */
-    bool deterministic;  /* every run computes the same bits; otherwise the
-                          * target may use kernels whose results vary */
-    DType precision;     /* DT_F32, DT_BF16 or DT_F16 */
-    DType reduce;        /* DT_F32 or DT_BF16: the type that gradients are
-                          * reduced in */
-    OptimizerKind optimizer;
-    double lr, beta1, beta2, eps, weight_decay, momentum;
-    double clip;         /* the largest gradient norm; 0: no clipping */
-    double loss_scale;   /* the initial factor of the loss in the backward
-                          * pass; 0: none */
-    LrSchedule schedule;
-    Loc loc;
-} Train;
-
-/* Operands of `update`; the states follow. UPDATE_FACTOR exists if
- * train_scales, UPDATE_GOOD if the loss is scaled. */
-enum {
-    UPDATE_PARAM,
-    UPDATE_GRAD,
-    UPDATE_LR,
-    UPDATE_BIAS1,
-    UPDATE_BIAS2,
-    UPDATE_FACTOR, /* multiplies all gradients */
-    UPDATE_GOOD,   /* 0: the step changes nothing */
-};
-/* Whether gradients are multiplied by a factor before use: they are clipped, or
- * the loss is scaled. */
-bool train_scales(const Train *t);
 /* The tokens of a sample: `seq` if an integer input is [batch, seq, …], else 1,
  * as for images and rows of floats. */
 int64_t program_sample_tokens(const Program *p);
-/* The states that the optimizer keeps for each parameter: "m", "v". */
-typedef struct StateNames {
-    int n;
-    const char *name[2];
-} StateNames;
-StateNames update_states(const Train *t);
-/* The index of the first state among the operands of an `update`. */
-int update_first_state(const Train *t);
 /* The value that result i of an update replaces: the parameter or a state. */
 Value *update_old(const Program *p, const Op *update, int i);
 

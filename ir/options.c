@@ -28,6 +28,15 @@ static const OptionWord schedule_words[] = {
     {"cosine", SCHEDULE_COSINE,
      "the same warm-up, then decay along half a cosine"},
     {0}};
+static const OptionWord recompute_words[] = {
+    {"all", RECOMPUTE_ALL,
+     "elementwise ops and all-gathers over tensor axes, where that saves memory"},
+    {"elementwise", RECOMPUTE_ELEMENTWISE,
+     "elementwise ops, where that saves memory; gathered activations are saved"},
+    {"fused", RECOMPUTE_FUSED,
+     "what a kernel of the backward pass computes on the way, with less memory "
+     "traffic than reading it; all else is saved"},
+    {0}};
 /* The values are those of Train.bare_matmuls. */
 static const OptionWord epilogue_words[] = {
     {"all", false, NULL}, {"none", true, NULL}, {0}};

@@ -48,6 +48,8 @@ void recompute_match(Pair *r, Value *forward, Value *back);
 bool recompute_is_way_back(const Pair *r, const Op *op);
 /* Fills r->stretch. To be called before the functions below. */
 void recompute_find_stretches(Pair *r);
+/* The stretch of an op of r->from; 0: it is in no checkpointed module. */
+int recompute_stretch(const Pair *r, const Op *op);
 /* Whether the backward pass can read v at no cost: parameters, inputs,
  * constants, and what it gathers itself. */
 bool recompute_available(const Pair *r, const Value *v);

@@ -10,6 +10,10 @@
  * values from which all others can be recomputed; the minimum cut saves the
  * fewest bytes. Values that are available at no cost are not in the graph. (The
  * method is that of PyTorch's min-cut partitioner.)
+ *
+ * For recompute=fused the capacity is the memory traffic of saving the value, and that
+ * of recomputing it is the capacity of an edge from the source to it: the minimum cut
+ * has the least traffic.
  */
 #include "base/bug.h"
 #include "passes/recompute/maxflow.h"
@@ -90,6 +94,51 @@ static int64_t cost(Cut *c, const Value *v)
     return bytes * (is_written(c, v) ? 8 : 9);
 }
 
+/* Whether kernels of elementwise ops read v in the backward pass, and whether other ops
+ * do, which find it in memory only. */
+typedef struct BackwardReaders {
+    bool elementwise, other;
+} BackwardReaders;
+
+static BackwardReaders backward_readers(const Cut *c, const Value *v)
+{
+    const Pair *r = c->r;
+    BackwardReaders found = {false, false};
+    const Value *back = r->outer != NULL ? value_map_get(&r->back, v) : v;
+    int n = 0;
+    Op *const *reader = back != NULL ? uses_readers(r->uses, back, &n) : NULL;
+
+    for (int k = 0; k < n; k++) {
+        bool cheap = op_info(reader[k]->kind)->cheap;
+        found.elementwise |= cheap && recompute_is_way_back(r, reader[k]);
+        found.other |= !cheap && recompute_is_way_back(r, reader[k]);
+    }
+    return found;
+}
+
+/* Whether traffic decides about v. In checkpointed modules memory does. */
+static bool is_fused(const Cut *c, const Value *v)
+{
+    const Pair *r = c->r;
+    return r->p->train.recompute == RECOMPUTE_FUSED &&
+           (r->plain || v->def == NULL || recompute_stretch(r, v->def) == 0);
+}
+
+/* The costs for RECOMPUTE_FUSED, in eighths of a byte of traffic: a saved value is
+ * written, unless the forward pass does so in any case, and read by the kernels that
+ * would compute it; one that is recomputed is written for readers that are no such
+ * kernels. An eighth decides between equal traffic for fewer bytes. */
+static int64_t fused_cost(Cut *c, const Value *v, bool saved)
+{
+    int64_t bytes = type_local_bytes(&v->type, &c->r->p->mesh);
+    BackwardReaders readers = backward_readers(c, v);
+
+    if (!saved)
+        return readers.other ? 8 * bytes : 0;
+    bool read = readers.elementwise || !readers.other;
+    return bytes * (1 + 8 * (!is_written(c, v) + read));
+}
+
 static void add_node(Cut *c, Value *v)
 {
     if (recompute_available(c->r, v) || c->number[v->id] != 0)
@@ -107,12 +156,15 @@ static bool is_one_to_one(const Op *op)
 static void put_edges(Cut *c, FlowGraph *g, int i, int source)
 {
     Value *v = c->node.at[i];
+    bool fused = is_fused(c, v);
 
-    flow_edge(g, 2 * i, 2 * i + 1, cost(c, v));
+    flow_edge(g, 2 * i, 2 * i + 1, fused ? fused_cost(c, v, true) : cost(c, v));
     if (!recompute_clonable(c->r, v)) {
         flow_edge(g, source, 2 * i, FLOW_INFINITE);
         return;
     }
+    if (fused)
+        flow_edge(g, source, 2 * i, fused_cost(c, v, false));
     for (int k = 0; k < v->def->nargs; k++) {
         int from = c->number[v->def->arg[k]->id];
         if (from > 0 && (!is_one_to_one(v->def) || k == v->index))

@@ -38,7 +38,7 @@ bool recompute_available(const Pair *r, const Value *v)
 
 /* ---- stretches ---- */
 
-static int stretch_of(const Pair *r, const Op *op)
+int recompute_stretch(const Pair *r, const Op *op)
 {
     return op->id < r->nops ? r->stretch[op->id] : 0;
 }
@@ -64,7 +64,7 @@ static bool leaves(const Pair *r, const Value *v, int stretch)
 
     for (int k = 0; k < n; k++)
         if (reader[k]->phase == PH_FORWARD &&
-            stretch_of(r, reader[k]) != stretch)
+            recompute_stretch(r, reader[k]) != stretch)
             return true;
     for (int i = 0; r->outer != NULL && i < r->forward->ncarry; i++)
         if (r->from->yield[i] == v)
@@ -85,7 +85,7 @@ static bool is_easy(const Pair *r, const Value *v, int stretch)
 {
     const Op *op = v->def;
 
-    if (op == NULL || stretch_of(r, op) != stretch || v->id >= r->nvalues)
+    if (op == NULL || recompute_stretch(r, op) != stretch || v->id >= r->nvalues)
         return true;
     if (r->easy[v->id] == UNKNOWN) {
         bool easy = is_cheap_to_recompute(r, op);
@@ -105,7 +105,7 @@ static bool serves_stretch(const Pair *r, const Value *v)
     int n;
     Op *const *reader = uses_readers(r->uses, v, &n);
     for (int k = 0; k < n; k++)
-        if (stretch_of(r, reader[k]) != 0)
+        if (recompute_stretch(r, reader[k]) != 0)
             return true;
     return false;
 }
@@ -118,11 +118,12 @@ bool recompute_clonable(const Pair *r, const Value *v)
         return false;
     if (op_is_unit_gather(op))
         return !r->plain && serves_stretch(r, v);
-    int stretch = r->plain ? 0 : stretch_of(r, op);
+    int stretch = r->plain ? 0 : recompute_stretch(r, op);
     if (stretch != 0)
         return !checkpoint_keeps(r->p, op) &&
                (!leaves(r, v, stretch) || is_easy(r, v, stretch));
     /* A reduction reads a row to compute one number, which is saved. */
     bool reduces = op->kind == OP_sum || op->kind == OP_max;
-    return op->body == NULL && is_cheap_to_recompute(r, op) && !reduces;
+    bool gathers = op->kind == OP_all_gather && r->p->train.recompute != RECOMPUTE_ALL;
+    return op->body == NULL && is_cheap_to_recompute(r, op) && !reduces && !gathers;
 }

@@ -185,10 +185,10 @@ for plan in no_shard $(few_or_all "" "full_shard shard_grad_op"); do
 done
 check "the losers are listed" notes "note: not tensor and sequence parallelism with FSDP: " \
     examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm
-check "the file's plan is a candidate" grep -q "note: not the file's plan tp_fsdp: " \
-    "$work/err"
 check "--search limits the plans" notes "of 3 tried" examples/llama.pdl --plan auto \
     --mesh 8x8 --machine h100-sxm --search 3
+check "the file's plan is a candidate" grep -q "note: not the file's plan tp_fsdp: " \
+    "$work/err"
 check "and says what it left out" grep -q "note: --search 3 left out" "$work/err"
 twice() { # the choice depends on nothing but the command
     for i in 1 2; do
@@ -205,6 +205,10 @@ check "--mesh auto without --machine" notes "note: --mesh auto is dp=8,tp=8: " \
     examples/llama.pdl --plan auto --mesh auto --ranks 64
 
 # Memory.
+check "less recomputation where it is faster" prints "# with recompute = elementwise" \
+    examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm
+check "but not if the user has chosen" notes "note: --plan auto is without sequence" \
+    examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm -D recompute=all
 check "recomputation where memory lacks" prints "checkpoint {" examples/llama.pdl \
     --plan auto --mesh 8x8 --machine h100-sxm --device-memory 8G
 check "without --machine the first change that fits" notes \

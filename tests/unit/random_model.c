@@ -400,6 +400,7 @@ static void choose_sizes(Model *m, uint32_t data_axes)
     m->p->train = (Train){.batch = m->batch,
                           .seq = m->seq,
                           .accumulate = micro,
+                          .recompute = (Recompute)rng_pick(m->r, 0, 0, 1, 2),
                           .precision = random_precision(m->r),
                           .reduce = rng_chance(m->r, 15) ? DT_BF16 : DT_F32,
                           .optimizer = (OptimizerKind)rng_below(m->r, 3),

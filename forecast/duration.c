@@ -319,14 +319,22 @@ WorkClass work_class(OpKind op)
     return lookup ? WORK_LOOKUP : WORK_COPY;
 }
 
+/* The multiprocessors for which the matmul's kernel is chosen. */
+static double matmul_sms(const Machine *m, const Statement *s)
+{
+    double sms = machine_value(m, device_sms);
+    bool leaves = s->op->concurrent && machine_value(m, matmul_persistent) > 0;
+    return leaves ? sms - parc_collective_blocks((int)sms) : sms;
+}
+
 static void compute_work(const Program *p, const Machine *m, Work *w)
 {
     const Statement *s = w->statement;
     double bytes = (double)s->bytes;
     switch (w->class) {
     case WORK_MATMUL:
-        w->seconds = matmul_work_seconds(m, s, machine_value(m, device_sms), &w->spread);
-        w->persistent = machine_value(m, matmul_persistent) > 0;
+        w->seconds = matmul_work_seconds(m, s, matmul_sms(m, s), &w->spread);
+        w->persistent = machine_value(m, matmul_persistent) > 0 && !s->op->concurrent;
         break;
     case WORK_ATTENTION: w->seconds = attention_seconds(p, m, s, &w->spread); break;
     case WORK_KERNEL:
@@ -404,7 +412,7 @@ double work_slowdown(const Machine *m, const Work *w, double blocks)
     double left = fmax(sms - blocks, 1);
     if (w->class != WORK_MATMUL)
         return sms / left;
-    double spread;
-    return matmul_work_seconds(m, w->statement, left, &spread) /
-           matmul_work_seconds(m, w->statement, sms, &spread);
+    double spread, own = matmul_sms(m, w->statement);
+    return matmul_work_seconds(m, w->statement, fmin(left, own), &spread) /
+           matmul_work_seconds(m, w->statement, own, &spread);
 }

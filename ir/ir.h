@@ -118,6 +118,8 @@ struct Op {
     int workspace;        /* its workspace's block, see ir/memory.h; -1: none */
     bool done;            /* set by `memory`: earlier ops `start` issue it; it
                            * must be done here (as XLA's start and done) */
+    bool concurrent;      /* set by `schedule`: a matmul that leaves multiprocessors
+                           * to a collective over tensor axes */
     bool recomputed;      /* set by `recompute`: repeats a forward op for the
                            * backward pass */
     Loc loc;              /* in the model */

@@ -113,6 +113,8 @@ static MatmulRow row_of(const Emitter *e, const Op *op)
     if (s->epilogue)
         r.cell[r.n++] = arena_printf(a, ".epilogue = %s",
                                      epilogue_info(s->epilogue)->macro);
+    if (op->concurrent)
+        r.cell[r.n++] = ".concurrent = true";
     if (r.n == 8) /* a field with a name: the others may be left out */
         r.cell[r.n++] = ".scratch = 0";
     return r;

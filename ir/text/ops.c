@@ -215,6 +215,7 @@ static void text_properties(Text *t, Op *op)
                                          "optimizer", NULL};
     op->phase = (Phase)text_choice(t, " ", (int)op->phase, phases, "a phase");
     text_flag(t, " recomputed", &op->recomputed);
+    text_flag(t, " concurrent", &op->concurrent);
     text_flag(t, " done", &op->done);
     if (t->out ? *op->path != 0 : t->tok.kind == TK_STRING)
         text_field(t, " ", &op->path);

@@ -3,7 +3,7 @@
  *
  * Collectives over tensor axes (mesh axes that `parallelize` names) are on the
  * critical path: the next op reads their results. Where streams run
- * concurrently, two reorderings give compute work meanwhile:
+ * concurrently, compute has work meanwhile:
  *
  *   early   such a collective is issued as soon as its operands are
  *           available; the order of these collectives stays the same
@@ -15,15 +15,21 @@
  *           overlaps with another matmul, so that its operands live longer by
  *           a part of a layer only.
  *
+ *   concurrent   matmuls between such a collective and its reader leave
+ *           multiprocessors to it. Kernels of matmuls keep those that they
+ *           have to their end: else a collective would begin after the
+ *           matmul that should run at the same time
+ *
  * before   %dw2 = einsum %dx.9, %mul …
  *          %dx.12 = einsum …
  *          %dx.17 = reduce_scatter{axes={tp}, …} %dx.12 …
  *          %dh = fused{…} %dx.17 …
  * after    %dx.12 = einsum …
  *          %dx.17 = reduce_scatter{axes={tp}, …} %dx.12 …
- *          %dw2 = einsum %dx.9, %mul …              while dx.17 is reduced
+ *          %dw2 = einsum %dx.9, %mul … concurrent   while dx.17 is reduced
  *          %dh = fused{…} %dx.17 …
  */
+#include "ir/analysis/flops.h"
 #include "passes/schedule/issue.h"
 
 static bool is_tensor_collective(const Op *op)
@@ -114,21 +120,62 @@ static void cover(Op *collective)
     }
 }
 
-static void overlap_region(Region *r)
+/* ---- concurrent ---------------------------------------------------------- */
+
+/* The flops that a GPU computes in 16 bits while a link to another one moves a byte:
+ * 700 Tflop/s and 330 GB/s on an H100, and about as many on an A100 and a B200. */
+enum { FLOPS_PER_BYTE = 2000, SLOWER_IN_F32 = 8 };
+
+static double collective_bytes(const Program *p, const Op *collective)
+{
+    double bytes = 0;
+    for (int i = 0; i < collective->nargs; i++) {
+        int64_t in = type_local_bytes(&collective->arg[i]->type, &p->mesh);
+        int64_t out = type_local_bytes(&collective->out[i]->type, &p->mesh);
+        bytes += (double)(in > out ? in : out);
+    }
+    return bytes;
+}
+
+/* Of a matmul on one rank, as if it were in 16 bits. */
+static double rank_flops(const Program *p, const Op *matmul)
+{
+    double flops = op_flops(p, matmul) / (double)mesh_ranks(&p->mesh);
+    return dtype_size(matmul->arg[0]->type.dtype) > 2 ? flops * SLOWER_IN_F32 : flops;
+}
+
+/* A matmul that leaves a quarter of the multiprocessors to a collective takes a third
+ * longer. That is worth it if the collective takes longer than this third. */
+static bool is_worth_it(const Program *p, const Op *matmul, const Op *collective)
+{
+    return rank_flops(p, matmul) / 3 <= FLOPS_PER_BYTE * collective_bytes(p, collective);
+}
+
+static void leave_multiprocessors(const Program *p, const Op *collective)
+{
+    for (Op *op = collective->next; op && !issue_reads(op, collective); op = op->next)
+        if (op_is_einsum(op->kind))
+            op->concurrent |= is_worth_it(p, op, collective);
+}
+
+static void overlap_region(const Program *p, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
         if (op->kind == OP_loop)
-            overlap_region(op->body);
+            overlap_region(p, op->body);
         else if (is_tensor_collective(op))
             issue_early(op);
     }
     for (Op *op = r->first; op; op = op->next)
         if (is_tensor_collective(op))
             cover(op);
+    for (const Op *op = r->first; op; op = op->next)
+        if (is_tensor_collective(op))
+            leave_multiprocessors(p, op);
 }
 
 void schedule_overlap(Program *p)
 {
-    overlap_region(p->step);
+    overlap_region(p, p->step);
 }

@@ -40,6 +40,19 @@ check "deterministic programs do not let switches add" \
 check "others do" sh -c '! cmp -s "$1" "$2"' - "$work/false-1.st" \
     "$work/false-2.st"
 
+# ---- cuBLASLt: multiprocessors for a collective ----
+
+at=$work/llama
+# shellcheck disable=SC2086
+check "Llama with tensor parallelism" cuda_tree "$at" examples/llama.pdl --mesh 2x2 \
+    --arch sm_90a $llama_sizes -D precision=bf16
+check "it has matmuls that leave multiprocessors" grep -q "concurrent = true" "$at/train.c"
+check "it trains; choices are for those that are left" weights llama STANDIN_UNITS=40
+left() { # of 40 multiprocessors a collective may hold a quarter
+    grep -rhao ' sms [0-9]*' "$work/cache" | sort -u
+}
+check "their kernels are chosen for 30 of 40" test "$(left)" = " sms 30"
+
 # ---- cuBLASLt: no sums in f32 beside a product ----
 
 at=$work/gpt2

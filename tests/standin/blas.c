@@ -40,6 +40,7 @@ struct BlasProductObject {
     BlasCompute compute;
     int32_t transposed[2];
     uint32_t epilogue; /* 0: the default */
+    int32_t sms;       /* 0: all */
     void *bias, *aux;
     int64_t aux_leading;
 };
@@ -59,6 +60,7 @@ typedef struct Algorithm {
     int16_t parts, epilogue;
     uint32_t alignment[4];
     uint32_t bias_alignment, aux_alignment;
+    int32_t sms; /* those it was proposed for */
     int64_t workspace;
 } Algorithm;
 _Static_assert(sizeof(Algorithm) <= sizeof(BlasAlgorithm), "ABI");
@@ -124,6 +126,8 @@ BlasStatus cublasLtMatmulDescSetAttribute(BlasProduct product,
         return set(&product->transposed[0], value, bytes, sizeof(int32_t));
     case RT_BLAS_TRANSPOSE_B:
         return set(&product->transposed[1], value, bytes, sizeof(int32_t));
+    case RT_BLAS_SM_COUNT:
+        return set(&product->sms, value, bytes, sizeof(int32_t));
     case RT_BLAS_EPILOGUE:
         return set(&product->epilogue, value, bytes, sizeof(uint32_t));
     case RT_BLAS_BIAS_POINTER:
@@ -373,6 +377,7 @@ BlasStatus cublasLtMatmulAlgoGetHeuristic(
     for (int parts = 1; parts <= ALGORITHMS && *found < wanted; parts++) {
         Algorithm x = {.magic = MAGIC, .parts = (int16_t)parts,
                        .epilogue = (int16_t)product->epilogue,
+                       .sms = product->sms,
                        .bias_alignment = alignment_of(product->bias),
                        .aux_alignment = alignment_of(product->aux),
                        .workspace = (parts - 1) * d->rows * d->columns *
@@ -401,7 +406,7 @@ BlasStatus cublasLtMatmulAlgoCheck(BlasHandle handle, BlasProduct product,
     BlasStatus s = check_shapes(handle, product, a, b, c, d, &k);
     memcpy(&x, algorithm, sizeof x);
     if (s || x.magic != MAGIC || x.parts < 1 || x.parts > ALGORITHMS ||
-        x.epilogue != (int16_t)product->epilogue)
+        x.epilogue != (int16_t)product->epilogue || x.sms != product->sms)
         return s ? s : INVALID_VALUE;
     memset(candidate, 0, sizeof *candidate);
     candidate->algorithm = *algorithm;
@@ -565,6 +570,11 @@ BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
         (e->needs & NEEDS_AUX && (uintptr_t)product->aux % x.aux_alignment)) {
         standin_error("cuBLASLt: bias or auxiliary operand are not what the "
                       "algorithm was asked for with");
+        return INVALID_VALUE;
+    }
+    if (x.sms != product->sms) {
+        standin_error("cuBLASLt: the algorithm was proposed for %d multiprocessors, "
+                      "not for %d", x.sms, product->sms);
         return INVALID_VALUE;
     }
     if (x.workspace && (uintptr_t)workspace % WORKSPACE_ALIGNMENT) {

@@ -84,7 +84,7 @@ static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *shape,
 }
 
 /* The rest of a spec: no scratch, f32, no epilogue. */
-#define REST 0, 0, {0}, 0
+#define REST 0, 0, {0}, 0, false
 
 static size_t bytes_in_use_after(ParcRt *rt, ParcMatmul *mm, int calls)
 {

@@ -311,7 +311,7 @@ static void by_runtime(ParcRt *rt, Check *c, int layout, int planned)
     const int64_t *sc = to.view.stride;
     ParcMatmulSpec s = {"split", batch, M, N, K, {M * K, sa[1], sa[2]},
                         {0, sb[1], sb[2]}, {M * N, sc[1], sc[2]}, 0, 0,
-                        {PARC_F32, PARC_F32, PARC_F32}, 0};
+                        {PARC_F32, PARC_F32, PARC_F32}, 0, false};
     if (planned > 0)
         s.scratch_bytes = parc_matmul_scratch(&s, planned, PARC_CPU_NATIVE);
     CHECK(c, planned == 0 || s.scratch_bytes > 1 << 20);

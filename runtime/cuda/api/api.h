@@ -164,6 +164,8 @@ enum {
     RT_BLAS_AUX_POINTER = 11, /* GELU's operand, which an epilogue writes or
                                  reads */
     RT_BLAS_AUX_LEADING = 12, /* int64_t, in elements */
+    RT_BLAS_SM_COUNT = 15, /* int32_t: multiprocessors for which kernels are
+                              proposed and run */
     RT_BLAS_EPILOGUE_BIAS = 4,
     RT_BLAS_EPILOGUE_GELU_AUX = 160,
     RT_BLAS_EPILOGUE_GELU_AUX_BIAS = 164,

@@ -66,8 +66,7 @@ static void open_library(ParcRt *rt)
  * device. */
 static NcclConfig config_of(const ParcRt *rt)
 {
-    enum { MOST = 32, UNDEFINED = INT_MIN };
-    int quarter = rt->device->sms / 4;
+    enum { UNDEFINED = INT_MIN };
     return (NcclConfig){
         .size = sizeof(NcclConfig),
         .magic = (unsigned)RT_NCCL_CONFIG_MAGIC,
@@ -75,7 +74,7 @@ static NcclConfig config_of(const ParcRt *rt)
         .blocking = UNDEFINED,
         .cluster = UNDEFINED,
         .least_blocks = UNDEFINED,
-        .most_blocks = quarter < 1 ? 1 : quarter < MOST ? quarter : MOST,
+        .most_blocks = parc_collective_blocks(rt->device->sms),
         .shares = UNDEFINED};
 }
 

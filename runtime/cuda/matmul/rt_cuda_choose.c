@@ -183,6 +183,9 @@ static void write_key(const ParcRt *rt, const ParcMatmul *mm,
         n += snprintf(key + n, CUDA_KEY - (size_t)n, " %lld,%lld,%lld",
                       (long long)of[i][0], (long long)of[i][1],
                       (long long)of[i][2]);
+    int sms = rt_cuda_product_sms(rt, mm);
+    if (sms < rt->device->sms && n < CUDA_KEY)
+        snprintf(key + n, CUDA_KEY - (size_t)n, " sms %d", sms);
 }
 
 /* Reads a choice of an earlier run, if the library still accepts it. */

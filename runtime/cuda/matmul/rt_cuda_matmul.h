@@ -48,6 +48,8 @@ int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand);
 int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s);
 /* Creates the product and the layouts of mm->spec. */
 void rt_cuda_product_make(ParcRt *rt, ParcMatmul *mm);
+/* The multiprocessors that it may use. */
+int rt_cuda_product_sms(const ParcRt *rt, const ParcMatmul *mm);
 void rt_cuda_product_free(ParcRt *rt, const ParcMatmul *mm);
 /* Enqueues the product with an algorithm and operands. */
 BlasStatus rt_cuda_product(ParcRt *rt, const ParcMatmul *mm,

@@ -162,6 +162,14 @@ static BlasLayout make_layout(ParcRt *rt, const Matrix *x, int64_t batch)
 
 /* ---- products ------------------------------------------------------------ */
 
+int rt_cuda_product_sms(const ParcRt *rt, const ParcMatmul *mm)
+{
+    enum { PERSISTENT = 9 }; /* kernels for Hopper and later; others make room by themselves */
+    const RtDevice *d = rt->device;
+    bool leaves = mm->spec.concurrent && rt->nranks > 1 && d->major >= PERSISTENT;
+    return leaves ? d->sms - parc_collective_blocks(d->sms) : d->sms;
+}
+
 void rt_cuda_product_make(ParcRt *rt, ParcMatmul *mm)
 {
     const RtDevice *d = rt->device;
@@ -180,6 +188,9 @@ void rt_cuda_product_make(ParcRt *rt, ParcMatmul *mm)
             &transposed, sizeof transposed);
     }
     describe_epilogue(rt, mm);
+    int32_t sms = rt_cuda_product_sms(rt, mm);
+    if (sms < d->sms)
+        set(rt, mm, RT_BLAS_SM_COUNT, &sms, sizeof sms);
 }
 
 void rt_cuda_product_free(ParcRt *rt, const ParcMatmul *mm)

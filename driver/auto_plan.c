@@ -306,7 +306,7 @@ static void add_neighbors(Search *s, int at)
  * no reason to leave the common plan. */
 static const double least_gain = 0.01;
 /* The same plan with another `recompute` is as common. */
-static const double least_recompute_gain = 0.001;
+static const double least_recompute_gain = 0.005;
 
 /* The part of the time by which candidate i has to be faster than the best one so far. */
 static double gain_needed(const Search *s, int i, int best)

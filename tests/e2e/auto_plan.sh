@@ -183,7 +183,7 @@ for plan in no_shard $(few_or_all "" "full_shard shard_grad_op"); do
     check "transformer is not slower than $plan" not_slower examples/transformer.pdl $plan \
         --mesh 4 -D batch=64 --machine h100-sxm
 done
-check "the losers are listed" notes "note: not tensor and sequence parallelism with FSDP: " \
+check "the losers are listed" notes "note: not without splitting output, " \
     examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm
 check "--search limits the plans" notes "of 3 tried" examples/llama.pdl --plan auto \
     --mesh 8x8 --machine h100-sxm --search 3
@@ -207,8 +207,8 @@ check "--mesh auto without --machine" notes "note: --mesh auto is dp=8,tp=8: " \
 # Memory.
 check "less recomputation where it is faster" prints "# with recompute = elementwise" \
     examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm
-check "but not if the user has chosen" notes "note: --plan auto is without sequence" \
-    examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm -D recompute=all
+check "but not if the user has chosen" notes \
+    "note: --plan auto is tensor and sequence parallelism with FSDP: " examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm -D recompute=all
 check "recomputation where memory lacks" prints "checkpoint {" examples/llama.pdl \
     --plan auto --mesh 8x8 --machine h100-sxm --device-memory 8G
 check "without --machine the first change that fits" notes \

@@ -91,6 +91,36 @@ check "a machine of one's own" own
 
 check "--from without a machine" refused "has no effect" --from x
 
+# Changes of a program that are for speed are faster, by forecast.
+step() { # step MESH OPTIONS…
+    mesh=$1
+    shift
+    "$PARC" examples/llama.pdl --mesh "$mesh" --machine h100-sxm "$@" --emit json |
+        jq .time.step_seconds
+}
+faster() { # faster X Y
+    echo "$1 and $2 seconds"
+    jq -en "$1 < $2"
+}
+check "recompute=elementwise" faster "$(step 8x8 -D recompute=elementwise)" \
+    "$(step 8x8)"
+check "recompute=fused on one GPU" faster \
+    "$(step 1x1 -D batch=4 -D recompute=fused)" "$(step 1x1 -D batch=4)"
+waited() { # waited JQ: of a collective over tp, with an overlapping matmul
+    "$PARC" examples/llama.pdl --mesh 8x8 --machine h100-sxm -D recompute=fused \
+        --emit json="$work/overlap" && jq -e "[.time.statements[] |
+            select(.id == \"rs16\" or .id == \"ag17\")] | length == 2 and all($1)" "$work/overlap"
+}
+check "a matmul overlaps collectives over tp" \
+    waited ".exposed_seconds < .run_seconds * 0.6"
+# Kernels for the A100 are not persistent: nothing is left.
+a100() {
+    "$PARC" examples/llama.pdl --mesh 8x8 --machine a100-sxm-80 -D recompute=fused \
+        --emit json="$work/a100" && jq -e '[.time.statements[] | select(.id == "rs16")] |
+            all(.exposed_seconds < .run_seconds * 0.8)' "$work/a100"
+}
+check "on an A100 too" a100
+
 # The machine files follow from the tables, and docs/forecast.md has their errors.
 mkdir "$work/machines"
 check "the tables are fitted" python3 scripts/forecast_fit.py "$work/machines"

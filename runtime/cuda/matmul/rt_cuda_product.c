@@ -164,7 +164,7 @@ static BlasLayout make_layout(ParcRt *rt, const Matrix *x, int64_t batch)
 
 int rt_cuda_product_sms(const ParcRt *rt, const ParcMatmul *mm)
 {
-    enum { PERSISTENT = 9 }; /* kernels for Hopper and later; others make room by themselves */
+    enum { PERSISTENT = 9 }; /* kernels for Hopper and later; others end block by block */
     const RtDevice *d = rt->device;
     bool leaves = mm->spec.concurrent && rt->nranks > 1 && d->major >= PERSISTENT;
     return leaves ? d->sms - parc_collective_blocks(d->sms) : d->sms;

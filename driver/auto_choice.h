@@ -3,6 +3,7 @@
  *
  *   auto_mesh.c    chooses a mesh by the rules of auto_mesh.h, and reports
  *   auto_plan.c    chooses a plan: see auto_plan.h
+ *   auto_variants.c lists the plans: see auto_variants.h
  *   auto_time.c    chooses by the forecast of --machine
  *   auto_workers.c runs trials in several processes
  *   auto_sizes.c   reads --mesh, and lists the candidates

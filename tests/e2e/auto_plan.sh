@@ -208,7 +208,8 @@ check "--mesh auto without --machine" notes "note: --mesh auto is dp=8,tp=8: " \
 check "less recomputation where it is faster" prints "# with recompute = elementwise" \
     examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm
 check "but not if the user has chosen" notes \
-    "note: --plan auto is tensor and sequence parallelism with FSDP: " examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm -D recompute=all
+    "note: --plan auto is tensor and sequence parallelism with FSDP: " examples/llama.pdl \
+    --plan auto --mesh 8x8 --machine h100-sxm -D recompute=all
 check "recomputation where memory lacks" prints "checkpoint {" examples/llama.pdl \
     --plan auto --mesh 8x8 --machine h100-sxm --device-memory 8G
 check "without --machine the first change that fits" notes \

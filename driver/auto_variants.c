@@ -1,0 +1,208 @@
+/* auto_variants.c: lists the candidates of --plan auto; see auto_variants.h. */
+#include "driver/auto_variants.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bug.h"
+#include "ir/options.h"
+
+const char variant_plan_name[] = "auto";
+
+/* ---- files --------------------------------------------------------------- */
+
+const File *variant_file(Arena *a, const File *from, PlanDecl *plan)
+{
+    File *f = arena_copy(a, from, sizeof *from);
+    memset(&f->plan, 0, sizeof f->plan);
+    memset(&f->ignored, 0, sizeof f->ignored);
+    if (plan)
+        vec_push(a, &f->plan, plan);
+    return f;
+}
+
+const File *variant_file_of_text(Arena *a, Diag *d, const File *from, const char *text)
+{
+    uint16_t source = diag_source(d, "plan auto", text, strlen(text));
+    const File *parsed = pdl_parse(a, d, source);
+    if (!parsed) {
+        diag_flush(d, stderr);
+        bug("an automatic plan has syntax errors");
+    }
+    return variant_file(a, from, parsed->plan.at[0]);
+}
+
+static const File *file_of_own(const AutoPlan *plan, const char *name)
+{
+    PlanDecl *own = arena_copy(plan->arena, file_find_plan(plan->given, name), sizeof *own);
+    own->name.name = variant_plan_name;
+    return variant_file(plan->arena, plan->given, own);
+}
+
+/* ---- drafts -------------------------------------------------------------- */
+
+PlanDraft variant_base_draft(const Flow *flow)
+{
+    return (PlanDraft){.sequence = autoplan_has_sequence(flow), .schedule = PIPELINE_1F1B};
+}
+
+bool variant_same_text(const char *x, const char *y)
+{
+    return strcmp(x ? x : "", y ? y : "") == 0;
+}
+
+static const char *joined(Arena *a, const char *text, const char *more)
+{
+    return arena_printf(a, "%s%s%s", text, *text ? ", " : "", more);
+}
+
+static bool is_split(const Search *s, const char *mesh, const char *axis)
+{
+    return axis && plan_axis_size(&s->plan->axes, mesh, axis) > 1;
+}
+
+static bool splits_batch(const Search *s, const char *mesh)
+{
+    bool any = false;
+    for (int i = 0; i < s->plan->axes.ndata; i++)
+        any |= is_split(s, mesh, s->plan->axes.data[i]);
+    return any;
+}
+
+/* What the plan does: "tensor and sequence parallelism with FSDP". */
+static const char *base_name(const Search *s, const char *mesh)
+{
+    bool tensor = is_split(s, mesh, s->plan->axes.tensor) && autoplan_classes(s->plan->flow) > 0;
+    const char *text = !tensor                                      ? ""
+                       : autoplan_has_sequence(s->plan->flow) ? "tensor and sequence parallelism"
+                                                              : "tensor parallelism";
+    if (is_split(s, mesh, s->plan->axes.stages))
+        text = joined(s->plan->arena, "a pipeline", text);
+    if (s->plan->axes.ndata)
+        text = *text ? arena_printf(s->plan->arena, "%s with FSDP", text) : "FSDP";
+    return text;
+}
+
+static const char *word_text(const Search *s, OptionName option, int word)
+{
+    return arena_printf(s->plan->arena, "%s=%s", option_name(option),
+                        option_word(option, word));
+}
+
+/* What is special in a draft: "without sequence parallelism, strategy=shard_grad_op". */
+static const char *draft_name(const Search *s, const PlanDraft *d, const char *mesh)
+{
+    const Flow *flow = s->plan->flow;
+    Arena *a = s->plan->arena;
+    const char *text = "";
+    if (is_split(s, mesh, s->plan->axes.tensor) && !d->sequence && autoplan_has_sequence(flow))
+        text = joined(a, text, "without sequence parallelism");
+    for (int i = 0; i < autoplan_classes(flow); i++)
+        if (d->whole >> i & 1)
+            text = joined(a, text, arena_printf(a, "without splitting %s",
+                                                autoplan_class_text(flow, i)));
+    if (d->strategy)
+        text = joined(a, text, word_text(s, OPTION_strategy, d->strategy));
+    if (d->schedule != variant_base_draft(flow).schedule)
+        text = joined(a, text, word_text(s, OPTION_pipeline_schedule, d->schedule));
+    for (int i = 0; i < MAX_DRAFT_CLAUSES && d->clause[i]; i++)
+        text = joined(a, text, d->clause[i]);
+    text = *text ? text : base_name(s, mesh);
+    bool given = variant_same_text(mesh, s->c.from->mesh);
+    return given ? text : arena_printf(a, "%s on %s", text, mesh);
+}
+
+/* Adds a candidate unless its plan is known for the mesh. */
+static void add_candidate(Search *s, Variant v, Candidate t)
+{
+    for (int i = 0; i < s->variant.n; i++) {
+        const Candidate *other = &s->c.candidate.at[i];
+        if (variant_same_text(s->variant.at[i].text, v.text) &&
+            variant_same_text(other->mesh, t.mesh) &&
+            variant_same_text(other->define, t.define))
+            return;
+    }
+    if (s->c.candidate.n >= choice_most(&s->c)) {
+        s->c.untried++;
+        return;
+    }
+    vec_push(s->plan->arena, &s->c.candidate, t);
+    vec_push(s->plan->arena, &s->variant, v);
+}
+
+void variant_add_draft(Search *s, PlanDraft draft, const char *define, const char *mesh)
+{
+    const AutoPlan *plan = s->plan;
+    Variant v = {.draft = draft,
+                 .text = autoplan_text(plan->flow, &plan->axes, variant_plan_name, &draft)};
+    const char *name = draft_name(s, &draft, mesh);
+    if (define)
+        name = joined(plan->arena, name, arena_printf(plan->arena, "-D %s", define));
+    const File *f = variant_file_of_text(plan->arena, plan->diag, plan->given, v.text);
+    add_candidate(s, v, (Candidate){.mesh = mesh, .name = name, .file = f, .define = define});
+}
+
+void variant_add_own(Search *s)
+{
+    const File *f = s->plan->given;
+    for (int i = 0; i < f->plan.n; i++) {
+        const PlanDecl *own = f->plan.at[i];
+        const char *name = own->name.name;
+        if (!plan_axes_equal(&s->plan->axes, own))
+            continue;
+        Variant v = {.own = name, .text = name};
+        Candidate t = {.mesh = s->c.from->mesh, .file = file_of_own(s->plan, name)};
+        t.name = arena_printf(s->plan->arena, "the file's plan %s", name);
+        add_candidate(s, v, t);
+    }
+}
+
+/* Adds the draft with other choices of `recompute`, unless the user has chosen, or the
+ * candidate has a setting for less memory. */
+static void add_recomputation(Search *s, PlanDraft draft, const Candidate *t)
+{
+    const char *name = option_name(OPTION_recompute);
+    bool ours = t->define && strncmp(t->define, name, strlen(name)) == 0;
+    if (s->plan->recompute_given || (t->define && !ours))
+        return;
+    variant_add_draft(s, draft, NULL, t->mesh);
+    bool gathers = is_split(s, t->mesh, s->plan->axes.tensor);
+    for (int word = gathers ? RECOMPUTE_ELEMENTWISE : RECOMPUTE_FUSED;
+         word <= RECOMPUTE_FUSED; word++)
+        variant_add_draft(s, draft, word_text(s, OPTION_recompute, word), t->mesh);
+}
+
+void variant_add_neighbors(Search *s, int at)
+{
+    static const Strategy strategies[] = {STRATEGY_NONE, STRATEGY_FULL_SHARD,
+                                          STRATEGY_SHARD_GRAD_OP, STRATEGY_NO_SHARD};
+    static const PipelineSchedule schedules[] = {PIPELINE_1F1B, PIPELINE_GPIPE,
+                                                 PIPELINE_INTERLEAVED, PIPELINE_ZERO_BUBBLE};
+    const PlanDraft from = s->variant.at[at].draft; /* the lists may move */
+    const Candidate t = s->c.candidate.at[at];
+    PlanDraft d = from;
+    if (is_split(s, t.mesh, s->plan->axes.tensor)) {
+        d.sequence = !from.sequence && autoplan_has_sequence(s->plan->flow);
+        variant_add_draft(s, d, t.define, t.mesh);
+        for (int i = 0; i < autoplan_classes(s->plan->flow); i++) {
+            d = from;
+            d.whole ^= (uint64_t)1 << i;
+            variant_add_draft(s, d, t.define, t.mesh);
+        }
+    }
+    d = from;
+    for (size_t i = 0; splits_batch(s, t.mesh) && i < sizeof strategies / sizeof *strategies;
+         i++) {
+        if (strategies[i] == STRATEGY_FULL_SHARD && s->plan->axes.ndata == 1)
+            continue; /* the standard */
+        d.strategy = strategies[i];
+        variant_add_draft(s, d, t.define, t.mesh);
+    }
+    d = from;
+    bool stages = is_split(s, t.mesh, s->plan->axes.stages);
+    for (size_t i = 0; stages && i < sizeof schedules / sizeof *schedules; i++) {
+        d.schedule = schedules[i];
+        variant_add_draft(s, d, t.define, t.mesh);
+    }
+    add_recomputation(s, from, &t);
+}

@@ -1,0 +1,62 @@
+/* auto_variants.h: the candidates of --plan auto: variants of the plan that is written from
+ * a draft (autoplan/autoplan.h), and plans of the file.
+ *
+ *   draft       tensor and sequence parallelism with FSDP
+ *   neighbors   without sequence parallelism; without splitting output;
+ *               strategy=shard_grad_op; -D recompute=fused; …
+ */
+#ifndef PARC_DRIVER_AUTO_VARIANTS_H
+#define PARC_DRIVER_AUTO_VARIANTS_H
+
+#include "autoplan/autoplan.h"
+#include "driver/auto_axes.h"
+#include "driver/auto_choice.h"
+#include "driver/auto_plan.h"
+
+/* A variant of the plan. */
+typedef struct Variant {
+    PlanDraft draft;
+    const char *own;      /* it is this plan of the file; NULL: it is written from the draft */
+    const char *text;     /* the plan block */
+} Variant;
+
+struct AutoPlan {
+    Arena *arena;
+    const Options *o;
+    Diag *diag;
+    const Flow *flow;
+    PlanAxes axes;
+    const File *given, *file; /* with its own plans, with the plan "auto" */
+    bool recompute_given;     /* by the file or by -D */
+};
+
+/* The state of one choice. */
+typedef struct Search {
+    const AutoPlan *plan;
+    Choice c;
+    VEC(Variant) variant; /* of c.candidate */
+} Search;
+
+/* The name of the plan that is written, and of --plan: "auto". */
+extern const char variant_plan_name[];
+
+/* The file with this plan as its only one; NULL: without plans. */
+const File *variant_file(Arena *a, const File *from, PlanDecl *plan);
+/* The same with the plan of this text, which has no syntax errors. */
+const File *variant_file_of_text(Arena *a, Diag *d, const File *from, const char *text);
+/* The draft at which the search begins. */
+PlanDraft variant_base_draft(const Flow *flow);
+/* Whether the texts are equal; NULL is "". */
+bool variant_same_text(const char *x, const char *y);
+
+/* Each adds candidates to s->c.candidate, unless the same program is one already; at most
+ * choice_most(&s->c). */
+
+/* The plan of a draft on a mesh, with a further -D option, or NULL. */
+void variant_add_draft(Search *s, PlanDraft draft, const char *define, const char *mesh);
+/* The plans of the file that have the same axes. */
+void variant_add_own(Search *s);
+/* The drafts that differ from that of candidate `at` in one respect. */
+void variant_add_neighbors(Search *s, int at);
+
+#endif

@@ -78,9 +78,9 @@ static const char *triple(Arena *a, const int64_t v[3])
                         (long long)v[1], (long long)v[2]);
 }
 
-/* The cells of a row: name; batch, m, n and k; strides of a, b and c; scratch; the
- * types and the epilogue, if it has them. */
-enum { CELLS = 12 };
+/* The cells of a row: name; batch, m, n and k; strides of a, b and c; at most five with
+ * names: scratch and its bytes, types, epilogue, concurrent. */
+enum { POSITIONS = 8, CELLS = POSITIONS + 5 };
 typedef struct MatmulRow {
     const char *cell[CELLS];
     int n;
@@ -93,7 +93,7 @@ static MatmulRow row_of(const Emitter *e, const Op *op)
     Contraction c;
     contraction_of(e->p, op, &c);
     const ParcMatmulSpec *s = &c.spec;
-    MatmulRow r = {.n = 8};
+    MatmulRow r = {.n = POSITIONS};
     r.cell[0] = arena_printf(a, "\"%s\"", c_string_body(a, op->out[0]->name));
     const int64_t size[] = {s->batch, s->m, s->n, s->k};
     for (int i = 0; i < 4; i++)
@@ -115,7 +115,7 @@ static MatmulRow row_of(const Emitter *e, const Op *op)
                                      epilogue_info(s->epilogue)->macro);
     if (op->concurrent)
         r.cell[r.n++] = ".concurrent = true";
-    if (r.n == 8) /* a field with a name: the others may be left out */
+    if (r.n == POSITIONS) /* a field with a name: the others may be left out */
         r.cell[r.n++] = ".scratch = 0";
     return r;
 }

@@ -7,6 +7,7 @@
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/target/target.h"
 #include "forecast/rates.h"
+#include "runtime/cuda/core/rt_collective_blocks.h"
 
 const char *const work_class_name[WORK_CLASSES] = {
     "matmul", "attention", "kernel", "lookup", "copy", "collective", "transfer", "send"};
@@ -324,7 +325,7 @@ static double matmul_sms(const Machine *m, const Statement *s)
 {
     double sms = machine_value(m, device_sms);
     bool leaves = s->op->concurrent && machine_value(m, matmul_persistent) > 0;
-    return leaves ? sms - parc_collective_blocks((int)sms) : sms;
+    return leaves ? sms - rt_collective_blocks((int)sms) : sms;
 }
 
 static void compute_work(const Program *p, const Machine *m, Work *w)

@@ -502,13 +502,6 @@ typedef struct ParcMatmulSpec {
     ParcEpilogue epilogue;
     bool concurrent; /* CUDA: leaves multiprocessors to a collective */
 } ParcMatmulSpec;
-/* The multiprocessors of a GPU that a collective may hold, and that such a matmul
- * leaves: a quarter of `sms`, as far as NCCL uses them. */
-static inline int parc_collective_blocks(int sms)
-{
-    enum { MOST = 32 }; /* NCCL's own limit */
-    return sms < 8 ? 1 : sms / 4 < MOST ? sms / 4 : MOST;
-}
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec);
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                  void *c);

@@ -40,7 +40,8 @@ for dir in $order; do
                               # limits of the CUDA runtime
             codegen*/runtime | codegen*/runtime/cuda/core | \
                 codegen*/runtime/cuda/attention | report/runtime | \
-                report/runtime/cuda/core | forecast/runtime/common | \
+                report/runtime/cuda/core | forecast/runtime/cuda/core | \
+                forecast/runtime/common | \
                 compare/runtime/common | driver/runtime/common) ;;
             *) complain "$dir includes $used" ;;
             esac ;;

@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "common/message.h"
+#include "cuda/core/rt_collective_blocks.h"
 #include "cuda/core/rt_nccl.h"
 #include "launch/world.h"
 #include "rt.h"
@@ -74,7 +75,7 @@ static NcclConfig config_of(const ParcRt *rt)
         .blocking = UNDEFINED,
         .cluster = UNDEFINED,
         .least_blocks = UNDEFINED,
-        .most_blocks = parc_collective_blocks(rt->device->sms),
+        .most_blocks = rt_collective_blocks(rt->device->sms),
         .shares = UNDEFINED};
 }
 

@@ -13,6 +13,7 @@
  * a factor of 1.
  */
 #include "common/type.h"
+#include "cuda/core/rt_collective_blocks.h"
 #include "cuda/matmul/rt_cuda_matmul.h"
 #include "rt.h"
 
@@ -167,7 +168,7 @@ int rt_cuda_product_sms(const ParcRt *rt, const ParcMatmul *mm)
     enum { PERSISTENT = 9 }; /* kernels for Hopper and later; others end block by block */
     const RtDevice *d = rt->device;
     bool leaves = mm->spec.concurrent && rt->nranks > 1 && d->major >= PERSISTENT;
-    return leaves ? d->sms - parc_collective_blocks(d->sms) : d->sms;
+    return leaves ? d->sms - rt_collective_blocks(d->sms) : d->sms;
 }
 
 void rt_cuda_product_make(ParcRt *rt, ParcMatmul *mm)

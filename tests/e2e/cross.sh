@@ -26,7 +26,7 @@ clean() {
 check "warnings are requested" test "$(echo "$warnings" | grep -e -Wall)"
 runtime="-I$root/runtime -fopenmp -ffp-contract=fast -fno-math-errno"
 for part in base frontend ir passes codegen forecast report page compare autoplan driver; do
-    check "$part compiles for Arm" \
+    in_all check "$part compiles for Arm" \
         clean "$(few_or_all -fsyntax-only -O1)" -I"$root" -I"$BUILD/gen" \
         $(find "$root/$part" -name '*.c')
 done

@@ -11,7 +11,9 @@ cc="${CC:-cc} -std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda/device"
 # ---- the real library: plans ----
 real=$(ldconfig -p 2>/dev/null | sed -n 's/.*libcudnn\.so\.9 .*=> //p' | head -n 1)
 real=${PARC_TEST_CUDNN:-$real}
-if [ -n "$real" ]; then
+if [ -z "${CHECK_ALL:-}" ]; then
+    : # cuDNN takes long to plan
+elif [ -n "$real" ]; then
     mkdir "$work/stub"
     # shellcheck disable=SC2086
     check "a permissive stand-in driver builds" $cc -shared -fPIC \
@@ -21,7 +23,6 @@ if [ -n "$real" ]; then
     check "the test of cuDNN's plans builds" $cc tests/cuda/cudnn_plans.c \
         "$BUILD/libparc_cuda.a" -fopenmp -lm -ldl -o "$work/plans"
     LD_LIBRARY_PATH=$work/stub:$(dirname "$real") "$work/plans" "$real" \
-        "$(few_or_all few all)" \
         >"$work/said" 2>&1
     status=$?
     if [ "$status" = 77 ]; then

@@ -76,13 +76,13 @@ in_all row f32 fast llama 2x1 full_shard no 1
 in_all row f32 fast llama 1x2 full_shard yes 1
 row f32 checked llama 2x2 full_shard no 1
 # Each node has two of the four ranks: gathers and reductions are two each.
-row f32 fast llama 4x1 full_shard no 1 2
+in_all row f32 fast llama 4x1 full_shard no 1 2
 in_all row bf16 checked gpt2 4x1 full_shard yes 4 2
 in_all row f32 fast transformer 1x4 full_shard no 1 2
 in_all row f32 fast gpt2 1x1 full_shard no 1
 in_all row f32 fast gpt2 2x1 shard_grad_op no 1
 in_all row f32 fast gpt2 1x2 full_shard no 1
-row f32 fast gpt2 2x2 full_shard yes 1
+in_all row f32 fast gpt2 2x2 full_shard yes 1
 in_all row f32 fast transformer 1x1 full_shard no 1
 in_all row f32 fast transformer 2x1 full_shard no 4
 row f32 fast transformer 2x1 per_step no 4
@@ -90,7 +90,8 @@ in_all row bf16 checked gpt2 2x2 per_step yes 4
 in_all row f32 fast llama 4x1 per_step no 4 2
 in_all row f32 fast transformer 1x2 full_shard no 1
 in_all row f32 fast transformer 2x2 full_shard no 1
-row bf16 fast llama 2x2 full_shard no 1
+row bf16 fast llama 4x1 full_shard yes 1 2
+in_all row bf16 fast llama 2x2 full_shard no 1
 in_all row bf16 fast gpt2 2x2 full_shard no 1
 in_all row bf16 fast transformer 2x2 full_shard no 1
 wait

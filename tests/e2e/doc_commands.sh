@@ -3,8 +3,8 @@
 # (tests/tools/doc_commands.py says how a document marks them).
 . "$(dirname "$0")/lib.sh"
 
-for page in README.md docs/from-pytorch.md docs/plan.md $(few_or_all "" \
-    "docs/tutorial.md docs/train.md docs/runs.md"); do
+for page in docs/from-pytorch.md docs/plan.md $(few_or_all "" \
+    "README.md docs/tutorial.md docs/train.md docs/runs.md"); do
     check "the commands of $page" \
         python3 tests/tools/doc_commands.py --parc "$BUILD" "$page"
 done

@@ -182,7 +182,7 @@ have_clang() { # whether there is a clang with OpenMP
     clang -fopenmp -o "$work/omp" "$work/omp.c" 2>/dev/null
 }
 library=$BUILD/libparc_rt.a
-runtime=all
+runtime=$(few_or_all "$library" all)
 for case in llama:2x2 toy:2x2 feedforward:2x2 llama:1x1; do
     at=$work/sources-${case%:*}-${case#*:}
     check "$case is emitted" parc_on "${case%:*}" "${case#*:}" -S "$at"

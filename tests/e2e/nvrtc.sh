@@ -50,7 +50,7 @@ in_all compiles feedforward examples/feedforward.pdl 2x2
 in_all compiles hsdp examples/hsdp.pdl rep=2,dp=2,tp=2
 # The cross entropy of a large vocabulary with padding and a bias.
 archs=sm_100
-compiles translation examples/translation.pdl 2x2
+in_all compiles translation examples/translation.pdl 2x2
 
 # ---- strategies ----
 
@@ -134,7 +134,7 @@ elsewhere_built() { # without the library beside parc
         "$work/bin/parc" examples/toy.pdl -o "$work/bin/train" &&
         "$work/bin/train" --version
 }
-check "parc builds a program without its library" elsewhere_built
+in_all check "parc builds a program without its library" elsewhere_built
 
 # ---- what is missing ----
 

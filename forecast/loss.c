@@ -58,6 +58,10 @@ static const char *collective_remedy(const Losses *l, uint32_t axes, const Op *m
         return arena_printf(a, "`recompute=%s` saves what the backward pass "
                             "re-gathers, if the memory allows it",
                             option_word(OPTION_recompute, RECOMPUTE_ELEMENTWISE));
+    if ((axes & l->p->plan.tensor_axes) && l->p->streams > 1 && l->p->train.async_tp < 2 &&
+        !l->p->train.head_chunk && !l->p->plan.pipeline.axes)
+        return arena_printf(a, "`%s=2` computes one half of a microbatch while the other is "
+                            "gathered or reduced", option_name(OPTION_async_tp));
     if (spans_nodes(l->p, l->f->machine, axes))
         return arena_printf(a, "keep '%s' inside a node", axis);
     return arena_printf(a, "fewer ranks on '%s'", axis);

@@ -120,6 +120,7 @@ struct Op {
                            * must be done here (as XLA's start and done) */
     bool concurrent;      /* set by `schedule`: a matmul that leaves multiprocessors
                            * to a collective over tensor axes */
+    int piece;            /* of a microbatch, from 1 (the pass async_tp); 0: all */
     bool recomputed;      /* set by `recompute`: repeats a forward op for the
                            * backward pass */
     Loc loc;              /* in the model */
@@ -359,6 +360,7 @@ typedef struct Build {
     Phase phase;
     Loc loc;
     const char *path; /* not NULL; "" for the model */
+    int piece;
 } Build;
 
 /* Inserts before `before`, or at the end of like's region if it is NULL. Phase,

@@ -42,6 +42,7 @@ typedef struct Train {
                           * a time; 0: all */
     int64_t accumulate;  /* the number of microbatches of a batch; 0 and 1: no
                           * accumulation */
+    int64_t async_tp;    /* pieces of a microbatch; 0 and 1: it is not cut */
     bool bare_matmuls;   /* matmuls have no epilogues */
     bool deterministic;  /* every run computes the same bits; otherwise the
                           * target may use kernels whose results vary */

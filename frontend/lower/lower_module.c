@@ -224,8 +224,9 @@ Datum lower_read_buffer(Lower *l, Instance *owner, Buffer *buffer)
     Build saved = l->b;
     Level *level = l->level;
     l->level = &l->step;
-    l->b = (Build){l->p, l->p->step, l->init_end, PH_INIT,
-                   lower_user_loc(l, mb->name.loc), owner->path};
+    l->b = (Build){.p = l->p, .region = l->p->step, .before = l->init_end,
+                   .phase = PH_INIT, .loc = lower_user_loc(l, mb->name.loc),
+                   .path = owner->path};
     bool fine = member_type(l, mb, &want);
     Datum d = lower_expr(l, mb->value);
     if (fine && datum_is_number(d))

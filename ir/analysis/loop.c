@@ -51,6 +51,7 @@ Op *ir_open(Build *b, OpKind kind, int nargs, Value *const *args, int ncarry,
     op->phase = b->phase;
     op->loc = b->loc;
     op->path = b->path ? b->path : "";
+    op->piece = b->piece;
     op->ncarry = ncarry;
     op->nstack = nstack;
     op->body = ir_raw_region(b->p, op, nargs);

@@ -7,7 +7,8 @@ enum { MAX_ARGS_ON_STACK = 16 };
 
 Build ir_build_at(Program *p, const Op *like, Op *before)
 {
-    return (Build){p, like->region, before, like->phase, like->loc, like->path};
+    return (Build){p, like->region, before, like->phase, like->loc, like->path,
+                   like->piece};
 }
 
 /* ---- one op -------------------------------------------------------------- */
@@ -23,6 +24,7 @@ static Op *start_op(Build *b, OpKind kind, int nargs, Value *const *args,
     op->phase = b->phase;
     op->loc = b->loc;
     op->path = b->path ? b->path : "";
+    op->piece = b->piece;
     return op;
 }
 

@@ -214,6 +214,7 @@ static void text_properties(Text *t, Op *op)
     static const char *const phases[] = {"init", "forward", "backward", "weights",
                                          "optimizer", NULL};
     op->phase = (Phase)text_choice(t, " ", (int)op->phase, phases, "a phase");
+    text_field_if(t, op->piece, " piece=", &op->piece);
     text_flag(t, " recomputed", &op->recomputed);
     text_flag(t, " concurrent", &op->concurrent);
     text_flag(t, " done", &op->done);

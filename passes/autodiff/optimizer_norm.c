@@ -89,7 +89,7 @@ static void build_loop(Squares *s)
     s->loop = ir_open(&b, OP_loop, 1, &start, 1, 0, attr);
     s->loop->cut = type_cut(stack);
     Value *sum = s->loop->body->arg[0];
-    Build in = {p, s->loop->body, NULL, b.phase, b.loc, b.path};
+    Build in = {.p = p, .region = s->loop->body, .phase = b.phase, .loc = b.loc, .path = b.path};
     for (int i = 0; i < s->op.n; i++) {
         Value *slice = ir_loop_add_stack(p, s->loop, s->op.at[i]->arg[0]);
         sum = add_squares(&in, s->loop, sum, slice);

@@ -120,6 +120,14 @@ static Phase group_phase(const OpList *ops)
     return phase;
 }
 
+static int group_piece(const OpList *ops)
+{
+    int piece = 0;
+    for (int i = 0; i < ops->n; i++)
+        piece = piece ? piece : ops->at[i]->piece;
+    return piece;
+}
+
 static void replace_args(Op *op, const Value *old, Value *with)
 {
     for (int i = 0; i < op->nargs; i++)
@@ -151,7 +159,8 @@ static void outline(Fuser *f, int g, TextMap *used)
                .region = f->r,
                .phase = group_phase(ops),
                .loc = main->loc,
-               .path = main->path};
+               .path = main->path,
+               .piece = group_piece(ops)};
     Attr attr[MAX_ATTRS] = {{.s = fuse_name(f->p, ops, used)}};
     Op *fused = ir_open(&b, OP_fused, args.n, args.at, 0, 0, attr);
     for (int i = 0; i < ops->n; i++) {

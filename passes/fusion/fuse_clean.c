@@ -37,7 +37,8 @@ Op *fuse_copy_op(Program *p, const Op *op, Value *const *args, Op *before)
                .before = before,
                .phase = before->phase,
                .loc = op->loc,
-               .path = op->path};
+               .path = op->path,
+               .piece = op->piece};
     Op *copy = ir_op_typed(&b, op->kind, op->nargs, args, op->attr, 1,
                            &op->out[0]->type, &op->out[0]->name);
     copy->out[0]->loc = op->out[0]->loc;

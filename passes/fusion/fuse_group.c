@@ -88,6 +88,19 @@ static bool phases_fit(const Fuser *f, const OpList *ops)
     return true;
 }
 
+/* Whether at most one piece of a microbatch has ops among them: those of others run
+ * at another time. */
+static bool are_one_piece(const OpList *ops)
+{
+    int piece = 0;
+    for (int i = 0; i < ops->n; i++) {
+        if (piece && ops->at[i]->piece && ops->at[i]->piece != piece)
+            return false;
+        piece = piece ? piece : ops->at[i]->piece;
+    }
+    return true;
+}
+
 /* The number of values that are read from outside or stored. */
 static int count_tensors(const Fuser *f, const OpList *ops, const int *groups,
                          int n)
@@ -130,7 +143,7 @@ bool fuse_try(Fuser *f, const OpList *ops, const bool *stored)
 static bool may_be_legal(const Fuser *f, const OpList *ops, const int *groups,
                          int n)
 {
-    return ops->n <= MAX_GROUP_OPS && phases_fit(f, ops) &&
+    return ops->n <= MAX_GROUP_OPS && phases_fit(f, ops) && are_one_piece(ops) &&
            count_tensors(f, ops, groups, n) <= MAX_GROUP_TENSORS;
 }
 

@@ -40,8 +40,7 @@ Type loop_axis_stack(const LoopAxis *t, Type whole)
     return part;
 }
 
-/* Updates attributes that repeat the size of the result. */
-static void fit_attributes(Op *op)
+void loop_axis_fit_attributes(Op *op)
 {
     const Type *out = op->nouts ? &op->out[0]->type : NULL;
     if (op->kind == OP_full || op->kind == OP_zeros ||
@@ -67,7 +66,7 @@ static void strip_op(const LoopAxis *t, Op *op)
 {
     for (int i = 0; i < op->nouts; i++)
         strip_value(t, op->out[i]);
-    fit_attributes(op);
+    loop_axis_fit_attributes(op);
     for (int i = 0; op->body && i < op->body->nargs; i++)
         strip_value(t, op->body->arg[i]);
     for (Op *o = op->body ? op->body->first : NULL; o; o = o->next)

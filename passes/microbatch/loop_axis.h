@@ -94,6 +94,8 @@ void loop_axis_continue(Program *p, Region *r);
 
 /* ---- loop_axis.c --------------------------------------------------------- */
 
+/* Updates attributes that repeat the size of the result. */
+void loop_axis_fit_attributes(Op *op);
 /* The type of a stack of the parts of all iterations. */
 Type loop_axis_stack(const LoopAxis *t, Type whole);
 

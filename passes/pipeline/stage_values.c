@@ -74,7 +74,8 @@ Value *stages_convert(Stages *s, OpKind kind, Value *v, AxisPlace to,
 {
     Program *p = s->p;
     const Op *like = before ? before : r->owner;
-    Build b = {p, r, before, like->phase, like->loc, like->path};
+    Build b = {.p = p, .region = r, .before = before, .phase = like->phase,
+               .loc = like->loc, .path = like->path};
     Attr attr[MAX_ATTRS] = {{.i = 1u << s->axis}};
     Type t = v->type;
     t.place.ax[s->axis] = to;

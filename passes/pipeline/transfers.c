@@ -50,7 +50,8 @@ static Op *transfer(const Transfers *t, OpKind kind, const Op *loop, int n,
                     Value *const *values, Op *before)
 {
     Program *p = t->p;
-    Build b = {p, loop->region, before, loop->phase, loop->loc, loop->path};
+    Build b = {.p = p, .region = loop->region, .before = before, .phase = loop->phase,
+               .loc = loop->loc, .path = loop->path};
     Attr attr[MAX_ATTRS] = {{.i = 1u << t->axis}, {.i = attr_reverse(loop)}};
     Type *type = NEW_ARRAY(p->arena, Type, n);
     const char **name = NEW_ARRAY(p->arena, const char *, n);
@@ -143,7 +144,8 @@ static void move_by_steps(const Transfers *t, Op *op)
     int to = value_stage(t->p, op->out[0]);
     int step = op->phase == PH_BACKWARD ? -1 : 1;
     for (int s = value_stage(t->p, op->arg[0]) + step; s != to; s += step) {
-        Build b = {t->p, op->region, op, op->phase, op->loc, op->path};
+        Build b = {.p = t->p, .region = op->region, .before = op, .phase = op->phase,
+                   .loc = op->loc, .path = op->path};
         Op *hop = ir_clone(&b, op, NULL);
         for (int i = 0; i < op->nargs; i++) {
             hop->out[i]->type.place.ax[t->axis].dim = (uint8_t)s;

@@ -130,7 +130,8 @@ typedef struct Halves {
 
 static Op *new_loop(Program *p, const Op *loop)
 {
-    Build b = {p, loop->region, loop->next, PH_WEIGHTS, loop->loc, loop->path};
+    Build b = {.p = p, .region = loop->region, .before = loop->next,
+               .phase = PH_WEIGHTS, .loc = loop->loc, .path = loop->path};
     Op *later = ir_open(&b, OP_loop, 0, NULL, 0, 0, loop->attr);
     later->cut = loop->cut;
     return later;

@@ -70,7 +70,8 @@ static Value *rematerialize(Pair *r, Value *v, Op *before);
 
 static Build build_at(const Pair *r, const Op *op, Op *before)
 {
-    return (Build){r->p, r->to, before, PH_BACKWARD, op->loc, op->path};
+    return (Build){.p = r->p, .region = r->to, .before = before, .phase = PH_BACKWARD,
+                   .loc = op->loc, .path = op->path};
 }
 
 /* Records result i of an op as the recomputed v. */

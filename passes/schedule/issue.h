@@ -97,8 +97,21 @@ void issue_find_hoists(const Program *p, const TargetInfo *t,
  * start. */
 void issue_order(Program *p, const Prefetches *prefetch);
 
+/* ---- schedule_pieces.c --------------------------------------------------- */
+
+/* Orders the ops of pieces so that compute has work of one while tensor axes
+ * communicate for another. Requires the streams of ops. */
+void schedule_pieces(Program *p);
+
 /* ---- schedule_overlap.c -------------------------------------------------- */
 
+/* Whether the op takes time of the compute stream. */
+bool schedule_computes(const Op *op);
+/* The time of an op of a rank, as flops that a GPU computes meanwhile in 16 bits: 700
+ * Tflop/s, 2.8 TB/s of memory and 330 GB/s of a link on an H100, and about in this
+ * ratio on an A100 and a B200. 0 for ops of other streams than compute's and that of
+ * tensor axes. */
+double schedule_cost(const Program *p, const Op *op);
 /* Orders ops so that compute has work while tensor axes communicate. Requires
  * the streams of ops. */
 void schedule_overlap(Program *p);

@@ -37,7 +37,7 @@ static bool is_tensor_collective(const Op *op)
     return op_is_collective(op->kind) && op->stream == STREAM_TENSOR;
 }
 
-static bool computes(const Op *op)
+bool schedule_computes(const Op *op)
 {
     return op->stream == STREAM_COMPUTE && !op_is_view(op->kind) &&
            op->kind != OP_param && op->kind != OP_input &&
@@ -80,8 +80,8 @@ static bool is_covered(const Op *collective)
 {
     for (const Op *op = collective->next; op; op = op->next) {
         if (issue_reads(op, collective))
-            return op_is_view(op->kind) ? false : !computes(op);
-        if (computes(op))
+            return op_is_view(op->kind) ? false : !schedule_computes(op);
+        if (schedule_computes(op))
             return true;
     }
     return true;
@@ -122,40 +122,59 @@ static void cover(Op *collective)
 
 /* ---- concurrent ---------------------------------------------------------- */
 
-/* The flops that a GPU computes in 16 bits while a link to another one moves a byte:
- * 700 Tflop/s and 330 GB/s on an H100, and about as many on an A100 and a B200. */
-enum { FLOPS_PER_BYTE = 2000, SLOWER_IN_F32 = 8 };
+/* Costs are in flops in 16 bits: of bytes, as many as are computed meanwhile. */
+enum { FLOPS_PER_MEMORY_BYTE = 250, FLOPS_PER_LINK_BYTE = 2000, SLOWER_IN_F32 = 8 };
 
-static double collective_bytes(const Program *p, const Op *collective)
+typedef struct Bytes {
+    double in, out, larger; /* of a rank's operands and results; the sum of the larger
+                             * one of each pair */
+} Bytes;
+
+static Bytes op_bytes(const Program *p, const Op *op)
 {
-    double bytes = 0;
-    for (int i = 0; i < collective->nargs; i++) {
-        int64_t in = type_local_bytes(&collective->arg[i]->type, &p->mesh);
-        int64_t out = type_local_bytes(&collective->out[i]->type, &p->mesh);
-        bytes += (double)(in > out ? in : out);
+    Bytes b = {0};
+    for (int i = 0; i < op->nargs || i < op->nouts; i++) {
+        double in = 0, out = 0;
+        if (i < op->nargs)
+            in = (double)type_local_bytes(&op->arg[i]->type, &p->mesh);
+        if (i < op->nouts)
+            out = (double)type_local_bytes(&op->out[i]->type, &p->mesh);
+        b.in += in;
+        b.out += out;
+        b.larger += in > out ? in : out;
     }
-    return bytes;
+    return b;
 }
 
-/* Of a matmul on one rank, as if it were in 16 bits. */
-static double rank_flops(const Program *p, const Op *matmul)
+static double rank_flops(const Program *p, const Op *op)
 {
-    double flops = op_flops(p, matmul) / (double)mesh_ranks(&p->mesh);
-    return dtype_size(matmul->arg[0]->type.dtype) > 2 ? flops * SLOWER_IN_F32 : flops;
+    double flops = op->kind == OP_fused ? 0 : op_flops(p, op);
+    bool wide = op->nargs > 0 && dtype_size(op->arg[0]->type.dtype) > 2;
+    return flops / (double)mesh_ranks(&p->mesh) * (wide ? SLOWER_IN_F32 : 1);
 }
 
-/* A matmul that leaves a quarter of the multiprocessors to a collective takes a third
- * longer. That is worth it if the collective takes longer than this third. */
-static bool is_worth_it(const Program *p, const Op *matmul, const Op *collective)
+double schedule_cost(const Program *p, const Op *op)
 {
-    return rank_flops(p, matmul) / 3 <= FLOPS_PER_BYTE * collective_bytes(p, collective);
+    if (is_tensor_collective(op))
+        return FLOPS_PER_LINK_BYTE * op_bytes(p, op).larger;
+    if (!schedule_computes(op))
+        return 0;
+    Bytes b = op_bytes(p, op);
+    double memory = FLOPS_PER_MEMORY_BYTE * (b.in + b.out), flops = rank_flops(p, op);
+    return memory > flops ? memory : flops;
 }
 
+/* Matmuls that run while the collective does. One that leaves a quarter of the
+ * multiprocessors to a collective takes a third longer. That is worth it if the
+ * collective takes longer than this third. */
 static void leave_multiprocessors(const Program *p, const Op *collective)
 {
-    for (Op *op = collective->next; op && !issue_reads(op, collective); op = op->next)
-        if (op_is_einsum(op->kind))
-            op->concurrent |= is_worth_it(p, op, collective);
+    double whole = schedule_cost(p, collective), left = whole;
+    for (Op *op = collective->next; op && !issue_reads(op, collective); op = op->next) {
+        if (op_is_einsum(op->kind) && left > 0)
+            op->concurrent |= rank_flops(p, op) / 3 <= whole;
+        left -= is_tensor_collective(op) ? 0 : schedule_cost(p, op);
+    }
 }
 
 static void overlap_region(const Program *p, Region *r)

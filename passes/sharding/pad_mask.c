@@ -43,7 +43,8 @@ static Value *make_valid(Masking *m, int64_t valid, int64_t padded)
         if (m->valid.at[i].valid == valid && m->valid.at[i].padded == padded)
             return m->valid.at[i].value;
     Program *p = m->p;
-    Build b = {p, p->step, p->step->first, PH_INIT, {0}, ""};
+    Build b = {.p = p, .region = p->step, .before = p->step->first, .phase = PH_INIT,
+               .loc = {0}, .path = ""};
     Attr attr[MAX_ATTRS] = {{.i = padded}};
     Value *index = ir_value(&b, OP_iota, 0, NULL, attr, "element");
     Value *in = ir_binary(&b, OP_less, index,
@@ -108,13 +109,15 @@ static void mask_value(Masking *m, Value *v, int d)
             mask_value(m, y, d);
             return;
         }
-        Build b = {m->p, body, NULL, def->phase, y->loc, def->path};
+        Build b = {.p = m->p, .region = body, .before = NULL, .phase = def->phase,
+                   .loc = y->loc, .path = def->path};
         body->yield[v->index] = put_mask(m, &b, y, d, false);
         return;
     }
     const Op *like = def ? def : v->region->owner;
-    Build b = {m->p, v->region, def ? def->next : v->region->first,
-               like->phase, v->loc, like->path};
+    Build b = {.p = m->p, .region = v->region,
+               .before = def ? def->next : v->region->first, .phase = like->phase,
+               .loc = v->loc, .path = like->path};
     Value *y = put_mask(m, &b, v, d, false);
     ir_replace_uses(v->region, v, y);
     y->def->arg[m->mask.at[m->mask.n - 1].arg] = v;

@@ -134,8 +134,9 @@ static Value *convert(Partition *c, Value *v, const Placement *to,
     } else {
         /* A conversion of a constant is a constant. */
         bool init = v->def && v->def->phase == PH_INIT;
-        Build b = {c->p, at->region, at->before, init ? PH_INIT : at->phase,
-                   at->loc, at->path};
+        Build b = {.p = c->p, .region = at->region, .before = at->before,
+                   .phase = init ? PH_INIT : at->phase, .loc = at->loc,
+                   .path = at->path};
         w = reshard_emit(&b, v, to, at->why);
     }
     add_version(c, root, w);
@@ -152,7 +153,8 @@ static Value *top_level_base(Partition *c, int64_t size, const Type *t)
         if (attr_size(v->def) == size && type_equal(&v->type, t))
             return v;
     }
-    Build b = {p, p->step, p->step->first, PH_INIT, {0}, ""};
+    Build b = {.p = p, .region = p->step, .before = p->step->first, .phase = PH_INIT,
+               .loc = {0}, .path = ""};
     Attr attr[MAX_ATTRS] = {{.i = size}};
     const char *hint = "base";
     Op *op = ir_op_typed(&b, OP_base, 0, NULL, attr, 1, t, &hint);

@@ -124,16 +124,16 @@ static Value *reduce_after(Deferral *l, Build *b, Value *v)
 static void put_end(Deferral *l, const End *end)
 {
     if (end->op) {
-        Build b = {l->p, l->r, end->op, PH_BACKWARD, end->op->loc,
-                   end->op->path};
+        Build b = {.p = l->p, .region = l->r, .before = end->op, .phase = PH_BACKWARD,
+                   .loc = end->op->loc, .path = end->op->path};
         end->op->arg[0] = reduce_after(l, &b, end->op->arg[0]);
         return;
     }
     Op *loop = l->r->owner;
     Value *stack = loop->out[end->yield];
     stack->type.place.ax[l->axis] = (AxisPlace){AX_P, 0, 0};
-    Build b = {l->p, loop->region, loop->next, PH_BACKWARD, loop->loc,
-               loop->path};
+    Build b = {.p = l->p, .region = loop->region, .before = loop->next,
+               .phase = PH_BACKWARD, .loc = loop->loc, .path = loop->path};
     Value *sum = reduce_after(l, &b, stack);
     ir_replace_uses(loop->region, stack, sum);
     sum->def->arg[0] = stack;

@@ -15,7 +15,7 @@ check "the times of modules" has '^  layers\.\*\.attention\.wq +[0-9.]+ ms +[0-9
 check "a collective that is waited for" has '^  rs4 +[0-9.]+ ms of [0-9.]+ ms'
 check "what it waits for" has 'after wo_out; before k05_ffn_norm'
 check "losses" has 'waiting for collectives over tp'
-check "remedies" has "remedy: fewer ranks on 'tp'"
+check "remedies" has "remedy: .async_tp=2. computes one half of a microbatch while"
 
 json() { jq -e "$1" "$work/json"; }
 check "classes sum to the step" json '.time |

@@ -276,7 +276,7 @@ static void add_options(Fuzz *f, Arena *a, Corpus *c, const char *text, bool ir,
         "batch=48",      "batch=65536",       "precision=bf16",
         "precision=f16", "accumulate=2",      "head_chunk=16",
         "seq=1",         "optimizer.lr=1e30", "batch=1099511627776",
-        "recompute=fused"};
+        "recompute=fused", "async_tp=2"};
     bool cpu = fuzz_next(c, 2);
     add(w, cpu ? "--target=cpu" : "--target=cuda");
     add(w, "--threads=1");

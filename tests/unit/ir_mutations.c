@@ -164,6 +164,7 @@ static const Row rows[] = {
     {CPU | ALL, "hsdp", NULL, "2x1x2", HSDP F32, AS_IS},
     {CUDA, "hsdp", NULL, "2x2x1", HSDP BF16 "batch=8 accumulate=2", AS_IS},
 
+    {CUDA, "llama", NULL, "1x2", LLAMA BF16 "async_tp=2", AS_IS},
     {CUDA, "llama", NULL, "2x2", LLAMA BF16 "accumulate=2",
      {UNITS("fully_shard dp { [norm, output]\n"
             "layers.*, tok_embeddings: gather=step, reduce=step }")}},

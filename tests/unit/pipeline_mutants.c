@@ -105,7 +105,8 @@ static void leave_out(Mutant *m, Op *op, int i)
 
 static void send_twice(Mutant *m, Op *op)
 {
-    Build b = {m->p, op->region, op->next, op->phase, op->loc, op->path};
+    Build b = {.p = m->p, .region = op->region, .before = op->next, .phase = op->phase,
+               .loc = op->loc, .path = op->path};
     Op *again = ir_clone(&b, op, NULL);
     again->cut = op->cut;
     expect_fault(m, "a second send", op->out[0]);

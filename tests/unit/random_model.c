@@ -341,7 +341,7 @@ static Value *embed(Model *m)
 static Value *head(Model *m, Value *h, Value *labels)
 {
     Linear l;
-    if (rng_chance(m->r, 40))
+    if (m->p->train.async_tp == 1 && rng_chance(m->r, 40))
         m->p->train.head_chunk = 1 + rng_below(m->r, 12);
     if (m->table >= 0 && rng_chance(m->r, 40)) {
         Opened o = model_open(m, "head", "Linear", 1, 1);
@@ -394,6 +394,8 @@ static void choose_sizes(Model *m, uint32_t data_axes)
     int64_t micro = rng_chance(m->r, 40) ? 2 + rng_below(m->r, 3) : 1;
     if (micro > 1)
         m->batch = parts * micro * (parts < 4 ? rng_pick(m->r, 1, 2, 2, 3) : 1);
+    int64_t rows = m->batch / (parts * micro), pieces = rng_pick(m->r, 1, 1, 1, 1, 2, 3);
+    pieces = rows % pieces == 0 ? pieces : 1;
     m->seq = m->times * rng_pick(m->r, 4, 4, 4, 6, 8);
     m->dim = m->times * rng_pick(m->r, 12, 12, 12, 24, 8, 10);
     m->vocab = m->times * rng_pick(m->r, 12, 16, 13, 10, 13, 3);
@@ -401,6 +403,7 @@ static void choose_sizes(Model *m, uint32_t data_axes)
                           .seq = m->seq,
                           .accumulate = micro,
                           .recompute = (Recompute)rng_pick(m->r, 0, 0, 1, 2),
+                          .async_tp = pieces,
                           .precision = random_precision(m->r),
                           .reduce = rng_chance(m->r, 15) ? DT_BF16 : DT_F32,
                           .optimizer = (OptimizerKind)rng_below(m->r, 3),

@@ -398,6 +398,7 @@ void random_pipeline(Program *p, Rng r)
     else if (size == 2 && !apart && rng_chance(&r, 40))
         plan.stages_per_rank = rng_chance(&r, 80) ? 2 : 3;
     p->plan.pipeline = plan;
+    p->train.async_tp = 1;
 }
 
 /* ---- the plan ---------------------------------------------------------- */

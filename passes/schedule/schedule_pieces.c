@@ -1,0 +1,290 @@
+/* schedule_pieces.c: orders the ops of pieces (async_tp.c), so that collectives over
+ * tensor axes of one piece run beside the matmuls of another.
+ *
+ * before   norm 1, norm 2, gather 1, gather 2, matmul 1, matmul 2, reduce 1, reduce 2,
+ *          norm' 1, norm' 2, gather' 1, gather' 2, …
+ * after    norm 1, gather 1, norm 2, gather 2 | matmul 1, reduce 1 | most of matmul 2
+ *          | norm' 1, gather' 1 | rest of matmul 2, reduce 2 | …
+ *
+ * List scheduling on two resources, the compute stream and that of tensor axes. Where
+ * compute is free, it takes
+ *   - an urgent op: one that leads to a collective with less work than that
+ *     collective's, if it is ready (its operands are computed) or will be soon; else
+ *   - of the ops that are ready, the first by the number of collectives that it follows,
+ *     then by piece, then in program order; a filler (which leads to no collective, such
+ *     as the gradient of a weight) only if no other op is ready;
+ *   - else the op that is ready first.
+ * Collectives are issued with the op that makes their last operand. How long compute
+ * waits for an urgent op, and whether fillers come last, is tried: the quickest order is
+ * taken, by the costs of issue.h.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/schedule/issue.h"
+
+typedef struct Node {
+    Op *op;
+    double cost;   /* of compute or of the collective */
+    double lead;   /* compute from here to the next collective; INFINITY: none */
+    double reward; /* the cost of that collective */
+    int depth;     /* collectives over tensor axes that it follows */
+    int producers; /* the number of ops in the list that it needs, but for lazy ones */
+    bool lazy;     /* depends on no piece, such as the gather of a unit: it is issued
+                    * before its first reader */
+    VEC(int) reader;
+    /* of an attempt: */
+    double ready;  /* when its operands are computed */
+    int missing;   /* producers that are not issued */
+    bool issued;
+} Node;
+
+/* How an attempt chooses. */
+typedef struct Policy {
+    double patience;   /* how long compute waits for an urgent op, in costs of the op
+                        * that it could run meanwhile */
+    bool fillers_last;
+} Policy;
+
+typedef struct List {
+    const Program *p;
+    Node *node;
+    int n;
+    int *node_of;  /* by op id, plus 1; 0: not in the list */
+    uint32_t nops;
+    /* of an attempt: */
+    Policy policy;
+    double compute, tensor; /* when the streams are free */
+    int *order, nissued;
+} List;
+
+static bool is_collective(const Op *op)
+{
+    return op_is_collective(op->kind) && op->stream == STREAM_TENSOR;
+}
+
+/* ---- the graph ----------------------------------------------------------- */
+
+static int producer(const List *l, const Value *v)
+{
+    const Op *def = v->def;
+    return def && def->id < l->nops ? l->node_of[def->id] - 1 : -1;
+}
+
+static void add_edge(List *l, int from, int to)
+{
+    Node *x = &l->node[from], *y = &l->node[to];
+    int depth = x->depth + is_collective(x->op);
+    y->depth = depth > y->depth ? depth : y->depth;
+    if (x->lazy)
+        return;
+    y->lazy = false;
+    y->producers++;
+    vec_push(l->p->arena, &x->reader, to);
+}
+
+static void fill_nodes(List *l, Op *first, const Op *end)
+{
+    for (Op *op = first; op != end; op = op->next)
+        l->n++;
+    l->node = NEW_ARRAY(l->p->arena, Node, l->n);
+    l->nops = l->p->nops;
+    l->node_of = NEW_ARRAY(l->p->arena, int, l->nops);
+    int i = 0;
+    for (Op *op = first; op != end; op = op->next, i++) {
+        l->node[i] = (Node){.op = op, .cost = schedule_cost(l->p, op), .lead = INFINITY,
+                            .lazy = op->piece == 0};
+        l->node_of[op->id] = i + 1;
+        for (int k = 0; k < op->nargs; k++)
+            if (producer(l, op->arg[k]) >= 0)
+                add_edge(l, producer(l, op->arg[k]), i);
+    }
+    for (i = l->n - 1; i >= 0; i--) {
+        Node *x = &l->node[i];
+        if (is_collective(x->op)) {
+            x->lead = 0;
+            x->reward = x->cost;
+            continue;
+        }
+        for (int k = 0; k < x->reader.n; k++) {
+            const Node *y = &l->node[x->reader.at[k]];
+            if (y->lead + x->cost < x->lead) {
+                x->lead = y->lead + x->cost;
+                x->reward = y->reward;
+            }
+        }
+    }
+}
+
+/* ---- an attempt ---------------------------------------------------------- */
+
+static bool is_urgent(const Node *x)
+{
+    return x->lead < x->reward;
+}
+
+static bool comes_first(const List *l, int a, int b)
+{
+    const Node *x = &l->node[a], *y = &l->node[b];
+    if (l->policy.fillers_last && isinf(x->lead) != isinf(y->lead))
+        return isinf(y->lead);
+    if (x->depth != y->depth)
+        return x->depth < y->depth;
+    if (x->op->piece != y->op->piece)
+        return x->op->piece < y->op->piece;
+    return a < b;
+}
+
+/* The op of the compute stream that is issued next; -1: all are issued. */
+static int choose(const List *l)
+{
+    int best = -1, urgent = -1, soonest = -1;
+    for (int i = 0; i < l->n; i++) {
+        const Node *x = &l->node[i];
+        if (x->issued || x->missing > 0 || x->lazy)
+            continue;
+        if (soonest < 0 || x->ready < l->node[soonest].ready)
+            soonest = i;
+        if (is_urgent(x) && (urgent < 0 || x->ready < l->node[urgent].ready ||
+                             (x->ready <= l->compute && comes_first(l, i, urgent))))
+            urgent = i;
+        if (x->ready <= l->compute && (best < 0 || comes_first(l, i, best)))
+            best = i;
+    }
+    if (best < 0)
+        return soonest;
+    double until = l->compute + l->policy.patience * l->node[best].cost;
+    return urgent >= 0 && l->node[urgent].ready <= until ? urgent : best;
+}
+
+static void issue(List *l, int i)
+{
+    Node *x = &l->node[i];
+    for (int k = 0; k < x->op->nargs; k++) {
+        int from = producer(l, x->op->arg[k]);
+        if (from >= 0 && !l->node[from].issued)
+            issue(l, from);
+    }
+    double *stream = is_collective(x->op) ? &l->tensor : &l->compute;
+    double start = x->ready;
+    if (is_collective(x->op) || schedule_computes(x->op)) {
+        start = start > *stream ? start : *stream;
+        *stream = start + x->cost;
+    }
+    x->issued = true;
+    l->order[l->nissued++] = i;
+    for (int k = 0; k < x->reader.n; k++) {
+        Node *y = &l->node[x->reader.at[k]];
+        y->missing--;
+        y->ready = y->ready > start + x->cost ? y->ready : start + x->cost;
+    }
+    /* What takes no time of compute follows its producers. */
+    for (int k = 0; k < x->reader.n; k++) {
+        int next = x->reader.at[k];
+        const Node *y = &l->node[next];
+        if (!y->issued && y->missing == 0 && !schedule_computes(y->op))
+            issue(l, next);
+    }
+}
+
+/* Fills l->order; returns when both streams are done. */
+static double attempt(List *l, Policy policy)
+{
+    l->policy = policy;
+    l->compute = l->tensor = 0;
+    l->nissued = 0;
+    for (int i = 0; i < l->n; i++) {
+        l->node[i].ready = 0;
+        l->node[i].missing = l->node[i].producers;
+        l->node[i].issued = false;
+    }
+    for (int i = 0; i < l->n; i++)
+        if (!l->node[i].issued && l->node[i].missing == 0 && !l->node[i].lazy &&
+            !schedule_computes(l->node[i].op))
+            issue(l, i);
+    for (int i = choose(l); i >= 0; i = choose(l))
+        issue(l, i);
+    for (int i = 0; i < l->n; i++) /* what no piece reads */
+        if (!l->node[i].issued)
+            issue(l, i);
+    return l->compute > l->tensor ? l->compute : l->tensor;
+}
+
+static void order(const Program *p, Region *r, Op *first, Op *end)
+{
+    static const double patience[] = {0, 0.25, 0.5, 1, 2};
+    List l = {.p = p};
+    fill_nodes(&l, first, end);
+    l.order = NEW_ARRAY(p->arena, int, l.n);
+    Policy best = {0};
+    double least = INFINITY;
+    for (int k = 0; k < 2 * (int)(sizeof patience / sizeof *patience); k++) {
+        Policy policy = {patience[k / 2], k % 2};
+        double time = attempt(&l, policy);
+        if (time < least) {
+            least = time;
+            best = policy;
+        }
+    }
+    attempt(&l, best);
+    for (int i = 0; i < l.n; i++)
+        ir_move(l.node[l.order[i]].op, r, end);
+}
+
+/* ---- regions ------------------------------------------------------------- */
+
+/* Ops that stay in their place. */
+static bool stays(const Op *op)
+{
+    return op->body ? op->kind != OP_fused : op->kind == OP_param || op->kind == OP_input ||
+                                                 op->kind == OP_scalar;
+}
+
+/* The part of a path up to its first array element, else its first name:
+ * "layers.3" of "layers.3.attention.wq". */
+static const char *window_of(const Program *p, const char *path)
+{
+    size_t n = strcspn(path, ".");
+    if (path[n] && (path[n + 1] == '*' || (path[n + 1] >= '0' && path[n + 1] <= '9')))
+        n += 1 + strcspn(path + n + 1, ".");
+    return arena_printf(p->arena, "%.*s", (int)n, path);
+}
+
+/* Whether the op belongs to the module of the window, which begins with the first op
+ * that has a module. Layers that are not in a loop are ordered one by one: else
+ * what one layer keeps in memory, all would. */
+static bool is_in_window(const Program *p, const Op *op, const char **window)
+{
+    if (!*op->path)
+        return true;
+    const char *own = window_of(p, op->path);
+    if (!**window)
+        *window = own;
+    return strcmp(*window, own) == 0;
+}
+
+static void order_region(const Program *p, Region *r)
+{
+    for (Op *op = r->first, *next; op; op = next) {
+        if (op->kind == OP_loop)
+            order_region(p, op->body);
+        next = op->next;
+        if (stays(op))
+            continue;
+        bool pieces = false;
+        const char *window = "";
+        for (next = op; next && !stays(next) && next->phase == op->phase &&
+                        is_in_window(p, next, &window);
+             next = next->next)
+            pieces |= next->piece > 0;
+        if (pieces)
+            order(p, r, op, next);
+    }
+}
+
+void schedule_pieces(Program *p)
+{
+    if (p->train.async_tp > 1)
+        order_region(p, p->step);
+}

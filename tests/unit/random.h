@@ -126,6 +126,8 @@ Value *model_cross_entropy(Model *m, Value *logits, Value *labels);
 /* Chooses the mesh and the axes that split the batch; then styles and units. */
 uint32_t random_mesh(Program *p, Rng *r, const char *shape);
 void random_plan(Program *p, Rng *r, uint32_t data_axes);
+/* Whether the pass may report errors: random plans need not fit their models. */
+bool random_may_refuse(const char *pass);
 /* Makes an axis of several ranks that of a pipeline, sometimes, before
  * random_plan. `r` is a copy: later numbers do not depend on it. */
 void random_pipeline(Program *p, Rng r);

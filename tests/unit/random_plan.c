@@ -443,3 +443,14 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     find_weights(p);
     styles_attach(p);
 }
+
+bool random_may_refuse(const char *pass)
+{
+    static const char *const refuses[] = {
+        "split_kv_axis", "pad", "propagate", "stages", "accumulate", "chunk", "async_tp",
+        "transfers"};
+    for (size_t i = 0; i < sizeof refuses / sizeof *refuses; i++)
+        if (strcmp(pass, refuses[i]) == 0)
+            return true;
+    return false;
+}

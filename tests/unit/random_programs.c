@@ -194,14 +194,7 @@ static const char *read_back(Case *c)
 static const char *after_pass(Case *c, const TargetInfo *t)
 {
     if (diag_error_count(c->diag) > 0) {
-        c->refused = strcmp(c->at, "propagate") == 0 ||
-                     strcmp(c->at, "transfers") == 0 ||
-                     strcmp(c->at, "split_kv_axis") == 0 ||
-                     strcmp(c->at, "pad") == 0 ||
-                     strcmp(c->at, "stages") == 0 ||
-                     strcmp(c->at, "accumulate") == 0 ||
-                     strcmp(c->at, "chunk") == 0 ||
-                     strcmp(c->at, "async_tp") == 0;
+        c->refused = random_may_refuse(c->at);
         return "the pass reported errors";
     }
     const char *fault = ir_verify(c->p);

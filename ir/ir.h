@@ -360,7 +360,7 @@ typedef struct Build {
     Phase phase;
     Loc loc;
     const char *path; /* not NULL; "" for the model */
-    int piece;
+    int piece;        /* of a microbatch; 0: all */
 } Build;
 
 /* Inserts before `before`, or at the end of like's region if it is NULL. Phase,

@@ -122,7 +122,8 @@ static void cover(Op *collective)
 
 /* ---- concurrent ---------------------------------------------------------- */
 
-/* Costs are in flops in 16 bits: of bytes, as many as are computed meanwhile. */
+/* The unit of a cost is a flop in 16 bits. A byte costs the number of flops that a GPU
+ * computes while it moves the byte. */
 enum { FLOPS_PER_MEMORY_BYTE = 250, FLOPS_PER_LINK_BYTE = 2000, SLOWER_IN_F32 = 8 };
 
 typedef struct Bytes {

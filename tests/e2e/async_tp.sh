@@ -5,13 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
-# plan LABEL MODEL MESH OPTIONS…: plans and compiles the model for CPU ranks.
-plan() {
-    label=$1 model=$2 mesh=$3
-    shift 3
-    "$PARC" "examples/$model.pdl" --target cpu --threads 1 --mesh "$mesh" "$@" \
-        --emit json="$work/$label.json" -o "$work/$label"
-}
 run() { # run LABEL
     data="--data bytes:$text"
     case $1 in vit-* | translation-*) data= ;; esac
@@ -27,7 +20,7 @@ case_of() { # case_of MODEL MESH PRECISION PIECES SIZES…
     model=$1 mesh=$2 precision=$3
     shift 4
     for n in 1 $pieces; do
-        check "$case $n compiles" plan "$case-$n" "$model" "$mesh" "$@" \
+        check "$case $n compiles" compile_for_cpu "$case-$n" "$model" "$mesh" "$@" \
             -D "precision=$precision" -D "async_tp=$n"
         check "$case $n trains" run "$case-$n"
         check "$case $n allocates the planned bytes" as_planned \
@@ -64,7 +57,7 @@ on_cuda() { # on_cuda KIND
         same_curve "$work/cuda.log" "$work/llama-2x2-f32-1.log" 1e-5
 }
 check "on CUDA the losses are the same" on_cuda "$(few_or_all fast checked)"
-faster() { # a layer's collectives overlap: of a Llama of 7B on 8x8
+faster() { # the step of a Llama of 7B on 8x8, because its collectives overlap
     for n in 1 2; do
         "$PARC" examples/llama.pdl --mesh 8x8 --machine h100-sxm -D recompute=fused \
             -D async_tp=$n --emit json="$work/large-$n.json" || return 1
@@ -139,8 +132,7 @@ unchanged() {
             --dump-after sync --stop-after sync >"$work/$n.ir" || return 1
     done
     grep -v '^train' "$work/1.ir" >"$work/1.rest"
-    grep -v '^train' "$work/2.ir" | diff "$work/1.rest" - | head
-    ! grep -q 'piece=' "$work/2.ir"
+    grep -v '^train' "$work/2.ir" | diff "$work/1.rest" -
 }
 check "without ranks of a tensor axis nothing is cut" unchanged
 

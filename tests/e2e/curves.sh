@@ -74,20 +74,20 @@ magnitudes_are() {
 }
 check "feedforward's sum of magnitudes is measured" magnitudes_are
 
-first=1 model_turn=0
+first=1 model_parity=0
 models="toy feedforward llama gpt2 transformer hsdp"
 [ "${CURVES:-}" != all ] || models="$models $own_models" CHECK_ALL=1
 for model in $models; do
-    n=$first turn=$((model_turn = 1 - model_turn))
+    n=$first parity=$((model_parity = 1 - model_parity))
     for mesh in 1x1 2x1 1x2 2x2 4x2 2x2x2; do
         for strategy in full_shard shard_grad_op no_shard hybrid_shard; do
             case $mesh:$strategy in
             2x2x2:*) ;;
             *:hybrid_shard) continue ;;
             esac
-            # The last mesh: two strategies of each model, in turn.
-            few=in_all turn=$((1 - turn))
-            [ $mesh$turn != 2x2x21 ] || few=
+            # `make check` has every second strategy of a model, on the last mesh.
+            few=in_all parity=$((1 - parity))
+            [ $mesh:$parity != 2x2x2:1 ] || few=
             if [ "${CURVES:-}" = all ]; then
                 for n in 0 1 2 3; do
                     rotated_row $n $model $mesh $strategy

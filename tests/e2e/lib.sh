@@ -107,6 +107,14 @@ same_curve() {
         if . <= $tol then . else error("curves differ by \(.)") end'
 }
 
+# compile_for_cpu LABEL MODEL MESH OPTIONS…: a program and its plan in JSON, in $work.
+compile_for_cpu() {
+    label=$1 model=$2 mesh=$3
+    shift 3
+    "$PARC" "examples/$model.pdl" --target cpu --threads 1 --mesh "$mesh" "$@" \
+        --emit json="$work/$label.json" -o "$work/$label"
+}
+
 # as_planned LOG PLAN: the ranks allocated what the plan (JSON) says.
 as_planned() {
     jq -en --slurpfile log "$1" --slurpfile plan "$2" '

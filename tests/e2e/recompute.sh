@@ -4,13 +4,6 @@
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
-# plan LABEL MODEL MESH OPTIONS…: plans and compiles the model for CPU ranks.
-plan() {
-    label=$1 model=$2 mesh=$3
-    shift 3
-    "$PARC" "examples/$model.pdl" --target cpu --threads 1 --mesh "$mesh" "$@" \
-        --emit json="$work/$label.json" -o "$work/$label"
-}
 run() { # run LABEL
     "$work/$1" --threads 1 --steps 6 --data "bytes:$text" --seed 1 --log "$work/$1.log"
 }
@@ -31,7 +24,7 @@ case_of() { # case_of MODEL MESH PRECISION SIZES…
     model=$1 mesh=$2 precision=$3
     shift 3
     for word in all elementwise fused; do
-        check "$case $word compiles" plan "$case-$word" "$model" "$mesh" "$@" \
+        check "$case $word compiles" compile_for_cpu "$case-$word" "$model" "$mesh" "$@" \
             -D "precision=$precision" -D "recompute=$word"
         check "$case $word trains" run "$case-$word"
         check "$case $word allocates the planned bytes" as_planned \

@@ -1,8 +1,9 @@
 /* cuda.h: declares the functions that write the device code of a CUDA program,
  * and the host code that launches it. They write these files of the program:
  *
- *   kernels.cu  the kernels: those of fused ops, and instances of hand-written
- *               device code (runtime/cuda)
+ *   kernels.cu  the kernels of fused ops
+ *   instances.cu  instances of hand-written kernels (runtime/cuda/device); empty if
+ *               the program needs none
  *   launch.c    for each fused op a C function that launches its kernels
  *   kernels.h   the prototypes of these functions
  *
@@ -15,7 +16,7 @@
 #include "base/out.h"
 #include "ir/ir.h"
 
-/* The symbols of the kernels in kernels.cu, in the order of their numbers. */
+/* The symbols of all kernels, in the order of their numbers. */
 typedef struct CudaKernels {
     Arena *arena;
     VEC(const char *) symbol;
@@ -33,6 +34,6 @@ void cuda_prototypes_emit(Out *h, const Program *p);
 
 /* cuda_instances.c: instances of hand-written device code for the ops of p, one
  * for each combination of types and sizes. */
-void cuda_instances_emit(Out *cu, const Program *p, CudaKernels *k);
+void cuda_instances_emit(Out *instances, const Program *p, CudaKernels *k);
 
 #endif

@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/version.h"
 #include "codegen/c_text.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
@@ -85,6 +86,12 @@ static void define_number(Instances *in, const char *name, int64_t value)
 
 static void include(Instances *in, const char *file)
 {
+    if (in->o->size == 0) {
+        out_line(in->o, "/* instances.cu: the hand-written kernels of %s, as "
+                        "parc " PARC_VERSION, c_comment(in->arena, in->p->model));
+        out_line(in->o, " * instantiates them for its types and sizes. The "
+                        "runtime launches them. */");
+    }
     out_line(in->o, "");
     for (int i = 0; i < in->nmacros; i++)
         out_line(in->o, "#define %s %s", in->macro[i].name, in->macro[i].value);
@@ -248,29 +255,26 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
     kernel(in, "embedding_grad", suffix);
 }
 
-/* Instantiates copies in units of 2 to 16 bytes: the alignment of addresses
- * decides at run time which one is used. */
+/* Kernels that exist once: `file` has them, `name` is a NULL-terminated list. */
+static void single(Instances *in, const char *file, const char *const *name)
+{
+    if (!begin_instance(in, file))
+        return;
+    include(in, file);
+    for (; *name; name++)
+        cuda_kernel_number(in->kernels, *name);
+}
+
 static void copies(Instances *in)
 {
-    for (int bytes = 2; bytes <= VECTOR_BYTES; bytes *= 2) {
-        const char *width = arena_printf(in->arena, "%d", bytes);
-        if (!begin_instance(in, arena_printf(in->arena, "copy %s", width)))
-            return;
-        define(in, "COPY_BYTES", "%s", width);
-        define(in, "COPY_NAME(kernel)", "kernel##_%s", width);
-        include(in, "copy.cuh");
-        kernel(in, "copy_strided", width);
-        if (bytes < VECTOR_BYTES)
-            kernel(in, "copy_transposed", width);
-    }
+    static const char *const name[] = {"copy_strided", "copy_transposed", NULL};
+    single(in, "copy.cuh", name);
 }
 
 static void split_key(Instances *in)
 {
-    if (!begin_instance(in, "split_key"))
-        return;
-    include(in, "split_key.cuh");
-    cuda_kernel_number(in->kernels, "split_key");
+    static const char *const name[] = {"split_key", NULL};
+    single(in, "split_key.cuh", name);
 }
 
 /* ---- all instances of a program ------------------------------------------ */
@@ -318,9 +322,9 @@ static void region(Instances *in, const Region *r)
             instances_of(in, op);
 }
 
-void cuda_instances_emit(Out *cu, const Program *p, CudaKernels *k)
+void cuda_instances_emit(Out *instances, const Program *p, CudaKernels *k)
 {
-    Instances in = {.o = cu, .kernels = k, .arena = p->arena};
+    Instances in = {.o = instances, .kernels = k, .arena = p->arena};
     for (in.p = p; in.p; in.p = program_next(in.p))
         region(&in, in.p->step);
 }

@@ -1,8 +1,8 @@
 /* nvrtc.h: compiles CUDA C++ to machine code and PTX, with NVIDIA's library.
  *
  * NVRTC, NVIDIA's compiler as a library, needs no GPU, no driver and no nvcc.
- * It is opened only when a CUDA program is written. Each architecture is
- * compiled in a child process.
+ * It is opened only when a CUDA program is written. Sources are compiled in child
+ * processes.
  */
 #ifndef PARC_CODEGEN_CUDA_NVRTC_H
 #define PARC_CODEGEN_CUDA_NVRTC_H
@@ -18,7 +18,8 @@ typedef struct NvrtcText {
 } NvrtcText;
 
 typedef struct NvrtcImage {
-    const char *arch; /* "sm_90a": machine code; "compute_80": PTX */
+    const char *source; /* "kernels.cu" */
+    const char *arch;   /* "sm_90a": machine code; "compute_80": PTX */
     const char *data;
     size_t size;
 } NvrtcImage;
@@ -34,29 +35,30 @@ typedef struct NvrtcKernel {
 typedef VEC(NvrtcKernel) NvrtcKernels;
 
 typedef struct NvrtcTime {
-    const char *arch;
+    const char *source, *arch;
     double seconds;
 } NvrtcTime;
 
 typedef struct NvrtcResult {
-    VEC(NvrtcImage) image; /* in the order of the architectures; PTX last */
+    VEC(NvrtcImage) image; /* for each source, in the order of the
+                              architectures; its PTX last */
     NvrtcKernels kernel;
     VEC(NvrtcTime) time;
 } NvrtcResult;
 
-/* Compilations of one source, which run in the background. */
+/* Compilations that run in the background. */
 typedef struct NvrtcJobs NvrtcJobs;
 
-/* Starts to compile `source` for each architecture of a NULL-terminated list (names
- * of cuda_archs), all in parallel, and to PTX for newer architectures. The texts must
- * outlive the jobs. NULL and *failure, a message for the user: NVRTC is missing or too
- * old, or a process cannot be started. */
-NvrtcJobs *nvrtc_start(Arena *a, const NvrtcText *source,
+/* Starts to compile each source for each architecture of a NULL-terminated list (names
+ * of cuda_archs), all in parallel, and to PTX of the oldest one, for newer devices. The
+ * texts must outlive the jobs. NULL and *failure, a message for the user: NVRTC is
+ * missing or too old, or a process cannot be started. */
+NvrtcJobs *nvrtc_start(Arena *a, const NvrtcText *source, int nsources,
                        const NvrtcText *header, int nheaders,
                        const char *const *arch, const char **failure);
-/* The names of the images that will follow, in the order of NvrtcResult.image; NULL
- * ends the list. */
-const char *const *nvrtc_image_names(const NvrtcJobs *jobs);
+/* The images that will follow, still without data, in the order of
+ * NvrtcResult.image; an image without an arch ends the list. */
+const NvrtcImage *nvrtc_images(const NvrtcJobs *jobs);
 /* Waits until the jobs have ended. Returns NULL, or a message for the user. A
  * diagnostic about the source, even a warning, is a bug of parc; the report names the
  * kernel. */

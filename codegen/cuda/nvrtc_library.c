@@ -173,6 +173,20 @@ static const char *check_archs(Arena *a, const NvrtcLibrary *lib,
     return NULL;
 }
 
+/* The file that the loader has opened. */
+static const char *file_of(Arena *a, const NvrtcLibrary *lib)
+{
+    Dl_info about;
+    void *address;
+    memcpy(&address, &lib->version, sizeof address);
+    if (!dladdr(address, &about) || !about.dli_fname)
+        return lib->path;
+    char *real = realpath(about.dli_fname, NULL);
+    const char *file = arena_strdup(a, real ? real : about.dli_fname);
+    free(real);
+    return file;
+}
+
 const char *nvrtc_open(Arena *a, const char *const *arch, NvrtcLibrary *lib)
 {
     void *handle = NULL;
@@ -182,5 +196,6 @@ const char *nvrtc_open(Arena *a, const char *const *arch, NvrtcLibrary *lib)
     if (failure)
         return failure;
     lib->version(&lib->major, &lib->minor);
+    lib->file = file_of(a, lib);
     return check_archs(a, lib, arch);
 }

@@ -16,6 +16,7 @@ enum { NVRTC_ERROR_COMPILATION = 6 };
 typedef struct NvrtcProgramObject *NvrtcProgram;
 typedef struct NvrtcLibrary {
     const char *path; /* as it was opened */
+    const char *file; /* its absolute path, without links */
     int major, minor;
     const char *(*error_string)(int result);
     int (*version)(int *major, int *minor);

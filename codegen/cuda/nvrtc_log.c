@@ -6,7 +6,8 @@
  *   ptxas info    : Used 13 registers, used 0 barriers, 1024 bytes smem
  *
  * The first line is a diagnostic, followed by lines of source and carets; the
- * others report the resources of a kernel.
+ * others report the resources of a kernel; ptxas outside NVRTC begins the third
+ * one with spaces only.
  */
 #include "codegen/cuda/nvrtc.h"
 
@@ -97,7 +98,8 @@ const char *nvrtc_read_log(Arena *a, const NvrtcText *source, const char *log,
     while (*log) {
         size_t n = strcspn(log, "\n");
         const char *line = arena_strndup(a, log, n);
-        bool report = starts_with(line, "ptxas ");
+        bool report = starts_with(line, "ptxas ") ||
+                      strstr(line, "bytes stack frame");
         if (report && !strstr(line, "warning") && !strstr(line, "error"))
             read_report(a, line, arch, kernels);
         else if (line[strspn(line, " ")])

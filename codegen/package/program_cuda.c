@@ -2,11 +2,12 @@
  * compiles its kernels, and holds the flags with which its C code is compiled.
  *
  *   train.c, model.h, model.c   the step, as for the CPU
- *   kernels.cu the kernels
+ *   kernels.cu the kernels of fused ops
+ *   instances.cu  instances of hand-written kernels, if the program needs any
  *   launch.c   a C function for each fused op, which launches its kernel
  *   kernels.h  the prototypes of these functions, for train.c and launch.c
  *   kernels.sm_90a.cubin, …   the images: the compiled kernels, a file for each
- *              architecture
+ *              source and architecture
  *   images.c   includes the images in the program as data
  *   Makefile, runtime/        for builds without parc
  *
@@ -43,11 +44,13 @@ const Recipe cuda_recipe = {
 
 /* ---- images -------------------------------------------------------------- */
 
-/* "kernels.sm_90a.cubin", "kernels.compute_80.ptx" */
-static const char *image_file(Arena *a, const char *arch)
+/* "kernels.sm_90a.cubin", "instances.compute_80.ptx" */
+static const char *image_file(Arena *a, const NvrtcImage *image)
 {
-    return arena_printf(a, "kernels.%s.%s", arch,
-                        arch[0] == 's' ? "cubin" : "ptx");
+    return arena_printf(a, "%.*s.%s.%s",
+                        (int)(strlen(image->source) - strlen(".cu")),
+                        image->source, image->arch,
+                        image->arch[0] == 's' ? "cubin" : "ptx");
 }
 
 /* A string of assembler, on a line of C. */
@@ -55,7 +58,7 @@ static const char *image_file(Arena *a, const char *arch)
 
 /* The table is written in assembler, so that it contains the sizes of images
  * that are compiled after parc wrote this file. */
-static void images_text(Out *o, const char *const *image)
+static void images_text(Out *o, const NvrtcImage *image)
 {
     Arena *a = o->arena;
     out_line(o, "/* images.c: includes the compiled kernels of this directory "
@@ -65,24 +68,21 @@ static void images_text(Out *o, const char *const *image)
                 "is a string. */");
     out_line(o, "__asm__(");
     ASSEMBLE(o, "    .section .rodata%s", "");
-    for (int i = 0; image[i]; i++) {
-        const char *arch = image[i];
+    for (int i = 0; image[i].arch; i++) {
         ASSEMBLE(o, "    .balign %d", 64);
-        ASSEMBLE(o, ".Ldata_%s:", arch);
-        ASSEMBLE(o, "    .incbin \\\"%s\\\"", image_file(a, arch));
-        ASSEMBLE(o, ".Lend_%s:", arch);
+        ASSEMBLE(o, ".Ldata%d:", i);
+        ASSEMBLE(o, "    .incbin \\\"%s\\\"", image_file(a, &image[i]));
+        ASSEMBLE(o, ".Lend%d:", i);
         ASSEMBLE(o, "    .byte %d", 0);
-        ASSEMBLE(o, ".Lname_%s: .asciz \\\"%s\\\"", arch, arch);
+        ASSEMBLE(o, ".Larch%d: .asciz \\\"%s\\\"", i, image[i].arch);
     }
     ASSEMBLE(o, "    .section .data.rel.ro,\\\"aw\\\"%s", "");
     ASSEMBLE(o, "    .balign %d", 8);
     ASSEMBLE(o, "    .globl %s", "images");
     ASSEMBLE(o, "%s:", "images");
-    for (int i = 0; image[i]; i++) {
-        const char *arch = image[i];
-        ASSEMBLE(o, "    .quad .Lname_%s, .Ldata_%s, .Lend_%s - .Ldata_%s",
-                 arch, arch, arch, arch);
-    }
+    for (int i = 0; image[i].arch; i++)
+        ASSEMBLE(o, "    .quad .Larch%d, .Ldata%d, .Lend%d - .Ldata%d", i, i, i,
+                 i);
     ASSEMBLE(o, "    .section .note.GNU-stack,\\\"\\\"%s", "");
     ASSEMBLE(o, "    .text%s", "");
     out_line(o, ");");
@@ -90,7 +90,19 @@ static void images_text(Out *o, const char *const *image)
 
 /* ---- sources ------------------------------------------------------------- */
 
-static void makefile_text(Out *o, const char *const *image)
+/* The rules for the images of a source. */
+static void image_rules(Out *o, const char *source)
+{
+    static const char *const kind[] = {"cubin", "ptx"};
+    int stem = (int)(strlen(source) - strlen(".cu"));
+    for (int i = 0; i < 2; i++)
+        out(o,
+            "%.*s.%%.%s: %s $(DEVICE)\n"
+            "\t$(NVCC) $(NVCCFLAGS) -arch=$* -%s -o $@ $<\n\n",
+            stem, source, kind[i], source, kind[i]);
+}
+
+static void makefile_text(Out *o, const NvrtcImage *image)
 {
     out(o,
         "# Builds ./train from the sources that parc wrote. The images of the "
@@ -104,19 +116,17 @@ static void makefile_text(Out *o, const char *const *image)
         "          $(wildcard runtime/*/*.c runtime/*/*/*.c)\n"
         "HEADERS = model.h kernels.h \\\n"
         "          $(wildcard runtime/*.h runtime/*/*.h runtime/*/*/*.h)\n"
-        "DEVICE = kernels.cu runtime/parc_random.h "
-        "$(wildcard runtime/cuda/device/*)\n"
+        "DEVICE = runtime/parc_random.h $(wildcard runtime/cuda/device/*)\n"
         "IMAGES =");
-    for (int i = 0; image[i]; i++)
-        out(o, " %s", image_file(o->arena, image[i]));
+    for (int i = 0; image[i].arch; i++)
+        out(o, " %s", image_file(o->arena, &image[i]));
     out(o, "\n\n"
            "train: $(SOURCES) $(HEADERS) $(IMAGES)\n"
-           "\t$(CC) $(CFLAGS) -o $@ $(SOURCES) -ldl -lm\n\n"
-           "kernels.%%.cubin: $(DEVICE)\n"
-           "\t$(NVCC) $(NVCCFLAGS) -arch=$* -cubin -o $@ $<\n\n"
-           "kernels.%%.ptx: $(DEVICE)\n"
-           "\t$(NVCC) $(NVCCFLAGS) -arch=$* -ptx -o $@ $<\n\n"
-           "clean:\n"
+           "\t$(CC) $(CFLAGS) -o $@ $(SOURCES) -ldl -lm\n\n");
+    for (int i = 0; image[i].arch; i++)
+        if (i == 0 || image[i].source != image[i - 1].source)
+            image_rules(o, image[i].source);
+    out(o, "clean:\n"
            "\trm -f train\n\n"
            ".PHONY: clean\n");
 }
@@ -137,14 +147,15 @@ static void print_compiled(const NvrtcResult *r)
         fputc('\n', stderr);
     }
     for (int i = 0; i < r->time.n; i++)
-        fprintf(stderr, "parc: %s: compiled in %.2f s\n", r->time.at[i].arch,
+        fprintf(stderr, "parc: %s: %s compiled in %.2f s\n",
+                r->time.at[i].arch, r->time.at[i].source,
                 r->time.at[i].seconds);
 }
 
 typedef VEC(NvrtcText) Headers;
 
 /* The headers of a directory of the runtime ("": those for all targets) as
- * kernels.cu includes them: by base name; the first of several with the same
+ * device code includes them: by base name; the first of several with the same
  * name. */
 static void add_headers(Arena *a, Headers *to, const char *directory)
 {
@@ -163,29 +174,32 @@ static void add_headers(Arena *a, Headers *to, const char *directory)
 }
 
 static NvrtcJobs *compile_device_code(Arena *a, const Out *kernels,
+                                      const Out *instances,
                                       const EmitOptions *options,
                                       const char **failure)
 {
-    NvrtcText *source = NEW(a, NvrtcText);
-    *source = (NvrtcText){"kernels.cu", kernels->text};
+    NvrtcText *source = NEW_ARRAY(a, NvrtcText, 2);
+    source[0] = (NvrtcText){"kernels.cu", kernels->text};
+    source[1] = (NvrtcText){"instances.cu", instances->text};
     Headers header = {0};
     add_headers(a, &header, "cuda/device/");
     add_headers(a, &header, "");
-    return nvrtc_start(a, source, header.at, header.n, options->arch, failure);
+    return nvrtc_start(a, source, instances->size ? 2 : 1, header.at, header.n,
+                       options->arch, failure);
 }
 
 /* ---- the tree ------------------------------------------------------------ */
 
 static void add_sources(Tree *tree, const Program *p, const TargetInfo *t,
                         const EmitOptions *options, const CudaKernels *kernels,
-                        const char *const *image)
+                        const NvrtcImage *image)
 {
     SourceFiles files;
     CudaProgram cuda = {.kernels = kernels};
     Out images, make;
     out_init(&images, tree->arena);
     out_init(&make, tree->arena);
-    while (image[cuda.nimages])
+    while (image[cuda.nimages].arch)
         cuda.nimages++;
     train_c_emit(&files, p, t, options, &cuda);
     images_text(&images, image);
@@ -201,21 +215,25 @@ NvrtcJobs *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
                      const EmitOptions *options, const char **failure)
 {
     CudaKernels kernels = {.arena = tree->arena};
-    Out launch, cu, header;
+    Out launch, cu, instances, header;
     out_init(&launch, tree->arena);
     out_init(&cu, tree->arena);
+    out_init(&instances, tree->arena);
     out_init(&header, tree->arena);
     cuda_launch_emit(&launch, p, &kernels);
     cuda_kernels_emit(&cu, p);
-    cuda_instances_emit(&cu, p, &kernels);
-    NvrtcJobs *jobs = compile_device_code(tree->arena, &cu, options, failure);
+    cuda_instances_emit(&instances, p, &kernels);
+    NvrtcJobs *jobs = compile_device_code(tree->arena, &cu, &instances, options,
+                                          failure);
     if (!jobs)
         return NULL;
     cuda_prototypes_emit(&header, p);
-    add_sources(tree, p, t, options, &kernels, nvrtc_image_names(jobs));
+    add_sources(tree, p, t, options, &kernels, nvrtc_images(jobs));
     tree_add_out(tree, "launch.c", &launch);
     tree_add_out(tree, "kernels.h", &header);
     tree_add_out(tree, "kernels.cu", &cu);
+    if (instances.size)
+        tree_add_out(tree, "instances.cu", &instances);
     tree_add_runtime(tree, &cuda_recipe);
     return jobs;
 }
@@ -231,7 +249,7 @@ const char *cuda_add_images(Tree *tree, NvrtcJobs *jobs,
     if (options->verbose)
         print_compiled(&result);
     for (int i = 0; i < result.image.n; i++)
-        tree_add(tree, image_file(tree->arena, result.image.at[i].arch),
+        tree_add(tree, image_file(tree->arena, &result.image.at[i]),
                  result.image.at[i].data, result.image.at[i].size);
     return NULL;
 }

@@ -295,8 +295,9 @@ void rt_device_close(ParcRt *rt)
     rt_cuda_matmul_close(rt);
     rt_cuda_stage_close(rt);
     rt_cuda_host_close(rt);
-    if (d->module)
-        CU(rt, cuModuleUnload(d->module));
+    for (int i = 0; i < d->nmodules; i++)
+        CU(rt, cuModuleUnload(d->module[i]));
+    free(d->module);
     free(d->kernel);
     destroy_streams(rt);
     CU(rt, cuDevicePrimaryCtxRelease(d->device));

@@ -80,14 +80,12 @@ static void copy_strided(ParcRt *rt, RtStridedCopy b, int size, char *dst,
                          src + i * b.src[0] * size);
         return;
     }
-    char symbol[RT_SYMBOL];
     int bytes = widen(&b, dst, src, size);
     int64_t n = rt_strided_copy_elements(&b);
-    int64_t argument[3 + 3 * MOST_DIMS - 1] = {rt_pointer_bits(dst),
-                                               rt_pointer_bits(src), n};
-    strided_arguments(&b, MOST_DIMS, argument + 3);
-    snprintf(symbol, sizeof symbol, "copy_strided_%d", bytes);
-    rt_cuda_launch(rt, symbol, rt_blocks(n, KERNEL_THREADS),
+    int64_t argument[4 + 3 * MOST_DIMS - 1] = {rt_pointer_bits(dst),
+                                               rt_pointer_bits(src), bytes, n};
+    strided_arguments(&b, MOST_DIMS, argument + 4);
+    rt_cuda_launch(rt, "copy_strided", rt_blocks(n, KERNEL_THREADS),
                    KERNEL_THREADS, 0,
                    (int)(sizeof argument / sizeof *argument), argument);
 }
@@ -99,15 +97,13 @@ static void copy_transposed(ParcRt *rt, RtStridedCopy b, int inner, int size,
 {
     int last = b.n - 1;
     int64_t rows = b.dim[inner], columns = b.dim[last];
-    int64_t argument[6 + 3 * TRANSPOSE_DIMS - 1] = {
-        rt_pointer_bits(dst), rt_pointer_bits(src), rows, columns,
+    int64_t argument[7 + 3 * TRANSPOSE_DIMS - 1] = {
+        rt_pointer_bits(dst), rt_pointer_bits(src), size, rows, columns,
         b.dst[inner],         b.src[last]};
     remove_dim(&b, last);
     remove_dim(&b, inner);
-    char symbol[RT_SYMBOL];
-    snprintf(symbol, sizeof symbol, "copy_transposed_%d", size);
-    strided_arguments(&b, TRANSPOSE_DIMS, argument + 6);
-    rt_cuda_launch(rt, symbol,
+    strided_arguments(&b, TRANSPOSE_DIMS, argument + 7);
+    rt_cuda_launch(rt, "copy_transposed",
                    rt_strided_copy_elements(&b) * rt_blocks(rows, COPY_TILE) *
                        rt_blocks(columns, COPY_TILE),
                    KERNEL_THREADS, 0, (int)(sizeof argument / sizeof *argument),

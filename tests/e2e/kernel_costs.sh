@@ -70,10 +70,11 @@ check "epilogues=none has no epilogue" with 0 '.*'
 if command -v nvcc >/dev/null && "$PARC" examples/llama.pdl --mesh 8x8 \
     --target cuda -S "$work/tree" >"$work/log" 2>&1; then
     spills() {
-        nvcc -arch=sm_90a -cubin -I"$work/tree/runtime" \
-            -I"$work/tree/runtime/cuda/device" -I"$work/tree" -Xptxas -v \
-            -o "$work/kernels.cubin" "$work/tree/kernels.cu" 2>"$work/ptxas" ||
-            cat "$work/ptxas"
+        for source in kernels instances; do
+            nvcc -arch=sm_90a -cubin -I"$work/tree/runtime" \
+                -I"$work/tree/runtime/cuda/device" -Xptxas -v \
+                -o "$work/$source.cubin" "$work/tree/$source.cu" || return 1
+        done 2>"$work/ptxas" || cat "$work/ptxas"
         grep -q 'bytes stack frame' "$work/ptxas" &&
             ! grep 'bytes stack frame' "$work/ptxas" |
             grep -v ' 0 bytes stack frame, 0 bytes spill'

@@ -2,7 +2,7 @@
 # nvrtc.sh: checks of CUDA programs that need no GPU. NVRTC compiles the kernels
 # of every example in every precision and under several strategies without a
 # message and without spilling a register. The emitted C compiles without a
-# warning, and so does kernels.cu under nvcc. The outputs do not depend on the
+# warning, and so do the kernels under nvcc. The outputs do not depend on the
 # machine.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_nvrtc.sh"
@@ -19,9 +19,12 @@ c_is_clean() { # c_is_clean DIR
     done
 }
 nvcc_is_quiet() { # nvcc_is_quiet DIR
-    [ ! "$nvcc" ] || "$nvcc" -std=c++17 -Werror all-warnings -arch=sm_90a \
-        -cubin -I"$1/runtime" -I"$1/runtime/cuda/device" -o "$work/cubin" \
-        "$1/kernels.cu"
+    [ "$nvcc" ] || return 0
+    for source in "$1"/*.cu; do
+        "$nvcc" -std=c++17 -Werror all-warnings -arch=sm_90a -cubin \
+            -I"$1/runtime" -I"$1/runtime/cuda/device" -o "$work/cubin" \
+            "$source" || return 1
+    done
 }
 archs=$(few_or_all sm_90a sm_80,sm_90a,sm_100)
 compiles() { # compiles LABEL MODEL.pdl MESH OPTIONS…
@@ -99,11 +102,32 @@ rebuilds() {
     }
     [ "$nvcc" ] || return 0
     touch "$work/edited/kernels.cu"
-    make -C "$work/edited" NVCC="$nvcc" kernels.sm_90a.cubin \
-        kernels.compute_80.ptx &&
-        make -q -C "$work/edited" kernels.sm_90a.cubin
+    make -q -C "$work/edited" instances.sm_90a.cubin || return 1
+    touch "$work/edited/instances.cu"
+    for images in "kernels.sm_90a.cubin kernels.compute_80.ptx" \
+        instances.sm_90a.cubin; do
+        # shellcheck disable=SC2086
+        make -C "$work/edited" NVCC="$nvcc" $images &&
+            make -q -C "$work/edited" $images || return 1
+    done
 }
 check "make compiles edited kernels" rebuilds
+
+# Without ptxas NVRTC assembles; the registers are the same, up to the order of
+# instructions.
+without_ptxas() {
+    PARC_PTXAS='' "$PARC" examples/toy.pdl --mesh 2x2 -v -S "$work/slow" \
+        2>"$work/slow.log" && grep -q 'sm_90a: kernels.cu compiled' "$work/slow.log" &&
+        diff "$work/slow/images.c" "$work/one/tree/images.c" &&
+        [ -s "$work/slow/instances.sm_90a.cubin" ]
+}
+check "NVRTC alone gives the same images" without_ptxas
+not_ptxas() {
+    PARC_PTXAS=/bin/true "$PARC" examples/toy.pdl -S "$work/none" 2>"$work/log"
+    [ $? = 1 ] && grep -q "is not a ptxas of CUDA" "$work/log" &&
+        [ ! -e "$work/none" ]
+}
+check "a PARC_PTXAS of another version is refused" not_ptxas
 
 # With a single, specific architecture newer devices still get PTX.
 check "sm_90a alone compiles" tree "$work/alone" examples/toy.pdl --arch sm_90a
@@ -195,7 +219,7 @@ grows() { # what grows neither with layers nor with ranks
     check "16 layers are emitted" large "$work/base" 2x2 16
     check "64 layers are emitted" large "$work/deep" 2x2 64
     check "16 ranks are emitted" large "$work/wide" 8x2 16
-    for file in train.c model.c launch.c kernels.cu; do
+    for file in train.c model.c launch.c kernels.cu instances.cu; do
         check "$file has the same length for more layers" lines \
             "$work/base/$file" "$work/deep/$file"
         check "$file does not grow with ranks" no_more "$work/base/$file" \

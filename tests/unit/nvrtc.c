@@ -3,6 +3,7 @@
 #include "codegen/cuda/nvrtc.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/check.h"
@@ -29,8 +30,7 @@ static const char reports[] =
     "ptxas info    : Compile time = 6.852 ms\n"
     "ptxas info    : Compiling entry function 'k00_add' for 'sm_90a'\n"
     "ptxas info    : Function properties for k00_add\n"
-    "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes "
-    "spill loads\n"
+    "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
     "ptxas info    : Used 13 registers, used 0 barriers\n"
     "\n";
 
@@ -88,19 +88,53 @@ static bool holds(const NvrtcImage *image, const char *text)
     return false;
 }
 
-static void compiles(Check *c, Arena *a)
+static const char *const archs[] = {"sm_80", "sm_90a", NULL};
+static const NvrtcText header = {"own.h", "#define TWO 2.0f\n"};
+
+/* Compiles two sources; NULL, or a message. */
+static const char *compile(Arena *a, NvrtcResult *r, const NvrtcImage **image)
 {
-    static const char *const arch[] = {"sm_80", "sm_90a", NULL};
-    const NvrtcText source = {"kernels.cu",
-                              "#include \"own.h\"\n"
-                              "extern \"C\" __global__ void k(float *x)\n"
-                              "{ x[threadIdx.x] = TWO; }\n"};
-    const NvrtcText header = {"own.h", "#define TWO 2.0f\n"};
-    NvrtcResult r;
+    static const NvrtcText source[] = {
+        {"kernels.cu", "#include \"own.h\"\n"
+                       "extern \"C\" __global__ void first(float *x)\n"
+                       "{ x[threadIdx.x] = TWO; }\n"},
+        {"instances.cu", "#include \"own.h\"\n"
+                         "extern \"C\" __global__ void second(float *x)\n"
+                         "{ x[threadIdx.x] += TWO; }\n"}};
     const char *failure;
-    NvrtcJobs *jobs = nvrtc_start(a, &source, &header, 1, arch, &failure);
-    const char *const *name = jobs ? nvrtc_image_names(jobs) : NULL;
-    failure = jobs ? nvrtc_finish(jobs, &r) : failure;
+    NvrtcJobs *jobs = nvrtc_start(a, source, 2, &header, 1, archs, &failure);
+    *image = jobs ? nvrtc_images(jobs) : NULL;
+    return jobs ? nvrtc_finish(jobs, r) : failure;
+}
+
+/* Both sources have images for sm_80, sm_90a and compute_80, in this order, as
+ * nvrtc_images has announced. */
+static void check_images(Check *c, const NvrtcResult *r, const NvrtcImage *image)
+{
+    static const char *const arch[] = {"sm_80", "sm_90a", "compute_80"};
+    static const char *const kernel[] = {"first", "second"};
+    static const char *const entry[] = {".visible .entry first(",
+                                        ".visible .entry second("};
+    CHECK(c, r->image.n == 6 && r->kernel.n == 4);
+    for (int i = 0; i < r->image.n && i < 6; i++) {
+        const NvrtcImage *have = &r->image.at[i];
+        CHECK(c, !strcmp(have->arch, arch[i % 3]));
+        CHECK(c, !strcmp(image[i].arch, have->arch));
+        CHECK(c, !strcmp(image[i].source, have->source));
+        CHECK(c, holds(have, kernel[i / 3]) && !holds(have, kernel[1 - i / 3]));
+        CHECK(c, i % 3 < 2 || holds(have, entry[i / 3]));
+    }
+    CHECK(c, !image[r->image.n].arch);
+    for (int i = 0; i < r->kernel.n; i++)
+        CHECK(c, r->kernel.at[i].registers > 0 && r->kernel.at[i].stack == 0);
+}
+
+/* With ptxas, each source has three times: of NVRTC and of two ptxas. */
+static void compiles(Check *c, Arena *a, int times)
+{
+    NvrtcResult r;
+    const NvrtcImage *image;
+    const char *failure = compile(a, &r, &image);
     if (failure && strstr(failure, "which is not found here")) {
         printf("SKIPPED: no NVRTC here; nothing was compiled\n");
         return;
@@ -110,15 +144,18 @@ static void compiles(Check *c, Arena *a)
         printf("%s\n", failure);
         return;
     }
-    CHECK(c, r.image.n == 3 && r.time.n == 2 && r.kernel.n == 2);
-    for (int i = 0; i < r.image.n; i++)
-        CHECK(c, holds(&r.image.at[i], "k") &&
-                     !strcmp(r.image.at[i].arch, name[i]));
-    CHECK(c, !name[r.image.n]);
-    CHECK(c, !strcmp(r.image.at[1].arch, "sm_90a"));
-    CHECK(c, !strcmp(r.image.at[2].arch, "compute_80"));
-    CHECK(c, holds(&r.image.at[2], ".visible .entry k("));
-    CHECK(c, r.kernel.at[0].registers > 0);
+    CHECK(c, r.time.n == 4 || r.time.n == times);
+    check_images(c, &r, image);
+}
+
+static void refuses_ptxas(Check *c, Arena *a)
+{
+    NvrtcResult r;
+    const NvrtcImage *image;
+    setenv("PARC_PTXAS", "true", 1);
+    const char *failure = compile(a, &r, &image);
+    CHECK(c, failure && (strstr(failure, "'true', is not a ptxas of CUDA ") ||
+                         strstr(failure, "which is not found here")));
 }
 
 int main(void)
@@ -127,7 +164,10 @@ int main(void)
     Arena *a = arena_new();
     reads_reports(&c, a);
     names_kernels(&c, a);
-    compiles(&c, a);
+    compiles(&c, a, 6);
+    setenv("PARC_PTXAS", "", 1);
+    compiles(&c, a, 4);
+    refuses_ptxas(&c, a);
     arena_free(a);
     return check_end(&c);
 }

@@ -1,6 +1,6 @@
 /* rt_attention_plan.h: chooses the kernels of attention.cuh and
  * attention_grad.cuh for a call, their tiles, symbols and shared memory. parc
- * uses it to write kernels.cu, the runtime to launch them.
+ * uses it to write instances.cu, the runtime to launch them.
  *
  * A block owns rows of one side, the queries or the keys, and loops over the
  * other side. Tiles are tuned for an H100: with head sizes up to 128, two

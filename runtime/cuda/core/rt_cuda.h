@@ -114,7 +114,8 @@ typedef struct RtDevice {
     int64_t queued; /* number of enqueued steps, captured or eager */
     CuEvent fork, join[PARC_STREAMS];
     CuEvent timer[2]; /* for measurements */
-    CuModule module;
+    CuModule *module; /* the images that are loaded */
+    int nmodules;
     CudaKernel *kernel;
     CudaStage stage;
     CudaResults results;

@@ -1,8 +1,8 @@
 /* rt_cuda_module.c: loads the compiled kernels and launches them.
  *
- * A binary contains an image for each architecture that it was built for:
- * machine code ("sm_90a"), and PTX ("compute_90") for newer devices, which the
- * driver compiles when it loads it.
+ * A binary contains images for each architecture that it was built for, one of
+ * each source (kernels.cu, instances.cu): machine code ("sm_90a"), and PTX
+ * ("compute_90") for newer devices, which the driver compiles when it loads it.
  *
  * Emitted code launches a kernel by its number (parc_launch). The runtime
  * itself launches hand-written kernels (copies, attention, embedding). Their
@@ -70,16 +70,28 @@ int rt_cuda_best_image(const ParcImage *image, int n, int major, int minor)
     return best;
 }
 
+/* Whether an image is of the same architecture as the one at `at`. */
+static bool is_same_arch(const ParcModel *m, int i, int at)
+{
+    return strcmp(m->image[i].arch, m->image[at].arch) == 0;
+}
+
 /* "sm_80, sm_90a, compute_90" */
-static const char *list_images(const ParcModel *m, char text[RT_WHERE])
+static const char *list_archs(const ParcModel *m, char text[RT_WHERE])
 {
     RtText t = {.at = text, .capacity = RT_WHERE};
-    for (int i = 0; i < m->nimages; i++)
-        rt_add(&t, "%s%s", i ? ", " : "", m->image[i].arch);
+    for (int i = 0; i < m->nimages; i++) {
+        int first = 0;
+        while (!is_same_arch(m, first, i))
+            first++;
+        if (first == i)
+            rt_add(&t, "%s%s", i ? ", " : "", m->image[i].arch);
+    }
     return m->nimages ? text : "no GPU";
 }
 
-static const ParcImage *choose_image(ParcRt *rt)
+/* The first image of the architecture that fits the device best. */
+static int choose_arch(ParcRt *rt)
 {
     const RtDevice *d = rt->device;
     const ParcModel *m = rt->model;
@@ -89,9 +101,9 @@ static const ParcImage *choose_image(ParcRt *rt)
         rt_fail(rt,
                 "GPU %d is a %s (sm_%d%d), and this program was built for %s: "
                 "build it again with parc --arch sm_%d%d",
-                d->ordinal, d->name, d->major, d->minor, list_images(m, text),
+                d->ordinal, d->name, d->major, d->minor, list_archs(m, text),
                 d->major, d->minor);
-    return &m->image[i];
+    return i;
 }
 
 /* ---- the driver that an image needs --------------------------------------- */
@@ -136,16 +148,33 @@ enum { GRANTED = 48 * 1024 };
 static void load(ParcRt *rt, const ParcImage *image)
 {
     RtDevice *d = rt->device;
+    CuModule module;
     char log[2048] = "", why[RT_WHERE];
     CuJitOption option[] = {RT_CU_JIT_ERROR_LOG, RT_CU_JIT_ERROR_LOG_BYTES};
     void *value[] = {log, (void *)(uintptr_t)sizeof log};
     CuResult r =
-        d->cu.cuModuleLoadDataEx(&d->module, image->data, 2, option, value);
+        d->cu.cuModuleLoadDataEx(&module, image->data, 2, option, value);
     if (r != RT_CU_SUCCESS)
         rt_fail(rt, "GPU %d (%s, sm_%d%d): cannot load the kernels for %s: "
                     "%s%s%s",
                 d->ordinal, d->name, d->major, d->minor, image->arch,
                 rt_cuda_reason(d, r, why), *log ? ": " : "", log);
+    d->module[d->nmodules++] = module;
+}
+
+static CuFunction find_kernel(ParcRt *rt, const char *symbol, const char *arch)
+{
+    const RtDevice *d = rt->device;
+    CuFunction function = NULL;
+    CuResult r = RT_CU_NOT_FOUND;
+    for (int i = 0; i < d->nmodules && r == RT_CU_NOT_FOUND; i++)
+        r = d->cu.cuModuleGetFunction(&function, d->module[i], symbol);
+    if (r == RT_CU_NOT_FOUND)
+        rt_fail(rt, "the kernels for %s lack '%s', which train.c calls: "
+                    "compile kernels.cu and instances.cu again",
+                arch, symbol);
+    rt_cuda_check(rt, r, symbol);
+    return function;
 }
 
 void rt_cuda_module_open(ParcRt *rt)
@@ -154,18 +183,16 @@ void rt_cuda_module_open(ParcRt *rt)
     const ParcModel *m = rt->model;
     if (m->nkernels == 0)
         return;
-    const ParcImage *image = choose_image(rt);
-    check_driver(rt, image);
-    load(rt, image);
+    int chosen = choose_arch(rt);
+    check_driver(rt, &m->image[chosen]);
+    d->module = rt_allocate((size_t)m->nimages * sizeof *d->module);
+    for (int i = chosen; i < m->nimages; i++)
+        if (is_same_arch(m, i, chosen))
+            load(rt, &m->image[i]);
     d->kernel = rt_allocate((size_t)m->nkernels * sizeof *d->kernel);
     for (int i = 0; i < m->nkernels; i++) {
-        CuResult r = d->cu.cuModuleGetFunction(&d->kernel[i].function,
-                                               d->module, m->kernel[i]);
-        if (r == RT_CU_NOT_FOUND)
-            rt_fail(rt, "the kernels for %s lack '%s', which train.c calls: "
-                        "compile kernels.cu again",
-                    image->arch, m->kernel[i]);
-        rt_cuda_check(rt, r, m->kernel[i]);
+        d->kernel[i].function =
+            find_kernel(rt, m->kernel[i], m->image[chosen].arch);
         int own = 0;
         CU(rt, cuFuncGetAttribute(&own, RT_CU_FUNCTION_STATIC_SHARED,
                                   d->kernel[i].function));

@@ -1,7 +1,7 @@
 /* rt_instances.h: computes what distinguishes the instances of hand-written
  * kernels, each compiled for one type, size or alignment: the bytes that a
  * thread copies at a time, and the columns of a thread. parc writes the
- * instances to kernels.cu and the runtime looks them up by name. Both include
+ * instances to instances.cu and the runtime looks them up by name. Both include
  * this file, so the names always agree. */
 #ifndef PARC_RT_INSTANCES_H
 #define PARC_RT_INSTANCES_H

@@ -58,6 +58,7 @@ PARC_DEVICE void EMBEDDING_NAME(add)(float *grad, const EMBEDDING_ELEMENT *dy,
             for (int c = 0; c < N; c++)
                 sum[c] += y[j][c];
     }
+    PARC_ROLL
     for (; i < to; i++) {
         EMBEDDING_READ(y[0], dy + position[i] * width, N);
         PARC_UNROLL

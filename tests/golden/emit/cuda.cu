@@ -650,13 +650,8 @@ static const char *const kernel[] = {
     "k07_sgd_layers_up_weight",
     "k07_sgd_layers_up_weight_combine",
     "k08_sqrt",
-    "copy_strided_2",
-    "copy_transposed_2",
-    "copy_strided_4",
-    "copy_transposed_4",
-    "copy_strided_8",
-    "copy_transposed_8",
-    "copy_strided_16",
+    "copy_strided",
+    "copy_transposed",
 };
 extern const ParcImage images[]; /* images.c */
 
@@ -802,8 +797,8 @@ static const ParcModel model = {
     .nevents = 15,
     .collective_axes = collective_axes,
     .work = work, .nwork = 24,
-    .kernel = kernel, .nkernels = 18,
-    .image = images, .nimages = 2,
+    .kernel = kernel, .nkernels = 13,
+    .image = images, .nimages = 4,
     .init = init_constants, .step = step,
 };
 
@@ -1304,27 +1299,7 @@ k08_sqrt(float *grad_norm, const float *add)
     const float r1 = parc_sqrt(r0); /* cuda.pdl:27 sqrt */
     grad_norm[0] = r1;
 }
+/* instances.cu: the hand-written kernels of Net, as parc 0.1.0
+ * instantiates them for its types and sizes. The runtime launches them. */
 
-#define COPY_BYTES 2
-#define COPY_NAME(kernel) kernel##_2
 #include "copy.cuh"
-#undef COPY_BYTES
-#undef COPY_NAME
-
-#define COPY_BYTES 4
-#define COPY_NAME(kernel) kernel##_4
-#include "copy.cuh"
-#undef COPY_BYTES
-#undef COPY_NAME
-
-#define COPY_BYTES 8
-#define COPY_NAME(kernel) kernel##_8
-#include "copy.cuh"
-#undef COPY_BYTES
-#undef COPY_NAME
-
-#define COPY_BYTES 16
-#define COPY_NAME(kernel) kernel##_16
-#include "copy.cuh"
-#undef COPY_BYTES
-#undef COPY_NAME

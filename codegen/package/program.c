@@ -284,7 +284,8 @@ static const char *compile_early(const BinaryBuild *b)
     Words argv = {0};
     const char *last = b->recipe->source[b->recipe->early - 1];
     add_flags(b, &argv);
-    vec_push(a, &argv, (const char *)"-c");
+    /* These sources only queue work: more optimization would not pay. */
+    add_all(a, &argv, (const char *const[]){"-O1", "-c", NULL});
     for (int i = 0; i < b->recipe->early; i++)
         vec_push(a, &argv, b->recipe->source[i]);
     return run_compiler(a, b->recipe, &argv, b->directory, b->options,

@@ -27,13 +27,21 @@ typedef struct CandidateTime {
     double changed[CHANGED_MACHINES]; /* seconds on these machines */
 } CandidateTime;
 
+/* Further -D options of a candidate, "recompute=fused", each of another option, in the
+ * order of the alphabet. */
+enum { MOST_DEFINES = 4 };
+typedef struct Defines {
+    const char *text[MOST_DEFINES];
+    int n;
+} Defines;
+
 typedef struct Candidate {
     int64_t size[MAX_MESH_AXES];
     bool across;       /* the tensor axes have several nodes */
     const char *mesh;  /* "dp=8,tp=8" */
     const char *name;  /* what notes call it: the mesh, or what is special in a plan */
     const File *file;  /* with its plan; NULL: that of the compilation */
-    const char *define; /* a further -D option of its plan: "accumulate=4"; NULL: none */
+    Defines define;    /* that its plan has */
     const char *error; /* why it does not compile; NULL: it does */
     int64_t peak;      /* bytes of a rank */
     CandidateTime time; /* with --machine */
@@ -94,7 +102,7 @@ void choice_time_all(Choice *c, int first, int n, TimeCandidate *time);
 
 /* ---- auto_trial.c -------------------------------------------------------- */
 
-/* Adds a candidate's -D option to those of a compilation. */
+/* Adds a candidate's -D options to those of a compilation. */
 void choice_define(const Choice *c, const Candidate *t, PlanSource *from);
 /* Compiles the candidate until its memory plan, with the forward programs if `forward`
  * and the compilation has them; NULL and t->error: it does not compile. */

@@ -32,10 +32,10 @@ static Program *lower_file(const PlanSource *from, Arena *a, Diag *d, const File
 
 /* ---- the plan ------------------------------------------------------------ */
 
-/* Whether the file or -D sets `recompute`. */
-static bool gives_recompute(const PlanSource *from)
+/* Whether the file or -D sets an option. */
+static bool gives(const PlanSource *from, OptionName option)
 {
-    const char *name = option_name(OPTION_recompute);
+    const char *name = option_name(option);
     for (int i = 0; i < from->ndefines; i++)
         if (strcmp(from->define[i]->name.name, name) == 0)
             return true;
@@ -49,7 +49,8 @@ AutoPlan *auto_plan_begin(Arena *a, const PlanSource *from, const Options *o, Di
 {
     AutoPlan *plan = NEW(a, AutoPlan);
     *plan = (AutoPlan){.arena = a, .o = o, .diag = d, .given = from->file,
-                       .recompute_given = gives_recompute(from)};
+                       .recompute_given = gives(from, OPTION_recompute),
+                       .async_tp_given = gives(from, OPTION_async_tp)};
     if (!plan_axes_read(a, d, &o->mesh, &plan->axes))
         return NULL;
     const File *bare = variant_file(a, from->file, NULL);
@@ -84,7 +85,8 @@ static double gain_needed(const Search *s, int i, int best)
 {
     if (best < 0 || s->variant.at[i].own)
         return 0;
-    bool same = variant_same_text(s->variant.at[i].text, s->variant.at[best].text);
+    bool same = variant_same_text(s->variant.at[i].text, s->variant.at[best].text) &&
+                variant_has_async_tp(s, i) == variant_has_async_tp(s, best);
     return same ? least_recompute_gain : least_gain;
 }
 
@@ -130,7 +132,7 @@ static void time_from(Search *s, int first)
 static int try_draft(Search *s, PlanDraft draft)
 {
     int first = s->c.candidate.n;
-    variant_add_draft(s, draft, NULL, s->c.from->mesh);
+    variant_add_draft(s, draft, (Defines){.n = 0}, s->c.from->mesh);
     time_from(s, first);
     return first < s->c.candidate.n && !s->c.candidate.at[first].error ? first : -1;
 }
@@ -198,16 +200,17 @@ static int smallest(const Search *s)
 }
 
 /* Adds a draft with one or two changes that need less memory. */
-static void add_change(Search *s, PlanDraft draft, const FitChange *change,
-                       const FitChange *other)
+static void add_changes(Search *s, PlanDraft draft, const FitChange *const *change, int n)
 {
-    int n = 0;
-    if (change->clause)
-        draft.clause[n++] = change->clause;
-    if (other && other->clause)
-        draft.clause[n++] = other->clause;
-    variant_add_draft(s, draft, change->define ? change->define : other ? other->define : NULL,
-              s->c.from->mesh);
+    Defines define = {.n = 0};
+    int clauses = 0;
+    for (int i = 0; i < n; i++) {
+        if (change[i]->clause)
+            draft.clause[clauses++] = change[i]->clause;
+        if (change[i]->define)
+            variant_add_define(&define, change[i]->define);
+    }
+    variant_add_draft(s, draft, define, s->c.from->mesh);
 }
 
 /* Tries changes that need less memory, alone and then in pairs: of each family the change
@@ -224,7 +227,7 @@ static int search_memory(Search *s)
     for (int i = 0; i < all.n; i++) {
         at[i] = s->c.candidate.n;
         if (!all.at[i].other_run && !all.at[i].full_shard)
-            add_change(s, draft, &all.at[i], NULL);
+            add_changes(s, draft, &(const FitChange *){&all.at[i]}, 1);
         at[i] = at[i] < s->c.candidate.n ? at[i] : -1; /* not tried */
     }
     time_from(s, first);
@@ -241,8 +244,8 @@ static int search_memory(Search *s)
     first = s->c.candidate.n;
     for (int i = 0; best_of(s) < 0 && i < MAX_FAMILIES; i++)
         for (int k = 0; k < i; k++)
-            if (best[i] && best[k] && !(best[i]->define && best[k]->define))
-                add_change(s, draft, best[k], best[i]);
+            if (best[i] && best[k])
+                add_changes(s, draft, (const FitChange *[]){best[k], best[i]}, 2);
     time_from(s, first);
     return search_variants(s);
 }
@@ -284,8 +287,9 @@ static void report(const Search *s, const Candidate *best)
     else
         diag_note(c->d, (Loc){0}, "%s is %s; a rank needs %s; with --machine the plan is "
                   "chosen by time", c->option, best->name, bytes_text(c->a, best->peak));
-    if (best->define)
-        diag_note(c->d, (Loc){0}, "the plan is for -D %s, which applies", best->define);
+    if (best->define.n)
+        diag_note(c->d, (Loc){0}, "the plan is for %s, which appl%s",
+                  variant_defines_text(c->a, &best->define), best->define.n > 1 ? "y" : "ies");
 }
 
 bool auto_plan_choose(const AutoPlan *plan, const Program *p, PlanSource *from,
@@ -295,7 +299,7 @@ bool auto_plan_choose(const AutoPlan *plan, const Program *p, PlanSource *from,
     Search s = {.plan = plan,
                 .c = {.p = p, .from = &source, .o = plan->o, .d = plan->diag,
                       .a = plan->arena, .option = "--plan auto", .things = "plans"}};
-    variant_add_draft(&s, variant_base_draft(plan->flow), NULL, from->mesh);
+    variant_add_draft(&s, variant_base_draft(plan->flow), (Defines){.n = 0}, from->mesh);
     variant_add_own(&s);
     time_from(&s, 0);
     if (s.c.candidate.at[0].error)
@@ -310,7 +314,6 @@ bool auto_plan_choose(const AutoPlan *plan, const Program *p, PlanSource *from,
     report(&s, t);
     from->file = t->file;
     from->mesh = t->mesh;
-    if (t->define)
-        choice_define(&s.c, t, from);
+    choice_define(&s.c, t, from);
     return true;
 }

@@ -10,12 +10,15 @@ enum { DEFAULT_SEARCH = 64 }; /* candidates without --search */
 
 void choice_define(const Choice *c, const Candidate *t, PlanSource *from)
 {
-    Setting **define = NEW_ARRAY(c->a, Setting *, from->ndefines + 1);
-    uint16_t source = diag_source(c->d, "change", t->define, strlen(t->define));
+    Setting **define = NEW_ARRAY(c->a, Setting *, from->ndefines + MOST_DEFINES);
     for (int i = 0; i < from->ndefines; i++)
         define[i] = from->define[i];
-    define[from->ndefines++] = pdl_parse_define(c->a, c->d, source);
     from->define = define;
+    for (int i = 0; i < t->define.n; i++) {
+        const char *text = t->define.text[i];
+        uint16_t source = diag_source(c->d, "change", text, strlen(text));
+        define[from->ndefines++] = pdl_parse_define(c->a, c->d, source);
+    }
 }
 
 Program *choice_compile(const Choice *c, Candidate *t, bool forward)
@@ -24,8 +27,7 @@ Program *choice_compile(const Choice *c, Candidate *t, bool forward)
     from.forward &= forward;
     from.mesh = t->mesh;
     from.file = t->file ? t->file : from.file;
-    if (t->define)
-        choice_define(c, t, &from);
+    choice_define(c, t, &from);
     Program *q = fit_plan(c->p, &from, c->o, &t->error);
     t->peak = q ? q->memory->peak : 0;
     return q;

@@ -112,6 +112,62 @@ static const char *draft_name(const Search *s, const PlanDraft *d, const char *m
     return given ? text : arena_printf(a, "%s on %s", text, mesh);
 }
 
+/* ---- further -D options --------------------------------------------------- */
+
+static bool is_of(const char *text, const char *option, size_t n)
+{
+    return strncmp(text, option, n) == 0 && text[n] == '=';
+}
+
+/* Removes the setting of an option, if there is one. */
+static void remove_define(Defines *d, const char *option, size_t n)
+{
+    int kept = 0;
+    for (int i = 0; i < d->n; i++)
+        if (!is_of(d->text[i], option, n))
+            d->text[kept++] = d->text[i];
+    d->n = kept;
+}
+
+void variant_add_define(Defines *to, const char *text)
+{
+    remove_define(to, text, strcspn(text, "="));
+    if (to->n == MOST_DEFINES)
+        bug("a candidate of --plan auto has more than %d options", MOST_DEFINES);
+    int at = to->n++;
+    for (; at > 0 && strcmp(to->text[at - 1], text) > 0; at--)
+        to->text[at] = to->text[at - 1];
+    to->text[at] = text;
+}
+
+const char *variant_defines_text(Arena *a, const Defines *d)
+{
+    const char *text = "";
+    for (int i = 0; i < d->n; i++)
+        text = arena_printf(a, "%s%s-D %s", text, i ? " " : "", d->text[i]);
+    return text;
+}
+
+bool variant_has_async_tp(const Search *s, int i)
+{
+    const char *name = option_name(OPTION_async_tp);
+    const Defines *d = &s->c.candidate.at[i].define;
+    bool has = false;
+    for (int k = 0; k < d->n; k++)
+        has |= is_of(d->text[k], name, strlen(name));
+    return has;
+}
+
+static bool same_defines(const Defines *x, const Defines *y)
+{
+    bool same = x->n == y->n;
+    for (int i = 0; same && i < x->n; i++)
+        same = strcmp(x->text[i], y->text[i]) == 0;
+    return same;
+}
+
+/* ---- candidates ----------------------------------------------------------- */
+
 /* Adds a candidate unless its plan is known for the mesh. */
 static void add_candidate(Search *s, Variant v, Candidate t)
 {
@@ -119,7 +175,7 @@ static void add_candidate(Search *s, Variant v, Candidate t)
         const Candidate *other = &s->c.candidate.at[i];
         if (variant_same_text(s->variant.at[i].text, v.text) &&
             variant_same_text(other->mesh, t.mesh) &&
-            variant_same_text(other->define, t.define))
+            same_defines(&other->define, &t.define))
             return;
     }
     if (s->c.candidate.n >= choice_most(&s->c)) {
@@ -130,14 +186,14 @@ static void add_candidate(Search *s, Variant v, Candidate t)
     vec_push(s->plan->arena, &s->variant, v);
 }
 
-void variant_add_draft(Search *s, PlanDraft draft, const char *define, const char *mesh)
+void variant_add_draft(Search *s, PlanDraft draft, Defines define, const char *mesh)
 {
     const AutoPlan *plan = s->plan;
     Variant v = {.draft = draft,
                  .text = autoplan_text(plan->flow, &plan->axes, variant_plan_name, &draft)};
     const char *name = draft_name(s, &draft, mesh);
-    if (define)
-        name = joined(plan->arena, name, arena_printf(plan->arena, "-D %s", define));
+    if (define.n)
+        name = joined(plan->arena, name, variant_defines_text(plan->arena, &define));
     const File *f = variant_file_of_text(plan->arena, plan->diag, plan->given, v.text);
     add_candidate(s, v, (Candidate){.mesh = mesh, .name = name, .file = f, .define = define});
 }
@@ -157,19 +213,44 @@ void variant_add_own(Search *s)
     }
 }
 
-/* Adds the draft with other choices of `recompute`, unless the user has chosen, or the
- * candidate has a setting for less memory. */
+/* Adds the draft with another setting of an option; NULL: without one. */
+static void add_setting(Search *s, PlanDraft draft, const Candidate *t, OptionName option,
+                        const char *setting)
+{
+    const char *name = option_name(option);
+    Defines define = t->define;
+    remove_define(&define, name, strlen(name));
+    if (setting)
+        variant_add_define(&define, setting);
+    variant_add_draft(s, draft, define, t->mesh);
+}
+
+/* Adds the draft with other choices of `recompute`, unless the user has chosen. */
 static void add_recomputation(Search *s, PlanDraft draft, const Candidate *t)
 {
-    const char *name = option_name(OPTION_recompute);
-    bool ours = t->define && strncmp(t->define, name, strlen(name)) == 0;
-    if (s->plan->recompute_given || (t->define && !ours))
+    if (s->plan->recompute_given)
         return;
-    variant_add_draft(s, draft, NULL, t->mesh);
+    add_setting(s, draft, t, OPTION_recompute, NULL);
     bool gathers = is_split(s, t->mesh, s->plan->axes.tensor);
     for (int word = gathers ? RECOMPUTE_ELEMENTWISE : RECOMPUTE_FUSED;
          word <= RECOMPUTE_FUSED; word++)
-        variant_add_draft(s, draft, word_text(s, OPTION_recompute, word), t->mesh);
+        add_setting(s, draft, t, OPTION_recompute, word_text(s, OPTION_recompute, word));
+}
+
+/* Adds the draft with other choices of `async_tp`, unless the user has chosen, or no
+ * collective could run beside a matmul. */
+static void add_async_tp(Search *s, PlanDraft draft, const Candidate *t)
+{
+    enum { MOST_PIECES = 4 };
+    const PlanAxes *axes = &s->plan->axes;
+    if (s->plan->async_tp_given || s->c.from->t->target != TARGET_CUDA ||
+        !is_split(s, t->mesh, axes->tensor) || is_split(s, t->mesh, axes->stages))
+        return;
+    add_setting(s, draft, t, OPTION_async_tp, NULL);
+    for (int pieces = 2; pieces <= MOST_PIECES; pieces *= 2)
+        add_setting(s, draft, t, OPTION_async_tp,
+                    arena_printf(s->plan->arena, "%s=%d", option_name(OPTION_async_tp),
+                                 pieces));
 }
 
 void variant_add_neighbors(Search *s, int at)
@@ -205,4 +286,5 @@ void variant_add_neighbors(Search *s, int at)
         variant_add_draft(s, d, t.define, t.mesh);
     }
     add_recomputation(s, from, &t);
+    add_async_tp(s, from, &t);
 }

@@ -3,7 +3,7 @@
  *
  *   draft       tensor and sequence parallelism with FSDP
  *   neighbors   without sequence parallelism; without splitting output;
- *               strategy=shard_grad_op; -D recompute=fused; …
+ *               strategy=shard_grad_op; -D recompute=fused; -D async_tp=2; …
  */
 #ifndef PARC_DRIVER_AUTO_VARIANTS_H
 #define PARC_DRIVER_AUTO_VARIANTS_H
@@ -27,7 +27,7 @@ struct AutoPlan {
     const Flow *flow;
     PlanAxes axes;
     const File *given, *file; /* with its own plans, with the plan "auto" */
-    bool recompute_given;     /* by the file or by -D */
+    bool recompute_given, async_tp_given; /* by the file or by -D */
 };
 
 /* The state of one choice. */
@@ -49,11 +49,18 @@ PlanDraft variant_base_draft(const Flow *flow);
 /* Whether the texts are equal; NULL is "". */
 bool variant_same_text(const char *x, const char *y);
 
+/* Replaces the one of the same option, or adds it. */
+void variant_add_define(Defines *to, const char *text);
+/* "-D async_tp=2 -D recompute=fused". */
+const char *variant_defines_text(Arena *a, const Defines *d);
+/* Whether candidate i has -D async_tp=…. */
+bool variant_has_async_tp(const Search *s, int i);
+
 /* Each adds candidates to s->c.candidate, unless the same program is one already; at most
  * choice_most(&s->c). */
 
-/* The plan of a draft on a mesh, with a further -D option, or NULL. */
-void variant_add_draft(Search *s, PlanDraft draft, const char *define, const char *mesh);
+/* The plan of a draft on a mesh, with further -D options. */
+void variant_add_draft(Search *s, PlanDraft draft, Defines define, const char *mesh);
 /* The plans of the file that have the same axes. */
 void variant_add_own(Search *s);
 /* The drafts that differ from that of candidate `at` in one respect. */

@@ -25,6 +25,16 @@ static bool on_all_ranks(const Op *mask, uint32_t axes)
     return true;
 }
 
+/* Whether the reduction splits elements regardless of dims: the term has no such
+ * part (hierarchical collectives). */
+static bool is_flat(const Op *reduce)
+{
+    bool flat = false;
+    for (int a = 0; a < MAX_AXES; a++)
+        flat |= reduce->out[0]->type.place.ax[a].kind == AX_FLAT;
+    return flat;
+}
+
 /* The operand of the sum that is masked to partial; -1: none. */
 static int share_of(const Op *sum, const Region *r, uint32_t axes)
 {
@@ -96,7 +106,7 @@ void simplify_summands(Program *p, Region *r)
         if (op->body)
             simplify_summands(p, op->body);
         if ((op->kind != OP_all_reduce && op->kind != OP_reduce_scatter) ||
-            op->nargs != 1)
+            op->nargs != 1 || is_flat(op))
             continue;
         Op *sum = op->arg[0]->def;
         int share = share_of(sum, r, attr_axes(op));

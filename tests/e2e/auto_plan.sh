@@ -207,9 +207,13 @@ check "--mesh auto without --machine" notes "note: --mesh auto is dp=8,tp=8: " \
 # Memory.
 check "less recomputation where it is faster" prints "# with recompute = elementwise" \
     examples/llama.pdl --plan auto --mesh 8x8 --machine h100-sxm
+check "collectives beside matmuls where that is faster" \
+    grep -qx "# with async_tp = 4" "$work/out"
+check "both settings apply" grep -q \
+    "note: the plan is for -D async_tp=4 -D recompute=elementwise, which apply$" "$work/err"
 check "but not if the user has chosen" notes \
     "note: --plan auto is tensor and sequence parallelism with FSDP: " examples/llama.pdl \
-    --plan auto --mesh 8x8 --machine h100-sxm -D recompute=all
+    --plan auto --mesh 8x8 --machine h100-sxm -D recompute=all -D async_tp=1
 check "recomputation where memory lacks" prints "checkpoint {" examples/llama.pdl \
     --plan auto --mesh 8x8 --machine h100-sxm --device-memory 8G
 check "without --machine the first change that fits" notes \

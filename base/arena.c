@@ -20,6 +20,13 @@ enum {
     INITIAL_CAPACITY = 8,
 };
 
+/* AddressSanitizer looks for pointers in memory from calloc only. */
+#ifdef __SANITIZE_ADDRESS__
+enum { MAPS = 0 };
+#else
+enum { MAPS = 1 };
+#endif
+
 typedef struct Block Block;
 struct Block {
     Block *next;
@@ -63,8 +70,10 @@ static void *map_huge(size_t bytes)
 
 static Block *block_new(size_t capacity)
 {
+    if (capacity > SIZE_MAX / 2)
+        arena_out_of_memory();
     size_t bytes = sizeof(Block) + capacity;
-    bool huge = bytes >= HUGE_PAGE;
+    bool huge = MAPS && bytes >= HUGE_PAGE;
     if (huge)
         bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     Block *b = must(huge ? map_huge(bytes) : calloc(1, bytes));
@@ -114,11 +123,11 @@ void arena_reset(Arena *a)
     a->size = kept->size;
 }
 
-/* The size of an arena's next block: as much as it has, within limits. */
+/* The capacity of an arena's next block: as much as it has, within limits. */
 static size_t next_size(const Arena *a)
 {
     size_t size = a->size > BLOCK_SIZE ? a->size : BLOCK_SIZE;
-    return size < MOST_BLOCK_SIZE ? size : MOST_BLOCK_SIZE;
+    return (size < MOST_BLOCK_SIZE ? size : MOST_BLOCK_SIZE) - sizeof(Block);
 }
 
 void *arena_alloc(Arena *a, size_t size)

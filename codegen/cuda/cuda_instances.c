@@ -2,9 +2,9 @@
  * (attention, embedding, copies; runtime/cuda, files *.cuh).
  *
  * A file of device code is included once for each instance, after the macros
- * that parameterize it: sizes that should be constants, types, names. Instances
- * depend on types and sizes of ops only; layers of a model and ranks of a mesh
- * share them.
+ * that parameterize it, if any: sizes that should be constants, types, names.
+ * Instances depend on types and sizes of ops only; layers of a model and ranks of a
+ * mesh share them.
  *
  *   #define EMBEDDING_BYTES 16
  *   #define EMBEDDING_NAME(kernel) kernel##_16

@@ -7,7 +7,8 @@
  *                   makes machine code; the oldest one's also returns its PTX
  *
  * It uses processes, because NVRTC serializes compilations within a process,
- * and because a crash of the compiler ends only that process. ptxas reports on
+ * and because a crash of the compiler ends only that process. They end with parc,
+ * however it ends. ptxas reports on
  * each kernel (-v); the rest of the log must be empty.
  */
 #include "codegen/cuda/nvrtc.h"
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,8 +36,8 @@ typedef struct Job {
     const char *ptx;  /* the name of the PTX, "compute_80"; NULL: not wanted */
     const char *const *assemble; /* the architectures for which ptxas assembles
                                     the PTX, NULL-terminated; NULL: none */
-    pid_t pid; /* of the process, and of its process group */
-    int from;  /* the pipe from the process */
+    pid_t pid;
+    int from; /* the pipe from the process */
 } Job;
 
 /* The header that a process sends before the log, the machine code and the
@@ -53,6 +55,7 @@ struct NvrtcJobs {
     Arena *arena;
     NvrtcLibrary library;
     const char *ptxas; /* its path; NULL: NVRTC assembles */
+    pid_t parent;
     const NvrtcText *header;
     int nheaders;
     VEC(Job) job;
@@ -116,23 +119,35 @@ static void answer(int to, const Answer *r, const char *log, const char *cubin,
     send(to, ptx, r->ptx);
 }
 
-/* Runs a ptxas for each architecture of the job, all in parallel. */
-static void assemble(Arena *a, const NvrtcJobs *jobs, const Job *job,
-                     const char *ptx, size_t size, int to)
+/* The ptxas of a job, and for each an errno if it could not be started. */
+typedef struct Assembly {
+    int n, *error;
+    PtxasRun *run;
+} Assembly;
+
+/* Starts a ptxas for each architecture of the job. */
+static Assembly start_assembly(Arena *a, const NvrtcJobs *jobs, const Job *job,
+                               const char *ptx)
 {
-    int text = memory_file(ptx, size), n = 0;
-    while (job->assemble[n])
-        n++;
-    PtxasRun *run = NEW_ARRAY(a, PtxasRun, n);
-    int *error = NEW_ARRAY(a, int, n);
-    for (int i = 0; i < n; i++)
-        error[i] = text < 0 ? errno
-                            : ptxas_start(a, jobs->ptxas, job->assemble[i],
-                                          text, &run[i]);
-    for (int i = 0; i < n; i++) {
-        PtxasCode code = {.failure = strerror(error[i])};
-        if (!error[i])
-            code = ptxas_finish(a, &run[i]);
+    Assembly m = {0};
+    while (ptx && job->assemble && job->assemble[m.n])
+        m.n++;
+    m.run = NEW_ARRAY(a, PtxasRun, m.n);
+    m.error = NEW_ARRAY(a, int, m.n);
+    int text = m.n ? memory_file(ptx, strlen(ptx)) : -1;
+    for (int i = 0; i < m.n; i++)
+        m.error[i] = text < 0 ? errno
+                              : ptxas_start(a, jobs->ptxas, job->assemble[i],
+                                            text, &m.run[i]);
+    return m;
+}
+
+static void finish_assembly(Arena *a, const Assembly *m, int to)
+{
+    for (int i = 0; i < m->n; i++) {
+        PtxasCode code = {.failure = strerror(m->error[i])};
+        if (!m->error[i])
+            code = ptxas_finish(a, &m->run[i]);
         const char *log = code.failure ? code.failure : code.log;
         Answer r = {.result = code.failure  ? NOT_ASSEMBLED
                               : !code.data ? NVRTC_ERROR_COMPILATION
@@ -149,7 +164,8 @@ static _Noreturn void compile_job(Arena *a, const NvrtcJobs *jobs,
     const NvrtcLibrary *lib = &jobs->library;
     double begin = seconds_now();
     Answer r = {0};
-    if (chdir("/") != 0) /* line tables contain the current directory */
+    /* Line tables contain the current directory. */
+    if (chdir("/") != 0 || getppid() != jobs->parent)
         _exit(1);
     NvrtcProgram p;
     char *log = NULL, *cubin = NULL, *ptx = NULL;
@@ -161,9 +177,10 @@ static _Noreturn void compile_job(Arena *a, const NvrtcJobs *jobs,
     if (r.result == 0 && job->ptx)
         ptx = fetch_text(a, p, lib->ptx_size, lib->ptx, &r.ptx);
     r.seconds = seconds_now() - begin;
+    /* The pipe holds less than an answer, and parc may read it later. */
+    Assembly assembly = start_assembly(a, jobs, job, ptx);
     answer(to, &r, log, cubin, ptx);
-    if (r.result == 0 && job->assemble)
-        assemble(a, jobs, job, ptx, strlen(ptx), to);
+    finish_assembly(a, &assembly, to);
     _exit(0);
 }
 
@@ -179,16 +196,14 @@ static const char *start_job(const NvrtcJobs *jobs, Job *job)
     job->from = ends[0];
     job->pid = fork();
     if (job->pid == 0) {
-        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         compile_job(a, jobs, job, ends[1]);
     }
     int error = errno;
     close(ends[1]);
-    if (job->pid > 0) {
-        setpgid(job->pid, job->pid); /* whichever of the two comes first */
+    if (job->pid > 0)
         return NULL;
-    }
     close(ends[0]);
     return arena_printf(a, "cannot start a compilation for %s: %s", job->arch,
                         strerror(error));
@@ -265,7 +280,7 @@ static const char *read_job(const NvrtcJobs *jobs, const Job *job,
 static void end_job(const Job *job, bool kills)
 {
     if (kills)
-        kill(-job->pid, SIGKILL);
+        kill(job->pid, SIGKILL);
     close(job->from);
     while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
@@ -317,7 +332,8 @@ NvrtcJobs *nvrtc_start(Arena *a, const NvrtcText *source, int nsources,
                        const char *const *arch, const char **failure)
 {
     NvrtcJobs *jobs = NEW(a, NvrtcJobs);
-    *jobs = (NvrtcJobs){.arena = a, .header = header, .nheaders = nheaders};
+    *jobs = (NvrtcJobs){.arena = a, .parent = getpid(), .header = header,
+                        .nheaders = nheaders};
     NvrtcLibrary *lib = &jobs->library;
     *failure = nvrtc_open(a, arch, lib);
     if (!*failure)

@@ -7,12 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,11 +44,21 @@ static const char *beside_library(Arena *a, const char *library)
     return NULL;
 }
 
+/* A path that holds in other directories too; a name without '/' is found on the
+ * PATH. */
+static const char *absolute(Arena *a, const char *path)
+{
+    char *real = strchr(path, '/') ? realpath(path, NULL) : NULL;
+    const char *text = arena_strdup(a, real ? real : path);
+    free(real);
+    return text;
+}
+
 const char *ptxas_find(Arena *a, const char *library, int major, int minor,
                        const char **path)
 {
     const char *given = getenv("PARC_PTXAS");
-    *path = given && *given ? arena_strdup(a, given)
+    *path = given && *given ? absolute(a, given)
             : given         ? NULL
                             : beside_library(a, library);
     if (!*path || has_version(a, *path, major, minor))
@@ -103,25 +113,22 @@ static char *take_file(Arena *a, int fd, size_t *size)
 
 /* ---- runs ---------------------------------------------------------------- */
 
-static int start(PtxasRun *run, const char *const *argv)
+/* The child process. It ends with its parent. */
+static _Noreturn void execute(const PtxasRun *run, const char *const *argv,
+                              pid_t parent)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attr);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, run->log, 1);
-    posix_spawn_file_actions_adddup2(&files, run->log, 2);
     sigset_t none;
     sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    /* posix_spawn takes char *const *, but does not write to the strings. */
-    int error = posix_spawnp(&run->pid, run->path, &files, &attr,
-                            (char *const *)(uintptr_t)argv, environ);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
-    return error;
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (getppid() != parent || nothing < 0 || dup2(nothing, 0) < 0 ||
+        dup2(run->log, 1) < 0 || dup2(run->log, 2) < 0)
+        _exit(1);
+    /* execvp takes char *const *, but does not write to the strings. */
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    perror("it cannot be started");
+    _exit(1);
 }
 
 int ptxas_start(Arena *a, const char *path, const char *arch, int ptx,
@@ -136,7 +143,11 @@ int ptxas_start(Arena *a, const char *path, const char *arch, int ptx,
         path, arena_printf(a, "-arch=%s", arch), "-lineinfo", "-v",
         arena_printf(a, "/proc/self/fd/%d", ptx), "-o",
         arena_printf(a, "/proc/self/fd/%d", run->code), NULL};
-    return start(run, argv);
+    pid_t parent = getpid();
+    run->pid = fork();
+    if (run->pid == 0)
+        execute(run, argv, parent);
+    return run->pid < 0 ? errno : 0;
 }
 
 PtxasCode ptxas_finish(Arena *a, const PtxasRun *run)
@@ -154,7 +165,12 @@ PtxasCode ptxas_finish(Arena *a, const PtxasRun *run)
                                  WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (!r.log || !r.data)
         r.failure = "its output cannot be read";
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || r.size == 0) {
+    else if (WEXITSTATUS(status) != 0 && !strstr(r.log, "error"))
+        r.failure = arena_printf(a, "exit status %d: %s", WEXITSTATUS(status),
+                                 r.log);
+    else if (WEXITSTATUS(status) == 0 && r.size == 0)
+        r.failure = "it has written nothing";
+    if (r.failure || WEXITSTATUS(status) != 0) {
         r.data = NULL;
         r.size = 0;
     }

@@ -32,15 +32,16 @@ typedef struct PtxasRun {
 } PtxasRun;
 
 typedef struct PtxasCode {
-    const char *failure; /* it has not run to its end, and why; else NULL */
+    const char *failure; /* why there is no result, though the PTX may be right;
+                            else NULL */
     const char *log;     /* the report about each kernel (-v), and messages */
     const char *data;    /* NULL: the log says why */
     size_t size;
     double seconds;
 } PtxasCode;
 
-/* Starts to assemble `ptx`, a file descriptor, for an architecture. Returns 0 or an
- * errno. */
+/* Starts to assemble `ptx`, a file descriptor, for an architecture. The process ends
+ * with its parent. Returns 0 or an errno. */
 int ptxas_start(Arena *a, const char *path, const char *arch, int ptx,
                 PtxasRun *run);
 /* Waits for its end. */

@@ -5,8 +5,8 @@
  *   model.h     the memory map; prototypes of train.c's functions
  *   model.c     tables that describe the model to the runtime, and main
  *   kernels.c   the fused kernels, kernels.h their prototypes; for GPUs
- *               kernels.cu, its compiled form, and launch.c, which launches
- *               the kernels (program_cuda.c)
+ *               kernels.cu and instances.cu, their compiled forms, and
+ *               launch.c, which launches the kernels (program_cuda.c)
  *   runtime/    a copy of parc's runtime
  *   Makefile    builds ./train
  */

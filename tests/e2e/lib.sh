@@ -1,6 +1,7 @@
 # lib.sh: sourced by the end-to-end tests. Each test counts with `check` and
 # ends with `finish`, which prints "N passed, N failed".
 set -u
+unset PARC_PTXAS # of the caller
 BUILD=${BUILD:-build}
 PARC=$BUILD/parc
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -113,21 +113,46 @@ rebuilds() {
 }
 check "make compiles edited kernels" rebuilds
 
-# Without ptxas NVRTC assembles; the registers are the same, up to the order of
-# instructions.
+# Without ptxas NVRTC assembles.
 without_ptxas() {
     PARC_PTXAS='' "$PARC" examples/toy.pdl --mesh 2x2 -v -S "$work/slow" \
         2>"$work/slow.log" && grep -q 'sm_90a: kernels.cu compiled' "$work/slow.log" &&
         diff "$work/slow/images.c" "$work/one/tree/images.c" &&
         [ -s "$work/slow/instances.sm_90a.cubin" ]
 }
-check "NVRTC alone gives the same images" without_ptxas
+check "NVRTC alone makes images of the same names" without_ptxas
 not_ptxas() {
     PARC_PTXAS=/bin/true "$PARC" examples/toy.pdl -S "$work/none" 2>"$work/log"
     [ $? = 1 ] && grep -q "is not a ptxas of CUDA" "$work/log" &&
         [ ! -e "$work/none" ]
 }
 check "a PARC_PTXAS of another version is refused" not_ptxas
+# ptxas LINE: a fake one in ./bin, of the version of the real one, which runs LINE.
+real=$toolkit/bin/ptxas
+fake() {
+    mkdir -p "$work/bin"
+    printf '#!/bin/sh\n[ "$1" != --version ] || exec %s --version\n%s\n' "$real" "$1" \
+        >"$work/bin/ptxas" && chmod +x "$work/bin/ptxas"
+}
+fails() { # fails STATUS TEXT: parc ends with it and writes no tree
+    PARC_PTXAS=bin/ptxas "$PARC" "$root/examples/toy.pdl" -S none >out 2>&1
+    status=$?
+    cat out
+    [ $status = "$1" ] && grep -q -- "$2" out && [ ! -e none ]
+}
+fake_fails() { # fake_fails LINE STATUS TEXT
+    fake "$1" && (cd "$work" && fails "$2" "$3")
+}
+if [ -x "$real" ]; then
+    check "a relative PARC_PTXAS is found" fake_fails 'exec '"$real"' --version' 1 \
+        "ptxas ('$work/bin/ptxas') cannot compile for sm_80: it has written nothing"
+    check "a ptxas that is killed" fake_fails 'kill -KILL $$' 1 "killed by signal 9"
+    check "a ptxas without memory" fake_fails \
+        'echo "ptxas fatal : Memory allocation failure"; exit 255' 1 \
+        "exit status 255: ptxas fatal : Memory"
+    check "an error of ptxas is a bug of parc" fake_fails \
+        'echo "ptxas error : what"; exit 1' 134 "internal error"
+fi
 
 # With a single, specific architecture newer devices still get PTX.
 check "sm_90a alone compiles" tree "$work/alone" examples/toy.pdl --arch sm_90a
@@ -242,4 +267,27 @@ stops() {
     [ $? = 143 ] && [ ! -e "$work/no" ] && [ ! "$(ls "$work/tmp")" ]
 }
 check "SIGTERM ends parc while NVRTC compiles" stops
+# Without a temporary directory too, and ptxas with it.
+ends_ptxas() { # ends_ptxas OPTIONS…
+    fake 'echo $$ >>'"$work/pids"'; exec sleep 60'
+    : >"$work/pids"
+    PARC_PTXAS=$work/bin/ptxas "$PARC" examples/toy.pdl --mesh 2x2 "$@" &
+    compiling=$!
+    for _ in $(seq 200); do
+        [ "$(wc -l <"$work/pids")" -lt 4 ] || break
+        sleep 0.05
+    done
+    kill -TERM $compiling
+    wait $compiling
+    sleep 0.2
+    [ "$(wc -l <"$work/pids")" = 4 ] || return 1
+    while read -r pid; do
+        state=$(cut -d ' ' -f 3 "/proc/$pid/stat" 2>"$work/log") || continue
+        [ "$state" = Z ] || return 1
+    done <"$work/pids"
+}
+if [ -x "$real" ]; then
+    check "SIGTERM ends every ptxas" ends_ptxas -S "$work/no"
+    check "SIGTERM ends every ptxas of a binary" ends_ptxas -o "$work/no"
+fi
 finish

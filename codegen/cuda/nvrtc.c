@@ -8,8 +8,8 @@
  *
  * It uses processes, because NVRTC serializes compilations within a process,
  * and because a crash of the compiler ends only that process. They end with parc,
- * however it ends. ptxas reports on
- * each kernel (-v); the rest of the log must be empty.
+ * however it ends. ptxas reports on each kernel (-v); the rest of the log must be
+ * empty.
  */
 #include "codegen/cuda/nvrtc.h"
 
@@ -167,10 +167,10 @@ static _Noreturn void compile_job(Arena *a, const NvrtcJobs *jobs,
     /* Line tables contain the current directory. */
     if (chdir("/") != 0 || getppid() != jobs->parent)
         _exit(1);
-    NvrtcProgram p;
+    NvrtcProgram p = NULL;
     char *log = NULL, *cubin = NULL, *ptx = NULL;
     r.result = compile(a, jobs, job, &p);
-    if (r.result == 0 || r.result == NVRTC_ERROR_COMPILATION)
+    if (p)
         log = fetch_text(a, p, lib->log_size, lib->log, &r.log);
     if (r.result == 0 && job->arch[0] == 's')
         cubin = fetch_text(a, p, lib->cubin_size, lib->cubin, &r.cubin);

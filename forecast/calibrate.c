@@ -210,14 +210,16 @@ static void fit_collective(Fit *f, const CollectiveInfo *c, double t)
     of->largest = b > of->largest ? b : of->largest;
 }
 
-/* The part by which the slowest rank is slower: ranks wait for it in collectives. */
+/* The part by which the slowest rank is slower: ranks wait for it in collectives. With
+ * more ranks than processors, ranks wait for a processor too; the more they wait for each
+ * other, the less for a processor, so that both together are one part. */
 static double straggler_of(const Statement *s, const TraceTime *times, int n)
 {
     double waited = 0, computed = 0;
     for (int i = 0; i < n; i++) {
-        double *sum = op_is_collective(s[i].op->kind) ? &waited : &computed;
-        *sum += (double)s[i].count *
-                (sum == &waited ? times[i].waited : times[i].seconds);
+        waited += (double)s[i].count * times[i].waited;
+        if (!op_is_collective(s[i].op->kind))
+            computed += (double)s[i].count * times[i].seconds;
     }
     return computed > 0 ? waited / computed : 0;
 }

@@ -6,8 +6,9 @@
  * The trace has the time of every statement, under the id that it has in the plan. Each
  * constant follows from the statements of its class: rates are sums of flops or bytes
  * divided by sums of times, so that large statements count for more. A statement's time is
- * the mean of its calls; that of a collective the time of the rank that waits least for
- * the others. How long these wait is the part of the straggler.
+ * the mean CPU time of its calls; that of a collective the time of the rank that waits
+ * least for the others. How long these wait, or any rank for a processor, is the part of
+ * the straggler.
  */
 #ifndef PARC_FORECAST_CALIBRATE_H
 #define PARC_FORECAST_CALIBRATE_H

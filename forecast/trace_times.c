@@ -10,7 +10,7 @@ enum { KEY = 32, TEXT = 256 };
 /* The calls of a statement on one rank, in order. */
 typedef struct Calls {
     int rank;
-    VEC(double) seconds;
+    VEC(double) seconds, cpu; /* of each call */
 } Calls;
 typedef VEC(Calls) RankCalls;
 
@@ -27,7 +27,7 @@ typedef struct Reader {
 
 typedef struct Event {
     char id[TEXT], phase[KEY], category[KEY];
-    double duration; /* microseconds */
+    double duration, cpu; /* microseconds; cpu < 0: unknown */
     int rank;
 } Event;
 
@@ -39,10 +39,21 @@ static int count_of(Reader *r)
     return (int)n;
 }
 
+static void read_args(Reader *r, Event *e)
+{
+    char key[KEY];
+    rt_json_object(&r->json);
+    while (rt_json_key(&r->json, key, sizeof key))
+        if (strcmp(key, "cpu_us") == 0)
+            e->cpu = rt_json_number(&r->json);
+        else
+            rt_json_skip(&r->json);
+}
+
 static void read_event(Reader *r, Event *e)
 {
     char key[KEY];
-    *e = (Event){0};
+    *e = (Event){.cpu = -1};
     rt_json_object(&r->json);
     while (rt_json_key(&r->json, key, sizeof key))
         if (strcmp(key, "name") == 0)
@@ -55,6 +66,8 @@ static void read_event(Reader *r, Event *e)
             e->duration = rt_json_number(&r->json);
         else if (strcmp(key, "pid") == 0)
             e->rank = count_of(r);
+        else if (strcmp(key, "args") == 0)
+            read_args(r, e);
         else
             rt_json_skip(&r->json);
 }
@@ -80,9 +93,11 @@ static void add_call(Reader *r, int statement, const Event *e)
         i++;
     if (i == of->n)
         vec_push(r->arena, of, ((Calls){.rank = e->rank}));
-    if (!(e->duration >= 0 && e->duration < 1e12))
+    if (!(e->duration >= 0 && e->duration < 1e12) || !(e->cpu < 1e12))
         rt_json_fail(&r->json, "a duration is no time");
+    double cpu = e->cpu >= 0 && e->cpu < e->duration ? e->cpu : e->duration;
     vec_push(r->arena, &of->at[i].seconds, e->duration * 1e-6);
+    vec_push(r->arena, &of->at[i].cpu, cpu * 1e-6);
     r->found++;
 }
 
@@ -117,12 +132,12 @@ static void read_run(Reader *r)
 /* ---- times --------------------------------------------------------------- */
 
 /* The mean of the calls: of a collective on the rank that takes the least time in each,
- * which waits for no other, of others on average. */
+ * which waits for no other; of others on average, in CPU time if the trace has it. */
 static TraceTime time_of(const Reader *r, int statement)
 {
     const RankCalls *of = &r->calls[statement];
     bool waits = op_is_collective(r->statement[statement].op->kind);
-    double sum = 0, least = 0;
+    double sum = 0, least = 0, cpu = 0;
     if (of->n == 0)
         return (TraceTime){0};
     int n = of->at[0].seconds.n;
@@ -133,12 +148,13 @@ static TraceTime time_of(const Reader *r, int statement)
         for (int k = 0; k < of->n; k++) {
             double t = of->at[k].seconds.at[i];
             sum += t / of->n;
+            cpu += of->at[k].cpu.at[i] / of->n;
             min = t < min ? t : min;
         }
         least += min;
     }
-    return (TraceTime){.seconds = (waits ? least : sum) / n,
-                       .waited = waits ? (sum - least) / n : 0};
+    return (TraceTime){.seconds = (waits ? least : cpu) / n,
+                       .waited = (sum - (waits ? least : cpu)) / n};
 }
 
 const TraceTime *trace_times(Arena *a, const Statement *statement, int n,

@@ -8,7 +8,8 @@
 /* Of a call of a statement on average, in seconds. */
 typedef struct TraceTime {
     double seconds; /* 0: the trace has none */
-    double waited;  /* more than that: a rank waits for slower ones in a collective */
+    double waited;  /* more than that: a rank waits for slower ones in a collective, and
+                       otherwise for a processor */
 } TraceTime;
 
 /* By statement. *ranks, *threads: those of the run. NULL and *error: the text is no trace,

@@ -128,6 +128,7 @@ enum {
 };
 typedef struct RtMark {
     int64_t ns;
+    int64_t cpu_ns; /* CPU time of the rank's main thread; -1: of a device */
     int32_t what, iteration;
 } RtMark;
 

@@ -235,16 +235,26 @@ bool rt_variable_number(const char *name, int64_t least, int64_t most, int *to)
     return true;
 }
 
-int64_t rt_now_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t rt_now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 double rt_now(void)
 {
     return 1e-9 * (double)rt_now_ns();
+}
+
+int64_t rt_cpu_ns(void)
+{
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void rt_work_iterations(const ParcWork *w, int64_t iteration,

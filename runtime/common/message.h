@@ -68,6 +68,8 @@ void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size);
  * them. */
 int64_t rt_now_ns(void);
 double rt_now(void);
+/* The CPU time of the calling thread, in ns. */
+int64_t rt_cpu_ns(void);
 
 /* A text that is being composed. What does not fit is left out. */
 typedef struct RtText {

@@ -18,7 +18,9 @@
  * pipeline each pass of a microbatch is a slice, in place of the phases: "F3" is the
  * forward pass of microbatch 3. A collective contains `wait` and `move`; another
  * statement contains `wait` if ranks synchronize before it. Times are in
- * microseconds since the first mark of any rank, on one clock.
+ * microseconds since the first mark of any rank, on one clock. `cpu_us` of a
+ * statement on a CPU is less than its duration if the rank was not running all of
+ * the time, as with more ranks than processors.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -111,19 +113,25 @@ void rt_trace_gather(ParcRt *rt)
     }
 }
 
-void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t iteration)
+static void add_mark(RtRing *ring, int64_t ns, int64_t cpu_ns, int32_t what,
+                     int64_t iteration)
 {
     if (ring->n == ring->capacity) { /* more marks than planned: train.c was
                                     edited by hand */
         ring->lost++;
         return;
     }
-    ring->mark[ring->n++] = (RtMark){ns, what, (int32_t)iteration};
+    ring->mark[ring->n++] = (RtMark){ns, cpu_ns, what, (int32_t)iteration};
+}
+
+void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t iteration)
+{
+    add_mark(ring, ns, -1, what, iteration);
 }
 
 void rt_trace_add(RtRing *ring, int32_t what, int64_t iteration)
 {
-    rt_trace_add_at(ring, rt_now_ns(), what, iteration);
+    add_mark(ring, rt_now_ns(), rt_cpu_ns(), what, iteration);
 }
 
 void rt_trace_begin(ParcRt *rt, int64_t step)
@@ -161,6 +169,7 @@ typedef struct Row {
     ParcAction action;
     int64_t stage, action_begin;
     const RtMark *work; /* the statement that runs; NULL: none */
+    int64_t cpu_ns;     /* of the current mark */
     int64_t part_begin; /* start of the current wait or move */
     bool moving, collective;
     int64_t waited, moved;
@@ -222,6 +231,9 @@ static void work_event(Row *r, int64_t end)
         fprintf(f, ", \"wait_us\": %.3f", (double)r->waited * 1e-3);
         seconds -= (double)r->waited * 1e-9;
     }
+    if (r->work->cpu_ns >= 0 && r->cpu_ns >= 0 && !r->collective)
+        fprintf(f, ", \"cpu_us\": %.3f",
+                (double)(r->cpu_ns - r->work->cpu_ns) * 1e-3);
     if (w->flops > 0)
         fprintf(f, ", \"flops\": %.0f", w->flops);
     if (seconds > 0 && w->flops > 0)
@@ -346,6 +358,7 @@ static void close_step(Row *r, int64_t now)
 
 static void print_mark(Row *r, const RtMark *m)
 {
+    r->cpu_ns = m->cpu_ns;
     switch (m->what) {
     case RT_MARK_STEP:
         r->step = m->iteration;

@@ -25,6 +25,19 @@ for mesh in $(few_or_all "1x1 2x1" "1x1 2x1 1x2 2x2"); do
         ((([.by_class[]] | add) + .between_seconds - .step_seconds | fabs) < 1e-9)' "$work/plan"
 done
 in_all check "a machine in bf16" calibrates 1x1 bf16
+# Ranks that wait for a processor, so that statements take twice as long, have the same
+# rates, and wait longer.
+contended() {
+    jq '.traceEvents[] |= if .args.cpu_us then .dur += .args.cpu_us else . end' \
+        "$work/2x1-f32.trace" >"$work/slow.trace" &&
+        "$PARC" calibrate --target cpu --mesh 2x1 -D precision=f32 \
+            --from "$work/slow.trace" -o "$work/slow.json" &&
+        jq -en --slurpfile fast "$work/2x1-f32.json" --slurpfile slow "$work/slow.json" '
+            $fast[0].peak.f32.value == $slow[0].peak.f32.value and
+            ($slow[0].device.straggler.value - $fast[0].device.straggler.value - 1 |
+             fabs < 0.01)'
+}
+check "a contended processor changes no rate" contended
 alone() { # no statement takes longer than alone: a CPU rank has one stream
     "$PARC" examples/llama.pdl --target cpu --mesh "$1" $llama_sizes --machine "$2" \
         --emit json | jq -e '[.work, [.time.statements[]]] | transpose |

@@ -44,6 +44,11 @@ gapless() { # gapless TRACE
             (total(.cat == "step") - total(.cat | IN("phase", "input")))] |
         if all(fabs < 1) and length > 0 then true else error("\(.)") end'
 }
+# On a CPU each statement that computes has its CPU time.
+has_cpu_times() { # has_cpu_times TRACE
+    jq -e '[.traceEvents[] | select(.args.phase and .cat != "collective")] | length > 0 and
+        all(.args.cpu_us >= 0 and .args.cpu_us <= .dur + 1000)' "$1"
+}
 # The kinds of statements that wait for ranks.
 waiting() { # waiting TRACE KINDS
     have=$(jq -r '[.traceEvents[] | select(.args.wait_us) | .cat] |
@@ -89,6 +94,7 @@ try() { # try LABEL MODEL MESH RANKS OPTIONS…
 }
 
 try toy toy 2x2 4
+check "statements have CPU times" has_cpu_times "$work/toy.trace"
 # shellcheck disable=SC2086
 try llama-1x1 llama 1x1 1 $llama_sizes
 # shellcheck disable=SC2086

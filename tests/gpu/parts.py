@@ -13,10 +13,13 @@ from programs import Samples
 from results import read_lines
 
 TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "f16": 1e-2}
+SYNTHETIC = ("toy", "feedforward", "vit", "translation")  # they read no text
 LOSSES = 10   # steps of numeric cases
 WARM = 6      # steps before the ones that are timed; some of them are traced
 ROWS = 40     # of a trace
 HANG = "30"   # PARC_TIMEOUT while a failure is diagnosed
+MACHINES = {"A100": "a100-sxm-80", "H100": "h100-sxm", "H200": "h200",
+            "B200": "b200"}  # a part of the GPU's name: parc's machine file
 
 
 class OutOfTime(Exception):
@@ -52,7 +55,7 @@ def program(run, case, arguments, extra=None, before=(), limit=None):
 
 
 def data_of(run, case):
-    synthetic = case.kind != "numerics" or case.model in ("toy", "feedforward")
+    synthetic = case.kind != "numerics" or case.model in SYNTHETIC
     return "synthetic" if synthetic else f"bytes:{run.trees / 'text.txt'}"
 
 
@@ -217,6 +220,17 @@ def trace_file(run, case):
     return run.files / f"{case.name}.trace"
 
 
+def forecast(run, case):
+    """The time that parc has forecast for the step on this GPU: the object `time`
+    of the plan's JSON, or an empty one."""
+    gpu = (run.machine.get("gpus") or [""])[0]
+    for part, machine in MACHINES.items():
+        path = run.trees / f"{run.tree_of[case.name]}.{machine}.json"
+        if part in gpu and path.exists():
+            return json.loads(path.read_text())["time"]
+    return {}
+
+
 def timing(run, case):
     """Times the steps after the first WARM ones, of which the program traces
     some (trace reads their file)."""
@@ -238,7 +252,8 @@ def timing(run, case):
     values = {"samples": samples.values, "steps": len(lines),
               "attention": attention(times),
               "planned": json.loads(tree.read_text())["memory"]["peak"],
-              "allocated": lines[-1].get("peak_bytes") if lines else None}
+              "allocated": lines[-1].get("peak_bytes") if lines else None,
+              "forecast": forecast(run, case).get("step_seconds")}
     for field in ("step_ms", "tokens_per_s", "mfu", "hfu"):
         values[field] = median(lines, field)
     if find_fault(outcome):
@@ -267,13 +282,25 @@ def trace(run, case):
     for event in events:
         if event.get("args", {}).get("phase"):
             work[event["name"]].append(event)
+    alone = {s["id"]: s["alone_seconds"] * 1e6
+             for s in forecast(run, case).get("statements", [])}
     rows = [[name, calls[0]["cat"], sum(e["dur"] for e in calls) / steps / 1e3,
              len(calls) // steps, statistics.median(e["dur"] for e in calls),
              calls[0]["args"].get("flops") or 0,
-             calls[0]["args"].get("bytes") or 0]
+             calls[0]["args"].get("bytes") or 0, alone.get(name)]
             for name, calls in work.items()]
     rows.sort(key=lambda row: -row[2])
-    return "ok", {"rows": rows[:ROWS], "ms": sum(row[2] for row in rows)}
+    return "ok", {"rows": rows[:ROWS], "ms": sum(row[2] for row in rows),
+                  "classes": classes(rows)}
+
+
+def classes(rows):
+    """[class, ms a step, ms that were forecast] of the statements that have a
+    forecast."""
+    known = [row for row in rows if row[7] is not None]
+    return [[kind, sum(row[2] for row in known if row[1] == kind),
+             sum(row[7] * row[3] / 1e3 for row in known if row[1] == kind)]
+            for kind in dict.fromkeys(row[1] for row in known)]
 
 
 def products(run, case):

@@ -117,6 +117,12 @@ def sample(r, name):
     return "/".join(f"{x:.0f}" for x in values) if values else "-"
 
 
+def against_forecast(ms, seconds):
+    """The forecast in milliseconds, with its error relative to `ms`."""
+    return f"{seconds * 1e3:.1f} ({seconds * 1e3 / ms - 1:+.1%})" \
+        if ms and seconds else "-"
+
+
 def speed(records, names):
     rows, other = [], peers(records)
     for _, name, kind, model, mesh, options, _ in cases_of(records):
@@ -127,11 +133,12 @@ def speed(records, names):
         against = ", ".join(f"{way} {t:.1f} ms ({t / ms:.2f} x)" for way, t in
                             other.get(shape(model, options), []) if ms)
         rows.append([name, mesh, value(ms, ".2f"),
+                     against_forecast(ms, r.get("forecast")),
                      value(r.get("tokens_per_s"), ".0f"),
                      value(r.get("mfu"), ".3f"), value(r.get("hfu"), ".3f"),
                      gib(r.get("allocated")), gib(r.get("planned")),
                      sample(r, "sm_mhz"), sample(r, "watts"), against or "-"])
-    return "steps", ["case", "mesh", "ms", "tokens/s", "mfu", "hfu",
+    return "steps", ["case", "mesh", "ms", "forecast", "tokens/s", "mfu", "hfu",
                      "GiB", "planned", "SM MHz", "W", "PyTorch compiled"], rows
 
 
@@ -147,14 +154,17 @@ def peer_rows(records, names):
 
 def rates(record, copy, most):
     rows = []
-    for name, kind, ms, calls, us, flops, moved in record["rows"][:most]:
+    for name, kind, ms, calls, us, flops, moved, alone in \
+            record["rows"][:most]:
         us = us or 1e-3
         if flops:
             rate = f"{flops / us / 1e6:.1f} Tflop/s"
         else:
             rate = f"{moved / us / 1e3:.0f} GB/s" + (
                 f", {moved / us / 1e3 / copy:.2f} of a copy" if copy else "")
-        rows.append([name, kind, f"{ms:.3f}", str(calls), rate])
+        rows.append([name, kind, f"{ms:.3f}",
+                     value(alone and alone * calls / 1e3, ".3f"), str(calls),
+                     rate])
     return rows
 
 
@@ -164,8 +174,20 @@ def traces(records, names, most):
         r = of(records, name, "trace") if name in names else None
         if r and "rows" in r:
             yield (f"{name}: where the step goes ({r['ms']:.1f} ms, one by "
-                   "one)", ["what", "", "ms a step", "calls", "rate"],
+                   "one)", ["what", "", "ms a step", "forecast", "calls",
+                            "rate"],
                    rates(r, copy, most))
+
+
+def classes(records, names):
+    rows = []
+    for _, name, *_ in cases_of(records):
+        r = of(records, name, "trace") if name in names else None
+        rows += [[name, kind, f"{ms:.2f}",
+                  against_forecast(ms, alone / 1e3)]
+                 for kind, ms, alone in (r or {}).get("classes", [])]
+    return ("classes of statements: traced and forecast",
+            ["case", "class", "ms a step", "forecast"], rows)
 
 
 def products(records, names, most):
@@ -206,7 +228,7 @@ def summary(records, names, most=MOST):
             if name in names and not any(
                 r["case"] == name and r["state"] != "began" for r in records)]
     tables = [machine(records), failures(records, names),
-              numerics(records, names), speed(records, names),
+              numerics(records, names), speed(records, names), classes(records, names),
               peer_rows(records, names), *products(records, names, 30),
               *traces(records, names, 12), attention(records, names)]
     if left:
@@ -231,9 +253,11 @@ def document(records):
     text = (f"# Measurements on a GPU\n\nMeasured on {date} by `tests/gpu/run`;"
             " written by `tests/gpu/report.py` from its results. `mfu` and "
             "`hfu` are explained in `docs/cuda_runtime.md`; MHz and W are "
-            "least/median/most of a case.\n")
+            "least/median/most of a case. Forecasts are those of `--machine` for "
+            "this GPU, packed before the run (`docs/forecast.md`).\n")
     tables = [machine(records), numerics(records, names),
-              speed(records, names), peer_rows(records, names),
+              speed(records, names), classes(records, names),
+              peer_rows(records, names),
               attention(records, names), *products(records, names, 60),
               *traces(records, names, 20), failures(records, names)]
     return text + "".join(as_markdown(t) for t in tables if t[2])

@@ -266,16 +266,25 @@ static bool has_high_register_pressure(const CudaPlan *c)
     return 2 * most * c->vector > FLOATS;
 }
 
-/* Plans a row that does not fit in the registers of a block. */
+/* Plans a row that does not fit in the registers of a block: it is kept in shared
+ * memory if it fits there, and else read again in each phase. It is also read again
+ * if kernel_online.c leaves two phases: the second reads it mostly from the L2
+ * cache, and all threads that a multiprocessor can hold are resident. In shared
+ * memory the three phases would leave room for half of them or fewer (GPT-2's loss
+ * takes 3.1 ms for 5.1 on an H100: docs/gpu-results.md). */
 static void plan_outside_registers(CudaPlan *c)
 {
     int64_t most = dynamic_shared(c, c->block_memory),
             bytes = assign_shared_offsets(c);
+    Kernel joined = *c->k;
+    bool online = kernel_online(c->p, &joined);
     c->storage = CUDA_SHARED;
-    if (bytes > most) {
+    if (bytes > most || (online && joined.nphases == 2)) {
         c->storage = CUDA_STREAMED;
-        if (kernel_online(c->p, c->k))
-            c->nphases = c->k->nphases;
+        if (online) {
+            *c->k = joined;
+            c->nphases = joined.nphases;
+        }
         cuda_plan_phases(c, CUDA_KEEP_NOTHING);
         bytes = assign_shared_offsets(c);
         c->global_sums = bytes > most;
@@ -283,6 +292,11 @@ static void plan_outside_registers(CudaPlan *c)
             bytes = 0;
     }
     c->shared_bytes = bytes;
+    if (online && c->storage == CUDA_STREAMED && c->nphases == 2 &&
+        !has_high_register_pressure(c)) {
+        c->row_threads = MAX_THREADS;
+        return;
+    }
     /* A block of 1024 threads has 64 registers per thread, too few to avoid
      * spills. Without a requested number of blocks ptxas spills so that two
      * blocks of 512 threads fit, which also leaves 64. One resident block is

@@ -25,6 +25,8 @@
  *
  *   sum exp(f - m), sum g * exp(f - m)    m = max f is computed in the previous
  *                                         phase, g in that phase or before
+ *   sum select(v, exp(f - m), 0)          m = max select(v, f, the lowest number):
+ *                                         padded columns (pass pad)
  *   sum of what a onehot selects          the columns are one contiguous axis
  *
  * An element is thus picked before the barrier after that phase, and before a
@@ -33,6 +35,8 @@
  * nothing.
  */
 #include "codegen/kernel/kernel.h"
+
+#include <float.h>
 
 typedef struct Online {
     const Program *p;
@@ -48,19 +52,47 @@ static bool is_element(const Kernel *k, int i)
     return kernel_is_element(k, k->instr[i].axes);
 }
 
-/* The maximum m if an instruction is exp(f - m) with m = max f; else -1. */
+static bool is_op(const KernelInstr *instr, OpKind op)
+{
+    return instr->code == KERNEL_OP && instr->op == op;
+}
+
+static bool is_number(const KernelInstr *instr, double number)
+{
+    return instr->code == KERNEL_CONST && instr->number == number;
+}
+
+/* Whether a row's maximum is that of `from`: its operand, or what a mask leaves
+ * of it, if there is one. The other columns have the lowest number, whose power
+ * relative to the maximum is 0. */
+static bool is_max_of(const Kernel *k, const KernelInstr *max, int from, int mask)
+{
+    const KernelInstr *masked = &k->instr[max->arg[0]];
+    if (max->code != KERNEL_REDUCE || max->op != OP_max)
+        return false;
+    if (mask < 0)
+        return max->arg[0] == from;
+    return is_op(masked, OP_select) && masked->arg[0] == mask &&
+           masked->arg[1] == from && is_number(&k->instr[masked->arg[2]], -FLT_MAX);
+}
+
+/* The maximum m if an instruction is exp(f - m) with m = max f, or
+ * select(v, exp(f - m), 0) with m = max select(v, f, a constant); else -1. */
 static int max_of_power(const Kernel *k, int i)
 {
     const KernelInstr *power = &k->instr[i];
-    if (power->code != KERNEL_OP || power->op != OP_exp)
+    int mask = -1;
+    if (is_op(power, OP_select) && is_number(&k->instr[power->arg[2]], 0)) {
+        mask = power->arg[0];
+        power = &k->instr[power->arg[1]];
+    }
+    if (!is_op(power, OP_exp))
         return -1;
     const KernelInstr *shifted = &k->instr[power->arg[0]];
-    if (shifted->code != KERNEL_OP || shifted->op != OP_sub)
+    if (!is_op(shifted, OP_sub))
         return -1;
     const KernelInstr *max = &k->instr[shifted->arg[1]];
-    bool own = max->code == KERNEL_REDUCE && max->op == OP_max &&
-               max->arg[0] == shifted->arg[0];
-    return own ? shifted->arg[1] : -1;
+    return is_max_of(k, max, shifted->arg[0], mask) ? shifted->arg[1] : -1;
 }
 
 /* Whether a root sums exp(f - m), possibly times a factor; sets `to` to the
@@ -70,7 +102,7 @@ static bool is_online(const Kernel *k, const KernelRoot *root, KernelInstr *to)
     const KernelInstr *term = &k->instr[root->instr];
     int power = root->instr, factor = -1;
     for (int a = 0; a < term->nargs; a++)
-        if (term->code == KERNEL_OP && term->op == OP_mul &&
+        if (is_op(term, OP_mul) &&
             max_of_power(k, term->arg[a]) >= 0) {
             power = term->arg[a];
             factor = term->arg[!a];
@@ -87,11 +119,6 @@ static bool is_online(const Kernel *k, const KernelRoot *root, KernelInstr *to)
     return true;
 }
 
-static bool is_zero(const KernelInstr *instr)
-{
-    return instr->code == KERNEL_CONST && instr->number == 0;
-}
-
 /* The onehot over the columns that makes a term 0 in all other columns: a
  * factor of a product, or the condition of a select with 0; else -1. (A onehot
  * with a base belongs to a rank's part of the columns; a maximum over that is
@@ -100,10 +127,10 @@ static int onehot_of(const Kernel *k, int i)
 {
     const KernelInstr *instr = &k->instr[i];
     uint32_t columns = k->space.column;
-    if (instr->code == KERNEL_OP && instr->op == OP_select &&
-        is_zero(&k->instr[instr->arg[2]]))
+    if (is_op(instr, OP_select) &&
+        is_number(&k->instr[instr->arg[2]], 0))
         return onehot_of(k, instr->arg[0]);
-    if (instr->code == KERNEL_OP && instr->op == OP_mul) {
+    if (is_op(instr, OP_mul)) {
         int found = onehot_of(k, instr->arg[0]);
         return found >= 0 ? found : onehot_of(k, instr->arg[1]);
     }

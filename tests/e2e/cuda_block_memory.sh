@@ -48,11 +48,9 @@ in_all row bf16 heads
 in_all row bf16 rows 5000
 in_all row f32 rows 9000
 in_all row bf16 rows 9000
-in_all row f32 softmax 20000
-in_all row bf16 softmax 20000
 in_all row f32 loss 32000
 in_all row f32 loss 40000
-in_all row bf16 loss 72000
+in_all row bf16 loss 40000
 in_all check "less shared memory than a kernel needs is refused" \
     sh -c "! STANDIN_SHARED=$((least - 16)) \
     '$standin/run' -k '$work/heads_f32/fast.so' '$work/heads_f32/train' \

@@ -41,7 +41,7 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
         $rows -D n=5000
     runs "rows of 5000, and streamed" --sites $rows -D n=5000
     in_all runs "rows of 9000, and sums in the workspace" "" $rows -D n=9000
-    has "softmax over 20000 has a variant" ' shared .*softmax.*with 99 KiB of shared' \
+    has "rows of 20000 of a softmax are read twice" ' streamed .*softmax' \
         $long -D n=20000
     runs "softmax over 20000" "" $long -D n=20000
     in_all runs "softmax over 20001, odd, bf16" "" $long -D n=20001 \

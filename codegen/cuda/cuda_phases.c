@@ -11,8 +11,8 @@
  * a value computed from several loads that are not kept. Everything else is
  * recomputed from kept values, which needs no registers.
  *
- * A vector that the phase after a reduction is the first to read is read before
- * the reduction, so that the threads do not wait for it after the barrier:
+ * A vector that a phase after reductions is the first to read is read before the
+ * first of them, so that the threads do not wait for it after a barrier:
  *
  *   phase 0: load x, square, reduce; load z
  *   phase 1: kept x, kept z, add
@@ -24,7 +24,7 @@
 typedef struct PhaseLists {
     CudaPlan *c;
     bool streamed;
-    int *early;  /* by instruction: the phase that reads it for the next; -1 */
+    int *early;  /* by instruction: the phase that reads it for a later one; -1 */
     int *first;  /* by instruction: 1 + the first phase that computes it */
     int *listed; /* by instruction: 1 + the last phase that lists it */
     bool *row;   /* by instruction: it is a row value and used */
@@ -140,7 +140,12 @@ static void list_phase(PhaseLists *s, int number)
     }
 }
 
-/* Finds the vectors that can be read before the reductions of a phase. */
+static bool reduces(const KernelPhase *phase)
+{
+    return phase->loop && phase->reductions;
+}
+
+/* Finds the vectors that can be read before the reductions of earlier phases. */
 static void find_early(PhaseLists *s)
 {
     CudaPlan *c = s->c;
@@ -150,11 +155,14 @@ static void find_early(PhaseLists *s)
             const KernelInstr *instr = &c->k->instr[step->instr];
             const KernelBuffer *b = &c->k->buffer[instr->buffer];
             if (step->reused || instr->code != KERNEL_LOAD ||
-                !c->phase[p - 1].loop || !c->phase[p - 1].reductions ||
+                !reduces(&c->phase[p - 1]) ||
                 !differs_by_row(c, instr->axes) || !cuda_is_vector(c, b) ||
                 (cuda_is_interleaved(c, b) && dtype_size(b->dtype) != 2))
                 continue;
-            s->early[step->instr] = p - 1;
+            int first = p - 1;
+            while (first > 0 && reduces(&c->phase[first - 1]))
+                first--;
+            s->early[step->instr] = first;
             c->on_chip[step->instr] = true;
         }
 }

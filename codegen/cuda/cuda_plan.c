@@ -55,6 +55,8 @@ enum {
                            * kernel with sums: 64 registers for each thread */
     ROW_WARPS = 8,        /* most warps of a block if each warp processes one
                            * row at a time */
+    SHORT_ROW = 1024,     /* most columns of a short row */
+    SHORT_BLOCKS = 4,     /* times as many blocks process short rows */
     PART_WORK = 8192,     /* least elements in a part of the summed rows */
     MAX_ROW_FLOATS = 32,  /* most floats of a row in one thread's registers */
     MAX_ROW_FLOATS_1024 = 16, /* instead of MAX_ROW_FLOATS in a block of 1024
@@ -307,6 +309,14 @@ static void plan_outside_registers(CudaPlan *c)
         c->storage == CUDA_SHARED || has_high_register_pressure(c) ? 1 : 0;
 }
 
+/* Whether blocks process short rows one after another. Few bytes of each are in
+ * flight, and the block waits for them at every barrier: there are more blocks, of
+ * fewer threads. */
+static bool has_short_rows(const CudaPlan *c)
+{
+    return c->totals && c->columns * c->lanes <= SHORT_ROW;
+}
+
 /* Chooses the threads of a row and what they keep; returns whether that fits in
  * their registers. */
 static bool fits_registers(CudaPlan *c, CudaKeeping keeping)
@@ -318,6 +328,8 @@ static bool fits_registers(CudaPlan *c, CudaKeeping keeping)
            exceeds_registers(c, c->row_threads, live))
         c->row_threads *= 2;
     int64_t parallel_rows = c->totals ? FILL_BLOCKS : c->tasks;
+    if (has_short_rows(c))
+        parallel_rows *= SHORT_BLOCKS;
     while (c->row_threads < HALF_THREADS && row_strips(c, c->row_threads) > 1 &&
            parallel_rows * c->row_threads < FILL_THREADS)
         c->row_threads *= 2;
@@ -397,8 +409,9 @@ static void set_parts(CudaPlan *c)
     int64_t fill = FILL_BLOCKS;
     if (c->threads < HALF_THREADS)
         fill = fill * HALF_THREADS / c->threads;
-    if (c->form == CUDA_ROWS && fill > 2 * FILL_BLOCKS)
-        fill = 2 * FILL_BLOCKS;
+    int times = has_short_rows(c) ? SHORT_BLOCKS : 2;
+    if (c->form == CUDA_ROWS && fill > times * FILL_BLOCKS)
+        fill = times * FILL_BLOCKS;
     c->parts = divide_up(fill, blocks);
     if (c->parts > work / c->tiles / PART_WORK)
         c->parts = work / c->tiles / PART_WORK;

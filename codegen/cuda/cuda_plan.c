@@ -271,9 +271,9 @@ static bool has_high_register_pressure(const CudaPlan *c)
 /* Plans a row that does not fit in the registers of a block: it is kept in shared
  * memory if it fits there, and else read again in each phase. It is also read again
  * if kernel_online.c leaves two phases: the second reads it mostly from the L2
- * cache, and all threads that a multiprocessor can hold are resident. In shared
- * memory the three phases would leave room for half of them or fewer (GPT-2's loss
- * takes 3.1 ms for 5.1 on an H100: docs/gpu-results.md). */
+ * cache, and all threads that a multiprocessor can hold are resident. With rows in
+ * shared memory there would be three phases, and half of these threads or fewer
+ * (GPT-2's loss takes 3.1 ms for 5.1 on an H100: docs/cuda.md). */
 static void plan_outside_registers(CudaPlan *c)
 {
     int64_t most = dynamic_shared(c, c->block_memory),

@@ -28,10 +28,10 @@ in_all runs ragged 1001 f32 registers cross_entropy
 runs ragged 1001 bf16 registers cross_entropy
 in_all runs ragged 1001 f16 registers cross_entropy
 in_all runs ragged 1002 bf16 registers cross_entropy
-in_all runs ragged 16387 f32 shared cross_entropy
-runs ragged 32771 bf16 shared cross_entropy
+in_all runs ragged 16387 f32 streamed cross_entropy
+runs ragged 32771 bf16 streamed cross_entropy
 in_all runs ragged 41801 f32 streamed cross_entropy
-runs ragged 83603 bf16 streamed cross_entropy
+in_all runs ragged 83603 bf16 streamed cross_entropy
 in_all runs ragged_norm 1001 f32 registers norm_grad
 runs ragged_norm 4099 f32 shared norm_grad
 in_all runs ragged_norm 4098 bf16 shared norm_grad

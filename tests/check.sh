@@ -5,7 +5,8 @@
 #
 # Without arguments all groups but cpu run. CHECK_ALL=1 selects all cases of
 # each test (tests/e2e/lib.sh), and builds programs as users do; otherwise `cc`
-# gets -Og for -O3, which takes half of the time. The group cpu has the
+# gets -Og for -O3, which takes half of the time, and links with gold if there is
+# one. The group cpu has the
 # tests that depend on the CPU, and runs them with programs compiled for the
 # level $CPU_LEVEL, and with oneDNN's kernels limited to its instructions. Such a
 # test has a line '# cpu: WHY' (in C: ' * cpu: WHY').
@@ -30,6 +31,8 @@ trap 'exit 1' INT TERM
 
 if [ -z "${CHECK_ALL:-}" ]; then
     mkdir "$work/bin"
+    gold=
+    ! command -v ld.gold >/dev/null || gold=-fuse-ld=gold
     cat >"$work/bin/cc" <<EOF
 #!/bin/sh
 for word; do
@@ -37,7 +40,7 @@ for word; do
     [ "\$word" != -O3 ] || word=-Og
     set -- "\$@" "\$word"
 done
-exec $(command -v cc) "\$@"
+exec $(command -v cc) $gold "\$@"
 EOF
     chmod +x "$work/bin/cc"
     PATH=$work/bin:$PATH

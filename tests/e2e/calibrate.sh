@@ -16,7 +16,7 @@ plausible() {
     jq -e '[.peak.bf16, .peak.f32, .hbm.rate, .attention[].rate] |
         all(.value > 1e7 and .value < 1e15 and .from != "" and .date != "")' "$1"
 }
-for mesh in $(few_or_all "1x1 2x1" "1x1 2x1 1x2 2x2"); do
+for mesh in $(few_or_all 2x1 "1x1 2x1 1x2 2x2"); do
     check "a machine of $mesh" calibrates "$mesh" f32
     check "its rates" plausible "$work/$mesh-f32.json"
     check "a plan on it" "$PARC" examples/llama.pdl --target cpu --mesh "$mesh" \

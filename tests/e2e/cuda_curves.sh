@@ -85,7 +85,7 @@ in_all row f32 fast gpt2 1x2 full_shard no 1
 in_all row f32 fast gpt2 2x2 full_shard yes 1
 in_all row f32 fast transformer 1x1 full_shard no 1
 in_all row f32 fast transformer 2x1 full_shard no 4
-row f32 fast transformer 2x1 per_step no 4
+in_all row f32 fast transformer 2x1 per_step no 4
 in_all row bf16 checked gpt2 2x2 per_step yes 4
 in_all row f32 fast llama 4x1 per_step no 4 2
 in_all row f32 fast transformer 1x2 full_shard no 1

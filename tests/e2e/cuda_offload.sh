@@ -91,7 +91,7 @@ llama='-D n_kv_heads=2 -D hidden=48'
     in_all compare llama llama --mesh 1x1 $llama -D precision=f32
     compare llama-mesh llama --mesh 2x2 $llama \
         -D precision=bf16 -D clip=0.5 -D accumulate=2
-    compare gpt2 gpt2 --mesh 1x1 -D precision=bf16 \
+    in_all compare gpt2 gpt2 --mesh 1x1 -D precision=bf16 \
         -D accumulate=2
     in_all compare gpt2-mesh gpt2 --mesh 2x2 -D precision=f32 \
         -D clip=0.5

@@ -39,6 +39,6 @@ trains() {
         cmp "$at-early.st" "$at-late.st"
 }
 
-in_all trains f32 1e-5 -D vocab=42000
-trains bf16 1e-2 -D vocab=84008
+trains f32 1e-5 -D vocab=42000
+in_all trains bf16 1e-2 -D vocab=84008
 finish

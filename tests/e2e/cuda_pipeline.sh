@@ -51,7 +51,7 @@ row() {
 
 kernels=fast
 in_all row llama 3x1x1 "" f32 -D n_layers=4 -D accumulate=4
-row llama 2x1x1 schedule=interleaved f32 -D n_layers=4 -D accumulate=4
+in_all row llama 2x1x1 schedule=interleaved f32 -D n_layers=4 -D accumulate=4
 in_all row llama 3x1x1 schedule=zero_bubble f32 -D n_layers=4 -D accumulate=4
 in_all row llama 2x2x2 schedule=interleaved bf16 -D n_layers=4 -D accumulate=2
 in_all row gpt2 2x2x1 schedule=zero_bubble f32 -D accumulate=4 -D dropout=0.1

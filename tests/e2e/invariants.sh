@@ -57,7 +57,7 @@ for case in $(few_or_all "toy:3x2 llama:2x2" "toy:1x1 toy:2x2 toy:3x2 \
     model=${case%:*} mesh=${case#*:}
     check "$case: dumps read back" dumps_are_read_back "$model" "$mesh"
 done
-for case in vit:2x2 translation:2x2; do
+for case in $(few_or_all vit:2x2 "vit:2x2 translation:2x2"); do
     check "$case: dumps read back" dumps_are_read_back "${case%:*}" "${case#*:}"
 done
 check "llama:2x2 bf16: dumps read back" \
@@ -234,7 +234,7 @@ check "initializers are not broken" whole_groups
 # sanitizers may have any.
 if have_clang && ! grep -q fsanitize "$work/sources-toy-2x2/Makefile"; then
     runtime=$(few_or_all "$library" all)
-    for case in llama-2x2 toy-2x2; do
+    for case in $(few_or_all toy-2x2 "llama-2x2 toy-2x2"); do
         check "$case builds with clang" builds "$work/sources-$case" \
             "$runtime" clang
         runtime=$library

@@ -67,7 +67,7 @@ try llama-4x1 llama 4x1 $llama_sizes
 # shellcheck disable=SC2086
 try gpt2-2x2 gpt2 2x2 $gpt2_sizes -D dropout=0.1
 # shellcheck disable=SC2086
-try transformer-2x2 transformer 2x2 --plan tensor_parallel $transformer_sizes
+in_all try transformer-2x2 transformer 2x2 --plan tensor_parallel $transformer_sizes
 # Every plan of every example, at the file's sizes, for both targets.
 plans() { # plans MODEL PLAN MESHES [OPTIONS…]: make check has the last mesh
     model=$1 plan=$2 meshes=$(few_or_all "${3##* }" "$3")

@@ -199,7 +199,7 @@ language_model() { # language_model MODEL ONE SEVERAL OPTIONS…: two meshes
     done
 }
 # shellcheck disable=SC2086
-language_model gpt2 1x1 2x2 $of_schedule
+in_all language_model gpt2 1x1 2x2 $of_schedule
 in_all language_model hsdp 1x1x1 2x2x2
 in_all language_model transformer 1x1 2x2 --plan tensor_parallel -D hidden=128
 finish

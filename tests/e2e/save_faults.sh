@@ -93,7 +93,9 @@ each() {
 for mesh in 1x1 2x1; do
     check "a run without failures: $mesh" first
     for async in "" --save-async; do
-        check "the save of the last step: $mesh $async" each last
+        rare=
+        case $mesh$async in 1x1--save-async | 2x1) rare=in_all ;; esac
+        $rare check "the save of the last step: $mesh $async" each last
     done
 done
 async='' mesh=1x1

@@ -77,7 +77,8 @@ static bool is_max_of(const Kernel *k, const KernelInstr *max, int from, int mas
 }
 
 /* The maximum m if an instruction is exp(f - m) with m = max f, or
- * select(v, exp(f - m), 0) with m = max select(v, f, a constant); else -1. */
+ * select(v, exp(f - m), 0) with m = max select(v, f, the lowest number); else
+ * -1. */
 static int max_of_power(const Kernel *k, int i)
 {
     const KernelInstr *power = &k->instr[i];
@@ -102,8 +103,7 @@ static bool is_online(const Kernel *k, const KernelRoot *root, KernelInstr *to)
     const KernelInstr *term = &k->instr[root->instr];
     int power = root->instr, factor = -1;
     for (int a = 0; a < term->nargs; a++)
-        if (is_op(term, OP_mul) &&
-            max_of_power(k, term->arg[a]) >= 0) {
+        if (is_op(term, OP_mul) && max_of_power(k, term->arg[a]) >= 0) {
             power = term->arg[a];
             factor = term->arg[!a];
         }
@@ -127,8 +127,7 @@ static int onehot_of(const Kernel *k, int i)
 {
     const KernelInstr *instr = &k->instr[i];
     uint32_t columns = k->space.column;
-    if (is_op(instr, OP_select) &&
-        is_number(&k->instr[instr->arg[2]], 0))
+    if (is_op(instr, OP_select) && is_number(&k->instr[instr->arg[2]], 0))
         return onehot_of(k, instr->arg[0]);
     if (is_op(instr, OP_mul)) {
         int found = onehot_of(k, instr->arg[0]);

@@ -3,6 +3,7 @@
  * one loop over its columns (codegen/kernel/kernel.h). A softmax then needs two
  * phases instead of three, since its sum is scaled when the maximum changes
  * (online softmax). tests/e2e/cuda_kernels.sh compares the numbers. */
+#include <float.h>
 #include <string.h>
 
 #include "codegen/cuda/cuda_kernel.h"
@@ -72,14 +73,18 @@ static void cross_entropy(FuseTest *t)
     fuse_keep(t, two(t, OP_sub, ir_unary(&t->b, OP_log, sum), picked));
 }
 
+static Value *selected(FuseTest *t, Value *which, Value *x, double other)
+{
+    Value *args[] = {
+        which, x, ir_full(&t->b, other, DT_F32, x->type.ndim, x->type.dim)};
+    return ir_value(&t->b, OP_select, 3, args, NULL, NULL);
+}
+
 static void selects(FuseTest *t, double other)
 {
     Value *x = row(t, "x"), *d = shifted(t, x, x);
     Value *sum = total(t, ir_unary(&t->b, OP_exp, d));
-    Value *args[] = {onehot(t, COLUMNS), d,
-                     ir_full(&t->b, other, DT_F32, d->type.ndim,
-                             d->type.dim)};
-    Value *picked = ir_value(&t->b, OP_select, 3, args, NULL, NULL);
+    Value *picked = selected(t, onehot(t, COLUMNS), d, other);
     fuse_keep(t, two(t, OP_sub, ir_unary(&t->b, OP_log, sum),
                      total(t, picked)));
 }
@@ -92,6 +97,26 @@ static void cross_entropy_selects(FuseTest *t)
 static void counts_others(FuseTest *t)
 {
     selects(t, 1);
+}
+
+/* A softmax of the columns that `valid` selects; the maximum of the others is
+ * `other`. */
+static void softmax_of_some(FuseTest *t, double other)
+{
+    Value *x = row(t, "x"), *valid = row(t, "valid");
+    Value *d = shifted(t, x, selected(t, valid, x, other));
+    Value *e = selected(t, valid, ir_unary(&t->b, OP_exp, d), 0);
+    fuse_keep(t, two(t, OP_div, e, total(t, e)));
+}
+
+static void padded(FuseTest *t)
+{
+    softmax_of_some(t, -FLT_MAX);
+}
+
+static void at_least_five(FuseTest *t)
+{
+    softmax_of_some(t, 5);
 }
 
 /* A softmax of a softmax: each maximum merges with its sum. */
@@ -158,12 +183,14 @@ static const struct {
     {"sum with weights", weighted, 3, 2, 2, 0},
     {"cross entropy", cross_entropy, 3, 2, 1, 2},
     {"cross entropy that selects", cross_entropy_selects, 3, 2, 1, 2},
+    {"softmax of padded rows", padded, 3, 2, 1, 0},
     {"softmax of softmax", twice, 5, 3, 2, 0},
     {"another maximum", another_maximum, 3, 3, 0, 0},
     {"powers are stored", stored, 3, 3, 0, 0},
     {"squares beside powers", squares, 3, 3, 0, 0},
     {"the greatest power", greatest_power, 3, 3, 0, 0},
     {"not 0 beside the label", counts_others, 3, 3, 0, 0},
+    {"the maximum is at least five", at_least_five, 3, 3, 0, 0},
     {"a factor that waits for the maximum", late_factor, 3, 3, 0, 0},
     {"norm", norm, 2, 2, 0, 0},
 };

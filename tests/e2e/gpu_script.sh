@@ -293,7 +293,7 @@ env CASES="$work/cases" PARC="$PARC" tests/gpu/trees "$work/small" \
 status=$?
 check "a case that cannot be emitted: status" ends 1
 forget small
-runs small all '*'
+runs small all '*' MACHINE=h100-sxm
 check "a case that cannot be emitted: status of the run" ends 1
 check "a case that cannot be emitted: name and reason" \
     says "no_such_plan +build +not emitted: .*none"
@@ -306,6 +306,10 @@ check "ranks that share a GPU have the CPU's losses" \
     says '^  llama_f32_2x2 +2x2 .* ok$'
 check "time, memory, clocks and power are listed" says \
     '^  llama_speed +1x1 .* 1980/1980/1980 +650/650/650 '
+check "the forecast of a step is listed with its error" \
+    says '^  llama_speed +1x1 +[0-9.]+ +[0-9.]+ \([+-][0-9.]+%\)'
+check "the forecasts of classes are listed" \
+    says '^  llama_speed +matmul +[0-9.]+ +[0-9.]+ \([+-]'
 check "the times within a step are listed" \
     says '^llama_speed: where the step goes'
 # The report shows the slowest rows, which may lack a matmul under load.

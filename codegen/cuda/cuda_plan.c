@@ -28,7 +28,8 @@
  * A row that does not fit in registers is kept in shared memory; each thread
  * accesses only its own columns there, so that no barrier is needed. A longer
  * row is re-read in each phase; kernel_online.c then removes phases that only
- * subtract a maximum. Without row reductions the elements are one flat
+ * subtract a maximum. A row with which that leaves two phases is re-read even if
+ * it fits in shared memory. Without row reductions the elements are one flat
  * range of vectors. With sums over rows each block gets a part of the rows; if
  * there are several parts, a second kernel, k14_norm_combine, adds them.
  *
@@ -271,9 +272,9 @@ static bool has_high_register_pressure(const CudaPlan *c)
 /* Plans a row that does not fit in the registers of a block: it is kept in shared
  * memory if it fits there, and else read again in each phase. It is also read again
  * if kernel_online.c leaves two phases: the second reads it mostly from the L2
- * cache, and all threads that a multiprocessor can hold are resident. With rows in
- * shared memory there would be three phases, and half of these threads or fewer
- * (GPT-2's loss takes 3.1 ms for 5.1 on an H100: docs/cuda.md). */
+ * cache, and blocks have 1024 threads. A row in shared memory has three phases, and
+ * fewer threads are resident (GPT-2's loss takes 3.1 ms for 5.1 on an H100:
+ * docs/cuda.md). */
 static void plan_outside_registers(CudaPlan *c)
 {
     int64_t most = dynamic_shared(c, c->block_memory),
@@ -299,8 +300,8 @@ static void plan_outside_registers(CudaPlan *c)
         c->row_threads = MAX_THREADS;
         return;
     }
-    /* A block of 1024 threads has 64 registers per thread, too few to avoid
-     * spills. Without a requested number of blocks ptxas spills so that two
+    /* In a block of 1024 threads each has 64 registers: in other kernels too few
+     * to avoid spills. Without a requested number of blocks ptxas spills so that two
      * blocks of 512 threads fit, which also leaves 64. One resident block is
      * requested if the row is in shared memory or the register pressure is
      * high, where such spills occurred (tests/e2e/cuda_registers.sh). */
@@ -309,9 +310,9 @@ static void plan_outside_registers(CudaPlan *c)
         c->storage == CUDA_SHARED || has_high_register_pressure(c) ? 1 : 0;
 }
 
-/* Whether blocks process short rows one after another. Few bytes of each are in
- * flight, and the block waits for them at every barrier: there are more blocks, of
- * fewer threads. */
+/* Whether each block processes many short rows, one after another. It has few bytes
+ * in flight, and waits for them at the barriers of every row: the kernel has more
+ * blocks, of fewer threads. */
 static bool has_short_rows(const CudaPlan *c)
 {
     return c->totals && c->columns * c->lanes <= SHORT_ROW;

@@ -31,7 +31,7 @@
  *
  * An element is thus picked before the barrier after that phase, and before a
  * later phase writes in place. Each removed phase saves one read of the row if
- * every phase reads it from memory; a row that is kept on the chip gains
+ * every phase reads it from memory; a row that is kept in registers gains
  * nothing.
  */
 #include "codegen/kernel/kernel.h"

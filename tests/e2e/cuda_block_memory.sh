@@ -2,8 +2,8 @@
 # cuda_block_memory.sh: trains where a block may have 99 KiB of shared memory,
 # as on GPUs of compute capability 8.6, 8.9 and 12.0, and where it may have
 # more. The losses are those of the CPU's program. The models have attention
-# with heads of up to 256 columns; softmax, norms and losses over rows that fit
-# only the larger size; and column sums that fit both.
+# with heads of up to 256 columns; norms, losses and gradients of a softmax over
+# rows that fit only the larger size; and column sums that fit both.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 least=101376

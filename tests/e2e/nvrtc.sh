@@ -179,9 +179,9 @@ check "the binary prints --print-shards" \
 check "the binary exports initial weights" \
     "$work/train" --steps 0 --export "$work/first.st"
 elsewhere_built() { # without the library beside parc
-    mkdir "$work/bin" && cp "$PARC" "$work/bin/parc" &&
-        "$work/bin/parc" examples/toy.pdl -o "$work/bin/train" &&
-        "$work/bin/train" --version
+    mkdir "$work/moved" && cp "$PARC" "$work/moved/parc" &&
+        "$work/moved/parc" examples/toy.pdl -o "$work/moved/train" &&
+        "$work/moved/train" --version
 }
 in_all check "parc builds a program without its library" elsewhere_built
 

@@ -1,7 +1,8 @@
 /* pipeline.c: runs the passes in order and verifies the program after each.
  *
- * The last program that verified is saved, so that an internal error writes a
- * file and prints a command that reproduces it.
+ * On an internal error in a pass, the passes before it run again on a copy of the
+ * first program: their result is written to a file, with a command that repeats
+ * the error.
  */
 #include "driver/pipeline.h"
 
@@ -43,41 +44,6 @@ void pass_list(Out *o)
 {
     for (int i = -1; i < pass_count; i++)
         out(o, "%-19s %s\n", pass_name(i), pass_meaning(i));
-}
-
-/* ---- state saved on an internal error ---- */
-
-typedef struct Crash {
-    const Program *good; /* the last program that verified, or NULL */
-    int pass;            /* after this pass */
-    const PipelineOptions *options;
-} Crash;
-
-static void save_crash(void *context)
-{
-    static const char name[] = "parc-crash.ir";
-    const Crash *c = context;
-    if (!c->good)
-        return;
-    Out o;
-    out_init(&o, c->good->arena);
-    ir_print(&o, c->good);
-    Outputs *set = outputs_new(c->good->arena);
-    const char *failure = outputs_replace(set, name, o.text, o.size);
-    if (!failure)
-        failure = outputs_commit(set);
-    else
-        outputs_abandon(set);
-    if (failure) {
-        fprintf(stderr, "parc: %s\n", failure);
-        return;
-    }
-    const char *more = c->options->reproduce ? c->options->reproduce : "";
-    fprintf(stderr,
-            "parc: the IR after '%s' is in %s; this repeats the error:\n"
-            "    parc %s%s--start-after=%s %s\n",
-            pass_name(c->pass), name, more, *more ? " " : "",
-            pass_name(c->pass), name);
 }
 
 /* ---- dumps ---- */
@@ -157,6 +123,21 @@ static void check_size(Op *op, void *context)
                        type_text(p->arena, &op->out[i]->type, &p->mesh));
 }
 
+/* Verifies the result of a pass. */
+static void verify(Program *p, int pass)
+{
+    if (diag_error_count(p->diag) > 0)
+        return;
+    const char *fault = ir_verify(p);
+    if (fault)
+        ir_walk(p->step, check_size, p);
+    if (fault && diag_error_count(p->diag) == 0)
+        bug("pass '%s' left an invalid program for %s: %s", pass_name(pass),
+            purpose_words[p->purpose], fault);
+    if (!fault)
+        ir_check_total(p);
+}
+
 static double run_on(Program *p, const TargetInfo *t, int pass,
                      double *verifying)
 {
@@ -166,26 +147,19 @@ static double run_on(Program *p, const TargetInfo *t, int pass,
     pass_table[pass].run(p, t);
     why_update(p, pass_name(pass));
     double ran = seconds_now();
-    if (diag_error_count(p->diag) == 0) {
-        const char *fault = ir_verify(p);
-        if (fault)
-            ir_walk(p->step, check_size, p);
-        if (fault && diag_error_count(p->diag) == 0)
-            bug("pass '%s' left an invalid program for %s: %s",
-                pass_name(pass), purpose_words[p->purpose], fault);
-        if (!fault)
-            ir_check_total(p);
+    if (verifying) {
+        verify(p, pass);
+        *verifying += seconds_now() - ran;
     }
-    *verifying += seconds_now() - ran;
     return ran - begin;
 }
 
 /* Runs the pass on the training step, then on its forward programs. The pass
- * memory needs their parameters to be stored as in the training step. */
-static double run_pass(Program *p, const TargetInfo *t,
-                       const PipelineOptions *o, int pass, double *verifying)
+ * memory needs their parameters to be stored as in the training step. Adds the
+ * time of the verifier to *verifying; NULL: nothing is verified. */
+static double run_pass(Program *p, const TargetInfo *t, int pass,
+                       double *verifying)
 {
-    dump_before(p, o, pass);
     double seconds = run_on(p, t, pass, verifying);
     if (pass == PASS_memory)
         forward_drop(p);
@@ -193,6 +167,51 @@ static double run_pass(Program *p, const TargetInfo *t,
         if (p->forward[k] && diag_error_count(p->diag) == 0)
             seconds += run_on(p->forward[k], t, pass, verifying);
     return seconds;
+}
+
+/* ---- an internal error ---- */
+
+typedef struct Crash {
+    Program *first_program; /* a copy of the program before the first pass, or NULL */
+    int first, pass;        /* the first pass, and the one that runs */
+    const TargetInfo *t;
+    const PipelineOptions *options;
+} Crash;
+
+/* The valid program before the pass that has failed. */
+static const Program *last_good(const Crash *c)
+{
+    for (int pass = c->first; pass < c->pass; pass++)
+        run_pass(c->first_program, c->t, pass, NULL);
+    return c->first_program;
+}
+
+static void save_crash(void *context)
+{
+    static const char name[] = "parc-crash.ir";
+    const Crash *c = context;
+    if (!c->first_program)
+        return;
+    const Program *good = last_good(c);
+    Out o;
+    out_init(&o, good->arena);
+    ir_print(&o, good);
+    Outputs *set = outputs_new(good->arena);
+    const char *failure = outputs_replace(set, name, o.text, o.size);
+    if (!failure)
+        failure = outputs_commit(set);
+    else
+        outputs_abandon(set);
+    if (failure) {
+        fprintf(stderr, "parc: %s\n", failure);
+        return;
+    }
+    const char *more = c->options->reproduce ? c->options->reproduce : "";
+    const char *after = pass_name(c->pass - 1);
+    fprintf(stderr,
+            "parc: the IR after '%s' is in %s; this repeats the error:\n"
+            "    parc %s%s--start-after=%s %s\n",
+            after, name, more, *more ? " " : "", after, name);
 }
 
 bool pipeline_has_parts(Program *p, const TargetInfo *t, int pass)
@@ -243,10 +262,10 @@ static void renumber_all(Program *p)
 bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
                   const Timing *before, int nbefore)
 {
-    Crash crash = {.options = o};
     int first = o->starts ? o->start_after + 1 : 0;
     int last = o->stops ? o->stop_after : pass_count - 1;
     double verifying = 0;
+    Crash crash = {.first = first, .t = t, .options = o};
     for (int i = 0; o->time_passes && i < nbefore; i++)
         print_time(before[i].name, before[i].seconds);
     bug_set_hook(save_crash, &crash);
@@ -260,10 +279,12 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
         return false;
     if (!o->starts)
         dump_after(p, o, -1);
+    if (first <= last)
+        crash.first_program = ir_copy(p);
     for (int pass = first; pass <= last; pass++) {
-        crash.good = ir_copy(p);
-        crash.pass = pass - 1;
-        double seconds = run_pass(p, t, o, pass, &verifying);
+        crash.pass = pass;
+        dump_before(p, o, pass);
+        double seconds = run_pass(p, t, pass, &verifying);
         if (o->time_passes)
             print_time(pass_name(pass), seconds);
         if (diag_error_count(p->diag) > 0)

@@ -2,8 +2,8 @@
  *
  * A child process compiles a small model for a target whose `workspace`
  * reports an internal error. It must end by SIGABRT, replace a link at
- * parc-crash.ir by the last valid program, and print the command that repeats
- * the error.
+ * parc-crash.ir by the last valid program, which is that of a run that stops
+ * there, and print the command that repeats the error.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -15,6 +15,8 @@
 
 #include "base/bug.h"
 #include "base/file.h"
+#include "base/out.h"
+#include "base/text.h"
 #include "codegen/target/target.h"
 #include "driver/pipeline.h"
 #include "tests/unit/check.h"
@@ -37,15 +39,36 @@ static int64_t broken_workspace(const Program *p, const Op *op,
     bug("injected");
 }
 
-static void compile(Arena *a)
+static Program *program(Arena *a)
 {
     static const char *const none[] = {NULL};
-    Diag *d = diag_new(a, COLOR_NEVER);
-    Program *p = pdl_program(a, d, model, "2", NULL, none);
+    return pdl_program(a, diag_new(a, COLOR_NEVER), model, "2", NULL, none);
+}
+
+static void compile(Arena *a)
+{
     TargetInfo t = target_info(TARGET_CPU, 1);
     t.workspace = broken_workspace;
     PipelineOptions o = {.reproduce = "--target cpu"};
-    pipeline_run(p, &t, &o, NULL, 0);
+    pipeline_run(program(a), &t, &o, NULL, 0);
+}
+
+/* The IR after the pass that `command` names in --start-after=PASS. */
+static const char *ir_after(Arena *a, const char *command)
+{
+    static const char option[] = "--start-after=";
+    const char *name = strstr(command, option) + strlen(option);
+    PipelineOptions o = {.stops = true};
+    TargetInfo t = target_info(TARGET_CPU, 1);
+    while (o.stop_after < pass_count &&
+           !starts_with(name, arena_printf(a, "%s ", pass_name(o.stop_after))))
+        o.stop_after++;
+    Program *p = program(a);
+    Out out;
+    out_init(&out, a);
+    if (o.stop_after < pass_count && pipeline_run(p, &t, &o, NULL, 0))
+        ir_print(&out, p);
+    return out.text;
 }
 
 /* The status of a child that compiles, with its standard error in `errors`. */
@@ -100,6 +123,7 @@ int main(void)
     Program *p =
         ir_parse(a, d, diag_source(d, "parc-crash.ir", ir, strlen(ir)));
     CHECK(c, p && diag_error_count(d) == 0 && !ir_verify(p));
+    CHECK_TEXT(c, ir, command ? ir_after(a, command) : "");
     CHECK(c, directory_remove(dir));
     arena_free(a);
     return check_end(c);

@@ -9,19 +9,21 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-/* The entry of a text, or the free entry in which it is to be stored. Requires
- * a capacity, and a free entry. */
-static TextEntry *entry_of(const TextMap *m, const char *text)
+/* The entry of a text with this hash, or the free entry in which it is to be
+ * stored. Requires a capacity, and a free entry. */
+static TextEntry *entry_of(const TextMap *m, const char *text, uint32_t hash)
 {
-    size_t i = hash_text(text) & (m->capacity - 1);
-    while (m->entry[i].text && strcmp(m->entry[i].text, text) != 0)
-        i = (i + 1) & (m->capacity - 1);
-    return &m->entry[i];
+    size_t i = hash & (m->capacity - 1);
+    for (;; i = (i + 1) & (m->capacity - 1)) {
+        TextEntry *e = &m->entry[i];
+        if (!e->text || (e->hash == hash && strcmp(e->text, text) == 0))
+            return e;
+    }
 }
 
 TextEntry *text_map_find(const TextMap *m, const char *text)
 {
-    TextEntry *e = m->capacity ? entry_of(m, text) : NULL;
+    TextEntry *e = m->capacity ? entry_of(m, text, hash_text_32(text)) : NULL;
     return e && e->text ? e : NULL;
 }
 
@@ -30,20 +32,24 @@ static void grow(TextMap *m)
     const TextMap old = *m;
     m->capacity = old.capacity ? 2 * old.capacity : FIRST_CAPACITY;
     m->entry = NEW_ARRAY(m->arena, TextEntry, m->capacity);
-    for (size_t i = 0; i < old.capacity; i++)
-        if (old.entry[i].text)
-            *entry_of(m, old.entry[i].text) = old.entry[i];
+    for (size_t i = 0; i < old.capacity; i++) {
+        const TextEntry *e = &old.entry[i];
+        if (e->text)
+            *entry_of(m, e->text, e->hash) = *e;
+    }
 }
 
 TextEntry *text_map_add(TextMap *m, const char *text)
 {
     if (2 * m->n >= m->capacity)
         grow(m);
-    TextEntry *e = entry_of(m, text);
+    uint32_t hash = hash_text_32(text);
+    TextEntry *e = entry_of(m, text, hash);
     if (e->text)
         return NULL;
     m->n++;
     e->text = text;
+    e->hash = hash;
     return e;
 }
 

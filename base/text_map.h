@@ -7,8 +7,11 @@
 
 #include "base/arena.h"
 
+#include <stdint.h>
+
 typedef struct TextEntry {
     const char *text; /* NULL: free */
+    uint32_t hash;    /* of the text */
     int taken;        /* how many numbers text_map_unique has tried after it */
     void *value;      /* set by the caller */
 } TextEntry;

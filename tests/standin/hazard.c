@@ -132,9 +132,42 @@ const char *hazard_access(uintptr_t at, int bytes, bool write, char *text,
     return NULL;
 }
 
+static inline bool same_mark(const Mark *a, const Mark *b)
+{
+    uint32_t differs = a->write ^ b->write;
+    for (int i = 0; i < HAZARD_STREAMS; i++)
+        differs |= a->read[i] ^ b->read[i];
+    return !differs;
+}
+
+/* Touches grains from … end - 1; returns the first with a conflicting operation in
+ * *other, or end. Neighbors mostly have the same mark: it is checked once. */
+static uintptr_t touch_range(uintptr_t from, uintptr_t end, bool write, uint32_t *other)
+{
+    Mark checked = {0}; /* a mark without a conflict */
+    for (uintptr_t i = from; i < end; i++) {
+        Mark *m = &hazard.mark[i];
+        if (write && same_mark(m, &checked)) {
+            m->write = hazard.number;
+            continue;
+        }
+        if (!write && m->write == checked.write) {
+            m->read[hazard.op->stream] = hazard.number;
+            continue;
+        }
+        const Mark before = *m;
+        *other = touch(m, write);
+        if (*other)
+            return i;
+        checked = before;
+    }
+    return end;
+}
+
 bool hazard_touch(const void *at, int64_t bytes, bool write)
 {
     char text[400];
+    uint32_t other = 0;
     uintptr_t from = (uintptr_t)at - (uintptr_t)memory_base;
     uintptr_t end = from + (uintptr_t)bytes;
     if (!hazard.op || bytes <= 0 || !standin_in_space(at))
@@ -143,16 +176,12 @@ bool hazard_touch(const void *at, int64_t bytes, bool write)
         from += GRAIN - 1;
         end -= GRAIN - 1;
     }
-    for (uintptr_t i = from / GRAIN; i <= (end - 1) / GRAIN; i++) {
-        uint32_t other = touch(&hazard.mark[i], write);
-        if (!other)
-            continue;
-        describe(text, sizeof text, other, write,
-                 (uintptr_t)memory_base + i * GRAIN);
-        standin_error("%s", text);
-        return false;
-    }
-    return true;
+    uintptr_t i = touch_range(from / GRAIN, (end - 1) / GRAIN + 1, write, &other);
+    if (!other)
+        return true;
+    describe(text, sizeof text, other, write, (uintptr_t)memory_base + i * GRAIN);
+    standin_error("%s", text);
+    return false;
 }
 
 bool hazard_touch_rows(const void *at, int64_t rows, int64_t bytes,

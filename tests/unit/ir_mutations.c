@@ -313,11 +313,11 @@ static bool was_seen(Test *t, const Program *p)
     return false;
 }
 
-/* Outside of check-all every third program that a pass has changed is tested. */
+/* Outside of check-all every fifth program that a pass has changed is tested. */
 static void test_program(Test *t, const Program *p)
 {
     if (p->stage < STAGE_PARTITIONED || was_seen(t, p) ||
-        t->seen.n % few_or_all(3, 1))
+        t->seen.n % few_or_all(5, 1))
         return;
     CHECK_TEXT(t->c, ir_verify(p), NULL);
     /* The unchanged program must pass: derived placements are no fault. */

@@ -5,10 +5,11 @@
 #
 # Without arguments all groups but cpu run. CHECK_ALL=1 selects all cases of
 # each test (tests/e2e/lib.sh), and builds programs as users do; otherwise `cc`
-# gets -Og for -O1 to -O3, which takes half of the time, and links with gold if
-# there is one. The group cpu has the tests that depend on the CPU, and runs them
-# with programs compiled for the level $CPU_LEVEL, and with oneDNN's kernels limited
-# to its instructions. Such a test has a line '# cpu: WHY' (in C: ' * cpu: WHY').
+# gets -Og for -O1 and -O3, which takes half of the time, and links with gold if
+# there is one. (The tests of kernels ask for -O2: loops become vectors.) The group
+# cpu has the tests that depend on the CPU, and runs them with programs compiled for
+# the level $CPU_LEVEL, and with oneDNN's kernels limited to its instructions. Such a
+# test has a line '# cpu: WHY' (in C: ' * cpu: WHY').
 #
 # $JOBS tests run in parallel. The default is three for two cores, because many
 # tests wait. A test with a line '# clock: WHY' depends on the clock, and waits
@@ -54,7 +55,7 @@ if [ -z "${CHECK_ALL:-}" ]; then
 #!/bin/sh
 for word; do
     shift
-    case \$word in -O[123]) word=-Og ;; esac
+    case \$word in -O[13]) word=-Og ;; esac
     set -- "\$@" "\$word"
 done
 exec $(command -v cc) $gold "\$@"

@@ -6,7 +6,7 @@
 # Without arguments all groups but cpu run. CHECK_ALL=1 selects all cases of
 # each test (tests/e2e/lib.sh), and builds programs as users do; otherwise `cc`
 # gets -Og for -O1 and -O3, which takes half of the time, and links with gold if
-# there is one. (The tests of kernels ask for -O2: loops become vectors.) The group
+# there is one. (Tests of kernels compile with -O2, which vectorizes loops.) The group
 # cpu has the tests that depend on the CPU, and runs them with programs compiled for
 # the level $CPU_LEVEL, and with oneDNN's kernels limited to its instructions. Such a
 # test has a line '# cpu: WHY' (in C: ' * cpu: WHY').
@@ -26,8 +26,8 @@ work=
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 
-# Tests write thousands of small files and run programs: in memory, if it has the
-# space.
+# Tests write thousands of small files: into memory, if /dev/shm has 8 GB free and
+# programs may run there.
 in_memory() {
     free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $1 == "tmpfs" { print $4 }')
     [ "${free:-0}" -ge 8000000 ] && work=$(mktemp -d /dev/shm/parc-check-XXXXXX) &&
@@ -45,7 +45,8 @@ mkdir "$COUNTS" "$work/bin"
 PATH=$work/bin:$PATH
 export BUILD COUNTS PATH
 
-# The launcher of a version manager takes longer than Python itself.
+# `python3` may be the script of a version manager, which takes 100 ms to start:
+# tests call the interpreter that it finds.
 python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) &&
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$python" >"$work/bin/python3"
 if [ -z "${CHECK_ALL:-}" ]; then

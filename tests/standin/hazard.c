@@ -141,7 +141,7 @@ static inline bool same_mark(const Mark *a, const Mark *b)
 }
 
 /* Touches grains from … end - 1; returns the first with a conflicting operation in
- * *other, or end. Neighbors mostly have the same mark: it is checked once. */
+ * *other, or end. Adjacent grains mostly have equal marks: one of them is checked. */
 static uintptr_t touch_range(uintptr_t from, uintptr_t end, bool write, uint32_t *other)
 {
     Mark checked = {0}; /* a mark without a conflict */

@@ -59,7 +59,8 @@ static bool is_of_plan(OptionId id)
 {
     return id == OPT_MESH || id == OPT_RANKS || id == OPT_NODE_SIZE || id == OPT_PLAN ||
            id == OPT_TARGET || id == OPT_CPU || id == OPT_THREADS || id == OPT_MEMORY ||
-           id == OPT_MACHINE || id == OPT_DEFINE || id == OPT_NO_EVAL;
+           id == OPT_MACHINE || id == OPT_DEFINE || id == OPT_CONFIG ||
+           id == OPT_NO_EVAL;
 }
 
 static const OptionRow *option_of(const char *name)

@@ -23,7 +23,8 @@ typedef struct Compilation {
     const File *file; /* NULL: the input is an IR dump */
     const File *prelude_file;
     const char *mesh; /* --mesh, with the sizes that parc has chosen */
-    Setting *const *define; /* -D, and what --plan auto adds */
+    const ConfigFile *config; /* --config, or NULL */
+    Setting *const *define; /* of --config, -D, and what --plan auto adds */
     int ndefines;
     UnitDefaults units;
     const Machine *machine;   /* --machine; NULL: not given */

@@ -27,6 +27,7 @@
 #include "driver/calibrate.h"
 #include "driver/compare.h"
 #include "driver/compilation.h"
+#include "driver/config_file.h"
 #include "driver/fit.h"
 #include "driver/options.h"
 #include "driver/plot.h"
@@ -91,6 +92,7 @@ static Program *lower_model(Compilation *c, Diag *d)
         .plan_loc = c->o.plan.loc,
         .define = c->define,
         .ndefines = c->ndefines,
+        .config = c->config,
         .units = c->units,
         .forward = !c->o.no_eval,
     };
@@ -208,6 +210,20 @@ static bool check_ranks(Compilation *c, const Program *p)
     return diag_help(c->diag, "with --mesh auto parc chooses the sizes");
 }
 
+/* Sets the model's parameters that --config has; false after an error. */
+static bool take_config(Compilation *c)
+{
+    if (!c->o.config.text)
+        return true;
+    int before = diag_error_count(c->diag);
+    c->config = config_file_read(c->arena, c->diag, &c->o.config);
+    if (!c->config || before)
+        return false;
+    FrontendOptions options = {.define = c->define, .ndefines = c->ndefines, .config = c->config};
+    c->define = config_defines(c->arena, c->diag, c->file, &options, &c->ndefines);
+    return diag_error_count(c->diag) == 0;
+}
+
 static Program *front_end(Compilation *c)
 {
     Setting **define = NEW_ARRAY(c->arena, Setting *, c->o.define.n);
@@ -223,6 +239,8 @@ static Program *front_end(Compilation *c)
     c->prelude_file = parse_prelude(c);
     pdl_check(c->arena, c->diag, c->prelude_file, c->file);
     time_end(c, "check");
+    if (!take_config(c))
+        return NULL;
     c->mesh = c->o.mesh.text;
     AutoPlan *plan;
     OtherMeshes others = {0};

@@ -23,6 +23,9 @@ const OptionRow option_table[] = {
     {OPT_PLAN, "--plan", NULL, "NAME", VALUE_TEXT, NULL,
      "the plan to use, if the file has several; auto: parc\n"
      "writes one, and chooses it by time with --machine"},
+    {OPT_CONFIG, "--config", NULL, "DIR|FILE", VALUE_FILE, NULL,
+     "take the model's sizes from the config.json of a Hugging\n"
+     "Face model; refuse what the model does not compute"},
     {OPT_DEFINE, "-D", NULL, "NAME=VALUE", VALUE_TEXT, NULL,
      "override a model parameter or a train setting; the\n"
      "last -D applies: -D n_layers=2 -D optimizer.lr=1e-3"},

@@ -21,6 +21,7 @@ typedef enum OptionId {
     OPT_MEMORY,
     OPT_MACHINE,
     OPT_FROM,
+    OPT_CONFIG,
     OPT_DEFINE,
     OPT_OUTPUT,
     OPT_SOURCE_TREE,

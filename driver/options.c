@@ -274,6 +274,7 @@ static Argument *text_of(Options *o, OptionId id)
 {
     return id == OPT_MESH          ? &o->mesh
            : id == OPT_PLAN        ? &o->plan
+           : id == OPT_CONFIG      ? &o->config
            : id == OPT_OUTPUT      ? &o->binary
            : id == OPT_SOURCE_TREE ? &o->directory
            : id == OPT_MACHINE     ? &o->machine
@@ -513,11 +514,12 @@ static void check_together(Reader *r)
               "with it", pass_name(p->stop_after));
     } else if (p->starts && (o->mesh.text || o->ranks_arg.text ||
                              o->node_size_arg.text || o->plan.text ||
-                             o->define.n)) {
+                             o->config.text || o->define.n)) {
         Argument a = o->mesh.text            ? o->mesh
                      : o->ranks_arg.text     ? o->ranks_arg
                      : o->node_size_arg.text ? o->node_size_arg
                      : o->plan.text          ? o->plan
+                     : o->config.text        ? o->config
                                              : o->define.at[0];
         wrong(r, a.loc, "an IR dump already has a mesh, a plan and sizes: "
               "remove this option");

@@ -34,7 +34,7 @@ typedef struct EmitRequest {
 
 typedef struct Options {
     Argument input; /* "-": standard input */
-    Argument mesh, plan, explain, device_memory, machine, from;
+    Argument mesh, plan, config, explain, device_memory, machine, from;
     int64_t memory_limit; /* bytes; 0: none */
     Target target;
     VEC(const char *) arch;

@@ -8,6 +8,12 @@
 #include "frontend/syntax/ast.h"
 #include "ir/ir.h"
 
+/* The entries of a config.json of Hugging Face (--config). An object has no value. */
+typedef struct ConfigFile {
+    VEC(Setting) entry;
+    Loc loc; /* the file's beginning */
+} ConfigFile;
+
 /* Options of the command line that concern the frontend. */
 typedef struct FrontendOptions {
     const char *mesh;        /* "8x8", "dp=8,tp=8", NULL: every axis is 1 */
@@ -18,6 +24,7 @@ typedef struct FrontendOptions {
     Loc plan_loc;
     Setting *const *define;  /* the parsed -D options, in order */
     int ndefines;
+    const ConfigFile *config; /* --config, or NULL */
     UnitDefaults units;
     bool forward;            /* also make the forward programs */
 } FrontendOptions;
@@ -27,6 +34,12 @@ typedef struct FrontendOptions {
  * before assignment. `lower` must follow: it reports the errors of plans and
  * settings. */
 void pdl_check(Arena *a, Diag *d, const File *prelude, const File *file);
+
+/* What the entries of options->config define, then options->define, of which it sets the
+ * number *n. Reports entries that the model lacks and parameters without a value; NULL if the
+ * model has no block `names hf` with entries of config.json. */
+Setting *const *config_defines(Arena *a, Diag *d, const File *file,
+                               const FrontendOptions *options, int *n);
 
 /* Evaluates the model's forward with sizes and builds the global forward
  * program: parameters, modules, inputs, mesh, plan, train settings, boundaries,

@@ -301,15 +301,12 @@ static void check_decl(Check *c, const Decl *decl)
 
 static void check_one_model(Check *c)
 {
-    const Decl *model = NULL;
+    const Decl *model = file_model(c->file);
     for (int i = 0; i < c->file->decl.n; i++) {
         const Decl *decl = c->file->decl.at[i];
-        if (decl->kind != DC_MODEL)
-            continue;
-        if (model)
+        if (decl->kind == DC_MODEL && decl != model)
             diag_twice(c->diag, decl->name.loc, model->name.loc,
                        "a file has one model: remove this one");
-        model = model ? model : decl;
     }
     if (!model) {
         Loc loc = {.file = c->file->source, .len = 1, .line = 1, .col = 1};

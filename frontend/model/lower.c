@@ -24,7 +24,7 @@
 
 /* ---- model parameters ---------------------------------------------------- */
 
-/* -D must keep the kind of a value: an integer may be a size. */
+/* -D and --config must keep the kind of a value: an integer may be a size. */
 static Datum defined_value(Lower *l, const Setting *define, Datum plain)
 {
     /* A word needs no quotes on the command line. */
@@ -37,7 +37,7 @@ static Datum defined_value(Lower *l, const Setting *define, Datum plain)
                 plain.kind == DATUM_NONE || d.kind == DATUM_POISON;
     if (!fits)
         return lower_poison(l, define->value->range, NULL, "'%s' is %s, but "
-                            "its default is %s: -D must keep the kind of the "
+                            "its default is %s: it must keep the kind of "
                             "value", define->name.name, datum_text(l->arena, d),
                             datum_text(l->arena, plain));
     return d;
@@ -271,14 +271,6 @@ static void warn_unused(Lower *l)
     }
 }
 
-static const Decl *find_model(const File *file)
-{
-    for (int i = 0; i < file->decl.n; i++)
-        if (file->decl.at[i]->kind == DC_MODEL)
-            return file->decl.at[i];
-    return NULL;
-}
-
 /* A forward program reads only what it needs: no labels if it has no loss. */
 static void drop_unused_inputs(Program *p)
 {
@@ -405,7 +397,7 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
                const FrontendOptions *options)
 {
     Lower *l = NEW(a, Lower);
-    const Decl *model = find_model(file);
+    const Decl *model = file_model(file);
     *l = (Lower){.arena = a, .diag = d, .prelude = prelude, .file = file,
                  .options = options, .model = model,
                  .p = new_program(a, d, model, FOR_TRAINING)};

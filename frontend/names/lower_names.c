@@ -320,15 +320,20 @@ static const char *config_text(Lower *l, const NamesDecl *n)
 {
     Out o;
     out_init(&o, l->arena);
-    out(&o, "{");
+    const char *separator = "{";
     for (int i = 0; i < n->config.n; i++) {
         const Setting *s = &n->config.at[i];
-        out(&o, "%s\n  ", i ? "," : "");
+        if (config_accepts_any(l, s))
+            continue;
+        Datum d = lower_expr(l, s->value);
+        config_compare(l, s, d);
+        out(&o, "%s\n  ", separator);
         out_json_string(&o, s->name.name);
         out(&o, ": ");
-        print_value(l, &o, s, lower_expr(l, s->value));
+        print_value(l, &o, s, d);
+        separator = ",";
     }
-    out(&o, "\n}\n");
+    out(&o, "%s\n}\n", separator[0] == '{' ? separator : "");
     return o.text;
 }
 

@@ -4,6 +4,7 @@
  * check_names.c    names and arguments
  * lower_names.c    names of parameters in files
  * lower_layout.c   layouts of parameters in files
+ * config.c         entries of config.json
  */
 #ifndef PARC_FRONTEND_NAMES_NAMES_H
 #define PARC_FRONTEND_NAMES_NAMES_H
@@ -22,5 +23,12 @@ void lower_names(Lower *l, const Instance *model);
  * part[index] is described. False after an error. */
 bool lower_layouts(Lower *l, const NameItem *item, const Param *const *part,
                    int n, int index, FileTensor *to);
+
+/* ---- config.c ---- */
+
+/* Whether the value of an entry is `any`: it is not exported, and may differ. */
+bool config_accepts_any(const Lower *l, const Setting *entry);
+/* Reports that the file of --config has another value for an entry. */
+void config_compare(Lower *l, const Setting *entry, Datum value);
 
 #endif

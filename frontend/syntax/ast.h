@@ -256,6 +256,8 @@ Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
 
 /* build.c: the declaration of this name and kind; NULL: none, or f is NULL. */
 const Decl *file_find_decl(const File *f, const char *name, DeclKind kind);
+/* The model; NULL: none. */
+const Decl *file_model(const File *f);
 /* The plan of this name; NULL: none, or name is NULL. */
 const PlanDecl *file_find_plan(const File *f, const char *name);
 /* The first forward among members and the branches of their `if`s, or NULL;

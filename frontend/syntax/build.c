@@ -323,6 +323,14 @@ const Decl *file_find_decl(const File *f, const char *name, DeclKind kind)
     return NULL;
 }
 
+const Decl *file_model(const File *f)
+{
+    for (int i = 0; i < f->decl.n; i++)
+        if (f->decl.at[i]->kind == DC_MODEL)
+            return f->decl.at[i];
+    return NULL;
+}
+
 const PlanDecl *file_find_plan(const File *f, const char *name)
 {
     for (int i = 0; name && i < f->plan.n; i++)

@@ -1,0 +1,188 @@
+/* config_file.c: reads a config.json into settings with locations.
+ *
+ *   {"hidden_size": 2048,                  hidden_size = 2048
+ *    "rope_parameters": {                  rope_theta = 10000.0
+ *      "rope_theta": 10000.0},
+ *    "id2label": {"0": "cat"}}             id2label = an object, num_labels = 1
+ */
+#include "driver/config_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "runtime/common/json.h"
+
+enum { KEY = 256, TEXT = 1024, MAX_CONFIG = 16 << 20, MAX_LIST_DEPTH = 8 };
+
+typedef struct Reader {
+    Arena *arena;
+    uint16_t source;
+    RtJson json;
+    Loc loc;            /* the location of text[loc_at] */
+    int64_t loc_at;
+    ConfigFile *config;
+} Reader;
+
+/* The location of text[from … to). Calls come in the order of the text, or nearly so. */
+static Loc range_of(Reader *r, int64_t from, int64_t to)
+{
+    if (from < r->loc_at) {
+        r->loc = (Loc){r->source, 1, 1, 1};
+        r->loc_at = 0;
+    }
+    for (; r->loc_at < from; r->loc_at++) {
+        bool ends = r->json.text[r->loc_at] == '\n';
+        r->loc.line += ends;
+        r->loc.col = ends ? 1 : r->loc.col + 1;
+    }
+    Loc loc = r->loc;
+    const unsigned char *end = memchr(r->json.text + from, '\n', (size_t)(to - from));
+    int64_t size = end ? end - (r->json.text + from) : to - from;
+    loc.len = size < 1 ? 1 : size > UINT16_MAX ? UINT16_MAX : (uint16_t)size;
+    return loc;
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+static void read_number(Reader *r, Expr *e)
+{
+    RtJson *j = &r->json, start = *j;
+    e->number = rt_json_number(j);
+    e->kind = EX_FLOAT;
+    const char *text = (const char *)start.text + start.at;
+    if (j->error || strcspn(text, ".eE") < (size_t)(j->at - start.at))
+        return;
+    e->integer = rt_json_signed(&start);
+    if (!start.error)
+        e->kind = EX_INT;
+}
+
+static void read_word(RtJson *j, Expr *e)
+{
+    e->kind = EX_BOOL;
+    if (rt_json_word(j, "true"))
+        e->integer = 1;
+    else if (!rt_json_word(j, "false"))
+        e->kind = rt_json_word(j, "null") ? EX_NONE : EX_FLOAT;
+}
+
+static Expr *read_value(Reader *r, int depth);
+
+static void read_list(Reader *r, Expr *e, int depth)
+{
+    VEC(Arg) item = {0};
+    if (depth == MAX_LIST_DEPTH)
+        rt_json_fail(&r->json, "lists are nested too deeply");
+    e->kind = EX_TUPLE;
+    rt_json_list(&r->json);
+    while (rt_json_next(&r->json))
+        vec_push(r->arena, &item, ((Arg){.value = read_value(r, depth + 1)}));
+    e->arg = item.at;
+    e->nargs = item.n;
+}
+
+/* A value other than an object, which gives NULL. */
+static Expr *read_value(Reader *r, int depth)
+{
+    RtJson *j = &r->json;
+    Expr *e = NEW(r->arena, Expr);
+    int c = rt_json_peek(j);
+    int64_t from = j->at;
+    if (c == '{') {
+        rt_json_skip(j);
+        return NULL;
+    }
+    if (c == '[') {
+        read_list(r, e, depth);
+    } else if (c == '"') {
+        char text[TEXT];
+        e->kind = EX_STRING;
+        rt_json_string(j, text, sizeof text);
+        e->name = arena_strndup(r->arena, text, strlen(text));
+    } else {
+        read_word(j, e);
+        if (e->kind == EX_FLOAT)
+            read_number(r, e);
+    }
+    e->loc = e->range = range_of(r, from, j->at);
+    return e;
+}
+
+/* ---- entries ------------------------------------------------------------- */
+
+static void add_entry(Reader *r, const char *key, Loc loc, Expr *value)
+{
+    const char *name = arena_strndup(r->arena, key, strlen(key));
+    vec_push(r->arena, &r->config->entry, ((Setting){.name = {name, loc}, .value = value}));
+}
+
+/* transformers derives the number of labels from their names. */
+static void add_labels(Reader *r, Loc loc)
+{
+    RtJson names = r->json;
+    Expr *count = NEW(r->arena, Expr);
+    char key[KEY];
+    *count = (Expr){.kind = EX_INT, .loc = loc, .range = loc};
+    rt_json_object(&names);
+    while (rt_json_key(&names, key, sizeof key)) {
+        rt_json_skip(&names);
+        count->integer++;
+    }
+    add_entry(r, "num_labels", loc, count);
+}
+
+/* The entries of the objects rope_parameters and rope_scaling count as the file's own:
+ * versions of transformers differ in this. */
+static void read_entries(Reader *r, bool outer)
+{
+    char key[KEY];
+    rt_json_object(&r->json);
+    while (rt_json_key(&r->json, key, sizeof key)) {
+        Loc loc = range_of(r, r->json.key_at, r->json.key_at + (int64_t)strlen(key) + 2);
+        bool object = rt_json_peek(&r->json) == '{';
+        if (object && strcmp(key, "id2label") == 0)
+            add_labels(r, loc);
+        if (outer && object && starts_with(key, "rope_"))
+            read_entries(r, false);
+        else
+            add_entry(r, key, loc, read_value(r, 0));
+    }
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static char *read_text(Arena *a, Diag *d, const Argument *path, const char **name, size_t *size)
+{
+    struct stat info;
+    bool directory = stat(path->text, &info) == 0 && S_ISDIR(info.st_mode);
+    *name = directory ? arena_printf(a, "%s/config.json", path->text) : path->text;
+    char *text = file_read(a, *name, size);
+    if (!text)
+        diag_error(d, path->loc, "cannot read '%s': %s", *name, strerror(errno));
+    else if (*size > MAX_CONFIG)
+        diag_error(d, path->loc, "'%s' is larger than 16 MiB", *name);
+    return text && *size <= MAX_CONFIG ? text : NULL;
+}
+
+const ConfigFile *config_file_read(Arena *a, Diag *d, const Argument *path)
+{
+    const char *name;
+    size_t size;
+    const char *text = read_text(a, d, path, &name, &size);
+    if (!text)
+        return NULL;
+    Reader r = {.arena = a, .config = NEW(a, ConfigFile)};
+    r.source = diag_source(d, name, text, size);
+    r.json = (RtJson){.text = (const unsigned char *)text, .end = (int64_t)size};
+    r.loc = r.config->loc = (Loc){r.source, 1, 1, 1};
+    read_entries(&r, true);
+    if (!r.json.error && rt_json_peek(&r.json) >= 0)
+        rt_json_fail(&r.json, "the file goes on after its object");
+    if (!r.json.error)
+        return r.config;
+    diag_error(d, range_of(&r, r.json.at, r.json.at + 1), "%s", r.json.error);
+    return NULL;
+}

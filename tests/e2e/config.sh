@@ -1,0 +1,117 @@
+#!/bin/sh
+# config.sh: --config takes a model's sizes from the config.json of Hugging Face, as
+# published, and refuses what the model does not compute.
+. "$(dirname "$0")/lib.sh"
+plan() { # plan MODEL OPTION…: the execution plan
+    model=$1
+    shift
+    "$PARC" "examples/$model.pdl" "$@" --mesh 2x1 --emit plan
+}
+
+# The file's sizes are those of the options.
+same() { # same MODEL FILE OPTIONS…
+    model=$1 file=$2
+    shift 2
+    plan "$model" --config "$file" >"$work/config" && plan "$model" "$@" >"$work/defines" &&
+        diff "$work/config" "$work/defines"
+}
+published=tests/data/config
+check "Llama 3 8B" same llama3 $published/llama3.json
+check "Mistral 7B" same mistral $published/mistral.json
+check "Qwen 3 0.6B" same qwen3 $published/qwen3.json
+check "GPT-2" same gpt2 $published/gpt2.json -D dropout=0.1
+
+# changed NAME SCRIPT: the path of a published file that jq changed
+changed() {
+    jq "$2" "$published/$1.json" >"$work/$1.json" && echo "$work/$1.json"
+}
+check "Llama 3 70B" same llama3 "$(changed llama3 '.hidden_size = 8192 |
+    .num_hidden_layers = 80 | .num_attention_heads = 64 | .intermediate_size = 28672')" \
+    -D dim=8192 -D n_layers=80 -D n_heads=64 -D hidden=28672
+check "Qwen 3 8B" same qwen3 "$(changed qwen3 '.hidden_size = 4096 |
+    .num_hidden_layers = 36 | .num_attention_heads = 32 | .intermediate_size = 12288 |
+    .tie_word_embeddings = false')" \
+    -D dim=4096 -D n_layers=36 -D n_heads=32 -D hidden=12288 -D tied=false
+check "Mistral Nemo" same mistral "$(changed mistral '.hidden_size = 5120 |
+    .num_hidden_layers = 40 | .head_dim = 128')" -D dim=5120 -D n_layers=40 -D head_dim=128
+check "GPT-2 XL" same gpt2 "$(changed gpt2 '.n_embd = 1600 | .n_layer = 48 | .n_head = 25 |
+    .attn_pdrop = 0 | .resid_pdrop = 0 | .embd_pdrop = 0')" \
+    -D dim=1600 -D n_layers=48 -D n_heads=25
+
+# A directory; -D overrides.
+mkdir "$work/model"
+cp $published/llama3.json "$work/model/config.json"
+check "a directory" same llama3 "$work/model"
+overridden() {
+    plan llama3 --config "$work/model" -D n_layers=2 -D dim=2048 >"$work/config" &&
+        plan llama3 -D n_layers=2 -D dim=2048 >"$work/defines" &&
+        diff "$work/config" "$work/defines"
+}
+check "-D overrides the file" overridden
+
+# A vision model, whose labels are counted.
+vit() {
+    cat >"$work/vit.json" <<'END'
+{"architectures": ["ViTForImageClassification"], "model_type": "vit", "image_size": 32,
+ "num_channels": 3, "patch_size": 8, "hidden_size": 64, "num_hidden_layers": 2,
+ "num_attention_heads": 4, "intermediate_size": 128, "layer_norm_eps": 1e-06,
+ "hidden_act": "gelu", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+ "id2label": {"0": "cat", "1": "dog", "2": "bird"}, "label2id": {"cat": 0}, "qkv_bias": true,
+ "encoder_stride": 16}
+END
+    same vit "$work/vit.json" -D classes=3 -D size=32 -D patch=8 -D dim=64 -D n_layers=2 \
+        -D n_heads=4 -D hidden=128 -D norm_eps=1e-6
+}
+check "ViT" vit
+
+# refused NAME SCRIPT MESSAGE [MODEL]: the changed file is an error with this message, which
+# names the file and writes nothing
+refused() {
+    file=$(changed "$1" "$2") || return 1
+    if plan "${4:-$1}" --config "$file" >"$work/out" 2>"$work/err"; then return 1; fi
+    [ ! -s "$work/out" ] && grep -F "$3" "$work/err" && grep -F "$file:" "$work/err"
+}
+check "scaled rope" refused llama3 '.rope_scaling = {rope_type: "llama3", factor: 8.0}' \
+    "the model has no entry 'rope_type'"
+check "scaled rope's factor" refused llama3 '.rope_scaling = {type: "linear", factor: 8.0}' \
+    "the model has no entry 'factor'"
+check "activation" refused llama3 '.hidden_act = "gelu"' \
+    "'hidden_act' is 'gelu'; the model has 'silu'"
+check "a bias" refused llama3 '.mlp_bias = true' "'mlp_bias' is true; the model has false"
+check "a window" refused mistral '.sliding_window = 4096' \
+    "'sliding_window' is 4096; the model has none"
+check "some layers with a window" refused qwen3 '.layer_types[1] = "sliding_attention"' \
+    "the model has no entry 'layer_types'"
+check "head_dim" refused llama3 '.head_dim = 64' "'head_dim' is 64; the model has 128"
+check "two dropouts" refused gpt2 '.attn_pdrop = 0.2' "'attn_pdrop' is 0.2; the model has 0.1"
+check "scores of another scale" refused gpt2 '.scale_attn_weights = false' \
+    "'scale_attn_weights' is false; the model has true"
+check "a quantized model" refused llama3 '.quantization_config = {bits: 4}' \
+    "the model has no entry 'quantization_config'"
+check "an object for a number" refused llama3 '.hidden_act = {name: "silu"}' \
+    "'hidden_act' is an object; the model has 'silu'"
+check "an object for a size" refused llama3 '.hidden_size = {}' "the file has no 'hidden_size'"
+check "half a layer" refused llama3 '.num_hidden_layers = 2.5' "'n_layers' is 2.5"
+check "a size above 64 bits" refused llama3 '.hidden_size = 99999999999999999999' \
+    "'dim' is 1e+20"
+check "no number of heads" refused llama3 'del(.num_key_value_heads)' \
+    "the file has no 'num_key_value_heads'"
+check "another model" refused qwen3 . "this is no config.json of 'llama'" llama3
+check "no block of names" refused llama3 . "names hf" llama
+
+# Files that are none.
+bad() { # bad TEXT MESSAGE
+    printf '%s' "$1" >"$work/bad.json"
+    if plan llama3 --config "$work/bad.json" >"$work/out" 2>"$work/err"; then return 1; fi
+    grep -F "$2" "$work/err"
+}
+check "no JSON" bad 'hidden_size = 1' "bad.json:1:1"
+check "an empty file" bad '' "bad.json:1:1"
+check "an end too early" bad '{"hidden_size": 40' "bad.json:1:"
+check "text after the object" bad '{} {}' "bad.json:1:4: error: the file goes on after its object"
+check "deep lists" bad "{\"a\": [[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]}" "nested too deeply"
+absent() {
+    ! plan llama3 --config "$work/absent" 2>"$work/err" && grep "cannot read '$work/absent'" "$work/err"
+}
+check "no file" absent
+finish

@@ -25,7 +25,7 @@ typedef struct Compilation {
     const char *mesh; /* --mesh, with the sizes that parc has chosen */
     const ConfigFile *config; /* --config, or NULL */
     Setting *const *define; /* of --config, -D, and what --plan auto adds */
-    int ndefines;
+    int ndefines, ngiven; /* of them, those of --config and -D */
     UnitDefaults units;
     const Machine *machine;   /* --machine; NULL: not given */
     const Forecast *forecast; /* on that machine; NULL: none */

@@ -8,6 +8,7 @@
 #include "driver/config_file.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -26,22 +27,25 @@ typedef struct Reader {
     ConfigFile *config;
 } Reader;
 
-/* The location of text[from … to). Calls come in the order of the text, or nearly so. */
+/* The length of text[from … to), cut at its first line. */
+static uint16_t length_of(const Reader *r, int64_t from, int64_t to)
+{
+    const unsigned char *line = r->json.text + from;
+    const unsigned char *end = memchr(line, '\n', (size_t)(to - from));
+    int64_t size = end ? end - line : to - from;
+    return size < 1 ? 1 : size > UINT16_MAX ? UINT16_MAX : (uint16_t)size;
+}
+
+/* The location of text[from … to). Calls come in the order of the text. */
 static Loc range_of(Reader *r, int64_t from, int64_t to)
 {
-    if (from < r->loc_at) {
-        r->loc = (Loc){r->source, 1, 1, 1};
-        r->loc_at = 0;
-    }
     for (; r->loc_at < from; r->loc_at++) {
         bool ends = r->json.text[r->loc_at] == '\n';
         r->loc.line += ends;
         r->loc.col = ends ? 1 : r->loc.col + 1;
     }
     Loc loc = r->loc;
-    const unsigned char *end = memchr(r->json.text + from, '\n', (size_t)(to - from));
-    int64_t size = end ? end - (r->json.text + from) : to - from;
-    loc.len = size < 1 ? 1 : size > UINT16_MAX ? UINT16_MAX : (uint16_t)size;
+    loc.len = length_of(r, from, to);
     return loc;
 }
 
@@ -50,10 +54,14 @@ static Loc range_of(Reader *r, int64_t from, int64_t to)
 static void read_number(Reader *r, Expr *e)
 {
     RtJson *j = &r->json, start = *j;
+    bool whole = true;
     e->number = rt_json_number(j);
     e->kind = EX_FLOAT;
-    const char *text = (const char *)start.text + start.at;
-    if (j->error || strcspn(text, ".eE") < (size_t)(j->at - start.at))
+    for (int64_t i = start.at; i < j->at; i++)
+        whole = whole && !strchr(".eE", j->text[i]);
+    if (isinf(e->number))
+        rt_json_fail(j, "a number that is too large");
+    if (j->error || !whole)
         return;
     e->integer = rt_json_signed(&start);
     if (!start.error)
@@ -71,32 +79,38 @@ static void read_word(RtJson *j, Expr *e)
 
 static Expr *read_value(Reader *r, int depth);
 
-static void read_list(Reader *r, Expr *e, int depth)
+/* Returns whether no item is an object. */
+static bool read_list(Reader *r, Expr *e, int depth)
 {
     VEC(Arg) item = {0};
+    bool plain = true;
     if (depth == MAX_LIST_DEPTH)
         rt_json_fail(&r->json, "lists are nested too deeply");
     e->kind = EX_TUPLE;
     rt_json_list(&r->json);
-    while (rt_json_next(&r->json))
-        vec_push(r->arena, &item, ((Arg){.value = read_value(r, depth + 1)}));
+    while (rt_json_next(&r->json)) {
+        Expr *value = read_value(r, depth + 1);
+        plain = plain && value;
+        vec_push(r->arena, &item, ((Arg){.value = value}));
+    }
     e->arg = item.at;
     e->nargs = item.n;
+    return plain;
 }
 
-/* A value other than an object, which gives NULL. */
+/* The value; NULL for an object and for a list with objects. */
 static Expr *read_value(Reader *r, int depth)
 {
     RtJson *j = &r->json;
     Expr *e = NEW(r->arena, Expr);
     int c = rt_json_peek(j);
     int64_t from = j->at;
+    e->loc = range_of(r, from, from);
+    bool plain = c != '{';
     if (c == '{') {
         rt_json_skip(j);
-        return NULL;
-    }
-    if (c == '[') {
-        read_list(r, e, depth);
+    } else if (c == '[') {
+        plain = read_list(r, e, depth);
     } else if (c == '"') {
         char text[TEXT];
         e->kind = EX_STRING;
@@ -107,8 +121,9 @@ static Expr *read_value(Reader *r, int depth)
         if (e->kind == EX_FLOAT)
             read_number(r, e);
     }
-    e->loc = e->range = range_of(r, from, j->at);
-    return e;
+    e->loc.len = length_of(r, from, j->at);
+    e->range = e->loc;
+    return plain ? e : NULL;
 }
 
 /* ---- entries ------------------------------------------------------------- */
@@ -134,6 +149,15 @@ static void add_labels(Reader *r, Loc loc)
     add_entry(r, "num_labels", loc, count);
 }
 
+/* The value of an entry; the default of rotary embeddings is none. */
+static Expr *read_member(Reader *r, bool outer)
+{
+    Expr *e = read_value(r, 0);
+    if (!outer && e && e->kind == EX_STRING && strcmp(e->name, "default") == 0)
+        e->kind = EX_NONE;
+    return e;
+}
+
 /* The entries of the objects rope_parameters and rope_scaling count as the file's own:
  * versions of transformers differ in this. */
 static void read_entries(Reader *r, bool outer)
@@ -148,7 +172,7 @@ static void read_entries(Reader *r, bool outer)
         if (outer && object && starts_with(key, "rope_"))
             read_entries(r, false);
         else
-            add_entry(r, key, loc, read_value(r, 0));
+            add_entry(r, key, loc, read_member(r, outer));
     }
 }
 

@@ -241,6 +241,7 @@ static Program *front_end(Compilation *c)
     time_end(c, "check");
     if (!take_config(c))
         return NULL;
+    c->ngiven = c->ndefines;
     c->mesh = c->o.mesh.text;
     AutoPlan *plan;
     OtherMeshes others = {0};

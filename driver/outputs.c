@@ -96,7 +96,7 @@ static bool plan_report(Compilation *c, const Program *p, const EmitRequest *e, 
                    "plan block");
         return c->file && diag_help(c->diag, "--plan auto writes one");
     }
-    for (int i = c->o.define.n; i < c->ndefines; i++) {
+    for (int i = c->ngiven; i < c->ndefines; i++) {
         out(o, "# with ");
         ast_print_setting(o, c->define[i]);
         out(o, "\n");
@@ -198,6 +198,8 @@ static const char *program_command(Compilation *c, const char *source,
         text = arena_printf(a, "%s --node-size %s", text, c->o.node_size_arg.text);
     if (c->o.plan.text)
         text = arena_printf(a, "%s --plan %s", text, c->o.plan.text);
+    if (c->o.config.text)
+        text = arena_printf(a, "%s --config %s", text, shell_word(a, c->o.config.text));
     for (int i = 0; i < c->o.arch.n; i++)
         text = arena_printf(a, "%s%s%s", text, i ? "," : " --arch ",
                             c->o.arch.at[i]);

@@ -159,7 +159,7 @@ static void fit_attention(Fit *f, const Statement *s, double seconds)
     if (seconds <= 0)
         return;
     ParcAttention a = target_attention(f->p, s->op);
-    Attention of = {.head = a.d, .keys = a.t, .f32 = a.type == PARC_F32,
+    Attention of = {.head = a.d, .keys = attention_keys(&a), .f32 = a.type == PARC_F32,
                     .dropout = a.drop > 0,
                     .backward = op_is_attention_grad(s->op->kind)};
     int i = 0;

@@ -70,13 +70,19 @@ static double matmul_work_seconds(const Machine *m, const Statement *s, double s
 
 /* ---- attention ----------------------------------------------------------- */
 
+int64_t attention_keys(const ParcAttention *a)
+{
+    int64_t band = a->window * (a->causal ? 1 : 2);
+    return a->window > 0 && band < a->t ? band : a->t;
+}
+
 /* How far what was measured is from the attention. */
 static double attention_distance(const MachineAttention *row, const ParcAttention *a)
 {
     enum { OTHER_TYPE = 100, OTHER_DROPOUT = 10 };
     bool type = (a->type == PARC_F32) == (row->type && strcmp(row->type, "f32") == 0);
     bool dropout = (a->drop > 0) == (row->dropout != NULL);
-    double keys = row->keys ? fabs(log((double)row->keys / (double)a->t)) : 0;
+    double keys = row->keys ? fabs(log((double)row->keys / (double)attention_keys(a))) : 0;
     return fabs(log((double)row->head / (double)a->d)) + keys +
            (type ? 0 : OTHER_TYPE) + (dropout ? 0 : OTHER_DROPOUT);
 }
@@ -99,19 +105,24 @@ static const MachineAttention *attention_row(const Machine *m, const ParcAttenti
     return best ? best : m->attention.at;
 }
 
-/* A causal mask leaves n (n + 1) / 2 of n x n tiles, the statement counts n x n / 2
- * of them. */
-static double tiles_over_half(const ParcAttention *a, double tiles)
+enum { QUERY_TILE = 128 };
+
+/* The pairs of queries and keys in tiles that the mask leaves, relative to those that
+ * the statement counts. A causal mask leaves n (n + 1) / 2 of n x n tiles, and counts
+ * n x n / 2 of them. A window has a tile more on each of its two borders, half used. */
+static double pairs_in_tiles(const ParcAttention *a)
 {
+    double tiles = ceil((double)a->s / QUERY_TILE);
+    double keys = (double)a->window * (a->causal ? 1 : 2);
+    if (a->window > 0)
+        return (keys + QUERY_TILE) / keys;
     return a->causal && a->s == a->t ? (tiles + 1) / tiles : 1;
 }
-
-enum { QUERY_TILE = 128 };
 
 double attention_flops(const Program *p, const Statement *s)
 {
     ParcAttention a = target_attention(p, s->op);
-    return s->flops * tiles_over_half(&a, ceil((double)a.s / QUERY_TILE));
+    return s->flops * pairs_in_tiles(&a);
 }
 
 static double attention_seconds(const Program *p, const Machine *m, const Statement *s,

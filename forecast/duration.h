@@ -14,6 +14,7 @@
 #define PARC_FORECAST_DURATION_H
 
 #include "codegen/statements/statements.h"
+#include "codegen/target/target.h"
 #include "forecast/machine.h"
 
 typedef enum WorkClass {
@@ -34,6 +35,8 @@ WorkClass work_class(OpKind op);
 
 /* The flops that attention computes in whole tiles. */
 double attention_flops(const Program *p, const Statement *s);
+/* The keys that a query sees at most: those of its window, or all. */
+int64_t attention_keys(const ParcAttention *a);
 
 /* How a kernel goes over its elements. */
 typedef enum KernelForm {

@@ -94,6 +94,8 @@ static const char *attention_shape(Emitter *e, const Op *op)
         out(&o, ", .deterministic = true");
     if (at.type != PARC_F32)
         out(&o, ", .type = %s", c_parc_type(qkv[0]->type.dtype));
+    if (at.window > 0)
+        out(&o, ", .window = %lld", (long long)at.window);
     return o.text;
 }
 
@@ -263,14 +265,15 @@ void emit_body(Emitter *e, const Op *op)
     body_of(op->kind)(e, op);
 }
 
-/* Calls with dropout or in f32 have only one implementation. */
+/* Calls with dropout, a window or in f32 have only one implementation. */
 void emit_attentions(Emitter *e)
 {
     for_ops(op, e->p->step) {
         if (op->kind != OP_attention && op->kind != OP_attention_grad)
             continue;
         int block = op->workspace;
-        if (target_attention(e->p, op).type == PARC_F32 || block < 0)
+        ParcAttention a = target_attention(e->p, op);
+        if (a.type == PARC_F32 || a.window > 0 || block < 0)
             continue;
         out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
                  attention_shape(e, op),

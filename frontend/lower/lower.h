@@ -14,7 +14,8 @@
  * lower_tensor.c   builtins that change shapes or look up
  * lower_einsum.c   the builtin einsum
  * lower_weight.c   the weights of modules
- * lower_attention.c  attention, rotary embedding, constants
+ * lower_attention.c  attention
+ * lower_init.c       arange, the tables of rotary embeddings
  * lower_random.c   random numbers and their keys
  *
  * A forward is lowered once for each call, with the sizes of that call. The
@@ -109,11 +110,19 @@ struct Frame {
     Datum result;
 };
 
-/* Tables of sines and cosines for rotary embeddings of one shape and theta. */
-typedef struct RopeTable {
+/* How rotary embeddings are scaled to a longer context (lower_init.c). */
+typedef enum RopeScaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } RopeScaling;
+/* Rotary embeddings of `seq` positions and heads of `dim` columns; the other numbers are
+ * those of its argument scaling, or 0. */
+typedef struct Rope {
     int64_t seq, dim;
     double theta;
-    Value *cos, *sin;
+    RopeScaling scaling;
+    double factor, low, high, original;
+} Rope;
+typedef struct RopeTable {
+    Rope of;
+    Value *cos, *sin; /* [seq, dim / 2] */
 } RopeTable;
 
 /* Data (Datum.is_data) and its copy in the compute type. */
@@ -255,6 +264,8 @@ Datum lower_call_module(Lower *l, Instance *m, const Datum *args,
 /* ---- lower_expr.c ---- */
 
 Datum lower_expr(Lower *l, const Expr *e);
+/* Whether a name has a value where it is evaluated now. */
+bool lower_is_known(const Lower *l, const char *name);
 /* lower_op.c: data (Datum.is_data) in the compute type; any other datum as it
  * is. */
 Datum lower_narrow(Lower *l, Datum d);
@@ -308,7 +319,7 @@ bool lower_init_fits(Lower *l, Loc loc, const Init *init, const Type *of);
 /* The key for random numbers at the current level. */
 Datum lower_key(Lower *l);
 
-/* ---- lower_builtin.c, lower_tensor.c, lower_attention.c ---- */
+/* ---- lower_builtin.c, lower_tensor.c, lower_attention.c, lower_init.c ---- */
 
 /* A call of a builtin with its bound arguments. */
 typedef struct BuiltinCall {

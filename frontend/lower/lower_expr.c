@@ -241,6 +241,13 @@ static Datum lower_name(Lower *l, const Expr *e)
     return datum_poison();
 }
 
+bool lower_is_known(const Lower *l, const char *name)
+{
+    Datum d;
+    const Option *o = option_find(SCOPE_TRAIN, name);
+    return find_in_frame(l, name) || (o && o->readable) || eval_word(name, &d);
+}
+
 static void no_member(Lower *l, const Expr *e, Datum of)
 {
     bool module = of.kind == DATUM_MODULE;

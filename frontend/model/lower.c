@@ -28,7 +28,9 @@
 static Datum defined_value(Lower *l, const Setting *define, Datum plain)
 {
     /* A word needs no quotes on the command line. */
-    if (plain.kind == DATUM_WORD && define->value->kind == EX_NAME)
+    if (define->value->kind == EX_NAME &&
+        (plain.kind == DATUM_WORD ||
+         (plain.kind == DATUM_NONE && !lower_is_known(l, define->value->name))))
         return datum_word(define->value->name);
     Datum d = lower_expr(l, define->value);
     if (plain.kind == DATUM_FLOAT && d.kind == DATUM_INT)

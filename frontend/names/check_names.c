@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "frontend/names/names.h"
 #include "ir/path.h"
 
@@ -160,6 +161,19 @@ static void check_item(Arena *a, Diag *d, const NameItem *item)
     }
 }
 
+/* An entry of an object, "rope_scaling.factor": files have objects of this kind alone whose
+ * entries are numbers and words of the model. */
+static void check_object(Diag *d, const Setting *s)
+{
+    const char *name = s->name.name, *dot = strchr(name, '.');
+    if (!dot)
+        return;
+    if (!starts_with(name, "rope_") || strchr(dot + 1, '.'))
+        diag_error(d, s->name.loc, "only objects rope_… have entries: rope_scaling.factor = …");
+    else if (s->value->kind == EX_NAME && strcmp(s->value->name, "any") == 0)
+        diag_error(d, s->value->range, "an entry of an object cannot be 'any'");
+}
+
 static void check_settings(Diag *d, const NamesDecl *n)
 {
     for (int i = 0; i < n->setting.n; i++) {
@@ -173,8 +187,10 @@ static void check_settings(Diag *d, const NamesDecl *n)
     }
     for (int i = 0; i < n->setting.n; i++)
         names_check_new(d, n->setting.at, i, "set");
-    for (int i = 0; i < n->config.n; i++)
+    for (int i = 0; i < n->config.n; i++) {
         names_check_new(d, n->config.at, i, "set");
+        check_object(d, &n->config.at[i]);
+    }
     if (n->config_word.name && strcmp(n->config_word.name, "config") != 0)
         diag_error(d, n->config_word.loc, "expected a line 'path -> name' or "
                    "config { … }, not '%s'", n->config_word.name);

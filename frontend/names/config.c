@@ -13,6 +13,9 @@
  * as -D does. It refuses entries that the block lacks (attention_bias), unless they are
  * false, 0 or empty, or do not concern the loss. config_compare compares the values of the
  * other entries, when they are known, with those of the file.
+ *
+ * The file's objects rope_… have no entries of their own (driver/config_file.c): the entry
+ * rope_scaling.factor of the block is factor of the file.
  */
 #include <string.h>
 
@@ -35,15 +38,17 @@ static const struct Unneeded {
     /* outputs, memory, the precision of sums */
     {"use_cache", NULL}, {"output_*", NULL}, {"return_*", NULL}, {"torchscript", NULL},
     {"gradient_checkpointing", NULL}, {"chunk_size_feed_forward", NULL},
-    {"pretraining_tp", NULL}, {"original_max_position_embeddings", NULL},
+    {"pretraining_tp", NULL},
     /* generation, other heads */
-    {"*_token_id", NULL}, {"*max_length", NULL}, {"min_length", NULL}, {"do_sample", NULL},
+    {"bos_token_id", NULL}, {"eos_token_id", NULL}, {"pad_token_id", NULL},
+    {"sep_token_id", NULL}, {"cls_token_id", NULL}, {"mask_token_id", NULL},
+    {"unk_token_id", NULL}, {"forced_*_token_id", NULL}, {"*max_length", NULL}, {"min_length", NULL}, {"do_sample", NULL},
     {"early_stopping", NULL}, {"num_beam*", NULL}, {"num_return_sequences", NULL},
     {"temperature", NULL}, {"top_k", NULL}, {"top_p", NULL}, {"typical_p", NULL},
     {"*_penalty", NULL}, {"*no_repeat_ngram_size", NULL}, {"bad_words_ids", NULL},
     {"*suppress_tokens", NULL}, {"summary_*", NULL},
     /* the default */
-    {"layer_types", "full_attention"}, {"rope_type", "default"}, {"type", "default"},
+    {"layer_types", "full_attention"},
 };
 
 /* ---- the file's entries -------------------------------------------------- */
@@ -54,6 +59,21 @@ static const Setting *entry_of(const ConfigFile *c, const char *name)
     for (int i = c->entry.n - 1; i >= 0; i--)
         if (strcmp(c->entry.at[i].name.name, name) == 0)
             return &c->entry.at[i];
+    return NULL;
+}
+
+/* The name in the file of an entry of the block. */
+static const char *file_name(const Setting *own)
+{
+    const char *dot = strrchr(own->name.name, '.');
+    return dot ? dot + 1 : own->name.name;
+}
+
+static const Setting *own_entry(const NamesDecl *n, const char *name)
+{
+    for (int i = 0; i < n->config.n; i++)
+        if (strcmp(file_name(&n->config.at[i]), name) == 0)
+            return &n->config.at[i];
     return NULL;
 }
 
@@ -79,9 +99,18 @@ static bool is_unneeded(const Setting *s)
     return false;
 }
 
+/* Entries whose default is true. */
+static const char *const true_by_default[] = {"tie_word_embeddings", "truncate",
+                                              "scale_attn_weights", "qkv_bias",
+                                              "use_parallel_residual", "is_causal"};
+
 /* Whether a value asks for nothing: null, false, 0, "" or []. */
-static bool is_empty(const Expr *e)
+static bool is_empty(const Setting *s)
 {
+    const Expr *e = s->value;
+    for (size_t i = 0; i < sizeof true_by_default / sizeof *true_by_default; i++)
+        if (strcmp(s->name.name, true_by_default[i]) == 0)
+            return e && e->kind == EX_NONE;
     if (!e)
         return false;
     switch ((int)e->kind) {
@@ -98,8 +127,8 @@ static void check_unknown(Diag *d, const NamesDecl *n, const ConfigFile *c)
 {
     for (int i = 0; i < c->entry.n; i++) {
         const Setting *s = &c->entry.at[i];
-        if (row_find(n->config.at, n->config.n, s->name.name) || is_empty(s->value) ||
-            is_unneeded(s))
+        if (own_entry(n, s->name.name) || is_empty(s) || is_unneeded(s) ||
+            strcmp(s->name.name, "num_labels") == 0) /* follows from id2label */
             continue;
         diag_error(d, s->name.loc, "the model has no entry '%s' in its block config",
                    s->name.name);
@@ -139,7 +168,7 @@ static const Setting *value_of(const NamesDecl *n, const ConfigFile *c, const ch
     for (int i = 0; i < n->config.n; i++) {
         const Setting *own = &n->config.at[i];
         const Setting *s = own->value->kind == EX_NAME && strcmp(own->value->name, formal) == 0
-                               ? entry_of(c, own->name.name) : NULL;
+                               ? entry_of(c, file_name(own)) : NULL;
         if (s && s->value && s->value->kind != EX_NONE)
             return s;
     }
@@ -154,6 +183,21 @@ static const Setting *user_define(const FrontendOptions *o, const char *name)
     return NULL;
 }
 
+/* Whether the file has none of the entries of the object that an entry of the block belongs
+ * to: it may be absent, but not in part. */
+static bool object_is_absent(const NamesDecl *n, const ConfigFile *c, const Setting *own)
+{
+    const char *name = own->name.name, *dot = strchr(name, '.');
+    for (int i = 0; i < n->config.n && dot; i++) {
+        const Setting *other = &n->config.at[i];
+        bool same = strncmp(other->name.name, name, (size_t)(dot + 1 - name)) == 0;
+        const Setting *s = same ? entry_of(c, file_name(other)) : NULL;
+        if (s && !(s->value && s->value->kind == EX_NONE))
+            return false;
+    }
+    return dot != NULL;
+}
+
 /* A parameter that an entry of the block sets has a value in the file, or -D has one, or
  * its default follows from other parameters. */
 static void check_given(Diag *d, const NamesDecl *n, const ConfigFile *c, const Decl *model,
@@ -164,7 +208,7 @@ static void check_given(Diag *d, const NamesDecl *n, const ConfigFile *c, const 
         const Formal *f = formal_of(model, own->value);
         const Expr *plain = f ? f->value : NULL;
         if (!f || value_of(n, c, f->name.name) || user_define(o, f->name.name) ||
-            is_unneeded(own) ||
+            is_unneeded(own) || object_is_absent(n, c, own) ||
             (plain && (plain->kind == EX_NONE || mentions_formal(plain, model))))
             continue;
         diag_error(d, c->loc, "the file has no '%s'", own->name.name);
@@ -176,7 +220,7 @@ static void check_given(Diag *d, const NamesDecl *n, const ConfigFile *c, const 
 static bool check_model(Diag *d, const NamesDecl *n, const ConfigFile *c)
 {
     static const char key[] = "model_type";
-    const Setting *own = row_find(n->config.at, n->config.n, key), *s = entry_of(c, key);
+    const Setting *own = own_entry(n, key), *s = entry_of(c, key);
     if (!own || own->value->kind != EX_STRING || !s || is_text(s->value, own->value->name))
         return true;
     diag_error(d, s->name.loc, "this is no config.json of '%s'", own->value->name);
@@ -246,7 +290,7 @@ bool config_accepts_any(const Lower *l, const Setting *own)
 void config_compare(Lower *l, const Setting *own, Datum value)
 {
     const ConfigFile *c = l->options->config;
-    const Setting *s = c ? entry_of(c, own->name.name) : NULL;
+    const Setting *s = c ? entry_of(c, file_name(own)) : NULL;
     bool differs = s && s->value && s->value->kind != EX_NONE && value.kind != DATUM_POISON &&
                    !is_unneeded(s) && !user_changes(l, own->value) &&
                    !same(lower_expr(l, s->value), value);

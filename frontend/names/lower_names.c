@@ -316,24 +316,59 @@ static void print_value(Lower *l, Out *o, const Setting *s, Datum d)
                     s->name.name, datum_text(l->arena, d));
 }
 
+/* The entries from i on that belong to one object, "rope_scaling.factor"; 1: none. */
+static int object_size(const NamesDecl *n, int i)
+{
+    const char *name = n->config.at[i].name.name, *dot = strchr(name, '.');
+    int size = 1;
+    while (dot && i + size < n->config.n &&
+           strncmp(n->config.at[i + size].name.name, name, (size_t)(dot + 1 - name)) == 0)
+        size++;
+    return size;
+}
+
+/* Prints an entry: a value, or the n entries of an object. */
+static void print_entry(Lower *l, Out *o, const Setting *s, const Datum *value, int n)
+{
+    const char *name = s->name.name, *dot = strchr(name, '.');
+    size_t object = dot ? (size_t)(dot + 1 - name) : 0;
+    if (dot) {
+        out_json_string(o, arena_strndup(l->arena, name, object - 1));
+        out(o, ": {");
+    }
+    for (int i = 0; i < n; i++) {
+        out(o, "%s", i ? ", " : "");
+        out_json_string(o, s[i].name.name + object);
+        out(o, ": ");
+        print_value(l, o, &s[i], value[i]);
+    }
+    out(o, "%s", dot ? "}" : "");
+}
+
+/* The text of config.json. An object with a value of none is left out. */
 static const char *config_text(Lower *l, const NamesDecl *n)
 {
     Out o;
+    const char *separator = "{\n  ";
     out_init(&o, l->arena);
-    const char *separator = "{";
-    for (int i = 0; i < n->config.n; i++) {
+    for (int i = 0, size; i < n->config.n; i += size) {
         const Setting *s = &n->config.at[i];
-        if (config_accepts_any(l, s))
+        Datum *value = NEW_ARRAY(l->arena, Datum, n->config.n);
+        bool written = !config_accepts_any(l, s);
+        size = object_size(n, i);
+        for (int k = 0; k < size && written; k++) {
+            value[k] = lower_expr(l, s[k].value);
+            config_compare(l, &s[k], value[k]);
+        }
+        for (int k = 0; k < size && strchr(s->name.name, '.'); k++)
+            written = written && value[k].kind != DATUM_NONE;
+        if (!written)
             continue;
-        Datum d = lower_expr(l, s->value);
-        config_compare(l, s, d);
-        out(&o, "%s\n  ", separator);
-        out_json_string(&o, s->name.name);
-        out(&o, ": ");
-        print_value(l, &o, s, d);
-        separator = ",";
+        out(&o, "%s", separator);
+        print_entry(l, &o, s, value, size);
+        separator = ",\n  ";
     }
-    out(&o, "%s\n}\n", separator[0] == '{' ? separator : "");
+    out(&o, "%s\n}\n", separator[0] == '{' ? "{" : "");
     return o.text;
 }
 

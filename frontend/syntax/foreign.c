@@ -21,7 +21,6 @@ static const struct ForeignName {
     {"permute", "transpose(x, i, j) swaps two dims"},
     {"view", "write reshape(x, …)"},
     {"flatten", "write reshape(x, …), where one dim may be -1"},
-    {"squeeze", "write reshape(x, …) without the dim"},
     {"cat", "write concat(x, y, dim=d)"},
     {"stack", "write concat(unsqueeze(x, d), unsqueeze(y, d), dim=d)"},
     {"chunk", "write split(x, n, dim=d)"},
@@ -60,8 +59,9 @@ static const struct ForeignName arguments[] = {
     {"axis", "write dim="},
     {"keepdim", "write keep="},
     {"keepdims", "write keep="},
-    {"attn_mask", "attention masks only with causal=true; for another mask "
+    {"attn_mask", "attention masks with causal=true and window=W; for another mask "
                   "compute the weights: softmax(where(mask, scores, -1e9))"},
+    {"sliding_window", "write window="},
     {"is_causal", "write causal="},
     {"dropout_p", "write dropout="},
     {"device", "remove it: --target and --mesh say where a program runs"},

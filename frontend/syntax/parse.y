@@ -88,7 +88,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %type <items> style_items style_lines items item_lines
 %type <clause> clause
 %type <clauses> clauses clause_lines
-%type <setting> setting
+%type <setting> setting config_setting
 %type <name_item> name_item
 %type <path> file_name
 
@@ -565,14 +565,15 @@ name_item:
 file_name: path | STRING { $$ = (Path){$1, @1}; } ;
 config_items:
     config_lines
-|   config_lines setting { vec_push(p->arena, &p->names.config, $2); }
+|   config_lines config_setting { vec_push(p->arena, &p->names.config, $2); }
 |   config_lines bad
 ;
 config_lines:
     %empty
-|   config_lines setting NEWLINE { vec_push(p->arena, &p->names.config, $2); }
+|   config_lines config_setting NEWLINE { vec_push(p->arena, &p->names.config, $2); }
 |   config_lines bad NEWLINE { yyerrok; }
 ;
+config_setting: define_name '=' expr { $$ = (Setting){$1, $3}; } ;
 
 %%
 

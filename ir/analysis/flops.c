@@ -18,9 +18,11 @@ static double all_factors(const Program *p, const Op *op)
 static double attention_flops(const Op *op, const Type *q, const Type *k,
                               const Type *v)
 {
-    double scores = (double)q->dim[0] * (double)q->dim[2] * (double)q->dim[1] *
-                    (double)k->dim[1];
-    double n = 2 * scores * (double)(q->dim[3] + v->dim[3]);
+    double pairs = (double)q->dim[1] * (double)k->dim[1], w = (double)attr_window(op);
+    if (w > 0) /* a band of 2 w diagonals, less its corners */
+        pairs = 2 * w * (double)k->dim[1] - w * w;
+    double n = 2 * pairs * (double)q->dim[0] * (double)q->dim[2] *
+               (double)(q->dim[3] + v->dim[3]);
     return attr_causal(op) ? n / 2 : n;
 }
 

@@ -210,6 +210,11 @@ const char *infer_by_text(Infer *in)
     in->nouts = text.nouts;
     for (int i = 0; i < text.nouts; i++)
         in->out[i] = text_result(&text, &sizes, text.nargs + i);
+    int64_t window = op_has_attr(in->kind, ATTR_window) ? attr_window(in->op) : 0;
+    if (window < 0 || (window > 0 && window > sizes.letter['t' - 'a']))
+        return "the window is not between 0 and the number of keys";
+    if (window > 0 && sizes.letter['s' - 'a'] != sizes.letter['t' - 'a'])
+        return "a window needs as many queries as keys";
     if (in->kind == OP_rotary && sizes.letter['e' - 'a'] != 2)
         return "the last dim is not twice as long as the table's rows";
     return text_dtypes(in);

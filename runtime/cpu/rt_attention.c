@@ -8,8 +8,9 @@
  * result also includes lse = log(sum(exp(score))) of each query, from which
  * the backward pass recomputes the weights.
  *
- * With a causal mask query i attends to keys 0 … i. Tasks write disjoint
- * results, so the result does not depend on the number of threads.
+ * With a causal mask query i attends to keys 0 … i, with a window to the keys
+ * less than `window` away; blocks without such keys are skipped. Tasks write
+ * disjoint results, so the result does not depend on the number of threads.
  */
 #include <math.h>
 #include <omp.h>
@@ -63,56 +64,59 @@ int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
     return n * threads * (int64_t)sizeof(float);
 }
 
-/* The maximum of `top` and the first `seen` scores of a row. */
-static float row_top(const float *restrict s, int seen, int columns,
+/* The maximum of `top` and the scores from `first` to `seen` - 1 of a row. */
+static float row_top(const float *restrict s, int first, int seen, int columns,
                      float scale, float top)
 {
     int32_t key = parc_key(top);
 #pragma omp simd reduction(max : key)
     for (int j = 0; j < columns; j++) {
-        float x = parc_select(j < seen, s[j] * scale, -INFINITY);
+        float x = parc_select((j >= first) & (j < seen), s[j] * scale, -INFINITY);
         key = parc_higher(key, parc_key(x));
     }
     return parc_from_key(key);
 }
 
-/* Replaces scores by weights exp(score - top), and by zeros from `seen` on.
- * A select instead of a shorter loop keeps the vectors full. Returns their
- * sum. */
-static float row_weights(float *restrict s, int seen, int columns, float scale,
-                         float top)
+/* Replaces scores by weights exp(score - top), and by zeros before `first` and
+ * from `seen` on. A select instead of a shorter loop keeps the vectors full.
+ * Returns their sum. */
+static float row_weights(float *restrict s, int first, int seen, int columns,
+                         float scale, float top)
 {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int j = 0; j < columns; j++) {
-        s[j] = parc_select(j < seen, parc_exp(s[j] * scale - top), 0.0f);
+        s[j] = parc_select((j >= first) & (j < seen),
+                           parc_exp(s[j] * scale - top), 0.0f);
         sum += s[j];
     }
     return sum;
 }
 
-/* Converts rows first … queries-1 of scores to weights, and rescales earlier
+/* Converts rows first … last-1 of scores to weights, and rescales earlier
  * sums and outputs to the new maxima, in a vector loop over the rows. Each of
  * these rows has at least one of the `keys` keys. */
 static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
-                         int64_t first, int64_t queries, int64_t key,
+                         int64_t first, int64_t last, int64_t key,
                          int64_t keys)
 {
     float top[RT_QUERIES], shrink[RT_QUERIES];
     int columns = (int)rt_padded(keys);
-    for (int64_t i = first; i < queries; i++)
+    for (int64_t i = first; i < last; i++)
         top[i] = row_top(f->score + i * RT_KEYS,
+                         (int)rt_unseen(a, query + i, key),
                          (int)rt_seen(a, query + i, key, keys), columns,
                          a->scale, f->top[i]);
 #pragma omp simd
-    for (int64_t i = first; i < queries; i++) {
+    for (int64_t i = first; i < last; i++) {
         shrink[i] = parc_exp(f->top[i] - top[i]);
         f->sum[i] *= shrink[i];
         f->top[i] = top[i];
     }
-    for (int64_t i = first; i < queries; i++) {
+    for (int64_t i = first; i < last; i++) {
         float *restrict out = f->out + i * rt_row(a->e), by = shrink[i];
         f->sum[i] += row_weights(f->score + i * RT_KEYS,
+                                 (int)rt_unseen(a, query + i, key),
                                  (int)rt_seen(a, query + i, key, keys),
                                  columns, a->scale, top[i]);
         if (by != 1) {
@@ -123,9 +127,9 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
     }
 }
 
-/* Processes the block of keys at `key` for a block of queries `q`. With a
- * causal mask, queries before the first key do not attend to the block, and
- * keys after the last query are not read. */
+/* Processes the block of keys at `key` for a block of queries `q`: the rows
+ * `first` to `last` - 1 attend to it. Keys after those of the last query are not
+ * read. */
 static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                           const void *k, const void *v, int64_t query,
                           int64_t queries, int64_t key)
@@ -133,7 +137,8 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
     int64_t keys =
         rt_seen(a, query + queries - 1, key, rt_least(RT_KEYS, a->t - key));
     int64_t columns = rt_padded(keys), row = rt_row(a->e);
-    int64_t first = a->causal && key > query ? key - query : 0;
+    int64_t begin = rt_queries_begin(a, key), first = begin > query ? begin - query : 0;
+    int64_t last = rt_least(queries, rt_queries_end(a, key, keys) - query);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
     float *score = f->score + first * RT_KEYS;
     rt_pack_transposed(f->keys,
@@ -143,15 +148,15 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                        keys, a->d);
     rt_pack(f->values, a->type, rt_element(a->type, v, key * v_row), v_row,
             keys, a->e);
-    rt_tile(&(RtTile){queries - first, columns, a->d, q.at + first * q.stride,
+    rt_tile(&(RtTile){last - first, columns, a->d, q.at + first * q.stride,
                       q.stride, 1, f->keys, RT_KEY_ROW, score, RT_KEYS, false});
-    softmax_rows(a, f, query, first, queries, key, keys);
-    for (int64_t i = first; i < queries && a->drop > 0; i++) {
+    softmax_rows(a, f, query, first, last, key, keys);
+    for (int64_t i = first; i < last && a->drop > 0; i++) {
         float keep[RT_KEYS]; /* after the sum, which includes dropped weights */
         rt_keep_row(a, keep, f->row + query + i, key, columns);
         rt_scale_row(f->score + i * RT_KEYS, keep, columns);
     }
-    rt_tile(&(RtTile){queries - first, rt_padded(a->e), keys, score, RT_KEYS, 1,
+    rt_tile(&(RtTile){last - first, rt_padded(a->e), keys, score, RT_KEYS, 1,
                       f->values, row, f->out + first * row, row, true});
 }
 
@@ -179,7 +184,8 @@ static void forward_task(const ParcAttention *a, float *scratch, void *o,
     f.row = row;
     int64_t queries = rt_least(RT_QUERIES, a->s - query);
     int64_t e = rt_row(a->e), q_row = a->kv * a->g * a->d;
-    int64_t end = a->causal ? rt_least(a->t, query + queries) : a->t;
+    int64_t end = rt_keys_end(a, query, queries);
+    int64_t begin = rt_keys_begin(a, query) / RT_KEYS * RT_KEYS;
     RtRows block =
         rt_rows(f.query, a->type, rt_element(a->type, q, query * q_row), q_row,
                 queries, a->d);
@@ -188,7 +194,7 @@ static void forward_task(const ParcAttention *a, float *scratch, void *o,
         f.top[i] = -INFINITY;
         f.sum[i] = 0;
     }
-    for (int64_t key = 0; key < end; key += RT_KEYS)
+    for (int64_t key = begin; key < end; key += RT_KEYS)
         forward_block(a, &f, block, k, v, query, queries, key);
     store_output(a, &f, o, lse, query, queries);
 }

@@ -22,12 +22,43 @@ enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };
 /* Floats of scratch that a thread of the backward pass needs. */
 int64_t rt_attention_grad_floats(const ParcAttention *a);
 
-/* The number of the `keys` keys from `key` on that the query attends to; may
- * be less than 1. */
+/* Of the `keys` keys from `key` on, a query attends to those from rt_unseen to
+ * rt_seen - 1; there may be none. */
 static inline int64_t rt_seen(const ParcAttention *a, int64_t query,
                               int64_t key, int64_t keys)
 {
-    return a->causal ? rt_least(keys, query - key + 1) : keys;
+    if (a->causal)
+        return rt_least(keys, query - key + 1);
+    return a->window > 0 ? rt_least(keys, query + a->window - key) : keys;
+}
+static inline int64_t rt_unseen(const ParcAttention *a, int64_t query,
+                                int64_t key)
+{
+    int64_t first = query - a->window + 1 - key;
+    return a->window > 0 && first > 0 ? first : 0;
+}
+
+/* The keys begin … end - 1 to which some of the queries attend. */
+static inline int64_t rt_keys_begin(const ParcAttention *a, int64_t query)
+{
+    return rt_unseen(a, query, 0);
+}
+static inline int64_t rt_keys_end(const ParcAttention *a, int64_t query,
+                                  int64_t queries)
+{
+    return rt_seen(a, query + queries - 1, 0, a->t);
+}
+
+/* The queries begin … end - 1 that attend to some of the keys. */
+static inline int64_t rt_queries_begin(const ParcAttention *a, int64_t key)
+{
+    int64_t first = key - a->window + 1;
+    return a->causal ? key : a->window > 0 && first > 0 ? first : 0;
+}
+static inline int64_t rt_queries_end(const ParcAttention *a, int64_t key,
+                                     int64_t keys)
+{
+    return a->window > 0 ? rt_least(a->s, key + keys + a->window - 1) : a->s;
 }
 
 /* Copies a short row without a call of memcpy. */

@@ -99,17 +99,18 @@ static void sum_rows(const Task *t)
         }
 }
 
-/* Replaces the scores and dp of one query by its weights and ds; zeros from
- * `seen` (at least 1) on. */
-static void weights_row(const Task *t, int64_t i, int seen, int columns,
-                        float lse, float sum)
+/* Replaces the scores and dp of one query by its weights and ds; zeros before
+ * `first` and from `seen` on. */
+static void weights_row(const Task *t, int64_t i, int first, int seen,
+                        int columns, float lse, float sum)
 {
     float *restrict p = t->w.weight + i * RT_KEYS;
     float *restrict ds = t->w.dscore + i * RT_KEYS;
     float scale = t->a->scale;
 #pragma omp simd
     for (int j = 0; j < columns; j++) {
-        float x = parc_select(j < seen, parc_exp(p[j] * scale - lse), 0.0f);
+        float x = parc_select((j >= first) & (j < seen),
+                              parc_exp(p[j] * scale - lse), 0.0f);
         p[j] = x;
         ds[j] = x * (ds[j] - sum) * scale;
     }
@@ -128,15 +129,15 @@ static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
     }
 }
 
-/* One tile: a block of queries of head h and the packed block of keys, without
- * the keys that a causal mask excludes. */
-static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
-                 int64_t all_keys)
+/* One tile: the queries query … end - 1 of head h, at most a block, and the
+ * packed block of keys, without those after the keys of the last query. */
+static void tile(const Task *t, int64_t h, int64_t query, int64_t end,
+                 int64_t key, int64_t all_keys)
 {
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
     int64_t heads = a->kv * a->g, d = rt_row(a->d), e = rt_row(a->e);
-    int64_t queries = rt_least(RT_QUERIES, a->s - query);
+    int64_t queries = rt_least(RT_QUERIES, end - query);
     int64_t keys = rt_seen(a, query + queries - 1, key, all_keys);
     int64_t columns = rt_padded(keys);
     rt_pack(w->query, a->type,
@@ -156,7 +157,8 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
             rt_keep_row(a, keep, t->row + row, key, columns);
             rt_scale_row(w->dscore + i * RT_KEYS, keep, columns);
         }
-        weights_row(t, i, (int)rt_seen(a, query + i, key, keys), (int)columns,
+        weights_row(t, i, (int)rt_unseen(a, query + i, key),
+                    (int)rt_seen(a, query + i, key, keys), (int)columns,
                     t->lse[row], w->sums[row]);
         if (a->drop > 0)
             rt_scale_row(w->weight + i * RT_KEYS, keep, columns);
@@ -188,7 +190,7 @@ static void key_block(const Task *t, int64_t key)
     int64_t keys = rt_least(RT_KEYS, a->t - key);
     int64_t d = rt_row(a->d), e = rt_row(a->e);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
-    int64_t first = a->causal ? key : 0;
+    int64_t end = rt_queries_end(a, key, keys);
     rt_pack(w->keys, a->type, rt_element(a->type, t->k, key * k_row), k_row,
             keys, a->d);
     rt_pack_transposed(w->keys_t, (RtRows){w->keys, d}, keys, a->d);
@@ -200,8 +202,8 @@ static void key_block(const Task *t, int64_t key)
     memset(w->dkeys, 0, (size_t)(keys * d) * sizeof *w->dkeys);
     memset(w->dvalues, 0, (size_t)(keys * e) * sizeof *w->dvalues);
     for (int64_t h = 0; h < a->g; h++)
-        for (int64_t i = first; i < a->s; i += RT_QUERIES)
-            tile(t, h, i, key, keys);
+        for (int64_t i = rt_queries_begin(a, key); i < end; i += RT_QUERIES)
+            tile(t, h, i, end, key, keys);
     store_rows(a->type, t->dk, key * k_row, k_row, w->dkeys, d, keys, a->d);
     store_rows(a->type, t->dv, key * v_row, v_row, w->dvalues, e, keys, a->e);
 }

@@ -2,10 +2,10 @@
 # config.sh: --config takes a model's sizes from the config.json of Hugging Face, as
 # published, and refuses what the model does not compute.
 . "$(dirname "$0")/lib.sh"
-plan() { # plan MODEL OPTION…: the execution plan
+plan() { # plan MODEL OPTION…: the lowered program, which has every number
     model=$1
     shift
-    "$PARC" "examples/$model.pdl" "$@" --mesh 2x1 --emit plan
+    "$PARC" "examples/$model.pdl" "$@" --mesh 2x1 --stop-after lower --emit ir
 }
 
 # The file's sizes are those of the options.
@@ -28,10 +28,21 @@ changed() {
 check "Llama 3 70B" same llama3 "$(changed llama3 '.hidden_size = 8192 |
     .num_hidden_layers = 80 | .num_attention_heads = 64 | .intermediate_size = 28672')" \
     -D dim=8192 -D n_layers=80 -D n_heads=64 -D hidden=28672
+scaling='factor: 8.0, high_freq_factor: 4.0, low_freq_factor: 1.0,
+    original_max_position_embeddings: 8192, rope_type: "llama3"'
+check "Llama 3.1 8B" same llama3 "$(changed llama3 ".max_position_embeddings = 131072 |
+    .rope_scaling = {$scaling}")" -D max_seq=131072 -D rope_type=llama3
+check "Llama 3.2 1B" same llama3 "$(changed llama3 "del(.rope_theta, .rope_scaling) |
+    .rope_parameters = {rope_theta: 500000.0, $scaling} | .rope_parameters.factor = 32.0 |
+    .hidden_size = 2048 | .num_hidden_layers = 16 | .intermediate_size = 8192 |
+    .head_dim = 64 | .tie_word_embeddings = true")" -D rope_type=llama3 -D rope_factor=32.0 \
+    -D dim=2048 -D n_layers=16 -D hidden=8192 -D tied=true
 check "Qwen 3 8B" same qwen3 "$(changed qwen3 '.hidden_size = 4096 |
     .num_hidden_layers = 36 | .num_attention_heads = 32 | .intermediate_size = 12288 |
     .tie_word_embeddings = false')" \
     -D dim=4096 -D n_layers=36 -D n_heads=32 -D hidden=12288 -D tied=false
+check "Mistral 7B v0.1" same mistral "$(changed mistral '.sliding_window = 4096 |
+    .rope_theta = 10000.0')" -D window=4096 -D rope_theta=10000.0
 check "Mistral Nemo" same mistral "$(changed mistral '.hidden_size = 5120 |
     .num_hidden_layers = 40 | .head_dim = 128')" -D dim=5120 -D n_layers=40 -D head_dim=128
 check "GPT-2 XL" same gpt2 "$(changed gpt2 '.n_embd = 1600 | .n_layer = 48 | .n_head = 25 |
@@ -64,6 +75,12 @@ END
 }
 check "ViT" vit
 
+# Files that are none.
+bad() { # bad TEXT MESSAGE
+    printf '%s' "$1" >"$work/bad.json"
+    if plan llama3 --config "$work/bad.json" >"$work/out" 2>"$work/err"; then return 1; fi
+    grep -F "$2" "$work/err"
+}
 # refused NAME SCRIPT MESSAGE [MODEL]: the changed file is an error with this message, which
 # names the file and writes nothing
 refused() {
@@ -71,15 +88,19 @@ refused() {
     if plan "${4:-$1}" --config "$file" >"$work/out" 2>"$work/err"; then return 1; fi
     [ ! -s "$work/out" ] && grep -F "$3" "$work/err" && grep -F "$file:" "$work/err"
 }
-check "scaled rope" refused llama3 '.rope_scaling = {rope_type: "llama3", factor: 8.0}' \
+bad_scaling() {
+    file=$(changed llama3 ".rope_scaling = {$scaling} | .rope_scaling.rope_type = \"dynamic\"") &&
+        ! plan llama3 --config "$file" 2>"$work/err" &&
+        grep "must be default, linear, llama3 or yarn, not 'dynamic'" "$work/err"
+}
+check "scaled rope of another name" refused llama3 \
+    '.rope_scaling = {type: "dynamic", factor: 8.0}' "the model has no entry 'type'"
+check "scaled rope" refused qwen3 '.rope_parameters = {rope_type: "yarn", factor: 4.0,
+    original_max_position_embeddings: 32768, rope_theta: 1000000}' \
     "the model has no entry 'rope_type'"
-check "scaled rope's factor" refused llama3 '.rope_scaling = {type: "linear", factor: 8.0}' \
-    "the model has no entry 'factor'"
 check "activation" refused llama3 '.hidden_act = "gelu"' \
     "'hidden_act' is 'gelu'; the model has 'silu'"
 check "a bias" refused llama3 '.mlp_bias = true' "'mlp_bias' is true; the model has false"
-check "a window" refused mistral '.sliding_window = 4096' \
-    "'sliding_window' is 4096; the model has none"
 check "some layers with a window" refused qwen3 '.layer_types[1] = "sliding_attention"' \
     "the model has no entry 'layer_types'"
 check "head_dim" refused llama3 '.head_dim = 64' "'head_dim' is 64; the model has 128"
@@ -91,6 +112,17 @@ check "a quantized model" refused llama3 '.quantization_config = {bits: 4}' \
 check "an object for a number" refused llama3 '.hidden_act = {name: "silu"}' \
     "'hidden_act' is an object; the model has 'silu'"
 check "an object for a size" refused llama3 '.hidden_size = {}' "the file has no 'hidden_size'"
+check "a list of objects for a number" refused llama3 '.hidden_act = [{name: "silu"}]' \
+    "'hidden_act' is an object; the model has 'silu'"
+check "a list of objects" refused llama3 '.architectures = [{}]' "'architectures' is an object"
+check "infinity" bad '{"rope_theta": 1e999}' "bad.json:1:"
+check "a part of a scaling" refused llama3 '.rope_scaling = {rope_type: "yarn", factor: 4.0}' \
+    "the file has no 'rope_scaling.low_freq_factor'"
+check "an unknown scaling" bad_scaling
+check "weights that are not tied" refused mistral '.tie_word_embeddings = true' \
+    "'tie_word_embeddings' is true; the model has false"
+check "labels of a language model" same gpt2 "$(changed gpt2 '.id2label = {"0": "LABEL_0"} |
+    .label2id = {"LABEL_0": 0}')" -D dropout=0.1
 check "half a layer" refused llama3 '.num_hidden_layers = 2.5' "'n_layers' is 2.5"
 check "a size above 64 bits" refused llama3 '.hidden_size = 99999999999999999999' \
     "'dim' is 1e+20"
@@ -99,12 +131,6 @@ check "no number of heads" refused llama3 'del(.num_key_value_heads)' \
 check "another model" refused qwen3 . "this is no config.json of 'llama'" llama3
 check "no block of names" refused llama3 . "names hf" llama
 
-# Files that are none.
-bad() { # bad TEXT MESSAGE
-    printf '%s' "$1" >"$work/bad.json"
-    if plan llama3 --config "$work/bad.json" >"$work/out" 2>"$work/err"; then return 1; fi
-    grep -F "$2" "$work/err"
-}
 check "no JSON" bad 'hidden_size = 1' "bad.json:1:1"
 check "an empty file" bad '' "bad.json:1:1"
 check "an end too early" bad '{"hidden_size": 40' "bad.json:1:"

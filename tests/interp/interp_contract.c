@@ -91,6 +91,7 @@ void interp_einsum(Interp *in, const Op *op, int64_t rank)
 typedef struct Sizes {
     int64_t b, s, heads, t, kv, group, d, e;
     bool causal;
+    int64_t window; /* 0: none */
     double scale;
     /* dropout: what determines the random numbers */
     double rate, key;
@@ -109,6 +110,7 @@ static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
                    .group = q->dim[2] / k->dim[2],
                    .e = v->dim[3],
                    .causal = attr_causal(op),
+                   .window = attr_window(op),
                    .scale = attr_scale(op)};
 }
 
@@ -163,6 +165,18 @@ static int64_t row(int64_t b, int64_t positions, int64_t i, int64_t heads,
     return (b * positions + i) * heads + h;
 }
 
+/* Query s attends to the keys from first_key to end_key - 1. */
+static int64_t first_key(const Sizes *z, int64_t s)
+{
+    return z->window > 0 && s >= z->window ? s - z->window + 1 : 0;
+}
+
+static int64_t end_key(const Sizes *z, int64_t s)
+{
+    int64_t end = z->causal ? s + 1 : z->window > 0 ? s + z->window : z->t;
+    return end < z->t ? end : z->t;
+}
+
 static bool sizes_fit(Interp *in, const Op *op, const Sizes *z)
 {
     if (z->kv > 0 && z->group * z->kv == z->heads)
@@ -187,18 +201,18 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
     for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
         int64_t h = at % z.heads, s = at / z.heads % z.s;
         int64_t b = at / z.heads / z.s;
-        int64_t seen = z.causal && s + 1 < z.t ? s + 1 : z.t;
+        int64_t first = first_key(&z, s), end = end_key(&z, s);
         double most = -INFINITY, sum = 0;
-        for (int64_t t = 0; t < seen; t++) {
+        for (int64_t t = first; t < end; t++) {
             const double *key = k.at + row(b, z.t, t, z.kv, h / z.group) * z.d;
             score[t] = z.scale * dot(q.at + at * z.d, key, z.d);
             most = score[t] > most ? score[t] : most;
         }
-        for (int64_t t = 0; t < seen; t++)
+        for (int64_t t = first; t < end; t++)
             sum += exp(score[t] - most);
         double logsum = most + log(sum);
         lse.at[(b * z.heads + h) * z.s + s] = logsum;
-        for (int64_t t = 0; t < seen; t++) {
+        for (int64_t t = first; t < end; t++) {
             const double *val = v.at + row(b, z.t, t, z.kv, h / z.group) * z.e;
             double p = exp(score[t] - logsum) * keep_factor(&z, b, h, s, t);
             for (int64_t e = 0; e < z.e; e++)
@@ -227,11 +241,11 @@ void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
     for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
         int64_t h = at % z.heads, s = at / z.heads % z.s;
         int64_t b = at / z.heads / z.s;
-        int64_t seen = z.causal && s + 1 < z.t ? s + 1 : z.t;
+        int64_t first = first_key(&z, s), end = end_key(&z, s);
         const double *grad = d_o.at + at * z.e;
         double all = dot(grad, o.at + at * z.e, z.e);
         double logsum = lse.at[(b * z.heads + h) * z.s + s];
-        for (int64_t t = 0; t < seen; t++) {
+        for (int64_t t = first; t < end; t++) {
             int64_t key = row(b, z.t, t, z.kv, h / z.group);
             double score =
                 z.scale * dot(q.at + at * z.d, k.at + key * z.d, z.d);

@@ -146,6 +146,9 @@ static void pass(ParcRt *rt, const Case *c, void *const at[DNN_NAMED],
     for (int i = 0; i <= last; i++)
         call.at[i] = at[i];
     check(rt_cudnn_find(rt, &c->a, backward) == u, "the use is found");
+    ParcAttention window = c->a;
+    window.window = 1;
+    check(!rt_cudnn_find(rt, &window, backward), "a window: own kernels");
     check(rt_cudnn_takes(u, &call), u->plan ? "its tensors are aligned"
                                             : u->reason);
     if (!u->plan)
@@ -200,6 +203,9 @@ static void refusals(ParcRt *rt)
     a.drop = 0.1f;
     check(!rt_attention_library(&a), "dropout: own kernels");
     a.drop = 0;
+    a.window = 4;
+    check(!rt_attention_library(&a), "a window: own kernels");
+    a.window = 0;
     a.type = PARC_F32;
     check(!rt_attention_library(&a), "f32: own kernels");
     a.type = PARC_F16;

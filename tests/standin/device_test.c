@@ -128,8 +128,9 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
                        .d = c->d,
                        .e = c->e,
                        .causal = c->causal,
-                       .scale = 1.5f / sqrtf((float)c->d),
-                       .type = (ParcType)c->type};
+                       .scale = (c->negative ? -1.5f : 1.5f) / sqrtf((float)c->d),
+                       .type = (ParcType)c->type,
+                       .window = c->window};
     if (c->drop) {
         a.drop = 0.25f;
         a.site = 3;

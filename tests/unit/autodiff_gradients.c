@@ -202,20 +202,30 @@ static Value *make_rotary_half(Small *s, Value *const *x)
     return rotary(s, x[0], true);
 }
 
-static Value *attention(Small *s, Value *const *x, bool causal)
+static Value *attention(Small *s, Value *const *x, bool causal, int64_t window)
 {
-    Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = 0.7}};
+    Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = 0.7}, {.i = window}};
     return ir_op(&s->b, OP_attention, 3, x, attr, NULL)->out[0];
 }
 
 static Value *make_attention(Small *s, Value *const *x)
 {
-    return attention(s, x, false);
+    return attention(s, x, false, 0);
 }
 
 static Value *make_causal(Small *s, Value *const *x)
 {
-    return attention(s, x, true);
+    return attention(s, x, true, 0);
+}
+
+static Value *make_window(Small *s, Value *const *x)
+{
+    return attention(s, x, true, 2);
+}
+
+static Value *make_band(Small *s, Value *const *x)
+{
+    return attention(s, x, false, 2);
 }
 
 static Value *make_dropped(Small *s, Value *const *x)
@@ -276,6 +286,14 @@ static const Case cases[] = {
     {"causal attention",
      make_causal,
      {{4, {2, 3, 2, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 2}}},
+     OP_attention},
+    {"causal attention with a window",
+     make_window,
+     {{4, {1, 5, 2, 2}}, {4, {1, 5, 1, 2}}, {4, {1, 5, 1, 3}}},
+     OP_attention},
+    {"attention with a window",
+     make_band,
+     {{4, {1, 5, 2, 2}}, {4, {1, 5, 2, 2}}, {4, {1, 5, 2, 2}}},
      OP_attention},
     {"attention with dropout",
      make_dropped,

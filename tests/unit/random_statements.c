@@ -259,9 +259,13 @@ static Value *attention(Model *m, Value *h)
     bool drops = rng_chance(m->r, 40);
     Value *args[] = {model_narrow(m, q), model_narrow(m, k),
                      model_narrow(m, v), drops ? model_key(m) : NULL};
-    attr[2].f = 0.2;
-    attr[3].i = drops ? m->sites++ : 0;
-    attr[4].l = (AttrList){3, {m->batch, kv, n / kv}};
+    int64_t window = rng_chance(m->r, 30) ? 1 + rng_below(m->r, m->seq) : 0;
+    if (drops) {
+        attr[2].f = 0.2;
+        attr[3].i = m->sites++;
+        attr[4].l = (AttrList){3, {m->batch, kv, n / kv}};
+    }
+    attr[drops ? 5 : 2].i = window;
     Value *y = ir_op(model_at(m), drops ? OP_attention_dropout : OP_attention,
                      drops ? 4 : 3, args, attr, "o")
                    ->out[0];

@@ -68,9 +68,11 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
     const ParcAttention *a = x->a;
     int64_t heads = a->kv * a->g, kv = h / a->g;
     int64_t qi = (b * a->s + i) * heads + h;
-    int64_t seen = a->causal && i + 1 < a->t ? i + 1 : a->t;
+    int64_t first = a->window > 0 && i >= a->window ? i - a->window + 1 : 0;
+    int64_t end = a->causal ? i + 1 : a->window > 0 ? i + a->window : a->t;
+    int64_t seen = end < a->t ? end : a->t;
     double sum = 0, dot = 0;
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = first; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
         double s = 0;
         for (int64_t c = 0; c < a->d; c++)
@@ -79,7 +81,7 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
         sum += x->p[j];
     }
     x->lse[(b * heads + h) * a->s + i] = log(sum);
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = first; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
         double keep = dropout_factor(a, b, h, i, j);
         x->p[j] /= sum;
@@ -93,7 +95,7 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
         }
         dot += x->p[j] * x->dp[j];
     }
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = first; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
         double ds = x->p[j] * (x->dp[j] - dot) * (double)a->scale;
         for (int64_t c = 0; c < a->d; c++) {
@@ -206,14 +208,15 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
         free(all[i]);
 }
 
-#define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0
+#define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0
+#define WINDOW(n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n
 
 int main(void)
 {
     static const int64_t at[] = {1, 2, 7, 99};
     static const ParcAttention cases[] = {
         /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site,
-         * key, first_b, first_kv, first_g, groups, heads: see ParcAttention */
+         * key, first_b, first_kv, first_g, groups, heads, window: see ParcAttention */
         {1, 1, 1, 1, 1, 1, 1, true, false, 1.0f, PARC_F32, NO_DROPOUT},
         {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, NO_DROPOUT},
         {1, 7, 11, 1, 2, 3, 5, false, false, 0.7f, PARC_F32, NO_DROPOUT},
@@ -224,11 +227,20 @@ int main(void)
         {1, 193, 193, 1, 1, 64, 64, true, false, 0.125f, PARC_F32, NO_DROPOUT},
         {3, 33, 65, 1, 4, 8, 17, true, false, 0.35f, PARC_F32, NO_DROPOUT},
         {1, 130, 130, 2, 1, 128, 128, true, false, 0.1f, PARC_F32, NO_DROPOUT},
-        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6},
+        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6, 0},
         {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
-         &at[1], &at[1], NULL, 2, 12},
+         &at[1], &at[1], NULL, 2, 12, 0},
         {1, 50, 130, 1, 2, 24, 40, false, false, 0.2f, PARC_F32, 0.1f, 1, &at[2],
-         &at[0], NULL, &at[1], 4, 4},
+         &at[0], NULL, &at[1], 4, 4, 0},
+        {2, 5, 5, 1, 2, 4, 4, true, false, 0.5f, PARC_F32, WINDOW(3)},
+        {2, 5, 5, 2, 3, 4, 4, false, false, 0.5f, PARC_F32, WINDOW(2)},
+        {1, 97, 97, 2, 1, 16, 16, true, false, 0.25f, PARC_F32, WINDOW(3)},
+        {1, 200, 200, 1, 2, 24, 40, true, false, 0.2f, PARC_F32, WINDOW(64)},
+        {1, 300, 300, 1, 1, 16, 16, false, false, 0.2f, PARC_F32, WINDOW(50)},
+        {1, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, WINDOW(100)},
+        {1, 193, 193, 1, 2, 64, 64, false, false, 0.125f, PARC_F32, WINDOW(192)},
+        {1, 150, 150, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
+         &at[1], &at[1], NULL, 2, 12, 70},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -141,7 +141,7 @@ static bool same_shape(const ParcAttention *a, const ParcAttention *b)
            a->causal == b->causal && a->deterministic == b->deterministic &&
            a->type == b->type &&
            memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 &&
-           a->drop <= 0 && b->drop <= 0;
+           a->drop <= 0 && b->drop <= 0 && a->window == b->window;
 }
 
 CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward)

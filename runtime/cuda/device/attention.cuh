@@ -4,7 +4,7 @@
  * requires: ATTENTION_NAME(kernel)   the symbol of one of its kernels
  *           ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
  *           ATTENTION_D, _E          columns of a head of q and k, and of v
- *           ATTENTION_CAUSAL, _DROP  0 or 1
+ *           ATTENTION_CAUSAL, _WINDOW, _DROP   0 or 1
  *           FORWARD_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS   the tiles
  *                                    (rt_attention_plan.h)
  *
@@ -14,7 +14,8 @@
  * 2018; Dao: "FlashAttention-2", 2023). The values of a tile are loaded while
  * its keys are multiplied, and the next keys while the values are multiplied.
  *
- * With a causal mask query i attends to keys 0 … i. Consecutive blocks share a
+ * With a causal mask query i attends to keys 0 … i, with a window to the keys
+ * less than `window` away; the block loops over their tiles only. Consecutive blocks share a
  * head, so its keys stay in cache. Blocks with most keys come first, so the
  * last blocks to start are short.
  */
@@ -38,6 +39,8 @@ PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
         for (int c = 0; c < WIDTH; c++)
             high = parc_max(high, score[tile_register(HALF, KEYS, r, c)]);
         high = row_max(HALF, high);
+        if (ATTENTION_WINDOW) /* no key of this tile, and of earlier ones */
+            high = parc_max(high, ATTENTION_LOWEST);
         float shrink = parc_exp2((top[r] - high) * scale2);
         float less = high * scale2;
         top[r] = high;
@@ -100,25 +103,27 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     float out[ATTENTION_SUMS(TYPE, ROWS, E)], top[DOWN], sum[DOWN];
 
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
-    const AttentionPlace at = attention_place(queries_all, keys_all, all,
-                                              QUERIES, ROWS, ATTENTION_CAUSAL);
+    const int near = ATTENTION_WINDOW ? (int)window : 0;
+    const AttentionPlace at =
+        attention_place(queries_all, keys_all, all, QUERIES, ROWS, KEYS,
+                        ATTENTION_CAUSAL, near);
     const int b = at.b, h = at.h, warp_first = at.warp_first;
     const float scale = attention_float(scale_bits);
     const float scale2 = parc_max(parc_abs(scale), 1e-30f) * ATTENTION_LOG2E;
     q += ((b * s + at.query) * all + h) * D;
-    k += (b * t * kv + h / (int)g) * D;
-    v += (b * t * kv + h / (int)g) * E;
+    k += ((b * t + at.begin) * kv + h / (int)g) * D;
+    v += ((b * t + at.begin) * kv + h / (int)g) * E;
 
     tile_fill(top, DOWN, -INFINITY);
     tile_fill(sum, DOWN, 0);
     tile_fill(out, ATTENTION_SUMS(TYPE, ROWS, E), 0);
     tile_load(TYPE, queries, q_row, q, (int64_t)all * D,
               queries_all - at.query, QUERIES, D, D_PAD, FORWARD_THREADS);
-    tile_load(TYPE, keys, k_row, k, kv * D, keys_all, KEYS, D, D_PAD,
+    tile_load(TYPE, keys, k_row, k, kv * D, keys_all - at.begin, KEYS, D, D_PAD,
               FORWARD_THREADS);
     copy_async_commit();
-    for (int first = 0; first < at.end; first += KEYS) {
-        const int seen = first < at.own_end;
+    for (int first = at.begin; first < at.end; first += KEYS) {
+        const int seen = first < at.own_end && first + KEYS > at.own_begin;
         copy_async_wait(0);
         block_barrier(); /* keys have arrived; values may be overwritten */
         tile_load(TYPE, values, v_row, v, kv * E, keys_all - first, KEYS, E,
@@ -147,8 +152,9 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         for (int i = 0; i < ATTENTION_REGISTERS(ROWS, KEYS) && scale < 0; i++)
             score[i] = -score[i];
         if (first + KEYS > keys_all ||
-            (ATTENTION_CAUSAL && first + KEYS > warp_first + 1))
-            attention_mask(HALF, ATTENTION_CAUSAL, score, ROWS, KEYS, 0,
+            !attention_full(ATTENTION_CAUSAL, near, warp_first - first, ROWS,
+                            KEYS))
+            attention_mask(HALF, ATTENTION_CAUSAL, near, score, ROWS, KEYS, 0,
                            keys_all - first, warp_first - first);
         ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
         if (ATTENTION_DROP)

@@ -111,20 +111,23 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
     float *k_sum, float *v_sum, const ATTENTION_ELEMENT *keys,
     const ATTENTION_ELEMENT *values, const ATTENTION_ELEMENT *tile,
     const float *rows, float *exchange, const uint32_t *kept,
-    AttentionFactors f, int part, int ahead)
+    AttentionFactors f, int part, int ahead, int near)
 {
     enum { KEY_SIZES };
     const ATTENTION_ELEMENT *outs = tile + QUERIES * k_row;
     float p[REGISTERS], ds[REGISTERS];
     tile_scores(TYPE, p, ROWS, QUERIES, D_PAD, keys, k_row, tile, k_row);
-    if (ATTENTION_CAUSAL && ROWS > ahead + 1)
-        attention_mask(HALF, ATTENTION_CAUSAL, p, ROWS, QUERIES, 1, ROWS,
+    PARC_UNROLL
+    for (int i = 0; i < REGISTERS; i++)
+        p[i] *= f.scale2;
+    if (!attention_full(ATTENTION_CAUSAL, near, ahead, QUERIES, ROWS))
+        attention_mask(HALF, ATTENTION_CAUSAL, near, p, ROWS, QUERIES, 1, ROWS,
                        ahead);
     PARC_UNROLL
     for (int i = 0; i < REGISTERS; i++) {
         int x = tile_register(HALF, QUERIES, i / WIDTH, i % WIDTH);
         float low = rows[tile_column_of(HALF, i % WIDTH)] * ATTENTION_LOG2E;
-        p[x] = parc_exp2(p[x] * f.scale2 - low);
+        p[x] = parc_exp2(p[x] - low);
     }
     if (ATTENTION_DROP)
         attention_drop_apply(ds, p, kept, REGISTERS, 1.0f);
@@ -187,7 +190,13 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     const int queries_all = (int)s, keys_all = (int)t;
     const AttentionKeys at =
         attention_keys(keys_all, (int)kv, KEYS, ROWS, KEY_PARTS);
-    const int begin = ATTENTION_CAUSAL ? at.key / QUERIES * QUERIES : 0;
+    const int near = ATTENTION_WINDOW ? (int)window : 0;
+    int begin = ATTENTION_CAUSAL ? at.key : 0, end = queries_all;
+    if (near) {
+        begin = attention_more(begin, at.key - near + 1);
+        end = attention_less(end, at.key + KEYS + near - 1);
+    }
+    begin = begin / QUERIES * QUERIES;
     const AttentionFactors f =
         attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
     const int64_t first_row = (at.b * t + at.key) * kv + at.head;
@@ -196,7 +205,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     tile_fill(v_sum, ATTENTION_SUMS(TYPE, ROWS, E_PART), 0);
     /* Loops over heads and tiles of queries; i is the half of the buffer in
      * use. */
-    int h = begin < queries_all ? 0 : (int)g, query = begin;
+    int h = begin < end ? 0 : (int)g, query = begin;
     if (h < (int)g) {
         ATTENTION_NAME(load_pair)(keys, k + first_row * D, v + first_row * E,
                                   kv, keys_all - at.key, KEYS, KEY_PARTS,
@@ -213,7 +222,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
         block_barrier(); /* this half has arrived; the other one may be
                             overwritten */
         query += QUERIES;
-        if (query >= queries_all)
+        if (query >= end)
             query = begin, h++;
         if (h < (int)g)
             ATTENTION_NAME(key_load)(tiles + (i ^ 1) * half,
@@ -222,7 +231,9 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                                      at.head * (int)g + h, query);
         copy_async_commit();
         if (at.warp_first >= keys_all ||
-            (ATTENTION_CAUSAL && at.warp_first >= at_query + QUERIES))
+            (ATTENTION_CAUSAL && at.warp_first >= at_query + QUERIES) ||
+            (near && (at_query >= at.warp_first + ROWS + near - 1 ||
+                      at.warp_first >= at_query + QUERIES + near - 1)))
             continue;
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP) {
@@ -233,7 +244,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
         }
         ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values, tiles + i * half,
                                 rows + i * 2 * QUERIES, exchange, kept, f,
-                                at.part, at_query - at.warp_first);
+                                at.part, at_query - at.warp_first, near);
     }
     const int64_t own_row = (at.b * t + at.warp_first) * kv + at.head;
     ATTENTION_NAME(key_store)(dk + own_row * D, dv + own_row * E, k_sum, v_sum,
@@ -256,7 +267,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
 PARC_DEVICE void ATTENTION_NAME(query_weights)(
     float *ds, const ATTENTION_ELEMENT *queries, const ATTENTION_ELEMENT *outs,
     const ATTENTION_ELEMENT *tile, const float *low, const float *mean,
-    const uint32_t *kept, AttentionFactors f, int keys, int ahead)
+    const uint32_t *kept, AttentionFactors f, int keys, int ahead, int near)
 {
     enum { QUERY_SIZES };
     float score[REGISTERS];
@@ -264,8 +275,9 @@ PARC_DEVICE void ATTENTION_NAME(query_weights)(
     PARC_UNROLL
     for (int i = 0; i < REGISTERS; i++)
         score[i] *= f.scale2;
-    if (keys < KEYS || (ATTENTION_CAUSAL && KEYS > ahead + 1))
-        attention_mask(HALF, ATTENTION_CAUSAL, score, ROWS, KEYS, 0, keys,
+    if (keys < KEYS ||
+        !attention_full(ATTENTION_CAUSAL, near, ahead, ROWS, KEYS))
+        attention_mask(HALF, ATTENTION_CAUSAL, near, score, ROWS, KEYS, 0, keys,
                        ahead);
     tile_scores(TYPE, ds, ROWS, KEYS, E_PAD, outs, v_row, tile + KEYS * k_row,
                 v_row);
@@ -297,21 +309,23 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     float low[DOWN], mean[DOWN];
 
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
-    const AttentionPlace at = attention_place(queries_all, keys_all, all,
-                                              QUERIES, ROWS, ATTENTION_CAUSAL);
+    const int near = ATTENTION_WINDOW ? (int)window : 0;
+    const AttentionPlace at =
+        attention_place(queries_all, keys_all, all, QUERIES, ROWS, KEYS,
+                        ATTENTION_CAUSAL, near);
     const int b = at.b, h = at.h, warp_first = at.warp_first;
     const AttentionFactors f =
         attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
     const AttentionDrop drop = ATTENTION_DRAWN(b, h);
     const int64_t first_row = ((int64_t)b * s + at.query) * all + h;
-    k += (b * t * kv + h / (int)g) * D;
-    v += (b * t * kv + h / (int)g) * E;
+    k += ((b * t + at.begin) * kv + h / (int)g) * D;
+    v += ((b * t + at.begin) * kv + h / (int)g) * E;
 
     ATTENTION_NAME(load_pair)(queries, q + first_row * D, d_o + first_row * E,
                               all, queries_all - at.query, QUERIES, 1,
                               QUERY_THREADS);
-    ATTENTION_NAME(load_pair)(tiles, k, v, kv, keys_all, KEYS, 1,
-                              QUERY_THREADS);
+    ATTENTION_NAME(load_pair)(tiles + at.begin / KEYS % 2 * half, k, v, kv,
+                              keys_all - at.begin, KEYS, 1, QUERY_THREADS);
     copy_async_commit();
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++) {
@@ -323,7 +337,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     tile_fill(sum, ATTENTION_SUMS(TYPE, ROWS, D), 0);
     queries += warp_index() * ROWS * k_row;
     outs += warp_index() * ROWS * v_row;
-    for (int first = 0; first < at.end; first += KEYS) {
+    for (int first = at.begin; first < at.end; first += KEYS) {
         ATTENTION_ELEMENT *tile = tiles + (first / KEYS % 2) * half;
         copy_async_wait(0);
         block_barrier(); /* this half has arrived; the other one may be
@@ -335,13 +349,14 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                                       v, kv, keys_all - first - KEYS, KEYS, 1,
                                       QUERY_THREADS);
         copy_async_commit();
-        if (first >= at.own_end)
+        if (first >= at.own_end || first + KEYS <= at.own_begin)
             continue;
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP)
             drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
         ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
-                                      f, keys_all - first, warp_first - first);
+                                      f, keys_all - first, warp_first - first,
+                                      near);
         tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
     }
 

@@ -4,8 +4,9 @@
  * q [b, s, kv * g, d], k [b, t, kv, d], v [b, t, kv, e], o [b, s, kv * g, e],
  * lse [b, kv * g, s], with b sequences of s queries and t keys, kv KV heads, g
  * query heads for each KV head, and head sizes d (q, k) and e (v, o). Head
- * sizes and the causal mask are constants of an instance, a kernel that is
- * compiled for them; the other parameters are arguments.
+ * sizes, the causal mask and whether there is a window are constants of an
+ * instance, a kernel that is compiled for them; the other parameters are
+ * arguments.
  */
 #ifndef PARC_ATTENTION_SHAPE_H
 #define PARC_ATTENTION_SHAPE_H
@@ -14,13 +15,15 @@
 
 /* Converts exponents to base 2: e^(x scale) = 2^(x scale2). */
 #define ATTENTION_LOG2E 1.44269504f
+/* The maximum of a row that has seen no key: finite, so that -inf minus it is no NaN. */
+#define ATTENTION_LOWEST (-1e30f)
 
 /* The last arguments of each kernel. Floats are passed as their bits. */
 #define ATTENTION_ARGUMENTS                                                    \
     int64_t s, int64_t t, int64_t kv, int64_t g, int64_t scale_bits,           \
         int64_t drop_bits, int64_t site, const int64_t *key,                   \
         const int64_t *first_b, const int64_t *first_kv,                       \
-        const int64_t *first_g, int64_t groups, int64_t heads
+        const int64_t *first_g, int64_t groups, int64_t heads, int64_t window
 
 PARC_DEVICE float attention_float(int64_t bits)
 {
@@ -55,19 +58,26 @@ PARC_DEVICE int attention_less(int x, int y)
     return x < y ? x : y;
 }
 
+PARC_DEVICE int attention_more(int x, int y)
+{
+    return x > y ? x : y;
+}
+
 /* The part of a block that owns queries. */
 typedef struct AttentionPlace {
     int b, head, h;     /* sequence; head, counted over all sequences and
                            within one */
     int query, warp_first; /* first query of the block, of the warp */
-    int end, own_end;   /* end of the keys that the block, and the warp,
-                           process */
+    int begin, own_begin, end, own_end; /* the keys that the block, and the warp,
+                                           process; begin is that of a tile */
 } AttentionPlace;
 
-/* `all`: heads of a sequence. `causal` is a constant. Of the blocks of a head,
- * those with most keys come first. */
+/* `all`: heads of a sequence; `step`: keys of a tile; `window`: 0 for none.
+ * `causal` is a constant. Of the blocks of a head, those with most keys come
+ * first. */
 PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
-                                           int rows, int causal)
+                                           int rows, int step, int causal,
+                                           int window)
 {
     AttentionPlace p;
     int blocks = (s + block - 1) / block, i = (int)block_index();
@@ -78,6 +88,13 @@ PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
     p.warp_first = p.query + warp_index() * rows;
     p.end = causal ? attention_less(t, p.query + block) : t;
     p.own_end = p.warp_first >= s ? 0 : causal ? p.warp_first + rows : t;
+    p.begin = p.own_begin = 0;
+    if (window) {
+        p.begin = attention_more(0, p.query - window + 1) / step * step;
+        p.own_begin = p.warp_first - window + 1;
+        p.end = attention_less(p.end, p.query + block + window - 1);
+        p.own_end = attention_less(p.own_end, p.warp_first + rows + window - 1);
+    }
     return p;
 }
 
@@ -129,20 +146,31 @@ PARC_DEVICE void attention_drop_apply(float *to, const float *from,
 
 /* Sets masked scores to -inf. `turned`: rows are keys. `keys`: the end of the
  * keys; `ahead`: the first query's index; both count from the tile's first
- * key. */
-PARC_DEVICE void attention_mask(int half, int causal, float *score, int rows,
-                                int columns, int turned, int keys, int ahead)
+ * key. `window`: 0 for none. */
+PARC_DEVICE void attention_mask(int half, int causal, int window, float *score,
+                                int rows, int columns, int turned, int keys,
+                                int ahead)
 {
     const int per_row = rows * columns / 32 / (half ? rows / 8 : rows / 2);
     PARC_UNROLL
     for (int i = 0; i < rows * columns / 32; i++) {
         int r = i / per_row, c = i % per_row;
         int key = turned ? tile_row_of(half, rows, r) : tile_column_of(half, c);
-        if (key >= keys ||
-            (causal && key > ahead + (turned ? tile_column_of(half, c)
-                                             : tile_row_of(half, rows, r))))
+        int query = ahead + (turned ? tile_column_of(half, c)
+                                    : tile_row_of(half, rows, r));
+        if (key >= keys || (causal && key > query) ||
+            (window && (query - key >= window || key - query >= window)))
             score[tile_register(half, columns, r, c)] = -INFINITY;
     }
+}
+
+/* Whether all pairs of the queries first … first + queries - 1 and the keys 0 …
+ * keys - 1 are attended. */
+PARC_DEVICE int attention_full(int causal, int window, int first, int queries,
+                               int keys)
+{
+    return !(causal && keys > first + 1) &&
+           !(window && (first + queries > window || keys - first > window));
 }
 
 /* Whether rows of `width` elements are multiples of 16 bytes. */

@@ -359,7 +359,7 @@ bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
 /* A dim, a tuple of dims, or none for all dims. */
 bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list);
 
-BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_broadcast,
+BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_squeeze, builtin_broadcast,
     builtin_transpose, builtin_heads, builtin_merge_heads, builtin_concat,
     builtin_split, builtin_slice, builtin_einsum, builtin_embedding,
     builtin_onehot, builtin_may_be, builtin_arange, builtin_attention,

@@ -201,6 +201,7 @@ const Builtin builtin_table[] = {
     PLAIN("rank", "x", run_rank),
     PLAIN("reshape", "x, dims...", builtin_reshape),
     PLAIN("unsqueeze", "x, dim", builtin_unsqueeze),
+    PLAIN("squeeze", "x, dim", builtin_squeeze),
     PLAIN("broadcast", "x, dims...", builtin_broadcast),
     PLAIN("transpose", "x, i, j", builtin_transpose),
     PLAIN("heads", "x, n", builtin_heads),

@@ -91,6 +91,22 @@ Datum builtin_unsqueeze(const BuiltinCall *c)
     return reshape_to(c, c->arg[0], &dims);
 }
 
+Datum builtin_squeeze(const BuiltinCall *c)
+{
+    Value *x;
+    int at;
+    AttrList dims = {0};
+    if (!builtin_tensor(c, 0, &x) || !builtin_dim(c, 1, x->type.ndim, 0, &at))
+        return datum_poison();
+    if (x->type.dim[at] != 1)
+        return lower_poison(c->l, builtin_loc(c, 1), NULL, "dim %d of %s does not have the size 1",
+                            at, builtin_shape(c, x));
+    for (int d = 0; d < x->type.ndim; d++)
+        if (d != at)
+            dims.v[dims.n++] = x->type.dim[d];
+    return reshape_to(c, c->arg[0], &dims);
+}
+
 Datum builtin_broadcast(const BuiltinCall *c)
 {
     Value *x;

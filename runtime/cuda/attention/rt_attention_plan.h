@@ -115,8 +115,12 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];
-        if (half && drop && size <= 128)
+        /* sm_80 spills 12 bytes for a window and heads of 96 columns. */
+        bool wide = window && i == ATTENTION_FORWARD && size > 64 && size <= 96;
+        if (half && (drop || wide) && size <= 128)
             t->step = less[size > 64][i];
+        if (!half && window && size > 128 && i == ATTENTION_KEY)
+            t->blocks = 1; /* the window needs more than 128 registers */
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         p->low_shared[i] =
             i != ATTENTION_FORWARD && p->shared[i] > block_memory;

@@ -39,8 +39,6 @@ PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
         for (int c = 0; c < WIDTH; c++)
             high = parc_max(high, score[tile_register(HALF, KEYS, r, c)]);
         high = row_max(HALF, high);
-        if (ATTENTION_WINDOW) /* no key of this tile, and of earlier ones */
-            high = parc_max(high, ATTENTION_LOWEST);
         float shrink = parc_exp2((top[r] - high) * scale2);
         float less = high * scale2;
         top[r] = high;
@@ -114,7 +112,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     k += ((b * t + at.begin) * kv + h / (int)g) * D;
     v += ((b * t + at.begin) * kv + h / (int)g) * E;
 
-    tile_fill(top, DOWN, -INFINITY);
+    tile_fill(top, DOWN, ATTENTION_WINDOW ? ATTENTION_LOWEST : -INFINITY);
     tile_fill(sum, DOWN, 0);
     tile_fill(out, ATTENTION_SUMS(TYPE, ROWS, E), 0);
     tile_load(TYPE, queries, q_row, q, (int64_t)all * D,
@@ -123,7 +121,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
               FORWARD_THREADS);
     copy_async_commit();
     for (int first = at.begin; first < at.end; first += KEYS) {
-        const int seen = first < at.own_end && first + KEYS > at.own_begin;
+        const int seen = first < at.own_end &&
+                         !(near && first + KEYS <= warp_first - near + 1);
         copy_async_wait(0);
         block_barrier(); /* keys have arrived; values may be overwritten */
         tile_load(TYPE, values, v_row, v, kv * E, keys_all - first, KEYS, E,

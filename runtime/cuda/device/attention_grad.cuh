@@ -232,8 +232,9 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
         copy_async_commit();
         if (at.warp_first >= keys_all ||
             (ATTENTION_CAUSAL && at.warp_first >= at_query + QUERIES) ||
-            (near && (at_query >= at.warp_first + ROWS + near - 1 ||
-                      at.warp_first >= at_query + QUERIES + near - 1)))
+            (near && at_query - at.warp_first >= ROWS + near - 1) ||
+            (near && !ATTENTION_CAUSAL &&
+             at.warp_first - at_query >= QUERIES + near - 1))
             continue;
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP) {
@@ -349,7 +350,8 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                                       v, kv, keys_all - first - KEYS, KEYS, 1,
                                       QUERY_THREADS);
         copy_async_commit();
-        if (first >= at.own_end || first + KEYS <= at.own_begin)
+        if (first >= at.own_end ||
+            (near && first + KEYS <= warp_first - near + 1))
             continue;
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP)

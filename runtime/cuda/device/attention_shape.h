@@ -68,8 +68,8 @@ typedef struct AttentionPlace {
     int b, head, h;     /* sequence; head, counted over all sequences and
                            within one */
     int query, warp_first; /* first query of the block, of the warp */
-    int begin, own_begin, end, own_end; /* the keys that the block, and the warp,
-                                           process; begin is that of a tile */
+    int begin, end, own_end; /* the keys that the block processes, from the begin
+                                of a tile; the end of those of the warp */
 } AttentionPlace;
 
 /* `all`: heads of a sequence; `step`: keys of a tile; `window`: 0 for none.
@@ -88,10 +88,8 @@ PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
     p.warp_first = p.query + warp_index() * rows;
     p.end = causal ? attention_less(t, p.query + block) : t;
     p.own_end = p.warp_first >= s ? 0 : causal ? p.warp_first + rows : t;
-    p.begin = p.own_begin = 0;
-    if (window) {
-        p.begin = attention_more(0, p.query - window + 1) / step * step;
-        p.own_begin = p.warp_first - window + 1;
+    p.begin = window ? attention_more(0, p.query - window + 1) / step * step : 0;
+    if (window && !causal) {
         p.end = attention_less(p.end, p.query + block + window - 1);
         p.own_end = attention_less(p.own_end, p.warp_first + rows + window - 1);
     }
@@ -158,8 +156,10 @@ PARC_DEVICE void attention_mask(int half, int causal, int window, float *score,
         int key = turned ? tile_row_of(half, rows, r) : tile_column_of(half, c);
         int query = ahead + (turned ? tile_column_of(half, c)
                                     : tile_row_of(half, rows, r));
-        if (key >= keys || (causal && key > query) ||
-            (window && (query - key >= window || key - query >= window)))
+        /* The distance, from 0 on for the keys of the window. */
+        uint32_t far = (uint32_t)(query - key + (causal ? 0 : window - 1));
+        if (key >= keys || (causal && !window && key > query) ||
+            (window && far >= (uint32_t)(causal ? window : 2 * window - 1)))
             score[tile_register(half, columns, r, c)] = -INFINITY;
     }
 }

@@ -44,33 +44,31 @@ run() { # run NAME LOSS MESH
 }
 compare() { # compare NAME LOSS BY_HAND
     run "$1-hand" "        return $3" 1x1
-    for mesh in 1x1 2x2; do
-        run "$1" "        return $2" $mesh
+    for mesh in $(few_or_all 2x2 "1x1 2x2"); do
+        run "$1" "        return $2" "$mesh"
         check "$1 on $mesh: losses" same_curve "$work/$1-$mesh.log" "$work/$1-hand-1x1.log" 1e-5
     done
 }
 tr -cd '\n -Z' <"$text" | tr '\n -Z' '\000-\073' >"$work/text"
 picked='sum(log_softmax(y) * onehot(labels, vocab), dim=-1)'
 log_sum='log(sum(exp(y), dim=-1))'
-compare smoothing 'cross_entropy(y, labels, label_smoothing=0.1)' \
-    "-0.9 * mean($picked) - 0.1 * mean(log_softmax(y))"
-compare smoothing-ignored 'cross_entropy(y, labels, ignore_index=ignored, label_smoothing=0.1)' \
-    "-sum((0.9 * $picked + 0.1 * mean(log_softmax(y), dim=-1)) * counts) / total"
-compare z_loss 'cross_entropy(y, labels, z_loss=0.01)' \
-    "-mean($picked) + 0.01 * mean(square($log_sum))"
-compare z_loss-ignored 'cross_entropy(y, labels, ignore_index=ignored, z_loss=0.01)' \
-    "sum((0.01 * square($log_sum) - $picked) * counts) / total"
-compare logsumexp 'mean(logsumexp(y)) + mean(logsumexp(h, dim=1, keep=true))' \
-    "mean($log_sum) + mean(log(sum(exp(h), dim=1, keep=true)))"
+compare losses 'cross_entropy(y, labels, label_smoothing=0.1) +
+            cross_entropy(y, labels, z_loss=0.01) + mean(logsumexp(h, dim=1, keep=true))' \
+    "-0.9 * mean($picked) - 0.1 * mean(log_softmax(y)) - mean($picked) +
+            0.01 * mean(square($log_sum)) + mean(log(sum(exp(h), dim=1, keep=true)))"
+compare ignored 'cross_entropy(y, labels, ignore_index=ignored, label_smoothing=0.1,
+            z_loss=0.01)' \
+    "-sum((0.9 * $picked + 0.1 * mean(log_softmax(y), dim=-1) -
+            0.01 * square($log_sum)) * counts) / total"
 # At the bounds themselves gradients differ; no element is equal to one.
-compare clamp 'mean(square(clamp(y, -0.3, 0.2) - 1.0)) + mean(clamp(y, max=0.1))' \
+compare parts 'mean(square(clamp(y, -0.3, 0.2) - 1.0)) + mean(clamp(y, max=0.1)) +
+            mean(square(h - 0.5 * roll(h, 3, dim=1) + roll(h, -40))) +
+            mean(square(select(h, 5, dim=1) + select(h, -2 + 12, dim=1)))' \
     'mean(square(where(y < -0.3, -0.3, where(y > 0.2, 0.2, y)) - 1.0)) +
-            mean(where(y > 0.1, 0.1, y))'
-compare roll 'mean(square(h - 0.5 * roll(h, 3, dim=1) + roll(h, -40)))' \
-    'mean(square(h - 0.5 * concat(slice(h, 9, 3, dim=1), slice(h, 0, 9, dim=1), dim=1) +
-            concat(slice(h, 8, 24), slice(h, 0, 8))))'
-compare select 'mean(square(select(h, 5, dim=1) + select(h, -2 + 12, dim=1)))' \
-    'mean(square(reshape(slice(h, 5, 1, dim=1) + slice(h, 10, 1, dim=1), batch, 32)))'
+            mean(where(y > 0.1, 0.1, y)) +
+            mean(square(h - 0.5 * concat(slice(h, 9, 3, dim=1), slice(h, 0, 9, dim=1), dim=1) +
+            concat(slice(h, 8, 24), slice(h, 0, 8)))) +
+            mean(square(reshape(slice(h, 5, 1, dim=1) + slice(h, 10, 1, dim=1), batch, 32)))'
 
 refused() { # refused LOSS MESSAGE
     model "        return $1" >"$work/bad.pdl"

@@ -80,7 +80,7 @@ run hand "$(masked -9 0)" 1x1 hand-1x1
 run band-hand "$(masked -9 9)" 1x1 band-hand-1x1
 causal='        y = attention(q, k, v, causal=true, window=10)'
 band='        y = attention(q, k, v, window=10)'
-for mesh in 1x1 2x1 1x2 2x2; do
+for mesh in $(few_or_all 2x2 "1x1 2x1 1x2 2x2"); do
     run causal "$causal" $mesh hand-1x1
     run band "$band" $mesh band-hand-1x1
 done

@@ -34,14 +34,11 @@ static const AttentionCase attention_cases[] = {
     {1, 1, 40, 70, 1, 1, 136, 24, false, true, 0, false},
     {2, 1, 66, 66, 1, 2, 32, 32, true, false, 0, false},
     {0, 1, 70, 70, 1, 1, 24, 40, true, false, 2, false},
-    {0, 1, 140, 140, 1, 2, 64, 64, true, true, 20, false},
-    {0, 1, 150, 150, 1, 1, 128, 128, false, false, 33, false},
-    {1, 1, 300, 300, 1, 2, 64, 64, true, false, 40, false},
-    {1, 1, 300, 300, 2, 1, 128, 128, true, true, 100, false},
-    {1, 1, 300, 300, 1, 1, 32, 64, false, false, 70, false},
-    {1, 1, 150, 150, 1, 1, 256, 256, true, false, 17, false},
-    {0, 1, 70, 70, 1, 1, 64, 64, true, false, 0, true},
-    {1, 1, 150, 150, 1, 1, 64, 64, false, false, 30, true},
+    {0, 1, 70, 70, 1, 2, 64, 64, true, true, 20, true},
+    {1, 1, 150, 150, 1, 2, 64, 64, true, false, 40, false},
+    {1, 1, 140, 140, 1, 1, 128, 128, true, true, 60, false},
+    {1, 1, 150, 150, 1, 1, 32, 64, false, false, 30, true},
+    {1, 1, 70, 70, 1, 1, 256, 256, true, false, 17, false},
 };
 
 typedef struct EmbeddingCase {

@@ -35,7 +35,7 @@ small="-D vocab=64 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
 {
     check "toy is emitted" both toy
     # Its Makefile builds the program.
-    rm "$work/toy/train"
+    in_all rm "$work/toy/train"
     in_all check "feedforward is emitted" both feedforward \
         -D dim=24 -D hidden=40 -D batch=4
     check "llama is emitted" both llama $small

@@ -52,7 +52,7 @@ goes_on() { # MODEL MESH OPTIONS…
     done
 }
 
-for case in $(few_or_all "toy:3x2 llama:2x2" "toy:1x1 toy:2x2 toy:3x2 \
+for case in $(few_or_all llama:2x2 "toy:1x1 toy:2x2 toy:3x2 \
     feedforward:1x1 feedforward:2x2 llama:1x1 llama:2x2"); do
     model=${case%:*} mesh=${case#*:}
     check "$case: dumps read back" dumps_are_read_back "$model" "$mesh"

@@ -75,7 +75,7 @@ launched() { # launched RANK
     names "$1" "$process" $status
 }
 check "a stopped launched rank is named" launched 2
-check "a stopped launched rank 0 is named" launched 0
+in_all check "a stopped launched rank 0 is named" launched 0
 
 # Stops all ranks for longer than the limit.
 suspended() {

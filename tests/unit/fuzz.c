@@ -432,7 +432,7 @@ int main(int argc, char **argv)
 {
     const char *build = getenv("BUILD"), *only = NULL;
     Fuzz f = {.build = build && *build ? build : "build", .seed = 1};
-    int64_t seconds = few_or_all(8, 60), number = -1;
+    int64_t seconds = few_or_all(4, 60), number = -1;
     for (int i = 1; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--only") == 0 && value)

@@ -290,7 +290,7 @@ static int usage(const char *program)
 int main(int argc, char **argv)
 {
     Options o = {
-        .count = few_or_all(30, 500),
+        .count = few_or_all(15, 500),
         .seed = 1,
         .until = "memory",
         .program = argv[0],

@@ -18,8 +18,8 @@ static bool read_window(const BuiltinCall *c, const Type *q, const Type *k, int6
     enum { WINDOW = 6 };
     Datum d = c->arg[WINDOW];
     *window = 0;
-    if (d.kind == DATUM_NONE)
-        return true;
+    if (d.kind == DATUM_NONE || d.kind == DATUM_POISON)
+        return d.kind == DATUM_NONE;
     if (d.kind != DATUM_INT || d.integer < 1)
         return lower_error(c->l, builtin_loc(c, WINDOW), NULL, "the window must be an integer "
                            "of at least 1, not %s", datum_text(c->l->arena, d));

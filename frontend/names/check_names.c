@@ -161,8 +161,8 @@ static void check_item(Arena *a, Diag *d, const NameItem *item)
     }
 }
 
-/* An entry of an object, "rope_scaling.factor": files have objects of this kind alone whose
- * entries are numbers and words of the model. */
+/* Checks the name of an entry of an object, "rope_scaling.factor". driver/config_file.c
+ * reads the entries of objects rope_… only. */
 static void check_object(Diag *d, const Setting *s)
 {
     const char *name = s->name.name, *dot = strchr(name, '.');

@@ -1,5 +1,5 @@
-/* config.c: the config.json of a Hugging Face model (--config), by the entries of the
- * block config of `names hf`.
+/* config.c: compares the config.json of a Hugging Face model (--config) with the entries of
+ * the block config of `names hf`, and takes the model's sizes from it.
  *
  *   names hf {                            {"hidden_size": 2048,
  *       config {                           "head_dim": 64,
@@ -23,8 +23,8 @@
 #include "frontend/names/names.h"
 #include "ir/path.h"
 
-/* Entries that change neither the loss nor the parameters; with `only` if their value, or
- * each item of their list, is this text. A '*' stands for any characters. */
+/* Entries that change neither the loss nor the parameters. An entry with `only` counts if
+ * its value, or each item of its list, is this text. A '*' matches any characters. */
 static const struct Unneeded {
     const char *key, *only;
 } unneeded[] = {
@@ -42,7 +42,8 @@ static const struct Unneeded {
     /* generation, other heads */
     {"bos_token_id", NULL}, {"eos_token_id", NULL}, {"pad_token_id", NULL},
     {"sep_token_id", NULL}, {"cls_token_id", NULL}, {"mask_token_id", NULL},
-    {"unk_token_id", NULL}, {"forced_*_token_id", NULL}, {"*max_length", NULL}, {"min_length", NULL}, {"do_sample", NULL},
+    {"unk_token_id", NULL}, {"forced_*_token_id", NULL}, {"*max_length", NULL},
+    {"min_length", NULL}, {"do_sample", NULL},
     {"early_stopping", NULL}, {"num_beam*", NULL}, {"num_return_sequences", NULL},
     {"temperature", NULL}, {"top_k", NULL}, {"top_p", NULL}, {"typical_p", NULL},
     {"*_penalty", NULL}, {"*no_repeat_ngram_size", NULL}, {"bad_words_ids", NULL},

@@ -191,12 +191,9 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     const AttentionKeys at =
         attention_keys(keys_all, (int)kv, KEYS, ROWS, KEY_PARTS);
     const int near = ATTENTION_WINDOW ? (int)window : 0;
-    int begin = ATTENTION_CAUSAL ? at.key : 0, end = queries_all;
-    if (near) {
-        begin = attention_more(begin, at.key - near + 1);
-        end = attention_less(end, at.key + KEYS + near - 1);
-    }
-    begin = begin / QUERIES * QUERIES;
+    const int begin = attention_first(ATTENTION_CAUSAL, near, at.key, QUERIES);
+    const int end = near ? attention_less(queries_all, at.key + KEYS + near - 1)
+                         : queries_all;
     const AttentionFactors f =
         attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
     const int64_t first_row = (at.b * t + at.key) * kv + at.head;
@@ -222,8 +219,10 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
         block_barrier(); /* this half has arrived; the other one may be
                             overwritten */
         query += QUERIES;
-        if (query >= end)
-            query = begin, h++;
+        if (query >= end) {
+            query = attention_first(ATTENTION_CAUSAL, near, at.key, QUERIES);
+            h++;
+        }
         if (h < (int)g)
             ATTENTION_NAME(key_load)(tiles + (i ^ 1) * half,
                                      rows + (i ^ 1) * 2 * QUERIES, d_o, q, lse,
@@ -231,10 +230,8 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                                      at.head * (int)g + h, query);
         copy_async_commit();
         if (at.warp_first >= keys_all ||
-            (ATTENTION_CAUSAL && at.warp_first >= at_query + QUERIES) ||
-            (near && at_query - at.warp_first >= ROWS + near - 1) ||
-            (near && !ATTENTION_CAUSAL &&
-             at.warp_first - at_query >= QUERIES + near - 1))
+            attention_none(ATTENTION_CAUSAL, near, at_query - at.warp_first,
+                           QUERIES, ROWS))
             continue;
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP) {

@@ -173,6 +173,25 @@ PARC_DEVICE int attention_full(int causal, int window, int first, int queries,
            !(window && (first + queries > window || keys - first > window));
 }
 
+/* The first query that attends a key from `key` on, rounded down to a multiple
+ * of `step`. */
+PARC_DEVICE int attention_first(int causal, int window, int key, int step)
+{
+    int first = causal ? key : window ? attention_more(0, key - window + 1) : 0;
+    return first / step * step;
+}
+
+/* Whether none of these pairs is attended. */
+PARC_DEVICE int attention_none(int causal, int window, int first, int queries,
+                               int keys)
+{
+    const int below = causal ? 0 : window - 1;
+    if (!window)
+        return causal && first + queries <= 0;
+    return (uint32_t)(first + queries - 1 + below) >=
+           (uint32_t)(queries + keys + window - 2 + below);
+}
+
 /* Whether rows of `width` elements are multiples of 16 bytes. */
 #define ATTENTION_VECTORS(type, width)                                         \
     ((width) % ((type) == TILE_F32 ? 4 : 8) == 0)

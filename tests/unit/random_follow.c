@@ -35,7 +35,9 @@ static const Limits limits[] = {
     [DT_BF16] = {1e-2, 5e-7, 6e-2, 16, 1e-3, 0x1p-9, 0.1},
     [DT_F16] = {2e-3, 5e-7, 1e-2, 16, 2e-4, 0x1p-12, 0.02},
 };
-/* Steps after a gradient norm this large are not compared. */
+/* Steps after a gradient norm this large are not compared. Neither are the
+ * weights that Adam and AdamW compute in that step: large terms that cancel leave
+ * rounding errors, which these scale as if they were gradients. */
 static const double steep = 100;
 enum { ATTEMPTS = 12 };
 
@@ -230,6 +232,11 @@ static bool is_steady(const BinaryRun *run, const Reference *r, int64_t step)
     return true;
 }
 
+static bool is_steep(const BinaryRun *run, int64_t step)
+{
+    return step > 0 && run->reference->exact.output[step - 1][GRAD_NORM] > steep;
+}
+
 static const char *run_tracks(BinaryRun *run, Reference *r)
 {
     const char *fault = NULL;
@@ -243,7 +250,7 @@ static const char *run_tracks(BinaryRun *run, Reference *r)
         }
         accept_step(run, &r->exact);
         accept_step(run, &r->shaken);
-        if (r->exact.output[step - 1][GRAD_NORM] > steep)
+        if (is_steep(run, step))
             run->steps = step;
     }
     return fault;
@@ -342,6 +349,8 @@ static const char *compare_param(BinaryRun *run, int i, const double *is,
 
 static const char *compare_params(BinaryRun *run)
 {
+    if (run->global->train.optimizer != OPT_SGD && is_steep(run, run->steps))
+        return NULL;
     RtTensorFile after;
     const char *fault = open_weights(run, run->after, &after);
     for (int i = 0; i < run->global->param.n && !fault; i++) {

@@ -20,6 +20,13 @@ Program *ir_program(Arena *a, Diag *d)
     return p;
 }
 
+DecayShape schedule_shape(const LrSchedule *s)
+{
+    return s->kind == SCHEDULE_WSD      ? s->shape
+           : s->kind == SCHEDULE_COSINE ? DECAY_COSINE
+                                        : DECAY_LINEAR;
+}
+
 bool train_scales(const Train *t)
 {
     return t->clip > 0 || t->loss_scale > 0;

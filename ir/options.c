@@ -27,6 +27,17 @@ static const OptionWord schedule_words[] = {
      "the same warm-up, then linear decay to `min_lr`"},
     {"cosine", SCHEDULE_COSINE,
      "the same warm-up, then decay along half a cosine"},
+    {"wsd", SCHEDULE_WSD,
+     "warm-up, stable, decay: the same warm-up, then lr, then over the last "
+     "`decay` steps to `min_lr`"},
+    {"piecewise", SCHEDULE_PIECEWISE,
+     "the same warm-up, then lr up to the first step of `after`, the first of "
+     "`rates` up to the second, and so on"},
+    {0}};
+static const OptionWord shape_words[] = {
+    {"linear", DECAY_LINEAR, NULL},
+    {"sqrt", DECAY_SQRT, NULL},
+    {"cosine", DECAY_COSINE, NULL},
     {0}};
 static const OptionWord recompute_words[] = {
     {"all", RECOMPUTE_ALL,
@@ -211,8 +222,35 @@ bool option_is_number(const Option *o)
            o->takes == TAKES_PAIR;
 }
 
+bool option_is_list(const Option *o)
+{
+    return o->takes == TAKES_INTS || o->takes == TAKES_NUMBERS;
+}
+
+const NumberList *option_list(const Option *o, const void *of)
+{
+    const void *at = (const char *)of + o->at;
+    return at;
+}
+
+void option_store_list(const Option *o, void *of, const NumberList *list)
+{
+    void *at = (char *)of + o->at;
+    *(NumberList *)at = *list;
+}
+
+bool option_list_takes(const Option *o, const NumberList *list, double x)
+{
+    if (o->takes == TAKES_NUMBERS)
+        return x > 0 && isfinite(x);
+    return x >= o->low && x <= o->high && x == floor(x) &&
+           (list->n == 0 || x > list->v[list->n - 1]);
+}
+
 bool option_is_initial(const Option *o, const void *of)
 {
+    if (option_is_list(o))
+        return option_list(o, of)->n == 0;
     if (!option_is_number(o))
         return option_integer(o, of) == (int64_t)o->initial;
     return option_number(o, of, 0) == o->initial &&
@@ -230,7 +268,9 @@ void options_init(OptionScope scope, int choice, void *of)
         if (o->scope != scope || o->size == 0 || o->selects)
             continue;
         double x = o->own >> choice & 1 ? o->own_initial : o->initial;
-        if (!option_is_number(o))
+        if (option_is_list(o))
+            option_store_list(o, of, &(NumberList){0});
+        else if (!option_is_number(o))
             option_store_integer(o, of, (int64_t)x);
         else
             option_store_number(o, of, 0, x);

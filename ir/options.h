@@ -38,6 +38,9 @@ typedef enum OptionTakes {
     TAKES_NUMBER,   /* a number from `low` to `high` */
     TAKES_LIMIT,    /* a number above 0, or none, which is stored as 0 */
     TAKES_PAIR,     /* two numbers from `low` to below `high`: two doubles */
+    TAKES_INTS,     /* one or several integers from `low` to `high`, in ascending
+                     * order: a NumberList */
+    TAKES_NUMBERS,  /* one or several numbers above 0: a NumberList */
     TAKES_FLAG,     /* true or false; -1 is stored if it is not given */
     TAKES_WORD,     /* one of `words` */
     TAKES_WORDS,    /* one or several of `words`: the bits 1 << value */
@@ -45,6 +48,13 @@ typedef enum OptionTakes {
     TAKES_PATTERNS, /* strings; they have no field */
     TAKES_STAGES,   /* a list of the modules of each stage; no field */
 } OptionTakes;
+
+/* The numbers of an option that takes several. */
+enum { MAX_NUMBERS = 16 };
+typedef struct NumberList {
+    int n;
+    double v[MAX_NUMBERS];
+} NumberList;
 
 typedef enum OptionDump { DUMP_GIVEN, DUMP_ALWAYS, DUMP_NEVER } OptionDump;
 
@@ -155,6 +165,12 @@ int64_t option_integer(const Option *o, const void *of);
 double option_number(const Option *o, const void *of, int i);
 void option_store_integer(const Option *o, void *of, int64_t x);
 void option_store_number(const Option *o, void *of, int i, double x);
+/* The field of a TAKES_INTS or TAKES_NUMBERS. */
+bool option_is_list(const Option *o);
+const NumberList *option_list(const Option *o, const void *of);
+void option_store_list(const Option *o, void *of, const NumberList *list);
+/* Whether a list may continue with this number. */
+bool option_list_takes(const Option *o, const NumberList *list, double x);
 /* Whether the field has the default. */
 bool option_is_initial(const Option *o, const void *of);
 /* Whether the choice takes the argument. */

@@ -8,24 +8,38 @@
 #include <stdint.h>
 
 #include "base/diag.h"
+#include "ir/options.h"
 #include "ir/type.h"
 
 typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
 
 /* The learning rate of step t, counted from 1, for an optimizer with lr: lr t /
- * warmup up to step `warmup`; afterwards lr (constant), or from lr to min_lr
- * linearly or along half a cosine, reached at `steps` and constant after it. */
+ * warmup up to step `warmup`; afterwards
+ *
+ *   constant         lr
+ *   linear, cosine   from lr to min_lr, linearly or along half a cosine; min_lr is
+ *                    reached at `steps`, and constant after it
+ *   wsd              lr; over the last `decay` of `steps` to min_lr, as `shape` says
+ *   piecewise        lr up to step after[0], then rates[0] up to step after[1], … */
 typedef enum ScheduleKind {
     SCHEDULE_CONSTANT,
     SCHEDULE_LINEAR,
     SCHEDULE_COSINE,
+    SCHEDULE_WSD,
+    SCHEDULE_PIECEWISE,
 } ScheduleKind;
+typedef enum DecayShape { DECAY_LINEAR, DECAY_SQRT, DECAY_COSINE } DecayShape;
 typedef struct LrSchedule {
     ScheduleKind kind;
     int64_t warmup;
     int64_t steps; /* 0: the number of steps of the run */
     double min_lr;
+    int64_t decay; /* 0: a tenth of the steps */
+    DecayShape shape;
+    NumberList after, rates; /* of equal length */
 } LrSchedule;
+/* The curve along which a schedule reaches min_lr. */
+DecayShape schedule_shape(const LrSchedule *s);
 
 /* What the backward pass recomputes outside of checkpointed modules, of cheap ops
  * (elementwise) and all-gathers over tensor axes. */

@@ -23,7 +23,8 @@ static const char *number_text(Arena *a, double x)
 
 static const char *range_text(Arena *a, const Option *o)
 {
-    const char *kind = o->takes == TAKES_INT ? "integer" : "number";
+    bool whole = o->takes == TAKES_INT || o->takes == TAKES_INTS;
+    const char *kind = whole ? "integer" : "number";
     const char *low = number_text(a, o->low);
     if (o->high > 0x1p20)
         return arena_printf(a, "%s from %s", kind, low);
@@ -51,6 +52,13 @@ static void values_cell(Out *o, const Option *of)
         return;
     case TAKES_PAIR:
         out(o, "two numbers from %g to below %g", of->low, of->high);
+        return;
+    case TAKES_INTS:
+        out(o, "%s; several in parentheses, ascending",
+            range_text(o->arena, of));
+        return;
+    case TAKES_NUMBERS:
+        out(o, "number above 0; several in parentheses");
         return;
     case TAKES_FLAG:
         out(o, "`true`, `false`");
@@ -227,9 +235,25 @@ static void json_words(Out *o, const Option *of, int64_t bits)
     out(o, "]");
 }
 
+/* "after": [1000, 2000] */
+static void json_list(Out *o, const Option *of, const NumberList *list)
+{
+    json_name(o, of->name);
+    out(o, "[");
+    for (int i = 0; i < list->n; i++)
+        out(o, "%s%s", i ? ", " : "", of->takes == TAKES_INTS
+                ? arena_printf(o->arena, "%.0f", list->v[i])
+                : double_text(o->arena, list->v[i]));
+    out(o, "]");
+}
+
 static void json_option(Out *o, const Option *of, const void *from)
 {
     OptionName id = (OptionName)(of - option_rows);
+    if (option_is_list(of)) {
+        json_list(o, of, option_list(of, from));
+        return;
+    }
     bool number = of->takes == TAKES_NUMBER || of->takes == TAKES_LIMIT ||
                   of->takes == TAKES_PAIR;
     int64_t x = number ? 0 : option_integer(of, from);

@@ -89,17 +89,25 @@ static const char *decay_text(const Program *p)
 
 static void schedule(Out *o, Arena *a, const LrSchedule *s)
 {
+    static const char *const curve[] = {[DECAY_LINEAR] = "a line",
+                                        [DECAY_SQRT] = "1 minus a square root",
+                                        [DECAY_COSINE] = "half a cosine"};
     const char *end = "the run's last step";
     if (s->warmup > 0)
         out_line(o, "            lr warms up for %lld step%s",
                  (long long)s->warmup, s->warmup == 1 ? "" : "s");
-    if (s->kind == SCHEDULE_CONSTANT)
+    for (int i = 0; i < s->after.n; i++)
+        out_line(o, "            lr is %s after step %.0f",
+                 double_text(a, s->rates.v[i]), s->after.v[i]);
+    if (s->kind == SCHEDULE_CONSTANT || s->kind == SCHEDULE_PIECEWISE)
         return;
     if (s->steps > 0)
         end = arena_printf(a, "step %lld", (long long)s->steps);
-    out_line(o, "            lr falls along %s to %s at %s",
-             s->kind == SCHEDULE_LINEAR ? "a line" : "half a cosine",
-             double_text(a, s->min_lr), end);
+    out_line(o, "            lr falls along %s to %s at %s%s",
+             curve[schedule_shape(s)], double_text(a, s->min_lr), end,
+             s->kind != SCHEDULE_WSD ? ""
+             : s->decay > 0 ? arena_printf(a, ", in %lld steps", (long long)s->decay)
+                            : ", in the last tenth of the steps");
 }
 
 static void training(Out *o, const Program *p)

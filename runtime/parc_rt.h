@@ -1,5 +1,4 @@
-/* parc_rt.h: declares the interface between an emitted training program and
- * the runtime.
+/* parc_rt.h: declares the interface of emitted training programs and the runtime.
  *
  * The runtime does not depend on any model: train.c describes its model in one
  * ParcModel and calls parc_main. This header includes no file of the compiler,
@@ -8,10 +7,9 @@
  * Each rank stores its tensors in one arena, whose layout parc computes. On
  * the CPU the arenas are shared memory: every rank of a node maps all of them,
  * so a collective reads the shards of its peers in place. Tensors that are
- * gathered in every step can have one copy for several ranks (ParcShared).
- * With CUDA the arena is in the memory of the rank's device, and step() only
- * enqueues work: train.c passes device addresses on and never dereferences
- * them.
+ * gathered in every step can have one copy for several ranks (ParcShared). With
+ * CUDA the arena is in the memory of the rank's device, and step() only enqueues
+ * work: train.c passes device addresses on and never dereferences them.
  */
 #ifndef PARC_RT_H
 #define PARC_RT_H
@@ -160,12 +158,17 @@ typedef struct ParcInput {
 
 /* The schedule of the learning rate (options/settings.c). */
 typedef enum ParcScheduleKind {
-    PARC_CONSTANT, PARC_LINEAR, PARC_COSINE,
+    PARC_CONSTANT, PARC_LINEAR, PARC_COSINE, PARC_SQRT, PARC_PIECEWISE,
 } ParcScheduleKind;
 typedef struct ParcSchedule {
     ParcScheduleKind kind;
     int64_t warmup, steps;  /* steps 0: the number of steps of the run */
     double min_lr;
+    bool stable;            /* constant between the warm-up and the decay */
+    int64_t decay;          /* with `stable`; 0: a tenth of `steps` */
+    int npieces;            /* the rate is rate[i] after step after[i] */
+    const int64_t *after;
+    const double *rate;
 } ParcSchedule;
 
 /* A loop around a statement, as the plan and --trace name it. */

@@ -316,15 +316,37 @@ static void shared_rows(Emitter *e)
     out(e->o, "},\n");
 }
 
+static void pieces(Out *o, const LrSchedule *s)
+{
+    out(o, ",\n        .npieces = %d, .after = (const int64_t[]){", s->after.n);
+    for (int i = 0; i < s->after.n; i++)
+        out(o, "%s%.0f", i ? ", " : "", s->after.v[i]);
+    out(o, "},\n        .rate = (const double[]){");
+    for (int i = 0; i < s->rates.n; i++)
+        out(o, "%s%s", i ? ", " : "", double_text(o->arena, s->rates.v[i]));
+    out(o, "}");
+}
+
 static void schedule_row(Out *o, const LrSchedule *s)
 {
-    static const char *const kind[] = {"PARC_CONSTANT", "PARC_LINEAR",
-                                       "PARC_COSINE"};
+    static const char *const curve[] = {[DECAY_LINEAR] = "PARC_LINEAR",
+                                        [DECAY_SQRT] = "PARC_SQRT",
+                                        [DECAY_COSINE] = "PARC_COSINE"};
     if (s->kind == SCHEDULE_CONSTANT && s->warmup == 0)
         return;
-    out(o, "    .schedule = {%s, %lld, %lld, %s},\n", kind[s->kind],
-        (long long)s->warmup, (long long)s->steps,
-        double_text(o->arena, s->min_lr));
+    out(o, "    .schedule = {.kind = %s, .warmup = %lld",
+        s->kind == SCHEDULE_CONSTANT    ? "PARC_CONSTANT"
+        : s->kind == SCHEDULE_PIECEWISE ? "PARC_PIECEWISE"
+                                        : curve[schedule_shape(s)],
+        (long long)s->warmup);
+    if (s->kind == SCHEDULE_PIECEWISE)
+        pieces(o, s);
+    else if (s->kind != SCHEDULE_CONSTANT)
+        out(o, ", .steps = %lld, .min_lr = %s", (long long)s->steps,
+            double_text(o->arena, s->min_lr));
+    if (s->kind == SCHEDULE_WSD)
+        out(o, ", .stable = true, .decay = %lld", (long long)s->decay);
+    out(o, "},\n");
 }
 
 static void model_row(Emitter *e, const char *plan_text)

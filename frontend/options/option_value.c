@@ -104,6 +104,50 @@ static bool read_pair(Lower *l, const Option *o, const Expr *e, void *to)
     return true;
 }
 
+/* ---- lists of numbers ---------------------------------------------------- */
+
+static bool read_element(Lower *l, const Option *o, const Expr *e,
+                         NumberList *list)
+{
+    const char *what = arena_printf(l->arena, "'%s'", o->name);
+    const char *help = arena_printf(l->arena, "such as %s=%s", o->name,
+                                    o->example);
+    bool whole = o->takes == TAKES_INTS;
+    int64_t n = 0;
+    double x = 0;
+    if (whole ? !lower_int(l, e, what, &n) : !lower_float(l, e, what, &x))
+        return false;
+    Datum given = whole ? datum_int(n) : datum_float(x);
+    x = whole ? (double)n : x;
+    if (whole && (x < o->low || x > o->high))
+        return out_of_range(l, o, e, given);
+    if (whole && !option_list_takes(o, list, x))
+        return lower_error(l, e->range, help, "'%s' must ascend: %lld follows "
+                           "%.0f", o->name, (long long)n, list->v[list->n - 1]);
+    if (!option_list_takes(o, list, x))
+        return lower_error(l, e->range, help, "'%s' must be numbers above 0, "
+                           "not %s", o->name, datum_text(l->arena, given));
+    if (!whole && !lower_f32(l, e->range, x))
+        return false;
+    list->v[list->n++] = x;
+    return true;
+}
+
+static bool read_list(Lower *l, const Option *o, const Expr *e, void *to)
+{
+    NumberList list = {0};
+    bool several = e->kind == EX_TUPLE, fine = true;
+    int n = several ? e->nargs : 1;
+    if (n > MAX_NUMBERS)
+        return lower_error(l, e->range, NULL, "'%s' takes at most %d values, "
+                           "not %d", o->name, MAX_NUMBERS, n);
+    for (int i = 0; i < n && fine; i++)
+        fine = read_element(l, o, several ? e->arg[i].value : e, &list);
+    if (fine)
+        option_store_list(o, to, &list);
+    return fine;
+}
+
 /* ---- flags and words ----------------------------------------------------- */
 
 static bool read_flag(Lower *l, const Option *o, const Expr *e, void *to)
@@ -227,6 +271,9 @@ bool option_read(Lower *l, const Option *o, const Expr *e, void *to)
         return read_limit(l, o, e, to);
     case TAKES_PAIR:
         return read_pair(l, o, e, to);
+    case TAKES_INTS:
+    case TAKES_NUMBERS:
+        return read_list(l, o, e, to);
     case TAKES_FLAG:
         return read_flag(l, o, e, to);
     case TAKES_WORD:

@@ -148,13 +148,47 @@ static void check_accumulate(Lower *l)
     diag_help(l->diag, "choose an accumulate that divides the batch");
 }
 
+/* Each change of the rate has a step, after the warm-up. */
+static void check_pieces(Lower *l, const LrSchedule *s)
+{
+    const char *help = "one rate for each step: after=(1000, 2000), rates="
+                       "(1e-3, 1e-4)";
+    if (s->after.n == 0 || s->rates.n == 0)
+        lower_error(l, l->schedule_loc, help,
+                    "piecewise needs '%s' and '%s'", option_name(OPTION_after),
+                    option_name(OPTION_rates));
+    else if (s->after.n != s->rates.n)
+        lower_error(l, l->schedule_loc, help,
+                    "'%s' and '%s' must have equal lengths, not %d and %d",
+                    option_name(OPTION_after), option_name(OPTION_rates),
+                    s->after.n, s->rates.n);
+    else if ((double)s->warmup > s->after.v[0])
+        lower_error(l, l->schedule_loc,
+                    "the first change is at the end of the warm-up, or later",
+                    "the learning rate changes after step %.0f, during the "
+                    "warm-up: warmup=%lld", s->after.v[0],
+                    (long long)s->warmup);
+}
+
+/* A schedule without a location has errors of its own. Without `decay` the decay
+ * has one step at least. */
 static void check_schedule(Lower *l)
 {
     const Train *t = &l->p->train;
     const LrSchedule *s = &t->schedule;
-    if (s->kind == SCHEDULE_CONSTANT)
+    if (s->kind == SCHEDULE_CONSTANT || l->schedule_loc.line == 0)
         return;
-    if (s->steps > 0 && s->warmup >= s->steps)
+    if (s->kind == SCHEDULE_PIECEWISE) {
+        check_pieces(l, s);
+        return;
+    }
+    if (s->decay > 0 && s->steps > 0 && s->warmup + s->decay > s->steps)
+        lower_error(l, l->schedule_loc,
+                    "'steps' includes the steps of the warm-up and of the decay",
+                    "too few steps: warmup=%lld, decay=%lld, steps=%lld",
+                    (long long)s->warmup, (long long)s->decay,
+                    (long long)s->steps);
+    else if (s->steps > 0 && s->warmup >= s->steps)
         lower_error(l, l->schedule_loc,
                     "'steps' includes the steps of the warm-up",
                     "no steps remain for the decay: warmup=%lld, steps=%lld",

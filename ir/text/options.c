@@ -5,7 +5,7 @@
  *   unit axis=dp paths("norm") strategy=full_shard reshard=-1 prefetch=2
  *   checkpoint paths("layers.*") every=2 keep=attention keep=matmul
  *
- * Words are in small letters. A pair `betas` is `beta1` and `beta2`. A flag that
+ * Several words or numbers are several values. Words are in small letters. A pair `betas` is `beta1` and `beta2`. A flag that
  * is not given is -1. The parser takes options in any order; those that are
  * missing have their defaults.
  */
@@ -52,11 +52,40 @@ static int64_t text_option_flag(Text *t, int64_t x)
     return on;
 }
 
-/* The value of an option: of a pair number `part`, of words the word `bit`. */
+/* Number `i` of a list, or when parsing the next one. */
+static void text_list_value(Text *t, const Option *o, int i, void *of)
+{
+    Loc loc = t->tok.loc;
+    NumberList list = *option_list(o, of);
+    double x = t->out ? list.v[i] : 0;
+    int64_t whole = (int64_t)x;
+    if (o->takes == TAKES_INTS) {
+        text_field(t, "", &whole);
+        x = (double)whole;
+    } else {
+        text_field(t, "", &x);
+    }
+    if (t->out || t->failed)
+        return;
+    if (list.n == MAX_NUMBERS)
+        parse_fail(t, loc, "'%s' has more than %d numbers", o->name, MAX_NUMBERS);
+    else if (!option_list_takes(o, &list, x))
+        parse_fail(t, loc, "'%s' is out of range", o->name);
+    else
+        list.v[list.n++] = x;
+    option_store_list(o, of, &list);
+}
+
+/* The value of an option: of a pair or a list number `part`, of words the word
+ * `bit`. */
 static void text_value(Text *t, const Option *o, int part, int64_t bit,
                        void *of)
 {
     Loc loc = t->tok.loc;
+    if (option_is_list(o)) {
+        text_list_value(t, o, part, of);
+        return;
+    }
     if (option_is_number(o)) {
         double number = option_number(o, of, part);
         text_field(t, "", &number);
@@ -117,6 +146,11 @@ static void print_option(Text *t, const Option *o, void *of)
                 out(t->out, " %s=", o->name);
                 text_value(t, o, 0, k->value, of);
             }
+    } else if (option_is_list(o)) {
+        for (int i = 0; i < option_list(o, of)->n; i++) {
+            out(t->out, " %s=", o->name);
+            text_value(t, o, i, 0, of);
+        }
     } else if (o->takes == TAKES_PAIR) {
         for (int i = 0; i < 2; i++) {
             out(t->out, " %.*s%d=", stem - 1, o->name, i + 1);

@@ -446,12 +446,22 @@ static const char *check_purpose(const Program *p)
     return p->output.n ? NULL : "a program for outputs has none";
 }
 
+/* A list of rates belongs to a schedule of pieces. */
+static const char *check_schedule(const LrSchedule *s)
+{
+    if (s->after.n != s->rates.n)
+        return "the schedule has not one rate for each step";
+    if ((s->kind == SCHEDULE_PIECEWISE) != (s->after.n > 0))
+        return "only a piecewise schedule has a list of rates";
+    return NULL;
+}
+
 const char *ir_verify(const Program *p)
 {
     Verify w = {.p = p};
     w.where = NEW_ARRAY(p->arena, const Region *, p->nvalues);
     w.names.arena = p->arena;
-    const char *fault = NULL;
+    const char *fault = check_schedule(&p->train.schedule);
     for (int i = 0; i < p->param.n && !fault; i++) {
         const Param *param = &p->param.at[i];
         fault = check_stored(&w, param->name, &param->type);

@@ -252,9 +252,13 @@ bool rt_steps_open(RtRun *run)
     const RtOptions *o = &run->options;
     if (!set_steps(run) || !check_steps(run))
         return false;
-    if (run->resume.path && run->launch.rank == 0)
-        rt_settings_note_steps(&run->settings, run->start,
-                               run->resume.state.steps, o->steps);
+    if (!run->resume.path || run->launch.rank != 0)
+        return true;
+    RtSettings old;
+    rt_settings_init(&old, run->model);
+    rt_settings_adopt(&old, &run->resume.state.settings, run->model);
+    rt_settings_note_steps(&run->settings, &old, run->start,
+                           run->resume.state.steps, o->steps);
     return true;
 }
 

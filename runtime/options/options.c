@@ -87,8 +87,8 @@ static const Option options[] = {
      "continue from the newest checkpoint in DIR, or from one checkpoint\n"
      "(DIR/step-<number>); auto: from --save's directory, if it has one"},
     {"--set", "NAME=VALUE", TEXTS, AT(settings), 0,
-     "change optimizer.lr, clip, schedule.warmup, schedule.steps or\n"
-     "schedule.min_lr; may be given several times"},
+     "change optimizer.lr, clip, schedule.warmup, schedule.steps,\n"
+     "schedule.decay or schedule.min_lr; may be given several times"},
     {"--log", "FILE", TEXT, AT(log), 0,
      "write one JSON object per step to FILE"},
     {"--tensorboard", "DIR", TEXT, AT(tensorboard), 0,

@@ -31,6 +31,7 @@ static const Setting settings[] = {
     {"clip", AT(clip), false, false},
     {"schedule.warmup", AT(schedule.warmup), true, true},
     {"schedule.steps", AT(schedule.steps), true, true},
+    {"schedule.decay", AT(schedule.decay), true, true},
     {"schedule.min_lr", AT(schedule.min_lr), false, true},
 };
 enum { SETTINGS = sizeof settings / sizeof settings[0], NAME = 64 };
@@ -75,14 +76,22 @@ static bool store_setting(RtSettings *s, int i, double value)
     return true;
 }
 
+/* Whether the schedule reaches min_lr at its last step. */
+static bool decays(const ParcSchedule *s)
+{
+    return s->kind != PARC_CONSTANT && s->kind != PARC_PIECEWISE;
+}
+
 /* Whether the program reads the setting. */
 static bool is_read(int i, const ParcModel *model)
 {
-    if (settings[i].at == AT(clip))
+    const size_t at = settings[i].at;
+    if (at == AT(clip))
         return model->clip_offset >= 0;
-    return model->schedule.kind != PARC_CONSTANT ||
-           (settings[i].at != AT(schedule.steps) &&
-            settings[i].at != AT(schedule.min_lr));
+    if (at == AT(schedule.decay))
+        return model->schedule.stable;
+    return decays(&model->schedule) ||
+           (at != AT(schedule.steps) && at != AT(schedule.min_lr));
 }
 
 void rt_settings_adopt(RtSettings *s, const RtSettings *from,
@@ -105,16 +114,22 @@ static bool has_word(const char *list, const char *word, size_t n)
     return false;
 }
 
-/* The setting that a name means, such as "optimizer.lr" for "lr"; or NULL. */
+/* The setting that ends with a name, such as "optimizer.lr" for "lr"; or NULL. */
+static const char *setting_that_ends(const char *name)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        const char *dot = strchr(settings[i].name, '.');
+        if (dot && strcmp(dot + 1, name) == 0)
+            return settings[i].name;
+    }
+    return NULL;
+}
+
 static const char *near_setting(const char *name)
 {
     const char *names[SETTINGS];
-    for (int i = 0; i < SETTINGS; i++) {
-        const char *dot = strchr(settings[i].name, '.');
+    for (int i = 0; i < SETTINGS; i++)
         names[i] = settings[i].name;
-        if (strcmp(name, names[i]) == 0 || (dot && strcmp(dot + 1, name) == 0))
-            return names[i];
-    }
     return rt_near_miss(name, names, SETTINGS);
 }
 
@@ -126,13 +141,14 @@ static bool refuse_name(const char *name, size_t n, const ParcModel *model)
         snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s",
                  i == 0 ? "" : i < SETTINGS - 1 ? ", " : " and ",
                  settings[i].name);
-    const char *near = near_setting(word);
+    const char *near = setting_that_ends(word);
+    if (!near && has_word(model->options, name, n))
+        return rt_error("--set: '%s' is a part of the program: compile again "
+                        "with -D %s=VALUE. A run can set %s", word, word, all);
+    near = near ? near : near_setting(word);
     if (near)
         return rt_error("--set: unknown setting '%s'; did you mean '%s'?", word,
                         near);
-    if (has_word(model->options, name, n))
-        return rt_error("--set: '%s' is a part of the program: compile again "
-                        "with -D %s=VALUE. A run can set %s", word, word, all);
     return rt_error("--set: unknown setting '%s'. A run can set %s", word, all);
 }
 
@@ -150,9 +166,8 @@ static bool apply_setting(RtSettings *s, const char *text,
         return rt_error("--set %s: the program does not clip gradients: "
                         "compile again with -D %s", text, text);
     if (!is_read(i, model))
-        return rt_error("--set %s: the program's learning rate is constant "
-                        "after the warm-up: compile again with another "
-                        "schedule", text);
+        return rt_error("--set %s: the program's schedule has no such setting: "
+                        "compile again with another schedule", text);
     char *end;
     double value = strtod(equals + 1, &end);
     if (*end || !store_setting(s, i, value))
@@ -168,8 +183,19 @@ static bool apply_setting(RtSettings *s, const char *text,
 static bool check_schedule(const RtSettings *s)
 {
     const ParcSchedule *of = &s->schedule;
-    if (!s->changed || of->kind == PARC_CONSTANT)
+    if (s->changed && of->kind == PARC_PIECEWISE && of->warmup > of->after[0])
+        return rt_error("--set: the learning rate changes after step %lld, during "
+                        "the warm-up of schedule.warmup=%lld steps",
+                        (long long)of->after[0], (long long)of->warmup);
+    if (!s->changed || !decays(of))
         return true;
+    if (of->stable && of->decay > 0 && of->steps > 0 &&
+        of->warmup + of->decay > of->steps)
+        return rt_error("--set: too few steps: schedule.warmup=%lld, "
+                        "schedule.decay=%lld, schedule.steps=%lld; "
+                        "schedule.steps includes the others",
+                        (long long)of->warmup, (long long)of->decay,
+                        (long long)of->steps);
     if (of->steps > 0 && of->warmup >= of->steps)
         return rt_error("--set: no steps remain for the decay: "
                         "schedule.warmup=%lld, schedule.steps=%lld; "
@@ -228,43 +254,74 @@ void rt_settings_read(RtSettings *s, RtJson *j)
  * last step:
  *
  *   step t <= w          lr t / w
- *   constant, or t = 1   lr
+ *   piecewise            rate[i] of the last i with t > after[i]; without one lr
+ *   constant, or t <= f  lr
  *   t >= n               min_lr
- *   else                 x = (t - f) / (n - f), f = max(w, 1):
- *     linear             lr + (min_lr - lr) x
- *     cosine             min_lr + (lr - min_lr) (1 + cos(pi x)) / 2
+ *   else                 min_lr + (lr - min_lr) s, x = (t - f) / (n - f):
+ *     linear             s = 1 - x
+ *     cosine             s = (1 + cos(pi x)) / 2
+ *     sqrt               s = 1 - sqrt(x)
  *
- * Step f has the rate lr; step n and all later ones have min_lr. Every rank
- * computes the rate in double and gets the same value. */
-double rt_schedule_lr(const RtSettings *of, int64_t step, int64_t steps)
+ * f is max(w, 1), or with a stable phase the step before the decay, if that is
+ * later. Step f has the rate lr; step n and all later ones have min_lr. Every rank
+ * computes the rate in double and gets the same value.
+ *
+ * Reference of 1 - sqrt: Hägele et al., Scaling laws and compute-optimal training
+ * beyond fixed training durations, 2024. */
+static double remaining(ParcScheduleKind kind, double x)
 {
     const double pi = 3.14159265358979323846;
-    const ParcSchedule *s = &of->schedule;
-    int64_t n = s->steps > 0 ? s->steps : steps;
+    return kind == PARC_LINEAR   ? 1 - x
+           : kind == PARC_COSINE ? (1 + cos(pi * x)) / 2
+                                 : 1 - sqrt(x);
+}
+
+/* The last step before a decay that ends at step n. */
+static int64_t decay_start(const ParcSchedule *s, int64_t n)
+{
+    const int64_t part = 10;
     int64_t first = s->warmup > 1 ? s->warmup : 1;
+    int64_t decay = s->decay > 0 ? s->decay : (n + part - 1) / part;
+    return s->stable && n - decay > first ? n - decay : first;
+}
+
+static double piece_rate(const ParcSchedule *s, double lr, int64_t step)
+{
+    for (int i = 0; i < s->npieces && step > s->after[i]; i++)
+        lr = s->rate[i];
+    return lr;
+}
+
+double rt_schedule_lr(const RtSettings *of, int64_t step, int64_t steps)
+{
+    const ParcSchedule *s = &of->schedule;
+    int64_t n = s->steps > 0 ? s->steps : steps, first = decay_start(s, n);
     double lr = of->lr;
     if (step <= s->warmup)
         return lr * (double)step / (double)s->warmup;
-    if (s->kind == PARC_CONSTANT || step <= first)
+    if (!decays(s))
+        return piece_rate(s, lr, step);
+    if (step <= first)
         return lr;
     if (step >= n)
         return s->min_lr;
     double x = (double)(step - first) / (double)(n - first);
-    double share = s->kind == PARC_LINEAR ? 1 - x : (1 + cos(pi * x)) / 2;
-    return s->min_lr + (lr - s->min_lr) * share;
+    return s->min_lr + (lr - s->min_lr) * remaining(s->kind, x);
 }
 
-void rt_settings_note_steps(const RtSettings *s, int64_t done, int64_t before,
-                            int64_t steps)
+void rt_settings_note_steps(const RtSettings *s, const RtSettings *old,
+                            int64_t done, int64_t before, int64_t steps)
 {
     const double least = 0.01; /* relative change that is worth a note */
-    if (s->schedule.kind == PARC_CONSTANT || s->schedule.steps > 0 ||
+    if (!decays(&s->schedule) || s->schedule.steps > 0 ||
         before == 0 || before == steps || done >= steps)
         return;
-    double was = rt_schedule_lr(s, done, before);
+    double was = rt_schedule_lr(old, done, before);
+    double expected = rt_schedule_lr(old, done + 1, before);
     double planned = rt_schedule_lr(s, done + 1, before);
     double next = rt_schedule_lr(s, done + 1, steps);
-    if (fabs(next - planned) > least * planned)
+    if (fabs(next - planned) > least * planned &&
+        fabs(next - expected) > least * expected)
         rt_note("the learning rate goes from %.3g in step %lld to %.3g: the "
                 "schedule ends at the last step, which --steps moves from %lld "
                 "to %lld; --set schedule.steps=%lld keeps the old schedule, "

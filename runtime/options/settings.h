@@ -33,9 +33,9 @@ void rt_settings_read(RtSettings *s, RtJson *j);
 
 /* Notes that the learning rate jumps after step `done`, because the schedule
  * ends at the last step of the run, which was step `before` and is now `steps`.
- * before 0: not known. */
-void rt_settings_note_steps(const RtSettings *s, int64_t done, int64_t before,
-                            int64_t steps);
+ * before 0: not known. `old`: the settings of the run that is resumed. */
+void rt_settings_note_steps(const RtSettings *s, const RtSettings *old,
+                            int64_t done, int64_t before, int64_t steps);
 
 /* The learning rate of a step (counted from 1) in a run of
  * `steps`. */

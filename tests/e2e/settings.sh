@@ -104,12 +104,12 @@ refused() { # refused TEXT PROGRAM OPTIONS…
 check "a setting of the program" refused \
     "'batch' is a part of the program: compile again with -D batch=" plain batch=4
 check "a setting of nothing" refused "unknown setting 'nonsense'. A run can set \
-optimizer.lr, clip, schedule.warmup, schedule.steps and schedule.min_lr" plain nonsense=1
+optimizer.lr, clip, schedule.warmup, schedule.steps, schedule.decay and schedule.min_lr" plain nonsense=1
 check "is not advised to compile again" test "$(grep -c -- -D "$work/out")" = 0
 check "the last part of a name" refused "did you mean 'optimizer.lr'?" plain lr=1e-3
 check "a misspelled one" refused "did you mean 'optimizer.lr'?" plain optimizer.rl=1
 check "no clipping in the program" refused "compile again with -D clip=0.5" free clip=0.5
-check "no decay in the program" refused "constant after the warm-up" \
+check "no decay in the program" refused "the program's schedule has no such setting" \
     constant schedule.min_lr=1e-5
 check "no steps for the decay" refused "no steps remain for the decay" \
     plain schedule.warmup=20

@@ -13,6 +13,7 @@ static const char everything[] =
     "mesh dp=2 tp=4\n"
     "train batch=8 seq=32 precision=bf16 optimizer=adamw lr=0.0003 "
     "momentum=0 beta1=0.9 beta2=0.95 eps=1e-08 weight_decay=0.1 "
+    "schedule=piecewise after=10 after=20 rates=0.001 rates=0.0001 warmup=5 "
     "deterministic=true @1:80:1+5\n"
     "plan \"mix\" axes={tp} @1:40:6+3\n"
     "  style ColwiseParallel \"layers.*.wq\" axis=tp in(R -> R) out(none -> "

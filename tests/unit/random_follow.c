@@ -188,7 +188,8 @@ static double learning_rate(const BinaryRun *run, int64_t step)
     const LrSchedule *s = &run->global->train.schedule;
     RtSettings settings = {
         .lr = run->global->train.lr,
-        .schedule = {kind[s->kind], s->warmup, s->steps, s->min_lr}};
+        .schedule = {.kind = kind[s->kind], .warmup = s->warmup,
+                     .steps = s->steps, .min_lr = s->min_lr}};
     return rt_schedule_lr(&settings, step, run->steps);
 }
 

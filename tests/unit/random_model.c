@@ -415,8 +415,10 @@ static void choose_sizes(Model *m, uint32_t data_axes)
                           .momentum = rng_chance(m->r, 50) ? 0.9 : 0,
                           .clip = rng_chance(m->r, 40) ? 0.3 : 0,
                           .loss_scale = rng_chance(m->r, 25) ? 256 : 0,
-                          .schedule = {(ScheduleKind)rng_below(m->r, 3),
-                                       rng_below(m->r, 3), 4, 0.01}};
+                          .schedule = {.kind = (ScheduleKind)rng_below(m->r, 3),
+                                       .warmup = rng_below(m->r, 3),
+                                       .steps = 4,
+                                       .min_lr = 0.01}};
 }
 
 void random_model(Program *p, Rng *r, uint32_t data_axes)

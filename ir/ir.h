@@ -144,6 +144,7 @@ typedef enum InitKind {
     INIT_ZEROS,
     INIT_ONES,
     INIT_NORMAL,  /* a = std */
+    INIT_TRUNCATED_NORMAL, /* a = std, restricted to [b, c] */
     INIT_UNIFORM, /* [a, b) */
     INIT_ARANGE,  /* a, a+1, … */
     INIT_COPY,    /* a copy of its parameter, whose state it is, in its own
@@ -151,7 +152,8 @@ typedef enum InitKind {
 } InitKind;
 typedef struct Init {
     InitKind kind;
-    double a, b;
+    double a, b, c;
+    double depth; /* element i of the array has the values times (i + 1)^depth */
 } Init;
 
 /* A tensor of a file, and how it holds a layer of a parameter. The file's

@@ -69,6 +69,7 @@ extern const ParcTransport parc_mpi; /* mpi/rt_mpi.c */
 
 typedef enum ParcInitKind {
     PARC_ZEROS, PARC_ONES, PARC_NORMAL, PARC_UNIFORM, PARC_ARANGE, PARC_COPY,
+    PARC_TRUNCATED_NORMAL,
 } ParcInitKind;
 
 /* How a tensor of a Hugging Face file holds a layer of a parameter: the block
@@ -128,8 +129,9 @@ typedef struct ParcParam {
     int copy_of;         /* for PARC_COPY: index of the parameter whose values
                             this one holds in its own type */
     ParcInitKind init;
-    double a, b;         /* normal: a = std; uniform: from a to b; arange: a,
-                            a+1, … */
+    double a, b, c;      /* normal: a = std; truncated_normal: from b to c, too;
+                            uniform: from a to b; arange: a, a+1, … */
+    double depth;        /* layer i has the values times (i + 1)^depth */
     const char *placement; /* for --print-shards: "dp=S(0) tp=S(0)" */
     const char *const *alias;
     int nalias;

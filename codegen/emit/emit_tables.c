@@ -91,7 +91,8 @@ static void param_row(Emitter *e, int i)
     static const char *const init[] = {
         [INIT_ZEROS] = "PARC_ZEROS",     [INIT_ONES] = "PARC_ONES",
         [INIT_NORMAL] = "PARC_NORMAL",   [INIT_UNIFORM] = "PARC_UNIFORM",
-        [INIT_ARANGE] = "PARC_ARANGE",   [INIT_COPY] = "PARC_COPY"};
+        [INIT_ARANGE] = "PARC_ARANGE",   [INIT_COPY] = "PARC_COPY",
+        [INIT_TRUNCATED_NORMAL] = "PARC_TRUNCATED_NORMAL"};
     const Program *p = e->p;
     const Param *pm = &p->param.at[i];
     const Type *t = &pm->type;
@@ -121,9 +122,13 @@ static void param_row(Emitter *e, int i)
     if (pm->init.kind == INIT_COPY)
         out(o, "     .type = %s, .copy_of = %d,\n", c_parc_type(t->dtype),
             pm->state_of);
-    out(o, "     .init = %s, .a = %s, .b = %s,\n     .placement = \"%s\"",
-        init[pm->init.kind], double_text(p->arena, pm->init.a),
-        double_text(p->arena, pm->init.b),
+    out(o, "     .init = %s, .a = %s, .b = %s,", init[pm->init.kind],
+        double_text(p->arena, pm->init.a), double_text(p->arena, pm->init.b));
+    if (pm->init.kind == INIT_TRUNCATED_NORMAL)
+        out(o, " .c = %s,", double_text(p->arena, pm->init.c));
+    if (pm->init.depth != 0)
+        out(o, " .depth = %s,", double_text(p->arena, pm->init.depth));
+    out(o, "\n     .placement = \"%s\"",
         c_string_body(p->arena, user_placements(p, t)));
     if (pm->nalias) {
         out(o, ",\n     .nalias = %d, .alias = (const char *const[]){",

@@ -108,7 +108,8 @@ static bool datum_equal(Datum x, Datum y)
         return x.integer == y.integer;
     if (x.kind == DATUM_INIT)
         return x.init.kind == y.init.kind && x.init.a == y.init.a &&
-               x.init.b == y.init.b;
+               x.init.b == y.init.b && x.init.c == y.init.c &&
+               x.init.depth == y.init.depth;
     return x.kind == DATUM_NONE;
 }
 

@@ -150,19 +150,53 @@ static Datum run_rank(const BuiltinCall *c)
 
 /* ---- initializers and refuse --------------------------------------------- */
 
+/* The initializers with random values, whose last argument is `depth`. */
+static const struct RandomInit {
+    const char *name;
+    InitKind kind;
+    int nargs; /* without `depth` */
+} random_inits[] = {{"normal", INIT_NORMAL, 1},
+                    {"truncated_normal", INIT_TRUNCATED_NORMAL, 3},
+                    {"uniform", INIT_UNIFORM, 2}};
+
+/* What is wrong with the numbers; NULL: nothing. */
+static const char *init_fault(const BuiltinCall *c, const Init *i)
+{
+    if (i->kind == INIT_UNIFORM)
+        return i->a <= i->b ? NULL : "uniform(lo, hi) needs lo <= hi";
+    if (!(i->a >= 0))
+        return "a standard deviation must not be negative";
+    if (i->kind == INIT_NORMAL || (i->b <= 0 && i->c >= 0))
+        return NULL;
+    return arena_printf(c->l->arena, "truncated_normal(std, lo, hi) needs lo <= 0 "
+                        "<= hi, not %s and %s; the bounds are values, by default "
+                        "-2 std and 2 std",
+                        datum_text(c->l->arena, datum_float(i->b)),
+                        datum_text(c->l->arena, datum_float(i->c)));
+}
+
 static Datum run_init(const BuiltinCall *c)
 {
-    Datum d = {.kind = DATUM_INIT};
-    bool uniform = strcmp(c->self->name, "uniform") == 0;
-    d.init.kind = uniform ? INIT_UNIFORM : INIT_NORMAL;
-    if (!builtin_number(c, 0, 0, &d.init.a) ||
-        (uniform && !builtin_number(c, 1, 0, &d.init.b)))
+    const struct RandomInit *self = table_find(random_inits, c->self->name);
+    Datum d = {.kind = DATUM_INIT, .init = {.kind = self->kind}};
+    Init *i = &d.init;
+    double none = 0;
+    if (!builtin_number(c, 0, 0, &i->a))
         return datum_poison();
-    bool fits = uniform ? d.init.a <= d.init.b : d.init.a >= 0;
-    if (!fits)
-        return lower_poison(c->l, c->call->loc, NULL, uniform
-                                ? "uniform(lo, hi) needs lo <= hi"
-                                : "a standard deviation must not be negative");
+    if (self->kind == INIT_TRUNCATED_NORMAL)
+        none = 2 * i->a;
+    if ((self->nargs > 1 && !builtin_number(c, 1, -none, &i->b)) ||
+        (self->nargs > 2 && !builtin_number(c, 2, none, &i->c)) ||
+        !builtin_number(c, self->nargs, 0, &i->depth))
+        return datum_poison();
+    const char *fault = init_fault(c, i);
+    if (fault)
+        return lower_poison(c->l, c->call->loc, NULL, "%s", fault);
+    if (!(i->depth >= -1 && i->depth <= 0))
+        return lower_poison(c->l, c->call->loc, "-0.5 divides the values in "
+                            "element i of an array by sqrt(i + 1)",
+                            "'depth' must be from -1 to 0, not %s",
+                            datum_text(c->l->arena, datum_float(i->depth)));
     return d;
 }
 
@@ -217,8 +251,9 @@ const Builtin builtin_table[] = {
     PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=", builtin_attention),
     PLAIN("rope", "x, theta=, style=, scaling=", builtin_rope),
     PLAIN("random", "x", builtin_random),
-    PLAIN("normal", "std", run_init),
-    PLAIN("uniform", "lo, hi", run_init),
+    PLAIN("normal", "std, depth=", run_init),
+    PLAIN("truncated_normal", "std, lo=, hi=, depth=", run_init),
+    PLAIN("uniform", "lo, hi, depth=", run_init),
     PLAIN("refuse", "text", run_refuse),
 };
 const int builtin_count = sizeof builtin_table / sizeof *builtin_table;

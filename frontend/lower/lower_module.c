@@ -182,7 +182,7 @@ static void add_param(Lower *l, Instance *m, const Member *mb)
     if (init.kind != DATUM_INIT && init.kind != DATUM_POISON)
         lower_error(l, mb->value->range,
                     "initializers are zeros, ones, normal(std), "
-                    "uniform(lo, hi) and arange(start)",
+                    "truncated_normal(std), uniform(lo, hi) and arange(start)",
                     "the value of a parameter must be an initializer, not %s",
                     datum_text(l->arena, init));
     if (fine && init.kind == DATUM_INIT)

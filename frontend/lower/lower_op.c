@@ -61,6 +61,8 @@ static double largest_value(const Init *init, double elements)
         return 1;
     case INIT_NORMAL:
         return 7 * init->a;
+    case INIT_TRUNCATED_NORMAL:
+        return fmin(7 * init->a, fmax(-init->b, init->c));
     case INIT_UNIFORM:
         return fmax(fmax(fabs(init->a), fabs(init->b)), init->b - init->a);
     case INIT_ARANGE:
@@ -72,6 +74,11 @@ static double largest_value(const Init *init, double elements)
 bool lower_init_fits(Lower *l, Loc loc, const Init *init, const Type *of)
 {
     double most = largest_value(init, (double)type_elements(of));
+    if (init->depth < 0 && of->nstack != 1)
+        return lower_error(l, loc, "the values of element i of the array are "
+                           "multiplied by (i + 1) ** depth",
+                           "'depth' needs a parameter in one array of modules, "
+                           "not in %s", of->nstack ? "several" : "none");
     DType used = l->p->train.precision;
     DType t = dtype_range(DT_F32, most) > 0 ? DT_F32 : used;
     if (dtype_range(t, most) > 0)
@@ -80,8 +87,10 @@ bool lower_init_fits(Lower *l, Loc loc, const Init *init, const Type *of)
                            "initial values of up to %s are too large for %s",
                            datum_text(l->arena, datum_float(most)),
                            dtype_name(t));
-    return (init->kind != INIT_NORMAL && init->kind != INIT_UNIFORM) ||
-           (lower_f32(l, loc, init->a) && lower_f32(l, loc, init->b));
+    bool random = init->kind == INIT_NORMAL || init->kind == INIT_UNIFORM ||
+                  init->kind == INIT_TRUNCATED_NORMAL;
+    return !random || (lower_f32(l, loc, init->a) && lower_f32(l, loc, init->b) &&
+                       lower_f32(l, loc, init->c));
 }
 
 const char *lower_operands_text(Lower *l, int n, const Datum *args)

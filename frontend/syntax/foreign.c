@@ -37,6 +37,10 @@ static const struct ForeignName {
               "random(x) draws numbers from [0, 1) in every step"},
     {"rand", "uniform(lo, hi) is an initial value; random(x) draws numbers "
              "from [0, 1) in every step"},
+    {"trunc_normal_", "truncated_normal(std, lo, hi) is an initial value: param "
+                      "w[n] = truncated_normal(0.02)"},
+    {"trunc_normal", "truncated_normal(std, lo, hi) is an initial value: param "
+                     "w[n] = truncated_normal(0.02)"},
     {"Parameter", "among the members: param NAME[n] = normal(0.02)"},
     {"Conv1d", "write a convolution as slices that concat joins, and a "
                "Linear; see docs/from-pytorch.md"},

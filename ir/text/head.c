@@ -314,15 +314,20 @@ static void text_state(Text *t, Param *p)
 
 static void text_param(Text *t, Param *p)
 {
-    static const char *const words[] = {"zeros",   "ones",   "normal",
-                                        "uniform", "arange", "copy", NULL};
+    static const char *const words[] = {"zeros", "ones", "normal",
+                                        "truncated_normal", "uniform", "arange",
+                                        "copy", NULL};
     text_field(t, " ", &p->name);
     text_field(t, " : ", &p->type);
     p->init.kind = (InitKind)text_choice(t, " init=", (int)p->init.kind, words,
                                          "an initializer");
     text_field(t, "(", &p->init.a);
     text_field(t, ", ", &p->init.b);
-    text_field(t, ") trainable=", &p->trainable);
+    if (p->init.kind == INIT_TRUNCATED_NORMAL)
+        text_field(t, ", ", &p->init.c);
+    text_form(t, ")");
+    text_field_if(t, p->init.depth != 0, " depth=", &p->init.depth);
+    text_field(t, " trainable=", &p->trainable);
     text_field(t, " decay=", &p->decay);
     text_pad(t, p);
     text_state(t, p);

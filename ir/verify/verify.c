@@ -467,6 +467,8 @@ const char *ir_verify(const Program *p)
         fault = check_stored(&w, param->name, &param->type);
         if (!fault && param->state_of >= p->param.n)
             fault = "a state belongs to no parameter";
+        if (!fault && param->init.depth != 0 && param->type.nstack != 1)
+            fault = "initial values depend on the index in no array";
     }
     for (int i = 0; i < p->input.n && !fault; i++)
         fault = check_stored(&w, p->input.at[i].name, &p->input.at[i].type);

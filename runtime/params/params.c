@@ -5,6 +5,7 @@
  * parameter and the index in the global tensor. Neither the mesh nor the
  * stacking of layers changes a model.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,11 +83,33 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
     }
 }
 
-/* Initial values of elements [first, first+n) of the global layer. */
-static void draw_initial(float *to, const ParcParam *p, int64_t seed,
-                         uint32_t key, int64_t first, int64_t n)
+/* How the initial values of a layer are drawn. */
+typedef struct Draw {
+    ParcInitKind init;
+    double a, b, c; /* of the layer */
+    int64_t seed;
+    uint32_t key;
+} Draw;
+
+/* A parameter with `depth` has one stack dim. */
+static Draw draw_of(const ParcParam *p, int64_t seed, int64_t layer)
 {
-    switch (p->init) {
+    char name[RT_NAME];
+    int64_t number[PARC_MAX_STACK];
+    double scale = 1;
+    rt_param_name(p->name, p, layer, name);
+    if (p->depth != 0) {
+        layer_numbers(p, layer, number);
+        scale = pow((double)number[0] + 1, p->depth);
+    }
+    return (Draw){p->init, p->a * scale, p->b * scale, p->c * scale, seed,
+                  rt_hash(name)};
+}
+
+/* Initial values of elements [first, first+n) of the global layer. */
+static void draw_initial(float *to, const Draw *d, int64_t first, int64_t n)
+{
+    switch (d->init) {
     case PARC_ZEROS:
     case PARC_COPY:
         break; /* rt_params_init handles them */
@@ -95,21 +118,26 @@ static void draw_initial(float *to, const ParcParam *p, int64_t seed,
             to[i] = 1;
         break;
     case PARC_NORMAL:
-        rt_random_normal(to, seed, RT_STREAM_INIT, key, first, n, p->a);
+        rt_random_normal(to, d->seed, RT_STREAM_INIT, d->key, first, n, d->a);
+        break;
+    case PARC_TRUNCATED_NORMAL:
+        rt_random_truncated(to, d->seed, RT_STREAM_INIT, d->key, first, n, d->a,
+                            d->b, d->c);
         break;
     case PARC_UNIFORM:
-        rt_random_uniform(to, seed, RT_STREAM_INIT, key, first, n, p->a, p->b);
+        rt_random_uniform(to, d->seed, RT_STREAM_INIT, d->key, first, n, d->a,
+                          d->b);
         break;
     case PARC_ARANGE:
         for (int64_t i = 0; i < n; i++)
-            to[i] = (float)(p->a + (double)(first + i));
+            to[i] = (float)(d->a + (double)(first + i));
         break;
     }
 }
 
 /* Initial values of stored elements [from, to) of one layer; padding is 0. */
-static void draw_stored(float *layer, const RtShard *s, int64_t seed,
-                        uint32_t key, int64_t from, int64_t to)
+static void draw_stored(float *layer, const RtShard *s, const Draw *d,
+                        int64_t from, int64_t to)
 {
     while (from < to) {
         int64_t at = from, global, n = rt_shard_run(s, &at, &global);
@@ -117,7 +145,7 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
         memset(layer + from, 0, (size_t)zeros * sizeof *layer);
         from += zeros;
         n = n < to - from ? n : to - from;
-        draw_initial(layer + from, s->param, seed, key, global, n);
+        draw_initial(layer + from, d, global, n);
         from += n;
     }
 }
@@ -186,10 +214,9 @@ void rt_params_download(ParcRt *rt, bool states)
 float rt_param_value(const ParcParam *param, int64_t seed, int64_t layer,
                      int64_t element)
 {
-    char name[RT_NAME];
+    const Draw draw = draw_of(param, seed, layer);
     float value = 0;
-    rt_param_name(param->name, param, layer, name);
-    draw_initial(&value, param, seed, rt_hash(name), element, 1);
+    draw_initial(&value, &draw, element, 1);
     return value;
 }
 
@@ -206,14 +233,12 @@ void rt_params_init(ParcRt *rt, int64_t seed)
         RtShard s;
         rt_shard(&s, rt->model, rt->rank, p);
         for (int64_t l = -1; (l = rt_shard_next(&s, l)) >= 0;) {
-            char name[RT_NAME];
-            rt_param_name(p->name, p, l, name);
-            uint32_t key = rt_hash(name);
+            const Draw draw = draw_of(p, seed, l);
             float *layer = rt_shard_layer(rt, rt->rank, &s, l);
 #pragma omp parallel for schedule(static) if (s.run > CHUNK)
             for (int64_t at = 0; at < s.run; at += CHUNK) {
                 int64_t end = at + CHUNK < s.run ? at + CHUNK : s.run;
-                draw_stored(layer, &s, seed, key, at, end);
+                draw_stored(layer, &s, &draw, at, end);
             }
         }
         rt_param_upload(rt, &s);

@@ -17,6 +17,7 @@
  * result in f32 does not depend on the machine.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "params/philox.h"
@@ -235,5 +236,82 @@ void rt_random_normal(float *to, int64_t seed, int stream, uint32_t key,
         memcpy(to + at, lanes + skip, (size_t)take * sizeof *to);
         at += take;
         skip = 0;
+    }
+}
+
+/* ---- truncated normal numbers --------------------------------------------- */
+
+/* (c[7] x^7 + … + c[0]) / (d[7] x^7 + … + d[0]) */
+static double ratio(const double c[8], const double d[8], double x)
+{
+    double above = c[7], below = d[7];
+    for (int i = 6; i >= 0; i--) {
+        above = above * x + c[i];
+        below = below * x + d[i];
+    }
+    return above / below;
+}
+
+/* The x for which a normal variable with std 1 is below x with probability p, for
+ * p in (0, 1), with a relative error of about 1e-16.
+ *
+ * Reference: Wichura, Algorithm AS 241, Applied Statistics 37, 1988 (PPND16). */
+static double normal_quantile(double p)
+{
+    static const double centre[2][8] = {
+        {3.3871328727963666080e0, 1.3314166789178437745e+2,
+         1.9715909503065514427e+3, 1.3731693765509461125e+4,
+         4.5921953931549871457e+4, 6.7265770927008700853e+4,
+         3.3430575583588128105e+4, 2.5090809287301226727e+3},
+        {1, 4.2313330701600911252e+1, 6.8718700749205790830e+2,
+         5.3941960214247511077e+3, 2.1213794301586595867e+4,
+         3.9307895800092710610e+4, 2.8729085735721942674e+4,
+         5.2264952788528545610e+3}};
+    static const double near[2][8] = {
+        {1.42343711074968357734e0, 4.63033784615654529590e0,
+         5.76949722146069140550e0, 3.64784832476320460504e0,
+         1.27045825245236838258e0, 2.41780725177450611770e-1,
+         2.27238449892691845833e-2, 7.74545014278341407640e-4},
+        {1, 2.05319162663775882187e0, 1.67638483018380384940e0,
+         6.89767334985100004550e-1, 1.48103976427480074590e-1,
+         1.51986665636164571966e-2, 5.47593808499534494600e-4,
+         1.05075007164441684324e-9}};
+    static const double far[2][8] = {
+        {6.65790464350110377720e0, 5.46378491116411436990e0,
+         1.78482653991729133580e0, 2.96560571828504891230e-1,
+         2.65321895265761230930e-2, 1.24266094738807843860e-3,
+         2.71155556874348757815e-5, 2.01033439929228813265e-7},
+        {1, 5.99832206555887937690e-1, 1.36929880922735805310e-1,
+         1.48753612908506148525e-2, 7.86869131145613259100e-4,
+         1.84631831751005468180e-5, 1.42151175831644588870e-7,
+         2.04426310338993978564e-15}};
+    double q = p - 0.5;
+    if (fabs(q) <= 0.425)
+        return q * ratio(centre[0], centre[1], 0.180625 - q * q);
+    double r = sqrt(-log_of(q < 0 ? p : 1 - p));
+    double x = r <= 5 ? ratio(near[0], near[1], r - 1.6)
+                      : ratio(far[0], far[1], r - 5);
+    return q < 0 ? -x : x;
+}
+
+/* Element i is the quantile of a uniform number between the probabilities of the
+ * bounds: it depends on word i only, as rejected draws would not. */
+void rt_random_truncated(float *to, int64_t seed, int stream, uint32_t key,
+                         int64_t first, int64_t n, double std, double low,
+                         double high)
+{
+    bool wide = std > 0 && low < high;
+    double from = wide ? erfc(-low / std * sqrt(0.5)) / 2 : 0;
+    double size = wide ? erfc(-high / std * sqrt(0.5)) / 2 - from : 0;
+    EACH_BLOCK(first, n)
+    {
+        uint32_t word[4];
+        rt_random_block(word, seed, stream, key, (uint64_t)block);
+        for (int i = 0; i < 4; i++)
+            if (at + i >= 0 && at + i < n) {
+                double p = from + size * open_unit(word[i]);
+                double x = size > 0 ? std * normal_quantile(p) : 0;
+                to[at + i] = (float)fmin(fmax(x, low), high);
+            }
     }
 }

@@ -24,6 +24,11 @@ int64_t rt_step_key(int64_t seed, int64_t step);
  * not depend on the range that it is drawn in. */
 void rt_random_normal(float *to, int64_t seed, int stream, uint32_t key,
                       int64_t first, int64_t n, double std);
+/* A normal distribution with mean 0, restricted to [low, high], which contains
+ * 0. */
+void rt_random_truncated(float *to, int64_t seed, int stream, uint32_t key,
+                         int64_t first, int64_t n, double std, double low,
+                         double high);
 void rt_random_uniform(float *to, int64_t seed, int stream, uint32_t key,
                        int64_t first, int64_t n, double low, double high);
 void rt_random_below(int32_t *to, int64_t seed, int stream, uint32_t key,

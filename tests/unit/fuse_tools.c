@@ -61,7 +61,8 @@ Value *fuse_param(FuseTest *t, const char *name, int ndim, const int64_t *dim,
 {
     Param param = {.name = name,
                    .type = type_of(DT_F32, ndim, dim),
-                   .init = {INIT_UNIFORM, centre - spread, centre + spread},
+                   .init = {.kind = INIT_UNIFORM, .a = centre - spread,
+                            .b = centre + spread},
                    .trainable = true,
                    .state_of = -1};
     vec_push(t->arena, &t->p->param, param);

@@ -197,10 +197,32 @@ static const struct {
      "yield %b\n}\n", "it cannot be part of a kernel"},
 };
 
+/* Lines of the header, each with an error. */
+static void check_headers(Check *c, Arena *a)
+{
+    static const char *const row[][2] = {
+        {"train batch=4 seq=1 schedule=piecewise after=1 after=2 rates=0.5\n",
+         "not one rate for each step"},
+        {"train batch=4 seq=1 schedule=piecewise warmup=2\n", "only a piecewise"},
+        {"train batch=4 seq=1 schedule=wsd after=1 rates=0.5\n",
+         "only a piecewise"},
+        {"param \"w\" : f32[2] init=normal(1, 0) depth=-1 trainable=true "
+         "decay=true\n",
+         "the index in no array"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        Program *p = tool_parse(
+            a, arena_printf(a, "parc ir 1\nstage global\nmodel \"m\"\n%s"
+                            "step {\n}\n", row[i][0]));
+        const char *fault = ir_verify(p);
+        CHECK(c, fault && strstr(fault, row[i][1]));
+    }
+}
+
 int main(void)
 {
     Check c = {0};
     Arena *a = arena_new();
+    check_headers(&c, a);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int stored = strcmp(rows[i].stage, "stored") == 0;
         const char *type = stored ? "f32[8]~dp" : "f32[8]";

@@ -85,7 +85,7 @@ int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim)
                    .state_of = -1};
     param.name =
         *m->path ? arena_printf(p->arena, "%s.%s", m->path, leaf) : leaf;
-    param.init = (Init){INIT_NORMAL, 1, 0};
+    param.init = (Init){.kind = INIT_NORMAL, .a = 1};
     param.type = (Type){.dtype = DT_F32, .nstack = m->depth, .ndim = ndim};
     for (int i = 0; i < m->depth; i++)
         param.type.stack[i] = loop_trips(m->level[i + 1].loop);

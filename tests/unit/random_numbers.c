@@ -95,6 +95,52 @@ static void normal(Check *c)
         }
 }
 
+/* Truncated normal numbers: bounds, moments, the probability of each value, and
+ * the same values wherever a range begins. */
+static void truncated(Check *c)
+{
+    enum { MANY = 1 << 18 };
+    static float x[MANY], part[MANY];
+    static const double row[][6] = {
+        /* std, low, high, mean, standard deviation, tolerance */
+        {1, -2, 2, 0, 0.879626, 0.005},
+        {0.02, -0.06, 0.06, 0, 0.019732, 0.0001},
+        {3, -60, 60, 0, 3, 0.015},
+        {2, 0, 1000, 1.595769, 1.205621, 0.01},
+        {1, -1, 0.5, -0.206631, 0.415660, 0.003},
+        {0, -1, 1, 0, 0, 0},
+        {1, 0, 0, 0, 0, 0}};
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        const double *r = row[k];
+        double sum = 0, squares = 0, most = 0;
+        rt_random_truncated(x, 9, RT_STREAM_INIT, 77, 0, MANY, r[0], r[1], r[2]);
+        for (int i = 0; i < MANY; i++) {
+            double v = (double)x[i];
+            sum += v, squares += v * v;
+            CHECK(c, x[i] >= (float)r[1] && x[i] <= (float)r[2]);
+            if (i < 2000 && r[0] > 0 && r[2] > 0) {
+                uint32_t word[4];
+                rt_random_block(word, 9, RT_STREAM_INIT, 77, (uint64_t)i / 4);
+                double below = erfc(-v / r[0] * sqrt(0.5)) / 2;
+                double low = erfc(-r[1] / r[0] * sqrt(0.5)) / 2;
+                double high = erfc(-r[2] / r[0] * sqrt(0.5)) / 2;
+                double u = ((double)word[i % 4] + 0.5) * 0x1p-32;
+                most = fmax(most, fabs((below - low) / (high - low) - u));
+            }
+        }
+        double mean = sum / MANY, variance = squares / MANY - mean * mean;
+        CHECK(c, fabs(mean - r[3]) <= r[5]);
+        CHECK(c, fabs(sqrt(fmax(variance, 0)) - r[4]) <= r[5]);
+        CHECK(c, most < 1e-7);
+    }
+    rt_random_truncated(x, 9, RT_STREAM_INIT, 77, 0, MANY, 1, -2, 2);
+    for (int at = 0, n = 1; at < MANY; at += n, n = n % 13 + 1) {
+        n = n < MANY - at ? n : MANY - at;
+        rt_random_truncated(part + at, 9, RT_STREAM_INIT, 77, at, n, 1, -2, 2);
+    }
+    CHECK(c, memcmp(x, part, sizeof x) == 0);
+}
+
 static bool differ(int64_t key, uint32_t site, int64_t other_key,
                    uint32_t other_site)
 {
@@ -130,6 +176,7 @@ int main(void)
     rows(&c);
     uniform(&c);
     normal(&c);
+    truncated(&c);
     sequences(&c);
     return check_end(&c);
 }

@@ -142,7 +142,8 @@ static void make(Meshed *x, int64_t a, int64_t b, int64_t ranks)
          .split = {{2}, {0}, {1}}, .init = PARC_NORMAL, .a = 1},
         {.name = "layers.*.flat", .nstack = 1, .stack = {2}, .ndim = 2,
          .dim = {3, 5}, .pad = {(b - 3 % b) % b, 1}, .split = {{2}},
-         .flat_axes = 1, .init = PARC_UNIFORM, .a = 1, .b = 2},
+         .flat_axes = 1, .init = PARC_TRUNCATED_NORMAL, .a = 1, .b = -2, .c = 2,
+         .depth = -0.5},
     };
     memset(x, 0, sizeof *x);
     memcpy(x->param, param, sizeof param);

@@ -132,8 +132,8 @@ static void setting_measures(Out *o)
 {
     for (const Option *of = option_rows; of < option_rows + OPTIONS; of++) {
         const char *name = option_json_name(o->arena, of);
-        bool number = of->takes == TAKES_INT || of->takes == TAKES_NUMBER ||
-                      of->takes == TAKES_LIMIT || of->takes == TAKES_PAIR;
+        bool number = of->takes == TAKES_INT || option_is_number(of) ||
+                      option_is_list(of);
         Measure m = {arena_printf(o->arena, "settings.%s", name ? name : ""),
                      of->unit ? of->unit : "1", whole, NULL};
         if (name && number)

@@ -254,8 +254,7 @@ static void json_option(Out *o, const Option *of, const void *from)
         json_list(o, of, option_list(of, from));
         return;
     }
-    bool number = of->takes == TAKES_NUMBER || of->takes == TAKES_LIMIT ||
-                  of->takes == TAKES_PAIR;
+    bool number = option_is_number(of);
     int64_t x = number ? 0 : option_integer(of, from);
     bool none = of->takes == TAKES_LIMIT ? option_number(of, from, 0) == 0
                 : of->takes == TAKES_WORD ? !option_word(id, x)

@@ -42,6 +42,8 @@ def ranges(indices, size):
     left = sorted(indices)
     if left == list(range(size or 0)):
         return ["*"]
+    if len(left) > 1 and left == list(range(0, size or 0, left[1] or 1)):
+        return [_range(left)]
     patterns = []
     while left:
         run = _longest_run(left)

@@ -49,11 +49,12 @@ def aligned(rows, end=":"):
 
 
 def clause(head, rows):
-    """The lines of a clause: one line if no row has a text and it is short."""
+    """The lines of a clause: one line if it is short and has one row, or no row
+    with a text."""
     if not rows:
         return []
-    line = f"{INDENT}{head} {{ {', '.join(n for n, _ in rows)} }}"
-    if not any(t for _, t in rows) and len(line) <= WIDTH:
+    line = f"{INDENT}{head} {{ {', '.join(aligned(rows))} }}"
+    if (len(rows) == 1 or not any(t for _, t in rows)) and len(line) <= WIDTH:
         return [line]
     return [f"{INDENT}{head} {{", *(INDENT * 2 + r for r in aligned(rows)),
             f"{INDENT}}}"]
@@ -248,8 +249,8 @@ class Block:
         return self._every(chosen)
 
     def _every(self, chosen):
-        """Rows of (path: text): `every Class` where all modules of a class have
-        the same text."""
+        """Rows of the texts by path: `every Class` where a class has several
+        modules, all with the same text."""
         rows, paths = [], []
         classes = self.recording.classes
         for kind in dict.fromkeys(classes[p] for p in chosen):
@@ -257,7 +258,7 @@ class Block:
             texts = {chosen.get(p) for p in members}
             own = [(p, t) for p, t in chosen.items() if classes[p] == kind]
             known = kind if self.classes is None else self.classes.get(kind)
-            if len(texts) == 1 and known:
+            if len(texts) == 1 and len(members) > 1 and known:
                 rows.append((f"every {known}", own[0][1]))
             else:
                 paths += own

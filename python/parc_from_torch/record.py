@@ -22,6 +22,7 @@ from torch.distributed.algorithms._checkpoint import checkpoint_wrapper as wrapp
 from torch.distributed.tensor.parallel import parallelize_module
 
 from .finish import finish
+from .lightning import from_strategy
 from .recorded_mesh import ORDER, Group, known_kind, kind_of, words
 from .recorders import DTYPES, RestartWithMesh, Session, silent
 from .recording import RecordError
@@ -37,6 +38,8 @@ PARTNERS = {"tensor_parallel": ("dp", "data_parallel"),
 
 def record(function, model, world=8, arguments=None):
     """Runs `function(model, mesh)` or `function(model)`; returns the Recording.
+    In place of a function it takes a ModelParallelStrategy or FSDPStrategy of
+    Lightning.
 
     world:     the number of ranks that torch.distributed reports
     arguments: values by name for further parameters of the function
@@ -45,6 +48,8 @@ def record(function, model, world=8, arguments=None):
     ranks each; a parameter such as `tp_mesh` gets the mesh of that axis. Raises
     RecordError if the function raises an error or needs other arguments.
     """
+    if not callable(function):
+        function = _strategy(function)
     parameters = _parameters(function, arguments or {})
     names = _first_names(parameters)
     for _ in range(ATTEMPTS):
@@ -90,6 +95,14 @@ def _attempt(session, function, parameters, names, arguments):
 
 
 # Parameters of the function
+
+def _strategy(thing):
+    function = from_strategy(thing)
+    if function is None:
+        raise RecordError(f"a {type(thing).__name__} is neither a function nor a "
+                          "strategy of Lightning")
+    return function
+
 
 def _name(function):
     return getattr(function, "__name__", None) or \

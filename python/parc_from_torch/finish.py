@@ -53,24 +53,25 @@ def _axes(session):
     found = {}
     meshes = [m for m in session.meshes
               if any(a.used or a.asked for a in m.axes())]
-    for mesh in meshes:
-        for axis in _axes_of(mesh):
-            name = pdl_name(axis.name)
-            if found.setdefault(name, axis.size) != axis.size:
-                session.warn(f"two meshes have an axis '{name}' of different sizes")
+    for axis in (a for mesh in meshes for a in mesh.axes() if _kept(session, a)):
+        name = pdl_name(axis.name)
+        if found.setdefault(name, axis.size) != axis.size:
+            session.warn(f"two meshes have an axis '{name}' of different sizes")
     order = list(found)
     if len(meshes) > 1:
         order.sort(key=lambda name: ORDER.index(kind_of(name)))
     return [(name, found[name]) for name in order] or [("dp", session.world)]
 
 
-def _axes_of(mesh):
-    """All axes, but of the default mesh those that the function knows. A mesh
-    that is sliced has a data axis, too."""
-    if not mesh.default:
-        return mesh.axes()
-    return [a for a in mesh.axes()
-            if a.used or a.asked or kind_of(a.name) == "data"]
+def _kept(session, axis):
+    """Whether the plan has an axis. One that no call uses splits the batch in
+    PDL, which is right for data axes only."""
+    if axis.used or kind_of(axis.name) in ("data", "replicate"):
+        return True
+    if axis.asked:
+        session.warn(f"no recorded call uses axis '{axis.name}': the plan does not "
+                     "have it")
+    return False
 
 
 # Styles and units

@@ -52,18 +52,25 @@ def record(function, model, world=8, arguments=None):
         function = _strategy(function)
     parameters = _parameters(function, arguments or {})
     names = _first_names(parameters)
+    settled = False
     for _ in range(ATTEMPTS):
         session = Session(model, world)
-        names, done = _attempt(session, function, parameters, names,
-                               arguments or {})
-        if done:
+        try:
+            more = _attempt(session, function, parameters, names, settled,
+                            arguments or {})
+        except RestartWithMesh as restart:
+            names, settled = restart.names, True
+            continue
+        if more is None:
             return session.recording
+        names = more
     raise RecordError(f"{_name(function)} asks for more names of mesh axes than "
                       f"{ATTEMPTS}")
 
 
-def _attempt(session, function, parameters, names, arguments):
-    """One run. Returns the names of the next run's axes, and whether this run is
+def _attempt(session, function, parameters, names, settled, arguments):
+    """One run with axes of these names; `settled`: the function uses them as one
+    mesh. Returns the names of the next run's axes, or None if the session is
     complete."""
     state = ModelState(session.model)
     problem = None
@@ -73,16 +80,15 @@ def _attempt(session, function, parameters, names, arguments):
                 torch.random.fork_rng(devices=[]):
             mesh = session.Mesh.create("cuda", [DEFAULT_SIZE] * len(names), names,
                                        default=True)
+            mesh.settled = settled
             try:
                 function(session.model,
                          **_values(parameters, mesh, arguments))
-            except RestartWithMesh as restart:
-                return restart.names, False
             except Exception as error:      # of the user's code: reported below
                 problem = error
         if session.missing is not None:
             asked = {a.name for a in mesh.axes() if a.asked}
-            return _with_name(names, asked, session.missing), False
+            return _with_name(names, asked, session.missing)
         if problem is None:
             finish(session)
     finally:
@@ -91,7 +97,7 @@ def _attempt(session, function, parameters, names, arguments):
         raise RecordError(_failure(function, problem)) from problem
     if overwritten:
         session.warn("the function overwrites values of " + ", ".join(overwritten))
-    return names, True
+    return None
 
 
 # Parameters of the function
@@ -99,8 +105,8 @@ def _attempt(session, function, parameters, names, arguments):
 def _strategy(thing):
     function = from_strategy(thing)
     if function is None:
-        raise RecordError(f"a {type(thing).__name__} is neither a function nor a "
-                          "strategy of Lightning")
+        raise RecordError(f"an object of type {type(thing).__name__} is neither "
+                          "a function nor a strategy of Lightning")
     return function
 
 

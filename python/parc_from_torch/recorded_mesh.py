@@ -96,7 +96,7 @@ class RecordedMesh(DeviceMesh):
                 for i, size in enumerate(shape)]
         dims = [Dim(axis.name, [axis]) for axis in axes]
         self._place(self, device_type, dims)
-        self.flat, self.default = {}, default
+        self.flat, self.default, self.settled = {}, default, False
         self.session.meshes.append(self)
 
     def _place(self, root, device_type, dims):
@@ -118,8 +118,10 @@ class RecordedMesh(DeviceMesh):
         return [axis for dim in self.dims for axis in dim.axes]
 
     def whole(self):
-        """Whether the mesh is the default one, without a choice of axes."""
-        return self.root is self and self.default and len(self.dims) > 1
+        """Whether the mesh is the default one, of which the function has not
+        said what its dims are."""
+        return (self.root is self and self.default and not self.settled
+                and len(self.dims) > 1)
 
     # Slices
 
@@ -140,7 +142,7 @@ class RecordedMesh(DeviceMesh):
     def _name_dim(self, name):
         """Gives `name` to a dim without a name: the innermost one to a tensor
         axis, the outermost one to others."""
-        if self.root.default:
+        if self.root is self and self.default:
             self.session.missing = self.session.missing or name
             raise MissingAxis(name)
         free = [d for d in self.dims if not d.axes[0].named]

@@ -46,8 +46,9 @@ def silent(result=None):
     return lambda *args, **kwargs: result
 
 
-class RestartWithMesh(Exception):
-    """The default mesh must have these axes: (name, …)."""
+class RestartWithMesh(BaseException):
+    """The default mesh must have these axes: (name, …). It is no Exception, as the
+    function may catch those."""
 
     def __init__(self, names):
         super().__init__(names)

@@ -3,12 +3,11 @@
 
   from_torch_plan.py [PARC]
 
-Functions that parallelize models as PyTorch's and Lightning's documents do are
-recorded. The test compares the blocks with the expected text, compiles each with
-a PDL model of the same names, and checks that models and modules are restored.
-PARC is build/parc by default. Needs torch, no GPU. Prints `N passed, N failed`.
+The functions of from_torch_functions.py are recorded. The test compares the
+blocks with the expected text, compiles each with a PDL model of the same names,
+and checks that models and modules are restored. PARC is build/parc by default.
+Needs torch, no GPU. Prints `N passed, N failed`.
 """
-import functools
 import os
 import subprocess
 import sys
@@ -18,22 +17,9 @@ import warnings
 
 import torch
 from torch import nn
-from torch.distributed._composable.fsdp.fully_shard import fully_shard
-from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
-    apply_activation_checkpointing, checkpoint_wrapper)
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import (
-    CPUOffloadPolicy, FSDPModule, FullyShardedDataParallel as FSDP, MixedPrecision,
-    MixedPrecisionPolicy, ShardingStrategy)
-from torch.distributed.fsdp.wrap import (
-    CustomPolicy, ModuleWrapPolicy, always_wrap_policy, lambda_auto_wrap_policy,
-    size_based_auto_wrap_policy, transformer_auto_wrap_policy)
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel, ParallelStyle, PrepareModuleInput, PrepareModuleInputOutput,
-    RowwiseParallel, SequenceParallel, parallelize_module)
-from torch.nn.parallel import DistributedDataParallel as DDP
-from torch.optim import lr_scheduler
+
+import from_torch_functions as f
+import from_torch_train as train
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
@@ -56,275 +42,27 @@ def check(name, fine, detail=""):
         print(f"FAIL {name}\n{textwrap.indent(str(detail), '    ')}")
 
 
-# Models, with the names of the examples in PDL
-
-class FeedForward(nn.Module):
-    def __init__(self, dim=16, hidden=32):
-        super().__init__()
-        self.w1 = nn.Linear(dim, hidden, bias=False)
-        self.w2 = nn.Linear(hidden, dim, bias=False)
-        self.w3 = nn.Linear(dim, hidden, bias=False)
-
-
-class Attention(nn.Module):
-    def __init__(self, dim=16):
-        super().__init__()
-        self.n_heads = self.n_kv_heads = 8
-        for name in ("wq", "wk", "wv", "wo"):
-            setattr(self, name, nn.Linear(dim, dim, bias=False))
-
-    def forward(self, x, mask=None):
-        return x
-
-
-class TransformerBlock(nn.Module):
-    def __init__(self, dim=16):
-        super().__init__()
-        self.attention_norm = nn.RMSNorm(dim)
-        self.attention = Attention(dim)
-        self.ffn_norm = nn.RMSNorm(dim)
-        self.feed_forward = FeedForward(dim)
-
-
-class Llama(nn.Module):
-    def __init__(self, dim=16):
-        super().__init__()
-        self.tok_embeddings = nn.Embedding(64, dim)
-        self.layers = nn.ModuleList(TransformerBlock(dim) for _ in range(4))
-        self.norm = nn.RMSNorm(dim)
-        self.output = nn.Linear(dim, 64, bias=False)
-
-
-class Toy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net1 = nn.Linear(12, 12, bias=False)
-
-
-class Seq2Seq(nn.Module):
-    def __init__(self, dim=16):
-        super().__init__()
-        self.embedding = nn.Embedding(64, dim)
-        self.transformer = nn.Transformer(dim, 2, 2, 2, 32, batch_first=True)
-        self.decoder = nn.Linear(dim, 64)
-
-
 # The same models in PDL: an example, and options for the sizes above
 PDL = {
-    Llama: ("llama.pdl", "vocab=64 dim=16 n_layers=4 n_heads=8 n_kv_heads=8 "
+    f.Llama: ("llama.pdl", "vocab=64 dim=16 n_layers=4 n_heads=8 n_kv_heads=8 "
                          "hidden=32 batch=8 seq=16"),
-    Toy: ("toy.pdl", ""),
-    FeedForward: ("feedforward.pdl", "dim=16 hidden=32"),
-    Seq2Seq: ("transformer.pdl", "vocab=64 dim=16 n_layers=2 n_heads=2 hidden=32 "
+    f.Toy: ("toy.pdl", ""),
+    f.FeedForward: ("feedforward.pdl", "dim=16 hidden=32"),
+    f.Seq2Seq: ("transformer.pdl", "vocab=64 dim=16 n_layers=2 n_heads=2 hidden=32 "
                                  "batch=8 seq=8"),
 }
 
 
-# Functions in the style of the tutorial for tensor parallelism
-
-BLOCK_PLAN = {
-    "attention_norm": SequenceParallel(),
-    "attention": PrepareModuleInput(input_layouts=(Shard(1),),
-                                    desired_input_layouts=(Replicate(),)),
-    "attention.wq": ColwiseParallel(),
-    "attention.wk": ColwiseParallel(),
-    "attention.wv": ColwiseParallel(),
-    "attention.wo": RowwiseParallel(output_layouts=Shard(1)),
-    "ffn_norm": SequenceParallel(),
-    "feed_forward": PrepareModuleInput(input_layouts=(Shard(1),),
-                                       desired_input_layouts=(Replicate(),)),
-    "feed_forward.w1": ColwiseParallel(),
-    "feed_forward.w2": RowwiseParallel(output_layouts=Shard(1)),
-    "feed_forward.w3": ColwiseParallel(),
-}
-
-
-def tensor_parallel(model, tp_mesh):
-    for block in model.layers:
-        block.attention.n_heads = block.attention.n_heads // tp_mesh.size()
-        block.attention.n_kv_heads //= tp_mesh.size()
-        parallelize_module(module=block, device_mesh=tp_mesh,
-                           parallelize_plan=BLOCK_PLAN)
-    return parallelize_module(model, tp_mesh, {
-        "tok_embeddings": RowwiseParallel(input_layouts=Replicate(),
-                                          output_layouts=Shard(1)),
-        "norm": SequenceParallel(),
-        "output": ColwiseParallel(input_layouts=Shard(1), use_local_output=False),
-    })
-
-
-def two_dims_without_names(model):
-    mesh_2d = init_device_mesh("cuda", (8, 8))
-    model = tensor_parallel(model, mesh_2d["tp"])
-    return FSDP(model, device_mesh=mesh_2d["dp"], use_orig_params=True,
-                auto_wrap_policy=ModuleWrapPolicy({TransformerBlock}))
-
-
-TENSOR_PARALLEL = """
-    parallelize tp {
-        layers.*.attention_norm:  SequenceParallel
-        layers.*.attention:       PrepareModuleInput(Shard(1) -> Replicate)
-        layers.*.attention.wq:    ColwiseParallel
-        layers.*.attention.wk:    ColwiseParallel
-        layers.*.attention.wv:    ColwiseParallel
-        layers.*.attention.wo:    RowwiseParallel(output=Shard(1))
-        layers.*.ffn_norm:        SequenceParallel
-        layers.*.feed_forward:    PrepareModuleInput(Shard(1) -> Replicate)
-        layers.*.feed_forward.w1: ColwiseParallel
-        layers.*.feed_forward.w2: RowwiseParallel(output=Shard(1))
-        layers.*.feed_forward.w3: ColwiseParallel
-        tok_embeddings:           RowwiseParallel(input=Replicate, output=Shard(1))
-        norm:                     SequenceParallel
-        output:                   ColwiseParallel(input=Shard(1))
-    }"""
-
-
-def typical_fsdp2(model: nn.Module, world_mesh: DeviceMesh, prefetch=1):
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16,
-                                  reduce_dtype=torch.float32)
-    options = {"mesh": world_mesh["dp_replicate", "dp_shard"], "mp_policy": policy,
-               "offload_policy": CPUOffloadPolicy()}
-    for i in range(0, len(model.layers), 2):
-        model.layers[i] = checkpoint_wrapper(model.layers[i])
-    model.layers = model.layers
-    fully_shard(model.tok_embeddings, **options)
-    for i, block in enumerate(model.layers):
-        fully_shard(block, reshard_after_forward=i < len(model.layers) - 1,
-                    **options)
-        assert isinstance(block, FSDPModule)
-    fully_shard([model.norm, model.output], **options)
-    fully_shard(model, **options)
-    for i, block in enumerate(model.layers[:-1]):
-        block.set_modules_to_forward_prefetch(model.layers[i + 1:i + 3])
-
-
-def flat_mesh(model, mesh):
-    both = mesh["dp_shard", "cp"]._flatten("dp_shard_cp")
-    for i, block in enumerate(model.layers):
-        fully_shard([block.attention_norm, block.attention], mesh=both)
-        fully_shard([block.ffn_norm, block.feed_forward], mesh=both)
-    fully_shard(model, mesh=both, reshard_after_forward=True)
-
-
-# Functions in the style of the text about DeviceMesh
-
-def hybrid_fsdp1(model):
-    mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=["DP", "FSDP"])
-    assert mesh["DP"].get_local_rank() == 0 and mesh.ndim == 2
-    return FSDP(model, device_mesh=mesh,
-                sharding_strategy=ShardingStrategy.HYBRID_SHARD)
-
-
-def hybrid_fsdp2(model):
-    mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("DP", "FSDP"))
-    return fully_shard(model, mesh=mesh["FSDP"])
-
-
-def fsdp2_and_tp(model):
-    mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=["FSDP", "TP"])
-    model = parallelize_module(model, mesh["TP"], {"net1": ColwiseParallel()})
-    return fully_shard(model, mesh=mesh["FSDP"], reshard_after_forward=True)
-
-
-# A function in the style of Lightning's two-dimensional parallelism
-
-def parallelize_feedforward(model, device_mesh):
-    tp_mesh, dp_mesh = device_mesh["tensor_parallel"], device_mesh["data_parallel"]
-    if tp_mesh.size() > 1:
-        parallelize_module(model, tp_mesh, {"w1": ColwiseParallel(),
-                                            "w2": RowwiseParallel(),
-                                            "w3": ColwiseParallel()})
-    if dp_mesh.size() > 1:
-        for child in (model.w1, model.w2, model.w3, model):
-            fully_shard(child, mesh=dp_mesh)
-    return model
-
-
-class ModelParallelStrategy:
-    """Lightning's strategy, as far as a recording needs it."""
-
-    def __init__(self, parallelize_fn):
-        self._parallelize_fn = parallelize_fn
-
-
-# Strategies of FSDP in the style of Lightning's guide
-
-LAYER_CLASSES = {nn.TransformerEncoderLayer, nn.TransformerDecoderLayer}
-
-
-def by_size(model):
-    return FSDP(model, auto_wrap_policy=functools.partial(
-        size_based_auto_wrap_policy, min_num_params=1000))
-
-
-def by_custom_policy(model):
-    def choose(module):
-        if module is model.decoder:
-            return {"sharding_strategy": ShardingStrategy.SHARD_GRAD_OP}
-        return isinstance(module, nn.TransformerEncoderLayer)
-    return FSDP(model, auto_wrap_policy=CustomPolicy(choose), mixed_precision=(
-        MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)))
-
-
-def by_lambda(model):
-    return FSDP(model, auto_wrap_policy=functools.partial(
-        lambda_auto_wrap_policy, lambda_fn=lambda m: m is model.embedding),
-        ignored_modules=[model.decoder])
-
-
-def by_transformer_policy(model):
-    model = FSDP(model, auto_wrap_policy=functools.partial(
-        transformer_auto_wrap_policy, transformer_layer_cls=LAYER_CLASSES))
-    apply_activation_checkpointing(
-        model, checkpoint_wrapper_fn=functools.partial(checkpoint_wrapper),
-        check_fn=lambda m: isinstance(m, nn.TransformerEncoderLayer))
-
-
-def data_parallel(model):
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    return DDP(model.to("cuda"), device_ids=[torch.cuda.current_device()])
-
-
-def frozen(model, mesh):
-    model.tok_embeddings.requires_grad_(False)
-    for block in model.layers:
-        block.attention.requires_grad_(False)
-    model.layers[1].feed_forward.w1.weight.requires_grad = False
-    fully_shard(model, mesh=mesh)
-
-
-def placements(model, tp_mesh, dp_mesh):
-    for block in model.layers[:3]:
-        weight = block.feed_forward.w1.weight
-        block.feed_forward.w1.weight = nn.Parameter(
-            distribute_tensor(weight, tp_mesh, [Shard(0)]))
-    parallelize_module(model, tp_mesh, {"layers.*.attention": (
-        PrepareModuleInputOutput(
-            input_layouts=(Shard(1), None),
-            desired_input_layouts=(Replicate(), None),
-            output_layouts=Replicate(), desired_output_layouts=Shard(1)))})
-    fully_shard(model, mesh=dp_mesh)
-
-
-def by_selective_checkpoints(model):
-    from torch.utils.checkpoint import create_selective_checkpoint_contexts as c
-    ops = [torch.ops.aten._scaled_dot_product_flash_attention.default]
-    for name, child in list(model.layers.named_children()):
-        model.layers.register_module(name, checkpoint_wrapper(
-            child, context_fn=functools.partial(c, ops)))
-    FSDP(model, auto_wrap_policy=always_wrap_policy)
-
-
 # name, model, function, mesh to compile for, arrays, expected block
 CASES = (
-    ("two dims", Llama, two_dims_without_names, "2x2", LAYERS, """
-plan recorded(dp, tp) {""" + TENSOR_PARALLEL + """
+    ("two dims", f.Llama, f.two_dims_without_names, "2x2", LAYERS, """
+plan recorded(dp, tp) {""" + f.TENSOR_PARALLEL + """
     fully_shard dp { every TransformerBlock, model }
 }"""),
-    ("tensor parallel", Llama, tensor_parallel, "2", LAYERS, """
-plan recorded(tp) {""" + TENSOR_PARALLEL + """
+    ("tensor parallel", f.Llama, f.tensor_parallel, "2", LAYERS, """
+plan recorded(tp) {""" + f.TENSOR_PARALLEL + """
 }"""),
-    ("typical FSDP2", Llama, typical_fsdp2, "2x2", LAYERS, """
+    ("typical FSDP2", f.Llama, f.typical_fsdp2, "2x2", LAYERS, """
 plan recorded(dp_replicate, dp_shard) {
     fully_shard (dp_replicate, dp_shard) {
         tok_embeddings
@@ -335,7 +73,7 @@ plan recorded(dp_replicate, dp_shard) {
     checkpoint { layers.*: every=2 }
     offload { parameters, optimizer }
 }"""),
-    ("flat mesh", Llama, flat_mesh, "2x2", LAYERS, """
+    ("flat mesh", f.Llama, f.flat_mesh, "2x2", LAYERS, """
 plan recorded(dp_shard, cp) {
     fully_shard (dp_shard, cp) {
         [layers.*.attention_norm, layers.*.attention]: strategy=full_shard
@@ -343,41 +81,41 @@ plan recorded(dp_shard, cp) {
         model:                                         strategy=full_shard, reshard=true
     }
 }"""),
-    ("hybrid FSDP1", Toy, hybrid_fsdp1, "2x2", {}, """
+    ("hybrid FSDP1", f.Toy, f.hybrid_fsdp1, "2x2", {}, """
 plan recorded(DP, FSDP) {
     fully_shard (DP, FSDP) { model }
 }"""),
-    ("hybrid FSDP2", Toy, hybrid_fsdp2, "2x2", {}, """
+    ("hybrid FSDP2", f.Toy, f.hybrid_fsdp2, "2x2", {}, """
 plan recorded(DP, FSDP) {
     fully_shard FSDP { model }
 }"""),
-    ("FSDP2 and TP", Toy, fsdp2_and_tp, "2x2", {}, """
+    ("FSDP2 and TP", f.Toy, f.fsdp2_and_tp, "2x2", {}, """
 plan recorded(FSDP, TP) {
     parallelize TP {
         net1: ColwiseParallel
     }
     fully_shard FSDP { model: reshard=true }
 }"""),
-    ("Lightning", FeedForward, ModelParallelStrategy(parallelize_feedforward), "2x2",
+    ("Lightning", f.FeedForward, f.ModelParallelStrategy(f.parallelize_feedforward), "2x2",
      {}, """
-plan recorded(data_parallel, tensor_parallel) {
-    parallelize tensor_parallel {
+plan recorded(f.data_parallel, f.tensor_parallel) {
+    parallelize f.tensor_parallel {
         w1: ColwiseParallel
         w2: RowwiseParallel
         w3: ColwiseParallel
     }
     fully_shard data_parallel { w1, w2, w3 }
 }"""),
-    ("FSDPStrategy", Seq2Seq, fsdp_strategy(
-        auto_wrap_policy=LAYER_CLASSES, cpu_offload=True,
-        activation_checkpointing_policy=LAYER_CLASSES), "2", STACKS, """
+    ("FSDPStrategy", f.Seq2Seq, fsdp_strategy(
+        auto_wrap_policy=f.LAYER_CLASSES, cpu_offload=True,
+        activation_checkpointing_policy=f.LAYER_CLASSES), "2", STACKS, """
 plan recorded(dp) {
     fully_shard dp { every TransformerEncoderLayer, every TransformerDecoderLayer, model }
     checkpoint { every TransformerEncoderLayer, every TransformerDecoderLayer }
     offload { parameters, optimizer }
 }"""),
-    ("HYBRID_SHARD", Seq2Seq, fsdp_strategy(
-        auto_wrap_policy=LAYER_CLASSES, sharding_strategy="HYBRID_SHARD"), "2x2",
+    ("HYBRID_SHARD", f.Seq2Seq, fsdp_strategy(
+        auto_wrap_policy=f.LAYER_CLASSES, sharding_strategy="HYBRID_SHARD"), "2x2",
      STACKS, """
 plan recorded(rep, dp) {
     fully_shard (rep, dp) {
@@ -386,7 +124,7 @@ plan recorded(rep, dp) {
         model
     }
 }"""),
-    ("by size", Seq2Seq, by_size, "2", STACKS, """
+    ("by size", f.Seq2Seq, f.by_size, "2", STACKS, """
 plan recorded(dp) {
     fully_shard dp {
         every TransformerEncoderLayer
@@ -396,7 +134,7 @@ plan recorded(dp) {
         model
     }
 }"""),
-    ("custom policy", Seq2Seq, by_custom_policy, "2", STACKS, """
+    ("custom policy", f.Seq2Seq, f.by_custom_policy, "2", STACKS, """
 plan recorded(dp) {
     fully_shard dp {
         every TransformerEncoderLayer
@@ -404,7 +142,7 @@ plan recorded(dp) {
         model
     }
 }"""),
-    ("lambda policy", Seq2Seq, by_lambda, "2", STACKS, """
+    ("lambda policy", f.Seq2Seq, f.by_lambda, "2", STACKS, """
 plan recorded(dp) {
     # decoder is ignored by FSDP: parc replicates it, and sums its gradients
     fully_shard dp {
@@ -413,21 +151,21 @@ plan recorded(dp) {
         model
     }
 }"""),
-    ("transformer policy", Seq2Seq, by_transformer_policy, "2", STACKS, """
+    ("transformer policy", f.Seq2Seq, f.by_transformer_policy, "2", STACKS, """
 plan recorded(dp) {
     fully_shard dp { every TransformerEncoderLayer, every TransformerDecoderLayer, model }
     checkpoint { every TransformerEncoderLayer }
 }"""),
-    ("data parallel", Llama, data_parallel, "2", LAYERS, """
+    ("data parallel", f.Llama, f.data_parallel, "2", LAYERS, """
 plan recorded(dp) {
     fully_shard dp { model: strategy=no_shard }
 }"""),
-    ("frozen", Llama, frozen, "2", LAYERS, """
+    ("frozen", f.Llama, f.frozen, "2", LAYERS, """
 plan recorded(dp) {
     fully_shard dp { model }
     freeze { tok_embeddings, layers.*.attention, layers.1.feed_forward.w1 }
 }"""),
-    ("placements", Llama, placements, "2x2", LAYERS, """
+    ("placements", f.Llama, f.placements, "2x2", LAYERS, """
 plan recorded(dp, tp) {
     parallelize tp {
         layers.*.attention:                PrepareModuleInputOutput(input=Shard(1) -> Replicate, output=Replicate -> Shard(1))
@@ -435,7 +173,44 @@ plan recorded(dp, tp) {
     }
     fully_shard dp { model }
 }"""),
-    ("selective", Llama, by_selective_checkpoints, "2", LAYERS, """
+    ("whole tensor mesh", f.Llama, f.whole_tensor_mesh, "2", LAYERS, """
+plan recorded(tp) {
+    parallelize tp {
+        layers.*.feed_forward.w1: ColwiseParallel
+        layers.*.feed_forward.w3: ColwiseParallel
+        layers.*.feed_forward.w2: RowwiseParallel
+    }
+}"""),
+    ("whole hybrid mesh", f.Llama, f.whole_hybrid_mesh, "2x2", LAYERS, """
+plan recorded(rep, dp) {
+    fully_shard (rep, dp) { model }
+}"""),
+    ("constructed mesh", f.Llama, f.constructed_mesh, "2x2", LAYERS, """
+plan recorded(dp, tp) {
+    parallelize tp {
+        output: ColwiseParallel
+    }
+    fully_shard dp { model }
+}"""),
+    ("without counterpart", f.Llama, f.without_counterpart, "2x2", LAYERS, """
+plan recorded(fsdp, tp) {
+    # no module matches 'feed_foward.w1' in layers.*
+    # reshard_after_forward=4: PDL has no partial reshard; the backward pass gathers
+    #   from all shards
+    # layers.*.attention_norm: PDL has no style Unknown
+    # the function casts the model to bf16: parc stores parameters in f32 and computes
+    #   in the type of `precision`
+    parallelize tp {
+        layers.*.feed_forward.w1: ColwiseParallel
+    }
+    fully_shard fsdp { layers.* }
+}"""),
+    ("patched forward", f.Llama, f.patched_forward, "2", LAYERS, """
+plan recorded(dp) {
+    fully_shard dp { model }
+    checkpoint { layers.* }
+}"""),
+    ("selective", f.Llama, f.by_selective_checkpoints, "2", LAYERS, """
 plan recorded(dp) {
     fully_shard dp { every RMSNorm, every Linear, tok_embeddings }
     checkpoint { layers.*: keep=attention }
@@ -443,18 +218,18 @@ plan recorded(dp) {
 )
 
 
-def compiles(kind, lines, mesh):
+def compiles(kind, lines, mesh, train_lines=None):
     """Compiles the block with the example's model; returns parc's messages, ""
     if there are no errors."""
     example, sizes = PDL[kind]
-    with open(os.path.join(ROOT, "examples", example), encoding="utf-8") as f:
-        text = f.read()
+    with open(os.path.join(ROOT, "examples", example), encoding="utf-8") as file:
+        text = file.read()
     text = text[:text.index("\nplan ")] + "\n" + "\n".join(lines) + "\n"
-    text += text_of_train(example)
+    text += "\n".join(train_lines or text_of_train(example)) + "\n"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "model.pdl")
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
         options = [w for s in sizes.split() for w in ("-D", s)]
         done = subprocess.run([PARC, path, "--mesh", mesh, "--emit", "plan",
                                *options], capture_output=True, text=True)
@@ -462,8 +237,8 @@ def compiles(kind, lines, mesh):
 
 
 def text_of_train(example):
-    return "train {\n    batch = 8\n" + (
-        "    seq = 16\n" if example in ("llama.pdl", "transformer.pdl") else "") + "}\n"
+    seq = ["    seq = 16"] if example in ("llama.pdl", "transformer.pdl") else []
+    return ["train {", "    batch = 8", *seq, "}"]
 
 
 def snapshot(model):
@@ -472,7 +247,7 @@ def snapshot(model):
                       if not k.startswith("_")} for name, m in model.named_modules()}
     tensors = {name: (id(p), p.data_ptr(), p.requires_grad)
                for name, p in model.named_parameters()}
-    here = {k: id(v) for k, v in globals().items()}
+    here = {k: id(v) for k, v in vars(f).items()}
     other = (id(torch.distributed.fsdp.fully_shard), id(nn.Module.to),
              id(torch.distributed.get_rank), os.environ.get("RANK"))
     return modules, tensors, here, other
@@ -492,9 +267,89 @@ def run_cases():
             check(f"{name}: compiles", not messages, messages)
 
 
+def run_errors():
+    """Functions that cannot be recorded, and arguments."""
+    for function, part in ((f.raises, "ValueError: no such option at "
+                            "from_torch_functions.py:"),
+                           (f.takes_config, "needs a value of 'config'"),
+                           (3, "neither a function nor a strategy")):
+        model = f.Llama()
+        before = snapshot(model)
+        try:
+            record(function, model)
+            message = "no error"
+        except RecordError as error:
+            message = str(error)
+        check(f"error: {part}", part in message, message)
+        check(f"error: {part}: restored", before == snapshot(model))
+    recording = record(f.takes_config, f.Llama(),
+                       arguments={"config": f.ColwiseParallel()})
+    check("arguments", len(recording.styles) == 1, recording)
+
+
+def run_types():
+    """Precision, sizes of the mesh, and paths that PDL has under other names."""
+    recording = record(f.by_custom_policy, f.Seq2Seq())
+    check("precision", (recording.precision, recording.reduce) == ("bf16", "bf16"))
+    recording = record(f.hybrid_fsdp1, f.Toy())
+    check("mesh", recording.mesh() == "DP=2,FSDP=4", recording.mesh())
+    recording = record(f.two_dims_without_names, f.Llama())
+    lines, found = plan_block(
+        recording, {"blocks": 4}, "renamed",
+        rename=lambda p: None if p == "norm" else p.replace("layers", "blocks"),
+        classes={"TransformerBlock": "Layer"}, inputs={"blocks.*.attention": 2})
+    text = "\n".join(lines)
+    for part in ("plan renamed(dp, tp)", "every Layer", "blocks.*.attention.wq:",
+                 "PrepareModuleInput(Shard(1) -> Replicate, none)"):
+        check(f"rename: {part}", part in text, text)
+    check("rename: lost", found == ["norm is not in the model in PDL"], found)
+
+
+def train_case(name, model, make, expected, parts):
+    """One optimizer and scheduler: the setting, its warnings, and that parc takes
+    the block."""
+    optimizer, scheduler = make(model)
+    lr = optimizer.param_groups[0]["lr"]
+    lines, found = train_block(optimizer, scheduler, 8, 16, "bf16", 1.0,
+                               model=model, arrays=LAYERS)
+    text = "\n".join(lines)
+    key = "optimizer" if scheduler is None else "schedule"
+    setting = [line.split("=", 1)[1].strip() for line in lines
+               if line.split("=")[0].strip() == key]
+    check(f"{name}: text", setting == ([expected] if expected else []), text)
+    check(f"{name}: warnings", len(found) == len(parts)
+          and all(p in w for p, w in zip(parts, found)), found)
+    check(f"{name}: restored", optimizer.param_groups[0]["lr"] == lr)
+    return lines
+
+
+def run_train():
+    model = f.Llama()
+    for name, make, *expected in train.OPTIMIZERS:
+        lines = train_case(name, model, lambda m: (make(m), None), *expected)
+        if name == "groups":
+            messages = compiles(f.Llama, [], "2", lines)
+            check(f"{name}: compiles", not messages, messages)
+    for name, make, *expected in train.SCHEDULES:
+        def both(m):
+            optimizer = train.adamw(m)
+            return optimizer, make(optimizer)
+        lines = train_case(name, model, both, *expected)
+        messages = compiles(f.Llama, [], "2", lines)
+        check(f"{name}: compiles", not messages, messages)
+    lines, _ = train_block(None, None, 64, None, "32-true", None, reduce="bf16",
+                           accumulate=4)
+    check("settings", lines == ["train {", "    batch      = 64",
+                                "    reduce     = bf16", "    accumulate = 4", "}"],
+          lines)
+
+
 def main():
     warnings.simplefilter("ignore")
     run_cases()
+    run_errors()
+    run_types()
+    run_train()
     print(f"{COUNTS[True]} passed, {COUNTS[False]} failed")
     return 1 if COUNTS[False] else 0
 

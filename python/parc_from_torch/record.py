@@ -1,4 +1,4 @@
-"""Runs a parallelisation function of PyTorch and records what it asks for.
+"""Runs a parallelization function of PyTorch and records what it asks for.
 
     recording = record(parallelize, model)
 

@@ -1,6 +1,6 @@
 """A DeviceMesh without a process group.
 
-A recorded mesh answers the questions that a parallelisation function asks of a
+A recorded mesh answers the questions that a parallelization function asks of a
 DeviceMesh, as rank 0 would. Each of its dims stands for one axis of the root
 mesh, or for several that `_flatten` joined.
 """

@@ -1,4 +1,4 @@
-"""The functions that stand in for PyTorch's while a function is recorded.
+"""The functions that replace PyTorch's while a function is recorded.
 
 A Session collects what they are called with. Modules are kept as objects until
 the function returns: then their paths are known.
@@ -218,7 +218,7 @@ class Session:
         return module
 
     def _reshard(self, value, root):
-        """FSDP2 gathers again in the backward pass, except for the root. PDL has
+        """FSDP2 re-gathers units in the backward pass, except the root. PDL has
         the same defaults, for the last unit in place of the root."""
         if value is None or value is (not root):
             return {}

@@ -1,4 +1,4 @@
-"""What a parallelisation function asked for, with paths of modules in place of
+"""What a parallelization function asked for, with paths of modules in place of
 modules.
 
 `record.record` makes a Recording; `plan_block.plan_block` prints it as a plan of
@@ -26,7 +26,7 @@ class Style:
 class Unit:
     """One call of fully_shard, FSDP or DDP.
 
-    axes:    one mesh axis, or two: (replicate, shard), or two that act as one
+    axes:    one mesh axis, or two: (replicate, shard), or two used as one
              (strategy "full_shard")
     options: options of PDL's fully_shard by name, such as {"reshard": "false"}
     policy:  an auto_wrap_policy chose the module

@@ -98,8 +98,8 @@ plan recorded(FSDP, TP) {
 }"""),
     ("Lightning", f.FeedForward, f.ModelParallelStrategy(f.parallelize_feedforward), "2x2",
      {}, """
-plan recorded(f.data_parallel, f.tensor_parallel) {
-    parallelize f.tensor_parallel {
+plan recorded(data_parallel, tensor_parallel) {
+    parallelize tensor_parallel {
         w1: ColwiseParallel
         w2: RowwiseParallel
         w3: ColwiseParallel
@@ -173,7 +173,7 @@ plan recorded(dp, tp) {
     }
     fully_shard dp { model }
 }"""),
-    ("whole tensor mesh", f.Llama, f.whole_tensor_mesh, "2", LAYERS, """
+    ("tensor mesh as a whole", f.Llama, f.whole_tensor_mesh, "2", LAYERS, """
 plan recorded(tp) {
     parallelize tp {
         layers.*.feed_forward.w1: ColwiseParallel
@@ -181,7 +181,7 @@ plan recorded(tp) {
         layers.*.feed_forward.w2: RowwiseParallel
     }
 }"""),
-    ("whole hybrid mesh", f.Llama, f.whole_hybrid_mesh, "2x2", LAYERS, """
+    ("hybrid mesh as a whole", f.Llama, f.whole_hybrid_mesh, "2x2", LAYERS, """
 plan recorded(rep, dp) {
     fully_shard (rep, dp) { model }
 }"""),

@@ -151,6 +151,11 @@ def _parameters(session, recording):
         recording.parameters.append(plain(name))
         if not parameter.requires_grad:
             recording.frozen.append(plain(name))
+    names = {id(p): plain(n) for n, p in session.model.named_parameters()}
+    for name, parameter in session.model.named_parameters(remove_duplicate=False):
+        own = names[id(parameter)]
+        if plain(name) != own:
+            recording.aliases.setdefault(own, []).append(plain(name))
     if recording.frozen and len(recording.frozen) == len(recording.parameters):
         session.warn("all parameters are frozen: parc refuses such a plan")
 

@@ -34,6 +34,14 @@ def fsdp_strategy(auto_wrap_policy=None, activation_checkpointing_policy=None,
     return shard
 
 
+def configure_model(model, device_mesh):
+    """Runs configure_model of a LightningModule, which finds the mesh in
+    `self.device_mesh`, as with the Trainer's ModelParallelStrategy."""
+    model._device_mesh = device_mesh
+    model.configure_model()
+    return model
+
+
 def _policy(policy):
     return ModuleWrapPolicy(policy) if isinstance(policy, (set, list, tuple)) \
         else policy

@@ -205,16 +205,19 @@ class Block:
 
     def _with_parameters(self, units):
         """The units that have parameters of their own: a parameter is in the
-        innermost unit that contains it."""
+        innermost unit that contains it. A tied one counts under another name if
+        no unit contains its own."""
         owners = {}
         for unit in units:
             for path in unit.paths:
                 owners[path] = unit
         owning = set()
         for name in self.recording.parameters:
-            path = max((p for p in owners if within(name, p)), key=len, default=None)
-            if path is not None:
-                owning.add(id(owners[path]))
+            for known in (name, *self.recording.aliases.get(name, ())):
+                found = [p for p in owners if within(known, p)]
+                if found:
+                    owning.add(id(owners[max(found, key=len)]))
+                    break
         return [u for u in units if id(u) in owning and owners[u.paths[0]] is u]
 
     def _unit_rows(self, units):

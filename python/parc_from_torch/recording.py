@@ -63,6 +63,7 @@ class Recording:
     reduce:     type of gradient reductions, or None
     classes:    class name of each module by path
     parameters: names of all parameters; a tied one has one name
+    aliases:    the other names of tied parameters by name
     notes:      (text, path) of what has no counterpart in PDL; `{}` in a text
                 stands for the path
     """
@@ -77,6 +78,7 @@ class Recording:
     reduce: str = None
     classes: dict = field(default_factory=dict)
     parameters: list = field(default_factory=list)
+    aliases: dict = field(default_factory=dict)
     notes: list = field(default_factory=list)
 
     def warn(self, text, path=None):

@@ -13,8 +13,9 @@ from torch.distributed.fsdp import (
     CPUOffloadPolicy, FSDPModule, FullyShardedDataParallel as FSDP, MixedPrecision,
     MixedPrecisionPolicy, ShardingStrategy)
 from torch.distributed.fsdp.wrap import (
-    CustomPolicy, ModuleWrapPolicy, always_wrap_policy, lambda_auto_wrap_policy,
-    size_based_auto_wrap_policy, transformer_auto_wrap_policy)
+    CustomPolicy, ModuleWrapPolicy, always_wrap_policy, enable_wrap,
+    lambda_auto_wrap_policy, size_based_auto_wrap_policy,
+    transformer_auto_wrap_policy, wrap)
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel, ParallelStyle, PrepareModuleInput, PrepareModuleInputOutput,
@@ -233,6 +234,28 @@ def by_transformer_policy(model):
     apply_activation_checkpointing(
         model, checkpoint_wrapper_fn=functools.partial(checkpoint_wrapper),
         check_fn=lambda m: isinstance(m, nn.TransformerEncoderLayer))
+
+
+def by_hand(model):
+    with enable_wrap(wrapper_cls=FSDP, sharding_strategy="SHARD_GRAD_OP"):
+        model.embedding = wrap(model.embedding)
+        for i, layer in enumerate(model.transformer.decoder.layers):
+            model.transformer.decoder.layers[i] = wrap(layer)
+
+
+class Module(Toy):
+    """A LightningModule with its hook."""
+    device_mesh = property(lambda self: self._device_mesh)
+
+    def configure_model(self):
+        parallelize_module(self, self.device_mesh["tensor_parallel"],
+                           {"net1": ColwiseParallel()})
+        fully_shard(self.net1, mesh=self.device_mesh["data_parallel"])
+
+
+def tied_weights(model):
+    model.output.weight = model.tok_embeddings.weight
+    fully_shard(model.output)
 
 
 def data_parallel(model):

@@ -19,12 +19,13 @@ import torch
 from torch import nn
 
 import from_torch_functions as f
+import from_torch_real as real
 import from_torch_train as train
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
-from parc_from_torch.lightning import fsdp_strategy     # noqa: E402
+from parc_from_torch.lightning import configure_model, fsdp_strategy  # noqa: E402
 from parc_from_torch.plan_block import plan_block       # noqa: E402
 from parc_from_torch.record import record               # noqa: E402
 from parc_from_torch.recording import RecordError       # noqa: E402
@@ -46,6 +47,7 @@ def check(name, fine, detail=""):
 PDL = {
     f.Llama: ("llama.pdl", "vocab=64 dim=16 n_layers=4 n_heads=8 n_kv_heads=8 "
                          "hidden=32 batch=8 seq=16"),
+    f.Module: ("toy.pdl", ""),
     f.Toy: ("toy.pdl", ""),
     f.FeedForward: ("feedforward.pdl", "dim=16 hidden=32"),
     f.Seq2Seq: ("transformer.pdl", "vocab=64 dim=16 n_layers=2 n_heads=2 hidden=32 "
@@ -155,6 +157,24 @@ plan recorded(dp) {
 plan recorded(dp) {
     fully_shard dp { every TransformerEncoderLayer, every TransformerDecoderLayer, model }
     checkpoint { every TransformerEncoderLayer }
+}"""),
+    ("by hand", f.Seq2Seq, f.by_hand, "2", STACKS, """
+plan recorded(dp) {
+    fully_shard dp {
+        embedding:                    strategy=shard_grad_op
+        transformer.decoder.layers.*: strategy=shard_grad_op
+    }
+}"""),
+    ("configure_model", f.Module, configure_model, "2x2", {}, """
+plan recorded(data_parallel, tensor_parallel) {
+    parallelize tensor_parallel {
+        net1: ColwiseParallel
+    }
+    fully_shard data_parallel { net1 }
+}"""),
+    ("tied weights", f.Llama, f.tied_weights, None, LAYERS, """
+plan recorded(dp) {
+    fully_shard dp { output }
 }"""),
     ("data parallel", f.Llama, f.data_parallel, "2", LAYERS, """
 plan recorded(dp) {
@@ -287,6 +307,16 @@ def run_errors():
     check("arguments", len(recording.styles) == 1, recording)
 
 
+def run_real():
+    """The units of recordings are those that PyTorch itself makes."""
+    with real.process_group():
+        for function, kind, axes in real.CASES:
+            recording = record(function, kind())
+            made = real.units(function, kind(), axes)
+            check(f"{function.__name__}: units of PyTorch",
+                  real.recorded_units(recording) == made, made)
+
+
 def run_types():
     """Precision, sizes of the mesh, and paths that PDL has under other names."""
     recording = record(f.by_custom_policy, f.Seq2Seq())
@@ -349,6 +379,7 @@ def main():
     run_cases()
     run_errors()
     run_types()
+    run_real()
     run_train()
     print(f"{COUNTS[True]} passed, {COUNTS[False]} failed")
     return 1 if COUNTS[False] else 0

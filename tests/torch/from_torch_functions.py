@@ -253,6 +253,16 @@ class Module(Toy):
         fully_shard(self.net1, mesh=self.device_mesh["data_parallel"])
 
 
+class Suggested(Llama):
+    """A model with a tp_plan, as those of transformers."""
+    tp_plan = {"output": "colwise_gather_output", "tok_embeddings": "embedding_rowwise",
+               "layers.*.feed_forward.w1": "colwise",
+               "layers.*.feed_forward.w3": "packed_colwise",
+               "layers.*.feed_forward.w2": "rowwise",
+               "layers.*.attention_norm": "replicated_with_grad_allreduce",
+               "layers.*.experts": "moe_tp_experts"}
+
+
 def tied_weights(model):
     model.output.weight = model.tok_embeddings.weight
     fully_shard(model.output)

@@ -25,6 +25,7 @@ import from_torch_train as train
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
+from parc_from_torch.defaults import plain_fsdp, transformers_plan  # noqa: E402
 from parc_from_torch.lightning import configure_model, fsdp_strategy  # noqa: E402
 from parc_from_torch.plan_block import plan_block       # noqa: E402
 from parc_from_torch.record import record               # noqa: E402
@@ -53,6 +54,7 @@ PDL = {
     f.Seq2Seq: ("transformer.pdl", "vocab=64 dim=16 n_layers=2 n_heads=2 hidden=32 "
                                  "batch=8 seq=8"),
 }
+PDL[f.Suggested] = PDL[f.Llama]
 
 
 # name, model, function, mesh to compile for, arrays, expected block
@@ -171,6 +173,21 @@ plan recorded(data_parallel, tensor_parallel) {
         net1: ColwiseParallel
     }
     fully_shard data_parallel { net1 }
+}"""),
+    ("plain FSDP", f.Llama, plain_fsdp, "2", LAYERS, """
+plan recorded(dp) {
+    fully_shard dp { layers.*, model }
+}"""),
+    ("tp_plan", f.Suggested, transformers_plan, "2x2", LAYERS, """
+plan recorded(dp, tp) {
+    # layers.*.feed_forward.w3: PDL has no style packed_colwise
+    parallelize tp {
+        output:                   ColwiseParallel(output=Replicate)
+        tok_embeddings:           RowwiseParallel(input=Replicate)
+        layers.*.feed_forward.w1: ColwiseParallel
+        layers.*.feed_forward.w2: RowwiseParallel
+    }
+    fully_shard dp { layers.*, model }
 }"""),
     ("tied weights", f.Llama, f.tied_weights, None, LAYERS, """
 plan recorded(dp) {

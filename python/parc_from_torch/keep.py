@@ -6,8 +6,6 @@ import torch
 from torch.utils.checkpoint import (
     CheckpointPolicy, create_selective_checkpoint_contexts)
 
-from .restore import replaced
-
 # Operators of each kind of result that PDL's `keep` names. A kind is saved if
 # one of its operators is.
 KINDS = {
@@ -21,20 +19,14 @@ SAVED = (True, CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 PROBES = 4      # calls of a policy for each operator: it may count them
 
 
-def _policy(context_fn):
+def _policy(context_fn, captured):
     """The policy, or list of operators, of a context_fn, or None."""
-    original = create_selective_checkpoint_contexts
-    if isinstance(context_fn, functools.partial) and context_fn.func is original:
+    if isinstance(context_fn, functools.partial) and \
+            context_fn.func is create_selective_checkpoint_contexts:
         return [*context_fn.args, *context_fn.keywords.values()][0]
-    found = []
-
-    def capture(policy, *args, **kwargs):
-        found.append(policy)
-        return None, None
-
-    with replaced(context_fn, [(original, capture)]):
-        context_fn()
-    return found[0] if found else None
+    captured.clear()
+    context_fn()
+    return captured[0] if captured else None
 
 
 def _saved(policy, name):
@@ -48,10 +40,12 @@ def _saved(policy, name):
     return {policy(context, packet.default) in SAVED for _ in range(PROBES)}
 
 
-def kept_results(context_fn):
+def kept_results(context_fn, captured):
     """The kinds of results that a context_fn of checkpoint_wrapper saves, and
-    whether it saves each operator's results always or never."""
-    policy = _policy(context_fn) if context_fn is not None else None
+    whether it saves each operator's results always or never. `captured` is the
+    list to which the replacement of create_selective_checkpoint_contexts adds the
+    policies that it is called with."""
+    policy = _policy(context_fn, captured) if context_fn is not None else None
     if policy is None:
         return (), True
     kept, exact = [], True

@@ -20,6 +20,7 @@ from torch.distributed import device_mesh, fsdp, tensor
 from torch.distributed._composable.replicate import replicate as replicate_ddp
 from torch.distributed.algorithms._checkpoint import checkpoint_wrapper as wrappers
 from torch.distributed.tensor.parallel import parallelize_module
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from .finish import finish
 from .lightning import from_strategy
@@ -212,17 +213,12 @@ def recorded_class(name, call, session):
 
 def _pairs(session):
     """(original, replacement) of functions and classes."""
-    world = session.world
-
     def compile_nothing(model=None, **options):
         return model if model is not None else lambda function: function
 
     def composable_checkpoint(module, **options):
         return session.checkpoint_wrapper(module,
                                           context_fn=options.get("context_fn"))
-
-    def whole_group(*args, **kwargs):
-        return Group([], world)
 
     return [
         (parallelize_module, session.parallelize_module),
@@ -242,7 +238,15 @@ def _pairs(session):
         (wrappers.checkpoint_wrapper, session.checkpoint_wrapper),
         (wrappers.apply_activation_checkpointing,
          session.apply_activation_checkpointing),
+        (create_selective_checkpoint_contexts, session.selective_contexts),
         (torch.compile, compile_nothing),
+        *_process_pairs(session.world),
+    ]
+
+
+def _process_pairs(world):
+    """Questions about devices, ranks and groups, as rank 0 would answer them."""
+    return [
         (torch.cuda.set_device, silent()),
         (torch.cuda.current_device, silent(0)),
         (torch.cuda.device_count, silent(world)),
@@ -253,7 +257,7 @@ def _pairs(session):
         (dist.get_rank, silent(0)),
         (dist.get_world_size,
          lambda group=None: group.size() if isinstance(group, Group) else world),
-        (dist.new_group, whole_group),
+        (dist.new_group, lambda *args, **kwargs: Group([], world)),
         (dist.get_backend, silent("nccl")),
     ]
 

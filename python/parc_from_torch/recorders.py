@@ -74,7 +74,7 @@ class Session:
         self.meshes, self.current, self.missing = [], [], None
         self.styles, self.units, self.checkpoints = [], [], []
         self.wrapped = set()
-        self.offloaded = []
+        self.offloaded, self.policies = [], []
         self.precisions, self.casts = [], set()
         self.Mesh = type("DeviceMesh", (RecordedMesh,), {"session": self})
 
@@ -357,12 +357,17 @@ class Session:
 
     # Activations
 
+    def selective_contexts(self, policy, *args, **kwargs):
+        """create_selective_checkpoint_contexts."""
+        self.policies.append(policy)
+        return None, None
+
     def checkpoint_wrapper(self, module, checkpoint_impl=None, checkpoint_fn=None,
                            context_fn=None, **unused):
-        keep, exact = kept_results(context_fn)
+        keep, exact = kept_results(context_fn, self.policies)
         if not exact:
-            self.warn("the policy of selective checkpointing saves some results of "
-                      "a kind: PDL saves all of a kind or none")
+            self.warn("{}: the policy of selective checkpointing saves some results "
+                      "of a kind: PDL saves all of a kind or none", self.path(module))
         self.checkpoints.append((module, keep, False))
         return module
 

@@ -253,6 +253,26 @@ class Module(Toy):
         fully_shard(self.net1, mesh=self.device_mesh["data_parallel"])
 
 
+def every_second_matmul(model, world_mesh):
+    """A policy that counts, as torchtitan's."""
+    import torch.utils.checkpoint as checkpoint
+
+    def contexts():
+        count = [0]
+
+        def policy(context, op, *args, **kwargs):
+            count[0] += op is torch.ops.aten.mm.default
+            return checkpoint.CheckpointPolicy.MUST_SAVE if count[0] % 2 else \
+                checkpoint.CheckpointPolicy.PREFER_RECOMPUTE
+        return checkpoint.create_selective_checkpoint_contexts(policy)
+
+    for name, block in model.layers.named_children():
+        block = checkpoint_wrapper(block, context_fn=contexts,
+                                   preserve_rng_state=False)
+        model.layers.register_module(name, torch.compile(block, fullgraph=True))
+    fully_shard(model, mesh=world_mesh["dp_shard_cp"])
+
+
 class Suggested(Llama):
     """A model with a tp_plan, as those of transformers."""
     tp_plan = {"output": "colwise_gather_output", "tok_embeddings": "embedding_rowwise",

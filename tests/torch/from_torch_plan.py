@@ -189,6 +189,13 @@ plan recorded(dp, tp) {
     }
     fully_shard dp { layers.*, model }
 }"""),
+    ("counting policy", f.Llama, f.every_second_matmul, "2", LAYERS, """
+plan recorded(dp_shard_cp) {
+    # layers.*: the policy of selective checkpointing saves some results of a kind: PDL
+    #   saves all of a kind or none
+    fully_shard dp_shard_cp { model }
+    checkpoint { layers.*: keep=matmul }
+}"""),
     ("tied weights", f.Llama, f.tied_weights, None, LAYERS, """
 plan recorded(dp) {
     fully_shard dp { output }

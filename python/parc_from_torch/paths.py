@@ -42,8 +42,9 @@ def ranges(indices, size):
     left = sorted(indices)
     if left == list(range(size or 0)):
         return ["*"]
-    if len(left) > 1 and left == list(range(0, size or 0, left[1] or 1)):
-        return [_range(left)]
+    if len(left) > 1 and left[0] < left[1] - left[0] and \
+            left == list(range(left[0], size or 0, left[1] - left[0])):
+        return [_range(left)]       # every second element, or every third, …
     patterns = []
     while left:
         run = _longest_run(left)

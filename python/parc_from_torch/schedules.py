@@ -29,15 +29,20 @@ class Schedule:
         """The learning rate of step t, divided by the optimizer's."""
         if t <= self.warmup:
             return t / self.warmup
-        if self.kind == "constant":
-            return 1.0
         first = max(self.warmup, 1)
-        if t >= self.steps > first or t > first >= self.steps:
+        if self.kind == "constant" or t <= first:
+            return 1.0
+        if t >= self.steps:
             return self.low
-        done = (t - first) / max(self.steps - first, 1)
+        done = (t - first) / (self.steps - first)
         if self.kind == "cosine":
             done = (1 - math.cos(math.pi * done)) / 2
         return 1 + (self.low - 1) * done
+
+    def valid(self):
+        """Whether parc accepts the schedule."""
+        return self.kind == "constant" or \
+            self.warmup < self.steps and self.low <= 1
 
     def end(self):
         return max(self.steps, self.warmup, 1)
@@ -204,7 +209,8 @@ def find_schedule(scheduler):
         curve.run(max(_longest(g) for g in found))
     for guess in found:
         for schedule in _candidates(guess):
-            if _difference(schedule, curve, max(schedule.warmup, 1)) > EXACT:
+            if not schedule.valid() or \
+                    _difference(schedule, curve, max(schedule.warmup, 1)) > EXACT:
                 continue
             warm = _difference(schedule, curve, 1)
             if warm < best[1]:

@@ -273,6 +273,12 @@ def every_second_matmul(model, world_mesh):
     fully_shard(model, mesh=world_mesh["dp_shard_cp"])
 
 
+def alternating(model, mesh):
+    for i, block in enumerate(model.layers):
+        style = ColwiseParallel() if i % 2 else RowwiseParallel()
+        parallelize_module(block.feed_forward, mesh["tp"], {"w1": style})
+
+
 class Suggested(Llama):
     """A model with a tp_plan, as those of transformers."""
     tp_plan = {"output": "colwise_gather_output", "tok_embeddings": "embedding_rowwise",

@@ -27,6 +27,7 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 
 from parc_from_torch.defaults import plain_fsdp, transformers_plan  # noqa: E402
 from parc_from_torch.lightning import configure_model, fsdp_strategy  # noqa: E402
+from parc_from_torch.paths import Arrays, join       # noqa: E402
 from parc_from_torch.plan_block import plan_block       # noqa: E402
 from parc_from_torch.record import record               # noqa: E402
 from parc_from_torch.recording import RecordError       # noqa: E402
@@ -196,6 +197,13 @@ plan recorded(dp_shard_cp) {
     fully_shard dp_shard_cp { model }
     checkpoint { layers.*: keep=matmul }
 }"""),
+    ("alternating", f.Llama, f.alternating, "2x2", LAYERS, """
+plan recorded(dp, tp) {
+    parallelize tp {
+        layers.0-2:2.feed_forward.w1: RowwiseParallel
+        layers.1-3:2.feed_forward.w1: ColwiseParallel
+    }
+}"""),
     ("tied weights", f.Llama, f.tied_weights, None, LAYERS, """
 plan recorded(dp) {
     fully_shard dp { output }
@@ -341,6 +349,25 @@ def run_real():
                   real.recorded_units(recording) == made, made)
 
 
+def run_paths():
+    """Patterns of paths, also of arrays inside arrays."""
+    nested = {"stages": 3, "stages.0.blocks": 2, "stages.1.blocks": 2,
+              "stages.2.blocks": 3}
+    every = [f"stages.{i}.blocks.{j}.w" for i in range(3) for j in range(2 + i // 2)]
+    for sizes, paths, expected in (
+            ({"a": 4}, ["a.0", "a.1", "a.2"], ["a.0-2"]),
+            ({"a": 4}, ["a.3", "a.1", "b", "a.0", "a.2"], ["a.*", "b"]),
+            ({"a": 9}, ["a.1", "a.4", "a.7"], ["a.1-7:3"]),
+            ({"a": 9}, ["a.1", "a.3", "a.8"], ["a.1", "a.3", "a.8"]),
+            ({}, ["a.0", "a.1"], ["a.0", "a.1"]),
+            ({"a": 2, "a.*.b": 2}, ["a.0.b.1", "a.1.b.1", "a.1.b.0"],
+             ["a.0.b.1", "a.1.b.*"]),
+            (nested, every, ["stages.*.blocks.*.w"]),
+            (nested, every[:-1], ["stages.0-1.blocks.*.w", "stages.2.blocks.0-1.w"])):
+        found = join(paths, Arrays(sizes))
+        check(f"paths: {expected}", found == expected, found)
+
+
 def run_types():
     """Precision, sizes of the mesh, and paths that PDL has under other names."""
     recording = record(f.by_custom_policy, f.Seq2Seq())
@@ -402,6 +429,7 @@ def main():
     warnings.simplefilter("ignore")
     run_cases()
     run_errors()
+    run_paths()
     run_types()
     run_real()
     run_train()

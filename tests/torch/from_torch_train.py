@@ -82,6 +82,8 @@ SCHEDULES = (
     ("own warm-up", lambda o: lr_scheduler.LambdaLR(o, lambda s: min(1, (s + 1) / 50)),
      "constant(warmup=50)", ()),
     ("constant", lambda o: lr_scheduler.LambdaLR(o, lambda s: 1.0), None, ()),
+    ("growing", lambda o: lr_scheduler.CosineAnnealingLR(o, 100, eta_min=1.0), None,
+     ("CosineAnnealingLR",)),
     ("steps", lambda o: lr_scheduler.StepLR(o, 10), None, ("StepLR",)),
     ("one cycle", lambda o: lr_scheduler.OneCycleLR(o, 1e-3, total_steps=100), None,
      ("OneCycleLR",)),

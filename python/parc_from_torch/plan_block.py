@@ -22,8 +22,8 @@ def plan_block(recording, arrays, name="recorded", inputs=None, rename=None,
 
     arrays:  number of elements by path of each ModuleList: "layers", or
              "stages.*.blocks" and "stages.0.blocks" inside other arrays
-    inputs:  number of inputs by path of a module in PDL, if it is not the
-             number of layouts (`none` at the end is left out or added)
+    inputs:  number of inputs by path of a module in PDL, "" for the model, if it
+             is not the number of layouts (`none` at the end is left out or added)
     rename:  function from a path of PyTorch to the path in PDL, or to None if PDL
              has no such module or parameter
     classes: names of modules in PDL by name of the class; by default the same

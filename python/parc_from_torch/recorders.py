@@ -15,7 +15,7 @@ from torch.distributed.fsdp.wrap import (
 from torch.distributed.tensor.parallel import ParallelStyle
 
 from .keep import kept_results
-from .recorded_mesh import RecordedMesh
+from .recorded_mesh import RecordedMesh, kind_of
 from .recording import Recording
 from .styles import layout
 
@@ -100,16 +100,15 @@ class Session:
                          **unused):
         return self.Mesh.create(device_type, mesh_shape, mesh_dim_names)
 
-    def default_axis(self, kind="data"):
-        """The axes of a call without a mesh: the mesh of the enclosing `with`,
-        the only axis of the function's mesh, or an axis of all ranks."""
+    def default_axis(self, tensor=False):
+        """The mesh of a call without one: that of the enclosing `with`, the first
+        mesh of one axis of the right kind, or a new one of all ranks."""
         if self.current:
             return self.current[-1]
-        made = [m for m in self.meshes if m.ndim == 1]
-        if made:
-            return made[0]
-        name = "tp" if kind == "tensor" else "dp"
-        return self.Mesh.create("cuda", (self.world,), (name,))
+        for mesh in self.meshes:
+            if mesh.ndim == 1 and tensor is (kind_of(mesh.dims[0].name) == "tensor"):
+                return mesh
+        return self.Mesh.create("cuda", (self.world,), ("tp" if tensor else "dp",))
 
     def data_axes(self, mesh, hybrid=False):
         """The axes and strategy options of a unit on a mesh."""
@@ -137,7 +136,7 @@ class Session:
         if parallelize_plan is None:
             return module
         mesh = device_mesh if device_mesh is not None \
-            else self.default_axis("tensor")
+            else self.default_axis(tensor=True)
         if mesh.whole():
             raise RestartWithMesh(("tp",))
         if mesh.ndim != 1 or len(mesh.axes()) != 1:
@@ -171,7 +170,7 @@ class Session:
     def distribute_tensor(self, tensor, device_mesh=None, placements=None, **unused):
         """Records placements of a parameter."""
         mesh = device_mesh if device_mesh is not None \
-            else self.default_axis("tensor")
+            else self.default_axis(tensor=True)
         name = self.parameters.get(id(tensor))
         if name is None:
             self.warn("distribute_tensor on a tensor that is no parameter")
@@ -198,9 +197,13 @@ class Session:
 
     def fully_shard(self, module, *, mesh=None, reshard_after_forward=None,
                     shard_placement_fn=None, mp_policy=None, offload_policy=None,
-                    ignored_params=None, **unused):
+                    ignored_params=None, dp_mesh_dims=None, **unused):
         modules = module if isinstance(module, (list, tuple)) else [module]
+        if dp_mesh_dims is not None:
+            mesh = self._data_dims(mesh, dp_mesh_dims)
         axes, options = self.data_axes(mesh)
+        if dp_mesh_dims is not None and not dp_mesh_dims.shard:
+            options = {"strategy": "no_shard"}
         root = self.model in modules
         options.update(self._reshard(reshard_after_forward, root))
         call = UnitCall(modules, axes, options, root=root)
@@ -216,6 +219,15 @@ class Session:
         for m in modules:
             self._fsdp_methods(m, call)
         return module
+
+    def _data_dims(self, mesh, dims):
+        """The part of a mesh of all axes that a DataParallelMeshDims names."""
+        chosen = []
+        for names in (dims.replicate, dims.shard):
+            if names:
+                part = mesh[names]
+                chosen += (part if part.ndim == 1 else part._flatten()).dims
+        return mesh._part(chosen)
 
     def _reshard(self, value, root):
         """FSDP2 re-gathers units in the backward pass, except the root. PDL has
@@ -324,8 +336,8 @@ class Session:
                        sharding_strategy)
         options, hybrid = STRATEGIES[str(name)]
         axes, more = self.data_axes(mesh, hybrid)
-        if len(axes) == 2 and not hybrid and not more:
-            axes = axes[-1:] if name == "NO_SHARD" else axes
+        if name == "NO_SHARD":
+            axes, more = axes[-1:], {}
         call = UnitCall([module], axes, {**more, **options}, policy,
                         module is self.model)
         self.units.append(call)

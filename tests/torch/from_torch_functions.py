@@ -2,6 +2,7 @@
 as documents of PyTorch and Lightning do, for from_torch_plan.py."""
 import functools
 import os
+import types
 
 import torch
 from torch import nn
@@ -277,6 +278,16 @@ def alternating(model, mesh):
     for i, block in enumerate(model.layers):
         style = ColwiseParallel() if i % 2 else RowwiseParallel()
         parallelize_module(block.feed_forward, mesh["tp"], {"w1": style})
+
+
+def named_dims(model):
+    mesh = init_device_mesh("cuda", (2, 2, 2), mesh_dim_names=("rep", "dp", "tp"))
+    parallelize_module(model, mesh["tp"], {"output": ColwiseParallel()})
+    hybrid = types.SimpleNamespace(shard="dp", replicate="rep")
+    flat = types.SimpleNamespace(shard=("rep", "dp"), replicate=None)
+    for block in model.layers:
+        fully_shard(block, mesh=mesh, dp_mesh_dims=hybrid)
+    fully_shard(model, mesh=mesh, dp_mesh_dims=flat)
 
 
 class Suggested(Llama):

@@ -204,6 +204,16 @@ plan recorded(dp, tp) {
         layers.1-3:2.feed_forward.w1: ColwiseParallel
     }
 }"""),
+    ("named dims", f.Llama, f.named_dims, "2x2x2", LAYERS, """
+plan recorded(rep, dp, tp) {
+    parallelize tp {
+        output: ColwiseParallel
+    }
+    fully_shard (rep, dp) {
+        layers.*
+        model: strategy=full_shard
+    }
+}"""),
     ("tied weights", f.Llama, f.tied_weights, None, LAYERS, """
 plan recorded(dp) {
     fully_shard dp { output }

@@ -1,0 +1,141 @@
+"""Finds what the sizes in a model depend on.
+
+The model is traced once as it is, and once for each number of its constructor,
+and of the batch, with that number doubled. A size of the bodies is then a Number:
+its value in each of these traces. Where a Number equals a formal in all traces,
+or a product or quotient of two, the file has the formal in its place:
+
+    reshape(x, 2, 16, 4, 8)  →  heads(x, n_heads)
+    Linear(32, 128)          →  Linear(dim, 4 * dim)
+"""
+
+import dataclasses
+
+from .body import Loop, Value
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A number by trace: `base` in the model as it is, `other` in the traces with
+    one formal changed, a tuple of pairs (formal, value)."""
+
+    base: float
+    other: tuple = ()
+
+    def varies(self):
+        return any(v != self.base for _, v in self.other)
+
+    def values(self):
+        return (self.base, *[v for _, v in self.other])
+
+
+class Different(Exception):
+    """Two traces whose bodies differ in more than numbers."""
+
+
+def numeric(x):
+    return isinstance(x, (int, float)) and not isinstance(x, bool)
+
+
+def merge(xs, names):
+    """The same thing of all traces, with Numbers in place of numbers."""
+    x = xs[0]
+    if numeric(x):
+        if not all(numeric(y) for y in xs):
+            raise Different
+        return Number(x, tuple(zip(names, xs[1:])))
+    if isinstance(x, Value):
+        x.dims = merge([tuple(y.shape) for y in xs], names)
+        return x
+    if isinstance(x, (tuple, list)):
+        if any(len(y) != len(x) for y in xs):
+            raise Different
+        return type(x)(merge([y[i] for y in xs], names) for i in range(len(x)))
+    if any(type(y) is not type(x) or (isinstance(x, str) and y != x) for y in xs):
+        raise Different
+    return x
+
+
+def merge_stmts(lists, names):
+    if any(len(other) != len(lists[0]) for other in lists):
+        raise Different
+    for group in zip(*lists):
+        s = group[0]
+        if any(type(t) is not type(s) for t in group):
+            raise Different
+        if isinstance(s, Loop):
+            s.count = merge([t.count for t in group], names)
+            merge([[list(c) for c in t.carries] for t in group], names)
+            merge_stmts([t.body for t in group], names)
+            continue
+        if any(t.op != s.op or sorted(t.named) != sorted(s.named) or t.child != s.child
+               for t in group):
+            raise Different
+        s.args = merge([t.args for t in group], names)
+        s.named = {k: merge([t.named[k] for t in group], names) for k in s.named}
+        merge([t.outs for t in group], names)
+
+
+def merge_bodies(bodies, names):
+    """Turns the numbers of the first body into Numbers. `bodies`: of the same
+    module in all traces; `names`: of the formals that the others change."""
+    b = bodies[0]
+    if any(o.children.keys() != b.children.keys() or o.cls != b.cls for o in bodies):
+        raise Different
+    merge([b_.inputs for b_ in bodies], names)
+    merge([list(b_.params.values()) for b_ in bodies], names)
+    merge_stmts([b_.stmts for b_ in bodies], names)
+    if b.prelude:
+        if any(not o.prelude or o.prelude[0] != b.prelude[0] for o in bodies):
+            raise Different
+        b.prelude = (b.prelude[0], merge([o.prelude[1] for o in bodies], names),
+                     {k: merge([o.prelude[2].get(k) for o in bodies], names)
+                      for k in b.prelude[2]})
+    b.formals = {k: merge([o.formals[k] for o in bodies], names)
+                 for k in b.formals if all(k in o.formals for o in bodies)}
+    for name, children in b.children.items():
+        for i, child in enumerate(children):
+            merge_bodies([child] + [o.children[name][i] for o in bodies[1:]], names)
+
+
+FACTORS = [1, 2, 3, 4, 5, 6, 8, 16]
+
+
+def times(text, by):
+    if by == 1:
+        return text
+    return f"{by:g} * {text}" if by > 1 else f"{text} / {1 / by:g}"
+
+
+def multiple(number, other):
+    """The factor between two Numbers, in FACTORS or its inverse, or None."""
+    if not number.base or not other[0]:
+        return None
+    by = number.base / other[0]
+    fits = all(abs(v - by * o) <= 1e-9 * abs(v) for v, o in zip(number.values(), other))
+    allowed = isinstance(number.base, int) and (by in FACTORS or 1 / by in FACTORS)
+    return by if fits and (allowed or by == 1) else None
+
+
+def candidates(scope):
+    """(text, values) of the formals, their products and quotients, those that
+    vary."""
+    varying = [(n, x.values()) for n, x in scope.items() if x.varies()]
+    yield from varying
+    for i, (a, x) in enumerate(varying):
+        for b, y in varying[i + 1:]:
+            yield f"{a} * {b}", tuple(p * q for p, q in zip(x, y))
+    for a, x in varying:
+        for b, y in varying:
+            if a != b and all(y):
+                yield f"{a} / {b}", tuple(p / q for p, q in zip(x, y))
+
+
+def expression(number, scope):
+    """The text of a Number in terms of the formals of a scope, or None."""
+    for exact in (True, False):
+        for text, values in candidates(scope):
+            by = multiple(number, values)
+            if by == 1 or (by and not exact):
+                return times(text, by)
+    return None

@@ -1,0 +1,42 @@
+"""Masks of attention that are known when the model is imported.
+
+A mask [.., s, t] is compared with the forms that PDL's attention has: none,
+causal, a window of W keys, or both.
+"""
+
+import torch
+
+
+def allowed(mask):
+    """The pairs that the mask allows, [s, t], or None if rows of the batch or
+    heads differ, or if it adds other numbers than 0 and very small ones."""
+    t = mask.const
+    if t.dtype != torch.bool:
+        low = t <= torch.finfo(t.dtype).min / 2
+        if not bool((low | (t == 0)).all()):
+            return None
+        t = ~low
+    t = t.reshape(-1, *t.shape[-2:])
+    return t[0] if bool((t == t[0]).all()) else None
+
+
+def describe(m, mask, queries, keys, causal):
+    """The arguments of attention for a mask, as a dict."""
+    if mask is None:
+        return {"causal": True} if causal else {}
+    if mask.const is None:
+        m.fail("has a mask that depends on an input")
+    pairs = allowed(mask)
+    if pairs is None:
+        m.fail("has a mask that is not causal, full or a window")
+    pairs = pairs.expand(queries, keys)
+    far = torch.arange(queries)[:, None] - torch.arange(keys)[None, :]
+    for is_causal in (False, True):
+        base = far >= 0 if is_causal else torch.ones_like(pairs)
+        how = {"causal": True} if is_causal else {}
+        if bool((pairs == base).all()):
+            return how
+        window = int((far * pairs).max()) + 1
+        if bool((pairs == (base & (far.abs() < window))).all()):
+            return {**how, "window": window}
+    return m.fail("has a mask that is not causal, full or a window")

@@ -1,0 +1,264 @@
+"""Exports a model and rebuilds its modules as bodies.
+
+torch.export gives one flat graph of ATen operators; torch.export.unflatten gives
+one graph for each module call. This file evaluates these graphs: operators of
+known tensors (masks, tables of angles) are computed, all others become
+statements of PDL (operators.py).
+"""
+
+import inspect
+import operator
+import os
+import re
+
+import torch
+
+from . import operators
+from .body import Body, ImportFault, Stmt, Value, drop_unused
+
+# Operators that return their first argument, unless they change its type.
+CASTS = {"to", "type_as", "_to_copy", "float", "contiguous", "clone", "alias",
+         "detach_", "lift_fresh_copy", "lift_fresh"}
+CHECKS = {"_assert_tensor_metadata", "_assert_async", "_assert_scalar",
+          "sym_constrain_range_for_size", "sym_constrain_range"}
+
+
+def operator_name(target):
+    """'add' for torch.ops.aten.add.Tensor."""
+    return str(target).split(".")[1] if "." in str(target) else str(target)
+
+
+def export(model, args, kwargs):
+    """The exported program. An ImportFault names the line that stops it."""
+    try:
+        return torch.export.export(model, args, kwargs, strict=False)
+    except Exception as e:  # torch raises many kinds
+        text = str(e).strip()
+        where = re.findall(r'File "([^"]+)", line (\d+), in (\w+)', text)
+        line = f"{os.path.basename(where[-1][0])}:{where[-1][1]}: " if where else ""
+        first = text.split("\n")[0]
+        raise ImportFault([f"{line}torch.export cannot trace the model: {first}"])
+
+
+def is_cast(node):
+    if node.op != "call_function" or operator_name(node.target) not in CASTS:
+        return False
+    before, after = node.args[0].meta.get("val"), node.meta.get("val")
+    return before is not None and before.dtype == after.dtype
+
+
+def simplify(program):
+    """Removes checks, and casts that change nothing, from the flat graph: else
+    unflatten makes them outputs of their modules."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op == "call_function" and operator_name(node.target) in CHECKS:
+            graph.erase_node(node)
+        elif is_cast(node):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def frames_of(node):
+    return re.findall(r'File "([^"]+)", line (\d+).*\n\s*(.*)',
+                      node.meta.get("stack_trace") or "")
+
+
+def source_line(node):
+    """(file:line of the innermost frame, the text of the line)."""
+    for path, line, text in reversed(frames_of(node)):
+        if "site-packages/torch/" not in path:
+            return f"{os.path.basename(path)}:{line}", text
+    return "", ""
+
+
+def call_line(module, tree):
+    """The line of a module's forward that calls the child with this graph."""
+    try:
+        forward = inspect.unwrap(type(module).forward)
+        path = inspect.getsourcefile(forward)
+        lines, first = inspect.getsourcelines(forward)
+    except (OSError, TypeError):
+        return "", ""
+    for node in tree.graph.nodes:
+        for file, line, text in frames_of(node) if node.op == "call_function" else ():
+            if file == path and first <= int(line) < first + len(lines):
+                return f"{os.path.basename(file)}:{line}", text
+        if node.op == "call_module":
+            return call_line(module, tree.get_submodule(node.target))
+    return "", ""
+
+
+class Trace:
+    """The bodies of a model by path. `faults` collects what has no counterpart."""
+
+    def __init__(self, model, args, kwargs):
+        program = export(model, args, kwargs)
+        simplify(program)
+        self.model = model
+        self.names = {id(p): n for n, p in model.named_parameters(remove_duplicate=False)}
+        self.first_name = {id(p): n for n, p in model.named_parameters()}
+        self.params = dict(model.named_parameters(remove_duplicate=False))
+        self.faults = []
+        self.tree = torch.export.unflatten(program)
+        self.inputs = []
+        self.body = self.top()
+        if self.faults:
+            raise ImportFault(self.faults)
+
+    def top(self):
+        graph = self.tree.graph
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                fake = node.meta["val"]
+                shape = tuple(fake.shape) if hasattr(fake, "shape") else ()
+                self.inputs.append(Value(shape, getattr(fake, "dtype", None),
+                                         node.name, kind="input"))
+        return self.module("", self.tree, self.inputs)
+
+    def module(self, path, tree, inputs):
+        """Evaluates the graph of a module. `inputs`: values of the caller; known
+        ones do not become inputs."""
+        cls = type(self.model.get_submodule(path)).__name__
+        body = Body(path, cls)
+        env, given = {}, iter(inputs)
+        for node in tree.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = self.placeholder(body, node, next(given))
+            elif node.op == "get_attr":
+                env[node] = self.attribute(body, path, tree, node.target)
+            elif node.op == "call_module":
+                env[node] = self.call(body, path, tree, node, env)
+            elif node.op == "call_function":
+                env[node] = self.function(body, path, node, env)
+            elif node.op == "output":
+                out = lookup(env, node.args[0])
+                body.outputs = list(out) if isinstance(out, (tuple, list)) else [out]
+        body.children = in_order(self.model.get_submodule(path), body.children)
+        return body
+
+    @staticmethod
+    def placeholder(body, node, value):
+        if not isinstance(value, Value) or value.const is not None:
+            return value
+        own = Value(value.shape, value.dtype, node.name, kind="input")
+        body.inputs.append(own)
+        own.caller = value
+        return own
+
+    def attribute(self, body, path, tree, target):
+        x = tree
+        for part in target.split("."):
+            x = getattr(x, part)
+        full = f"{path}.{target}" if path else target
+        if full in self.params:
+            own = Value(tuple(x.shape), x.dtype, target, kind="param")
+            if target not in body.params:
+                body.params[target] = own
+            return body.params[target]
+        return Value(tuple(x.shape), x.dtype, target, const=x.detach(), kind="const")
+
+    def call(self, body, path, tree, node, env):
+        name = node.target
+        sub = tree.get_submodule(name)
+        plain = name.split("@")[0]
+        full = f"{path}.{plain}" if path else plain
+        given = [lookup(env, a) for a in node.args] + \
+                [lookup(env, a) for a in node.kwargs.values()]
+        child = self.module(full, sub, given)
+        line, text = call_line(self.model.get_submodule(path), sub)
+        outs = [v if v.const is not None else Value(v.shape, v.dtype, node.name)
+                for v in child.outputs if isinstance(v, Value)]
+        made = [v for v in outs if v.const is None]
+        child.outputs = [v for v in child.outputs if isinstance(v, Value) and v.const is None]
+        if made:
+            body.children.setdefault(plain, []).append(child)
+            stmt = Stmt("call", [v.caller for v in child.inputs], {}, made, line, plain)
+            stmt.text = text
+            for v in made:
+                v.stmt = stmt
+            body.stmts.append(stmt)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def function(self, body, path, node, env):
+        args = [lookup(env, a) for a in node.args]
+        named = {k: lookup(env, v) for k, v in node.kwargs.items()}
+        if node.target is operator.getitem:
+            return args[0][args[1]]
+        if known(args) and known(named.values()) and not is_random(node.target):
+            return fold(node, args, named)
+        line, text = source_line(node)
+        try:
+            out, stmts = operators.convert(operator_name(node.target), node, args, named)
+        except operators.Unknown as e:
+            cls = type(self.model.get_submodule(path)).__name__
+            self.faults.append(f"{line or 'unknown line'}: {e} (in {path or 'the model'}, "
+                               f"class {cls})")
+            out, stmts = operators.unknown(node), []
+        for s in stmts:
+            s.line, s.text = line, text
+            body.stmts.append(s)
+        return out
+
+
+def in_order(module, children):
+    """The children in the order of the constructor."""
+    order = {name: i for i, name in enumerate(n for n, _ in module.named_modules())}
+    return dict(sorted(children.items(), key=lambda c: order.get(c[0], 0)))
+
+
+def lookup(env, x):
+    if isinstance(x, torch.fx.Node):
+        return env[x]
+    if isinstance(x, (tuple, list)):
+        return type(x)(lookup(env, y) for y in x) if not hasattr(x, "_fields") \
+            else tuple(lookup(env, y) for y in x)
+    return x
+
+
+def known(args):
+    """Whether all values among the arguments are known."""
+    for x in args:
+        if isinstance(x, Value) and x.const is None:
+            return False
+        if isinstance(x, (tuple, list)) and not known(x):
+            return False
+    return True
+
+
+def is_random(target):
+    return operator_name(target) in ("dropout", "rand", "randn", "rand_like",
+                                     "randn_like", "bernoulli", "native_dropout")
+
+
+def fold(node, args, named):
+    """The value of an operator of known tensors."""
+    def real(x):
+        if isinstance(x, Value):
+            return x.const
+        if isinstance(x, (tuple, list)):
+            return type(x)(real(y) for y in x)
+        return x
+
+    out = node.target(*[real(x) for x in args], **{k: real(v) for k, v in named.items()})
+
+    def wrap(t):
+        if isinstance(t, torch.Tensor):
+            return Value(tuple(t.shape), t.dtype, const=t, kind="const")
+        if isinstance(t, (tuple, list)):
+            return tuple(wrap(y) for y in t)
+        return t
+
+    return wrap(out)
+
+
+def bodies(body):
+    """A body and those below it, in the order of their paths."""
+    yield body
+    for calls in body.children.values():
+        for child in calls:
+            yield from bodies(child)
+
+
+__all__ = ["Trace", "bodies", "drop_unused"]

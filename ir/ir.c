@@ -45,9 +45,15 @@ int64_t program_sample_tokens(const Program *p)
 
 StateNames update_states(const Train *t)
 {
-    if (t->optimizer != OPT_SGD)
-        return (StateNames){2, {"m", "v"}};
-    return t->momentum != 0.0 ? (StateNames){1, {"momentum"}} : (StateNames){0};
+    static const StateNames states[OPTIMIZERS] = {
+        [OPT_SGD] = {1, {"momentum"}},
+        [OPT_ADAM] = {2, {"m", "v"}},
+        [OPT_ADAMW] = {2, {"m", "v"}},
+        [OPT_LION] = {1, {"m"}},
+    };
+    if (t->optimizer == OPT_SGD && t->momentum == 0.0)
+        return (StateNames){0};
+    return states[t->optimizer];
 }
 
 int update_first_state(const Train *t)

@@ -19,6 +19,8 @@ static const OptionWord optimizer_words[] = {
     {"SGD", OPT_SGD, "gradient descent, with momentum if it is not 0"},
     {"Adam", OPT_ADAM, "averages of gradients and of their squares"},
     {"AdamW", OPT_ADAMW, "Adam, with weight decay apart from the gradient"},
+    {"Lion", OPT_LION,
+     "the sign of an average of gradients, with weight decay as in AdamW"},
     {0}};
 static const OptionWord schedule_words[] = {
     {"constant", SCHEDULE_CONSTANT,
@@ -275,7 +277,9 @@ void options_init(OptionScope scope, int choice, void *of)
         else
             option_store_number(o, of, 0, x);
         if (o->takes == TAKES_PAIR)
-            option_store_number(o, of, 1, o->second);
+            option_store_number(o, of, 1,
+                                o->own >> choice & 1 ? o->own_second
+                                                     : o->second);
         if (o->takes == TAKES_CALL)
             options_init(o->args, (int)x, of);
     }

@@ -74,7 +74,7 @@ typedef struct Option {
     uint32_t of;              /* an argument of these choices (1 << value); 0:
                                * of all */
     uint32_t own;             /* these choices have the default own_initial */
-    double own_initial;
+    double own_initial, own_second;
     const OptionWord *words;  /* a name of NULL ends the list */
     OptionScope args;         /* TAKES_CALL */
     OptionDump dump;          /* DUMP_GIVEN: printed if it is not the default */

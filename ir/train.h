@@ -11,7 +11,13 @@
 #include "ir/options.h"
 #include "ir/type.h"
 
-typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
+typedef enum OptimizerKind {
+    OPT_SGD,
+    OPT_ADAM,
+    OPT_ADAMW,
+    OPT_LION,
+    OPTIMIZERS
+} OptimizerKind;
 
 /* The learning rate of step t, counted from 1, for an optimizer with lr: lr t /
  * warmup up to step `warmup`; afterwards

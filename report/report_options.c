@@ -92,9 +92,13 @@ static void default_cell(Out *o, const Option *of)
         out(o, "`none`");
     else
         out(o, "%g", of->initial);
-    if (of->own)
-        out(o, "; %s: %g", option_word(OPTION_optimizer, __builtin_ctz(of->own)),
-            of->own_initial);
+    if (!of->own)
+        return;
+    out(o, "; %s: ", option_word(OPTION_optimizer, __builtin_ctz(of->own)));
+    if (of->takes == TAKES_PAIR)
+        out(o, "(%g, %g)", of->own_initial, of->own_second);
+    else
+        out(o, "%g", of->own_initial);
 }
 
 /* " ([Loss scale](#loss-scale))" */

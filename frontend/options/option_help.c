@@ -71,7 +71,7 @@ static const struct ForeignOption {
     {"foreach", "omit it: the update is compiled to few kernels"},
     {"fused", "omit it: the update is compiled to few kernels"},
     {"capturable", "omit it: the update can always be captured"},
-    {"amsgrad", "parc has SGD, Adam and AdamW without this variant"},
+    {"amsgrad", "parc has Adam and AdamW without this variant"},
     {"nesterov", "parc has SGD with plain momentum"},
     {"epochs", "the length of a run is an option of the program: ./train "
                "--epochs N"},

@@ -100,7 +100,7 @@ static Value *decayed_gradient(Updater *u)
     return ir_binary(&u->b, OP_add, g, pull);
 }
 
-/* The parameter shrunk by weight decay, as in AdamW. */
+/* The parameter shrunk by weight decay, as in AdamW and Lion. */
 static Value *decayed_param(Updater *u)
 {
     Value *param = u->op->arg[UPDATE_PARAM];
@@ -151,6 +151,31 @@ static void expand_adam(Updater *u, Value **result)
     adam_step(u, u->op->arg[UPDATE_PARAM], g, result);
 }
 
+/* 1 where x > 0, -1 where x < 0, else x: a zero, such as an element of padding,
+ * or NaN, which must not stay hidden. */
+static Value *sign(Updater *u, Value *x)
+{
+    Value *above = ir_unary(&u->b, OP_step, x);
+    Value *below = ir_unary(&u->b, OP_step, ir_unary(&u->b, OP_neg, x));
+    Value *negative[] = {below, ir_unary(&u->b, OP_neg, below), x};
+    Value *positive[] = {
+        above, above, ir_value(&u->b, OP_select, 3, negative, NULL, NULL)};
+    return ir_value(&u->b, OP_select, 3, positive, NULL, "sign");
+}
+
+/* Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023. */
+static void expand_lion(Updater *u, Value **result)
+{
+    const Train *t = u->train;
+    Value *param = decayed_param(u), *g = gradient(u), *m = old_state(u, 0);
+
+    Value *direction =
+        sign(u, weighted_sum(u, m, t->beta1, g, 1.0 - t->beta1));
+    Value *step = ir_binary(&u->b, OP_mul, direction, u->op->arg[UPDATE_LR]);
+    result[0] = ir_binary(&u->b, OP_sub, param, step);
+    result[1] = weighted_sum(u, m, t->beta2, g, 1.0 - t->beta2);
+}
+
 static void expand_sgd(Updater *u, Value **result)
 {
     Value *const *arg = u->op->arg;
@@ -174,10 +199,11 @@ static Value *where_good(Updater *u, Value *new, Value *old)
 }
 
 typedef void Expand(Updater *u, Value **result);
-static Expand *const expand_table[] = {
+static Expand *const expand_table[OPTIMIZERS] = {
     [OPT_SGD] = expand_sgd,
     [OPT_ADAM] = expand_adam,
     [OPT_ADAMW] = expand_adamw,
+    [OPT_LION] = expand_lion,
 };
 
 /* Whether the layers of the parameter's shard, or of its low-precision copy,

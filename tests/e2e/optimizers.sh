@@ -37,6 +37,31 @@ parity adam -D "schedule=linear(steps=20, min_lr=3e-4)" \
     -D "optimizer=Adam(lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1)"
 parity adamw -D clip=0.5 -D "optimizer=AdamW(lr=3e-3, weight_decay=0.5)" \
     -D "schedule=cosine(steps=20, warmup=5, min_lr=3e-4)"
+parity lion -D clip=0.5 -D "optimizer=Lion(lr=1e-3, weight_decay=0.5)" \
+    -D "schedule=cosine(steps=20, warmup=5, min_lr=3e-4)"
+
+# Lion has one state for each parameter. A zero gradient changes nothing (sign(0)
+# is 0): the text has no byte 0, whose row is the first of the table.
+check "a program with Lion compiles" "$PARC" tests/torch/recipe.pdl \
+    --target cpu --threads 1 --mesh 2x2 -D "optimizer=Lion(lr=0.01)" \
+    --emit=json="$work/json" -o "$work/binary"
+check "Lion's states have the size of the parameters" \
+    jq -e '.memory.optimizer == .memory.params' "$work/json"
+check "Lion trains" "$work/binary" --steps 3 --seed 1 --data "bytes:$text" \
+    --export "$work/w.safetensors"
+# values PARAM OPTIONS…: the first values of the shard of rank 0
+values() {
+    "$work/binary" --print-shards "$@" 2>/dev/null | sed -n 3p
+}
+for param in table.weight up.bias; do
+    values $param --seed 1 >"$work/$param.before"
+    values $param --init "$work/w.safetensors" >"$work/$param.after"
+done
+check "a zero gradient changes no element" \
+    diff "$work/table.weight.before" "$work/table.weight.after"
+check "another gradient does" \
+    sh -c "! cmp '$work/up.bias.before' '$work/up.bias.after'"
+
 parity groups -D 'optimizer=AdamW(lr=3e-3, weight_decay=2.0,
                                   no_decay=("*.bias", "norm*"))'
 parity ignored -D clip=1.0 -D "optimizer=SGD(lr=0.5, weight_decay=0.1)" \

@@ -221,6 +221,26 @@ static void adam(const Train *t, Rates r, double *x, double grad)
     x[0] -= r.lr * (x[1] / r.bias1) / (sqrt(x[2] / r.bias2) + t->eps);
 }
 
+static void lion(const Train *t, Rates r, double *x, double grad)
+{
+    double c = t->beta1 * x[1] + (1 - t->beta1) * grad;
+    double direction = c > 0 ? 1 : c < 0 ? -1 : c;
+    x[0] -= r.lr * (direction + r.decay * x[0]);
+    x[1] = t->beta2 * x[1] + (1 - t->beta2) * grad;
+}
+
+/* Updates one element: x[0] is the parameter's, x[1] and x[2] are its states'. */
+typedef void UpdateElement(const Train *t, Rates r, double *x, double grad);
+static const struct Rule {
+    UpdateElement *update;
+    int states; /* SGD without momentum has none */
+} rules[OPTIMIZERS] = {
+    [OPT_SGD] = {sgd, 1},
+    [OPT_ADAM] = {adam, 2},
+    [OPT_ADAMW] = {adam, 2},
+    [OPT_LION] = {lion, 1},
+};
+
 static double scalar_operand(Interp *in, const Op *op, int i, int64_t rank)
 {
     return interp_local(in, op->arg[i], rank).at[0];
@@ -233,7 +253,9 @@ void interp_update(Interp *in, const Op *op)
     const double *grad = interp_summed(in, op->arg[UPDATE_GRAD]);
     int64_t n = in->slot[op->arg[UPDATE_PARAM]->id].shape.n;
     int nstates = op->nargs - update_first_state(t);
-    int wanted = t->optimizer == OPT_SGD ? t->momentum != 0 : 2;
+    const struct Rule *rule = &rules[t->optimizer];
+    bool plain = t->optimizer == OPT_SGD && t->momentum == 0;
+    int wanted = plain ? 0 : rule->states;
     if (in->slot[op->arg[UPDATE_GRAD]->id].shape.n != n || nstates != wanted ||
         op->nouts != nstates + 1) {
         interp_fail(in, op, "operands do not fit the optimizer");
@@ -254,7 +276,7 @@ void interp_update(Interp *in, const Op *op)
             for (int s = 0; s <= nstates; s++)
                 x[s] = interp_local(in, update_old(in->p, op, s), rank).at[i];
             if (good)
-                (t->optimizer == OPT_SGD ? sgd : adam)(t, r, x, g);
+                rule->update(t, r, x, g);
             for (int s = 0; s <= nstates; s++)
                 interp_local(in, op->out[s], rank).at[i] = x[s];
         }

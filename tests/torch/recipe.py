@@ -28,6 +28,25 @@ class Recipe(nn.Module):
         return self.out(self.norm(F.gelu(self.up(self.table(x)))))
 
 
+class Lion(optim.Optimizer):
+    """Algorithm 2 of Chen et al., "Symbolic Discovery of Optimization
+    Algorithms", 2023; PyTorch has no Lion."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, betas=betas,
+                                      weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            lr, (beta1, beta2) = group["lr"], group["betas"]
+            for w in group["params"]:
+                m = self.state[w].setdefault("m", torch.zeros_like(w))
+                update = torch.sign(beta1 * m + (1 - beta1) * w.grad)
+                w -= lr * (update + group["weight_decay"] * w)
+                m.copy_(beta2 * m + (1 - beta2) * w.grad)
+
+
 def sgd(m):
     return optim.SGD(m.parameters(), lr=0.5, weight_decay=0.1)
 
@@ -43,6 +62,10 @@ def adam(m):
 
 def adamw(m):
     return optim.AdamW(m.parameters(), lr=3e-3, weight_decay=0.5)
+
+
+def lion(m):
+    return Lion(m.parameters(), lr=1e-3, weight_decay=0.5)
 
 
 def groups(m):
@@ -71,6 +94,7 @@ CASES = {
     "momentum": dict(optimizer=momentum, clip=0.25),
     "adam": dict(optimizer=adam, schedule=linear),
     "adamw": dict(optimizer=adamw, clip=0.5, schedule=cosine),
+    "lion": dict(optimizer=lion, clip=0.5, schedule=cosine),
     "groups": dict(optimizer=groups),
     "ignored": dict(optimizer=sgd, clip=1.0, ignored=ord(" ")),
 }

@@ -26,6 +26,11 @@ static const struct {
       .beta2 = 0.95,
       .eps = 1e-3,
       .weight_decay = 0.2}},
+    {"lion",
+     {.optimizer = OPT_LION, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.2}},
+    {"lion, clip, scaled loss",
+     {.optimizer = OPT_LION, .beta1 = 0.8, .beta2 = 0.95, .clip = 0.01,
+      .loss_scale = 1024}},
     {"sgd, clip",
      {.optimizer = OPT_SGD, .momentum = 0.9, .weight_decay = 0.2,
       .clip = 0.01}},
@@ -70,15 +75,34 @@ static Small make(const Train *t)
     return s;
 }
 
+enum { STATES = 2 };
+static const double lr = 0.125, bias1 = 0.3, bias2 = 0.2;
+
 /* PyTorch's single-tensor AdamW, given the gradient. */
-static double adamw(const Train *t, double p, double g, double m, double v)
+static double adamw(const Train *t, double p, double g, const double *state)
 {
-    const double lr = 0.125, bias1 = 0.3, bias2 = 0.2;
+    double m = state[0], v = state[1];
     p *= 1 - lr * t->weight_decay;
     m = t->beta1 * m + (1 - t->beta1) * g;
     v = t->beta2 * v + (1 - t->beta2) * g * g;
     return p - lr / bias1 * m / (sqrt(v) / sqrt(bias2) + t->eps);
 }
+
+/* The new parameter by the paper's algorithm, given the gradient. */
+static double lion(const Train *t, double p, double g, const double *state)
+{
+    double c = t->beta1 * state[0] + (1 - t->beta1) * g;
+    return p - lr * ((c > 0) - (c < 0) + t->weight_decay * p);
+}
+
+/* The definitions of optimizers; NULL: compared with the op `update` only. */
+static const struct Definition {
+    double (*update)(const Train *t, double p, double g, const double *state);
+    const char *state[STATES];
+} definitions[OPTIMIZERS] = {
+    [OPT_ADAMW] = {adamw, {"m", "v"}},
+    [OPT_LION] = {lion, {"m"}},
+};
 
 static int param_of(const Program *p, int of, const char *state)
 {
@@ -89,7 +113,8 @@ static int param_of(const Program *p, int of, const char *state)
     return -1;
 }
 
-static void check_adamw(Check *c, const Program *p)
+static void check_definition(Check *c, const Program *p,
+                             const struct Definition *d)
 {
     Interp *in = interp_new(p), *before = interp_new(p);
     small_values(in, p);
@@ -105,11 +130,12 @@ static void check_adamw(Check *c, const Program *p)
         factor = fmin(1, p->train.clip / (norm + 1e-6));
     if (p->train.loss_scale > 0)
         factor /= p->train.loss_scale;
-    int m = param_of(p, 0, "m"), v = param_of(p, 0, "v");
     for (int k = 0; k < 3; k++) {
-        double expected =
-            adamw(&p->train, interp_param(before, 0)[k], factor * g[k],
-                  interp_param(before, m)[k], interp_param(before, v)[k]);
+        double state[STATES] = {0};
+        for (int s = 0; s < STATES && d->state[s]; s++)
+            state[s] = interp_param(before, param_of(p, 0, d->state[s]))[k];
+        double expected = d->update(&p->train, interp_param(before, 0)[k],
+                                    factor * g[k], state);
         CHECK(c, fabs(interp_param(in, 0)[k] - expected) < 1e-12);
     }
     interp_free(in);
@@ -130,8 +156,9 @@ int main(void)
         if (fault != NULL)
             printf("%s: %s\n", cases[i].name, fault);
         CHECK(&c, fault == NULL);
-        if (s.p->train.optimizer == OPT_ADAMW)
-            check_adamw(&c, s.p);
+        const struct Definition *d = &definitions[s.p->train.optimizer];
+        if (d->update)
+            check_definition(&c, s.p, d);
         small_free(&s);
     }
     return check_end(&c);

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "codegen/machine.h"
 #include "codegen/package/program.h"
+#include "ir/options.h"
 #include "report/report.h"
 #include "codegen/target/target.h"
 #include "tests/unit/check.h"
@@ -211,8 +212,10 @@ static const char *run_and_compare(Case *c)
     if (!fault)
         fault = reference_compare(&run);
     if (c->options->verbose)
-        printf("seed %lld: %lld steps, error %.2f of its limit\n",
-               (long long)c->seed, (long long)run.steps, run.worst);
+        printf("seed %lld: %s, %lld steps, error %.2f of its limit\n",
+               (long long)c->seed,
+               option_word(OPTION_optimizer, c->p->train.optimizer),
+               (long long)run.steps, run.worst);
     return fault;
 }
 

@@ -406,7 +406,7 @@ static void choose_sizes(Model *m, uint32_t data_axes)
                           .async_tp = pieces,
                           .precision = random_precision(m->r),
                           .reduce = rng_chance(m->r, 15) ? DT_BF16 : DT_F32,
-                          .optimizer = (OptimizerKind)rng_below(m->r, 3),
+                          .optimizer = (OptimizerKind)rng_below(m->r, OPTIMIZERS),
                           .lr = 0.1,
                           .beta1 = 0.9,
                           .beta2 = 0.95,

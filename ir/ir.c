@@ -103,6 +103,18 @@ const Weight *module_weight(const Module *m)
     return m && m->weight.n == 1 ? &m->weight.at[0] : NULL;
 }
 
+double param_lr_factor(const Param *p)
+{
+    return p->group.lr_factor > 0 ? p->group.lr_factor : 1;
+}
+
+double param_weight_decay(const Train *t, const Param *p)
+{
+    if (!p->decay)
+        return 0;
+    return p->group.weight_decay > 0 ? p->group.weight_decay : t->weight_decay;
+}
+
 bool param_is_padded(const Param *p)
 {
     for (int d = 0; d < p->type.ndim; d++)

@@ -198,6 +198,7 @@ typedef struct Param {
     Init init;
     bool trainable;
     bool decay;       /* has weight decay */
+    ParamGroup group; /* its own settings of the optimizer */
     int state_of;     /* -1: a parameter; else the index of the parameter whose
                        * optimizer state this is */
     const char *state; /* of a state: "m", "v", "momentum", "bf16"; else NULL */
@@ -219,6 +220,10 @@ typedef struct Param {
     Value *value;     /* the result of its `param` op */
 } Param;
 
+/* What the update of a parameter multiplies the learning rate by, and its weight
+ * decay. */
+double param_lr_factor(const Param *p);
+double param_weight_decay(const Train *t, const Param *p);
 /* Whether a dim is padded; the type without padding. */
 bool param_is_padded(const Param *p);
 Type param_shape(const Param *p);

@@ -93,6 +93,7 @@ static const OptionWord pipeline_words[] = {
 /* ---- rows ---------------------------------------------------------------- */
 
 typedef Train StructTRAIN, StructOPTIMIZER, StructSCHEDULE;
+typedef ParamGroup StructGROUP;
 typedef Unit StructFULLY_SHARD;
 typedef Checkpoint StructCHECKPOINT;
 typedef PlanSpec StructOFFLOAD;

@@ -25,6 +25,7 @@ typedef enum OptionScope {
     SCOPE_TRAIN,       /* Train */
     SCOPE_OPTIMIZER,   /* Train: arguments of `optimizer` */
     SCOPE_SCHEDULE,    /* Train: arguments of `schedule` */
+    SCOPE_GROUP,       /* ParamGroup: arguments of `group` in `groups` */
     SCOPE_FULLY_SHARD, /* Unit */
     SCOPE_CHECKPOINT,  /* Checkpoint */
     SCOPE_OFFLOAD,     /* PlanSpec: the items of the clause are words */
@@ -46,6 +47,7 @@ typedef enum OptionTakes {
     TAKES_WORDS,    /* one or several of `words`: the bits 1 << value */
     TAKES_CALL,     /* one of `words`, which may have arguments of `args` */
     TAKES_PATTERNS, /* strings; they have no field */
+    TAKES_GROUPS,   /* calls of `group` with arguments of `args`; no field */
     TAKES_STAGES,   /* a list of the modules of each stage; no field */
 } OptionTakes;
 
@@ -76,7 +78,7 @@ typedef struct Option {
     uint32_t own;             /* these choices have the default own_initial */
     double own_initial, own_second;
     const OptionWord *words;  /* a name of NULL ends the list */
-    OptionScope args;         /* TAKES_CALL */
+    OptionScope args;         /* TAKES_CALL, TAKES_GROUPS */
     OptionDump dump;          /* DUMP_GIVEN: printed if it is not the default */
     bool readable;            /* expressions of forward can read it */
     bool selects;             /* an item of its own: min_params=1000 */

@@ -56,6 +56,12 @@ typedef enum Recompute {
                             * what needs less memory traffic than to save it */
 } Recompute;
 
+/* Settings of the optimizer that `groups` changes for some parameters. */
+typedef struct ParamGroup {
+    double lr_factor;    /* multiplies the learning rate of a step; 0: 1 */
+    double weight_decay; /* in place of the optimizer's; 0: the optimizer's */
+} ParamGroup;
+
 typedef struct Train {
     int64_t batch, seq;  /* global */
     int64_t head_chunk;  /* tokens of a rank's microbatch whose logits exist at

@@ -161,6 +161,9 @@ void explain_param(Out *o, const Program *p, const Param *pm)
         out_line(o, "in files: %s", file_tensor_text(p->arena, &pm->file[i]));
     if (pm->unit)
         out_line(o, "in unit %s", pm->unit);
+    const char *group = param_group_text(p, pm);
+    if (*group)
+        out_line(o, "in a group of the optimizer: %s", group);
     out_line(o, "%lld elements per rank",
              (long long)type_local_elements(&pm->type, &p->mesh));
     if (!pm->value)

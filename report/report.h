@@ -103,6 +103,13 @@ const LiveBlock *report_live(const Program *p, int *n);
 /* Bytes of the staging buffer of --save-async, per rank: its parameters and
  * optimizer states in f32, without low-precision copies. */
 int64_t report_staging(const Program *p);
+/* report_optimizer.c. ", weight decay 0.1 of 7 of 12 parameters" */
+const char *weight_decay_text(const Program *p);
+/* A line for each of the optimizer's groups. */
+void report_param_groups(Out *o, const Program *p);
+/* "lr times 0.1, no weight decay": the settings of the parameter's group; "":
+ * it has those of the optimizer. */
+const char *param_group_text(const Program *p, const Param *param);
 
 /* ---- costs that no line asks for (report_warnings.c) ---- */
 

@@ -37,6 +37,8 @@ static const Measure measure[] = {
     {"params.shape", "elements of a layer", whole, NULL},
     {"params.local_elements", "elements of a layer", rank, NULL},
     {"params.count", "layers", whole, NULL},
+    {"params.lr_factor", "1", whole, NULL},
+    {"params.weight_decay", "1", whole, NULL},
     {"collectives.group_size", "ranks", whole, NULL},
     {"collectives.bytes", "bytes", rank, "call"},
     {"collectives.count", "calls", rank, "step"},
@@ -211,6 +213,9 @@ static void param(Out *o, const Program *p, const Param *pm)
                 type_local_elements(&pm->type, &p->mesh) / count);
     json_number(o, "count", count);
     json_text(o, "unit", pm->unit);
+    json_real(o, option_name(OPTION_lr_factor), param_lr_factor(pm));
+    json_real(o, option_name(OPTION_group_decay),
+              param_weight_decay(&p->train, pm));
     json_text(o, "source", diag_where(p->diag, p->arena, pm->loc));
     out(o, "}");
 }

@@ -69,6 +69,9 @@ static void values_cell(Out *o, const Option *of)
     case TAKES_PATTERNS:
         out(o, "string; several in parentheses");
         return;
+    case TAKES_GROUPS:
+        out(o, "`group(…)`; several in parentheses");
+        return;
     case TAKES_WORD:
     case TAKES_WORDS:
     case TAKES_CALL:
@@ -184,8 +187,12 @@ static void words_table(Out *o, const Option *of)
         out(o, "` | %s |\n", w->help);
     }
     out(o, "\n");
-    if (call)
-        options_table(o, of->args, of);
+    if (!call)
+        return;
+    options_table(o, of->args, of);
+    for (const Option *arg = option_rows; arg < option_rows + OPTIONS; arg++)
+        if (arg->scope == of->args && arg->takes == TAKES_GROUPS)
+            options_table(o, arg->args, NULL);
 }
 
 static void clauses_table(Out *o)

@@ -66,27 +66,6 @@ static void head(Out *o, const Program *p, const TargetInfo *t)
 
 /* ---- summary ------------------------------------------------------------- */
 
-/* ", weight decay 0.1 of 7 of 12 parameters" */
-static const char *decay_text(const Program *p)
-{
-    Arena *a = p->arena;
-    int trained = 0, decayed = 0;
-    if (p->train.weight_decay == 0.0)
-        return "";
-    for (int i = 0; i < p->param.n; i++) {
-        const Param *pm = &p->param.at[i];
-        bool counts = pm->trainable && pm->state_of < 0;
-        trained += counts;
-        decayed += counts && pm->decay;
-    }
-    const char *text = arena_printf(a, ", weight decay %s",
-                                    double_text(a, p->train.weight_decay));
-    if (decayed == trained)
-        return text;
-    return arena_printf(a, "%s of %d of %d parameters", text, decayed,
-                        trained);
-}
-
 static void schedule(Out *o, Arena *a, const LrSchedule *s)
 {
     static const char *const curve[] = {[DECAY_LINEAR] = "a line",
@@ -118,7 +97,8 @@ static void training(Out *o, const Program *p)
         double_text(a, t->lr));
     if (t->momentum > 0)
         out(o, ", momentum %s", double_text(a, t->momentum));
-    out_line(o, "%s", decay_text(p));
+    out_line(o, "%s", weight_decay_text(p));
+    report_param_groups(o, p);
     if (t->clip > 0)
         out_line(o, "            gradients are clipped to a norm of %s",
                  double_text(a, t->clip));
@@ -237,13 +217,14 @@ static void plan_params(Out *o, const Program *p)
         if (pm->state_of >= 0)
             continue;
         const char *place = user_placements(p, &pm->type);
-        out_line(o, "  %-*s  %-34s %s%s%s%s%s%s  %s", width, pm->name,
+        const char *group = param_group_text(p, pm);
+        out_line(o, "  %-*s  %-34s %s%s%s%s%s%s%s%s  %s", width, pm->name,
                  arena_printf(a, "%s%s", type_text(a, &pm->type, &p->mesh),
                               true_shape(p, pm)),
                  place, *place ? " " : "", pm->unit ? "unit " : "",
                  pm->unit ? pm->unit : "",
                  pm->gathered && !pm->shared ? " stays gathered" : "",
-                 pm->trainable ? "" : " frozen",
+                 pm->trainable ? "" : " frozen", *group ? " " : "", group,
                  diag_where(p->diag, a, pm->loc));
     }
 }

@@ -131,12 +131,14 @@ typedef struct NarrowCopy {
     Value *copy;
 } NarrowCopy;
 
-/* A pattern of no_decay=. */
-typedef struct DecayPattern {
+/* A pattern of the optimizer's no_decay= or groups=. */
+typedef struct GroupPattern {
     const char *text;
     Loc loc;
-} DecayPattern;
-typedef VEC(DecayPattern) DecayPatterns;
+    bool given[OPTIONS]; /* the settings of the group, by OptionName */
+    ParamGroup group;
+} GroupPattern;
+typedef VEC(GroupPattern) GroupPatterns;
 
 /* An item of a plan with its options (frontend/plan/read_plan.c). */
 typedef struct PlanItem {
@@ -173,7 +175,7 @@ typedef struct Lower {
     int64_t warmup;      /* train's: for schedules without an own warmup */
     Loc schedule_loc;    /* location of the last schedule setting */
     bool has_loss_scale; /* train sets it */
-    DecayPatterns no_decay; /* patterns of the optimizer's no_decay= */
+    GroupPatterns no_decay, groups; /* of the optimizer */
     VEC(Candidate) candidate;
     VEC(Instance *) instance; /* by Program.module index */
     VEC(const char *) broken; /* paths of children that have errors and no

@@ -330,7 +330,7 @@ static void finish_program(Lower *l)
 static bool lower_training(Lower *l)
 {
     Instance *model = begin_program(l, model_formals(l));
-    lower_decay(l);
+    lower_groups(l);
     if (model) {
         lower_names(l, model);
         run_model(l, model);
@@ -341,7 +341,8 @@ static bool lower_training(Lower *l)
 }
 
 /* Gives a program the plan of the training program, as it was resolved there,
- * the weights that its styles split, and what the plan, no_decay= and `names` say
+ * the weights that its styles split, and what the plan, the optimizer's groups and
+ * `names` say
  * about parameters. */
 static void copy_plan(Program *to, const Program *from)
 {
@@ -356,6 +357,7 @@ static void copy_plan(Program *to, const Program *from)
         const Param *p = &from->param.at[i];
         to->param.at[i].trainable = p->trainable;
         to->param.at[i].decay = p->decay;
+        to->param.at[i].group = p->group;
         to->param.at[i].file = p->file;
         to->param.at[i].nfile = p->nfile;
     }

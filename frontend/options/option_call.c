@@ -50,7 +50,7 @@ static void begin_choice(Lower *l, const Option *o, int choice, void *to)
     option_store_integer(o, to, choice);
     options_init(o->args, choice, to);
     if (o->args == SCOPE_OPTIMIZER)
-        l->no_decay.n = 0;
+        l->no_decay.n = l->groups.n = 0;
     if (o->args == SCOPE_SCHEDULE)
         option_store_integer(&option_rows[OPTION_schedule_warmup], to,
                              l->warmup);
@@ -72,7 +72,7 @@ static void help_foreign(Lower *l, const Option *o, const Signature *s,
     }
 }
 
-bool option_read_call(Lower *l, const Option *o, const Expr *e, void *to)
+static bool read_call(Lower *l, const Option *o, const Expr *e, void *to)
 {
     const OptionWord *w = find_choice(l, o, e);
     if (!w)
@@ -91,8 +91,17 @@ bool option_read_call(Lower *l, const Option *o, const Expr *e, void *to)
     bool fine = true;
     for (int i = 0; i < s.n; i++)
         if (bound.value[i])
-            fine = option_read(l, argument[i], bound.value[i], to) && fine;
+            fine = option_read_setting(l, argument[i], bound.value[i], to) &&
+                   fine;
     return fine;
+}
+
+bool option_read_setting(Lower *l, const Option *o, const Expr *e, void *to)
+{
+    return o->takes == TAKES_CALL       ? read_call(l, o, e, to)
+           : o->takes == TAKES_PATTERNS ? option_read_no_decay(l, o, e)
+           : o->takes == TAKES_GROUPS   ? option_read_groups(l, o, e)
+                                        : option_read(l, o, e, to);
 }
 
 const Option *option_find_argument(Lower *l, const Option *call,

@@ -47,6 +47,9 @@ static const struct OtherName {
     {"grad_scaler", OPTION_loss_scale},
     {"learning_rate", OPTION_lr},
     {"no_weight_decay", OPTION_no_decay},
+    {"param_groups", OPTION_groups},
+    {"lr_mult", OPTION_lr_factor},
+    {"lr_scale", OPTION_lr_factor},
     {"reshard_after_forward", OPTION_reshard},
     {"sharding_strategy", OPTION_strategy},
     {"limit_all_gathers", OPTION_prefetch},
@@ -73,6 +76,7 @@ static const struct ForeignOption {
     {"capturable", "omit it: the update can always be captured"},
     {"amsgrad", "parc has Adam and AdamW without this variant"},
     {"nesterov", "parc has SGD with plain momentum"},
+    {"params", "groups have patterns of names: group(\"*.bias\", …)"},
     {"epochs", "the length of a run is an option of the program: ./train "
                "--epochs N"},
     {"max_epochs", "the length of a run is an option of the program: ./train "
@@ -118,6 +122,10 @@ static const char *own_place(Arena *a, const Option *o)
                            ? option_name(OPTION_optimizer)
                        : o->scope == SCOPE_SCHEDULE
                            ? option_name(OPTION_schedule) : NULL;
+    if (o->scope == SCOPE_GROUP && o->size > 0)
+        return arena_printf(a, "it is an argument of a group: %s=group("
+                            "\"PATTERN\", %s=…)", option_name(OPTION_groups),
+                            o->name);
     if (call)
         return arena_printf(a, "it is an argument of the %s: %s = NAME(%s=…)",
                             call, call, o->name);

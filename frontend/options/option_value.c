@@ -230,35 +230,6 @@ static bool read_words(Lower *l, const Option *o, const Expr *e, void *to)
     return true;
 }
 
-/* ---- patterns ------------------------------------------------------------ */
-
-static bool add_pattern(Lower *l, const Option *o, const Expr *e)
-{
-    Datum d = lower_expr(l, e);
-    if (d.kind == DATUM_POISON)
-        return false;
-    if (e->kind != EX_STRING)
-        return lower_error(l, e->range,
-                           arena_printf(l->arena, "such as %s=%s", o->name,
-                                        o->example),
-                           "a pattern must be a string, not %s",
-                           datum_text(l->arena, d));
-    DecayPattern pattern = {d.text, e->range};
-    vec_push(l->arena, &l->no_decay, pattern);
-    return true;
-}
-
-static bool read_patterns(Lower *l, const Option *o, const Expr *e)
-{
-    bool fine = true;
-    l->no_decay.n = 0;
-    if (e->kind != EX_TUPLE)
-        return add_pattern(l, o, e);
-    for (int i = 0; i < e->nargs; i++)
-        fine = add_pattern(l, o, e->arg[i].value) && fine;
-    return fine;
-}
-
 bool option_read(Lower *l, const Option *o, const Expr *e, void *to)
 {
     const OptionWord *w;
@@ -283,9 +254,9 @@ bool option_read(Lower *l, const Option *o, const Expr *e, void *to)
         return w;
     case TAKES_WORDS:
         return read_words(l, o, e, to);
+    case TAKES_CALL:     /* option_read_setting */
     case TAKES_PATTERNS:
-        return read_patterns(l, o, e);
-    case TAKES_CALL: /* option_read_call */
+    case TAKES_GROUPS:
     case TAKES_STAGES: /* the grammar */
         break;
     }

@@ -3,6 +3,7 @@
  *
  * option_value.c    the value of one option; the options of an item
  * option_call.c     optimizers and schedules with their arguments
+ * option_group.c    patterns and groups of parameters
  * option_help.c     unknown names; names of other libraries
  *
  * Every error of an option is reported here, except those about several options
@@ -15,16 +16,22 @@
 #include "ir/options.h"
 
 /* Evaluates a value and stores it in the option's field of *to. False after an
- * error. Not for TAKES_CALL. */
+ * error. Only for options that have a field, without TAKES_CALL. */
 bool option_read(Lower *l, const Option *o, const Expr *e, void *to);
 
-/* The same for TAKES_CALL: `optimizer = AdamW(lr=3e-4)`. Arguments that are not
- * given get their defaults. */
-bool option_read_call(Lower *l, const Option *o, const Expr *e, void *to);
+/* The same for all options of `train` and arguments of its calls. Arguments of
+ * `optimizer = AdamW(lr=3e-4)` that are not given get their defaults. */
+bool option_read_setting(Lower *l, const Option *o, const Expr *e, void *to);
 /* The arguments of the option's current choice that have this name; reports an
  * error and returns NULL if there is none. `loc`: of the name. */
 const Option *option_find_argument(Lower *l, const Option *call,
                                    const char *name, const void *of, Loc loc);
+
+/* option_group.c: reads `no_decay`: a pattern, or several in parentheses. False
+ * after an error. */
+bool option_read_no_decay(Lower *l, const Option *o, const Expr *e);
+/* Reads `groups`: one call of `group`, or several in parentheses. */
+bool option_read_groups(Lower *l, const Option *o, const Expr *e);
 
 /* The options that an item gives, by OptionName; NULL: not given. */
 typedef struct GivenOptions {

@@ -8,7 +8,7 @@
 void lower_train(Lower *l);
 /* The last -D of this name, or NULL. */
 const Setting *lower_define(const Lower *l, const char *name);
-/* Excludes the parameters that match from weight decay. */
-void lower_decay(Lower *l);
+/* lower_groups.c: gives parameters the settings of the groups that they match. */
+void lower_groups(Lower *l);
 
 #endif

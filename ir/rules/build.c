@@ -204,6 +204,7 @@ Value *ir_add_state(Build *b, int of, const char *name, DType t, InitKind init)
     state.type.dtype = t;
     state.init = (Init){.kind = init};
     state.trainable = state.decay = state.gathered = false;
+    state.group = (ParamGroup){0};
     state.state_of = of;
     state.state = name;
     state.alias = NULL;

@@ -18,6 +18,7 @@
  * training` if it consists of statements of the training step. One for outputs
  * has a line `output "logits" [8, 32, 500]` for each, without padding.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -312,6 +313,17 @@ static void text_state(Text *t, Param *p)
     text_field_if(t, p->state, " state=", &p->state);
 }
 
+/* A setting of a parameter's group: a finite number above 0, if it is given. */
+static void text_group(Text *t, OptionName id, double *x)
+{
+    Loc loc = t->tok.loc;
+    if (!text_given(t, *x > 0, arena_printf(t->arena, " %s=", option_name(id))))
+        return;
+    text_field(t, "", x);
+    if (!(*x > 0) || isinf(*x))
+        parse_fail(t, loc, "'%s' is out of range", option_name(id));
+}
+
 static void text_param(Text *t, Param *p)
 {
     static const char *const words[] = {"zeros", "ones", "normal",
@@ -329,6 +341,8 @@ static void text_param(Text *t, Param *p)
     text_field_if(t, p->init.depth != 0, " depth=", &p->init.depth);
     text_field(t, " trainable=", &p->trainable);
     text_field(t, " decay=", &p->decay);
+    text_group(t, OPTION_lr_factor, &p->group.lr_factor);
+    text_group(t, OPTION_group_decay, &p->group.weight_decay);
     text_pad(t, p);
     text_state(t, p);
     Loc loc = t->tok.loc;

@@ -3,8 +3,9 @@
  * requires: STAGE_STORED, or the global program after autodiff
  * ensures:  no `update` ops. They are replaced by elementwise ops on the
  *           parameter, its gradient and its states, in their storage placement.
- *           The order of operations is PyTorch's. Scalars that all updates need
- *           are computed once. If the gradients are scaled (clipping, loss
+ *           The order of operations is PyTorch's. Scalars that several updates
+ *           need are computed once for each group of parameters with equal
+ *           settings. If the gradients are scaled (clipping, loss
  *           scale), each is multiplied by the scale where it is read. With a
  *           loss scale, a step whose gradients are not finite selects the old
  *           values
@@ -47,18 +48,20 @@
 
 enum { MAX_RESULTS = 3 }; /* the parameter and its states */
 
-/* Scalars that all updates share; NULL: not built yet. */
+/* Scalars that the updates of a group of parameters share; NULL: not built yet. */
 typedef struct Shared {
+    double lr_factor, decay; /* of the group */
+    Value *lr;        /* of the group */
     Value *shrink;    /* 1 - lr weight_decay */
     Value *step_size; /* lr / bias1 */
     Value *root;      /* sqrt(bias2) */
 } Shared;
+typedef VEC(Shared *) Groups;
 
 typedef struct Updater {
     Build b;
     const Train *train;
     const Op *op;
-    double decay; /* 0 if the parameter has no weight decay */
     Shared *shared;
 } Updater;
 
@@ -90,13 +93,26 @@ static Value *gradient(Updater *u)
     return ir_binary(&u->b, OP_mul, arg[UPDATE_GRAD], arg[UPDATE_FACTOR]);
 }
 
+/* The learning rate of the parameter's group. */
+static Value *learning_rate(Updater *u)
+{
+    Shared *s = u->shared;
+    Value *lr = u->op->arg[UPDATE_LR];
+    if (s->lr_factor == 1.0)
+        return lr;
+    if (s->lr == NULL)
+        s->lr = factor(u, OP_scale, lr, s->lr_factor, "group_lr");
+    return s->lr;
+}
+
 /* The gradient plus weight decay, as in Adam and SGD. */
 static Value *decayed_gradient(Updater *u)
 {
     Value *g = gradient(u);
-    if (u->decay == 0.0)
+    if (u->shared->decay == 0.0)
         return g;
-    Value *pull = factor(u, OP_scale, u->op->arg[UPDATE_PARAM], u->decay, NULL);
+    Value *pull = factor(u, OP_scale, u->op->arg[UPDATE_PARAM],
+                         u->shared->decay, NULL);
     return ir_binary(&u->b, OP_add, g, pull);
 }
 
@@ -104,11 +120,11 @@ static Value *decayed_gradient(Updater *u)
 static Value *decayed_param(Updater *u)
 {
     Value *param = u->op->arg[UPDATE_PARAM];
-    if (u->decay == 0.0)
+    if (u->shared->decay == 0.0)
         return param;
     if (u->shared->shrink == NULL) {
-        Value *part = factor(u, OP_scale, u->op->arg[UPDATE_LR],
-                             -u->train->weight_decay, NULL);
+        Value *part = factor(u, OP_scale, learning_rate(u), -u->shared->decay,
+                             NULL);
         u->shared->shrink = factor(u, OP_offset, part, 1.0, "shrink");
     }
     return ir_binary(&u->b, OP_mul, param, u->shared->shrink);
@@ -121,7 +137,7 @@ static void adam_step(Updater *u, Value *param, Value *g, Value **result)
     Shared *s = u->shared;
 
     if (s->step_size == NULL) {
-        Value *args[] = {arg[UPDATE_LR], arg[UPDATE_BIAS1]};
+        Value *args[] = {learning_rate(u), arg[UPDATE_BIAS1]};
         s->step_size = ir_value(&u->b, OP_div, 2, args, NULL, "step_size");
         s->root = ir_value(&u->b, OP_sqrt, 1, &arg[UPDATE_BIAS2], NULL, "root");
     }
@@ -171,14 +187,13 @@ static void expand_lion(Updater *u, Value **result)
 
     Value *direction =
         sign(u, weighted_sum(u, m, t->beta1, g, 1.0 - t->beta1));
-    Value *step = ir_binary(&u->b, OP_mul, direction, u->op->arg[UPDATE_LR]);
+    Value *step = ir_binary(&u->b, OP_mul, direction, learning_rate(u));
     result[0] = ir_binary(&u->b, OP_sub, param, step);
     result[1] = weighted_sum(u, m, t->beta2, g, 1.0 - t->beta2);
 }
 
 static void expand_sgd(Updater *u, Value **result)
 {
-    Value *const *arg = u->op->arg;
     Value *g = decayed_gradient(u);
 
     if (u->op->nouts > 1) {
@@ -187,8 +202,8 @@ static void expand_sgd(Updater *u, Value **result)
         g = ir_binary(&u->b, OP_add, state, g);
         result[1] = g;
     }
-    Value *step = ir_binary(&u->b, OP_mul, g, arg[UPDATE_LR]);
-    result[0] = ir_binary(&u->b, OP_sub, arg[UPDATE_PARAM], step);
+    Value *step = ir_binary(&u->b, OP_mul, g, learning_rate(u));
+    result[0] = ir_binary(&u->b, OP_sub, u->op->arg[UPDATE_PARAM], step);
 }
 
 /* Selects the old value in a step whose gradients are not finite. */
@@ -233,14 +248,30 @@ static void read_pending(const Pending *pending, Op *op)
     }
 }
 
+/* The shared scalars of the parameter's group. Groups with equal settings are
+ * one. */
+static Shared *group_of(Program *p, Groups *groups, const Param *param)
+{
+    Shared new = {.lr_factor = param_lr_factor(param),
+                  .decay = param_weight_decay(&p->train, param)};
+    for (int i = 0; i < groups->n; i++)
+        if (groups->at[i]->lr_factor == new.lr_factor &&
+            groups->at[i]->decay == new.decay)
+            return groups->at[i];
+    Shared *shared = arena_copy(p->arena, &new, sizeof new);
+    vec_push(p->arena, groups, shared);
+    return shared;
+}
+
 /* Expands one update; returns the first op that replaces it. */
-static Op *expand(Program *p, Op *op, Shared *shared, Pending *pending)
+static Op *expand(Program *p, Op *op, Groups *groups, Pending *pending)
 {
     const Param *param = &p->param.at[attr_param(op)];
-    Updater u = {.train = &p->train, .op = op, .shared = shared};
+    Updater u = {.train = &p->train,
+                 .op = op,
+                 .shared = group_of(p, groups, param)};
     Value *result[MAX_RESULTS] = {NULL};
 
-    u.decay = param->decay ? p->train.weight_decay : 0.0;
     u.b = ir_build_at(p, op, op);
     if (op->nouts > MAX_RESULTS)
         bug("an update with %d results", op->nouts);
@@ -331,7 +362,7 @@ static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
 /* Expands the updates from op on that one loop runs; returns the first op after
  * them. */
 static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
-                            Shared *shared, Pending *pending)
+                            Groups *groups, Pending *pending)
 {
     Op *last = gather_updates(p, t, op), *end = after_update(last);
     Op *begin = NULL;
@@ -339,7 +370,7 @@ static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
         next = op->next;
         if (op->kind != OP_update)
             continue;
-        Op *made = expand(p, op, shared, pending);
+        Op *made = expand(p, op, groups, pending);
         begin = begin ? begin : made;
     }
     for (Op *reader = begin; reader; reader = reader->next)
@@ -351,7 +382,7 @@ static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
 
 void pass_optimizer(Program *p, const TargetInfo *t)
 {
-    Shared shared = {NULL};
+    Groups groups = {0};
     Pending pending = {0};
 
     optimizer_norm(p);
@@ -361,8 +392,8 @@ void pass_optimizer(Program *p, const TargetInfo *t)
         if (op->kind != OP_update)
             continue;
         if (updates_by_layers(p, t, attr_param(op)))
-            next = expand_by_layers(p, t, op, &shared, &pending);
+            next = expand_by_layers(p, t, op, &groups, &pending);
         else
-            expand(p, op, &shared, &pending);
+            expand(p, op, &groups, &pending);
     }
 }

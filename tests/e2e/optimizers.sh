@@ -64,6 +64,10 @@ check "another gradient does" \
 
 parity groups -D 'optimizer=AdamW(lr=3e-3, weight_decay=2.0,
                                   no_decay=("*.bias", "norm*"))'
+parity rates -D "schedule=linear(steps=20, min_lr=3e-4)" \
+    -D 'optimizer=AdamW(lr=3e-3, weight_decay=2.0, groups=(
+        group("table.*", lr_factor=0.1, weight_decay=0),
+        group("up.*", weight_decay=0.2), group("norm.*", lr_factor=2)))'
 parity ignored -D clip=1.0 -D "optimizer=SGD(lr=0.5, weight_decay=0.1)" \
     -D ignored=32
 finish

@@ -262,11 +262,12 @@ void interp_update(Interp *in, const Op *op)
         return;
     }
     for (int64_t rank = 0; rank < in->ranks; rank++) {
-        Rates r = {.lr = scalar_operand(in, op, UPDATE_LR, rank),
+        Rates r = {.lr = scalar_operand(in, op, UPDATE_LR, rank) *
+                         param_lr_factor(param),
                    .bias1 = scalar_operand(in, op, UPDATE_BIAS1, rank),
                    .bias2 = scalar_operand(in, op, UPDATE_BIAS2, rank),
                    .factor = 1,
-                   .decay = param->decay ? t->weight_decay : 0};
+                   .decay = param_weight_decay(t, param)};
         if (train_scales(t))
             r.factor = scalar_operand(in, op, UPDATE_FACTOR, rank);
         bool good = t->loss_scale <= 0 ||

@@ -78,6 +78,17 @@ def groups(m):
                         {"params": rest, "weight_decay": 2.0}], lr=3e-3)
 
 
+def rates(m):
+    """The table learns ten times as slowly, without decay; of the rest the up
+    projection has a decay of its own, and the norm learns twice as fast."""
+    lr = 3e-3
+    own = {"table": {"lr": 0.1 * lr, "weight_decay": 0.0},
+           "up": {"weight_decay": 0.2}, "norm": {"lr": 2 * lr}, "out": {}}
+    return optim.AdamW([{"params": getattr(m, name).parameters(), **own[name]}
+                        for name in ("out", "table", "up", "norm")], lr=lr,
+                       weight_decay=2.0)
+
+
 def cosine(o):
     """Five steps of warm-up, the end at step 20."""
     rise = optim.lr_scheduler.LinearLR(o, 0.2, total_iters=4)
@@ -96,6 +107,7 @@ CASES = {
     "adamw": dict(optimizer=adamw, clip=0.5, schedule=cosine),
     "lion": dict(optimizer=lion, clip=0.5, schedule=cosine),
     "groups": dict(optimizer=groups),
+    "rates": dict(optimizer=rates, schedule=linear),
     "ignored": dict(optimizer=sgd, clip=1.0, ignored=ord(" ")),
 }
 

@@ -303,7 +303,10 @@ static bool is_undecided(const BinaryRun *run, Reference *r)
 static double sign_tolerance(const BinaryRun *run, int param, int64_t element)
 {
     const bool *marks = run->reference->undecided[param];
-    return marks && marks[element] ? 2 * learning_rate(run, run->steps) : 0;
+    if (!marks || !marks[element])
+        return 0;
+    return 2 * param_lr_factor(&run->global->param.at[param]) *
+           learning_rate(run, run->steps);
 }
 
 /* ---- runs --------------------------------------------------------------- */

@@ -77,11 +77,21 @@ static Build at_start(Model *m, Phase phase)
                    .path = m->path};
 }
 
+/* Settings of one in three parameters, without a draw of the model's numbers. */
+static ParamGroup random_group(const Model *m)
+{
+    Rng r = {m->r->state ^ 0x67726f7570u};
+    ParamGroup group = {rng_chance(&r, 50) ? 0.25 : 0,
+                        rng_chance(&r, 50) ? 0.3 : 0};
+    return rng_chance(&r, 33) ? group : (ParamGroup){0};
+}
+
 int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim)
 {
     Program *p = m->p;
     Param param = {.trainable = !rng_chance(m->r, 8),
                    .decay = rng_chance(m->r, 50),
+                   .group = random_group(m),
                    .state_of = -1};
     param.name =
         *m->path ? arena_printf(p->arena, "%s.%s", m->path, leaf) : leaf;

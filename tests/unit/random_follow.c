@@ -262,8 +262,8 @@ static double *directions(const BinaryRun *run, const Track *t, int state)
 }
 
 /* Marks the elements of a parameter whose direction is no larger than its
- * tolerance, by the rule of compare_param; false if none is. A direction that is 0
- * in both runs has no rounding error. */
+ * tolerance, by the rule of compare_param; false if none is. So is a direction of
+ * 0: terms that cancel in doubles may leave rounding errors in the binary. */
 static bool mark_undecided(const BinaryRun *run, Reference *r, int state)
 {
     const Param *p = &run->global->param.at[state];
@@ -279,8 +279,7 @@ static bool mark_undecided(const BinaryRun *run, Reference *r, int state)
     }
     bool *marks = NEW_ARRAY(run->arena, bool, n + 1);
     for (int64_t k = 0; k < n; k++) {
-        marks[k] = fabs(x[k]) <= l->change * largest + l->shaken * shake &&
-                   (x[k] != 0 || y[k] != 0);
+        marks[k] = fabs(x[k]) <= l->change * largest + l->shaken * shake;
         any |= marks[k];
     }
     r->undecided[p->state_of] = any ? marks : NULL;

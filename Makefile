@@ -314,13 +314,16 @@ share = $(DESTDIR)$(PREFIX)/share
 
 install: all levels $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/parc \
-	    $(share)/parc/examples $(share)/parc/scripts $(share)/doc/parc $(share)/man/man1 \
+	    $(share)/parc/examples $(share)/parc/scripts \
+	    $(share)/parc/python/parc_from_torch $(share)/doc/parc $(share)/man/man1 \
 	    $(share)/bash-completion/completions \
 	    $(share)/zsh/site-functions $(share)/fish/vendor_completions.d
 	install $(BUILD)/parc $(DESTDIR)$(PREFIX)/bin/parc
 	$(INSTALL_DATA) $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
 	    $(LEVEL_LIB) $(DESTDIR)$(PREFIX)/lib/parc
 	$(INSTALL_DATA) examples/*.pdl $(share)/parc/examples
+	install scripts/parc-from-torch $(DESTDIR)$(PREFIX)/bin/parc-from-torch
+	$(INSTALL_DATA) python/parc_from_torch/*.py $(share)/parc/python/parc_from_torch
 	install scripts/tokenize.py scripts/detokenize.py $(share)/parc/scripts
 	$(INSTALL_DATA) README.md docs/*.md $(share)/doc/parc
 	$(INSTALL_DATA) $(BUILD)/share/parc.1 $(share)/man/man1/parc.1
@@ -331,7 +334,8 @@ install: all levels $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
 	    $(share)/fish/vendor_completions.d/parc.fish
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/parc $(share)/man/man1/parc.1 \
+	rm -f $(DESTDIR)$(PREFIX)/bin/parc $(DESTDIR)$(PREFIX)/bin/parc-from-torch \
+	    $(share)/man/man1/parc.1 \
 	    $(share)/bash-completion/completions/parc \
 	    $(share)/zsh/site-functions/_parc \
 	    $(share)/fish/vendor_completions.d/parc.fish

@@ -113,9 +113,9 @@ check "the table: both" in_table "$clause"
 
 # Other options of a run.
 on=$work/llama-mesh-on
-check "offload with PARC_NANCHECK=1" ran llama-mesh-on early PARC_NANCHECK=1
+in_all check "offload with PARC_NANCHECK=1" ran llama-mesh-on early PARC_NANCHECK=1
 check "offload without a graph" ran llama-mesh-on late PARC_GRAPH=0
-check "offload with PARC_SYNC=1" ran llama-mesh-on early PARC_SYNC=1
+in_all check "offload with PARC_SYNC=1" ran llama-mesh-on early PARC_SYNC=1
 check "offload with the queued work of other streams first" ran llama-mesh-on ahead
 check "all orders of queued work give the same weights" \
     cmp "$on.early.st" "$on.ahead.st"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Imports models with parc-from-torch and compares their training with PyTorch's.
 
-  imports.py [CASE...]      needs torch, and transformers for some cases
+  imports.py [CASE...]           needs torch, and transformers for some cases
+  imports.py --record [CASE...]  writes the files to tests/data/imported
 
 A case is imported with its weights, compiled for each mesh and trained for 20
 steps on the bytes of a text; PyTorch trains the same module with the same
@@ -24,15 +25,16 @@ from common import batches  # noqa: E402
 
 PARC = os.path.join(root, os.environ.get("BUILD", "build"), "parc")
 TEXT = os.path.join(root, "tests", "data", "text.txt")
+RECORDED = os.path.join(root, "tests", "data", "imported")
 STEPS, LR = 20, 1e-3
 
-# file, function of the model, function that parallelizes it, and what PyTorch's
-# labels are: "next" (shifted by the data), or "same" (the model shifts them)
+# file, function of the model, functions for --parallelize and --optimizer, and what
+# PyTorch's labels are: "next" (shifted by the data), or "same" (the model shifts them)
 CASES = {
-    "feed_forward": ("models/feed_forward.py", "model", "parallelize", "next"),
-    "llama2": ("models/llama2.py", "model", "parallelize", "next"),
-    "hf_llama": ("models/transformers_models.py", "llama", None, "same"),
-    "hf_gpt2": ("models/transformers_models.py", "gpt2", None, "same"),
+    "feed_forward": ("models/feed_forward.py", "model", "parallelize", "optimizer", "next"),
+    "llama2": ("models/llama2.py", "model", "parallelize", None, "next"),
+    "llama": ("models/transformers_models.py", "llama", None, None, "same"),
+    "gpt2": ("models/transformers_models.py", "gpt2", None, None, "same"),
 }
 
 
@@ -96,16 +98,25 @@ def close(at, want, mesh):
     return True
 
 
-def case(tally, name):
-    path, function, plan, labels = CASES[name]
+def importing(name, out):
+    """The words of the command that imports a case."""
+    path, function, plan, optimizer, _ = CASES[name]
     file = os.path.join(here, path)
-    words = ["--parallelize", f"{file}:{plan}"] if plan else []
+    words = [os.path.join(root, "scripts", "parc-from-torch"), f"{file}:{function}", "-o", out]
+    for option, value in (("--parallelize", plan), ("--optimizer", optimizer)):
+        words += [option, f"{file}:{value}"] if value else []
+    return words
+
+
+def case(tally, name):
+    path, function, plan, _, labels = CASES[name]
     with tempfile.TemporaryDirectory() as at:
         if not tally.check(f"{name} is imported", lambda: run(
-                os.path.join(root, "scripts", "parc-from-torch"),
-                f"{file}:{function}", *words, "-o", f"{at}/model.pdl",
-                "--weights", f"{at}/weights.safetensors")):
+                *importing(name, f"{at}/model.pdl"), "--weights",
+                f"{at}/weights.safetensors")):
             return
+        tally.check(f"{name} is the recorded file", lambda: open(
+            f"{at}/model.pdl").read() == open(f"{RECORDED}/{name}.pdl").read())
         model, example = load(path, function)()
         first = example["input_ids"] if isinstance(example, dict) else example[0]
         want = list(torch_losses(model, f"{at}/weights.safetensors", labels, *first.shape))
@@ -117,7 +128,12 @@ def case(tally, name):
 def main():
     os.environ["PYTHON"] = sys.executable
     tally = Tally()
-    for name in sys.argv[1:] or CASES:
+    words = sys.argv[1:]
+    if words[:1] == ["--record"]:
+        for name in words[1:] or CASES:
+            run(*importing(name, os.path.join(RECORDED, f"{name}.pdl")))
+        return
+    for name in words or CASES:
         case(tally, name)
     print(f"{tally.passed} passed, {tally.failed} failed")
     sys.exit(tally.failed > 0)

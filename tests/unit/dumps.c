@@ -291,8 +291,8 @@ static void test(const Case *k)
     if (!compiled)
         diag_flush(d, stdout);
     check_that(k->c, compiled, __FILE__, __LINE__, k->name);
-    int first = few_or_all((int)(k->example - examples) / 2 % 8, 0);
-    for (int i = first; compiled && i < pass_count; i += few_or_all(8, 1)) {
+    int first = few_or_all((int)(k->example - examples) / 2 % 16, 0);
+    for (int i = first; compiled && i < pass_count; i += few_or_all(16, 1)) {
         const char *fault = continues(k, a, dump, i, &direct);
         check_that(k->c, !fault, __FILE__, __LINE__,
                    arena_printf(a, "%s after %s: %s", k->name, pass_name(i),

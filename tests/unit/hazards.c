@@ -250,7 +250,7 @@ int main(int argc, char **argv)
 {
     Check c = {0};
     Seen seen = {0};
-    SeedRuns runs = {.count = few_or_all(20, 60),
+    SeedRuns runs = {.count = few_or_all(10, 60),
                      .seed = 1,
                      .refused_percent = 10,
                      .run = run_seed,

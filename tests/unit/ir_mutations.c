@@ -317,7 +317,7 @@ static bool was_seen(Test *t, const Program *p)
 static void test_program(Test *t, const Program *p)
 {
     if (p->stage < STAGE_PARTITIONED || was_seen(t, p) ||
-        t->seen.n % few_or_all(12, 1))
+        t->seen.n % few_or_all(24, 1))
         return;
     CHECK_TEXT(t->c, ir_verify(p), NULL);
     /* The unchanged program must pass: derived placements are no fault. */

@@ -718,7 +718,7 @@ static void check_examples(Check *c)
 int main(int argc, char **argv)
 {
     Check c = {0};
-    SeedRuns runs = {.count = few_or_all(15, 200),
+    SeedRuns runs = {.count = few_or_all(8, 200),
                      .seed = 1,
                      .refused_percent = 10,
                      .run = run_seed};

@@ -203,8 +203,11 @@ def select(m, args, named):
 
 
 def concat(m, args, named):
+    parts = [x for x in args[0] if 0 not in x.shape]
+    if len(parts) == 1:
+        return parts[0]
     dim = axis(args[1] if len(args) > 1 else 0, len(m.shape()))
-    return m.make("concat", args[0], m.shape(), {"dim": dim})
+    return m.make("concat", parts, m.shape(), {"dim": dim})
 
 
 def stack(m, args, named):
@@ -286,6 +289,10 @@ def rows(m, table, ids):
     """Rows of known numbers, such as positions: consecutive ones are a slice."""
     flat = ids.const.reshape(-1)
     first, count = int(flat[0]), flat.numel()
+    if bool((flat == first).all()):
+        y = m.make("slice", [table, first, 1], (1, table.shape[1]), {"dim": 0})
+        return m.make("reshape", [y] + [1] * (len(m.shape()) - 1) + [table.shape[1]],
+                      (1,) * (len(m.shape()) - 1) + (table.shape[1],))
     if flat.tolist() != list(range(first, first + count)):
         m.fail("looks up known rows that are not consecutive")
     y = m.make("slice", [table, first, count], (count, table.shape[1]), {"dim": 0})

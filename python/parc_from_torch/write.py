@@ -358,18 +358,18 @@ def fill(text, column):
     if not group:
         return [text]
     begin, end, cuts = group
+    parts = [text[a:b].strip() for a, b in zip([begin] + cuts, cuts + [end])]
+    parts[-1] += text[end:]
     lines, line = [], text[:begin]
-    for a, b in zip([begin] + cuts, cuts + [end]):
-        part = text[a:b].strip() + ("" if b != end else text[end:])
-        if len(line) > begin and len(line) + 1 + len(part) > limit:
+    for i, part in enumerate(parts):
+        space = " " if i and len(line) > begin else ""
+        if len(line) + len(space) + len(part) > limit and len(line) > begin:
             lines.append(line)
-            line = " " * begin
-        line += ("" if len(line) == begin else " ") + part
-        if len(line) > limit and len(line) == begin + len(part):
-            *first, line = fill(part, column + begin)
-            lines += [(text[:begin] if not lines else " " * begin) + first[0]] if first else []
-            lines += [" " * begin + x for x in first[1:]]
-            line = " " * begin + line if first else text[:begin] + line
+            line, space = " " * begin, ""
+        first, *more = fill(part, column + begin) if len(line) == begin else [part]
+        rows = [line + space + first] + [" " * begin + x for x in more]
+        lines += rows[:-1]
+        line = rows[-1]
     return lines + [line]
 
 

@@ -107,6 +107,8 @@ def main():
         for fault in e.faults:
             print(f"parc-from-torch: error: {fault}", file=sys.stderr)
         sys.exit(1)
+    except Exception as e:  # a fault of this program, or of the user's code
+        sys.exit(f"parc-from-torch: error: cannot import the model: {type(e).__name__}: {e}")
     for warning in made.warnings:
         print(f"parc-from-torch: warning: {warning}", file=sys.stderr)
     text = "\n".join(made.lines) + "\n"

@@ -16,6 +16,7 @@ from .record import record
 from .recording import RecordError
 from .trace import Trace, bodies
 from .train_block import train_block
+from .verify import verify
 from .write import Writer
 
 
@@ -50,6 +51,7 @@ class Sample(Trace):
 
     def __init__(self, model, args, kwargs, numbers):
         super().__init__(model, args, kwargs)
+        self.args, self.kwargs = args, kwargs
         self.failed_loops = []
         for b in bodies(self.body):
             patterns.rewrite(b)
@@ -60,6 +62,7 @@ class Sample(Trace):
             prelude.inline(b)
             self.failed_loops += [f"{b.path}.{n}".strip(".") for n in loops.roll_all(b)]
             patterns.rewrite_loops(b)
+        self.used = [self.inputs.index(v.caller) for v in self.body.inputs]
 
     def argument_names(self, body):
         names = list(inspect.signature(
@@ -198,13 +201,12 @@ class Converted:
 
 
 def merged(found):
-    """The names of the formals that the traces change. Their sizes become Numbers
-    in the bodies of the first trace. A trace of another structure is left out."""
+    """The traces of equal structure. Their sizes become Numbers in the bodies of the
+    first one."""
     base = found[0][1]
     kept = [found[0]] + [(n, s) for n, s in found[1:] if same_structure(base.body, s.body)]
-    names = [formal for formal, _ in kept[1:]]
-    formals.merge_bodies([s.body for _, s in kept], names)
-    return names
+    formals.merge_bodies([s.body for _, s in kept], [formal for formal, _ in kept[1:]])
+    return kept
 
 
 def convert(function, source="", parallelize=None, optimizer=None, say=lambda text: None):
@@ -222,7 +224,8 @@ def convert(function, source="", parallelize=None, optimizer=None, say=lambda te
     if base.failed_loops:
         raise ImportFault([f"{n}: the calls of its elements are not one loop"
                            for n in base.failed_loops])
-    names, size = merged(found), sizes(base)
+    kept, size = merged(found), sizes(base)
+    names = [formal for formal, _ in kept[1:]]
     shared = {n: formals.Number(size[n], tuple((o, 2 * size[n] if o == n else size[n])
                                                for o in names))
               for n in ("batch", "seq") if n in names and n in size}
@@ -230,7 +233,9 @@ def convert(function, source="", parallelize=None, optimizer=None, say=lambda te
     base.body.formals = {**origin(base.model, own)[1], **base.body.formals}
     head = [f"{base.body.cls}, imported by parc-from-torch" +
             (f" from {source}" if source else "") + "."]
-    lines = Writer(base, shared).file(base.body, base.body.cls, head)
+    writer = Writer(base, shared)
+    lines = writer.file(base.body, base.body.cls, head)
+    verify(writer, kept, base.body)
     blocks, warnings = blocks_of(base, size, parallelize, optimizer)
     return Converted(lines + blocks, base.model, warnings)
 

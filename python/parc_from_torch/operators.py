@@ -58,7 +58,7 @@ def unknown(node):
 
 def operand(x):
     """A value, or the number that a known tensor of equal elements holds. Tables
-    stay: patterns.py knows some, check.py refuses the others."""
+    stay: patterns.py knows some, write.py refuses the others."""
     if not isinstance(x, Value) or x.const is None:
         return x
     t = x.const

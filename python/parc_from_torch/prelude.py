@@ -103,14 +103,14 @@ def as_function(body, module):
 def recognise(body, module):
     """Sets body.prelude to (class, arguments, named arguments) if the prelude has
     the module."""
-    if isinstance(module, torch.nn.Dropout):
+    if type(module) is torch.nn.Dropout and module.training and module.p:
         body.prelude = ("Dropout", [module.p], {})
         return
     if body.children or len(body.inputs) != 1 or len(body.outputs) != 1:
         return
     params = dict(module.named_parameters(recurse=False))
     x = body.inputs[0]
-    if isinstance(module, torch.nn.Embedding):
+    if type(module) is torch.nn.Embedding:
         if module.max_norm is None and not module.scale_grad_by_freq:
             body.prelude = ("Embedding", [module.num_embeddings, module.embedding_dim], {})
         return

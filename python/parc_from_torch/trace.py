@@ -191,7 +191,7 @@ class Trace:
         line, text = source_line(node)
         try:
             out, stmts = operators.convert(operator_name(node.target), node, args, named)
-        except operators.Unknown as e:
+        except Exception as e:  # Unknown, or arguments that a handler does not take
             cls = type(self.model.get_submodule(path)).__name__
             self.faults.append(f"{line or 'unknown line'}: {e} (in {path or 'the model'}, "
                                f"class {cls})")

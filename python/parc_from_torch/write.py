@@ -84,6 +84,11 @@ class Module:
     def formal_text(self, x, hint):
         text = expression(x, self.scope)
         if text is None:
+            if any(v != x.base for formal, v in x.other if formal in self.writer.shared):
+                self.writer.faults.append(
+                    f"{self.body.path or 'the model'} (class {self.body.cls}): the size "
+                    f"{x.base} depends on the batch or the sequence in a way that has no "
+                    "expression yet")
             name = hint
             while name in self.scope:
                 name += "_"
@@ -129,6 +134,10 @@ class Module:
         return lines + self.writer.ties(self.body)
 
     def child(self, name, children):
+        if len(children) > 1 and not self.is_array(name):
+            self.writer.faults.append(f"{self.body.path or 'the model'}.{name} is called "
+                                      f"{len(children)} times, which is not supported yet")
+            return ""
         made = [self.writer.call_text(self, c) for c in children]
         if len(set(made)) > 1:
             self.writer.faults.append(
@@ -410,7 +419,8 @@ class Writer:
         self.trace = trace
         self.shared = shared
         self.faults = []
-        self.modules = {}  # class: [(formals, lines, name)]
+        self.modules = {}  # class: [(Module, name)]
+        self.used = {}  # path of a body: its Module, and the values of the formals
         self.order = []
 
     def parameter(self, body, name):
@@ -475,11 +485,13 @@ class Writer:
         for other, name in known:
             values = other.fits(m)
             if values is not None:
+                self.used[body.path] = other, values
                 return values, name
         name = body.cls if not known and body.cls not in ("Linear", "Embedding") else \
             f"{body.cls}{len(known) + 1}"
         known.append((m, name))
         self.order.append((name, m))
+        self.used[body.path] = m, m.formals
         return m.formals, name
 
     def input_names(self, body):
@@ -497,6 +509,7 @@ class Writer:
 
     def file(self, body, name, head):
         m = Module(self, body)
+        self.used[body.path] = m, m.formals
         if self.faults:
             raise ImportFault(sorted(set(self.faults)))
         lines = [f"# {x}" for x in head]

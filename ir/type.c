@@ -13,12 +13,13 @@ static const struct {
     bool is_float;
     double infinity, zero; /* limits: x >= infinity rounds to infinity, x <=
                             * zero to zero */
+    double largest;        /* the largest finite number */
 } dtype_table[] = {
-    [DT_F32] = {"f32", 4, true, 0x1.ffffffp127, 0x1p-150},
-    [DT_BF16] = {"bf16", 2, true, 0x1.ffp127, 0x1p-134},
-    [DT_F16] = {"f16", 2, true, F16_MAX + 16, 0x1p-25},
-    [DT_I32] = {"i32", 4, false, 0, 0},
-    [DT_I64] = {"i64", 8, false, 0, 0},
+    [DT_F32] = {"f32", 4, true, 0x1.ffffffp127, 0x1p-150, 0x1.fffffep127},
+    [DT_BF16] = {"bf16", 2, true, 0x1.ffp127, 0x1p-134, 0x1.fep127},
+    [DT_F16] = {"f16", 2, true, 65504.0 + 16, 0x1p-25, 65504.0},
+    [DT_I32] = {"i32", 4, false, 0, 0, 0},
+    [DT_I64] = {"i64", 8, false, 0, 0, 0},
 };
 
 const char *dtype_name(DType t)
@@ -34,6 +35,11 @@ int dtype_size(DType t)
 bool dtype_is_float(DType t)
 {
     return dtype_table[t].is_float;
+}
+
+double dtype_largest(DType t)
+{
+    return dtype_table[t].largest;
 }
 
 int dtype_range(DType t, double x)

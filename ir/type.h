@@ -59,12 +59,12 @@ typedef enum DType {
     DT_I64,
 } DType;
 const char *dtype_name(DType t); /* "f32", "bf16", "f16", "i32", "i64" */
-#define F16_MAX 65504.0 /* the largest finite number of f16 */
 int dtype_size(DType t);         /* in bytes */
 bool dtype_is_float(DType t);
 /* How x rounds to a float type: 0 to a finite number, 1 to infinity or NaN, -1
  * to zero although it is not zero. */
 int dtype_range(DType t, double x);
+double dtype_largest(DType t); /* the largest finite number of a float type */
 
 /* How the iterations of a loop are divided among the stages of a pipeline: stage
  * s runs the iterations begin[s] … begin[s + 1] - 1, which may be none. It runs

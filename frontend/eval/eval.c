@@ -76,6 +76,8 @@ const char *datum_text(Arena *a, Datum x)
         return x.integer ? "true" : "false";
     case DATUM_WORD:
         return arena_printf(a, "'%s'", x.text);
+    case DATUM_RANGE:
+        return "a range";
     case DATUM_INIT:
         return "an initializer";
     case DATUM_TUPLE:
@@ -97,7 +99,7 @@ const char *datum_text(Arena *a, Datum x)
 /* ---- words ---- */
 
 const char *const word_names[] = {"zeros", "ones", "half", "interleaved",
-                                  "tanh",  "mean", "sum"};
+                                  "tanh",  "mean", "sum", "lowest"};
 const int word_count = sizeof word_names / sizeof *word_names;
 
 bool eval_word(const char *name, Datum *result)

@@ -21,6 +21,7 @@ typedef enum DatumKind {
     DATUM_FLOAT,
     DATUM_BOOL,
     DATUM_WORD,   /* text: half, tanh, or a string */
+    DATUM_RANGE,  /* the numbers from 0 to integer - 1 */
     DATUM_INIT,   /* an initializer of parameters */
     DATUM_TUPLE,
     DATUM_TENSOR,
@@ -46,7 +47,7 @@ typedef struct Use {
 typedef struct Datum Datum;
 struct Datum {
     DatumKind kind;
-    int64_t integer;   /* INT, BOOL; PARAM: index of its candidate */
+    int64_t integer;   /* INT, BOOL, RANGE; PARAM: index of its candidate */
     double number;     /* FLOAT */
     const char *text;  /* WORD */
     Init init;

@@ -4,7 +4,8 @@
  * lower_scope.c    errors; names in scope; values in the regions of loops
  * lower_module.c   instances of modules: sizes, parameters, ties
  * lower_runs.c     arrays whose elements the plan treats differently
- * lower_stmt.c     statements and loops
+ * lower_stmt.c     statements; frames
+ * lower_loop.c     loops
  * lower_call.c     calls of modules: shapes of inputs, boundaries
  * lower_expr.c     expressions; operators on tensors
  * lower_arithmetic.c  operators and functions of numbers
@@ -171,7 +172,7 @@ typedef struct Lower {
     Op *init_end;        /* INIT ops are inserted before it */
     Frame *frame;
     int depth;           /* number of active frames */
-    int calls;           /* number of frames so far */
+    int calls;           /* number of frames and iterations of ranges so far */
     int64_t warmup;      /* train's: for schedules without an own warmup */
     Loc schedule_loc;    /* location of the last schedule setting */
     bool has_loss_scale; /* train sets it */
@@ -249,6 +250,8 @@ Value *lower_bring_in(Lower *l, Level *at, Value *outer, bool stacked);
 void lower_stmts(Lower *l, Stmt *const *stmt, int n);
 /* Reports a body that ends without a return. */
 void lower_ended(Lower *l, Loc loc, const char *name);
+/* Counts a call or an iteration of a range; false if the model has too many. */
+bool lower_count_call(Lower *l, Loc loc);
 bool push_frame(Lower *l, Frame *f, const char *callee, Loc call,
                 Instance *instance);
 void pop_frame(Lower *l);
@@ -256,6 +259,10 @@ void pop_frame(Lower *l);
  */
 Binding *bind_formals(Lower *l, const Decl *decl, const Bound *bound,
                       Binding *next);
+
+/* ---- lower_loop.c ---- */
+
+void lower_for_loop(Lower *l, const Stmt *s);
 
 /* ---- lower_call.c ---- */
 
@@ -363,8 +370,8 @@ bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list);
 
 BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_squeeze, builtin_broadcast,
     builtin_transpose, builtin_heads, builtin_merge_heads, builtin_concat,
-    builtin_split, builtin_slice, builtin_einsum, builtin_embedding,
-    builtin_onehot, builtin_may_be, builtin_arange, builtin_attention,
+    builtin_split, builtin_slice, builtin_pad, builtin_einsum, builtin_embedding,
+    builtin_range, builtin_onehot, builtin_may_be, builtin_arange, builtin_attention,
     builtin_rope, builtin_random;
 
 #endif

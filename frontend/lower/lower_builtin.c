@@ -148,6 +148,21 @@ static Datum run_rank(const BuiltinCall *c)
                                     : datum_poison();
 }
 
+/* pair(x): x if it is a tuple of two, else the tuple (x, x). */
+static Datum run_pair(const BuiltinCall *c)
+{
+    Datum x = c->arg[0];
+    if (x.kind == DATUM_TUPLE && x.nitems == 2)
+        return x;
+    if (!datum_is_number(x)) {
+        builtin_wrong(c, 0, "a number or a pair");
+        return datum_poison();
+    }
+    Datum *item = NEW_ARRAY(c->l->arena, Datum, 2);
+    item[0] = item[1] = x;
+    return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = 2};
+}
+
 /* ---- initializers and refuse --------------------------------------------- */
 
 /* The initializers with random values, whose last argument is `depth`. */
@@ -242,10 +257,13 @@ const Builtin builtin_table[] = {
     PLAIN("merge_heads", "x", builtin_merge_heads),
     PLAIN("concat", "tensors..., dim=", builtin_concat),
     PLAIN("split", "x, n, dim=", builtin_split),
-    PLAIN("slice", "x, start, size, dim=", builtin_slice),
+    PLAIN("slice", "x, start, size, dim=, step=", builtin_slice),
+    PLAIN("pad", "x, before, after, dim=, value=", builtin_pad),
     PLAIN("einsum", "spec, tensors...", builtin_einsum),
     PLAIN("embedding", "table, ids", builtin_embedding),
     PLAIN("onehot", "ids, n, ignore=", builtin_onehot),
+    PLAIN("range", "n", builtin_range),
+    PLAIN("pair", "x", run_pair),
     PLAIN("may_be", "ids, n", builtin_may_be),
     PLAIN("arange", "n=", builtin_arange),
     PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=", builtin_attention),

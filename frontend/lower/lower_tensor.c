@@ -208,12 +208,20 @@ Datum builtin_concat(const BuiltinCall *c)
     return lower_op(c->l, c->call->loc, "join", OP_concat, n, all, attr);
 }
 
-static Datum slice_of(const BuiltinCall *c, int dim, int64_t start,
+static Datum slice_of(const BuiltinCall *c, Datum x, int dim, int64_t start,
                       int64_t size)
 {
     Attr attr[MAX_ATTRS] = {{.i = dim}, {.i = start}, {.i = size}};
+    if (start == 0 && size == x.tensor->type.dim[dim])
+        return x;
     return lower_op(c->l, c->call->loc, "take a slice of", OP_slice, 1,
-                    c->arg, attr);
+                    &x, attr);
+}
+
+static Datum pad_of(const BuiltinCall *c, Datum x, int dim, int64_t before, int64_t after)
+{
+    Attr attr[MAX_ATTRS] = {{.i = dim}, {.i = before}, {.i = after}};
+    return lower_op(c->l, c->call->loc, "pad", OP_pad, 1, &x, attr);
 }
 
 /* split(x, 3): equal parts; split(x, (8, 4, 4)): parts of these sizes. */
@@ -244,12 +252,31 @@ Datum builtin_split(const BuiltinCall *c)
     int64_t start = 0;
     for (int i = 0; i < n; i++) {
         int64_t part = sizes ? by.item[i].integer : size / n;
-        item[i] = slice_of(c, dim, start, part);
+        item[i] = slice_of(c, c->arg[0], dim, start, part);
         start += part;
     }
     return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = (int)n};
 }
 
+/* Every step-th of the size * step elements of a dim:
+ * before   [.., 6, ..], step 2
+ * after    reshape [.., 3, 2, ..], slice [.., 3, 1, ..], reshape [.., 3, ..] */
+static Datum every(const BuiltinCall *c, Datum x, int dim, int64_t size, int64_t step)
+{
+    const Type *of = &x.tensor->type;
+    AttrList wide = {.n = of->ndim + 1}, result = {.n = of->ndim};
+    if (of->ndim == MAX_DIMS)
+        return lower_poison(c->l, c->call->loc, NULL, "a slice with a step takes at most %d dims",
+                            MAX_DIMS - 1);
+    for (int d = 0; d < of->ndim; d++)
+        wide.v[d + (d > dim)] = result.v[d] = of->dim[d];
+    wide.v[dim] = result.v[dim] = size;
+    wide.v[dim + 1] = step;
+    x = slice_of(c, reshape_to(c, x, &wide), dim + 1, 0, 1);
+    return x.kind == DATUM_POISON ? x : reshape_to(c, x, &result);
+}
+
+/* slice(x, start, size, dim=-1, step=1): elements start, start + step, … */
 Datum builtin_slice(const BuiltinCall *c)
 {
     Value *x;
@@ -257,10 +284,79 @@ Datum builtin_slice(const BuiltinCall *c)
     if (!builtin_tensor(c, 0, &x) ||
         !builtin_dim(c, 3, x->type.ndim, -1, &dim))
         return datum_poison();
-    if (c->arg[1].kind != DATUM_INT || c->arg[2].kind != DATUM_INT)
+    Datum start = c->arg[1], size = c->arg[2], step = c->arg[4];
+    if (step.kind == DATUM_NONE)
+        step = datum_int(1);
+    if (start.kind != DATUM_INT || size.kind != DATUM_INT || step.kind != DATUM_INT)
         return lower_poison(c->l, c->call->loc, NULL,
-                            "'slice' takes integers for start and size");
-    return slice_of(c, dim, c->arg[1].integer, c->arg[2].integer);
+                            "'slice' takes integers for start, size and step");
+    int64_t limit = x->type.dim[dim], n = size.integer;
+    if (step.integer < 1 || step.integer > limit)
+        return lower_poison(c->l, c->call->loc, NULL, "the step of a slice of %s is from 1 to "
+                            "%lld, not %lld", builtin_shape(c, x), (long long)limit,
+                            (long long)step.integer);
+    if (step.integer == 1 || n < 1 || n > limit)
+        return slice_of(c, c->arg[0], dim, start.integer, n);
+    /* The last step is padded where x ends before it. */
+    int64_t used = (n - 1) * step.integer + 1, whole = n * step.integer;
+    int64_t have = start.integer >= 0 && start.integer + whole <= limit ? whole : used;
+    Datum part = slice_of(c, c->arg[0], dim, start.integer, have);
+    if (part.kind != DATUM_POISON && have < whole)
+        part = pad_of(c, part, dim, 0, whole - have);
+    return part.kind == DATUM_POISON ? part : every(c, part, dim, n, step.integer);
+}
+
+/* A tensor of equal elements, of x's shape but for one dim. */
+static Datum filled(const BuiltinCall *c, const Value *x, int dim, int64_t size, double value)
+{
+    Attr attr[MAX_ATTRS] = {{.f = value}, {.i = x->type.dtype}, {.l = {.n = x->type.ndim}}};
+    for (int d = 0; d < x->type.ndim; d++)
+        attr[2].l.v[d] = d == dim ? size : x->type.dim[d];
+    return lower_op(c->l, c->call->loc, "pad", OP_full, 0, c->arg, attr);
+}
+
+/* The elements that pad adds: 0 by default; `lowest` is the lowest finite number of x's
+ * element type. */
+static bool pad_value(const BuiltinCall *c, const Value *x, double *value)
+{
+    const Datum *d = &c->arg[4];
+    bool lowest = d->kind == DATUM_WORD && strcmp(d->text, "lowest") == 0;
+    if (!lowest && !builtin_number(c, 4, 0, value))
+        return false;
+    if (lowest)
+        *value = -dtype_largest(x->type.dtype);
+    return lower_element_fits(c->l, builtin_loc(c, 4), datum_float(*value), c->arg[0]);
+}
+
+/* pad(x, before, after, dim=-1, value=0.0): elements before and after those of a dim. */
+Datum builtin_pad(const BuiltinCall *c)
+{
+    enum { MAX_PAD = 1 << 30 };
+    Value *x;
+    int dim;
+    double value;
+    if (!builtin_tensor(c, 0, &x) || !builtin_dim(c, 3, x->type.ndim, -1, &dim) ||
+        !pad_value(c, x, &value))
+        return datum_poison();
+    for (int i = 1; i <= 2; i++)
+        if (c->arg[i].kind != DATUM_INT || c->arg[i].integer < 0 || c->arg[i].integer > MAX_PAD)
+            return lower_poison(c->l, builtin_loc(c, i), NULL,
+                                "'pad' takes a number of elements, not %s",
+                                datum_text(c->l->arena, c->arg[i]));
+    int64_t before = c->arg[1].integer, after = c->arg[2].integer;
+    if (before + after == 0)
+        return c->arg[0];
+    if (value == 0)
+        return pad_of(c, c->arg[0], dim, before, after);
+    Datum part[3];
+    int n = 0;
+    if (before)
+        part[n++] = filled(c, x, dim, before, value);
+    part[n++] = c->arg[0];
+    if (after)
+        part[n++] = filled(c, x, dim, after, value);
+    Attr attr[MAX_ATTRS] = {{.i = dim}};
+    return lower_op(c->l, c->call->loc, "pad", OP_concat, n, part, attr);
 }
 
 /* ---- lookups ------------------------------------------------------------- */

@@ -306,8 +306,8 @@ static void print_value(Lower *l, Out *o, const Setting *s, Datum d)
         }
         out(o, "]");
         return;
-    case DATUM_POISON: case DATUM_INIT: case DATUM_TENSOR: case DATUM_MODULE:
-    case DATUM_ARRAY: case DATUM_PARAM: case DATUM_BUFFER:
+    case DATUM_POISON: case DATUM_RANGE: case DATUM_INIT: case DATUM_TENSOR:
+    case DATUM_MODULE: case DATUM_ARRAY: case DATUM_PARAM: case DATUM_BUFFER:
         break;
     }
     if (d.kind != DATUM_POISON)

@@ -13,8 +13,6 @@ static const struct ForeignName {
     {"True", "did you mean 'true'?"},
     {"False", "did you mean 'false'?"},
     {"None", "did you mean 'none'?"},
-    {"range", "a loop goes over an array of children: layers: [n] Block(…), "
-              "then for layer in layers { … }"},
     {"len", "size(x, d) is the size of one dim"},
     {"shape", "size(x, d) is the size of one dim"},
     {"T", "transpose(x, i, j) swaps two dims"},
@@ -42,10 +40,8 @@ static const struct ForeignName {
     {"trunc_normal", "truncated_normal(std, lo, hi) is an initial value: param "
                      "w[n] = truncated_normal(0.02)"},
     {"Parameter", "among the members: param NAME[n] = normal(0.02)"},
-    {"Conv1d", "write a convolution as slices that concat joins, and a "
-               "Linear; see docs/from-pytorch.md"},
-    {"Conv2d", "write a convolution as slices or patches of the image, and a "
-               "Linear; see docs/from-pytorch.md"},
+    {"MaxPool2d", "call max_pool2d(x, kernel) in forward"},
+    {"AvgPool2d", "call avg_pool2d(x, kernel) in forward"},
     {"BatchNorm1d", "there is no normalization over the batch: use LayerNorm "
                     "or RMSNorm"},
     {"BatchNorm2d", "there is no normalization over the batch: use LayerNorm "

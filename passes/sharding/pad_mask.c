@@ -15,7 +15,6 @@
  * 0, which keeps Partial sums; possibly non-finite padding is replaced by a
  * select.
  */
-#include <float.h>
 
 #include "base/bug.h"
 #include "ir/rules/rules.h"
@@ -76,7 +75,7 @@ static Value *put_mask(Masking *m, Build *b, Value *v, int d, bool lowest)
     if (!lowest && pad_fill(m->fills, v, d) == FILL_TAME) {
         y = ir_binary(b, OP_mul, v, in);
     } else {
-        double least = v->type.dtype == DT_F16 ? -F16_MAX : -(double)FLT_MAX;
+        double least = -dtype_largest(v->type.dtype);
         Value *other = ir_full(b, lowest ? least : 0, v->type.dtype, 0, NULL);
         Value *args[] = {in, v, other};
         y = ir_value(b, OP_select, 3, args, NULL, v->name);

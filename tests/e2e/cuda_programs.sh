@@ -57,6 +57,8 @@ for example in vit $others; do
         -D batch=2 -D n_layers=1
     check "$example trains" trains "$example" STANDIN_ORDER=late
 done
+check "convolutions are emitted" both conv
+check "convolutions train" trains conv STANDIN_ORDER=late
 # A product and the gradient of a vector that sum over different dims.
 check "the model with sums is emitted" both sums
 check "the model with sums trains" trains sums

@@ -38,6 +38,18 @@ record_own() {
         $batch 5 >"$work/json"
     mv "$work/json" "tests/torch/$1.json"
 }
+record_conv() {
+    own_data conv
+    "$PARC" tests/data/conv.pdl --target cpu -o "$work/conv"
+    "$work/conv" --steps 0 --seed 1 --export "$work/conv.safetensors"
+    "$python" tests/torch/conv.py "$work/conv.safetensors" "$work/conv.data" 20 \
+        >"$work/losses"
+    mv "$work/losses" tests/torch/conv.losses
+}
+if [ "$*" = conv ]; then
+    record_conv
+    exit
+fi
 if [ $# -gt 0 ]; then # some of these models only
     for model; do
         record_own "$model"
@@ -47,6 +59,7 @@ fi
 for model in $own_models; do
     record_own "$model"
 done
+record_conv
 # shellcheck disable=SC2086
 record llama $llama_sizes
 record_forward llama

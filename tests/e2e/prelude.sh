@@ -60,6 +60,13 @@ compare ignored 'cross_entropy(y, labels, ignore_index=ignored, label_smoothing=
             z_loss=0.01)' \
     "-sum((0.9 * $picked + 0.1 * mean(log_softmax(y), dim=-1) -
             0.01 * square($log_sum)) * counts) / total"
+ids='concat(unsqueeze(tokens, -1), unsqueeze(labels, -1), dim=-1)'
+hot='sum(y * onehot(tokens, vocab), dim=-1, keep=true) * onehot(tokens, vocab)'
+next=$(echo "$hot" | sed 's/tokens/labels/g')
+compare lookups "mean(square(y - scatter_add(y, $ids, gather(y, $ids)))) + mean(square(gather(y, $ids)))" \
+    "mean(square($hot + $next)) +
+            0.5 * mean(square(sum(y * onehot(tokens, vocab), dim=-1))) +
+            0.5 * mean(square(sum(y * onehot(labels, vocab), dim=-1)))"
 # At the bounds themselves gradients differ; no element is equal to one.
 compare parts 'mean(square(clamp(y, -0.3, 0.2) - 1.0)) + mean(clamp(y, max=0.1)) +
             mean(square(h - 0.5 * roll(h, 3, dim=1) + roll(h, -40))) +
@@ -75,4 +82,32 @@ refused() { # refused LOSS MESSAGE
     ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" && grep -F -- "$2" "$work/err"
 }
 check "squeeze of another size" refused 'sum(squeeze(h, 1))' "does not have the size 1"
+
+# An adapter of low rank alone is trained; a module of its name by hand has its losses.
+adapter() { # adapter NAME MESH
+    model "        return cross_entropy(y, labels)" | sed '
+        s/up:    Linear(dim, 32)/up: LoRALinear(dim, 32, rank=4, alpha=6.0)/
+        s/up:  Colwise.*/up.base_layer: ColwiseParallel/
+        s/out: Colwise/up.lora_B: ColwiseParallel\n        &/
+        s/fully_shard dp.*/fully_shard dp { table, [up, out] }\n    freeze { table, out, up.base_layer }/
+        ' >>"$work/$1.pdl"
+    "$PARC" "$work/$1.pdl" --target cpu --threads 1 --mesh "$2" -o "$work/$1-$2" &&
+        "$work/$1-$2" --steps 10 --seed 5 --data "bytes:$work/text" --log "$work/$1-$2.log" \
+            --export "$work/$1-$2.st"
+}
+cat >"$work/hand.pdl" <<END
+module LoRALinear(i, o, rank, alpha) {
+    base_layer: Linear(i, o)
+    lora_A: Linear(i, rank, bias=false)
+    lora_B: Linear(rank, o, bias=false, init=zeros)
+    forward(x) { return 1.5 * lora_B(lora_A(x)) + base_layer(x) }
+}
+END
+check "an adapter by hand trains" adapter hand 1x1
+for mesh in $(few_or_all 2x2 "1x1 2x2"); do
+    check "an adapter on $mesh trains" adapter lora "$mesh"
+    check "an adapter on $mesh: losses" same_curve "$work/lora-$mesh.log" \
+        "$work/hand-1x1.log" 1e-5
+    rm "$work/lora.pdl"
+done
 finish

@@ -550,8 +550,8 @@ typedef struct ParcAttention {
     uint32_t site;
     const int64_t *key, *first_b, *first_kv, *first_g;
     int64_t groups, heads;
-    /* Query i attends to keys j with |i - j| < window; 0: to all. s is t. */
-    int64_t window;
+    int64_t window; /* query i attends to keys j with |i - j| < window; 0: to all */
+    float softcap;  /* scores x become softcap tanh(x / softcap); 0: they do not */
 } ParcAttention;
 int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads);

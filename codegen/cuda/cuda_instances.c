@@ -113,7 +113,7 @@ static void kernel(Instances *in, const char *name, const char *suffix)
 typedef struct AttentionKind {
     DType dtype;
     int64_t d, e; /* columns of a head in q and k, and in v */
-    bool causal, window, drop;
+    bool causal, window, softcap, drop;
 } AttentionKind;
 
 static AttentionPlan attention_plan(const AttentionKind *k,
@@ -121,7 +121,7 @@ static AttentionPlan attention_plan(const AttentionKind *k,
 {
     AttentionPlan p;
     rt_attention_plan(&p, k->dtype != DT_F32, float_name(k->dtype).name, k->d,
-                      k->e, k->causal, k->window, k->drop, block_memory);
+                      k->e, k->causal, k->window, k->softcap, k->drop, block_memory);
     return p;
 }
 
@@ -139,6 +139,7 @@ static void attention_macros(Instances *in, const char *suffix,
     define_number(in, "ATTENTION_E", k->e);
     define_number(in, "ATTENTION_CAUSAL", k->causal);
     define_number(in, "ATTENTION_WINDOW", k->window);
+    define_number(in, "ATTENTION_SOFTCAP", k->softcap);
     define_number(in, "ATTENTION_DROP", k->drop);
 }
 
@@ -222,6 +223,7 @@ static void attention_op(Instances *in, const Op *op)
                           .e = type_local_dim(&qkv[2]->type, m, 3),
                           .causal = attr_causal(op) != 0,
                           .window = attr_window(op) > 0,
+                          .softcap = attr_softcap(op) > 0,
                           .drop = drop};
     if (grad)
         attention_grad(in, &kind);

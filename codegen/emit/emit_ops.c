@@ -96,6 +96,8 @@ static const char *attention_shape(Emitter *e, const Op *op)
         out(&o, ", .type = %s", c_parc_type(qkv[0]->type.dtype));
     if (at.window > 0)
         out(&o, ", .window = %lld", (long long)at.window);
+    if (at.softcap > 0)
+        out(&o, ", .softcap = %s", c_float(e->p->arena, at.softcap));
     return o.text;
 }
 
@@ -265,7 +267,7 @@ void emit_body(Emitter *e, const Op *op)
     body_of(op->kind)(e, op);
 }
 
-/* Calls with dropout, a window or in f32 have only one implementation. */
+/* Calls with dropout, a window, a softcap or in f32 have only one implementation. */
 void emit_attentions(Emitter *e)
 {
     for_ops(op, e->p->step) {
@@ -273,7 +275,7 @@ void emit_attentions(Emitter *e)
             continue;
         int block = op->workspace;
         ParcAttention a = target_attention(e->p, op);
-        if (a.type == PARC_F32 || a.window > 0 || block < 0)
+        if (a.type == PARC_F32 || a.window > 0 || a.softcap > 0 || block < 0)
             continue;
         out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
                  attention_shape(e, op),

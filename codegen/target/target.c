@@ -65,7 +65,8 @@ ParcAttention target_attention(const Program *p, const Op *op)
         .e = type_local_dim(v, m, 3), .causal = attr_causal(op) != 0,
         .deterministic = grad && repeats_attention(p, op),
         .scale = (float)attr_scale(op), .type = runtime_type(q->dtype),
-        .drop = drops ? (float)attr_rate(op) : 0, .window = attr_window(op)};
+        .drop = drops ? (float)attr_rate(op) : 0, .window = attr_window(op),
+        .softcap = (float)attr_softcap(op)};
 }
 
 static int64_t attention_scratch(const Program *p, const Op *op, int threads)

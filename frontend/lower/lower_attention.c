@@ -36,14 +36,18 @@ Datum builtin_attention(const BuiltinCall *c)
     Value *q, *k, *v;
     bool causal;
     int64_t window;
-    double scale, rate;
+    double scale, rate, softcap;
     if (!builtin_tensor(c, 0, &q) || !builtin_tensor(c, 1, &k) ||
         !builtin_tensor(c, 2, &v) || !builtin_flag(c, 3, false, &causal) ||
-        !builtin_number(c, 4, 0, &scale) || !builtin_number(c, 5, 0, &rate))
+        !builtin_number(c, 4, 0, &scale) || !builtin_number(c, 5, 0, &rate) ||
+        !builtin_number(c, 7, 0, &softcap))
         return datum_poison();
     if (rate < 0 || rate >= 1)
         return lower_poison(c->l, builtin_loc(c, 5), NULL, "the probability of "
                             "dropout must be at least 0 and below 1");
+    if (c->arg[7].kind != DATUM_NONE && softcap <= 0)
+        return lower_poison(c->l, builtin_loc(c, 7), NULL, "the softcap of scores must be "
+                            "above 0");
     if (!attention_fits(&q->type, &k->type, &v->type))
         return lower_poison(c->l, c->call->loc, "q is [b, s, heads, d], k and "
                             "v are [b, t, kv_heads, d]; kv_heads divides heads",
@@ -57,10 +61,12 @@ Datum builtin_attention(const BuiltinCall *c)
     Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.f = rate}};
     if (rate <= 0 || c->l->p->purpose != FOR_TRAINING) {
         attr[2].i = window;
+        attr[3].f = softcap;
         return lower_op(c->l, c->call->loc, "attend from", OP_attention, 3,
                         c->arg, attr);
     }
     attr[5].i = window;
+    attr[6].f = softcap;
     attr[3].i = c->l->sites++;
     attr[4].l = (AttrList){3, {q->type.dim[0], k->type.dim[2],
                                q->type.dim[2] / k->type.dim[2]}};

@@ -266,7 +266,7 @@ const Builtin builtin_table[] = {
     PLAIN("pair", "x", run_pair),
     PLAIN("may_be", "ids, n", builtin_may_be),
     PLAIN("arange", "n=", builtin_arange),
-    PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=", builtin_attention),
+    PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=, softcap=", builtin_attention),
     PLAIN("rope", "x, theta=, style=, scaling=", builtin_rope),
     PLAIN("random", "x", builtin_random),
     PLAIN("normal", "std, depth=", run_init),

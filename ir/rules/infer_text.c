@@ -215,6 +215,8 @@ const char *infer_by_text(Infer *in)
         return "the window is not between 0 and the number of keys";
     if (window > 0 && sizes.letter['s' - 'a'] != sizes.letter['t' - 'a'])
         return "a window needs as many queries as keys";
+    if (op_has_attr(in->kind, ATTR_softcap) && !(attr_softcap(in->op) >= 0))
+        return "softcap is negative";
     if (in->kind == OP_rotary && sizes.letter['e' - 'a'] != 2)
         return "the last dim is not twice as long as the table's rows";
     return text_dtypes(in);

@@ -102,11 +102,14 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
 {
     float top[RT_QUERIES], shrink[RT_QUERIES];
     int columns = (int)rt_padded(keys);
+    float scale = rt_score_scale(a);
+    for (int64_t i = first; i < last && a->softcap > 0; i++)
+        rt_cap_row(a, f->score + i * RT_KEYS, columns);
     for (int64_t i = first; i < last; i++)
         top[i] = row_top(f->score + i * RT_KEYS,
                          (int)rt_unseen(a, query + i, key),
                          (int)rt_seen(a, query + i, key, keys), columns,
-                         a->scale, f->top[i]);
+                         scale, f->top[i]);
 #pragma omp simd
     for (int64_t i = first; i < last; i++) {
         shrink[i] = parc_exp(f->top[i] - top[i]);
@@ -118,7 +121,7 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
         f->sum[i] += row_weights(f->score + i * RT_KEYS,
                                  (int)rt_unseen(a, query + i, key),
                                  (int)rt_seen(a, query + i, key, keys),
-                                 columns, a->scale, top[i]);
+                                 columns, scale, top[i]);
         if (by != 1) {
 #pragma omp simd
             for (int64_t x = 0; x < a->e; x++)

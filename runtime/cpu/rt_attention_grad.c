@@ -3,6 +3,7 @@
  * The weights p = exp(score - lse) are recomputed tile by tile:
  *   dv = p' do          dp = do v'         D = rowsum(do * o)
  *   ds = p * (dp - D)   dq = scale ds k    dk = scale ds' q
+ * With a softcap, ds is multiplied by the derivative of softcap tanh(x / softcap).
  * With dropout, p and dp are multiplied by the same factors as in the forward
  * pass, which are drawn a second time.
  *
@@ -106,13 +107,17 @@ static void weights_row(const Task *t, int64_t i, int first, int seen,
 {
     float *restrict p = t->w.weight + i * RT_KEYS;
     float *restrict ds = t->w.dscore + i * RT_KEYS;
-    float scale = t->a->scale;
+    float scale = t->a->scale, by = rt_score_scale(t->a);
+    int capped = t->a->softcap > 0;
+    if (capped)
+        rt_cap_row(t->a, p, columns);
 #pragma omp simd
     for (int j = 0; j < columns; j++) {
+        float slope = parc_select(capped, 1 - p[j] * p[j], 1.0f);
         float x = parc_select((j >= first) & (j < seen),
-                              parc_exp(p[j] * scale - lse), 0.0f);
+                              parc_exp(p[j] * by - lse), 0.0f);
         p[j] = x;
-        ds[j] = x * (ds[j] - sum) * scale;
+        ds[j] = x * (ds[j] - sum) * scale * slope;
     }
 }
 

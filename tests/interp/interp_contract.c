@@ -92,7 +92,7 @@ typedef struct Sizes {
     int64_t b, s, heads, t, kv, group, d, e;
     bool causal;
     int64_t window; /* 0: none */
-    double scale;
+    double scale, softcap;
     /* dropout: what determines the random numbers */
     double rate, key;
     int64_t site, first_b, first_head, all_heads;
@@ -111,7 +111,8 @@ static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
                    .e = v->dim[3],
                    .causal = attr_causal(op),
                    .window = attr_window(op),
-                   .scale = attr_scale(op)};
+                   .scale = attr_scale(op),
+                   .softcap = attr_softcap(op)};
 }
 
 /* Dropout's key follows the op's own operands; then come the bases of the
@@ -186,6 +187,18 @@ static bool sizes_fit(Interp *in, const Op *op, const Sizes *z)
     return false;
 }
 
+/* The score of a product of q and k, and the derivative of it. */
+static double score_of(const Sizes *z, double product, double *slope)
+{
+    if (z->softcap <= 0) {
+        *slope = z->scale;
+        return z->scale * product;
+    }
+    double x = tanh(z->scale * product / z->softcap);
+    *slope = z->scale * (1 - x * x);
+    return z->softcap * x;
+}
+
 void interp_attention(Interp *in, const Op *op, int64_t rank)
 {
     Local q = interp_local(in, op->arg[0], rank);
@@ -202,10 +215,10 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
         int64_t h = at % z.heads, s = at / z.heads % z.s;
         int64_t b = at / z.heads / z.s;
         int64_t first = first_key(&z, s), end = end_key(&z, s);
-        double most = -INFINITY, sum = 0;
+        double most = -INFINITY, sum = 0, slope;
         for (int64_t t = first; t < end; t++) {
             const double *key = k.at + row(b, z.t, t, z.kv, h / z.group) * z.d;
-            score[t] = z.scale * dot(q.at + at * z.d, key, z.d);
+            score[t] = score_of(&z, dot(q.at + at * z.d, key, z.d), &slope);
             most = score[t] > most ? score[t] : most;
         }
         for (int64_t t = first; t < end; t++)
@@ -247,12 +260,12 @@ void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
         double logsum = lse.at[(b * z.heads + h) * z.s + s];
         for (int64_t t = first; t < end; t++) {
             int64_t key = row(b, z.t, t, z.kv, h / z.group);
-            double score =
-                z.scale * dot(q.at + at * z.d, k.at + key * z.d, z.d);
+            double slope, score = score_of(
+                &z, dot(q.at + at * z.d, k.at + key * z.d, z.d), &slope);
             double p = exp(score - logsum);
             double keep = keep_factor(&z, b, h, s, t);
             double dp = keep * dot(grad, v.at + key * z.e, z.e);
-            double ds = p * (dp - all) * z.scale;
+            double ds = p * (dp - all) * slope;
             for (int64_t e = 0; e < z.e; e++)
                 dv[key * z.e + e] += p * keep * grad[e];
             for (int64_t d = 0; d < z.d; d++) {

@@ -206,6 +206,9 @@ static void refusals(ParcRt *rt)
     a.window = 4;
     check(!rt_attention_library(&a), "a window: own kernels");
     a.window = 0;
+    a.softcap = 5;
+    check(!rt_attention_library(&a), "a softcap: own kernels");
+    a.softcap = 0;
     a.type = PARC_F32;
     check(!rt_attention_library(&a), "f32: own kernels");
     a.type = PARC_F16;

@@ -130,7 +130,8 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
                        .causal = c->causal,
                        .scale = (c->negative ? -1.5f : 1.5f) / sqrtf((float)c->d),
                        .type = (ParcType)c->type,
-                       .window = c->window};
+                       .window = c->window,
+                       .softcap = (float)c->softcap};
     if (c->drop) {
         a.drop = 0.25f;
         a.site = 3;

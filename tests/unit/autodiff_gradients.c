@@ -223,6 +223,12 @@ static Value *make_window(Small *s, Value *const *x)
     return attention(s, x, true, 2);
 }
 
+static Value *make_softcap(Small *s, Value *const *x)
+{
+    Attr attr[MAX_ATTRS] = {{.i = true}, {.f = 0.7}, {.i = 3}, {.f = 0.8}};
+    return ir_op(&s->b, OP_attention, 3, x, attr, NULL)->out[0];
+}
+
 static Value *make_band(Small *s, Value *const *x)
 {
     return attention(s, x, false, 2);
@@ -289,6 +295,10 @@ static const Case cases[] = {
      OP_attention},
     {"causal attention with a window",
      make_window,
+     {{4, {1, 5, 2, 2}}, {4, {1, 5, 1, 2}}, {4, {1, 5, 1, 3}}},
+     OP_attention},
+    {"attention with a softcap",
+     make_softcap,
      {{4, {1, 5, 2, 2}}, {4, {1, 5, 1, 2}}, {4, {1, 5, 1, 3}}},
      OP_attention},
     {"attention with a window",

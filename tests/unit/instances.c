@@ -56,12 +56,13 @@ static void attention(Text *t, const AttentionCase *c)
     Value *k = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->d, 0});
     Value *v = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->e, 0});
     Value *key = tensor(t, DT_I64, (int64_t[]){0});
-    Attr attr[MAX_ATTRS] = {{.i = c->causal}, {.f = 0.5}, {.i = c->window}};
+    Attr attr[MAX_ATTRS] = {{.i = c->causal}, {.f = 0.5}, {.i = c->window}, {.f = c->softcap}};
     if (c->drop) {
         attr[2].f = 0.25;
         attr[3].i = 3;
         attr[4].l = (AttrList){.n = 3, .v = {1, 1, 1}};
         attr[5].i = c->window;
+        attr[6].f = c->softcap;
     }
     Value *forward[] = {q, k, v, key};
     Op *op = ir_op(&t->b, c->drop ? OP_attention_dropout : OP_attention,
@@ -121,7 +122,7 @@ static void every_size_fits(Check *c, int64_t block_memory)
     for (int kind = 0; kind < 4; kind++)
         for (int64_t d = 1; d <= 256; d++)
             for (int64_t e = 1; e <= 256; e++) {
-                rt_attention_plan(&p, kind & 1, "f32", d, e, true, false, kind & 2,
+                rt_attention_plan(&p, kind & 1, "f32", d, e, true, false, false, kind & 2,
                                   block_memory);
                 for (int i = 0; i < ATTENTION_KERNELS; i++)
                     most = p.shared[i] > most ? p.shared[i] : most;
@@ -146,7 +147,7 @@ int main(int argc, char **argv)
 
     /* Layers share equal instances; sizes that are not constants do not
      * matter. A kernel of the backward pass has a low-shared-memory variant. */
-    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, 0, false};
+    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, 0, false, 0};
     attention(&t, &shape);
     shape.s = shape.t = 64;
     attention(&t, &shape);

@@ -266,6 +266,7 @@ static Value *attention(Model *m, Value *h)
         attr[4].l = (AttrList){3, {m->batch, kv, n / kv}};
     }
     attr[drops ? 5 : 2].i = window;
+    attr[drops ? 6 : 3].f = rng_chance(m->r, 25) ? 0.5 + rng_below(m->r, 4) : 0;
     Value *y = ir_op(model_at(m), drops ? OP_attention_dropout : OP_attention,
                      drops ? 4 : 3, args, attr, "o")
                    ->out[0];

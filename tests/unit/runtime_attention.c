@@ -62,6 +62,21 @@ static double dropout_factor(const ParcAttention *a, int64_t b, int64_t h,
                : 1 / (1 - (double)a->drop);
 }
 
+/* The score of a query and a key, and its derivative by their product. */
+static double score_of(const Reference *x, int64_t qi, int64_t kj, double *slope)
+{
+    const ParcAttention *a = x->a;
+    double s = 0;
+    for (int64_t c = 0; c < a->d; c++)
+        s += (double)x->q[qi * a->d + c] * (double)x->k[kj * a->d + c];
+    *slope = (double)a->scale;
+    if (a->softcap <= 0)
+        return s * (double)a->scale;
+    double t = tanh(s * (double)a->scale / (double)a->softcap);
+    *slope *= 1 - t * t;
+    return (double)a->softcap * t;
+}
+
 /* One query: its row of weights, its output, its gradients. */
 static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
 {
@@ -71,13 +86,10 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
     int64_t first = a->window > 0 && i >= a->window ? i - a->window + 1 : 0;
     int64_t end = a->causal ? i + 1 : a->window > 0 ? i + a->window : a->t;
     int64_t seen = end < a->t ? end : a->t;
-    double sum = 0, dot = 0;
+    double sum = 0, dot = 0, slope;
     for (int64_t j = first; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
-        double s = 0;
-        for (int64_t c = 0; c < a->d; c++)
-            s += (double)x->q[qi * a->d + c] * (double)x->k[kj * a->d + c];
-        x->p[j] = exp(s * (double)a->scale);
+        x->p[j] = exp(score_of(x, qi, kj, &slope));
         sum += x->p[j];
     }
     x->lse[(b * heads + h) * a->s + i] = log(sum);
@@ -97,7 +109,8 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
     }
     for (int64_t j = first; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
-        double ds = x->p[j] * (x->dp[j] - dot) * (double)a->scale;
+        (void)score_of(x, qi, kj, &slope);
+        double ds = x->p[j] * (x->dp[j] - dot) * slope;
         for (int64_t c = 0; c < a->d; c++) {
             x->dq[qi * a->d + c] += ds * (double)x->k[kj * a->d + c];
             x->dk[kj * a->d + c] += ds * (double)x->q[qi * a->d + c];
@@ -208,15 +221,16 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
         free(all[i]);
 }
 
-#define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0
-#define WINDOW(n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n
+#define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0
+#define WINDOW(n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, 0
+#define SOFTCAP(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c
 
 int main(void)
 {
     static const int64_t at[] = {1, 2, 7, 99};
     static const ParcAttention cases[] = {
         /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site,
-         * key, first_b, first_kv, first_g, groups, heads, window: see ParcAttention */
+         * key, first_b, first_kv, first_g, groups, heads, window, softcap: see ParcAttention */
         {1, 1, 1, 1, 1, 1, 1, true, false, 1.0f, PARC_F32, NO_DROPOUT},
         {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, NO_DROPOUT},
         {1, 7, 11, 1, 2, 3, 5, false, false, 0.7f, PARC_F32, NO_DROPOUT},
@@ -227,11 +241,11 @@ int main(void)
         {1, 193, 193, 1, 1, 64, 64, true, false, 0.125f, PARC_F32, NO_DROPOUT},
         {3, 33, 65, 1, 4, 8, 17, true, false, 0.35f, PARC_F32, NO_DROPOUT},
         {1, 130, 130, 2, 1, 128, 128, true, false, 0.1f, PARC_F32, NO_DROPOUT},
-        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6, 0},
+        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6, 0, 0},
         {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
-         &at[1], &at[1], NULL, 2, 12, 0},
+         &at[1], &at[1], NULL, 2, 12, 0, 0},
         {1, 50, 130, 1, 2, 24, 40, false, false, 0.2f, PARC_F32, 0.1f, 1, &at[2],
-         &at[0], NULL, &at[1], 4, 4, 0},
+         &at[0], NULL, &at[1], 4, 4, 0, 0},
         {2, 5, 5, 1, 2, 4, 4, true, false, 0.5f, PARC_F32, WINDOW(3)},
         {2, 5, 5, 2, 3, 4, 4, false, false, 0.5f, PARC_F32, WINDOW(2)},
         {1, 97, 97, 2, 1, 16, 16, true, false, 0.25f, PARC_F32, WINDOW(3)},
@@ -240,7 +254,11 @@ int main(void)
         {1, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, WINDOW(100)},
         {1, 193, 193, 1, 2, 64, 64, false, false, 0.125f, PARC_F32, WINDOW(192)},
         {1, 150, 150, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
-         &at[1], &at[1], NULL, 2, 12, 70},
+         &at[1], &at[1], NULL, 2, 12, 70, 2.5f},
+        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, SOFTCAP(0.7f, 0)},
+        {1, 193, 193, 1, 2, 64, 64, false, false, 0.125f, PARC_F32, SOFTCAP(3.0f, 0)},
+        {1, 50, 130, 2, 1, 24, 40, false, false, -0.3f, PARC_F32, SOFTCAP(1.5f, 0)},
+        {1, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, SOFTCAP(0.5f, 100)},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -95,7 +95,8 @@ static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
  * "bf16". */
 static inline void rt_attention_plan(AttentionPlan *p, bool half,
                                      const char *type_name, int64_t d,
-                                     int64_t e, bool causal, bool window, bool drop,
+                                     int64_t e, bool causal, bool window,
+                                     bool softcap, bool drop,
                                      int64_t block_memory)
 {
     /* By head size: up to 64, up to 128, larger. */
@@ -110,8 +111,9 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
     /* Smaller steps with dropout, because the random numbers need registers. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};
     int64_t size = d > e ? d : e;
-    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s", type_name, (int)d,
-             (int)e, causal ? "_causal" : "", window ? "_window" : "", drop ? "_drop" : "");
+    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s", type_name, (int)d,
+             (int)e, causal ? "_causal" : "", window ? "_window" : "",
+             softcap ? "_softcap" : "", drop ? "_drop" : "");
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];

@@ -141,7 +141,8 @@ static bool same_shape(const ParcAttention *a, const ParcAttention *b)
            a->causal == b->causal && a->deterministic == b->deterministic &&
            a->type == b->type &&
            memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 &&
-           a->drop <= 0 && b->drop <= 0 && a->window == b->window;
+           a->drop <= 0 && b->drop <= 0 && a->window == b->window &&
+           a->softcap <= 0 && b->softcap <= 0;
 }
 
 CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward)

@@ -4,7 +4,7 @@
  * requires: ATTENTION_NAME(kernel)   the symbol of one of its kernels
  *           ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
  *           ATTENTION_D, _E          columns of a head of q and k, and of v
- *           ATTENTION_CAUSAL, _WINDOW, _DROP   0 or 1
+ *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _DROP   0 or 1
  *           FORWARD_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS   the tiles
  *                                    (rt_attention_plan.h)
  *
@@ -106,8 +106,9 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         attention_place(queries_all, keys_all, all, QUERIES, ROWS, KEYS,
                         ATTENTION_CAUSAL, near);
     const int b = at.b, h = at.h, warp_first = at.warp_first;
-    const float scale = attention_float(scale_bits);
-    const float scale2 = parc_max(parc_abs(scale), 1e-30f) * ATTENTION_LOG2E;
+    const AttentionFactors f = attention_factors(scale_bits, softcap_bits, drop_bits,
+                                                 ATTENTION_SOFTCAP, ATTENTION_DROP);
+    const float scale2 = parc_max(parc_abs(f.scale2), 1e-30f);
     q += ((b * s + at.query) * all + h) * D;
     k += ((b * t + at.begin) * kv + h / (int)g) * D;
     v += ((b * t + at.begin) * kv + h / (int)g) * E;
@@ -147,9 +148,10 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         copy_async_commit();
         if (!seen)
             continue;
-        PARC_UNROLL
-        for (int i = 0; i < ATTENTION_REGISTERS(ROWS, KEYS) && scale < 0; i++)
-            score[i] = -score[i];
+        if (ATTENTION_SOFTCAP)
+            attention_cap(score, ATTENTION_REGISTERS(ROWS, KEYS), f.capped);
+        else
+            attention_sign(score, ATTENTION_REGISTERS(ROWS, KEYS), f.scale);
         if (first + KEYS > keys_all ||
             !attention_full(ATTENTION_CAUSAL, near, warp_first - first, ROWS,
                             KEYS))

@@ -9,6 +9,7 @@
  * The weights p = exp(score - lse) are recomputed tile by tile:
  *   dv = p' do          dp = do v'         delta = rowsum(do * o)
  *   ds = p * (dp - delta)   dq = scale ds k    dk = scale ds' q
+ * With a softcap, ds is multiplied by the derivative of softcap tanh(x / softcap).
  * With dropout, p and dp are multiplied by the same factors as in the forward
  * pass, which are drawn a second time.
  *
@@ -117,6 +118,8 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
     const ATTENTION_ELEMENT *outs = tile + QUERIES * k_row;
     float p[REGISTERS], ds[REGISTERS];
     tile_scores(TYPE, p, ROWS, QUERIES, D_PAD, keys, k_row, tile, k_row);
+    if (ATTENTION_SOFTCAP)
+        attention_cap(p, REGISTERS, f.capped);
     PARC_UNROLL
     for (int i = 0; i < REGISTERS; i++)
         p[i] *= f.scale2;
@@ -141,6 +144,10 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
         int x = tile_register(HALF, QUERIES, i / WIDTH, i % WIDTH);
         float mean = rows[QUERIES + tile_column_of(HALF, i % WIDTH)];
         ds[x] = p[x] * (ds[x] - mean);
+        if (ATTENTION_SOFTCAP) { /* p is 2^(score - low) */
+            float low = rows[tile_column_of(HALF, i % WIDTH)];
+            ds[x] *= attention_cap_slope((parc_log(p[x]) + low) * ATTENTION_LOG2E, f.scale2);
+        }
     }
     if (!HALF)
         warp_barrier(); /* the product for dv has read its weights */
@@ -195,7 +202,8 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     const int end = near ? attention_less(queries_all, at.key + KEYS + near - 1)
                          : queries_all;
     const AttentionFactors f =
-        attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
+        attention_factors(scale_bits, softcap_bits, drop_bits, ATTENTION_SOFTCAP,
+                          ATTENTION_DROP);
     const int64_t first_row = (at.b * t + at.key) * kv + at.head;
 
     tile_fill(k_sum, ATTENTION_SUMS(TYPE, ROWS, D_PART), 0);
@@ -270,6 +278,8 @@ PARC_DEVICE void ATTENTION_NAME(query_weights)(
     enum { QUERY_SIZES };
     float score[REGISTERS];
     tile_scores(TYPE, score, ROWS, KEYS, D_PAD, queries, k_row, tile, k_row);
+    if (ATTENTION_SOFTCAP)
+        attention_cap(score, REGISTERS, f.capped);
     PARC_UNROLL
     for (int i = 0; i < REGISTERS; i++)
         score[i] *= f.scale2;
@@ -285,6 +295,8 @@ PARC_DEVICE void ATTENTION_NAME(query_weights)(
     for (int i = 0; i < REGISTERS; i++) {
         int r = i / WIDTH, x = tile_register(HALF, KEYS, r, i % WIDTH);
         ds[x] = parc_exp2(score[x] - low[r]) * (ds[x] - mean[r]);
+        if (ATTENTION_SOFTCAP)
+            ds[x] *= attention_cap_slope(score[x], f.scale2);
     }
 }
 
@@ -313,7 +325,8 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                         ATTENTION_CAUSAL, near);
     const int b = at.b, h = at.h, warp_first = at.warp_first;
     const AttentionFactors f =
-        attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
+        attention_factors(scale_bits, softcap_bits, drop_bits, ATTENTION_SOFTCAP,
+                          ATTENTION_DROP);
     const AttentionDrop drop = ATTENTION_DRAWN(b, h);
     const int64_t first_row = ((int64_t)b * s + at.query) * all + h;
     k += ((b * t + at.begin) * kv + h / (int)g) * D;

@@ -4,7 +4,7 @@
  * q [b, s, kv * g, d], k [b, t, kv, d], v [b, t, kv, e], o [b, s, kv * g, e],
  * lse [b, kv * g, s], with b sequences of s queries and t keys, kv KV heads, g
  * query heads for each KV head, and head sizes d (q, k) and e (v, o). Head
- * sizes, the causal mask and whether there is a window are constants of an
+ * sizes, the causal mask and whether there is a window or a softcap are constants of an
  * instance, a kernel that is compiled for them; the other parameters are
  * arguments.
  */
@@ -23,7 +23,8 @@
     int64_t s, int64_t t, int64_t kv, int64_t g, int64_t scale_bits,           \
         int64_t drop_bits, int64_t site, const int64_t *key,                   \
         const int64_t *first_b, const int64_t *first_kv,                       \
-        const int64_t *first_g, int64_t groups, int64_t heads, int64_t window
+        const int64_t *first_g, int64_t groups, int64_t heads, int64_t window,        \
+        int64_t softcap_bits
 
 PARC_DEVICE float attention_float(int64_t bits)
 {
@@ -115,20 +116,45 @@ PARC_DEVICE AttentionKeys attention_keys(int t, int kv, int block, int rows,
     return p;
 }
 
-/* Factors of scores, of scores as exponents of 2, and of kept weights. */
+/* Factors of scores, of scores as exponents of 2, and of kept weights. With a softcap
+ * scores become softcap tanh(capped x); scale2 is the factor of the tanh. */
 typedef struct AttentionFactors {
-    float scale, scale2, keep_scale;
+    float scale, scale2, keep_scale, capped;
 } AttentionFactors;
 
-/* `drop` is a constant. */
-PARC_DEVICE AttentionFactors attention_factors(int64_t scale_bits,
-                                               int64_t drop_bits, int drop)
+/* `softcap` and `drop` are constants. */
+PARC_DEVICE AttentionFactors attention_factors(int64_t scale_bits, int64_t softcap_bits,
+                                               int64_t drop_bits, int softcap, int drop)
 {
     AttentionFactors f;
     f.scale = attention_float(scale_bits);
-    f.scale2 = f.scale * ATTENTION_LOG2E;
+    f.scale2 = (softcap ? attention_float(softcap_bits) : f.scale) * ATTENTION_LOG2E;
+    f.capped = softcap ? f.scale / attention_float(softcap_bits) : 1.0f;
     f.keep_scale = drop ? 1.0f / (1.0f - attention_float(drop_bits)) : 1.0f;
     return f;
+}
+
+/* Replaces n products by tanh(by product). */
+PARC_DEVICE void attention_cap(float *score, int n, float by)
+{
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        score[i] = parc_tanh(score[i] * by);
+}
+
+/* Negates n products if their factor is negative. */
+PARC_DEVICE void attention_sign(float *score, int n, float scale)
+{
+    PARC_UNROLL
+    for (int i = 0; i < n && scale < 0; i++)
+        score[i] = -score[i];
+}
+
+/* The derivative of the softcap, 1 - tanh^2, of a score as exponent of 2. */
+PARC_DEVICE float attention_cap_slope(float exponent, float scale2)
+{
+    float tanh = exponent / scale2;
+    return parc_max(1.0f - tanh * tanh, 0.0f); /* masked scores are -inf */
 }
 
 /* Multiplies the kept of n elements by `scale`, and replaces the others by

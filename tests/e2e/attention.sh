@@ -1,6 +1,7 @@
 #!/bin/sh
-# window.sh: attention with a window has the losses of a mask of all scores, on meshes that
-# split the heads and the sequence, and costs its part of the whole.
+# attention.sh: attention with a window or a softcap has the losses of the same arithmetic
+# on all scores, on meshes that split the heads and the sequence. A window costs its part of
+# the whole.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
@@ -53,7 +54,8 @@ train {
 }
 END
 }
-# masked LEAST MOST: scores of all pairs; a query sees keys from LEAST to MOST after it
+# masked LEAST MOST [CAPPED]: scores of all pairs; a query sees keys from LEAST to MOST after
+# it. CAPPED is an expression of the scores.
 masked() {
     cat <<END
         at = arange(seq)
@@ -61,7 +63,7 @@ masked() {
         g = reshape(q, batch, seq, 2, 2, dim / heads)
         score = einsum("bskgd,btkd->bkgst", g, k) / sqrt(dim / heads)
         seen = where(after < $1, 0, where(after > $2, 0, 1))
-        p = softmax(where(seen, score, -1e9))
+        p = softmax(where(seen, ${3:-score}, -1e9))
         y = reshape(einsum("bkgst,btkd->bskgd", p, v), batch, seq, heads, dim / heads)
 END
 }
@@ -78,11 +80,14 @@ run() { # run NAME ATTENTION MESH LIKE
 tr -cd '\n -Z' <"$text" | tr '\n -Z' '\000-\073' >"$work/text"
 run hand "$(masked -9 0)" 1x1 hand-1x1
 run band-hand "$(masked -9 9)" 1x1 band-hand-1x1
+run cap-hand "$(masked -9 0 '0.2 * tanh(score / 0.2)')" 1x1 cap-hand-1x1
 causal='        y = attention(q, k, v, causal=true, window=10)'
 band='        y = attention(q, k, v, window=10)'
+cap='        y = attention(q, k, v, causal=true, window=10, softcap=0.2)'
 for mesh in $(few_or_all 2x2 "1x1 2x1 1x2 2x2"); do
     run causal "$causal" $mesh hand-1x1
     run band "$band" $mesh band-hand-1x1
+    run cap "$cap" $mesh cap-hand-1x1
 done
 run all '        y = attention(q, k, v, causal=true)' 1x1 all-1x1
 run whole '        y = attention(q, k, v, causal=true, window=96)' 1x1 all-1x1
@@ -101,4 +106,10 @@ refused() { # refused OPTION MESSAGE
 }
 check "window 0" refused -Dwindow=0 "the window must be an integer of at least 1, not 0"
 check "half a window" refused -Dwindow=0.5 "the window must be an integer of at least 1"
+sed 's/window=window/window=window, softcap=0.0/' examples/mistral.pdl >"$work/bad.pdl"
+no_softcap() {
+    ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" &&
+        grep "the softcap of scores must be above 0" "$work/err"
+}
+check "softcap 0" no_softcap
 finish

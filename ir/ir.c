@@ -51,9 +51,12 @@ StateNames update_states(const Train *t)
         [OPT_ADAMW] = {2, {"m", "v"}},
         [OPT_LION] = {1, {"m"}},
     };
-    if (t->optimizer == OPT_SGD && t->momentum == 0.0)
-        return (StateNames){0};
-    return states[t->optimizer];
+    StateNames s = {0};
+    if (t->optimizer != OPT_SGD || t->momentum != 0.0)
+        s = states[t->optimizer];
+    if (t->ema > 0)
+        s.name[s.n++] = "average";
+    return s;
 }
 
 int update_first_state(const Train *t)

@@ -79,6 +79,7 @@ typedef struct Train {
     OptimizerKind optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
     double clip;         /* the largest gradient norm; 0: no clipping */
+    double ema;          /* the decay of an average of the weights; 0: none */
     double loss_scale;   /* the initial factor of the loss in the backward
                           * pass; 0: none */
     LrSchedule schedule;
@@ -99,10 +100,12 @@ enum {
 /* Whether gradients are multiplied by a factor before use: they are clipped, or
  * the loss is scaled. */
 bool train_scales(const Train *t);
-/* The states that the optimizer keeps for each parameter: "m", "v". */
+/* The states that the optimizer keeps for each parameter: "m", "v", and "average", the
+ * average of the weights, last. */
+enum { MAX_UPDATE_STATES = 3 };
 typedef struct StateNames {
     int n;
-    const char *name[2];
+    const char *name[MAX_UPDATE_STATES];
 } StateNames;
 StateNames update_states(const Train *t);
 /* The index of the first state among the operands of an `update`. */

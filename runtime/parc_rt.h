@@ -310,7 +310,7 @@ typedef struct ParcModel {
                                recomputed ones */
     double flops;           /* flops of one step without recomputed ones */
     const char *optimizer;  /* "AdamW" … */
-    double lr, beta1, beta2;
+    double lr, beta1, beta2, ema; /* ema: 0: the weights have no averages */
     ParcSchedule schedule;  /* the schedule of lr */
     const char *options;    /* names of settings that only parc -D changes, with
                                spaces between */

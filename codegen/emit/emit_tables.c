@@ -403,6 +403,8 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".flops = %s, .executed_flops = %s,",
              double_text(a, program_flops_model(p)),
              double_text(a, program_flops_executed(p)));
+    if (t->ema > 0)
+        out_line(o, ".ema = %s,", double_text(a, t->ema));
     out_line(o, ".optimizer = \"%s\", .lr = %s, .beta1 = %s, .beta2 = %s,",
              option_word(OPTION_optimizer, t->optimizer), double_text(a, t->lr),
              double_text(a, t->beta1), double_text(a, t->beta2));

@@ -75,7 +75,7 @@ static Value *put_good(Build *b, Value *norm)
     return ir_value(b, OP_less, 2, args, NULL, "good");
 }
 
-enum { MAX_OPERANDS = UPDATE_GOOD + 1 + 2 };
+enum { MAX_OPERANDS = UPDATE_GOOD + 1 + MAX_UPDATE_STATES };
 
 /* args[] holds the scalar operands at their UPDATE_ indices. */
 static void put_update(Build *b, int param, Value *grad, Value **args)

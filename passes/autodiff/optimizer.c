@@ -46,7 +46,7 @@
 
 #include <string.h>
 
-enum { MAX_RESULTS = 3 }; /* the parameter and its states */
+enum { MAX_RESULTS = 1 + MAX_UPDATE_STATES }; /* the parameter and its states */
 
 /* Scalars that the updates of a group of parameters share; NULL: not built yet. */
 typedef struct Shared {
@@ -196,7 +196,7 @@ static void expand_sgd(Updater *u, Value **result)
 {
     Value *g = decayed_gradient(u);
 
-    if (u->op->nouts > 1) {
+    if (u->train->momentum != 0.0) {
         Value *state =
             factor(u, OP_scale, old_state(u, 0), u->train->momentum, NULL);
         g = ir_binary(&u->b, OP_add, state, g);
@@ -277,6 +277,9 @@ static Op *expand(Program *p, Op *op, Groups *groups, Pending *pending)
         bug("an update with %d results", op->nouts);
     Op *last = op->prev;
     expand_table[p->train.optimizer](&u, result);
+    if (p->train.ema > 0)
+        result[op->nouts - 1] = weighted_sum(&u, old_state(&u, op->nouts - 2), p->train.ema,
+                                             result[0], 1.0 - p->train.ema);
     for (int i = 0; i < op->nouts; i++) {
         if (p->train.loss_scale > 0)
             result[i] = where_good(&u, result[i], update_old(p, op, i));

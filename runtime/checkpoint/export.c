@@ -235,6 +235,30 @@ static float *floats(RtBuffer *buffer, int64_t n)
     return rt_buffer_grow(buffer, n * (int64_t)sizeof(float));
 }
 
+/* The average of a parameter; NULL: it has none. */
+static const ParcParam *average_of(const ParcModel *m, const ParcParam *p)
+{
+    for (const ParcParam *s = m->param; s < m->param + m->nparams; s++)
+        if (s->state && strcmp(s->state, "average") == 0 &&
+            strncmp(s->name, p->name, strlen(p->name)) == 0 &&
+            strcmp(s->name + strlen(p->name), ".average") == 0)
+            return s;
+    return NULL;
+}
+
+/* The elements of a piece: of the parameter, or of its average. The state e is
+ * d e + (1 - d) w after each step, from 0 on, so the weights of its sum are 1 - d^steps
+ * together. */
+static void assemble(ParcRt *rt, const RtExportList *l, const RtPiece *p, float *to,
+                     RtBuffer *remote)
+{
+    const ParcParam *average = l->average > 0 ? average_of(l->model, p->param) : NULL;
+    rt_param_assemble(rt, average ? average : p->param, p->layer, to, remote);
+    int64_t n = average ? rt_param_layer_elements(p->param) : 0;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (float)((double)to[i] / l->average);
+}
+
 static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,
                          const RtExportTensor *t, Buffers *b)
 {
@@ -243,11 +267,11 @@ static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,
         const RtPiece *p = &l->piece[i];
         int64_t n = rt_param_layer_elements(p->param);
         if (!p->view) {
-            rt_param_assemble(rt, p->param, p->layer, all, &b->remote);
+            assemble(rt, l, p, all, &b->remote);
             continue;
         }
         float *layer = floats(&b->layer, n);
-        rt_param_assemble(rt, p->param, p->layer, layer, &b->remote);
+        assemble(rt, l, p, layer, &b->remote);
         rt_view_write(all, p->view, layer, n);
     }
     put_floats(w, l->type, all, t->elements);

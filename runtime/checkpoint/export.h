@@ -51,6 +51,8 @@ typedef struct RtExportList {
     const ParcModel *model;
     bool foreign;  /* the names of `names hf`, else the model's own */
     ParcType type; /* element type in the files */
+    double average; /* 0: the weights; else their averages, states of which this is the
+                       factor */
     RtPiece *piece;
     RtExportTensor *tensor;
     int n, nfiles;

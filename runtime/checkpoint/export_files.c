@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,9 @@ bool rt_export_prepare(RtExportTo *to, const RtOptions *o,
         return rt_error("--export-names hf: %s has no block 'names hf'; add "
                         "one to %s and compile again", model->name,
                         model->source);
+    if (o->export_ema && model->ema <= 0)
+        return rt_error("--export-ema: %s keeps no averages of its weights; compile with "
+                        "-D ema=0.999", model->name);
     for (int i = 0; i < o->export_only.n; i++)
         if (!rt_pattern_check(model, "--export-only", o->export_only.at[i]))
             return false;
@@ -269,6 +273,8 @@ const char *rt_export(ParcRt *rt, const RtExportTo *to, const RtOptions *o)
     int64_t most =
         o->export_shard_bytes ? o->export_shard_bytes : RT_FILE_BYTES;
     rt_export_list(&l, rt->model, o, to->directory ? most : 0);
+    if (o->export_ema && rt->updates > 0)
+        l.average = 1 - pow(rt->model->ema, (double)rt->updates);
     if (to->directory) {
         error = export_directory(rt, to, &l);
     } else {

@@ -73,6 +73,8 @@ static const Option options[] = {
     {"--export-only", "NAME", TEXTS, AT(export_only), 0,
      "export only the parameter or module NAME, or those that a pattern\n"
      "matches: 'layers.*.lora_*'; may be given several times"},
+    {"--export-ema", NULL, FLAG, AT(export_ema), 0,
+     "export the averages of the weights that the setting ema keeps"},
     {"--export-shard-size", "SIZE", BYTES, AT(export_shard_bytes), 1,
      "largest file of an exported directory (default 5GB); MB, GiB, …"},
     {"--save", "DIR", TEXT, AT(save), 0,
@@ -412,6 +414,8 @@ static bool check_rules(const RtOptions *o)
          "--export-dtype needs --export PATH"},
         {o->export_names && !o->export_to,
          "--export-names needs --export PATH"},
+        {o->export_ema && !o->export_to,
+         "--export-ema needs --export PATH"},
         {o->export_only.n > 0 && !o->export_to,
          "--export-only needs --export PATH"},
         {o->export_shard_bytes && !o->export_to,

@@ -18,7 +18,7 @@ typedef struct RtOptions {
     int64_t steps, seed, threads; /* threads 0: as planned */
     int64_t epochs;               /* 0: --steps says how long the run is */
     bool steps_given;
-    bool shuffle, info, dry_run, help, version, init_partial, all;
+    bool shuffle, info, dry_run, help, version, init_partial, export_ema, all;
     bool seed_given, save_async, eval;
     const char *data, *export_to, *log, *trace, *print_shards, *tensorboard;
     const char *save, *resume, *predict;

@@ -229,7 +229,7 @@ static void lion(const Train *t, Rates r, double *x, double grad)
     x[1] = t->beta2 * x[1] + (1 - t->beta2) * grad;
 }
 
-/* Updates one element: x[0] is the parameter's, x[1] and x[2] are its states'. */
+/* Updates one element: x[0] is the parameter's, the others are its states'. */
 typedef void UpdateElement(const Train *t, Rates r, double *x, double grad);
 static const struct Rule {
     UpdateElement *update;
@@ -255,7 +255,7 @@ void interp_update(Interp *in, const Op *op)
     int nstates = op->nargs - update_first_state(t);
     const struct Rule *rule = &rules[t->optimizer];
     bool plain = t->optimizer == OPT_SGD && t->momentum == 0;
-    int wanted = plain ? 0 : rule->states;
+    int own = plain ? 0 : rule->states, wanted = own + (t->ema > 0);
     if (in->slot[op->arg[UPDATE_GRAD]->id].shape.n != n || nstates != wanted ||
         op->nouts != nstates + 1) {
         interp_fail(in, op, "operands do not fit the optimizer");
@@ -273,11 +273,13 @@ void interp_update(Interp *in, const Op *op)
         bool good = t->loss_scale <= 0 ||
                     scalar_operand(in, op, UPDATE_GOOD, rank) != 0;
         for (int64_t i = 0; i < n; i++) {
-            double x[3], g = r.factor * grad[rank * n + i];
+            double x[1 + MAX_UPDATE_STATES], g = r.factor * grad[rank * n + i];
             for (int s = 0; s <= nstates; s++)
                 x[s] = interp_local(in, update_old(in->p, op, s), rank).at[i];
             if (good)
                 rule->update(t, r, x, g);
+            if (good && t->ema > 0)
+                x[own + 1] = t->ema * x[own + 1] + (1 - t->ema) * x[0];
             for (int s = 0; s <= nstates; s++)
                 interp_local(in, op->out[s], rank).at[i] = x[s];
         }

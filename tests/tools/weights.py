@@ -13,6 +13,8 @@
                                  of A to directory B, in bf16 with MOST bytes in
                                  a file; the values are a function of name and
                                  index
+    weights.py average E D A B … E is the average of A, B, …, in which each has D times the
+                                 part of the next one, within 1e-6 of its largest element
     weights.py names A           prints the names of tensors
 
 A model is a file, a directory or an index, as for --init. It uses nothing but
@@ -186,11 +188,22 @@ def fill(a, b, most):
         shutil.copy(os.path.join(a, "config.json"), b)
 
 
+def average(e, decay, *files):
+    models, parts = [read(f) for f in files], []
+    for i in range(len(files)):
+        parts.append(float(decay) ** (len(files) - 1 - i))
+    for name, (_, _, data) in read(e).items():
+        rows = [array.array("f", m[name][2]) for m in models]
+        want = [sum(p * x for p, x in zip(parts, xs)) / sum(parts) for xs in zip(*rows)]
+        worst = max(abs(a - b) for a, b in zip(want, array.array("f", data)))
+        assert worst <= 1e-6 * max(map(abs, want)), (name, worst)
+
+
 def names(a):
     print("\n".join(sorted(read(a))))
 
 
 if __name__ == "__main__":
     {f.__name__: f for f in (same, rounds, sharded, drop, scale, rename, fill,
-                               names)}[
+                               average, names)}[
         sys.argv[1]](*sys.argv[2:])

@@ -425,6 +425,7 @@ static void choose_sizes(Model *m, uint32_t data_axes)
                           .momentum = rng_chance(m->r, 50) ? 0.9 : 0,
                           .clip = rng_chance(m->r, 40) ? 0.3 : 0,
                           .loss_scale = rng_chance(m->r, 25) ? 256 : 0,
+                          .ema = rng_chance(m->r, 20) ? 0.75 : 0,
                           .schedule = {.kind = (ScheduleKind)rng_below(m->r, 3),
                                        .warmup = rng_below(m->r, 3),
                                        .steps = 4,

@@ -223,7 +223,7 @@ static void attention_op(Instances *in, const Op *op)
                           .e = type_local_dim(&qkv[2]->type, m, 3),
                           .causal = attr_causal(op) != 0,
                           .window = attr_window(op) > 0,
-                          .softcap = attr_softcap(op) > 0,
+                          .softcap = (float)attr_softcap(op) > 0,
                           .drop = drop};
     if (grad)
         attention_grad(in, &kind);

@@ -46,8 +46,8 @@ Datum builtin_attention(const BuiltinCall *c)
         return lower_poison(c->l, builtin_loc(c, 5), NULL, "the probability of "
                             "dropout must be at least 0 and below 1");
     if (c->arg[7].kind != DATUM_NONE && softcap <= 0)
-        return lower_poison(c->l, builtin_loc(c, 7), NULL, "the softcap of scores must be "
-                            "above 0");
+        return lower_poison(c->l, builtin_loc(c, 7), NULL, "the softcap must be above 0, "
+                            "not %g", softcap);
     if (!attention_fits(&q->type, &k->type, &v->type))
         return lower_poison(c->l, c->call->loc, "q is [b, s, heads, d], k and "
                             "v are [b, t, kv_heads, d]; kv_heads divides heads",

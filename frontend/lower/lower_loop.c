@@ -18,8 +18,8 @@
  * differ (lower_runs.c), the body holds one copy for each alternating kind, and
  * each run has a loop of its own.
  *
- * The body of `for i in range(n)` is lowered n times, with the numbers 0 to n - 1
- * for i:
+ * The body of `for i in range(n)` is lowered n times, once for each number i from 0 to
+ * n - 1:
  *
  * before   for i in range(2) { y = y + slice(x, i, 4) }
  * after    %slice = slice{start=0, size=4} %x     %y = add %y0, %slice
@@ -49,7 +49,7 @@ static bool no_carried(Lower *l, const Stmt *s)
                        "the loop assigns no name that exists before it");
 }
 
-/* Only tensors are carried. */
+/* A loop over an array carries only tensors. */
 static bool check_carried(Lower *l, const Stmt *s, const Carried *c)
 {
     bool fine = true;
@@ -60,8 +60,8 @@ static bool check_carried(Lower *l, const Stmt *s, const Carried *c)
         fine = false;
         if (b->datum.kind != DATUM_POISON)
             lower_error(l, s->loc, NULL,
-                        "the loop changes '%s', which is %s; a loop carries "
-                        "only tensors", b->name,
+                        "the loop changes '%s', which is %s; a loop over an "
+                        "array carries only tensors", b->name,
                         datum_text(l->arena, b->datum));
     }
     return fine && (c->n > 0 || no_carried(l, s));
@@ -190,8 +190,7 @@ static bool lower_loop(Lower *l, const Stmt *s, Instance *first,
 static void lower_array_loop(Lower *l, const Stmt *s, Datum array, const Carried *c)
 {
     Frame *f = l->frame;
-    bool fine = check_array(l, s, array);
-    fine = check_carried(l, s, c) && fine;
+    bool fine = check_array(l, s, array) && check_carried(l, s, c);
     Value **value = NEW_ARRAY(l->arena, Value *, c->n + 1);
     for (int i = 0; i < c->n && fine; i++)
         value[i] = lower_import(
@@ -210,8 +209,9 @@ static void lower_array_loop(Lower *l, const Stmt *s, Datum array, const Carried
     }
 }
 
-/* Lowers one iteration of `for i in range(n)`: the names that existed before the
- * loop keep their values, others end with the iteration. False after an error. */
+/* Lowers one iteration of `for i in range(n)`. Names that existed before the loop keep
+ * the values that the iteration assigns. Other names end with the iteration. False after
+ * an error. */
 static bool range_iteration(Lower *l, const Stmt *s, int64_t i, const Carried *c)
 {
     Frame *f = l->frame;
@@ -257,8 +257,9 @@ Datum builtin_range(const BuiltinCall *c)
     enum { MAX_ITERATIONS = 1024 };
     Datum n = c->arg[0];
     if (n.kind != DATUM_INT || n.integer < 0 || n.integer > MAX_ITERATIONS)
-        return lower_poison(c->l, builtin_loc(c, 0), "an array of modules can have more "
-                            "elements: its loop is lowered once",
+        return lower_poison(c->l, builtin_loc(c, 0),
+                            n.kind == DATUM_INT && n.integer > 0
+                                ? "a loop over an array of modules has no such limit" : NULL,
                             "'range' takes an integer from 0 to %d, not %s", MAX_ITERATIONS,
                             datum_text(c->l->arena, n));
     return (Datum){.kind = DATUM_RANGE, .integer = n.integer};

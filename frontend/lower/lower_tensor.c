@@ -261,7 +261,7 @@ Datum builtin_split(const BuiltinCall *c)
 /* Every step-th of the size * step elements of a dim:
  * before   [.., 6, ..], step 2
  * after    reshape [.., 3, 2, ..], slice [.., 3, 1, ..], reshape [.., 3, ..] */
-static Datum every(const BuiltinCall *c, Datum x, int dim, int64_t size, int64_t step)
+static Datum take_strided(const BuiltinCall *c, Datum x, int dim, int64_t size, int64_t step)
 {
     const Type *of = &x.tensor->type;
     AttrList wide = {.n = of->ndim + 1}, result = {.n = of->ndim};
@@ -291,22 +291,25 @@ Datum builtin_slice(const BuiltinCall *c)
         return lower_poison(c->l, c->call->loc, NULL,
                             "'slice' takes integers for start, size and step");
     int64_t limit = x->type.dim[dim], n = size.integer;
-    if (step.integer < 1 || step.integer > limit)
-        return lower_poison(c->l, c->call->loc, NULL, "the step of a slice of %s is from 1 to "
-                            "%lld, not %lld", builtin_shape(c, x), (long long)limit,
-                            (long long)step.integer);
-    if (step.integer == 1 || n < 1 || n > limit)
+    if (step.integer < 1)
+        return lower_poison(c->l, c->call->loc, NULL, "the step of a slice must be at least 1, "
+                            "not %lld", (long long)step.integer);
+    if (step.integer == 1 || n <= 1 || n > limit)
         return slice_of(c, c->arg[0], dim, start.integer, n);
-    /* The last step is padded where x ends before it. */
-    int64_t used = (n - 1) * step.integer + 1, whole = n * step.integer;
-    int64_t have = start.integer >= 0 && start.integer + whole <= limit ? whole : used;
-    Datum part = slice_of(c, c->arg[0], dim, start.integer, have);
-    if (part.kind != DATUM_POISON && have < whole)
-        part = pad_of(c, part, dim, 0, whole - have);
-    return part.kind == DATUM_POISON ? part : every(c, part, dim, n, step.integer);
+    if (step.integer > limit)
+        return lower_poison(c->l, c->call->loc, NULL, "%lld elements with a step of %lld are "
+                            "outside of dim %d of %s", (long long)n, (long long)step.integer,
+                            dim, builtin_shape(c, x));
+    /* If x ends within the last group of `step` elements, the group is padded. */
+    int64_t used = (n - 1) * step.integer + 1, padded = n * step.integer;
+    int64_t taken = start.integer >= 0 && start.integer + padded <= limit ? padded : used;
+    Datum part = slice_of(c, c->arg[0], dim, start.integer, taken);
+    if (part.kind != DATUM_POISON && taken < padded)
+        part = pad_of(c, part, dim, 0, padded - taken);
+    return part.kind == DATUM_POISON ? part : take_strided(c, part, dim, n, step.integer);
 }
 
-/* A tensor of equal elements, of x's shape but for one dim. */
+/* A tensor of x's shape, but with `size` elements in `dim`, all equal to `value`. */
 static Datum filled(const BuiltinCall *c, const Value *x, int dim, int64_t size, double value)
 {
     Attr attr[MAX_ATTRS] = {{.f = value}, {.i = x->type.dtype}, {.l = {.n = x->type.ndim}}};
@@ -338,10 +341,13 @@ Datum builtin_pad(const BuiltinCall *c)
     if (!builtin_tensor(c, 0, &x) || !builtin_dim(c, 3, x->type.ndim, -1, &dim) ||
         !pad_value(c, x, &value))
         return datum_poison();
+    if (!dtype_is_float(x->type.dtype))
+        return lower_poison(c->l, builtin_loc(c, 0), NULL, "'pad' takes a tensor of floats, not "
+                            "%s", builtin_shape(c, x));
     for (int i = 1; i <= 2; i++)
         if (c->arg[i].kind != DATUM_INT || c->arg[i].integer < 0 || c->arg[i].integer > MAX_PAD)
             return lower_poison(c->l, builtin_loc(c, i), NULL,
-                                "'pad' takes a number of elements, not %s",
+                                "'pad' takes an integer from 0 to %d, not %s", MAX_PAD,
                                 datum_text(c->l->arena, c->arg[i]));
     int64_t before = c->arg[1].integer, after = c->arg[2].integer;
     if (before + after == 0)

@@ -61,8 +61,8 @@ static inline int64_t rt_queries_end(const ParcAttention *a, int64_t key,
     return a->window > 0 ? rt_least(a->s, key + keys + a->window - 1) : a->s;
 }
 
-/* Replaces n products of queries and keys by tanh(scale / softcap product); the factor of
- * these as scores. Without a softcap the products remain. */
+/* Replaces n products of queries and keys by tanh(product * scale / softcap). Requires a
+ * softcap. */
 static inline void rt_cap_row(const ParcAttention *a, float *restrict x, int64_t n)
 {
     float by = a->scale / a->softcap;
@@ -70,6 +70,7 @@ static inline void rt_cap_row(const ParcAttention *a, float *restrict x, int64_t
     for (int64_t i = 0; i < n; i++)
         x[i] = parc_tanh(x[i] * by);
 }
+/* The factor that converts products, or with a softcap their tanh, to scores. */
 static inline float rt_score_scale(const ParcAttention *a)
 {
     return a->softcap > 0 ? a->softcap : a->scale;

@@ -109,7 +109,7 @@ check "half a window" refused -Dwindow=0.5 "the window must be an integer of at 
 sed 's/window=window/window=window, softcap=0.0/' examples/mistral.pdl >"$work/bad.pdl"
 no_softcap() {
     ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" &&
-        grep "the softcap of scores must be above 0" "$work/err"
+        grep "the softcap must be above 0, not 0" "$work/err"
 }
 check "softcap 0" no_softcap
 finish

@@ -83,7 +83,8 @@ refused() { # refused LOSS MESSAGE
 }
 check "squeeze of another size" refused 'sum(squeeze(h, 1))' "does not have the size 1"
 
-# An adapter of low rank alone is trained; a module of its name by hand has its losses.
+# Only the low-rank adapter is trained. A handwritten module of the same name has the same
+# losses.
 adapter() { # adapter NAME MESH
     model "        return cross_entropy(y, labels)" | sed '
         s/up:    Linear(dim, 32)/up: LoRALinear(dim, 32, rank=4, alpha=6.0)/

@@ -40,6 +40,12 @@ static const AttentionCase attention_cases[] = {
     {1, 1, 140, 140, 1, 1, 128, 128, true, true, 60, false, 0},
     {1, 1, 150, 150, 1, 1, 32, 64, false, false, 30, true, 0},
     {1, 1, 70, 70, 1, 1, 256, 256, true, false, 17, false, 0},
+    {0, 1, 70, 70, 1, 2, 24, 40, true, false, 0, true, 0.5},
+    {0, 1, 140, 140, 1, 1, 128, 128, false, true, 33, false, 2},
+    {1, 1, 150, 150, 1, 2, 64, 64, true, false, 0, false, 1},
+    {1, 1, 140, 140, 1, 1, 128, 128, true, false, 40, false, 1.5},
+    {1, 1, 70, 140, 1, 1, 64, 64, false, true, 0, true, 2},
+    {2, 1, 70, 70, 1, 1, 256, 256, true, false, 0, false, 1},
 };
 
 typedef struct EmbeddingCase {

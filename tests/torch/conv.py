@@ -24,6 +24,7 @@ class Conv(nn.Module):
         self.second = nn.Conv2d(channels, 32, (3, 5), stride=(1, 2), padding=(1, 2))
         self.depth = nn.Conv2d(32, 32, 3, padding=2, dilation=2, groups=32)
         self.group = nn.Conv2d(32, 64, 1, groups=4)
+        self.fold = nn.Conv2d(64, 64, (2, 1), stride=(2, 1))
         self.twice = nn.Conv2d(64, 128, 2, stride=2, groups=64)
         self.line = nn.Conv1d(128, 48, 4, padding=3, groups=16)
         self.head = nn.Linear(48, classes)
@@ -32,8 +33,8 @@ class Conv(nn.Module):
         h = F.relu(self.first((images - 127.5) / 127.5))
         h = F.max_pool2d(h, 3, stride=2, padding=1)
         h = self.depth(F.relu(self.second(h)))
-        h = self.twice(F.avg_pool2d(self.group(h), (2, 1)))
-        h = self.line(h.reshape(-1, 128, 4))
+        h = self.twice(self.fold(F.avg_pool2d(self.group(h), (2, 1))))
+        h = self.line(h.reshape(-1, 128, 2))
         h = h.cumsum(-1) + h.cumsum(1)
         return F.cross_entropy(self.head(h.mean(2)), labels)
 

@@ -149,9 +149,9 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         if (!seen)
             continue;
         if (ATTENTION_SOFTCAP)
-            attention_cap(score, ATTENTION_REGISTERS(ROWS, KEYS), f.capped);
+            attention_cap(score, ATTENTION_REGISTERS(ROWS, KEYS), f.cap_scale);
         else
-            attention_sign(score, ATTENTION_REGISTERS(ROWS, KEYS), f.scale);
+            attention_apply_sign(score, ATTENTION_REGISTERS(ROWS, KEYS), f.scale);
         if (first + KEYS > keys_all ||
             !attention_full(ATTENTION_CAUSAL, near, warp_first - first, ROWS,
                             KEYS))

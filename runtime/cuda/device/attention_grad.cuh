@@ -119,7 +119,7 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
     float p[REGISTERS], ds[REGISTERS];
     tile_scores(TYPE, p, ROWS, QUERIES, D_PAD, keys, k_row, tile, k_row);
     if (ATTENTION_SOFTCAP)
-        attention_cap(p, REGISTERS, f.capped);
+        attention_cap(p, REGISTERS, f.cap_scale);
     PARC_UNROLL
     for (int i = 0; i < REGISTERS; i++)
         p[i] *= f.scale2;
@@ -279,7 +279,7 @@ PARC_DEVICE void ATTENTION_NAME(query_weights)(
     float score[REGISTERS];
     tile_scores(TYPE, score, ROWS, KEYS, D_PAD, queries, k_row, tile, k_row);
     if (ATTENTION_SOFTCAP)
-        attention_cap(score, REGISTERS, f.capped);
+        attention_cap(score, REGISTERS, f.cap_scale);
     PARC_UNROLL
     for (int i = 0; i < REGISTERS; i++)
         score[i] *= f.scale2;

@@ -117,9 +117,9 @@ PARC_DEVICE AttentionKeys attention_keys(int t, int kv, int block, int rows,
 }
 
 /* Factors of scores, of scores as exponents of 2, and of kept weights. With a softcap
- * scores become softcap tanh(capped x); scale2 is the factor of the tanh. */
+ * scores become softcap tanh(cap_scale x); scale2 is the factor of the tanh. */
 typedef struct AttentionFactors {
-    float scale, scale2, keep_scale, capped;
+    float scale, scale2, keep_scale, cap_scale;
 } AttentionFactors;
 
 /* `softcap` and `drop` are constants. */
@@ -129,12 +129,12 @@ PARC_DEVICE AttentionFactors attention_factors(int64_t scale_bits, int64_t softc
     AttentionFactors f;
     f.scale = attention_float(scale_bits);
     f.scale2 = (softcap ? attention_float(softcap_bits) : f.scale) * ATTENTION_LOG2E;
-    f.capped = softcap ? f.scale / attention_float(softcap_bits) : 1.0f;
+    f.cap_scale = softcap ? f.scale / attention_float(softcap_bits) : 1.0f;
     f.keep_scale = drop ? 1.0f / (1.0f - attention_float(drop_bits)) : 1.0f;
     return f;
 }
 
-/* Replaces n products by tanh(by product). */
+/* Replaces n products x by tanh(by * x). */
 PARC_DEVICE void attention_cap(float *score, int n, float by)
 {
     PARC_UNROLL
@@ -143,7 +143,7 @@ PARC_DEVICE void attention_cap(float *score, int n, float by)
 }
 
 /* Negates n products if their factor is negative. */
-PARC_DEVICE void attention_sign(float *score, int n, float scale)
+PARC_DEVICE void attention_apply_sign(float *score, int n, float scale)
 {
     PARC_UNROLL
     for (int i = 0; i < n && scale < 0; i++)
@@ -153,8 +153,8 @@ PARC_DEVICE void attention_sign(float *score, int n, float scale)
 /* The derivative of the softcap, 1 - tanh^2, of a score as exponent of 2. */
 PARC_DEVICE float attention_cap_slope(float exponent, float scale2)
 {
-    float tanh = exponent / scale2;
-    return parc_max(1.0f - tanh * tanh, 0.0f); /* masked scores are -inf */
+    float t = exponent / scale2;
+    return parc_max(1.0f - t * t, 0.0f); /* masked scores are -inf */
 }
 
 /* Multiplies the kept of n elements by `scale`, and replaces the others by

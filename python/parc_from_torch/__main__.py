@@ -20,7 +20,7 @@ The module returns its loss, alone or first:
 
 The numbers of the module's constructor, or of its config object, become the
 parameters of the PDL model: `parc model.pdl -D n_layers=32 -D dim=4096`. To
-find where each belongs the model is traced again with each number doubled.
+find where each belongs the model is traced again with each number changed.
 
 The plan is that of the function that parallelizes the model for PyTorch, as
 written for torchrun or Lightning, f(model) or f(model, mesh). It is run on
@@ -34,8 +34,9 @@ def arguments():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL", help="FILE.py:NAME")
     parser.add_argument("--parallelize", metavar="FILE.py:NAME",
-                        help="the function that parallelizes the model (default: FSDP, and "
-                             "the tensor parallelism that a model of transformers suggests)")
+                        help="the function that parallelizes the model, or a strategy of "
+                             "Lightning (default: FSDP, and the tensor parallelism that "
+                             "a model of transformers suggests)")
     parser.add_argument("--optimizer", metavar="FILE.py:NAME",
                         help="a function of the model that returns an optimizer, or an "
                              "optimizer and a scheduler (default: AdamW)")
@@ -46,21 +47,30 @@ def arguments():
     return parser.parse_args()
 
 
-def load(word):
-    """The function of FILE.py:NAME."""
+def run_file(path):
+    """The module of a file. A file is run once: policies name the model's classes."""
+    name = os.path.basename(path)[:-3]
+    known = sys.modules.get(name)
+    if known is not None and os.path.abspath(getattr(known, "__file__", None) or "") == path:
+        return known
+    sys.path.insert(0, os.path.dirname(path))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load(word, strategy=False):
+    """The function of FILE.py:NAME, or a strategy object of Lightning."""
     from .body import ImportFault
+    from .lightning import from_strategy
     path, _, name = word.rpartition(":")
     if not path.endswith(".py") or not name.isidentifier():
         raise ImportFault([f"'{word}' is not FILE.py:NAME"])
     if not os.path.isfile(path):
         raise ImportFault([f"there is no file '{path}'"])
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    function = getattr(module, name, None)
-    if not callable(function):
+    function = getattr(run_file(os.path.abspath(path)), name, None)
+    if not (callable(function) or strategy and from_strategy(function)):
         raise ImportFault([f"'{path}' has no function '{name}'"])
     return function
 
@@ -101,7 +111,7 @@ def main():
 
     try:
         made = convert(load(options.model), os.path.basename(options.model),
-                       options.parallelize and load(options.parallelize),
+                       options.parallelize and load(options.parallelize, True),
                        options.optimizer and load(options.optimizer), say)
     except ImportFault as e:
         for fault in e.faults:

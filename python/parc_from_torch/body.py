@@ -23,11 +23,20 @@ class ImportFault(Exception):
         self.faults = list(faults)
 
 
+def fault(line, what, body, remedy=""):
+    """The text of one reason: the line of the user's file, what is wrong there, the
+    module and its class, and what to do."""
+    where = f"{body.path or 'the model'}, class {body.cls}"
+    return f"{line or body.line or '?'}: {what} (in {where})" + (f": {remedy}" if remedy else "")
+
+
 @dataclasses.dataclass(eq=False)
 class Value:
     """A tensor. `const`: its elements if they are known; `name`: the name in the
-    file, or the one that the user's source suggests; `stmt`: what computes it,
-    None for an input, a parameter or a constant."""
+    file, or the one that the user's source suggests; `stmt`: the statement that
+    computes it, None for an input, a parameter or a constant; `dims`: its shape as
+    Numbers (formals.py); `caller`: of an input the value that the caller passes;
+    `shifted`: whether the data must shift these labels."""
 
     shape: tuple
     dtype: Any = None
@@ -35,19 +44,26 @@ class Value:
     stmt: Any = None
     const: Any = None
     kind: str = "value"  # or "input", "param", "const"
+    dims: tuple = ()
+    caller: Any = None
+    shifted: bool = False
 
 
 @dataclasses.dataclass(eq=False)
 class Stmt:
     """One operation. `args`: values, numbers, words and tuples of these; `named`:
-    arguments by name; `line`: the line of the user's file, or ''."""
+    arguments by name; `line`, `text`: the place and the text of the line of the
+    user's file, or ''; `child`, `callee`: the name of the child that a call applies,
+    and its Body of this call."""
 
     op: str
     args: list
     named: dict
     outs: list
     line: str = ""
-    child: str = ""  # the name of the child that a call applies
+    text: str = ""
+    child: str = ""
+    callee: Any = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -61,12 +77,14 @@ class Loop:
     body: list
     carries: list
     outs: list
+    line: str = ""
 
 
 @dataclasses.dataclass(eq=False)
 class Body:
-    """A module. `children`: bodies by attribute name, those of an array under the
-    name of its ModuleList as a list; `params`: tensors by name."""
+    """A module. `children`: by attribute name the bodies of all its calls, or those
+    of the elements of an array under the name of its ModuleList; `params`: tensors by
+    name; `line`: the line of the class."""
 
     path: str
     cls: str
@@ -110,24 +128,43 @@ def results(stmt):
     return stmt.outs
 
 
+def map_values(x, function):
+    """An argument with function(v) in place of each of its values, in order."""
+    if isinstance(x, Value):
+        return function(x)
+    if isinstance(x, (tuple, list)):
+        return type(x)(map_values(y, function) for y in x)
+    return x
+
+
+def map_arguments(stmt, function):
+    """Replaces each value that a statement reads by function(v), in order."""
+    stmt.args = [map_values(x, function) for x in stmt.args]
+    stmt.named = {k: map_values(x, function) for k, x in stmt.named.items()}
+
+
 def replace(stmts, old, new):
     """Replaces a value by another in all statements."""
-    def swap(x):
-        if x is old:
-            return new
-        if isinstance(x, (tuple, list)):
-            return type(x)(swap(y) for y in x)
-        return x
+    def other(v):
+        return new if v is old else v
 
     for s in stmts:
         if isinstance(s, Loop):
             replace(s.body, old, new)
             for c in s.carries:
-                c[0] = swap(c[0])
-                c[2] = swap(c[2])
+                c[0] = other(c[0])
+                c[2] = other(c[2])
         else:
-            s.args = [swap(x) for x in s.args]
-            s.named = {k: swap(x) for k, x in s.named.items()}
+            map_arguments(s, other)
+
+
+def statements(stmts):
+    """All statements, those of loops included, without the loops."""
+    for s in stmts:
+        if isinstance(s, Loop):
+            yield from statements(s.body)
+        else:
+            yield s
 
 
 def drop_unused(body):

@@ -14,6 +14,8 @@ import sys
 
 import torch
 
+MARK = "_parc_numbers"  # an attribute of modules while the user's function runs
+
 
 def is_number(x):
     return isinstance(x, (int, float)) and not isinstance(x, bool)
@@ -65,8 +67,16 @@ class Constructions:
         code = own.f_code
         names = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
         args = {n: own.f_locals[n] for n in names if n in own.f_locals}
-        self.numbers[id(module)] = numbers_of(args)
+        self.numbers[id(module)] = module.__dict__[MARK] = numbers_of(args)
         self.note_parent(frame)
+
+    def note_copies(self, model):
+        """A deep copy of a module, as nn.TransformerEncoder makes them, has the numbers
+        of its original."""
+        for module in model.modules():
+            own = module.__dict__.pop(MARK, None)
+            if own is not None:
+                self.numbers.setdefault(id(module), own)
 
     def note_parent(self, frame):
         """The numbers that the parent's constructor has computed by now."""
@@ -96,41 +106,76 @@ def recording():
         torch.nn.Module.__init__ = init
 
 
+def key(cls):
+    """What a class is known by. A class that a function defines is another one each
+    time that the function runs."""
+    return cls.__module__, cls.__qualname__
+
+
+PENDING = []  # functions of the class of a module that is about to be constructed
+
+
+def new_module(cls, *args, **kwargs):
+    for function in PENDING:
+        function(cls)
+    return object.__new__(cls)
+
+
 @contextlib.contextmanager
 def changing(cls, name, value):
-    """Replaces one number of the first module of a class that is constructed."""
-    init, done = cls.__init__, []
+    """Replaces one number of the first module of a class that is constructed. Yields a
+    list that is not empty after the change."""
+    done = []
+
+    def change_first(own):
+        if key(own) == key(cls) and not done:
+            done.append(changed_init(own, name, value))
+
+    # It stays: after it is deleted, Python refuses the arguments of constructors.
+    torch.nn.Module.__new__ = new_module
+    PENDING.append(change_first)
+    try:
+        yield done
+    finally:
+        PENDING.remove(change_first)
+
+
+def changed_init(cls, name, value):
+    """Makes the next call of a class's constructor one with the changed number."""
+    own, init = "__init__" in vars(cls), cls.__init__
 
     def changed(self, *args, **kwargs):
-        if done:
-            return init(self, *args, **kwargs)
-        done.append(True)
+        if own:
+            cls.__init__ = init
+        else:
+            del cls.__init__
         bound = inspect.signature(init).bind(self, *args, **kwargs)
         bound.apply_defaults()
-        change(bound.arguments, name, value)
+        if not change(bound.arguments, name, value):
+            raise ValueError(f"the constructor has no number {name}")
         return init(*bound.args, **bound.kwargs)
 
     cls.__init__ = changed
-    try:
-        yield
-    finally:
-        cls.__init__ = init
+    return changed
 
 
 def change(arguments, name, value):
+    """Changes a number among the arguments of a constructor, or in a config object.
+    Returns whether there is one."""
     if is_number(arguments.get(name)):
         arguments[name] = value
-        return
-    for key, x in arguments.items():
-        if key == "self" or not is_config(x):
+        return True
+    for part, x in arguments.items():
+        if part == "self" or not is_config(x):
             continue
         own = copy.deepcopy(x)
         if is_number(vars(own).get(name)):
             setattr(own, name, value)
         elif not change_part(own, name, value):
             continue
-        arguments[key] = own
-        return
+        arguments[part] = own
+        return True
+    return False
 
 
 def change_part(config, name, value):

@@ -5,17 +5,18 @@ import copy
 import dataclasses
 import inspect
 import logging
+import os
+import re
 
 import torch
 
-from . import construct, formals, loops, patterns, prelude
-from .body import ImportFault, Loop, Value
-from .defaults import plain_fsdp, transformers_plan
-from .plan_block import plan_block
-from .record import record
-from .recording import RecordError
+from . import construct, formals, loops, patterns, prelude, sequential, sinusoids, torch_modules
+from .argument_names import argument_names
+from .blocks import blocks_of
+from .body import ImportFault, Value, drop_unused, fault, statements
+from .names import number_name, plain_name
 from .trace import Trace, bodies
-from .train_block import train_block
+from .state_names import state_names
 from .verify import verify
 from .write import Writer
 
@@ -32,58 +33,114 @@ def inputs_of(example):
     return tuple(own(x) for x in example), {}
 
 
-def wider(example, name):
-    """The example inputs with twice the batch, or twice the sequence."""
+def resized(example, name, factor):
+    """The example inputs with another batch, or another sequence: twice as large, or the
+    first half."""
     dim = 0 if name == "batch" else 1
     args, kwargs = inputs_of(example)
 
-    def more(x):
+    def other(x):
         if not isinstance(x, torch.Tensor) or x.dim() <= dim or \
                 (dim and x.dtype.is_floating_point):
             return x
-        return torch.cat([x, x], dim)
+        return torch.cat([x, x], dim) if factor == 2 else \
+            x.narrow(dim, 0, x.shape[dim] // 2).clone()
 
-    return tuple(more(x) for x in args), {k: more(x) for k, x in kwargs.items()}
+    return tuple(other(x) for x in args), {k: other(x) for k, x in kwargs.items()}
 
 
 class Sample(Trace):
-    """A trace with names for inputs, formals and prelude modules."""
+    """A trace with formals, prelude modules and loops. Its inputs get the names and the
+    order of the user's forwards, or, with `like`, the order of another trace."""
 
-    def __init__(self, model, args, kwargs, numbers):
+    def __init__(self, model, args, kwargs, numbers, like=None):
         super().__init__(model, args, kwargs)
         self.args, self.kwargs = args, kwargs
-        self.failed_loops = []
+        names = {} if like else argument_names(self)
+        self.orders = like.orders if like else {}
+        self.names_of = {}
+        for n, p in self.params.items():
+            self.names_of.setdefault(id(p), []).append(n)
+        calls = {s.callee: s for b in bodies(self.body) for s in b.stmts if s.callee}
+        known = sorted({(n, x) for own in numbers.values() for n, x in own.items()})
+        for b in list(bodies(self.body)):
+            torch_modules.rewrite(b, model.get_submodule(b.path))
+            patterns.rewrite(b, known)
+        patterns.prune(self.body)
         for b in bodies(self.body):
-            patterns.rewrite(b)
             module = model.get_submodule(b.path)
-            b.formals = dict(numbers.get(id(module), {}))
+            for v in b.inputs:
+                v.name = names.get(b.path, {}).get(v.name) or plain_name(v.name)
+            place = re.sub(r"\.\d+(?=\.|$)", ".*", b.path)  # elements have one order
+            if not like:
+                self.orders[place] = order_of(b, module)
+            put_in_order(b, calls.get(b), self.orders.get(place, ()))
+            b.formals = {number_name(n): x for n, x in numbers.get(id(module), {}).items()}
+            b.line = class_line(module) or (calls[b].line if b in calls else "")
+            b.params = {n: b.params[n] for n in sorted(b.params, key=self.place_of(b))}
             prelude.recognise(b, module)
-        for b in bodies(self.body):
+        for b in reversed(list(bodies(self.body))):
             prelude.inline(b)
-            self.failed_loops += [f"{b.path}.{n}".strip(".") for n in loops.roll_all(b)]
-            patterns.rewrite_loops(b)
+            patterns.rewrite(b)
+            sinusoids.express(b)
+            patterns.write_tables(b)
+            sequential.inline(b, model)
+            loops.roll_all(b, lambda array, b=b: self.is_tied(b, array))
+            drop_unused(b)
+        self.faults += [fault(line, why, b, remedy) for b in bodies(self.body)
+                        for line, why, remedy in patterns.leftovers(b)]
+        if self.faults:
+            raise ImportFault(self.faults)
         self.used = [self.inputs.index(v.caller) for v in self.body.inputs]
 
-    def argument_names(self, body):
-        names = list(inspect.signature(
-            type(self.model.get_submodule(body.path)).forward).parameters)[1:]
-        return [names[i] if i < len(names) else f"x{i}" for i in range(len(body.inputs))]
+    def place_of(self, body):
+        """The place of a parameter of a body in the state dict."""
+        places = {n: i for i, n in enumerate(self.params)}
+        return lambda name: places[f"{body.path}.{name}".lstrip(".")]
+
+    def is_tied(self, body, array):
+        """Whether single elements of an array share parameters with other modules, or
+        the body reads their parameters."""
+        prefix = f"{body.path}.{array}.".lstrip(".")
+        shared = [self.names_of[id(p)] for n, p in self.params.items() if n.startswith(prefix)]
+        return any(len(names) > 1 for names in shared) or \
+            any(n.startswith(f"{array}.") for n in body.params)
 
     def bound(self, value):
         """The number of classes of an integer input."""
         found = bound_in(self.body, value)
         if found is None:
-            raise ImportFault([f"input {value.name}: neither an embedding nor a loss "
-                               "says how large its integers are"])
+            raise ImportFault([fault(
+                "", f"neither an embedding nor a loss says how large the integers of the "
+                f"input '{value.name}' are", self.body,
+                "look it up in an embedding, or pass it as a float")])
         return found
 
 
-def statements(stmts):
-    for s in stmts:
-        if isinstance(s, Loop):
-            yield from statements(s.body)
-        else:
-            yield s
+def order_of(body, module):
+    """The places of a body's inputs in the order of the forward's arguments."""
+    names = list(inspect.signature(type(module).forward).parameters)[1:]
+    if any(v.name not in names for v in body.inputs):
+        return list(range(len(body.inputs)))
+    return sorted(range(len(body.inputs)), key=lambda i: names.index(body.inputs[i].name))
+
+
+def put_in_order(body, call, order):
+    if len(order) != len(body.inputs):
+        return
+    body.inputs = [body.inputs[i] for i in order]
+    if call:
+        call.args = [call.args[i] for i in order]
+
+
+def class_line(module):
+    """The line of the user's class of a module, or ''."""
+    try:
+        path = inspect.getsourcefile(type(module))
+        line = inspect.getsourcelines(type(module))[1]
+    except (OSError, TypeError):
+        return ""
+    return "" if "site-packages/torch/" in path else f"{os.path.basename(path)}:{line}"
 
 
 def bound_in(body, value):
@@ -94,8 +151,14 @@ def bound_in(body, value):
             return s.args[0].dims[0]
         if s.op == "cross_entropy" and s.args[1] is value:
             return s.args[0].dims[-1]
+        if s.op == "gather" and s.args[1] is value:
+            return s.args[0].dims[-1]
+        if s.op in ("unsqueeze", "squeeze", "reshape"):
+            found = bound_in(body, s.outs[0])
+            if found is not None:
+                return found
         if s.op == "call":
-            child = body.children[s.child][0]
+            child = s.callee
             found = bound_in(child, child.inputs[s.args.index(value)])
             if found is not None:
                 return found
@@ -111,37 +174,68 @@ def origin(model, numbers):
 
 
 def build(function):
-    with construct.recording() as seen:
+    """The model, the example inputs and the numbers of constructors. The seed is fixed, so
+    that a file is the same each time: the scales of initial weights are read off their
+    elements."""
+    with construct.recording() as seen, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
         made = function()
     if not isinstance(made, tuple) or len(made) != 2 or \
             not isinstance(made[0], torch.nn.Module):
-        raise ImportFault(["the function must return a module and its example inputs, "
+        code = getattr(function, "__code__", None)
+        line = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}: " if code else ""
+        raise ImportFault([f"{line}the function must return a module and its example inputs, "
                            "a tuple of arguments or a dict of keyword arguments"])
+    seen.note_copies(made[0])
     return made[0], made[1], seen.numbers
 
 
-def fitted(example, size):
-    """The example inputs with their float dims of `size` doubled, for a model of
-    which that is the number of features."""
+def fitted(example, size, factor):
+    """The example inputs with other float dims in place of those of `size`, for a model
+    of which that is the number of features."""
     args, kwargs = inputs_of(example)
 
-    def more(x):
+    def other(x):
         if isinstance(x, torch.Tensor) and x.dtype.is_floating_point:
             for dim in range(1, x.dim()):
-                x = torch.cat([x, x], dim) if x.shape[dim] == size else x
+                if x.shape[dim] == size:
+                    x = torch.cat([x, x], dim) if factor == 2 else \
+                        x.narrow(dim, 0, size // 2).clone()
         return x
 
-    return tuple(more(x) for x in args), {k: more(x) for k, x in kwargs.items()}
+    return tuple(other(x) for x in args), {k: other(x) for k, x in kwargs.items()}
 
 
-def changed_sample(function, cls, name, value):
-    """A trace of the model with one number doubled, or None if it cannot be so."""
-    for inputs in (inputs_of, lambda example: fitted(example, value)):
+def factors(value):
+    """What a number is multiplied by: a float by little, because probabilities have a
+    limit, and 1 and 0 have a meaning of their own."""
+    if isinstance(value, float):
+        return [1.75, 1.125]
+    return [2, 0.5] if value % 2 == 0 and value > 2 else [2]
+
+
+def changed_sample(function, cls, name, value, like):
+    """A trace of the model with one number changed, or None if it cannot be so."""
+    for factor in factors(value):
+        other = type(value)(value * factor)
+        for inputs in (inputs_of, lambda example, by=factor: fitted(example, value, by)):
+            try:
+                with construct.changing(cls, name, other) as changed:
+                    model, example, numbers = build(function)
+                if not changed:
+                    return None
+                return Sample(model, *inputs(example), numbers, like)
+            except Exception:  # the user's code may refuse the number in any way
+                continue
+    return None
+
+
+def resized_sample(model, example, name, numbers, like):
+    """A trace of the model with another batch or sequence, or None."""
+    for factor in (2, 0.5):
         try:
-            with construct.changing(cls, name, 2 * value):
-                model, example, numbers = build(function)
-            return Sample(model, *inputs(example), numbers)
-        except Exception:  # the user's code may refuse the number in any way
+            return Sample(model, *resized(example, name, factor), numbers, like)
+        except Exception:  # for example a model of images has no sequence
             continue
     return None
 
@@ -158,31 +252,63 @@ def silent():
 
 def samples(function, say):
     """[(formal or None, Sample)]: the model as it is, then with each number of its
-    constructor doubled that its code accepts."""
+    constructor changed that its code accepts."""
     model, example, numbers = build(function)
     base = Sample(model, *inputs_of(example), numbers)
     found = [(None, base)]
     for name in ("batch", "seq"):
-        try:
-            found.append((name, Sample(model, *wider(example, name), numbers)))
-        except Exception:  # for example a model of images has no sequence
-            continue
+        more = resized_sample(model, example, name, numbers, base)
+        if more:
+            found.append((name, more))
     module, own = origin(model, numbers)
     for name, value in own.items():
         if not value:
             continue
-        more = changed_sample(function, type(module), name, value)
-        say(f"{name}={2 * value}: " + ("traced" if more else "the model refuses it"))
+        more = changed_sample(function, type(module), name, value, base)
+        say(f"another {name} than {value}: " +
+            ("traced" if more else "the model refuses it"))
         if more:
-            found.append((name, more))
+            found.append((number_name(name), more))
+    loops.roll_like([{b.path: b for b in bodies(s.body)} for _, s in found])
     return found
+
+
+def find_windows(function, base, seq, kept):
+    """Faults of numbers that would be windows of attention in a longer sequence. Such a
+    number is at least the sequence, and nothing depends on it; attention gets a window
+    where it is smaller."""
+    module, own = origin(base.model, {id(base.model.get_submodule(b.path)): b.formals
+                                      for b in bodies(base.body)})
+    for name, x in own.items():
+        if not isinstance(x.base, int) or x.base < seq or name not in [n for n, _ in kept] or \
+                any(depends(b, name) for b in bodies(base.body)):
+            continue
+        more = changed_sample(function, type(module), name, max(seq // 4, 1), base)
+        if more and has_window(more.body) and not has_window(base.body):
+            yield (f"{name}={x.base} is a window of attention, and the example has only {seq} "
+                   f"tokens: give an example with more tokens than {name}, or a smaller {name}")
+
+
+def has_window(body):
+    return any("window" in s.named for b in bodies(body) for s in statements(b.stmts))
+
+
+def depends(body, name):
+    """Whether a number in the statements of a body depends on a formal."""
+    def found(x):
+        if isinstance(x, formals.Number):
+            return any(f == name and v != x.base for f, v in x.other)
+        return isinstance(x, (tuple, list)) and any(map(found, x))
+
+    return any(found([*s.args, *s.named.values(), *(v.dims for v in s.outs)])
+               for s in statements(body.stmts))
 
 
 def same_structure(base, other):
     try:
         formals.merge_bodies([fresh(base), fresh(other)], ["x"])
         return True
-    except (formals.Different, TypeError, AttributeError):
+    except formals.Different:
         return False
 
 
@@ -209,60 +335,62 @@ def merged(found):
     return kept
 
 
-def convert(function, source="", parallelize=None, optimizer=None, say=lambda text: None):
-    """A model that `function` returns, with example inputs, as a PDL file.
+@dataclasses.dataclass
+class Imported:
+    """A model in PDL, to which `file` adds the blocks plan and train."""
 
-    parallelize: the user's function that parallelizes the model, or None: what
-                 the model suggests, or FSDP
-    optimizer:   a function of the model that returns an optimizer, or an optimizer
-                 and a scheduler
+    writer: Writer
+    lines: list
+    size: dict
+
+    def file(self, parallelize=None, optimizer=None):
+        """The file with the plan of a function.
+
+        parallelize: the user's function that parallelizes the model, or None: what
+                     the model suggests, or FSDP
+        optimizer:   a function of the model that returns an optimizer, or an optimizer
+                     and a scheduler"""
+        blocks, warnings = blocks_of(self.writer, self.size, parallelize, optimizer)
+        return Converted(self.lines + blocks, self.writer.trace.model,
+                         self.writer.initializers.warnings + warnings)
+
+
+def import_model(function, source="", say=lambda text: None):
+    """A model that `function` returns, with example inputs, in PDL.
 
     An ImportFault lists everything that PDL cannot express."""
     with silent():
         found = samples(function, say)
     base = found[0][1]
-    if base.failed_loops:
-        raise ImportFault([f"{n}: the calls of its elements are not one loop"
-                           for n in base.failed_loops])
     kept, size = merged(found), sizes(base)
     names = [formal for formal, _ in kept[1:]]
-    shared = {n: formals.Number(size[n], tuple((o, 2 * size[n] if o == n else size[n])
-                                               for o in names))
+    shared = {n: formals.Number(size[n], tuple((o, sizes(s).get(n)) for o, s in kept[1:]))
               for n in ("batch", "seq") if n in names and n in size}
-    own = {id(base.model.get_submodule(b.path)): b.formals for b in bodies(base.body)}
-    base.body.formals = {**origin(base.model, own)[1], **base.body.formals}
+    base.body.formals = root_formals(base, kept)
     head = [f"{base.body.cls}, imported by parc-from-torch" +
             (f" from {source}" if source else "") + "."]
-    writer = Writer(base, shared)
+    faults = list(find_windows(function, base, size["seq"], kept)) if "seq" in size else []
+    if faults:
+        raise ImportFault(faults)
+    writer = Writer(base, shared, kept)
     lines = writer.file(base.body, base.body.cls, head)
     verify(writer, kept, base.body)
-    blocks, warnings = blocks_of(base, size, parallelize, optimizer)
-    return Converted(lines + blocks, base.model, warnings)
+    lines += state_names(writer, base.body)
+    return Imported(writer, lines, size)
 
 
-def arrays_of(body):
-    """{path: number of elements} of the arrays."""
-    return {f"{b.path}.{s.array}".strip("."): s.count.base
-            for b in bodies(body) for s in b.stmts if isinstance(s, Loop)}
+def convert(function, source="", parallelize=None, optimizer=None, say=lambda text: None):
+    """A model as a PDL file with the plan of a function (Imported.file)."""
+    return import_model(function, source, say).file(parallelize, optimizer)
 
 
-def blocks_of(base, size, parallelize, optimizer):
-    """The lines of the blocks plan and train, and their warnings."""
-    model, arrays = base.model, arrays_of(base.body)
-    default = transformers_plan if getattr(model, "tp_plan", None) else plain_fsdp
-    try:
-        recording = record(parallelize or default, model)
-    except RecordError as e:
-        raise ImportFault([str(e)])
-    inputs = {b.path: len(b.inputs) for b in bodies(base.body)}
-    plan, warnings = plan_block(recording, arrays, inputs=inputs)
-    made = optimizer(model) if optimizer else None
-    made, scheduler = made if isinstance(made, tuple) else (made, None)
-    train, more = train_block(made or torch.optim.AdamW(model.parameters(), lr=3e-4),
-                              scheduler, size.get("batch", 1), size.get("seq"),
-                              recording.precision or "f32", None, recording.reduce,
-                              model=model, arrays=arrays)
-    return ["", *plan, "", *train], warnings + more
+def root_formals(base, kept):
+    """The formals of the model: the numbers that its constructor takes and that can be
+    changed. Other numbers, such as those that it computes, follow from them."""
+    own = {id(base.model.get_submodule(b.path)): b.formals for b in bodies(base.body)}
+    found = {**origin(base.model, own)[1], **base.body.formals}
+    free = {name for name, _ in kept}
+    return {n: x for n, x in found.items() if n in free}
 
 
 def sizes(base):

@@ -1,15 +1,16 @@
 """Finds what the sizes in a model depend on.
 
 The model is traced once as it is, and once for each number of its constructor,
-and of the batch, with that number doubled. A size of the bodies is then a Number:
-its value in each of these traces. Where a Number equals a formal in all traces,
-or a product or quotient of two, the file has the formal in its place:
+and of the batch, with another value of that number. A size of the bodies is then a
+Number: its value in each of these traces. Where a Number equals an expression of
+formals in all traces, the file has the expression in its place:
 
     reshape(x, 2, 16, 4, 8)  →  heads(x, n_heads)
     Linear(32, 128)          →  Linear(dim, 4 * dim)
 """
 
 import dataclasses
+import re
 
 from .body import Loop, Value
 
@@ -44,6 +45,8 @@ def merge(xs, names):
         if not all(numeric(y) for y in xs):
             raise Different
         return Number(x, tuple(zip(names, xs[1:])))
+    if any(type(y) is not type(x) or (isinstance(x, (str, bool)) and y != x) for y in xs):
+        raise Different
     if isinstance(x, Value):
         x.dims = merge([tuple(y.shape) for y in xs], names)
         return x
@@ -51,8 +54,6 @@ def merge(xs, names):
         if any(len(y) != len(x) for y in xs):
             raise Different
         return type(x)(merge([y[i] for y in xs], names) for i in range(len(x)))
-    if any(type(y) is not type(x) or (isinstance(x, str) and y != x) for y in xs):
-        raise Different
     return x
 
 
@@ -64,6 +65,8 @@ def merge_stmts(lists, names):
         if any(type(t) is not type(s) for t in group):
             raise Different
         if isinstance(s, Loop):
+            if any(t.array != s.array for t in group):
+                raise Different
             s.count = merge([t.count for t in group], names)
             merge([[list(c) for c in t.carries] for t in group], names)
             merge_stmts([t.body for t in group], names)
@@ -80,22 +83,28 @@ def merge_bodies(bodies, names):
     """Turns the numbers of the first body into Numbers. `bodies`: of the same
     module in all traces; `names`: of the formals that the others change."""
     b = bodies[0]
-    if any(o.children.keys() != b.children.keys() or o.cls != b.cls for o in bodies):
+    if any(o.children.keys() != b.children.keys() or o.cls != b.cls or
+           o.params.keys() != b.params.keys() for o in bodies):
         raise Different
     merge([b_.inputs for b_ in bodies], names)
     merge([list(b_.params.values()) for b_ in bodies], names)
     merge_stmts([b_.stmts for b_ in bodies], names)
     if b.prelude:
-        if any(not o.prelude or o.prelude[0] != b.prelude[0] for o in bodies):
+        if any(not o.prelude or o.prelude[0] != b.prelude[0] or
+               o.prelude[2].keys() != b.prelude[2].keys() for o in bodies):
             raise Different
         b.prelude = (b.prelude[0], merge([o.prelude[1] for o in bodies], names),
-                     {k: merge([o.prelude[2].get(k) for o in bodies], names)
+                     {k: merge([o.prelude[2][k] for o in bodies], names)
                       for k in b.prelude[2]})
     b.formals = {k: merge([o.formals[k] for o in bodies], names)
                  for k in b.formals if all(k in o.formals for o in bodies)}
-    for name, children in b.children.items():
-        for i, child in enumerate(children):
-            merge_bodies([child] + [o.children[name][i] for o in bodies[1:]], names)
+    arrays = {s.array for s in b.stmts if isinstance(s, Loop)}
+    for name in b.children:
+        calls = [o.children[name][:1] if name in arrays else o.children[name] for o in bodies]
+        if any(len(c) != len(calls[0]) for c in calls):
+            raise Different
+        for group in zip(*calls):
+            merge_bodies(group, names)
 
 
 FACTORS = [1, 2, 3, 4, 5, 6, 8, 16]
@@ -123,19 +132,65 @@ def candidates(scope):
     varying = [(n, x.values()) for n, x in scope.items() if x.varies()]
     yield from varying
     for i, (a, x) in enumerate(varying):
-        for b, y in varying[i + 1:]:
+        for b, y in varying[i:]:
             yield f"{a} * {b}", tuple(p * q for p, q in zip(x, y))
     for a, x in varying:
         for b, y in varying:
             if a != b and all(y):
                 yield f"{a} / {b}", tuple(p / q for p, q in zip(x, y))
+    for i, (a, x) in enumerate(varying):
+        for b, y in varying[i + 1:]:
+            for c, z in varying:
+                if c not in (a, b) and all(z):
+                    yield f"{a} * {b} / {c}", tuple(p * q / r for p, q, r in zip(x, y, z))
+
+
+def with_summand(number, other):
+    """(factor, summand) of n_positions + 2 or 2 * window - 1, or None. Other sums fit
+    by chance: two traces tell a factor and a summand of any size."""
+    if not isinstance(number.base, int):
+        return None
+    for by in FACTORS:
+        c = number.base - by * other[0]
+        if c == int(c) and 0 < abs(c) <= (16 if by == 1 else 2) and \
+                all(v == by * o + c for v, o in zip(number.values(), other)):
+            return by, int(c)
+    return None
+
+
+def root(number, text, other):
+    """The text of the square root of an expression, or of its inverse, or None."""
+    if not isinstance(number.base, float) or min(other) <= 0:
+        return None
+    for form, power in (f"sqrt({text})", 0.5), (f"1 / sqrt({text})", -0.5):
+        if all(abs(v - o ** power) <= 1e-7 * abs(v) for v, o in zip(number.values(), other)):
+            return form
+    return None
 
 
 def expression(number, scope):
-    """The text of a Number in terms of the formals of a scope, or None."""
+    """The text of a Number in terms of the formals of a scope, or None. A size that
+    follows from a float, such as a part of the dims, is rounded."""
+    text = exact_expression(number, scope)
+    names = re.findall(r"[A-Za-z_]\w*", text or "")
+    if isinstance(number.base, int) and any(isinstance(scope[n].base, float)
+                                            for n in names if n in scope):
+        return f"round({text})"
+    return text
+
+
+def exact_expression(number, scope):
+    known = list(candidates(scope))
     for exact in (True, False):
-        for text, values in candidates(scope):
+        for text, values in known:
             by = multiple(number, values)
             if by == 1 or (by and not exact):
                 return times(text, by)
+    for text, values in known:
+        found = with_summand(number, values)
+        if found:
+            by, c = found
+            return f"{times(text, by)} {'+' if c > 0 else '-'} {abs(c)}"
+        if root(number, text, values):
+            return root(number, text, values)
     return None

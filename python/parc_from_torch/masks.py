@@ -20,15 +20,11 @@ def allowed(mask):
     return t[0] if bool((t == t[0]).all()) else None
 
 
-def describe(m, mask, queries, keys, causal):
-    """The arguments of attention for a mask, as a dict."""
-    if mask is None:
-        return {"causal": True} if causal else {}
-    if mask.const is None:
-        m.fail("has a mask that depends on an input")
+def form_of(mask, queries, keys):
+    """The arguments of attention for a known mask, as a dict, or None."""
     pairs = allowed(mask)
     if pairs is None:
-        m.fail("has a mask that is not causal, full or a window")
+        return None
     pairs = pairs.expand(queries, keys)
     far = torch.arange(queries)[:, None] - torch.arange(keys)[None, :]
     for is_causal in (False, True):
@@ -39,4 +35,18 @@ def describe(m, mask, queries, keys, causal):
         window = int((far * pairs).max()) + 1
         if bool((pairs == (base & (far.abs() < window))).all()):
             return {**how, "window": window}
-    return m.fail("has a mask that is not causal, full or a window")
+    return None
+
+
+def describe(m, mask, queries, keys, causal):
+    """The arguments of attention for the mask of torch's attention."""
+    if mask is None:
+        return {"causal": True} if causal else {}
+    if mask.const is None:
+        m.fail("has a mask that depends on an input",
+               "leave the mask of padding out: parc's tokens have no padding")
+    how = form_of(mask, queries, keys)
+    if how is None:
+        m.fail("has a mask that is not causal, full or a window",
+               "compute the scores with einsum, the mask with arange and where, and softmax")
+    return how

@@ -5,6 +5,7 @@
 What has no counterpart is a comment in the block, and a warning.
 """
 import textwrap
+from fnmatch import fnmatchcase
 
 from .paths import Arrays, join
 from .recording import said
@@ -23,7 +24,8 @@ def plan_block(recording, arrays, name="recorded", inputs=None, rename=None,
     arrays:  number of elements by path of each ModuleList: "layers", or
              "stages.*.blocks" and "stages.0.blocks" inside other arrays
     inputs:  number of inputs by path of a module in PDL, "" for the model, if it
-             is not the number of layouts (`none` at the end is left out or added)
+             is not the number of layouts (`none` at the end is left out or added);
+             or for each input its place among the arguments of the forward
     rename:  function from a path of PyTorch to the path in PDL, or to None if PDL
              has no such module or parameter
     classes: names of modules in PDL by name of the class; by default the same
@@ -91,6 +93,11 @@ def _side(name, pairs, wanted):
 
 def style_text(style, wanted=None):
     """A style in PDL; None if it has no layout that changes a tensor."""
+    given = style.inputs
+    if isinstance(wanted, list):
+        if given:
+            given = [given[i] if i < len(given) else ("none", "none") for i in wanted]
+        wanted = len(wanted)
     if style.kind not in PREPARE:
         if style.kind == "SequenceParallel":
             arguments = style.inputs
@@ -100,11 +107,11 @@ def style_text(style, wanted=None):
         return style.kind + (f"({', '.join(arguments)})" if arguments else "")
     if style.kind == "PrepareModuleInputOutput":
         text = ", ".join(_side(side, pairs, count) for side, pairs, count in
-                         (("input", style.inputs, wanted),
+                         (("input", given, wanted),
                           ("output", style.outputs, None)) if pairs)
     else:
-        text = _layout_list(style.inputs or style.outputs,
-                            wanted if style.inputs else None)
+        text = _layout_list(given or style.outputs,
+                            wanted if given else None)
     return f"{style.kind}({text})" if text else None
 
 
@@ -139,8 +146,18 @@ class Block:
 
     def join(self, paths):
         paths = [self.pdl(p) for p in paths]
-        return [p or "model" for p in join([p for p in paths if p is not None],
-                                           self.arrays)]
+        return [self.shown(p) for p in join([p for p in paths if p is not None],
+                                            self.arrays)]
+
+    def shown(self, pattern):
+        """A pattern as PDL has it: `model` is the model itself, so a child of that name
+        is written as a pattern that only it matches."""
+        if pattern != "model":
+            return pattern or "model"
+        names = {p.split(".")[0] for p in (*self.recording.classes,
+                                           *self.recording.parameters)}
+        return next((p for p in ("model*", "*model", "mod*el", "m*odel", "mo*del", "mode*l")
+                     if [n for n in names if fnmatchcase(n, p)] == ["model"]), "model*")
 
     def grouped(self, entries):
         """Joins (path, text) entries with equal text and equal templates, in the
@@ -151,7 +168,7 @@ class Block:
             if found is not None:
                 template, _ = self.arrays.split(found)
                 groups.setdefault((template, text), []).append(found)
-        return [(pattern or "model", text)
+        return [(self.shown(pattern), text)
                 for (_, text), paths in groups.items()
                 for pattern in join(paths, self.arrays)]
 
@@ -281,7 +298,7 @@ class Block:
         for (_, text), members in groups.items():
             columns = [join(column, self.arrays) for column in zip(*members)]
             for patterns in zip(*columns):
-                rows.append((bracketed([p or "model" for p in patterns]), text))
+                rows.append((bracketed([self.shown(p) for p in patterns]), text))
         return rows
 
     # The other clauses

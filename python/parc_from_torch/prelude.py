@@ -1,14 +1,15 @@
 """Recognises modules that the prelude of PDL has.
 
 A module with one input, whose parameters have the names and shapes of a module of
-the prelude, equals it if both give the same results for random numbers. The
-user's class may be torch.nn's or their own.
+the prelude, equals it if both give the same results and gradients, for random
+numbers of several magnitudes. The user's class may be torch.nn's or their own.
 """
 
 import torch
 import torch.nn.functional as F
 
-from .body import Stmt, Value
+from .body import Stmt, map_arguments, replace
+from .convolutions import pair
 
 
 DEFAULTS = {("RMSNorm", "eps"): 1.1920928955078125e-7, ("LayerNorm", "eps"): 1e-5}
@@ -28,57 +29,70 @@ def linear(body, params):
         return
     named = {} if "bias" in params else {"bias": False}
     yield "Linear", [w.shape[1], w.shape[0]], named, \
-        lambda x: F.linear(x, params["weight"], params.get("bias"))
+        lambda x, weight, bias=None: F.linear(x, weight, bias)
 
 
 def rms_norm(body, params):
     if set(params) != {"weight"} or params["weight"].dim() != 1:
         return
-    w = params["weight"]
-    for eps in numbers(body):
-        named = {"eps": eps}
-        yield "RMSNorm", [w.shape[0]], named, lambda x, eps=eps: \
-            x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * params["weight"]
+    for eps in dict.fromkeys(numbers(body)):
+        yield "RMSNorm", [params["weight"].shape[0]], {"eps": eps}, \
+            lambda x, weight, eps=eps: \
+            x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
 
 
 def layer_norm(body, params):
-    if not params.get("weight", torch.ones(1, 1)).dim() == 1 or set(params) - {"weight", "bias"}:
+    if set(params) - {"weight", "bias"} or "weight" not in params or params["weight"].dim() != 1:
         return
-    w = params["weight"]
-    for eps in numbers(body):
-        named = {"eps": eps}
-        if "bias" not in params:
-            named["bias"] = False
-        yield "LayerNorm", [w.shape[0]], named, lambda x, eps=eps: \
-            F.layer_norm(x, w.shape, params["weight"], params.get("bias"), eps)
+    shape = params["weight"].shape
+    for eps in dict.fromkeys(numbers(body)):
+        named = {"eps": eps} if "bias" in params else {"eps": eps, "bias": False}
+        yield "LayerNorm", [shape[0]], named, \
+            lambda x, weight, bias=None, eps=eps: F.layer_norm(x, shape, weight, bias, eps)
 
 
-def run(function, x):
-    """The result of a function or module, or None if it wants other inputs."""
+# Small inputs show an eps, large ones a clamp.
+MAGNITUDES = (1e-5, 1e-3, 1.0, 100.0, 1e4)
+
+
+def results(function, x, params):
+    """The result of a function and its gradients, or None if it wants other inputs."""
+    x = x.clone().requires_grad_()
+    params = {n: p.clone().requires_grad_() for n, p in params.items()}
     try:
-        with torch.no_grad():
-            return function(x)
+        y = function(x, params)
+        weight = torch.linspace(-1, 1, y.numel()).reshape(y.shape)
+        return [y.detach(), *torch.autograd.grad((y * weight).sum(), [x, *params.values()])]
     except Exception:  # user's code may raise anything
         return None
 
 
+def close(mine, theirs, far, slack):
+    """Whether tensors agree up to a part `far` of each element and `slack` of the
+    largest one."""
+    near = far * theirs.abs() + slack * theirs.abs().max()
+    return mine.shape == theirs.shape and bool(((mine - theirs).abs() <= near).all())
+
+
 def equal(module, params, inputs, function):
     """Whether a module and a function agree, with random parameters."""
-    kept = {n: p.detach().clone() for n, p in params.items()}
-    state = torch.random.get_rng_state()
-    try:
-        with torch.no_grad():
-            for p in params.values():
-                p.copy_(torch.randn(p.shape))
-            mine, theirs = run(module, inputs), run(function, inputs)
-        return isinstance(mine, torch.Tensor) and \
-            isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape and \
-            bool(torch.allclose(mine, theirs, rtol=1e-5, atol=1e-6))
-    finally:
-        with torch.no_grad():
-            for n, p in params.items():
-                p.copy_(kept[n])
-        torch.random.set_rng_state(state)
+    def own(x, values):
+        return torch.func.functional_call(module, values, (x,))
+
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        values = {n: torch.randn(p.shape) for n, p in params.items()}
+        for x in inputs:
+            mine = results(own, x, values)
+            theirs = results(lambda x, values: function(x, **values), x, values)
+            if not mine or not theirs or not close(mine[0], theirs[0], 1e-5, 1e-6) or \
+                    not all(close(a, b, 0, 1e-3) for a, b in zip(mine[1:], theirs[1:])):
+                return False
+        return True
+
+
+def random_inputs(shape):
+    with torch.random.fork_rng(devices=[]):
+        return [size * torch.randn(shape) for size in MAGNITUDES]
 
 
 FUNCTIONS = [("relu", {}, F.relu), ("silu", {}, F.silu), ("gelu", {}, F.gelu),
@@ -91,13 +105,26 @@ def as_function(body, module):
     x, y = body.inputs[0], body.outputs[0]
     if len(body.stmts) < 2 or x.shape != y.shape or body.params or body.children:
         return
+    inputs = [3 * torch.randn(x.shape), *random_inputs(x.shape)]
     for name, named, theirs in FUNCTIONS:
-        if equal(module, {}, 3 * torch.randn(x.shape), theirs):
+        if equal(module, {}, inputs, theirs):
             stmt = Stmt(name, [x], dict(named), [y], body.stmts[-1].line)
-            stmt.text = ""
             y.stmt = stmt
             body.stmts = [stmt]
             return
+
+
+CONVOLUTIONS = {torch.nn.Conv1d: "Conv1d", torch.nn.Conv2d: "Conv2d"}
+
+
+def convolution(body, module):
+    """torch.nn's convolutions whose operator PDL has."""
+    named = next((s.named for s in body.stmts if s.op in ("conv1d", "conv2d")), None)
+    if named is None or module.padding_mode != "zeros":
+        return
+    named = dict(named, bias=False) if module.bias is None else dict(named)
+    body.prelude = (CONVOLUTIONS[type(module)], [module.in_channels, module.out_channels,
+                                                 pair(module.kernel_size)], named)
 
 
 def recognise(body, module):
@@ -111,15 +138,19 @@ def recognise(body, module):
     params = dict(module.named_parameters(recurse=False))
     x = body.inputs[0]
     if type(module) is torch.nn.Embedding:
-        if module.max_norm is None and not module.scale_grad_by_freq:
+        if module.max_norm is None and not module.scale_grad_by_freq and \
+                module.padding_idx is None and len(body.stmts) == 1:
             body.prelude = ("Embedding", [module.num_embeddings, module.embedding_dim], {})
         return
     if x.dtype is None or not x.dtype.is_floating_point:
         return
+    if type(module) in CONVOLUTIONS:
+        convolution(body, module)
+        return
     as_function(body, module)
     for kind in (linear, rms_norm, layer_norm):
         for name, args, named, theirs in kind(body, params):
-            if equal(module, params, torch.randn(x.shape), theirs):
+            if equal(module, params, random_inputs(x.shape), theirs):
                 body.prelude = (name, args, named)
                 return
 
@@ -129,7 +160,7 @@ def inline(parent):
     nn.SiLU, in place of their calls. Dropout stays a child."""
     stmts = []
     for s in parent.stmts:
-        child = parent.children.get(s.child, [None])[0] if s.op == "call" else None
+        child = s.callee
         if not child or child.prelude or child.children or child.params or \
                 len(child.stmts) > 1 or len(child.outputs) != 1:
             stmts.append(s)
@@ -141,13 +172,15 @@ def inline(parent):
 
 def copy_into(parent, child, call, into, stmts):
     """Adds the child's statements; later readers of the call read their result."""
-    from .body import replace
     for t in child.stmts:
-        t.args = [into.get(x, x) if isinstance(x, Value) else x for x in t.args]
-        t.line = call.line or t.line
+        map_arguments(t, lambda v: into.get(v, v))
+        t.line, t.text = call.line or t.line, call.text
         stmts.append(t)
     result = child.outputs[0]
     result = into.get(result, result)
     replace(parent.stmts, call.outs[0], result)
     parent.outputs = [result if v is call.outs[0] else v for v in parent.outputs]
-    del parent.children[call.child]
+    calls = parent.children[call.child]
+    calls.remove(child)
+    if not calls:
+        del parent.children[call.child]

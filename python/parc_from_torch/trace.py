@@ -6,58 +6,62 @@ known tensors (masks, tables of angles) are computed, all others become
 statements of PDL (operators.py).
 """
 
+import contextlib
 import inspect
+import io
 import operator
 import os
 import re
+from unittest import mock
 
 import torch
+from torch.nn.modules import transformer
 
-from . import operators
-from .body import Body, ImportFault, Stmt, Value, drop_unused
-
-# Operators that return their first argument, unless they change its type.
-CASTS = {"to", "type_as", "_to_copy", "float", "contiguous", "clone", "alias",
-         "detach_", "lift_fresh_copy", "lift_fresh"}
-CHECKS = {"_assert_tensor_metadata", "_assert_async", "_assert_scalar",
-          "sym_constrain_range_for_size", "sym_constrain_range"}
+from . import functional, operators
+from .body import Body, ImportFault, Stmt, Value, drop_unused, fault
+from .builder import ELSEWHERE
+from .functional import operator_name
 
 
-def operator_name(target):
-    """'add' for torch.ops.aten.add.Tensor."""
-    return str(target).split(".")[1] if "." in str(target) else str(target)
+def given_causal(mask, is_causal=None, size=None):
+    """In place of nn.Transformer's question whether the elements of a mask are causal,
+    which cannot be traced. Without the hint attention uses the mask itself."""
+    del mask, size
+    return is_causal is True
 
 
 def export(model, args, kwargs):
-    """The exported program. An ImportFault names the line that stops it."""
+    """The exported program. An ImportFault names the line that stops it; torch also
+    prints the whole graph then, which is left out."""
     try:
-        return torch.export.export(model, args, kwargs, strict=False)
+        with contextlib.redirect_stderr(io.StringIO()), \
+                mock.patch.object(transformer, "_detect_is_causal_mask", given_causal):
+            return torch.export.export(model, args, kwargs, strict=False)
     except Exception as e:  # torch raises many kinds
-        text = str(e).strip()
-        where = re.findall(r'File "([^"]+)", line (\d+), in (\w+)', text)
-        line = f"{os.path.basename(where[-1][0])}:{where[-1][1]}: " if where else ""
-        first = text.split("\n")[0]
-        raise ImportFault([f"{line}torch.export cannot trace the model: {first}"])
+        line, module = stopped_at(e)
+        path = next((n for n, m in model.named_modules() if m is module), "")
+        first = str(e).strip().split("\n")[0]
+        raise ImportFault([fault(
+            line, f"torch.export cannot trace the model: {first}",
+            Body(path, type(module or model).__name__),
+            "choose branches by sizes and numbers, not by the elements of tensors")]) from e
 
 
-def is_cast(node):
-    if node.op != "call_function" or operator_name(node.target) not in CASTS:
-        return False
-    before, after = node.args[0].meta.get("val"), node.meta.get("val")
-    return before is not None and before.dtype == after.dtype
+def is_torch(path):
+    return "site-packages/torch/" in path
 
 
-def simplify(program):
-    """Removes checks, and casts that change nothing, from the flat graph: else
-    unflatten makes them outputs of their modules."""
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op == "call_function" and operator_name(node.target) in CHECKS:
-            graph.erase_node(node)
-        elif is_cast(node):
-            node.replace_all_uses_with(node.args[0])
-            graph.erase_node(node)
-    program.graph_module.recompile()
+def stopped_at(error):
+    """(file:line, module) of the user's innermost forward among the frames of an error."""
+    found = "", None
+    at = error.__traceback__
+    while at:
+        code, own = at.tb_frame.f_code, at.tb_frame.f_locals
+        module = own.get(code.co_varnames[0]) if code.co_varnames else None
+        if isinstance(module, torch.nn.Module) and not is_torch(code.co_filename):
+            found = f"{os.path.basename(code.co_filename)}:{at.tb_lineno}", module
+        at = at.tb_next
+    return found
 
 
 def frames_of(node):
@@ -68,7 +72,7 @@ def frames_of(node):
 def source_line(node):
     """(file:line of the innermost frame, the text of the line)."""
     for path, line, text in reversed(frames_of(node)):
-        if "site-packages/torch/" not in path:
+        if not is_torch(path):
             return f"{os.path.basename(path)}:{line}", text
     return "", ""
 
@@ -94,13 +98,14 @@ class Trace:
     """The bodies of a model by path. `faults` collects what has no counterpart."""
 
     def __init__(self, model, args, kwargs):
-        program = export(model, args, kwargs)
-        simplify(program)
+        program = functional.program(export(model, args, kwargs))
         self.model = model
         self.names = {id(p): n for n, p in model.named_parameters(remove_duplicate=False)}
         self.first_name = {id(p): n for n, p in model.named_parameters()}
         self.params = dict(model.named_parameters(remove_duplicate=False))
-        self.faults = []
+        self.faults = [fault(source_line(node)[0], f"the forward changes the buffer {name}",
+                             Body("", type(model).__name__), "compute it outside of the model")
+                       for name, node in functional.changed_buffers(program)]
         self.tree = torch.export.unflatten(program)
         self.inputs = []
         self.body = self.top()
@@ -174,8 +179,8 @@ class Trace:
         child.outputs = [v for v in child.outputs if isinstance(v, Value) and v.const is None]
         if made:
             body.children.setdefault(plain, []).append(child)
-            stmt = Stmt("call", [v.caller for v in child.inputs], {}, made, line, plain)
-            stmt.text = text
+            stmt = Stmt("call", [v.caller for v in child.inputs], {}, made, line, text, plain,
+                        child)
             for v in made:
                 v.stmt = stmt
             body.stmts.append(stmt)
@@ -186,15 +191,13 @@ class Trace:
         named = {k: lookup(env, v) for k, v in node.kwargs.items()}
         if node.target is operator.getitem:
             return args[0][args[1]]
-        if known(args) and known(named.values()) and not is_random(node.target):
+        if known(args) and known(named.values()) and not is_random(node, args, named):
             return fold(node, args, named)
         line, text = source_line(node)
         try:
             out, stmts = operators.convert(operator_name(node.target), node, args, named)
-        except Exception as e:  # Unknown, or arguments that a handler does not take
-            cls = type(self.model.get_submodule(path)).__name__
-            self.faults.append(f"{line or 'unknown line'}: {e} (in {path or 'the model'}, "
-                               f"class {cls})")
+        except Exception as e:  # Unsupported, or arguments that a handler does not take
+            self.faults.append(fault(line, str(e), body, getattr(e, "remedy", ELSEWHERE)))
             out, stmts = operators.unknown(node), []
         for s in stmts:
             s.line, s.text = line, text
@@ -204,7 +207,8 @@ class Trace:
 
 def in_order(module, children):
     """The children in the order of the constructor."""
-    order = {name: i for i, name in enumerate(n for n, _ in module.named_modules())}
+    order = {name: i for i, name in enumerate(
+        n for n, _ in module.named_modules(remove_duplicate=False))}
     return dict(sorted(children.items(), key=lambda c: order.get(c[0], 0)))
 
 
@@ -227,9 +231,12 @@ def known(args):
     return True
 
 
-def is_random(target):
-    return operator_name(target) in ("dropout", "rand", "randn", "rand_like",
-                                     "randn_like", "bernoulli", "native_dropout")
+def is_random(node, args, named):
+    """Whether two evaluations of an operator differ."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    bound = {a.name: x for a, x in zip(node.target._schema.arguments, args)} | named
+    return bool(bound.get("dropout_p", bound.get("p", 1))) and bound.get("train") is not False
 
 
 def fold(node, args, named):

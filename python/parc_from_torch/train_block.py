@@ -5,6 +5,7 @@ import textwrap
 
 import torch
 
+from .literals import number
 from .paths import Arrays
 from .schedules import find_schedule
 
@@ -58,19 +59,6 @@ def train_block(optimizer, scheduler, batch, seq, precision, clip, reduce=None,
         subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False)]
     body = [f"{INDENT}{name:<{width}} = {value}" for name, value in rows]
     return ["train {", *notes, *body, "}"], block.warnings
-
-
-def number(value):
-    """A number as a person writes it, with the same value: 3e-4, 0.1, 1e-8."""
-    value = float(value)
-    if value == int(value) and abs(value) < 1e6:
-        return f"{value:.1f}" if value else "0.0"
-    if 1e-3 <= abs(value) < 1e6:
-        return repr(value)
-    mantissa, _, exponent = f"{value:.15e}".partition("e")
-    mantissa = mantissa.rstrip("0").rstrip(".")
-    text = f"{mantissa}e{int(exponent)}"
-    return text if float(text) == value else repr(value)
 
 
 def argument(value):

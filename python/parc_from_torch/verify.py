@@ -7,103 +7,33 @@ was written from. It runs once for each trace, with the sizes of that trace.
 Dropout is left out on both sides.
 """
 
+import inspect
+import os
 import re
 
 import torch
 import torch.nn.functional as F
 
-from .body import ImportFault, Loop
+from .body import ImportFault
+from .reference import BUILTINS
 
 TOLERANCE = 1e-4
 
 
-def rope(x, theta=10000.0, style=None):
-    """x [batch, seq, heads, d]."""
-    _, s, _, d = x.shape
-    rate = theta ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
-    angle = torch.outer(torch.arange(s, dtype=torch.float64), rate)
-    cos, sin = angle.cos().to(x.dtype)[:, None], angle.sin().to(x.dtype)[:, None]
-    if style == "half":
-        a, b = x[..., :d // 2], x[..., d // 2:]
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-    a, b = x[..., 0::2], x[..., 1::2]
-    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+class Comparisons(torch.overrides.TorchFunctionMode):
+    """Comparisons give 1 and 0, as in PDL."""
+
+    NAMES = {"eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__", "__lt__", "__le__",
+             "__gt__", "__ge__"}
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        return out.float() if getattr(function, "__name__", "") in self.NAMES else out
 
 
-def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None):
-    del dropout
-    far = torch.arange(q.shape[1])[:, None] - torch.arange(k.shape[1])[None]
-    pairs = (far >= 0) if causal else torch.ones_like(far, dtype=torch.bool)
-    if window:
-        pairs = pairs & (far.abs() < window)
-    group = q.shape[2] // k.shape[2]
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=pairs, scale=scale).transpose(1, 2)
-
-
-def cross_entropy(x, labels, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    loss = F.cross_entropy(x.flatten(0, -2), labels.flatten(), ignore_index=ignore_index,
-                           reduction=reduction, label_smoothing=label_smoothing)
-    return loss.reshape(labels.shape) if reduction == "none" else loss
-
-
-def reduced(function):
-    def apply(x, dim=None, keep=False):
-        dims = tuple(range(x.dim())) if dim is None else dim
-        return function(x, dim=dims, keepdim=keep)
-    return apply
-
-
-def split(x, n, dim=-1):
-    return x.split(list(n) if isinstance(n, tuple) else x.shape[dim] // n, dim)
-
-
-def clamp(x, **bounds):
-    return x.clamp(**bounds)
-
-
-def where(c, x, y):
-    return torch.where(c != 0, torch.as_tensor(x, dtype=torch.float32)
-                       if not isinstance(x, torch.Tensor) else x, y)
-
-
-class Tanh:
-    """The function, and the word of approximate=tanh."""
-
-    def __call__(self, x):
-        return torch.tanh(x)
-
-
-BUILTINS = {
-    "true": True, "false": False, "none": None, "half": "half", "sum": reduced(torch.sum),
-    "mean": reduced(torch.mean), "max": reduced(torch.amax), "rope": rope,
-    "attention": attention, "cross_entropy": cross_entropy, "split": split, "clamp": clamp,
-    "where": where, "tanh": Tanh(), "silu": F.silu, "relu": F.relu, "softplus": F.softplus,
-    "gelu": lambda x, approximate=None: F.gelu(x, approximate="tanh" if approximate else "none"),
-    "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
-    "sigmoid": torch.sigmoid, "sin": torch.sin, "cos": torch.cos, "abs": torch.abs,
-    "erf": torch.erf, "recip": torch.reciprocal, "square": torch.square,
-    "maximum": torch.maximum, "minimum": torch.minimum, "detach": lambda x: x.detach(),
-    "mse_loss": F.mse_loss, "dropout": lambda x, p: x,
-    "reshape": lambda x, *shape: x.reshape(whole(shape)),
-    "broadcast": lambda x, *shape: x.expand(whole(shape)),
-    "transpose": lambda x, i, j: x.transpose(i, j),
-    "unsqueeze": lambda x, i: x.unsqueeze(i), "squeeze": lambda x, i: x.squeeze(i),
-    "heads": lambda x, n: x.unflatten(-1, (int(n), -1)),
-    "merge_heads": lambda x: x.flatten(-2),
-    "slice": lambda x, start, size, dim=-1: x.narrow(dim, int(start), int(size)),
-    "select": lambda x, i, dim=0: x.select(dim, int(i)),
-    "concat": lambda *x, dim=-1: torch.cat(x, dim),
-    "softmax": lambda x, dim=-1: x.softmax(dim),
-    "log_softmax": lambda x, dim=-1: x.log_softmax(dim),
-    "embedding": lambda table, ids: F.embedding(ids, table),
-    "einsum": lambda form, *x: torch.einsum(form.replace(" ", ""), *x),
-}
-
-
-def whole(shape):
-    return [int(x) for x in shape]
+def biased(y, bias):
+    """The result of a convolution plus a number for each channel."""
+    return y if bias is None else y + bias.reshape(-1, *[1] * (y.dim() - 2))
 
 
 PRELUDE = {
@@ -113,15 +43,20 @@ PRELUDE = {
         x, p["weight"].shape, p["weight"], named["eps"]),
     "LayerNorm": lambda p, args, named: lambda x: F.layer_norm(
         x, p["weight"].shape, p["weight"], p.get("bias"), named["eps"]),
+    **{n: lambda p, args, named, f=BUILTINS[n.lower()]: lambda x: biased(
+        f(x, p["weight"], **{k: v for k, v in named.items() if k != "bias"}), p.get("bias"))
+       for n in ("Conv1d", "Conv2d")},
     "Dropout": lambda p, args, named: lambda x: x,
 }
 
 
-def python_of(lines):
-    """The Python text of a forward."""
+def python_of(lines, functions):
+    """The Python text of a forward. A call of one of the functions of PDL gets another
+    name: a local value or a number may have the function's."""
+    called = re.compile(rf"(?<![\w.])({'|'.join(functions)})\(")
     out, depth = ["def forward(" + ", ".join(argument_names(lines)) + "):"], 1
     for line in joined(lines)[1:-1]:
-        text = line.strip()
+        text = called.sub(r"call_\1(", line.strip())
         loop = re.fullmatch(r"for (\w+) in ([\w.]+) \{(.*)", text)
         if text == "}":
             depth -= 1
@@ -153,17 +88,45 @@ def argument_names(lines):
     return re.findall(r"(?:^|, )(\w+)(?=:|,|$)", re.sub(r"\[[^]]*\]|\([^)]*\)", "", head))
 
 
+class Applied:
+    """A module of the file: it is called, and its parameters are read: emb.weight. It
+    notes its inputs and results in run.seen, in the order in which modules end."""
+
+    def __init__(self, forward, path, run):
+        self.forward, self.path, self.run = forward, path, run
+
+    def __call__(self, *args):
+        try:
+            result = self.forward(*args)
+        except ImportFault:
+            raise
+        except Exception as e:
+            raise ImportFault([f"in {self.path or 'the model'}: {e}"]) from e
+        self.run.seen.append((self.path, tensors(args), tensors(result)))
+        return result
+
+    def __getattr__(self, name):
+        path, params = f"{self.path}.{name}".strip("."), self.run.params
+        return params[path] if path in params else Applied(None, path, self.run)
+
+
 class Run:
     """The modules of a file with the numbers and parameters of one trace."""
 
     def __init__(self, writer, params, index):
         self.writer, self.params, self.index = writer, params, index
+        self.seen = []
 
     def value(self, number):
+        if isinstance(number, tuple):
+            return tuple(self.value(x) for x in number)
         values = number.values() if hasattr(number, "values") else (number,)
         return values[self.index] if self.index < len(values) else values[0]
 
     def module(self, body, path=""):
+        return Applied(self.forward(body, path), path, self)
+
+    def forward(self, body, path):
         """The forward of a body, with the parameters below `path`."""
         prefix = f"{path}." if path else ""
         own = {n[len(prefix):]: p for n, p in self.params.items() if n.startswith(prefix)}
@@ -171,23 +134,24 @@ class Run:
             name, args, named = body.prelude
             return PRELUDE[name](own, args, {k: self.value(x) for k, x in named.items()})
         module, formals = self.writer.used[body.path]
-        names = {**BUILTINS, **{k: self.value(x) for k, x in self.writer.shared.items()},
+        names = {**BUILTINS, **{f"call_{k}": f for k, f in BUILTINS.items()},
+                 **{k: self.value(x) for k, x in self.writer.shared.items()},
                  **{k: self.value(x) for k, x in formals.items()},
-                 **{name: own[name] for name in body.params}}
-        counts = {s.array: self.value(s.count) for s in body.stmts if isinstance(s, Loop)}
-        for name, children in body.children.items():
-            if name in counts:
-                names[name] = [self.module(children[min(i, len(children) - 1)],
-                                           f"{prefix}{name}.{i}") for i in range(counts[name])]
-            else:
-                names[name] = self.module(children[0], prefix + name)
-        exec(python_of(module.lines), names)  # text that this package wrote
+                 **{shown: own[name] for name, shown in module.params.items()}}
+        for name, calls in body.children.items():
+            count = module.count(name)
+            names[module.children[name]] = self.module(calls[0], prefix + name) \
+                if count is None else [self.module(calls[0], f"{prefix}{name}.{i}")
+                                       for i in range(self.value(count))]
+        loops = [element for s in module.lines for element in re.findall(r"for (\w+) in", s)]
+        functions = BUILTINS.keys() - {*module.children.values(), *loops}
+        exec(python_of(module.lines, functions), names)  # text that this package wrote
         return names["forward"]
 
 
 def shifted(body, inputs):
     """The inputs of the file: labels that the model shifts are shifted already."""
-    return [F.pad(x[..., 1:], (0, 1), value=-100) if getattr(v, "shifted", False) else x
+    return [F.pad(x[..., 1:], (0, 1), value=-100) if v.shifted else x
             for v, x in zip(body.inputs, inputs)]
 
 
@@ -199,28 +163,134 @@ def tensors(x):
     return [t for y in parts for t in tensors(y)]
 
 
+def error_of(mine, theirs):
+    """The largest difference, relative to the largest element."""
+    if mine.shape != theirs.shape:
+        return float("inf")
+    if not mine.numel():
+        return 0.0
+    mine, theirs = mine.detach().double(), theirs.detach().double()
+    return float((mine - theirs).abs().max() / theirs.abs().max().clamp(min=1e-6))
+
+
+class Watch:
+    """Notes the inputs and results of the model's modules: {path: a pair for each
+    call}."""
+
+    def __init__(self, model):
+        self.calls = {}
+        self.hooks = [m.register_forward_hook(self.note(path), with_kwargs=True)
+                      for path, m in model.named_modules()]
+
+    def note(self, path):
+        def hook(module, args, kwargs, result):
+            self.calls.setdefault(path, []).append((tensors([args, kwargs]), tensors(result)))
+        return hook
+
+    def close(self):
+        for hook in self.hooks:
+            hook.remove()
+
+
+def close(mine, theirs):
+    return error_of(mine, theirs) <= TOLERANCE
+
+
+def first_difference(model, run, watch):
+    """The module whose forward computes the first different result, as text. If the
+    inputs of a module differ already, it is the module that calls it."""
+    calls = {}
+    for path, given, mine in run.seen:
+        at = calls[path] = calls.get(path, -1) + 1
+        inputs, theirs = (watch.calls.get(path, [])[at:at + 1] or [([], mine)])[0]
+        if not path or len(mine) != len(theirs) or all(map(close, mine, theirs)):
+            continue
+        if all(any(close(x, y) for y in inputs) for x in given):
+            return f"the first difference is in the forward of {path} ({class_of(model, path)})"
+        parent = path.rpartition(".")[0]
+        while isinstance(model.get_submodule(parent), torch.nn.ModuleList):
+            parent = parent.rpartition(".")[0]
+        return f"the first difference is in the forward of {parent or 'the model'} " \
+            f"({class_of(model, parent)}), before it calls {path}"
+    return "the first difference is in the forward of the model " \
+        f"({class_of(model, '')}), after its modules"
+
+
+def class_of(model, path):
+    cls = type(model.get_submodule(path))
+    return f"class {cls.__name__}, {line_of(cls)}"
+
+
+def line_of(cls):
+    try:
+        forward = inspect.unwrap(cls.forward)
+        path = os.path.basename(inspect.getsourcefile(forward))
+        return f"{path}:{inspect.getsourcelines(forward)[1]}"
+    except (OSError, TypeError):
+        return "unknown line"
+
+
+def differs(when, reason):
+    return ImportFault([f"the written file computes another result than the model {when}: "
+                        f"{reason}; this is a fault of parc-from-torch: write that module "
+                        "with plainer operators, and report it"])
+
+
+def gradients(loss, model):
+    """{name: gradient} of the parameters that a loss depends on."""
+    named = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if loss.dim() or not loss.requires_grad:
+        return {}
+    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    return {n: torch.zeros_like(p) if g is None else g
+            for (n, p), g in zip(named.items(), found)}
+
+
+def compare_gradients(model, mine, theirs):
+    """A gradient may be lost although the results agree, for example by detach."""
+    mine, theirs = gradients(mine, model), gradients(theirs, model)
+    top = max((float(g.abs().max()) for g in theirs.values()), default=0)
+    for name, g in theirs.items():
+        far = float((mine[name] - g).abs().max())
+        if name in mine and not far <= 1e-3 * float(g.abs().max()) + 1e-5 * top:
+            path = name.rpartition(".")[0]
+            cls = type(model.get_submodule(path)).__name__
+            raise differs("in the gradient", f"that of {name} (class {cls}) differs by {far:.2g}")
+
+
+def compare(writer, sample, body, index, what):
+    model, watch = sample.model, Watch(sample.model)
+    run = Run(writer, dict(model.named_parameters(remove_duplicate=False)), index)
+    with torch.enable_grad():
+        try:
+            wanted = tensors(model(*sample.args, **sample.kwargs))
+        finally:
+            watch.close()
+        inputs = tensors([sample.args, sample.kwargs])
+        inputs = [inputs[i] for i in sample.used]
+        try:
+            with Comparisons():
+                got = tensors(run.module(body)(*shifted(body, inputs)))
+        except ImportFault as e:  # a fault of the importer
+            raise ImportFault([f"the written file does not run {what}: {e}; this is a fault "
+                               "of parc-from-torch"]) from e
+        for mine, theirs in zip(got, wanted):
+            error = error_of(mine, theirs)
+            if not error <= TOLERANCE:
+                raise differs(what, f"relative error {error:.2g}; "
+                              f"{first_difference(model, run, watch)}")
+        if not index and got:
+            compare_gradients(model, got[0], wanted[0])
+
+
 def verify(writer, found, body):
     """Compares the file with the model in each trace. `found`: [(formal, Sample)];
     `body`: the merged one. Raises ImportFault if the results differ."""
     for index, (formal, sample) in enumerate(found):
-        what = f"with {formal} doubled" if formal else "on the example inputs"
-        model = sample.model
-        was = model.training
-        model.eval()
+        what = f"with another {formal}" if formal else "on the example inputs"
+        was = sample.model.training
+        sample.model.eval()
         try:
-            with torch.no_grad():
-                wanted = tensors(model(*sample.args, **sample.kwargs))
-                inputs = [x for x in tensors([sample.args, sample.kwargs])]
-                inputs = [inputs[i] for i in sample.used]
-                run = Run(writer, dict(model.named_parameters(remove_duplicate=False)), index)
-                got = tensors(run.module(body)(*shifted(body, inputs)))
-        except Exception as e:  # the text does not run: a fault of the importer
-            raise ImportFault([f"the written file does not run {what}: {e}"]) from e
+            compare(writer, sample, body, index, what)
         finally:
-            model.train(was)
-        for mine, theirs in zip(got, wanted):
-            error = float((mine - theirs).abs().max() / theirs.abs().max().clamp(min=1e-6))
-            if mine.shape != theirs.shape or not error <= TOLERANCE:
-                raise ImportFault([f"the written file computes another result than the model "
-                                   f"{what}: relative error {error:.2g}; this is a fault of "
-                                   "parc-from-torch"])
+            sample.model.train(was)

@@ -1,0 +1,116 @@
+"""The names of the arguments that the inputs of traced modules are.
+
+torch.export gives a module the tensors that it reads, in the order in which it reads
+them. The model and its traced graph run once: an input of the graph's module is the
+argument of the model's module that has the same elements.
+"""
+
+import contextlib
+import inspect
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class KeepAll(TorchDispatchMode):
+    """Dropout keeps all elements: the two runs draw their random numbers in another
+    order."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func._schema.name == "aten::bernoulli_":
+            return args[0].fill_(1)
+        if func._schema.name == "aten::native_dropout":
+            x, rate = args[:2]
+            return x / (1 - rate), torch.ones_like(x, dtype=torch.bool)
+        return func(*args, **(kwargs or {}))
+
+
+def tensors_of(name, x):
+    """(name, tensor) of an argument, or of the parts of a tuple."""
+    if isinstance(x, torch.Tensor):
+        yield name, x
+    elif isinstance(x, (tuple, list)):
+        for i, y in enumerate(x):
+            yield from tensors_of(f"{name}_{i}", y)
+
+
+def arguments_of(module, args, kwargs):
+    """[(name, tensor)] of a call of a module."""
+    try:
+        bound = inspect.signature(type(module).forward).bind(module, *args, **kwargs)
+    except TypeError:
+        return []
+    return [pair for name, x in list(bound.arguments.items())[1:]
+            for pair in tensors_of(name, x)]
+
+
+@contextlib.contextmanager
+def hooked(modules, note):
+    """Calls note(path, module, args, kwargs) before each module's forward."""
+    hooks = [m.register_forward_pre_hook(
+        lambda module, args, kwargs, path=path: note(path, module, args, kwargs),
+        with_kwargs=True) for path, m in modules]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def placeholders(graph):
+    return [n for n in graph.nodes if n.op == "placeholder"]
+
+
+def run(trace):
+    """({path: arguments of the module's first call}, {path: {placeholder: tensor}}).
+    Where the graph does not run, its tensors have shapes only."""
+    given, read = {}, {}
+
+    def note_model(path, module, args, kwargs):
+        given.setdefault(path, arguments_of(module, args, kwargs))
+
+    def note_graph(path, module, args, kwargs):
+        if path not in seen:
+            seen.add(path)
+            read[path] = dict(zip((n.name for n in placeholders(module.graph)), args))
+
+    seen = set()
+    graphs = [(p, m) for p, m in trace.tree.named_modules() if p and hasattr(m, "graph")]
+    for path, m in graphs:
+        read[path] = {n.name: n.meta.get("val") for n in placeholders(m.graph)}
+    state = torch.random.get_rng_state()
+    with torch.no_grad(), KeepAll():
+        with hooked(trace.model.named_modules(), note_model):
+            trace.model(*trace.args, **trace.kwargs)
+        # trace.simplify removes copies: a view may then not fit its tensor's strides.
+        with hooked(graphs, note_graph), contextlib.suppress(RuntimeError):
+            trace.tree(*trace.args, **trace.kwargs)
+    torch.random.set_rng_state(state)
+    return given, read
+
+
+def equal(x, y):
+    """Whether a tensor is an argument. A tensor without elements may be."""
+    if x.shape != y.shape or x.dtype != y.dtype or isinstance(x, FakeTensor):
+        return x.shape == y.shape and x.dtype == y.dtype
+    if x.dtype.is_floating_point:  # the graph may round in another order
+        return torch.allclose(x, y, rtol=1e-4, atol=1e-5 * float(y.abs().max() if y.numel() else 0))
+    return torch.equal(x, y)
+
+
+def pair(given, read):
+    """{placeholder: name}: each name once, if there is another argument."""
+    found = {}
+    for placeholder, x in read.items():
+        names = [n for n, y in given if isinstance(x, torch.Tensor) and equal(x, y)]
+        free = [n for n in names if n not in found.values()]
+        if names:
+            found[placeholder] = (free or names)[0]
+    return found
+
+
+def argument_names(trace):
+    """{path: {placeholder: name}} of the modules of a trace."""
+    given, read = run(trace)
+    return {path: pair(given.get(path, []), own) for path, own in read.items()}

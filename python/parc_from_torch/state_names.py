@@ -1,0 +1,61 @@
+"""The block `names hf`: names of the state dict that PDL cannot have.
+
+    names hf {
+        embed    -> embed
+        net_0    -> net.0
+        layers.* -> layers.*
+    }
+"""
+
+import re
+
+from .names import WORDS
+
+
+def state_names(writer, body):
+    """The lines of the block; none if all names are those of the state dict."""
+    if is_plain(writer, body):
+        return []
+    rows = [(shown, name if is_path(name) else f'"{name}"')
+            for shown, name in members(writer, body)]
+    wide = max(len(shown) for shown, _ in rows)
+    return ["", "names hf {", *(f"    {a:<{wide}} -> {b}" for a, b in rows), "}"]
+
+
+def is_path(name):
+    """Whether a name of the state dict needs no quotes."""
+    return re.fullmatch(r"[A-Za-z_][\w.*]*", name) and not WORDS & set(name.split("."))
+
+
+def is_plain(writer, body):
+    """Whether a module and those below it have the names of the state dict."""
+    if body.prelude:
+        return True
+    module = writer.used[body.path][0]
+    return all(n == shown for n, shown in module.params.items()) and \
+        all(n == module.children[n] and is_plain(writer, calls[0])
+            for n, calls in body.children.items() if has_parameters(writer, calls[0]))
+
+
+def has_parameters(writer, body):
+    if body.prelude:
+        return body.prelude[0] != "Dropout"
+    module = writer.used[body.path][0]
+    return bool(module.params) or \
+        any(has_parameters(writer, calls[0]) for calls in body.children.values())
+
+
+def members(writer, body):
+    """(path in the file, path in the state dict) of the members of a module, the
+    shortest paths that tell the names of all parameters."""
+    module = writer.used[body.path][0]
+    yield from ((shown, n) for n, shown in module.params.items())
+    for name, calls in body.children.items():
+        star = ".*" if module.count(name) is not None else ""
+        left, right = f"{module.children[name]}{star}", f"{name}{star}"
+        if not has_parameters(writer, calls[0]):
+            continue
+        if is_plain(writer, calls[0]):
+            yield left, right
+            continue
+        yield from ((f"{left}.{a}", f"{right}.{b}") for a, b in members(writer, calls[0]))

@@ -1,26 +1,65 @@
 #!/bin/sh
 # imported.sh: the files that parc-from-torch wrote for the models in tests/torch/models
-# (tests/torch/imports.py records them in tests/data/imported) compile and have one
-# curve on several meshes.
+# (tests/torch/imports.py records them in tests/data/imported) compile with all their
+# plans, have one curve on several meshes, and are parc's own text of their syntax trees.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
+files=tests/data/imported
 
 imported() { # imported MODEL MESH
-    check "$1 $2 compiles" "$PARC" "tests/data/imported/$1.pdl" --target cpu \
+    check "$1 $2 compiles" "$PARC" "$files/$1.pdl" --target cpu \
         --mesh "$2" -o "$work/$1-$2"
-    check "$1 $2 trains" "$work/$1-$2" --steps 5 --data "bytes:$text" --seed 1 \
+    check "$1 $2 trains" "$work/$1-$2" --steps 5 --data "${3:-bytes:$text}" --seed 1 \
         --log "$work/$1-$2.log"
 }
-curve() { # curve MODEL MESH MESH
-    imported "$1" "$2"
-    imported "$1" "$3"
+curve() { # curve MODEL MESH MESH [DATA]
+    imported "$1" "$2" "${4:-}"
+    imported "$1" "$3" "${4:-}"
     check "$1 has one curve" same_curve "$work/$1-$2.log" "$work/$1-$3.log" 1e-5
 }
 curve llama2 1x1 2x2
+curve encoder_decoder 1 4 synthetic
 in_all curve feed_forward 1x1 2x2
 in_all curve llama 1x1 2x2
 in_all curve gpt2 1 2
-check "a larger model plans" "$PARC" tests/data/imported/llama2.pdl --mesh 8x8 \
-    -D n_layers=32 -D dim=4096 -D n_heads=32 -D hidden_dim=11008 -D vocab_size=32000 \
+in_all curve toy 1x1 2x2 synthetic
+in_all curve feed_forward_block 1x1 2x2 synthetic
+
+# The plans of the other functions, each for two ranks of every axis.
+plans() { # plans MODEL
+    cat "$files/$1.pdl" "$files/$1.plans" >"$work/$1.pdl"
+    sed -n 's/^plan \([a-z0-9_]*\)(\([^)]*\)).*/\1 \2/p' "$files/$1.plans" |
+        while read -r plan axes; do
+            mesh=$(echo "$axes" | sed 's/[A-Za-z_][A-Za-z_]*/2/g; s/[, ]\{1,\}/x/g')
+            echo "$1 $plan on $mesh"
+            "$PARC" "$work/$1.pdl" --plan "$plan" --mesh "$mesh" --emit plan \
+                >"$work/plan" || exit 1
+        done
+}
+for list in "$files"/*.plans; do
+    name=$(basename "$list" .plans)
+    check "the plans of $name compile" plans "$name"
+done
+
+check "a model with dropout plans" "$PARC" "$files/encoder_decoder_dropout.pdl" \
+    --mesh 2 --emit plan
+
+# parc's own print of the file differs in white space and the notation of numbers only,
+# and is its own print.
+same_tree() { # same_tree FILE
+    "$PARC" "$1" --emit ast >"$work/ast.pdl" || return 1
+    "$PARC" "$work/ast.pdl" --emit ast | diff "$work/ast.pdl" - || return 1
+    python3 tests/tools/same_tokens.py "$1" "$work/ast.pdl"
+}
+for file in "$files"/*.pdl; do
+    check "$(basename "$file") is the text of its tree" same_tree "$file"
+done
+
+check "a larger model plans" "$PARC" "$files/llama2.pdl" --mesh 8x8 \
+    -D n_layers=32 -D dim=4096 -D n_heads=32 -D n_kv_heads=32 -D hidden_dim=11008 -D vocab_size=32000 \
     -D batch=64 -D seq=2048 -D precision=bf16 --emit plan
+check "an encoder and decoder with a billion parameters plan" sh -c \
+    "'$PARC' '$files/encoder_decoder.pdl' --mesh 8 -D nlayers=32 -D ninp=1024 -D nhead=64 \
+        -D nhid=4096 -D vocab_size=33278 -D batch=64 -D seq=128 --emit plan |
+        grep -E '^parameters +1.01 G in the model'"
 finish

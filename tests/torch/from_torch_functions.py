@@ -19,9 +19,11 @@ from torch.distributed.fsdp.wrap import (
     transformer_auto_wrap_policy, wrap)
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
-    ColwiseParallel, ParallelStyle, PrepareModuleInput, PrepareModuleInputOutput,
-    RowwiseParallel, SequenceParallel, parallelize_module)
+    ColwiseParallel, ParallelStyle, PrepareModuleInputOutput,
+    RowwiseParallel, parallelize_module)
 from torch.nn.parallel import DistributedDataParallel as DDP
+
+from models.llama2 import loss_parallel as tensor_parallel
 
 
 # Models, with the names of the examples in PDL
@@ -78,37 +80,6 @@ class Seq2Seq(nn.Module):
 
 
 # Functions in the style of the tutorial for tensor parallelism
-
-BLOCK_PLAN = {
-    "attention_norm": SequenceParallel(),
-    "attention": PrepareModuleInput(input_layouts=(Shard(1),),
-                                    desired_input_layouts=(Replicate(),)),
-    "attention.wq": ColwiseParallel(),
-    "attention.wk": ColwiseParallel(),
-    "attention.wv": ColwiseParallel(),
-    "attention.wo": RowwiseParallel(output_layouts=Shard(1)),
-    "ffn_norm": SequenceParallel(),
-    "feed_forward": PrepareModuleInput(input_layouts=(Shard(1),),
-                                       desired_input_layouts=(Replicate(),)),
-    "feed_forward.w1": ColwiseParallel(),
-    "feed_forward.w2": RowwiseParallel(output_layouts=Shard(1)),
-    "feed_forward.w3": ColwiseParallel(),
-}
-
-
-def tensor_parallel(model, tp_mesh):
-    for block in model.layers:
-        block.attention.n_heads = block.attention.n_heads // tp_mesh.size()
-        block.attention.n_kv_heads //= tp_mesh.size()
-        parallelize_module(module=block, device_mesh=tp_mesh,
-                           parallelize_plan=BLOCK_PLAN)
-    return parallelize_module(model, tp_mesh, {
-        "tok_embeddings": RowwiseParallel(input_layouts=Replicate(),
-                                          output_layouts=Shard(1)),
-        "norm": SequenceParallel(),
-        "output": ColwiseParallel(input_layouts=Shard(1), use_local_output=False),
-    })
-
 
 def two_dims_without_names(model):
     mesh_2d = init_device_mesh("cuda", (8, 8))

@@ -3,7 +3,8 @@ optimizer."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
                                                parallelize_module)
 
@@ -35,6 +36,40 @@ class Bytes(nn.Module):
         return F.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
 
 
+class Summed(FeedForward):
+    """One block, whose loss is the sum of its results."""
+
+    def forward(self, x):
+        return super().forward(x).sum()
+
+
+def block():
+    return Summed(24, 40), (torch.randn(8, 24),)
+
+
+def parallelize_block(model, device_mesh):
+    tp_mesh, dp_mesh = device_mesh["tensor_parallel"], device_mesh["data_parallel"]
+    if tp_mesh.size() > 1:
+        plan = {"w1": ColwiseParallel(), "w2": RowwiseParallel(), "w3": ColwiseParallel()}
+        parallelize_module(model, tp_mesh, plan)
+    if dp_mesh.size() > 1:
+        fully_shard(model.w1, mesh=dp_mesh)
+        fully_shard(model.w2, mesh=dp_mesh)
+        fully_shard(model.w3, mesh=dp_mesh)
+        fully_shard(model, mesh=dp_mesh)
+    return model
+
+
+class ModelParallelStrategy:
+    """Lightning's strategy, as far as it needs to be there."""
+
+    def __init__(self, parallelize_fn):
+        self._parallelize_fn = parallelize_fn
+
+
+strategy = ModelParallelStrategy(parallelize_fn=parallelize_block)
+
+
 def model():
     ids = torch.randint(0, 256, (4, 32))
     return Bytes(3, 24, 40), (ids, ids.clone())
@@ -48,6 +83,10 @@ def parallelize(model, device_mesh):
         fully_shard(layer, mesh=dp_mesh)
     fully_shard(model, mesh=dp_mesh)
     return model
+
+
+def by_class(model):
+    return FSDP(model, auto_wrap_policy=ModuleWrapPolicy({FeedForward}))
 
 
 def optimizer(model):

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/random_seeds.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,6 +73,14 @@ static bool end_seed(Tally *t)
     return true;
 }
 
+/* The number of seeds that may be refused: two standard deviations above the percentage,
+ * which is a probability, because a few seeds are a small sample. */
+static int64_t most_refused(const SeedRuns *r)
+{
+    double p = r->refused_percent / 100.0, n = (double)r->count;
+    return (int64_t)(n * p + 2 * sqrt(n * p * (1 - p)));
+}
+
 int run_seeds(const SeedRuns *r)
 {
     Tally t = {.passed = r->passed, .failed = r->failed};
@@ -85,7 +94,7 @@ int run_seeds(const SeedRuns *r)
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     long at_once = cores < 1 ? 1 : cores > MAX_RUNNING ? MAX_RUNNING : cores;
-    int64_t limit = r->count * r->refused_percent / 100;
+    int64_t limit = most_refused(r);
     for (;;) {
         bool more = t.next < r->count + t.refused && t.refused <= limit;
         if (!more && t.running == 0)

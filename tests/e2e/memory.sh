@@ -16,11 +16,12 @@ heap_peak() { # heap_peak STEPS BINARY OPTIONS…: peak bytes of any process
         "$@" --steps "$steps" >/dev/null 2>&1 || return 1
     od -An -td8 "$work/peak" | tr -d ' '
 }
-# Memory that each step leaks would show a hundred times.
+# A block that each step leaks has at least 24 bytes and would show a hundred times. The
+# peak of a long run may include the 288 bytes of one more thread that is starting.
 no_growth() { # no_growth BINARY OPTIONS…
     a=$(heap_peak 3 "$@") && b=$(heap_peak 103 "$@") || return 1
     echo "$a bytes in 3 steps, $b in 103"
-    [ -n "$a" ] && [ "$a" -gt 0 ] && [ $((b - a)) -lt 100 ]
+    [ -n "$a" ] && [ "$a" -gt 0 ] && [ $((b - a)) -lt 2000 ]
 }
 
 try() { # try LABEL MODEL MESH OPTIONS…

@@ -125,7 +125,7 @@ static const char *stacks(const Find *f, const char *suffix)
 
 static void find_attention(Op *op, void *context)
 {
-    *(bool *)context |= op_is_attention(op->kind);
+    *(bool *)context |= op->kind == OP_attention;
 }
 
 static void keep_less(Find *f)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/target/target.h"
+#include "codegen/attention_call.h"
 #include "forecast/trace_times.h"
 
 /* Amounts and times of statements: what their rate follows from. */
@@ -158,10 +158,10 @@ static void fit_attention(Fit *f, const Statement *s, double seconds)
 {
     if (seconds <= 0)
         return;
-    ParcAttention a = target_attention(f->p, s->op);
+    ParcAttention a = attention_call(f->p, s->op);
     Attention of = {.head = a.d, .keys = attention_keys(&a), .f32 = a.type == PARC_F32,
                     .dropout = a.drop > 0,
-                    .backward = op_is_attention_grad(s->op->kind)};
+                    .backward = s->op->kind == OP_attention_grad};
     int i = 0;
     while (i < f->attention.n && !same_attention(&f->attention.at[i], &of))
         i++;
@@ -237,7 +237,7 @@ static void fit_statements(Fit *f, const Statement *s, const TraceTime *times, i
             fit_collective(f, &c[next], times[i].seconds);
         } else if (s[i].calls > 0) {
             fit_product(f, &s[i], seconds);
-        } else if (op_is_attention(kind) || op_is_attention_grad(kind)) {
+        } else if (kind == OP_attention || kind == OP_attention_grad) {
             fit_attention(f, &s[i], times[i].seconds);
         } else if (work_class(kind) == WORK_LOOKUP) {
             add(&f->lookup, (double)s[i].bytes * calls, seconds);

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "codegen/attention_call.h"
 #include "codegen/cuda/cuda_kernel.h"
-#include "codegen/target/target.h"
 #include "forecast/rates.h"
 #include "runtime/cuda/core/rt_collective_blocks.h"
 
@@ -121,15 +121,15 @@ static double pairs_in_tiles(const ParcAttention *a)
 
 double attention_flops(const Program *p, const Statement *s)
 {
-    ParcAttention a = target_attention(p, s->op);
+    ParcAttention a = attention_call(p, s->op);
     return s->flops * pairs_in_tiles(&a);
 }
 
 static double attention_seconds(const Program *p, const Machine *m, const Statement *s,
                                 double *spread)
 {
-    ParcAttention a = target_attention(p, s->op);
-    bool backward = op_is_attention_grad(s->op->kind);
+    ParcAttention a = attention_call(p, s->op);
+    bool backward = s->op->kind == OP_attention_grad;
     const MachineAttention *row =
         attention_row(m, &a, backward ? "backward" : "forward");
     double tiles = (double)(a.b * a.kv * a.g) * ceil((double)a.s / QUERY_TILE);
@@ -319,7 +319,7 @@ WorkClass work_class(OpKind op)
         return WORK_SEND;
     if (op_is_collective(op))
         return WORK_COLLECTIVE;
-    if (op_is_attention(op) || op_is_attention_grad(op))
+    if (op == OP_attention || op == OP_attention_grad)
         return WORK_ATTENTION;
     if (op_is_einsum(op))
         return WORK_MATMUL;

@@ -92,16 +92,6 @@ bool op_has_body(OpKind kind)
     return kind == OP_loop || kind == OP_fused || kind == OP_early;
 }
 
-bool op_is_attention(OpKind kind)
-{
-    return kind == OP_attention || kind == OP_attention_dropout;
-}
-
-bool op_is_attention_grad(OpKind kind)
-{
-    return kind == OP_attention_grad || kind == OP_attention_dropout_grad;
-}
-
 /* ---- attributes ---------------------------------------------------------- */
 
 const char *attr_text(AttrName name)

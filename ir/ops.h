@@ -47,8 +47,5 @@ bool op_is_view(OpKind kind);
 bool op_is_schedule(OpKind kind);
 /* Whether the op has a region: loop, fused, early. */
 bool op_has_body(OpKind kind);
-/* Attention, with or without dropout; its gradient. */
-bool op_is_attention(OpKind kind);
-bool op_is_attention_grad(OpKind kind);
 
 #endif

@@ -288,7 +288,7 @@ static bool makes_odd_heads(const Moves *m, const Op *op)
 {
     uint32_t axes = mesh_user_axis(&m->p->mesh, m->axis);
     for (const Op *next = op->next; next; next = next->next)
-        for (int i = 0; op_is_attention(next->kind) && i < 3; i++)
+        for (int i = 0; next->kind == OP_attention && i < 3; i++)
             if (producer_of(next->arg[i]) == op &&
                 next->arg[0]->type.dim[2] % mesh_group(&m->p->mesh, axes))
                 return true;
@@ -310,7 +310,7 @@ static const char *style_of_linear(const Moves *m, const Op *op)
     const Op *before = producer_of(op->arg[0]);
     const char *dot = strrchr(op->path, '.');
     bool rowwise = false;
-    if (before && op_is_attention(before->kind))
+    if (before && before->kind == OP_attention)
         rowwise = dot && strlen(before->path) == (size_t)(dot - op->path) &&
                   !strncmp(op->path, before->path, strlen(before->path));
     else if (before && op_is_einsum(before->kind))
@@ -336,7 +336,7 @@ static void moves_of_repeated(Moves *m)
             add_module(m, linear);
             if (!makes_odd_heads(m, linear))
                 add_line(m, &all, linear->path, style_of_linear(m, linear));
-        } else if (op_is_attention(op->kind)) {
+        } else if (op->kind == OP_attention) {
             split_heads(m, op, &all);
         }
     }
@@ -360,7 +360,7 @@ static void moves_of_collective(Moves *m)
         const Value *v;
         const Op *op = reader_of(m, m->conversion.at[i], &v);
         PlanLines heads = {0};
-        if (op && op_is_attention(op->kind))
+        if (op && op->kind == OP_attention)
             split_heads(m, op, &heads);
         add_move(m, &heads);
         add_modules_near(m, m->conversion.at[i]);

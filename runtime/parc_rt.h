@@ -536,9 +536,7 @@ int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
 typedef struct ParcAttention {
     int64_t b, s, t, kv, g, d, e;
     bool causal;
-    /* CUDA, backward: every call computes the same bits; otherwise the order
-     * in which terms of dq are added may vary. */
-    bool deterministic;
+    bool deterministic; /* CUDA, backward: the terms of dq are added in a fixed order */
     float scale;
     ParcType type;
     /* Dropout of the weights with probability `drop` (0: none). A weight's
@@ -552,6 +550,8 @@ typedef struct ParcAttention {
     int64_t groups, heads;
     int64_t window; /* query i attends to keys j with |i - j| < window; 0: to all */
     float softcap;  /* scores x become softcap tanh(x / softcap); 0: they do not */
+    bool segments; /* a query attends to the keys with its number; result 0 if none */
+    const int32_t *query_segment, *key_segment; /* [b, s], [b, t] */
 } ParcAttention;
 int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads);

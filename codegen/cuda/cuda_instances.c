@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/version.h"
+#include "codegen/attention_call.h"
 #include "codegen/c_text.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
@@ -110,18 +111,17 @@ static void kernel(Instances *in, const char *name, const char *suffix)
 
 /* ---- kinds of instances -------------------------------------------------- */
 
+/* A call of attention, and the type of its elements. */
 typedef struct AttentionKind {
+    ParcAttention call;
     DType dtype;
-    int64_t d, e; /* columns of a head in q and k, and in v */
-    bool causal, window, softcap, drop;
 } AttentionKind;
 
 static AttentionPlan attention_plan(const AttentionKind *k,
                                     int64_t block_memory)
 {
     AttentionPlan p;
-    rt_attention_plan(&p, k->dtype != DT_F32, float_name(k->dtype).name, k->d,
-                      k->e, k->causal, k->window, k->softcap, k->drop, block_memory);
+    rt_attention_plan(&p, &k->call, float_name(k->dtype).name, block_memory);
     return p;
 }
 
@@ -135,12 +135,13 @@ static void attention_macros(Instances *in, const char *suffix,
     define(in, "ATTENTION_TYPE", "%s", f.tile);
     define(in, "ATTENTION_ELEMENT", "%s", f.element);
     define(in, "ATTENTION_READ", "parc_read_%s", f.name);
-    define_number(in, "ATTENTION_D", k->d);
-    define_number(in, "ATTENTION_E", k->e);
-    define_number(in, "ATTENTION_CAUSAL", k->causal);
-    define_number(in, "ATTENTION_WINDOW", k->window);
-    define_number(in, "ATTENTION_SOFTCAP", k->softcap);
-    define_number(in, "ATTENTION_DROP", k->drop);
+    define_number(in, "ATTENTION_D", k->call.d);
+    define_number(in, "ATTENTION_E", k->call.e);
+    define_number(in, "ATTENTION_CAUSAL", k->call.causal);
+    define_number(in, "ATTENTION_WINDOW", k->call.window > 0);
+    define_number(in, "ATTENTION_SOFTCAP", k->call.softcap > 0);
+    define_number(in, "ATTENTION_SEGMENTS", k->call.segments);
+    define_number(in, "ATTENTION_DROP", k->call.drop > 0);
 }
 
 /* The macros for the tile sizes of a kernel; defining them also selects it. */
@@ -213,18 +214,8 @@ static void attention_grad(Instances *in, const AttentionKind *k)
 
 static void attention_op(Instances *in, const Op *op)
 {
-    bool grad = op_is_attention_grad(op->kind);
-    Value *const *qkv = op->arg + (grad ? 1 : 0);
-    const Mesh *m = &in->p->mesh;
-    bool drop = op->kind == OP_attention_dropout ||
-                op->kind == OP_attention_dropout_grad;
-    AttentionKind kind = {.dtype = qkv[0]->type.dtype,
-                          .d = type_local_dim(&qkv[0]->type, m, 3),
-                          .e = type_local_dim(&qkv[2]->type, m, 3),
-                          .causal = attr_causal(op) != 0,
-                          .window = attr_window(op) > 0,
-                          .softcap = (float)attr_softcap(op) > 0,
-                          .drop = drop};
+    bool grad = op->kind == OP_attention_grad;
+    AttentionKind kind = {attention_call(in->p, op), op->arg[grad ? 1 : 0]->type.dtype};
     if (grad)
         attention_grad(in, &kind);
     else
@@ -286,7 +277,7 @@ static void split_key(Instances *in)
 static void instances_of(Instances *in, const Op *op)
 {
     const Mesh *m = &in->p->mesh;
-    if (op_is_attention(op->kind) || op_is_attention_grad(op->kind)) {
+    if (op->kind == OP_attention || op->kind == OP_attention_grad) {
         attention_op(in, op);
         return;
     }

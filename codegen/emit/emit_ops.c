@@ -3,8 +3,8 @@
  * emit_moves.c copies and collectives.
  */
 #include "codegen/emit/emitter.h"
+#include "codegen/attention_call.h"
 #include "codegen/cpu/cpu_kernel.h"
-#include "codegen/target/target.h"
 
 #include "base/bug.h"
 #include "ir/plan/pipeline.h"
@@ -81,8 +81,8 @@ static void emit_fused(Emitter *e, const Op *op)
 /* "(ParcAttention){…" with rank-local sizes. */
 static const char *attention_shape(Emitter *e, const Op *op)
 {
-    ParcAttention at = target_attention(e->p, op);
-    Value *const *qkv = op->arg + (op_is_attention_grad(op->kind) ? 1 : 0);
+    ParcAttention at = attention_call(e->p, op);
+    Value *const *qkv = op->arg + (op->kind == OP_attention_grad ? 1 : 0);
     Out o;
     out_init(&o, e->p->arena);
     out(&o, "(ParcAttention){.b = %lld, .s = %lld, .t = %lld, .kv = %lld, "
@@ -101,41 +101,49 @@ static const char *attention_shape(Emitter *e, const Op *op)
     return o.text;
 }
 
-/* ", .drop = …": the fields for dropout. Operand `at` is the key. The operands
- * after it, if any, are index bases: of the batch, of the KV heads, and of the
- * query heads within a KV head. A dim of global size 1 has no base operand. */
-static const char *attention_dropout(Emitter *e, const Op *op, int at)
+/* ", .drop = …": the fields for dropout. Operand `key` is the key; those from `base` on, if
+ * any, are index bases: of the batch, of the KV heads, and of the query heads within a KV
+ * head. A dim of global size 1 has no base operand. */
+static void attention_dropout(Emitter *e, const Op *op, int key, int base, Out *o)
 {
     const AttrList *of = attr_global(op);
     static const char *const first[3] = {"first_b", "first_kv", "first_g"};
-    Out o;
-    out_init(&o, e->p->arena);
-    out(&o, ", .drop = (float)");
-    out_double(&o, attr_rate(op));
-    out(&o, ", .site = %lld, .key = %s", (long long)attr_site(op),
-        value_variable(e, op->arg[at]));
-    for (int i = 0, base = at + 1; i < 3 && base < op->nargs; i++)
+    out(o, ", .drop = (float)");
+    out_double(o, attr_rate(op));
+    out(o, ", .site = %lld, .key = %s", (long long)attr_site(op),
+        value_variable(e, op->arg[key]));
+    for (int i = 0; i < 3 && base < op->nargs; i++)
         if (of->v[i] != 1)
-            out(&o, ", .%s = %s", first[i],
-                value_variable(e, op->arg[base++]));
-    out(&o, ", .groups = %lld, .heads = %lld", (long long)of->v[2],
+            out(o, ", .%s = %s", first[i], value_variable(e, op->arg[base++]));
+    out(o, ", .groups = %lld, .heads = %lld", (long long)of->v[2],
         (long long)(of->v[1] * of->v[2]));
-    return o.text;
 }
 
-/* Attention with dropout is the same call with additional fields. */
+/* The fields of the operands that only some calls have, which follow the `own` ones: key,
+ * segments, bases. */
+static const char *attention_options(Emitter *e, const Op *op, int own)
+{
+    Out o;
+    out_init(&o, e->p->arena);
+    bool drops = attr_rate(op) > 0;
+    int at = own + drops, more = attr_segments(op) ? 2 : 0;
+    if (drops)
+        attention_dropout(e, op, own, at + more, &o);
+    if (more)
+        out(&o, ", .segments = true, .query_segment = %s, .key_segment = %s", value_variable(e, op->arg[at]),
+            value_variable(e, op->arg[at + 1]));
+    return o.text ? o.text : "";
+}
+
 static void emit_attention(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
-    bool grad = op_is_attention_grad(op->kind);
+    bool grad = op->kind == OP_attention_grad;
     int own = grad ? 6 : 3;
     emit_comment(e, op, "");
-    const char *drop = "";
-    if (op_info(op->kind)->nargs > own)
-        drop = attention_dropout(e, op, own);
     const char *call =
         arena_printf(a, "parc_attention%s(rt, &%s%s}", grad ? "_grad" : "",
-                     attention_shape(e, op), drop);
+                     attention_shape(e, op), attention_options(e, op, own));
     for (int i = 0; i < op->nouts; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
     for (int i = 0; i < own; i++)
@@ -246,7 +254,7 @@ static EmitOp *body_of(OpKind kind)
         return emit_local_part;
     if (op_is_einsum(kind))
         return emit_matmul;
-    if (op_is_attention(kind) || op_is_attention_grad(kind))
+    if (kind == OP_attention || kind == OP_attention_grad)
         return emit_attention;
     switch ((int)kind) {
     case OP_fetch:
@@ -267,15 +275,17 @@ void emit_body(Emitter *e, const Op *op)
     body_of(op->kind)(e, op);
 }
 
-/* Calls with dropout, a window, a softcap or in f32 have only one implementation. */
+/* Calls with dropout, a window, a softcap, segments or in f32 have only one
+ * implementation. */
 void emit_attentions(Emitter *e)
 {
     for_ops(op, e->p->step) {
         if (op->kind != OP_attention && op->kind != OP_attention_grad)
             continue;
         int block = op->workspace;
-        ParcAttention a = target_attention(e->p, op);
-        if (a.type == PARC_F32 || a.window > 0 || a.softcap > 0 || block < 0)
+        ParcAttention a = attention_call(e->p, op);
+        if (a.type == PARC_F32 || a.drop > 0 || a.window > 0 || a.softcap > 0 ||
+            a.segments || block < 0)
             continue;
         out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
                  attention_shape(e, op),

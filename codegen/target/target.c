@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "codegen/attention_call.h"
 #include "codegen/contraction.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/machine.h"
@@ -36,43 +37,10 @@ static bool is_matmul(const Program *p, const Op *op)
     return contraction_of(p, op, &c);
 }
 
-/* Whether a gradient of attention must have the same bits in every call:
- * `train` asks for it, or several ranks compute the same gradient, which must
- * stay equal on all of them. */
-static bool repeats_attention(const Program *p, const Op *grad)
-{
-    const Mesh *m = &p->mesh;
-    const Placement *q = &grad->arg[1]->type.place;
-    for (int a = 0; a < m->n - m->nloop; a++)
-        if (m->size[a] > 1 && q->ax[a].kind != AX_S)
-            return true;
-    return p->train.deterministic;
-}
-
-ParcAttention target_attention(const Program *p, const Op *op)
-{
-    bool grad = op_is_attention_grad(op->kind);
-    bool drops = op->kind == OP_attention_dropout ||
-                 op->kind == OP_attention_dropout_grad;
-    Value *const *qkv = op->arg + (grad ? 1 : 0);
-    const Mesh *m = &p->mesh;
-    const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
-    int64_t kv = type_local_dim(k, m, 2);
-    return (ParcAttention){
-        .b = type_local_dim(q, m, 0), .s = type_local_dim(q, m, 1),
-        .t = type_local_dim(k, m, 1), .kv = kv,
-        .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
-        .e = type_local_dim(v, m, 3), .causal = attr_causal(op) != 0,
-        .deterministic = grad && repeats_attention(p, op),
-        .scale = (float)attr_scale(op), .type = runtime_type(q->dtype),
-        .drop = drops ? (float)attr_rate(op) : 0, .window = attr_window(op),
-        .softcap = (float)attr_softcap(op)};
-}
-
 static int64_t attention_scratch(const Program *p, const Op *op, int threads)
 {
-    ParcAttention a = target_attention(p, op);
-    return parc_attention_scratch(&a, op_is_attention_grad(op->kind), threads);
+    ParcAttention a = attention_call(p, op);
+    return parc_attention_scratch(&a, op->kind == OP_attention_grad, threads);
 }
 
 /* The workspace of a matmul on CUDA. cuBLASLt splits a long sum into parts, to
@@ -165,9 +133,9 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
     (void)t;
     if (op_is_einsum(op->kind))
         return cuda_matmul_scratch(p, op);
-    if (op_is_attention(op->kind) || op_is_attention_grad(op->kind)) {
-        ParcAttention a = target_attention(p, op);
-        return rt_attention_bytes(&a, op_is_attention_grad(op->kind));
+    if (op->kind == OP_attention || op->kind == OP_attention_grad) {
+        ParcAttention a = attention_call(p, op);
+        return rt_attention_bytes(&a, op->kind == OP_attention_grad);
     }
     switch ((int)op->kind) {
     case OP_all_gather:
@@ -182,9 +150,7 @@ static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
     switch ((int)op->kind) {
     case OP_einsum: return matmul_scratch(p, op, t);
     case OP_attention:
-    case OP_attention_grad:
-    case OP_attention_dropout:
-    case OP_attention_dropout_grad: return attention_scratch(p, op, t->threads);
+    case OP_attention_grad: return attention_scratch(p, op, t->threads);
     }
     return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
 }

@@ -18,8 +18,4 @@ bool target_can_run(const Program *p, const TargetInfo *t);
  * created them, but a dump may have been edited. */
 bool target_takes_dump(const Program *p);
 
-/* One rank's call of attention or its gradient: sizes, types, and whether every
- * call computes the same bits. The fields for random indices are 0. */
-ParcAttention target_attention(const Program *p, const Op *op);
-
 #endif

@@ -31,12 +31,82 @@ static bool read_window(const BuiltinCall *c, const Type *q, const Type *k, int6
     return true;
 }
 
+/* The numbers that keys and queries must have in common; NULL: none. */
+typedef struct Segments {
+    Value *query, *key; /* integers [b, s] and [b, t] */
+} Segments;
+
+static Value *ones(Lower *l, int64_t rows, int64_t columns)
+{
+    return ir_full(&l->b, 1, DT_I32, 2, (int64_t[]){rows, columns});
+}
+
+/* [b, t]: 1 where the key is before the end of its sequence, else 0. */
+static Value *before_end(Lower *l, Value *lengths, int64_t keys)
+{
+    Build *b = &l->b;
+    Attr n[MAX_ATTRS] = {{.i = keys}};
+    Value *end = ir_cast(b, ir_reshape(b, lengths, 2, (int64_t[]){lengths->type.dim[0], 1}),
+                         DT_F32);
+    Value *key = ir_value(b, OP_iota, 0, NULL, n, NULL);
+    return ir_cast(b, ir_binary(b, OP_less, key, end), DT_I32);
+}
+
+/* The documents of keys; -1 where `present` is 0. */
+static Value *documents_of_keys(Lower *l, Value *documents, Value *present)
+{
+    Build *b = &l->b;
+    Value *absent = ir_binary(b, OP_sub, present,
+                              ones(l, present->type.dim[0], present->type.dim[1]));
+    return ir_binary(b, OP_add, ir_binary(b, OP_mul, documents, present), absent);
+}
+
+static bool is_of(const Value *v, int ndim, int64_t rows, int64_t columns)
+{
+    const Type *t = &v->type;
+    return !dtype_is_float(t->dtype) && t->ndim == ndim && t->dim[0] == rows &&
+           (ndim < 2 || t->dim[1] == columns);
+}
+
+/* Reads the arguments documents and padding. */
+static bool read_segments(const BuiltinCall *c, const Type *q, const Type *k, Segments *s)
+{
+    enum { DOCUMENTS = 8, PADDING = 9 };
+    Value *documents = NULL, *padding = NULL;
+    *s = (Segments){0};
+    if (c->arg[DOCUMENTS].kind != DATUM_NONE && !builtin_tensor(c, DOCUMENTS, &documents))
+        return false;
+    if (c->arg[PADDING].kind != DATUM_NONE && !builtin_tensor(c, PADDING, &padding))
+        return false;
+    if (documents && (q->dim[1] != k->dim[1] || !is_of(documents, 2, q->dim[0], q->dim[1])))
+        return lower_error(c->l, builtin_loc(c, DOCUMENTS), "queries and keys are of the same "
+                           "sequence, and each has the number of its document",
+                           "the documents must be integers [%lld, %lld], not %s, for %lld "
+                           "keys", (long long)q->dim[0], (long long)q->dim[1],
+                           builtin_shape(c, documents), (long long)k->dim[1]);
+    if (padding && !is_of(padding, 1, k->dim[0], 0) && !is_of(padding, 2, k->dim[0], k->dim[1]))
+        return lower_error(c->l, builtin_loc(c, PADDING), NULL, "the padding must be the lengths "
+                           "of sequences, integers [%lld], or 1 for a key and 0 for padding, "
+                           "integers [%lld, %lld], not %s", (long long)k->dim[0],
+                           (long long)k->dim[0], (long long)k->dim[1],
+                           builtin_shape(c, padding));
+    s->query = s->key = documents;
+    if (!padding)
+        return true;
+    if (padding->type.ndim == 1)
+        padding = before_end(c->l, padding, k->dim[1]);
+    s->key = documents ? documents_of_keys(c->l, documents, padding) : padding;
+    s->query = documents ? documents : ones(c->l, q->dim[0], q->dim[1]);
+    return true;
+}
+
 Datum builtin_attention(const BuiltinCall *c)
 {
     Value *q, *k, *v;
     bool causal;
     int64_t window;
     double scale, rate, softcap;
+    Segments segments;
     if (!builtin_tensor(c, 0, &q) || !builtin_tensor(c, 1, &k) ||
         !builtin_tensor(c, 2, &v) || !builtin_flag(c, 3, false, &causal) ||
         !builtin_number(c, 4, 0, &scale) || !builtin_number(c, 5, 0, &rate) ||
@@ -54,23 +124,25 @@ Datum builtin_attention(const BuiltinCall *c)
                             "cannot attend from %s to %s and %s",
                             builtin_shape(c, q), builtin_shape(c, k),
                             builtin_shape(c, v));
-    if (!read_window(c, &q->type, &k->type, &window))
+    if (!read_window(c, &q->type, &k->type, &window) ||
+        !read_segments(c, &q->type, &k->type, &segments))
         return datum_poison();
     if (c->arg[4].kind == DATUM_NONE)
         scale = 1 / sqrt((double)q->type.dim[3]);
-    Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.f = rate}};
-    if (rate <= 0 || c->l->p->purpose != FOR_TRAINING) {
-        attr[2].i = window;
-        attr[3].f = softcap;
-        return lower_op(c->l, c->call->loc, "attend from", OP_attention, 3,
-                        c->arg, attr);
+    Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.i = window}, {.f = softcap},
+                            {.i = segments.key != NULL}};
+    Datum args[6] = {c->arg[0], c->arg[1], c->arg[2]};
+    int n = 3;
+    if (rate > 0 && c->l->p->purpose == FOR_TRAINING) {
+        attr[5].f = rate;
+        attr[6].i = c->l->sites++;
+        attr[7].l = (AttrList){3, {q->type.dim[0], k->type.dim[2],
+                                   q->type.dim[2] / k->type.dim[2]}};
+        args[n++] = lower_key(c->l);
     }
-    attr[5].i = window;
-    attr[6].f = softcap;
-    attr[3].i = c->l->sites++;
-    attr[4].l = (AttrList){3, {q->type.dim[0], k->type.dim[2],
-                               q->type.dim[2] / k->type.dim[2]}};
-    Datum args[] = {c->arg[0], c->arg[1], c->arg[2], lower_key(c->l)};
-    return lower_op(c->l, c->call->loc, "attend from", OP_attention_dropout, 4,
-                    args, attr);
+    if (segments.key) {
+        args[n++] = datum_tensor(segments.query);
+        args[n++] = datum_tensor(segments.key);
+    }
+    return lower_op(c->l, c->call->loc, "attend from", OP_attention, n, args, attr);
 }

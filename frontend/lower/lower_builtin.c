@@ -86,6 +86,17 @@ static Datum run_float(const BuiltinCall *c)
     return run_cast(c, DT_F32);
 }
 
+/* int(x): the floats x rounded toward 0, as integers, which have no gradient. */
+static Datum run_int(const BuiltinCall *c)
+{
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    if (!dtype_is_float(x->type.dtype))
+        return c->arg[0];
+    return datum_tensor(ir_cast(&c->l->b, ir_unary(&c->l->b, OP_detach, x), DT_I32));
+}
+
 /* like(x, y): x in the element type of y. */
 static Datum run_like(const BuiltinCall *c)
 {
@@ -244,6 +255,7 @@ const Builtin builtin_table[] = {
     PLAIN("ceil", "x", run_number),
     PLAIN("round", "x", run_number),
     PLAIN("float", "x", run_float),
+    PLAIN("int", "x", run_int),
     PLAIN("like", "x, y", run_like),
     PLAIN("size", "x, dim", run_size),
     PLAIN("count", "x, dim=", run_count),
@@ -266,7 +278,8 @@ const Builtin builtin_table[] = {
     PLAIN("pair", "x", run_pair),
     PLAIN("may_be", "ids, n", builtin_may_be),
     PLAIN("arange", "n=", builtin_arange),
-    PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=, softcap=", builtin_attention),
+    PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=, softcap=, documents=, "
+          "padding=", builtin_attention),
     PLAIN("rope", "x, theta=, style=, scaling=", builtin_rope),
     PLAIN("random", "x", builtin_random),
     PLAIN("normal", "std, depth=", run_init),

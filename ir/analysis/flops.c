@@ -47,10 +47,10 @@ double op_flops(const Program *p, const Op *op)
         return update_flops(op);
     if (op_is_einsum(op->kind))
         return 2 * all_factors(p, op);
-    if (op_is_attention(op->kind))
+    if (op->kind == OP_attention)
         return attention_flops(op, &op->arg[0]->type, &op->arg[1]->type,
                                &op->arg[2]->type);
-    if (op_is_attention_grad(op->kind))
+    if (op->kind == OP_attention_grad)
         return attention_flops(op, &op->arg[1]->type, &op->arg[2]->type,
                                &op->arg[3]->type) *
                GRADIENT_PRODUCTS / FORWARD_PRODUCTS;
@@ -60,7 +60,7 @@ double op_flops(const Program *p, const Op *op)
 /* One of the products of attention's gradient recomputes the scores. */
 static double repeated_flops(const Program *p, const Op *op)
 {
-    return op_is_attention_grad(op->kind) ? op_flops(p, op) / GRADIENT_PRODUCTS
+    return op->kind == OP_attention_grad ? op_flops(p, op) / GRADIENT_PRODUCTS
                                           : 0;
 }
 

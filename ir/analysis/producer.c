@@ -4,8 +4,8 @@
 
 bool op_contracts(const Op *op)
 {
-    return op_is_einsum(op->kind) || op_is_attention(op->kind) ||
-           op_is_attention_grad(op->kind) || op->kind == OP_embedding ||
+    return op_is_einsum(op->kind) || op->kind == OP_attention ||
+           op->kind == OP_attention_grad || op->kind == OP_embedding ||
            op->kind == OP_embedding_grad;
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* ORDER Keep: row k is bit 1 << k. */
-static const OpKind keep_ops[][2] = {{OP_attention, OP_attention_dropout},
+static const OpKind keep_ops[][2] = {{OP_attention, OP_attention},
                                      {OP_einsum, OP_einsum_bias}};
 enum { KEEPS = sizeof keep_ops / sizeof *keep_ops };
 

@@ -123,8 +123,7 @@ static bool needs_float(OpKind kind)
         [OP_erf] = true,       [OP_sin] = true,
         [OP_cos] = true,       [OP_sumsq] = true,
         [OP_gelu] = true,      [OP_gelu_grad] = true,
-        [OP_rotary] = true,    [OP_attention] = true,
-        [OP_scale] = true,     [OP_attention_grad] = true,
+        [OP_rotary] = true,    [OP_scale] = true,
         [OP_offset] = true,
     };
     return table[kind] || op_is_einsum(kind);
@@ -512,27 +511,13 @@ static InferRule *by_kind(OpKind kind)
     return table[kind];
 }
 
-/* The number of base operands that an op has when one of its base dims is
- * split. */
-static int base_count(const Infer *in)
-{
-    if (!op_has_attr(in->kind, ATTR_global))
-        return rule_base_count(in->kind);
-    const AttrList *of = attr_global(in->op);
-    int n = 0;
-    for (int i = 0; i < of->n && i < MAX_DIMS; i++)
-        n += of->v[i] != 1;
-    return n;
-}
-
 static const char *check_operands(const Infer *in)
 {
     const OpInfo *info = op_info(in->kind);
-    int bases = base_count(in);
-    if (info->nargs >= 0 && in->nargs != info->nargs &&
-        in->nargs != info->nargs + bases)
+    int own = rule_operand_count(in->op), bases = rule_base_count(in->op);
+    if (own >= 0 && in->nargs != own && in->nargs != own + bases)
         return arena_printf(in->p->arena, "it has %d operands, it needs %d",
-                            in->nargs, info->nargs);
+                            in->nargs, own);
     /* Other ops work on layers: a loop slices the stack first. */
     bool stacks =
         !info->rule || op_is_elementwise(in->kind) || in->kind == OP_sumsq;

@@ -27,32 +27,29 @@ static Type text_result(const RuleText *t, const RuleSizes *sizes, int i)
     return r;
 }
 
-/* The element types of the results: an operand's, f32, or the attribute's.
- * `integer` is the operand that has indices. */
+/* The element types of the results: an operand's, f32, or the attribute's. */
 enum { FROM_F32 = -1, FROM_ATTR = -2 };
 static const struct TextTypes {
     OpKind kind;
-    int from[3], integer;
+    int from[3];
 } text_types[] = {
-    {OP_iota, {FROM_F32}, -1},
-    {OP_embedding, {0}, 1},
-    {OP_embedding_grad, {FROM_F32}, 1},
-    {OP_embedding_add, {FROM_F32}, 2},
-    {OP_onehot, {FROM_F32}, 0},
-    {OP_rotary, {0}, -1},
-    {OP_attention, {0, FROM_F32}, -1},
-    {OP_attention_grad, {1, 2, 3}, -1},
-    {OP_attention_dropout, {0, FROM_F32}, 3},
-    {OP_attention_dropout_grad, {1, 2, 3}, 6},
-    {OP_einsum, {FROM_ATTR}, -1},
-    {OP_einsum_bias, {FROM_ATTR}, -1},
-    {OP_einsum_add, {FROM_ATTR}, -1},
-    {OP_einsum_bias_grad, {FROM_ATTR, FROM_ATTR}, -1},
-    {OP_einsum_gelu, {FROM_ATTR, FROM_ATTR}, -1},
-    {OP_einsum_gelu_grad, {FROM_ATTR}, -1},
+    {OP_iota, {FROM_F32}},
+    {OP_embedding, {0}},
+    {OP_embedding_grad, {FROM_F32}},
+    {OP_embedding_add, {FROM_F32}},
+    {OP_onehot, {FROM_F32}},
+    {OP_rotary, {0}},
+    {OP_attention, {0, FROM_F32}},
+    {OP_attention_grad, {1, 2, 3}},
+    {OP_einsum, {FROM_ATTR}},
+    {OP_einsum_bias, {FROM_ATTR}},
+    {OP_einsum_add, {FROM_ATTR}},
+    {OP_einsum_bias_grad, {FROM_ATTR, FROM_ATTR}},
+    {OP_einsum_gelu, {FROM_ATTR, FROM_ATTR}},
+    {OP_einsum_gelu_grad, {FROM_ATTR}},
 };
 
-static const char *text_dtypes(Infer *in)
+static const char *text_dtypes(Infer *in, const RuleText *text)
 {
     const struct TextTypes *row = text_types;
     while (row->kind != in->kind)
@@ -67,19 +64,17 @@ static const char *text_dtypes(Infer *in)
         if (!dtype_is_float(in->out[i].dtype))
             return "the result's type is not a float type";
     }
-    int first_base = op_info(in->kind)->nargs;
-    if (first_base < 0)
-        first_base = in->nargs;
     for (int i = 0; i < in->nargs; i++) {
         const Type *t = arg_type(in, i);
-        if (i >= first_base) {
+        bool integers = i < text->nargs && text->tensor[i].integers;
+        if (i >= text->nargs) {
             if (t->dtype != DT_I64 || t->ndim != 1)
                 return arena_printf(in->p->arena,
                                     "operand %d is not a base: i64[parts]", i);
-        } else if (dtype_is_float(t->dtype) == (i == row->integer)) {
+        } else if (dtype_is_float(t->dtype) == integers) {
             return arena_printf(in->p->arena, "operand %d is %s, it needs %s",
                                 i, dtype_name(t->dtype),
-                                i == row->integer ? "integers" : "floats");
+                                integers ? "integers" : "floats");
         }
     }
     return NULL;
@@ -188,7 +183,8 @@ const char *infer_by_text(Infer *in)
     bool einsum = op_is_einsum(in->kind);
     const char *rule =
         einsum ? attr_spec(in->op) : op_info(in->kind)->rule;
-    const char *fault = rule_text_parse(rule, einsum, &text);
+    const char *fault = einsum ? spec_text_parse(rule, &text)
+                               : rule_text_parse(in->op, rule, &text);
     if (fault && einsum)
         return arena_printf(in->p->arena, "'%s' is not an einsum: %s", rule, fault);
     if (fault)
@@ -205,6 +201,8 @@ const char *infer_by_text(Infer *in)
     if (!fault && op_has_attr(in->kind, ATTR_global) &&
         attr_global(in->op)->n != text.nbases)
         fault = "'global' must have one size for each base";
+    if (!fault && op_has_attr(in->kind, ATTR_rate) && (attr_rate(in->op) > 0) != (text.nbases > 0))
+        fault = "a rate above 0 and 'global' need each other";
     if (fault)
         return fault;
     in->nouts = text.nouts;
@@ -219,5 +217,5 @@ const char *infer_by_text(Infer *in)
         return "softcap is negative";
     if (in->kind == OP_rotary && sizes.letter['e' - 'a'] != 2)
         return "the last dim is not twice as long as the table's rows";
-    return text_dtypes(in);
+    return text_dtypes(in, &text);
 }

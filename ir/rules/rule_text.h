@@ -15,7 +15,8 @@ typedef struct RuleDim {
 } RuleDim;
 
 typedef struct RuleTensor {
-    bool added; /* it begins with '+' */
+    bool added;    /* it begins with '+' */
+    bool integers; /* … with '#' */
     int n;
     RuleDim dim[MAX_DIMS + 1]; /* one more: dots may match no dim */
 } RuleTensor;
@@ -28,9 +29,10 @@ typedef struct RuleText {
     bool whole[SPEC_LETTERS], max[SPEC_LETTERS];
 } RuleText;
 
-/* NULL, or the error in the text. `plain` accepts only einsum specs: single
- * letters. */
-const char *rule_text_parse(const char *text, bool plain, RuleText *t);
+/* NULL, or the error in the text of an op's rule. An op without bases has none in `t`. */
+const char *rule_text_parse(const Op *op, const char *text, RuleText *t);
+/* The same for an einsum's spec, which has single letters only. */
+const char *spec_text_parse(const char *text, RuleText *t);
 
 /* Sizes of letters (0: not bound) and of the dims that "..." matches. */
 typedef struct RuleSizes {
@@ -45,7 +47,9 @@ typedef struct RuleSizes {
 const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
                            int64_t rest, RuleSizes *sizes);
 
-/* The number of trailing base operands of an op whose rule has them. */
-int rule_base_count(OpKind kind);
+/* The numbers of operands of an op before the bases, -1: any, and of the bases, that it
+ * has when one of their dims is split. */
+int rule_operand_count(const Op *op);
+int rule_base_count(const Op *op);
 
 #endif

@@ -234,7 +234,8 @@ static void build_text(Builder *b)
     const char *rule =
         einsum ? attr_spec(b->op) : op_info(b->op->kind)->rule;
     int64_t n = op_has_attr(b->op->kind, ATTR_n) ? attr_n(b->op) : 0;
-    const char *fault = rule_text_parse(rule, einsum, &text);
+    const char *fault = einsum ? spec_text_parse(rule, &text)
+                               : rule_text_parse(b->op, rule, &text);
     if (!fault)
         fault = rule_text_bind(b->p->arena, &text, b->op->arg,
                                n, &sizes);
@@ -336,7 +337,8 @@ void rule_of(const Program *p, const Op *op, Rule *r)
         bug("op %s has no sharding rule", info->name);
     r->nfactors = r->nbases = 0;
     r->added = -1;
-    r->nargs = info->nargs < 0 ? op->nargs : info->nargs;
+    int own = rule_operand_count(op);
+    r->nargs = own < 0 ? op->nargs : own;
     r->nouts = op->nouts;
     if (r->nargs + r->nouts > MAX_RULE_TENSORS)
         bug("op %s has too many operands", info->name);

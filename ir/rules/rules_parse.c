@@ -3,14 +3,16 @@
  *
  *   rule    = [tensor {"," tensor}] "->" tensor {"," tensor}
  *             {";" ("whole" | "base" | "max") letter…}
- *   tensor  = ["+"] {letter | "(" letter letter… ")" | "..."}
+ *   tensor  = ["[" attribute "]"] ["+" | "#"] {letter | "(" letter letter… ")" | "..."}
  *
  * The text has two uses: ir_infer binds the letters to sizes and gets the
  * result's dims, rule_of makes factors of them. An einsum's spec is a rule of
- * single letters without blanks: passes read its characters as dims.
+ * single letters without blanks: passes read its characters as dims. Operands whose
+ * attribute is 0 are left out when the text is parsed.
  */
 #include <string.h>
 
+#include "base/bug.h"
 #include "ir/rules/rule_text.h"
 
 /* ---- text ---------------------------------------------------------------- */
@@ -49,12 +51,32 @@ static const char *parse_dim(const char **s, bool plain, RuleDim *d)
     return NULL;
 }
 
-static const char *parse_tensor(const char **s, bool plain, RuleTensor *t)
+/* Skips "[attribute]". Whether the op has the tensor: the attribute is not 0. */
+static bool parse_condition(const char **s, const Op *op)
 {
-    t->n = 0;
+    if (**s != '[')
+        return true;
+    const AttrName *attr = op_info(op->kind)->attr;
+    size_t n = strcspn(++*s, "]");
+    int i = 0;
+    while (attr[i] && (strlen(attr_text(attr[i])) != n || memcmp(attr_text(attr[i]), *s, n)))
+        i++;
+    if (!attr[i])
+        bug("op %s has a rule with an unknown attribute", op_info(op->kind)->name);
+    *s += n + 1;
+    return attr_type_of(attr[i]) == ATTR_TYPE_FLOAT ? op->attr[i].f > 0 : op->attr[i].i != 0;
+}
+
+/* `op` is NULL for a spec. */
+static const char *parse_tensor(const char **s, const Op *op, RuleTensor *t, bool *exists)
+{
+    bool plain = !op;
+    *t = (RuleTensor){0};
     *s = plain ? *s : skip_blanks(*s);
+    *exists = plain || parse_condition(s, op);
     t->added = !plain && **s == '+';
-    *s += t->added;
+    t->integers = !plain && **s == '#';
+    *s += t->added || t->integers;
     for (; **s && !strchr(",-;", **s); *s = plain ? *s : skip_blanks(*s)) {
         if (t->n == (plain ? MAX_DIMS : MAX_DIMS + 1))
             return "a tensor has too many dims";
@@ -66,18 +88,18 @@ static const char *parse_tensor(const char **s, bool plain, RuleTensor *t)
 }
 
 /* Parses a list of tensors up to the first other character. */
-static const char *parse_tensors(const char **s, bool plain, RuleText *t,
-                                 int *n)
+static const char *parse_tensors(const char **s, const Op *op, RuleText *t, int *n)
 {
     *n = 0;
     for (;;) {
         int i = t->nargs + t->nouts;
+        bool exists;
         if (i + *n == MAX_TEXT_TENSORS)
             return "there are too many tensors";
-        const char *fault = parse_tensor(s, plain, &t->tensor[i + *n]);
+        const char *fault = parse_tensor(s, op, &t->tensor[i + *n], &exists);
         if (fault)
             return fault;
-        (*n)++;
+        *n += exists;
         if (**s != ',')
             return NULL;
         (*s)++;
@@ -108,27 +130,45 @@ static const char *parse_rule_notes(const char *s, RuleText *t)
     return NULL;
 }
 
-const char *rule_text_parse(const char *text, bool plain, RuleText *t)
+static const char *parse_text(const Op *op, const char *text, RuleText *t)
 {
     memset(t, 0, sizeof *t);
-    const char *s = plain ? text : skip_blanks(text);
+    const char *s = op ? skip_blanks(text) : text;
     int n = 0;
     const char *fault = NULL;
     if (strncmp(s, "->", 2) != 0)
-        fault = parse_tensors(&s, plain, t, &n);
+        fault = parse_tensors(&s, op, t, &n);
     if (fault)
         return fault;
     t->nargs = n;
     if (strncmp(s, "->", 2) != 0)
         return "'->' is missing";
     s += 2;
-    fault = parse_tensors(&s, plain, t, &n);
+    fault = parse_tensors(&s, op, t, &n);
     if (fault)
         return fault;
     t->nouts = n;
-    if (plain && *s)
+    if (!op && *s)
         return "something follows the result";
     return parse_rule_notes(s, t);
+}
+
+static bool has_no_bases(const Op *op)
+{
+    return op_has_attr(op->kind, ATTR_global) && attr_global(op)->n == 0;
+}
+
+const char *rule_text_parse(const Op *op, const char *text, RuleText *t)
+{
+    const char *fault = parse_text(op, text, t);
+    if (!fault && has_no_bases(op))
+        t->nbases = 0;
+    return fault;
+}
+
+const char *spec_text_parse(const char *text, RuleText *t)
+{
+    return parse_text(NULL, text, t);
 }
 
 /* ---- sizes --------------------------------------------------------------- */
@@ -252,14 +292,31 @@ const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
     return fault;
 }
 
-int rule_base_count(OpKind kind)
+/* Whether the op's rule is in letters. */
+static bool has_letters(const Op *op)
 {
-    const char *rule = op_info(kind)->rule;
-    const char *base = rule ? strstr(rule, "; base ") : NULL;
-    if (!base)
-        return 0;
-    int n = 0;
-    for (base += 7; *base && *base != ';'; base++)
-        n += is_letter(*base);
-    return n;
+    const char *rule = op_info(op->kind)->rule;
+    return rule && *rule != '@' && *rule != '=';
+}
+
+int rule_operand_count(const Op *op)
+{
+    RuleText t;
+    int n = op_info(op->kind)->nargs;
+    return n < 0 && has_letters(op) && !rule_text_parse(op, op_info(op->kind)->rule, &t)
+               ? t.nargs
+               : n;
+}
+
+int rule_base_count(const Op *op)
+{
+    RuleText t;
+    if (op_has_attr(op->kind, ATTR_global)) {
+        const AttrList *of = attr_global(op);
+        int n = 0;
+        for (int i = 0; i < of->n && i < MAX_DIMS; i++)
+            n += of->v[i] != 1;
+        return n;
+    }
+    return has_letters(op) && !rule_text_parse(op, op_info(op->kind)->rule, &t) ? t.nbases : 0;
 }

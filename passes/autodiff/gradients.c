@@ -408,18 +408,17 @@ static void gradient_attention(Gradient *g)
                    "sums, which have no gradient", op_info(op->kind)->name);
         return;
     }
-    bool drops = op->kind == OP_attention_dropout;
-    Value *args[] = {g->d,
-                     gradient_use(g, op->arg[0]),
-                     gradient_use(g, op->arg[1]),
-                     gradient_use(g, op->arg[2]),
-                     gradient_use(g, op->out[0]),
-                     gradient_use(g, op->out[1]),
-                     drops ? gradient_use(g, op->arg[3]) : NULL};
+    enum { OWN = 3, MORE = 3 }; /* operands: q, k, v; key and segments, if any */
+    Value *args[6 + MORE] = {g->d,
+                             gradient_use(g, op->arg[0]),
+                             gradient_use(g, op->arg[1]),
+                             gradient_use(g, op->arg[2]),
+                             gradient_use(g, op->out[0]),
+                             gradient_use(g, op->out[1])};
+    for (int i = OWN; i < op->nargs; i++)
+        args[3 + i] = gradient_use(g, op->arg[i]);
     /* The gradient op has the same attributes as the forward op. */
-    Op *back = ir_op(g->b, drops ? OP_attention_dropout_grad
-                                 : OP_attention_grad,
-                     drops ? 7 : 6, args, op->attr, NULL);
+    Op *back = ir_op(g->b, OP_attention_grad, 3 + op->nargs, args, op->attr, NULL);
     for (int i = 0; i < 3; i++)
         if (gradient_wanted(g, i))
             gradient_give(g, i, back->out[i]);
@@ -447,9 +446,9 @@ static const GradientRow gradient_table[OP_COUNT] = {
     [OP_cast] = {gradient_same, 0},
     [OP_broadcast] = {gradient_same, 0},
     ROW(reshape), ROW(transpose), ROW(slice), ROW(pad), ROW(concat),
-    ROW(einsum), ROW(rotary), ROW(attention),
+    ROW(einsum), ROW(rotary),
     [OP_embedding] = {gradient_embedding, 1u << 1},
-    [OP_attention_dropout] = {gradient_attention, 1u << 3},
+    [OP_attention] = {gradient_attention, 7u << 3},
 };
 
 GradientRule *gradient_rule(OpKind kind)

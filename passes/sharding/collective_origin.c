@@ -175,7 +175,7 @@ static const Value *parameter_split_over(const Op *op, int axis)
  * axis, so that its ranks share them; or NULL. */
 static const Style *shared_heads(const Program *p, const Op *grad, int axis)
 {
-    for (int i = 2; op_is_attention_grad(grad->kind) && i < 4; i++) {
+    for (int i = 2; grad->kind == OP_attention_grad && i < 4; i++) {
         const Op *made = producer_of(grad->arg[i]);
         const Style *s = made ? style_of_path(p, made->path, axis) : NULL;
         if (s && s->whole)

@@ -88,7 +88,7 @@ static const Style *colwise_on(const Program *p, int param, int axis)
 
 static void find_site(Refine *g, Op *op)
 {
-    if (!op_is_attention(op->kind) || op->phase != PH_FORWARD)
+    if (op->kind != OP_attention || op->phase != PH_FORWARD)
         return;
     Site s = {.op = op, .heads = op->arg[0]->type.dim[2],
               .kv = op->arg[1]->type.dim[2]};

@@ -9,7 +9,8 @@
  * the backward pass recomputes the weights.
  *
  * With a causal mask query i attends to keys 0 … i, with a window to the keys
- * less than `window` away; blocks without such keys are skipped. Tasks write
+ * less than `window` away, and only to keys of its segment; blocks without such keys are
+ * skipped. Tasks write
  * disjoint results, so the result does not depend on the number of threads.
  */
 #include <math.h>
@@ -31,6 +32,7 @@ typedef struct Forward {
     float *query;     /* [QUERIES, d], if elements are not f32 */
     float *key;       /* [KEYS, d], if elements are not f32 */
     int64_t row;      /* index of the head's first row of weights */
+    RtSegments segments;
 } Forward;
 
 static int64_t forward_floats(const ParcAttention *a)
@@ -105,6 +107,12 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
     float scale = rt_score_scale(a);
     for (int64_t i = first; i < last && a->softcap > 0; i++)
         rt_cap_row(a, f->score + i * RT_KEYS, columns);
+    if (f->segments.key) {
+        for (int64_t i = first; i < last; i++)
+            rt_segment_row(f->score + i * RT_KEYS, f->segments.key + key,
+                           f->segments.query[query + i], keys, scale);
+        scale = 1;
+    }
     for (int64_t i = first; i < last; i++)
         top[i] = row_top(f->score + i * RT_KEYS,
                          (int)rt_unseen(a, query + i, key),
@@ -144,6 +152,8 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
     int64_t last = rt_least(queries, rt_queries_end(a, key, keys) - query);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
     float *score = f->score + first * RT_KEYS;
+    if (!rt_segments_overlap(&f->segments, query + first, last - first, key, keys))
+        return;
     rt_pack_transposed(f->keys,
                        rt_rows(f->key, a->type,
                                rt_element(a->type, k, key * k_row), k_row, keys,
@@ -163,28 +173,32 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                       f->values, row, f->out + first * row, row, true});
 }
 
-/* Divides the output rows by their sums, and stores them and lse. */
+/* Divides the output rows by their sums, and stores them and lse: zeros for a row without
+ * keys. */
 static void store_output(const ParcAttention *a, const Forward *f, void *o,
                          float *lse, int64_t query, int64_t queries)
 {
     int64_t row = a->kv * a->g * a->e;
     for (int64_t i = 0; i < queries; i++) {
-        float over = 1 / f->sum[i];
+        bool empty = f->segments.key && f->sum[i] <= 0;
+        float over = empty ? 0 : 1 / f->sum[i];
         float *restrict out = f->out + i * rt_row(a->e);
         for (int64_t x = 0; x < a->e; x++)
             out[x] *= over;
         rt_narrow(a->type, rt_element_out(a->type, o, (query + i) * row), out,
                   a->e);
-        lse[query + i] = f->top[i] + parc_log(f->sum[i]);
+        lse[query + i] = empty ? 0 : f->top[i] + parc_log(f->sum[i]);
     }
 }
 
 static void forward_task(const ParcAttention *a, float *scratch, void *o,
                          float *lse, const void *q, const void *k,
-                         const void *v, int64_t query, int64_t row)
+                         const void *v, int64_t query, int64_t row,
+                         RtSegments segments)
 {
     Forward f = forward_scratch(a, scratch);
     f.row = row;
+    f.segments = segments;
     int64_t queries = rt_least(RT_QUERIES, a->s - query);
     int64_t e = rt_row(a->e), q_row = a->kv * a->g * a->d;
     int64_t end = rt_keys_end(a, query, queries);
@@ -194,7 +208,7 @@ static void forward_task(const ParcAttention *a, float *scratch, void *o,
                 queries, a->d);
     memset(f.out, 0, (size_t)(queries * e) * sizeof *f.out);
     for (int64_t i = 0; i < queries; i++) {
-        f.top[i] = -INFINITY;
+        f.top[i] = segments.key ? RT_LOWEST : -INFINITY;
         f.sum[i] = 0;
     }
     for (int64_t key = begin; key < end; key += RT_KEYS)
@@ -223,6 +237,6 @@ void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
                      rt_element(type, q, (b * a->s * heads + h) * a->d),
                      rt_element(type, k, (b * a->t * a->kv + kv) * a->d),
                      rt_element(type, v, (b * a->t * a->kv + kv) * a->e),
-                     block * RT_QUERIES, rt_head_row(a, b, h));
+                     block * RT_QUERIES, rt_head_row(a, b, h), rt_segments(a, b));
     }
 }

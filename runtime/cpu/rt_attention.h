@@ -7,6 +7,7 @@
 #ifndef PARC_RT_ATTENTION_H
 #define PARC_RT_ATTENTION_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -74,6 +75,53 @@ static inline void rt_cap_row(const ParcAttention *a, float *restrict x, int64_t
 static inline float rt_score_scale(const ParcAttention *a)
 {
     return a->softcap > 0 ? a->softcap : a->scale;
+}
+
+/* The maximum of a row that has seen no key: finite, so that -inf minus it is no NaN. */
+#define RT_LOWEST (-1e30f)
+
+/* The segments of the queries and keys of one sequence; NULL: there are none. */
+typedef struct RtSegments {
+    const int32_t *query, *key;
+} RtSegments;
+
+static inline RtSegments rt_segments(const ParcAttention *a, int64_t b)
+{
+    if (!a->segments)
+        return (RtSegments){NULL, NULL};
+    return (RtSegments){a->query_segment + b * a->s, a->key_segment + b * a->t};
+}
+
+/* Replaces n scores x of a query by x * scale, or by -inf if the key has another segment. */
+static inline void rt_segment_row(float *restrict x, const int32_t *restrict key,
+                                  int32_t query, int64_t n, float scale)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        x[i] = parc_select(key[i] == query, x[i] * scale, -INFINITY);
+}
+
+static inline void rt_segment_range(const int32_t *x, int64_t n, int32_t range[2])
+{
+    int32_t least = x[0], most = x[0];
+    for (int64_t i = 1; i < n; i++) {
+        least = x[i] < least ? x[i] : least;
+        most = x[i] > most ? x[i] : most;
+    }
+    range[0] = least;
+    range[1] = most;
+}
+
+/* Whether the segments of a block of queries and one of keys may have numbers in common. */
+static inline bool rt_segments_overlap(const RtSegments *s, int64_t query, int64_t queries,
+                                    int64_t key, int64_t keys)
+{
+    int32_t a[2], b[2];
+    if (!s->key)
+        return true;
+    rt_segment_range(s->query + query, queries, a);
+    rt_segment_range(s->key + key, keys, b);
+    return a[0] <= b[1] && b[0] <= a[1];
 }
 
 /* Copies a short row without a call of memcpy. */

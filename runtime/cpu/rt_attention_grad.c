@@ -79,6 +79,7 @@ typedef struct Task {
     float *sum;      /* dq in f32, accumulated over the blocks of keys */
     int64_t sum_row; /* distance between two queries in `sum` */
     int64_t row; /* index of the first head's first row of weights */
+    RtSegments segments;
 } Task;
 
 static void sum_rows(const Task *t)
@@ -100,10 +101,11 @@ static void sum_rows(const Task *t)
         }
 }
 
-/* Replaces the scores and dp of one query by its weights and ds; zeros before
- * `first` and from `seen` on. */
+/* Replaces the scores and dp of a block's query i by its weights and ds; zeros before
+ * `first` and from `seen` on. `segment` has the segments of the keys, or is NULL. */
 static void weights_row(const Task *t, int64_t i, int first, int seen,
-                        int columns, float lse, float sum)
+                        int columns, float lse, float sum, const int32_t *segment,
+                        int32_t own)
 {
     float *restrict p = t->w.weight + i * RT_KEYS;
     float *restrict ds = t->w.dscore + i * RT_KEYS;
@@ -118,6 +120,11 @@ static void weights_row(const Task *t, int64_t i, int first, int seen,
                               parc_exp(p[j] * by - lse), 0.0f);
         p[j] = x;
         ds[j] = x * (ds[j] - sum) * scale * slope;
+    }
+    for (int j = 0; segment && j < seen; j++) {
+        int same = segment[j] == own;
+        p[j] = parc_select(same, p[j], 0.0f);
+        ds[j] = parc_select(same, ds[j], 0.0f);
     }
 }
 
@@ -145,6 +152,9 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t end,
     int64_t queries = rt_least(RT_QUERIES, end - query);
     int64_t keys = rt_seen(a, query + queries - 1, key, all_keys);
     int64_t columns = rt_padded(keys);
+    const int32_t *segment = t->segments.key ? t->segments.key + key : NULL;
+    if (!rt_segments_overlap(&t->segments, query, queries, key, keys))
+        return;
     rt_pack(w->query, a->type,
             rt_element(a->type, t->q, (query * heads + h) * a->d),
             heads * a->d, queries, a->d);
@@ -164,7 +174,8 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t end,
         }
         weights_row(t, i, (int)rt_unseen(a, query + i, key),
                     (int)rt_seen(a, query + i, key, keys), (int)columns,
-                    t->lse[row], w->sums[row]);
+                    t->lse[row], w->sums[row], segment,
+                    segment ? t->segments.query[query + i] : 0);
         if (a->drop > 0)
             rt_scale_row(w->weight + i * RT_KEYS, keep, columns);
     }
@@ -256,7 +267,8 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
             .v = rt_element(type, v, key * a->e),
             .o = rt_element(type, o, query * a->e),
             .lse = lse + (b * heads + kv * a->g) * a->s,
-            .row = rt_head_row(a, b, kv * a->g)};
+            .row = rt_head_row(a, b, kv * a->g),
+            .segments = rt_segments(a, b)};
         backward_task(&t);
     }
 }

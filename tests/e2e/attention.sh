@@ -1,7 +1,7 @@
 #!/bin/sh
-# attention.sh: attention with a window or a softcap has the losses of the same arithmetic
-# on all scores, on meshes that split the heads and the sequence. A window costs its part of
-# the whole.
+# attention.sh: attention with a window, a softcap, documents or padding has the losses of
+# the same arithmetic on all scores, on meshes that split the heads and the sequence. A window
+# costs its part of the whole.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
@@ -13,7 +13,7 @@ module Attention(dim, heads, kv) {
     wv: Linear(dim, dim * kv / heads, bias=false)
     wo: Linear(dim, dim, bias=false)
 
-    forward(x) {
+    forward(x, ids, lengths) {
         q = heads(wq(x), heads)
         k = heads(wk(x), kv)
         v = heads(wv(x), kv)
@@ -21,15 +21,26 @@ $1
         return wo(merge_heads(y))
     }
 }
+# Numbers that grow where a token is below 8, and lengths from the first tokens.
+module Documents() {
+    forward(tokens) {
+        t = float(tokens)
+        first = squeeze(slice(t, 0, 1), 1)
+        return int(cumsum(where(t < 8, 1, 0))), int(33 + first)
+    }
+}
 model Small(dim=32) {
     embed:     Embedding(64, dim)
     norm:      RMSNorm(dim)
     attention: Attention(dim, 4, 2)
+    # documents of 1 to 64 tokens; lengths of 33 to 96
+    start:     Documents()
     output:    Linear(dim, 64)
 
     forward(tokens: int(64)[batch, seq], labels: int(64)[batch, seq]) {
         h = embed(tokens)
-        h = h + attention(norm(h))
+        ids, lengths = start(tokens)
+        h = h + attention(norm(h), ids, lengths)
         return cross_entropy(output(h), labels)
     }
 }
@@ -37,7 +48,8 @@ plan p(dp, tp) {
     parallelize tp {
         norm:         SequenceParallel
         embed:        RowwiseParallel(input=Replicate, output=Shard(1))
-        attention:    PrepareModuleInput(Shard(1) -> Replicate)
+        attention:    PrepareModuleInput((Shard(1), none, none) ->
+                                         (Replicate, none, none))
         attention.wq: ColwiseParallel
         attention.wk: ColwiseParallel
         attention.wv: ColwiseParallel
@@ -54,16 +66,20 @@ train {
 }
 END
 }
-# masked LEAST MOST [CAPPED]: scores of all pairs; a query sees keys from LEAST to MOST after
-# it. CAPPED is an expression of the scores.
+# masked LEAST MOST [CAPPED [SEEN]]: scores of all pairs; a query sees keys from LEAST to MOST
+# after it. CAPPED is an expression of the scores, SEEN one that is 1 for other keys seen.
 masked() {
     cat <<END
         at = arange(seq)
         after = unsqueeze(at, 0) - unsqueeze(at, 1)
         g = reshape(q, batch, seq, 2, 2, dim / heads)
         score = einsum("bskgd,btkd->bkgst", g, k) / sqrt(dim / heads)
-        seen = where(after < $1, 0, where(after > $2, 0, 1))
-        p = softmax(where(seen, ${3:-score}, -1e9))
+        own = unsqueeze(float(ids), 2)
+        documents = own == transpose(own, 1, 2)
+        padding = unsqueeze(where(unsqueeze(at, 0) < unsqueeze(float(lengths), 1), 1, 0), 1)
+        near = where(after < $1, 0, where(after > $2, 0, 1))
+        seen = unsqueeze(unsqueeze(near * ${4:-(documents * 0 + 1)}, 1), 1)
+        p = softmax(where(seen, ${3:-score}, -1e9)) * seen
         y = reshape(einsum("bkgst,btkd->bskgd", p, v), batch, seq, heads, dim / heads)
 END
 }
@@ -84,10 +100,19 @@ run cap-hand "$(masked -9 0 '0.2 * tanh(score / 0.2)')" 1x1 cap-hand-1x1
 causal='        y = attention(q, k, v, causal=true, window=10)'
 band='        y = attention(q, k, v, window=10)'
 cap='        y = attention(q, k, v, causal=true, window=10, softcap=0.2)'
+documents='        y = attention(q, k, v, causal=true, documents=ids)'
+padded='        y = attention(q, k, v, padding=lengths, softcap=0.2)'
+both='        y = attention(q, k, v, documents=ids, padding=lengths)'
+run documents-hand "$(masked -96 0 '' documents)" 1x1 documents-hand-1x1
+run padded-hand "$(masked -96 96 '0.2 * tanh(score / 0.2)' padding)" 1x1 padded-hand-1x1
+run both-hand "$(masked -96 96 '' 'documents * padding')" 1x1 both-hand-1x1
 for mesh in $(few_or_all 2x2 "1x1 2x1 1x2 2x2"); do
     run causal "$causal" $mesh hand-1x1
     run band "$band" $mesh band-hand-1x1
     run cap "$cap" $mesh cap-hand-1x1
+    run documents "$documents" $mesh documents-hand-1x1
+    run padded "$padded" $mesh padded-hand-1x1
+    run both "$both" $mesh both-hand-1x1
 done
 run all '        y = attention(q, k, v, causal=true)' 1x1 all-1x1
 run whole '        y = attention(q, k, v, causal=true, window=96)' 1x1 all-1x1
@@ -112,4 +137,16 @@ no_softcap() {
         grep "the softcap must be above 0, not 0" "$work/err"
 }
 check "softcap 0" no_softcap
+model '        y = attention(q, k, v, documents=lengths)' >"$work/bad.pdl"
+no_documents() {
+    ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" &&
+        grep -F "the documents must be integers [4, 96], not" "$work/err"
+}
+check "documents of lengths" no_documents
+model '        y = attention(q, k, v, padding=x)' >"$work/bad.pdl"
+no_padding() {
+    ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" &&
+        grep -F "the padding must be the lengths of sequences, integers [4]" "$work/err"
+}
+check "padding of floats" no_padding
 finish

@@ -49,7 +49,7 @@ static bool read_spec(const char *spec, const Shape *a, const Shape *b,
 {
     RuleText t;
     memset(l, 0, sizeof *l);
-    return !rule_text_parse(spec, true, &t) && t.nargs >= 2 &&
+    return !spec_text_parse(spec, &t) && t.nargs >= 2 &&
            enter_tensor(l, &t.tensor[t.nargs], out, 2) &&
            enter_tensor(l, &t.tensor[0], a, 0) &&
            enter_tensor(l, &t.tensor[1], b, 1);
@@ -96,6 +96,7 @@ typedef struct Sizes {
     /* dropout: what determines the random numbers */
     double rate, key;
     int64_t site, first_b, first_head, all_heads;
+    const double *query_segment, *key_segment; /* NULL: none */
 } Sizes;
 
 static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
@@ -115,18 +116,20 @@ static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
                    .softcap = attr_softcap(op)};
 }
 
-/* Dropout's key follows the op's own operands; then come the bases of the
- * batch, the KV heads and the query heads of each, where the global tensor has
- * more than 1. */
-static void set_dropout(Interp *in, const Op *op, int64_t rank, int key,
-                        Sizes *z)
+/* The operands after the `own` ones: dropout's key; the segments; the bases of the batch,
+ * the KV heads and the query heads of each, where the global tensor has more than 1. */
+static void set_options(Interp *in, const Op *op, int64_t rank, int own, Sizes *z)
 {
-    if (op->kind != OP_attention_dropout &&
-        op->kind != OP_attention_dropout_grad)
+    int key = own, segments = own + (attr_rate(op) > 0);
+    if (attr_segments(op)) {
+        z->query_segment = interp_local(in, op->arg[segments], rank).at;
+        z->key_segment = interp_local(in, op->arg[segments + 1], rank).at;
+    }
+    if (attr_rate(op) <= 0)
         return;
     const AttrList *of = attr_global(op);
     int64_t first[3] = {0};
-    for (int i = 0, at = key + 1; i < 3 && at < op->nargs; i++)
+    for (int i = 0, at = segments + (attr_segments(op) ? 2 : 0); i < 3 && at < op->nargs; i++)
         if (of->v[i] != 1)
             first[i] = (int64_t)interp_local(in, op->arg[at++], rank).at[0];
     z->rate = attr_rate(op);
@@ -178,6 +181,12 @@ static int64_t end_key(const Sizes *z, int64_t s)
     return end < z->t ? end : z->t;
 }
 
+static bool attends(const Sizes *z, int64_t b, int64_t s, int64_t t)
+{
+    return !z->key_segment ||
+           z->query_segment[b * z->s + s] == z->key_segment[b * z->t + t];
+}
+
 static bool sizes_fit(Interp *in, const Op *op, const Sizes *z)
 {
     if (z->kv > 0 && z->group * z->kv == z->heads)
@@ -209,7 +218,7 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
     Sizes z = sizes_of(op, q.shape, k.shape, v.shape);
     if (!sizes_fit(in, op, &z))
         return;
-    set_dropout(in, op, rank, 3, &z);
+    set_options(in, op, rank, 3, &z);
     double *score = NEW_ARRAY(in->arena, double, z.t);
     for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
         int64_t h = at % z.heads, s = at / z.heads % z.s;
@@ -219,11 +228,13 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
         for (int64_t t = first; t < end; t++) {
             const double *key = k.at + row(b, z.t, t, z.kv, h / z.group) * z.d;
             score[t] = score_of(&z, dot(q.at + at * z.d, key, z.d), &slope);
+            if (!attends(&z, b, s, t))
+                score[t] = -INFINITY;
             most = score[t] > most ? score[t] : most;
         }
-        for (int64_t t = first; t < end; t++)
+        for (int64_t t = first; t < end && most > -INFINITY; t++)
             sum += exp(score[t] - most);
-        double logsum = most + log(sum);
+        double logsum = sum > 0 ? most + log(sum) : 0;
         lse.at[(b * z.heads + h) * z.s + s] = logsum;
         for (int64_t t = first; t < end; t++) {
             const double *val = v.at + row(b, z.t, t, z.kv, h / z.group) * z.e;
@@ -250,7 +261,7 @@ void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
     Sizes z = sizes_of(op, q.shape, k.shape, v.shape);
     if (!sizes_fit(in, op, &z))
         return;
-    set_dropout(in, op, rank, 6, &z);
+    set_options(in, op, rank, 6, &z);
     for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
         int64_t h = at % z.heads, s = at / z.heads % z.s;
         int64_t b = at / z.heads / z.s;
@@ -259,6 +270,8 @@ void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
         double all = dot(grad, o.at + at * z.e, z.e);
         double logsum = lse.at[(b * z.heads + h) * z.s + s];
         for (int64_t t = first; t < end; t++) {
+            if (!attends(&z, b, s, t))
+                continue;
             int64_t key = row(b, z.t, t, z.kv, h / z.group);
             double slope, score = score_of(
                 &z, dot(q.at + at * z.d, k.at + key * z.d, z.d), &slope);

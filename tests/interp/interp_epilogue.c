@@ -55,7 +55,7 @@ void interp_einsum_bias_grad(Interp *in, const Op *op, int64_t rank)
     add_all(in, op, rank, 0);
     Local x = interp_local(in, op->arg[0], rank);
     Local sum = interp_local(in, op->out[1], rank);
-    if (rule_text_parse(attr_spec(op), true, &t))
+    if (spec_text_parse(attr_spec(op), &t))
         return; /* interp_product has reported it */
     const RuleTensor *second = &t.tensor[op->nargs + 1];
     int64_t own[MAX_SHAPE];

@@ -132,6 +132,17 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
                        .type = (ParcType)c->type,
                        .window = c->window,
                        .softcap = (float)c->softcap};
+    if (c->segments > 0) {
+        int32_t *query = standin_alloc(c->b * c->s * (int64_t)sizeof *query);
+        int32_t *key = standin_alloc(c->b * c->t * (int64_t)sizeof *key);
+        for (int64_t i = 0; i < c->b * c->s; i++)
+            query[i] = query_segment(c->segments, i / c->s, i % c->s);
+        for (int64_t i = 0; i < c->b * c->t; i++)
+            key[i] = key_segment(c->segments, i / c->t, i % c->t);
+        a.segments = true;
+        a.query_segment = query;
+        a.key_segment = key;
+    }
     if (c->drop) {
         a.drop = 0.25f;
         a.site = 3;

@@ -237,11 +237,28 @@ static Value *make_band(Small *s, Value *const *x)
 static Value *make_dropped(Small *s, Value *const *x)
 {
     Attr name[MAX_ATTRS] = {{.s = "random"}};
-    Attr attr[MAX_ATTRS] = {{.i = true}, {.f = 0.7}, {.f = 0.4}, {.i = 2},
-                            {.l = {3, {2, 2, 2}}}};
+    Attr attr[MAX_ATTRS] = {{.i = true}, {.f = 0.7}, {.i = 0}, {.f = 0}, {.i = 0},
+                            {.f = 0.4}, {.i = 2}, {.l = {3, {2, 2, 2}}}};
     Value *args[] = {x[0], x[1], x[2],
                      ir_value(&s->b, OP_scalar, 0, NULL, name, "key")};
-    return ir_op(&s->b, OP_attention_dropout, 4, args, attr, NULL)->out[0];
+    return ir_op(&s->b, OP_attention, 4, args, attr, NULL)->out[0];
+}
+
+/* Segments 0 0 1 1 … of queries and 1 1 0 … of keys: some queries have no keys. */
+static Value *make_segments(Small *s, Value *const *x)
+{
+    Attr attr[MAX_ATTRS] = {{.i = true}, {.f = 0.7}, {.i = 0}, {.f = 0.9}, {.i = true}};
+    Value *args[5] = {x[0], x[1], x[2]};
+    for (int i = 0; i < 2; i++) {
+        int64_t n = x[i]->type.dim[1], dim[2] = {x[i]->type.dim[0], n};
+        Attr size[MAX_ATTRS] = {{.i = n}}, half[MAX_ATTRS] = {{.f = i ? -0.5 : 0.5}};
+        Attr from[MAX_ATTRS] = {{.f = i ? 1.7 : 0}};
+        Value *at = ir_value(&s->b, OP_iota, 0, NULL, size, NULL);
+        at = ir_value(&s->b, OP_scale, 1, &at, half, NULL);
+        at = ir_cast(&s->b, ir_value(&s->b, OP_offset, 1, &at, from, NULL), DT_I32);
+        args[3 + i] = ir_broadcast(&s->b, at, 2, dim);
+    }
+    return ir_op(&s->b, OP_attention, 5, args, attr, NULL)->out[0];
 }
 
 static const Case cases[] = {
@@ -308,7 +325,11 @@ static const Case cases[] = {
     {"attention with dropout",
      make_dropped,
      {{4, {2, 3, 4, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 3}}},
-     OP_attention_dropout},
+     OP_attention},
+    {"attention with segments",
+     make_segments,
+     {{4, {2, 3, 4, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 3}}},
+     OP_attention},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -55,22 +55,26 @@ static void attention(Text *t, const AttentionCase *c)
     Value *q = tensor(t, type, (int64_t[]){c->b, c->s, c->kv * c->g, c->d, 0});
     Value *k = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->d, 0});
     Value *v = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->e, 0});
-    Value *key = tensor(t, DT_I64, (int64_t[]){0});
-    Attr attr[MAX_ATTRS] = {{.i = c->causal}, {.f = 0.5}, {.i = c->window}, {.f = c->softcap}};
+    Attr attr[MAX_ATTRS] = {{.i = c->causal}, {.f = 0.5}, {.i = c->window}, {.f = c->softcap},
+                            {.i = c->segments > 0}};
+    Value *forward[6] = {q, k, v};
+    int n = 3;
     if (c->drop) {
-        attr[2].f = 0.25;
-        attr[3].i = 3;
-        attr[4].l = (AttrList){.n = 3, .v = {1, 1, 1}};
-        attr[5].i = c->window;
-        attr[6].f = c->softcap;
+        attr[5].f = 0.25;
+        attr[6].i = 3;
+        attr[7].l = (AttrList){.n = 3, .v = {1, 1, 1}};
+        forward[n++] = tensor(t, DT_I64, (int64_t[]){0});
     }
-    Value *forward[] = {q, k, v, key};
-    Op *op = ir_op(&t->b, c->drop ? OP_attention_dropout : OP_attention,
-                   c->drop ? 4 : 3, forward, attr, "o");
-    Value *o = op->out[0], *lse = op->out[1];
-    Value *backward[] = {o, q, k, v, o, lse, key};
-    ir_op(&t->b, c->drop ? OP_attention_dropout_grad : OP_attention_grad,
-          c->drop ? 7 : 6, backward, attr, "d");
+    if (c->segments > 0) {
+        forward[n++] = tensor(t, DT_I32, (int64_t[]){c->b, c->s, 0});
+        forward[n++] = tensor(t, DT_I32, (int64_t[]){c->b, c->t, 0});
+    }
+    Op *op = ir_op(&t->b, OP_attention, n, forward, attr, "o");
+    Value *o = op->out[0];
+    Value *backward[9] = {o, q, k, v, o, op->out[1]};
+    for (int i = 3; i < n; i++)
+        backward[3 + i] = forward[i];
+    ir_op(&t->b, OP_attention_grad, 3 + n, backward, attr, "d");
 }
 
 static void embedding(Text *t, const EmbeddingCase *c)
@@ -122,8 +126,9 @@ static void every_size_fits(Check *c, int64_t block_memory)
     for (int kind = 0; kind < 4; kind++)
         for (int64_t d = 1; d <= 256; d++)
             for (int64_t e = 1; e <= 256; e++) {
-                rt_attention_plan(&p, kind & 1, "f32", d, e, true, false, false, kind & 2,
-                                  block_memory);
+                ParcAttention a = {.type = kind & 1 ? PARC_BF16 : PARC_F32, .d = d, .e = e,
+                                   .causal = true, .drop = kind & 2 ? 0.5f : 0};
+                rt_attention_plan(&p, &a, "f32", block_memory);
                 for (int i = 0; i < ATTENTION_KERNELS; i++)
                     most = p.shared[i] > most ? p.shared[i] : most;
             }
@@ -147,7 +152,7 @@ int main(int argc, char **argv)
 
     /* Layers share equal instances; sizes that are not constants do not
      * matter. A kernel of the backward pass has a low-shared-memory variant. */
-    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, 0, false, 0};
+    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, 0, false, 0, 0};
     attention(&t, &shape);
     shape.s = shape.t = 64;
     attention(&t, &shape);

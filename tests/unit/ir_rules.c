@@ -46,7 +46,7 @@ static const char *derive(Program *p, OpKind kind, const char *const *types,
 typedef struct Row {
     OpKind kind;
     const char *types[7];
-    Attr attr[4];
+    Attr attr[MAX_ATTRS];
     const char *expected;
     const char *annotated;
 } Row;

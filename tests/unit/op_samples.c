@@ -35,15 +35,25 @@
                             T4(ANY, 4, s, h, 6), T3(ANY, 4, h, s)},          \
      {{.i = causal}, {.f = 0.7}}}
 #define DROPPED(b, s, t, h, k, causal) \
-    {OP_attention_dropout, 4, {T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2),     \
+    {OP_attention, 4, {T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2),     \
                                T4(ANY, b, t, k, 6),                          \
                                {KEY, 0, {0}, 0, true}},                      \
-     {{.i = causal}, {.f = 0.7}, {.f = 0.3}, {.i = 9}, DIMS(b, k, h / k)}},  \
-    {OP_attention_dropout_grad, 7,                                           \
+     {{.i = causal}, {.f = 0.7}, {.i = 0}, {.f = 0}, {.i = 0}, {.f = 0.3}, {.i = 9},         \
+      DIMS(b, k, h / k)}},  \
+    {OP_attention_grad, 7,                                           \
      {T4(ANY, b, s, h, 6), T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2),         \
       T4(ANY, b, t, k, 6), T4(ANY, b, s, h, 6), T3(ANY, b, h, s),            \
       {KEY, 0, {0}, 0, true}},                                               \
-     {{.i = causal}, {.f = 0.7}, {.f = 0.3}, {.i = 9}, DIMS(b, k, h / k)}}
+     {{.i = causal}, {.f = 0.7}, {.i = 0}, {.f = 0}, {.i = 0}, {.f = 0.3}, {.i = 9},         \
+      DIMS(b, k, h / k)}}
+#define SEGMENTS(b, s, t, h, k, causal) \
+    {OP_attention, 5, {T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2), T4(ANY, b, t, k, 6),       \
+                       IDS(2, b, s), IDS(2, b, t)},                                         \
+     {{.i = causal}, {.f = 0.7}, {.i = 0}, {.f = 0}, {.i = 1}}},                            \
+    {OP_attention_grad, 8,                                                                  \
+     {T4(ANY, b, s, h, 6), T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2), T4(ANY, b, t, k, 6),   \
+      T4(ANY, b, s, h, 6), T3(ANY, b, h, s), IDS(2, b, s), IDS(2, b, t)},                   \
+     {{.i = causal}, {.f = 0.7}, {.i = 0}, {.f = 0}, {.i = 1}}}
 #define ROTARY(half, inverse) \
     {OP_rotary, 3, {T4(ANY, 4, 8, 4, 6), CONSTANT2(ANY, 8, 3),               \
                     CONSTANT2(ANY, 8, 3)}, {{.i = half}, {.i = inverse}}}
@@ -126,7 +136,7 @@ const OpSample op_sample[] = {
     ATTENTION(4, 4, 8, 4, 1), ATTENTION(4, 4, 8, 4, 0),
     ATTENTION(4, 6, 8, 4, 0),
     DROPPED(4, 4, 4, 8, 4, 1), DROPPED(1, 3, 6, 8, 4, 0),
-    DROPPED(2, 4, 4, 4, 2, 1),
+    DROPPED(2, 4, 4, 4, 2, 1), SEGMENTS(4, 4, 4, 8, 4, 1), SEGMENTS(2, 3, 6, 4, 2, 0),
 };
 /* clang-format on */
 

@@ -20,7 +20,7 @@ typedef enum Range {
     KEY,      /* i64, of 53 bits */
 } Range;
 
-enum { SAMPLE_ARGS = 7, SAMPLE_DIMS = 4 };
+enum { SAMPLE_ARGS = 8, SAMPLE_DIMS = 4 };
 
 typedef struct SampleArg {
     Range range;

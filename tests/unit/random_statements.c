@@ -234,6 +234,18 @@ static Value *rotated(Model *m, Value *x, Value *const table[2], bool half)
     return ir_value(model_at(m), OP_rotary, 3, args, attr, NULL);
 }
 
+/* Integers [batch, seq] that grow after every `length` positions, elsewhere in each row. */
+static Value *segments(Model *m, int64_t length)
+{
+    Build *b = model_at(m);
+    Attr rows[MAX_ATTRS] = {{.i = m->batch}}, columns[MAX_ATTRS] = {{.i = m->seq}};
+    Attr by[MAX_ATTRS] = {{.f = 1 / ((double)length + 0.1)}};
+    Value *row = ir_reshape(b, ir_value(b, OP_iota, 0, NULL, rows, NULL), 2,
+                            (int64_t[]){m->batch, 1});
+    Value *at = ir_binary(b, OP_add, row, ir_value(b, OP_iota, 0, NULL, columns, NULL));
+    return ir_cast(b, ir_value(b, OP_scale, 1, &at, by, NULL), DT_I32);
+}
+
 static Value *attention(Model *m, Value *h)
 {
     int64_t head = rng_pick(m->r, 2, 4), kv = rng_pick(m->r, 1, 2, 4);
@@ -256,20 +268,24 @@ static Value *attention(Model *m, Value *h)
     }
     Attr attr[MAX_ATTRS] = {{.i = rng_chance(m->r, 60)},
                             {.f = 1 / sqrt((double)head)}};
-    bool drops = rng_chance(m->r, 40);
-    Value *args[] = {model_narrow(m, q), model_narrow(m, k),
-                     model_narrow(m, v), drops ? model_key(m) : NULL};
-    int64_t window = rng_chance(m->r, 30) ? 1 + rng_below(m->r, m->seq) : 0;
-    if (drops) {
-        attr[2].f = 0.2;
-        attr[3].i = m->sites++;
-        attr[4].l = (AttrList){3, {m->batch, kv, n / kv}};
+    Value *args[6] = {model_narrow(m, q), model_narrow(m, k), model_narrow(m, v)};
+    int nargs = 3;
+    if (rng_chance(m->r, 40)) {
+        attr[5].f = 0.2;
+        attr[6].i = m->sites++;
+        attr[7].l = (AttrList){3, {m->batch, kv, n / kv}};
+        args[nargs++] = model_key(m);
     }
-    attr[drops ? 5 : 2].i = window;
-    attr[drops ? 6 : 3].f = rng_chance(m->r, 25) ? 0.5 + rng_below(m->r, 4) : 0;
-    Value *y = ir_op(model_at(m), drops ? OP_attention_dropout : OP_attention,
-                     drops ? 4 : 3, args, attr, "o")
-                   ->out[0];
+    attr[2].i = rng_chance(m->r, 30) ? 1 + rng_below(m->r, m->seq) : 0;
+    attr[3].f = rng_chance(m->r, 25) ? 0.5 + rng_below(m->r, 4) : 0;
+    attr[4].i = rng_chance(m->r, 30);
+    if (attr[4].i) {
+        Value *own = segments(m, 1 + rng_below(m->r, m->seq));
+        args[nargs++] = own;
+        args[nargs++] =
+            rng_chance(m->r, 60) ? own : segments(m, 1 + rng_below(m->r, m->seq));
+    }
+    Value *y = ir_op(model_at(m), OP_attention, nargs, args, attr, "o")->out[0];
     y = ir_reshape(model_at(m), y, 3, (int64_t[]){m->batch, m->seq, n * head});
     y = model_out(m, model_call(m, &wo, y), 0);
     model_close(m, o);

@@ -62,6 +62,11 @@ static double dropout_factor(const ParcAttention *a, int64_t b, int64_t h,
                : 1 / (1 - (double)a->drop);
 }
 
+static bool attends(const ParcAttention *a, int64_t b, int64_t i, int64_t j)
+{
+    return !a->segments || a->query_segment[b * a->s + i] == a->key_segment[b * a->t + j];
+}
+
 /* The score of a query and a key, and its derivative by their product. */
 static double score_of(const Reference *x, int64_t qi, int64_t kj, double *slope)
 {
@@ -89,10 +94,12 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
     double sum = 0, dot = 0, slope;
     for (int64_t j = first; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
-        x->p[j] = exp(score_of(x, qi, kj, &slope));
+        x->p[j] = attends(a, b, i, j) ? exp(score_of(x, qi, kj, &slope)) : 0;
         sum += x->p[j];
     }
-    x->lse[(b * heads + h) * a->s + i] = log(sum);
+    x->lse[(b * heads + h) * a->s + i] = sum > 0 ? log(sum) : 0;
+    if (sum <= 0)
+        return;
     for (int64_t j = first; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
         double keep = dropout_factor(a, b, h, i, j);
@@ -221,16 +228,24 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
         free(all[i]);
 }
 
-#define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0
-#define WINDOW(n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, 0
-#define SOFTCAP(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c
+#define NO_SEGMENTS false, NULL, NULL
+#define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NO_SEGMENTS
+#define WINDOW(n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, 0, NO_SEGMENTS
+#define SOFTCAP(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, NO_SEGMENTS
+#define SEGMENTS(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, true, query, key
 
 int main(void)
 {
+    enum { TOKENS = 600 };
     static const int64_t at[] = {1, 2, 7, 99};
+    static int32_t query[TOKENS], key[TOKENS]; /* some queries have no keys */
+    for (int i = 0; i < TOKENS; i++) {
+        query[i] = i / 37;
+        key[i] = i % 7 == 3 ? -1 : i < 4 ? 9 : i / 37;
+    }
     static const ParcAttention cases[] = {
         /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site,
-         * key, first_b, first_kv, first_g, groups, heads, window, softcap: see ParcAttention */
+         * key, first_b, first_kv, first_g, groups, heads, window, softcap, segments: see ParcAttention */
         {1, 1, 1, 1, 1, 1, 1, true, false, 1.0f, PARC_F32, NO_DROPOUT},
         {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, NO_DROPOUT},
         {1, 7, 11, 1, 2, 3, 5, false, false, 0.7f, PARC_F32, NO_DROPOUT},
@@ -241,11 +256,12 @@ int main(void)
         {1, 193, 193, 1, 1, 64, 64, true, false, 0.125f, PARC_F32, NO_DROPOUT},
         {3, 33, 65, 1, 4, 8, 17, true, false, 0.35f, PARC_F32, NO_DROPOUT},
         {1, 130, 130, 2, 1, 128, 128, true, false, 0.1f, PARC_F32, NO_DROPOUT},
-        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6, 0, 0},
+        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6, 0, 0,
+         NO_SEGMENTS},
         {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
-         &at[1], &at[1], NULL, 2, 12, 0, 0},
+         &at[1], &at[1], NULL, 2, 12, 0, 0, NO_SEGMENTS},
         {1, 50, 130, 1, 2, 24, 40, false, false, 0.2f, PARC_F32, 0.1f, 1, &at[2],
-         &at[0], NULL, &at[1], 4, 4, 0, 0},
+         &at[0], NULL, &at[1], 4, 4, 0, 0, NO_SEGMENTS},
         {2, 5, 5, 1, 2, 4, 4, true, false, 0.5f, PARC_F32, WINDOW(3)},
         {2, 5, 5, 2, 3, 4, 4, false, false, 0.5f, PARC_F32, WINDOW(2)},
         {1, 97, 97, 2, 1, 16, 16, true, false, 0.25f, PARC_F32, WINDOW(3)},
@@ -254,11 +270,17 @@ int main(void)
         {1, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, WINDOW(100)},
         {1, 193, 193, 1, 2, 64, 64, false, false, 0.125f, PARC_F32, WINDOW(192)},
         {1, 150, 150, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
-         &at[1], &at[1], NULL, 2, 12, 70, 2.5f},
+         &at[1], &at[1], NULL, 2, 12, 70, 2.5f, NO_SEGMENTS},
         {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, SOFTCAP(0.7f, 0)},
         {1, 193, 193, 1, 2, 64, 64, false, false, 0.125f, PARC_F32, SOFTCAP(3.0f, 0)},
         {1, 50, 130, 2, 1, 24, 40, false, false, -0.3f, PARC_F32, SOFTCAP(1.5f, 0)},
         {1, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, SOFTCAP(0.5f, 100)},
+        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, SEGMENTS(0, 0)},
+        {2, 193, 193, 1, 2, 64, 64, false, false, -0.125f, PARC_F32, SEGMENTS(0, 0)},
+        {2, 50, 130, 2, 1, 24, 40, false, false, 0.3f, PARC_F32, SEGMENTS(1.5f, 0)},
+        {2, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, SEGMENTS(0, 100)},
+        {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
+         &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

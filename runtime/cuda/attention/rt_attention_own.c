@@ -6,14 +6,12 @@
 #include "cuda/core/rt_instances.h"
 #include "rt.h"
 
-enum { SHAPE = 15 };
+enum { SHAPE = 17 };
 
 static AttentionPlan plan_of(const ParcRt *rt, const ParcAttention *a)
 {
     AttentionPlan p;
-    rt_attention_plan(&p, a->type != PARC_F32, rt_float_name(a->type), a->d,
-                      a->e, a->causal, a->window > 0, a->softcap > 0, a->drop > 0,
-                      rt_cuda_block_memory(rt));
+    rt_attention_plan(&p, a, rt_float_name(a->type), rt_cuda_block_memory(rt));
     return p;
 }
 
@@ -33,7 +31,8 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
         rt_float_bits(a->drop), (int64_t)a->site, rt_pointer_bits(a->key),
         rt_pointer_bits(a->first_b), rt_pointer_bits(a->first_kv),
         rt_pointer_bits(a->first_g), a->groups, a->heads,
-        a->window, rt_float_bits(a->softcap)};
+        a->window, rt_float_bits(a->softcap), rt_pointer_bits(a->query_segment),
+        rt_pointer_bits(a->key_segment)};
     memcpy(shape, own, sizeof own);
     rt_attention_symbol(symbol, sizeof symbol, kernel, p);
     rt_cuda_launch(rt, symbol, grid, t->warps * PARC_WARP, p->shared[kernel],

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../../parc_rt.h"
 #include "../core/rt_block_memory.h"
 #include "../device/kernel_sizes.h"
 
@@ -90,15 +91,14 @@ static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
              p->low_shared[kernel] ? "_low_shared" : "", p->suffix);
 }
 
-/* The plan for a device whose blocks can have `block_memory` bytes of shared
- * memory, at least RT_SHARED_MIN. `half`: 16-bit elements; `type_name`:
- * "bf16". */
-static inline void rt_attention_plan(AttentionPlan *p, bool half,
-                                     const char *type_name, int64_t d,
-                                     int64_t e, bool causal, bool window,
-                                     bool softcap, bool drop,
-                                     int64_t block_memory)
+/* The plan of a call for a device whose blocks can have `block_memory` bytes of shared
+ * memory, at least RT_SHARED_MIN. `type_name`: "bf16". Of the call only type, d, e and what
+ * the instance's name says count. */
+static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
+                                     const char *type_name, int64_t block_memory)
 {
+    const int64_t d = a->d, e = a->e;
+    const bool half = a->type != PARC_F32, window = a->window > 0, drop = a->drop > 0;
     /* By head size: up to 64, up to 128, larger. */
     static const AttentionTiles tiles[2][3][ATTENTION_KERNELS] = {
         {{{8, 8, 2, 64, 1}, {8, 8, 2, 32, 1}, {8, 8, 2, 32, 1}},
@@ -111,9 +111,10 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
     /* Smaller steps with dropout, because the random numbers need registers. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};
     int64_t size = d > e ? d : e;
-    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s", type_name, (int)d,
-             (int)e, causal ? "_causal" : "", window ? "_window" : "",
-             softcap ? "_softcap" : "", drop ? "_drop" : "");
+    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s", type_name, (int)d,
+             (int)e, a->causal ? "_causal" : "", window ? "_window" : "",
+             a->softcap > 0 ? "_softcap" : "", a->segments ? "_segments" : "",
+             drop ? "_drop" : "");
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];

@@ -39,11 +39,12 @@ static inline int64_t rt_attention_up(int64_t n, int64_t to)
 }
 
 /* Whether cuDNN supports the call: 16 bits, head sizes that are a multiple of
- * 8, no dropout (whose random numbers would differ from parc's), no window
- * and no softcap. */
+ * 8, no dropout (whose random numbers would differ from parc's), no window,
+ * no softcap and no segments. */
 static inline bool rt_attention_library(const ParcAttention *a)
 {
     return a->type != PARC_F32 && a->drop <= 0 && a->window <= 0 && a->softcap <= 0 &&
+           !a->segments &&
            a->d % 8 == 0 && a->e % 8 == 0 && a->d <= 256 && a->e <= 256 && a->s > 1 && a->t > 1;
 }
 

@@ -4,7 +4,7 @@
  * requires: ATTENTION_NAME(kernel)   the symbol of one of its kernels
  *           ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
  *           ATTENTION_D, _E          columns of a head of q and k, and of v
- *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _DROP   0 or 1
+ *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _SEGMENTS, _DROP   0 or 1
  *           FORWARD_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS   the tiles
  *                                    (rt_attention_plan.h)
  *
@@ -20,6 +20,21 @@
  * last blocks to start are short.
  */
 #include "attention_shape.h"
+
+/* Masks a tile. `ahead`: the index of the warp's first query, counted from the tile's first
+ * key; `keys` keys exist from that one on, and `held` queries; query_segment, key_segment:
+ * theirs. */
+PARC_DEVICE void ATTENTION_NAME(mask)(float *score, int near, int ahead, int keys,
+                                      const int32_t *query_segment, int held,
+                                      const int32_t *key_segment)
+{
+    enum { HALF = ATTENTION_TYPE != TILE_F32, ROWS = FORWARD_ROWS, KEYS = FORWARD_KEYS };
+    if (keys < KEYS || !attention_full(ATTENTION_CAUSAL, near, ahead, ROWS, KEYS))
+        attention_mask(HALF, ATTENTION_CAUSAL, near, score, ROWS, KEYS, 0, keys, ahead);
+    if (ATTENTION_SEGMENTS)
+        attention_segments(HALF, score, ROWS, KEYS, 0, query_segment, held, key_segment,
+                           keys);
+}
 
 /* Converts scores to weights, as powers of two, and rescales previous sums to
  * the new maximum. */
@@ -69,9 +84,12 @@ PARC_DEVICE void ATTENTION_NAME(finish)(float *lse, int held, const float *top,
         const int row = tile_row_of(HALF, ROWS, r);
         float total = row_sum(HALF, sum[r]);
         if (row < held && tile_column_of(HALF, 0) == 0)
-            lse[row] =
-                top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total);
+            lse[row] = ATTENTION_SEGMENTS && total <= 0
+                           ? 0
+                           : top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total);
         sum[r] = 1.0f / (ATTENTION_DROP ? (1.0f - rate) * total : total);
+        if (ATTENTION_SEGMENTS && total <= 0) /* the query has no keys */
+            sum[r] = 0;
     }
 }
 
@@ -113,7 +131,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     k += ((b * t + at.begin) * kv + h / (int)g) * D;
     v += ((b * t + at.begin) * kv + h / (int)g) * E;
 
-    tile_fill(top, DOWN, ATTENTION_WINDOW ? ATTENTION_LOWEST : -INFINITY);
+    tile_fill(top, DOWN, ATTENTION_WINDOW || ATTENTION_SEGMENTS ? ATTENTION_LOWEST : -INFINITY);
     tile_fill(sum, DOWN, 0);
     tile_fill(out, ATTENTION_SUMS(TYPE, ROWS, E), 0);
     tile_load(TYPE, queries, q_row, q, (int64_t)all * D,
@@ -152,11 +170,9 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
             attention_cap(score, ATTENTION_REGISTERS(ROWS, KEYS), f.cap_scale);
         else
             attention_apply_sign(score, ATTENTION_REGISTERS(ROWS, KEYS), f.scale);
-        if (first + KEYS > keys_all ||
-            !attention_full(ATTENTION_CAUSAL, near, warp_first - first, ROWS,
-                            KEYS))
-            attention_mask(HALF, ATTENTION_CAUSAL, near, score, ROWS, KEYS, 0,
-                           keys_all - first, warp_first - first);
+        ATTENTION_NAME(mask)(score, near, warp_first - first, keys_all - first,
+                             query_segment + b * s + warp_first, queries_all - warp_first,
+                             key_segment + b * t + first);
         ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
         if (ATTENTION_DROP)
             attention_drop_apply(score, score, kept,

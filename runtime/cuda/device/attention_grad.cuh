@@ -107,12 +107,14 @@ PARC_DEVICE void ATTENTION_NAME(key_load)(
 }
 
 /* Adds a tile of queries to the warp's part of dk and dv. `ahead`: the first
- * query's index, counted from the warp's first key. */
+ * query's index, counted from the warp's first key. query_segment, key_segment: those of
+ * the tile's `queries` queries and of the warp's `held` keys. */
 PARC_DEVICE void ATTENTION_NAME(key_add)(
     float *k_sum, float *v_sum, const ATTENTION_ELEMENT *keys,
     const ATTENTION_ELEMENT *values, const ATTENTION_ELEMENT *tile,
     const float *rows, float *exchange, const uint32_t *kept,
-    AttentionFactors f, int part, int ahead, int near)
+    AttentionFactors f, int part, int ahead, int near, const int32_t *query_segment,
+    int queries, const int32_t *key_segment, int held)
 {
     enum { KEY_SIZES };
     const ATTENTION_ELEMENT *outs = tile + QUERIES * k_row;
@@ -126,6 +128,9 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
     if (!attention_full(ATTENTION_CAUSAL, near, ahead, QUERIES, ROWS))
         attention_mask(HALF, ATTENTION_CAUSAL, near, p, ROWS, QUERIES, 1, ROWS,
                        ahead);
+    if (ATTENTION_SEGMENTS)
+        attention_segments(HALF, p, ROWS, QUERIES, 1, query_segment, queries, key_segment,
+                           held);
     PARC_UNROLL
     for (int i = 0; i < REGISTERS; i++) {
         int x = tile_register(HALF, QUERIES, i / WIDTH, i % WIDTH);
@@ -250,7 +255,11 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
         }
         ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values, tiles + i * half,
                                 rows + i * 2 * QUERIES, exchange, kept, f,
-                                at.part, at_query - at.warp_first, near);
+                                at.part, at_query - at.warp_first, near,
+                                query_segment + at.b * s + at_query,
+                                queries_all - at_query,
+                                key_segment + at.b * t + at.warp_first,
+                                keys_all - at.warp_first);
     }
     const int64_t own_row = (at.b * t + at.warp_first) * kv + at.head;
     ATTENTION_NAME(key_store)(dk + own_row * D, dv + own_row * E, k_sum, v_sum,
@@ -269,11 +278,13 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
 
 /* Computes ds of the warp's rows and a tile. low, mean: lse (in base 2) and
  * delta of each row. `keys`: the end of the keys; `ahead`: the index of the
- * warp's first query; both count from the tile's first key. */
+ * warp's first query; both count from the tile's first key. query_segment, key_segment:
+ * those of the warp's `held` rows and of the tile's keys. */
 PARC_DEVICE void ATTENTION_NAME(query_weights)(
     float *ds, const ATTENTION_ELEMENT *queries, const ATTENTION_ELEMENT *outs,
     const ATTENTION_ELEMENT *tile, const float *low, const float *mean,
-    const uint32_t *kept, AttentionFactors f, int keys, int ahead, int near)
+    const uint32_t *kept, AttentionFactors f, int keys, int ahead, int near,
+    const int32_t *query_segment, int held, const int32_t *key_segment)
 {
     enum { QUERY_SIZES };
     float score[REGISTERS];
@@ -287,6 +298,9 @@ PARC_DEVICE void ATTENTION_NAME(query_weights)(
         !attention_full(ATTENTION_CAUSAL, near, ahead, ROWS, KEYS))
         attention_mask(HALF, ATTENTION_CAUSAL, near, score, ROWS, KEYS, 0, keys,
                        ahead);
+    if (ATTENTION_SEGMENTS)
+        attention_segments(HALF, score, ROWS, KEYS, 0, query_segment, held, key_segment,
+                           keys);
     tile_scores(TYPE, ds, ROWS, KEYS, E_PAD, outs, v_row, tile + KEYS * k_row,
                 v_row);
     if (ATTENTION_DROP)
@@ -368,7 +382,9 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
             drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
         ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
                                       f, keys_all - first, warp_first - first,
-                                      near);
+                                      near, query_segment + b * s + warp_first,
+                                      queries_all - warp_first,
+                                      key_segment + b * t + first);
         tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
     }
 

@@ -4,7 +4,7 @@
  * q [b, s, kv * g, d], k [b, t, kv, d], v [b, t, kv, e], o [b, s, kv * g, e],
  * lse [b, kv * g, s], with b sequences of s queries and t keys, kv KV heads, g
  * query heads for each KV head, and head sizes d (q, k) and e (v, o). Head
- * sizes, the causal mask and whether there is a window or a softcap are constants of an
+ * sizes, the causal mask and whether there are a window, a softcap or segments are constants of an
  * instance, a kernel that is compiled for them; the other parameters are
  * arguments.
  */
@@ -24,7 +24,7 @@
         int64_t drop_bits, int64_t site, const int64_t *key,                   \
         const int64_t *first_b, const int64_t *first_kv,                       \
         const int64_t *first_g, int64_t groups, int64_t heads, int64_t window,        \
-        int64_t softcap_bits
+        int64_t softcap_bits, const int32_t *query_segment, const int32_t *key_segment
 
 PARC_DEVICE float attention_float(int64_t bits)
 {
@@ -186,6 +186,24 @@ PARC_DEVICE void attention_mask(int half, int causal, int window, float *score,
         uint32_t far = (uint32_t)(query - key + (causal ? 0 : window - 1));
         if (key >= keys || (causal && !window && key > query) ||
             (window && far >= (uint32_t)(causal ? window : 2 * window - 1)))
+            score[tile_register(half, columns, r, c)] = -INFINITY;
+    }
+}
+
+/* Masks a tile: -inf for pairs of different segments. `query` and `key` have the segments
+ * from the tile's first query and key on, of which `queries` and `keys` exist. rows, columns
+ * and turned are those of attention_mask. */
+PARC_DEVICE void attention_segments(int half, float *score, int rows, int columns,
+                                    int turned, const int32_t *query, int queries,
+                                    const int32_t *key, int keys)
+{
+    const int per_row = rows * columns / 32 / (half ? rows / 8 : rows / 2);
+    PARC_UNROLL
+    for (int i = 0; i < rows * columns / 32; i++) {
+        int r = i / per_row, c = i % per_row;
+        int down = tile_row_of(half, rows, r), across = tile_column_of(half, c);
+        int q = turned ? across : down, k = turned ? down : across;
+        if (q < queries && k < keys && query[q] != key[k])
             score[tile_register(half, columns, r, c)] = -INFINITY;
     }
 }

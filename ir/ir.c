@@ -43,20 +43,29 @@ int64_t program_sample_tokens(const Program *p)
     return 1;
 }
 
-StateNames update_states(const Train *t)
+StateNames update_states(const Train *t, OptimizerKind k)
 {
     static const StateNames states[OPTIMIZERS] = {
         [OPT_SGD] = {1, {"momentum"}},
         [OPT_ADAM] = {2, {"m", "v"}},
         [OPT_ADAMW] = {2, {"m", "v"}},
         [OPT_LION] = {1, {"m"}},
+        [OPT_MUON] = {1, {"momentum"}},
     };
     StateNames s = {0};
-    if (t->optimizer != OPT_SGD || t->momentum != 0.0)
-        s = states[t->optimizer];
+    if (k != OPT_SGD || t->momentum != 0.0)
+        s = states[k];
     if (t->ema > 0)
         s.name[s.n++] = "average";
     return s;
+}
+
+const double *muon_coefficients(const Train *t)
+{
+    /* Keller Jordan, "Muon: An optimizer for hidden layers in neural networks",
+     * 2024: the largest slope at 0. */
+    static const double standard[] = {3.4445, -4.7750, 2.0315};
+    return t->ns_coefficients.n > 0 ? t->ns_coefficients.v : standard;
 }
 
 int update_first_state(const Train *t)
@@ -116,6 +125,11 @@ double param_weight_decay(const Train *t, const Param *p)
     if (!p->decay)
         return 0;
     return p->group.weight_decay > 0 ? p->group.weight_decay : t->weight_decay;
+}
+
+OptimizerKind param_optimizer(const Train *t, const Param *p)
+{
+    return p->group.adamw ? OPT_ADAMW : t->optimizer;
 }
 
 bool param_is_padded(const Param *p)

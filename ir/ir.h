@@ -224,6 +224,8 @@ typedef struct Param {
  * decay. */
 double param_lr_factor(const Param *p);
 double param_weight_decay(const Train *t, const Param *p);
+/* The optimizer that updates it: that of its group, or that of `train`. */
+OptimizerKind param_optimizer(const Train *t, const Param *p);
 /* Whether a dim is padded; the type without padding. */
 bool param_is_padded(const Param *p);
 Type param_shape(const Param *p);

@@ -21,7 +21,18 @@ static const OptionWord optimizer_words[] = {
     {"AdamW", OPT_ADAMW, "Adam, with weight decay apart from the gradient"},
     {"Lion", OPT_LION,
      "the sign of an average of gradients, with weight decay as in AdamW"},
+    {"Muon", OPT_MUON,
+     "of each matrix the momentum with all singular values near 1, with weight "
+     "decay as in AdamW"},
     {0}};
+static const OptionWord adjust_words[] = {
+    {"original", ADJUST_ORIGINAL, NULL},
+    {"match_rms_adamw", ADJUST_RMS, NULL},
+    {"spectral_unclamped", ADJUST_UNCLAMPED, NULL},
+    {0}};
+/* The values are those of ParamGroup.adamw. */
+static const OptionWord group_optimizer_words[] = {
+    {"Muon", false, NULL}, {"AdamW", true, NULL}, {0}};
 static const OptionWord schedule_words[] = {
     {"constant", SCHEDULE_CONSTANT,
      "lr t / warmup up to step `warmup`, then lr"},
@@ -245,7 +256,7 @@ void option_store_list(const Option *o, void *of, const NumberList *list)
 bool option_list_takes(const Option *o, const NumberList *list, double x)
 {
     if (o->takes == TAKES_NUMBERS)
-        return x > 0 && isfinite(x);
+        return x > o->low && isfinite(x);
     return x >= o->low && x <= o->high && x == floor(x) &&
            (list->n == 0 || x > list->v[list->n - 1]);
 }
@@ -265,12 +276,21 @@ bool option_is_of(const Option *o, int choice)
     return !o->of || o->of >> choice & 1;
 }
 
+const struct OwnDefault *option_own_default(const Option *o, int choice)
+{
+    for (const struct OwnDefault *d = o->own; d->of; d++)
+        if (d->of >> choice & 1)
+            return d;
+    return NULL;
+}
+
 void options_init(OptionScope scope, int choice, void *of)
 {
     for (const Option *o = option_rows; o < option_rows + OPTIONS; o++) {
         if (o->scope != scope || o->size == 0 || o->selects)
             continue;
-        double x = o->own >> choice & 1 ? o->own_initial : o->initial;
+        const struct OwnDefault *own = option_own_default(o, choice);
+        double x = own ? own->initial : o->initial;
         if (option_is_list(o))
             option_store_list(o, of, &(NumberList){0});
         else if (!option_is_number(o))
@@ -278,9 +298,7 @@ void options_init(OptionScope scope, int choice, void *of)
         else
             option_store_number(o, of, 0, x);
         if (o->takes == TAKES_PAIR)
-            option_store_number(o, of, 1,
-                                o->own >> choice & 1 ? o->own_second
-                                                     : o->second);
+            option_store_number(o, of, 1, own ? own->second : o->second);
         if (o->takes == TAKES_CALL)
             options_init(o->args, (int)x, of);
     }

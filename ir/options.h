@@ -41,7 +41,7 @@ typedef enum OptionTakes {
     TAKES_PAIR,     /* two numbers from `low` to below `high`: two doubles */
     TAKES_INTS,     /* one or several integers from `low` to `high`, in ascending
                      * order: a NumberList */
-    TAKES_NUMBERS,  /* one or several numbers above 0: a NumberList */
+    TAKES_NUMBERS,  /* one or several numbers above `low`: a NumberList */
     TAKES_FLAG,     /* true or false; -1 is stored if it is not given */
     TAKES_WORD,     /* one of `words` */
     TAKES_WORDS,    /* one or several of `words`: the bits 1 << value */
@@ -75,8 +75,10 @@ typedef struct Option {
     double initial, second;   /* the default; `second` of a pair */
     uint32_t of;              /* an argument of these choices (1 << value); 0:
                                * of all */
-    uint32_t own;             /* these choices have the default own_initial */
-    double own_initial, own_second;
+    struct OwnDefault {
+        uint32_t of;          /* these choices have this default */
+        double initial, second;
+    } own[3];                 /* `of` = 0 ends the list */
     const OptionWord *words;  /* a name of NULL ends the list */
     OptionScope args;         /* TAKES_CALL, TAKES_GROUPS */
     OptionDump dump;          /* DUMP_GIVEN: printed if it is not the default */
@@ -177,6 +179,8 @@ bool option_list_takes(const Option *o, const NumberList *list, double x);
 bool option_is_initial(const Option *o, const void *of);
 /* Whether the choice takes the argument. */
 bool option_is_of(const Option *o, int choice);
+/* The choice's own default; NULL: it has that of all. */
+const struct OwnDefault *option_own_default(const Option *o, int choice);
 /* Stores the default of every option of the scope, and of the arguments of its
  * calls; `choice`: of the call whose arguments these are, else 0. */
 void options_init(OptionScope scope, int choice, void *of);

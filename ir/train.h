@@ -16,8 +16,16 @@ typedef enum OptimizerKind {
     OPT_ADAM,
     OPT_ADAMW,
     OPT_LION,
+    OPT_MUON,
     OPTIMIZERS
 } OptimizerKind;
+
+/* What Muon multiplies the learning rate of a matrix [m, n] by. */
+typedef enum LrAdjustment {
+    ADJUST_ORIGINAL,  /* sqrt(max(1, m / n)) */
+    ADJUST_RMS,       /* 0.2 sqrt(max(m, n)): updates as large as AdamW's */
+    ADJUST_UNCLAMPED, /* sqrt(m / n) */
+} LrAdjustment;
 
 /* The learning rate of step t, counted from 1, for an optimizer with lr: lr t /
  * warmup up to step `warmup`; afterwards
@@ -60,6 +68,7 @@ typedef enum Recompute {
 typedef struct ParamGroup {
     double lr_factor;    /* multiplies the learning rate of a step; 0: 1 */
     double weight_decay; /* in place of the optimizer's; 0: the optimizer's */
+    bool adamw;          /* AdamW updates them, in place of Muon */
 } ParamGroup;
 
 typedef struct Train {
@@ -78,6 +87,11 @@ typedef struct Train {
                           * reduced in */
     OptimizerKind optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
+    bool nesterov;       /* Muon, and the fields that follow */
+    NumberList ns_coefficients; /* muon_coefficients */
+    int64_t ns_steps;    /* Newton-Schulz iterations of a step */
+    LrAdjustment adjust_lr;
+    double adamw_eps;    /* `eps` of the groups that AdamW updates */
     double clip;         /* the largest gradient norm; 0: no clipping */
     double ema;          /* the decay of an average of the weights; 0: none */
     double loss_scale;   /* the initial factor of the loss in the backward
@@ -107,7 +121,10 @@ typedef struct StateNames {
     int n;
     const char *name[MAX_UPDATE_STATES];
 } StateNames;
-StateNames update_states(const Train *t);
+StateNames update_states(const Train *t, OptimizerKind k);
+/* The coefficients a, b and c of an iteration X = a X + (b G + c G G) X with
+ * G = X X'. */
+const double *muon_coefficients(const Train *t);
 /* The index of the first state among the operands of an `update`. */
 int update_first_state(const Train *t);
 

@@ -213,6 +213,8 @@ static void param(Out *o, const Program *p, const Param *pm)
                 type_local_elements(&pm->type, &p->mesh) / count);
     json_number(o, "count", count);
     json_text(o, "unit", pm->unit);
+    json_text(o, option_name(OPTION_optimizer),
+              option_word(OPTION_optimizer, param_optimizer(&p->train, pm)));
     json_real(o, option_name(OPTION_lr_factor), param_lr_factor(pm));
     json_real(o, option_name(OPTION_group_decay),
               param_weight_decay(&p->train, pm));

@@ -12,12 +12,13 @@ static bool is_trained(const Param *p)
 
 static bool has_group(const Param *p)
 {
-    return p->group.lr_factor > 0 || p->group.weight_decay > 0;
+    return p->group.lr_factor > 0 || p->group.weight_decay > 0 || p->group.adamw;
 }
 
 static bool has_equal_settings(const Train *t, const Param *p, const Param *q)
 {
-    return param_lr_factor(p) == param_lr_factor(q) &&
+    return param_optimizer(t, p) == param_optimizer(t, q) &&
+           param_lr_factor(p) == param_lr_factor(q) &&
            param_weight_decay(t, p) == param_weight_decay(t, q);
 }
 
@@ -26,9 +27,11 @@ const char *param_group_text(const Program *p, const Param *param)
     Arena *a = p->arena;
     const Train *t = &p->train;
     double decay = param_weight_decay(t, param);
-    const char *lr = "", *rest = "";
+    const char *own = "", *lr = "", *rest = "";
     if (!has_group(param))
         return "";
+    if (param->group.adamw)
+        own = option_word(OPTION_group_optimizer, true);
     if (param->group.lr_factor > 0)
         lr = arena_printf(a, "lr times %s",
                           double_text(a, param->group.lr_factor));
@@ -36,6 +39,7 @@ const char *param_group_text(const Program *p, const Param *param)
         rest = arena_printf(a, "weight decay %s", double_text(a, decay));
     else if (decay != t->weight_decay)
         rest = "no weight decay";
+    lr = arena_printf(a, "%s%s%s", own, *own && *lr ? ", " : "", lr);
     return arena_printf(a, "%s%s%s", lr, *lr && *rest ? ", " : "", rest);
 }
 

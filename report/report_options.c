@@ -58,7 +58,8 @@ static void values_cell(Out *o, const Option *of)
             range_text(o->arena, of));
         return;
     case TAKES_NUMBERS:
-        out(o, "number above 0; several in parentheses");
+        out(o, "number%s; several in parentheses",
+            of->low < 0 ? "" : " above 0");
         return;
     case TAKES_FLAG:
         out(o, "`true`, `false`");
@@ -95,13 +96,13 @@ static void default_cell(Out *o, const Option *of)
         out(o, "`none`");
     else
         out(o, "%g", of->initial);
-    if (!of->own)
-        return;
-    out(o, "; %s: ", option_word(OPTION_optimizer, __builtin_ctz(of->own)));
-    if (of->takes == TAKES_PAIR)
-        out(o, "(%g, %g)", of->own_initial, of->own_second);
-    else
-        out(o, "%g", of->own_initial);
+    for (const struct OwnDefault *own = of->own; own->of; own++) {
+        out(o, "; %s: ", option_word(OPTION_optimizer, __builtin_ctz(own->of)));
+        if (of->takes == TAKES_PAIR)
+            out(o, "(%g, %g)", own->initial, own->second);
+        else
+            out(o, "%g", own->initial);
+    }
 }
 
 /* " ([Loss scale](#loss-scale))" */

@@ -113,6 +113,8 @@ static bool stays_whole(const Program *p, const Op *op, const UserAxis *axis)
 
 static bool is_repeated(const Program *p, const Op *op, const UserAxis *axis)
 {
+    if (op->phase == PH_OPTIMIZER) /* Muon: all ranks need all of a matrix */
+        return false;
     if (axis->size == 1 || !has_style(p, axis) || stays_whole(p, op, axis))
         return false;
     for (int i = 0; i < op->nargs; i++)

@@ -11,7 +11,7 @@
 static bool is_loop_variable(const char *name)
 {
     static const char *const word[] = {"layer", "micro", "chunk", "next",
-                                       "stage", "cut"};
+                                       "stage", "cut", "iteration"};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
         size_t n = strlen(word[i]);
         if (!strncmp(name, word[i], n) && (!name[n] || name[n] == '_'))

@@ -44,6 +44,7 @@ const char *loop_kind(const Program *p, const Op *loop)
 {
     return loop_is_microbatches(p, loop)         ? "micro"
            : loop_has_forward_and_backward(loop) ? "chunk"
+           : loop->phase == PH_OPTIMIZER && loop->nstack == 0 ? "iteration"
                                                  : "layer";
 }
 

@@ -75,7 +75,8 @@ static const struct ForeignOption {
     {"fused", "omit it: the update is compiled to few kernels"},
     {"capturable", "omit it: the update can always be captured"},
     {"amsgrad", "parc has Adam and AdamW without this variant"},
-    {"nesterov", "parc has SGD with plain momentum"},
+    {"use_muon", "write Muon(…, groups=group(\"PATTERN\", optimizer=AdamW)) for the "
+                 "parameters that Muon does not update"},
     {"params", "groups have patterns of names: group(\"*.bias\", …)"},
     {"epochs", "the length of a run is an option of the program: ./train "
                "--epochs N"},

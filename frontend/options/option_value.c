@@ -125,8 +125,9 @@ static bool read_element(Lower *l, const Option *o, const Expr *e,
         return lower_error(l, e->range, help, "'%s' must ascend: %lld follows "
                            "%.0f", o->name, (long long)n, list->v[list->n - 1]);
     if (!option_list_takes(o, list, x))
-        return lower_error(l, e->range, help, "'%s' must be numbers above 0, "
-                           "not %s", o->name, datum_text(l->arena, given));
+        return lower_error(l, e->range, help, "'%s' must be %s, not %s", o->name,
+                           o->low < 0 ? "finite numbers" : "numbers above 0",
+                           datum_text(l->arena, given));
     if (!whole && !lower_f32(l, e->range, x))
         return false;
     list->v[list->n++] = x;

@@ -78,6 +78,12 @@ static void check_patterns(Lower *l, const GroupPatterns *list)
 
 /* ---- settings ------------------------------------------------------------ */
 
+static double group_value(const Option *o, const ParamGroup *group)
+{
+    return option_is_number(o) ? option_number(o, group, 0)
+                               : (double)option_integer(o, group);
+}
+
 static void report_tie(Lower *l, const Option *o, const GroupPattern *one,
                        const GroupPattern *other, const Param *p)
 {
@@ -110,8 +116,8 @@ static const GroupPattern *choose(Lower *l, const GroupPatterns *list, int n,
             if (more > 0) {
                 best = g;
                 *tie = NULL;
-            } else if (more == 0 && option_number(o, &g->group, 0) !=
-                                        option_number(o, &best->group, 0)) {
+            } else if (more == 0 && group_value(o, &g->group) !=
+                                        group_value(o, &best->group)) {
                 *tie = g;
             }
         }
@@ -130,6 +136,12 @@ static void set_weight_decay(const Train *t, Param *p, double x)
     p->group.weight_decay = x == t->weight_decay ? 0 : x;
 }
 
+static void set_optimizer(const Train *t, Param *p, double x)
+{
+    (void)t;
+    p->group.adamw = x != 0;
+}
+
 /* The settings of a group. */
 static const struct GroupSetting {
     OptionName id;
@@ -137,8 +149,56 @@ static const struct GroupSetting {
 } group_settings[] = {
     {OPTION_lr_factor, set_lr_factor},
     {OPTION_group_decay, set_weight_decay},
+    {OPTION_group_optimizer, set_optimizer},
 };
 enum { GROUP_SETTINGS = sizeof group_settings / sizeof *group_settings };
+
+/* Only Muon has groups with another optimizer. */
+static void check_optimizers(Lower *l)
+{
+    const Train *t = &l->p->train;
+    for (int i = 0; i < l->groups.n && t->optimizer != OPT_MUON; i++) {
+        const GroupPattern *g = &l->groups.at[i];
+        if (!g->given[OPTION_group_optimizer])
+            continue;
+        diag_error(l->diag, g->loc, "a group of %s has no optimizer of its own",
+                   option_word(OPTION_optimizer, t->optimizer));
+        diag_help(l->diag, "only groups of %s have: %s=%s or %s",
+                  option_word(OPTION_optimizer, OPT_MUON),
+                  option_name(OPTION_group_optimizer),
+                  option_word(OPTION_group_optimizer, true),
+                  option_word(OPTION_group_optimizer, false));
+        return;
+    }
+}
+
+/* Muon updates matrices only. */
+static void check_matrices(Lower *l)
+{
+    Program *p = l->p;
+    const Param *first = NULL;
+    int n = 0;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *q = &p->param.at[i];
+        if (param_optimizer(&p->train, q) != OPT_MUON || q->type.ndim == 2)
+            continue;
+        first = first ? first : q;
+        n++;
+    }
+    if (!first)
+        return;
+    diag_error(l->diag, first->loc,
+               "Muon updates matrices, and '%s' has %d dim%s%s",
+               path_all_elements(l->arena, first->name), first->type.ndim,
+               first->type.ndim == 1 ? "" : "s",
+               n > 1 ? arena_printf(l->arena, "; so do %d other parameters "
+                                    "without two dims", n - 1) : "");
+    diag_help(l->diag, "AdamW can update it: groups=group(\"%s\", %s=%s); "
+              "a table of embeddings and the head belong to this group too",
+              path_all_elements(l->arena, first->name),
+              option_name(OPTION_group_optimizer),
+              option_word(OPTION_group_optimizer, true));
+}
 
 void lower_groups(Lower *l)
 {
@@ -146,6 +206,7 @@ void lower_groups(Lower *l)
     Program *program = l->p;
     for (int i = 0; i < 2; i++)
         check_patterns(l, &lists[i]);
+    check_optimizers(l);
     for (int s = 0; s < GROUP_SETTINGS; s++) {
         const Option *o = &option_rows[group_settings[s].id];
         for (int i = 0; i < program->param.n; i++) {
@@ -161,4 +222,5 @@ void lower_groups(Lower *l)
             }
         }
     }
+    check_matrices(l);
 }

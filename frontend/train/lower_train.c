@@ -135,6 +135,17 @@ static void default_loss_scale(Lower *l)
         l->p->train.loss_scale = DEFAULT_LOSS_SCALE;
 }
 
+static void check_coefficients(Lower *l)
+{
+    int n = l->p->train.ns_coefficients.n;
+    const char *name = option_name(OPTION_ns_coefficients);
+    if (n != 0 && n != 3)
+        lower_error(l, l->p->train.loc,
+                    arena_printf(l->arena, "such as %s=%s", name,
+                                 option_rows[OPTION_ns_coefficients].example),
+                    "'%s' must be three numbers, not %d", name, n);
+}
+
 /* The microbatches must have equal sizes. */
 static void check_accumulate(Lower *l)
 {
@@ -220,5 +231,6 @@ void lower_train(Lower *l)
     check_schedule(l);
     default_loss_scale(l);
     check_accumulate(l);
+    check_coefficients(l);
     pop_frame(l);
 }

@@ -26,10 +26,12 @@ static double attention_flops(const Op *op, const Type *q, const Type *k,
     return attr_causal(op) ? n / 2 : n;
 }
 
-/* The optimizer has no contractions: every arithmetic op counts, one for each
- * element. */
-static double update_flops(const Op *op)
+/* Every arithmetic op of the optimizer counts, one for each element; Muon's
+ * contractions as others. */
+static double update_flops(const Program *p, const Op *op)
 {
+    if (op_is_einsum(op->kind))
+        return 2 * all_factors(p, op);
     bool arithmetic = op_is_elementwise(op->kind) && op->nouts == 1 &&
                       op->kind != OP_cast && op->kind != OP_broadcast &&
                       op->kind != OP_copy;
@@ -44,7 +46,7 @@ enum { FORWARD_PRODUCTS = 2, GRADIENT_PRODUCTS = 5 };
 double op_flops(const Program *p, const Op *op)
 {
     if (op->phase == PH_OPTIMIZER)
-        return update_flops(op);
+        return update_flops(p, op);
     if (op_is_einsum(op->kind))
         return 2 * all_factors(p, op);
     if (op->kind == OP_attention)
@@ -69,6 +71,7 @@ typedef enum Count {
     EXECUTED,   /* all */
     RECOMPUTED, /* all, if the op only repeats a forward op; else none */
     REPEATED,   /* the part of any other op that repeats a forward op */
+    UPDATING,   /* contractions of the optimizer */
 } Count;
 
 static double counted_flops(const Program *p, const Op *op, Count count)
@@ -79,6 +82,8 @@ static double counted_flops(const Program *p, const Op *op, Count count)
         return op->recomputed ? op_flops(p, op) : 0;
     case REPEATED:
         return op->recomputed ? 0 : repeated_flops(p, op);
+    case UPDATING:
+        return op_is_einsum(op->kind) ? op_flops(p, op) : 0;
     }
     return 0;
 }
@@ -117,5 +122,6 @@ double program_flops_executed(const Program *p)
 double program_flops_model(const Program *p)
 {
     return program_flops_executed(p) - program_flops_recomputed(p) -
-           region_flops(p, p->step, PH_BACKWARD, REPEATED);
+           region_flops(p, p->step, PH_BACKWARD, REPEATED) -
+           region_flops(p, p->step, PH_OPTIMIZER, UPDATING);
 }

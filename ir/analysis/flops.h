@@ -3,8 +3,8 @@
  * In the forward and backward pass only contractions count, as is common: 2 for
  * each multiply-add of an einsum, the two products of attention (half of them
  * for a causal mask), and 2.5 times as many for its gradient, which has five.
- * In the optimizer every arithmetic op counts one per element. Sizes are
- * global; a program's total is for one step on all ranks. Numbers are doubles,
+ * In the optimizer every arithmetic op counts one per element, and contractions
+ * as in the other phases. Sizes are global; a program's total is for one step on all ranks. Numbers are doubles,
  * because a step of a large model exceeds 64 bits.
  */
 #ifndef PARC_IR_ANALYSIS_FLOPS_H
@@ -24,8 +24,9 @@ double program_flops_recomputed(const Program *p);
 
 /* All flops that a step executes, for the utilization of the hardware (HFU). */
 double program_flops_executed(const Program *p);
-/* The convention of model flops (MFU): without recomputation, and attention's
- * gradient counted as 2 times its forward pass, whatever is recomputed in it. */
+/* The convention of model flops (MFU): without recomputation, with attention's
+ * gradient counted as 2 times its forward pass, whatever is recomputed in it, and
+ * without the contractions of the optimizer. */
 double program_flops_model(const Program *p);
 
 #endif

@@ -349,7 +349,14 @@ static const char *infer_update(Infer *in)
                             "it needs param, grad and %d scalars",
                             first_state - UPDATE_LR);
     const char *fault = check_param(in, arg_type(in, 0));
-    if (in->nargs != first_state + update_states(&in->p->train).n)
+    const Train *train = &in->p->train;
+    if (fault)
+        return fault;
+    OptimizerKind kind =
+        param_optimizer(train, &in->p->param.at[attr_param(in->op)]);
+    if (kind == OPT_MUON && arg_type(in, 0)->ndim != 2)
+        return "Muon updates matrices only";
+    if (in->nargs != first_state + update_states(train, kind).n)
         return "the number of its states is not that of the optimizer";
     for (int i = 1; i < in->nargs && !fault; i++) {
         bool scalar = i >= UPDATE_LR && i < first_state;

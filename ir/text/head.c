@@ -343,6 +343,7 @@ static void text_param(Text *t, Param *p)
     text_field(t, " decay=", &p->decay);
     text_group(t, OPTION_lr_factor, &p->group.lr_factor);
     text_group(t, OPTION_group_decay, &p->group.weight_decay);
+    text_flag(t, " adamw", &p->group.adamw);
     text_pad(t, p);
     text_state(t, p);
     Loc loc = t->tok.loc;

@@ -162,22 +162,24 @@ static void print_option(Text *t, const Option *o, void *of)
     }
 }
 
-static void print_options(Text *t, OptionScope scope, void *of)
+/* `choice`: of the call whose arguments these are, else 0. */
+static void print_options(Text *t, OptionScope scope, int choice, void *of)
 {
     for (const Option *o = option_rows; o < option_rows + OPTIONS; o++) {
         if (o->scope != scope || o->size == 0 || o->dump == DUMP_NEVER)
             continue;
-        if (o->dump == DUMP_ALWAYS || !option_is_initial(o, of))
+        if (o->dump == DUMP_ALWAYS ||
+            (option_is_of(o, choice) && !option_is_initial(o, of)))
             print_option(t, o, of);
         if (o->takes == TAKES_CALL)
-            print_options(t, o->args, of);
+            print_options(t, o->args, (int)option_integer(o, of), of);
     }
 }
 
 void text_options(Text *t, OptionScope scope, void *of)
 {
     if (t->out)
-        print_options(t, scope, of);
+        print_options(t, scope, 0, of);
     else
         options_init(scope, 0, of);
     while (t->tok.kind == TK_WORD && !t->tok.first) {

@@ -59,6 +59,10 @@ void autodiff_loop(Frame *f, Op *loop);
  * over the layers. */
 void optimizer_by_layers(Program *p, Op *first, Op *end);
 
+/* optimizer_muon.c, for the pass optimizer: computes the direction of Muon's
+ * update of a parameter from the operand of `copy`, and replaces the copy. */
+void optimizer_direction(Program *p, Op *copy, int param);
+
 /* optimizer_norm.c, for the pass optimizer: a loop over the layers sums the
  * squares of gradients of which the stages of a pipeline have layers. */
 void optimizer_norm(Program *p);

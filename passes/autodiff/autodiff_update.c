@@ -81,7 +81,8 @@ enum { MAX_OPERANDS = UPDATE_GOOD + 1 + MAX_UPDATE_STATES };
 static void put_update(Build *b, int param, Value *grad, Value **args)
 {
     Program *p = b->p;
-    StateNames states = update_states(&p->train);
+    OptimizerKind kind = param_optimizer(&p->train, &p->param.at[param]);
+    StateNames states = update_states(&p->train, kind);
     int n = update_first_state(&p->train), first_state = p->param.n;
 
     args[UPDATE_PARAM] = p->param.at[param].value;

@@ -58,11 +58,19 @@ typedef struct Shared {
 } Shared;
 typedef VEC(Shared *) Groups;
 
+/* A copy, in the place of which the direction of Muon's update is computed. */
+typedef struct Direction {
+    Op *copy;
+    int param;
+} Direction;
+typedef VEC(Direction) Directions;
+
 typedef struct Updater {
     Build b;
     const Train *train;
     const Op *op;
     Shared *shared;
+    Directions *directions;
 } Updater;
 
 static Value *factor(Updater *u, OpKind kind, Value *x, double by,
@@ -147,7 +155,8 @@ static void adam_step(Updater *u, Value *param, Value *g, Value **result)
         weighted_sum(u, old_state(u, 1), t->beta2, square, 1.0 - t->beta2);
     Value *spread =
         ir_binary(&u->b, OP_div, ir_unary(&u->b, OP_sqrt, v), s->root);
-    Value *divisor = factor(u, OP_offset, spread, t->eps, NULL);
+    double eps = t->optimizer == OPT_MUON ? t->adamw_eps : t->eps;
+    Value *divisor = factor(u, OP_offset, spread, eps, NULL);
     Value *step = ir_binary(&u->b, OP_mul, m, s->step_size);
     step = ir_binary(&u->b, OP_div, step, divisor);
     result[0] = ir_binary(&u->b, OP_sub, param, step);
@@ -192,6 +201,25 @@ static void expand_lion(Updater *u, Value **result)
     result[1] = weighted_sum(u, m, t->beta2, g, 1.0 - t->beta2);
 }
 
+/* torch.optim.Muon. The direction replaces a copy of the averaged gradient when
+ * all updates are expanded: then a loop has the matrices of a stack apart. */
+static void expand_muon(Updater *u, Value **result)
+{
+    const Train *t = u->train;
+    Value *param = decayed_param(u), *g = gradient(u);
+    double left = 1.0 - t->momentum;
+
+    Value *m = weighted_sum(u, old_state(u, 0), t->momentum, g, left);
+    Value *average =
+        t->nesterov ? weighted_sum(u, m, t->momentum, g, left) : m;
+    Value *direction = ir_value(&u->b, OP_copy, 1, &average, NULL, "direction");
+    Direction todo = {direction->def, attr_param(u->op)};
+    vec_push(u->b.p->arena, u->directions, todo);
+    Value *step = ir_binary(&u->b, OP_mul, direction, learning_rate(u));
+    result[0] = ir_binary(&u->b, OP_sub, param, step);
+    result[1] = m;
+}
+
 static void expand_sgd(Updater *u, Value **result)
 {
     Value *g = decayed_gradient(u);
@@ -219,6 +247,7 @@ static Expand *const expand_table[OPTIMIZERS] = {
     [OPT_ADAM] = expand_adam,
     [OPT_ADAMW] = expand_adamw,
     [OPT_LION] = expand_lion,
+    [OPT_MUON] = expand_muon,
 };
 
 /* Whether the layers of the parameter's shard, or of its low-precision copy,
@@ -248,6 +277,13 @@ static void read_pending(const Pending *pending, Op *op)
     }
 }
 
+/* What the expansions of all updates share. */
+typedef struct Expansion {
+    Groups groups;
+    Pending pending;
+    Directions directions;
+} Expansion;
+
 /* The shared scalars of the parameter's group. Groups with equal settings are
  * one. */
 static Shared *group_of(Program *p, Groups *groups, const Param *param)
@@ -264,27 +300,28 @@ static Shared *group_of(Program *p, Groups *groups, const Param *param)
 }
 
 /* Expands one update; returns the first op that replaces it. */
-static Op *expand(Program *p, Op *op, Groups *groups, Pending *pending)
+static Op *expand(Program *p, Op *op, Expansion *x)
 {
     const Param *param = &p->param.at[attr_param(op)];
     Updater u = {.train = &p->train,
                  .op = op,
-                 .shared = group_of(p, groups, param)};
+                 .shared = group_of(p, &x->groups, param),
+                 .directions = &x->directions};
     Value *result[MAX_RESULTS] = {NULL};
 
     u.b = ir_build_at(p, op, op);
     if (op->nouts > MAX_RESULTS)
         bug("an update with %d results", op->nouts);
     Op *last = op->prev;
-    expand_table[p->train.optimizer](&u, result);
+    expand_table[param_optimizer(&p->train, param)](&u, result);
     if (p->train.ema > 0)
         result[op->nouts - 1] = weighted_sum(&u, old_state(&u, op->nouts - 2), p->train.ema,
                                              result[0], 1.0 - p->train.ema);
     for (int i = 0; i < op->nouts; i++) {
         if (p->train.loss_scale > 0)
             result[i] = where_good(&u, result[i], update_old(p, op, i));
-        value_map_set(p, &pending->to, op->out[i], result[i]);
-        pending->any = true;
+        value_map_set(p, &x->pending.to, op->out[i], result[i]);
+        x->pending.any = true;
         result[i]->name = op->out[i]->name;
     }
     ir_remove(op);
@@ -304,14 +341,15 @@ static Op *after_update(Op *update)
 /* ---- updates of one unit together ---------------------------------------- */
 
 /* Whether the update runs as a loop over layers: there are several, and they
- * are not contiguous, ranks of a pipeline have unequal numbers of them, or they
- * are fetched from host memory one by one. */
+ * are not contiguous, ranks of a pipeline have unequal numbers of them, they
+ * are fetched from host memory one by one, or Muon needs each matrix. */
 static bool updates_by_layers(const Program *p, const TargetInfo *t, int param)
 {
     const Param *pm = &p->param.at[param];
     return pm->type.nstack > 0 &&
            (is_stored_separately(p, pm) || type_cut(&pm->type) ||
-            offload_takes_update(p, t, param));
+            offload_takes_update(p, t, param) ||
+            param_optimizer(&p->train, pm) == OPT_MUON);
 }
 
 /* Whether one loop updates both: they belong to the same array of modules; or,
@@ -365,7 +403,7 @@ static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
 /* Expands the updates from op on that one loop runs; returns the first op after
  * them. */
 static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
-                            Groups *groups, Pending *pending)
+                            Expansion *x)
 {
     Op *last = gather_updates(p, t, op), *end = after_update(last);
     Op *begin = NULL;
@@ -373,30 +411,31 @@ static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
         next = op->next;
         if (op->kind != OP_update)
             continue;
-        Op *made = expand(p, op, groups, pending);
+        Op *made = expand(p, op, x);
         begin = begin ? begin : made;
     }
     for (Op *reader = begin; reader; reader = reader->next)
-        read_pending(pending, reader);
-    *pending = (Pending){0};
+        read_pending(&x->pending, reader);
+    x->pending = (Pending){0};
     optimizer_by_layers(p, begin, end);
     return end;
 }
 
 void pass_optimizer(Program *p, const TargetInfo *t)
 {
-    Groups groups = {0};
-    Pending pending = {0};
+    Expansion x = {0};
 
     optimizer_norm(p);
     for (Op *op = p->step->first, *next; op != NULL; op = next) {
         next = op->next;
-        read_pending(&pending, op);
+        read_pending(&x.pending, op);
         if (op->kind != OP_update)
             continue;
         if (updates_by_layers(p, t, attr_param(op)))
-            next = expand_by_layers(p, t, op, &groups, &pending);
+            next = expand_by_layers(p, t, op, &x);
         else
-            expand(p, op, &groups, &pending);
+            expand(p, op, &x);
     }
+    for (int i = 0; i < x.directions.n; i++)
+        optimizer_direction(p, x.directions.at[i].copy, x.directions.at[i].param);
 }

@@ -1,5 +1,5 @@
 /* interp_elementwise.c: evaluates elementwise ops with broadcasting,
- * reductions, the sum of squares and the optimizer's update.
+ * reductions and the sum of squares.
  *
  * Broadcasting aligns dims at the right. Stack dims align with each other, or
  * an operand without them is repeated. A flat run can be combined with flat
@@ -192,96 +192,5 @@ void interp_sumsq(Interp *in, const Op *op)
         bool counts =
             interp_is_first(in, rank, &v->type, AX_P, &out->type, AX_P);
         interp_local(in, out, rank).at[0] = counts ? sum : 0;
-    }
-}
-
-/* ---- the optimizer ----------------------------------------------------- */
-
-typedef struct Rates {
-    double lr, bias1, bias2, factor, decay;
-} Rates;
-
-static void sgd(const Train *t, Rates r, double *x, double grad)
-{
-    double g = grad + r.decay * x[0];
-    if (t->momentum != 0)
-        g = x[1] = t->momentum * x[1] + g;
-    x[0] -= r.lr * g;
-}
-
-static void adam(const Train *t, Rates r, double *x, double grad)
-{
-    bool decoupled = t->optimizer == OPT_ADAMW;
-    if (decoupled)
-        x[0] -= r.lr * r.decay * x[0];
-    else
-        grad += r.decay * x[0];
-    x[1] = t->beta1 * x[1] + (1 - t->beta1) * grad;
-    x[2] = t->beta2 * x[2] + (1 - t->beta2) * grad * grad;
-    x[0] -= r.lr * (x[1] / r.bias1) / (sqrt(x[2] / r.bias2) + t->eps);
-}
-
-static void lion(const Train *t, Rates r, double *x, double grad)
-{
-    double c = t->beta1 * x[1] + (1 - t->beta1) * grad;
-    double direction = c > 0 ? 1 : c < 0 ? -1 : c;
-    x[0] -= r.lr * (direction + r.decay * x[0]);
-    x[1] = t->beta2 * x[1] + (1 - t->beta2) * grad;
-}
-
-/* Updates one element: x[0] is the parameter's, the others are its states'. */
-typedef void UpdateElement(const Train *t, Rates r, double *x, double grad);
-static const struct Rule {
-    UpdateElement *update;
-    int states; /* SGD without momentum has none */
-} rules[OPTIMIZERS] = {
-    [OPT_SGD] = {sgd, 1},
-    [OPT_ADAM] = {adam, 2},
-    [OPT_ADAMW] = {adam, 2},
-    [OPT_LION] = {lion, 1},
-};
-
-static double scalar_operand(Interp *in, const Op *op, int i, int64_t rank)
-{
-    return interp_local(in, op->arg[i], rank).at[0];
-}
-
-void interp_update(Interp *in, const Op *op)
-{
-    const Train *t = &in->p->train;
-    const Param *param = &in->p->param.at[attr_param(op)];
-    const double *grad = interp_summed(in, op->arg[UPDATE_GRAD]);
-    int64_t n = in->slot[op->arg[UPDATE_PARAM]->id].shape.n;
-    int nstates = op->nargs - update_first_state(t);
-    const struct Rule *rule = &rules[t->optimizer];
-    bool plain = t->optimizer == OPT_SGD && t->momentum == 0;
-    int own = plain ? 0 : rule->states, wanted = own + (t->ema > 0);
-    if (in->slot[op->arg[UPDATE_GRAD]->id].shape.n != n || nstates != wanted ||
-        op->nouts != nstates + 1) {
-        interp_fail(in, op, "operands do not fit the optimizer");
-        return;
-    }
-    for (int64_t rank = 0; rank < in->ranks; rank++) {
-        Rates r = {.lr = scalar_operand(in, op, UPDATE_LR, rank) *
-                         param_lr_factor(param),
-                   .bias1 = scalar_operand(in, op, UPDATE_BIAS1, rank),
-                   .bias2 = scalar_operand(in, op, UPDATE_BIAS2, rank),
-                   .factor = 1,
-                   .decay = param_weight_decay(t, param)};
-        if (train_scales(t))
-            r.factor = scalar_operand(in, op, UPDATE_FACTOR, rank);
-        bool good = t->loss_scale <= 0 ||
-                    scalar_operand(in, op, UPDATE_GOOD, rank) != 0;
-        for (int64_t i = 0; i < n; i++) {
-            double x[1 + MAX_UPDATE_STATES], g = r.factor * grad[rank * n + i];
-            for (int s = 0; s <= nstates; s++)
-                x[s] = interp_local(in, update_old(in->p, op, s), rank).at[i];
-            if (good)
-                rule->update(t, r, x, g);
-            if (good && t->ema > 0)
-                x[own + 1] = t->ema * x[own + 1] + (1 - t->ema) * x[0];
-            for (int s = 0; s <= nstates; s++)
-                interp_local(in, op->out[s], rank).at[i] = x[s];
-        }
     }
 }

@@ -94,12 +94,15 @@ void interp_region(Interp *in, const Region *r);
 typedef void LocalEval(Interp *in, const Op *op, int64_t rank);
 typedef void WholeEval(Interp *in, const Op *op);
 LocalEval interp_elementwise, interp_reduce;
-WholeEval interp_sumsq, interp_update;
+WholeEval interp_sumsq;
 /* Whether the table of elementwise functions has the op. */
 bool interp_has_function(OpKind kind);
 /* GELU as approximated by tanh, and its derivative. */
 double interp_gelu(double x);
 double interp_gelu_slope(double x);
+
+/* ---- interp_update.c ---- */
+WholeEval interp_update;
 
 /* ---- interp_index.c, interp_contract.c ---- */
 LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpose,

@@ -12,6 +12,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch import nn, optim
+from torch.optim import _muon
 
 from common import batches, read_safetensors
 
@@ -47,6 +48,31 @@ class Lion(optim.Optimizer):
                 m.copy_(beta2 * m + (1 - beta2) * w.grad)
 
 
+def newton_schulz(grad, ns_coefficients, ns_steps, eps):
+    """The iterations of Keller Jordan's Muon (github.com/KellerJordan/Muon,
+    zeropower_via_newtonschulz5) in the type of the gradient; torch.optim.Muon
+    computes them in bf16, whatever the model's type is."""
+    a, b, c = ns_coefficients
+    x = grad.T if grad.size(0) > grad.size(1) else grad
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(ns_steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if grad.size(0) > grad.size(1) else x
+
+
+class ExactMuon(optim.Muon):
+    """torch.optim.Muon with exact iterations."""
+
+    def step(self):
+        own = _muon._zeropower_via_newtonschulz
+        _muon._zeropower_via_newtonschulz = newton_schulz
+        try:
+            super().step()
+        finally:
+            _muon._zeropower_via_newtonschulz = own
+
+
 def sgd(m):
     return optim.SGD(m.parameters(), lr=0.5, weight_decay=0.1)
 
@@ -66,6 +92,27 @@ def adamw(m):
 
 def lion(m):
     return Lion(m.parameters(), lr=1e-3, weight_decay=0.5)
+
+
+def muon(m, kind=ExactMuon):
+    """Muon for the up projection, AdamW for the rest."""
+    rest = [p for n, p in m.named_parameters() if n != "up.weight"]
+    return [kind([m.up.weight], lr=0.02, weight_decay=0.5),
+            optim.AdamW(rest, lr=3e-3, weight_decay=0.1)]
+
+
+def muon_bf16(m):
+    return muon(m, optim.Muon)
+
+
+def muon_rms(m):
+    """Plain momentum, for all matrices; other settings than the defaults."""
+    matrices = [p for p in m.parameters() if p.ndim == 2]
+    return [ExactMuon(matrices, lr=0.01, momentum=0.9, nesterov=False,
+                      ns_coefficients=(2.0, -1.5, 0.5), ns_steps=7,
+                      adjust_lr_fn="match_rms_adamw"),
+            optim.AdamW([p for p in m.parameters() if p.ndim == 1], lr=1e-3,
+                        betas=(0.8, 0.9), eps=1e-6, weight_decay=0.1)]
 
 
 def groups(m):
@@ -89,11 +136,15 @@ def rates(m):
                        weight_decay=2.0)
 
 
-def cosine(o):
+def cosine(o, end=3e-4):
     """Five steps of warm-up, the end at step 20."""
     rise = optim.lr_scheduler.LinearLR(o, 0.2, total_iters=4)
-    fall = optim.lr_scheduler.CosineAnnealingLR(o, 15, eta_min=3e-4)
+    fall = optim.lr_scheduler.CosineAnnealingLR(o, 15, eta_min=end)
     return optim.lr_scheduler.SequentialLR(o, [rise, fall], milestones=[4])
+
+
+def cosine_to_a_tenth(o):
+    return cosine(o, 0.1 * o.defaults["lr"])
 
 
 def linear(o):
@@ -106,6 +157,11 @@ CASES = {
     "adam": dict(optimizer=adam, schedule=linear),
     "adamw": dict(optimizer=adamw, clip=0.5, schedule=cosine),
     "lion": dict(optimizer=lion, clip=0.5, schedule=cosine),
+    "muon": dict(optimizer=muon, clip=0.5,
+                 schedule=cosine_to_a_tenth),
+    "muon_bf16": dict(optimizer=muon_bf16, clip=0.5,
+                      schedule=cosine_to_a_tenth),
+    "muon_rms": dict(optimizer=muon_rms),
     "groups": dict(optimizer=groups),
     "rates": dict(optimizer=rates, schedule=linear),
     "ignored": dict(optimizer=sgd, clip=1.0, ignored=ord(" ")),
@@ -117,20 +173,20 @@ def run(name, weights, data, optimizer, clip=float("inf"), schedule=None,
     model = Recipe()
     model.load_state_dict(weights)
     model.double()
-    o = optimizer(model)
-    s = schedule(o) if schedule else None
+    both = optimizer(model)
+    both = both if isinstance(both, list) else [both]
+    schedules = [schedule(o) for o in both] if schedule else []
     for x, y in data:
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(),
                                ignore_index=ignored)
-        o.zero_grad()
+        model.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), clip)
         print(json.dumps(dict(case=name, loss=float(f"{loss.item():.9g}"),
                               grad_norm=float(f"{norm.item():.9g}"),
-                              lr=float(f"{o.param_groups[0]['lr']:.9g}"))))
-        o.step()
-        if s:
-            s.step()
+                              lr=float(f"{both[0].param_groups[0]['lr']:.9g}"))))
+        for o in both + schedules:
+            o.step()
 
 
 if __name__ == "__main__":

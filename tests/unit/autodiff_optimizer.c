@@ -51,18 +51,30 @@ static const struct {
       .loss_scale = 1024}},
     {"sgd, scaled loss",
      {.optimizer = OPT_SGD, .momentum = 0.9, .loss_scale = 0.125}},
+    {"muon",
+     {.optimizer = OPT_MUON, .momentum = 0.9, .nesterov = true, .ns_steps = 60,
+      .ns_coefficients = {3, {1.5, -0.5, 0}}, .weight_decay = 0.2}},
+    {"muon, clip",
+     {.optimizer = OPT_MUON, .momentum = 0.8, .ns_steps = 60,
+      .ns_coefficients = {3, {2, -1.5, 0.5}}, .clip = 0.01,
+      .adjust_lr = ADJUST_UNCLAMPED}},
+    {"muon, scaled loss",
+     {.optimizer = OPT_MUON, .momentum = 0.95, .nesterov = true, .ns_steps = 5,
+      .loss_scale = 1024, .adjust_lr = ADJUST_RMS}},
     {"adamw, no decay",
      {.optimizer = OPT_ADAMW, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-8}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* Two parameters, a plain one and a stack. */
-static Small make(const Train *t)
+/* Two parameters, a plain one and a stack: vectors, or matrices [3, columns]. */
+static Small make(const Train *t, int64_t columns)
 {
+    int ndim = columns ? 2 : 1;
+    int64_t dim[] = {3, columns};
     Small s = small_new();
     s.p->train = *t;
-    Value *args[] = {small_param(&s, "x", true, 0, DIMS(3)),
-                     small_param(&s, "layers.*.w", true, 2, DIMS(3))};
+    Value *args[] = {small_param(&s, "x", true, 0, ndim, dim),
+                     small_param(&s, "layers.*.w", true, 2, ndim, dim)};
     Attr attr[MAX_ATTRS] = {{.i = 2}, {.i = 0}};
     Op *loop = ir_open(&s.b, OP_loop, 2, args, 1, 1, attr);
     Build b = s.b;
@@ -142,24 +154,65 @@ static void check_definition(Check *c, const Program *p,
     interp_free(before);
 }
 
+/* The change of a matrix [3, n] by Muon, without weight decay and divided by the
+ * learning rate, has the singular values 1 after many iterations: its rows, or
+ * its columns, are orthonormal. */
+static void check_orthogonal(Check *c, const Program *p, int64_t n)
+{
+    Interp *in = interp_new(p), *before = interp_new(p);
+    small_values(in, p);
+    small_values(before, p);
+    CHECK_TEXT(c, interp_run(in), NULL);
+    const double *old = interp_param(before, 0), *new = interp_param(in, 0);
+    bool wide = n >= 3, clamped = p->train.adjust_lr == ADJUST_ORIGINAL;
+    double factor = clamped && wide ? 1 : sqrt(3.0 / (double)n);
+    int64_t rows = wide ? 3 : n, columns = wide ? n : 3;
+    double d[3][4];
+    for (int64_t i = 0; i < 3; i++)
+        for (int64_t j = 0; j < n; j++) {
+            int64_t k = i * n + j;
+            double kept = old[k] * (1 - lr * p->train.weight_decay);
+            d[wide ? i : j][wide ? j : i] = (kept - new[k]) / (lr * factor);
+        }
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < rows; j++) {
+            double product = 0;
+            for (int64_t k = 0; k < columns; k++)
+                product += d[i][k] * d[j][k];
+            CHECK(c, fabs(product - (i == j)) < 1e-6);
+        }
+    interp_free(in);
+    interp_free(before);
+}
+
+static void check_case(Check *c, const char *name, const Train *t,
+                       int64_t columns)
+{
+    Small s = make(t, columns);
+    pass_autodiff(s.p, NULL);
+    Program *before = ir_copy(s.p);
+    pass_optimizer(s.p, NULL);
+    CHECK(c, small_count(s.p, OP_update) == 0);
+    CHECK_TEXT(c, ir_verify(s.p), NULL);
+    const char *fault = small_compare(s.arena, before, s.p);
+    if (fault != NULL)
+        printf("%s: %s\n", name, fault);
+    CHECK(c, fault == NULL);
+    const struct Definition *d = &definitions[t->optimizer];
+    if (d->update)
+        check_definition(c, s.p, d);
+    if (t->ns_steps > 5)
+        check_orthogonal(c, s.p, columns);
+    small_free(&s);
+}
+
 int main(void)
 {
     Check c = {0};
     for (int i = 0; i < CASES; i++) {
-        Small s = make(&cases[i].train);
-        pass_autodiff(s.p, NULL);
-        Program *before = ir_copy(s.p);
-        pass_optimizer(s.p, NULL);
-        CHECK(&c, small_count(s.p, OP_update) == 0);
-        CHECK_TEXT(&c, ir_verify(s.p), NULL);
-        const char *fault = small_compare(s.arena, before, s.p);
-        if (fault != NULL)
-            printf("%s: %s\n", cases[i].name, fault);
-        CHECK(&c, fault == NULL);
-        const struct Definition *d = &definitions[s.p->train.optimizer];
-        if (d->update)
-            check_definition(&c, s.p, d);
-        small_free(&s);
+        bool matrix = cases[i].train.optimizer == OPT_MUON;
+        for (int64_t columns = matrix ? 2 : 0; columns <= (matrix ? 4 : 0); columns++)
+            check_case(&c, cases[i].name, &cases[i].train, columns);
     }
     return check_end(&c);
 }

@@ -28,7 +28,7 @@ static const char everything[] =
     "module \"layers.*\" class=\"Block\" in=1 out=1 params=0+1 @1:9:1\n"
     "param \"layers.*.wq\" : f32[3 x 64/tp, 16] "
     "init=truncated_normal(0.02, -0.04, 0.05) depth=-0.5 trainable=true "
-    "decay=true lr_factor=0.5 weight_decay=0.25 unit=\"layers.*\" "
+    "decay=true lr_factor=0.5 weight_decay=0.25 adamw unit=\"layers.*\" "
     "alias(\"a\", \"b\") @1:3:5\n"
     "param \"layers.*.wq.m\" : f32[3 x 64/tp, 16]~dp init=zeros(0, 0) "
     "trainable=false decay=false of=\"layers.*.wq\" state=\"m\"\n"

@@ -77,13 +77,18 @@ static Build at_start(Model *m, Phase phase)
                    .path = m->path};
 }
 
-/* Settings of one in three parameters, without a draw of the model's numbers. */
-static ParamGroup random_group(const Model *m)
+/* Settings of one in three parameters, without a draw of the model's numbers.
+ * Muon updates matrices only, and three of four. */
+static ParamGroup random_group(const Model *m, bool matrix)
 {
     Rng r = {m->r->state ^ 0x67726f7570u};
     ParamGroup group = {rng_chance(&r, 50) ? 0.25 : 0,
-                        rng_chance(&r, 50) ? 0.3 : 0};
-    return rng_chance(&r, 33) ? group : (ParamGroup){0};
+                        rng_chance(&r, 50) ? 0.3 : 0, false};
+    if (!rng_chance(&r, 33))
+        group = (ParamGroup){0};
+    group.adamw = m->p->train.optimizer == OPT_MUON &&
+                  (!matrix || rng_chance(&r, 25));
+    return group;
 }
 
 int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim)
@@ -91,7 +96,7 @@ int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim)
     Program *p = m->p;
     Param param = {.trainable = !rng_chance(m->r, 8),
                    .decay = rng_chance(m->r, 50),
-                   .group = random_group(m),
+                   .group = random_group(m, ndim == 2),
                    .state_of = -1};
     param.name =
         *m->path ? arena_printf(p->arena, "%s.%s", m->path, leaf) : leaf;
@@ -425,6 +430,10 @@ static void choose_sizes(Model *m, uint32_t data_axes)
                           .momentum = rng_chance(m->r, 50) ? 0.9 : 0,
                           .clip = rng_chance(m->r, 40) ? 0.3 : 0,
                           .loss_scale = rng_chance(m->r, 25) ? 256 : 0,
+                          .nesterov = rng_chance(m->r, 60),
+                          .ns_steps = 1 + rng_below(m->r, 5),
+                          .adjust_lr = (LrAdjustment)rng_below(m->r, 3),
+                          .adamw_eps = 1e-3,
                           .ema = rng_chance(m->r, 20) ? 0.75 : 0,
                           .schedule = {.kind = (ScheduleKind)rng_below(m->r, 3),
                                        .warmup = rng_below(m->r, 3),

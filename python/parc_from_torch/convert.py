@@ -10,7 +10,8 @@ import re
 
 import torch
 
-from . import construct, formals, loops, patterns, prelude, sequential, sinusoids, torch_modules
+from . import (construct, formals, loops, outputs, patterns, prelude, sequential, sinusoids,
+               torch_modules)
 from .argument_names import argument_names
 from .blocks import blocks_of
 from .body import ImportFault, Value, drop_unused, fault, statements
@@ -56,6 +57,7 @@ class Sample(Trace):
     def __init__(self, model, args, kwargs, numbers, like=None):
         super().__init__(model, args, kwargs)
         self.args, self.kwargs = args, kwargs
+        self.warnings = outputs.limit(self.body)
         names = {} if like else argument_names(self)
         self.orders = like.orders if like else {}
         self.names_of = {}
@@ -352,7 +354,8 @@ class Imported:
                      and a scheduler"""
         blocks, warnings = blocks_of(self.writer, self.size, parallelize, optimizer)
         return Converted(self.lines + blocks, self.writer.trace.model,
-                         self.writer.initializers.warnings + warnings)
+                         self.writer.trace.warnings + self.writer.initializers.warnings +
+                         warnings)
 
 
 def import_model(function, source="", say=lambda text: None):

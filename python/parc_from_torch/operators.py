@@ -6,12 +6,12 @@
                                           heads and the sequence
 """
 
-from . import convolutions, elementwise, losses, products, shapes
+from . import convolutions, elementwise, losses, positions, products, shapes
 from .body import Value
 from .builder import Builder
 
 TABLE = {**elementwise.TABLE, **shapes.TABLE, **products.TABLE, **losses.TABLE,
-         **convolutions.TABLE}
+         **convolutions.TABLE, **positions.TABLE}
 
 
 def unknown(node):

@@ -141,9 +141,18 @@ def pool(function):
     return apply
 
 
+def linear_recurrence(a, b, dim=-1):
+    states = [b.select(dim, 0)]
+    for i in range(1, b.shape[dim]):
+        states.append(a.select(dim, i) * states[-1] + b.select(dim, i))
+    return torch.stack(states, dim)
+
+
 BUILTINS = {
     "conv1d": convolution(F.conv1d), "conv2d": convolution(F.conv2d),
     "max_pool2d": pool(F.max_pool2d), "avg_pool2d": pool(F.avg_pool2d),
+    "argmax": lambda x, dim=-1: x.argmax(dim).float(),
+    "linear_recurrence": linear_recurrence,
     "cumsum": lambda x, dim=-1: x.cumsum(dim), "gather": lambda x, ids: x.gather(-1, ids),
     "scatter_add": lambda x, ids, values: x.scatter_add(-1, ids, values),
     "true": True, "false": False, "none": None, "half": "half",

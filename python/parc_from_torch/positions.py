@@ -1,0 +1,73 @@
+"""ATen operators whose result or operand is a position that is known when the program runs.
+
+    aten.argmax(x, -1)                   argmax(x)
+    aten.index(x, [arange(b), p])        einsum("ab, abc -> ac", arange(n) == unsqueeze(p, 1), x)
+    aten.cross_entropy_loss(x, arange)   -mean(sum(log_softmax(x) * (the label's class), dim=-1))
+
+A position is a float in PDL. The element at a position is a sum of all elements times 1 at
+the position and 0 elsewhere.
+"""
+
+import torch
+
+from . import losses, shapes
+from .builder import axis, is_index
+from .products import LETTERS, reduce
+
+
+def argmax(m, args, named):
+    x = args[0]
+    dim = named.get("dim", args[1] if len(args) > 1 else None)
+    keep = named.get("keepdim", args[2] if len(args) > 2 else False)
+    if dim is None:
+        m.fail("of all elements has no counterpart", "flatten the tensor and give dim=0")
+    x = m.map("neg", x) if m.name == "argmin" else x
+    dim = axis(dim, len(x.shape)) - len(x.shape)
+    y = m.make("argmax", [x], x.shape[:dim] + x.shape[len(x.shape) + dim + 1:],
+               {} if dim == -1 else {"dim": dim})
+    return m.make("unsqueeze", [y, len(x.shape) + dim], m.shape()) if keep else y
+
+
+def hits(m, ids, n):
+    """[..., n]: 1 at the position in the last dim."""
+    shape = ids.shape + (n,)
+    if is_index(ids):
+        return m.make("onehot", [ids, n], shape)
+    column = m.make("unsqueeze", [ids, len(ids.shape)], ids.shape + (1,))
+    return m.make("==", [m.make("arange", [n], (n,)), column], shape)
+
+
+def counts_rows(x, n):
+    """Whether a value is 0, 1, … n - 1."""
+    return x is not None and x.const is not None and x.shape == (n,) and \
+        x.dtype is not torch.bool and bool((x.const == torch.arange(n)).all())
+
+
+def index(m, args, named):
+    """x[arange(b), p]: of each row the element at its own position."""
+    x, which = args
+    if len(which) != 2 or len(x.shape) < 2 or not counts_rows(which[0], x.shape[0]) or \
+            which[1] is None or which[1].shape != x.shape[:1]:
+        return shapes.index(m, args, named)
+    form = LETTERS[:len(x.shape)]
+    return m.make("einsum", [f"ab, {form} -> a{form[2:]}", hits(m, which[1], x.shape[1]), x],
+                  m.shape())
+
+
+def cross_entropy(m, args, named):
+    """The loss of labels that are known, such as the numbers of the rows."""
+    logits, labels = args[:2]
+    if labels.const is None or labels.dtype.is_floating_point or len(logits.shape) != 2:
+        return losses.cross_entropy(m, args, named)
+    weight, how, ignored, smooth = (list(args[2:]) + [None, 1, -100, 0.0][len(args) - 2:])[:4]
+    if weight is not None or smooth or bool((labels.const == ignored).any()):
+        m.fail("of known labels has no counterpart with weights, with label_smoothing or "
+               "with labels that are ignored")
+    scores = m.make("log_softmax", [logits], logits.shape)
+    chosen = m.map("mul", scores, hits(m, labels, logits.shape[1]))
+    picked = reduce(m, "sum", chosen, (-1,), False)
+    return m.map("neg", losses.reduced(m, picked, how))
+
+
+TABLE = {"argmax": argmax, "argmin": argmax, "index": index,
+         "cross_entropy_loss": cross_entropy}

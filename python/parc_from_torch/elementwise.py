@@ -142,11 +142,11 @@ def masked_number(m, x):
 
 
 def only_normalized(node):
-    """Whether all readers of a node are softmaxes, behind sums and moves."""
+    """Whether all readers of a node are softmaxes or exp, after sums and moves."""
     through = ("add", "masked_fill", "where", "view", "reshape", "transpose", "expand", "to",
                "float", "contiguous")
     ends = ("softmax", "_softmax", "log_softmax", "_log_softmax", "logsumexp",
-            "cross_entropy_loss", "max", "amax", "scaled_dot_product_attention")
+            "cross_entropy_loss", "max", "amax", "exp", "scaled_dot_product_attention")
     for user in node.users:
         name = str(user.target).split(".")[1] if "." in str(user.target) else ""
         if name not in ends and not (name in through and only_normalized(user)):
@@ -168,7 +168,7 @@ def clamp(m, args, named):
     if isinstance(low, Value):
         x, low = m.make("maximum", [x, low], m.shape()), None
     bounds = {k: v for k, v in (("min", low), ("max", high))
-              if v is not None and not isinstance(v, Value)}
+              if not isinstance(v, Value) and v is not None and math.isfinite(v)}
     x = m.make("clamp", [x], m.shape(), bounds) if bounds else x
     return m.make("minimum", [x, high], m.shape()) if isinstance(high, Value) else x
 

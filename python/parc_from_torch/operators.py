@@ -6,12 +6,13 @@
                                           heads and the sequence
 """
 
-from . import convolutions, elementwise, losses, positions, products, shapes
+from . import batch_norms, convolutions, elementwise, losses, positions, products, shapes
 from .body import Value
 from .builder import Builder
 
 TABLE = {**elementwise.TABLE, **shapes.TABLE, **products.TABLE, **losses.TABLE,
-         **convolutions.TABLE, **positions.TABLE}
+         **convolutions.TABLE, **positions.TABLE,
+         **batch_norms.TABLE}
 
 
 def unknown(node):

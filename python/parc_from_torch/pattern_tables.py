@@ -56,7 +56,7 @@ def mask_of(m, x):
     s, t = x.const.shape[-2:]
     how = masks.form_of(x, s, t)
     if not how:
-        return None
+        return triangle_of(m, x.const)
     rows = m.make("unsqueeze", [m.make("arange", [s], (s,)), 1], (s, 1))
     columns = m.make("arange", [t], (t,))
     far = m.make("sub", [rows, columns], (s, t))
@@ -68,6 +68,23 @@ def mask_of(m, x):
     if x.const.dtype is torch.bool:
         return hit
     return m.make("where", [hit, 0.0, LOWEST], (s, t))
+
+
+def triangle_of(m, table):
+    """The expression of truth values of which each row of [.., s, t] has one more, or one
+    fewer, than the row before."""
+    s, t = table.shape[-2:]
+    rows = table.reshape(-1, s, t)
+    if table.dtype is not torch.bool or not bool((rows == rows[0]).all()):
+        return None
+    far = torch.arange(s)[:, None] - torch.arange(t)
+    for sign, among in ((">=", rows[0]), ("<", ~rows[0])):
+        least = int(far[among].min()) if bool(among.any()) else s
+        if bool((among == (far >= least)).all()):
+            column = m.make("unsqueeze", [m.make("arange", [s], (s,)), 1], (s, 1))
+            between = m.make("sub", [column, m.make("arange", [t], (t,))], (s, t))
+            return m.make(sign, [between, least], (s, t))
+    return None
 
 
 def expression(m, x):

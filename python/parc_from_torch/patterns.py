@@ -2,7 +2,7 @@
 and rotary.py. Tables and masks are compared by value, not by the names of the user's
 code."""
 
-from . import pattern_attention, pattern_losses, pattern_shapes
+from . import lanes, pattern_attention, pattern_losses, pattern_shapes
 from .body import Loop, arguments, drop_unused, replace, values_in
 from .pattern_tables import write_tables
 from .rewriter import Rewrite
@@ -15,11 +15,13 @@ COMPLEX = ("complex numbers have no counterpart unless they are a rotary embeddi
 # Operators that only a pattern can replace: (fault, remedy).
 INTERNAL = {"pad": ("pad has no counterpart unless it shifts labels that only a loss reads",
                     "concatenate instead"),
+            "stack": ("stack joins more than 8 tensors, which do not follow from the elements of "
+                      "a dim in equal ways", "join them in groups"),
             "view_as_complex": COMPLEX, "view_as_real": COMPLEX}
 
 
 def patterns_of(op):
-    for group in (pattern_shapes, pattern_losses, pattern_attention):
+    for group in (lanes, pattern_shapes, pattern_losses, pattern_attention):
         yield from group.PATTERNS.get(op, ())
 
 

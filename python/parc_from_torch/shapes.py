@@ -133,6 +133,8 @@ def concat(m, args, named):
 def stack(m, args, named):
     dim = axis(args[1] if len(args) > 1 else named.get("dim", 0), len(m.shape()))
     parts = []
+    if len(args[0]) > 8:
+        return m.make("stack", [tuple(args[0])], m.shape(), {"dim": dim})
     for x in args[0]:
         shape = list(x.shape)
         shape.insert(dim, 1)

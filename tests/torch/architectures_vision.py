@@ -55,20 +55,20 @@ def clip():
         projection_dim=32))
 
 
-@case(images(64))
+@case(images(64), colwise=("classifier.1",))
 def resnet():
     return hf.ResNetForImageClassification(hf.ResNetConfig(
         embedding_size=16, hidden_sizes=[16, 32], depths=[2, 2], layer_type="basic",
         num_labels=CLASSES))
 
 
-@case(causal, shifts=True)
+@case(causal, colwise=("lm_head",), shifts=True)
 def mamba():
     return hf.MambaForCausalLM(hf.MambaConfig(
         vocab_size=VOCAB, hidden_size=32, state_size=8, num_hidden_layers=2))
 
 
-@case(causal, shifts=True)
+@case(causal, colwise=("lm_head",), shifts=True)
 def mamba2():
     return hf.Mamba2ForCausalLM(hf.Mamba2Config(
         vocab_size=VOCAB, hidden_size=32, state_size=8, num_hidden_layers=2, num_heads=8,

@@ -84,6 +84,18 @@ def adaptive_average_pool(m, args, named):
     return m.make("avg_pool2d", [x, kernel], shape)
 
 
+def adaptive_average_pool1d(m, args, named):
+    """The mean of all elements, or of equal windows."""
+    x, shape = args[0], m.shape()
+    if x.shape[-1] % shape[-1]:
+        m.fail("to a size that does not divide the input's has no counterpart")
+    if shape[-1] == 1:
+        return m.make("mean", [x], shape, {"dim": -1, "keep": True})
+    parts = m.make("reshape", [x, *shape, x.shape[-1] // shape[-1]],
+                   shape + (x.shape[-1] // shape[-1],))
+    return m.make("mean", [parts], shape, {"dim": -1})
+
+
 def last(rank, dim):
     return dim in (-1, rank - 1)
 
@@ -112,5 +124,6 @@ def scatter_add(m, args, named):
 TABLE = {
     "conv1d": conv("conv1d"), "conv2d": conv("conv2d"), "max_pool2d": max_pool,
     "avg_pool2d": average_pool, "adaptive_avg_pool2d": adaptive_average_pool,
+    "adaptive_avg_pool1d": adaptive_average_pool1d,
     "cumsum": cumsum, "gather": gather, "scatter_add": scatter_add,
 }

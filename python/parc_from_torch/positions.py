@@ -10,7 +10,7 @@ the position and 0 elsewhere.
 
 import torch
 
-from . import losses, shapes
+from . import known_indices, losses, shapes
 from .builder import axis, is_index
 from .products import LETTERS, reduce
 
@@ -44,8 +44,14 @@ def counts_rows(x, n):
 
 
 def index(m, args, named):
-    """x[arange(b), p]: of each row the element at its own position."""
+    """x[arange(b), p]: of each row the element at its own position. Or rows of known numbers
+    (known_indices.py)."""
     x, which = args
+    if len(which) == 1 and which[0] is not None and which[0].const is not None and \
+            which[0].dtype is not torch.bool and \
+            len(shapes.runs(which[0].const.reshape(-1).tolist())) > 8:
+        y = known_indices.looked_up(m, x, which[0].const)
+        return shapes.index(m, args, named) if y is None else y
     if len(which) != 2 or len(x.shape) < 2 or not counts_rows(which[0], x.shape[0]) or \
             which[1] is None or which[1].shape != x.shape[:1]:
         return shapes.index(m, args, named)

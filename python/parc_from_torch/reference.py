@@ -178,7 +178,8 @@ BUILTINS = {
     "unsqueeze": lambda x, i: x.unsqueeze(i), "squeeze": lambda x, i: x.squeeze(i),
     "heads": lambda x, n: x.unflatten(-1, (int(n), -1)),
     "merge_heads": lambda x: x.flatten(-2),
-    "slice": lambda x, start, size, dim=-1: x.narrow(dim, int(start), int(size)),
+    "slice": lambda x, start, size, dim=-1, step=1: x.index_select(
+        dim, int(start) + int(step) * torch.arange(int(size))),
     "select": lambda x, i, dim=0: x.select(dim, int(i)),
     "roll": lambda x, shift, dim=-1: x.roll(int(shift), dim),
     "concat": lambda *x, dim=-1: torch.cat(x, dim),

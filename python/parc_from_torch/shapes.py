@@ -84,12 +84,7 @@ def slice_(m, args, named):
     start = max(0, start + x.shape[dim]) if start < 0 else start
     if step == 1:
         return part(m, x, start, m.shape()[dim], dim)
-    if x.shape[dim] % step or start >= step or m.shape()[dim] != x.shape[dim] // step:
-        m.fail(f"with step {step} has no counterpart for {x.shape[dim]} elements",
-               "select from a reshape, x.unflatten(dim, (-1, step))")
-    pairs = x.shape[:dim] + (x.shape[dim] // step, step) + x.shape[dim + 1:]
-    y = m.make("reshape", [x, *pairs], pairs)
-    return m.make("select", [y, start, dim + 1], m.shape())
+    return m.make("slice", [x, start, m.shape()[dim]], m.shape(), {"dim": dim, "step": step})
 
 
 def narrow(m, args, named):

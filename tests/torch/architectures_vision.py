@@ -36,7 +36,7 @@ def convnext():
         hidden_sizes=[16, 32], depths=[2, 2], num_stages=2, num_labels=CLASSES))
 
 
-@case(images(32), colwise=("*.intermediate.dense",), rowwise=("*.blocks.*.output.dense",))
+@case(images(32), colwise=("*.mlp.fc1",), rowwise=("*.mlp.fc2",))
 def swin():
     return hf.SwinForImageClassification(hf.SwinConfig(
         image_size=32, patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[2, 4],

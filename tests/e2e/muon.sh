@@ -57,7 +57,7 @@ row llama 4x2 1e-5 -D accumulate=2
 row offload 2x2 1e-5
 row pipeline pp=2,dp=2,tp=2 1e-5 -D accumulate=2
 row both 2x2 1e-5
-row llama 2x2 2e-3 -D precision=bf16
+row llama 2x2 5e-3 -D precision=bf16
 in_all row llama 2x1 1e-5
 in_all row llama 1x2 1e-5
 in_all row offload 4x1 1e-5

@@ -108,7 +108,8 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
          {{32, 4, 2, 48, 1}, {32, 4, 2, 16, 1}, {16, 8, 1, 48, 1}},
          {{16, 4, 2, 32, 1}, {16, 4, 2, 32, 1}, {16, 4, 2, 32, 2}}},
     };
-    /* Smaller steps with dropout, because the random numbers need registers. */
+    /* Smaller steps with dropout or segments, because random numbers and masks need
+     * registers. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};
     int64_t size = d > e ? d : e;
     snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s", type_name, (int)d,
@@ -119,11 +120,14 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];
         /* sm_80 spills 12 bytes for a window and heads of 96 columns. */
-        bool wide = window && i == ATTENTION_FORWARD && size > 64 && size <= 96;
+        bool wide = i == ATTENTION_FORWARD && size > 64 &&
+                    ((window && size <= 96) || a->segments);
         if (half && (drop || wide) && size <= 128)
             t->step = less[size > 64][i];
-        if (!half && window && size > 128 && i == ATTENTION_KEY)
-            t->blocks = 1; /* the window needs more than 128 registers */
+        if (half && drop && a->segments && size <= 64 && i == ATTENTION_QUERY)
+            t->step = 32;
+        if (!half && (window || a->segments) && size > 128 && i == ATTENTION_KEY)
+            t->blocks = 1; /* the mask needs more than 128 registers */
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         p->low_shared[i] =
             i != ATTENTION_FORWARD && p->shared[i] > block_memory;

@@ -18,7 +18,7 @@ from .body import ImportFault, Value, drop_unused, fault, statements
 from .names import number_name, plain_name
 from .trace import Trace, bodies
 from .state_names import state_names
-from .verify import verify
+from .verify import tensors, verify
 from .write import Writer
 
 
@@ -117,6 +117,13 @@ class Sample(Trace):
                 f"input '{value.name}' are", self.body,
                 "look it up in an embedding, or pass it as a float")])
         return found
+
+    def ignored(self, value):
+        """The negative number that the example's elements of an integer input have, or None:
+        labels without a loss."""
+        t = tensors([self.args, self.kwargs])[self.used[self.body.inputs.index(value)]]
+        found = t[t < 0]
+        return int(found[0]) if len(found) else None
 
 
 def order_of(body, module):

@@ -5,6 +5,9 @@
         net_0    -> net.0
         layers.* -> layers.*
     }
+
+A tied parameter has in files the first of its names. If the forward reads it by another
+name only, it has a line too: `decoder.bias -> predictions.bias`.
 """
 
 import re
@@ -14,12 +17,22 @@ from .names import WORDS
 
 def state_names(writer, body):
     """The lines of the block; none if all names are those of the state dict."""
-    if is_plain(writer, body):
+    ties = list(tied_names(writer, body))
+    if is_plain(writer, body) and not ties:
         return []
     rows = [(shown, name if is_path(name) else f'"{name}"')
-            for shown, name in members(writer, body)]
+            for shown, name in [*members(writer, body), *ties]]
     wide = max(len(shown) for shown, _ in rows)
     return ["", "names hf {", *(f"    {a:<{wide}} -> {b}" for a, b in rows), "}"]
+
+
+def tied_names(writer, body):
+    """(path in the file, first name in the state dict) of the parameters of which the file
+    does not have this name."""
+    for group in writer.tied_groups(body):
+        first = writer.trace.first_name[id(writer.trace.params[group[0][0]])]
+        if first not in dict(group):
+            yield group[0][1], first
 
 
 def is_path(name):

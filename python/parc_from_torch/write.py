@@ -77,15 +77,20 @@ class Writer:
             yield from self.tree(calls[0], inner)
         yield path, body, arrays
 
-    def ties(self, body):
-        """Parameters with several names, of those that the file has."""
+    def tied_groups(self, body):
+        """For each parameter that the file has [(name in the state dict, path in the file)]
+        of its names in the file."""
         groups = {}
         for name, p in self.trace.params.items():
             path = self.path_in(body, name)
             if path is not None:
                 groups.setdefault(id(p), []).append((name, path))
+        return groups.values()
+
+    def ties(self, body):
+        """Parameters with several names, of those that the file has."""
         lines = []
-        for group in groups.values():
+        for group in self.tied_groups(body):
             names = dict(group)
             first = names.get(self.trace.first_name[id(self.trace.params[group[0][0]])],
                               group[0][1])
@@ -125,7 +130,10 @@ class Writer:
             return name
         shape = ", ".join(module.number(d) for d in v.dims)
         if v.dtype is not None and not v.dtype.is_floating_point:
-            return f"{name}: int({module.number(self.trace.bound(v))})[{shape}]"
+            bound = module.number(self.trace.bound(v))
+            ignored = self.trace.ignored(v)
+            bound += "" if ignored is None else f", ignore={ignored}"
+            return f"{name}: int({bound})[{shape}]"
         return f"{name}: [{shape}]"
 
     def file(self, body, name, head):

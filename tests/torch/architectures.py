@@ -6,8 +6,8 @@ with PyTorch's.
   architectures.py --import [NAME...]   prints the files, and trains nothing
 
 Each function with the decorator `case` in architectures_*.py returns a small random
-model. It is imported without and with training mode. The first is compiled for 1x1, 2x1
-and 2x2 and trained for 5 steps of AdamW from the module's weights: the first loss is
+model. It is imported without and with training mode. The first is compiled for 1, 2 and 4 ranks
+and trained for 5 steps of AdamW from the module's weights: the first loss is
 PyTorch's within 1e-5, the others within 1e-4. The file with dropout must evaluate to
 PyTorch's loss in evaluation mode. Prints `N passed, N failed`.
 """
@@ -53,6 +53,10 @@ class Case:
         torch.manual_seed(0)
         return self.model().train(train), self.inputs()
 
+    def meshes(self):
+        """One axis dp, and if modules are split an axis tp."""
+        return ("1x1", "2x1", "2x2") if self.colwise or self.rowwise else ("1", "2", "4")
+
     def parallelize(self, model, mesh):
         """Columns and rows on tp, and an FSDP unit for each element of a list."""
         for patterns, style in ((self.colwise, ColwiseParallel), (self.rowwise, RowwiseParallel)):
@@ -88,7 +92,7 @@ class Trained:
     """The data of a case, its first weights, and PyTorch's losses."""
 
     def __init__(self, case, at):
-        self.at = at
+        self.case, self.at = case, at
         model, _ = case.made(False)
         with open(f"{at}/weights.safetensors", "wb") as f:
             from parc_from_torch.__main__ import safetensors
@@ -133,7 +137,7 @@ class Trained:
         return True
 
     def evaluates(self, file):
-        done = run(self.binary(file, "1x1"), "--eval", "--val", self.data, "--val-steps", "1",
+        done = run(self.binary(file, self.case.meshes()[0]), "--eval", "--val", self.data, "--val-steps", "1",
                    *self.words())
         mine = json.loads(done.stdout)["val_loss"]
         if abs(mine / self.want[0] - 1) > FIRST:
@@ -165,7 +169,7 @@ def test(tally, name, case):
         if not files:
             return
         trained = Trained(case, at)
-        for mesh in ("1x1", "2x1", "2x2") if False in files else ():
+        for mesh in case.meshes() if False in files else ():
             tally.check(f"{name} {mesh} has PyTorch's losses",
                         lambda m=mesh: trained.trains(files[False], m))
         if True in files:

@@ -26,11 +26,12 @@ static int count_numbers(const char *text, bool is_file)
     return n;
 }
 
-/* Names become parts of JSON and of C strings. */
+/* Names become parts of JSON and of C strings. Letters may be those of UTF-8. */
 static bool is_plain(const char *text)
 {
     for (const char *c = text; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("._-*+", *c))
+        if (!isalnum((unsigned char)*c) && !strchr("._-*+", *c) &&
+            (unsigned char)*c < 0x80)
             return false;
     return *text != 0;
 }

@@ -92,7 +92,7 @@ def safetensors(model):
                         "data_offsets": [at, at + len(data)]}
         parts.append(data)
         at += len(data)
-    text = json.dumps(header).encode()
+    text = json.dumps(header, ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + b"".join(parts)
 

@@ -10,20 +10,10 @@ import inspect
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-
-class KeepAll(TorchDispatchMode):
-    """Dropout keeps all elements: the two runs draw their random numbers in another
-    order."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func._schema.name == "aten::bernoulli_":
-            return args[0].fill_(1)
-        if func._schema.name == "aten::native_dropout":
-            x, rate = args[:2]
-            return x / (1 - rate), torch.ones_like(x, dtype=torch.bool)
-        return func(*args, **(kwargs or {}))
+from .example import tensors
+from .keep_all import KeepAll
+from .names import ascii_name
 
 
 def tensors_of(name, x):
@@ -43,6 +33,11 @@ def arguments_of(module, args, kwargs):
         return []
     return [pair for name, x in list(bound.arguments.items())[1:]
             for pair in tensors_of(name, x)]
+
+
+def forward_names(module):
+    """The names in the file of the arguments of a module's forward."""
+    return [ascii_name(n) for n in list(inspect.signature(type(module).forward).parameters)[1:]]
 
 
 @contextlib.contextmanager
@@ -110,7 +105,17 @@ def pair(given, read):
     return found
 
 
+def model_names(trace):
+    """{placeholder: name} of the inputs of the model that are arguments themselves."""
+    names = {id(x): n for n, x in arguments_of(trace.model, trace.args, trace.kwargs)}
+    own = forward_names(trace.model)
+    given = zip(trace.inputs, tensors([trace.args, trace.kwargs]))
+    return {v.name: names[id(x)] for v, x in given
+            if ascii_name(names.get(id(x), "")) in own}
+
+
 def argument_names(trace):
     """{path: {placeholder: name}} of the modules of a trace."""
     given, read = run(trace)
-    return {path: pair(given.get(path, []), own) for path, own in read.items()}
+    found = {path: pair(given.get(path, []), own) for path, own in read.items()}
+    return {**found, "": model_names(trace)}

@@ -1,9 +1,8 @@
 """The blocks plan and train of an imported model."""
 
-import inspect
-
 import torch
 
+from .argument_names import forward_names
 from .body import ImportFault
 from .defaults import plain_fsdp, transformers_plan
 from .plan_block import plan_block
@@ -15,7 +14,7 @@ from .train_block import train_block
 
 def places(model, body):
     """Of each input of a module in PDL its place among the arguments of the forward."""
-    names = list(inspect.signature(type(model.get_submodule(body.path)).forward).parameters)[1:]
+    names = forward_names(model.get_submodule(body.path))
     return [names.index(v.name) if v.name in names else i for i, v in enumerate(body.inputs)]
 
 

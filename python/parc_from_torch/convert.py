@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import inspect
 import logging
 import os
@@ -12,42 +13,15 @@ import torch
 
 from . import (construct, formals, loops, outputs, patterns, prelude, sequential, sinusoids,
                torch_modules)
-from .argument_names import argument_names
+from .argument_names import argument_names, forward_names
 from .blocks import blocks_of
 from .body import ImportFault, Value, drop_unused, fault, statements
-from .names import number_name, plain_name
+from .example import fitted, inputs_of, resized
+from .names import ascii_name, number_name, number_names, plain_name
 from .trace import Trace, bodies
 from .state_names import state_names
 from .verify import tensors, verify
 from .write import Writer
-
-
-def inputs_of(example):
-    """(args, kwargs) of the example inputs; each tensor is an input of its own."""
-    def own(x):
-        return x.clone() if isinstance(x, torch.Tensor) else x
-
-    if isinstance(example, dict):
-        return (), {k: own(v) for k, v in example.items()}
-    if isinstance(example, torch.Tensor):
-        return (own(example),), {}
-    return tuple(own(x) for x in example), {}
-
-
-def resized(example, name, factor):
-    """The example inputs with another batch, or another sequence: twice as large, or the
-    first half."""
-    dim = 0 if name == "batch" else 1
-    args, kwargs = inputs_of(example)
-
-    def other(x):
-        if not isinstance(x, torch.Tensor) or x.dim() <= dim or \
-                (dim and x.dtype.is_floating_point):
-            return x
-        return torch.cat([x, x], dim) if factor == 2 else \
-            x.narrow(dim, 0, x.shape[dim] // 2).clone()
-
-    return tuple(other(x) for x in args), {k: other(x) for k, x in kwargs.items()}
 
 
 class Sample(Trace):
@@ -72,13 +46,13 @@ class Sample(Trace):
         for b in bodies(self.body):
             module = model.get_submodule(b.path)
             for v in b.inputs:
-                v.name = names.get(b.path, {}).get(v.name) or plain_name(v.name)
+                v.name = ascii_name(names.get(b.path, {}).get(v.name) or plain_name(v.name))
             place = re.sub(r"\.\d+(?=\.|$)", ".*", b.path)  # elements have one order
             if not like:
                 self.orders[place] = order_of(b, module)
             put_in_order(b, calls.get(b), self.orders.get(place, ()))
-            b.formals = {number_name(n): x for n, x in numbers.get(id(module), {}).items()}
-            b.line = class_line(module) or (calls[b].line if b in calls else "")
+            b.formals = number_names(numbers.get(id(module), {}))
+            b.line = class_line(type(module)) or (calls[b].line if b in calls else "")
             b.params = {n: b.params[n] for n in sorted(b.params, key=self.place_of(b))}
             prelude.recognise(b, module)
         for b in reversed(list(bodies(self.body))):
@@ -128,7 +102,7 @@ class Sample(Trace):
 
 def order_of(body, module):
     """The places of a body's inputs in the order of the forward's arguments."""
-    names = list(inspect.signature(type(module).forward).parameters)[1:]
+    names = forward_names(module)
     if any(v.name not in names for v in body.inputs):
         return list(range(len(body.inputs)))
     return sorted(range(len(body.inputs)), key=lambda i: names.index(body.inputs[i].name))
@@ -142,11 +116,12 @@ def put_in_order(body, call, order):
         call.args = [call.args[i] for i in order]
 
 
-def class_line(module):
-    """The line of the user's class of a module, or ''."""
+@functools.cache
+def class_line(cls):
+    """The line of the user's class, or ''."""
     try:
-        path = inspect.getsourcefile(type(module))
-        line = inspect.getsourcelines(type(module))[1]
+        path = inspect.getsourcefile(cls)
+        line = inspect.getsourcelines(cls)[1]
     except (OSError, TypeError):
         return ""
     return "" if "site-packages/torch/" in path else f"{os.path.basename(path)}:{line}"
@@ -162,6 +137,8 @@ def bound_in(body, value):
             return s.args[0].dims[-1]
         if s.op == "gather" and s.args[1] is value:
             return s.args[0].dims[-1]
+        if s.op == "onehot" and s.args[0] is value:
+            return s.args[1]
         if s.op in ("unsqueeze", "squeeze", "reshape"):
             found = bound_in(body, s.outs[0])
             if found is not None:
@@ -197,22 +174,6 @@ def build(function):
                            "a tuple of arguments or a dict of keyword arguments"])
     seen.note_copies(made[0])
     return made[0], made[1], seen.numbers
-
-
-def fitted(example, size, factor):
-    """The example inputs with other float dims in place of those of `size`, for a model
-    of which that is the number of features."""
-    args, kwargs = inputs_of(example)
-
-    def other(x):
-        if isinstance(x, torch.Tensor) and x.dtype.is_floating_point:
-            for dim in range(1, x.dim()):
-                if x.shape[dim] == size:
-                    x = torch.cat([x, x], dim) if factor == 2 else \
-                        x.narrow(dim, 0, size // 2).clone()
-        return x
-
-    return tuple(other(x) for x in args), {k: other(x) for k, x in kwargs.items()}
 
 
 def factors(value):
@@ -383,7 +344,7 @@ def import_model(function, source="", say=lambda text: None):
     if faults:
         raise ImportFault(faults)
     writer = Writer(base, shared, kept)
-    lines = writer.file(base.body, base.body.cls, head)
+    lines = writer.file(base.body, head)
     verify(writer, kept, base.body)
     lines += state_names(writer, base.body)
     return Imported(writer, lines, size)

@@ -9,7 +9,7 @@ from .builder import axis, broadcast_shape, computed, constant, is_index, number
 
 PLAIN = {name: name for name in (
     "silu", "relu", "tanh", "exp", "log", "sqrt", "rsqrt", "sigmoid", "sin", "cos",
-    "abs", "neg", "erf", "maximum", "minimum", "square", "mul")}
+    "abs", "neg", "erf", "log1p", "expm1", "maximum", "minimum", "square", "mul")}
 PLAIN.update(reciprocal="recip", multiply="mul", negative="neg", absolute="abs",
              special_expit="sigmoid")
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -202,7 +202,7 @@ def elu(m, args, named):
     x, alpha, scale, rate = (list(args) + [1, 1, 1][len(args) - 1:])[:4]
     below = m.map("minimum", x, 0)
     below = below if rate == 1 else m.map("mul", below, rate)
-    below = m.map("sub", m.map("exp", below), 1)
+    below = m.map("expm1", below)
     below = below if alpha == 1 else m.map("mul", below, alpha)
     y = m.map("where", m.map(">", x, 0), x, below)
     return y if scale == 1 else m.map("mul", y, scale)
@@ -258,14 +258,6 @@ def erfc(m, args, named):
     return m.map("sub", 1.0, m.map("erf", args[0]))
 
 
-def log1p(m, args, named):
-    return m.map("log", m.map("add", computed(m, args[0]), 1.0))
-
-
-def expm1(m, args, named):
-    return m.map("sub", m.map("exp", computed(m, args[0])), 1.0)
-
-
 def glu(m, args, named):
     """The first half of a dim times the sigmoid of the second."""
     x, dim = args[0], args[1] if len(args) > 1 else -1
@@ -315,6 +307,8 @@ def cast(m, args, named):
     if before.is_floating_point and after.is_floating_point:
         return x
     if after.is_floating_point:
+        if not is_index(x):
+            x.dtype = after  # PDL computes it in floats already
         return computed(m, x)
     if before.is_floating_point:
         m.fail(f"from {before} to {after} rounds, which has no counterpart")
@@ -340,7 +334,7 @@ TABLE = {
     "selu": selu, "celu": celu, "mish": mish, "relu6": relu6, "hardtanh": hardtanh,
     "hardsigmoid": hardsigmoid, "hardswish": hardswish, "threshold": threshold, "sign": sign,
     "log2": scaled_log(2), "log10": scaled_log(10), "exp2": exp2, "erfc": erfc,
-    "log1p": log1p, "expm1": expm1, "glu": glu, "log_sigmoid": log_sigmoid,
+    "glu": glu, "log_sigmoid": log_sigmoid,
     "logical_and": logical("mul"), "bitwise_and": logical("mul"),
     "logical_or": logical("maximum"), "bitwise_or": logical("maximum"),
     "logical_xor": logical("!="), "bitwise_xor": logical("!="),

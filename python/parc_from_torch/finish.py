@@ -1,7 +1,6 @@
 """Turns what a Session collected into a Recording, when the function has
 returned and before the model is restored."""
 import functools
-import re
 import types
 from collections import Counter
 
@@ -10,6 +9,7 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     CheckpointWrapper)
 from torch.utils.checkpoint import checkpoint
 
+from .names import identifier
 from .recorded_mesh import ORDER, kind_of
 from .recording import Checkpoint, Style, Unit
 from .styles import read_style
@@ -24,8 +24,7 @@ def plain(path):
 
 def pdl_name(name):
     """A name of an axis that PDL accepts."""
-    name = re.sub(r"\W", "_", name)
-    return name if re.match(r"[A-Za-z_]", name) else f"axis_{name}"
+    return identifier(name, "axis")
 
 
 def finish(session):

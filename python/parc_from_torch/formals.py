@@ -10,9 +10,9 @@ formals in all traces, the file has the expression in its place:
 """
 
 import dataclasses
-import re
 
 from .body import Loop, Value
+from .names import words_in
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +172,7 @@ def expression(number, scope):
     """The text of a Number in terms of the formals of a scope, or None. A size that
     follows from a float, such as a part of the dims, is rounded."""
     text = exact_expression(number, scope)
-    names = re.findall(r"[A-Za-z_]\w*", text or "")
+    names = words_in(text or "")
     if isinstance(number.base, int) and any(isinstance(scope[n].base, float)
                                             for n in names if n in scope):
         return f"round({text})"

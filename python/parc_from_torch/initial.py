@@ -18,6 +18,7 @@ import torch
 
 from . import literals
 from .formals import Number
+from .names import words_in
 
 HALVES = (-1.0, -0.5, 0.5, 1.0)  # exponents of a formal in a scale
 BOUNDS = (2.0, 2.5, 3.0)  # of truncated normals, in standard deviations
@@ -318,7 +319,7 @@ def scale_in(module, number, slack=1e-6):
     text = scale_text(number, module.scope)
     if text is None:
         return number_of(rounded(number.base, slack))
-    for name in re.findall(r"[A-Za-z_]\w*", text):
+    for name in words_in(text):
         if name in module.scope:
             module.formals.setdefault(name, module.scope[name])
     return text

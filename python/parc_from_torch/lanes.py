@@ -17,7 +17,7 @@ from .builder import axis, broadcast_shape, number
 from .products import LETTERS
 from .rewriter import made_by
 
-ELEMENTWISE = {"add", "sub", "mul", "div", "pow", "neg", "exp", "log", "sqrt", "rsqrt", "recip",
+ELEMENTWISE = {"add", "sub", "mul", "div", "pow", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "recip",
                "tanh", "sigmoid", "erf", "sin", "cos", "abs", "relu", "gelu", "gelu_tanh",
                "silu", "softplus", "square", "maximum", "minimum", "where", "float", "clamp",
                "detach", "==", "!=", "<", "<=", ">", ">="}

@@ -7,7 +7,7 @@ from .body import Loop, statements
 from .forward import Forward
 from .initial import initial
 from .layout import wrapped
-from .names import member_names
+from .names import member_names, words_in
 from .scope import MARK, Scope, unmarked
 
 
@@ -99,7 +99,7 @@ class Module(Scope):
 
 def same_number(text, number, scope):
     """Whether a text has a number's value in every trace."""
-    names = re.findall(r"[A-Za-z_]\w*", re.sub(r"\d[\d.]*e", "", text))
+    names = words_in(text)
     for i, want in enumerate(number.values()):
         at = {n: scope[n].values()[i] if i < len(scope[n].values()) else scope[n].base
               for n in names if n in scope}

@@ -1,6 +1,7 @@
 """Names in the file: the user's where PDL can have them."""
 
 import re
+import unicodedata
 
 # What a name in the file cannot be, or would hide.
 WORDS = {"if", "else", "for", "in", "return", "and", "or", "not", "true", "false", "none",
@@ -10,28 +11,42 @@ MODULES = {"Linear", "Embedding", "RMSNorm", "LayerNorm", "Dropout", "Conv1d", "
 FUNCTIONS = set("""
     abs arange argmax attention avg_pool2d broadcast ceil clamp concat conv1d conv2d cos count
     cross_entropy cumsum detach
-    dropout einsum embedding erf exp float floor gather gelu gelu_tanh heads like linear_recurrence log
+    dropout einsum embedding erf exp expm1 float floor gather gelu gelu_tanh heads like linear_recurrence log log1p
     log_softmax logsumexp max max_pool2d maximum may_be mean merge_heads minimum mse_loss normal
     onehot pad pair random range rank recip refuse relu reshape roll rope round rsqrt scatter_add select sigmoid
     silu sin size slice softmax softplus split sqrt square squeeze sum tanh transpose
     truncated_normal uniform unsqueeze where""".split())
 
 
+def ascii_name(text, kind="x"):
+    """A name of Python as one of PDL, which has ASCII letters only: 'große' becomes
+    gro_e, and one without such letters the word `kind`. Names may become equal."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", text)
+                    if not unicodedata.combining(c))
+    word = re.sub(r"\W", "_", plain, flags=re.ASCII)
+    return word if re.search("[A-Za-z0-9]", word) or word == text else kind
+
+
+def words_in(text):
+    """The names in an expression: without the e of 1e-5."""
+    return re.findall(r"(?<![\w.])[A-Za-z_]\w*", text)
+
+
 def assigned_name(text):
     """'h' of the source line 'h = x + f(x)', or of its first line."""
-    match = re.match(r"\s*([A-Za-z_]\w*)\s*(:[^=]+)?=(?!=)", text)
-    return match[1] if match else ""
+    match = re.match(r"\s*([^\W\d]\w*)\s*(:[^=]+)?=(?!=)", text)
+    return ascii_name(match[1]) if match else ""
 
 
 def assigned_names(text):
     """['q', 'k'] of the source line 'q, k = f(x)'."""
     match = re.match(r"\s*\(?((?:\w+\s*,\s*)+\w+)\)?\s*=(?!=)", text)
-    return re.findall(r"\w+", match[1]) if match else []
+    return [ascii_name(w) for w in re.findall(r"\w+", match[1])] if match else []
 
 
 def plain_name(text):
     """A name of the traced graph without its number: 'add' of 'add_3'."""
-    return re.sub(r"(_\d+)+$", "", text) or "x"
+    return re.sub(r"(_\d+)+$", "", ascii_name(text)) or "x"
 
 
 def element_name(array):
@@ -45,13 +60,22 @@ def element_name(array):
 def identifier(name, kind):
     """A name of the state dict as one word: 'net.0' becomes net_0, and '0', an element
     of an nn.Sequential, layer_0."""
-    word = re.sub(r"\W", "_", name)
+    word = ascii_name(name, kind)
     return word if re.match(r"[A-Za-z_]", word) else f"{kind}_{word}"
 
 
 def number_name(name):
     """The name of a formal: that of the user's number if PDL can have it."""
-    return f"n_{name}" if name in WORDS else name
+    word = identifier(name, "size")
+    return f"n_{word}" if word in WORDS else word
+
+
+def number_names(numbers):
+    """{name: number} with the names of formals."""
+    found = {}
+    for name, x in numbers.items():
+        found[unused(number_name(name), found)] = x
+    return found
 
 
 def unused(name, taken):

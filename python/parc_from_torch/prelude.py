@@ -5,6 +5,8 @@ the prelude, equals it if both give the same results and gradients, for random
 numbers of several magnitudes. The user's class may be torch.nn's or their own.
 """
 
+import contextlib
+
 import torch
 import torch.nn.functional as F
 
@@ -74,12 +76,23 @@ def close(mine, theirs, far, slack):
     return mine.shape == theirs.shape and bool(((mine - theirs).abs() <= near).all())
 
 
+@contextlib.contextmanager
+def one_thread():
+    """For many operators of small tensors, which wait longer for threads than they run."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def equal(module, params, inputs, function):
     """Whether a module and a function agree, with random parameters."""
     def own(x, values):
         return torch.func.functional_call(module, values, (x,))
 
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+    with torch.random.fork_rng(devices=[]), torch.enable_grad(), one_thread():
         values = {n: torch.randn(p.shape) for n, p in params.items()}
         for x in inputs:
             mine = results(own, x, values)

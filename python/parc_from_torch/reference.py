@@ -166,7 +166,7 @@ BUILTINS = {
     "sqrt": lambda x: x.sqrt() if isinstance(x, torch.Tensor) else math.sqrt(x),
     "rsqrt": torch.rsqrt, "sigmoid": torch.sigmoid, "sin": torch.sin,
     "cos": torch.cos, "abs": torch.abs, "erf": torch.erf, "recip": torch.reciprocal,
-    "square": torch.square, "maximum": either(torch.maximum), "minimum": either(torch.minimum),
+    "square": torch.square, "log1p": torch.log1p, "expm1": torch.expm1, "maximum": either(torch.maximum), "minimum": either(torch.minimum),
     "detach": lambda x: x.detach(), "float": lambda x: x.float(), "mse_loss": F.mse_loss,
     "cross_entropy": lambda *x, **how: cross_entropy(*x, **{
         k: getattr(v, "word", v) for k, v in how.items()}),

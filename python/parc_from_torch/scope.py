@@ -1,11 +1,9 @@
 """The formals of a module, and its numbers in terms of them."""
 
-import re
-
 from .body import fault
 from .formals import Number, expression
 from .literals import literal
-from .names import WORDS, unused
+from .names import WORDS, unused, words_in
 
 MARK = "\x01"  # around numbers, until the lines of a module are whole
 
@@ -53,7 +51,7 @@ class Scope:
             text = unused(hint, self.taken | set(self.scope))
             self.taken.add(text)
             self.scope[text] = x
-        for name in re.findall(r"[A-Za-z_]\w*", text):
+        for name in words_in(text):
             if name in self.scope and name not in self.writer.shared:
                 self.formals.setdefault(name, self.scope[name])
         return text

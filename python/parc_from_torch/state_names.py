@@ -37,7 +37,7 @@ def tied_names(writer, body):
 
 def is_path(name):
     """Whether a name of the state dict needs no quotes."""
-    return re.fullmatch(r"[A-Za-z_][\w.*]*", name) and not WORDS & set(name.split("."))
+    return re.fullmatch(r"[A-Za-z_][\w.*]*", name, re.ASCII) and not WORDS & set(name.split("."))
 
 
 def is_plain(writer, body):

@@ -95,7 +95,8 @@ def call_line(module, tree):
 
 
 class Trace:
-    """The bodies of a model by path. `faults` collects what has no counterpart."""
+    """The bodies of a model by path. `inputs`: the tensors among the example inputs;
+    `faults` collects what has no counterpart."""
 
     def __init__(self, model, args, kwargs):
         program = functional.program(export(model, args, kwargs))
@@ -113,14 +114,16 @@ class Trace:
             raise ImportFault(self.faults)
 
     def top(self):
-        graph = self.tree.graph
-        for node in graph.nodes:
+        """The body of the model. None and numbers among the example inputs are part of it."""
+        given = []
+        for node in self.tree.graph.nodes:
             if node.op == "placeholder":
-                fake = node.meta["val"]
-                shape = tuple(fake.shape) if hasattr(fake, "shape") else ()
-                self.inputs.append(Value(shape, getattr(fake, "dtype", None),
-                                         node.name, kind="input"))
-        return self.module("", self.tree, self.inputs)
+                x = node.meta.get("val")
+                if isinstance(x, torch.Tensor):
+                    x = Value(tuple(x.shape), x.dtype, node.name, kind="input")
+                    self.inputs.append(x)
+                given.append(x)
+        return self.module("", self.tree, given)
 
     def module(self, path, tree, inputs):
         """Evaluates the graph of a module. `inputs`: values of the caller; known

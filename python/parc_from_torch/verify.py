@@ -4,7 +4,7 @@ The forward of each module is PDL text. Its statements are also Python, apart fr
 braces, so this file translates them line by line and runs them with torch: the
 model that is compared is the text, with its names and formals, and not what it
 was written from. It runs once for each trace, with the sizes of that trace.
-Dropout is left out on both sides.
+Dropout keeps all elements on both sides.
 """
 
 import inspect
@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 
 from .body import ImportFault
+from .example import tensors
+from .keep_all import KeepAll
 from .reference import BUILTINS
 
 TOLERANCE = 1e-4
@@ -155,14 +157,6 @@ def shifted(body, inputs):
             for v, x in zip(body.inputs, inputs)]
 
 
-def tensors(x):
-    """The tensors of a result, in order."""
-    if isinstance(x, torch.Tensor):
-        return [x]
-    parts = x.values() if isinstance(x, dict) else x if isinstance(x, (tuple, list)) else []
-    return [t for y in parts for t in tensors(y)]
-
-
 def error_of(mine, theirs):
     """The largest difference, relative to the largest element."""
     if mine.shape != theirs.shape:
@@ -261,7 +255,7 @@ def compare_gradients(model, mine, theirs):
 def compare(writer, sample, body, index, what):
     model, watch = sample.model, Watch(sample.model)
     run = Run(writer, dict(model.named_parameters(remove_duplicate=False)), index)
-    with torch.enable_grad():
+    with torch.enable_grad(), KeepAll():
         try:
             wanted = tensors(model(*sample.args, **sample.kwargs))
         finally:
@@ -288,9 +282,4 @@ def verify(writer, found, body):
     `body`: the merged one. Raises ImportFault if the results differ."""
     for index, (formal, sample) in enumerate(found):
         what = f"with another {formal}" if formal else "on the example inputs"
-        was = sample.model.training
-        sample.model.eval()
-        try:
-            compare(writer, sample, body, index, what)
-        finally:
-            sample.model.train(was)
+        compare(writer, sample, body, index, what)

@@ -11,7 +11,7 @@ from .initial import Initializers, prelude_initial, scale_in, scale_text
 from .layout import wrapped
 from .literals import literal
 from .module import Module
-from .names import MODULES, unused
+from .names import MODULES, ascii_name, unused
 from .prelude import DEFAULTS
 from .trace import bodies
 
@@ -43,7 +43,8 @@ class Writer:
         self.arrays = {f"{b.path}.{s.array}".strip(".")
                        for b in bodies(trace.body) for s in b.stmts if isinstance(s, Loop)}
         self.initializers = Initializers(samples, self.arrays)
-        self.taken = MODULES | {trace.body.cls}
+        self.name = ascii_name(trace.body.cls, "Model")
+        self.taken = MODULES | {self.name}
 
     def path_in(self, body, name):
         """The path in the file of a module or parameter below a body, or None."""
@@ -118,7 +119,7 @@ class Writer:
             if values is not None:
                 self.used[body.path], self.class_of[body.path] = (other, values), name
                 return values, name
-        name = unused(body.cls, self.taken)
+        name = unused(ascii_name(body.cls, "Module"), self.taken)
         self.taken.add(name)
         known.append((m, name))
         self.order.append((name, m))
@@ -136,7 +137,7 @@ class Writer:
             return f"{name}: int({bound})[{shape}]"
         return f"{name}: [{shape}]"
 
-    def file(self, body, name, head):
+    def file(self, body, head):
         m = Module(self, body)
         self.used[body.path] = m, m.formals
         if self.faults:
@@ -149,7 +150,7 @@ class Writer:
             lines += ["", *wrapped([f"module {cls}({', '.join(module.formals)}) {{"])]
             lines += inside(module) + ["}"]
         defaults = ", ".join(f"{k}={literal(v.base)}" for k, v in m.formals.items())
-        start = f"model {name}({defaults}) {{" if defaults else f"model {name} {{"
+        start = f"model {self.name}" + (f"({defaults})" if defaults else "") + " {"
         return lines + ["", *wrapped([start])] + \
             inside(m) + ["}"]
 

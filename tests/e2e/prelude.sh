@@ -76,6 +76,11 @@ compare parts 'mean(square(clamp(y, -0.3, 0.2) - 1.0)) + mean(clamp(y, max=0.1))
             mean(square(h - 0.5 * concat(slice(h, 9, 3, dim=1), slice(h, 0, 9, dim=1), dim=1) +
             concat(slice(h, 8, 24), slice(h, 0, 8)))) +
             mean(square(reshape(slice(h, 5, 1, dim=1) + slice(h, 10, 1, dim=1), batch, 32)))'
+small='(y * 1e-6)'
+compare logarithms "mean(square(1e6 * log1p$small)) + mean(square(1e6 * expm1$small)) +
+            mean(log1p(square(y))) + mean(square(expm1(y)))" \
+    "mean(square(y - 0.5 * y * $small)) + mean(square(y + 0.5 * y * $small)) +
+            mean(log(1.0 + square(y))) + mean(square(exp(y) - 1.0))"
 
 refused() { # refused LOSS MESSAGE
     model "        return $1" >"$work/bad.pdl"

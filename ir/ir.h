@@ -198,6 +198,8 @@ typedef struct Param {
     Init init;
     bool trainable;
     bool decay;       /* has weight decay */
+    bool module_state; /* a state of a module, which its forward updates; it is
+                        * not trainable */
     ParamGroup group; /* its own settings of the optimizer */
     int state_of;     /* -1: a parameter; else the index of the parameter whose
                        * optimizer state this is */

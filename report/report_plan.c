@@ -224,7 +224,7 @@ static void plan_params(Out *o, const Program *p)
                  place, *place ? " " : "", pm->unit ? "unit " : "",
                  pm->unit ? pm->unit : "",
                  pm->gathered && !pm->shared ? " stays gathered" : "",
-                 pm->trainable ? "" : " frozen", *group ? " " : "", group,
+                 pm->module_state ? " state" : pm->trainable ? "" : " frozen", *group ? " " : "", group,
                  diag_where(p->diag, a, pm->loc));
     }
 }

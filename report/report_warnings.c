@@ -260,8 +260,8 @@ static void add_param(const Program *p, int i, Rest *r)
     const Param *q = &p->param.at[i];
     const Unit *u = sharding_unit(p, i);
     int64_t bytes = type_local_bytes(&q->type, &p->mesh);
-    if (q->init.kind == INIT_COPY) /* of the compute type */
-        return;
+    if (q->init.kind == INIT_COPY || q->module_state)
+        return; /* of the compute type; of no unit */
     r->all += bytes;
     if (u) {
         r->loc = r->axes ? r->loc : u->loc;

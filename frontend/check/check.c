@@ -106,13 +106,16 @@ static void check_member(Sight *s, const Member *m, bool optional)
         break;
     case MB_PARAM:
     case MB_BUFFER:
+    case MB_STATE:
         for (int i = 0; i < m->ndims; i++)
             check_expr(s, m->dim[i]);
         s->where = m->kind == MB_BUFFER ? IN_BUFFER : IN_MEMBERS;
         check_expr(s, m->value);
         s->where = IN_MEMBERS;
         declare_member(s, m,
-                       m->kind == MB_BUFFER ? KNOWN_BUFFER : KNOWN_PARAM,
+                       m->kind == MB_BUFFER  ? KNOWN_BUFFER
+                       : m->kind == MB_STATE ? KNOWN_STATE
+                                             : KNOWN_PARAM,
                        optional);
         break;
     case MB_TIE:

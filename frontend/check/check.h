@@ -23,6 +23,7 @@ typedef enum KnownKind {
     KNOWN_CHILD,
     KNOWN_PARAM,
     KNOWN_BUFFER,
+    KNOWN_STATE,
     KNOWN_LOCAL,
     KNOWN_ELEMENT, /* a loop variable: an element of an array */
 } KnownKind;
@@ -30,7 +31,7 @@ typedef struct Known {
     const char *name;
     KnownKind kind;
     Loc loc;
-    const Member *member; /* CHILD, PARAM, BUFFER; ELEMENT: the array's */
+    const Member *member; /* CHILD, PARAM, BUFFER, STATE; ELEMENT: the array's */
     bool optional;        /* declared under an `if` */
 } Known;
 

@@ -58,13 +58,15 @@ static void check_name(Sight *s, const Expr *e)
     Datum word;
     const Known *k = sight_find(s, e->name);
     Diag *d = s->check->diag;
-    bool stored = k && (k->kind == KNOWN_PARAM || k->kind == KNOWN_BUFFER);
+    bool state = k && k->kind == KNOWN_STATE;
+    bool stored = k && (k->kind == KNOWN_PARAM || k->kind == KNOWN_BUFFER || state);
     if (stored && s->where == IN_MEMBERS)
         diag_error(d, e->loc, "'%s' has no value outside of forward",
                    e->name);
-    else if (stored && k->kind == KNOWN_PARAM && s->where == IN_BUFFER)
+    else if (stored && k->kind != KNOWN_BUFFER && s->where == IN_BUFFER)
         diag_error(d, e->loc, "a buffer is computed once, at start: it "
-                   "cannot read the parameter '%s'", e->name);
+                   "cannot read the %s '%s'", state ? "state" : "parameter",
+                   e->name);
     bool mode = s->where == IN_FORWARD && strcmp(e->name, "training") == 0;
     if (k || mode || option_is_readable(e->name) ||
         eval_word(e->name, &word))

@@ -57,9 +57,34 @@ static void check_for(Sight *s, const Stmt *st, int depth)
     s->known.n = before;
 }
 
+/* Only a state of the module itself can be updated. */
+static void check_update(Sight *s, const Stmt *st)
+{
+    const Ident *name = &st->target[0];
+    const Known *k = sight_find(s, name->name);
+    Diag *d = s->check->diag;
+    check_expr(s, st->value);
+    if (k && k->kind == KNOWN_STATE)
+        return;
+    int errors = diag_error_count(d);
+    if (s->decl->kind == DC_FUNCTION)
+        diag_error(d, name->loc, "a function has no state: '%s' cannot be updated here",
+                   name->name);
+    else if (k)
+        diag_error(d, name->loc, "'%s' is not a state: it cannot be updated", name->name);
+    else
+        diag_error(d, name->loc, "unknown state '%s'", name->name);
+    diag_help(d, "a module declares a state among its members, such as: state %s[dim] = zeros",
+              name->name);
+    check_refuse(s->check, st->value, errors);
+}
+
 static void check_stmt(Sight *s, const Stmt *st, int depth)
 {
     switch (st->kind) {
+    case ST_UPDATE:
+        check_update(s, st);
+        break;
     case ST_ASSIGN:
         check_expr(s, st->value);
         for (int i = 0; i < st->ntargets; i++)

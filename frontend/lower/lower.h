@@ -18,6 +18,7 @@
  * lower_attention.c  attention
  * lower_init.c       arange, the tables of rotary embeddings
  * lower_random.c   random numbers and their keys
+ * lower_state.c    updates of states
  *
  * A forward is lowered once for each call, with the sizes of that call. The
  * body of a loop over an array of modules is lowered once.
@@ -132,6 +133,13 @@ typedef struct NarrowCopy {
     Value *copy;
 } NarrowCopy;
 
+/* An `update` of a state that was lowered. */
+typedef struct StateUpdate {
+    const Stmt *stmt;
+    int candidate;
+    Value *value; /* in the region of the update; NULL after an error */
+} StateUpdate;
+
 /* A pattern of the optimizer's no_decay= or groups=. */
 typedef struct GroupPattern {
     const char *text;
@@ -152,7 +160,8 @@ typedef struct PlanItem {
 } PlanItem;
 typedef VEC(PlanItem) PlanItems;
 
-typedef struct Lower {
+typedef struct Lower Lower;
+struct Lower {
     Arena *arena;
     Diag *diag;
     const File *prelude, *file;
@@ -165,6 +174,7 @@ typedef struct Lower {
     bool uncut;          /* paths are those of another plan or of stages, for
                           * which arrays are not cut */
     Program *p;
+    const Lower *trained; /* of a forward program: the training step's */
     Loc accumulate_loc;  /* location of the setting that took effect */
     Build b;             /* inserts ops into the current level */
     Level *level;
@@ -183,10 +193,11 @@ typedef struct Lower {
                                * instance */
     VEC(RopeTable) rope;
     VEC(NarrowCopy) narrow;
+    VEC(StateUpdate) update; /* of the training step */
     int64_t sites;       /* number of sites that draw random numbers */
     const Expr *returned; /* the value of the last `return` */
     int outputs;          /* outputs of the model besides the loss */
-} Lower;
+};
 
 /* ---- lower_scope.c ---- */
 
@@ -202,6 +213,9 @@ void lower_note(Lower *l, Loc loc, const char *fmt, ...)
 bool lower_is_refused(const Lower *l, const Expr *e);
 /* The innermost location in the user's text: the source of an op. */
 Loc lower_user_loc(const Lower *l, Loc loc);
+
+/* Whether the module is the array's element, or is below it. */
+bool instance_is_below(const Instance *m, const Instance *array);
 
 Binding *bind_name(Lower *l, Binding *next, const char *name, Loc loc,
                    Datum d);
@@ -259,6 +273,15 @@ void pop_frame(Lower *l);
  */
 Binding *bind_formals(Lower *l, const Decl *decl, const Bound *bound,
                       Binding *next);
+
+/* ---- lower_state.c ---- */
+
+/* Whether the `update` takes effect here: in training, without an error. */
+bool lower_takes_update(Lower *l, const Stmt *s);
+/* Adds an `update` that takes effect, with its value. */
+void lower_add_update(Lower *l, const Stmt *s, Datum d);
+/* At the end of the step: assigns the values of all updates. */
+void lower_assign_states(Lower *l);
 
 /* ---- lower_loop.c ---- */
 

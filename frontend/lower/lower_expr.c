@@ -231,8 +231,10 @@ static Datum lower_name(Lower *l, const Expr *e)
     if (o && o->readable && l->frame->settings)
         return lower_poison(l, e->loc, "write the number",
                             "train settings cannot use '%s'", e->name);
-    if (o && o->readable)
-        return datum_int(option_integer(o, &l->p->train));
+    if (o && o->readable) {
+        int64_t x = option_integer(o, &l->p->train);
+        return datum_int(x > 1 || o != &option_rows[OPTION_accumulate] ? x : 1);
+    }
     if (strcmp(e->name, "training") == 0 && !l->frame->members)
         return datum_bool(l->p->purpose == FOR_TRAINING);
     if (eval_word(e->name, &d))

@@ -174,16 +174,19 @@ static bool param_type(Lower *l, const Instance *m, const Member *mb, Type *t)
     return !wrong;
 }
 
+/* Adds a parameter, or a state, which is one that only `update` changes. */
 static void add_param(Lower *l, Instance *m, const Member *mb)
 {
     Candidate s = {.owner = m, .tied_to = -1};
+    bool state = mb->kind == MB_STATE;
     bool fine = param_type(l, m, mb, &s.param.type);
     Datum init = lower_expr(l, mb->value);
     if (init.kind != DATUM_INIT && init.kind != DATUM_POISON)
         lower_error(l, mb->value->range,
                     "initializers are zeros, ones, normal(std), "
                     "truncated_normal(std), uniform(lo, hi) and arange(start)",
-                    "the value of a parameter must be an initializer, not %s",
+                    "the %s must be an initializer, not %s",
+                    state ? "initial value of a state" : "value of a parameter",
                     datum_text(l->arena, init));
     if (fine && init.kind == DATUM_INIT)
         fine = lower_init_fits(l, mb->value->range, &init.init, &s.param.type);
@@ -191,7 +194,8 @@ static void add_param(Lower *l, Instance *m, const Member *mb)
     if (fine) {
         s.param.name = join_path(l, m->path, mb->name.name);
         s.param.init = init.init;
-        s.param.trainable = s.param.decay = true;
+        s.param.trainable = s.param.decay = !state;
+        s.param.module_state = state;
         s.param.state_of = -1;
         s.param.loc = lower_user_loc(l, mb->name.loc);
         d = (Datum){.kind = DATUM_PARAM, .integer = l->candidate.n,
@@ -304,6 +308,11 @@ static void add_tie(Lower *l, Instance *m, const Member *mb)
     if (gone < 0 || stays < 0)
         return;
     Candidate *g = &l->candidate.at[gone], *s = &l->candidate.at[stays];
+    if (g->param.module_state || s->param.module_state) {
+        const char *name = g->param.module_state ? g->param.name : s->param.name;
+        lower_error(l, mb->loc, NULL, "'%s' is a state: only parameters can be tied", name);
+        return;
+    }
     if (gone == stays) {
         lower_error(l, mb->loc, NULL, "'%s' is tied to itself",
                     g->param.name);
@@ -346,6 +355,7 @@ static void run_member(Lower *l, Instance *m, const Member *mb)
         m->formals = bind_name(l, m->formals, mb->name.name, mb->name.loc, d);
         break;
     case MB_PARAM:
+    case MB_STATE:
         add_param(l, m, mb);
         break;
     case MB_BUFFER:

@@ -63,6 +63,13 @@ void lower_note(Lower *l, Loc loc, const char *fmt, ...)
 
 /* ---- names --------------------------------------------------------------- */
 
+bool instance_is_below(const Instance *m, const Instance *array)
+{
+    while (m && m != array)
+        m = m->parent;
+    return m != NULL;
+}
+
 Binding *bind_name(Lower *l, Binding *next, const char *name, Loc loc,
                    Datum d)
 {

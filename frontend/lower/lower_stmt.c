@@ -72,19 +72,12 @@ Binding *bind_formals(Lower *l, const Decl *decl, const Bound *bound,
 
 /* ---- values from outside of a loop --------------------------------------- */
 
-static bool is_below(const Instance *m, const Instance *array)
-{
-    while (m && m != array)
-        m = m->parent;
-    return m != NULL;
-}
-
 static Value *param_at(Lower *l, Level *at, const Candidate *s)
 {
     if (!at->outer)
         return l->p->param.at[s->index].value;
     return lower_bring_in(l, at, param_at(l, at->outer, s),
-                    is_below(s->owner, at->array));
+                    instance_is_below(s->owner, at->array));
 }
 
 /* A parameter cast to the compute type: "wq.weight.bf16". */
@@ -119,7 +112,9 @@ Datum lower_read_param(Lower *l, int candidate)
     for (int i = 0; i < at->candidate.n; i++)
         if (at->candidate.at[i] == candidate)
             return param_datum(at->value.at[i], declared_by, s);
-    Value *v = narrow_copy(l, param_at(l, at, s), s);
+    Value *v = param_at(l, at, s);
+    if (!s->param.module_state)
+        v = narrow_copy(l, v, s);
     vec_push(l->arena, &at->candidate, candidate);
     vec_push(l->arena, &at->value, v);
     return param_datum(v, declared_by, s);
@@ -161,6 +156,10 @@ static void lower_stmt(Lower *l, const Stmt *s)
     switch (s->kind) {
     case ST_ASSIGN:
         lower_assign(l, s);
+        break;
+    case ST_UPDATE:
+        if (lower_takes_update(l, s))
+            lower_add_update(l, s, lower_expr(l, s->value));
         break;
     case ST_RETURN:
         l->frame->result = lower_expr(l, s->value);

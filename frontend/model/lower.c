@@ -268,8 +268,10 @@ static void warn_unused(Lower *l)
         const Candidate *s = &l->candidate.at[i];
         if (s->tied_to < 0 && !s->used)
             diag_warning(l->diag, s->param.loc,
-                         "parameter '%s' is never used: it has no gradient "
-                         "and is not updated", s->param.name);
+                         s->param.module_state
+                             ? "state '%s' is not used in training"
+                             : "parameter '%s' is never used: it has no gradient "
+                               "and is not updated", s->param.name);
     }
 }
 
@@ -320,7 +322,8 @@ static Instance *begin_program(Lower *l, Binding *formals)
 
 static void finish_program(Lower *l)
 {
-    if (l->outputs > 0)
+    lower_assign_states(l);
+    if (l->outputs > 0 || l->update.n > 0)
         ir_eliminate_dead(l->p);
     if (l->p->purpose != FOR_TRAINING)
         drop_unused_inputs(l->p);
@@ -374,7 +377,7 @@ static void copy_plan(Program *to, const Program *from)
 static Program *lower_forward(const Lower *of, Purpose purpose)
 {
     Lower *l = NEW(of->arena, Lower);
-    *l = (Lower){.arena = of->arena, .diag = of->diag, .prelude = of->prelude,
+    *l = (Lower){.arena = of->arena, .diag = of->diag, .prelude = of->prelude, .trained = of,
                  .file = of->file, .options = of->options, .model = of->model,
                  .plan = of->plan, .planned = of->planned,
                  .p = new_program(of->arena, of->diag, of->model, purpose)};

@@ -60,6 +60,7 @@ struct Expr {
 
 typedef enum StmtKind {
     ST_ASSIGN, /* target… = value */
+    ST_UPDATE, /* update target[0] = value */
     ST_RETURN, /* return value (EX_TUPLE for several) */
     ST_FOR,    /* for target[0] in value { body } */
     ST_IF,     /* if value { body } else { other } */
@@ -88,6 +89,7 @@ typedef enum MemberKind {
     MB_CONSTANT, /* name = value */
     MB_PARAM,    /* param name[dims] = value */
     MB_BUFFER,   /* buffer name[dims] = value */
+    MB_STATE,    /* state name[dims] = value */
     MB_TIE,      /* tie value = other */
     MB_IF,       /* if value { body } else { other_body } */
     MB_FORWARD,  /* forward(inputs) { statements } */

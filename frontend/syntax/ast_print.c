@@ -252,6 +252,9 @@ static void stmt(Out *o, const void *node)
     case ST_ASSIGN:
         put(o, "%l = %e", LIST(s->target, s->ntargets, ident), s->value);
         return;
+    case ST_UPDATE:
+        put(o, "update %s = %e", s->target[0].name, s->value);
+        return;
     case ST_RETURN:
         put(o, "return %e", s->value);
         return;
@@ -293,7 +296,9 @@ static void member(Out *o, const void *node)
         return;
     case MB_PARAM:
     case MB_BUFFER:
-        put(o, m->kind == MB_PARAM ? "param %s[%l] = %e" : "buffer %s[%l] = %e",
+    case MB_STATE:
+        put(o, m->kind == MB_PARAM ? "param %s[%l] = %e"
+               : m->kind == MB_BUFFER ? "buffer %s[%l] = %e" : "state %s[%l] = %e",
             m->name.name, LIST(m->dim, m->ndims, expr_node), m->value);
         return;
     case MB_TIE:

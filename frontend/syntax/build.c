@@ -119,6 +119,12 @@ Stmt *stmt_new(Parser *p, StmtKind kind, Loc loc, Expr *value)
     return s;
 }
 
+void stmt_target(Parser *p, Stmt *s, Ident name)
+{
+    s->target = arena_copy(p->arena, &name, sizeof name);
+    s->ntargets = 1;
+}
+
 Member *member_new(Parser *p, MemberKind kind, Loc loc, Ident name, Expr *value)
 {
     Member *m = NEW(p->arena, Member);

@@ -55,7 +55,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %token <ident> NAME     "a name"
 %token <ident> MODULE "'module'" MODEL "'model'" FUNCTION "'function'"
 %token <ident> PLAN "'plan'" TRAIN "'train'" PARAM "'param'"
-%token <ident> BUFFER "'buffer'" TIE "'tie'" FORWARD "'forward'" IN "'in'"
+%token <ident> BUFFER "'buffer'" STATE "'state'" UPDATE "'update'" TIE "'tie'" FORWARD "'forward'" IN "'in'"
 %token <ident> INT_TYPE "'int'" PARALLELIZE "'parallelize'"
 %token <ident> FULLY_SHARD "'fully_shard'" CHECKPOINT "'checkpoint'"
 %token <ident> FREEZE "'freeze'" OFFLOAD "'offload'" PIPELINE "'pipeline'"
@@ -149,7 +149,7 @@ any:
 ;
 
 word:
-    NAME | MODULE | MODEL | FUNCTION | PLAN | TRAIN | PARAM | BUFFER | TIE
+    NAME | MODULE | MODEL | FUNCTION | PLAN | TRAIN | PARAM | BUFFER | STATE | UPDATE | TIE
 |   FORWARD | IN | INT_TYPE | PARALLELIZE | FULLY_SHARD | CHECKPOINT
 |   FREEZE | OFFLOAD | PIPELINE | NAMES | EVERY
 ;
@@ -199,7 +199,7 @@ member:
           $$->stmt = $5.at; $$->nstmts = $5.n; }
 |   if_member
 ;
-tensor_kind: PARAM { $$ = MB_PARAM; } | BUFFER { $$ = MB_BUFFER; } ;
+tensor_kind: PARAM { $$ = MB_PARAM; } | BUFFER { $$ = MB_BUFFER; } | STATE { $$ = MB_STATE; } ;
 init: '=' expr { $$ = $2; } ;
 dims:
     %empty { $$ = (ExprList){0}; }
@@ -279,11 +279,11 @@ stmt:
     names '=' value
         { $$ = stmt_new(p, ST_ASSIGN, @1, $3);
           $$->target = $1.at; $$->ntargets = $1.n; }
+|   UPDATE word '=' value
+        { $$ = stmt_new(p, ST_UPDATE, @1, $4); stmt_target(p, $$, $2); }
 |   RETURN value { $$ = stmt_new(p, ST_RETURN, @1, $2); }
 |   FOR word IN expr block
-        { $$ = stmt_new(p, ST_FOR, @1, $4);
-          $$->target = arena_copy(p->arena, &$2, sizeof $2);
-          $$->ntargets = 1;
+        { $$ = stmt_new(p, ST_FOR, @1, $4); stmt_target(p, $$, $2);
           $$->body = $5.at; $$->nbody = $5.n; }
 |   if_stmt
 ;

@@ -108,6 +108,8 @@ Expr *expr_index(Parser *p, Expr *x, Expr *index, Loc at, Loc range);
 Expr *expr_tuple(Parser *p, ExprList list, bool single, Loc range);
 
 Stmt *stmt_new(Parser *p, StmtKind kind, Loc loc, Expr *value);
+/* Gives a statement one name: the variable of a loop, or the state of an update. */
+void stmt_target(Parser *p, Stmt *s, Ident name);
 Member *member_new(Parser *p, MemberKind kind, Loc loc, Ident name,
                    Expr *value);
 void decl_add(Parser *p, Decl decl);

@@ -33,10 +33,11 @@ static const char *const operators[] = {
 /* Keywords that are also names: the message "a name" includes them. */
 static const char *const contextual[] = {
     "'module'",      "'model'",      "'function'", "'plan'",
-    "'train'",       "'param'",      "'buffer'",   "'tie'",
-    "'forward'",     "'in'",         "'int'",      "'parallelize'",
-    "'fully_shard'", "'checkpoint'", "'freeze'",   "'offload'",
-    "'pipeline'",    "'names'",      "'every'",    NULL,
+    "'train'",       "'param'",      "'buffer'",   "'state'",
+    "'update'",      "'tie'",        "'forward'",  "'in'",
+    "'int'",         "'parallelize'", "'fully_shard'", "'checkpoint'",
+    "'freeze'",      "'offload'",    "'pipeline'", "'names'",
+    "'every'",       NULL,
 };
 
 static bool in_set(const char *const *set, const char *name)

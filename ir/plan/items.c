@@ -168,7 +168,7 @@ static void set_units(Program *p)
     for (int i = 0; i < n; i++) {
         Param *q = &p->param.at[i];
         find_by_alias(&t, unit, i);
-        if (t.unit[i] < 0)
+        if (t.unit[i] < 0 || q->module_state)
             continue;
         q->item = t.unit[i] + 1;
         q->unit = unit_name(p, &p->plan.unit[t.unit[i]],

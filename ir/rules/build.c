@@ -203,7 +203,7 @@ Value *ir_add_state(Build *b, int of, const char *name, DType t, InitKind init)
     state.name = arena_printf(p->arena, "%s.%s", state.name, name);
     state.type.dtype = t;
     state.init = (Init){.kind = init};
-    state.trainable = state.decay = state.gathered = false;
+    state.trainable = state.decay = state.gathered = state.module_state = false;
     state.group = (ParamGroup){0};
     state.state_of = of;
     state.state = name;

@@ -341,6 +341,7 @@ static void text_param(Text *t, Param *p)
     text_field_if(t, p->init.depth != 0, " depth=", &p->init.depth);
     text_field(t, " trainable=", &p->trainable);
     text_field(t, " decay=", &p->decay);
+    text_flag(t, " module_state", &p->module_state);
     text_group(t, OPTION_lr_factor, &p->group.lr_factor);
     text_group(t, OPTION_group_decay, &p->group.weight_decay);
     text_flag(t, " adamw", &p->group.adamw);

@@ -422,6 +422,21 @@ static const char *check_output(const Program *p, const Output *of)
                                "op, with padding at most", of->name);
 }
 
+/* A step gives a parameter one new value. */
+static const char *check_assigned(const Program *p)
+{
+    bool *assigned = NEW_ARRAY(p->arena, bool, p->param.n + 1);
+    for (const Op *op = p->step->first; op; op = op->next) {
+        if (op->kind != OP_assign)
+            continue;
+        int i = attr_param(op);
+        if (assigned[i])
+            return arena_printf(p->arena, "'%s' is assigned twice", p->param.at[i].name);
+        assigned[i] = true;
+    }
+    return NULL;
+}
+
 /* A forward program computes what its purpose says, and changes nothing. */
 static const char *check_purpose(const Program *p)
 {
@@ -467,12 +482,16 @@ const char *ir_verify(const Program *p)
         fault = check_stored(&w, param->name, &param->type);
         if (!fault && param->state_of >= p->param.n)
             fault = "a state belongs to no parameter";
+        if (!fault && param->module_state && (param->trainable || param->state_of >= 0))
+            fault = arena_printf(p->arena, "'%s' is a module's state, which is not trainable "
+                                 "and no optimizer's", param->name);
         if (!fault && param->init.depth != 0 && param->type.nstack != 1)
             fault = "initial values depend on the index in no array";
     }
     for (int i = 0; i < p->input.n && !fault; i++)
         fault = check_stored(&w, p->input.at[i].name, &p->input.at[i].type);
     fault = fault ? fault : check_region(&w, p->step);
+    fault = fault ? fault : check_assigned(p);
     fault = fault ? fault : verify_schedule(p);
     fault = fault ? fault : verify_memory(p);
     return fault ? fault : check_purpose(p);

@@ -114,6 +114,17 @@ static void nothing_to_train(Program *p, const Value *loss)
                            "declares one");
 }
 
+/* Moves ops of the optimizer's phase that lowering made, the updates of states of
+ * modules, from before `end` after the ops of the backward pass. */
+static void move_state_updates(Program *p, const Op *end)
+{
+    for (Op *op = p->step->first, *next; op != end; op = next) {
+        next = op->next;
+        if (op->phase == PH_OPTIMIZER)
+            ir_move(op, p->step, NULL);
+    }
+}
+
 void pass_autodiff(Program *p, const TargetInfo *t)
 {
     (void)t;
@@ -129,6 +140,7 @@ void pass_autodiff(Program *p, const TargetInfo *t)
                   .phase = PH_BACKWARD,
                   .loc = loss->loc,
                   .path = ""};
+    const Op *last = p->step->last;
     if (a.flows[loss->id]) {
         autodiff_give(&f, loss, seed(&f, loss));
         autodiff_region(&f, p->step);
@@ -136,6 +148,7 @@ void pass_autodiff(Program *p, const TargetInfo *t)
     if (diag_error_count(p->diag) > 0)
         return;
     autodiff_update(&f);
+    move_state_updates(p, last->next);
     if (!a.trains)
         nothing_to_train(p, loss);
 }

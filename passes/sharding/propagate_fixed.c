@@ -38,6 +38,8 @@ Placement fixed_want(const Program *p, const Op *op, int i)
     Placement replicate = {0};
     if (op->kind == OP_finish_grad)
         return grad_place(p, op);
+    if (op->kind == OP_assign)
+        return *param_place(p, op);
     bool scalar = op->kind == OP_update && i >= UPDATE_LR &&
                   i < update_first_state(&p->train);
     bool whole = op->kind == OP_output && op->arg[i]->type.ndim > 0;

@@ -36,7 +36,8 @@ class Value:
     file, or the one that the user's source suggests; `stmt`: the statement that
     computes it, None for an input, a parameter or a constant; `dims`: its shape as
     Numbers (formals.py); `caller`: of an input the value that the caller passes;
-    `shifted`: whether the data must shift these labels."""
+    `shifted`: whether the data must shift these labels; `indexed`: whether an input of a
+    module is integers that it looks up, which the caller must not pass as floats."""
 
     shape: tuple
     dtype: Any = None
@@ -47,6 +48,7 @@ class Value:
     dims: tuple = ()
     caller: Any = None
     shifted: bool = False
+    indexed: bool = False
 
 
 @dataclasses.dataclass(eq=False)

@@ -54,6 +54,8 @@ class Builder:
 
     def spread(self, x, shape):
         """x broadcast to a shape."""
+        if not isinstance(number(x), Value):
+            return constant(shape, number(x), x.dtype)
         return x if x.shape == tuple(shape) else self.make("broadcast", [x, *shape], shape)
 
 
@@ -91,15 +93,15 @@ MOVES = {"reshape", "transpose", "slice", "select", "unsqueeze", "squeeze", "bro
 
 
 def is_index(x):
-    """Whether a value is integers in PDL: an input of integers, or a part of one.
-    Comparisons and sums of integers are floats there."""
+    """Whether a value is integers in PDL: an input of integers, rounded floats, or a part
+    of these. Comparisons and sums of integers are floats there."""
     if not isinstance(x, Value) or x.const is not None or x.dtype is None or \
             x.dtype.is_floating_point or x.dtype.is_complex or x.dtype is torch.bool:
         return False
     if x.stmt is None:
-        return is_index(x.caller) if x.caller is not None else x.kind == "input"
+        return x.indexed or (x.kind == "input" if x.caller is None else is_index(x.caller))
     op, args = x.stmt.op, x.stmt.args
-    return op in MOVES and is_index(args[0])
+    return op == "int" or op in MOVES and is_index(args[0])
 
 
 def computed(m, x):

@@ -127,6 +127,11 @@ def class_line(cls):
     return "" if "site-packages/torch/" in path else f"{os.path.basename(path)}:{line}"
 
 
+# Statements whose result has the numbers of their operand, or other numbers of the model.
+MOVED = {"unsqueeze", "squeeze", "reshape", "transpose", "slice", "select", "broadcast", "pad",
+         "concat", "float", "int"}
+
+
 def bound_in(body, value):
     for s in statements(body.stmts):
         if value not in s.args:
@@ -139,7 +144,7 @@ def bound_in(body, value):
             return s.args[0].dims[-1]
         if s.op == "onehot" and s.args[0] is value:
             return s.args[1]
-        if s.op in ("unsqueeze", "squeeze", "reshape"):
+        if s.op in MOVED or s.op == "where" and value in s.args[1:]:
             found = bound_in(body, s.outs[0])
             if found is not None:
                 return found
@@ -184,6 +189,14 @@ def factors(value):
     return [2, 0.5] if value % 2 == 0 and value > 2 else [2]
 
 
+def runs(sample):
+    """The sample of a model that runs. A trace does not see that the model looks up a row
+    that a table does not have."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        sample.model(*sample.args, **sample.kwargs)
+    return sample
+
+
 def changed_sample(function, cls, name, value, like):
     """A trace of the model with one number changed, or None if it cannot be so."""
     for factor in factors(value):
@@ -194,7 +207,7 @@ def changed_sample(function, cls, name, value, like):
                     model, example, numbers = build(function)
                 if not changed:
                     return None
-                return Sample(model, *inputs(example), numbers, like)
+                return runs(Sample(model, *inputs(example), numbers, like))
             except Exception:  # the user's code may refuse the number in any way
                 continue
     return None
@@ -204,7 +217,7 @@ def resized_sample(model, example, name, numbers, like):
     """A trace of the model with another batch or sequence, or None."""
     for factor in (2, 0.5):
         try:
-            return Sample(model, *resized(example, name, factor), numbers, like)
+            return runs(Sample(model, *resized(example, name, factor), numbers, like))
         except Exception:  # for example a model of images has no sequence
             continue
     return None

@@ -5,6 +5,11 @@
     aten.adaptive_avg_pool2d(x, [1, 1])    mean(x, dim=(-2, -1), keep=true)
 """
 
+from . import integers
+from .body import Value
+from .builder import axis, computed, constant, number
+from .shapes import exchange
+
 
 def pair(x):
     """A number for two equal ones, else a tuple. Torch gives one number for all dims."""
@@ -101,16 +106,22 @@ def last(rank, dim):
 
 
 def cumsum(m, args, named):
-    x, dim = args[0], args[1]
+    x, dim = computed(m, args[0]), args[1]
     return m.make("cumsum", [x], m.shape(),
                   {} if last(len(x.shape), dim) else {"dim": dim - len(x.shape) * (dim >= 0)})
 
 
 def gather(m, args, named):
-    x, dim, ids = args[:3]
-    if not last(len(x.shape), dim) or x.shape[:-1] != ids.shape[:-1]:
-        m.fail("has a counterpart for the last dim of tensors with equal other dims only")
-    return m.make("gather", [x, ids], m.shape())
+    """PDL's is that of the last dim. Elements of a tensor of equal numbers are that number."""
+    x, dim, ids = number(args[0]), args[1], args[2]
+    if not isinstance(x, Value):
+        return constant(m.shape(), x, m.first_fake().dtype)
+    rank = len(x.shape)
+    x, ids = (exchange(m, v, axis(dim, rank), rank - 1) for v in (x, ids))
+    if x.shape[:-1] != ids.shape[:-1]:
+        m.fail("has a counterpart for tensors whose other dims are equal only")
+    y = m.make("gather", [x, integers.as_index(m, ids)], ids.shape)
+    return exchange(m, y, axis(dim, rank), rank - 1)
 
 
 def scatter_add(m, args, named):

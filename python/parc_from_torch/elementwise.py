@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from . import integers
 from .body import Value
 from .builder import axis, broadcast_shape, computed, constant, is_index, number
 
@@ -46,7 +47,7 @@ def compare(op):
 
 def divide(m, args, named):
     if named.get("rounding_mode"):
-        m.fail("with rounding has no counterpart")
+        return integers.quotient(m, args, named["rounding_mode"])
     return m.make("div", operands(m, args), m.shape())
 
 
@@ -310,11 +311,9 @@ def cast(m, args, named):
         if not is_index(x):
             x.dtype = after  # PDL computes it in floats already
         return computed(m, x)
-    if before.is_floating_point:
-        m.fail(f"from {before} to {after} rounds, which has no counterpart")
     if after.itemsize < 4:
         m.fail(f"from {before} to {after} has no counterpart")
-    return x
+    return integers.to_integers(m, x) if before.is_floating_point else x
 
 
 def detach(m, args, named):

@@ -63,9 +63,9 @@ def cross_entropy(m, args, named):
 def was_padded(labels):
     """Whether labels are moved parts of padded ones; pattern_losses.py judges these."""
     stmt = labels.stmt
-    while stmt and stmt.op in ("reshape", "slice"):
+    while stmt and stmt.op in ("reshape", "slice", "squeeze", "unsqueeze"):
         stmt = stmt.args[0].stmt
-    return bool(stmt) and stmt.op == "pad"
+    return bool(stmt) and stmt.op == "pad_integers"
 
 
 def nll_loss(m, args, named):

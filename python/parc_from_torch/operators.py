@@ -6,13 +6,14 @@
                                           heads and the sequence
 """
 
-from . import batch_norms, convolutions, elementwise, losses, positions, products, shapes
+from . import (batch_norms, convolutions, elementwise, integers, losses, positions, products,
+               shapes)
 from .body import Value
 from .builder import Builder
 
 TABLE = {**elementwise.TABLE, **shapes.TABLE, **products.TABLE, **losses.TABLE,
          **convolutions.TABLE, **positions.TABLE,
-         **batch_norms.TABLE}
+         **batch_norms.TABLE, **integers.TABLE}
 
 
 def unknown(node):

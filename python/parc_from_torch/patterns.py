@@ -13,8 +13,8 @@ ENDS = ("add", "concat", "reshape", "merge_heads", "heads", "mul", "sub")
 COMPLEX = ("complex numbers have no counterpart unless they are a rotary embedding",
            "compute with cosines and sines")
 # Operators that only a pattern can replace: (fault, remedy).
-INTERNAL = {"pad": ("pad has no counterpart unless it shifts labels that only a loss reads",
-                    "concatenate instead"),
+INTERNAL = {"pad_integers": ("pad has no counterpart unless it shifts labels that only a loss "
+                             "reads", "shift the labels in the data"),
             "stack": ("stack joins more than 8 tensors, which do not follow from the elements of "
                       "a dim in equal ways", "join them in groups"),
             "view_as_complex": COMPLEX, "view_as_real": COMPLEX}

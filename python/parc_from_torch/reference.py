@@ -128,6 +128,11 @@ def ints(x):
     return [int(i) for i in x] if isinstance(x, tuple) else int(x)
 
 
+def pad(x, before, after, dim=-1, value=0.0):
+    widths = [0, 0] * (x.dim() - 1 - dim % x.dim()) + [int(before), int(after)]
+    return F.pad(x, widths, value=value)
+
+
 def convolution(function):
     def apply(x, w, **how):
         return function(x, w, **{k: ints(v) for k, v in how.items()})
@@ -166,7 +171,9 @@ BUILTINS = {
     "sqrt": lambda x: x.sqrt() if isinstance(x, torch.Tensor) else math.sqrt(x),
     "rsqrt": torch.rsqrt, "sigmoid": torch.sigmoid, "sin": torch.sin,
     "cos": torch.cos, "abs": torch.abs, "erf": torch.erf, "recip": torch.reciprocal,
-    "square": torch.square, "log1p": torch.log1p, "expm1": torch.expm1, "maximum": either(torch.maximum), "minimum": either(torch.minimum),
+    "square": torch.square, "log1p": torch.log1p, "expm1": torch.expm1,
+    "maximum": either(torch.maximum), "minimum": either(torch.minimum),
+    "int": lambda x: x.trunc().long(), "pad": pad,
     "detach": lambda x: x.detach(), "float": lambda x: x.float(), "mse_loss": F.mse_loss,
     "cross_entropy": lambda *x, **how: cross_entropy(*x, **{
         k: getattr(v, "word", v) for k, v in how.items()}),

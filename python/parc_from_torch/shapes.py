@@ -4,8 +4,9 @@ import math
 
 import torch
 
-from .builder import axis, constant, is_index
 from .body import Value
+from .builder import axis, constant, is_index, number
+from .integers import as_index
 
 
 def reshape(m, args, named):
@@ -70,6 +71,8 @@ def part(m, x, start, size, dim):
     if size == x.shape[dim]:
         return x
     shape = x.shape[:dim] + (size,) + x.shape[dim + 1:]
+    if not isinstance(number(x), Value):
+        return constant(shape, number(x), x.dtype)
     return m.make("slice", [x, start, size], shape, {"dim": dim})
 
 
@@ -122,7 +125,35 @@ def concat(m, args, named):
     if len(parts) > 8:
         m.fail(f"joins {len(parts)} tensors, which are more than 8", "join them in groups")
     dim = axis(args[1] if len(args) > 1 else named.get("dim", 0), len(m.shape()))
-    return m.make("concat", parts, m.shape(), {"dim": dim})
+    parts = without_constants(m, parts, dim)
+    return parts[0] if len(parts) == 1 else m.make("concat", parts, m.shape(), {"dim": dim})
+
+
+def without_constants(m, parts, dim):
+    """The tensors of a concatenation without those of equal known elements: these pad the
+    tensor after them, or at the end the one before them."""
+    found, before = [], []
+    for x in parts:
+        if not isinstance(number(x), Value):
+            before.append((x.shape[dim], number(x)))
+            continue
+        for size, value in before[::-1]:
+            x = padded(m, x, size, 0, dim, value)
+        found.append(x)
+        before = []
+    for size, value in before if found else ():
+        found[-1] = padded(m, found[-1], 0, size, dim, value)
+    return found or parts
+
+
+def padded(m, x, before, after, dim, value):
+    """x with elements `value` before and after those of a dim. Integers of an input may be
+    labels that are shifted: pattern_losses.py judges these."""
+    shape = x.shape[:dim] + (before + x.shape[dim] + after,) + x.shape[dim + 1:]
+    if not math.isfinite(value):
+        m.fail("has a number that is not finite", "use a large number, such as 1e30")
+    how = {"dim": dim - len(shape), **({"value": value} if value else {})}
+    return m.make("pad_integers" if is_index(x) else "pad", [x, before, after], shape, how)
 
 
 def stack(m, args, named):
@@ -245,7 +276,9 @@ def scatter(one):
         x, new, dim = args[0], args[1], axis(args[2] if len(args) > 2 else 0, len(args[0].shape))
         if one:
             first, size = axis(args[3], x.shape[dim]), 1
-            new = m.make("unsqueeze", [new, dim], x.shape[:dim] + (1,) + x.shape[dim + 1:])
+            shape = x.shape[:dim] + (1,) + x.shape[dim + 1:]
+            new = m.spread(new, shape) if not isinstance(number(new), Value) else \
+                m.make("unsqueeze", [new, dim], shape)
         else:
             start, end, step = (list(args[3:]) + [None, None, 1][len(args) - 3:])[:3]
             if step != 1:
@@ -288,9 +321,7 @@ def embedding(m, args, named):
         if bool((ids.const == unused).any()):
             m.fail(f"has padding_idx={unused} among known numbers")
         return rows(m, table, ids)
-    if not is_index(ids):
-        m.fail("looks up numbers that are computed", "look up the integers of an input")
-    y = m.make("embedding", [table, ids], m.shape())
+    y = m.make("embedding", [table, as_index(m, ids)], m.shape())
     if unused < 0:
         return y
     hit = m.make("unsqueeze", [m.make("==", [ids, unused], ids.shape), len(ids.shape)],
@@ -307,6 +338,8 @@ def rows(m, table, ids):
         return m.spread(m.make("reshape", [y, *shape], shape), m.shape())
     one = repeated_row(ids.const)
     y = rows_of(m, table, flat.tolist() if one is None else one)
+    if y is None:  # pattern_tables.py writes the numbers
+        return m.make("embedding", [table, m.make("int", [ids], ids.shape)], m.shape())
     if one is not None:
         shape = (1,) * (len(m.shape()) - 2) + (len(one), width)
         y = m.make("reshape", [y, *shape], shape)
@@ -321,8 +354,9 @@ def repeated_row(ids):
 
 
 def rows_of(m, table, numbers):
+    """A slice of consecutive rows, or None."""
     if len(runs(numbers)) > 1:
-        m.fail("looks up known rows that are not consecutive")
+        return None
     return m.make("slice", [table, numbers[0], len(numbers)], (len(numbers), table.shape[1]),
                   {"dim": 0})
 
@@ -334,12 +368,22 @@ def onehot(m, args, named):
 
 
 def pad(m, args, named):
-    """Only the shift of labels uses it (pattern_losses.py)."""
+    """Widths are those of the last dim, then of the one before it; negative ones remove
+    elements."""
+    x, widths = args[:2]
     value = args[3] if len(args) > 3 else named.get("value")
     mode = named.get("mode", args[2] if len(args) > 2 and isinstance(args[2], str) else "")
     if m.name == "constant_pad_nd":
         mode, value = "constant", args[2] if len(args) > 2 else 0
-    return m.make("pad", [args[0], tuple(args[1]), value or 0, mode or "constant"], m.shape())
+    if mode not in ("", "constant"):
+        m.fail(f"with mode={mode} has no counterpart")
+    for i in range(0, len(widths), 2):
+        dim = len(x.shape) - 1 - i // 2
+        before, after = widths[i:i + 2]
+        x = part(m, x, max(-before, 0), x.shape[dim] + min(before, 0) + min(after, 0), dim)
+        if max(before, after) > 0:
+            x = padded(m, x, max(before, 0), max(after, 0), dim, value or 0)
+    return x
 
 
 def complex_(op):

@@ -21,9 +21,16 @@ def state_names(writer, body):
     if is_plain(writer, body) and not ties:
         return []
     rows = [(shown, name if is_path(name) else f'"{name}"')
-            for shown, name in [*members(writer, body), *ties]]
+            for shown, name in [*map(below_model, members(writer, body)), *ties]]
     wide = max(len(shown) for shown, _ in rows)
     return ["", "names hf {", *(f"    {a:<{wide}} -> {b}" for a, b in rows), "}"]
+
+
+def below_model(row):
+    """A row as PDL has it: `model` is the model itself, so a child of that name is written
+    as all that is below it."""
+    shown, name = row
+    return ("model.*", f"{name}.*") if shown == "model" else row
 
 
 def tied_names(writer, body):

@@ -19,7 +19,7 @@ from torch.nn.modules import transformer
 
 from . import functional, operators
 from .body import Body, ImportFault, Stmt, Value, drop_unused, fault
-from .builder import ELSEWHERE
+from .builder import ELSEWHERE, is_index
 from .functional import operator_name
 
 
@@ -150,7 +150,8 @@ class Trace:
     def placeholder(body, node, value):
         if not isinstance(value, Value) or value.const is not None:
             return value
-        own = Value(value.shape, value.dtype, node.name, kind="input")
+        own = Value(value.shape, value.dtype, node.name, kind="input",
+                    indexed=is_looked_up(node))
         body.inputs.append(own)
         own.caller = value
         return own
@@ -182,8 +183,8 @@ class Trace:
         child.outputs = [v for v in child.outputs if isinstance(v, Value) and v.const is None]
         if made:
             body.children.setdefault(plain, []).append(child)
-            stmt = Stmt("call", [v.caller for v in child.inputs], {}, made, line, text, plain,
-                        child)
+            stmt = Stmt("call", [passed(body, v, line) for v in child.inputs], {}, made, line,
+                        text, plain, child)
             for v in made:
                 v.stmt = stmt
             body.stmts.append(stmt)
@@ -206,6 +207,22 @@ class Trace:
             s.line, s.text = line, text
             body.stmts.append(s)
         return out
+
+
+def is_looked_up(node):
+    """Whether a module looks up rows of a table at the integers of an input."""
+    return any(str(user.target).startswith("aten.embedding.") and user.args[1] is node
+               for user in node.users)
+
+
+def passed(body, own, line):
+    """What the caller passes for an input of a module."""
+    if own.indexed and not is_index(own.caller):
+        x = Value(own.shape, own.dtype, own.name)
+        x.stmt = Stmt("int", [own.caller], {}, [x], line)
+        body.stmts.append(x.stmt)
+        own.caller = x
+    return own.caller
 
 
 def in_order(module, children):

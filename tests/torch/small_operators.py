@@ -75,12 +75,12 @@ def chained_comparison():
     return net(lambda self, x, ids: x * ((x > 0) == (x < 1)))
 
 
-@case(error=["rounds", "small_operators.py", "class Model"])
+@case(lines=["int("])
 def float_to_int():
     return net(lambda self, x, ids: x * x.long())
 
 
-@case(error=["looks up numbers that are computed"])
+@case(lines=["embed(int("])
 def looked_up_truth():
     return net(lambda self, x, ids: x + self.embed((ids == 0).long()))
 
@@ -431,7 +431,7 @@ def labels_padded_with_a_class():
 @case(error=["pad has no counterpart"])
 def labels_padded_on_the_left():
     def loss(self, x, labels):
-        labels = F.pad(labels, (1, 0), value=-100)[..., 1:]
+        labels = F.pad(labels, (1, 0), value=-100)[..., :-1]
         return F.cross_entropy(x.flatten(0, 1), labels.flatten())
     return shifted(loss)
 

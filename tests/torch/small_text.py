@@ -5,6 +5,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from small import case
+from small_operators import net
 
 
 class TiedBias(nn.Module):
@@ -28,3 +29,102 @@ def tied_bias():
     labels[:, ::2] = -100
     return TiedBias(), (torch.randint(0, 16, (2, 6)), labels)
 
+
+@case(lines=["model.*            -> model.*", "model.decoder.bias -> model.bias"])
+def tied_below_model():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = TiedBias()
+
+        def forward(self, ids, labels):
+            return self.model(ids, labels)
+    ids = torch.randint(0, 16, (2, 6))
+    return Outer(), (ids, ids.clone())
+
+
+# ---- integers that are computed ---------------------------------------------
+
+
+@case(lines=["float(int("])
+def rounded():
+    def run(self, x, ids):
+        y = 10 * x
+        y = y.floor() + y.ceil() * 0.5 + y.trunc() * 0.25 + torch.div(
+            y, 3, rounding_mode="floor") + torch.div(y, 3, rounding_mode="trunc")
+        return x + y + torch.remainder(10 * x, 3) + torch.fmod(10 * x, 3)
+    return net(run)
+
+
+@case(lines=["embed(int("])
+def divided_integers():
+    def run(self, x, ids):
+        return x + self.embed(ids // 3) + self.embed((ids * 5 + 2) % 16)
+    return net(run)
+
+
+@case(lines=["cumsum(", "table(int("])
+def counted_positions():
+    """Positions of the tokens that are not padding, as RoBERTa's."""
+    def build(self, dim):
+        self.table = nn.Embedding(64, dim)
+
+    def run(self, x, ids):
+        mask = ids.ne(1).int()
+        return x + self.table((mask.cumsum(1) * mask).long() + 1)
+    return net(run, build)
+
+
+@case(lines=["pad(float(slice(labels, 0, seq - 1, dim=1)), 1, 0, dim=-1,", "value=3)"],
+      absent=["zeros", "concat"])
+def shifted_right():
+    """The tokens of a decoder: a start token, and the labels but the last."""
+    def forward(self, ids, labels):
+        shifted = labels.new_zeros(labels.shape)
+        shifted[:, 1:] = labels[:, :-1].clone()
+        shifted[:, 0] = 3
+        shifted = shifted.masked_fill(shifted == -100, 0)
+        logits = self.head(self.embed(shifted) + self.embed(ids))
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    model, (ids, labels) = net(None)
+    labels[:, 3] = -100
+    type(model).forward = forward
+    return model, (ids, labels)
+
+
+@case(lines=["cross_entropy(", "labels: int(vocab)"], absent=["pad("])
+def labels_that_follow():
+    def forward(self, ids, labels):
+        labels = torch.cat([labels[:, 1:], labels.new_full((labels.shape[0], 1), -100)], 1)
+        return F.cross_entropy(self.head(self.embed(ids)).flatten(0, 1), labels.flatten())
+    model, inputs = net(None)
+    type(model).forward = forward
+    return model, inputs
+
+
+# ---- padding -----------------------------------------------------------------
+
+
+@case(lines=["pad("], absent=["concat"])
+def padded_floats():
+    def run(self, x, ids):
+        y = F.pad(x, (1, 2, 3, 0), value=0.5)[:, 1:-2, 2:-1]
+        z = F.pad(x, (-1, 1, 0, -1))
+        zeros = x.new_zeros(x.shape[0], 2, x.shape[2])
+        ones = x.new_ones(x.shape[0], 1, x.shape[2])
+        return x + y + torch.cat([zeros, z, ones[:, :1] * 0], 1)[:, 1:-1] + \
+            torch.cat([ones, x[:, :-1]], 1)
+    return net(run)
+
+
+@case(error=["pad with mode=reflect has no counterpart"])
+def reflected():
+    return net(lambda self, x, ids: F.pad(x, (1, 1), mode="reflect")[..., 1:-1])
+
+
+@case(lines=["gather("])
+def gathered_in_another_dim():
+    def run(self, x, ids):
+        order = (ids * 7 + 3) % 6
+        return x + x.gather(1, order.unsqueeze(-1).expand_as(x))
+    return net(run)

@@ -2,6 +2,7 @@
 #include "codegen/attention_call.h"
 
 #include "codegen/contraction.h"
+#include "ir/analysis/attention.h"
 
 /* Whether a gradient of attention must have the same bits in every call:
  * `train` asks for it, or several ranks compute the same gradient, which must
@@ -18,8 +19,8 @@ static bool repeats_attention(const Program *p, const Op *grad)
 
 ParcAttention attention_call(const Program *p, const Op *op)
 {
-    bool grad = op->kind == OP_attention_grad;
-    Value *const *qkv = op->arg + (grad ? 1 : 0);
+    bool grad = op->kind != OP_attention;
+    Value *const *qkv = op->arg + attention_operands(op).q;
     const Mesh *m = &p->mesh;
     const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
     int64_t kv = type_local_dim(k, m, 2);
@@ -32,5 +33,5 @@ ParcAttention attention_call(const Program *p, const Op *op)
         .scale = (float)attr_scale(op), .type = runtime_type(q->dtype),
         .drop = (float)attr_rate(op), .window = attr_window(op),
         .softcap = (float)attr_softcap(op),
-        .segments = attr_segments(op) != 0};
+        .segments = attr_segments(op) != 0, .bias_dims = (int)attr_bias(op)};
 }

@@ -161,7 +161,7 @@ static void fit_attention(Fit *f, const Statement *s, double seconds)
     ParcAttention a = attention_call(f->p, s->op);
     Attention of = {.head = a.d, .keys = attention_keys(&a), .f32 = a.type == PARC_F32,
                     .dropout = a.drop > 0,
-                    .backward = s->op->kind == OP_attention_grad};
+                    .backward = s->op->kind != OP_attention};
     int i = 0;
     while (i < f->attention.n && !same_attention(&f->attention.at[i], &of))
         i++;
@@ -237,7 +237,7 @@ static void fit_statements(Fit *f, const Statement *s, const TraceTime *times, i
             fit_collective(f, &c[next], times[i].seconds);
         } else if (s[i].calls > 0) {
             fit_product(f, &s[i], seconds);
-        } else if (kind == OP_attention || kind == OP_attention_grad) {
+        } else if (op_is_attention(kind)) {
             fit_attention(f, &s[i], times[i].seconds);
         } else if (work_class(kind) == WORK_LOOKUP) {
             add(&f->lookup, (double)s[i].bytes * calls, seconds);

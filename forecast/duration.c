@@ -129,7 +129,7 @@ static double attention_seconds(const Program *p, const Machine *m, const Statem
                                 double *spread)
 {
     ParcAttention a = attention_call(p, s->op);
-    bool backward = s->op->kind == OP_attention_grad;
+    bool backward = s->op->kind != OP_attention;
     const MachineAttention *row =
         attention_row(m, &a, backward ? "backward" : "forward");
     double tiles = (double)(a.b * a.kv * a.g) * ceil((double)a.s / QUERY_TILE);
@@ -319,7 +319,7 @@ WorkClass work_class(OpKind op)
         return WORK_SEND;
     if (op_is_collective(op))
         return WORK_COLLECTIVE;
-    if (op == OP_attention || op == OP_attention_grad)
+    if (op_is_attention(op))
         return WORK_ATTENTION;
     if (op_is_einsum(op))
         return WORK_MATMUL;

@@ -13,6 +13,7 @@
 #ifndef PARC_FORECAST_DURATION_H
 #define PARC_FORECAST_DURATION_H
 
+#include "codegen/attention_call.h"
 #include "codegen/statements/statements.h"
 #include "codegen/target/target.h"
 #include "forecast/machine.h"

@@ -66,6 +66,11 @@ bool op_is_einsum(OpKind kind)
     return rule && strncmp(rule, "@einsum", 7) == 0;
 }
 
+bool op_is_attention(OpKind kind)
+{
+    return kind == OP_attention || kind == OP_attention_grad || kind == OP_attention_bias_grad;
+}
+
 const char *spec_letters(const char *spec, int i, int *n)
 {
     for (; i > 0; i--)

@@ -529,44 +529,6 @@ typedef enum ParcCpuLevel {
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
                             ParcCpuLevel level);
 
-/* Attention that does not store the scores. q [b, s, kv*g, d], k [b, t, kv,
- * d], v [b, t, kv, e] -> o [b, s, kv*g, e], lse [b, kv*g, s]. All are
- * contiguous and of one type, except lse, which is f32. `scratch` is workspace
- * in the arena: parc_attention_scratch bytes. */
-typedef struct ParcAttention {
-    int64_t b, s, t, kv, g, d, e;
-    bool causal;
-    bool deterministic; /* CUDA, backward: the terms of dq are added in a fixed order */
-    float scale;
-    ParcType type;
-    /* Dropout of the weights with probability `drop` (0: none). A weight's
-     * random number depends on key, site and the weight's index in the global
-     * tensor: this rank's sequences begin at *first_b, its query heads (of
-     * `heads`) at *first_kv * groups + *first_g. The pointers are into the
-     * arena; NULL means 0. */
-    float drop;
-    uint32_t site;
-    const int64_t *key, *first_b, *first_kv, *first_g;
-    int64_t groups, heads;
-    int64_t window; /* query i attends to keys j with |i - j| < window; 0: to all */
-    float softcap;  /* scores x become softcap tanh(x / softcap); 0: they do not */
-    bool segments; /* a query attends to the keys with its number; result 0 if none */
-    const int32_t *query_segment, *key_segment; /* [b, s], [b, t] */
-} ParcAttention;
-int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
-                               int threads);
-/* CUDA: init announces the calls before the first one, with the scratch that
- * they get, because the choice between implementations takes measurements. */
-void parc_attention_ready(ParcRt *rt, const ParcAttention *a, bool backward,
-                          int64_t scratch_bytes);
-void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
-                    const void *q, const void *k, const void *v,
-                    float *scratch);
-void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
-                         void *dv, const void *d_o, const void *q,
-                         const void *k, const void *v, const void *o,
-                         const float *lse, float *scratch);
-
 /* Embedding: copies rows of table [rows, width] for n ids to out [n, width];
  * an id outside *base … *base+rows-1 gives zeros (base NULL means 0).
  * parc_embedding_grad overwrites all of the gradient, in f32, and sums each

@@ -21,6 +21,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/numbers.h"
+#include "ir/analysis/attention.h"
 #include "runtime/cuda/attention/rt_attention_plan.h"
 #include "runtime/cuda/core/rt_instances.h"
 
@@ -141,14 +142,16 @@ static void attention_macros(Instances *in, const char *suffix,
     define_number(in, "ATTENTION_WINDOW", k->call.window > 0);
     define_number(in, "ATTENTION_SOFTCAP", k->call.softcap > 0);
     define_number(in, "ATTENTION_SEGMENTS", k->call.segments);
+    define_number(in, "ATTENTION_BIAS", k->call.bias_dims != 0);
     define_number(in, "ATTENTION_DROP", k->call.drop > 0);
 }
 
-/* The macros for the tile sizes of a kernel; defining them also selects it. */
+/* The macros for the tile sizes of a kernel; defining them also selects it. The kernel for
+ * the bias owns queries. */
 static void tile_macros(Instances *in, int which, const AttentionPlan *p)
 {
     static const char *const name[][2] = {
-        {"FORWARD", "KEYS"}, {"QUERY", "KEYS"}, {"KEY", "QUERIES"}};
+        {"FORWARD", "KEYS"}, {"QUERY", "KEYS"}, {"KEY", "QUERIES"}, {"QUERY", "KEYS"}};
     const AttentionTiles *t = &p->tiles[which];
     const char *prefix = name[which][0];
     Arena *a = in->arena;
@@ -212,14 +215,30 @@ static void attention_grad(Instances *in, const AttentionKind *k)
             attention_kernel(in, i, &least);
 }
 
+static void attention_bias(Instances *in, const AttentionKind *k)
+{
+    AttentionPlan p = attention_plan(k, RT_SHARED_MAX);
+    const char *suffix = arena_strdup(in->arena, p.suffix);
+    if (!begin_instance(in, arena_printf(in->arena, "%s of bias", suffix)))
+        return;
+    attention_macros(in, suffix, "_bias", k);
+    define_number(in, "DELTA_THREADS", ATTENTION_DELTA_THREADS);
+    tile_macros(in, ATTENTION_BIAS, &p);
+    include(in, "attention_bias.cuh");
+    kernel(in, "attention_delta_bias", suffix);
+    attention_kernel(in, ATTENTION_BIAS, &p);
+}
+
 static void attention_op(Instances *in, const Op *op)
 {
-    bool grad = op->kind == OP_attention_grad;
-    AttentionKind kind = {attention_call(in->p, op), op->arg[grad ? 1 : 0]->type.dtype};
-    if (grad)
+    const Type *q = &op->arg[attention_operands(op).q]->type;
+    AttentionKind kind = {attention_call(in->p, op), q->dtype};
+    if (op->kind == OP_attention)
+        attention_forward(in, &kind);
+    else if (op->kind == OP_attention_grad)
         attention_grad(in, &kind);
     else
-        attention_forward(in, &kind);
+        attention_bias(in, &kind);
 }
 
 static void embedding(Instances *in, int64_t row_bytes)
@@ -277,7 +296,7 @@ static void split_key(Instances *in)
 static void instances_of(Instances *in, const Op *op)
 {
     const Mesh *m = &in->p->mesh;
-    if (op->kind == OP_attention || op->kind == OP_attention_grad) {
+    if (op_is_attention(op->kind)) {
         attention_op(in, op);
         return;
     }

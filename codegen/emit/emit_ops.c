@@ -7,7 +7,9 @@
 #include "codegen/cpu/cpu_kernel.h"
 
 #include "base/bug.h"
+#include "ir/analysis/attention.h"
 #include "ir/plan/pipeline.h"
+#include "runtime/cuda/attention/rt_attention_workspace.h"
 
 #include <string.h>
 
@@ -82,7 +84,6 @@ static void emit_fused(Emitter *e, const Op *op)
 static const char *attention_shape(Emitter *e, const Op *op)
 {
     ParcAttention at = attention_call(e->p, op);
-    Value *const *qkv = op->arg + (op->kind == OP_attention_grad ? 1 : 0);
     Out o;
     out_init(&o, e->p->arena);
     out(&o, "(ParcAttention){.b = %lld, .s = %lld, .t = %lld, .kv = %lld, "
@@ -93,7 +94,7 @@ static const char *attention_shape(Emitter *e, const Op *op)
     if (e->cuda && at.deterministic)
         out(&o, ", .deterministic = true");
     if (at.type != PARC_F32)
-        out(&o, ", .type = %s", c_parc_type(qkv[0]->type.dtype));
+        out(&o, ", .type = %s", c_parc_type(op->arg[attention_operands(op).q]->type.dtype));
     if (at.window > 0)
         out(&o, ", .window = %lld", (long long)at.window);
     if (at.softcap > 0)
@@ -101,52 +102,51 @@ static const char *attention_shape(Emitter *e, const Op *op)
     return o.text;
 }
 
-/* ", .drop = …": the fields for dropout. Operand `key` is the key; those from `base` on, if
- * any, are index bases: of the batch, of the KV heads, and of the query heads within a KV
- * head. A dim of global size 1 has no base operand. */
-static void attention_dropout(Emitter *e, const Op *op, int key, int base, Out *o)
+/* ", .drop = …": the fields for dropout. The bases, if any, are index bases of the batch,
+ * of the KV heads, and of the query heads within a KV head. A dim of global size 1 has no
+ * base operand. */
+static void attention_dropout(Emitter *e, const Op *op, AttentionOperands at, Out *o)
 {
     const AttrList *of = attr_global(op);
     static const char *const first[3] = {"first_b", "first_kv", "first_g"};
     out(o, ", .drop = (float)");
     out_double(o, attr_rate(op));
     out(o, ", .site = %lld, .key = %s", (long long)attr_site(op),
-        value_variable(e, op->arg[key]));
-    for (int i = 0; i < 3 && base < op->nargs; i++)
+        value_variable(e, op->arg[at.key]));
+    for (int i = 0, base = at.base; i < 3 && base >= 0 && base < op->nargs; i++)
         if (of->v[i] != 1)
             out(o, ", .%s = %s", first[i], value_variable(e, op->arg[base++]));
     out(o, ", .groups = %lld, .heads = %lld", (long long)of->v[2],
         (long long)(of->v[1] * of->v[2]));
 }
 
-/* The fields of the operands that only some calls have, which follow the `own` ones: key,
- * segments, bases. */
-static const char *attention_options(Emitter *e, const Op *op, int own)
+/* The fields of the operands that only some calls have. */
+static const char *attention_options(Emitter *e, const Op *op)
 {
+    AttentionOperands at = attention_operands(op);
     Out o;
     out_init(&o, e->p->arena);
-    bool drops = attr_rate(op) > 0;
-    int at = own + drops, more = attr_segments(op) ? 2 : 0;
-    if (drops)
-        attention_dropout(e, op, own, at + more, &o);
-    if (more)
-        out(&o, ", .segments = true, .query_segment = %s, .key_segment = %s", value_variable(e, op->arg[at]),
-            value_variable(e, op->arg[at + 1]));
+    if (at.key >= 0)
+        attention_dropout(e, op, at, &o);
+    if (at.query_segment >= 0)
+        out(&o, ", .segments = true, .query_segment = %s, .key_segment = %s",
+            value_variable(e, op->arg[at.query_segment]),
+            value_variable(e, op->arg[at.key_segment]));
+    if (at.bias >= 0)
+        out(&o, ", .bias_dims = %lld, .bias = %s", (long long)attr_bias(op),
+            value_variable(e, op->arg[at.bias]));
     return o.text ? o.text : "";
 }
 
 static void emit_attention(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
-    bool grad = op->kind == OP_attention_grad;
-    int own = grad ? 6 : 3;
     emit_comment(e, op, "");
-    const char *call =
-        arena_printf(a, "parc_attention%s(rt, &%s%s}", grad ? "_grad" : "",
-                     attention_shape(e, op), attention_options(e, op, own));
+    const char *call = arena_printf(a, "parc_%s(rt, &%s%s}", op_info(op->kind)->name,
+                                    attention_shape(e, op), attention_options(e, op));
     for (int i = 0; i < op->nouts; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
-    for (int i = 0; i < own; i++)
+    for (int i = 0; i < attention_operands(op).own; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
     out_code(e->o, "%s, %s);", call, workspace(e, op));
 }
@@ -254,7 +254,7 @@ static EmitOp *body_of(OpKind kind)
         return emit_local_part;
     if (op_is_einsum(kind))
         return emit_matmul;
-    if (kind == OP_attention || kind == OP_attention_grad)
+    if (op_is_attention(kind))
         return emit_attention;
     switch ((int)kind) {
     case OP_fetch:
@@ -275,21 +275,16 @@ void emit_body(Emitter *e, const Op *op)
     body_of(op->kind)(e, op);
 }
 
-/* Calls with dropout, a window, a softcap, segments or in f32 have only one
- * implementation. */
+/* Announces the calls that a library may run. */
 void emit_attentions(Emitter *e)
 {
     for_ops(op, e->p->step) {
-        if (op->kind != OP_attention && op->kind != OP_attention_grad)
+        if (!op_is_attention(op->kind) || op->workspace < 0)
             continue;
-        int block = op->workspace;
         ParcAttention a = attention_call(e->p, op);
-        if (a.type == PARC_F32 || a.drop > 0 || a.window > 0 || a.softcap > 0 ||
-            a.segments || block < 0)
-            continue;
-        out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
-                 attention_shape(e, op),
-                 op->kind == OP_attention_grad ? "true" : "false",
-                 (long long)e->memory->block[block].bytes);
+        if (rt_attention_library(&a))
+            out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
+                     attention_shape(e, op), op->kind != OP_attention ? "true" : "false",
+                     (long long)e->memory->block[op->workspace].bytes);
     }
 }

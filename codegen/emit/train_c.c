@@ -58,6 +58,14 @@ static void train_head(Emitter *e)
     out_line(o, "#include \"model.h\"");
 }
 
+static bool has_attention(const Region *r)
+{
+    for_ops(op, r)
+        if (op_is_attention(op->kind))
+            return true;
+    return false;
+}
+
 static void model_h_head(Emitter *e)
 {
     Out *o = &e->files->model_h;
@@ -68,6 +76,8 @@ static void model_h_head(Emitter *e)
            "#include \"kernels.h\"\n");
     if (e->t->cpu)
         out_line(o, "#include \"parc_cpu.h\"");
+    if (has_attention(e->p->step))
+        out_line(o, "#include \"parc_attention.h\"");
     if (pipeline_axis(e->p) >= 0)
         out_line(o, "#include \"parc_pipeline.h\"");
     out(o,

@@ -15,7 +15,7 @@ static const char *kind_of(OpKind op)
 {
     if (op_is_collective(op))
         return "collective";
-    if (op == OP_attention || op == OP_attention_grad)
+    if (op_is_attention(op))
         return "attention";
     if (op_is_einsum(op)) /* with an epilogue or without */
         return "matmul";

@@ -40,7 +40,7 @@ static bool is_matmul(const Program *p, const Op *op)
 static int64_t attention_scratch(const Program *p, const Op *op, int threads)
 {
     ParcAttention a = attention_call(p, op);
-    return parc_attention_scratch(&a, op->kind == OP_attention_grad, threads);
+    return parc_attention_scratch(&a, op->kind != OP_attention, threads);
 }
 
 /* The workspace of a matmul on CUDA. cuBLASLt splits a long sum into parts, to
@@ -133,9 +133,9 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
     (void)t;
     if (op_is_einsum(op->kind))
         return cuda_matmul_scratch(p, op);
-    if (op->kind == OP_attention || op->kind == OP_attention_grad) {
+    if (op_is_attention(op->kind)) {
         ParcAttention a = attention_call(p, op);
-        return rt_attention_bytes(&a, op->kind == OP_attention_grad);
+        return rt_attention_bytes(&a, op->kind != OP_attention);
     }
     switch ((int)op->kind) {
     case OP_all_gather:
@@ -147,11 +147,10 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
 
 static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
 {
-    switch ((int)op->kind) {
-    case OP_einsum: return matmul_scratch(p, op, t);
-    case OP_attention:
-    case OP_attention_grad: return attention_scratch(p, op, t->threads);
-    }
+    if (op_is_attention(op->kind))
+        return attention_scratch(p, op, t->threads);
+    if (op->kind == OP_einsum)
+        return matmul_scratch(p, op, t);
     return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
 }
 

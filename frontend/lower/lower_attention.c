@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "frontend/lower/lower.h"
+#include "ir/analysis/attention.h"
 
 static bool attention_fits(const Type *q, const Type *k, const Type *v)
 {
@@ -100,6 +101,42 @@ static bool read_segments(const BuiltinCall *c, const Type *q, const Type *k, Se
     return true;
 }
 
+/* Reads the argument bias, a tensor that broadcasts to the scores [b, heads, s, t]: *bias is
+ * it in f32 without dims of size 1, or NULL; *dims: the dims that it has. */
+static bool read_bias(const BuiltinCall *c, const Type *q, const Type *k, Value **bias,
+                      int64_t *dims)
+{
+    enum { BIAS = 10 };
+    const int64_t size[BIAS_DIMS] = {q->dim[0], q->dim[2], q->dim[1], k->dim[1]};
+    int64_t kept[BIAS_DIMS];
+    Value *x;
+    int n = 0;
+    *bias = NULL;
+    *dims = 0;
+    if (c->arg[BIAS].kind == DATUM_NONE)
+        return true;
+    if (!builtin_tensor(c, BIAS, &x))
+        return false;
+    int first = BIAS_DIMS - x->type.ndim;
+    bool fits = dtype_is_float(x->type.dtype) && first >= 0;
+    for (int i = first; fits && i < BIAS_DIMS; i++) {
+        int64_t has = x->type.dim[i - first];
+        fits = has == 1 || has == size[i];
+        if (has > 1) {
+            kept[n++] = has;
+            *dims |= 1 << i;
+        }
+    }
+    if (!fits)
+        return lower_error(c->l, builtin_loc(c, BIAS), NULL, "the bias must be floats that "
+                           "broadcast to the scores [%lld, %lld, %lld, %lld] (batch, heads, "
+                           "queries, keys), not %s", (long long)size[0], (long long)size[1],
+                           (long long)size[2], (long long)size[3], builtin_shape(c, x));
+    if (*dims) /* else it adds one number to all scores, which changes no weight */
+        *bias = ir_cast(&c->l->b, ir_reshape(&c->l->b, x, n, kept), DT_F32);
+    return true;
+}
+
 Datum builtin_attention(const BuiltinCall *c)
 {
     Value *q, *k, *v;
@@ -107,6 +144,8 @@ Datum builtin_attention(const BuiltinCall *c)
     int64_t window;
     double scale, rate, softcap;
     Segments segments;
+    Value *bias;
+    int64_t bias_dims;
     if (!builtin_tensor(c, 0, &q) || !builtin_tensor(c, 1, &k) ||
         !builtin_tensor(c, 2, &v) || !builtin_flag(c, 3, false, &causal) ||
         !builtin_number(c, 4, 0, &scale) || !builtin_number(c, 5, 0, &rate) ||
@@ -125,13 +164,15 @@ Datum builtin_attention(const BuiltinCall *c)
                             builtin_shape(c, q), builtin_shape(c, k),
                             builtin_shape(c, v));
     if (!read_window(c, &q->type, &k->type, &window) ||
-        !read_segments(c, &q->type, &k->type, &segments))
+        !read_segments(c, &q->type, &k->type, &segments) ||
+        !read_bias(c, &q->type, &k->type, &bias, &bias_dims))
         return datum_poison();
     if (c->arg[4].kind == DATUM_NONE)
         scale = 1 / sqrt((double)q->type.dim[3]);
     Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.i = window}, {.f = softcap},
                             {.i = segments.key != NULL}};
-    Datum args[6] = {c->arg[0], c->arg[1], c->arg[2]};
+    attr[op_attr_index(OP_attention, ATTR_bias)].i = bias_dims;
+    Datum args[7] = {c->arg[0], c->arg[1], c->arg[2]};
     int n = 3;
     if (rate > 0 && c->l->p->purpose == FOR_TRAINING) {
         attr[5].f = rate;
@@ -144,5 +185,7 @@ Datum builtin_attention(const BuiltinCall *c)
         args[n++] = datum_tensor(segments.query);
         args[n++] = datum_tensor(segments.key);
     }
+    if (bias)
+        args[n++] = datum_tensor(bias);
     return lower_op(c->l, c->call->loc, "attend from", OP_attention, n, args, attr);
 }

@@ -279,7 +279,7 @@ const Builtin builtin_table[] = {
     PLAIN("may_be", "ids, n", builtin_may_be),
     PLAIN("arange", "n=", builtin_arange),
     PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=, softcap=, documents=, "
-          "padding=", builtin_attention),
+          "padding=, bias=", builtin_attention),
     PLAIN("rope", "x, theta=, style=, scaling=", builtin_rope),
     PLAIN("random", "x", builtin_random),
     PLAIN("normal", "std, depth=", run_init),

@@ -1,6 +1,7 @@
 /* flops.c: counts floating-point operations; see flops.h. */
 #include "ir/analysis/flops.h"
 
+#include "ir/analysis/attention.h"
 #include "ir/analysis/statement.h"
 #include "ir/rules/rules.h"
 
@@ -15,9 +16,10 @@ static double all_factors(const Program *p, const Op *op)
 }
 
 /* q[b,s,h,d], k[b,t,·,d], v[b,t,·,e]: the scores and their product with v. */
-static double attention_flops(const Op *op, const Type *q, const Type *k,
-                              const Type *v)
+static double attention_flops(const Op *op)
 {
+    Value *const *qkv = op->arg + attention_operands(op).q;
+    const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
     double pairs = (double)q->dim[1] * (double)k->dim[1], w = (double)attr_window(op);
     if (w > 0) /* a band of 2 w diagonals, less its corners */
         pairs = 2 * w * (double)k->dim[1] - w * w;
@@ -40,7 +42,7 @@ static double update_flops(const Program *p, const Op *op)
     return arithmetic ? (double)type_elements(&op->out[0]->type) : 0;
 }
 
-/* The matrix products of attention, and of its gradient. */
+/* The matrix products of attention, or of the gradient of its bias; and of its gradient. */
 enum { FORWARD_PRODUCTS = 2, GRADIENT_PRODUCTS = 5 };
 
 double op_flops(const Program *p, const Op *op)
@@ -49,21 +51,20 @@ double op_flops(const Program *p, const Op *op)
         return update_flops(p, op);
     if (op_is_einsum(op->kind))
         return 2 * all_factors(p, op);
-    if (op->kind == OP_attention)
-        return attention_flops(op, &op->arg[0]->type, &op->arg[1]->type,
-                               &op->arg[2]->type);
+    if (op->kind == OP_attention || op->kind == OP_attention_bias_grad)
+        return attention_flops(op);
     if (op->kind == OP_attention_grad)
-        return attention_flops(op, &op->arg[1]->type, &op->arg[2]->type,
-                               &op->arg[3]->type) *
-               GRADIENT_PRODUCTS / FORWARD_PRODUCTS;
+        return attention_flops(op) * GRADIENT_PRODUCTS / FORWARD_PRODUCTS;
     return 0;
 }
 
-/* One of the products of attention's gradient recomputes the scores. */
+/* One of the products of attention's gradient recomputes the scores, and so does one of
+ * the gradient of its bias; the other one of these is also a product of the former. */
 static double repeated_flops(const Program *p, const Op *op)
 {
-    return op->kind == OP_attention_grad ? op_flops(p, op) / GRADIENT_PRODUCTS
-                                          : 0;
+    if (op->kind == OP_attention_bias_grad)
+        return op_flops(p, op);
+    return op->kind == OP_attention_grad ? op_flops(p, op) / GRADIENT_PRODUCTS : 0;
 }
 
 /* The flops of an op that a total includes. */

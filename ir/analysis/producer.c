@@ -4,9 +4,8 @@
 
 bool op_contracts(const Op *op)
 {
-    return op_is_einsum(op->kind) || op->kind == OP_attention ||
-           op->kind == OP_attention_grad || op->kind == OP_embedding ||
-           op->kind == OP_embedding_grad;
+    return op_is_einsum(op->kind) || op_is_attention(op->kind) ||
+           op->kind == OP_embedding || op->kind == OP_embedding_grad;
 }
 
 bool op_passes_on(const Op *op)

@@ -41,6 +41,7 @@ static const struct TextTypes {
     {OP_rotary, {0}},
     {OP_attention, {0, FROM_F32}},
     {OP_attention_grad, {1, 2, 3}},
+    {OP_attention_bias_grad, {FROM_F32}},
     {OP_einsum, {FROM_ATTR}},
     {OP_einsum_bias, {FROM_ATTR}},
     {OP_einsum_add, {FROM_ATTR}},
@@ -75,6 +76,9 @@ static const char *text_dtypes(Infer *in, const RuleText *text)
             return arena_printf(in->p->arena, "operand %d is %s, it needs %s",
                                 i, dtype_name(t->dtype),
                                 integers ? "integers" : "floats");
+        } else if (text->tensor[i].subset && t->dtype != DT_F32) {
+            return arena_printf(in->p->arena, "operand %d is %s, it needs f32", i,
+                                dtype_name(t->dtype));
         }
     }
     return NULL;
@@ -176,6 +180,25 @@ static const char *check_einsum(Infer *in, const RuleText *t)
     return check_beside(in, t);
 }
 
+/* Checks the attributes of attention. */
+static const char *check_attention(const Infer *in, const RuleSizes *sizes)
+{
+    enum { SOME = 15, OF_SCORES = 3 << 2 }; /* sets of the dims b, kg, s, t */
+    const Op *op = in->op;
+    int64_t window = attr_window(op), bias = attr_bias(op);
+    if (window < 0 || (window > 0 && window > sizes->letter['t' - 'a']))
+        return "the window is not between 0 and the number of keys";
+    if (window > 0 && sizes->letter['s' - 'a'] != sizes->letter['t' - 'a'])
+        return "a window needs as many queries as keys";
+    if (!(attr_softcap(op) >= 0))
+        return "softcap is negative";
+    if (bias & ~SOME)
+        return "'bias' is not a set of four dims";
+    if (in->kind == OP_attention_bias_grad && (bias & OF_SCORES) != OF_SCORES)
+        return "the bias lacks the queries' or the keys' dim";
+    return NULL;
+}
+
 const char *infer_by_text(Infer *in)
 {
     RuleText text;
@@ -208,13 +231,8 @@ const char *infer_by_text(Infer *in)
     in->nouts = text.nouts;
     for (int i = 0; i < text.nouts; i++)
         in->out[i] = text_result(&text, &sizes, text.nargs + i);
-    int64_t window = op_has_attr(in->kind, ATTR_window) ? attr_window(in->op) : 0;
-    if (window < 0 || (window > 0 && window > sizes.letter['t' - 'a']))
-        return "the window is not between 0 and the number of keys";
-    if (window > 0 && sizes.letter['s' - 'a'] != sizes.letter['t' - 'a'])
-        return "a window needs as many queries as keys";
-    if (op_has_attr(in->kind, ATTR_softcap) && !(attr_softcap(in->op) >= 0))
-        return "softcap is negative";
+    if (op_is_attention(in->kind) && (fault = check_attention(in, &sizes)))
+        return fault;
     if (in->kind == OP_rotary && sizes.letter['e' - 'a'] != 2)
         return "the last dim is not twice as long as the table's rows";
     return text_dtypes(in, &text);

@@ -5,7 +5,7 @@
 
 #include "ir/rules/rules.h"
 
-enum { MAX_TEXT_TENSORS = 12, MAX_BASES = 4 };
+enum { MAX_TEXT_TENSORS = 14, MAX_BASES = 4 };
 
 /* One dim of a rule's tensor: letters, major first, or "...". */
 typedef struct RuleDim {
@@ -17,6 +17,7 @@ typedef struct RuleDim {
 typedef struct RuleTensor {
     bool added;    /* it begins with '+' */
     bool integers; /* … with '#' */
+    bool subset;   /* … with '&' */
     int n;
     RuleDim dim[MAX_DIMS + 1]; /* one more: dots may match no dim */
 } RuleTensor;

@@ -3,7 +3,7 @@
  *
  *   rule    = [tensor {"," tensor}] "->" tensor {"," tensor}
  *             {";" ("whole" | "base" | "max") letter…}
- *   tensor  = ["[" attribute "]"] ["+" | "#"] {letter | "(" letter letter… ")" | "..."}
+ *   tensor  = ["[" attribute "]"] ["+" | "#" | "&"] {letter | "(" letter letter… ")" | "..."}
  *
  * The text has two uses: ir_infer binds the letters to sizes and gets the
  * result's dims, rule_of makes factors of them. An einsum's spec is a rule of
@@ -67,6 +67,25 @@ static bool parse_condition(const char **s, const Op *op)
     return attr_type_of(attr[i]) == ATTR_TYPE_FLOAT ? op->attr[i].f > 0 : op->attr[i].i != 0;
 }
 
+/* Parses "+", "#" or "&" before a tensor. */
+static void parse_mark(const char **s, RuleTensor *t)
+{
+    t->added = **s == '+';
+    t->integers = **s == '#';
+    t->subset = **s == '&';
+    *s += t->added || t->integers || t->subset;
+}
+
+/* Removes the dims whose bits are not set. */
+static void keep_dims(RuleTensor *t, int64_t bits)
+{
+    int n = 0;
+    for (int k = 0; k < t->n; k++)
+        if (bits >> k & 1)
+            t->dim[n++] = t->dim[k];
+    t->n = n;
+}
+
 /* `op` is NULL for a spec. */
 static const char *parse_tensor(const char **s, const Op *op, RuleTensor *t, bool *exists)
 {
@@ -74,9 +93,8 @@ static const char *parse_tensor(const char **s, const Op *op, RuleTensor *t, boo
     *t = (RuleTensor){0};
     *s = plain ? *s : skip_blanks(*s);
     *exists = plain || parse_condition(s, op);
-    t->added = !plain && **s == '+';
-    t->integers = !plain && **s == '#';
-    *s += t->added || t->integers;
+    if (!plain)
+        parse_mark(s, t);
     for (; **s && !strchr(",-;", **s); *s = plain ? *s : skip_blanks(*s)) {
         if (t->n == (plain ? MAX_DIMS : MAX_DIMS + 1))
             return "a tensor has too many dims";
@@ -84,6 +102,8 @@ static const char *parse_tensor(const char **s, const Op *op, RuleTensor *t, boo
         if (fault)
             return fault;
     }
+    if (t->subset)
+        keep_dims(t, attr_bias(op));
     return NULL;
 }
 

@@ -56,7 +56,7 @@ static void activate_region(Flow *f, Region *r)
         if (op->kind == OP_param)
             active = f->p->param.at[attr_param(op)].trainable;
         for (int i = 0; i < op->nargs; i++)
-            active |= gradient_passes(op->kind, i) && f->active[op->arg[i]->id];
+            active |= gradient_passes(op, i) && f->active[op->arg[i]->id];
         for (int i = 0; i < op->nouts; i++)
             set_active(f, op->out[i], active);
     }
@@ -107,7 +107,7 @@ static void flow_region(Flow *f, Region *r)
         for (int i = 0; i < op->nouts; i++)
             flows |= f->flows[op->out[i]->id];
         for (int i = 0; flows && i < op->nargs; i++)
-            if (gradient_passes(op->kind, i))
+            if (gradient_passes(op, i))
                 set_flows(f, op->arg[i]);
     }
 }

@@ -397,38 +397,11 @@ static void gradient_rotary(Gradient *g)
     gradient_give(g, 0, ir_value(g->b, OP_rotary, 3, args, attr, NULL));
 }
 
-/* ---- attention ---- */
-
-static void gradient_attention(Gradient *g)
-{
-    const Op *op = g->op;
-    if (g->d1 != NULL || g->d == NULL) {
-        diag_error(g->b->p->diag, op->loc,
-                   "the loss depends on the second result of '%s', its row "
-                   "sums, which have no gradient", op_info(op->kind)->name);
-        return;
-    }
-    enum { OWN = 3, MORE = 3 }; /* operands: q, k, v; key and segments, if any */
-    Value *args[6 + MORE] = {g->d,
-                             gradient_use(g, op->arg[0]),
-                             gradient_use(g, op->arg[1]),
-                             gradient_use(g, op->arg[2]),
-                             gradient_use(g, op->out[0]),
-                             gradient_use(g, op->out[1])};
-    for (int i = OWN; i < op->nargs; i++)
-        args[3 + i] = gradient_use(g, op->arg[i]);
-    /* The gradient op has the same attributes as the forward op. */
-    Op *back = ir_op(g->b, OP_attention_grad, 3 + op->nargs, args, op->attr, NULL);
-    for (int i = 0; i < 3; i++)
-        if (gradient_wanted(g, i))
-            gradient_give(g, i, back->out[i]);
-}
-
 /* ---- the table ---- */
 
 typedef struct GradientRow {
     GradientRule *rule;
-    uint32_t blocked; /* bit i: operand i is an index or a condition */
+    uint32_t blocked; /* bit i: operand i is a condition */
 } GradientRow;
 
 #define ROW(kind) [OP_##kind] = {gradient_##kind, 0}
@@ -447,8 +420,7 @@ static const GradientRow gradient_table[OP_COUNT] = {
     [OP_broadcast] = {gradient_same, 0},
     ROW(reshape), ROW(transpose), ROW(slice), ROW(pad), ROW(concat),
     ROW(einsum), ROW(rotary),
-    [OP_embedding] = {gradient_embedding, 1u << 1},
-    [OP_attention] = {gradient_attention, 7u << 3},
+    ROW(embedding), ROW(attention),
 };
 
 GradientRule *gradient_rule(OpKind kind)
@@ -456,8 +428,9 @@ GradientRule *gradient_rule(OpKind kind)
     return gradient_table[kind].rule;
 }
 
-bool gradient_passes(OpKind kind, int i)
+bool gradient_passes(const Op *op, int i)
 {
-    const GradientRow *row = &gradient_table[kind];
-    return row->rule != NULL && (i >= 32 || !(row->blocked >> i & 1));
+    const GradientRow *row = &gradient_table[op->kind];
+    return row->rule != NULL && dtype_is_float(op->arg[i]->type.dtype) &&
+           (i >= 32 || !(row->blocked >> i & 1));
 }

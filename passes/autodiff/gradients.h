@@ -24,8 +24,8 @@ typedef void GradientRule(Gradient *g);
  * comparison, a detach), or the op has no operands. */
 GradientRule *gradient_rule(OpKind kind);
 
-/* Whether operand i can have a gradient: false for indices and conditions. */
-bool gradient_passes(OpKind kind, int i);
+/* Whether operand i can have a gradient: false for integers and conditions. */
+bool gradient_passes(const Op *op, int i);
 
 /* A zero of t's shape: a `full`; for a stacked tensor a loop of them. */
 Value *gradient_zero(Build *b, const Type *t, DType dtype);
@@ -37,6 +37,9 @@ void einsum_letters(const char *spec, EinsumLetters letter);
 /* The einsum of x and y with its result in type t: sums and an elementwise
  * product where they suffice (einsum.c). */
 Value *einsum_build(Build *b, const char *spec, DType t, Value *x, Value *y);
+
+/* The rule of attention (attention.c). */
+GradientRule gradient_attention;
 
 /* ---- functions of autodiff_values.c for the rules ---- */
 

@@ -8,6 +8,8 @@
  * result also includes lse = log(sum(exp(score))) of each query, from which
  * the backward pass recomputes the weights.
  *
+ * A bias is added to the scores, tile by tile.
+ *
  * With a causal mask query i attends to keys 0 … i, with a window to the keys
  * less than `window` away, and only to keys of its segment; blocks without such keys are
  * skipped. Tasks write
@@ -33,6 +35,7 @@ typedef struct Forward {
     float *key;       /* [KEYS, d], if elements are not f32 */
     int64_t row;      /* index of the head's first row of weights */
     RtSegments segments;
+    RtBias bias;
 } Forward;
 
 static int64_t forward_floats(const ParcAttention *a)
@@ -107,6 +110,11 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
     float scale = rt_score_scale(a);
     for (int64_t i = first; i < last && a->softcap > 0; i++)
         rt_cap_row(a, f->score + i * RT_KEYS, columns);
+    if (f->bias.at) {
+        for (int64_t i = first; i < last; i++)
+            rt_bias_row(f->score + i * RT_KEYS, &f->bias, query + i, key, keys, scale);
+        scale = 1;
+    }
     if (f->segments.key) {
         for (int64_t i = first; i < last; i++)
             rt_segment_row(f->score + i * RT_KEYS, f->segments.key + key,
@@ -180,7 +188,7 @@ static void store_output(const ParcAttention *a, const Forward *f, void *o,
 {
     int64_t row = a->kv * a->g * a->e;
     for (int64_t i = 0; i < queries; i++) {
-        bool empty = f->segments.key && f->sum[i] <= 0;
+        bool empty = (f->segments.key || f->bias.at) && f->sum[i] <= 0;
         float over = empty ? 0 : 1 / f->sum[i];
         float *restrict out = f->out + i * rt_row(a->e);
         for (int64_t x = 0; x < a->e; x++)
@@ -193,12 +201,12 @@ static void store_output(const ParcAttention *a, const Forward *f, void *o,
 
 static void forward_task(const ParcAttention *a, float *scratch, void *o,
                          float *lse, const void *q, const void *k,
-                         const void *v, int64_t query, int64_t row,
-                         RtSegments segments)
+                         const void *v, int64_t query, int64_t b, int64_t h)
 {
     Forward f = forward_scratch(a, scratch);
-    f.row = row;
-    f.segments = segments;
+    f.row = rt_head_row(a, b, h);
+    f.segments = rt_segments(a, b);
+    f.bias = rt_bias(a, b, h);
     int64_t queries = rt_least(RT_QUERIES, a->s - query);
     int64_t e = rt_row(a->e), q_row = a->kv * a->g * a->d;
     int64_t end = rt_keys_end(a, query, queries);
@@ -208,7 +216,7 @@ static void forward_task(const ParcAttention *a, float *scratch, void *o,
                 queries, a->d);
     memset(f.out, 0, (size_t)(queries * e) * sizeof *f.out);
     for (int64_t i = 0; i < queries; i++) {
-        f.top[i] = segments.key ? RT_LOWEST : -INFINITY;
+        f.top[i] = f.segments.key || f.bias.at ? RT_LOWEST : -INFINITY;
         f.sum[i] = 0;
     }
     for (int64_t key = begin; key < end; key += RT_KEYS)
@@ -237,6 +245,6 @@ void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
                      rt_element(type, q, (b * a->s * heads + h) * a->d),
                      rt_element(type, k, (b * a->t * a->kv + kv) * a->d),
                      rt_element(type, v, (b * a->t * a->kv + kv) * a->e),
-                     block * RT_QUERIES, rt_head_row(a, b, h), rt_segments(a, b));
+                     block * RT_QUERIES, b, h);
     }
 }

@@ -11,11 +11,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/bias.h"
 #include "common/type.h"
 #include "cpu/rt_tile.h"
 #include "parc_math.h"
 #include "parc_random.h"
-#include "parc_rt.h"
+#include "parc_attention.h"
 
 /* KEY_ROW is rt_row(KEYS). */
 enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };
@@ -122,6 +123,36 @@ static inline bool rt_segments_overlap(const RtSegments *s, int64_t query, int64
     rt_segment_range(s->query + query, queries, a);
     rt_segment_range(s->key + key, keys, b);
     return a[0] <= b[1] && b[0] <= a[1];
+}
+
+/* What is added to the scores of one head of one sequence, with the steps in elements
+ * between two queries and two keys. `at` is NULL without a bias. */
+typedef struct RtBias {
+    const float *at;
+    int64_t query, key;
+} RtBias;
+
+static inline RtBias rt_bias(const ParcAttention *a, int64_t b, int64_t h)
+{
+    int64_t step[RT_BIAS_DIMS];
+    if (!a->bias_dims)
+        return (RtBias){NULL, 0, 0};
+    rt_bias_steps(a, step);
+    return (RtBias){a->bias + b * step[0] + h * step[1], step[2], step[3]};
+}
+
+/* Replaces n scores x, from key `key` of a query on, by x * scale + bias, or by -inf if
+ * that is below RT_LOWEST. */
+static inline void rt_bias_row(float *restrict x, const RtBias *bias, int64_t query,
+                               int64_t key, int64_t n, float scale)
+{
+    const float *restrict y = bias->at + query * bias->query + key * bias->key;
+    bool same = bias->key == 0;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float score = x[i] * scale + y[same ? 0 : i];
+        x[i] = parc_select(score < RT_LOWEST, -INFINITY, score);
+    }
 }
 
 /* Copies a short row without a call of memcpy. */

@@ -7,6 +7,8 @@
  * With dropout, p and dp are multiplied by the same factors as in the forward
  * pass, which are drawn a second time.
  *
+ * The gradient of a bias is ds before the softcap's derivative, in a pass of its own.
+ *
  * A task is one KV head of one sequence with all query heads that share it. It
  * loops over blocks of keys, and for each over the blocks of queries that
  * attend to it. It accumulates dk and dv in scratch, and dq in place if it is
@@ -79,15 +81,18 @@ typedef struct Task {
     float *sum;      /* dq in f32, accumulated over the blocks of keys */
     int64_t sum_row; /* distance between two queries in `sum` */
     int64_t row; /* index of the first head's first row of weights */
+    int64_t b, head; /* the sequence, and the first head */
     RtSegments segments;
+    bool of_bias; /* ds is the gradient of the bias */
 } Task;
 
-static void sum_rows(const Task *t)
+/* Computes D of the queries begin … end - 1. */
+static void sum_rows(const Task *t, int64_t begin, int64_t end)
 {
     const ParcAttention *a = t->a;
     int64_t row = a->kv * a->g * a->e;
     for (int64_t h = 0; h < a->g; h++)
-        for (int64_t i = 0; i < a->s; i++) {
+        for (int64_t i = begin; i < end; i++) {
             int64_t at = i * row + h * a->e;
             const float *x = rt_as_floats(
                 a->type, rt_element(a->type, t->d_o, at), a->e, t->w.rows);
@@ -101,25 +106,40 @@ static void sum_rows(const Task *t)
         }
 }
 
-/* Replaces the scores and dp of a block's query i by its weights and ds; zeros before
- * `first` and from `seen` on. `segment` has the segments of the keys, or is NULL. */
-static void weights_row(const Task *t, int64_t i, int first, int seen,
-                        int columns, float lse, float sum, const int32_t *segment,
-                        int32_t own)
+/* Replaces the products of a block's query by its scores, and writes the factors that
+ * convert their gradients to those of the products: the scale and the softcap's slope. */
+static void scores_row(const Task *t, const RtBias *bias, int64_t query, int64_t key,
+                       float *restrict p, float *restrict slope, int columns)
 {
-    float *restrict p = t->w.weight + i * RT_KEYS;
-    float *restrict ds = t->w.dscore + i * RT_KEYS;
-    float scale = t->a->scale, by = rt_score_scale(t->a);
+    float scale = t->of_bias ? 1 : t->a->scale, by = rt_score_scale(t->a);
     int capped = t->a->softcap > 0;
     if (capped)
         rt_cap_row(t->a, p, columns);
 #pragma omp simd
+    for (int j = 0; j < columns; j++)
+        slope[j] = parc_select(capped & !t->of_bias, (1 - p[j] * p[j]) * scale, scale);
+    if (bias->at) {
+        rt_bias_row(p, bias, query, key, rt_least(columns, t->a->t - key), by);
+        return;
+    }
+#pragma omp simd
+    for (int j = 0; j < columns; j++)
+        p[j] *= by;
+}
+
+/* Replaces the products and dp of a block's query i by its weights and ds; zeros before
+ * `first` and from `seen` on. `segment` has the segments of the keys, or is NULL. */
+static void weights_row(const Task *t, int64_t i, const float *restrict slope, int first,
+                        int seen, int columns, float lse, float sum,
+                        const int32_t *segment, int32_t own)
+{
+    float *restrict p = t->w.weight + i * RT_KEYS;
+    float *restrict ds = t->w.dscore + i * RT_KEYS;
+#pragma omp simd
     for (int j = 0; j < columns; j++) {
-        float slope = parc_select(capped, 1 - p[j] * p[j], 1.0f);
-        float x = parc_select((j >= first) & (j < seen),
-                              parc_exp(p[j] * by - lse), 0.0f);
+        float x = parc_select((j >= first) & (j < seen), parc_exp(p[j] - lse), 0.0f);
         p[j] = x;
-        ds[j] = x * (ds[j] - sum) * scale * slope;
+        ds[j] = x * (ds[j] - sum) * slope[j];
     }
     for (int j = 0; segment && j < seen; j++) {
         int same = segment[j] == own;
@@ -141,20 +161,19 @@ static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
     }
 }
 
-/* One tile: the queries query … end - 1 of head h, at most a block, and the
- * packed block of keys, without those after the keys of the last query. */
-static void tile(const Task *t, int64_t h, int64_t query, int64_t end,
-                 int64_t key, int64_t all_keys)
+/* Computes the weights and ds of a tile: `queries` queries of head h, at most a block, and
+ * the first `keys` keys of the packed block. False: the tile has none. */
+static bool tile_weights(const Task *t, int64_t h, int64_t query, int64_t queries,
+                         int64_t key, int64_t keys)
 {
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
     int64_t heads = a->kv * a->g, d = rt_row(a->d), e = rt_row(a->e);
-    int64_t queries = rt_least(RT_QUERIES, end - query);
-    int64_t keys = rt_seen(a, query + queries - 1, key, all_keys);
     int64_t columns = rt_padded(keys);
     const int32_t *segment = t->segments.key ? t->segments.key + key : NULL;
+    RtBias bias = rt_bias(a, t->b, t->head + h);
     if (!rt_segments_overlap(&t->segments, query, queries, key, keys))
-        return;
+        return false;
     rt_pack(w->query, a->type,
             rt_element(a->type, t->q, (query * heads + h) * a->d),
             heads * a->d, queries, a->d);
@@ -167,18 +186,34 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t end,
                       RT_KEY_ROW, w->dscore, RT_KEYS, false});
     for (int64_t i = 0; i < queries; i++) {
         int64_t row = h * a->s + query + i;
-        float keep[RT_KEYS];
+        float keep[RT_KEYS], slope[RT_KEYS];
         if (a->drop > 0) {
             rt_keep_row(a, keep, t->row + row, key, columns);
             rt_scale_row(w->dscore + i * RT_KEYS, keep, columns);
         }
-        weights_row(t, i, (int)rt_unseen(a, query + i, key),
+        scores_row(t, &bias, query + i, key, w->weight + i * RT_KEYS, slope, (int)columns);
+        weights_row(t, i, slope, (int)rt_unseen(a, query + i, key),
                     (int)rt_seen(a, query + i, key, keys), (int)columns,
                     t->lse[row], w->sums[row], segment,
                     segment ? t->segments.query[query + i] : 0);
         if (a->drop > 0)
             rt_scale_row(w->weight + i * RT_KEYS, keep, columns);
     }
+    return true;
+}
+
+/* One tile: the queries query … end - 1 of head h, at most a block, and the
+ * packed block of keys, without those after the keys of the last query. */
+static void tile(const Task *t, int64_t h, int64_t query, int64_t end,
+                 int64_t key, int64_t all_keys)
+{
+    const ParcAttention *a = t->a;
+    const Backward *w = &t->w;
+    int64_t d = rt_row(a->d), e = rt_row(a->e);
+    int64_t queries = rt_least(RT_QUERIES, end - query);
+    int64_t keys = rt_seen(a, query + queries - 1, key, all_keys);
+    if (!tile_weights(t, h, query, queries, key, keys))
+        return;
     rt_tile(&(RtTile){keys, rt_padded(a->e), queries, w->weight, 1, RT_KEYS,
                       w->dout, e, w->dvalues, e, true});
     rt_tile(&(RtTile){keys, rt_padded(a->d), queries, w->dscore, 1, RT_KEYS,
@@ -199,6 +234,21 @@ static void store_rows(ParcType type, void *to, int64_t at, int64_t stride,
                   from + i * from_row, n);
 }
 
+static void pack_keys(const Task *t, int64_t key, int64_t keys)
+{
+    const ParcAttention *a = t->a;
+    const Backward *w = &t->w;
+    int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
+    rt_pack(w->keys, a->type, rt_element(a->type, t->k, key * k_row), k_row,
+            keys, a->d);
+    rt_pack_transposed(w->keys_t, (RtRows){w->keys, rt_row(a->d)}, keys, a->d);
+    rt_pack_transposed(w->values_t,
+                       rt_rows(w->rows, a->type,
+                               rt_element(a->type, t->v, key * v_row), v_row,
+                               keys, a->e),
+                       keys, a->e);
+}
+
 static void key_block(const Task *t, int64_t key)
 {
     const ParcAttention *a = t->a;
@@ -207,14 +257,7 @@ static void key_block(const Task *t, int64_t key)
     int64_t d = rt_row(a->d), e = rt_row(a->e);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
     int64_t end = rt_queries_end(a, key, keys);
-    rt_pack(w->keys, a->type, rt_element(a->type, t->k, key * k_row), k_row,
-            keys, a->d);
-    rt_pack_transposed(w->keys_t, (RtRows){w->keys, d}, keys, a->d);
-    rt_pack_transposed(w->values_t,
-                       rt_rows(w->rows, a->type,
-                               rt_element(a->type, t->v, key * v_row), v_row,
-                               keys, a->e),
-                       keys, a->e);
+    pack_keys(t, key, keys);
     memset(w->dkeys, 0, (size_t)(keys * d) * sizeof *w->dkeys);
     memset(w->dvalues, 0, (size_t)(keys * e) * sizeof *w->dvalues);
     for (int64_t h = 0; h < a->g; h++)
@@ -234,7 +277,7 @@ static void backward_task(Task *t)
     for (int64_t i = 0; i < a->s; i++)
         memset(t->sum + i * t->sum_row, 0,
                (size_t)(a->g * a->d) * sizeof *t->sum);
-    sum_rows(t);
+    sum_rows(t, 0, a->s);
     for (int64_t key = 0; key < a->t; key += RT_KEYS)
         key_block(t, key);
     if (!direct)
@@ -242,33 +285,102 @@ static void backward_task(Task *t)
                    a->g * a->d);
 }
 
+/* What the backward passes read. */
+typedef struct Inputs {
+    const void *d_o, *q, *k, *v, *o;
+    const float *lse;
+} Inputs;
+
+/* The task of KV head `kv` of sequence b, without its results. */
+static Task task_of(const ParcAttention *a, const Inputs *in, int64_t b, int64_t kv,
+                    float *scratch)
+{
+    int64_t heads = a->kv * a->g, query = b * a->s * heads + kv * a->g;
+    int64_t key = b * a->t * a->kv + kv;
+    ParcType type = a->type;
+    return (Task){
+        .a = a,
+        .w = backward_scratch(a, scratch + omp_get_thread_num() * rt_attention_grad_floats(a)),
+        .d_o = rt_element(type, in->d_o, query * a->e),
+        .q = rt_element(type, in->q, query * a->d),
+        .k = rt_element(type, in->k, key * a->d),
+        .v = rt_element(type, in->v, key * a->e),
+        .o = rt_element(type, in->o, query * a->e),
+        .lse = in->lse + (b * heads + kv * a->g) * a->s,
+        .row = rt_head_row(a, b, kv * a->g),
+        .b = b,
+        .head = kv * a->g,
+        .segments = rt_segments(a, b)};
+}
+
 void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
                          void *dv, const void *d_o, const void *q,
                          const void *k, const void *v, const void *o,
                          const float *lse, float *scratch)
 {
-    int64_t floats = rt_attention_grad_floats(a);
-    ParcType type = a->type;
+    const Inputs in = {d_o, q, k, v, o, lse};
     (void)rt;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < a->b * a->kv; i++) {
-        int64_t b = i / a->kv, kv = i % a->kv, heads = a->kv * a->g;
-        int64_t query = b * a->s * heads + kv * a->g;
+        int64_t b = i / a->kv, kv = i % a->kv;
         int64_t key = b * a->t * a->kv + kv;
-        Task t = {
-            .a = a,
-            .w = backward_scratch(a, scratch + omp_get_thread_num() * floats),
-            .dq = rt_element_out(type, dq, query * a->d),
-            .dk = rt_element_out(type, dk, key * a->d),
-            .dv = rt_element_out(type, dv, key * a->e),
-            .d_o = rt_element(type, d_o, query * a->e),
-            .q = rt_element(type, q, query * a->d),
-            .k = rt_element(type, k, key * a->d),
-            .v = rt_element(type, v, key * a->e),
-            .o = rt_element(type, o, query * a->e),
-            .lse = lse + (b * heads + kv * a->g) * a->s,
-            .row = rt_head_row(a, b, kv * a->g),
-            .segments = rt_segments(a, b)};
+        Task t = task_of(a, &in, b, kv, scratch);
+        t.dq = rt_element_out(a->type, dq, (b * a->s * a->kv + kv) * a->g * a->d);
+        t.dk = rt_element_out(a->type, dk, key * a->d);
+        t.dv = rt_element_out(a->type, dv, key * a->e);
         backward_task(&t);
+    }
+}
+
+/* ---- the bias ------------------------------------------------------------ */
+
+/* Adds ds of a block of queries of head h to the rows `to` [queries, t]. */
+static void add_bias_rows(Task *t, int64_t h, int64_t query, int64_t queries,
+                          float *restrict to)
+{
+    const ParcAttention *a = t->a;
+    int64_t end = rt_keys_end(a, query, queries);
+    sum_rows(t, query, query + queries);
+    for (int64_t key = rt_keys_begin(a, query) / RT_KEYS * RT_KEYS; key < end; key += RT_KEYS) {
+        int64_t all = rt_least(RT_KEYS, a->t - key);
+        int64_t keys = rt_seen(a, query + queries - 1, key, all);
+        pack_keys(t, key, all);
+        if (!tile_weights(t, h, query, queries, key, keys))
+            continue;
+        for (int64_t i = 0; i < queries; i++) {
+            float *restrict row = to + i * a->t + key;
+            const float *restrict ds = t->w.dscore + i * RT_KEYS;
+#pragma omp simd
+            for (int64_t j = 0; j < keys; j++)
+                row[j] += ds[j];
+        }
+    }
+}
+
+/* A task is a block of queries of one head of one sequence, or of all those that share a
+ * row of the bias. */
+void parc_attention_bias_grad(ParcRt *rt, const ParcAttention *a, float *dbias,
+                              const void *d_o, const void *q, const void *k,
+                              const void *v, const void *o, const float *lse,
+                              float *scratch)
+{
+    const Inputs in = {d_o, q, k, v, o, lse};
+    int64_t blocks = (a->s + RT_QUERIES - 1) / RT_QUERIES, heads = a->kv * a->g;
+    int64_t step[RT_BIAS_DIMS];
+    (void)rt;
+    rt_bias_steps(a, step);
+    int64_t own_b = step[0] ? a->b : 1, own_h = step[1] ? heads : 1;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < own_b * own_h * blocks; i++) {
+        int64_t query = i % blocks * RT_QUERIES, h = i / blocks % own_h, b = i / blocks / own_h;
+        int64_t queries = rt_least(RT_QUERIES, a->s - query);
+        float *to = dbias + b * step[0] + h * step[1] + query * step[2];
+        memset(to, 0, (size_t)(queries * a->t) * sizeof *to);
+        for (int64_t x = b; x < a->b; x += own_b)
+            for (int64_t y = h; y < heads; y += own_h) {
+                Task t = task_of(a, &in, x, y / a->g, scratch);
+                t.of_bias = true;
+                add_bias_rows(&t, y % a->g, query, queries, to);
+            }
     }
 }

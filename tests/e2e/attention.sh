@@ -1,17 +1,20 @@
 #!/bin/sh
-# attention.sh: attention with a window, a softcap, documents or padding has the losses of
-# the same arithmetic on all scores, on meshes that split the heads and the sequence. A window
+# attention.sh: attention with a window, a softcap, documents, padding or a bias has the
+# losses of the same arithmetic on all scores, on meshes that split the heads and the sequence. A window
 # costs its part of the whole.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
-model() { # model ATTENTION: a model whose attention is this expression of q, k and v
+# model ATTENTION [CHILD]: a model whose attention is this expression of q, k and v, and has
+# this child
+model() {
     cat <<END
 module Attention(dim, heads, kv) {
     wq: Linear(dim, dim, bias=false)
     wk: Linear(dim, dim * kv / heads, bias=false)
     wv: Linear(dim, dim * kv / heads, bias=false)
     wo: Linear(dim, dim, bias=false)
+    ${2-}
 
     forward(x, ids, lengths) {
         q = heads(wq(x), heads)
@@ -83,9 +86,9 @@ masked() {
         y = reshape(einsum("bkgst,btkd->bskgd", p, v), batch, seq, heads, dim / heads)
 END
 }
-run() { # run NAME ATTENTION MESH LIKE
+run() { # run NAME ATTENTION MESH LIKE [CHILD]
     binary=$work/$1-$3
-    model "$2" >"$binary.pdl"
+    model "$2" "${5-}" >"$binary.pdl"
     check "$1 $3 compiles" "$PARC" "$binary.pdl" --target cpu --threads 1 --mesh "$3" \
         -o "$binary"
     check "$1 $3 trains" "$binary" --threads 1 --steps 10 --seed 5 --data "bytes:$work/text" \
@@ -106,6 +109,36 @@ both='        y = attention(q, k, v, documents=ids, padding=lengths)'
 run documents-hand "$(masked -96 0 '' documents)" 1x1 documents-hand-1x1
 run padded-hand "$(masked -96 96 '0.2 * tanh(score / 0.2)' padding)" 1x1 padded-hand-1x1
 run both-hand "$(masked -96 96 '' 'documents * padding')" 1x1 both-hand-1x1
+# Biases: a trained number for each head and distance, and one for each sequence and key; and
+# one that only masks keys.
+table='table: Embedding(191, heads)'
+distance='        at = arange(seq)
+        far = int(unsqueeze(at, 1) - unsqueeze(at, 0) + (seq - 1))
+        bias = transpose(transpose(table(far), 1, 2), 0, 1)'
+first='        bias = reshape(slice(x, 0, 1) * 3, batch, 1, 1, seq)'
+keys='        bias = reshape(where(ids < 3, -1e30 * 2, 0.5), batch, 1, 1, seq)'
+every="$distance
+        bias = bias + reshape(slice(x, 0, 1), batch, 1, 1, seq)"
+added='reshape(broadcast(bias, batch, heads, seq, seq), batch, 2, 2, seq, seq)'
+run distance-hand "$distance
+$(masked -96 0 "score + $added")" 1x1 distance-hand-1x1 "$table"
+run first-hand "$first
+$(masked -96 96 "score + $added")" 1x1 first-hand-1x1
+run every-hand "$every
+$(masked -9 0 "0.2 * tanh(score / 0.2) + $added")" 1x1 every-hand-1x1 "$table"
+run keys-hand "$keys
+$(masked -96 96 "score + $added")" 1x1 keys-hand-1x1
+for mesh in $(few_or_all 2x2 "1x1 2x1 1x2 2x2"); do
+    run distance "$distance
+        y = attention(q, k, v, causal=true, bias=bias)" $mesh distance-hand-1x1 "$table"
+    run first "$first
+        y = attention(q, k, v, bias=bias)" $mesh first-hand-1x1
+    run keys "$keys
+        y = attention(q, k, v, bias=bias)" $mesh keys-hand-1x1
+    run every "$every
+        y = attention(q, k, v, causal=true, window=10, softcap=0.2, bias=bias)" $mesh \
+        every-hand-1x1 "$table"
+done
 for mesh in $(few_or_all 2x2 "1x1 2x1 1x2 2x2"); do
     run causal "$causal" $mesh hand-1x1
     run band "$band" $mesh band-hand-1x1
@@ -149,4 +182,11 @@ no_padding() {
         grep -F "the padding must be the lengths of sequences, integers [4]" "$work/err"
 }
 check "padding of floats" no_padding
+model '        y = attention(q, k, v, bias=x)' >"$work/bad.pdl"
+no_bias() {
+    ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" &&
+        grep -F "the bias must be floats that broadcast to the scores [4, 4, 96, 96]" \
+            "$work/err"
+}
+check "a bias of other dims" no_bias
 finish

@@ -47,6 +47,7 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_rotary] = {.local = interp_rotary},
     [OP_attention] = {.local = interp_attention},
     [OP_attention_grad] = {.local = interp_attention_grad},
+    [OP_attention_bias_grad] = {.local = interp_attention_bias_grad},
     [OP_base] = {.local = interp_base},
     [OP_param] = {.whole = interp_param_op},
     [OP_input] = {.whole = interp_input_op},

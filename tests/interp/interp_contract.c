@@ -1,5 +1,6 @@
 /* interp_contract.c: evaluates einsum, attention and its gradient on one rank's
  * part, by their definitions. */
+#include "ir/analysis/attention.h"
 #include "ir/rules/rule_text.h"
 #include "tests/interp/interp_impl.h"
 
@@ -97,6 +98,8 @@ typedef struct Sizes {
     double rate, key;
     int64_t site, first_b, first_head, all_heads;
     const double *query_segment, *key_segment; /* NULL: none */
+    const double *bias; /* NULL: none */
+    int64_t bias_dims;  /* bits for b, heads, s, t */
 } Sizes;
 
 static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
@@ -116,28 +119,47 @@ static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
                    .softcap = attr_softcap(op)};
 }
 
-/* The operands after the `own` ones: dropout's key; the segments; the bases of the batch,
- * the KV heads and the query heads of each, where the global tensor has more than 1. */
-static void set_options(Interp *in, const Op *op, int64_t rank, int own, Sizes *z)
+/* The operands that only some attributes give. */
+static void set_options(Interp *in, const Op *op, int64_t rank, Sizes *z)
 {
-    int key = own, segments = own + (attr_rate(op) > 0);
-    if (attr_segments(op)) {
-        z->query_segment = interp_local(in, op->arg[segments], rank).at;
-        z->key_segment = interp_local(in, op->arg[segments + 1], rank).at;
+    AttentionOperands x = attention_operands(op);
+    if (x.query_segment >= 0) {
+        z->query_segment = interp_local(in, op->arg[x.query_segment], rank).at;
+        z->key_segment = interp_local(in, op->arg[x.key_segment], rank).at;
     }
-    if (attr_rate(op) <= 0)
+    if (x.bias >= 0) {
+        z->bias = interp_local(in, op->arg[x.bias], rank).at;
+        z->bias_dims = attr_bias(op);
+    }
+    if (x.key < 0)
         return;
     const AttrList *of = attr_global(op);
     int64_t first[3] = {0};
-    for (int i = 0, at = segments + (attr_segments(op) ? 2 : 0); i < 3 && at < op->nargs; i++)
+    for (int i = 0, at = x.base; i < 3 && at >= 0 && at < op->nargs; i++)
         if (of->v[i] != 1)
             first[i] = (int64_t)interp_local(in, op->arg[at++], rank).at[0];
     z->rate = attr_rate(op);
     z->site = attr_site(op);
-    z->key = interp_local(in, op->arg[key], rank).at[0];
+    z->key = interp_local(in, op->arg[x.key], rank).at[0];
     z->all_heads = of->v[1] * of->v[2];
     z->first_b = first[0];
     z->first_head = first[1] * of->v[2] + first[2];
+}
+
+/* The element of the bias for a score, in a tensor of the dims that it has. */
+static int64_t bias_element(const Sizes *z, int64_t b, int64_t h, int64_t s, int64_t t)
+{
+    const int64_t index[BIAS_DIMS] = {b, h, s, t}, size[BIAS_DIMS] = {z->b, z->heads, z->s, z->t};
+    int64_t at = 0;
+    for (int i = 0; i < BIAS_DIMS; i++)
+        if (z->bias_dims >> i & 1)
+            at = at * size[i] + index[i];
+    return at;
+}
+
+static double bias_of(const Sizes *z, int64_t b, int64_t h, int64_t s, int64_t t)
+{
+    return z->bias ? z->bias[bias_element(z, b, h, s, t)] : 0;
 }
 
 /* The dropout factor of the weight of key t. Rows of weights are numbered as if
@@ -218,7 +240,7 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
     Sizes z = sizes_of(op, q.shape, k.shape, v.shape);
     if (!sizes_fit(in, op, &z))
         return;
-    set_options(in, op, rank, 3, &z);
+    set_options(in, op, rank, &z);
     double *score = NEW_ARRAY(in->arena, double, z.t);
     for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
         int64_t h = at % z.heads, s = at / z.heads % z.s;
@@ -227,7 +249,8 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
         double most = -INFINITY, sum = 0, slope;
         for (int64_t t = first; t < end; t++) {
             const double *key = k.at + row(b, z.t, t, z.kv, h / z.group) * z.d;
-            score[t] = score_of(&z, dot(q.at + at * z.d, key, z.d), &slope);
+            score[t] = score_of(&z, dot(q.at + at * z.d, key, z.d), &slope) +
+                       bias_of(&z, b, h, s, t);
             if (!attends(&z, b, s, t))
                 score[t] = -INFINITY;
             most = score[t] > most ? score[t] : most;
@@ -245,46 +268,85 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
     }
 }
 
-/* With weights p = exp(scale q k - lse): dv = p' do, and the gradient of the
- * scores is p (do v - do o) scale. */
+/* The operands and sizes of a gradient. */
+typedef struct Backward {
+    Local d_o, q, k, v, o, lse;
+    Sizes z;
+} Backward;
+
+static bool backward_of(Interp *in, const Op *op, int64_t rank, Backward *x)
+{
+    Local *const operand[] = {&x->d_o, &x->q, &x->k, &x->v, &x->o, &x->lse};
+    for (int i = 0; i < 6; i++)
+        *operand[i] = interp_local(in, op->arg[i], rank);
+    x->z = sizes_of(op, x->q.shape, x->k.shape, x->v.shape);
+    if (!sizes_fit(in, op, &x->z))
+        return false;
+    set_options(in, op, rank, &x->z);
+    return true;
+}
+
+/* A pair of a query, number `at` of all heads, and key t. */
+typedef struct Pair {
+    int64_t b, s, h, key; /* key: the row of k and v */
+    double p, keep, ds, slope; /* slope: of the score by the product */
+} Pair;
+
+/* With weights p = exp(score - lse), the gradient of a score is p (do v - do o). */
+static Pair pair_of(const Backward *x, int64_t at, int64_t t, double all)
+{
+    const Sizes *z = &x->z;
+    Pair y = {.b = at / z->heads / z->s, .s = at / z->heads % z->s, .h = at % z->heads};
+    y.key = row(y.b, z->t, t, z->kv, y.h / z->group);
+    const double *grad = x->d_o.at + at * z->e;
+    double logsum = x->lse.at[(y.b * z->heads + y.h) * z->s + y.s];
+    double score = score_of(z, dot(x->q.at + at * z->d, x->k.at + y.key * z->d, z->d), &y.slope);
+    y.p = exp(score + bias_of(z, y.b, y.h, y.s, t) - logsum);
+    y.keep = keep_factor(z, y.b, y.h, y.s, t);
+    y.ds = y.p * (y.keep * dot(grad, x->v.at + y.key * z->e, z->e) - all);
+    return y;
+}
+
+/* dv = p' do; dq and dk are the scores' gradients times k and q. */
 void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
 {
-    Local d_o = interp_local(in, op->arg[0], rank);
-    Local q = interp_local(in, op->arg[1], rank);
-    Local k = interp_local(in, op->arg[2], rank);
-    Local v = interp_local(in, op->arg[3], rank);
-    Local o = interp_local(in, op->arg[4], rank);
-    Local lse = interp_local(in, op->arg[5], rank);
     double *dq = interp_local(in, op->out[0], rank).at;
     double *dk = interp_local(in, op->out[1], rank).at;
     double *dv = interp_local(in, op->out[2], rank).at;
-    Sizes z = sizes_of(op, q.shape, k.shape, v.shape);
-    if (!sizes_fit(in, op, &z))
+    Backward x;
+    if (!backward_of(in, op, rank, &x))
         return;
-    set_options(in, op, rank, 6, &z);
-    for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
-        int64_t h = at % z.heads, s = at / z.heads % z.s;
-        int64_t b = at / z.heads / z.s;
-        int64_t first = first_key(&z, s), end = end_key(&z, s);
-        const double *grad = d_o.at + at * z.e;
-        double all = dot(grad, o.at + at * z.e, z.e);
-        double logsum = lse.at[(b * z.heads + h) * z.s + s];
-        for (int64_t t = first; t < end; t++) {
-            if (!attends(&z, b, s, t))
+    const Sizes *z = &x.z;
+    for (int64_t at = 0; at < z->b * z->s * z->heads; at++) {
+        int64_t s = at / z->heads % z->s, b = at / z->heads / z->s;
+        const double *grad = x.d_o.at + at * z->e;
+        double all = dot(grad, x.o.at + at * z->e, z->e);
+        for (int64_t t = first_key(z, s); t < end_key(z, s); t++) {
+            if (!attends(z, b, s, t))
                 continue;
-            int64_t key = row(b, z.t, t, z.kv, h / z.group);
-            double slope, score = score_of(
-                &z, dot(q.at + at * z.d, k.at + key * z.d, z.d), &slope);
-            double p = exp(score - logsum);
-            double keep = keep_factor(&z, b, h, s, t);
-            double dp = keep * dot(grad, v.at + key * z.e, z.e);
-            double ds = p * (dp - all) * slope;
-            for (int64_t e = 0; e < z.e; e++)
-                dv[key * z.e + e] += p * keep * grad[e];
-            for (int64_t d = 0; d < z.d; d++) {
-                dq[at * z.d + d] += ds * k.at[key * z.d + d];
-                dk[key * z.d + d] += ds * q.at[at * z.d + d];
+            Pair y = pair_of(&x, at, t, all);
+            for (int64_t e = 0; e < z->e; e++)
+                dv[y.key * z->e + e] += y.p * y.keep * grad[e];
+            for (int64_t d = 0; d < z->d; d++) {
+                dq[at * z->d + d] += y.ds * y.slope * x.k.at[y.key * z->d + d];
+                dk[y.key * z->d + d] += y.ds * y.slope * x.q.at[at * z->d + d];
             }
         }
+    }
+}
+
+void interp_attention_bias_grad(Interp *in, const Op *op, int64_t rank)
+{
+    double *to = interp_local(in, op->out[0], rank).at;
+    Backward x;
+    if (!backward_of(in, op, rank, &x))
+        return;
+    const Sizes *z = &x.z;
+    for (int64_t at = 0; at < z->b * z->s * z->heads; at++) {
+        int64_t s = at / z->heads % z->s, b = at / z->heads / z->s, h = at % z->heads;
+        double all = dot(x.d_o.at + at * z->e, x.o.at + at * z->e, z->e);
+        for (int64_t t = first_key(z, s); t < end_key(z, s); t++)
+            if (attends(z, b, s, t))
+                to[bias_element(z, b, h, s, t)] += pair_of(&x, at, t, all).ds;
     }
 }

@@ -108,7 +108,8 @@ WholeEval interp_update;
 LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpose,
     interp_slice, interp_pad, interp_concat, interp_embedding,
     interp_embedding_grad, interp_embedding_add, interp_onehot, interp_base, interp_rotary,
-    interp_einsum, interp_attention, interp_attention_grad;
+    interp_einsum, interp_attention, interp_attention_grad,
+    interp_attention_bias_grad;
 
 /* Adds the einsum of operands 0 and 1, by the op's spec, to that result. */
 void interp_product(Interp *in, const Op *op, int64_t rank, int result);

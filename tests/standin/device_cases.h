@@ -16,7 +16,14 @@ typedef struct AttentionCase {
     bool negative;  /* the scale of the scores */
     double softcap; /* 0: none */
     int segments;   /* tokens of a segment; 0: none */
+    int bias;       /* dims of the bias: bits for b, heads, s, t */
 } AttentionCase;
+
+/* Element i of a bias: every fifth key is masked. */
+static inline float bias_number(int64_t i)
+{
+    return i % 5 == 2 ? -3e38f : (float)(i * 7 % 13) / 6 - 1;
+}
 
 /* The segments of query and key i of sequence b; every seventh key is padding. */
 static inline int32_t query_segment(int segments, int64_t b, int64_t i)
@@ -29,39 +36,48 @@ static inline int32_t key_segment(int segments, int64_t b, int64_t i)
 }
 
 static const AttentionCase attention_cases[] = {
-    {0, 1, 1, 1, 1, 1, 1, 1, true, false, 0, false, 0, 0},
-    {0, 2, 5, 5, 2, 3, 4, 4, true, false, 0, false, 0, 0},
-    {0, 1, 7, 11, 1, 2, 3, 5, false, false, 0, false, 0, 0},
-    {0, 1, 70, 40, 1, 1, 64, 64, true, false, 0, false, 0, 0},
-    {0, 1, 33, 70, 1, 2, 24, 40, true, true, 0, false, 0, 0},
-    {0, 1, 70, 60, 1, 1, 128, 128, true, false, 0, false, 0, 0},
-    {0, 1, 35, 35, 1, 1, 256, 160, true, false, 0, false, 0, 0},
-    {1, 1, 40, 30, 1, 1, 3, 5, false, false, 0, false, 0, 0},
-    {1, 2, 40, 40, 1, 2, 16, 16, true, false, 0, false, 0, 0},
-    {1, 1, 150, 150, 1, 1, 64, 64, true, false, 0, false, 0, 0},
-    {1, 1, 70, 140, 2, 2, 64, 64, true, true, 0, false, 0, 0},
-    {1, 1, 140, 140, 1, 2, 128, 128, true, false, 0, false, 0, 0},
-    {1, 1, 140, 100, 1, 1, 128, 128, false, true, 0, false, 0, 0},
-    {1, 1, 70, 70, 1, 1, 256, 256, true, false, 0, false, 0, 0},
-    {1, 1, 40, 70, 1, 1, 136, 24, false, true, 0, false, 0, 0},
-    {2, 1, 66, 66, 1, 2, 32, 32, true, false, 0, false, 0, 0},
-    {0, 1, 70, 70, 1, 1, 24, 40, true, false, 2, false, 0, 0},
-    {0, 1, 70, 70, 1, 2, 64, 64, true, true, 20, true, 0, 0},
-    {1, 1, 150, 150, 1, 2, 64, 64, true, false, 40, false, 0, 0},
-    {1, 1, 140, 140, 1, 1, 128, 128, true, true, 60, false, 0, 0},
-    {1, 1, 150, 150, 1, 1, 32, 64, false, false, 30, true, 0, 0},
-    {1, 1, 70, 70, 1, 1, 256, 256, true, false, 17, false, 0, 0},
-    {0, 1, 70, 70, 1, 2, 24, 40, true, false, 0, true, 0.5, 0},
-    {0, 1, 140, 140, 1, 1, 128, 128, false, true, 33, false, 2, 0},
-    {1, 1, 150, 150, 1, 2, 64, 64, true, false, 0, false, 1, 0},
-    {1, 1, 140, 140, 1, 1, 128, 128, true, false, 40, false, 1.5, 0},
-    {1, 1, 70, 140, 1, 1, 64, 64, false, true, 0, true, 2, 0},
-    {2, 1, 70, 70, 1, 1, 256, 256, true, false, 0, false, 1, 0},
-    {0, 2, 70, 70, 1, 2, 24, 40, true, false, 0, true, 0, 3},
-    {0, 2, 70, 130, 1, 1, 64, 64, false, true, 0, false, 2, 20},
-    {1, 2, 150, 150, 1, 2, 64, 64, true, false, 0, false, 0, 40},
-    {1, 2, 140, 140, 1, 1, 128, 128, true, true, 60, false, 0, 33},
-    {2, 2, 70, 70, 1, 1, 256, 256, false, false, 0, true, 1, 50},
+    {0, 1, 1, 1, 1, 1, 1, 1, true, false, 0, false, 0, 0, 0},
+    {0, 2, 5, 5, 2, 3, 4, 4, true, false, 0, false, 0, 0, 0},
+    {0, 1, 7, 11, 1, 2, 3, 5, false, false, 0, false, 0, 0, 0},
+    {0, 1, 70, 40, 1, 1, 64, 64, true, false, 0, false, 0, 0, 0},
+    {0, 1, 33, 70, 1, 2, 24, 40, true, true, 0, false, 0, 0, 0},
+    {0, 1, 70, 60, 1, 1, 128, 128, true, false, 0, false, 0, 0, 0},
+    {0, 1, 35, 35, 1, 1, 256, 160, true, false, 0, false, 0, 0, 0},
+    {1, 1, 40, 30, 1, 1, 3, 5, false, false, 0, false, 0, 0, 0},
+    {1, 2, 40, 40, 1, 2, 16, 16, true, false, 0, false, 0, 0, 0},
+    {1, 1, 150, 150, 1, 1, 64, 64, true, false, 0, false, 0, 0, 0},
+    {1, 1, 70, 140, 2, 2, 64, 64, true, true, 0, false, 0, 0, 0},
+    {1, 1, 140, 140, 1, 2, 128, 128, true, false, 0, false, 0, 0, 0},
+    {1, 1, 140, 100, 1, 1, 128, 128, false, true, 0, false, 0, 0, 0},
+    {1, 1, 70, 70, 1, 1, 256, 256, true, false, 0, false, 0, 0, 0},
+    {1, 1, 40, 70, 1, 1, 136, 24, false, true, 0, false, 0, 0, 0},
+    {2, 1, 66, 66, 1, 2, 32, 32, true, false, 0, false, 0, 0, 0},
+    {0, 1, 70, 70, 1, 1, 24, 40, true, false, 2, false, 0, 0, 0},
+    {0, 1, 70, 70, 1, 2, 64, 64, true, true, 20, true, 0, 0, 0},
+    {1, 1, 150, 150, 1, 2, 64, 64, true, false, 40, false, 0, 0, 0},
+    {1, 1, 140, 140, 1, 1, 128, 128, true, true, 60, false, 0, 0, 0},
+    {1, 1, 150, 150, 1, 1, 32, 64, false, false, 30, true, 0, 0, 0},
+    {1, 1, 70, 70, 1, 1, 256, 256, true, false, 17, false, 0, 0, 0},
+    {0, 1, 70, 70, 1, 2, 24, 40, true, false, 0, true, 0.5, 0, 0},
+    {0, 1, 140, 140, 1, 1, 128, 128, false, true, 33, false, 2, 0, 0},
+    {1, 1, 150, 150, 1, 2, 64, 64, true, false, 0, false, 1, 0, 0},
+    {1, 1, 140, 140, 1, 1, 128, 128, true, false, 40, false, 1.5, 0, 0},
+    {1, 1, 70, 140, 1, 1, 64, 64, false, true, 0, true, 2, 0, 0},
+    {2, 1, 70, 70, 1, 1, 256, 256, true, false, 0, false, 1, 0, 0},
+    {0, 2, 70, 70, 1, 2, 24, 40, true, false, 0, true, 0, 3, 0},
+    {0, 2, 70, 130, 1, 1, 64, 64, false, true, 0, false, 2, 20, 0},
+    {1, 2, 150, 150, 1, 2, 64, 64, true, false, 0, false, 0, 40, 0},
+    {1, 2, 140, 140, 1, 1, 128, 128, true, true, 60, false, 0, 33, 0},
+    {2, 2, 70, 70, 1, 1, 256, 256, false, false, 0, true, 1, 50, 0},
+    {0, 2, 70, 70, 1, 2, 24, 40, true, false, 0, true, 0, 0, 14},
+    {0, 2, 70, 130, 1, 1, 64, 64, false, true, 0, false, 2, 20, 15},
+    {0, 1, 35, 35, 1, 1, 256, 160, true, false, 0, false, 0, 0, 12},
+    {0, 2, 70, 60, 2, 1, 128, 128, false, false, 0, false, 0, 0, 9},
+    {1, 2, 150, 150, 1, 2, 64, 64, true, false, 40, false, 0, 0, 14},
+    {1, 2, 140, 140, 1, 1, 128, 128, true, true, 60, false, 0, 33, 12},
+    {1, 2, 70, 140, 2, 2, 32, 32, false, false, 0, false, 2, 0, 13},
+    {1, 1, 70, 70, 1, 1, 128, 128, false, false, 0, false, 0, 0, 10},
+    {2, 2, 70, 70, 1, 1, 256, 256, false, false, 0, true, 1, 50, 15},
 };
 
 typedef struct EmbeddingCase {

@@ -143,6 +143,17 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
         a.query_segment = query;
         a.key_segment = key;
     }
+    if (c->bias) {
+        const int64_t size[] = {c->b, c->kv * c->g, c->s, c->t};
+        int64_t n = 1;
+        for (int i = 0; i < 4; i++)
+            n *= c->bias >> i & 1 ? size[i] : 1;
+        float *bias = standin_alloc(n * (int64_t)sizeof *bias);
+        for (int64_t i = 0; i < n; i++)
+            bias[i] = bias_number(i);
+        a.bias_dims = c->bias;
+        a.bias = bias;
+    }
     if (c->drop) {
         a.drop = 0.25f;
         a.site = 3;
@@ -153,6 +164,23 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
         a.heads = 3 * c->kv * c->g;
     }
     return a;
+}
+
+/* Compares the gradients of the bias. */
+static void bias_grad(ParcRt *rt, const ParcAttention *a, const Tensors *cpu,
+                      const DnnCall *call, const char *what)
+{
+    int64_t n = (a->bias_dims & 1 ? a->b : 1) * (a->bias_dims & 2 ? a->kv * a->g : 1) *
+                a->s * a->t;
+    float *is = test_numbers(PARC_F32, n, 0), *should = test_numbers(PARC_F32, n, 0);
+    char text[200];
+    parc_attention_bias_grad(rt, a, should, cpu->d_o, cpu->q, cpu->k, cpu->v, cpu->o,
+                             cpu->lse, cpu->scratch);
+    rt_attention_own_bias(rt, a, is, call);
+    double off = test_distance(PARC_F32, is, should, n);
+    snprintf(text, sizeof text, "%s: the bias's gradient is off by %g of its largest", what,
+             off);
+    check(off <= (a->type == PARC_F32 ? 8e-6 : a->type == PARC_F16 ? 0x1p-9 : 0x1p-6), text);
 }
 
 /* Compares attention on a device whose blocks may have `block_memory` bytes of
@@ -182,6 +210,8 @@ static void attention(const AttentionCase *c, int64_t block_memory)
         .scratch = (char *)x.scratch};
     rt_attention_own(&rt, &a, false, &call);
     rt_attention_own(&rt, &a, true, &call);
+    if (a.bias_dims >> 2 == 3)
+        bias_grad(&rt, &a, &cpu, &call, what);
     check(test.errors == 0, what);
     const void *const is[] = {x.o, x.lse, x.dq, x.dk, x.dv};
     const void *const should[] = {cpu.o, cpu.lse, cpu.dq, cpu.dk, cpu.dv};

@@ -21,7 +21,7 @@ typedef struct Shape {
 typedef struct Case {
     const char *name;
     Make *make;
-    Shape shape[3];
+    Shape shape[4];
     OpKind covers;
 } Case;
 
@@ -261,6 +261,34 @@ static Value *make_segments(Small *s, Value *const *x)
     return ir_op(&s->b, OP_attention, 5, args, attr, NULL)->out[0];
 }
 
+/* x[3] has the dims of the scores' bits `dims`. */
+static Value *biased(Small *s, Value *const *x, int64_t dims, bool causal, double softcap)
+{
+    Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = 0.7}, {.i = 0}, {.f = softcap},
+                            [8] = {.i = dims}};
+    return ir_op(&s->b, OP_attention, 4, x, attr, NULL)->out[0];
+}
+
+static Value *make_biased(Small *s, Value *const *x)
+{
+    return biased(s, x, 15, true, 0.8);
+}
+
+static Value *make_bias_of_heads(Small *s, Value *const *x)
+{
+    return biased(s, x, 14, false, 0);
+}
+
+static Value *make_bias_of_keys(Small *s, Value *const *x)
+{
+    return biased(s, x, 10, true, 0);
+}
+
+static Value *make_bias_of_queries(Small *s, Value *const *x)
+{
+    return biased(s, x, 5, false, 0);
+}
+
 static const Case cases[] = {
     {"add", make_add, {{2, {3, 4}}, {1, {4}}}, OP_add},
     {"add to a row", make_add, {{2, {1, 4}}, {3, {2, 3, 1}}}, OP_add},
@@ -330,16 +358,32 @@ static const Case cases[] = {
      make_segments,
      {{4, {2, 3, 4, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 3}}},
      OP_attention},
+    {"attention with a bias",
+     make_biased,
+     {{4, {2, 3, 4, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 3}}, {4, {2, 4, 3, 3}}},
+     OP_attention},
+    {"attention with a bias of heads",
+     make_bias_of_heads,
+     {{4, {2, 3, 4, 2}}, {4, {2, 5, 2, 2}}, {4, {2, 5, 2, 3}}, {3, {4, 3, 5}}},
+     OP_attention},
+    {"attention with a bias of heads and keys",
+     make_bias_of_keys,
+     {{4, {2, 3, 4, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 3}}, {2, {4, 3}}},
+     OP_attention},
+    {"attention with a bias of sequences and queries",
+     make_bias_of_queries,
+     {{4, {2, 3, 2, 2}}, {4, {2, 5, 1, 2}}, {4, {2, 5, 1, 3}}, {2, {2, 3}}},
+     OP_attention},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
 static void run_case(Check *c, const Case *k)
 {
-    static const char *const names[] = {"a", "b", "c"};
+    static const char *const names[] = {"a", "b", "c", "d"};
     Small s = small_new();
-    Value *x[3] = {NULL};
+    Value *x[4] = {NULL};
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         x[i] =
             small_param(&s, names[i], true, 0, k->shape[i].n, k->shape[i].dim);
     small_loss(&s, k->make(&s, x));

@@ -57,7 +57,8 @@ static void attention(Text *t, const AttentionCase *c)
     Value *v = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->e, 0});
     Attr attr[MAX_ATTRS] = {{.i = c->causal}, {.f = 0.5}, {.i = c->window}, {.f = c->softcap},
                             {.i = c->segments > 0}};
-    Value *forward[6] = {q, k, v};
+    attr[8].i = c->bias;
+    Value *forward[7] = {q, k, v};
     int n = 3;
     if (c->drop) {
         attr[5].f = 0.25;
@@ -69,12 +70,22 @@ static void attention(Text *t, const AttentionCase *c)
         forward[n++] = tensor(t, DT_I32, (int64_t[]){c->b, c->s, 0});
         forward[n++] = tensor(t, DT_I32, (int64_t[]){c->b, c->t, 0});
     }
+    if (c->bias) {
+        const int64_t size[4] = {c->b, c->kv * c->g, c->s, c->t};
+        int64_t dim[5] = {0};
+        for (int i = 0, d = 0; i < 4; i++)
+            if (c->bias >> i & 1)
+                dim[d++] = size[i];
+        forward[n++] = tensor(t, DT_F32, dim);
+    }
     Op *op = ir_op(&t->b, OP_attention, n, forward, attr, "o");
     Value *o = op->out[0];
-    Value *backward[9] = {o, q, k, v, o, op->out[1]};
+    Value *backward[10] = {o, q, k, v, o, op->out[1]};
     for (int i = 3; i < n; i++)
         backward[3 + i] = forward[i];
     ir_op(&t->b, OP_attention_grad, 3 + n, backward, attr, "d");
+    if (c->bias >> 2 == 3)
+        ir_op(&t->b, OP_attention_bias_grad, 3 + n, backward, attr, "dbias");
 }
 
 static void embedding(Text *t, const EmbeddingCase *c)
@@ -152,7 +163,7 @@ int main(int argc, char **argv)
 
     /* Layers share equal instances; sizes that are not constants do not
      * matter. A kernel of the backward pass has a low-shared-memory variant. */
-    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, 0, false, 0, 0};
+    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, 0, false, 0, 0, 0};
     attention(&t, &shape);
     shape.s = shape.t = 64;
     attention(&t, &shape);

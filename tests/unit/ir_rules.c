@@ -45,7 +45,7 @@ static const char *derive(Program *p, OpKind kind, const char *const *types,
 
 typedef struct Row {
     OpKind kind;
-    const char *types[7];
+    const char *types[8];
     Attr attr[MAX_ATTRS];
     const char *expected;
     const char *annotated;
@@ -185,6 +185,20 @@ static const Row rows[] = {
      {"f32[8, 5, 8/(dp·tp), 6]", "f32[8, 5, 4/dp, 6]", "f32[8, 5, 4/dp, 7]"},
      {{.i = 1}, {.f = 1}},
      "operand 1 is Replicate on tp, the rule needs Shard(2)", NULL},
+    {OP_attention,
+     {"f32[8/dp, 5, 4/tp, 6]", "f32[8/dp, 5, 2/tp, 6]", "f32[8/dp, 5, 2/tp, 7]",
+      "f32[4/tp, 5, 5]"},
+     {{.i = 1}, {.f = 1}, [8] = {.i = 14}},
+     "f32[8/dp, 5, 4/tp, 7], f32[8/dp, 4/tp, 5]", NULL},
+    {OP_attention_bias_grad,
+     {"f32[8/dp, 5, 4/tp, 7]", "f32[8/dp, 5, 4/tp, 6]", "f32[8/dp, 5, 2/tp, 6]",
+      "f32[8/dp, 5, 2/tp, 7]", "f32[8/dp, 5, 4/tp, 7]", "f32[8/dp, 4/tp, 5]", "f32[5, 5]"},
+     {{.i = 1}, {.f = 1}, [8] = {.i = 12}}, "f32[5, 5]+dp+tp", NULL},
+    {OP_attention_bias_grad,
+     {"f32[8, 5, 4, 7]", "f32[8, 5, 4, 6]", "f32[8, 5, 2, 6]", "f32[8, 5, 2, 7]",
+      "f32[8, 5, 4, 7]", "f32[8, 4, 5]", "f32[4, 5]"},
+     {{.i = 1}, {.f = 1}, [8] = {.i = 6}},
+     "the bias lacks the queries' or the keys' dim", NULL},
     {OP_rotary, {"f32[8/dp, 4/tp, 4, 6]", "f32[4/tp, 3]", "f32[4/tp, 3]"},
      {{.i = 0}, {.i = 0}}, "f32[8/dp, 4/tp, 4, 6]", NULL},
 };

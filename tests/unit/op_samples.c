@@ -54,6 +54,19 @@
      {T4(ANY, b, s, h, 6), T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2), T4(ANY, b, t, k, 6),   \
       T4(ANY, b, s, h, 6), T3(ANY, b, h, s), IDS(2, b, s), IDS(2, b, t)},                   \
      {{.i = causal}, {.f = 0.7}, {.i = 0}, {.f = 0}, {.i = 1}}}
+/* `bias`: a tensor of the dims `dims`, which include s and t if `grad`. */
+#define BIASED(b, s, t, h, k, causal, dims, bias) \
+    {OP_attention, 4, {T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2), T4(ANY, b, t, k, 6), bias}, \
+     {{.i = causal}, {.f = 0.7}, [8] = {.i = dims}}},                                       \
+    {OP_attention_grad, 7,                                                                  \
+     {T4(ANY, b, s, h, 6), T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2), T4(ANY, b, t, k, 6),   \
+      T4(ANY, b, s, h, 6), T3(ANY, b, h, s), bias},                                         \
+     {{.i = causal}, {.f = 0.7}, [8] = {.i = dims}}}
+#define BIASED_GRAD(b, s, t, h, k, causal, dims, bias) \
+    {OP_attention_bias_grad, 7,                                                             \
+     {T4(ANY, b, s, h, 6), T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2), T4(ANY, b, t, k, 6),   \
+      T4(ANY, b, s, h, 6), T3(ANY, b, h, s), bias},                                         \
+     {{.i = causal}, {.f = 0.7}, [8] = {.i = dims}}}
 #define ROTARY(half, inverse) \
     {OP_rotary, 3, {T4(ANY, 4, 8, 4, 6), CONSTANT2(ANY, 8, 3),               \
                     CONSTANT2(ANY, 8, 3)}, {{.i = half}, {.i = inverse}}}
@@ -137,6 +150,11 @@ const OpSample op_sample[] = {
     ATTENTION(4, 6, 8, 4, 0),
     DROPPED(4, 4, 4, 8, 4, 1), DROPPED(1, 3, 6, 8, 4, 0),
     DROPPED(2, 4, 4, 4, 2, 1), SEGMENTS(4, 4, 4, 8, 4, 1), SEGMENTS(2, 3, 6, 4, 2, 0),
+    BIASED(4, 4, 4, 8, 4, 1, 15, T4(ANY, 4, 8, 4, 4)), BIASED(2, 3, 6, 4, 2, 0, 10, T2(ANY, 4, 6)),
+    BIASED(4, 4, 6, 8, 4, 0, 9, T2(ANY, 4, 6)),
+    BIASED_GRAD(4, 4, 4, 8, 4, 1, 15, T4(ANY, 4, 8, 4, 4)),
+    BIASED_GRAD(4, 4, 4, 8, 4, 1, 14, T3(ANY, 8, 4, 4)),
+    BIASED_GRAD(4, 3, 6, 8, 4, 0, 12, T2(ANY, 3, 6)),
 };
 /* clang-format on */
 

@@ -246,6 +246,22 @@ static Value *segments(Model *m, int64_t length)
     return ir_cast(b, ir_value(b, OP_scale, 1, &at, by, NULL), DT_I32);
 }
 
+/* A bias of attention with `n` heads: a parameter, or sums of x for each sequence and key;
+ * *dims: the dims of the scores that it has. */
+static Value *attention_bias(Model *m, Value *x, int64_t n, int64_t *dims)
+{
+    enum { OF_SUMS = 1 | 8 };
+    int64_t size[4] = {m->batch, n, m->seq, m->seq}, dim[4];
+    int ndim = 0;
+    *dims = rng_pick(m->r, 14, 12, 10, 8, 6, OF_SUMS);
+    if (*dims == OF_SUMS)
+        return ir_cast(model_at(m), ir_sum(model_at(m), x, (AttrList){1, {2}}, false), DT_F32);
+    for (int i = 0; i < 4; i++)
+        if (*dims >> i & 1)
+            dim[ndim++] = size[i];
+    return ir_cast(model_at(m), model_param_wide(m, model_param(m, "bias", ndim, dim)), DT_F32);
+}
+
 static Value *attention(Model *m, Value *h)
 {
     int64_t head = rng_pick(m->r, 2, 4), kv = rng_pick(m->r, 1, 2, 4);
@@ -268,7 +284,7 @@ static Value *attention(Model *m, Value *h)
     }
     Attr attr[MAX_ATTRS] = {{.i = rng_chance(m->r, 60)},
                             {.f = 1 / sqrt((double)head)}};
-    Value *args[6] = {model_narrow(m, q), model_narrow(m, k), model_narrow(m, v)};
+    Value *args[7] = {model_narrow(m, q), model_narrow(m, k), model_narrow(m, v)};
     int nargs = 3;
     if (rng_chance(m->r, 40)) {
         attr[5].f = 0.2;
@@ -285,6 +301,8 @@ static Value *attention(Model *m, Value *h)
         args[nargs++] =
             rng_chance(m->r, 60) ? own : segments(m, 1 + rng_below(m->r, m->seq));
     }
+    if (rng_chance(m->r, 30))
+        args[nargs++] = attention_bias(m, x, n, &attr[8].i);
     Value *y = ir_op(model_at(m), OP_attention, nargs, args, attr, "o")->out[0];
     y = ir_reshape(model_at(m), y, 3, (int64_t[]){m->batch, m->seq, n * head});
     y = model_out(m, model_call(m, &wo, y), 0);

@@ -2,9 +2,11 @@
  * (parc_attention, parc_attention_grad) with a simple computation in double
  * precision, and checks that the bits of the results do not depend on the
  * number of threads. */
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 
+#include "runtime/common/bias.h"
 #include "runtime/common/message.h"
 #include "runtime/common/type.h"
 #include "runtime/parc_random.h"
@@ -12,7 +14,7 @@
 #include "tests/unit/runtime_tools.h"
 
 typedef struct Sizes {
-    int64_t q, k, v, o, lse;
+    int64_t q, k, v, o, lse, bias;
 } Sizes;
 
 static Sizes sizes_of(const ParcAttention *a)
@@ -20,7 +22,12 @@ static Sizes sizes_of(const ParcAttention *a)
     int64_t heads = a->kv * a->g;
     return (Sizes){a->b * a->s * heads * a->d, a->b * a->t * a->kv * a->d,
                    a->b * a->t * a->kv * a->e, a->b * a->s * heads * a->e,
-                   a->b * heads * a->s};
+                   a->b * heads * a->s,
+                   a->bias_dims ? (a->bias_dims & 1 ? a->b : 1) *
+                                      (a->bias_dims & 2 ? heads : 1) *
+                                      (a->bias_dims & 4 ? a->s : 1) *
+                                      (a->bias_dims & 8 ? a->t : 1)
+                                : 0};
 }
 
 static float *numbers(int64_t n, int64_t seed)
@@ -39,7 +46,7 @@ static double *zeros(int64_t n)
 typedef struct Reference {
     const ParcAttention *a;
     const float *q, *k, *v, *d_o;
-    double *o, *lse, *dq, *dk, *dv, *p, *dp; /* p, dp: one row */
+    double *o, *lse, *dq, *dk, *dv, *dbias, *p, *dp; /* p, dp: one row */
 } Reference;
 
 static int64_t number(const int64_t *at)
@@ -82,6 +89,24 @@ static double score_of(const Reference *x, int64_t qi, int64_t kj, double *slope
     return (double)a->softcap * t;
 }
 
+/* The element of the bias for a score. */
+static int64_t bias_element(const ParcAttention *a, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    int64_t step[RT_BIAS_DIMS];
+    rt_bias_steps(a, step);
+    return b * step[0] + h * step[1] + i * step[2] + j * step[3];
+}
+
+/* e^(score + bias); 0 where the query does not attend to the key. */
+static double weight_of(const Reference *x, int64_t b, int64_t h, int64_t i, int64_t j,
+                        double score)
+{
+    const ParcAttention *a = x->a;
+    if (a->bias_dims)
+        score += (double)a->bias[bias_element(a, b, h, i, j)];
+    return attends(a, b, i, j) && score >= -1e30 ? exp(score) : 0;
+}
+
 /* One query: its row of weights, its output, its gradients. */
 static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
 {
@@ -94,7 +119,7 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
     double sum = 0, dot = 0, slope;
     for (int64_t j = first; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
-        x->p[j] = attends(a, b, i, j) ? exp(score_of(x, qi, kj, &slope)) : 0;
+        x->p[j] = weight_of(x, b, h, i, j, score_of(x, qi, kj, &slope));
         sum += x->p[j];
     }
     x->lse[(b * heads + h) * a->s + i] = sum > 0 ? log(sum) : 0;
@@ -118,6 +143,8 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
         int64_t kj = (b * a->t + j) * a->kv + kv;
         (void)score_of(x, qi, kj, &slope);
         double ds = x->p[j] * (x->dp[j] - dot) * slope;
+        if (a->bias_dims)
+            x->dbias[bias_element(a, b, h, i, j)] += x->p[j] * (x->dp[j] - dot);
         for (int64_t c = 0; c < a->d; c++) {
             x->dq[qi * a->d + c] += ds * (double)x->k[kj * a->d + c];
             x->dk[kj * a->d + c] += ds * (double)x->q[qi * a->d + c];
@@ -137,7 +164,7 @@ static double distance(const float *is, const double *should, int64_t n)
 }
 
 typedef struct Results {
-    float *o, *lse, *dq, *dk, *dv;
+    float *o, *lse, *dq, *dk, *dv, *dbias;
 } Results;
 
 /* Converts x to the type and rounds x itself to the same numbers. */
@@ -162,7 +189,7 @@ static Results run(ParcRt *rt, const ParcAttention *a, void *const in[4])
 {
     Sizes n = sizes_of(a);
     Results r = {numbers(n.o, 9), numbers(n.lse, 9), numbers(n.q, 9),
-                 numbers(n.k, 9), numbers(n.v, 9)};
+                 numbers(n.k, 9), numbers(n.v, 9), numbers(n.bias + 1, 9)};
     size_t forward = (size_t)parc_attention_scratch(a, false, rt->threads);
     size_t backward = (size_t)parc_attention_scratch(a, true, rt->threads);
     float *scratch = rt_allocate(forward);
@@ -172,6 +199,9 @@ static Results run(ParcRt *rt, const ParcAttention *a, void *const in[4])
     scratch = rt_allocate(backward);
     parc_attention_grad(rt, a, r.dq, r.dk, r.dv, in[3], in[0], in[1], in[2],
                         r.o, r.lse, scratch);
+    if (a->bias_dims >> 2 == 3)
+        parc_attention_bias_grad(rt, a, r.dbias, in[3], in[0], in[1], in[2], r.o, r.lse,
+                                 scratch);
     free(scratch);
     widen(a->type, r.o, n.o);
     widen(a->type, r.dq, n.q);
@@ -187,6 +217,7 @@ static void free_results(Results *r)
     free(r->dq);
     free(r->dk);
     free(r->dv);
+    free(r->dbias);
 }
 
 /* Both passes round their results; the backward pass also reads a rounded o. */
@@ -203,7 +234,7 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
     void *in[] = {typed(type, q, n.q), typed(type, k, n.k),
                   typed(type, v, n.v), typed(type, d_o, n.o)};
     Reference x = {a, q, k, v, d_o, zeros(n.o), zeros(n.lse), zeros(n.q),
-               zeros(n.k), zeros(n.v), zeros(a->t), zeros(a->t)};
+               zeros(n.k), zeros(n.v), zeros(n.bias + 1), zeros(a->t), zeros(a->t)};
     ParcRt one = {.threads = 1}, two = {.threads = 2};
     for (int64_t i = 0; i < a->b * a->kv * a->g * a->s; i++)
         reference_row(&x, i / (a->kv * a->g * a->s), i / a->s % (a->kv * a->g),
@@ -215,6 +246,11 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
     CHECK(c, distance(r.dq, x.dq, n.q) < 4e-6 + 2 * e);
     CHECK(c, distance(r.dk, x.dk, n.k) < 4e-6 + 2 * e);
     CHECK(c, distance(r.dv, x.dv, n.v) < 4e-6 + 2 * e);
+    if (a->bias_dims >> 2 == 3) {
+        /* A single score: its dp and the rounded do · o nearly cancel. */
+        CHECK(c, distance(r.dbias, x.dbias, n.bias) < 4e-6 + 4 * e);
+        CHECK(c, memcmp(r.dbias, r2.dbias, (size_t)n.bias * 4) == 0);
+    }
     CHECK(c, memcmp(r.o, r2.o, (size_t)n.o * 4) == 0);
     CHECK(c, memcmp(r.lse, r2.lse, (size_t)n.lse * 4) == 0);
     CHECK(c, memcmp(r.dq, r2.dq, (size_t)n.q * 4) == 0);
@@ -222,27 +258,36 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
     CHECK(c, memcmp(r.dv, r2.dv, (size_t)n.v * 4) == 0);
     free_results(&r);
     free_results(&r2);
-    void *all[] = {x.o,   x.lse, x.dq,  x.dk,  x.dv, x.p, x.dp, in[0],
+    void *all[] = {x.o,   x.lse, x.dq,  x.dk,  x.dv, x.dbias, x.p, x.dp, in[0],
                    in[1], in[2], in[3], q,     k,    v,   d_o};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }
 
-#define NO_SEGMENTS false, NULL, NULL
+#define NO_SEGMENTS false, NULL, NULL, 0, NULL
 #define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NO_SEGMENTS
 #define WINDOW(n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, 0, NO_SEGMENTS
 #define SOFTCAP(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, NO_SEGMENTS
-#define SEGMENTS(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, true, query, key
+#define SEGMENTS(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, true, query, key, 0, NULL
+#define BIAS(c, n, dims) \
+    0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, false, NULL, NULL, dims, bias
 
 int main(void)
 {
-    enum { TOKENS = 600 };
+    enum { TOKENS = 600, BIASES = 100000 };
     static const int64_t at[] = {1, 2, 7, 99};
     static int32_t query[TOKENS], key[TOKENS]; /* some queries have no keys */
     for (int i = 0; i < TOKENS; i++) {
         query[i] = i / 37;
         key[i] = i % 7 == 3 ? -1 : i < 4 ? 9 : i / 37;
     }
+    static float bias[BIASES]; /* some queries attend to no key, others to few */
+    for (int i = 0; i < BIASES; i++)
+        bias[i] = value_of(11, i) * 2;
+    for (int i = 0; i < BIASES; i += 7)
+        bias[i] = i % 3 == 0 ? -FLT_MAX : -INFINITY;
+    for (int i = 400; i < 700; i++)
+        bias[i] = -FLT_MAX;
     static const ParcAttention cases[] = {
         /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site,
          * key, first_b, first_kv, first_g, groups, heads, window, softcap, segments: see ParcAttention */
@@ -280,7 +325,17 @@ int main(void)
         {2, 50, 130, 2, 1, 24, 40, false, false, 0.3f, PARC_F32, SEGMENTS(1.5f, 0)},
         {2, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, SEGMENTS(0, 100)},
         {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
-         &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key},
+         &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key, 0, NULL},
+        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, BIAS(0, 0, 14)},
+        {2, 97, 97, 2, 2, 16, 16, false, false, 0.25f, PARC_F32, BIAS(0, 0, 15)},
+        {2, 193, 193, 1, 2, 64, 64, true, false, -0.125f, PARC_F32, BIAS(0, 0, 12)},
+        {2, 50, 130, 2, 1, 24, 40, false, false, 0.3f, PARC_F32, BIAS(1.5f, 0, 13)},
+        {2, 100, 100, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, BIAS(0, 30, 14)},
+        {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, BIAS(0, 0, 10)},
+        {2, 50, 130, 2, 1, 24, 40, false, false, 0.3f, PARC_F32, BIAS(0, 0, 9)},
+        {2, 50, 60, 2, 1, 24, 40, false, false, 0.3f, PARC_F32, BIAS(0, 0, 7)},
+        {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
+         &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key, 14, bias},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

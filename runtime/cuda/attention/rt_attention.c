@@ -210,15 +210,33 @@ void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
     run(rt, a, false, &c);
 }
 
+/* The operands of a gradient, without its results. */
+static DnnCall backward_call(const void *d_o, const void *q, const void *k, const void *v,
+                             const void *o, const float *lse, float *scratch)
+{
+    return (DnnCall){.at = {[DNN_Q] = address(q), [DNN_K] = address(k), [DNN_V] = address(v),
+                            [DNN_O] = address(o), [DNN_LSE] = address(lse),
+                            [DNN_DO] = address(d_o)},
+                     .scratch = (char *)scratch};
+}
+
 void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
                          void *dv, const void *d_o, const void *q,
                          const void *k, const void *v, const void *o,
                          const float *lse, float *scratch)
 {
-    DnnCall c = {.at = {[DNN_Q] = address(q), [DNN_K] = address(k),
-                        [DNN_V] = address(v), [DNN_O] = address(o),
-                        [DNN_LSE] = address(lse), [DNN_DO] = address(d_o),
-                        [DNN_DQ] = dq, [DNN_DK] = dk, [DNN_DV] = dv},
-                 .scratch = (char *)scratch};
+    DnnCall c = backward_call(d_o, q, k, v, o, lse, scratch);
+    c.at[DNN_DQ] = dq;
+    c.at[DNN_DK] = dk;
+    c.at[DNN_DV] = dv;
     run(rt, a, true, &c);
+}
+
+void parc_attention_bias_grad(ParcRt *rt, const ParcAttention *a, float *dbias,
+                              const void *d_o, const void *q, const void *k,
+                              const void *v, const void *o, const float *lse,
+                              float *scratch)
+{
+    DnnCall c = backward_call(d_o, q, k, v, o, lse, scratch);
+    rt_attention_own_bias(rt, a, dbias, &c);
 }

@@ -1,5 +1,5 @@
-/* rt_attention_plan.h: chooses the kernels of attention.cuh and
- * attention_grad.cuh for a call, their tiles, symbols and shared memory. parc
+/* rt_attention_plan.h: chooses the kernels of attention.cuh,
+ * attention_grad.cuh and attention_bias.cuh for a call, their tiles, symbols and shared memory. parc
  * uses it to write instances.cu, the runtime to launch them.
  *
  * A block owns rows of one side, the queries or the keys, and loops over the
@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "../../parc_rt.h"
+#include "../../parc_attention.h"
 #include "../core/rt_block_memory.h"
 #include "../device/kernel_sizes.h"
 
@@ -30,7 +30,13 @@ typedef struct AttentionTiles {
     int step, parts;
 } AttentionTiles;
 
-enum { ATTENTION_FORWARD, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_KERNELS };
+enum {
+    ATTENTION_FORWARD,
+    ATTENTION_QUERY,
+    ATTENTION_KEY,
+    ATTENTION_BIAS,
+    ATTENTION_KERNELS
+};
 
 /* Each warp of the kernel that computes delta processes a row of o. */
 enum {
@@ -39,7 +45,7 @@ enum {
 };
 
 typedef struct AttentionPlan {
-    char suffix[48]; /* suffix of symbols: "bf16_d128_e128_causal" */
+    char suffix[64]; /* suffix of symbols: "bf16_d128_e128_causal" */
     AttentionTiles tiles[ATTENTION_KERNELS];
     int64_t shared[ATTENTION_KERNELS]; /* bytes */
     bool low_shared[ATTENTION_KERNELS]; /* the low-shared-memory variant */
@@ -61,15 +67,17 @@ static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
     if (kernel == ATTENTION_FORWARD)
         bytes = own * (k > v ? k : v) + t.step * (k + v);
     else
-        bytes = (own + 2 * t.step) * (k + v);
+        bytes = (own + (kernel == ATTENTION_BIAS ? 1 : 2) * t.step) * (k + v);
+    if (kernel == ATTENTION_BIAS)
+        return bytes;
     int64_t floats = half ? 0 : own * ATTENTION_WEIGHT_ROW(t.step);
     if (kernel == ATTENTION_KEY)
         floats += 4 * t.step; /* lse and delta of two tiles */
     return bytes + floats * (int64_t)sizeof(float);
 }
 
-/* The tiles of the low-shared-memory variants. Only the backward pass has
- * some; the forward pass always fits. */
+/* The tiles of the low-shared-memory variants, which only query and key have; the others
+ * always fit. */
 static inline AttentionTiles rt_attention_low_shared(int kernel, bool half,
                                                      bool large)
 {
@@ -86,7 +94,7 @@ static inline AttentionTiles rt_attention_low_shared(int kernel, bool half,
 static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
                                        const AttentionPlan *p)
 {
-    static const char *const name[] = {"forward", "query", "key"};
+    static const char *const name[] = {"forward", "query", "key", "grad_bias"};
     snprintf(symbol, size, "attention_%s%s_%s", name[kernel],
              p->low_shared[kernel] ? "_low_shared" : "", p->suffix);
 }
@@ -99,38 +107,42 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
 {
     const int64_t d = a->d, e = a->e;
     const bool half = a->type != PARC_F32, window = a->window > 0, drop = a->drop > 0;
+    const bool masked = a->segments || a->bias_dims;
+    /* A bias beside several others of these needs more registers. */
+    const bool crowded = a->bias_dims && window + (a->softcap > 0) + a->segments + drop > 1;
     /* By head size: up to 64, up to 128, larger. */
     static const AttentionTiles tiles[2][3][ATTENTION_KERNELS] = {
-        {{{8, 8, 2, 64, 1}, {8, 8, 2, 32, 1}, {8, 8, 2, 32, 1}},
-         {{8, 8, 2, 32, 1}, {8, 8, 2, 16, 1}, {8, 8, 2, 16, 1}},
-         {{4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}}},
-        {{{32, 4, 2, 64, 1}, {32, 4, 2, 48, 1}, {32, 4, 2, 32, 1}},
-         {{32, 4, 2, 48, 1}, {32, 4, 2, 16, 1}, {16, 8, 1, 48, 1}},
-         {{16, 4, 2, 32, 1}, {16, 4, 2, 32, 1}, {16, 4, 2, 32, 2}}},
+        {{{8, 8, 2, 64, 1}, {8, 8, 2, 32, 1}, {8, 8, 2, 32, 1}, {8, 8, 2, 32, 1}},
+         {{8, 8, 2, 32, 1}, {8, 8, 2, 16, 1}, {8, 8, 2, 16, 1}, {8, 8, 2, 16, 1}},
+         {{4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}}},
+        {{{32, 4, 2, 64, 1}, {32, 4, 2, 48, 1}, {32, 4, 2, 32, 1}, {32, 4, 2, 32, 1}},
+         {{32, 4, 2, 48, 1}, {32, 4, 2, 16, 1}, {16, 8, 1, 48, 1}, {32, 4, 2, 32, 1}},
+         {{16, 4, 2, 32, 1}, {16, 4, 2, 32, 1}, {16, 4, 2, 32, 2}, {16, 4, 2, 16, 1}}},
     };
-    /* Smaller steps with dropout or segments, because random numbers and masks need
-     * registers. */
-    static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};
+    /* Smaller steps with dropout, segments or a bias, because these need registers. */
+    static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16, 32}, {32, 16, 32, 16}};
     int64_t size = d > e ? d : e;
-    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s", type_name, (int)d,
+    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s%s", type_name, (int)d,
              (int)e, a->causal ? "_causal" : "", window ? "_window" : "",
              a->softcap > 0 ? "_softcap" : "", a->segments ? "_segments" : "",
-             drop ? "_drop" : "");
+             a->bias_dims ? "_bias" : "", drop ? "_drop" : "");
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];
         /* sm_80 spills 12 bytes for a window and heads of 96 columns. */
         bool wide = i == ATTENTION_FORWARD && size > 64 &&
-                    ((window && size <= 96) || a->segments);
+                    ((window && size <= 96) || masked);
         if (half && (drop || wide) && size <= 128)
             t->step = less[size > 64][i];
+        if (half && crowded && i == ATTENTION_FORWARD)
+            t->step /= 2;
         if (half && drop && a->segments && size <= 64 && i == ATTENTION_QUERY)
             t->step = 32;
-        if (!half && (window || a->segments) && size > 128 && i == ATTENTION_KEY)
+        if (!half && (window || masked) && size > 128 && i == ATTENTION_KEY)
             t->blocks = 1; /* the mask needs more than 128 registers */
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         p->low_shared[i] =
-            i != ATTENTION_FORWARD && p->shared[i] > block_memory;
+            (i == ATTENTION_QUERY || i == ATTENTION_KEY) && p->shared[i] > block_memory;
         if (p->low_shared[i]) {
             *t = rt_attention_low_shared(i, half, size > 128);
             p->shared[i] = rt_attention_shared(i, *t, half, d, e);

@@ -13,7 +13,7 @@
 #ifndef PARC_RT_ATTENTION_WORKSPACE_H
 #define PARC_RT_ATTENTION_WORKSPACE_H
 
-#include "../../parc_rt.h"
+#include "../../parc_attention.h"
 #include "rt_attention_plan.h"
 
 enum {
@@ -40,12 +40,11 @@ static inline int64_t rt_attention_up(int64_t n, int64_t to)
 
 /* Whether cuDNN supports the call: 16 bits, head sizes that are a multiple of
  * 8, no dropout (whose random numbers would differ from parc's), no window,
- * no softcap and no segments. */
+ * no softcap, no segments and no bias. */
 static inline bool rt_attention_library(const ParcAttention *a)
 {
     return a->type != PARC_F32 && a->drop <= 0 && a->window <= 0 && a->softcap <= 0 &&
-           !a->segments &&
-           a->d % 8 == 0 && a->e % 8 == 0 && a->d <= 256 && a->e <= 256 && a->s > 1 && a->t > 1;
+           !a->segments && !a->bias_dims && a->d % 8 == 0 && a->e % 8 == 0 && a->d <= 256 && a->e <= 256 && a->s > 1 && a->t > 1;
 }
 
 /* Bytes of the sum of dq for `kv` KV heads, f32 [heads, s, d]; 0 for a

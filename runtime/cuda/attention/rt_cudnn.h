@@ -52,6 +52,9 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c);
 /* Runs a call of this shape with parc's own kernels (rt_attention_own.c). */
 void rt_attention_own(ParcRt *rt, const ParcAttention *a, bool backward,
                       const DnnCall *c);
+/* The gradient of the bias, which has the dims s and t. */
+void rt_attention_own_bias(ParcRt *rt, const ParcAttention *a, float *dbias,
+                           const DnnCall *c);
 
 /* "forward of [4, 2048, 32, 64]: cuDNN 91900, engine 2", cut off at the end. */
 enum { CUDNN_TEXT = DNN_REASON + 128 };

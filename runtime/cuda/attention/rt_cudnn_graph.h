@@ -15,7 +15,7 @@
 #define PARC_RT_CUDNN_GRAPH_H
 
 #include "cuda/api/api_cudnn.h"
-#include "parc_rt.h"
+#include "parc_attention.h"
 
 enum { DNN_DIMS = 4, DNN_TENSORS = 48, DNN_NODES = 40, DNN_REASON = 256 };
 

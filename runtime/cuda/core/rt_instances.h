@@ -10,7 +10,7 @@
 
 #include "../device/kernel_sizes.h"
 
-enum { RT_SYMBOL = 80 };
+enum { RT_SYMBOL = 96 };
 
 /* The bytes of a copy's vectors: the most, up to 16, that divide `bytes`. */
 static inline int rt_instance_vector(int64_t bytes)

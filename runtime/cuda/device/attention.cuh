@@ -4,7 +4,7 @@
  * requires: ATTENTION_NAME(kernel)   the symbol of one of its kernels
  *           ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
  *           ATTENTION_D, _E          columns of a head of q and k, and of v
- *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _SEGMENTS, _DROP   0 or 1
+ *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _SEGMENTS, _BIAS, _DROP   0 or 1
  *           FORWARD_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS   the tiles
  *                                    (rt_attention_plan.h)
  *
@@ -21,14 +21,20 @@
  */
 #include "attention_shape.h"
 
-/* Masks a tile. `ahead`: the index of the warp's first query, counted from the tile's first
+/* Whether a query may have no keys. */
+#define ATTENTION_NO_KEYS (ATTENTION_SEGMENTS || ATTENTION_BIAS)
+
+/* Adds the bias and masks a tile. `ahead`: the index of the warp's first query, counted from the tile's first
  * key; `keys` keys exist from that one on, and `held` queries; query_segment, key_segment:
  * theirs. */
-PARC_DEVICE void ATTENTION_NAME(mask)(float *score, int near, int ahead, int keys,
+PARC_DEVICE void ATTENTION_NAME(mask)(float *score, const AttentionBias *bias,
+                                      float scale2, int near, int ahead, int keys,
                                       const int32_t *query_segment, int held,
                                       const int32_t *key_segment)
 {
     enum { HALF = ATTENTION_TYPE != TILE_F32, ROWS = FORWARD_ROWS, KEYS = FORWARD_KEYS };
+    if (ATTENTION_BIAS)
+        attention_bias(HALF, score, ROWS, KEYS, 0, bias, ATTENTION_LOG2E / scale2);
     if (keys < KEYS || !attention_full(ATTENTION_CAUSAL, near, ahead, ROWS, KEYS))
         attention_mask(HALF, ATTENTION_CAUSAL, near, score, ROWS, KEYS, 0, keys, ahead);
     if (ATTENTION_SEGMENTS)
@@ -84,11 +90,11 @@ PARC_DEVICE void ATTENTION_NAME(finish)(float *lse, int held, const float *top,
         const int row = tile_row_of(HALF, ROWS, r);
         float total = row_sum(HALF, sum[r]);
         if (row < held && tile_column_of(HALF, 0) == 0)
-            lse[row] = ATTENTION_SEGMENTS && total <= 0
+            lse[row] = ATTENTION_NO_KEYS && total <= 0
                            ? 0
                            : top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total);
         sum[r] = 1.0f / (ATTENTION_DROP ? (1.0f - rate) * total : total);
-        if (ATTENTION_SEGMENTS && total <= 0) /* the query has no keys */
+        if (ATTENTION_NO_KEYS && total <= 0)
             sum[r] = 0;
     }
 }
@@ -131,7 +137,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     k += ((b * t + at.begin) * kv + h / (int)g) * D;
     v += ((b * t + at.begin) * kv + h / (int)g) * E;
 
-    tile_fill(top, DOWN, ATTENTION_WINDOW || ATTENTION_SEGMENTS ? ATTENTION_LOWEST : -INFINITY);
+    tile_fill(top, DOWN, ATTENTION_WINDOW || ATTENTION_NO_KEYS ? ATTENTION_LOWEST : -INFINITY);
     tile_fill(sum, DOWN, 0);
     tile_fill(out, ATTENTION_SUMS(TYPE, ROWS, E), 0);
     tile_load(TYPE, queries, q_row, q, (int64_t)all * D,
@@ -170,7 +176,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
             attention_cap(score, ATTENTION_REGISTERS(ROWS, KEYS), f.cap_scale);
         else
             attention_apply_sign(score, ATTENTION_REGISTERS(ROWS, KEYS), f.scale);
-        ATTENTION_NAME(mask)(score, near, warp_first - first, keys_all - first,
+        const AttentionBias part = ATTENTION_BIAS_AT(b, h, warp_first, first);
+        ATTENTION_NAME(mask)(score, &part, scale2, near, warp_first - first, keys_all - first,
                              query_segment + b * s + warp_first, queries_all - warp_first,
                              key_segment + b * t + first);
         ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
@@ -188,3 +195,4 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
                ATTENTION_VECTORS(TYPE, E), out, ROWS, E, sum,
                queries + warp_index() * ROWS * q_row, q_row);
 }
+#undef ATTENTION_NO_KEYS

@@ -1,7 +1,6 @@
 /* attention_grad.cuh: computes attention, backward, without a score matrix.
  *
- * requires: what attention.cuh requires; DELTA_THREADS of `delta`; and the tiles
- *           of two more kernels: QUERY_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS of
+ * requires: what attention_weights.cuh requires, and the tiles of two kernels: QUERY_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS of
  *           `query`, KEY_ROWS, _WARPS, _THREADS, _BLOCKS, _QUERIES, _PARTS of
  *           `key` (a block sums one part of the columns, for lack of
  *           registers). A kernel without sizes is omitted
@@ -20,63 +19,7 @@
  * bits each time. While a tile is multiplied, the next tile is loaded to the
  * other half of the buffer.
  */
-#include "attention_shape.h"
-
-#ifdef DELTA_THREADS
-/* Each warp processes a row of o. The result is delta [b, kv * g, s]. */
-PARC_KERNEL(DELTA_THREADS)
-ATTENTION_NAME(delta)(float *__restrict__ delta,
-                      const ATTENTION_ELEMENT *__restrict__ d_o,
-                      const ATTENTION_ELEMENT *__restrict__ o, int64_t rows,
-                      int64_t s, int64_t all)
-{
-    enum { E = ATTENTION_E, N = E % 4 == 0 ? 4 : 1 };
-    int64_t row = block_index() * (DELTA_THREADS / PARC_WARP) + warp_index();
-    float sum = 0, x[N], y[N];
-    if (row >= rows)
-        return;
-    for (int c = lane_index() * N; c < E; c += PARC_WARP * N) {
-        ATTENTION_READ(x, o + row * E + c, N);
-        ATTENTION_READ(y, d_o + row * E + c, N);
-        PARC_UNROLL
-        for (int i = 0; i < N; i++)
-            sum += x[i] * y[i];
-    }
-    sum = warp_sum(sum);
-    int64_t position = row / all, h = row % all;
-    if (lane_index() == 0)
-        delta[(position / s * all + h) * s + position % s] = sum;
-}
-#endif
-
-/* The sizes of a kernel whose warps own `rows` rows of one side and loop over
- * the other by `step`: registers of a thread, and columns and rows of a
- * tile. */
-#define GRAD_SIZES(rows, step, parts)                                          \
-    TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,           \
-    E = ATTENTION_E, ROWS = rows, DOWN = HALF ? ROWS / 8 : ROWS / 2,           \
-    REGISTERS = ATTENTION_REGISTERS(ROWS, step), WIDTH = REGISTERS / DOWN,     \
-    D_PAD = ATTENTION_COLUMNS(TYPE, D, parts),                                 \
-    E_PAD = ATTENTION_COLUMNS(TYPE, E, parts),                                 \
-    k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)
-
-/* Loads n rows of k and v, or of q and d_o, to a tile: first those of x, then
- * those of y. Consecutive rows are `stride` heads apart; the first `held` rows
- * exist. n, parts and threads are constants. */
-PARC_DEVICE void ATTENTION_NAME(load_pair)(ATTENTION_ELEMENT *tile,
-                                           const ATTENTION_ELEMENT *x,
-                                           const ATTENTION_ELEMENT *y,
-                                           int64_t stride, int held, int n,
-                                           int parts, int threads)
-{
-    const int type = ATTENTION_TYPE, d = ATTENTION_D, e = ATTENTION_E;
-    const int d_pad = ATTENTION_COLUMNS(type, d, parts);
-    const int e_pad = ATTENTION_COLUMNS(type, e, parts);
-    const int x_row = ATTENTION_ROW(type, d_pad);
-    tile_load(type, tile, x_row, x, stride * d, held, n, d, d_pad, threads);
-    tile_load(type, tile + n * x_row, ATTENTION_ROW(type, e_pad), y, stride * e,
-              held, n, e, e_pad, threads);
-}
+#include "attention_weights.cuh"
 
 /* ---- keys and values ----------------------------------------------------- */
 
@@ -108,23 +51,28 @@ PARC_DEVICE void ATTENTION_NAME(key_load)(
 
 /* Adds a tile of queries to the warp's part of dk and dv. `ahead`: the first
  * query's index, counted from the warp's first key. query_segment, key_segment: those of
- * the tile's `queries` queries and of the warp's `held` keys. */
+ * the tile's `queries` queries and of the warp's `held` keys; bias: of both. */
 PARC_DEVICE void ATTENTION_NAME(key_add)(
     float *k_sum, float *v_sum, const ATTENTION_ELEMENT *keys,
     const ATTENTION_ELEMENT *values, const ATTENTION_ELEMENT *tile,
     const float *rows, float *exchange, const uint32_t *kept,
     AttentionFactors f, int part, int ahead, int near, const int32_t *query_segment,
-    int queries, const int32_t *key_segment, int held)
+    int queries, const int32_t *key_segment, int held, const AttentionBias *bias)
 {
     enum { KEY_SIZES };
     const ATTENTION_ELEMENT *outs = tile + QUERIES * k_row;
-    float p[REGISTERS], ds[REGISTERS];
+    float p[REGISTERS], ds[REGISTERS], slope[REGISTERS];
     tile_scores(TYPE, p, ROWS, QUERIES, D_PAD, keys, k_row, tile, k_row);
     if (ATTENTION_SOFTCAP)
         attention_cap(p, REGISTERS, f.cap_scale);
     PARC_UNROLL
     for (int i = 0; i < REGISTERS; i++)
         p[i] *= f.scale2;
+    PARC_UNROLL
+    for (int i = 0; i < REGISTERS && ATTENTION_SOFTCAP && ATTENTION_BIAS; i++)
+        slope[i] = attention_cap_slope(p[i], f.scale2);
+    if (ATTENTION_BIAS)
+        attention_bias(HALF, p, ROWS, QUERIES, 1, bias, ATTENTION_LOG2E);
     if (!attention_full(ATTENTION_CAUSAL, near, ahead, QUERIES, ROWS))
         attention_mask(HALF, ATTENTION_CAUSAL, near, p, ROWS, QUERIES, 1, ROWS,
                        ahead);
@@ -149,7 +97,9 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
         int x = tile_register(HALF, QUERIES, i / WIDTH, i % WIDTH);
         float mean = rows[QUERIES + tile_column_of(HALF, i % WIDTH)];
         ds[x] = p[x] * (ds[x] - mean);
-        if (ATTENTION_SOFTCAP) { /* p is 2^(score - low) */
+        if (ATTENTION_SOFTCAP && ATTENTION_BIAS) {
+            ds[x] *= slope[x];
+        } else if (ATTENTION_SOFTCAP) { /* p is 2^(score - low) */
             float low = rows[tile_column_of(HALF, i % WIDTH)];
             ds[x] *= attention_cap_slope((parc_log(p[x]) + low) * ATTENTION_LOG2E, f.scale2);
         }
@@ -253,13 +203,15 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
             drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query,
                       at.warp_first);
         }
+        const AttentionBias bias_part =
+            ATTENTION_BIAS_AT(at.b, at.head * g + at_head, at_query, at.warp_first);
         ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values, tiles + i * half,
                                 rows + i * 2 * QUERIES, exchange, kept, f,
                                 at.part, at_query - at.warp_first, near,
                                 query_segment + at.b * s + at_query,
                                 queries_all - at_query,
                                 key_segment + at.b * t + at.warp_first,
-                                keys_all - at.warp_first);
+                                keys_all - at.warp_first, &bias_part);
     }
     const int64_t own_row = (at.b * t + at.warp_first) * kv + at.head;
     ATTENTION_NAME(key_store)(dk + own_row * D, dv + own_row * E, k_sum, v_sum,
@@ -272,48 +224,6 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
 /* ---- queries ------------------------------------------------------------- */
 
 #ifdef QUERY_ROWS
-#define QUERY_SIZES                                                            \
-    GRAD_SIZES(QUERY_ROWS, QUERY_KEYS, 1), KEYS = QUERY_KEYS,                  \
-    QUERIES = ROWS * QUERY_WARPS
-
-/* Computes ds of the warp's rows and a tile. low, mean: lse (in base 2) and
- * delta of each row. `keys`: the end of the keys; `ahead`: the index of the
- * warp's first query; both count from the tile's first key. query_segment, key_segment:
- * those of the warp's `held` rows and of the tile's keys. */
-PARC_DEVICE void ATTENTION_NAME(query_weights)(
-    float *ds, const ATTENTION_ELEMENT *queries, const ATTENTION_ELEMENT *outs,
-    const ATTENTION_ELEMENT *tile, const float *low, const float *mean,
-    const uint32_t *kept, AttentionFactors f, int keys, int ahead, int near,
-    const int32_t *query_segment, int held, const int32_t *key_segment)
-{
-    enum { QUERY_SIZES };
-    float score[REGISTERS];
-    tile_scores(TYPE, score, ROWS, KEYS, D_PAD, queries, k_row, tile, k_row);
-    if (ATTENTION_SOFTCAP)
-        attention_cap(score, REGISTERS, f.cap_scale);
-    PARC_UNROLL
-    for (int i = 0; i < REGISTERS; i++)
-        score[i] *= f.scale2;
-    if (keys < KEYS ||
-        !attention_full(ATTENTION_CAUSAL, near, ahead, ROWS, KEYS))
-        attention_mask(HALF, ATTENTION_CAUSAL, near, score, ROWS, KEYS, 0, keys,
-                       ahead);
-    if (ATTENTION_SEGMENTS)
-        attention_segments(HALF, score, ROWS, KEYS, 0, query_segment, held, key_segment,
-                           keys);
-    tile_scores(TYPE, ds, ROWS, KEYS, E_PAD, outs, v_row, tile + KEYS * k_row,
-                v_row);
-    if (ATTENTION_DROP)
-        attention_drop_apply(ds, ds, kept, REGISTERS, f.keep_scale);
-    PARC_UNROLL
-    for (int i = 0; i < REGISTERS; i++) {
-        int r = i / WIDTH, x = tile_register(HALF, KEYS, r, i % WIDTH);
-        ds[x] = parc_exp2(score[x] - low[r]) * (ds[x] - mean[r]);
-        if (ATTENTION_SOFTCAP)
-            ds[x] *= attention_cap_slope(score[x], f.scale2);
-    }
-}
-
 PARC_KERNEL(QUERY_THREADS, QUERY_BLOCKS)
 ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                       const ATTENTION_ELEMENT *__restrict__ d_o,
@@ -352,13 +262,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     ATTENTION_NAME(load_pair)(tiles + at.begin / KEYS % 2 * half, k, v, kv,
                               keys_all - at.begin, KEYS, 1, QUERY_THREADS);
     copy_async_commit();
-    PARC_UNROLL
-    for (int r = 0; r < DOWN; r++) {
-        const int row = warp_first + tile_row_of(HALF, ROWS, r);
-        const int64_t x = at.head * s + row;
-        low[r] = row < queries_all ? lse[x] * ATTENTION_LOG2E : INFINITY;
-        mean[r] = row < queries_all ? delta[x] : 0.0f;
-    }
+    ATTENTION_NAME(query_rows)(low, mean, lse, delta, at.head * s, warp_first, queries_all);
     tile_fill(sum, ATTENTION_SUMS(TYPE, ROWS, D), 0);
     queries += warp_index() * ROWS * k_row;
     outs += warp_index() * ROWS * v_row;
@@ -380,11 +284,12 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP)
             drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
+        const AttentionBias bias_part = ATTENTION_BIAS_AT(b, h, warp_first, first);
         ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
                                       f, keys_all - first, warp_first - first,
                                       near, query_segment + b * s + warp_first,
                                       queries_all - warp_first,
-                                      key_segment + b * t + first);
+                                      key_segment + b * t + first, &bias_part, 0);
         tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
     }
 

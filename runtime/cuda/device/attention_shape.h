@@ -4,9 +4,10 @@
  * q [b, s, kv * g, d], k [b, t, kv, d], v [b, t, kv, e], o [b, s, kv * g, e],
  * lse [b, kv * g, s], with b sequences of s queries and t keys, kv KV heads, g
  * query heads for each KV head, and head sizes d (q, k) and e (v, o). Head
- * sizes, the causal mask and whether there are a window, a softcap or segments are constants of an
- * instance, a kernel that is compiled for them; the other parameters are
- * arguments.
+ * sizes, the causal mask and whether there are a window, a softcap, segments or a
+ * bias are constants of an instance, a kernel that is compiled for them; the other
+ * parameters are arguments. The elements of a bias are bias_b, bias_h, bias_s and
+ * bias_t apart in the direction of a dim; 0 if it does not have the dim.
  */
 #ifndef PARC_ATTENTION_SHAPE_H
 #define PARC_ATTENTION_SHAPE_H
@@ -20,11 +21,14 @@
 
 /* The last arguments of each kernel. Floats are passed as their bits. */
 #define ATTENTION_ARGUMENTS                                                    \
-    int64_t s, int64_t t, int64_t kv, int64_t g, int64_t scale_bits,           \
+    int64_t sequences, int64_t s, int64_t t, int64_t kv, int64_t g,            \
+        int64_t scale_bits,                                                    \
         int64_t drop_bits, int64_t site, const int64_t *key,                   \
         const int64_t *first_b, const int64_t *first_kv,                       \
         const int64_t *first_g, int64_t groups, int64_t heads, int64_t window,        \
-        int64_t softcap_bits, const int32_t *query_segment, const int32_t *key_segment
+        int64_t softcap_bits, const int32_t *query_segment,                    \
+        const int32_t *key_segment, const float *bias, int64_t bias_b,         \
+        int64_t bias_h, int64_t bias_s, int64_t bias_t
 
 PARC_DEVICE float attention_float(int64_t bits)
 {
@@ -53,6 +57,13 @@ PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
 #define ATTENTION_DRAWN(b, h)                                                  \
     attention_drop(s, t, b, h, drop_bits, site, key, first_b, first_kv,        \
                    first_g, groups, heads)
+
+/* The bias of a tile of head h of sequence b, from query q and key k on. */
+#define ATTENTION_BIAS_AT(b, h, q, k)                                          \
+    {                                                                          \
+        bias + (b) * bias_b + (h) * bias_h + (q) * bias_s + (k) * bias_t,      \
+            (int)bias_s, (int)bias_t, (int)s - (q), (int)t - (k)               \
+    }
 
 PARC_DEVICE int attention_less(int x, int y)
 {
@@ -205,6 +216,33 @@ PARC_DEVICE void attention_segments(int half, float *score, int rows, int column
         int q = turned ? across : down, k = turned ? down : across;
         if (q < queries && k < keys && query[q] != key[k])
             score[tile_register(half, columns, r, c)] = -INFINITY;
+    }
+}
+
+/* The part of a bias that a tile reads: that of its first query and key, of which `queries`
+ * and `keys` exist, and the elements between two queries and two keys. */
+typedef struct AttentionBias {
+    const float *at;
+    int query_step, key_step, queries, keys;
+} AttentionBias;
+
+/* Adds `by` times the bias to a tile of scores, whose unit is 1 / by; -inf where the sum is
+ * below ATTENTION_LOWEST / by. rows, columns and turned are those of attention_mask. */
+PARC_DEVICE void attention_bias(int half, float *score, int rows, int columns, int turned,
+                                const AttentionBias *bias, float by)
+{
+    const int per_row = rows * columns / 32 / (half ? rows / 8 : rows / 2);
+    PARC_UNROLL
+    for (int i = 0; i < rows * columns / 32; i++) {
+        int r = i / per_row, c = i % per_row;
+        int down = tile_row_of(half, rows, r), across = tile_column_of(half, c);
+        int q = turned ? across : down, k = turned ? down : across;
+        if (q < bias->queries && k < bias->keys) {
+            float *x = &score[tile_register(half, columns, r, c)];
+            *x += by * bias->at[q * bias->query_step + k * bias->key_step];
+            if (*x < by * ATTENTION_LOWEST)
+                *x = -INFINITY;
+        }
     }
 }
 

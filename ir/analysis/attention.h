@@ -1,0 +1,24 @@
+/* attention.h: finds the operands of attention and of its gradients, some of which exist
+ * only for some attributes. */
+#ifndef PARC_IR_ANALYSIS_ATTENTION_H
+#define PARC_IR_ANALYSIS_ATTENTION_H
+
+#include "ir/ir.h"
+
+/* The dims of a bias, as bits of the attribute. */
+enum { BIAS_BATCH = 1, BIAS_HEADS = 2, BIAS_QUERIES = 4, BIAS_KEYS = 8, BIAS_DIMS = 4 };
+
+/* Indices of operands; -1: the op has none. */
+typedef struct AttentionOperands {
+    int own; /* those that every call has: q, k, v; or do, q, k, v, o, lse */
+    int q;   /* k and v follow */
+    int key; /* of the random numbers */
+    int query_segment, key_segment;
+    int bias;
+    int base; /* the first base */
+} AttentionOperands;
+
+/* `op` is attention or one of its gradients. */
+AttentionOperands attention_operands(const Op *op);
+
+#endif

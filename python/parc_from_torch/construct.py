@@ -1,45 +1,22 @@
 """Records the numbers that modules are constructed with, and changes them.
 
 While the user's function builds the model, each module's constructor arguments
-are noted: numbers, numbers among the attributes of a config object, and the
+are noted: numbers, numbers in a config object (configs.py), and the
 numbers that the constructor computes (`hidden = 4 * dim`). They become the
 formals of PDL's modules. To learn which size of a tensor follows from which
 number, the function runs again with one number changed.
 """
 
 import contextlib
-import copy
 import inspect
 import sys
+from collections import Counter
 
 import torch
 
+from .configs import change, is_number, named, paths_of
+
 MARK = "_parc_numbers"  # an attribute of modules while the user's function runs
-
-
-def is_number(x):
-    return isinstance(x, (int, float)) and not isinstance(x, bool)
-
-
-def numbers_of(values):
-    """{name: number} of a dict of arguments, and of the config objects in it."""
-    found = {}
-    for name, x in values.items():
-        if is_number(x):
-            found[name] = x
-        elif is_config(x):
-            inner = {k: v for k, v in vars(x).items() if not k.startswith("_")}
-            found.update({k: v for k, v in inner.items() if is_number(v)})
-            for part in inner.values():
-                if isinstance(part, dict):
-                    found.update({k: v for k, v in part.items()
-                                  if isinstance(k, str) and k.isidentifier() and is_number(v)})
-    return found
-
-
-def is_config(x):
-    return hasattr(x, "__dict__") and not callable(x) and \
-        not isinstance(x, (torch.nn.Module, type))
 
 
 def constructor(frame, module):
@@ -50,12 +27,44 @@ def constructor(frame, module):
     return frame if frame.f_locals.get(code.co_varnames[0]) is module else None
 
 
+def under_construction(frame):
+    """The module of the innermost constructor among a frame and its callers, or None."""
+    while frame:
+        code = frame.f_code
+        if code.co_name == "__init__" and code.co_argcount:
+            first = frame.f_locals.get(code.co_varnames[0])
+            if isinstance(first, torch.nn.Module):
+                return first
+        frame = frame.f_back
+    return None
+
+
+def arguments_of(frame):
+    """{name: value} of the arguments of a function in its frame; those of **kwargs too."""
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    found = {n: frame.f_locals[n] for n in code.co_varnames[1:count] if n in frame.f_locals}
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        at = count + bool(code.co_flags & inspect.CO_VARARGS)
+        found.update(frame.f_locals.get(code.co_varnames[at]) or {})
+    return found
+
+
 class Constructions:
-    """{id of a module: {name: number}} of the modules built meanwhile."""
+    """The modules built meanwhile, by id. `numbers`: {name: number}; `paths`: {name: path}
+    of the numbers that the constructor takes; `place`: (key of the class, how many of its
+    modules were made before); `parent`: the id of the module whose constructor built it."""
 
     def __init__(self):
-        self.numbers = {}
+        self.numbers, self.paths, self.place, self.parent = {}, {}, {}, {}
         self.alive = []  # keeps the ids unique
+        self.made = Counter()
+
+    def note_new(self, module):
+        own = key(type(module))
+        self.alive.append(module)
+        self.place[id(module)] = own, self.made[own]
+        self.made[own] += 1
 
     def note(self, module, frame):
         own = None
@@ -63,11 +72,12 @@ class Constructions:
             own, frame = frame, frame.f_back
         if own is None:
             return
-        self.alive.append(module)
-        code = own.f_code
-        names = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
-        args = {n: own.f_locals[n] for n in names if n in own.f_locals}
-        self.numbers[id(module)] = module.__dict__[MARK] = numbers_of(args)
+        at = paths_of(arguments_of(own))
+        paths = named(at)
+        self.paths[id(module)] = paths
+        self.numbers[id(module)] = module.__dict__[MARK] = {n: at[p] for n, p in paths.items()}
+        parent = under_construction(frame)
+        self.parent[id(module)] = None if parent is None else id(parent)
         self.note_parent(frame)
 
     def note_copies(self, model):
@@ -90,6 +100,28 @@ class Constructions:
             frame = frame.f_back
 
 
+PENDING = []  # functions of a module that is about to be constructed
+
+
+def new_module(cls, *args, **kwargs):
+    module = object.__new__(cls)
+    for function in PENDING:
+        function(module)
+    return module
+
+
+@contextlib.contextmanager
+def before_constructors(function):
+    """Calls a function of each module before its constructor."""
+    # It stays: after it is deleted, Python refuses the arguments of constructors.
+    torch.nn.Module.__new__ = new_module
+    PENDING.append(function)
+    try:
+        yield
+    finally:
+        PENDING.remove(function)
+
+
 @contextlib.contextmanager
 def recording():
     """Yields the Constructions of the block."""
@@ -101,7 +133,8 @@ def recording():
 
     torch.nn.Module.__init__ = noted
     try:
-        yield seen
+        with before_constructors(seen.note_new):
+            yield seen
     finally:
         torch.nn.Module.__init__ = init
 
@@ -112,35 +145,25 @@ def key(cls):
     return cls.__module__, cls.__qualname__
 
 
-PENDING = []  # functions of the class of a module that is about to be constructed
-
-
-def new_module(cls, *args, **kwargs):
-    for function in PENDING:
-        function(cls)
-    return object.__new__(cls)
-
-
 @contextlib.contextmanager
-def changing(cls, name, value):
-    """Replaces one number of the first module of a class that is constructed. Yields a
-    list that is not empty after the change."""
-    done = []
+def changing(targets, value):
+    """Replaces one number of some modules. `targets`: {place of a module (Constructions):
+    path of the number}. Yields the set of the places where it was changed."""
+    done, made = set(), Counter()
 
-    def change_first(own):
-        if key(own) == key(cls) and not done:
-            done.append(changed_init(own, name, value))
+    def change_next(module):
+        own = key(type(module))
+        place = own, made[own]
+        made[own] += 1
+        if place in targets:
+            change_init(type(module), targets[place], value)
+            done.add(place)
 
-    # It stays: after it is deleted, Python refuses the arguments of constructors.
-    torch.nn.Module.__new__ = new_module
-    PENDING.append(change_first)
-    try:
+    with before_constructors(change_next):
         yield done
-    finally:
-        PENDING.remove(change_first)
 
 
-def changed_init(cls, name, value):
+def change_init(cls, path, value):
     """Makes the next call of a class's constructor one with the changed number."""
     own, init = "__init__" in vars(cls), cls.__init__
 
@@ -151,37 +174,17 @@ def changed_init(cls, name, value):
             del cls.__init__
         bound = inspect.signature(init).bind(self, *args, **kwargs)
         bound.apply_defaults()
-        if not change(bound.arguments, name, value):
-            raise ValueError(f"the constructor has no number {name}")
+        if not change_bound(bound, path, value):
+            raise ValueError(f"the constructor has no number {path}")
         return init(*bound.args, **bound.kwargs)
 
     cls.__init__ = changed
-    return changed
 
 
-def change(arguments, name, value):
-    """Changes a number among the arguments of a constructor, or in a config object.
-    Returns whether there is one."""
-    if is_number(arguments.get(name)):
-        arguments[name] = value
-        return True
-    for part, x in arguments.items():
-        if part == "self" or not is_config(x):
-            continue
-        own = copy.deepcopy(x)
-        if is_number(vars(own).get(name)):
-            setattr(own, name, value)
-        elif not change_part(own, name, value):
-            continue
-        arguments[part] = own
-        return True
-    return False
-
-
-def change_part(config, name, value):
-    """Changes a number in a dict of a config object, such as rope_parameters."""
-    for part in vars(config).values():
-        if isinstance(part, dict) and is_number(part.get(name)):
-            part[name] = value
-            return True
-    return False
+def change_bound(bound, path, value):
+    """Changes a number among bound arguments, those of **kwargs included."""
+    rest = next((p.name for p in bound.signature.parameters.values()
+                 if p.kind is p.VAR_KEYWORD), None)
+    if path[0] not in bound.arguments and rest:
+        return change(bound.arguments[rest], path, value)
+    return change(bound.arguments, path, value)

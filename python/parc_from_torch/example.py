@@ -1,5 +1,7 @@
 """The example inputs of a model, as they are and with other sizes."""
 
+import math
+
 import torch
 from torch.utils import _pytree as pytree
 
@@ -23,10 +25,9 @@ def inputs_of(example, change=lambda x: x.clone()):
 
 
 def scaled(x, dim, factor):
-    """A tensor whose dim is 2 or 3 times as long, or its first half."""
-    if factor >= 1:
-        return torch.cat([x] * factor, dim)
-    return x.narrow(dim, 0, int(x.shape[dim] * factor)).clone()
+    """A tensor repeated or cut in a dim, so that it is `factor` times as long."""
+    whole = torch.cat([x] * math.ceil(factor), dim)
+    return whole.narrow(dim, 0, round(x.shape[dim] * factor)).clone()
 
 
 def resized(example, name, factor):

@@ -105,26 +105,31 @@ def rounded(x, slack):
 # ---- formals of a scale ----------------------------------------------------
 
 
-def factor(formals, formal):
-    """By what a formal was multiplied in its trace."""
+def factor(formals, formal, at):
+    """By what a formal was multiplied in trace `at`, one of those with another value."""
     number = formals.get(formal)
     base = getattr(number, "base", 0)
-    return dict(number.other).get(formal, base) / base if base else 1
+    return number.other[at][1] / base if base else 1
 
 
 def powers(found, others, formals):
-    """{formal: exponent} of a scale. `others`: (formal, Distribution with another value of
-    that formal)."""
+    """{formal: exponent} of a scale. `others`: [(formal, Distribution with another value of
+    that formal)]. One of these must differ from `found`, and all must fit the exponent."""
+    changes = {}
+    for at, (formal, other) in enumerate(others):
+        by = math.log(factor(formals, formal, at))
+        if found.spread and other.spread and by:
+            slack = 6 * (2 * found.count) ** -0.5 + 6 * (2 * other.count) ** -0.5
+            change = math.log(other.spread / found.spread)
+            changes.setdefault(formal, []).append((by, change, slack))
     exponents = {}
-    for formal, other in others:
-        by = abs(math.log(factor(formals, formal)))
-        if not found.spread or not other.spread or not by:
-            continue
-        slack = (2 * (2 * found.count) ** -0.5 + 2 * (2 * other.count) ** -0.5) / by
-        ratio = math.log(other.spread / found.spread) / math.log(factor(formals, formal))
-        near = min((0.0, *HALVES), key=lambda e: abs(e - ratio))
-        if near and abs(ratio - near) < min(3 * slack, 0.2) and abs(ratio) > 3 * slack:
-            exponents[formal] = near
+    for formal, own in changes.items():
+        if any(abs(change) > slack for _, change, slack in own):
+            by, change, slack = max(own, key=lambda c: abs(c[0]) / c[2])
+            e = min(HALVES, key=lambda e, x=change / by: abs(e - x))
+            near = abs(change - e * by) < 0.2 * abs(by)
+            if near and all(abs(change - e * by) < slack for by, change, slack in own):
+                exponents[formal] = e
     return exponents
 
 
@@ -149,9 +154,9 @@ def scale_text(number, scope):
     if not number.varies():
         return None
     exponents = {}
-    for formal, value in number.other:
+    for at, (formal, value) in enumerate(number.other):
         if value != number.base:
-            by = factor(scope, formal)
+            by = factor(scope, formal, at)
             if by == 1:
                 return None
             exponents[formal] = round(2 * math.log(value / number.base) / math.log(by)) / 2
@@ -239,8 +244,8 @@ class Initializers:
         scale = rest
         for f, e in exponents.items():
             scale *= float(getattr(formals[f], "base", formals[f])) ** e
-        number = Number(scale, tuple((f, scale * factor(formals, f) ** exponents.get(f, 0))
-                                     for f, _ in self.samples[1:]))
+        number = Number(scale, tuple((f, scale * factor(formals, f, at) ** exponents.get(f, 0))
+                                     for at, (f, _) in enumerate(self.samples[1:])))
         if base.kind == "unknown":
             self.warnings.append(f"{name}: no initializer has its initial values; the file "
                                  "has a normal distribution")

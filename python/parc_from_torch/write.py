@@ -28,12 +28,14 @@ def formal_text(parent, name, x):
 
 
 class Writer:
-    """The file. `shared`: names that every module sees (batch and seq); `used`: {path
+    """The file. `shared`: names that every module sees (batch and seq); `computed`: numbers
+    of the model's constructor, whose names sizes without an expression get; `used`: {path
     of a body: its Module, and the values of the formals}."""
 
-    def __init__(self, trace, shared, samples):
+    def __init__(self, trace, shared, samples, computed):
         self.trace = trace
         self.shared = shared
+        self.computed = computed
         self.faults = []
         self.modules = {}  # {class: [(Module, name)]}
         self.used = {}

@@ -1,0 +1,148 @@
+"""A trace of a model with formals, prelude modules and loops."""
+
+import functools
+import inspect
+import os
+import re
+
+from . import (loops, outputs, patterns, prelude, sequential, sinusoids, torch_modules)
+from .argument_names import argument_names, forward_names
+from .body import ImportFault, drop_unused, fault, statements
+from .example import tensors
+from .names import ascii_name, number_names, plain_name
+from .trace import Trace, bodies
+
+
+class Sample(Trace):
+    """A trace with formals, prelude modules and loops. Its inputs get the names and the
+    order of the user's forwards, or, with `like`, the order of another trace. `changed`:
+    {formal: its value} if it is another one; `numbers`: {path: {name: number}}."""
+
+    def __init__(self, model, args, kwargs, numbers, like=None):
+        super().__init__(model, args, kwargs)
+        self.args, self.kwargs = args, kwargs
+        self.changed = {}
+        self.numbers = {p: numbers.get(id(m), {}) for p, m in model.named_modules()}
+        self.warnings = outputs.limit(self.body)
+        names = {} if like else argument_names(self)
+        self.orders = like.orders if like else {}
+        self.names_of = {}
+        for n, p in self.params.items():
+            self.names_of.setdefault(id(p), []).append(n)
+        calls = {s.callee: s for b in bodies(self.body) for s in b.stmts if s.callee}
+        known = sorted({(n, x) for own in numbers.values() for n, x in own.items()})
+        for b in list(bodies(self.body)):
+            torch_modules.rewrite(b, model.get_submodule(b.path))
+            patterns.rewrite(b, known)
+        patterns.prune(self.body)
+        for b in bodies(self.body):
+            module = model.get_submodule(b.path)
+            for v in b.inputs:
+                v.name = ascii_name(names.get(b.path, {}).get(v.name) or plain_name(v.name))
+            place = re.sub(r"\.\d+(?=\.|$)", ".*", b.path)  # elements have one order
+            if not like:
+                self.orders[place] = order_of(b, module)
+            put_in_order(b, calls.get(b), self.orders.get(place, ()))
+            b.formals = number_names(numbers.get(id(module), {}))
+            b.line = class_line(type(module)) or (calls[b].line if b in calls else "")
+            b.params = {n: b.params[n] for n in sorted(b.params, key=self.place_of(b))}
+            prelude.recognise(b, module)
+        for b in reversed(list(bodies(self.body))):
+            prelude.inline(b)
+            patterns.rewrite(b)
+            sinusoids.express(b)
+            patterns.write_tables(b)
+            sequential.inline(b, model)
+            loops.roll_all(b, lambda array, b=b: self.is_tied(b, array))
+            drop_unused(b)
+        self.faults += [fault(line, why, b, remedy) for b in bodies(self.body)
+                        for line, why, remedy in patterns.leftovers(b)]
+        if self.faults:
+            raise ImportFault(self.faults)
+        self.used = [self.inputs.index(v.caller) for v in self.body.inputs]
+
+    def place_of(self, body):
+        """The place of a parameter of a body in the state dict."""
+        places = {n: i for i, n in enumerate(self.params)}
+        return lambda name: places[f"{body.path}.{name}".lstrip(".")]
+
+    def is_tied(self, body, array):
+        """Whether single elements of an array share parameters with other modules, or
+        the body reads their parameters."""
+        prefix = f"{body.path}.{array}.".lstrip(".")
+        shared = [self.names_of[id(p)] for n, p in self.params.items() if n.startswith(prefix)]
+        return any(len(names) > 1 for names in shared) or \
+            any(n.startswith(f"{array}.") for n in body.params)
+
+    def bound(self, value):
+        """The number of classes of an integer input."""
+        found = bound_in(self.body, value)
+        if found is None:
+            raise ImportFault([fault(
+                "", f"neither an embedding nor a loss says how large the integers of the "
+                f"input '{value.name}' are", self.body,
+                "look it up in an embedding, or pass it as a float")])
+        return found
+
+    def ignored(self, value):
+        """The negative number that the example's elements of an integer input have, or None:
+        labels without a loss."""
+        t = tensors([self.args, self.kwargs])[self.used[self.body.inputs.index(value)]]
+        found = t[t < 0]
+        return int(found[0]) if len(found) else None
+
+
+def order_of(body, module):
+    """The places of a body's inputs in the order of the forward's arguments."""
+    names = forward_names(module)
+    if any(v.name not in names for v in body.inputs):
+        return list(range(len(body.inputs)))
+    return sorted(range(len(body.inputs)), key=lambda i: names.index(body.inputs[i].name))
+
+
+def put_in_order(body, call, order):
+    if len(order) != len(body.inputs):
+        return
+    body.inputs = [body.inputs[i] for i in order]
+    if call:
+        call.args = [call.args[i] for i in order]
+
+
+@functools.cache
+def class_line(cls):
+    """The line of the user's class, or ''."""
+    try:
+        path = inspect.getsourcefile(cls)
+        line = inspect.getsourcelines(cls)[1]
+    except (OSError, TypeError):
+        return ""
+    return "" if "site-packages/torch/" in path else f"{os.path.basename(path)}:{line}"
+
+
+# Statements whose result has the numbers of their operand, or other numbers of the model.
+MOVED = {"unsqueeze", "squeeze", "reshape", "transpose", "slice", "select", "broadcast", "pad",
+         "concat", "float", "int"}
+
+
+def bound_in(body, value):
+    for s in statements(body.stmts):
+        if value not in s.args:
+            continue
+        if s.op == "embedding" and s.args[1] is value:
+            return s.args[0].dims[0]
+        if s.op == "cross_entropy" and s.args[1] is value:
+            return s.args[0].dims[-1]
+        if s.op == "gather" and s.args[1] is value:
+            return s.args[0].dims[-1]
+        if s.op == "onehot" and s.args[0] is value:
+            return s.args[1]
+        if s.op in MOVED or s.op == "where" and value in s.args[1:]:
+            found = bound_in(body, s.outs[0])
+            if found is not None:
+                return found
+        if s.op == "call":
+            child = s.callee
+            found = bound_in(child, child.inputs[s.args.index(value)])
+            if found is not None:
+                return found
+    return None

@@ -6,7 +6,8 @@
  *   after    %sum = sum{dims=[0], …} %x                          in the loop, or not
  *            …
  *            %scale = scale{by=0.9} %mean : f32[4 x 8] optimizer      at the end
- *            %scale.2 = scale{by=0.1} %sum.2 : f32[4 x 8] optimizer
+ *            %sum.3 = offset{by=0} %sum.2 : f32[4 x 8] optimizer
+ *            %scale.2 = scale{by=0.1} %sum.3 : f32[4 x 8] optimizer
  *            %mean.new = add %scale, %scale.2 : f32[4 x 8] optimizer
  *            assign{param="layers.*.mean"} %mean.new optimizer
  *
@@ -119,25 +120,20 @@ static bool is_elementwise(const Op *op)
     return rule && *rule == '=' && op->kind != OP_broadcast && op->kind != OP_boundary;
 }
 
-/* Whether the op may run on stacks: operands have the result's shape, or are
- * numbers. */
-static bool is_liftable(const Op *op)
+static bool is_number(const Value *v)
 {
-    bool fine = op && is_elementwise(op);
-    for (int i = 0; fine && i < op->nargs; i++) {
-        const Value *v = op->arg[i];
-        bool number = v->def && v->def->kind == OP_full && v->type.ndim == 0;
-        fine = number || type_same_shape(&v->type, &op->out[0]->type);
-    }
-    return fine;
+    return v->def && v->def->kind == OP_full && v->type.ndim == 0;
 }
 
-/* The value as a result of the loops around it. */
+/* The value as a result of the loops around it. The op `offset` is not linear: a sum
+ * over ranks or microbatches is completed before it, and no later op depends on
+ * their order. */
 static Value *yielded(Lift *t, Value *v)
 {
+    Attr attr[MAX_ATTRS] = {{.f = 0.0}};
     while (v->region->owner)
         v = ir_loop_add_yield(t->l->p, v->region->owner, v);
-    return v;
+    return dtype_is_float(v->type.dtype) ? ir_value(&t->b, OP_offset, 1, &v, attr, v->name) : v;
 }
 
 static Value *lift(Lift *t, Value *v);
@@ -146,10 +142,9 @@ static Value *lift_op(Lift *t, const Op *op)
 {
     Value **arg = NEW_ARRAY(t->l->arena, Value *, op->nargs);
     for (int i = 0; i < op->nargs; i++) {
-        const Op *def = op->arg[i]->def;
-        bool number = op->arg[i]->type.ndim == 0 && def && def->kind == OP_full;
-        arg[i] = number ? ir_op(&t->b, OP_full, 0, NULL, def->attr, NULL)->out[0]
-                        : lift(t, op->arg[i]);
+        const Value *v = op->arg[i];
+        arg[i] = is_number(v) ? ir_value(&t->b, OP_full, 0, NULL, v->def->attr, NULL)
+                              : lift(t, op->arg[i]);
     }
     return ir_value(&t->b, op->kind, op->nargs, arg, op->attr, op->out[0]->name);
 }
@@ -159,7 +154,7 @@ static Value *lift_new(Lift *t, Value *v)
     const Op *loop = v->def ? NULL : v->region->owner;
     if (v->def && v->def->kind == OP_param)
         return v;
-    if (is_liftable(v->def))
+    if (v->def && is_elementwise(v->def))
         return lift_op(t, v->def);
     if (loop && loop_is_stack(loop, v->index))
         return lift(t, loop->arg[v->index]);

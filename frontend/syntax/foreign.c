@@ -42,10 +42,10 @@ static const struct ForeignName {
     {"Parameter", "among the members: param NAME[n] = normal(0.02)"},
     {"MaxPool2d", "call max_pool2d(x, kernel) in forward"},
     {"AvgPool2d", "call avg_pool2d(x, kernel) in forward"},
-    {"BatchNorm1d", "there is no normalization over the batch: use LayerNorm "
-                    "or RMSNorm"},
-    {"BatchNorm2d", "there is no normalization over the batch: use LayerNorm "
-                    "or RMSNorm"},
+    {"BatchNorm1d", "BatchNorm takes inputs of any rank"},
+    {"BatchNorm2d", "BatchNorm takes inputs of any rank"},
+    {"BatchNorm3d", "BatchNorm takes inputs of any rank"},
+    {"SyncBatchNorm", "BatchNorm has the statistics of all ranks' rows"},
     {"MultiheadAttention", "declare Linears for q, k and v, and call "
                            "attention(q, k, v, causal=…)"},
     {"CrossEntropyLoss", "call cross_entropy(logits, labels) in forward"},

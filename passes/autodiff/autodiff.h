@@ -67,6 +67,10 @@ void optimizer_direction(Program *p, Op *copy, int param);
  * squares of gradients of which the stages of a pipeline have layers. */
 void optimizer_norm(Program *p);
 
+/* optimizer_states.c, for the pass optimizer: loops over layers update the states of
+ * modules where a kernel cannot compute all layers. */
+void optimizer_states(Program *p);
+
 /* autodiff_update.c: builds norm, updates and assignments. */
 void autodiff_update(Frame *f);
 

@@ -426,6 +426,7 @@ void pass_optimizer(Program *p, const TargetInfo *t)
     Expansion x = {0};
 
     optimizer_norm(p);
+    optimizer_states(p);
     for (Op *op = p->step->first, *next; op != NULL; op = next) {
         next = op->next;
         read_pending(&x.pending, op);

@@ -6,7 +6,7 @@ own_models="vit translation regression"
 # value of --data.
 own_data() {
     case $1 in
-    vit | conv) kind=images names="images labels" ;;
+    vit | conv | batch_norm) kind=images names="images labels" ;;
     translation) kind=pairs names="source target labels" ;;
     regression) kind=rows names="x y" ;;
     esac

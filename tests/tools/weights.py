@@ -15,6 +15,8 @@
                                  index
     weights.py average E D A B … E is the average of A, B, …, in which each has D times the
                                  part of the next one, within 1e-6 of its largest element
+    weights.py states A JSON TOLERANCE  the tensors of A that a JSON object lists are equal,
+                                 relative to the largest element of each
     weights.py names A           prints the names of tensors
 
 A model is a file, a directory or an index, as for --init. It uses nothing but
@@ -199,11 +201,22 @@ def average(e, decay, *files):
         assert worst <= 1e-6 * max(map(abs, want)), (name, worst)
 
 
+def states(a, path, tolerance):
+    a = read(a)
+    with open(path) as file:
+        rows = json.load(file)
+    for name, want in rows.items():
+        is_ = array.array("f", a[name][2])
+        assert len(is_) == len(want), name
+        worst = max(abs(x - y) for x, y in zip(is_, want))
+        assert worst <= float(tolerance) * max(map(abs, want)), (name, worst)
+
+
 def names(a):
     print("\n".join(sorted(read(a))))
 
 
 if __name__ == "__main__":
     {f.__name__: f for f in (same, rounds, sharded, drop, scale, rename, fill,
-                               average, names)}[
+                               average, states, names)}[
         sys.argv[1]](*sys.argv[2:])

@@ -46,8 +46,16 @@ record_conv() {
         >"$work/losses"
     mv "$work/losses" tests/torch/conv.losses
 }
-if [ "$*" = conv ]; then
-    record_conv
+record_batch_norm() {
+    own_data batch_norm
+    "$PARC" tests/data/batch_norm.pdl --target cpu --plan units -o "$work/norm"
+    "$work/norm" --steps 0 --seed 1 --export "$work/norm.safetensors"
+    "$python" tests/torch/batch_norm.py "$work/norm.safetensors" \
+        "$work/batch_norm.data" 20 1 2 >"$work/json"
+    mv "$work/json" tests/torch/batch_norm.json
+}
+if [ "$*" = conv ] || [ "$*" = batch_norm ]; then
+    "record_$*"
     exit
 fi
 if [ $# -gt 0 ]; then # some of these models only
@@ -60,6 +68,7 @@ for model in $own_models; do
     record_own "$model"
 done
 record_conv
+record_batch_norm
 # shellcheck disable=SC2086
 record llama $llama_sizes
 record_forward llama

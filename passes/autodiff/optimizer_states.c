@@ -1,5 +1,5 @@
 /* optimizer_states.c: updates the states of modules of an array in a loop over its
- * layers, where a kernel cannot compute all layers at once.
+ * layers, where one kernel cannot compute all layers.
  *
  * before   %a = mul %s, %x : f32[4 x 8] optimizer           %s : f32[4 x ]
  *          %m.new = add %m, %a : f32[4 x 8] optimizer
@@ -79,9 +79,9 @@ static Op *gather(const Updates *u, Op **end)
         if (u->taken[at->id]) {
             vec_push(u->p->arena, &op, at);
             assign = passed;
-        } else if (assigns_state(u->p, at)) {
-            vec_push(u->p->arena, &passed, at);
         }
+        if (assigns_state(u->p, at))
+            vec_push(u->p->arena, &passed, at);
     }
     *end = op.at[op.n - 1]->next;
     move_all(&op, *end);

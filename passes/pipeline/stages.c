@@ -78,6 +78,59 @@ static Readers *find_readers(const Stages *s)
     return all;
 }
 
+/* What the new value of a module's state is computed from. */
+typedef struct StateSources {
+    Stages *s;
+    bool *seen;         /* by op id */
+    VEC(Value *) state; /* states of modules */
+    Readers from;       /* where the forward ops are */
+} StateSources;
+
+static void add_sources(StateSources *t, Value *v)
+{
+    const Op *op = v->def;
+    if (!op || op->id >= t->s->nops || t->seen[op->id])
+        return;
+    t->seen[op->id] = true;
+    t->s->of_state[op->id] |= op->phase == PH_OPTIMIZER;
+    if (op->kind == OP_param) {
+        vec_push(t->s->p->arena, &t->state, v);
+        return;
+    }
+    int stage = t->s->stage_of[op->id];
+    bool yielded = op->kind == OP_loop && v->index >= op->ncarry;
+    if (yielded && t->s->cut_of[op->id])
+        t->from.cut = t->s->cut_of[op->id];
+    else if (op->phase != PH_OPTIMIZER && op->phase != PH_INIT)
+        t->from.stage = t->from.stage == EVERYWHERE || stage < t->from.stage ? stage
+                                                                             : t->from.stage;
+    for (int i = 0; i < op->nargs && op->phase == PH_OPTIMIZER; i++)
+        add_sources(t, op->arg[i]);
+}
+
+/* A state is where its new value is computed, and so are states that this reads, if no
+ * forward op reads them. */
+static void add_state_readers(Stages *s, Readers *all)
+{
+    s->of_state = NEW_ARRAY(s->p->arena, bool, s->nops + 1);
+    for (const Op *op = s->p->step->first; op; op = op->next) {
+        const Param *q = op->kind == OP_assign ? &s->p->param.at[attr_param(op)] : NULL;
+        if (!q || !q->module_state)
+            continue;
+        StateSources t = {.s = s, .from = {.stage = EVERYWHERE},
+                          .seen = NEW_ARRAY(s->p->arena, bool, s->nops + 1)};
+        add_sources(&t, op->arg[0]);
+        add_sources(&t, q->value);
+        for (int i = 0; i < t.state.n; i++) {
+            Readers *r = &all[t.state.at[i]->id];
+            bool stacked = t.state.at[i]->type.nstack > 0;
+            if (r->stage == EVERYWHERE && r->cut == 0 && !r->everywhere &&
+                stacked == (t.from.cut > 0))
+                *r = t.from;
+        }
+    }
+}
+
 /* The placement of a parameter, in compute layout; its states are placed alike.
  */
 static void place_param(Stages *s, Param *q, const Readers *readers)
@@ -169,9 +222,10 @@ static bool is_scalar(const Op *op)
 }
 
 /* Whether all stages need what is computed of the gradients' norm. */
-static bool is_of_norm(const Op *op)
+static bool is_of_norm(const Stages *s, const Op *op)
 {
-    return op->phase == PH_OPTIMIZER && is_scalar(op) &&
+    bool of_state = op->id < s->nops && s->of_state[op->id];
+    return !of_state && op->phase == PH_OPTIMIZER && is_scalar(op) &&
            op->kind != OP_sumsq && !op_is_conversion(op->kind) &&
            strcmp(op_info(op->kind)->linear, "all") != 0;
 }
@@ -179,7 +233,7 @@ static bool is_of_norm(const Op *op)
 /* The op on one stage, or on all ranks if they have its operands. */
 static void place_whole(Stages *s, Op *op)
 {
-    bool norm = is_of_norm(op);
+    bool norm = is_of_norm(s, op);
     int stage = norm ? EVERYWHERE : stages_choose(s, op);
     for (int i = 0; i < op->nargs; i++)
         if (norm || stages_place(s, op->arg[i]).kind == AX_P)
@@ -381,6 +435,7 @@ void pass_stages(Program *p, const TargetInfo *t)
     if (!stages_split(&s))
         return;
     Readers *readers = find_readers(&s);
+    add_state_readers(&s, readers);
     for (int i = 0; i < p->param.n; i++)
         place_param(&s, &p->param.at[i], readers);
     for (Op *op = p->step->first, *next; op; op = next) {

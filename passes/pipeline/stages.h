@@ -30,7 +30,9 @@ typedef struct Stages {
     int nstages;
     int *stage_of; /* by op id, of forward ops of the step: their stage */
     int *cut_of;   /* by op id, of its loops: the cut's number; 0: none */
-    uint32_t nops; /* the length of both */
+    bool *of_state; /* by op id: computes the new value of a module's state at the end
+                     * of the step */
+    uint32_t nops; /* the length of the three */
     VEC(Known) known; /* by value id */
 } Stages;
 

@@ -327,7 +327,8 @@ WorkClass work_class(OpKind op)
         return WORK_KERNEL;
     if (op == OP_fetch || op == OP_store)
         return WORK_TRANSFER;
-    bool lookup = op == OP_embedding || op == OP_embedding_grad || op == OP_embedding_add;
+    bool lookup = op == OP_embedding || op == OP_embedding_grad || op == OP_embedding_add ||
+                  op == OP_topk || op == OP_topk_grad;
     return lookup ? WORK_LOOKUP : WORK_COPY;
 }
 

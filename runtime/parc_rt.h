@@ -543,6 +543,16 @@ void parc_embedding_add(ParcRt *rt, ParcType type, float *grad, const void *dy,
                         const int32_t *ids, int64_t n, int64_t rows,
                         int64_t width, const int64_t *base);
 
+/* The n largest (or smallest) elements of each row of x [rows, width], in order: values
+ * [rows, n] and their indices in the row. Equal elements come by index; NaN is above all
+ * numbers (parc_order.h). parc_topk_scratch is the CPU's scratch, in bytes.
+ * parc_topk_grad: each row of dx [rows, width] is 0, but dy[j] at ids[j]. */
+int64_t parc_topk_scratch(int64_t width, int64_t n, int threads);
+void parc_topk(ParcRt *rt, ParcType type, void *values, int32_t *ids, const void *x,
+               int64_t rows, int64_t width, int64_t n, bool largest, void *scratch);
+void parc_topk_grad(ParcRt *rt, ParcType type, void *dx, const void *dy, const int32_t *ids,
+                    int64_t rows, int64_t width, int64_t n);
+
 /* The keys of layers first, first + step, … of `n` layers, computed from one
  * key (parc_random.h). */
 void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,

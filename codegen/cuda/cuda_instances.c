@@ -1,5 +1,5 @@
 /* cuda_instances.c: instantiates the hand-written kernels that a program needs
- * (attention, embedding, copies; runtime/cuda, files *.cuh).
+ * (attention, embedding, orders, copies; runtime/cuda, files *.cuh).
  *
  * A file of device code is included once for each instance, after the macros
  * that parameterize it, if any: sizes that should be constants, types, names.
@@ -269,6 +269,21 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
     kernel(in, "embedding_grad", suffix);
 }
 
+/* `kind` is the file's TOPK_KIND. */
+static void topk(Instances *in, DType dtype, int kind)
+{
+    static const char *const name[] = {"topk_few", "topk", "topk_grad"};
+    FloatName f = float_name(dtype);
+    if (!begin_instance(in, arena_printf(in->arena, "%s %s", name[kind], f.name)))
+        return;
+    define(in, "TOPK_NAME(kernel)", "kernel##_%s", f.name);
+    define(in, "TOPK_ELEMENT", "%s", f.element);
+    define(in, "TOPK_READ", "parc_read_%s", f.name);
+    define_number(in, "TOPK_KIND", kind);
+    include(in, "topk.cuh");
+    kernel(in, name[kind], f.name);
+}
+
 /* Kernels that exist once: `file` has them, `name` is a NULL-terminated list. */
 static void single(Instances *in, const char *file, const char *const *name)
 {
@@ -309,6 +324,14 @@ static void instances_of(Instances *in, const Op *op)
     case OP_embedding_grad:
         embedding_grad(in, op->arg[0]->type.dtype,
                        type_local_dim(&op->out[0]->type, m, 1));
+        return;
+    case OP_topk: {
+        const Type *x = &op->arg[0]->type;
+        topk(in, x->dtype, !rt_topk_few(x->dim[x->ndim - 1], attr_n(op)));
+        return;
+    }
+    case OP_topk_grad:
+        topk(in, op->arg[0]->type.dtype, 2);
         return;
     case OP_split_key:
         split_key(in);

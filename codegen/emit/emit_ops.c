@@ -1,5 +1,5 @@
 /* emit_ops.c: emits the statement of an op: the calls of fused kernels,
- * attention, embeddings and random keys. emit_matmul.c emits einsums,
+ * attention, embeddings, orders and random keys. emit_matmul.c emits einsums,
  * emit_moves.c copies and collectives.
  */
 #include "codegen/emit/emitter.h"
@@ -174,6 +174,30 @@ static void emit_embedding(Emitter *e, const Op *op)
              op->nargs > 2 + add ? value_variable(e, arg[2]) : "NULL");
 }
 
+/* topk gets the workspace after whether the largest elements come first. */
+static void emit_topk(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    bool grad = op->kind == OP_topk_grad;
+    const Type *wide = &(grad ? op->out : op->arg)[0]->type;
+    int64_t width = wide->dim[wide->ndim - 1];
+    const Type *ids = &(grad ? op->arg : op->out)[1]->type;
+    const char *call = arena_printf(a, "parc_%s(rt, %s", op_info(op->kind)->name,
+                                    c_parc_type(wide->dtype));
+    emit_comment(e, op, "");
+    for (int i = 0; i < op->nouts; i++)
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
+    for (int i = 0; i < op->nargs; i++)
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
+    call = arena_printf(a, "%s, %lld, %lld, %lld", call,
+                        (long long)(type_local_elements(wide, &e->p->mesh) / width),
+                        (long long)width, (long long)ids->dim[ids->ndim - 1]);
+    if (!grad)
+        call = arena_printf(a, "%s, %s, %s", call, attr_largest(op) ? "true" : "false",
+                            workspace(e, op));
+    out_code(e->o, "%s);", call);
+}
+
 static void emit_zeros(Emitter *e, const Op *op)
 {
     emit_comment(e, op, "");
@@ -263,6 +287,8 @@ static EmitOp *body_of(OpKind kind)
     case OP_embedding:
     case OP_embedding_grad:
     case OP_embedding_add: return emit_embedding;
+    case OP_topk:
+    case OP_topk_grad: return emit_topk;
     case OP_zeros: return emit_zeros;
     case OP_base: return emit_base;
     case OP_split_key: return emit_split_key;

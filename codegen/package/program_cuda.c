@@ -116,7 +116,7 @@ static void makefile_text(Out *o, const NvrtcImage *image)
         "          $(wildcard runtime/*/*.c runtime/*/*/*.c)\n"
         "HEADERS = model.h kernels.h \\\n"
         "          $(wildcard runtime/*.h runtime/*/*.h runtime/*/*/*.h)\n"
-        "DEVICE = runtime/parc_random.h $(wildcard runtime/cuda/device/*)\n"
+        "DEVICE = runtime/parc_order.h runtime/parc_random.h $(wildcard runtime/cuda/device/*)\n"
         "IMAGES =");
     for (int i = 0; image[i].arch; i++)
         out(o, " %s", image_file(o->arena, &image[i]));

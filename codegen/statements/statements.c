@@ -24,6 +24,8 @@ static const char *kind_of(OpKind op)
     case OP_embedding:
     case OP_embedding_grad:
     case OP_embedding_add: return "embedding";
+    case OP_topk:
+    case OP_topk_grad: return "order";
     case OP_zeros: return "fill";
     case OP_fetch:
     case OP_store: return "transfer";

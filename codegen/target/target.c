@@ -18,6 +18,7 @@
 #include "codegen/move_block.h"
 #include "ir/analysis/alias.h"
 #include "runtime/cuda/attention/rt_attention_workspace.h"
+#include "runtime/cuda/core/rt_instances.h"
 
 /* Bytes: a cache line; what CUDA's allocator guarantees. */
 enum { CPU_ALIGNMENT = 64, CUDA_ALIGNMENT = 256, CUDA_PAGE = 2 << 20 };
@@ -127,6 +128,13 @@ static bool cuda_multiplies(const Program *p, const Op *op)
            (!gelu || cuda_has_gelu(s));
 }
 
+/* The rows of a rank's part of the operand. */
+static int64_t topk_rows(const Program *p, const Op *op)
+{
+    const Type *x = &op->arg[0]->type;
+    return type_local_elements(x, &p->mesh) / x->dim[x->ndim - 1];
+}
+
 static int64_t cuda_scratch(const Program *p, const Op *op,
                             const TargetInfo *t)
 {
@@ -141,8 +149,15 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
     case OP_all_gather:
     case OP_reduce_scatter:
     case OP_all_to_all: return move_staging(p, op);
+    case OP_topk: return rt_topk_bytes(topk_rows(p, op), attr_n(op));
     }
     return op->kind == OP_fused ? cuda_kernel_workspace(p, op) : 0;
+}
+
+static int64_t topk_scratch(const Op *op, int threads)
+{
+    const Type *x = &op->arg[0]->type;
+    return parc_topk_scratch(x->dim[x->ndim - 1], attr_n(op), threads);
 }
 
 static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
@@ -151,6 +166,8 @@ static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
         return attention_scratch(p, op, t->threads);
     if (op->kind == OP_einsum)
         return matmul_scratch(p, op, t);
+    if (op->kind == OP_topk)
+        return topk_scratch(op, t->threads);
     return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
 }
 

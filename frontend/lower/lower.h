@@ -394,7 +394,7 @@ bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list);
 BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_squeeze, builtin_broadcast,
     builtin_transpose, builtin_heads, builtin_merge_heads, builtin_concat,
     builtin_split, builtin_slice, builtin_pad, builtin_einsum, builtin_embedding,
-    builtin_range, builtin_onehot, builtin_may_be, builtin_arange, builtin_attention,
+    builtin_range, builtin_topk, builtin_sort, builtin_onehot, builtin_may_be, builtin_arange, builtin_attention,
     builtin_rope, builtin_random;
 
 #endif

@@ -274,6 +274,8 @@ const Builtin builtin_table[] = {
     PLAIN("einsum", "spec, tensors...", builtin_einsum),
     PLAIN("embedding", "table, ids", builtin_embedding),
     PLAIN("onehot", "ids, n, ignore=", builtin_onehot),
+    PLAIN("topk", "x, k, largest=", builtin_topk),
+    PLAIN("sort", "x, descending=", builtin_sort),
     PLAIN("range", "n", builtin_range),
     PLAIN("pair", "x", run_pair),
     PLAIN("may_be", "ids, n", builtin_may_be),

@@ -460,3 +460,56 @@ Datum builtin_may_be(const BuiltinCall *c)
                       (n->integer >= 0 && n->integer < ids->below) ||
                       (ids->has_ignored && n->integer == ids->ignored));
 }
+
+/* ---- orders -------------------------------------------------------------- */
+
+/* The first n elements of the last dim of argument 0 in order, and their indices. */
+static Datum first_in_order(const BuiltinCall *c, const Value *x, int64_t n, bool largest)
+{
+    Attr attr[MAX_ATTRS] = {{.i = n}, {.i = largest}};
+    Datum *item = NEW_ARRAY(c->l->arena, Datum, 2);
+    item[0] = lower_op(c->l, c->call->loc, "order", OP_topk, 1, c->arg, attr);
+    if (item[0].kind == DATUM_POISON)
+        return item[0];
+    item[1] = datum_tensor(item[0].tensor->def->out[1]);
+    item[1].below = x->type.dim[x->type.ndim - 1];
+    return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = 2};
+}
+
+/* Whether argument 0 is a tensor with a last dim of floats. */
+static bool ordered(const BuiltinCall *c, Value **x)
+{
+    if (!builtin_tensor(c, 0, x))
+        return false;
+    if (dtype_is_float((*x)->type.dtype) && (*x)->type.ndim > 0)
+        return true;
+    return lower_error(c->l, builtin_loc(c, 0), "float(x) converts integers", "'%s' orders the "
+                       "last dim of a tensor of floats, not of %s", c->call->name,
+                       builtin_shape(c, *x));
+}
+
+/* topk(x, k, largest=true): k elements of the last dim in order, and their indices. */
+Datum builtin_topk(const BuiltinCall *c)
+{
+    Value *x;
+    bool largest;
+    if (!ordered(c, &x) || !builtin_flag(c, 2, true, &largest))
+        return datum_poison();
+    Datum k = c->arg[1];
+    int64_t width = x->type.dim[x->type.ndim - 1];
+    if (k.kind != DATUM_INT || k.integer < 1 || k.integer > width)
+        return lower_poison(c->l, builtin_loc(c, 1), NULL, "'topk' takes from 1 to %lld "
+                            "elements of %s, not %s", (long long)width, builtin_shape(c, x),
+                            datum_text(c->l->arena, k));
+    return first_in_order(c, x, k.integer, largest);
+}
+
+/* sort(x, descending=false): the last dim in order, and the elements' indices. */
+Datum builtin_sort(const BuiltinCall *c)
+{
+    Value *x;
+    bool descending;
+    if (!ordered(c, &x) || !builtin_flag(c, 1, false, &descending))
+        return datum_poison();
+    return first_in_order(c, x, x->type.dim[x->type.ndim - 1], descending);
+}

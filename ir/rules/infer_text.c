@@ -27,8 +27,8 @@ static Type text_result(const RuleText *t, const RuleSizes *sizes, int i)
     return r;
 }
 
-/* The element types of the results: an operand's, f32, or the attribute's. */
-enum { FROM_F32 = -1, FROM_ATTR = -2 };
+/* The element types of the results: an operand's, f32, the attribute's, or i32. */
+enum { FROM_F32 = -1, FROM_ATTR = -2, FROM_I32 = -3 };
 static const struct TextTypes {
     OpKind kind;
     int from[3];
@@ -38,6 +38,8 @@ static const struct TextTypes {
     {OP_embedding_grad, {FROM_F32}},
     {OP_embedding_add, {FROM_F32}},
     {OP_onehot, {FROM_F32}},
+    {OP_topk, {0, FROM_I32}},
+    {OP_topk_grad, {0}},
     {OP_rotary, {0}},
     {OP_attention, {0, FROM_F32}},
     {OP_attention_grad, {1, 2, 3}},
@@ -58,11 +60,12 @@ static const char *text_dtypes(Infer *in, const RuleText *text)
             bug("op %s has no row for its result types",
                 op_info(in->kind)->name);
     for (int i = 0; i < in->nouts; i++) {
-        in->out[i].dtype = row->from[i] == FROM_F32 ? DT_F32
+        in->out[i].dtype = row->from[i] == FROM_F32   ? DT_F32
+                           : row->from[i] == FROM_I32 ? DT_I32
                            : row->from[i] == FROM_ATTR
                                ? attr_type(in->op)
                                : arg_type(in, row->from[i])->dtype;
-        if (!dtype_is_float(in->out[i].dtype))
+        if (row->from[i] != FROM_I32 && !dtype_is_float(in->out[i].dtype))
             return "the result's type is not a float type";
     }
     for (int i = 0; i < in->nargs; i++) {
@@ -199,6 +202,17 @@ static const char *check_attention(const Infer *in, const RuleSizes *sizes)
     return NULL;
 }
 
+/* The operand and results of topk: n of the v elements of a row, whose indices are i32. */
+static const char *check_topk(const Infer *in, const RuleSizes *sizes)
+{
+    int64_t v = sizes->letter['v' - 'a'], k = sizes->letter['k' - 'a'];
+    if (k > v)
+        return arena_printf(in->p->arena, "the last dim has %lld elements, not %lld",
+                            (long long)v, (long long)k);
+    const int64_t most = 1 << 30; /* so that sums of two indices fit into i32 */
+    return v <= most ? NULL : "the last dim has more than 2^30 elements";
+}
+
 const char *infer_by_text(Infer *in)
 {
     RuleText text;
@@ -235,5 +249,7 @@ const char *infer_by_text(Infer *in)
         return fault;
     if (in->kind == OP_rotary && sizes.letter['e' - 'a'] != 2)
         return "the last dim is not twice as long as the table's rows";
-    return text_dtypes(in, &text);
+    if (!fault && (in->kind == OP_topk || in->kind == OP_topk_grad))
+        fault = check_topk(in, &sizes);
+    return fault ? fault : text_dtypes(in, &text);
 }

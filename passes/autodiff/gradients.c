@@ -382,6 +382,15 @@ static void gradient_embedding(Gradient *g)
     gradient_give(g, 0, ir_value(g->b, OP_embedding_grad, 2, args, attr, NULL));
 }
 
+/* The elements that were chosen get the gradients of their values. */
+static void gradient_topk(Gradient *g)
+{
+    const Type *x = &g->op->arg[0]->type;
+    Attr attr[MAX_ATTRS] = {{.i = x->dim[x->ndim - 1]}};
+    Value *args[] = {g->d, gradient_use(g, g->op->out[1])};
+    gradient_give(g, 0, ir_value(g->b, OP_topk_grad, 2, args, attr, NULL));
+}
+
 /* The inverse of a rotation is its transpose. */
 static void gradient_rotary(Gradient *g)
 {
@@ -419,7 +428,7 @@ static const GradientRow gradient_table[OP_COUNT] = {
     [OP_cast] = {gradient_same, 0},
     [OP_broadcast] = {gradient_same, 0},
     ROW(reshape), ROW(transpose), ROW(slice), ROW(pad), ROW(concat),
-    ROW(einsum), ROW(rotary),
+    ROW(einsum), ROW(rotary), ROW(topk),
     ROW(embedding), ROW(attention),
 };
 

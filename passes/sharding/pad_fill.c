@@ -73,6 +73,10 @@ static PadFill result_fill(const Op *op, const Brought *b)
             if (b->fill[i] == FILL_ZERO && all == FILL_TAME)
                 return FILL_ZERO;
         return all;
+    case OP_topk: /* the indices are not 0 */
+        return all == FILL_ZERO ? FILL_TAME : all;
+    case OP_topk_grad:
+        return first;
     case OP_gelu_grad: /* a multiple of the first */
         return all == FILL_TAME ? first : all;
     case OP_div:

@@ -10,6 +10,8 @@
  * gradient. Variants differ in the bytes that a thread copies at a time and in
  * the columns that it sums, which depend on the alignment of a row.
  *
+ * topk.cuh: the first elements of rows in order, by a warp or by a block for each row.
+ *
  * split_key.cuh: the keys of layers.
  */
 #include <stdio.h>
@@ -207,6 +209,35 @@ void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                    KERNEL_THREADS, 0, rt_pointer_bits(grad),
                    rt_pointer_bits(dy), rt_pointer_bits(ids), n, rows, width,
                    rt_pointer_bits(base), chunk);
+}
+
+/* ---- orders --------------------------------------------------------------- */
+
+void parc_topk(ParcRt *rt, ParcType type, void *values, int32_t *ids, const void *x,
+               int64_t rows, int64_t width, int64_t n, bool largest, void *scratch)
+{
+    char symbol[RT_SYMBOL];
+    bool few = rt_topk_few(width, n);
+    snprintf(symbol, sizeof symbol, "topk%s_%s", few ? "_few" : "", rt_float_name(type));
+    if (few)
+        RT_CUDA_LAUNCH(rt, symbol, rt_blocks(rows, KERNEL_THREADS / PARC_WARP),
+                       KERNEL_THREADS, 0, rt_pointer_bits(values), rt_pointer_bits(ids),
+                       rt_pointer_bits(x), rows, width, n, largest);
+    else
+        RT_CUDA_LAUNCH(rt, symbol, rt_topk_blocks(rows, n), KERNEL_THREADS, 0,
+                       rt_pointer_bits(values), rt_pointer_bits(ids), rt_pointer_bits(x), rows,
+                       width, n, largest, rt_pointer_bits(scratch), rt_topk_blocks(rows, n));
+}
+
+void parc_topk_grad(ParcRt *rt, ParcType type, void *dx, const void *dy, const int32_t *ids,
+                    int64_t rows, int64_t width, int64_t n)
+{
+    char symbol[RT_SYMBOL];
+    snprintf(symbol, sizeof symbol, "topk_grad_%s", rt_float_name(type));
+    parc_zero(rt, dx, rows * width * rt_type_size(type));
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(rows * n, KERNEL_THREADS), KERNEL_THREADS, 0,
+                   rt_pointer_bits(dx), rt_pointer_bits(dy), rt_pointer_bits(ids), rows * n,
+                   width, n);
 }
 
 /* ---- keys ----------------------------------------------------------------- */

@@ -59,6 +59,8 @@ for example in vit $others; do
 done
 check "convolutions are emitted" both conv
 check "convolutions train" trains conv STANDIN_ORDER=late
+check "orders are emitted" both topk
+check "orders train" trains topk STANDIN_ORDER=late
 # A product and the gradient of a vector that sum over different dims.
 check "the model with sums is emitted" both sums
 check "the model with sums trains" trains sums

@@ -72,6 +72,8 @@ in_all compiles keep "$work/some.pdl" 2x2
 in_all compiles accumulate examples/llama.pdl 2x2 -D accumulate=2
 compiles muon examples/llama.pdl 2x2 -D 'optimizer=Muon(groups=group(
     ("tok_embeddings.*", "output.*", "*norm*"), optimizer=AdamW))'
+compiles orders tests/data/topk.pdl 2x2
+in_all compiles orders-bf16 tests/data/topk.pdl 2x2 -D precision=bf16
 in_all compiles head_chunk examples/llama.pdl 2x2 -D head_chunk=256
 in_all compiles uneven examples/llama.pdl 2x3 -D n_heads=6 -D n_kv_heads=3 \
     -D dim=396 -D hidden=401 -D vocab=257 -D batch=4 -D seq=48

@@ -44,6 +44,8 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_embedding_grad] = {.local = interp_embedding_grad},
     [OP_embedding_add] = {.local = interp_embedding_add},
     [OP_onehot] = {.local = interp_onehot},
+    [OP_topk] = {.local = interp_topk},
+    [OP_topk_grad] = {.local = interp_topk_grad},
     [OP_rotary] = {.local = interp_rotary},
     [OP_attention] = {.local = interp_attention},
     [OP_attention_grad] = {.local = interp_attention_grad},

@@ -107,7 +107,8 @@ WholeEval interp_update;
 /* ---- interp_index.c, interp_contract.c ---- */
 LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpose,
     interp_slice, interp_pad, interp_concat, interp_embedding,
-    interp_embedding_grad, interp_embedding_add, interp_onehot, interp_base, interp_rotary,
+    interp_embedding_grad, interp_embedding_add, interp_onehot, interp_base, interp_topk,
+    interp_topk_grad, interp_rotary,
     interp_einsum, interp_attention, interp_attention_grad,
     interp_attention_bias_grad;
 

@@ -7,6 +7,7 @@
  */
 #include "tests/interp/interp_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The base operand after the op's own operands; 0 without one. */
@@ -142,7 +143,7 @@ static int64_t row_of(Interp *in, const Op *op, double id, double base,
     int64_t row = (int64_t)id - (int64_t)base;
     if (row >= 0 && row < rows)
         return row;
-    if (!has_base)
+    if (!has_base && !isnan(id)) /* NaN: computed, on a rank of another stage */
         interp_fail(in, op, "index %g of a table of %lld rows", id,
                     (long long)rows);
     return -1;
@@ -203,6 +204,64 @@ void interp_onehot(Interp *in, const Op *op, int64_t rank)
         int64_t row = row_of(in, op, ids.at[i], base, n, op->nargs > 1);
         if (row >= 0)
             out.at[i * n + row] = 1;
+    }
+}
+
+/* Whether x is before y in the order of topk; NaN is above all numbers. */
+static bool is_first(double x, double y, bool largest)
+{
+    bool above = isnan(x) ? !isnan(y) : x > y, below = isnan(y) ? !isnan(x) : x < y;
+    return largest ? above : below;
+}
+
+/* The index in the row x of `width` elements that follows `last` in the order; the first
+ * one if `last` is -1. */
+static int64_t next_index(const double *x, int64_t width, int64_t last, bool largest)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < width; i++) {
+        bool later = last < 0 || is_first(x[last], x[i], largest) ||
+                     (!is_first(x[i], x[last], largest) && i > last);
+        if (later && (best < 0 || is_first(x[i], x[best], largest)))
+            best = i;
+    }
+    return best;
+}
+
+void interp_topk(Interp *in, const Op *op, int64_t rank)
+{
+    Local x = interp_local(in, op->arg[0], rank);
+    Local values = interp_local(in, op->out[0], rank);
+    Local ids = interp_local(in, op->out[1], rank);
+    int64_t width = x.shape->dim[x.shape->nstack + x.shape->ndim - 1], n = attr_n(op);
+    for (int64_t row = 0; row < x.shape->n / width; row++) {
+        const double *from = x.at + row * width;
+        int64_t last = -1;
+        for (int64_t j = row * n; j < (row + 1) * n; j++) {
+            last = next_index(from, width, last, attr_largest(op));
+            values.at[j] = from[last];
+            ids.at[j] = (double)last;
+        }
+    }
+}
+
+void interp_topk_grad(Interp *in, const Op *op, int64_t rank)
+{
+    Local dy = interp_local(in, op->arg[0], rank);
+    Local ids = interp_local(in, op->arg[1], rank);
+    Local out = interp_local(in, op->out[0], rank);
+    int64_t width = attr_n(op);
+    int64_t n = dy.shape->dim[dy.shape->nstack + dy.shape->ndim - 1];
+    for (int64_t i = 0; i < dy.shape->n; i++) {
+        double *row = out.at + i / n * width;
+        if (isnan(ids.at[i])) { /* of another stage's rank */
+            for (int64_t j = 0; j < width; j++)
+                row[j] = NAN;
+            continue;
+        }
+        int64_t at = row_of(in, op, ids.at[i], 0, width, false);
+        if (at >= 0)
+            row[at] = dy.at[i];
     }
 }
 

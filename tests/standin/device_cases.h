@@ -93,7 +93,23 @@ static const EmbeddingCase embedding_cases[] = {
     {2, 50, 30, 33, 30, false},  {1, 20, 16, 2500, 16, false},
 };
 
+typedef struct TopkCase {
+    int type;
+    int64_t rows, width, n;
+    bool largest;
+    int64_t distinct; /* values; 0: as many as elements */
+} TopkCase;
+
+static const TopkCase topk_cases[] = {
+    {0, 1, 1, 1, true, 0},      {0, 5, 70, 3, true, 0},    {1, 40, 64, 16, false, 5},
+    {2, 9, 1000, 2, true, 0},   {0, 3, 5, 5, true, 2},     {1, 7, 300, 40, true, 3},
+    {0, 2, 700, 700, false, 0}, {2, 2, 3000, 20, true, 9}, {0, 2, 5000, 2500, false, 0},
+    {1, 1, 4500, 2100, true, 9}, {2, 1, 4200, 4190, true, 0}, {1, 1, 9000, 9000, true, 40},
+    {0, 1060, 40, 17, true, 0}, {1, 1060, 40, 17, true, 0}, {2, 1060, 40, 17, false, 4},
+};
+
 enum {
+    TOPK_CASES = sizeof topk_cases / sizeof topk_cases[0],
     ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0],
     EMBEDDING_CASES = sizeof embedding_cases / sizeof embedding_cases[0],
 };

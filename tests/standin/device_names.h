@@ -7,3 +7,5 @@
 #define parc_split_key cuda_split_key
 #define parc_embedding cuda_embedding
 #define parc_embedding_grad cuda_embedding_grad
+#define parc_topk cuda_topk
+#define parc_topk_grad cuda_topk_grad

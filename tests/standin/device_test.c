@@ -18,6 +18,7 @@
 #include "cuda/attention/rt_attention_workspace.h"
 #include "cuda/attention/rt_cudnn.h"
 #include "cuda/core/rt_cuda_launch.h"
+#include "cuda/core/rt_instances.h"
 #include "device_cases.h"
 #include "engine.h"
 #include "rt.h"
@@ -31,6 +32,8 @@ __typeof__(parc_mask_to_partial) cuda_mask_to_partial;
 __typeof__(parc_split_key) cuda_split_key;
 __typeof__(parc_embedding) cuda_embedding;
 __typeof__(parc_embedding_grad) cuda_embedding_grad;
+__typeof__(parc_topk) cuda_topk;
+__typeof__(parc_topk_grad) cuda_topk_grad;
 
 enum { MOST_LAUNCHES = 1000 };
 
@@ -252,6 +255,37 @@ static void embedding(const EmbeddingCase *c)
     check(same(grad, expected, c->rows * c->width * 4), what);
 }
 
+static void topk(const TopkCase *c)
+{
+    ParcType type = (ParcType)c->type;
+    ParcRt rt = {.threads = 1};
+    int64_t all = c->rows * c->width, chosen = c->rows * c->n;
+    float *wide = test_numbers(PARC_F32, all, 11);
+    void *x = test_numbers(type, all, 0), *values = test_numbers(type, chosen, 0);
+    void *expected = test_numbers(type, chosen, 0);
+    int32_t *ids = standin_alloc(chosen * 4), *expected_ids = standin_alloc(chosen * 4);
+    void *dx = test_numbers(type, all, 0), *expected_dx = test_numbers(type, all, 0);
+    void *own = standin_alloc(parc_topk_scratch(c->width, c->n, 1));
+    void *scratch = standin_alloc(rt_topk_bytes(c->rows, c->n) + 1);
+    char what[50];
+    for (int64_t i = 0; i < all; i++) {
+        if (c->distinct)
+            wide[i] = (float)(i * 31 % c->distinct);
+        if (i % 50 == 49)
+            wide[i] = NAN;
+    }
+    rt_narrow(type, x, wide, all);
+    snprintf(what, sizeof what, "topk %d", (int)(c - topk_cases));
+    test.errors = 0;
+    parc_topk(&rt, type, expected, expected_ids, x, c->rows, c->width, c->n, c->largest, own);
+    cuda_topk(&rt, type, values, ids, x, c->rows, c->width, c->n, c->largest, scratch);
+    check(test.errors == 0 && same(values, expected, chosen * rt_type_size(type)) &&
+              same(ids, expected_ids, chosen * 4), what);
+    parc_topk_grad(&rt, type, expected_dx, values, ids, c->rows, c->width, c->n);
+    cuda_topk_grad(&rt, type, dx, values, ids, c->rows, c->width, c->n);
+    check(test.errors == 0 && same(dx, expected_dx, all * rt_type_size(type)), what);
+}
+
 /* ---- copies -------------------------------------------------------------- */
 
 typedef struct CopyCase {
@@ -357,6 +391,8 @@ static void small(void)
 {
     for (int i = 0; i < EMBEDDING_CASES; i++)
         embedding(&embedding_cases[i]);
+    for (int i = 0; i < TOPK_CASES; i++)
+        topk(&topk_cases[i]);
     for (size_t i = 0; i < sizeof copy_cases / sizeof *copy_cases; i++)
         copy(&copy_cases[i]);
     rows(PARC_F32, 8, 12, 5, 8);

@@ -54,10 +54,17 @@ record_batch_norm() {
         "$work/batch_norm.data" 20 1 2 >"$work/json"
     mv "$work/json" tests/torch/batch_norm.json
 }
-if [ "$*" = conv ] || [ "$*" = batch_norm ]; then
-    "record_$*"
-    exit
-fi
+record_topk() {
+    "$PARC" tests/data/topk.pdl --target cpu -o "$work/topk"
+    "$work/topk" --steps 0 --seed 1 --export "$work/topk.safetensors"
+    "$python" tests/torch/topk.py "$work/topk.safetensors" "$text" 20 >"$work/losses"
+    mv "$work/losses" tests/torch/topk.losses
+}
+case $* in
+conv | batch_norm | topk)
+    "record_$1"
+    exit ;;
+esac
 if [ $# -gt 0 ]; then # some of these models only
     for model; do
         record_own "$model"
@@ -69,6 +76,7 @@ for model in $own_models; do
 done
 record_conv
 record_batch_norm
+record_topk
 # shellcheck disable=SC2086
 record llama $llama_sizes
 record_forward llama

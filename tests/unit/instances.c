@@ -99,6 +99,16 @@ static void embedding(Text *t, const EmbeddingCase *c)
     ir_op(&t->b, OP_embedding_grad, 2, (Value *[]){dy, ids}, attr, "d");
 }
 
+static void topk(Text *t, const TopkCase *c)
+{
+    DType type = dtype_of[c->type];
+    Value *x = tensor(t, type, (int64_t[]){c->rows, c->width, 0});
+    Attr attr[MAX_ATTRS] = {{.i = c->n}, {.i = c->largest}};
+    Op *op = ir_op(&t->b, OP_topk, 1, &x, attr, "v");
+    attr[0].i = c->width;
+    ir_op(&t->b, OP_topk_grad, 2, op->out, attr, "d");
+}
+
 static void others(Text *t)
 {
     Value *x = tensor(t, DT_F32, (int64_t[]){3, 4, 0});
@@ -114,6 +124,8 @@ static void every_case(Text *t)
         attention(t, &attention_cases[i]);
     for (int i = 0; i < EMBEDDING_CASES; i++)
         embedding(t, &embedding_cases[i]);
+    for (int i = 0; i < TOPK_CASES; i++)
+        topk(t, &topk_cases[i]);
     others(t);
     cuda_instances_emit(&t->cu, t->p, &t->kernels);
 }

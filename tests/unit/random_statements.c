@@ -507,6 +507,19 @@ static Value *squeezed(Model *m, Value *h)
     return binary(m, OP_add, model_scale(m, h, 0.7), x);
 }
 
+/* The squared distances of the first elements of each row to the last of them. That one and
+ * the next element can change places if they are nearly equal: it has no gradient. */
+static Value *first_in_order(Model *m, Value *h)
+{
+    int64_t n = 1 + rng_below(m->r, m->dim);
+    Attr attr[MAX_ATTRS] = {{.i = n}, {.i = rng_chance(m->r, 50)}};
+    Value *first = ir_op(model_at(m), OP_topk, 1, &h, attr, "v")->out[0];
+    Value *last = unary(m, OP_detach, slice(m, first, 2, n - 1, 1));
+    Value *x = binary(m, OP_sub, first, last);
+    x = ir_sum(model_at(m), binary(m, OP_mul, x, x), (AttrList){1, {2}}, true);
+    return binary(m, OP_add, h, unary(m, OP_tanh, model_scale(m, x, 0.1)));
+}
+
 /* ---- loops ------------------------------------------------------------- */
 
 /* A layer's result is bounded, as the next layer continues from it. */
@@ -574,6 +587,7 @@ static const struct {
     {flat_tokens, 1},     {mix_positions, 1}, {scores, 1},
     {tokens_again, 1},    {positions, 1},     {squeezed, 1},
     {layers, 4},          {drop, 3},            {contract_two, 2},  {contract_alone, 2},
+    {first_in_order, 2},
 };
 /* clang-format on */
 enum { STATEMENTS = sizeof statement / sizeof *statement };

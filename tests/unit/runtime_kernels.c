@@ -1,6 +1,6 @@
 /* runtime_kernels.c: compares matmuls with all strides and element types that
- * plans use, embedding and its gradient, and strided copies with simple
- * loops. */
+ * plans use, embedding and topk with their gradients, and strided copies with
+ * simple loops. */
 #include <malloc.h>
 #include <math.h>
 #include <omp.h>
@@ -183,6 +183,56 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
     free(ids);
 }
 
+/* Rows with equal elements, NaN and -0: each index occurs once, and each element is before the
+ * next one in the order, or equal to it and to its left. */
+static void topk(ParcRt *rt, Check *c, ParcType type, int64_t rows, int64_t width, int64_t n,
+                 bool largest)
+{
+    static float in[ELEMENTS], out[ELEMENTS], grad[ELEMENTS];
+    enum { GUARD = 64, MARK = 0x5a };
+    int32_t *ids = rt_allocate((size_t)(rows * n) * sizeof *ids);
+    int64_t scratch = parc_topk_scratch(width, n, rt->threads), chosen = 0;
+    char *end = rt->arena + scratch;
+    int good = 1;
+    fill();
+    for (int64_t i = 0; i < rows * width; i++)
+        buffer[0][i] = i % 11 == 3 ? NAN : i % 7 == 2 ? -0.0f : floorf(buffer[0][i] * 40) / 8;
+    narrow(in, buffer[0], type);
+    memset(end, MARK, GUARD);
+    parc_topk(rt, type, out, ids, in, rows, width, n, largest, rt->arena);
+    for (int i = 0; i < GUARD; i++)
+        good &= end[i] == MARK;
+    rt_widen(buffer[1], type, out, rows * n);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t i = 0; i < width; i++) {
+            float x = buffer[0][row * width + i];
+            int64_t before = 0, found = -1;
+            for (int64_t j = 0; j < width; j++) {
+                float y = buffer[0][row * width + j];
+                bool more = isnan(y) ? !isnan(x) : y > x, less = isnan(x) ? !isnan(y) : y < x;
+                before += (largest ? more : less) || (!more && !less && j < i);
+            }
+            for (int64_t j = 0; j < n; j++)
+                if (ids[row * n + j] == i)
+                    found = j;
+            good &= found == (before < n ? before : -1);
+            chosen += found >= 0;
+            good &= found < 0 || !memcmp(&x, &buffer[1][row * n + found], sizeof x) || isnan(x);
+        }
+    CHECK(c, good && chosen == rows * n);
+    parc_topk_grad(rt, type, grad, out, ids, rows, width, n);
+    rt_widen(buffer[2], type, grad, rows * width);
+    for (int64_t i = 0; i < rows * n; i++) {
+        float *at = &buffer[2][i / n * width + ids[i]];
+        good &= !memcmp(at, &buffer[1][i], sizeof *at) || isnan(*at);
+        *at = 0;
+    }
+    for (int64_t i = 0; i < rows * width; i++)
+        good &= buffer[2][i] == 0;
+    CHECK(c, good);
+    free(ids);
+}
+
 /* Copies elements of 2, 4 and 8 bytes. */
 static void copy(ParcRt *rt, Check *c, ParcType type, int n,
                  const int64_t *dim, const int64_t *stride)
@@ -258,6 +308,13 @@ static int kernels(ParcRt *rt, void *context)
     embedding(rt, &c, PARC_BF16, 50, 20, 33, 20);
     embedding(rt, &c, PARC_F16, 20, 20, 600, 3);
     embedding(rt, &c, PARC_F32, 400, 13, 128, 13);
+    for (ParcType type = PARC_F32; type <= PARC_F16; type++) {
+        topk(rt, &c, type, 1, 1, 1, true);
+        topk(rt, &c, type, 9, 63, 5, false);
+        topk(rt, &c, type, 5, 600, 30, true);
+        topk(rt, &c, type, 3, 700, 700, true);
+        topk(rt, &c, type, 40, 100, 50, false);
+    }
     copies(rt, &c);
     shared_check_add(context, &c);
     return 0;

@@ -27,4 +27,28 @@ static inline int rt_instance_columns(int64_t width, int element_bytes)
     return width % (16 / element_bytes) == 0 ? 16 / element_bytes : 1;
 }
 
+/* Whether a warp processes a row of topk, which takes the largest keys one after the other;
+ * else a block does, which sorts keys. */
+static inline int rt_topk_few(int64_t width, int64_t n)
+{
+    return n <= TOPK_FEW && width <= TOPK_SHORT;
+}
+
+/* The blocks of topk that sort keys of `rows` rows; each processes as many rows as needed.
+ * They fill a large GPU. If more keys are sorted than fit into shared memory, each block has
+ * two lists of them in the workspace. */
+static inline int64_t rt_topk_blocks(int64_t rows, int64_t n)
+{
+    const int64_t most_bytes = (int64_t)128 << 20, most_blocks = 1056;
+    int64_t most = n > TOPK_TILE ? most_bytes / (16 * n) : most_blocks;
+    most = most < 1 ? 1 : most;
+    return rows < most ? rows : most;
+}
+
+/* The workspace of topk, in bytes. */
+static inline int64_t rt_topk_bytes(int64_t rows, int64_t n)
+{
+    return n > TOPK_TILE ? rt_topk_blocks(rows, n) * 16 * n : 0;
+}
+
 #endif

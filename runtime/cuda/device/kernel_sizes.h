@@ -9,6 +9,8 @@ enum {
     KERNEL_THREADS = 256, /* of a block; attention's kernels have their own */
     COPY_TILE = 32, /* rows and columns of a transposing copy's tile */
     LOOKUP_ROWS = 128, /* maximum rows of a table in a block that sums them */
+    TOPK_TILE = 2048, /* keys of a row that a block sorts in shared memory */
+    TOPK_FEW = 16, TOPK_SHORT = 1024, /* n and width for which a warp finds n elements */
 };
 
 /* The types of attention's tiles. In the macros below, `type` may also be

@@ -65,7 +65,7 @@
  *                          within a few ulp
  *   parc_max, parc_min     NaN if either is NaN
  *   parc_select(c, y, z)   c ? y : z
- *   random numbers as in parc_random.h
+ *   random numbers as in parc_random.h, keys of an order as in parc_order.h
  *
  * 4. Tensor cores
  *   mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]), mma_f16
@@ -281,6 +281,7 @@ PARC_MATRICES(load_matrices_turned, ".trans")
 #include "parc_device_host.h"
 #endif
 
+#include "parc_order.h"
 #include "parc_random.h"
 
 /* ---- 5. functions built on parts 1 to 4 ---------------------------------- */

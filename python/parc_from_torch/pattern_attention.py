@@ -81,9 +81,11 @@ def scaled_mask(run, shape):
     if mask.shape != torch.Size(shape) or not bool((mask[allowed] == 0).all()):
         return None
     scale = float(run(torch.ones(shape))[allowed].mean())
-    x = torch.randn(shape)
-    far = (run(x) - scale * x)[allowed].abs().max()
-    return (scale, allowed) if far < 1e-5 else None
+    for size in (1.0, 1e3):  # large scores show a cap
+        x = size * torch.randn(shape)
+        if (run(x) - scale * x)[allowed].abs().max() > 1e-5 * size * max(scale, 1e-3):
+            return None
+    return scale, allowed
 
 
 def plain_number(scale, size):

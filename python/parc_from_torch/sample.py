@@ -26,9 +26,7 @@ class Sample(Trace):
         self.warnings = outputs.limit(self.body)
         names = {} if like else argument_names(self)
         self.orders = like.orders if like else {}
-        self.names_of = {}
-        for n, p in self.params.items():
-            self.names_of.setdefault(id(p), []).append(n)
+        self.tied = tied_names(self.params)
         calls = {s.callee: s for b in bodies(self.body) for s in b.stmts if s.callee}
         known = sorted({(n, x) for own in numbers.values() for n, x in own.items()})
         for b in list(bodies(self.body)):
@@ -67,12 +65,21 @@ class Sample(Trace):
         return lambda name: places[f"{body.path}.{name}".lstrip(".")]
 
     def is_tied(self, body, array):
-        """Whether single elements of an array share parameters with other modules, or
-        the body reads their parameters."""
+        """Whether single elements of an array share parameters with other modules or in other
+        ways, or the body reads their parameters."""
         prefix = f"{body.path}.{array}.".lstrip(".")
-        shared = [self.names_of[id(p)] for n, p in self.params.items() if n.startswith(prefix)]
-        return any(len(names) > 1 for names in shared) or \
-            any(n.startswith(f"{array}.") for n in body.params)
+        own = {}  # {element: {names of a parameter in it}}
+        for names in self.tied.values():
+            elements = {n[len(prefix):].split(".")[0] if n.startswith(prefix) else None
+                        for n in names}
+            if len(elements) > 1:
+                return True
+            at = elements.pop()
+            if at is not None:
+                own.setdefault(at, set()).add(tuple(n[len(prefix + at):] for n in names))
+        count = len({n[len(prefix):].split(".")[0] for n in self.params if n.startswith(prefix)})
+        return len(own) not in (0, count) or any(x != own[at] for at in own for x in own.values()) \
+            or any(n.startswith(f"{array}.") for n in body.params)
 
     def bound(self, value):
         """The number of classes of an integer input."""
@@ -90,6 +97,14 @@ class Sample(Trace):
         t = tensors([self.args, self.kwargs])[self.used[self.body.inputs.index(value)]]
         found = t[t < 0]
         return int(found[0]) if len(found) else None
+
+
+def tied_names(params):
+    """{id of a parameter: its names} of those with several names."""
+    names = {}
+    for n, p in params.items():
+        names.setdefault(id(p), []).append(n)
+    return {p: own for p, own in names.items() if len(own) > 1}
 
 
 def order_of(body, module):

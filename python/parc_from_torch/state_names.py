@@ -17,11 +17,13 @@ from .names import WORDS
 
 def state_names(writer, body):
     """The lines of the block; none if all names are those of the state dict."""
-    ties = list(tied_names(writer, body))
+    ties = dict(tied_names(writer, body))
     if is_plain(writer, body) and not ties:
         return []
+    found = [(shown, name) for shown, name in members(writer, body)
+             if "*" in shown or not is_renamed(writer, body, shown, ties)]
     rows = [(shown, name if is_path(name) else f'"{name}"')
-            for shown, name in [*map(below_model, members(writer, body)), *ties]]
+            for shown, name in [*map(below_model, found), *ties.items()]]
     wide = max(len(shown) for shown, _ in rows)
     return ["", "names hf {", *(f"    {a:<{wide}} -> {b}" for a, b in rows), "}"]
 
@@ -40,6 +42,13 @@ def tied_names(writer, body):
         first = writer.trace.first_name[id(writer.trace.params[group[0][0]])]
         if first not in dict(group):
             yield group[0][1], first
+
+
+def is_renamed(writer, body, member, ties):
+    """Whether all parameters of a member have lines of their own."""
+    own = [path for group in writer.tied_groups(body) for _, path in group
+           if f"{path}.".startswith(f"{member}.")]
+    return all(path in ties for path in own)
 
 
 def is_path(name):

@@ -90,15 +90,20 @@ class Writer:
                 groups.setdefault(id(p), []).append((name, path))
         return groups.values()
 
-    def ties(self, body):
-        """Parameters with several names, of those that the file has."""
-        lines = []
-        for group in self.tied_groups(body):
-            names = dict(group)
-            first = names.get(self.trace.first_name[id(self.trace.params[group[0][0]])],
-                              group[0][1])
-            lines += [f"tie {path} = {first}" for _, path in group if path != first]
-        return lines
+    def add_ties(self, module):
+        """Ties the parameters of a module that have several names in it, and none outside of
+        it. Those of one child are its own."""
+        body, lines = module.body, []
+        for names in self.trace.tied.values():
+            paths = {n: self.path_in(body, below(body, n)) for n in names if below(body, n)}
+            paths = {n: p for n, p in paths.items() if p}
+            if len(paths) < 2 or body.path and len(names) > len(paths) or \
+                    len({member(module, below(body, n)) for n in paths}) == 1:
+                continue
+            first = next(iter(paths.values()))
+            lines += [f"tie {path} = {first}" for path in paths.values() if path != first]
+        module.form += lines
+        module.member_text += lines
 
     def call_text(self, parent, child):
         """'Block(dim, hidden)'."""
@@ -115,6 +120,8 @@ class Writer:
     def module(self, body):
         """(formals, name) of the module of a body; written at the first of its kind."""
         m = Module(self, body)
+        self.used[body.path] = m, m.formals
+        self.add_ties(m)
         known = self.modules.setdefault(body.cls, [])
         for other, name in known:
             values = other.fits(m)
@@ -144,7 +151,7 @@ class Writer:
         self.used[body.path] = m, m.formals
         if self.faults:
             raise ImportFault(sorted(set(self.faults)))
-        m.member_text += self.ties(body)
+        self.add_ties(m)
         lines = [f"# {x}" for x in head]
         for function in self.functions.values():
             lines += ["", *function]
@@ -155,6 +162,19 @@ class Writer:
         start = f"model {self.name}" + (f"({defaults})" if defaults else "") + " {"
         return lines + ["", *wrapped([start])] + \
             inside(m) + ["}"]
+
+
+def below(body, name):
+    """The name in a body of a parameter of the model, or None."""
+    prefix = f"{body.path}." if body.path else ""
+    return name[len(prefix):] if name.startswith(prefix) else None
+
+
+def member(module, name):
+    """The child, or the element of an array, that a parameter is in."""
+    child = next((k for k in module.body.children if name.startswith(f"{k}.")), name)
+    index = name[len(child) + 1:].split(".")[0] if module.count(child) is not None else ""
+    return child, index
 
 
 def inside(module):

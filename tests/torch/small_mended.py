@@ -78,7 +78,7 @@ class Tying(nn.Module):
         return (self.two(self.one(x)) - y).square().mean()
 
 
-@case(lines=["tie two.b.weight = two.a.weight"], absent=["tie one"])
+@case(lines=["two: OwnTie2(", "tie b.weight = a.weight"], absent=["tie two"])
 def modules_with_ties_of_their_own():
     return Tying(), inputs()
 
@@ -166,3 +166,45 @@ class SmallNumbers(nn.Module):
 @case()
 def small_numbers():
     return SmallNumbers(), inputs()
+
+
+class TiedLayers(nn.Module):
+    def __init__(self, dim=8, n_layers=3, same=True):
+        super().__init__()
+        self.layers = nn.ModuleList(OwnTie(dim, same or i > 0) for i in range(n_layers))
+
+    def forward(self, x, y):
+        for layer in self.layers:
+            x = x + layer(x)
+        return (x - y).square().mean()
+
+
+@case(lines=["layers: [n_layers] OwnTie(dim)", "tie b.weight = a.weight"],
+      defines=["n_layers=4"])
+def array_of_modules_with_ties():
+    return TiedLayers(), inputs()
+
+
+@case(lines=["layers_0: OwnTie(dim)", "layers_1: OwnTie2(dim)"])
+def array_of_which_some_are_tied():
+    return TiedLayers(same=False), inputs()
+
+
+class Prototype(nn.Module):
+    """The first name of the tied weight is that of a module that is not called."""
+
+    def __init__(self, vocab=16, dim=8):
+        super().__init__()
+        self.first = nn.Linear(dim, vocab, bias=False)
+        self.unused = nn.Linear(dim, dim)
+        self.embed, self.head = nn.Embedding(vocab, dim), nn.Linear(dim, vocab, bias=False)
+        self.head.weight = self.embed.weight = self.first.weight
+
+    def forward(self, ids, labels):
+        x = self.head(torch.tanh(self.embed(ids)))
+        return F.cross_entropy(x.flatten(0, 1), labels.flatten())
+
+
+@case(lines=["tie head.weight = embed.weight", "-> first.weight"])
+def tie_with_a_module_that_is_not_called():
+    return Prototype(), (torch.randint(0, 16, (2, 4)), torch.randint(0, 16, (2, 4)))

@@ -37,7 +37,8 @@ class Value:
     computes it, None for an input, a parameter or a constant; `dims`: its shape as
     Numbers (formals.py); `caller`: of an input the value that the caller passes;
     `shifted`: whether the data must shift these labels; `indexed`: whether an input of a
-    module is integers that it looks up, which the caller must not pass as floats."""
+    module is integers that it looks up, which the caller must not pass as floats;
+    `source`: of a known tensor the operator that computed it (computed_tables.py)."""
 
     shape: tuple
     dtype: Any = None
@@ -49,6 +50,7 @@ class Value:
     caller: Any = None
     shifted: bool = False
     indexed: bool = False
+    source: Any = None
 
 
 @dataclasses.dataclass(eq=False)

@@ -134,10 +134,13 @@ LOWEST = -1e30
 
 
 def masked_number(m, x):
-    """-inf hides elements from a softmax, as a very small number does."""
-    if x != -math.inf or isinstance(x, Value):
+    """-inf, or the smallest float, hides elements from a softmax, as any very small number
+    does."""
+    if isinstance(x, Value) or x >= LOWEST:
         return x
     if not only_normalized(m.node):
+        if math.isfinite(x):
+            return x
         m.fail("writes -inf", "use a large negative number, such as -1e30")
     return LOWEST
 

@@ -10,6 +10,7 @@ formals in all traces, the file has the expression in its place:
 """
 
 import dataclasses
+import math
 
 from .body import Loop, Value
 from .names import words_in
@@ -193,4 +194,37 @@ def exact_expression(number, scope):
             return f"{times(text, by)} {'+' if c > 0 else '-'} {abs(c)}"
         if root(number, text, values):
             return root(number, text, values)
+    return difference(number, scope) or quotient(number, scope)
+
+
+def difference(number, scope):
+    """The text of the difference of two formals, or None."""
+    varying = [(n, x.values()) for n, x in scope.items() if x.varies()]
+    for a, x in varying:
+        for b, y in varying:
+            if a != b and isinstance(number.base, int) and \
+                    all(v == p - q for v, p, q in zip(number.values(), x, y)):
+                return f"{a} - {b}"
     return None
+
+
+def quotient(number, scope):
+    """The text of a float that is a small number divided by a formal, or 2 to the power of
+    one, as the slopes of ALiBi; or None."""
+    if not isinstance(number.base, float):
+        return None
+    for name, x in scope.items():
+        if not x.varies() or not isinstance(x.base, int) or 0 in x.values():
+            continue
+        for form, values in (("{:.1f} / {}", number.values()),
+                             ("2.0 ** ({:.1f} / {})", logarithms(number))):
+            by = round(values[0] * x.base) if values else 0
+            if 0 < abs(by) <= 64 and all(abs(v * n - by) <= 1e-6
+                                         for v, n in zip(values, x.values())):
+                return form.format(by, name)
+    return None
+
+
+def logarithms(number):
+    """The logarithms to the base 2 of a positive Number, or ()."""
+    return tuple(math.log2(v) for v in number.values()) if min(number.values()) > 0 else ()

@@ -90,6 +90,7 @@ PATTERNS = {
     "transpose": [double_transpose],
     "reshape": [flat_product, nested_reshape, split_heads, add_one],
     "heads": [flat_product],
+    **{op: [needless_broadcast] for op in ("where", "maximum", "minimum", "pow", "==", "!=", "<",
+                                           "<=", ">", ">=")},
     **{op: [no_neutral, needless_broadcast] for op in ("add", "sub", "mul", "div")},
-    "where": [needless_broadcast],
 }

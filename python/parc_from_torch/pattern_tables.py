@@ -2,14 +2,18 @@
 
     [[0, -inf], [0, 0]]    where(unsqueeze(arange(s), 1) >= arange(s), 0.0, -1e30)
     [3, 5, 7]              arange(3) * 2 + 3
+    [[0, 1], [-1, 0]]      arange(2) - unsqueeze(arange(2), 1)
 
-Masks of attention become arguments of it instead (pattern_attention.py).
+Masks of attention become arguments of it instead (pattern_attention.py). Other tables are
+computed as the model computes them (computed_tables.py).
 """
 
 import torch
 
 from . import masks
 from .body import Loop, Stmt, Value, map_arguments
+from .builder import Unsupported, broadcast_shape
+from .computed_tables import Tables
 from .elementwise import LOWEST
 
 
@@ -20,35 +24,67 @@ class Prefix:
         self.old = old
         self.stmts = []
 
-    def make(self, op, args, shape):
-        out = Value(tuple(shape), torch.float32, self.old.outs[0].name)
+    def make(self, op, args, shape, dtype=torch.float32):
+        out = Value(tuple(shape), dtype, self.old.outs[0].name)
         out.stmt = Stmt(op, list(args), {}, [out], self.old.line, "")
         self.stmts.append(out.stmt)
         return out
 
 
-def progression(t):
-    """(start, step) of numbers in equal steps, or None."""
+def steps_of(t):
+    """(first element, the step of each dim) of a table whose elements are in equal steps in
+    each dim, or None."""
     t = t.double()
-    step = float(t[1] - t[0])
-    want = t[0] + step * torch.arange(len(t), dtype=torch.float64)
-    near = float((t - want).abs().max()) <= 1e-6 * float(t.abs().max())
-    return (float(t[0]), step) if near and step else None
+    first = t.reshape(-1)[0]
+    want, steps = first, []
+    for dim, n in enumerate(t.shape):
+        near = t.select(dim, min(1, n - 1)).reshape(-1)[0]
+        steps.append(float(near - first))
+        places = torch.arange(n, dtype=torch.float64).reshape(-1, *[1] * (t.dim() - dim - 1))
+        want = want + steps[-1] * places
+    far = float((t - want).abs().max())
+    return (float(first), steps) if far <= 1e-6 * float(t.abs().max()) else None
 
 
-def line_of(m, t, shape):
-    """arange(n) * step + start, in the place of the only dim of several elements."""
-    found = progression(t.reshape(-1))
-    if not found:
+def by_chance(x, steps):
+    """Whether a table may be in equal steps by chance: two numbers of a dim always are. A
+    table that was computed is written as it was computed then."""
+    return x.source is not None and x.source.name != "arange" and \
+        any(step and n == 2 for step, n in zip(steps, x.shape))
+
+
+def line(m, x):
+    """The sum of arange(n) * step of the dims of a table and its first element, or None.
+    Dims without a step have one element."""
+    t = x.const
+    found = steps_of(t) if bool(t.isfinite().all()) and t.numel() > 1 else None
+    if not found or by_chance(x, found[1]):
         return None
-    start, step = (int(x) if x == int(x) else x for x in found)
-    y = m.make("arange", [t.numel()], (t.numel(),))
-    y = y if step == 1 else m.make("mul", [y, step], y.shape)
-    y = y if start == 0 else m.make("add", [y, start], y.shape)
-    dim = next(i for i, n in enumerate(shape) if n != 1)
-    for _ in shape[dim + 1:]:
-        y = m.make("unsqueeze", [y, len(y.shape)], y.shape + (1,))
-    return y
+    whole = not t.is_floating_point()
+    start, *steps = (round(x) if whole or x == int(x) else x for x in (found[0], *found[1]))
+    sums, differences = [], []
+    for dim, step in enumerate(steps):
+        if not step:
+            continue
+        n = t.shape[dim]
+        y = m.make("arange", [n], (n,))
+        y = y if abs(step) == 1 else m.make("mul", [y, abs(step)], y.shape)
+        for _ in t.shape[dim + 1:]:
+            y = m.make("unsqueeze", [y, len(y.shape)], y.shape + (1,))
+        (sums if step > 0 else differences).append(y)
+    return summed(m, [*sums, start] if start > 0 else sums,
+                  [*differences, -start] if start < 0 else differences)
+
+
+def summed(m, sums, differences):
+    """The sum of values, minus the others."""
+    if not any(isinstance(x, Value) for x in sums):
+        first = differences.pop(0)
+        sums = [m.make("neg", [first], first.shape), *sums]
+    total, *rest = sums
+    for op, x in [*(("add", x) for x in rest), *(("sub", x) for x in differences)]:
+        total = m.make(op, [total, x], broadcast_shape([total, x]))
+    return total
 
 
 def mask_of(m, x):
@@ -88,26 +124,39 @@ def triangle_of(m, table):
 
 
 def expression(m, x):
-    """The statements of a table, or None. Dims of equal rows are broadcast."""
+    """The statements of a table, or None. Floats that the model computes are no line here:
+    a step of 1 would be left out, and the model differ from one of another size."""
     t = x.const
     if t.is_complex() or t.numel() < 2 or bool((t == t.reshape(-1)[0]).all()):
         return None
-    if sum(n != 1 for n in t.shape) == 1 and t.dtype is not torch.bool:
-        return line_of(m, t, t.shape)
-    return mask_of(m, x) if t.dim() >= 2 else None
+    if t.dtype is not torch.bool and not (t.is_floating_point() and x.source is not None):
+        made = line(m, x)
+        if made is not None:
+            return made
+    if t.dim() >= 2 and (t.dtype is torch.bool or t.is_floating_point()):
+        return mask_of(m, x)
+    return None
 
 
 def write_tables(body):
-    """Puts expressions in place of the tables that statements read."""
-    done = []
+    """Puts expressions in place of the tables that statements read. Returns the faults of
+    tables whose operators have no counterpart, as (line, fault, remedy)."""
+    done, faults, tables = [], [], Tables(expression, line)
     for s in body.stmts:
         if not isinstance(s, Loop):
             m = Prefix(s)
 
             def read(v, m=m):
-                made = expression(m, v) if v.const is not None else None
+                if v.const is None:
+                    return v
+                try:
+                    made = tables.express(m, v)
+                except Unsupported as e:
+                    faults.append((e.line, str(e), e.remedy))
+                    return v
                 return v if made is None else made
             map_arguments(s, read)
             done += m.stmts
         done.append(s)
     body.stmts = done
+    return faults

@@ -55,6 +55,11 @@ def rewrite(body, numbers=()):
         if s in body.stmts and s.op in ENDS:
             apply(body, s, lambda w, s: rotary(w, s, numbers))
     drop_unused(body)
+    simplify(body)
+
+
+def simplify(body):
+    """Applies the patterns of single statements until none fits."""
     while rewrite_once(body):
         pass
     drop_unused(body)
@@ -79,4 +84,4 @@ def leftovers(body):
             if not isinstance(s, Loop) and s.op in INTERNAL]
 
 
-__all__ = ["leftovers", "prune", "rewrite", "write_tables"]
+__all__ = ["leftovers", "prune", "rewrite", "simplify", "write_tables"]

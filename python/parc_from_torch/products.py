@@ -1,7 +1,7 @@
 """ATen operators that sum: reductions, matrix products, norms."""
 
 from .body import Value
-from .builder import axis, broadcast_shape, computed
+from .builder import axis, broadcast_shape, computed, number
 from .shapes import exchange
 
 # ---- reductions ------------------------------------------------------------
@@ -58,7 +58,7 @@ def extreme(smallest):
     def convert(m, args, named):
         x = computed(m, args[0])
         if len(args) > 1 and isinstance(args[1], Value):  # of two tensors
-            return m.map("minimum" if smallest else "maximum", x, computed(m, args[1]))
+            return m.map("minimum" if smallest else "maximum", x, computed(m, number(args[1])))
         if any("getitem" in str(u.target) and u.args[1] == 1 and u.users for u in m.node.users):
             m.fail("with the positions of the elements has no counterpart")
         dims, keep = dims_of(m, args, named)
@@ -203,6 +203,13 @@ def matmul(m, args, named):
                   m.shape())
 
 
+def outer(m, args, named):
+    """The products of all pairs of elements of two vectors."""
+    x, y = (computed(m, v) for v in args)
+    column = m.make("unsqueeze", [x, 1], x.shape + (1,))
+    return m.make("mul", [column, y], m.shape())
+
+
 def einsum(m, args, named):
     """The letters of PDL are a to z, and each occurs once in an operand."""
     text, parts = args[0].replace(" ", ""), list(args[1])
@@ -275,5 +282,5 @@ TABLE = {
     "_softmax": softmax("softmax"), "_log_softmax": softmax("log_softmax"),
     "logsumexp": logsumexp, "linear": linear, "addmm": addmm, "baddbmm": addmm,
     "matmul": matmul, "bmm": matmul, "mm": matmul, "mv": matmul, "dot": matmul,
-    "einsum": einsum, "layer_norm": layer_norm, "rms_norm": rms_norm,
+    "einsum": einsum, "outer": outer, "ger": outer, "layer_norm": layer_norm, "rms_norm": rms_norm,
 }

@@ -49,7 +49,9 @@ class Sample(Trace):
             prelude.inline(b)
             patterns.rewrite(b)
             sinusoids.express(b)
-            patterns.write_tables(b)
+            self.faults += [fault(line, why, b, remedy)
+                            for line, why, remedy in patterns.write_tables(b)]
+            patterns.simplify(b)
             sequential.inline(b, model)
             loops.roll_all(b, lambda array, b=b: self.is_tied(b, array))
             drop_unused(b)

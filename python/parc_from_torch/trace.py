@@ -7,6 +7,7 @@ statements of PDL (operators.py).
 """
 
 import contextlib
+import dataclasses
 import inspect
 import io
 import operator
@@ -20,6 +21,7 @@ from torch.nn.modules import transformer
 from . import functional, operators
 from .body import Body, ImportFault, Stmt, Value, drop_unused, fault
 from .builder import ELSEWHERE, is_index
+from .computed_tables import Source
 from .functional import operator_name
 
 
@@ -269,15 +271,17 @@ def fold(node, args, named):
         return x
 
     out = node.target(*[real(x) for x in args], **{k: real(v) for k, v in named.items()})
+    source = Source(operators.convert, operator_name(node.target), node, args, named,
+                    *source_line(node))
 
-    def wrap(t):
+    def wrap(t, source):
         if isinstance(t, torch.Tensor):
-            return Value(tuple(t.shape), t.dtype, const=t, kind="const")
+            return Value(tuple(t.shape), t.dtype, const=t, kind="const", source=source)
         if isinstance(t, (tuple, list)):
-            return tuple(wrap(y) for y in t)
+            return tuple(wrap(y, dataclasses.replace(source, index=i)) for i, y in enumerate(t))
         return t
 
-    return wrap(out)
+    return wrap(out, source)
 
 
 def bodies(body):

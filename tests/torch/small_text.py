@@ -1,5 +1,7 @@
 """Small language models: labels without a loss, tied biases, computed rows, positions
 and biases of attention (small.py)."""
+import math
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -128,3 +130,82 @@ def gathered_in_another_dim():
         order = (ids * 7 + 3) % 6
         return x + x.gather(1, order.unsqueeze(-1).expand_as(x))
     return net(run)
+
+
+# ---- tables that the model computes -------------------------------------------
+
+
+class Heads(nn.Module):
+    """Attention that is written out. `build` makes more parameters; `bias` gives what is
+    added to the scores [b, h, s, s]."""
+
+    def __init__(self, dim=16, n_heads=4, vocab=16):
+        super().__init__()
+        self.n_heads = n_heads
+        self.embed = nn.Embedding(vocab, dim)
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.head = nn.Linear(dim, vocab)
+        self.build(n_heads)
+
+    def build(self, n_heads):
+        pass
+
+    def forward(self, ids, labels):
+        x = self.embed(ids)
+        q, k, v = (t.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+                   for t in self.qkv(x).chunk(3, -1))
+        scores = q @ k.transpose(2, 3) * q.shape[-1] ** -0.5 + self.bias(ids)
+        x = x + (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return F.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
+
+
+def with_bias(bias, build=None, **sizes):
+    """Heads with this bias, and its inputs of 12 tokens."""
+    ids = torch.randint(0, 16, (2, 12))
+    members = {"bias": bias, **({"build": build} if build else {})}
+    return type("Model", (Heads,), members)(**sizes), (ids, ids.clone())
+
+
+@case(lines=["2.0 ** (-8.0 / n_heads)", "arange(n_heads)"],
+      defines=["n_heads=8 dim=32", "seq=40"])
+def linear_biases():
+    def bias(self, ids):
+        slopes = torch.tensor(2 ** (-8 / self.n_heads)) ** torch.arange(1, self.n_heads + 1)
+        return slopes[:, None, None] * torch.arange(ids.shape[1])
+    return with_bias(bias)
+
+
+def buckets(far, count, farthest):
+    """T5's buckets of relative positions."""
+    found = (far > 0).long() * (count // 2)
+    far, count = far.abs(), count // 2
+    exact = count // 2
+    large = exact + (torch.log(far.float() / exact) / math.log(farthest / exact)
+                     * (count - exact)).long()
+    large = torch.min(large, torch.full_like(large, count - 1))
+    return found + torch.where(far < exact, far, large)
+
+
+@case(lines=["embedding(weight,", "int(log(", "arange(seq)"], defines=["seq=48", "n_heads=8 dim=32"])
+def bucketed_biases():
+    def build(self, n_heads):
+        self.table = nn.Embedding(16, n_heads)
+
+    def bias(self, ids):
+        at = torch.arange(ids.shape[1])
+        return self.table(buckets(at - at[:, None], 16, 40)).permute(2, 0, 1)
+    return with_bias(bias, build)
+
+
+@case(error=["small_text.py", "sort has no counterpart in PDL"])
+def table_without_counterpart():
+    def bias(self, ids):
+        return (torch.arange(ids.shape[1]) * 7 % 5).sort(stable=True)[0].float() ** 2
+    return with_bias(bias)
+
+
+@case(error=["a table of shape [12] has no expression in PDL"])
+def table_of_a_buffer():
+    def build(self, n_heads):
+        self.register_buffer("table", torch.tensor([float(i * i % 7) for i in range(12)]))
+    return with_bias(lambda self, ids: self.table, build)

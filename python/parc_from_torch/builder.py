@@ -93,14 +93,16 @@ MOVES = {"reshape", "transpose", "slice", "select", "unsqueeze", "squeeze", "bro
 
 
 def is_index(x):
-    """Whether a value is integers in PDL: an input of integers, rounded floats, or a part
-    of these. Comparisons and sums of integers are floats there."""
+    """Whether a value is integers in PDL: an input of integers, rounded floats, the
+    positions of topk, or a part of these. Comparisons and sums of integers are floats there."""
     if not isinstance(x, Value) or x.const is not None or x.dtype is None or \
             x.dtype.is_floating_point or x.dtype.is_complex or x.dtype is torch.bool:
         return False
     if x.stmt is None:
         return x.indexed or (x.kind == "input" if x.caller is None else is_index(x.caller))
     op, args = x.stmt.op, x.stmt.args
+    if op in ("topk", "sort"):
+        return x is x.stmt.outs[1]
     return op == "int" or op in MOVES and is_index(args[0])
 
 

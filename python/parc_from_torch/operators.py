@@ -6,13 +6,13 @@
                                           heads and the sequence
 """
 
-from . import (batch_norms, convolutions, elementwise, integers, losses, positions, products,
-               shapes)
+from . import (batch_norms, convolutions, elementwise, integers, losses, orders, positions,
+               products, shapes)
 from .body import Value
 from .builder import Builder
 
 TABLE = {**elementwise.TABLE, **shapes.TABLE, **products.TABLE, **losses.TABLE,
-         **convolutions.TABLE, **positions.TABLE,
+         **convolutions.TABLE, **positions.TABLE, **orders.TABLE,
          **batch_norms.TABLE, **integers.TABLE}
 
 

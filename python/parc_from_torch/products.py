@@ -1,5 +1,6 @@
 """ATen operators that sum: reductions, matrix products, norms."""
 
+from . import orders
 from .body import Value
 from .builder import axis, broadcast_shape, computed, number
 from .shapes import exchange
@@ -60,7 +61,7 @@ def extreme(smallest):
         if len(args) > 1 and isinstance(args[1], Value):  # of two tensors
             return m.map("minimum" if smallest else "maximum", x, computed(m, number(args[1])))
         if any("getitem" in str(u.target) and u.args[1] == 1 and u.users for u in m.node.users):
-            m.fail("with the positions of the elements has no counterpart")
+            return orders.extreme_at(m, args, named, smallest)
         dims, keep = dims_of(m, args, named)
         x = m.map("neg", x) if smallest else x
         y = largest(m, x, dims, keep)

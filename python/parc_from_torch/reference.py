@@ -153,11 +153,20 @@ def linear_recurrence(a, b, dim=-1):
     return torch.stack(states, dim)
 
 
+def sort(x, descending=False):
+    return tuple(x.sort(dim=-1, descending=bool(descending), stable=True))
+
+
+def topk(x, k, largest=True):
+    return tuple(v[..., :int(k)] for v in sort(x, largest))
+
+
 BUILTINS = {
     "conv1d": convolution(F.conv1d), "conv2d": convolution(F.conv2d),
     "max_pool2d": pool(F.max_pool2d), "avg_pool2d": pool(F.avg_pool2d),
     "argmax": lambda x, dim=-1: x.argmax(dim).float(),
-    "linear_recurrence": linear_recurrence,
+    "topk": topk, "argsort": lambda x, descending=False: sort(x, descending)[1],
+    "sort": sort, "linear_recurrence": linear_recurrence,
     "cumsum": lambda x, dim=-1: x.cumsum(dim), "gather": lambda x, ids: x.gather(-1, ids),
     "scatter_add": lambda x, ids, values: x.scatter_add(-1, ids, values),
     "true": True, "false": False, "none": None, "half": "half",

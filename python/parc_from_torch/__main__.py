@@ -84,9 +84,11 @@ def write_whole(path, data):
 
 
 def safetensors(model):
-    """The bytes of a file with the parameters of a module, each once."""
+    """The bytes of a file with the parameters of a module, each once, and the running
+    statistics of its batch norms."""
+    from .batch_norms import states
     header, parts, at = {}, [], 0
-    for name, p in model.named_parameters():
+    for name, p in [*model.named_parameters(), *states(model)]:
         data = p.detach().float().contiguous().numpy().tobytes()
         header[name] = {"dtype": "F32", "shape": list(p.shape),
                         "data_offsets": [at, at + len(data)]}

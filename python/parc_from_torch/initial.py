@@ -375,11 +375,11 @@ def prelude_initial(initializers, module, child):
         if name != "Embedding" and named.get("bias") is None and \
                 not initializers.is_usual(f"{path}bias", *usual):
             words.append(f"bias_init={initial(initializers, module, f'{path}bias')}")
-    elif name in ("RMSNorm", "LayerNorm"):
+    elif name in ("RMSNorm", "LayerNorm", "BatchNorm") and "affine" not in named:
         text = initial(initializers, module, f"{path}weight")
         words += [f"init={text}"] if text != "ones" else []
         bias = initializers.samples[0][1].params.get(f"{path}bias")
         if bias is not None and bool(bias.any()):
             initializers.warnings.append(f"{path}bias: the file begins with zeros, as the "
-                                         "bias of the prelude's LayerNorm does")
+                                         f"bias of the prelude's {name} does")
     return words

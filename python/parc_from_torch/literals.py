@@ -23,4 +23,6 @@ def literal(x):
     """A literal: integers and truth values as they are, or a float."""
     if isinstance(x, bool):
         return "true" if x else "false"
+    if x is None:
+        return "none"
     return str(x) if isinstance(x, int) else number(x)

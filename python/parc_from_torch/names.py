@@ -6,7 +6,7 @@ import unicodedata
 # What a name in the file cannot be, or would hide.
 WORDS = {"if", "else", "for", "in", "return", "and", "or", "not", "true", "false", "none",
          "batch", "seq", "training"}
-MODULES = {"Linear", "Embedding", "RMSNorm", "LayerNorm", "Dropout", "Conv1d", "Conv2d",
+MODULES = {"Linear", "Embedding", "RMSNorm", "LayerNorm", "BatchNorm", "Dropout", "Conv1d", "Conv2d",
            "LoRALinear"}
 FUNCTIONS = set("""
     abs arange argmax argsort attention avg_pool2d broadcast ceil clamp concat conv1d conv2d cos count

@@ -14,7 +14,8 @@ from .body import Stmt, map_arguments, replace
 from .convolutions import pair
 
 
-DEFAULTS = {("RMSNorm", "eps"): 1.1920928955078125e-7, ("LayerNorm", "eps"): 1e-5}
+DEFAULTS = {("RMSNorm", "eps"): 1.1920928955078125e-7, ("LayerNorm", "eps"): 1e-5,
+            ("BatchNorm", "eps"): 1e-5, ("BatchNorm", "momentum"): 0.1}
 
 
 def numbers(body):
@@ -146,7 +147,7 @@ def recognise(body, module):
     if type(module) is torch.nn.Dropout and module.training and module.p:
         body.prelude = ("Dropout", [module.p], {})
         return
-    if body.children or len(body.inputs) != 1 or len(body.outputs) != 1:
+    if body.prelude or body.children or len(body.inputs) != 1 or len(body.outputs) != 1:
         return
     params = dict(module.named_parameters(recurse=False))
     x = body.inputs[0]

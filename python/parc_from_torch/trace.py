@@ -18,7 +18,7 @@ from unittest import mock
 import torch
 from torch.nn.modules import transformer
 
-from . import functional, operators
+from . import batch_norms, functional, operators
 from .body import Body, ImportFault, Stmt, Value, drop_unused, fault
 from .builder import ELSEWHERE, is_index
 from .computed_tables import Source
@@ -36,7 +36,7 @@ def export(model, args, kwargs):
     """The exported program. An ImportFault names the line that stops it; torch also
     prints the whole graph then, which is left out."""
     try:
-        with contextlib.redirect_stderr(io.StringIO()), \
+        with contextlib.redirect_stderr(io.StringIO()), batch_norms.stateless(model), \
                 mock.patch.object(transformer, "_detect_is_causal_mask", given_causal):
             return torch.export.export(model, args, kwargs, strict=False)
     except Exception as e:  # torch raises many kinds
@@ -109,6 +109,7 @@ class Trace:
         self.faults = [fault(source_line(node)[0], f"the forward changes the buffer {name}",
                              Body("", type(model).__name__), "compute it outside of the model")
                        for name, node in functional.changed_buffers(program)]
+        self.normed = set()  # paths of batch norms in training mode
         self.tree = torch.export.unflatten(program)
         self.inputs = []
         self.body = self.top()
@@ -130,8 +131,10 @@ class Trace:
     def module(self, path, tree, inputs):
         """Evaluates the graph of a module. `inputs`: values of the caller; known
         ones do not become inputs."""
-        cls = type(self.model.get_submodule(path)).__name__
-        body = Body(path, cls)
+        own = self.model.get_submodule(path)
+        if batch_norms.is_running(own):
+            return self.batch_norm(path, own, inputs[0])
+        body = Body(path, type(own).__name__)
         env, given = {}, iter(inputs)
         for node in tree.graph.nodes:
             if node.op == "placeholder":
@@ -145,8 +148,17 @@ class Trace:
             elif node.op == "output":
                 out = lookup(env, node.args[0])
                 body.outputs = list(out) if isinstance(out, (tuple, list)) else [out]
-        body.children = in_order(self.model.get_submodule(path), body.children)
+        body.children = in_order(own, body.children)
         return body
+
+    def batch_norm(self, path, own, given):
+        """The body of a batch norm, which may change its statistics once."""
+        if path in self.normed:
+            self.faults.append(fault("", "a step calls this batch norm more than once",
+                                     Body(path, type(own).__name__),
+                                     "give each call a module of its own"))
+        self.normed.add(path)
+        return batch_norms.body_of(path, own, given)
 
     @staticmethod
     def placeholder(body, node, value):

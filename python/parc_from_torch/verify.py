@@ -14,6 +14,7 @@ import re
 import torch
 import torch.nn.functional as F
 
+from .batch_norms import stateless
 from .body import ImportFault
 from .example import tensors
 from .keep_all import KeepAll
@@ -48,6 +49,8 @@ PRELUDE = {
     **{n: lambda p, args, named, f=BUILTINS[n.lower()]: lambda x: biased(
         f(x, p["weight"], **{k: v for k, v in named.items() if k != "bias"}), p.get("bias"))
        for n in ("Conv1d", "Conv2d")},
+    "BatchNorm": lambda p, args, named: lambda x: F.batch_norm(
+        x, None, None, p.get("weight"), p.get("bias"), training=True, eps=named["eps"]),
     "Dropout": lambda p, args, named: lambda x: x,
 }
 
@@ -255,7 +258,7 @@ def compare_gradients(model, mine, theirs):
 def compare(writer, sample, body, index, what):
     model, watch = sample.model, Watch(sample.model)
     run = Run(writer, dict(model.named_parameters(remove_duplicate=False)), index)
-    with torch.enable_grad(), KeepAll():
+    with torch.enable_grad(), KeepAll(), stateless(model):
         try:
             wanted = tensors(model(*sample.args, **sample.kwargs))
         finally:

@@ -55,7 +55,11 @@ static void widen(float *to, ParcType type, const unsigned char *from,
         memcpy(to, from, (size_t)n * sizeof *to);
         return;
     }
-    for (int64_t at = 0; at < n; at += CHUNK) {
+    for (int64_t i = 0, x; i < n && type == PARC_I64; i++) {
+        memcpy(&x, from + 8 * i, sizeof x);
+        to[i] = (float)x;
+    }
+    for (int64_t at = 0; at < n && type != PARC_I64; at += CHUNK) {
         int64_t some = n - at < CHUNK ? n - at : CHUNK;
         memcpy(half, from + 2 * at, (size_t)some * sizeof half[0]);
         rt_widen(to + at, type, half, some);

@@ -115,7 +115,8 @@ static bool fits_param(const RtTensor *t, const ParcParam *p,
         return rt_fault(t->file->path, t->at, "'%s' is %s; the model's is %s",
                         t->name, rt_shape_text(t->ndim, t->dim, has),
                         rt_shape_text(ndim, dim, wants));
-    if (t->type < 0)
+    bool table = t->type == PARC_I64 && t->ndim > 0; /* num_batches_tracked is a count */
+    if (t->type < 0 || table)
         return rt_fault(t->file->path, t->at, "'%s' has dtype %s; F32, BF16 "
                         "and F16 can be read", t->name, t->dtype_name);
     return true;

@@ -81,6 +81,19 @@ reloaded() {
         python3 tests/tools/weights.py same "$work/again.st" "$work/1x1-1.st"
 }
 check "--init and --export keep states" reloaded
+as_torch() { # num_batches_tracked is an integer in a state dict
+    python3 tests/tools/weights.py integers "$work/1x1-1.st" "$work/torch.st" \
+        '*.num_batches_tracked' &&
+        runs 2x2-1 --steps 0 --init "$work/torch.st" --export "$work/again.st" &&
+        python3 tests/tools/weights.py same "$work/again.st" "$work/1x1-1.st"
+}
+check "--init reads PyTorch's counts" as_torch
+no_table() { # but no tensor of integers
+    python3 tests/tools/weights.py integers "$work/1x1-1.st" "$work/torch.st" '*.running_var' &&
+        ! runs 2x2-1 --steps 0 --init "$work/torch.st" 2>"$work/table.err" &&
+        grep -q "has dtype I64" "$work/table.err"
+}
+check "--init reads no other integers" no_table
 missing() { # a file without states: an error, which --init-partial permits
     python3 tests/tools/weights.py drop "$work/1x1-1.st" "$work/part.st" '*running_mean'
     ! runs 1x1-1 --steps 0 --init "$work/part.st" 2>"$work/missing.err" &&

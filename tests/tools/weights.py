@@ -8,6 +8,7 @@
                                  bytes of data
     weights.py drop A B PATTERN  writes A without the tensors that match
     weights.py scale A B FACTOR  writes A with all elements times FACTOR (f32)
+    weights.py integers A B PATTERN  writes A with the tensors that match as 64-bit integers
     weights.py rename A B X Y    writes A with X in names replaced by Y
     weights.py fill A B MOST     writes a sharded model with the names and shapes
                                  of A to directory B, in bf16 with MOST bytes in
@@ -146,6 +147,16 @@ def scale(a, b, factor):
     write_file(b, out)
 
 
+def integers(a, b, pattern):
+    out = {}
+    for name, (dtype, shape, data) in read(a).items():
+        if fnmatch.fnmatchcase(name, pattern):
+            assert dtype == "F32", name
+            dtype, data = "I64", array.array("q", map(int, array.array("f", data))).tobytes()
+        out[name] = (dtype, shape, data)
+    write_file(b, out)
+
+
 def rename(a, b, old, new):
     write_file(b, {name.replace(old, new): t for name, t in read(a).items()})
 
@@ -217,6 +228,6 @@ def names(a):
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (same, rounds, sharded, drop, scale, rename, fill,
+    {f.__name__: f for f in (same, rounds, sharded, drop, scale, integers, rename, fill,
                                average, states, names)}[
         sys.argv[1]](*sys.argv[2:])

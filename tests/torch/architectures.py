@@ -9,7 +9,7 @@ Each function with the decorator `case` in architectures_*.py returns a small ra
 model. It is imported without and with training mode. The first is compiled for 1, 2 and 4 ranks
 and trained for 5 steps of AdamW from the module's weights: the first loss is
 PyTorch's within 1e-5, the others within 1e-4. The file with dropout must evaluate to
-PyTorch's loss in evaluation mode. Prints `N passed, N failed`.
+PyTorch's loss in evaluation mode, and if the model has none, it is trained as well. Prints `N passed, N failed`.
 """
 import dataclasses
 import fnmatch
@@ -41,13 +41,15 @@ FIRST, LATER = 1e-5, 1e-4  # tolerances of the first loss and of the others
 @dataclasses.dataclass
 class Case:
     """`inputs`: a function of the example inputs; `colwise`, `rowwise`: patterns of the
-    linear modules that are split on tp; `shifts`: the model shifts its labels itself."""
+    linear modules that are split on tp; `shifts`: the model shifts its labels itself;
+    `trains`: training mode draws no random numbers, and differs from evaluation."""
 
     model: object
     inputs: object
     colwise: tuple = ()
     rowwise: tuple = ()
     shifts: bool = False
+    trains: bool = False
 
     def made(self, train):
         torch.manual_seed(0)
@@ -89,11 +91,11 @@ def imported(case, train):
 
 
 class Trained:
-    """The data of a case, its first weights, and PyTorch's losses."""
+    """The data of a case, its first weights, and PyTorch's losses in one of the modes."""
 
-    def __init__(self, case, at):
+    def __init__(self, case, at, train=False):
         self.case, self.at = case, at
-        model, _ = case.made(False)
+        model, _ = case.made(train)
         with open(f"{at}/weights.safetensors", "wb") as f:
             from parc_from_torch.__main__ import safetensors
             f.write(safetensors(model))
@@ -175,6 +177,12 @@ def test(tally, name, case):
         if True in files:
             tally.check(f"{name} with dropout evaluates to PyTorch's loss",
                         lambda: trained.evaluates(files[True]))
+        if not case.trains or True not in files:
+            return
+        trained = Trained(case, at, train=True)
+        for mesh in case.meshes():
+            tally.check(f"{name} {mesh} has PyTorch's losses in training mode",
+                        lambda m=mesh: trained.trains(files[True], m))
 
 
 def main():

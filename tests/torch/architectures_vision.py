@@ -55,7 +55,7 @@ def clip():
         projection_dim=32))
 
 
-@case(images(64), colwise=("classifier.1",))
+@case(images(64), colwise=("classifier.1",), trains=True)
 def resnet():
     return hf.ResNetForImageClassification(hf.ResNetConfig(
         embedding_size=16, hidden_sizes=[16, 32], depths=[2, 2], layer_type="basic",

@@ -81,3 +81,54 @@ class Normed(nn.Module):
 @case(lines=["step=2"])
 def batch_norm():
     return Normed().eval(), (torch.randn(2, 3, 5, 5), torch.randint(0, 4, (2,)))
+
+
+@case(lines=["norm: BatchNorm(channels)", "norm(conv(x))"])
+def batch_norm_in_training():
+    return Normed(), (torch.randn(2, 3, 5, 5), torch.randint(0, 4, (2,)))
+
+
+class Normed1d(nn.Module):
+    def __init__(self, dim=6):
+        super().__init__()
+        self.up = nn.Linear(dim, dim)
+        self.norms = nn.ModuleList([
+            nn.BatchNorm1d(dim, eps=1e-3, momentum=None), nn.SyncBatchNorm(dim, affine=False),
+            nn.BatchNorm1d(dim, momentum=0.3)])
+        nn.init.zeros_(self.norms[2].weight)
+
+    def forward(self, x):
+        for norm in self.norms:
+            x = x + norm(self.up(x))
+        return x.square().mean()
+
+
+@case(lines=["BatchNorm(dim, eps=0.001, momentum=none)", "BatchNorm(dim, affine=false)",
+             "BatchNorm(dim, momentum=0.3, init=zeros)"], defines=["dim=8"])
+def batch_norms_of_rows():
+    return Normed1d(), (torch.randn(4, 6),)
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, x):
+        return self.norm(self.norm(x) * 2).square().mean()
+
+
+@case(error=["a step calls this batch norm more than once (in norm, class BatchNorm1d)"])
+def batch_norm_twice():
+    return Shared(), (torch.randn(4, 6),)
+
+
+class Untracked(Shared):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6, track_running_stats=False)
+
+
+@case(error=["with statistics of the batch has a counterpart for modules with running"])
+def batch_norm_untracked():
+    return Untracked(), (torch.randn(4, 6),)

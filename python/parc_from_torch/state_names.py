@@ -45,10 +45,11 @@ def tied_names(writer, body):
 
 
 def is_renamed(writer, body, member, ties):
-    """Whether all parameters of a member have lines of their own."""
+    """Whether all parameters of a member have lines of their own. A batch norm may have
+    states only."""
     own = [path for group in writer.tied_groups(body) for _, path in group
            if f"{path}.".startswith(f"{member}.")]
-    return all(path in ties for path in own)
+    return bool(own) and all(path in ties for path in own)
 
 
 def is_path(name):

@@ -59,6 +59,8 @@ for example in vit $others; do
 done
 check "convolutions are emitted" both conv
 check "convolutions train" trains conv STANDIN_ORDER=late
+check "batch norms are emitted" both batch_norm --plan units
+check "batch norms train" trains batch_norm STANDIN_ORDER=late
 check "orders are emitted" both topk
 check "orders train" trains topk STANDIN_ORDER=late
 # A product and the gradient of a vector that sum over different dims.

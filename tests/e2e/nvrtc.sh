@@ -51,6 +51,7 @@ done
 compiles toy examples/toy.pdl 2x2
 in_all compiles feedforward examples/feedforward.pdl 2x2
 in_all compiles hsdp examples/hsdp.pdl rep=2,dp=2,tp=2
+in_all compiles "batch norm" tests/data/batch_norm.pdl 2x2 --plan units -D accumulate=2
 # The cross entropy of a large vocabulary with padding and a bias.
 archs=sm_100
 in_all compiles translation examples/translation.pdl 2x2

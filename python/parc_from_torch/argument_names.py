@@ -58,12 +58,12 @@ def placeholders(graph):
 
 
 def run(trace):
-    """({path: arguments of the module's first call}, {path: {placeholder: tensor}}).
-    Where the graph does not run, its tensors have shapes only."""
+    """({id of a module: the arguments of each of its calls}, {path of a graph:
+    {placeholder: tensor}}). Where the graph does not run, its tensors have shapes only."""
     given, read = {}, {}
 
     def note_model(path, module, args, kwargs):
-        given.setdefault(path, arguments_of(module, args, kwargs))
+        given.setdefault(id(module), []).append(arguments_of(module, args, kwargs))
 
     def note_graph(path, module, args, kwargs):
         if path not in seen:
@@ -90,7 +90,8 @@ def equal(x, y):
     if x.shape != y.shape or x.dtype != y.dtype or isinstance(x, FakeTensor):
         return x.shape == y.shape and x.dtype == y.dtype
     if x.dtype.is_floating_point:  # the graph may round in another order
-        return torch.allclose(x, y, rtol=1e-4, atol=1e-5 * float(y.abs().max() if y.numel() else 0))
+        top = float(y.detach().abs().max()) if y.numel() else 0
+        return torch.allclose(x, y, rtol=1e-4, atol=1e-5 * top)
     return torch.equal(x, y)
 
 
@@ -115,7 +116,11 @@ def model_names(trace):
 
 
 def argument_names(trace):
-    """{path: {placeholder: name}} of the modules of a trace."""
+    """{body: {placeholder: name}} of the modules of a trace: those of the call of the module
+    that has the arguments that the graph reads."""
     given, read = run(trace)
-    found = {path: pair(given.get(path, []), own) for path, own in read.items()}
-    return {**found, "": model_names(trace)}
+    found = {}
+    for body, path in trace.graphs.items():
+        calls = given.get(id(trace.model.get_submodule(body.path)), [])
+        found[body] = max((pair(call, read.get(path, {})) for call in calls), key=len, default={})
+    return {**found, trace.body: model_names(trace)}

@@ -270,6 +270,16 @@ def glu(m, args, named):
     return m.map("mul", a, m.map("sigmoid", b))
 
 
+def weight_norm(m, args, named):
+    """v times g over its norm; the norm is that of all dims but one, or of all."""
+    v, g = args[:2]
+    dim = args[2] if len(args) > 2 else named.get("dim", 0)
+    dims = [i for i in range(len(v.shape)) if dim == -1 or i != axis(dim, len(v.shape))]
+    shape = tuple(1 if i in dims else n for i, n in enumerate(v.shape))
+    total = m.make("sum", [m.map("square", v)], shape, {"dim": tuple(dims), "keep": True})
+    return m.make("mul", [v, m.map("div", g, m.map("sqrt", total))], m.shape())
+
+
 def exp2(m, args, named):
     return m.make("pow", [2.0, args[0]], m.shape())
 
@@ -332,7 +342,7 @@ TABLE = {
     "lerp": lerp, "gelu": gelu, "softplus": softplus, "where": where,
     "masked_fill": masked_fill, "clamp": clamp, "clamp_min": clamp, "clamp_max": clamp,
     "clip": clamp, "dropout": dropout, "native_dropout": native_dropout, "detach": detach,
-    "leaky_relu": leaky_relu, "elu": elu,
+    "_weight_norm": weight_norm, "leaky_relu": leaky_relu, "elu": elu,
     "selu": selu, "celu": celu, "mish": mish, "relu6": relu6, "hardtanh": hardtanh,
     "hardsigmoid": hardsigmoid, "hardswish": hardswish, "threshold": threshold, "sign": sign,
     "log2": scaled_log(2), "log10": scaled_log(10), "exp2": exp2, "erfc": erfc,

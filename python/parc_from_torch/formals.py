@@ -10,7 +10,9 @@ formals in all traces, the file has the expression in its place:
 """
 
 import dataclasses
+import functools
 import math
+from fractions import Fraction
 
 from .body import Loop, Value
 from .names import words_in
@@ -109,22 +111,27 @@ def merge_bodies(bodies, names):
 
 
 FACTORS = [1, 2, 3, 4, 5, 6, 8, 16]
+PARTS = [2, 3, 4]  # denominators of a factor such as 8 / 3
 
 
 def times(text, by):
-    if by == 1:
-        return text
-    return f"{by:g} * {text}" if by > 1 else f"{text} / {1 / by:g}"
+    """An expression times a Fraction."""
+    up = text if by.numerator == 1 else f"{by.numerator} * {text}"
+    return up if by.denominator == 1 else f"{up} / {by.denominator}"
 
 
 def multiple(number, other):
-    """The factor between two Numbers, in FACTORS or its inverse, or None."""
+    """The factor between two Numbers, a Fraction of small numbers, or None."""
     if not number.base or not other[0]:
         return None
     by = number.base / other[0]
-    fits = all(abs(v - by * o) <= 1e-9 * abs(v) for v, o in zip(number.values(), other))
-    allowed = isinstance(number.base, int) and (by in FACTORS or 1 / by in FACTORS)
-    return by if fits and (allowed or by == 1) else None
+    if not all(abs(v - by * o) <= 1e-9 * abs(v) for v, o in zip(number.values(), other)):
+        return None
+    exact = Fraction(by).limit_denominator(16)
+    up, down = exact.numerator, exact.denominator
+    allowed = isinstance(number.base, int) and abs(exact - by) < 1e-9 * abs(by) and \
+        (up in FACTORS and down == 1 or up == 1 and down in FACTORS or up < 16 and down in PARTS)
+    return exact if allowed or by == 1 else None
 
 
 def candidates(scope):
@@ -160,10 +167,12 @@ def with_summand(number, other):
 
 
 def root(number, text, other):
-    """The text of the square root of an expression, or of its inverse, or None."""
+    """The text of the inverse of an expression, or of its square root, or None."""
     if not isinstance(number.base, float) or min(other) <= 0:
         return None
-    for form, power in (f"sqrt({text})", 0.5), (f"1 / sqrt({text})", -0.5):
+    whole = f"({text})" if " " in text else text
+    for form, power in ((f"1.0 / {whole}", -1), (f"sqrt({text})", 0.5),
+                        (f"1 / sqrt({text})", -0.5)):
         if all(abs(v - o ** power) <= 1e-7 * abs(v) for v, o in zip(number.values(), other)):
             return form
     return None
@@ -172,7 +181,7 @@ def root(number, text, other):
 def expression(number, scope):
     """The text of a Number in terms of the formals of a scope, or None. A size that
     follows from a float, such as a part of the dims, is rounded."""
-    text = exact_expression(number, scope)
+    text = exact_expression(number, tuple(scope.items()))
     names = words_in(text or "")
     if isinstance(number.base, int) and any(isinstance(scope[n].base, float)
                                             for n in names if n in scope):
@@ -180,8 +189,15 @@ def expression(number, scope):
     return text
 
 
-def exact_expression(number, scope):
-    known = list(candidates(scope))
+@functools.lru_cache(maxsize=1)
+def candidates_of(items):
+    return list(candidates(dict(items)))
+
+
+@functools.lru_cache(maxsize=4096)
+def exact_expression(number, items):
+    """The text of a Number in terms of the (name, Number) of a scope, or None."""
+    known, scope = candidates_of(items), dict(items)
     for exact in (True, False):
         for text, values in known:
             by = multiple(number, values)
@@ -191,7 +207,7 @@ def exact_expression(number, scope):
         found = with_summand(number, values)
         if found:
             by, c = found
-            return f"{times(text, by)} {'+' if c > 0 else '-'} {abs(c)}"
+            return f"{times(text, Fraction(by))} {'+' if c > 0 else '-'} {abs(c)}"
         if root(number, text, values):
             return root(number, text, values)
     return difference(number, scope) or quotient(number, scope)

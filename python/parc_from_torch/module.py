@@ -68,13 +68,13 @@ class Module(Scope):
         count = self.count(name)
         if count is not None:
             return f"[{self.number(count)}] {self.writer.call_text(self, calls[0])}"
-        texts = {unmarked(self.writer.call_text(self, c)): c for c in calls}
+        texts = {unmarked(x): x for x in [self.writer.call_text(self, c) for c in calls]}
         if len(texts) > 1:
             self.line = self.line_of(name)
             self.fault(f"the calls of {name} differ: {'; '.join(texts)}",
                        "call modules of their own, with tied parameters")
             self.line = ""
-        return self.writer.call_text(self, calls[0])
+        return next(iter(texts.values()))
 
     def count(self, name):
         """The number of elements of an array, or None."""

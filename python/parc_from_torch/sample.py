@@ -36,7 +36,7 @@ class Sample(Trace):
         for b in bodies(self.body):
             module = model.get_submodule(b.path)
             for v in b.inputs:
-                v.name = ascii_name(names.get(b.path, {}).get(v.name) or plain_name(v.name))
+                v.name = ascii_name(names.get(b, {}).get(v.name) or plain_name(v.name))
             place = re.sub(r"\.\d+(?=\.|$)", ".*", b.path)  # elements have one order
             if not like:
                 self.orders[place] = order_of(b, module)

@@ -84,14 +84,17 @@ def constructed(model, seen, parents):
 # ---- other values ----------------------------------------------------------
 
 
-def others(value):
+def others(value, numbers):
     """Other values of a number, the most telling first. A float changes by little, because
     probabilities have a limit. An integer is doubled; a smaller value shows a size that is
-    rounded, or has a minimum. 1 and 0 have a meaning of their own."""
+    rounded, or has a minimum. What divides other `numbers`, such as a number of heads, does so
+    in the first traces. 1 and 0 have a meaning of their own."""
     if isinstance(value, float):
         return [value * 1.75, value * 1.125]
     parts = [value * 3 // 4] * (value % 4 == 0) + [value // 2] * (value % 2 == 0 and value > 2)
-    return [value * 2, *parts, value * 3]
+    divided = [n for n in numbers if isinstance(n, int) and n > value > 1 and n % value == 0]
+    return sorted([value * 2, *parts, value * 4, value * 3],
+                  key=lambda other: any(n % other for n in divided))
 
 
 def is_accepted(sample):
@@ -135,10 +138,10 @@ def resized_samples(model, example, name, numbers, like):
     return found
 
 
-def changes(function, source, base):
+def changes(function, source, base, numbers):
     """Traces with other values of a number; one, if the operators do not depend on it."""
     found = []
-    for value in others(source.value):
+    for value in others(source.value, numbers):
         sample = changed_sample(function, source, value, base)
         if sample:
             found.append((source.formal, sample))
@@ -199,7 +202,8 @@ class Search:
                         self.seen.numbers[id(modules[0])][name],
                         {self.seen.place[id(m)]: self.seen.paths[id(m)][name]
                          for m in modules}, modules)
-        made = changes(self.function, source, self.base)
+        numbers = [self.seen.numbers[id(m)][n] for m in modules for n in self.seen.paths[id(m)]]
+        made = changes(self.function, source, self.base, numbers)
         self.found += made
         if made or len(modules) == 1:
             self.sources.append(source)

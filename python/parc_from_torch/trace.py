@@ -98,7 +98,8 @@ def call_line(module, tree):
 
 class Trace:
     """The bodies of a model by path. `inputs`: the tensors among the example inputs;
-    `faults` collects what has no counterpart."""
+    `graphs`: {body: path of its graph in `tree`}; `faults` collects what has no
+    counterpart."""
 
     def __init__(self, model, args, kwargs):
         program = functional.program(export(model, args, kwargs))
@@ -111,7 +112,7 @@ class Trace:
                        for name, node in functional.changed_buffers(program)]
         self.normed = set()  # paths of batch norms in training mode
         self.tree = torch.export.unflatten(program)
-        self.inputs = []
+        self.inputs, self.graphs = [], {}
         self.body = self.top()
         if self.faults:
             raise ImportFault(self.faults)
@@ -183,13 +184,13 @@ class Trace:
         return Value(tuple(x.shape), x.dtype, target, const=x.detach(), kind="const")
 
     def call(self, body, path, tree, node, env):
-        name = node.target
-        sub = tree.get_submodule(name)
-        plain = name.split("@")[0]
+        sub = tree.get_submodule(node.target)
+        plain = self.first_child(path, node.target.split("@")[0])
         full = f"{path}.{plain}" if path else plain
         given = [lookup(env, a) for a in node.args] + \
                 [lookup(env, a) for a in node.kwargs.values()]
         child = self.module(full, sub, given)
+        self.graphs[child] = next(p for p, m in self.tree.named_modules() if m is sub)
         line, text = call_line(self.model.get_submodule(path), sub)
         outs = [v if v.const is not None else Value(v.shape, v.dtype, node.name)
                 for v in child.outputs if isinstance(v, Value)]
@@ -203,6 +204,12 @@ class Trace:
                 v.stmt = stmt
             body.stmts.append(stmt)
         return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def first_child(self, path, name):
+        """The first name of a child that its module has under several names."""
+        module = self.model.get_submodule(path)
+        own = module.get_submodule(name)
+        return next(n for n, m in module.named_modules() if m is own)
 
     def function(self, body, path, node, env):
         args = [lookup(env, a) for a in node.args]

@@ -238,7 +238,10 @@ def gradients(loss, model):
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
     if loss.dim() or not loss.requires_grad:
         return {}
-    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    try:
+        found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    except RuntimeError as e:  # for example changes in place of what the gradients need
+        raise ImportFault([f"the backward pass of the model fails: {e}"]) from e
     return {n: torch.zeros_like(p) if g is None else g
             for (n, p), g in zip(named.items(), found)}
 

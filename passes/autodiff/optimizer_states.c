@@ -41,19 +41,28 @@ static bool is_elementwise(const Op *op)
     return rule && *rule == '=' && op->phase == PH_OPTIMIZER;
 }
 
-/* Marks the ops on stacks that compute v. */
+/* Whether no kernel computes the op for all layers. */
+static bool needs_layers(const Op *op)
+{
+    const Type *all = &op->out[0]->type;
+    bool needs = type_cut(all) > 0;
+    for (int i = 0; i < op->nargs; i++) {
+        const Type *t = &op->arg[i]->type;
+        needs |= t->nstack > 0 && !type_same_shape(t, all);
+    }
+    return needs;
+}
+
+/* Marks the ops on stacks that compute v, up to the last conversion. */
 static void take(Updates *u, const Value *v)
 {
     const Op *op = v->def;
     if (!op || u->taken[op->id] || !same_stack(&v->type, u->like) || !is_elementwise(op))
         return;
     u->taken[op->id] = true;
-    u->needs_loop |= type_cut(&v->type) > 0;
-    for (int i = 0; i < op->nargs; i++) {
-        const Type *t = &op->arg[i]->type;
-        u->needs_loop |= t->nstack > 0 && !type_same_shape(t, &v->type);
+    u->needs_loop |= needs_layers(op);
+    for (int i = 0; i < op->nargs; i++)
         take(u, op->arg[i]);
-    }
 }
 
 static bool assigns_state(const Program *p, const Op *op)
@@ -104,5 +113,10 @@ void optimizer_states(Program *p)
             Op *end, *first = gather(&u, &end);
             optimizer_by_layers(p, first, end);
         }
+    }
+    for (Op *op = p->step->first, *next; op; op = next) { /* before a conversion */
+        next = op->next;
+        if (is_elementwise(op) && op->out[0]->type.nstack > 0 && needs_layers(op))
+            optimizer_by_layers(p, op, next);
     }
 }

@@ -36,6 +36,7 @@
 #include "passes/sharding/pad.h"
 
 #include "ir/units.h"
+#include "passes/forward_program.h"
 #include "passes/sharding/layouts.h"
 #include "passes/pass.h"
 
@@ -259,6 +260,22 @@ static void resize_params(const Pad *g)
     }
 }
 
+/* A state that only the training step reads has in a forward program the padding that it
+ * has there. */
+static void follow_training(Program *p)
+{
+    for (int i = 0; i < p->param.n; i++) {
+        Param *q = &p->param.at[i];
+        const Param *of = q->module_state ? forward_param(p, q) : NULL;
+        if (!of || (q->value && ir_count_uses(q->value) > 0))
+            continue;
+        memcpy(q->pad, of->pad, sizeof q->pad);
+        memcpy(q->type.dim, of->type.dim, sizeof q->type.dim);
+        if (q->value)
+            q->value->type = q->type;
+    }
+}
+
 void pass_pad(Program *p, const TargetInfo *t)
 {
     Pad g = {.p = p, .c = pad_classes(p)};
@@ -269,10 +286,13 @@ void pass_pad(Program *p, const TargetInfo *t)
     if (t->aligns_rows)
         for_ops(op, p->step)
             align_operands(&g, op);
-    if (!g.any || diag_error_count(p->diag) > 0)
+    if (diag_error_count(p->diag) > 0)
         return;
-    for_ops(op, p->step)
-        resize_op(&g, op);
-    resize_params(&g);
-    pad_mask(g.c);
+    if (g.any) {
+        for_ops(op, p->step)
+            resize_op(&g, op);
+        resize_params(&g);
+        pad_mask(g.c);
+    }
+    follow_training(p);
 }

@@ -2,6 +2,7 @@
  *
  * random_model.c       parameters, modules, loops, and the complete model
  * random_statements.c  the table of statements that a model may contain
+ * random_states.c      states of modules, and their updates
  * random_plan.c        a mesh, styles and sharding units for it
  * find_weights.c       the weights of its modules
  * random_compare.c     numbers for a program, and the comparison of two runs
@@ -58,6 +59,12 @@ typedef struct Linear {
     int level;
 } Linear;
 
+/* A state of a module whose update is still to be written, and how often it was updated. */
+typedef struct NewState {
+    int mean, count;  /* parameters; count -1: none */
+    Value *statistic; /* of the batch, in the region of the module */
+} NewState;
+
 typedef struct Model {
     Program *p;
     Rng *r;
@@ -70,6 +77,7 @@ typedef struct Model {
     Op *first_input; /* parameters and constants are inserted before it */
     VEC(Known) known;
     VEC(Linear) linear;
+    VEC(NewState) state;
     int table; /* parameter that embeds the tokens; -1: none */
     int nmodules, sites;
     int left; /* statements that may still be added */
@@ -112,6 +120,11 @@ Value *model_call(Model *m, const Linear *l, Value *x);
 
 /* One random statement on h [batch, seq, dim]; the result has h's shape. */
 Value *random_statement(Model *m, Value *h);
+/* Adds a state of the current module, in some models, with a statistic of h. Later random
+ * numbers do not depend on it. */
+void model_state(Model *m, Value *h);
+/* At the end of the step: the updates of all states. */
+void model_assign_states(Model *m);
 /* x in the training precision. */
 Value *model_narrow(Model *m, Value *x);
 /* Small compositions. */

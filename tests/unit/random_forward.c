@@ -16,6 +16,12 @@ static Program *forward_program(Program *p, Purpose purpose)
     Program *f = ir_copy(p);
     f->purpose = purpose;
     f->training = p;
+    for (Op *op = f->step->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind == OP_assign) /* of a module's state */
+            ir_remove(op);
+    }
+    ir_eliminate_dead(f);
     return f;
 }
 

@@ -471,9 +471,11 @@ void random_large_model(Program *p, Rng *r, uint32_t data_axes, int64_t times)
         vec_push(p->arena, &m->known, k);
         h = random_statement(m, h);
     }
+    model_state(m, h);
     h = with_gain(m, h);
     Value *loss = ir_cast(model_at(m), write_loss(m, h, labels), DT_F32);
     Attr attr[MAX_ATTRS] = {{.s = "loss"}};
     ir_op(model_at(m), OP_output, 1, &loss, attr, NULL);
+    model_assign_states(m);
     p->module.at[0].nparams = p->param.n;
 }

@@ -223,7 +223,8 @@ static void place_params(const Planner *g, uint32_t tensor_axes)
     for (int a = 0; a < p->mesh.n; a++)
         for (int i = 0; any && i < p->param.n; i++) {
             const Param *q = &p->param.at[i];
-            if (!(tensor_axes >> a & 1) || !q->value || !rng_chance(g->r, 25))
+            if (!(tensor_axes >> a & 1) || !q->value || q->type.ndim == 0 ||
+                !rng_chance(g->r, 25))
                 continue;
             int d = (int)rng_below(g->r, q->type.ndim);
             Style *s = &plan->style[plan->nstyles++];

@@ -554,6 +554,7 @@ static Value *layers(Model *m, Value *h)
     l->b.before = NULL;
     Value *x = model_in(m, loop->body->arg[0], 0);
     x = body_statements(m, x);
+    model_state(m, x);
     Value *yield[2] = {x, NULL};
     if (two)
         yield[1] =

@@ -43,7 +43,28 @@ int64_t program_sample_tokens(const Program *p)
     return 1;
 }
 
-StateNames update_states(const Train *t, OptimizerKind k)
+Type update_state_type(const Train *t, OptimizerKind k, const Type *param, int i)
+{
+    Type s = *param;
+    s.dtype = DT_F32;
+    if (k == OPT_ADAFACTOR && s.ndim > 1 && i < 2) {
+        s.dim[s.ndim - 1 - i] = 1;
+        s.place = (Placement){0};
+    }
+    (void)t;
+    return s;
+}
+
+bool param_is_mean(const Program *p, const Param *state)
+{
+    if (state->state_of < 0)
+        return false;
+    const Param *of = &p->param.at[state->state_of];
+    return state->type.ndim > 1 && param_optimizer(&p->train, of) == OPT_ADAFACTOR &&
+           (strcmp(state->state, "row") == 0 || strcmp(state->state, "column") == 0);
+}
+
+StateNames update_states(const Train *t, OptimizerKind k, const Type *shape)
 {
     static const StateNames states[OPTIMIZERS] = {
         [OPT_SGD] = {1, {"momentum"}},
@@ -51,10 +72,13 @@ StateNames update_states(const Train *t, OptimizerKind k)
         [OPT_ADAMW] = {2, {"m", "v"}},
         [OPT_LION] = {1, {"m"}},
         [OPT_MUON] = {1, {"momentum"}},
+        [OPT_ADAFACTOR] = {2, {"row", "column"}},
     };
     StateNames s = {0};
     if (k != OPT_SGD || t->momentum != 0.0)
         s = states[k];
+    if (k == OPT_ADAFACTOR && shape->ndim < 2)
+        s = (StateNames){1, {"square"}};
     if (t->ema > 0)
         s.name[s.n++] = "average";
     return s;

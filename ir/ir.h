@@ -228,6 +228,9 @@ double param_lr_factor(const Param *p);
 double param_weight_decay(const Train *t, const Param *p);
 /* The optimizer that updates it: that of its group, or that of `train`. */
 OptimizerKind param_optimizer(const Train *t, const Param *p);
+/* Whether it is the state with the means of a parameter's rows or columns, which are whole on
+ * every rank. */
+bool param_is_mean(const Program *p, const Param *state);
 /* Whether a dim is padded; the type without padding. */
 bool param_is_padded(const Param *p);
 Type param_shape(const Param *p);
@@ -407,7 +410,7 @@ Value *ir_boundary(Build *b, Value *x, const char *path, Port port,
                    bool grad);
 
 /* Adds a state of parameter `of` with its op; returns the op's result. */
-Value *ir_add_state(Build *b, int of, const char *name, DType t, InitKind init);
+Value *ir_add_state(Build *b, int of, const char *name, const Type *t, InitKind init);
 
 /* An op without inference: the types of results are given. For collectives,
  * loops and the parser. */

@@ -24,6 +24,9 @@ static const OptionWord optimizer_words[] = {
     {"Muon", OPT_MUON,
      "of each matrix the momentum with all singular values near 1, with weight "
      "decay as in AdamW"},
+    {"Adafactor", OPT_ADAFACTOR,
+     "squares of gradients as the product of their means by row and by column, steps "
+     "relative to the size of the parameter"},
     {0}};
 static const OptionWord adjust_words[] = {
     {"original", ADJUST_ORIGINAL, NULL},

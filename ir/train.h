@@ -17,6 +17,7 @@ typedef enum OptimizerKind {
     OPT_ADAMW,
     OPT_LION,
     OPT_MUON,
+    OPT_ADAFACTOR,
     OPTIMIZERS
 } OptimizerKind;
 
@@ -92,6 +93,7 @@ typedef struct Train {
     int64_t ns_steps;    /* Newton-Schulz iterations of a step */
     LrAdjustment adjust_lr;
     double adamw_eps;    /* `eps` of the groups that AdamW updates */
+    double beta2_decay, eps1, eps2, clip_threshold; /* Adafactor; 0: no threshold */
     double clip;         /* the largest gradient norm; 0: no clipping */
     double ema;          /* the decay of an average of the weights; 0: none */
     double loss_scale;   /* the initial factor of the loss in the backward
@@ -121,7 +123,10 @@ typedef struct StateNames {
     int n;
     const char *name[MAX_UPDATE_STATES];
 } StateNames;
-StateNames update_states(const Train *t, OptimizerKind k);
+StateNames update_states(const Train *t, OptimizerKind k, const Type *param);
+/* The type of state i of a parameter of that type: the parameter's, in f32; Adafactor's means
+ * have one element for each row, or column, of a matrix, and are whole on every rank. */
+Type update_state_type(const Train *t, OptimizerKind k, const Type *param, int i);
 /* The coefficients a, b and c of an iteration X = a X + (b G + c G G) X with
  * G = X X'. */
 const double *muon_coefficients(const Train *t);

@@ -26,6 +26,8 @@ static const char *range_text(Arena *a, const Option *o)
     bool whole = o->takes == TAKES_INT || o->takes == TAKES_INTS;
     const char *kind = whole ? "integer" : "number";
     const char *low = number_text(a, o->low);
+    if (isinf(o->low))
+        return arena_printf(a, "%s up to %s", kind, number_text(a, o->high));
     if (o->high > 0x1p20)
         return arena_printf(a, "%s from %s", kind, low);
     return arena_printf(a, "%s to %s", low, number_text(a, o->high));

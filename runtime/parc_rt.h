@@ -311,6 +311,8 @@ typedef struct ParcModel {
     double flops;           /* flops of one step without recomputed ones */
     const char *optimizer;  /* "AdamW" … */
     double lr, beta1, beta2, ema; /* ema: 0: the weights have no averages */
+    double power1, power2;  /* not 0: the optimizer's scalars bias1 and bias2 of step t are
+                               these powers of t, and not 1 - beta1^t and 1 - beta2^t */
     ParcSchedule schedule;  /* the schedule of lr */
     const char *options;    /* names of settings that only parc -D changes, with
                                spaces between */

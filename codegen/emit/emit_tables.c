@@ -354,6 +354,19 @@ static void schedule_row(Out *o, const LrSchedule *s)
     out(o, "},\n");
 }
 
+static void optimizer_rows(Out *o, const Train *t)
+{
+    Arena *a = o->arena;
+    if (t->ema > 0)
+        out_line(o, ".ema = %s,", double_text(a, t->ema));
+    out_line(o, ".optimizer = \"%s\", .lr = %s, .beta1 = %s, .beta2 = %s,",
+             option_word(OPTION_optimizer, t->optimizer), double_text(a, t->lr),
+             double_text(a, t->beta1), double_text(a, t->beta2));
+    if (t->optimizer == OPT_ADAFACTOR)
+        out_line(o, ".power1 = %s, .power2 = -0.5,", double_text(a, t->beta2_decay));
+    schedule_row(o, &t->schedule);
+}
+
 static void model_row(Emitter *e, const char *plan_text)
 {
     const Program *p = e->p;
@@ -403,12 +416,7 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".flops = %s, .executed_flops = %s,",
              double_text(a, program_flops_model(p)),
              double_text(a, program_flops_executed(p)));
-    if (t->ema > 0)
-        out_line(o, ".ema = %s,", double_text(a, t->ema));
-    out_line(o, ".optimizer = \"%s\", .lr = %s, .beta1 = %s, .beta2 = %s,",
-             option_word(OPTION_optimizer, t->optimizer), double_text(a, t->lr),
-             double_text(a, t->beta1), double_text(a, t->beta2));
-    schedule_row(o, &t->schedule);
+    optimizer_rows(o, t);
     out_line(o, ".options = \"%s\",", options_of_program(a));
     if (t->loss_scale > 0)
         out_line(o, ".loss_scale = %s, .loss_scale_offset = %s,",

@@ -1,4 +1,6 @@
 /* build.c: builds ops with inferred result types and derived placements. */
+#include <string.h>
+
 #include "base/bug.h"
 #include "ir/internal.h"
 #include "ir/rules/rules.h"
@@ -194,14 +196,16 @@ Value *ir_boundary(Build *b, Value *x, const char *path, Port port,
     return ir_value(b, OP_boundary, 1, &x, attr, x->name);
 }
 
-Value *ir_add_state(Build *b, int of, const char *name, DType t, InitKind init)
+Value *ir_add_state(Build *b, int of, const char *name, const Type *t, InitKind init)
 {
     Program *p = b->p;
     Param state = p->param.at[of];
     const char *hint = arena_printf(p->arena, "%s.%s", state.value->name, name);
     Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
     state.name = arena_printf(p->arena, "%s.%s", state.name, name);
-    state.type.dtype = t;
+    if (!type_same_shape(&state.type, t))
+        memset(&state.split, 0, sizeof state.split);
+    state.type = *t;
     state.init = (Init){.kind = init};
     state.trainable = state.decay = state.gathered = state.module_state = false;
     state.group = (ParamGroup){0};

@@ -39,10 +39,12 @@ int dim_classes_join(DimClasses *c, int a, int b)
     return stays;
 }
 
+/* The states of an update may have one element for all of a dim. */
 static void join_values(DimClasses *c, const Value *a, const Value *b)
 {
     for (int d = 0; d < a->type.ndim && d < b->type.ndim; d++)
-        dim_classes_join(c, dim_of_value(a, d), dim_of_value(b, d));
+        if (a->type.dim[d] == b->type.dim[d])
+            dim_classes_join(c, dim_of_value(a, d), dim_of_value(b, d));
 }
 
 static void join_loop(DimClasses *c, const Op *op)

@@ -356,17 +356,19 @@ static const char *infer_update(Infer *in)
         param_optimizer(train, &in->p->param.at[attr_param(in->op)]);
     if (kind == OPT_MUON && arg_type(in, 0)->ndim != 2)
         return "Muon updates matrices only";
-    if (in->nargs != first_state + update_states(train, kind).n)
+    if (in->nargs != first_state + update_states(train, kind, arg_type(in, 0)).n)
         return "the number of its states is not that of the optimizer";
     for (int i = 1; i < in->nargs && !fault; i++) {
         bool scalar = i >= UPDATE_LR && i < first_state;
         const Type *t = arg_type(in, i);
-        if (scalar ? t->ndim || t->nstack
-                   : !type_same_shape(t, arg_type(in, 0)))
-            fault = arena_printf(in->p->arena,
-                                 "operand %d has another shape "
-                                 "than %s",
-                                 i, scalar ? "a scalar" : "the parameter");
+        Type like = *arg_type(in, 0);
+        if (i >= first_state)
+            like = update_state_type(train, kind, &like, i - first_state);
+        if (scalar ? t->ndim || t->nstack : !type_same_shape(t, &like))
+            fault = arena_printf(in->p->arena, "operand %d has another shape than %s", i,
+                                 scalar            ? "a scalar"
+                                 : i < first_state ? "the parameter"
+                                                   : "the optimizer's state");
     }
     if (fault)
         return fault;

@@ -63,6 +63,26 @@ void optimizer_by_layers(Program *p, Op *first, Op *end);
  * update of a parameter from the operand of `copy`, and replaces the copy. */
 void optimizer_direction(Program *p, Op *copy, int param);
 
+/* optimizer_adafactor.c, for the pass optimizer: an update of Adafactor whose ops are built
+ * once each layer has its own. The copies are replaced: of the parameter; of its states, NULL:
+ * it has only one; of the gradient, by the update's direction times its rate. */
+typedef struct Factored {
+    int param;
+    Op *weight, *row, *column, *gradient;
+    Value *rate;  /* f32[]: the largest relative step */
+    Value *share; /* f32[]: by which the means move */
+} Factored;
+void optimizer_factored(Program *p, const Factored *f);
+
+/* optimizer_parts.c, for optimizers that read complete matrices. optimizer_constant: a number
+ * in the region of `at`. optimizer_gather: x, whole on all ranks. optimizer_take_part: a rank's
+ * part of x, placed as `like`. optimizer_total: the sum of a Partial x on all ranks. */
+Value *optimizer_scale(Build *b, Value *x, double by);
+Value *optimizer_constant(Program *p, const Op *at, double x);
+Value *optimizer_gather(Build *b, Value *x, Why why);
+Value *optimizer_take_part(Build *b, Value *x, const Type *like, Why why);
+Value *optimizer_total(Build *b, Value *x, Why why);
+
 /* optimizer_norm.c, for the pass optimizer: a loop over the layers sums the
  * squares of gradients of which the stages of a pipeline have layers. */
 void optimizer_norm(Program *p);

@@ -82,15 +82,17 @@ static void put_update(Build *b, int param, Value *grad, Value **args)
 {
     Program *p = b->p;
     OptimizerKind kind = param_optimizer(&p->train, &p->param.at[param]);
-    StateNames states = update_states(&p->train, kind);
+    StateNames states = update_states(&p->train, kind, &p->param.at[param].type);
     int n = update_first_state(&p->train), first_state = p->param.n;
 
     args[UPDATE_PARAM] = p->param.at[param].value;
     args[UPDATE_GRAD] = grad;
     b->loc = p->param.at[param].loc;
     b->path = path_parent(p->arena, p->param.at[param].name);
-    for (int i = 0; i < states.n; i++)
-        args[n++] = ir_add_state(b, param, states.name[i], DT_F32, INIT_ZEROS);
+    for (int i = 0; i < states.n; i++) {
+        Type t = update_state_type(&p->train, kind, &p->param.at[param].type, i);
+        args[n++] = ir_add_state(b, param, states.name[i], &t, INIT_ZEROS);
+    }
     Attr attr[MAX_ATTRS] = {{.i = param}};
     const char *hint = arena_printf(p->arena, "%s.new", args[UPDATE_PARAM]->name);
     Op *op = ir_op(b, OP_update, n, args, attr, hint);

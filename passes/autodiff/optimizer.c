@@ -53,7 +53,7 @@ typedef struct Shared {
     double lr_factor, decay; /* of the group */
     Value *lr;        /* of the group */
     Value *shrink;    /* 1 - lr weight_decay */
-    Value *step_size; /* lr / bias1 */
+    Value *step_size; /* lr / bias1; of Adafactor min(lr, bias2) */
     Value *root;      /* sqrt(bias2) */
 } Shared;
 typedef VEC(Shared *) Groups;
@@ -64,6 +64,7 @@ typedef struct Direction {
     int param;
 } Direction;
 typedef VEC(Direction) Directions;
+typedef VEC(Factored) Factoreds;
 
 typedef struct Updater {
     Build b;
@@ -71,6 +72,7 @@ typedef struct Updater {
     const Op *op;
     Shared *shared;
     Directions *directions;
+    Factoreds *factored;
 } Updater;
 
 static Value *factor(Updater *u, OpKind kind, Value *x, double by,
@@ -220,6 +222,36 @@ static void expand_muon(Updater *u, Value **result)
     result[1] = m;
 }
 
+static Op *copied(Updater *u, Value *x)
+{
+    return ir_value(&u->b, OP_copy, 1, &x, NULL, NULL)->def;
+}
+
+/* torch.optim.Adafactor. The means and the direction are computed in place of copies when all
+ * updates are expanded, as Muon's. */
+static void expand_adafactor(Updater *u, Value **result)
+{
+    Shared *s = u->shared;
+    Value *const *arg = u->op->arg;
+    if (s->step_size == NULL) {
+        Value *args[] = {learning_rate(u), arg[UPDATE_BIAS2]};
+        s->step_size = ir_value(&u->b, OP_minimum, 2, args, NULL, "rate");
+    }
+    Value *param = decayed_param(u), *g = gradient(u);
+    Factored f = {.param = attr_param(u->op), .rate = s->step_size,
+                  .share = arg[UPDATE_BIAS1]};
+    f.weight = copied(u, arg[UPDATE_PARAM]);
+    f.row = copied(u, old_state(u, 0));
+    result[1] = f.row->out[0];
+    if (param->type.ndim > 1) {
+        f.column = copied(u, old_state(u, 1));
+        result[2] = f.column->out[0];
+    }
+    f.gradient = copied(u, g);
+    vec_push(u->b.p->arena, u->factored, f);
+    result[0] = ir_binary(&u->b, OP_sub, param, f.gradient->out[0]);
+}
+
 static void expand_sgd(Updater *u, Value **result)
 {
     Value *g = decayed_gradient(u);
@@ -248,6 +280,7 @@ static Expand *const expand_table[OPTIMIZERS] = {
     [OPT_ADAMW] = expand_adamw,
     [OPT_LION] = expand_lion,
     [OPT_MUON] = expand_muon,
+    [OPT_ADAFACTOR] = expand_adafactor,
 };
 
 /* Whether the layers of the parameter's shard, or of its low-precision copy,
@@ -282,6 +315,7 @@ typedef struct Expansion {
     Groups groups;
     Pending pending;
     Directions directions;
+    Factoreds factored;
 } Expansion;
 
 /* The shared scalars of the parameter's group. Groups with equal settings are
@@ -306,7 +340,8 @@ static Op *expand(Program *p, Op *op, Expansion *x)
     Updater u = {.train = &p->train,
                  .op = op,
                  .shared = group_of(p, &x->groups, param),
-                 .directions = &x->directions};
+                 .directions = &x->directions,
+                 .factored = &x->factored};
     Value *result[MAX_RESULTS] = {NULL};
 
     u.b = ir_build_at(p, op, op);
@@ -342,14 +377,16 @@ static Op *after_update(Op *update)
 
 /* Whether the update runs as a loop over layers: there are several, and they
  * are not contiguous, ranks of a pipeline have unequal numbers of them, they
- * are fetched from host memory one by one, or Muon needs each matrix. */
+ * are fetched from host memory one by one, or Muon or Adafactor need each
+ * matrix. */
 static bool updates_by_layers(const Program *p, const TargetInfo *t, int param)
 {
     const Param *pm = &p->param.at[param];
+    OptimizerKind kind = param_optimizer(&p->train, pm);
     return pm->type.nstack > 0 &&
            (is_stored_separately(p, pm) || type_cut(&pm->type) ||
             offload_takes_update(p, t, param) ||
-            param_optimizer(&p->train, pm) == OPT_MUON);
+            kind == OPT_MUON || kind == OPT_ADAFACTOR);
 }
 
 /* Whether one loop updates both: they belong to the same array of modules; or,
@@ -439,4 +476,6 @@ void pass_optimizer(Program *p, const TargetInfo *t)
     }
     for (int i = 0; i < x.directions.n; i++)
         optimizer_direction(p, x.directions.at[i].copy, x.directions.at[i].param);
+    for (int i = 0; i < x.factored.n; i++)
+        optimizer_factored(p, &x.factored.at[i]);
 }

@@ -32,7 +32,6 @@
 #include <math.h>
 
 #include "passes/autodiff/autodiff.h"
-#include "passes/sharding/reshard.h"
 
 /* The products of an iteration, with the smaller Gram matrix of the two. */
 typedef struct Products {
@@ -42,22 +41,6 @@ typedef struct Products {
 } Products;
 static const Products wide = {"ik,jk->ij", "ij,jk->ik", false}, /* m <= n */
                       tall = {"ki,kj->ij", "ki,ij->kj", true};
-
-static Value *scaled(Build *b, Value *x, double by)
-{
-    Attr attr[MAX_ATTRS] = {{.f = by}};
-    return ir_value(b, OP_scale, 1, &x, attr, NULL);
-}
-
-/* A constant in the region. A loop that is cut into stages has none of its own. */
-static Value *constant(Program *p, const Op *at, double x)
-{
-    const Op *top = at;
-    while (top->region->owner)
-        top = top->region->owner;
-    Build b = ir_build_at(p, top, (Op *)top);
-    return ir_loop_inside(p, ir_scalar_const(&b, x), at->region);
-}
 
 /* X divided by its Frobenius norm, or by eps if that is larger: then no singular
  * value is above 1. The sum of squares is in f32. */
@@ -78,10 +61,10 @@ static Value *iteration(Build *b, const Products *with, const double *by,
     Value *gram = ir_einsum(b, with->gram, type, x, x);
     Value *square = ir_einsum(b, "ij,jk->ik", type, gram, gram);
     Value *poly =
-        ir_binary(b, OP_add, scaled(b, gram, by[1]), scaled(b, square, by[2]));
+        ir_binary(b, OP_add, optimizer_scale(b, gram, by[1]), optimizer_scale(b, square, by[2]));
     Value *step = with->right ? ir_einsum(b, with->apply, type, x, poly)
                               : ir_einsum(b, with->apply, type, poly, x);
-    return ir_binary(b, OP_add, scaled(b, x, by[0]), step);
+    return ir_binary(b, OP_add, optimizer_scale(b, x, by[0]), step);
 }
 
 static Value *iterations(Build *b, const Train *t, const Products *with,
@@ -112,51 +95,6 @@ static double lr_factor(const Train *t, const Type *shape)
     return 1;
 }
 
-/* ---- the parts of ranks -------------------------------------------------- */
-
-static Placement without(const Mesh *m, Placement place, AxisKind kind)
-{
-    for (int a = 0; a < m->n; a++)
-        if (place.ax[a].kind == kind)
-            place.ax[a] = (AxisPlace){AX_R, 0, 0};
-    return place;
-}
-
-/* One op for all axes of runs: gathers them, or takes a rank's run. */
-static Value *convert_runs(Build *b, OpKind kind, Value *x, uint32_t axes,
-                           const Placement *to, Why why)
-{
-    if (!axes)
-        return x;
-    Attr attr[MAX_ATTRS] = {{0}};
-    attr[op_attr_index(kind, ATTR_axes)].i = axes;
-    Type t = x->type;
-    t.place = *to;
-    Op *op = ir_op_typed(b, kind, 1, &x, attr, 1, &t, &x->name);
-    op->why = why;
-    for (int a = 0; a < b->p->mesh.n; a++)
-        op->out[0]->why[a] = axes >> a & 1 ? why : x->why[a];
-    return op->out[0];
-}
-
-static Value *gather(Build *b, Value *x, Why why)
-{
-    const Mesh *m = &b->p->mesh;
-    uint32_t flat = type_flat_axes(&x->type);
-    Placement runs = without(m, x->type.place, AX_FLAT);
-    Placement all = without(m, runs, AX_S);
-    x = convert_runs(b, OP_all_gather, x, flat, &runs, why);
-    return reshard_emit(b, x, &all, why);
-}
-
-static Value *take_part(Build *b, Value *x, const Type *like, Why why)
-{
-    Placement runs = without(&b->p->mesh, like->place, AX_FLAT);
-    x = reshard_emit(b, x, &runs, why);
-    return convert_runs(b, OP_local_slice, x, type_flat_axes(like), &like->place,
-                        why);
-}
-
 void optimizer_direction(Program *p, Op *copy, int param)
 {
     const Train *t = &p->train;
@@ -169,13 +107,13 @@ void optimizer_direction(Program *p, Op *copy, int param)
     Build b = ir_build_at(p, copy, copy);
     Value *x = ir_cast(&b, part, t->precision);
     x->name = ir_unique_name(p, arena_printf(p->arena, "%s.averaged", of->value->name));
-    x = gather(&b, x, why);
-    x = normalized(&b, x, constant(p, copy, t->eps));
+    x = optimizer_gather(&b, x, why);
+    x = normalized(&b, x, optimizer_constant(p, copy, t->eps));
     x = iterations(&b, t, shape.dim[0] <= shape.dim[1] ? &wide : &tall, x);
-    x = take_part(&b, x, &part->type, why);
+    x = optimizer_take_part(&b, x, &part->type, why);
     x = ir_cast(&b, x, DT_F32);
     double factor = lr_factor(t, &shape);
-    x = factor == 1 ? x : scaled(&b, x, factor);
+    x = factor == 1 ? x : optimizer_scale(&b, x, factor);
     ir_replace_uses(copy->region, was, x);
     ir_remove(copy);
 }

@@ -121,7 +121,9 @@ static Value *add_copy(Program *p, int of, DType type)
 {
     const Value *whole = p->param.at[of].value;
     Build b = ir_build_at(p, whole->def, whole->def->next);
-    Value *copy = ir_add_state(&b, of, dtype_name(type), type, INIT_COPY);
+    Type t = p->param.at[of].type;
+    t.dtype = type;
+    Value *copy = ir_add_state(&b, of, dtype_name(type), &t, INIT_COPY);
     memcpy(copy->why, whole->why, sizeof whole->why);
     return copy;
 }

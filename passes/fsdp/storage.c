@@ -97,7 +97,7 @@ static void shard_params(Storage *s)
         int owner = pm->state_of >= 0 ? pm->state_of : i;
         pm->unit = unit_name_of_param(p, owner);
         const Unit *u = sharding_unit(p, owner);
-        if (!u)
+        if (!u || param_is_mean(p, pm))
             continue;
         pm->type = storage_type(pm->type, unit_axes(p, u), AX_FLAT);
         if (pm->value)

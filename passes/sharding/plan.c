@@ -78,7 +78,7 @@ static void name_units(Program *p)
     for (int i = 0; i < p->param.n; i++) {
         Param *q = &p->param.at[i];
         q->unit = unit_name_of_param(p, i);
-        if (q->state_of >= 0)
+        if (q->state_of >= 0 && !param_is_mean(p, q))
             q->type.place = p->param.at[q->state_of].type.place;
     }
 }

@@ -57,8 +57,9 @@ Placement fixed_place(const Program *p, const Op *op, int o)
     Placement place = {0};
     switch ((int)op->kind) {
     case OP_param:
-    case OP_update:
         return *param_place(p, op);
+    case OP_update:
+        return update_old(p, op, o)->type.place;
     case OP_input:
         return p->input.at[attr_input(op)].type.place;
     case OP_finish_grad:

@@ -52,7 +52,9 @@ def blocks_of(writer, size, parallelize, optimizer):
                                 rename=lambda path: writer.path_in(base.body, path),
                                 classes=class_names(writer, model, base.body))
     made = optimizer(model) if optimizer else None
-    made, scheduler = made if isinstance(made, tuple) else (made, None)
+    several = isinstance(made, tuple) and all(
+        isinstance(x, torch.optim.Optimizer) for x in made)
+    made, scheduler = made if isinstance(made, tuple) and not several else (made, None)
     train, more = train_block(made or torch.optim.AdamW(model.parameters(), lr=3e-4),
                               scheduler, size.get("batch", 1), size.get("seq"),
                               recording.precision or "f32", None, recording.reduce,

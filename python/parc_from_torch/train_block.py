@@ -25,7 +25,15 @@ OPTIMIZERS = (
     (torch.optim.AdamW, "AdamW", (*ADAM, ("weight_decay", 0.01))),
     (torch.optim.Adam, "Adam", (*ADAM, ("weight_decay", 0))),
     (torch.optim.SGD, "SGD", (("momentum", 0), ("weight_decay", 0))),
+    (torch.optim.Adafactor, "Adafactor", (
+        ("beta2_decay", -0.8), ("eps1", 2**-23), ("eps2", 1e-3), ("clip_threshold", 1), ("weight_decay", 0))),
 )
+# torch.optim.Muon, which old versions lack.
+MUON = (("momentum", 0.95), ("nesterov", True), ("eps", 1e-7), ("weight_decay", 0.1),
+        ("ns_coefficients", (3.4445, -4.775, 2.0315)), ("ns_steps", 5),
+        ("adjust_lr_fn", "original"))
+if hasattr(torch.optim, "Muon"):
+    OPTIMIZERS += (torch.optim.Muon, "Muon", MUON),
 # Options that change the update and have no counterpart.
 UNSUPPORTED = ("nesterov", "dampening", "amsgrad", "maximize")
 
@@ -34,7 +42,8 @@ def train_block(optimizer, scheduler, batch, seq, precision, clip, reduce=None,
                 model=None, arrays=None, accumulate=None):
     """The lines of the block, without newlines, and the list of warnings.
 
-    optimizer: SGD, Adam or AdamW, or None for the default
+    optimizer: SGD, Adam, AdamW, Adafactor or Muon, or None for the default; or a list of a
+               Muon and an AdamW
     scheduler: a scheduler of torch.optim.lr_scheduler, or None
     batch:     sequences of the global batch; None for the default
     seq:       tokens of a sequence, or None
@@ -62,6 +71,10 @@ def train_block(optimizer, scheduler, batch, seq, precision, clip, reduce=None,
 
 
 def argument(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value
     if isinstance(value, (tuple, list)):
         return f"({', '.join(number(v) for v in value)})"
     return number(value)
@@ -95,6 +108,8 @@ class TrainBlock:
     def optimizer(self, optimizer):
         if optimizer is None:
             return None
+        if isinstance(optimizer, (tuple, list)):
+            return self._several(optimizer)
         found = [row for row in OPTIMIZERS if type(optimizer) is row[0]]
         if not found:
             self.warn(f"optimizer {type(optimizer).__name__} has no counterpart: "
@@ -104,25 +119,56 @@ class TrainBlock:
         groups = optimizer.param_groups
         if name == "Adam" and groups[0].get("decoupled_weight_decay"):
             name, options = "AdamW", OPTIMIZERS[0][2]
-        self._check_options(groups)
+        self._check_options(groups, name)
         main = max(groups, key=lambda g: (float(g["weight_decay"]) != 0,
                                           self._count(g)))
-        lr = main.get("initial_lr", main["lr"])
-        arguments = [f"lr={number(lr)}"]
-        arguments += [f"{key}={argument(main[key])}" for key, default in options
-                      if not same(main[key], default)]
+        arguments = self._arguments(main, options)
         without = self._no_decay(groups, main)
         if without:
             arguments.append(f"no_decay={without}")
         self._check_members(groups)
         return f"{name}({', '.join(arguments)})"
 
+    def _arguments(self, group, options):
+        given = settings(group)
+        return [f"lr={number(rate(group))}"] + [
+            f"{key}={argument(given[key])}" for key, default in options
+            if not same(given[key], default)]
+
+    def _several(self, optimizers):
+        """A Muon, and an AdamW for the other parameters: a group of Muon in PDL."""
+        kinds = {type(o).__name__: o for o in optimizers}
+        if set(kinds) != {"Muon", "AdamW"} or len(optimizers) != 2 or \
+                any(len(o.param_groups) != 1 for o in optimizers):
+            self.warn("several optimizers have no counterpart, except a Muon and an AdamW with "
+                      "one group each: parc's default AdamW is used")
+            return None
+        muon, adamw = (kinds[k].param_groups[0] for k in ("Muon", "AdamW"))
+        self._check_options([adamw], "AdamW")
+        self._check_members([muon, adamw])
+        arguments = self._arguments(muon, MUON)
+        if not same(adamw["betas"], (0.9, 0.999)):
+            arguments.append(f"betas={argument(adamw['betas'])}")
+        if not same(adamw["eps"], 1e-8):
+            arguments.append(f"adamw_eps={argument(adamw['eps'])}")
+        rest = self._patterns(self._group_names([adamw]), self._group_names([muon]))
+        if rest is None:
+            self.warn("the parameters of AdamW are not known: Muon updates all")
+            return f"Muon({', '.join(arguments)})"
+        own = [rest, "optimizer=AdamW"]
+        factor = float(rate(adamw)) / float(rate(muon))
+        if factor != 1:
+            own.append(f"lr_factor={number(float(f'{factor:.12g}'))}")
+        if float(adamw["weight_decay"]) != float(muon["weight_decay"]):
+            own.append(f"weight_decay={number(adamw['weight_decay'])}")
+        return f"Muon({', '.join(arguments)}, groups=group({', '.join(own)}))"
+
     def _count(self, group):
         return sum(p.numel() for p in group["params"])
 
-    def _check_options(self, groups):
+    def _check_options(self, groups, name):
         for option in UNSUPPORTED:
-            if any(g.get(option) for g in groups):
+            if any(g.get(option) for g in groups) and (option, name) != ("nesterov", "Muon"):
                 self.warn(f"the optimizer's option {option} has no counterpart")
 
     def _check_members(self, groups):
@@ -198,7 +244,26 @@ class TrainBlock:
         return f"{found.kind}({', '.join(arguments)})"
 
 
+def rate(group):
+    """The learning rate, without a scheduler's factor."""
+    return group.get("initial_lr", group["lr"])
+
+
+def settings(group):
+    """The settings of a group of parameters, under the names of PDL."""
+    made = {key: value for key, value in group.items() if key != "params"}
+    if isinstance(made.get("eps"), (tuple, list)):  # Adafactor's
+        first, made["eps2"] = made.pop("eps")
+        made["eps1"] = 2**-23 if first is None else first
+        made["clip_threshold"] = made["d"]
+    if "adjust_lr_fn" in made:
+        made["adjust_lr_fn"] = made["adjust_lr_fn"] or "original"
+    return made
+
+
 def same(value, default):
+    if isinstance(default, (bool, str)):
+        return value == default
     values = value if isinstance(value, (tuple, list)) else (value,)
     defaults = default if isinstance(default, tuple) else (default,)
     return [float(v) for v in values] == [float(d) for d in defaults]

@@ -32,8 +32,9 @@ static void set_scalars(ParcRt *rt, const RtRun *run, int64_t t)
     set_scalar(rt, m->lr_offset, rt->lr);
     set_scalar(rt, m->clip_offset, run->settings.clip);
     double updates = (double)(rt->updates + 1);
-    set_scalar(rt, m->bias1_offset, 1 - pow(m->beta1, updates));
-    set_scalar(rt, m->bias2_offset, 1 - pow(m->beta2, updates));
+    bool powers = m->power1 != 0 || m->power2 != 0;
+    set_scalar(rt, m->bias1_offset, powers ? pow(updates, m->power1) : 1 - pow(m->beta1, updates));
+    set_scalar(rt, m->bias2_offset, powers ? pow(updates, m->power2) : 1 - pow(m->beta2, updates));
     rt->scale.used = rt->scale.scale;
     if (rt->scale.scale > 0)
         set_scalar(rt, m->loss_scale_offset, rt->scale.scale);

@@ -1,9 +1,10 @@
 /* interp_update.c: evaluates the optimizer's update, element by element; Muon's
- * direction is computed from global matrices first.
+ * direction is computed from global matrices first, Adafactor's update from all of them.
  */
 #include "tests/interp/interp_impl.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct Rates {
     double lr, bias1, bias2, factor, decay, eps;
@@ -67,6 +68,7 @@ static const struct Rule {
     [OPT_ADAMW] = {adamw, 2},
     [OPT_LION] = {lion, 1},
     [OPT_MUON] = {muon, 1},
+    [OPT_ADAFACTOR] = {NULL, 2},
 };
 
 static double scalar_operand(Interp *in, const Op *op, int i, int64_t rank)
@@ -172,6 +174,125 @@ static double lr_adjustment(const Train *t, const Param *param)
                                               : sqrt(fmax(1, m / n));
 }
 
+/* ---- Adafactor ---------------------------------------------------------- */
+
+/* A layer's parameter, gradient and means: [outer, m, n], row [outer, m], column [outer, n]; a
+ * vector has squares [n] in row, and no column. all: its elements without padding, m_valid and
+ * n_valid those of its last dims. */
+typedef struct Layer {
+    double *x, *g, *row, *column;
+    int64_t outer, m, n, m_valid, n_valid, all;
+} Layer;
+
+static double rms(const double *x, int64_t n, int64_t all)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum / (double)all);
+}
+
+/* The mean squares of matrix `at` of the layer, in `square`. */
+static void matrix_squares(const Train *t, const Layer *l, int64_t at, double share,
+                           double *square)
+{
+    const double *g = l->g + at * l->m * l->n;
+    double *row = l->row + at * l->m, *column = l->column + at * l->n, rows = 0;
+    for (int64_t i = 0; i < l->m; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < l->n; j++)
+            sum += g[i * l->n + j] * g[i * l->n + j];
+        row[i] += share * (sum / (double)l->n_valid - row[i]);
+        rows += row[i];
+    }
+    for (int64_t j = 0; j < l->n; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < l->m; i++)
+            sum += g[i * l->n + j] * g[i * l->n + j];
+        column[j] += share * (sum / (double)l->m_valid - column[j]);
+    }
+    for (int64_t i = 0; i < l->m * l->n; i++)
+        square[at * l->m * l->n + i] = row[i / l->n] * column[i % l->n] /
+                                       fmax(rows / (double)l->m_valid, t->eps1);
+}
+
+/* share, root: t^beta2_decay and 1 / sqrt(t). */
+static void adafactor(Interp *in, const Layer *l, double lr, double share, double root,
+                      double decay)
+{
+    const Train *t = &in->p->train;
+    int64_t n = l->outer * l->m * l->n;
+    double *step = NEW_ARRAY(in->arena, double, n + 1);
+    double rate = fmin(lr, root) * fmax(t->eps2, rms(l->x, n, l->all));
+    for (int64_t at = 0; at < l->outer && l->column; at++)
+        matrix_squares(t, l, at, share, step);
+    for (int64_t i = 0; i < n; i++) {
+        if (!l->column)
+            step[i] = l->row[i] += share * (l->g[i] * l->g[i] - l->row[i]);
+        step[i] = l->g[i] / sqrt(fmax(step[i], t->eps1 * t->eps1));
+    }
+    rate /= t->clip_threshold > 0 ? fmax(1, rms(step, n, l->all) / t->clip_threshold) : 1;
+    for (int64_t i = 0; i < n; i++)
+        l->x[i] = l->x[i] * (1 - lr * decay) - rate * step[i];
+}
+
+static double *assembled(Interp *in, const Value *v, const double *parts)
+{
+    double *global = NEW_ARRAY(in->arena, double, type_elements(&v->type) + 1);
+    interp_assemble(in, &v->type, parts, global);
+    return global;
+}
+
+/* Updates all layers of a parameter; the average of its weights is the last state. */
+static void update_adafactor(Interp *in, const Op *op, const Param *param, const double *grad)
+{
+    const Train *t = &in->p->train;
+    const Type *type = &op->arg[UPDATE_PARAM]->type;
+    Type shape = param_shape(param);
+    int nd = type->ndim, nstates = op->nargs - update_first_state(t) - (t->ema > 0);
+    double *now[1 + MAX_UPDATE_STATES], factor = factor_of(in, op, 0);
+    double lr = scalar_operand(in, op, UPDATE_LR, 0) * param_lr_factor(param);
+    Layer l = {.outer = 1, .m = 1, .n = nd ? type->dim[nd - 1] : 1, .m_valid = 1, .all = 1};
+    for (int d = 0; d < nd; d++)
+        l.all *= shape.dim[d];
+    for (int d = 0; d < nd - 2; d++)
+        l.outer *= type->dim[d];
+    l.n_valid = nd ? shape.dim[nd - 1] : 1;
+    if (nd > 1) {
+        l.m = type->dim[nd - 2];
+        l.m_valid = shape.dim[nd - 2];
+    }
+    int64_t each = l.outer * l.m * l.n, layers = type_elements(type) / each;
+    double *g = assembled(in, op->arg[UPDATE_PARAM], grad);
+    for (int i = 0; i < op->nouts; i++) {
+        const Value *old = update_old(in->p, op, i);
+        now[i] = assembled(in, old, in->slot[old->id].at);
+    }
+    for (int64_t i = 0; i < layers * each; i++)
+        g[i] *= factor;
+    for (int64_t i = 0; i < layers; i++) {
+        l.x = now[0] + i * each;
+        l.g = g + i * each;
+        l.row = now[1] + i * (nd > 1 ? l.outer * l.m : each);
+        l.column = nstates > 1 ? now[2] + i * l.outer * l.n : NULL;
+        adafactor(in, &l, lr, scalar_operand(in, op, UPDATE_BIAS1, 0),
+                  scalar_operand(in, op, UPDATE_BIAS2, 0), param_weight_decay(t, param));
+    }
+    for (int64_t i = 0; i < layers * each && t->ema > 0; i++)
+        now[op->nouts - 1][i] =
+            t->ema * now[op->nouts - 1][i] + (1 - t->ema) * now[0][i];
+    bool good = t->loss_scale <= 0 || scalar_operand(in, op, UPDATE_GOOD, 0) != 0;
+    for (int i = 0; i < op->nouts; i++) {
+        const Value *out = op->out[i], *old = update_old(in->p, op, i);
+        Slot *to = &in->slot[out->id];
+        if (good)
+            interp_split(in, &out->type, now[i], to->at);
+        else
+            memcpy(to->at, in->slot[old->id].at,
+                   sizeof *to->at * (size_t)(in->ranks * to->shape.n));
+    }
+}
+
 /* ---- the op ------------------------------------------------------------- */
 
 
@@ -185,10 +306,17 @@ void interp_update(Interp *in, const Op *op)
     OptimizerKind kind = param_optimizer(t, param);
     const struct Rule *rule = &rules[kind];
     bool plain = kind == OPT_SGD && t->momentum == 0;
-    int own = plain ? 0 : rule->states, wanted = own + (t->ema > 0);
+    int own = plain ? 0 : rule->states;
+    if (kind == OPT_ADAFACTOR && param->type.ndim < 2)
+        own = 1;
+    int wanted = own + (t->ema > 0);
     if (in->slot[op->arg[UPDATE_GRAD]->id].shape.n != n || nstates != wanted ||
         op->nouts != nstates + 1) {
         interp_fail(in, op, "operands do not fit the optimizer");
+        return;
+    }
+    if (kind == OPT_ADAFACTOR) {
+        update_adafactor(in, op, param, grad);
         return;
     }
     const double *direction = directions(in, op, param, grad);

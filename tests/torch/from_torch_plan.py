@@ -400,7 +400,8 @@ def train_case(name, model, make, expected, parts):
     """One optimizer and scheduler: the setting, its warnings, and that parc takes
     the block."""
     optimizer, scheduler = make(model)
-    lr = optimizer.param_groups[0]["lr"]
+    first = optimizer[0] if isinstance(optimizer, list) else optimizer
+    lr = first.param_groups[0]["lr"]
     lines, found = train_block(optimizer, scheduler, 8, 16, "bf16", 1.0,
                                model=model, arrays=LAYERS)
     text = "\n".join(lines)
@@ -410,7 +411,7 @@ def train_case(name, model, make, expected, parts):
     check(f"{name}: text", setting == ([expected] if expected else []), text)
     check(f"{name}: warnings", len(found) == len(parts)
           and all(p in w for p, w in zip(parts, found)), found)
-    check(f"{name}: restored", optimizer.param_groups[0]["lr"] == lr)
+    check(f"{name}: restored", first.param_groups[0]["lr"] == lr)
     return lines
 
 

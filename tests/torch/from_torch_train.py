@@ -30,6 +30,14 @@ def groups_of_layers(model):
                   {"params": layer, "weight_decay": 0.0, "lr": 1e-4}], lr=1e-3)
 
 
+def muon(model):
+    """Muon for matrices, AdamW for norms."""
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    vectors = [p for p in model.parameters() if p.ndim < 2]
+    return [torch.optim.Muon(matrices, lr=0.02, momentum=0.9),
+            AdamW(vectors, lr=1e-3, betas=(0.9, 0.95), weight_decay=0.0)]
+
+
 OPTIMIZERS = (
     ("AdamW", adamw, "AdamW(lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)", ()),
     ("defaults", lambda m: AdamW(m.parameters()), "AdamW(lr=0.001)", ()),
@@ -47,6 +55,16 @@ OPTIMIZERS = (
      ("different lr", "elements of an array")),
     ("some parameters", lambda m: AdamW(m.layers.parameters(), lr=1e-3),
      "AdamW(lr=0.001)", ("does not have",)),
+    ("Adafactor", lambda m: torch.optim.Adafactor(
+        m.parameters(), lr=0.02, beta2_decay=-0.5, eps=(None, 0.1), d=2.0, weight_decay=0.1),
+     "Adafactor(lr=0.02, beta2_decay=-0.5, eps2=0.1, clip_threshold=2.0, weight_decay=0.1)", ()),
+    ("Adafactor, defaults", lambda m: torch.optim.Adafactor(m.parameters()),
+     "Adafactor(lr=0.01)", ()),
+    *((("Muon and AdamW", muon, 'Muon(lr=0.02, momentum=0.9, betas=(0.9, 0.95), '
+        'groups=group("*norm*", optimizer=AdamW, lr_factor=0.05, weight_decay=0.0))', ()),)
+      if hasattr(torch.optim, "Muon") else ()),
+    ("two of a kind", lambda m: [AdamW(m.parameters()), AdamW(m.parameters())], None,
+     ("several optimizers",)),
     ("Adagrad", lambda m: torch.optim.Adagrad(m.parameters()), None,
      ("Adagrad has no counterpart",)),
 )

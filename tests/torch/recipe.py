@@ -115,6 +115,15 @@ def muon_rms(m):
                         betas=(0.8, 0.9), eps=1e-6, weight_decay=0.1)]
 
 
+def adafactor(m):
+    return optim.Adafactor(m.parameters(), lr=0.24, eps=(2**-23, 1e-3), weight_decay=0.1)
+
+
+def adafactor_own(m):
+    """Other settings than the defaults."""
+    return optim.Adafactor(m.parameters(), lr=0.05, beta2_decay=-0.5, eps=(1e-6, 0.2), d=2.0)
+
+
 def groups(m):
     """No decay for biases and the norm."""
     free = [p for n, p in m.named_parameters()
@@ -162,6 +171,8 @@ CASES = {
     "muon_bf16": dict(optimizer=muon_bf16, clip=0.5,
                       schedule=cosine_to_a_tenth),
     "muon_rms": dict(optimizer=muon_rms),
+    "adafactor": dict(optimizer=adafactor, clip=0.5),
+    "adafactor_own": dict(optimizer=adafactor_own),
     "groups": dict(optimizer=groups),
     "rates": dict(optimizer=rates, schedule=linear),
     "ignored": dict(optimizer=sgd, clip=1.0, ignored=ord(" ")),

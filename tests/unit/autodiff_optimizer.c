@@ -61,6 +61,13 @@ static const struct {
     {"muon, scaled loss",
      {.optimizer = OPT_MUON, .momentum = 0.95, .nesterov = true, .ns_steps = 5,
       .loss_scale = 1024, .adjust_lr = ADJUST_RMS}},
+    {"adafactor",
+     {.optimizer = OPT_ADAFACTOR, .eps1 = 1e-3, .eps2 = 1e-3, .clip_threshold = 1, .weight_decay = 0.2}},
+    {"adafactor, clip, scaled loss",
+     {.optimizer = OPT_ADAFACTOR, .eps1 = 1e-2, .eps2 = 0.5, .clip_threshold = 0.25, .clip = 0.01,
+      .loss_scale = 1024}},
+    {"adafactor, average",
+     {.optimizer = OPT_ADAFACTOR, .eps1 = 1e-3, .eps2 = 1e-3, .ema = 0.5}},
     {"adamw, no decay",
      {.optimizer = OPT_ADAMW, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-8}},
 };
@@ -210,8 +217,9 @@ int main(void)
 {
     Check c = {0};
     for (int i = 0; i < CASES; i++) {
-        bool matrix = cases[i].train.optimizer == OPT_MUON;
-        for (int64_t columns = matrix ? 2 : 0; columns <= (matrix ? 4 : 0); columns++)
+        bool vector = cases[i].train.optimizer != OPT_MUON;
+        bool matrix = !vector || cases[i].train.optimizer == OPT_ADAFACTOR;
+        for (int64_t columns = vector ? 0 : 2; columns <= (matrix ? 4 : 0); columns++)
             check_case(&c, cases[i].name, &cases[i].train, columns);
     }
     return check_end(&c);

@@ -204,8 +204,11 @@ static const char *run_step(const BinaryRun *run, Track *t, int64_t step)
     set_batch(run, t->in, step - 1);
     interp_set_scalar(t->in, "lr", learning_rate(run, step));
     interp_set_scalar(t->in, "loss_scale", train->loss_scale);
-    interp_set_scalar(t->in, "bias1", 1 - pow(train->beta1, (double)step));
-    interp_set_scalar(t->in, "bias2", 1 - pow(train->beta2, (double)step));
+    bool powers = train->optimizer == OPT_ADAFACTOR;
+    double n = (double)step;
+    interp_set_scalar(t->in, "bias1",
+                      powers ? pow(n, train->beta2_decay) : 1 - pow(train->beta1, n));
+    interp_set_scalar(t->in, "bias2", powers ? 1 / sqrt(n) : 1 - pow(train->beta2, n));
     interp_set_scalar(t->in, "random", (double)rt_step_key(run->seed, step));
     const char *fault = interp_run(t->in);
     for (int k = 0; k < OUTPUTS && !fault; k++)

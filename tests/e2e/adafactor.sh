@@ -1,0 +1,30 @@
+#!/bin/sh
+# adafactor.sh: Adafactor trains the same model on every mesh, with FSDP, tensor parallelism, a
+# pipeline, tensors in host memory, on the CPU and on the stand-ins for CUDA; a run resumes on
+# another mesh; a step whose gradients overflow is skipped; the states are small, and whole on
+# every rank. optimizers.sh compares with PyTorch.
+# cpu: losses
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_cuda.sh"
+
+optimizer='optimizer=Adafactor(lr=0.02, weight_decay=0.1, groups=group("*norm*", lr_factor=0.5))'
+. "$(dirname "$0")/lib_matrices.sh"
+same_on_meshes 5e-3
+resumes_on_meshes
+skips_steps
+
+# shellcheck disable=SC2086
+check "the plan is printed" "$PARC" examples/llama.pdl --target cuda --mesh 2x2 \
+    --machine h100-sxm $sizes -D precision=f32 -D "$optimizer" --emit=json="$work/json"
+check "it has a gather of each gradient of a matrix over both axes" jq -e '
+    [.collectives[] | select(.phase == "optimizer" and .kind == "all_gather")] |
+    length > 14 and (map(.axis) | unique == ["dp", "tp"])' "$work/json"
+check "the states are smaller than half of the shards of parameters" jq -e '
+    .memory.optimizer < .memory.params / 2' "$work/json"
+check "states have one element for a row or a column" sh -c '"$1" examples/llama.pdl \
+    --target cpu --mesh 2x2 $2 -D "$3" --stop-after lowp_copies --emit ir |
+    grep -E "^param .*(wq.weight.row\" : f32\[3 x 48, 1\]|wq.weight.column\" : f32\[3 x 1, 48\])" |
+    wc -l | grep -qx 2' sh "$PARC" "$sizes" "$optimizer"
+
+same_on_cuda
+finish

@@ -26,6 +26,7 @@ class Sample(Trace):
         self.warnings = outputs.limit(self.body)
         names = {} if like else argument_names(self)
         self.orders = like.orders if like else {}
+        self.comparisons = like.comparisons if like else prelude.Comparisons()
         self.tied = tied_names(self.params)
         calls = {s.callee: s for b in bodies(self.body) for s in b.stmts if s.callee}
         known = sorted({(n, x) for own in numbers.values() for n, x in own.items()})
@@ -44,7 +45,7 @@ class Sample(Trace):
             b.formals = number_names(numbers.get(id(module), {}))
             b.line = class_line(type(module)) or (calls[b].line if b in calls else "")
             b.params = {n: b.params[n] for n in sorted(b.params, key=self.place_of(b))}
-            prelude.recognise(b, module)
+            prelude.recognise(b, module, self.comparisons)
         for b in reversed(list(bodies(self.body))):
             prelude.inline(b)
             patterns.rewrite(b)

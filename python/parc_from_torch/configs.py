@@ -89,6 +89,14 @@ def number_at(arguments, path):
     return x if is_number(x) else None
 
 
+def with_attributes(new, old):
+    """A config object with the attributes of another one that are no fields of its class."""
+    for name, x in getattr(old, "__dict__", {}).items():
+        if name not in new.__dict__:
+            object.__setattr__(new, name, x)
+    return new
+
+
 def with_part(x, path, value):
     """A copy of a config object with another number at a path."""
     if not path:
@@ -100,7 +108,7 @@ def with_part(x, path, value):
     if isinstance(x, (list, tuple)):
         return type(x)(new if i == key else y for i, y in enumerate(x))
     if dataclasses.is_dataclass(x) and key in [f.name for f in dataclasses.fields(x)]:
-        return dataclasses.replace(x, **{key: new})
+        return with_attributes(dataclasses.replace(x, **{key: new}), x)
     own = copy.copy(x)
     if isinstance(x, dict):
         own[key] = new

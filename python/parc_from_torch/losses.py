@@ -1,9 +1,12 @@
 """ATen operators of attention and losses."""
 
+import torch
+
 from . import masks
 from .body import Value
 from .builder import is_index
-from .shapes import exchange
+from .elementwise import LOWEST
+from .shapes import copied, exchange
 
 
 class Word(str):
@@ -14,9 +17,11 @@ def attention(m, args, named):
     q, k, v = args[:3]
     mask, drop, causal = (list(args[3:6]) + [None, 0.0, False][len(args) - 3:])[:3]
     mask = named.get("attn_mask", mask)
-    how = masks.describe(m, mask, q.shape[-2], k.shape[-2], named.get("is_causal", causal))
+    how = masks.describe(mask, q.shape[-2], k.shape[-2], named.get("is_causal", causal))
     drop = named.get("dropout_p", drop)
     scale = named.get("scale")
+    if how is None:
+        return written_out(m, (q, k, v), mask, drop, scale)
     if scale is not None and abs(scale * q.shape[-1] ** 0.5 - 1) > 1e-6:
         how["scale"] = scale
     if drop:
@@ -34,6 +39,27 @@ def attention(m, args, named):
     q, k, v = (exchange(m, x, 1, 2) for x in (q, k, v))
     shape = list(q.shape[:3]) + [v.shape[3]]
     return exchange(m, m.make("attention", [q, k, v], shape, how), 1, 2)
+
+
+def written_out(m, operands, mask, drop, scale):
+    """Attention with a mask that depends on an input or a parameter, or that PDL's attention
+    does not have. pattern_attention.py finds out what it is."""
+    q, k, v = operands
+    group = q.shape[-3] // k.shape[-3] if len(q.shape) == 4 else 0
+    if not group or q.shape[:-3] != k.shape[:-3]:
+        m.fail("with this mask has a counterpart for [batch, heads, sequence, dim] only")
+    k, v = (copied(m, x, 1, group, True) for x in (k, v))
+    turned = exchange(m, k, 2, 3)
+    shape = q.shape[:3] + k.shape[2:3]
+    scores = m.make("matmul", [q, turned], shape)
+    scores = m.make("mul", [scores, q.shape[-1] ** -0.5 if scale is None else scale], shape)
+    if mask.dtype is torch.bool:
+        scores = m.make("where", [mask, scores, LOWEST], shape)
+    else:
+        scores = m.make("add", [scores, mask], shape)
+    weights = m.make("softmax", [scores], shape)
+    weights = m.make("dropout", [weights, drop], shape) if drop else weights
+    return m.make("matmul", [weights, v], m.shape())
 
 
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}

@@ -3,20 +3,18 @@
     softmax(q @ transpose(k) * scale + mask) @ v    attention(q, k, v, causal=true)
 
 The statements between the product and the softmax run on numbers, so their form is
-free: they must multiply by one number and add a mask that attention has.
+free: they must multiply by one number and add a mask that attention has. Other scores, with
+a bias or a cap, are read off the statements (pattern_scores.py).
 """
 
 import math
 
 import torch
 
-from . import masks
+from . import masks, pattern_scores
 from .body import Value
 from .reference import evaluate
 from .rewriter import cuts, made_by
-
-HIDDEN = -1e4  # a mask that adds less than this hides the key
-
 
 def repeated(x):
     """What reshape(broadcast(unsqueeze(x, 3), ..)) repeats for the heads of a group."""
@@ -47,37 +45,37 @@ def grouped_heads(w, s):
     return w.make("attention", args, s.outs[0].shape, dict(s.named))
 
 
-def product_of(x):
-    """(q, k), [b, h, s, d] and [b, h, t, d], if a value is q @ transpose(k)."""
-    s = made_by(x, "matmul", "einsum")
-    if not s or len(x.shape) != 4:
-        return None
-    if s.op == "einsum":
-        return None
-    turn = made_by(s.args[1], "transpose")
-    if not turn or turn.args[1:] != [2, 3]:
-        return None
-    return s.args[0], turn.args[0]
-
-
-def scores_of(body, x):
-    """(q, k, scale, allowed pairs) of the argument of a softmax, or None."""
+def known_scores(body, x):
+    """(q, k, scale, named arguments) of the argument of a softmax with a known mask that
+    attention has, or None."""
     for start, inside in [(x, []), *cuts(body, x)]:
-        if start.shape != x.shape or not product_of(start):
+        if start.shape != x.shape or not pattern_scores.product_of(start):
             continue
         try:
             with torch.no_grad():
                 found = scaled_mask(lambda r, start=start: evaluate(x, {start: r}), x.shape)
         except (KeyError, TypeError, RuntimeError):
             continue
-        return found and (*product_of(start), *found)
+        if not found:
+            return None
+        scale, allowed = found
+        mask = Value(tuple(allowed.shape), allowed.dtype, const=allowed, kind="const")
+        how = masks.form_of(mask, *x.shape[2:])
+        return None if how is None else (*pattern_scores.product_of(start), scale, how)
     return None
+
+
+def read_scores(w, x):
+    """The same for other masks, biases and caps."""
+    found = pattern_scores.read(x)
+    return found and (found.q, found.k, found.scale,
+                      pattern_scores.arguments_of(w, found, x.shape))
 
 
 def scaled_mask(run, shape):
     """(scale, allowed [b, h, s, t]) of scores * scale + mask, or None."""
     mask = run(torch.zeros(shape))
-    allowed = mask > HIDDEN
+    allowed = mask > pattern_scores.HIDDEN
     if mask.shape != torch.Size(shape) or not bool((mask[allowed] == 0).all()):
         return None
     scale = float(run(torch.ones(shape))[allowed].mean())
@@ -86,14 +84,6 @@ def scaled_mask(run, shape):
         if (run(x) - scale * x)[allowed].abs().max() > 1e-5 * size * max(scale, 1e-3):
             return None
     return scale, allowed
-
-
-def plain_number(scale, size):
-    """The number of which a scale was rounded, or None for 1 / sqrt(size)."""
-    if abs(scale * math.sqrt(size) - 1) < 1e-6:
-        return None
-    return next(float(f"{scale:.{n}g}") for n in range(1, 9)
-                if n == 8 or abs(float(f"{scale:.{n}g}") / scale - 1) < 3e-7)
 
 
 def undropped(x):
@@ -113,17 +103,12 @@ def eager(w, s):
     made = made_by(weights, "softmax")
     if not made or made.named or len(s.outs[0].shape) != 4 or not isinstance(v, Value):
         return None
-    found = scores_of(w.body, made.args[0])
-    if not found:
+    found = known_scores(w.body, made.args[0]) or read_scores(w, made.args[0])
+    if not found or found[0].shape[:2] != v.shape[:2]:
         return None
-    q, k, scale, allowed = found
-    mask = Value(tuple(allowed.shape), allowed.dtype, const=allowed, kind="const")
-    how = masks.form_of(mask, q.shape[2], k.shape[2])
-    if how is None or q.shape[:2] != v.shape[:2]:
-        return None
-    scale = plain_number(scale, q.shape[-1])
-    if scale is not None:
-        how["scale"] = scale
+    q, k, scale, how = found
+    if not math.isclose(scale * math.sqrt(q.shape[-1]), 1, rel_tol=1e-6):
+        how["scale"] = pattern_scores.plain_number(scale)
     if rate:
         how["dropout"] = rate
     if call:

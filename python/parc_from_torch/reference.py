@@ -52,7 +52,8 @@ def rope(x, theta=10000.0, style=None, scaling=None):
 # ---- attention and losses --------------------------------------------------
 
 
-def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None):
+def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None, softcap=None,
+              padding=None, bias=None):
     del dropout
     far = torch.arange(q.shape[1])[:, None] - torch.arange(k.shape[1])[None]
     pairs = torch.ones_like(far).float()
@@ -63,8 +64,15 @@ def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None):
     group = q.shape[2] // k.shape[2]
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=pairs.bool(),
-                                          scale=scale).transpose(1, 2)
+    if padding is None and bias is None and softcap is None:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=pairs.bool(),
+                                              scale=scale).transpose(1, 2)
+    scores = q @ k.transpose(2, 3) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
+    scores = scores if bias is None else scores + bias
+    keys = torch.ones(1) if padding is None else padding[:, None, None].float()
+    allowed = (pairs * keys * (scores >= -1e30)).bool()
+    return (torch.where(allowed, scores, -math.inf).softmax(-1).nan_to_num(0) @ v).transpose(1, 2)
 
 
 def cross_entropy(x, labels, ignore_index=-100, reduction="mean", label_smoothing=0.0):

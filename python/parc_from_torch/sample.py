@@ -38,10 +38,10 @@ class Sample(Trace):
             module = model.get_submodule(b.path)
             for v in b.inputs:
                 v.name = ascii_name(names.get(b, {}).get(v.name) or plain_name(v.name))
-            place = re.sub(r"\.\d+(?=\.|$)", ".*", b.path)  # elements have one order
             if not like:
-                self.orders[place] = order_of(b, module)
-            put_in_order(b, calls.get(b), self.orders.get(place, ()))
+                self.orders[b.path] = self.orders[place_of_kind(b)] = order_of(b, module)
+            put_in_order(b, calls.get(b), self.orders.get(
+                b.path, self.orders.get(place_of_kind(b), ())))
             b.formals = number_names(numbers.get(id(module), {}))
             b.line = class_line(type(module)) or (calls[b].line if b in calls else "")
             b.params = {n: b.params[n] for n in sorted(b.params, key=self.place_of(b))}
@@ -116,6 +116,12 @@ def order_of(body, module):
     if any(v.name not in names for v in body.inputs):
         return list(range(len(body.inputs)))
     return sorted(range(len(body.inputs)), key=lambda i: names.index(body.inputs[i].name))
+
+
+def place_of_kind(body):
+    """The place of a body of an array that the other trace lacks: elements with equally many
+    inputs have one order."""
+    return re.sub(r"\.\d+(?=\.|$)", ".*", body.path), len(body.inputs)
 
 
 def put_in_order(body, call, order):

@@ -559,7 +559,7 @@ def window_of_a_longer_sequence():
     return Window(window=64), tokens()
 
 
-@case(lines=["arange(seq)"], absent=["attention("])
+@case(lines=["softcap=50.0", "causal=true"], absent=["softmax("])
 def capped_scores():
     def attend(self, q, k, v):
         scores = torch.tanh(q @ k.transpose(2, 3) / 50.0) * 50.0

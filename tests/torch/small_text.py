@@ -197,10 +197,10 @@ def bucketed_biases():
     return with_bias(bias, build)
 
 
-@case(error=["small_text.py", "flip has no counterpart in PDL"])
+@case(error=["small_text.py", "cumprod has no counterpart in PDL"])
 def table_without_counterpart():
     def bias(self, ids):
-        return (torch.arange(ids.shape[1]) * 7 % 5).flip(0).float() ** 2
+        return (torch.arange(ids.shape[1]) * 7 % 5 / 4 + 1).cumprod(0)
     return with_bias(bias)
 
 
@@ -209,3 +209,64 @@ def table_of_a_buffer():
     def build(self, n_heads):
         self.register_buffer("table", torch.tensor([float(i * i % 7) for i in range(12)]))
     return with_bias(lambda self, ids: self.table, build)
+
+
+# ---- scores of attention -------------------------------------------------------
+
+
+class Masked(Heads):
+    """Heads with a mask of padding, [b, s] of 0 and 1."""
+
+    def forward(self, ids, labels, mask):
+        x = self.embed(ids)
+        q, k, v = (t.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+                   for t in self.qkv(x).chunk(3, -1))
+        x = x + self.attend(q, k, v, mask).transpose(1, 2).flatten(2)
+        return F.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
+
+
+def with_padding(attend):
+    ids = torch.randint(0, 16, (2, 12))
+    mask = torch.ones(2, 12)
+    mask[1, 9:] = 0
+    return type("Model", (Masked,), {"attend": attend})(), (ids, ids.clone(), mask)
+
+
+@case(lines=["attention(", "padding=int("], absent=["softmax"], defines=["seq=24"])
+def padding_of_keys():
+    def attend(self, q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, mask[:, None, None, :] != 0)
+    return with_padding(attend)
+
+
+@case(lines=["attention(", "causal=true", "padding=int("], absent=["softmax"])
+def causal_padding():
+    def attend(self, q, k, v, mask):
+        pairs = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).tril()
+        return F.scaled_dot_product_attention(q, k, v, pairs & (mask[:, None, None, :] != 0))
+    return with_padding(attend)
+
+
+@case(lines=["attention(", "bias="], absent=["softmax"])
+def added_padding():
+    def attend(self, q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, (1 - mask[:, None, None]) * -1e9)
+    return with_padding(attend)
+
+
+@case(lines=["softcap=30", "scale=0.25", "bias=", "causal=true"], absent=["softmax"])
+def capped_and_biased_scores():
+    def attend(self, q, k, v, mask):
+        scores = torch.tanh(q @ k.transpose(2, 3) * 0.25 / 30) * 30
+        scores = scores - 0.5 * mask[:, None, :, None]
+        pairs = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).tril()
+        return scores.masked_fill(~pairs, -math.inf).softmax(-1) @ v
+    return with_padding(attend)
+
+
+@case(lines=["attention(", "bias=where("], absent=["softmax"])
+def mask_without_a_form():
+    def attend(self, q, k, v, mask):
+        at = torch.arange(q.shape[2])
+        return F.scaled_dot_product_attention(q, k, v, at[:, None] // 4 == at // 4)
+    return with_padding(attend)

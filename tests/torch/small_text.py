@@ -270,3 +270,19 @@ def mask_without_a_form():
         at = torch.arange(q.shape[2])
         return F.scaled_dot_product_attention(q, k, v, at[:, None] // 4 == at // 4)
     return with_padding(attend)
+
+
+@case(lines=["attention(", "causal=true", "bias="], absent=["softmax"], defines=["n_heads=8 dim=32"])
+def merged_heads():
+    """Heads and sequences in one dim, as in BLOOM."""
+    def attend(self, q, k, v, mask):
+        q, k, v = (x.reshape(-1, *x.shape[2:]) for x in (q, k, v))
+        slopes = (torch.arange(self.n_heads) + 1) / 16
+        bias = (slopes[:, None] * torch.arange(q.shape[1])).repeat(mask.shape[0], 1)
+        scores = bias[:, None].baddbmm(q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)
+        scores = scores.view(-1, self.n_heads, *scores.shape[1:])
+        pairs = torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).tril()
+        weights = scores.masked_fill(~pairs, -math.inf).softmax(-1)
+        y = weights.view(-1, *weights.shape[2:]) @ v
+        return y.view(-1, self.n_heads, *y.shape[1:]) * mask.mean()
+    return with_padding(attend)

@@ -75,13 +75,16 @@ typedef struct Factored {
 void optimizer_factored(Program *p, const Factored *f);
 
 /* optimizer_parts.c, for optimizers that read complete matrices. optimizer_constant: a number
- * in the region of `at`. optimizer_gather: x, whole on all ranks. optimizer_take_part: a rank's
- * part of x, placed as `like`. optimizer_total: the sum of a Partial x on all ranks. */
+ * in the region of `at`. optimizer_gather_runs: x, whole on the axes that split it into flat
+ * runs; dims stay split. optimizer_whole: x, split or Partial, whole on all ranks.
+ * optimizer_split_like: of a replicated x each rank's part of the dims that it shares with
+ * `like`, which may be of size 1. optimizer_take_part: a rank's part of x, placed as `like`. */
 Value *optimizer_scale(Build *b, Value *x, double by);
 Value *optimizer_constant(Program *p, const Op *at, double x);
-Value *optimizer_gather(Build *b, Value *x, Why why);
+Value *optimizer_gather_runs(Build *b, Value *x, Why why);
+Value *optimizer_whole(Build *b, Value *x, Why why);
+Value *optimizer_split_like(Build *b, Value *x, const Type *like, Why why);
 Value *optimizer_take_part(Build *b, Value *x, const Type *like, Why why);
-Value *optimizer_total(Build *b, Value *x, Why why);
 
 /* optimizer_norm.c, for the pass optimizer: a loop over the layers sums the
  * squares of gradients of which the stages of a pipeline have layers. */

@@ -1,9 +1,10 @@
 /* optimizer_adafactor.c: computes Adafactor's update: the gradient divided by the root of a
  * mean of its squares, of which a matrix has the product of the means of rows and columns.
  *
- * Every rank gathers the gradient of a matrix over the axes that split it. The means are those
- * of the complete matrix, and are the same on all ranks. A vector's squares are split as the
- * vector is.
+ * A rank gathers the gradient of a matrix over the axes of FSDP, which split it into flat
+ * runs; over a tensor axis it keeps its rows or columns, and collectives of the means complete
+ * them. The means are those of the complete matrix, whole on all ranks. A vector's squares are
+ * split as the vector is.
  *
  * before (a matrix [m, n], flat over dp)
  *   %copy.2 = copy %row : f32[64, 1]           %row, %column: the means of earlier steps
@@ -40,10 +41,11 @@ static Value *at_least(Factoring *f, Value *x, double least)
     return ir_binary(&f->b, OP_maximum, x, optimizer_constant(f->p, f->at, least));
 }
 
-/* The mean over a dim, which stays with size 1. Padding is 0. */
+/* The mean over a dim, which stays with size 1, whole on every rank. Padding is 0. */
 static Value *mean(Factoring *f, Value *x, int dim)
 {
     Value *sum = ir_sum(&f->b, x, (AttrList){1, {dim}}, true);
+    sum = optimizer_whole(&f->b, sum, f->why);
     return optimizer_scale(&f->b, sum, 1 / (double)f->shape.dim[dim]);
 }
 
@@ -60,7 +62,7 @@ static Value *rms(Factoring *f, Value *x)
     double n = 1;
     for (int d = 0; d < f->shape.ndim; d++)
         n *= (double)f->shape.dim[d];
-    Value *total = optimizer_total(&f->b, ir_unary(&f->b, OP_sumsq, x), f->why);
+    Value *total = optimizer_whole(&f->b, ir_unary(&f->b, OP_sumsq, x), f->why);
     return optimizer_scale(&f->b, ir_unary(&f->b, OP_sqrt, total), 1 / sqrt(n));
 }
 
@@ -81,7 +83,9 @@ static Value *matrix_squares(Factoring *f, const Factored *u, Value *g, Value *s
     Value *row = moved(f, u->row->arg[0], mean(f, square, columns), share);
     Value *column = moved(f, u->column->arg[0], mean(f, square, rows), share);
     Value *all = at_least(f, mean(f, row, rows), f->p->train.eps1);
-    Value *product = ir_binary(&f->b, OP_mul, row, column);
+    Value *product = ir_binary(&f->b, OP_mul,
+                               optimizer_split_like(&f->b, row, &g->type, f->why),
+                               optimizer_split_like(&f->b, column, &g->type, f->why));
     replace(u->row, row);
     replace(u->column, column);
     return ir_binary(&f->b, OP_div, product, all);
@@ -107,7 +111,7 @@ void optimizer_factored(Program *p, const Factored *u)
     Value *share = ir_loop_inside(p, u->share, at->region);
     Value *rate = ir_loop_inside(p, u->rate, at->region);
     if (u->column) {
-        g = optimizer_gather(&f.b, part, f.why);
+        g = optimizer_gather_runs(&f.b, part, f.why);
         square = matrix_squares(&f, u, g, share);
     } else {
         square = vector_squares(&f, u, g, share);

@@ -107,7 +107,7 @@ void optimizer_direction(Program *p, Op *copy, int param)
     Build b = ir_build_at(p, copy, copy);
     Value *x = ir_cast(&b, part, t->precision);
     x->name = ir_unique_name(p, arena_printf(p->arena, "%s.averaged", of->value->name));
-    x = optimizer_gather(&b, x, why);
+    x = optimizer_whole(&b, optimizer_gather_runs(&b, x, why), why);
     x = normalized(&b, x, optimizer_constant(p, copy, t->eps));
     x = iterations(&b, t, shape.dim[0] <= shape.dim[1] ? &wide : &tall, x);
     x = optimizer_take_part(&b, x, &part->type, why);

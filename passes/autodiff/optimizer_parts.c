@@ -2,6 +2,7 @@
  * matrix of which a rank has a part, and takes the rank's part of a result.
  *
  *   %w.all = all_gather{axes={dp}} %w : f32[64, 256]            of f32[64, 256]~dp
+ *   %row.part = local_slice{axes={tp}} %row : f32[64/tp, 1]     for a matrix f32[64/tp, 256]
  *   %part = local_slice{axes={dp}} %result : f32[64, 256]~dp
  */
 #include "passes/autodiff/autodiff.h"
@@ -48,14 +49,28 @@ static Value *convert_runs(Build *b, OpKind kind, Value *x, uint32_t axes,
     return op->out[0];
 }
 
-Value *optimizer_gather(Build *b, Value *x, Why why)
+Value *optimizer_gather_runs(Build *b, Value *x, Why why)
+{
+    Placement runs = without(&b->p->mesh, x->type.place, AX_FLAT);
+    return convert_runs(b, OP_all_gather, x, type_flat_axes(&x->type), &runs, why);
+}
+
+Value *optimizer_whole(Build *b, Value *x, Why why)
 {
     const Mesh *m = &b->p->mesh;
-    uint32_t flat = type_flat_axes(&x->type);
-    Placement runs = without(m, x->type.place, AX_FLAT);
-    Placement all = without(m, runs, AX_S);
-    x = convert_runs(b, OP_all_gather, x, flat, &runs, why);
+    Placement all = without(m, without(m, x->type.place, AX_S), AX_P);
     return reshard_emit(b, x, &all, why);
+}
+
+Value *optimizer_split_like(Build *b, Value *x, const Type *like, Why why)
+{
+    Placement to = x->type.place;
+    for (int a = 0; a < b->p->mesh.n; a++) {
+        AxisPlace at = like->place.ax[a];
+        if (at.kind == AX_S && x->type.dim[at.dim] == like->dim[at.dim])
+            to.ax[a] = at;
+    }
+    return reshard_emit(b, x, &to, why);
 }
 
 Value *optimizer_take_part(Build *b, Value *x, const Type *like, Why why)
@@ -64,10 +79,4 @@ Value *optimizer_take_part(Build *b, Value *x, const Type *like, Why why)
     x = reshard_emit(b, x, &runs, why);
     return convert_runs(b, OP_local_slice, x, type_flat_axes(like), &like->place,
                         why);
-}
-
-Value *optimizer_total(Build *b, Value *x, Why why)
-{
-    Placement all = without(&b->p->mesh, x->type.place, AX_P);
-    return reshard_emit(b, x, &all, why);
 }

@@ -73,6 +73,7 @@ in_all compiles keep "$work/some.pdl" 2x2
 in_all compiles accumulate examples/llama.pdl 2x2 -D accumulate=2
 compiles muon examples/llama.pdl 2x2 -D 'optimizer=Muon(groups=group(
     ("tok_embeddings.*", "output.*", "*norm*"), optimizer=AdamW))'
+compiles adafactor examples/llama.pdl 2x2 -D optimizer=Adafactor
 compiles orders tests/data/topk.pdl 2x2
 in_all compiles orders-bf16 tests/data/topk.pdl 2x2 -D precision=bf16
 in_all compiles head_chunk examples/llama.pdl 2x2 -D head_chunk=256

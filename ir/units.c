@@ -20,7 +20,7 @@ int64_t module_elements(const Program *p, const Module *m)
     int outer = arrays_above(m);
     for (int i = 0; i < m->nparams; i++) {
         const Param *q = &p->param.at[m->first_param + i];
-        if (q->state_of >= 0)
+        if (q->state_of >= 0 || q->module_state)
             continue;
         Type t = param_shape(q);
         for (int k = 0; k < outer && k < t.nstack; k++)

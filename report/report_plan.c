@@ -23,7 +23,8 @@ static int64_t stored_elements(const Program *p, int coordinate, bool staged)
     int64_t n = 0;
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        if (staged ? pm->value && pm->init.kind != INIT_COPY : pm->state_of < 0)
+        if (staged ? pm->value && pm->init.kind != INIT_COPY
+                   : pm->state_of < 0 && !pm->module_state)
             n += coordinate_elements(p, &pm->type, coordinate);
     }
     return n;
@@ -145,7 +146,7 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
     double all = 0;
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        if (pm->state_of < 0)
+        if (pm->state_of < 0 && !pm->module_state)
             all += (double)type_elements(&pm->type);
     }
     out_line(o, "parameters  %s in the model, %s per rank", count_text(a, all),

@@ -69,6 +69,21 @@ check "2x2 resumes on 1x1" resumed 2x2-2 1x1-2 2
 check "a pipeline resumes on 2x2" resumed stages 2x2-2 2
 in_all check "2x2 resumes in a pipeline" resumed 2x2-2 stages 2
 
+# A step that the loss scale skips updates no weight, but the statistics.
+skips() {
+    built f16 2x1 1 --plan units -D precision=f16 -D loss_scale=1e30 &&
+        runs f16 --steps 0 --export "$work/start.st" &&
+        runs f16 --steps 3 --export "$work/f16.st" &&
+        echo '{"head.norm.num_batches_tracked": [3]}' >"$work/three.json" &&
+        python3 tests/tools/weights.py states "$work/f16.st" "$work/three.json" 0 &&
+        for file in start f16; do
+            python3 tests/tools/weights.py drop "$work/$file.st" "$work/$file.a" '*.norm.*' &&
+                python3 tests/tools/weights.py drop "$work/$file.a" "$work/$file.b" 'norm.*' ||
+                return 1
+        done &&
+        python3 tests/tools/weights.py same "$work/start.b" "$work/f16.b"
+}
+check "a skipped step updates the statistics" skips
 exact() {
     rm -rf "$work/saved"
     runs 2x2-2 --steps 10 --save "$work/saved" &&

@@ -115,13 +115,17 @@ static void nothing_to_train(Program *p, const Value *loss)
 }
 
 /* Moves ops of the optimizer's phase that lowering made, the updates of states of
- * modules, from before `end` after the ops of the backward pass. */
-static void move_state_updates(Program *p, const Op *end)
+ * modules, from before `end` after the backward pass. They precede the optimizer's own
+ * ops: they read parameters, which these overwrite. */
+static void move_state_updates(Program *p, Op *end)
 {
+    Op *optimizer = end;
+    while (optimizer && optimizer->phase != PH_OPTIMIZER)
+        optimizer = optimizer->next;
     for (Op *op = p->step->first, *next; op != end; op = next) {
         next = op->next;
         if (op->phase == PH_OPTIMIZER)
-            ir_move(op, p->step, NULL);
+            ir_move(op, p->step, optimizer);
     }
 }
 
@@ -140,7 +144,7 @@ void pass_autodiff(Program *p, const TargetInfo *t)
                   .phase = PH_BACKWARD,
                   .loc = loss->loc,
                   .path = ""};
-    const Op *last = p->step->last;
+    Op *last = p->step->last;
     if (a.flows[loss->id]) {
         autodiff_give(&f, loss, seed(&f, loss));
         autodiff_region(&f, p->step);

@@ -82,9 +82,18 @@ static Readers *find_readers(const Stages *s)
 typedef struct StateSources {
     Stages *s;
     bool *seen;         /* by op id */
-    VEC(Value *) state; /* states of modules */
-    Readers from;       /* where the forward ops are */
+    VEC(Value *) state; /* states of modules, and parameters */
+    Readers from;       /* where the forward ops and the parameters are */
 } StateSources;
+
+static void add_stage(StateSources *t, int cut, int stage)
+{
+    Readers *r = &t->from;
+    if (cut > 0)
+        r->cut = cut;
+    else if (r->stage == EVERYWHERE || (stage != EVERYWHERE && stage < r->stage))
+        r->stage = stage;
+}
 
 static void add_sources(StateSources *t, Value *v)
 {
@@ -97,19 +106,15 @@ static void add_sources(StateSources *t, Value *v)
         vec_push(t->s->p->arena, &t->state, v);
         return;
     }
-    int stage = t->s->stage_of[op->id];
     bool yielded = op->kind == OP_loop && v->index >= op->ncarry;
-    if (yielded && t->s->cut_of[op->id])
-        t->from.cut = t->s->cut_of[op->id];
-    else if (op->phase != PH_OPTIMIZER && op->phase != PH_INIT)
-        t->from.stage = t->from.stage == EVERYWHERE || stage < t->from.stage ? stage
-                                                                             : t->from.stage;
+    if (op->phase != PH_OPTIMIZER && op->phase != PH_INIT)
+        add_stage(t, yielded ? t->s->cut_of[op->id] : 0, t->s->stage_of[op->id]);
     for (int i = 0; i < op->nargs && op->phase == PH_OPTIMIZER; i++)
         add_sources(t, op->arg[i]);
 }
 
-/* A state is where its new value is computed, and so are states that this reads, if no
- * forward op reads them. */
+/* A state is where its new value is computed, or where the parameters are that this reads,
+ * and so are states that it reads, if no forward op reads them. */
 static void add_state_readers(Stages *s, Readers *all)
 {
     s->of_state = NEW_ARRAY(s->p->arena, bool, s->nops + 1);
@@ -121,6 +126,8 @@ static void add_state_readers(Stages *s, Readers *all)
                           .seen = NEW_ARRAY(s->p->arena, bool, s->nops + 1)};
         add_sources(&t, op->arg[0]);
         add_sources(&t, q->value);
+        for (int i = 0; i < t.state.n; i++)
+            add_stage(&t, all[t.state.at[i]->id].cut, all[t.state.at[i]->id].stage);
         for (int i = 0; i < t.state.n; i++) {
             Readers *r = &all[t.state.at[i]->id];
             bool stacked = t.state.at[i]->type.nstack > 0;

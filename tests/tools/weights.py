@@ -18,6 +18,7 @@
                                  part of the next one, within 1e-6 of its largest element
     weights.py states A JSON TOLERANCE  the tensors of A that a JSON object lists are equal,
                                  relative to the largest element of each
+    weights.py tensor A X B Y    the tensor X of A equals the tensor Y of B
     weights.py names A           prints the names of tensors
 
 A model is a file, a directory or an index, as for --init. It uses nothing but
@@ -223,11 +224,15 @@ def states(a, path, tolerance):
         assert worst <= float(tolerance) * max(map(abs, want)), (name, worst)
 
 
+def tensor(a, x, b, y):
+    assert read(a)[x] == read(b)[y], (x, y)
+
+
 def names(a):
     print("\n".join(sorted(read(a))))
 
 
 if __name__ == "__main__":
     {f.__name__: f for f in (same, rounds, sharded, drop, scale, integers, rename, fill,
-                               average, states, names)}[
+                               average, states, tensor, names)}[
         sys.argv[1]](*sys.argv[2:])

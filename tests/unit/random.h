@@ -62,6 +62,7 @@ typedef struct Linear {
 /* A state of a module whose update is still to be written, and how often it was updated. */
 typedef struct NewState {
     int mean, count;  /* parameters; count -1: none */
+    int follows;      /* the parameter that the update reads; -1: none */
     Value *statistic; /* of the batch, in the region of the module */
 } NewState;
 

@@ -10,6 +10,8 @@
  */
 #include "tests/unit/random.h"
 
+#include <string.h>
+
 static int add_state(Model *m, const char *leaf, int ndim)
 {
     int i = model_param(m, leaf, ndim, &m->dim);
@@ -20,13 +22,27 @@ static int add_state(Model *m, const char *leaf, int ndim)
     return i;
 }
 
+/* A vector of the current module, or of one in it, that the update reads; -1: none. */
+static int followed(const Model *m)
+{
+    for (int i = m->p->param.n - 1; i >= 0; i--) {
+        const Param *q = &m->p->param.at[i];
+        if (q->type.ndim == 1 && q->type.dim[0] == m->dim && q->type.nstack == m->depth &&
+            !q->module_state && strncmp(q->name, m->path, strlen(m->path)) == 0)
+            return i;
+    }
+    return -1;
+}
+
 void model_state(Model *m, Value *h)
 {
     Rng *later = m->r, own = {m->r->state ^ 0x7374617465u};
     if (!rng_chance(&own, 30))
         return;
     m->r = &own;
-    NewState s = {.mean = add_state(m, "state", 1), .count = -1};
+    NewState s = {.mean = add_state(m, "state", 1), .count = -1, .follows = -1};
+    if (rng_chance(&own, 50))
+        s.follows = followed(m);
     if (rng_chance(&own, 40))
         s.count = add_state(m, "count", 0);
     Build *b = model_at(m);
@@ -71,6 +87,8 @@ void model_assign_states(Model *m)
         while (v->region->owner)
             v = ir_loop_add_yield(p, v->region->owner, v);
         v = ir_binary(&b, OP_sub, with_number(&b, OP_offset, v, 0), old);
+        if (s->follows >= 0)
+            v = ir_binary(&b, OP_add, v, p->param.at[s->follows].value);
         assign(&b, s->mean, ir_binary(&b, OP_add, old, share_of(&b, s, v)));
     }
 }

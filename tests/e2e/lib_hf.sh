@@ -4,19 +4,21 @@ hf_models="hf_gpt2 hf_llama3 hf_mistral hf_qwen3"
 # A prompt, as ids.
 hf_ids=84,104,101,32
 
-# hf_compile MODEL OUT MESH: compiles examples/X.pdl, for the model hf_X, at a
-# small size, without clipping and schedule.
+# hf_compile MODEL OUT MESH [CONFIG]: compiles examples/X.pdl, for the model hf_X, without
+# clipping and schedule, at a small size or at that of a config.json.
 hf_compile() {
-    common="-D vocab=256 -D dim=64 -D n_layers=2 -D n_heads=4 -D batch=8 \
-        -D seq=32 -D precision=f32 --threads 1"
+    options="-D batch=8 -D seq=32 -D precision=f32 --threads 1"
+    sizes="-D vocab=256 -D dim=64 -D n_layers=2 -D n_heads=4"
     case $1 in
-    hf_gpt2) sizes="-D n_positions=32 -D clip=none -D schedule=constant \
-        -D optimizer.lr=3e-4" ;;
-    hf_llama3) sizes="-D n_kv_heads=2 -D hidden=128 -D max_seq=64" ;;
-    *) sizes="-D n_kv_heads=2 -D hidden=128 -D max_seq=64 -D head_dim=32" ;;
+    hf_gpt2)
+        options="$options -D clip=none -D schedule=constant -D optimizer.lr=3e-4"
+        sizes="$sizes -D n_positions=32" ;;
+    hf_llama3) sizes="$sizes -D n_kv_heads=2 -D hidden=128 -D max_seq=64" ;;
+    *) sizes="$sizes -D n_kv_heads=2 -D hidden=128 -D max_seq=64 -D head_dim=32" ;;
     esac
+    [ -z "${4:-}" ] || sizes=
     # shellcheck disable=SC2086
-    compile "$2" "${1#hf_}" "$3" $common $sizes
+    compile "$2" "${1#hf_}" "$3" $options ${4:+--config "$4"} $sizes
 }
 
 # hf_weights MODEL DIRECTORY: writes the sharded model DIRECTORY/made, in bf16, with

@@ -28,12 +28,23 @@ evaluated() {
     "$1/train" --init "$2" --eval --val "bytes:$text" --val-steps 3 \
         2>"$work/err" | jq .val_loss
 }
+# configured MODEL DIRECTORY: compiled with the configuration that transformers wrote, the
+# model has the losses of the one with these sizes.
+configured() {
+    hf_compile "$1" "$2/configured" 1x1 "$2/before" &&
+        for binary in train configured; do
+            "$2/$binary" --steps 3 --init "$2/before" --data "bytes:$text" \
+                --log "$2/$binary.log" && jq .loss "$2/$binary.log" >"$2/$binary.losses" ||
+                return 1
+        done && cmp "$2/train.losses" "$2/configured.losses"
+}
 for which in ${*:-$hf_models}; do
     at=$work/$which
     mkdir "$at"
     check "$which compiles" hf_compile "$which" "$at/train" 1x1
     check "$which: configuration" "$at/train" --steps 0 --export "$at/shapes/"
     check "$which: made by transformers" torch make "$at/shapes" "$at/before"
+    check "$which: --config of transformers" configured "$which" "$at"
     check "$which: unchanged" "$at/train" --steps 0 --init "$at/before" \
         --export "$at/same/" --export-dtype bf16 --export-shard-size 50KB
     check "$which: the same tensors" weights same "$at/before" "$at/same"

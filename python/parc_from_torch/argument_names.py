@@ -85,7 +85,7 @@ def run(trace):
     return given, read
 
 
-def equal(x, y):
+def is_argument(x, y):
     """Whether a tensor is an argument. A tensor without elements may be."""
     if x.shape != y.shape or x.dtype != y.dtype or isinstance(x, FakeTensor):
         return x.shape == y.shape and x.dtype == y.dtype
@@ -99,7 +99,7 @@ def pair(given, read):
     """{placeholder: name}: each name once, if there is another argument."""
     found = {}
     for placeholder, x in read.items():
-        names = [n for n, y in given if isinstance(x, torch.Tensor) and equal(x, y)]
+        names = [n for n, y in given if isinstance(x, torch.Tensor) and is_argument(x, y)]
         free = [n for n in names if n not in found.values()]
         if names:
             found[placeholder] = (free or names)[0]

@@ -23,6 +23,10 @@ class ImportFault(Exception):
         self.faults = list(faults)
 
 
+class Different(Exception):
+    """Bodies that differ in more than they may: their numbers, or their inputs."""
+
+
 def fault(line, what, body, remedy=""):
     """The text of one reason: the line of the user's file, what is wrong there, the
     module and its class, and what to do."""

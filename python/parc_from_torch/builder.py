@@ -2,7 +2,8 @@
 
 import torch
 
-from .body import Stmt, Value
+from .body import Value
+from .new_statements import Statements
 
 ELSEWHERE = "write it with operators that docs/pdl.md lists"
 
@@ -16,24 +17,20 @@ class Unsupported(Exception):
         self.remedy = remedy or ELSEWHERE
 
 
-class Builder:
+class Builder(Statements):
     """Collects the statements of one operator. `node` gives the result's type."""
 
     def __init__(self, name, node):
+        super().__init__(result=node.name)
         self.name = name
         self.node = node
-        self.stmts = []
+        if node.meta.get("val") is not None:
+            self.dtype = getattr(self.first_fake(), "dtype", None)
 
     def make(self, op, args, shape, named=None, count=0):
         """A statement with one result, or with `count` of the given shapes."""
-        dtype = getattr(self.first_fake(), "dtype", None)
-        shapes = shape if count else [shape]
-        outs = [Value(tuple(s), dtype, self.node.name) for s in shapes]
-        stmt = Stmt(op, list(args), named or {}, outs)
-        for v in outs:
-            v.stmt = stmt
-        self.stmts.append(stmt)
-        return tuple(outs) if count else outs[0]
+        return tuple(self.several(op, args, shape, named)) if count else \
+            super().make(op, args, shape, named)
 
     def first_fake(self):
         fake = self.node.meta["val"]

@@ -63,9 +63,9 @@ class Tables:
         if made is None:
             return None
         if is_index(made):
-            made = m.make("float", [made], made.shape, x.dtype)
+            made = m.make("float", [made], made.shape, dtype=x.dtype)
         return made if made.shape == x.shape else \
-            m.make("broadcast", [made, *x.shape], x.shape, made.dtype)
+            m.make("broadcast", [made, *x.shape], x.shape, dtype=made.dtype)
 
     def computed(self, m, x):
         """The result of the operator that computed a table."""

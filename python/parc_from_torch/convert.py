@@ -9,9 +9,9 @@ import torch
 
 from . import formals
 from .blocks import blocks_of
-from .body import ImportFault, Value, statements
+from .body import Different, ImportFault, Value, statements
 from .names import number_names
-from .samples import SIZES, changed_sample, samples
+from .samples import SIZES, changed_sample, redrawn, samples
 from .state_names import state_names
 from .trace import bodies
 from .verify import verify
@@ -62,7 +62,7 @@ def same_structure(base, other):
     try:
         formals.merge_bodies([fresh(base), fresh(other)], ["x"])
         return True
-    except formals.Different:
+    except Different:
         return False
 
 
@@ -129,7 +129,7 @@ def import_model(function, source="", say=lambda text: None):
     faults = list(find_windows(function, base, size["seq"], kept, sources)) if "seq" in size else []
     if faults:
         raise ImportFault(faults)
-    writer = Writer(base, shared, kept, computed)
+    writer = Writer(base, shared, kept, computed, redrawn(function, base.params))
     lines = writer.file(base.body, head)
     verify(writer, kept, base.body)
     lines += state_names(writer, base.body)

@@ -14,7 +14,7 @@ import functools
 import math
 from fractions import Fraction
 
-from .body import Loop, Value
+from .body import Different, Loop, Value
 from .names import words_in
 
 
@@ -31,10 +31,6 @@ class Number:
 
     def values(self):
         return (self.base, *[v for _, v in self.other])
-
-
-class Different(Exception):
-    """Two traces whose bodies differ in more than numbers."""
 
 
 def numeric(x):

@@ -187,11 +187,13 @@ def scale_text(number, scope):
 
 class Initializers:
     """The initializers of a model. `samples`: [(formal, Sample)] of its traces;
-    `arrays`: the paths of arrays; `warnings`: parameters without an initializer."""
+    `arrays`: the paths of arrays; `redrawn`: [{name: parameter}] of the model as it is with
+    other seeds; `warnings`: parameters without an initializer."""
 
-    def __init__(self, samples, arrays):
+    def __init__(self, samples, arrays, redrawn):
         self.samples = samples
         self.arrays = arrays
+        self.redrawn = redrawn
         self.warnings = []
 
     def elements(self, sample, name):
@@ -206,8 +208,17 @@ class Initializers:
         for other, p in sample.params.items():
             match = re.fullmatch(pattern, other)
             if match and (other == name or match.groups()):
-                found.append((int(match.groups()[-1]) if match.groups() else 0, p.detach()))
-        return found or [(0, sample.params[name].detach())]
+                found.append((int(match.groups()[-1]) if match.groups() else 0,
+                              self.pooled(sample, other)))
+        return found or [(0, self.pooled(sample, name))]
+
+    def pooled(self, sample, name):
+        """The elements of a parameter, in the model as it is with those of other seeds."""
+        p = sample.params[name].detach()
+        more = [own[name] for own in self.redrawn if name in own and own[name].shape == p.shape]
+        if sample is not self.samples[0][1] or not more or torch.equal(more[0], p):
+            return p
+        return torch.cat([x.reshape(-1) for x in (p, *more)])
 
     def depth(self, elements):
         """The exponent p of a scale that grows with (position + 1) ** p."""
@@ -262,8 +273,8 @@ class Initializers:
         if bool((w == w[0]).all()) and n > 1 or abs(float(w.mean())) > 5 * std / n ** 0.5:
             return False
         if kind == "normal":
-            return distribution(w).kind == "normal" and abs(std / scale - 1) <= 4 / (2 * n) ** 0.5
-        near = abs(std * 3 ** 0.5 / scale - 1) <= 1.8 / n ** 0.5
+            return distribution(w).kind == "normal" and abs(std / scale - 1) <= 5 / (2 * n) ** 0.5
+        near = abs(std * 3 ** 0.5 / scale - 1) <= 2.3 / n ** 0.5
         return near and (1 - 12 / n) * scale <= top <= scale * (1 + 1e-6)
 
 

@@ -10,11 +10,7 @@ it as two arguments. The first of these calls then has fewer inputs:
 The call with fewer inputs gets those of the other one, with one value for several.
 """
 
-from .body import Stmt, Value, map_arguments, values_in
-
-
-class Different(Exception):
-    """Bodies that differ in more than their inputs."""
+from .body import Different, Stmt, Value, map_arguments, values_in
 
 
 class Match:

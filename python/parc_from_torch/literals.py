@@ -3,6 +3,10 @@
 import math
 
 
+class Word(str):
+    """A word of PDL, such as the value of reduction=sum."""
+
+
 def number(value):
     """A number as a person writes it, with the same value: 3e-4, 0.1, 1e-8."""
     value = float(value)

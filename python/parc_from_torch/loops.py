@@ -62,7 +62,7 @@ class Iteration:
                 return tuple(plain(y) for y in x)
             return x
 
-        return [(s.op, re.sub(rf"^{re.escape(array)}\.\d+$", array, s.child),
+        return [(s.op, re.sub(rf"^{re.escape(array)}\.\d+(?=\.|$)", array, s.child),
                  plain(s.args), plain(tuple(sorted(s.named.items()))),
                  tuple(v.shape for v in s.outs)) for s in self.stmts]
 

@@ -6,11 +6,9 @@ from . import masks
 from .body import Value
 from .builder import is_index
 from .elementwise import LOWEST
+from .literals import Word
+from .reference import IGNORED
 from .shapes import copied, exchange
-
-
-class Word(str):
-    """A word of PDL, such as the value of reduction=sum."""
 
 
 def attention(m, args, named):
@@ -67,7 +65,7 @@ REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 def cross_entropy(m, args, named):
     logits, labels = args[:2]
-    weight, how, ignored, smooth = (list(args[2:]) + [None, 1, -100, 0.0][len(args) - 2:])[:4]
+    weight, how, ignored, smooth = (list(args[2:]) + [None, 1, IGNORED, 0.0][len(args) - 2:])[:4]
     if weight is not None:
         m.fail("with weights of classes has no counterpart")
     if len(labels.shape) + 1 != len(logits.shape) or len(logits.shape) != 2:
@@ -75,9 +73,9 @@ def cross_entropy(m, args, named):
                "flatten the logits and the labels")
     if not is_index(labels) and not was_padded(labels):
         m.fail("of labels that are computed has no counterpart",
-               "compute the labels in the data, with -100 for tokens without a loss")
+               f"compute the labels in the data, with {IGNORED} for tokens without a loss")
     extra = {}
-    if ignored != -100:
+    if ignored != IGNORED:
         extra["ignore_index"] = ignored
     if REDUCTIONS[how] != "mean":
         extra["reduction"] = Word(REDUCTIONS[how])

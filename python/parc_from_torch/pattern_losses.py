@@ -6,10 +6,8 @@
 """
 
 from .body import Value
+from .reference import IGNORED
 from .rewriter import made_by, readers
-
-IGNORED = -100
-
 
 def flat_loss(w, s):
     """Logits and labels that were flattened for torch. The loss of each token has

@@ -15,20 +15,7 @@ from .body import Loop, Stmt, Value, map_arguments
 from .builder import Unsupported, broadcast_shape
 from .computed_tables import Tables
 from .elementwise import LOWEST
-
-
-class Prefix:
-    """New statements before one statement of a body."""
-
-    def __init__(self, old):
-        self.old = old
-        self.stmts = []
-
-    def make(self, op, args, shape, dtype=torch.float32):
-        out = Value(tuple(shape), dtype, self.old.outs[0].name)
-        out.stmt = Stmt(op, list(args), {}, [out], self.old.line, "")
-        self.stmts.append(out.stmt)
-        return out
+from .new_statements import Statements
 
 
 def steps_of(t):
@@ -144,7 +131,7 @@ def write_tables(body):
     done, faults, tables = [], [], Tables(expression, line)
     for s in body.stmts:
         if not isinstance(s, Loop):
-            m = Prefix(s)
+            m = Statements(torch.float32, s.outs[0].name, s.line)
 
             def read(v, m=m):
                 if v.const is None:

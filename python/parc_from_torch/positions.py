@@ -13,6 +13,7 @@ import torch
 from . import known_indices, losses, shapes
 from .builder import axis, is_index
 from .products import LETTERS, reduce
+from .reference import IGNORED
 
 
 def argmax(m, args, named):
@@ -65,7 +66,7 @@ def cross_entropy(m, args, named):
     logits, labels = args[:2]
     if labels.const is None or labels.dtype.is_floating_point or len(logits.shape) != 2:
         return losses.cross_entropy(m, args, named)
-    weight, how, ignored, smooth = (list(args[2:]) + [None, 1, -100, 0.0][len(args) - 2:])[:4]
+    weight, how, ignored, smooth = (list(args[2:]) + [None, 1, IGNORED, 0.0][len(args) - 2:])[:4]
     if weight is not None or smooth or bool((labels.const == ignored).any()):
         m.fail("of known labels has no counterpart with weights, with label_smoothing or "
                "with labels that are ignored")

@@ -89,7 +89,7 @@ def one_thread():
         torch.set_num_threads(threads)
 
 
-def equal(module, params, inputs, function):
+def agrees(module, params, inputs, function):
     """Whether a module and a function agree, with random parameters."""
     def own(x, values):
         return torch.func.functional_call(module, values, (x,))

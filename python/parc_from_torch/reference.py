@@ -75,7 +75,10 @@ def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None, softc
     return (torch.where(allowed, scores, -math.inf).softmax(-1).nan_to_num(0) @ v).transpose(1, 2)
 
 
-def cross_entropy(x, labels, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+IGNORED = -100  # the label of a token without a loss
+
+
+def cross_entropy(x, labels, ignore_index=IGNORED, reduction="mean", label_smoothing=0.0):
     loss = F.cross_entropy(x.flatten(0, -2), labels.flatten(), ignore_index=ignore_index,
                            reduction=reduction or "none", label_smoothing=label_smoothing)
     return loss if reduction else loss.reshape(labels.shape)

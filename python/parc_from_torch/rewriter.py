@@ -1,22 +1,15 @@
 """Functions that all patterns use to look at statements and to replace them."""
 
-from .body import Loop, Stmt, Value, values_in
+from .body import Loop, Value, values_in
+from .new_statements import Statements
 
 
-class Rewrite:
+class Rewrite(Statements):
     """New statements in place of one statement of a body."""
 
     def __init__(self, body, old):
+        super().__init__(old.outs[0].dtype, old.outs[0].name, old.line, old.text)
         self.body = body
-        self.old = old
-        self.stmts = []
-
-    def make(self, op, args, shape, named=None):
-        out = Value(tuple(shape), self.old.outs[0].dtype, self.old.outs[0].name)
-        stmt = Stmt(op, list(args), named or {}, [out], self.old.line, self.old.text)
-        out.stmt = stmt
-        self.stmts.append(stmt)
-        return out
 
     def flip(self, x):
         """x with dims 1 and 2 exchanged: heads and sequence."""

@@ -13,7 +13,7 @@ import math
 
 import torch
 
-from .losses import Word
+from .literals import Word
 from .reference import evaluate, frequencies, rope
 from .rewriter import cuts, has_table
 

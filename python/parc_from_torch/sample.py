@@ -5,7 +5,7 @@ import inspect
 import os
 import re
 
-from . import (loops, outputs, patterns, prelude, sequential, sinusoids, torch_modules)
+from . import (containers, loops, outputs, patterns, prelude, sequential, sinusoids, torch_modules)
 from .argument_names import argument_names, forward_names
 from .body import ImportFault, drop_unused, fault, statements
 from .example import tensors
@@ -54,8 +54,9 @@ class Sample(Trace):
                             for line, why, remedy in patterns.write_tables(b)]
             patterns.simplify(b)
             sequential.inline(b, model)
-            loops.roll_all(b, lambda array, b=b: self.is_tied(b, array))
-            drop_unused(b)
+            for own in [*containers.outline(b), b]:
+                loops.roll_all(own, lambda array, b=own: self.is_tied(b, array))
+                drop_unused(own)
         self.faults += [fault(line, why, b, remedy) for b in bodies(self.body)
                         for line, why, remedy in patterns.leftovers(b)]
         if self.faults:

@@ -22,6 +22,7 @@ from .sample import Sample
 from .trace import bodies
 
 SIZES = ("batch", "seq")
+FEW, DRAWS = 4096, 12  # elements of a parameter, and seeds for parameters with fewer
 TRACES = 2  # other values of a number: an expression that fits one may be chance
 
 
@@ -36,11 +37,11 @@ class Source:
     modules: list
 
 
-def build(function):
+def build(function, seed=0):
     """The model, the example inputs and the Constructions. The seed is fixed, so that a file
     is the same each time: the scales of initial weights are read off their elements."""
     with construct.recording() as seen, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         made = function()
     if not isinstance(made, tuple) or len(made) != 2 or \
             not isinstance(made[0], torch.nn.Module):
@@ -50,6 +51,23 @@ def build(function):
                            "a tuple of arguments or a dict of keyword arguments"])
     seen.note_copies(made[0])
     return made[0], made[1], seen
+
+
+def redrawn(function, params):
+    """[{name: parameter}] of the model with other seeds, if parameters have few elements: these
+    show their distribution by chance only. Empty if the user's function sets the seed."""
+    found = []
+    if all(p.numel() >= FEW for p in params.values()):
+        return found
+    for seed in range(1, DRAWS):
+        try:
+            own = dict(build(function, seed)[0].named_parameters(remove_duplicate=False))
+        except Exception:  # the user's code may raise anything
+            return found
+        if all(n in own and torch.equal(p, own[n]) for n, p in params.items()):
+            return []
+        found.append({n: p.detach() for n, p in own.items() if p.numel() < FEW})
+    return found
 
 
 # ---- which numbers ---------------------------------------------------------

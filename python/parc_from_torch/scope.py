@@ -48,7 +48,8 @@ class Scope:
                 self.fault(f"the number {x.base:g} depends on the batch or the sequence in a "
                            "way that has no expression yet", "compute it from sizes, or take "
                            "it as a number of the constructor")
-            hint = next((n for n, y in self.writer.computed.items() if y == x), hint)
+            if hint == "size":
+                hint = next((n for n, y in self.writer.computed.items() if y == x), hint)
             text = unused(hint, self.taken | set(self.scope))
             self.taken.add(text)
             self.scope[text] = x

@@ -8,8 +8,9 @@ import math
 
 import torch
 
-from .body import Stmt, Value, arguments, replace
-from .losses import Word
+from .body import arguments, replace
+from .literals import Word
+from .new_statements import Statements
 
 
 def alternating(sin, cos):
@@ -34,29 +35,15 @@ def sinusoids(table):
     return None
 
 
-class TableBuilder:
-    """Statements for one table."""
-
-    def __init__(self, value, line):
-        self.value, self.line, self.stmts = value, line, []
-
-    def make(self, op, args, shape, named=None, name=""):
-        """The result of a statement; one with a name gets a line of its own."""
-        out = Value(tuple(shape), self.value.dtype, name or "angle")
-        out.stmt = Stmt(op, list(args), named or {}, [out], self.line)
-        out.stmt.text = f"{name} =" if name else ""
-        self.stmts.append(out.stmt)
-        return out
-
-
 def made(value, alternate, line):
     """(statements, their result) of a table of sines and cosines."""
-    m = TableBuilder(value, line)
+    m = Statements(value.dtype, "angle", line)
     s, d = value.const.numel() // value.shape[-1], value.shape[-1]
     n = d // 2
     at = m.make("arange", [n], (n,))
     rate = m.make("exp", [m.make("div", [m.make("mul", [
-        Word("-log(10000.0)"), at], (n,)), n], (n,))], (n,), name="rate")
+        Word("-log(10000.0)"), at], (n,)), n], (n,))], (n,))
+    rate.name, rate.stmt.text = "rate", "rate ="  # it gets a line of its own
     row = (1, n, 1) if alternate else (1, n)
     column = (s, 1, 1) if alternate else (s, 1)
     position = m.make("reshape", [m.make("arange", [s], (s,)), *column], column)

@@ -6,40 +6,31 @@
 
 from torch import nn
 
-from .body import Body, Stmt, Value, values_in
+from .body import Body, Value, values_in
+from .new_statements import Statements
 
 
-class Rewriter:
+class Rewriter(Statements):
     """New statements for a body."""
 
     def __init__(self, body, line):
-        self.body = body
-        self.line = line
-        self.stmts = []
+        super().__init__(body.outputs[0].dtype, "h", line)
 
-    def make(self, op, args, shapes, named=None, callee=None, names=("h",)):
-        """The results of a statement, one for each shape."""
-        dtype = self.body.outputs[0].dtype
-        outs = [Value(tuple(s), dtype, n) for s, n in zip(shapes, names)]
-        stmt = Stmt(op, list(args), named or {}, outs, self.line, callee=callee,
-                    child=callee.path.rpartition(".")[2] if callee else "")
-        for v in outs:
-            v.stmt = stmt
-        self.stmts.append(stmt)
-        return outs
-
-    def one(self, op, args, shape, named=None, callee=None):
-        return self.make(op, args, [shape], named, callee)[0]
+    def call(self, child, x):
+        """The result of a child, of x's shape."""
+        y = self.make("call", [x], x.shape)
+        y.stmt.child, y.stmt.callee = child.path.rpartition(".")[2], child
+        return y
 
     def swapped(self, x, do):
         """x with its first two dims exchanged, if `do`."""
         a, b, *rest = x.shape
-        return self.one("transpose", [x, 0, 1], (b, a, *rest)) if do else x
+        return self.make("transpose", [x, 0, 1], (b, a, *rest)) if do else x
 
     def linear(self, x, weight, bias):
         shape = (*x.shape[:-1], weight.shape[0])
-        y = self.one("einsum", ["...k, fk -> ...f", x, weight], shape)
-        return y if bias is None else self.one("add", [y, bias], shape)
+        y = self.make("einsum", ["...k, fk -> ...f", x, weight], shape)
+        return y if bias is None else self.make("add", [y, bias], shape)
 
 
 def source(x):
@@ -56,15 +47,15 @@ def heads_of(w, inputs, params, module):
     e, n = module.embed_dim, module.num_heads
     if inputs[0] is inputs[1] is inputs[2]:
         x = inputs[0]
-        parts = w.make("split", [w.linear(x, weight, bias), 3], [(*x.shape[:-1], e)] * 3,
-                       {"dim": -1}, names="qkv")
+        parts = w.several("split", [w.linear(x, weight, bias), 3], [(*x.shape[:-1], e)] * 3,
+                          {"dim": -1}, names="qkv")
     else:
-        weights = w.make("split", [weight, 3], [(e, e)] * 3, {"dim": 0},
-                         names=("wq", "wk", "wv"))
+        weights = w.several("split", [weight, 3], [(e, e)] * 3, {"dim": 0},
+                            names=("wq", "wk", "wv"))
         biases = [None] * 3 if bias is None else \
-            w.make("split", [bias, 3], [(e,)] * 3, {"dim": 0}, names=("bq", "bk", "bv"))
+            w.several("split", [bias, 3], [(e,)] * 3, {"dim": 0}, names=("bq", "bk", "bv"))
         parts = [w.linear(*row) for row in zip(inputs, weights, biases)]
-    return [w.one("heads", [x, n], (*x.shape[:-1], n, e // n)) for x in parts]
+    return [w.make("heads", [x, n], (*x.shape[:-1], n, e // n)) for x in parts]
 
 
 def projection(body, w):
@@ -85,15 +76,15 @@ def attention(body, module):
     turned = not module.batch_first
     sides = {v: w.swapped(v, turned) for v in dict.fromkeys(inputs)}
     q, k, v = heads_of(w, [sides[x] for x in inputs], body.params, module)
-    x = w.one("attention", [q, k, v], q.shape, dict(found[0].named))
-    x = w.one("merge_heads", [x], (*q.shape[:2], module.embed_dim))
+    x = w.make("attention", [q, k, v], q.shape, dict(found[0].named))
+    x = w.make("merge_heads", [x], (*q.shape[:2], module.embed_dim))
     child = projection(body, w)
     inner = Rewriter(body, w.line)
     given = Value(x.shape, x.dtype, "input", kind="input", caller=x)
     child.inputs = [given]
     child.outputs = [inner.linear(given, child.params["weight"], child.params.get("bias"))]
     child.stmts = inner.stmts
-    x = w.swapped(w.one("call", [x], x.shape, callee=child), turned)
+    x = w.swapped(w.call(child, x), turned)
     body.stmts, body.outputs = w.stmts, [x]
     body.children["out_proj"] = [child]
     body.params = {n: p for n, p in body.params.items() if not n.startswith("out_proj.")}

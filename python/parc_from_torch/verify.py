@@ -18,7 +18,7 @@ from .batch_norms import stateless
 from .body import ImportFault
 from .example import tensors
 from .keep_all import KeepAll
-from .reference import BUILTINS
+from .reference import BUILTINS, IGNORED
 
 TOLERANCE = 1e-4
 
@@ -156,7 +156,7 @@ class Run:
 
 def shifted(body, inputs):
     """The inputs of the file: labels that the model shifts are shifted already."""
-    return [F.pad(x[..., 1:], (0, 1), value=-100) if v.shifted else x
+    return [F.pad(x[..., 1:], (0, 1), value=IGNORED) if v.shifted else x
             for v, x in zip(body.inputs, inputs)]
 
 

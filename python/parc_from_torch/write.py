@@ -32,7 +32,7 @@ class Writer:
     of the model's constructor, whose names sizes without an expression get; `used`: {path
     of a body: its Module, and the values of the formals}."""
 
-    def __init__(self, trace, shared, samples, computed):
+    def __init__(self, trace, shared, samples, computed, redrawn=()):
         self.trace = trace
         self.shared = shared
         self.computed = computed
@@ -44,7 +44,7 @@ class Writer:
         self.order = []
         self.arrays = {f"{b.path}.{s.array}".strip(".")
                        for b in bodies(trace.body) for s in b.stmts if isinstance(s, Loop)}
-        self.initializers = Initializers(samples, self.arrays)
+        self.initializers = Initializers(samples, self.arrays, redrawn)
         self.name = ascii_name(trace.body.cls, "Model")
         self.taken = MODULES | {self.name}
 

@@ -213,3 +213,46 @@ class Views(InPlace):
 @case(defines=["dim=16"])
 def changes_of_views():
     return Views(), inputs()
+
+
+class Feed(nn.Sequential):
+    def __init__(self, dim, hidden):
+        super().__init__(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
+
+
+class ListsInAList(nn.Module):
+    def __init__(self, dim=8, depth=2, hidden=16):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList([nn.LayerNorm(dim), Feed(dim, hidden)])
+                                    for _ in range(depth))
+
+    def forward(self, x, y):
+        skip = x
+        for norm, feed in self.layers:
+            x = feed(norm(x)) + x + skip
+        return (x - y).square().mean()
+
+
+@case(lines=["layers: [depth] Layer(dim, hidden)", "for layer in layers"],
+      defines=["depth=3 dim=16"])
+def lists_in_a_list():
+    return ListsInAList(), inputs()
+
+
+class Dicts(nn.Module):
+    def __init__(self, dim=8, depth=3):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.ModuleDict({"norm": nn.RMSNorm(dim),
+                                                   "feed": Feed(dim, 2 * dim)})
+                                    for _ in range(depth))
+
+    def forward(self, x, y):
+        states = x * 2
+        for block in self.blocks:
+            states, x = x, x + torch.tanh(block["feed"](block["norm"](x))) + states
+        return (x - y).square().mean()
+
+
+@case(lines=["blocks: [depth] Block(dim)", "norm: RMSNorm(dim)"], defines=["depth=2 dim=16"])
+def dicts_in_a_list():
+    return Dicts(), inputs()

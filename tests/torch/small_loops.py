@@ -382,7 +382,7 @@ class Stage(nn.Module):
 
 
 @case(lines=["[n_stages] Stage(dim, n_blocks)", "[n_blocks] Layer(dim)",
-             "grid_0.* -> grid.0.*"], defines=["n_stages=3 n_blocks=2"])
+             "grid.*.layer_0 -> grid.*.0"], defines=["n_stages=3 n_blocks=2"])
 def nested_arrays():
     return Nested(), inputs()
 

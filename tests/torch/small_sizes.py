@@ -106,3 +106,24 @@ class TwoConfigs(nn.Module):
 @case(lines=["encoder_dim=8", "decoder_dim=20"], defines=["encoder_dim=16 decoder_dim=40"])
 def configs_with_equal_names():
     return TwoConfigs(Size(), Size(20)), inputs()
+
+
+class FewElements(nn.Module):
+    """Small modules whose elements look like those of other distributions by chance."""
+
+    def __init__(self, dim=4, n=12):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(dim, dim + i % 2) for i in range(n))
+        self.embed = nn.Embedding(3, dim)
+        self.last = nn.Parameter(torch.randn(dim) * 0.5)
+
+    def forward(self, x, y, ids):
+        loss = (self.embed(ids) * self.last).square().mean()
+        for layer in self.layers:
+            loss = loss + (layer(x).sum(-1) - y.sum(-1)).square().mean()
+        return loss
+
+
+@case(lines=["layers_11: Linear(dim, dim + 1)", "std=0.5"], absent=["init="])
+def initial_values_of_few_elements():
+    return FewElements(), (*inputs(4, 6), torch.randint(0, 3, (2, 4)))

@@ -150,11 +150,11 @@ def candidates(scope):
 
 
 def with_summand(number, other):
-    """(factor, summand) of n_positions + 2 or 2 * window - 1, or None. Other sums fit
-    by chance: two traces tell a factor and a summand of any size."""
+    """(factor, summand) of n_positions + 2, 2 * window - 1 or buckets / 2 - 1, or None. Other
+    sums fit by chance: two traces tell a factor and a summand of any size."""
     if not isinstance(number.base, int):
         return None
-    for by in FACTORS:
+    for by in (*FACTORS, *(Fraction(1, n) for n in (2, 4, 8))):
         c = number.base - by * other[0]
         if c == int(c) and 0 < abs(c) <= (16 if by == 1 else 2) and \
                 all(v == by * o + c for v, o in zip(number.values(), other)):
@@ -206,7 +206,7 @@ def exact_expression(number, items):
             return f"{times(text, Fraction(by))} {'+' if c > 0 else '-'} {abs(c)}"
         if root(number, text, values):
             return root(number, text, values)
-    return difference(number, scope) or quotient(number, scope)
+    return difference(number, scope) or quotient(number, scope) or logarithm(number, known)
 
 
 def difference(number, scope):
@@ -234,6 +234,20 @@ def quotient(number, scope):
             if 0 < abs(by) <= 64 and all(abs(v * n - by) <= 1e-6
                                          for v, n in zip(values, x.values())):
                 return form.format(by, name)
+    return None
+
+
+def logarithm(number, known):
+    """The text of the natural logarithm of a small multiple of an expression, or None."""
+    if not isinstance(number.base, float):
+        return None
+    for text, values in known:
+        if min(values) <= 0:
+            continue
+        by = round(math.exp(min(number.base, 50)) / values[0])
+        if by in FACTORS and all(abs(v - math.log(by * x)) <= 1e-9 * abs(v)
+                                 for v, x in zip(number.values(), values)):
+            return f"log({by:.1f} * {text})"
     return None
 
 

@@ -104,7 +104,8 @@ def same_number(text, number, scope):
         at = {n: scope[n].values()[i] if i < len(scope[n].values()) else scope[n].base
               for n in names if n in scope}
         try:
-            found = eval(text, {"__builtins__": {}, "sqrt": math.sqrt, "round": round}, at)
+            found = eval(text, {"__builtins__": {}, "sqrt": math.sqrt, "log": math.log,
+                               "round": round}, at)
         except (NameError, SyntaxError, ZeroDivisionError, ValueError):
             return False
         if abs(found - want) > 1e-9 * abs(want):

@@ -186,15 +186,33 @@ def buckets(far, count, farthest):
     return found + torch.where(far < exact, far, large)
 
 
-@case(lines=["embedding(weight,", "int(log(", "arange(seq)"], defines=["seq=48", "n_heads=8 dim=32"])
-def bucketed_biases():
-    def build(self, n_heads):
-        self.table = nn.Embedding(16, n_heads)
+class Buckets(nn.Module):
+    """T5's biases of relative positions."""
+
+    def __init__(self, n_buckets, farthest, n_heads):
+        super().__init__()
+        self.n_buckets, self.farthest = n_buckets, farthest
+        self.table = nn.Embedding(n_buckets, n_heads)
+
+    def forward(self, at):
+        return self.table(buckets(at - at[:, None], self.n_buckets, self.farthest))
+
+
+class Bucketed(Heads):
+    def __init__(self, dim=16, n_heads=4, vocab=16, n_buckets=16, farthest=40):
+        super().__init__(dim, n_heads, vocab)
+        self.buckets = Buckets(n_buckets, farthest, n_heads)
 
     def bias(self, ids):
-        at = torch.arange(ids.shape[1])
-        return self.table(buckets(at - at[:, None], 16, 40)).permute(2, 0, 1)
-    return with_bias(bias, build)
+        return self.buckets(torch.arange(ids.shape[1])).permute(2, 0, 1)
+
+
+@case(lines=["embedding(weight,", "int(log(", "arange(seq)", "log(4.0 * farthest / n_buckets)",
+             "farthest=40) {"],
+      defines=["seq=48", "n_heads=8 dim=32", "n_buckets=32 farthest=64"])
+def bucketed_biases():
+    ids = torch.randint(0, 16, (2, 12))
+    return Bucketed(), (ids, ids.clone())
 
 
 @case(error=["small_text.py", "cumprod has no counterpart in PDL"])

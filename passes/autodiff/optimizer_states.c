@@ -99,6 +99,33 @@ static Op *gather(const Updates *u, Op **end)
     return op.at[0];
 }
 
+/* Marks the optimizer's ops that v depends on. */
+static void mark(bool *marked, const Value *v)
+{
+    const Op *op = v->def;
+    if (!op || op->phase != PH_OPTIMIZER || marked[op->id])
+        return;
+    marked[op->id] = true;
+    for (int i = 0; i < op->nargs; i++)
+        mark(marked, op->arg[i]);
+}
+
+/* Gives loops to the ops before the conversions from which states are computed. */
+static void before_conversions(Program *p)
+{
+    uint32_t nops = p->nops;
+    bool *marked = NEW_ARRAY(p->arena, bool, nops);
+    for_ops(op, p->step)
+        if (assigns_state(p, op))
+            mark(marked, op->arg[0]);
+    for (Op *op = p->step->first, *next; op; op = next) {
+        next = op->next;
+        if (op->id < nops && marked[op->id] && is_elementwise(op) &&
+            op->out[0]->type.nstack > 0 && needs_layers(op))
+            optimizer_by_layers(p, op, next);
+    }
+}
+
 void optimizer_states(Program *p)
 {
     for (Op *op = p->step->first; op; op = op->next) {
@@ -114,9 +141,5 @@ void optimizer_states(Program *p)
             optimizer_by_layers(p, first, end);
         }
     }
-    for (Op *op = p->step->first, *next; op; op = next) { /* before a conversion */
-        next = op->next;
-        if (is_elementwise(op) && op->out[0]->type.nstack > 0 && needs_layers(op))
-            optimizer_by_layers(p, op, next);
-    }
+    before_conversions(p);
 }

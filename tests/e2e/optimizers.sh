@@ -81,7 +81,7 @@ parity muon_rms -D 'optimizer=Muon(lr=0.01, momentum=0.9, nesterov=false,
 
 # The means of rows and columns are those of the complete matrix on each mesh.
 meshes="1x1 2x1 1x2 2x2 4x2" parity adafactor -D clip=0.5 \
-    -D "optimizer=Adafactor(lr=0.24, weight_decay=0.1)"
+    -D "optimizer=Adafactor(lr=0.08, weight_decay=0.1)"
 parity adafactor_own \
     -D "optimizer=Adafactor(lr=0.05, beta2_decay=-0.5, eps1=1e-6, eps2=0.2,
         clip_threshold=2)"

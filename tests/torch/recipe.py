@@ -116,7 +116,7 @@ def muon_rms(m):
 
 
 def adafactor(m):
-    return optim.Adafactor(m.parameters(), lr=0.24, eps=(2**-23, 1e-3), weight_decay=0.1)
+    return optim.Adafactor(m.parameters(), lr=0.08, eps=(2**-23, 1e-3), weight_decay=0.1)
 
 
 def adafactor_own(m):

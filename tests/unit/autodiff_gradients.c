@@ -289,6 +289,12 @@ static Value *make_bias_of_queries(Small *s, Value *const *x)
     return biased(s, x, 5, false, 0);
 }
 
+static Value *make_topk(Small *s, Value *const *x)
+{
+    Attr attr[MAX_ATTRS] = {{.i = 3}, {.i = true}};
+    return ir_op(&s->b, OP_topk, 1, x, attr, NULL)->out[0];
+}
+
 static const Case cases[] = {
     {"add", make_add, {{2, {3, 4}}, {1, {4}}}, OP_add},
     {"add to a row", make_add, {{2, {1, 4}}, {3, {2, 3, 1}}}, OP_add},
@@ -319,6 +325,7 @@ static const Case cases[] = {
     {"boundary", make_boundary, {{1, {5}}}, OP_boundary},
     {"sum", make_sum, {{3, {2, 3, 3}}}, OP_sum},
     {"softmax", make_softmax, {{2, {3, 4}}}, OP_max},
+    {"topk", make_topk, {{2, {3, 5}}}, OP_topk},
     {"sumsq", make_sumsq, {{2, {3, 4}}}, OP_sumsq},
     {"reshape", make_reshape, {{3, {2, 3, 4}}}, OP_reshape},
     {"broadcast", make_broadcast, {{2, {3, 1}}}, OP_broadcast},

@@ -103,6 +103,12 @@ PARC_MATH float parc_abs(float x)
     return parc_from_bits(parc_bits(x) & INT32_MAX);
 }
 
+/* The largest integer that is at most x. */
+PARC_MATH float parc_floor(float x)
+{
+    return floorf(x);
+}
+
 /* The magnitude of x, which is not negative, with the sign of y. */
 PARC_MATH float parc_copysign(float x, float y)
 {

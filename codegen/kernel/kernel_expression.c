@@ -172,6 +172,7 @@ static const Form forms[] = {
     {OP_sin, "parc_sin($0)", NULL},
     {OP_cos, "parc_cos($0)", NULL},
     {OP_abs, "parc_abs($0)", "$0 < 0 ? -$0 : $0"},
+    {OP_floor, "parc_floor($0)", NULL},
     {OP_relu, "parc_max($0, 0.0f)", "$0 > 0 ? $0 : 0"},
     {OP_step, "parc_select($0 > 0.0f, 1.0f, 0.0f)", "$0 > 0"},
     {OP_cast, "($t)$0", NULL},

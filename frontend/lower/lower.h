@@ -390,6 +390,9 @@ bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
                  int *dim);
 /* A dim, a tuple of dims, or none for all dims. */
 bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list);
+/* The sizes of dims: argument i, the first of the operands, and those after it. `rest`:
+ * a size may be -1. */
+bool builtin_sizes(const BuiltinCall *c, int i, bool rest, AttrList *dims);
 
 BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_squeeze, builtin_broadcast,
     builtin_transpose, builtin_heads, builtin_merge_heads, builtin_concat,

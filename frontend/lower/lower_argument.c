@@ -86,3 +86,32 @@ bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list)
     }
     return true;
 }
+
+static bool one_size(const BuiltinCall *c, Loc loc, Datum d, AttrList *dims,
+                     bool rest)
+{
+    bool fine = d.kind == DATUM_INT && (d.integer >= 1 ||
+                                        (rest && d.integer == -1));
+    if (!fine) {
+        if (d.kind != DATUM_POISON)
+            lower_error(c->l, loc, NULL, "the size of a dim cannot be %s",
+                        datum_text(c->l->arena, d));
+        return false;
+    }
+    if (dims->n == MAX_DIMS)
+        return lower_error(c->l, loc, NULL, "a tensor has at most %d dims",
+                           MAX_DIMS);
+    dims->v[dims->n++] = d.integer;
+    return true;
+}
+
+bool builtin_sizes(const BuiltinCall *c, int i, bool rest, AttrList *dims)
+{
+    *dims = (AttrList){0};
+    if (!one_size(c, builtin_loc(c, i), c->arg[i], dims, rest))
+        return false;
+    for (int k = 0; k < c->bound.nextra; k++)
+        if (!one_size(c, c->bound.extra[k]->range, c->extra[k], dims, rest))
+            return false;
+    return true;
+}

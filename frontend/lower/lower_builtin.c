@@ -58,7 +58,7 @@ static Datum run_where(const BuiltinCall *c)
     return run_choice(c, "choose between", c->self->op, 1, 3);
 }
 
-/* floor, ceil and round accept only numbers. */
+/* ceil and round accept only numbers. */
 static Datum run_number(const BuiltinCall *c)
 {
     builtin_wrong(c, 0, "a number");
@@ -244,14 +244,13 @@ static Datum run_refuse(const BuiltinCall *c)
 const Builtin builtin_table[] = {
     UNARY(exp), UNARY(log), UNARY(sqrt), UNARY(rsqrt), UNARY(recip),
     UNARY(tanh), UNARY(sigmoid), UNARY(erf), UNARY(sin), UNARY(cos),
-    UNARY(abs), UNARY(relu), UNARY(detach),
+    UNARY(abs), UNARY(floor), UNARY(relu), UNARY(detach),
     {"gelu_tanh", "x", OP_gelu, run_unary},
     {"maximum", "x, y", OP_maximum, run_binary},
     {"minimum", "x, y", OP_minimum, run_binary},
     {"where", "condition, x, y", OP_select, run_where},
     {"sum", "x, dim=, keep=", OP_sum, run_reduce},
     {"max", "x, dim=, keep=", OP_max, run_reduce},
-    PLAIN("floor", "x", run_number),
     PLAIN("ceil", "x", run_number),
     PLAIN("round", "x", run_number),
     PLAIN("float", "x", run_float),
@@ -283,7 +282,7 @@ const Builtin builtin_table[] = {
     PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=, softcap=, documents=, "
           "padding=, bias=", builtin_attention),
     PLAIN("rope", "x, theta=, style=, scaling=", builtin_rope),
-    PLAIN("random", "x", builtin_random),
+    PLAIN("random", "x..., dim=", builtin_random),
     PLAIN("normal", "std, depth=", run_init),
     PLAIN("truncated_normal", "std, lo=, hi=, depth=", run_init),
     PLAIN("uniform", "lo, hi, depth=", run_init),

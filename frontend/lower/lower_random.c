@@ -48,16 +48,37 @@ Datum lower_key(Lower *l)
     return datum_tensor(key_at(l, l->level, NULL));
 }
 
-/* random(x): uniform numbers in [0, 1) in the shape of x, in f32. */
+/* The shape of random(x), in which dims that `dim` does not list have size 1, or of
+ * random(n, m, …). */
+static bool random_shape(const BuiltinCall *c, AttrList *shape)
+{
+    if (c->arg[0].kind != DATUM_TENSOR)
+        return c->arg[1].kind == DATUM_NONE
+                   ? builtin_sizes(c, 0, false, shape)
+                   : builtin_wrong(c, 0, "a tensor with 'dim='");
+    if (c->bound.nextra)
+        return lower_error(c->l, c->bound.extra[0]->range, "write random(x), or the sizes "
+                           "of all dims", "'random' takes one tensor");
+    const Type *x = &c->arg[0].tensor->type;
+    AttrList dims;
+    if (!builtin_dims(c, 1, x->ndim, &dims))
+        return false;
+    shape->n = x->ndim;
+    for (int d = 0; d < x->ndim; d++)
+        shape->v[d] = 1;
+    for (int i = 0; i < dims.n; i++)
+        shape->v[dims.v[i]] = x->dim[dims.v[i]];
+    return true;
+}
+
+/* random(x, dim=), random(sizes...): uniform numbers in [0, 1), in f32. */
 Datum builtin_random(const BuiltinCall *c)
 {
     Lower *l = c->l;
-    Value *x;
-    if (!builtin_tensor(c, 0, &x))
+    Attr attr[MAX_ATTRS] = {{.i = l->sites}};
+    if (!random_shape(c, &attr[1].l))
         return datum_poison();
-    Attr attr[MAX_ATTRS] = {{.i = l->sites++}, {.l = {.n = x->type.ndim}}};
-    for (int d = 0; d < x->type.ndim; d++)
-        attr[1].l.v[d] = x->type.dim[d];
+    l->sites++;
     attr[2] = attr[1];
     Datum key = lower_key(l);
     return lower_op(l, c->call->loc, "draw", OP_random, 1, &key, attr);

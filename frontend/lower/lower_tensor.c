@@ -18,41 +18,12 @@ static Datum reshape_to(const BuiltinCall *c, Datum x, const AttrList *dims)
     return lower_op(c->l, c->call->loc, "reshape", OP_reshape, 1, &x, attr);
 }
 
-static bool one_size(const BuiltinCall *c, Loc loc, Datum d, AttrList *dims,
-                     bool rest)
-{
-    bool fine = d.kind == DATUM_INT && (d.integer >= 1 ||
-                                        (rest && d.integer == -1));
-    if (!fine) {
-        if (d.kind != DATUM_POISON)
-            lower_error(c->l, loc, NULL, "the size of a dim cannot be %s",
-                        datum_text(c->l->arena, d));
-        return false;
-    }
-    if (dims->n == MAX_DIMS)
-        return lower_error(c->l, loc, NULL, "a tensor has at most %d dims",
-                           MAX_DIMS);
-    dims->v[dims->n++] = d.integer;
-    return true;
-}
-
-static bool size_list(const BuiltinCall *c, AttrList *dims, bool rest)
-{
-    *dims = (AttrList){0};
-    if (!one_size(c, builtin_loc(c, 1), c->arg[1], dims, rest))
-        return false;
-    for (int i = 0; i < c->bound.nextra; i++)
-        if (!one_size(c, c->bound.extra[i]->range, c->extra[i], dims, rest))
-            return false;
-    return true;
-}
-
 /* One size may be -1: it is inferred from the others. */
 Datum builtin_reshape(const BuiltinCall *c)
 {
     Value *x;
     AttrList dims;
-    if (!builtin_tensor(c, 0, &x) || !size_list(c, &dims, true))
+    if (!builtin_tensor(c, 0, &x) || !builtin_sizes(c, 1, true, &dims))
         return datum_poison();
     int64_t known = 1, all = type_elements(&x->type);
     int open = -1, opens = 0;
@@ -111,7 +82,7 @@ Datum builtin_broadcast(const BuiltinCall *c)
 {
     Value *x;
     Attr attr[MAX_ATTRS] = {{0}};
-    if (!builtin_tensor(c, 0, &x) || !size_list(c, &attr[0].l, false))
+    if (!builtin_tensor(c, 0, &x) || !builtin_sizes(c, 1, false, &attr[0].l))
         return datum_poison();
     return lower_op(c->l, c->call->loc, "broadcast", OP_broadcast, 1, c->arg,
                     attr);

@@ -124,7 +124,7 @@ static bool needs_float(OpKind kind)
         [OP_cos] = true,       [OP_sumsq] = true,
         [OP_gelu] = true,      [OP_gelu_grad] = true,
         [OP_rotary] = true,    [OP_scale] = true,
-        [OP_offset] = true,
+        [OP_offset] = true,    [OP_floor] = true,
     };
     return table[kind] || op_is_einsum(kind);
 }

@@ -59,7 +59,7 @@ static PadFill result_fill(const Op *op, const Brought *b)
     switch ((int)op->kind) {
     case OP_add: case OP_sub: case OP_maximum: case OP_minimum:
     case OP_neg: case OP_scale: case OP_tanh: case OP_erf: case OP_gelu:
-    case OP_sin: case OP_abs: case OP_relu: case OP_cast:
+    case OP_sin: case OP_abs: case OP_floor: case OP_relu: case OP_cast:
     case OP_detach: case OP_sum: case OP_max: case OP_reshape:
     case OP_broadcast: case OP_transpose: case OP_slice: case OP_pad:
     case OP_concat: case OP_boundary: case OP_copy:

@@ -77,6 +77,9 @@ compare parts 'mean(square(clamp(y, -0.3, 0.2) - 1.0)) + mean(clamp(y, max=0.1))
             concat(slice(h, 8, 24), slice(h, 0, 8)))) +
             mean(square(reshape(slice(h, 5, 1, dim=1) + slice(h, 10, 1, dim=1), batch, 32)))'
 small='(y * 1e-6)'
+compare dropout 'mean(square(drop_path(y, 0.5))) + mean(square(dropout(h, 0.25, dim=(0, 2))))' \
+    'mean(square(y * 2.0 * floor(random(batch, 1, 1) + 0.5))) +
+            mean(square(h * where(random(size(h, 0), 1, 32) < 0.25, 0.0, 1.0 / 0.75)))'
 compare logarithms "mean(square(1e6 * log1p$small)) + mean(square(1e6 * expm1$small)) +
             mean(log1p(square(y))) + mean(square(expm1(y)))" \
     "mean(square(y - 0.5 * y * $small)) + mean(square(y + 0.5 * y * $small)) +

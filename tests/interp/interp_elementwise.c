@@ -61,6 +61,7 @@ FUNCTION(gelu_grad, x[0] * interp_gelu_slope(x[1]))
 FUNCTION(sin, sin(x[0]))
 FUNCTION(cos, cos(x[0]))
 FUNCTION(abs, fabs(x[0]))
+FUNCTION(floor, floor(x[0]))
 FUNCTION(relu, x[0] > 0 ? x[0] : 0)
 FUNCTION(step, x[0] > 0)
 FUNCTION(same, x[0])
@@ -81,7 +82,8 @@ static Function *const functions[OP_COUNT] = {
     [OP_gelu] = f_gelu,       [OP_gelu_grad] = f_gelu_grad,
     [OP_cos] = f_cos,         [OP_abs] = f_abs,
     [OP_relu] = f_relu,       [OP_step] = f_step,
-    [OP_cast] = f_cast,       [OP_detach] = f_same,
+    [OP_floor] = f_floor,     [OP_cast] = f_cast,
+    [OP_detach] = f_same,
     [OP_broadcast] = f_same,  [OP_boundary] = f_same,
     [OP_finish_grad] = f_same, [OP_copy] = f_same,
     [OP_fetch] = f_same,      [OP_store] = f_same,

@@ -311,7 +311,7 @@ static void every_op(Check *c)
     static const OpKind unary[] = {
         OP_neg,     OP_exp, OP_log, OP_sqrt, OP_rsqrt, OP_recip, OP_tanh,
         OP_sigmoid, OP_erf, OP_sin, OP_cos,  OP_abs,   OP_relu,  OP_step,
-        OP_gelu,
+        OP_gelu,    OP_floor,
     };
     static const OpKind binary[] = {OP_add,     OP_sub,     OP_mul,   OP_div,
                                     OP_maximum, OP_minimum, OP_equal, OP_less,

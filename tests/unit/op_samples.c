@@ -89,8 +89,8 @@ const OpSample op_sample[] = {
     UNARY(recip, POSITIVE, {0}), UNARY(tanh, ANY, {0}),
     UNARY(sigmoid, ANY, {0}), UNARY(erf, ANY, {0}), UNARY(sin, ANY, {0}),
     UNARY(gelu, ANY, {0}), BINARY(gelu_grad, ANY, ANY),
-    UNARY(cos, ANY, {0}), UNARY(abs, AWAY, {0}), UNARY(relu, AWAY, {0}),
-    UNARY(step, AWAY, {0}), UNARY(cast, ANY, {.i = DT_BF16}),
+    UNARY(cos, ANY, {0}), UNARY(abs, AWAY, {0}), UNARY(floor, AWAY, {0}),
+    UNARY(relu, AWAY, {0}), UNARY(step, AWAY, {0}), UNARY(cast, ANY, {.i = DT_BF16}),
     UNARY(detach, ANY, {0}), UNARY(copy, ANY, {0}),
     UNARY(boundary, ANY, {.s = "m"}, {.s = "in0"}, {.i = 0}),
 

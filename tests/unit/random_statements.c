@@ -475,7 +475,17 @@ static Value *drop(Model *m, Value *h)
     Value *like = h;
     if (rng_chance(m->r, 25))
         like = model_mean(m, h, (int)rng_below(m->r, 3));
+    Rng own = *m->r; /* a copy: m->r's later numbers do not depend on this part */
+    bool rounds = rng_chance(&own, 30);
+    Value row = *h;
+    for (int d = 1; d < row.type.ndim; d++)
+        row.type.dim[d] = 1;
+    if (rng_chance(&own, 25))
+        like = &row;
     Value *u = model_random(m, like);
+    if (rounds)
+        return binary(m, OP_mul, h, model_narrow(m, unary(m, OP_floor,
+                                                          model_offset(m, u, 0.75))));
     if (rng_chance(m->r, 20))
         return binary(m, OP_add, h, u);
     Value *args[] = {

@@ -61,7 +61,7 @@
  *   parc_exp2(x)           2^x in one instruction, within 2 ulp
  *   parc_exp parc_log parc_sqrt parc_rsqrt parc_sigmoid parc_tanh parc_erf
  *   parc_gelu parc_gelu_slope (its derivative)
- *   parc_sin parc_cos parc_pow (x >= 0) parc_abs
+ *   parc_sin parc_cos parc_pow (x >= 0) parc_abs parc_floor
  *                          within a few ulp
  *   parc_max, parc_min     NaN if either is NaN
  *   parc_select(c, y, z)   c ? y : z

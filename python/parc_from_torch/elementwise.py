@@ -284,20 +284,6 @@ def exp2(m, args, named):
     return m.make("pow", [2.0, args[0]], m.shape())
 
 
-def dropout(m, args, named):
-    x, p, train = args
-    return m.make("dropout", [x, p], m.shape()) if train and p else x
-
-
-def native_dropout(m, args, named):
-    """The result, and the mask, which only torch's backward pass reads."""
-    return dropout(m, args, named), None
-
-
-def random_like(m, args, named):
-    return m.make("random", [args[0]], m.shape())
-
-
 # ---- casts -----------------------------------------------------------------
 
 
@@ -341,7 +327,7 @@ TABLE = {
     "rsub": added("sub", swapped=True), "addcmul": addcmul("mul"), "addcdiv": addcmul("div"),
     "lerp": lerp, "gelu": gelu, "softplus": softplus, "where": where,
     "masked_fill": masked_fill, "clamp": clamp, "clamp_min": clamp, "clamp_max": clamp,
-    "clip": clamp, "dropout": dropout, "native_dropout": native_dropout, "detach": detach,
+    "clip": clamp, "detach": detach,
     "_weight_norm": weight_norm, "leaky_relu": leaky_relu, "elu": elu,
     "selu": selu, "celu": celu, "mish": mish, "relu6": relu6, "hardtanh": hardtanh,
     "hardsigmoid": hardsigmoid, "hardswish": hardswish, "threshold": threshold, "sign": sign,
@@ -351,7 +337,7 @@ TABLE = {
     "logical_or": logical("maximum"), "bitwise_or": logical("maximum"),
     "logical_xor": logical("!="), "bitwise_xor": logical("!="),
     "__and__": logical("mul"), "__or__": logical("maximum"), "__xor__": logical("!="),
-    "logical_not": negated, "bitwise_not": negated, "rand_like": random_like,
+    "logical_not": negated, "bitwise_not": negated,
     "to": cast, "type_as": cast, "_to_copy": cast, "contiguous": same, "clone": same,
     "alias": same, "identity": same, "lift_fresh_copy": same, "lift_fresh": same,
 }

@@ -1,8 +1,8 @@
 """ATen operators that round. Integers that a model computes are floats in PDL, which are
 exact up to 2^24; int(x) makes indices of them.
 
-    aten.floor(x)                        float(int(x)) - (float(int(x)) > x)
-    aten.div(a, b, rounding_mode=floor)  the same of a / b
+    aten.ceil(x)                         -floor(-x)
+    aten.div(a, b, rounding_mode=floor)  floor(a / b)
     aten.remainder(a, b)                 a - floor(a / b) * b
 """
 
@@ -20,13 +20,11 @@ def truncated(m, x):
 
 
 def floor(m, x):
-    t = truncated(m, x)
-    return m.map("sub", t, m.map(">", t, x))
+    return m.map("floor", x)
 
 
 def ceil(m, x):
-    t = truncated(m, x)
-    return m.map("add", t, m.map("<", t, x))
+    return m.map("neg", floor(m, m.map("neg", x)))
 
 
 ROUNDED = {"floor": floor, "ceil": ceil, "trunc": truncated}

@@ -7,13 +7,13 @@
 """
 
 from . import (batch_norms, convolutions, elementwise, integers, losses, orders, positions,
-               products, shapes)
+               products, random_numbers, shapes)
 from .body import Value
 from .builder import Builder
 
 TABLE = {**elementwise.TABLE, **shapes.TABLE, **products.TABLE, **losses.TABLE,
          **convolutions.TABLE, **positions.TABLE, **orders.TABLE,
-         **batch_norms.TABLE, **integers.TABLE}
+         **batch_norms.TABLE, **integers.TABLE, **random_numbers.TABLE}
 
 
 def unknown(node):

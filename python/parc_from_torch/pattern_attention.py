@@ -89,7 +89,7 @@ def scaled_mask(run, shape):
 def undropped(x):
     """(weights of attention before dropout, its probability, the call of a module)."""
     drop, call = made_by(x, "dropout"), made_by(x, "call")
-    if drop:
+    if drop and not drop.named:
         return drop.args[0], drop.args[1], None
     if call and call.callee.prelude and call.callee.prelude[0] == "Dropout":
         return call.args[0], call.callee.prelude[1][0], call

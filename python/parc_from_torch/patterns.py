@@ -2,7 +2,8 @@
 and rotary.py. Tables and masks are compared by value, not by the names of the user's
 code."""
 
-from . import lanes, pattern_attention, pattern_batches, pattern_losses, pattern_shapes
+from . import (lanes, pattern_attention, pattern_batches, pattern_losses, pattern_shapes,
+               random_numbers)
 from .body import Loop, arguments, drop_unused, replace, values_in
 from .pattern_tables import write_tables
 from .rewriter import Rewrite
@@ -21,7 +22,8 @@ INTERNAL = {"pad_integers": ("pad has no counterpart unless it shifts labels tha
 
 
 def patterns_of(op):
-    for group in (lanes, pattern_batches, pattern_shapes, pattern_losses, pattern_attention):
+    for group in (lanes, pattern_batches, pattern_shapes, pattern_losses, pattern_attention,
+                  random_numbers):
         yield from group.PATTERNS.get(op, ())
 
 

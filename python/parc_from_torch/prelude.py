@@ -10,6 +10,7 @@ import contextlib
 import torch
 import torch.nn.functional as F
 
+from . import random_numbers
 from .body import Stmt, map_arguments, replace
 from .convolutions import pair
 from .equality import form_of, plain
@@ -160,9 +161,7 @@ def convolution(body, module):
 def recognise(body, module, comparisons):
     """Sets body.prelude to (class, arguments, named arguments) if the prelude has
     the module."""
-    if type(module) is torch.nn.Dropout and module.training and module.p:
-        body.prelude = ("Dropout", [module.p], {})
-        return
+    body.prelude = body.prelude or random_numbers.prelude_of(body)
     if body.prelude or body.children or len(body.inputs) != 1 or len(body.outputs) != 1:
         return
     params = dict(module.named_parameters(recurse=False))

@@ -54,7 +54,6 @@ def rope(x, theta=10000.0, style=None, scaling=None):
 
 def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None, softcap=None,
               padding=None, bias=None):
-    del dropout
     far = torch.arange(q.shape[1])[:, None] - torch.arange(k.shape[1])[None]
     pairs = torch.ones_like(far).float()
     if causal:
@@ -66,13 +65,14 @@ def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None, softc
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
     if padding is None and bias is None and softcap is None:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=pairs.bool(),
-                                              scale=scale).transpose(1, 2)
+                                              scale=scale).transpose(1, 2) / (1 - dropout)
     scores = q @ k.transpose(2, 3) * (q.shape[-1] ** -0.5 if scale is None else scale)
     scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
     scores = scores if bias is None else scores + bias
     keys = torch.ones(1) if padding is None else padding[:, None, None].float()
     allowed = (pairs * keys * (scores >= -1e30)).bool()
-    return (torch.where(allowed, scores, -math.inf).softmax(-1).nan_to_num(0) @ v).transpose(1, 2)
+    weights = torch.where(allowed, scores, -math.inf).softmax(-1).nan_to_num(0) / (1 - dropout)
+    return (weights @ v).transpose(1, 2)
 
 
 IGNORED = -100  # the label of a token without a loss
@@ -172,6 +172,10 @@ def topk(x, k, largest=True):
     return tuple(v[..., :int(k)] for v in sort(x, largest))
 
 
+def random(*x):
+    return torch.rand_like(*x) if isinstance(x[0], torch.Tensor) else torch.rand(whole(x))
+
+
 BUILTINS = {
     "conv1d": convolution(F.conv1d), "conv2d": convolution(F.conv2d),
     "max_pool2d": pool(F.max_pool2d), "avg_pool2d": pool(F.avg_pool2d),
@@ -197,7 +201,8 @@ BUILTINS = {
     "detach": lambda x: x.detach(), "float": lambda x: x.float(), "mse_loss": F.mse_loss,
     "cross_entropy": lambda *x, **how: cross_entropy(*x, **{
         k: getattr(v, "word", v) for k, v in how.items()}),
-    "dropout": lambda x, p: x, "random": torch.rand_like,
+    "dropout": lambda x, p, dim=None: x / (1 - p), "drop_path": lambda x, p: x / (1 - p),
+    "random": random, "floor": torch.floor,
     "clamp": lambda x, **bounds: x.clamp(**bounds),
     "reshape": lambda x, *shape: x.reshape(whole(shape)),
     "broadcast": lambda x, *shape: x.expand(whole(shape)),

@@ -405,7 +405,7 @@ TABLE = {
     "slice_scatter": scatter(False), "select_scatter": scatter(True),
     "zeros_like": filled(0), "ones_like": filled(1), "full_like": filled(None),
     "new_zeros": filled(0), "new_ones": filled(1), "new_full": filled(None),
-    "fill": filled(None), "embedding": embedding, "one_hot": onehot, "pad": pad,
+    "empty_like": filled(0), "new_empty": filled(0), "fill": filled(None), "embedding": embedding, "one_hot": onehot, "pad": pad,
     "constant_pad_nd": pad, "view_as_complex": complex_("view_as_complex"),
     "view_as_real": complex_("view_as_real"),
 }

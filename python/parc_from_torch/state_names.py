@@ -12,6 +12,7 @@ name only, it has a line too: `decoder.bias -> predictions.bias`.
 
 import re
 
+from . import random_numbers
 from .names import WORDS
 
 
@@ -69,7 +70,7 @@ def is_plain(writer, body):
 
 def has_parameters(writer, body):
     if body.prelude:
-        return body.prelude[0] != "Dropout"
+        return body.prelude[0] not in random_numbers.MODULES.values()
     module = writer.used[body.path][0]
     return bool(module.params) or \
         any(has_parameters(writer, calls[0]) for calls in body.children.values())

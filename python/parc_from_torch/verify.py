@@ -4,7 +4,7 @@ The forward of each module is PDL text. Its statements are also Python, apart fr
 braces, so this file translates them line by line and runs them with torch: the
 model that is compared is the text, with its names and formals, and not what it
 was written from. It runs once for each trace, with the sizes of that trace.
-Dropout keeps all elements on both sides.
+Dropout keeps and scales all elements on both sides.
 """
 
 import inspect
@@ -14,6 +14,7 @@ import re
 import torch
 import torch.nn.functional as F
 
+from . import random_numbers
 from .batch_norms import stateless
 from .body import ImportFault
 from .example import tensors
@@ -51,7 +52,8 @@ PRELUDE = {
        for n in ("Conv1d", "Conv2d")},
     "BatchNorm": lambda p, args, named: lambda x: F.batch_norm(
         x, None, None, p.get("weight"), p.get("bias"), training=True, eps=named["eps"]),
-    "Dropout": lambda p, args, named: lambda x: x,
+    **{n: lambda p, args, named, f=BUILTINS[k]: lambda x: f(x, *args)
+       for k, n in random_numbers.MODULES.items()},
 }
 
 
@@ -137,7 +139,7 @@ class Run:
         own = {n[len(prefix):]: p for n, p in self.params.items() if n.startswith(prefix)}
         if body.prelude:
             name, args, named = body.prelude
-            return PRELUDE[name](own, args, {k: self.value(x) for k, x in named.items()})
+            return PRELUDE[name](own, [self.value(x) for x in args], {k: self.value(x) for k, x in named.items()})
         module, formals = self.writer.used[body.path]
         names = {**BUILTINS, **{f"call_{k}": f for k, f in BUILTINS.items()},
                  **{k: self.value(x) for k, x in self.writer.shared.items()},

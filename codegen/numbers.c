@@ -27,6 +27,7 @@ static void count_program(const Program *p, Numbers *n)
         n->transfers += op->kind == OP_fetch || op->kind == OP_store;
         n->kernels += op->kind == OP_fused;
         n->matmuls += op_is_einsum(op->kind);
+        n->convs += op_is_conv(op->kind);
         n->work += op_is_step_statement(op);
     }
     n->events += program_event_slots(p);

@@ -1,6 +1,6 @@
-/* numbers.h: numbers the collectives, transfers, kernels, matmuls, statements
- * and events of a training step and its forward programs consecutively, so that
- * each has one number in the emitted program.
+/* numbers.h: numbers the collectives, transfers, kernels, matmuls, convolutions,
+ * statements and events of a training step and its forward programs consecutively, so
+ * that each has one number in the emitted program.
  *
  *   training step: collectives 0 to 11; FOR_LOSS: 12 to 15; FOR_OUTPUTS: 16 …
  */
@@ -10,7 +10,7 @@
 #include "ir/ir.h"
 
 typedef struct Numbers {
-    int collectives, transfers, kernels, matmuls, work, events;
+    int collectives, transfers, kernels, matmuls, convs, work, events;
 } Numbers;
 
 /* The first number of each kind in the program, which repeats no other: zeros in

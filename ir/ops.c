@@ -66,6 +66,11 @@ bool op_is_einsum(OpKind kind)
     return rule && strncmp(rule, "@einsum", 7) == 0;
 }
 
+bool op_is_conv(OpKind kind)
+{
+    return kind == OP_conv || kind == OP_conv_grad_x || kind == OP_conv_grad_weight;
+}
+
 bool op_is_attention(OpKind kind)
 {
     return kind == OP_attention || kind == OP_attention_grad || kind == OP_attention_bias_grad;

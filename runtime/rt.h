@@ -201,6 +201,7 @@ struct ParcRt {
     RtScale scale;
     void *engine, *stream;     /* oneDNN's; NULL before the first matmul */
     ParcMatmul *matmuls;
+    struct ParcConv *convs;
     struct RtDevice *device;   /* state of the target; NULL: no device is
                                   open */
     RtRing *ring;              /* not NULL while a step is traced */

@@ -58,7 +58,7 @@ sh scripts/cycles.sh >&2 || complain "a cycle"
 # The runtime's directories, in the same way. Headers of runtime/ itself are the
 # shared state of a run, for all.
 order="common launch params trace options data log eval checkpoint run cpu
-    mpi cuda/api cuda/device cuda/core cuda/attention cuda/matmul cuda/collectives cuda"
+    mpi cuda/api cuda/device cuda/core cuda/attention cuda/matmul cuda/conv cuda/collectives cuda"
 allowed=
 for dir in $order; do
     allowed="$allowed $dir"

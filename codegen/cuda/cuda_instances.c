@@ -1,5 +1,5 @@
 /* cuda_instances.c: instantiates the hand-written kernels that a program needs
- * (attention, embedding, orders, copies; runtime/cuda, files *.cuh).
+ * (attention, convolutions, embedding, orders, copies; runtime/cuda, files *.cuh).
  *
  * A file of device code is included once for each instance, after the macros
  * that parameterize it, if any: sizes that should be constants, types, names.
@@ -17,6 +17,7 @@
 
 #include "base/version.h"
 #include "codegen/attention_call.h"
+#include "codegen/conv_call.h"
 #include "codegen/c_text.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
@@ -284,6 +285,25 @@ static void topk(Instances *in, DType dtype, int kind)
     kernel(in, name[kind], f.name);
 }
 
+/* The kind of kernel has the number of ParcConvResult. */
+static void conv(Instances *in, const Op *op)
+{
+    char symbol[RT_SYMBOL];
+    FloatName f = float_name(op->arg[0]->type.dtype), out = float_name(op->out[0]->type.dtype);
+    int kind = (int)conv_call(in->p, op).computes;
+    rt_conv_symbol(symbol, sizeof symbol, kind, f.name, out.name);
+    if (!begin_instance(in, arena_strdup(in->arena, symbol)))
+        return;
+    define(in, "CONV_NAME(kernel)", "kernel##_%s_%s", f.name, out.name);
+    define(in, "CONV_ELEMENT", "%s", f.element);
+    define(in, "CONV_READ", "parc_read_%s", f.name);
+    define(in, "CONV_RESULT", "%s", out.element);
+    define(in, "CONV_WRITE", "parc_write_%s", out.name);
+    define_number(in, "CONV_KIND", kind);
+    include(in, "conv.cuh");
+    cuda_kernel_number(in->kernels, arena_strdup(in->arena, symbol));
+}
+
 /* Kernels that exist once: `file` has them, `name` is a NULL-terminated list. */
 static void single(Instances *in, const char *file, const char *const *name)
 {
@@ -313,6 +333,10 @@ static void instances_of(Instances *in, const Op *op)
     const Mesh *m = &in->p->mesh;
     if (op_is_attention(op->kind)) {
         attention_op(in, op);
+        return;
+    }
+    if (op_is_conv(op->kind)) {
+        conv(in, op);
         return;
     }
     switch ((int)op->kind) {

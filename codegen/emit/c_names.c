@@ -26,7 +26,7 @@ static bool is_used_by_emitted_code(const char *name)
     static const char *const word[] = {
         "A",          "rt",         "init_constants", "forward", "backward",
         "optimizer",  "step",       "param",          "input",   "model",
-        "matmul",     "matmul_spec", "collective", "info",           "errno",
+        "matmul",     "matmul_spec", "conv", "conv_spec", "collective", "info",           "errno",
         "work",       "kernel",     "image",          "images",
         "eval_init",  "eval_begin", "eval_run",       "outputs_init",
         "outputs_begin", "outputs_run",

@@ -1,6 +1,6 @@
 /* emit_ops.c: emits the statement of an op: the calls of fused kernels,
  * attention, embeddings, orders and random keys. emit_matmul.c emits einsums,
- * emit_moves.c copies and collectives.
+ * emit_conv.c convolutions, emit_moves.c copies and collectives.
  */
 #include "codegen/emit/emitter.h"
 #include "codegen/attention_call.h"
@@ -280,6 +280,8 @@ static EmitOp *body_of(OpKind kind)
         return emit_matmul;
     if (op_is_attention(kind))
         return emit_attention;
+    if (op_is_conv(kind))
+        return emit_conv;
     switch ((int)kind) {
     case OP_fetch:
     case OP_store: return emit_transfer;

@@ -2,7 +2,8 @@
  *
  *   forward, backward, optimizer   the phases of a step
  *   step             calls the phases in order
- *   init_constants   runs once: creates the descriptors of matmuls, computes
+ *   init_constants   runs once: creates the descriptors of matmuls and
+ *                    convolutions, computes
  *                    constants (the ops of the phase init)
  *   forward_attention, …   the parts of the phases (emit_parts.c)
  *   eval_init, eval_begin, eval_run   the functions of a forward program
@@ -19,6 +20,7 @@
 static void emit_descriptors(Emitter *e)
 {
     emit_matmuls(e);
+    emit_convs(e);
     if (e->cuda)
         emit_attentions(e);
 }
@@ -97,7 +99,7 @@ static void step_function(Emitter *e)
 
 void emit_step_functions(Emitter *e)
 {
-    int nmatmuls = numbers_all(e->p).matmuls;
+    int nmatmuls = numbers_all(e->p).matmuls, nconvs = numbers_all(e->p).convs;
     Out parts;
     out_init(&parts, e->p->arena);
     if (nmatmuls) {
@@ -105,6 +107,9 @@ void emit_step_functions(Emitter *e)
                  "\n/* Descriptors of the matmuls in matmul_spec. */");
         out_line(e->o, "static ParcMatmul *matmul[%d];", nmatmuls);
     }
+    if (nconvs)
+        out_line(e->o, "\n/* Descriptors of the convolutions in conv_spec. */\n"
+                       "static ParcConv *conv[%d];", nconvs);
     e->parts = &parts;
     training_function(e, "forward", PH_FORWARD);
     training_function(e, "backward", PH_BACKWARD);
@@ -112,6 +117,7 @@ void emit_step_functions(Emitter *e)
     e->parts = NULL;
     step_function(e);
     emit_matmul_table(e);
+    emit_conv_table(e);
     training_function(e, "init_constants", PH_INIT);
     out_bytes(e->o, parts.text, parts.size);
     for (Emitter *f = e->next; f; f = f->next)

@@ -77,6 +77,8 @@ static void number_ops(Emitter *e)
             e->number[op->id] = next.kernels++;
         else if (op_is_einsum(op->kind))
             e->number[op->id] = next.matmuls++;
+        else if (op_is_conv(op->kind))
+            e->number[op->id] = next.convs++;
     }
 }
 

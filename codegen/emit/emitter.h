@@ -53,7 +53,7 @@ struct Emitter {
     int nstatements;
     int *collective_of;      /* by op id: index in collective; -1: none */
     int *statement_of;       /* by op id: index in `statement`; -1: none */
-    int *number;             /* by op id: number of the kernel or matmul */
+    int *number;             /* by op id: number of the kernel, matmul or convolution */
     Scope *scope;            /* of the statement being written */
     int nscopes;             /* number of scopes so far */
     const char **variable;   /* by value id: in the newest scope that declares
@@ -167,6 +167,11 @@ void emit_comment(Emitter *e, const Op *op, const char *detail);
 void emit_matmul(Emitter *e, const Op *op);
 void emit_matmul_table(Emitter *e);
 void emit_matmuls(Emitter *e);
+
+/* emit_conv.c: the same for convolutions. */
+void emit_conv(Emitter *e, const Op *op);
+void emit_conv_table(Emitter *e);
+void emit_convs(Emitter *e);
 
 /* emit_streams.c. emit_region: the statements of a region, with waits, records
  * and barriers; `phase`: only those of one phase, NULL: all. */

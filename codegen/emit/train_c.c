@@ -78,6 +78,8 @@ static void model_h_head(Emitter *e)
         out_line(o, "#include \"parc_cpu.h\"");
     if (has_attention(e->p->step))
         out_line(o, "#include \"parc_attention.h\"");
+    if (numbers_all(e->p).convs)
+        out_line(o, "#include \"parc_conv.h\"");
     if (pipeline_axis(e->p) >= 0)
         out_line(o, "#include \"parc_pipeline.h\"");
     out(o,

@@ -19,6 +19,8 @@ static const char *kind_of(OpKind op)
         return "attention";
     if (op_is_einsum(op)) /* with an epilogue or without */
         return "matmul";
+    if (op_is_conv(op))
+        return "convolution";
     switch ((int)op) {
     case OP_fused: return "kernel";
     case OP_embedding:

@@ -2,8 +2,8 @@
  * ops, einsums and epilogues that a library call computes, results that may
  * overwrite an operand, products that are computed as shards.
  *
- * The workspace of a fused op is that of its kernel. Matmuls (oneDNN, cuBLASLt)
- * and attention need workspace, and on CUDA the collectives that NCCL supports
+ * The workspace of a fused op is that of its kernel. Matmuls, convolutions
+ * (oneDNN, cuBLASLt) and attention need workspace, and on CUDA the collectives that NCCL supports
  * only packed. On the CPU, only the level `native` uses the size that oneDNN
  * requests on this machine; other levels have a bound (rt_matmul.c).
  */
@@ -13,6 +13,7 @@
 
 #include "codegen/attention_call.h"
 #include "codegen/contraction.h"
+#include "codegen/conv_call.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/machine.h"
 #include "codegen/move_block.h"
@@ -168,6 +169,10 @@ static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
         return matmul_scratch(p, op, t);
     if (op->kind == OP_topk)
         return topk_scratch(op, t->threads);
+    if (op_is_conv(op->kind)) {
+        ParcConvSpec s = conv_call(p, op);
+        return parc_conv_scratch(&s, t->threads, t->cpu->level);
+    }
     return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
 }
 

@@ -397,7 +397,7 @@ bool builtin_sizes(const BuiltinCall *c, int i, bool rest, AttrList *dims);
 BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_squeeze, builtin_broadcast,
     builtin_transpose, builtin_heads, builtin_merge_heads, builtin_concat,
     builtin_split, builtin_slice, builtin_pad, builtin_einsum, builtin_embedding,
-    builtin_range, builtin_topk, builtin_sort, builtin_onehot, builtin_may_be, builtin_arange, builtin_attention,
+    builtin_range, builtin_topk, builtin_sort, builtin_onehot, builtin_may_be, builtin_arange, builtin_attention, builtin_convolution,
     builtin_rope, builtin_random;
 
 #endif

@@ -281,6 +281,8 @@ const Builtin builtin_table[] = {
     PLAIN("arange", "n=", builtin_arange),
     PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=, softcap=, documents=, "
           "padding=, bias=", builtin_attention),
+    PLAIN("convolution", "x, weight, stride, padding, dilation, groups, size",
+          builtin_convolution),
     PLAIN("rope", "x, theta=, style=, scaling=", builtin_rope),
     PLAIN("random", "x..., dim=", builtin_random),
     PLAIN("normal", "std, depth=", run_init),

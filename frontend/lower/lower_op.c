@@ -163,7 +163,7 @@ static bool is_16_bit(const Datum *d)
  * another operand of this type. */
 static bool needs_narrow(OpKind kind, int nargs, const Datum *args)
 {
-    bool found = op_is_einsum(kind) || kind == OP_attention;
+    bool found = op_is_einsum(kind) || kind == OP_attention || kind == OP_conv;
     for (int i = 0; i < nargs; i++)
         found = found || is_16_bit(&args[i]);
     return found;

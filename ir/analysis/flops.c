@@ -2,6 +2,7 @@
 #include "ir/analysis/flops.h"
 
 #include "ir/analysis/attention.h"
+#include "ir/analysis/conv.h"
 #include "ir/analysis/statement.h"
 #include "ir/rules/rules.h"
 
@@ -28,6 +29,14 @@ static double attention_flops(const Op *op)
     return attr_causal(op) ? n / 2 : n;
 }
 
+/* Each element of y is a sum over those of the weight of one of its channels. */
+static double conv_flops(const Op *op)
+{
+    ConvTensors t = conv_tensors(op);
+    return 2 * (double)type_elements(&t.y->type) * (double)type_elements(&t.weight->type) /
+           (double)t.weight->type.dim[0];
+}
+
 /* Every arithmetic op of the optimizer counts, one for each element; Muon's
  * contractions as others. */
 static double update_flops(const Program *p, const Op *op)
@@ -51,6 +60,8 @@ double op_flops(const Program *p, const Op *op)
         return update_flops(p, op);
     if (op_is_einsum(op->kind))
         return 2 * all_factors(p, op);
+    if (op_is_conv(op->kind))
+        return conv_flops(op);
     if (op->kind == OP_attention || op->kind == OP_attention_bias_grad)
         return attention_flops(op);
     if (op->kind == OP_attention_grad)

@@ -4,7 +4,7 @@
 
 bool op_contracts(const Op *op)
 {
-    return op_is_einsum(op->kind) || op_is_attention(op->kind) ||
+    return op_is_einsum(op->kind) || op_is_attention(op->kind) || op_is_conv(op->kind) ||
            op->kind == OP_embedding || op->kind == OP_embedding_grad;
 }
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* ORDER Keep: row k is bit 1 << k. */
-static const OpKind keep_ops[][2] = {{OP_attention, OP_attention},
-                                     {OP_einsum, OP_einsum_bias}};
+static const OpKind keep_ops[][3] = {{OP_attention, OP_attention, OP_attention},
+                                     {OP_einsum, OP_einsum_bias, OP_conv}};
 enum { KEEPS = sizeof keep_ops / sizeof *keep_ops };
 
 bool path_is_below(const char *path, const char *module)
@@ -50,9 +50,9 @@ bool checkpoint_keeps(const Program *p, const Op *op)
     int item = checkpoint_item(p, op->path);
     uint32_t keep = item < 0 ? 0 : p->plan.checkpoint[item].keep;
     for (int k = 0; k < KEEPS; k++)
-        if ((keep >> k & 1) &&
-            (keep_ops[k][0] == op->kind || keep_ops[k][1] == op->kind))
-            return true;
+        for (int i = 0; (keep >> k & 1) && i < 3; i++)
+            if (keep_ops[k][i] == op->kind)
+                return true;
     return false;
 }
 

@@ -44,6 +44,9 @@ static const struct TextTypes {
     {OP_attention, {0, FROM_F32}},
     {OP_attention_grad, {1, 2, 3}},
     {OP_attention_bias_grad, {FROM_F32}},
+    {OP_conv, {FROM_ATTR}},
+    {OP_conv_grad_x, {FROM_ATTR}},
+    {OP_conv_grad_weight, {FROM_ATTR}},
     {OP_einsum, {FROM_ATTR}},
     {OP_einsum_bias, {FROM_ATTR}},
     {OP_einsum_add, {FROM_ATTR}},
@@ -213,6 +216,48 @@ static const char *check_topk(const Infer *in, const RuleSizes *sizes)
     return v <= most ? NULL : "the last dim has more than 2^30 elements";
 }
 
+/* The attributes of a convolution, before letters are bound to them. */
+static const char *check_conv_attributes(const Infer *in)
+{
+    const AttrList *list[] = {attr_stride(in->op), attr_dilation(in->op), attr_dims(in->op),
+                              attr_padding(in->op)};
+    const int64_t most = (int64_t)1 << 30; /* so that sums of products fit into 64 bits */
+    if (attr_groups(in->op) < 1)
+        return "groups is less than 1";
+    for (int i = 0; i < 4; i++) {
+        int64_t least = i < 3;
+        if (list[i]->n != 2)
+            return "stride, padding, dilation and dims need two numbers each";
+        for (int d = 0; d < 2; d++)
+            if (list[i]->v[d] < least || list[i]->v[d] > most)
+                return i < 3 ? "a stride, a dilation or a size in dims is less than 1, or huge"
+                             : "padding is negative or huge";
+    }
+    return in->args[0]->type.dtype == in->args[1]->type.dtype
+               ? NULL
+               : "the operands differ in their element types";
+}
+
+/* Whether the result's rows and columns are those of the image and the kernel. */
+static const char *check_conv(const Infer *in, const RuleSizes *sizes)
+{
+    static const char image[] = "hw", kernel[] = "ij", result[] = "rs";
+    for (int d = 0; d < 2; d++) {
+        int64_t x = sizes->letter[image[d] - 'a'], w = sizes->letter[kernel[d] - 'a'];
+        int64_t is = sizes->letter[result[d] - 'a'], span = attr_dilation(in->op)->v[d] * (w - 1);
+        int64_t left = x + 2 * attr_padding(in->op)->v[d] - span - 1;
+        if (left < 0)
+            return arena_printf(in->p->arena, "the kernel spans %lld elements of dim %d, whose "
+                                "padded size is %lld", (long long)span + 1, 2 + d,
+                                (long long)(left + span + 1));
+        if (is != left / attr_stride(in->op)->v[d] + 1)
+            return arena_printf(in->p->arena, "dim %d of the convolution's result has %lld "
+                                "elements, not %lld", 2 + d,
+                                (long long)(left / attr_stride(in->op)->v[d] + 1), (long long)is);
+    }
+    return NULL;
+}
+
 const char *infer_by_text(Infer *in)
 {
     RuleText text;
@@ -228,13 +273,12 @@ const char *infer_by_text(Infer *in)
         bug("rule '%s': %s", rule, fault);
     if (einsum)
         fault = check_einsum(in, &text);
-    bool has_n = op_has_attr(in->kind, ATTR_n);
-    int64_t n = has_n ? attr_n(in->op) : 0;
-    if (!fault && has_n && n < 1)
+    if (!fault && op_has_attr(in->kind, ATTR_n) && attr_n(in->op) < 1)
         fault = "n is less than 1";
+    if (!fault && op_is_conv(in->kind))
+        fault = check_conv_attributes(in);
     if (!fault)
-        fault = rule_text_bind(in->p->arena, &text, in->args,
-                               n, &sizes);
+        fault = rule_text_bind(in->p->arena, &text, in->args, in->op, &sizes);
     if (!fault && op_has_attr(in->kind, ATTR_global) &&
         attr_global(in->op)->n != text.nbases)
         fault = "'global' must have one size for each base";
@@ -251,5 +295,7 @@ const char *infer_by_text(Infer *in)
         return "the last dim is not twice as long as the table's rows";
     if (!fault && (in->kind == OP_topk || in->kind == OP_topk_grad))
         fault = check_topk(in, &sizes);
+    if (!fault && op_is_conv(in->kind))
+        fault = check_conv(in, &sizes);
     return fault ? fault : text_dtypes(in, &text);
 }

@@ -42,11 +42,11 @@ typedef struct RuleSizes {
     int64_t dots[MAX_DIMS];
 } RuleSizes;
 
-/* Binds the letters to the dims of the first t->nargs operands; `rest` is the
- * size of a letter that occurs in results only (0: there is none). NULL, or the
- * mismatch. */
-const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
-                           int64_t rest, RuleSizes *sizes);
+/* Binds the letters to the dims of the first t->nargs operands and to the sizes that
+ * attributes of the op have: `groups` has that of g, `n` or else `dims` those of the letters
+ * that occur in results only, in their order. NULL, or the mismatch. */
+const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args, const Op *op,
+                           RuleSizes *sizes);
 
 /* The numbers of operands of an op before the bases, -1: any, and of the bases, that it
  * has when one of their dims is split. */

@@ -233,12 +233,10 @@ static void build_text(Builder *b)
     bool einsum = op_is_einsum(b->op->kind);
     const char *rule =
         einsum ? attr_spec(b->op) : op_info(b->op->kind)->rule;
-    int64_t n = op_has_attr(b->op->kind, ATTR_n) ? attr_n(b->op) : 0;
     const char *fault = einsum ? spec_text_parse(rule, &text)
                                : rule_text_parse(b->op, rule, &text);
     if (!fault)
-        fault = rule_text_bind(b->p->arena, &text, b->op->arg,
-                               n, &sizes);
+        fault = rule_text_bind(b->p->arena, &text, b->op->arg, b->op, &sizes);
     if (fault)
         bug("%s '%s': %s", op_info(b->op->kind)->name, rule, fault);
     int letter[SPEC_LETTERS], dots[MAX_DIMS];

@@ -280,11 +280,23 @@ static const char *bind_compound(Arena *a, int i, int d, const RuleDim *rd,
     return NULL;
 }
 
-const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
-                           int64_t rest, RuleSizes *sizes)
+/* The sizes of letters that only results have. */
+static AttrList sizes_of_results(const Op *op)
 {
+    if (op_has_attr(op->kind, ATTR_n))
+        return (AttrList){1, {attr_n(op)}};
+    return op_has_attr(op->kind, ATTR_dims) ? *attr_dims(op) : (AttrList){0};
+}
+
+const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args, const Op *op,
+                           RuleSizes *sizes)
+{
+    AttrList rest = sizes_of_results(op);
+    int given = 0;
     memset(sizes, 0, sizeof *sizes);
     sizes->ndots = -1;
+    if (op_has_attr(op->kind, ATTR_groups))
+        sizes->letter['g' - 'a'] = attr_groups(op);
     const char *fault = NULL;
     for (int i = 0; i < t->nargs && !fault; i++)
         fault = check_rank(a, t, i, args[i]->type.ndim, sizes);
@@ -306,8 +318,8 @@ const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
             for (int j = 0; j < t->tensor[i].dim[k].n; j++) {
                 int64_t *letter =
                     &sizes->letter[t->tensor[i].dim[k].letter[j] - 'a'];
-                if (!*letter)
-                    *letter = rest;
+                if (!*letter && given < rest.n)
+                    *letter = rest.v[given++];
             }
     return fault;
 }

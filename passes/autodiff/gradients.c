@@ -370,6 +370,27 @@ static void gradient_einsum(Gradient *g)
             gradient_give(g, i, einsum_gradient(g, s[2], s[i], s[1 - i], i));
 }
 
+/* ---- convolution ---- */
+
+static void give_conv_gradient(Gradient *g, int i, OpKind kind)
+{
+    if (!gradient_wanted(g, i))
+        return;
+    const Type *t = &g->op->arg[i]->type;
+    Attr attr[MAX_ATTRS];
+    memcpy(attr, g->op->attr, sizeof attr);
+    attr[op_attr_index(kind, ATTR_type)].i = gradient_dtype(g, i);
+    attr[op_attr_index(kind, ATTR_dims)].l = (AttrList){2, {t->dim[2], t->dim[3]}};
+    Value *args[] = {g->d, gradient_use(g, g->op->arg[1 - i])};
+    gradient_give(g, i, ir_value(g->b, kind, 2, args, attr, NULL));
+}
+
+static void gradient_conv(Gradient *g)
+{
+    give_conv_gradient(g, 0, OP_conv_grad_x);
+    give_conv_gradient(g, 1, OP_conv_grad_weight);
+}
+
 /* ---- indexing ---- */
 
 static void gradient_embedding(Gradient *g)
@@ -428,7 +449,7 @@ static const GradientRow gradient_table[OP_COUNT] = {
     [OP_cast] = {gradient_same, 0},
     [OP_broadcast] = {gradient_same, 0},
     ROW(reshape), ROW(transpose), ROW(slice), ROW(pad), ROW(concat),
-    ROW(einsum), ROW(rotary), ROW(topk),
+    ROW(einsum), ROW(conv), ROW(rotary), ROW(topk),
     ROW(embedding), ROW(attention),
 };
 

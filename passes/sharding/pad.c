@@ -35,6 +35,7 @@
  */
 #include "passes/sharding/pad.h"
 
+#include "ir/analysis/conv.h"
 #include "ir/units.h"
 #include "passes/forward_program.h"
 #include "passes/sharding/layouts.h"
@@ -236,6 +237,13 @@ static void resize_attributes(Op *op)
     case OP_onehot:
         set_attr_n(op, t->dim[t->ndim - 1]);
         break;
+    case OP_conv:
+    case OP_conv_grad_x:
+    case OP_conv_grad_weight: { /* each channel may be a group */
+        ConvTensors c = conv_tensors(op);
+        set_attr_groups(op, c.x->type.dim[1] / c.weight->type.dim[1]);
+        break;
+    }
     }
 }
 

@@ -69,6 +69,7 @@ static PadFill result_fill(const Op *op, const Brought *b)
     case OP_equal: case OP_less: case OP_step: case OP_iota: case OP_random:
         return FILL_TAME; /* comparisons give 0 or 1 for any operands */
     case OP_mul: case OP_einsum:
+    case OP_conv: case OP_conv_grad_x: case OP_conv_grad_weight:
         for (int i = 0; i < b->n; i++)
             if (b->fill[i] == FILL_ZERO && all == FILL_TAME)
                 return FILL_ZERO;

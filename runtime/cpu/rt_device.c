@@ -16,6 +16,8 @@
 
 #include "common/message.h"
 #include "common/type.h"
+#include "cpu/rt_conv.h"
+#include "cpu/rt_dnnl.h"
 #include "cpu/rt_matmul.h"
 #include "cpu/rt_tile.h"
 #include "cpu/rt_transfer.h"
@@ -225,6 +227,8 @@ void rt_device_print(const ParcRt *rt)
 void rt_device_close(ParcRt *rt)
 {
     rt_matmul_close(rt);
+    rt_conv_close(rt);
+    rt_dnnl_close(rt);
     rt_transfers_close(rt);
 }
 

@@ -13,34 +13,18 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include "common/message.h"
 #include "common/type.h"
+#include "cpu/rt_dnnl.h"
 #include "cpu/rt_matmul.h"
 #include "launch/world.h"
 #include "rt.h"
 
 /* ---- the choice of a kernel ---------------------------------------------- */
-
-static dnnl_data_type_t data_type(ParcType type)
-{
-    static const dnnl_data_type_t of[] = {[PARC_F32] = dnnl_f32,
-                                          [PARC_BF16] = dnnl_bf16,
-                                          [PARC_F16] = dnnl_f16};
-    return of[type];
-}
-
-/* Whether the machine has the instructions and oneDNN may use them. */
-static bool knows(unsigned isa)
-{
-    return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;
-}
 
 static bool is_bf16(const Plan *p)
 {
@@ -52,8 +36,8 @@ static bool is_bf16(const Plan *p)
 static double primitive_speedup(const Plan *p)
 {
     return !is_bf16(p)                            ? 1
-           : knows(dnnl_cpu_isa_avx512_core_amx)  ? 16
-           : knows(dnnl_cpu_isa_avx512_core_bf16) ? 2
+           : rt_dnnl_knows(dnnl_cpu_isa_avx512_core_amx)  ? 16
+           : rt_dnnl_knows(dnnl_cpu_isa_avx512_core_bf16) ? 2
                                                   : 1;
 }
 
@@ -106,8 +90,8 @@ static int64_t description_scratch(const_dnnl_primitive_desc_t description)
  * than rt_matmul_vector.c. */
 static bool has_kernels(const Plan *p)
 {
-    return rt_is_all_f32(p) ? knows(dnnl_cpu_isa_avx512_core)
-                            : is_bf16(p) && knows(dnnl_cpu_isa_avx512_core_bf16);
+    return rt_is_all_f32(p) ? rt_dnnl_knows(dnnl_cpu_isa_avx512_core)
+                            : is_bf16(p) && rt_dnnl_knows(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 /* Whether a kernel is fast. In f32 all but the reference are. */
@@ -144,7 +128,7 @@ static dnnl_status_t describe_views(const Plan *p, dnnl_matmul_desc_t *matmul)
                                      v->stride[1], v->stride[2]};
         int skip = p->batch == 1;
         s = dnnl_memory_desc_init_by_strides(&memory[i], 3 - skip, dims + skip,
-                                             data_type(v->type),
+                                             rt_dnnl_type(v->type),
                                              strides + skip);
     }
     return s != dnnl_success
@@ -390,32 +374,6 @@ static void check(ParcRt *rt, const ParcMatmulSpec *spec, dnnl_status_t s)
                 (int)s);
 }
 
-/* oneDNN allocates buffers for packed operands in every call. With mmap each
- * call would cost a page fault per 4 KiB (5 ms for 20 MiB), and with trimming
- * too. These settings keep the buffers in the heap, which holds at most a few
- * of them. Blocks larger than oneDNN's are still mapped. */
-static void keep_buffers_in_heap(void)
-{
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 256 << 20);
-#endif
-}
-
-static void open_engine(ParcRt *rt, const ParcMatmulSpec *spec)
-{
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    if (!rt->engine) {
-        keep_buffers_in_heap();
-        check(rt, spec, dnnl_engine_create(&engine, dnnl_cpu, 0));
-        rt->engine = engine;
-        check(rt, spec,
-              dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
-        rt->stream = stream;
-    }
-}
-
 static void make_memories(ParcRt *rt, ParcMatmul *mm,
                           const ParcMatmulSpec *spec)
 {
@@ -443,7 +401,7 @@ static void make_memories(ParcRt *rt, ParcMatmul *mm,
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
 {
     ParcMatmul *mm = rt_allocate(sizeof *mm);
-    open_engine(rt, spec);
+    rt_dnnl_open(rt);
     mm->next = rt->matmuls;
     rt->matmuls = mm;
     mm->way = choose(&mm->plan, spec, rt->threads, spec->scratch_bytes,
@@ -517,10 +475,5 @@ void rt_matmul_close(ParcRt *rt)
             dnnl_primitive_desc_destroy(mm->description);
         }
         free(mm);
-    }
-    if (rt->engine) {
-        dnnl_stream_destroy(rt->stream);
-        dnnl_engine_destroy(rt->engine);
-        rt->engine = NULL;
     }
 }

@@ -292,6 +292,7 @@ void rt_device_close(ParcRt *rt)
     rt_cuda_arena_free(rt);
     rt_nccl_close(rt);
     rt_cudnn_close(rt);
+    rt_cuda_conv_close(rt);
     rt_cuda_matmul_close(rt);
     rt_cuda_stage_close(rt);
     rt_cuda_host_close(rt);

@@ -7,7 +7,7 @@ standin=tests/standin
 export BUILD
 flags="-std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda/device"
 objects=
-for name in attention/rt_attention_own rt_kernels; do
+for name in attention/rt_attention_own conv/rt_conv_own rt_kernels; do
     # shellcheck disable=SC2086
     ${CC:-cc} $flags -include $standin/device_names.h \
         -c -o "$work/$(basename $name).o" "runtime/cuda/$name.c" || exit 1

@@ -75,6 +75,8 @@ compiles muon examples/llama.pdl 2x2 -D 'optimizer=Muon(groups=group(
     ("tok_embeddings.*", "output.*", "*norm*"), optimizer=AdamW))'
 compiles adafactor examples/llama.pdl 2x2 -D optimizer=Adafactor
 compiles orders tests/data/topk.pdl 2x2
+compiles convolutions tests/data/conv.pdl 2x2
+in_all compiles convolutions-bf16 tests/data/conv.pdl 2x2 -D precision=bf16
 in_all compiles orders-bf16 tests/data/topk.pdl 2x2 -D precision=bf16
 in_all compiles head_chunk examples/llama.pdl 2x2 -D head_chunk=256
 in_all compiles uneven examples/llama.pdl 2x3 -D n_heads=6 -D n_kv_heads=3 \

@@ -108,7 +108,20 @@ static const TopkCase topk_cases[] = {
     {0, 1060, 40, 17, true, 0}, {1, 1060, 40, 17, true, 0}, {2, 1060, 40, 17, false, 4},
 };
 
+/* A convolution of both dims alike, and its gradients; the size of y follows. */
+typedef struct ConvCase {
+    int type, out;
+    int64_t n, g, c, k, image, kernel, stride, padding, dilation;
+} ConvCase;
+
+static const ConvCase conv_cases[] = {
+    {0, 0, 2, 1, 3, 5, 7, 3, 1, 1, 1}, {0, 0, 1, 4, 2, 1, 9, 2, 3, 0, 2},
+    {1, 1, 2, 1, 4, 8, 6, 4, 2, 1, 1}, {1, 0, 3, 8, 1, 1, 5, 3, 1, 2, 1},
+    {2, 2, 1, 2, 3, 3, 8, 1, 2, 0, 1},
+};
+
 enum {
+    CONV_CASES = sizeof conv_cases / sizeof conv_cases[0],
     TOPK_CASES = sizeof topk_cases / sizeof topk_cases[0],
     ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0],
     EMBEDDING_CASES = sizeof embedding_cases / sizeof embedding_cases[0],

@@ -17,6 +17,7 @@
 #include "common/type.h"
 #include "cuda/attention/rt_attention_workspace.h"
 #include "cuda/attention/rt_cudnn.h"
+#include "cuda/conv/rt_cuda_conv.h"
 #include "cuda/core/rt_cuda_launch.h"
 #include "cuda/core/rt_instances.h"
 #include "device_cases.h"
@@ -286,6 +287,54 @@ static void topk(const TopkCase *c)
     check(test.errors == 0 && same(dx, expected_dx, all * rt_type_size(type)), what);
 }
 
+/* ---- convolutions --------------------------------------------------------- */
+
+/* The CPU's sums have another order. */
+static bool near(ParcType type, const void *is, const void *should, int64_t n)
+{
+    static const double ulp[] = {[PARC_F32] = 1e-6, [PARC_BF16] = 0x1p-7, [PARC_F16] = 0x1p-10};
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float got, want;
+        rt_widen(&got, type, rt_element(type, is, i), 1);
+        rt_widen(&want, type, rt_element(type, should, i), 1);
+        double e = fabs((double)got - want) - ulp[type] * fabs((double)want) - 1e-5;
+        worst = e > worst || e != e ? e : worst;
+    }
+    return worst <= 0;
+}
+
+static void conv(const ConvCase *c, ParcConvResult computes)
+{
+    ParcRt cpu = {.threads = 1}, cuda = {.threads = 1};
+    int64_t result = (c->image + 2 * c->padding - c->dilation * (c->kernel - 1) - 1) / c->stride + 1;
+    ParcConvSpec s = {.name = "case", .computes = computes, .n = c->n, .g = c->g, .c = c->c,
+                      .k = c->k, .type = (ParcType)c->type, .out = (ParcType)c->out};
+    for (int d = 0; d < 2; d++) {
+        s.image[d] = c->image;
+        s.kernel[d] = c->kernel;
+        s.result[d] = result;
+        s.stride[d] = c->stride;
+        s.padding[d] = c->padding;
+        s.dilation[d] = c->dilation;
+    }
+    int64_t n[] = {[PARC_CONV_Y] = c->n * c->g * c->k * result * result,
+                   [PARC_CONV_X] = c->n * c->g * c->c * c->image * c->image,
+                   [PARC_CONV_WEIGHT] = c->g * c->k * c->c * c->kernel * c->kernel};
+    int a = computes == PARC_CONV_Y ? PARC_CONV_X : PARC_CONV_Y;
+    int b = computes == PARC_CONV_WEIGHT ? PARC_CONV_X : PARC_CONV_WEIGHT;
+    void *first = test_numbers(s.type, n[a], 5), *second = test_numbers(s.type, n[b], 6);
+    void *is = test_numbers(s.out, n[computes], 0), *should = test_numbers(s.out, n[computes], 0);
+    char what[50];
+    snprintf(what, sizeof what, "convolution %d, result %d", (int)(c - conv_cases), computes);
+    s.scratch_bytes = parc_conv_scratch(&s, 1, PARC_CPU_NATIVE);
+    cpu.arena = standin_alloc(s.scratch_bytes + 1);
+    test.errors = 0;
+    parc_conv(&cpu, parc_conv_new(&cpu, &s), first, second, should);
+    rt_conv_own(&cuda, &s, first, second, is);
+    check(test.errors == 0 && near(s.out, is, should, n[computes]), what);
+}
+
 /* ---- copies -------------------------------------------------------------- */
 
 typedef struct CopyCase {
@@ -393,6 +442,8 @@ static void small(void)
         embedding(&embedding_cases[i]);
     for (int i = 0; i < TOPK_CASES; i++)
         topk(&topk_cases[i]);
+    for (int i = 0; i < 3 * CONV_CASES; i++)
+        conv(&conv_cases[i / 3], (ParcConvResult)(i % 3));
     for (size_t i = 0; i < sizeof copy_cases / sizeof *copy_cases; i++)
         copy(&copy_cases[i]);
     rows(PARC_F32, 8, 12, 5, 8);

@@ -295,6 +295,25 @@ static Value *make_topk(Small *s, Value *const *x)
     return ir_op(&s->b, OP_topk, 1, x, attr, NULL)->out[0];
 }
 
+/* Images of 5 x 4 elements, a kernel of 3 x 2 elements. */
+static Value *convolved(Small *s, Value *const *x, int64_t stride, int64_t padding,
+                        int64_t dilation, int64_t groups, int64_t rows)
+{
+    Attr attr[MAX_ATTRS] = {{.i = DT_F32}, {.l = {2, {stride, 1}}}, {.l = {2, {padding, 0}}},
+                            {.l = {2, {dilation, 2}}}, {.i = groups}, {.l = {2, {rows, 2}}}};
+    return ir_op(&s->b, OP_conv, 2, x, attr, NULL)->out[0];
+}
+
+static Value *make_conv(Small *s, Value *const *x)
+{
+    return convolved(s, x, 2, 1, 1, 1, 3);
+}
+
+static Value *make_conv_of_groups(Small *s, Value *const *x)
+{
+    return convolved(s, x, 1, 0, 2, 2, 1);
+}
+
 static const Case cases[] = {
     {"add", make_add, {{2, {3, 4}}, {1, {4}}}, OP_add},
     {"add to a row", make_add, {{2, {1, 4}}, {3, {2, 3, 1}}}, OP_add},
@@ -334,6 +353,8 @@ static const Case cases[] = {
     {"pad", make_pad, {{2, {2, 3}}}, OP_pad},
     {"concat", make_concat, {{2, {2, 3}}, {2, {2, 1}}}, OP_concat},
     {"einsum", make_einsum, {{3, {2, 3, 4}}, {2, {5, 4}}}, OP_einsum},
+    {"conv", make_conv, {{4, {2, 3, 5, 4}}, {4, {2, 3, 3, 2}}}, OP_conv},
+    {"conv of groups", make_conv_of_groups, {{4, {2, 4, 5, 4}}, {4, {6, 2, 3, 2}}}, OP_conv},
     {"embedding", make_embedding, {{2, {5, 3}}}, OP_embedding},
     {"rotary", make_rotary, {{4, {2, 3, 2, 4}}}, OP_rotary},
     {"rotary half", make_rotary_half, {{4, {2, 3, 2, 4}}}, OP_rotary},

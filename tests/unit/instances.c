@@ -109,6 +109,25 @@ static void topk(Text *t, const TopkCase *c)
     ir_op(&t->b, OP_topk_grad, 2, op->out, attr, "d");
 }
 
+/* conv_grad_x has the result's type `out` as well. */
+static void conv(Text *t, const ConvCase *c)
+{
+    DType type = dtype_of[c->type];
+    int64_t result = (c->image + 2 * c->padding - c->dilation * (c->kernel - 1) - 1) / c->stride + 1;
+    Value *x = tensor(t, type, (int64_t[]){c->n, c->g * c->c, c->image, c->image, 0});
+    Value *w = tensor(t, type, (int64_t[]){c->g * c->k, c->c, c->kernel, c->kernel, 0});
+    Value *dy = tensor(t, type, (int64_t[]){c->n, c->g * c->k, result, result, 0});
+    Attr attr[MAX_ATTRS] = {{.i = dtype_of[c->out]}, {.l = {2, {c->stride, c->stride}}},
+                            {.l = {2, {c->padding, c->padding}}},
+                            {.l = {2, {c->dilation, c->dilation}}}, {.i = c->g},
+                            {.l = {2, {result, result}}}};
+    ir_op(&t->b, OP_conv, 2, (Value *[]){x, w}, attr, "y");
+    attr[5].l = (AttrList){2, {c->image, c->image}};
+    ir_op(&t->b, OP_conv_grad_x, 2, (Value *[]){dy, w}, attr, "dx");
+    attr[5].l = (AttrList){2, {c->kernel, c->kernel}};
+    ir_op(&t->b, OP_conv_grad_weight, 2, (Value *[]){dy, x}, attr, "dw");
+}
+
 static void others(Text *t)
 {
     Value *x = tensor(t, DT_F32, (int64_t[]){3, 4, 0});
@@ -126,6 +145,8 @@ static void every_case(Text *t)
         embedding(t, &embedding_cases[i]);
     for (int i = 0; i < TOPK_CASES; i++)
         topk(t, &topk_cases[i]);
+    for (int i = 0; i < CONV_CASES; i++)
+        conv(t, &conv_cases[i]);
     others(t);
     cuda_instances_emit(&t->cu, t->p, &t->kernels);
 }

@@ -51,6 +51,11 @@ typedef struct Row {
     const char *annotated;
 } Row;
 
+/* Stride, padding and dilation of both dims, groups, and both sizes of the result. */
+#define CONV(stride, padding, dilation, groups, size)                                         \
+    {{.i = DT_F32}, {.l = {2, {stride, stride}}}, {.l = {2, {padding, padding}}},              \
+     {.l = {2, {dilation, dilation}}}, {.i = groups}, {.l = {2, {size, size}}}}
+
 static const Row rows[] = {
     /* elementwise */
     {OP_add, {"f32[8/dp, 4/tp]", "f32[4/tp]"}, {{0}}, "f32[8/dp, 4/tp]",
@@ -199,6 +204,38 @@ static const Row rows[] = {
       "f32[8, 5, 4, 7]", "f32[8, 4, 5]", "f32[4, 5]"},
      {{.i = 1}, {.f = 1}, [8] = {.i = 6}},
      "the bias lacks the queries' or the keys' dim", NULL},
+    /* convolutions */
+    {OP_conv, {"f32[8/dp, 6, 5, 5]", "f32[4/tp, 6, 3, 3]"}, CONV(1, 1, 1, 1, 5),
+     "f32[8/dp, 4/tp, 5, 5]", NULL},
+    {OP_conv, {"bf16[8, 6/tp, 5, 5]", "bf16[4, 6/tp, 3, 3]"}, CONV(2, 0, 1, 1, 2),
+     "f32[8, 4, 2, 2]+tp", NULL},
+    {OP_conv, {"f32[8, 6/tp, 5, 5]", "f32[4/tp, 3, 3, 3]"}, CONV(1, 2, 2, 2, 5),
+     "f32[8, 4/tp, 5, 5]", NULL},
+    /* dp splits the groups completely; tp splits the channels of each. */
+    {OP_conv, {"f32[8, 8/(dp·tp), 5, 5]", "f32[4/dp, 4/tp, 3, 3]"}, CONV(1, 1, 1, 2, 5),
+     "f32[8, 4/dp, 5, 5]+tp", NULL},
+    {OP_conv, {"f32[8/dp, 6, 5/tp, 5]", "f32[4, 6, 3, 3]"}, CONV(1, 1, 1, 1, 5),
+     "it cannot work on parts of that dim over tp", NULL},
+    {OP_conv, {"f32[8, 6, 5, 5]+tp", "f32[4, 6, 3, 3]"}, CONV(1, 1, 1, 1, 5),
+     "f32[8, 4, 5, 5]+tp", NULL},
+    {OP_conv, {"f32[8, 6, 5, 5]", "f32[4, 6, 3, 3]"}, CONV(1, 1, 1, 1, 6),
+     "dim 2 of the convolution's result has 5 elements, not 6", NULL},
+    {OP_conv, {"f32[8, 6, 5, 5]", "f32[4, 6, 3, 3]"}, CONV(1, 1, 4, 1, 5),
+     "the kernel spans 9 elements of dim 2, whose padded size is 7", NULL},
+    {OP_conv, {"f32[8, 6, 5, 5]", "f32[4, 4, 3, 3]"}, CONV(1, 1, 1, 2, 5),
+     "dim 1 of operand 0 is 6, not a multiple of 8", NULL},
+    {OP_conv, {"f32[8, 6, 5, 5]", "bf16[4, 6, 3, 3]"}, CONV(1, 1, 1, 1, 5),
+     "the operands differ in their element types", NULL},
+    {OP_conv, {"f32[8, 6, 5, 5]", "f32[4, 6, 3, 3]"}, CONV(1, -1, 1, 1, 1),
+     "padding is negative or huge", NULL},
+    {OP_conv_grad_x, {"f32[8/dp, 4/tp, 5, 5]", "f32[4/tp, 6, 3, 3]"}, CONV(1, 1, 1, 1, 5),
+     "f32[8/dp, 6, 5, 5]+tp", NULL},
+    {OP_conv_grad_x, {"f32[8, 4, 2, 2]", "f32[4, 6, 3, 3]"}, CONV(2, 0, 1, 1, 6),
+     "f32[8, 6, 6, 6]", NULL},
+    {OP_conv_grad_weight, {"f32[8/dp, 4/tp, 5, 5]", "f32[8/dp, 6, 5, 5]"}, CONV(1, 1, 1, 1, 3),
+     "f32[4/tp, 6, 3, 3]+dp", NULL},
+    {OP_conv_grad_weight, {"f32[8/dp, 4/tp, 5, 5]", "f32[8/dp, 6/tp, 5, 5]"},
+     CONV(1, 1, 1, 2, 3), "f32[4/tp, 3, 3, 3]+dp", NULL},
     {OP_topk, {"f32[8/dp, 4/tp, 10]"}, {{.i = 3}, {.i = 1}},
      "f32[8/dp, 4/tp, 3], i32[8/dp, 4/tp, 3]", NULL},
     {OP_topk, {"f32[8, 10/tp]"}, {{.i = 3}, {.i = 1}},

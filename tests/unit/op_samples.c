@@ -67,6 +67,17 @@
      {T4(ANY, b, s, h, 6), T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2), T4(ANY, b, t, k, 6),   \
       T4(ANY, b, s, h, 6), T3(ANY, b, h, s), bias},                                         \
      {{.i = causal}, {.f = 0.7}, [8] = {.i = dims}}}
+/* n images of 6 x 4 elements and g groups, of c channels of x and k of y; a kernel of i x 2
+ * elements; `stride` and padding p of rows, 1 of columns; `rows` of y. */
+#define CONV_SAMPLE(n, g, c, k, i, stride, p, rows)                                          \
+    {OP_conv, 2, {T4(ANY, n, g * c, 6, 4), T4(ANY, g * k, c, i, 2)},                          \
+     CONV_ATTRS(stride, p, g, rows, 5)},                                                     \
+    {OP_conv_grad_x, 2, {T4(ANY, n, g * k, rows, 5), T4(ANY, g * k, c, i, 2)},                \
+     CONV_ATTRS(stride, p, g, 6, 4)},                                                        \
+    {OP_conv_grad_weight, 2, {T4(ANY, n, g * k, rows, 5), T4(ANY, n, g * c, 6, 4)},           \
+     CONV_ATTRS(stride, p, g, i, 2)}
+#define CONV_ATTRS(stride, p, g, h, w)                                                       \
+    {{.i = DT_F32}, DIMS(stride, 1), DIMS(p, 1), DIMS(1, 1), {.i = g}, DIMS(h, w)}
 #define ROTARY(half, inverse) \
     {OP_rotary, 3, {T4(ANY, 4, 8, 4, 6), CONSTANT2(ANY, 8, 3),               \
                     CONSTANT2(ANY, 8, 3)}, {{.i = half}, {.i = inverse}}}
@@ -148,6 +159,9 @@ const OpSample op_sample[] = {
     {OP_topk, 1, {T3(ANY, 4, 8, 5)}, {{.i = 5}, {.i = 0}}},
     {OP_topk, 1, {T2(ANY, 8, 7)}, {{.i = 4}, {.i = 0}}},
     {OP_topk_grad, 2, {T3(ANY, 4, 8, 1), {INDEX, 3, {4, 8, 1}, 6, true}}, {{.i = 6}}},
+    CONV_SAMPLE(4, 1, 4, 8, 3, 1, 1, 6), CONV_SAMPLE(2, 1, 8, 4, 2, 2, 0, 3),
+    CONV_SAMPLE(4, 4, 2, 1, 3, 2, 1, 3), CONV_SAMPLE(2, 2, 4, 4, 1, 1, 0, 6),
+    CONV_SAMPLE(3, 8, 1, 1, 3, 1, 2, 8), CONV_SAMPLE(1, 4, 1, 4, 4, 3, 1, 2),
     ROTARY(0, 0), ROTARY(1, 0), ROTARY(0, 1), ROTARY(1, 1),
     ATTENTION(4, 4, 4, 2, 1),
     ATTENTION(4, 4, 8, 4, 1), ATTENTION(4, 4, 8, 4, 0),

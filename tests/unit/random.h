@@ -121,6 +121,8 @@ Value *model_call(Model *m, const Linear *l, Value *x);
 
 /* One random statement on h [batch, seq, dim]; the result has h's shape. */
 Value *random_statement(Model *m, Value *h);
+/* One of them: a convolution over the tokens. */
+Value *random_conv(Model *m, Value *h);
 /* Adds a state of the current module, in some models, with a statistic of h. Later random
  * numbers do not depend on it. */
 void model_state(Model *m, Value *h);

@@ -285,6 +285,8 @@ void rt_nvtx_mark(const ParcModel *model, int now, int next);
  * run. */
 void rt_cuda_matmul_ready(ParcRt *rt);
 void rt_cuda_matmul_close(ParcRt *rt);
+/* Frees the convolutions. */
+void rt_cuda_conv_close(ParcRt *rt);
 
 /* ---- the arena (rt_cuda_arena.c) ---- */
 

@@ -7,6 +7,7 @@
 #define PARC_RT_INSTANCES_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "../device/kernel_sizes.h"
 
@@ -43,6 +44,15 @@ static inline int64_t rt_topk_blocks(int64_t rows, int64_t n)
     int64_t most = n > TOPK_TILE ? most_bytes / (16 * n) : most_blocks;
     most = most < 1 ? 1 : most;
     return rows < most ? rows : most;
+}
+
+/* The name of a kernel of conv.cuh: `kind` is the file's CONV_KIND, and the types are those of
+ * the operands and of the result. */
+static inline void rt_conv_symbol(char *to, size_t size, int kind, const char *type,
+                                  const char *out)
+{
+    static const char *const name[] = {"conv", "conv_grad_x", "conv_grad_weight"};
+    snprintf(to, size, "%s_%s_%s", name[kind], type, out);
 }
 
 /* The workspace of topk, in bytes. */

@@ -213,6 +213,7 @@ typedef struct NameItem {
     Path *path;     /* several paths: [a, b] are parts of one tensor */
     int npaths;
     Path file;
+    bool quoted;    /* file is a string */
     Expr **layout;  /* EX_NAME, EX_CALL */
     int nlayouts;
     Loc loc;

@@ -443,7 +443,10 @@ static void name_item(Out *o, const void *node)
     const NameItem *it = node;
     paths(o, it->path, it->npaths);
     out(o, " -> ");
-    out_string(o, it->file.text);
+    if (it->quoted)
+        out_string(o, it->file.text);
+    else
+        out(o, "%s", it->file.text);
     if (it->nlayouts)
         put(o, ": %l", LIST(it->layout, it->nlayouts, expr_node));
 }

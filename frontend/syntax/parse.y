@@ -89,8 +89,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %type <clause> clause
 %type <clauses> clauses clause_lines
 %type <setting> setting config_setting
-%type <name_item> name_item
-%type <path> file_name
+%type <name_item> name_item mapping file_name
 
 %left OR
 %left AND
@@ -555,14 +554,15 @@ name_line:
 |   word '{' config_items '}' { files_config(p, $1); }
 ;
 name_item:
-    target ARROW file_name
-        { $$ = (NameItem){.path = $1.at, .npaths = $1.n, .file = $3,
-                          .loc = @1}; }
-|   target ARROW file_name ':' exprs
-        { $$ = (NameItem){.path = $1.at, .npaths = $1.n, .file = $3,
-                          .layout = $5.at, .nlayouts = $5.n, .loc = @1}; }
+    mapping
+|   mapping ':' exprs { $$ = $1; $$.layout = $3.at; $$.nlayouts = $3.n; }
 ;
-file_name: path | STRING { $$ = (Path){$1, @1}; } ;
+mapping: target ARROW file_name
+    { $$ = $3; $$.path = $1.at; $$.npaths = $1.n; $$.loc = @1; } ;
+file_name:
+    path { $$ = (NameItem){.file = $1}; }
+|   STRING { $$ = (NameItem){.file = {$1, @1}, .quoted = true}; }
+;
 config_items:
     config_lines
 |   config_lines config_setting { vec_push(p->arena, &p->names.config, $2); }

@@ -91,10 +91,12 @@ def merged(found):
 
 @dataclasses.dataclass
 class Imported:
-    """A model in PDL, to which `file` adds the blocks plan and train."""
+    """A model in PDL, to which `file` adds the blocks plan and train. `names`: the lines of
+    the block names."""
 
     writer: Writer
     lines: list
+    names: list
     size: dict
 
     def file(self, parallelize=None, optimizer=None):
@@ -105,7 +107,7 @@ class Imported:
         optimizer:   a function of the model that returns an optimizer, or an optimizer
                      and a scheduler"""
         blocks, warnings = blocks_of(self.writer, self.size, parallelize, optimizer)
-        return Converted(self.lines + blocks, self.writer.trace.model,
+        return Converted(self.lines + blocks + self.names, self.writer.trace.model,
                          self.writer.trace.warnings + self.writer.initializers.warnings +
                          warnings)
 
@@ -132,8 +134,7 @@ def import_model(function, source="", say=lambda text: None):
     writer = Writer(base, shared, kept, computed, redrawn(function, base.params))
     lines = writer.file(base.body, head)
     verify(writer, kept, base.body)
-    lines += state_names(writer, base.body)
-    return Imported(writer, lines, size)
+    return Imported(writer, lines, state_names(writer, base.body), size)
 
 
 def report(sources, found, kept, say):

@@ -156,12 +156,12 @@ class Writer:
         for function in self.functions.values():
             lines += ["", *function]
         for cls, module in self.order:
-            lines += ["", *wrapped([f"module {cls}({', '.join(module.formals)}) {{"])]
+            lines += ["", *source(module)]
+            lines += wrapped([f"module {cls}({', '.join(module.formals)}) {{"])
             lines += inside(module) + ["}"]
         defaults = ", ".join(f"{k}={literal(v.base)}" for k, v in m.formals.items())
         start = f"model {self.name}" + (f"({defaults})" if defaults else "") + " {"
-        return lines + ["", *wrapped([start])] + \
-            inside(m) + ["}"]
+        return [*lines, "", *source(m), *wrapped([start]), *inside(m), "}"]
 
 
 def below(body, name):
@@ -175,6 +175,11 @@ def member(module, name):
     child = next((k for k in module.body.children if name.startswith(f"{k}.")), name)
     index = name[len(child) + 1:].split(".")[0] if module.count(child) is not None else ""
     return child, index
+
+
+def source(module):
+    """A comment with the line of the user's class."""
+    return [f"# {module.body.line}"] if module.body.line else []
 
 
 def inside(module):

@@ -22,6 +22,7 @@ curve encoder_decoder 1 4 synthetic
 in_all curve feed_forward 1x1 2x2
 in_all curve llama 1x1 2x2
 in_all curve gpt2 1 2
+in_all curve bert 1 2
 in_all curve toy 1x1 2x2 synthetic
 in_all curve feed_forward_block 1x1 2x2 synthetic
 
@@ -54,6 +55,44 @@ same_tree() { # same_tree FILE
 for file in "$files"/*.pdl; do
     check "$(basename "$file") is the text of its tree" same_tree "$file"
 done
+
+# An imported file is at most half as long again as the example that a person wrote, names
+# the lines of the classes, calls modules of the prelude, and has its sizes as formals.
+lines() { # lines FILE: without comments and blank lines
+    grep -cv '^ *\(#.*\)\{0,1\}$' "$1"
+}
+# written MODEL EXAMPLE SOURCE TEXT…
+written() {
+    file=$files/$1.pdl example=$2 source=$3
+    shift 3
+    echo "$(lines "$file") lines, $example has $(lines "examples/$example.pdl")"
+    [ $((2 * $(lines "$file"))) -le $((3 * $(lines "examples/$example.pdl"))) ] || return 1
+    [ "$(grep -c "^# \($source\|pytorch_utils.py\):[0-9]*$" "$file")" = "$(grep -cE '^(module|model) ' "$file")" ] ||
+        return 1
+    for words; do grep -F "$words" "$file" || return 1; done
+}
+# resized MODEL MESH OPTION…: compiles and trains a step
+resized() {
+    file=$files/$1.pdl mesh=$2
+    shift 2
+    "$PARC" "$file" --target cpu --mesh "$mesh" -D batch=2 -D seq=16 "$@" -o "$work/resized" &&
+        "$work/resized" --steps 1 --data "bytes:$text" --log "$work/resized.log" &&
+        jq -es 'length == 1' "$work/resized.log"
+}
+check "GPT-2 is as a person writes it" written gpt2 gpt2 modeling_gpt2.py \
+    "LayerNorm(n_embd, eps=layer_norm_epsilon)" "[n_layer] GPT2Block(" "causal=true" \
+    "for block in h {" "gelu(c_fc(" "tie lm_head.weight = transformer.wte.weight"
+check "Llama is as a person writes it" written llama llama modeling_llama.py \
+    "RMSNorm(hidden_size, eps=rms_norm_eps)" "[num_hidden_layers] LlamaDecoderLayer(" \
+    "rope(query_states, rope_theta, style=half)" "down_proj(silu(gate_proj(x)) * up_proj(x))"
+check "BERT is as a person writes it" written bert bert modeling_bert.py \
+    "LayerNorm(hidden_size, eps=layer_norm_eps)" "[num_hidden_layers] BertLayer(" \
+    "attention(query_layer, key_layer, value_layer)" "for block in layer {"
+check "GPT-2 has other sizes" resized gpt2 1 -D n_layer=3 -D n_embd=96 -D n_head=6
+check "Llama has other sizes" resized llama 1x1 -D num_hidden_layers=5 -D hidden_size=96 \
+    -D num_key_value_heads=4 -D intermediate_size=64
+check "BERT has other sizes" resized bert 1 -D num_hidden_layers=3 -D hidden_size=96 \
+    -D num_attention_heads=6 -D intermediate_size=128
 
 check "a larger model plans" "$PARC" "$files/llama2.pdl" --mesh 8x8 \
     -D n_layers=32 -D dim=4096 -D n_heads=32 -D n_kv_heads=32 -D hidden_dim=11008 -D vocab_size=32000 \

@@ -58,6 +58,8 @@ llama_sizes="-D vocab=512 -D dim=64 -D n_layers=3 -D n_heads=4 \
 gpt2_sizes="-D vocab=512 -D dim=64 -D n_layers=3 -D n_heads=4 \
  -D n_positions=48 -D batch=8 -D seq=32 -D precision=f32 \
  -D schedule.steps=20 -D schedule.warmup=4"
+bert_sizes="-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 -D hidden=128 \
+ -D n_positions=48 -D batch=8 -D seq=32 -D precision=f32 -D schedule=constant"
 transformer_sizes="-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 \
  -D hidden=128 -D batch=8 -D seq=35"
 
@@ -79,6 +81,7 @@ sizes() {
     feedforward) echo "-D dim=64 -D hidden=128 -D batch=8" ;;
     llama) echo "$llama_sizes" ;;
     gpt2) echo "$gpt2_sizes" ;;
+    bert) echo "$bert_sizes" ;;
     hsdp) echo "$hsdp_sizes" ;;
     three_d) echo "$three_d_sizes" ;;
     transformer) echo "--plan tensor_parallel $transformer_sizes" ;;

@@ -72,13 +72,14 @@ CASES = {
                                     ("checkpointed",), "optimizer", losses=False),
     "llama": Case(HF, "llama", (None, "units_of_child"), shifts=True),
     "gpt2": Case(HF, "gpt2", shifts=True),
+    "bert": Case(HF, "bert", shifts=True),
 }
 
 
 @functools.cache
 def module_of(path):
-    spec = importlib.util.spec_from_file_location("case", os.path.join(here, path))
-    module = importlib.util.module_from_spec(spec)
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), os.path.join(here, path))
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # for source lines
     spec.loader.exec_module(module)
     return module
 

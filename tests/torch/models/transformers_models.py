@@ -23,6 +23,14 @@ def gpt2():
     return hf.GPT2LMHeadModel(config), tokens()
 
 
+def bert():
+    config = hf.BertConfig(vocab_size=256, hidden_size=32, intermediate_size=64,
+                           num_hidden_layers=2, num_attention_heads=4,
+                           max_position_embeddings=64, hidden_dropout_prob=0,
+                           attention_probs_dropout_prob=0)
+    return hf.BertForMaskedLM(config), tokens()
+
+
 def units_of_child(model, mesh):
     """The child `model`, without the head, is a unit of its own."""
     for layer in model.model.layers:

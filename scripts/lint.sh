@@ -39,7 +39,7 @@ for dir in $order; do
         *) case $dir/$used in # tables of the program; the reader of JSON;
                               # limits of the CUDA runtime
             codegen*/runtime | codegen*/runtime/cuda/core | \
-                codegen*/runtime/cuda/attention | report/runtime | \
+                codegen*/runtime/cuda/attention | codegen*/runtime/cuda/conv | report/runtime | \
                 report/runtime/cuda/core | forecast/runtime/cuda/core | \
                 forecast/runtime/common | \
                 compare/runtime/common | driver/runtime/common) ;;
@@ -58,7 +58,7 @@ sh scripts/cycles.sh >&2 || complain "a cycle"
 # The runtime's directories, in the same way. Headers of runtime/ itself are the
 # shared state of a run, for all.
 order="common launch params trace options data log eval checkpoint run cpu
-    mpi cuda/api cuda/device cuda/core cuda/attention cuda/matmul cuda/conv cuda/collectives cuda"
+    mpi cuda/api cuda/device cuda/core cuda/dnn cuda/attention cuda/matmul cuda/conv cuda/collectives cuda"
 allowed=
 for dir in $order; do
     allowed="$allowed $dir"

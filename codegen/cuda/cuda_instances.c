@@ -285,12 +285,10 @@ static void topk(Instances *in, DType dtype, int kind)
     kernel(in, name[kind], f.name);
 }
 
-/* The kind of kernel has the number of ParcConvResult. */
-static void conv(Instances *in, const Op *op)
+static void conv_kernel(Instances *in, const Op *op, int kind)
 {
     char symbol[RT_SYMBOL];
     FloatName f = float_name(op->arg[0]->type.dtype), out = float_name(op->out[0]->type.dtype);
-    int kind = (int)conv_call(in->p, op).computes;
     rt_conv_symbol(symbol, sizeof symbol, kind, f.name, out.name);
     if (!begin_instance(in, arena_strdup(in->arena, symbol)))
         return;
@@ -302,6 +300,15 @@ static void conv(Instances *in, const Op *op)
     define_number(in, "CONV_KIND", kind);
     include(in, "conv.cuh");
     cuda_kernel_number(in->kernels, arena_strdup(in->arena, symbol));
+}
+
+/* The kind of kernel has the number of ParcConvResult. */
+static void conv(Instances *in, const Op *op)
+{
+    ParcConvSpec s = conv_call(in->p, op);
+    conv_kernel(in, op, (int)s.computes);
+    if (s.type != s.out)
+        conv_kernel(in, op, RT_CONV_WIDEN);
 }
 
 /* Kernels that exist once: `file` has them, `name` is a NULL-terminated list. */

@@ -19,6 +19,7 @@
 #include "codegen/move_block.h"
 #include "ir/analysis/alias.h"
 #include "runtime/cuda/attention/rt_attention_workspace.h"
+#include "runtime/cuda/conv/rt_conv_workspace.h"
 #include "runtime/cuda/core/rt_instances.h"
 
 /* Bytes: a cache line; what CUDA's allocator guarantees. */
@@ -145,6 +146,10 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
     if (op_is_attention(op->kind)) {
         ParcAttention a = attention_call(p, op);
         return rt_attention_bytes(&a, op->kind != OP_attention);
+    }
+    if (op_is_conv(op->kind)) {
+        ParcConvSpec s = conv_call(p, op);
+        return rt_conv_bytes(&s);
     }
     switch ((int)op->kind) {
     case OP_all_gather:

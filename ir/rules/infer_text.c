@@ -233,9 +233,11 @@ static const char *check_conv_attributes(const Infer *in)
                 return i < 3 ? "a stride, a dilation or a size in dims is less than 1, or huge"
                              : "padding is negative or huge";
     }
-    return in->args[0]->type.dtype == in->args[1]->type.dtype
+    if (in->args[0]->type.dtype != in->args[1]->type.dtype)
+        return "the operands differ in their element types";
+    return attr_type(in->op) == in->args[0]->type.dtype || attr_type(in->op) == DT_F32
                ? NULL
-               : "the operands differ in their element types";
+               : "the result has neither the operands' element type nor f32";
 }
 
 /* Whether the result's rows and columns are those of the image and the kernel. */

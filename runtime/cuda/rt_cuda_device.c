@@ -11,6 +11,7 @@
 
 #include "common/message.h"
 #include "cuda/attention/rt_cudnn.h"
+#include "cuda/conv/rt_cuda_conv.h"
 #include "cuda/core/rt_nccl.h"
 #include "device.h"
 #include "launch/job.h"
@@ -291,8 +292,9 @@ void rt_device_close(ParcRt *rt)
     rt_cuda_step_close(rt);
     rt_cuda_arena_free(rt);
     rt_nccl_close(rt);
-    rt_cudnn_close(rt);
+    rt_cudnn_attention_close(rt);
     rt_cuda_conv_close(rt);
+    rt_cudnn_close(rt);
     rt_cuda_matmul_close(rt);
     rt_cuda_stage_close(rt);
     rt_cuda_host_close(rt);
@@ -339,4 +341,5 @@ void rt_device_print(const ParcRt *rt)
                "communicator%s\n",
                d->comms->nwindows, d->comms->nwindows > 1 ? "s" : "");
     rt_cudnn_print(rt);
+    rt_cuda_conv_print(rt);
 }

@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "cuda/attention/rt_attention_workspace.h"
-#include "cuda/attention/rt_cudnn_graph.h"
+#include "cuda/attention/rt_cudnn_attention.h"
+#include "cuda/conv/rt_conv_workspace.h"
+#include "cuda/conv/rt_cuda_conv.h"
 
 enum { SKIPPED = 77 };
 
@@ -111,6 +113,62 @@ static void try(const DnnContext *c, const struct Shape *x, ParcType type,
     rt_cudnn_plan_free(plan);
 }
 
+/* ---- convolutions -------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int64_t n, g, c, k, image, kernel, stride, padding;
+} convs[] = {
+    {"the first of a resnet", 32, 1, 3, 64, 224, 7, 2, 3},
+    {"resnet", 32, 1, 64, 64, 56, 3, 1, 1},
+    {"resnet with stride", 32, 1, 128, 256, 28, 3, 2, 1},
+    {"channels that are no multiple of 8", 4, 1, 5, 7, 16, 3, 1, 1},
+    {"convnext", 32, 96, 1, 1, 56, 7, 1, 3},
+    {"groups", 16, 32, 4, 4, 28, 3, 1, 1},
+};
+
+/* `exact`: in f32 without TF32. */
+static void try_conv(const DnnContext *c, size_t i, ParcConvResult computes, ParcType type,
+                     bool exact, const char *device)
+{
+    static const char *const in[] = {"f32", "bf16", "f16"};
+    static const char *const of[] = {"forward", "data", "weights"};
+    ParcConvSpec s = {.computes = computes, .n = convs[i].n, .g = convs[i].g, .c = convs[i].c,
+                      .k = convs[i].k, .type = type, .out = type};
+    int64_t image = convs[i].image, kernel = convs[i].kernel, stride = convs[i].stride;
+    for (int d = 0; d < 2; d++) {
+        s.image[d] = image;
+        s.kernel[d] = kernel;
+        s.stride[d] = stride;
+        s.padding[d] = convs[i].padding;
+        s.dilation[d] = 1;
+        s.result[d] = (image + 2 * s.padding[d] - kernel) / stride + 1;
+    }
+    char reason[DNN_REASON];
+    DnnGraph g;
+    rt_conv_graph(&g, &s, exact);
+    DnnPlan *plan = rt_cudnn_plan(c, &g, rt_conv_bytes(&s), reason);
+    printf("%s%s, %s%s, convolution %s of %s: ", plan ? "" : "FAILED ", device, in[type],
+           exact ? " without TF32" : "", of[computes], convs[i].name);
+    if (plan)
+        printf("engine %lld, %lld bytes planned\n", (long long)rt_cudnn_plan_engine(plan),
+               (long long)rt_conv_bytes(&s));
+    else
+        printf("%s\n", reason);
+    failures += !plan;
+    rt_cudnn_plan_free(plan);
+}
+
+static void try_convs(const DnnContext *c, const char *device)
+{
+    for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
+        for (int k = PARC_CONV_Y; k <= PARC_CONV_WEIGHT; k++) {
+            for (ParcType t = PARC_F32; t <= PARC_F16; t++)
+                try_conv(c, i, (ParcConvResult)k, t, false, device);
+            try_conv(c, i, (ParcConvResult)k, PARC_F32, true, device);
+        }
+}
+
 static bool load(const char *file)
 {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -141,6 +199,7 @@ int main(int argc, char **argv)
                 try(&c, &shapes[j], k & 1 ? PARC_F16 : PARC_BF16, k > 1, k > 3,
                     devices[i].name);
         }
+        try_convs(&c, devices[i].name);
         call.cudnnBackendDestroyDescriptor(c.device);
     }
     printf("cuDNN %zu: %d without a plan\n", call.cudnnGetVersion(), failures);

@@ -36,7 +36,7 @@ fi
 
 # ---- the stand-in: numbers ----
 objects=
-for name in attention/rt_cudnn attention/rt_cudnn_graph core/rt_cuda_load \
+for name in attention/rt_cudnn dnn/rt_cudnn_graph dnn/rt_cudnn_library core/rt_cuda_load \
     attention/rt_cudnn_attention; do
     # shellcheck disable=SC2086
     $cc -c -o "$work/$(basename $name).o" "runtime/cuda/$name.c" || exit 1
@@ -86,6 +86,38 @@ trains() {
         full_shard $small \
         $transformer -D precision=bf16
 }
+
+# Convolutions and their gradients. Weights of 16 bits have gradients in f32, which cuDNN
+# computes in 16 bits.
+# convolves NAME TOLERANCE OPTIONS…
+convolves() {
+    at=$work/$1 tolerance=$2
+    shift 2
+    cuda_tree "$at" tests/data/conv.pdl --arch sm_90a "$@" &&
+        "$PARC" tests/data/conv.pdl --target cpu --threads 1 "$@" -o "$at.cpu" &&
+        "$at.cpu" --steps 4 --log "$at.cpu.log" || return
+    PARC_CUDNN=0 cuda_run "$at" fast late --steps 4 --export "$at.own.st" &&
+        PARC_CUDNN=1 cuda_run "$at" fast early --steps 4 --export "$at.early.st" &&
+        PARC_CUDNN=1 cuda_run "$at" fast late --steps 4 --export "$at.st" --log "$at.log" &&
+        same_curve "$at.cpu.log" "$at.log" "$tolerance" &&
+        cmp "$at.early.st" "$at.st" && ! cmp -s "$at.st" "$at.own.st"
+}
+check "convolutions in f32" convolves convs 2e-5
+check "convolutions in bf16 on 2x2" convolves convs_bf16 1e-2 --mesh 2x2 -D precision=bf16
+# says_of NAME REASON [NAME=VALUE…]: --dry-run prints the choice for all convolutions.
+says_of() {
+    at=$work/$1 reason=$2
+    shift 2
+    env PARC_CUDNN=1 "$@" "$standin/run" -k "$at/fast.so" "$at/train" --dry-run >"$work/said" 2>&1
+    cat "$work/said"
+    [ "$(grep -c '^convolution ' "$work/said")" -gt 6 ] &&
+        ! grep '^convolution ' "$work/said" | grep -vqF "$reason"
+}
+check "--dry-run reports convolutions" says_of convs "cuDNN 91900, engine 2"
+check "PARC_CUDNN=0: own kernels convolve" says_of convs "own kernels (PARC_CUDNN=0)" PARC_CUDNN=0
+check "no engine: own kernels convolve" says_of convs "own kernels (no engine for it)" \
+    STANDIN_CUDNN=refuse
+check "an engine whose sums vary is refused" says_of convs_bf16 "engine 2"
 
 # `deterministic = true`, and gradients that several ranks compute, use the graph
 # that stores ds instead of summing dq with atomics.

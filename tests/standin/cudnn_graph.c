@@ -170,6 +170,64 @@ static void compute_reshape(const HostNode *n, const Held *of)
     } while (next(y->t, at));
 }
 
+/* x, weights and y of a convolution, or their gradients: numbers of tensors. */
+typedef struct ConvTensors {
+    int x, w, y;
+} ConvTensors;
+
+static bool is_conv(unsigned kind)
+{
+    return kind == RT_DNN_OPERATION_CONV || kind == RT_DNN_OPERATION_CONV_DATA ||
+           kind == RT_DNN_OPERATION_CONV_FILTER;
+}
+
+static ConvTensors conv_tensors(const HostNode *n)
+{
+    if (n->kind == RT_DNN_OPERATION_CONV)
+        return (ConvTensors){n->in[0], n->in[1], n->out};
+    return n->kind == RT_DNN_OPERATION_CONV_DATA ? (ConvTensors){n->out, n->in[1], n->in[0]}
+                                                 : (ConvTensors){n->in[1], n->out, n->in[0]};
+}
+
+/* Visits each index of the weights and of y: their product with an element of x is a term of one
+ * of the three. */
+static void compute_conv(const HostNode *n, const Held *of)
+{
+    ConvTensors t = conv_tensors(n);
+    const Held *x = &of[t.x], *w = &of[t.w], *y = &of[t.y], *out = &of[n->out];
+    int64_t channels = w->t->dim[1], each = w->t->dim[0] / (x->t->dim[1] / channels);
+    int64_t at[GRAPH_DIMS] = {0};
+    double *sum = calloc((size_t)extent(out->t), sizeof *sum);
+    do {
+        int64_t kernel[GRAPH_DIMS] = {0};
+        do {
+            int64_t to = offset(y->t, y->t, at), from[GRAPH_DIMS] = {at[0]};
+            from[1] = kernel[0] / each * channels + kernel[1];
+            bool inside = kernel[0] == at[1];
+            for (int d = 0; d < 2; d++) {
+                from[2 + d] = at[2 + d] * n->stride[d] + kernel[2 + d] * n->dilation[d] -
+                              n->padding[d];
+                inside = inside && from[2 + d] >= 0 && from[2 + d] < x->t->dim[2 + d];
+            }
+            if (!inside)
+                continue;
+            int64_t ix = offset(x->t, x->t, from), iw = offset(w->t, w->t, kernel);
+            if (n->out == t.y)
+                sum[to] += (double)load(x, ix) * (double)load(w, iw);
+            else if (n->out == t.x)
+                sum[ix] += (double)load(y, to) * (double)load(w, iw);
+            else
+                sum[iw] += (double)load(y, to) * (double)load(x, ix);
+        } while (next(w->t, kernel));
+    } while (next(y->t, at));
+    memset(at, 0, sizeof at);
+    do {
+        int64_t i = offset(out->t, out->t, at);
+        store(out, i, (float)sum[i]);
+    } while (next(out->t, at));
+    free(sum);
+}
+
 void graph_compute(const HostGraph *g, void *const at[GRAPH_NAMED])
 {
     Held of[GRAPH_TENSORS];
@@ -185,6 +243,7 @@ void graph_compute(const HostGraph *g, void *const at[GRAPH_NAMED])
         case RT_DNN_OPERATION_MATMUL: compute_product(n, of); break;
         case RT_DNN_OPERATION_REDUCTION: compute_reduction(n, of); break;
         case RT_DNN_OPERATION_RESHAPE: compute_reshape(n, of); break;
+        default: compute_conv(n, of);
         }
     }
     for (int i = 0; i < g->ntensors; i++)
@@ -212,6 +271,22 @@ static bool same_elements(const HostTensor *x, const HostTensor *y)
     return n[0] == n[1] && extent(x) == extent(y);
 }
 
+/* Whether y has the rows and columns that the kernel has places in the padded image, and both
+ * have the channels of the weights. */
+static bool conv_fits(const HostGraph *g, const HostNode *n)
+{
+    ConvTensors t = conv_tensors(n);
+    const HostTensor *x = &g->tensor[t.x], *w = &g->tensor[t.w], *y = &g->tensor[t.y];
+    bool fits = x->dim[0] == y->dim[0] && y->dim[1] == w->dim[0] && x->dim[1] % w->dim[1] == 0 &&
+                w->dim[0] % (x->dim[1] / w->dim[1]) == 0 && x->type == y->type &&
+                x->type == w->type;
+    for (int d = 0; d < 2; d++) {
+        int64_t left = x->dim[2 + d] + 2 * n->padding[d] - n->dilation[d] * (w->dim[2 + d] - 1);
+        fits = fits && left > 0 && y->dim[2 + d] == (left - 1) / n->stride[d] + 1;
+    }
+    return fits;
+}
+
 static const char *node_fault(const HostGraph *g, const HostNode *n)
 {
     const HostTensor *x = &g->tensor[n->in[0]], *y = &g->tensor[n->out];
@@ -231,6 +306,8 @@ static const char *node_fault(const HostGraph *g, const HostNode *n)
             return "a reshape to another size";
         break;
     default:
+        if (is_conv(n->kind))
+            return conv_fits(g, n) ? NULL : "a convolution of sizes or types that do not fit";
         for (int i = 0; i < 3; i++)
             if (n->in[i] >= 0 && !divides(&g->tensor[n->in[i]], y, GRAPH_DIMS))
                 return "a pointwise operand that cannot be spread";

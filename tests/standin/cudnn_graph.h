@@ -19,6 +19,7 @@ typedef struct HostNode {
     unsigned kind;  /* kind of descriptor: RT_DNN_OPERATION_MATMUL, … */
     int mode, axis;
     int in[3], out; /* tensors; -1: none */
+    int64_t stride[2], padding[2], dilation[2]; /* of a convolution */
 } HostNode;
 
 typedef struct HostGraph {

@@ -1,7 +1,7 @@
 /* cudnn_plan.c: creates and runs the graphs and plans of the stand-in cuDNN.
  *
  * A graph is computed from its descriptors alone (cudnn_graph.c). For backward
- * graphs three engines are proposed: engine 0, whose results vary from run to
+ * graphs of attention, and for convolutions, three engines are proposed: engine 0, whose results vary from run to
  * run, engine 1, whose workspace of 1 TiB exceeds a GPU's memory, and engine 2,
  * which is right for all graphs. A program may run engine 2, and engine 0 if
  * the graph sums dq in a separate tensor. Any other run is an error.
@@ -47,6 +47,14 @@ static const struct Operands {
      {RT_DNN_OPERATION_REDUCTION_X, 0, 0}, RT_DNN_OPERATION_REDUCTION_Y},
     {RT_DNN_OPERATION_RESHAPE, 0, {RT_DNN_OPERATION_RESHAPE_X, 0, 0},
      RT_DNN_OPERATION_RESHAPE_Y},
+    {RT_DNN_OPERATION_CONV, RT_DNN_OPERATION_CONV_DOES,
+     {RT_DNN_OPERATION_CONV_X, RT_DNN_OPERATION_CONV_W, 0}, RT_DNN_OPERATION_CONV_Y},
+    {RT_DNN_OPERATION_CONV_DATA, RT_DNN_OPERATION_CONV_DATA_DOES,
+     {RT_DNN_OPERATION_CONV_DATA_DY, RT_DNN_OPERATION_CONV_DATA_W, 0},
+     RT_DNN_OPERATION_CONV_DATA_DX},
+    {RT_DNN_OPERATION_CONV_FILTER, RT_DNN_OPERATION_CONV_FILTER_DOES,
+     {RT_DNN_OPERATION_CONV_FILTER_DY, RT_DNN_OPERATION_CONV_FILTER_X, 0},
+     RT_DNN_OPERATION_CONV_FILTER_DW},
 };
 
 static int tensor_in(HostGraph *g, const Descriptor *d)
@@ -68,6 +76,29 @@ static int tensor_in(HostGraph *g, const Descriptor *d)
     return g->ntensors++;
 }
 
+/* Whether a convolution's result is 1 times the sums, and 0 times the old one. */
+static bool replaces(const Descriptor *d)
+{
+    static const struct {
+        DnnKind kind;
+        DnnAttribute alpha, beta;
+    } factors[] = {
+        {RT_DNN_OPERATION_CONV, RT_DNN_OPERATION_CONV_ALPHA, RT_DNN_OPERATION_CONV_BETA},
+        {RT_DNN_OPERATION_CONV_DATA, RT_DNN_OPERATION_CONV_DATA_ALPHA,
+         RT_DNN_OPERATION_CONV_DATA_BETA},
+        {RT_DNN_OPERATION_CONV_FILTER, RT_DNN_OPERATION_CONV_FILTER_ALPHA,
+         RT_DNN_OPERATION_CONV_FILTER_BETA},
+    };
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        int32_t bits[2] = {dnn_mode(d, factors[i].alpha), dnn_mode(d, factors[i].beta)};
+        float x[2];
+        memcpy(x, bits, sizeof x);
+        if (factors[i].kind == d->kind && (x[0] < 1 || x[0] > 1 || x[1] < 0 || x[1] > 0))
+            return false;
+    }
+    return true;
+}
+
 static HostNode node_in(HostGraph *g, const Descriptor *d)
 {
     HostNode n = {.kind = d->kind, .in = {-1, -1, -1}};
@@ -80,6 +111,11 @@ static HostNode node_in(HostGraph *g, const Descriptor *d)
                                    ? RT_DNN_REDUCTION_MODE
                                    : RT_DNN_POINTWISE_MODE);
         n.axis = (int)dnn_int64(does, RT_DNN_POINTWISE_AXIS, 0);
+        for (int i = 0; i < 2; i++) {
+            n.stride[i] = dnn_int64(does, RT_DNN_CONVOLUTION_STRIDES, i);
+            n.padding[i] = dnn_int64(does, RT_DNN_CONVOLUTION_BEFORE, i);
+            n.dilation[i] = dnn_int64(does, RT_DNN_CONVOLUTION_DILATIONS, i);
+        }
     }
     for (int i = 0; i < 3; i++) {
         const Descriptor *x = o->in[i] ? dnn_descriptor(d, o->in[i], 0) : NULL;
@@ -97,6 +133,8 @@ DnnStatus dnn_finalize_graph(Descriptor *d)
         const Descriptor *x = dnn_descriptor(d, RT_DNN_GRAPH_OPERATIONS, i);
         if (!x)
             return dnn_fails(NOT_FINALIZED, "an operation that is not finalized");
+        if (!replaces(x))
+            return dnn_fails(NOT_SUPPORTED, "a convolution with other factors");
         g->node[g->nnodes++] = node_in(g, x);
     }
     const char *fault = graph_fault(g);
@@ -107,13 +145,22 @@ DnnStatus dnn_finalize_graph(Descriptor *d)
 
 /* ---- engines ------------------------------------------------------------- */
 
-/* Backward graphs have a matmul of transposed scores. */
+/* Backward graphs of attention have a matmul of transposed scores. */
 static bool is_backward(const HostGraph *g)
 {
     for (int i = 0; i < g->nnodes; i++)
         if (g->node[i].kind == RT_DNN_OPERATION_RESHAPE)
             return true;
     return false;
+}
+
+/* The tensor whose parts a convolution's engines add in f32; NULL: no convolution. */
+static const HostTensor *conv_result(const HostGraph *g)
+{
+    unsigned kind = g->node[0].kind;
+    bool conv = kind == RT_DNN_OPERATION_CONV || kind == RT_DNN_OPERATION_CONV_DATA ||
+                kind == RT_DNN_OPERATION_CONV_FILTER;
+    return conv ? &g->tensor[g->node[0].out] : NULL;
 }
 
 /* The tensor that dq is copied from; NULL: a matmul computes dq itself. */
@@ -142,6 +189,8 @@ static int64_t workspace_of(const HostGraph *g)
 {
     const HostTensor *scores = &g->tensor[g->node[3].out];
     int64_t bytes = OWN_WORKSPACE;
+    if (conv_result(g))
+        return bytes + 2 * graph_tensor_bytes(conv_result(g));
     if (!is_backward(g))
         return bytes;
     const HostTensor *sum = sum_of_dq(g);
@@ -172,7 +221,7 @@ static DnnStatus propose(const Descriptor *d, int64_t limit, int64_t *count,
                          DnnDescriptor *config)
 {
     Descriptor *graph = dnn_descriptor(d, RT_DNN_HEURISTICS_GRAPH, 0);
-    bool all = is_backward(graph->graph);
+    bool all = is_backward(graph->graph) || conv_result(graph->graph);
     *count = 0;
     if (dnn_asked_to("refuse") ||
         dnn_mode(d, RT_DNN_HEURISTICS_MODE) != RT_DNN_MODE_A)
@@ -188,10 +237,11 @@ static DnnStatus propose(const Descriptor *d, int64_t limit, int64_t *count,
     return RT_DNN_SUCCESS;
 }
 
+/* Engine 2 computes convolutions in f32. */
 static DnnStatus notes_of(const Descriptor *engine, int64_t *count, void *value)
 {
-    const int32_t note[] = {0, RT_DNN_NOT_DETERMINISTIC};
-    *count = engine->engine == VARIES ? 2 : 1;
+    const int32_t note[] = {RT_DNN_TENSOR_CORE, RT_DNN_NOT_DETERMINISTIC};
+    *count = engine->engine == VARIES ? 2 : conv_result(engine->graph) ? 0 : 1;
     memcpy(value, note, (size_t)*count * sizeof *note);
     return RT_DNN_SUCCESS;
 }
@@ -210,6 +260,7 @@ DnnStatus cudnnBackendGetAttribute(DnnDescriptor descriptor,
         return propose(d, limit, count, value);
     case RT_DNN_CONFIG_ENGINE:
         (*(Descriptor **)value)->engine = d->engine;
+        (*(Descriptor **)value)->graph = d->graph;
         return RT_DNN_SUCCESS;
     case RT_DNN_ENGINE_NOTES: return notes_of(d, count, value);
     case RT_DNN_ENGINE_INDEX: number = d->engine; break;
@@ -294,7 +345,7 @@ static bool inputs_vary(const Run *r)
         const char *at = r->at[t->named];
         if (!t->inner && !t->by_value && !is_made(r->graph, i) &&
             graph_tensor_bytes(t) > BYTES && memcmp(at, at + 4, BYTES - 4) == 0) {
-            standin_error("cuDNN: attention of equal numbers");
+            standin_error("cuDNN: tensors of equal numbers");
             return false;
         }
     }

@@ -244,6 +244,7 @@ int main(void)
     }
     refusals(&rt);
     check(queued == 4 * sizeof cases / sizeof *cases, "each call is queued");
+    rt_cudnn_attention_close(&rt);
     rt_cudnn_close(&rt);
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;

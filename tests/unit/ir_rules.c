@@ -52,8 +52,9 @@ typedef struct Row {
 } Row;
 
 /* Stride, padding and dilation of both dims, groups, and both sizes of the result. */
-#define CONV(stride, padding, dilation, groups, size)                                         \
-    {{.i = DT_F32}, {.l = {2, {stride, stride}}}, {.l = {2, {padding, padding}}},              \
+#define CONV(...) CONV_AS(DT_F32, __VA_ARGS__)
+#define CONV_AS(type, stride, padding, dilation, groups, size)                                \
+    {{.i = type}, {.l = {2, {stride, stride}}}, {.l = {2, {padding, padding}}},              \
      {.l = {2, {dilation, dilation}}}, {.i = groups}, {.l = {2, {size, size}}}}
 
 static const Row rows[] = {
@@ -226,6 +227,8 @@ static const Row rows[] = {
      "dim 1 of operand 0 is 6, not a multiple of 8", NULL},
     {OP_conv, {"f32[8, 6, 5, 5]", "bf16[4, 6, 3, 3]"}, CONV(1, 1, 1, 1, 5),
      "the operands differ in their element types", NULL},
+    {OP_conv, {"f32[8, 6, 5, 5]", "f32[4, 6, 3, 3]"}, CONV_AS(DT_BF16, 1, 1, 1, 1, 5),
+     "the result has neither the operands' element type nor f32", NULL},
     {OP_conv, {"f32[8, 6, 5, 5]", "f32[4, 6, 3, 3]"}, CONV(1, -1, 1, 1, 1),
      "padding is negative or huge", NULL},
     {OP_conv_grad_x, {"f32[8/dp, 4/tp, 5, 5]", "f32[4/tp, 6, 3, 3]"}, CONV(1, 1, 1, 1, 5),

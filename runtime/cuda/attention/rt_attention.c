@@ -19,11 +19,6 @@
 #include "launch/world.h"
 #include "rt.h"
 
-/* Rank 0's choice, which it sends to the others. */
-typedef struct Decision {
-    int64_t library, version, engine;
-} Decision;
-
 /* ---- measurement --------------------------------------------------------- */
 
 /* A use, and a call of its shape with tensors in the arena. */
@@ -120,30 +115,6 @@ static void forget(CudnnUse *u, const char *why)
     snprintf(u->reason, sizeof u->reason, "%s", why);
 }
 
-/* Applies rank 0's choice on this rank. */
-static void apply_decision(ParcRt *rt, CudnnUse *u, const Decision *d)
-{
-    const Cudnn *x = rt->device->cudnn;
-    if (!d->library) {
-        if (u->plan)
-            forget(u, "as rank 0");
-        return;
-    }
-    int64_t engine = u->plan ? rt_cudnn_plan_engine(u->plan) : -1;
-    if ((int64_t)x->version != d->version || engine != d->engine) {
-        char other[64];
-        snprintf(other, sizeof other, "cuDNN %zu takes engine %lld", x->version,
-                 (long long)engine);
-        rt_fail(rt,
-                "rank %d: attention runs on cuDNN %lld's engine %lld on rank "
-                "0, and cannot here (%s): equal values come from equal "
-                "kernels. Install the same cuDNN everywhere, or set "
-                "PARC_CUDNN=0",
-                rt->rank, (long long)d->version, (long long)d->engine,
-                u->plan ? other : u->reason);
-    }
-}
-
 /* Appends the implementation to the file of measurements. */
 static void log_choice(ParcRt *rt, const CudnnUse *u)
 {
@@ -161,19 +132,11 @@ static void log_choice(ParcRt *rt, const CudnnUse *u)
 /* Keeps or frees u->plan, according to rank 0's measurement, on all ranks. */
 static void choose(ParcRt *rt, CudnnUse *u)
 {
-    Decision d = {0, 0, 0};
-    if (rt->rank == 0 && u->plan) {
-        d = (Decision){library_is_faster(rt, u),
-                       (int64_t)rt->device->cudnn->version,
-                       rt_cudnn_plan_engine(u->plan)};
-        if (!d.library)
-            forget(u, "they are faster here");
-    }
-    rt_share(rt, RT_AT_MATMULS, &d, sizeof d);
+    if (rt->rank == 0 && u->plan && !library_is_faster(rt, u))
+        forget(u, "they are faster here");
+    rt_cudnn_agree(rt, "attention", &u->plan, u->reason);
     if (rt->rank == 0)
         log_choice(rt, u);
-    else
-        apply_decision(rt, u, &d);
 }
 
 void parc_attention_ready(ParcRt *rt, const ParcAttention *a, bool backward,

@@ -22,51 +22,8 @@
 #include "launch/world.h"
 #include "rt.h"
 
-/* ---- the library --------------------------------------------------------- */
-
-/* The oldest supported version: older ones use other forms of masks and
- * workspaces (before 9.6 the caller clears the sum of dq), and 9.10.0 and
- * 9.10.1 compute wrong gradients. */
-enum { LEAST_VERSION = 91002, LAST_THAT_PADS_WRONG = 91500 };
-
-static void open_handle(ParcRt *rt, Cudnn *x)
-{
-    const RtDevice *d = rt->device;
-    x->version = x->call.cudnnGetVersion();
-    if (x->version < LEAST_VERSION) {
-        snprintf(x->reason, sizeof x->reason, "cuDNN %zu is older than %d",
-                 x->version, LEAST_VERSION);
-        return;
-    }
-    DnnStatus s = x->call.cudnnCreate(&x->handle);
-    if (s == RT_DNN_SUCCESS)
-        s = x->call.cudnnSetStream(x->handle, d->stream[PARC_COMPUTE]);
-    if (s != RT_DNN_SUCCESS) {
-        snprintf(x->reason, sizeof x->reason, "cuDNN cannot start: %s",
-                 x->call.cudnnGetErrorString(s));
-        x->handle = NULL;
-    }
-}
-
-static Cudnn *open_library(ParcRt *rt)
-{
-    RtDevice *d = rt->device;
-    if (d->cudnn)
-        return d->cudnn;
-    Cudnn *x = d->cudnn = rt_allocate(sizeof *x);
-    x->last = &x->first;
-    x->context.call = &x->call;
-    if (!rt_flag(rt, "PARC_CUDNN", true)) {
-        snprintf(x->reason, sizeof x->reason, "PARC_CUDNN=0");
-        return x;
-    }
-    x->always = rt_flag(rt, "PARC_CUDNN", false);
-    if (rt_cuda_load(&rt_cudnn_library, &x->call, x->reason,
-                     sizeof x->reason))
-        open_handle(rt, x);
-    x->context.handle = x->handle;
-    return x;
-}
+/* The last version that computes wrong gradients of keys of any number. */
+enum { LAST_THAT_PADS_WRONG = 91500 };
 
 /* ---- plans --------------------------------------------------------------- */
 
@@ -187,7 +144,6 @@ bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c)
 void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
 {
     static float one = 1, least = -INFINITY;
-    const Cudnn *x = rt->device->cudnn;
     const ParcAttention *a = &u->shape;
     float scale = a->scale;
     char *workspace = c->scratch + (u->scratch_bytes - workspace_of(u));
@@ -205,16 +161,7 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
             at[DNN_SCALE] = &scale;
             at[DNN_LEAST] = &least;
             at[DNN_ONE] = &one;
-            DnnStatus s =
-                rt_cudnn_run(u->plan, at, workspace + sum_bytes_of(u));
-            if (s != RT_DNN_SUCCESS) {
-                char where[RT_WHERE];
-                rt_fail(rt,
-                        "rank %d: cuDNN %zu's attention%s: %s; PARC_CUDNN=0 "
-                        "runs without it",
-                        rt->rank, x->version, rt_cuda_where(rt, where),
-                        x->call.cudnnGetErrorString(s));
-            }
+            rt_cudnn_must_run(rt, "attention", u->plan, at, workspace + sum_bytes_of(u));
         }
     rt_nvtx_pop();
     rt_cuda_queued(rt, PARC_COMPUTE, "cuDNN's attention");
@@ -223,7 +170,7 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
 CudnnUse *rt_cudnn_use(ParcRt *rt, const ParcAttention *a, bool backward,
                        int64_t scratch_bytes)
 {
-    Cudnn *x = open_library(rt);
+    Cudnn *x = rt_cudnn_open(rt);
     CudnnUse *u = rt_allocate(sizeof *u);
     u->shape = *a;
     u->backward = backward;
@@ -264,7 +211,7 @@ void rt_cudnn_print(const ParcRt *rt)
     }
 }
 
-void rt_cudnn_close(ParcRt *rt)
+void rt_cudnn_attention_close(ParcRt *rt)
 {
     Cudnn *x = rt->device->cudnn;
     while (x && x->first) {
@@ -273,8 +220,4 @@ void rt_cudnn_close(ParcRt *rt)
         rt_cudnn_plan_free(u->plan);
         free(u);
     }
-    if (x && x->handle)
-        x->call.cudnnDestroy(x->handle);
-    free(x);
-    rt->device->cudnn = NULL;
 }

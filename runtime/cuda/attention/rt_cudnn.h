@@ -2,8 +2,9 @@
 #ifndef PARC_RT_CUDNN_H
 #define PARC_RT_CUDNN_H
 
-#include "cuda/attention/rt_cudnn_graph.h"
+#include "cuda/attention/rt_cudnn_attention.h"
 #include "cuda/core/rt_cuda.h"
+#include "cuda/dnn/rt_cudnn_library.h"
 #include "rt.h"
 
 /* The tensors of a call, by DNN_Q …; NULL: the call has no such tensor. */
@@ -22,17 +23,6 @@ typedef struct CudnnUse {
     int64_t piece_b, piece_kv;
     char reason[DNN_REASON]; /* why there is no plan */
 } CudnnUse;
-
-typedef struct Cudnn {
-    CudaDnn call;
-    DnnHandle handle; /* NULL: not available */
-    DnnContext context;
-    size_t version;  /* 91900: 9.19.0 */
-    bool always;     /* PARC_CUDNN=1: use cuDNN wherever it can run, without
-                        measurement */
-    char reason[512]; /* why it is not available */
-    CudnnUse *first, **last;
-} Cudnn;
 
 /* The use for calls of this shape; NULL: none. */
 CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward);
@@ -61,6 +51,6 @@ enum { CUDNN_TEXT = DNN_REASON + 128 };
 void rt_cudnn_text(const Cudnn *x, const CudnnUse *u, char text[CUDNN_TEXT]);
 /* Prints a line per use for --dry-run. */
 void rt_cudnn_print(const ParcRt *rt);
-void rt_cudnn_close(ParcRt *rt);
+void rt_cudnn_attention_close(ParcRt *rt);
 
 #endif

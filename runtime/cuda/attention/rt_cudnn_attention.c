@@ -10,7 +10,7 @@
  * the product's result is a tensor in f32, to which blocks add in any order,
  * and dq is a copy of it.
  */
-#include "cuda/attention/rt_cudnn_graph.h"
+#include "cuda/attention/rt_cudnn_attention.h"
 
 #include <string.h>
 
@@ -61,15 +61,15 @@ typedef struct NodeRow {
 } NodeRow;
 
 #define POINTWISE(mode, x, b, t, y)                                            \
-    {{DNN_POINTWISE, RT_DNN_##mode, {x, b, t}, y, 0}, ALWAYS}
+    {{DNN_POINTWISE, RT_DNN_##mode, {x, b, t}, y, 0, {{0}, {0}, {0}}}, ALWAYS}
 #define MASK(mode, x, b, t, y, axis)                                           \
-    {{DNN_POINTWISE, RT_DNN_##mode, {x, b, t}, y, axis}, CAUSAL}
+    {{DNN_POINTWISE, RT_DNN_##mode, {x, b, t}, y, axis, {{0}, {0}, {0}}}, CAUSAL}
 #define PRODUCT_OF(a, b, c)                                                    \
-    {{DNN_MATMUL, 0, {a, b, DNN_NONE}, c, 0}, ALWAYS}
+    {{DNN_MATMUL, 0, {a, b, DNN_NONE}, c, 0, {{0}, {0}, {0}}}, ALWAYS}
 #define REDUCTION(mode, x, y, when)                                            \
-    {{DNN_REDUCTION, RT_DNN_##mode, {x, DNN_NONE, DNN_NONE}, y, 0}, when}
+    {{DNN_REDUCTION, RT_DNN_##mode, {x, DNN_NONE, DNN_NONE}, y, 0, {{0}, {0}, {0}}}, when}
 #define RESHAPE(x, y)                                                          \
-    {{DNN_RESHAPE, 0, {x, DNN_NONE, DNN_NONE}, y, 0}, ALWAYS}
+    {{DNN_RESHAPE, 0, {x, DNN_NONE, DNN_NONE}, y, 0, {{0}, {0}, {0}}}, ALWAYS}
 
 /* The tensors that both passes have in the same form. */
 #define TENSORS_OF_BOTH                                                        \
@@ -169,7 +169,7 @@ static const NodeRow backward_nodes[] = {
     RESHAPE(DNN_K, KEYS),
     PRODUCT_OF(DS_SCALED, KEYS, DNN_DQ_SUM),
     {{DNN_POINTWISE, RT_DNN_IDENTITY, {DNN_DQ_SUM, DNN_NONE, DNN_NONE}, DNN_DQ,
-      0}, SUMMED},
+      0, {{0}, {0}, {0}}}, SUMMED},
 };
 
 /* ---- graph of a call ----------------------------------------------------- */
@@ -232,7 +232,7 @@ void rt_cudnn_attention_graph(DnnGraph *g, const ParcAttention *a, int64_t b,
     size_t n = backward ? sizeof backward_nodes : sizeof forward_nodes;
     memset(g, 0, sizeof *g);
     g->ntensors = TENSORS;
-    g->may_vary = backward && !a->deterministic;
+    g->refuses = backward && !a->deterministic ? 0 : 1u << RT_DNN_NOT_DETERMINISTIC;
     for (int i = 0; i < TENSORS; i++)
         if (tensors[i].place != DNN_NOWHERE && holds(a, tensors[i].when))
             g->tensor[i] = dnn_tensor_of(a, b, kv, &tensors[i]);

@@ -133,7 +133,7 @@ typedef struct RtDevice {
                      (rt_cuda_choose.c) */
     struct CudaCache *cache; /* cache of kernel choices; rank 0 only */
 
-    struct Cudnn *cudnn; /* NULL: no call of attention that cuDNN supports */
+    struct Cudnn *cudnn; /* NULL: no call that cuDNN supports */
 
     CudaTrace trace;
     int32_t work; /* the latest parc_mark; -1: none in this step */
@@ -285,8 +285,6 @@ void rt_nvtx_mark(const ParcModel *model, int now, int next);
  * run. */
 void rt_cuda_matmul_ready(ParcRt *rt);
 void rt_cuda_matmul_close(ParcRt *rt);
-/* Frees the convolutions. */
-void rt_cuda_conv_close(ParcRt *rt);
 
 /* ---- the arena (rt_cuda_arena.c) ---- */
 
@@ -304,5 +302,7 @@ static inline char *rt_cuda_spare(const ParcRt *rt)
 /* Peak dense flops per second of one device; 0: unknown. */
 double rt_cuda_peak_flops(const char *device, int major, int minor,
                           CudaPrecision precision);
+/* Notes that a product has operands of the type, for d->precision. */
+void rt_cuda_note_precision(RtDevice *d, ParcType type);
 
 #endif

@@ -87,3 +87,11 @@ double rt_cuda_peak_flops(const char *device, int major, int minor,
                          [CUDA_HALF] = r->half};
     return of[precision] * 1e12;
 }
+
+void rt_cuda_note_precision(RtDevice *d, ParcType type)
+{
+    if (type != PARC_F32)
+        d->precision = CUDA_HALF;
+    else if (d->precision == CUDA_SINGLE && d->mode.tf32)
+        d->precision = CUDA_TF32;
+}

@@ -48,10 +48,11 @@ static inline int64_t rt_topk_blocks(int64_t rows, int64_t n)
 
 /* The name of a kernel of conv.cuh: `kind` is the file's CONV_KIND, and the types are those of
  * the operands and of the result. */
+enum { RT_CONV_WIDEN = 3 };
 static inline void rt_conv_symbol(char *to, size_t size, int kind, const char *type,
                                   const char *out)
 {
-    static const char *const name[] = {"conv", "conv_grad_x", "conv_grad_weight"};
+    static const char *const name[] = {"conv", "conv_grad_x", "conv_grad_weight", "conv_widen"};
     snprintf(to, size, "%s_%s_%s", name[kind], type, out);
 }
 

@@ -2,7 +2,8 @@
  *
  * requires: CONV_NAME(kernel); CONV_ELEMENT and CONV_READ, the C type of the operands and its
  *           conversion to f32 (parc_read_bf16 …); CONV_RESULT and CONV_WRITE, the same for the
- *           result; CONV_KIND, the kernel: 0 conv, 1 conv_grad_x, 2 conv_grad_weight
+ *           result; CONV_KIND, the kernel: 0 conv, 1 conv_grad_x, 2 conv_grad_weight,
+ *           3 conv_widen, which converts what cuDNN computes to f32
  *
  * A thread computes an element of y, or of the gradient of x. A warp computes an element of the
  * gradient of the weight: lane l adds the products of elements l, l + 32, … of dy's images. The
@@ -41,6 +42,8 @@ PARC_DEVICE int64_t conv_element(int64_t r, int64_t stride, int64_t i, int64_t d
 #define CONV_LOAD CONV_NAME(conv_load)
 #elif CONV_KIND == 1
 #define CONV_LOAD CONV_NAME(conv_grad_x_load)
+#elif CONV_KIND == 3
+#define CONV_LOAD CONV_NAME(conv_widen_load)
 #else
 #define CONV_LOAD CONV_NAME(conv_grad_weight_load)
 #endif
@@ -143,6 +146,17 @@ CONV_NAME(conv_grad_weight)(CONV_RESULT *__restrict__ dw, const CONV_ELEMENT *__
     sum = warp_sum(sum);
     if (lane_index() == 0)
         CONV_WRITE(dw + at, &sum, 1);
+}
+#endif
+
+#if CONV_KIND == 3
+PARC_KERNEL(KERNEL_THREADS)
+CONV_NAME(conv_widen)(CONV_RESULT *__restrict__ to, const CONV_ELEMENT *__restrict__ from,
+                      int64_t n)
+{
+    int64_t i = wide_block_index() * KERNEL_THREADS + thread_index();
+    if (i < n)
+        to[i] = CONV_LOAD(from + i);
 }
 #endif
 #undef CONV_LOAD

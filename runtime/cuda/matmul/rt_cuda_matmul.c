@@ -114,10 +114,7 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     mm->spec = *spec;
     mm->next = d->matmuls;
     d->matmuls = mm;
-    if (spec->type.a != PARC_F32)
-        d->precision = CUDA_HALF;
-    else if (d->precision == CUDA_SINGLE && d->mode.tf32)
-        d->precision = CUDA_TF32;
+    rt_cuda_note_precision(d, spec->type.a);
     rt_cuda_product_make(rt, mm);
     if (!rt_cuda_choose(rt, mm))
         split_sum(rt, mm);

@@ -1,5 +1,4 @@
-/* rt_cudnn_graph.h: declares cuDNN's graphs as tables, the graphs of attention
- * (rt_cudnn_attention.c), and plans that are built from graphs.
+/* rt_cudnn_graph.h: declares cuDNN's graphs as tables, and plans that are built from graphs.
  *
  * A graph is a list of tensors and a list of operations that refer to tensors
  * by index:
@@ -15,7 +14,6 @@
 #define PARC_RT_CUDNN_GRAPH_H
 
 #include "cuda/api/api_cudnn.h"
-#include "parc_attention.h"
 
 enum { DNN_DIMS = 4, DNN_TENSORS = 48, DNN_NODES = 40, DNN_REASON = 256 };
 
@@ -38,7 +36,16 @@ typedef enum DnnOperation {
     DNN_REDUCTION, /* out = in[0] reduced over the dims in which out has size
                       1 */
     DNN_RESHAPE,   /* out = in[0] with other strides */
+    DNN_CONV,      /* out = the convolution of in[0] with the weights in[1] */
+    DNN_CONV_GRAD_X, /* its gradients: of in[0], out, from that of the result, in[0], and the
+                        weights in[1] */
+    DNN_CONV_GRAD_WEIGHT, /* … of the weights, from that of the result, in[0], and in[1] */
 } DnnOperation;
+
+/* How a kernel moves over the last two dims of an image. */
+typedef struct DnnWindow {
+    int64_t stride[2], padding[2], dilation[2];
+} DnnWindow;
 
 enum { DNN_NONE = -1 };
 typedef struct DnnNode {
@@ -46,38 +53,15 @@ typedef struct DnnNode {
     int mode; /* RT_DNN_MULTIPLY, … */
     int in[3], out; /* tensors; DNN_NONE ends the operands */
     int axis; /* RT_DNN_INDEX: the dim whose index it is */
+    DnnWindow window; /* of a convolution */
 } DnnNode;
 
 typedef struct DnnGraph {
     DnnTensor tensor[DNN_TENSORS];
     DnnNode node[DNN_NODES];
     int ntensors, nnodes;
-    bool may_vary; /* results may differ between runs in the last bits */
+    uint32_t refuses; /* engines with one of these numerical notes: bits 1 << RT_DNN_… */
 } DnnGraph;
-
-/* ---- attention ---- */
-
-/* The tensors of both graphs of attention that have an address, in the layout
- * of parc_attention's. The fused engines of the library recognize the operations
- * and store no others. lse is the maximum of a row's scores +
- * log(sum(e^(score - maximum))), as in parc's kernels: either pass may run on
- * the library and the other on parc's kernels. */
-enum {
-    DNN_Q, DNN_K, DNN_V, DNN_O, DNN_LSE,
-    DNN_SCALE, DNN_LEAST, DNN_ONE, /* numbers: the scale, the score of masked
-                                      keys, 1 */
-    DNN_DO, DNN_DQ, DNN_DK, DNN_DV,
-    DNN_DELTA, /* f32 [b, heads, s]: rowsum(d_o * o) */
-    DNN_NAMED,
-    DNN_DQ_SUM = DNN_NAMED, /* f32 [b, heads, s, d] of a piece: the sum of dq,
-                               in a backward pass that is not deterministic */
-    DNN_ADDRESSED,
-};
-
-/* The graph of a call's forward or backward pass, for `b` of its sequences and
- * `kv` KV heads of each. requires: 16 bits, no dropout. */
-void rt_cudnn_attention_graph(DnnGraph *g, const ParcAttention *a, int64_t b,
-                              int64_t kv, bool backward);
 
 /* ---- plans ---- */
 
@@ -93,8 +77,8 @@ typedef struct DnnContext {
 typedef struct DnnPlan DnnPlan;
 
 /* The library's best plan among those that need at most `limit` bytes of
- * workspace and compute the same bits in every run, unless the graph may vary.
- * NULL and a `reason` if there is none. */
+ * workspace and have no numerical note that the graph refuses. NULL and a `reason` if there is
+ * none. */
 DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t limit,
                        char reason[DNN_REASON]);
 void rt_cudnn_plan_free(DnnPlan *p);

@@ -7,7 +7,7 @@
  * outlive them.
  */
 #include "common/message.h"
-#include "cuda/attention/rt_cudnn_graph.h"
+#include "cuda/dnn/rt_cudnn_graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,38 +143,59 @@ static const struct {
     DnnKind does, operation; /* `does`: the computation without its tensors */
     DnnAttribute mode, type, of, in[3], out;
     DnnValue mode_type;
+    DnnAttribute factor, adds; /* of a convolution: 1, and 0 times the old result */
 } kinds[] = {
     {"a pointwise operation", RT_DNN_POINTWISE, RT_DNN_OPERATION_POINTWISE,
      RT_DNN_POINTWISE_MODE, RT_DNN_POINTWISE_TYPE,
      RT_DNN_OPERATION_POINTWISE_DOES,
      {RT_DNN_OPERATION_POINTWISE_X, RT_DNN_OPERATION_POINTWISE_B,
       RT_DNN_OPERATION_POINTWISE_T},
-     RT_DNN_OPERATION_POINTWISE_Y, RT_DNN_OF_POINTWISE_MODE},
+     RT_DNN_OPERATION_POINTWISE_Y, RT_DNN_OF_POINTWISE_MODE, 0, 0},
     {"a product", RT_DNN_MATMUL, RT_DNN_OPERATION_MATMUL, 0,
      RT_DNN_MATMUL_TYPE, RT_DNN_OPERATION_MATMUL_DOES,
      {RT_DNN_OPERATION_MATMUL_A, RT_DNN_OPERATION_MATMUL_B, 0},
-     RT_DNN_OPERATION_MATMUL_C, 0},
+     RT_DNN_OPERATION_MATMUL_C, 0, 0, 0},
     {"a reduction", RT_DNN_REDUCTION, RT_DNN_OPERATION_REDUCTION,
      RT_DNN_REDUCTION_MODE, RT_DNN_REDUCTION_TYPE,
      RT_DNN_OPERATION_REDUCTION_DOES, {RT_DNN_OPERATION_REDUCTION_X, 0, 0},
-     RT_DNN_OPERATION_REDUCTION_Y, RT_DNN_OF_REDUCTION_MODE},
+     RT_DNN_OPERATION_REDUCTION_Y, RT_DNN_OF_REDUCTION_MODE, 0, 0},
     {"a reshape", 0, RT_DNN_OPERATION_RESHAPE, 0, 0, 0,
-     {RT_DNN_OPERATION_RESHAPE_X, 0, 0}, RT_DNN_OPERATION_RESHAPE_Y, 0},
+     {RT_DNN_OPERATION_RESHAPE_X, 0, 0}, RT_DNN_OPERATION_RESHAPE_Y, 0, 0, 0},
+    {"a convolution", RT_DNN_CONVOLUTION, RT_DNN_OPERATION_CONV, RT_DNN_CONVOLUTION_MODE,
+     RT_DNN_CONVOLUTION_TYPE, RT_DNN_OPERATION_CONV_DOES,
+     {RT_DNN_OPERATION_CONV_X, RT_DNN_OPERATION_CONV_W, 0}, RT_DNN_OPERATION_CONV_Y,
+     RT_DNN_OF_CONVOLUTION_MODE, RT_DNN_OPERATION_CONV_ALPHA, RT_DNN_OPERATION_CONV_BETA},
+    {"a convolution's gradient", RT_DNN_CONVOLUTION, RT_DNN_OPERATION_CONV_DATA,
+     RT_DNN_CONVOLUTION_MODE, RT_DNN_CONVOLUTION_TYPE, RT_DNN_OPERATION_CONV_DATA_DOES,
+     {RT_DNN_OPERATION_CONV_DATA_DY, RT_DNN_OPERATION_CONV_DATA_W, 0},
+     RT_DNN_OPERATION_CONV_DATA_DX, RT_DNN_OF_CONVOLUTION_MODE, RT_DNN_OPERATION_CONV_DATA_ALPHA,
+     RT_DNN_OPERATION_CONV_DATA_BETA},
+    {"a convolution's gradient", RT_DNN_CONVOLUTION, RT_DNN_OPERATION_CONV_FILTER,
+     RT_DNN_CONVOLUTION_MODE, RT_DNN_CONVOLUTION_TYPE, RT_DNN_OPERATION_CONV_FILTER_DOES,
+     {RT_DNN_OPERATION_CONV_FILTER_DY, RT_DNN_OPERATION_CONV_FILTER_X, 0},
+     RT_DNN_OPERATION_CONV_FILTER_DW, RT_DNN_OF_CONVOLUTION_MODE,
+     RT_DNN_OPERATION_CONV_FILTER_ALPHA, RT_DNN_OPERATION_CONV_FILTER_BETA},
 };
 
 /* The computation of a node. Operations compute in f32, comparisons in bool. */
 static DnnDescriptor make_does(DnnPlan *p, const DnnNode *n)
 {
-    bool pointwise = n->kind == DNN_POINTWISE;
+    enum { DIMS = 2 };
+    bool pointwise = n->kind == DNN_POINTWISE, conv = n->kind >= DNN_CONV;
     bool compares = pointwise && n->mode == RT_DNN_GREATER_EQUAL;
     int32_t mode = n->mode, type = compares ? RT_DNN_BOOL : RT_DNN_F32;
-    int64_t axis = n->axis;
+    int64_t axis = n->axis, dims = DIMS, each = conv ? DIMS : 0;
     return BUILD(p, kinds[n->kind].does, kinds[n->kind].what,
                  {kinds[n->kind].mode, kinds[n->kind].mode_type,
                   kinds[n->kind].mode_type != 0, &mode},
                  {kinds[n->kind].type, RT_DNN_OF_TYPE, 1, &type},
                  {RT_DNN_POINTWISE_AXIS, RT_DNN_OF_INT64,
-                  pointwise && n->mode == RT_DNN_INDEX, &axis});
+                  pointwise && n->mode == RT_DNN_INDEX, &axis},
+                 {RT_DNN_CONVOLUTION_DIMS, RT_DNN_OF_INT64, conv, &dims},
+                 {RT_DNN_CONVOLUTION_STRIDES, RT_DNN_OF_INT64, each, n->window.stride},
+                 {RT_DNN_CONVOLUTION_BEFORE, RT_DNN_OF_INT64, each, n->window.padding},
+                 {RT_DNN_CONVOLUTION_AFTER, RT_DNN_OF_INT64, each, n->window.padding},
+                 {RT_DNN_CONVOLUTION_DILATIONS, RT_DNN_OF_INT64, each, n->window.dilation});
 }
 
 static DnnDescriptor make_node(DnnPlan *p, const DnnNode *n,
@@ -182,6 +203,7 @@ static DnnDescriptor make_node(DnnPlan *p, const DnnNode *n,
 {
     enum { OF = RT_DNN_OF_DESCRIPTOR };
     const DnnDescriptor none = NULL, *in[3];
+    const float one = 1, zero = 0;
     DnnDescriptor does = n->kind == DNN_RESHAPE ? NULL : make_does(p, n);
     for (int i = 0; i < 3; i++)
         in[i] = n->in[i] == DNN_NONE ? &none : &tensor[n->in[i]];
@@ -190,7 +212,9 @@ static DnnDescriptor make_node(DnnPlan *p, const DnnNode *n,
                  {kinds[n->kind].in[0], OF, *in[0] != NULL, in[0]},
                  {kinds[n->kind].in[1], OF, *in[1] != NULL, in[1]},
                  {kinds[n->kind].in[2], OF, *in[2] != NULL, in[2]},
-                 {kinds[n->kind].out, OF, 1, &tensor[n->out]});
+                 {kinds[n->kind].out, OF, 1, &tensor[n->out]},
+                 {kinds[n->kind].factor, RT_DNN_OF_FLOAT, kinds[n->kind].factor != 0, &one},
+                 {kinds[n->kind].adds, RT_DNN_OF_FLOAT, kinds[n->kind].adds != 0, &zero});
 }
 
 static DnnDescriptor make_graph(DnnPlan *p, const DnnGraph *g)
@@ -230,14 +254,21 @@ static int propose(DnnPlan *p, DnnDescriptor graph, int32_t mode,
     return n < CONFIGS ? (int)n : CONFIGS;
 }
 
-/* Reads an engine's number, and whether it computes the same bits in every
- * run. */
-static bool look_at(DnnPlan *p, DnnDescriptor config, bool *repeats)
+/* What a numerical note of an engine means, where a graph may refuse it. */
+static const char *const note_meaning[RT_DNN_NOTES] = {
+    [RT_DNN_TENSOR_CORE] = "it computes in less than f32",
+    [RT_DNN_CONVERTS_DOWN] = "it rounds its operands",
+    [RT_DNN_REDUCED_SUMS] = "its sums have less than f32",
+    [RT_DNN_NOT_DETERMINISTIC] = "its sums are not in a fixed order",
+};
+
+/* Reads an engine's number and its numerical notes, as bits. */
+static bool look_at(DnnPlan *p, DnnDescriptor config, uint32_t *notes)
 {
     DnnDescriptor engine = make(p, RT_DNN_ENGINE, "an engine");
     int32_t note[RT_DNN_NOTES] = {0};
     int64_t n = 0, one = 0;
-    *repeats = true;
+    *notes = 0;
     if (!get_values(p, config, RT_DNN_CONFIG_ENGINE, RT_DNN_OF_DESCRIPTOR, 1,
                     &one, &engine, "an engine's config") ||
         !get_values(p, engine, RT_DNN_ENGINE_INDEX, RT_DNN_OF_INT64, 1, &one,
@@ -246,22 +277,22 @@ static bool look_at(DnnPlan *p, DnnDescriptor config, bool *repeats)
                     RT_DNN_NOTES, &n, note, "an engine's notes"))
         return false;
     for (int i = 0; i < n && i < RT_DNN_NOTES; i++)
-        *repeats = *repeats && note[i] != RT_DNN_NOT_DETERMINISTIC;
+        if (note[i] >= 0 && note[i] < RT_DNN_NOTES)
+            *notes |= 1u << note[i];
     return true;
 }
 
 /* Whether `config` gives a plan; else sets `reason`. */
-static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t limit,
-                       bool may_vary)
+static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t limit, uint32_t refuses)
 {
-    bool repeats = false;
+    uint32_t notes;
     int64_t n = 0;
-    if (!look_at(p, config, &repeats))
+    if (!look_at(p, config, &notes))
         return false;
-    if (!repeats && !may_vary) {
-        snprintf(p->reason, DNN_REASON,
-                 "engine %lld: its sums are not in a fixed order",
-                 (long long)p->engine);
+    if (notes & refuses) {
+        const char *why = note_meaning[__builtin_ctz(notes & refuses)];
+        snprintf(p->reason, DNN_REASON, "engine %lld: %s", (long long)p->engine,
+                 why ? why : "its results are not exact");
         return false;
     }
     DnnDescriptor d = BUILD(
@@ -284,7 +315,7 @@ static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t limit,
 }
 
 static bool choose_engine(DnnPlan *p, DnnDescriptor graph, int64_t limit,
-                          bool may_vary)
+                          uint32_t refuses)
 {
     static const int mode[] = {RT_DNN_MODE_A, RT_DNN_MODE_FALLBACK};
     DnnDescriptor config[CONFIGS];
@@ -292,7 +323,7 @@ static bool choose_engine(DnnPlan *p, DnnDescriptor graph, int64_t limit,
         int n = propose(p, graph, mode[m], config);
         for (int i = 0; i < n; i++) {
             p->status = RT_DNN_SUCCESS;
-            if (try_config(p, config[i], limit, may_vary))
+            if (try_config(p, config[i], limit, refuses))
                 return true;
         }
         p->status = RT_DNN_SUCCESS;
@@ -311,7 +342,7 @@ DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t limit,
     snprintf(reason, DNN_REASON, "no engine for it");
     DnnDescriptor graph = make_graph(p, g);
     if (p->status == RT_DNN_SUCCESS &&
-        choose_engine(p, graph, limit, g->may_vary)) {
+        choose_engine(p, graph, limit, g->refuses)) {
         p->context = NULL;
         p->reason = NULL;
         return p;

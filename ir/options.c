@@ -104,6 +104,11 @@ static const OptionWord pipeline_words[] = {
      "the gradients of weights are computed where a rank would wait"},
     {0}};
 
+static const OptionWord exchange_words[] = {
+    {"heads", EXCHANGE_HEADS,
+     "a rank gets whole sequences of its part of the heads, and returns their results"},
+    {0}};
+
 /* ---- rows ---------------------------------------------------------------- */
 
 typedef Train StructTRAIN, StructOPTIMIZER, StructSCHEDULE;
@@ -112,6 +117,7 @@ typedef Unit StructFULLY_SHARD;
 typedef Checkpoint StructCHECKPOINT;
 typedef PlanSpec StructOFFLOAD;
 typedef Pipeline StructPIPELINE;
+typedef Context StructCONTEXT;
 
 #define MOST 0x1p40 /* exact in a double, and products of two fit 128 bits */
 #define SIZE .low = 1, .high = MOST

@@ -30,6 +30,7 @@ typedef enum OptionScope {
     SCOPE_CHECKPOINT,  /* Checkpoint */
     SCOPE_OFFLOAD,     /* PlanSpec: the items of the clause are words */
     SCOPE_PIPELINE,    /* Pipeline: the items of the clause are options */
+    SCOPE_CONTEXT,     /* Context: options of its item, which is a word */
 } OptionScope;
 
 /* What an option takes. Integers, flags and words may have fields of any

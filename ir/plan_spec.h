@@ -158,6 +158,19 @@ static inline int64_t pipeline_stages_per_rank(const Pipeline *p)
     return p->stages_per_rank ? p->stages_per_rank : several ? 2 : 1;
 }
 
+/* What attention exchanges between ranks that have parts of each sequence. */
+typedef enum Exchange {
+    EXCHANGE_HEADS, /* queries, keys, values and results: a rank attends with whole
+                     * sequences, for its part of the heads */
+} Exchange;
+
+/* The clause `context`: its axis splits dim 1 of every input, the sequence. */
+typedef struct Context {
+    uint32_t axes; /* its axis, as a bit mask; 0: no sequence is split */
+    Exchange exchange;
+    Loc loc;
+} Context;
+
 typedef struct PlanSpec {
     const char *name;      /* "" for the plan that parc supplies by default */
     uint32_t tensor_axes;  /* bit mask of the axes that `parallelize` or
@@ -171,6 +184,7 @@ typedef struct PlanSpec {
     uint32_t offload; /* bits of Offload */
     Loc offload_loc;
     Pipeline pipeline;
+    Context context;
     Loc node_loc;     /* --node-size, on the command line */
     Loc loc;
 } PlanSpec;

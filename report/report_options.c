@@ -362,6 +362,13 @@ static void json_pipeline(Out *o, const Pipeline *plan)
     out(o, "]},\n   ");
 }
 
+static void json_context(Out *o, const Context *c)
+{
+    out(o, "\n    \"%s\": {", clause_name(CL_CONTEXT));
+    json_options(o, SCOPE_CONTEXT, 0, c);
+    out(o, "},\n   ");
+}
+
 void report_json_settings(Out *o, const Program *p)
 {
     const PlanSpec *plan = &p->plan;
@@ -390,6 +397,8 @@ void report_json_settings(Out *o, const Program *p)
     out(o, "%s],\n   ", plan->ncheckpoints ? "\n    " : "");
     if (plan->pipeline.axes)
         json_pipeline(o, &plan->pipeline);
+    if (plan->context.axes)
+        json_context(o, &plan->context);
     json_words(o, &option_rows[OPTION_offload], plan->offload);
     out(o, "\n  },\n");
 }

@@ -142,7 +142,8 @@ typedef struct ParcParam {
 } ParcParam;
 
 /* A batch input: [batch, seq, …]. Dim 0 is first cut into `micro` equal
- * microbatches; each of them is split over `batch_axes`. */
+ * microbatches; each of them is split over `batch_axes`. Dim 1 is split over
+ * `sequence_axes`. */
 typedef struct ParcInput {
     const char *name;
     bool is_labels;         /* token file: labels are the sequence shifted by
@@ -153,7 +154,7 @@ typedef struct ParcInput {
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
     int64_t micro; /* number of microbatches; 0 means 1 */
-    uint32_t batch_axes;
+    uint32_t batch_axes, sequence_axes;
     int64_t offset;         /* offset of the rank's part; -1: unused */
     ParcType type;          /* i32 or a float type */
 } ParcInput;

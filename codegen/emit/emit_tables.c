@@ -154,10 +154,10 @@ static void params(Emitter *e)
 static void input_row(Emitter *e, const Input *in)
 {
     Out *o = e->o;
-    uint32_t axes = 0;
+    uint32_t axes[2] = {0}; /* that split dim 0, and dim 1 */
     for (int a = 0; a < e->p->mesh.n; a++)
         if (in->type.place.ax[a].kind == AX_S)
-            axes |= 1u << a;
+            axes[in->type.place.ax[a].dim] |= 1u << a;
     out(o, "    {.name = \"%s\", .type = %s, .is_labels = %s,\n",
         c_string_body(e->p->arena, in->name), c_parc_type(in->type.dtype),
         strcmp(in->name, "labels") ? "false" : "true");
@@ -175,8 +175,10 @@ static void input_row(Emitter *e, const Input *in)
     const char *offset = "-1";
     if (in->value && value_address(in->value)->block >= 0)
         offset = value_offset(e, in->value);
-    out(o, "\n     .batch_axes = %s, .offset = %s},\n",
-        axes_expression(e, axes), offset);
+    out(o, "\n     .batch_axes = %s,", axes_expression(e, axes[0]));
+    if (axes[1])
+        out(o, " .sequence_axes = %s,", axes_expression(e, axes[1]));
+    out(o, " .offset = %s},\n", offset);
 }
 
 /* `word`: "", or that of a forward program and '_'. */

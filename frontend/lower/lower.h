@@ -157,6 +157,7 @@ typedef struct PlanItem {
     Checkpoint checkpoint; /* of checkpoint */
     uint32_t offload;      /* of offload: bits of Offload */
     Pipeline pipeline;     /* of pipeline */
+    Context context;       /* of context */
 } PlanItem;
 typedef VEC(PlanItem) PlanItems;
 
@@ -171,6 +172,7 @@ struct Lower {
     bool without_plan;   /* no plan could be chosen, which is an error */
     PlanItems planned;   /* its items, in order */
     bool pipelined;      /* it has a pipeline */
+    const Clause *context; /* its clause `context`; NULL: none */
     bool uncut;          /* paths are those of another plan or of stages, for
                           * which arrays are not cut */
     Program *p;

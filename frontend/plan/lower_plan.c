@@ -321,12 +321,14 @@ static bool shards_over_all(Strategy s)
            s == STRATEGY_NO_SHARD;
 }
 
-static void resolve_unit(Lower *l, const PlanItem *planned, int axis,
+/* `context`: the axis of the clause `context`, as a bit mask, if it is named; `axis`
+ * -1: no other axis is. */
+static void resolve_unit(Lower *l, const PlanItem *planned, uint32_t context, int axis,
                          int replicate, UnitList *list)
 {
     const Item *item = planned->item;
     Unit u = planned->unit;
-    u.axes = 1u << axis;
+    u.axes = context | (axis < 0 ? 0 : 1u << axis);
     u.replicate_axis = replicate;
     u.loc = item->loc;
     if (replicate >= 0 && shards_over_all(u.strategy)) {
@@ -371,14 +373,20 @@ static void resolve_fully_shard(Lower *l, const Clause *c,
                                 const PlanItem *planned, UnitList *list)
 {
     int replicate = -1, axis = -1;
+    uint32_t context = 0;
     for (int i = 0; i < c->naxes; i++) {
-        replicate = axis;
-        axis = data_axis(l, &c->axis[i]);
-        if (axis < 0)
+        int next = data_axis(l, &c->axis[i]);
+        if (next < 0)
             return;
+        if (l->p->plan.context.axes >> next & 1) {
+            context |= 1u << next;
+        } else {
+            replicate = axis;
+            axis = next;
+        }
     }
     for (int i = 0; i < c->nitems; i++)
-        resolve_unit(l, &planned[i], axis, replicate, list);
+        resolve_unit(l, &planned[i], context, axis, replicate, list);
 }
 
 static void resolve_units(Lower *l)
@@ -438,6 +446,7 @@ void lower_plan(Lower *l)
     plan->loc = decl->name.loc;
     lower_parallelize(l, decl);
     lower_pipeline(l);
+    lower_context(l, decl);
     resolve_units(l);
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_FREEZE)

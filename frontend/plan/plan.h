@@ -7,6 +7,7 @@
  * lower_path.c     patterns
  * lower_parallelize.c  the style of each module
  * lower_pipeline.c the pipeline's axis and stages
+ * lower_context.c  the axis that splits sequences
  * lower_style.c    styles and their layouts
  * lower_prepare.c  the styles PrepareModule…
  * styles.c         the names and arguments of styles, layouts
@@ -24,6 +25,8 @@ void read_plan(Lower *l, const PlanDecl *p);
 /* Reads all plans but Lower.plan. Errors are warnings if there is a selected
  * plan. `modules`: the model has been lowered, so that paths can be checked. */
 void read_other_plans(Lower *l, bool modules);
+/* Whether the plan's clause `context` names the axis. */
+bool plan_splits_context(const Lower *l, const Ident *axis);
 /* styles.c: the name and the arguments of an item's style. */
 void read_style(Lower *l, const Item *item);
 
@@ -49,6 +52,8 @@ void lower_parallelize(Lower *l, const PlanDecl *plan);
  * of an item's stages; returns whether all are known. */
 void lower_pipeline(Lower *l);
 bool lower_stage_paths(Lower *l, const Item *item);
+/* lower_context.c: fills PlanSpec.context. */
+void lower_context(Lower *l, const PlanDecl *plan);
 /* Fills the layouts of one item for a module (by index); false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);

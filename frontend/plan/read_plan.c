@@ -13,6 +13,11 @@
 #include "base/text.h"
 #include "frontend/plan/plan.h"
 
+bool plan_splits_context(const Lower *l, const Ident *axis)
+{
+    return l->context && strcmp(l->context->axis[0].name, axis->name) == 0;
+}
+
 /* ---- units ---------------------------------------------------------------- */
 
 /* FSDP's name of a strategy implies what the axes and the other options also
@@ -27,7 +32,10 @@
  */
 static void check_hybrid_axes(Lower *l, const Clause *c, const Expr *at)
 {
-    if (c->naxes == 2)
+    int n = 0;
+    for (int i = 0; i < c->naxes; i++)
+        n += !plan_splits_context(l, &c->axis[i]);
+    if (n == 2)
         return;
     const char *axis = c->axis[0].name;
     const char *rep = strcmp(axis, "rep") == 0 ? "replica" : "rep";
@@ -145,6 +153,25 @@ static void refuse_min_params(Lower *l, const Clause *c, const Item *item)
     diag_help(l->diag, "name paths, such as 'layers.*', or 'every Module'");
 }
 
+/* An item of `context` is the word `attention`. */
+static void read_context(Lower *l, const Clause *c, const Item *item, Context *to)
+{
+    GivenOptions given;
+    if (item->npaths != 1 || strcmp(item->path[0].text, "attention") != 0) {
+        diag_error(l->diag, item->loc, "an item of %s is 'attention'",
+                   clause_name(CL_CONTEXT));
+        diag_help(l->diag, "the axis splits the sequence of every module; write "
+                           "'%s %s { attention: %s=%s }' for how attention "
+                           "exchanges", clause_name(CL_CONTEXT), c->axis[0].name,
+                  option_name(OPTION_exchange),
+                  option_word(OPTION_exchange, EXCHANGE_HEADS));
+    } else if (item != c->item) {
+        diag_twice(l->diag, item->loc, c->item[0].loc, "%s has one item",
+                   clause_name(CL_CONTEXT));
+    }
+    options_read(l, CL_CONTEXT, item, to, &given);
+}
+
 /* An item of `offload` is a word. */
 static uint32_t read_offload(Lower *l, const Item *item)
 {
@@ -189,6 +216,8 @@ static void read_item(Lower *l, const Clause *c, const Item *item)
         read_unit(l, c, item, &planned.unit);
     else if (c->kind == CL_PIPELINE)
         read_pipeline(l, item, &planned.pipeline);
+    else if (c->kind == CL_CONTEXT)
+        read_context(l, c, item, &planned.context);
     else
         options_read(l, c->kind, item, &planned.checkpoint, &given);
     if (c->kind == CL_CHECKPOINT || c->kind == CL_FREEZE)
@@ -200,11 +229,16 @@ static void read_item(Lower *l, const Clause *c, const Item *item)
 
 static void read_clause(Lower *l, const PlanDecl *p, const Clause *c)
 {
-    for (int i = 0; i < c->naxes; i++)
+    int n = 0; /* axes that split the batch */
+    for (int i = 0; i < c->naxes; i++) {
         read_axis(l, p, &c->axis[i]);
-    if (c->naxes == 2 && strcmp(c->axis[0].name, c->axis[1].name) == 0)
-        diag_error(l->diag, c->axis[1].loc,
-                   "replicas and shards need two different axes");
+        names_check_new(l->diag, c->axis, i, "named");
+        n += !plan_splits_context(l, &c->axis[i]);
+        if (c->kind == CL_FULLY_SHARD && n == 3)
+            diag_error(l->diag, c->axis[i].loc, "parameters are sharded over two axes "
+                       "that split the batch, or one, and over the axis of %s",
+                       clause_name(CL_CONTEXT));
+    }
     for (int i = 0; i < c->nitems; i++)
         read_item(l, c, &c->item[i]);
 }
@@ -219,8 +253,12 @@ void read_plan(Lower *l, const PlanDecl *p)
     push_frame(l, &f, p->name.name, p->name.loc, NULL);
     f.members = true;
     l->pipelined = false;
-    for (int k = 0; k < p->nclauses; k++)
+    l->context = NULL;
+    for (int k = 0; k < p->nclauses; k++) {
         l->pipelined |= p->clause[k].kind == CL_PIPELINE;
+        if (p->clause[k].kind == CL_CONTEXT)
+            l->context = &p->clause[k];
+    }
     read_axes(l, p);
     for (int k = 0; k < p->nclauses; k++)
         read_clause(l, p, &p->clause[k]);
@@ -235,7 +273,8 @@ static void check_paths(Lower *l, const PlanItem *planned)
     const StyleInfo *style = item->style ? style_find(item->style) : NULL;
     bool params = planned->clause->kind == CL_FREEZE ||
                   (style && style->kind == STYLE_PARAMETER);
-    if (planned->clause->kind == CL_OFFLOAD || (item->style && !style))
+    if (planned->clause->kind == CL_OFFLOAD || planned->clause->kind == CL_CONTEXT ||
+        (item->style && !style))
         return;
     if (item->class_name)
         lower_class_known(l, item);

@@ -164,7 +164,7 @@ typedef struct Item {
 
 typedef struct Clause {
     ClauseKind kind;
-    Ident axis[2];
+    Ident *axis;
     int naxes;
     Item *item;
     int nitems;

@@ -16,6 +16,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
     ((at) = (n) ? loc_span(p, YYRHSLOC(rhs, 1), YYRHSLOC(rhs, n))           \
                 : YYRHSLOC(rhs, 0))
 #define PUSH(list, x) vec_push(p->arena, &(list), (x))
+#define COPY(x) arena_copy(p->arena, &(x), sizeof (x))
 #define NO_NAME ((Ident){0})
 }
 
@@ -58,14 +59,14 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %token <ident> BUFFER "'buffer'" STATE "'state'" UPDATE "'update'" TIE "'tie'" FORWARD "'forward'" IN "'in'"
 %token <ident> INT_TYPE "'int'" PARALLELIZE "'parallelize'"
 %token <ident> FULLY_SHARD "'fully_shard'" CHECKPOINT "'checkpoint'"
-%token <ident> FREEZE "'freeze'" OFFLOAD "'offload'" PIPELINE "'pipeline'"
+%token <ident> FREEZE "'freeze'" OFFLOAD "'offload'" PIPELINE "'pipeline'" CONTEXT "'context'"
 %token <ident> IF "'if'" ELSE "'else'" FOR "'for'" RETURN "'return'"
 %token <ident> AND "'and'" OR "'or'" NOT "'not'" TRUE_WORD "'true'"
 %token <ident> FALSE_WORD "'false'" NONE_WORD "'none'"
 %token <ident> NAMES "'names'" EVERY "'every'"
 
 %type <ident> word define_name
-%type <integer> module_kind tensor_kind plain_clause
+%type <integer> module_kind tensor_kind axis_clause plain_clause
 %type <expr> expr dotted call init value
 %type <exprs> exprs dims
 %type <arg> arg option
@@ -150,7 +151,7 @@ any:
 word:
     NAME | MODULE | MODEL | FUNCTION | PLAN | TRAIN | PARAM | BUFFER | STATE | UPDATE | TIE
 |   FORWARD | IN | INT_TYPE | PARALLELIZE | FULLY_SHARD | CHECKPOINT
-|   FREEZE | OFFLOAD | PIPELINE | NAMES | EVERY
+|   FREEZE | OFFLOAD | PIPELINE | CONTEXT | NAMES | EVERY
 ;
 comma: %empty | ',' ;
 
@@ -387,19 +388,18 @@ clause_lines:
 ;
 clause:
     PARALLELIZE word '{' style_items '}'
-        { $$ = (Clause){CL_PARALLELIZE, {$2}, 1, $4.list.at, $4.list.n, @1}; }
-|   FULLY_SHARD word '{' items '}'
-        { $$ = (Clause){CL_FULLY_SHARD, {$2}, 1, $4.list.at, $4.list.n, @1}; }
-|   FULLY_SHARD '(' word ',' word ')' '{' items '}'
-        { $$ = (Clause){CL_FULLY_SHARD, {$3, $5}, 2, $8.list.at, $8.list.n,
-                        @1}; }
+        { $$ = (Clause){CL_PARALLELIZE, COPY($2), 1, $4.list.at, $4.list.n, @1}; }
+|   axis_clause word '{' items '}'
+        { $$ = (Clause){(ClauseKind)$1, COPY($2), 1, $4.list.at, $4.list.n, @1}; }
+|   FULLY_SHARD '(' axis_list ')' '{' items '}'
+        { $$ = (Clause){CL_FULLY_SHARD, $3.at, $3.n, $6.list.at, $6.list.n, @1}; }
 |   PIPELINE word '{' pipeline '}'
-        { Item *all = arena_copy(p->arena, &$4, sizeof $4);
-          $$ = (Clause){CL_PIPELINE, {$2}, 1, all, 1, @1}; }
+        { $$ = (Clause){CL_PIPELINE, COPY($2), 1, COPY($4), 1, @1}; }
 |   plain_clause '{' items '}'
         { $$ = (Clause){.kind = (ClauseKind)$1, .item = $3.list.at,
                         .nitems = $3.list.n, .loc = @1}; }
 ;
+axis_clause: FULLY_SHARD { $$ = CL_FULLY_SHARD; } | CONTEXT { $$ = CL_CONTEXT; } ;
 /* A clause without an axis. */
 plain_clause:
     CHECKPOINT { $$ = CL_CHECKPOINT; }

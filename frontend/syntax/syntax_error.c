@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "frontend/syntax/parser.h"
 
-enum { MAX_SYMBOLS = 128, MAX_SAID = 7 };
+enum { MAX_SYMBOLS = 128, MAX_SAID = 8 };
 
 typedef struct Expected {
     const char *name[MAX_SYMBOLS];
@@ -36,8 +36,8 @@ static const char *const contextual[] = {
     "'train'",       "'param'",      "'buffer'",   "'state'",
     "'update'",      "'tie'",        "'forward'",  "'in'",
     "'int'",         "'parallelize'", "'fully_shard'", "'checkpoint'",
-    "'freeze'",      "'offload'",    "'pipeline'", "'names'",
-    "'every'",       NULL,
+    "'freeze'",      "'offload'",    "'pipeline'", "'context'",
+    "'names'",       "'every'",      NULL,
 };
 
 static bool in_set(const char *const *set, const char *name)

@@ -489,6 +489,7 @@ void text_head(Text *t)
         {clause_name(CL_OFFLOAD), text_offload},
         {clause_name(CL_PIPELINE), text_pipeline},
         {"stage_of", text_stages},
+        {clause_name(CL_CONTEXT), text_context},
         {"prefix", text_prefix},
         {"config", text_config},
         {"module", text_modules},

@@ -7,6 +7,7 @@
  *     offload optimizer
  *     pipeline axis=pp schedule=1f1b stages_per_rank=1
  *     stage_of paths("embedding", "layers.0-15")        for each stage
+ *     context axis=cp exchange=heads
  */
 #include "ir/plan/styles.h"
 #include "ir/text/text.h"
@@ -18,6 +19,11 @@ void text_plan(Text *t)
     text_field(t, " ", &plan->name);
     text_field(t, " axes=", &plan->tensor_axes);
     text_end(t, &plan->loc);
+}
+
+static uint32_t text_one_axis(Text *t, uint32_t axes)
+{
+    return 1u << text_axis(t, " axis=", axes ? __builtin_ctz(axes) : 0);
 }
 
 /* ---- styles -------------------------------------------------------------- */
@@ -89,7 +95,7 @@ static void text_unit_axes(Text *t, uint32_t *axes)
     if (text_given(t, several, " axes="))
         text_field(t, "", axes);
     else
-        *axes = 1u << text_axis(t, " axis=", *axes ? __builtin_ctz(*axes) : 0);
+        *axes = text_one_axis(t, *axes);
 }
 
 static void text_unit(Text *t, Unit *u)
@@ -169,7 +175,7 @@ void text_pipeline(Text *t)
     if (t->out && !p->axes)
         return;
     text_begin(t, arena_printf(t->arena, "  %s", clause_name(CL_PIPELINE)));
-    p->axes = 1u << text_axis(t, " axis=", p->axes ? __builtin_ctz(p->axes) : 0);
+    p->axes = text_one_axis(t, p->axes);
     text_options(t, SCOPE_PIPELINE, p);
     text_end(t, &p->loc);
 }
@@ -187,4 +193,17 @@ void text_stages(Text *t)
         parse_fail(t, t->tok.loc, "more than %d stages", MAX_STAGES);
     text_lines(t, "  stage_of", p->split, p->nsplit, StagePaths, text_stage,
                array_push(t->arena, p->split, p->nsplit, x));
+}
+
+/* ---- the context --------------------------------------------------------- */
+
+void text_context(Text *t)
+{
+    Context *c = &t->p->plan.context;
+    if (t->out && !c->axes)
+        return;
+    text_begin(t, arena_printf(t->arena, "  %s", clause_name(CL_CONTEXT)));
+    c->axes = text_one_axis(t, c->axes);
+    text_options(t, SCOPE_CONTEXT, c);
+    text_end(t, &c->loc);
 }

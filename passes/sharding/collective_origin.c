@@ -1,7 +1,7 @@
 /* collective_origin.c: finds which part of the step causes a collective.
  *
  * partition converts an operand if its placement is not the one that the op
- * requires. The origin of the conversion is a style of the plan, the gradient
+ * requires. The origin of the conversion is a style of the plan, its context, the gradient
  * of a parameter, the loss, the optimizer, or none of these (ORIGIN_IMPLIED),
  * which the user is warned about (report/report_warnings.c).
  *
@@ -14,6 +14,7 @@
  *   an op between a parameter's gradient and its update: the gradient
  *   a Partial in the loss: the loss, which is the part of the forward pass
  *            after the last use of a parameter, and its backward pass
+ *   what an attention exchanges over the axis of the clause `context`: the clause
  *   anything else: implied
  *
  * Time: one walk over the program, and a backward walk for each conversion.
@@ -22,6 +23,7 @@
 
 #include "ir/analysis/producer.h"
 
+#include "passes/sharding/context.h"
 #include "passes/sharding/layouts.h"
 
 #include <string.h>
@@ -303,6 +305,13 @@ static Why by_style(const Program *p, const Search *s, const char *change)
                  .loc = split->loc, .origin = ORIGIN_STYLE};
 }
 
+/* The reason for what an attention exchanges. */
+static Why by_context(const Program *p, const char *change)
+{
+    return (Why){.text = arena_printf(p->arena, "%s: %s", context_text(p), change),
+                 .loc = p->plan.context.loc, .origin = ORIGIN_STYLE};
+}
+
 enum { BUDGET = 4096 }; /* values that a search visits */
 
 /* A conversion of a value to another placement. */
@@ -333,6 +342,8 @@ static Why why_axis(const Origins *o, const Change *x, int axis,
                          style_text(o->p->arena, s.shared),
                          placement_change(o->p, from, x->to)),
                      .loc = s.shared->loc, .origin = ORIGIN_STYLE};
+    if (context_converts(o->p, op, from, axis))
+        return by_context(o->p, placement_change(o->p, from, x->to));
     if (op && o->tail[op->id])
         return (Why){.text = text, .loc = loc, .origin = ORIGIN_GRADIENT};
     if (op && partial && in_loss(o, op))

@@ -268,19 +268,18 @@ static void resize_params(const Pad *g)
     }
 }
 
-/* A state that only the training step reads has in a forward program the padding that it
- * has there. */
-static void follow_training(Program *p)
+/* Pads parameters in a forward program as in the training step, where more ops may have
+ * dims of a class. */
+static void follow_training(Pad *g)
 {
+    Program *p = g->p;
     for (int i = 0; i < p->param.n; i++) {
-        Param *q = &p->param.at[i];
-        const Param *of = q->module_state ? forward_param(p, q) : NULL;
-        if (!of || (q->value && ir_count_uses(q->value) > 0))
-            continue;
-        memcpy(q->pad, of->pad, sizeof q->pad);
-        memcpy(q->type.dim, of->type.dim, sizeof q->type.dim);
-        if (q->value)
-            q->value->type = q->type;
+        const Param *of = forward_param(p, &p->param.at[i]);
+        for (int d = 0; of && d < of->type.ndim; d++) {
+            PadClass *k = pad_param_class(g->c, i, d);
+            k->padded = of->type.dim[d];
+            g->any = g->any || of->pad[d];
+        }
     }
 }
 
@@ -296,11 +295,11 @@ void pass_pad(Program *p, const TargetInfo *t)
             align_operands(&g, op);
     if (diag_error_count(p->diag) > 0)
         return;
-    if (g.any) {
-        for_ops(op, p->step)
-            resize_op(&g, op);
-        resize_params(&g);
-        pad_mask(g.c);
-    }
-    follow_training(p);
+    follow_training(&g);
+    if (!g.any)
+        return;
+    for_ops(op, p->step)
+        resize_op(&g, op);
+    resize_params(&g);
+    pad_mask(g.c);
 }

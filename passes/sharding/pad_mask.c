@@ -9,7 +9,7 @@
  *          %s = sum{dims=[1], keep=false} %e.2 : f32[8] forward
  *
  * An op that reduces a padded dim needs zeros there (sums, contractions) or the
- * lowest number (maxima). Padding that is known to contain them (pad_fill.c)
+ * lowest number (maxima), and a gradient or an update of a module's state zeros. Padding that is known to contain them (pad_fill.c)
  * needs no mask. A value is masked where it is defined, for all its readers, so
  * that values computed from it need no masks. Finite padding is multiplied by
  * 0, which keeps Partial sums; possibly non-finite padding is replaced by a
@@ -205,8 +205,8 @@ static bool mask_region(Masking *m, Region *r)
             return true;
         if (op_info(op->kind)->rule && mask_by_rule(m, op))
             return true;
-        for (int d = 0; op->kind == OP_finish_grad &&
-                        d < op->out[0]->type.ndim; d++)
+        bool stored = op->kind == OP_finish_grad || op->kind == OP_assign;
+        for (int d = 0; stored && d < op->arg[0]->type.ndim; d++)
             if (pad_valid(m->c, op->arg[0], d) &&
                 pad_fill(m->fills, op->arg[0], d) != FILL_ZERO) {
                 mask_value(m, op->arg[0], d);

@@ -16,7 +16,8 @@
  * after    param "w1.weight" : f32[128/tp, 64] … unit="w1" item=0 split(0 by 0)
  *          input "x" : f32[8/dp, 64]
  *
- * Every axis that no 'parallelize' names splits dim 0 of every input. The
+ * Every axis that no 'parallelize' names splits dim 0 of every input, but that of the
+ * clause `context`: it splits dim 1, and not an input that has none. The
  * microbatches of `accumulate` are an additional loop axis of the mesh, whose
  * parts one rank processes in iterations. Propagation, partitioning and the
  * verifier handle it as any axis; the pass `accumulate` converts it to a
@@ -24,6 +25,7 @@
  */
 #include <string.h>
 
+#include "ir/options.h"
 #include "ir/plan/user_axes.h"
 #include "ir/units.h"
 #include "passes/sharding/layouts.h"
@@ -116,6 +118,29 @@ static void add_microbatch_axis(Program *p)
     m->nloop = 1;
 }
 
+/* Splits the sequences, dim 1, over the axis of the context. False after an error. */
+static bool split_sequence(Program *p, Input *in)
+{
+    const Mesh *m = &p->mesh;
+    const Context *c = &p->plan.context;
+    AxisPlace with[MAX_AXES] = {{0}};
+    if (!c->axes || in->type.ndim < 2)
+        return true;
+    for (int a = 0; a < m->n; a++)
+        with[a] = (AxisPlace){AX_S, 1, 0};
+    int64_t parts = mesh_group(m, c->axes);
+    if (in->type.dim[1] % parts == 0) {
+        in->type.place = place_override(m, &in->type, &in->type.place, c->axes, with);
+        return true;
+    }
+    diag_error(p->diag, in->loc, "dim 1 of '%s' is %lld, which %lld ranks cannot split",
+               in->name, (long long)in->type.dim[1], (long long)parts);
+    diag_note(p->diag, c->loc, "%s splits dim 1 of every input over '%s'",
+              clause_name(CL_CONTEXT), user_axes_text(p, c->axes));
+    diag_help(p->diag, "choose a sequence that is a multiple of %lld", (long long)parts);
+    return false;
+}
+
 /* Splits the batch. The microbatch axis is major in dim 0, then the data axes:
  * every microbatch is split over the data axes. */
 static void split_input(Program *p, Input *in)
@@ -123,8 +148,9 @@ static void split_input(Program *p, Input *in)
     const Mesh *m = &p->mesh;
     AxisPlace with[MAX_AXES] = {{0}};
     uint32_t time = ((1u << m->n) - 1) & ~((1u << (m->n - m->nloop)) - 1);
-    uint32_t data = ((1u << (m->n - m->nloop)) - 1) & ~p->plan.tensor_axes;
-    if (in->type.ndim == 0)
+    uint32_t data = ((1u << (m->n - m->nloop)) - 1) &
+                    ~(p->plan.tensor_axes | p->plan.context.axes);
+    if (in->type.ndim == 0 || !split_sequence(p, in))
         return;
     for (int a = 0; a < m->n; a++)
         with[a].kind = AX_S;

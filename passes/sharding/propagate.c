@@ -31,6 +31,7 @@
 
 #include "base/bug.h"
 #include "passes/pass.h"
+#include "passes/sharding/context.h"
 
 enum { MAX_SWEEPS = 12, MAX_ROUNDS = 4 };
 
@@ -253,5 +254,6 @@ void pass_propagate(Program *p, const TargetInfo *t)
     for_ops(op, p->step) /* what the choice requires of its operands */
         if (g.choice[op->id] && op->nargs)
             op->needs = g.choice[op->id]->want;
+    context_check(p);
     p->stage = STAGE_PLACED;
 }

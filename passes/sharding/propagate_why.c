@@ -6,8 +6,10 @@
  * heads that the axis does not divide), the user gets an error instead of a
  * gather in every layer.
  */
+#include "ir/options.h"
 #include "ir/path.h"
 #include "passes/pass.h"
+#include "passes/sharding/context.h"
 #include "passes/sharding/propagate.h"
 
 /* The style of the module that declares a parameter of this name. */
@@ -34,6 +36,9 @@ static Why why_param(const Program *p, const Param *q, int axis)
 
 static Why why_input(const Program *p, const Input *in, int axis)
 {
+    if (p->plan.context.axes >> axis & 1)
+        return why_is(arena_printf(p->arena, "%s splits sequences", clause_name(CL_CONTEXT)),
+                      p->plan.context.loc);
     if (p->plan.tensor_axes >> axis & 1)
         return why_is("every rank of the axis reads the same batch", in->loc);
     return why_is("axes that no `parallelize` names split the batch",
@@ -89,6 +94,8 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
     case OP_loop:
         return follows(op->body->yield[o], axis);
     default:
+        if (context_exchanges(p, op, axis))
+            return why_is(context_text(p), p->plan.context.loc);
         return why_by_rule(op, op->out[o], axis);
     }
 }

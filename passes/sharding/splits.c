@@ -2,7 +2,8 @@
  *
  * The candidates for an axis are the factors that an operand's placement
  * splits, those that a wanted result would split, and passing on a Partial
- * where an operand is one. So a split always originates in the plan. All
+ * where an operand is one. So a split always originates in the plan. Attention has one
+ * candidate on the axis of a context, the factor that it exchanges (context.h). All
  * combinations over the axes are tried; there are few.
  */
 #include "passes/sharding/splits.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "base/bug.h"
+#include "passes/sharding/context.h"
 #include "passes/sharding/layouts.h"
 #include "passes/sharding/reshard.h"
 
@@ -127,13 +129,18 @@ static void add_partials(Candidates *c, const Op *op, int nargs)
             add_candidate(c, (Split){SPLIT_PARTIAL, 0, i});
 }
 
-static void find_candidates(const Op *op, const Rule *r, int axis,
+static void find_candidates(const Program *p, const Op *op, const Rule *r, int axis,
                             const Demands *demand, Candidates *c)
 {
     bool partial = false, pmax = false;
     c->n = 0;
+    if (context_exchanges(p, op, axis)) {
+        add_candidate(c, (Split){SPLIT_FACTOR, context_factor(op, r), -1});
+        add_candidate(c, (Split){SPLIT_NONE, 0, -1});
+        return;
+    }
     for (int i = 0; i < r->nargs; i++) {
-        AxisPlace place = op->arg[i]->type.place.ax[axis];
+        AxisPlace place = context_place(p, op->arg[i], axis);
         add_factor_of(c, r, i, place);
         partial = partial || place.kind == AX_P;
         pmax = pmax || place.kind == AX_PMAX;
@@ -213,10 +220,11 @@ static void order_axes(const Study *y, int f, uint32_t set,
                 return;
     }
     uint8_t n = 0;
-    enum { LOOPS, BATCH, OTHERS, CLASSES };
+    enum { LOOPS, BATCH, OTHERS, CONTEXT, CLASSES };
     for (int class = LOOPS; class < CLASSES; class++)
         for (int a = 0; a < p->mesh.n; a++) {
             int is = mesh_is_loop_axis(&p->mesh, a)     ? LOOPS
+                     : p->plan.context.axes >> a & 1 ? CONTEXT
                      : p->plan.tensor_axes >> a & 1 ? OTHERS
                                                     : BATCH;
             if (set >> a & 1 && is == class)
@@ -292,6 +300,18 @@ static double work_left(const Study *y, const Split *split)
         if (split[a].kind == SPLIT_FACTOR)
             left /= (double)y->s->p->mesh.size[a];
     return left;
+}
+
+/* The cost of an attention that does not exchange: it is chosen only if its heads cannot
+ * be split, which is reported (context.h). */
+static double context_seconds(const Study *y, const Split *split)
+{
+    double seconds = 0;
+    for (int a = 0; a < y->s->p->mesh.n; a++)
+        if (y->axis[a].n > 1 && split[a].kind == SPLIT_NONE &&
+            context_exchanges(y->s->p, y->op, a))
+            seconds += unmet;
+    return seconds;
 }
 
 static double operand_seconds(const Study *y, int i)
@@ -375,7 +395,7 @@ static void consider_split(Study *y, const Split *split)
     Choice *best = y->best;
     if (!splits_fit(y, split, order))
         return;
-    double seconds = work_weight * work_left(y, split);
+    double seconds = work_weight * work_left(y, split) + context_seconds(y, split);
     for (int i = 0; i < r->nargs; i++) {
         y->want[i] = place_tensor(y, split, order, i);
         seconds += operand_seconds(y, i);
@@ -431,7 +451,7 @@ void splits_choose(Splits *s, const Op *op, const Demands *demand,
         if (m->size[a] == 1)
             add_candidate(&y.axis[a], (Split){SPLIT_NONE, 0, -1});
         else
-            find_candidates(op, r, a, demand, &y.axis[a]);
+            find_candidates(s->p, op, r, a, demand, &y.axis[a]);
     combine(&y);
     if (isinf(best->seconds))
         bug("op %s of %s cannot be placed", op_info(op->kind)->name,

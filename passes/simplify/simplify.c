@@ -2,7 +2,8 @@
  *
  * requires: STAGE_PARTITIONED
  * ensures:  the same stage and the same values. Equal conversions of a value
- *           are done once in a region; an all-reduce whose readers all take the
+ *           are done once in a region, an all-to-all once for both passes; an
+ *           all-reduce whose readers all take the
  *           same slice is a reduce-scatter; a term that one rank alone adds to
  *           a partial sum is added after the reduction; the scalar terms of a
  *           sum are masked to partial in one op; gradients of shared KV heads
@@ -122,6 +123,7 @@ void pass_simplify(Program *p, const TargetInfo *t)
                  NEW_ARRAY(p->arena, Op *, p->nops + 1), p->nvalues,
                  p->nops};
     share_region(&s, p->step);
+    simplify_exchanges(p, p->step);
     simplify_loops(p, p->step);
     ir_eliminate_dead(p);
     simplify_shares(p);

@@ -8,6 +8,9 @@
  * that pass through a loop unchanged, in this region and inner ones. */
 void simplify_loops(Program *p, Region *r);
 
+/* simplify_exchanges.c: saves the results of all-to-alls for the backward pass. */
+void simplify_exchanges(Program *p, Region *r);
+
 /* simplify_shares.c: one mask_to_partial for all scalar terms of a sum. */
 void simplify_shares(Program *p);
 

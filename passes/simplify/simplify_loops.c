@@ -1,4 +1,5 @@
-/* simplify_loops.c: removes duplicate operands and results of loops.
+/* simplify_loops.c: removes duplicate operands and results of loops, and conversions that
+ * are the same in each iteration.
  *
  * before   %a, %b = loop n=4 … carry(%x = %x0) free(%t = %c, %u = %c)
  *                   { … yield %y, %z, %z, %t }
@@ -8,7 +9,8 @@
  * Autodiff saves a value once for each name that it has before and after
  * boundaries; since partition has removed these, the names are one value. A
  * stack of a loop-invariant value is replaced by the value: later loops that
- * slice the stack read it directly.
+ * slice the stack read it directly. If they convert it, as backward loops do, that is done
+ * once before the loop, as partition does it in the forward pass.
  */
 #include "base/bug.h"
 #include "passes/simplify/simplify.h"
@@ -72,6 +74,23 @@ static void pass_by(Program *p, Op *loop)
     }
 }
 
+/* Moves a conversion of a free argument, which is the same in all iterations, before the
+ * loop. */
+static void convert_before(Program *p, Op *loop)
+{
+    for (Op *op = loop->body->first, *next; op; op = next) {
+        const Value *v = op->nargs == 1 ? op->arg[0] : NULL;
+        next = op->next;
+        if (!v || !op_is_conversion(op->kind) || v->def || v->region != loop->body ||
+            !loop_is_free(loop, v->index))
+            continue;
+        op->arg[0] = loop->arg[v->index];
+        ir_move(op, loop->region, loop);
+        Value *inside = ir_loop_add_free(p, loop, op->out[0]);
+        ir_replace_uses(loop->body, op->out[0], inside);
+    }
+}
+
 void simplify_loops(Program *p, Region *r)
 {
     for (Op *op = r->first; op; op = op->next) {
@@ -79,6 +98,7 @@ void simplify_loops(Program *p, Region *r)
             continue;
         merge_arguments(p, op);
         simplify_loops(p, op->body);
+        convert_before(p, op);
         merge_results(p, op);
         pass_by(p, op);
     }

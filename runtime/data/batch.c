@@ -11,7 +11,8 @@
  * before. With --shuffle each epoch of a source has its own order. With
  * gradient accumulation the batch consists of equal microbatches. The rank
  * with index r on the axes that split the batch uses the r-th equal part of
- * each microbatch.
+ * each microbatch, and with index s on the axis of a context the s-th part of
+ * each sequence.
  *
  * Synthetic data is an infinite sequence of random tokens; the labels are the
  * tokens shifted by one. Other inputs depend on their name and on the
@@ -32,28 +33,25 @@
 #include "params/random.h"
 #include "rt.h"
 
-typedef struct Part {
-    int64_t first, rows; /* rows of the global batch */
-} Part;
-
 static int64_t microbatches(const ParcInput *in)
 {
     return in->micro > 0 ? in->micro : 1;
 }
 
-/* The rank's part of microbatch m. */
-static Part part_of(const ParcRt *rt, const ParcInput *in, int64_t m)
+RtInputPart rt_input_part(const ParcRt *rt, const ParcInput *in, int64_t m)
 {
     const RtGroup *g = &rt->group[in->batch_axes];
+    const RtGroup *s = &rt->group[in->sequence_axes];
     int64_t rows = in->dim[0] / microbatches(in) / g->n;
-    return (Part){rows * (m * g->n + g->index), rows};
+    int64_t n = rt_row_elements(in) / s->n;
+    return (RtInputPart){rows * (m * g->n + g->index), rows, n * s->index, n};
 }
 
 /* Bytes of the rank's parts of all microbatches. */
 static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
 {
-    return microbatches(in) * part_of(rt, in, 0).rows * rt_row_elements(in) *
-           rt_type_size(in->type);
+    RtInputPart p = rt_input_part(rt, in, 0);
+    return microbatches(in) * p.rows * p.n * rt_type_size(in->type);
 }
 
 #define GOLDEN_RATIO 0x9E3779B9u
@@ -96,15 +94,14 @@ static void prefetch(const ParcRt *rt, const RtData *d, const RtFeed *feed,
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     for (int64_t m = 0; m < microbatches(in); m++) {
-        Part p = part_of(rt, in, m);
+        RtInputPart p = rt_input_part(rt, in, m);
         int64_t number = rt_first_sample(d, in->dim[0], step) + p.first;
         for (int64_t row = 0; row < p.rows; row++) {
             RtSample s = sample_at(d, feed, number + row);
             const RtDataFile *f = s.file;
             uintptr_t begin = (uintptr_t)f->map + (uintptr_t)f->first +
-                              (uintptr_t)(s.first * f->type.width);
-            uintptr_t end = begin + (uintptr_t)((feed->row.n + 1) *
-                                                f->type.width);
+                              (uintptr_t)((s.first + p.begin) * f->type.width);
+            uintptr_t end = begin + (uintptr_t)((p.n + 1) * f->type.width);
             begin -= begin % page;
             madvise((void *)begin, end - begin, MADV_WILLNEED);
         }
@@ -117,14 +114,13 @@ static bool from_files(ParcRt *rt, const RtData *d, const RtFeed *feed,
 {
     void *to = rt->arena + in->offset;
     for (int64_t m = 0; m < microbatches(in); m++) {
-        Part p = part_of(rt, in, m);
+        RtInputPart p = rt_input_part(rt, in, m);
         int64_t number = rt_first_sample(d, in->dim[0], step) + p.first;
         for (int64_t row = 0; row < p.rows; row++) {
             RtSample s = sample_at(d, feed, number + row);
-            if (!rt_convert(in, s.file, s.first + later, feed->row.n, to,
-                            b->why))
+            if (!rt_convert(in, s.file, s.first + p.begin + later, p.n, to, b->why))
                 return false;
-            to = rt_element_out(in->type, to, feed->row.n);
+            to = rt_element_out(in->type, to, p.n);
         }
     }
     if (!later && (d->shuffle || d->nshares > 1))
@@ -155,17 +151,20 @@ static void synthetic(ParcRt *rt, const RtData *d, const ParcInput *in,
     bool stream = ints && in->ndim == 2 && row == rt->model->seq;
     void *to = rt->arena + in->offset;
     for (int64_t m = 0; m < microbatches(in); m++) {
-        Part p = part_of(rt, in, m);
+        RtInputPart p = rt_input_part(rt, in, m);
         int64_t number = rt_first_sample(d, in->dim[0], step) + p.first;
-        int64_t first = number * row, n = p.rows * row;
-        if (ints) {
-            uint32_t key = rt_hash(stream ? "tokens" : in->name);
-            rt_random_below(to, d->seed, RT_STREAM_DATA, key,
-                            first + (stream && in->is_labels), n, in->below);
-        } else {
-            noise(to, d, in, first, n);
+        int64_t pieces = p.n < row ? p.rows : 1, n = p.rows * p.n / pieces;
+        for (int64_t i = 0; i < pieces; i++) {
+            int64_t first = (number + i) * row + p.begin;
+            if (ints) {
+                uint32_t key = rt_hash(stream ? "tokens" : in->name);
+                rt_random_below(to, d->seed, RT_STREAM_DATA, key,
+                                first + (stream && in->is_labels), n, in->below);
+            } else {
+                noise(to, d, in, first, n);
+            }
+            to = rt_element_out(in->type, to, n);
         }
-        to = rt_element_out(in->type, to, n);
     }
 }
 

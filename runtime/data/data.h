@@ -42,6 +42,14 @@ static inline int64_t rt_row_elements(const ParcInput *in)
     return rt_elements(in->dim + 1, in->ndim - 1);
 }
 
+/* A rank's part of a microbatch: rows of the global batch, and elements of each. */
+typedef struct RtInputPart {
+    int64_t first, rows;
+    int64_t begin, n;
+} RtInputPart;
+/* The rank's part of microbatch m, from 0. */
+RtInputPart rt_input_part(const ParcRt *rt, const ParcInput *in, int64_t m);
+
 /* Whether a token file can supply the model's inputs without naming them: the
  * model has exactly one integer input apart from the labels, both have the
  * shape [batch, seq], and it has no other inputs. */

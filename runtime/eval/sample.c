@@ -153,14 +153,16 @@ bool rt_sample_open(RtRun *run)
 static void fill_input(ParcRt *rt, const RtRun *run, const ParcInput *in,
                        bool is_text)
 {
+    RtInputPart p = rt_input_part(rt, in, 0);
     int64_t row = rt_row_elements(in);
-    int64_t rows = in->dim[0] / rt->group[in->batch_axes].n;
-    int64_t bytes = rows * row * rt_type_size(in->type);
-    int64_t n = run->nprompt < row ? run->nprompt : row;
+    int64_t bytes = p.rows * p.n * rt_type_size(in->type);
+    int64_t tokens = run->nprompt < row ? run->nprompt : row;
+    int64_t n = tokens - p.begin < p.n ? tokens - p.begin : p.n;
     memset(rt->arena + in->offset, 0, (size_t)bytes);
-    for (int64_t r = 0; is_text && r < rows; r++)
-        memcpy(rt_element_out(in->type, rt->arena + in->offset, r * row),
-               run->prompt + run->nprompt - n, (size_t)n * sizeof(int32_t));
+    for (int64_t r = 0; is_text && n > 0 && r < p.rows; r++)
+        memcpy(rt_element_out(in->type, rt->arena + in->offset, r * p.n),
+               run->prompt + run->nprompt - tokens + p.begin,
+               (size_t)n * sizeof(int32_t));
     rt_device_upload(rt, in->offset, bytes);
 }
 

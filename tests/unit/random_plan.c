@@ -402,6 +402,31 @@ void random_pipeline(Program *p, Rng r)
     p->train.async_tp = 1;
 }
 
+/* ---- the context --------------------------------------------------------- */
+
+/* Whether n ranks can split the sequences of inputs, and the heads of attentions that no
+ * other axis splits. */
+static bool may_split_sequences(const Program *p, int64_t n)
+{
+    for (int i = 0; i < p->input.n; i++) {
+        const Type *t = &p->input.at[i].type;
+        if (t->ndim > 1 && t->dim[1] % n)
+            return false;
+    }
+    for_ops(op, p->step)
+        if (op->kind == OP_attention && op->arg[1]->type.dim[2] % n)
+            return false;
+    return true;
+}
+
+static void random_context(Program *p, Rng *r, uint32_t data_axes)
+{
+    for (int a = 0; a < p->mesh.n; a++)
+        if ((data_axes >> a & 1) && p->mesh.size[a] > 1 && !p->plan.context.axes &&
+            may_split_sequences(p, p->mesh.size[a]) && rng_chance(r, 30))
+            p->plan.context.axes = 1u << a;
+}
+
 /* ---- the plan ---------------------------------------------------------- */
 
 void random_plan(Program *p, Rng *r, uint32_t data_axes)
@@ -440,6 +465,7 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
             plan->unit[i].replicate_axis = -1;
         }
     random_nodes(p, &own);
+    random_context(p, &own, data_axes);
     items_attach(p);
     find_weights(p);
     styles_attach(p);

@@ -1,0 +1,88 @@
+/* context.c: splits attention over the axis of a context; see context.h. */
+#include "passes/sharding/context.h"
+
+#include "ir/analysis/attention.h"
+#include "ir/options.h"
+#include "ir/plan/user_axes.h"
+
+bool context_exchanges(const Program *p, const Op *op, int axis)
+{
+    return op_is_attention(op->kind) && p->plan.context.axes >> axis & 1;
+}
+
+enum { SEQUENCE = 1, HEADS = 2 }; /* dims of queries, keys, values and results */
+
+AxisPlace context_place(const Program *p, const Value *v, int axis)
+{
+    AxisPlace place = v->type.place.ax[axis];
+    bool heads = v->def && context_exchanges(p, v->def, axis) && place.kind == AX_S &&
+                 v->type.ndim == 4 && place.dim == HEADS;
+    return heads ? (AxisPlace){AX_S, SEQUENCE, 0} : place;
+}
+
+/* The factor of the KV heads: a rank has whole groups of query heads. */
+int context_factor(const Op *op, const Rule *r)
+{
+    return r->dim[attention_operands(op).q + 1][HEADS].f[0];
+}
+
+bool context_converts(const Program *p, const Op *op, const Value *v, int axis)
+{
+    return (op && context_exchanges(p, op, axis)) ||
+           !axis_place_equal(context_place(p, v, axis), v->type.place.ax[axis]);
+}
+
+const char *context_text(const Program *p)
+{
+    const Context *c = &p->plan.context;
+    return arena_printf(p->arena, "%s %s: %s=%s", clause_name(CL_CONTEXT),
+                        user_axes_text(p, c->axes), option_name(OPTION_exchange),
+                        option_word(OPTION_exchange, c->exchange));
+}
+
+static bool splits_heads(AxisPlace place)
+{
+    return place.kind == AX_S && place.dim == HEADS;
+}
+
+/* Reports that the ranks on the other axes have too few heads. */
+static void refuse(const Program *p, const Op *op)
+{
+    const Context *c = &p->plan.context;
+    const Type *k = &op->arg[attention_operands(op).q + 1]->type;
+    int64_t heads = k->dim[HEADS], parts = 1;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (splits_heads(k->place.ax[a]))
+            parts *= p->mesh.size[a];
+    const char *name = user_axes_text(p, c->axes);
+    diag_error(p->diag, c->loc, "'%s' cannot split heads over %lld ranks: each has %lld "
+               "of the %lld key and value heads of the attention in '%s'", name,
+               (long long)mesh_group(&p->mesh, c->axes), (long long)(heads / parts),
+               (long long)heads, *op->path ? op->path : "model");
+    diag_note(p->diag, op->loc, "the attention is here");
+    diag_help(p->diag, "with %s=%s the size of '%s', times those of the axes that split "
+              "heads in '%s', divides the number of key and value heads",
+              option_name(OPTION_exchange), option_word(OPTION_exchange, c->exchange), name,
+              clause_name(CL_PARALLELIZE));
+}
+
+/* Whether the attention's heads are split over the axis of the context, and stay split
+ * over the axes of the operand. */
+static bool is_split(const Program *p, const Op *op)
+{
+    int i = attention_operands(op).q + 1;
+    for (int a = 0; a < p->mesh.n; a++) {
+        bool should = splits_heads(op->arg[i]->type.place.ax[a]) ||
+                      (context_exchanges(p, op, a) && p->mesh.size[a] > 1);
+        if (should && !splits_heads(op->needs[i].ax[a]))
+            return false;
+    }
+    return true;
+}
+
+void context_check(const Program *p)
+{
+    for_ops(op, p->step)
+        if (p->plan.context.axes && op->kind == OP_attention && !is_split(p, op))
+            refuse(p, op);
+}

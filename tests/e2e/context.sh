@@ -1,0 +1,112 @@
+#!/bin/sh
+# context.sh: the loss curve does not depend on the axis that splits sequences: with
+# grouped heads, windows, documents, dropout, rotary positions and biases, beside FSDP,
+# tensor parallelism, pipelines, accumulation and checkpoints. Work and activations of a
+# rank are those of its part; a run is saved, resumed, evaluated and sampled on any mesh.
+# cpu: losses
+. "$(dirname "$0")/lib.sh"
+
+model=tests/data/context.pdl
+
+built() { # built NAME PLAN MESH [OPTIONS…]
+    name=$1 plan=$2 mesh=$3
+    shift 3
+    "$PARC" $model --target cpu --threads 1 --plan "$plan" --mesh "$mesh" "$@" \
+        --emit json="$work/$name.json" -o "$work/$name"
+}
+trains() { # trains NAME PLAN MESH [OPTIONS…]
+    built "$@" && "$work/$1" --steps 8 --seed 3 --data "$spec" --log "$work/$1.log" \
+        --save "$work/$1.saved" --save-every 4
+}
+agrees() { # agrees WITH NAME PLAN MESH [OPTIONS…]
+    with=$1
+    shift
+    trains "$@" && same_curve "$work/$1.log" "$work/$with.log" 1e-5 &&
+        as_planned "$work/$1.log" "$work/$1.json"
+}
+
+# Documents are runs of numbers that begin anywhere; one has a single token.
+cat >"$work/data.py" <<'PY'
+import json
+import struct
+import sys
+
+rows, seq = 64, 16
+def save(path, kind, shape, values):
+    with open(path, 'wb') as f:
+        head = f"{{'descr': '<{kind}4', 'fortran_order': False, 'shape': {shape}, }}"
+        head += ' ' * (-(len(head) + 11) % 64) + '\n'
+        f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(head)) + head.encode())
+        f.write(struct.pack(f'<{len(values)}{kind}', *values))
+
+at, cuts = sys.argv[1], [(1, 7), (4, 8), (8, 9), (3, 4), (12, 15), (5, 11)]
+text = open(sys.argv[2], 'rb').read()[:rows * (seq + 1)]
+lines = [text[i * (seq + 1):(i + 1) * (seq + 1)] for i in range(rows)]
+save(f'{at}/tokens.npy', 'i', (rows, seq), [b for line in lines for b in line[:-1]])
+save(f'{at}/labels.npy', 'i', (rows, seq), [b for line in lines for b in line[1:]])
+save(f'{at}/documents.npy', 'i', (rows, seq),
+     [sum(j >= c for c in cuts[i % len(cuts)]) for i in range(rows) for j in range(seq)])
+save(f'{at}/scale.npy', 'f', (rows,), [1 + i % 3 for i in range(rows)])
+PY
+python3 "$work/data.py" "$work" "$text" || exit 1
+spec=$(printf '%s=%s,' tokens "$work/tokens.npy" labels "$work/labels.npy" \
+    documents "$work/documents.npy" scale "$work/scale.npy")
+spec=${spec%,}
+
+check "one rank" trains one one 1
+check "cp=2" agrees one two heads 1x2
+check "cp=4" agrees one four heads 1x4
+check "dp=2 cp=2" agrees one both heads 2x2
+check "tp=2 cp=2, sequence parallel" agrees one tensor tensor 2x2
+check "replicas, dp=2 cp=2" agrees one hybrid hybrid 2x2x2
+check "microbatches" agrees one parts heads 2x2 -D accumulate=2
+in_all check "chunks of the head" agrees one chunks heads 1x2 -D head_chunk=16
+check "a pipeline" agrees one stages stages 2x2 -D accumulate=2
+
+# Each attention of a rank has 1/cp of the work, exactly.
+attention_of() { # attention_of NAME
+    jq -c '[.work[] | select(.kind == "attention") | .flops * .count] | sort' \
+        "$work/$1.json"
+}
+divides() { # divides NAME SIZE: among the calls that one rank has without recomputation
+    jq -en --argjson all "$(attention_of one)" --argjson own "$(attention_of "$1")" \
+        --argjson n "$2" '($all | map(. / $n)) - $own == []'
+}
+check "work of attention, cp=2" divides two 2
+check "work of attention, cp=4" divides four 4
+
+resumed() { # resumed FROM TO: TO continues FROM's run
+    "$work/$2" --steps 8 --resume "$work/$1.saved/step-00000004" --data "$spec" \
+        --log "$work/moved.log" &&
+        jq -c 'select(.step > 4)' "$work/one.log" >"$work/want.log" &&
+        same_curve "$work/moved.log" "$work/want.log" 1e-5
+}
+check "resume on cp=4" resumed one four
+check "resume on dp=2 cp=2" resumed four both
+check "resume on tp=2 cp=2" resumed stages tensor
+check "resume on one rank" resumed tensor one
+
+predicts() { # predicts NAME: the logits of one rank, from its weights
+    "$work/$1" --resume "$work/one.saved" --predict "$work/$1.logits" --data "$spec" &&
+        python3 tests/tools/predictions.py close "$work/$1.logits" "$work/one.logits" 1e-5
+}
+check "one rank predicts" "$work/one" --resume "$work/one.saved" \
+    --predict "$work/one.logits" --data "$spec"
+check "cp=4 predicts" predicts four
+check "tp=2 cp=2 predicts" predicts tensor
+
+# A Llama continues a text on each rank's part of it.
+{
+    sed '/^plan /,/^}/d' examples/llama.pdl
+    echo 'plan long(dp, cp) { context cp { attention } }'
+} >"$work/llama.pdl"
+samples() { # samples MESH
+    "$PARC" "$work/llama.pdl" $llama_sizes -D n_kv_heads=4 -D vocab=256 --target cpu --threads 1 --mesh "$1" \
+        -o "$work/llama$1" &&
+        "$work/llama$1" --seed 2 --sample 'training in parallel' --tokens 40 \
+            --temperature 0 >"$work/$1.text" && cmp "$work/1x1.text" "$work/$1.text"
+}
+check "one rank samples" samples 1x1
+check "cp=4 samples" samples 1x4
+check "dp=2 cp=2 samples" samples 2x2
+finish

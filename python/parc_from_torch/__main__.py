@@ -126,7 +126,7 @@ def main():
     text = "\n".join(made.lines) + "\n"
     try:
         if options.weights:
-            write_whole(options.weights, safetensors(made.model))
+            write_whole(options.weights, safetensors(made.build()))
         if options.o:
             write_whole(options.o, text.encode())
         else:

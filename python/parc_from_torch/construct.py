@@ -8,6 +8,7 @@ number, the function runs again with one number changed.
 """
 
 import contextlib
+import functools
 import inspect
 import sys
 from collections import Counter
@@ -149,29 +150,41 @@ def key(cls):
 def changing(targets, value):
     """Replaces one number of some modules. `targets`: {place of a module (Constructions):
     path of the number}. Yields the set of the places where it was changed."""
-    done, made = set(), Counter()
+    done, made, waiting = set(), Counter(), []
 
     def change_next(module):
         own = key(type(module))
         place = own, made[own]
         made[own] += 1
         if place in targets:
-            change_init(type(module), targets[place], value)
+            change_init(type(module), targets[place], value, waiting)
             done.add(place)
 
     with before_constructors(change_next):
-        yield done
+        try:
+            yield done
+        finally:
+            for restore in reversed(waiting):  # a constructor that was not called
+                restore()
 
 
-def change_init(cls, path, value):
-    """Makes the next call of a class's constructor one with the changed number."""
+def change_init(cls, path, value, waiting):
+    """Makes the next call of a class's constructor one with the changed number. `waiting` has
+    the function that undoes it, until that call."""
     own, init = "__init__" in vars(cls), cls.__init__
 
-    def changed(self, *args, **kwargs):
+    def restore():
         if own:
             cls.__init__ = init
         else:
             del cls.__init__
+
+    waiting.append(restore)
+
+    @functools.wraps(init)
+    def changed(self, *args, **kwargs):
+        restore()
+        waiting.remove(restore)
         bound = inspect.signature(init).bind(self, *args, **kwargs)
         bound.apply_defaults()
         if not change_bound(bound, path, value):

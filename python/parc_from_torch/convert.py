@@ -1,7 +1,6 @@
 """From a function that builds a PyTorch model to a PDL file."""
 
 import contextlib
-import copy
 import dataclasses
 import logging
 
@@ -11,7 +10,7 @@ from . import formals
 from .blocks import blocks_of
 from .body import Different, ImportFault, Value, statements
 from .names import number_names
-from .samples import SIZES, changed_sample, redrawn, samples
+from .samples import SIZES, build, changed_sample, redrawn, samples
 from .state_names import state_names
 from .trace import bodies
 from .verify import verify
@@ -28,19 +27,25 @@ def silent():
         logging.disable(logging.NOTSET)
 
 
-def find_windows(function, base, seq, kept, sources):
+def find_windows(found, base, seq, kept):
     """Faults of numbers that would be windows of attention in a longer sequence. Such a
     number is at least the sequence, and nothing depends on it; attention gets a window
     where it is smaller."""
-    for source in sources:
-        name, x = source.formal, source.value
-        if not isinstance(x, int) or x < seq or name not in [n for n, _ in kept] or \
-                any(depends(b, name) for b in bodies(base.body)):
-            continue
-        more = changed_sample(function, source, max(seq // 4, 1), base)
-        if more and has_window(more.body) and not has_window(base.body):
+    names = [n for n, _ in kept]
+    large = [s for s in found.sources if isinstance(s.value, int) and s.first >= seq and
+             (s.unused or s.formal in names and
+              not any(depends(b, s.formal) for b in bodies(base.body)))]
+    if has_window(base.body) or not large:
+        return
+    value = max(seq // 4, 1)
+    for few in [large] + [[s] for s in large] * (len(large) > 1):
+        more = changed_sample(found.function, [(s, value) for s in few], base)
+        if len(few) == 1 and more and has_window(more.body):
+            name, x = few[0].formal, few[0].first
             yield (f"{name}={x} is a window of attention, and the example has only {seq} "
                    f"tokens: give an example with more tokens than {name}, or a smaller {name}")
+        elif more and not has_window(more.body):
+            return
 
 
 def has_window(body):
@@ -51,32 +56,20 @@ def depends(body, name):
     """Whether a number in the statements of a body depends on a formal."""
     def found(x):
         if isinstance(x, formals.Number):
-            return any(f == name and v != x.base for f, v in x.other)
+            return any(f == name and v != x.reference for f, v in x.other)
         return isinstance(x, (tuple, list)) and any(map(found, x))
 
     return any(found([*s.args, *s.named.values(), *(v.dims for v in s.outs)])
                for s in statements(body.stmts))
 
 
-def same_structure(base, other):
-    try:
-        formals.merge_bodies([fresh(base), fresh(other)], ["x"])
-        return True
-    except Different:
-        return False
-
-
-def fresh(body):
-    return copy.deepcopy(body)
-
-
 @dataclasses.dataclass
 class Converted:
-    """`lines`: the PDL file; `model`: the user's module; `warnings`: what of the
-    plan and of the training has no counterpart."""
+    """`lines`: the PDL file; `build`: a function that makes the user's module; `warnings`: what
+    of the plan and of the training has no counterpart."""
 
     lines: list
-    model: torch.nn.Module
+    build: object
     warnings: list
 
 
@@ -84,7 +77,7 @@ def merged(found):
     """The traces of equal structure. Their sizes become Numbers in the bodies of the
     first one."""
     base = found[0][1]
-    kept = [found[0]] + [(n, s) for n, s in found[1:] if same_structure(base.body, s.body)]
+    kept = [found[0]] + [(n, s) for n, s in found[1:] if formals.same_structure(base.body, s.body)]
     formals.merge_bodies([s.body for _, s in kept], [formal for formal, _ in kept[1:]])
     return kept
 
@@ -98,6 +91,7 @@ class Imported:
     lines: list
     names: list
     size: dict
+    build: object
 
     def file(self, parallelize=None, optimizer=None):
         """The file with the plan of a function.
@@ -107,7 +101,7 @@ class Imported:
         optimizer:   a function of the model that returns an optimizer, or an optimizer
                      and a scheduler"""
         blocks, warnings = blocks_of(self.writer, self.size, parallelize, optimizer)
-        return Converted(self.lines + blocks + self.names, self.writer.trace.model,
+        return Converted(self.lines + blocks + self.names, self.build,
                          self.writer.trace.warnings + self.writer.initializers.warnings +
                          warnings)
 
@@ -117,7 +111,8 @@ def import_model(function, source="", say=lambda text: None):
 
     An ImportFault lists everything that PDL cannot express."""
     with silent():
-        found, sources = samples(function)
+        search = samples(function)
+    found, sources = search.found, search.sources
     base = found[0][1]
     kept, size = merged(found), sizes(base)
     report(sources, found, kept, say)
@@ -128,13 +123,14 @@ def import_model(function, source="", say=lambda text: None):
     base.body.formals = root_formals(kept, sources)
     head = [f"{base.body.cls}, imported by parc-from-torch" +
             (f" from {source}" if source else "") + "."]
-    faults = list(find_windows(function, base, size["seq"], kept, sources)) if "seq" in size else []
+    faults = list(find_windows(search, base, size["seq"], kept)) if "seq" in size else []
     if faults:
         raise ImportFault(faults)
     writer = Writer(base, shared, kept, computed, redrawn(function, base.params))
     lines = writer.file(base.body, head)
     verify(writer, kept, base.body)
-    return Imported(writer, lines, state_names(writer, base.body), size)
+    return Imported(writer, lines, state_names(writer, base.body), size,
+                    lambda: build(function)[0])
 
 
 def report(sources, found, kept, say):
@@ -148,11 +144,14 @@ def report(sources, found, kept, say):
     for x in sources:
         if values(x.formal, kept):
             said = "traced with " + values(x.formal, kept)
+        elif x.unused:
+            said = "nothing depends on it"
         elif values(x.formal, found):
             said = f"the model has other operators with {values(x.formal, found)}; it stays"
         else:
             said = "the model refuses it"
-        say(f"another {x.formal} than {x.value:g}: {said}")
+        small = "" if x.value == x.first else f" (traced as {x.value:g})"
+        say(f"another {x.formal} than {x.first:g}{small}: {said}")
 
 
 def convert(function, source="", parallelize=None, optimizer=None, say=lambda text: None):
@@ -163,7 +162,7 @@ def convert(function, source="", parallelize=None, optimizer=None, say=lambda te
 def root_formals(kept, sources):
     """The formals of the model: the numbers that constructors take and that can be changed."""
     names = [n for n, _ in kept]
-    return {x.formal: formals.Number(x.value, tuple((n, s.changed.get(x.formal, x.value))
+    return {x.formal: formals.Number(x.first, tuple((n, s.changed.get(x.formal, x.value))
                                                     for n, s in kept[1:]))
             for x in sources if x.formal in names}
 

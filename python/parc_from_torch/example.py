@@ -42,13 +42,24 @@ def resized(example, name, factor):
     return inputs_of(example, other)
 
 
-def fitted(example, size, factor):
-    """The example inputs with other float dims in place of those of `size`, for a model
+def fitted(size, wanted):
+    """A function of an example input that makes float dims of `size` `wanted` long, for a model
     of which that is the number of features."""
     def other(x):
         for dim in range(1, x.dim() if x.dtype.is_floating_point else 0):
             if x.shape[dim] == size:
-                x = scaled(x, dim, factor)
-        return x.clone()
+                x = scaled(x, dim, wanted / size)
+        return x
 
-    return inputs_of(example, other)
+    return other
+
+
+def folded(bound):
+    """A function of an example input that makes its integers smaller than `bound`, for a model
+    of which that is the number of classes. Negative ones keep their meaning."""
+    def other(x):
+        if x.dtype.is_floating_point or x.dtype == torch.bool or bound < 1:
+            return x
+        return torch.where(x < 0, x, x % bound)
+
+    return other

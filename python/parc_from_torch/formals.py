@@ -9,6 +9,7 @@ formals in all traces, the file has the expression in its place:
     Linear(32, 128)          →  Linear(dim, 4 * dim)
 """
 
+import copy
 import dataclasses
 import functools
 import math
@@ -20,14 +21,19 @@ from .names import words_in
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A number by trace: `base` in the model as it is, `other` in the traces with
-    one formal changed, a tuple of pairs (formal, value)."""
+    """A number by trace: `base` in the model as it is, `other` in the other traces, a tuple of
+    pairs (formal, value). A trace has one formal changed from `reference`: the model as it is,
+    or with smaller numbers (shrink.py), the first of the others, which has None for a formal."""
 
     base: float
     other: tuple = ()
 
     def varies(self):
         return any(v != self.base for _, v in self.other)
+
+    @property
+    def reference(self):
+        return self.other[0][1] if self.other and self.other[0][0] is None else self.base
 
     def values(self):
         return (self.base, *[v for _, v in self.other])
@@ -104,6 +110,15 @@ def merge_bodies(bodies, names):
             raise Different
         for group in zip(*calls):
             merge_bodies(group, names)
+
+
+def same_structure(base, other):
+    """Whether two bodies can be merged."""
+    try:
+        merge_bodies([copy.deepcopy(base), copy.deepcopy(other)], ["x"])
+        return True
+    except Different:
+        return False
 
 
 FACTORS = [1, 2, 3, 4, 5, 6, 8, 16]

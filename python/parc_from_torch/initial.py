@@ -17,6 +17,7 @@ import re
 import torch
 
 from . import literals
+from .few_elements import first_elements
 from .formals import Number
 from .names import words_in
 
@@ -29,13 +30,16 @@ class Distribution:
     """`kind`: zeros, ones, constant, arange, normal, truncated, uniform, range or
     unknown; `scale`: standard deviation or bound, or the first number; `last`: of a
     range the second number, of a truncated normal its bound in deviations; `count`:
-    the number of elements; `spread`: their standard deviation."""
+    the number of elements; `spread`: their standard deviation; `ratio`: all elements are this
+    number times those of the trace that it is compared with, because both draw the same random
+    numbers, or 0."""
 
     kind: str
     scale: float = 0.0
     last: float = 0.0
     count: int = 1
     spread: float = 0.0
+    ratio: float = 0.0
 
     def slack(self):
         """The relative error that the scale may have."""
@@ -108,7 +112,7 @@ def rounded(x, slack):
 def factor(formals, formal, at):
     """By what a formal was multiplied in trace `at`, one of those with another value."""
     number = formals.get(formal)
-    base = getattr(number, "base", 0)
+    base = getattr(number, "reference", 0)
     return number.other[at][1] / base if base else 1
 
 
@@ -121,6 +125,8 @@ def powers(found, others, formals):
         if found.spread and other.spread and by:
             slack = 6 * (2 * found.count) ** -0.5 + 6 * (2 * other.count) ** -0.5
             change = math.log(other.spread / found.spread)
+            if other.ratio:
+                slack, change = 1e-4, math.log(other.ratio)
             changes.setdefault(formal, []).append((by, change, slack))
     exponents = {}
     for formal, own in changes.items():
@@ -131,6 +137,22 @@ def powers(found, others, formals):
             if near and all(abs(change - e * by) < slack for by, change, slack in own):
                 exponents[formal] = e
     return exponents
+
+
+def ratio(sample, reference, name):
+    """The number by which all elements of a parameter differ from those of another trace, or 0."""
+    p, q = (first_elements(s.params[name]).double() for s in (sample, reference)
+            if name in s.params)
+    if p.shape != q.shape or bool((q == 0).any()):
+        return 0.0
+    parts = p / q
+    by = float(parts.reshape(-1)[0])
+    return by if by > 0 and bool(((parts - by).abs() <= 1e-5 * by).all()) else 0.0
+
+
+def product(exponents, formals, at):
+    """The product of the powers of formals in trace `at`."""
+    return math.prod(float(formals[f].values()[at]) ** e for f, e in exponents.items())
 
 
 def ratio_text(x, slack):
@@ -155,11 +177,11 @@ def scale_text(number, scope):
         return None
     exponents = {}
     for at, (formal, value) in enumerate(number.other):
-        if value != number.base:
+        if formal and value != number.reference:
             by = factor(scope, formal, at)
             if by == 1:
                 return None
-            exponents[formal] = round(2 * math.log(value / number.base) / math.log(by)) / 2
+            exponents[formal] = round(2 * math.log(value / number.reference) / math.log(by)) / 2
     rest = number.base
     for formal, e in exponents.items():
         rest /= scope[formal].base ** e
@@ -214,7 +236,7 @@ class Initializers:
 
     def pooled(self, sample, name):
         """The elements of a parameter, in the model as it is with those of other seeds."""
-        p = sample.params[name].detach()
+        p = first_elements(sample.params[name])
         more = [own[name] for own in self.redrawn if name in own and own[name].shape == p.shape]
         if sample is not self.samples[0][1] or not more or torch.equal(more[0], p):
             return p
@@ -242,21 +264,21 @@ class Initializers:
     def of(self, name):
         """(Distribution, scale as a Number, depth) of a parameter."""
         base, p = self.found(self.samples[0][1], name)
-        others = [(formal, self.found(sample, name)[0]) for formal, sample in self.samples[1:]
-                  if name in sample.params]
+        reference = next((s for f, s in self.samples[1:] if f is None), self.samples[0][1])
+        others = [(formal, dataclasses.replace(self.found(sample, name)[0],
+                                               ratio=ratio(sample, reference, name)))
+                  for formal, sample in self.samples[1:] if name in sample.params]
         if base.kind == "truncated" and any(d.kind == "normal" for _, d in others):
             base = dataclasses.replace(base, kind="normal", scale=base.spread)
         formals = self.samples[0][1].body.formals
-        exponents = powers(base, others, formals)
-        rest, slack = base.scale, base.slack()
-        for f, e in exponents.items():
-            rest /= float(getattr(formals[f], "base", formals[f])) ** e
-        rest = nice_rest(rest, slack, any(e % 1 for e in exponents.values()))
-        scale = rest
-        for f, e in exponents.items():
-            scale *= float(getattr(formals[f], "base", formals[f])) ** e
-        number = Number(scale, tuple((f, scale * factor(formals, f, at) ** exponents.get(f, 0))
-                                     for at, (f, _) in enumerate(self.samples[1:])))
+        small = [found for formal, found in others if formal is None]
+        exponents = powers((small or [base])[0], others, formals)
+        slack = base.slack()
+        rest = nice_rest(base.scale / product(exponents, formals, 0), slack,
+                         any(e % 1 for e in exponents.values()))
+        number = Number(rest * product(exponents, formals, 0), tuple(
+            (f, rest * product(exponents, formals, at))
+            for at, (f, _) in enumerate(self.samples[1:], 1)))
         if base.kind == "unknown":
             self.warnings.append(f"{name}: no initializer has its initial values; the file "
                                  "has a normal distribution")

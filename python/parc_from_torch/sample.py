@@ -13,18 +13,28 @@ from .names import ascii_name, number_names, plain_name
 from .trace import Trace, bodies
 
 
+class Nameless:
+    """In place of another trace, for one whose inputs keep the order of the graph. Elements tell
+    the names of inputs, and a large model has few."""
+
+    def __init__(self):
+        self.orders, self.comparisons, self.shown = {}, prelude.Comparisons(), {}
+
+
 class Sample(Trace):
     """A trace with formals, prelude modules and loops. Its inputs get the names and the
     order of the user's forwards, or, with `like`, the order of another trace. `changed`:
     {formal: its value} if it is another one; `numbers`: {path: {name: number}}."""
 
-    def __init__(self, model, args, kwargs, numbers, like=None):
-        super().__init__(model, args, kwargs)
+    def __init__(self, model, args, kwargs, numbers, like=None, program=None):
+        super().__init__(model, args, kwargs, program)
+        self.of_modules = numbers
         self.args, self.kwargs = args, kwargs
         self.changed = {}
         self.numbers = {p: numbers.get(id(m), {}) for p, m in model.named_modules()}
         self.warnings = outputs.limit(self.body)
-        names = {} if like else argument_names(self)
+        self.shown = like.shown if like else {
+            b.path: names for b, names in argument_names(self).items()}
         self.orders = like.orders if like else {}
         self.comparisons = like.comparisons if like else prelude.Comparisons()
         self.tied = tied_names(self.params)
@@ -37,7 +47,7 @@ class Sample(Trace):
         for b in bodies(self.body):
             module = model.get_submodule(b.path)
             for v in b.inputs:
-                v.name = ascii_name(names.get(b, {}).get(v.name) or plain_name(v.name))
+                v.name = ascii_name(self.shown.get(b.path, {}).get(v.name) or plain_name(v.name))
             if not like:
                 self.orders[b.path] = self.orders[place_of_kind(b)] = order_of(b, module)
             put_in_order(b, calls.get(b), self.orders.get(
@@ -62,6 +72,10 @@ class Sample(Trace):
         if self.faults:
             raise ImportFault(self.faults)
         self.used = [self.inputs.index(v.caller) for v in self.body.inputs]
+
+    def like(self, other):
+        """The same trace with the names and the order of the inputs of another one."""
+        return Sample(self.model, self.args, self.kwargs, self.of_modules, other, self.program)
 
     def place_of(self, body):
         """The place of a parameter of a body in the state dict."""

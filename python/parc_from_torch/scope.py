@@ -44,7 +44,7 @@ class Scope:
     def formal_text(self, x, hint):
         text = expression(x, self.scope)
         if text is None:
-            if any(v != x.base for formal, v in x.other if formal in self.writer.shared):
+            if any(v != x.reference for formal, v in x.other if formal in self.writer.shared):
                 self.fault(f"the number {x.base:g} depends on the batch or the sequence in a "
                            "way that has no expression yet", "compute it from sizes, or take "
                            "it as a number of the constructor")

@@ -22,6 +22,7 @@ from . import batch_norms, functional, operators, outputs
 from .body import Body, ImportFault, Stmt, Value, drop_unused, fault
 from .builder import ELSEWHERE, is_index
 from .computed_tables import Source
+from .few_elements import without_elements
 from .functional import operator_name
 
 
@@ -37,7 +38,7 @@ def export(model, args, kwargs):
     prints the whole graph then, which is left out."""
     try:
         with contextlib.redirect_stderr(io.StringIO()), batch_norms.stateless(model), \
-                outputs.without_objects(model), \
+                outputs.without_objects(model), without_elements(model), \
                 mock.patch.object(transformer, "_detect_is_causal_mask", given_causal):
             return torch.export.export(model, args, kwargs, strict=False)
     except Exception as e:  # torch raises many kinds
@@ -100,19 +101,19 @@ def call_line(module, tree):
 class Trace:
     """The bodies of a model by path. `inputs`: the tensors among the example inputs;
     `graphs`: {body: path of its graph in `tree`}; `faults` collects what has no
-    counterpart."""
+    counterpart; `program`: what torch.export made, which another Trace may have made."""
 
-    def __init__(self, model, args, kwargs):
-        program = functional.program(export(model, args, kwargs))
+    def __init__(self, model, args, kwargs, program=None):
+        self.program = program or functional.program(export(model, args, kwargs))
         self.model = model
         self.names = {id(p): n for n, p in model.named_parameters(remove_duplicate=False)}
         self.first_name = {id(p): n for n, p in model.named_parameters()}
         self.params = dict(model.named_parameters(remove_duplicate=False))
         self.faults = [fault(source_line(node)[0], f"the forward changes the buffer {name}",
                              Body("", type(model).__name__), "compute it outside of the model")
-                       for name, node in functional.changed_buffers(program)]
+                       for name, node in functional.changed_buffers(self.program)]
         self.normed = set()  # paths of batch norms in training mode
-        self.tree = torch.export.unflatten(program)
+        self.tree = torch.export.unflatten(self.program)
         self.inputs, self.graphs = [], {}
         self.body = self.top()
         if self.faults:

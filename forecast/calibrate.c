@@ -235,7 +235,7 @@ static void fit_statements(Fit *f, const Statement *s, const TraceTime *times, i
             while (c[next].op != s[i].op)
                 next++;
             fit_collective(f, &c[next], times[i].seconds);
-        } else if (s[i].calls > 0) {
+        } else if (op_is_einsum(kind)) {
             fit_product(f, &s[i], seconds);
         } else if (op_is_attention(kind)) {
             fit_attention(f, &s[i], times[i].seconds);

@@ -321,7 +321,7 @@ WorkClass work_class(OpKind op)
         return WORK_COLLECTIVE;
     if (op_is_attention(op))
         return WORK_ATTENTION;
-    if (op_is_einsum(op))
+    if (op_is_einsum(op) || op_is_conv(op)) /* a convolution has the products of its groups */
         return WORK_MATMUL;
     if (op == OP_fused)
         return WORK_KERNEL;

@@ -19,7 +19,7 @@
 #include "forecast/machine.h"
 
 typedef enum WorkClass {
-    WORK_MATMUL,
+    WORK_MATMUL, /* convolutions too */
     WORK_ATTENTION,
     WORK_KERNEL,
     WORK_LOOKUP, /* embedding, topk and their gradients */

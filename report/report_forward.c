@@ -38,6 +38,7 @@ static const char *statements(const Program *f)
 {
     static const char *const kind[][2] = {{"kernel", "kernels"},
                                           {"matmul", "matmuls"},
+                                          {"convolution", "convolutions"},
                                           {"attention", "attentions"},
                                           {"transfer", "transfers"}};
     int n;

@@ -151,7 +151,10 @@ static void repeated(const Program *p, Warnings *all)
             w->axis = report_listed(p->arena, w->axis, axis[a].name, ",");
             w->what = report_listed(
                 p->arena, w->what,
-                op_is_einsum(op->kind) ? "matmuls" : "attention", " and ");
+                op_is_einsum(op->kind) ? "matmuls"
+                : op_is_conv(op->kind) ? "convolutions"
+                                       : "attention",
+                " and ");
         }
     int kept = first;
     for (int i = first; i < all->n; i++)

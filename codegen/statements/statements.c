@@ -3,6 +3,7 @@
 #include "codegen/statements/statements.h"
 
 #include "codegen/contraction.h"
+#include "codegen/conv_call.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/numbers.h"
 #include "ir/analysis/flops.h"
@@ -84,6 +85,28 @@ static void describe_matmul(const Program *p, const Op *op, Statement *x)
                (double)x->k;
 }
 
+/* A convolution as the products of its groups: y has a row for each of its elements in a
+ * channel, and a sum over the elements of a kernel. */
+static void describe_conv(const Program *p, const Op *op, Statement *x)
+{
+    ParcConvSpec s = conv_call(p, op);
+    const int64_t size[] = {s.n * s.result[0] * s.result[1], s.k,
+                            s.c * s.kernel[0] * s.kernel[1]};
+    bool data = s.computes == PARC_CONV_X, weight = s.computes == PARC_CONV_WEIGHT;
+    x->batch = s.g;
+    x->m = size[weight];
+    x->n = size[data || weight ? 2 : 1];
+    x->k = size[data ? 1 : weight ? 0 : 2];
+    x->calls = 1;
+    for (int i = 0; i < 3; i++)
+        x->type[i] = (i < 2 ? op->arg[i] : op->out[0])->type.dtype;
+    x->flops = 2 * (double)s.g * (double)size[0] * (double)size[1] * (double)size[2];
+    x->detail = arena_printf(p->arena, "%lld x %lld, stride %lld x %lld, %lld group%s",
+                             (long long)s.kernel[0], (long long)s.kernel[1],
+                             (long long)s.stride[0], (long long)s.stride[1], (long long)s.g,
+                             s.g > 1 ? "s" : "");
+}
+
 /* Operations of an op on one rank that is no matmul. */
 static double local_flops(const Program *p, const Op *op)
 {
@@ -160,6 +183,8 @@ static Statement statement_of(Walk *w, const Op *op)
         if (op_is_einsum(op->kind)) {
             describe_matmul(p, op, &x);
             x.detail = einsum_detail(p, op);
+        } else if (op_is_conv(op->kind)) {
+            describe_conv(p, op, &x);
         } else {
             x.flops = local_flops(p, op);
         }

@@ -60,8 +60,9 @@ typedef struct Statement {
                          * transfer: the bytes moved */
     double flops;       /* a call on one rank; 0 if only bytes matter */
     int64_t count;      /* calls per step */
-    int64_t batch, m, n, k; /* a matmul: sizes of the library's call; else 0 */
-    int64_t calls;      /* a matmul: library calls of one execution */
+    int64_t batch, m, n, k; /* a matmul: sizes of the library's call; a convolution: those of
+                             * the products of its groups; else 0 */
+    int64_t calls;      /* a matmul or convolution: library calls of one execution */
     DType type[3];      /* a matmul: of its operands and its result */
     int nloops;         /* number of loops around it */
     const Op *loop[MAX_LOOP_DEPTH]; /* the loops around it, outermost first */

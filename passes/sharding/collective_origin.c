@@ -394,6 +394,7 @@ static const char *need_text(const Program *p, const Op *op, const Value *v,
                              const Placement *to)
 {
     const char *name = op_is_einsum(op->kind) ? "matmul"
+                       : op_is_conv(op->kind) ? "convolution"
                                               : op_info(op->kind)->name;
     const char *needs = "an operand that is placed differently";
     for (int a = 0; a < p->mesh.n; a++) {

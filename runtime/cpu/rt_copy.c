@@ -149,11 +149,32 @@ void rt_copy_rows(ParcRt *rt, char *dst, int64_t dst_stride, const char *src,
         }
 }
 
+/* Copies single elements; on one side they are contiguous. */
+static void copy_elements(int size, char *dst, int64_t dst_stride, const char *src,
+                          int64_t src_stride, int64_t n)
+{
+    const Copy c = {.size = size};
+#pragma omp parallel for schedule(static) if (n > GRAIN)
+    for (int64_t i = 0; i < n; i += GRAIN) {
+        int64_t count = rt_least(n - i, GRAIN);
+        char *to = dst + i * dst_stride * size;
+        const char *from = src + i * src_stride * size;
+        if (dst_stride == 1)
+            copy_tile(&c, to, count, from, src_stride, 1, count);
+        else
+            copy_tile(&c, to, dst_stride, from, 1, count, 1);
+    }
+}
+
 void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
                     const void *src, int64_t src_row, int64_t rows,
                     int64_t width)
 {
     int64_t size = rt_type_size(type);
+    if (width == 1 && rows > 1 && (dst_row == 1 || src_row == 1)) {
+        copy_elements((int)size, dst, dst_row, src, src_row, rows);
+        return;
+    }
     rt_copy_rows(rt, dst, dst_row * size, src, src_row * size, rows,
                  width * size);
 }

@@ -16,6 +16,34 @@ for mesh in 1x1 $(few_or_all "2x2" "2x1 1x4 2x2 4x2"); do
     check "$mesh has PyTorch's losses" trains "$mesh"
 done
 
+# Split input channels give partial sums. At each level of --cpu oneDNN has other kernels.
+sed 's/second.weight: Shard(0)/second.weight: Shard(1)/; s/second.bias: /first.weight: /' \
+    tests/data/conv.pdl >"$work/inputs.pdl"
+as() { # as NAME OPTIONS…: of inputs.pdl
+    at=$work/$1
+    shift
+    "$PARC" "$work/inputs.pdl" --target cpu --threads 1 "$@" -o "$at" &&
+        "$at" --steps 20 --seed 1 --data "$spec" --log "$at.log" --export "$at.st"
+}
+partial() {
+    as partial --mesh 2x2 && "$PARC" "$work/inputs.pdl" --mesh 2x2 --emit plan 2>"$work/said" |
+        grep -qF 'Shard(1) on second.weight: tp P -> S(1)' &&
+        same_curve "$work/partial.log" tests/torch/conv.losses 1e-6
+}
+check "input channels are split" partial
+for level in x86-64-v3 $(in_all echo x86-64-v4); do
+    leveled() {
+        as "$level" --cpu "$level" && same_curve "$work/$level.log" tests/torch/conv.losses 1e-6
+    }
+    [ "$(uname -m)" != x86_64 ] || check "it trains at the level $level" leveled
+done
+bf16() {
+    as bf16 -D precision=bf16 --mesh 1x2 && as again -D precision=bf16 --mesh 1x2 &&
+        cmp "$work/bf16.st" "$work/again.st" &&
+        same_curve "$work/bf16.log" tests/torch/conv.losses 3e-2
+}
+check "it trains in bf16, and repeats" bf16
+
 # A loop over a range has the losses of its iterations, and shapes may change in it.
 model() { # model BODY
     cat <<END

@@ -296,6 +296,15 @@ static void copies(ParcRt *rt, Check *c)
                 buffer[0][i / 5 * 11 + i % 5];
     CHECK(c, good);
     CHECK(c, buffer[1][5] == value_of(1, 5) * 0.25f);
+    enum { SINGLE = ELEMENTS / 3 }; /* rows of one element, from a distance and to one */
+    fill();
+    good = 1;
+    parc_copy_rows(rt, PARC_F32, buffer[1], 1, buffer[0], 3, SINGLE, 1);
+    parc_copy_rows(rt, PARC_F32, buffer[2], 2, buffer[0], 1, SINGLE, 1);
+    for (int i = 0; i < SINGLE; i++)
+        good &= buffer[1][i] == buffer[0][3 * i] && buffer[2][2 * i] == buffer[0][i];
+    CHECK(c, good);
+    CHECK(c, buffer[2][2 * SINGLE - 1] != buffer[0][SINGLE]);
 }
 
 static int kernels(ParcRt *rt, void *context)

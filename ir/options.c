@@ -84,7 +84,7 @@ static const OptionWord often_words[] = {
     {"microbatch", PER_MICROBATCH, NULL}, {"step", PER_STEP, NULL}, {0}};
 static const OptionWord keep_words[] = {
     {"attention", 0, "results of attention are saved"},
-    {"matmul", 1, "results of all contractions are saved"},
+    {"matmul", 1, "results of all contractions and convolutions are saved"},
     {0}};
 static const OptionWord offload_words[] = {
     {"optimizer", 0, "optimizer states"},

@@ -26,7 +26,7 @@ class Block(nn.Module):
         self.norm = nn.BatchNorm2d(channels)
 
     def forward(self, x):
-        return x + F.relu(self.norm(self.conv(x)))
+        return x + F.silu(self.norm(self.conv(x)))
 
 
 class Head(nn.Module):
@@ -37,7 +37,7 @@ class Head(nn.Module):
         self.down = nn.Linear(32, classes)
 
     def forward(self, x):
-        return self.down(F.relu(self.norm(self.up(x))))
+        return self.down(F.silu(self.norm(self.up(x))))
 
 
 class Classifier(nn.Module):
@@ -49,7 +49,7 @@ class Classifier(nn.Module):
         self.head = Head(channels, classes)
 
     def forward(self, images, labels):
-        h = F.relu(self.norm(self.stem((images - 127.5) / 127.5)))
+        h = F.silu(self.norm(self.stem((images - 127.5) / 127.5)))
         return F.cross_entropy(self.head(self.layers(h).mean((2, 3))), labels)
 
 

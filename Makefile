@@ -296,6 +296,7 @@ bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/planning
 	$(Q)BUILD=$(BUILD) sh tests/bench/forecast
 	$(Q)BUILD=$(BUILD) python3 tests/bench/plan_choice
+	$(Q)BUILD=$(BUILD) $${TORCH_PYTHON:-python3} tests/bench/from_torch
 
 bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time

@@ -86,7 +86,7 @@ def unscaled_stochastic_depth():
     return residual(lambda rate: DrawnPath(rate, scale=False))
 
 
-@case(absent=["random", "DropPath", "drop_path"])
+@case(absent=["random(", "DropPath", "drop_path"])
 def stochastic_depth_in_evaluation():
     model, inputs = residual(DrawnPath)
     return model.eval(), inputs

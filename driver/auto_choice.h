@@ -64,7 +64,9 @@ typedef struct Choice {
 } Choice;
 
 /* What an axis splits. */
-typedef enum Splits { SPLITS_BATCH, SPLITS_TENSORS, SPLITS_LAYERS } Splits;
+typedef enum Splits {
+    SPLITS_BATCH, SPLITS_TENSORS, SPLITS_LAYERS, SPLITS_SEQUENCES
+} Splits;
 
 /* ---- auto_sizes.c -------------------------------------------------------- */
 

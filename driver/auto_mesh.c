@@ -67,6 +67,8 @@ static const char *loss_text(const Choice *c, const Candidate *t,
         return arena_printf(c->a, "a rank needs %s, more than %s",
                             bytes(c, t->peak), bytes(c, fit_limit(c->o)));
     const char *why = t->across ? "tensor parallelism spans several nodes"
+                      : choice_ranks(c, t, SPLITS_SEQUENCES) > choice_ranks(c, best, SPLITS_SEQUENCES)
+                          ? "sequences are split over more ranks"
                       : choice_ranks(c, t, SPLITS_TENSORS) < choice_ranks(c, best, SPLITS_TENSORS)
                           ? "less tensor parallelism inside a node"
                           : "fewer replicas";
@@ -117,10 +119,21 @@ static const char *stages_reason(const Choice *c, const Candidate *best)
                             : "has the fewest stages that fit");
 }
 
+static const char *sequences_reason(const Choice *c, const Candidate *best)
+{
+    const char *parts = choice_sizes(c, best, SPLITS_SEQUENCES);
+    if (!*parts)
+        return "";
+    return arena_printf(c->a, "%s %s", parts,
+                        choice_auto_axis(c, SPLITS_SEQUENCES) < 0
+                            ? "as given"
+                            : "splits sequences over the fewest ranks that compile and fit");
+}
+
 static const char *reason(const Choice *c, const Candidate *best)
 {
     const char *part[] = {stages_reason(c, best), tensor_reason(c, best),
-                          batch_reason(c, best)};
+                          sequences_reason(c, best), batch_reason(c, best)};
     const char *text = "";
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         text = arena_printf(c->a, "%s%s%s", text, *text && *part[i] ? ", " : "",

@@ -8,13 +8,14 @@
  *
  * Of several automatic tensor axes only the last is chosen, the others have one
  * rank; of two automatic axes of the batch the first has one rank or numbers the
- * nodes; an automatic axis of a pipeline has as few ranks as fit --device-memory.
+ * nodes; an automatic axis of a pipeline, or of a context, has as few ranks as fit
+ * --device-memory.
  * With --machine the mesh of the least time by forecast is chosen, among all ways to
  * divide the ranks (auto_time.c), at most --search of them. Without it these rules apply:
  * candidates are tried until ten compile, with several stages only those of one tensor
  * size. Of those that compile and fit, the first in this order is chosen: the fewest
  * stages, groups of the tensor axis inside a node, then the largest tensor axis, then
- * the most replicas of a hybrid sharding.
+ * the fewest parts of sequences, then the most replicas of a hybrid sharding.
  */
 #ifndef PARC_DRIVER_AUTO_MESH_H
 #define PARC_DRIVER_AUTO_MESH_H

@@ -109,8 +109,9 @@ bool choice_read_mesh(Choice *c)
 
 static Splits kind_of(const Choice *c, int axis)
 {
-    return c->p->plan.pipeline.axes >> axis & 1 ? SPLITS_LAYERS
-           : c->p->plan.tensor_axes >> axis & 1 ? SPLITS_TENSORS
+    return c->p->plan.pipeline.axes >> axis & 1  ? SPLITS_LAYERS
+           : c->p->plan.context.axes >> axis & 1 ? SPLITS_SEQUENCES
+           : c->p->plan.tensor_axes >> axis & 1  ? SPLITS_TENSORS
                                                 : SPLITS_BATCH;
 }
 
@@ -165,20 +166,22 @@ int choice_auto_axis(const Choice *c, Splits kind)
     return auto_axis(c, kind, true);
 }
 
-/* Adds the meshes with this size of the tensor axis; other automatic tensor axes
- * have one rank. The ranks that are left go to the last automatic axis of the
- * batch; with two, the first may number the nodes. */
-static void add_with_tensor(Choice *c, int tensor, int64_t tp)
+/* Adds the meshes with these sizes of the tensor axis and of an automatic axis of the
+ * context; other automatic tensor axes have one rank. The ranks that are left go to the
+ * last automatic axis of the batch; with two, the first may number the nodes. */
+static void add_with_sizes(Choice *c, int tensor, int64_t tp, int64_t parts)
 {
     int64_t size[MAX_MESH_AXES], rest = c->ranks, stages = 1;
     int first = auto_axis(c, SPLITS_BATCH, false);
     int last = auto_axis(c, SPLITS_BATCH, true);
     for (int a = 0; a < c->n; a++) {
-        bool layers = kind_of(c, a) == SPLITS_LAYERS;
-        size[a] = a == tensor           ? tp
-                  : c->given[a] != AUTO ? c->given[a]
-                  : layers              ? c->stages
-                                        : 1;
+        Splits kind = kind_of(c, a);
+        bool layers = kind == SPLITS_LAYERS;
+        size[a] = a == tensor                ? tp
+                  : c->given[a] != AUTO      ? c->given[a]
+                  : kind == SPLITS_SEQUENCES ? parts
+                  : layers                   ? c->stages
+                                             : 1;
         if (rest % size[a])
             return;
         rest /= size[a];
@@ -194,6 +197,16 @@ static void add_with_tensor(Choice *c, int tensor, int64_t tp)
     if (last >= 0)
         size[last] = rest;
     add_candidate(c, size);
+}
+
+/* Adds the meshes with this size of the tensor axis, those with few parts of sequences
+ * first. */
+static void add_with_tensor(Choice *c, int tensor, int64_t tp)
+{
+    int64_t most = choice_auto_axis(c, SPLITS_SEQUENCES) < 0 ? 1 : c->ranks;
+    for (int64_t parts = 1; parts <= most; parts++)
+        if (c->ranks % parts == 0)
+            add_with_sizes(c, tensor, tp, parts);
 }
 
 /* Sets the ranks of a node. */

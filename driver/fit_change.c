@@ -9,6 +9,7 @@
 #include "driver/fit.h"
 #include "ir/options.h"
 #include "ir/path.h"
+#include "ir/plan/user_axes.h"
 
 enum { MAX_FACTOR = 64, LEAST_CHUNK = 64, CHUNKS = 5, CHUNK_STEP = 4 };
 
@@ -19,17 +20,6 @@ typedef struct Find {
     FitChanges changes;
     int family;
 } Find;
-
-/* The number of ranks that share the batch. */
-static int64_t batch_parts(const Program *p)
-{
-    int64_t parts = 1;
-
-    for (int a = 0; a < p->mesh.n; a++)
-        if (!(p->plan.tensor_axes >> a & 1))
-            parts *= p->mesh.size[a];
-    return parts;
-}
 
 static bool may_change_plan(const Find *f)
 {
@@ -71,10 +61,11 @@ static void add_clause(Find *f, const char *clause)
 static void smaller_pieces(Find *f)
 {
     const Train *t = &f->p->train;
-    int64_t mine = t->batch / batch_parts(f->p);
+    int64_t mine = t->batch / mesh_group(&f->p->mesh, batch_axes(f->p));
+    int64_t tokens = mine * t->seq / mesh_group(&f->p->mesh, f->p->plan.context.axes);
 
     f->family++;
-    for (int64_t chunk = mine * t->seq / 2, k = 0;
+    for (int64_t chunk = tokens / 2, k = 0;
          chunk > LEAST_CHUNK && k < CHUNKS; chunk /= CHUNK_STEP, k++)
         add_define(f, OPTION_head_chunk, chunk, false);
     f->family++;
@@ -211,6 +202,7 @@ static void other_runs(Find *f)
     const Program *p = f->p;
     UserAxis user[MAX_AXES];
     int n = user_axes(p, user);
+    int64_t parts = mesh_group(&p->mesh, batch_axes(p));
 
     for (int a = 0; a < n; a++) {
         f->family++;
@@ -223,7 +215,7 @@ static void other_runs(Find *f)
     }
     f->family++;
     for (int64_t k = 2; k <= MAX_FACTOR; k *= 2)
-        if (p->train.batch % (k * batch_parts(p)) == 0)
+        if (p->train.batch % (k * parts) == 0)
             add_define(f, OPTION_batch, p->train.batch / k, true);
 }
 

@@ -104,6 +104,8 @@ bool explain_axis(Out *o, const Program *p, const char *name)
                    "same sequences"
              : p->plan.tensor_axes & axes
                  ? "named by `parallelize`, so its ranks read the same sequences"
+             : p->plan.context.axes & axes
+                 ? "named by `context`, so each of its ranks reads a part of each sequence"
                  : "it splits the batch");
     report_group(o, p, axes);
     axis_params(o, p, axes, true);

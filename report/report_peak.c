@@ -4,6 +4,7 @@
  * large categories.
  */
 #include "ir/analysis/alias.h"
+#include "ir/plan/user_axes.h"
 #include "ir/units.h"
 #include "passes/schedule/liveness.h"
 #include "report/explain.h"
@@ -230,10 +231,7 @@ static void reduce_states(Out *o, const Program *p, const TargetInfo *t)
 
 static void reduce_activations(Out *o, const Program *p, const Block *largest)
 {
-    int64_t rows = p->train.batch;
-    for (int a = 0; a < p->mesh.n; a++)
-        if (!(p->plan.tensor_axes >> a & 1))
-            rows /= p->mesh.size[a];
+    int64_t rows = p->train.batch / mesh_group(&p->mesh, batch_axes(p));
     if (p->plan.ncheckpoints == 0)
         out_line(o, "  `checkpoint { … }` for the layers: the backward pass "
                  "recomputes what they save");

@@ -79,3 +79,9 @@ const char *user_placements(const Program *p, const Type *t)
                             axis[i].name, user_axis_placement(p, t, &axis[i]));
     return text;
 }
+
+uint32_t batch_axes(const Program *p)
+{
+    uint32_t all = (1u << (p->mesh.n - p->mesh.nloop)) - 1;
+    return all & ~(p->plan.tensor_axes | p->plan.context.axes);
+}

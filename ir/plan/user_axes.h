@@ -26,4 +26,8 @@ const char *user_placements(const Program *p, const Type *t);
  * flat run of whole rows is "S(0)", any other "flat". */
 const char *user_placement(const Program *p, const Type *t, int axis);
 
+/* The axes that split the batch, as a bit mask: all but loop axes and those of
+ * `parallelize`, of a pipeline and of a context. */
+uint32_t batch_axes(const Program *p);
+
 #endif

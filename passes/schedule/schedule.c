@@ -29,9 +29,10 @@
  * communicates over tensor axes (mesh axes that `parallelize` names), 2 over
  * the other (data) axes, 3 copies from and to host memory; what stages send each
  * other is on stream 0, but for the transfers of a staged loop (transfer_events.c).
- * Where streams run
- * concurrently, schedule_overlap.c orders ops so that compute has work while
- * tensor axes communicate.
+ * All-to-alls are on stream 1 for every axis: attention waits for those over the axis
+ * of a context, and on stream 2 they would wait for the prefetched gathers of units.
+ * Where streams run concurrently, schedule_overlap.c orders ops so that compute has
+ * work while stream 1 communicates.
  */
 #include "ir/plan/pipeline.h"
 #include "ir/units.h"
@@ -331,8 +332,8 @@ static void set_stream(const Program *p, Op *op)
     if (op->kind == OP_fetch || op->kind == OP_store)
         op->stream = STREAM_HOST;
     if (op_is_collective(op->kind) && !op_is_hand_over(op->kind))
-        op->stream = attr_axes(op) & p->plan.tensor_axes ? STREAM_TENSOR
-                                                         : STREAM_DATA;
+        op->stream = attr_axes(op) & p->plan.tensor_axes || op->kind == OP_all_to_all
+                         ? STREAM_TENSOR : STREAM_DATA;
 }
 
 void pass_schedule(Program *p, const TargetInfo *t)

@@ -148,8 +148,7 @@ static void split_input(Program *p, Input *in)
     const Mesh *m = &p->mesh;
     AxisPlace with[MAX_AXES] = {{0}};
     uint32_t time = ((1u << m->n) - 1) & ~((1u << (m->n - m->nloop)) - 1);
-    uint32_t data = ((1u << (m->n - m->nloop)) - 1) &
-                    ~(p->plan.tensor_axes | p->plan.context.axes);
+    uint32_t data = batch_axes(p);
     if (in->type.ndim == 0 || !split_sequence(p, in))
         return;
     for (int a = 0; a < m->n; a++)

@@ -143,6 +143,21 @@ check "meshes tie on a machine of uncertain links" says_of \
 check "the same meshes do not tie on a known one" silent_of \
     "a tie within the error of the model" $staged --machine h100-sxm
 
+# Sequences are split over as few ranks as compile and fit.
+context="tests/data/context.pdl --plan heads --mesh auto --ranks 4"
+# shellcheck disable=SC2086
+check "no sequence is split without need" chooses dp=4,cp=1 $context
+check "a part of a sequence has its reason" says \
+    "not dp=2,cp=2: sequences are split over more ranks"
+# shellcheck disable=SC2086
+check "a batch for two ranks" chooses dp=2,cp=2 $context -D batch=2
+check "the reason for the parts" says \
+    "cp=2 splits sequences over the fewest ranks that compile and fit"
+# shellcheck disable=SC2086
+check "an axis of a context as given" chooses dp=1,cp=4 tests/data/context.pdl --plan heads \
+    --mesh dp=auto,cp=4 --ranks 4
+check "its reason" says "cp=4 as given"
+
 check "a model that fits no size" refused \
     "no mesh of 8 ranks compiles and fits the memory" $llama --mesh auto \
     --ranks 8 --device-memory 1G

@@ -75,6 +75,28 @@ divides() { # divides NAME SIZE: among the calls that one rank has without recom
 check "work of attention, cp=2" divides two 2
 check "work of attention, cp=4" divides four 4
 
+# The exchanges do not wait for the gathers of units, which have a stream of their own.
+streams() {
+    "$PARC" $model --plan heads --mesh 2x2 --emit plan >"$work/plan" &&
+        sed -n '/^Streams/,/^Copies/p' "$work/plan" >"$work/streams" &&
+        grep -Eq '^  aa[0-9]+ +tensor ' "$work/streams" &&
+        ! grep -E '^  aa[0-9]+ +data ' "$work/streams"
+}
+check "exchanges are on the stream of tensor axes" streams
+
+# Ranks of the context have all rows of the batch.
+says() { # says TEXT OPTIONS…
+    wanted=$1
+    shift
+    "$PARC" "$@" >"$work/out" 2>&1
+    grep -qF -- "$wanted" "$work/out"
+}
+check "microbatches of the rows" says "-D accumulate=N, up to 4:" $model --plan heads \
+    --mesh 2x4 --explain memory
+check "the axis is explained" says \
+    "axis cp: 4 ranks; named by \`context\`, so each of its ranks reads a part of each" \
+    $model --plan heads --mesh 2x4 --explain cp
+
 resumed() { # resumed FROM TO: TO continues FROM's run
     "$work/$2" --steps 8 --resume "$work/$1.saved/step-00000004" --data "$spec" \
         --log "$work/moved.log" &&
@@ -98,7 +120,8 @@ check "tp=2 cp=2 predicts" predicts tensor
 # A Llama continues a text on each rank's part of it.
 {
     sed '/^plan /,/^}/d' examples/llama.pdl
-    echo 'plan long(dp, cp) { context cp { attention } }'
+    echo 'plan long(dp, cp) { context cp { attention }'
+    echo 'fully_shard (dp, cp) { layers.*, model } }'
 } >"$work/llama.pdl"
 samples() { # samples MESH
     "$PARC" "$work/llama.pdl" $llama_sizes -D n_kv_heads=4 -D vocab=256 --target cpu --threads 1 --mesh "$1" \
@@ -109,4 +132,8 @@ samples() { # samples MESH
 check "one rank samples" samples 1x1
 check "cp=4 samples" samples 1x4
 check "dp=2 cp=2 samples" samples 2x2
+# shellcheck disable=SC2086
+check "microbatches make a plan fit" says "= help: -D accumulate=8: " "$work/llama.pdl" \
+    $llama_sizes -D n_kv_heads=4 -D batch=64 -D seq=128 --target cpu --mesh 4x4 \
+    --device-memory 1700K
 finish

@@ -3,7 +3,9 @@
  *   {"hidden_size": 2048,                  hidden_size = 2048
  *    "rope_parameters": {                  rope_theta = 10000.0
  *      "rope_theta": 10000.0},
- *    "id2label": {"0": "cat"}}             id2label = an object, num_labels = 1
+ *    "id2label": {"0": "cat"},             id2label = an object, num_labels = 1
+ *    "text_config": {"model_type": "x"}}   text_config = an object, and a part with the
+ *                                          entries of the object
  */
 #include "driver/config_file.h"
 
@@ -17,6 +19,9 @@
 #include "runtime/common/json.h"
 
 enum { KEY = 256, TEXT = 1024, MAX_CONFIG = 16 << 20, MAX_LIST_DEPTH = 8 };
+
+/* The depths of parts: thinker_config.text_config has depth 2. */
+enum { MAX_PARTS = 2, ROPE };
 
 typedef struct Reader {
     Arena *arena;
@@ -150,17 +155,31 @@ static void add_labels(Reader *r, Loc loc)
 }
 
 /* The value of an entry; the default of rotary embeddings is none. */
-static Expr *read_member(Reader *r, bool outer)
+static Expr *read_member(Reader *r, int depth)
 {
     Expr *e = read_value(r, 0);
-    if (!outer && e && e->kind == EX_STRING && strcmp(e->name, "default") == 0)
+    if (depth == ROPE && e && e->kind == EX_STRING && strcmp(e->name, "default") == 0)
         e->kind = EX_NONE;
     return e;
 }
 
-/* The entries of the objects rope_parameters and rope_scaling count as the file's own:
- * versions of transformers differ in this. */
-static void read_entries(Reader *r, bool outer)
+static void read_entries(Reader *r, int depth);
+
+/* Reads the next value, an object, as a part of the file. The reader is a copy. */
+static void read_part(Reader r, int depth)
+{
+    ConfigFile *outer = r.config;
+    r.config = NEW(r.arena, ConfigFile);
+    r.config->loc = range_of(&r, r.json.at, r.json.at + 1);
+    read_entries(&r, depth + 1);
+    if (!r.json.error)
+        vec_push(r.arena, &outer->part, r.config);
+}
+
+/* The entries of the objects rope_parameters and rope_scaling count as those of the object
+ * around them: versions of transformers differ in this. Other objects are parts, down
+ * to MAX_PARTS levels. */
+static void read_entries(Reader *r, int depth)
 {
     char key[KEY];
     rt_json_object(&r->json);
@@ -169,10 +188,13 @@ static void read_entries(Reader *r, bool outer)
         bool object = rt_json_peek(&r->json) == '{';
         if (object && strcmp(key, "id2label") == 0)
             add_labels(r, loc);
-        if (outer && object && starts_with(key, "rope_"))
-            read_entries(r, false);
+        bool rope = object && depth != ROPE && starts_with(key, "rope_");
+        if (object && !rope && depth < MAX_PARTS)
+            read_part(*r, depth);
+        if (rope)
+            read_entries(r, ROPE);
         else
-            add_entry(r, key, loc, read_member(r, outer));
+            add_entry(r, key, loc, read_member(r, depth));
     }
 }
 
@@ -202,7 +224,7 @@ const ConfigFile *config_file_read(Arena *a, Diag *d, const Argument *path)
     r.source = diag_source(d, name, text, size);
     r.json = (RtJson){.text = (const unsigned char *)text, .end = (int64_t)size};
     r.loc = r.config->loc = (Loc){r.source, 1, 1, 1};
-    read_entries(&r, true);
+    read_entries(&r, 0);
     if (!r.json.error && rt_json_peek(&r.json) >= 0)
         rt_json_fail(&r.json, "the file goes on after its object");
     if (!r.json.error)

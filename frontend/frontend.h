@@ -8,10 +8,12 @@
 #include "frontend/syntax/ast.h"
 #include "ir/ir.h"
 
-/* The entries of a config.json of Hugging Face (--config). An object has no value. */
+/* The entries of a config.json of Hugging Face (--config). An object has no value; `part`
+ * has its entries. */
 typedef struct ConfigFile {
     VEC(Setting) entry;
-    Loc loc; /* the file's beginning */
+    VEC(struct ConfigFile *) part;
+    Loc loc; /* the beginning of the file or part */
 } ConfigFile;
 
 /* Options of the command line that concern the frontend. */

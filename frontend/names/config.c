@@ -14,6 +14,9 @@
  * false, 0 or empty, or do not concern the loss. config_compare compares the values of the
  * other entries, when they are known, with those of the file.
  *
+ * If an object of the file, such as text_config, has the block's model_type, its entries are
+ * compared in place of the file's.
+ *
  * The file's objects rope_… have no entries of their own (driver/config_file.c): the entry
  * rope_scaling.factor of the block is factor of the file.
  */
@@ -217,12 +220,41 @@ static void check_given(Diag *d, const NamesDecl *n, const ConfigFile *c, const 
     }
 }
 
+/* The model_type of the block, or NULL. */
+static const Setting *own_type(const NamesDecl *n)
+{
+    const Setting *own = own_entry(n, "model_type");
+    return own && own->value->kind == EX_STRING ? own : NULL;
+}
+
+/* The file, or the part of it, that has the model_type of the block; NULL: none. */
+static const ConfigFile *part_of_type(const ConfigFile *c, const char *type)
+{
+    const Setting *s = entry_of(c, "model_type");
+    if (s && is_text(s->value, type))
+        return c;
+    for (int i = 0; i < c->part.n; i++) {
+        const ConfigFile *part = part_of_type(c->part.at[i], type);
+        if (part)
+            return part;
+    }
+    return NULL;
+}
+
+/* The part of the file that describes the model: the file itself, or for the language
+ * model of several its text_config. */
+static const ConfigFile *part_for(const NamesDecl *n, const ConfigFile *c)
+{
+    const Setting *own = own_type(n);
+    const ConfigFile *part = own ? part_of_type(c, own->value->name) : NULL;
+    return part ? part : c;
+}
+
 /* Whether the file is of the block's type of models. */
 static bool check_model(Diag *d, const NamesDecl *n, const ConfigFile *c)
 {
-    static const char key[] = "model_type";
-    const Setting *own = own_entry(n, key), *s = entry_of(c, key);
-    if (!own || own->value->kind != EX_STRING || !s || is_text(s->value, own->value->name))
+    const Setting *own = own_type(n), *s = entry_of(c, "model_type");
+    if (!own || !s || is_text(s->value, own->value->name))
         return true;
     diag_error(d, s->name.loc, "this is no config.json of '%s'", own->value->name);
     return diag_note(d, own->value->range, "here");
@@ -240,6 +272,7 @@ Setting *const *config_defines(Arena *a, Diag *d, const File *file, const Fronte
                    "entries mean");
         return NULL;
     }
+    c = part_for(names, c);
     if (!check_model(d, names, c))
         return NULL;
     check_unknown(d, names, c);
@@ -291,7 +324,7 @@ bool config_accepts_any(const Lower *l, const Setting *own)
 void config_compare(Lower *l, const Setting *own, Datum value)
 {
     const ConfigFile *c = l->options->config;
-    const Setting *s = c ? entry_of(c, file_name(own)) : NULL;
+    const Setting *s = c ? entry_of(part_for(l->file->names.at[0], c), file_name(own)) : NULL;
     bool differs = s && s->value && s->value->kind != EX_NONE && value.kind != DATUM_POISON &&
                    !is_unneeded(s) && !user_changes(l, own->value) &&
                    !same(lower_expr(l, s->value), value);

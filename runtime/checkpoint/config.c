@@ -99,6 +99,35 @@ static bool same_entry(const Entry *a, const Entry *b)
                          : strcmp(a->text, b->text) == 0);
 }
 
+/* Whether a file is that of a model of this type, if types are known. */
+static bool is_of_type(const Config *c, const Entry *type)
+{
+    const Entry *own = config_entry(c, "model_type");
+    return !type || !own || same_entry(own, type);
+}
+
+/* Reads a file, or the object in it that has this model_type, such as text_config. */
+static void read_config(RtJson *j, Config *c, const Entry *type)
+{
+    RtJson start = *j, inner = *j;
+    char key[64];
+    read_entries(j, c, true);
+    if (j->error || is_of_type(c, type))
+        return;
+    rt_json_object(&inner);
+    while (rt_json_key(&inner, key, sizeof key)) {
+        c->n = 0;
+        if (rt_json_peek(&inner) == '{')
+            read_entries(&inner, c, true);
+        else
+            rt_json_skip(&inner);
+        if (config_entry(c, "model_type") && is_of_type(c, type))
+            return;
+    }
+    c->n = 0;
+    read_entries(&start, c, true);
+}
+
 /* A model with scaled rotary embeddings computes something else. The block
  * `names hf` of a program that scales them has the entry rope_type. */
 static void note_scaling(const char *path, const Config *own,
@@ -140,8 +169,8 @@ void rt_config_compare(const char *path, const ParcModel *model)
     RtJson own = {.text = (const unsigned char *)model->file_config,
                   .end = (int64_t)strlen(model->file_config)};
     RtJson other = {.text = map, .end = size};
-    read_entries(&own, &config[0], true);
-    read_entries(&other, &config[1], true);
+    read_config(&own, &config[0], NULL);
+    read_config(&other, &config[1], config_entry(&config[0], "model_type"));
     if (other.error)
         rt_say("%s: byte %lld: note: %s", path, (long long)other.at,
                other.error);

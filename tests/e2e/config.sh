@@ -49,6 +49,22 @@ check "GPT-2 XL" same gpt2 "$(changed gpt2 '.n_embd = 1600 | .n_layer = 48 | .n_
     .attn_pdrop = 0 | .resid_pdrop = 0 | .embd_pdrop = 0')" \
     -D dim=1600 -D n_layers=48 -D n_heads=25
 
+# The configuration of a model of several parts has that of the language model inside.
+parts() { # parts NAME: prints the path of a file
+    jq '{architectures: ["SeveralForConditionalGeneration"], model_type: "several",
+        vision_config: {model_type: "vision", hidden_size: 7},
+        thinker_config: {text_config: .}, image_token_id: 5}' "$published/$1.json" \
+        >"$work/parts.json" && echo "$work/parts.json"
+}
+check "the text_config of several" same llama3 "$(parts llama3)"
+check "rope_parameters of a text_config" same qwen3 "$(parts qwen3)"
+part_refused() { # the entry of the part differs
+    file=$(parts llama3) && jq '.thinker_config.text_config.mlp_bias = true' "$file" \
+        >"$work/part.json" && ! plan llama3 --config "$work/part.json" 2>"$work/err" &&
+        grep "part.json:[0-9]*:[0-9]*: error: 'mlp_bias' is true; the model has false" "$work/err"
+}
+check "an entry of a part" part_refused
+
 # A directory; -D overrides.
 mkdir "$work/model"
 cp $published/llama3.json "$work/model/config.json"
@@ -98,6 +114,8 @@ check "scaled rope of another name" refused llama3 \
 check "scaled rope" refused qwen3 '.rope_parameters = {rope_type: "yarn", factor: 4.0,
     original_max_position_embeddings: 32768, rope_theta: 1000000}' \
     "the model has no entry 'rope_type'"
+check "no part is the model" refused llama3 '{model_type: "several", text_config: {model_type:
+    "other"}}' "this is no config.json of 'llama'"
 check "activation" refused llama3 '.hidden_act = "gelu"' \
     "'hidden_act' is 'gelu'; the model has 'silu'"
 check "a bias" refused llama3 '.mlp_bias = true' "'mlp_bias' is true; the model has false"

@@ -54,12 +54,17 @@ notes() {
     "$qwen3/train" --dry-run --init "$1" 2>&1 >/dev/null | grep config.json
 }
 qwen3=$work/hf_qwen3
+parts() { # the configuration inside that of a model of several parts
+    jq "{model_type: \"several\", vision_config: {model_type: \"vision\"}, text_config: .}" "$1" \
+        >"$work/parts.json" && mv "$work/parts.json" "$1"
+}
 check "an equal configuration has no notes" sh -c "! '$qwen3/train' --dry-run \
     --init '$qwen3/made' 2>&1 | grep config.json"
 scaling='"rope_scaling": {"rope_type": "llama3", "factor": 8.0}'
 sed "s/1000000.0/10000.0/; s/1e-06/1e-05/; s/\"tie_word.*/$scaling/" \
     "$qwen3/made/config.json" >"$work/config.json"
 check "another configuration" mv "$work/config.json" "$qwen3/made/config.json"
+check "inside another" parts "$qwen3/made/config.json"
 check "its differences" test "$(notes "$qwen3/made" | sed 's/.*note: //')" = \
     "rms_norm_eps is 1e-05; the program has 1e-06
 rope_theta is 10000; the program has 1000000

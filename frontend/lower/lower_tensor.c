@@ -247,6 +247,58 @@ static Datum take_strided(const BuiltinCall *c, Datum x, int dim, int64_t size, 
     return x.kind == DATUM_POISON ? x : reshape_to(c, x, &result);
 }
 
+/* x with the elements of a dim in the opposite order:
+ * before   [a, n, b]
+ * after    transpose [n, a, b], reshape [n, a b], rows n - 1, …, 0, and back */
+static Datum reversed(const BuiltinCall *c, Datum x, int dim)
+{
+    const Type *of = &x.tensor->type;
+    int64_t n = of->dim[dim];
+    AttrList perm = {of->ndim, {dim}}, back = {.n = of->ndim}, moved = {of->ndim, {n}};
+    AttrList table = {2, {n, type_elements(of) / n}};
+    for (int to = 1; to < of->ndim; to++) {
+        perm.v[to] = to - (to <= dim);
+        moved.v[to] = of->dim[perm.v[to]];
+    }
+    for (int d = 0; d < of->ndim; d++)
+        back.v[perm.v[d]] = d;
+    Build *b = &c->l->b;
+    Attr size[MAX_ATTRS] = {{.i = n}}, last[MAX_ATTRS] = {{.f = (double)(n - 1)}};
+    Value *at = ir_unary(b, OP_neg, ir_value(b, OP_iota, 0, NULL, size, NULL));
+    at = ir_cast(b, ir_value(b, OP_offset, 1, &at, last, NULL), DT_I32);
+    Attr order[MAX_ATTRS] = {{.l = perm}}, other[MAX_ATTRS] = {{.l = back}};
+    Datum rows[2] = {lower_op(c->l, c->call->loc, "reverse", OP_transpose, 1, &x, order),
+                     datum_tensor(at)};
+    rows[0] = reshape_to(c, rows[0], &table);
+    x = lower_op(c->l, c->call->loc, "reverse", OP_embedding, 2, rows, NULL);
+    x = x.kind == DATUM_POISON ? x : reshape_to(c, x, &moved);
+    return x.kind == DATUM_POISON
+               ? x : lower_op(c->l, c->call->loc, "reverse", OP_transpose, 1, &x, other);
+}
+
+/* A slice with a step that is not 0. */
+static Datum step_slice(const BuiltinCall *c, int dim, int64_t start, int64_t n, int64_t step)
+{
+    int64_t limit = c->arg[0].tensor->type.dim[dim];
+    if (step == 1 || n <= 1 || n > limit)
+        return slice_of(c, c->arg[0], dim, start, n);
+    if (step > limit || -step > limit)
+        return lower_poison(c->l, c->call->loc, NULL, "%lld elements with a step of %lld are "
+                            "outside of dim %d of %s", (long long)n, (long long)step, dim,
+                            builtin_shape(c, c->arg[0].tensor));
+    if (step < 0) {
+        Datum x = step_slice(c, dim, start + (n - 1) * step, n, -step);
+        return x.kind == DATUM_POISON ? x : reversed(c, x, dim);
+    }
+    /* If x ends within the last group of `step` elements, the group is padded. */
+    int64_t used = (n - 1) * step + 1, padded = n * step;
+    int64_t taken = start >= 0 && start + padded <= limit ? padded : used;
+    Datum part = slice_of(c, c->arg[0], dim, start, taken);
+    if (part.kind != DATUM_POISON && taken < padded)
+        part = pad_of(c, part, dim, 0, padded - taken);
+    return part.kind == DATUM_POISON ? part : take_strided(c, part, dim, n, step);
+}
+
 /* slice(x, start, size, dim=-1, step=1): elements start, start + step, … */
 Datum builtin_slice(const BuiltinCall *c)
 {
@@ -261,23 +313,9 @@ Datum builtin_slice(const BuiltinCall *c)
     if (start.kind != DATUM_INT || size.kind != DATUM_INT || step.kind != DATUM_INT)
         return lower_poison(c->l, c->call->loc, NULL,
                             "'slice' takes integers for start, size and step");
-    int64_t limit = x->type.dim[dim], n = size.integer;
-    if (step.integer < 1)
-        return lower_poison(c->l, c->call->loc, NULL, "the step of a slice must be at least 1, "
-                            "not %lld", (long long)step.integer);
-    if (step.integer == 1 || n <= 1 || n > limit)
-        return slice_of(c, c->arg[0], dim, start.integer, n);
-    if (step.integer > limit)
-        return lower_poison(c->l, c->call->loc, NULL, "%lld elements with a step of %lld are "
-                            "outside of dim %d of %s", (long long)n, (long long)step.integer,
-                            dim, builtin_shape(c, x));
-    /* If x ends within the last group of `step` elements, the group is padded. */
-    int64_t used = (n - 1) * step.integer + 1, padded = n * step.integer;
-    int64_t taken = start.integer >= 0 && start.integer + padded <= limit ? padded : used;
-    Datum part = slice_of(c, c->arg[0], dim, start.integer, taken);
-    if (part.kind != DATUM_POISON && taken < padded)
-        part = pad_of(c, part, dim, 0, padded - taken);
-    return part.kind == DATUM_POISON ? part : take_strided(c, part, dim, n, step.integer);
+    if (step.integer == 0)
+        return lower_poison(c->l, c->call->loc, NULL, "the step of a slice must not be 0");
+    return step_slice(c, dim, start.integer, size.integer, step.integer);
 }
 
 /* A tensor of x's shape, but with `size` elements in `dim`, all equal to `value`. */

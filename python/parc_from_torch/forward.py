@@ -9,13 +9,18 @@ statement that reads the old one, if need be at the end of the body:
     for layer in layers { a, b = layer(b), a }
 """
 
+import re
+
 from .body import Loop, arguments
-from .expressions import Expressions
+from .expressions import INFIX, Expressions
 from .layout import WIDTH
 from .liveness import Liveness
 from .names import assigned_name, assigned_names, element_name, plain_name, unused
-from .scope import unmarked
+from .scope import MARK, unmarked
 
+# Characters of an expression, of one that joins two with an operator, and of an operand
+# that needs no name.
+LONGEST, LONGEST_SUM, SHORT = 160, 80, 24
 
 class Forward(Expressions):
     """`assigned`: the names of values; `outer`: those that the body of a loop cannot
@@ -56,10 +61,33 @@ class Forward(Expressions):
         for at, s in enumerate(stmts):
             if isinstance(s, Loop):
                 lines += self.loop(s, live, at)
-            elif s in live.own_line:
+                continue
+            lines += self.shorten(s, live, at)
+            if s in live.own_line:
                 lines.append(self.assign(s, live, at))
             else:
                 self.inline[s.outs[0]] = s
+        return lines
+
+    def length(self, s):
+        """The length of a statement's text, with one character for each number."""
+        numbers = len(self.module.numbers)
+        text = self.apply(s)[0]
+        del self.module.numbers[numbers:]
+        return len(re.sub(f"{MARK}[^{MARK}]*{MARK}", "n", text))
+
+    def shorten(self, s, live, at):
+        """Gives names to the longest operands of a statement whose text is too long, and to
+        those that are half as long. Other operands may read any name that is read at line
+        `at`."""
+        lines = []
+        while self.length(s) > (LONGEST_SUM if s.op in INFIX else LONGEST):
+            operands = {v: self.length(self.inline[v]) for v in arguments(s) if v in self.inline}
+            least = max(SHORT, max(operands.values(), default=0) / 2)
+            named = [v for v, n in operands.items() if n >= least]
+            if not named:
+                break
+            lines += [self.assign(self.inline.pop(v), live, at - 1) for v in named]
         return lines
 
     def assign(self, s, live, at):

@@ -214,6 +214,7 @@ BUILTINS = {
         dim, int(start) + int(step) * torch.arange(int(size))),
     "select": lambda x, i, dim=0: x.select(dim, int(i)),
     "roll": lambda x, shift, dim=-1: x.roll(int(shift), dim),
+    "flip": lambda x, dim=-1: x.flip(dim),
     "concat": lambda *x, dim=-1: torch.cat(x, dim),
     "softmax": lambda x, dim=-1: x.softmax(dim),
     "log_softmax": lambda x, dim=-1: x.log_softmax(dim),

@@ -227,6 +227,13 @@ def roll(m, args, named):
     return x
 
 
+def flip(m, args, named):
+    x, dims = args
+    for dim in dims:
+        x = m.make("flip", [x], x.shape, {"dim": axis(dim, len(x.shape))})
+    return x
+
+
 def runs(numbers):
     """[(first, count)] of consecutive numbers."""
     found = []
@@ -248,10 +255,14 @@ def index_select(m, args, named):
 
 def picked(m, x, dim, numbers):
     found = runs([axis(i, x.shape[dim]) for i in numbers])
+    shape = x.shape[:dim] + (len(numbers),) + x.shape[dim + 1:]
+    steps = {b - a for a, b in zip(numbers, numbers[1:])}
+    if len(found) > 1 and len(steps) == 1 and 0 not in steps:
+        return m.make("slice", [x, numbers[0], len(numbers)], shape,
+                      {"dim": dim, "step": steps.pop()})
     if len(found) > 8:
         m.fail("looks up known numbers that are not consecutive")
     parts = [part(m, x, first, count, dim) for first, count in found]
-    shape = x.shape[:dim] + (len(numbers),) + x.shape[dim + 1:]
     return parts[0] if len(parts) == 1 else m.make("concat", parts, shape, {"dim": dim})
 
 
@@ -401,7 +412,7 @@ TABLE = {
     "unbind": unbind, "cat": concat, "concat": concat,
     "concatenate": concat, "stack": stack, "split": split, "chunk": split,
     "split_with_sizes": split, "repeat": repeat, "repeat_interleave": repeat_interleave,
-    "roll": roll, "index_select": index_select, "index": index, "copy": copy,
+    "roll": roll, "flip": flip, "index_select": index_select, "index": index, "copy": copy,
     "slice_scatter": scatter(False), "select_scatter": scatter(True),
     "zeros_like": filled(0), "ones_like": filled(1), "full_like": filled(None),
     "new_zeros": filled(0), "new_ones": filled(1), "new_full": filled(None),

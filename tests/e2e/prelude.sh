@@ -77,6 +77,14 @@ compare parts 'mean(square(clamp(y, -0.3, 0.2) - 1.0)) + mean(clamp(y, max=0.1))
             concat(slice(h, 8, 24), slice(h, 0, 8)))) +
             mean(square(reshape(slice(h, 5, 1, dim=1) + slice(h, 10, 1, dim=1), batch, 32)))'
 small='(y * 1e-6)'
+turned='onehot(int(63.0 - arange(64)), 64)'
+compare order 'mean(flip(y) * y) + mean(square(flip(h, 1) - 0.5 * h)) +
+            mean(square(slice(h, 28, 4, step=-3) - slice(h, 3, 4)))' \
+    "mean(einsum(\"bsv, wv -> bsw\", y, $turned) * y) +
+            mean(square(einsum(\"bsd, ts -> btd\", h, $(echo "$turned" |
+                sed 's/63/11/; s/64/12/g')) - 0.5 * h)) +
+            mean(square(concat(slice(h, 28, 1), slice(h, 25, 1), slice(h, 22, 1), slice(h, 19, 1)) -
+            slice(h, 3, 4)))"
 compare dropout 'mean(square(drop_path(y, 0.5))) + mean(square(dropout(h, 0.25, dim=(0, 2))))' \
     'mean(square(y * 2.0 * floor(random(batch, 1, 1) + 0.5))) +
             mean(square(h * where(random(size(h, 0), 1, 32) < 0.25, 0.0, 1.0 / 0.75)))'

@@ -132,6 +132,14 @@ def changes_in_place():
     return net(run)
 
 
+@case(lines=["flip(", "step=-1"], defines=["seq=11"])
+def opposite_order():
+    def run(self, x, ids):
+        back = x[:, [4, 3, 2, 1]].sum(1, keepdim=True)
+        return x.cumsum(1).flip(1) * x + torch.flip(x, [1, 2]) * x + back
+    return net(run)
+
+
 @case(lines=["concat("])
 def assigned_part():
     def run(self, x, ids):
@@ -604,9 +612,9 @@ def branch_on_elements():
     return net(lambda self, x, ids: self.branch(x), build)
 
 
-@case(error=["flip has no counterpart", "cumprod has no counterpart", "class Model"])
+@case(error=["logcumsumexp has no counterpart", "cumprod has no counterpart", "class Model"])
 def several_faults():
-    return net(lambda self, x, ids: x.flip(-1) + x.cumprod(-1))
+    return net(lambda self, x, ids: x.logcumsumexp(-1) + x.cumprod(-1))
 
 
 class PartialRope(Attention):

@@ -2,6 +2,8 @@
 
     aten.argmax(x, -1)                   argmax(x)
     aten.index(x, [arange(b), p])        einsum("ab, abc -> ac", arange(n) == unsqueeze(p, 1), x)
+    aten.index(x, [arange(b)[:, None],   unsqueeze(x, 1)
+                   arange(t)[None, None]])
     aten.cross_entropy_loss(x, arange)   -mean(sum(log_softmax(x) * (the label's class), dim=-1))
 
 A position is a float in PDL. The element at a position is a sum of all elements times 1 at
@@ -44,10 +46,36 @@ def counts_rows(x, n):
         x.dtype is not torch.bool and bool((x.const == torch.arange(n)).all())
 
 
+def axis_counted(ids, n, rank):
+    """The axis of the result along which known numbers are 0, 1, … n - 1, or None."""
+    if ids is None or ids.const is None or ids.dtype is torch.bool:
+        return None
+    t = ids.const.reshape((1,) * (rank - ids.const.dim()) + tuple(ids.const.shape))
+    return next((a for a in range(rank) if t.shape[a] == n and bool(
+        (t == torch.arange(n).reshape(-1, *[1] * (rank - 1 - a))).all())), None)
+
+
+def spread_out(m, x, which):
+    """All elements of x, with its dims at other axes of the result, as a mask of padding
+    [b, t] becomes [b, 1, 1, t]; or None."""
+    rank = len(m.shape())
+    axes = [axis_counted(ids, n, rank) for ids, n in zip(which, x.shape)]
+    if len(which) != len(x.shape) or None in axes or sorted(set(axes)) != axes:
+        return None
+    for a in range(rank):
+        if a not in axes:
+            x = m.make("unsqueeze", [x, a], x.shape[:a] + (1,) + x.shape[a:])
+    return m.spread(x, m.shape())
+
+
 def index(m, args, named):
-    """x[arange(b), p]: of each row the element at its own position. Or rows of known numbers
-    (known_indices.py)."""
+    """x[arange(b), p]: of each row the element at its own position. Or all elements in other
+    dims, or rows of known numbers (known_indices.py)."""
     x, which = args
+    if len(which) > 1:
+        y = spread_out(m, x, which)
+        if y is not None:
+            return y
     if len(which) == 1 and which[0] is not None and which[0].const is not None and \
             which[0].dtype is not torch.bool and \
             len(shapes.runs(which[0].const.reshape(-1).tolist())) > 8:

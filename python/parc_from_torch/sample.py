@@ -100,8 +100,12 @@ class Sample(Trace):
             or any(n.startswith(f"{array}.") for n in body.params)
 
     def bound(self, value):
-        """The number of classes of an integer input."""
+        """The number of classes of an integer input. Of those that nothing looks up, an
+        example of 0 and 1 is a mask."""
         found = bound_in(self.body, value)
+        if found is None and 0 <= self.example_of(value).min() <= \
+                self.example_of(value).max() <= 1:
+            return 2
         if found is None:
             raise ImportFault([fault(
                 "", f"neither an embedding nor a loss says how large the integers of the "
@@ -112,9 +116,12 @@ class Sample(Trace):
     def ignored(self, value):
         """The negative number that the example's elements of an integer input have, or None:
         labels without a loss."""
-        t = tensors([self.args, self.kwargs])[self.used[self.body.inputs.index(value)]]
+        t = self.example_of(value)
         found = t[t < 0]
         return int(found[0]) if len(found) else None
+
+    def example_of(self, value):
+        return tensors([self.args, self.kwargs])[self.used[self.body.inputs.index(value)]]
 
 
 def tied_names(params):

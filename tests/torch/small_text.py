@@ -265,6 +265,17 @@ def causal_padding():
     return with_padding(attend)
 
 
+@case(lines=["attention(", "causal=true", "padding=int("], absent=["softmax", "bias="],
+      defines=["seq=24"])
+def padding_of_transformers():
+    """masking_utils.py looks each pair of a query and a key up in the mask."""
+    def attend(self, q, k, v, mask):
+        b, s = torch.arange(len(mask))[:, None, None, None], torch.arange(mask.shape[1])
+        row, column, mask = s[None, None, :, None], s[None, None, None], mask.bool()
+        return F.scaled_dot_product_attention(q, k, v, (column <= row) & mask[b, column])
+    return with_padding(attend)
+
+
 @case(lines=["attention(", "bias="], absent=["softmax"])
 def added_padding():
     def attend(self, q, k, v, mask):

@@ -33,5 +33,6 @@ ParcAttention attention_call(const Program *p, const Op *op)
         .scale = (float)attr_scale(op), .type = runtime_type(q->dtype),
         .drop = (float)attr_rate(op), .window = attr_window(op),
         .softcap = (float)attr_softcap(op),
-        .segments = attr_segments(op) != 0, .bias_dims = (int)attr_bias(op)};
+        .segments = attr_segments(op) != 0, .bias_dims = (int)attr_bias(op),
+        .all_s = q->dim[1]};
 }

@@ -107,6 +107,8 @@ static const OptionWord pipeline_words[] = {
 static const OptionWord exchange_words[] = {
     {"heads", EXCHANGE_HEADS,
      "a rank gets whole sequences of its part of the heads, and returns their results"},
+    {"gather", EXCHANGE_GATHER,
+     "a rank gets the keys and values of whole sequences, for its queries"},
     {0}};
 
 /* ---- rows ---------------------------------------------------------------- */

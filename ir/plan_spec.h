@@ -162,6 +162,7 @@ static inline int64_t pipeline_stages_per_rank(const Pipeline *p)
 typedef enum Exchange {
     EXCHANGE_HEADS, /* queries, keys, values and results: a rank attends with whole
                      * sequences, for its part of the heads */
+    EXCHANGE_GATHER, /* keys and values: it attends with its queries to all keys */
 } Exchange;
 
 /* The clause `context`: its axis splits dim 1 of every input, the sequence. */

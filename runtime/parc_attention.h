@@ -31,6 +31,9 @@ typedef struct ParcAttention {
     int bias_dims; /* dims of bias: bits 0 to 3 for b, heads, s, t; 0: none */
     const float *bias; /* is added to the scores; where the sum is below -1e30, a query
                           does not attend to the key */
+    /* This rank's queries are some of all_s (0: they are all): from first_s on, or if
+     * second_s is not 0, the first half from first_s and the other half from second_s. */
+    int64_t all_s, first_s, second_s;
 } ParcAttention;
 int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads);

@@ -145,6 +145,7 @@ static void attention_macros(Instances *in, const char *suffix,
     define_number(in, "ATTENTION_SEGMENTS", k->call.segments);
     define_number(in, "ATTENTION_BIAS", k->call.bias_dims != 0);
     define_number(in, "ATTENTION_DROP", k->call.drop > 0);
+    define_number(in, "ATTENTION_PARTS", rt_attention_parts(&k->call));
 }
 
 /* The macros for the tile sizes of a kernel; defining them also selects it. The kernel for

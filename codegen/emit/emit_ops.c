@@ -8,6 +8,7 @@
 
 #include "base/bug.h"
 #include "ir/analysis/attention.h"
+#include "ir/analysis/producer.h"
 #include "ir/plan/pipeline.h"
 #include "runtime/cuda/attention/rt_attention_workspace.h"
 
@@ -80,6 +81,22 @@ static void emit_fused(Emitter *e, const Op *op)
     out_code(e->o, "%s);", call);
 }
 
+/* The index of the rank's part of dim 0, as an expression. */
+static const char *part_index(const Emitter *e, const Type *t)
+{
+    int axes[MAX_AXES];
+    int n = type_dim_axes(t, &e->p->mesh, 0, axes);
+    const char *index = "0";
+    for (int i = 0; i < n; i++) {
+        const char *mine = arena_printf(e->p->arena, "parc_index(rt, %s)",
+                                        axes_expression(e, 1u << axes[i]));
+        index = i ? arena_printf(e->p->arena, "(%s * %lld + %s)", index,
+                                 (long long)e->p->mesh.size[axes[i]], mine)
+                  : mine;
+    }
+    return index;
+}
+
 /* "(ParcAttention){…" with rank-local sizes. */
 static const char *attention_shape(Emitter *e, const Op *op)
 {
@@ -120,12 +137,25 @@ static void attention_dropout(Emitter *e, const Op *op, AttentionOperands at, Ou
         (long long)(of->v[1] * of->v[2]));
 }
 
+/* The fields for queries that are split over ranks. The base is also a value in the arena,
+ * but the shape of a call is known to the host. */
+static void attention_queries(Emitter *e, const Op *op, AttentionOperands at, Out *o)
+{
+    const Value *base = at.query_base < 0 ? NULL : value_outside(op->arg[at.query_base]);
+    if (!base || type_elements(&base->type) == 1)
+        return;
+    int64_t all = op->arg[at.q]->type.dim[1];
+    out(o, ", .all_s = %lld, .first_s = %s * %lld", (long long)all,
+        part_index(e, &base->type), (long long)(all / type_elements(&base->type)));
+}
+
 /* The fields of the operands that only some calls have. */
 static const char *attention_options(Emitter *e, const Op *op)
 {
     AttentionOperands at = attention_operands(op);
     Out o;
     out_init(&o, e->p->arena);
+    attention_queries(e, op, at, &o);
     if (at.key >= 0)
         attention_dropout(e, op, at, &o);
     if (at.query_segment >= 0)
@@ -211,21 +241,11 @@ static void emit_zeros(Emitter *e, const Op *op)
 static void emit_base(Emitter *e, const Op *op)
 {
     const Type *t = &op->out[0]->type;
-    int axes[MAX_AXES];
-    int n = type_dim_axes(t, &e->p->mesh, 0, axes);
-    const char *index = "0";
-    for (int i = 0; i < n; i++) {
-        const char *mine = arena_printf(e->p->arena, "parc_index(rt, %s)",
-                                        axes_expression(e, 1u << axes[i]));
-        index = i ? arena_printf(e->p->arena, "(%s * %lld + %s)", index,
-                                 (long long)e->p->mesh.size[axes[i]], mine)
-                  : mine;
-    }
     int64_t parts = type_elements(t) / t->dim[0];
     int64_t part = attr_size(op) / type_elements(t);
     out_code(e->o, "parc_set_index(rt, %s, %lld, %lld, %s, %lld);",
              value_variable(e, op->out[0]), (long long)parts,
-             (long long)t->dim[0], index, (long long)part);
+             (long long)t->dim[0], part_index(e, t), (long long)part);
 }
 
 static void emit_split_key(Emitter *e, const Op *op)

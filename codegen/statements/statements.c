@@ -107,14 +107,14 @@ static void describe_conv(const Program *p, const Op *op, Statement *x)
                              s.g > 1 ? "s" : "");
 }
 
-/* Operations of an op on one rank that is no matmul. */
+/* Operations of an op that is no matmul, on the rank that has most. */
 static double local_flops(const Program *p, const Op *op)
 {
     if (op->phase == PH_OPTIMIZER || !op->nouts)
         return 0;
     const Type *t = &op->out[0]->type;
-    return op_flops(p, op) * (double)type_local_elements(t, &p->mesh) /
-           (double)type_elements(t);
+    return op_flops(p, op) * op_flops_imbalance(p, op) *
+           (double)type_local_elements(t, &p->mesh) / (double)type_elements(t);
 }
 
 bool loop_has_forward_and_backward(const Op *op)

@@ -5,7 +5,7 @@ AttentionOperands attention_operands(const Op *op)
 {
     bool grad = op->kind != OP_attention;
     AttentionOperands x = {.own = grad ? 6 : 3, .q = grad, .key = -1, .query_segment = -1,
-                           .key_segment = -1, .bias = -1, .base = -1};
+                           .key_segment = -1, .bias = -1, .query_base = -1, .base = -1};
     int at = x.own;
     if (attr_rate(op) > 0)
         x.key = at++;
@@ -15,6 +15,8 @@ AttentionOperands attention_operands(const Op *op)
     }
     if (attr_bias(op))
         x.bias = at++;
+    if (at < op->nargs)
+        x.query_base = at++;
     if (at < op->nargs)
         x.base = at;
     return x;

@@ -15,7 +15,8 @@ typedef struct AttentionOperands {
     int key; /* of the random numbers */
     int query_segment, key_segment;
     int bias;
-    int base; /* the first base */
+    int query_base; /* the base of the queries; those for random numbers follow */
+    int base;       /* the first of these */
 } AttentionOperands;
 
 /* `op` is attention or one of its gradients. */

@@ -29,6 +29,22 @@ static double attention_flops(const Op *op)
     return attr_causal(op) ? n / 2 : n;
 }
 
+/* The pairs of a causal mask for the first n queries. */
+static double causal_pairs(double n, double window)
+{
+    return window > 0 && n > window ? window * window / 2 + (n - window) * window : n * n / 2;
+}
+
+double op_flops_imbalance(const Program *p, const Op *op)
+{
+    if (!op_is_attention(op->kind) || !attr_causal(op))
+        return 1;
+    const Type *q = &op->arg[attention_operands(op).q]->type;
+    double all = (double)q->dim[1], own = (double)type_local_dim(q, &p->mesh, 1);
+    double w = (double)attr_window(op), average = causal_pairs(all, w) * own / all;
+    return (causal_pairs(all, w) - causal_pairs(all - own, w)) / average;
+}
+
 /* Each element of y is a sum over those of the weight of one of its channels. */
 static double conv_flops(const Op *op)
 {

@@ -15,6 +15,10 @@
 /* One execution of the op on all ranks. */
 double op_flops(const Program *p, const Op *op);
 
+/* Those of the rank that has most, relative to the average of all ranks: with a causal mask
+ * the last queries have most keys, if ranks have parts of the queries. */
+double op_flops_imbalance(const Program *p, const Op *op);
+
 /* All ops of the phase, multiplied by trip counts. */
 double program_flops(const Program *p, Phase phase);
 

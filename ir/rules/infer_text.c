@@ -282,9 +282,9 @@ const char *infer_by_text(Infer *in)
     if (!fault)
         fault = rule_text_bind(in->p->arena, &text, in->args, in->op, &sizes);
     if (!fault && op_has_attr(in->kind, ATTR_global) &&
-        attr_global(in->op)->n != text.nbases)
-        fault = "'global' must have one size for each base";
-    if (!fault && op_has_attr(in->kind, ATTR_rate) && (attr_rate(in->op) > 0) != (text.nbases > 0))
+        attr_global(in->op)->n != text.nglobal)
+        fault = "'global' must have one size for each of its factors";
+    if (!fault && op_has_attr(in->kind, ATTR_rate) && (attr_rate(in->op) > 0) != (text.nglobal > 0))
         fault = "a rate above 0 and 'global' need each other";
     if (fault)
         return fault;

@@ -25,8 +25,9 @@ typedef struct RuleTensor {
 typedef struct RuleText {
     int nargs, nouts;
     RuleTensor tensor[MAX_TEXT_TENSORS];
-    int nbases;
-    char base[MAX_BASES]; /* letters of the base factors, in order */
+    int nbases, nglobal;
+    char base[MAX_BASES]; /* letters of the base factors, in order; the last `nglobal`
+                           * have the sizes of the attribute `global` */
     bool whole[SPEC_LETTERS], max[SPEC_LETTERS];
 } RuleText;
 

@@ -253,9 +253,10 @@ static void build_text(Builder *b)
      * larger than 1 there has a base, even if only 1 is left here. */
     const AttrList *global =
         op_has_attr(b->op->kind, ATTR_global) ? attr_global(b->op) : NULL;
+    int first = text.nbases - text.nglobal; /* of the sizes in `global` */
     for (int k = 0; k < text.nbases; k++) {
         int f = letter[text.base[k] - 'a'];
-        if (global && global->v[k] == 1)
+        if (k >= first && global->v[k - first] == 1)
             continue;
         if (f >= 0)
             r->factor[f].base = r->nbases;

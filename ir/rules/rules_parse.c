@@ -141,11 +141,12 @@ static const char *parse_rule_notes(const char *s, RuleText *t)
                 t->whole[*s - 'a'] = true;
             else if (n == 3 && memcmp(word, "max", n) == 0)
                 t->max[*s - 'a'] = true;
-            else if (n == 4 && memcmp(word, "base", n) == 0 &&
-                     t->nbases < MAX_BASES)
+            else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < MAX_BASES)
                 t->base[t->nbases++] = *s;
+            else if (n == 6 && memcmp(word, "global", n) == 0 && t->nbases < MAX_BASES)
+                t->base[t->nbases++] = *s, t->nglobal++;
             else
-                return "a note is not whole, base or max";
+                return "a note is not whole, base, global or max";
     }
     return NULL;
 }
@@ -173,7 +174,7 @@ static const char *parse_text(const Op *op, const char *text, RuleText *t)
     return parse_rule_notes(s, t);
 }
 
-static bool has_no_bases(const Op *op)
+static bool has_no_global(const Op *op)
 {
     return op_has_attr(op->kind, ATTR_global) && attr_global(op)->n == 0;
 }
@@ -181,8 +182,10 @@ static bool has_no_bases(const Op *op)
 const char *rule_text_parse(const Op *op, const char *text, RuleText *t)
 {
     const char *fault = parse_text(op, text, t);
-    if (!fault && has_no_bases(op))
-        t->nbases = 0;
+    if (!fault && has_no_global(op)) {
+        t->nbases -= t->nglobal;
+        t->nglobal = 0;
+    }
     return fault;
 }
 
@@ -343,12 +346,13 @@ int rule_operand_count(const Op *op)
 int rule_base_count(const Op *op)
 {
     RuleText t;
+    int n = 0;
     if (op_has_attr(op->kind, ATTR_global)) {
         const AttrList *of = attr_global(op);
-        int n = 0;
         for (int i = 0; i < of->n && i < MAX_DIMS; i++)
             n += of->v[i] != 1;
-        return n;
     }
-    return has_letters(op) && !rule_text_parse(op, op_info(op->kind)->rule, &t) ? t.nbases : 0;
+    if (has_letters(op) && !rule_text_parse(op, op_info(op->kind)->rule, &t))
+        n += t.nbases - t.nglobal;
+    return n;
 }

@@ -342,7 +342,8 @@ static Why why_axis(const Origins *o, const Change *x, int axis,
                          style_text(o->p->arena, s.shared),
                          placement_change(o->p, from, x->to)),
                      .loc = s.shared->loc, .origin = ORIGIN_STYLE};
-    if (context_converts(o->p, op, from, axis))
+    if (context_converts(o->p, op, from, axis) ||
+        (s.source && context_exchanges(o->p, s.source, axis)))
         return by_context(o->p, placement_change(o->p, from, x->to));
     if (op && o->tail[op->id])
         return (Why){.text = text, .loc = loc, .origin = ORIGIN_GRADIENT};

@@ -15,15 +15,31 @@ enum { SEQUENCE = 1, HEADS = 2 }; /* dims of queries, keys, values and results *
 AxisPlace context_place(const Program *p, const Value *v, int axis)
 {
     AxisPlace place = v->type.place.ax[axis];
-    bool heads = v->def && context_exchanges(p, v->def, axis) && place.kind == AX_S &&
-                 v->type.ndim == 4 && place.dim == HEADS;
-    return heads ? (AxisPlace){AX_S, SEQUENCE, 0} : place;
+    bool given = (place.kind == AX_S && place.dim == HEADS) || place.kind == AX_P;
+    bool result = v->def && context_exchanges(p, v->def, axis) && v->type.ndim == 4;
+    return given && result && v->def->kind != OP_attention_bias_grad
+               ? (AxisPlace){AX_S, SEQUENCE, 0} : place;
 }
 
-/* The factor of the KV heads: a rank has whole groups of query heads. */
-int context_factor(const Op *op, const Rule *r)
+static int query_factor(const Op *op, const Rule *r)
 {
-    return r->dim[attention_operands(op).q + 1][HEADS].f[0];
+    const DimFactors *d = &r->dim[attention_operands(op).q][SEQUENCE];
+    return d->n ? d->f[0] : -1;
+}
+
+/* Of the heads that of the KV heads: a rank has whole groups of query heads. */
+int context_factor(const Program *p, const Op *op, const Rule *r)
+{
+    const DimFactors *d = &r->dim[attention_operands(op).q + 1][HEADS];
+    if (p->plan.context.exchange == EXCHANGE_GATHER)
+        return query_factor(op, r);
+    return d->n ? d->f[0] : -1;
+}
+
+bool context_allows(const Program *p, const Op *op, const Rule *r, int axis, int factor)
+{
+    return !op_is_attention(op->kind) || factor != query_factor(op, r) ||
+           context_exchanges(p, op, axis);
 }
 
 bool context_converts(const Program *p, const Op *op, const Value *v, int axis)
@@ -83,6 +99,7 @@ static bool is_split(const Program *p, const Op *op)
 void context_check(const Program *p)
 {
     for_ops(op, p->step)
-        if (p->plan.context.axes && op->kind == OP_attention && !is_split(p, op))
+        if (p->plan.context.axes && p->plan.context.exchange == EXCHANGE_HEADS &&
+            op->kind == OP_attention && !is_split(p, op))
             refuse(p, op);
 }

@@ -211,12 +211,16 @@ static void add_bases(Partition *c, Op *op, const Rule *r)
                   r->factor[split[a].factor].base >= 0;
     if (!needed)
         return;
+    const Type one = {.dtype = DT_I64, .ndim = 1, .dim = {1}};
     Value **arg = NEW_ARRAY(c->p->arena, Value *, r->nargs + r->nbases);
     for (int i = 0; i < r->nargs; i++)
         arg[i] = op->arg[i];
     for (int f = 0; f < r->nfactors; f++)
         if (r->factor[f].base >= 0)
             arg[r->nargs + r->factor[f].base] = base_of(c, op, r, f, split);
+    for (int k = r->nargs; k < r->nargs + r->nbases; k++)
+        if (!arg[k]) /* of a dim of size 1 */
+            arg[k] = ir_loop_inside(c->p, top_level_base(c, 1, &one), op->region);
     op->arg = arg;
     op->nargs = r->nargs + r->nbases;
 }

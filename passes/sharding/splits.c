@@ -135,7 +135,9 @@ static void find_candidates(const Program *p, const Op *op, const Rule *r, int a
     bool partial = false, pmax = false;
     c->n = 0;
     if (context_exchanges(p, op, axis)) {
-        add_candidate(c, (Split){SPLIT_FACTOR, context_factor(op, r), -1});
+        int f = context_factor(p, op, r);
+        if (f >= 0)
+            add_candidate(c, (Split){SPLIT_FACTOR, f, -1});
         add_candidate(c, (Split){SPLIT_NONE, 0, -1});
         return;
     }
@@ -163,6 +165,11 @@ static void find_candidates(const Program *p, const Op *op, const Rule *r, int a
     add_candidate(c, (Split){SPLIT_NONE, 0, -1});
     if (partial && is_multilinear(op))
         add_partials(c, op, r->nargs);
+    int kept = 0;
+    for (int i = 0; i < c->n; i++)
+        if (c->at[i].kind != SPLIT_FACTOR || context_allows(p, op, r, axis, c->at[i].factor))
+            c->at[kept++] = c->at[i];
+    c->n = kept;
 }
 
 /* ---- placements of a combination ----------------------------------------- */

@@ -34,6 +34,7 @@ typedef struct Forward {
     float *query;     /* [QUERIES, d], if elements are not f32 */
     float *key;       /* [KEYS, d], if elements are not f32 */
     int64_t row;      /* index of the head's first row of weights */
+    int64_t shift;    /* from a query of this rank to its number among all */
     RtSegments segments;
     RtBias bias;
 } Forward;
@@ -107,6 +108,7 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
 {
     float top[RT_QUERIES], shrink[RT_QUERIES];
     int columns = (int)rt_padded(keys);
+    int64_t at = query + f->shift;
     float scale = rt_score_scale(a);
     for (int64_t i = first; i < last && a->softcap > 0; i++)
         rt_cap_row(a, f->score + i * RT_KEYS, columns);
@@ -123,8 +125,8 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
     }
     for (int64_t i = first; i < last; i++)
         top[i] = row_top(f->score + i * RT_KEYS,
-                         (int)rt_unseen(a, query + i, key),
-                         (int)rt_seen(a, query + i, key, keys), columns,
+                         (int)rt_unseen(a, at + i, key),
+                         (int)rt_seen(a, at + i, key, keys), columns,
                          scale, f->top[i]);
 #pragma omp simd
     for (int64_t i = first; i < last; i++) {
@@ -135,8 +137,8 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
     for (int64_t i = first; i < last; i++) {
         float *restrict out = f->out + i * rt_row(a->e), by = shrink[i];
         f->sum[i] += row_weights(f->score + i * RT_KEYS,
-                                 (int)rt_unseen(a, query + i, key),
-                                 (int)rt_seen(a, query + i, key, keys),
+                                 (int)rt_unseen(a, at + i, key),
+                                 (int)rt_seen(a, at + i, key, keys),
                                  columns, scale, top[i]);
         if (by != 1) {
 #pragma omp simd
@@ -153,11 +155,11 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                           const void *k, const void *v, int64_t query,
                           int64_t queries, int64_t key)
 {
-    int64_t keys =
-        rt_seen(a, query + queries - 1, key, rt_least(RT_KEYS, a->t - key));
+    int64_t at = query + f->shift;
+    int64_t keys = rt_seen(a, at + queries - 1, key, rt_least(RT_KEYS, a->t - key));
     int64_t columns = rt_padded(keys), row = rt_row(a->e);
-    int64_t begin = rt_queries_begin(a, key), first = begin > query ? begin - query : 0;
-    int64_t last = rt_least(queries, rt_queries_end(a, key, keys) - query);
+    int64_t begin = rt_queries_begin(a, key), first = begin > at ? begin - at : 0;
+    int64_t last = rt_least(queries, rt_queries_end(a, key, keys) - at);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
     float *score = f->score + first * RT_KEYS;
     if (!rt_segments_overlap(&f->segments, query + first, last - first, key, keys))
@@ -174,7 +176,7 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
     softmax_rows(a, f, query, first, last, key, keys);
     for (int64_t i = first; i < last && a->drop > 0; i++) {
         float keep[RT_KEYS]; /* after the sum, which includes dropped weights */
-        rt_keep_row(a, keep, f->row + query + i, key, columns);
+        rt_keep_row(a, keep, f->row + at + i, key, columns);
         rt_scale_row(f->score + i * RT_KEYS, keep, columns);
     }
     rt_tile(&(RtTile){last - first, rt_padded(a->e), keys, score, RT_KEYS, 1,
@@ -201,16 +203,18 @@ static void store_output(const ParcAttention *a, const Forward *f, void *o,
 
 static void forward_task(const ParcAttention *a, float *scratch, void *o,
                          float *lse, const void *q, const void *k,
-                         const void *v, int64_t query, int64_t b, int64_t h)
+                         const void *v, const RtPiece *piece, int64_t query, int64_t b,
+                         int64_t h)
 {
     Forward f = forward_scratch(a, scratch);
+    f.shift = piece->shift;
     f.row = rt_head_row(a, b, h);
     f.segments = rt_segments(a, b);
     f.bias = rt_bias(a, b, h);
-    int64_t queries = rt_least(RT_QUERIES, a->s - query);
+    int64_t queries = rt_least(RT_QUERIES, piece->end - query), at = query + f.shift;
     int64_t e = rt_row(a->e), q_row = a->kv * a->g * a->d;
-    int64_t end = rt_keys_end(a, query, queries);
-    int64_t begin = rt_keys_begin(a, query) / RT_KEYS * RT_KEYS;
+    int64_t end = rt_keys_end(a, at, queries);
+    int64_t begin = rt_keys_begin(a, at) / RT_KEYS * RT_KEYS;
     RtRows block =
         rt_rows(f.query, a->type, rt_element(a->type, q, query * q_row), q_row,
                 queries, a->d);
@@ -230,7 +234,8 @@ void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
 {
     int64_t heads = a->kv * a->g, floats = forward_floats(a);
     ParcType type = a->type;
-    int64_t blocks = (a->s + RT_QUERIES - 1) / RT_QUERIES;
+    int64_t pieces = rt_pieces(a), each = (a->s / pieces + RT_QUERIES - 1) / RT_QUERIES;
+    int64_t blocks = each * pieces;
     (void)rt;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t task = 0; task < a->b * heads * blocks; task++) {
@@ -239,12 +244,13 @@ void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
          * first. */
         int64_t block = blocks - 1 - task % blocks, head = task / blocks;
         int64_t b = head / heads, h = head % heads, kv = h / a->g;
+        RtPiece piece = rt_piece(a, (int)(block / each));
         forward_task(a, scratch + omp_get_thread_num() * floats,
                      rt_element_out(type, o, (b * a->s * heads + h) * a->e),
                      lse + (b * heads + h) * a->s,
                      rt_element(type, q, (b * a->s * heads + h) * a->d),
                      rt_element(type, k, (b * a->t * a->kv + kv) * a->d),
                      rt_element(type, v, (b * a->t * a->kv + kv) * a->e),
-                     block * RT_QUERIES, b, h);
+                     &piece, piece.begin + block % each * RT_QUERIES, b, h);
     }
 }

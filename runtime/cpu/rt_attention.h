@@ -24,7 +24,31 @@ enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };
 /* Floats of scratch that a thread of the backward pass needs. */
 int64_t rt_attention_grad_floats(const ParcAttention *a);
 
-/* Of the `keys` keys from `key` on, a query attends to those from rt_unseen to
+static inline int64_t rt_all_queries(const ParcAttention *a)
+{
+    return a->all_s ? a->all_s : a->s;
+}
+
+/* Queries begin … end - 1 of this rank, which follow each other among all: query i is
+ * number i + shift of them. */
+typedef struct RtPiece {
+    int64_t begin, end, shift;
+} RtPiece;
+
+static inline int rt_pieces(const ParcAttention *a)
+{
+    return a->second_s > 0 ? 2 : 1;
+}
+
+static inline RtPiece rt_piece(const ParcAttention *a, int i)
+{
+    int64_t n = a->s / rt_pieces(a), begin = i * n;
+    return (RtPiece){begin, begin + n, (i ? a->second_s : a->first_s) - begin};
+}
+
+/* The functions below take numbers of queries among all.
+ *
+ * Of the `keys` keys from `key` on, a query attends to those from rt_unseen to
  * rt_seen - 1; there may be none. */
 static inline int64_t rt_seen(const ParcAttention *a, int64_t query,
                               int64_t key, int64_t keys)
@@ -60,7 +84,8 @@ static inline int64_t rt_queries_begin(const ParcAttention *a, int64_t key)
 static inline int64_t rt_queries_end(const ParcAttention *a, int64_t key,
                                      int64_t keys)
 {
-    return a->window > 0 ? rt_least(a->s, key + keys + a->window - 1) : a->s;
+    int64_t all = rt_all_queries(a);
+    return a->window > 0 ? rt_least(all, key + keys + a->window - 1) : all;
 }
 
 /* Replaces n products of queries and keys by tanh(product * scale / softcap). Requires a
@@ -176,7 +201,7 @@ static inline int64_t rt_number(const int64_t *at)
 static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
 {
     int64_t first = rt_number(a->first_kv) * a->groups + rt_number(a->first_g);
-    return ((rt_number(a->first_b) + b) * a->heads + first + h) * a->s;
+    return ((rt_number(a->first_b) + b) * a->heads + first + h) * rt_all_queries(a);
 }
 
 /* The factors of dropout for the weights of a row, from key `key` on. The

@@ -162,9 +162,9 @@ static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
 }
 
 /* Computes the weights and ds of a tile: `queries` queries of head h, at most a block, and
- * the first `keys` keys of the packed block. False: the tile has none. */
+ * the first `keys` keys of the packed block; shift: RtPiece. False: the tile has none. */
 static bool tile_weights(const Task *t, int64_t h, int64_t query, int64_t queries,
-                         int64_t key, int64_t keys)
+                         int64_t shift, int64_t key, int64_t keys)
 {
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
@@ -185,15 +185,15 @@ static bool tile_weights(const Task *t, int64_t h, int64_t query, int64_t querie
     rt_tile(&(RtTile){queries, columns, a->e, w->dout, e, 1, w->values_t,
                       RT_KEY_ROW, w->dscore, RT_KEYS, false});
     for (int64_t i = 0; i < queries; i++) {
-        int64_t row = h * a->s + query + i;
+        int64_t row = h * a->s + query + i, at = query + i + shift;
         float keep[RT_KEYS], slope[RT_KEYS];
         if (a->drop > 0) {
-            rt_keep_row(a, keep, t->row + row, key, columns);
+            rt_keep_row(a, keep, t->row + h * rt_all_queries(a) + at, key, columns);
             rt_scale_row(w->dscore + i * RT_KEYS, keep, columns);
         }
         scores_row(t, &bias, query + i, key, w->weight + i * RT_KEYS, slope, (int)columns);
-        weights_row(t, i, slope, (int)rt_unseen(a, query + i, key),
-                    (int)rt_seen(a, query + i, key, keys), (int)columns,
+        weights_row(t, i, slope, (int)rt_unseen(a, at, key),
+                    (int)rt_seen(a, at, key, keys), (int)columns,
                     t->lse[row], w->sums[row], segment,
                     segment ? t->segments.query[query + i] : 0);
         if (a->drop > 0)
@@ -204,15 +204,15 @@ static bool tile_weights(const Task *t, int64_t h, int64_t query, int64_t querie
 
 /* One tile: the queries query … end - 1 of head h, at most a block, and the
  * packed block of keys, without those after the keys of the last query. */
-static void tile(const Task *t, int64_t h, int64_t query, int64_t end,
+static void tile(const Task *t, int64_t h, int64_t query, int64_t end, int64_t shift,
                  int64_t key, int64_t all_keys)
 {
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
     int64_t d = rt_row(a->d), e = rt_row(a->e);
     int64_t queries = rt_least(RT_QUERIES, end - query);
-    int64_t keys = rt_seen(a, query + queries - 1, key, all_keys);
-    if (!tile_weights(t, h, query, queries, key, keys))
+    int64_t keys = rt_seen(a, query + shift + queries - 1, key, all_keys);
+    if (!tile_weights(t, h, query, queries, shift, key, keys))
         return;
     rt_tile(&(RtTile){keys, rt_padded(a->e), queries, w->weight, 1, RT_KEYS,
                       w->dout, e, w->dvalues, e, true});
@@ -249,6 +249,17 @@ static void pack_keys(const Task *t, int64_t key, int64_t keys)
                        keys, a->e);
 }
 
+/* The tiles of one piece of the queries and a block of keys. */
+static void piece_tiles(const Task *t, int64_t h, int i, int64_t key, int64_t keys)
+{
+    const ParcAttention *a = t->a;
+    RtPiece p = rt_piece(a, i);
+    int64_t begin = rt_queries_begin(a, key) - p.shift;
+    int64_t end = rt_least(p.end, rt_queries_end(a, key, keys) - p.shift);
+    for (int64_t q = begin > p.begin ? begin : p.begin; q < end; q += RT_QUERIES)
+        tile(t, h, q, end, p.shift, key, keys);
+}
+
 static void key_block(const Task *t, int64_t key)
 {
     const ParcAttention *a = t->a;
@@ -256,13 +267,12 @@ static void key_block(const Task *t, int64_t key)
     int64_t keys = rt_least(RT_KEYS, a->t - key);
     int64_t d = rt_row(a->d), e = rt_row(a->e);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
-    int64_t end = rt_queries_end(a, key, keys);
     pack_keys(t, key, keys);
     memset(w->dkeys, 0, (size_t)(keys * d) * sizeof *w->dkeys);
     memset(w->dvalues, 0, (size_t)(keys * e) * sizeof *w->dvalues);
     for (int64_t h = 0; h < a->g; h++)
-        for (int64_t i = rt_queries_begin(a, key); i < end; i += RT_QUERIES)
-            tile(t, h, i, end, key, keys);
+        for (int i = 0; i < rt_pieces(a); i++)
+            piece_tiles(t, h, i, key, keys);
     store_rows(a->type, t->dk, key * k_row, k_row, w->dkeys, d, keys, a->d);
     store_rows(a->type, t->dv, key * v_row, v_row, w->dvalues, e, keys, a->e);
 }
@@ -336,16 +346,16 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
 
 /* Adds ds of a block of queries of head h to the rows `to` [queries, t]. */
 static void add_bias_rows(Task *t, int64_t h, int64_t query, int64_t queries,
-                          float *restrict to)
+                          int64_t shift, float *restrict to)
 {
     const ParcAttention *a = t->a;
-    int64_t end = rt_keys_end(a, query, queries);
+    int64_t at = query + shift, end = rt_keys_end(a, at, queries);
     sum_rows(t, query, query + queries);
-    for (int64_t key = rt_keys_begin(a, query) / RT_KEYS * RT_KEYS; key < end; key += RT_KEYS) {
+    for (int64_t key = rt_keys_begin(a, at) / RT_KEYS * RT_KEYS; key < end; key += RT_KEYS) {
         int64_t all = rt_least(RT_KEYS, a->t - key);
-        int64_t keys = rt_seen(a, query + queries - 1, key, all);
+        int64_t keys = rt_seen(a, at + queries - 1, key, all);
         pack_keys(t, key, all);
-        if (!tile_weights(t, h, query, queries, key, keys))
+        if (!tile_weights(t, h, query, queries, shift, key, keys))
             continue;
         for (int64_t i = 0; i < queries; i++) {
             float *restrict row = to + i * a->t + key;
@@ -365,22 +375,25 @@ void parc_attention_bias_grad(ParcRt *rt, const ParcAttention *a, float *dbias,
                               float *scratch)
 {
     const Inputs in = {d_o, q, k, v, o, lse};
-    int64_t blocks = (a->s + RT_QUERIES - 1) / RT_QUERIES, heads = a->kv * a->g;
+    int64_t pieces = rt_pieces(a), each = (a->s / pieces + RT_QUERIES - 1) / RT_QUERIES;
+    int64_t blocks = each * pieces, heads = a->kv * a->g;
     int64_t step[RT_BIAS_DIMS];
     (void)rt;
     rt_bias_steps(a, step);
     int64_t own_b = step[0] ? a->b : 1, own_h = step[1] ? heads : 1;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < own_b * own_h * blocks; i++) {
-        int64_t query = i % blocks * RT_QUERIES, h = i / blocks % own_h, b = i / blocks / own_h;
-        int64_t queries = rt_least(RT_QUERIES, a->s - query);
+        RtPiece piece = rt_piece(a, (int)(i % blocks / each));
+        int64_t query = piece.begin + i % each * RT_QUERIES;
+        int64_t h = i / blocks % own_h, b = i / blocks / own_h;
+        int64_t queries = rt_least(RT_QUERIES, piece.end - query);
         float *to = dbias + b * step[0] + h * step[1] + query * step[2];
         memset(to, 0, (size_t)(queries * a->t) * sizeof *to);
         for (int64_t x = b; x < a->b; x += own_b)
             for (int64_t y = h; y < heads; y += own_h) {
                 Task t = task_of(a, &in, x, y / a->g, scratch);
                 t.of_bias = true;
-                add_bias_rows(&t, y % a->g, query, queries, to);
+                add_bias_rows(&t, y % a->g, query, queries, piece.shift, to);
             }
     }
 }

@@ -58,6 +58,11 @@ check "cp=2" agrees one two heads 1x2
 check "cp=4" agrees one four heads 1x4
 check "dp=2 cp=2" agrees one both heads 2x2
 check "tp=2 cp=2, sequence parallel" agrees one tensor tensor 2x2
+check "gathered keys, cp=2" agrees one gather2 gather 1x2
+check "gathered keys, cp=8, which no heads divide" agrees one gather8 gather 1x8
+check "gathered keys, dp=2 cp=2" agrees one gather4 gather 2x2 -D accumulate=2
+check "gathered keys, tp=2 cp=2" agrees one gather_tensor gather_tensor 2x2
+in_all check "gathered keys, chunks of the head" agrees one chunks2 gather 1x2 -D head_chunk=16
 check "replicas, dp=2 cp=2" agrees one hybrid hybrid 2x2x2
 check "microbatches" agrees one parts heads 2x2 -D accumulate=2
 in_all check "chunks of the head" agrees one chunks heads 1x2 -D head_chunk=16
@@ -74,6 +79,10 @@ divides() { # divides NAME SIZE: among the calls that one rank has without recom
 }
 check "work of attention, cp=2" divides two 2
 check "work of attention, cp=4" divides four 4
+# With gathered keys the last rank has most. The causal window of 5 has 5 x 5 / 2 + 11 x 5
+# pairs, of which the last 2 of 16 queries have 2 x 5.
+check "work of the last rank" test "$(attention_of gather8 | jq -c '.[0] * 67.5')" = \
+    "$(attention_of one | jq -c '.[0] * 10')"
 
 # The exchanges do not wait for the gathers of units, which have a stream of their own.
 streams() {
@@ -105,6 +114,7 @@ resumed() { # resumed FROM TO: TO continues FROM's run
 }
 check "resume on cp=4" resumed one four
 check "resume on dp=2 cp=2" resumed four both
+check "resume on gathered keys" resumed both gather8
 check "resume on tp=2 cp=2" resumed stages tensor
 check "resume on one rank" resumed tensor one
 
@@ -116,6 +126,7 @@ check "one rank predicts" "$work/one" --resume "$work/one.saved" \
     --predict "$work/one.logits" --data "$spec"
 check "cp=4 predicts" predicts four
 check "tp=2 cp=2 predicts" predicts tensor
+check "gathered keys predict" predicts gather8
 
 # A Llama continues a text on each rank's part of it.
 {

@@ -20,6 +20,8 @@ spills_nothing() { # spills_nothing LABEL MODEL.pdl OPTIONS…
 # f16 code equals bf16 code except for the names of instructions.
 for type in ${TYPES:-$(few_or_all "" "f32 bf16")}; do
     spills_nothing "heads, $type" tests/data/heads.pdl -D precision="$type"
+    spills_nothing "heads, parts of the queries, $type" tests/data/heads.pdl \
+        -D precision="$type" --mesh 1x2
 done
 for type in $(few_or_all f32 "f32 bf16"); do
     for n in $(few_or_all 5000 "4096 5000 9000 100001"); do

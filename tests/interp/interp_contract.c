@@ -91,6 +91,7 @@ void interp_einsum(Interp *in, const Op *op, int64_t rank)
 
 typedef struct Sizes {
     int64_t b, s, heads, t, kv, group, d, e;
+    int64_t all_s, first_s; /* all queries; the index of the first here */
     bool causal;
     int64_t window; /* 0: none */
     double scale, softcap;
@@ -107,6 +108,7 @@ static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
 {
     return (Sizes){.b = q->dim[0],
                    .s = q->dim[1],
+                   .all_s = op->arg[attention_operands(op).q]->type.dim[1],
                    .heads = q->dim[2],
                    .d = q->dim[3],
                    .t = k->dim[1],
@@ -131,6 +133,8 @@ static void set_options(Interp *in, const Op *op, int64_t rank, Sizes *z)
         z->bias = interp_local(in, op->arg[x.bias], rank).at;
         z->bias_dims = attr_bias(op);
     }
+    if (x.query_base >= 0)
+        z->first_s = (int64_t)interp_local(in, op->arg[x.query_base], rank).at[0];
     if (x.key < 0)
         return;
     const AttrList *of = attr_global(op);
@@ -170,7 +174,7 @@ static double keep_factor(const Sizes *z, int64_t b, int64_t h, int64_t s,
     if (z->rate <= 0)
         return 1;
     int64_t row = (z->first_b + b) * z->all_heads + z->first_head + h;
-    int64_t at = (row * z->s + s) * ((z->t + 63) / 64 * 64) + t;
+    int64_t at = (row * z->all_s + z->first_s + s) * ((z->t + 63) / 64 * 64) + t;
     return interp_uniform(z->key, z->site, at) < (double)(float)z->rate
                ? 0
                : 1 / (1 - z->rate);
@@ -194,11 +198,13 @@ static int64_t row(int64_t b, int64_t positions, int64_t i, int64_t heads,
 /* Query s attends to the keys from first_key to end_key - 1. */
 static int64_t first_key(const Sizes *z, int64_t s)
 {
+    s += z->first_s;
     return z->window > 0 && s >= z->window ? s - z->window + 1 : 0;
 }
 
 static int64_t end_key(const Sizes *z, int64_t s)
 {
+    s += z->first_s;
     int64_t end = z->causal ? s + 1 : z->window > 0 ? s + z->window : z->t;
     return end < z->t ? end : z->t;
 }

@@ -135,7 +135,10 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
                        .scale = (c->negative ? -1.5f : 1.5f) / sqrtf((float)c->d),
                        .type = (ParcType)c->type,
                        .window = c->window,
-                       .softcap = (float)c->softcap};
+                       .softcap = (float)c->softcap,
+                       .all_s = all_queries(c),
+                       .first_s = c->first_s,
+                       .second_s = c->second_s};
     if (c->segments > 0) {
         int32_t *query = standin_alloc(c->b * c->s * (int64_t)sizeof *query);
         int32_t *key = standin_alloc(c->b * c->t * (int64_t)sizeof *key);

@@ -52,7 +52,11 @@ static Value *tensor(Text *t, DType dtype, const int64_t *dim)
 static void attention(Text *t, const AttentionCase *c)
 {
     DType type = dtype_of[c->type];
-    Value *q = tensor(t, type, (int64_t[]){c->b, c->s, c->kv * c->g, c->d, 0});
+    int64_t all = all_queries(c);
+    Value *q = tensor(t, type, (int64_t[]){c->b, all, c->kv * c->g, c->d, 0});
+    t->p->mesh = (Mesh){.n = 1, .name = {"cp"}, .size = {2}};
+    if (all > c->s)
+        q->type.place.ax[0] = (AxisPlace){AX_S, 1, 0};
     Value *k = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->d, 0});
     Value *v = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->e, 0});
     Attr attr[MAX_ATTRS] = {{.i = c->causal}, {.f = 0.5}, {.i = c->window}, {.f = c->softcap},
@@ -67,11 +71,11 @@ static void attention(Text *t, const AttentionCase *c)
         forward[n++] = tensor(t, DT_I64, (int64_t[]){0});
     }
     if (c->segments > 0) {
-        forward[n++] = tensor(t, DT_I32, (int64_t[]){c->b, c->s, 0});
+        forward[n++] = tensor(t, DT_I32, (int64_t[]){c->b, all, 0});
         forward[n++] = tensor(t, DT_I32, (int64_t[]){c->b, c->t, 0});
     }
     if (c->bias) {
-        const int64_t size[4] = {c->b, c->kv * c->g, c->s, c->t};
+        const int64_t size[4] = {c->b, c->kv * c->g, all, c->t};
         int64_t dim[5] = {0};
         for (int i = 0, d = 0; i < 4; i++)
             if (c->bias >> i & 1)
@@ -196,7 +200,7 @@ int main(int argc, char **argv)
 
     /* Layers share equal instances; sizes that are not constants do not
      * matter. A kernel of the backward pass has a low-shared-memory variant. */
-    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, 0, false, 0, 0, 0};
+    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, 0, false, 0, 0, 0, 0, 0};
     attention(&t, &shape);
     shape.s = shape.t = 64;
     attention(&t, &shape);

@@ -414,13 +414,19 @@ static bool may_split_sequences(const Program *p, int64_t n)
             return false;
     }
     for_ops(op, p->step)
-        if (op->kind == OP_attention && op->arg[1]->type.dim[2] % n)
+        if (op->kind == OP_attention && p->plan.context.exchange == EXCHANGE_HEADS &&
+            op->arg[1]->type.dim[2] % n)
             return false;
     return true;
 }
 
 static void random_context(Program *p, Rng *r, uint32_t data_axes)
 {
+    bool tensor = false; /* it may split heads already */
+    for (int a = 0; a < p->mesh.n; a++)
+        tensor |= (p->plan.tensor_axes & ~p->plan.pipeline.axes) >> a & 1 && p->mesh.size[a] > 1;
+    p->plan.context.exchange =
+        rng_chance(r, tensor ? 20 : 60) ? EXCHANGE_HEADS : EXCHANGE_GATHER;
     for (int a = 0; a < p->mesh.n; a++)
         if ((data_axes >> a & 1) && p->mesh.size[a] > 1 && !p->plan.context.axes &&
             may_split_sequences(p, p->mesh.size[a]) && rng_chance(r, 30))

@@ -54,13 +54,22 @@ static int64_t number(const int64_t *at)
     return at ? *at : 0;
 }
 
+/* The number of this rank's query i among all. */
+static int64_t number_of(const ParcAttention *a, int64_t i)
+{
+    if (a->second_s && i >= a->s / 2)
+        return a->second_s + i - a->s / 2;
+    return a->first_s + i;
+}
+
 /* The dropout factor of a weight; the generator counts rows as if their length
  * were padded to a multiple of 64. */
 static double dropout_factor(const ParcAttention *a, int64_t b, int64_t h,
                              int64_t i, int64_t j)
 {
     int64_t first = number(a->first_kv) * a->groups + number(a->first_g);
-    int64_t row = ((number(a->first_b) + b) * a->heads + first + h) * a->s + i;
+    int64_t head = (number(a->first_b) + b) * a->heads + first + h;
+    int64_t row = head * (a->all_s ? a->all_s : a->s) + number_of(a, i);
     int64_t at = row * ((a->t + 63) / 64 * 64) + j;
     if (a->drop <= 0)
         return 1;
@@ -113,8 +122,9 @@ static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
     const ParcAttention *a = x->a;
     int64_t heads = a->kv * a->g, kv = h / a->g;
     int64_t qi = (b * a->s + i) * heads + h;
-    int64_t first = a->window > 0 && i >= a->window ? i - a->window + 1 : 0;
-    int64_t end = a->causal ? i + 1 : a->window > 0 ? i + a->window : a->t;
+    int64_t at = number_of(a, i);
+    int64_t first = a->window > 0 && at >= a->window ? at - a->window + 1 : 0;
+    int64_t end = a->causal ? at + 1 : a->window > 0 ? at + a->window : a->t;
     int64_t seen = end < a->t ? end : a->t;
     double sum = 0, dot = 0, slope;
     for (int64_t j = first; j < seen; j++) {
@@ -264,13 +274,15 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
         free(all[i]);
 }
 
-#define NO_SEGMENTS false, NULL, NULL, 0, NULL
+#define ALL_QUERIES 0, 0, 0
+#define NO_SEGMENTS false, NULL, NULL, 0, NULL, ALL_QUERIES
 #define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NO_SEGMENTS
+#define PLAIN 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, false, NULL, NULL, 0, NULL
 #define WINDOW(n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, 0, NO_SEGMENTS
 #define SOFTCAP(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, NO_SEGMENTS
-#define SEGMENTS(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, true, query, key, 0, NULL
+#define SEGMENTS(c, n) 0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, true, query, key, 0, NULL, ALL_QUERIES
 #define BIAS(c, n, dims) \
-    0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, false, NULL, NULL, dims, bias
+    0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, false, NULL, NULL, dims, bias, ALL_QUERIES
 
 int main(void)
 {
@@ -290,7 +302,8 @@ int main(void)
         bias[i] = -FLT_MAX;
     static const ParcAttention cases[] = {
         /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site,
-         * key, first_b, first_kv, first_g, groups, heads, window, softcap, segments: see ParcAttention */
+         * key, first_b, first_kv, first_g, groups, heads, window, softcap, segments, bias, all_s, first_s,
+         * second_s: see ParcAttention */
         {1, 1, 1, 1, 1, 1, 1, true, false, 1.0f, PARC_F32, NO_DROPOUT},
         {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, NO_DROPOUT},
         {1, 7, 11, 1, 2, 3, 5, false, false, 0.7f, PARC_F32, NO_DROPOUT},
@@ -325,7 +338,7 @@ int main(void)
         {2, 50, 130, 2, 1, 24, 40, false, false, 0.3f, PARC_F32, SEGMENTS(1.5f, 0)},
         {2, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, SEGMENTS(0, 100)},
         {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
-         &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key, 0, NULL},
+         &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key, 0, NULL, ALL_QUERIES},
         {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, BIAS(0, 0, 14)},
         {2, 97, 97, 2, 2, 16, 16, false, false, 0.25f, PARC_F32, BIAS(0, 0, 15)},
         {2, 193, 193, 1, 2, 64, 64, true, false, -0.125f, PARC_F32, BIAS(0, 0, 12)},
@@ -335,7 +348,14 @@ int main(void)
         {2, 50, 130, 2, 1, 24, 40, false, false, 0.3f, PARC_F32, BIAS(0, 0, 9)},
         {2, 50, 60, 2, 1, 24, 40, false, false, 0.3f, PARC_F32, BIAS(0, 0, 7)},
         {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
-         &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key, 14, bias},
+         &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key, 14, bias, ALL_QUERIES},
+        /* Queries 32 … of 130; 10 … and 150 … of 200, with segments, a bias and dropout. */
+        {2, 50, 130, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, PLAIN, 130, 32, 0},
+        {1, 100, 200, 1, 2, 16, 16, true, false, 0.25f, PARC_F32, PLAIN, 200, 10, 150},
+        {1, 100, 200, 1, 2, 16, 16, false, false, 0.25f, PARC_F32, 0, 0, NULL, NULL, NULL, NULL,
+         0, 0, 40, 2.0f, false, NULL, NULL, 14, bias, 200, 10, 150},
+        {2, 60, 120, 1, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2], &at[1],
+         &at[1], NULL, 2, 12, 30, 0, true, query, key, 0, NULL, 120, 0, 90},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -7,7 +7,7 @@
 #include "cuda/core/rt_instances.h"
 #include "rt.h"
 
-enum { SHAPE = 23 };
+enum { SHAPE = 26 };
 
 static AttentionPlan plan_of(const ParcRt *rt, const ParcAttention *a)
 {
@@ -36,7 +36,7 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
         rt_pointer_bits(a->first_g), a->groups, a->heads,
         a->window, rt_float_bits(a->softcap), rt_pointer_bits(a->query_segment),
         rt_pointer_bits(a->key_segment), rt_pointer_bits(a->bias), step[0], step[1],
-        step[2], step[3]};
+        step[2], step[3], a->all_s, a->first_s, a->second_s};
     memcpy(shape, own, sizeof own);
     rt_attention_symbol(symbol, sizeof symbol, kernel, p);
     rt_cuda_launch(rt, symbol, grid, t->warps * PARC_WARP, p->shared[kernel],
@@ -48,11 +48,16 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
     (int)(sizeof((const void *[]){__VA_ARGS__}) / sizeof(void *)),             \
         (const void *[]){__VA_ARGS__}
 
-/* The number of blocks of one head. */
-static int64_t blocks_of(const AttentionPlan *p, int kernel, int64_t rows)
+/* The number of blocks of one head that own its rows: all, or each piece of the queries. */
+static int64_t blocks_of(const AttentionPlan *p, int kernel, int64_t rows, int64_t pieces)
 {
     const AttentionTiles *t = &p->tiles[kernel];
-    return rt_blocks(rows, t->rows * t->warps) * t->parts;
+    return rt_blocks(rows / pieces, t->rows * t->warps) * t->parts * pieces;
+}
+
+static int64_t pieces_of(const ParcAttention *a)
+{
+    return rt_attention_parts(a) && a->second_s ? 2 : 1;
 }
 
 /* `variant`: of the instance that has the kernel. */
@@ -75,18 +80,18 @@ void rt_attention_own(ParcRt *rt, const ParcAttention *a, bool backward,
     int64_t heads = a->kv * a->g;
     if (!backward) {
         launch(rt, a, &p, ATTENTION_FORWARD,
-               a->b * heads * blocks_of(&p, ATTENTION_FORWARD, a->s),
+               a->b * heads * blocks_of(&p, ATTENTION_FORWARD, a->s, pieces_of(a)),
                POINTERS(at[DNN_O], at[DNN_LSE], at[DNN_Q], at[DNN_K],
                         at[DNN_V]));
         return;
     }
     launch_delta(rt, a, "", &p, delta, at[DNN_DO], at[DNN_O]);
     launch(rt, a, &p, ATTENTION_QUERY,
-           a->b * heads * blocks_of(&p, ATTENTION_QUERY, a->s),
+           a->b * heads * blocks_of(&p, ATTENTION_QUERY, a->s, pieces_of(a)),
            POINTERS(at[DNN_DQ], at[DNN_DO], at[DNN_Q], at[DNN_K], at[DNN_V],
                     at[DNN_LSE], delta));
     launch(rt, a, &p, ATTENTION_KEY,
-           a->b * a->kv * blocks_of(&p, ATTENTION_KEY, a->t),
+           a->b * a->kv * blocks_of(&p, ATTENTION_KEY, a->t, 1),
            POINTERS(at[DNN_DK], at[DNN_DV], at[DNN_DO], at[DNN_Q], at[DNN_K],
                     at[DNN_V], at[DNN_LSE], delta));
 }
@@ -97,7 +102,8 @@ void rt_attention_own_bias(ParcRt *rt, const ParcAttention *a, float *dbias,
     void *const *at = c->at;
     AttentionPlan p = plan_of(rt, a);
     const AttentionTiles *t = &p.tiles[ATTENTION_BIAS];
-    int64_t tiles = rt_blocks(a->s, t->rows * t->warps) * rt_blocks(a->t, t->step);
+    int64_t tiles = blocks_of(&p, ATTENTION_BIAS, a->s, pieces_of(a)) *
+                    rt_blocks(a->t, t->step);
     int64_t step[RT_BIAS_DIMS];
     rt_bias_steps(a, step);
     int64_t b = step[0] ? a->b : 1, h = step[1] ? a->kv * a->g : 1;

@@ -99,6 +99,12 @@ static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
              p->low_shared[kernel] ? "_low_shared" : "", p->suffix);
 }
 
+/* Whether the rank has a part of the queries, and their numbers among all matter. */
+static inline bool rt_attention_parts(const ParcAttention *a)
+{
+    return a->all_s > a->s && (a->causal || a->window > 0 || a->drop > 0);
+}
+
 /* The plan of a call for a device whose blocks can have `block_memory` bytes of shared
  * memory, at least RT_SHARED_MIN. `type_name`: "bf16". Of the call only type, d, e and what
  * the instance's name says count. */
@@ -107,7 +113,7 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
 {
     const int64_t d = a->d, e = a->e;
     const bool half = a->type != PARC_F32, window = a->window > 0, drop = a->drop > 0;
-    const bool masked = a->segments || a->bias_dims;
+    const bool masked = a->segments || a->bias_dims || rt_attention_parts(a);
     /* A bias beside several others of these needs more registers. */
     const bool crowded = a->bias_dims && window + (a->softcap > 0) + a->segments + drop > 1;
     /* By head size: up to 64, up to 128, larger. */
@@ -119,13 +125,14 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
          {{32, 4, 2, 48, 1}, {32, 4, 2, 16, 1}, {16, 8, 1, 48, 1}, {32, 4, 2, 32, 1}},
          {{16, 4, 2, 32, 1}, {16, 4, 2, 32, 1}, {16, 4, 2, 32, 2}, {16, 4, 2, 16, 1}}},
     };
-    /* Smaller steps with dropout, segments or a bias, because these need registers. */
+    /* Smaller steps with dropout, segments, a bias or parts, because these need registers. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16, 32}, {32, 16, 32, 16}};
     int64_t size = d > e ? d : e;
-    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s%s", type_name, (int)d,
+    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s%s%s", type_name, (int)d,
              (int)e, a->causal ? "_causal" : "", window ? "_window" : "",
              a->softcap > 0 ? "_softcap" : "", a->segments ? "_segments" : "",
-             a->bias_dims ? "_bias" : "", drop ? "_drop" : "");
+             a->bias_dims ? "_bias" : "", drop ? "_drop" : "",
+             rt_attention_parts(a) ? "_parts" : "");
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];

@@ -4,7 +4,7 @@
  * requires: ATTENTION_NAME(kernel)   the symbol of one of its kernels
  *           ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
  *           ATTENTION_D, _E          columns of a head of q and k, and of v
- *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _SEGMENTS, _BIAS, _DROP   0 or 1
+ *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _SEGMENTS, _BIAS, _DROP, _PARTS   0 or 1
  *           FORWARD_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS   the tiles
  *                                    (rt_attention_plan.h)
  *
@@ -127,9 +127,9 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
     const int near = ATTENTION_WINDOW ? (int)window : 0;
     const AttentionPlace at =
-        attention_place(queries_all, keys_all, all, QUERIES, ROWS, KEYS,
-                        ATTENTION_CAUSAL, near);
+        ATTENTION_PLACE(queries_all, keys_all, all, QUERIES, ROWS, KEYS, near);
     const int b = at.b, h = at.h, warp_first = at.warp_first;
+    const int warp_at = warp_first + at.shift;
     const AttentionFactors f = attention_factors(scale_bits, softcap_bits, drop_bits,
                                                  ATTENTION_SOFTCAP, ATTENTION_DROP);
     const float scale2 = parc_max(parc_abs(f.scale2), 1e-30f);
@@ -141,13 +141,13 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     tile_fill(sum, DOWN, 0);
     tile_fill(out, ATTENTION_SUMS(TYPE, ROWS, E), 0);
     tile_load(TYPE, queries, q_row, q, (int64_t)all * D,
-              queries_all - at.query, QUERIES, D, D_PAD, FORWARD_THREADS);
+              at.limit - at.query, QUERIES, D, D_PAD, FORWARD_THREADS);
     tile_load(TYPE, keys, k_row, k, kv * D, keys_all - at.begin, KEYS, D, D_PAD,
               FORWARD_THREADS);
     copy_async_commit();
     for (int first = at.begin; first < at.end; first += KEYS) {
         const int seen = first < at.own_end &&
-                         !(near && first + KEYS <= warp_first - near + 1);
+                         !(near && first + KEYS <= warp_at - near + 1);
         copy_async_wait(0);
         block_barrier(); /* keys have arrived; values may be overwritten */
         tile_load(TYPE, values, v_row, v, kv * E, keys_all - first, KEYS, E,
@@ -156,7 +156,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         uint32_t kept[(ATTENTION_REGISTERS(ROWS, KEYS) + 31) / 32];
         if (seen && ATTENTION_DROP) {
             const AttentionDrop drop = ATTENTION_DRAWN(b, h);
-            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_at, first);
         }
         v += KEYS * kv * E;
         k += KEYS * kv * D;
@@ -177,8 +177,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         else
             attention_apply_sign(score, ATTENTION_REGISTERS(ROWS, KEYS), f.scale);
         const AttentionBias part = ATTENTION_BIAS_AT(b, h, warp_first, first);
-        ATTENTION_NAME(mask)(score, &part, scale2, near, warp_first - first, keys_all - first,
-                             query_segment + b * s + warp_first, queries_all - warp_first,
+        ATTENTION_NAME(mask)(score, &part, scale2, near, warp_at - first, keys_all - first,
+                             query_segment + b * s + warp_first, at.limit - warp_first,
                              key_segment + b * t + first);
         ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
         if (ATTENTION_DROP)
@@ -188,10 +188,10 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     }
 
     ATTENTION_NAME(finish)(lse + at.head * s + warp_first,
-                           queries_all - warp_first, top,
+                           at.limit - warp_first, top,
                            sum, scale2, attention_float(drop_bits));
     tile_store(TYPE, o + (((int64_t)b * s + warp_first) * all + h) * E,
-               (int64_t)all * E, queries_all - warp_first, E,
+               (int64_t)all * E, at.limit - warp_first, E,
                ATTENTION_VECTORS(TYPE, E), out, ROWS, E, sum,
                queries + warp_index() * ROWS * q_row, q_row);
 }

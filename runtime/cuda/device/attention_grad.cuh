@@ -30,20 +30,20 @@
     E_PART = E_PAD / KEY_PARTS
 
 /* Loads a tile of queries of head `h`, from `query` on, and to `rows` their
- * lse [QUERIES] and delta [QUERIES]. Queries beyond the end become zeros:
+ * lse [QUERIES] and delta [QUERIES]. Queries from `limit` on become zeros:
  * their d_o is 0, so they add nothing. */
 PARC_DEVICE void ATTENTION_NAME(key_load)(
     ATTENTION_ELEMENT *tile, float *rows, const ATTENTION_ELEMENT *d_o,
     const ATTENTION_ELEMENT *q, const float *lse, const float *delta, int s,
-    int64_t all, int b, int h, int query)
+    int64_t all, int b, int h, int query, int limit)
 {
     enum { KEY_SIZES };
     int64_t at = ((int64_t)b * s + query) * all + h;
     int64_t row = (b * all + h) * s + query + thread_index();
-    ATTENTION_NAME(load_pair)(tile, q + at * D, d_o + at * E, all, s - query,
+    ATTENTION_NAME(load_pair)(tile, q + at * D, d_o + at * E, all, limit - query,
                               QUERIES, KEY_PARTS, KEY_THREADS);
     if (thread_index() < QUERIES) {
-        int there = query + thread_index() < s;
+        int there = query + thread_index() < limit;
         copy_async4_if(there, rows + thread_index(), lse + row);
         copy_async4_if(there, rows + QUERIES + thread_index(), delta + row);
     }
@@ -129,6 +129,10 @@ PARC_DEVICE void ATTENTION_NAME(key_store)(
                v_row);
 }
 
+#define ATTENTION_WALKS                                                        \
+    ATTENTION_CAUSAL, near, queries_all, (int)g, at.key, KEYS, QUERIES, ATTENTION_PARTS, \
+        first_s, second_s
+
 PARC_KERNEL(KEY_THREADS, KEY_BLOCKS)
 ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                     ATTENTION_ELEMENT *__restrict__ dv,
@@ -153,9 +157,6 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     const AttentionKeys at =
         attention_keys(keys_all, (int)kv, KEYS, ROWS, KEY_PARTS);
     const int near = ATTENTION_WINDOW ? (int)window : 0;
-    const int begin = attention_first(ATTENTION_CAUSAL, near, at.key, QUERIES);
-    const int end = near ? attention_less(queries_all, at.key + KEYS + near - 1)
-                         : queries_all;
     const AttentionFactors f =
         attention_factors(scale_bits, softcap_bits, drop_bits, ATTENTION_SOFTCAP,
                           ATTENTION_DROP);
@@ -163,53 +164,48 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
 
     tile_fill(k_sum, ATTENTION_SUMS(TYPE, ROWS, D_PART), 0);
     tile_fill(v_sum, ATTENTION_SUMS(TYPE, ROWS, E_PART), 0);
-    /* Loops over heads and tiles of queries; i is the half of the buffer in
-     * use. */
-    int h = begin < end ? 0 : (int)g, query = begin;
-    if (h < (int)g) {
+    /* i: the half of the buffer in use. */
+    AttentionWalk walk = attention_walk(ATTENTION_WALKS);
+    if (walk.h < (int)g) {
         ATTENTION_NAME(load_pair)(keys, k + first_row * D, v + first_row * E,
                                   kv, keys_all - at.key, KEYS, KEY_PARTS,
                                   KEY_THREADS);
         ATTENTION_NAME(key_load)(tiles, rows, d_o, q, lse, delta, queries_all,
-                                 kv * g, at.b, at.head * (int)g, query);
+                                 kv * g, at.b, at.head * (int)g, walk.query, walk.limit);
     }
     copy_async_commit();
     keys += warp_index() * ROWS * k_row;
     values += warp_index() * ROWS * v_row;
-    for (int i = 0; h < (int)g; i ^= 1) {
-        const int at_query = query, at_head = h;
+    for (int i = 0; walk.h < (int)g; i ^= 1) {
+        const int at_query = walk.query, at_head = walk.h;
+        const int at_limit = walk.limit, at_shift = walk.shift;
         copy_async_wait(0);
         block_barrier(); /* this half has arrived; the other one may be
                             overwritten */
-        query += QUERIES;
-        if (query >= end) {
-            query = attention_first(ATTENTION_CAUSAL, near, at.key, QUERIES);
-            h++;
-        }
-        if (h < (int)g)
+        attention_next(&walk, ATTENTION_WALKS);
+        if (walk.h < (int)g)
             ATTENTION_NAME(key_load)(tiles + (i ^ 1) * half,
                                      rows + (i ^ 1) * 2 * QUERIES, d_o, q, lse,
                                      delta, queries_all, kv * g, at.b,
-                                     at.head * (int)g + h, query);
+                                     at.head * (int)g + walk.h, walk.query, walk.limit);
         copy_async_commit();
         if (at.warp_first >= keys_all ||
-            attention_none(ATTENTION_CAUSAL, near, at_query - at.warp_first,
+            attention_none(ATTENTION_CAUSAL, near, at_query + at_shift - at.warp_first,
                            QUERIES, ROWS))
             continue;
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP) {
             const AttentionDrop drop =
                 ATTENTION_DRAWN(at.b, at.head * g + at_head);
-            drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query,
+            drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query + at_shift,
                       at.warp_first);
         }
         const AttentionBias bias_part =
             ATTENTION_BIAS_AT(at.b, at.head * g + at_head, at_query, at.warp_first);
         ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values, tiles + i * half,
                                 rows + i * 2 * QUERIES, exchange, kept, f,
-                                at.part, at_query - at.warp_first, near,
-                                query_segment + at.b * s + at_query,
-                                queries_all - at_query,
+                                at.part, at_query + at_shift - at.warp_first, near,
+                                query_segment + at.b * s + at_query, at_limit - at_query,
                                 key_segment + at.b * t + at.warp_first,
                                 keys_all - at.warp_first, &bias_part);
     }
@@ -218,6 +214,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                               keys, values, f, at.part, kv,
                               keys_all - at.warp_first);
 }
+#undef ATTENTION_WALKS
 #undef KEY_SIZES
 #endif
 
@@ -245,9 +242,9 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
     const int near = ATTENTION_WINDOW ? (int)window : 0;
     const AttentionPlace at =
-        attention_place(queries_all, keys_all, all, QUERIES, ROWS, KEYS,
-                        ATTENTION_CAUSAL, near);
+        ATTENTION_PLACE(queries_all, keys_all, all, QUERIES, ROWS, KEYS, near);
     const int b = at.b, h = at.h, warp_first = at.warp_first;
+    const int warp_at = warp_first + at.shift;
     const AttentionFactors f =
         attention_factors(scale_bits, softcap_bits, drop_bits, ATTENTION_SOFTCAP,
                           ATTENTION_DROP);
@@ -257,12 +254,12 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     v += ((b * t + at.begin) * kv + h / (int)g) * E;
 
     ATTENTION_NAME(load_pair)(queries, q + first_row * D, d_o + first_row * E,
-                              all, queries_all - at.query, QUERIES, 1,
+                              all, at.limit - at.query, QUERIES, 1,
                               QUERY_THREADS);
     ATTENTION_NAME(load_pair)(tiles + at.begin / KEYS % 2 * half, k, v, kv,
                               keys_all - at.begin, KEYS, 1, QUERY_THREADS);
     copy_async_commit();
-    ATTENTION_NAME(query_rows)(low, mean, lse, delta, at.head * s, warp_first, queries_all);
+    ATTENTION_NAME(query_rows)(low, mean, lse, delta, at.head * s, warp_first, at.limit);
     tile_fill(sum, ATTENTION_SUMS(TYPE, ROWS, D), 0);
     queries += warp_index() * ROWS * k_row;
     outs += warp_index() * ROWS * v_row;
@@ -279,23 +276,23 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                                       QUERY_THREADS);
         copy_async_commit();
         if (first >= at.own_end ||
-            (near && first + KEYS <= warp_first - near + 1))
+            (near && first + KEYS <= warp_at - near + 1))
             continue;
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP)
-            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_first, first);
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_at, first);
         const AttentionBias bias_part = ATTENTION_BIAS_AT(b, h, warp_first, first);
         ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
-                                      f, keys_all - first, warp_first - first,
+                                      f, keys_all - first, warp_at - first,
                                       near, query_segment + b * s + warp_first,
-                                      queries_all - warp_first,
+                                      at.limit - warp_first,
                                       key_segment + b * t + first, &bias_part, 0);
         tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
     }
 
     tile_fill(low, DOWN, f.scale);
     tile_store(TYPE, dq + (((int64_t)b * s + warp_first) * all + h) * D,
-               (int64_t)all * D, queries_all - warp_first, D,
+               (int64_t)all * D, at.limit - warp_first, D,
                ATTENTION_VECTORS(TYPE, D), sum, ROWS, D, low, queries, k_row);
 }
 #undef QUERY_SIZES

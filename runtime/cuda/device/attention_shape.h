@@ -28,14 +28,15 @@
         const int64_t *first_g, int64_t groups, int64_t heads, int64_t window,        \
         int64_t softcap_bits, const int32_t *query_segment,                    \
         const int32_t *key_segment, const float *bias, int64_t bias_b,         \
-        int64_t bias_h, int64_t bias_s, int64_t bias_t
+        int64_t bias_h, int64_t bias_s, int64_t bias_t, int64_t all_s,                \
+        int64_t first_s, int64_t second_s
 
 PARC_DEVICE float attention_float(int64_t bits)
 {
     return parc_from_bits((int32_t)bits);
 }
 
-/* The parameters of dropout for sequence b and head h. */
+/* The parameters of dropout for sequence b and head h of s queries. */
 PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
                                          int64_t h, int64_t drop_bits,
                                          int64_t site, const int64_t *key,
@@ -55,7 +56,7 @@ PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
 }
 
 #define ATTENTION_DRAWN(b, h)                                                  \
-    attention_drop(s, t, b, h, drop_bits, site, key, first_b, first_kv,        \
+    attention_drop(ATTENTION_PARTS ? all_s : s, t, b, h, drop_bits, site, key, first_b, first_kv,        \
                    first_g, groups, heads)
 
 /* The bias of a tile of head h of sequence b, from query q and key k on. */
@@ -75,38 +76,71 @@ PARC_DEVICE int attention_more(int x, int y)
     return x > y ? x : y;
 }
 
+/* Queries begin … end - 1 of the rank, which follow each other among all: query i is
+ * number i + shift of them. */
+typedef struct AttentionQueries {
+    int begin, end, shift;
+} AttentionQueries;
+
+/* Piece i of s queries. `parts`, a constant: the rank has a part of the queries; of two
+ * pieces if second_s is not 0, from first_s and second_s on (ParcAttention). */
+PARC_DEVICE AttentionQueries attention_piece(int parts, int s, int i, int64_t first_s,
+                                           int64_t second_s)
+{
+    AttentionQueries p = {0, s, 0};
+    if (!parts)
+        return p;
+    if (second_s) {
+        p.begin = i * (s / 2);
+        p.end = p.begin + s / 2;
+    }
+    p.shift = (int)(i ? second_s : first_s) - p.begin;
+    return p;
+}
+
 /* The part of a block that owns queries. */
 typedef struct AttentionPlace {
     int b, head, h;     /* sequence; head, counted over all sequences and
                            within one */
     int query, warp_first; /* first query of the block, of the warp */
+    int limit, shift;   /* the end of its piece; to numbers among all queries */
     int begin, end, own_end; /* the keys that the block processes, from the begin
                                 of a tile; the end of those of the warp */
 } AttentionPlace;
 
 /* `all`: heads of a sequence; `step`: keys of a tile; `window`: 0 for none.
  * `causal` is a constant. Of the blocks of a head, those with most keys come
- * first. */
+ * first. parts, first_s, second_s: those of attention_piece. */
 PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
                                            int rows, int step, int causal,
-                                           int window)
+                                           int window, int parts, int64_t first_s,
+                                           int64_t second_s)
 {
     AttentionPlace p;
-    int blocks = (s + block - 1) / block, i = (int)block_index();
+    int pieces = parts && second_s ? 2 : 1;
+    int each = (s / pieces + block - 1) / block, blocks = each * pieces;
+    int i = (int)block_index(), from_last = blocks - 1 - i % blocks;
+    AttentionQueries piece = attention_piece(parts, s, from_last / each, first_s, second_s);
     p.head = i / blocks;
     p.b = p.head / all;
     p.h = p.head % all;
-    p.query = (blocks - 1 - i % blocks) * block;
+    p.query = piece.begin + from_last % each * block;
     p.warp_first = p.query + warp_index() * rows;
-    p.end = causal ? attention_less(t, p.query + block) : t;
-    p.own_end = p.warp_first >= s ? 0 : causal ? p.warp_first + rows : t;
-    p.begin = window ? attention_more(0, p.query - window + 1) / step * step : 0;
+    p.limit = piece.end;
+    p.shift = piece.shift;
+    int at = p.query + p.shift, warp_at = p.warp_first + p.shift;
+    p.end = causal ? attention_less(t, at + block) : t;
+    p.own_end = p.warp_first >= p.limit ? 0 : causal ? warp_at + rows : t;
+    p.begin = window ? attention_more(0, at - window + 1) / step * step : 0;
     if (window && !causal) {
-        p.end = attention_less(p.end, p.query + block + window - 1);
-        p.own_end = attention_less(p.own_end, p.warp_first + rows + window - 1);
+        p.end = attention_less(p.end, at + block + window - 1);
+        p.own_end = attention_less(p.own_end, warp_at + rows + window - 1);
     }
     return p;
 }
+#define ATTENTION_PLACE(s, t, all, block, rows, step, window)                   \
+    attention_place(s, t, all, block, rows, step, ATTENTION_CAUSAL, window,     \
+                    ATTENTION_PARTS, first_s, second_s)
 
 /* The part of a block that owns keys and a part of the columns. */
 typedef struct AttentionKeys {
@@ -272,6 +306,56 @@ PARC_DEVICE int attention_none(int causal, int window, int first, int queries,
         return causal && first + queries <= 0;
     return (uint32_t)(first + queries - 1 + below) >=
            (uint32_t)(queries + keys + window - 2 + below);
+}
+
+/* The tiles of queries that attend to keys of a block, of all heads that share them: head
+ * h, query `query` of a piece. */
+typedef struct AttentionWalk {
+    int h, query;
+    int piece, end, limit, shift; /* the end of the piece's tiles; AttentionPlace */
+} AttentionWalk;
+
+/* The next piece of the queries, or the first one for the next head. */
+PARC_DEVICE void attention_next_piece(AttentionWalk *w, int causal, int window, int s, int key,
+                                      int keys, int64_t first_s, int64_t second_s)
+{
+    w->piece = second_s ? !w->piece : 0;
+    w->h += !w->piece;
+    AttentionQueries p = attention_piece(1, s, w->piece, first_s, second_s);
+    w->query = attention_more(p.begin, attention_first(causal, window, key, 1) - p.shift);
+    w->end = window ? attention_less(p.end, key + keys + window - 1 - p.shift) : p.end;
+    w->limit = p.end;
+    w->shift = p.shift;
+}
+
+/* Moves to the next tile of `step` queries; after the last h is g. `parts` is a constant. */
+PARC_DEVICE void attention_next(AttentionWalk *w, int causal, int window, int s, int g,
+                                int key, int keys, int step, int parts, int64_t first_s,
+                                int64_t second_s)
+{
+    w->query += step;
+    if (!parts && w->query >= w->end) {
+        w->query = attention_first(causal, window, key, step);
+        w->h++;
+    }
+    while (parts && w->query >= w->end && w->h < g)
+        attention_next_piece(w, causal, window, s, key, keys, first_s, second_s);
+}
+
+/* The first tile; without any h is g. */
+PARC_DEVICE AttentionWalk attention_walk(int causal, int window, int s, int g, int key,
+                                         int keys, int step, int parts, int64_t first_s,
+                                         int64_t second_s)
+{
+    AttentionWalk w = {-1, -step, 1, -step, s, 0};
+    if (parts) {
+        attention_next(&w, causal, window, s, g, key, keys, step, parts, first_s, second_s);
+        return w;
+    }
+    w.query = attention_first(causal, window, key, step);
+    w.end = window ? attention_less(s, key + keys + window - 1) : s;
+    w.h = w.query < w.end ? 0 : g;
+    return w;
 }
 
 /* Whether rows of `width` elements are multiples of 16 bytes. */

@@ -93,10 +93,19 @@ typedef struct Kernel {
     int64_t scratch;            /* of the library */
 } Kernel;
 
-/* Whether all tensors of the call have types in which the machine computes. */
+/* oneDNN 2.6's gradient of a weight in bf16 adds numbers from outside of narrow images, if
+ * the stride is more than 1. Narrow: without padding y would have one column or none. */
+static bool bf16_is_wrong(const ParcConvSpec *s)
+{
+    int64_t span = (s->kernel[1] - 1) * s->dilation[1] + 1;
+    return s->computes == PARC_CONV_WEIGHT && s->stride[1] > 1 &&
+           s->image[1] < span + s->stride[1];
+}
+
+/* Whether all tensors of the call have types in which the machine computes, correctly. */
 static bool is_native(const ParcConvSpec *s)
 {
-    bool bf16 = rt_dnnl_knows(dnnl_cpu_isa_avx512_core_bf16);
+    bool bf16 = rt_dnnl_knows(dnnl_cpu_isa_avx512_core_bf16) && !bf16_is_wrong(s);
     return (s->type == PARC_F32 && s->out == PARC_F32) ||
            (s->type == PARC_BF16 && s->out != PARC_F16 && bf16);
 }

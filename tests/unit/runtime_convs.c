@@ -168,6 +168,12 @@ static int convs(ParcRt *rt, void *shared)
          .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 2}},
         {.name = "wide padding", .n = 1, .g = 1, .c = 2, .k = 3, .image = {3, 2}, .kernel = {2, 2},
          .stride = {1, 1}, .padding = {4, 5}, .dilation = {1, 1}},
+        {.name = "wider than the image", .n = 3, .g = 1, .c = 2, .k = 8, .image = {5, 2},
+         .kernel = {2, 3}, .stride = {1, 3}, .padding = {1, 1}, .dilation = {1, 1}},
+        {.name = "as wide as the image", .n = 1, .g = 1, .c = 33, .k = 8, .image = {8, 2},
+         .kernel = {5, 2}, .stride = {1, 3}, .padding = {1, 1}, .dilation = {1, 1}},
+        {.name = "two columns", .n = 1, .g = 1, .c = 5, .k = 17, .image = {4, 1},
+         .kernel = {3, 5}, .stride = {4, 2}, .padding = {1, 3}, .dilation = {1, 1}},
         {.name = "rest", .n = 2, .g = 1, .c = 16, .k = 16, .image = {8, 9}, .kernel = {1, 1},
          .stride = {3, 2}, .padding = {0, 0}, .dilation = {1, 1}},
     };

@@ -92,12 +92,27 @@ compare logarithms "mean(square(1e6 * log1p$small)) + mean(square(1e6 * expm1$sm
             mean(log1p(square(y))) + mean(square(expm1(y)))" \
     "mean(square(y - 0.5 * y * $small)) + mean(square(y + 0.5 * y * $small)) +
             mean(log(1.0 + square(y))) + mean(square(exp(y) - 1.0))"
+# conv2d chooses between matmuls, sums of products and the op of `convolution`.
+image='reshape(h, size(h, 0), 4, 12, 8)'
+weight='reshape(table.weight, 64, 4, 2, 2)'
+point='reshape(table.weight, 256, 4, 1, 1)'
+depth='reshape(slice(reshape(table.weight, 1024), 0, 16), 4, 1, 2, 2)'
+compare convolutions "mean(square(conv2d($image, $weight, stride=2, dilation=2))) +
+            mean(square(conv2d($image, $weight, stride=2, padding=(1, 0)))) +
+            mean(square(conv2d($image, $point, padding=(0, 2)))) +
+            mean(square(conv2d($image, $depth, stride=(3, 1), padding=1, dilation=(1, 3), groups=4)))" \
+    "mean(square(convolution($image, $weight, (2, 2), (0, 0), (2, 2), 1, (5, 3)))) +
+            mean(square(convolution($image, $weight, (2, 2), (1, 0), (1, 1), 1, (7, 4)))) +
+            mean(square(convolution($image, $point, (1, 1), (0, 2), (1, 1), 1, (12, 12)))) +
+            mean(square(convolution($image, $depth, (3, 1), (1, 1), (1, 3), 4, (5, 7))))"
 
 refused() { # refused LOSS MESSAGE
     model "        return $1" >"$work/bad.pdl"
     ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" && grep -F -- "$2" "$work/err"
 }
 check "squeeze of another size" refused 'sum(squeeze(h, 1))' "does not have the size 1"
+check "negative padding" refused "sum(conv2d($image, $weight, padding=-1))" \
+    "the padding must be at least 0"
 
 # Only the low-rank adapter is trained. A handwritten module of the same name has the same
 # losses.

@@ -3,8 +3,7 @@
  *   forward, backward, optimizer   the phases of a step
  *   step             calls the phases in order
  *   init_constants   runs once: creates the descriptors of matmuls and
- *                    convolutions, computes
- *                    constants (the ops of the phase init)
+ *                    convolutions, computes constants (the ops of the phase init)
  *   forward_attention, …   the parts of the phases (emit_parts.c)
  *   eval_init, eval_begin, eval_run   the functions of a forward program
  *                    (ParcEval), and the parts of eval_run. One that repeats

@@ -2,9 +2,9 @@
  * ops, einsums and epilogues that a library call computes, results that may
  * overwrite an operand, products that are computed as shards.
  *
- * The workspace of a fused op is that of its kernel. Matmuls, convolutions
- * (oneDNN, cuBLASLt) and attention need workspace, and on CUDA the collectives that NCCL supports
- * only packed. On the CPU, only the level `native` uses the size that oneDNN
+ * The workspace of a fused op is that of its kernel. Matmuls (oneDNN, cuBLASLt),
+ * convolutions (oneDNN, cuDNN) and attention need workspace, and on CUDA the collectives
+ * that NCCL supports only packed. On the CPU, only the level `native` uses the size that oneDNN
  * requests on this machine; other levels have a bound (rt_matmul.c).
  */
 #include "codegen/target/target.h"

@@ -29,8 +29,8 @@
  * communicates over tensor axes (mesh axes that `parallelize` names), 2 over
  * the other (data) axes, 3 copies from and to host memory; what stages send each
  * other is on stream 0, but for the transfers of a staged loop (transfer_events.c).
- * All-to-alls are on stream 1 for every axis: attention waits for those over the axis
- * of a context, and on stream 2 they would wait for the prefetched gathers of units.
+ * Stream 1 also has the exchanges of sequences over the axis of a context: attention
+ * waits for them, and on stream 2 they would wait for the prefetched gathers of units.
  * Where streams run concurrently, schedule_overlap.c orders ops so that compute has
  * work while stream 1 communicates.
  */
@@ -326,13 +326,23 @@ static void sort_staged(Program *p)
 
 /* ---- streams ------------------------------------------------------------- */
 
+/* Whether op exchanges activations over the axis of a context; gathers and gradients of
+ * units and of other parameters may have this axis too. */
+static bool exchanges_sequences(const Program *p, const Op *op)
+{
+    bool may = op->kind == OP_all_gather || op->kind == OP_reduce_scatter;
+    const char *unit = may ? attr_unit(op) : NULL;
+    return (may || op->kind == OP_all_to_all) && !(unit && *unit) &&
+           (attr_axes(op) & ~p->plan.context.axes) == 0;
+}
+
 static void set_stream(const Program *p, Op *op)
 {
     op->stream = 0;
     if (op->kind == OP_fetch || op->kind == OP_store)
         op->stream = STREAM_HOST;
     if (op_is_collective(op->kind) && !op_is_hand_over(op->kind))
-        op->stream = attr_axes(op) & p->plan.tensor_axes || op->kind == OP_all_to_all
+        op->stream = attr_axes(op) & p->plan.tensor_axes || exchanges_sequences(p, op)
                          ? STREAM_TENSOR : STREAM_DATA;
 }
 

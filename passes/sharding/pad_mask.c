@@ -9,11 +9,11 @@
  *          %s = sum{dims=[1], keep=false} %e.2 : f32[8] forward
  *
  * An op that reduces a padded dim needs zeros there (sums, contractions) or the
- * lowest number (maxima), and a gradient or an update of a module's state zeros. Padding that is known to contain them (pad_fill.c)
- * needs no mask. A value is masked where it is defined, for all its readers, so
- * that values computed from it need no masks. Finite padding is multiplied by
- * 0, which keeps Partial sums; possibly non-finite padding is replaced by a
- * select.
+ * lowest number (maxima). Gradients of parameters, and the new states of modules, need
+ * zeros too. Padding that is known to contain them (pad_fill.c) needs no mask. A value is
+ * masked where it is defined, for all its readers, so that values computed from it need no
+ * masks. Finite padding is multiplied by 0, which keeps Partial sums; possibly non-finite
+ * padding is replaced by a select.
  */
 
 #include "base/bug.h"

@@ -85,13 +85,22 @@ check "work of the last rank" test "$(attention_of gather8 | jq -c '.[0] * 67.5'
     "$(attention_of one | jq -c '.[0] * 10')"
 
 # The exchanges do not wait for the gathers of units, which have a stream of their own.
-streams() {
-    "$PARC" $model --plan heads --mesh 2x2 --emit plan >"$work/plan" &&
-        sed -n '/^Streams/,/^Copies/p' "$work/plan" >"$work/streams" &&
-        grep -Eq '^  aa[0-9]+ +tensor ' "$work/streams" &&
-        ! grep -E '^  aa[0-9]+ +data ' "$work/streams"
+streams() { # streams PLAN MESH
+    "$PARC" $model --plan "$1" --mesh "$2" --emit plan >"$work/plan" &&
+        awk '/^[A-Z]/ { section = $1 }
+            /^  [a-z]+[0-9]+ / { label = $1 }
+            section == "Collectives," && /^ +context cp/ { wanted[label] = "tensor" }
+            section == "Collectives," && / of unit / { wanted[label] = "data" }
+            section == "Streams:" && wanted[$1] {
+                seen[wanted[$1]]++
+                if ($2 != wanted[$1]) { print; bad = 1 }
+            }
+            END { exit bad || !seen["tensor"] || !seen["data"] }' "$work/plan"
 }
-check "exchanges are on the stream of tensor axes" streams
+for plan in heads gather; do
+    check "plan $plan: exchanges are on the stream of tensor axes" streams $plan 2x2
+    check "plan $plan: also where units are sharded over the same axis" streams $plan 1x2
+done
 
 # Ranks of the context have all rows of the batch.
 says() { # says TEXT OPTIONS…

@@ -720,7 +720,7 @@ int main(int argc, char **argv)
     Check c = {0};
     SeedRuns runs = {.count = few_or_all(8, 200),
                      .seed = 1,
-                     .refused_percent = 10,
+                     .refused_percent = 15,
                      .run = run_seed};
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--seed") == 0)

@@ -12,7 +12,7 @@
  * different orders. A collective's kernel has at most a quarter as many blocks
  * as the device has multiprocessors (config_of), and no other kernel waits for
  * a peer. Hence the kernels of two streams always fit on a device together.
- * Collectives of one communicator on two streams (all-to-alls of a context and
+ * Collectives of one communicator on two streams (exchanges of a context and
  * gathers of units over the same axis) run in the order of issue: NCCL orders them.
  * The limit serves no other purpose: on a GPU with 132 multiprocessors it is
  * NCCL's own default, 32 blocks. NCCL_MAX_CTAS leaves more multiprocessors to

@@ -113,7 +113,7 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
 {
     const int64_t d = a->d, e = a->e;
     const bool half = a->type != PARC_F32, window = a->window > 0, drop = a->drop > 0;
-    const bool masked = a->segments || a->bias_dims || rt_attention_parts(a);
+    const bool masked = a->segments || a->bias_dims, parts = rt_attention_parts(a);
     /* A bias beside several others of these needs more registers. */
     const bool crowded = a->bias_dims && window + (a->softcap > 0) + a->segments + drop > 1;
     /* By head size: up to 64, up to 128, larger. */
@@ -125,27 +125,32 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
          {{32, 4, 2, 48, 1}, {32, 4, 2, 16, 1}, {16, 8, 1, 48, 1}, {32, 4, 2, 32, 1}},
          {{16, 4, 2, 32, 1}, {16, 4, 2, 32, 1}, {16, 4, 2, 32, 2}, {16, 4, 2, 16, 1}}},
     };
-    /* Smaller steps with dropout, segments, a bias or parts, because these need registers. */
+    /* Smaller steps with dropout, segments, a bias or parts of the queries, because these
+     * need registers. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16, 32}, {32, 16, 32, 16}};
     int64_t size = d > e ? d : e;
     snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s%s%s", type_name, (int)d,
              (int)e, a->causal ? "_causal" : "", window ? "_window" : "",
              a->softcap > 0 ? "_softcap" : "", a->segments ? "_segments" : "",
              a->bias_dims ? "_bias" : "", drop ? "_drop" : "",
-             rt_attention_parts(a) ? "_parts" : "");
+             parts ? "_parts" : "");
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];
         /* sm_80 spills 12 bytes for a window and heads of 96 columns. */
         bool wide = i == ATTENTION_FORWARD && size > 64 &&
                     ((window && size <= 96) || masked);
-        if (half && (drop || wide) && size <= 128)
+        if (half && (drop || wide || (parts && i == ATTENTION_KEY)) && size <= 128)
             t->step = less[size > 64][i];
         if (half && crowded && i == ATTENTION_FORWARD)
             t->step /= 2;
+        if (half && parts && size > 64 && i == ATTENTION_FORWARD)
+            t->step = 16;
         if (half && drop && a->segments && size <= 64 && i == ATTENTION_QUERY)
             t->step = 32;
-        if (!half && (window || masked) && size > 128 && i == ATTENTION_KEY)
+        bool more = (window || masked || parts) && size > 128 && i == ATTENTION_KEY;
+        more |= parts && ((i == ATTENTION_KEY && size > 64) || (i == ATTENTION_FORWARD && crowded));
+        if (!half && more)
             t->blocks = 1; /* the mask needs more than 128 registers */
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         p->low_shared[i] =

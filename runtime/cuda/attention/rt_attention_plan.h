@@ -157,6 +157,8 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
             (i == ATTENTION_QUERY || i == ATTENTION_KEY) && p->shared[i] > block_memory;
         if (p->low_shared[i]) {
             *t = rt_attention_low_shared(i, half, size > 128);
+            if (!half && parts)
+                t->blocks = 1;
             p->shared[i] = rt_attention_shared(i, *t, half, d, e);
         }
     }

@@ -30,7 +30,7 @@ train {
     batch = 8
     seq = 12
     precision = f32
-    optimizer = AdamW(lr=1e-2)
+    optimizer = AdamW(lr=1e-2, eps=1e-5) # of small gradients rounding decides the sign
 }
 END
 }

@@ -15,8 +15,8 @@
  * masks. Finite padding is multiplied by 0, which keeps Partial sums; possibly non-finite
  * padding is replaced by a select.
  */
+#include <string.h>
 
-#include "base/bug.h"
 #include "ir/rules/rules.h"
 #include "passes/sharding/pad.h"
 
@@ -88,14 +88,33 @@ static Value *put_mask(Masking *m, Build *b, Value *v, int d, bool lowest)
     return y;
 }
 
+/* Masks every layer of the stack v, in a loop. */
+static Value *mask_layers(Masking *m, Build *b, Value *v, int d)
+{
+    Attr attr[MAX_ATTRS] = {{.i = v->type.stack[0]}, {.i = false}};
+    Op *loop = ir_open(b, OP_loop, 1, &v, 0, 1, attr);
+    loop->cut = type_cut(&v->type);
+    Value *layer = loop->body->arg[0], *y;
+    value_map_set(m->p, &m->c->like, layer, v);
+    Build in = *b;
+    in.region = loop->body;
+    in.before = NULL;
+    y = layer->type.nstack > 0 ? mask_layers(m, &in, layer, d)
+                               : put_mask(m, &in, layer, d, false);
+    ir_yield(m->p, loop->body, 1, &y);
+    ir_close(m->p, loop);
+    value_map_set(m->p, &m->c->like, loop->out[0], v);
+    return loop->out[0];
+}
+
 /* Puts zeros into the padding for all readers of v. For a stack this is done
- * where its loop yields the layers; for a sum of stacks, in its operands. */
+ * where its loop yields the layers; for a sum of stacks, in its operands; for
+ * another, in a loop over its layers. */
 static void mask_value(Masking *m, Value *v, int d)
 {
     Op *def = v->def;
-    if (def && def->kind != OP_loop && v->type.nstack > 0) {
-        if (!op_is_elementwise(def->kind))
-            bug("the stack %%%s has no zeros in its padding", v->name);
+    bool stack = v->type.nstack > 0;
+    if (def && stack && strcmp(op_info(def->kind)->linear, "all") == 0) {
         for (int i = 0; i < def->nargs; i++)
             if (pad_fill(m->fills, def->arg[i], d) != FILL_ZERO)
                 mask_value(m, def->arg[i], d);
@@ -117,9 +136,9 @@ static void mask_value(Masking *m, Value *v, int d)
     Build b = {.p = m->p, .region = v->region,
                .before = def ? def->next : v->region->first, .phase = like->phase,
                .loc = v->loc, .path = like->path};
-    Value *y = put_mask(m, &b, v, d, false);
+    Value *y = stack ? mask_layers(m, &b, v, d) : put_mask(m, &b, v, d, false);
     ir_replace_uses(v->region, v, y);
-    y->def->arg[m->mask.at[m->mask.n - 1].arg] = v;
+    y->def->arg[stack ? 0 : m->mask.at[m->mask.n - 1].arg] = v;
 }
 
 /* ---- ops that need masks ------------------------------------------------- */

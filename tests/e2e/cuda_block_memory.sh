@@ -21,10 +21,10 @@ trains() {
     at=$work/$(echo "$name" | tr ' ' _)
     tolerance=1e-5
     case $* in *bf16*) tolerance=1e-2 ;; esac
-    check "$name on the CPU compiles" "$PARC" "$model" --target cpu --mesh 1 \
+    check "$name on the CPU compiles" "$PARC" "$model" --target cpu \
         "$@" -o "$at-cpu"
     check "$name on the CPU" "$at-cpu" --steps 2 --seed 3 --log "$at-cpu.json"
-    check "$name compiles" cuda_tree "$at" "$model" --mesh 1 "$@"
+    check "$name compiles" cuda_tree "$at" "$model" "$@"
     check "$name has low-shared-memory variants" grep -q '_low_shared' "$at/model.c"
     for bytes in $sizes; do
         check "$name trains with $bytes bytes" trained "$at" $bytes

@@ -99,14 +99,14 @@ static float row_weights(float *restrict s, int first, int seen, int columns,
     return sum;
 }
 
-/* Converts rows first … last-1 of scores to weights, and rescales earlier
- * sums and outputs to the new maxima, in a vector loop over the rows. Each of
- * these rows has at least one of the `keys` keys. */
-static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
-                         int64_t first, int64_t last, int64_t key,
-                         int64_t keys)
+/* Converts a tile's rows of scores to weights, and rescales earlier sums and outputs to the
+ * new maxima, in a vector loop over the rows. `query` is the first of the task's block. Each
+ * of the tile's queries attends to at least one of its keys. */
+static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query, const RtSpan *span)
 {
     float top[RT_QUERIES], shrink[RT_QUERIES];
+    int64_t first = span->query - query, last = first + span->queries;
+    int64_t key = span->key, keys = span->keys;
     int columns = (int)rt_padded(keys);
     int64_t at = query + f->shift;
     float scale = rt_score_scale(a);
@@ -148,6 +148,25 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
     }
 }
 
+/* Processes a tile of a packed block of keys and of the block of queries `q`, which begins at
+ * `query`. */
+static void forward_tile(const ParcAttention *a, Forward *f, RtRows q, int64_t query,
+                         const RtSpan *span)
+{
+    int64_t first = span->query - query, columns = rt_padded(span->keys), row = rt_row(a->e);
+    float *score = f->score + first * RT_KEYS;
+    rt_tile(&(RtTile){span->queries, columns, a->d, q.at + first * q.stride, q.stride, 1,
+                      f->keys + span->skipped, RT_KEY_ROW, score, RT_KEYS, false});
+    softmax_rows(a, f, query, span);
+    for (int64_t i = 0; i < span->queries && a->drop > 0; i++) {
+        float keep[RT_KEYS]; /* after the sum, which includes dropped weights */
+        rt_keep_row(a, keep, f->row + f->shift + span->query + i, span->key);
+        rt_scale_row(score + i * RT_KEYS, keep, columns);
+    }
+    rt_tile(&(RtTile){span->queries, rt_padded(a->e), span->keys, score, RT_KEYS, 1,
+                      f->values + span->skipped * row, row, f->out + first * row, row, true});
+}
+
 /* Processes the block of keys at `key` for a block of queries `q`: the rows
  * `first` to `last` - 1 attend to it. Keys after those of the last query are not
  * read. */
@@ -157,11 +176,9 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
 {
     int64_t at = query + f->shift;
     int64_t keys = rt_seen(a, at + queries - 1, key, rt_least(RT_KEYS, a->t - key));
-    int64_t columns = rt_padded(keys), row = rt_row(a->e);
     int64_t begin = rt_queries_begin(a, key), first = begin > at ? begin - at : 0;
     int64_t last = rt_least(queries, rt_queries_end(a, key, keys) - at);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
-    float *score = f->score + first * RT_KEYS;
     if (!rt_segments_overlap(&f->segments, query + first, last - first, key, keys))
         return;
     rt_pack_transposed(f->keys,
@@ -171,16 +188,11 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                        keys, a->d);
     rt_pack(f->values, a->type, rt_element(a->type, v, key * v_row), v_row,
             keys, a->e);
-    rt_tile(&(RtTile){last - first, columns, a->d, q.at + first * q.stride,
-                      q.stride, 1, f->keys, RT_KEY_ROW, score, RT_KEYS, false});
-    softmax_rows(a, f, query, first, last, key, keys);
-    for (int64_t i = first; i < last && a->drop > 0; i++) {
-        float keep[RT_KEYS]; /* after the sum, which includes dropped weights */
-        rt_keep_row(a, keep, f->row + at + i, key, columns);
-        rt_scale_row(f->score + i * RT_KEYS, keep, columns);
+    while (first < last) {
+        RtSpan span = rt_span(a, query + first, last - first, f->shift, key, keys);
+        forward_tile(a, f, q, query, &span);
+        first += span.queries;
     }
-    rt_tile(&(RtTile){last - first, rt_padded(a->e), keys, score, RT_KEYS, 1,
-                      f->values, row, f->out + first * row, row, true});
 }
 
 /* Divides the output rows by their sums, and stores them and lse: zeros for a row without
@@ -214,7 +226,7 @@ static void forward_task(const ParcAttention *a, float *scratch, void *o,
     int64_t queries = rt_least(RT_QUERIES, piece->end - query), at = query + f.shift;
     int64_t e = rt_row(a->e), q_row = a->kv * a->g * a->d;
     int64_t end = rt_keys_end(a, at, queries);
-    int64_t begin = rt_keys_begin(a, at) / RT_KEYS * RT_KEYS;
+    int64_t begin = rt_keys_begin(a, at);
     RtRows block =
         rt_rows(f.query, a->type, rt_element(a->type, q, query * q_row), q_row,
                 queries, a->d);

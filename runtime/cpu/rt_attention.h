@@ -18,8 +18,8 @@
 #include "parc_random.h"
 #include "parc_attention.h"
 
-/* KEY_ROW is rt_row(KEYS). */
-enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };
+/* KEY_ROW is rt_row(KEYS). Where a mask crosses a block of keys, a tile has EDGE_QUERIES. */
+enum { RT_QUERIES = 48, RT_EDGE_QUERIES = 12, RT_KEYS = 64, RT_KEY_ROW = 80 };
 
 /* Floats of scratch that a thread of the backward pass needs. */
 int64_t rt_attention_grad_floats(const ParcAttention *a);
@@ -64,10 +64,11 @@ static inline int64_t rt_unseen(const ParcAttention *a, int64_t query,
     return a->window > 0 && first > 0 ? first : 0;
 }
 
-/* The keys begin … end - 1 to which some of the queries attend. */
+/* The keys begin … end - 1 to which some of the queries attend; begin is a multiple of
+ * RT_PAD. */
 static inline int64_t rt_keys_begin(const ParcAttention *a, int64_t query)
 {
-    return rt_unseen(a, query, 0);
+    return rt_unseen(a, query, 0) / RT_PAD * RT_PAD;
 }
 static inline int64_t rt_keys_end(const ParcAttention *a, int64_t query,
                                   int64_t queries)
@@ -86,6 +87,26 @@ static inline int64_t rt_queries_end(const ParcAttention *a, int64_t key,
 {
     int64_t all = rt_all_queries(a);
     return a->window > 0 ? rt_least(all, key + keys + a->window - 1) : all;
+}
+
+/* A tile: the queries `query` … query + queries - 1 of this rank and the keys `key` …
+ * key + keys - 1, which are `skipped` after the first of the packed block. */
+typedef struct RtSpan {
+    int64_t query, queries, key, keys, skipped;
+} RtSpan;
+
+/* The next tile of a block of keys, from `query` on, at most `queries` of them: a part of
+ * the queries and keys where a mask crosses the block, so that few of the tile's scores are
+ * masked. shift: RtPiece. */
+static inline RtSpan rt_span(const ParcAttention *a, int64_t query, int64_t queries,
+                             int64_t shift, int64_t key, int64_t keys)
+{
+    int64_t at = query + shift, n = rt_least(queries, RT_QUERIES);
+    if (rt_seen(a, at, key, keys) < keys || rt_unseen(a, at + n - 1, key) > 0)
+        n = rt_least(n, RT_EDGE_QUERIES);
+    int64_t skipped = rt_unseen(a, at, key) / RT_PAD * RT_PAD;
+    return (RtSpan){query, n, key + skipped, rt_seen(a, at + n - 1, key, keys) - skipped,
+                    skipped};
 }
 
 /* Replaces n products of queries and keys by tanh(product * scale / softcap). Requires a
@@ -208,14 +229,14 @@ static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
  * index of a weight counts padded rows (parc_weight_row), so a block of keys
  * is drawn in one call. Columns after the last key are arbitrary. */
 static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
-                               int64_t row, int64_t key, int64_t columns)
+                               int64_t row, int64_t key)
 {
     int64_t length = parc_weight_row(a->t);
     float drop = a->drop, scale = 1 / (1 - drop);
     parc_random_row(keep, rt_number(a->key), a->site, row * length + key,
-                    columns);
+                    RT_KEYS);
 #pragma omp simd
-    for (int64_t j = 0; j < columns; j++)
+    for (int64_t j = 0; j < RT_KEYS; j++)
         keep[j] = parc_select(keep[j] < drop, 0.0f, scale);
 }
 

@@ -161,14 +161,14 @@ static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
     }
 }
 
-/* Computes the weights and ds of a tile: `queries` queries of head h, at most a block, and
- * the first `keys` keys of the packed block; shift: RtPiece. False: the tile has none. */
-static bool tile_weights(const Task *t, int64_t h, int64_t query, int64_t queries,
-                         int64_t shift, int64_t key, int64_t keys)
+/* Computes the weights and ds of a tile of head h; shift: RtPiece. False: the tile has
+ * none. */
+static bool tile_weights(const Task *t, int64_t h, int64_t shift, const RtSpan *span)
 {
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
     int64_t heads = a->kv * a->g, d = rt_row(a->d), e = rt_row(a->e);
+    int64_t query = span->query, queries = span->queries, key = span->key, keys = span->keys;
     int64_t columns = rt_padded(keys);
     const int32_t *segment = t->segments.key ? t->segments.key + key : NULL;
     RtBias bias = rt_bias(a, t->b, t->head + h);
@@ -180,15 +180,15 @@ static bool tile_weights(const Task *t, int64_t h, int64_t query, int64_t querie
     rt_pack(w->dout, a->type,
             rt_element(a->type, t->d_o, (query * heads + h) * a->e),
             heads * a->e, queries, a->e);
-    rt_tile(&(RtTile){queries, columns, a->d, w->query, d, 1, w->keys_t,
-                      RT_KEY_ROW, w->weight, RT_KEYS, false});
-    rt_tile(&(RtTile){queries, columns, a->e, w->dout, e, 1, w->values_t,
-                      RT_KEY_ROW, w->dscore, RT_KEYS, false});
+    rt_tile(&(RtTile){queries, columns, a->d, w->query, d, 1,
+                      w->keys_t + span->skipped, RT_KEY_ROW, w->weight, RT_KEYS, false});
+    rt_tile(&(RtTile){queries, columns, a->e, w->dout, e, 1,
+                      w->values_t + span->skipped, RT_KEY_ROW, w->dscore, RT_KEYS, false});
     for (int64_t i = 0; i < queries; i++) {
         int64_t row = h * a->s + query + i, at = query + i + shift;
         float keep[RT_KEYS], slope[RT_KEYS];
         if (a->drop > 0) {
-            rt_keep_row(a, keep, t->row + h * rt_all_queries(a) + at, key, columns);
+            rt_keep_row(a, keep, t->row + h * rt_all_queries(a) + at, key);
             rt_scale_row(w->dscore + i * RT_KEYS, keep, columns);
         }
         scores_row(t, &bias, query + i, key, w->weight + i * RT_KEYS, slope, (int)columns);
@@ -202,25 +202,21 @@ static bool tile_weights(const Task *t, int64_t h, int64_t query, int64_t querie
     return true;
 }
 
-/* One tile: the queries query … end - 1 of head h, at most a block, and the
- * packed block of keys, without those after the keys of the last query. */
-static void tile(const Task *t, int64_t h, int64_t query, int64_t end, int64_t shift,
-                 int64_t key, int64_t all_keys)
+/* Adds the gradients of a tile of head h. */
+static void tile(const Task *t, int64_t h, int64_t shift, const RtSpan *span)
 {
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
     int64_t d = rt_row(a->d), e = rt_row(a->e);
-    int64_t queries = rt_least(RT_QUERIES, end - query);
-    int64_t keys = rt_seen(a, query + shift + queries - 1, key, all_keys);
-    if (!tile_weights(t, h, query, queries, shift, key, keys))
+    if (!tile_weights(t, h, shift, span))
         return;
-    rt_tile(&(RtTile){keys, rt_padded(a->e), queries, w->weight, 1, RT_KEYS,
-                      w->dout, e, w->dvalues, e, true});
-    rt_tile(&(RtTile){keys, rt_padded(a->d), queries, w->dscore, 1, RT_KEYS,
-                      w->query, d, w->dkeys, d, true});
-    rt_tile(&(RtTile){queries, rt_padded(a->d), keys, w->dscore, RT_KEYS, 1,
-                      w->keys, d, w->dquery, d, false});
-    add_dq(t, h, query, queries);
+    rt_tile(&(RtTile){span->keys, rt_padded(a->e), span->queries, w->weight, 1, RT_KEYS,
+                      w->dout, e, w->dvalues + span->skipped * e, e, true});
+    rt_tile(&(RtTile){span->keys, rt_padded(a->d), span->queries, w->dscore, 1, RT_KEYS,
+                      w->query, d, w->dkeys + span->skipped * d, d, true});
+    rt_tile(&(RtTile){span->queries, rt_padded(a->d), span->keys, w->dscore, RT_KEYS, 1,
+                      w->keys + span->skipped * d, d, w->dquery, d, false});
+    add_dq(t, h, span->query, span->queries);
 }
 
 /* Stores rows of n elements, `from_row` apart, to rows of the result, `stride`
@@ -256,8 +252,11 @@ static void piece_tiles(const Task *t, int64_t h, int i, int64_t key, int64_t ke
     RtPiece p = rt_piece(a, i);
     int64_t begin = rt_queries_begin(a, key) - p.shift;
     int64_t end = rt_least(p.end, rt_queries_end(a, key, keys) - p.shift);
-    for (int64_t q = begin > p.begin ? begin : p.begin; q < end; q += RT_QUERIES)
-        tile(t, h, q, end, p.shift, key, keys);
+    for (int64_t q = begin > p.begin ? begin : p.begin; q < end;) {
+        RtSpan span = rt_span(a, q, end - q, p.shift, key, keys);
+        tile(t, h, p.shift, &span);
+        q += span.queries;
+    }
 }
 
 static void key_block(const Task *t, int64_t key)
@@ -351,17 +350,17 @@ static void add_bias_rows(Task *t, int64_t h, int64_t query, int64_t queries,
     const ParcAttention *a = t->a;
     int64_t at = query + shift, end = rt_keys_end(a, at, queries);
     sum_rows(t, query, query + queries);
-    for (int64_t key = rt_keys_begin(a, at) / RT_KEYS * RT_KEYS; key < end; key += RT_KEYS) {
+    for (int64_t key = rt_keys_begin(a, at); key < end; key += RT_KEYS) {
         int64_t all = rt_least(RT_KEYS, a->t - key);
-        int64_t keys = rt_seen(a, at + queries - 1, key, all);
+        RtSpan span = {query, queries, key, rt_seen(a, at + queries - 1, key, all), 0};
         pack_keys(t, key, all);
-        if (!tile_weights(t, h, query, queries, shift, key, keys))
+        if (!tile_weights(t, h, shift, &span))
             continue;
         for (int64_t i = 0; i < queries; i++) {
             float *restrict row = to + i * a->t + key;
             const float *restrict ds = t->w.dscore + i * RT_KEYS;
 #pragma omp simd
-            for (int64_t j = 0; j < keys; j++)
+            for (int64_t j = 0; j < span.keys; j++)
                 row[j] += ds[j];
         }
     }

@@ -284,6 +284,21 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
 #define BIAS(c, n, dims) \
     0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, false, NULL, NULL, dims, bias, ALL_QUERIES
 
+/* Windows whose edges cross blocks of keys and queries at every distance, of a sequence and of
+ * two pieces of it, with dropout. */
+static void ragged_windows(Check *c)
+{
+    for (int64_t window = 2; window < 200; window += 5)
+        for (int i = 0; i < 4; i++) {
+            int64_t all = i < 2 ? 0 : 211, s = i < 2 ? 211 : 90;
+            const ParcAttention a = {
+                1, s, 211, 1, 1 + i / 2, 20, 12, i % 2 == 0, false, 0.3f, PARC_F32, i == 3 ? 0.5f : 0,
+                0, NULL, NULL, NULL, NULL, 2, 2, window, 0, false, NULL, NULL, 0, NULL, all,
+                i < 2 ? 0 : 19, i < 2 ? 0 : 130};
+            compare(c, &a, window % 2 ? PARC_F32 : PARC_BF16);
+        }
+}
+
 int main(void)
 {
     enum { TOKENS = 600, BIASES = 100000 };
@@ -363,5 +378,6 @@ int main(void)
         compare(&c, &cases[i], PARC_BF16);
         compare(&c, &cases[i], PARC_F16);
     }
+    ragged_windows(&c);
     return check_end(&c);
 }
